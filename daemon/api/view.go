@@ -1,0 +1,108 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// Daemon is what the handlers ask of the daemon. Every answer is a copy that
+// the caller may hold; none waits for a pass.
+type Daemon interface {
+	// Autoscalers answers all autoscalers, by name.
+	Autoscalers() []Autoscaler
+	// Autoscaler answers one; false when there is none of that name.
+	Autoscaler(name string) (Autoscaler, bool)
+	// Health answers whether the daemon is alive and who is not being evaluated.
+	Health() Health
+	// Readiness answers whether the configuration is live and what is failing.
+	Readiness() Readiness
+	// Reload reads the configuration again and swaps it in; an error leaves the
+	// old one running.
+	Reload(ctx context.Context) error
+	// Config answers the configuration in force as TOML, without secrets.
+	Config() string
+}
+
+// Autoscaler is what the API shows of one autoscaler.
+type Autoscaler struct {
+	Name string `json:"name"`
+	// Reference is "fleet/target", Kind the fleet's kind.
+	Reference string `json:"reference"`
+	Kind      string `json:"kind"`
+	// Created is when hpad first saw it.
+	Created time.Time     `json:"created"`
+	Spec    policy.Spec   `json:"spec"`
+	Status  policy.Status `json:"status"`
+	// SyncPeriodSeconds is how often it is evaluated.
+	SyncPeriodSeconds float64 `json:"sync_period_seconds"`
+	// Evaluation tells about the passes themselves.
+	Evaluation Evaluation `json:"evaluation"`
+	// Decision is the last one; nil before the first pass.
+	Decision *policy.Decision `json:"decision,omitempty"`
+	// Inputs tells where the readings of Spec.Metrics come from.
+	Inputs []Input `json:"inputs,omitempty"`
+	// Events are the newest ones, oldest first.
+	Events []Event `json:"events,omitempty"`
+}
+
+// Input tells where one metric's readings come from.
+type Input struct {
+	// Source is empty where the fleet itself tells.
+	Source string            `json:"source,omitempty"`
+	Query  string            `json:"query,omitempty"`
+	Select map[string]string `json:"select,omitempty"`
+}
+
+// Evaluation tells about an autoscaler's passes.
+type Evaluation struct {
+	// Last is the tick of the last pass that ended; zero before the first.
+	Last time.Time `json:"last,omitzero"`
+	// Next is the tick of the next one.
+	Next time.Time `json:"next,omitzero"`
+	// DurationSeconds is how long the last pass took.
+	DurationSeconds float64 `json:"duration_seconds"`
+	// Late counts ticks at which a pass was still running.
+	Late uint64 `json:"late,omitempty"`
+	// Error is the last pass's; empty when it had none.
+	Error string `json:"error,omitempty"`
+	// QuarantinedUntil is set after repeated panics.
+	QuarantinedUntil time.Time `json:"quarantined_until,omitzero"`
+}
+
+// Event is an event and how often it occurred.
+type Event struct {
+	policy.Event
+	Count int64     `json:"count"`
+	First time.Time `json:"first"`
+	Last  time.Time `json:"last"`
+}
+
+// Health is the body of /-/healthy.
+type Health struct {
+	// Healthy says that the scheduler ticks.
+	Healthy bool `json:"healthy"`
+	// LastTick is the last tick of the scheduler.
+	LastTick time.Time `json:"last_tick,omitzero"`
+	// Unevaluated names the autoscalers that were not evaluated for three periods,
+	// and why where that is known.
+	Unevaluated []Problem `json:"unevaluated,omitempty"`
+}
+
+// Readiness is the body of /-/ready.
+type Readiness struct {
+	// Ready says that the configuration is live and every autoscaler had its
+	// first pass.
+	Ready bool `json:"ready"`
+	// Problems names fleets, sources and autoscalers that fail now; they do not
+	// make the daemon unready.
+	Problems []Problem `json:"problems,omitempty"`
+}
+
+// Problem is one thing that is wrong.
+type Problem struct {
+	// Subject is what it is about: "autoscaler checkout", "source prom".
+	Subject string `json:"subject"`
+	Message string `json:"message"`
+}

@@ -1,0 +1,98 @@
+package config
+
+import (
+	"time"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// Config is a whole configuration, defaulted and valid.
+type Config struct {
+	Daemon      Daemon
+	Fleets      map[string]Fleet
+	Sources     map[string]Source
+	Autoscalers map[string]Autoscaler
+	// Files are the files it was read from, in order.
+	Files []string
+}
+
+// Daemon is the [daemon] table.
+type Daemon struct {
+	// Listen is the address of the read-only HTTP server; empty means none.
+	Listen string
+	// Socket is the path of the unix socket; empty means none.
+	Socket string
+	// StateDir is the directory of the state.
+	StateDir string
+	// SyncPeriod is how often autoscalers without a period of their own are
+	// evaluated: whole seconds, 1 s to 1 h.
+	SyncPeriod time.Duration
+	// ConcurrentSyncs bounds the passes under way at once (R24); at least 1.
+	ConcurrentSyncs int
+	// Strict is compat = "strict": every deviation that concerns decisions is off.
+	Strict bool
+	// Settings are what policy needs (R7, R8).
+	Settings policy.Settings
+}
+
+// Fleet is one [fleets.NAME] table.
+type Fleet struct {
+	Name string
+	Kind string
+	// Config is the kind's own configuration, as *process.Config. Two of them are
+	// the same iff reflect.DeepEqual says so.
+	Config any
+}
+
+// Source is one [sources.NAME] table.
+type Source struct {
+	Name string
+	Kind string
+	// Config is the kind's own configuration, as *prometheus.Config.
+	Config any
+}
+
+// Autoscaler is one [autoscalers.NAME] table.
+type Autoscaler struct {
+	Name   string
+	Target targets.Ref
+	// Requests are stated for each instance as a whole where the fleet cannot
+	// tell (R29); empty leaves what the fleet says.
+	Requests []policy.Amount
+	// SyncPeriod is the autoscaler's own period or the daemon's: whole seconds,
+	// 1 s to 1 h.
+	SyncPeriod time.Duration
+	// Spec is defaulted and valid.
+	Spec policy.Spec
+	// Inputs tells where the readings of Spec.Metrics come from, in the same order.
+	Inputs []Input
+}
+
+// Input tells where one metric's reading comes from.
+type Input struct {
+	// Source is the source to ask; empty means the fleet's own samples.
+	Source string
+	// Query is the text to ask it.
+	Query string
+	// Select picks the series whose labels have these values; empty picks all.
+	Select map[string]string
+	// InstanceLabel is the label by which a series finds its instance, for
+	// Instances and for Resource and ContainerResource metrics with a Source.
+	InstanceLabel string
+	// Match says what InstanceLabel holds.
+	Match Match
+	// Window is the span each value covers (R27).
+	Window time.Duration
+}
+
+// Match says which of an instance's names a label holds.
+type Match string
+
+// The matches. An address may have a port behind it, which must then be one of
+// the instance's.
+const (
+	MatchID      Match = "id"
+	MatchName    Match = "name"
+	MatchAddress Match = "address"
+)

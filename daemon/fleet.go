@@ -1,0 +1,62 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"github.com/hpad/hpad/sources"
+	"github.com/hpad/hpad/targets"
+)
+
+// Fleet reads and scales the targets of one platform connection. It is safe for
+// concurrent use, and building one has no effect outside of the process.
+type Fleet interface {
+	// Snapshot reads the given targets in as few calls as the platform allows.
+	// The result has an entry for every target asked for; one that could not be
+	// read says so in its Err. An error means that none could be read.
+	Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error)
+
+	// SetReplicas asks for n replicas of one target, as read at version; an empty
+	// version asks for no comparison. It returns once the change is accepted and
+	// never waits for instances. Reason is a sentence for the platform's own
+	// record. Errors are of the classes in package targets; one that leaves open
+	// whether the change was accepted is a targets.ErrUnknownOutcome.
+	SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, reason string) error
+}
+
+// Sampler is what a Fleet also is when the platform itself can tell resource
+// use. It samples on its own clock, only while it is being asked, and answers
+// at once with what was last published; a target it knows nothing of has no
+// entry, an instance without a sample is left out.
+type Sampler interface {
+	Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error)
+}
+
+// Source answers queries at one instant. It is safe for concurrent use.
+type Source interface {
+	Query(ctx context.Context, text string, at time.Time) (sources.Vector, error)
+}
+
+// Starter is what a Fleet or Source also is when it works on its own between
+// reads. Start returns once that work has begun; the work ends with Close, not
+// with ctx.
+type Starter interface {
+	Start(ctx context.Context) error
+}
+
+// Successor is what a Fleet or Source also is when it can take over what an
+// older one of its kind and name holds (running processes, stored samples) at a
+// reload. Succeed is called before Start, while the older one is still working;
+// it says false when there is nothing it can take over, and then the older one
+// is closed first. Once it says true the older one no longer owns what was
+// taken, and is closed without touching it.
+type Successor interface {
+	Succeed(older any) bool
+}
+
+// Checker is what a Fleet or Source also is when "hpad check --live" can ask
+// more of it than a read: versions, permissions. The answers are sentences for a
+// person; the error means that it cannot be used at all.
+type Checker interface {
+	Check(ctx context.Context) ([]string, error)
+}

@@ -1,0 +1,94 @@
+package state
+
+import (
+	"context"
+	"time"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// Store keeps the state of a daemon. It is safe for concurrent use. Nothing
+// outside of this package may assume that it is one file.
+type Store interface {
+	// Load answers everything that is known, with Memory brought up to the last
+	// completed round.
+	Load(ctx context.Context) (Snapshot, error)
+	// Commit writes all changes or none; once it returns nil a crash loses none
+	// of them. Commits that are under way together share one transaction.
+	Commit(ctx context.Context, changes Changes) error
+	// Fleet answers the small store of the fleet of that name.
+	Fleet(name string) targets.Store
+	// History answers an autoscaler's entries from one time up to, and not with,
+	// another, oldest first; a zero time is no bound. A limit above 0 keeps the
+	// newest ones.
+	History(ctx context.Context, name string, from, to time.Time, limit int) ([]Entry, error)
+	// Close ends the store after the commits under way.
+	Close() error
+}
+
+// Snapshot is everything that is known at start.
+type Snapshot struct {
+	// LastRound is the last completed round; zero in a new store.
+	LastRound   time.Time
+	Autoscalers map[string]Record
+}
+
+// Changes are what one commit writes.
+type Changes struct {
+	// Records replace those of the same name.
+	Records map[string]Record
+	// Deleted are the names of autoscalers that are gone: their records go, their
+	// history stays until its retention is over.
+	Deleted []string
+	// LastRound moves the last completed round forward when not zero.
+	LastRound time.Time
+	// Entries are added to the history.
+	Entries []Entry
+}
+
+// Record is what is kept of one autoscaler.
+type Record struct {
+	// Created is when the autoscaler was first seen.
+	Created time.Time `json:"created"`
+	// Memory is as it was after the pass at Through.
+	Memory policy.Memory `json:"memory"`
+	Status policy.Status `json:"status"`
+	// Through is the tick of the last pass that Memory includes.
+	Through time.Time `json:"through"`
+	// Replay tells what later passes did to Memory that were not written because
+	// each did the same; nil when nothing may be assumed.
+	Replay *Replay `json:"replay,omitempty"`
+	// Intention is a write whose outcome is not known; nil when there is none.
+	Intention *Intention `json:"intention,omitempty"`
+	// Target is the target that Memory is about.
+	Target targets.Ref `json:"target"`
+}
+
+// Replay tells that every pass after Record.Through recommended the same count,
+// at each multiple of Period since the epoch up to the last completed round.
+type Replay struct {
+	Replicas int32              `json:"replicas"`
+	Period   time.Duration      `json:"period"`
+	Rules    policy.WindowRules `json:"rules"`
+}
+
+// Intention is a write that was about to be made.
+type Intention struct {
+	policy.Intention
+	// ID names the write towards platforms that know request ids.
+	ID string `json:"id"`
+	// Version is what the target was read at.
+	Version string `json:"version,omitempty"`
+}
+
+// Entry is one line of history: a decision worth keeping and what became of it.
+type Entry struct {
+	Autoscaler string          `json:"autoscaler"`
+	Time       time.Time       `json:"time"`
+	Decision   policy.Decision `json:"decision"`
+	// Written is the count that was written; nil when nothing was.
+	Written *int32         `json:"written,omitempty"`
+	Events  []policy.Event `json:"events,omitempty"`
+	Error   string         `json:"error,omitempty"`
+}

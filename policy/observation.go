@@ -1,0 +1,166 @@
+package policy
+
+import "time"
+
+// Observation is everything one pass saw of its target and its metrics.
+type Observation struct {
+	// ReadError says why the target could not be read; empty when it was (R25.1).
+	// With an error nothing else in the observation counts.
+	ReadError string
+	// SpecReplicas is the wanted count as read: "current" in the rules.
+	SpecReplicas int32
+	// StatusReplicas is the observed count (R44).
+	StatusReplicas int32
+	// PlatformMin and PlatformMax are bounds the platform itself enforces; nil
+	// means none. They clamp the result last, after R53 (deviation: upstream's
+	// targets have no bounds of their own).
+	PlatformMin, PlatformMax *int32
+	// Hold is set while writing must not be attempted (deviation: upstream has
+	// no such state).
+	Hold *Hold
+	// Instances are all members of the target, in whatever phase.
+	Instances []Instance
+	// Metrics has one reading per metric of the defaulted spec, same order.
+	Metrics []Reading
+}
+
+// Hold is why a platform does not want to be written to for now. The pass
+// still decides and records its recommendation.
+type Hold struct {
+	// Reason is one CamelCase word for conditions, Message a sentence.
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+	// Until is when the hold ends; zero when nobody knows.
+	Until time.Time `json:"until,omitzero"`
+}
+
+// Phase is where an instance is in its life.
+type Phase uint8
+
+// The phases (R27). The zero value is PhaseUnknown.
+const (
+	PhaseUnknown Phase = iota
+	PhasePending
+	PhaseRunning
+	PhaseSucceeded
+	PhaseFailed
+)
+
+// String answers upstream's word for the phase.
+func (p Phase) String() string {
+	switch p {
+	case PhasePending:
+		return "Pending"
+	case PhaseRunning:
+		return "Running"
+	case PhaseSucceeded:
+		return "Succeeded"
+	case PhaseFailed:
+		return "Failed"
+	default:
+		return "Unknown"
+	}
+}
+
+// Readiness is the health of an instance as its platform tells it. R27 tells
+// the four values apart.
+type Readiness uint8
+
+// The readiness values. The zero value is ReadinessNotKnown: the platform said
+// nothing at all, which for cpu makes the instance unready.
+const (
+	ReadinessNotKnown Readiness = iota
+	ReadinessTrue
+	ReadinessFalse
+	ReadinessUnknown
+)
+
+// String answers upstream's word for the readiness, and "" where upstream has
+// no condition at all.
+func (r Readiness) String() string {
+	switch r {
+	case ReadinessTrue:
+		return "True"
+	case ReadinessFalse:
+		return "False"
+	case ReadinessUnknown:
+		return "Unknown"
+	default:
+		return ""
+	}
+}
+
+// Instance is one member of a target (upstream: pod).
+type Instance struct {
+	ID        string
+	Phase     Phase
+	Readiness Readiness
+	// Deleting is set while the instance is being stopped or drained.
+	Deleting bool
+	// StartedAt is when the instance's machine accepted it; zero when not known,
+	// which for cpu makes the instance unready.
+	StartedAt time.Time
+	// ReadinessChanged is when Readiness last changed, also to False.
+	ReadinessChanged time.Time
+	// Requests are stated for the instance as a whole (R29); usually empty.
+	Requests []Amount
+	// Tasks are its long-running tasks; one-shot start-up tasks are left out.
+	Tasks []Task
+}
+
+// Task is one long-running task of an instance (upstream: container).
+type Task struct {
+	Name string
+	// Requests are the reserved amounts. A resource that is not listed is not
+	// stated, which R28 tells apart from 0.
+	Requests []Amount
+}
+
+// Amount is how much of one resource.
+type Amount struct {
+	// Resource is "cpu" in cores, "memory" in bytes, or another resource's name.
+	Resource string
+	// Milli is the amount in milli-units, rounded away from zero (R2).
+	Milli int64
+	// RoundedUpNano is how much that rounding added: Milli·10⁶ less the exact
+	// amount in nano-units, 0 to 999999. R29 adds exact amounts.
+	RoundedUpNano int32
+}
+
+// Reading is what a metric's source answered.
+type Reading struct {
+	// Error says why the source failed; empty when it answered. An empty answer
+	// is an error of the metric too, which policy says by itself (R26).
+	Error string
+	// Warnings are what the source added to its answer; they change nothing and
+	// are kept for explanations.
+	Warnings []string
+	// Samples belongs to Resource, ContainerResource and Instances metrics:
+	// Samples[i] is of Observation.Instances[i], and any after the last instance
+	// are of instances that are not (or no longer) there (R34). Empty or nil
+	// means the source's answer was empty.
+	Samples []Sample
+	// ValueMilli belongs to Object metrics; nil means no value.
+	ValueMilli *int64
+	// ValuesMilli belongs to External metrics, to be summed by R42 or R43.
+	ValuesMilli []int64
+}
+
+// Sample is one instance's value of a metric.
+type Sample struct {
+	// Milli is the value in milli-units; it counts only when OK.
+	Milli int64
+	// OK is false when there is no usable value for the instance.
+	OK bool
+	// At is when the sample was taken and Window the span it covers; they
+	// matter for cpu only (R27).
+	At     time.Time
+	Window time.Duration
+}
+
+// TaskUsage is the use of resources by one task of an instance.
+type TaskUsage struct {
+	Task string
+	// Usage lists what was measured; a resource that is not listed was not.
+	Usage []Amount
+}

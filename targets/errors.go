@@ -1,0 +1,101 @@
+package targets
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// The classes of errors that a fleet answers with, for errors.Is. A fleet wraps
+// them with what it tried and what the platform said.
+var (
+	// ErrTargetNotFound: there is no such target. It is read again every round
+	// and never created.
+	ErrTargetNotFound = errors.New("target not found")
+	// ErrConflict: the target changed since it was read at the version given.
+	ErrConflict = errors.New("target changed since it was read")
+	// ErrForbidden: the platform refused the credentials or the permission.
+	ErrForbidden = errors.New("forbidden")
+	// ErrUnscalable: the target cannot be scaled until its own configuration
+	// changes.
+	ErrUnscalable = errors.New("target cannot be scaled")
+	// ErrTransient: network trouble, a server's own error; it is tried again as
+	// usual.
+	ErrTransient = errors.New("temporary failure")
+	// ErrHeld is what every HeldError is.
+	ErrHeld = errors.New("held by the platform")
+	// ErrThrottled is what every ThrottledError is.
+	ErrThrottled = errors.New("throttled")
+	// ErrOutOfRange is what every OutOfRangeError is.
+	ErrOutOfRange = errors.New("count outside of the platform's bounds")
+)
+
+// ErrUnknownOutcome marks an error of SetReplicas after which nobody knows
+// whether the platform took the count: an answer that got lost, a deadline that
+// passed. The next reading settles it.
+var ErrUnknownOutcome = errors.New("outcome of the write is not known")
+
+// HeldError says that the platform refuses writes for now. It is an ErrHeld.
+type HeldError struct {
+	Hold policy.Hold
+}
+
+// Error answers the hold's reason and message.
+func (e *HeldError) Error() string { return e.Hold.Reason + ": " + e.Hold.Message }
+
+// Is makes every HeldError an ErrHeld.
+func (e *HeldError) Is(target error) bool { return target == ErrHeld }
+
+// ThrottledError says that the platform wants fewer calls. The whole fleet
+// backs off, not only the target. It is an ErrThrottled.
+type ThrottledError struct {
+	// RetryAfter is how long the platform asked to wait; 0 when it did not say.
+	RetryAfter time.Duration
+	Err        error
+}
+
+// Error answers the platform's own words and the wait.
+func (e *ThrottledError) Error() string {
+	return fmt.Sprintf("throttled (retry after %s): %v", e.RetryAfter, e.Err)
+}
+
+// Is makes every ThrottledError an ErrThrottled.
+func (e *ThrottledError) Is(target error) bool { return target == ErrThrottled }
+
+// Unwrap answers the platform's own error.
+func (e *ThrottledError) Unwrap() error { return e.Err }
+
+// OutOfRangeError says that the platform's bounds forbid a count. It is an
+// ErrOutOfRange.
+type OutOfRangeError struct {
+	// Min and Max are the platform's bounds; nil where there is none.
+	Min, Max *int32
+	Err      error
+}
+
+// Error answers the platform's own words.
+func (e *OutOfRangeError) Error() string { return fmt.Sprintf("%v: %v", ErrOutOfRange, e.Err) }
+
+// Is makes every OutOfRangeError an ErrOutOfRange.
+func (e *OutOfRangeError) Is(target error) bool { return target == ErrOutOfRange }
+
+// Unwrap answers the platform's own error.
+func (e *OutOfRangeError) Unwrap() error { return e.Err }
+
+// PartialError says that SetReplicas could do only a part.
+type PartialError struct {
+	// Reached is the count that the target really has now.
+	Reached int32
+	// Err says what stopped the rest.
+	Err error
+}
+
+// Error answers the count that was reached and what stopped the rest.
+func (e *PartialError) Error() string {
+	return fmt.Sprintf("only %d replicas reached: %v", e.Reached, e.Err)
+}
+
+// Unwrap answers what stopped the rest.
+func (e *PartialError) Unwrap() error { return e.Err }

@@ -1,0 +1,81 @@
+package targets
+
+import (
+	"time"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// Ref names one target. It is comparable and identifies the target across
+// restarts, reloads and processes.
+type Ref struct {
+	// Fleet is the fleet's key in the configuration.
+	Fleet string `json:"fleet"`
+	// Name is the target's name inside the fleet, in the one canonical spelling
+	// of the fleet's kind: "worker", "project/service", …
+	Name string `json:"name"`
+}
+
+// String answers "fleet/name".
+func (r Ref) String() string { return r.Fleet + "/" + r.Name }
+
+// Reading is what reading one target yields. Its slices belong to the reader,
+// which may share them between readings, and are not to be modified.
+type Reading struct {
+	// Err is one of this package's error classes when this target, as opposed
+	// to the whole fleet, could not be read. Nothing else counts then.
+	Err error
+	// SpecReplicas is the wanted count: what SetReplicas sets.
+	SpecReplicas int32
+	// StatusReplicas is the observed count: instances that exist and are
+	// neither terminal nor terminating.
+	StatusReplicas int32
+	// Min and Max are bounds that the platform itself enforces; nil means none.
+	Min, Max *int32
+	// Instances are all members of the target that R27 has to see. A fleet that
+	// states no requests leaves them out. StartedAt is never zero for a Running
+	// instance: where the platform gives none, it is when the fleet first saw
+	// the instance.
+	Instances []policy.Instance
+	// Locations tells where Instances[i] is to be found, in the same order; nil
+	// when the kind cannot tell.
+	Locations []Location
+	// Version is handed back to SetReplicas for compare-and-set; empty where the
+	// platform has none. It has no meaning outside the fleet.
+	Version string
+	// Hold is set while the count must not be written.
+	Hold *policy.Hold
+	// Observed is when the platform was read.
+	Observed time.Time
+}
+
+// Location tells where an instance is to be found: for scraping it, and for
+// joining query results by name or address.
+type Location struct {
+	// Name is the instance's name where it differs from its id.
+	Name string
+	// Node is the machine it runs on.
+	Node string
+	// Addresses are host names or IP addresses without port.
+	Addresses []string
+	// Ports are its ports by label; a kind with one unnamed port uses "".
+	Ports map[string]int
+	// Labels are the platform's own labels of the instance.
+	Labels map[string]string
+}
+
+// Samples is the resource use of one target's instances.
+type Samples struct {
+	Instances []InstanceSample
+}
+
+// InstanceSample is the resource use of one instance over a window of time.
+type InstanceSample struct {
+	// ID is the instance's, as in Reading.Instances.
+	ID string
+	// At is the end of the window, Window its length (R27).
+	At     time.Time
+	Window time.Duration
+	// Tasks is the use of each task; R26 says what a missing one means.
+	Tasks []policy.TaskUsage
+}
