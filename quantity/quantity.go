@@ -1,0 +1,82 @@
+// Package quantity reads Kubernetes quantities ("500m", "1.5Gi") into the
+// milli-units that the algorithm works on (R1 to R3, R6).
+package quantity
+
+import (
+	"fmt"
+	"math"
+
+	"gopkg.in/inf.v0"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// Quantity is an exact decimal amount whose milli-units fit 64 bits. The zero
+// Quantity is 0. It decodes from the text of a quantity.
+type Quantity struct {
+	text  string
+	milli int64
+	// roundedUp is what the rounding to milli-units added, in nano-units.
+	roundedUp int32
+	float     float64
+}
+
+// Parse reads a quantity by R1. A text that is none, or an amount whose
+// milli-units do not fit 64 bits (R3), is an error that says what is allowed.
+func Parse(text string) (Quantity, error) {
+	parsed, err := resource.ParseQuantity(text)
+	if err != nil {
+		return Quantity{}, fmt.Errorf("%q is not a quantity: want a number with an optional suffix n, u, m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi or Ei, as \"500m\" or \"1.5Gi\"", text)
+	}
+	exact := parsed.AsDec()
+	milli, ok := new(inf.Dec).Round(exact, 3, inf.RoundUp).Unscaled()
+	if !ok || milli == math.MinInt64 {
+		return Quantity{}, fmt.Errorf("%q is too large: a quantity's thousandths have to fit 64 bits, so that at most 9.2e15 is allowed", text)
+	}
+	added := new(inf.Dec).Sub(inf.NewDec(milli, 3), exact)
+	nano, _ := new(inf.Dec).Round(added, 9, inf.RoundDown).Unscaled()
+	// R6 is about the canonical form, which is what upstream stores: "0.3" becomes
+	// "300m", whose float differs in the last bit.
+	unrounded := resource.MustParse(text)
+	stored := resource.MustParse(unrounded.String())
+	return Quantity{text: text, milli: milli, roundedUp: int32(nano), float: stored.AsApproximateFloat64()}, nil
+}
+
+// UnmarshalText reads a quantity from a configuration value.
+func (q *Quantity) UnmarshalText(text []byte) error {
+	parsed, err := Parse(string(text))
+	if err != nil {
+		return err
+	}
+	*q = parsed
+	return nil
+}
+
+// String answers the text as it was written.
+func (q Quantity) String() string {
+	if q.text == "" {
+		return "0"
+	}
+	return q.text
+}
+
+// Milli answers the amount in milli-units, rounded away from zero (R2).
+func (q Quantity) Milli() int64 { return q.milli }
+
+// Float answers the amount as R6 makes a float of it.
+func (q Quantity) Float() float64 { return q.float }
+
+// Amount answers the amount of a resource, with what the rounding added.
+func (q Quantity) Amount(name string) policy.Amount {
+	return policy.Amount{Resource: name, Milli: q.milli, RoundedUpNano: q.roundedUp}
+}
+
+// FormatMilli writes milli-units as kubectl does: the shortest quantity, as
+// "80", "1500m" or "1Gi".
+func FormatMilli(milli int64) string {
+	if milli%1000 != 0 {
+		return resource.NewMilliQuantity(milli, resource.DecimalSI).String()
+	}
+	return resource.NewQuantity(milli/1000, resource.DecimalSI).String()
+}

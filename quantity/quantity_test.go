@@ -1,0 +1,58 @@
+package quantity
+
+import (
+	"testing"
+
+	"github.com/hpad/hpad/policy"
+)
+
+func TestParse(t *testing.T) {
+	for _, test := range []struct {
+		text      string
+		milli     int64
+		roundedUp int32
+	}{
+		{"0", 0, 0},
+		{"500m", 500, 0},
+		{"1", 1000, 0},
+		{"1.5Gi", 1610612736000, 0},
+		{"250u", 1, 750_000},      // R2
+		{"1.0005", 1001, 500_000}, // R2
+		{"33333n", 1, 966_667},    // R2
+		{"0.1n", 1, 999_999},      // R1: finer than a nano is rounded away from zero first
+		{"1e3", 1_000_000, 0},
+		{"-1.0005", -1001, -500_000},
+		{"9223372036854775", 9223372036854775000, 0},
+	} {
+		t.Run(test.text, func(t *testing.T) {
+			got, err := Parse(test.text)
+			want := policy.Amount{Resource: "cpu", Milli: test.milli, RoundedUpNano: test.roundedUp}
+			if err != nil || got.Amount("cpu") != want {
+				t.Errorf("Parse(%q) = %+v, %v, want %+v", test.text, got.Amount("cpu"), err, want)
+			}
+		})
+	}
+	for _, text := range []string{"", "x", "1.5GB", "--1", "1 Gi", "10Ei", "9300000000000000"} { // R3
+		if got, err := Parse(text); err == nil {
+			t.Errorf("Parse(%q) = %v, want an error", text, got)
+		}
+	}
+}
+
+func TestFloat(t *testing.T) { // R6
+	three := 300.0
+	for _, text := range []string{"0.3", "300m"} {
+		got, err := Parse(text)
+		if err != nil || got.Float() != three*1e-3 {
+			t.Errorf("Parse(%q).Float() = %v, %v, want %v", text, got.Float(), err, three*1e-3)
+		}
+	}
+}
+
+func TestFormatMilli(t *testing.T) {
+	for milli, want := range map[int64]string{0: "0", 80_000: "80", 1500: "1500m", 1_000_000: "1k", -500: "-500m"} {
+		if got := FormatMilli(milli); got != want {
+			t.Errorf("FormatMilli(%d) = %q, want %q", milli, got, want)
+		}
+	}
+}
