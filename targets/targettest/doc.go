@@ -1,0 +1,7 @@
+// Package targettest holds the contract suite that every kind of fleet passes
+// ([Run]), a reference fleet in memory ([Memory]) and a store in memory
+// ([Store]).
+//
+// Memory and Store do no I/O and start no goroutines, so that they work inside
+// a testing/synctest bubble.
+package targettest
