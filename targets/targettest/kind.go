@@ -1,0 +1,102 @@
+package targettest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// Fleet is what the suite calls of every kind: daemon.Fleet. One that is also a
+// [Sampler], or has Start(context.Context) error or Close() error as
+// daemon.Starter and io.Closer do, is sampled, started and closed.
+type Fleet interface {
+	Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error)
+	SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, reason string) error
+}
+
+// Sampler is what the suite calls of a kind that can tell resource use:
+// daemon.Sampler.
+type Sampler interface {
+	Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error)
+}
+
+// Kind is a kind of fleet under test.
+type Kind struct {
+	// New answers a platform of the test's own with one target per count, at that
+	// count. It cleans up through t.Cleanup.
+	New func(t *testing.T, counts ...int32) *Platform
+	// Samples says that the kind's fleets are Samplers and that a target's
+	// instances get samples within the patience.
+	Samples bool
+	// Patience is how long counts, instances and samples may take to follow; 0
+	// means 10 s.
+	Patience time.Duration
+}
+
+// Platform is one platform with targets, and the hooks by which the suite brings
+// about its situations. A nil hook says that the kind cannot be in that
+// situation; the suite logs which ones were nil, once.
+type Platform struct {
+	// Refs are the targets, in the order of the counts.
+	Refs []targets.Ref
+	// Missing names no target.
+	Missing targets.Ref
+	// Open builds a fleet as a daemon does that starts: on the same platform and
+	// the same store each time. The suite starts and closes it.
+	Open func(t *testing.T) Fleet
+	// Survive says that instances outlive the fleet that started them.
+	Survive bool
+
+	// SetCount changes a target's count as somebody else would.
+	SetCount func(t *testing.T, ref targets.Ref, n int32)
+	// SetReady makes a Running instance ready or unready.
+	SetReady func(t *testing.T, ref targets.Ref, id string, ready bool)
+	// Hold makes the platform refuse writes of a target, or ends that.
+	Hold func(t *testing.T, ref targets.Ref, on bool)
+	// Bound makes the platform enforce a highest count for a target, which is at
+	// least its count.
+	Bound func(t *testing.T, ref targets.Ref, highest int32)
+	// Unreachable makes every call fail to reach the platform, or ends that.
+	Unreachable func(t *testing.T, on bool)
+	// Throttle makes the platform refuse calls as too many, or ends that.
+	Throttle func(t *testing.T, on bool)
+	// Hang makes the platform accept calls and not answer them, or ends that.
+	Hang func(t *testing.T, on bool)
+	// Reach lets the next scale-up of a target get no further than a count.
+	Reach func(t *testing.T, ref targets.Ref, count int32)
+	// SlowStop makes a target's victims take a moment to go, long enough to be
+	// seen and shorter than the patience.
+	SlowStop func(t *testing.T, ref targets.Ref)
+	// Writes answers how many changes of counts the platform was sent so far.
+	Writes func() int
+	// Sampling says whether the fleet samples right now.
+	Sampling func() bool
+}
+
+// absent lists the hooks that are nil, by name.
+func (p *Platform) absent() []string {
+	var names []string
+	for _, hook := range []struct {
+		name    string
+		present bool
+	}{
+		{"SetCount", p.SetCount != nil},
+		{"SetReady", p.SetReady != nil},
+		{"Hold", p.Hold != nil},
+		{"Bound", p.Bound != nil},
+		{"Unreachable", p.Unreachable != nil},
+		{"Throttle", p.Throttle != nil},
+		{"Hang", p.Hang != nil},
+		{"Reach", p.Reach != nil},
+		{"SlowStop", p.SlowStop != nil},
+		{"Writes", p.Writes != nil},
+		{"Sampling", p.Sampling != nil},
+	} {
+		if !hook.present {
+			names = append(names, hook.name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,104 @@
+package targettest
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+func readsAll(t *trial) {
+	f := t.open()
+	for i, want := range []int32{2, 0, 1} {
+		f.settle(t.Refs[i], want)
+	}
+	readings, err := f.Snapshot(t.Context(), t.Refs)
+	if err != nil || len(readings) != len(t.Refs) {
+		t.Fatalf("Snapshot() of %d targets answered %d, %v", len(t.Refs), len(readings), err)
+	}
+	for i, want := range []int32{2, 0, 1} {
+		if got := readings[t.Refs[i]].SpecReplicas; got != want {
+			t.Errorf("%s: spec %d replicas, want %d", t.Refs[i], got, want)
+		}
+	}
+	if none, err := f.Snapshot(t.Context(), nil); err != nil || len(none) != 0 {
+		t.Errorf("Snapshot() of no targets = %v, %v, want nothing", none, err)
+	}
+}
+
+func readsUnknown(t *trial) {
+	f := t.open()
+	readings, err := f.Snapshot(t.Context(), []targets.Ref{t.Missing, t.Refs[0]})
+	if err != nil {
+		t.Fatalf("Snapshot() with an unknown target = %v, want an error for that target alone", err)
+	}
+	if got := readings[t.Missing].Err; !errors.Is(got, targets.ErrTargetNotFound) {
+		t.Errorf("%s: Err = %v, want ErrTargetNotFound", t.Missing, got)
+	}
+	if got := readings[t.Refs[0]]; got.Err != nil || got.SpecReplicas != 1 {
+		t.Errorf("%s beside it: %d replicas, %v, want 1", t.Refs[0], got.SpecReplicas, got.Err)
+	}
+}
+
+func keepsInstances(t *trial) {
+	f := t.open()
+	first := f.settle(t.Refs[0], 3)
+	again := f.read(t.Refs[0])
+	if !maps.Equal(ids(first), ids(again)) {
+		t.Errorf("instances %v became %v without a change", ids(first), ids(again))
+	}
+	if first.Version != again.Version {
+		t.Errorf("version %q became %q without a change", first.Version, again.Version)
+	}
+	started := map[string]policy.Instance{}
+	for _, instance := range first.Instances {
+		started[instance.ID] = instance
+	}
+	for _, instance := range again.Instances {
+		before := started[instance.ID]
+		if !instance.StartedAt.Equal(before.StartedAt) || !instance.ReadinessChanged.Equal(before.ReadinessChanged) {
+			t.Errorf("instance %q: start %v and readiness change %v became %v and %v", instance.ID,
+				before.StartedAt, before.ReadinessChanged, instance.StartedAt, instance.ReadinessChanged)
+		}
+	}
+}
+
+func followsForeignChange(t *trial) {
+	f := t.open()
+	before := f.settle(t.Refs[0], 2)
+	t.SetCount(t.T, t.Refs[0], 3)
+	after := f.settle(t.Refs[0], 3)
+	if before.Version != "" && before.Version == after.Version {
+		t.Errorf("version is %q before and after a foreign change", before.Version)
+	}
+}
+
+func followsReadiness(t *trial) {
+	f := t.open()
+	before := f.settle(t.Refs[0], 2)
+	id := before.Instances[0].ID
+	find := func() policy.Instance {
+		for _, instance := range f.read(t.Refs[0]).Instances {
+			if instance.ID == id {
+				return instance
+			}
+		}
+		t.Fatalf("instance %q is gone", id)
+		return policy.Instance{}
+	}
+	changed := before.Instances[0].ReadinessChanged
+	for _, want := range []policy.Readiness{policy.ReadinessFalse, policy.ReadinessTrue} {
+		t.SetReady(t.T, t.Refs[0], id, want == policy.ReadinessTrue)
+		var got policy.Instance
+		t.poll(fmt.Sprintf("readiness %v of %q", want, id), func() (string, bool) {
+			got = find()
+			return fmt.Sprintf("it is %v", got.Readiness), got.Readiness == want
+		})
+		if !got.ReadinessChanged.After(changed) {
+			t.Errorf("readiness became %v, its change is still from %v", want, got.ReadinessChanged)
+		}
+		changed = got.ReadinessChanged
+	}
+}

@@ -1,0 +1,69 @@
+package targettest
+
+import (
+	"fmt"
+
+	"github.com/hpad/hpad/policy"
+)
+
+func restartsAfterUp(t *trial) {
+	f := t.open()
+	f.settle(t.Refs[0], 1)
+	f.scale(t.Refs[0], 3)
+	f.close()
+	again := t.open()
+	t.notDoubled(again, 3)
+	if last := again.settle(t.Refs[0], 3); last.SpecReplicas != 3 {
+		t.Errorf("spec %d replicas after a restart, want 3", last.SpecReplicas)
+	}
+}
+
+func restartsAfterDown(t *trial) {
+	f := t.open()
+	f.settle(t.Refs[0], 4)
+	if t.SlowStop != nil {
+		t.SlowStop(t.T, t.Refs[0])
+	}
+	f.scale(t.Refs[0], 1)
+	survivors := ids(f.read(t.Refs[0]))
+	f.close()
+	again := t.open()
+	t.notDoubled(again, 1)
+	last := again.settle(t.Refs[0], 1)
+	if t.Survive && !survivors[last.Instances[0].ID] {
+		t.Errorf("instance %q is new after a restart, want one of %v", last.Instances[0].ID, survivors)
+	}
+}
+
+// notDoubled watches a target come to n instances after a restart, and sees that
+// there are never more.
+func (t *trial) notDoubled(f *fleet, n int32) {
+	t.Helper()
+	t.poll(fmt.Sprintf("%d replicas of %s", n, t.Refs[0]), func() (string, bool) {
+		reading := f.read(t.Refs[0])
+		if reading.SpecReplicas != n || reading.StatusReplicas > n {
+			t.Fatalf("spec %d and status %d replicas after a restart, want %d and no more", reading.SpecReplicas, reading.StatusReplicas, n)
+		}
+		return fmt.Sprintf("status is %d", reading.StatusReplicas), reading.StatusReplicas == n
+	})
+}
+
+func keepsReadiness(t *trial) {
+	f := t.open()
+	before := map[string]policy.Instance{}
+	for _, instance := range f.settle(t.Refs[0], 2).Instances {
+		before[instance.ID] = instance
+	}
+	f.close()
+	for _, instance := range t.open().settle(t.Refs[0], 2).Instances {
+		old, ok := before[instance.ID]
+		if !ok {
+			t.Errorf("instance %q is new after a restart", instance.ID)
+			continue
+		}
+		if !instance.StartedAt.Equal(old.StartedAt) || !instance.ReadinessChanged.Equal(old.ReadinessChanged) {
+			t.Errorf("instance %q: start %v and readiness change %v became %v and %v by a restart", instance.ID,
+				old.StartedAt, old.ReadinessChanged, instance.StartedAt, instance.ReadinessChanged)
+		}
+	}
+}

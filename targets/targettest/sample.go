@@ -1,0 +1,119 @@
+package targettest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/hpad/hpad/targets"
+)
+
+func samples(t *trial) {
+	f := t.open()
+	sampler := t.sampler(f)
+	wanted := append([]targets.Ref{t.Missing}, t.Refs...)
+	running := map[targets.Ref]map[string]bool{t.Refs[0]: ids(f.settle(t.Refs[0], 2)), t.Refs[1]: ids(f.settle(t.Refs[1], 1))}
+	var got map[targets.Ref]targets.Samples
+	t.poll("samples of all instances", func() (string, bool) {
+		var err error
+		if got, err = sampler.Samples(t.Context(), wanted); err != nil {
+			t.Fatalf("Samples() = %v", err)
+		}
+		return fmt.Sprintf("there are %+v", got), len(got[t.Refs[0]].Instances) == 2 && len(got[t.Refs[1]].Instances) == 1
+	})
+	if unknown, ok := got[t.Missing]; ok {
+		t.Errorf("Samples() of an unknown target = %+v, want no entry", unknown)
+	}
+	for ref, instances := range running {
+		for _, sample := range got[ref].Instances {
+			if !instances[sample.ID] {
+				t.Errorf("%s: sample of %q, which is none of %v", ref, sample.ID, instances)
+			}
+			t.checkSample(ref, sample)
+		}
+	}
+}
+
+func (t *trial) sampler(f *fleet) Sampler {
+	t.Helper()
+	sampler, ok := f.Fleet.(Sampler)
+	if !ok {
+		t.Fatalf("%T is no Sampler", f.Fleet)
+	}
+	return sampler
+}
+
+// checkSample holds a sample against what is true of every one.
+func (t *trial) checkSample(ref targets.Ref, sample targets.InstanceSample) {
+	t.Helper()
+	if sample.Window <= 0 || sample.At.IsZero() || sample.At.After(time.Now().Add(time.Minute)) {
+		t.Errorf("%s: sample of %q at %v over %v, want a past time and a span", ref, sample.ID, sample.At, sample.Window)
+	}
+	if len(sample.Tasks) == 0 {
+		t.Errorf("%s: sample of %q has no tasks", ref, sample.ID)
+	}
+	for _, task := range sample.Tasks {
+		for _, amount := range task.Usage {
+			highest := int64(1) << 53
+			if amount.Resource == "cpu" {
+				// A little above what there is: two clocks are never read at once.
+				highest = int64(runtime.NumCPU()) * 1500
+			}
+			if amount.Milli < 0 || amount.Milli > highest {
+				t.Errorf("%s: %q uses %d thousandths of %s in task %q, want 0 to %d", ref, sample.ID, amount.Milli, amount.Resource, task.Task, highest)
+			}
+		}
+	}
+}
+
+func samplesWhileAsked(t *trial) {
+	f := t.open()
+	f.settle(t.Refs[0], 1)
+	if t.Sampling() {
+		t.Error("the fleet samples before it was asked")
+	}
+	if _, err := t.sampler(f).Samples(t.Context(), t.Refs); err != nil {
+		t.Fatalf("Samples() = %v", err)
+	}
+	t.poll("sampling", func() (string, bool) { return "the fleet does not sample", t.Sampling() })
+	t.poll("end of sampling", func() (string, bool) { return "the fleet samples with nobody asking", !t.Sampling() })
+}
+
+func concurrentUse(t *trial) {
+	f := t.open()
+	f.settle(t.Refs[0], 1)
+	var group sync.WaitGroup
+	for worker := range 4 {
+		group.Go(func() {
+			for round := range 10 {
+				if err := use(t.Context(), f.Fleet, t.Refs, int32((worker+round)%4)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	f.scale(t.Refs[0], 2)
+	f.settle(t.Refs[0], 2)
+	f.settle(t.Refs[1], 2)
+}
+
+// use makes each call once, scaling the first target.
+func use(ctx context.Context, f Fleet, refs []targets.Ref, n int32) error {
+	readings, err := f.Snapshot(ctx, refs)
+	if err != nil {
+		return fmt.Errorf("concurrent Snapshot() = %w", err)
+	}
+	if err := f.SetReplicas(ctx, refs[0], n, readings[refs[0]].Version, "the contract suite asks"); err != nil && !errors.Is(err, targets.ErrConflict) {
+		return fmt.Errorf("concurrent SetReplicas() = %w", err)
+	}
+	if sampler, ok := f.(Sampler); ok {
+		if _, err := sampler.Samples(ctx, refs); err != nil {
+			return fmt.Errorf("concurrent Samples() = %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package targettest
+
+import (
+	"maps"
+
+	"github.com/hpad/hpad/targets"
+)
+
+func scalesUp(t *trial) {
+	f := t.open()
+	before := f.settle(t.Refs[0], 1)
+	f.scale(t.Refs[0], 3)
+	if got := f.read(t.Refs[0]).SpecReplicas; got != 3 {
+		t.Errorf("spec %d replicas right after the write, want 3", got)
+	}
+	after := ids(f.settle(t.Refs[0], 3))
+	for id := range ids(before) {
+		if !after[id] {
+			t.Errorf("instance %q did not outlive a scale-up: %v", id, after)
+		}
+	}
+	f.settle(t.Refs[1], 1)
+}
+
+func scalesDown(t *trial) {
+	f := t.open()
+	before := ids(f.settle(t.Refs[0], 3))
+	f.scale(t.Refs[0], 1)
+	t.checkVictims(f, before, 1)
+	for id := range ids(f.settle(t.Refs[0], 1)) {
+		if !before[id] {
+			t.Errorf("instance %q is new after a scale-down", id)
+		}
+	}
+	f.settle(t.Refs[1], 1)
+}
+
+// checkVictims holds the reading right after a scale-down to n against the
+// contract: the victims terminate at once, are not counted, and were there.
+func (t *trial) checkVictims(f *fleet, before map[string]bool, n int32) {
+	t.Helper()
+	reading := f.read(t.Refs[0])
+	if reading.SpecReplicas != n || reading.StatusReplicas != n {
+		t.Errorf("spec %d and status %d replicas right after the write, want %d", reading.SpecReplicas, reading.StatusReplicas, n)
+	}
+	for _, instance := range reading.Instances {
+		if !before[instance.ID] {
+			t.Errorf("instance %q is new after a scale-down", instance.ID)
+		}
+	}
+}
+
+func scalesToZero(t *trial) {
+	f := t.open()
+	f.settle(t.Refs[0], 2)
+	f.scale(t.Refs[0], 0)
+	f.settle(t.Refs[0], 0)
+	f.scale(t.Refs[0], 2)
+	f.settle(t.Refs[0], 2)
+}
+
+func takesAbsolute(t *trial) {
+	f := t.open()
+	f.settle(t.Refs[0], 1)
+	for range 3 {
+		f.scale(t.Refs[0], 3)
+	}
+	first := ids(f.settle(t.Refs[0], 3))
+	f.scale(t.Refs[0], 3)
+	if again := ids(f.settle(t.Refs[0], 3)); !maps.Equal(first, again) {
+		t.Errorf("the same count again made %v of %v", again, first)
+	}
+	if err := f.SetReplicas(t.Context(), t.Refs[0], 2, "", "no comparison"); err != nil {
+		t.Fatalf("SetReplicas() without a version = %v", err)
+	}
+	f.settle(t.Refs[0], 2)
+}
+
+func leavesEqual(t *trial) {
+	f := t.open()
+	before := f.settle(t.Refs[0], 2)
+	writes := t.writes()
+	f.scale(t.Refs[0], 2)
+	after := f.read(t.Refs[0])
+	if got := t.writes(); got != writes {
+		t.Errorf("the platform saw %d writes of the count it had", got-writes)
+	}
+	if after.Version != before.Version || !maps.Equal(ids(before), ids(after)) {
+		t.Errorf("an equal count changed version %q to %q, instances %v to %v", before.Version, after.Version, ids(before), ids(after))
+	}
+}
+
+// writes answers how many writes the platform saw, and 0 where it cannot tell.
+func (t *trial) writes() int {
+	if t.Writes == nil {
+		return 0
+	}
+	return t.Writes()
+}
+
+func stopsVictims(t *trial) {
+	f := t.open()
+	before := ids(f.settle(t.Refs[0], 4))
+	t.SlowStop(t.T, t.Refs[0])
+	f.scale(t.Refs[0], 1)
+	t.checkVictims(f, before, 1)
+	if got := deleting(f.read(t.Refs[0])); got != 3 {
+		t.Errorf("%d instances are seen terminating right after the write, want 3", got)
+	}
+	// A write in the meantime leaves the victims victims.
+	survivors := ids(f.read(t.Refs[0]))
+	f.scale(t.Refs[0], 2)
+	for id := range ids(f.settle(t.Refs[0], 2)) {
+		if before[id] && !survivors[id] {
+			t.Errorf("victim %q came back", id)
+		}
+	}
+}
+
+func deleting(reading targets.Reading) int {
+	count := 0
+	for _, instance := range reading.Instances {
+		if instance.Deleting {
+			count++
+		}
+	}
+	return count
+}

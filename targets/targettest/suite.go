@@ -1,0 +1,230 @@
+package targettest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// Run runs the contract suite over a kind of fleet, each case on a platform of
+// its own. A kind passes when every case does; the cases that need a hook the
+// kind's platforms lack are not run, and are listed in the log.
+func Run(t *testing.T, kind Kind) {
+	if kind.Patience == 0 {
+		kind.Patience = 10 * time.Second
+	}
+	if absent := kind.New(t, 1).absent(); len(absent) > 0 {
+		t.Logf("this kind cannot be in the situations of these hooks: %s", strings.Join(absent, ", "))
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			running := goleak.IgnoreCurrent()
+			t.Cleanup(func() { goleak.VerifyNone(t, running) })
+			platform := kind.New(t, c.counts...)
+			if c.needs != nil && !c.needs(kind, platform) {
+				return
+			}
+			c.run(&trial{T: t, kind: kind, Platform: platform})
+		})
+	}
+}
+
+// contractCase is one case of the suite.
+type contractCase struct {
+	name string
+	// counts are those of the targets the case starts with.
+	counts []int32
+	// needs says whether the case can be had; nil means always.
+	needs func(kind Kind, platform *Platform) bool
+	run   func(t *trial)
+}
+
+var cases = []contractCase{
+	{"reads all targets", []int32{2, 0, 1}, nil, readsAll},
+	{"reads an unknown target", []int32{1}, nil, readsUnknown},
+	{"keeps instances between reads", []int32{3}, nil, keepsInstances},
+	{"follows a foreign change", []int32{2}, func(_ Kind, p *Platform) bool { return p.SetCount != nil }, followsForeignChange},
+	{"follows readiness", []int32{2}, func(_ Kind, p *Platform) bool { return p.SetReady != nil }, followsReadiness},
+	{"scales up", []int32{1, 1}, nil, scalesUp},
+	{"scales down", []int32{3, 1}, nil, scalesDown},
+	{"scales to zero and back", []int32{2}, nil, scalesToZero},
+	{"takes counts as absolute", []int32{1}, nil, takesAbsolute},
+	{"leaves an equal count alone", []int32{2}, nil, leavesEqual},
+	{"stops victims", []int32{4}, func(_ Kind, p *Platform) bool { return p.SlowStop != nil }, stopsVictims},
+	{"refuses a lost version", []int32{2}, nil, refusesLostVersion},
+	{"refuses an unknown target", []int32{1}, nil, refusesUnknown},
+	{"refuses while held", []int32{2}, func(_ Kind, p *Platform) bool { return p.Hold != nil }, refusesHeld},
+	{"refuses out of range", []int32{2}, func(_ Kind, p *Platform) bool { return p.Bound != nil }, refusesOutOfRange},
+	{"refuses a negative count", []int32{1}, nil, refusesNegative},
+	{"says what it reached", []int32{1}, func(_ Kind, p *Platform) bool { return p.Reach != nil }, saysReached},
+	{"says that it is throttled", []int32{2}, func(_ Kind, p *Platform) bool { return p.Throttle != nil }, saysThrottled},
+	{"says that the platform is gone", []int32{2}, func(_ Kind, p *Platform) bool { return p.Unreachable != nil }, saysUnreachable},
+	{"respects a canceled context", []int32{2}, nil, respectsCancel},
+	{"respects a deadline", []int32{2}, func(_ Kind, p *Platform) bool { return p.Hang != nil }, respectsDeadline},
+	{"restarts after scaling up", []int32{1}, nil, restartsAfterUp},
+	{"restarts after scaling down", []int32{4}, nil, restartsAfterDown},
+	{"keeps readiness across a restart", []int32{2}, func(_ Kind, p *Platform) bool { return p.Survive }, keepsReadiness},
+	{"samples", []int32{2, 1}, func(k Kind, _ *Platform) bool { return k.Samples }, samples},
+	{"samples only while asked", []int32{1}, func(k Kind, p *Platform) bool { return k.Samples && p.Sampling != nil }, samplesWhileAsked},
+	{"is safe for concurrent use", []int32{1, 2}, nil, concurrentUse},
+}
+
+// trial is one case under way.
+type trial struct {
+	*testing.T
+	*Platform
+	kind Kind
+}
+
+// fleet is one open fleet of a trial.
+type fleet struct {
+	Fleet
+	t      *trial
+	closed bool
+}
+
+// open starts a fleet, which the end of the test closes.
+func (t *trial) open() *fleet {
+	t.Helper()
+	f := &fleet{Fleet: t.Open(t.T), t: t}
+	t.Cleanup(f.close)
+	if starter, ok := f.Fleet.(interface{ Start(context.Context) error }); ok {
+		// The work ends with Close, not with the context of Start.
+		ctx, cancel := context.WithCancel(t.Context())
+		err := starter.Start(ctx)
+		cancel()
+		if err != nil {
+			t.Fatalf("Start() = %v", err)
+		}
+	}
+	return f
+}
+
+// close ends a fleet as a daemon does that stops. A second call does nothing.
+func (f *fleet) close() {
+	if f.closed {
+		return
+	}
+	f.closed = true
+	if closer, ok := f.Fleet.(interface{ Close() error }); ok {
+		if err := closer.Close(); err != nil {
+			f.t.Errorf("Close() = %v", err)
+		}
+	}
+}
+
+// read reads one target, which must succeed.
+func (f *fleet) read(ref targets.Ref) targets.Reading {
+	f.t.Helper()
+	readings, err := f.Snapshot(f.t.Context(), []targets.Ref{ref})
+	if err != nil {
+		f.t.Fatalf("Snapshot(%s) = %v", ref, err)
+	}
+	reading, ok := readings[ref]
+	if !ok {
+		f.t.Fatalf("Snapshot(%s) answered %d other targets, not this one", ref, len(readings))
+	}
+	if reading.Err != nil {
+		f.t.Fatalf("Snapshot(%s): reading.Err = %v", ref, reading.Err)
+	}
+	f.t.checkReading(ref, reading)
+	return reading
+}
+
+// scale sets a count at the version read last, which must succeed.
+func (f *fleet) scale(ref targets.Ref, n int32) {
+	f.t.Helper()
+	version := f.read(ref).Version
+	if err := f.SetReplicas(f.t.Context(), ref, n, version, "the contract suite asks"); err != nil {
+		f.t.Fatalf("SetReplicas(%s, %d) = %v", ref, n, err)
+	}
+}
+
+// settle waits until exactly n instances of a target are there, all of them
+// running and ready, and answers that reading.
+func (f *fleet) settle(ref targets.Ref, n int32) targets.Reading {
+	f.t.Helper()
+	var reading targets.Reading
+	f.t.poll(fmt.Sprintf("%d ready instances of %s", n, ref), func() (string, bool) {
+		reading = f.read(ref)
+		ready := int32(0)
+		for _, instance := range reading.Instances {
+			if instance.Phase == policy.PhaseRunning && instance.Readiness == policy.ReadinessTrue && !instance.Deleting {
+				ready++
+			}
+		}
+		seen := fmt.Sprintf("spec %d, status %d, %d ready of %d listed", reading.SpecReplicas, reading.StatusReplicas, ready, len(reading.Instances))
+		return seen, reading.SpecReplicas == n && reading.StatusReplicas == n && ready == n && len(reading.Instances) == int(n)
+	})
+	return reading
+}
+
+// checkReading holds a reading against what is true of every one.
+func (t *trial) checkReading(ref targets.Ref, reading targets.Reading) {
+	t.Helper()
+	if reading.SpecReplicas < 0 || reading.StatusReplicas < 0 {
+		t.Errorf("%s: spec %d and status %d replicas, want none below 0", ref, reading.SpecReplicas, reading.StatusReplicas)
+	}
+	if reading.Observed.IsZero() {
+		t.Errorf("%s: Observed is zero", ref)
+	}
+	if reading.Locations != nil && len(reading.Locations) != len(reading.Instances) {
+		t.Errorf("%s: %d locations for %d instances, want one each or none at all", ref, len(reading.Locations), len(reading.Instances))
+	}
+	seen := map[string]bool{}
+	living := int32(0)
+	for _, instance := range reading.Instances {
+		if instance.ID == "" || seen[instance.ID] {
+			t.Errorf("%s: instance id %q is empty or occurs twice", ref, instance.ID)
+		}
+		seen[instance.ID] = true
+		if instance.Phase == policy.PhaseRunning && instance.StartedAt.IsZero() {
+			t.Errorf("%s: instance %q is Running without a start time", ref, instance.ID)
+		}
+		if !instance.Deleting && instance.Phase != policy.PhaseFailed && instance.Phase != policy.PhaseSucceeded {
+			living++
+		}
+	}
+	if living != reading.StatusReplicas {
+		t.Errorf("%s: status %d replicas, but %d instances are neither terminal nor terminating", ref, reading.StatusReplicas, living)
+	}
+}
+
+// poll waits until a condition holds, and fails with what was seen last when it
+// does not within the patience.
+func (t *trial) poll(what string, condition func() (seen string, ok bool)) {
+	t.Helper()
+	deadline := time.NewTimer(t.kind.Patience)
+	defer deadline.Stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		seen, ok := condition()
+		if ok {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Fatalf("no %s within %v, but %s", what, t.kind.Patience, seen)
+		}
+	}
+}
+
+// ids answers the ids of the instances that are not being stopped.
+func ids(reading targets.Reading) map[string]bool {
+	found := map[string]bool{}
+	for _, instance := range reading.Instances {
+		if !instance.Deleting {
+			found[instance.ID] = true
+		}
+	}
+	return found
+}
