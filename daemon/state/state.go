@@ -63,6 +63,9 @@ type Record struct {
 	Intention *Intention `json:"intention,omitempty"`
 	// Target is the target that Memory is about.
 	Target targets.Ref `json:"target"`
+	// Fingerprint tells whether the autoscaler's configuration is still the one
+	// that Memory grew under.
+	Fingerprint string `json:"fingerprint"`
 }
 
 // Replay tells that every pass after Record.Through recommended the same count,
