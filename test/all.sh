@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# all.sh is "make test": it sets up the engines that the tests talk to, then runs
+# go vet and every test: unit tests under the race detector, the upstream vectors,
+# command-line scripts and integration tests. An engine that cannot be had is
+# skipped with a reason; with CI=true that is a failure.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+export PATH=$PATH:${HPAD_TEST_CACHE:-$HOME/.cache/hpad-test}/bin
+skipped=()
+
+skip() {
+	if [ "${CI:-}" = true ]; then
+		echo "all.sh: $1, which CI=true does not allow" >&2
+		exit 1
+	fi
+	skipped+=(-note "$1")
+}
+
+for engine in prometheus; do
+	"test/install/$engine.sh" || skip "tests that need $engine: test/install/$engine.sh failed, see above"
+done
+
+race=(-race)
+if [ "$(go env CGO_ENABLED)" != 1 ] || ! command -v "$(go env CC)" >/dev/null; then
+	skip "race detector: it needs a C compiler (apt-get install gcc)"
+	race=()
+fi
+
+go vet ./...
+go test "${race[@]}" -json ./... | go run ./test/report "${skipped[@]}"

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# debian.sh PACKAGE unpacks a Debian package below ~/.cache/hpad-test and prints
+# the directory. The package is not installed: nothing else on the machine
+# changes, no service starts, and once apt has its lists no root is needed.
+set -euo pipefail
+
+package=$1
+cache=${HPAD_TEST_CACHE:-$HOME/.cache/hpad-test}
+
+fail() {
+	echo "debian.sh: $package: $*" >&2
+	exit 1
+}
+
+command -v apt-get >/dev/null || fail "there is no apt-get here; install $package by hand"
+
+candidate() {
+	apt-cache policy "$package" | sed -n 's/^  Candidate: //p' | grep -v none
+}
+
+update() {
+	[ "$(id -u)" = 0 ] || fail "apt has no usable list of packages; run 'apt-get update' as root or install $package by hand"
+	apt-get -qq update >&2 || apt-get -qq update >&2 || fail "apt-get update failed twice"
+}
+
+download() {
+	apt-get -qq -o APT::Sandbox::User="$(id -un)" download "$package=$1" >&2
+}
+
+version=$(candidate) || { update && version=$(candidate); } || fail "apt knows no such package"
+directory=$cache/debian/${package}_$version
+if [ ! -d "$directory" ]; then
+	mkdir -p "$cache/debian"
+	work=$(mktemp -d "$cache/debian/unpack.XXXXXX")
+	trap 'rm -rf "$work"' EXIT
+	cd "$work"
+	if ! download "$version"; then
+		update
+		version=$(candidate)
+		directory=$cache/debian/${package}_$version
+		download "$version" || fail "apt-get download failed twice"
+	fi
+	mkdir root
+	dpkg-deb --extract ./*.deb root
+	mv -T root "$directory" 2>/dev/null || [ -d "$directory" ] || fail "no room at $directory"
+fi
+echo "$directory"

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# prometheus.sh makes prometheus and promtool available to the tests: those on
+# the PATH, or Debian's in ~/.cache/hpad-test/bin.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+bin=${HPAD_TEST_CACHE:-$HOME/.cache/hpad-test}/bin
+PATH=$PATH:$bin
+if command -v prometheus >/dev/null && command -v promtool >/dev/null; then
+	exit
+fi
+
+directory=$(./debian.sh prometheus)
+mkdir -p "$bin"
+ln -sf "$directory/usr/bin/prometheus" "$directory/usr/bin/promtool" "$bin/"
+prometheus --version 2>&1 | head -n 1

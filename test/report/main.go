@@ -1,0 +1,167 @@
+// Command report reads the events of "go test -json" and prints what a person
+// wants of them: the output of what failed as it happens, then what was skipped
+// and why, and last go test's own line for each package.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+func main() {
+	var notes []string
+	flag.Func("note", "something else that was skipped (may be repeated)", func(note string) error {
+		notes = append(notes, note)
+		return nil
+	})
+	flag.Parse()
+	failed, err := report(os.Stdin, os.Stdout, notes)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "report: %v\n", err)
+	}
+	if failed || err != nil {
+		os.Exit(1)
+	}
+}
+
+// event is one line of "go test -json", as "go doc test2json" describes it.
+type event struct {
+	Action  string
+	Package string
+	Test    string
+	Output  string
+}
+
+// results gathers the events of a run.
+type results struct {
+	out io.Writer
+	// running has the output so far of every test under way, by package and test.
+	running map[[2]string][]string
+	// tails has each package's own output, which ends with its verdict.
+	tails    map[string][]string
+	skipped  []string
+	verdicts []string
+	failed   bool
+}
+
+// report copies what matters of the events to out and says whether a test or a
+// package failed. Notes are listed with what was skipped.
+func report(events io.Reader, out io.Writer, notes []string) (failed bool, err error) {
+	r := results{out: out, running: map[[2]string][]string{}, tails: map[string][]string{}, skipped: notes}
+	lines := bufio.NewReader(events)
+	for {
+		line, err := lines.ReadString('\n')
+		if line != "" {
+			var e event
+			if json.Unmarshal([]byte(line), &e) != nil {
+				fmt.Fprint(out, line)
+			} else {
+				r.add(e)
+			}
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return true, fmt.Errorf("read events: %w", err)
+		}
+	}
+	r.finish()
+	return r.failed, nil
+}
+
+func (r *results) add(e event) {
+	key := [2]string{e.Package, e.Test}
+	switch {
+	case e.Action == "build-output":
+		fmt.Fprint(r.out, e.Output)
+	case e.Action == "output" && e.Test == "":
+		r.tails[e.Package] = append(r.tails[e.Package], e.Output)
+	case e.Action == "output":
+		r.running[key] = append(r.running[key], e.Output)
+	case e.Test == "":
+		r.endPackage(e)
+	case e.Action == "fail":
+		r.failed = true
+		r.print(r.running[key])
+		delete(r.running, key)
+	case e.Action == "skip":
+		r.skipped = append(r.skipped, fmt.Sprintf("%s %s: %s", e.Package, e.Test, reason(r.running[key])))
+		delete(r.running, key)
+	case e.Action == "pass":
+		delete(r.running, key)
+	}
+}
+
+// endPackage keeps the verdict of a package for the end. Of a package that
+// failed it prints all that is left: a panic, or tests that never ended.
+func (r *results) endPackage(e event) {
+	switch e.Action {
+	case "pass", "fail", "skip":
+	default:
+		return
+	}
+	failed := e.Action == "fail"
+	for key, output := range r.running {
+		if key[0] == e.Package {
+			if failed {
+				r.print(output)
+			}
+			delete(r.running, key)
+		}
+	}
+	for _, line := range r.tails[e.Package] {
+		switch {
+		case strings.HasPrefix(line, "ok  \t"), strings.HasPrefix(line, "FAIL\t"), strings.HasPrefix(line, "?   \t"):
+			r.verdicts = append(r.verdicts, line)
+		case failed && line != "FAIL\n":
+			fmt.Fprint(r.out, line)
+		}
+	}
+	delete(r.tails, e.Package)
+	r.failed = r.failed || failed
+}
+
+// print copies a test's output without the marks that say where it starts.
+func (r *results) print(output []string) {
+	for _, line := range output {
+		if !strings.HasPrefix(line, "=== ") {
+			fmt.Fprint(r.out, line)
+		}
+	}
+}
+
+// finish prints what was skipped and then the verdicts.
+func (r *results) finish() {
+	for i, skipped := range r.skipped {
+		if i == 0 {
+			fmt.Fprintln(r.out, "skipped:")
+		}
+		fmt.Fprintln(r.out, "  "+skipped)
+	}
+	for _, verdict := range r.verdicts {
+		fmt.Fprint(r.out, verdict)
+	}
+	if r.failed {
+		fmt.Fprintln(r.out, "FAIL")
+	}
+}
+
+// reason is what a skipped test said, without the marks around it.
+func reason(output []string) string {
+	var said []string
+	for _, line := range output {
+		if !strings.HasPrefix(line, "=== ") && !strings.HasPrefix(strings.TrimSpace(line), "--- SKIP") {
+			said = append(said, strings.TrimSpace(line))
+		}
+	}
+	if len(said) == 0 {
+		return "no reason given"
+	}
+	return strings.Join(said, " ")
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// testdata/events.jsonl is what "go test -json" said about five packages: one
+// that passes and skips, one that fails, one that does not build, one without
+// tests and one that panics.
+func TestReport(t *testing.T) {
+	events, err := os.Open("testdata/events.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = events.Close() }()
+
+	var out strings.Builder
+	failed, err := report(events, &out, []string{"tests that need nomad: not there"})
+	if err != nil || !failed {
+		t.Fatalf("report = %v, %v, want true, nil", failed, err)
+	}
+	const end = `skipped:
+  tests that need nomad: not there
+  example.org/rec/good TestSkips/sub: a_test.go:7: no engine found
+FAIL	example.org/rec/broken [build failed]
+FAIL	example.org/rec/bad	0.004s
+ok  	example.org/rec/good	0.002s
+?   	example.org/rec/none	[no test files]
+FAIL	example.org/rec/panics	0.005s
+FAIL
+`
+	if !strings.HasSuffix(out.String(), end) {
+		t.Errorf("report printed\n%s\nwant it to end with\n%s", &out, end)
+	}
+	for _, want := range []string{
+		"broken/a_test.go:3:12: undefined: undefined",
+		"a_test.go:5: got 1, want 2",
+		"--- FAIL: TestFails/bad",
+		"panic: boom",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("report left out %q of\n%s", want, &out)
+		}
+	}
+	for _, noise := range []string{"noise nobody wants", "=== RUN", "--- PASS"} {
+		if strings.Contains(out.String(), noise) {
+			t.Errorf("report printed %q:\n%s", noise, &out)
+		}
+	}
+}
+
+func TestReportOfSuccess(t *testing.T) {
+	const events = `{"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"    a_test.go:3: noise\n"}
+{"Action":"pass","Package":"p","Test":"TestA"}
+{"Action":"output","Package":"p","Output":"PASS\n"}
+{"Action":"output","Package":"p","Output":"ok  \tp\t0.1s\n"}
+{"Action":"pass","Package":"p"}
+`
+	var out strings.Builder
+	failed, err := report(strings.NewReader(events), &out, nil)
+	if err != nil || failed || out.String() != "ok  \tp\t0.1s\n" {
+		t.Errorf("report = %v, %v, printed %q, want false, nil, only the verdict", failed, err, &out)
+	}
+}
