@@ -69,6 +69,9 @@ type Evaluation struct {
 	Error string `json:"error,omitempty"`
 	// QuarantinedUntil is set after repeated panics.
 	QuarantinedUntil time.Time `json:"quarantined_until,omitzero"`
+	// Unevaluated says that three periods went by without a pass that ended, as of
+	// when the view was asked for. Health names the autoscaler then.
+	Unevaluated bool `json:"unevaluated,omitempty"`
 }
 
 // Event is an event and how often it occurred.
@@ -77,6 +80,36 @@ type Event struct {
 	Count int64     `json:"count"`
 	First time.Time `json:"first"`
 	Last  time.Time `json:"last"`
+}
+
+// Explanation is the record of an autoscaler's last decision and of what led to
+// it, without what does not bear on it.
+type Explanation struct {
+	Name              string        `json:"name"`
+	Reference         string        `json:"reference"`
+	Kind              string        `json:"kind"`
+	Spec              policy.Spec   `json:"spec"`
+	Status            policy.Status `json:"status"`
+	SyncPeriodSeconds float64       `json:"sync_period_seconds"`
+	Evaluation        Evaluation    `json:"evaluation"`
+	Inputs            []Input       `json:"inputs,omitempty"`
+	// Decision is the last one; nil before the first pass.
+	Decision *policy.Decision `json:"decision"`
+}
+
+// Explanation answers what explains the autoscaler's last decision.
+func (a Autoscaler) Explanation() Explanation {
+	return Explanation{
+		Name:              a.Name,
+		Reference:         a.Reference,
+		Kind:              a.Kind,
+		Spec:              a.Spec,
+		Status:            a.Status,
+		SyncPeriodSeconds: a.SyncPeriodSeconds,
+		Evaluation:        a.Evaluation,
+		Inputs:            a.Inputs,
+		Decision:          a.Decision,
+	}
 }
 
 // Health is the body of /-/healthy.

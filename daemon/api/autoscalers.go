@@ -1,0 +1,42 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+)
+
+// autoscalers answers all autoscalers without their decisions and events, which
+// would be most of the answer.
+func (h handlers) autoscalers(w http.ResponseWriter, _ *http.Request) {
+	views := h.daemon.Autoscalers()
+	list := make([]Autoscaler, len(views))
+	for i, view := range views {
+		view.Decision, view.Events = nil, nil
+		list[i] = view
+	}
+	writeData(w, list)
+}
+
+// autoscaler answers one autoscaler with everything known of it.
+func (h handlers) autoscaler(w http.ResponseWriter, r *http.Request) {
+	if view, ok := h.named(w, r); ok {
+		writeData(w, view)
+	}
+}
+
+// explain answers one autoscaler's last decision.
+func (h handlers) explain(w http.ResponseWriter, r *http.Request) {
+	if view, ok := h.named(w, r); ok {
+		writeData(w, view.Explanation())
+	}
+}
+
+// named finds the autoscaler that the path names, or answers 404.
+func (h handlers) named(w http.ResponseWriter, r *http.Request) (Autoscaler, bool) {
+	name := r.PathValue("name")
+	view, ok := h.daemon.Autoscaler(name)
+	if !ok {
+		writeError(w, http.StatusNotFound, ErrorNotFound, fmt.Sprintf("no autoscaler named %q", name))
+	}
+	return view, ok
+}

@@ -1,0 +1,142 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// maxAnswer bounds an answer, in bytes: a hundred thousand autoscalers take less.
+const maxAnswer = 1 << 30
+
+// dialTimeout bounds how long a connection to the socket may take.
+const dialTimeout = 5 * time.Second
+
+// Client asks a daemon over its unix socket. It is safe for concurrent use and
+// holds no connection between calls. Its errors are a [SocketError] when the
+// daemon cannot be reached and an [Error] when it answers with one.
+type Client struct {
+	socket string
+	http   *http.Client
+}
+
+// NewClient answers a client of the daemon that listens on the socket.
+func NewClient(socket string) *Client {
+	dialer := &net.Dialer{Timeout: dialTimeout}
+	return &Client{
+		socket: socket,
+		http: &http.Client{
+			Transport: &http.Transport{
+				DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+					return dialer.DialContext(ctx, "unix", socket)
+				},
+				DisableKeepAlives: true,
+			},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
+}
+
+// Autoscalers answers all autoscalers, by name, without their decisions and
+// events.
+func (c *Client) Autoscalers(ctx context.Context) ([]Autoscaler, error) {
+	var list []Autoscaler
+	err := c.call(ctx, http.MethodGet, "/api/v1/autoscalers", &list)
+	return list, err
+}
+
+// Autoscaler answers one; an error that is ErrNotFound means that there is none
+// of that name.
+func (c *Client) Autoscaler(ctx context.Context, name string) (Autoscaler, error) {
+	var view Autoscaler
+	err := c.call(ctx, http.MethodGet, "/api/v1/autoscalers/"+url.PathEscape(name), &view)
+	return view, err
+}
+
+// Explain answers one autoscaler's last decision; an error that is ErrNotFound
+// means that there is none of that name.
+func (c *Client) Explain(ctx context.Context, name string) (Explanation, error) {
+	var explanation Explanation
+	err := c.call(ctx, http.MethodGet, "/api/v1/autoscalers/"+url.PathEscape(name)+"/explain", &explanation)
+	return explanation, err
+}
+
+// Reload makes the daemon read its configuration again. An error leaves the old
+// configuration in force.
+func (c *Client) Reload(ctx context.Context) error {
+	return c.call(ctx, http.MethodPost, "/-/reload", nil)
+}
+
+// BuildInfo answers which hpad the daemon is.
+func (c *Client) BuildInfo(ctx context.Context) (BuildInfo, error) {
+	var build BuildInfo
+	err := c.call(ctx, http.MethodGet, "/api/v1/status/buildinfo", &build)
+	return build, err
+}
+
+// Config answers the configuration in force as TOML, without secrets.
+func (c *Client) Config(ctx context.Context) (string, error) {
+	var text ConfigText
+	err := c.call(ctx, http.MethodGet, "/api/v1/status/config", &text)
+	return text.TOML, err
+}
+
+// call asks for a path and decodes the data of the answer into data, or drops it
+// when that is nil.
+func (c *Client) call(ctx context.Context, method, path string, data any) error {
+	// The host only fills the header: the socket is what is dialed.
+	request, err := http.NewRequestWithContext(ctx, method, "http://hpad"+path, http.NoBody)
+	if err != nil {
+		return fmt.Errorf("ask hpad at %q: %w", c.socket, err)
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return c.unreachable(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	if err != nil {
+		return fmt.Errorf("read hpad's answer to %s %s at %q: %w", method, path, c.socket, err)
+	}
+	if len(body) > maxAnswer {
+		return fmt.Errorf("read hpad's answer to %s %s at %q: it has more than %d bytes", method, path, c.socket, maxAnswer)
+	}
+	return c.open(response.StatusCode, method, path, body, data)
+}
+
+// open takes the data out of an envelope.
+func (c *Client) open(status int, method, path string, body []byte, data any) error {
+	var answer envelope
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return c.garbled(status, method, path, err)
+	}
+	switch answer.Status {
+	case statusError:
+		return &Error{Status: status, Type: answer.ErrorType, Message: answer.Error}
+	case statusSuccess:
+	default:
+		return c.garbled(status, method, path, fmt.Errorf("its status is %q", answer.Status))
+	}
+	if data == nil {
+		return nil
+	}
+	if len(answer.Data) == 0 {
+		return c.garbled(status, method, path, errors.New("it has no data"))
+	}
+	if err := json.Unmarshal(answer.Data, data); err != nil {
+		return c.garbled(status, method, path, err)
+	}
+	return nil
+}
+
+// garbled is the error of an answer that this hpad cannot read.
+func (c *Client) garbled(status int, method, path string, err error) error {
+	return fmt.Errorf("the answer to %s %s at %q (HTTP %d) is not that of an hpad of this version: %w",
+		method, path, c.socket, status, err)
+}

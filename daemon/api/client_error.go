@@ -1,0 +1,97 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// ErrNotFound is what an [Error] is when there is no autoscaler of that name.
+var ErrNotFound = errors.New("not found")
+
+// Error is an error that the daemon answered.
+type Error struct {
+	// Status is the HTTP status.
+	Status int
+	Type   ErrorType
+	// Message says what is wrong, in the daemon's words.
+	Message string
+}
+
+// Error answers the daemon's words.
+func (e *Error) Error() string { return e.Message }
+
+// Is makes an Error of the type not_found an ErrNotFound.
+func (e *Error) Is(target error) bool { return target == ErrNotFound && e.Type == ErrorNotFound }
+
+// SocketError says that the daemon could not be reached at its socket.
+type SocketError struct {
+	Socket string
+	// Hint says what to do about it; empty when nothing is known to help.
+	Hint string
+	Err  error
+}
+
+// Error answers the socket and what is wrong with it.
+func (e *SocketError) Error() string { return fmt.Sprintf("reach hpad at %q: %v", e.Socket, e.Err) }
+
+// Unwrap answers what is wrong with the socket.
+func (e *SocketError) Unwrap() error { return e.Err }
+
+// unreachable turns the failure of a request into a SocketError with a hint.
+func (c *Client) unreachable(err error) error {
+	var urlErr *url.Error
+	if errors.As(err, &urlErr) {
+		err = urlErr.Err
+	}
+	hint := ""
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = errors.New("there is no such socket")
+		hint = `is hpad running? start it with "hpad run", or name its socket with --socket or HPAD_SOCKET`
+	case errors.Is(err, syscall.ECONNREFUSED):
+		err = errors.New("nobody answers on the socket")
+		hint = `hpad seems to have ended without removing it: start it again with "hpad run", or look at its log`
+	case errors.Is(err, fs.ErrPermission):
+		err = errors.New("permission denied")
+		hint = permissionHint(c.socket)
+	}
+	return &SocketError{Socket: c.socket, Hint: hint, Err: err}
+}
+
+// permissionHint says which group may use the socket.
+func permissionHint(socket string) string {
+	name, group := socketGroup(socket)
+	if group == "" {
+		return "run the command as root or as the user that hpad runs as"
+	}
+	return fmt.Sprintf("%s belongs to the group %s: become a member of it (usermod -a -G %s USER, then log in again), or run the command as root",
+		name, group, group)
+}
+
+// socketGroup answers the group of the socket, or that of the nearest directory
+// above it that can be seen; an empty group when none can.
+func socketGroup(socket string) (name, group string) {
+	for name = filepath.Clean(socket); ; name = filepath.Dir(name) {
+		if info, err := os.Stat(name); err == nil {
+			stat, ok := info.Sys().(*syscall.Stat_t)
+			if !ok {
+				return name, ""
+			}
+			id := strconv.FormatUint(uint64(stat.Gid), 10)
+			if found, err := user.LookupGroupId(id); err == nil {
+				return name, found.Name
+			}
+			return name, id
+		}
+		if name == filepath.Dir(name) {
+			return name, ""
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+)
+
+// ErrorType is the machine-readable kind of an error in an answer.
+type ErrorType string
+
+// The error types.
+const (
+	// ErrorBadData: the request makes no sense (400).
+	ErrorBadData ErrorType = "bad_data"
+	// ErrorForbidden: not over this listener, or not from another site (403).
+	ErrorForbidden ErrorType = "forbidden"
+	// ErrorNotFound: no such path or no such autoscaler (404).
+	ErrorNotFound ErrorType = "not_found"
+	// ErrorMethod: the path exists, but not for this method (405).
+	ErrorMethod ErrorType = "method_not_allowed"
+	// ErrorReload: the configuration could not be reloaded; the old one is in
+	// force (500).
+	ErrorReload ErrorType = "reload"
+	// ErrorInternal: hpad's own fault (500).
+	ErrorInternal ErrorType = "internal"
+)
+
+// The words of an envelope's status.
+const (
+	statusSuccess = "success"
+	statusError   = "error"
+)
+
+// envelope is what every answer of the API is wrapped in.
+type envelope struct {
+	Status    string          `json:"status"`
+	Data      json.RawMessage `json:"data,omitempty"`
+	ErrorType ErrorType       `json:"errorType,omitempty"`
+	Error     string          `json:"error,omitempty"`
+}
+
+// writeData answers 200 with data in the envelope. Nil data leaves it out.
+func writeData(w http.ResponseWriter, data any) {
+	answer := envelope{Status: statusSuccess}
+	if data != nil {
+		encoded, err := json.Marshal(data)
+		if err != nil {
+			writeError(w, http.StatusInternalServerError, ErrorInternal, "encode the answer: "+err.Error())
+			return
+		}
+		answer.Data = encoded
+	}
+	writeJSON(w, http.StatusOK, answer)
+}
+
+// writeError answers an error in the envelope.
+func writeError(w http.ResponseWriter, status int, kind ErrorType, message string) {
+	writeJSON(w, status, envelope{Status: statusError, ErrorType: kind, Error: message})
+}
+
+// writeJSON answers body as it is. What cannot be encoded is an error that
+// answers itself, before anything was written.
+func writeJSON(w http.ResponseWriter, status int, body any) {
+	encoded, err := json.Marshal(body)
+	if err != nil {
+		http.Error(w, "encode the answer: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	// A client that is gone is told nothing more.
+	_, _ = w.Write(append(encoded, '\n'))
+}

@@ -1,0 +1,114 @@
+package api
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Access is what a listener lets its clients do.
+type Access int
+
+const (
+	// ReadOnly refuses every write. It is for TCP as long as nobody has to say
+	// who they are there.
+	ReadOnly Access = iota
+	// Full allows everything. It is for the unix socket, which file permissions
+	// guard.
+	Full
+)
+
+// maxBody bounds the body of a request, in bytes; no request needs one.
+const maxBody = 64 << 10
+
+// metricsTimeout bounds how long /metrics gathers.
+const metricsTimeout = 30 * time.Second
+
+// NewHandler answers the handler of everything hpad serves over HTTP: the JSON
+// API, health, readiness, reload, the metrics of gatherer and an index. It is
+// safe for concurrent use.
+func NewHandler(d Daemon, gatherer prometheus.Gatherer, access Access) http.Handler {
+	h := handlers{daemon: d}
+	metrics := promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{
+		// One collector that fails does not hide what the others say.
+		ErrorHandling: promhttp.ContinueOnError,
+		Timeout:       metricsTimeout,
+	})
+	mux := http.NewServeMux()
+	mux.Handle("/{$}", methods{http.MethodGet: index})
+	mux.Handle("/metrics", methods{http.MethodGet: metrics.ServeHTTP})
+	mux.Handle("/-/healthy", methods{http.MethodGet: h.healthy})
+	mux.Handle("/-/ready", methods{http.MethodGet: h.ready})
+	mux.Handle("/-/reload", methods{http.MethodPost: writing(access, h.reload)})
+	mux.Handle("/api/v1/autoscalers", methods{http.MethodGet: h.autoscalers})
+	mux.Handle("/api/v1/autoscalers/{name}", methods{http.MethodGet: h.autoscaler})
+	mux.Handle("/api/v1/autoscalers/{name}/explain", methods{http.MethodGet: h.explain})
+	mux.Handle("/api/v1/status/config", methods{http.MethodGet: h.config})
+	mux.Handle("/api/v1/status/buildinfo", methods{http.MethodGet: h.buildInfo})
+	mux.HandleFunc("/", noSuchPath)
+
+	sameOrigin := http.NewCrossOriginProtection()
+	sameOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		writeError(w, http.StatusForbidden, ErrorForbidden, "cross-origin writes are refused")
+	}))
+	return http.MaxBytesHandler(withCommonHeaders(sameOrigin.Handler(mux)), maxBody)
+}
+
+// handlers answer requests from what the daemon tells.
+type handlers struct {
+	daemon Daemon
+}
+
+// methods answers one path by method. HEAD is served where GET is.
+type methods map[string]http.HandlerFunc
+
+// ServeHTTP answers 405 and the allowed methods for any other method.
+func (m methods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	method := r.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	if handler, ok := m[method]; ok {
+		handler(w, r)
+		return
+	}
+	allowed := slices.Sorted(maps.Keys(m))
+	if _, ok := m[http.MethodGet]; ok {
+		allowed = append(allowed, http.MethodHead)
+	}
+	allow := strings.Join(allowed, ", ")
+	w.Header().Set("Allow", allow)
+	writeError(w, http.StatusMethodNotAllowed, ErrorMethod, r.URL.Path+" answers "+allow+", not "+r.Method)
+}
+
+// writing refuses a write where access does not allow any.
+func writing(access Access, handler http.HandlerFunc) http.HandlerFunc {
+	if access == Full {
+		return handler
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		writeError(w, http.StatusForbidden, ErrorForbidden,
+			r.URL.Path+" is a write, which only the unix socket accepts; there \"hpad reload\" does it")
+	}
+}
+
+// noSuchPath answers 404 in the envelope.
+func noSuchPath(w http.ResponseWriter, r *http.Request) {
+	writeError(w, http.StatusNotFound, ErrorNotFound, "no such path: "+r.URL.Path)
+}
+
+// withCommonHeaders marks every answer as one of this instant and of the type
+// it states.
+func withCommonHeaders(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header := w.Header()
+		header.Set("Cache-Control", "no-store")
+		header.Set("X-Content-Type-Options", "nosniff")
+		next.ServeHTTP(w, r)
+	})
+}

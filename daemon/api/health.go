@@ -1,0 +1,66 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// healthy answers 200 while the scheduler ticks and 503 when it does not. With
+// "strict" it also answers 503 while any autoscaler is not being evaluated.
+func (h handlers) healthy(w http.ResponseWriter, r *http.Request) {
+	strict, err := boolParameter(r, "strict")
+	if err != nil {
+		writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
+		return
+	}
+	health := h.daemon.Health()
+	writeJSON(w, statusOf(health.Healthy && (!strict || len(health.Unevaluated) == 0)), health)
+}
+
+// ready answers 200 once the configuration is live and 503 before.
+func (h handlers) ready(w http.ResponseWriter, _ *http.Request) {
+	readiness := h.daemon.Readiness()
+	writeJSON(w, statusOf(readiness.Ready), readiness)
+}
+
+// reload reads the configuration again. It goes on to its end when the client
+// does not wait for the answer.
+func (h handlers) reload(w http.ResponseWriter, r *http.Request) {
+	// Building fleets and sources may take longer than other answers; a writer
+	// without deadlines needs none lifted.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
+	if err := h.daemon.Reload(context.WithoutCancel(r.Context())); err != nil {
+		writeError(w, http.StatusInternalServerError, ErrorReload, err.Error())
+		return
+	}
+	writeData(w, nil)
+}
+
+// statusOf answers 200 or 503.
+func statusOf(ok bool) int {
+	if ok {
+		return http.StatusOK
+	}
+	return http.StatusServiceUnavailable
+}
+
+// boolParameter reads a switch of the query: absent is false, without a value
+// it is true.
+func boolParameter(r *http.Request, name string) (bool, error) {
+	query := r.URL.Query()
+	if !query.Has(name) {
+		return false, nil
+	}
+	text := query.Get(name)
+	if text == "" {
+		return true, nil
+	}
+	value, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, fmt.Errorf("parameter %s is %q: want true, false or no value", name, text)
+	}
+	return value, nil
+}

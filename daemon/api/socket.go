@@ -1,0 +1,107 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// The modes of the socket and of the directory made for it: its group may talk
+// to the daemon, others may not.
+const (
+	socketMode    = 0o660
+	socketDirMode = 0o750
+)
+
+// maxSocketPath is the longest path the kernel takes for a socket, in bytes
+// (sun_path of unix(7), less the closing zero).
+const maxSocketPath = 107
+
+// socketProbeTimeout bounds the question whether somebody answers on a socket.
+const socketProbeTimeout = 2 * time.Second
+
+// ListenSocket listens on a unix socket at path, with mode 0660, in a directory
+// that is made with mode 0750 when it is not there. A socket that nobody answers
+// on is what a killed hpad left behind and is replaced; one that answers, or
+// anything else at path, is an error. Close removes the socket.
+func ListenSocket(path string) (net.Listener, error) {
+	listener, err := listenSocket(path)
+	if err != nil {
+		return nil, fmt.Errorf("listen on socket %q: %w", path, err)
+	}
+	return listener, nil
+}
+
+func listenSocket(path string) (net.Listener, error) {
+	if len(path) > maxSocketPath {
+		return nil, fmt.Errorf("the path has %d bytes, and a socket's may have %d at most", len(path), maxSocketPath)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), socketDirMode); err != nil {
+		return nil, fmt.Errorf("make its directory: %w", err)
+	}
+	if err := removeStaleSocket(path); err != nil {
+		return nil, err
+	}
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	listener.SetUnlinkOnClose(false)
+	if err := os.Chmod(path, socketMode); err != nil {
+		return nil, errors.Join(err, os.Remove(path), listener.Close())
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	return &socketListener{UnixListener: listener, path: path, info: info}, nil
+}
+
+// removeStaleSocket removes a socket at path that nobody answers on.
+func removeStaleSocket(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode().Type() != fs.ModeSocket:
+		return fmt.Errorf("there is something that is not a socket (%s); move it away or name another path", info.Mode().Type())
+	}
+	conn, err := net.DialTimeout("unix", path, socketProbeTimeout)
+	switch {
+	case err == nil:
+		defer func() { _ = conn.Close() }()
+		return fmt.Errorf("another hpad%s answers on it; stop that one or give this one another socket", peerName(conn))
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return os.Remove(path)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	default:
+		return fmt.Errorf("see whether another hpad answers on it: %w", err)
+	}
+}
+
+// socketListener removes its socket when it is closed, unless somebody put
+// another one in its place.
+type socketListener struct {
+	*net.UnixListener
+	path string
+	info fs.FileInfo
+}
+
+// Close stops listening and removes the socket.
+func (l *socketListener) Close() error {
+	var removed error
+	if info, err := os.Lstat(l.path); err == nil && os.SameFile(info, l.info) {
+		if err := os.Remove(l.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			removed = err
+		}
+	}
+	return errors.Join(removed, l.UnixListener.Close())
+}
