@@ -1,0 +1,248 @@
+package explain
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/policy"
+)
+
+// Write writes the last decision of an autoscaler, every step with its numbers
+// in the order of the algorithm, and ends with one plain sentence. Times are in
+// the zone of the decision's own time. The error is that of w.
+func Write(w io.Writer, view api.Explanation) error {
+	p := &page{}
+	p.field("Autoscaler", "%s", view.Name)
+	p.field("Target", "%s (%s)", view.Reference, view.Kind)
+	if view.Decision == nil {
+		p.undecided(view)
+	} else {
+		p.decided(view, *view.Decision)
+	}
+	_, err := w.Write(p.text.Bytes())
+	return err
+}
+
+// page is the text while it grows; steps are numbered.
+type page struct {
+	text  bytes.Buffer
+	steps int
+}
+
+// field adds one line of the head.
+func (p *page) field(name, format string, args ...any) {
+	fmt.Fprintf(&p.text, "%-13s%s\n", name+":", fmt.Sprintf(format, args...))
+}
+
+// step begins a numbered step.
+func (p *page) step(format string, args ...any) {
+	p.steps++
+	fmt.Fprintf(&p.text, "\n%d. %s\n", p.steps, fmt.Sprintf(format, args...))
+}
+
+// line adds a line to a step, indented by depth.
+func (p *page) line(depth int, format string, args ...any) {
+	text := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "\n"+strings.Repeat("  ", depth+2))
+	fmt.Fprintf(&p.text, "%s%s\n", strings.Repeat("  ", depth+1), text)
+}
+
+// undecided is the page of an autoscaler without a decision.
+func (p *page) undecided(view api.Explanation) {
+	p.evaluation(view, time.UTC)
+	sentence := "There is no decision yet: the first pass has not ended."
+	if view.Evaluation.Error != "" {
+		sentence = "There is no decision yet: " + oneLine(view.Evaluation.Error) + "."
+	}
+	fmt.Fprintf(&p.text, "\n%s\n", sentence)
+}
+
+// decided is the page of a decision.
+func (p *page) decided(view api.Explanation, d policy.Decision) {
+	p.field("Decided", "%s, evaluated every %s", stamp(d.Time), seconds(view.SyncPeriodSeconds))
+	p.evaluation(view, d.Time.Location())
+	p.read(d)
+	p.metrics(view, d)
+	p.recommendation(d)
+	p.stabilization(d)
+	p.limit(d)
+	p.afterLimit(d)
+	p.result(view, d)
+	fmt.Fprintf(&p.text, "\n%s\n", Sentence(d))
+}
+
+// evaluation adds what is wrong with the passes themselves, if anything.
+func (p *page) evaluation(view api.Explanation, zone *time.Location) {
+	evaluation := view.Evaluation
+	if evaluation.Unevaluated {
+		last := "never"
+		if !evaluation.Last.IsZero() {
+			last = "last at " + stamp(evaluation.Last.In(zone))
+		}
+		p.field("Warning", "not evaluated for three periods (%s); what follows is old", last)
+	}
+	if !evaluation.QuarantinedUntil.IsZero() {
+		p.field("Warning", "quarantined after repeated panics until %s", stamp(evaluation.QuarantinedUntil.In(zone)))
+	}
+	if evaluation.Error != "" {
+		p.field("Error", "%s", oneLine(evaluation.Error))
+	}
+}
+
+// read adds what was read of the target and which branch that led to (R25).
+func (p *page) read(d policy.Decision) {
+	p.step("Read the target (R25)")
+	if d.Case == policy.CaseUnreadable {
+		p.line(1, "it could not be read: %s", d.Error)
+		return
+	}
+	p.line(1, "%s wanted, %d observed; min %d, max %d", replicas(d.CurrentReplicas), d.StatusReplicas, d.MinReplicas, d.MaxReplicas)
+	p.line(1, "%s", caseText(d.Case))
+}
+
+// caseText says what a branch of R25 means.
+func caseText(c policy.Case) string {
+	switch c {
+	case policy.CaseDisabled:
+		return "zero replicas that hpad did not set: autoscaling is off until somebody raises the count (R51)"
+	case policy.CaseAboveMax:
+		return "more than max: the count goes to max, and metrics play no part (R25.4b)"
+	case policy.CaseBelowMin:
+		return "fewer than min: the count goes to min, and metrics play no part (R25.4c)"
+	case policy.CaseMetrics:
+		return "the metrics decide (R25.5)"
+	case policy.CaseMetricsFailed:
+		return "the metrics were to decide, and could not (R47)"
+	default:
+		return string(c)
+	}
+}
+
+// recommendation adds the merged proposal and what was stored of it.
+func (p *page) recommendation(d policy.Decision) {
+	if d.Raw == nil {
+		return
+	}
+	p.step("Merge the proposals (R46)")
+	if d.Winner != nil && *d.Winner >= 0 && *d.Winner < len(d.Metrics) {
+		p.line(1, "[%d] %s has the highest: %d", *d.Winner+1, metricName(d.Metrics[*d.Winner]), *d.Raw)
+	} else {
+		p.line(1, "merged proposal: %d", *d.Raw)
+	}
+	switch {
+	case d.Recommendation != nil:
+		p.line(1, "recommendation, kept for the stabilization window: %d", *d.Recommendation)
+	case d.Case == policy.CaseMetricsFailed:
+		p.line(1, "nothing is recommended: with a failed metric the count may not go below %d (R47)", d.CurrentReplicas)
+	default:
+		p.line(1, "nothing is recommended")
+	}
+}
+
+// stabilization adds what the window made of the recommendation.
+func (p *page) stabilization(d policy.Decision) {
+	s := d.Stabilization
+	if s == nil {
+		return
+	}
+	p.step("Stabilize over the windows, up %s, down %s (R55, R62)", s.UpWindow, s.DownWindow)
+	if s.Binding != nil {
+		p.line(1, "held at %d by the recommendation of %d made at %s", s.Replicas, s.Binding.Replicas, stamp(s.Binding.Time.In(d.Time.Location())))
+		if !s.BindingLeaves.IsZero() {
+			p.line(1, "which counts up to %s, %s after this decision", stamp(s.BindingLeaves.In(d.Time.Location())), s.BindingLeaves.Sub(d.Time))
+		}
+	} else {
+		p.line(1, "nothing that is remembered holds the count: %d", s.Replicas)
+	}
+	p.line(1, "%s", s.Reason)
+}
+
+// limit adds what rates and bounds made of the stabilized count.
+func (p *page) limit(d policy.Decision) {
+	l := d.Limit
+	if l == nil {
+		return
+	}
+	p.step("Limit the speed, and keep to min %d and max %d (R57, R69)", d.MinReplicas, d.MaxReplicas)
+	switch {
+	case l.Rate != nil && l.Policy != nil:
+		p.line(1, "rate: %d at this instant, by the policy %s from %d at the start of its period", *l.Rate, PolicyText(*l.Policy), l.PeriodStart)
+	case l.Rate != nil:
+		p.line(1, "rate: %d at this instant", *l.Rate)
+	}
+	if l.Limited {
+		p.line(1, "limited to %d (allowed: %d)", l.Replicas, l.Allowed)
+	} else {
+		p.line(1, "not limited: %d", l.Replicas)
+	}
+	p.line(1, "%s", l.Reason)
+}
+
+// PolicyText writes a scaling policy as "Percent 10 per 1m0s".
+func PolicyText(rule policy.ScalingPolicy) string {
+	return fmt.Sprintf("%s %d per %s", rule.Type, rule.Value, time.Duration(rule.PeriodSeconds)*time.Second)
+}
+
+// afterLimit adds what comes after the limits, where anything did.
+func (p *page) afterLimit(d policy.Decision) {
+	if d.RaisedToMin {
+		p.step("Come back from zero (R53)")
+		p.line(1, "raised to min: %d", d.MinReplicas)
+	}
+	if bound := d.PlatformBound; bound != nil {
+		p.step("Keep to the platform's own bounds")
+		p.line(1, "%s: %d instead of %d", bound.Reason, bound.Replicas, bound.Wanted)
+	}
+	if hold := d.Hold; hold != nil {
+		p.step("Ask whether the platform may be written to")
+		p.line(1, "held: %s: %s", hold.Reason, hold.Message)
+		if !hold.Until.IsZero() {
+			p.line(1, "until %s", stamp(hold.Until.In(d.Time.Location())))
+		}
+	}
+}
+
+// result adds the count, its reason, and what is recorded of the write.
+func (p *page) result(view api.Explanation, d policy.Decision) {
+	if d.Case == policy.CaseUnreadable {
+		return
+	}
+	p.step("Result")
+	switch {
+	case d.Write:
+		p.line(1, "%d → %d", d.CurrentReplicas, d.DesiredReplicas)
+		p.line(1, "%s", outcome(view.Status, d))
+	case d.DesiredReplicas != d.CurrentReplicas:
+		p.line(1, "%d → %d is wanted, and not written", d.CurrentReplicas, d.DesiredReplicas)
+	default:
+		p.line(1, "%s, no change", replicas(d.CurrentReplicas))
+	}
+	if d.Reason != policy.NoReason {
+		p.line(1, "reason: %s", d.Reason)
+	}
+	if d.Message != "" {
+		p.line(1, "message: %s", d.Message)
+	}
+	if d.Error != "" {
+		p.line(1, "error: %s", d.Error)
+	}
+}
+
+// outcome says what the status records of a decision's write.
+func outcome(status policy.Status, d policy.Decision) string {
+	for _, condition := range status.Conditions {
+		if condition.Type != policy.AbleToScale {
+			continue
+		}
+		if condition.Status == policy.ConditionFalse {
+			return "not written: " + condition.Reason + ": " + condition.Message
+		}
+	}
+	if status.LastScaleTime.Equal(d.Time) {
+		return "written"
+	}
+	return "no write is recorded"
+}
