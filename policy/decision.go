@@ -85,6 +85,8 @@ type Decision struct {
 	Memory Memory  `json:"-"`
 	Status Status  `json:"-"`
 	Events []Event `json:"-"`
+
+	settling settling
 }
 
 // MetricResult is how one metric came to its proposal.
@@ -147,7 +149,8 @@ type Stabilization struct {
 	// Binding is the remembered recommendation that holds the count; nil when
 	// the present one does.
 	Binding *Recommendation `json:"binding,omitempty"`
-	// BindingLeaves is the last instant at which Binding still counts.
+	// BindingLeaves is Binding's time plus the window: from then on it no longer
+	// counts with behavior (R62), after it not without (R55).
 	BindingLeaves time.Time `json:"binding_leaves,omitzero"`
 	// Reason is ReadyForNewScale, ScaleDownStabilized or ScaleUpStabilized.
 	Reason string `json:"reason"`

@@ -7,7 +7,9 @@
 //
 // The package does no I/O, reads no clock, starts no goroutine and keeps no
 // state: everything a decision depends on is an argument, and everything it
-// leads to is a result. Values handed in are never modified and never kept.
+// leads to is a result. Values handed in are never modified; results may share
+// with them what did not change, so that nothing handed in or out is to be
+// modified afterwards.
 //
 // Comments cite the rules of the algorithm (R1 to R80) as docs/algorithm.md
 // numbers them. Amounts are milli-units in a signed 64-bit integer (R2):

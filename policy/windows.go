@@ -1,6 +1,9 @@
 package policy
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // WindowRules are what the upkeep of the recommendation list needs of settings
 // and spec (R55, R61, R63), small enough to be kept beside the list.
@@ -12,3 +15,61 @@ type WindowRules struct {
 	// Down is the scale-down window.
 	Down time.Duration `json:"down"`
 }
+
+// RulesFor answers the windows that hold for a defaulted spec (R61).
+func RulesFor(settings Settings, spec Spec) WindowRules {
+	return rulesFor(&settings, &spec)
+}
+
+func rulesFor(settings *Settings, spec *Spec) WindowRules {
+	behavior := spec.Behavior
+	if behavior == nil {
+		return WindowRules{Down: settings.DownscaleStabilization}
+	}
+	rules := WindowRules{Behavior: true, Down: settings.DownscaleStabilization.Truncate(time.Second)}
+	if up := behavior.ScaleUp; up != nil && up.StabilizationWindowSeconds != nil {
+		rules.Up = seconds(*up.StabilizationWindowSeconds)
+	}
+	if down := behavior.ScaleDown; down != nil && down.StabilizationWindowSeconds != nil {
+		rules.Down = seconds(*down.StabilizationWindowSeconds)
+	}
+	return rules
+}
+
+// Remember answers the recommendation list after a pass at now recommended
+// replicas: the last old entry is overwritten, or a new one is appended (R55
+// without behavior, R63 with it). It never modifies list and never answers a
+// part of it.
+func Remember(rules WindowRules, list []Recommendation, replicas int32, now time.Time) []Recommendation {
+	slot := len(list)
+	for i := len(list) - 1; i >= 0; i-- {
+		if rules.old(list[i].Time, now) {
+			slot = i
+			break
+		}
+	}
+	next := make([]Recommendation, max(len(list), slot+1))
+	copy(next, list)
+	next[slot] = Recommendation{Replicas: replicas, Time: now}
+	return next
+}
+
+// old says whether a recommendation of that time may be overwritten: it is
+// strictly before the cutoff (R55), or before both cutoffs (R63).
+func (r WindowRules) old(at, now time.Time) bool {
+	if !at.Before(now.Add(-r.Down)) {
+		return false
+	}
+	return !r.Behavior || at.Before(now.Add(-r.Up))
+}
+
+// initialRecommendations is the list of an autoscaler that has none yet (R25.3).
+func initialRecommendations(list []Recommendation, current int32, now time.Time) []Recommendation {
+	if len(list) > 0 {
+		return slices.Clip(list)
+	}
+	return []Recommendation{{Replicas: current, Time: now}}
+}
+
+// seconds is a whole number of seconds as a duration.
+func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }

@@ -1,0 +1,61 @@
+package policy
+
+import "strconv"
+
+// combineMetrics merges the proposals of all metrics into Raw (R46, R47). It
+// says whether they could decide; if not, the decision holds the pass's error.
+func (p *pass) combineMetrics() bool {
+	d := &p.decision
+	best, winner, failed, firstFailed := int32(0), -1, 0, -1
+	for i := range d.Metrics {
+		result := &d.Metrics[i]
+		if result.Error != "" {
+			if failed++; firstFailed < 0 {
+				firstFailed = i
+			}
+			p.warn(failureReason(result.Type), describeMetric(&p.spec.Metrics[i])+": "+result.Error) // R48
+			continue
+		}
+		if best == 0 || result.Proposal > best { // R46
+			best, winner = result.Proposal, i
+		}
+	}
+	if failed > 0 {
+		d.Error = p.describeFailures(failed, firstFailed)
+	}
+	if failed == len(d.Metrics) || failed > 0 && best < d.CurrentReplicas { // R47
+		p.metricsFailed(failed, firstFailed, best)
+		return false
+	}
+	p.numbers.raw, p.numbers.winner = best, winner
+	d.Raw, d.Winner = &p.numbers.raw, &p.numbers.winner
+	prefix, name, joint, about := metricName(&p.spec.Metrics[winner])
+	p.set(ScalingActive, ConditionTrue, "ValidMetricFound", "the count was computed from ", prefix, name, joint, about)
+	return true
+}
+
+// describeFailures is the error of a pass in which metrics failed.
+func (p *pass) describeFailures(failed, first int) string {
+	return strconv.Itoa(failed) + " of " + strconv.Itoa(len(p.spec.Metrics)) + " metrics failed, first " +
+		describeMetric(&p.spec.Metrics[first]) + ": " + p.decision.Metrics[first].Error
+}
+
+// metricsFailed ends a pass whose metrics could not decide (R25.5, R75).
+func (p *pass) metricsFailed(failed, first int, best int32) {
+	d := &p.decision
+	d.Case = CaseMetricsFailed
+	reason := "InvalidMetricSourceType"
+	if first >= 0 {
+		reason = failureReason(d.Metrics[first].Type)
+	} else {
+		d.Error = "the autoscaler has no metric"
+	}
+	p.set(ScalingActive, ConditionFalse, reason, "the count could not be computed: ", d.Error)
+	d.Message = "no change: " + d.Error
+	if failed < len(d.Metrics) {
+		d.Message = "no change: the metrics that were read ask for " + itoa(best) + " instead of " + itoa(d.CurrentReplicas) +
+			" replicas, but nothing is scaled down while a metric fails: " + d.Error
+	}
+	d.Status.DesiredReplicas = p.status.DesiredReplicas
+	p.warn(failedComputeReason, d.Error)
+}

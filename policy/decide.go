@@ -1,0 +1,201 @@
+package policy
+
+import "time"
+
+// The reasons of events that a pass may end with (R78).
+const (
+	failedGetScaleReason = "FailedGetScale"
+	failedComputeReason  = "FailedComputeMetricsReplicas"
+	failedRescaleReason  = "FailedRescale"
+	rescaledReason       = "SuccessfulRescale"
+	failedStatusReason   = "FailedUpdateStatus"
+)
+
+// pass is one reconciliation under way (R25).
+type pass struct {
+	settings    *Settings
+	spec        *Spec
+	status      *Status
+	observation *Observation
+	now         time.Time
+	band        tolerance
+	// numbers are what the decision points to: one allocation for all of them.
+	numbers  *decisionNumbers
+	decision Decision
+}
+
+// decisionNumbers are the parts of a decision that may be absent.
+type decisionNumbers struct {
+	raw, recommendation, rate int32
+	winner                    int
+	binding                   Recommendation
+	policy                    ScalingPolicy
+	stabilization             Stabilization
+	limit                     Limit
+}
+
+// settling is what [Settle] needs of a pass besides its decision.
+type settling struct {
+	previous Status
+	rules    eventRules
+}
+
+// Decide is one pass up to its write (R25.1 to R25.6): what the defaulted and
+// valid spec makes of the observation at now, given what the autoscaler
+// remembers and what its status says. The arguments are not modified; the
+// result may share with them what did not change, so that neither is to be
+// modified afterwards.
+func Decide(settings Settings, spec Spec, memory Memory, status Status, observation Observation, now time.Time) Decision {
+	p := pass{settings: &settings, spec: &spec, status: &status, observation: &observation, now: now}
+	p.begin(memory)
+	if observation.ReadError != "" { // R25.1
+		p.unreadable()
+		return p.decision
+	}
+	p.read()
+	current := observation.SpecReplicas
+	switch { // R25.4
+	case current == 0 && !p.computesAtZero():
+		p.disable()
+	case current > spec.MaxReplicas && current != 0:
+		p.force(CaseAboveMax, AboveMax, spec.MaxReplicas)
+	case current < p.decision.MinReplicas && current != 0:
+		p.force(CaseBelowMin, BelowMin, p.decision.MinReplicas)
+	default:
+		p.followMetrics()
+	}
+	return p.decision
+}
+
+// begin fills in what every pass has.
+func (p *pass) begin(memory Memory) {
+	d := &p.decision
+	d.Time = p.now
+	d.MinReplicas, d.MaxReplicas = minReplicasOf(p.spec), p.spec.MaxReplicas
+	d.Memory = memory
+	d.Status = *p.status
+	d.Status.Conditions = copyConditions(p.status.Conditions)
+	d.settling = settling{previous: *p.status, rules: eventRulesFor(p.settings, p.spec)}
+	p.band = toleranceOf(p.settings, p.spec)
+}
+
+// unreadable ends a pass whose target could not be read (R25.1).
+func (p *pass) unreadable() {
+	d := &p.decision
+	d.Case = CaseUnreadable
+	d.Error = p.observation.ReadError
+	d.Message = "no change: the target could not be read: " + d.Error
+	p.warn(failedGetScaleReason, d.Error)
+	p.set(AbleToScale, ConditionFalse, failedGetScaleReason, "the target could not be read: ", d.Error)
+}
+
+// read takes over what was read of the target (R25.2, R25.3).
+func (p *pass) read() {
+	d, o := &p.decision, p.observation
+	d.CurrentReplicas, d.StatusReplicas = o.SpecReplicas, o.StatusReplicas
+	d.DesiredReplicas = d.CurrentReplicas
+	if o.Hold != nil {
+		hold := *o.Hold
+		d.Hold = &hold
+		p.set(AbleToScale, ConditionFalse, holdReason(&hold), hold.Message)
+	}
+	p.ableToScale("SucceededGetScale", "the target's current count could be read")
+	d.Memory.Recommendations = initialRecommendations(d.Memory.Recommendations, d.CurrentReplicas, p.now)
+	d.Status.CurrentReplicas, d.Status.DesiredReplicas = d.CurrentReplicas, d.CurrentReplicas
+	d.Status.Metrics = nil
+}
+
+// force moves a count that is outside of the bounds to the bound (R25.4b, c).
+func (p *pass) force(which Case, reason RescaleReason, bound int32) {
+	p.decision.Case, p.decision.Reason = which, reason
+	p.conclude(bound)
+}
+
+// followMetrics lets the metrics decide (R25.5, R25.6).
+func (p *pass) followMetrics() {
+	d := &p.decision
+	d.Case = CaseMetrics
+	p.numbers = new(decisionNumbers)
+	p.evaluateMetrics()
+	if !p.combineMetrics() {
+		return
+	}
+	recommended := max(0, *d.Raw)
+	p.numbers.recommendation = recommended
+	d.Recommendation = &p.numbers.recommendation
+	switch { // the reason is not revised afterwards (R25.5)
+	case recommended > d.CurrentReplicas:
+		d.Reason = MetricAboveTarget
+	case recommended < d.CurrentReplicas:
+		d.Reason = AllBelowTarget
+	}
+	p.conclude(p.raiseFromZero(p.normalize(recommended)))
+}
+
+// conclude settles on the count that the pass wants.
+func (p *pass) conclude(desired int32) {
+	d := &p.decision
+	d.DesiredReplicas = p.clampToPlatform(desired)
+	d.Write = d.DesiredReplicas != d.CurrentReplicas && d.Hold == nil
+	switch {
+	case d.DesiredReplicas == d.CurrentReplicas:
+		d.Reason, d.Message = NoReason, p.whyNoChange()
+	case d.Hold != nil:
+		d.Message = "no change: " + itoa(d.DesiredReplicas) + " replicas are wanted, but the platform holds the target: " + d.Hold.Message
+	default:
+		d.Message = newSize(d.DesiredReplicas, p.whyChange())
+	}
+}
+
+// newSize is the sentence of a change.
+func newSize(replicas int32, why string) string {
+	return "New size: " + itoa(replicas) + "; reason: " + why
+}
+
+// whyChange says in words why the count changes (R79).
+func (p *pass) whyChange() string {
+	d := &p.decision
+	switch d.Reason {
+	case MetricAboveTarget:
+		return describeMetric(&p.spec.Metrics[*d.Winner]) + " above target"
+	case AllBelowTarget:
+		return "all metrics below target"
+	case AboveMax:
+		return "current number of replicas above max_replicas"
+	case BelowMin:
+		return "current number of replicas below min_replicas"
+	default:
+		return "an earlier recommendation of the stabilization window is higher"
+	}
+}
+
+// whyNoChange says in words why the count stays.
+func (p *pass) whyNoChange() string {
+	d := &p.decision
+	switch {
+	case d.PlatformBound != nil:
+		return "no change: the platform's own bounds allow no step"
+	case d.Limit != nil && d.Limit.Limited:
+		return "no change: the scaling limits allow no step"
+	case d.Recommendation != nil && *d.Recommendation != d.CurrentReplicas:
+		return "no change: earlier recommendations of the stabilization window hold the count"
+	}
+	return "no change: the metrics ask for the current count"
+}
+
+// set sets a condition of the next status; the message is given in parts.
+func (p *pass) set(kind ConditionType, status ConditionStatus, reason string, message ...string) {
+	p.decision.Status.Conditions = setCondition(p.decision.Status.Conditions, p.now, kind, status, reason, message...)
+}
+
+// ableToScale sets AbleToScale to True, unless the platform holds the target.
+func (p *pass) ableToScale(reason, message string) {
+	if p.decision.Hold == nil {
+		p.set(AbleToScale, ConditionTrue, reason, message)
+	}
+}
+
+// warn adds a warning to the events of the pass.
+func (p *pass) warn(reason, message string) {
+	p.decision.Events = append(p.decision.Events, Event{Kind: WarningEvent, Reason: reason, Message: message})
+}

@@ -1,0 +1,60 @@
+package policy
+
+import "time"
+
+// group is one of the four groups of R27.
+type group uint8
+
+const (
+	ready group = iota
+	unready
+	missing
+	ignored
+)
+
+// grouping is what telling the groups apart needs besides the instance.
+type grouping struct {
+	// cpu selects step 4 of R27.
+	cpu bool
+	// initialized is now less the CPU initialization period: an instance that
+	// started after it is still in its initialization period.
+	initialized time.Time
+	delay       time.Duration
+}
+
+func groupingFor(settings *Settings, metric *MetricSpec, now time.Time) grouping {
+	return grouping{
+		cpu:         metric.Name == "cpu" && (metric.Type == ResourceMetric || metric.Type == ContainerResourceMetric),
+		initialized: now.Add(-settings.CPUInitializationPeriod),
+		delay:       settings.InitialReadinessDelay,
+	}
+}
+
+// of is the group of an instance; sample is nil where it has none (R27).
+func (g *grouping) of(instance *Instance, sample *Sample) group {
+	switch {
+	case instance.Deleting || instance.Phase == PhaseFailed:
+		return ignored
+	case instance.Phase == PhasePending:
+		return unready
+	case sample == nil:
+		return missing
+	case g.cpu && g.cpuUnready(instance, sample):
+		return unready
+	}
+	return ready
+}
+
+// cpuUnready is step 4 of R27: a cpu sample of an instance that is starting
+// says little about its load.
+func (g *grouping) cpuUnready(instance *Instance, sample *Sample) bool {
+	if instance.Readiness == ReadinessNotKnown || instance.StartedAt.IsZero() {
+		return true
+	}
+	if instance.StartedAt.After(g.initialized) {
+		return instance.Readiness == ReadinessFalse ||
+			sample.At.Before(instance.ReadinessChanged.Add(sample.Window))
+	}
+	return instance.Readiness == ReadinessFalse &&
+		instance.StartedAt.Add(g.delay).After(instance.ReadinessChanged)
+}

@@ -1,0 +1,158 @@
+package policy
+
+import "time"
+
+// The reasons of ScalingLimited (R77).
+const (
+	desiredWithinRange = "DesiredWithinRange"
+	tooFewReplicas     = "TooFewReplicas"
+	tooManyReplicas    = "TooManyReplicas"
+	scaleUpLimited     = "ScaleUpLimit"
+	scaleDownLimited   = "ScaleDownLimit"
+)
+
+// limitWithoutBehavior is R57.
+func (p *pass) limitWithoutBehavior(step *Limit, stabilized int32) {
+	d := &p.decision
+	rate := doubled(d.CurrentReplicas)
+	upper := min(d.MaxReplicas, rate)
+	step.Replicas, step.Reason = stabilized, desiredWithinRange
+	switch {
+	case stabilized < d.MinReplicas:
+		step.Allowed, step.Replicas, step.Reason = d.MinReplicas, d.MinReplicas, tooFewReplicas
+	case stabilized > upper:
+		step.Allowed, step.Replicas, step.Reason = upper, upper, tooManyReplicas
+		if d.MaxReplicas > rate {
+			step.Reason = scaleUpLimited
+		}
+	case stabilized < d.CurrentReplicas:
+		step.Allowed = d.MinReplicas
+	default:
+		step.Allowed = upper
+	}
+	if stabilized > d.CurrentReplicas {
+		p.numbers.rate = rate
+		step.Rate = &p.numbers.rate
+	}
+	step.Limited = step.Replicas != stabilized
+}
+
+// limitWithBehavior is R69.
+func (p *pass) limitWithBehavior(step *Limit, stabilized int32) {
+	d := &p.decision
+	current := d.CurrentReplicas
+	step.Allowed, step.Replicas, step.Reason = stabilized, stabilized, desiredWithinRange
+	switch {
+	case stabilized > current:
+		rate := max(p.scaleUpRate(step), current)
+		p.allow(step, rate, min(d.MaxReplicas, rate))
+		if stabilized > step.Allowed {
+			step.Replicas, step.Reason = step.Allowed, tooManyReplicas
+			if d.MaxReplicas > rate {
+				step.Reason = scaleUpLimited
+			}
+		}
+	case stabilized < current:
+		rate := min(p.scaleDownRate(step), current)
+		p.allow(step, rate, max(d.MinReplicas, rate))
+		if stabilized < step.Allowed {
+			step.Replicas, step.Reason = step.Allowed, tooFewReplicas
+			if d.MinReplicas < rate {
+				step.Reason = scaleDownLimited
+			}
+		}
+	}
+	step.Limited = step.Replicas != stabilized
+}
+
+// allow records a rate limit and the bound that follows from it.
+func (p *pass) allow(step *Limit, rate, allowed int32) {
+	p.numbers.rate = rate
+	step.Rate, step.Allowed = &p.numbers.rate, allowed
+}
+
+// scaleUpRate is the count that the scale-up policies allow (R67).
+func (p *pass) scaleUpRate(step *Limit) int32 {
+	rules := p.spec.Behavior.ScaleUp
+	return p.selectRate(step, rules, 1, func(policy *ScalingPolicy, start int32) int32 {
+		if policy.Type == PercentPolicy {
+			return ceilToInt32(float64(start) * (1 + float64(policy.Value)/100)) // R70
+		}
+		return start + policy.Value // wraps (R67)
+	})
+}
+
+// scaleDownRate is the count that the scale-down policies allow (R68).
+func (p *pass) scaleDownRate(step *Limit) int32 {
+	rules := p.spec.Behavior.ScaleDown
+	return p.selectRate(step, rules, -1, func(policy *ScalingPolicy, start int32) int32 {
+		if policy.Type == PercentPolicy {
+			return truncateToInt32(float64(start) * (1 - float64(policy.Value)/100)) // R70
+		}
+		return start - policy.Value // wraps as R67's sum does
+	})
+}
+
+// selectRate is the limit that the select policy picks among those of the
+// policies, and the current count where the direction is disabled. Sign is 1
+// for scale-up and -1 for scale-down: the largest change is the largest limit
+// going up and the smallest going down (R67, R68).
+func (p *pass) selectRate(step *Limit, rules *ScalingRules, sign int64, limitOf func(*ScalingPolicy, int32) int32) int32 {
+	if rules == nil || rules.SelectPolicy == DisabledChange || len(rules.Policies) == 0 {
+		return p.decision.CurrentReplicas
+	}
+	if rules.SelectPolicy == MinChange {
+		sign = -sign
+	}
+	var best int32
+	for i := range rules.Policies {
+		policy := &rules.Policies[i]
+		start := p.periodStart(policy)
+		limit := limitOf(policy, start)
+		if i == 0 || sign*(int64(limit)-int64(best)) > 0 {
+			best = limit
+			p.numbers.policy, step.PeriodStart = *policy, start
+		}
+	}
+	step.Policy = &p.numbers.policy
+	return best
+}
+
+// periodStart is the count at the start of a policy's period, by the scale
+// events of both directions, in 32-bit arithmetic (R65, R66).
+func (p *pass) periodStart(policy *ScalingPolicy) int32 {
+	cutoff := p.now.Add(-seconds(policy.PeriodSeconds))
+	memory := &p.decision.Memory
+	return p.decision.CurrentReplicas - changeSince(memory.ScaleUpEvents, cutoff) + changeSince(memory.ScaleDownEvents, cutoff)
+}
+
+// changeSince adds the changes of the events strictly after a cutoff, outdated
+// or not (R65).
+func changeSince(events []ScaleEvent, cutoff time.Time) (sum int32) {
+	for i := range events {
+		if events[i].Time.After(cutoff) {
+			sum += events[i].Change
+		}
+	}
+	return sum
+}
+
+// reportLimit sets ScalingLimited (R58).
+func (p *pass) reportLimit(step *Limit) {
+	status := ConditionFalse
+	if step.Limited {
+		status = ConditionTrue
+	}
+	message := "the desired count is within the acceptable range"
+	switch step.Reason {
+	case tooFewReplicas:
+		message = "the desired count is less than the minimum"
+	case tooManyReplicas:
+		message = "the desired count is more than the maximum"
+	case scaleUpLimited:
+		message = "the desired count is increasing faster than the maximum scale rate"
+	case scaleDownLimited:
+		message = "the desired count is decreasing faster than the maximum scale rate"
+	}
+	p.set(ScalingLimited, status, step.Reason, message)
+}

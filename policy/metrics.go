@@ -1,0 +1,117 @@
+package policy
+
+// metricNumbers are the numbers of one metric that its result and its status
+// point to: one allocation for all of them.
+type metricNumbers struct {
+	groups           Groups
+	ratio, completed float64
+	average, value   int64
+	utilization      int32
+}
+
+// keepRatio keeps the first ratio and answers nil where it is not finite.
+func (n *metricNumbers) keepRatio(ratio float64) *float64 {
+	n.ratio = ratio
+	return finitePointer(&n.ratio)
+}
+
+// keepCompleted keeps the ratio after completion and answers nil where it is
+// not finite.
+func (n *metricNumbers) keepCompleted(ratio float64) *float64 {
+	n.completed = ratio
+	return finitePointer(&n.completed)
+}
+
+func finitePointer(f *float64) *float64 {
+	if !finite(*f) {
+		return nil
+	}
+	return f
+}
+
+// evaluateMetrics computes every metric's proposal, in order, failures included
+// (R46), and the status entries (R76).
+func (p *pass) evaluateMetrics() {
+	metrics := p.spec.Metrics
+	results := make([]MetricResult, len(metrics))
+	numbers := make([]metricNumbers, len(metrics))
+	statuses := make([]MetricStatus, len(metrics))
+	for i := range metrics {
+		p.evaluateMetric(i, &results[i], &numbers[i])
+		statuses[i] = results[i].Current
+	}
+	p.decision.Metrics = results
+	p.decision.Status.Metrics = statuses
+}
+
+// evaluateMetric computes one metric's proposal.
+func (p *pass) evaluateMetric(i int, result *MetricResult, numbers *metricNumbers) {
+	metric := &p.spec.Metrics[i]
+	result.Type, result.Name, result.Task, result.Object = metric.Type, metric.Name, metric.Task, metric.Object
+	result.ToleranceDown, result.ToleranceUp = recorded(p.band.down), recorded(p.band.up)
+	if i >= len(p.observation.Metrics) {
+		result.Error = "the observation has no reading of it"
+		return
+	}
+	reading := &p.observation.Metrics[i]
+	result.Warnings = reading.Warnings
+	if result.Error = reading.Error; result.Error != "" { // R26
+		return
+	}
+	switch metric.Type {
+	case ResourceMetric, ContainerResourceMetric, InstancesMetric:
+		result.Error = p.evaluateUsage(metric, reading, result, numbers)
+	case ObjectMetric, ExternalMetric:
+		result.Error = p.evaluateWhole(metric, reading, result, numbers)
+	default:
+		result.Error = "there is no such type of metric"
+	}
+	if result.Error != "" { // R76: a failed metric leaves an empty entry
+		result.Current = MetricStatus{}
+		return
+	}
+	current := &result.Current
+	current.Type, current.Name, current.Task, current.Object = metric.Type, metric.Name, metric.Task, metric.Object
+}
+
+// failureReasons are the reasons of events and of ScalingActive for a failed
+// metric, by its type (R77, R78).
+func failureReason(kind MetricType) string {
+	switch kind {
+	case ResourceMetric:
+		return "FailedGetResourceMetric"
+	case ContainerResourceMetric:
+		return "FailedGetContainerResourceMetric"
+	case InstancesMetric:
+		return "FailedGetPodsMetric"
+	case ObjectMetric:
+		return "FailedGetObjectMetric"
+	case ExternalMetric:
+		return "FailedGetExternalMetric"
+	default:
+		return "InvalidMetricSourceType"
+	}
+}
+
+// metricName are the words that name a metric in messages, in four parts so
+// that a message can be compared without being built.
+func metricName(metric *MetricSpec) (prefix, name, joint, about string) {
+	switch metric.Type {
+	case ResourceMetric:
+		return "resource ", metric.Name, "", ""
+	case ContainerResourceMetric:
+		return "resource ", metric.Name, " of task ", metric.Task
+	case ObjectMetric:
+		return "object metric ", metric.Name, " of ", metric.Object
+	case ExternalMetric:
+		return "external metric ", metric.Name, "", ""
+	default:
+		return "instances metric ", metric.Name, "", ""
+	}
+}
+
+// describeMetric names a metric in a message.
+func describeMetric(metric *MetricSpec) string {
+	prefix, name, joint, about := metricName(metric)
+	return prefix + name + joint + about
+}

@@ -1,0 +1,144 @@
+package policy
+
+import "math"
+
+// evaluateWhole computes the proposal of an Object or External metric (R39 to
+// R45). The answer is the metric's error, empty when it has none.
+func (p *pass) evaluateWhole(metric *MetricSpec, reading *Reading, result *MetricResult, numbers *metricNumbers) string {
+	var goal int64
+	switch target := &metric.Target; {
+	case usesAverageValue(metric) && target.AverageValueMilli != nil:
+		result.Goal, goal = AverageValueTarget, *target.AverageValueMilli
+	case usesValue(metric) && target.ValueMilli != nil:
+		result.Goal, goal = ValueTarget, *target.ValueMilli
+	default:
+		return "the metric's target has neither a value nor an average_value that its type asks for"
+	}
+	result.GoalValue = goal
+	usage, failure := wholeUsage(metric, reading, result.Goal)
+	if failure != "" {
+		return failure
+	}
+	if result.Goal == ValueTarget {
+		numbers.value = usage
+		result.Current.ValueMilli = &numbers.value
+		return p.byValue(usage, goal, result, numbers)
+	}
+	p.byAverageValue(usage, goal, result, numbers)
+	p.reportAverage(metric, usage, result, numbers)
+	return ""
+}
+
+// usesAverageValue says whether the goal may be the average value: for External
+// whenever it is given (R39), for Object by the type word (R40).
+func usesAverageValue(metric *MetricSpec) bool {
+	return metric.Type == ExternalMetric || metric.Target.Type == AverageValueTarget
+}
+
+// usesValue says whether the goal may be the value (R39, R40).
+func usesValue(metric *MetricSpec) bool {
+	return metric.Type == ExternalMetric || metric.Target.Type == ValueTarget
+}
+
+// wholeUsage is the metric's one number in milli-units (R26, R42, R43).
+func wholeUsage(metric *MetricSpec, reading *Reading, goal TargetType) (usage int64, failure string) {
+	switch {
+	case metric.Type == ObjectMetric && reading.ValueMilli == nil:
+		return 0, "the source answered with no value"
+	case metric.Type == ObjectMetric:
+		return *reading.ValueMilli, ""
+	case len(reading.ValuesMilli) == 0:
+		return 0, "the source answered with no value"
+	case goal == ValueTarget:
+		return sumForValue(reading.ValuesMilli), ""
+	default:
+		return sumForAverage(reading.ValuesMilli), ""
+	}
+}
+
+// sumForValue adds values and stops at the largest number (R42).
+func sumForValue(values []int64) (sum int64) {
+	for _, value := range values {
+		if value > 0 && sum > math.MaxInt64-value {
+			return math.MaxInt64
+		}
+		sum += value
+	}
+	return sum
+}
+
+// sumForAverage adds values; as soon as the sum is negative it is the largest
+// number there is (R43).
+func sumForAverage(values []int64) (sum int64) {
+	for _, value := range values {
+		if sum += value; sum < 0 {
+			return math.MaxInt64
+		}
+	}
+	return sum
+}
+
+// byValue is the proposal for a goal of the metric as a whole (R41).
+func (p *pass) byValue(usage, goal int64, result *MetricResult, numbers *metricNumbers) string {
+	ratio := float64(usage) / float64(goal)
+	result.Ratio = numbers.keepRatio(ratio)
+	result.Rule = "R41"
+	current := p.observation.SpecReplicas
+	if current == 0 {
+		result.BaseCount = 1
+		result.Proposal = ceilToInt32(ratio)
+		return ""
+	}
+	if result.Within = p.band.within(ratio); result.Within {
+		result.Proposal = current
+		return ""
+	}
+	if len(p.observation.Instances) == 0 {
+		return "the target has no instances, so that their number cannot be multiplied"
+	}
+	count := p.runningAndReady()
+	result.BaseCount = saturateToInt32(int64(count))
+	result.Proposal = ceilToInt32(ratio * float64(count))
+	return ""
+}
+
+// runningAndReady counts the instances that run and are ready, the ones being
+// deleted included (R41).
+func (p *pass) runningAndReady() (count int) {
+	for i := range p.observation.Instances {
+		instance := &p.observation.Instances[i]
+		if instance.Phase == PhaseRunning && instance.Readiness == ReadinessTrue {
+			count++
+		}
+	}
+	return count
+}
+
+// byAverageValue is the proposal for a goal per instance (R44): what decides
+// whether anything changes is the number of observed instances.
+func (p *pass) byAverageValue(usage, goal int64, result *MetricResult, numbers *metricNumbers) {
+	replicas := p.observation.StatusReplicas
+	ratio := float64(usage) / (float64(goal) * float64(replicas))
+	result.Ratio = numbers.keepRatio(ratio)
+	result.Rule = "R44"
+	if result.Within = p.band.within(ratio); result.Within {
+		result.Proposal = replicas
+		return
+	}
+	result.Proposal = ceilToInt32(float64(usage) / float64(goal))
+}
+
+// reportAverage sets the value that the status reports for a goal per instance:
+// none without instances, where upstream's is meaningless (R45).
+func (p *pass) reportAverage(metric *MetricSpec, usage int64, result *MetricResult, numbers *metricNumbers) {
+	replicas := p.observation.StatusReplicas
+	switch {
+	case metric.Type == ExternalMetric && float64(usage) >= math.MaxInt64:
+		numbers.average = math.MaxInt64
+	case replicas == 0:
+		return
+	default:
+		numbers.average = ceilToInt64(float64(usage) / float64(replicas))
+	}
+	result.Current.AverageValueMilli = &numbers.average
+}

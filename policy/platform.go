@@ -1,0 +1,34 @@
+package policy
+
+import "cmp"
+
+// clampToPlatform shortens a step so that it ends inside the bounds that the
+// platform itself enforces. It is the last step of a pass, after R53, and no
+// rule of upstream's. It only ever shortens: it never turns a direction, never
+// makes a step longer than rates and bounds allowed, and never moves a count
+// that was to stay. A target that is outside of its platform's bounds is thus
+// left where it is until the metrics, or R25.4, move it; it is then moved no
+// further than those say, even if that does not reach the bounds yet.
+func (p *pass) clampToPlatform(desired int32) int32 {
+	d, o := &p.decision, p.observation
+	current := d.CurrentReplicas
+	switch {
+	case desired > current && o.PlatformMax != nil && desired > *o.PlatformMax:
+		return p.boundByPlatform("PlatformMax", desired, max(*o.PlatformMax, current),
+			"the desired count is more than the platform's own maximum of "+itoa(*o.PlatformMax))
+	case desired < current && o.PlatformMin != nil && desired < *o.PlatformMin:
+		return p.boundByPlatform("PlatformMin", desired, min(*o.PlatformMin, current),
+			"the desired count is less than the platform's own minimum of "+itoa(*o.PlatformMin))
+	}
+	return desired
+}
+
+// boundByPlatform records that a bound of the platform shortened the step.
+func (p *pass) boundByPlatform(reason string, wanted, allowed int32, message string) int32 {
+	p.decision.PlatformBound = &PlatformBound{Reason: reason, Replicas: allowed, Wanted: wanted}
+	p.set(ScalingLimited, ConditionTrue, reason, message)
+	return allowed
+}
+
+// holdReason is the reason of AbleToScale under a hold.
+func holdReason(hold *Hold) string { return cmp.Or(hold.Reason, "Held") }

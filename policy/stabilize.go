@@ -1,0 +1,139 @@
+package policy
+
+import (
+	"math"
+	"time"
+)
+
+// The reasons of AbleToScale after stabilization (R56, R64).
+const (
+	readyForNewScale    = "ReadyForNewScale"
+	scaleDownStabilized = "ScaleDownStabilized"
+	scaleUpStabilized   = "ScaleUpStabilized"
+)
+
+// stabilize makes the stabilized count of a recommendation and remembers the
+// recommendation (R55, R56, R61 to R64).
+func (p *pass) stabilize(recommended int32) int32 {
+	d := &p.decision
+	rules := rulesFor(p.settings, p.spec)
+	list := d.Memory.Recommendations
+	step := &p.numbers.stabilization
+	step.UpWindow, step.DownWindow = rules.Up, rules.Down
+	if rules.Behavior {
+		p.stabilizeWithBehavior(step, rules, list, recommended)
+	} else {
+		p.stabilizeDown(step, rules, list, recommended)
+	}
+	d.Stabilization = step
+	d.Memory.Recommendations = Remember(rules, list, recommended, p.now)
+	switch step.Reason {
+	case scaleDownStabilized:
+		p.ableToScale(scaleDownStabilized, "recent recommendations were higher than the present one, the highest of the window holds")
+	case scaleUpStabilized:
+		p.ableToScale(scaleUpStabilized, "recent recommendations were lower than the present one, the lowest of the window holds")
+	default:
+		p.ableToScale(readyForNewScale, "the present recommendation is not altered by earlier ones")
+	}
+	return step.Replicas
+}
+
+// stabilizeDown is R55 and R56, which look at one window for both directions.
+func (p *pass) stabilizeDown(step *Stabilization, rules WindowRules, list []Recommendation, recommended int32) {
+	cutoff := p.now.Add(-rules.Down)
+	step.Replicas, step.Reason = recommended, readyForNewScale
+	var binding *Recommendation
+	for i := range list {
+		entry := &list[i]
+		if entry.Time.Before(cutoff) {
+			continue
+		}
+		if entry.Replicas > step.Replicas || binding != nil && entry.Replicas == step.Replicas && entry.Time.After(binding.Time) {
+			step.Replicas, binding = entry.Replicas, entry
+		}
+	}
+	if step.Replicas != recommended {
+		step.Reason = scaleDownStabilized
+		p.bind(step, binding, rules.Down)
+	}
+}
+
+// stabilizeWithBehavior is R62 and R64.
+func (p *pass) stabilizeWithBehavior(step *Stabilization, rules WindowRules, list []Recommendation, recommended int32) {
+	current := p.decision.CurrentReplicas
+	lowest := extreme{replicas: recommended, sign: -1}
+	highest := extreme{replicas: recommended, sign: 1}
+	upCutoff, downCutoff := p.now.Add(-rules.Up), p.now.Add(-rules.Down)
+	for i := range list {
+		entry := &list[i]
+		if entry.Time.After(upCutoff) {
+			lowest.look(entry)
+		}
+		if entry.Time.After(downCutoff) {
+			highest.look(entry)
+		}
+	}
+	step.Replicas = min(max(current, lowest.replicas), highest.replicas)
+	switch {
+	case step.Replicas == recommended:
+		step.Reason = readyForNewScale
+	case recommended >= current:
+		step.Reason = scaleUpStabilized
+	default:
+		step.Reason = scaleDownStabilized
+	}
+	switch {
+	case step.Replicas < recommended:
+		p.bind(step, lowest.entry, rules.Up)
+	case step.Replicas > recommended:
+		p.bind(step, highest.entry, rules.Down)
+	}
+}
+
+// extreme is the lowest or the highest recommendation of a window; of equal
+// ones the newest, which leaves the window last.
+type extreme struct {
+	replicas int32
+	// sign is 1 to look for the highest and -1 for the lowest.
+	sign int64
+	// entry is nil while the present recommendation is the extreme one.
+	entry *Recommendation
+}
+
+func (e *extreme) look(entry *Recommendation) {
+	by := e.sign * (int64(entry.Replicas) - int64(e.replicas))
+	if by > 0 || by == 0 && e.entry != nil && entry.Time.After(e.entry.Time) {
+		e.replicas, e.entry = entry.Replicas, entry
+	}
+}
+
+// bind records the remembered recommendation that holds the count.
+func (p *pass) bind(step *Stabilization, entry *Recommendation, window time.Duration) {
+	if entry == nil {
+		return
+	}
+	p.numbers.binding = *entry
+	step.Binding = &p.numbers.binding
+	step.BindingLeaves = entry.Time.Add(window)
+}
+
+// normalize makes the allowed count of a recommendation: stabilization, then
+// rates and bounds (R25.6).
+func (p *pass) normalize(recommended int32) int32 {
+	stabilized := p.stabilize(recommended)
+	step := &p.numbers.limit
+	if p.spec.Behavior == nil {
+		p.limitWithoutBehavior(step, stabilized)
+	} else {
+		p.limitWithBehavior(step, stabilized)
+	}
+	p.decision.Limit = step
+	p.reportLimit(step)
+	return step.Replicas
+}
+
+// doubled is the count up to which one pass may go without behavior (R57).
+func doubled(current int32) int32 {
+	const factor, smallest = 2, 4
+	return int32(min(max(factor*int64(current), smallest), math.MaxInt32))
+}

@@ -1,0 +1,240 @@
+package policy
+
+import "strconv"
+
+// missingPercent is the least share of its request that a missing instance is
+// taken to use when the others ask for fewer replicas (R36.3).
+const missingPercent = 100
+
+// tally is what one walk over the instances and their samples adds up. Sums
+// wrap as 64-bit integers do (R4).
+type tally struct {
+	groups Groups
+	// usage is the sum of the samples of ready instances, requested that of
+	// their requests.
+	usage, requested int64
+	// strayUsage is the sum of the samples of instances that are not there.
+	strayUsage int64
+	// missingRequested and unreadyRequested are the requests of those groups,
+	// missingFill what R36.3 takes the missing ones to use.
+	missingRequested, unreadyRequested, missingFill int64
+}
+
+// samples is |S|: the samples that count, also those of unknown instances (R34).
+func (t *tally) samples() int { return t.groups.Ready + t.groups.Extraneous }
+
+// usageMetric evaluates one per-instance metric (R31 to R37).
+type usageMetric struct {
+	metric  *MetricSpec
+	band    tolerance
+	current int32
+	tally   tally
+}
+
+// evaluateUsage computes the proposal of a Resource, ContainerResource or
+// Instances metric. The answer is the metric's error, empty when it has none.
+func (p *pass) evaluateUsage(metric *MetricSpec, reading *Reading, result *MetricResult, numbers *metricNumbers) string {
+	instances := p.observation.Instances
+	switch {
+	case len(reading.Samples) == 0: // R26
+		return "the source answered with no sample at all"
+	case len(instances) == 0: // R34
+		return "the target has no instances"
+	}
+	u := usageMetric{metric: metric, band: p.band, current: p.observation.SpecReplicas}
+	utilization := false
+	switch {
+	case metric.Target.AverageValueMilli != nil: // R31
+		result.Goal, result.GoalValue = AverageValueTarget, *metric.Target.AverageValueMilli
+	case metric.Type != InstancesMetric && metric.Target.AverageUtilization != nil:
+		utilization = true
+		result.Goal, result.GoalValue = UtilizationTarget, int64(*metric.Target.AverageUtilization)
+	default:
+		return "the metric's target has no average_value"
+	}
+	lacking := u.walk(groupingFor(p.settings, metric, p.now), instances, reading.Samples, utilization)
+	if lacking >= 0 { // R28
+		return missingRequest(&instances[lacking], metric)
+	}
+	numbers.groups = u.tally.groups
+	result.Groups = &numbers.groups
+	if u.tally.samples() == 0 { // R34
+		return u.noSamples()
+	}
+	if utilization {
+		return u.byUtilization(result, numbers)
+	}
+	return u.byAmount(result, numbers)
+}
+
+// walk groups the instances and adds up what the calculation needs. It answers
+// the index of the first instance that lacks a needed request, else -1.
+func (u *usageMetric) walk(grouping grouping, instances []Instance, samples []Sample, utilization bool) int {
+	t := &u.tally
+	fill := int64(missingPercent)
+	if utilization {
+		fill = max(fill, int64(*u.metric.Target.AverageUtilization))
+	}
+	for i := range instances {
+		instance := &instances[i]
+		var sample *Sample
+		if i < len(samples) && samples[i].OK {
+			sample = &samples[i]
+		}
+		var request int64
+		if utilization { // R28: also of those that do not count
+			var ok bool
+			if request, ok = requestOf(instance, u.metric); !ok {
+				return i
+			}
+		}
+		switch grouping.of(instance, sample) {
+		case ready:
+			t.groups.Ready++
+			t.usage += sample.Milli
+			t.requested += request
+		case unready:
+			t.groups.Unready++
+			t.unreadyRequested += request
+		case missing:
+			t.groups.Missing++
+			t.missingRequested += request
+			t.missingFill += request * fill / 100
+		case ignored:
+			t.groups.Ignored++
+		}
+	}
+	for i := len(instances); i < len(samples); i++ {
+		if samples[i].OK {
+			t.groups.Extraneous++
+			t.strayUsage += samples[i].Milli
+		}
+	}
+	return -1
+}
+
+// noSamples says why no sample is left (R34).
+func (u *usageMetric) noSamples() string {
+	g := u.tally.groups
+	return "no instance has a usable sample: " + strconv.Itoa(g.Unready) + " unready, " +
+		strconv.Itoa(g.Missing) + " without a sample, " + strconv.Itoa(g.Ignored) + " stopping or failed"
+}
+
+// utilization is R35's first way to a ratio, for sums of usage and requests.
+func utilization(usage, requested int64, percent int32) (used int32, ratio float64) {
+	used = int32(usage * 100 / requested) //nolint:gosec // R35: cut to 32 bits, wraps
+	return used, float64(used) / float64(percent)
+}
+
+// byUtilization is the ratio path (R36).
+func (u *usageMetric) byUtilization(result *MetricResult, numbers *metricNumbers) string {
+	t, target := &u.tally, *u.metric.Target.AverageUtilization
+	if t.requested == 0 { // R35
+		return "the instances that have a sample request no " + u.metric.Name + " at all"
+	}
+	used, ratio := utilization(t.usage, t.requested, target)
+	completed := u.complete(ratio)
+	usage, requested := t.usage, t.requested
+	if completed.missing {
+		requested += t.missingRequested
+		if ratio < 1 {
+			usage += t.missingFill
+		}
+	}
+	if completed.unready {
+		requested += t.unreadyRequested
+	}
+	if requested == 0 { // R36.4
+		return "the instances together request no " + u.metric.Name + " at all"
+	}
+	numbers.utilization, numbers.average = used, t.usage/int64(t.groups.Ready)
+	result.Current.AverageUtilization = &numbers.utilization
+	result.Current.AverageValueMilli = &numbers.average
+	ratio2 := ratio
+	if completed.missing || completed.unready {
+		_, ratio2 = utilization(usage, requested, target)
+	}
+	u.propose(result, numbers, completed, ratio, ratio2)
+	return ""
+}
+
+// byAmount is the amount path (R37).
+func (u *usageMetric) byAmount(result *MetricResult, numbers *metricNumbers) string {
+	t, target := &u.tally, *u.metric.Target.AverageValueMilli
+	usage := t.usage + t.strayUsage
+	average := usage / int64(t.samples())
+	ratio := float64(average) / float64(target)
+	completed := u.complete(ratio)
+	if completed.missing && ratio < 1 {
+		usage += int64(t.groups.Missing) * target
+	}
+	numbers.average = average
+	result.Current.AverageValueMilli = &numbers.average
+	ratio2 := ratio
+	if completed.missing || completed.unready {
+		ratio2 = float64(usage/int64(completed.samples)) / float64(target)
+	}
+	u.propose(result, numbers, completed, ratio, ratio2)
+	return ""
+}
+
+// completion says which instances R36.3 adds to the samples.
+type completion struct {
+	// direct says that nothing is to be completed and R36.2 answers.
+	direct           bool
+	missing, unready bool
+	// samples is |S| afterwards.
+	samples int
+}
+
+// complete is R36.1 to R36.3, without the amounts.
+func (u *usageMetric) complete(ratio float64) completion {
+	groups := &u.tally.groups
+	c := completion{samples: u.tally.samples()}
+	c.unready = groups.Unready > 0 && ratio > 1
+	c.direct = !c.unready && groups.Missing == 0
+	c.missing = groups.Missing > 0 && (ratio < 1 || ratio > 1)
+	if c.missing {
+		c.samples += groups.Missing
+	}
+	if c.unready {
+		c.samples += groups.Unready
+	}
+	return c
+}
+
+// propose is R36.2 and R36.5 to R36.8: the proposal from the first ratio and the
+// one after completion.
+func (u *usageMetric) propose(result *MetricResult, numbers *metricNumbers, c completion, ratio, completed float64) {
+	result.Ratio = numbers.keepRatio(ratio)
+	if c.direct {
+		if result.Within = u.band.within(ratio); result.Within {
+			result.Proposal, result.Rule = u.current, u.rule(2)
+			return
+		}
+		result.BaseCount = saturateToInt32(int64(u.tally.groups.Ready))
+		result.Proposal, result.Rule = ceilToInt32(ratio*float64(u.tally.groups.Ready)), u.rule(2)
+		return
+	}
+	result.CompletedRatio = numbers.keepCompleted(completed)
+	if result.Within = u.band.within(completed); result.Within || ratio < 1 && completed > 1 || ratio > 1 && completed < 1 {
+		result.Proposal, result.Rule = u.current, u.rule(5)
+		return
+	}
+	result.BaseCount = saturateToInt32(int64(c.samples))
+	n := ceilToInt32(completed * float64(c.samples))
+	if completed < 1 && n > u.current || completed > 1 && n < u.current {
+		result.Proposal, result.Rule = u.current, u.rule(7)
+		return
+	}
+	result.Proposal, result.Rule = n, u.rule(8)
+}
+
+// rule names a step of R36, or of R37, whose steps are the same.
+func (u *usageMetric) rule(step int) string {
+	names := [...]string{2: "R36.2", 5: "R36.5", 7: "R36.7", 8: "R36.8"}
+	if u.metric.Target.AverageValueMilli != nil {
+		names = [...]string{2: "R37.2", 5: "R37.5", 7: "R37.7", 8: "R37.8"}
+	}
+	return names[step]
+}

@@ -1,0 +1,259 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The bounds of R19.
+const (
+	maxStabilizationWindowSeconds = 3600
+	maxPolicyPeriodSeconds        = 1800
+	maxTaskNameLength             = 63
+)
+
+// Validate answers every mistake in a defaulted spec (R14 to R19), in the order
+// of the spec's fields; none means that the spec is valid. The paths are the
+// JSON names of [Spec], as "metrics[0].target.value". ScaleToZero is
+// [Settings].ScaleToZero (R15). R20: the number of metrics and duplicates among
+// them are not limited.
+func Validate(spec Spec, scaleToZero bool) []FieldError {
+	var mistakes mistakes
+	validateBounds(&mistakes, spec, scaleToZero)
+	for i, metric := range spec.Metrics {
+		validateMetric(&mistakes, "metrics["+strconv.Itoa(i)+"]", metric)
+	}
+	if spec.Behavior != nil {
+		validateRules(&mistakes, "behavior.scale_up", spec.Behavior.ScaleUp)
+		validateRules(&mistakes, "behavior.scale_down", spec.Behavior.ScaleDown)
+	}
+	return mistakes
+}
+
+// mistakes collects field errors.
+type mistakes []FieldError
+
+// add records one mistake; value may be nil where nothing was given.
+func (m *mistakes) add(field string, value any, detail string) {
+	text := ""
+	if value != nil {
+		text = fmt.Sprint(value)
+	}
+	*m = append(*m, FieldError{Field: field, Value: text, Detail: detail})
+}
+
+// validateBounds checks the two bounds (R14, R15).
+func validateBounds(mistakes *mistakes, spec Spec, scaleToZero bool) {
+	minReplicas := minReplicasOf(&spec)
+	switch {
+	case minReplicas < 0:
+		mistakes.add("min_replicas", minReplicas, "must be at least 0")
+	case minReplicas == 0 && !scaleToZero:
+		mistakes.add("min_replicas", minReplicas, "must be at least 1, because scaling to zero is switched off")
+	}
+	switch {
+	case spec.MaxReplicas == 0:
+		mistakes.add("max_replicas", nil, "is required and must be at least 1")
+	case spec.MaxReplicas < 1:
+		mistakes.add("max_replicas", spec.MaxReplicas, "must be at least 1")
+	case spec.MaxReplicas < minReplicas:
+		mistakes.add("max_replicas", spec.MaxReplicas, "must be at least min_replicas, which is "+itoa(minReplicas))
+	}
+	if minReplicas == 0 && scaleToZero && !hasWholeMetric(&spec) {
+		mistakes.add("metrics", nil, "must have an Object or External metric, because min_replicas is 0 and only those can be read without instances")
+	}
+}
+
+// validateMetric checks one metric (R17).
+func validateMetric(mistakes *mistakes, path string, metric MetricSpec) {
+	switch metric.Type {
+	case ResourceMetric:
+		if metric.Name == "" {
+			mistakes.add(path+".name", nil, "is required: the resource, as \"cpu\" or \"memory\"")
+		}
+	case ContainerResourceMetric:
+		validateContainerResource(mistakes, path, metric)
+	case ObjectMetric:
+		validateSegment(mistakes, path+".name", metric.Name)
+		validateObject(mistakes, path+".object", metric.Object)
+	case InstancesMetric, ExternalMetric:
+		validateSegment(mistakes, path+".name", metric.Name)
+	default:
+		mistakes.add(path+".type", quoted(string(metric.Type)), "must be Resource, ContainerResource, Instances, Object or External")
+		return
+	}
+	validateTarget(mistakes, path+".target", metric)
+}
+
+// validateContainerResource checks the resource and the task of a
+// ContainerResource metric (R17).
+func validateContainerResource(mistakes *mistakes, path string, metric MetricSpec) {
+	switch {
+	case metric.Name == "":
+		mistakes.add(path+".name", nil, "is required: the resource, as \"cpu\" or \"memory\"")
+	case !knownResource(metric.Name):
+		mistakes.add(path+".name", quoted(metric.Name), "must be cpu, memory, ephemeral-storage, hugepages-SIZE or DOMAIN/NAME")
+	}
+	switch {
+	case metric.Task == "":
+		mistakes.add(path+".task", nil, "is required: the task whose resource is measured")
+	case !isLabel(metric.Task):
+		mistakes.add(path+".task", quoted(metric.Task), "must be lower-case letters, digits and \"-\", start and end with a letter or digit, and have at most 63 characters")
+	}
+}
+
+// validateSegment checks a name by R16.
+func validateSegment(mistakes *mistakes, field, name string) {
+	switch {
+	case name == "":
+		mistakes.add(field, nil, "is required")
+	case !isPathSegment(name):
+		mistakes.add(field, quoted(name), "must not be \".\" or \"..\" and must not contain \"/\" or \"%\"")
+	}
+}
+
+// validateObject checks what an Object metric describes (R16).
+func validateObject(mistakes *mistakes, field, object string) {
+	if object == "" {
+		mistakes.add(field, nil, "is required: what the metric is about, as \"route/main\"")
+		return
+	}
+	kind, name, found := strings.Cut(object, "/")
+	if !found || kind == "" || name == "" || !isPathSegment(kind) || !isPathSegment(name) {
+		mistakes.add(field, quoted(object), "must be KIND/NAME, neither being \".\" or \"..\" nor containing \"/\" or \"%\"")
+	}
+}
+
+// validateTarget checks a metric's goal (R18).
+func validateTarget(mistakes *mistakes, path string, metric MetricSpec) {
+	target := metric.Target
+	switch target.Type {
+	case UtilizationTarget, ValueTarget, AverageValueTarget:
+	case "":
+		mistakes.add(path+".type", nil, "is required: Utilization, Value or AverageValue")
+	default:
+		mistakes.add(path+".type", quoted(string(target.Type)), "must be Utilization, Value or AverageValue")
+	}
+	if value := target.ValueMilli; value != nil && *value <= 0 {
+		mistakes.add(path+".value", milliText(*value), "must be greater than 0")
+	}
+	if value := target.AverageValueMilli; value != nil && *value <= 0 {
+		mistakes.add(path+".average_value", milliText(*value), "must be greater than 0")
+	}
+	if percent := target.AverageUtilization; percent != nil && *percent < 1 {
+		mistakes.add(path+".average_utilization", *percent, "must be at least 1")
+	}
+	validateTargetFields(mistakes, path, metric)
+}
+
+// validateTargetFields checks which of the goal's fields are filled (R18).
+func validateTargetFields(mistakes *mistakes, path string, metric MetricSpec) {
+	value, average, percent := metric.Target.ValueMilli, metric.Target.AverageValueMilli, metric.Target.AverageUtilization
+	switch metric.Type {
+	case ResourceMetric, ContainerResourceMetric:
+		switch {
+		case percent == nil && average == nil:
+			mistakes.add(path+".average_utilization", nil, "is required, or average_value instead")
+		case percent != nil && average != nil:
+			mistakes.add(path+".average_value", milliText(*average), "must not be given together with average_utilization")
+		}
+	case InstancesMetric:
+		if average == nil {
+			mistakes.add(path+".average_value", nil, "is required")
+		}
+	case ObjectMetric:
+		if value == nil && average == nil {
+			mistakes.add(path+".value", nil, "is required, or average_value instead, or both")
+		}
+	case ExternalMetric:
+		switch {
+		case value == nil && average == nil:
+			mistakes.add(path+".value", nil, "is required, or average_value instead")
+		case value != nil && average != nil:
+			mistakes.add(path+".value", milliText(*value), "must not be given together with average_value")
+		}
+	}
+}
+
+// validateRules checks the scaling rules of one direction (R19).
+func validateRules(mistakes *mistakes, path string, rules *ScalingRules) {
+	if rules == nil {
+		return
+	}
+	if window := rules.StabilizationWindowSeconds; window != nil && (*window < 0 || *window > maxStabilizationWindowSeconds) {
+		mistakes.add(path+".stabilization_window_seconds", *window, "must be 0 to "+strconv.Itoa(maxStabilizationWindowSeconds))
+	}
+	if !slices.Contains([]SelectPolicy{MaxChange, MinChange, DisabledChange}, rules.SelectPolicy) {
+		mistakes.add(path+".select_policy", quoted(string(rules.SelectPolicy)), "must be Max, Min or Disabled")
+	}
+	if len(rules.Policies) == 0 {
+		mistakes.add(path+".policies", nil, "must have at least one policy; leave the key out for the default ones")
+	}
+	for i, policy := range rules.Policies {
+		validatePolicy(mistakes, path+".policies["+strconv.Itoa(i)+"]", policy)
+	}
+	if tolerance := rules.Tolerance; tolerance != nil && !(*tolerance >= 0) {
+		mistakes.add(path+".tolerance", *tolerance, "must be at least 0")
+	}
+}
+
+// validatePolicy checks one scaling policy (R19).
+func validatePolicy(mistakes *mistakes, path string, policy ScalingPolicy) {
+	if policy.Type != InstancesPolicy && policy.Type != PercentPolicy {
+		mistakes.add(path+".type", quoted(string(policy.Type)), "must be Instances or Percent")
+	}
+	if policy.Value <= 0 {
+		mistakes.add(path+".value", policy.Value, "must be greater than 0")
+	}
+	if policy.PeriodSeconds < 1 || policy.PeriodSeconds > maxPolicyPeriodSeconds {
+		mistakes.add(path+".period_seconds", policy.PeriodSeconds, "must be 1 to "+strconv.Itoa(maxPolicyPeriodSeconds))
+	}
+}
+
+// isPathSegment says whether a name obeys R16.
+func isPathSegment(name string) bool {
+	return name != "." && name != ".." && !strings.ContainsAny(name, "/%")
+}
+
+// isLabel says whether a name is a DNS label (R17).
+func isLabel(name string) bool {
+	if name == "" || len(name) > maxTaskNameLength || name[0] == '-' || name[len(name)-1] == '-' {
+		return false
+	}
+	return strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+}
+
+// knownResource says whether a resource may be measured for one task (R17).
+func knownResource(name string) bool {
+	switch name {
+	case "cpu", "memory", "ephemeral-storage":
+		return true
+	}
+	if strings.HasPrefix(name, hugePagesPrefix) {
+		return true
+	}
+	domain, rest, found := strings.Cut(name, "/")
+	return found && domain != "" && rest != "" && !strings.Contains(rest, "/")
+}
+
+// quoted is a text in quotes, and nothing where there is none.
+func quoted(text string) any {
+	if text == "" {
+		return nil
+	}
+	return strconv.Quote(text)
+}
+
+// milliText is an amount in milli-units as a decimal number.
+func milliText(milli int64) string {
+	text := strconv.FormatInt(milli/1000, 10)
+	if milli < 0 && milli/1000 == 0 {
+		text = "-" + text
+	}
+	if rest := milli % 1000; rest != 0 {
+		text += strings.TrimRight(fmt.Sprintf(".%03d", max(rest, -rest)), "0")
+	}
+	return text
+}
