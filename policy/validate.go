@@ -61,7 +61,7 @@ func validateBounds(mistakes *mistakes, spec Spec, scaleToZero bool) {
 	case spec.MaxReplicas < minReplicas:
 		mistakes.add("max_replicas", spec.MaxReplicas, "must be at least min_replicas, which is "+itoa(minReplicas))
 	}
-	if minReplicas == 0 && scaleToZero && !hasWholeMetric(&spec) {
+	if minReplicas == 0 && !hasWholeMetric(&spec) {
 		mistakes.add("metrics", nil, "must have an Object or External metric, because min_replicas is 0 and only those can be read without instances")
 	}
 }
@@ -165,12 +165,12 @@ func validateTargetFields(mistakes *mistakes, path string, metric MetricSpec) {
 		}
 	case ObjectMetric:
 		if value == nil && average == nil {
-			mistakes.add(path+".value", nil, "is required, or average_value instead, or both")
+			mistakes.add(path+".average_value", nil, "is required, or value instead, or both")
 		}
 	case ExternalMetric:
 		switch {
 		case value == nil && average == nil:
-			mistakes.add(path+".value", nil, "is required, or average_value instead")
+			mistakes.add(path+".average_value", nil, "is required, or value instead")
 		case value != nil && average != nil:
 			mistakes.add(path+".value", milliText(*value), "must not be given together with average_value")
 		}

@@ -178,10 +178,14 @@ type vectorCondition struct {
 	Since  duration `json:"since"`
 }
 
-// upstreamWord is hpad's word for one of upstream's.
+// upstreamWord is hpad's word for one of upstream's. Upstream does not know
+// hpad's own word, so that a vector which has it means a mistake.
 func upstreamWord(word string) string {
-	if word == "Pods" {
+	switch word {
+	case "Pods":
 		return "Instances"
+	case "Instances":
+		return "not a word of upstream's"
 	}
 	return word
 }

@@ -1,0 +1,130 @@
+package policy_test
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// validationVector is one line of a validation vectors file: a spec as a user
+// wrote it, and upstream's verdict after defaulting.
+type validationVector struct {
+	Spec        vectorSpec `json:"spec"`
+	ScaleToZero bool       `json:"scale_to_zero"`
+	Valid       bool       `json:"valid"`
+	Errors      []string   `json:"errors"`
+}
+
+// upstreamFields are the fields of mistakes as the vectors name them: sorted,
+// each once.
+func upstreamFields(mistakes []policy.FieldError) []string {
+	names := map[string]string{"max_replicas": "max", "min_replicas": "min"}
+	var fields []string
+	for _, mistake := range mistakes {
+		field := mistake.Field
+		if name, ok := names[field]; ok {
+			field = name
+		}
+		fields = append(fields, field)
+	}
+	slices.Sort(fields)
+	return slices.Compact(fields)
+}
+
+// TestValidationVectors compares with upstream's own verdicts.
+// HPAD_VALIDATION_VECTORS, a glob, names other files of the same form.
+func TestValidationVectors(t *testing.T) {
+	for _, file := range vectorFiles(t, "HPAD_VALIDATION_VECTORS", "testdata/hpa-validation-*.jsonl.gz") {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			readLines(t, file, func(line []byte) {
+				vector := decodeStrictly[validationVector](t, line)
+				mistakes := policy.Validate(policy.Default(vector.Spec.policySpec()), vector.ScaleToZero)
+				if diff := gocmp.Diff(vector.Errors, upstreamFields(mistakes)); diff != "" || vector.Valid != (len(mistakes) == 0) {
+					t.Errorf("%s\nupstream says valid=%v, hpad says %v (-upstream +hpad):\n%s", line, vector.Valid, mistakes, diff)
+				}
+			})
+		})
+	}
+}
+
+func TestValidateSaysWhatIsAllowed(t *testing.T) {
+	average := policy.MetricTarget{Type: policy.AverageValueTarget, AverageValueMilli: new(int64(1000))}
+	queue := policy.MetricSpec{Type: policy.ExternalMetric, Name: "queue", Target: average}
+	for _, test := range []struct {
+		name string
+		spec policy.Spec
+		want string
+	}{
+		{"max absent", policy.Spec{Metrics: []policy.MetricSpec{queue}}, "max_replicas: is required and must be at least 1"},
+		{"max below min", policy.Spec{MinReplicas: new(int32(3)), MaxReplicas: 2}, "max_replicas = 2: must be at least min_replicas, which is 3"},
+		{"negative min", policy.Spec{MinReplicas: new(int32(-1)), MaxReplicas: 2}, "min_replicas = -1: must be at least 0"},
+		{"zero without a metric that needs no instance", policy.Spec{MinReplicas: new(int32(0)), MaxReplicas: 2}, "metrics: must have an Object or External metric, because min_replicas is 0 and only those can be read without instances"},
+		{
+			"fraction", policy.Spec{MaxReplicas: 2, Metrics: []policy.MetricSpec{{
+				Type: policy.InstancesMetric, Name: "rps",
+				Target: policy.MetricTarget{Type: policy.AverageValueTarget, AverageValueMilli: new(int64(-1500))},
+			}}},
+			"metrics[0].target.average_value = -1.5: must be greater than 0",
+		},
+		{
+			"object without kind", policy.Spec{MaxReplicas: 2, Metrics: []policy.MetricSpec{{
+				Type: policy.ObjectMetric, Name: "rps", Object: "main", Target: average,
+			}}},
+			`metrics[0].object = "main": must be KIND/NAME, neither being "." or ".." nor containing "/" or "%"`,
+		},
+		{
+			"window", policy.Spec{MaxReplicas: 2, Behavior: &policy.Behavior{ScaleDown: &policy.ScalingRules{
+				StabilizationWindowSeconds: new(int32(3601)),
+			}}},
+			"behavior.scale_down.stabilization_window_seconds = 3601: must be 0 to 3600",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			mistakes := policy.Validate(policy.Default(test.spec), true)
+			if len(mistakes) != 1 || mistakes[0].Error() != test.want {
+				t.Errorf("Validate() = %v, want %q", mistakes, test.want)
+			}
+		})
+	}
+	if mistakes := policy.Validate(policy.Default(policy.Spec{MinReplicas: new(int32(0)), MaxReplicas: 2, Metrics: []policy.MetricSpec{queue}}), false); len(mistakes) != 1 || !strings.Contains(mistakes[0].Detail, "switched off") { // R15
+		t.Errorf("Validate() of min 0 without scale-to-zero = %v", mistakes)
+	}
+}
+
+func TestDefaultKeepsWhatIsGiven(t *testing.T) { // R9 to R12
+	given := policy.Spec{MaxReplicas: 5, Behavior: &policy.Behavior{
+		ScaleUp: &policy.ScalingRules{Policies: []policy.ScalingPolicy{}, SelectPolicy: policy.MinChange},
+	}}
+	before := given.Behavior.ScaleUp.SelectPolicy
+	got := policy.Default(given)
+	want := policy.Spec{
+		MinReplicas: new(int32(1)), MaxReplicas: 5,
+		Metrics: []policy.MetricSpec{{
+			Type: policy.ResourceMetric, Name: "cpu",
+			Target: policy.MetricTarget{Type: policy.UtilizationTarget, AverageUtilization: new(int32(80))},
+		}},
+		Behavior: &policy.Behavior{
+			ScaleUp: &policy.ScalingRules{
+				StabilizationWindowSeconds: new(int32(0)), SelectPolicy: policy.MinChange, Policies: []policy.ScalingPolicy{},
+			},
+			ScaleDown: &policy.ScalingRules{
+				SelectPolicy: policy.MaxChange,
+				Policies:     []policy.ScalingPolicy{{Type: policy.PercentPolicy, Value: 100, PeriodSeconds: 15}},
+			},
+		},
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("Default() (-want +got):\n%s", diff)
+	}
+	if given.MinReplicas != nil || given.Metrics != nil || given.Behavior.ScaleDown != nil || given.Behavior.ScaleUp.SelectPolicy != before {
+		t.Errorf("Default() modified its argument: %+v", given)
+	}
+	if diff := gocmp.Diff(got, policy.Default(got)); diff != "" {
+		t.Errorf("Default() of a defaulted spec changes it (-once +twice):\n%s", diff)
+	}
+}
