@@ -1,4 +1,21 @@
 // Package state keeps what must survive a restart: each autoscaler's memory,
 // status and open intention, the last completed round, the fleets' own small
 // stores, and the history of decisions.
+//
+// [Open] keeps it in one directory that one daemon holds at a time:
+//
+//	lock         who holds the directory (process id, host, time)
+//	state.db     bbolt: records, last completed round, the fleets' stores
+//	history.db   bbolt: the history, oldest entries going first
+//	*.damaged-*  a file that was found damaged, set aside for a person to see
+//
+// Both databases carry a format version, and every value in them its own format
+// byte and a checksum. In state.db the bucket "meta" holds the format and the
+// last completed round, "autoscalers" a [Record] by name, and "fleets" a bucket
+// for each fleet. In history.db the bucket "entries" holds an [Entry] by time
+// and name, and "names" finds them by name.
+//
+// A record is written when something in it changes. A pass that recommends what
+// the pass before it did is not: [Record.Replay] and the last completed round
+// tell what such passes did to the recommendation list, and Load does it again.
 package state

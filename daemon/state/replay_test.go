@@ -1,0 +1,131 @@
+package state
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// naiveReplay asks policy itself, tick by tick.
+func naiveReplay(list []policy.Recommendation, r *Replay, through, lastRound time.Time) []policy.Recommendation {
+	for tick := nextTick(through, r.Period); !tick.After(lastRound); tick = tick.Add(r.Period) {
+		list = policy.Remember(r.Rules, list, r.Replicas, tick)
+	}
+	return list
+}
+
+func nextTick(at time.Time, period time.Duration) time.Time {
+	return time.Unix(0, (at.UnixNano()/int64(period)+1)*int64(period)).UTC()
+}
+
+// epoch is where the tests' time begins: not on a tick of most periods.
+var epoch = time.Date(2026, 3, 1, 12, 0, 7, 0, time.UTC)
+
+func TestReplayIsWhatRememberAnswers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		period := time.Duration(rapid.IntRange(1, 40).Draw(t, "period")) * time.Second
+		rules := policy.WindowRules{
+			Behavior: rapid.Bool().Draw(t, "behavior"),
+			Up:       time.Duration(rapid.IntRange(0, 300).Draw(t, "up")) * time.Second,
+			Down:     time.Duration(rapid.IntRange(0, 300).Draw(t, "down")) * time.Second,
+		}
+		var list []policy.Recommendation
+		for range rapid.IntRange(0, 30).Draw(t, "entries") {
+			// Times later than Through come from a clock that was set back.
+			before := time.Duration(rapid.IntRange(-60, 700).Draw(t, "before")) * time.Second
+			list = append(list, policy.Recommendation{
+				Replicas: rapid.Int32Range(0, 9).Draw(t, "replicas"), Time: epoch.Add(-before),
+			})
+		}
+		r := Record{
+			Memory:  policy.Memory{Recommendations: list},
+			Through: epoch,
+			Replay:  &Replay{Replicas: rapid.Int32Range(0, 9).Draw(t, "recommended"), Period: period, Rules: rules},
+		}
+		last := epoch.Add(time.Duration(rapid.IntRange(-100, 6000).Draw(t, "down for")) * time.Second)
+		want := naiveReplay(list, r.Replay, epoch, last)
+		got := replayed(r, last)
+		if diff := cmp.Diff(want, got.Memory.Recommendations); diff != "" {
+			t.Fatalf("rules %+v, period %s (-naive +replayed):\n%s", rules, period, diff)
+		}
+		if again := replayed(got, last); !cmp.Equal(again, got) {
+			t.Fatalf("a second replay changes the record:\n%s", cmp.Diff(got, again))
+		}
+	})
+}
+
+func TestReplayOfManyWeeks(t *testing.T) {
+	tests := []struct {
+		period, window time.Duration
+		entries        int
+	}{
+		{time.Second, 5 * time.Minute, 301},
+		{15 * time.Second, 5 * time.Minute, 21},
+		{15 * time.Second, 0, 1},
+		{15 * time.Second, 5 * time.Minute, 90},
+		{time.Hour, time.Minute, 3},
+	}
+	for _, test := range tests {
+		t.Run(fmt.Sprintf("%s in %s with %d entries", test.period, test.window, test.entries), func(t *testing.T) {
+			var list []policy.Recommendation
+			for i := range test.entries {
+				list = append(list, policy.Recommendation{Replicas: int32(i), Time: epoch.Add(-time.Duration(i*7%test.entries) * test.period)})
+			}
+			r := &Replay{Replicas: 4, Period: test.period, Rules: policy.WindowRules{Down: test.window}}
+			last := epoch.Add(23*24*time.Hour/time.Duration(max(1, 15*time.Second/test.period)) + 11*time.Second)
+			got := replayed(Record{Memory: policy.Memory{Recommendations: list}, Through: epoch, Replay: r}, last)
+			if diff := cmp.Diff(naiveReplay(list, r, epoch, last), got.Memory.Recommendations); diff != "" {
+				t.Errorf("(-naive +replayed):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestReplayChangesNothing(t *testing.T) {
+	record := Record{
+		Memory:  policy.Memory{Recommendations: []policy.Recommendation{{Replicas: 3, Time: epoch}}},
+		Through: epoch,
+		Replay:  &Replay{Replicas: 3, Period: 15 * time.Second},
+	}
+	unassuming := record
+	unassuming.Replay = nil
+	tests := []struct {
+		name      string
+		record    Record
+		lastRound time.Time
+	}{
+		{"no replay", unassuming, epoch.Add(time.Hour)},
+		{"no round yet", record, time.Time{}},
+		{"round before the record", record, epoch.Add(-time.Minute)},
+		{"no tick in between", record, epoch.Add(time.Second)},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if diff := cmp.Diff(test.record, replayed(test.record, test.lastRound)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func BenchmarkReplay(b *testing.B) {
+	tests := []struct{ period, window, downtime time.Duration }{
+		{15 * time.Second, 5 * time.Minute, time.Hour},
+		{15 * time.Second, 5 * time.Minute, 30 * 24 * time.Hour},
+		{time.Second, time.Hour, 30 * 24 * time.Hour},
+	}
+	for _, test := range tests {
+		b.Run(fmt.Sprintf("%s in %s over %s", test.period, test.window, test.downtime), func(b *testing.B) {
+			r := Record{Through: epoch, Replay: &Replay{Replicas: 4, Period: test.period, Rules: policy.WindowRules{Down: test.window}}}
+			b.ReportAllocs()
+			for b.Loop() {
+				replayed(r, epoch.Add(test.downtime))
+			}
+		})
+	}
+}
