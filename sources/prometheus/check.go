@@ -1,0 +1,66 @@
+package prometheus
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	apiv1 "github.com/prometheus/client_golang/api/prometheus/v1"
+)
+
+// The first Prometheus that heeds lookback_delta.
+const (
+	lookbackMajor = 2
+	lookbackMinor = 43
+)
+
+// Check asks the server a query and for its version. The sentences say which
+// version it is and whether max_age takes effect; an error means that the server
+// cannot be queried.
+func (s *Source) Check(ctx context.Context) ([]string, error) {
+	if _, err := s.Query(ctx, "vector(1)", time.Time{}); err != nil {
+		return nil, err
+	}
+	var info apiv1.BuildinfoResult
+	err := s.ask(ctx, func(ctx context.Context, server apiv1.API) (err error) {
+		info, err = server.Buildinfo(ctx)
+		return err
+	})
+	var sentences []string
+	if err != nil {
+		sentences = append(sentences, fmt.Sprintf("server at %q answers queries but does not tell its version: %v", s.address, err))
+	} else {
+		sentences = append(sentences, fmt.Sprintf("server at %q answers queries; its version is %s", s.address, shorten(info.Version, maxShownAnswer)))
+	}
+	if s.config.MaxAge > 0 {
+		if doubt := doubtLookback(info.Version); doubt != "" {
+			age := s.config.MaxAge
+			sentences = append(sentences, fmt.Sprintf("max_age = %q %s: it needs Prometheus %d.%d or newer; upgrade the server or start it with --query.lookback-delta=%s",
+				age, doubt, lookbackMajor, lookbackMinor, age))
+		}
+	}
+	return sentences, nil
+}
+
+// doubtLookback says what to expect of lookback_delta on a version of the server,
+// such as "2.42.0+ds"; "" when it takes effect.
+func doubtLookback(version string) string {
+	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
+	if len(parts) < 2 {
+		return "may have no effect"
+	}
+	major, err := strconv.Atoi(parts[0])
+	if err != nil {
+		return "may have no effect"
+	}
+	minor, err := strconv.Atoi(parts[1])
+	if err != nil {
+		return "may have no effect"
+	}
+	if major < lookbackMajor || major == lookbackMajor && minor < lookbackMinor {
+		return "has no effect"
+	}
+	return ""
+}

@@ -1,0 +1,420 @@
+package prometheus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"go.uber.org/goleak"
+
+	"github.com/hpad/hpad/sources"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m)
+}
+
+// at is the instant that the answers in testdata were recorded for.
+var at = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// newSource builds a source that ends with the test; edit may change its
+// configuration.
+func newSource(t testing.TB, url string, edit func(*Config)) *Source {
+	t.Helper()
+	cfg := &Config{URL: url}
+	if edit != nil {
+		edit(cfg)
+	}
+	cfg.SetDefaults()
+	for _, mistake := range cfg.Validate() {
+		t.Fatal(mistake)
+	}
+	source, err := New("prom", cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := source.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return source
+}
+
+// serve runs an HTTP server for the test.
+func serve(t testing.TB, handler http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return server
+}
+
+// answering is a handler with one answer.
+func answering(status int, contentType, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+// recorded is a handler with an answer that a real server gave; its name begins
+// with the status.
+func recorded(t testing.TB, name string) http.HandlerFunc {
+	t.Helper()
+	body, err := os.ReadFile(filepath.Join("testdata", name+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, err := strconv.Atoi(name[:3])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answering(status, "application/json", string(body))
+}
+
+func TestQueryRecorded(t *testing.T) {
+	queue := func(name string, value float64) sources.Series {
+		return sources.Series{Labels: map[string]string{"__name__": "queue_messages_ready", "queue": name}, Value: value, At: at}
+	}
+	odd := func(kind string, value float64) sources.Series {
+		return sources.Series{Labels: map[string]string{"__name__": "odd_value", "kind": kind}, Value: value, At: at}
+	}
+	queues := []sources.Series{queue("checkout", 42), queue("mail", 0.5), queue("schrödinger\n\"x\"", 90.00000000000001)}
+	for _, test := range []struct {
+		name string
+		want sources.Vector
+	}{
+		{"200-vector", sources.Vector{Series: queues}},
+		{"200-odd", sources.Vector{Series: []sources.Series{odd("infinite", math.Inf(1)), odd("negative", -1.5), odd("not a number", math.NaN())}}},
+		{"200-empty", sources.Vector{Series: []sources.Series{}}},
+		{"200-sum", sources.Vector{Series: []sources.Series{{Value: 132.5, At: at}}}},
+		{"200-scalar", sources.Vector{Series: []sources.Series{{Value: 132.5, At: at}}}},
+		{"200-scalar-nan", sources.Vector{Series: []sources.Series{{Value: math.NaN(), At: at}}}},
+		{"200-warnings", sources.Vector{Series: queues, Warnings: []string{
+			`remote_read: error sending request: Post "http://127.0.0.1:1/read": dial tcp 127.0.0.1:1: connect: connection refused`,
+		}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			source := newSource(t, serve(t, recorded(t, test.name)).URL, nil)
+			got, err := source.Query(t.Context(), "up", at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got, cmpopts.EquateNaNs()); diff != "" {
+				t.Errorf("Query answered (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestQueryErrors(t *testing.T) {
+	const html = "<html>\n<head><title>Sign in</title></head>\n</html>"
+	long := strings.Repeat("0123456789", 100)
+	for _, test := range []struct {
+		name    string
+		handler http.HandlerFunc
+		want    string
+	}{
+		{"matrix", recorded(t, "200-matrix"), "result is a range (matrix), want one value for each series; " +
+			"take the brackets off, or put a function such as rate() or max_over_time() around them"},
+		{"string", recorded(t, "200-string"), "result is a string, want a vector or a scalar"},
+		{"parse error", recorded(t, "400-parse"), `server answered 400 Bad Request: bad_data: invalid parameter "query": 1:5: parse error: unclosed left parenthesis`},
+		{"execution error", recorded(t, "422-execution"), "server answered 422 Unprocessable Entity: execution: found duplicate series for the match group {}"},
+		{
+			"query timed out",
+			answering(503, "application/json", `{"status":"error","errorType":"timeout","error":"query timed out in expression evaluation"}`),
+			"server answered 503 Service Unavailable: timeout: query timed out in expression evaluation",
+		},
+		{
+			"error under a good status",
+			answering(200, "application/json", `{"status":"error","errorType":"internal","error":"oops"}`),
+			"server answered internal: oops",
+		},
+		{"unauthorized", answering(401, "text/plain", "Unauthorized\n"), `server answered 401 Unauthorized: "Unauthorized"; check basic_auth, token_file, headers and tls`},
+		{"forbidden", answering(403, "text/plain", ""), "server answered 403 Forbidden: (empty body); check basic_auth, token_file, headers and tls"},
+		{
+			"page of a proxy",
+			answering(200, "text/html", html),
+			`server answered 200 OK with "text/html" instead of JSON; is there a Prometheus API at url? "<html> <head><title>Sign in</title></head> </html>"`,
+		},
+		{"error page of a proxy", answering(502, "text/html", html), `server answered 502 Bad Gateway: "<html> <head><title>Sign in</title></head> </html>"`},
+		{"long error page", answering(500, "text/plain", long), `server answered 500 Internal Server Error: "` + long[:maxShownAnswer-1] + `…"`},
+		{"not found", answering(404, "text/plain", "404 page not found"), `server answered 404 Not Found: "404 page not found"`},
+		{
+			"redirect",
+			func(w http.ResponseWriter, r *http.Request) {
+				http.Redirect(w, r, "https://user:secret@login.example.org/start?token=secret", http.StatusFound)
+			},
+			`server answered 302 Found to "https://login.example.org/start"; set url to where the API itself is`,
+		},
+		{"nothing", answering(200, "application/json", " \n"), "server answered 200 OK with nothing in it; is there a Prometheus API at url?"},
+		{"no content", answering(204, "", ""), "server answered 204 No Content with nothing in it"},
+		{"truncated JSON", answering(200, "application/json", `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"val`), `answer is cut short or garbled: "{\"status\":\"success\",\"data\":`},
+		{"other JSON", answering(200, "application/json", `{"hello":"world"}`), `answer is not what the Prometheus API answers: "{\"hello\":\"world\"}"`},
+		{"other JSON object in data", answering(200, "application/json", `{"status":"success","data":{"hello":"world"}}`), "answer is not what the Prometheus API answers: "},
+		{"no data", answering(200, "application/json", `{"status":"success"}`), "answer is not what the Prometheus API answers: "},
+		{"null data", answering(200, "application/json", `{"status":"success","data":null}`), "answer is not what the Prometheus API answers: "},
+		{"null scalar", answering(200, "application/json", `{"status":"success","data":{"resultType":"scalar","result":null}}`), "answer is not what the Prometheus API answers: "},
+		{"null series", answering(200, "application/json", `{"status":"success","data":{"resultType":"vector","result":[null]}}`), "answer has a series without a value (number 1 of 1)"},
+		{
+			"series without a value",
+			answering(200, "application/json", `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1767225600,"1"]},{"metric":{}}]}}`),
+			"answer has a series without a value (number 2 of 2)",
+		},
+		{
+			"value that is no number",
+			answering(200, "application/json", `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1767225600,"many"]}]}}`),
+			"answer is not what the Prometheus API answers: ",
+		},
+		{
+			"histogram",
+			answering(200, "application/json", `{"status":"success","data":{"resultType":"vector","result":[{"metric":{"__name__":"latency"},`+
+				`"histogram":[1767225600,{"count":"3","sum":"1.5","buckets":[[0,"0.5","1","3"]]}]}]}}`),
+			"series latency is a native histogram, want a number; use histogram_quantile()",
+		},
+		{
+			"connection cut",
+			func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+			"EOF",
+		},
+		{
+			"answer cut",
+			func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Length", "1000")
+				_, _ = io.WriteString(w, `{"status":"success"`)
+			},
+			"unexpected EOF",
+		},
+		{
+			"huge answer",
+			func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				spaces := make([]byte, 1<<20)
+				for i := range spaces {
+					spaces[i] = ' '
+				}
+				for range maxAnswerBytes/len(spaces) + 1 {
+					if _, err := w.Write(spaces); err != nil {
+						return
+					}
+				}
+			},
+			"answer is larger than 64 MiB; let the query select or aggregate more",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			server := serve(t, test.handler)
+			source := newSource(t, server.URL, func(c *Config) { c.Headers = map[string]string{"X-Secret": "hunter2"} })
+			vector, err := source.Query(t.Context(), "sum(\n  up)", at)
+			if err == nil {
+				t.Fatalf("Query answered %v, want an error", vector)
+			}
+			prefix := fmt.Sprintf("source %q: query %q at %q: ", "prom", "sum( up)", server.URL)
+			if rest, ok := strings.CutPrefix(err.Error(), prefix); !ok || !strings.HasPrefix(rest, test.want) {
+				t.Errorf("Query answered the error\n%v\nwant it to begin with\n%s%s", err, prefix, test.want)
+			}
+			if strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "\n") || len(err.Error()) > 1000 {
+				t.Errorf("error %q holds a secret, several lines or too much", err)
+			}
+		})
+	}
+}
+
+func TestQueryShortensText(t *testing.T) {
+	source := newSource(t, serve(t, recorded(t, "400-parse")).URL, nil)
+	_, err := source.Query(t.Context(), strings.Repeat("é", 1000), at)
+	if want := strings.Repeat("é", maxShownQuery-1) + "…"; err == nil || !strings.Contains(err.Error(), strconv.Quote(want)) {
+		t.Errorf("Query answered the error %v, want it to hold %q", err, want)
+	}
+}
+
+func TestQueryConnectionRefused(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	server.Close()
+	_, err := newSource(t, server.URL, nil).Query(t.Context(), "up", at)
+	address := strings.TrimPrefix(server.URL, "http://")
+	if want := fmt.Sprintf(`source "prom": query "up" at %q: dial tcp %s: connect: connection refused`, server.URL, address); err == nil || err.Error() != want {
+		t.Errorf("Query answered the error\n%v\nwant\n%s", err, want)
+	}
+}
+
+// hanging serves requests that get no answer until the client gives up. It tells
+// of each on arrived.
+func hanging(t testing.TB) (server *httptest.Server, arrived chan struct{}) {
+	t.Helper()
+	arrived = make(chan struct{}, 100)
+	return serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		// Only a request that was read to its end notices that the client left.
+		_, _ = io.Copy(io.Discard, r.Body)
+		arrived <- struct{}{}
+		<-r.Context().Done()
+	}), arrived
+}
+
+func TestQueryTimeout(t *testing.T) {
+	server, _ := hanging(t)
+	source := newSource(t, server.URL, func(c *Config) { c.Timeout = 20 * time.Millisecond })
+	_, err := source.Query(t.Context(), "up", at)
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer within the timeout of 20ms") {
+		t.Errorf("Query answered the error %v, want the timeout of 20ms, a deadline exceeded", err)
+	}
+}
+
+func TestQueryContext(t *testing.T) {
+	server, arrived := hanging(t)
+	source := newSource(t, server.URL, nil)
+
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() {
+		<-arrived
+		cancel(errors.New("the daemon is going away"))
+	}()
+	if _, err := source.Query(ctx, "up", at); !errors.Is(err, context.Canceled) {
+		t.Errorf("Query answered the error %v when its context was cancelled, want context.Canceled", err)
+	}
+
+	ctx, cancelTimeout := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancelTimeout()
+	_, err := source.Query(ctx, "up", at)
+	if !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "within the timeout") {
+		t.Errorf("Query answered the error %v when its context's deadline passed, want that and not the source's timeout", err)
+	}
+}
+
+func TestQueryMaxConcurrent(t *testing.T) {
+	const most, queries = 3, 12
+	var under, peak atomic.Int32
+	arrived, answer := make(chan struct{}, queries), make(chan struct{})
+	reply := recorded(t, "200-sum")
+	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		now := under.Add(1)
+		defer under.Add(-1)
+		for old := peak.Load(); now > old && !peak.CompareAndSwap(old, now); old = peak.Load() {
+		}
+		arrived <- struct{}{}
+		<-answer
+		reply(w, r)
+	})
+	source := newSource(t, server.URL, func(c *Config) { c.MaxConcurrent = most })
+
+	results := make(chan error, queries)
+	for range queries {
+		go func() {
+			_, err := source.Query(t.Context(), "up", at)
+			results <- err
+		}()
+	}
+	for range most {
+		<-arrived
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err := source.Query(ctx, "up", at)
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "wait for 3 other queries (max_concurrent)") {
+		t.Errorf("Query answered the error %v while all slots were taken, want that it waited for 3 others", err)
+	}
+	close(answer)
+	for range queries {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+	if peak.Load() != most {
+		t.Errorf("%d queries were under way at once, want %d", peak.Load(), most)
+	}
+}
+
+func TestQueryRequest(t *testing.T) {
+	var got *http.Request
+	reply := recorded(t, "200-sum")
+	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if err := r.ParseForm(); err != nil {
+			t.Error(err)
+		}
+		got = r
+		reply(w, r)
+	})
+	source := newSource(t, server.URL+"/prefix/", func(c *Config) {
+		c.MaxAge = 90 * time.Second
+		c.Headers = map[string]string{"X-Scope-OrgID": "shop"}
+	})
+	if _, err := source.Query(t.Context(), "sum(up)", at.Add(1500*time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if got.Method != http.MethodPost || got.URL.String() != "/prefix/api/v1/query" {
+		t.Errorf("request was %s %s, want POST /prefix/api/v1/query", got.Method, got.URL)
+	}
+	form := map[string][]string{"query": {"sum(up)"}, "time": {"1767225601.5"}, "lookback_delta": {"1m30s"}}
+	if diff := cmp.Diff(form, map[string][]string(got.PostForm)); diff != "" {
+		t.Errorf("form of the request (-want +got):\n%s", diff)
+	}
+	for name, want := range map[string]string{"X-Scope-OrgID": "shop", "User-Agent": "hpad", "Authorization": ""} {
+		if value := got.Header.Get(name); value != want {
+			t.Errorf("header %s was %q, want %q", name, value, want)
+		}
+	}
+
+	source = newSource(t, server.URL, nil)
+	if _, err := source.Query(t.Context(), "up", at); err != nil {
+		t.Fatal(err)
+	}
+	if got.PostForm.Has("lookback_delta") {
+		t.Errorf("lookback_delta was %q without max_age, want none", got.PostForm.Get("lookback_delta"))
+	}
+}
+
+// Some proxies let only GET through.
+func TestQueryFallsBackToGet(t *testing.T) {
+	for _, status := range []int{http.StatusForbidden, http.StatusMethodNotAllowed} {
+		reply := recorded(t, "200-sum")
+		server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				w.WriteHeader(status)
+				return
+			}
+			if got := r.URL.Query().Get("query"); got != "up" {
+				t.Errorf("query of the GET was %q, want %q", got, "up")
+			}
+			reply(w, r)
+		})
+		if _, err := newSource(t, server.URL, nil).Query(t.Context(), "up", at); err != nil {
+			t.Errorf("after %d to POST: %v", status, err)
+		}
+	}
+}
+
+func TestQueryReusesConnections(t *testing.T) {
+	var connections atomic.Int32
+	server := httptest.NewUnstartedServer(recorded(t, "200-sum"))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	server.Start()
+	defer server.Close()
+	source := newSource(t, server.URL, nil)
+	for range 5 {
+		if _, err := source.Query(t.Context(), "up", at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if connections.Load() != 1 {
+		t.Errorf("5 queries took %d connections, want 1", connections.Load())
+	}
+}
