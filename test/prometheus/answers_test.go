@@ -1,0 +1,153 @@
+// Package prometheus_test runs sources/prometheus against a real server.
+package prometheus_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/test/prometheus/promtest"
+)
+
+var update = flag.Bool("update", false, "record the server's answers in sources/prometheus/testdata")
+
+// recorded is where the unit tests of sources/prometheus find what a real server
+// answered.
+const recorded = "../../sources/prometheus/testdata"
+
+// at is the instant of every query; the samples lead up to it.
+var at = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// samples are loaded into the servers.
+func samples() string {
+	var text bytes.Buffer
+	for _, metric := range []struct{ name, kind, series, value string }{
+		{"queue_messages_ready", "gauge", `{queue="checkout"}`, "42"},
+		{"queue_messages_ready", "", `{queue="mail"}`, "0.5"},
+		{"queue_messages_ready", "", `{queue="schrödinger\n\"x\""}`, "90.00000000000001"},
+		{"odd_value", "gauge", `{kind="infinite"}`, "+Inf"},
+		{"odd_value", "", `{kind="negative"}`, "-1.5"},
+		{"odd_value", "", `{kind="not a number"}`, "NaN"},
+	} {
+		if metric.kind != "" {
+			fmt.Fprintf(&text, "# TYPE %s %s\n", metric.name, metric.kind)
+		}
+		for _, age := range []time.Duration{2 * time.Minute, time.Minute, 0} {
+			fmt.Fprintf(&text, "%s%s %s %d\n", metric.name, metric.series, metric.value, at.Add(-age).Unix())
+		}
+	}
+	// The last sample of this one is two minutes old at the time of the query.
+	fmt.Fprintf(&text, "# TYPE silent gauge\nsilent 7 %d\n# EOF\n", at.Add(-2*time.Minute).Unix())
+	return text.String()
+}
+
+// warning is a configuration whose server warns at every query, as nobody answers
+// at port 1.
+const warning = `
+remote_read:
+  - url: http://127.0.0.1:1/read
+    read_recent: true
+`
+
+// TestAnswers holds the recorded answers that unit tests rely on against a real
+// server. The wording of errors and warnings may differ between versions.
+func TestAnswers(t *testing.T) {
+	plain := promtest.Start(t, "")
+	plain.Load(samples())
+	warns := promtest.Start(t, warning)
+	warns.Load(samples())
+
+	for _, test := range []struct {
+		name   string
+		server *promtest.Server
+		query  string
+	}{
+		{"200-vector", plain, `queue_messages_ready`},
+		{"200-odd", plain, `odd_value`},
+		{"200-empty", plain, `nothing_has_this_name`},
+		{"200-sum", plain, `sum(queue_messages_ready)`},
+		{"200-scalar", plain, `scalar(sum(queue_messages_ready))`},
+		{"200-scalar-nan", plain, `scalar(nothing_has_this_name)`},
+		{"200-string", plain, `"text"`},
+		{"200-matrix", plain, `queue_messages_ready[5m]`},
+		{"200-warnings", warns, `queue_messages_ready`},
+		{"400-parse", plain, `sum(`},
+		{"422-execution", plain, `queue_messages_ready * on() odd_value`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := ask(t, test.server, test.query)
+			file := filepath.Join(recorded, test.name+".json")
+			if *update {
+				if err := os.WriteFile(file, got.body, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			body, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var status int
+			if _, err := fmt.Sscanf(test.name, "%d-", &status); err != nil {
+				t.Fatal(err)
+			}
+			if want := (answer{status, body}); got.String() != want.String() {
+				t.Errorf("the server's answer differs from the recorded one (-recorded +server; -update records it):\n%s",
+					cmp.Diff(want.String(), got.String()))
+			}
+		})
+	}
+}
+
+// answer is an answer of the HTTP API.
+type answer struct {
+	status int
+	body   []byte
+}
+
+// String is the part of the answer that is the same in every version, indented.
+func (a answer) String() string {
+	var body struct {
+		Status    string `json:"status"`
+		Data      any    `json:"data"`
+		ErrorType string `json:"errorType"`
+		Warnings  []any  `json:"warnings"`
+	}
+	if err := json.Unmarshal(a.body, &body); err != nil {
+		return fmt.Sprintf("%d %s (%v)", a.status, a.body, err)
+	}
+	for i := range body.Warnings {
+		body.Warnings[i] = "some text"
+	}
+	text, err := json.MarshalIndent(body, "", "  ")
+	if err != nil {
+		panic(err)
+	}
+	return fmt.Sprintf("%d %s", a.status, text)
+}
+
+func ask(t *testing.T, server *promtest.Server, query string) answer {
+	t.Helper()
+	response, err := http.PostForm(server.URL+"/api/v1/query", url.Values{
+		"query": {query},
+		"time":  {at.Format(time.RFC3339)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{response.StatusCode, body}
+}

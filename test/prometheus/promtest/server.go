@@ -1,0 +1,244 @@
+// Package promtest runs real Prometheus servers for tests.
+package promtest
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	startTimeout = time.Minute
+	stopTimeout  = 20 * time.Second
+	pollInterval = 20 * time.Millisecond
+	// startAttempts is how often a free port may turn out to be taken.
+	startAttempts = 3
+)
+
+// Server is a Prometheus server that lives as long as its test. Its methods are
+// for the test's own goroutine.
+type Server struct {
+	// URL is where it listens, as "http://127.0.0.1:41234"; it outlives Restart.
+	URL string
+
+	t       testing.TB
+	binary  string
+	dir     string
+	address string
+	args    []string
+	process *process
+}
+
+// Start runs Debian's prometheus, or whichever is on the PATH, and returns once it
+// is ready. The configuration is Prometheus's own YAML; args are added to its
+// command line. Without a binary the test is skipped, and fails where CI=true.
+func Start(t testing.TB, config string, args ...string) *Server {
+	t.Helper()
+	return StartBinary(t, Binary(t, "prometheus"), config, args...)
+}
+
+// StartBinary is Start with a binary of the caller's choice.
+func StartBinary(t testing.TB, binary, config string, args ...string) *Server {
+	t.Helper()
+	s := &Server{t: t, binary: binary, dir: t.TempDir(), args: args}
+	if err := os.WriteFile(s.path("prometheus.yml"), []byte(config), 0o600); err != nil {
+		t.Fatalf("write configuration of prometheus: %v", err)
+	}
+	t.Cleanup(s.Stop)
+	for attempt := 1; ; attempt++ {
+		s.address = freeAddress(t)
+		s.URL = "http://" + s.address
+		err := s.start()
+		if err == nil {
+			return s
+		}
+		if attempt == startAttempts || !strings.Contains(err.Error(), "address already in use") {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Binary answers the path of prometheus or promtool: on the PATH, or where
+// test/install/prometheus.sh puts them. Without it the test is skipped, and fails
+// where CI=true.
+func Binary(t testing.TB, name string) string {
+	t.Helper()
+	if path, err := exec.LookPath(name); err == nil {
+		return path
+	}
+	cache := os.Getenv("HPAD_TEST_CACHE")
+	if cache == "" {
+		cache = filepath.Join(os.Getenv("HOME"), ".cache", "hpad-test")
+	}
+	if path, err := exec.LookPath(filepath.Join(cache, "bin", name)); err == nil {
+		return path
+	}
+	reason := fmt.Sprintf("no %s on the PATH or in %s: run test/install/prometheus.sh", name, cache)
+	if os.Getenv("CI") == "true" {
+		t.Fatal(reason)
+	}
+	t.Skip(reason)
+	return ""
+}
+
+// Stop ends the server; its data stay for Restart.
+func (s *Server) Stop() {
+	s.t.Helper()
+	if s.process == nil {
+		return
+	}
+	err := s.process.stop()
+	s.process = nil
+	if err != nil {
+		s.t.Errorf("stop prometheus: %v\n%s", err, s.log())
+	} else if s.t.Failed() {
+		s.t.Logf("what prometheus said:\n%s", s.log())
+	}
+}
+
+// Restart ends the server if it runs, and starts it with the same data at the
+// same URL.
+func (s *Server) Restart() {
+	s.t.Helper()
+	s.Stop()
+	if err := s.start(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Load adds recorded samples, in OpenMetrics text with timestamps, to the
+// server's data. It restarts the server.
+func (s *Server) Load(openMetrics string) {
+	s.t.Helper()
+	promtool := Binary(s.t, "promtool")
+	s.Stop()
+	if err := os.WriteFile(s.path("samples.om"), []byte(openMetrics), 0o600); err != nil {
+		s.t.Fatalf("write samples for prometheus: %v", err)
+	}
+	command := exec.CommandContext(s.t.Context(), promtool, "tsdb", "create-blocks-from", "openmetrics", s.path("samples.om"), s.path("data"))
+	if output, err := command.CombinedOutput(); err != nil {
+		s.t.Fatalf("load samples into prometheus: %v\n%s", err, output)
+	}
+	s.Restart()
+}
+
+func (s *Server) path(name string) string { return filepath.Join(s.dir, name) }
+
+// start returns once the server is ready, or with what it said.
+func (s *Server) start() error {
+	log, err := os.Create(s.path("log"))
+	if err != nil {
+		return fmt.Errorf("start prometheus: %w", err)
+	}
+	defer func() { _ = log.Close() }()
+	command := exec.Command(s.binary, append([]string{
+		"--config.file=" + s.path("prometheus.yml"),
+		"--storage.tsdb.path=" + s.path("data"),
+		"--storage.tsdb.retention.time=100y", // Recorded samples may be old.
+		"--web.listen-address=" + s.address,
+	}, s.args...)...)
+	command.Stdout, command.Stderr = log, log
+	child, err := run(command)
+	if err != nil {
+		return fmt.Errorf("start prometheus: %w", err)
+	}
+	s.process = child
+	if err := s.awaitReady(); err != nil {
+		s.process = nil
+		_ = child.stop()
+		return fmt.Errorf("start prometheus: %w\n%s", err, s.log())
+	}
+	return nil
+}
+
+func (s *Server) awaitReady() error {
+	client := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	deadline := time.After(startTimeout)
+	poll := time.NewTicker(pollInterval)
+	defer poll.Stop()
+	for {
+		if response, err := client.Get(s.URL + "/-/ready"); err == nil {
+			_ = response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-s.process.done:
+			return fmt.Errorf("it ended: %v", s.process.err)
+		case <-deadline:
+			return fmt.Errorf("it was not ready within %s", startTimeout)
+		case <-poll.C:
+		}
+	}
+}
+
+// log is the end of what the server printed.
+func (s *Server) log() []byte {
+	const most = 8 << 10
+	text, err := os.ReadFile(s.path("log"))
+	if err != nil {
+		return []byte(err.Error())
+	}
+	return bytes.TrimSpace(text[max(0, len(text)-most):])
+}
+
+// freeAddress answers a loopback address nobody listens on at the moment.
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("find a free port: %v", err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String()
+}
+
+// process is a child that never outlives the test's process.
+type process struct {
+	command *exec.Cmd
+	// done is closed once the child has ended; then err says how.
+	done chan struct{}
+	err  error
+}
+
+// run starts a command. The kernel kills the child when the thread that started
+// it ends, so that thread is kept until the child has ended.
+func run(command *exec.Cmd) (*process, error) {
+	p := &process{command: command, done: make(chan struct{})}
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer close(p.done)
+		err := command.Start()
+		started <- err
+		if err == nil {
+			p.err = command.Wait()
+		}
+	}()
+	return p, <-started
+}
+
+// stop asks the child to end and waits until it has.
+func (p *process) stop() error {
+	_ = p.command.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.done:
+		return nil
+	case <-time.After(stopTimeout):
+		_ = p.command.Process.Kill()
+		<-p.done
+		return fmt.Errorf("still there %s after SIGTERM; killed", stopTimeout)
+	}
+}
