@@ -1,0 +1,290 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/hpad/hpad/daemon/api"
+)
+
+// answer is an envelope as a client sees it.
+type answer struct {
+	Status    string          `json:"status"`
+	Data      json.RawMessage `json:"data"`
+	ErrorType string          `json:"errorType"`
+	Error     string          `json:"error"`
+}
+
+// ask sends one request to the handler of d.
+func ask(d api.Daemon, access api.Access, request *http.Request) *httptest.ResponseRecorder {
+	recorder := httptest.NewRecorder()
+	api.NewHandler(d, prometheus.NewRegistry(), access).ServeHTTP(recorder, request)
+	return recorder
+}
+
+// open decodes the envelope of a response.
+func open(t *testing.T, response *httptest.ResponseRecorder) answer {
+	t.Helper()
+	if got := response.Header().Get("Content-Type"); got != "application/json" {
+		t.Errorf("content type %q, want application/json", got)
+	}
+	var a answer
+	if err := json.Unmarshal(response.Body.Bytes(), &a); err != nil {
+		t.Fatalf("answer %q is no envelope: %v", response.Body, err)
+	}
+	return a
+}
+
+func TestPathsAndMethods(t *testing.T) {
+	for _, test := range []struct {
+		method, path string
+		access       api.Access
+		wantStatus   int
+		wantAllow    string
+		wantType     string
+	}{
+		{"GET", "/", api.ReadOnly, 200, "", ""},
+		{"GET", "/metrics", api.ReadOnly, 200, "", ""},
+		{"HEAD", "/metrics", api.ReadOnly, 200, "", ""},
+		{"GET", "/-/healthy", api.ReadOnly, 200, "", ""},
+		{"HEAD", "/-/healthy", api.ReadOnly, 200, "", ""},
+		{"POST", "/-/healthy", api.ReadOnly, 405, "GET, HEAD", "method_not_allowed"},
+		{"GET", "/-/ready", api.ReadOnly, 200, "", ""},
+		{"GET", "/-/reload", api.Full, 405, "POST", "method_not_allowed"},
+		{"HEAD", "/-/reload", api.Full, 405, "POST", "method_not_allowed"},
+		{"POST", "/-/reload", api.Full, 200, "", ""},
+		{"POST", "/-/reload", api.ReadOnly, 403, "", "forbidden"},
+		{"GET", "/api/v1/autoscalers", api.ReadOnly, 200, "", ""},
+		{"HEAD", "/api/v1/autoscalers", api.ReadOnly, 200, "", ""},
+		{"DELETE", "/api/v1/autoscalers", api.Full, 405, "GET, HEAD", "method_not_allowed"},
+		{"GET", "/api/v1/autoscalers/checkout", api.ReadOnly, 200, "", ""},
+		{"PUT", "/api/v1/autoscalers/checkout", api.Full, 405, "GET, HEAD", "method_not_allowed"},
+		{"GET", "/api/v1/autoscalers/k%C3%A4se%2F1", api.ReadOnly, 200, "", ""},
+		{"GET", "/api/v1/autoscalers/Checkout", api.ReadOnly, 404, "", "not_found"},
+		{"GET", "/api/v1/autoscalers/", api.ReadOnly, 404, "", "not_found"},
+		{"GET", "/api/v1/autoscalers/checkout/explain", api.ReadOnly, 200, "", ""},
+		{"GET", "/api/v1/autoscalers/nobody/explain", api.ReadOnly, 404, "", "not_found"},
+		{"GET", "/api/v1/autoscalers/checkout/history", api.ReadOnly, 404, "", "not_found"},
+		{"GET", "/api/v1/status/config", api.ReadOnly, 200, "", ""},
+		{"GET", "/api/v1/status/buildinfo", api.ReadOnly, 200, "", ""},
+		{"GET", "/api/v2/autoscalers", api.ReadOnly, 404, "", "not_found"},
+		{"POST", "/nothing", api.Full, 404, "", "not_found"},
+		{"GET", "/debug/pprof/", api.Full, 404, "", "not_found"},
+		{"GET", "/-/healthy?strict=perhaps", api.ReadOnly, 400, "", "bad_data"},
+	} {
+		t.Run(test.method+" "+test.path, func(t *testing.T) {
+			response := ask(twoAutoscalers(), test.access, httptest.NewRequest(test.method, test.path, nil))
+			if response.Code != test.wantStatus {
+				t.Errorf("status %d, want %d; body %s", response.Code, test.wantStatus, response.Body)
+			}
+			if got := response.Header().Get("Allow"); got != test.wantAllow {
+				t.Errorf("Allow %q, want %q", got, test.wantAllow)
+			}
+			if got := response.Header().Get("Cache-Control"); got != "no-store" {
+				t.Errorf("Cache-Control %q, want no-store", got)
+			}
+			if test.wantType != "" {
+				a := open(t, response)
+				if a.Status != "error" || a.ErrorType != test.wantType || a.Error == "" {
+					t.Errorf("envelope %+v, want an error of type %s with a message", a, test.wantType)
+				}
+			}
+		})
+	}
+}
+
+func TestListLeavesOutDecisionsAndEvents(t *testing.T) {
+	d := twoAutoscalers()
+	a := open(t, ask(d, api.ReadOnly, httptest.NewRequest("GET", "/api/v1/autoscalers", nil)))
+	var list []api.Autoscaler
+	if err := json.Unmarshal(a.Data, &list); err != nil {
+		t.Fatal(err)
+	}
+	want := twoAutoscalers().autoscalers
+	want[0].Decision, want[0].Events = nil, nil
+	if diff := cmp.Diff(want, list); diff != "" {
+		t.Errorf("list differs (-want +got):\n%s", diff)
+	}
+	if d.autoscalers[0].Decision == nil {
+		t.Error("the handler changed the daemon's own view")
+	}
+}
+
+func TestNoAutoscalersAreAnEmptyList(t *testing.T) {
+	a := open(t, ask(&fakeDaemon{}, api.ReadOnly, httptest.NewRequest("GET", "/api/v1/autoscalers", nil)))
+	if a.Status != "success" || string(a.Data) != "[]" {
+		t.Errorf("envelope %s with data %s, want success with []", a.Status, a.Data)
+	}
+}
+
+func TestUnencodableDecisionIsAnError(t *testing.T) {
+	d := twoAutoscalers()
+	d.autoscalers[0].Decision.Metrics = append(d.autoscalers[0].Decision.Metrics, metricWithTolerance(math.Inf(1)))
+	response := ask(d, api.ReadOnly, httptest.NewRequest("GET", "/api/v1/autoscalers/checkout", nil))
+	if a := open(t, response); response.Code != 500 || a.ErrorType != "internal" || !strings.Contains(a.Error, "encode the answer") {
+		t.Errorf("status %d, envelope %+v, want a 500 that says what could not be encoded", response.Code, a)
+	}
+}
+
+func TestHealth(t *testing.T) {
+	unevaluated := []api.Problem{{Subject: "autoscaler checkout", Message: "not evaluated for 2m0s: query prometheus: timeout"}}
+	for _, test := range []struct {
+		name, path string
+		health     api.Health
+		want       int
+	}{
+		{"ticking", "/-/healthy", api.Health{Healthy: true}, 200},
+		{"ticking, strict", "/-/healthy?strict", api.Health{Healthy: true}, 200},
+		{"one unevaluated", "/-/healthy", api.Health{Healthy: true, Unevaluated: unevaluated}, 200},
+		{"one unevaluated, strict", "/-/healthy?strict", api.Health{Healthy: true, Unevaluated: unevaluated}, 503},
+		{"one unevaluated, strict=1", "/-/healthy?strict=1", api.Health{Healthy: true, Unevaluated: unevaluated}, 503},
+		{"one unevaluated, strict=false", "/-/healthy?strict=false", api.Health{Healthy: true, Unevaluated: unevaluated}, 200},
+		{"stuck", "/-/healthy", api.Health{Unevaluated: unevaluated}, 503},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			response := ask(&fakeDaemon{health: test.health}, api.ReadOnly, httptest.NewRequest("GET", test.path, nil))
+			if response.Code != test.want {
+				t.Errorf("status %d, want %d", response.Code, test.want)
+			}
+			var got api.Health
+			if err := json.Unmarshal(response.Body.Bytes(), &got); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.health, got); diff != "" {
+				t.Errorf("body differs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestReadiness(t *testing.T) {
+	problems := []api.Problem{{Subject: "source prom", Message: "connection refused"}}
+	for _, test := range []struct {
+		readiness api.Readiness
+		want      int
+	}{
+		{api.Readiness{Ready: true, Problems: problems}, 200},
+		{api.Readiness{Problems: problems}, 503},
+	} {
+		response := ask(&fakeDaemon{readiness: test.readiness}, api.ReadOnly, httptest.NewRequest("GET", "/-/ready", nil))
+		var got api.Readiness
+		if err := json.Unmarshal(response.Body.Bytes(), &got); err != nil {
+			t.Fatal(err)
+		}
+		if response.Code != test.want || !cmp.Equal(test.readiness, got) {
+			t.Errorf("status %d and body %+v, want %d and %+v", response.Code, got, test.want, test.readiness)
+		}
+	}
+}
+
+func TestReload(t *testing.T) {
+	t.Run("is refused over TCP", func(t *testing.T) {
+		d := twoAutoscalers()
+		ask(d, api.ReadOnly, httptest.NewRequest("POST", "/-/reload", nil))
+		if d.reloads != 0 {
+			t.Error("a read-only listener reloaded")
+		}
+	})
+	t.Run("tells a bad configuration", func(t *testing.T) {
+		d := twoAutoscalers()
+		d.reloadErr = errBadConfig
+		response := ask(d, api.Full, httptest.NewRequest("POST", "/-/reload", nil))
+		a := open(t, response)
+		if response.Code != 500 || a.ErrorType != "reload" || a.Error != errBadConfig.Error() {
+			t.Errorf("status %d, envelope %+v, want 500 with the daemon's words", response.Code, a)
+		}
+	})
+	t.Run("is refused from another site", func(t *testing.T) {
+		d := twoAutoscalers()
+		request := httptest.NewRequest("POST", "/-/reload", nil)
+		request.Header.Set("Sec-Fetch-Site", "cross-site")
+		response := ask(d, api.Full, request)
+		if a := open(t, response); response.Code != 403 || a.ErrorType != "forbidden" || d.reloads != 0 {
+			t.Errorf("status %d, envelope %+v, %d reloads; want 403 and none", response.Code, a, d.reloads)
+		}
+	})
+	t.Run("goes on when the client leaves", func(t *testing.T) {
+		d := twoAutoscalers()
+		ctx, cancel := context.WithCancel(t.Context())
+		d.onReload = cancel
+		ask(d, api.Full, httptest.NewRequestWithContext(ctx, "POST", "/-/reload", nil))
+		if d.reloads != 1 || d.reloadCtx != nil {
+			t.Errorf("%d reloads, context %v; want one with a live context", d.reloads, d.reloadCtx)
+		}
+	})
+}
+
+func TestMetricsServesWhatCanBeGathered(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	counter := prometheus.NewCounter(prometheus.CounterOpts{Name: "hpad_tests_total", Help: "Tests."})
+	registry.MustRegister(counter)
+	gatherer := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		families, _ := registry.Gather()
+		return families, errors.New("one collector is broken")
+	})
+	recorder := httptest.NewRecorder()
+	api.NewHandler(&fakeDaemon{}, gatherer, api.ReadOnly).ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))
+	if recorder.Code != 200 || !strings.Contains(recorder.Body.String(), "hpad_tests_total 0") {
+		t.Errorf("status %d, body %q; want the counter in spite of the broken collector", recorder.Code, recorder.Body)
+	}
+}
+
+func TestIndexLinksAnswer(t *testing.T) {
+	d := twoAutoscalers()
+	page := ask(d, api.ReadOnly, httptest.NewRequest("GET", "/", nil)).Body.String()
+	links := 0
+	for rest := page; ; links++ {
+		_, after, found := strings.Cut(rest, `href="`)
+		if !found {
+			break
+		}
+		var link string
+		link, rest, _ = strings.Cut(after, `"`)
+		if response := ask(d, api.ReadOnly, httptest.NewRequest("GET", link, nil)); response.Code != 200 {
+			t.Errorf("%s answers %d", link, response.Code)
+		}
+	}
+	if links < 5 {
+		t.Errorf("index has %d links: %s", links, page)
+	}
+}
+
+func FuzzAutoscalerName(f *testing.F) {
+	for _, name := range []string{"checkout", "käse/1", "", ".", "..", "a b", "a%2Fb", "explain", "\x00", "//", "a?b#c"} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		d := twoAutoscalers()
+		request := httptest.NewRequest("GET", "/", nil)
+		request.URL = &url.URL{Path: "/api/v1/autoscalers/" + name, RawPath: "/api/v1/autoscalers/" + url.PathEscape(name)}
+		response := ask(d, api.ReadOnly, request)
+		_, exists := d.Autoscaler(name)
+		switch {
+		case name == "." || name == "..":
+			// No way to write these as one segment: the path is cleaned.
+			if response.Code/100 != 3 {
+				t.Errorf("%q answers %d, want a redirect", name, response.Code)
+			}
+		case exists:
+			var view api.Autoscaler
+			if err := json.Unmarshal(open(t, response).Data, &view); err != nil || response.Code != 200 || view.Name != name {
+				t.Errorf("%q answers %d with %q: %v", name, response.Code, view.Name, err)
+			}
+		default:
+			if a := open(t, response); response.Code != 404 || a.ErrorType != "not_found" {
+				t.Errorf("%q answers %d, %+v; want 404", name, response.Code, a)
+			}
+		}
+	})
+}

@@ -1,0 +1,260 @@
+package api_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"github.com/hpad/hpad/daemon/api"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// serve serves a handler on a socket until the test ends.
+func serve(t *testing.T, socket string, handler http.Handler) {
+	t.Helper()
+	listener, err := api.ListenSocket(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := api.NewServer(handler, nil)
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+}
+
+// socketPath answers a path that is short enough for a socket.
+func socketPath(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "hpad")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return filepath.Join(dir, "run", "hpad.sock")
+}
+
+func TestListenSocketModesAndRemoval(t *testing.T) {
+	socket := socketPath(t)
+	listener, err := api.ListenSocket(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]fs.FileMode{socket: 0o660, filepath.Dir(socket): 0o750} {
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != want {
+			t.Errorf("%s has mode %o, want %o", name, info.Mode().Perm(), want)
+		}
+	}
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(socket); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the closed socket is still there: %v", err)
+	}
+}
+
+func TestListenSocketReplacesAStaleOne(t *testing.T) {
+	socket := socketPath(t)
+	leaveStale(t, socket)
+	listener, err := api.ListenSocket(socket)
+	if err != nil {
+		t.Fatalf("a stale socket is in the way: %v", err)
+	}
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// leaveStale leaves a socket at path that nobody listens on, as a killed hpad does.
+func leaveStale(t *testing.T, socket string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(socket), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.SetUnlinkOnClose(false)
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestListenSocketRefusesOneInUse(t *testing.T) {
+	socket := socketPath(t)
+	serve(t, socket, http.NotFoundHandler())
+	_, err := api.ListenSocket(socket)
+	want := fmt.Sprintf("another hpad (process %d) answers on it", os.Getpid())
+	if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), socket) {
+		t.Errorf("error %v, want it to name %q and say %q", err, socket, want)
+	}
+	if _, err := os.Lstat(socket); err != nil {
+		t.Errorf("the socket in use is gone: %v", err)
+	}
+}
+
+func TestListenSocketRefusesWhatIsNoSocket(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "precious")
+	if err := os.WriteFile(socket, []byte("data"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := api.ListenSocket(socket); err == nil || !strings.Contains(err.Error(), "not a socket") {
+		t.Errorf("error %v, want one about something that is not a socket", err)
+	}
+	if data, err := os.ReadFile(socket); err != nil || string(data) != "data" {
+		t.Errorf("the file is %q, %v; want it untouched", data, err)
+	}
+}
+
+func TestListenSocketNamesATooLongPath(t *testing.T) {
+	_, err := api.ListenSocket("/tmp/" + strings.Repeat("x", 200))
+	if err == nil || !strings.Contains(err.Error(), "205 bytes") {
+		t.Errorf("error %v, want one about 205 bytes", err)
+	}
+}
+
+func TestCloseLeavesAnothersSocket(t *testing.T) {
+	socket := socketPath(t)
+	listener, err := api.ListenSocket(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(socket); err != nil {
+		t.Fatal(err)
+	}
+	other, err := api.ListenSocket(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(socket); err != nil {
+		t.Errorf("closing removed the socket of another: %v", err)
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestClient(t *testing.T) {
+	socket := socketPath(t)
+	d := twoAutoscalers()
+	serve(t, socket, api.NewHandler(d, prometheus.NewRegistry(), api.Full))
+	client, ctx := api.NewClient(socket), t.Context()
+
+	list, err := client.Autoscalers(ctx)
+	if err != nil || len(list) != 2 || list[0].Name != "checkout" {
+		t.Errorf("list %v, %v; want checkout and käse/1", list, err)
+	}
+	for _, want := range d.autoscalers {
+		got, err := client.Autoscaler(ctx, want.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s differs (-want +got):\n%s", want.Name, diff)
+		}
+		explanation, err := client.Explain(ctx, want.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want.Explanation(), explanation); diff != "" {
+			t.Errorf("explanation of %s differs (-want +got):\n%s", want.Name, diff)
+		}
+	}
+	_, err = client.Autoscaler(ctx, "nobody")
+	if !errors.Is(err, api.ErrNotFound) || err.Error() != `no autoscaler named "nobody"` {
+		t.Errorf("error %v, want an ErrNotFound that names nobody", err)
+	}
+	if text, err := client.Config(ctx); err != nil || text != d.config {
+		t.Errorf("config %q, %v; want %q", text, err, d.config)
+	}
+	if build, err := client.BuildInfo(ctx); err != nil || build != api.Build() {
+		t.Errorf("build %+v, %v; want %+v", build, err, api.Build())
+	}
+	if err := client.Reload(ctx); err != nil || d.reloads != 1 {
+		t.Errorf("reload: %v, %d reloads; want one", err, d.reloads)
+	}
+	d.reloadErr = errBadConfig
+	var answered *api.Error
+	if err := client.Reload(ctx); !errors.As(err, &answered) || answered.Type != api.ErrorReload || err.Error() != errBadConfig.Error() {
+		t.Errorf("reload error %v, want the daemon's words", err)
+	}
+}
+
+func TestClientCannotReachTheDaemon(t *testing.T) {
+	stale := socketPath(t)
+	leaveStale(t, stale)
+	for _, test := range []struct{ name, socket, wantError, wantHint string }{
+		{"no socket", "/nonexistent/hpad.sock", "there is no such socket", `start it with "hpad run"`},
+		{"stale socket", stale, "nobody answers", "ended without removing it"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := api.NewClient(test.socket).Autoscalers(t.Context())
+			var socketErr *api.SocketError
+			if !errors.As(err, &socketErr) {
+				t.Fatalf("error %v, want a SocketError", err)
+			}
+			if socketErr.Socket != test.socket || !strings.Contains(err.Error(), test.wantError) || !strings.Contains(socketErr.Hint, test.wantHint) {
+				t.Errorf("error %q with hint %q, want %q and %q", err, socketErr.Hint, test.wantError, test.wantHint)
+			}
+		})
+	}
+}
+
+func TestClientReadsGarbage(t *testing.T) {
+	for _, test := range []struct{ name, body, want string }{
+		{"no JSON", "<html>", "invalid character"},
+		{"another envelope", `{"status":"fine"}`, `its status is "fine"`},
+		{"no data", `{"status":"success"}`, "it has no data"},
+		{"other data", `{"status":"success","data":7}`, "cannot unmarshal"},
+		{"cut off", `{"status":"succ`, "unexpected end"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			socket := socketPath(t)
+			serve(t, socket, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = w.Write([]byte(test.body))
+			}))
+			_, err := api.NewClient(socket).Autoscalers(t.Context())
+			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), socket) {
+				t.Errorf("error %v, want it to name the socket and say %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestClientGivesUpWithItsContext(t *testing.T) {
+	socket := socketPath(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	serve(t, socket, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		cancel()
+		<-r.Context().Done()
+	}))
+	if _, err := api.NewClient(socket).Autoscalers(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want context canceled", err)
+	}
+}
