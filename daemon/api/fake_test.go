@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/policy"
 )
@@ -82,3 +84,6 @@ var errBadConfig = errors.New("/etc/hpad/hpad.toml:3: autoscalers.checkout.max_r
 func metricWithTolerance(up float64) policy.MetricResult {
 	return policy.MetricResult{Type: policy.ResourceMetric, Name: "cpu", ToleranceUp: up}
 }
+
+// asShown compares decisions by what the API shows of them.
+var asShown = cmpopts.IgnoreUnexported(policy.Decision{})

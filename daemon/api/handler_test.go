@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 
 	"github.com/hpad/hpad/daemon/api"
 )
@@ -113,7 +112,7 @@ func TestListLeavesOutDecisionsAndEvents(t *testing.T) {
 	}
 	want := twoAutoscalers().autoscalers
 	want[0].Decision, want[0].Events = nil, nil
-	if diff := cmp.Diff(want, list); diff != "" {
+	if diff := cmp.Diff(want, list, asShown); diff != "" {
 		t.Errorf("list differs (-want +got):\n%s", diff)
 	}
 	if d.autoscalers[0].Decision == nil {
@@ -225,16 +224,25 @@ func TestReload(t *testing.T) {
 	})
 }
 
+// brokenCollector collects nothing but an error.
+type brokenCollector struct{}
+
+var brokenDesc = prometheus.NewDesc("hpad_broken", "Broken.", nil, nil)
+
+func (brokenCollector) Describe(descs chan<- *prometheus.Desc) { descs <- brokenDesc }
+
+func (brokenCollector) Collect(metrics chan<- prometheus.Metric) {
+	metrics <- prometheus.NewInvalidMetric(brokenDesc, errors.New("the disk is on fire"))
+}
+
 func TestMetricsServesWhatCanBeGathered(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	counter := prometheus.NewCounter(prometheus.CounterOpts{Name: "hpad_tests_total", Help: "Tests."})
-	registry.MustRegister(counter)
-	gatherer := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
-		families, _ := registry.Gather()
-		return families, errors.New("one collector is broken")
-	})
+	registry.MustRegister(
+		prometheus.NewCounter(prometheus.CounterOpts{Name: "hpad_tests_total", Help: "Tests."}),
+		brokenCollector{},
+	)
 	recorder := httptest.NewRecorder()
-	api.NewHandler(&fakeDaemon{}, gatherer, api.ReadOnly).ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))
+	api.NewHandler(&fakeDaemon{}, registry, api.ReadOnly).ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))
 	if recorder.Code != 200 || !strings.Contains(recorder.Body.String(), "hpad_tests_total 0") {
 		t.Errorf("status %d, body %q; want the counter in spite of the broken collector", recorder.Code, recorder.Body)
 	}

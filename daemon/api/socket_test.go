@@ -175,14 +175,14 @@ func TestClient(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
+		if diff := cmp.Diff(want, got, asShown); diff != "" {
 			t.Errorf("%s differs (-want +got):\n%s", want.Name, diff)
 		}
 		explanation, err := client.Explain(ctx, want.Name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want.Explanation(), explanation); diff != "" {
+		if diff := cmp.Diff(want.Explanation(), explanation, asShown); diff != "" {
 			t.Errorf("explanation of %s differs (-want +got):\n%s", want.Name, diff)
 		}
 	}
