@@ -11,12 +11,13 @@ const (
 	failedStatusReason   = "FailedUpdateStatus"
 )
 
-// pass is one reconciliation under way (R25).
+// pass is one reconciliation under way (R25). Its inputs are values, not
+// pointers, so that they stay on the stack.
 type pass struct {
-	settings    *Settings
-	spec        *Spec
-	status      *Status
-	observation *Observation
+	settings    Settings
+	spec        Spec
+	status      Status
+	observation Observation
 	now         time.Time
 	band        tolerance
 	// numbers are what the decision points to: one allocation for all of them.
@@ -46,7 +47,7 @@ type settling struct {
 // result may share with them what did not change, so that neither is to be
 // modified afterwards.
 func Decide(settings Settings, spec Spec, memory Memory, status Status, observation Observation, now time.Time) Decision {
-	p := pass{settings: &settings, spec: &spec, status: &status, observation: &observation, now: now}
+	p := pass{settings: settings, spec: spec, status: status, observation: observation, now: now}
 	p.begin(memory)
 	if observation.ReadError != "" { // R25.1
 		p.unreadable()
@@ -71,12 +72,12 @@ func Decide(settings Settings, spec Spec, memory Memory, status Status, observat
 func (p *pass) begin(memory Memory) {
 	d := &p.decision
 	d.Time = p.now
-	d.MinReplicas, d.MaxReplicas = minReplicasOf(p.spec), p.spec.MaxReplicas
+	d.MinReplicas, d.MaxReplicas = minReplicasOf(&p.spec), p.spec.MaxReplicas
 	d.Memory = memory
-	d.Status = *p.status
+	d.Status = p.status
 	d.Status.Conditions = copyConditions(p.status.Conditions)
-	d.settling = settling{previous: *p.status, rules: eventRulesFor(p.settings, p.spec)}
-	p.band = toleranceOf(p.settings, p.spec)
+	d.settling = settling{previous: p.status, rules: eventRulesFor(&p.settings, &p.spec)}
+	p.band = toleranceOf(&p.settings, &p.spec)
 }
 
 // unreadable ends a pass whose target could not be read (R25.1).
@@ -91,7 +92,7 @@ func (p *pass) unreadable() {
 
 // read takes over what was read of the target (R25.2, R25.3).
 func (p *pass) read() {
-	d, o := &p.decision, p.observation
+	d, o := &p.decision, &p.observation
 	d.CurrentReplicas, d.StatusReplicas = o.SpecReplicas, o.StatusReplicas
 	d.DesiredReplicas = d.CurrentReplicas
 	if o.Hold != nil {

@@ -10,7 +10,7 @@ import "cmp"
 // left where it is until the metrics, or R25.4, move it; it is then moved no
 // further than those say, even if that does not reach the bounds yet.
 func (p *pass) clampToPlatform(desired int32) int32 {
-	d, o := &p.decision, p.observation
+	d, o := &p.decision, &p.observation
 	current := d.CurrentReplicas
 	switch {
 	case desired > current && o.PlatformMax != nil && desired > *o.PlatformMax:

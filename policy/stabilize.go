@@ -16,7 +16,7 @@ const (
 // recommendation (R55, R56, R61 to R64).
 func (p *pass) stabilize(recommended int32) int32 {
 	d := &p.decision
-	rules := rulesFor(p.settings, p.spec)
+	rules := rulesFor(&p.settings, &p.spec)
 	list := d.Memory.Recommendations
 	step := &p.numbers.stabilization
 	step.UpWindow, step.DownWindow = rules.Up, rules.Down

@@ -52,7 +52,7 @@ func (p *pass) evaluateUsage(metric *MetricSpec, reading *Reading, result *Metri
 	default:
 		return "the metric's target has no average_value"
 	}
-	lacking := u.walk(groupingFor(p.settings, metric, p.now), instances, reading.Samples, utilization)
+	lacking := u.walk(groupingFor(&p.settings, metric, p.now), instances, reading.Samples, utilization)
 	if lacking >= 0 { // R28
 		return missingRequest(&instances[lacking], metric)
 	}

@@ -13,7 +13,7 @@ func (p *pass) fromZero() bool {
 // computesAtZero says whether metrics are computed for a target of no replicas
 // (R51).
 func (p *pass) computesAtZero() bool {
-	return p.fromZero() && (p.decision.MinReplicas != 0 || hasWholeMetric(p.spec))
+	return p.fromZero() && (p.decision.MinReplicas != 0 || hasWholeMetric(&p.spec))
 }
 
 // disable ends a pass over a target that a person scaled to zero: implicit
