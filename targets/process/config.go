@@ -1,0 +1,271 @@
+package process
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/quantity"
+)
+
+// Config is one [fleets.NAME] table of kind "process".
+type Config struct {
+	// ResourceInterval is how often cpu and memory are sampled: at least 100ms.
+	ResourceInterval time.Duration `toml:"resource_interval"`
+	// Services are the targets, by name.
+	Services map[string]Service `toml:"services"`
+}
+
+// Service is one [fleets.NAME.services.SERVICE] table.
+type Service struct {
+	// Command is the program and its first arguments, Args are those that follow.
+	// A program without a slash is looked up in hpad's PATH.
+	Command []string `toml:"command"`
+	Args    []string `toml:"args"`
+	// Env is added to hpad's own environment.
+	Env map[string]string `toml:"env"`
+	// Dir is the working directory; empty means hpad's own.
+	Dir string `toml:"dir"`
+	// Ports is a range as "9100-9199", one port for each instance, which also
+	// bounds the count; empty means no ports and no bound.
+	Ports string `toml:"ports"`
+	// Replicas is the count of the very first start; nil means 1. Later starts
+	// begin with the count saved last.
+	Replicas *int32 `toml:"replicas"`
+	// Readiness says how to tell that an instance is ready. By default it is as
+	// long as its process runs.
+	Readiness Readiness `toml:"readiness"`
+	// StopGracePeriod is the time between SIGTERM and SIGKILL; 0 means 10s.
+	StopGracePeriod time.Duration `toml:"stop_grace_period"`
+	// RestartBackoffMin is the wait before the first restart after a crash; 0
+	// means 1s. It doubles with each further crash up to RestartBackoffMax; 0
+	// means 1m, or the least wait where that is longer. A run longer than
+	// RestartBackoffMax starts over.
+	RestartBackoffMin time.Duration `toml:"restart_backoff_min"`
+	RestartBackoffMax time.Duration `toml:"restart_backoff_max"`
+	// Requests are what each instance reserves: cpu in cores, memory in bytes.
+	Requests map[string]quantity.Quantity `toml:"requests"`
+}
+
+// Readiness is a probe of the instance's port on 127.0.0.1.
+type Readiness struct {
+	// TCP probes by connecting.
+	TCP bool `toml:"tcp"`
+	// HTTP probes by getting this path, where an answer from 200 to 399 means
+	// ready; empty means that it does not.
+	HTTP string `toml:"http"`
+	// Interval is the time between probes of a ready instance; 0 means 1s. One
+	// that is not ready yet is probed more often at first.
+	Interval time.Duration `toml:"interval"`
+	// Timeout is how long one probe may take; 0 means 1s.
+	Timeout time.Duration `toml:"timeout"`
+	// FailureThreshold is how many probes in a row have to fail until a ready
+	// instance is unready; 0 means 3.
+	FailureThreshold int `toml:"failure_threshold"`
+}
+
+func (r Readiness) probes() bool { return r.TCP || r.HTTP != "" }
+
+// The defaults of a configuration, and the least ResourceInterval and probe
+// interval.
+const (
+	defaultResourceInterval  = 15 * time.Second
+	defaultStopGracePeriod   = 10 * time.Second
+	defaultRestartBackoffMin = time.Second
+	defaultRestartBackoffMax = time.Minute
+	defaultProbeInterval     = time.Second
+	defaultProbeTimeout      = time.Second
+	defaultFailureThreshold  = 3
+
+	minResourceInterval = 100 * time.Millisecond
+	minProbeInterval    = 10 * time.Millisecond
+)
+
+// SetDefaults fills in what was left out. It changes nothing that was given, and
+// nothing when called again.
+func (c *Config) SetDefaults() {
+	c.ResourceInterval = cmp.Or(c.ResourceInterval, defaultResourceInterval)
+	for name, s := range c.Services {
+		if s.Replicas == nil {
+			one := int32(1)
+			s.Replicas = &one
+		}
+		s.StopGracePeriod = cmp.Or(s.StopGracePeriod, defaultStopGracePeriod)
+		s.RestartBackoffMin = cmp.Or(s.RestartBackoffMin, defaultRestartBackoffMin)
+		s.RestartBackoffMax = cmp.Or(s.RestartBackoffMax, max(defaultRestartBackoffMax, s.RestartBackoffMin))
+		s.Readiness.Interval = cmp.Or(s.Readiness.Interval, defaultProbeInterval)
+		s.Readiness.Timeout = cmp.Or(s.Readiness.Timeout, defaultProbeTimeout)
+		s.Readiness.FailureThreshold = cmp.Or(s.Readiness.FailureThreshold, defaultFailureThreshold)
+		c.Services[name] = s
+	}
+}
+
+// serviceName is what a service may be called: its name becomes part of ids,
+// environment values and log fields.
+var serviceName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+
+// Validate answers every mistake of a defaulted configuration, with paths below
+// the fleet's table.
+func (c *Config) Validate() []policy.FieldError {
+	var errs []policy.FieldError
+	if c.ResourceInterval < minResourceInterval {
+		errs = append(errs, policy.FieldError{Field: "resource_interval", Value: c.ResourceInterval.String(), Detail: "must be at least " + minResourceInterval.String()})
+	}
+	taken := map[string]portRange{}
+	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
+		s := c.Services[name]
+		path := "services." + name
+		if !serviceName.MatchString(name) {
+			errs = append(errs, policy.FieldError{Field: path, Value: strconv.Quote(name), Detail: "a service's name has 1 to 63 letters, digits, dots, dashes and underscores, and begins and ends with a letter or digit"})
+		}
+		for _, e := range s.validate() {
+			e.Field = path + "." + e.Field
+			errs = append(errs, e)
+		}
+		ports, err := parsePorts(s.Ports)
+		if err != nil || ports.count() == 0 {
+			continue
+		}
+		for _, other := range slices.Sorted(maps.Keys(taken)) {
+			if ports.overlaps(taken[other]) {
+				errs = append(errs, policy.FieldError{Field: path + ".ports", Value: strconv.Quote(s.Ports), Detail: fmt.Sprintf("overlaps with %q of service %q; each service needs ports of its own", taken[other], other)})
+			}
+		}
+		taken[name] = ports
+	}
+	return errs
+}
+
+func (s Service) validate() []policy.FieldError {
+	var errs []policy.FieldError
+	add := func(field, value, detail string) {
+		errs = append(errs, policy.FieldError{Field: field, Value: value, Detail: detail})
+	}
+	if len(s.Command) == 0 || s.Command[0] == "" {
+		add("command", "", `is required: the program and its arguments, as ["/usr/bin/worker", "-v"]`)
+	}
+	for _, argument := range slices.Concat(s.Command, s.Args) {
+		if strings.ContainsRune(argument, 0) {
+			add("command", strconv.Quote(argument), "must not contain a NUL character")
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.Env)) {
+		switch {
+		case key == "" || strings.ContainsAny(key, "=\x00") || strings.ContainsRune(s.Env[key], 0):
+			add("env."+key, "", "a variable's name is not empty and has no equals sign, and neither name nor value has a NUL character")
+		case strings.HasPrefix(key, "HPAD_"):
+			add("env."+key, "", "names that begin with HPAD_ are set by hpad itself")
+		}
+	}
+	ports, err := parsePorts(s.Ports)
+	if err != nil {
+		add("ports", strconv.Quote(s.Ports), err.Error())
+	}
+	if s.Replicas != nil {
+		value := strconv.Itoa(int(*s.Replicas))
+		if *s.Replicas < 0 {
+			add("replicas", value, "must be at least 0")
+		} else if highest := ports.count(); err == nil && highest > 0 && *s.Replicas > highest {
+			add("replicas", value, fmt.Sprintf("must be at most %d, the number of ports", highest))
+		}
+	}
+	positive := func(field string, value, least time.Duration) {
+		if value < least {
+			add(field, value.String(), "must be at least "+least.String())
+		}
+	}
+	positive("stop_grace_period", s.StopGracePeriod, time.Millisecond)
+	positive("restart_backoff_min", s.RestartBackoffMin, time.Millisecond)
+	if s.RestartBackoffMax < s.RestartBackoffMin {
+		add("restart_backoff_max", s.RestartBackoffMax.String(), fmt.Sprintf("must be at least restart_backoff_min, which is %v", s.RestartBackoffMin))
+	}
+	positive("readiness.interval", s.Readiness.Interval, minProbeInterval)
+	positive("readiness.timeout", s.Readiness.Timeout, time.Millisecond)
+	if s.Readiness.FailureThreshold < 1 {
+		add("readiness.failure_threshold", strconv.Itoa(s.Readiness.FailureThreshold), "must be at least 1")
+	}
+	if s.Readiness.HTTP != "" && !strings.HasPrefix(s.Readiness.HTTP, "/") {
+		add("readiness.http", strconv.Quote(s.Readiness.HTTP), `must be a path that begins with "/"`)
+	}
+	if s.Readiness.TCP && s.Readiness.HTTP != "" {
+		add("readiness.tcp", "true", "only one of tcp and http is allowed")
+	}
+	if s.Readiness.probes() && s.Ports == "" {
+		add("readiness", "", "needs ports: what is probed is the instance's own port")
+	}
+	for _, resource := range slices.Sorted(maps.Keys(s.Requests)) {
+		if amount := s.Requests[resource]; amount.Milli() < 0 {
+			add("requests."+resource, strconv.Quote(amount.String()), "must be at least 0")
+		}
+	}
+	return errs
+}
+
+// CheckTarget answers why no service has that name, and "" when one has.
+func (c *Config) CheckTarget(name string) string {
+	if _, ok := c.Services[name]; ok {
+		return ""
+	}
+	if len(c.Services) == 0 {
+		return fmt.Sprintf("no service %q is configured; the fleet has no services at all", name)
+	}
+	return fmt.Sprintf("no service %q is configured; the fleet has %q", name, slices.Sorted(maps.Keys(c.Services)))
+}
+
+// Target is the part of an autoscaler's target table that a process fleet reads.
+type Target struct {
+	// Service is the service's key in the fleet's table.
+	Service string `toml:"service"`
+}
+
+// Validate answers every mistake of the target.
+func (t *Target) Validate() []policy.FieldError {
+	if t.Service == "" {
+		return []policy.FieldError{{Field: "service", Detail: "is required: the name of one of the fleet's services"}}
+	}
+	return nil
+}
+
+// Name answers the target's name in a targets.Ref: the service's.
+func (t *Target) Name() string { return t.Service }
+
+// portRange is a range of ports, both ends included; the zero one is empty.
+type portRange struct{ first, last int }
+
+// parsePorts reads "9100-9199" or "9100"; "" is the empty range.
+func parsePorts(text string) (portRange, error) {
+	if text == "" {
+		return portRange{}, nil
+	}
+	from, to, isRange := strings.Cut(text, "-")
+	if !isRange {
+		to = from
+	}
+	first, err1 := strconv.ParseUint(strings.TrimSpace(from), 10, 16)
+	last, err2 := strconv.ParseUint(strings.TrimSpace(to), 10, 16)
+	if err1 != nil || err2 != nil || first == 0 || last < first {
+		return portRange{}, fmt.Errorf(`must be a range of ports from 1 to 65535, as "9100-9199"`)
+	}
+	return portRange{int(first), int(last)}, nil
+}
+
+// count answers the number of ports; 0 for the empty range.
+func (p portRange) count() int32 {
+	if p.first == 0 {
+		return 0
+	}
+	return int32(p.last - p.first + 1)
+}
+
+func (p portRange) overlaps(other portRange) bool {
+	return p.first <= other.last && other.first <= p.last
+}
+
+// String answers the range as it is written.
+func (p portRange) String() string { return strconv.Itoa(p.first) + "-" + strconv.Itoa(p.last) }

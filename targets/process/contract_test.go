@@ -1,0 +1,120 @@
+package process
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// world is a fleet's surroundings: a control directory, a store, what instances
+// put out, and the configuration.
+type world struct {
+	dir    string
+	store  targettest.Store
+	config *Config
+	output buffer
+}
+
+// newWorld answers a world of services that serve, called "a", "b" and so on.
+func newWorld(t *testing.T, counts ...int32) *world {
+	w := &world{dir: t.TempDir(), config: &Config{ResourceInterval: 200 * time.Millisecond, Services: map[string]Service{}}}
+	for i, count := range counts {
+		w.config.Services[string(rune('a'+i))] = w.service("serve", fmt.Sprintf("%d-%d", basePort+20*i, basePort+20*i+9), count)
+	}
+	w.config.SetDefaults()
+	return w
+}
+
+// basePort is the first port of the tests' instances: below those that systems
+// hand out by themselves.
+const basePort = 21700
+
+func (w *world) service(worker, ports string, count int32) Service {
+	s := Service{
+		Command: []string{os.Args[0]}, Env: map[string]string{"WORKER": worker, "CONTROL": w.dir},
+		Ports: ports, Replicas: &count, RestartBackoffMin: 20 * time.Millisecond,
+	}
+	if ports != "" {
+		s.Readiness = Readiness{HTTP: "/ready", Interval: 50 * time.Millisecond, FailureThreshold: 1}
+	}
+	return s
+}
+
+// alter changes a service.
+func (w *world) alter(name string, change func(s *Service)) {
+	s := w.config.Services[name]
+	change(&s)
+	w.config.Services[name] = s
+}
+
+func (w *world) open(t *testing.T) *Fleet {
+	t.Helper()
+	if errs := w.config.Validate(); errs != nil {
+		t.Fatalf("Validate() = %v", errs)
+	}
+	return New("local", w.config, Options{Store: &w.store, Output: func(_, _ string) io.Writer { return &w.output }})
+}
+
+func (w *world) touch(t *testing.T, name string, there bool) {
+	t.Helper()
+	path := filepath.Join(w.dir, name)
+	var err error
+	if there {
+		err = os.WriteFile(path, nil, 0o600)
+	} else {
+		err = os.Remove(path)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// buffer keeps what was written to it. It is safe for concurrent use.
+type buffer struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (b *buffer) Write(text []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.text = append(b.text, text...)
+	return len(text), nil
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return string(b.text)
+}
+
+func ref(name string) targets.Ref { return targets.Ref{Fleet: "local", Name: name} }
+
+func TestContract(t *testing.T) {
+	targettest.Run(t, targettest.Kind{Samples: true, New: func(t *testing.T, counts ...int32) *targettest.Platform {
+		w := newWorld(t, counts...)
+		var current *Fleet
+		p := &targettest.Platform{Missing: ref("nobody")}
+		for i := range counts {
+			p.Refs = append(p.Refs, ref(string(rune('a'+i))))
+		}
+		p.Open = func(t *testing.T) targettest.Fleet {
+			current = w.open(t)
+			return current
+		}
+		p.SetReady = func(t *testing.T, _ targets.Ref, id string, ready bool) { w.touch(t, "unready-"+id, !ready) }
+		p.SlowStop = func(t *testing.T, _ targets.Ref) { w.touch(t, "slow", true) }
+		p.Bound = func(_ *testing.T, ref targets.Ref, highest int32) {
+			w.alter(ref.Name, func(s *Service) { s.Ports = fmt.Sprintf("%d-%d", basePort, basePort+highest-1) })
+		}
+		p.Sampling = func() bool { return current.sampler.running() }
+		return p
+	}})
+}

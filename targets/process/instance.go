@@ -1,0 +1,248 @@
+package process
+
+import (
+	"context"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// instance is one member of a service: a process that is started again whenever
+// it ends, until the instance is stopped.
+type instance struct {
+	id      string
+	index   int
+	name    string
+	service string
+	config  Service
+	nursery *nursery
+	out     *lines
+	created time.Time
+
+	// ctx ends when the instance is to stop; gone is closed when it has, and the
+	// service has forgotten it.
+	ctx    context.Context
+	cancel context.CancelFunc
+	gone   chan struct{}
+
+	mu sync.Mutex
+	// child is the running process; nil means that there is none.
+	child *child
+	port  int
+	ready bool
+	// changed is when ready last changed.
+	changed time.Time
+	// trouble says why there is no process; empty when nothing went wrong.
+	trouble string
+}
+
+// idLetters are those of an id's suffix: no vowels, so that it makes no words.
+const idLetters = "bcdfghjklmnpqrstvwxz2456789"
+
+// newInstance answers an instance that has not been begun.
+func newInstance(service string, index int, config Service, nursery *nursery, output Output) *instance {
+	suffix := make([]byte, 6)
+	for i := range suffix {
+		suffix[i] = idLetters[rand.IntN(len(idLetters))]
+	}
+	name := service + "-" + strconv.Itoa(index)
+	i := &instance{
+		id: name + "-" + string(suffix), index: index, name: name, service: service, config: config, nursery: nursery,
+		created: time.Now(), gone: make(chan struct{}),
+	}
+	i.changed = i.created
+	i.ctx, i.cancel = context.WithCancel(context.Background())
+	var to io.Writer
+	if output != nil {
+		to = output(service, i.id)
+	}
+	i.out = newLines(to)
+	return i
+}
+
+// stop asks the instance to end; its process is asked before stop returns, so
+// that instances are asked in the order of the calls.
+func (i *instance) stop() {
+	i.cancel()
+	i.mu.Lock()
+	child := i.child
+	i.mu.Unlock()
+	if child != nil {
+		child.askToEnd()
+	}
+}
+
+// run keeps a process going until the instance is stopped.
+func (i *instance) run() {
+	defer i.out.close()
+	if ports, err := parsePorts(i.config.Ports); err == nil && ports.count() > 0 {
+		port, err := i.nursery.takePort(i.ctx, ports)
+		if err != nil {
+			return
+		}
+		defer i.nursery.freePort(port)
+		i.mu.Lock()
+		i.port = port
+		i.mu.Unlock()
+	}
+	wait := i.config.RestartBackoffMin
+	for i.ctx.Err() == nil {
+		begun := time.Now()
+		err := i.live()
+		if i.ctx.Err() != nil {
+			return
+		}
+		if time.Since(begun) > i.config.RestartBackoffMax {
+			wait = i.config.RestartBackoffMin
+		}
+		i.fell(describe(err))
+		i.out.say("%s: %s; the next start is in %v", i.name, describe(err), wait)
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-i.ctx.Done():
+			timer.Stop()
+		}
+		wait = min(2*wait, i.config.RestartBackoffMax)
+	}
+}
+
+// live starts a process, sees it through to its end and answers how it ended.
+func (i *instance) live() error {
+	child, err := i.nursery.start(i.command())
+	if err != nil {
+		return err
+	}
+	i.rose(child)
+	probing, stopProbing := context.WithCancel(i.ctx)
+	var probe sync.WaitGroup
+	if i.config.Readiness.probes() {
+		probe.Go(func() { i.config.Readiness.watch(probing, i.port, i.turn) })
+	}
+	select {
+	case <-child.exited:
+	case <-i.ctx.Done():
+		child.stop(i.config.StopGracePeriod)
+	}
+	stopProbing()
+	probe.Wait()
+	return child.err
+}
+
+// command answers what to start.
+func (i *instance) command() *exec.Cmd {
+	cmd := exec.Command(i.config.Command[0], slices.Concat(i.config.Command[1:], i.config.Args)...)
+	cmd.Dir = i.config.Dir
+	cmd.Env = i.environment()
+	if !i.out.discards() {
+		cmd.Stdout, cmd.Stderr = i.out, i.out
+	}
+	return cmd
+}
+
+// private are variables of hpad's own environment that speak to hpad alone.
+var private = []string{
+	"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID",
+	"MAINPID", "MANAGERPID", "SYSTEMD_EXEC_PID", "CREDENTIALS_DIRECTORY",
+}
+
+// environment answers hpad's own environment without what is private, the
+// configured one, and what tells the instance about itself.
+func (i *instance) environment() []string {
+	env := slices.DeleteFunc(os.Environ(), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return slices.Contains(private, name) || name == "HPAD_PORT"
+	})
+	for name, value := range i.config.Env {
+		env = append(env, name+"="+value)
+	}
+	env = append(env, "HPAD_SERVICE="+i.service, "HPAD_INDEX="+strconv.Itoa(i.index), "HPAD_INSTANCE="+i.id)
+	if i.port != 0 {
+		env = append(env, "HPAD_PORT="+strconv.Itoa(i.port))
+	}
+	return env
+}
+
+// rose notes a started process.
+func (i *instance) rose(child *child) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.child, i.trouble = child, ""
+	if !i.config.Readiness.probes() {
+		i.ready, i.changed = true, child.started
+	}
+}
+
+// turn notes a change of readiness that a probe saw.
+func (i *instance) turn(ready bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.ready, i.changed = ready, time.Now()
+}
+
+// fell notes that there is no process, and why.
+func (i *instance) fell(trouble string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.child, i.trouble = nil, trouble
+	if i.ready {
+		i.ready, i.changed = false, time.Now()
+	}
+}
+
+// read answers what the instance is, and where.
+func (i *instance) read() (policy.Instance, targets.Location) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	seen := policy.Instance{
+		ID: i.id, Phase: policy.PhasePending, Readiness: policy.ReadinessFalse,
+		Deleting: i.ctx.Err() != nil, StartedAt: i.created, ReadinessChanged: i.changed,
+	}
+	if i.child != nil {
+		seen.Phase = policy.PhaseRunning
+		if i.ready {
+			seen.Readiness = policy.ReadinessTrue
+		}
+	}
+	location := targets.Location{
+		Name: i.name, Node: hostname(), Addresses: []string{"127.0.0.1"},
+		Labels: map[string]string{"service": i.service, "index": strconv.Itoa(i.index)},
+	}
+	if i.port != 0 {
+		location.Ports = map[string]int{"": i.port}
+	}
+	return seen, location
+}
+
+// leader answers the process to sample; 0 means none.
+func (i *instance) leader() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.child == nil || i.ctx.Err() != nil {
+		return 0
+	}
+	return i.child.pid()
+}
+
+// hostname answers the machine's name, and "" when it has none.
+var hostname = sync.OnceValue(func() string {
+	name, _ := os.Hostname()
+	return name
+})
+
+// state answers why the instance has no process; "" when it has one or nothing
+// went wrong.
+func (i *instance) state() string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.trouble
+}

@@ -1,0 +1,78 @@
+package process
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// maxLine is where a line of output is cut that has no end.
+const maxLine = 64 << 10
+
+// lines hands on whole lines, each with its line feed and in one Write. What the
+// writer answers is ignored: output that cannot be kept does not stop a process.
+type lines struct {
+	mu   sync.Mutex
+	to   io.Writer
+	rest []byte
+}
+
+// newLines answers a writer to the given one; nil discards.
+func newLines(to io.Writer) *lines {
+	if to == nil {
+		to = io.Discard
+	}
+	return &lines{to: to}
+}
+
+// discards says that what is written goes nowhere.
+func (l *lines) discards() bool { return l.to == io.Discard }
+
+// Write takes a piece of output.
+func (l *lines) Write(piece []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rest = append(l.rest, piece...)
+	for {
+		end := bytes.IndexByte(l.rest, '\n')
+		switch {
+		case end >= 0:
+			l.put(l.rest[:end+1])
+			l.rest = l.rest[end+1:]
+		case len(l.rest) >= maxLine:
+			l.put(append(l.rest[:maxLine:maxLine], '\n'))
+			l.rest = l.rest[maxLine:]
+		default:
+			l.rest = bytes.Clone(l.rest)
+			return len(piece), nil
+		}
+	}
+}
+
+// say adds a line of hpad's own, after what the process left unfinished.
+func (l *lines) say(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.finish()
+	l.put(fmt.Appendf(nil, "hpad: "+format+"\n", args...))
+}
+
+// close hands on what is left, and closes a writer that can be closed.
+func (l *lines) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.finish()
+	if closer, ok := l.to.(io.Closer); ok {
+		_ = closer.Close()
+	}
+}
+
+func (l *lines) finish() {
+	if len(l.rest) > 0 {
+		l.put(append(l.rest, '\n'))
+		l.rest = nil
+	}
+}
+
+func (l *lines) put(line []byte) { _, _ = l.to.Write(line) }

@@ -1,0 +1,82 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// firstProbe is the wait between the first probes of an instance; it doubles up
+// to the interval.
+const firstProbe = 25 * time.Millisecond
+
+// watch probes a port until ctx ends and reports each change of readiness,
+// beginning with unready.
+func (r Readiness) watch(ctx context.Context, port int, report func(ready bool)) {
+	ready, failures := false, 0
+	pause := min(firstProbe, r.Interval)
+	for {
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+		err := r.probe(ctx, port)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			failures = 0
+			if !ready {
+				ready = true
+				report(true)
+			}
+		default:
+			failures++
+			if ready && failures >= r.FailureThreshold {
+				ready = false
+				report(false)
+			}
+		}
+		pause = min(2*pause, r.Interval)
+	}
+}
+
+// probe asks once whether an instance is ready.
+func (r Readiness) probe(ctx context.Context, port int) error {
+	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+	defer cancel()
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	if r.TCP {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+r.HTTP, http.NoBody)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("User-Agent", "hpad-probe")
+	response, err := probeTransport.RoundTrip(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	// An answer is read up to a bound, so that the instance sees no reset.
+	_, _ = io.CopyN(io.Discard, response.Body, 10<<10)
+	if response.StatusCode < http.StatusOK || response.StatusCode >= http.StatusBadRequest {
+		return fmt.Errorf("answered %s", response.Status)
+	}
+	return nil
+}
+
+// probeTransport follows no redirect and keeps no connection.
+var probeTransport = &http.Transport{DisableKeepAlives: true}

@@ -1,0 +1,143 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// TestMain makes the test binary the program that the tests run as instances:
+// the variable WORKER says which one.
+func TestMain(m *testing.M) {
+	workers := map[string]func() error{
+		"serve": serve, "crash": crash, "busy": busy, "family": family, "daemon": daemon,
+	}
+	if worker, ok := workers[os.Getenv("WORKER")]; ok {
+		if err := worker(); err != nil {
+			fmt.Println("worker:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// control answers a path in the directory by which a test steers its workers.
+func control(name string) string { return filepath.Join(os.Getenv("CONTROL"), name) }
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// note adds a line to a file of the control directory.
+func note(name, line string) error {
+	file, err := os.OpenFile(control(name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(file, line); err != nil {
+		return err
+	}
+	return file.Close()
+}
+
+// serve answers 200 on HPAD_PORT until SIGTERM, or 503 while the file
+// "unready-ID" is there. With the file "slow" it takes a moment to end, with
+// "stubborn" it does not.
+func serve() error {
+	id := os.Getenv("HPAD_INSTANCE")
+	terminated := make(chan os.Signal, 1)
+	signal.Notify(terminated, syscall.SIGTERM)
+	if port := os.Getenv("HPAD_PORT"); port != "" {
+		listener, err := net.Listen("tcp", "127.0.0.1:"+port)
+		if err != nil {
+			return err
+		}
+		go func() {
+			_ = http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if exists(control("unready-"+id)) || exists(control("unready")) {
+					w.WriteHeader(http.StatusServiceUnavailable)
+				}
+			}))
+		}()
+	}
+	fmt.Println("serving as", id)
+	for range terminated {
+		if err := note("terminated", os.Getenv("HPAD_INDEX")); err != nil {
+			return err
+		}
+		if exists(control("slow")) {
+			<-time.After(300 * time.Millisecond)
+		}
+		if !exists(control("stubborn")) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// crash ends at once and badly.
+func crash() error {
+	if err := note("crashes", os.Getenv("HPAD_INSTANCE")); err != nil {
+		return err
+	}
+	fmt.Print("about to crash\nhalf a line")
+	os.Exit(3)
+	return nil
+}
+
+// busy uses half of one core and 64 MiB.
+func busy() error {
+	memory := make([]byte, 64<<20)
+	for i := range memory {
+		memory[i] = byte(i)
+	}
+	for {
+		for begun := time.Now(); time.Since(begun) < 10*time.Millisecond; {
+			memory[len(memory)/2]++
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+// family starts a child that outlives it, unless the process group is ended.
+func family() error {
+	child := exec.Command("sleep", "600")
+	if err := child.Start(); err != nil {
+		return err
+	}
+	if err := note("family", strconv.Itoa(os.Getpid())); err != nil {
+		return err
+	}
+	if err := note("family", strconv.Itoa(child.Process.Pid)); err != nil {
+		return err
+	}
+	return child.Wait()
+}
+
+// daemon is a whole hpad, as far as this package goes: it runs two families
+// until it is killed.
+func daemon() error {
+	config := &Config{Services: map[string]Service{"family": {
+		Command: []string{os.Args[0]}, Env: map[string]string{"WORKER": "family"}, Replicas: new(int32(2)),
+	}}}
+	config.SetDefaults()
+	if err := New("local", config, Options{Store: new(targettest.Store)}).Start(context.Background()); err != nil {
+		return err
+	}
+	select {}
+}
