@@ -1,0 +1,136 @@
+package process
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/BurntSushi/toml"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/policy"
+)
+
+func decode(t *testing.T, text string) *Config {
+	t.Helper()
+	config := new(Config)
+	meta, err := toml.Decode(text, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if unknown := meta.Undecoded(); len(unknown) > 0 {
+		t.Fatalf("keys %v are unknown", unknown)
+	}
+	config.SetDefaults()
+	return config
+}
+
+func TestConfig(t *testing.T) {
+	config := decode(t, `
+resource_interval = "1s"
+[services.worker]
+command = ["/usr/bin/worker"]
+args = ["-v"]
+env = { GREETING = "hello" }
+dir = "/tmp"
+ports = "9100-9199"
+replicas = 3
+readiness = { http = "/ready", interval = "2s", timeout = "500ms", failure_threshold = 5 }
+stop_grace_period = "20s"
+restart_backoff_min = "2s"
+restart_backoff_max = "30s"
+requests = { cpu = "500m", memory = "256Mi" }
+[services.plain]
+command = ["plain"]
+`)
+	if errs := config.Validate(); errs != nil {
+		t.Errorf("Validate() = %v", errs)
+	}
+	worker, plain := config.Services["worker"], config.Services["plain"]
+	if got := worker.Requests["cpu"]; got.Milli() != 500 {
+		t.Errorf("cpu request is %v", got)
+	}
+	if worker.StopGracePeriod != 20*time.Second || *worker.Replicas != 3 || worker.Readiness.Timeout != 500*time.Millisecond {
+		t.Errorf("worker is %+v", worker)
+	}
+	want := Service{
+		Command: []string{"plain"}, Replicas: new(int32(1)), StopGracePeriod: 10 * time.Second,
+		RestartBackoffMin: time.Second, RestartBackoffMax: time.Minute,
+		Readiness: Readiness{Interval: time.Second, Timeout: time.Second, FailureThreshold: 3},
+	}
+	if diff := cmp.Diff(want, plain); diff != "" {
+		t.Errorf("a service of its command alone (-want +got):\n%s", diff)
+	}
+	if got := config.CheckTarget("worker"); got != "" {
+		t.Errorf(`CheckTarget("worker") = %q`, got)
+	}
+	if got, want := config.CheckTarget("wroker"), `no service "wroker" is configured; the fleet has ["plain" "worker"]`; got != want {
+		t.Errorf("CheckTarget() = %q, want %q", got, want)
+	}
+	if got := decode(t, "").CheckTarget("worker"); !strings.Contains(got, "no services at all") {
+		t.Errorf("CheckTarget() of no services = %q", got)
+	}
+	if got := decode(t, ""); got.ResourceInterval != 15*time.Second || got.Validate() != nil {
+		t.Errorf("an empty table is %+v, %v", got, got.Validate())
+	}
+}
+
+func TestConfigMistakes(t *testing.T) {
+	for _, test := range []struct {
+		name, text, want string
+	}{
+		{"interval", `resource_interval = "50ms"`, `resource_interval = 50ms: must be at least 100ms`},
+		{"no command", `[services.w]`, `services.w.command: is required`},
+		{"empty program", "[services.w]\ncommand = ['']", `services.w.command: is required`},
+		{"name", "[services.'a/b']\ncommand = ['w']", `services.a/b = "a/b": a service's name has`},
+		{"NUL", "[services.w]\ncommand = ['w', \"a\\u0000b\"]", `services.w.command = "a\x00b": must not contain a NUL`},
+		{"variable", "[services.w]\ncommand = ['w']\nenv = { 'A=B' = 'x' }", `services.w.env.A=B: a variable's name`},
+		{"reserved variable", "[services.w]\ncommand = ['w']\nenv = { HPAD_PORT = '1' }", `services.w.env.HPAD_PORT: names that begin with HPAD_`},
+		{"ports", "[services.w]\ncommand = ['w']\nports = '9199-9100'", `services.w.ports = "9199-9100": must be a range of ports`},
+		{"port 0", "[services.w]\ncommand = ['w']\nports = '0'", `services.w.ports = "0": must be a range of ports`},
+		{"high port", "[services.w]\ncommand = ['w']\nports = '65000-65536'", `services.w.ports = "65000-65536": must be a range of ports`},
+		{"shared ports", "[services.a]\ncommand = ['w']\nports = '100-110'\n[services.b]\ncommand = ['w']\nports = '110-120'", `services.b.ports = "110-120": overlaps with "100-110" of service "a"`},
+		{"replicas", "[services.w]\ncommand = ['w']\nreplicas = -1", `services.w.replicas = -1: must be at least 0`},
+		{"too many replicas", "[services.w]\ncommand = ['w']\nports = '100-101'\nreplicas = 3", `services.w.replicas = 3: must be at most 2, the number of ports`},
+		{"grace", "[services.w]\ncommand = ['w']\nstop_grace_period = '-1s'", `services.w.stop_grace_period = -1s: must be at least 1ms`},
+		{"back-off", "[services.w]\ncommand = ['w']\nrestart_backoff_min = '-1s'", `services.w.restart_backoff_min = -1s: must be at least 1ms`},
+		{"back-off order", "[services.w]\ncommand = ['w']\nrestart_backoff_min = '10s'\nrestart_backoff_max = '5s'", `services.w.restart_backoff_max = 5s: must be at least restart_backoff_min, which is 10s`},
+		{"two probes", "[services.w]\ncommand = ['w']\nports = '100'\nreadiness = { tcp = true, http = '/' }", `services.w.readiness.tcp = true: only one of tcp and http`},
+		{"probe without ports", "[services.w]\ncommand = ['w']\nreadiness = { tcp = true }", `services.w.readiness: needs ports`},
+		{"probe path", "[services.w]\ncommand = ['w']\nports = '100'\nreadiness = { http = 'ready' }", `services.w.readiness.http = "ready": must be a path`},
+		{"probe interval", "[services.w]\ncommand = ['w']\nreadiness = { interval = '1ms' }", `services.w.readiness.interval = 1ms: must be at least 10ms`},
+		{"probe timeout", "[services.w]\ncommand = ['w']\nreadiness = { timeout = '-1ms' }", `services.w.readiness.timeout = -1ms: must be at least 1ms`},
+		{"probe threshold", "[services.w]\ncommand = ['w']\nreadiness = { failure_threshold = -1 }", `services.w.readiness.failure_threshold = -1: must be at least 1`},
+		{"request", "[services.w]\ncommand = ['w']\nrequests = { cpu = '-1' }", `services.w.requests.cpu = "-1": must be at least 0`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			errs := decode(t, test.text).Validate()
+			if len(errs) != 1 || !strings.HasPrefix(errs[0].Error(), test.want) {
+				t.Errorf("Validate() = %v, want one that begins with %q", errs, test.want)
+			}
+		})
+	}
+	all := decode(t, "resource_interval = '1ms'\n[services.b]\n[services.a]\nports = 'x'")
+	var fields []string
+	for _, e := range all.Validate() {
+		fields = append(fields, e.Field)
+	}
+	want := []string{"resource_interval", "services.a.command", "services.a.ports", "services.b.command"}
+	if diff := cmp.Diff(want, fields); diff != "" {
+		t.Errorf("fields of all mistakes together (-want +got):\n%s", diff)
+	}
+}
+
+func TestTarget(t *testing.T) {
+	var target Target
+	if _, err := toml.Decode(`service = "worker"`, &target); err != nil {
+		t.Fatal(err)
+	}
+	if errs := target.Validate(); errs != nil || target.Name() != "worker" {
+		t.Errorf("target %q with %v, want worker", target.Name(), errs)
+	}
+	want := []policy.FieldError{{Field: "service", Detail: "is required: the name of one of the fleet's services"}}
+	if diff := cmp.Diff(want, new(Target).Validate()); diff != "" {
+		t.Errorf("mistakes of an empty target (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,647 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/quantity"
+	"github.com/hpad/hpad/targets"
+)
+
+// patience is how long a test waits for what it expects.
+const patience = 20 * time.Second
+
+// eventually waits until a condition answers "".
+func eventually(t *testing.T, condition func() string) {
+	t.Helper()
+	deadline := time.After(patience)
+	for {
+		missing := condition()
+		if missing == "" {
+			return
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-deadline:
+			t.Fatalf("after %v: %s", patience, missing)
+		}
+	}
+}
+
+func start(t *testing.T, f *Fleet) *Fleet {
+	t.Helper()
+	if err := f.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeFleet(t, f) })
+	return f
+}
+
+func closeFleet(t *testing.T, f *Fleet) {
+	t.Helper()
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func read(t *testing.T, f *Fleet, name string) targets.Reading {
+	t.Helper()
+	readings, err := f.Snapshot(t.Context(), []targets.Ref{ref(name)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return readings[ref(name)]
+}
+
+func scale(t *testing.T, f *Fleet, name string, n int32) {
+	t.Helper()
+	if err := f.SetReplicas(t.Context(), ref(name), n, "", "test"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// settled waits until exactly n instances are there and ready.
+func settled(t *testing.T, f *Fleet, name string, n int) targets.Reading {
+	t.Helper()
+	var reading targets.Reading
+	eventually(t, func() string {
+		reading = read(t, f, name)
+		ready := 0
+		for _, i := range reading.Instances {
+			if i.Readiness == policy.ReadinessTrue && !i.Deleting {
+				ready++
+			}
+		}
+		if ready != n || len(reading.Instances) != n {
+			return fmt.Sprintf("%d of %d instances of %s are ready, want %d: %+v", ready, len(reading.Instances), name, n, reading)
+		}
+		return ""
+	})
+	return reading
+}
+
+func ids(reading targets.Reading) []string {
+	var all []string
+	for _, i := range reading.Instances {
+		all = append(all, i.ID)
+	}
+	return all
+}
+
+func ports(reading targets.Reading) []int {
+	var all []int
+	for _, location := range reading.Locations {
+		all = append(all, location.Ports[""])
+	}
+	slices.Sort(all)
+	return all
+}
+
+// lines answers the lines of a file of the control directory.
+func (w *world) lines(name string) []string {
+	text, err := os.ReadFile(filepath.Join(w.dir, name))
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(text))
+}
+
+func TestStopsHighestIndexFirst(t *testing.T) {
+	w := newWorld(t, 5)
+	f := start(t, w.open(t))
+	before := settled(t, f, "a", 5)
+	scale(t, f, "a", 2)
+	after := settled(t, f, "a", 2)
+	if want := ids(before)[:2]; !slices.Equal(ids(after), want) {
+		t.Errorf("instances %v are left of %v, want %v", ids(after), ids(before), want)
+	}
+	got := w.lines("terminated")
+	slices.Sort(got)
+	if !slices.Equal(got, []string{"2", "3", "4"}) {
+		t.Errorf("indexes %v got a SIGTERM, want 2, 3 and 4, once each", got)
+	}
+}
+
+func TestKillsAfterGracePeriod(t *testing.T) {
+	w := newWorld(t, 1)
+	w.alter("a", func(s *Service) { s.StopGracePeriod = 300 * time.Millisecond })
+	w.touch(t, "stubborn", true)
+	f := start(t, w.open(t))
+	settled(t, f, "a", 1)
+	begun := time.Now()
+	scale(t, f, "a", 0)
+	if got := read(t, f, "a"); got.StatusReplicas != 0 || len(got.Instances) != 1 || !got.Instances[0].Deleting {
+		t.Errorf("right after the write: %+v, want one instance that is deleting", got)
+	}
+	settled(t, f, "a", 0)
+	if took := time.Since(begun); took < 300*time.Millisecond {
+		t.Errorf("a process that ignores SIGTERM was gone after %v, before the grace period", took)
+	}
+	if got := w.lines("terminated"); len(got) != 1 {
+		t.Errorf("%d SIGTERMs arrived, want 1", len(got))
+	}
+}
+
+func TestPorts(t *testing.T) {
+	w := newWorld(t, 3)
+	w.alter("a", func(s *Service) { s.Ports = fmt.Sprintf("%d-%d", basePort, basePort+2) })
+	w.touch(t, "slow", true)
+	f := start(t, w.open(t))
+	want := []int{basePort, basePort + 1, basePort + 2}
+	if got := ports(settled(t, f, "a", 3)); !slices.Equal(got, want) {
+		t.Errorf("ports %v, want %v", got, want)
+	}
+	// The new ones wait for the ports of those that are still stopping.
+	scale(t, f, "a", 0)
+	scale(t, f, "a", 3)
+	reading := read(t, f, "a")
+	for _, i := range reading.Instances {
+		if !i.Deleting && i.Phase != policy.PhasePending {
+			t.Errorf("instance %s is %v while all ports are taken, want Pending", i.ID, i.Phase)
+		}
+	}
+	if got := ports(settled(t, f, "a", 3)); !slices.Equal(got, want) {
+		t.Errorf("ports %v after a restart of all, want %v", got, want)
+	}
+	var bounds *targets.OutOfRangeError
+	err := f.SetReplicas(t.Context(), ref("a"), 4, "", "test")
+	if !errors.As(err, &bounds) || *bounds.Max != 3 {
+		t.Errorf("SetReplicas(4) with 3 ports = %v, want an OutOfRangeError with Max 3", err)
+	}
+}
+
+func TestReadyLate(t *testing.T) {
+	for _, probe := range []Readiness{{HTTP: "/ready"}, {TCP: true}} {
+		t.Run(fmt.Sprintf("%+v", probe), func(t *testing.T) {
+			w := newWorld(t, 1)
+			probe.Interval, probe.Timeout, probe.FailureThreshold = 20*time.Millisecond, time.Second, 2
+			w.alter("a", func(s *Service) { s.Readiness = probe })
+			if probe.HTTP != "" {
+				w.touch(t, "unready", true)
+			}
+			f := start(t, w.open(t))
+			if probe.HTTP != "" {
+				eventually(t, func() string {
+					if !strings.Contains(w.output.String(), "serving") {
+						return "the worker does not serve"
+					}
+					return ""
+				})
+				i := read(t, f, "a").Instances[0]
+				if i.Phase != policy.PhaseRunning || i.Readiness != policy.ReadinessFalse {
+					t.Errorf("a serving instance that answers 503 is %v/%v, want Running/False", i.Phase, i.Readiness)
+				}
+				w.touch(t, "unready", false)
+			}
+			i := settled(t, f, "a", 1).Instances[0]
+			if !i.ReadinessChanged.After(i.StartedAt) {
+				t.Errorf("ready since %v, started at %v, want later", i.ReadinessChanged, i.StartedAt)
+			}
+		})
+	}
+}
+
+func TestCrashLoop(t *testing.T) {
+	w := newWorld(t)
+	w.config.Services["c"] = w.service("crash", "", 1)
+	w.config.SetDefaults()
+	w.alter("c", func(s *Service) { s.RestartBackoffMin, s.RestartBackoffMax = 10*time.Millisecond, 160*time.Millisecond })
+	f := start(t, w.open(t))
+	first := read(t, f, "c").Instances[0]
+	eventually(t, func() string {
+		if got := w.lines("crashes"); len(got) < 6 {
+			return fmt.Sprintf("%d crashes, want 6", len(got))
+		}
+		return ""
+	})
+	eventually(t, func() string {
+		i := read(t, f, "c").Instances[0]
+		if i.Phase != policy.PhasePending || i.Readiness != policy.ReadinessFalse {
+			return fmt.Sprintf("a crashed instance is %v/%v, want Pending/False", i.Phase, i.Readiness)
+		}
+		if i.ID != first.ID || !i.StartedAt.Equal(first.StartedAt) {
+			t.Errorf("instance %s from %v became %s from %v by crashing", first.ID, first.StartedAt, i.ID, i.StartedAt)
+		}
+		return ""
+	})
+	output := w.output.String()
+	for i, wait := range []string{"10ms", "20ms", "40ms", "80ms", "160ms"} {
+		line := "half a line\nhpad: c-0: process ended: exit status 3; the next start is in " + wait + "\n"
+		_, rest, found := strings.Cut(output, line)
+		if !found {
+			t.Fatalf("output lacks %q for crash %d: %s", line, i+1, w.output.String())
+		}
+		output = rest
+	}
+	found, err := f.Check(t.Context())
+	if err != nil || len(found) != 1 || !strings.Contains(found[0], "exit status 3") {
+		t.Errorf("Check() = %q, %v, want what happened to the instance", found, err)
+	}
+	scale(t, f, "c", 0)
+	settled(t, f, "c", 0)
+}
+
+func TestMissingProgram(t *testing.T) {
+	w := newWorld(t, 1)
+	missing := w.service("", "", 2)
+	missing.Command = []string{"/nonexistent/worker"}
+	w.config.Services["m"] = missing
+	elsewhere := w.service("serve", "", 0)
+	elsewhere.Dir = "/nonexistent"
+	w.config.Services["n"] = elsewhere
+	w.config.SetDefaults()
+	f := w.open(t)
+	found, err := f.Check(t.Context())
+	want := []string{
+		`service "m": exec: "/nonexistent/worker": stat /nonexistent/worker: no such file or directory`,
+		`service "n": dir: stat /nonexistent: no such file or directory`,
+	}
+	if err != nil || len(found) != 2 || !strings.Contains(found[0], "/nonexistent/worker") || found[1] != want[1] {
+		t.Errorf("Check() = %q, %v, want about %q", found, err, want)
+	}
+	start(t, f)
+	settled(t, f, "a", 1) // the rest goes on
+	reading := read(t, f, "m")
+	if reading.Err != nil || reading.StatusReplicas != 2 || reading.Instances[0].Phase != policy.PhasePending {
+		t.Errorf("a program that is not there reads %+v, want 2 Pending instances", reading)
+	}
+	eventually(t, func() string {
+		if output := w.output.String(); !strings.Contains(output, "hpad: m-0: process did not start: fork/exec /nonexistent/worker: no such file or directory") {
+			return "output does not say what is missing: " + output
+		}
+		return ""
+	})
+}
+
+func TestRestartFromSavedCount(t *testing.T) {
+	w := newWorld(t, 1)
+	f := start(t, w.open(t))
+	settled(t, f, "a", 1)
+	scale(t, f, "a", 3)
+	version := read(t, f, "a").Version
+	// The old one is not closed first: it was killed, as far as the store knows.
+	again := w.open(t)
+	if got := read(t, again, "a"); got.SpecReplicas != 3 || got.StatusReplicas != 0 || got.Version != version {
+		t.Errorf("before Start: %+v, want the saved count 3 at version %s and no instance", got, version)
+	}
+	if err := again.SetReplicas(t.Context(), ref("a"), 4, "", "test"); !errors.Is(err, targets.ErrTransient) {
+		t.Errorf("SetReplicas() before Start = %v, want ErrTransient", err)
+	}
+	closeFleet(t, f)
+	start(t, again)
+	if got := settled(t, again, "a", 3); got.Version != version {
+		t.Errorf("version %q after a restart, want %q", got.Version, version)
+	}
+}
+
+func TestStoreTrouble(t *testing.T) {
+	w := newWorld(t, 2, 1)
+	if err := w.store.Save(t.Context(), "replicas/a", []byte("garbled")); err != nil {
+		t.Fatal(err)
+	}
+	f := start(t, w.open(t))
+	settled(t, f, "b", 1) // the rest goes on
+	if got := read(t, f, "a").Err; !errors.Is(got, targets.ErrUnscalable) || !strings.Contains(got.Error(), `saved count "garbled" of service "a"`) {
+		t.Errorf("a garbled saved count reads %v, want ErrUnscalable that quotes it", got)
+	}
+	full := errors.New("no space left on device")
+	w.store.Fail(full)
+	err := f.SetReplicas(t.Context(), ref("b"), 2, "", "test")
+	if !errors.Is(err, full) || !errors.Is(err, targets.ErrTransient) {
+		t.Errorf("SetReplicas() that cannot be saved = %v, want %v as ErrTransient", err, full)
+	}
+	if got := read(t, f, "b"); got.SpecReplicas != 1 || got.StatusReplicas != 1 {
+		t.Errorf("a count that could not be saved took effect: %+v", got)
+	}
+
+	// A count that cannot be loaded at first is restored by a later reading.
+	w.store.Fail(nil)
+	if err := w.store.Save(t.Context(), "replicas/a", []byte(`{"format":1,"replicas":3,"version":7}`)); err != nil {
+		t.Fatal(err)
+	}
+	if got := settled(t, f, "a", 3); got.SpecReplicas != 3 || got.Version != "7" {
+		t.Errorf("after the store was mended: %+v, want 3 replicas at version 7", got)
+	}
+}
+
+func TestReload(t *testing.T) {
+	w := newWorld(t, 2, 1, 1)
+	older := w.open(t)
+	if err := older.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	settled(t, older, "a", 2)
+	changed := settled(t, older, "b", 1)
+	scale(t, older, "a", 3)
+	scale(t, older, "b", 2)
+	same := settled(t, older, "a", 3)
+	pid := older.services["c"].instances()[0].leader()
+
+	next := newWorld(t, 2, 1)
+	next.dir, next.config.ResourceInterval = w.dir, w.config.ResourceInterval
+	for name := range next.config.Services {
+		next.config.Services[name] = w.config.Services[name]
+	}
+	half, err := quantity.Parse("500m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	next.alter("a", func(s *Service) { s.Requests = map[string]quantity.Quantity{"cpu": half} })
+	next.alter("b", func(s *Service) { s.Args = []string{"-changed"} })
+	newer := next.open(t)
+	if !newer.Succeed(older) {
+		t.Fatal("Succeed() = false")
+	}
+	settled(t, older, "a", 3) // the older one still works
+	start(t, newer)
+	if got := read(t, newer, "b"); got.SpecReplicas != 2 {
+		t.Errorf("a changed service has %d replicas, want the 2 it had", got.SpecReplicas)
+	}
+	closeFleet(t, older)
+	after := settled(t, newer, "a", 3)
+	if !slices.Equal(ids(after), ids(same)) {
+		t.Errorf("instances %v of an unchanged service became %v", ids(same), ids(after))
+	}
+	if got := after.Instances[0].Tasks[0].Requests; len(got) != 1 || got[0].Milli != 500 {
+		t.Errorf("requests %+v after the reload, want 500 thousandths of cpu", got)
+	}
+	if got := settled(t, newer, "b", 2); slices.Contains(ids(got), changed.Instances[0].ID) {
+		t.Errorf("instance %s of a changed service went on", changed.Instances[0].ID)
+	}
+	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("the process of a removed service is still there: %v", err)
+	}
+	if _, err := older.Snapshot(t.Context(), nil); err == nil {
+		t.Error("a closed fleet answers")
+	}
+	scale(t, newer, "a", 1)
+	settled(t, newer, "a", 1)
+	if value, err := next.store.Load(t.Context(), "replicas/a"); err != nil || !strings.Contains(string(value), `"replicas":1`) {
+		t.Errorf("the newer fleet's store has %q, %v, want the count 1", value, err)
+	}
+}
+
+func TestReloadGivenUp(t *testing.T) {
+	w := newWorld(t, 1, 1)
+	older := start(t, w.open(t))
+	before := settled(t, older, "a", 1)
+	newer := w.open(t)
+	if !newer.Succeed(older) {
+		t.Fatal("Succeed() = false")
+	}
+	closeFleet(t, newer) // without Start: something else of the reload was wrong
+	if got := settled(t, older, "a", 1); !slices.Equal(ids(got), ids(before)) {
+		t.Errorf("instances %v became %v by a reload that was given up", ids(before), ids(got))
+	}
+	scale(t, older, "a", 2)
+	settled(t, older, "a", 2)
+	if newer := New("other", w.config, Options{}); newer.Succeed(older) || newer.Succeed("something else") {
+		t.Error("Succeed() of another fleet = true")
+	}
+}
+
+// TestKilled kills a whole hpad and sees all that it started end, and what that
+// has started.
+func TestKilled(t *testing.T) {
+	w := newWorld(t)
+	hpad := exec.Command(os.Args[0])
+	hpad.Env = append(os.Environ(), "WORKER=daemon", "CONTROL="+w.dir)
+	if err := hpad.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var family []string
+	eventually(t, func() string {
+		if family = w.lines("family"); len(family) != 4 {
+			return fmt.Sprintf("processes %v, want two parents with a child each", family)
+		}
+		return ""
+	})
+	for _, pid := range family {
+		if !alive(pid) {
+			t.Fatalf("process %s is not alive before the kill", pid)
+		}
+	}
+	if err := hpad.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = hpad.Wait()
+	eventually(t, func() string {
+		for _, pid := range family {
+			if alive(pid) {
+				return "process " + pid + " outlived hpad"
+			}
+		}
+		return ""
+	})
+}
+
+// alive says whether a process is there and no zombie.
+func alive(pid string) bool {
+	text, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return false
+	}
+	_, rest, _ := strings.Cut(string(text), ") ")
+	return rest[0] != 'Z' && rest[0] != 'X'
+}
+
+// TestGuardComesBack ends the guard, and sees that another one ends the rest of
+// a process group that was there before.
+func TestGuardComesBack(t *testing.T) {
+	var g guard
+	family := exec.Command("sleep", "600")
+	family.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := family.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = family.Process.Kill() })
+	if err := g.add(family.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	first := guardOf(t)
+	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() string {
+		if second := guardOf(t); second == 0 || second == first {
+			return "no new guard"
+		}
+		return ""
+	})
+	eventually(t, func() string {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.pipe == nil {
+			return "the new guard has no pipe"
+		}
+		return ""
+	})
+	g.close() // as the end of hpad would close the pipe
+	if err := family.Wait(); err == nil || err.Error() != "signal: killed" {
+		t.Errorf("the guarded process ended with %v, want it killed", err)
+	}
+}
+
+// guardOf answers the process id of this process's guard, 0 when there is none.
+func guardOf(t *testing.T) int {
+	t.Helper()
+	children, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tasks, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range tasks {
+		more, err := os.ReadFile(task)
+		if err == nil {
+			children = append(append(children, ' '), more...)
+		}
+	}
+	for _, child := range strings.Fields(string(children)) {
+		line, err := os.ReadFile("/proc/" + child + "/cmdline")
+		pid, _ := strconv.Atoi(child)
+		if err == nil && strings.HasSuffix(string(line), "\x00hpad-guard\x00") && alive(child) {
+			return pid
+		}
+	}
+	return 0
+}
+
+// TestNoDescriptorLeak scales up and down, and sees as many files open after as
+// before.
+func TestNoDescriptorLeak(t *testing.T) {
+	w := newWorld(t, 1)
+	f := start(t, w.open(t))
+	settled(t, f, "a", 1)
+	count := func() int {
+		open, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(open)
+	}
+	before := count()
+	for range 3 {
+		scale(t, f, "a", 5)
+		settled(t, f, "a", 5)
+		scale(t, f, "a", 1)
+		settled(t, f, "a", 1)
+	}
+	eventually(t, func() string {
+		if after := count(); after > before {
+			return fmt.Sprintf("%d files are open, %d were", after, before)
+		}
+		return ""
+	})
+}
+
+func TestEnvironment(t *testing.T) {
+	w := newWorld(t)
+	s := w.service("", fmt.Sprintf("%d-%d", basePort, basePort+1), 2)
+	s.Command = []string{"sh", "-c", `echo "$HPAD_SERVICE $HPAD_INDEX $HPAD_INSTANCE $HPAD_PORT $GREETING ${NOTIFY_SOCKET-none} $(pwd) $0"; exec sleep 600`}
+	s.Args = []string{"last"}
+	s.Dir = w.dir
+	s.Env["GREETING"] = "hello"
+	s.Readiness = Readiness{}
+	w.config.Services["e"] = s
+	w.config.SetDefaults()
+	t.Setenv("NOTIFY_SOCKET", "/run/systemd/notify")
+	f := start(t, w.open(t))
+	reading := settled(t, f, "e", 2)
+	for i, instance := range reading.Instances {
+		want := fmt.Sprintf("e %d %s %d hello none %s last\n", i, instance.ID, reading.Locations[i].Ports[""], w.dir)
+		eventually(t, func() string {
+			if got := w.output.String(); !strings.Contains(got, want) {
+				return fmt.Sprintf("output %q lacks %q", got, want)
+			}
+			return ""
+		})
+	}
+}
+
+func TestOutputIsClosed(t *testing.T) {
+	w := newWorld(t, 1)
+	closed := make(chan string, 1)
+	f := New("local", w.config, Options{Output: func(service, instance string) io.Writer {
+		return closing{func() { closed <- service + " " + instance }}
+	}})
+	start(t, f)
+	id := settled(t, f, "a", 1).Instances[0].ID
+	scale(t, f, "a", 0)
+	select {
+	case got := <-closed:
+		if want := "a " + id; got != want {
+			t.Errorf("the output of %q was closed, want %q", got, want)
+		}
+	case <-time.After(patience):
+		t.Error("the output was not closed")
+	}
+}
+
+type closing struct{ close func() }
+
+func (c closing) Write(line []byte) (int, error) { return len(line), nil }
+
+func (c closing) Close() error {
+	c.close()
+	return nil
+}
+
+func TestLines(t *testing.T) {
+	var got []string
+	l := newLines(writes(func(line string) { got = append(got, line) }))
+	for _, piece := range []string{"one\ntw", "o\n\nthr", "ee"} {
+		if n, err := l.Write([]byte(piece)); n != len(piece) || err != nil {
+			t.Errorf("Write(%q) = %d, %v", piece, n, err)
+		}
+	}
+	l.say("it is %s", "said")
+	if _, err := l.Write([]byte(strings.Repeat("x", maxLine+1))); err != nil {
+		t.Error(err)
+	}
+	l.close()
+	want := []string{"one\n", "two\n", "\n", "three\n", "hpad: it is said\n", strings.Repeat("x", maxLine) + "\n", "x\n"}
+	if !slices.Equal(got, want) {
+		t.Errorf("lines %q, want %q", got, want)
+	}
+}
+
+type writes func(line string)
+
+func (w writes) Write(line []byte) (int, error) {
+	w(string(line))
+	return len(line), nil
+}
+
+// TestPortWaitEnds sees that an instance that waits for a port can stop.
+func TestPortWaitEnds(t *testing.T) {
+	n := newNursery()
+	defer n.leave()
+	ctx, cancel := context.WithCancel(t.Context())
+	if port, err := n.takePort(ctx, portRange{7, 7}); port != 7 || err != nil {
+		t.Fatalf("takePort() = %d, %v, want 7", port, err)
+	}
+	got := make(chan error)
+	go func() {
+		_, err := n.takePort(ctx, portRange{7, 7})
+		got <- err
+	}()
+	cancel()
+	if err := <-got; !errors.Is(err, context.Canceled) {
+		t.Errorf("takePort() = %v, want context.Canceled", err)
+	}
+}

@@ -1,0 +1,219 @@
+package process
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/targets"
+)
+
+func TestParseStat(t *testing.T) {
+	const rest = " S 100 4242 100 0 -1 4194560 1051 2042 3 4 11 7 5 3 20 0 1 0 987654 12345678 321 18446744073709551615 1 1 0"
+	want := stat{group: 4242, ticks: 26, started: 987654, pages: 321}
+	for _, name := range []string{"worker", "a b", "(sd-pam)", "x) R 1 2", "new\nline", ""} {
+		if got, err := parseStat([]byte("4243 (" + name + ")" + rest)); err != nil || got != want {
+			t.Errorf("parseStat() of a program named %q = %+v, %v, want %+v", name, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "4243 (worker", "4243 (worker) S 1 2", "4243 (worker) S 1 x" + rest[len(" S 100 4242"):]} {
+		if got, err := parseStat([]byte(text)); err == nil {
+			t.Errorf("parseStat(%q) = %+v, want an error", text, got)
+		}
+	}
+}
+
+func FuzzParseStat(f *testing.F) {
+	f.Add([]byte("1 (a) S 1 1 1 0 -1 0 0 0 0 0 1 2 3 4 20 0 1 0 5 6 7 8"))
+	f.Add([]byte(")"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if s, err := parseStat(text); err != nil && s != (stat{}) {
+			t.Errorf("parseStat(%q) = %+v with error %v, want nothing with it", text, s, err)
+		}
+	})
+}
+
+func TestReadGroups(t *testing.T) {
+	root := t.TempDir()
+	for pid, text := range map[string]string{
+		"10":   "10 (leader) S 1 10 10 0 -1 0 0 0 0 0 100 20 3 4 20 0 1 0 555 6 2 8",
+		"11":   "11 (child) R 10 10 10 0 -1 0 0 0 0 0 1 2 0 0 20 0 1 0 600 6 3 8",
+		"12":   "12 (other) R 1 12 12 0 -1 0 0 0 0 0 1 2 0 0 20 0 1 0 600 6 3 8",
+		"self": "nothing to read",
+	} {
+		if err := os.MkdirAll(filepath.Join(root, pid), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, pid, "stat"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(root, "13"), 0o700); err != nil { // gone in the meantime
+		t.Fatal(err)
+	}
+	got, err := readGroups(root, map[int]bool{10: true, 99: true})
+	want := usage{ticks: 130, bytes: 5 * uint64(os.Getpagesize()), started: 555}
+	if err != nil || len(got) != 1 || got[10] != want {
+		t.Errorf("readGroups() = %+v, %v, want %+v for group 10 alone", got, err, want)
+	}
+	if err := os.WriteFile(filepath.Join(root, "12", "stat"), []byte("garbled"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := readGroups(root, nil); err == nil {
+		t.Errorf("readGroups() of a garbled file = %v, want an error", got)
+	}
+}
+
+func TestCounterSince(t *testing.T) {
+	begun := time.Unix(1000, 0)
+	before := counter{usage: usage{ticks: 500, bytes: 1, started: 7}, leader: 10, at: begun}
+	after := counter{usage: usage{ticks: 575, bytes: 4096, started: 7}, leader: 10, at: begun.Add(time.Second / 2)}
+	got, ok := after.since(before)
+	if !ok || got.Window != time.Second/2 || !got.At.Equal(after.at) {
+		t.Fatalf("since() = %+v, %v", got, ok)
+	}
+	if use := got.Tasks[0].Usage; use[0].Milli != 1500 || use[1].Milli != 4096000 {
+		t.Errorf("since() = %+v, want 1.5 cores and 4096 bytes", use)
+	}
+	for name, other := range map[string]counter{
+		"nothing before":         {},
+		"another process":        {usage: before.usage, leader: 11, at: begun},
+		"another start time":     {usage: usage{ticks: 500, started: 8}, leader: 10, at: begun},
+		"more used before":       {usage: usage{ticks: 576, started: 7}, leader: 10, at: begun},
+		"no time in between":     {usage: before.usage, leader: 10, at: after.at},
+		"the clock was set back": {usage: before.usage, leader: 10, at: after.at.Add(time.Second)},
+	} {
+		if got, ok := after.since(other); ok {
+			t.Errorf("%s: since() = %+v, want nothing", name, got)
+		}
+	}
+}
+
+func TestSamplesOfBusyWorker(t *testing.T) {
+	w := newWorld(t)
+	w.config.Services["w"] = w.service("busy", "", 1)
+	w.config.SetDefaults()
+	w.config.ResourceInterval = time.Second
+	f := start(t, w.open(t))
+	settled(t, f, "w", 1)
+	var cpu, memory int64
+	measured := 0
+	last := time.Time{}
+	eventually(t, func() string {
+		got, err := f.Samples(t.Context(), []targets.Ref{ref("w")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if samples := got[ref("w")].Instances; len(samples) == 1 && samples[0].At.After(last) {
+			last = samples[0].At
+			if measured++; measured == 1 {
+				return "the first sample has the start in it"
+			}
+			task := samples[0].Tasks[0]
+			if task.Task != "w" {
+				t.Errorf("the task is %q, want w", task.Task)
+			}
+			cpu, memory = task.Usage[0].Milli, task.Usage[1].Milli/1000
+			return ""
+		}
+		return fmt.Sprintf("%d samples so far", measured)
+	})
+	// On a machine with too few cores for what runs on it a worker gets less than
+	// it wants.
+	if cpu < 100 || cpu > 650 {
+		t.Errorf("a worker that wants 500 thousandths of a core used %d", cpu)
+	}
+	if memory < 64<<20 || memory > 160<<20 {
+		t.Errorf("a worker with 64 MiB of its own used %d MiB", memory>>20)
+	}
+}
+
+func TestSamplesAge(t *testing.T) {
+	s := newSampler(time.Hour, func() map[string][]*instance { return nil })
+	now := time.Now()
+	s.published = map[string]targets.Samples{
+		"old":   {Instances: []targets.InstanceSample{{ID: "old-0", At: now.Add(-s.validity() - time.Second)}}},
+		"fresh": {Instances: []targets.InstanceSample{{ID: "fresh-0", At: now.Add(-s.validity())}}},
+	}
+	s.sampling = true // the samples stay as they are
+	got, err := s.ask(now)
+	if _, ok := got["fresh"]; err != nil || len(got) != 1 || !ok {
+		t.Errorf("ask() = %+v, %v, want the fresh samples alone", got, err)
+	}
+}
+
+func TestSamplerIdle(t *testing.T) {
+	s := newSampler(time.Second, nil)
+	now := time.Now()
+	s.sampling = true
+	ask := func(after time.Duration) {
+		now = now.Add(after)
+		if _, err := s.ask(now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask(0)
+	if s.idle(now.Add(3 * time.Second)) {
+		t.Error("idle after three intervals, want it after more")
+	}
+	ask(time.Minute) // an autoscaler with a period of one minute
+	if s.idle(now.Add(2 * time.Minute)) {
+		t.Error("idle although it is asked every minute")
+	}
+	if !s.idle(now.Add(2*time.Minute+time.Second)) || s.running() {
+		t.Error("not idle after twice the time between questions")
+	}
+}
+
+// BenchmarkSample samples 50 processes, and walks over all others there are.
+func BenchmarkSample(b *testing.B) {
+	config := &Config{Services: map[string]Service{"sleep": {Command: []string{"sleep", "600"}, Replicas: new(int32(50))}}}
+	config.SetDefaults()
+	f := New("local", config, Options{})
+	if err := f.Start(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	running := func() (pids int) {
+		for _, i := range f.services["sleep"].instances() {
+			if i.leader() != 0 {
+				pids++
+			}
+		}
+		return pids
+	}
+	for deadline := time.Now().Add(patience); running() < 50; {
+		if time.Now().After(deadline) {
+			b.Fatal("only " + strconv.Itoa(running()) + " processes run")
+		}
+		<-time.After(time.Millisecond)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		f.sampler.sample()
+	}
+	if got := len(f.sampler.published["sleep"].Instances); got != 50 {
+		b.Errorf("%d samples, want 50", got)
+	}
+}
+
+// BenchmarkSnapshot reads one service with 50 processes.
+func BenchmarkSnapshot(b *testing.B) {
+	config := &Config{Services: map[string]Service{"sleep": {Command: []string{"sleep", "600"}, Replicas: new(int32(50))}}}
+	config.SetDefaults()
+	f := New("local", config, Options{})
+	if err := f.Start(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	refs := []targets.Ref{ref("sleep")}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := f.Snapshot(b.Context(), refs); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
