@@ -1,0 +1,283 @@
+package policy_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// queueSpec scales a queue to one replica per item, with default behavior.
+func queueSpec(least, most int32) policy.Spec {
+	return policy.Default(policy.Spec{
+		MinReplicas: &least, MaxReplicas: most, Metrics: []policy.MetricSpec{queueMetric(1000)},
+		Behavior: &policy.Behavior{ScaleDown: &policy.ScalingRules{StabilizationWindowSeconds: new(int32(0))}},
+	})
+}
+
+func condition(t *testing.T, status policy.Status, kind policy.ConditionType) policy.Condition {
+	t.Helper()
+	for _, c := range status.Conditions {
+		if c.Type == kind {
+			return c
+		}
+	}
+	t.Fatalf("there is no condition %s in %+v", kind, status.Conditions)
+	return policy.Condition{}
+}
+
+func TestPlatformBounds(t *testing.T) {
+	for _, test := range []struct {
+		name        string
+		current     int32
+		queue       int64
+		least, most *int32
+		want        int32
+		reason      string // of ScalingLimited
+	}{
+		{"max shortens a step up", 4, 8000, nil, new(int32(6)), 6, "PlatformMax"},
+		{"max forbids a step up", 4, 8000, nil, new(int32(4)), 4, "PlatformMax"},
+		{"max far below does not turn a step up into one down", 4, 8000, nil, new(int32(2)), 4, "PlatformMax"},
+		{"max alone moves nothing", 4, 4000, nil, new(int32(2)), 4, "DesiredWithinRange"},
+		{"min shortens a step down", 8, 2000, new(int32(5)), nil, 5, "PlatformMin"},
+		{"min far above does not turn a step down into one up", 8, 2000, new(int32(10)), nil, 8, "PlatformMin"},
+		{"min alone moves nothing", 4, 4000, new(int32(6)), nil, 4, "DesiredWithinRange"},
+		{"min does not lengthen a step up", 4, 8000, new(int32(20)), nil, 8, "DesiredWithinRange"},
+		{"the step from above max ends at the platform's min", 60, 0, new(int32(55)), nil, 55, "PlatformMin"},
+		{"the step from below min ends at the platform's max", 1, 9000, nil, new(int32(1)), 1, "PlatformMax"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			o := queueOf(test.current, test.current, test.queue)
+			o.PlatformMin, o.PlatformMax = test.least, test.most
+			d := policy.Decide(benchSettings, queueSpec(2, 50), policy.Memory{}, policy.Status{}, o, start)
+			if d.DesiredReplicas != test.want || d.Write != (test.want != test.current) {
+				t.Errorf("%d, write %v, want %d", d.DesiredReplicas, d.Write, test.want)
+			}
+			limited := condition(t, policy.Settle(d, policy.Outcome{}, start).Status, policy.ScalingLimited)
+			if limited.Reason != test.reason || (limited.Status == policy.ConditionTrue) != (d.PlatformBound != nil) {
+				t.Errorf("%+v with bound %+v, want %s", limited, d.PlatformBound, test.reason)
+			}
+		})
+	}
+}
+
+func TestPlatformMinKeepsManualZero(t *testing.T) { // R51
+	o := queueOf(0, 0, 9000)
+	o.PlatformMin = new(int32(1))
+	d := policy.Decide(benchSettings, queueSpec(2, 50), policy.Memory{}, policy.Status{}, o, start)
+	if d.Case != policy.CaseDisabled || d.DesiredReplicas != 0 || d.Write {
+		t.Errorf("%s: %d, write %v", d.Case, d.DesiredReplicas, d.Write)
+	}
+}
+
+func TestHold(t *testing.T) {
+	hold := &policy.Hold{Reason: "RolloutInProgress", Message: "version 7 is being rolled out"}
+	memory, status := policy.Memory{}, policy.Status{}
+	for i := range 3 {
+		now := start.Add(time.Duration(i) * 15 * time.Second)
+		o := queueOf(4, 4, 8000)
+		o.Hold = hold
+		d := policy.Decide(benchSettings, queueSpec(2, 50), memory, status, o, now)
+		if d.Write || d.DesiredReplicas != 8 || d.Hold == nil || d.Hold == hold || d.Error != "" {
+			t.Fatalf("write %v, desired %d, hold %v, error %q", d.Write, d.DesiredReplicas, d.Hold, d.Error)
+		}
+		s := policy.Settle(d, policy.Outcome{}, now)
+		able := condition(t, s.Status, policy.AbleToScale)
+		if able.Status != policy.ConditionFalse || able.Reason != hold.Reason || able.Message != hold.Message || !able.Since.Equal(start) {
+			t.Fatalf("round %d: %+v", i, able)
+		}
+		if s.Error != "" || len(s.Events) > 0 || len(s.Memory.ScaleUpEvents) > 0 || s.Status.DesiredReplicas != 4 {
+			t.Fatalf("round %d: %+v", i, s)
+		}
+		if last := s.Memory.Recommendations[len(s.Memory.Recommendations)-1]; last.Replicas != 8 || !last.Time.Equal(now) {
+			t.Fatalf("round %d: the recommendation is not recorded: %+v", i, s.Memory)
+		}
+		memory, status = s.Memory, s.Status
+	}
+	d := policy.Decide(benchSettings, queueSpec(2, 50), memory, status, queueOf(4, 4, 8000), start.Add(time.Minute))
+	able := condition(t, d.Status, policy.AbleToScale)
+	if !d.Write || able.Status != policy.ConditionTrue || !able.Since.Equal(start.Add(time.Minute)) {
+		t.Errorf("after the hold: write %v, %+v", d.Write, able)
+	}
+}
+
+func TestWriteHeld(t *testing.T) {
+	memory, status := policy.Memory{}, policy.Status{}
+	for i := range 3 {
+		now := start.Add(time.Duration(i) * 15 * time.Second)
+		d := policy.Decide(benchSettings, queueSpec(2, 50), memory, status, queueOf(4, 4, 8000), now)
+		s := policy.Settle(d, policy.Outcome{Kind: policy.WriteHeld, Hold: &policy.Hold{Reason: "DeploymentActive", Message: "busy"}}, now)
+		able := condition(t, s.Status, policy.AbleToScale)
+		if able.Status != policy.ConditionFalse || able.Reason != "DeploymentActive" || !able.Since.Equal(start) {
+			t.Fatalf("round %d: %+v", i, able)
+		}
+		if s.Error != "" || len(s.Events) > 0 || len(s.Memory.ScaleUpEvents) > 0 || s.Status.DesiredReplicas != 4 || !s.Status.LastScaleTime.IsZero() {
+			t.Fatalf("round %d: %+v", i, s)
+		}
+		memory, status = s.Memory, s.Status
+	}
+}
+
+func TestSettlePartialWrite(t *testing.T) {
+	d := policy.Decide(benchSettings, queueSpec(2, 50), policy.Memory{}, policy.Status{}, queueOf(4, 4, 8000), start)
+	s := policy.Settle(d, policy.Outcome{Kind: policy.Written, Reached: 6, Error: "no port is left"}, start)
+	if diff := gocmp.Diff([]policy.ScaleEvent{{Change: 2, Time: start}}, s.Memory.ScaleUpEvents); diff != "" { // R73
+		t.Errorf("scale events (-want +got):\n%s", diff)
+	}
+	if s.Status.DesiredReplicas != 6 || s.Error != "no port is left" {
+		t.Errorf("desired %d, error %q", s.Status.DesiredReplicas, s.Error)
+	}
+	if last := s.Events[len(s.Events)-1]; last.Reason != "SuccessfulRescale" || !strings.HasSuffix(last.Message, "; only 6 could be reached") {
+		t.Errorf("event %+v", last)
+	}
+}
+
+// TestSettleLate: a write whose answer was lost and that the next reading
+// proves leaves the same memory as one that was answered.
+func TestSettleLate(t *testing.T) {
+	settings := benchSettings
+	spec := policy.Default(policy.Spec{
+		MinReplicas: new(int32(0)), MaxReplicas: 50, Metrics: []policy.MetricSpec{queueMetric(1000)},
+		Behavior: &policy.Behavior{ScaleDown: &policy.ScalingRules{StabilizationWindowSeconds: new(int32(0))}},
+	})
+	old := policy.Memory{ScaleDownEvents: []policy.ScaleEvent{{Change: 3, Time: start.Add(-time.Hour)}}}
+	for _, queue := range []int64{8000, 2000, 0} { // 0: scaled to zero, R72
+		d := policy.Decide(settings, spec, old, policy.Status{}, queueOf(4, 4, queue), start)
+		if !d.Write {
+			t.Fatalf("a queue of %d writes nothing", queue)
+		}
+		answered := policy.Settle(d, policy.Outcome{Kind: policy.Written, Reached: d.DesiredReplicas}, start)
+		lost := policy.Settle(d, policy.Outcome{Kind: policy.WriteFailed, Error: "timeout"}, start)
+		now := start.Add(15 * time.Second)
+		intention := policy.Intention{From: 4, To: d.DesiredReplicas, Time: start, Reason: d.Reason, Message: d.Message}
+		late := policy.SettleLate(settings, spec, lost.Memory, lost.Status, intention, now)
+		if diff := gocmp.Diff(answered.Memory, late.Memory); diff != "" {
+			t.Errorf("queue %d: memory (-answered +late):\n%s", queue, diff)
+		}
+		if diff := gocmp.Diff(answered.Events, late.Events); diff != "" {
+			t.Errorf("queue %d: events (-answered +late):\n%s", queue, diff)
+		}
+		if !late.Status.LastScaleTime.Equal(start) || late.Status.DesiredReplicas != d.DesiredReplicas || !late.StatusChanged || late.Error != "" {
+			t.Errorf("queue %d: %+v", queue, late)
+		}
+		if able := condition(t, late.Status, policy.AbleToScale); able.Status != policy.ConditionTrue || !able.Since.Equal(now) {
+			t.Errorf("queue %d: %+v", queue, able)
+		}
+		if zero := condition(t, late.Status, policy.ScaledToZero); (zero.Status == policy.ConditionTrue) != (queue == 0) {
+			t.Errorf("queue %d: %+v", queue, zero)
+		}
+		if able := condition(t, lost.Status, policy.AbleToScale); able.Reason != "FailedUpdateScale" {
+			t.Errorf("queue %d: SettleLate modified its argument: %+v", queue, able)
+		}
+	}
+}
+
+func TestSamples(t *testing.T) { // R26
+	usage := func(task string, amounts ...policy.Amount) policy.TaskUsage {
+		return policy.TaskUsage{Task: task, Usage: amounts}
+	}
+	cpu := func(milli int64) policy.Amount { return policy.Amount{Resource: "cpu", Milli: milli} }
+	both := []policy.TaskUsage{usage("app", cpu(200)), usage("side", cpu(50))}
+	half := []policy.TaskUsage{usage("app", cpu(200)), usage("side")}
+	for _, test := range []struct {
+		name  string
+		tasks []policy.TaskUsage
+		task  string // empty for a Resource metric
+		want  int64
+		ok    bool
+	}{
+		{"sum", both, "", 250, true},
+		{"no task", nil, "", 0, false},
+		{"a task without the resource", half, "", 0, false},
+		{"the named task", half, "app", 200, true},
+		{"the named task lacks it", half, "side", 0, false},
+		{"no such task", both, "db", 0, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, ok := policy.ResourceSample(test.tasks, "cpu")
+			if test.task != "" {
+				got, ok = policy.TaskSample(test.tasks, test.task, "cpu")
+			}
+			if got != test.want || ok != test.ok {
+				t.Errorf("%d, %v, want %d, %v", got, ok, test.want, test.ok)
+			}
+		})
+	}
+}
+
+// TestWholeInstanceRequests: where the whole instance states requests for
+// another resource, those of the tasks are added exactly and rounded once (R29).
+func TestWholeInstanceRequests(t *testing.T) {
+	half := policy.Amount{Resource: "cpu", Milli: 2, RoundedUpNano: 500_000} // 1.5 milli
+	for _, test := range []struct {
+		name  string
+		whole []policy.Amount
+		used  int64
+		want  int32 // percent
+	}{
+		{"tasks alone are rounded one by one", nil, 4, 100},
+		{"the whole instance states it", []policy.Amount{{Resource: "cpu", Milli: 8}}, 4, 50},
+		{"the whole instance states another", []policy.Amount{{Resource: "memory", Milli: 1}}, 3, 100},
+		{"what it states is not for whole instances", []policy.Amount{{Resource: "gpu", Milli: 1}}, 4, 100},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			instances, samples := instancesWith(start, policy.ReadinessTrue, 0)
+			instances[0].Tasks = []policy.Task{{Name: "a", Requests: []policy.Amount{half}}, {Name: "b", Requests: []policy.Amount{half}}}
+			instances[0].Requests = test.whole
+			samples[0].Milli = test.used
+			o := policy.Observation{SpecReplicas: 1, StatusReplicas: 1, Instances: instances, Metrics: []policy.Reading{{Samples: samples}}}
+			spec := policy.Default(policy.Spec{MaxReplicas: 9, Metrics: []policy.MetricSpec{cpuUtilization(80)}})
+			m := policy.Decide(benchSettings, spec, policy.Memory{}, policy.Status{}, o, start).Metrics[0]
+			if m.Error != "" || m.Current.AverageUtilization == nil || *m.Current.AverageUtilization != test.want {
+				t.Errorf("%+v, error %q, want %d percent", m.Current.AverageUtilization, m.Error, test.want)
+			}
+		})
+	}
+}
+
+// TestMetricErrorsSayWhatIsWrong: each error names what a person can look for.
+func TestMetricErrorsSayWhatIsWrong(t *testing.T) {
+	instances, samples := instancesWith(start, policy.ReadinessTrue, 50, 50)
+	noRequest, _ := instancesWith(start, policy.ReadinessTrue, 50, 50)
+	noRequest[1].Tasks[0].Requests = nil
+	for _, test := range []struct {
+		name   string
+		metric policy.MetricSpec
+		o      policy.Observation
+		want   string
+	}{
+		{"source", cpuUtilization(50), policy.Observation{Instances: instances, Metrics: []policy.Reading{{Error: "timeout"}}}, "timeout"},
+		{"empty", cpuUtilization(50), policy.Observation{Instances: instances, Metrics: []policy.Reading{{}}}, "the source answered with no sample at all"},
+		{"no instance", cpuUtilization(50), policy.Observation{Metrics: []policy.Reading{{Samples: samples}}}, "the target has no instances"},
+		{"no usable sample", cpuUtilization(50), policy.Observation{Instances: instances, Metrics: []policy.Reading{{Samples: make([]policy.Sample, 2)}}}, "no instance has a usable sample: 0 unready, 2 without a sample, 0 stopping or failed"},
+		{"no request", cpuUtilization(50), policy.Observation{Instances: noRequest, Metrics: []policy.Reading{{Samples: samples}}}, `instance "i-1" states no cpu request for task "app"`},
+		{"no value", queueMetric(1), policy.Observation{Metrics: []policy.Reading{{}}}, "the source answered with no value"},
+		{"no reading", queueMetric(1), policy.Observation{}, "the observation has no reading of it"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.o.SpecReplicas, test.o.StatusReplicas = 2, 2
+			spec := policy.Default(policy.Spec{MaxReplicas: 9, Metrics: []policy.MetricSpec{test.metric}})
+			d := policy.Decide(benchSettings, spec, policy.Memory{}, policy.Status{}, test.o, start)
+			if d.Metrics[0].Error != test.want || d.Case != policy.CaseMetricsFailed || d.DesiredReplicas != 2 {
+				t.Errorf("%s, error %q, want %q", d.Case, d.Metrics[0].Error, test.want)
+			}
+		})
+	}
+}
+
+// TestQuietStatusIsStable: a pass that finds nothing new does not change the
+// status, so that nothing has to be written (R74).
+func TestQuietStatusIsStable(t *testing.T) {
+	memory, status := policy.Memory{}, policy.Status{}
+	for i := range 30 {
+		now := start.Add(time.Duration(i) * 15 * time.Second)
+		s := policy.Settle(policy.Decide(benchSettings, queueSpec(2, 50), memory, status, queueOf(4, 4, 4000), now), policy.Outcome{}, now)
+		if s.StatusChanged != (i == 0) {
+			t.Fatalf("round %d: changed %v", i, s.StatusChanged)
+		}
+		memory, status = s.Memory, s.Status
+	}
+}

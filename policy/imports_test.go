@@ -1,0 +1,43 @@
+package policy_test
+
+import (
+	"go/parser"
+	"go/token"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// allowedImports are all packages that this one may use: no I/O, no clock but
+// its values, nothing from outside of the standard library.
+var allowedImports = []string{"cmp", "errors", "fmt", "maps", "math", "slices", "strconv", "strings", "time"}
+
+func TestImports(t *testing.T) {
+	entries, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := 0
+	for _, entry := range entries {
+		name := entry.Name()
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		files++
+		parsed, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, spec := range parsed.Imports {
+			path, err := strconv.Unquote(spec.Path.Value)
+			if err != nil || !slices.Contains(allowedImports, path) {
+				t.Errorf("%s imports %s; allowed are %s", name, spec.Path.Value, strings.Join(allowedImports, ", "))
+			}
+		}
+	}
+	if files == 0 {
+		t.Error("no files found")
+	}
+}
