@@ -1,0 +1,109 @@
+package state
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// fleetStore is the targets.Store of one fleet: a bucket of its name.
+type fleetStore struct {
+	store *store
+	name  string
+}
+
+// Load answers the value of a key, and nil when there is none.
+func (f *fleetStore) Load(ctx context.Context, key string) ([]byte, error) {
+	var value []byte
+	err := f.view(ctx, func(bucket *bolt.Bucket) error {
+		if key == "" {
+			return errNoKey
+		}
+		sealed := bucket.Get([]byte(key))
+		if sealed == nil {
+			return nil
+		}
+		payload, err := unseal(sealed)
+		value = append([]byte{}, payload...)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("load %q of fleet %q: %w", key, f.name, err)
+	}
+	return value, nil
+}
+
+// Save sets the value of a key; once it returns nil a crash does not lose it.
+func (f *fleetStore) Save(ctx context.Context, key string, value []byte) error {
+	sealed := seal(value)
+	return f.update(ctx, "save", key, func(bucket *bolt.Bucket) error { return bucket.Put([]byte(key), sealed) })
+}
+
+// Delete removes a key; a missing one is no error.
+func (f *fleetStore) Delete(ctx context.Context, key string) error {
+	return f.update(ctx, "delete", key, func(bucket *bolt.Bucket) error { return bucket.Delete([]byte(key)) })
+}
+
+// List answers all entries whose key starts with prefix; "" answers all.
+func (f *fleetStore) List(ctx context.Context, prefix string) (map[string][]byte, error) {
+	found := map[string][]byte{}
+	err := f.view(ctx, func(bucket *bolt.Bucket) error {
+		cursor := bucket.Cursor()
+		for key, sealed := cursor.Seek([]byte(prefix)); key != nil && strings.HasPrefix(string(key), prefix); key, sealed = cursor.Next() {
+			payload, err := unseal(sealed)
+			if err != nil {
+				return fmt.Errorf("key %q: %w", key, err)
+			}
+			found[string(key)] = slices.Clone(payload)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list %q of fleet %q: %w", prefix, f.name, err)
+	}
+	return found, nil
+}
+
+// view reads the fleet's bucket; before the first Save there is none, and read
+// is not called.
+func (f *fleetStore) view(ctx context.Context, read func(*bolt.Bucket) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := checkKey(f.name); err != nil {
+		return err
+	}
+	return f.store.state.view(func(tx *bolt.Tx) error {
+		bucket := tx.Bucket(fleetsBucket).Bucket([]byte(f.name))
+		if bucket == nil {
+			return nil
+		}
+		return read(bucket)
+	})
+}
+
+func (f *fleetStore) update(ctx context.Context, verb, key string, change func(*bolt.Bucket) error) error {
+	err := ctx.Err()
+	if err == nil {
+		err = checkKey(f.name)
+	}
+	if err == nil {
+		err = checkKey(key)
+	}
+	if err == nil {
+		err = f.store.write(&write{state: func(tx *bolt.Tx) error {
+			bucket, err := tx.Bucket(fleetsBucket).CreateBucketIfNotExists([]byte(f.name))
+			if err != nil {
+				return err
+			}
+			return change(bucket)
+		}})
+	}
+	if err != nil {
+		return fmt.Errorf("%s %q of fleet %q: %w", verb, key, f.name, err)
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package state
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+)
+
+// formatVersion is the version of the layout of both databases and of the values
+// in them. It is raised when an older hpad could misread what is written.
+const formatVersion = 1
+
+// A sealed value is a format byte, a CRC-32C of what follows, and that: bbolt
+// itself has checksums for its meta pages alone.
+const sealSize = 5
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+var (
+	errTruncated = errors.New("value is truncated")
+	errChecksum  = errors.New("checksum does not match")
+)
+
+// seal wraps a payload for the database.
+func seal(payload []byte) []byte {
+	sealed := make([]byte, sealSize, sealSize+len(payload))
+	sealed[0] = formatVersion
+	binary.BigEndian.PutUint32(sealed[1:], crc32.Checksum(payload, castagnoli))
+	return append(sealed, payload...)
+}
+
+// unseal answers the payload of a sealed value, which it is a part of.
+func unseal(sealed []byte) ([]byte, error) {
+	if len(sealed) < sealSize {
+		return nil, errTruncated
+	}
+	if version := sealed[0]; version > formatVersion {
+		return nil, &FormatError{Version: int(version)}
+	}
+	payload := sealed[sealSize:]
+	if crc32.Checksum(payload, castagnoli) != binary.BigEndian.Uint32(sealed[1:]) {
+		return nil, errChecksum
+	}
+	return payload, nil
+}
+
+// sealJSON seals a value as JSON.
+func sealJSON(value any) ([]byte, error) {
+	payload, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	return seal(payload), nil
+}
+
+// unsealJSON reads what sealJSON made.
+func unsealJSON(sealed []byte, value any) error {
+	payload, err := unseal(sealed)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(payload, value)
+}
+
+// FormatError says that a newer hpad wrote a file or a part of it. The file is
+// fine and stays where it is.
+type FormatError struct {
+	// Path is the file.
+	Path string
+	// Version is the format found; this hpad reads formats up to its own.
+	Version int
+}
+
+// Error names the file, both formats, and what to do.
+func (e *FormatError) Error() string {
+	return fmt.Sprintf("%q has format %d and this hpad reads formats up to %d: run the newer hpad that wrote it, or give this one another state_dir",
+		e.Path, e.Version, formatVersion)
+}

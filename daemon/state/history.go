@@ -1,0 +1,232 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	"go.uber.org/zap"
+)
+
+// The buckets of history.db. A key of "entries" is a time and a name; one of
+// "names" is the length of a name, the name, and a time, and its value is empty.
+// The sum of the entries' sizes is in metaBucket.
+var (
+	entriesBucket = []byte("entries")
+	namesBucket   = []byte("names")
+	bytesKey      = []byte("bytes")
+)
+
+// Sizes in keys.
+const (
+	timeSize   = 8
+	lengthSize = 2
+)
+
+// sealedEntry is an entry ready for the database.
+type sealedEntry struct {
+	at    time.Time
+	name  string
+	value []byte
+}
+
+var errNoTime = errors.New("entry has no time")
+
+func sealEntries(entries []Entry) ([]sealedEntry, error) {
+	sealed := make([]sealedEntry, len(entries))
+	for i := range entries {
+		e := &entries[i]
+		value, err := sealJSON(e)
+		if err == nil && e.Time.IsZero() {
+			err = errNoTime
+		}
+		if err == nil {
+			err = checkKey(e.Autoscaler)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("write history of autoscaler %q: %w", e.Autoscaler, err)
+		}
+		sealed[i] = sealedEntry{at: e.Time, name: e.Autoscaler, value: value}
+	}
+	return sealed, nil
+}
+
+// timeKey orders as times do. Times beyond those that nanoseconds can count are
+// moved to the nearest that they can.
+func timeKey(t time.Time) []byte {
+	at := t.UnixNano()
+	if t.Before(time.Unix(0, math.MinInt64)) {
+		at = math.MinInt64
+	} else if t.After(time.Unix(0, math.MaxInt64)) {
+		at = math.MaxInt64
+	}
+	return binary.BigEndian.AppendUint64(nil, uint64(at)^1<<63)
+}
+
+func entryKey(at []byte, name string) []byte { return append(slices.Clone(at), name...) }
+
+func nameKey(name string, at []byte) []byte {
+	key := binary.BigEndian.AppendUint16(nil, uint16(len(name)))
+	return append(append(key, name...), at...)
+}
+
+// prunedAtLeast is how many entries too many a transaction removes at least, if
+// there are; a larger one removes twice as many as it adds. So the work stays in
+// proportion, and what is too many goes all the same.
+const prunedAtLeast = 16
+
+// addEntries adds entries and removes old ones.
+func (s *store) addEntries(tx *bolt.Tx, entries []sealedEntry) error {
+	h, err := openHistory(tx)
+	if err != nil {
+		return err
+	}
+	var newest time.Time
+	for i := range entries {
+		if err := h.add(&entries[i]); err != nil {
+			return err
+		}
+		if entries[i].at.After(newest) {
+			newest = entries[i].at
+		}
+	}
+	early, err := h.prune(newest.Add(-s.options.Retention), s.options.HistoryBytes, prunedAtLeast+2*len(entries))
+	if err != nil {
+		return err
+	}
+	if early > 0 {
+		s.options.Log.Debug("history is full; removed entries before their time",
+			zap.Int("entries", early), zap.Int64("max_bytes", s.options.HistoryBytes), zap.Duration("retention", s.options.Retention))
+	}
+	return h.save()
+}
+
+// history is history.db in one transaction.
+type history struct {
+	meta, entries, names *bolt.Bucket
+	// bytes is the sum of the entries' sizes.
+	bytes int64
+}
+
+func openHistory(tx *bolt.Tx) (*history, error) {
+	h := &history{meta: tx.Bucket(metaBucket), entries: tx.Bucket(entriesBucket), names: tx.Bucket(namesBucket)}
+	if sealed := h.meta.Get(bytesKey); sealed != nil {
+		if err := unsealJSON(sealed, &h.bytes); err != nil {
+			return nil, fmt.Errorf("size of the history: %w", err)
+		}
+	}
+	return h, nil
+}
+
+func (h *history) save() error {
+	sealed, err := sealJSON(h.bytes)
+	if err != nil {
+		return err
+	}
+	return h.meta.Put(bytesKey, sealed)
+}
+
+// add adds an entry, in the place of one of the same time and name.
+func (h *history) add(e *sealedEntry) error {
+	at := timeKey(e.at)
+	key := entryKey(at, e.name)
+	h.bytes += int64(len(e.value) - len(h.entries.Get(key)))
+	if err := h.entries.Put(key, e.value); err != nil {
+		return err
+	}
+	return h.names.Put(nameKey(e.name, at), seal(nil))
+}
+
+// prune removes the oldest entries, those before cutoff and those beyond a sum
+// of sizes, up to a number of them. It answers how many went for their size.
+func (h *history) prune(cutoff time.Time, maxBytes int64, most int) (early int, err error) {
+	before := timeKey(cutoff)
+	cursor := h.entries.Cursor()
+	for range most {
+		key, value := cursor.First()
+		if key == nil {
+			break
+		}
+		expired := bytes.Compare(key[:timeSize], before) < 0
+		if !expired && h.bytes <= maxBytes {
+			break
+		}
+		if !expired {
+			early++
+		}
+		h.bytes -= int64(len(value))
+		if err := h.names.Delete(nameKey(string(key[timeSize:]), key[:timeSize])); err != nil {
+			return early, err
+		}
+		if err := cursor.Delete(); err != nil {
+			return early, err
+		}
+	}
+	return early, nil
+}
+
+// History answers an autoscaler's entries from one time up to, and not with,
+// another, oldest first; a zero time is no bound. A limit above 0 keeps the
+// newest ones.
+func (s *store) History(ctx context.Context, name string, from, to time.Time, limit int) ([]Entry, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	var found []Entry
+	err := checkKey(name)
+	if err == nil {
+		err = s.history.view(func(tx *bolt.Tx) error {
+			var err error
+			found, err = readHistory(ctx, tx, name, from, to, limit)
+			return err
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the history of autoscaler %q in %q: %w", name, s.history.path, err)
+	}
+	return found, nil
+}
+
+// readHistory goes from the newest entry to the oldest.
+func readHistory(ctx context.Context, tx *bolt.Tx, name string, from, to time.Time, limit int) ([]Entry, error) {
+	first := timeKey(from)
+	if from.IsZero() {
+		first = make([]byte, timeSize)
+	}
+	lowest, end := nameKey(name, first), nameKey(name, nil)
+	if to.IsZero() {
+		end = append(end, bytes.Repeat([]byte{0xff}, timeSize+1)...)
+	} else {
+		end = append(end, timeKey(to)...)
+	}
+	entries := tx.Bucket(entriesBucket)
+	cursor := tx.Bucket(namesBucket).Cursor()
+	key, _ := cursor.Seek(end)
+	if key == nil {
+		key, _ = cursor.Last()
+	} else {
+		key, _ = cursor.Prev()
+	}
+	var found []Entry
+	for ; key != nil && bytes.Compare(key, lowest) >= 0; key, _ = cursor.Prev() {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		var entry Entry
+		if err := unsealJSON(entries.Get(entryKey(key[len(key)-timeSize:], name)), &entry); err != nil {
+			return nil, err
+		}
+		found = append(found, entry)
+		if len(found) == limit {
+			break
+		}
+	}
+	slices.Reverse(found)
+	return found, nil
+}

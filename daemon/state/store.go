@@ -1,0 +1,183 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// The buckets of state.db. The last completed round is in metaBucket.
+var (
+	autoscalersBucket = []byte("autoscalers")
+	fleetsBucket      = []byte("fleets")
+	lastRoundKey      = []byte("last_round")
+)
+
+// store is a Store in two bbolt files.
+type store struct {
+	options        Options
+	lock           *os.File
+	state, history *database
+	group          group
+}
+
+// Load answers everything that is known, with Memory brought up to the last
+// completed round.
+func (s *store) Load(ctx context.Context) (Snapshot, error) {
+	snapshot := Snapshot{Autoscalers: map[string]Record{}}
+	err := s.state.view(func(tx *bolt.Tx) error {
+		if sealed := tx.Bucket(metaBucket).Get(lastRoundKey); sealed != nil {
+			if err := unsealJSON(sealed, &snapshot.LastRound); err != nil {
+				return fmt.Errorf("last completed round: %w", err)
+			}
+		}
+		names, records, err := decodeRecords(ctx, tx.Bucket(autoscalersBucket), snapshot.LastRound)
+		for i, name := range names {
+			snapshot.Autoscalers[name] = records[i]
+		}
+		return err
+	})
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("load %q: %w", s.state.path, err)
+	}
+	return snapshot, nil
+}
+
+// decodeRecords reads all records of a bucket on all processors.
+func decodeRecords(ctx context.Context, bucket *bolt.Bucket, lastRound time.Time) ([]string, []Record, error) {
+	var names []string
+	var sealed [][]byte
+	if err := bucket.ForEach(func(key, value []byte) error {
+		names, sealed = append(names, string(key)), append(sealed, value)
+		return nil
+	}); err != nil {
+		return nil, nil, err
+	}
+	records := make([]Record, len(names))
+	workers, ctx := errgroup.WithContext(ctx)
+	shares := runtime.GOMAXPROCS(0)
+	for share := range shares {
+		workers.Go(func() error {
+			return guard(func() error {
+				for i := share; i < len(names); i += shares {
+					if err := ctx.Err(); err != nil {
+						return err
+					}
+					if err := unsealJSON(sealed[i], &records[i]); err != nil {
+						return fmt.Errorf("autoscaler %q: %w", names[i], err)
+					}
+					records[i] = replayed(records[i], lastRound)
+				}
+				return nil
+			})
+		})
+	}
+	return names, records, workers.Wait()
+}
+
+// Commit writes all changes or none; once it returns nil a crash loses none of
+// them. Commits that are under way together share one transaction.
+//
+// Entries of the history are in a file of their own, which is written first: a
+// crash in between leaves entries without what came with them, and so may an
+// error. Writing an entry again replaces it.
+func (s *store) Commit(ctx context.Context, changes Changes) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	w, err := sealChanges(changes)
+	if err != nil {
+		return err
+	}
+	if err := s.write(w); err != nil {
+		return fmt.Errorf("write the state of %d autoscalers and %d history entries, without which a restart would go on: %w",
+			len(changes.Records), len(changes.Entries), err)
+	}
+	return nil
+}
+
+// sealChanges prepares changes for the transaction, so that what cannot be
+// written fails alone.
+func sealChanges(changes Changes) (*write, error) {
+	w := &write{}
+	names := slices.Sorted(maps.Keys(changes.Records))
+	records := make([][]byte, len(names))
+	for i, name := range names {
+		if err := checkKey(name); err != nil {
+			return nil, fmt.Errorf("write autoscaler %q: %w", name, err)
+		}
+		var err error
+		if records[i], err = sealJSON(changes.Records[name]); err != nil {
+			return nil, fmt.Errorf("write autoscaler %q: %w", name, err)
+		}
+	}
+	var lastRound []byte
+	if !changes.LastRound.IsZero() {
+		var err error
+		if lastRound, err = sealJSON(changes.LastRound); err != nil {
+			return nil, fmt.Errorf("write the last completed round: %w", err)
+		}
+	}
+	if len(changes.Deleted) > 0 || len(names) > 0 || lastRound != nil {
+		w.state = func(tx *bolt.Tx) error {
+			bucket := tx.Bucket(autoscalersBucket)
+			for _, name := range changes.Deleted {
+				if err := bucket.Delete([]byte(name)); err != nil {
+					return err
+				}
+			}
+			for i, name := range names {
+				if err := bucket.Put([]byte(name), records[i]); err != nil {
+					return err
+				}
+			}
+			if lastRound == nil {
+				return nil
+			}
+			return tx.Bucket(metaBucket).Put(lastRoundKey, lastRound)
+		}
+	}
+	var err error
+	w.entries, err = sealEntries(changes.Entries)
+	return w, err
+}
+
+var errNoKey = errors.New("name is empty")
+
+// checkKey says whether bbolt can hold a key.
+func checkKey(key string) error {
+	if key == "" {
+		return errNoKey
+	}
+	if len(key) > bolt.MaxKeySize-keyRoom {
+		return fmt.Errorf("name has %d bytes and may have %d", len(key), bolt.MaxKeySize-keyRoom)
+	}
+	return nil
+}
+
+// keyRoom is what keys need beside a name.
+const keyRoom = 16
+
+// Fleet answers the small store of the fleet of that name.
+func (s *store) Fleet(name string) targets.Store { return &fleetStore{store: s, name: name} }
+
+// Close ends the store after the commits under way. Calls after it fail.
+func (s *store) Close() error {
+	s.group.writing.Lock()
+	defer s.group.writing.Unlock()
+	if s.group.closed {
+		return nil
+	}
+	s.group.closed = true
+	return errors.Join(s.history.close(), s.state.close(), s.lock.Close())
+}

@@ -1,0 +1,361 @@
+package state
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+func TestMain(m *testing.M) {
+	if dir := killedDir(); dir != "" {
+		commitUntilKilled(dir)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// tester is what testing.TB and rapid.T share.
+type tester interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+func open(t tester, dir string) Store {
+	t.Helper()
+	s, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	return s
+}
+
+func closeStore(t tester, s Store) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Fatalf("close: %v", err)
+	}
+}
+
+func commit(t tester, s Store, changes Changes) {
+	t.Helper()
+	if err := s.Commit(context.Background(), changes); err != nil {
+		t.Fatalf("commit: %v", err)
+	}
+}
+
+func load(t tester, s Store) Snapshot {
+	t.Helper()
+	snapshot, err := s.Load(context.Background())
+	if err != nil {
+		t.Fatalf("load: %v", err)
+	}
+	return snapshot
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// sampleRecord is a record as a steady autoscaler has it: a five-minute window at
+// 15 seconds, two metrics, all conditions.
+func sampleRecord(i int) Record {
+	var memory policy.Memory
+	for j := range 21 {
+		memory.Recommendations = append(memory.Recommendations, policy.Recommendation{
+			Replicas: int32(3 + (i+j)%5), Time: epoch.Add(time.Duration(j-21) * 15 * time.Second),
+		})
+	}
+	for j := range 3 {
+		event := policy.ScaleEvent{Change: int32(j + 1), Time: epoch.Add(-time.Duration(j) * time.Minute), Outdated: j == 2}
+		memory.ScaleUpEvents = append(memory.ScaleUpEvents, event)
+		memory.ScaleDownEvents = append(memory.ScaleDownEvents, event)
+	}
+	condition := func(kind policy.ConditionType, status policy.ConditionStatus, reason, message string) policy.Condition {
+		return policy.Condition{Type: kind, Status: status, Since: epoch.Add(-time.Hour), Reason: reason, Message: message}
+	}
+	return Record{
+		Created: epoch.Add(-24 * time.Hour),
+		Memory:  memory,
+		Status: policy.Status{
+			CurrentReplicas: 4, DesiredReplicas: 5, LastScaleTime: epoch.Add(-time.Minute),
+			Metrics: []policy.MetricStatus{
+				{Type: policy.ResourceMetric, Name: "cpu", AverageUtilization: ptr(int32(62)), AverageValueMilli: ptr(int64(312))},
+				{Type: policy.ExternalMetric, Name: "queue", ValueMilli: ptr(int64(90_000))},
+			},
+			Conditions: []policy.Condition{
+				condition(policy.AbleToScale, policy.ConditionTrue, "ReadyForNewScale", "recommended size matches current size"),
+				condition(policy.ScalingActive, policy.ConditionTrue, "ValidMetricFound", "the HPA was able to successfully calculate a replica count from cpu resource utilization"),
+				condition(policy.ScalingLimited, policy.ConditionFalse, "DesiredWithinRange", "the desired count is within the acceptable range"),
+			},
+		},
+		Through:     epoch,
+		Replay:      &Replay{Replicas: 5, Period: 15 * time.Second, Rules: policy.WindowRules{Behavior: true, Down: 5 * time.Minute}},
+		Target:      targets.Ref{Fleet: "prod", Name: fmt.Sprintf("checkout-%d/api", i)},
+		Fingerprint: "2dd1c5f3b1a74a9e8d5f",
+	}
+}
+
+func TestStoreAnswersWhatWasCommitted(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	if got := load(t, s); !got.LastRound.IsZero() || len(got.Autoscalers) != 0 {
+		t.Fatalf("a new store holds %+v", got)
+	}
+	intending := sampleRecord(2)
+	intending.Replay = nil
+	intending.Intention = &Intention{
+		Intention: policy.Intention{From: 4, To: 5, Time: epoch, Reason: policy.MetricAboveTarget, Message: "cpu above target"},
+		ID:        "TB5NLNFHBGQB7DJIW2OOV7SPHY", Version: "1289",
+	}
+	want := map[string]Record{"a": sampleRecord(1), "b": intending, "naïve name/with.everything": {}}
+	commit(t, s, Changes{Records: want, LastRound: epoch})
+	commit(t, s, Changes{Records: map[string]Record{"gone": sampleRecord(4)}})
+	commit(t, s, Changes{Deleted: []string{"gone", "never there"}})
+	for _, when := range []string{"at once", "after a restart"} {
+		got := load(t, s)
+		if !got.LastRound.Equal(epoch) {
+			t.Errorf("%s: last round %s, want %s", when, got.LastRound, epoch)
+		}
+		if diff := cmp.Diff(want, got.Autoscalers); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", when, diff)
+		}
+		closeStore(t, s)
+		s = open(t, dir)
+	}
+	closeStore(t, s)
+}
+
+func TestCommitReplacesWhatTheSameCommitDeletes(t *testing.T) {
+	s := open(t, t.TempDir())
+	defer closeStore(t, s)
+	commit(t, s, Changes{Records: map[string]Record{"a": sampleRecord(1)}})
+	commit(t, s, Changes{Records: map[string]Record{"a": sampleRecord(2)}, Deleted: []string{"a"}})
+	if diff := cmp.Diff(map[string]Record{"a": sampleRecord(2)}, load(t, s).Autoscalers); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestCommitWritesAllOrNothing(t *testing.T) {
+	s := open(t, t.TempDir())
+	defer closeStore(t, s)
+	bad := []struct {
+		name    string
+		changes Changes
+		want    string
+	}{
+		{"record without a name", Changes{Records: map[string]Record{"": {}}}, "name is empty"},
+		{"name too long", Changes{Records: map[string]Record{strings.Repeat("n", 40_000): {}}}, "40000 bytes"},
+		{"entry without a time", Changes{Entries: []Entry{{Autoscaler: "a"}}}, "no time"},
+		{"entry without a name", Changes{Entries: []Entry{{Time: epoch}}}, "name is empty"},
+		{"entry that is no JSON", Changes{Entries: []Entry{{
+			Autoscaler: "a", Time: epoch, Decision: policy.Decision{Metrics: []policy.MetricResult{{ToleranceUp: math.NaN()}}},
+		}}}, "NaN"},
+	}
+	for _, test := range bad {
+		t.Run(test.name, func(t *testing.T) {
+			changes := test.changes
+			if changes.Records == nil {
+				changes.Records = map[string]Record{}
+			}
+			changes.Records["fine"] = sampleRecord(1)
+			changes.Entries = append(changes.Entries, Entry{Autoscaler: "fine", Time: epoch})
+			changes.LastRound = epoch
+			err := s.Commit(t.Context(), changes)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want it to mention %q", err, test.want)
+			}
+			if got := load(t, s); len(got.Autoscalers) != 0 || !got.LastRound.IsZero() {
+				t.Errorf("a part was written: %+v", got)
+			}
+			if got, err := s.History(t.Context(), "fine", time.Time{}, time.Time{}, 0); err != nil || len(got) != 0 {
+				t.Errorf("history %v, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestCommitsTogether(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	const callers, each = 16, 20
+	var wait sync.WaitGroup
+	for caller := range callers {
+		wait.Go(func() {
+			for i := range each {
+				name := fmt.Sprintf("%d-%d", caller, i)
+				if err := s.Commit(t.Context(), Changes{
+					Records: map[string]Record{name: sampleRecord(i)},
+					Entries: []Entry{{Autoscaler: name, Time: epoch}},
+				}); err != nil {
+					t.Errorf("commit: %v", err)
+				}
+				if err := s.Fleet("f").Save(t.Context(), name, []byte(name)); err != nil {
+					t.Errorf("save: %v", err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	closeStore(t, s)
+	s = open(t, dir)
+	defer closeStore(t, s)
+	records := load(t, s).Autoscalers
+	saved, err := s.Fleet("f").List(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for caller := range callers {
+		for i := range each {
+			name := fmt.Sprintf("%d-%d", caller, i)
+			if diff := cmp.Diff(replayed(sampleRecord(i), time.Time{}), records[name]); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", name, diff)
+			}
+			if string(saved[name]) != name {
+				t.Errorf("fleet's %s holds %q", name, saved[name])
+			}
+			if entries, err := s.History(t.Context(), name, time.Time{}, time.Time{}, 0); err != nil || len(entries) != 1 {
+				t.Errorf("history of %s: %v, %v", name, entries, err)
+			}
+		}
+	}
+}
+
+func TestClosedStore(t *testing.T) {
+	s := open(t, t.TempDir())
+	closeStore(t, s)
+	closeStore(t, s)
+	if err := s.Commit(t.Context(), Changes{LastRound: epoch}); err == nil || !strings.Contains(err.Error(), "closed") {
+		t.Errorf("commit: %v", err)
+	}
+	if _, err := s.Load(t.Context()); err == nil {
+		t.Error("load answers no error")
+	}
+	if err := s.Fleet("f").Save(t.Context(), "k", nil); err == nil {
+		t.Error("save answers no error")
+	}
+	if _, err := s.History(t.Context(), "a", time.Time{}, time.Time{}, 0); err == nil {
+		t.Error("history answers no error")
+	}
+}
+
+func TestEndedContext(t *testing.T) {
+	s := open(t, t.TempDir())
+	defer closeStore(t, s)
+	commit(t, s, Changes{Records: map[string]Record{"a": sampleRecord(1)}})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, loadErr := s.Load(ctx)
+	_, historyErr := s.History(ctx, "a", time.Time{}, time.Time{}, 0)
+	_, getErr := s.Fleet("f").Load(ctx, "k")
+	_, listErr := s.Fleet("f").List(ctx, "")
+	for name, err := range map[string]error{
+		"load": loadErr, "history": historyErr, "fleet load": getErr, "fleet list": listErr,
+		"commit": s.Commit(ctx, Changes{Deleted: []string{"a"}}),
+		"save":   s.Fleet("f").Save(ctx, "k", nil), "delete": s.Fleet("f").Delete(ctx, "k"),
+	} {
+		if err == nil || !strings.Contains(err.Error(), context.Canceled.Error()) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if len(load(t, s).Autoscalers) != 1 {
+		t.Error("the commit was made")
+	}
+}
+
+// simulated is a daemon of one autoscaler, as far as its memory goes: it writes a
+// record when a pass does anything but what the pass before it did.
+type simulated struct {
+	period  time.Duration
+	rules   policy.WindowRules
+	memory  policy.Memory
+	saved   *Replay
+	through time.Time
+}
+
+func (d *simulated) pass(now time.Time, replicas int32) *Record {
+	d.memory.Recommendations = policy.Remember(d.rules, d.memory.Recommendations, replicas, now)
+	replay := Replay{Replicas: replicas, Period: d.period, Rules: d.rules}
+	expected := d.saved != nil && *d.saved == replay && now.Equal(nextTick(d.through, d.period))
+	d.through = now
+	if expected {
+		return nil
+	}
+	d.saved = &replay
+	return &Record{Memory: d.memory, Through: now, Replay: &replay}
+}
+
+// missed is a tick without a pass: the store may assume nothing from here on.
+func (d *simulated) missed() *Record {
+	if d.saved == nil {
+		return nil
+	}
+	d.saved = nil
+	return &Record{Memory: d.memory, Through: d.through}
+}
+
+func TestRestartForgetsNothing(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	defer func() { closeStore(t, s) }()
+	run := 0
+	rapid.Check(t, func(t *rapid.T) {
+		run++
+		name := fmt.Sprint("a", run)
+		period := time.Duration(rapid.SampledFrom([]int{1, 5, 15, 60}).Draw(t, "period")) * time.Second
+		d := &simulated{period: period, rules: policy.WindowRules{
+			Behavior: rapid.Bool().Draw(t, "behavior"),
+			Up:       time.Duration(rapid.IntRange(0, 8).Draw(t, "up")) * period,
+			Down:     time.Duration(rapid.IntRange(0, 20).Draw(t, "down")) * period,
+		}}
+		now := epoch.Add(time.Duration(run) * 24 * time.Hour)
+		replicas := int32(3)
+		for range rapid.IntRange(1, 120).Draw(t, "steps") {
+			if rapid.IntRange(0, 5).Draw(t, "change") == 0 {
+				replicas = rapid.Int32Range(0, 9).Draw(t, "replicas")
+			}
+			now = nextTick(now, period)
+			var record *Record
+			switch rapid.IntRange(0, 19).Draw(t, "kind") {
+			case 0:
+				record = d.missed()
+			case 1: // evaluated out of turn, just before the tick
+				if early := d.pass(now.Add(-period/3), replicas); early != nil {
+					commit(t, s, Changes{Records: map[string]Record{name: *early}})
+				}
+				record = d.pass(now, replicas)
+			default:
+				record = d.pass(now, replicas)
+			}
+			changes := Changes{LastRound: now}
+			if record != nil {
+				changes.Records = map[string]Record{name: *record}
+			}
+			commit(t, s, changes)
+			if rapid.IntRange(0, 24).Draw(t, "restart") == 0 {
+				closeStore(t, s)
+				s = open(t, dir)
+				d.compare(t, load(t, s).Autoscalers[name])
+			}
+		}
+		d.compare(t, load(t, s).Autoscalers[name])
+		commit(t, s, Changes{Deleted: []string{name}})
+	})
+}
+
+func (d *simulated) compare(t *rapid.T, record Record) {
+	t.Helper()
+	if diff := cmp.Diff(d.memory, record.Memory); diff != "" {
+		t.Fatalf("the memory (-uninterrupted +restarted):\n%s", diff)
+	}
+	if !record.Through.Equal(d.through) {
+		t.Fatalf("through %s, want %s", record.Through, d.through)
+	}
+}
