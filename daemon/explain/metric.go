@@ -154,3 +154,18 @@ func number(value float64) string { return strconv.FormatFloat(value, 'g', 6, 64
 
 // percent writes a share in percent.
 func percent(share float64) string { return number(share*100) + "%" }
+
+// GoalText writes one field of a metric's goal: "60%" or a quantity, "<auto>"
+// when the field is absent.
+func GoalText(target policy.MetricTarget, goal policy.TargetType) string {
+	switch {
+	case goal == policy.UtilizationTarget && target.AverageUtilization != nil:
+		return goalText(goal, int64(*target.AverageUtilization))
+	case goal == policy.AverageValueTarget && target.AverageValueMilli != nil:
+		return goalText(goal, *target.AverageValueMilli)
+	case goal == policy.ValueTarget && target.ValueMilli != nil:
+		return goalText(goal, *target.ValueMilli)
+	default:
+		return "<auto>"
+	}
+}
