@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hpad/hpad/daemon/api"
+)
+
+// defaultSocket is where the daemon listens unless it was told otherwise.
+const defaultSocket = "/run/hpad/hpad.sock"
+
+// socketVariable is the environment variable that names another socket.
+const socketVariable = "HPAD_SOCKET"
+
+// addSocketFlag gives a command the flag --socket and answers how to get a
+// client of it once flags are parsed.
+func addSocketFlag(cmd *cobra.Command) func() *api.Client {
+	socket := defaultSocket
+	if named := os.Getenv(socketVariable); named != "" {
+		socket = named
+	}
+	cmd.Flags().StringVar(&socket, "socket", socket, "the daemon's unix socket; "+socketVariable+" names it too")
+	return func() *api.Client { return api.NewClient(socket) }
+}
+
+// completeNames completes the names of autoscalers, at most limit of them; 0 is
+// no limit.
+func completeNames(client func() *api.Client, limit int) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if limit > 0 && len(args) >= limit {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		views, err := client().Autoscalers(cmd.Context())
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		var names []cobra.Completion
+		for _, view := range views {
+			names = append(names, view.Name)
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// suggestName adds a near name to the error of one that does not exist.
+func suggestName(ctx context.Context, client *api.Client, name string, err error) error {
+	if !errors.Is(err, api.ErrNotFound) {
+		return err
+	}
+	views, listErr := client.Autoscalers(ctx)
+	if listErr != nil {
+		// The name is wrong all the same; only the hint is lost.
+		return err
+	}
+	names := make([]string, len(views))
+	for i, view := range views {
+		names[i] = view.Name
+	}
+	if near := nearest(name, names); near != "" {
+		return withHint(err, "did you mean \""+near+"\"?")
+	}
+	return withHint(err, "\"hpad get\" lists the autoscalers")
+}

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/explain"
+	"github.com/hpad/hpad/policy"
+)
+
+// writeDescription writes one autoscaler as "kubectl describe hpa" does. Ages
+// are as of now, and times in its zone.
+func writeDescription(w io.Writer, view api.Autoscaler, now time.Time) error {
+	table := newTable(w)
+	d := description{w: table, now: now}
+	d.head(view)
+	d.metrics(view)
+	d.bounds(view)
+	d.behavior(view.Spec.Behavior)
+	d.line(0, "%s replicas:\t%d current / %d desired", view.Kind, view.Status.CurrentReplicas, view.Status.DesiredReplicas)
+	d.evaluation(view)
+	d.conditions(view.Status.Conditions)
+	d.events(view.Events)
+	// What the writer could not write is what Flush answers.
+	return table.Flush()
+}
+
+// description is the text while it grows; columns are separated by tabs.
+type description struct {
+	w   io.Writer
+	now time.Time
+}
+
+// line adds a line, indented by depth.
+func (d description) line(depth int, format string, args ...any) {
+	_, _ = fmt.Fprintf(d.w, "%s%s\n", strings.Repeat("  ", depth), fmt.Sprintf(format, args...))
+}
+
+// head adds what the autoscaler is.
+func (d description) head(view api.Autoscaler) {
+	d.line(0, "Name:\t%s", view.Name)
+	d.line(0, "Reference:\t%s", view.Reference)
+	d.line(0, "Kind:\t%s", view.Kind)
+	d.line(0, "CreationTimestamp:\t%s", d.instant(view.Created))
+	d.line(0, "Last Scale:\t%s", d.sinceOrNever(view.Status.LastScaleTime))
+}
+
+// metrics adds current values, goals and where the values come from.
+func (d description) metrics(view api.Autoscaler) {
+	if len(view.Spec.Metrics) == 0 {
+		d.line(0, "Metrics:\t%s", none)
+		return
+	}
+	d.line(0, "Metrics:\t( current / target )")
+	for i, spec := range view.Spec.Metrics {
+		var status policy.MetricStatus
+		if i < len(view.Status.Metrics) {
+			status = view.Status.Metrics[i]
+		}
+		d.line(1, "%s:\t%s", metricTitle(spec), metricValues(spec, status))
+		if i < len(view.Inputs) {
+			d.line(2, "from:\t%s", explain.InputText(view.Inputs[i]))
+		}
+	}
+}
+
+// metricTitle names a metric as kubectl does.
+func metricTitle(spec policy.MetricSpec) string {
+	goal := goalType(spec)
+	switch spec.Type {
+	case policy.ResourceMetric, policy.ContainerResourceMetric:
+		title := "resource " + spec.Name
+		if spec.Task != "" {
+			title += fmt.Sprintf(" of task %q", spec.Task)
+		}
+		title += " on instances"
+		if goal == policy.UtilizationTarget {
+			title += "  (as a percentage of request)"
+		}
+		return title
+	case policy.InstancesMetric:
+		return fmt.Sprintf("%q on instances", spec.Name)
+	case policy.ObjectMetric:
+		return fmt.Sprintf("%q on %s (%s)", spec.Name, spec.Object, goalTitle(goal))
+	default:
+		return fmt.Sprintf("%q (%s)", spec.Name, goalTitle(goal))
+	}
+}
+
+// goalTitle names the goal of a metric that is not measured on instances.
+func goalTitle(goal policy.TargetType) string {
+	if goal == policy.AverageValueTarget {
+		return "target average value"
+	}
+	return "target value"
+}
+
+// metricValues writes current / target; a utilization has the average amount
+// beside it, as with kubectl.
+func metricValues(spec policy.MetricSpec, status policy.MetricStatus) string {
+	goal := goalType(spec)
+	current := explain.CurrentText(status, goal)
+	if goal == policy.UtilizationTarget && status.AverageUtilization != nil && status.AverageValueMilli != nil {
+		current += " (" + explain.CurrentText(status, policy.AverageValueTarget) + ")"
+	}
+	return current + " / " + explain.GoalText(spec.Target, goal)
+}
+
+// bounds adds min and max.
+func (d description) bounds(view api.Autoscaler) {
+	d.line(0, "Min replicas:\t%s", minText(view.Spec))
+	d.line(0, "Max replicas:\t%d", view.Spec.MaxReplicas)
+}
+
+// behavior adds the scaling rules, where there are any.
+func (d description) behavior(behavior *policy.Behavior) {
+	if behavior == nil {
+		return
+	}
+	d.line(0, "Behavior:")
+	d.rules("Scale Up:", behavior.ScaleUp)
+	d.rules("Scale Down:", behavior.ScaleDown)
+}
+
+// rules adds the scaling rules of one direction.
+func (d description) rules(title string, rules *policy.ScalingRules) {
+	if rules == nil {
+		return
+	}
+	d.line(1, "%s", title)
+	window := unset
+	if rules.StabilizationWindowSeconds != nil {
+		window = fmt.Sprintf("%d seconds", *rules.StabilizationWindowSeconds)
+	}
+	d.line(2, "Stabilization Window: %s", window)
+	if rules.Tolerance != nil {
+		d.line(2, "Tolerance: %g", *rules.Tolerance)
+	}
+	selected := unset
+	if rules.SelectPolicy != "" {
+		selected = string(rules.SelectPolicy)
+	}
+	d.line(2, "Select Policy: %s", selected)
+	if len(rules.Policies) == 0 {
+		d.line(2, "Policies: %s", none)
+		return
+	}
+	d.line(2, "Policies:")
+	for _, rule := range rules.Policies {
+		d.line(3, "- Type: %s\tValue: %d\tPeriod: %d seconds", rule.Type, rule.Value, rule.PeriodSeconds)
+	}
+}
+
+// evaluation adds how the passes went.
+func (d description) evaluation(view api.Autoscaler) {
+	evaluation := view.Evaluation
+	d.line(0, "Evaluation:")
+	d.line(1, "Every:\t%s", seconds(view.SyncPeriodSeconds))
+	last := d.sinceOrNever(evaluation.Last)
+	if !evaluation.Last.IsZero() {
+		last += fmt.Sprintf(", took %s", seconds(evaluation.DurationSeconds).Round(time.Millisecond))
+	}
+	d.line(1, "Last:\t%s", last)
+	d.line(1, "Next:\t%s", d.instant(evaluation.Next))
+	d.line(1, "Late:\t%d", evaluation.Late)
+	if evaluation.Unevaluated {
+		d.line(1, "Problem:\tnot evaluated for three periods")
+	}
+	if !evaluation.QuarantinedUntil.IsZero() {
+		d.line(1, "Quarantined:\tuntil %s", d.instant(evaluation.QuarantinedUntil))
+	}
+	d.line(1, "Error:\t%s", orNone(oneLine(evaluation.Error)))
+}
+
+// conditions adds the table of conditions.
+func (d description) conditions(conditions []policy.Condition) {
+	if len(conditions) == 0 {
+		d.line(0, "Conditions:\t%s", none)
+		return
+	}
+	d.line(0, "Conditions:")
+	d.line(1, "Type\tStatus\tReason\tMessage")
+	d.line(1, "----\t------\t------\t-------")
+	for _, c := range conditions {
+		d.line(1, "%s\t%s\t%s\t%s", c.Type, c.Status, c.Reason, oneLine(c.Message))
+	}
+}
+
+// events adds the table of events, the oldest first.
+func (d description) events(events []api.Event) {
+	if len(events) == 0 {
+		d.line(0, "Events:\t%s", none)
+		return
+	}
+	d.line(0, "Events:")
+	d.line(1, "Type\tReason\tAge\tFrom\tMessage")
+	d.line(1, "----\t------\t----\t----\t-------")
+	for _, event := range events {
+		when := age(event.Last, d.now)
+		if event.Count > 1 {
+			when += fmt.Sprintf(" (x%d over %s)", event.Count, age(event.First, d.now))
+		}
+		d.line(1, "%s\t%s\t%s\thpad\t%s", event.Kind, event.Reason, when, oneLine(event.Message))
+	}
+}
+
+// instant writes a time, or the word for none.
+func (d description) instant(at time.Time) string {
+	if at.IsZero() {
+		return none
+	}
+	return at.In(d.now.Location()).Format(time.RFC1123Z)
+}
+
+// sinceOrNever writes a time and how long ago it was.
+func (d description) sinceOrNever(at time.Time) string {
+	if at.IsZero() {
+		return "never"
+	}
+	return d.instant(at) + " (" + duration.HumanDuration(d.now.Sub(at)) + " ago)"
+}
+
+// seconds writes a number of seconds as a duration.
+func seconds(count float64) time.Duration { return time.Duration(count * float64(time.Second)) }
+
+// oneLine joins the lines and spaces of a text into one line.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/hpad/hpad/daemon/api"
+)
+
+// The exit codes of hpad. 3 is that of "hpad check" when it found errors.
+const (
+	exitFine     = 0
+	exitFailure  = 1
+	exitWrongUse = 2
+)
+
+// usageError is a mistake in the command line itself.
+type usageError struct {
+	hintedError
+}
+
+// hintedError is an error with a hint what to do about it.
+type hintedError struct {
+	err  error
+	hint string
+}
+
+// Error answers the error without the hint.
+func (e *hintedError) Error() string { return e.err.Error() }
+
+// Unwrap answers the error without the hint.
+func (e *hintedError) Unwrap() error { return e.err }
+
+// wrongUse marks an error as a mistake in the command line.
+func wrongUse(err error, hint string) error {
+	return &usageError{hintedError{err: err, hint: hint}}
+}
+
+// withHint adds a hint to an error; an empty one adds nothing.
+func withHint(err error, hint string) error {
+	if hint == "" {
+		return err
+	}
+	return &hintedError{err: err, hint: hint}
+}
+
+// exitCode answers the exit code that an error stands for.
+func exitCode(err error) int {
+	var usage *usageError
+	if errors.As(err, &usage) {
+		return exitWrongUse
+	}
+	return exitFailure
+}
+
+// report tells an error and, where there is one, its hint; joined errors are told
+// one by one.
+func report(w io.Writer, err error) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // Only errors joined at the very top are told apart.
+		for _, one := range joined.Unwrap() {
+			report(w, one)
+		}
+		return
+	}
+	// When even this cannot be written there is nobody left to tell.
+	_, _ = fmt.Fprintf(w, "hpad: error: %v\n", err)
+	if hint := hintOf(err); hint != "" {
+		_, _ = fmt.Fprintf(w, "hpad: hint: %s\n", hint)
+	}
+}
+
+// hintOf answers what to do about an error, or nothing.
+func hintOf(err error) string {
+	var usage *usageError
+	if errors.As(err, &usage) {
+		return usage.hint
+	}
+	var hinted *hintedError
+	if errors.As(err, &hinted) {
+		return hinted.hint
+	}
+	var socket *api.SocketError
+	if errors.As(err, &socket) {
+		return socket.Hint
+	}
+	return ""
+}

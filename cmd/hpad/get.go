@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hpad/hpad/daemon/api"
+)
+
+// newGetCommand answers "hpad get".
+func newGetCommand(stream streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "get [NAME]...",
+		Short: "List autoscalers",
+		Long: `List all autoscalers, or those named, as "kubectl get hpa" does. A last column
+PROBLEM appears when an autoscaler is failing or is not being evaluated; -o wide
+always has it, with the last evaluation and the conditions that bear on the count.`,
+		Example: "  hpad get\n  hpad get checkout -o wide\n  hpad get -o json",
+		Args:    cobra.ArbitraryArgs,
+	}
+	format := addOutputFlag(cmd)
+	client := addSocketFlag(cmd)
+	cmd.ValidArgsFunction = completeNames(client, 0)
+	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		views, missing := fetch(cmd.Context(), client(), names)
+		if len(views) == 0 && missing != nil {
+			return missing
+		}
+		var value any = views
+		if len(names) == 1 {
+			value = views[0]
+		}
+		written := write(stream.out, *format, value, func(w io.Writer) error {
+			if len(views) == 0 {
+				_, err := io.WriteString(stream.err, "No autoscalers are configured.\n")
+				return err
+			}
+			return writeTable(w, views, *format == outputWide, time.Now())
+		})
+		return errors.Join(written, missing)
+	}
+	return cmd
+}
+
+// fetch answers all autoscalers, or those named that exist together with the
+// errors of those that do not.
+func fetch(ctx context.Context, client *api.Client, names []string) ([]api.Autoscaler, error) {
+	if len(names) == 0 {
+		return client.Autoscalers(ctx)
+	}
+	var views []api.Autoscaler
+	var missing []error
+	for _, name := range names {
+		view, err := client.Autoscaler(ctx, name)
+		switch {
+		case err == nil:
+			views = append(views, view)
+		case !errors.Is(err, api.ErrNotFound):
+			return nil, err
+		default:
+			missing = append(missing, suggestName(ctx, client, name, err))
+		}
+	}
+	return views, errors.Join(missing...)
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+)
+
+// outputFormat is how a command writes what it answers.
+type outputFormat string
+
+// The output formats. Wide differs from table where a command has more to show.
+const (
+	outputTable outputFormat = "table"
+	outputWide  outputFormat = "wide"
+	outputJSON  outputFormat = "json"
+	outputYAML  outputFormat = "yaml"
+)
+
+// outputFormats are all of them, as help and errors list them.
+var outputFormats = []string{string(outputTable), string(outputWide), string(outputJSON), string(outputYAML)}
+
+// String answers the format's word.
+func (f *outputFormat) String() string { return string(*f) }
+
+// Set takes the word of a format.
+func (f *outputFormat) Set(text string) error {
+	if !slices.Contains(outputFormats, text) {
+		return fmt.Errorf("want one of %s", strings.Join(outputFormats, ", "))
+	}
+	*f = outputFormat(text)
+	return nil
+}
+
+// Type answers what help calls the value.
+func (f *outputFormat) Type() string { return "FORMAT" }
+
+// addOutputFlag gives a command the flag -o and answers its value.
+func addOutputFlag(cmd *cobra.Command) *outputFormat {
+	format := outputTable
+	cmd.Flags().VarP(&format, "output", "o", "how to write the answer: "+strings.Join(outputFormats, ", "))
+	err := cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputFormats, cobra.ShellCompDirectiveNoFileComp))
+	if err != nil {
+		// Only a flag that does not exist is an error, and it was just added.
+		panic(err)
+	}
+	return &format
+}
+
+// write writes value as JSON or YAML, or what text makes for a person.
+func write(w io.Writer, format outputFormat, value any, text func(io.Writer) error) error {
+	var page bytes.Buffer
+	switch format {
+	case outputJSON:
+		encoder := json.NewEncoder(&page)
+		encoder.SetEscapeHTML(false)
+		encoder.SetIndent("", "  ")
+		if err := encoder.Encode(value); err != nil {
+			return fmt.Errorf("encode the answer: %w", err)
+		}
+	case outputYAML:
+		encoded, err := yaml.Marshal(value)
+		if err != nil {
+			return fmt.Errorf("encode the answer: %w", err)
+		}
+		page.Write(encoded)
+	default:
+		if err := text(&page); err != nil {
+			return err
+		}
+	}
+	if _, err := w.Write(page.Bytes()); err != nil {
+		return fmt.Errorf("write the answer: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/policy"
+)
+
+// maxProblem is how many letters of a problem fit in a table.
+const maxProblem = 100
+
+// problem says in a few words what keeps an autoscaler from doing its work;
+// empty when nothing does.
+func problem(view api.Autoscaler, now time.Time) string {
+	evaluation := view.Evaluation
+	switch {
+	case evaluation.QuarantinedUntil.After(now):
+		return "quarantined for " + duration.HumanDuration(evaluation.QuarantinedUntil.Sub(now)) + because(evaluation.Error)
+	case evaluation.Unevaluated && evaluation.Last.IsZero():
+		return "never evaluated" + because(evaluation.Error)
+	case evaluation.Unevaluated:
+		return "not evaluated for " + duration.HumanDuration(now.Sub(evaluation.Last)) + because(evaluation.Error)
+	}
+	for _, condition := range view.Status.Conditions {
+		failed := condition.Status == policy.ConditionFalse &&
+			(condition.Type == policy.AbleToScale || condition.Type == policy.ScalingActive && condition.Reason != "ScalingDisabled")
+		if failed {
+			return condition.Reason + because(condition.Message)
+		}
+	}
+	if evaluation.Error != "" {
+		return short(evaluation.Error)
+	}
+	return ""
+}
+
+// because adds a shortened cause, where there is one.
+func because(cause string) string {
+	if cause == "" {
+		return ""
+	}
+	return ": " + short(cause)
+}
+
+// short cuts a text to one line that fits in a table.
+func short(text string) string {
+	letters := []rune(oneLine(text))
+	if len(letters) > maxProblem {
+		return string(letters[:maxProblem-1]) + "…"
+	}
+	return string(letters)
+}

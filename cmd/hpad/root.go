@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+// streams are what a command reads from and writes to.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// run runs one command line and answers its exit code. What goes wrong is told
+// on the error stream.
+func run(ctx context.Context, args []string, io streams) int {
+	root := newRootCommand(io)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitFine
+	}
+	report(io.err, err)
+	return exitCode(err)
+}
+
+// newRootCommand answers the command line with all its commands.
+func newRootCommand(io streams) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "hpad",
+		Short: "Scale services like the Kubernetes Horizontal Pod Autoscaler, without Kubernetes",
+		Long: `hpad is the Kubernetes Horizontal Pod Autoscaler for fleets that do not run on
+Kubernetes.
+
+Exit codes: 0 fine, 1 failure, 2 wrong use, 3 "hpad check" found errors.`,
+		Args: knownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		// Errors are told by run, in one form.
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+	}
+	root.SetIn(io.in)
+	root.SetOut(io.out)
+	root.SetErr(io.err)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return wrongUse(err, helpHint(cmd))
+	})
+	root.AddCommand(
+		newGetCommand(io),
+		newDescribeCommand(io),
+		newExplainCommand(io),
+		newReloadCommand(io),
+		newVersionCommand(io),
+		newCompletionCommand(io),
+	)
+	for _, command := range root.Commands() {
+		checkUse(command)
+	}
+	return root
+}
+
+// knownCommand refuses arguments to hpad itself: they are commands that do not
+// exist.
+func knownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	hint := helpHint(cmd)
+	cmd.SuggestionsMinimumDistance = 2
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = fmt.Sprintf("did you mean \"hpad %s\"?", near[0])
+	}
+	return wrongUse(fmt.Errorf("there is no command %q", args[0]), hint)
+}
+
+// checkUse makes every mistake in a command's arguments wrong use, with a hint.
+func checkUse(command *cobra.Command) {
+	check := command.Args
+	if check == nil {
+		check = cobra.NoArgs
+	}
+	command.Args = func(cmd *cobra.Command, args []string) error {
+		err := check(cmd, args)
+		var used *usageError
+		if err == nil || errors.As(err, &used) {
+			return err
+		}
+		return wrongUse(err, helpHint(cmd))
+	}
+	for _, child := range command.Commands() {
+		checkUse(child)
+	}
+}
+
+// helpHint points to the help of a command.
+func helpHint(cmd *cobra.Command) string {
+	return fmt.Sprintf("usage: %s; see \"%s --help\"", cmd.UseLine(), cmd.CommandPath())
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/explain"
+	"github.com/hpad/hpad/policy"
+)
+
+// none and unset are kubectl's words for what is not there.
+const (
+	none    = "<none>"
+	unset   = "<unset>"
+	unknown = "<unknown>"
+)
+
+// newTable answers a writer of aligned columns, as kubectl aligns them.
+func newTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 6, 4, 3, ' ', 0) }
+
+// writeTable writes autoscalers as "kubectl get hpa" does. Wide adds columns; a
+// narrow table gets PROBLEM only when there is one.
+func writeTable(w io.Writer, views []api.Autoscaler, wide bool, now time.Time) error {
+	columns := []string{"NAME", "REFERENCE", "TARGETS", "MIN", "MAX", "REPLICAS", "AGE"}
+	problems := make([]string, len(views))
+	withProblems := wide
+	for i, view := range views {
+		problems[i] = problem(view, now)
+		withProblems = withProblems || problems[i] != ""
+	}
+	if wide {
+		columns = append(columns, "LAST EVALUATION", "CONDITIONS")
+	}
+	if withProblems {
+		columns = append(columns, "PROBLEM")
+	}
+	table := newTable(w)
+	_, _ = fmt.Fprintln(table, strings.Join(columns, "\t"))
+	for i, view := range views {
+		cells := []string{
+			view.Name, view.Reference, targetsText(view.Spec.Metrics, view.Status.Metrics), minText(view.Spec),
+			strconv.Itoa(int(view.Spec.MaxReplicas)), strconv.Itoa(int(view.Status.CurrentReplicas)), age(view.Created, now),
+		}
+		if wide {
+			cells = append(cells, ago(view.Evaluation.Last, now), conditionsText(view.Status.Conditions))
+		}
+		if withProblems {
+			cells = append(cells, orNone(problems[i]))
+		}
+		_, _ = fmt.Fprintln(table, strings.Join(cells, "\t"))
+	}
+	// What the writer could not write is what Flush answers.
+	return table.Flush()
+}
+
+// orNone answers text, or the word for none.
+func orNone(text string) string {
+	if text == "" {
+		return none
+	}
+	return text
+}
+
+// minText writes the lower bound.
+func minText(spec policy.Spec) string {
+	if spec.MinReplicas == nil {
+		return unset
+	}
+	return strconv.Itoa(int(*spec.MinReplicas))
+}
+
+// age writes how long ago something began, as kubectl does.
+func age(since, now time.Time) string {
+	if since.IsZero() {
+		return unknown
+	}
+	return duration.HumanDuration(now.Sub(since))
+}
+
+// ago writes how long ago something happened that may not have happened yet.
+func ago(at, now time.Time) string {
+	if at.IsZero() {
+		return "never"
+	}
+	return duration.HumanDuration(now.Sub(at)) + " ago"
+}
+
+// maxTargets is how many metrics the column TARGETS shows.
+const maxTargets = 2
+
+// targetsText writes current values and goals, as kubectl does.
+func targetsText(specs []policy.MetricSpec, statuses []policy.MetricStatus) string {
+	if len(specs) == 0 {
+		return none
+	}
+	var shown []string
+	for i, spec := range specs[:min(len(specs), maxTargets)] {
+		var status policy.MetricStatus
+		if i < len(statuses) {
+			status = statuses[i]
+		}
+		shown = append(shown, targetText(spec, status))
+	}
+	text := strings.Join(shown, ", ")
+	if more := len(specs) - maxTargets; more > 0 {
+		text += fmt.Sprintf(" + %d more...", more)
+	}
+	return text
+}
+
+// targetText writes one metric's current value and goal. Only resources are
+// named, and only the others mark an average.
+func targetText(spec policy.MetricSpec, status policy.MetricStatus) string {
+	goal := goalType(spec)
+	text := explain.CurrentText(status, goal) + "/" + explain.GoalText(spec.Target, goal)
+	switch {
+	case spec.Type == policy.ResourceMetric || spec.Type == policy.ContainerResourceMetric:
+		return spec.Name + ": " + text
+	case spec.Type != policy.InstancesMetric && goal == policy.AverageValueTarget:
+		return text + " (avg)"
+	default:
+		return text
+	}
+}
+
+// goalType answers which field of a metric's target kubectl shows: the average
+// value where there is one, else the utilization of a resource, else the value.
+func goalType(spec policy.MetricSpec) policy.TargetType {
+	switch {
+	case spec.Type == policy.ObjectMetric && spec.Target.Type == policy.ValueTarget && spec.Target.ValueMilli != nil:
+		// With both fields given it is the word that decides (R40).
+		return policy.ValueTarget
+	case spec.Target.AverageValueMilli != nil || spec.Type == policy.InstancesMetric:
+		return policy.AverageValueTarget
+	case spec.Type == policy.ResourceMetric || spec.Type == policy.ContainerResourceMetric:
+		return policy.UtilizationTarget
+	default:
+		return policy.ValueTarget
+	}
+}
+
+// conditionsText writes the conditions that bear on the count now: what stops
+// the autoscaler, and what limits it.
+func conditionsText(conditions []policy.Condition) string {
+	var said []string
+	for _, condition := range conditions {
+		worth := condition.Status != policy.ConditionTrue
+		switch condition.Type {
+		case policy.ScalingLimited, policy.ScaledToZero:
+			worth = condition.Status == policy.ConditionTrue
+		case policy.AbleToScale:
+			worth = worth || condition.Reason == "ScaleDownStabilized" || condition.Reason == "ScaleUpStabilized"
+		}
+		if worth {
+			said = append(said, string(condition.Type)+": "+condition.Reason)
+		}
+	}
+	return orNone(strings.Join(said, ", "))
+}
