@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"unicode"
 
 	"github.com/prometheus/client_golang/api"
 	apiv1 "github.com/prometheus/client_golang/api/prometheus/v1"
@@ -84,7 +85,7 @@ func explainTransport(err error) error {
 // good status. The client's own words are about its decoder.
 func explainBody(err error, body []byte) error {
 	if refused, ok := errors.AsType[*apiv1.Error](err); ok && refused.Type != apiv1.ErrBadResponse {
-		return fmt.Errorf("server answered %s: %s", refused.Type, shorten(refused.Msg, maxShownAnswer))
+		return fmt.Errorf("server answered %s", shorten(string(refused.Type)+": "+refused.Msg, maxShownAnswer))
 	}
 	if !json.Valid(body) {
 		return fmt.Errorf("answer is cut short or garbled: %s", errorText(body))
@@ -137,11 +138,17 @@ func errorText(body []byte) string {
 	return fmt.Sprintf("%q", shorten(string(body[:min(len(body), 4*maxShownAnswer)]), maxShownAnswer))
 }
 
-// shorten makes one line of at most so many characters of a text.
+// shorten makes one line of at most so many characters of a text. What cannot be
+// printed, such as the codes that steer a terminal, is left as a question mark.
 func shorten(text string, characters int) string {
-	line := []rune(strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "?"))
+	line := []rune(strings.Join(strings.Fields(text), " "))
 	if len(line) > characters {
-		return string(line[:characters-1]) + "…"
+		line = append(line[:characters-1], '…')
+	}
+	for i, r := range line {
+		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
+			line[i] = '?'
+		}
 	}
 	return string(line)
 }

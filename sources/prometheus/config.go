@@ -149,22 +149,12 @@ func checkURL(text string) string {
 	return ""
 }
 
-// quoteURL is how a mistaken address is shown: its credentials are left out, and
-// so is all of it where no credentials can be told apart.
+// quoteURL is how a mistaken address is shown; "" where it may hold a secret.
 func quoteURL(text string) string {
-	address, err := url.Parse(text)
-	switch {
-	case text == "":
+	if text == "" || strings.ContainsAny(text, "@?") {
 		return ""
-	case err != nil:
-		return ""
-	case address.User != nil:
-		address.User = url.User("REDACTED")
 	}
-	if address.RawQuery != "" {
-		address.RawQuery = "REDACTED"
-	}
-	return strconv.Quote(address.String())
+	return strconv.Quote(text)
 }
 
 // checkHeader says what is wrong with a header; "" when nothing is. The value

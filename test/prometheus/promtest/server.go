@@ -174,7 +174,7 @@ func (s *Server) awaitReady() error {
 		}
 		select {
 		case <-s.process.done:
-			return fmt.Errorf("it ended: %v", s.process.err)
+			return fmt.Errorf("it ended: %s", s.process.command.ProcessState)
 		case <-deadline:
 			return fmt.Errorf("it was not ready within %s", startTimeout)
 		case <-poll.C:
@@ -206,9 +206,8 @@ func freeAddress(t testing.TB) string {
 // process is a child that never outlives the test's process.
 type process struct {
 	command *exec.Cmd
-	// done is closed once the child has ended; then err says how.
+	// done is closed once the child has ended.
 	done chan struct{}
-	err  error
 }
 
 // run starts a command. The kernel kills the child when the thread that started
@@ -224,7 +223,7 @@ func run(command *exec.Cmd) (*process, error) {
 		err := command.Start()
 		started <- err
 		if err == nil {
-			p.err = command.Wait()
+			_ = command.Wait() // Its ProcessState says how it ended.
 		}
 	}()
 	return p, <-started

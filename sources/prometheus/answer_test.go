@@ -1,0 +1,123 @@
+package prometheus
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/prometheus/client_golang/api"
+)
+
+// replay is a transport that gives one answer to every request.
+type replay struct {
+	status int
+	body   []byte
+}
+
+func (r replay) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Body != nil {
+		_ = request.Body.Close()
+	}
+	return &http.Response{
+		StatusCode: r.status,
+		Header:     http.Header{"Content-Type": {"application/json"}},
+		Body:       io.NopCloser(bytes.NewReader(r.body)),
+		Request:    request,
+	}, nil
+}
+
+// client is the API's client over a transport of the test's own.
+func client(t testing.TB, transport http.RoundTripper) api.Client {
+	t.Helper()
+	client, err := api.NewClient(api.Config{Address: "http://127.0.0.1:9090", RoundTripper: transport})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// No answer makes a source panic, say an empty error or a long one, or answer a
+// series without a time.
+func FuzzAnswer(f *testing.F) {
+	files, err := filepath.Glob("testdata/*.json")
+	if err != nil || len(files) == 0 {
+		f.Fatalf("no recorded answers: %v, %v", files, err)
+	}
+	for _, file := range files {
+		body, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, status := range []int{200, 302, 400, 503} {
+			f.Add(status, body)
+		}
+	}
+	f.Add(200, []byte(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"histogram":[1,{"count":"3"}]}]}}`))
+	f.Add(200, []byte(`{"status":"success","data":{"resultType":"scalar","result":null}}`))
+	f.Add(403, []byte("\xff\x00"))
+	f.Fuzz(func(t *testing.T, status int, body []byte) {
+		source := newSource(t, "http://127.0.0.1:9090", nil)
+		source.client = client(t, replay{status, body})
+		vector, err := source.query(t.Context(), "up", at)
+		if err != nil {
+			if text := err.Error(); text == "" || len(text) > 6*maxShownAnswer || !utf8.ValidString(text) || strings.Contains(text, "\n") {
+				t.Errorf("error %q is empty, long, of several lines or not text", text)
+			}
+			return
+		}
+		for _, series := range vector.Series {
+			if series.At.UnixMilli() == 0 {
+				t.Errorf("%q has a series without a time: %v", body, series)
+			}
+		}
+	})
+}
+
+func TestShorten(t *testing.T) {
+	for _, test := range []struct {
+		text string
+		most int
+		want string
+	}{
+		{"", 5, ""},
+		{"short", 5, "short"},
+		{"longer", 5, "long…"},
+		{" a\n\tb  c ", 5, "a b c"},
+		{"éééééé", 5, "éééé…"},
+		{"a\xffb", 5, "a?b"},
+		{"\x1b[31mred", 9, "?[31mred"},
+	} {
+		if got := shorten(test.text, test.most); got != test.want {
+			t.Errorf("shorten(%q, %d) = %q, want %q", test.text, test.most, got, test.want)
+		}
+	}
+}
+
+func TestWithoutCredentials(t *testing.T) {
+	for text, want := range map[string]string{
+		"http://127.0.0.1:9090/prefix":        "http://127.0.0.1:9090/prefix",
+		"https://me:secret@host/p?token=x#y":  "https://host/p",
+		"http://me:secret@host:port":          "(unreadable URL)",
+		"/login":                              "/login",
+		"http://me:secret@[::1]:9090/%zz?a=b": "(unreadable URL)",
+	} {
+		if got := withoutCredentials(text); got != want {
+			t.Errorf("withoutCredentials(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
+// What is not an error of HTTP is answered as it is.
+func TestExplainTransport(t *testing.T) {
+	plain := errors.New("plain")
+	if got := explainTransport(fmt.Errorf("wrapped: %w", plain)); !errors.Is(got, plain) || got.Error() != "wrapped: plain" {
+		t.Errorf("explainTransport answered %v, want the error itself", got)
+	}
+}

@@ -1,0 +1,157 @@
+package prometheus
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/BurntSushi/toml"
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestConfigDecodes(t *testing.T) {
+	const text = `
+url            = "https://prometheus.example.org/prefix"
+timeout        = "5s"
+max_age        = "90s"
+max_concurrent = 7
+basic_auth     = { username = "hpad", password_file = "/run/password" }
+token_file     = "/run/token"
+headers        = { X-Scope-OrgID = "shop" }
+
+[tls]
+ca_file              = "/etc/ca.pem"
+cert_file            = "/etc/cert.pem"
+key_file             = "/etc/key.pem"
+server_name          = "prometheus"
+insecure_skip_verify = true
+`
+	var got Config
+	meta, err := toml.Decode(text, &got)
+	if err != nil || len(meta.Undecoded()) > 0 {
+		t.Fatalf("Decode answered %v and left %v", err, meta.Undecoded())
+	}
+	want := Config{
+		URL:           "https://prometheus.example.org/prefix",
+		Timeout:       5 * time.Second,
+		MaxAge:        90 * time.Second,
+		MaxConcurrent: 7,
+		BasicAuth:     &BasicAuth{Username: "hpad", PasswordFile: "/run/password"},
+		TokenFile:     "/run/token",
+		Headers:       map[string]string{"X-Scope-OrgID": "shop"},
+		TLS: TLS{
+			CAFile:             "/etc/ca.pem",
+			CertFile:           "/etc/cert.pem",
+			KeyFile:            "/etc/key.pem",
+			ServerName:         "prometheus",
+			InsecureSkipVerify: true,
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Decode (-want +got):\n%s", diff)
+	}
+	got.SetDefaults()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("SetDefaults changed what was given (-want +got):\n%s", diff)
+	}
+}
+
+func TestConfigSetDefaults(t *testing.T) {
+	got := Config{URL: "http://127.0.0.1:9090"}
+	got.SetDefaults()
+	want := Config{URL: "http://127.0.0.1:9090", Timeout: 10 * time.Second, MaxConcurrent: 20}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("SetDefaults (-want +got):\n%s", diff)
+	}
+}
+
+func TestConfigValidate(t *testing.T) {
+	const (
+		form        = `must be the address of a Prometheus server, as "http://127.0.0.1:9090"`
+		credentials = "must not hold credentials: use basic_auth or token_file"
+		path        = `must end with the path: no "?" and no "#"`
+	)
+	for _, test := range []struct {
+		name string
+		edit func(*Config)
+		want []string
+	}{
+		{"nothing wrong", func(*Config) {}, nil},
+		{"https with a path", func(c *Config) { c.URL = "https://prometheus.example.org/prefix/" }, nil},
+		{"IPv6", func(c *Config) { c.URL = "http://[::1]:9090" }, nil},
+		{"everything optional", func(c *Config) {
+			c.MaxAge = time.Minute
+			c.TokenFile = "token"
+			c.Headers = map[string]string{"X-Scope-OrgID": "a b"}
+			c.TLS = TLS{CertFile: "cert", KeyFile: "key"}
+		}, nil},
+		{"no url", func(c *Config) { c.URL = "" }, []string{"url: " + form}},
+		{"no scheme", func(c *Config) { c.URL = "localhost:9090" }, []string{`url = "localhost:9090": ` + form}},
+		{"other scheme", func(c *Config) { c.URL = "ftp://localhost" }, []string{`url = "ftp://localhost": ` + form}},
+		{"no host", func(c *Config) { c.URL = "http://" }, []string{`url = "http://": ` + form}},
+		{"not a url", func(c *Config) { c.URL = "http://[::1" }, []string{`url = "http://[::1": ` + form}},
+		{"credentials in url", func(c *Config) { c.URL = "http://me:secret@localhost" }, []string{"url: " + credentials}},
+		{"credentials without scheme", func(c *Config) { c.URL = "me:secret@localhost" }, []string{"url: " + form}},
+		{"query in url", func(c *Config) { c.URL = "http://localhost/?token=secret" }, []string{"url: " + path}},
+		{"fragment in url", func(c *Config) { c.URL = "http://localhost/#graph" }, []string{`url = "http://localhost/#graph": ` + path}},
+		{"zero timeout", func(c *Config) { c.Timeout = 0 }, []string{`timeout = "0s": must be more than 0, as "10s"`}},
+		{"negative timeout", func(c *Config) { c.Timeout = -time.Second }, []string{`timeout = "-1s": must be more than 0, as "10s"`}},
+		{"fraction of a second", func(c *Config) { c.MaxAge = 1500 * time.Millisecond }, []string{
+			`max_age = "1.5s": must be whole seconds, as "90s", or 0 for the server's own default`,
+		}},
+		{"negative age", func(c *Config) { c.MaxAge = -time.Second }, []string{
+			`max_age = "-1s": must be whole seconds, as "90s", or 0 for the server's own default`,
+		}},
+		{"no concurrency", func(c *Config) { c.MaxConcurrent = -1 }, []string{"max_concurrent = -1: must be at least 1"}},
+		{"two ways to authenticate", func(c *Config) { c.BasicAuth = &BasicAuth{Username: "me"}; c.TokenFile = "token" }, []string{
+			`token_file = "token": cannot be combined with basic_auth; keep one of them`,
+		}},
+		{"nobody", func(c *Config) { c.BasicAuth = &BasicAuth{PasswordFile: "password"} }, []string{"basic_auth.username: must be set"}},
+		{
+			"headers",
+			func(c *Config) {
+				c.Headers = map[string]string{"authorization": "Bearer secret", "Host": "x", "X Y": "x", "": "x", "X-Lines": "a\nb", "X-Good": "x"}
+			},
+			[]string{
+				"headers.: is not the name of a header: use letters, digits and hyphens",
+				"headers.Host: must not be set: the connection needs it",
+				"headers.X Y: is not the name of a header: use letters, digits and hyphens",
+				"headers.X-Lines: must not hold control characters such as line ends",
+				"headers.authorization: must not be set here: use basic_auth or token_file",
+			},
+		},
+		{"certificate without key", func(c *Config) { c.TLS.CertFile = "cert" }, []string{"tls.key_file: must be set where tls.cert_file is"}},
+		{"key without certificate", func(c *Config) { c.TLS.KeyFile = "key" }, []string{"tls.cert_file: must be set where tls.key_file is"}},
+		{"all together", func(c *Config) { c.URL, c.Timeout, c.TLS.KeyFile = "", 0, "key" }, []string{
+			"url: " + form, `timeout = "0s": must be more than 0, as "10s"`, "tls.cert_file: must be set where tls.key_file is",
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			cfg := Config{URL: "http://127.0.0.1:9090"}
+			cfg.SetDefaults()
+			test.edit(&cfg)
+			var got []string
+			for _, mistake := range cfg.Validate() {
+				got = append(got, mistake.Error())
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("Validate (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestConfigRedacted(t *testing.T) {
+	cfg := Config{URL: "http://127.0.0.1:9090", Headers: map[string]string{"X-Key": "secret"}}
+	redacted := cfg.Redacted()
+	if got := redacted.Headers["X-Key"]; got != "<redacted>" {
+		t.Errorf("Redacted has the header value %q, want <redacted>", got)
+	}
+	if got := cfg.Headers["X-Key"]; got != "secret" {
+		t.Errorf("Redacted changed its receiver's header to %q", got)
+	}
+	redacted.Headers = cfg.Headers
+	if !reflect.DeepEqual(*redacted, cfg) {
+		t.Errorf("Redacted = %+v, want all but the headers of %+v", *redacted, cfg)
+	}
+}
