@@ -1,0 +1,229 @@
+package embedded
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// The defaults of a Config and its Scrapes.
+const (
+	DefaultRetention     = 6 * time.Hour
+	DefaultTimeout       = 30 * time.Second
+	DefaultLookbackDelta = 5 * time.Minute
+	DefaultMaxSamples    = 5_000_000
+	DefaultPath          = "/metrics"
+	DefaultInterval      = 5 * time.Second
+	// DefaultScrapeTimeout is the timeout of a scrape whose interval is longer.
+	DefaultScrapeTimeout = 10 * time.Second
+)
+
+// MinInterval is the shortest interval between two scrapes of an endpoint.
+const MinInterval = 100 * time.Millisecond
+
+// Config is one [sources.NAME] table of kind "embedded".
+type Config struct {
+	// Dir is the directory of the stored samples; empty means the one that the
+	// daemon hands over in Options. One source at a time may use it.
+	Dir string `toml:"dir"`
+	// Retention is how long samples are kept, at least 1 minute; 0 means
+	// DefaultRetention. Samples go in blocks, so some stay a little longer.
+	Retention time.Duration `toml:"retention"`
+	// Timeout bounds one query; 0 means DefaultTimeout.
+	Timeout time.Duration `toml:"timeout"`
+	// LookbackDelta is how old the newest sample of a series may be for an
+	// instant selector to see it; 0 means DefaultLookbackDelta.
+	LookbackDelta time.Duration `toml:"lookback_delta"`
+	// MaxSamples bounds the samples that one query may hold in memory; 0 means
+	// DefaultMaxSamples.
+	MaxSamples int `toml:"max_samples"`
+	// Scrape says where samples come from.
+	Scrape []Scrape `toml:"scrape"`
+}
+
+// Scrape is a set of endpoints that are scraped alike: either Addresses, or the
+// instances of the target of a fleet.
+type Scrape struct {
+	// Job is the label "job" of every series; empty means Target, or "static"
+	// where there are Addresses.
+	Job string `toml:"job"`
+	// Addresses are host:port, which is also the label "instance".
+	Addresses []string `toml:"addresses"`
+	// Fleet and Target name the target whose instances are scraped. Target is
+	// the name inside the fleet, in the canonical spelling of its kind.
+	Fleet  string `toml:"fleet"`
+	Target string `toml:"target"`
+	// PortLabel picks a port of each instance; empty means its only one.
+	PortLabel string `toml:"port_label"`
+	// Path is the path and, where there is one, the query of the URL; empty
+	// means DefaultPath.
+	Path string `toml:"path"`
+	// Interval is how often each endpoint is scraped, at least MinInterval; 0
+	// means DefaultInterval.
+	Interval time.Duration `toml:"interval"`
+	// Timeout bounds one scrape, at most Interval; 0 means Interval or
+	// DefaultScrapeTimeout, whichever is shorter.
+	Timeout time.Duration `toml:"timeout"`
+	// Labels are added to every series.
+	Labels map[string]string `toml:"labels"`
+	// SampleLimit fails a scrape that yields more samples; 0 means no limit.
+	SampleLimit int `toml:"sample_limit"`
+}
+
+// The labels that hpad itself gives to every series of an endpoint. The last
+// three are only on the instances of a fleet.
+const (
+	labelJob        = "job"
+	labelInstance   = "instance"
+	labelInstanceID = "instance_id"
+	labelFleet      = "fleet"
+	labelTarget     = "target"
+)
+
+var reservedLabels = []string{labelJob, labelInstance, labelInstanceID, labelFleet, labelTarget}
+
+// SetDefaults fills in what is zero.
+func (c *Config) SetDefaults() {
+	c.Retention = orDefault(c.Retention, DefaultRetention)
+	c.Timeout = orDefault(c.Timeout, DefaultTimeout)
+	c.LookbackDelta = orDefault(c.LookbackDelta, DefaultLookbackDelta)
+	c.MaxSamples = orDefault(c.MaxSamples, DefaultMaxSamples)
+	for i := range c.Scrape {
+		c.Scrape[i].setDefaults()
+	}
+}
+
+func (s *Scrape) setDefaults() {
+	job := s.Target
+	if len(s.Addresses) > 0 {
+		job = "static"
+	}
+	s.Job = orDefault(s.Job, job)
+	s.Path = orDefault(s.Path, DefaultPath)
+	s.Interval = orDefault(s.Interval, DefaultInterval)
+	s.Timeout = orDefault(s.Timeout, min(s.Interval, DefaultScrapeTimeout))
+}
+
+func orDefault[T comparable](value, otherwise T) T {
+	var zero T
+	if value == zero {
+		return otherwise
+	}
+	return value
+}
+
+// Validate answers every mistake of a defaulted configuration; their fields are
+// relative to the source's table, as "scrape[0].interval".
+func (c *Config) Validate() []policy.FieldError {
+	var m mistakes
+	if c.Retention < time.Minute {
+		m.add("retention", c.Retention, "must be at least 1m")
+	}
+	if c.Timeout <= 0 {
+		m.add("timeout", c.Timeout, "must be more than 0s")
+	}
+	if c.LookbackDelta < time.Millisecond {
+		m.add("lookback_delta", c.LookbackDelta, "must be at least 1ms")
+	}
+	if c.MaxSamples < 1 {
+		m.add("max_samples", c.MaxSamples, "must be at least 1")
+	}
+	seen := map[string]int{}
+	for i := range c.Scrape {
+		s := &c.Scrape[i]
+		field := fmt.Sprintf("scrape[%d]", i)
+		s.validate(field+".", &m)
+		for _, key := range s.endpointKeys() {
+			if first, found := seen[key]; found {
+				m.add(field, "", fmt.Sprintf("has the same job and endpoints as scrape[%d]: give one of them another job", first))
+				break
+			}
+			seen[key] = i
+		}
+	}
+	return m
+}
+
+func (s *Scrape) validate(field string, m *mistakes) {
+	s.validateEndpoints(field, m)
+	if _, err := url.ParseRequestURI(s.Path); err != nil || !strings.HasPrefix(s.Path, "/") {
+		m.add(field+"path", strconv.Quote(s.Path), `must be a path as "/metrics"`)
+	}
+	if s.Interval < MinInterval {
+		m.add(field+"interval", s.Interval, fmt.Sprintf("must be at least %s", MinInterval))
+	}
+	if s.Timeout <= 0 || s.Timeout > max(s.Interval, MinInterval) {
+		m.add(field+"timeout", s.Timeout, fmt.Sprintf("must be more than 0s and at most the interval, %s", s.Interval))
+	}
+	if s.SampleLimit < 0 {
+		m.add(field+"sample_limit", s.SampleLimit, "must be at least 0, which means no limit")
+	}
+	for _, name := range sortedKeys(s.Labels) {
+		switch {
+		case slices.Contains(reservedLabels, name):
+			m.add(field+"labels."+name, strconv.Quote(s.Labels[name]), "is a label that hpad sets itself: choose another name")
+		case strings.HasPrefix(name, model.ReservedLabelPrefix) || !model.LegacyValidation.IsValidLabelName(name):
+			m.add(field+"labels."+name, strconv.Quote(s.Labels[name]), "the name must be letters, digits and _, not starting with a digit or __")
+		case !model.LabelValue(s.Labels[name]).IsValid():
+			m.add(field+"labels."+name, strconv.Quote(s.Labels[name]), "must be UTF-8")
+		}
+	}
+}
+
+func (s *Scrape) validateEndpoints(field string, m *mistakes) {
+	fleet := s.Fleet != "" || s.Target != ""
+	switch {
+	case fleet && len(s.Addresses) > 0:
+		m.add(field+"addresses", "", "cannot be together with fleet and target: make two scrapes of them")
+	case !fleet && len(s.Addresses) == 0:
+		m.add(strings.TrimSuffix(field, "."), "", "must have addresses, or fleet and target")
+	case fleet && s.Fleet == "":
+		m.add(field+"fleet", "", "must name the fleet of target "+strconv.Quote(s.Target))
+	case fleet && s.Target == "":
+		m.add(field+"target", "", "must name a target of fleet "+strconv.Quote(s.Fleet))
+	}
+	if !fleet && s.PortLabel != "" {
+		m.add(field+"port_label", strconv.Quote(s.PortLabel), "is for the instances of a fleet: an address has its port in it")
+	}
+	for i, address := range s.Addresses {
+		if !validAddress(address) {
+			m.add(fmt.Sprintf("%saddresses[%d]", field, i), strconv.Quote(address), `must be host:port as "127.0.0.1:9100"`)
+		}
+	}
+}
+
+func validAddress(address string) bool {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || host == "" || strings.ContainsAny(host, "/?#@ ") {
+		return false
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && number > 0
+}
+
+// endpointKeys answers what would make the series of two endpoints the same.
+func (s *Scrape) endpointKeys() []string {
+	job := s.Job + "\xff" + fmt.Sprint(s.Labels) + "\xff"
+	if len(s.Addresses) == 0 {
+		return []string{job + s.Fleet + "\xff" + s.Target + "\xff" + s.PortLabel}
+	}
+	keys := make([]string, len(s.Addresses))
+	for i, address := range s.Addresses {
+		keys[i] = job + address
+	}
+	return keys
+}
+
+type mistakes []policy.FieldError
+
+func (m *mistakes) add(field string, value any, detail string) {
+	*m = append(*m, policy.FieldError{Field: field, Value: fmt.Sprint(value), Detail: detail})
+}

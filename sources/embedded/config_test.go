@@ -1,0 +1,71 @@
+package embedded
+
+import (
+	"testing"
+	"time"
+
+	"github.com/BurntSushi/toml"
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestDefaults(t *testing.T) {
+	var cfg Config
+	if _, err := toml.Decode(`scrape = [
+		{ fleet = "local", target = "worker", port_label = "http", interval = "1m" },
+		{ addresses = ["127.0.0.1:9100"], path = "/probe?x=1", timeout = "1s" },
+	]`, &cfg); err != nil {
+		t.Fatal(err)
+	}
+	cfg.SetDefaults()
+	want := Config{
+		Retention: 6 * time.Hour, Timeout: 30 * time.Second, LookbackDelta: 5 * time.Minute, MaxSamples: 5_000_000,
+		Scrape: []Scrape{
+			{Job: "worker", Fleet: "local", Target: "worker", PortLabel: "http", Path: "/metrics", Interval: time.Minute, Timeout: 10 * time.Second},
+			{Job: "static", Addresses: []string{"127.0.0.1:9100"}, Path: "/probe?x=1", Interval: 5 * time.Second, Timeout: time.Second},
+		},
+	}
+	if diff := cmp.Diff(want, cfg); diff != "" {
+		t.Errorf("decoded and defaulted (-want +got):\n%s", diff)
+	}
+	if mistakes := cfg.Validate(); len(mistakes) > 0 {
+		t.Errorf("Validate() = %v, want none", mistakes)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for _, test := range []struct{ name, config, want string }{
+		{"retention", `retention = "30s"`, `retention = 30s: must be at least 1m`},
+		{"timeout", `timeout = "-1s"`, `timeout = -1s: must be more than 0s`},
+		{"lookback", `lookback_delta = "1us"`, `lookback_delta = 1µs: must be at least 1ms`},
+		{"max samples", `max_samples = -1`, `max_samples = -1: must be at least 1`},
+		{"nothing to scrape", `scrape = [{}]`, `scrape[0]: must have addresses, or fleet and target`},
+		{"both", `scrape = [{ addresses = ["a:1"], fleet = "f", target = "t" }]`, `scrape[0].addresses: cannot be together with fleet and target: make two scrapes of them`},
+		{"no fleet", `scrape = [{ target = "t" }]`, `scrape[0].fleet: must name the fleet of target "t"`},
+		{"no target", `scrape = [{ fleet = "f" }]`, `scrape[0].target: must name a target of fleet "f"`},
+		{"address without port", `scrape = [{ addresses = ["localhost"] }]`, `scrape[0].addresses[0] = "localhost": must be host:port as "127.0.0.1:9100"`},
+		{"address with scheme", `scrape = [{ addresses = ["http://a:1"] }]`, `scrape[0].addresses[0] = "http://a:1": must be host:port as "127.0.0.1:9100"`},
+		{"port label", `scrape = [{ addresses = ["a:1"], port_label = "http" }]`, `scrape[0].port_label = "http": is for the instances of a fleet: an address has its port in it`},
+		{"path", `scrape = [{ addresses = ["a:1"], path = "metrics" }]`, `scrape[0].path = "metrics": must be a path as "/metrics"`},
+		{"interval", `scrape = [{ addresses = ["a:1"], interval = "99ms" }]`, `scrape[0].interval = 99ms: must be at least 100ms`},
+		{"timeout of a scrape", `scrape = [{ addresses = ["a:1"], interval = "1s", timeout = "2s" }]`, `scrape[0].timeout = 2s: must be more than 0s and at most the interval, 1s`},
+		{"sample limit", `scrape = [{ addresses = ["a:1"], sample_limit = -1 }]`, `scrape[0].sample_limit = -1: must be at least 0, which means no limit`},
+		{"reserved label", `scrape = [{ addresses = ["a:1"], labels = { instance = "x" } }]`, `scrape[0].labels.instance = "x": is a label that hpad sets itself: choose another name`},
+		{"bad label", `scrape = [{ addresses = ["a:1"], labels = { __name__ = "x" } }]`, `scrape[0].labels.__name__ = "x": the name must be letters, digits and _, not starting with a digit or __`},
+		{"twice", `scrape = [{ addresses = ["a:1"] }, { addresses = ["b:1", "a:1"], path = "/x" }]`, `scrape[1]: has the same job and endpoints as scrape[0]: give one of them another job`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var cfg Config
+			if _, err := toml.Decode(test.config, &cfg); err != nil {
+				t.Fatal(err)
+			}
+			cfg.SetDefaults()
+			var got []string
+			for _, mistake := range cfg.Validate() {
+				got = append(got, mistake.Error())
+			}
+			if diff := cmp.Diff([]string{test.want}, got); diff != "" {
+				t.Errorf("Validate() (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

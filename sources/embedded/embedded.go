@@ -1,0 +1,271 @@
+// Package embedded is the source of fleets that have no Prometheus: it scrapes
+// endpoints itself, keeps the samples in Prometheus's own database (tsdb) and
+// answers queries with Prometheus's own engine (promql).
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+// ErrNotStarted is what a query answers with before Start and after Close.
+var ErrNotStarted = errors.New("source is not started")
+
+// Options is what the daemon hands over to a source.
+type Options struct {
+	// Dir is the directory of the samples where the configuration names none.
+	Dir string
+	// Discover answers the instances of a fleet's target; nil where there are no
+	// fleets. It is called about as often as the instances are scraped, but not
+	// more than once a second for each Scrape.
+	Discover func(ctx context.Context, fleet, target string) ([]Endpoint, error)
+}
+
+// Endpoint is one instance of a fleet's target as it concerns scraping.
+type Endpoint struct {
+	// ID is the instance's, and the label "instance_id" of its series.
+	ID string
+	// Addresses are host names or IP addresses without port; the first is used.
+	Addresses []string
+	// Ports are its ports by label; "" is a kind's one unnamed port.
+	Ports map[string]int
+	// Labels are added to every series; a name's characters that no label may
+	// have become "_". The labels that hpad sets itself and those of the Scrape
+	// win over them.
+	Labels map[string]string
+}
+
+// Source scrapes, stores and answers. It is safe for concurrent use.
+type Source struct {
+	name    string
+	cfg     *Config
+	options Options
+	dir     string
+	engine  *promql.Engine
+	client  *http.Client
+
+	mu sync.Mutex
+	// store is nil before Start or Succeed and after Close.
+	store *store
+	// older is the source whose scraping Start takes over.
+	older *Source
+	pools []*pool
+	// left is what the older source left behind; nil before Start.
+	left *legacy
+	// known is what the loops knew when they were stopped.
+	known  map[string]ended
+	closed bool
+	// queries are those under way.
+	queries sync.WaitGroup
+}
+
+// New builds a source of a defaulted and valid configuration. It has no effect
+// outside of the process: Start opens the directory and begins to scrape.
+func New(name string, cfg *Config, options Options) (*Source, error) {
+	dir := orDefault(cfg.Dir, options.Dir)
+	if dir == "" {
+		return nil, fmt.Errorf("source %q: no directory for its samples: set dir", name)
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("source %q: directory %q: %w", name, dir, err)
+	}
+	for i, scrape := range cfg.Scrape {
+		if scrape.Fleet != "" && options.Discover == nil {
+			return nil, fmt.Errorf("source %q: scrape[%d]: fleet %q cannot be scraped: there are no fleets here", name, i, scrape.Fleet)
+		}
+	}
+	return &Source{
+		name:    name,
+		cfg:     cfg,
+		options: options,
+		dir:     dir,
+		engine:  newEngine(cfg),
+		client:  newClient(),
+	}, nil
+}
+
+// newEngine builds an engine that answers as a Prometheus server does which was
+// started without feature flags.
+func newEngine(cfg *Config) *promql.Engine {
+	return promql.NewEngine(promql.EngineOpts{
+		MaxSamples:    cfg.MaxSamples,
+		Timeout:       cfg.Timeout,
+		LookbackDelta: cfg.LookbackDelta,
+		// A server evaluates its rules every minute unless told otherwise, and
+		// that is the step of a subquery that names none.
+		NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },
+		EnableAtModifier:         true,
+		EnableNegativeOffset:     true,
+		Parser:                   parser.NewParser(parser.Options{}),
+	})
+}
+
+// Succeed takes over the open directory of an older source and, at Start, its
+// scraping: a series that both scrape goes on without a gap. It says false when
+// the older one holds another directory, keeps its samples for another time, or
+// is not working.
+func (s *Source) Succeed(older any) bool {
+	o, ok := older.(*Source)
+	if !ok || o == s || o.dir != s.dir || o.cfg.Retention != s.cfg.Retention {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.store != nil || s.closed {
+		return false
+	}
+	s.store = o.shareStore()
+	if s.store == nil {
+		return false
+	}
+	s.older = o
+	return true
+}
+
+func (s *Source) shareStore() *store {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.store == nil {
+		return nil
+	}
+	return s.store.share()
+}
+
+// Start opens the directory, unless it was taken over, and begins to scrape.
+func (s *Source) Start(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return fmt.Errorf("source %q: start: it is closed already", s.name)
+	case s.left != nil:
+		return fmt.Errorf("source %q: start: it is started already", s.name)
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("source %q: start: %w", s.name, err)
+	}
+	if s.store == nil {
+		opened, err := openStore(s.dir, s.cfg.Retention)
+		if err != nil {
+			return fmt.Errorf("source %q: %w", s.name, err)
+		}
+		s.store = opened
+	}
+	left := map[string]ended{}
+	if s.older != nil {
+		left = s.older.stopScraping()
+		s.older = nil
+	}
+	s.left = newLegacy(s.store, left, len(s.cfg.Scrape))
+	s.pools = make([]*pool, len(s.cfg.Scrape))
+	for i := range s.cfg.Scrape {
+		s.pools[i] = newPool(&s.cfg.Scrape[i], s.options.Discover, s.client, s.store)
+		s.pools[i].start(s.left)
+	}
+	s.left.settle()
+	return nil
+}
+
+// stopScraping ends every scrape and answers what the loops know, by endpoint,
+// for a successor; queries are still answered.
+func (s *Source) stopScraping() map[string]ended {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known == nil {
+		s.known = map[string]ended{}
+	}
+	for _, p := range s.pools {
+		maps.Copy(s.known, p.stop())
+	}
+	if s.left != nil {
+		maps.Copy(s.known, s.left.unclaimed())
+	}
+	s.pools = nil
+	return s.known
+}
+
+// Close ends every scrape, waits for the queries under way and closes the
+// directory, unless a successor has it.
+// Series are not marked as stale: a restart goes on with them.
+func (s *Source) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	s.mu.Unlock()
+	s.stopScraping()
+	s.client.CloseIdleConnections()
+
+	s.mu.Lock()
+	held := s.store
+	s.store = nil
+	s.mu.Unlock()
+	if held == nil {
+		return nil
+	}
+	s.queries.Wait()
+	if err := held.release(); err != nil {
+		return fmt.Errorf("source %q: close directory %q: %w", s.name, s.dir, err)
+	}
+	return nil
+}
+
+// Problems answers, in a sentence each, what is wrong now: endpoints whose last
+// scrape failed, targets whose instances are not known, trouble with storing.
+func (s *Source) Problems() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var problems []string
+	for _, p := range s.pools {
+		problems = append(problems, p.problems()...)
+	}
+	if s.store != nil {
+		problems = append(problems, s.store.problems()...)
+	}
+	slices.Sort(problems)
+	return problems
+}
+
+// Check answers the Problems of a started source. One that is not started tries
+// every endpoint once, without storing anything, and answers what went wrong; it
+// is an error when nothing could be scraped at all.
+func (s *Source) Check(ctx context.Context) ([]string, error) {
+	s.mu.Lock()
+	started := s.left != nil && !s.closed
+	s.mu.Unlock()
+	if started {
+		return s.Problems(), nil
+	}
+	var (
+		sentences []string
+		answered  int
+	)
+	for i := range s.cfg.Scrape {
+		p := newPool(&s.cfg.Scrape[i], s.options.Discover, s.client, nil)
+		good, problems := p.probe(ctx)
+		answered += good
+		sentences = append(sentences, problems...)
+	}
+	s.client.CloseIdleConnections()
+	if answered == 0 && len(sentences) > 0 {
+		return sentences, fmt.Errorf("source %q: no endpoint could be scraped: %s", s.name, sentences[0])
+	}
+	return sentences, nil
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	return slices.Sorted(maps.Keys(m))
+}

@@ -1,0 +1,350 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestScrapeAndQuery(t *testing.T) {
+	page := "# TYPE jobs gauge\njobs{queue=\"a\",instance=\"inner\",job=\"x\",exported_job=\"y\"} 3\nnot_a_number NaN\n"
+	e := newExporter(t, page)
+	cfg := config(e.address())
+	cfg.Scrape[0].Labels = map[string]string{"env": "test"}
+	source := started(t, cfg, Options{})
+
+	own := fmt.Sprintf(`env="test"%%s,instance="%s",job="static"`, e.address())
+	// "exported_job" is taken by the exposition, so "job" gets the prefix twice.
+	eventually(t, source, "jobs", fmt.Sprintf(`{__name__="jobs",env="test",exported_exported_job="x",exported_instance="inner",exported_job="y",instance="%s",job="static",queue="a"} 3`, e.address()))
+	eventually(t, source, "up", "{__name__=\"up\","+fmt.Sprintf(own, "")+"} 1")
+	eventually(t, source, "scrape_samples_scraped", "{__name__=\"scrape_samples_scraped\","+fmt.Sprintf(own, "")+"} 2")
+	eventually(t, source, "count(scrape_duration_seconds > 0)", "{} 1")
+	vector, err := source.Query(t.Context(), "not_a_number", time.Now())
+	if err != nil || !isNaN(vector) {
+		t.Errorf("not_a_number = %v, %v, want NaN passed through", vector, err)
+	}
+	if !strings.Contains(e.accept, "application/openmetrics-text") {
+		t.Errorf("Accept = %q, want OpenMetrics in it", e.accept)
+	}
+	if problems := source.Problems(); len(problems) > 0 {
+		t.Errorf("Problems() = %q, want none", problems)
+	}
+}
+
+func TestStaleness(t *testing.T) {
+	e := newExporter(t, "kept 1\nvanishing 1\n")
+	source := started(t, config(e.address()), Options{})
+	eventually(t, source, "count({__name__=~'kept|vanishing'})", "{} 2")
+
+	e.set(http.StatusOK, textFormat, "kept 2\n")
+	eventually(t, source, "count({__name__=~'kept|vanishing'})", "{} 1")
+	eventually(t, source, "sum(kept)", "{} 2")
+
+	e.set(http.StatusInternalServerError, textFormat, "the pump is broken")
+	eventually(t, source, "sum(up)", "{} 0")
+	eventually(t, source, "kept", "")
+	want := `job "static": scrape ` + e.URL + `/metrics: endpoint answered 500 Internal Server Error: "the pump is broken"`
+	if got := source.Problems(); !slices.Equal(got, []string{want}) {
+		t.Errorf("Problems() = %q, want %q", got, want)
+	}
+
+	e.set(http.StatusOK, textFormat, "kept 3\n")
+	eventually(t, source, "sum(kept)", "{} 3")
+	eventually(t, source, "sum(up)", "{} 1")
+}
+
+func TestFailedScrapes(t *testing.T) {
+	for _, test := range []struct {
+		name, contentType, page, want string
+		limit                         int
+	}{
+		{"garbled", textFormat, "good 1\n{{{{\n", "parse answer: ", 0},
+		{"truncated OpenMetrics", "application/openmetrics-text; version=1.0.0", "good 1\n", "parse answer: ", 0},
+		{"no name", textFormat, "good 1\n{a=\"b\"} 1\n", "parse answer: ", 0},
+		{"too many samples", textFormat, "good 1\nb 1\nc 1\n", "more than 2 samples (sample_limit)", 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			e := newExporter(t, test.page)
+			e.set(http.StatusOK, test.contentType, test.page)
+			cfg := config(e.address())
+			cfg.Scrape[0].SampleLimit = test.limit
+			source := started(t, cfg, Options{})
+			eventually(t, source, "sum(up)", "{} 0")
+			eventually(t, source, "good", "")
+			if got := strings.Join(source.Problems(), "\n"); !strings.Contains(got, test.want) {
+				t.Errorf("Problems() = %q, want %q in it", got, test.want)
+			}
+		})
+	}
+}
+
+func TestUnknownContentTypeIsText(t *testing.T) {
+	e := newExporter(t, "good 1\n")
+	e.set(http.StatusOK, "application/json", "good 1\n")
+	source := started(t, config(e.address()), Options{})
+	eventually(t, source, "sum(good)", "{} 1")
+}
+
+func TestSlowAndMissingEndpoints(t *testing.T) {
+	release := make(chan struct{})
+	slow := newExporter(t, "")
+	slow.Config.Handler = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	})
+	defer close(release)
+	absent := newExporter(t, "")
+	absent.Close()
+	good := newExporter(t, "good 1\n")
+	source := started(t, config(slow.address(), absent.address(), good.address()), Options{})
+	eventually(t, source, "sum(good)", "{} 1")
+	eventually(t, source, "count(up == 0)", "{} 2")
+	poll(t, func() bool {
+		got := strings.Join(source.Problems(), "\n")
+		return strings.Contains(got, "no complete answer within 100ms") && strings.Contains(got, "connection refused")
+	}, func() string { return fmt.Sprintf("Problems() = %q", source.Problems()) })
+}
+
+func TestStatedTimes(t *testing.T) {
+	now := time.Now()
+	page := fmt.Sprintf("past 1 %d\nfuture 1 %d\n", now.Add(-30*time.Second).UnixMilli(), now.Add(time.Hour).UnixMilli())
+	e := newExporter(t, page)
+	source := started(t, config(e.address()), Options{})
+	eventually(t, source, "sum(timestamp(past)) - "+fmt.Sprint(float64(now.Add(-30*time.Second).UnixMilli())/1000), "{} 0")
+	poll(t, func() bool { return len(source.Problems()) == 1 }, func() string { return "no problem about the future" })
+	if got, want := source.Problems()[0], "samples were dropped: 0 out of order, 0 twice for one time, 1 too old or too far in the future"; !strings.HasSuffix(got, want) {
+		t.Errorf("Problems() = %q, want %q at its end", got, want)
+	}
+	// The endpoint states the time itself, so it alone ends the series.
+	e.set(http.StatusOK, textFormat, "other 1\n")
+	eventually(t, source, "sum(other)", "{} 1")
+	eventually(t, source, "sum(past)", "{} 1")
+}
+
+// fleet is a target whose instances the test changes.
+type fleet struct {
+	mu        sync.Mutex
+	endpoints []Endpoint
+	err       error
+}
+
+func (f *fleet) discover(_ context.Context, name, target string) ([]Endpoint, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if name != "local" || target != "worker" {
+		return nil, fmt.Errorf("unknown target %s/%s", name, target)
+	}
+	return f.endpoints, f.err
+}
+
+func (f *fleet) set(endpoints []Endpoint, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.endpoints, f.err = endpoints, err
+}
+
+func (e *exporter) endpoint(id string) Endpoint {
+	port := e.Listener.Addr().(interface{ String() string }).String()
+	_, port, _ = strings.Cut(port, ":")
+	var number int
+	fmt.Sscan(port, &number)
+	return Endpoint{ID: id, Addresses: []string{"127.0.0.1"}, Ports: map[string]int{"http": number}, Labels: map[string]string{"com.example/zone": "z", "job": "no"}}
+}
+
+func fleetConfig() *Config {
+	cfg := &Config{Scrape: []Scrape{{Fleet: "local", Target: "worker", Interval: MinInterval}}}
+	cfg.SetDefaults()
+	return cfg
+}
+
+func TestFleet(t *testing.T) {
+	a, b := newExporter(t, "load 1\n"), newExporter(t, "load 2\n")
+	f := &fleet{endpoints: []Endpoint{a.endpoint("w-0"), b.endpoint("w-1")}}
+	source := started(t, fleetConfig(), Options{Discover: f.discover})
+	eventually(t, source, `sort(load)`, fmt.Sprintf(
+		`{__name__="load",com_example_zone="z",fleet="local",instance="%s",instance_id="w-0",job="worker",target="worker"} 1
+{__name__="load",com_example_zone="z",fleet="local",instance="%s",instance_id="w-1",job="worker",target="worker"} 2`, a.address(), b.address()))
+
+	f.set(nil, errors.New("the fleet is not there"))
+	poll(t, func() bool { return len(source.Problems()) == 1 }, func() string { return "no problem about the fleet" })
+	if got, want := source.Problems()[0], `job "worker": instances of target "worker" of fleet "local": the fleet is not there`; got != want {
+		t.Errorf("Problems() = %q, want %q", got, want)
+	}
+	eventually(t, source, "sum(load)", "{} 3")
+
+	// One instance goes and one has no usable port: all their series end, up too.
+	odd := b.endpoint("w-2")
+	odd.Ports["admin"] = 1
+	f.set([]Endpoint{a.endpoint("w-0"), odd}, nil)
+	eventually(t, source, "sum(load)", "{} 1")
+	eventually(t, source, "count(up)", "{} 1")
+	want := `job "worker": instance "w-2" has not exactly one port, so port_label must pick it: it has admin, http`
+	if got := source.Problems(); !slices.Equal(got, []string{want}) {
+		t.Errorf("Problems() = %q, want %q", got, want)
+	}
+}
+
+func TestRestartKeepsSamples(t *testing.T) {
+	e := newExporter(t, "load 1\n")
+	dir := t.TempDir()
+	first := started(t, config(e.address()), Options{Dir: dir})
+	eventually(t, first, "sum(load)", "{} 1")
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.Query(t.Context(), "load", time.Now()); !errors.Is(err, ErrNotStarted) {
+		t.Errorf("query after Close: %v, want ErrNotStarted", err)
+	}
+	e.set(http.StatusOK, textFormat, "load 2\n")
+	second := started(t, config(e.address()), Options{Dir: dir})
+	eventually(t, second, "sum(min_over_time(load[1m]))", "{} 1")
+	eventually(t, second, "sum(load)", "{} 2")
+}
+
+func TestDirectoryInUse(t *testing.T) {
+	dir := t.TempDir()
+	started(t, config(), Options{Dir: dir})
+	other, err := New("other", config(), Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = other.Start(t.Context())
+	if err == nil || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "in use by another process") {
+		t.Errorf("Start() = %v, want an error that names the directory and who has it", err)
+	}
+	if err := other.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDamagedLogIsRepaired(t *testing.T) {
+	e := newExporter(t, "load 1\n")
+	dir := t.TempDir()
+	first := started(t, config(e.address()), Options{Dir: dir})
+	eventually(t, first, "sum(load)", "{} 1")
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	segments, err := filepath.Glob(filepath.Join(dir, "wal", "0*"))
+	if err != nil || len(segments) == 0 {
+		t.Fatalf("segments of the log = %v, %v, want some", segments, err)
+	}
+	file, err := os.OpenFile(segments[len(segments)-1], os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.WriteString("\x01\x00\x10garbage that is no record at all"); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	second := started(t, config(), Options{Dir: dir})
+	eventually(t, second, "sum(load)", "{} 1")
+}
+
+func TestUnusableDirectory(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	source, err := New("local", config(), Options{Dir: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := source.Start(t.Context()); err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("Start() = %v, want an error that names %s", err, file)
+	}
+}
+
+func TestSucceed(t *testing.T) {
+	kept, gone := newExporter(t, "load 1\nvanishing 1\n"), newExporter(t, "load 2\n")
+	dir := t.TempDir()
+	older := started(t, config(kept.address(), gone.address()), Options{Dir: dir})
+	eventually(t, older, "count(load)", "{} 2")
+
+	next, err := New("local", config(kept.address()), Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !next.Succeed(older) {
+		t.Fatal("Succeed() = false, want true")
+	}
+	eventually(t, older, "count(load)", "{} 2")
+	kept.set(http.StatusOK, textFormat, "load 3\n")
+	if err := next.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := next.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := older.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// The successor knows which series the older one saw.
+	eventually(t, next, "sum(load)", "{} 3")
+	eventually(t, next, "vanishing", "")
+	eventually(t, next, "count(up)", "{} 1")
+
+	elsewhere, err := New("local", config(), Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if elsewhere.Succeed(next) || elsewhere.Succeed(older) || elsewhere.Succeed("something else") {
+		t.Error("Succeed() = true for what cannot be taken over, want false")
+	}
+}
+
+func TestCheckWithoutStart(t *testing.T) {
+	good, bad := newExporter(t, "load 1\n"), newExporter(t, "load\n")
+	source, err := New("local", config(good.address(), bad.address()), Options{Dir: filepath.Join(t.TempDir(), "absent")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sentences, err := source.Check(t.Context())
+	if err != nil || len(sentences) != 1 || !strings.Contains(sentences[0], bad.URL) {
+		t.Errorf("Check() = %q, %v, want one sentence about %s", sentences, err, bad.URL)
+	}
+	if _, err := os.Stat(source.dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the directory after Check: %v, want none", err)
+	}
+	source.cfg.Scrape[0].Addresses = []string{bad.address()}
+	if _, err := source.Check(t.Context()); err == nil {
+		t.Error("Check() of endpoints that all fail = nil, want an error")
+	}
+}
+
+func TestQueryErrors(t *testing.T) {
+	source := started(t, config(), Options{})
+	for _, test := range []struct{ query, want string }{
+		{"sum(", "parse error"},
+		{"up[5m]", "range of samples (matrix)"},
+		{`"text"`, "answer is a string"},
+	} {
+		_, err := source.Query(t.Context(), test.query, time.Now())
+		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), `source "local": query "`) {
+			t.Errorf("query %s: %v, want an error with %q that names source and query", test.query, err, test.want)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := source.Query(ctx, "up", time.Now()); !errors.Is(err, context.Canceled) {
+		t.Errorf("canceled query: %v, want context.Canceled", err)
+	}
+	vector, err := source.Query(t.Context(), "1 + 1", time.UnixMilli(1500))
+	if err != nil || text(vector) != "{} 2" || !vector.Series[0].At.Equal(time.UnixMilli(1500)) {
+		t.Errorf("1 + 1 = %v, %v, want 2 at the time asked for", vector, err)
+	}
+}

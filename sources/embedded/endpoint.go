@@ -1,0 +1,118 @@
+package embedded
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+)
+
+// endpoint is one URL to scrape and the labels of what it yields.
+type endpoint struct {
+	// key is the same for two endpoints iff URL and labels are.
+	key    string
+	url    string
+	labels labels.Labels
+}
+
+func newEndpoint(s *Scrape, address string, set map[string]string) endpoint {
+	set[labelJob] = s.Job
+	set[labelInstance] = address
+	for name, value := range s.Labels {
+		set[name] = value
+	}
+	lset := labels.FromMap(set)
+	url := "http://" + address + s.Path
+	return endpoint{key: url + " " + lset.String(), url: url, labels: lset}
+}
+
+func staticEndpoints(s *Scrape) []endpoint {
+	endpoints := make([]endpoint, len(s.Addresses))
+	for i, address := range s.Addresses {
+		endpoints[i] = newEndpoint(s, address, map[string]string{})
+	}
+	return endpoints
+}
+
+// instanceEndpoint answers where an instance is scraped.
+func instanceEndpoint(s *Scrape, instance Endpoint) (endpoint, error) {
+	if len(instance.Addresses) == 0 {
+		return endpoint{}, fmt.Errorf("instance %q has no address", instance.ID)
+	}
+	port, err := pickPort(s.PortLabel, instance)
+	if err != nil {
+		return endpoint{}, err
+	}
+	set := make(map[string]string, len(instance.Labels)+len(s.Labels)+len(reservedLabels))
+	for _, name := range sortedKeys(instance.Labels) {
+		if value := instance.Labels[name]; model.LabelValue(value).IsValid() {
+			set[labelName(name)] = value
+		}
+	}
+	set[labelInstanceID] = instance.ID
+	set[labelFleet] = s.Fleet
+	set[labelTarget] = s.Target
+	return newEndpoint(s, net.JoinHostPort(instance.Addresses[0], strconv.Itoa(port)), set), nil
+}
+
+// pickPort answers the port of a label; no label picks the unnamed port or the
+// only one.
+func pickPort(label string, instance Endpoint) (int, error) {
+	if port, found := instance.Ports[label]; found {
+		return port, nil
+	}
+	known := "it has none"
+	if len(instance.Ports) > 0 {
+		known = "it has " + strings.Join(sortedKeys(instance.Ports), ", ")
+	}
+	if label != "" {
+		return 0, fmt.Errorf("instance %q has no port %q: %s", instance.ID, label, known)
+	}
+	if len(instance.Ports) != 1 {
+		return 0, fmt.Errorf("instance %q has not exactly one port, so port_label must pick it: %s", instance.ID, known)
+	}
+	for _, port := range instance.Ports {
+		return port, nil
+	}
+	panic("unreachable: there is exactly one port")
+}
+
+// labelName turns a platform's label name into one that PromQL can name.
+func labelName(name string) string {
+	clean := strings.Map(func(r rune) rune {
+		if r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, name)
+	if clean == "" || '0' <= clean[0] && clean[0] <= '9' {
+		clean = "_" + clean
+	}
+	if strings.HasPrefix(clean, model.ReservedLabelPrefix) {
+		clean = "label" + clean
+	}
+	return clean
+}
+
+// withEndpointLabels answers the labels of a scraped series with those of its
+// endpoint. A scraped label of the same name is kept as "exported_" plus its
+// name, with the prefix repeated where that exists too.
+func withEndpointLabels(scraped, own labels.Labels) labels.Labels {
+	builder := labels.NewBuilder(scraped)
+	own.Range(func(label labels.Label) { builder.Set(label.Name, label.Value) })
+	own.Range(func(label labels.Label) {
+		value := scraped.Get(label.Name)
+		if value == "" {
+			return
+		}
+		name := model.ExportedLabelPrefix + label.Name
+		for builder.Get(name) != "" {
+			name = model.ExportedLabelPrefix + name
+		}
+		builder.Set(name, value)
+	})
+	return builder.Labels()
+}

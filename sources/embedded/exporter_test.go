@@ -1,0 +1,147 @@
+package embedded
+
+import (
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/hpad/hpad/sources"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const textFormat = "text/plain; version=0.0.4"
+
+// exporter is an endpoint whose page the test changes.
+type exporter struct {
+	*httptest.Server
+	mu          sync.Mutex
+	page        string
+	contentType string
+	status      int
+	requests    int
+	accept      string
+}
+
+func newExporter(t testing.TB, page string) *exporter {
+	t.Helper()
+	e := &exporter{page: page, contentType: textFormat, status: http.StatusOK}
+	e.Server = httptest.NewServer(e)
+	t.Cleanup(e.Close)
+	return e
+}
+
+func (e *exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.requests++
+	e.accept = r.Header.Get("Accept")
+	w.Header().Set("Content-Type", e.contentType)
+	if r.Header.Get("Accept-Encoding") != "gzip" || e.status != http.StatusOK {
+		w.WriteHeader(e.status)
+		io.WriteString(w, e.page)
+		return
+	}
+	w.Header().Set("Content-Encoding", "gzip")
+	zip := gzip.NewWriter(w)
+	defer zip.Close()
+	io.WriteString(zip, e.page)
+}
+
+func (e *exporter) set(status int, contentType, page string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.status, e.contentType, e.page = status, contentType, page
+}
+
+func (e *exporter) address() string { return e.Listener.Addr().String() }
+
+// config answers a valid configuration that scrapes addresses every 100 ms.
+func config(addresses ...string) *Config {
+	cfg := &Config{}
+	if len(addresses) > 0 {
+		cfg.Scrape = []Scrape{{Addresses: addresses, Interval: MinInterval, Timeout: MinInterval}}
+	}
+	cfg.SetDefaults()
+	return cfg
+}
+
+func started(t testing.TB, cfg *Config, options Options) *Source {
+	t.Helper()
+	if mistakes := cfg.Validate(); len(mistakes) > 0 {
+		t.Fatalf("configuration of the test: %v", mistakes)
+	}
+	if options.Dir == "" {
+		options.Dir = t.TempDir()
+	}
+	source, err := New("local", cfg, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := source.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := source.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return source
+}
+
+// text answers a vector in a form that is easy to compare.
+func text(vector sources.Vector) string {
+	var lines []string
+	for _, series := range vector.Series {
+		var labels []string
+		for _, name := range sortedKeys(series.Labels) {
+			labels = append(labels, fmt.Sprintf("%s=%q", name, series.Labels[name]))
+		}
+		lines = append(lines, fmt.Sprintf("{%s} %v", strings.Join(labels, ","), series.Value))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// eventually asks a query until its answer is want.
+func eventually(t testing.TB, source *Source, query, want string) {
+	t.Helper()
+	var got string
+	poll(t, func() bool {
+		vector, err := source.Query(t.Context(), query, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = text(vector)
+		return got == want
+	}, func() string { return fmt.Sprintf("query %s: got\n%s\nwant\n%s", query, got, want) })
+}
+
+// poll waits for a condition, for ten seconds at most.
+func poll(t testing.TB, done func() bool, failure func() string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for !done() {
+		select {
+		case <-ctx.Done():
+			t.Fatal(failure())
+		case <-ticker.C:
+		}
+	}
+}
+
+func isNaN(vector sources.Vector) bool {
+	return len(vector.Series) == 1 && math.IsNaN(vector.Series[0].Value)
+}

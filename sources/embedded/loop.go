@@ -1,0 +1,208 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+)
+
+// The series that a scrape yields about itself.
+const (
+	seriesUp       = "up"
+	seriesDuration = "scrape_duration_seconds"
+	seriesSamples  = "scrape_samples_scraped"
+)
+
+// loop scrapes one endpoint until it is stopped.
+type loop struct {
+	endpoint endpoint
+	scrape   *Scrape
+	client   *http.Client
+	store    *store
+
+	// What follows belongs to the goroutine of run, and after stop to the caller.
+	cache   *seriesCache
+	reports *reports
+	symbols *labels.SymbolTable
+	body    bytes.Buffer
+
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	mu sync.Mutex
+	// failure is why the last scrape failed or lost samples.
+	failure error
+}
+
+// reports are the series about the scrapes of one endpoint.
+type reports struct {
+	up, duration, samples cachedSeries
+}
+
+func newReports(own labels.Labels) *reports {
+	series := func(name string) cachedSeries {
+		return cachedSeries{labels: labels.NewBuilder(own).Set(model.MetricNameLabel, name).Labels()}
+	}
+	return &reports{up: series(seriesUp), duration: series(seriesDuration), samples: series(seriesSamples)}
+}
+
+func newLoop(e endpoint, scrape *Scrape, client *http.Client, held *store, cache *seriesCache) *loop {
+	if cache == nil {
+		cache = newSeriesCache()
+	}
+	return &loop{
+		endpoint: e,
+		scrape:   scrape,
+		client:   client,
+		store:    held,
+		cache:    cache,
+		reports:  newReports(e.labels),
+		symbols:  labels.NewSymbolTable(),
+		done:     make(chan struct{}),
+	}
+}
+
+func (l *loop) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	l.cancel = cancel
+	go l.run(ctx)
+}
+
+// stop ends the loop; a scrape under way is given up without a trace.
+func (l *loop) stop() {
+	l.cancel()
+	<-l.done
+}
+
+func (l *loop) run(ctx context.Context) {
+	defer close(l.done)
+	offset := spread(l.endpoint.key, l.scrape.Interval)
+	timer := time.NewTimer(time.Until(nextTick(time.Now(), l.scrape.Interval, offset)))
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		err := l.scrapeOnce(ctx)
+		l.mu.Lock()
+		l.failure = err
+		l.mu.Unlock()
+		timer.Reset(time.Until(nextTick(time.Now(), l.scrape.Interval, offset)))
+	}
+}
+
+// spread answers an endpoint's own place in the interval, the same after every
+// restart, so that many endpoints are not scraped at once.
+func spread(key string, interval time.Duration) time.Duration {
+	hash := fnv.New64a()
+	io.WriteString(hash, key) //nolint:errcheck // A hash takes everything.
+	return time.Duration(hash.Sum64() % uint64(interval))
+}
+
+// nextTick answers the first time after now that is offset behind a multiple of
+// the interval.
+func nextTick(now time.Time, interval, offset time.Duration) time.Time {
+	behind := (time.Duration(now.UnixNano()) - offset) % interval
+	return now.Add(interval - behind)
+}
+
+// scrapeOnce scrapes and stores. Its error is what a person should know of it.
+func (l *loop) scrapeOnce(ctx context.Context) error {
+	start := time.Now()
+	l.body.Reset()
+	contentType, err := fetch(ctx, l.client, l.endpoint.url, l.scrape.Timeout, &l.body)
+	if ctx.Err() != nil {
+		return nil
+	}
+	l.cache.pass++
+	a := l.appendage(start)
+	if err == nil {
+		_, err = eachSample(l.body.Bytes(), contentType, l.symbols, a.append)
+	}
+	if err == nil {
+		l.cache.succeeded(a.end)
+	} else {
+		if rollback := a.app.Rollback(); rollback != nil {
+			err = fmt.Errorf("%w (and undoing it: %w)", err, rollback)
+		}
+		a.app = l.store.appender()
+		l.cache.failed(a.end)
+	}
+	l.report(a, err == nil, time.Since(start))
+	if failure := l.store.commit(a.app); failure != nil {
+		return nil //nolint:nilerr // It concerns the store, which reports it once for all endpoints.
+	}
+	if err != nil {
+		return err
+	}
+	return a.dropped.err()
+}
+
+func (l *loop) appendage(now time.Time) *appendage {
+	a := &appendage{
+		app:   l.store.appender(),
+		cache: l.cache,
+		own:   l.endpoint.labels,
+		limit: l.scrape.SampleLimit,
+		at:    now.UnixMilli(),
+	}
+	l.cache.last = max(l.cache.last, a.at)
+	return a
+}
+
+// report writes the series about the scrape.
+func (l *loop) report(a *appendage, good bool, took time.Duration) {
+	up := 0.0
+	if good {
+		up = 1
+	}
+	for _, sample := range []struct {
+		series *cachedSeries
+		value  float64
+	}{
+		{&l.reports.up, up},
+		{&l.reports.duration, took.Seconds()},
+		{&l.reports.samples, float64(a.samples)},
+	} {
+		// A value that the database refuses is counted; it refuses for no other
+		// reason than its time.
+		_, _ = a.write(sample.series, a.at, sample.value)
+	}
+}
+
+// end marks every series of the endpoint as ended: it is gone. The loop is
+// stopped.
+func (l *loop) end() error {
+	return endSeries(l.store, l.endpoint.labels, l.cache)
+}
+
+// endSeries marks the series of an endpoint as ended, those about its scrapes
+// included.
+func endSeries(held *store, own labels.Labels, cache *seriesCache) error {
+	if cache.last == 0 {
+		return nil
+	}
+	a := &appendage{app: held.appender(), cache: cache, at: max(time.Now().UnixMilli(), cache.last+1)}
+	cache.failed(a.end)
+	about := newReports(own)
+	a.end(&about.up)
+	a.end(&about.duration)
+	a.end(&about.samples)
+	return held.commit(a.app)
+}
+
+func (l *loop) problem() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failure
+}

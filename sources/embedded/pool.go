@@ -1,0 +1,257 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/prometheus/prometheus/model/labels"
+)
+
+// The bounds of how often the instances of a target are looked up; between them
+// it is as often as they are scraped.
+const (
+	minLookup = time.Second
+	maxLookup = 15 * time.Second
+)
+
+// lookupTimeout bounds one look-up.
+const lookupTimeout = 30 * time.Second
+
+// maxProbes bounds the endpoints that a check scrapes at once.
+const maxProbes = 8
+
+// discoverFunc answers the instances of a fleet's target.
+type discoverFunc func(ctx context.Context, fleet, target string) ([]Endpoint, error)
+
+// pool scrapes the endpoints of one Scrape, and follows a target's instances as
+// they come and go.
+type pool struct {
+	scrape   *Scrape
+	discover discoverFunc
+	client   *http.Client
+	store    *store
+
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	mu    sync.Mutex
+	loops map[string]*loop
+	// failure is why the instances could not be looked up last time.
+	failure error
+	// unusable says of instances why they cannot be scraped.
+	unusable []error
+}
+
+func newPool(scrape *Scrape, discover discoverFunc, client *http.Client, held *store) *pool {
+	return &pool{
+		scrape:   scrape,
+		discover: discover,
+		client:   client,
+		store:    held,
+		done:     make(chan struct{}),
+		loops:    map[string]*loop{},
+	}
+}
+
+// start begins to scrape. What the endpoints' loops knew before a reload goes on
+// where left says so.
+func (p *pool) start(left *legacy) {
+	ctx, cancel := context.WithCancel(context.Background())
+	p.cancel = cancel
+	if len(p.scrape.Addresses) > 0 {
+		p.sync(staticEndpoints(p.scrape), left)
+		left.settle()
+		close(p.done)
+		return
+	}
+	go p.follow(ctx, left)
+}
+
+// stop ends every scrape and answers what the loops know, by endpoint.
+func (p *pool) stop() map[string]ended {
+	p.cancel()
+	<-p.done
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, l := range p.loops {
+		l.cancel()
+	}
+	known := make(map[string]ended, len(p.loops))
+	for key, l := range p.loops {
+		l.stop()
+		known[key] = ended{labels: l.endpoint.labels, cache: l.cache}
+	}
+	p.loops = map[string]*loop{}
+	return known
+}
+
+// follow looks up the instances again and again. While that fails, the known
+// ones are scraped on: whether they are there, their own answers tell.
+func (p *pool) follow(ctx context.Context, left *legacy) {
+	defer close(p.done)
+	ticker := time.NewTicker(min(max(p.scrape.Interval, minLookup), maxLookup))
+	defer ticker.Stop()
+	for settled := false; ; {
+		endpoints, unusable, err := p.lookUp(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		p.mu.Lock()
+		p.failure = err
+		if err == nil {
+			p.unusable = unusable
+		}
+		p.mu.Unlock()
+		if err == nil {
+			p.sync(endpoints, left)
+			if !settled {
+				left.settle()
+				settled = true
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// lookUp answers the endpoints of the instances, and why others have none.
+func (p *pool) lookUp(ctx context.Context) ([]endpoint, []error, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	instances, err := p.discover(ctx, p.scrape.Fleet, p.scrape.Target)
+	if err != nil {
+		return nil, nil, fmt.Errorf("instances of target %q of fleet %q: %w", p.scrape.Target, p.scrape.Fleet, err)
+	}
+	var (
+		endpoints []endpoint
+		unusable  []error
+	)
+	for _, instance := range instances {
+		e, err := instanceEndpoint(p.scrape, instance)
+		if err != nil {
+			unusable = append(unusable, err)
+			continue
+		}
+		endpoints = append(endpoints, e)
+	}
+	return endpoints, unusable, nil
+}
+
+// sync starts the loops of new endpoints and ends those of vanished ones.
+func (p *pool) sync(endpoints []endpoint, left *legacy) {
+	wanted := make(map[string]bool, len(endpoints))
+	for _, e := range endpoints {
+		wanted[e.key] = true
+	}
+	for _, gone := range p.detach(wanted) {
+		gone.stop()
+		// A failure is the store's, which reports it itself.
+		_ = gone.end()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range endpoints {
+		if _, running := p.loops[e.key]; running {
+			continue
+		}
+		l := newLoop(e, p.scrape, p.client, p.store, left.claim(e.key))
+		p.loops[e.key] = l
+		l.start()
+	}
+}
+
+// detach takes away the loops of endpoints that are not wanted anymore.
+func (p *pool) detach(wanted map[string]bool) []*loop {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var gone []*loop
+	for key, l := range p.loops {
+		if !wanted[key] {
+			delete(p.loops, key)
+			gone = append(gone, l)
+		}
+	}
+	return gone
+}
+
+func (p *pool) problems() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var problems []string
+	if p.failure != nil {
+		problems = append(problems, p.sentence(p.failure))
+	}
+	for _, err := range p.unusable {
+		problems = append(problems, p.sentence(err))
+	}
+	for _, l := range p.loops {
+		if err := l.problem(); err != nil {
+			problems = append(problems, p.sentence(fmt.Errorf("scrape %s: %w", l.endpoint.url, err)))
+		}
+	}
+	return problems
+}
+
+func (p *pool) sentence(err error) string {
+	return fmt.Sprintf("job %q: %v", p.scrape.Job, err)
+}
+
+// probe scrapes every endpoint once without storing anything. It answers how
+// many are well and what is wrong with the others.
+func (p *pool) probe(ctx context.Context) (int, []string) {
+	endpoints, unusable, err := staticEndpoints(p.scrape), []error(nil), error(nil)
+	if p.scrape.Fleet != "" {
+		endpoints, unusable, err = p.lookUp(ctx)
+	}
+	var sentences []string
+	if err != nil {
+		sentences = append(sentences, p.sentence(err))
+	}
+	for _, err := range unusable {
+		sentences = append(sentences, p.sentence(err))
+	}
+	failures := make([]error, len(endpoints))
+	var group errgroup.Group
+	group.SetLimit(maxProbes)
+	for i, e := range endpoints {
+		group.Go(func() error {
+			failures[i] = p.probeOne(ctx, e)
+			return nil
+		})
+	}
+	_ = group.Wait()
+	good := 0
+	for i, err := range failures {
+		if err == nil {
+			good++
+			continue
+		}
+		sentences = append(sentences, p.sentence(fmt.Errorf("scrape %s: %w", endpoints[i].url, err)))
+	}
+	return good, sentences
+}
+
+func (p *pool) probeOne(ctx context.Context, e endpoint) error {
+	var body bytes.Buffer
+	contentType, err := fetch(ctx, p.client, e.url, p.scrape.Timeout, &body)
+	if err != nil {
+		return err
+	}
+	count, err := eachSample(body.Bytes(), contentType, labels.NewSymbolTable(), func(sample exposed) error {
+		_, err := newSeries(sample, e.labels)
+		return err
+	})
+	if err == nil && p.scrape.SampleLimit > 0 && count > p.scrape.SampleLimit {
+		return fmt.Errorf("%d samples are more than %d (sample_limit)", count, p.scrape.SampleLimit)
+	}
+	return err
+}
