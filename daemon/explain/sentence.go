@@ -41,11 +41,15 @@ func Sentence(d policy.Decision) string {
 
 // change says how the count moves, or that it does not.
 func change(d policy.Decision) string {
+	goes := "goes"
+	if !d.Write {
+		goes = "should go"
+	}
 	switch {
 	case d.DesiredReplicas > d.CurrentReplicas:
-		return fmt.Sprintf("The count goes up from %d to %d", d.CurrentReplicas, d.DesiredReplicas)
+		return fmt.Sprintf("The count %s up from %d to %d", goes, d.CurrentReplicas, d.DesiredReplicas)
 	case d.DesiredReplicas < d.CurrentReplicas:
-		return fmt.Sprintf("The count goes down from %d to %d", d.CurrentReplicas, d.DesiredReplicas)
+		return fmt.Sprintf("The count %s down from %d to %d", goes, d.CurrentReplicas, d.DesiredReplicas)
 	default:
 		return fmt.Sprintf("The count stays at %d", d.CurrentReplicas)
 	}
