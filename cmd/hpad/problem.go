@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -10,7 +11,7 @@ import (
 )
 
 // maxProblem is how many letters of a problem fit in a table.
-const maxProblem = 100
+const maxProblem = 140
 
 // problem says in a few words what keeps an autoscaler from doing its work;
 // empty when nothing does.
@@ -28,7 +29,7 @@ func problem(view api.Autoscaler, now time.Time) string {
 		failed := condition.Status == policy.ConditionFalse &&
 			(condition.Type == policy.AbleToScale || condition.Type == policy.ScalingActive && condition.Reason != "ScalingDisabled")
 		if failed {
-			return condition.Reason + because(condition.Message)
+			return condition.Reason + because(cmp.Or(evaluation.Error, condition.Message))
 		}
 	}
 	if evaluation.Error != "" {

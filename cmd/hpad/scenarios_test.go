@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/policy"
+)
+
+// now is the instant at which the scenarios are looked at, tick that of their
+// last pass.
+var (
+	now  = time.Date(2026, 11, 21, 12, 0, 20, 0, time.UTC)
+	tick = now.Add(-5 * time.Second)
+)
+
+// scenario is a daemon whose autoscalers each show one situation.
+type scenario struct {
+	list        []api.Autoscaler
+	reloadError string
+}
+
+func (s *scenario) Autoscalers() []api.Autoscaler { return s.list }
+
+func (s *scenario) Autoscaler(name string) (api.Autoscaler, bool) {
+	i := slices.IndexFunc(s.list, func(view api.Autoscaler) bool { return view.Name == name })
+	if i < 0 {
+		return api.Autoscaler{}, false
+	}
+	return s.list[i], true
+}
+
+func (s *scenario) Health() api.Health       { return api.Health{Healthy: true} }
+func (s *scenario) Readiness() api.Readiness { return api.Readiness{Ready: true} }
+func (s *scenario) Config() string           { return "" }
+
+func (s *scenario) Reload(context.Context) error {
+	if s.reloadError != "" {
+		return errors.New(s.reloadError)
+	}
+	return nil
+}
+
+// settings are the daemon's defaults.
+var settings = policy.Settings{
+	Tolerance:               0.1,
+	DownscaleStabilization:  5 * time.Minute,
+	CPUInitializationPeriod: 5 * time.Minute,
+	InitialReadinessDelay:   30 * time.Second,
+	ScaleToZero:             true,
+}
+
+// cpuGoal, queueGoal: metrics of the scenarios.
+var (
+	cpuGoal = policy.MetricSpec{Type: policy.ResourceMetric, Name: "cpu", Target: policy.MetricTarget{
+		Type: policy.UtilizationTarget, AverageUtilization: new(int32(60)),
+	}}
+	queueGoal = policy.MetricSpec{Type: policy.ExternalMetric, Name: "queue", Target: policy.MetricTarget{
+		Type: policy.AverageValueTarget, AverageValueMilli: new(int64(30_000)),
+	}}
+	queueInput = api.Input{
+		Source: "prom",
+		Query:  "sum by (queue) (\n  rabbitmq_queue_messages_ready\n)",
+		Select: map[string]string{"queue": "checkout", "env": "prod"},
+	}
+)
+
+// passed answers the view of an autoscaler after one pass of the real policy,
+// and the outcome of its write.
+func passed(name, kind string, spec policy.Spec, memory policy.Memory, status policy.Status, seen policy.Observation, outcome policy.Outcome, inputs ...api.Input) api.Autoscaler {
+	spec = policy.Default(spec)
+	decision := policy.Decide(settings, spec, memory, status, seen, tick)
+	settled := policy.Settle(decision, outcome, tick)
+	view := api.Autoscaler{
+		Name: name, Reference: "prod/" + name, Kind: kind, Created: now.Add(-50 * time.Hour),
+		Spec: spec, Status: settled.Status, SyncPeriodSeconds: 15,
+		Evaluation: api.Evaluation{Last: tick, Next: tick.Add(15 * time.Second), DurationSeconds: 0.0421, Error: settled.Error},
+		Decision:   &decision, Inputs: inputs,
+	}
+	for _, event := range settled.Events {
+		view.Events = append(view.Events, api.Event{Event: event, Count: 1, First: tick, Last: tick})
+	}
+	return view
+}
+
+// working answers instances that each use milli of the half core they request.
+func working(count int, milli int64) ([]policy.Instance, policy.Reading) {
+	var instances []policy.Instance
+	var reading policy.Reading
+	for i := range count {
+		instances = append(instances, policy.Instance{
+			ID: fmt.Sprint(i), Phase: policy.PhaseRunning, Readiness: policy.ReadinessTrue,
+			StartedAt: tick.Add(-time.Hour), ReadinessChanged: tick.Add(-time.Hour),
+			Tasks: []policy.Task{{Name: "app", Requests: []policy.Amount{{Resource: "cpu", Milli: 500}}}},
+		})
+		reading.Samples = append(reading.Samples, policy.Sample{Milli: milli, OK: true, At: tick, Window: time.Minute})
+	}
+	return instances, reading
+}
+
+// scenarios are a daemon with one autoscaler per situation.
+func scenarios() *scenario {
+	return &scenario{list: []api.Autoscaler{
+		growing(), shrinking(), steady(), blind(), gone(), tooMany(), switchedOff(), fresh(), crashing(),
+	}}
+}
+
+// growing goes up as fast as its policies let it, with an instance that is not
+// ready and one that has no sample.
+func growing() api.Autoscaler {
+	instances, cpu := working(5, 620)
+	instances[3].Phase = policy.PhasePending
+	cpu.Samples[4].OK = false
+	queue := policy.Reading{ValuesMilli: []int64{100_000, 31_000}, Warnings: []string{"the server took the answer from a replica"}}
+	return passed("checkout", "nomad",
+		policy.Spec{
+			MinReplicas: new(int32(2)), MaxReplicas: 40,
+			Metrics: []policy.MetricSpec{cpuGoal, queueGoal},
+			Behavior: &policy.Behavior{ScaleUp: &policy.ScalingRules{
+				Policies: []policy.ScalingPolicy{{Type: policy.PercentPolicy, Value: 20, PeriodSeconds: 60}},
+			}},
+		},
+		policy.Memory{}, policy.Status{},
+		policy.Observation{SpecReplicas: 4, StatusReplicas: 4, Instances: instances, Metrics: []policy.Reading{cpu, queue}},
+		policy.Outcome{Kind: policy.Written, Reached: 5},
+		api.Input{}, queueInput)
+}
+
+// shrinking goes down by its rate, where an earlier recommendation would stop it
+// a little later.
+func shrinking() api.Autoscaler {
+	instances, cpu := working(8, 90)
+	memory := policy.Memory{Recommendations: []policy.Recommendation{
+		{Replicas: 8, Time: tick.Add(-6 * time.Minute)},
+		{Replicas: 6, Time: tick.Add(-75 * time.Second)},
+	}}
+	return passed("search", "compose",
+		policy.Spec{
+			MaxReplicas: 20, Metrics: []policy.MetricSpec{cpuGoal},
+			Behavior: &policy.Behavior{ScaleDown: &policy.ScalingRules{
+				StabilizationWindowSeconds: new(int32(300)), Tolerance: new(0.05), SelectPolicy: policy.MinChange,
+				Policies: []policy.ScalingPolicy{
+					{Type: policy.PercentPolicy, Value: 10, PeriodSeconds: 60},
+					{Type: policy.InstancesPolicy, Value: 4, PeriodSeconds: 60},
+				},
+			}},
+		},
+		memory, policy.Status{LastScaleTime: tick.Add(-20 * time.Minute)},
+		policy.Observation{SpecReplicas: 8, StatusReplicas: 8, Instances: instances, Metrics: []policy.Reading{cpu}},
+		policy.Outcome{Kind: policy.Written, Reached: 7}, api.Input{})
+}
+
+// steady is at its goal.
+func steady() api.Autoscaler {
+	instances, cpu := working(3, 305)
+	return passed("steady", "process",
+		policy.Spec{MaxReplicas: 5, Metrics: []policy.MetricSpec{cpuGoal}},
+		policy.Memory{}, policy.Status{},
+		policy.Observation{SpecReplicas: 3, StatusReplicas: 3, Instances: instances, Metrics: []policy.Reading{cpu}},
+		policy.Outcome{}, api.Input{})
+}
+
+// blind has no metric that answers.
+func blind() api.Autoscaler {
+	instances, _ := working(6, 0)
+	view := passed("mailer", "nomad",
+		policy.Spec{MaxReplicas: 10, Metrics: []policy.MetricSpec{queueGoal}},
+		policy.Memory{}, policy.Status{},
+		policy.Observation{SpecReplicas: 6, StatusReplicas: 6, Instances: instances, Metrics: []policy.Reading{{
+			Error: `query source "prom" at http://127.0.0.1:9090: connection refused`,
+		}}},
+		policy.Outcome{}, queueInput)
+	for i := range view.Events {
+		view.Events[i].Count, view.Events[i].First = 5, tick.Add(-time.Minute)
+	}
+	return view
+}
+
+// gone has no target, and has not been evaluated for a while.
+func gone() api.Autoscaler {
+	view := passed("ghost", "nomad",
+		policy.Spec{MaxReplicas: 10, Metrics: []policy.MetricSpec{cpuGoal}},
+		policy.Memory{}, policy.Status{},
+		policy.Observation{ReadError: `read job "ghost": target not found`},
+		policy.Outcome{}, api.Input{})
+	view.Evaluation.Late = 7
+	view.Evaluation.Unevaluated = true
+	view.Evaluation.Last = tick.Add(-2 * time.Minute)
+	return view
+}
+
+// tooMany is above max and may not be written to while a deployment runs.
+func tooMany() api.Autoscaler {
+	hold := &policy.Hold{Reason: "DeploymentRunning", Message: "deployment 5f3c of the job is running", Until: tick.Add(time.Minute)}
+	return passed("shop", "nomad",
+		policy.Spec{MaxReplicas: 10, Metrics: []policy.MetricSpec{cpuGoal}},
+		policy.Memory{}, policy.Status{},
+		policy.Observation{SpecReplicas: 12, StatusReplicas: 12, Hold: hold},
+		policy.Outcome{Kind: policy.WriteHeld, Hold: hold}, api.Input{})
+}
+
+// switchedOff was set to zero by a person.
+func switchedOff() api.Autoscaler {
+	return passed("batch", "nomad",
+		policy.Spec{MaxReplicas: 10, Metrics: []policy.MetricSpec{cpuGoal}},
+		policy.Memory{}, policy.Status{},
+		policy.Observation{}, policy.Outcome{}, api.Input{})
+}
+
+// fresh has not been evaluated yet.
+func fresh() api.Autoscaler {
+	return api.Autoscaler{
+		Name: "fresh", Reference: "local/fresh", Kind: "process", Created: now.Add(-3 * time.Second),
+		Spec: policy.Default(policy.Spec{MaxReplicas: 3}), SyncPeriodSeconds: 1,
+		Evaluation: api.Evaluation{Next: now.Add(time.Second)}, Inputs: []api.Input{{}},
+	}
+}
+
+// crashing is in quarantine.
+func crashing() api.Autoscaler {
+	view := fresh()
+	view.Name, view.Reference = "crashing", "local/crashing"
+	view.Evaluation.Error = "panic: runtime error: index out of range [3] with length 3"
+	view.Evaluation.QuarantinedUntil = now.Add(4 * time.Minute)
+	return view
+}

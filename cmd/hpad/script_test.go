@@ -1,0 +1,65 @@
+package main
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/hpad/hpad/daemon/api"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"hpad": main})
+}
+
+// TestScript runs the real command line against daemons in memory.
+func TestScript(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("TZ", "UTC")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"serve": serve},
+	})
+}
+
+// serve serves the scenarios until the script ends, and names its socket in
+// HPAD_SOCKET. "serve empty" has no autoscaler; with "serve bad MESSAGE" reloading
+// is refused.
+func serve(ts *testscript.TestScript, neg bool, args []string) {
+	daemon := scenarios()
+	switch {
+	case neg:
+		ts.Fatalf("serve cannot be negated")
+	case len(args) == 0:
+	case len(args) == 1 && args[0] == "empty":
+		daemon.list = nil
+	case len(args) == 2 && args[0] == "bad":
+		daemon.reloadError = args[1]
+	default:
+		ts.Fatalf("usage: serve [empty | bad MESSAGE]")
+	}
+	// A path below the script's own directory may be too long for a socket.
+	dir, err := os.MkdirTemp("", "hpad")
+	ts.Check(err)
+	socket := filepath.Join(dir, "hpad.sock")
+	listener, err := api.ListenSocket(socket)
+	ts.Check(err)
+	server := api.NewServer(api.NewHandler(daemon, prometheus.NewRegistry(), api.Full), nil)
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	ts.Defer(func() {
+		ts.Check(server.Close())
+		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+			ts.Fatalf("serve: %v", err)
+		}
+		ts.Check(os.RemoveAll(dir))
+	})
+	ts.Setenv("HPAD_SOCKET", socket)
+}

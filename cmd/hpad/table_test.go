@@ -1,0 +1,46 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/hpad/hpad/policy"
+)
+
+func TestTargetsText(t *testing.T) {
+	cpu := policy.MetricSpec{Type: policy.ResourceMetric, Name: "cpu", Target: policy.MetricTarget{Type: policy.UtilizationTarget, AverageUtilization: new(int32(60))}}
+	memory := policy.MetricSpec{Type: policy.ResourceMetric, Name: "memory", Target: policy.MetricTarget{AverageValueMilli: new(int64(512 << 20 * 1000))}}
+	queue := policy.MetricSpec{Type: policy.ExternalMetric, Name: "queue", Target: policy.MetricTarget{AverageValueMilli: new(int64(30_000))}}
+	depth := policy.MetricSpec{Type: policy.ExternalMetric, Name: "depth", Target: policy.MetricTarget{ValueMilli: new(int64(1_500))}}
+	rate := policy.MetricSpec{Type: policy.InstancesMetric, Name: "rate", Target: policy.MetricTarget{AverageValueMilli: new(int64(100_000))}}
+	route := policy.MetricSpec{Type: policy.ObjectMetric, Name: "hits", Object: "route/main", Target: policy.MetricTarget{
+		Type: policy.ValueTarget, ValueMilli: new(int64(2_000)), AverageValueMilli: new(int64(1_000)),
+	}}
+	for _, test := range []struct {
+		name     string
+		specs    []policy.MetricSpec
+		statuses []policy.MetricStatus
+		want     string
+	}{
+		{"nothing", nil, nil, "<none>"},
+		{"no reading yet", []policy.MetricSpec{cpu}, nil, "cpu: <unknown>/60%"},
+		{"failed", []policy.MetricSpec{cpu}, []policy.MetricStatus{{}}, "cpu: <unknown>/60%"},
+		{"utilization", []policy.MetricSpec{cpu}, []policy.MetricStatus{{AverageUtilization: new(int32(45)), AverageValueMilli: new(int64(225))}}, "cpu: 45%/60%"},
+		{"average amount", []policy.MetricSpec{memory}, []policy.MetricStatus{{AverageValueMilli: new(int64(100 << 20 * 1000))}}, "memory: 104857600/536870912"},
+		{"external average", []policy.MetricSpec{queue}, []policy.MetricStatus{{AverageValueMilli: new(int64(12_000))}}, "12/30 (avg)"},
+		{"external value", []policy.MetricSpec{depth}, []policy.MetricStatus{{ValueMilli: new(int64(700))}}, "700m/1500m"},
+		{"per instance", []policy.MetricSpec{rate}, []policy.MetricStatus{{AverageValueMilli: new(int64(90_000))}}, "90/100"},
+		{"object with both goals goes by its word", []policy.MetricSpec{route}, []policy.MetricStatus{{ValueMilli: new(int64(3_000))}}, "3/2"},
+		{
+			"three",
+			[]policy.MetricSpec{cpu, queue, depth},
+			[]policy.MetricStatus{{AverageUtilization: new(int32(45))}, {AverageValueMilli: new(int64(12_000))}, {}},
+			"cpu: 45%/60%, 12/30 (avg) + 1 more...",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := targetsText(test.specs, test.statuses); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
