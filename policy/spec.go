@@ -119,7 +119,7 @@ const (
 )
 
 // PolicyType is the unit of a scaling policy's value.
-type PolicyType string
+type PolicyType string //nolint:revive // a scaling policy's type; Type alone says nothing
 
 // The policy types. Upstream's Pods is called Instances here.
 const (

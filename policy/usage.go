@@ -122,7 +122,7 @@ func (u *usageMetric) noSamples() string {
 
 // utilization is R35's first way to a ratio, for sums of usage and requests.
 func utilization(usage, requested int64, percent int32) (used int32, ratio float64) {
-	used = int32(usage * 100 / requested) //nolint:gosec // R35: cut to 32 bits, wraps
+	used = int32(usage * 100 / requested) // R35: cut to 32 bits, wraps
 	return used, float64(used) / float64(percent)
 }
 

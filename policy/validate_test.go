@@ -65,20 +65,23 @@ func TestValidateSaysWhatIsAllowed(t *testing.T) {
 		{"negative min", policy.Spec{MinReplicas: new(int32(-1)), MaxReplicas: 2}, "min_replicas = -1: must be at least 0"},
 		{"zero without a metric that needs no instance", policy.Spec{MinReplicas: new(int32(0)), MaxReplicas: 2}, "metrics: must have an Object or External metric, because min_replicas is 0 and only those can be read without instances"},
 		{
-			"fraction", policy.Spec{MaxReplicas: 2, Metrics: []policy.MetricSpec{{
+			"fraction",
+			policy.Spec{MaxReplicas: 2, Metrics: []policy.MetricSpec{{
 				Type: policy.InstancesMetric, Name: "rps",
 				Target: policy.MetricTarget{Type: policy.AverageValueTarget, AverageValueMilli: new(int64(-1500))},
 			}}},
 			"metrics[0].target.average_value = -1.5: must be greater than 0",
 		},
 		{
-			"object without kind", policy.Spec{MaxReplicas: 2, Metrics: []policy.MetricSpec{{
+			"object without kind",
+			policy.Spec{MaxReplicas: 2, Metrics: []policy.MetricSpec{{
 				Type: policy.ObjectMetric, Name: "rps", Object: "main", Target: average,
 			}}},
 			`metrics[0].object = "main": must be KIND/NAME, neither being "." or ".." nor containing "/" or "%"`,
 		},
 		{
-			"window", policy.Spec{MaxReplicas: 2, Behavior: &policy.Behavior{ScaleDown: &policy.ScalingRules{
+			"window",
+			policy.Spec{MaxReplicas: 2, Behavior: &policy.Behavior{ScaleDown: &policy.ScalingRules{
 				StabilizationWindowSeconds: new(int32(3601)),
 			}}},
 			"behavior.scale_down.stabilization_window_seconds = 3601: must be 0 to 3600",

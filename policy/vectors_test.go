@@ -549,7 +549,7 @@ func readLines(t *testing.T, path string, do func(line []byte)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	scanner := bufio.NewScanner(file)
 	if strings.HasSuffix(path, ".gz") {
 		unzipped, err := gzip.NewReader(file)

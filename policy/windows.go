@@ -42,8 +42,8 @@ func rulesFor(settings *Settings, spec *Spec) WindowRules {
 // part of it.
 func Remember(rules WindowRules, list []Recommendation, replicas int32, now time.Time) []Recommendation {
 	slot := len(list)
-	for i := len(list) - 1; i >= 0; i-- {
-		if rules.old(list[i].Time, now) {
+	for i, entry := range slices.Backward(list) {
+		if rules.old(entry.Time, now) {
 			slot = i
 			break
 		}
