@@ -67,6 +67,9 @@ type Autoscaler struct {
 	Spec policy.Spec
 	// Inputs tells where the readings of Spec.Metrics come from, in the same order.
 	Inputs []Input
+
+	// target is the kind's part of the target's table, for Redacted.
+	target kindTarget
 }
 
 // Input tells where one metric's reading comes from.

@@ -1,0 +1,251 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/BurntSushi/toml"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// autoscalerTable is [autoscalers.NAME] as it is written.
+type autoscalerTable struct {
+	Target      toml.Primitive `toml:"target"`
+	MinReplicas *int32         `toml:"min_replicas"`
+	MaxReplicas int32          `toml:"max_replicas"`
+	SyncPeriod  *time.Duration `toml:"sync_period"`
+	Metrics     []metricTable  `toml:"metrics"`
+	Behavior    *behaviorTable `toml:"behavior"`
+}
+
+// targetTable is what every target has, whatever the kind of its fleet.
+type targetTable struct {
+	Fleet    string            `toml:"fleet"`
+	Requests map[string]amount `toml:"requests"`
+}
+
+// readAutoscalers decodes and validates the autoscalers.
+func (l *loader) readAutoscalers(c *Config) {
+	owners := map[targets.Ref]*table{}
+	for _, name := range slices.Sorted(maps.Keys(l.autoscalers)) {
+		t := l.autoscalers[name]
+		a, ok := t.readAutoscaler(c)
+		if a.Target.Name != "" {
+			if other := owners[a.Target]; other != nil {
+				t.add("target", "", fmt.Sprintf("is the target of autoscaler %q in %s already; two autoscalers cannot scale the same target (%s)", other.name, other.where("target"), a.Target))
+				continue
+			}
+			owners[a.Target] = t
+		}
+		if ok {
+			c.Autoscalers[name] = a
+		}
+	}
+}
+
+// readAutoscaler decodes and validates one autoscaler; ok says whether it is
+// valid. Its target is told even where something else is mistaken.
+func (t *table) readAutoscaler(c *Config) (a Autoscaler, ok bool) {
+	before := len(t.loader.errs)
+	shaped := t.checkShape("", reflect.TypeFor[autoscalerTable](), t.raw)
+	var target struct {
+		Target toml.Primitive `toml:"target"`
+	}
+	if t.decode(&target) != nil {
+		return a, false
+	}
+	a = Autoscaler{Name: t.name, SyncPeriod: c.Daemon.SyncPeriod}
+	t.readTarget(c, target.Target, &a)
+	var given autoscalerTable
+	if !shaped || t.decode(&given) != nil {
+		return a, false
+	}
+	if given.SyncPeriod != nil {
+		a.SyncPeriod = *given.SyncPeriod
+		checkSyncPeriod(t, a.SyncPeriod)
+	}
+	spec := policy.Spec{MinReplicas: given.MinReplicas, MaxReplicas: given.MaxReplicas}
+	for i, metric := range given.Metrics {
+		spec.Metrics = append(spec.Metrics, metric.spec(i))
+		metric.validate(t, element("metrics", i))
+	}
+	if given.Behavior != nil {
+		spec.Behavior = given.Behavior.spec(t)
+	}
+	a.Spec = policy.Default(spec)
+	t.addSpec(given, policy.Validate(a.Spec, c.Daemon.Settings.ScaleToZero))
+	a.Inputs = t.readInputs(c, given.Metrics, a)
+	return a, len(t.loader.errs) == before
+}
+
+// readTarget decodes and validates the target table.
+func (t *table) readTarget(c *Config, value toml.Primitive, a *Autoscaler) {
+	given, present := t.raw["target"]
+	if !present {
+		t.add("target", "", `is required: the fleet and what to scale in it, as { fleet = "local", service = "worker" }`)
+		return
+	}
+	raw, ok := given.(map[string]any)
+	if !ok {
+		t.addWritten("target", "must be a table, not "+kindOf(given))
+		return
+	}
+	common, specific := map[string]any{}, map[string]any{}
+	for key, value := range raw {
+		if key == "fleet" || key == "requests" {
+			common[key] = value
+		} else {
+			specific[key] = value
+		}
+	}
+	var shared targetTable
+	if !t.checkShape("target", reflect.TypeFor[targetTable](), common) || t.decodeValue("target", value, &shared) != nil {
+		if name, ok := common["fleet"].(string); ok {
+			t.readTargetName(c, name, value, specific, a)
+		}
+		return
+	}
+	a.Requests = t.readRequests(shared.Requests)
+	a.Target.Fleet = shared.Fleet
+	if shared.Fleet == "" {
+		t.add("target.fleet", "", "is required: the name of one of the fleets")
+		return
+	}
+	t.readTargetName(c, shared.Fleet, value, specific, a)
+}
+
+// readTargetName decodes and validates what names the target inside of its fleet.
+func (t *table) readTargetName(c *Config, fleet string, value toml.Primitive, specific map[string]any, a *Autoscaler) {
+	if !t.loader.knownFleet(t, "target.fleet", fleet) {
+		return
+	}
+	kind, ok := t.loader.kinds.fleets[kindOfTable(t.loader.fleets[fleet])]
+	if !ok {
+		return // the fleet's own mistake
+	}
+	a.target = t.readKindTarget(kind, value, specific)
+	if a.target == nil {
+		return
+	}
+	a.Target = targets.Ref{Fleet: fleet, Name: a.target.Name()}
+	if detail := checkTarget(c.Fleets[fleet], a.Target.Name); detail != "" {
+		t.addTargetMistake(specific, detail)
+	}
+}
+
+// readKindTarget decodes and validates the part of a target that is its fleet's
+// kind's; nil means that it is mistaken.
+func (t *table) readKindTarget(kind fleetKind, value toml.Primitive, specific map[string]any) kindTarget {
+	target := kind.target()
+	if !t.checkTargetShape(reflect.TypeOf(target).Elem(), specific) || t.decodeValue("target", value, target) != nil {
+		return nil
+	}
+	mistakes := target.Validate()
+	t.addFields("target", mistakes)
+	if len(mistakes) > 0 {
+		return nil
+	}
+	return target
+}
+
+// checkTargetShape checks the kind's part of a target; unlike checkShape it
+// offers the keys that every target has as well.
+func (t *table) checkTargetShape(goType reflect.Type, specific map[string]any) bool {
+	fields := fieldsOf(goType)
+	allowed := append([]string{"fleet", "requests"}, fields.keys...)
+	fine := true
+	for name, value := range specific {
+		field, known := fields.byKey[name]
+		if !known {
+			t.unknown(join("target", name), allowed)
+		} else if !t.checkShape(join("target", name), field.Type, value) {
+			fine = false
+		}
+	}
+	return fine
+}
+
+// addTargetMistake records that there is no such target, at its only key where
+// it has just one.
+func (t *table) addTargetMistake(specific map[string]any, detail string) {
+	if len(specific) == 1 {
+		for key := range specific {
+			t.addWritten(join("target", key), detail)
+		}
+		return
+	}
+	t.add("target", "", detail)
+}
+
+// kindOfTable answers the kind that a fleet's table names, which may be none.
+func kindOfTable(t *table) string {
+	kind, _ := t.raw[kindKey].(string)
+	return kind
+}
+
+// readRequests answers the requests of each instance, by resource.
+func (t *table) readRequests(given map[string]amount) []policy.Amount {
+	var requests []policy.Amount
+	for _, resource := range slices.Sorted(maps.Keys(given)) {
+		key := join("target.requests", resource)
+		if given[resource].Milli() <= 0 {
+			t.addWritten(key, "must be greater than 0: utilization is a part of it")
+			continue
+		}
+		requests = append(requests, given[resource].Amount(resource))
+	}
+	return requests
+}
+
+// addSpec records the mistakes that policy found in a spec, under the keys that
+// the file has for its fields.
+func (t *table) addSpec(given autoscalerTable, mistakes []policy.FieldError) {
+	for _, mistake := range mistakes {
+		key := fileKey(given, mistake.Field)
+		if key == "" {
+			continue
+		}
+		detail := mistake.Detail
+		if strings.HasSuffix(key, ".stabilization_window") || strings.HasSuffix(key, ".period") {
+			detail += " seconds"
+		}
+		value := mistake.Value
+		switch {
+		case !t.doc.has(under(t.path, key)):
+			if value == "0" || value == "" && strings.HasPrefix(detail, "must be ") {
+				detail = "is required and " + detail
+			}
+			value = ""
+		case t.doc.textOf(under(t.path, key)) != "":
+			value = t.doc.textOf(under(t.path, key))
+		}
+		t.add(key, value, detail)
+	}
+}
+
+// fileKey answers the key of the file for a field of a spec, and "" for a field
+// that follows from others, where the mistake is told already.
+func fileKey(given autoscalerTable, field string) string {
+	if rules, ok := strings.CutSuffix(field, ".stabilization_window_seconds"); ok {
+		return rules + ".stabilization_window"
+	}
+	if rules, ok := strings.CutSuffix(field, ".period_seconds"); ok {
+		return rules + ".period"
+	}
+	metric, rest, found := strings.Cut(field, "].")
+	if !found || !strings.HasPrefix(metric, "metrics[") {
+		return field
+	}
+	i, err := strconv.Atoi(strings.TrimPrefix(metric, "metrics["))
+	if err != nil || i >= len(given.Metrics) {
+		return field
+	}
+	return fileMetricKey(given.Metrics[i], element("metrics", i), rest)
+}

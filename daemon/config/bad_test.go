@@ -1,0 +1,68 @@
+package config
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the messages of testdata/bad anew")
+
+// TestBad loads every file of testdata/bad, one for each mistake, and compares
+// the message with the .err file beside it.
+func TestBad(t *testing.T) {
+	files, err := filepath.Glob("testdata/bad/*.toml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("glob testdata/bad: %d files, %v", len(files), err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".toml")
+		t.Run(name, func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = Parse(name+".toml", text)
+			mistakes, ok := errors.AsType[Errors](err)
+			if !ok || len(mistakes) == 0 {
+				t.Fatalf("Parse answers %v, want Errors", err)
+			}
+			checkFound(t, name+".toml", mistakes)
+			got := err.Error() + "\n"
+			wanted := strings.TrimSuffix(file, ".toml") + ".err"
+			if *update {
+				if err := os.WriteFile(wanted, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			want, err := os.ReadFile(wanted)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("messages differ (-want +got):\n%s", diff)
+			}
+			if strings.Contains(got, "hunter2") || strings.Contains(got, "12345") {
+				t.Errorf("messages tell a secret:\n%s", got)
+			}
+		})
+	}
+}
+
+// checkFound says that every mistake has a file, a line, a key where it is not
+// one of syntax, and a detail.
+func checkFound(t *testing.T, file string, mistakes Errors) {
+	t.Helper()
+	for _, mistake := range mistakes {
+		syntax := strings.HasPrefix(mistake.Detail, "not valid TOML")
+		if mistake.File != file || mistake.Line < 1 || mistake.Key == "" && !syntax || mistake.Detail == "" {
+			t.Errorf("incomplete: %#v", mistake)
+		}
+	}
+}

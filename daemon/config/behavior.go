@@ -1,0 +1,81 @@
+package config
+
+import (
+	"math"
+	"time"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// behaviorTable is [autoscalers.NAME.behavior] as it is written.
+type behaviorTable struct {
+	ScaleUp   *rulesTable `toml:"scale_up"`
+	ScaleDown *rulesTable `toml:"scale_down"`
+}
+
+// rulesTable is one direction's rules as they are written.
+type rulesTable struct {
+	StabilizationWindow *time.Duration      `toml:"stabilization_window"`
+	SelectPolicy        policy.SelectPolicy `toml:"select_policy"`
+	Policies            []policyTable       `toml:"policies"`
+	Tolerance           *amount             `toml:"tolerance"`
+}
+
+// policyTable is one scaling policy as it is written.
+type policyTable struct {
+	Type   string        `toml:"type"`
+	Value  int32         `toml:"value"`
+	Period time.Duration `toml:"period"`
+}
+
+// spec answers the behavior for policy, recording spans that are not whole
+// seconds.
+func (b behaviorTable) spec(t *table) *policy.Behavior {
+	return &policy.Behavior{
+		ScaleUp:   b.ScaleUp.spec(t, "behavior.scale_up"),
+		ScaleDown: b.ScaleDown.spec(t, "behavior.scale_down"),
+	}
+}
+
+// spec answers one direction's rules for policy, and nil for nil.
+func (r *rulesTable) spec(t *table, path string) *policy.ScalingRules {
+	if r == nil {
+		return nil
+	}
+	rules := &policy.ScalingRules{SelectPolicy: r.SelectPolicy}
+	if r.StabilizationWindow != nil {
+		rules.StabilizationWindowSeconds = new(t.seconds(under(path, "stabilization_window"), *r.StabilizationWindow))
+	}
+	if r.Policies != nil { // R12: an empty list is not an absent one
+		rules.Policies = make([]policy.ScalingPolicy, len(r.Policies))
+	}
+	for i, p := range r.Policies {
+		at := element(under(path, "policies"), i)
+		rules.Policies[i] = policy.ScalingPolicy{
+			Type:          policy.PolicyType(p.Type),
+			Value:         p.Value,
+			PeriodSeconds: t.seconds(under(at, "period"), p.Period),
+		}
+		if p.Type == podsAlias {
+			rules.Policies[i].Type = policy.InstancesPolicy
+		}
+	}
+	if r.Tolerance != nil {
+		rules.Tolerance = new(r.Tolerance.Float())
+	}
+	return rules
+}
+
+// seconds answers a span in seconds, recording one that is not whole. What does
+// not fit saturates and is out of bounds for policy. A fraction is rounded away
+// from zero, so that it is not out of bounds as well.
+func (t *table) seconds(key string, span time.Duration) int32 {
+	if span%time.Second != 0 {
+		t.addWritten(key, wholeSeconds)
+	}
+	whole := span / time.Second
+	if span%time.Second > 0 {
+		whole++
+	}
+	return int32(max(math.MinInt32, min(math.MaxInt32, whole)))
+}

@@ -1,0 +1,142 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// kindKey is the key that every fleet and source has.
+const kindKey = "kind"
+
+// readFleets decodes and validates the fleets. One with mistakes has no entry.
+func (l *loader) readFleets() map[string]Fleet {
+	fleets := make(map[string]Fleet, len(l.fleets))
+	for _, name := range slices.Sorted(maps.Keys(l.fleets)) {
+		t := l.fleets[name]
+		kind, ok := readKind(t, "fleet", l.kinds.fleets)
+		if !ok {
+			continue
+		}
+		c := l.kinds.fleets[kind].config()
+		if readConnection(t, c) {
+			fleets[name] = Fleet{Name: name, Kind: kind, Config: c}
+		}
+	}
+	return fleets
+}
+
+// readSources decodes and validates the sources. One with mistakes has no entry.
+func (l *loader) readSources() map[string]Source {
+	sources := make(map[string]Source, len(l.sources))
+	for _, name := range slices.Sorted(maps.Keys(l.sources)) {
+		t := l.sources[name]
+		kind, ok := readKind(t, "source", l.kinds.sources)
+		if !ok {
+			continue
+		}
+		c := l.kinds.sources[kind].config()
+		if readConnection(t, c) {
+			sources[name] = Source{Name: name, Kind: kind, Config: c}
+		}
+	}
+	return sources
+}
+
+// readKind answers the kind that a table names.
+func readKind[K any](t *table, what string, known map[string]K) (string, bool) {
+	names := slices.Sorted(maps.Keys(known))
+	allowed := "the kinds of " + what + "s are " + strings.Join(names, ", ")
+	given, present := t.raw[kindKey]
+	if !present {
+		t.add(kindKey, "", "is required: "+allowed)
+		return "", false
+	}
+	kind, ok := given.(string)
+	if !ok {
+		t.addWritten(kindKey, "must be a string, not "+kindOf(given))
+		return "", false
+	}
+	if _, ok := known[kind]; !ok {
+		if best := nearest(kind, names); best != "" {
+			allowed = fmt.Sprintf("did you mean %q? (%s)", best, allowed)
+		}
+		t.addWritten(kindKey, "is no kind of "+what+"; "+allowed)
+		return "", false
+	}
+	return kind, true
+}
+
+// readConnection decodes a table into its kind's configuration and says whether
+// it is valid.
+func readConnection(t *table, c kindConfig) bool {
+	raw := maps.Clone(t.raw)
+	delete(raw, kindKey)
+	if !t.checkShape("", reflect.TypeOf(c), raw) || t.decode(c) != nil {
+		return false
+	}
+	c.SetDefaults()
+	mistakes := c.Validate()
+	t.addFields("", mistakes)
+	return len(mistakes) == 0
+}
+
+// checkScrapes checks that the targets that sources read by themselves exist.
+func (l *loader) checkScrapes(c *Config) {
+	for _, name := range slices.Sorted(maps.Keys(c.Sources)) {
+		source := c.Sources[name]
+		scrapes := l.kinds.sources[source.Kind].scrapes
+		if scrapes == nil {
+			continue
+		}
+		for _, s := range scrapes(source.Config) {
+			if s.fleet == "" || !l.knownFleet(l.sources[name], under(s.field, "fleet"), s.fleet) {
+				continue
+			}
+			if detail := checkTarget(c.Fleets[s.fleet], s.target); detail != "" {
+				l.sources[name].addWritten(under(s.field, "target"), detail)
+			}
+		}
+	}
+}
+
+// knownFleet says whether there is a fleet of that name, and records when there
+// is not.
+func (l *loader) knownFleet(t *table, key, name string) bool {
+	return known(t, key, name, "fleet", l.fleets)
+}
+
+// known says whether a table of that name is defined, and records when it is
+// not. It may itself be mistaken.
+func known(t *table, key, name, what string, defined map[string]*table) bool {
+	if defined[name] != nil {
+		return true
+	}
+	if t.loader.incomplete {
+		return false
+	}
+	names := slices.Sorted(maps.Keys(defined))
+	if len(names) == 0 {
+		t.addWritten(key, fmt.Sprintf("there is no such %s, nor any other; define [%ss.%s]", what, what, name))
+		return false
+	}
+	detail := "there is no such " + what
+	if best := nearest(name, names); best != "" {
+		detail += fmt.Sprintf("; did you mean %q?", best)
+	} else {
+		detail += "; there is " + strings.Join(names, ", ")
+	}
+	t.addWritten(key, detail)
+	return false
+}
+
+// checkTarget says why a fleet has no target of that name; "" when it has, or
+// when only the platform can tell.
+func checkTarget(fleet Fleet, name string) string {
+	if checker, ok := fleet.Config.(targetChecker); ok {
+		return checker.CheckTarget(name)
+	}
+	return ""
+}

@@ -1,0 +1,164 @@
+package config
+
+import (
+	"net"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"time"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// The defaults of [daemon]; those of the algorithm are R7's.
+const (
+	DefaultListen                  = "127.0.0.1:4720"
+	DefaultSocket                  = "/run/hpad/hpad.sock"
+	DefaultStateDir                = "/var/lib/hpad"
+	DefaultSyncPeriod              = 15 * time.Second
+	DefaultTolerance               = 0.1
+	DefaultDownscaleStabilization  = 5 * time.Minute
+	DefaultCPUInitializationPeriod = 5 * time.Minute
+	DefaultInitialReadinessDelay   = 30 * time.Second
+	DefaultConcurrentSyncs         = 5
+)
+
+// The bounds of a sync period, and the longest path of a unix socket on Linux.
+const (
+	minSyncPeriod    = time.Second
+	maxSyncPeriod    = time.Hour
+	maxSocketPathLen = 107
+)
+
+// compatStrict is the value of compat that turns every deviation off.
+const compatStrict = "strict"
+
+// daemonTable is [daemon] as it is written.
+type daemonTable struct {
+	Listen                  string        `toml:"listen"`
+	Socket                  string        `toml:"socket"`
+	StateDir                string        `toml:"state_dir"`
+	SyncPeriod              time.Duration `toml:"sync_period"`
+	Tolerance               *amount       `toml:"tolerance"`
+	DownscaleStabilization  time.Duration `toml:"downscale_stabilization"`
+	CPUInitializationPeriod time.Duration `toml:"cpu_initialization_period"`
+	InitialReadinessDelay   time.Duration `toml:"initial_readiness_delay"`
+	ScaleToZero             bool          `toml:"scale_to_zero"`
+	ConcurrentSyncs         int           `toml:"concurrent_syncs"`
+	Compat                  string        `toml:"compat"`
+}
+
+// defaultDaemon answers the table with everything at its default (R7, R8).
+func defaultDaemon() daemonTable {
+	return daemonTable{
+		Listen:                  DefaultListen,
+		Socket:                  DefaultSocket,
+		StateDir:                DefaultStateDir,
+		SyncPeriod:              DefaultSyncPeriod,
+		DownscaleStabilization:  DefaultDownscaleStabilization,
+		CPUInitializationPeriod: DefaultCPUInitializationPeriod,
+		InitialReadinessDelay:   DefaultInitialReadinessDelay,
+		ScaleToZero:             true,
+		ConcurrentSyncs:         DefaultConcurrentSyncs,
+	}
+}
+
+// readDaemon decodes and validates [daemon]; a mistaken one reads as the
+// defaults.
+func (l *loader) readDaemon() Daemon {
+	given := defaultDaemon()
+	if t := l.daemon; t != nil {
+		if !t.checkShape("", reflect.TypeFor[daemonTable](), t.raw) || t.decode(&given) != nil {
+			return defaultDaemon().build()
+		}
+		given.validate(t)
+	}
+	return given.build()
+}
+
+// validate records the mistakes of a decoded table.
+func (d daemonTable) validate(t *table) {
+	if d.Listen != "" {
+		if detail := checkAddress(d.Listen); detail != "" {
+			t.addWritten("listen", detail)
+		}
+	}
+	if d.Socket != "" && !filepath.IsAbs(d.Socket) {
+		t.addWritten("socket", `must be an absolute path, as "/run/hpad/hpad.sock", or empty for no socket`)
+	}
+	if len(d.Socket) > maxSocketPathLen {
+		t.addWritten("socket", "must have at most "+strconv.Itoa(maxSocketPathLen)+" bytes: the system allows no longer path of a socket")
+	}
+	if d.StateDir == "" {
+		t.addWritten("state_dir", "must not be empty; leave the key out for "+strconv.Quote(DefaultStateDir))
+	}
+	checkSyncPeriod(t, d.SyncPeriod)
+	if d.Tolerance != nil && d.Tolerance.plain() < 0 {
+		t.addWritten("tolerance", "must be at least 0")
+	}
+	switch {
+	case d.DownscaleStabilization < 0:
+		t.addWritten("downscale_stabilization", "must be at least 0s")
+	case d.DownscaleStabilization%time.Second != 0:
+		t.addWritten("downscale_stabilization", wholeSeconds)
+	}
+	if d.CPUInitializationPeriod < 0 {
+		t.addWritten("cpu_initialization_period", "must be at least 0s")
+	}
+	if d.InitialReadinessDelay < 0 {
+		t.addWritten("initial_readiness_delay", "must be at least 0s")
+	}
+	if d.ConcurrentSyncs < 1 { // R24
+		t.addWritten("concurrent_syncs", "must be at least 1")
+	}
+	if d.Compat != "" && d.Compat != compatStrict {
+		t.addWritten("compat", `must be "strict", or empty`)
+	}
+}
+
+// build answers the daemon's configuration.
+func (d daemonTable) build() Daemon {
+	tolerance := DefaultTolerance
+	if d.Tolerance != nil {
+		tolerance = d.Tolerance.plain()
+	}
+	return Daemon{
+		Listen:          d.Listen,
+		Socket:          d.Socket,
+		StateDir:        d.StateDir,
+		SyncPeriod:      d.SyncPeriod,
+		ConcurrentSyncs: d.ConcurrentSyncs,
+		Strict:          d.Compat == compatStrict,
+		Settings: policy.Settings{
+			Tolerance:               tolerance,
+			DownscaleStabilization:  d.DownscaleStabilization,
+			CPUInitializationPeriod: d.CPUInitializationPeriod,
+			InitialReadinessDelay:   d.InitialReadinessDelay,
+			ScaleToZero:             d.ScaleToZero,
+		},
+	}
+}
+
+// wholeSeconds is what a span of time has to be where the algorithm counts
+// seconds.
+const wholeSeconds = `must be whole seconds, as "90s" or "5m"`
+
+// checkSyncPeriod records a sync period that is out of bounds.
+func checkSyncPeriod(t *table, period time.Duration) {
+	if period < minSyncPeriod || period > maxSyncPeriod || period%time.Second != 0 {
+		t.addWritten("sync_period", `must be whole seconds from "1s" to "1h"`)
+	}
+}
+
+// checkAddress says what is wrong with an address to listen on.
+func checkAddress(address string) string {
+	const form = `must be HOST:PORT, as "127.0.0.1:4720" or ":4720", or empty for no HTTP server`
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return form
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return form + "; the port is a number from 0 to 65535"
+	}
+	return ""
+}

@@ -1,0 +1,204 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// The top-level tables of a configuration.
+const (
+	daemonKey      = "daemon"
+	fleetsKey      = "fleets"
+	sourcesKey     = "sources"
+	autoscalersKey = "autoscalers"
+)
+
+// document is one parsed file.
+type document struct {
+	name string
+	text []byte
+	meta toml.MetaData
+	// index is built when the first mistake is found.
+	index map[string]place
+}
+
+// table is one table of a document that is decoded as a whole: [daemon] or a
+// named one.
+type table struct {
+	loader *loader
+	doc    *document
+	// path is the table's, as "fleets.prod"; name its last part.
+	path, name string
+	value      toml.Primitive
+	// raw is the same as plain maps, slices and values.
+	raw map[string]any
+	// meant are the keys that an unknown key was probably meant to be: that they
+	// are missing need not be told as well.
+	meant map[string]bool
+}
+
+// parse reads one file and sorts its tables.
+func (l *loader) parse(name string, text []byte) {
+	l.files = append(l.files, name)
+	doc := &document{name: name, text: text}
+	var root map[string]toml.Primitive
+	meta, err := toml.Decode(string(text), &root)
+	if err != nil {
+		l.incomplete = true
+		l.errs = append(l.errs, syntaxError(name, err))
+		return
+	}
+	doc.meta = meta
+	top := &table{loader: l, doc: doc}
+	for _, key := range slices.Sorted(maps.Keys(root)) {
+		switch key {
+		case daemonKey:
+			t := top.child(key, root[key])
+			if t == nil {
+				continue
+			}
+			if l.daemon != nil {
+				t.add("", "", "is already defined in "+l.daemon.where("")+"; keep one [daemon] table")
+				continue
+			}
+			l.daemon = t
+		case fleetsKey:
+			l.collect(top, l.fleets, key, root[key])
+		case sourcesKey:
+			l.collect(top, l.sources, key, root[key])
+		case autoscalersKey:
+			l.collect(top, l.autoscalers, key, root[key])
+		default:
+			top.unknown(key, []string{daemonKey, fleetsKey, sourcesKey, autoscalersKey})
+		}
+	}
+}
+
+// syntaxError turns the TOML parser's error into a mistake.
+func syntaxError(name string, err error) Error {
+	e := Error{File: name, Detail: strings.TrimPrefix(err.Error(), "toml: ")}
+	if failed, ok := errors.AsType[toml.ParseError](err); ok {
+		e.Line = failed.Position.Line
+		e.Detail = "not valid TOML: " + failed.Message
+	}
+	return e
+}
+
+// collect adds the named tables of one top-level table.
+func (l *loader) collect(top *table, to map[string]*table, key string, value toml.Primitive) {
+	group := top.child(key, value)
+	if group == nil {
+		return
+	}
+	var named map[string]toml.Primitive
+	if err := group.decode(&named); err != nil {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		t := group.child(name, named[name])
+		if t == nil {
+			continue
+		}
+		if !validName(name) {
+			t.add("", "", fmt.Sprintf("%q is not a valid name: %s", name, nameRule))
+			continue
+		}
+		if other := to[name]; other != nil {
+			t.add("", "", "is already defined in "+other.where("")+"; a name may occur once")
+			continue
+		}
+		to[name] = t
+	}
+}
+
+// child answers a table inside of t, and nil, once told, when it is something
+// else.
+func (t *table) child(key string, value toml.Primitive) *table {
+	c := &table{loader: t.loader, doc: t.doc, path: join(t.path, key), name: key, value: value, meant: map[string]bool{}}
+	var raw any
+	if err := t.doc.meta.PrimitiveDecode(value, &raw); err != nil {
+		c.add("", "", err.Error())
+		return nil
+	}
+	table, ok := raw.(map[string]any)
+	if !ok {
+		c.add("", "", "must be a table, not "+kindOf(raw))
+		return nil
+	}
+	c.raw = table
+	return c
+}
+
+// decode decodes the table. It is called once the shape of the table is known to
+// be right, so that an error is not the user's; it is told nevertheless.
+func (t *table) decode(to any) error {
+	return t.decodeValue("", t.value, to)
+}
+
+func (t *table) decodeValue(key string, value toml.Primitive, to any) error {
+	err := t.doc.meta.PrimitiveDecode(value, to)
+	if err != nil {
+		t.add(key, "", strings.TrimPrefix(err.Error(), "toml: "))
+	}
+	return err
+}
+
+// add records a mistake at a path below the table; "" is the table itself.
+func (t *table) add(key, value, detail string) {
+	if t.meant[key] && value == "" {
+		return
+	}
+	path := t.path
+	if key != "" {
+		path = under(t.path, key)
+	}
+	t.loader.errs = append(t.loader.errs, Error{
+		File:   t.doc.name,
+		Line:   t.doc.lineOf(path),
+		Key:    path,
+		Value:  value,
+		Detail: detail,
+	})
+}
+
+// addWritten records a mistake with the value as it is written in the file.
+func (t *table) addWritten(key, detail string) {
+	t.add(key, t.doc.textOf(under(t.path, key)), detail)
+}
+
+// addFields records mistakes that a kind found in its own table.
+func (t *table) addFields(prefix string, mistakes []policy.FieldError) {
+	for _, mistake := range mistakes {
+		t.add(under(prefix, mistake.Field), mistake.Value, mistake.Detail)
+	}
+}
+
+// unknown records an unknown key, with the one that was probably meant.
+func (t *table) unknown(key string, allowed []string) {
+	detail := "unknown key"
+	parent, last := cutLast(key)
+	if best := nearest(last, allowed); best != "" {
+		detail += fmt.Sprintf("; did you mean %q?", best)
+		if t.meant != nil {
+			t.meant[under(parent, best)] = true
+		}
+	} else if len(allowed) > 0 {
+		detail += "; allowed are " + strings.Join(slices.Sorted(slices.Values(allowed)), ", ")
+	} else {
+		detail += "; no key is allowed here"
+	}
+	t.add(key, "", detail)
+}
+
+// where answers "file:line" of a key of the table.
+func (t *table) where(key string) string {
+	return t.doc.name + ":" + strconv.Itoa(t.doc.lineOf(under(t.path, key)))
+}

@@ -1,0 +1,67 @@
+package config
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Error is one mistake in a configuration.
+type Error struct {
+	// File is the file's name as it was given or found.
+	File string
+	// Line is where the mistake is, from 1; 0 means that it concerns the file as
+	// a whole.
+	Line int
+	// Key is the path of the key, as "autoscalers.checkout.metrics[0].value";
+	// empty where no key can be named.
+	Key string
+	// Value is what was given, as written; empty when nothing was, when it is a
+	// table, and when it may be secret.
+	Value string
+	// Detail says what is wrong and what is allowed.
+	Detail string
+}
+
+// Error answers "file:line: key = value: detail".
+func (e Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.File)
+	if e.Line > 0 {
+		b.WriteString(":" + strconv.Itoa(e.Line))
+	}
+	if e.Key != "" {
+		b.WriteString(": " + e.Key)
+		if e.Value != "" {
+			b.WriteString(" = " + e.Value)
+		}
+	}
+	return b.String() + ": " + e.Detail
+}
+
+// Errors are all mistakes of a configuration, in the order of the files,
+// their lines and keys. Load, LoadFiles and Parse answer no other error, so that
+// errors.As finds it.
+type Errors []Error
+
+// Error answers the mistakes, one in a line.
+func (e Errors) Error() string {
+	lines := make([]string, len(e))
+	for i, mistake := range e {
+		lines[i] = mistake.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// sorted orders mistakes by file, in the order given, line and key.
+func (e Errors) sorted(files []string) Errors {
+	order := make(map[string]int, len(files))
+	for i, file := range files {
+		order[file] = i
+	}
+	slices.SortStableFunc(e, func(a, b Error) int {
+		return cmp.Or(cmp.Compare(order[a.File], order[b.File]), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Key, b.Key))
+	})
+	return e
+}

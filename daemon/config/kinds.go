@@ -1,0 +1,95 @@
+package config
+
+import (
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/sources/embedded"
+	"github.com/hpad/hpad/sources/prometheus"
+	"github.com/hpad/hpad/targets/process"
+)
+
+// kindConfig is the table of one kind of fleet or source, a pointer to a struct
+// with toml tags.
+type kindConfig interface {
+	// SetDefaults fills in what was not given.
+	SetDefaults()
+	// Validate answers every mistake, with paths relative to the table.
+	Validate() []policy.FieldError
+}
+
+// kindTarget is what a kind of fleet reads of an autoscaler's target, a pointer
+// to a struct with toml tags.
+type kindTarget interface {
+	Validate() []policy.FieldError
+	// Name answers the target's canonical name, for targets.Ref.
+	Name() string
+}
+
+// targetChecker is what a kindConfig of a fleet also is when it knows the
+// targets there are: it answers "", or why there is none of that name.
+type targetChecker interface {
+	CheckTarget(name string) string
+}
+
+// fleetKind makes the empty tables of one kind of fleet.
+type fleetKind struct {
+	config func() kindConfig
+	target func() kindTarget
+	// samples says whether the fleet itself can tell the use of resources.
+	samples bool
+}
+
+// sourceKind makes the empty table of one kind of source.
+type sourceKind struct {
+	config func() kindConfig
+	// scrapes answers the targets whose instances the source reads by itself; nil
+	// for a kind that does not.
+	scrapes func(config any) []scrape
+}
+
+// scrape is one target that a source reads by itself.
+type scrape struct {
+	// field is the path of the entry in the source's table.
+	field string
+	// fleet and target name it; an empty fleet means that the entry names
+	// addresses instead.
+	fleet, target string
+}
+
+// kinds are the kinds there are.
+type kinds struct {
+	fleets  map[string]fleetKind
+	sources map[string]sourceKind
+}
+
+// builtIn are the kinds of this hpad.
+var builtIn = kinds{
+	fleets: map[string]fleetKind{
+		"process": {
+			config:  func() kindConfig { return &process.Config{} },
+			target:  func() kindTarget { return &process.Target{} },
+			samples: true,
+		},
+	},
+	sources: map[string]sourceKind{
+		"prometheus": {
+			config: func() kindConfig { return &prometheus.Config{} },
+		},
+		"embedded": {
+			config:  func() kindConfig { return &embedded.Config{} },
+			scrapes: embeddedScrapes,
+		},
+	},
+}
+
+// embeddedScrapes answers what an embedded source scrapes.
+func embeddedScrapes(config any) []scrape {
+	c, ok := config.(*embedded.Config)
+	if !ok {
+		return nil
+	}
+	var scrapes []scrape
+	for i, s := range c.Scrape {
+		scrapes = append(scrapes, scrape{field: element("scrape", i), fleet: s.Fleet, target: s.Target})
+	}
+	return scrapes
+}

@@ -1,0 +1,123 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Load reads the file at path and then every *.toml file of the directory
+// conf.d beside it, in name order; there need not be such a directory. The
+// tables of fleets, sources and autoscalers come together from all files; a name
+// may occur once, and so may [daemon]. The error is an [Errors].
+func Load(path string) (*Config, error) {
+	extra, err := filesBeside(path)
+	if err != nil {
+		return nil, Errors{*err}
+	}
+	return LoadFiles(append([]string{path}, extra...)...)
+}
+
+// LoadFiles reads exactly these files, in this order, as one configuration. The
+// error is an [Errors].
+func LoadFiles(paths ...string) (*Config, error) {
+	l := newLoader(builtIn)
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			l.files = append(l.files, path)
+			l.incomplete = true
+			l.errs = append(l.errs, Error{File: path, Detail: unreadable("read the configuration", err)})
+			continue
+		}
+		l.parse(path, text)
+	}
+	return l.finish()
+}
+
+// Parse reads one text; name stands for the file in messages. The error is an
+// [Errors].
+func Parse(name string, text []byte) (*Config, error) {
+	l := newLoader(builtIn)
+	l.parse(name, text)
+	return l.finish()
+}
+
+// filesBeside answers the files of conf.d beside a main file.
+func filesBeside(path string) ([]string, *Error) {
+	dir := filepath.Join(filepath.Dir(path), "conf.d")
+	entries, err := os.ReadDir(dir) // sorted by name
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, &Error{File: dir, Detail: unreadable("list the directory", err)}
+	}
+	var files []string
+	for _, entry := range entries {
+		if strings.HasSuffix(entry.Name(), ".toml") && !entry.IsDir() {
+			files = append(files, filepath.Join(dir, entry.Name()))
+		}
+	}
+	return files, nil
+}
+
+// unreadable says what could not be read and what to do about it.
+func unreadable(attempt string, err error) string {
+	cause := err
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		cause = failed.Err
+	}
+	detail := attempt + ": " + cause.Error()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		detail += "; create it or name another file"
+	case errors.Is(err, fs.ErrPermission):
+		detail += "; let the user that hpad runs as read it"
+	}
+	return detail
+}
+
+// loader puts a configuration together from its files.
+type loader struct {
+	kinds kinds
+	errs  Errors
+	files []string
+	// incomplete is set when a file could not be read or parsed: what it would
+	// have defined cannot be told to be missing.
+	incomplete bool
+
+	daemon      *table
+	fleets      map[string]*table
+	sources     map[string]*table
+	autoscalers map[string]*table
+}
+
+func newLoader(kinds kinds) *loader {
+	return &loader{
+		kinds:       kinds,
+		fleets:      map[string]*table{},
+		sources:     map[string]*table{},
+		autoscalers: map[string]*table{},
+	}
+}
+
+// finish decodes and validates what the files hold.
+func (l *loader) finish() (*Config, error) {
+	c := &Config{
+		Daemon:      l.readDaemon(),
+		Fleets:      l.readFleets(),
+		Sources:     l.readSources(),
+		Autoscalers: map[string]Autoscaler{},
+		Files:       slices.Clone(l.files),
+	}
+	l.checkScrapes(c)
+	l.readAutoscalers(c)
+	if len(l.errs) > 0 {
+		return nil, l.errs.sorted(l.files)
+	}
+	return c, nil
+}

@@ -1,0 +1,262 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// metricTable is one [[autoscalers.NAME.metrics]] as it is written.
+type metricTable struct {
+	Type               string            `toml:"type"`
+	Name               string            `toml:"name"`
+	Resource           string            `toml:"resource"`
+	Task               string            `toml:"task"`
+	Object             string            `toml:"object"`
+	TargetType         string            `toml:"target_type"`
+	Value              *amount           `toml:"value"`
+	AverageValue       *amount           `toml:"average_value"`
+	AverageUtilization *int32            `toml:"average_utilization"`
+	Source             string            `toml:"source"`
+	Query              string            `toml:"query"`
+	Select             map[string]string `toml:"select"`
+	InstanceLabel      string            `toml:"instance_label"`
+	Match              Match             `toml:"match"`
+	Window             *time.Duration    `toml:"window"`
+}
+
+// podsAlias is upstream's word for Instances.
+const podsAlias = "Pods"
+
+// metricType answers the metric's type, its alias resolved.
+func (m metricTable) metricType() policy.MetricType {
+	if m.Type == podsAlias {
+		return policy.InstancesMetric
+	}
+	return policy.MetricType(m.Type)
+}
+
+// ofResource says whether the metric measures a resource.
+func (m metricTable) ofResource() bool {
+	return m.metricType() == policy.ResourceMetric || m.metricType() == policy.ContainerResourceMetric
+}
+
+// ofInstances says whether each instance has a value of its own.
+func (m metricTable) ofInstances() bool {
+	return m.ofResource() || m.metricType() == policy.InstancesMetric
+}
+
+// spec answers the metric for policy. An Instances metric need not have a name;
+// it gets one from its position.
+func (m metricTable) spec(i int) policy.MetricSpec {
+	spec := policy.MetricSpec{
+		Type:   m.metricType(),
+		Name:   m.Name,
+		Task:   m.Task,
+		Object: m.Object,
+		Target: policy.MetricTarget{
+			Type:               m.targetType(),
+			ValueMilli:         m.Value.milli(),
+			AverageValueMilli:  m.AverageValue.milli(),
+			AverageUtilization: m.AverageUtilization,
+		},
+	}
+	switch {
+	case m.ofResource():
+		spec.Name = m.Resource
+	case m.metricType() == policy.InstancesMetric && m.Name == "":
+		spec.Name = "metric-" + strconv.Itoa(i+1)
+	}
+	return spec
+}
+
+// targetType answers the type word of the goal: the one given, or the one of the
+// field that is filled. An Object metric with both has to say it, because there
+// the word decides (R40).
+func (m metricTable) targetType() policy.TargetType {
+	switch {
+	case m.TargetType != "":
+		return policy.TargetType(m.TargetType)
+	case m.AverageUtilization != nil:
+		return policy.UtilizationTarget
+	case m.Value != nil && m.AverageValue != nil && m.metricType() == policy.ObjectMetric:
+		return ""
+	case m.AverageValue != nil:
+		return policy.AverageValueTarget
+	case m.Value != nil:
+		return policy.ValueTarget
+	}
+	return ""
+}
+
+// validate records the mistakes that concern keys which only the file has.
+func (m metricTable) validate(t *table, path string) {
+	for _, key := range m.misplaced() {
+		t.addWritten(under(path, key.name), "is not allowed for a metric of type "+m.Type+"; it is for "+key.only)
+	}
+	if m.metricType() == policy.ObjectMetric {
+		m.validateObjectTarget(t, path)
+	}
+	if m.Source == "" {
+		m.validateSourceless(t, path)
+		return
+	}
+	if m.Query == "" {
+		t.add(under(path, "query"), "", "is required with a source: what to ask it")
+	}
+	if m.ofInstances() && m.InstanceLabel == "" {
+		t.add(under(path, "instance_label"), "", "is required: the label by which a series finds its instance")
+	}
+	if !slices.Contains([]Match{"", MatchID, MatchName, MatchAddress}, m.Match) {
+		t.addWritten(under(path, "match"), `must be "id", "name" or "address"`)
+	}
+	switch {
+	case m.Window != nil && *m.Window < 0:
+		t.addWritten(under(path, "window"), "must be at least 0s")
+	case m.Window == nil && m.ofResource() && m.Resource == "cpu":
+		t.add(under(path, "window"), "", `is required for cpu from a source: the span that each value covers, as "1m" for a rate(…[1m])`)
+	}
+}
+
+// validateObjectTarget records a type word without the field it names, which
+// would fail every evaluation (R40).
+func (m metricTable) validateObjectTarget(t *table, path string) {
+	key := under(path, "target_type")
+	switch policy.TargetType(m.TargetType) {
+	case "":
+		if m.Value != nil && m.AverageValue != nil {
+			t.add(key, "", "is required where both value and average_value are given: Value or AverageValue")
+		}
+	case policy.ValueTarget:
+		if m.Value == nil {
+			t.addWritten(key, "needs the key value")
+		}
+	case policy.AverageValueTarget:
+		if m.AverageValue == nil {
+			t.addWritten(key, "needs the key average_value")
+		}
+	case policy.UtilizationTarget:
+		t.addWritten(key, "must be Value or AverageValue for a metric of type Object")
+	}
+}
+
+// validateSourceless records keys that only say something about a source.
+func (m metricTable) validateSourceless(t *table, path string) {
+	for _, key := range []struct {
+		name  string
+		given bool
+	}{
+		{"query", m.Query != ""},
+		{"select", m.Select != nil},
+		{"instance_label", m.InstanceLabel != "" && m.ofInstances()},
+		{"match", m.Match != "" && m.ofInstances()},
+		{"window", m.Window != nil && m.ofResource()},
+	} {
+		if key.given && (m.ofResource() || key.name == "query") {
+			t.addWritten(under(path, key.name), "needs a source, which is not given")
+		}
+	}
+}
+
+// misplacedKey is a key that a metric of some other type may have.
+type misplacedKey struct{ name, only string }
+
+// misplaced answers the given keys that mean nothing for the metric's type.
+func (m metricTable) misplaced() []misplacedKey {
+	const (
+		named     = "Instances, Object and External"
+		resources = "Resource and ContainerResource"
+		instances = "Resource, ContainerResource and Instances"
+	)
+	var keys []misplacedKey
+	add := func(wrong bool, name, only string) {
+		if wrong {
+			keys = append(keys, misplacedKey{name, only})
+		}
+	}
+	metricType := m.metricType()
+	if !slices.Contains([]policy.MetricType{policy.ResourceMetric, policy.ContainerResourceMetric, policy.InstancesMetric, policy.ObjectMetric, policy.ExternalMetric}, metricType) {
+		return nil // the type itself is the mistake
+	}
+	add(m.Name != "" && m.ofResource(), "name", named)
+	add(m.Resource != "" && !m.ofResource(), "resource", resources)
+	add(m.Task != "" && metricType != policy.ContainerResourceMetric, "task", "ContainerResource")
+	add(m.Object != "" && metricType != policy.ObjectMetric, "object", "Object")
+	add(m.InstanceLabel != "" && !m.ofInstances(), "instance_label", instances)
+	add(m.Match != "" && !m.ofInstances(), "match", instances)
+	add(m.Window != nil && !m.ofResource(), "window", resources)
+	return keys
+}
+
+// fileMetricKey answers the key of a metric's table for a field of its spec, and
+// "" where the mistake is told already.
+func fileMetricKey(m metricTable, path, field string) string {
+	if goal, ok := strings.CutPrefix(field, "target."); ok {
+		if goal != "type" {
+			return under(path, goal)
+		}
+		if m.TargetType == "" {
+			return "" // no goal at all, or validateObjectTarget says so
+		}
+		return under(path, "target_type")
+	}
+	if field == "name" && m.ofResource() {
+		field = "resource"
+	}
+	return under(path, field)
+}
+
+// readInputs answers where the readings of a defaulted spec's metrics come from,
+// recording sources that do not exist and metrics that nothing can read.
+func (t *table) readInputs(c *Config, given []metricTable, a Autoscaler) []Input {
+	inputs := make([]Input, len(a.Spec.Metrics))
+	for i := range a.Spec.Metrics {
+		var m metricTable
+		path := "metrics"
+		if i < len(given) { // otherwise the default metric (R10)
+			m, path = given[i], element("metrics", i)
+		} else {
+			m = metricTable{Type: string(a.Spec.Metrics[i].Type), Resource: a.Spec.Metrics[i].Name}
+		}
+		if m.Source == "" {
+			t.checkSampled(m, path, a)
+			continue
+		}
+		known(t, under(path, "source"), m.Source, "source", t.loader.sources)
+		inputs[i] = m.input()
+	}
+	return inputs
+}
+
+// input answers where the readings of a metric with a source come from.
+func (m metricTable) input() Input {
+	in := Input{Source: m.Source, Query: m.Query, Select: m.Select, InstanceLabel: m.InstanceLabel, Match: m.Match}
+	if m.InstanceLabel != "" && m.Match == "" {
+		in.Match = MatchID
+	}
+	if m.Window != nil {
+		in.Window = *m.Window
+	}
+	return in
+}
+
+// checkSampled records a metric without a source that its fleet cannot read.
+func (t *table) checkSampled(m metricTable, path string, a Autoscaler) {
+	switch m.metricType() {
+	case policy.InstancesMetric, policy.ObjectMetric, policy.ExternalMetric:
+		t.add(under(path, "source"), "", "is required for a metric of type "+m.Type+": the name of one of the sources")
+	case policy.ResourceMetric, policy.ContainerResourceMetric:
+		fleet := t.loader.fleets[a.Target.Fleet]
+		if fleet == nil {
+			return // told already
+		}
+		kind, ok := t.loader.kinds.fleets[kindOfTable(fleet)]
+		if ok && !kind.samples {
+			t.add(under(path, "source"), "", fmt.Sprintf("is required: a fleet of kind %q cannot tell the use of resources itself", kindOfTable(fleet)))
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package config
+
+import (
+	"strconv"
+	"strings"
+)
+
+// join answers the path of a key inside of a table, quoting the key where TOML
+// would have it quoted.
+func join(path, key string) string {
+	if !isBare(key) {
+		key = strconv.Quote(key)
+	}
+	return under(path, key)
+}
+
+// under answers the path of a key that is itself a path.
+func under(path, key string) string {
+	switch {
+	case path == "":
+		return key
+	case key == "":
+		return path
+	}
+	return path + "." + key
+}
+
+// element answers the path of an element of an array.
+func element(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
+
+// cutLast splits a path into what is before its last key and that key, without
+// quotes.
+func cutLast(path string) (parent, last string) {
+	parent = parentOf(path)
+	if strings.HasPrefix(path[len(parent):], "[") {
+		return parent, path[len(parent):]
+	}
+	last = strings.TrimPrefix(path[len(parent):], ".")
+	if bare, err := strconv.Unquote(last); err == nil {
+		last = bare
+	}
+	return parent, last
+}
+
+// parentOf answers the path without its last key or index; "" has none.
+func parentOf(path string) string {
+	cut := 0
+	for i := 0; i < len(path); i++ {
+		switch path[i] {
+		case '.', '[':
+			cut = i
+		case '"': // a quoted key may contain both
+			for i++; i < len(path) && path[i] != '"'; i++ {
+				if path[i] == '\\' {
+					i++
+				}
+			}
+		}
+	}
+	return path[:cut]
+}
+
+// isBare says whether TOML lets a key stand without quotes.
+func isBare(key string) bool {
+	return key != "" && !strings.ContainsFunc(key, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
+	})
+}

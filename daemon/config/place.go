@@ -1,0 +1,178 @@
+package config
+
+import (
+	"sort"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/pelletier/go-toml/v2/unstable"
+)
+
+// place is where a key is written.
+type place struct {
+	line int
+	// text is the value as written; empty for tables and arrays.
+	text string
+}
+
+// maxValueText is how much of a value a message shows, in characters.
+const maxValueText = 60
+
+// lineOf answers the line of a path, or else of the nearest table around it; 0
+// when there is none.
+func (d *document) lineOf(path string) int {
+	if d.index == nil {
+		d.index = places(d.text)
+	}
+	for ; path != ""; path = parentOf(path) {
+		if p, ok := d.index[path]; ok {
+			return p.line
+		}
+	}
+	return 0
+}
+
+// has says whether a path is written in the file.
+func (d *document) has(path string) bool {
+	d.lineOf(path)
+	_, ok := d.index[path]
+	return ok
+}
+
+// textOf answers a value as it is written, shortened; empty when it is not
+// written or may be secret.
+func (d *document) textOf(path string) string {
+	if d.index == nil {
+		d.index = places(d.text)
+	}
+	if isSecret(path) {
+		return ""
+	}
+	return shorten(d.index[path].text)
+}
+
+// shorten answers the first line of a text, at most maxValueText of it.
+func shorten(text string) string {
+	first, _, more := strings.Cut(text, "\n")
+	first = strings.TrimSuffix(first, "\r")
+	if utf8.RuneCountInString(first) > maxValueText {
+		first, more = string([]rune(first)[:maxValueText]), true
+	}
+	if more {
+		first += "…"
+	}
+	return first
+}
+
+// places finds every key of a document that is known to be valid TOML. The
+// decoder does not tell where its values come from, so the text is walked again.
+func places(text []byte) map[string]place {
+	w := &placeWalk{
+		found:  map[string]place{},
+		arrays: map[string]int{},
+	}
+	for i, b := range text {
+		if b == '\n' {
+			w.lineEnds = append(w.lineEnds, i)
+		}
+	}
+	w.parser.Reset(text)
+	for w.parser.NextExpression() {
+		w.expression(w.parser.Expression())
+	}
+	return w.found
+}
+
+// placeWalk is one walk over a document.
+type placeWalk struct {
+	parser   unstable.Parser
+	lineEnds []int
+	found    map[string]place
+	// arrays counts the elements so far of each array of tables.
+	arrays map[string]int
+	// table is the path of the table that the walk is in.
+	table string
+}
+
+// expression visits a header or a key with its value.
+func (w *placeWalk) expression(node *unstable.Node) {
+	switch node.Kind {
+	case unstable.Table:
+		w.table = w.keys(node, "", false)
+	case unstable.ArrayTable:
+		w.table = w.keys(node, "", true)
+	case unstable.KeyValue:
+		w.keyValue(node, w.table)
+	}
+}
+
+// keys visits the keys of a header or of a key with its value and answers the
+// path they name. A key that names an array of tables means its last element,
+// and, at the end of an array's header, a new one.
+func (w *placeWalk) keys(node *unstable.Node, path string, array bool) string {
+	keys := node.Key()
+	for keys.Next() {
+		key := keys.Node()
+		path = join(path, string(key.Data))
+		line := w.lineAt(key.Raw)
+		w.note(path, line)
+		if array && keys.IsLast() {
+			w.arrays[path]++
+		}
+		if n := w.arrays[path]; n > 0 {
+			path = element(path, n-1)
+			w.note(path, line)
+		}
+	}
+	return path
+}
+
+// keyValue visits a key with its value inside of a table.
+func (w *placeWalk) keyValue(node *unstable.Node, table string) {
+	path := w.keys(node, table, false)
+	w.value(node.Value(), path, w.found[path].line)
+}
+
+// value visits a value that is written at a path.
+func (w *placeWalk) value(node *unstable.Node, path string, line int) {
+	switch node.Kind {
+	case unstable.InlineTable:
+		children := node.Children()
+		for children.Next() {
+			if child := children.Node(); child.Kind == unstable.KeyValue {
+				w.keyValue(child, path)
+			}
+		}
+	case unstable.Array:
+		children := node.Children()
+		for i := 0; children.Next(); {
+			child := children.Node()
+			if child.Kind == unstable.Comment {
+				continue
+			}
+			at := element(path, i)
+			if child.Raw.Length > 0 {
+				line = w.lineAt(child.Raw)
+			}
+			w.note(at, line)
+			w.value(child, at, line)
+			i++
+		}
+	default:
+		p := w.found[path]
+		p.text = string(w.parser.Raw(node.Raw))
+		w.found[path] = p
+	}
+}
+
+// note records a path's first line.
+func (w *placeWalk) note(path string, line int) {
+	if _, ok := w.found[path]; !ok {
+		w.found[path] = place{line: line}
+	}
+}
+
+// lineAt answers the line at which a range of the text begins, from 1.
+func (w *placeWalk) lineAt(at unstable.Range) int {
+	return sort.SearchInts(w.lineEnds, int(at.Offset)) + 1
+}

@@ -1,0 +1,339 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"net/url"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/BurntSushi/toml"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/quantity"
+)
+
+// redacted stands for what is not shown.
+const redacted = "<redacted>"
+
+// Redacted answers the configuration in force as TOML, its defaults filled in.
+// What may be secret is replaced: values of headers and environment variables,
+// keys named like a password, token or secret (their files are named), and
+// credentials inside of URLs.
+func (c *Config) Redacted() string {
+	whole := map[string]any{
+		daemonKey:      c.Daemon.written(),
+		fleetsKey:      map[string]any{},
+		sourcesKey:     map[string]any{},
+		autoscalersKey: map[string]any{},
+	}
+	for name, fleet := range c.Fleets {
+		whole[fleetsKey].(map[string]any)[name] = writtenKind(fleet.Kind, fleet.Config)
+	}
+	for name, source := range c.Sources {
+		whole[sourcesKey].(map[string]any)[name] = writtenKind(source.Kind, source.Config)
+	}
+	for name, a := range c.Autoscalers {
+		whole[autoscalersKey].(map[string]any)[name] = a.written()
+	}
+	var text bytes.Buffer
+	encoder := toml.NewEncoder(&text)
+	encoder.Indent = ""
+	if err := encoder.Encode(redact("", whole)); err != nil {
+		return fmt.Sprintf("# the configuration cannot be written as TOML: %v\n", err)
+	}
+	return text.String()
+}
+
+// written answers [daemon] as it would be written.
+func (d Daemon) written() map[string]any {
+	compat := ""
+	if d.Strict {
+		compat = compatStrict
+	}
+	return map[string]any{
+		"listen":                    d.Listen,
+		"socket":                    d.Socket,
+		"state_dir":                 d.StateDir,
+		"sync_period":               writtenSpan(d.SyncPeriod),
+		"tolerance":                 d.Settings.Tolerance,
+		"downscale_stabilization":   writtenSpan(d.Settings.DownscaleStabilization),
+		"cpu_initialization_period": writtenSpan(d.Settings.CPUInitializationPeriod),
+		"initial_readiness_delay":   writtenSpan(d.Settings.InitialReadinessDelay),
+		"scale_to_zero":             d.Settings.ScaleToZero,
+		"concurrent_syncs":          d.ConcurrentSyncs,
+		"compat":                    compat,
+	}
+}
+
+// writtenKind answers a fleet's or source's table as it would be written.
+func writtenKind(kind string, config any) map[string]any {
+	table, ok := written(reflect.ValueOf(config)).(map[string]any)
+	if !ok {
+		table = map[string]any{}
+	}
+	table[kindKey] = kind
+	return table
+}
+
+// written answers a decoded value as it would be written, and nil for what can
+// be left out: nil and empty tables and arrays.
+func written(value reflect.Value) any {
+	if !value.IsValid() {
+		return nil
+	}
+	if value.CanInterface() {
+		switch known := value.Interface().(type) {
+		case time.Duration:
+			return writtenSpan(known)
+		case fmt.Stringer:
+			if value.Kind() != reflect.Pointer {
+				return known.String()
+			}
+		}
+	}
+	switch value.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		return written(value.Elem())
+	case reflect.Struct:
+		return writtenStruct(value)
+	case reflect.Map:
+		table := map[string]any{}
+		for _, key := range value.MapKeys() {
+			put(table, key.String(), written(value.MapIndex(key)))
+		}
+		return orNil(table)
+	case reflect.Slice:
+		var array []any
+		for i := range value.Len() {
+			if element := written(value.Index(i)); element != nil {
+				array = append(array, element)
+			}
+		}
+		if array == nil {
+			return nil
+		}
+		return array
+	}
+	return value.Interface()
+}
+
+// writtenStruct answers a struct as the table of its keys.
+func writtenStruct(value reflect.Value) any {
+	table := map[string]any{}
+	for key, field := range fieldsOf(value.Type()).byKey {
+		if inner, err := value.FieldByIndexErr(field.Index); err == nil {
+			put(table, key, written(inner))
+		}
+	}
+	return orNil(table)
+}
+
+// put adds a key unless its value can be left out.
+func put(table map[string]any, key string, value any) {
+	if value != nil {
+		table[key] = value
+	}
+}
+
+// orNil answers nil for an empty table.
+func orNil(table map[string]any) any {
+	if len(table) == 0 {
+		return nil
+	}
+	return table
+}
+
+// writtenSpan answers a duration without zero parts: "5m", not "5m0s".
+func writtenSpan(span time.Duration) string {
+	text := span.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// written answers [autoscalers.NAME] as it would be written.
+func (a Autoscaler) written() map[string]any {
+	target := map[string]any{"name": a.Target.Name}
+	if a.target != nil {
+		target, _ = written(reflect.ValueOf(a.target)).(map[string]any)
+	}
+	table := map[string]any{
+		"target":       target,
+		"max_replicas": a.Spec.MaxReplicas,
+		"sync_period":  writtenSpan(a.SyncPeriod),
+	}
+	target["fleet"] = a.Target.Fleet
+	requests := map[string]any{}
+	for _, request := range a.Requests {
+		requests[request.Resource] = quantity.FormatMilli(request.Milli)
+	}
+	put(target, "requests", orNil(requests))
+	if a.Spec.MinReplicas != nil {
+		table["min_replicas"] = *a.Spec.MinReplicas
+	}
+	var metrics []map[string]any
+	for i, metric := range a.Spec.Metrics {
+		var in Input
+		if i < len(a.Inputs) {
+			in = a.Inputs[i]
+		}
+		metrics = append(metrics, writtenMetric(metric, in))
+	}
+	table["metrics"] = metrics
+	if a.Spec.Behavior != nil {
+		behavior := map[string]any{}
+		put(behavior, "scale_up", writtenRules(a.Spec.Behavior.ScaleUp))
+		put(behavior, "scale_down", writtenRules(a.Spec.Behavior.ScaleDown))
+		table["behavior"] = behavior
+	}
+	return table
+}
+
+// writtenMetric answers one metric as it would be written.
+func writtenMetric(metric policy.MetricSpec, in Input) map[string]any {
+	table := map[string]any{"type": string(metric.Type)}
+	text := func(key, value string) {
+		if value != "" {
+			table[key] = value
+		}
+	}
+	if metric.Type == policy.ResourceMetric || metric.Type == policy.ContainerResourceMetric {
+		text("resource", metric.Name)
+		if in.Source != "" {
+			table["window"] = writtenSpan(in.Window)
+		}
+	} else {
+		text("name", metric.Name)
+	}
+	text("task", metric.Task)
+	text("object", metric.Object)
+	text("target_type", string(metric.Target.Type))
+	if value := metric.Target.ValueMilli; value != nil {
+		table["value"] = quantity.FormatMilli(*value)
+	}
+	if value := metric.Target.AverageValueMilli; value != nil {
+		table["average_value"] = quantity.FormatMilli(*value)
+	}
+	if value := metric.Target.AverageUtilization; value != nil {
+		table["average_utilization"] = *value
+	}
+	text("source", in.Source)
+	text("query", in.Query)
+	text("instance_label", in.InstanceLabel)
+	text("match", string(in.Match))
+	if len(in.Select) > 0 {
+		table["select"] = written(reflect.ValueOf(in.Select))
+	}
+	return table
+}
+
+// writtenRules answers one direction's rules as they would be written, and nil
+// for nil.
+func writtenRules(rules *policy.ScalingRules) any {
+	if rules == nil {
+		return nil
+	}
+	table := map[string]any{"select_policy": string(rules.SelectPolicy)}
+	if window := rules.StabilizationWindowSeconds; window != nil {
+		table["stabilization_window"] = writtenSpan(time.Duration(*window) * time.Second)
+	}
+	if rules.Tolerance != nil {
+		table["tolerance"] = *rules.Tolerance
+	}
+	policies := []map[string]any{}
+	for _, p := range rules.Policies {
+		policies = append(policies, map[string]any{
+			"type":   string(p.Type),
+			"value":  p.Value,
+			"period": writtenSpan(time.Duration(p.PeriodSeconds) * time.Second),
+		})
+	}
+	table["policies"] = policies
+	return table
+}
+
+// secretName matches the keys whose values are never shown.
+var secretName = regexp.MustCompile(`(?i)(password|passwd|secret|token|credential|authorization|api_?key)`)
+
+// hidden are the tables whose values are never shown, whatever their keys.
+var hidden = []string{"headers", "env"}
+
+// isSecret says whether the value at a path may be secret. Names of files are
+// not.
+func isSecret(path string) bool {
+	parent, last := cutLast(path)
+	for {
+		outer, key := cutLast(parent)
+		if parentOf(outer) == "" { // a name that people chose, or a top-level table
+			break
+		}
+		if slices.Contains(hidden, key) {
+			return true
+		}
+		parent = outer
+	}
+	return secretName.MatchString(last) && !strings.HasSuffix(last, "_file") && !strings.HasSuffix(last, "_dir")
+}
+
+// redact answers a written value with what may be secret replaced.
+func redact(path string, value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		table := make(map[string]any, len(value))
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			table[key] = redact(join(path, key), value[key])
+		}
+		return table
+	case []map[string]any:
+		array := make([]map[string]any, len(value))
+		for i := range value {
+			array[i] = redact(path, value[i]).(map[string]any)
+		}
+		return array
+	case []any:
+		array := make([]any, len(value))
+		for i := range value {
+			array[i] = redact(path, value[i])
+		}
+		return array
+	case string:
+		if value != "" && isSecret(path) {
+			return redacted
+		}
+		return redactURLs(value)
+	}
+	return value
+}
+
+// urlWithCredentials matches what is before and after the credentials of a URL.
+var urlWithCredentials = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^/?#\s@]*(?:@[^/?#\s@]*)*@`)
+
+// redactURLs replaces credentials inside of the URLs of a text: the part before
+// the host, and parameters that are named like a secret.
+func redactURLs(text string) string {
+	if !strings.Contains(text, "://") && !strings.HasPrefix(text, "/") {
+		return text
+	}
+	text = urlWithCredentials.ReplaceAllString(text, "${1}redacted@")
+	address, err := url.Parse(text)
+	if err != nil || address.RawQuery == "" {
+		return text
+	}
+	parameters := strings.Split(address.RawQuery, "&")
+	for i, parameter := range parameters {
+		if name, _, found := strings.Cut(parameter, "="); found && secretName.MatchString(name) {
+			parameters[i] = name + "=redacted"
+		}
+	}
+	address.RawQuery = strings.Join(parameters, "&")
+	return address.String()
+}
