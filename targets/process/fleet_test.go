@@ -457,64 +457,134 @@ func alive(pid string) bool {
 	return rest[0] != 'Z' && rest[0] != 'X'
 }
 
-// TestGuardComesBack ends the guard, and sees that another one ends the rest of
-// a process group that was there before.
-func TestGuardComesBack(t *testing.T) {
-	var g guard
-	family := exec.Command("sleep", "600")
-	family.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := family.Start(); err != nil {
+// TestKilledWithItsGuard sees that the kernel ends the instances when there is
+// nobody left to do it.
+func TestKilledWithItsGuard(t *testing.T) {
+	w := newWorld(t)
+	hpad := exec.Command(os.Args[0])
+	hpad.Env = append(os.Environ(), "WORKER=daemon", "CONTROL="+w.dir)
+	if err := hpad.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = family.Process.Kill() })
-	if err := g.add(family.Process.Pid); err != nil {
-		t.Fatal(err)
-	}
-	first := guardOf(t)
-	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	var family []string
 	eventually(t, func() string {
-		if second := guardOf(t); second == 0 || second == first {
-			return "no new guard"
+		if family = w.lines("family"); len(family) != 4 {
+			return fmt.Sprintf("processes %v, want two parents with a child each", family)
 		}
 		return ""
 	})
+	guard := guardOf(t, hpad.Process.Pid)
+	if guard == 0 {
+		t.Fatal("there is no guard")
+	}
+	// Stopped, so that a guard that is started instead comes from nowhere.
+	for _, kill := range []struct {
+		pid    int
+		signal syscall.Signal
+	}{{hpad.Process.Pid, syscall.SIGSTOP}, {guard, syscall.SIGKILL}, {hpad.Process.Pid, syscall.SIGKILL}} {
+		if err := syscall.Kill(kill.pid, kill.signal); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = hpad.Wait()
 	eventually(t, func() string {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if g.pipe == nil {
-			return "the new guard has no pipe"
+		left := slices.DeleteFunc(slices.Clone(family), func(pid string) bool { return !alive(pid) })
+		if len(left) != 2 {
+			return fmt.Sprintf("processes %v of %v outlived hpad, want the instances' children alone", left, family)
 		}
 		return ""
 	})
-	g.close() // as the end of hpad would close the pipe
-	if err := family.Wait(); err == nil || err.Error() != "signal: killed" {
-		t.Errorf("the guarded process ended with %v, want it killed", err)
+	for _, text := range family {
+		if pid, err := strconv.Atoi(text); err == nil && alive(text) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
 	}
 }
 
-// guardOf answers the process id of this process's guard, 0 when there is none.
-func guardOf(t *testing.T) int {
+// sleeper starts a process in a group of its own, for a guard to guard.
+func sleeper(t *testing.T, g *guard) *exec.Cmd {
 	t.Helper()
-	children, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
+	cmd := exec.Command("sleep", "600")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	if err := g.add(cmd.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	return cmd
+}
+
+// TestGuard closes the guard's pipe as the end of hpad does, and sees the groups
+// killed that were not taken back, also when the first guard was killed before.
+func TestGuard(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("killed before %v", killed), func(t *testing.T) {
+			var g guard
+			first, second, third := sleeper(t, &g), sleeper(t, &g), sleeper(t, &g)
+			if killed {
+				before := guardOf(t, os.Getpid())
+				if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
+					t.Fatal(err)
+				}
+				eventually(t, func() string {
+					if after := guardOf(t, os.Getpid()); after == 0 || after == before {
+						return "no new guard"
+					}
+					return ""
+				})
+				eventually(t, func() string {
+					g.mu.Lock()
+					defer g.mu.Unlock()
+					if g.pipe == nil {
+						return "the new guard has no pipe"
+					}
+					return ""
+				})
+			}
+			g.remove(second.Process.Pid)
+			g.close()
+			for _, cmd := range []*exec.Cmd{first, third} {
+				eventually(t, func() string {
+					if pid := strconv.Itoa(cmd.Process.Pid); alive(pid) {
+						return "guarded process " + pid + " is alive"
+					}
+					return ""
+				})
+				if err := cmd.Wait(); err == nil || err.Error() != "signal: killed" {
+					t.Errorf("a guarded process ended with %v, want it killed", err)
+				}
+			}
+			if err := second.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Errorf("a process that was taken back: %v, want it alive", err)
+			}
+			if err := second.Wait(); err == nil || err.Error() != "signal: terminated" {
+				t.Errorf("a process that was taken back ended with %v, want terminated", err)
+			}
+		})
+	}
+}
+
+// guardOf answers the process id of a process's guard, 0 when there is none.
+func guardOf(t *testing.T, parent int) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		t.Fatal(err)
 	}
-	tasks, err := filepath.Glob("/proc/self/task/*/children")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, task := range tasks {
-		more, err := os.ReadFile(task)
-		if err == nil {
-			children = append(append(children, ' '), more...)
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil || !alive(entry.Name()) {
+			continue
 		}
-	}
-	for _, child := range strings.Fields(string(children)) {
-		line, err := os.ReadFile("/proc/" + child + "/cmdline")
-		pid, _ := strconv.Atoi(child)
-		if err == nil && strings.HasSuffix(string(line), "\x00hpad-guard\x00") && alive(child) {
+		line, err1 := os.ReadFile("/proc/" + entry.Name() + "/cmdline")
+		stat, err2 := os.ReadFile("/proc/" + entry.Name() + "/stat")
+		if err1 != nil || err2 != nil || !strings.HasSuffix(string(line), "\x00hpad-guard\x00") {
+			continue
+		}
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		if fields := strings.Fields(rest); fields[1] == strconv.Itoa(parent) {
 			return pid
 		}
 	}

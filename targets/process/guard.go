@@ -46,14 +46,28 @@ type guard struct {
 	ended  sync.WaitGroup
 }
 
-// add tells of a group. An error means that nothing guards it now.
-func (g *guard) add(group int) error {
+// ready starts the shell where there is none, so that a group can be told of the
+// moment it is there.
+func (g *guard) ready() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed == nil {
 		g.closed = make(chan struct{})
 		g.groups = map[int]bool{}
 	}
+	if g.pipe != nil {
+		return nil
+	}
+	return g.start()
+}
+
+// add tells of a group. An error means that nothing guards it now.
+func (g *guard) add(group int) error {
+	if err := g.ready(); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.groups[group] = true
 	if g.pipe == nil {
 		return g.start()

@@ -38,7 +38,9 @@ type instance struct {
 	// child is the running process; nil means that there is none.
 	child *child
 	port  int
-	ready bool
+	// location is remade with the port, and never modified: readings share it.
+	location targets.Location
+	ready    bool
 	// changed is when ready last changed.
 	changed time.Time
 	// trouble says why there is no process; empty when nothing went wrong.
@@ -59,7 +61,7 @@ func newInstance(service string, index int, config Service, nursery *nursery, ou
 		id: name + "-" + string(suffix), index: index, name: name, service: service, config: config, nursery: nursery,
 		created: time.Now(), gone: make(chan struct{}),
 	}
-	i.changed = i.created
+	i.changed, i.location = i.created, i.locate(0)
 	i.ctx, i.cancel = context.WithCancel(context.Background())
 	var to io.Writer
 	if output != nil {
@@ -91,7 +93,7 @@ func (i *instance) run() {
 		}
 		defer i.nursery.freePort(port)
 		i.mu.Lock()
-		i.port = port
+		i.port, i.location = port, i.locate(port)
 		i.mu.Unlock()
 	}
 	wait := i.config.RestartBackoffMin
@@ -213,14 +215,19 @@ func (i *instance) read() (policy.Instance, targets.Location) {
 			seen.Readiness = policy.ReadinessTrue
 		}
 	}
+	return seen, i.location
+}
+
+// locate answers where the instance is; port 0 means none.
+func (i *instance) locate(port int) targets.Location {
 	location := targets.Location{
 		Name: i.name, Node: hostname(), Addresses: []string{"127.0.0.1"},
 		Labels: map[string]string{"service": i.service, "index": strconv.Itoa(i.index)},
 	}
-	if i.port != 0 {
-		location.Ports = map[string]int{"": i.port}
+	if port != 0 {
+		location.Ports = map[string]int{"": port}
 	}
-	return seen, location
+	return location
 }
 
 // leader answers the process to sample; 0 means none.

@@ -36,8 +36,12 @@ type nursery struct {
 
 type startRequest struct {
 	cmd  *exec.Cmd
-	done chan<- error
+	done chan<- startAnswer
 }
+
+// startAnswer tells of a started process that it is, or is not, guarded; err says
+// that there is none.
+type startAnswer struct{ err, unguarded error }
 
 // newNursery answers a nursery with one owner.
 func newNursery() *nursery {
@@ -76,7 +80,15 @@ func (n *nursery) startAll() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for request := range n.starts {
-		request.done <- request.cmd.Start()
+		var answer startAnswer
+		if answer.err = n.guard.ready(); answer.err == nil {
+			answer.err = request.cmd.Start()
+		}
+		if answer.err == nil {
+			// At once: what the process starts is not guarded before.
+			answer.unguarded = n.guard.add(request.cmd.Process.Pid)
+		}
+		request.done <- answer
 	}
 }
 
@@ -134,22 +146,22 @@ var errExit = errors.New("exit status 0")
 func (n *nursery) start(cmd *exec.Cmd) (*child, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.WaitDelay = outputDelay
-	done := make(chan error)
+	done := make(chan startAnswer)
 	n.starts <- startRequest{cmd, done}
-	if err := <-done; err != nil {
-		return nil, err
+	answer := <-done
+	if answer.err != nil {
+		return nil, answer.err
 	}
 	c := &child{cmd: cmd, started: time.Now(), exited: make(chan struct{})}
-	guarded := n.guard.add(c.pid())
 	go func() {
 		defer close(c.exited)
 		c.err = c.wait(&n.guard)
 	}()
-	if guarded != nil {
+	if answer.unguarded != nil {
 		// What this process starts might outlive hpad: rather have none.
 		c.signal(syscall.SIGKILL)
 		<-c.exited
-		return nil, guarded
+		return nil, answer.unguarded
 	}
 	return c, nil
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"strings"
 	"syscall"
 )
 
@@ -29,10 +28,13 @@ type stat struct {
 // Fields of /proc/PID/stat after the program's name, as proc(5) counts them less
 // three.
 const (
-	fieldGroup   = 5 - 3
-	fieldUser    = 14 - 3
-	fieldStarted = 22 - 3
-	fieldPages   = 24 - 3
+	fieldGroup          = 5 - 3
+	fieldUser           = 14 - 3
+	fieldSystem         = 15 - 3
+	fieldChildrenUser   = 16 - 3
+	fieldChildrenSystem = 17 - 3
+	fieldStarted        = 22 - 3
+	fieldPages          = 24 - 3
 )
 
 // parseStat reads the text of /proc/PID/stat. The name in it is in parentheses,
@@ -42,30 +44,29 @@ func parseStat(text []byte) (stat, error) {
 	if end < 0 {
 		return stat{}, fmt.Errorf("no program name in %q", text)
 	}
-	fields := strings.Fields(string(text[end+1:]))
-	if len(fields) <= fieldPages {
-		return stat{}, fmt.Errorf("only %d fields in %q", len(fields), text)
-	}
 	var s stat
-	group, err := strconv.Atoi(fields[fieldGroup])
-	if err != nil {
-		return stat{}, fmt.Errorf("process group: %w", err)
-	}
-	s.group = group
-	// User and system time, its own and that of children, may not be less than 0
-	// but are written as signed numbers for the children.
-	for _, field := range fields[fieldUser : fieldUser+4] {
-		ticks, err := strconv.ParseUint(field, 10, 64)
-		if err != nil {
-			return stat{}, fmt.Errorf("cpu time: %w", err)
+	number := -1
+	for field := range bytes.FieldsSeq(text[end+1:]) {
+		number++
+		var err error
+		switch number {
+		case fieldGroup:
+			s.group, err = strconv.Atoi(string(field))
+		case fieldUser, fieldSystem, fieldChildrenUser, fieldChildrenSystem:
+			var ticks uint64
+			ticks, err = strconv.ParseUint(string(field), 10, 64)
+			s.ticks += ticks
+		case fieldStarted:
+			s.started, err = strconv.ParseUint(string(field), 10, 64)
+		case fieldPages:
+			s.pages, err = strconv.ParseUint(string(field), 10, 64)
 		}
-		s.ticks += ticks
+		if err != nil {
+			return stat{}, fmt.Errorf("field %d of %q: %w", number+3, text, err)
+		}
 	}
-	if s.started, err = strconv.ParseUint(fields[fieldStarted], 10, 64); err != nil {
-		return stat{}, fmt.Errorf("start time: %w", err)
-	}
-	if s.pages, err = strconv.ParseUint(fields[fieldPages], 10, 64); err != nil {
-		return stat{}, fmt.Errorf("resident memory: %w", err)
+	if number < fieldPages {
+		return stat{}, fmt.Errorf("only %d fields in %q", number+3, text)
 	}
 	return s, nil
 }
