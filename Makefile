@@ -14,7 +14,7 @@ bench:
 
 # lint checks the code, fmt formats it; .golangci.yml says how.
 lint:
-	"$$(test/install/golangci-lint.sh)" run
+	"$$(test/tools/golangci-lint.sh)" run
 
 fmt:
-	"$$(test/install/golangci-lint.sh)" fmt
+	"$$(test/tools/golangci-lint.sh)" fmt

@@ -17,8 +17,8 @@ skip() {
 	skipped+=(-note "$1")
 }
 
-for engine in prometheus; do
-	"test/install/$engine.sh" || skip "tests that need $engine: test/install/$engine.sh failed, see above"
+for script in test/install/*.sh; do
+	"$script" || skip "tests that need the engine of $script, which failed, see above"
 done
 
 race=(-race)

@@ -10,7 +10,7 @@ if command -v prometheus >/dev/null && command -v promtool >/dev/null; then
 	exit
 fi
 
-directory=$(./debian.sh prometheus)
+directory=$(../tools/debian.sh prometheus)
 mkdir -p "$bin"
 ln -sf "$directory/usr/bin/prometheus" "$directory/usr/bin/promtool" "$bin/"
 prometheus --version 2>&1 | head -n 1
