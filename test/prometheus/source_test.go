@@ -93,31 +93,37 @@ func TestQueryWarnings(t *testing.T) {
 // lookback_delta leaves it out for a max_age of one minute; of an older one Check
 // says that it does not.
 func TestMaxAge(t *testing.T) {
-	server := promtest.Start(t, "")
-	server.Load(samples())
-	source := newSource(t, server.URL, time.Minute)
-	sentences, err := source.Check(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ignored := slices.ContainsFunc(sentences, func(sentence string) bool {
-		return strings.Contains(sentence, `max_age = "1m0s" has no effect`)
-	})
-	got, err := source.Query(t.Context(), "silent", at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := 0
-	if ignored {
-		want = 1
-	}
-	if len(got.Series) != want {
-		t.Errorf("Query answered %d series, want %d, as Check says %q", len(got.Series), want, sentences)
-	}
+	for name, binary := range map[string]func(testing.TB) string{
+		"installed": func(t testing.TB) string { return promtest.Binary(t, "prometheus") },
+		"module":    promtest.ModuleBinary,
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := promtest.StartBinary(t, binary(t), "")
+			server.Load(samples())
+			source := newSource(t, server.URL, time.Minute)
+			sentences, err := source.Check(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := 0
+			if slices.ContainsFunc(sentences, func(sentence string) bool {
+				return strings.Contains(sentence, `max_age = "1m0s" has no effect`)
+			}) {
+				want = 1
+			}
+			got, err := source.Query(t.Context(), "silent", at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(got.Series) != want || name == "module" && want != 0 {
+				t.Errorf("Query answered %d series, want %d, as Check says %q", len(got.Series), want, sentences)
+			}
 
-	got, err = newSource(t, server.URL, 3*time.Minute).Query(t.Context(), "silent", at)
-	if err != nil || len(got.Series) != 1 {
-		t.Errorf("Query answered %d series and the error %v for a max_age of 3m, want 1 and none", len(got.Series), err)
+			got, err = newSource(t, server.URL, 3*time.Minute).Query(t.Context(), "silent", at)
+			if err != nil || len(got.Series) != 1 {
+				t.Errorf("Query answered %d series and the error %v for a max_age of 3m, want 1 and none", len(got.Series), err)
+			}
+		})
 	}
 }
 

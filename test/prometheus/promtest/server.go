@@ -75,14 +75,33 @@ func Binary(t testing.TB, name string) string {
 	if path, err := exec.LookPath(name); err == nil {
 		return path
 	}
+	return cached(t, filepath.Join("bin", name), "test/install/prometheus.sh")
+}
+
+// ModuleBinary answers the path of a prometheus as new as the modules of hpad,
+// which test/install/promserver.sh builds. Without it the test is skipped, and
+// fails where CI=true.
+func ModuleBinary(t testing.TB) string {
+	t.Helper()
+	return cached(t, filepath.Join("prometheus-v*", "prometheus"), "test/install/promserver.sh")
+}
+
+// cached answers the program that matches a pattern below the cache of the
+// scripts; of several the last in alphabetical order.
+func cached(t testing.TB, pattern, script string) string {
+	t.Helper()
 	cache := os.Getenv("HPAD_TEST_CACHE")
 	if cache == "" {
 		cache = filepath.Join(os.Getenv("HOME"), ".cache", "hpad-test")
 	}
-	if path, err := exec.LookPath(filepath.Join(cache, "bin", name)); err == nil {
-		return path
+	paths, err := filepath.Glob(filepath.Join(cache, pattern))
+	if err != nil {
+		t.Fatal(err)
 	}
-	reason := fmt.Sprintf("no %s on the PATH or in %s: run test/install/prometheus.sh", name, cache)
+	if len(paths) > 0 {
+		return paths[len(paths)-1]
+	}
+	reason := fmt.Sprintf("there is no %s in %s: run %s", pattern, cache, script)
 	if os.Getenv("CI") == "true" {
 		t.Fatal(reason)
 	}
