@@ -1,0 +1,140 @@
+package explain_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/explain"
+	"github.com/hpad/hpad/policy"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// cpu is a result of 90% of a goal of 60%.
+var cpu = policy.MetricResult{
+	Type: policy.ResourceMetric, Name: "cpu", Goal: policy.UtilizationTarget, GoalValue: 60,
+	Current: policy.MetricStatus{AverageUtilization: new(int32(90))},
+}
+
+// queue is a result that failed.
+var queue = policy.MetricResult{Type: policy.ExternalMetric, Name: "queue", Error: "no answer\nfrom prom."}
+
+// byMetrics answers a decision that cpu's proposal led to.
+func byMetrics(current, wanted, desired int32) policy.Decision {
+	return policy.Decision{
+		Time: noon, Case: policy.CaseMetrics, CurrentReplicas: current, DesiredReplicas: desired, Write: current != desired,
+		MinReplicas: 1, MaxReplicas: 10, Metrics: []policy.MetricResult{cpu}, Winner: new(0),
+		Raw: &wanted, Recommendation: &wanted,
+	}
+}
+
+// with changes a decision.
+func with(d policy.Decision, change func(*policy.Decision)) policy.Decision {
+	change(&d)
+	return d
+}
+
+func TestSentenceAndLine(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		decision policy.Decision
+		want     string
+		wantLine string
+	}{
+		{"up", byMetrics(4, 6, 6), "The count goes up from 4 to 6, because cpu (90% of a goal of 60%) asks for 6.", "12:00:00 4 → 6: "},
+		{"no change", byMetrics(4, 4, 4), "The count stays at 4, because cpu (90% of a goal of 60%) asks for no other.", "12:00:00 4: "},
+		{"held by the window", with(byMetrics(4, 2, 4), func(d *policy.Decision) {
+			d.Stabilization = &policy.Stabilization{Replicas: 4, Binding: &policy.Recommendation{Replicas: 5, Time: noon.Add(-time.Minute)}}
+		}), "The count stays at 4, although cpu (90% of a goal of 60%) asks for 2; the recommendation of 5 from 11:59:00 still holds it at 4.", "12:00:00 4: "},
+		{"pulled up by the window (R59)", with(byMetrics(4, 3, 8), func(d *policy.Decision) {
+			d.Stabilization = &policy.Stabilization{Replicas: 8, Binding: &policy.Recommendation{Replicas: 8, Time: noon.Add(-time.Minute)}}
+		}), "The count goes up from 4 to 8, although cpu (90% of a goal of 60%) asks for 3; the recommendation of 8 from 11:59:00 still holds it at 8.", "12:00:00 4 → 8: "},
+		{"max", with(byMetrics(4, 20, 10), func(d *policy.Decision) {
+			d.Limit = &policy.Limit{Replicas: 10, Limited: true, Reason: "TooManyReplicas"}
+		}), "The count goes up from 4 to 10, because cpu (90% of a goal of 60%) asks for 20; max allows 10.", ""},
+		{"min", with(byMetrics(4, 0, 1), func(d *policy.Decision) {
+			d.Limit = &policy.Limit{Replicas: 1, Limited: true, Reason: "TooFewReplicas"}
+		}), "The count goes down from 4 to 1, because cpu (90% of a goal of 60%) asks for 0; min allows no fewer than 1.", ""},
+		{"direction disabled", with(byMetrics(4, 2, 4), func(d *policy.Decision) {
+			d.Limit = &policy.Limit{Replicas: 4, Limited: true, Reason: "ScaleDownLimit"}
+		}), "The count stays at 4, although cpu (90% of a goal of 60%) asks for 2; this direction is not allowed (ScaleDownLimit).", ""},
+		{"plain doubling", with(byMetrics(4, 20, 8), func(d *policy.Decision) {
+			d.Limit = &policy.Limit{Replicas: 8, Rate: new(int32(8)), Limited: true, Reason: "ScaleUpLimit"}
+		}), "The count goes up from 4 to 8, because cpu (90% of a goal of 60%) asks for 20; the rate limit allows 8 for now (ScaleUpLimit).", ""},
+		{"platform bound", with(byMetrics(4, 6, 5), func(d *policy.Decision) {
+			d.PlatformBound = &policy.PlatformBound{Reason: "PlatformMax", Replicas: 5, Wanted: 6}
+		}), "The count goes up from 4 to 5, because cpu (90% of a goal of 60%) asks for 6; the platform's own bound (PlatformMax) is 5.", ""},
+		{"from zero", with(byMetrics(0, 1, 2), func(d *policy.Decision) {
+			d.MinReplicas, d.RaisedToMin = 2, true
+		}), "The count goes up from 0 to 2, because cpu (90% of a goal of 60%) asks for 1; coming back from zero means at least min (2).", ""},
+		{"one metric failed", with(byMetrics(4, 6, 6), func(d *policy.Decision) {
+			d.Metrics = append(d.Metrics, queue)
+		}), "The count goes up from 4 to 6, because cpu (90% of a goal of 60%) asks for 6; a metric failed (queue: no answer from prom).", ""},
+		{
+			"all failed",
+			policy.Decision{Time: noon, Case: policy.CaseMetricsFailed, CurrentReplicas: 4, DesiredReplicas: 4, Metrics: []policy.MetricResult{queue}},
+			"The count stays at 4, because the metrics could not decide: queue: no answer from prom.", "12:00:00 4: ",
+		},
+		{
+			"unreadable", policy.Decision{Time: noon, Case: policy.CaseUnreadable, Error: "read job: 404"},
+			"Nothing is decided, because the target could not be read: read job: 404.", "12:00:00 ?: ",
+		},
+		{
+			"below min", policy.Decision{Time: noon, Case: policy.CaseBelowMin, CurrentReplicas: 1, DesiredReplicas: 2, MinReplicas: 2, Write: true},
+			"The count goes up from 1 to 2, because it is below min (2).", "12:00:00 1 → 2: ",
+		},
+		{
+			"disabled", policy.Decision{Time: noon, Case: policy.CaseDisabled},
+			"The target stays at zero, because it was not hpad that set it to zero.", "12:00:00 0: ",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := explain.Sentence(test.decision); got != test.want {
+				t.Errorf("sentence:\n got %s\nwant %s", got, test.want)
+			}
+			if got := explain.Line(test.decision); !strings.HasPrefix(got, test.wantLine) || !strings.HasSuffix(got, test.want) {
+				t.Errorf("line %q, want %q and the sentence", got, test.wantLine)
+			}
+		})
+	}
+}
+
+func TestWriteTellsWhatBecameOfTheWrite(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		status policy.Status
+		want   string
+	}{
+		{"written", policy.Status{LastScaleTime: noon}, "    written\n"},
+		{"dry run", policy.Status{LastScaleTime: noon.Add(-time.Hour)}, "    no write is recorded\n"},
+		{"refused", policy.Status{Conditions: []policy.Condition{{
+			Type: policy.AbleToScale, Status: policy.ConditionFalse, Reason: "FailedUpdateScale", Message: "quota exceeded",
+		}}}, "    not written: FailedUpdateScale: quota exceeded\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var page bytes.Buffer
+			decision := byMetrics(4, 6, 6)
+			err := explain.Write(&page, api.Explanation{Name: "checkout", Status: test.status, Decision: &decision})
+			if err != nil || !strings.Contains(page.String(), "4 → 6\n"+test.want) {
+				t.Errorf("page %s, error %v; want %q", &page, err, test.want)
+			}
+		})
+	}
+}
+
+// fullDisk is a writer that takes nothing.
+type fullDisk struct{}
+
+var errFull = errors.New("no space left on device")
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
+
+func TestWriteTellsThatItCannotWrite(t *testing.T) {
+	if err := explain.Write(fullDisk{}, api.Explanation{}); !errors.Is(err, errFull) {
+		t.Errorf("error %v, want %v", err, errFull)
+	}
+}
