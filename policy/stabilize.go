@@ -61,17 +61,11 @@ func (p *pass) stabilizeDown(step *Stabilization, rules WindowRules, list []Reco
 // stabilizeWithBehavior is R62 and R64.
 func (p *pass) stabilizeWithBehavior(step *Stabilization, rules WindowRules, list []Recommendation, recommended int32) {
 	current := p.decision.CurrentReplicas
-	lowest := extreme{replicas: recommended, sign: -1}
-	highest := extreme{replicas: recommended, sign: 1}
-	upCutoff, downCutoff := p.now.Add(-rules.Up), p.now.Add(-rules.Down)
+	lowest := extreme{replicas: recommended, sign: -1, cutoff: p.now.Add(-rules.Up)}
+	highest := extreme{replicas: recommended, sign: 1, cutoff: p.now.Add(-rules.Down)}
 	for i := range list {
-		entry := &list[i]
-		if entry.Time.After(upCutoff) {
-			lowest.look(entry)
-		}
-		if entry.Time.After(downCutoff) {
-			highest.look(entry)
-		}
+		lowest.look(&list[i])
+		highest.look(&list[i])
 	}
 	step.Replicas = min(max(current, lowest.replicas), highest.replicas)
 	switch {
@@ -96,15 +90,18 @@ type extreme struct {
 	replicas int32
 	// sign is 1 to look for the highest and -1 for the lowest.
 	sign int64
+	// cutoff is the time after which entries count.
+	cutoff time.Time
 	// entry is nil while the present recommendation is the extreme one.
 	entry *Recommendation
 }
 
 func (e *extreme) look(entry *Recommendation) {
 	by := e.sign * (int64(entry.Replicas) - int64(e.replicas))
-	if by > 0 || by == 0 && e.entry != nil && entry.Time.After(e.entry.Time) {
-		e.replicas, e.entry = entry.Replicas, entry
+	if by < 0 || by == 0 && (e.entry == nil || !entry.Time.After(e.entry.Time)) || !entry.Time.After(e.cutoff) {
+		return
 	}
+	e.replicas, e.entry = entry.Replicas, entry
 }
 
 // bind records the remembered recommendation that holds the count.

@@ -71,6 +71,8 @@ func (p *pass) evaluateUsage(metric *MetricSpec, reading *Reading, result *Metri
 // the index of the first instance that lacks a needed request, else -1.
 func (u *usageMetric) walk(grouping grouping, instances []Instance, samples []Sample, utilization bool) int {
 	t := &u.tally
+	var readyCount int
+	var usage, requested int64 // in registers, as most instances are ready
 	fill := int64(missingPercent)
 	if utilization {
 		fill = max(fill, int64(*u.metric.Target.AverageUtilization))
@@ -90,9 +92,9 @@ func (u *usageMetric) walk(grouping grouping, instances []Instance, samples []Sa
 		}
 		switch grouping.of(instance, sample) {
 		case ready:
-			t.groups.Ready++
-			t.usage += sample.Milli
-			t.requested += request
+			readyCount++
+			usage += sample.Milli
+			requested += request
 		case unready:
 			t.groups.Unready++
 			t.unreadyRequested += request
@@ -104,6 +106,7 @@ func (u *usageMetric) walk(grouping grouping, instances []Instance, samples []Sa
 			t.groups.Ignored++
 		}
 	}
+	t.groups.Ready, t.usage, t.requested = readyCount, usage, requested
 	for i := len(instances); i < len(samples); i++ {
 		if samples[i].OK {
 			t.groups.Extraneous++

@@ -41,9 +41,10 @@ func rulesFor(settings *Settings, spec *Spec) WindowRules {
 // without behavior, R63 with it). It never modifies list and never answers a
 // part of it.
 func Remember(rules WindowRules, list []Recommendation, replicas int32, now time.Time) []Recommendation {
+	cutoff := now.Add(-rules.longest())
 	slot := len(list)
-	for i, entry := range slices.Backward(list) {
-		if rules.old(entry.Time, now) {
+	for i := range slices.Backward(list) {
+		if list[i].Time.Before(cutoff) {
 			slot = i
 			break
 		}
@@ -54,13 +55,13 @@ func Remember(rules WindowRules, list []Recommendation, replicas int32, now time
 	return next
 }
 
-// old says whether a recommendation of that time may be overwritten: it is
-// strictly before the cutoff (R55), or before both cutoffs (R63).
-func (r WindowRules) old(at, now time.Time) bool {
-	if !at.Before(now.Add(-r.Down)) {
-		return false
+// longest is the window after which a recommendation is old: strictly before
+// the cutoff (R55), or before both cutoffs (R63).
+func (r WindowRules) longest() time.Duration {
+	if r.Behavior {
+		return max(r.Up, r.Down)
 	}
-	return !r.Behavior || at.Before(now.Add(-r.Up))
+	return r.Down
 }
 
 // initialRecommendations is the list of an autoscaler that has none yet (R25.3).
