@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/hpad/hpad/daemon/api"
 )
@@ -64,7 +65,7 @@ func report(w io.Writer, err error) {
 		return
 	}
 	// When even this cannot be written there is nobody left to tell.
-	_, _ = fmt.Fprintf(w, "hpad: error: %v\n", err)
+	_, _ = fmt.Fprintf(w, "hpad: error: %s\n", strings.Map(printable, err.Error()))
 	if hint := hintOf(err); hint != "" {
 		_, _ = fmt.Fprintf(w, "hpad: hint: %s\n", hint)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
@@ -55,6 +56,18 @@ func addOutputFlag(cmd *cobra.Command) *outputFormat {
 
 // write writes value as JSON or YAML, or what text makes for a person.
 func write(w io.Writer, format outputFormat, value any, text func(io.Writer) error) error {
+	body, err := render(format, value, text)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(body); err != nil {
+		return fmt.Errorf("write the answer: %w", err)
+	}
+	return nil
+}
+
+// render answers what write writes.
+func render(format outputFormat, value any, text func(io.Writer) error) ([]byte, error) {
 	var page bytes.Buffer
 	switch format {
 	case outputJSON:
@@ -62,21 +75,28 @@ func write(w io.Writer, format outputFormat, value any, text func(io.Writer) err
 		encoder.SetEscapeHTML(false)
 		encoder.SetIndent("", "  ")
 		if err := encoder.Encode(value); err != nil {
-			return fmt.Errorf("encode the answer: %w", err)
+			return nil, fmt.Errorf("encode the answer: %w", err)
 		}
+		return page.Bytes(), nil
 	case outputYAML:
 		encoded, err := yaml.Marshal(value)
 		if err != nil {
-			return fmt.Errorf("encode the answer: %w", err)
+			return nil, fmt.Errorf("encode the answer: %w", err)
 		}
-		page.Write(encoded)
+		return encoded, nil
 	default:
 		if err := text(&page); err != nil {
-			return err
+			return nil, err
 		}
+		return bytes.Map(printable, page.Bytes()), nil
 	}
-	if _, err := w.Write(page.Bytes()); err != nil {
-		return fmt.Errorf("write the answer: %w", err)
+}
+
+// printable keeps what may go to a terminal: words of platforms and sources are
+// shown, and must not be able to steer it.
+func printable(letter rune) rune {
+	if letter == '\n' || unicode.IsPrint(letter) {
+		return letter
 	}
-	return nil
+	return unicode.ReplacementChar
 }
