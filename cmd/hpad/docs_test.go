@@ -1,0 +1,74 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// readDoc answers a page of the documentation.
+func readDoc(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile("../../docs/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// TestCommandLinePage holds docs/cli.md to what the commands print, and to all
+// commands and flags there are.
+func TestCommandLinePage(t *testing.T) {
+	doc := readDoc(t, "cli.md")
+	for _, golden := range []string{"describe-checkout.txt", "explain-checkout.txt"} {
+		want, err := os.ReadFile("testdata/golden/" + golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(doc, string(want)) {
+			t.Errorf("docs/cli.md does not show what testdata/golden/%s holds", golden)
+		}
+	}
+	for _, command := range newRootCommand(streams{}).Commands() {
+		if !strings.Contains(doc, "hpad "+command.Name()) {
+			t.Errorf("docs/cli.md does not tell of hpad %s", command.Name())
+		}
+	}
+}
+
+// TestAPIPage holds the examples of docs/api.md to being JSON, and the decision
+// to having only fields that there are.
+func TestAPIPage(t *testing.T) {
+	blocks := strings.Split(readDoc(t, "api.md"), "```json\n")[1:]
+	decisions := 0
+	for _, block := range blocks {
+		text, _, _ := strings.Cut(block, "```")
+		for decoder := json.NewDecoder(strings.NewReader(text)); ; {
+			var value map[string]any
+			err := decoder.Decode(&value)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatalf("example is no JSON: %v\n%s", err, text)
+			}
+			if _, ok := value["case"]; !ok {
+				continue
+			}
+			decisions++
+			strict := json.NewDecoder(strings.NewReader(text))
+			strict.DisallowUnknownFields()
+			if err := strict.Decode(new(policy.Decision)); err != nil {
+				t.Errorf("example of a decision: %v", err)
+			}
+		}
+	}
+	if len(blocks) < 5 || decisions != 1 {
+		t.Errorf("docs/api.md has %d examples and %d decisions, want at least 5 and 1", len(blocks), decisions)
+	}
+}
