@@ -28,6 +28,9 @@ func (s *Source) Check(ctx context.Context) ([]string, error) {
 		info, err = server.Buildinfo(ctx)
 		return err
 	})
+	if err != nil && ctx.Err() != nil {
+		return nil, fmt.Errorf("source %q: ask %q for its version: %w", s.name, s.address, err)
+	}
 	var sentences []string
 	if err != nil {
 		sentences = append(sentences, fmt.Sprintf("server at %q answers queries but does not tell its version: %v", s.address, err))

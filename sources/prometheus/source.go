@@ -32,19 +32,20 @@ type Source struct {
 // cannot be used is an error. Proxies are those of the environment (HTTPS_PROXY,
 // NO_PROXY).
 func New(name string, cfg *Config) (*Source, error) {
+	address := withoutCredentials(cfg.URL)
 	client, err := config.NewClientFromConfig(httpConfig(cfg), name, config.WithUserAgent("hpad"))
 	if err != nil {
-		return nil, fmt.Errorf("source %q: prepare connections to %q: %w", name, cfg.URL, err)
+		return nil, fmt.Errorf("source %q: prepare connections to %q: %w", name, address, err)
 	}
 	client.Transport = boundedTransport{client.Transport}
 	answers, err := api.NewClient(api.Config{Address: cfg.URL, Client: client})
 	if err != nil {
-		return nil, fmt.Errorf("source %q: prepare connections to %q: %w", name, cfg.URL, err)
+		return nil, fmt.Errorf("source %q: prepare connections to %q: %w", name, address, err)
 	}
 	return &Source{
 		name:    name,
 		config:  *cfg,
-		address: withoutCredentials(cfg.URL),
+		address: address,
 		http:    client,
 		client:  answers,
 		slots:   semaphore.NewWeighted(int64(cfg.MaxConcurrent)),

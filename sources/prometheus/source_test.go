@@ -285,7 +285,7 @@ func TestQueryContext(t *testing.T) {
 		cancel(errors.New("the daemon is going away"))
 	}()
 	if _, err := source.Query(ctx, "up", at); !errors.Is(err, context.Canceled) {
-		t.Errorf("Query answered the error %v when its context was cancelled, want context.Canceled", err)
+		t.Errorf("Query answered the error %v when its context was canceled, want context.Canceled", err)
 	}
 
 	ctx, cancelTimeout := context.WithTimeout(t.Context(), 20*time.Millisecond)
