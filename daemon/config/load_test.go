@@ -1,0 +1,342 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/sources/embedded"
+	"github.com/hpad/hpad/sources/prometheus"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/process"
+)
+
+// TestConfigs loads every example.
+func TestConfigs(t *testing.T) {
+	files, err := filepath.Glob("../../configs/*.toml")
+	if err != nil || len(files) < 3 {
+		t.Fatalf("glob configs: %q, %v", files, err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			c, err := LoadFiles(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(c.Autoscalers) == 0 || len(c.Fleets) == 0 {
+				t.Errorf("%d autoscalers and %d fleets, want some", len(c.Autoscalers), len(c.Fleets))
+			}
+			checkRedactedLoads(t, c)
+		})
+	}
+}
+
+// checkRedactedLoads says that the configuration in force, as written, is the
+// same configuration.
+func checkRedactedLoads(t *testing.T, c *Config) {
+	t.Helper()
+	again, err := Parse("redacted.toml", []byte(c.Redacted()))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, c.Redacted())
+	}
+	again.Files = c.Files
+	if !reflect.DeepEqual(c, again) {
+		t.Errorf("differs (-loaded +written and loaded):\n%s", cmp.Diff(c, again, cmp.Exporter(func(reflect.Type) bool { return true })))
+	}
+}
+
+func TestExample(t *testing.T) {
+	c, err := Load("../../configs/hpad.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkout := c.Autoscalers["checkout"]
+	checkout.target = nil
+	want := Autoscaler{
+		Name:       "checkout",
+		Target:     targets.Ref{Fleet: "local", Name: "checkout"},
+		SyncPeriod: 15 * time.Second,
+		Spec: policy.Spec{
+			MinReplicas: new(int32(2)),
+			MaxReplicas: 40,
+			Metrics: []policy.MetricSpec{
+				{Type: policy.ResourceMetric, Name: "cpu", Target: policy.MetricTarget{Type: policy.UtilizationTarget, AverageUtilization: new(int32(60))}},
+				{Type: policy.ExternalMetric, Name: "queue", Target: policy.MetricTarget{Type: policy.AverageValueTarget, AverageValueMilli: new(int64(30_000))}},
+				{Type: policy.InstancesMetric, Name: "metric-3", Target: policy.MetricTarget{Type: policy.AverageValueTarget, AverageValueMilli: new(int64(100_000))}},
+				{Type: policy.ObjectMetric, Name: "connections", Object: "route/main", Target: policy.MetricTarget{Type: policy.ValueTarget, ValueMilli: new(int64(2_000_000))}},
+			},
+			Behavior: &policy.Behavior{
+				ScaleUp: &policy.ScalingRules{ // R11
+					StabilizationWindowSeconds: new(int32(0)),
+					SelectPolicy:               policy.MaxChange,
+					Policies:                   []policy.ScalingPolicy{{Type: policy.InstancesPolicy, Value: 4, PeriodSeconds: 15}, {Type: policy.PercentPolicy, Value: 100, PeriodSeconds: 15}},
+				},
+				ScaleDown: &policy.ScalingRules{
+					StabilizationWindowSeconds: new(int32(300)),
+					SelectPolicy:               policy.MinChange,
+					Policies:                   []policy.ScalingPolicy{{Type: policy.PercentPolicy, Value: 10, PeriodSeconds: 60}, {Type: policy.InstancesPolicy, Value: 4, PeriodSeconds: 60}},
+					Tolerance:                  new(0.05),
+				},
+			},
+		},
+		Inputs: []Input{
+			{},
+			{Source: "prom", Query: "sum by (queue) (rabbitmq_queue_messages_ready)", Select: map[string]string{"queue": "checkout"}},
+			{Source: "prom", Query: `sum by (instance) (rate(http_requests_total{job="checkout"}[1m]))`, InstanceLabel: "instance", Match: MatchAddress},
+			{Source: "prom", Query: `sum(haproxy_frontend_current_sessions{proxy="main"})`},
+		},
+	}
+	if diff := cmp.Diff(want, checkout, cmp.AllowUnexported(Autoscaler{})); diff != "" {
+		t.Errorf("checkout (-want +got):\n%s", diff)
+	}
+	mailer := c.Autoscalers["mailer"]
+	if diff := cmp.Diff([]policy.Amount{{Resource: "cpu", Milli: 250}}, mailer.Requests); diff != "" {
+		t.Errorf("requests of mailer (-want +got):\n%s", diff)
+	}
+	if mailer.SyncPeriod != 5*time.Second || *mailer.Spec.MinReplicas != 0 {
+		t.Errorf("mailer has sync period %v and at least %d replicas, want 5s and 0", mailer.SyncPeriod, *mailer.Spec.MinReplicas)
+	}
+	if got := mailer.Inputs[1]; got.Window != time.Minute || got.Match != MatchID {
+		t.Errorf("input of mailer's cpu = %+v, want a window of 1m and a match by id", got)
+	}
+	if _, ok := c.Fleets["local"].Config.(*process.Config); !ok {
+		t.Errorf("fleet's configuration is a %T", c.Fleets["local"].Config)
+	}
+	if got, ok := c.Sources["prom"].Config.(*prometheus.Config); !ok || got.Timeout != prometheus.DefaultTimeout {
+		t.Errorf("source's configuration is %T %+v, want its defaults filled in", c.Sources["prom"].Config, got)
+	}
+}
+
+func TestDaemonDefaults(t *testing.T) { // R7, R8
+	c, err := Parse("hpad.toml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Daemon{
+		Listen:          "127.0.0.1:4720",
+		Socket:          "/run/hpad/hpad.sock",
+		StateDir:        "/var/lib/hpad",
+		SyncPeriod:      15 * time.Second,
+		ConcurrentSyncs: 5,
+		Settings: policy.Settings{
+			Tolerance:               0.1,
+			DownscaleStabilization:  5 * time.Minute,
+			CPUInitializationPeriod: 5 * time.Minute,
+			InitialReadinessDelay:   30 * time.Second,
+			ScaleToZero:             true,
+		},
+	}
+	if diff := cmp.Diff(want, c.Daemon); diff != "" {
+		t.Errorf("daemon (-want +got):\n%s", diff)
+	}
+	c, err = Parse("hpad.toml", []byte("[daemon]\nlisten = \"\"\nsocket = \"\"\ntolerance = 0\ndownscale_stabilization = \"0s\"\ninitial_readiness_delay = \"0s\"\ncpu_initialization_period = \"0s\"\nscale_to_zero = false\ncompat = \"strict\"\nconcurrent_syncs = 1\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = Daemon{StateDir: "/var/lib/hpad", SyncPeriod: 15 * time.Second, ConcurrentSyncs: 1, Strict: true}
+	if diff := cmp.Diff(want, c.Daemon); diff != "" {
+		t.Errorf("daemon with zeros (-want +got):\n%s", diff)
+	}
+}
+
+const fleetText = `
+[fleets.local]
+kind = "process"
+[fleets.local.services.worker]
+command = ["/usr/bin/worker"]
+[fleets.local.services.other]
+command = ["/usr/bin/other"]
+`
+
+func TestTolerance(t *testing.T) { // R6
+	three := 300.0
+	for text, want := range map[string]float64{`0.3`: three * 1e-3, `"0.3"`: three * 1e-3, `"300m"`: three * 1e-3, `0`: 0, `2`: 2, `1e-3`: 1 * 1e-3} {
+		c, err := Parse("hpad.toml", fmt.Appendf(nil, "[daemon]\ntolerance = %s\n%s[autoscalers.a]\ntarget = { fleet = \"local\", service = \"worker\" }\nmax_replicas = 2\nbehavior.scale_up.tolerance = %s\n", text, fleetText, text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := *c.Autoscalers["a"].Spec.Behavior.ScaleUp.Tolerance; got != want {
+			t.Errorf("tolerance = %s reads as %v, want %v", text, got, want)
+		}
+		if text == `0.3` && c.Daemon.Settings.Tolerance != 0.3 {
+			t.Errorf("the daemon's tolerance = 0.3 reads as %v, want the float of that text", c.Daemon.Settings.Tolerance)
+		}
+	}
+}
+
+func TestDefaultsOfAutoscaler(t *testing.T) { // R9, R10, R11
+	c, err := Parse("hpad.toml", []byte(fleetText+"[autoscalers.a]\ntarget = { fleet = \"local\", service = \"worker\" }\nmax_replicas = 2\n[autoscalers.b]\ntarget = { fleet = \"local\", service = \"other\" }\nmax_replicas = 2\n[autoscalers.b.behavior]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := c.Autoscalers["a"], c.Autoscalers["b"]
+	if *a.Spec.MinReplicas != 1 || len(a.Spec.Metrics) != 1 || *a.Spec.Metrics[0].Target.AverageUtilization != 80 || a.Spec.Behavior != nil {
+		t.Errorf("a's spec = %+v, want 1 replica, cpu at 80 %% and no behavior", a.Spec)
+	}
+	if len(a.Inputs) != 1 || a.Inputs[0].Source != "" {
+		t.Errorf("a's inputs = %+v, want the fleet's own samples", a.Inputs)
+	}
+	if b.Spec.Behavior == nil || b.Spec.Behavior.ScaleUp == nil || len(b.Spec.Behavior.ScaleUp.Policies) != 2 {
+		t.Errorf("b's behavior = %+v, want an empty one filled in", b.Spec.Behavior)
+	}
+	checkRedactedLoads(t, c)
+}
+
+// write writes files below a new directory and answers it.
+func write(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestLoadTogether(t *testing.T) {
+	dir := write(t, map[string]string{
+		"hpad.toml":            "[daemon]\nsync_period = \"30s\"\n",
+		"conf.d/20-apps.toml":  "[autoscalers.worker]\ntarget = { fleet = \"local\", service = \"worker\" }\nmax_replicas = 2\n",
+		"conf.d/10-fleet.toml": fleetText,
+		"conf.d/README":        "no TOML",
+	})
+	c, err := Load(filepath.Join(dir, "hpad.toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{filepath.Join(dir, "hpad.toml"), filepath.Join(dir, "conf.d/10-fleet.toml"), filepath.Join(dir, "conf.d/20-apps.toml")}
+	if diff := cmp.Diff(want, c.Files); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+	if got := c.Autoscalers["worker"].SyncPeriod; got != 30*time.Second {
+		t.Errorf("sync period = %v, want the daemon's, 30s", got)
+	}
+}
+
+func TestLoadMistakes(t *testing.T) {
+	worker := "[autoscalers.worker]\ntarget = { fleet = \"local\", service = \"worker\" }\nmax_replicas = 2\n"
+	for name, test := range map[string]struct {
+		files map[string]string
+		want  []string
+	}{
+		"no such file": {
+			want: []string{"hpad.toml: read the configuration: no such file or directory; create it or name another file"},
+		},
+		"defined in two files": {
+			files: map[string]string{
+				"hpad.toml":     "[daemon]\n" + fleetText + "[sources.prom]\nkind = \"prometheus\"\nurl = \"http://127.0.0.1\"\n",
+				"conf.d/a.toml": worker,
+				"conf.d/b.toml": "[daemon]\n" + worker + "[fleets.local]\nkind = \"process\"\n[sources.prom]\nkind = \"prometheus\"\n",
+			},
+			want: []string{
+				"conf.d/b.toml:1: daemon: is already defined in hpad.toml:1; keep one [daemon] table",
+				"conf.d/b.toml:2: autoscalers.worker: is already defined in conf.d/a.toml:1; a name may occur once",
+				"conf.d/b.toml:5: fleets.local: is already defined in hpad.toml:3; a name may occur once",
+				"conf.d/b.toml:7: sources.prom: is already defined in hpad.toml:9; a name may occur once",
+			},
+		},
+		"target of two files": {
+			files: map[string]string{
+				"hpad.toml":     fleetText + worker,
+				"conf.d/a.toml": strings.Replace(worker, "worker]", "again]", 1),
+			},
+			want: []string{`hpad.toml:9: autoscalers.worker.target: is the target of autoscaler "again" in conf.d/a.toml:2 already; two autoscalers cannot scale the same target (local/worker)`},
+		},
+		"one file is no TOML": { // what it would define is not told to be missing
+			files: map[string]string{
+				"hpad.toml":     worker,
+				"conf.d/a.toml": "fleets.local\n",
+				"conf.d/b.toml": "[autoscalers.b]\nmax_replica = 2\n",
+			},
+			want: []string{
+				"conf.d/a.toml:1: not valid TOML: ",
+				"conf.d/b.toml:1: autoscalers.b.target: is required: the fleet",
+				`conf.d/b.toml:2: autoscalers.b.max_replica: unknown key; did you mean "max_replicas"?`,
+			},
+		},
+		"conf.d is a file": {
+			files: map[string]string{"hpad.toml": "", "conf.d": ""},
+			want:  []string{"conf.d: list the directory: not a directory"},
+		},
+		"file is a directory": {
+			files: map[string]string{"hpad.toml/x": ""},
+			want:  []string{"hpad.toml: read the configuration: is a directory"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := write(t, test.files)
+			_, err := Load(filepath.Join(dir, "hpad.toml"))
+			mistakes, ok := errors.AsType[Errors](err)
+			if !ok || len(mistakes) != len(test.want) {
+				t.Fatalf("Load answers\n%v\nwant\n%s", err, strings.Join(test.want, "\n"))
+			}
+			for i, mistake := range mistakes {
+				got := strings.ReplaceAll(mistake.Error(), dir+"/", "")
+				if !strings.HasPrefix(got, test.want[i]) {
+					t.Errorf("mistake %d:\n%s\nwant\n%s", i, got, test.want[i])
+				}
+			}
+		})
+	}
+}
+
+// TestNoSamples has a fleet that cannot tell the use of resources.
+func TestNoSamples(t *testing.T) {
+	l := newLoader(kinds{fleets: map[string]fleetKind{"process": {config: builtIn.fleets["process"].config, target: builtIn.fleets["process"].target}}})
+	l.parse("hpad.toml", []byte(fleetText+"[autoscalers.a]\ntarget = { fleet = \"local\", service = \"worker\" }\nmax_replicas = 2\n"))
+	_, err := l.finish()
+	want := `hpad.toml:8: autoscalers.a.metrics.source: is required: a fleet of kind "process" cannot tell the use of resources itself`
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+func TestRedacted(t *testing.T) {
+	c := &Config{
+		Fleets: map[string]Fleet{"local": {Name: "local", Kind: "process", Config: &process.Config{Services: map[string]process.Service{
+			"worker": {Command: []string{"/usr/bin/worker", "--broker", "amqp://admin:hunter2@127.0.0.1"}, Env: map[string]string{"KEY": "hunter2"}},
+		}}}},
+		Sources: map[string]Source{
+			"headers": {Name: "headers", Kind: "prometheus", Config: &prometheus.Config{
+				URL:       "http://admin:hunter2@127.0.0.1:9090/?token=hunter2&a=b",
+				Headers:   map[string]string{"X-Scope-OrgID": "hunter2"},
+				BasicAuth: &prometheus.BasicAuth{Username: "hpad", PasswordFile: "/etc/hpad/password"},
+				TokenFile: "/run/credentials/token",
+			}},
+			"own": {Name: "own", Kind: "embedded", Config: &embedded.Config{Scrape: []embedded.Scrape{{Path: "/metrics?api_key=hunter2"}}}},
+		},
+		Autoscalers: map[string]Autoscaler{"bare": {Name: "bare", Target: targets.Ref{Fleet: "local", Name: "worker"}}},
+	}
+	got := c.Redacted()
+	if strings.Contains(got, "hunter2") {
+		t.Errorf("a secret is shown:\n%s", got)
+	}
+	for _, want := range []string{
+		`url = "http://redacted@127.0.0.1:9090/?token=redacted&a=b"`,
+		`X-Scope-OrgID = "<redacted>"`,
+		`KEY = "<redacted>"`,
+		`password_file = "/etc/hpad/password"`,
+		`token_file = "/run/credentials/token"`,
+		`username = "hpad"`,
+		`path = "/metrics?api_key=redacted"`,
+		`[sources.headers]`,
+		`name = "worker"`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s is missing in\n%s", want, got)
+		}
+	}
+}
