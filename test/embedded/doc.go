@@ -1,0 +1,2 @@
+// Package embedded compares the embedded source with real Prometheus servers.
+package embedded

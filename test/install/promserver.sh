@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# promserver.sh builds the Prometheus server of the version that the embedded
+# source uses, into ~/.cache/hpad-test/prometheus-VERSION/prometheus, and prints
+# that path. A server built earlier is used again. It is a nested module, so
+# that hpad itself does not depend on what only the server needs.
+set -euo pipefail
+cd "$(dirname "$0")/../embedded/promserver"
+
+module=github.com/prometheus/prometheus
+version=$(sed -n "s|.*$module \(v[^ ]*\).*|\1|p" go.mod)
+wanted=$(sed -n "s|.*$module \(v[^ ]*\).*|\1|p" ../../../go.mod)
+if [ "$version" != "$wanted" ]; then
+	echo "promserver.sh: hpad uses Prometheus $wanted and test/embedded/promserver/go.mod $version: make them the same" >&2
+	exit 1
+fi
+
+directory=${HPAD_TEST_CACHE:-$HOME/.cache/hpad-test}/prometheus-$version
+if [ ! -x "$directory/prometheus" ]; then
+	mkdir -p "$directory"
+	built=$(mktemp "$directory/building.XXXXXX")
+	trap 'rm -f "$built"' EXIT
+	# No service discovery but files: the rest is most of the server's size.
+	CGO_ENABLED=0 go build -mod=readonly -tags remove_all_sd -o "$built" "$module/cmd/prometheus"
+	chmod 755 "$built"
+	mv "$built" "$directory/prometheus"
+fi
+echo "$directory/prometheus"
