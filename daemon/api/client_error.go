@@ -65,10 +65,11 @@ func (c *Client) unreachable(err error) error {
 	return &SocketError{Socket: c.socket, Hint: hint, Err: err}
 }
 
-// permissionHint says which group may use the socket.
+// permissionHint says which group may use the socket. Nobody is told to join
+// root's group.
 func permissionHint(socket string) string {
 	name, group := socketGroup(socket)
-	if group == "" {
+	if group == "" || group == "root" {
 		return "run the command as root or as the user that hpad runs as"
 	}
 	return fmt.Sprintf("%s belongs to the group %s: become a member of it (usermod -a -G %s USER, then log in again), or run the command as root",
