@@ -1,0 +1,334 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// checkout is an autoscaler with something of everything.
+func checkout() api.Autoscaler {
+	return api.Autoscaler{
+		Name: "checkout", Reference: "prod/checkout/api", Kind: "nomad", SyncPeriodSeconds: 15,
+		Spec: policy.Spec{
+			MinReplicas: ptr(int32(2)), MaxReplicas: 40,
+			Metrics: []policy.MetricSpec{
+				{Type: policy.ResourceMetric, Name: "cpu", Target: policy.MetricTarget{Type: policy.UtilizationTarget, AverageUtilization: ptr(int32(60))}},
+				{Type: policy.ExternalMetric, Name: "queue", Target: policy.MetricTarget{Type: policy.AverageValueTarget, AverageValueMilli: ptr(int64(30_500))}},
+				{Type: policy.ObjectMetric, Name: "rate", Target: policy.MetricTarget{Type: policy.ValueTarget, ValueMilli: ptr(int64(100_000))}},
+			},
+		},
+		Status: policy.Status{
+			CurrentReplicas: 4, DesiredReplicas: 6, LastScaleTime: now.Add(-time.Minute),
+			Conditions: []policy.Condition{
+				{Type: policy.AbleToScale, Status: policy.ConditionTrue},
+				{Type: policy.ScalingActive, Status: policy.ConditionFalse},
+				{Type: policy.ScalingLimited, Status: policy.ConditionUnknown},
+			},
+		},
+		Evaluation: api.Evaluation{
+			Last: now, DurationSeconds: 0.25, Error: "source does not answer", Unevaluated: true,
+			QuarantinedUntil: time.Now().Add(time.Hour),
+		},
+		Decision: &policy.Decision{
+			CurrentReplicas: 4, DesiredReplicas: 6, Recommendation: ptr(int32(9)), Hold: &policy.Hold{},
+			Metrics: []policy.MetricResult{
+				{Type: policy.ResourceMetric, Name: "cpu", Goal: policy.UtilizationTarget, Current: policy.MetricStatus{AverageUtilization: ptr(int32(90))}, Proposal: 6},
+				{Type: policy.ExternalMetric, Name: "queue", Error: "source does not answer"},
+				{Type: policy.ObjectMetric, Name: "rate", Goal: policy.ValueTarget, Current: policy.MetricStatus{ValueMilli: ptr(int64(50_000))}, Proposal: 2},
+			},
+		},
+	}
+}
+
+// exercised is a registry of metrics to which everything has happened.
+func exercised(t *testing.T) (*Metrics, *prometheus.Registry) {
+	t.Helper()
+	reg := prometheus.NewPedanticRegistry()
+	m := New(reg)
+	view := checkout()
+	m.Show(func() []api.Autoscaler { return []api.Autoscaler{view} })
+	m.Configured([]string{"prod", "shop"}, []string{"prom"})
+	a := m.Autoscaler("checkout")
+	a.Pass(view.Decision, InternalError, 20*time.Millisecond)
+	a.Pass(view.Decision, NoError, 20*time.Millisecond)
+	m.Late("checkout")
+	m.Late("checkout")
+	m.Panic("checkout")
+	m.FleetCall("prod", "snapshot", time.Millisecond, nil)
+	m.FleetCall("prod", "set_replicas", time.Millisecond, fmt.Errorf("scale: %w", targets.ErrConflict))
+	m.Query("prom", time.Second, errors.New("unreachable"))
+	m.Query("prom", time.Second, context.Canceled)
+	m.StateWrite(time.Millisecond, 3, nil)
+	m.StateWrite(time.Millisecond, 2, errors.New("disk full"))
+	m.Reload(errors.New("bad file"))
+	return m, reg
+}
+
+// series are the samples of a registry as text, those of histograms by count.
+func series(t *testing.T, reg prometheus.Gatherer) map[string]float64 {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]float64{}
+	for _, family := range families {
+		for _, metric := range family.Metric {
+			var labels []string
+			for _, label := range metric.Label {
+				labels = append(labels, label.GetName()+"="+label.GetValue())
+			}
+			value := metric.GetGauge().GetValue() + metric.GetCounter().GetValue() + float64(metric.GetHistogram().GetSampleCount())
+			found[family.GetName()+"{"+strings.Join(labels, ",")+"}"] = value
+		}
+	}
+	return found
+}
+
+func TestMetrics(t *testing.T) {
+	_, reg := exercised(t)
+	got := series(t, reg)
+	want := map[string]float64{
+		"hpad_autoscalers{}": 1, "hpad_fleets{}": 2, "hpad_sources{}": 1,
+		"hpad_autoscaler_info{autoscaler=checkout,fleet=prod,kind=nomad,target=checkout/api}": 1,
+
+		"hpad_autoscaler_current_replicas{autoscaler=checkout}":                   4,
+		"hpad_autoscaler_desired_replicas{autoscaler=checkout}":                   6,
+		"hpad_autoscaler_min_replicas{autoscaler=checkout}":                       2,
+		"hpad_autoscaler_max_replicas{autoscaler=checkout}":                       40,
+		"hpad_autoscaler_recommended_replicas{autoscaler=checkout}":               9,
+		"hpad_autoscaler_condition{autoscaler=checkout,condition=AbleToScale}":    1,
+		"hpad_autoscaler_condition{autoscaler=checkout,condition=ScalingActive}":  0,
+		"hpad_autoscaler_condition{autoscaler=checkout,condition=ScalingLimited}": -1,
+		"hpad_autoscaler_last_scale_timestamp_seconds{autoscaler=checkout}":       float64(now.Unix() - 60),
+		"hpad_autoscaler_last_evaluation_timestamp_seconds{autoscaler=checkout}":  float64(now.Unix()),
+		"hpad_autoscaler_last_evaluation_duration_seconds{autoscaler=checkout}":   0.25,
+		"hpad_autoscaler_sync_period_seconds{autoscaler=checkout}":                15,
+		"hpad_autoscaler_failing{autoscaler=checkout}":                            1,
+		"hpad_autoscaler_held{autoscaler=checkout}":                               1,
+		"hpad_autoscaler_unevaluated{autoscaler=checkout}":                        1,
+		"hpad_autoscaler_quarantined{autoscaler=checkout}":                        1,
+		"hpad_autoscaler_late_passes_total{autoscaler=checkout}":                  2,
+		"hpad_autoscaler_panics_total{autoscaler=checkout}":                       1,
+
+		"hpad_autoscaler_metric_goal{autoscaler=checkout,goal=Utilization,index=0,metric=cpu,type=Resource}":              60,
+		"hpad_autoscaler_metric_value{autoscaler=checkout,goal=Utilization,index=0,metric=cpu,type=Resource}":             90,
+		"hpad_autoscaler_metric_proposed_replicas{autoscaler=checkout,goal=Utilization,index=0,metric=cpu,type=Resource}": 6,
+		"hpad_autoscaler_metric_failed{autoscaler=checkout,goal=Utilization,index=0,metric=cpu,type=Resource}":            0,
+		"hpad_autoscaler_metric_goal{autoscaler=checkout,goal=AverageValue,index=1,metric=queue,type=External}":           30.5,
+		"hpad_autoscaler_metric_failed{autoscaler=checkout,goal=AverageValue,index=1,metric=queue,type=External}":         1,
+		"hpad_autoscaler_metric_goal{autoscaler=checkout,goal=Value,index=2,metric=rate,type=Object}":                     100,
+		"hpad_autoscaler_metric_value{autoscaler=checkout,goal=Value,index=2,metric=rate,type=Object}":                    50,
+		"hpad_autoscaler_metric_proposed_replicas{autoscaler=checkout,goal=Value,index=2,metric=rate,type=Object}":        2,
+		"hpad_autoscaler_metric_failed{autoscaler=checkout,goal=Value,index=2,metric=rate,type=Object}":                   0,
+
+		"hpad_reconciliations_total{action=scale_up,error=internal}":                          1,
+		"hpad_reconciliations_total{action=scale_up,error=none}":                              1,
+		"hpad_reconciliations_total{action=scale_down,error=spec}":                            0,
+		"hpad_reconciliation_duration_seconds{action=scale_up,error=none}":                    1,
+		"hpad_metric_computation_total{action=scale_up,error=none,metric_type=Resource}":      2,
+		"hpad_metric_computation_total{action=none,error=internal,metric_type=External}":      2,
+		"hpad_metric_computation_total{action=scale_down,error=none,metric_type=Object}":      2,
+		"hpad_metric_computation_total{action=none,error=none,metric_type=ContainerResource}": 0,
+		"hpad_fleet_call_duration_seconds{call=snapshot,fleet=prod}":                          1,
+		"hpad_fleet_call_duration_seconds{call=set_replicas,fleet=prod}":                      1,
+		"hpad_fleet_call_duration_seconds{call=samples,fleet=shop}":                           0,
+		"hpad_fleet_call_errors_total{call=set_replicas,fleet=prod,reason=conflict}":          1,
+		"hpad_fleet_call_errors_total{call=snapshot,fleet=prod,reason=timeout}":               0,
+		"hpad_source_query_duration_seconds{source=prom}":                                     2,
+		"hpad_source_query_errors_total{source=prom}":                                         1,
+		"hpad_state_write_duration_seconds{}":                                                 2,
+		"hpad_state_written_records_total{}":                                                  3,
+		"hpad_state_write_failures_total{}":                                                   1,
+		"hpad_config_reloads_total{result=failure}":                                           1,
+		"hpad_config_reloads_total{result=success}":                                           0,
+		"hpad_config_last_reload_successful{}":                                                0,
+	}
+	for name, value := range want {
+		if found, ok := got[name]; !ok || found != value {
+			t.Errorf("%s is %v (there: %v), want %v", name, found, ok, value)
+		}
+	}
+	for name := range got {
+		if strings.Contains(name, "metric=queue") && (strings.Contains(name, "_value{") || strings.Contains(name, "_proposed_")) {
+			t.Errorf("the failed metric has %s", name)
+		}
+	}
+}
+
+func TestMetricsAreClean(t *testing.T) {
+	_, reg := exercised(t)
+	problems, err := testutil.GatherAndLint(reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, problem := range problems {
+		t.Errorf("%s: %s", problem.Metric, problem.Text)
+	}
+}
+
+// documented reads the tables of docs/metrics.md: type and labels by name.
+func documented(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(hpad_\\w+)` \\| (\\w+) \\|([^|]*)\\| \\S[^|]*\\|$").FindAllStringSubmatch(string(text), -1) {
+		labels := regexp.MustCompile(`\w+`).FindAllString(row[3], -1)
+		slices.Sort(labels)
+		if _, twice := found[row[1]]; twice {
+			t.Errorf("docs/metrics.md has %s twice", row[1])
+		}
+		found[row[1]] = row[2] + " " + strings.Join(labels, " ")
+	}
+	return found
+}
+
+func TestMetricsAreDocumented(t *testing.T) {
+	_, reg := exercised(t)
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	exposed := map[string]string{}
+	for _, family := range families {
+		labels := map[string]bool{}
+		for _, metric := range family.Metric {
+			for _, label := range metric.Label {
+				labels[label.GetName()] = true
+			}
+		}
+		exposed[family.GetName()] = strings.ToLower(family.GetType().String()) + " " + strings.Join(slices.Sorted(maps.Keys(labels)), " ")
+	}
+	if diff := cmp.Diff(exposed, documented(t)); diff != "" {
+		t.Errorf("docs/metrics.md (-registry +docs):\n%s", diff)
+	}
+}
+
+func TestSeriesGo(t *testing.T) {
+	m, reg := exercised(t)
+	handle := m.Autoscaler("checkout")
+	m.Forget("checkout")
+	m.Show(func() []api.Autoscaler { return nil })
+	m.Configured([]string{"shop"}, nil)
+	handle.Pass(checkout().Decision, NoError, time.Second) // a pass that was ending
+	m.Late("checkout")
+	m.Panic("checkout")
+	m.FleetCall("prod", "snapshot", time.Second, nil) // calls that were under way
+	m.Query("prom", time.Second, nil)
+	for name := range series(t, reg) {
+		if strings.Contains(name, "checkout") || strings.Contains(name, "prod") || strings.Contains(name, "prom") {
+			t.Errorf("%s is still there", name)
+		}
+	}
+	m.Show(func() []api.Autoscaler { return []api.Autoscaler{checkout()} })
+	if late := series(t, reg)["hpad_autoscaler_late_passes_total{autoscaler=checkout}"]; late != 0 {
+		t.Errorf("an autoscaler of the same name begins with %v late passes", late)
+	}
+}
+
+func TestFleetErrors(t *testing.T) {
+	tests := []struct {
+		err  error
+		want string
+	}{
+		{targets.ErrTargetNotFound, "not_found"},
+		{&targets.ThrottledError{}, "throttled"},
+		{&targets.HeldError{}, "held"},
+		{&targets.OutOfRangeError{}, "out_of_range"},
+		{fmt.Errorf("%w: %w", targets.ErrTransient, context.DeadlineExceeded), "timeout"},
+		{targets.ErrForbidden, "forbidden"},
+		{targets.ErrUnscalable, "unscalable"},
+		{targets.ErrUnknownOutcome, "unknown_outcome"},
+		{errors.New("anything"), "other"},
+	}
+	for _, test := range tests {
+		if got := fleetError(fmt.Errorf("call: %w", test.err)); got != test.want {
+			t.Errorf("%v is %q, want %q", test.err, got, test.want)
+		}
+	}
+}
+
+func TestNewAutoscalerShowsLittle(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	m := New(reg)
+	m.Autoscaler("new")
+	m.Show(func() []api.Autoscaler {
+		return []api.Autoscaler{{Name: "new", Spec: policy.Spec{MaxReplicas: 3, Metrics: []policy.MetricSpec{{Type: policy.ExternalMetric, Name: "q"}}}}}
+	})
+	got := series(t, reg)
+	for _, absent := range []string{"min_replicas", "recommended_replicas", "last_scale_timestamp_seconds", "last_evaluation_timestamp_seconds"} {
+		if _, there := got["hpad_autoscaler_"+absent+"{autoscaler=new}"]; there {
+			t.Errorf("%s is there", absent)
+		}
+	}
+	for _, present := range []string{"max_replicas", "failing", "late_passes_total", "panics_total"} {
+		if _, there := got["hpad_autoscaler_"+present+"{autoscaler=new}"]; !there {
+			t.Errorf("%s is not there", present)
+		}
+	}
+}
+
+func TestUnregistered(t *testing.T) {
+	m := New(nil)
+	m.Autoscaler("a").Pass(checkout().Decision, NoError, time.Second)
+	m.FleetCall("f", "snapshot", time.Second, nil)
+	m.Query("s", time.Second, nil)
+	m.Reload(nil)
+	if got := testutil.ToFloat64(m.passes.total[scaleUp][NoError]); got != 1 {
+		t.Errorf("%v passes, want 1", got)
+	}
+}
+
+func BenchmarkPass(b *testing.B) {
+	a := New(prometheus.NewRegistry()).Autoscaler("a")
+	decision := checkout().Decision
+	b.ReportAllocs()
+	for b.Loop() {
+		a.Pass(decision, NoError, 20*time.Millisecond)
+	}
+}
+
+func BenchmarkScrape(b *testing.B) {
+	for _, count := range []int{100, 10_000} {
+		b.Run(fmt.Sprintf("%d autoscalers", count), func(b *testing.B) {
+			reg := prometheus.NewRegistry()
+			m := New(reg)
+			views := make([]api.Autoscaler, count)
+			for i := range views {
+				views[i] = checkout()
+				views[i].Name = fmt.Sprintf("checkout-%d", i)
+				m.Autoscaler(views[i].Name)
+			}
+			m.Show(func() []api.Autoscaler { return views })
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := reg.Gather(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

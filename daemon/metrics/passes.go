@@ -1,0 +1,116 @@
+package metrics
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// ErrorKind is whose fault an error is, as the HPA controller tells them apart.
+type ErrorKind uint8
+
+// The kinds of errors.
+const (
+	// NoError: nothing failed.
+	NoError ErrorKind = iota
+	// SpecError: the autoscaler asks for what cannot be, until its configuration
+	// or its target changes.
+	SpecError
+	// InternalError: everything else that fails, as a source that does not answer.
+	InternalError
+	errorKinds
+)
+
+// action is the direction of a change.
+type action uint8
+
+const (
+	noAction action = iota
+	scaleUp
+	scaleDown
+	actions
+)
+
+// The label values, by constant.
+var (
+	errorLabels  = [errorKinds]string{"none", "spec", "internal"}
+	actionLabels = [actions]string{"none", "scale_up", "scale_down"}
+	typeLabels   = [...]policy.MetricType{
+		policy.ResourceMetric, policy.ContainerResourceMetric, policy.InstancesMetric, policy.ObjectMetric, policy.ExternalMetric,
+	}
+)
+
+func actionOf(from, to int32) action {
+	switch {
+	case to > from:
+		return scaleUp
+	case to < from:
+		return scaleDown
+	default:
+		return noAction
+	}
+}
+
+// passes count passes of all autoscalers.
+type passes struct {
+	total    [actions][errorKinds]prometheus.Counter
+	duration [actions][errorKinds]prometheus.Observer
+	metrics  [len(typeLabels)][actions][errorKinds]prometheus.Counter
+}
+
+func newPasses(factory promauto.Factory) passes {
+	total := factory.NewCounterVec(prometheus.CounterOpts{
+		Name: "hpad_reconciliations_total",
+		Help: "Passes that ended, by the direction that they decided on and whose fault their error was.",
+	}, []string{"action", "error"})
+	duration := factory.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "hpad_reconciliation_duration_seconds", Buckets: durationBuckets(),
+		Help: "How long passes took from the tick to their end, waiting for readings and writes included.",
+	}, []string{"action", "error"})
+	computed := factory.NewCounterVec(prometheus.CounterOpts{
+		Name: "hpad_metric_computation_total",
+		Help: "Metrics that were computed, by the direction that each proposed and whose fault its error was.",
+	}, []string{"action", "error", "metric_type"})
+	var p passes
+	for a, actionLabel := range actionLabels {
+		for e, errorLabel := range errorLabels {
+			p.total[a][e] = total.WithLabelValues(actionLabel, errorLabel)
+			p.duration[a][e] = duration.WithLabelValues(actionLabel, errorLabel)
+			for t, typeLabel := range typeLabels {
+				p.metrics[t][a][e] = computed.WithLabelValues(actionLabel, errorLabel, string(typeLabel))
+			}
+		}
+	}
+	return p
+}
+
+// Autoscaler counts the passes of one autoscaler. It is safe for concurrent use.
+type Autoscaler struct {
+	passes       *passes
+	late, panics atomic.Uint64
+}
+
+// Pass counts a pass that ended: what it decided, whose fault its error was, and
+// how long it took. The error of a metric that failed counts as internal.
+func (a *Autoscaler) Pass(decision *policy.Decision, failed ErrorKind, duration time.Duration) {
+	failed = min(failed, InternalError)
+	does := actionOf(decision.CurrentReplicas, decision.DesiredReplicas)
+	a.passes.total[does][failed].Inc()
+	a.passes.duration[does][failed].Observe(duration.Seconds())
+	for i := range decision.Metrics {
+		result := &decision.Metrics[i]
+		proposes, failed := actionOf(decision.CurrentReplicas, result.Proposal), NoError
+		if result.Error != "" {
+			proposes, failed = noAction, InternalError
+		}
+		for t, metricType := range typeLabels {
+			if metricType == result.Type {
+				a.passes.metrics[t][proposes][failed].Inc()
+			}
+		}
+	}
+}
