@@ -61,11 +61,15 @@ func (p *pass) stabilizeDown(step *Stabilization, rules WindowRules, list []Reco
 // stabilizeWithBehavior is R62 and R64.
 func (p *pass) stabilizeWithBehavior(step *Stabilization, rules WindowRules, list []Recommendation, recommended int32) {
 	current := p.decision.CurrentReplicas
-	lowest := extreme{replicas: recommended, sign: -1, cutoff: p.now.Add(-rules.Up)}
-	highest := extreme{replicas: recommended, sign: 1, cutoff: p.now.Add(-rules.Down)}
+	lowest := extreme{replicas: recommended, cutoff: p.now.Add(-rules.Up)}
+	highest := extreme{replicas: recommended, cutoff: p.now.Add(-rules.Down)}
 	for i := range list {
-		lowest.look(&list[i])
-		highest.look(&list[i])
+		if replicas := list[i].Replicas; replicas < lowest.replicas || replicas == lowest.replicas && lowest.entry != nil {
+			lowest.look(&list[i])
+		}
+		if replicas := list[i].Replicas; replicas > highest.replicas || replicas == highest.replicas && highest.entry != nil {
+			highest.look(&list[i])
+		}
 	}
 	step.Replicas = min(max(current, lowest.replicas), highest.replicas)
 	switch {
@@ -88,17 +92,16 @@ func (p *pass) stabilizeWithBehavior(step *Stabilization, rules WindowRules, lis
 // ones the newest, which leaves the window last.
 type extreme struct {
 	replicas int32
-	// sign is 1 to look for the highest and -1 for the lowest.
-	sign int64
 	// cutoff is the time after which entries count.
 	cutoff time.Time
 	// entry is nil while the present recommendation is the extreme one.
 	entry *Recommendation
 }
 
+// look takes an entry that is at least as extreme, if it counts and is not an
+// older one of the same count.
 func (e *extreme) look(entry *Recommendation) {
-	by := e.sign * (int64(entry.Replicas) - int64(e.replicas))
-	if by < 0 || by == 0 && (e.entry == nil || !entry.Time.After(e.entry.Time)) || !entry.Time.After(e.cutoff) {
+	if !entry.Time.After(e.cutoff) || entry.Replicas == e.replicas && !entry.Time.After(e.entry.Time) {
 		return
 	}
 	e.replicas, e.entry = entry.Replicas, entry
