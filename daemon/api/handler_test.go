@@ -105,7 +105,7 @@ func TestPathsAndMethods(t *testing.T) {
 
 func TestListLeavesOutDecisionsAndEvents(t *testing.T) {
 	d := twoAutoscalers()
-	a := open(t, ask(d, api.ReadOnly, httptest.NewRequest("GET", "/api/v1/autoscalers", nil)))
+	a := open(t, ask(d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers", nil)))
 	var list []api.Autoscaler
 	if err := json.Unmarshal(a.Data, &list); err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func TestListLeavesOutDecisionsAndEvents(t *testing.T) {
 }
 
 func TestNoAutoscalersAreAnEmptyList(t *testing.T) {
-	a := open(t, ask(&fakeDaemon{}, api.ReadOnly, httptest.NewRequest("GET", "/api/v1/autoscalers", nil)))
+	a := open(t, ask(&fakeDaemon{}, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers", nil)))
 	if a.Status != "success" || string(a.Data) != "[]" {
 		t.Errorf("envelope %s with data %s, want success with []", a.Status, a.Data)
 	}
@@ -130,7 +130,7 @@ func TestNoAutoscalersAreAnEmptyList(t *testing.T) {
 func TestUnencodableDecisionIsAnError(t *testing.T) {
 	d := twoAutoscalers()
 	d.autoscalers[0].Decision.Metrics = append(d.autoscalers[0].Decision.Metrics, metricWithTolerance(math.Inf(1)))
-	response := ask(d, api.ReadOnly, httptest.NewRequest("GET", "/api/v1/autoscalers/checkout", nil))
+	response := ask(d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers/checkout", nil))
 	if a := open(t, response); response.Code != 500 || a.ErrorType != "internal" || !strings.Contains(a.Error, "encode the answer") {
 		t.Errorf("status %d, envelope %+v, want a 500 that says what could not be encoded", response.Code, a)
 	}
@@ -152,7 +152,7 @@ func TestHealth(t *testing.T) {
 		{"stuck", "/-/healthy", api.Health{Unevaluated: unevaluated}, 503},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			response := ask(&fakeDaemon{health: test.health}, api.ReadOnly, httptest.NewRequest("GET", test.path, nil))
+			response := ask(&fakeDaemon{health: test.health}, api.ReadOnly, httptest.NewRequest(http.MethodGet, test.path, nil))
 			if response.Code != test.want {
 				t.Errorf("status %d, want %d", response.Code, test.want)
 			}
@@ -176,7 +176,7 @@ func TestReadiness(t *testing.T) {
 		{api.Readiness{Ready: true, Problems: problems}, 200},
 		{api.Readiness{Problems: problems}, 503},
 	} {
-		response := ask(&fakeDaemon{readiness: test.readiness}, api.ReadOnly, httptest.NewRequest("GET", "/-/ready", nil))
+		response := ask(&fakeDaemon{readiness: test.readiness}, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/-/ready", nil))
 		var got api.Readiness
 		if err := json.Unmarshal(response.Body.Bytes(), &got); err != nil {
 			t.Fatal(err)
@@ -190,7 +190,7 @@ func TestReadiness(t *testing.T) {
 func TestReload(t *testing.T) {
 	t.Run("is refused over TCP", func(t *testing.T) {
 		d := twoAutoscalers()
-		ask(d, api.ReadOnly, httptest.NewRequest("POST", "/-/reload", nil))
+		ask(d, api.ReadOnly, httptest.NewRequest(http.MethodPost, "/-/reload", nil))
 		if d.reloads != 0 {
 			t.Error("a read-only listener reloaded")
 		}
@@ -198,7 +198,7 @@ func TestReload(t *testing.T) {
 	t.Run("tells a bad configuration", func(t *testing.T) {
 		d := twoAutoscalers()
 		d.reloadErr = errBadConfig
-		response := ask(d, api.Full, httptest.NewRequest("POST", "/-/reload", nil))
+		response := ask(d, api.Full, httptest.NewRequest(http.MethodPost, "/-/reload", nil))
 		a := open(t, response)
 		if response.Code != 500 || a.ErrorType != "reload" || a.Error != errBadConfig.Error() {
 			t.Errorf("status %d, envelope %+v, want 500 with the daemon's words", response.Code, a)
@@ -206,7 +206,7 @@ func TestReload(t *testing.T) {
 	})
 	t.Run("is refused from another site", func(t *testing.T) {
 		d := twoAutoscalers()
-		request := httptest.NewRequest("POST", "/-/reload", nil)
+		request := httptest.NewRequest(http.MethodPost, "/-/reload", nil)
 		request.Header.Set("Sec-Fetch-Site", "cross-site")
 		response := ask(d, api.Full, request)
 		if a := open(t, response); response.Code != 403 || a.ErrorType != "forbidden" || d.reloads != 0 {
@@ -217,7 +217,7 @@ func TestReload(t *testing.T) {
 		d := twoAutoscalers()
 		ctx, cancel := context.WithCancel(t.Context())
 		d.onReload = cancel
-		ask(d, api.Full, httptest.NewRequestWithContext(ctx, "POST", "/-/reload", nil))
+		ask(d, api.Full, httptest.NewRequestWithContext(ctx, http.MethodPost, "/-/reload", nil))
 		if d.reloads != 1 || d.reloadCtx != nil {
 			t.Errorf("%d reloads, context %v; want one with a live context", d.reloads, d.reloadCtx)
 		}
@@ -242,7 +242,7 @@ func TestMetricsServesWhatCanBeGathered(t *testing.T) {
 		brokenCollector{},
 	)
 	recorder := httptest.NewRecorder()
-	api.NewHandler(&fakeDaemon{}, registry, api.ReadOnly).ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))
+	api.NewHandler(&fakeDaemon{}, registry, api.ReadOnly).ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if recorder.Code != 200 || !strings.Contains(recorder.Body.String(), "hpad_tests_total 0") {
 		t.Errorf("status %d, body %q; want the counter in spite of the broken collector", recorder.Code, recorder.Body)
 	}
@@ -250,7 +250,7 @@ func TestMetricsServesWhatCanBeGathered(t *testing.T) {
 
 func TestIndexLinksAnswer(t *testing.T) {
 	d := twoAutoscalers()
-	page := ask(d, api.ReadOnly, httptest.NewRequest("GET", "/", nil)).Body.String()
+	page := ask(d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/", nil)).Body.String()
 	links := 0
 	for rest := page; ; links++ {
 		_, after, found := strings.Cut(rest, `href="`)
@@ -259,7 +259,7 @@ func TestIndexLinksAnswer(t *testing.T) {
 		}
 		var link string
 		link, rest, _ = strings.Cut(after, `"`)
-		if response := ask(d, api.ReadOnly, httptest.NewRequest("GET", link, nil)); response.Code != 200 {
+		if response := ask(d, api.ReadOnly, httptest.NewRequest(http.MethodGet, link, nil)); response.Code != 200 {
 			t.Errorf("%s answers %d", link, response.Code)
 		}
 	}
@@ -274,7 +274,7 @@ func FuzzAutoscalerName(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, name string) {
 		d := twoAutoscalers()
-		request := httptest.NewRequest("GET", "/", nil)
+		request := httptest.NewRequest(http.MethodGet, "/", nil)
 		request.URL = &url.URL{Path: "/api/v1/autoscalers/" + name, RawPath: "/api/v1/autoscalers/" + url.PathEscape(name)}
 		response := ask(d, api.ReadOnly, request)
 		_, exists := d.Autoscaler(name)

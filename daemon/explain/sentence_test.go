@@ -80,15 +80,18 @@ func TestSentenceAndLine(t *testing.T) {
 			"The count stays at 4, because the metrics could not decide: queue: no answer from prom.", "12:00:00 4: ",
 		},
 		{
-			"unreadable", policy.Decision{Time: noon, Case: policy.CaseUnreadable, Error: "read job: 404"},
+			"unreadable",
+			policy.Decision{Time: noon, Case: policy.CaseUnreadable, Error: "read job: 404"},
 			"Nothing is decided, because the target could not be read: read job: 404.", "12:00:00 ?: ",
 		},
 		{
-			"below min", policy.Decision{Time: noon, Case: policy.CaseBelowMin, CurrentReplicas: 1, DesiredReplicas: 2, MinReplicas: 2, Write: true},
+			"below min",
+			policy.Decision{Time: noon, Case: policy.CaseBelowMin, CurrentReplicas: 1, DesiredReplicas: 2, MinReplicas: 2, Write: true},
 			"The count goes up from 1 to 2, because it is below min (2).", "12:00:00 1 → 2: ",
 		},
 		{
-			"disabled", policy.Decision{Time: noon, Case: policy.CaseDisabled},
+			"disabled",
+			policy.Decision{Time: noon, Case: policy.CaseDisabled},
 			"The target stays at zero, because it was not hpad that set it to zero.", "12:00:00 0: ",
 		},
 	} {
