@@ -38,13 +38,19 @@ const basePort = 21700
 
 func (w *world) service(worker, ports string, count int32) Service {
 	s := Service{
-		Command: []string{os.Args[0]}, Env: map[string]string{"WORKER": worker, "CONTROL": w.dir},
+		Command: []string{os.Args[0]}, Env: w.env(worker),
 		Ports: ports, Replicas: &count, RestartBackoffMin: 20 * time.Millisecond,
 	}
 	if ports != "" {
 		s.Readiness = Readiness{HTTP: "/ready", Interval: 50 * time.Millisecond, FailureThreshold: 1}
 	}
 	return s
+}
+
+// env answers the variables of a worker. One that is built to find races would
+// wait a second before it ends.
+func (w *world) env(worker string) map[string]string {
+	return map[string]string{"WORKER": worker, "CONTROL": w.dir, "GORACE": "atexit_sleep_ms=0"}
 }
 
 // alter changes a service.
