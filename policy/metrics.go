@@ -74,7 +74,7 @@ func (p *pass) evaluateMetric(i int, result *MetricResult, numbers *metricNumber
 	current.Type, current.Name, current.Task, current.Object = metric.Type, metric.Name, metric.Task, metric.Object
 }
 
-// failureReasons are the reasons of events and of ScalingActive for a failed
+// failureReason is the reason of the event and of ScalingActive for a failed
 // metric, by its type (R77, R78).
 func failureReason(kind MetricType) string {
 	switch kind {
