@@ -3,7 +3,12 @@ package targettest
 import (
 	"context"
 	"errors"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,9 +26,14 @@ func usage(milli int64) []policy.TaskUsage {
 }
 
 func TestMemoryContract(t *testing.T) {
-	Run(t, Kind{Samples: true, New: func(_ *testing.T, counts ...int32) *Platform {
+	wrap := func(m *Memory) Fleet { return m }
+	patience := 10 * time.Second
+	if spoil, ok := spoiled[os.Getenv("SPOILED")]; ok {
+		wrap, patience = func(m *Memory) Fleet { return spoil(m) }, 300*time.Millisecond
+	}
+	Run(t, Kind{Samples: true, Patience: patience, New: func(_ *testing.T, counts ...int32) *Platform {
 		m := NewMemory("memory")
-		p := &Platform{Missing: m.Ref("nobody"), Open: func(*testing.T) Fleet { return m }, Survive: true}
+		p := &Platform{Missing: m.Ref("nobody"), Open: func(*testing.T) Fleet { return wrap(m) }, Survive: true}
 		for i, count := range counts {
 			p.Refs = append(p.Refs, m.Add("t"+strconv.Itoa(i), MemoryTarget{
 				Replicas: count, StartDelay: 20 * time.Millisecond, ReadyDelay: 20 * time.Millisecond,
@@ -75,6 +85,114 @@ func toggle(m *Memory, f Fault) func(t *testing.T, on bool) {
 		if on {
 			remove = m.Inject(f)
 		}
+	}
+}
+
+// spoiledFleet is a Memory with one of the mistakes that a kind could make.
+type spoiledFleet struct {
+	*Memory
+	snapshot func(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error)
+	write    func(ctx context.Context, ref targets.Ref, n int32, version string) error
+}
+
+func (f *spoiledFleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
+	if f.snapshot != nil {
+		return f.snapshot(ctx, refs)
+	}
+	return f.Memory.Snapshot(ctx, refs)
+}
+
+func (f *spoiledFleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, reason string) error {
+	if f.write != nil {
+		return f.write(ctx, ref, n, version)
+	}
+	return f.Memory.SetReplicas(ctx, ref, n, version, reason)
+}
+
+// edited answers a fleet whose readings are changed.
+func edited(edit func(reading *targets.Reading)) func(m *Memory) *spoiledFleet {
+	return func(m *Memory) *spoiledFleet {
+		return &spoiledFleet{Memory: m, snapshot: func(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
+			readings, err := m.Snapshot(ctx, refs)
+			for ref, reading := range readings {
+				reading.Instances = slices.Clone(reading.Instances)
+				edit(&reading)
+				readings[ref] = reading
+			}
+			return readings, err
+		}}
+	}
+}
+
+// writing answers a fleet whose writes are others than asked for.
+func writing(write func(ctx context.Context, m *Memory, ref targets.Ref, n int32, version string) error) func(m *Memory) *spoiledFleet {
+	return func(m *Memory) *spoiledFleet {
+		return &spoiledFleet{Memory: m, write: func(ctx context.Context, ref targets.Ref, n int32, version string) error {
+			return write(ctx, m, ref, n, version)
+		}}
+	}
+}
+
+var reads int
+
+// spoiled are the mistakes that the suite has to find, each by itself.
+var spoiled = map[string]func(m *Memory) *spoiledFleet{
+	"ignores versions": writing(func(ctx context.Context, m *Memory, ref targets.Ref, n int32, _ string) error {
+		return m.SetReplicas(ctx, ref, n, "", "")
+	}),
+	"does nothing": writing(func(context.Context, *Memory, targets.Ref, int32, string) error { return nil }),
+	"writes though canceled": writing(func(ctx context.Context, m *Memory, ref targets.Ref, n int32, version string) error {
+		return m.SetReplicas(context.WithoutCancel(ctx), ref, n, version, "")
+	}),
+	"hides error classes": writing(func(ctx context.Context, m *Memory, ref targets.Ref, n int32, version string) error {
+		if err := m.SetReplicas(ctx, ref, n, version, ""); err != nil {
+			return errors.New(err.Error())
+		}
+		return nil
+	}),
+	"makes up ids": edited(func(reading *targets.Reading) {
+		reads++
+		for i := range reading.Instances {
+			reading.Instances[i].ID += strconv.Itoa(reads)
+		}
+	}),
+	"counts victims": edited(func(reading *targets.Reading) { reading.StatusReplicas = int32(len(reading.Instances)) }),
+	"hides that victims go": edited(func(reading *targets.Reading) {
+		for i := range reading.Instances {
+			reading.Instances[i].Deleting = false
+		}
+	}),
+	"has no start times": edited(func(reading *targets.Reading) {
+		for i := range reading.Instances {
+			reading.Instances[i].StartedAt = time.Time{}
+		}
+	}),
+	"forgets unknown targets": func(m *Memory) *spoiledFleet {
+		return &spoiledFleet{Memory: m, snapshot: func(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
+			readings, err := m.Snapshot(ctx, refs)
+			maps.DeleteFunc(readings, func(_ targets.Ref, reading targets.Reading) bool { return reading.Err != nil })
+			return readings, err
+		}}
+	},
+	"leaves work behind": func(m *Memory) *spoiledFleet {
+		go func() { <-time.After(time.Hour) }()
+		return &spoiledFleet{Memory: m}
+	},
+}
+
+// TestSuiteFindsMistakes runs the suite over spoiled fleets, in processes of
+// their own, and sees it fail.
+func TestSuiteFindsMistakes(t *testing.T) {
+	for name := range spoiled {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			suite := exec.Command(os.Args[0], "-test.run=^TestMemoryContract$", "-test.failfast")
+			suite.Env = append(os.Environ(), "SPOILED="+name)
+			output, err := suite.CombinedOutput()
+			if err == nil || !strings.Contains(string(output), "--- FAIL: TestMemoryContract/") {
+				t.Errorf("the suite over a fleet that %s: %v, want it to fail:\n%s", name, err, output)
+			}
+		})
 	}
 }
 
