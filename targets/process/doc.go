@@ -3,7 +3,7 @@
 // Linux.
 //
 // An instance is a process and its process group. It keeps its id
-// ("worker-3-x7k2p": service, index, and a suffix made anew for each instance)
+// ("worker-3-x7k2pq": service, index, and a suffix made anew for each instance)
 // and its start time for as long as it exists, a restart after a crash
 // included, as a pod does; only its readiness turns False and True again. It is
 // Pending while it has no process: before the first start, while it waits for a

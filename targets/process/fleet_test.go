@@ -569,31 +569,43 @@ func TestGuard(t *testing.T) {
 // guardOf answers the process id of a process's guard, 0 when there is none.
 func guardOf(t *testing.T, parent int) int {
 	t.Helper()
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, entry := range entries {
-		pid, err := strconv.Atoi(entry.Name())
-		if err != nil || !alive(entry.Name()) {
-			continue
-		}
-		line, err1 := os.ReadFile("/proc/" + entry.Name() + "/cmdline")
-		stat, err2 := os.ReadFile("/proc/" + entry.Name() + "/stat")
-		if err1 != nil || err2 != nil || !strings.HasSuffix(string(line), "\x00hpad-guard\x00") {
-			continue
-		}
-		_, rest, _ := strings.Cut(string(stat), ") ")
-		if fields := strings.Fields(rest); fields[1] == strconv.Itoa(parent) {
+	for _, pid := range childrenOf(t, parent) {
+		line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+		if err == nil && strings.HasSuffix(string(line), "\x00hpad-guard\x00") && alive(strconv.Itoa(pid)) {
 			return pid
 		}
 	}
 	return 0
 }
 
-// TestNoDescriptorLeak scales up and down, and sees as many files open after as
-// before.
-func TestNoDescriptorLeak(t *testing.T) {
+// childrenOf answers the process ids of a process's children, zombies included.
+func childrenOf(t *testing.T, parent int) []int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var children []int
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		text, err := os.ReadFile("/proc/" + entry.Name() + "/stat")
+		if err != nil {
+			continue
+		}
+		_, rest, _ := strings.Cut(string(text), ") ")
+		if fields := strings.Fields(rest); len(fields) > 1 && fields[1] == strconv.Itoa(parent) {
+			children = append(children, pid)
+		}
+	}
+	return children
+}
+
+// TestNothingLeaks scales up and down, and sees as many files open after as
+// before, and no process that was not waited for.
+func TestNothingLeaks(t *testing.T) {
 	w := newWorld(t, 1)
 	f := start(t, w.open(t))
 	settled(t, f, "a", 1)
@@ -614,6 +626,10 @@ func TestNoDescriptorLeak(t *testing.T) {
 	eventually(t, func() string {
 		if after := count(); after > before {
 			return fmt.Sprintf("%d files are open, %d were", after, before)
+		}
+		// The guard and the one instance.
+		if children := childrenOf(t, os.Getpid()); len(children) != 2 {
+			return fmt.Sprintf("children %v, want 2", children)
 		}
 		return ""
 	})
