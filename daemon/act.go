@@ -1,0 +1,179 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// A version conflict is tried again as R71 says.
+const (
+	conflictAttempts = 5
+	conflictDelay    = 10 * time.Millisecond
+	conflictJitter   = 0.1
+)
+
+// Writes get as long as the period, within these bounds: they are accepted, not
+// waited for.
+const (
+	minWriteTimeout = 5 * time.Second
+	maxWriteTimeout = 30 * time.Second
+)
+
+// foreignError says that somebody else changed the count between the read and
+// the write.
+type foreignError struct{ read, found int32 }
+
+func (e *foreignError) Error() string {
+	return fmt.Sprintf("somebody else changed the count from %d to %d meanwhile; evaluating again", e.read, e.found)
+}
+
+func foreignWriter(wrote, found int32) policy.Event {
+	return policy.Event{
+		Kind: policy.WarningEvent, Reason: ForeignWriter,
+		Message: fmt.Sprintf("the count was %d and is now %d, which hpad did not write", wrote, found),
+	}
+}
+
+// act writes what the pass decided and finishes it.
+func (p *pass) act(decision *policy.Decision, version string, events []policy.Event) {
+	a, def, d := p.plan.autoscaler, p.plan.definition, p.round.daemon
+	timeout := min(max(def.SyncPeriod, minWriteTimeout), maxWriteTimeout)
+	ctx, cancel := context.WithTimeout(d.actContext, timeout)
+	defer cancel()
+
+	var err error
+	if a.removed.Load() {
+		err = errors.New("the autoscaler was removed")
+	} else {
+		err = p.write(ctx, decision, version)
+	}
+	var foreign *foreignError
+	if errors.As(err, &foreign) {
+		events = append(events, foreignWriter(foreign.read, foreign.found))
+	}
+	if !errors.Is(err, targets.ErrUnknownOutcome) {
+		a.intention = nil
+	}
+	var panicked *panicError
+	if errors.As(err, &panicked) {
+		p.panicked(err)
+		return
+	}
+	p.evaluateAgain(foreign != nil)
+	p.finish(decision, outcomeOf(decision, err), events)
+}
+
+// evaluateAgain asks for another evaluation at once after a write that was lost
+// to somebody else, but not twice in a row.
+func (p *pass) evaluateAgain(foreign bool) {
+	a := p.plan.autoscaler
+	if a.retried = foreign && !a.retried; a.retried {
+		a.askAgain()
+	}
+}
+
+// outcomeOf turns an error of SetReplicas into what policy settles on.
+func outcomeOf(decision *policy.Decision, err error) policy.Outcome {
+	var held *targets.HeldError
+	var partial *targets.PartialError
+	switch {
+	case err == nil:
+		return policy.Outcome{Kind: policy.Written, Reached: decision.DesiredReplicas}
+	case errors.As(err, &held):
+		return policy.Outcome{Kind: policy.WriteHeld, Hold: &held.Hold}
+	case errors.As(err, &partial) && partial.Reached != decision.CurrentReplicas:
+		return policy.Outcome{Kind: policy.Written, Reached: partial.Reached, Error: err.Error()}
+	default:
+		return policy.Outcome{Kind: policy.WriteFailed, Error: err.Error()}
+	}
+}
+
+// write sets the count, within the fleet's bound on writes. On a version conflict
+// it reads again and retries, up to R71's limit, as long as the count is the one
+// the decision was made for.
+func (p *pass) write(ctx context.Context, decision *policy.Decision, version string) error {
+	fleet := p.plan.definition.fleet
+	select {
+	case fleet.writes <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("scale %s: %d earlier writes to fleet %q have not returned yet", p.plan.definition.Target, cap(fleet.writes), fleet.name)
+	}
+	fleet.uses.begin()
+	result := make(chan error, 1)
+	go func() {
+		defer fleet.uses.end()
+		defer func() { <-fleet.writes }()
+		result <- guard(func() error { return p.retryConflicts(ctx, decision, version) })
+	}()
+	select {
+	case err := <-result:
+		return p.wrapWrite(ctx, decision, err)
+	case <-ctx.Done():
+	}
+	grace := time.NewTimer(callGrace)
+	defer grace.Stop()
+	select {
+	case err := <-result:
+		return p.wrapWrite(ctx, decision, err)
+	case <-grace.C: // the call does not heed its context, and keeps its place
+		return p.wrapWrite(ctx, decision, context.Cause(ctx))
+	}
+}
+
+// wrapWrite names the attempt, and marks as unknown what a deadline or a panic
+// cut off.
+func (p *pass) wrapWrite(ctx context.Context, decision *policy.Decision, err error) error {
+	if err == nil {
+		return nil
+	}
+	var panicked *panicError
+	if errors.As(err, &panicked) || (ctx.Err() != nil && errors.Is(err, ctx.Err())) {
+		err = fmt.Errorf("%w: %w", targets.ErrUnknownOutcome, err)
+	}
+	return fmt.Errorf("scale %s from %d to %d replicas: %w", p.plan.definition.Target, decision.CurrentReplicas, decision.DesiredReplicas, err)
+}
+
+func (p *pass) retryConflicts(ctx context.Context, decision *policy.Decision, version string) error {
+	def := p.plan.definition
+	for attempt := 1; ; attempt++ {
+		started := time.Now()
+		err := def.fleet.fleet.SetReplicas(ctx, def.Target, decision.DesiredReplicas, version, decision.Message)
+		p.round.daemon.metrics.FleetCall(def.fleet.name, callSetReplicas, time.Since(started), err)
+		if !errors.Is(err, targets.ErrConflict) || attempt == conflictAttempts {
+			return err
+		}
+		if err := sleep(ctx, conflictDelay+time.Duration(rand.Float64()*conflictJitter*float64(conflictDelay))); err != nil {
+			return err
+		}
+		readings, err := def.fleet.fleet.Snapshot(ctx, []targets.Ref{def.Target})
+		if err != nil {
+			return fmt.Errorf("read again after a version conflict: %w", err)
+		}
+		reading := readings[def.Target]
+		if reading.Err != nil {
+			return fmt.Errorf("read again after a version conflict: %w", reading.Err)
+		}
+		if reading.SpecReplicas != decision.CurrentReplicas && !def.strict {
+			return &foreignError{read: decision.CurrentReplicas, found: reading.SpecReplicas}
+		}
+		version = reading.Version
+	}
+}
+
+// sleep waits, or answers why ctx ended.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,116 @@
+package daemon
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/policy"
+)
+
+// autoscaler is one autoscaler at run time. It outlives reloads; its definition
+// does not.
+type autoscaler struct {
+	name       string
+	created    time.Time
+	definition atomic.Pointer[definition]
+	metrics    *metrics.Autoscaler
+	// published is what readers see: replaced whole, never changed.
+	published atomic.Pointer[publication]
+	// late counts ticks at which a pass was still running.
+	late atomic.Uint64
+	// removed is set when a reload takes the autoscaler away.
+	removed atomic.Bool
+
+	// mu guards what the scheduler and the pass under way both look at.
+	mu sync.Mutex
+	// busy is set while a pass is under way, and since is its tick.
+	busy  bool
+	since time.Time
+	// again asks for another pass as soon as the one under way ends.
+	again bool
+	// saved tells what the store has been given.
+	saved saved
+	// gap is set when a tick passed by while a pass was under way.
+	gap bool
+
+	// The pass under way owns the rest.
+	memory    policy.Memory
+	status    policy.Status
+	intention *state.Intention
+	// retried says that the last pass lost its write to somebody else and the
+	// autoscaler was evaluated again at once for it.
+	retried bool
+	// panics counts panics in a row.
+	panics int
+	events eventLog
+}
+
+// publication is what readers see of an autoscaler after a pass. It is never
+// changed.
+type publication struct {
+	// tick is the instant of the pass, zero before the first.
+	tick     time.Time
+	memory   policy.Memory
+	status   policy.Status
+	decision *policy.Decision
+	events   []api.Event
+	duration time.Duration
+	err      string
+	// unevaluated says why the autoscaler could not be evaluated, as a panic;
+	// empty when it was.
+	unevaluated string
+	quarantine  time.Time
+}
+
+// newAutoscaler makes an autoscaler from its definition and what the store
+// knows of it; record is nil for a new one.
+func newAutoscaler(def *definition, record *state.Record, m *metrics.Autoscaler, now time.Time) *autoscaler {
+	a := &autoscaler{name: def.Name, created: now, metrics: m}
+	a.definition.Store(def)
+	published := &publication{}
+	if record != nil {
+		a.created = record.Created
+		a.memory, a.status = record.Memory, record.Status
+		if record.Target == def.Target {
+			a.intention = record.Intention
+		}
+		published.tick, published.memory, published.status = record.Through, record.Memory, record.Status
+		a.saved = saved{fingerprint: record.Fingerprint}
+	}
+	a.published.Store(published)
+	return a
+}
+
+// begin takes the autoscaler for a pass at now; false when one is under way.
+func (a *autoscaler) begin(now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.busy {
+		return false
+	}
+	a.busy, a.since = true, now
+	return true
+}
+
+// release gives the autoscaler back and says whether another pass was asked for
+// meanwhile.
+func (a *autoscaler) release() (again bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.busy = false
+	again, a.again = a.again, false
+	return again
+}
+
+// askAgain asks for another pass after the one under way; false when there is
+// none under way.
+func (a *autoscaler) askAgain() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.again = a.again || a.busy
+	return a.busy
+}

@@ -1,0 +1,78 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/sources/embedded"
+	"github.com/hpad/hpad/sources/prometheus"
+	"github.com/hpad/hpad/targets/process"
+)
+
+// BuiltIn answers the kinds that hpad comes with.
+func BuiltIn() Kinds {
+	return Kinds{
+		Fleets: map[string]func(config.Fleet, FleetEnv) (Fleet, error){
+			"process": newProcess,
+		},
+		Sources: map[string]func(config.Source, SourceEnv) (Source, error){
+			"prometheus": newPrometheus,
+			"embedded":   newEmbedded,
+		},
+	}
+}
+
+// kindConfig answers a kind's own configuration, which package config made by
+// the same kind's name.
+func kindConfig[C any](kind string, c any) (*C, error) {
+	own, ok := c.(*C)
+	if !ok {
+		return nil, fmt.Errorf("kind %q does not take a configuration of type %T", kind, c)
+	}
+	return own, nil
+}
+
+func newProcess(c config.Fleet, env FleetEnv) (Fleet, error) {
+	own, err := kindConfig[process.Config](c.Kind, c.Config)
+	if err != nil {
+		return nil, err
+	}
+	return process.New(c.Name, own, process.Options{Store: env.Store, Output: env.Output}), nil
+}
+
+func newPrometheus(c config.Source, _ SourceEnv) (Source, error) {
+	own, err := kindConfig[prometheus.Config](c.Kind, c.Config)
+	if err != nil {
+		return nil, err
+	}
+	return prometheus.New(c.Name, own)
+}
+
+func newEmbedded(c config.Source, env SourceEnv) (Source, error) {
+	own, err := kindConfig[embedded.Config](c.Kind, c.Config)
+	if err != nil {
+		return nil, err
+	}
+	return embedded.New(c.Name, own, embedded.Options{
+		Dir: filepath.Join(env.StateDir, "embedded", c.Name),
+		Discover: func(ctx context.Context, fleet, target string) ([]embedded.Endpoint, error) {
+			reading, err := env.Discover(ctx, fleet, target)
+			if err != nil {
+				return nil, err
+			}
+			endpoints := make([]embedded.Endpoint, 0, len(reading.Instances))
+			for i, instance := range reading.Instances {
+				if instance.Deleting || i >= len(reading.Locations) {
+					continue
+				}
+				location := reading.Locations[i]
+				endpoints = append(endpoints, embedded.Endpoint{
+					ID: instance.ID, Addresses: location.Addresses, Ports: location.Ports, Labels: location.Labels,
+				})
+			}
+			return endpoints, nil
+		},
+	})
+}

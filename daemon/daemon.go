@@ -1,0 +1,359 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapio"
+
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/daemon/state"
+)
+
+// Options are what a Daemon is made of beside its configuration.
+type Options struct {
+	// Load reads the configuration, at start and at each reload.
+	Load func() (*config.Config, error)
+	// Store keeps the state; the daemon does not close it.
+	Store state.Store
+	// Kinds are the kinds of fleets and sources; the zero value means BuiltIn.
+	Kinds Kinds
+	// Log is where the daemon logs to; nil discards.
+	Log *zap.Logger
+	// Metrics are the daemon's own; nil means metrics that nobody sees.
+	Metrics *metrics.Metrics
+	// DryRun does everything but act: no count is ever written.
+	DryRun bool
+	// Output answers where the output of an instance that a fleet itself runs
+	// goes; nil sends it to Log.
+	Output func(service, instance string) io.Writer
+	// Notify tells the service manager, in the words of sd_notify(3); nil tells
+	// nobody.
+	Notify func(state string)
+	// WatchdogInterval is how often the service manager wants to hear that the
+	// daemon is alive; 0 means never.
+	WatchdogInterval time.Duration
+	// Decided, if not nil, is told of every decision as it is published. It must
+	// not block.
+	Decided func(name string)
+}
+
+// Daemon runs the autoscalers of one configuration. Make one with New.
+type Daemon struct {
+	options  Options
+	log      *zap.Logger
+	metrics  *metrics.Metrics
+	store    state.Store
+	recorder *recorder
+	notifier *notifier
+	started  time.Time
+
+	current  atomic.Pointer[generation]
+	restored state.Snapshot
+	// lastTick is when the scheduler last looked for rounds that are due.
+	lastTick atomic.Pointer[time.Time]
+	stopping atomic.Bool
+
+	// runContext ends reads and waits when the daemon stops, actContext writes
+	// when it has stopped waiting for them.
+	runContext, actContext context.Context
+	ready                  chan []*pass
+	requests               chan func(*scheduler)
+	completed              chan *round
+	reloads                sync.Mutex
+	reads, acts, adapters  sync.WaitGroup
+}
+
+// readyQueue is how many chunks of ready passes may wait for a worker.
+const readyQueue = 256
+
+// New makes a daemon from a configuration; nothing runs yet.
+func New(options Options) *Daemon {
+	if options.Log == nil {
+		options.Log = zap.NewNop()
+	}
+	if options.Metrics == nil {
+		options.Metrics = metrics.New(nil)
+	}
+	if options.Kinds.Fleets == nil && options.Kinds.Sources == nil {
+		options.Kinds = BuiltIn()
+	}
+	if options.Output == nil {
+		options.Output = logOutput(options.Log)
+	}
+	d := &Daemon{
+		options:   options,
+		log:       options.Log,
+		metrics:   options.Metrics,
+		store:     options.Store,
+		notifier:  newNotifier(options.Notify, options.WatchdogInterval),
+		ready:     make(chan []*pass, readyQueue),
+		requests:  make(chan func(*scheduler)),
+		completed: make(chan *round, 16),
+	}
+	d.recorder = newRecorder(options.Store, d.metrics.StateWrite)
+	d.current.Store(&generation{config: &config.Config{}})
+	d.metrics.Show(d.Autoscalers)
+	return d
+}
+
+// logOutput sends the output of instances to a log, a line at a time.
+func logOutput(log *zap.Logger) func(service, instance string) io.Writer {
+	return func(service, instance string) io.Writer {
+		return &zapio.Writer{Log: log.With(zap.String("service", service), zap.String("instance", instance))}
+	}
+}
+
+// stopWait bounds how long a stopping daemon waits for writes under way.
+const stopWait = 20 * time.Second
+
+// Run loads the configuration and the state, starts, and runs until ctx ends. It
+// then lets the writes under way end, commits what is left, and closes the
+// fleets and sources. The error says why it could not start or not end cleanly.
+func (d *Daemon) Run(ctx context.Context) error {
+	d.started = time.Now()
+	act, stopActing := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stopActing(nil)
+	d.runContext, d.actContext = ctx, act
+	first, err := d.start(ctx)
+	if err != nil {
+		return err
+	}
+
+	recording, stopRecording := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopRecording()
+	var recorder, workers sync.WaitGroup
+	recorder.Go(func() { d.recorder.run(recording) })
+	for range first.next.config.Daemon.ConcurrentSyncs {
+		workers.Go(d.work)
+	}
+	s := &scheduler{d: d, last: map[time.Duration]time.Time{}}
+	s.swap(first)
+	d.prune()
+	d.notifier.ready(d.statusLine())
+	d.log.Info("started", zap.Int("autoscalers", len(first.next.names)), zap.Bool("dry_run", d.options.DryRun))
+	s.run(ctx)
+
+	d.log.Info("stopping")
+	d.notifier.stopping()
+	return d.stop(stopActing, func() {
+		close(d.ready)
+		workers.Wait()
+	}, func() {
+		stopRecording()
+		recorder.Wait()
+	})
+}
+
+// start loads configuration and state and starts the first generation's
+// adapters.
+func (d *Daemon) start(ctx context.Context) (*change, error) {
+	c, err := d.options.Load()
+	if err != nil {
+		return nil, err
+	}
+	if d.restored, err = d.store.Load(ctx); err != nil {
+		return nil, fmt.Errorf("load the state: %w", err)
+	}
+	first, err := d.build(c, d.current.Load())
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range first.adapters {
+		if err := startNow(ctx, r.adapter); err != nil {
+			err = fmt.Errorf("start %s: %w", r.subject, err)
+			for _, started := range first.adapters[:i+1] {
+				err = errors.Join(err, closeAdapter(started.adapter))
+			}
+			return nil, err
+		}
+	}
+	first.adapters = nil // started
+	return first, nil
+}
+
+// stop ends what is under way: reads at once, writes within a time, and then the
+// adapters.
+func (d *Daemon) stop(stopActing context.CancelCauseFunc, stopWorking, stopRecording func()) error {
+	d.stopping.Store(true)
+	giveUp := time.AfterFunc(stopWait, func() { stopActing(errors.New("hpad is stopping")) })
+	defer giveUp.Stop()
+	d.reads.Wait() // from here on no pass becomes ready
+	stopWorking()  // and no pass sets out to write
+	d.recorder.flush()
+	d.acts.Wait()
+	d.recorder.flush()
+	stopRecording()
+	d.adapters.Wait()
+	var closing sync.WaitGroup
+	g := d.current.Load()
+	errs := make([]error, 0, len(g.fleets)+len(g.sources))
+	var mu sync.Mutex
+	end := func(subject string, adapter any) {
+		closing.Go(func() {
+			if err := closeAdapter(adapter); err != nil {
+				mu.Lock()
+				errs = append(errs, fmt.Errorf("close %s: %w", subject, err))
+				mu.Unlock()
+			}
+		})
+	}
+	for name, h := range g.sources {
+		end("source "+name, h.source)
+	}
+	for name, h := range g.fleets {
+		end("fleet "+name, h.fleet)
+	}
+	closing.Wait()
+	return errors.Join(errs...)
+}
+
+// work runs passes as they become ready.
+func (d *Daemon) work() {
+	for passes := range d.ready {
+		for _, p := range passes {
+			p.run()
+		}
+	}
+}
+
+// handOver gives ready passes to the workers.
+func (d *Daemon) handOver(ready []*pass) { d.ready <- ready }
+
+// goRead runs a read in its own goroutine, counted for the adapter and for the
+// daemon's end.
+func (d *Daemon) goRead(begin, end func(), read func()) {
+	begin()
+	d.reads.Go(func() {
+		defer end()
+		read()
+	})
+}
+
+// goAct runs a write in its own goroutine, counted for the daemon's end.
+func (d *Daemon) goAct(act func()) { d.acts.Go(act) }
+
+// roundCompleted tells the scheduler.
+func (d *Daemon) roundCompleted(r *round) {
+	select {
+	case d.completed <- r:
+	case <-d.runContext.Done():
+	}
+}
+
+// ticked notes that the scheduler is alive.
+func (d *Daemon) ticked(now time.Time) {
+	d.lastTick.Store(&now)
+	d.notifier.status(d.statusLine, now)
+}
+
+// request runs f on the scheduler; false when the daemon is stopping.
+func (d *Daemon) request(f func(*scheduler)) bool {
+	select {
+	case d.requests <- f:
+		return true
+	case <-d.runContext.Done():
+		return false
+	}
+}
+
+// Evaluate evaluates an autoscaler at once, or as soon as the pass under way
+// ends. A name that is not known is ignored.
+func (d *Daemon) Evaluate(name string) {
+	d.request(func(s *scheduler) {
+		if a := d.current.Load().autoscalers[name]; a != nil {
+			s.begin(newPlan([]*autoscaler{a}), evaluationTime(), false)
+		}
+	})
+}
+
+// evaluationTime is the instant of a round out of turn.
+func evaluationTime() time.Time { return time.Now().Round(0).UTC() }
+
+// Reload reads the configuration again, builds what it asks for, and swaps it
+// in. An error leaves everything as it was.
+func (d *Daemon) Reload(ctx context.Context) error {
+	d.reloads.Lock()
+	defer d.reloads.Unlock()
+	d.notifier.reloading()
+	defer func() { d.notifier.ready(d.statusLine()) }()
+	err := d.reload(ctx)
+	d.metrics.Reload(err)
+	if err != nil {
+		d.log.Error("reload; the old configuration stays in force", zap.Error(err))
+		return err
+	}
+	d.log.Info("reloaded", zap.Int("autoscalers", len(d.current.Load().names)))
+	return nil
+}
+
+func (d *Daemon) reload(ctx context.Context) error {
+	c, err := d.options.Load()
+	if err != nil {
+		return err
+	}
+	built := make(chan error, 1)
+	swap := func(s *scheduler) {
+		ch, err := d.build(c, d.current.Load())
+		if err == nil {
+			d.warnFixed(ch.next.config.Daemon)
+			s.swap(ch)
+		}
+		built <- err
+	}
+	if !d.request(swap) {
+		return errors.New("hpad is stopping")
+	}
+	select {
+	case err := <-built:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// warnFixed tells of changed keys that only a restart puts in force.
+func (d *Daemon) warnFixed(next config.Daemon) {
+	now := d.current.Load().config.Daemon
+	for key, changed := range map[string]bool{
+		"listen":           now.Listen != next.Listen,
+		"socket":           now.Socket != next.Socket,
+		"state_dir":        now.StateDir != next.StateDir,
+		"concurrent_syncs": now.ConcurrentSyncs != next.ConcurrentSyncs,
+	} {
+		if changed {
+			d.log.Warn("a changed key takes effect at the next start only", zap.String("key", "daemon."+key))
+		}
+	}
+}
+
+// restore answers what the store knew of an autoscaler when the daemon started;
+// nil when nothing, or when the daemon is running already.
+func (d *Daemon) restore(name string) *state.Record {
+	record, ok := d.restored.Autoscalers[name]
+	if !ok {
+		return nil
+	}
+	return &record
+}
+
+// orphanKept is how long the record of an autoscaler that the configuration does
+// not name is kept, in case it was left out by mistake. No window is longer.
+const orphanKept = 24 * time.Hour
+
+// prune forgets what was loaded at start, and has old orphans deleted.
+func (d *Daemon) prune() {
+	for name, record := range d.restored.Autoscalers {
+		if d.current.Load().autoscalers[name] == nil && time.Since(record.Through) > orphanKept {
+			d.recorder.remove(name)
+		}
+	}
+	d.restored = state.Snapshot{}
+}

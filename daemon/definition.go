@@ -1,0 +1,92 @@
+package daemon
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/policy"
+)
+
+// definition is the immutable part of an autoscaler: what its configuration
+// says, wired to the fleet and the sources it names. A reload makes a new one.
+type definition struct {
+	config.Autoscaler
+	settings policy.Settings
+	rules    policy.WindowRules
+	strict   bool
+	kind     string
+	fleet    *fleetHandle
+	// inputs has one entry per metric of the spec, in order.
+	inputs []input
+	// fingerprint tells, across restarts, whether the configuration changed.
+	fingerprint string
+}
+
+// input is where the readings of one metric come from.
+type input struct {
+	config.Input
+	// source is nil where the fleet's own samples feed the metric.
+	source *sourceHandle
+	// labels are the label names by which a query's series are looked up: those
+	// of Select in order, then InstanceLabel if there is one.
+	labels []string
+	// selected is the part of the look-up key that Select gives.
+	selected string
+}
+
+func define(c config.Autoscaler, daemon config.Daemon, fleet *fleetHandle, sources map[string]*sourceHandle) *definition {
+	d := &definition{
+		Autoscaler: c,
+		settings:   daemon.Settings,
+		rules:      policy.RulesFor(daemon.Settings, c.Spec),
+		strict:     daemon.Strict,
+		kind:       fleet.kind,
+		fleet:      fleet,
+	}
+	for _, in := range c.Inputs {
+		next := input{Input: in, source: sources[in.Source]}
+		var values []string
+		for label := range in.Select {
+			next.labels = append(next.labels, label)
+		}
+		slices.Sort(next.labels)
+		for _, label := range next.labels {
+			values = append(values, in.Select[label])
+		}
+		next.selected = strings.Join(values, keySeparator)
+		if in.InstanceLabel != "" {
+			next.labels = append(next.labels, in.InstanceLabel)
+		}
+		d.inputs = append(d.inputs, next)
+	}
+	text, err := json.Marshal(c)
+	if err == nil { // Config is plain data: it always marshals.
+		sum := sha256.Sum256(text)
+		d.fingerprint = base64.RawURLEncoding.EncodeToString(sum[:12])
+	}
+	return d
+}
+
+// needsSamples says whether a metric reads the fleet's own samples.
+func (d *definition) needsSamples() bool {
+	return slices.ContainsFunc(d.inputs, func(in input) bool { return in.source == nil })
+}
+
+// nextTick answers the first multiple of period since the epoch after t.
+func nextTick(t time.Time, period time.Duration) time.Time {
+	return lastTick(t, period).Add(period)
+}
+
+// lastTick answers the last multiple of period since the epoch not after t.
+func lastTick(t time.Time, period time.Duration) time.Time {
+	since := t.UnixNano() % int64(period)
+	if since < 0 {
+		since += int64(period)
+	}
+	return time.Unix(0, t.UnixNano()-since).UTC()
+}

@@ -1,0 +1,314 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hpad/hpad/daemon/config"
+)
+
+// generation is everything that one configuration leads to. A reload builds the
+// next one beside it, with the adapters and autoscalers that stay, and swaps.
+// Apart from plans, which the scheduler owns, it is immutable.
+type generation struct {
+	config      *config.Config
+	fleets      map[string]*fleetHandle
+	sources     map[string]*sourceHandle
+	autoscalers map[string]*autoscaler
+	// names are the autoscalers' names in order.
+	names []string
+	// periods holds the autoscalers of each sync period, by name.
+	periods map[time.Duration][]*autoscaler
+	plans   map[string]*plan
+}
+
+// change is what swapping in a generation does.
+type change struct {
+	next *generation
+	// fresh are new or changed autoscalers, to be evaluated at once (R23).
+	fresh []*autoscaler
+	// definitions are those that autoscalers which stay get.
+	definitions map[*autoscaler]*definition
+	removed     []*autoscaler
+	// adapters are the new adapters with those they replace.
+	adapters []replacement
+	// retired are adapters that nothing replaces.
+	retired []retiree
+}
+
+// replacement is a new adapter, and the one of the same name and kind that it
+// replaces, if any.
+type replacement struct {
+	subject string
+	adapter any
+	problem *problem
+	older   *retiree
+}
+
+// retiree is an adapter that a new generation no longer uses.
+type retiree struct {
+	subject string
+	adapter any
+	uses    *uses
+}
+
+// build makes the next generation. Nothing that runs is touched, and on an error
+// nothing that was made is left over.
+func (d *Daemon) build(c *config.Config, previous *generation) (_ *change, err error) {
+	next := &generation{
+		config:      c,
+		fleets:      map[string]*fleetHandle{},
+		sources:     map[string]*sourceHandle{},
+		autoscalers: map[string]*autoscaler{},
+		names:       slices.Sorted(maps.Keys(c.Autoscalers)),
+		periods:     map[time.Duration][]*autoscaler{},
+		plans:       map[string]*plan{},
+	}
+	ch := &change{next: next, definitions: map[*autoscaler]*definition{}}
+	defer func() {
+		if err != nil {
+			for _, made := range ch.adapters {
+				err = errors.Join(err, closeAdapter(made.adapter))
+			}
+		}
+	}()
+	if err := d.buildFleets(ch, previous); err != nil {
+		return nil, err
+	}
+	if err := d.buildSources(ch, previous); err != nil {
+		return nil, err
+	}
+	if err := d.buildAutoscalers(ch, previous); err != nil {
+		return nil, err
+	}
+	return ch, nil
+}
+
+func (d *Daemon) buildFleets(ch *change, previous *generation) error {
+	for _, name := range slices.Sorted(maps.Keys(ch.next.config.Fleets)) {
+		c := ch.next.config.Fleets[name]
+		older := previous.fleets[name]
+		if older != nil && older.same(c) {
+			ch.next.fleets[name] = older
+			continue
+		}
+		construct, ok := d.options.Kinds.Fleets[c.Kind]
+		if !ok {
+			return fmt.Errorf("fleet %q: kind %q is not known", name, c.Kind)
+		}
+		fleet, err := construct(c, FleetEnv{Store: d.store.Fleet(name), Output: d.options.Output})
+		if err != nil {
+			return fmt.Errorf("fleet %q: %w", name, err)
+		}
+		h := newFleetHandle(c, fleet, ch.next.config.Daemon.ConcurrentSyncs)
+		ch.next.fleets[name] = h
+		r := replacement{subject: "fleet " + name, adapter: fleet, problem: &h.problem}
+		if older != nil && older.kind == c.Kind {
+			r.older = older.retiree()
+		}
+		ch.adapters = append(ch.adapters, r)
+	}
+	for name, older := range previous.fleets {
+		if next := ch.next.fleets[name]; next == nil || (next != older && next.kind != older.kind) {
+			ch.retired = append(ch.retired, *older.retiree())
+		}
+	}
+	return nil
+}
+
+func (d *Daemon) buildSources(ch *change, previous *generation) error {
+	for _, name := range slices.Sorted(maps.Keys(ch.next.config.Sources)) {
+		c := ch.next.config.Sources[name]
+		older := previous.sources[name]
+		if older != nil && older.same(c) {
+			ch.next.sources[name] = older
+			continue
+		}
+		construct, ok := d.options.Kinds.Sources[c.Kind]
+		if !ok {
+			return fmt.Errorf("source %q: kind %q is not known", name, c.Kind)
+		}
+		source, err := construct(c, SourceEnv{StateDir: ch.next.config.Daemon.StateDir, Discover: d.discover})
+		if err != nil {
+			return fmt.Errorf("source %q: %w", name, err)
+		}
+		h := newSourceHandle(c, source)
+		ch.next.sources[name] = h
+		r := replacement{subject: "source " + name, adapter: source, problem: &h.problem}
+		if older != nil && older.kind == c.Kind {
+			r.older = older.retiree()
+		}
+		ch.adapters = append(ch.adapters, r)
+	}
+	for name, older := range previous.sources {
+		if next := ch.next.sources[name]; next == nil || (next != older && next.kind != older.kind) {
+			ch.retired = append(ch.retired, *older.retiree())
+		}
+	}
+	return nil
+}
+
+func (d *Daemon) buildAutoscalers(ch *change, previous *generation) error {
+	c := ch.next.config
+	for _, name := range ch.next.names {
+		fleet := ch.next.fleets[c.Autoscalers[name].Target.Fleet]
+		if fleet == nil {
+			return fmt.Errorf("autoscaler %q: there is no fleet %q", name, c.Autoscalers[name].Target.Fleet)
+		}
+		for _, in := range c.Autoscalers[name].Inputs {
+			if in.Source != "" && ch.next.sources[in.Source] == nil {
+				return fmt.Errorf("autoscaler %q: there is no source %q", name, in.Source)
+			}
+		}
+		def := define(c.Autoscalers[name], c.Daemon, fleet, ch.next.sources)
+		a := previous.autoscalers[name]
+		if a == nil {
+			a = newAutoscaler(def, d.restore(name), d.metrics.Autoscaler(name), time.Now())
+			if d.dueAtOnce(a, def) {
+				ch.fresh = append(ch.fresh, a)
+			}
+		} else {
+			ch.definitions[a] = def
+			if old := a.definition.Load(); old.fingerprint != def.fingerprint || !reflect.DeepEqual(old.settings, def.settings) {
+				ch.fresh = append(ch.fresh, a)
+			}
+		}
+		ch.next.autoscalers[name] = a
+		ch.next.periods[def.SyncPeriod] = append(ch.next.periods[def.SyncPeriod], a)
+	}
+	for name, a := range previous.autoscalers {
+		if ch.next.autoscalers[name] == nil {
+			ch.removed = append(ch.removed, a)
+		}
+	}
+	return nil
+}
+
+// dueAtOnce says whether an autoscaler that was not running is evaluated without
+// waiting for its tick: a new or changed one is (R23), and one that missed a
+// tick; one that a restart interrupted between two ticks goes on as if it had
+// not been.
+func (d *Daemon) dueAtOnce(a *autoscaler, def *definition) bool {
+	if a.saved.fingerprint != def.fingerprint {
+		return true
+	}
+	last := d.restored.LastRound
+	if through := a.published.Load().tick; through.After(last) {
+		last = through
+	}
+	return !time.Now().Before(nextTick(last, def.SyncPeriod))
+}
+
+// swap makes a generation the one in force.
+func (s *scheduler) swap(ch *change) {
+	d := s.d
+	for a, def := range ch.definitions {
+		a.definition.Store(def)
+	}
+	for _, a := range ch.removed {
+		a.removed.Store(true)
+		d.recorder.remove(a.name)
+		d.metrics.Forget(a.name)
+	}
+	d.current.Store(ch.next)
+	d.metrics.Configured(slices.Collect(maps.Keys(ch.next.fleets)), slices.Collect(maps.Keys(ch.next.sources)))
+	for _, r := range ch.adapters {
+		d.adapters.Go(func() { d.replace(r) })
+	}
+	for _, r := range ch.retired {
+		d.adapters.Go(func() { d.retire(r) })
+	}
+	if len(ch.fresh) > 0 {
+		s.begin(newPlan(ch.fresh), evaluationTime(), false)
+	}
+}
+
+// replace starts a new adapter in the place of an older one: one that can take
+// over does so at once, any other waits until the older one is closed.
+func (d *Daemon) replace(r replacement) {
+	if r.older != nil {
+		successor, ok := r.adapter.(Successor)
+		if ok && successor.Succeed(r.older.adapter) {
+			d.startAdapter(r)
+			d.retire(*r.older)
+			return
+		}
+		d.retire(*r.older)
+	}
+	d.startAdapter(r)
+}
+
+// startRetry is how long an adapter that could not be started waits before it is
+// tried again.
+const startRetry = 15 * time.Second
+
+func (d *Daemon) startAdapter(r replacement) {
+	for {
+		err := startNow(d.runContext, r.adapter)
+		news := r.problem.set(err)
+		if err == nil {
+			return
+		}
+		if news {
+			d.log.Error("start "+r.subject+"; trying again", zap.Error(err), zap.Duration("every", startRetry))
+		}
+		if sleep(d.runContext, startRetry) != nil {
+			return
+		}
+	}
+}
+
+func startNow(ctx context.Context, adapter any) error {
+	starter, ok := adapter.(Starter)
+	if !ok {
+		return nil
+	}
+	return guard(func() error { return starter.Start(ctx) })
+}
+
+// retireWait is how long calls into a replaced adapter may take to end.
+const retireWait = time.Minute
+
+// retire closes an adapter once nobody uses it.
+func (d *Daemon) retire(r retiree) {
+	ctx, cancel := context.WithTimeout(context.Background(), retireWait)
+	defer cancel()
+	r.uses.wait(ctx)
+	if err := closeAdapter(r.adapter); err != nil {
+		d.log.Error("close "+r.subject, zap.Error(err))
+	}
+}
+
+func (h *fleetHandle) retiree() *retiree {
+	return &retiree{subject: "fleet " + h.name, adapter: h.fleet, uses: &h.uses}
+}
+
+func (h *sourceHandle) retiree() *retiree {
+	return &retiree{subject: "source " + h.name, adapter: h.source, uses: &h.uses}
+}
+
+// planFor answers the plan of everything that has one of the periods.
+func (g *generation) planFor(periods []time.Duration) *plan {
+	var key strings.Builder
+	var all []*autoscaler
+	for _, period := range periods {
+		key.WriteString(period.String() + " ")
+	}
+	if p, ok := g.plans[key.String()]; ok {
+		return p
+	}
+	for _, period := range periods {
+		all = append(all, g.periods[period]...)
+	}
+	p := newPlan(all)
+	g.plans[key.String()] = p
+	return p
+}

@@ -1,0 +1,249 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"reflect"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/targets"
+)
+
+// fleetHandle is a fleet in use, with what the daemon keeps about it.
+type fleetHandle struct {
+	name   string
+	kind   string
+	config any
+	fleet  Fleet
+	// sampler is nil when the fleet is none.
+	sampler Sampler
+	// snapshots and samples admit one read at a time, writes as many as
+	// concurrent_syncs.
+	snapshots, samples gate
+	writes             chan struct{}
+	uses               uses
+	problem            problem
+
+	mu sync.Mutex
+	// latest is the newest reading of each target, for discovery.
+	latest map[targets.Ref]targets.Reading
+}
+
+// sourceHandle is a source in use, with what the daemon keeps about it.
+type sourceHandle struct {
+	name    string
+	kind    string
+	config  any
+	source  Source
+	queries gate
+	uses    uses
+	problem problem
+}
+
+func newFleetHandle(c config.Fleet, fleet Fleet, writes int) *fleetHandle {
+	h := &fleetHandle{
+		name: c.Name, kind: c.Kind, config: c.Config, fleet: fleet,
+		writes: make(chan struct{}, writes),
+		latest: map[targets.Ref]targets.Reading{},
+	}
+	h.sampler, _ = fleet.(Sampler)
+	return h
+}
+
+func newSourceHandle(c config.Source, source Source) *sourceHandle {
+	return &sourceHandle{name: c.Name, kind: c.Kind, config: c.Config, source: source}
+}
+
+// same says whether a configuration is the one the handle was built from.
+func (h *fleetHandle) same(c config.Fleet) bool {
+	return h.kind == c.Kind && reflect.DeepEqual(h.config, c.Config)
+}
+
+// same says whether a configuration is the one the handle was built from.
+func (h *sourceHandle) same(c config.Source) bool {
+	return h.kind == c.Kind && reflect.DeepEqual(h.config, c.Config)
+}
+
+// remember keeps the readings of a snapshot for discovery.
+func (h *fleetHandle) remember(readings map[targets.Ref]targets.Reading) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for ref, reading := range readings {
+		if reading.Err == nil {
+			h.latest[ref] = reading
+		}
+	}
+}
+
+// reading answers a reading of the target that is not older than age, from the
+// rounds when they have one.
+func (h *fleetHandle) reading(ctx context.Context, ref targets.Ref, age time.Duration) (targets.Reading, error) {
+	h.mu.Lock()
+	reading, ok := h.latest[ref]
+	h.mu.Unlock()
+	if ok && time.Since(reading.Observed) <= age {
+		return reading, nil
+	}
+	readings, err := h.fleet.Snapshot(ctx, []targets.Ref{ref})
+	if err != nil {
+		return targets.Reading{}, fmt.Errorf("read fleet %q: %w", h.name, err)
+	}
+	reading = readings[ref]
+	if reading.Err != nil {
+		return targets.Reading{}, fmt.Errorf("read target %s: %w", ref, reading.Err)
+	}
+	h.remember(readings)
+	return reading, nil
+}
+
+// uses counts who is using an adapter, so that one a reload replaced is closed
+// when the last of them is through. The zero value is ready to use.
+type uses struct {
+	mu    sync.Mutex
+	count int
+	idle  chan struct{} // closed when count falls to 0 after release was asked for
+}
+
+func (u *uses) begin() {
+	u.mu.Lock()
+	u.count++
+	u.mu.Unlock()
+}
+
+func (u *uses) end() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.count--
+	if u.count == 0 && u.idle != nil {
+		close(u.idle)
+		u.idle = nil
+	}
+}
+
+// wait returns when nobody uses the adapter, or when ctx ends.
+func (u *uses) wait(ctx context.Context) {
+	u.mu.Lock()
+	if u.count == 0 {
+		u.mu.Unlock()
+		return
+	}
+	if u.idle == nil {
+		u.idle = make(chan struct{})
+	}
+	idle := u.idle
+	u.mu.Unlock()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+	}
+}
+
+// problem is what is wrong with an adapter now; empty when nothing is.
+type problem struct{ text atomic.Pointer[string] }
+
+// set keeps the error, or clears it, and says whether it is news.
+func (p *problem) set(err error) bool {
+	if err == nil {
+		return p.text.Swap(nil) != nil
+	}
+	text := err.Error()
+	before := p.text.Swap(&text)
+	return before == nil
+}
+
+func (p *problem) exists() bool { return p.text.Load() != nil }
+
+func (p *problem) get() string {
+	if text := p.text.Load(); text != nil {
+		return *text
+	}
+	return ""
+}
+
+// gate bounds the calls into an adapter, also those that an earlier round gave
+// up waiting for.
+type gate struct{ inUse atomic.Int32 }
+
+// run makes n calls, limit of them at a time, and returns when each has been
+// told of: by itself, or by expire once ctx has ended. It never waits for a
+// call that does not heed its context; such a call keeps its place in the gate
+// until it returns. Both do and expire may be called for the same i, in either
+// order; the first one counts.
+func (g *gate) run(ctx context.Context, limit, n int, do func(ctx context.Context, i int), expire func(i int, err error)) {
+	workers := min(limit-int(g.inUse.Load()), n)
+	if workers <= 0 {
+		err := fmt.Errorf("%d earlier calls have not returned yet", g.inUse.Load())
+		for i := range n {
+			expire(i, err)
+		}
+		return
+	}
+	started := time.Now()
+	var next atomic.Int32
+	var running sync.WaitGroup
+	finished := make(chan struct{})
+	g.inUse.Add(int32(workers))
+	for range workers {
+		running.Go(func() {
+			defer g.inUse.Add(-1)
+			for i := next.Add(1) - 1; int(i) < n && ctx.Err() == nil; i = next.Add(1) - 1 {
+				do(ctx, int(i))
+			}
+		})
+	}
+	go func() {
+		running.Wait()
+		close(finished)
+	}()
+	select {
+	case <-finished:
+	case <-ctx.Done():
+		grace := time.NewTimer(callGrace)
+		defer grace.Stop()
+		select {
+		case <-finished:
+		case <-grace.C:
+		}
+	}
+	if ctx.Err() != nil {
+		err := fmt.Errorf("no answer within %s: %w", time.Since(started).Round(time.Millisecond), context.Cause(ctx))
+		for i := range n {
+			expire(i, err)
+		}
+	}
+}
+
+// callGrace is how long a call may take to notice that its context has ended.
+const callGrace = 50 * time.Millisecond
+
+// panicError is a panic that was caught.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
+
+// guard calls f and answers its panic as an error.
+func guard(f func() error) (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = &panicError{value: value, stack: debug.Stack()}
+		}
+	}()
+	return f()
+}
+
+// closeAdapter closes what can be closed.
+func closeAdapter(adapter any) error {
+	closer, ok := adapter.(io.Closer)
+	if !ok {
+		return nil
+	}
+	return guard(closer.Close)
+}

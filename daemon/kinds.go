@@ -1,0 +1,33 @@
+package daemon
+
+import (
+	"context"
+	"io"
+
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/targets"
+)
+
+// Kinds are the kinds of fleets and sources that a configuration may name, each
+// with its constructor. Constructing has no effect outside of the process.
+type Kinds struct {
+	Fleets  map[string]func(config.Fleet, FleetEnv) (Fleet, error)
+	Sources map[string]func(config.Source, SourceEnv) (Source, error)
+}
+
+// FleetEnv is what the daemon lends a fleet.
+type FleetEnv struct {
+	// Store is the fleet's own small store.
+	Store targets.Store
+	// Output answers where the output of an instance that the fleet itself runs
+	// goes.
+	Output func(service, instance string) io.Writer
+}
+
+// SourceEnv is what the daemon lends a source.
+type SourceEnv struct {
+	// StateDir is the daemon's; a source keeps its files below it.
+	StateDir string
+	// Discover answers the instances of a target, for a source that scrapes them.
+	Discover func(ctx context.Context, fleet, target string) (targets.Reading, error)
+}

@@ -1,0 +1,59 @@
+package daemon
+
+import (
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+)
+
+// notifier tells the service manager the truth, in the words of sd_notify(3).
+// It is used by one goroutine at a time, apart from reloading and ready.
+type notifier struct {
+	notify   func(state string)
+	interval time.Duration
+	fed      time.Time
+	told     string
+	toldAt   time.Time
+}
+
+// statusEvery is how often the STATUS line may change.
+const statusEvery = 5 * time.Second
+
+func newNotifier(notify func(string), watchdog time.Duration) *notifier {
+	if notify == nil {
+		notify = func(string) {}
+	}
+	return &notifier{notify: notify, interval: watchdog}
+}
+
+// alive feeds the watchdog, twice as often as it asks for. The scheduler calls
+// it each time it wakes, which is at least once a second.
+func (n *notifier) alive(now time.Time) {
+	if n.interval <= 0 || now.Sub(n.fed) < n.interval/2 && !now.Before(n.fed) {
+		return
+	}
+	n.fed = now
+	n.notify(daemon.SdNotifyWatchdog)
+}
+
+// status tells the STATUS line where it changed.
+func (n *notifier) status(line func() string, now time.Time) {
+	if since := now.Sub(n.toldAt); since >= 0 && since < statusEvery {
+		return
+	}
+	n.toldAt = now
+	if text := line(); text != n.told {
+		n.told = text
+		n.notify("STATUS=" + text)
+	}
+}
+
+func (n *notifier) ready(status string) {
+	n.notify(daemon.SdNotifyReady + "\nSTATUS=" + status)
+}
+
+func (n *notifier) reloading() {
+	n.notify(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
+}
+
+func (n *notifier) stopping() { n.notify(daemon.SdNotifyStopping) }

@@ -1,0 +1,280 @@
+package daemon
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/quantity"
+	"github.com/hpad/hpad/sources"
+	"github.com/hpad/hpad/targets"
+)
+
+// observe gathers what the pass's reads answered into what policy decides on. A
+// failed read is part of the observation, never an abort.
+func (p *pass) observe() (policy.Observation, targets.Reading) {
+	def := p.plan.definition
+	reading, err := p.reading()
+	if err != nil {
+		return policy.Observation{ReadError: err.Error()}, reading
+	}
+	observation := policy.Observation{
+		SpecReplicas:   reading.SpecReplicas,
+		StatusReplicas: reading.StatusReplicas,
+		PlatformMin:    reading.Min,
+		PlatformMax:    reading.Max,
+		Hold:           reading.Hold,
+		Instances:      withRequests(reading.Instances, def.Requests),
+		Metrics:        make([]policy.Reading, len(def.Spec.Metrics)),
+	}
+	for i := range def.Spec.Metrics {
+		observation.Metrics[i] = p.metric(i, &reading)
+	}
+	return observation, reading
+}
+
+// reading answers what the round's snapshot says of the pass's target.
+func (p *pass) reading() (targets.Reading, error) {
+	answer := &p.round.snapshots[p.plan.snapshot]
+	if answer.err != nil {
+		return targets.Reading{}, answer.err
+	}
+	ref := p.plan.definition.Target
+	reading, ok := answer.readings[ref]
+	if !ok {
+		return reading, fmt.Errorf("read target %s: the fleet's answer does not mention it", ref)
+	}
+	if reading.Err != nil {
+		return reading, fmt.Errorf("read target %s: %w", ref, reading.Err)
+	}
+	return reading, nil
+}
+
+// withRequests states the configured requests for instances whose fleet states
+// none (R29).
+func withRequests(instances []policy.Instance, requests []policy.Amount) []policy.Instance {
+	if len(requests) == 0 {
+		return instances
+	}
+	stated := slices.Clone(instances)
+	for i := range stated {
+		stated[i].Requests = requests
+	}
+	return stated
+}
+
+// metric answers the reading of one metric of the spec.
+func (p *pass) metric(i int, reading *targets.Reading) policy.Reading {
+	spec := &p.plan.definition.Spec.Metrics[i]
+	in := &p.plan.definition.inputs[i]
+	var answer policy.Reading
+	var err error
+	if in.source == nil {
+		err = p.fleetSamples(&answer, spec, reading)
+	} else {
+		err = p.queried(&answer, spec, in, &p.round.queries[p.plan.queries[i]], reading)
+	}
+	if err != nil {
+		// A reading that failed in part is a failed reading: what was found
+		// before the error is not decided on.
+		return policy.Reading{Error: err.Error(), Warnings: answer.Warnings}
+	}
+	return answer
+}
+
+// fleetSamples fills a reading from the fleet's own samples.
+func (p *pass) fleetSamples(answer *policy.Reading, spec *policy.MetricSpec, reading *targets.Reading) error {
+	read := &p.round.samples[p.plan.samples]
+	if read.err != nil {
+		return read.err
+	}
+	samples := read.samples[p.plan.definition.Target].Instances
+	if len(samples) == 0 {
+		return nil // an empty answer, which is R26's to judge
+	}
+	answer.Samples = make([]policy.Sample, len(reading.Instances))
+	index := make(map[string]int, len(reading.Instances))
+	for i := range reading.Instances {
+		index[reading.Instances[i].ID] = i
+	}
+	for _, sample := range samples {
+		next := policy.Sample{At: sample.At, Window: sample.Window}
+		if spec.Type == policy.ContainerResourceMetric {
+			next.Milli, next.OK = policy.TaskSample(sample.Tasks, spec.Task, spec.Name)
+		} else {
+			next.Milli, next.OK = policy.ResourceSample(sample.Tasks, spec.Name)
+		}
+		if next.OK && next.Milli < 0 && !p.plan.definition.strict {
+			return negative(next.Milli, "instance "+sample.ID)
+		}
+		if i, ok := index[sample.ID]; ok {
+			answer.Samples[i] = next
+		} else {
+			answer.Samples = append(answer.Samples, next) // R34
+		}
+	}
+	return nil
+}
+
+// queried fills a reading from the answer of a query.
+func (p *pass) queried(answer *policy.Reading, spec *policy.MetricSpec, in *input, read *queryAnswer, reading *targets.Reading) error {
+	if read.err != nil {
+		return read.err
+	}
+	answer.Warnings = read.vector.Warnings
+	switch spec.Type {
+	case policy.ExternalMetric:
+		return p.externalValues(answer, in, read)
+	case policy.ObjectMetric:
+		return p.objectValue(answer, in, read)
+	default:
+		return p.instanceValues(answer, in, read, reading)
+	}
+}
+
+// selectedSeries answers the series that the input's Select picks.
+func (in *input) selectedSeries(read *queryAnswer) []int32 {
+	if len(in.labels) == 0 {
+		return allSeries(len(read.vector.Series))
+	}
+	return read.index.by(in.labels)[in.selected]
+}
+
+func allSeries(n int) []int32 {
+	all := make([]int32, n)
+	for i := range all {
+		all[i] = int32(i)
+	}
+	return all
+}
+
+// externalValues hands over every selected series; policy sums them (R42, R43).
+func (p *pass) externalValues(answer *policy.Reading, in *input, read *queryAnswer) error {
+	for _, i := range in.selectedSeries(read) {
+		milli, err := p.value(&read.vector.Series[i])
+		if err != nil {
+			return err
+		}
+		answer.ValuesMilli = append(answer.ValuesMilli, milli)
+	}
+	return nil
+}
+
+// objectValue wants exactly one series.
+func (p *pass) objectValue(answer *policy.Reading, in *input, read *queryAnswer) error {
+	found := in.selectedSeries(read)
+	if len(found) == 0 {
+		return nil // an empty answer, which is R26's to judge
+	}
+	if len(found) > 1 {
+		return fmt.Errorf("the query answers %d series for one object, as %s and %s; aggregate them or select one",
+			len(found), describeSeries(&read.vector.Series[found[0]]), describeSeries(&read.vector.Series[found[1]]))
+	}
+	milli, err := p.value(&read.vector.Series[found[0]])
+	if err != nil {
+		return err
+	}
+	answer.ValueMilli = &milli
+	return nil
+}
+
+// instanceValues joins the series with the instances. A series that belongs to
+// no instance of this target is somebody else's and left out, as
+// prometheus-adapter asks for the target's own pods only.
+func (p *pass) instanceValues(answer *policy.Reading, in *input, read *queryAnswer, reading *targets.Reading) error {
+	index := read.index.by(in.labels)
+	prefix := ""
+	if len(in.labels) > 1 {
+		prefix = in.selected + keySeparator
+	}
+	for i := range reading.Instances {
+		found, err := findInstance(index, prefix, in.Match, reading, i)
+		if err != nil {
+			return err
+		}
+		if found == nil {
+			continue
+		}
+		series := &read.vector.Series[*found]
+		milli, err := p.value(series)
+		if err != nil {
+			return err
+		}
+		if answer.Samples == nil {
+			answer.Samples = make([]policy.Sample, len(reading.Instances))
+		}
+		answer.Samples[i] = policy.Sample{Milli: milli, OK: true, At: series.At, Window: in.Window}
+	}
+	return nil
+}
+
+// findInstance answers the one series of an instance, nil when it has none.
+func findInstance(index map[string][]int32, prefix string, match config.Match, reading *targets.Reading, i int) (*int32, error) {
+	var found []int32
+	for _, name := range instanceNames(match, reading, i) {
+		found = append(found, index[prefix+name]...)
+	}
+	switch len(found) {
+	case 0:
+		return nil, nil //nolint:nilnil // a missing sample is no error; R36 has the rule
+	case 1:
+		return &found[0], nil
+	default:
+		return nil, fmt.Errorf("the query answers %d series for instance %s; aggregate them by the instance label", len(found), reading.Instances[i].ID)
+	}
+}
+
+// instanceNames answers what the instance label of a series may hold.
+func instanceNames(match config.Match, reading *targets.Reading, i int) []string {
+	if match == config.MatchID || i >= len(reading.Locations) {
+		return []string{reading.Instances[i].ID}
+	}
+	location := &reading.Locations[i]
+	if match == config.MatchName {
+		if location.Name == "" {
+			return []string{reading.Instances[i].ID}
+		}
+		return []string{location.Name}
+	}
+	var names []string
+	for _, address := range location.Addresses {
+		names = append(names, address)
+		for _, port := range location.Ports {
+			names = append(names, net.JoinHostPort(address, strconv.Itoa(port)))
+		}
+	}
+	return names
+}
+
+// value answers a series' value in milli-units. What is no number fails the
+// metric; so does a value below zero, unless compat is strict.
+func (p *pass) value(series *sources.Series) (int64, error) {
+	milli, err := sources.Milli(series.Value)
+	if err != nil {
+		return 0, fmt.Errorf("series %s: %w", describeSeries(series), err)
+	}
+	if milli < 0 && !p.plan.definition.strict {
+		return 0, negative(milli, "series "+describeSeries(series))
+	}
+	return milli, nil
+}
+
+// describeSeries writes a series' labels as PromQL does.
+func describeSeries(series *sources.Series) string {
+	var labels []string
+	for name, value := range series.Labels {
+		labels = append(labels, name+"="+strconv.Quote(value))
+	}
+	slices.Sort(labels)
+	return "{" + strings.Join(labels, ", ") + "}"
+}
+
+// negative is the error of a reading below zero: a deviation from upstream,
+// which would scale by it (R43).
+func negative(milli int64, what string) error {
+	return fmt.Errorf("%s reads %s, and a metric below zero is not decided on", what, quantity.FormatMilli(milli))
+}

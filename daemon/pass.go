@@ -1,0 +1,211 @@
+package daemon
+
+import (
+	"crypto/rand"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// ForeignWriter is the reason of the event that tells of a count changed by
+// somebody else while hpad was writing it.
+const ForeignWriter = "ForeignWriter"
+
+// run evaluates the autoscaler once its reads are there: it observes, decides,
+// and either finishes or sets out to write.
+func (p *pass) run() {
+	a, d := p.plan.autoscaler, p.round.daemon
+	if d.stopping.Load() || a.removed.Load() {
+		p.end()
+		return
+	}
+	var decision policy.Decision
+	var reading targets.Reading
+	var events []policy.Event
+	err := guard(func() error {
+		var observation policy.Observation
+		observation, reading = p.observe()
+		events = p.settleIntention(&observation)
+		def := p.plan.definition
+		decision = policy.Decide(def.settings, def.Spec, a.memory, a.status, observation, p.round.now)
+		return nil
+	})
+	switch {
+	case err != nil:
+		p.panicked(err)
+	case decision.Write && !d.options.DryRun:
+		p.intend(&decision, reading.Version, events)
+	default:
+		p.finish(&decision, policy.Outcome{}, events)
+	}
+}
+
+// settleIntention finds out from the reading what became of a write whose
+// answer nobody has: it was made if the count is the intended one, it was not if
+// the count is the old one, and otherwise it was made and then changed by
+// somebody else.
+func (p *pass) settleIntention(observation *policy.Observation) []policy.Event {
+	a, def := p.plan.autoscaler, p.plan.definition
+	intention := a.intention
+	if intention == nil || observation.ReadError != "" {
+		return nil
+	}
+	a.intention = nil
+	count := observation.SpecReplicas
+	if count == intention.From {
+		return nil
+	}
+	settlement := policy.SettleLate(def.settings, def.Spec, a.memory, a.status, intention.Intention, p.round.now)
+	a.memory, a.status = settlement.Memory, settlement.Status
+	events := settlement.Events
+	if count != intention.To {
+		events = append(events, foreignWriter(intention.To, count))
+	}
+	return events
+}
+
+// intend commits what is about to be done, and then does it. A store that
+// cannot be written does not keep a fleet from being scaled.
+func (p *pass) intend(decision *policy.Decision, version string, events []policy.Event) {
+	a, def, d := p.plan.autoscaler, p.plan.definition, p.round.daemon
+	intention := &state.Intention{
+		Intention: policy.Intention{
+			From: decision.CurrentReplicas, To: decision.DesiredReplicas, Time: p.round.now,
+			Reason: decision.Reason, Message: decision.Message,
+		},
+		ID:      rand.Text(),
+		Version: version,
+	}
+	a.mu.Lock()
+	a.intention = intention
+	record := a.recordAs(def, nil, p.round.now)
+	record.Memory = decision.Memory
+	a.saved.known, a.saved.replay, a.saved.intention = true, nil, true
+	d.recorder.record(a.name, record, nil, func(err error) {
+		if err != nil {
+			d.log.Error("intention to scale could not be written; scaling all the same",
+				zap.String("autoscaler", a.name), zap.Error(err))
+		}
+		d.goAct(func() { p.act(decision, version, events) })
+	})
+	a.mu.Unlock()
+}
+
+// finish settles the pass, publishes what it found, and has written what the
+// store does not know. Events are those that came up beside the decision's own.
+func (p *pass) finish(decision *policy.Decision, outcome policy.Outcome, events []policy.Event) {
+	a, def, d := p.plan.autoscaler, p.plan.definition, p.round.daemon
+	var settlement policy.Settlement
+	err := guard(func() error {
+		settlement = policy.Settle(*decision, outcome, p.round.now)
+		return nil
+	})
+	if err != nil {
+		p.panicked(err)
+		return
+	}
+	if a.removed.Load() {
+		p.end()
+		return
+	}
+	before := a.published.Load()
+	wrote := outcome.Kind == policy.Written
+	a.memory, a.status = settlement.Memory, settlement.Status
+	a.panics = 0
+	// What the decision carried for Settle lives on in the publication alone.
+	decision.Memory, decision.Status, decision.Events = policy.Memory{}, policy.Status{}, nil
+	events = append(events, settlement.Events...)
+
+	var entries []state.Entry
+	if wrote || !sameReasons(&before.status, &a.status) {
+		entries = []state.Entry{historyEntry(a.name, decision, outcome, events, settlement.Error)}
+	}
+	after := &publication{
+		tick:     p.round.now,
+		memory:   a.memory,
+		status:   a.status,
+		decision: decision,
+		events:   a.events.add(events, p.round.now),
+		duration: time.Since(p.started),
+		err:      settlement.Error,
+	}
+	a.mu.Lock()
+	a.published.Store(after)
+	record := a.record(def, decision.Recommendation, wrote, p.round.now)
+	if record != nil || entries != nil {
+		d.recorder.record(a.name, record, entries, func(err error) { p.recorded(after, settlement, err) })
+	}
+	a.mu.Unlock()
+
+	d.reportPass(a, def, before, after, outcome)
+	if record == nil && entries == nil {
+		p.end()
+	}
+}
+
+// recorded ends a pass that had something to write. That the store failed is
+// told as R74 says; what was decided stays, and is written with the next commit.
+func (p *pass) recorded(after *publication, settlement policy.Settlement, err error) {
+	a := p.plan.autoscaler
+	if err != nil {
+		failed := *after
+		failed.err = err.Error()
+		for _, event := range settlement.StatusWriteFailed(err.Error()) {
+			if !slices.Contains(settlement.Events, event) { // the others are published already
+				failed.events = a.events.add([]policy.Event{event}, p.round.now)
+			}
+		}
+		a.published.Store(&failed)
+	}
+	p.end()
+}
+
+// panicked ends a pass that panicked. Nothing it found is kept; after repeats the
+// autoscaler is left alone for a while.
+func (p *pass) panicked(err error) {
+	a, d := p.plan.autoscaler, p.round.daemon
+	a.panics++
+	after := *a.published.Load()
+	after.unevaluated, after.err = err.Error(), err.Error()
+	if a.panics >= panicsAllowed {
+		a.panics = 0
+		after.quarantine = p.round.now.Add(quarantine)
+		after.unevaluated = "quarantined after " + err.Error()
+	}
+	a.mu.Lock()
+	a.published.Store(&after)
+	if record := a.missed(); record != nil {
+		d.recorder.record(a.name, record, nil, nil)
+	}
+	a.mu.Unlock()
+	d.reportPanic(a, err, after.quarantine)
+	p.end()
+}
+
+// After panicsAllowed panics in a row an autoscaler is not evaluated for the
+// time of quarantine.
+const (
+	panicsAllowed = 3
+	quarantine    = 5 * time.Minute
+)
+
+// end gives the autoscaler back and counts the pass out.
+func (p *pass) end() {
+	if p.plan.autoscaler.release() {
+		p.round.daemon.Evaluate(p.plan.autoscaler.name)
+	}
+	p.round.ended()
+}
+
+func historyEntry(name string, decision *policy.Decision, outcome policy.Outcome, events []policy.Event, err string) state.Entry {
+	entry := state.Entry{Autoscaler: name, Time: decision.Time, Decision: *decision, Events: events, Error: err}
+	if outcome.Kind == policy.Written {
+		entry.Written = &outcome.Reached
+	}
+	return entry
+}

@@ -1,0 +1,146 @@
+package daemon
+
+import (
+	"time"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// plan is what a round of a given set of autoscalers reads, each fleet once and
+// each distinct query once, and who waits for what. It is immutable and used
+// for every round of the same set.
+type plan struct {
+	passes    []passPlan
+	snapshots []fleetRead
+	samples   []fleetRead
+	queries   []queryRead
+	// batches are the queries of one source that share a deadline.
+	batches []queryBatch
+}
+
+// passPlan is what one autoscaler waits for.
+type passPlan struct {
+	autoscaler *autoscaler
+	definition *definition
+	snapshot   int
+	// samples is -1 when no metric reads the fleet's samples.
+	samples int
+	// queries has one index per metric, -1 where the fleet's samples feed it.
+	queries []int
+	// inputs is the number of distinct reads to wait for.
+	inputs int32
+}
+
+// fleetRead is one read of a fleet.
+type fleetRead struct {
+	fleet   *fleetHandle
+	refs    []targets.Ref
+	timeout time.Duration
+	waiting []int
+}
+
+// queryRead is one query of a source.
+type queryRead struct {
+	source  *sourceHandle
+	text    string
+	waiting []int
+}
+
+// queryBatch lists queries of one source.
+type queryBatch struct {
+	source  *sourceHandle
+	timeout time.Duration
+	queries []int
+}
+
+// Reads get two thirds of the shortest period of those who wait for them, so
+// that a pass has time to decide and to write before its next tick.
+const (
+	readShare      = 2.0 / 3
+	maxReadTimeout = 30 * time.Second
+)
+
+func readTimeout(period time.Duration) time.Duration {
+	return min(time.Duration(float64(period)*readShare), maxReadTimeout)
+}
+
+func newPlan(autoscalers []*autoscaler) *plan {
+	p := &plan{passes: make([]passPlan, 0, len(autoscalers))}
+	type queryKey struct {
+		source *sourceHandle
+		text   string
+	}
+	snapshots := map[*fleetHandle]int{}
+	samples := map[*fleetHandle]int{}
+	queries := map[queryKey]int{}
+	timeouts := map[int]time.Duration{}
+	for i, a := range autoscalers {
+		def := a.definition.Load()
+		timeout := readTimeout(def.SyncPeriod)
+		next := passPlan{autoscaler: a, definition: def, samples: -1, inputs: 1}
+		next.snapshot = joinRead(&p.snapshots, snapshots, def.fleet, def.Target, timeout, i)
+		if def.needsSamples() {
+			next.samples = joinRead(&p.samples, samples, def.fleet, def.Target, timeout, i)
+			next.inputs++
+		}
+		next.queries = make([]int, len(def.inputs))
+		for metric, in := range def.inputs {
+			if in.source == nil {
+				next.queries[metric] = -1
+				continue
+			}
+			key := queryKey{in.source, in.Query}
+			q, ok := queries[key]
+			if !ok {
+				q = len(p.queries)
+				queries[key] = q
+				timeouts[q] = timeout
+				p.queries = append(p.queries, queryRead{source: in.source, text: in.Query})
+			}
+			timeouts[q] = min(timeouts[q], timeout)
+			next.queries[metric] = q
+			waiting := &p.queries[q].waiting
+			if n := len(*waiting); n == 0 || (*waiting)[n-1] != i { // two metrics may share a query
+				*waiting = append(*waiting, i)
+				next.inputs++
+			}
+		}
+		p.passes = append(p.passes, next)
+	}
+	p.batch(timeouts)
+	return p
+}
+
+// joinRead adds a target to the read of its fleet and answers the read's index.
+func joinRead(reads *[]fleetRead, index map[*fleetHandle]int, fleet *fleetHandle, ref targets.Ref, timeout time.Duration, pass int) int {
+	i, ok := index[fleet]
+	if !ok {
+		i = len(*reads)
+		index[fleet] = i
+		*reads = append(*reads, fleetRead{fleet: fleet, timeout: timeout})
+	}
+	read := &(*reads)[i]
+	read.refs = append(read.refs, ref)
+	read.timeout = min(read.timeout, timeout)
+	read.waiting = append(read.waiting, pass)
+	return i
+}
+
+// batch groups the queries by source and deadline.
+func (p *plan) batch(timeouts map[int]time.Duration) {
+	type batchKey struct {
+		source  *sourceHandle
+		timeout time.Duration
+	}
+	index := map[batchKey]int{}
+	for q := range p.queries {
+		key := batchKey{p.queries[q].source, timeouts[q]}
+		b, ok := index[key]
+		if !ok {
+			b = len(p.batches)
+			index[key] = b
+			p.batches = append(p.batches, queryBatch{source: key.source, timeout: key.timeout})
+		}
+		p.batches[b].queries = append(p.batches[b].queries, q)
+	}
+}

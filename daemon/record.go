@@ -1,0 +1,113 @@
+package daemon
+
+import (
+	"slices"
+	"time"
+
+	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/policy"
+)
+
+// saved is what the store has been given of an autoscaler, as far as it tells
+// whether a pass has to be written. An unchanged recommendation is not: loading
+// replays it at the ticks up to the last completed round.
+type saved struct {
+	// known is false until the first record of this run.
+	known bool
+	// through is the last pass that the store knows or will replay.
+	through time.Time
+	replay  *state.Replay
+	status  policy.Status
+	// intention says that the record holds one.
+	intention   bool
+	fingerprint string
+}
+
+// record decides what the store needs to know of a pass at now, nil when it
+// knows already. The caller holds a.mu.
+func (a *autoscaler) record(def *definition, recommendation *int32, wrote bool, now time.Time) *state.Record {
+	replay := replayOf(def, recommendation)
+	if a.gap {
+		replay = nil // LastRound may be past now already, and those ticks were missed
+	}
+	s := &a.saved
+	expected := s.known && !wrote && !a.gap && !s.intention && a.intention == nil &&
+		s.fingerprint == def.fingerprint &&
+		now.Equal(nextTick(s.through, def.SyncPeriod)) &&
+		sameReplay(s.replay, replay) && sameStatus(&s.status, &a.status)
+	a.gap = false
+	s.through = now
+	if expected {
+		return nil
+	}
+	s.known, s.replay, s.status = true, replay, a.status
+	s.intention, s.fingerprint = a.intention != nil, def.fingerprint
+	return a.recordAs(def, replay, now)
+}
+
+// recordAs answers the record of the autoscaler as it is.
+func (a *autoscaler) recordAs(def *definition, replay *state.Replay, through time.Time) *state.Record {
+	return &state.Record{
+		Created:     a.created,
+		Memory:      a.memory,
+		Status:      a.status,
+		Through:     through,
+		Replay:      replay,
+		Intention:   a.intention,
+		Target:      def.Target,
+		Fingerprint: def.fingerprint,
+	}
+}
+
+// missed notes that a tick passed by while a pass was under way, so that the
+// store replays nothing for it. The record it answers, nil when the store needs
+// none, is about the pass before; the caller holds a.mu.
+func (a *autoscaler) missed() *state.Record {
+	a.gap = true
+	if !a.saved.known || a.saved.replay == nil {
+		return nil
+	}
+	a.saved.replay = nil
+	before := a.published.Load()
+	def := a.definition.Load()
+	return &state.Record{
+		Created:     a.created,
+		Memory:      before.memory,
+		Status:      before.status,
+		Through:     before.tick,
+		Target:      def.Target,
+		Fingerprint: a.saved.fingerprint,
+	}
+}
+
+func replayOf(def *definition, recommendation *int32) *state.Replay {
+	if recommendation == nil {
+		return nil
+	}
+	return &state.Replay{Replicas: *recommendation, Period: def.SyncPeriod, Rules: def.rules}
+}
+
+func sameReplay(a, b *state.Replay) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}
+
+// sameStatus compares what has to survive a restart. Readings that fluctuate
+// (the metrics' values, and messages that quote them) are not written for their
+// own sake.
+func sameStatus(a, b *policy.Status) bool {
+	return a.DesiredReplicas == b.DesiredReplicas &&
+		a.LastScaleTime.Equal(b.LastScaleTime) &&
+		slices.EqualFunc(a.Conditions, b.Conditions, func(x, y policy.Condition) bool {
+			return x.Type == y.Type && x.Status == y.Status && x.Reason == y.Reason && x.Since.Equal(y.Since)
+		})
+}
+
+// sameReasons compares what makes a decision worth an entry in the history.
+func sameReasons(a, b *policy.Status) bool {
+	return slices.EqualFunc(a.Conditions, b.Conditions, func(x, y policy.Condition) bool {
+		return x.Type == y.Type && x.Status == y.Status && x.Reason == y.Reason
+	})
+}

@@ -1,0 +1,212 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/sources"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+func TestReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("stays", 3)
+		w.queue("changes", 9)
+		w.queue("goes", 3)
+		for _, name := range []string{"stays", "changes", "goes", "comes"} {
+			w.source().value(name, 3)
+		}
+		start := time.Now()
+		w.start()
+		w.advance(64 * time.Second)
+
+		w.loadErr = errors.New("hpad.toml:3: no such key")
+		if err := w.daemon.Reload(t.Context()); !errors.Is(err, w.loadErr) {
+			t.Errorf("Reload of a bad file answered %v", err)
+		}
+		if got := len(w.daemon.Autoscalers()); got != 3 {
+			t.Errorf("%d autoscalers after a bad reload, want 3", got)
+		}
+
+		w.loadErr = nil
+		delete(w.config.Autoscalers, "goes")
+		w.queue("comes", 3)
+		changed := w.config.Autoscalers["changes"]
+		changed.Spec.MaxReplicas = 50
+		w.config.Autoscalers["changes"] = changed
+		queries := map[string]int{}
+		for _, name := range []string{"stays", "changes", "goes"} {
+			queries[name] = w.source().count(name)
+		}
+		if err := w.daemon.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.advance(time.Second)
+		if got := w.source().count("stays"); got != queries["stays"] {
+			t.Errorf("an unchanged autoscaler was evaluated out of turn")
+		}
+		if got := w.source().count("changes"); got != queries["changes"]+1 {
+			t.Errorf("a changed autoscaler was evaluated %d times at once, want 1 (R23)", got-queries["changes"])
+		}
+		if got := w.source().count("comes"); got != 1 {
+			t.Errorf("a new autoscaler was evaluated %d times at once, want 1 (R23)", got)
+		}
+		if _, ok := w.daemon.Autoscaler("goes"); ok {
+			t.Errorf("the removed autoscaler is still there")
+		}
+		w.advance(15 * time.Second)
+		if _, ok := w.store.record("goes"); ok {
+			t.Errorf("the removed autoscaler's record is still there (R21)")
+		}
+		if got := w.source().count("goes"); got != queries["goes"] {
+			t.Errorf("the removed autoscaler was evaluated")
+		}
+		// R21: the change of the spec resets no window: the 9 found at the start
+		// holds until 5m, not for five minutes from the reload.
+		w.advance(5 * time.Minute)
+		if diff := cmp.Diff([]string{"5m15s: 9>3"}, w.writes("changes", start)); diff != "" {
+			t.Errorf("writes (-want +got):\n%s", diff)
+		}
+		if !slices.ContainsFunc(w.notified, func(s string) bool { return strings.HasPrefix(s, "RELOADING=1\nMONOTONIC_USEC=") }) {
+			t.Errorf("the service manager was told %q, want RELOADING", w.notified)
+		}
+		w.stop()
+		if last := w.notified[len(w.notified)-1]; last != "STOPPING=1" {
+			t.Errorf("the last word to the service manager was %q", last)
+		}
+	})
+}
+
+// A reload while a pass waits for its reads neither loses nor doubles anything.
+func TestReloadInTheMiddleOfARound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 3)
+		w.source().set("q", func(_ context.Context, at time.Time) (sources.Vector, error) {
+			time.Sleep(4 * time.Second)
+			return one(6, at), nil
+		})
+		start := time.Now()
+		w.start()
+		w.advance(2 * time.Second) // the first pass waits for its query
+		changed := w.config.Autoscalers["q"]
+		changed.Spec.MaxReplicas = 5
+		w.config.Autoscalers["q"] = changed
+		if err := w.daemon.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.advance(12 * time.Second)
+		// The pass under way ends by the old limits, the one asked for meanwhile
+		// by the new ones.
+		if diff := cmp.Diff([]string{"4s: 3>6", "8s: 6>5"}, w.writes("q", start)); diff != "" {
+			t.Errorf("writes (-want +got):\n%s", diff)
+		}
+		w.stop()
+	})
+}
+
+// lifecycle is a source that records its life.
+type lifecycle struct {
+	*memorySource
+	name     string
+	log      *[]string
+	succeeds bool
+	fails    error
+}
+
+func (l *lifecycle) Start(context.Context) error {
+	*l.log = append(*l.log, "start "+l.name)
+	return l.fails
+}
+
+func (l *lifecycle) Close() error {
+	*l.log = append(*l.log, "close "+l.name)
+	return nil
+}
+
+func (l *lifecycle) Succeed(older any) bool {
+	*l.log = append(*l.log, l.name+" succeeds "+older.(*lifecycle).name)
+	return l.succeeds
+}
+
+func TestReloadReplacesAdapters(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		succeeds bool
+		want     []string
+	}{
+		{"one that can take over", true, []string{"start a", "b succeeds a", "start b", "close a", "close b"}},
+		{"one that cannot", false, []string{"start a", "b succeeds a", "close a", "start b", "close b"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log []string
+				w := newWorld(t)
+				w.queue("q", 3)
+				w.source().value("q", 3)
+				a := &lifecycle{memorySource: w.source(), name: "a", log: &log, succeeds: test.succeeds}
+				b := &lifecycle{memorySource: w.source(), name: "b", log: &log, succeeds: test.succeeds}
+				current := a
+				w.kinds = map[string]func(config.Source, SourceEnv) (Source, error){
+					"memory": func(config.Source, SourceEnv) (Source, error) { return current, nil },
+				}
+				w.sourceConfig = func() any { return current.name }
+				w.start()
+				w.advance(time.Minute)
+				current = b
+				if err := w.daemon.Reload(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				w.advance(time.Minute)
+				if err := w.daemon.Reload(t.Context()); err != nil { // nothing changed
+					t.Fatal(err)
+				}
+				w.stop()
+				if diff := cmp.Diff(test.want, log); diff != "" {
+					t.Errorf("lives (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func TestStartThatFailsLeavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log []string
+		w := newWorld(t)
+		w.queue("q", 3)
+		broken := &lifecycle{memorySource: w.source(), name: "a", log: &log, fails: errors.New("directory is locked")}
+		w.kinds = map[string]func(config.Source, SourceEnv) (Source, error){
+			"memory": func(config.Source, SourceEnv) (Source, error) { return broken, nil },
+		}
+		w.start()
+		if err := <-w.ended; !errors.Is(err, broken.fails) {
+			t.Errorf("Run ended with %v, want the error of the start", err)
+		}
+		if diff := cmp.Diff([]string{"start a", "close a"}, log); diff != "" {
+			t.Errorf("lives (-want +got):\n%s", diff)
+		}
+		w.cancel()
+	})
+}
+
+func TestUnknownFleetIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 3, func(a *config.Autoscaler) { a.Target = targettest.NewMemory("nowhere").Ref("q") })
+		w.start()
+		if err := <-w.ended; err == nil || !strings.Contains(err.Error(), `no fleet "nowhere"`) {
+			t.Errorf("Run ended with %v", err)
+		}
+		w.cancel()
+	})
+}

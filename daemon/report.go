@@ -1,0 +1,95 @@
+package daemon
+
+import (
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// The calls into a fleet, as the metrics name them.
+const (
+	callSnapshot    = "snapshot"
+	callSamples     = "samples"
+	callSetReplicas = "set_replicas"
+)
+
+// reportPass logs and counts a pass. A change of the count is one line, and so
+// is a failure that begins or ends; quiet passes are for debugging.
+func (d *Daemon) reportPass(a *autoscaler, def *definition, before, after *publication, outcome policy.Outcome) {
+	decision := after.decision
+	fields := func() []zap.Field {
+		return []zap.Field{
+			zap.String("autoscaler", a.name), zap.Stringer("target", def.Target),
+			zap.Int32("current", decision.CurrentReplicas), zap.Int32("desired", decision.DesiredReplicas),
+			zap.String("reason", decision.Message),
+		}
+	}
+	switch {
+	case outcome.Kind == policy.Written:
+		d.log.Info("rescaled", append(fields(), zap.Int32("reached", outcome.Reached))...)
+	case decision.Write && d.options.DryRun:
+		d.log.Info("would rescale", fields()...)
+	default:
+		if entry := d.log.Check(zap.DebugLevel, "evaluated"); entry != nil {
+			entry.Write(fields()...)
+		}
+	}
+	switch {
+	case after.err != "" && before.err == "":
+		d.log.Warn("evaluation failed", zap.String("autoscaler", a.name), zap.Stringer("target", def.Target), zap.String("err", after.err))
+	case after.err == "" && before.err != "":
+		d.log.Info("evaluation works again", zap.String("autoscaler", a.name), zap.Stringer("target", def.Target))
+	}
+	a.countPass(after)
+	if d.options.Decided != nil {
+		d.options.Decided(a.name)
+	}
+}
+
+// reportPanic logs and counts a panic of a pass.
+func (d *Daemon) reportPanic(a *autoscaler, err error, quarantinedUntil time.Time) {
+	fields := []zap.Field{zap.String("autoscaler", a.name), zap.Error(err)}
+	var caught *panicError
+	if errors.As(err, &caught) {
+		fields = append(fields, zap.ByteString("stack", caught.stack))
+	}
+	if !quarantinedUntil.IsZero() {
+		fields = append(fields, zap.Time("quarantined_until", quarantinedUntil))
+	}
+	d.log.Error("a pass panicked", fields...)
+	d.metrics.Panic(a.name)
+}
+
+// reportFleet keeps whether a fleet can be read, and logs when that changes.
+func (d *Daemon) reportFleet(h *fleetHandle, err error) {
+	news := h.problem.set(err)
+	switch {
+	case news && err != nil:
+		d.log.Warn("fleet cannot be read", zap.String("fleet", h.name), zap.Error(err))
+	case news:
+		d.log.Info("fleet can be read again", zap.String("fleet", h.name))
+	}
+	d.logPanic("fleet", h.name, err)
+}
+
+// reportSource keeps whether a source answers, and logs when that changes.
+func (d *Daemon) reportSource(h *sourceHandle, err error) {
+	news := h.problem.set(err)
+	switch {
+	case news && err != nil:
+		d.log.Warn("source does not answer", zap.String("source", h.name), zap.Error(err))
+	case news:
+		d.log.Info("source answers again", zap.String("source", h.name))
+	}
+	d.logPanic("source", h.name, err)
+}
+
+func (d *Daemon) logPanic(what, name string, err error) {
+	var caught *panicError
+	if errors.As(err, &caught) {
+		d.log.Error("panic in a "+what, zap.String(what, name), zap.Error(err), zap.ByteString("stack", caught.stack))
+	}
+}

@@ -1,0 +1,223 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/sources"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// load is a queue that rises and falls over two hours, steady for stretches and
+// unreadable now and then: the same in every run.
+func load(at time.Time, seed uint64) (float64, error) {
+	minute := at.Unix() / 60
+	random := rand.New(rand.NewPCG(seed, uint64(minute/7)))
+	if random.IntN(12) == 0 {
+		return 0, errors.New("connection refused")
+	}
+	wave := 20 + 18*math.Sin(float64(minute)/20)
+	return math.Round(wave + 6*random.Float64()), nil
+}
+
+// outcome is what a run did to its targets, and what it remembers.
+type outcome struct {
+	Writes   map[string][]string
+	Memories map[string]policy.Memory
+	Statuses map[string][]policy.Condition
+}
+
+// run lets a world with every sort of behavior run for hours, and restarts the
+// daemon at the given times.
+func runHours(t *testing.T, seed uint64, length time.Duration, restarts []time.Duration) outcome {
+	w := newWorld(t)
+	w.store = newMemoryStore()
+	five, half := int32(300), int32(30)
+	behaviors := map[string]*policy.Behavior{
+		"plain":   nil,
+		"default": {},
+		"windows": {
+			ScaleUp: &policy.ScalingRules{StabilizationWindowSeconds: &half},
+			ScaleDown: &policy.ScalingRules{
+				StabilizationWindowSeconds: &five,
+				Policies:                   []policy.ScalingPolicy{{Type: policy.PercentPolicy, Value: 10, PeriodSeconds: 60}},
+			},
+		},
+		"quick": {ScaleDown: &policy.ScalingRules{
+			StabilizationWindowSeconds: &half,
+			Policies:                   []policy.ScalingPolicy{{Type: policy.InstancesPolicy, Value: 1, PeriodSeconds: 90}},
+		}},
+	}
+	for name, behavior := range behaviors {
+		w.queue(name, 3, func(a *config.Autoscaler) {
+			a.Spec.Behavior = behavior
+			if name == "quick" {
+				a.SyncPeriod = 5 * time.Second
+			}
+		})
+		w.source().set(name, func(_ context.Context, at time.Time) (sources.Vector, error) {
+			value, err := load(at, seed)
+			return one(value, at), err
+		})
+	}
+	start := time.Now()
+	w.start()
+	for _, at := range restarts {
+		w.advance(at - time.Since(start))
+		w.stop()
+		w.start()
+	}
+	w.advance(length - time.Since(start))
+	result := outcome{Writes: map[string][]string{}, Memories: map[string]policy.Memory{}, Statuses: map[string][]policy.Condition{}}
+	for name := range behaviors {
+		result.Writes[name] = w.writes(name, start)
+		a := w.daemon.current.Load().autoscalers[name].published.Load()
+		result.Memories[name] = a.memory
+		result.Statuses[name] = a.status.Conditions
+	}
+	w.stop()
+	return result
+}
+
+// A daemon that is restarted between two ticks decides as one that never
+// stopped, and remembers the same.
+func TestRestartChangesNothing(t *testing.T) {
+	const length = 3 * time.Hour
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			var restarts []time.Duration
+			for at := time.Duration(0); at < length-10*time.Minute; {
+				// Off the ticks: a pass that a stop cuts off is a tick missed.
+				at += time.Duration(1+random.IntN(120))*15*time.Second + time.Duration(1+random.IntN(4))*time.Second
+				restarts = append(restarts, min(at, length-time.Minute).Truncate(5*time.Second)+time.Duration(1+random.IntN(3999))*time.Millisecond)
+			}
+			var want, got outcome
+			synctest.Test(t, func(t *testing.T) { want = runHours(t, seed, length, nil) })
+			synctest.Test(t, func(t *testing.T) { got = runHours(t, seed, length, restarts) })
+			if len(want.Writes["plain"]) < 5 || len(want.Writes["quick"]) < 5 {
+				t.Fatalf("the uninterrupted run wrote %v: too little to compare", want.Writes)
+			}
+			equal := cmp.Options{cmpopts.EquateEmpty(), cmpopts.IgnoreFields(policy.Condition{}, "Message")}
+			if diff := cmp.Diff(want, got, equal); diff != "" {
+				t.Errorf("%d restarts changed the run (-uninterrupted +restarted):\n%s", len(restarts), diff)
+			}
+		})
+	}
+}
+
+// After a kill in the middle of a write the next run finds out what became of
+// it.
+func TestKilledInTheMiddleOfAWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 3, func(a *config.Autoscaler) { a.Spec.Behavior = &policy.Behavior{} })
+		w.source().value("q", 3)
+		w.start()
+		w.advance(time.Minute)
+		w.source().value("q", 6)
+		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: 1, Lost: true})
+		w.advance(15 * time.Second)
+		killed := newMemoryStore() // what a kill right after the write leaves
+		record, _ := w.store.record("q")
+		killed.snapshot.Autoscalers["q"] = record
+		killed.snapshot.LastRound = record.Through.Add(-15 * time.Second)
+		wrote := record.Through
+		w.stop()
+
+		w.store = killed
+		w.source().value("q", 30)
+		w.start()
+		w.advance(15 * time.Second)
+		a := w.daemon.current.Load().autoscalers["q"].published.Load()
+		if len(a.memory.ScaleUpEvents) == 0 || a.memory.ScaleUpEvents[0].Change != 3 || !a.memory.ScaleUpEvents[0].Time.Equal(wrote) {
+			t.Errorf("scale-up events = %+v, want the change of 3 at %s", a.memory.ScaleUpEvents, wrote)
+		}
+		w.stop()
+	})
+}
+
+// In a fresh directory the count found at first is a recommendation (R25.3), so
+// that nothing shrinks for a whole window.
+func TestFreshStateHoldsForAWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 9)
+		w.source().value("q", 2)
+		start := time.Now()
+		w.start()
+		w.advance(6 * time.Minute)
+		if diff := cmp.Diff([]string{"5m15s: 9>2"}, w.writes("q", start)); diff != "" {
+			t.Errorf("writes (-want +got):\n%s", diff)
+		}
+		w.stop()
+	})
+}
+
+// R54: hpad's own zero survives a restart, and a person's zero stays off.
+func TestOwnZeroSurvives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		zero := int32(0)
+		w.queue("own", 2, func(a *config.Autoscaler) { a.Spec.MinReplicas = &zero })
+		w.queue("manual", 0, func(a *config.Autoscaler) { a.Spec.MinReplicas = &zero })
+		w.source().value("own", 0)
+		w.source().value("manual", 0)
+		w.start()
+		w.advance(6 * time.Minute)
+		if got := w.fleet().Replicas("own"); got != 0 {
+			t.Fatalf("own = %d, want 0", got)
+		}
+		w.stop()
+		w.source().value("own", 3)
+		w.source().value("manual", 3)
+		w.start()
+		w.advance(time.Minute)
+		if got := w.fleet().Replicas("own"); got != 3 {
+			t.Errorf("own = %d after the restart, want 3", got)
+		}
+		if got := w.fleet().Replicas("manual"); got != 0 {
+			t.Errorf("manual = %d, want 0: a person switched it off (R51)", got)
+		}
+		if got := w.condition("manual", policy.ScalingActive); got != "False/ScalingDisabled" {
+			t.Errorf("ScalingActive of manual = %s", got)
+		}
+		w.stop()
+	})
+}
+
+// Steady rounds write nothing but the time of the last one.
+func TestSteadyRoundsWriteLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for i := range 50 {
+			name := fmt.Sprintf("a%d", i)
+			w.queue(name, 3)
+			w.source().value(name, 3)
+		}
+		w.start()
+		w.advance(time.Minute)
+		w.store.mu.Lock()
+		before := w.store.written
+		w.store.mu.Unlock()
+		w.advance(time.Hour)
+		w.stop()
+		if got := w.store.written - before; got != 0 {
+			t.Errorf("%d records were written in an hour without news, want 0", got)
+		}
+		if late := time.Since(w.store.snapshot.LastRound); late > 15*time.Second {
+			t.Errorf("the last completed round is %s ago", late)
+		}
+	})
+}

@@ -1,0 +1,270 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hpad/hpad/sources"
+	"github.com/hpad/hpad/targets"
+)
+
+// round is all passes that share one tick. It is a memo: each read of its plan
+// is made once, and a pass goes on as soon as its own reads are there.
+type round struct {
+	daemon *Daemon
+	plan   *plan
+	// now is the one instant of all its passes.
+	now time.Time
+	// tick says that now is a tick of the schedule; a round out of turn is none.
+	tick      bool
+	passes    []pass
+	snapshots []snapshotAnswer
+	samples   []samplesAnswer
+	queries   []queryAnswer
+	// flagged says that the store was told of the passes that are still under way
+	// although later rounds have completed; the scheduler owns it.
+	flagged bool
+	// unfinished counts the passes that have not ended.
+	unfinished atomic.Int64
+}
+
+// pass is one evaluation of one autoscaler.
+type pass struct {
+	round   *round
+	plan    *passPlan
+	started time.Time
+	// pending counts the reads it waits for.
+	pending atomic.Int32
+	// skipped says that the autoscaler takes no part in this round.
+	skipped bool
+}
+
+type snapshotAnswer struct {
+	told     atomic.Bool
+	readings map[targets.Ref]targets.Reading
+	err      error
+}
+
+type samplesAnswer struct {
+	told    atomic.Bool
+	samples map[targets.Ref]targets.Samples
+	err     error
+}
+
+type queryAnswer struct {
+	told   atomic.Bool
+	vector sources.Vector
+	err    error
+	index  vectorIndex
+}
+
+// readsAtOnce bounds the reads of one kind under way at one fleet: a round makes
+// one, a round out of turn may make another, and some may hang.
+const readsAtOnce = 4
+
+// queriesAtOnce bounds the queries under way at one source; a source may have a
+// lower bound of its own.
+const queriesAtOnce = 64
+
+func (d *Daemon) newRound(p *plan, now time.Time, tick bool) *round {
+	r := &round{
+		daemon:    d,
+		plan:      p,
+		now:       now,
+		tick:      tick,
+		passes:    make([]pass, len(p.passes)),
+		snapshots: make([]snapshotAnswer, len(p.snapshots)),
+		samples:   make([]samplesAnswer, len(p.samples)),
+		queries:   make([]queryAnswer, len(p.queries)),
+	}
+	started := time.Now()
+	for i := range r.passes {
+		r.passes[i].round = r
+		r.passes[i].plan = &p.passes[i]
+		r.passes[i].started = started
+		r.passes[i].pending.Store(p.passes[i].inputs)
+	}
+	return r
+}
+
+// start begins every read of the round; it does not wait for any.
+func (r *round) start(ctx context.Context) {
+	for i := range r.plan.snapshots {
+		read := &r.plan.snapshots[i]
+		r.daemon.goRead(read.fleet.uses.begin, read.fleet.uses.end, func() { r.readSnapshot(ctx, i) })
+	}
+	for i := range r.plan.samples {
+		read := &r.plan.samples[i]
+		r.daemon.goRead(read.fleet.uses.begin, read.fleet.uses.end, func() { r.readSamples(ctx, i) })
+	}
+	for i := range r.plan.batches {
+		batch := &r.plan.batches[i]
+		r.daemon.goRead(batch.source.uses.begin, batch.source.uses.end, func() { r.runQueries(ctx, batch) })
+	}
+}
+
+func (r *round) readSnapshot(ctx context.Context, i int) {
+	read, answer := &r.plan.snapshots[i], &r.snapshots[i]
+	ctx, cancel := context.WithTimeout(ctx, read.timeout)
+	defer cancel()
+	tell := func(readings map[targets.Ref]targets.Reading, err error) {
+		if !answer.told.CompareAndSwap(false, true) {
+			return
+		}
+		if err != nil {
+			answer.err = fmt.Errorf("read fleet %q: %w", read.fleet.name, err)
+		}
+		answer.readings = readings
+		read.fleet.remember(readings)
+		r.daemon.reportFleet(read.fleet, answer.err)
+		r.arrived(read.waiting)
+	}
+	read.fleet.snapshots.run(ctx, readsAtOnce, 1, func(ctx context.Context, _ int) {
+		var readings map[targets.Ref]targets.Reading
+		started := time.Now()
+		err := guard(func() (err error) {
+			readings, err = read.fleet.fleet.Snapshot(ctx, read.refs)
+			return err
+		})
+		r.daemon.metrics.FleetCall(read.fleet.name, callSnapshot, time.Since(started), err)
+		tell(readings, err)
+	}, func(_ int, err error) { tell(nil, err) })
+}
+
+func (r *round) readSamples(ctx context.Context, i int) {
+	read, answer := &r.plan.samples[i], &r.samples[i]
+	ctx, cancel := context.WithTimeout(ctx, read.timeout)
+	defer cancel()
+	tell := func(samples map[targets.Ref]targets.Samples, err error) {
+		if !answer.told.CompareAndSwap(false, true) {
+			return
+		}
+		if err != nil {
+			answer.err = fmt.Errorf("read samples of fleet %q: %w", read.fleet.name, err)
+		}
+		answer.samples = samples
+		r.arrived(read.waiting)
+	}
+	if read.fleet.sampler == nil {
+		tell(nil, errors.New("this kind of fleet does not measure its instances; give the metric a source and a query"))
+		return
+	}
+	read.fleet.samples.run(ctx, readsAtOnce, 1, func(ctx context.Context, _ int) {
+		var samples map[targets.Ref]targets.Samples
+		started := time.Now()
+		err := guard(func() (err error) {
+			samples, err = read.fleet.sampler.Samples(ctx, read.refs)
+			return err
+		})
+		r.daemon.metrics.FleetCall(read.fleet.name, callSamples, time.Since(started), err)
+		tell(samples, err)
+	}, func(_ int, err error) { tell(nil, err) })
+}
+
+func (r *round) runQueries(ctx context.Context, batch *queryBatch) {
+	ctx, cancel := context.WithTimeout(ctx, batch.timeout)
+	defer cancel()
+	var answered atomic.Bool
+	tell := func(i int, vector sources.Vector, err error) {
+		q := batch.queries[i]
+		answer := &r.queries[q]
+		if !answer.told.CompareAndSwap(false, true) {
+			return
+		}
+		answer.vector, answer.err = vector, err
+		answer.index.vector = &answer.vector
+		if err == nil {
+			answered.Store(true)
+		}
+		r.arrived(r.plan.queries[q].waiting)
+	}
+	batch.source.queries.run(ctx, queriesAtOnce, len(batch.queries), func(ctx context.Context, i int) {
+		var vector sources.Vector
+		started := time.Now()
+		err := guard(func() (err error) {
+			vector, err = batch.source.source.Query(ctx, r.plan.queries[batch.queries[i]].text, r.now)
+			return err
+		})
+		r.daemon.metrics.Query(batch.source.name, time.Since(started), err)
+		tell(i, vector, err)
+	}, func(i int, err error) {
+		tell(i, sources.Vector{}, fmt.Errorf("query source %q: %w", batch.source.name, err))
+	})
+	// A query that fails is the matter of those who ask it; a source fails when
+	// it answers none.
+	var err error
+	if !answered.Load() && r.daemon.runContext.Err() == nil {
+		err = r.queries[batch.queries[0]].err
+	}
+	r.daemon.reportSource(batch.source, err)
+}
+
+// readyChunk is how many ready passes are handed to a worker together.
+const readyChunk = 32
+
+// arrived takes one read off each waiting pass and hands over those that wait
+// for nothing more.
+func (r *round) arrived(waiting []int) {
+	var ready []*pass
+	for _, i := range waiting {
+		p := &r.passes[i]
+		if p.skipped || p.pending.Add(-1) != 0 {
+			continue
+		}
+		ready = append(ready, p)
+		if len(ready) == readyChunk {
+			r.daemon.handOver(ready)
+			ready = nil
+		}
+	}
+	if len(ready) > 0 {
+		r.daemon.handOver(ready)
+	}
+}
+
+// ended counts a pass out; the last one completes the round.
+func (r *round) ended() {
+	if r.unfinished.Add(-1) == 0 {
+		r.daemon.roundCompleted(r)
+	}
+}
+
+// vectorIndex finds series by label values. It is built once per set of labels,
+// by whoever needs it first, and shared by all passes of the round.
+type vectorIndex struct {
+	vector *sources.Vector
+	mu     sync.Mutex
+	byKey  map[string]map[string][]int32
+}
+
+// keySeparator stands between label values in a key; it occurs in no valid UTF-8.
+const keySeparator = "\xff"
+
+// by answers the series by the values of the labels, joined with keySeparator; a
+// label that a series lacks counts as empty.
+func (x *vectorIndex) by(labels []string) map[string][]int32 {
+	name := strings.Join(labels, keySeparator)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if found, ok := x.byKey[name]; ok {
+		return found
+	}
+	built := make(map[string][]int32, len(x.vector.Series))
+	for i, series := range x.vector.Series {
+		key := series.Labels[labels[0]]
+		for _, label := range labels[1:] {
+			key += keySeparator + series.Labels[label]
+		}
+		built[key] = append(built[key], int32(i))
+	}
+	if x.byKey == nil {
+		x.byKey = map[string]map[string][]int32{}
+	}
+	x.byKey[name] = built
+	return built
+}

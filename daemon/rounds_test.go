@@ -1,0 +1,551 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/sources"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+func TestRoundReadsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for i := range 100 {
+			w.queue(fmt.Sprintf("a%d", i), 3, func(a *config.Autoscaler) { a.Inputs[0].Query = fmt.Sprintf("q%d", i%3) })
+		}
+		for i := range 3 {
+			w.source().value(fmt.Sprintf("q%d", i), 3)
+		}
+		w.start()
+		before := w.fleet().Calls()
+		queries := w.source().count("q1")
+		w.advance(10 * 15 * time.Second)
+		after := w.fleet().Calls()
+		if got := after.Snapshots - before.Snapshots; got != 10 {
+			t.Errorf("10 rounds read the fleet %d times, want 10", got)
+		}
+		if got := after.Refs - before.Refs; got != 10*100 {
+			t.Errorf("10 rounds read %d targets, want 1000", got)
+		}
+		if got := w.source().count("q1") - queries; got != 10 {
+			t.Errorf("10 rounds asked one query %d times, want 10", got)
+		}
+		w.stop()
+	})
+}
+
+func TestTicksAreAligned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("default", 3)
+		w.queue("slow", 3, func(a *config.Autoscaler) { a.SyncPeriod = time.Minute })
+		w.queue("fast", 3, func(a *config.Autoscaler) { a.SyncPeriod = time.Second })
+		w.advance(7300 * time.Millisecond)
+		var mu sync.Mutex
+		at := map[string][]time.Duration{}
+		started := time.Now().Truncate(time.Minute)
+		for name := range w.config.Autoscalers {
+			w.source().set(name, func(_ context.Context, now time.Time) (sources.Vector, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				at[name] = append(at[name], now.Sub(started))
+				return one(3, now), nil
+			})
+		}
+		w.start()
+		w.advance(61 * time.Second)
+		w.stop()
+		s := time.Second
+		first := 7300 * time.Millisecond // R23: a new autoscaler is evaluated at once
+		if want := []time.Duration{first, 15 * s, 30 * s, 45 * s, 60 * s}; !slices.Equal(at["default"], want) {
+			t.Errorf("default was evaluated at %v, want %v", at["default"], want)
+		}
+		if want := []time.Duration{first, 60 * s}; !slices.Equal(at["slow"], want) {
+			t.Errorf("slow was evaluated at %v, want %v", at["slow"], want)
+		}
+		if got := len(at["fast"]); got != 62 {
+			t.Errorf("fast was evaluated %d times, want 62", got)
+		}
+	})
+}
+
+func TestScalesUpAndDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 3)
+		w.source().value("q", 3)
+		start := time.Now()
+		w.start()
+		w.advance(time.Minute)
+		w.source().value("q", 9)
+		w.advance(time.Minute)
+		w.source().value("q", 2)
+		w.advance(10 * time.Minute)
+		// R57: doubled at most; R55: the last 9 was seen at 120 s, and counts until
+		// it is older than five minutes.
+		want := []string{"1m15s: 3>6", "1m30s: 6>9", "7m15s: 9>2"}
+		if diff := cmp.Diff(want, w.writes("q", start)); diff != "" {
+			t.Errorf("writes (-want +got):\n%s", diff)
+		}
+		view := w.view("q")
+		if view.Status.DesiredReplicas != 2 || view.Evaluation.Error != "" || view.Decision == nil {
+			t.Errorf("view = %+v", view)
+		}
+		if !contains(w.reasons("q"), "SuccessfulRescale") {
+			t.Errorf("events = %v, want a SuccessfulRescale", w.reasons("q"))
+		}
+		w.stop()
+	})
+}
+
+// Failing readings, of whatever kind, hold a fleet where it is.
+func TestFailedReadingsNeverShrink(t *testing.T) {
+	series := func(values ...float64) sources.Vector {
+		var v sources.Vector
+		for _, value := range values {
+			v.Series = append(v.Series, sources.Series{Value: value})
+		}
+		return v
+	}
+	for _, test := range []struct {
+		name   string
+		metric policy.MetricType
+		vector sources.Vector
+		err    error
+		says   string
+	}{
+		{"error", policy.ExternalMetric, sources.Vector{}, errors.New("connection refused"), "connection refused"},
+		{"empty", policy.ExternalMetric, sources.Vector{}, nil, "no value"},
+		{"NaN", policy.ExternalMetric, series(math.NaN()), nil, "NaN"},
+		{"infinite", policy.ExternalMetric, series(math.Inf(1)), nil, "infinite"},
+		{"negative", policy.ExternalMetric, series(-4), nil, "below zero"},
+		{"several for one object", policy.ObjectMetric, series(1, 2), nil, "2 series"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.queue("q", 8, func(a *config.Autoscaler) {
+					a.Spec.Metrics[0].Type = test.metric
+					if test.metric == policy.ObjectMetric {
+						a.Spec.Metrics[0].Object = "route/main"
+					}
+				})
+				w.source().set("q", func(context.Context, time.Time) (sources.Vector, error) { return test.vector, test.err })
+				w.start()
+				w.advance(time.Hour)
+				if got := w.fleet().Replicas("q"); got != 8 {
+					t.Errorf("replicas = %d, want 8 as before", got)
+				}
+				view := w.view("q")
+				if len(view.Decision.Metrics) != 1 || !contains([]string{view.Decision.Metrics[0].Error}, test.says) {
+					t.Errorf("decision's metrics = %+v, want an error that says %q", view.Decision.Metrics, test.says)
+				}
+				if got := w.condition("q", policy.ScalingActive); got != "False/FailedGet"+string(test.metric)+"Metric" {
+					t.Errorf("ScalingActive = %s", got)
+				}
+				w.stop()
+			})
+		})
+	}
+}
+
+// A source that hangs delays nobody else, and fails the metric by its deadline.
+func TestHungSourceDelaysNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.sources["slow"] = newMemorySource()
+		w.queue("good", 3)
+		w.queue("stuck", 8, func(a *config.Autoscaler) { a.Inputs[0].Source = "slow" })
+		w.source().value("good", 3)
+		w.sources["slow"].hangs("stuck")
+		w.start()
+		w.advance(30*time.Second + time.Millisecond)
+		tick := time.Now().Truncate(15 * time.Second).UTC()
+		if got := w.view("good").Evaluation; !got.Last.Equal(tick) || got.Error != "" {
+			t.Errorf("good's evaluation = %+v, want the last at %s", got, tick)
+		}
+		if got := w.view("stuck").Evaluation.Last; got.Equal(tick) {
+			t.Errorf("stuck was evaluated at %s without its answer", got)
+		}
+		w.advance(11 * time.Second)
+		stuck := w.view("stuck")
+		if !stuck.Evaluation.Last.Equal(tick) || stuck.Evaluation.Late != 0 || stuck.Evaluation.Error == "" {
+			t.Errorf("stuck's evaluation = %+v, want a failed one at %s", stuck.Evaluation, tick)
+		}
+		if got := w.fleet().Replicas("stuck"); got != 8 {
+			t.Errorf("replicas = %d, want 8 as before", got)
+		}
+		readiness := w.daemon.Readiness()
+		if !readiness.Ready || !slices.ContainsFunc(readiness.Problems, func(p api.Problem) bool { return p.Subject == "source slow" }) {
+			t.Errorf("readiness = %+v, want ready with a problem of source slow", readiness)
+		}
+		w.stop()
+	})
+}
+
+// An adapter that ignores its context costs its own autoscalers their readings,
+// and no goroutine more than the bound.
+func TestAdapterThatIgnoresItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.fleets["other"] = targettest.NewMemory("other")
+		w.queue("q", 3)
+		w.queue("blocked", 3, func(a *config.Autoscaler) {
+			a.Target = w.fleets["other"].Add("blocked", targettest.MemoryTarget{Replicas: 3})
+		})
+		w.source().value("q", 3)
+		w.source().value("blocked", 30)
+		w.start()
+		release := make(chan struct{})
+		remove := w.fleets["other"].Inject(targettest.Fault{Call: targettest.SnapshotCall, Block: release})
+		w.advance(10 * time.Minute)
+		if got := w.fleets["other"].Calls().Snapshots; got > 1+readsAtOnce {
+			t.Errorf("the blocked fleet was called %d times, want at most %d", got, 1+readsAtOnce)
+		}
+		if got := w.condition("blocked", policy.AbleToScale); got != "False/FailedGetScale" {
+			t.Errorf("AbleToScale = %s", got)
+		}
+		if got := w.view("q").Evaluation; got.Error != "" || time.Since(got.Last) > 16*time.Second {
+			t.Errorf("q's evaluation = %+v", got)
+		}
+		remove()
+		close(release)
+		w.advance(time.Minute)
+		if got := w.condition("blocked", policy.AbleToScale); got == "False/FailedGetScale" {
+			t.Errorf("AbleToScale = %s after the fleet came back", got)
+		}
+		w.stop()
+	})
+}
+
+// A write that hangs keeps its own autoscaler busy: late, then failed, then
+// settled by what the fleet says.
+func TestHungWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		second := func(a *config.Autoscaler) { a.SyncPeriod = time.Second }
+		w.queue("q", 3, second)
+		w.queue("other", 3, second)
+		w.source().value("q", 6)
+		w.source().value("other", 3)
+		remove := w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Target: "q", Hang: true})
+		w.start()
+		w.advance(4500 * time.Millisecond)
+		if got := w.view("q").Evaluation.Late; got < 3 {
+			t.Errorf("late = %d, want at least 3 of the ticks", got)
+		}
+		if problems := w.daemon.Health().Unevaluated; len(problems) != 1 || problems[0].Subject != "autoscaler q" {
+			t.Errorf("unevaluated = %v, want q alone", problems)
+		}
+		if got := w.view("other").Evaluation; got.Late != 0 || time.Since(got.Last) > time.Second {
+			t.Errorf("other's evaluation = %+v", got)
+		}
+		remove()
+		w.advance(3 * time.Second)
+		if got := w.fleet().Replicas("q"); got != 6 {
+			t.Errorf("replicas = %d, want 6 once writes work", got)
+		}
+		if problems := w.daemon.Health().Unevaluated; len(problems) != 0 {
+			t.Errorf("unevaluated = %v, want none", problems)
+		}
+		w.stop()
+	})
+}
+
+func TestPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 3)
+		w.queue("other", 3)
+		w.source().value("q", 6)
+		w.source().value("other", 3)
+		remove := w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Target: "q", Panic: "boom"})
+		start := time.Now()
+		w.start()
+		w.advance(30*time.Second + time.Millisecond)
+		got := w.view("q").Evaluation
+		if got.QuarantinedUntil.IsZero() || !contains([]string{got.Error}, "boom") {
+			t.Errorf("evaluation after three panics = %+v, want a quarantine", got)
+		}
+		remove()
+		w.advance(2 * time.Minute)
+		if got := w.writes("q", start); len(got) != 0 {
+			t.Errorf("writes during the quarantine = %v", got)
+		}
+		if problems := w.daemon.Health().Unevaluated; len(problems) != 1 || !contains([]string{problems[0].Message}, "boom") {
+			t.Errorf("unevaluated = %v, want q with its panic", problems)
+		}
+		w.advance(4 * time.Minute)
+		if got := w.fleet().Replicas("q"); got != 6 {
+			t.Errorf("replicas = %d, want 6 after the quarantine", got)
+		}
+		if got := w.view("other").Evaluation; got.Error != "" || got.Late != 0 {
+			t.Errorf("other's evaluation = %+v", got)
+		}
+		w.stop()
+	})
+}
+
+// A fleet and a source that panic fail their reads; the daemon goes on.
+func TestPanickingReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 8)
+		w.queue("other", 3)
+		w.source().value("other", 3)
+		w.source().set("q", func(context.Context, time.Time) (sources.Vector, error) { panic("garbled") })
+		w.start()
+		w.advance(time.Hour)
+		if got := w.fleet().Replicas("q"); got != 8 {
+			t.Errorf("replicas = %d, want 8 as before", got)
+		}
+		if got := w.view("q").Evaluation.Error; !contains([]string{got}, "garbled") {
+			t.Errorf("error = %q, want the panic's words", got)
+		}
+		remove := w.fleet().Inject(targettest.Fault{Call: targettest.SnapshotCall, Panic: "torn"})
+		w.advance(time.Minute)
+		if got := w.condition("other", policy.AbleToScale); got != "False/FailedGetScale" {
+			t.Errorf("AbleToScale = %s", got)
+		}
+		remove()
+		w.advance(time.Minute)
+		if got := w.view("other").Evaluation.Error; got != "" {
+			t.Errorf("error = %q after the fleet came back", got)
+		}
+		w.stop()
+	})
+}
+
+// R71: a lost version is read again and tried again while the count is the same.
+func TestConflictIsRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 3)
+		w.source().value("q", 6)
+		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: 2, Err: targets.ErrConflict})
+		w.start()
+		w.advance(time.Second)
+		if got := w.fleet().Replicas("q"); got != 6 {
+			t.Errorf("replicas = %d, want 6", got)
+		}
+		if got := w.condition("q", policy.AbleToScale); got != "True/SucceededRescale" {
+			t.Errorf("AbleToScale = %s", got)
+		}
+		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: conflictAttempts, Err: targets.ErrConflict})
+		w.source().value("q", 9)
+		before := len(w.fleet().Writes())
+		w.advance(15 * time.Second)
+		if got := len(w.fleet().Writes()) - before; got != conflictAttempts {
+			t.Errorf("%d attempts, want %d", got, conflictAttempts)
+		}
+		if got := w.condition("q", policy.AbleToScale); got != "False/FailedUpdateScale" {
+			t.Errorf("AbleToScale = %s", got)
+		}
+		w.stop()
+	})
+}
+
+// A count that somebody else changed between read and write is not overwritten:
+// the autoscaler looks again at once.
+func TestForeignChangeIsNotOverwritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 3)
+		w.source().value("q", 3)
+		start := time.Now()
+		w.start()
+		w.advance(time.Minute)
+		changed := false
+		w.source().set("q", func(_ context.Context, at time.Time) (sources.Vector, error) {
+			if !changed { // after the fleet was read
+				changed = true
+				time.Sleep(time.Second)
+				w.fleet().Change("q", func(target *targettest.MemoryTarget) { target.Replicas = 5 })
+			}
+			return one(10, at), nil
+		})
+		w.advance(17 * time.Second)
+		if !contains(w.reasons("q"), ForeignWriter) {
+			t.Errorf("events = %v, want %s", w.reasons("q"), ForeignWriter)
+		}
+		// From 3 it would have been 6 (R57); from the 5 that somebody set it is 10.
+		if diff := cmp.Diff([]string{"1m16s: 5>10"}, trimFractions(w.writes("q", start))); diff != "" {
+			t.Errorf("writes (-want +got):\n%s", diff)
+		}
+		w.stop()
+	})
+}
+
+func trimFractions(all []string) []string {
+	for i, s := range all {
+		var d time.Duration
+		var rest string
+		if n, _ := fmt.Sscanf(s, "%s %s", &rest, &s); n == 2 {
+			d, _ = time.ParseDuration(rest[:len(rest)-1])
+			all[i] = d.Truncate(time.Second).String() + ": " + s
+		}
+	}
+	return all
+}
+
+// A write whose answer got lost is settled by the next reading: its event counts
+// once, at the time of the write.
+func TestLostAnswer(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		after  func(w *world)
+		events int
+		says   string
+	}{
+		{"it was written", func(*world) {}, 1, "SuccessfulRescale"},
+		{"it was written and then changed", func(w *world) {
+			w.fleet().Change("q", func(target *targettest.MemoryTarget) { target.Replicas = 5 })
+		}, 1, ForeignWriter},
+		{"it was not written", func(w *world) {
+			w.fleet().Change("q", func(target *targettest.MemoryTarget) { target.Replicas = 3 })
+		}, 0, "FailedRescale"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.queue("q", 3, func(a *config.Autoscaler) { a.Spec.Behavior = &policy.Behavior{} })
+				w.source().value("q", 3)
+				w.start()
+				w.advance(time.Minute)
+				w.source().value("q", 6)
+				w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: 1, Lost: true})
+				w.advance(15 * time.Second)
+				wrote := time.Now().Truncate(15 * time.Second)
+				if record, _ := w.store.record("q"); record.Intention == nil || record.Intention.To != 6 {
+					t.Fatalf("intention = %+v, want one to 6", record.Intention)
+				}
+				test.after(w)
+				w.source().value("q", float64(w.fleet().Replicas("q")))
+				w.advance(30 * time.Second)
+				a := w.daemon.current.Load().autoscalers["q"].published.Load()
+				if got := len(a.memory.ScaleUpEvents); got != test.events {
+					t.Errorf("scale-up events = %+v, want %d", a.memory.ScaleUpEvents, test.events)
+				}
+				if test.events > 0 && (a.memory.ScaleUpEvents[0].Change != 3 || !a.memory.ScaleUpEvents[0].Time.Equal(wrote) || !a.status.LastScaleTime.Equal(wrote)) {
+					t.Errorf("event = %+v, last scale %s, want a change of 3 at %s", a.memory.ScaleUpEvents[0], a.status.LastScaleTime, wrote)
+				}
+				if !contains(w.reasons("q"), test.says) {
+					t.Errorf("events = %v, want %s", w.reasons("q"), test.says)
+				}
+				if record, _ := w.store.record("q"); record.Intention != nil {
+					t.Errorf("intention = %+v, want it settled", record.Intention)
+				}
+				w.stop()
+			})
+		})
+	}
+}
+
+func TestPartialWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 3, func(a *config.Autoscaler) { a.Spec.Behavior = &policy.Behavior{} })
+		w.source().value("q", 6)
+		reach := int32(4)
+		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: 1, Reach: &reach})
+		w.start()
+		w.advance(time.Second)
+		a := w.daemon.current.Load().autoscalers["q"].published.Load()
+		if len(a.memory.ScaleUpEvents) != 1 || a.memory.ScaleUpEvents[0].Change != 1 {
+			t.Errorf("scale-up events = %+v, want a change of 1 (R73)", a.memory.ScaleUpEvents)
+		}
+		w.advance(15 * time.Second)
+		if got := w.fleet().Replicas("q"); got != 6 {
+			t.Errorf("replicas = %d, want 6 in the end", got)
+		}
+		w.stop()
+	})
+}
+
+func TestHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 3)
+		w.source().value("q", 6)
+		w.fleet().Change("q", func(target *targettest.MemoryTarget) {
+			target.Hold = &policy.Hold{Reason: "DeploymentActive", Message: "a deployment is running"}
+		})
+		w.start()
+		w.advance(time.Minute)
+		if got := w.condition("q", policy.AbleToScale); got != "False/DeploymentActive" {
+			t.Errorf("AbleToScale = %s", got)
+		}
+		if view := w.view("q"); view.Evaluation.Error != "" || len(w.fleet().Writes()) != 0 {
+			t.Errorf("error %q and %d writes, want neither", view.Evaluation.Error, len(w.fleet().Writes()))
+		}
+		w.fleet().Change("q", func(target *targettest.MemoryTarget) { target.Hold = nil })
+		w.advance(15 * time.Second)
+		if got := w.fleet().Replicas("q"); got != 6 {
+			t.Errorf("replicas = %d, want 6 after the hold", got)
+		}
+		w.stop()
+	})
+}
+
+func TestDryRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.dryRun = true
+		w.queue("q", 3)
+		w.source().value("q", 6)
+		w.start()
+		w.advance(time.Minute)
+		if writes := w.fleet().Writes(); len(writes) != 0 {
+			t.Errorf("writes = %v, want none", writes)
+		}
+		if decision := w.view("q").Decision; decision.DesiredReplicas != 6 || !decision.Write {
+			t.Errorf("decision = %+v, want one to 6", decision)
+		}
+		w.stop()
+	})
+}
+
+// A full disk keeps no fleet from being scaled, and nothing is lost once there
+// is room again.
+func TestStoreThatCannotBeWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 3, func(a *config.Autoscaler) { a.Spec.Behavior = &policy.Behavior{} })
+		w.source().value("q", 3)
+		w.start()
+		w.advance(time.Minute)
+		w.store.fail(errors.New("no space left on device"))
+		w.source().value("q", 6)
+		w.advance(15 * time.Second)
+		if got := w.fleet().Replicas("q"); got != 6 {
+			t.Errorf("replicas = %d, want 6", got)
+		}
+		if !contains(w.reasons("q"), "FailedUpdateStatus") || !contains([]string{w.view("q").Evaluation.Error}, "no space left") {
+			t.Errorf("events = %v, error = %q", w.reasons("q"), w.view("q").Evaluation.Error)
+		}
+		w.store.fail(nil)
+		w.advance(15 * time.Second)
+		record, _ := w.store.record("q")
+		if len(record.Memory.ScaleUpEvents) != 1 || record.Intention != nil || record.Status.LastScaleTime.IsZero() {
+			t.Errorf("record = %+v, want the scale event", record)
+		}
+		if got := w.view("q").Evaluation.Error; got != "" {
+			t.Errorf("error = %q, want none", got)
+		}
+		w.stop()
+	})
+}

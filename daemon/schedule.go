@@ -1,0 +1,158 @@
+package daemon
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hpad/hpad/daemon/state"
+)
+
+// scheduler begins the rounds. One goroutine runs it and owns its fields.
+type scheduler struct {
+	d *Daemon
+	// last is the last tick of each period.
+	last map[time.Duration]time.Time
+	// rounds are those that have not completed, oldest first.
+	rounds []*round
+}
+
+// maxIdle bounds a wait for the next tick, so that a clock that was set back is
+// noticed.
+const maxIdle = time.Second
+
+// run begins rounds at their ticks until ctx ends.
+func (s *scheduler) run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case request := <-s.d.requests:
+			request(s)
+		case r := <-s.d.completed:
+			s.completed(r)
+		case <-timer.C:
+			s.tick(time.Now())
+		}
+		now := time.Now()
+		s.d.notifier.alive(now)
+		timer.Reset(min(s.next(now).Sub(now), maxIdle))
+	}
+}
+
+// next answers the next tick of any period.
+func (s *scheduler) next(now time.Time) time.Time {
+	next := now.Add(maxIdle)
+	for period := range s.d.current.Load().periods {
+		if tick := nextTick(now, period); tick.Before(next) {
+			next = tick
+		}
+	}
+	return next
+}
+
+// tick begins the rounds whose ticks have come. Ticks that nobody was awake for
+// are not made up for.
+func (s *scheduler) tick(now time.Time) {
+	g := s.d.current.Load()
+	due := map[time.Time][]time.Duration{}
+	for period := range g.periods {
+		tick := lastTick(now, period)
+		last, known := s.last[period]
+		switch {
+		case !known || tick.Before(last): // a new period, or a clock that was set back
+			if known {
+				s.d.log.Warn("the clock was set back", zap.Time("from", last), zap.Time("to", now))
+			}
+			s.last[period] = tick
+		case tick.After(last):
+			due[tick] = append(due[tick], period)
+			s.last[period] = tick
+		}
+	}
+	for period := range s.last {
+		if _, used := g.periods[period]; !used {
+			delete(s.last, period)
+		}
+	}
+	for _, tick := range slices.SortedFunc(maps.Keys(due), time.Time.Compare) {
+		periods := due[tick]
+		slices.Sort(periods)
+		s.begin(g.planFor(periods), tick, true)
+	}
+	s.d.ticked(now)
+}
+
+// begin starts a round of a plan. An autoscaler whose last pass is still under
+// way takes no part: it is late, and so is one in quarantine not evaluated.
+func (s *scheduler) begin(p *plan, now time.Time, tick bool) {
+	r := s.d.newRound(p, now, tick)
+	records := map[string]state.Record{}
+	count := int64(0)
+	for i := range r.passes {
+		pass := &r.passes[i]
+		a := pass.plan.autoscaler
+		quarantined := now.Before(a.published.Load().quarantine)
+		if !quarantined && a.begin(now) {
+			count++
+			continue
+		}
+		pass.skipped = true
+		if tick {
+			if !quarantined {
+				a.late.Add(1)
+				s.d.metrics.Late(a.name)
+			}
+			a.mu.Lock()
+			if record := a.missed(); record != nil {
+				records[a.name] = *record
+			}
+			a.mu.Unlock()
+		} else if !quarantined {
+			a.askAgain()
+		}
+	}
+	if len(records) > 0 {
+		s.d.recorder.completed(time.Time{}, records)
+	}
+	r.unfinished.Store(count)
+	s.rounds = append(s.rounds, r)
+	if count == 0 {
+		s.completed(r)
+		return
+	}
+	r.start(s.d.runContext)
+}
+
+// completed moves the last completed round forward. Passes of earlier rounds
+// that are still under way are missing from it, and so the store is told to
+// replay nothing for them.
+func (s *scheduler) completed(r *round) {
+	s.rounds = slices.DeleteFunc(s.rounds, func(other *round) bool { return other == r })
+	if !r.tick || s.d.stopping.Load() {
+		return
+	}
+	records := map[string]state.Record{}
+	for _, other := range s.rounds {
+		if other.flagged || !other.now.Before(r.now) {
+			continue
+		}
+		other.flagged = true
+		for i := range other.passes {
+			a := other.passes[i].plan.autoscaler
+			a.mu.Lock()
+			if a.busy && a.since.Equal(other.now) {
+				if record := a.missed(); record != nil {
+					records[a.name] = *record
+				}
+			}
+			a.mu.Unlock()
+		}
+	}
+	s.d.recorder.completed(r.now, records)
+}

@@ -1,0 +1,164 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/targets"
+)
+
+// Daemon is what the HTTP API shows.
+var _ api.Daemon = (*Daemon)(nil)
+
+// Autoscalers answers all autoscalers, by name.
+func (d *Daemon) Autoscalers() []api.Autoscaler {
+	g := d.current.Load()
+	views := make([]api.Autoscaler, 0, len(g.names))
+	for _, name := range g.names {
+		views = append(views, d.view(g.autoscalers[name]))
+	}
+	return views
+}
+
+// Autoscaler answers one autoscaler; false when there is none of that name.
+func (d *Daemon) Autoscaler(name string) (api.Autoscaler, bool) {
+	a := d.current.Load().autoscalers[name]
+	if a == nil {
+		return api.Autoscaler{}, false
+	}
+	return d.view(a), true
+}
+
+func (d *Daemon) view(a *autoscaler) api.Autoscaler {
+	def, published := a.definition.Load(), a.published.Load()
+	view := api.Autoscaler{
+		Name:              a.name,
+		Reference:         def.Target.String(),
+		Kind:              def.kind,
+		Created:           a.created,
+		Spec:              def.Spec,
+		Status:            published.status,
+		SyncPeriodSeconds: def.SyncPeriod.Seconds(),
+		Evaluation: api.Evaluation{
+			Last:             published.tick,
+			Next:             nextTick(time.Now(), def.SyncPeriod),
+			DurationSeconds:  published.duration.Seconds(),
+			Late:             a.late.Load(),
+			Error:            published.err,
+			QuarantinedUntil: published.quarantine,
+		},
+		Decision: published.decision,
+		Events:   published.events,
+	}
+	for _, in := range def.inputs {
+		view.Inputs = append(view.Inputs, api.Input{Source: in.Source, Query: in.Query, Select: in.Select})
+	}
+	return view
+}
+
+// unevaluatedAfter is how many periods may pass without an evaluation.
+const unevaluatedAfter = 3
+
+// schedulerSilence is how long the scheduler, which wakes every second, may be
+// silent before the daemon is not healthy.
+const schedulerSilence = 15 * time.Second
+
+// Health answers whether the scheduler ticks, and which autoscalers have not
+// been evaluated for three periods.
+func (d *Daemon) Health() api.Health {
+	now := time.Now()
+	health := api.Health{Unevaluated: d.unevaluated(now)}
+	if last := d.lastTick.Load(); last != nil {
+		health.LastTick = *last
+		health.Healthy = now.Sub(*last) < schedulerSilence
+	}
+	return health
+}
+
+func (d *Daemon) unevaluated(now time.Time) []api.Problem {
+	var problems []api.Problem
+	g := d.current.Load()
+	for _, name := range g.names {
+		a := g.autoscalers[name]
+		published := a.published.Load()
+		allowed := unevaluatedAfter * a.definition.Load().SyncPeriod
+		last := published.tick
+		if last.Before(d.started) { // before this run: the first pass has its time from the start
+			last = d.started
+		}
+		if now.Sub(last) <= allowed {
+			continue
+		}
+		message := fmt.Sprintf("not evaluated for %s", now.Sub(last).Round(time.Second))
+		switch late := a.late.Load(); {
+		case published.unevaluated != "":
+			message += ": " + published.unevaluated
+		case late > 0:
+			message += fmt.Sprintf(": a pass does not end, %d ticks were late", late)
+		}
+		problems = append(problems, api.Problem{Subject: "autoscaler " + name, Message: message})
+	}
+	return problems
+}
+
+// Readiness answers whether every autoscaler had its first pass, and what is
+// failing now.
+func (d *Daemon) Readiness() api.Readiness {
+	g := d.current.Load()
+	readiness := api.Readiness{Ready: d.lastTick.Load() != nil}
+	for _, name := range slices.Sorted(maps.Keys(g.fleets)) {
+		if text := g.fleets[name].problem.get(); text != "" {
+			readiness.Problems = append(readiness.Problems, api.Problem{Subject: "fleet " + name, Message: text})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(g.sources)) {
+		if text := g.sources[name].problem.get(); text != "" {
+			readiness.Problems = append(readiness.Problems, api.Problem{Subject: "source " + name, Message: text})
+		}
+	}
+	for _, name := range g.names {
+		published := g.autoscalers[name].published.Load()
+		if published.decision == nil && published.unevaluated == "" && published.tick.Before(d.started) {
+			readiness.Ready = false
+		}
+		if published.err != "" {
+			readiness.Problems = append(readiness.Problems, api.Problem{Subject: "autoscaler " + name, Message: published.err})
+		}
+	}
+	return readiness
+}
+
+// Config answers the configuration in force as TOML, without secrets.
+func (d *Daemon) Config() string { return d.current.Load().config.Redacted() }
+
+// statusLine is what "systemctl status" shows.
+func (d *Daemon) statusLine() string {
+	g := d.current.Load()
+	failing := 0
+	for _, a := range g.autoscalers {
+		if a.published.Load().err != "" {
+			failing++
+		}
+	}
+	line := fmt.Sprintf("%d autoscalers, %d failing", len(g.names), failing)
+	if d.options.DryRun {
+		line += ", dry run"
+	}
+	return line
+}
+
+// discover answers the instances of a target, for a source that scrapes them.
+func (d *Daemon) discover(ctx context.Context, fleet, target string) (targets.Reading, error) {
+	g := d.current.Load()
+	h := g.fleets[fleet]
+	if h == nil {
+		return targets.Reading{}, fmt.Errorf("there is no fleet %q", fleet)
+	}
+	h.uses.begin()
+	defer h.uses.end()
+	return h.reading(ctx, targets.Ref{Fleet: fleet, Name: target}, g.config.Daemon.SyncPeriod)
+}

@@ -1,0 +1,349 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/sources"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a daemon with everything around it in memory. It is used inside of a
+// synctest bubble.
+type world struct {
+	t       testing.TB
+	fleets  map[string]*targettest.Memory
+	sources map[string]*memorySource
+	store   *memoryStore
+	config  *config.Config
+	loadErr error
+	dryRun  bool
+	log     *zap.Logger
+	// kinds replaces the kinds of sources, and sourceConfig their configuration,
+	// when not nil.
+	kinds        map[string]func(config.Source, SourceEnv) (Source, error)
+	sourceConfig func() any
+	// notified are the words told to the service manager.
+	notified []string
+
+	daemon *Daemon
+	cancel context.CancelFunc
+	ended  chan error
+}
+
+func newWorld(t testing.TB) *world {
+	return &world{
+		t:       t,
+		fleets:  map[string]*targettest.Memory{"fleet": targettest.NewMemory("fleet")},
+		sources: map[string]*memorySource{"source": newMemorySource()},
+		store:   newMemoryStore(),
+		log:     zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel)),
+		config: &config.Config{
+			Daemon: config.Daemon{
+				SyncPeriod:      15 * time.Second,
+				ConcurrentSyncs: 5,
+				Settings: policy.Settings{
+					Tolerance:               0.1,
+					DownscaleStabilization:  5 * time.Minute,
+					CPUInitializationPeriod: 5 * time.Minute,
+					InitialReadinessDelay:   30 * time.Second,
+					ScaleToZero:             true,
+				},
+			},
+			Autoscalers: map[string]config.Autoscaler{},
+		},
+	}
+}
+
+func (w *world) fleet() *targettest.Memory { return w.fleets["fleet"] }
+
+func (w *world) source() *memorySource { return w.sources["source"] }
+
+// queue configures an autoscaler of a new target of the same name, on an
+// external metric of one item per instance: the value is the proposal.
+func (w *world) queue(name string, replicas int32, edit ...func(*config.Autoscaler)) {
+	w.fleet().Add(name, targettest.MemoryTarget{Replicas: replicas, Age: time.Hour})
+	one := int64(1000)
+	low := int32(1)
+	a := config.Autoscaler{
+		Name:       name,
+		Target:     w.fleet().Ref(name),
+		SyncPeriod: w.config.Daemon.SyncPeriod,
+		Spec: policy.Spec{
+			MinReplicas: &low, MaxReplicas: 100,
+			Metrics: []policy.MetricSpec{{
+				Type: policy.ExternalMetric, Name: "queue",
+				Target: policy.MetricTarget{Type: policy.AverageValueTarget, AverageValueMilli: &one},
+			}},
+		},
+		Inputs: []config.Input{{Source: "source", Query: name}},
+	}
+	for _, f := range edit {
+		f(&a)
+	}
+	a.Spec = policy.Default(a.Spec)
+	w.config.Autoscalers[name] = a
+}
+
+// load answers a configuration that shares nothing with the next one.
+func (w *world) load() (*config.Config, error) {
+	if w.loadErr != nil {
+		return nil, w.loadErr
+	}
+	c := *w.config
+	c.Autoscalers = maps.Clone(w.config.Autoscalers)
+	c.Fleets = map[string]config.Fleet{}
+	for name, fleet := range w.fleets {
+		c.Fleets[name] = config.Fleet{Name: name, Kind: "memory", Config: fleet}
+	}
+	c.Sources = map[string]config.Source{}
+	for name, source := range w.sources {
+		next := config.Source{Name: name, Kind: "memory", Config: source}
+		if w.sourceConfig != nil {
+			next.Config = w.sourceConfig()
+		}
+		c.Sources[name] = next
+	}
+	return &c, nil
+}
+
+// start runs a daemon until stop, or until the test ends.
+func (w *world) start() {
+	ctx, cancel := context.WithCancel(w.t.Context())
+	w.cancel, w.ended = cancel, make(chan error, 1)
+	kinds := w.kinds
+	if kinds == nil {
+		kinds = map[string]func(config.Source, SourceEnv) (Source, error){
+			"memory": func(c config.Source, _ SourceEnv) (Source, error) { return c.Config.(*memorySource), nil },
+		}
+	}
+	w.daemon = New(Options{
+		Load:   w.load,
+		Store:  w.store,
+		Log:    w.log,
+		DryRun: w.dryRun,
+		Notify: func(state string) { w.notified = append(w.notified, state) },
+		Kinds: Kinds{
+			Fleets: map[string]func(config.Fleet, FleetEnv) (Fleet, error){
+				"memory": func(c config.Fleet, _ FleetEnv) (Fleet, error) { return c.Config.(*targettest.Memory), nil },
+			},
+			Sources: kinds,
+		},
+	})
+	ended, daemon := w.ended, w.daemon
+	go func() { ended <- daemon.Run(ctx) }()
+	synctest.Wait()
+}
+
+func (w *world) stop() {
+	w.t.Helper()
+	w.cancel()
+	if err := <-w.ended; err != nil {
+		w.t.Errorf("Run ended with %v", err)
+	}
+}
+
+// advance lets the time pass and everything due happen.
+func (w *world) advance(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func (w *world) view(name string) api.Autoscaler {
+	w.t.Helper()
+	view, ok := w.daemon.Autoscaler(name)
+	if !ok {
+		w.t.Fatalf("there is no autoscaler %q", name)
+	}
+	return view
+}
+
+func (w *world) reasons(name string) []string {
+	var reasons []string
+	for _, event := range w.view(name).Events {
+		reasons = append(reasons, fmt.Sprintf("%s x%d", event.Reason, event.Count))
+	}
+	return reasons
+}
+
+func (w *world) condition(name string, kind policy.ConditionType) string {
+	for _, c := range w.view(name).Status.Conditions {
+		if c.Type == kind {
+			return string(c.Status) + "/" + c.Reason
+		}
+	}
+	return ""
+}
+
+// writes answers the successful writes to a target as "offset: from>to".
+func (w *world) writes(name string, since time.Time) []string {
+	var all []string
+	for _, write := range w.fleet().Writes() {
+		if write.Ref.Name == name && (write.Err == nil || errors.Is(write.Err, targets.ErrUnknownOutcome)) {
+			all = append(all, fmt.Sprintf("%s: %d>%d", write.At.Sub(since), write.From, write.To))
+		}
+	}
+	return all
+}
+
+// memorySource answers queries as a test says.
+type memorySource struct {
+	mu      sync.Mutex
+	answers map[string]func(ctx context.Context, at time.Time) (sources.Vector, error)
+	calls   map[string]int
+}
+
+func newMemorySource() *memorySource {
+	return &memorySource{answers: map[string]func(context.Context, time.Time) (sources.Vector, error){}, calls: map[string]int{}}
+}
+
+func (s *memorySource) Query(ctx context.Context, text string, at time.Time) (sources.Vector, error) {
+	s.mu.Lock()
+	s.calls[text]++
+	answer := s.answers[text]
+	s.mu.Unlock()
+	if answer == nil {
+		return sources.Vector{}, nil
+	}
+	return answer(ctx, at)
+}
+
+func (s *memorySource) set(text string, answer func(ctx context.Context, at time.Time) (sources.Vector, error)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answers[text] = answer
+}
+
+// value answers one series.
+func (s *memorySource) value(text string, value float64) {
+	s.set(text, func(_ context.Context, at time.Time) (sources.Vector, error) { return one(value, at), nil })
+}
+
+// hangs holds the query until its context ends.
+func (s *memorySource) hangs(text string) {
+	s.set(text, func(ctx context.Context, _ time.Time) (sources.Vector, error) {
+		<-ctx.Done()
+		return sources.Vector{}, ctx.Err()
+	})
+}
+
+func (s *memorySource) count(text string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls[text]
+}
+
+func one(value float64, at time.Time) sources.Vector {
+	return sources.Vector{Series: []sources.Series{{Value: value, At: at}}}
+}
+
+// memoryStore keeps state as package state does, in memory.
+type memoryStore struct {
+	mu        sync.Mutex
+	snapshot  state.Snapshot
+	entries   []state.Entry
+	commits   int
+	written   int
+	failing   error
+	fleetKeep map[string]targets.Store
+}
+
+func newMemoryStore() *memoryStore {
+	return &memoryStore{snapshot: state.Snapshot{Autoscalers: map[string]state.Record{}}, fleetKeep: map[string]targets.Store{}}
+}
+
+func (s *memoryStore) Load(context.Context) (state.Snapshot, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	loaded := state.Snapshot{LastRound: s.snapshot.LastRound, Autoscalers: map[string]state.Record{}}
+	for name, record := range s.snapshot.Autoscalers {
+		if replay := record.Replay; replay != nil {
+			for tick := nextTick(record.Through, replay.Period); !tick.After(loaded.LastRound); tick = nextTick(tick, replay.Period) {
+				record.Memory.Recommendations = policy.Remember(replay.Rules, record.Memory.Recommendations, replay.Replicas, tick)
+			}
+		}
+		loaded.Autoscalers[name] = record
+	}
+	return loaded, nil
+}
+
+func (s *memoryStore) Commit(_ context.Context, changes state.Changes) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failing != nil {
+		return s.failing
+	}
+	s.commits++
+	s.written += len(changes.Records)
+	maps.Copy(s.snapshot.Autoscalers, changes.Records)
+	for _, name := range changes.Deleted {
+		delete(s.snapshot.Autoscalers, name)
+	}
+	if changes.LastRound.After(s.snapshot.LastRound) {
+		s.snapshot.LastRound = changes.LastRound
+	}
+	s.entries = append(s.entries, changes.Entries...)
+	return nil
+}
+
+func (s *memoryStore) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failing = err
+}
+
+func (s *memoryStore) record(name string) (state.Record, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	record, ok := s.snapshot.Autoscalers[name]
+	return record, ok
+}
+
+func (s *memoryStore) Fleet(name string) targets.Store {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fleetKeep[name] == nil {
+		s.fleetKeep[name] = new(targettest.Store)
+	}
+	return s.fleetKeep[name]
+}
+
+func (s *memoryStore) History(_ context.Context, name string, from, to time.Time, limit int) ([]state.Entry, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found []state.Entry
+	for _, entry := range s.entries {
+		if entry.Autoscaler == name && !entry.Time.Before(from) && (to.IsZero() || entry.Time.Before(to)) {
+			found = append(found, entry)
+		}
+	}
+	if limit > 0 {
+		found = found[max(0, len(found)-limit):]
+	}
+	return found, nil
+}
+
+func (s *memoryStore) Close() error { return nil }
+
+func contains(all []string, part string) bool {
+	return slices.ContainsFunc(all, func(s string) bool { return strings.Contains(s, part) })
+}
