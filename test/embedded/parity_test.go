@@ -156,7 +156,7 @@ var (
 
 func TestSameAnswersAsItsOwnVersion(t *testing.T) {
 	samples := recorded(t)
-	server := startServer(t, built(t))
+	server := startServer(t, built(t), noScrape)
 	server.load(t, samples)
 	exact := slices.Clone(queries)
 	for i := range exact {
@@ -169,7 +169,7 @@ func TestSameAnswersAsItsOwnVersion(t *testing.T) {
 // as a range is long: up to version 2 such a sample belongs to the range.
 func TestSameAnswersAsVersion2(t *testing.T) {
 	samples := recorded(t)
-	server := startServer(t, packaged(t))
+	server := startServer(t, packaged(t), noScrape)
 	server.load(t, samples)
 	same := slices.DeleteFunc(slices.Clone(queries), func(q query) bool { return q.since3 != "" })
 	compare(t, server, embedded(t, samples), same, betweenSamples)
@@ -182,6 +182,11 @@ func embedded(t *testing.T, samples []sample) *source.Source {
 	fill(t, dir, samples)
 	cfg := &source.Config{}
 	cfg.SetDefaults()
+	return startSource(t, cfg, dir)
+}
+
+func startSource(t *testing.T, cfg *source.Config, dir string) *source.Source {
+	t.Helper()
 	s, err := source.New("local", cfg, source.Options{Dir: dir})
 	if err != nil {
 		t.Fatal(err)

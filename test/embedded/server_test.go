@@ -77,12 +77,15 @@ func absent(t *testing.T, reason string) {
 	t.Skip(reason)
 }
 
-// startServer runs a server that scrapes nothing and takes remote writes.
-func startServer(t *testing.T, binary string) *server {
+// noScrape is a configuration that scrapes nothing.
+const noScrape = "global: {}\n"
+
+// startServer runs a server that also takes remote writes.
+func startServer(t *testing.T, binary, configuration string) *server {
 	t.Helper()
 	dir := t.TempDir()
 	config := filepath.Join(dir, "prometheus.yml")
-	if err := os.WriteFile(config, []byte("global: {}\n"), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte(configuration), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	address := freeAddress(t)
