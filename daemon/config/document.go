@@ -77,7 +77,7 @@ func (l *loader) parse(name string, text []byte) {
 		case autoscalersKey:
 			l.collect(top, l.autoscalers, key, root[key])
 		default:
-			top.unknown(key, []string{daemonKey, fleetsKey, sourcesKey, autoscalersKey})
+			top.unknown(join("", key), []string{daemonKey, fleetsKey, sourcesKey, autoscalersKey})
 		}
 	}
 }
