@@ -131,8 +131,8 @@ func TestDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, table := range []reflect.Type{reflect.TypeFor[Config](), reflect.TypeFor[Service](), reflect.TypeFor[Readiness](), reflect.TypeFor[Target]()} {
-		for field := range table.NumField() {
-			key := table.Field(field).Tag.Get("toml")
+		for field := range table.Fields() {
+			key := field.Tag.Get("toml")
 			if !regexp.MustCompile("\\b" + key + "\\b").Match(text) {
 				t.Errorf("docs/process.md does not name %q of %v", key, table)
 			}

@@ -11,7 +11,13 @@ import (
 
 // refused writes a count that must be refused as an error of a class, and sees
 // the count untouched.
-func (f *fleet) refused(ref targets.Ref, n int32, version string, class error) error {
+func (f *fleet) refused(ref targets.Ref, n int32, version string, class error) {
+	f.t.Helper()
+	_ = f.refusal(ref, n, version, class) // it is of the class
+}
+
+// refusal does the same and answers the error.
+func (f *fleet) refusal(ref targets.Ref, n int32, version string, class error) error {
 	f.t.Helper()
 	before := f.read(ref)
 	err := f.SetReplicas(f.t.Context(), ref, n, version, "the contract suite asks")
@@ -65,7 +71,7 @@ func refusesHeld(t *trial) {
 	if hold.Reason == "" || hold.Message == "" {
 		t.Errorf("hold %+v lacks a reason or a message", hold)
 	}
-	err := f.refused(t.Refs[0], 3, f.read(t.Refs[0]).Version, targets.ErrHeld)
+	err := f.refusal(t.Refs[0], 3, f.read(t.Refs[0]).Version, targets.ErrHeld)
 	var held *targets.HeldError
 	if !errors.As(err, &held) || held.Hold.Reason == "" {
 		t.Errorf("SetReplicas() while held = %v, want a HeldError with a reason", err)
@@ -85,7 +91,7 @@ func refusesOutOfRange(t *trial) {
 	if reading.Max == nil || *reading.Max != 3 {
 		t.Fatalf("reading.Max = %v, want 3", reading.Max)
 	}
-	err := f.refused(t.Refs[0], 4, reading.Version, targets.ErrOutOfRange)
+	err := f.refusal(t.Refs[0], 4, reading.Version, targets.ErrOutOfRange)
 	var bounds *targets.OutOfRangeError
 	if !errors.As(err, &bounds) || bounds.Max == nil || *bounds.Max != 3 {
 		t.Errorf("SetReplicas() above the bound = %v, want an OutOfRangeError with Max 3", err)
