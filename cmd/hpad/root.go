@@ -51,6 +51,7 @@ Exit codes: 0 fine, 1 failure, 2 wrong use, 3 "hpad check" found errors.`,
 		return wrongUse(err, helpHint(cmd))
 	})
 	root.AddCommand(
+		newRunCommand(io),
 		newGetCommand(io),
 		newDescribeCommand(io),
 		newExplainCommand(io),

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// logFlags say how the daemon logs.
+type logFlags struct{ level, format string }
+
+func (f *logFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.level, "log-level", "info", "the least `level` to log: debug, info, warn or error")
+	cmd.Flags().StringVar(&f.format, "log-format", "console", "the `format` of the log: console or json")
+}
+
+// logger answers the logger that the flags ask for. Under journald, which notes
+// the time itself, lines carry none.
+func (f *logFlags) logger(w io.Writer) (*zap.Logger, error) {
+	level, err := zapcore.ParseLevel(f.level)
+	if err != nil {
+		return nil, wrongUse(fmt.Errorf("--log-level = %q: no such level", f.level), "the levels are debug, info, warn and error")
+	}
+	encoding := zap.NewProductionEncoderConfig()
+	encoding.EncodeTime = zapcore.ISO8601TimeEncoder
+	encoding.EncodeDuration = zapcore.StringDurationEncoder
+	if os.Getenv("JOURNAL_STREAM") != "" {
+		encoding.TimeKey = zapcore.OmitKey
+	}
+	var encoder zapcore.Encoder
+	switch f.format {
+	case "console":
+		encoding.EncodeLevel = zapcore.CapitalLevelEncoder
+		encoder = zapcore.NewConsoleEncoder(encoding)
+	case "json":
+		encoder = zapcore.NewJSONEncoder(encoding)
+	default:
+		return nil, wrongUse(fmt.Errorf("--log-format = %q: no such format", f.format), "the formats are console and json")
+	}
+	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), level)), nil
+}

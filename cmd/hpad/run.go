@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	sd "github.com/coreos/go-systemd/v22/daemon"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hpad/hpad/daemon"
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/daemon/state"
+)
+
+// defaultConfig is where the configuration is unless --config says otherwise.
+const defaultConfig = "/etc/hpad/hpad.toml"
+
+// newRunCommand answers "hpad run".
+func newRunCommand(stream streams) *cobra.Command {
+	var file string
+	var logs logFlags
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run the autoscalers of a configuration",
+		Long: `Run the autoscalers of a configuration until SIGTERM or SIGINT. SIGHUP reads the
+configuration again; a bad one is reported and changes nothing.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, err := logs.logger(stream.err)
+			if err != nil {
+				return err
+			}
+			return runDaemon(cmd.Context(), runOptions{file: file, dryRun: dryRun, log: log})
+		},
+	}
+	cmd.Flags().StringVar(&file, "config", defaultConfig, "the configuration `file`; conf.d/*.toml beside it is read too")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "do everything but act: decide, explain and remember, and never write a count")
+	logs.add(cmd)
+	return cmd
+}
+
+// runOptions are what "hpad run" was asked for.
+type runOptions struct {
+	file   string
+	dryRun bool
+	log    *zap.Logger
+}
+
+// runDaemon runs the daemon of a configuration file with its API, until ctx ends.
+func runDaemon(ctx context.Context, options runOptions) (err error) {
+	first, err := config.Load(options.file)
+	if err != nil {
+		return withHint(err, fmt.Sprintf("\"hpad check %s\" says the same without starting anything", options.file))
+	}
+	store, err := state.Open(first.Daemon.StateDir, state.Options{Log: options.log})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	listeners, err := daemon.Listen(ctx, first.Daemon)
+	if err != nil {
+		return err
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	watchdog, err := sd.SdWatchdogEnabled(false)
+	if err != nil {
+		options.log.Warn("the service manager's watchdog is not fed", zap.Error(err))
+	}
+	d := daemon.New(daemon.Options{
+		Load:             loadOnce(first, options.file),
+		Store:            store,
+		Log:              options.log,
+		Metrics:          metrics.New(registry),
+		DryRun:           options.dryRun,
+		Notify:           notify(options.log),
+		WatchdogInterval: watchdog,
+	})
+
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return d.Serve(ctx, listeners, registry) })
+	group.Go(func() error { return reloadOnHangup(ctx, d) })
+	group.Go(func() error { return ended(ctx, d.Run(ctx)) })
+	if err := group.Wait(); !errors.Is(err, errEnded) {
+		return err
+	}
+	return nil
+}
+
+// errEnded ends the group when the daemon has ended as it was asked to.
+var errEnded = errors.New("ended")
+
+// ended answers an error in any case, so that nothing goes on without the daemon.
+func ended(ctx context.Context, err error) error {
+	if err == nil && ctx.Err() != nil {
+		return errEnded
+	}
+	return err
+}
+
+// loadOnce answers the configuration that is read already at first, and then
+// reads it again.
+func loadOnce(first *config.Config, file string) func() (*config.Config, error) {
+	return func() (*config.Config, error) {
+		if c := first; c != nil {
+			first = nil
+			return c, nil
+		}
+		return config.Load(file)
+	}
+}
+
+// notify tells the service manager, if there is one.
+func notify(log *zap.Logger) func(state string) {
+	return func(state string) {
+		if _, err := sd.SdNotify(false, state); err != nil {
+			log.Warn("tell the service manager", zap.String("state", state), zap.Error(err))
+		}
+	}
+}
+
+// reloadOnHangup reads the configuration again at each SIGHUP, until ctx ends.
+// The daemon logs what goes wrong.
+func reloadOnHangup(ctx context.Context, d *daemon.Daemon) error {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	for {
+		select {
+		case <-hangups:
+			_ = d.Reload(ctx) // logged there, and the old configuration stays in force
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
