@@ -25,11 +25,12 @@ func (p *pass) observe() (policy.Observation, targets.Reading) {
 	observation := policy.Observation{
 		SpecReplicas:   reading.SpecReplicas,
 		StatusReplicas: reading.StatusReplicas,
-		PlatformMin:    reading.Min,
-		PlatformMax:    reading.Max,
 		Hold:           reading.Hold,
 		Instances:      withRequests(reading.Instances, def.Requests),
 		Metrics:        make([]policy.Reading, len(def.Spec.Metrics)),
+	}
+	if !def.strict { // upstream's targets have no bounds of their own
+		observation.PlatformMin, observation.PlatformMax = reading.Min, reading.Max
 	}
 	for i := range def.Spec.Metrics {
 		observation.Metrics[i] = p.metric(i, &reading)
