@@ -92,6 +92,8 @@ func isTrouble(err error) bool {
 	return errors.As(err, &errno)
 }
 
+var errEmpty = errors.New("the file is empty")
+
 // openFile opens a bbolt file. The database that it answers holds the file even
 // if opening failed, so that it can be let go of.
 func openFile(path string) (*database, error) {
@@ -102,8 +104,14 @@ func openFile(path string) (*database, error) {
 			FreelistType: bolt.FreelistMapType,
 			NoStatistics: true,
 			OpenFile: func(name string, flag int, mode os.FileMode) (file *os.File, err error) {
-				d.file, err = os.OpenFile(name, flag&^os.O_CREATE, mode)
-				return d.file, err
+				if d.file, err = os.OpenFile(name, flag&^os.O_CREATE, mode); err != nil {
+					return nil, err
+				}
+				// bbolt would make a new database of an empty file.
+				if info, err := d.file.Stat(); err != nil || info.Size() == 0 {
+					return nil, errors.Join(err, errEmpty, d.file.Close())
+				}
+				return d.file, nil
 			},
 		})
 		return err
@@ -282,7 +290,7 @@ func (d *database) close() error {
 	return guard(d.db.Close)
 }
 
-// abandon lets go of a file that was found damaged.
+// abandon lets go of a file that was found damaged, or that bbolt cannot close.
 func (d *database) abandon() error {
 	if d.db != nil && d.broken.Load() == nil {
 		return guard(d.db.Close)
@@ -290,10 +298,11 @@ func (d *database) abandon() error {
 	if d.file == nil {
 		return nil
 	}
-	if err := d.file.Close(); !errors.Is(err, os.ErrClosed) {
-		return err
+	err := errors.Join(unlock(d.file), d.file.Close())
+	if errors.Is(err, os.ErrClosed) {
+		return nil // bbolt closed it
 	}
-	return nil
+	return err
 }
 
 // panicError is a panic that was caught: bbolt panics on what a damaged file may

@@ -12,8 +12,9 @@ import (
 // in them. It is raised when an older hpad could misread what is written.
 const formatVersion = 1
 
-// A sealed value is a format byte, a CRC-32C of what follows, and that: bbolt
-// itself has checksums for its meta pages alone.
+// A sealed value is a format byte, a CRC-32C of it and of the payload, and the
+// payload: bbolt itself has checksums for its meta pages alone. This much holds
+// for all formats.
 const sealSize = 5
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -27,8 +28,12 @@ var (
 func seal(payload []byte) []byte {
 	sealed := make([]byte, sealSize, sealSize+len(payload))
 	sealed[0] = formatVersion
-	binary.BigEndian.PutUint32(sealed[1:], crc32.Checksum(payload, castagnoli))
+	binary.BigEndian.PutUint32(sealed[1:], checksum(sealed[0], payload))
 	return append(sealed, payload...)
+}
+
+func checksum(format byte, payload []byte) uint32 {
+	return crc32.Update(crc32.Checksum([]byte{format}, castagnoli), castagnoli, payload)
 }
 
 // unseal answers the payload of a sealed value, which it is a part of.
@@ -36,12 +41,12 @@ func unseal(sealed []byte) ([]byte, error) {
 	if len(sealed) < sealSize {
 		return nil, errTruncated
 	}
-	if version := sealed[0]; version > formatVersion {
-		return nil, &FormatError{Version: int(version)}
-	}
-	payload := sealed[sealSize:]
-	if crc32.Checksum(payload, castagnoli) != binary.BigEndian.Uint32(sealed[1:]) {
+	version, payload := sealed[0], sealed[sealSize:]
+	if checksum(version, payload) != binary.BigEndian.Uint32(sealed[1:]) {
 		return nil, errChecksum
+	}
+	if version > formatVersion {
+		return nil, &FormatError{Version: int(version)}
 	}
 	return payload, nil
 }

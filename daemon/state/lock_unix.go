@@ -18,6 +18,10 @@ func tryLock(file *os.File) (bool, error) {
 	return err == nil, err
 }
 
+// unlock lets go of a file's lock, which closing it does not do as long as it is
+// mapped into memory.
+func unlock(file *os.File) error { return unix.Flock(int(file.Fd()), unix.LOCK_UN) }
+
 // outOfRoom says whether a write failed for lack of room.
 func outOfRoom(err error) bool {
 	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)

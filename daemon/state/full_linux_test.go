@@ -1,0 +1,141 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	bolt "go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
+)
+
+// smallDisk mounts a file system of 2 MiB; false where that is not permitted.
+func smallDisk(t *testing.T) (dir string, ok bool) {
+	t.Helper()
+	dir = t.TempDir()
+	err := unix.Mount("hpad-test", dir, "tmpfs", 0, "size=2m,mode=0700")
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+		t.Logf("mount: %v", err)
+		return dir, false
+	}
+	if err != nil {
+		t.Fatalf("mount a small file system: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Errorf("unmount: %v", err)
+		}
+	})
+	return dir, true
+}
+
+// TestFullDisk runs out of room, wants to be told, and goes on when there is
+// some again.
+func TestFullDisk(t *testing.T) {
+	dir, ok := smallDisk(t)
+	if !ok {
+		t.Log("a file system may not be mounted here, so bbolt is told that there is no room")
+		testNoRoom(t, dir)
+		return
+	}
+	ballast := filepath.Join(dir, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, dir)
+	want := map[string]Record{}
+	var full error
+	for i := 0; full == nil; i++ {
+		name := fmt.Sprint("a", i)
+		full = s.Commit(t.Context(), Changes{Records: map[string]Record{name: sampleRecord(i)}})
+		if full == nil {
+			want[name] = sampleRecord(i)
+		} else if i > 10_000 {
+			t.Fatal("the file system never gets full")
+		}
+	}
+	wantNoRoom(t, full, filepath.Join(dir, "state.db"))
+	for range 3 { // it stays usable, as far as there is room
+		if err := s.Commit(t.Context(), Changes{Records: largeRecords(400)}); !errors.Is(err, unix.ENOSPC) {
+			t.Errorf("another large commit answers %v", err)
+		}
+		if diff := cmp.Diff(want, load(t, s).Autoscalers); diff != "" {
+			t.Fatalf("what was committed has changed (-want +got):\n%s", diff)
+		}
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	commit(t, s, Changes{Records: map[string]Record{"later": sampleRecord(1)}, Entries: []Entry{sampleEntry("later", 1)}})
+	want["later"] = sampleRecord(1)
+	closeStore(t, s)
+	s = open(t, dir)
+	defer closeStore(t, s)
+	if diff := cmp.Diff(want, load(t, s).Autoscalers); diff != "" {
+		t.Errorf("after a restart (-want +got):\n%s", diff)
+	}
+}
+
+// TestOpenOnFullDisk finds no room for a new store.
+func TestOpenOnFullDisk(t *testing.T) {
+	dir, ok := smallDisk(t)
+	if !ok {
+		t.Skip("needs to mount a small file system: making a new file cannot be made to fail otherwise")
+	}
+	ballast := filepath.Join(dir, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, 2<<20), 0o600); err != nil && !errors.Is(err, unix.ENOSPC) {
+		t.Fatal(err)
+	}
+	_, err := Open(dir, Options{})
+	if !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), filepath.Join(dir, "state.db")) {
+		t.Errorf("open answers %v", err)
+	}
+	var damage *DamagedError
+	if errors.As(err, &damage) {
+		t.Errorf("a full disk is taken for damage: %v", err)
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	closeStore(t, open(t, dir))
+}
+
+func largeRecords(count int) map[string]Record {
+	records := map[string]Record{}
+	for i := range count {
+		records[fmt.Sprint("large", i)] = sampleRecord(i)
+	}
+	return records
+}
+
+func wantNoRoom(t *testing.T, err error, path string) {
+	t.Helper()
+	if !errors.Is(err, unix.ENOSPC) {
+		t.Fatalf("error %v, want one of no room", err)
+	}
+	for _, word := range []string{path, "make room", "1 autoscalers"} {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("error %q does not mention %q", err, word)
+		}
+	}
+}
+
+// testNoRoom fails a transaction as a full disk does.
+func testNoRoom(t *testing.T, dir string) {
+	t.Helper()
+	s := open(t, dir).(*store)
+	defer closeStore(t, s)
+	err := s.write(&write{state: func(*bolt.Tx) error { return &os.PathError{Op: "write", Path: "state.db", Err: unix.ENOSPC} }})
+	if !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), "make room") {
+		t.Errorf("the commit answers %v", err)
+	}
+	commit(t, s, Changes{LastRound: epoch})
+	if got := load(t, s).LastRound; !got.Equal(epoch) {
+		t.Errorf("last round %s after a failure, want %s", got, epoch.Format(time.RFC3339))
+	}
+}

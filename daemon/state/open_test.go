@@ -1,0 +1,399 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+func TestHeldDirectory(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	_, err := Open(dir, Options{})
+	var held *HeldError
+	if !errors.As(err, &held) {
+		t.Fatalf("a second Open answers %v", err)
+	}
+	host, hostErr := os.Hostname()
+	if hostErr != nil {
+		t.Fatal(hostErr)
+	}
+	if held.Dir != dir || held.PID != os.Getpid() || held.Host != host {
+		t.Errorf("held by %+v", held)
+	}
+	for _, word := range []string{dir, fmt.Sprint(os.Getpid()), "state_dir"} {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("error %q does not mention %q", err, word)
+		}
+	}
+	commit(t, s, Changes{LastRound: epoch}) // the first one is not disturbed
+	closeStore(t, s)
+	closeStore(t, open(t, dir))
+}
+
+// TestHeldByAnotherProcess kills the holder: its lock goes with it.
+func TestHeldByAnotherProcess(t *testing.T) {
+	dir := t.TempDir()
+	process := exec.CommandContext(t.Context(), os.Args[0])
+	process.Env = append(os.Environ(), killedEnv+"="+dir)
+	output, err := process.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := output.Read(make([]byte, 1)); err != nil { // it has committed
+		t.Fatal(err)
+	}
+	_, err = Open(dir, Options{})
+	var held *HeldError
+	if !errors.As(err, &held) || held.PID != process.Process.Pid {
+		t.Errorf("error %v, want one that names process %d", err, process.Process.Pid)
+	}
+	if err := process.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	process.Wait() //nolint:errcheck // it was killed
+	closeStore(t, open(t, dir))
+}
+
+// filled makes a directory with something of everything.
+func filled(t *testing.T, dir string) {
+	t.Helper()
+	if template == nil {
+		from := t.TempDir()
+		s := open(t, from)
+		for i := range 50 {
+			commit(t, s, Changes{
+				Records:   map[string]Record{fmt.Sprint("a", i): sampleRecord(i)},
+				Entries:   []Entry{sampleEntry("a", i)},
+				LastRound: epoch,
+			})
+			if err := s.Fleet("f").Save(t.Context(), fmt.Sprint(i), bytes.Repeat([]byte{'v'}, 200)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		closeStore(t, s)
+		template = fstest.MapFS{}
+		for _, name := range []string{"state.db", "history.db"} {
+			text, err := os.ReadFile(filepath.Join(from, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			template[name] = &fstest.MapFile{Data: text, Mode: 0o600}
+		}
+	}
+	if err := os.CopyFS(dir, template); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// template is what filled copies.
+var template fstest.MapFS
+
+// overwrite changes a file in place.
+func overwrite(change func([]byte) []byte) func(*testing.T, string) {
+	return func(t *testing.T, path string) {
+		t.Helper()
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, change(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// edit changes a database through bbolt.
+func edit(change func(*bolt.Tx) error) func(*testing.T, string) {
+	return func(t *testing.T, path string) {
+		t.Helper()
+		db, err := bolt.Open(path, 0o600, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(db.Update(change), db.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+const pageSize = 4096
+
+// zeroPages empties all pages but the two meta pages.
+func zeroPages(text []byte) []byte {
+	clear(text[2*pageSize:])
+	return text
+}
+
+func TestDamagedFileIsSetAside(t *testing.T) {
+	bucketOf := map[string][]byte{"state.db": autoscalersBucket, "history.db": entriesBucket}
+	for name, bucket := range bucketOf {
+		tests := []struct {
+			name   string
+			damage func(*testing.T, string)
+		}{
+			{"empty", overwrite(func([]byte) []byte { return nil })},
+			{"a few bytes", overwrite(func(text []byte) []byte { return text[:100] })},
+			{"meta pages only", overwrite(func(text []byte) []byte { return text[:2*pageSize] })},
+			{"truncated", overwrite(func(text []byte) []byte { return text[:len(text)/2/pageSize*pageSize] })},
+			{"truncated by a little", overwrite(func(text []byte) []byte { return text[:10*pageSize+17] })},
+			{"zeros", overwrite(func(text []byte) []byte { clear(text); return text })},
+			{"zeroed pages", overwrite(zeroPages)},
+			{"something else", overwrite(func([]byte) []byte { return bytes.Repeat([]byte("not a database\n"), 5000) })},
+			{"both meta pages", overwrite(func(text []byte) []byte { text[40]++; text[pageSize+40]++; return text })},
+			{"all page headers", overwrite(func(text []byte) []byte {
+				for at := 2 * pageSize; at < len(text); at += pageSize {
+					text[at+8] ^= 0x40
+				}
+				return text
+			})},
+			{"a bit in the values", overwrite(func(text []byte) []byte {
+				text = bytes.ReplaceAll(text, []byte("checkout-"), []byte("chdckout-"))
+				return bytes.ReplaceAll(text, []byte("SuccessfulRescale"), []byte("SuccessfulRescald"))
+			})},
+			{"another database", edit(func(tx *bolt.Tx) error { return tx.DeleteBucket(metaBucket) })},
+			{"a bucket missing", edit(func(tx *bolt.Tx) error { return tx.DeleteBucket(bucket) })},
+			{"an unreadable format", edit(func(tx *bolt.Tx) error { return tx.Bucket(metaBucket).Put(formatKey, []byte("x")) })},
+			{"an impossible format", edit(func(tx *bolt.Tx) error { return tx.Bucket(metaBucket).Put(formatKey, []byte("0")) })},
+			{"a value without seal", edit(func(tx *bolt.Tx) error { return tx.Bucket(bucket).Put([]byte("12345678x"), []byte("{}")) })},
+			{"a bad value of its own", edit(func(tx *bolt.Tx) error { return tx.Bucket(metaBucket).Put(lastRoundKey, []byte("\x01abcdefgh")) })},
+		}
+		for _, test := range tests {
+			t.Run(name+"/"+test.name, func(t *testing.T) {
+				dir := t.TempDir()
+				filled(t, dir)
+				path := filepath.Join(dir, name)
+				test.damage(t, path)
+				damaged, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				wantSetAside(t, dir, path, damaged)
+				// The next start begins afresh, and what was not damaged is there.
+				s := open(t, dir)
+				defer closeStore(t, s)
+				entries, err := s.History(t.Context(), "a", time.Time{}, time.Time{}, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				records := load(t, s).Autoscalers
+				if name == "state.db" && (len(records) != 0 || len(entries) != 50) {
+					t.Errorf("%d records and %d entries, want 0 and 50", len(records), len(entries))
+				}
+				if name == "history.db" && (len(records) != 50 || len(entries) != 0) {
+					t.Errorf("%d records and %d entries, want 50 and 0", len(records), len(entries))
+				}
+			})
+		}
+	}
+}
+
+// wantSetAside opens a directory with a damaged file, and wants an error that
+// tells where the file is now, unchanged.
+func wantSetAside(t *testing.T, dir, path string, content []byte) {
+	t.Helper()
+	_, err := Open(dir, Options{})
+	var damage *DamagedError
+	if !errors.As(err, &damage) {
+		t.Fatalf("open answers %v", err)
+	}
+	if damage.Path != path || !strings.HasPrefix(damage.Aside, path+".damaged-") {
+		t.Fatalf("%q was set aside as %q", damage.Path, damage.Aside)
+	}
+	for _, word := range []string{path, damage.Aside, "start again"} {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("error %q does not mention %q", err, word)
+		}
+	}
+	if found, err := os.ReadFile(damage.Aside); err != nil || !bytes.Equal(found, content) {
+		t.Errorf("the file set aside is not what it was (%v)", err)
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the damaged file is still there (%v)", err)
+	}
+}
+
+func TestDamagedTwice(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "state.db")
+	for i := range 3 { // within one second, most likely
+		closeStore(t, open(t, dir))
+		content := []byte(fmt.Sprint("damage ", i))
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		wantSetAside(t, dir, path, content)
+	}
+	if aside, err := filepath.Glob(path + ".damaged-*"); err != nil || len(aside) != 3 {
+		t.Errorf("set aside: %v, %v; want 3 files", aside, err)
+	}
+}
+
+// TestRandomDamage flips bytes anywhere: the file opens with everything in it,
+// or is set aside, but nothing is lost in silence and nothing panics.
+func TestRandomDamage(t *testing.T) {
+	source := t.TempDir()
+	filled(t, source)
+	sound, err := os.ReadFile(filepath.Join(source, "state.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	aside := 0
+	for seed := range uint64(300) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		dir := t.TempDir()
+		text := bytes.Clone(sound)
+		for range 1 + random.IntN(20) {
+			text[random.IntN(len(text))] ^= byte(1 + random.IntN(255))
+		}
+		path := filepath.Join(dir, "state.db")
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(dir, Options{})
+		var damage *DamagedError
+		switch {
+		case err == nil:
+			if got := load(t, s); len(got.Autoscalers) != 50 {
+				t.Errorf("seed %d: opens with %d records of 50", seed, len(got.Autoscalers))
+			}
+			closeStore(t, s)
+		case errors.As(err, &damage) && damage.Aside != "":
+			aside++
+		default:
+			t.Errorf("seed %d: %v", seed, err)
+		}
+	}
+	if aside == 0 {
+		t.Error("no damage was ever found")
+	}
+}
+
+func TestNewerFormat(t *testing.T) {
+	newer := make([]byte, sealSize)
+	newer[0] = formatVersion + 1
+	binary.BigEndian.PutUint32(newer[1:], checksum(newer[0], nil))
+	for name, change := range map[string]func(*bolt.Tx) error{
+		"of the file": func(tx *bolt.Tx) error {
+			return tx.Bucket(metaBucket).Put(formatKey, []byte(fmt.Sprint(formatVersion+1)))
+		},
+		"of a value": func(tx *bolt.Tx) error { return tx.Bucket(autoscalersBucket).Put([]byte("a"), newer) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			filled(t, dir)
+			path := filepath.Join(dir, "state.db")
+			edit(change)(t, path)
+			_, err := Open(dir, Options{})
+			var format *FormatError
+			if !errors.As(err, &format) || format.Version != formatVersion+1 || format.Path != path {
+				t.Fatalf("open answers %v", err)
+			}
+			if _, err := os.Stat(path); err != nil {
+				t.Errorf("the file was moved: %v", err)
+			}
+		})
+	}
+}
+
+func TestUnfinishedCreation(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "state.db.new"), []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	filled(t, dir)
+	s := open(t, dir)
+	defer closeStore(t, s)
+	if got := load(t, s); len(got.Autoscalers) != 50 {
+		t.Errorf("%d records, want 50", len(got.Autoscalers))
+	}
+}
+
+func TestTroubleIsNoDamage(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "state.db")
+	if err := os.Mkdir(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(dir, Options{})
+	var damage *DamagedError
+	if err == nil || errors.As(err, &damage) || !strings.Contains(err.Error(), path) {
+		t.Errorf("a directory in the place of the file: %v", err)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(file, Options{}); err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("a file in the place of the directory: %v", err)
+	}
+}
+
+// TestPanicInACommit has bbolt panic while it writes: the error says so, later
+// commits do not wait for locks that nobody holds any more, and what was
+// committed before is there after a restart.
+func TestPanicInACommit(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir).(*store)
+	commit(t, s, Changes{Records: map[string]Record{"a": sampleRecord(1)}})
+	err := s.write(&write{state: func(*bolt.Tx) error { panic("page 7: broken") }})
+	if err == nil || !strings.Contains(err.Error(), "page 7: broken") {
+		t.Errorf("the commit answers %v", err)
+	}
+	err = s.Commit(context.Background(), Changes{LastRound: epoch})
+	if err == nil || !strings.Contains(err.Error(), "start hpad again") {
+		t.Errorf("a later commit answers %v", err)
+	}
+	closeStore(t, s)
+	again := open(t, dir)
+	defer closeStore(t, again)
+	if len(load(t, again).Autoscalers) != 1 {
+		t.Error("the record is lost")
+	}
+}
+
+// TestFaultWhileReading truncates the file of an open store.
+func TestFaultWhileReading(t *testing.T) {
+	dir := t.TempDir()
+	filled(t, dir)
+	s := open(t, dir)
+	if err := os.Truncate(filepath.Join(dir, "state.db"), 3*pageSize); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Load(t.Context()); err == nil || !strings.Contains(err.Error(), "cannot be read") {
+		t.Errorf("load answers %v", err)
+	}
+	s.Close() //nolint:errcheck // the file is broken
+}
+
+func TestSealedValues(t *testing.T) {
+	sealed := seal([]byte("payload"))
+	if got, err := unseal(sealed); err != nil || string(got) != "payload" {
+		t.Errorf("%q, %v", got, err)
+	}
+	for i := range sealed {
+		damaged := bytes.Clone(sealed)
+		damaged[i] ^= 0x80
+		if _, err := unseal(damaged); err == nil {
+			t.Errorf("a change at byte %d is not found", i)
+		}
+	}
+	if _, err := unseal(sealed[:3]); !errors.Is(err, errTruncated) {
+		t.Errorf("a truncated value: %v", err)
+	}
+}
