@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -106,13 +107,18 @@ func TestSlowAndMissingEndpoints(t *testing.T) {
 	absent := newExporter(t, "")
 	absent.Close()
 	good := newExporter(t, "good 1\n")
-	source := started(t, config(slow.address(), absent.address(), good.address()), Options{})
+	cfg := config(slow.address(), absent.address(), good.address())
+	cfg.Scrape[0].Path = "/metrics?key=hunter2"
+	source := started(t, cfg, Options{})
 	eventually(t, source, "sum(good)", "{} 1")
 	eventually(t, source, "count(up == 0)", "{} 2")
 	poll(t, func() bool {
 		got := strings.Join(source.Problems(), "\n")
 		return strings.Contains(got, "no complete answer within 100ms") && strings.Contains(got, "connection refused")
 	}, func() string { return fmt.Sprintf("Problems() = %q", source.Problems()) })
+	if got := strings.Join(source.Problems(), "\n"); strings.Contains(got, "hunter2") {
+		t.Errorf("Problems() = %q, want no query of a URL: it may hold a secret", got)
+	}
 }
 
 func TestStatedTimes(t *testing.T) {
@@ -154,11 +160,8 @@ func (f *fleet) set(endpoints []Endpoint, err error) {
 }
 
 func (e *exporter) endpoint(id string) Endpoint {
-	port := e.Listener.Addr().(interface{ String() string }).String()
-	_, port, _ = strings.Cut(port, ":")
-	var number int
-	fmt.Sscan(port, &number)
-	return Endpoint{ID: id, Addresses: []string{"127.0.0.1"}, Ports: map[string]int{"http": number}, Labels: map[string]string{"com.example/zone": "z", "job": "no"}}
+	port := e.Listener.Addr().(*net.TCPAddr).Port
+	return Endpoint{ID: id, Addresses: []string{"127.0.0.1"}, Ports: map[string]int{"http": port}, Labels: map[string]string{"com.example/zone": "z", "job": "no"}}
 }
 
 func fleetConfig() *Config {

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"strconv"
 	"strings"
@@ -13,20 +14,21 @@ import (
 // endpoint is one URL to scrape and the labels of what it yields.
 type endpoint struct {
 	// key is the same for two endpoints iff URL and labels are.
-	key    string
-	url    string
+	key string
+	url string
+	// name is the URL without its query, which may hold a secret.
+	name   string
 	labels labels.Labels
 }
 
 func newEndpoint(s *Scrape, address string, set map[string]string) endpoint {
 	set[labelJob] = s.Job
 	set[labelInstance] = address
-	for name, value := range s.Labels {
-		set[name] = value
-	}
+	maps.Copy(set, s.Labels)
 	lset := labels.FromMap(set)
 	url := "http://" + address + s.Path
-	return endpoint{key: url + " " + lset.String(), url: url, labels: lset}
+	name, _, _ := strings.Cut(url, "?")
+	return endpoint{key: url + " " + lset.String(), url: url, name: name, labels: lset}
 }
 
 func staticEndpoints(s *Scrape) []endpoint {

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,20 +38,20 @@ func newClient() *http.Client {
 }
 
 // fetch reads an endpoint into body and answers the content type.
-func fetch(ctx context.Context, client *http.Client, url string, timeout time.Duration, body *bytes.Buffer) (string, error) {
+func fetch(ctx context.Context, client *http.Client, address string, timeout time.Duration, body *bytes.Buffer) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no complete answer within %s", timeout))
 	defer cancel()
-	contentType, err := get(ctx, client, url, timeout, body)
+	contentType, err := get(ctx, client, address, timeout, body)
 	if err != nil && ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}
 	return contentType, err
 }
 
-func get(ctx context.Context, client *http.Client, url string, timeout time.Duration, body *bytes.Buffer) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+func get(ctx context.Context, client *http.Client, address string, timeout time.Duration, body *bytes.Buffer) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
-		return "", err
+		return "", withoutURL(err)
 	}
 	request.Header.Set("Accept", acceptHeader)
 	request.Header.Set("Accept-Encoding", "gzip")
@@ -57,13 +59,22 @@ func get(ctx context.Context, client *http.Client, url string, timeout time.Dura
 	request.Header.Set("X-Prometheus-Scrape-Timeout-Seconds", strconv.FormatFloat(timeout.Seconds(), 'f', -1, 64))
 	response, err := client.Do(request)
 	if err != nil {
-		return "", err
+		return "", withoutURL(err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		return "", refusal(response)
 	}
 	return response.Header.Get("Content-Type"), readBody(response, body)
+}
+
+// withoutURL answers what went wrong without the URL, whose query may hold a
+// secret.
+func withoutURL(err error) error {
+	if failure, ok := errors.AsType[*url.Error](err); ok {
+		return failure.Err
+	}
+	return err
 }
 
 func refusal(response *http.Response) error {

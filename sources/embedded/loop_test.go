@@ -68,7 +68,11 @@ func BenchmarkScrape(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer held.release()
+	defer func() {
+		if err := held.release(); err != nil {
+			b.Error(err)
+		}
+	}()
 	l := newLoop(endpoint{key: "k", labels: labels.FromStrings("job", "static", "instance", "127.0.0.1:1")}, &Scrape{}, nil, held, nil)
 	page := []byte(pageOf(1000, 5))
 	at := time.Now()

@@ -195,7 +195,7 @@ func (p *pool) problems() []string {
 	}
 	for _, l := range p.loops {
 		if err := l.problem(); err != nil {
-			problems = append(problems, p.sentence(fmt.Errorf("scrape %s: %w", l.endpoint.url, err)))
+			problems = append(problems, p.sentence(fmt.Errorf("scrape %s: %w", l.endpoint.name, err)))
 		}
 	}
 	return problems
@@ -235,7 +235,7 @@ func (p *pool) probe(ctx context.Context) (int, []string) {
 			good++
 			continue
 		}
-		sentences = append(sentences, p.sentence(fmt.Errorf("scrape %s: %w", endpoints[i].url, err)))
+		sentences = append(sentences, p.sentence(fmt.Errorf("scrape %s: %w", endpoints[i].name, err)))
 	}
 	return good, sentences
 }

@@ -55,7 +55,11 @@ func oldestSample(t *testing.T, held *store) int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer querier.Close()
+	defer func() {
+		if err := querier.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
 	set := querier.Select(t.Context(), false, nil, labels.MustNewMatcher(labels.MatchEqual, "__name__", "load"))
 	if !set.Next() {
 		t.Fatalf("no series: %v", set.Err())
@@ -93,7 +97,11 @@ func FuzzExposition(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Cleanup(func() { held.release() })
+	f.Cleanup(func() {
+		if err := held.release(); err != nil {
+			f.Error(err)
+		}
+	})
 	own := labels.FromStrings("job", "static", "instance", "127.0.0.1:1")
 	f.Fuzz(func(t *testing.T, first, second string, plain bool) {
 		contentType := "application/openmetrics-text"

@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -32,7 +31,7 @@ func (p *page) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	defer p.mu.Unlock()
 	w.Header().Set("Content-Type", p.contentType)
 	w.WriteHeader(p.status)
-	io.WriteString(w, p.text)
+	fmt.Fprint(w, p.text)
 }
 
 func (p *page) set(status int, contentType, text string) {

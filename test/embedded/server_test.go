@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -107,13 +108,14 @@ func startServer(t *testing.T, binary, configuration string) *server {
 	exited := make(chan error, 1)
 	go func() { exited <- command.Wait() }()
 	t.Cleanup(func() {
-		command.Process.Signal(syscall.SIGTERM)
+		if err := command.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Errorf("end %s: %v", binary, err)
+		}
 		select {
 		case <-exited:
 		case <-time.After(20 * time.Second):
-			command.Process.Kill()
+			t.Errorf("%s did not end within 20s of SIGTERM: killed: %v", binary, command.Process.Kill())
 			<-exited
-			t.Errorf("%s did not end within 20s of SIGTERM", binary)
 		}
 	})
 	url := "http://" + address
@@ -131,8 +133,11 @@ func freeAddress(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
-	return listener.Addr().String()
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return address
 }
 
 func waitReady(t *testing.T, url string, exited chan error, output *bytes.Buffer) {
@@ -207,9 +212,8 @@ func (s *server) write(t *testing.T, message *prompb.WriteRequest) {
 	}
 	defer response.Body.Close()
 	if response.StatusCode/100 != 2 {
-		var answer bytes.Buffer
-		answer.ReadFrom(response.Body)
-		t.Fatalf("remote write: %s: %s", response.Status, &answer)
+		answer, err := io.ReadAll(response.Body)
+		t.Fatalf("remote write: %s: %s (%v)", response.Status, answer, err)
 	}
 }
 
