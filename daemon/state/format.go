@@ -1,6 +1,7 @@
 package state
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -27,9 +28,14 @@ var (
 // seal wraps a payload for the database.
 func seal(payload []byte) []byte {
 	sealed := make([]byte, sealSize, sealSize+len(payload))
+	return sealInPlace(append(sealed, payload...))
+}
+
+// sealInPlace fills in what stands before a payload.
+func sealInPlace(sealed []byte) []byte {
 	sealed[0] = formatVersion
-	binary.BigEndian.PutUint32(sealed[1:], checksum(sealed[0], payload))
-	return append(sealed, payload...)
+	binary.BigEndian.PutUint32(sealed[1:], checksum(formatVersion, sealed[sealSize:]))
+	return sealed
 }
 
 func checksum(format byte, payload []byte) uint32 {
@@ -53,11 +59,12 @@ func unseal(sealed []byte) ([]byte, error) {
 
 // sealJSON seals a value as JSON.
 func sealJSON(value any) ([]byte, error) {
-	payload, err := json.Marshal(value)
-	if err != nil {
+	var sealed bytes.Buffer
+	sealed.Write(make([]byte, sealSize))
+	if err := json.NewEncoder(&sealed).Encode(value); err != nil {
 		return nil, err
 	}
-	return seal(payload), nil
+	return sealInPlace(sealed.Bytes()), nil
 }
 
 // unsealJSON reads what sealJSON made.

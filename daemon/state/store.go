@@ -73,10 +73,11 @@ func decodeRecords(ctx context.Context, bucket *bolt.Bucket, lastRound time.Time
 					if err := ctx.Err(); err != nil {
 						return err
 					}
-					if err := unsealJSON(sealed[i], &records[i]); err != nil {
+					record, err := unsealRecord(sealed[i])
+					if err != nil {
 						return fmt.Errorf("autoscaler %q: %w", names[i], err)
 					}
-					records[i] = replayed(records[i], lastRound)
+					records[i] = replayed(record, lastRound)
 				}
 				return nil
 			})
@@ -117,7 +118,7 @@ func sealChanges(changes Changes) (*write, error) {
 			return nil, fmt.Errorf("write autoscaler %q: %w", name, err)
 		}
 		var err error
-		if records[i], err = sealJSON(changes.Records[name]); err != nil {
+		if records[i], err = sealRecord(changes.Records[name]); err != nil {
 			return nil, fmt.Errorf("write autoscaler %q: %w", name, err)
 		}
 	}

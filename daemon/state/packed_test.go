@@ -1,0 +1,70 @@
+package state
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/hpad/hpad/policy"
+)
+
+func TestRecordsAreStoredExactly(t *testing.T) {
+	anyTime := rapid.Custom(func(t *rapid.T) time.Time {
+		if rapid.IntRange(0, 9).Draw(t, "zero") == 0 {
+			return time.Time{}
+		}
+		return time.Unix(rapid.Int64Range(-1<<34, 1<<34).Draw(t, "s"), rapid.Int64Range(0, 999_999_999).Draw(t, "ns")).UTC()
+	})
+	anyEvents := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) policy.ScaleEvent {
+		return policy.ScaleEvent{Change: rapid.Int32().Draw(t, "change"), Time: anyTime.Draw(t, "at"), Outdated: rapid.Bool().Draw(t, "outdated")}
+	}), 0, 5)
+	rapid.Check(t, func(t *rapid.T) {
+		want := sampleRecord(1)
+		want.Memory = policy.Memory{
+			Recommendations: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) policy.Recommendation {
+				return policy.Recommendation{Replicas: rapid.Int32().Draw(t, "replicas"), Time: anyTime.Draw(t, "at")}
+			}), 0, 5).Draw(t, "recommendations"),
+			ScaleUpEvents:   anyEvents.Draw(t, "up"),
+			ScaleDownEvents: anyEvents.Draw(t, "down"),
+		}
+		sealed, err := sealRecord(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := unsealRecord(sealed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// An empty list comes back as none.
+		if diff := cmp.Diff(want, got, cmp.Transformer("none", func(m policy.Memory) policy.Memory {
+			if len(m.Recommendations) == 0 {
+				m.Recommendations = nil
+			}
+			if len(m.ScaleUpEvents) == 0 {
+				m.ScaleUpEvents = nil
+			}
+			if len(m.ScaleDownEvents) == 0 {
+				m.ScaleDownEvents = nil
+			}
+			return m
+		})); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestTruncatedList(t *testing.T) {
+	packed := packEvents([]policy.ScaleEvent{{Change: 300, Time: epoch}, {Change: 2, Time: epoch.Add(time.Hour), Outdated: true}})
+	for length := range len(packed) {
+		list, err := unpackEvents(packed[:length])
+		if err == nil && len(list) > 1 || err != nil && !errors.Is(err, errTruncated) {
+			t.Errorf("%d bytes: %v, %v", length, list, err)
+		}
+	}
+	if _, err := unpackRecommendations([]byte{1, 2, 0x80}); !errors.Is(err, errTruncated) {
+		t.Errorf("a truncated number: %v", err)
+	}
+}
