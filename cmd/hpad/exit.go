@@ -9,11 +9,13 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// The exit codes of hpad. 3 is that of "hpad check" when it found errors.
+// The exit codes of hpad.
 const (
 	exitFine     = 0
 	exitFailure  = 1
 	exitWrongUse = 2
+	// exitMistakes is that of "hpad check" when it found errors.
+	exitMistakes = 3
 )
 
 // usageError is a mistake in the command line itself.
@@ -51,6 +53,10 @@ func exitCode(err error) int {
 	var usage *usageError
 	if errors.As(err, &usage) {
 		return exitWrongUse
+	}
+	var check *checkError
+	if errors.As(err, &check) {
+		return exitMistakes
 	}
 	return exitFailure
 }

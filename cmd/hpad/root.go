@@ -52,6 +52,7 @@ Exit codes: 0 fine, 1 failure, 2 wrong use, 3 "hpad check" found errors.`,
 	})
 	root.AddCommand(
 		newRunCommand(io),
+		newCheckCommand(io),
 		newGetCommand(io),
 		newDescribeCommand(io),
 		newExplainCommand(io),

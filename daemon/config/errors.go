@@ -65,3 +65,13 @@ func (e Errors) sorted(files []string) Errors {
 	})
 	return e
 }
+
+// Unwrap answers the mistakes one by one, for errors.As and for telling each on
+// its own.
+func (e Errors) Unwrap() []error {
+	all := make([]error, len(e))
+	for i, mistake := range e {
+		all[i] = mistake
+	}
+	return all
+}

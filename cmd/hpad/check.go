@@ -1,0 +1,109 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hpad/hpad/daemon"
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/live"
+)
+
+// checkError is what "hpad check" found wrong, one error for each mistake.
+type checkError struct{ mistakes []error }
+
+// Error answers the mistakes, one in a line.
+func (e *checkError) Error() string {
+	lines := make([]string, len(e.mistakes))
+	for i, mistake := range e.mistakes {
+		lines[i] = mistake.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap answers the mistakes, so that each is told on its own.
+func (e *checkError) Unwrap() []error { return e.mistakes }
+
+// newCheckCommand answers "hpad check".
+func newCheckCommand(stream streams) *cobra.Command {
+	var tryLive bool
+	cmd := &cobra.Command{
+		Use:   "check [FILE]...",
+		Short: "Validate a configuration without running it",
+		Long: `Validate a configuration without running it, and tell all its mistakes.
+
+One FILE, or ` + defaultConfig + ` without any, is read as "hpad run" reads it: together
+with conf.d/*.toml beside it. Several FILEs are read as one configuration.
+
+With --live, hpad also connects to all fleets and sources, reads every target and
+asks every query once, and tells what came back. Nothing is started, scaled or
+stored.
+
+The exit code is 3 when something is wrong.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, files []string) error {
+			c, err := loadFiles(files)
+			if err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintf(stream.out, "%s: fine: %s, %s, %s\n", strings.Join(c.Files, ", "),
+				plural(len(c.Autoscalers), "autoscaler"), plural(len(c.Fleets), "fleet"), plural(len(c.Sources), "source")); err != nil {
+				return fmt.Errorf("write the answer: %w", err)
+			}
+			if !tryLive {
+				return nil
+			}
+			return tell(stream, live.Check(cmd.Context(), c, daemon.BuiltIn()))
+		},
+	}
+	cmd.Flags().BoolVar(&tryLive, "live", false, "also connect to fleets and sources and run every query once")
+	return cmd
+}
+
+// loadFiles reads a configuration; its mistakes are a checkError.
+func loadFiles(files []string) (*config.Config, error) {
+	var c *config.Config
+	var err error
+	switch len(files) {
+	case 0:
+		c, err = config.Load(defaultConfig)
+	case 1:
+		c, err = config.Load(files[0])
+	default:
+		c, err = config.LoadFiles(files...)
+	}
+	if joined, ok := err.(config.Errors); ok { //nolint:errorlint // Loading answers nothing else.
+		return nil, &checkError{mistakes: joined.Unwrap()}
+	}
+	return c, err
+}
+
+// tell writes what a live check found; problems are a checkError.
+func tell(stream streams, findings []live.Finding) error {
+	var problems []error
+	var page strings.Builder
+	for _, finding := range findings {
+		if finding.Problem {
+			problems = append(problems, fmt.Errorf("%s: %s", finding.Key, finding.Text))
+			continue
+		}
+		fmt.Fprintf(&page, "%s: %s\n", finding.Key, finding.Text)
+	}
+	if _, err := fmt.Fprint(stream.out, strings.Map(printable, page.String())); err != nil {
+		return fmt.Errorf("write the answer: %w", err)
+	}
+	if len(problems) > 0 {
+		return &checkError{mistakes: problems}
+	}
+	return nil
+}
+
+// plural writes a number of things.
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

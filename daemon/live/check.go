@@ -1,0 +1,269 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hpad/hpad/daemon"
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/sources/embedded"
+	"github.com/hpad/hpad/targets"
+)
+
+// The bounds of a check: how long one call may take, and how many calls are under
+// way at once to one fleet or source.
+const (
+	callTimeout = 30 * time.Second
+	concurrency = 8
+)
+
+// Finding is one thing that was found out.
+type Finding struct {
+	// Key is the path of what it is about, as "autoscalers.checkout.metrics[1]".
+	Key string
+	// Text says what came back, or what is wrong.
+	Text string
+	// Problem is set when an autoscaler would not work as it is configured.
+	Problem bool
+}
+
+// Check connects to every fleet and source of a configuration, reads every
+// target, asks every distinct query once and says what came back: fleets first,
+// then sources, then autoscalers, each in name order. It ends early, with what it
+// has, when ctx ends.
+func Check(ctx context.Context, c *config.Config, kinds daemon.Kinds) []Finding {
+	checker := &checker{
+		config:   c,
+		kinds:    kinds,
+		fleets:   map[string]daemon.Fleet{},
+		readings: map[string]snapshot{},
+		answers:  map[question]answer{},
+	}
+	defer checker.close()
+	checker.checkFleets(ctx)
+	checker.checkSources(ctx)
+	for _, name := range slices.Sorted(maps.Keys(c.Autoscalers)) {
+		checker.checkAutoscaler(c.Autoscalers[name])
+	}
+	return checker.findings
+}
+
+// checker is one check.
+type checker struct {
+	config   *config.Config
+	kinds    daemon.Kinds
+	fleets   map[string]daemon.Fleet
+	closers  []io.Closer
+	readings map[string]snapshot
+	answers  map[question]answer
+	findings []Finding
+}
+
+// snapshot is what reading a fleet's targets answered.
+type snapshot struct {
+	readings map[targets.Ref]targets.Reading
+	err      error
+}
+
+func (c *checker) note(key, text string) {
+	c.findings = append(c.findings, Finding{Key: key, Text: text})
+}
+
+func (c *checker) problem(key, text string) {
+	c.findings = append(c.findings, Finding{Key: key, Text: text, Problem: true})
+}
+
+// opened remembers what has to be closed in the end.
+func (c *checker) opened(built any) {
+	if closer, ok := built.(io.Closer); ok {
+		c.closers = append(c.closers, closer)
+	}
+}
+
+// close closes what was built. Nothing was started, so that nothing can be lost.
+func (c *checker) close() {
+	for _, closer := range c.closers {
+		_ = closer.Close()
+	}
+}
+
+// checkFleets builds every fleet, asks it what it makes of itself and reads the
+// targets of its autoscalers.
+func (c *checker) checkFleets(ctx context.Context) {
+	refs := map[string][]targets.Ref{}
+	for _, name := range slices.Sorted(maps.Keys(c.config.Autoscalers)) {
+		target := c.config.Autoscalers[name].Target
+		refs[target.Fleet] = append(refs[target.Fleet], target)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.config.Fleets)) {
+		key := "fleets." + name
+		fleet, err := c.buildFleet(c.config.Fleets[name])
+		if err != nil {
+			c.problem(key, err.Error())
+			c.readings[name] = snapshot{err: err}
+			continue
+		}
+		c.opened(fleet)
+		c.fleets[name] = fleet
+		c.selfCheck(ctx, key, fleet)
+		c.readings[name] = c.read(ctx, fleet, refs[name])
+		if err := c.readings[name].err; err != nil {
+			c.problem(key, err.Error())
+			continue
+		}
+		c.note(key, fmt.Sprintf("reads %s", count(len(refs[name]), "target")))
+	}
+}
+
+// buildFleet constructs a fleet with a store that begins empty and is forgotten.
+func (c *checker) buildFleet(fleet config.Fleet) (daemon.Fleet, error) {
+	construct, ok := c.kinds.Fleets[fleet.Kind]
+	if !ok {
+		return nil, fmt.Errorf("this hpad has no fleets of kind %q", fleet.Kind)
+	}
+	return construct(fleet, daemon.FleetEnv{
+		Store:  newStore(),
+		Output: func(string, string) io.Writer { return io.Discard },
+	})
+}
+
+// read reads targets of a fleet.
+func (c *checker) read(ctx context.Context, fleet daemon.Fleet, refs []targets.Ref) snapshot {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	readings, err := fleet.Snapshot(ctx, refs)
+	return snapshot{readings: readings, err: err}
+}
+
+// selfCheck tells what a fleet or source makes of itself, where it can.
+func (c *checker) selfCheck(ctx context.Context, key string, built any) {
+	able, ok := built.(daemon.Checker)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	sentences, err := able.Check(ctx)
+	for _, sentence := range sentences {
+		if err == nil || !strings.Contains(err.Error(), sentence) {
+			c.note(key, sentence)
+		}
+	}
+	if err != nil {
+		c.problem(key, err.Error())
+	}
+}
+
+// checkSources builds every source, asks it what it makes of itself and then the
+// queries of all autoscalers.
+func (c *checker) checkSources(ctx context.Context) {
+	texts := c.queries()
+	for _, name := range slices.Sorted(maps.Keys(c.config.Sources)) {
+		key := "sources." + name
+		source, err := c.buildSource(c.config.Sources[name])
+		if err != nil {
+			c.problem(key, err.Error())
+			for _, text := range texts[name] {
+				c.answers[question{name, text}] = answer{err: err}
+			}
+			continue
+		}
+		c.opened(source)
+		c.selfCheck(ctx, key, source)
+		c.ask(ctx, name, source, texts[name])
+	}
+}
+
+// queries answers the distinct queries of each source, in order.
+func (c *checker) queries() map[string][]string {
+	texts := map[string][]string{}
+	for _, a := range c.config.Autoscalers {
+		for _, in := range a.Inputs {
+			if in.Source != "" {
+				texts[in.Source] = append(texts[in.Source], in.Query)
+			}
+		}
+	}
+	for name := range texts {
+		slices.Sort(texts[name])
+		texts[name] = slices.Compact(texts[name])
+	}
+	return texts
+}
+
+// buildSource constructs a source that finds instances through the fleets of the
+// check.
+func (c *checker) buildSource(source config.Source) (daemon.Source, error) {
+	construct, ok := c.kinds.Sources[source.Kind]
+	if !ok {
+		return nil, fmt.Errorf("this hpad has no sources of kind %q", source.Kind)
+	}
+	return construct(source, daemon.SourceEnv{StateDir: c.config.Daemon.StateDir, Discover: c.discover})
+}
+
+// discover reads one target for a source that scrapes its instances.
+func (c *checker) discover(ctx context.Context, fleet, target string) (targets.Reading, error) {
+	built, ok := c.fleets[fleet]
+	if !ok {
+		return targets.Reading{}, fmt.Errorf("fleet %q cannot be used", fleet)
+	}
+	ref := targets.Ref{Fleet: fleet, Name: target}
+	answered := c.read(ctx, built, []targets.Ref{ref})
+	if answered.err != nil {
+		return targets.Reading{}, answered.err
+	}
+	reading, ok := answered.readings[ref]
+	if !ok {
+		return reading, fmt.Errorf("read target %s: the fleet's answer does not mention it", ref)
+	}
+	return reading, reading.Err
+}
+
+// ask asks a source its queries, a few at a time.
+func (c *checker) ask(ctx context.Context, name string, source daemon.Source, texts []string) {
+	now := time.Now()
+	answers := make([]answer, len(texts))
+	var group errgroup.Group
+	group.SetLimit(concurrency)
+	for i, text := range texts {
+		group.Go(func() error {
+			ctx, cancel := context.WithTimeout(ctx, callTimeout)
+			defer cancel()
+			answers[i].vector, answers[i].err = source.Query(ctx, text, now)
+			return nil
+		})
+	}
+	_ = group.Wait() // each answer has its own error
+	untried := 0
+	for i, text := range texts {
+		if errors.Is(answers[i].err, embedded.ErrNotStarted) {
+			answers[i].untried = true
+			untried++
+		}
+		c.answers[question{name, text}] = answers[i]
+	}
+	if untried > 0 {
+		c.note("sources."+name, count(untried, "query")+" not asked: the samples are hpad's own, and only \"hpad run\" gathers them")
+	}
+}
+
+// count writes a number of things.
+func count(n int, what string) string {
+	switch {
+	case n == 1:
+		return "1 " + what
+	case strings.HasSuffix(what, "y"):
+		return fmt.Sprintf("%d %sies", n, strings.TrimSuffix(what, "y"))
+	case strings.HasSuffix(what, "s"):
+		return fmt.Sprintf("%d %s", n, what)
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

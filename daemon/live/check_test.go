@@ -1,0 +1,259 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/daemon"
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/sources"
+	"github.com/hpad/hpad/sources/embedded"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// fakeSource answers queries from a map and counts them.
+type fakeSource struct {
+	mu       sync.Mutex
+	asked    map[string]int
+	answers  map[string]sources.Vector
+	errs     map[string]error
+	check    []string
+	checkErr error
+	closed   bool
+}
+
+func (s *fakeSource) Query(_ context.Context, text string, _ time.Time) (sources.Vector, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked[text]++
+	return s.answers[text], s.errs[text]
+}
+
+func (s *fakeSource) Check(context.Context) ([]string, error) { return s.check, s.checkErr }
+
+func (s *fakeSource) Close() error {
+	s.closed = true
+	return nil
+}
+
+func vector(series ...sources.Series) sources.Vector { return sources.Vector{Series: series} }
+
+func labeled(value float64, labels ...string) sources.Series {
+	s := sources.Series{Value: value, Labels: map[string]string{}}
+	for i := 0; i < len(labels); i += 2 {
+		s.Labels[labels[i]] = labels[i+1]
+	}
+	return s
+}
+
+// world is a configuration with one fleet and one source of a test's own.
+type world struct {
+	config *config.Config
+	fleet  *targettest.Memory
+	source *fakeSource
+	kinds  daemon.Kinds
+}
+
+func newWorld() *world {
+	w := &world{
+		fleet:  targettest.NewMemory("shop"),
+		source: &fakeSource{asked: map[string]int{}, answers: map[string]sources.Vector{}, errs: map[string]error{}},
+	}
+	w.fleet.Add("web", targettest.MemoryTarget{Replicas: 2, Age: time.Hour})
+	w.config = &config.Config{
+		Fleets:      map[string]config.Fleet{"shop": {Name: "shop", Kind: "memory"}},
+		Sources:     map[string]config.Source{"prom": {Name: "prom", Kind: "fake"}},
+		Autoscalers: map[string]config.Autoscaler{},
+	}
+	w.kinds = daemon.Kinds{
+		Fleets: map[string]func(config.Fleet, daemon.FleetEnv) (daemon.Fleet, error){
+			"memory": func(config.Fleet, daemon.FleetEnv) (daemon.Fleet, error) { return w.fleet, nil },
+		},
+		Sources: map[string]func(config.Source, daemon.SourceEnv) (daemon.Source, error){
+			"fake": func(config.Source, daemon.SourceEnv) (daemon.Source, error) { return w.source, nil },
+		},
+	}
+	return w
+}
+
+// metric adds an autoscaler of one metric.
+func (w *world) metric(name string, metricType policy.MetricType, in config.Input) {
+	in.Source = "prom"
+	w.config.Autoscalers[name] = config.Autoscaler{
+		Name:   name,
+		Target: w.fleet.Ref("web"),
+		Spec:   policy.Spec{Metrics: []policy.MetricSpec{{Type: metricType, Name: "m"}}},
+		Inputs: []config.Input{in},
+	}
+}
+
+// check answers the findings, one in a line, problems with an exclamation mark.
+func (w *world) check() []string {
+	var lines []string
+	for _, finding := range Check(context.Background(), w.config, w.kinds) {
+		mark := ""
+		if finding.Problem {
+			mark = "! "
+		}
+		lines = append(lines, fmt.Sprintf("%s%s: %s", mark, finding.Key, finding.Text))
+	}
+	return lines
+}
+
+func TestMetrics(t *testing.T) {
+	reading, err := newWorld().fleet.Snapshot(context.Background(), []targets.Ref{{Fleet: "shop", Name: "web"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	instances := reading[targets.Ref{Fleet: "shop", Name: "web"}].Instances
+	first, second := instances[0].ID, instances[1].ID
+
+	for name, test := range map[string]struct {
+		metricType policy.MetricType
+		in         config.Input
+		answer     sources.Vector
+		err        error
+		want       string
+	}{
+		"sum":             {policy.ExternalMetric, config.Input{}, vector(labeled(1.5), labeled(2)), nil, "a.metrics[0]: External m: 2 series, which add up to 3500m"},
+		"select":          {policy.ExternalMetric, config.Input{Select: map[string]string{"q": "a"}}, vector(labeled(1, "q", "a"), labeled(2, "q", "b")), nil, "a.metrics[0]: External m: 1 series, which add up to 1"},
+		"none":            {policy.ExternalMetric, config.Input{}, vector(), nil, "! a.metrics[0]: the query answers no series"},
+		"none selected":   {policy.ExternalMetric, config.Input{Select: map[string]string{"q": "c"}}, vector(labeled(1, "q", "a")), nil, "! a.metrics[0]: the query answers 1 series, none of which has the labels of select"},
+		"not a number":    {policy.ExternalMetric, config.Input{}, vector(labeled(math.NaN(), "q", "a")), nil, "! a.metrics[0]: series map[q:a]: value is not a number (NaN)"},
+		"refused":         {policy.ExternalMetric, config.Input{}, vector(), errors.New("query prometheus: refused"), "! a.metrics[0]: query prometheus: refused"},
+		"object":          {policy.ObjectMetric, config.Input{}, vector(labeled(7)), nil, "a.metrics[0]: Object m: 1 series of value 7"},
+		"several objects": {policy.ObjectMetric, config.Input{}, vector(labeled(7), labeled(8)), nil, "! a.metrics[0]: the query answers 2 series for one object; aggregate them or select one"},
+		"instances":       {policy.InstancesMetric, config.Input{InstanceLabel: "id", Match: config.MatchID}, vector(labeled(1, "id", first), labeled(1, "id", second), labeled(1, "id", "other")), nil, "a.metrics[0]: Instances m: 3 series, for 2 of 2 instances"},
+		"one missing":     {policy.InstancesMetric, config.Input{InstanceLabel: "id", Match: config.MatchID}, vector(labeled(1, "id", first)), nil, "a.metrics[0]: Instances m: 1 series, for 1 of 2 instances"},
+		"no label":        {policy.InstancesMetric, config.Input{InstanceLabel: "pod", Match: config.MatchID}, vector(labeled(1, "id", first)), nil, `! a.metrics[0]: none of 1 series has the label "pod" of instance_label`},
+		"no instance's":   {policy.InstancesMetric, config.Input{InstanceLabel: "id", Match: config.MatchID}, vector(labeled(1, "id", "x")), nil, fmt.Sprintf(`! a.metrics[0]: no series is of an instance of the target: the label "id" holds "x" and the like, and the instances' ids are [%q] and the like`, first)},
+		"twice":           {policy.InstancesMetric, config.Input{InstanceLabel: "id", Match: config.MatchID}, vector(labeled(1, "id", first, "cpu", "0"), labeled(1, "id", first, "cpu", "1")), nil, fmt.Sprintf("! a.metrics[0]: the query answers 2 series for instance %s; aggregate them by the instance label", first)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			test.in.Query = "q"
+			w.metric("a", test.metricType, test.in)
+			w.source.answers["q"], w.source.errs["q"] = test.answer, test.err
+			got := w.check()
+			if len(got) != 3 || strings.Replace(got[2], "autoscalers.", "", 1) != test.want {
+				t.Errorf("findings:\n%s\nwant as the third:\n%s", strings.Join(got, "\n"), test.want)
+			}
+			if !w.source.closed {
+				t.Errorf("the source was not closed")
+			}
+		})
+	}
+}
+
+func TestNames(t *testing.T) {
+	reading := targets.Reading{
+		Instances: []policy.Instance{{ID: "1"}},
+		Locations: []targets.Location{{Name: "web-1", Addresses: []string{"10.0.0.1"}, Ports: map[string]int{"": 80}}},
+	}
+	for match, want := range map[config.Match][]string{
+		config.MatchID:      {"1"},
+		config.MatchName:    {"web-1"},
+		config.MatchAddress: {"10.0.0.1", "10.0.0.1:80"},
+	} {
+		if got := names(match, &reading, 0); !slices.Equal(got, want) {
+			t.Errorf("by %s: %q, want %q", match, got, want)
+		}
+	}
+}
+
+func TestConnections(t *testing.T) {
+	w := newWorld()
+	w.metric("a", policy.ExternalMetric, config.Input{Query: "q"})
+	w.metric("b", policy.ExternalMetric, config.Input{Query: "q"})
+	missing := w.config.Autoscalers["b"]
+	missing.Target = w.fleet.Ref("gone")
+	w.config.Autoscalers["b"] = missing
+	w.source.answers["q"] = vector(labeled(1))
+	w.source.check = []string{"server answers queries; its version is 3.0.0"}
+	want := []string{
+		"fleets.shop: reads 2 targets",
+		"sources.prom: server answers queries; its version is 3.0.0",
+		"autoscalers.a.target: shop/web wants 2 replicas and has 2",
+		"autoscalers.a.metrics[0]: External m: 1 series, which add up to 1",
+		"! autoscalers.b.target: shop/gone: ",
+		"autoscalers.b.metrics[0]: External m: 1 series, which add up to 1",
+	}
+	got := w.check()
+	if len(got) == len(want) && strings.HasPrefix(got[4], want[4]) && strings.Contains(got[4], targets.ErrTargetNotFound.Error()) {
+		want[4] = got[4]
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("findings (-want +got):\n%s", diff)
+	}
+	if w.source.asked["q"] != 1 {
+		t.Errorf("asked %d times, want once", w.source.asked["q"])
+	}
+}
+
+func TestBrokenConnections(t *testing.T) {
+	w := newWorld()
+	w.metric("a", policy.ExternalMetric, config.Input{Query: "q"})
+	refused := errors.New("refused")
+	w.kinds.Fleets["memory"] = func(config.Fleet, daemon.FleetEnv) (daemon.Fleet, error) { return nil, refused }
+	w.kinds.Sources["fake"] = func(config.Source, daemon.SourceEnv) (daemon.Source, error) { return nil, refused }
+	want := []string{
+		"! fleets.shop: refused",
+		"! sources.prom: refused",
+		"! autoscalers.a.metrics[0]: refused",
+	}
+	if diff := cmp.Diff(want, w.check()); diff != "" {
+		t.Errorf("findings (-want +got):\n%s", diff)
+	}
+}
+
+// TestUntried has a source that has samples only while hpad runs.
+func TestUntried(t *testing.T) {
+	w := newWorld()
+	w.metric("a", policy.ExternalMetric, config.Input{Query: "q"})
+	w.source.errs["q"] = fmt.Errorf("source %q: %w", "prom", embedded.ErrNotStarted)
+	want := []string{
+		"fleets.shop: reads 1 target",
+		`sources.prom: 1 query not asked: the samples are hpad's own, and only "hpad run" gathers them`,
+		"autoscalers.a.target: shop/web wants 2 replicas and has 2",
+	}
+	if diff := cmp.Diff(want, w.check()); diff != "" {
+		t.Errorf("findings (-want +got):\n%s", diff)
+	}
+}
+
+func TestStore(t *testing.T) {
+	ctx := context.Background()
+	s := newStore()
+	for _, key := range []string{"a/1", "a/2", "b/1"} {
+		if err := s.Save(ctx, key, []byte(key)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Delete(ctx, "a/2"); err != nil {
+		t.Fatal(err)
+	}
+	found, err := s.List(ctx, "a/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string][]byte{"a/1": []byte("a/1")}, found); diff != "" {
+		t.Errorf("List (-want +got):\n%s", diff)
+	}
+	if value, err := s.Load(ctx, "b/1"); err != nil || string(value) != "b/1" {
+		t.Errorf("Load answers %q, %v", value, err)
+	}
+	if value, err := s.Load(ctx, "none"); err != nil || value != nil {
+		t.Errorf("Load of nothing answers %q, %v", value, err)
+	}
+}
