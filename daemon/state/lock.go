@@ -2,6 +2,7 @@ package state
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -67,11 +68,9 @@ func lock(dir string) (*os.File, error) {
 	}
 	switch {
 	case err != nil:
-		file.Close()
-		return nil, fmt.Errorf("lock state directory %q: %w", dir, err)
+		return nil, errors.Join(fmt.Errorf("lock state directory %q: %w", dir, err), file.Close())
 	case !free:
-		file.Close()
-		return nil, heldBy(dir)
+		return nil, errors.Join(heldBy(dir), file.Close())
 	}
 	return file, nil
 }
@@ -79,7 +78,7 @@ func lock(dir string) (*os.File, error) {
 // sign writes who holds the directory. That it cannot be written for lack of
 // room is no reason not to start.
 func sign(file *os.File) error {
-	host, _ := os.Hostname() //nolint:errcheck // an unknown host is an empty one
+	host, _ := os.Hostname() // an unknown host is an empty one
 	text, err := json.Marshal(holder{PID: os.Getpid(), Host: host, Since: time.Now().UTC()})
 	if err != nil {
 		return err

@@ -41,7 +41,8 @@ type Changes struct {
 	// Deleted are the names of autoscalers that are gone: their records go, their
 	// history stays until its retention is over.
 	Deleted []string
-	// LastRound moves the last completed round forward when not zero.
+	// LastRound becomes the last completed round when not zero. It goes back only
+	// where the clock did.
 	LastRound time.Time
 	// Entries are added to the history.
 	Entries []Entry
