@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/BurntSushi/toml"
@@ -195,9 +196,22 @@ type structFields struct {
 	byKey map[string]reflect.StructField
 }
 
+// knownFields remembers the fields of a type: thousands of tables are of the same
+// few types.
+var knownFields sync.Map // of reflect.Type to structFields
+
 // fieldsOf answers the keys of a struct type, those of untagged embedded structs
-// included.
+// included. The answer is shared and not to be modified.
 func fieldsOf(goType reflect.Type) structFields {
+	if known, ok := knownFields.Load(goType); ok {
+		return known.(structFields)
+	}
+	fields := findFields(goType)
+	knownFields.Store(goType, fields)
+	return fields
+}
+
+func findFields(goType reflect.Type) structFields {
 	fields := structFields{byKey: map[string]reflect.StructField{}}
 	for _, field := range reflect.VisibleFields(goType) {
 		name, _, _ := strings.Cut(field.Tag.Get("toml"), ",")
