@@ -41,7 +41,8 @@ func foreignWriter(wrote, found int32) policy.Event {
 }
 
 // act writes what the pass decided and finishes it.
-func (p *pass) act(decision *policy.Decision, version string, events []policy.Event) {
+func (p *pass) act(after *publication, version string, events []policy.Event) {
+	decision := &after.decision
 	a, def, d := p.plan.autoscaler, p.plan.definition, p.round.daemon
 	timeout := min(max(def.SyncPeriod, minWriteTimeout), maxWriteTimeout)
 	ctx, cancel := context.WithTimeout(d.actContext, timeout)
@@ -66,7 +67,7 @@ func (p *pass) act(decision *policy.Decision, version string, events []policy.Ev
 		return
 	}
 	p.evaluateAgain(foreign != nil)
-	p.finish(decision, outcomeOf(decision, err), events)
+	p.finish(after, outcomeOf(decision, err), events)
 }
 
 // evaluateAgain asks for another evaluation at once after a write that was lost

@@ -53,10 +53,11 @@ type autoscaler struct {
 // changed.
 type publication struct {
 	// tick is the instant of the pass, zero before the first.
-	tick     time.Time
-	memory   policy.Memory
-	status   policy.Status
-	decision *policy.Decision
+	tick   time.Time
+	memory policy.Memory
+	status policy.Status
+	// decision is empty before the first pass: its Time is zero.
+	decision policy.Decision
 	events   []api.Event
 	duration time.Duration
 	err      string
@@ -65,6 +66,9 @@ type publication struct {
 	unevaluated string
 	quarantine  time.Time
 }
+
+// decided says whether there was a pass in this run.
+func (p *publication) decided() bool { return !p.decision.Time.IsZero() }
 
 // newAutoscaler makes an autoscaler from its definition and what the store
 // knows of it; record is nil for a new one.

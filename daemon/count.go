@@ -17,5 +17,5 @@ func (a *autoscaler) countPass(after *publication) {
 	default:
 		kind = metrics.InternalError
 	}
-	a.metrics.Pass(after.decision, kind, after.duration)
+	a.metrics.Pass(&after.decision, kind, after.duration)
 }

@@ -217,9 +217,10 @@ func (d *Daemon) stop(stopActing context.CancelCauseFunc, stopWorking, stopRecor
 
 // work runs passes as they become ready.
 func (d *Daemon) work() {
+	var room room
 	for passes := range d.ready {
 		for _, p := range passes {
-			p.run()
+			p.run(&room)
 		}
 	}
 }

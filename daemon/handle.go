@@ -30,7 +30,7 @@ type fleetHandle struct {
 	problem            problem
 
 	mu sync.Mutex
-	// latest is the newest reading of each target, for discovery.
+	// latest is the newest reading of each target that discovery has asked about.
 	latest map[targets.Ref]targets.Reading
 }
 
@@ -69,12 +69,12 @@ func (h *sourceHandle) same(c config.Source) bool {
 	return h.kind == c.Kind && reflect.DeepEqual(h.config, c.Config)
 }
 
-// remember keeps the readings of a snapshot for discovery.
+// remember keeps the readings of a snapshot that discovery has asked about.
 func (h *fleetHandle) remember(readings map[targets.Ref]targets.Reading) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for ref, reading := range readings {
-		if reading.Err == nil {
+	for ref := range h.latest {
+		if reading, ok := readings[ref]; ok && reading.Err == nil {
 			h.latest[ref] = reading
 		}
 	}
@@ -97,7 +97,9 @@ func (h *fleetHandle) reading(ctx context.Context, ref targets.Ref, age time.Dur
 	if reading.Err != nil {
 		return targets.Reading{}, fmt.Errorf("read target %s: %w", ref, reading.Err)
 	}
-	h.remember(readings)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.latest[ref] = reading
 	return reading, nil
 }
 

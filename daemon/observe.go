@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"fmt"
+	"iter"
 	"net"
 	"slices"
 	"strconv"
@@ -14,9 +15,22 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
+// room is what a worker builds observations in, one after the other: policy
+// keeps nothing of them.
+type room struct {
+	readings []policy.Reading
+	values   []int64
+}
+
+// clear makes room for the next observation.
+func (r *room) clear() {
+	clear(r.readings)
+	r.readings, r.values = r.readings[:0], r.values[:0]
+}
+
 // observe gathers what the pass's reads answered into what policy decides on. A
 // failed read is part of the observation, never an abort.
-func (p *pass) observe() (policy.Observation, targets.Reading) {
+func (p *pass) observe(room *room) (policy.Observation, targets.Reading) {
 	def := p.plan.definition
 	reading, err := p.reading()
 	if err != nil {
@@ -27,14 +41,15 @@ func (p *pass) observe() (policy.Observation, targets.Reading) {
 		StatusReplicas: reading.StatusReplicas,
 		Hold:           reading.Hold,
 		Instances:      withRequests(reading.Instances, def.Requests),
-		Metrics:        make([]policy.Reading, len(def.Spec.Metrics)),
+		Metrics:        room.readings[:0],
 	}
 	if !def.strict { // upstream's targets have no bounds of their own
 		observation.PlatformMin, observation.PlatformMax = reading.Min, reading.Max
 	}
 	for i := range def.Spec.Metrics {
-		observation.Metrics[i] = p.metric(i, &reading)
+		observation.Metrics = append(observation.Metrics, p.metric(i, &reading, room))
 	}
+	room.readings = observation.Metrics
 	return observation, reading
 }
 
@@ -69,7 +84,7 @@ func withRequests(instances []policy.Instance, requests []policy.Amount) []polic
 }
 
 // metric answers the reading of one metric of the spec.
-func (p *pass) metric(i int, reading *targets.Reading) policy.Reading {
+func (p *pass) metric(i int, reading *targets.Reading, room *room) policy.Reading {
 	spec := &p.plan.definition.Spec.Metrics[i]
 	in := &p.plan.definition.inputs[i]
 	var answer policy.Reading
@@ -77,7 +92,7 @@ func (p *pass) metric(i int, reading *targets.Reading) policy.Reading {
 	if in.source == nil {
 		err = p.fleetSamples(&answer, spec, reading)
 	} else {
-		err = p.queried(&answer, spec, in, &p.round.queries[p.plan.queries[i]], reading)
+		err = p.queried(&answer, spec, in, &p.round.queries[p.plan.queries[i]], reading, room)
 	}
 	if err != nil {
 		// A reading that failed in part is a failed reading: what was found
@@ -122,14 +137,14 @@ func (p *pass) fleetSamples(answer *policy.Reading, spec *policy.MetricSpec, rea
 }
 
 // queried fills a reading from the answer of a query.
-func (p *pass) queried(answer *policy.Reading, spec *policy.MetricSpec, in *input, read *queryAnswer, reading *targets.Reading) error {
+func (p *pass) queried(answer *policy.Reading, spec *policy.MetricSpec, in *input, read *queryAnswer, reading *targets.Reading, room *room) error {
 	if read.err != nil {
 		return read.err
 	}
 	answer.Warnings = read.vector.Warnings
 	switch spec.Type {
 	case policy.ExternalMetric:
-		return p.externalValues(answer, in, read)
+		return p.externalValues(answer, in, read, room)
 	case policy.ObjectMetric:
 		return p.objectValue(answer, in, read)
 	default:
@@ -137,45 +152,55 @@ func (p *pass) queried(answer *policy.Reading, spec *policy.MetricSpec, in *inpu
 	}
 }
 
-// selectedSeries answers the series that the input's Select picks.
-func (in *input) selectedSeries(read *queryAnswer) []int32 {
-	if len(in.labels) == 0 {
-		return allSeries(len(read.vector.Series))
+// selectedSeries yields the series that the input's Select picks.
+func (in *input) selectedSeries(read *queryAnswer) iter.Seq[*sources.Series] {
+	return func(yield func(*sources.Series) bool) {
+		series := read.vector.Series
+		if len(in.labels) == 0 {
+			for i := range series {
+				if !yield(&series[i]) {
+					return
+				}
+			}
+			return
+		}
+		index := read.index.by(in.labels)
+		for i := index.at(in.selected); i >= 0; i = index.next[i] {
+			if !yield(&series[i]) {
+				return
+			}
+		}
 	}
-	return read.index.by(in.labels)[in.selected]
-}
-
-func allSeries(n int) []int32 {
-	all := make([]int32, n)
-	for i := range all {
-		all[i] = int32(i)
-	}
-	return all
 }
 
 // externalValues hands over every selected series; policy sums them (R42, R43).
-func (p *pass) externalValues(answer *policy.Reading, in *input, read *queryAnswer) error {
-	for _, i := range in.selectedSeries(read) {
-		milli, err := p.value(&read.vector.Series[i])
+func (p *pass) externalValues(answer *policy.Reading, in *input, read *queryAnswer, room *room) error {
+	start := len(room.values)
+	for series := range in.selectedSeries(read) {
+		milli, err := p.value(series)
 		if err != nil {
 			return err
 		}
-		answer.ValuesMilli = append(answer.ValuesMilli, milli)
+		room.values = append(room.values, milli)
 	}
+	answer.ValuesMilli = room.values[start:len(room.values):len(room.values)]
 	return nil
 }
 
 // objectValue wants exactly one series.
 func (p *pass) objectValue(answer *policy.Reading, in *input, read *queryAnswer) error {
-	found := in.selectedSeries(read)
+	var found []*sources.Series
+	for series := range in.selectedSeries(read) {
+		found = append(found, series)
+	}
 	if len(found) == 0 {
 		return nil // an empty answer, which is R26's to judge
 	}
 	if len(found) > 1 {
 		return fmt.Errorf("the query answers %d series for one object, as %s and %s; aggregate them or select one",
-			len(found), describeSeries(&read.vector.Series[found[0]]), describeSeries(&read.vector.Series[found[1]]))
+			len(found), describeSeries(found[0]), describeSeries(found[1]))
 	}
-	milli, err := p.value(&read.vector.Series[found[0]])
+	milli, err := p.value(found[0])
 	if err != nil {
 		return err
 	}
@@ -197,10 +222,10 @@ func (p *pass) instanceValues(answer *policy.Reading, in *input, read *queryAnsw
 		if err != nil {
 			return err
 		}
-		if found == nil {
+		if found < 0 {
 			continue
 		}
-		series := &read.vector.Series[*found]
+		series := &read.vector.Series[found]
 		milli, err := p.value(series)
 		if err != nil {
 			return err
@@ -213,20 +238,19 @@ func (p *pass) instanceValues(answer *policy.Reading, in *input, read *queryAnsw
 	return nil
 }
 
-// findInstance answers the one series of an instance, nil when it has none.
-func findInstance(index map[string][]int32, prefix string, match config.Match, reading *targets.Reading, i int) (*int32, error) {
-	var found []int32
+// findInstance answers the one series of an instance, negative when it has none.
+func findInstance(index seriesIndex, prefix string, match config.Match, reading *targets.Reading, i int) (int32, error) {
+	found, count := int32(-1), 0
 	for _, name := range instanceNames(match, reading, i) {
-		found = append(found, index[prefix+name]...)
+		for series := index.at(prefix + name); series >= 0; series = index.next[series] {
+			found = series
+			count++
+		}
 	}
-	switch len(found) {
-	case 0:
-		return nil, nil //nolint:nilnil // a missing sample is no error; R36 has the rule
-	case 1:
-		return &found[0], nil
-	default:
-		return nil, fmt.Errorf("the query answers %d series for instance %s; aggregate them by the instance label", len(found), reading.Instances[i].ID)
+	if count > 1 {
+		return -1, fmt.Errorf("the query answers %d series for instance %s; aggregate them by the instance label", count, reading.Instances[i].ID)
 	}
+	return found, nil
 }
 
 // instanceNames answers what the instance label of a series may hold.

@@ -18,30 +18,32 @@ const ForeignWriter = "ForeignWriter"
 
 // run evaluates the autoscaler once its reads are there: it observes, decides,
 // and either finishes or sets out to write.
-func (p *pass) run() {
+func (p *pass) run(room *room) {
 	a, d := p.plan.autoscaler, p.round.daemon
 	if d.stopping.Load() || a.removed.Load() {
 		p.end()
 		return
 	}
-	var decision policy.Decision
+	after := &publication{tick: p.round.now}
+	decision := &after.decision
 	var reading targets.Reading
 	var events []policy.Event
 	err := guard(func() error {
 		var observation policy.Observation
-		observation, reading = p.observe()
+		room.clear()
+		observation, reading = p.observe(room)
 		events = p.settleIntention(&observation)
 		def := p.plan.definition
-		decision = policy.Decide(def.settings, def.Spec, a.memory, a.status, observation, p.round.now)
+		*decision = policy.Decide(def.settings, def.Spec, a.memory, a.status, observation, p.round.now)
 		return nil
 	})
 	switch {
 	case err != nil:
 		p.panicked(err)
 	case decision.Write && !d.options.DryRun:
-		p.intend(&decision, reading.Version, events)
+		p.intend(after, reading.Version, events)
 	default:
-		p.finish(&decision, policy.Outcome{}, events)
+		p.finish(after, policy.Outcome{}, events)
 	}
 }
 
@@ -71,8 +73,9 @@ func (p *pass) settleIntention(observation *policy.Observation) []policy.Event {
 
 // intend commits what is about to be done, and then does it. A store that
 // cannot be written does not keep a fleet from being scaled.
-func (p *pass) intend(decision *policy.Decision, version string, events []policy.Event) {
+func (p *pass) intend(after *publication, version string, events []policy.Event) {
 	a, def, d := p.plan.autoscaler, p.plan.definition, p.round.daemon
+	decision := &after.decision
 	intention := &state.Intention{
 		Intention: policy.Intention{
 			From: decision.CurrentReplicas, To: decision.DesiredReplicas, Time: p.round.now,
@@ -91,15 +94,16 @@ func (p *pass) intend(decision *policy.Decision, version string, events []policy
 			d.log.Error("intention to scale could not be written; scaling all the same",
 				zap.String("autoscaler", a.name), zap.Error(err))
 		}
-		d.goAct(func() { p.act(decision, version, events) })
+		d.goAct(func() { p.act(after, version, events) })
 	})
 	a.mu.Unlock()
 }
 
 // finish settles the pass, publishes what it found, and has written what the
 // store does not know. Events are those that came up beside the decision's own.
-func (p *pass) finish(decision *policy.Decision, outcome policy.Outcome, events []policy.Event) {
+func (p *pass) finish(after *publication, outcome policy.Outcome, events []policy.Event) {
 	a, def, d := p.plan.autoscaler, p.plan.definition, p.round.daemon
+	decision := &after.decision
 	var settlement policy.Settlement
 	err := guard(func() error {
 		settlement = policy.Settle(*decision, outcome, p.round.now)
@@ -125,15 +129,10 @@ func (p *pass) finish(decision *policy.Decision, outcome policy.Outcome, events 
 	if wrote || !sameReasons(&before.status, &a.status) {
 		entries = []state.Entry{historyEntry(a.name, decision, outcome, events, settlement.Error)}
 	}
-	after := &publication{
-		tick:     p.round.now,
-		memory:   a.memory,
-		status:   a.status,
-		decision: decision,
-		events:   a.events.add(events, p.round.now),
-		duration: time.Since(p.started),
-		err:      settlement.Error,
-	}
+	after.memory, after.status = a.memory, a.status
+	after.events = a.events.add(events, p.round.now)
+	after.duration = time.Since(p.started)
+	after.err = settlement.Error
 	a.mu.Lock()
 	a.published.Store(after)
 	record := a.record(def, decision.Recommendation, wrote, p.round.now)

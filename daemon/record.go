@@ -26,9 +26,9 @@ type saved struct {
 // record decides what the store needs to know of a pass at now, nil when it
 // knows already. The caller holds a.mu.
 func (a *autoscaler) record(def *definition, recommendation *int32, wrote bool, now time.Time) *state.Record {
-	replay := replayOf(def, recommendation)
-	if a.gap {
-		replay = nil // LastRound may be past now already, and those ticks were missed
+	var replay *state.Replay
+	if recommendation != nil && !a.gap { // with a gap LastRound may be past now already, and those ticks were missed
+		replay = &state.Replay{Replicas: *recommendation, Period: def.SyncPeriod, Rules: def.rules}
 	}
 	s := &a.saved
 	expected := s.known && !wrote && !a.gap && !s.intention && a.intention == nil &&
@@ -39,6 +39,10 @@ func (a *autoscaler) record(def *definition, recommendation *int32, wrote bool, 
 	s.through = now
 	if expected {
 		return nil
+	}
+	if replay != nil {
+		kept := *replay // on the heap only where it changed
+		replay = &kept
 	}
 	s.known, s.replay, s.status = true, replay, a.status
 	s.intention, s.fingerprint = a.intention != nil, def.fingerprint
@@ -78,13 +82,6 @@ func (a *autoscaler) missed() *state.Record {
 		Target:      def.Target,
 		Fingerprint: a.saved.fingerprint,
 	}
-}
-
-func replayOf(def *definition, recommendation *int32) *state.Replay {
-	if recommendation == nil {
-		return nil
-	}
-	return &state.Replay{Replicas: *recommendation, Period: def.SyncPeriod, Rules: def.rules}
 }
 
 func sameReplay(a, b *state.Replay) bool {

@@ -19,7 +19,7 @@ const (
 // reportPass logs and counts a pass. A change of the count is one line, and so
 // is a failure that begins or ends; quiet passes are for debugging.
 func (d *Daemon) reportPass(a *autoscaler, def *definition, before, after *publication, outcome policy.Outcome) {
-	decision := after.decision
+	decision := &after.decision
 	fields := func() []zap.Field {
 		return []zap.Field{
 			zap.String("autoscaler", a.name), zap.Stringer("target", def.Target),

@@ -239,7 +239,23 @@ func (r *round) ended() {
 type vectorIndex struct {
 	vector *sources.Vector
 	mu     sync.Mutex
-	byKey  map[string]map[string][]int32
+	byKey  map[string]seriesIndex
+}
+
+// seriesIndex holds the series of a vector by the values of some labels.
+type seriesIndex struct {
+	// first is the first series of each key; next[i] is the one after series i
+	// with the same key, or negative.
+	first map[string]int32
+	next  []int32
+}
+
+// at answers the first series of a key, negative when there is none.
+func (x seriesIndex) at(key string) int32 {
+	if i, ok := x.first[key]; ok {
+		return i
+	}
+	return -1
 }
 
 // keySeparator stands between label values in a key; it occurs in no valid UTF-8.
@@ -247,23 +263,26 @@ const keySeparator = "\xff"
 
 // by answers the series by the values of the labels, joined with keySeparator; a
 // label that a series lacks counts as empty.
-func (x *vectorIndex) by(labels []string) map[string][]int32 {
+func (x *vectorIndex) by(labels []string) seriesIndex {
 	name := strings.Join(labels, keySeparator)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if found, ok := x.byKey[name]; ok {
 		return found
 	}
-	built := make(map[string][]int32, len(x.vector.Series))
-	for i, series := range x.vector.Series {
-		key := series.Labels[labels[0]]
-		for _, label := range labels[1:] {
-			key += keySeparator + series.Labels[label]
+	series := x.vector.Series
+	built := seriesIndex{first: make(map[string]int32, len(series)), next: make([]int32, len(series))}
+	values := make([]string, len(labels))
+	for i := len(series) - 1; i >= 0; i-- {
+		for v, label := range labels {
+			values[v] = series[i].Labels[label]
 		}
-		built[key] = append(built[key], int32(i))
+		key := strings.Join(values, keySeparator)
+		built.next[i] = built.at(key)
+		built.first[key] = int32(i)
 	}
 	if x.byKey == nil {
-		x.byKey = map[string]map[string][]int32{}
+		x.byKey = map[string]seriesIndex{}
 	}
 	x.byKey[name] = built
 	return built

@@ -51,8 +51,10 @@ func (d *Daemon) view(a *autoscaler) api.Autoscaler {
 			Error:            published.err,
 			QuarantinedUntil: published.quarantine,
 		},
-		Decision: published.decision,
-		Events:   published.events,
+		Events: published.events,
+	}
+	if published.decided() {
+		view.Decision = &published.decision
 	}
 	for _, in := range def.inputs {
 		view.Inputs = append(view.Inputs, api.Input{Source: in.Source, Query: in.Query, Select: in.Select})
@@ -122,7 +124,7 @@ func (d *Daemon) Readiness() api.Readiness {
 	}
 	for _, name := range g.names {
 		published := g.autoscalers[name].published.Load()
-		if published.decision == nil && published.unevaluated == "" && published.tick.Before(d.started) {
+		if !published.decided() && published.unevaluated == "" && published.tick.Before(d.started) {
 			readiness.Ready = false
 		}
 		if published.err != "" {

@@ -1,0 +1,181 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/sources"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// benchFleet answers every target with the same count, at no cost of its own.
+type benchFleet struct {
+	readings map[targets.Ref]targets.Reading
+}
+
+func (f *benchFleet) Snapshot(context.Context, []targets.Ref) (map[targets.Ref]targets.Reading, error) {
+	return f.readings, nil
+}
+
+func (f *benchFleet) SetReplicas(context.Context, targets.Ref, int32, string, string) error {
+	return nil
+}
+
+// benchSource answers a shared query with one series for each autoscaler, and
+// any other with one series.
+type benchSource struct{ shared sources.Vector }
+
+func (s *benchSource) Query(_ context.Context, text string, at time.Time) (sources.Vector, error) {
+	if text == "shared" {
+		return s.shared, nil
+	}
+	return one(3, at), nil
+}
+
+// nullStore writes nothing.
+type nullStore struct{ *memoryStore }
+
+func (nullStore) Commit(context.Context, state.Changes) error { return nil }
+
+// BenchmarkRound measures whole rounds in a steady state: each autoscaler has a
+// metric from a query that all share and one from a query of its own, behavior,
+// and a full window. Reported are CPU time (user and system, all threads) and
+// allocations per autoscaler and round, and the memory that an idle autoscaler
+// holds.
+func BenchmarkRound(b *testing.B) {
+	for _, n := range []int{1000, 10_000, 100_000} {
+		b.Run(fmt.Sprintf("autoscalers=%d", n), func(b *testing.B) { benchmarkRound(b, n) })
+	}
+}
+
+func benchmarkRound(b *testing.B, n int) {
+	before := heap()
+	d, rounds := benchDaemon(b, n)
+	// A window's worth of rounds, so that the lists are as long as they get.
+	now := lastTick(time.Now(), 15*time.Second)
+	for range 22 {
+		now = now.Add(15 * time.Second)
+		rounds(now)
+	}
+	held := heap() - before
+
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	allocs, bytes, cpu := memory.Mallocs, memory.TotalAlloc, cpuTime(b)
+	b.ResetTimer()
+	for b.Loop() {
+		now = now.Add(15 * time.Second)
+		rounds(now)
+	}
+	b.StopTimer()
+	spent := cpuTime(b) - cpu
+	runtime.ReadMemStats(&memory)
+	per := float64(b.N) * float64(n)
+	b.ReportMetric(float64(spent.Nanoseconds())/per, "cpu-ns/autoscaler")
+	b.ReportMetric(float64(spent.Microseconds())/1000/float64(b.N), "cpu-ms/round")
+	b.ReportMetric(float64(memory.Mallocs-allocs)/per, "allocs/autoscaler")
+	b.ReportMetric(float64(memory.TotalAlloc-bytes)/per, "B/autoscaler")
+	b.ReportMetric(float64(held)/float64(n), "idle-B/autoscaler")
+	if got := len(d.unevaluated(now)); got != 0 {
+		b.Fatalf("%d autoscalers were not evaluated", got)
+	}
+}
+
+// benchDaemon answers a running daemon of n autoscalers whose scheduler is the
+// caller: rounds runs one and waits for its end.
+func benchDaemon(b *testing.B, n int) (d *Daemon, rounds func(now time.Time)) {
+	fleet := &benchFleet{readings: make(map[targets.Ref]targets.Reading, n)}
+	source := &benchSource{}
+	w := newWorld(b)
+	memory := targettest.NewMemory("fleet")
+	goal := int64(1000)
+	for i := range n {
+		name := fmt.Sprintf("autoscaler-%06d", i)
+		ref := memory.Ref(name)
+		fleet.readings[ref] = targets.Reading{SpecReplicas: 3, StatusReplicas: 3, Observed: time.Now()}
+		source.shared.Series = append(source.shared.Series, sources.Series{Labels: map[string]string{"queue": name}, Value: 3})
+		metric := policy.MetricSpec{
+			Type: policy.ExternalMetric, Name: "queue",
+			Target: policy.MetricTarget{Type: policy.AverageValueTarget, AverageValueMilli: &goal},
+		}
+		w.config.Autoscalers[name] = config.Autoscaler{
+			Name: name, Target: ref, SyncPeriod: 15 * time.Second,
+			Spec: policy.Default(policy.Spec{
+				MaxReplicas: 10, Metrics: []policy.MetricSpec{metric, metric}, Behavior: &policy.Behavior{},
+			}),
+			Inputs: []config.Input{
+				{Source: "source", Query: "shared", Select: map[string]string{"queue": name}},
+				{Source: "source", Query: name},
+			},
+		}
+	}
+	kinds := Kinds{
+		Fleets: map[string]func(config.Fleet, FleetEnv) (Fleet, error){
+			"memory": func(config.Fleet, FleetEnv) (Fleet, error) { return fleet, nil },
+		},
+		Sources: map[string]func(config.Source, SourceEnv) (Source, error){
+			"memory": func(config.Source, SourceEnv) (Source, error) { return source, nil },
+		},
+	}
+	d = New(Options{Load: w.load, Store: nullStore{newMemoryStore()}, Kinds: kinds})
+	return d, d.roundsFor(b)
+}
+
+// roundsFor starts everything of the daemon but its scheduler.
+func (d *Daemon) roundsFor(b *testing.B) func(now time.Time) {
+	ctx, cancel := context.WithCancel(b.Context())
+	d.started = time.Now()
+	d.runContext, d.actContext = ctx, ctx
+	first, err := d.start(ctx)
+	if err != nil {
+		b.Fatal(err)
+	}
+	recording := make(chan struct{})
+	go func() {
+		defer close(recording)
+		d.recorder.run(ctx)
+	}()
+	for range 5 {
+		go d.work()
+	}
+	b.Cleanup(func() {
+		cancel()
+		d.reads.Wait()
+		close(d.ready)
+		<-recording
+	})
+	s := &scheduler{d: d, last: map[time.Duration]time.Time{}}
+	first.fresh = nil
+	s.swap(first)
+	d.prune()
+	return func(now time.Time) {
+		s.begin(d.current.Load().planFor([]time.Duration{15 * time.Second}), now, true)
+		for len(s.rounds) > 0 {
+			s.completed(<-d.completed)
+		}
+	}
+}
+
+func heap() uint64 {
+	var memory runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&memory)
+	return memory.HeapAlloc
+}
+
+func cpuTime(b *testing.B) time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
