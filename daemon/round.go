@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -273,9 +274,9 @@ func (x *vectorIndex) by(labels []string) seriesIndex {
 	series := x.vector.Series
 	built := seriesIndex{first: make(map[string]int32, len(series)), next: make([]int32, len(series))}
 	values := make([]string, len(labels))
-	for i := len(series) - 1; i >= 0; i-- {
+	for i, one := range slices.Backward(series) {
 		for v, label := range labels {
-			values[v] = series[i].Labels[label]
+			values[v] = one.Labels[label]
 		}
 		key := strings.Join(values, keySeparator)
 		built.next[i] = built.at(key)
