@@ -1,0 +1,255 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/sources"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// resource makes an autoscaler's metric one of cpu utilization, from the fleet's
+// own samples.
+func resource(utilization int32) func(a *config.Autoscaler) {
+	return func(a *config.Autoscaler) {
+		a.Spec.Metrics = []policy.MetricSpec{{
+			Type: policy.ResourceMetric, Name: "cpu",
+			Target: policy.MetricTarget{Type: policy.UtilizationTarget, AverageUtilization: &utilization},
+		}}
+		a.Inputs = []config.Input{{}}
+	}
+}
+
+// busy answers a use of cpu that many instances share.
+func busy(total int64) func(time.Time, policy.Instance, int) []policy.TaskUsage {
+	return func(_ time.Time, _ policy.Instance, running int) []policy.TaskUsage {
+		return []policy.TaskUsage{{Task: "app", Usage: []policy.Amount{{Resource: "cpu", Milli: total / int64(running)}}}}
+	}
+}
+
+func TestFleetSamples(t *testing.T) {
+	stated := []policy.Task{{Name: "app", Requests: []policy.Amount{{Resource: "cpu", Milli: 500}}}}
+	for _, test := range []struct {
+		name     string
+		tasks    []policy.Task
+		requests []policy.Amount
+		usage    int64
+		want     int32
+		says     string
+	}{
+		// 2 cores over 50 % of 500m each: 8 instances.
+		{"grows", stated, nil, 2000, 8, ""},
+		{"requests of the configuration count where the fleet states none", []policy.Task{{Name: "app"}}, []policy.Amount{{Resource: "cpu", Milli: 500}}, 2000, 8, ""},
+		{"no requests at all", []policy.Task{{Name: "app"}}, nil, 2000, 4, "request"},
+		{"below zero", stated, nil, -2000, 4, "below zero"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.queue("q", 4, resource(50), func(a *config.Autoscaler) { a.Requests = test.requests })
+				w.fleet().Change("q", func(target *targettest.MemoryTarget) { target.Tasks, target.Usage = test.tasks, busy(test.usage) })
+				w.start()
+				w.advance(20 * time.Second)
+				if got := w.fleet().Replicas("q"); got != test.want {
+					t.Errorf("replicas = %d, want %d", got, test.want)
+				}
+				if got := w.view("q").Evaluation.Error; test.says != "" && !contains([]string{got}, test.says) {
+					t.Errorf("error = %q, want it to say %q", got, test.says)
+				}
+				w.stop()
+			})
+		})
+	}
+}
+
+func TestFleetWithoutSamples(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 4, resource(50))
+		w.start()
+		w.daemon.current.Load().fleets["fleet"].sampler = nil // a kind that measures nothing
+		w.advance(time.Minute)
+		if got := w.view("q").Evaluation.Error; !contains([]string{got}, "does not measure its instances") {
+			t.Errorf("error = %q", got)
+		}
+		w.stop()
+	})
+}
+
+// instances makes an autoscaler's metric one value for each instance.
+func instances(average int64, in config.Input) func(a *config.Autoscaler) {
+	return func(a *config.Autoscaler) {
+		a.Spec.Metrics = []policy.MetricSpec{{
+			Type: policy.InstancesMetric, Name: "requests",
+			Target: policy.MetricTarget{Type: policy.AverageValueTarget, AverageValueMilli: &average},
+		}}
+		in.Source, in.Query = "source", "requests"
+		a.Inputs = []config.Input{in}
+	}
+}
+
+func TestSeriesFindTheirInstances(t *testing.T) {
+	labelled := func(value float64, labels ...string) sources.Series {
+		s := sources.Series{Labels: map[string]string{}, Value: value}
+		for i := 0; i < len(labels); i += 2 {
+			s.Labels[labels[i]] = labels[i+1]
+		}
+		return s
+	}
+	locations := func(reading *targets.Reading) {
+		reading.Locations = make([]targets.Location, len(reading.Instances))
+		for i := range reading.Locations {
+			reading.Locations[i] = targets.Location{
+				Name: fmt.Sprintf("name-%d", i), Addresses: []string{fmt.Sprintf("10.0.0.%d", i)}, Ports: map[string]int{"": 80},
+			}
+		}
+	}
+	for _, test := range []struct {
+		name   string
+		in     config.Input
+		series func(ids []string) []sources.Series
+		want   int32
+		says   string
+		groups policy.Groups
+	}{
+		{
+			"by id", config.Input{InstanceLabel: "id", Match: config.MatchID},
+			func(ids []string) []sources.Series {
+				return []sources.Series{labelled(20, "id", ids[0]), labelled(40, "id", ids[1]), labelled(9999, "id", "somebody-else")}
+			},
+			6, "", policy.Groups{Ready: 2},
+		},
+		{
+			"by name", config.Input{InstanceLabel: "name", Match: config.MatchName},
+			func([]string) []sources.Series {
+				return []sources.Series{labelled(20, "name", "name-0"), labelled(40, "name", "name-1")}
+			},
+			6, "", policy.Groups{Ready: 2},
+		},
+		{
+			"by address, with and without its port", config.Input{InstanceLabel: "instance", Match: config.MatchAddress},
+			func([]string) []sources.Series {
+				return []sources.Series{labelled(20, "instance", "10.0.0.0:80"), labelled(40, "instance", "10.0.0.1"), labelled(9999, "instance", "10.0.0.1:81")}
+			},
+			6, "", policy.Groups{Ready: 2},
+		},
+		{
+			"of those that are selected", config.Input{InstanceLabel: "id", Match: config.MatchID, Select: map[string]string{"code": "200", "method": "GET"}},
+			func(ids []string) []sources.Series {
+				return []sources.Series{
+					labelled(20, "id", ids[0], "code", "200", "method", "GET"), labelled(40, "id", ids[1], "code", "200", "method", "GET"),
+					labelled(9999, "id", ids[1], "code", "500", "method", "GET"), labelled(9999, "id", ids[1], "code", "200"),
+				}
+			},
+			6, "", policy.Groups{Ready: 2},
+		},
+		{
+			// 40 against 10 says up, the missing one then counts as 0 (R37): 20/10.
+			"one is missing", config.Input{InstanceLabel: "id", Match: config.MatchID},
+			func(ids []string) []sources.Series { return []sources.Series{labelled(40, "id", ids[0])} },
+			4, "", policy.Groups{Ready: 1, Missing: 1},
+		},
+		{
+			"none of them is there", config.Input{InstanceLabel: "id", Match: config.MatchID},
+			func([]string) []sources.Series { return []sources.Series{labelled(40, "id", "somebody-else")} },
+			2, "no sample", policy.Groups{},
+		},
+		{
+			"two for one instance", config.Input{InstanceLabel: "id", Match: config.MatchID},
+			func(ids []string) []sources.Series {
+				return []sources.Series{labelled(20, "id", ids[0], "code", "200"), labelled(20, "id", ids[0], "code", "500")}
+			},
+			2, "2 series for instance", policy.Groups{},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.queue("q", 2, instances(10_000, test.in))
+				w.fleet().Change("q", func(target *targettest.MemoryTarget) { target.Edit = locations })
+				readings, err := w.fleet().Snapshot(t.Context(), []targets.Ref{w.fleet().Ref("q")})
+				if err != nil {
+					t.Fatal(err)
+				}
+				var ids []string
+				for _, instance := range readings[w.fleet().Ref("q")].Instances {
+					ids = append(ids, instance.ID)
+				}
+				w.source().set("requests", func(_ context.Context, at time.Time) (sources.Vector, error) {
+					return sources.Vector{Series: test.series(ids)}, nil
+				})
+				w.start()
+				w.advance(time.Second)
+				decision := w.view("q").Decision
+				if decision.DesiredReplicas != min(test.want, 4) { // R57: doubled at most
+					t.Errorf("desired = %d, want %d", decision.DesiredReplicas, min(test.want, 4))
+				}
+				result := decision.Metrics[0]
+				if test.says != "" {
+					if !contains([]string{result.Error}, test.says) {
+						t.Errorf("error = %q, want it to say %q", result.Error, test.says)
+					}
+				} else if result.Groups == nil || result.Proposal != test.want {
+					t.Errorf("result = %+v, want a proposal of %d", result, test.want)
+				} else if diff := cmp.Diff(test.groups, *result.Groups); diff != "" {
+					t.Errorf("groups (-want +got):\n%s", diff)
+				}
+				w.stop()
+			})
+		})
+	}
+}
+
+// compat = "strict" decides on values below zero as upstream does: R43 reads a
+// negative total as the largest number there is.
+func TestStrictDecidesOnNegativeValues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.config.Daemon.Strict = true
+		w.queue("q", 3)
+		w.source().value("q", -1)
+		w.start()
+		w.advance(time.Second)
+		if got := w.fleet().Replicas("q"); got != 6 {
+			t.Errorf("replicas = %d, want 6", got)
+		}
+		w.stop()
+	})
+}
+
+// The platform's bounds clamp the count, and play no part when compat is strict.
+func TestPlatformBounds(t *testing.T) {
+	for _, strict := range []bool{false, true} {
+		t.Run(fmt.Sprintf("strict=%t", strict), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.config.Daemon.Strict = strict
+				w.queue("q", 3)
+				five := int32(5)
+				w.fleet().Change("q", func(target *targettest.MemoryTarget) { target.Max = &five })
+				w.source().value("q", 6)
+				w.start()
+				w.advance(time.Second)
+				want, condition := int32(5), "True/PlatformMax"
+				if strict {
+					want, condition = 3, "False/DesiredWithinRange" // the platform refuses
+				}
+				if got := w.fleet().Replicas("q"); got != want {
+					t.Errorf("replicas = %d, want %d", got, want)
+				}
+				if got := w.condition("q", policy.ScalingLimited); got != condition {
+					t.Errorf("ScalingLimited = %s, want %s", got, condition)
+				}
+				w.stop()
+			})
+		})
+	}
+}
