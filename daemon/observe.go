@@ -3,7 +3,6 @@ package daemon
 import (
 	"fmt"
 	"iter"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -241,7 +240,7 @@ func (p *pass) instanceValues(answer *policy.Reading, in *input, read *queryAnsw
 // findInstance answers the one series of an instance, negative when it has none.
 func findInstance(index seriesIndex, prefix string, match config.Match, reading *targets.Reading, i int) (int32, error) {
 	found, count := int32(-1), 0
-	for _, name := range instanceNames(match, reading, i) {
+	for _, name := range match.Names(reading, i) {
 		for series := index.at(prefix + name); series >= 0; series = index.next[series] {
 			found = series
 			count++
@@ -251,28 +250,6 @@ func findInstance(index seriesIndex, prefix string, match config.Match, reading 
 		return -1, fmt.Errorf("the query answers %d series for instance %s; aggregate them by the instance label", count, reading.Instances[i].ID)
 	}
 	return found, nil
-}
-
-// instanceNames answers what the instance label of a series may hold.
-func instanceNames(match config.Match, reading *targets.Reading, i int) []string {
-	if match == config.MatchID || i >= len(reading.Locations) {
-		return []string{reading.Instances[i].ID}
-	}
-	location := &reading.Locations[i]
-	if match == config.MatchName {
-		if location.Name == "" {
-			return []string{reading.Instances[i].ID}
-		}
-		return []string{location.Name}
-	}
-	var names []string
-	for _, address := range location.Addresses {
-		names = append(names, address)
-		for _, port := range location.Ports {
-			names = append(names, net.JoinHostPort(address, strconv.Itoa(port)))
-		}
-	}
-	return names
 }
 
 // value answers a series' value in milli-units. What is no number fails the

@@ -88,14 +88,3 @@ type Input struct {
 	// Window is the span each value covers (R27).
 	Window time.Duration
 }
-
-// Match says which of an instance's names a label holds.
-type Match string
-
-// The matches. An address may have a port behind it, which must then be one of
-// the instance's.
-const (
-	MatchID      Match = "id"
-	MatchName    Match = "name"
-	MatchAddress Match = "address"
-)

@@ -2,9 +2,7 @@ package live
 
 import (
 	"fmt"
-	"net"
 	"slices"
-	"strconv"
 
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/policy"
@@ -151,7 +149,7 @@ func (c *checker) checkJoin(key, found string, in config.Input, series []sources
 	joined := 0
 	for i, instance := range reading.Instances {
 		of := 0
-		for _, name := range names(in.Match, &reading, i) {
+		for _, name := range in.Match.Names(&reading, i) {
 			of += bearers[name]
 		}
 		if of > 1 {
@@ -162,33 +160,10 @@ func (c *checker) checkJoin(key, found string, in config.Input, series []sources
 	}
 	if joined == 0 {
 		c.problem(key, fmt.Sprintf("no series is of an instance of the target: the label %q holds %q and the like, and the instances' %s are %q and the like",
-			in.InstanceLabel, least(bearers), plural(in.Match), names(in.Match, &reading, 0)))
+			in.InstanceLabel, least(bearers), plural(in.Match), in.Match.Names(&reading, 0)))
 		return
 	}
 	c.note(key, fmt.Sprintf("%s, for %d of %s", found, joined, count(len(reading.Instances), "instance")))
-}
-
-// names answers what the instance label of an instance's series may hold.
-func names(match config.Match, reading *targets.Reading, i int) []string {
-	id := []string{reading.Instances[i].ID}
-	if match == config.MatchID || i >= len(reading.Locations) {
-		return id
-	}
-	location := reading.Locations[i]
-	if match == config.MatchName {
-		if location.Name == "" {
-			return id
-		}
-		return []string{location.Name}
-	}
-	var all []string
-	for _, address := range location.Addresses {
-		all = append(all, address)
-		for _, port := range location.Ports {
-			all = append(all, net.JoinHostPort(address, strconv.Itoa(port)))
-		}
-	}
-	return all
 }
 
 // plural names what a match compares with.

@@ -166,7 +166,7 @@ func TestNames(t *testing.T) {
 		config.MatchName:    {"web-1"},
 		config.MatchAddress: {"10.0.0.1", "10.0.0.1:80"},
 	} {
-		if got := names(match, &reading, 0); !slices.Equal(got, want) {
+		if got := match.Names(&reading, 0); !slices.Equal(got, want) {
 			t.Errorf("by %s: %q, want %q", match, got, want)
 		}
 	}
