@@ -61,18 +61,26 @@ func exitCode(err error) int {
 	return exitFailure
 }
 
-// report tells an error and, where there is one, its hint; joined errors are told
-// one by one.
+// report tells an error and, where there is one, its hint. Errors that are joined
+// are told one by one, and then the hint they have in common.
 func report(w io.Writer, err error) {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // Only errors joined at the very top are told apart.
+	var common *hintedError
+	if hinted, ok := err.(*hintedError); ok { //nolint:errorlint // Only errors joined at the very top are told apart.
+		common, err = hinted, hinted.err
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // As above.
 		for _, one := range joined.Unwrap() {
 			report(w, one)
 		}
-		return
+	} else {
+		// When even this cannot be written there is nobody left to tell.
+		_, _ = fmt.Fprintf(w, "hpad: error: %s\n", strings.Map(printable, err.Error()))
 	}
-	// When even this cannot be written there is nobody left to tell.
-	_, _ = fmt.Fprintf(w, "hpad: error: %s\n", strings.Map(printable, err.Error()))
-	if hint := hintOf(err); hint != "" {
+	hint := hintOf(err)
+	if common != nil {
+		hint = common.hint
+	}
+	if hint != "" {
 		_, _ = fmt.Fprintf(w, "hpad: hint: %s\n", hint)
 	}
 }
