@@ -21,8 +21,6 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // checkout is an autoscaler with something of everything.
@@ -30,11 +28,11 @@ func checkout() api.Autoscaler {
 	return api.Autoscaler{
 		Name: "checkout", Reference: "prod/checkout/api", Kind: "nomad", SyncPeriodSeconds: 15,
 		Spec: policy.Spec{
-			MinReplicas: ptr(int32(2)), MaxReplicas: 40,
+			MinReplicas: new(int32(2)), MaxReplicas: 40,
 			Metrics: []policy.MetricSpec{
-				{Type: policy.ResourceMetric, Name: "cpu", Target: policy.MetricTarget{Type: policy.UtilizationTarget, AverageUtilization: ptr(int32(60))}},
-				{Type: policy.ExternalMetric, Name: "queue", Target: policy.MetricTarget{Type: policy.AverageValueTarget, AverageValueMilli: ptr(int64(30_500))}},
-				{Type: policy.ObjectMetric, Name: "rate", Target: policy.MetricTarget{Type: policy.ValueTarget, ValueMilli: ptr(int64(100_000))}},
+				{Type: policy.ResourceMetric, Name: "cpu", Target: policy.MetricTarget{Type: policy.UtilizationTarget, AverageUtilization: new(int32(60))}},
+				{Type: policy.ExternalMetric, Name: "queue", Target: policy.MetricTarget{Type: policy.AverageValueTarget, AverageValueMilli: new(int64(30_500))}},
+				{Type: policy.ObjectMetric, Name: "rate", Target: policy.MetricTarget{Type: policy.ValueTarget, ValueMilli: new(int64(100_000))}},
 			},
 		},
 		Status: policy.Status{
@@ -50,11 +48,11 @@ func checkout() api.Autoscaler {
 			QuarantinedUntil: time.Now().Add(time.Hour),
 		},
 		Decision: &policy.Decision{
-			CurrentReplicas: 4, DesiredReplicas: 6, Recommendation: ptr(int32(9)), Hold: &policy.Hold{},
+			CurrentReplicas: 4, DesiredReplicas: 6, Recommendation: new(int32(9)), Hold: &policy.Hold{},
 			Metrics: []policy.MetricResult{
-				{Type: policy.ResourceMetric, Name: "cpu", Goal: policy.UtilizationTarget, Current: policy.MetricStatus{AverageUtilization: ptr(int32(90))}, Proposal: 6},
+				{Type: policy.ResourceMetric, Name: "cpu", Goal: policy.UtilizationTarget, Current: policy.MetricStatus{AverageUtilization: new(int32(90))}, Proposal: 6},
 				{Type: policy.ExternalMetric, Name: "queue", Error: "source does not answer"},
-				{Type: policy.ObjectMetric, Name: "rate", Goal: policy.ValueTarget, Current: policy.MetricStatus{ValueMilli: ptr(int64(50_000))}, Proposal: 2},
+				{Type: policy.ObjectMetric, Name: "rate", Goal: policy.ValueTarget, Current: policy.MetricStatus{ValueMilli: new(int64(50_000))}, Proposal: 2},
 			},
 		},
 	}

@@ -38,7 +38,7 @@ func BenchmarkLoad(b *testing.B) {
 			s := open(b, dir)
 			// An hour of rounds in which nothing changed.
 			commit(b, s, Changes{Records: someRecords(count), LastRound: epoch.Add(time.Hour)})
-			sealed, err := sealRecord(sampleRecord(1))
+			sealed, err := sealRecord("a", sampleRecord(1))
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -193,6 +193,9 @@ func (d *database) verify(buckets [][]byte) error {
 		} else if info.Size() < tx.Size() {
 			return fmt.Errorf("the file has %d bytes of %d", info.Size(), tx.Size())
 		}
+		if err := verifyPages(tx, d.file); err != nil {
+			return err
+		}
 		if err := verifyFormat(tx); err != nil {
 			return err
 		}
@@ -201,12 +204,11 @@ func (d *database) verify(buckets [][]byte) error {
 			if bucket == nil {
 				return fmt.Errorf("bucket %q is missing", name)
 			}
-			if err := verifyValues(bucket); err != nil {
+			if err := verifyValues(bucket, ""); err != nil {
 				return fmt.Errorf("bucket %q: %w", name, err)
 			}
 		}
-		// Check runs elsewhere and is not guarded against a page that points to
-		// nowhere; by now every page was looked at.
+		// What is left is the order of keys and the list of free pages.
 		var damage []error
 		for err := range tx.Check() {
 			if len(damage) < 3 {
@@ -235,33 +237,28 @@ func verifyFormat(tx *bolt.Tx) error {
 		if bytes.Equal(key, formatKey) {
 			return nil
 		}
-		if err := verifyValue(value); err != nil {
+		if _, err := unseal(string(key), value); err != nil {
 			return fmt.Errorf("%q: %w", key, err)
 		}
 		return nil
 	})
 }
 
-// verifyValues looks at every value of a bucket and of those inside it.
-func verifyValues(bucket *bolt.Bucket) error {
+// verifyValues looks at every value of a bucket and of those inside it, which
+// prefix seals.
+func verifyValues(bucket *bolt.Bucket, prefix string) error {
 	return bucket.ForEach(func(key, value []byte) error {
-		err := verifyValue(value)
+		var err error
 		if value == nil {
-			err = verifyValues(bucket.Bucket(key))
+			err = verifyValues(bucket.Bucket(key), nestedKey(string(key), ""))
+		} else {
+			_, err = unseal(prefix+string(key), value)
 		}
 		if err != nil {
 			return fmt.Errorf("%q: %w", key, err)
 		}
 		return nil
 	})
-}
-
-func verifyValue(value []byte) error {
-	if value == nil {
-		return nil // a bucket
-	}
-	_, err := unseal(value)
-	return err
 }
 
 // view runs a read transaction. What is read is valid until it ends.

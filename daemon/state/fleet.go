@@ -26,7 +26,7 @@ func (f *fleetStore) Load(ctx context.Context, key string) ([]byte, error) {
 		if sealed == nil {
 			return nil
 		}
-		payload, err := unseal(sealed)
+		payload, err := unseal(nestedKey(f.name, key), sealed)
 		value = append([]byte{}, payload...)
 		return err
 	})
@@ -38,7 +38,7 @@ func (f *fleetStore) Load(ctx context.Context, key string) ([]byte, error) {
 
 // Save sets the value of a key; once it returns nil a crash does not lose it.
 func (f *fleetStore) Save(ctx context.Context, key string, value []byte) error {
-	sealed := seal(value)
+	sealed := seal(nestedKey(f.name, key), value)
 	return f.update(ctx, "save", key, func(bucket *bolt.Bucket) error { return bucket.Put([]byte(key), sealed) })
 }
 
@@ -53,7 +53,7 @@ func (f *fleetStore) List(ctx context.Context, prefix string) (map[string][]byte
 	err := f.view(ctx, func(bucket *bolt.Bucket) error {
 		cursor := bucket.Cursor()
 		for key, sealed := cursor.Seek([]byte(prefix)); key != nil && strings.HasPrefix(string(key), prefix); key, sealed = cursor.Next() {
-			payload, err := unseal(sealed)
+			payload, err := unseal(nestedKey(f.name, string(key)), sealed)
 			if err != nil {
 				return fmt.Errorf("key %q: %w", key, err)
 			}
@@ -107,3 +107,7 @@ func (f *fleetStore) update(ctx context.Context, verb, key string, change func(*
 	}
 	return nil
 }
+
+// nestedKey is what seals a value in a bucket inside a bucket: by the key alone
+// it could be taken for another fleet's.
+func nestedKey(bucket, key string) string { return bucket + "\x00" + key }

@@ -13,9 +13,10 @@ import (
 // in them. It is raised when an older hpad could misread what is written.
 const formatVersion = 1
 
-// A sealed value is a format byte, a CRC-32C of it and of the payload, and the
-// payload: bbolt itself has checksums for its meta pages alone. This much holds
-// for all formats.
+// A sealed value is a format byte, a CRC-32C, and the payload. The checksum
+// covers the format byte, the key that the value is found by, and the payload:
+// bbolt itself has checksums for its meta pages alone. This much holds for all
+// formats.
 const sealSize = 5
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -26,29 +27,31 @@ var (
 )
 
 // seal wraps a payload for the database.
-func seal(payload []byte) []byte {
+func seal(key string, payload []byte) []byte {
 	sealed := make([]byte, sealSize, sealSize+len(payload))
-	return sealInPlace(append(sealed, payload...))
+	return sealInPlace(key, append(sealed, payload...))
 }
 
 // sealInPlace fills in what stands before a payload.
-func sealInPlace(sealed []byte) []byte {
+func sealInPlace(key string, sealed []byte) []byte {
 	sealed[0] = formatVersion
-	binary.BigEndian.PutUint32(sealed[1:], checksum(formatVersion, sealed[sealSize:]))
+	binary.BigEndian.PutUint32(sealed[1:], checksum(formatVersion, key, sealed[sealSize:]))
 	return sealed
 }
 
-func checksum(format byte, payload []byte) uint32 {
-	return crc32.Update(crc32.Checksum([]byte{format}, castagnoli), castagnoli, payload)
+func checksum(format byte, key string, payload []byte) uint32 {
+	sum := crc32.Checksum([]byte{format}, castagnoli)
+	sum = crc32.Update(sum, castagnoli, []byte(key))
+	return crc32.Update(sum, castagnoli, payload)
 }
 
 // unseal answers the payload of a sealed value, which it is a part of.
-func unseal(sealed []byte) ([]byte, error) {
+func unseal(key string, sealed []byte) ([]byte, error) {
 	if len(sealed) < sealSize {
 		return nil, errTruncated
 	}
 	version, payload := sealed[0], sealed[sealSize:]
-	if checksum(version, payload) != binary.BigEndian.Uint32(sealed[1:]) {
+	if checksum(version, key, payload) != binary.BigEndian.Uint32(sealed[1:]) {
 		return nil, errChecksum
 	}
 	if version > formatVersion {
@@ -58,18 +61,18 @@ func unseal(sealed []byte) ([]byte, error) {
 }
 
 // sealJSON seals a value as JSON.
-func sealJSON(value any) ([]byte, error) {
+func sealJSON(key string, value any) ([]byte, error) {
 	var sealed bytes.Buffer
 	sealed.Write(make([]byte, sealSize))
 	if err := json.NewEncoder(&sealed).Encode(value); err != nil {
 		return nil, err
 	}
-	return sealInPlace(sealed.Bytes()), nil
+	return sealInPlace(key, sealed.Bytes()), nil
 }
 
 // unsealJSON reads what sealJSON made.
-func unsealJSON(sealed []byte, value any) error {
-	payload, err := unseal(sealed)
+func unsealJSON(key string, sealed []byte, value any) error {
+	payload, err := unseal(key, sealed)
 	if err != nil {
 		return err
 	}

@@ -31,9 +31,11 @@ const (
 
 // sealedEntry is an entry ready for the database.
 type sealedEntry struct {
-	at    time.Time
-	name  string
-	value []byte
+	time time.Time
+	// at is the time as keys have it, key the entry's key.
+	at, key []byte
+	name    string
+	value   []byte
 }
 
 var errNoTime = errors.New("entry has no time")
@@ -42,7 +44,9 @@ func sealEntries(entries []Entry) ([]sealedEntry, error) {
 	sealed := make([]sealedEntry, len(entries))
 	for i := range entries {
 		e := &entries[i]
-		value, err := sealJSON(e)
+		at := timeKey(e.Time)
+		key := entryKey(at, e.Autoscaler)
+		value, err := sealJSON(string(key), e)
 		if err == nil && e.Time.IsZero() {
 			err = errNoTime
 		}
@@ -52,7 +56,7 @@ func sealEntries(entries []Entry) ([]sealedEntry, error) {
 		if err != nil {
 			return nil, fmt.Errorf("write history of autoscaler %q: %w", e.Autoscaler, err)
 		}
-		sealed[i] = sealedEntry{at: e.Time, name: e.Autoscaler, value: value}
+		sealed[i] = sealedEntry{time: e.Time, at: at, key: key, name: e.Autoscaler, value: value}
 	}
 	return sealed, nil
 }
@@ -92,8 +96,8 @@ func (s *store) addEntries(tx *bolt.Tx, entries []sealedEntry) error {
 		if err := h.add(&entries[i]); err != nil {
 			return err
 		}
-		if entries[i].at.After(newest) {
-			newest = entries[i].at
+		if entries[i].time.After(newest) {
+			newest = entries[i].time
 		}
 	}
 	early, err := h.prune(newest.Add(-s.options.Retention), s.options.HistoryBytes, prunedAtLeast+2*len(entries))
@@ -117,7 +121,7 @@ type history struct {
 func openHistory(tx *bolt.Tx) (*history, error) {
 	h := &history{meta: tx.Bucket(metaBucket), entries: tx.Bucket(entriesBucket), names: tx.Bucket(namesBucket)}
 	if sealed := h.meta.Get(bytesKey); sealed != nil {
-		if err := unsealJSON(sealed, &h.bytes); err != nil {
+		if err := unsealJSON(string(bytesKey), sealed, &h.bytes); err != nil {
 			return nil, fmt.Errorf("size of the history: %w", err)
 		}
 	}
@@ -125,7 +129,7 @@ func openHistory(tx *bolt.Tx) (*history, error) {
 }
 
 func (h *history) save() error {
-	sealed, err := sealJSON(h.bytes)
+	sealed, err := sealJSON(string(bytesKey), h.bytes)
 	if err != nil {
 		return err
 	}
@@ -134,13 +138,12 @@ func (h *history) save() error {
 
 // add adds an entry, in the place of one of the same time and name.
 func (h *history) add(e *sealedEntry) error {
-	at := timeKey(e.at)
-	key := entryKey(at, e.name)
-	h.bytes += int64(len(e.value) - len(h.entries.Get(key)))
-	if err := h.entries.Put(key, e.value); err != nil {
+	h.bytes += int64(len(e.value) - len(h.entries.Get(e.key)))
+	if err := h.entries.Put(e.key, e.value); err != nil {
 		return err
 	}
-	return h.names.Put(nameKey(e.name, at), seal(nil))
+	index := nameKey(e.name, e.at)
+	return h.names.Put(index, seal(string(index), nil))
 }
 
 // prune removes the oldest entries, those before cutoff and those beyond a sum
@@ -219,7 +222,8 @@ func readHistory(ctx context.Context, tx *bolt.Tx, name string, from, to time.Ti
 			return nil, err
 		}
 		var entry Entry
-		if err := unsealJSON(entries.Get(entryKey(key[len(key)-timeSize:], name)), &entry); err != nil {
+		at := entryKey(key[len(key)-timeSize:], name)
+		if err := unsealJSON(string(at), entries.Get(at), &entry); err != nil {
 			return nil, err
 		}
 		found = append(found, entry)

@@ -21,9 +21,9 @@ func sampleEntry(name string, minute int) Entry {
 		Time:       at,
 		Decision: policy.Decision{
 			Time: at, Case: policy.CaseMetrics, CurrentReplicas: 3, DesiredReplicas: 4, Write: true,
-			Metrics: []policy.MetricResult{{Type: policy.ResourceMetric, Name: "cpu", Ratio: ptr(1.25), Proposal: 4, Rule: "R36.2"}},
+			Metrics: []policy.MetricResult{{Type: policy.ResourceMetric, Name: "cpu", Ratio: new(1.25), Proposal: 4, Rule: "R36.2"}},
 		},
-		Written: ptr(int32(4)),
+		Written: new(int32(4)),
 		Events:  []policy.Event{{Kind: policy.NormalEvent, Reason: "SuccessfulRescale", Message: "new size: 4"}},
 	}
 }
@@ -127,7 +127,7 @@ func TestHistoryRetention(t *testing.T) {
 }
 
 func TestHistorySize(t *testing.T) {
-	sealed, err := sealJSON(sampleEntry("a", 1))
+	sealed, err := sealJSON("a", sampleEntry("a", 1))
 	if err != nil {
 		t.Fatal(err)
 	}

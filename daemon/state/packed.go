@@ -24,18 +24,18 @@ type storedMemory struct {
 	ScaleDownEvents []byte `json:"scale_down_events,omitempty"`
 }
 
-func sealRecord(r Record) ([]byte, error) {
+func sealRecord(name string, r Record) ([]byte, error) {
 	stored := storedRecord{Record: r, Memory: storedMemory{
 		Recommendations: packRecommendations(r.Memory.Recommendations),
 		ScaleUpEvents:   packEvents(r.Memory.ScaleUpEvents),
 		ScaleDownEvents: packEvents(r.Memory.ScaleDownEvents),
 	}}
-	return sealJSON(&stored)
+	return sealJSON(name, &stored)
 }
 
-func unsealRecord(sealed []byte) (Record, error) {
+func unsealRecord(name string, sealed []byte) (Record, error) {
 	var stored storedRecord
-	if err := unsealJSON(sealed, &stored); err != nil {
+	if err := unsealJSON(name, sealed, &stored); err != nil {
 		return Record{}, err
 	}
 	up, upErr := unpackEvents(stored.Memory.ScaleUpEvents)

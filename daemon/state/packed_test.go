@@ -30,11 +30,11 @@ func TestRecordsAreStoredExactly(t *testing.T) {
 			ScaleUpEvents:   anyEvents.Draw(t, "up"),
 			ScaleDownEvents: anyEvents.Draw(t, "down"),
 		}
-		sealed, err := sealRecord(want)
+		sealed, err := sealRecord("a", want)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := unsealRecord(sealed)
+		got, err := unsealRecord("a", sealed)
 		if err != nil {
 			t.Fatal(err)
 		}

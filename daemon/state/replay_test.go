@@ -77,7 +77,7 @@ func TestReplayOfManyWeeks(t *testing.T) {
 				list = append(list, policy.Recommendation{Replicas: int32(i), Time: epoch.Add(-time.Duration(i*7%test.entries) * test.period)})
 			}
 			r := &Replay{Replicas: 4, Period: test.period, Rules: policy.WindowRules{Down: test.window}}
-			last := epoch.Add(23*24*time.Hour/time.Duration(max(1, 15*time.Second/test.period)) + 11*time.Second)
+			last := epoch.Add(23*24*time.Hour/max(1, 150*time.Second/test.period) + 11*time.Second)
 			got := replayed(Record{Memory: policy.Memory{Recommendations: list}, Through: epoch, Replay: r}, last)
 			if diff := cmp.Diff(naiveReplay(list, r, epoch, last), got.Memory.Recommendations); diff != "" {
 				t.Errorf("(-naive +replayed):\n%s", diff)

@@ -37,7 +37,7 @@ func (s *store) Load(ctx context.Context) (Snapshot, error) {
 	snapshot := Snapshot{Autoscalers: map[string]Record{}}
 	err := s.state.view(func(tx *bolt.Tx) error {
 		if sealed := tx.Bucket(metaBucket).Get(lastRoundKey); sealed != nil {
-			if err := unsealJSON(sealed, &snapshot.LastRound); err != nil {
+			if err := unsealJSON(string(lastRoundKey), sealed, &snapshot.LastRound); err != nil {
 				return fmt.Errorf("last completed round: %w", err)
 			}
 		}
@@ -73,7 +73,7 @@ func decodeRecords(ctx context.Context, bucket *bolt.Bucket, lastRound time.Time
 					if err := ctx.Err(); err != nil {
 						return err
 					}
-					record, err := unsealRecord(sealed[i])
+					record, err := unsealRecord(names[i], sealed[i])
 					if err != nil {
 						return fmt.Errorf("autoscaler %q: %w", names[i], err)
 					}
@@ -118,14 +118,14 @@ func sealChanges(changes Changes) (*write, error) {
 			return nil, fmt.Errorf("write autoscaler %q: %w", name, err)
 		}
 		var err error
-		if records[i], err = sealRecord(changes.Records[name]); err != nil {
+		if records[i], err = sealRecord(name, changes.Records[name]); err != nil {
 			return nil, fmt.Errorf("write autoscaler %q: %w", name, err)
 		}
 	}
 	var lastRound []byte
 	if !changes.LastRound.IsZero() {
 		var err error
-		if lastRound, err = sealJSON(changes.LastRound); err != nil {
+		if lastRound, err = sealJSON(string(lastRoundKey), changes.LastRound); err != nil {
 			return nil, fmt.Errorf("write the last completed round: %w", err)
 		}
 	}

@@ -62,8 +62,6 @@ func load(t tester, s Store) Snapshot {
 	return snapshot
 }
 
-func ptr[T any](v T) *T { return &v }
-
 // sampleRecord is a record as a steady autoscaler has it: a five-minute window at
 // 15 seconds, two metrics, all conditions.
 func sampleRecord(i int) Record {
@@ -87,8 +85,8 @@ func sampleRecord(i int) Record {
 		Status: policy.Status{
 			CurrentReplicas: 4, DesiredReplicas: 5, LastScaleTime: epoch.Add(-time.Minute),
 			Metrics: []policy.MetricStatus{
-				{Type: policy.ResourceMetric, Name: "cpu", AverageUtilization: ptr(int32(62)), AverageValueMilli: ptr(int64(312))},
-				{Type: policy.ExternalMetric, Name: "queue", ValueMilli: ptr(int64(90_000))},
+				{Type: policy.ResourceMetric, Name: "cpu", AverageUtilization: new(int32(62)), AverageValueMilli: new(int64(312))},
+				{Type: policy.ExternalMetric, Name: "queue", ValueMilli: new(int64(90_000))},
 			},
 			Conditions: []policy.Condition{
 				condition(policy.AbleToScale, policy.ConditionTrue, "ReadyForNewScale", "recommended size matches current size"),
