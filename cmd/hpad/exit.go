@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -64,9 +65,9 @@ func exitCode(err error) int {
 // report tells an error and, where there is one, its hint. Errors that are joined
 // are told one by one, and then the hint they have in common.
 func report(w io.Writer, err error) {
-	var common *hintedError
+	hint := ""
 	if hinted, ok := err.(*hintedError); ok { //nolint:errorlint // Only errors joined at the very top are told apart.
-		common, err = hinted, hinted.err
+		hint, err = hinted.hint, hinted.err
 	}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // As above.
 		for _, one := range joined.Unwrap() {
@@ -75,10 +76,7 @@ func report(w io.Writer, err error) {
 	} else {
 		// When even this cannot be written there is nobody left to tell.
 		_, _ = fmt.Fprintf(w, "hpad: error: %s\n", strings.Map(printable, err.Error()))
-	}
-	hint := hintOf(err)
-	if common != nil {
-		hint = common.hint
+		hint = cmp.Or(hint, hintOf(err))
 	}
 	if hint != "" {
 		_, _ = fmt.Fprintf(w, "hpad: hint: %s\n", hint)
