@@ -121,53 +121,67 @@ func TestSeriesFindTheirInstances(t *testing.T) {
 		groups policy.Groups
 	}{
 		{
-			"by id", config.Input{InstanceLabel: "id", Match: config.MatchID},
+			"by id",
+			config.Input{InstanceLabel: "id", Match: config.MatchID},
 			func(ids []string) []sources.Series {
 				return []sources.Series{labelled(20, "id", ids[0]), labelled(40, "id", ids[1]), labelled(9999, "id", "somebody-else")}
 			},
-			6, "", policy.Groups{Ready: 2},
+			6, "",
+			policy.Groups{Ready: 2},
 		},
 		{
-			"by name", config.Input{InstanceLabel: "name", Match: config.MatchName},
+			"by name",
+			config.Input{InstanceLabel: "name", Match: config.MatchName},
 			func([]string) []sources.Series {
 				return []sources.Series{labelled(20, "name", "name-0"), labelled(40, "name", "name-1")}
 			},
-			6, "", policy.Groups{Ready: 2},
+			6, "",
+			policy.Groups{Ready: 2},
 		},
 		{
-			"by address, with and without its port", config.Input{InstanceLabel: "instance", Match: config.MatchAddress},
+			"by address, with and without its port",
+			config.Input{InstanceLabel: "instance", Match: config.MatchAddress},
 			func([]string) []sources.Series {
 				return []sources.Series{labelled(20, "instance", "10.0.0.0:80"), labelled(40, "instance", "10.0.0.1"), labelled(9999, "instance", "10.0.0.1:81")}
 			},
-			6, "", policy.Groups{Ready: 2},
+			6, "",
+			policy.Groups{Ready: 2},
 		},
 		{
-			"of those that are selected", config.Input{InstanceLabel: "id", Match: config.MatchID, Select: map[string]string{"code": "200", "method": "GET"}},
+			"of those that are selected",
+			config.Input{InstanceLabel: "id", Match: config.MatchID, Select: map[string]string{"code": "200", "method": "GET"}},
 			func(ids []string) []sources.Series {
 				return []sources.Series{
 					labelled(20, "id", ids[0], "code", "200", "method", "GET"), labelled(40, "id", ids[1], "code", "200", "method", "GET"),
 					labelled(9999, "id", ids[1], "code", "500", "method", "GET"), labelled(9999, "id", ids[1], "code", "200"),
 				}
 			},
-			6, "", policy.Groups{Ready: 2},
+			6, "",
+			policy.Groups{Ready: 2},
 		},
 		{
 			// 40 against 10 says up, the missing one then counts as 0 (R37): 20/10.
-			"one is missing", config.Input{InstanceLabel: "id", Match: config.MatchID},
+			"one is missing",
+			config.Input{InstanceLabel: "id", Match: config.MatchID},
 			func(ids []string) []sources.Series { return []sources.Series{labelled(40, "id", ids[0])} },
-			4, "", policy.Groups{Ready: 1, Missing: 1},
+			4, "",
+			policy.Groups{Ready: 1, Missing: 1},
 		},
 		{
-			"none of them is there", config.Input{InstanceLabel: "id", Match: config.MatchID},
+			"none of them is there",
+			config.Input{InstanceLabel: "id", Match: config.MatchID},
 			func([]string) []sources.Series { return []sources.Series{labelled(40, "id", "somebody-else")} },
-			2, "no sample", policy.Groups{},
+			2, "no sample",
+			policy.Groups{},
 		},
 		{
-			"two for one instance", config.Input{InstanceLabel: "id", Match: config.MatchID},
+			"two for one instance",
+			config.Input{InstanceLabel: "id", Match: config.MatchID},
 			func(ids []string) []sources.Series {
 				return []sources.Series{labelled(20, "id", ids[0], "code", "200"), labelled(20, "id", ids[0], "code", "500")}
 			},
-			2, "2 series for instance", policy.Groups{},
+			2, "2 series for instance",
+			policy.Groups{},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
