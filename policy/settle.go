@@ -48,8 +48,19 @@ func Settle(decision Decision, outcome Outcome, now time.Time) Settlement {
 	if decision.Case != CaseUnreadable && decision.Case != CaseMetricsFailed {
 		s.settleWrite(&decision, outcome, now)
 	}
-	s.StatusChanged = !sameStatus(&decision.settling.previous, &s.Status)
+	previous := &decision.settling.previous
+	if slices.EqualFunc(previous.Conditions, s.Status.Conditions, sameCondition) {
+		s.Status.Conditions = previous.Conditions // one list, however many hold it
+	}
+	s.StatusChanged = !sameStatus(previous, &s.Status)
 	return s
+}
+
+// Explained answers the decision without what only [Settle] needs of it: the
+// part that explains it, for whoever keeps it.
+func (d Decision) Explained() Decision {
+	d.Memory, d.Status, d.Events, d.settling = Memory{}, Status{}, nil, settling{}
+	return d
 }
 
 // settleWrite takes in what became of the write.
