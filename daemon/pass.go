@@ -121,8 +121,7 @@ func (p *pass) finish(after *publication, outcome policy.Outcome, events []polic
 	wrote := outcome.Kind == policy.Written
 	a.memory, a.status = settlement.Memory, settlement.Status
 	a.panics = 0
-	// What the decision carried for Settle lives on in the publication alone.
-	decision.Memory, decision.Status, decision.Events = policy.Memory{}, policy.Status{}, nil
+	*decision = decision.Explained()
 	events = append(events, settlement.Events...)
 
 	var entries []state.Entry

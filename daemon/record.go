@@ -45,6 +45,7 @@ func (a *autoscaler) record(def *definition, recommendation *int32, wrote bool, 
 		replay = &kept
 	}
 	s.known, s.replay, s.status = true, replay, a.status
+	s.status.Metrics = nil // not compared, and not to be held
 	s.intention, s.fingerprint = a.intention != nil, def.fingerprint
 	return a.recordAs(def, replay, now)
 }
