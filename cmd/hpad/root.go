@@ -57,6 +57,7 @@ Exit codes: 0 fine, 1 failure, 2 wrong use, 3 "hpad check" found errors.`,
 		newDescribeCommand(io),
 		newExplainCommand(io),
 		newReloadCommand(io),
+		newDemoCommand(io),
 		newVersionCommand(io),
 		newCompletionCommand(io),
 	)

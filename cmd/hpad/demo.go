@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hpad/hpad/daemon/demo"
+)
+
+// newDemoCommand answers "hpad demo".
+func newDemoCommand(stream streams) *cobra.Command {
+	var duration time.Duration
+	var printConfig bool
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Watch a fleet of processes grow and shrink with a load",
+		Long: `Watch a fleet of processes grow and shrink with a load. It needs no configuration,
+no privilege and nothing installed: hpad starts workers on this machine, puts jobs
+into a queue that they take them from, and scales the workers by the length of the
+queue and by how busy they are. Each change of the count is told with its reason.
+
+The exit code is 0 only if the fleet grew and shrank. Ctrl-C ends the demo early;
+whatever way it ends, no process is left.`,
+		Example: `  hpad demo
+  hpad demo --for 5m
+  hpad demo --print-config`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if duration < demo.MinDuration {
+				return wrongUse(fmt.Errorf("--for = %v: must be at least %v", duration, demo.MinDuration),
+					"in less time the load cannot rise and fall, and the fleet follow it")
+			}
+			if printConfig {
+				if _, err := stream.out.Write(demo.Example(duration).Config()); err != nil {
+					return fmt.Errorf("write the answer: %w", err)
+				}
+				return nil
+			}
+			return runDemo(cmd.Context(), stream, duration)
+		},
+	}
+	cmd.Flags().DurationVar(&duration, "for", 90*time.Second, "how long the load takes to rise and fall, at least 30s; above 3m it does so several times")
+	cmd.Flags().BoolVar(&printConfig, "print-config", false, "print the configuration that the demo runs, with addresses as examples, and exit")
+	cmd.AddCommand(newDemoWorkerCommand())
+	return cmd
+}
+
+// newDemoWorkerCommand answers "hpad demo worker", which the demo starts.
+func newDemoWorkerCommand() *cobra.Command {
+	var queue string
+	cmd := &cobra.Command{
+		Use:    "worker",
+		Short:  "Be one of the demo's workers",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runDemoWorker(cmd.Context(), queue)
+		},
+	}
+	cmd.Flags().StringVar(&queue, "queue", "", "the `URL` of the queue")
+	return cmd
+}
+
+// runDemoWorker does jobs until ctx ends.
+func runDemoWorker(ctx context.Context, queue string) error {
+	port := os.Getenv("HPAD_PORT")
+	if queue == "" || port == "" {
+		return wrongUse(errors.New("a worker needs --queue and the variable HPAD_PORT"), "\"hpad demo\" starts its workers itself")
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", port))
+	if err != nil {
+		return err
+	}
+	return demo.Work(ctx, queue, listener)
+}

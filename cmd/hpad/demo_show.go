@@ -1,0 +1,304 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/demo"
+	"github.com/hpad/hpad/daemon/explain"
+	"github.com/hpad/hpad/policy"
+)
+
+// How often the show looks at the queue, and draws its panel.
+const (
+	sampleInterval = time.Second
+	frameInterval  = 250 * time.Millisecond
+)
+
+// demoShow shows the demo while it runs and tells its story at the end. Notes
+// and decisions may come from anywhere, all else is for one goroutine.
+type demoShow struct {
+	out    io.Writer
+	screen *screen // nil where lines are printed instead
+	setup  demo.Setup
+	queue  *demo.Queue
+
+	decisions chan api.Autoscaler
+	notes     chan string
+
+	begun  time.Time
+	ended  time.Time
+	story  demo.Story
+	panel  demoPanel
+	gist   demoGist
+	before demo.Stats
+	// sampled is when the queue was looked at, rowed when a line of the plain
+	// table was printed.
+	sampled, rowed time.Time
+}
+
+// newDemoShow answers a show on a terminal, or in plain lines where out is none.
+func newDemoShow(out io.Writer, setup demo.Setup, queue *demo.Queue) *demoShow {
+	return &demoShow{
+		out: out, screen: newScreen(out), setup: setup, queue: queue,
+		// What nobody reads for so long is left out.
+		decisions: make(chan api.Autoscaler, 64),
+		notes:     make(chan string, 64),
+		panel:     demoPanel{total: setup.Duration},
+	}
+}
+
+// decided shows a decision.
+func (s *demoShow) decided(view api.Autoscaler) {
+	select {
+	case s.decisions <- view:
+	default:
+	}
+}
+
+// note shows a line about something that went wrong.
+func (s *demoShow) note(line string) {
+	select {
+	case s.notes <- line:
+	default:
+	}
+}
+
+// run shows the demo until ctx ends.
+func (s *demoShow) run(ctx context.Context) error {
+	s.begun = time.Now()
+	s.sampled = s.begun
+	defer func() { s.ended = time.Now() }()
+	if err := s.print(demoIntroduction(s.setup, s.screen == nil)...); err != nil {
+		return err
+	}
+	ticker := time.NewTicker(frameInterval)
+	defer ticker.Stop()
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			return nil
+		case view := <-s.decisions:
+			err = s.tell(view)
+		case line := <-s.notes:
+			err = s.print("! " + line)
+		case now := <-ticker.C:
+			err = s.frame(now)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// tell adds a decision to the story, and prints it where it says something new.
+func (s *demoShow) tell(view api.Autoscaler) error {
+	if view.Decision == nil {
+		return nil
+	}
+	decision := *view.Decision
+	decision.Time = decision.Time.Local()
+	view.Decision = &decision
+	s.story.Tell(view)
+	s.panel.view = view
+	changed := demo.Changed(view)
+	if !s.gist.news(decision, time.Since(s.begun)) && !changed {
+		return nil
+	}
+	return s.print(explain.Line(decision))
+}
+
+// frame looks at the queue from time to time, and draws.
+func (s *demoShow) frame(now time.Time) error {
+	stats := s.queue.Stats()
+	s.panel.elapsed, s.panel.waiting = now.Sub(s.begun), stats.Waiting
+	if span := now.Sub(s.sampled); span >= sampleInterval {
+		s.panel.sample(float64(stats.Arrived-s.before.Arrived)/span.Seconds(), stats.Waiting)
+		s.sampled, s.before = now, stats
+	}
+	if s.screen != nil {
+		return s.screen.draw(nil, s.drawPanel)
+	}
+	if len(s.panel.samples) == 0 || now.Sub(s.rowed) < plainInterval(s.panel.total) {
+		return nil
+	}
+	s.rowed = now
+	return s.print(s.panel.row(now))
+}
+
+// print prints lines that stay.
+func (s *demoShow) print(lines ...string) error {
+	for i, line := range lines {
+		lines[i] = strings.Map(printable, line)
+	}
+	if s.screen != nil {
+		return s.screen.draw(lines, s.drawPanel)
+	}
+	if _, err := io.WriteString(s.out, strings.Join(lines, "\n")+"\n"); err != nil {
+		return fmt.Errorf("write what the demo does: %w", err)
+	}
+	return nil
+}
+
+// drawPanel answers the panel while the demo runs.
+func (s *demoShow) drawPanel(width int) []string {
+	if !s.ended.IsZero() {
+		return nil
+	}
+	return s.panel.lines(width)
+}
+
+// lastNotes prints what went wrong and was not shown while the demo ran.
+func (s *demoShow) lastNotes() error {
+	for {
+		select {
+		case line := <-s.notes:
+			if err := s.print("! " + line); err != nil {
+				return err
+			}
+		default:
+			return nil
+		}
+	}
+}
+
+// conclude says what happened. The error says that the fleet did not grow and
+// shrink.
+func (s *demoShow) conclude() error {
+	elapsed := s.ended.Sub(s.begun)
+	lines := demoSummary(&s.story, s.queue.Stats(), elapsed, s.setup.Duration)
+	verdict := s.story.Verdict()
+	if verdict == nil {
+		lines = append(lines, "", "The fleet grew and shrank with its load.")
+	} else if elapsed < s.setup.Duration-time.Second {
+		verdict = withHint(verdict, "the demo was ended early; let it run to its end")
+	}
+	return errors.Join(s.print(lines...), verdict)
+}
+
+// demoGist is what the last printed decision came down to.
+type demoGist struct {
+	measured bool
+	last     gistKey
+}
+
+// gistKey is equal for decisions that say the same in other numbers.
+type gistKey struct {
+	desired                    int32
+	stabilized, limited, fails bool
+	limit                      string
+}
+
+// firstSamples is how long the first samples may take: that there are none
+// before is no news.
+const firstSamples = 10 * time.Second
+
+// news says whether a decision comes down to something else than the last one.
+func (g *demoGist) news(d policy.Decision, elapsed time.Duration) bool {
+	key := gistKey{desired: d.DesiredReplicas, fails: d.Error != ""}
+	for _, result := range d.Metrics {
+		key.fails = key.fails || result.Error != ""
+	}
+	if key.fails && !g.measured && elapsed < firstSamples {
+		return false
+	}
+	g.measured = g.measured || !key.fails
+	key.stabilized = d.Stabilization != nil && d.Stabilization.Binding != nil
+	if d.Limit != nil && d.Limit.Limited {
+		key.limited, key.limit = true, d.Limit.Reason
+	}
+	if d.Write {
+		// The change says why; that the count then stays is no news.
+		key = gistKey{desired: d.DesiredReplicas}
+	}
+	news := key != g.last
+	g.last = key
+	return news
+}
+
+// demoIntroduction says what is about to be seen.
+func demoIntroduction(setup demo.Setup, plain bool) []string {
+	program := demoProgram()
+	lines := []string{
+		fmt.Sprintf("A load rises and falls for %v: jobs arrive in a queue, and worker processes", setup.Duration),
+		"do them, 20 a second each. Every second hpad decides how many workers there",
+		"are, from 1 to 10, so that at most 10 jobs wait for each worker and workers are",
+		"busy for 70% of their time. \"hpad demo --print-config\" shows how it was told so.",
+		"",
+		"From another terminal, while this runs:",
+		"",
+		fmt.Sprintf("  %s get --socket %s", program, setup.Socket),
+		fmt.Sprintf("  %s explain --socket %s %s", program, setup.Socket, demo.Autoscaler),
+		fmt.Sprintf("  curl http://%s/api/v1/autoscalers", setup.Listen),
+		"",
+	}
+	if plain {
+		lines = append(lines, demoHeader)
+	}
+	return lines
+}
+
+// demoProgram is how this program is called from another terminal: by its name
+// where that finds it, else by its path.
+func demoProgram() string {
+	own, err := os.Executable()
+	if err != nil {
+		return "hpad"
+	}
+	if named, err := exec.LookPath("hpad"); err == nil && sameFile(named, own) {
+		return "hpad"
+	}
+	return own
+}
+
+func sameFile(a, b string) bool {
+	first, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	second, err := os.Stat(b)
+	return err == nil && os.SameFile(first, second)
+}
+
+// demoLog answers a logger whose warnings and errors the show notes. Passes that
+// fail are left out: their decisions say it.
+func demoLog(show *demoShow) *zap.Logger {
+	encoding := zap.NewProductionEncoderConfig()
+	encoding.TimeKey, encoding.LevelKey, encoding.CallerKey, encoding.StacktraceKey = "", "", "", ""
+	encoder := zapcore.NewConsoleEncoder(encoding)
+	return zap.New(demoCore{zapcore.NewCore(encoder, zapcore.AddSync(noteWriter(show.note)), zap.WarnLevel)})
+}
+
+// demoCore leaves out what decisions say.
+type demoCore struct{ zapcore.Core }
+
+// Check leaves failed passes out.
+func (c demoCore) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if entry.Message == "evaluation failed" {
+		return checked
+	}
+	return c.Core.Check(entry, checked)
+}
+
+// With adds fields.
+func (c demoCore) With(fields []zapcore.Field) zapcore.Core { return demoCore{c.Core.With(fields)} }
+
+// noteWriter hands on what is written, each time as one line.
+type noteWriter func(line string)
+
+// Write takes a line.
+func (w noteWriter) Write(line []byte) (int, error) {
+	w(oneLine(string(line)))
+	return len(line), nil
+}

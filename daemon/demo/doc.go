@@ -1,0 +1,4 @@
+// Package demo is what "hpad demo" scales: a queue of jobs, a load that rises
+// and falls, workers that take jobs from the queue, the configuration that puts
+// an autoscaler over them, and the story of what came of it.
+package demo
