@@ -73,9 +73,9 @@ func TestFleetSamples(t *testing.T) {
 func TestFleetWithoutSamples(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
+		w.blind = true
 		w.queue("q", 4, resource(50))
 		w.start()
-		w.daemon.current.Load().fleets["fleet"].sampler = nil // a kind that measures nothing
 		w.advance(time.Minute)
 		if got := w.view("q").Evaluation.Error; !contains([]string{got}, "does not measure its instances") {
 			t.Errorf("error = %q", got)

@@ -37,6 +37,8 @@ type world struct {
 	config  *config.Config
 	loadErr error
 	dryRun  bool
+	// blind takes the fleets' samples away.
+	blind bool
 	log     *zap.Logger
 	// kinds replaces the kinds of sources, and sourceConfig their configuration,
 	// when not nil.
@@ -144,7 +146,13 @@ func (w *world) start() {
 		Notify: func(state string) { w.notified = append(w.notified, state) },
 		Kinds: Kinds{
 			Fleets: map[string]func(config.Fleet, FleetEnv) (Fleet, error){
-				"memory": func(c config.Fleet, _ FleetEnv) (Fleet, error) { return c.Config.(*targettest.Memory), nil },
+				"memory": func(c config.Fleet, _ FleetEnv) (Fleet, error) {
+					fleet := Fleet(c.Config.(*targettest.Memory))
+					if w.blind {
+						fleet = struct{ Fleet }{fleet}
+					}
+					return fleet, nil
+				},
 			},
 			Sources: kinds,
 		},
