@@ -39,7 +39,7 @@ type world struct {
 	dryRun  bool
 	// blind takes the fleets' samples away.
 	blind bool
-	log     *zap.Logger
+	log   *zap.Logger
 	// kinds replaces the kinds of sources, and sourceConfig their configuration,
 	// when not nil.
 	kinds        map[string]func(config.Source, SourceEnv) (Source, error)
