@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -56,7 +57,7 @@ const demoHeader = "TIME         LOAD   WAITING   WORKERS   METRICS"
 
 // row is a line of the plain table.
 func (p *demoPanel) row(now time.Time) string {
-	return fmt.Sprintf("%s  %5s  %8d  %8d   %s", now.Local().Format(time.TimeOnly), rateText(p.load()), p.waiting, p.workers(), p.goals())
+	return fmt.Sprintf("%s  %5s  %8d  %8d   %s", now.Format(time.TimeOnly), rateText(p.load()), p.waiting, p.workers(), p.goals())
 }
 
 // plainInterval is how often the plain table has a line.
@@ -160,8 +161,8 @@ func (p *demoPanel) graph(cells int, value func(demoSample) float64) bars {
 	}
 	filled := 0
 	for _, sample := range p.samples {
-		end := min(int(float64(cells)*float64(sample.elapsed)/float64(p.total)), cells)
-		from := min(filled, max(end-1, 0)) // several samples may share a cell
+		end := min(int(math.Ceil(float64(cells)*float64(sample.elapsed)/float64(p.total))), cells)
+		from := min(filled, end-1) // several samples may share a cell
 		for i := from; i < end; i++ {
 			graph[i] = max(graph[i], value(sample))
 		}

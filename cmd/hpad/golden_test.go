@@ -33,19 +33,25 @@ func TestGolden(t *testing.T) {
 			if err := page(&got); err != nil {
 				t.Fatal(err)
 			}
-			file := filepath.Join("testdata", "golden", name)
-			if *update {
-				if err := os.WriteFile(file, got.Bytes(), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got.String()); diff != "" {
-				t.Errorf("differs from %s (-want +got); -update rewrites it:\n%s", file, diff)
-			}
+			compareGolden(t, name, got.Bytes())
 		})
+	}
+}
+
+// compareGolden compares with a golden file, or rewrites it.
+func compareGolden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", "golden", name)
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("differs from %s (-want +got); -update rewrites it:\n%s", file, diff)
 	}
 }

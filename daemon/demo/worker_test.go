@@ -140,10 +140,10 @@ func TestWorkerGivesUp(t *testing.T) {
 	for name, transport := range map[string]answers{
 		"connection refused": func(*http.Request) (*http.Response, error) { return nil, refused },
 		"500 Internal Server Error": func(*http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: 500, Status: "500 Internal Server Error", Body: http.NoBody}, nil
+			return &http.Response{StatusCode: http.StatusInternalServerError, Status: "500 Internal Server Error", Body: http.NoBody}, nil
 		},
 		"take a job from http://queue": func(*http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader("<html>"))}, nil
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("<html>"))}, nil
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
