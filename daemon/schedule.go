@@ -18,6 +18,8 @@ type scheduler struct {
 	last map[time.Duration]time.Time
 	// rounds are those that have not completed, oldest first.
 	rounds []*round
+	// newest is the newest completed round since the clock was last set back.
+	newest time.Time
 }
 
 // maxIdle bounds a wait for the next tick, so that a clock that was set back is
@@ -68,6 +70,7 @@ func (s *scheduler) tick(now time.Time) {
 		case !known || tick.Before(last): // a new period, or a clock that was set back
 			if known {
 				s.d.log.Warn("the clock was set back", zap.Time("from", last), zap.Time("to", now))
+				s.newest = time.Time{}
 			}
 			s.last[period] = tick
 		case tick.After(last):
@@ -137,6 +140,10 @@ func (s *scheduler) completed(r *round) {
 	if !r.tick || s.d.stopping.Load() {
 		return
 	}
+	if r.now.Before(s.newest) || r.now.After(time.Now()) {
+		return // a later round has completed already, or the clock was set back
+	}
+	s.newest = r.now
 	records := map[string]state.Record{}
 	for _, other := range s.rounds {
 		if other.flagged || !other.now.Before(r.now) {

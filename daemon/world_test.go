@@ -287,6 +287,7 @@ func (s *memoryStore) Load(context.Context) (state.Snapshot, error) {
 		if replay := record.Replay; replay != nil {
 			for tick := nextTick(record.Through, replay.Period); !tick.After(loaded.LastRound); tick = nextTick(tick, replay.Period) {
 				record.Memory.Recommendations = policy.Remember(replay.Rules, record.Memory.Recommendations, replay.Replicas, tick)
+				record.Through = tick
 			}
 		}
 		loaded.Autoscalers[name] = record
@@ -302,11 +303,11 @@ func (s *memoryStore) Commit(_ context.Context, changes state.Changes) error {
 	}
 	s.commits++
 	s.written += len(changes.Records)
-	maps.Copy(s.snapshot.Autoscalers, changes.Records)
 	for _, name := range changes.Deleted {
 		delete(s.snapshot.Autoscalers, name)
 	}
-	if changes.LastRound.After(s.snapshot.LastRound) {
+	maps.Copy(s.snapshot.Autoscalers, changes.Records)
+	if !changes.LastRound.IsZero() { // back as well: the store cannot know why
 		s.snapshot.LastRound = changes.LastRound
 	}
 	s.entries = append(s.entries, changes.Entries...)
@@ -317,6 +318,24 @@ func (s *memoryStore) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failing = err
+}
+
+// copied answers a store that holds what this one holds: what a kill at this
+// moment leaves to the next run.
+func (s *memoryStore) copied() *memoryStore {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &memoryStore{
+		snapshot:  state.Snapshot{LastRound: s.snapshot.LastRound, Autoscalers: maps.Clone(s.snapshot.Autoscalers)},
+		entries:   slices.Clone(s.entries),
+		fleetKeep: maps.Clone(s.fleetKeep),
+	}
+}
+
+func (s *memoryStore) lastRound() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.snapshot.LastRound
 }
 
 func (s *memoryStore) record(name string) (state.Record, bool) {

@@ -1,0 +1,74 @@
+package daemon
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/sources"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// These tests are about what a kill at a bad moment leaves: the store replays
+// exactly the passes that there were.
+
+// remembered answers what the running daemon remembers of an autoscaler.
+func (w *world) remembered(name string) policy.Memory {
+	return w.daemon.current.Load().autoscalers[name].published.Load().memory
+}
+
+// stored answers what a kill at this moment leaves of an autoscaler's memory.
+func (w *world) stored(name string) policy.Memory {
+	w.t.Helper()
+	snapshot, err := w.store.copied().Load(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return snapshot.Autoscalers[name].Memory
+}
+
+// slowly answers one series after a while, whatever the context says.
+func slowly(value float64, after time.Duration) func(context.Context, time.Time) (sources.Vector, error) {
+	return func(_ context.Context, at time.Time) (sources.Vector, error) {
+		time.Sleep(after)
+		return one(value, at), nil
+	}
+}
+
+// A round that ends after a later one, because of a write that took its time,
+// does not take back what the store knows of the later one.
+func TestRoundThatEndsAfterALaterOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		second := func(a *config.Autoscaler) { a.SyncPeriod = time.Second }
+		w.queue("slow", 3, second)
+		w.queue("quick", 3, second)
+		w.source().value("slow", 3)
+		w.source().value("quick", 3)
+		w.start()
+		w.advance(time.Minute)
+		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Target: "slow", Times: 1, Delay: 2500 * time.Millisecond})
+		w.source().value("slow", 6)
+		newest := w.store.lastRound()
+		for range 10 {
+			w.advance(500 * time.Millisecond)
+			if last := w.store.lastRound(); last.Before(newest) {
+				t.Errorf("the store's last completed round went from %s back to %s", newest, last)
+			}
+			newest = w.store.lastRound()
+		}
+		w.advance(time.Second)
+		for _, name := range []string{"slow", "quick"} {
+			if diff := cmp.Diff(w.remembered(name), w.stored(name), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("a kill changes what is remembered of %s (-running +stored):\n%s", name, diff)
+			}
+		}
+		w.stop()
+	})
+}
