@@ -22,10 +22,12 @@ type autoscaler struct {
 	published atomic.Pointer[publication]
 	// late counts ticks at which a pass was still running.
 	late atomic.Uint64
-	// removed is set when a reload takes the autoscaler away.
+	// removed is set, with mu held, when a reload takes the autoscaler away: from
+	// then on the store is told nothing of it.
 	removed atomic.Bool
 
-	// mu guards what the scheduler and the pass under way both look at.
+	// mu guards what the scheduler and the pass under way both look at, and is held
+	// while either gives a record to the recorder, so that the newer one counts.
 	mu sync.Mutex
 	// busy is set while a pass is under way, and since is its tick.
 	busy  bool
@@ -83,7 +85,10 @@ func newAutoscaler(def *definition, record *state.Record, m *metrics.Autoscaler,
 			a.intention = record.Intention
 		}
 		published.tick, published.memory, published.status = record.Through, record.Memory, record.Status
-		a.saved = saved{fingerprint: record.Fingerprint}
+		a.saved = saved{
+			through: record.Through, replay: record.Replay, status: record.Status,
+			intention: record.Intention, target: record.Target, fingerprint: record.Fingerprint,
+		}
 	}
 	a.published.Store(published)
 	return a

@@ -214,8 +214,10 @@ func (s *scheduler) swap(ch *change) {
 		a.definition.Store(def)
 	}
 	for _, a := range ch.removed {
+		a.mu.Lock()
 		a.removed.Store(true)
 		d.recorder.remove(a.name)
+		a.mu.Unlock()
 		d.metrics.Forget(a.name)
 	}
 	d.current.Store(ch.next)

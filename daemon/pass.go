@@ -85,18 +85,20 @@ func (p *pass) intend(after *publication, version string, events []policy.Event)
 		Version: version,
 	}
 	a.mu.Lock()
-	a.intention = intention
-	record := a.recordAs(def, nil, p.round.now)
-	record.Memory = decision.Memory
-	a.saved.known, a.saved.replay, a.saved.intention = true, nil, true
-	d.recorder.record(a.name, record, nil, func(err error) {
-		if err != nil {
-			d.log.Error("intention to scale could not be written; scaling all the same",
-				zap.String("autoscaler", a.name), zap.Error(err))
-		}
-		d.goAct(func() { p.act(after, version, events) })
-	})
+	removed := a.removed.Load()
+	if !removed {
+		d.recorder.record(a.name, a.intend(def, intention, decision.Memory), nil, func(err error) {
+			if err != nil {
+				d.log.Error("intention to scale could not be written; scaling all the same",
+					zap.String("autoscaler", a.name), zap.Error(err))
+			}
+			d.goAct(func() { p.act(after, version, events) })
+		})
+	}
 	a.mu.Unlock()
+	if removed {
+		p.end()
+	}
 }
 
 // finish settles the pass, publishes what it found, and has written what the
@@ -111,10 +113,6 @@ func (p *pass) finish(after *publication, outcome policy.Outcome, events []polic
 	})
 	if err != nil {
 		p.panicked(err)
-		return
-	}
-	if a.removed.Load() {
-		p.end()
 		return
 	}
 	before := a.published.Load()
@@ -133,6 +131,11 @@ func (p *pass) finish(after *publication, outcome policy.Outcome, events []polic
 	after.duration = time.Since(p.started)
 	after.err = settlement.Error
 	a.mu.Lock()
+	if a.removed.Load() {
+		a.mu.Unlock()
+		p.end()
+		return
+	}
 	a.published.Store(after)
 	record := a.record(def, decision.Recommendation, wrote, p.round.now)
 	if record != nil || entries != nil {
@@ -177,9 +180,7 @@ func (p *pass) panicked(err error) {
 	}
 	a.mu.Lock()
 	a.published.Store(&after)
-	if record := a.missed(); record != nil {
-		d.recorder.record(a.name, record, nil, nil)
-	}
+	a.missed(d.recorder)
 	a.mu.Unlock()
 	d.reportPanic(a, err, after.quarantine)
 	p.end()

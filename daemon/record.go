@@ -6,10 +6,11 @@ import (
 
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
 )
 
-// saved is what the store has been given of an autoscaler, as far as it tells
-// whether a pass has to be written. An unchanged recommendation is not: loading
+// saved is what the store has been given of an autoscaler, by this run or an
+// earlier one, as far as it tells whether a pass has to be written. An unchanged recommendation is not: loading
 // replays it at the ticks up to the last completed round.
 type saved struct {
 	// known is false until the first record of this run.
@@ -18,8 +19,9 @@ type saved struct {
 	through time.Time
 	replay  *state.Replay
 	status  policy.Status
-	// intention says that the record holds one.
-	intention   bool
+	// intention is the one that the record holds; nil when there is none.
+	intention   *state.Intention
+	target      targets.Ref
 	fingerprint string
 }
 
@@ -31,7 +33,7 @@ func (a *autoscaler) record(def *definition, recommendation *int32, wrote bool, 
 		replay = &state.Replay{Replicas: *recommendation, Period: def.SyncPeriod, Rules: def.rules}
 	}
 	s := &a.saved
-	expected := s.known && !wrote && !a.gap && !s.intention && a.intention == nil &&
+	expected := s.known && !wrote && !a.gap && s.intention == nil && a.intention == nil &&
 		s.fingerprint == def.fingerprint &&
 		now.Equal(nextTick(s.through, def.SyncPeriod)) &&
 		sameReplay(s.replay, replay) && sameStatus(&s.status, &a.status)
@@ -46,8 +48,20 @@ func (a *autoscaler) record(def *definition, recommendation *int32, wrote bool, 
 	}
 	s.known, s.replay, s.status = true, replay, a.status
 	s.status.Metrics = nil // not compared, and not to be held
-	s.intention, s.fingerprint = a.intention != nil, def.fingerprint
+	s.intention, s.target, s.fingerprint = a.intention, def.Target, def.fingerprint
 	return a.recordAs(def, replay, now)
+}
+
+// intend notes a write that is about to be made and answers the record that says
+// so, with the memory of the decision. The caller holds a.mu.
+func (a *autoscaler) intend(def *definition, intention *state.Intention, memory policy.Memory) *state.Record {
+	a.intention = intention
+	s := &a.saved
+	s.known, s.replay = true, nil
+	s.intention, s.target, s.fingerprint = intention, def.Target, def.fingerprint
+	record := a.recordAs(def, nil, intention.Time)
+	record.Memory = memory
+	return record
 }
 
 // recordAs answers the record of the autoscaler as it is.
@@ -64,25 +78,26 @@ func (a *autoscaler) recordAs(def *definition, replay *state.Replay, through tim
 	}
 }
 
-// missed notes that a tick passed by while a pass was under way, so that the
-// store replays nothing for it. The record it answers, nil when the store needs
-// none, is about the pass before; the caller holds a.mu.
-func (a *autoscaler) missed() *state.Record {
+// missed notes that a tick passed by without a pass of its own, and sees to it
+// that the store replays nothing for it: what the store gets instead is the pass
+// before, as it was. The caller holds a.mu.
+func (a *autoscaler) missed(store *recorder) {
 	a.gap = true
-	if !a.saved.known || a.saved.replay == nil {
-		return nil
+	s := &a.saved
+	if s.replay == nil || a.removed.Load() {
+		return
 	}
-	a.saved.replay = nil
+	s.replay = nil
 	before := a.published.Load()
-	def := a.definition.Load()
-	return &state.Record{
+	store.record(a.name, &state.Record{
 		Created:     a.created,
 		Memory:      before.memory,
 		Status:      before.status,
 		Through:     before.tick,
-		Target:      def.Target,
-		Fingerprint: a.saved.fingerprint,
-	}
+		Intention:   s.intention,
+		Target:      s.target,
+		Fingerprint: s.fingerprint,
+	}, nil, nil)
 }
 
 func sameReplay(a, b *state.Replay) bool {

@@ -39,18 +39,10 @@ func (r *recorder) record(name string, record *state.Record, entries []state.Ent
 	}, told)
 }
 
-// completed asks for the last completed round to be moved forward, together
-// with the records of those that took no part.
-func (r *recorder) completed(round time.Time, records map[string]state.Record) {
-	r.add(func(c *state.Changes) {
-		if c.Records == nil {
-			c.Records = map[string]state.Record{}
-		}
-		maps.Copy(c.Records, records)
-		if round.After(c.LastRound) {
-			c.LastRound = round
-		}
-	}, nil)
+// completed asks for the last completed round to be moved, which is forward
+// unless the clock was set back.
+func (r *recorder) completed(round time.Time) {
+	r.add(func(c *state.Changes) { c.LastRound = round }, nil)
 }
 
 // remove asks for an autoscaler's record to be deleted.
@@ -133,7 +125,7 @@ func (r *recorder) keep(old state.Changes) {
 			merged.Deleted = append(merged.Deleted, name)
 		}
 	}
-	if r.changes.LastRound.After(merged.LastRound) {
+	if !r.changes.LastRound.IsZero() {
 		merged.LastRound = r.changes.LastRound
 	}
 	merged.Entries = append(old.Entries, r.changes.Entries...)

@@ -72,3 +72,89 @@ func TestRoundThatEndsAfterALaterOne(t *testing.T) {
 		w.stop()
 	})
 }
+
+// A pass that is late because the store is slow keeps its open intention: at
+// every moment a kill leaves either the intention or what became of it.
+func TestLatePassKeepsItsIntention(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 3, func(a *config.Autoscaler) {
+			a.SyncPeriod = time.Second
+			a.Spec.Behavior = &policy.Behavior{}
+		})
+		w.source().value("q", 3)
+		w.start()
+		w.advance(time.Minute)
+		w.store.slowDown(1500 * time.Millisecond)
+		w.source().value("q", 6)
+		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: 1, Lost: true})
+		for range 100 {
+			w.advance(100 * time.Millisecond)
+			if w.fleet().Replicas("q") != 6 {
+				continue
+			}
+			record, _ := w.store.record("q")
+			if record.Intention == nil && len(record.Memory.ScaleUpEvents) != 1 {
+				t.Fatalf("a kill at %s forgets the write: %+v", time.Now().Format("05.0"), record)
+			}
+		}
+		if got := w.remembered("q").ScaleUpEvents; len(got) != 1 {
+			t.Errorf("scale-up events = %+v, want one", got)
+		}
+		w.stop()
+	})
+}
+
+// While the first pass after a long stop waits for its query, the rounds of
+// others do not make up passes for the time of the stop.
+func TestFirstPassThatTakesLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("slow", 3)
+		w.queue("quick", 3, func(a *config.Autoscaler) { a.SyncPeriod = time.Second })
+		w.source().value("slow", 3)
+		w.source().value("quick", 3)
+		w.start()
+		w.advance(time.Minute + 500*time.Millisecond)
+		w.stop()
+		before := w.stored("slow")
+		w.advance(time.Hour)
+		w.source().hangs("slow")
+		w.start()
+		w.advance(5 * time.Second)
+		if diff := cmp.Diff(before, w.stored("slow"), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("a kill leaves other recommendations than before the stop (-before +after):\n%s", diff)
+		}
+		w.stop()
+	})
+}
+
+// The record of a removed autoscaler stays away, also when its last pass is
+// still under way.
+func TestRemovedInTheMiddleOfAPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("goes", 3)
+		w.queue("quick", 3, func(a *config.Autoscaler) { a.SyncPeriod = time.Second })
+		w.source().value("goes", 3)
+		w.source().value("quick", 3)
+		w.start()
+		w.advance(time.Minute - 500*time.Millisecond)
+		w.source().set("goes", slowly(6, 5*time.Second))
+		w.advance(time.Second)
+		delete(w.config.Autoscalers, "goes")
+		if err := w.daemon.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for range 10 {
+			w.advance(time.Second)
+			if record, ok := w.store.record("goes"); ok {
+				t.Fatalf("the removed autoscaler has a record again: %+v", record)
+			}
+		}
+		if got := w.fleet().Replicas("goes"); got != 3 {
+			t.Errorf("the removed autoscaler scaled to %d", got)
+		}
+		w.stop()
+	})
+}

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-
-	"github.com/hpad/hpad/daemon/state"
 )
 
 // scheduler begins the rounds. One goroutine runs it and owns its fields.
@@ -95,7 +93,6 @@ func (s *scheduler) tick(now time.Time) {
 // way takes no part: it is late, and so is one in quarantine not evaluated.
 func (s *scheduler) begin(p *plan, now time.Time, tick bool) {
 	r := s.d.newRound(p, now, tick)
-	records := map[string]state.Record{}
 	count := int64(0)
 	for i := range r.passes {
 		pass := &r.passes[i]
@@ -112,16 +109,11 @@ func (s *scheduler) begin(p *plan, now time.Time, tick bool) {
 				s.d.metrics.Late(a.name)
 			}
 			a.mu.Lock()
-			if record := a.missed(); record != nil {
-				records[a.name] = *record
-			}
+			a.missed(s.d.recorder)
 			a.mu.Unlock()
 		} else if !quarantined {
 			a.askAgain()
 		}
-	}
-	if len(records) > 0 {
-		s.d.recorder.completed(time.Time{}, records)
 	}
 	r.unfinished.Store(count)
 	s.rounds = append(s.rounds, r)
@@ -144,7 +136,6 @@ func (s *scheduler) completed(r *round) {
 		return // a later round has completed already, or the clock was set back
 	}
 	s.newest = r.now
-	records := map[string]state.Record{}
 	for _, other := range s.rounds {
 		if other.flagged || !other.now.Before(r.now) {
 			continue
@@ -154,12 +145,10 @@ func (s *scheduler) completed(r *round) {
 			a := other.passes[i].plan.autoscaler
 			a.mu.Lock()
 			if a.busy && a.since.Equal(other.now) {
-				if record := a.missed(); record != nil {
-					records[a.name] = *record
-				}
+				a.missed(s.d.recorder)
 			}
 			a.mu.Unlock()
 		}
 	}
-	s.d.recorder.completed(r.now, records)
+	s.d.recorder.completed(r.now)
 }

@@ -272,6 +272,8 @@ type memoryStore struct {
 	commits   int
 	written   int
 	failing   error
+	// slow is how long a commit takes.
+	slow      time.Duration
 	fleetKeep map[string]targets.Store
 }
 
@@ -296,6 +298,10 @@ func (s *memoryStore) Load(context.Context) (state.Snapshot, error) {
 }
 
 func (s *memoryStore) Commit(_ context.Context, changes state.Changes) error {
+	s.mu.Lock()
+	slow := s.slow
+	s.mu.Unlock()
+	time.Sleep(slow)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.failing != nil {
@@ -336,6 +342,12 @@ func (s *memoryStore) lastRound() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.snapshot.LastRound
+}
+
+func (s *memoryStore) slowDown(commit time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.slow = commit
 }
 
 func (s *memoryStore) record(name string) (state.Record, bool) {
