@@ -22,7 +22,7 @@ type fleetHandle struct {
 	fleet  Fleet
 	// sampler is nil when the fleet is none.
 	sampler Sampler
-	// snapshots and samples admit one read at a time, writes as many as
+	// snapshots and samples bound the reads under way, writes the writes, by
 	// concurrent_syncs.
 	snapshots, samples gate
 	writes             chan struct{}
@@ -48,6 +48,7 @@ type sourceHandle struct {
 func newFleetHandle(c config.Fleet, fleet Fleet, writes int) *fleetHandle {
 	h := &fleetHandle{
 		name: c.Name, kind: c.Kind, config: c.Config, fleet: fleet,
+		snapshots: newGate(readsAtOnce), samples: newGate(readsAtOnce),
 		writes: make(chan struct{}, writes),
 		latest: map[targets.Ref]targets.Reading{},
 	}
@@ -56,7 +57,7 @@ func newFleetHandle(c config.Fleet, fleet Fleet, writes int) *fleetHandle {
 }
 
 func newSourceHandle(c config.Source, source Source) *sourceHandle {
-	return &sourceHandle{name: c.Name, kind: c.Kind, config: c.Config, source: source}
+	return &sourceHandle{name: c.Name, kind: c.Kind, config: c.Config, source: source, queries: newGate(queriesAtOnce)}
 }
 
 // same says whether a configuration is the one the handle was built from.
@@ -167,34 +168,27 @@ func (p *problem) get() string {
 	return ""
 }
 
-// gate bounds the calls into an adapter, also those that an earlier round gave
-// up waiting for.
-type gate struct{ inUse atomic.Int32 }
+// gate bounds the calls into an adapter that are under way at once, also those
+// that an earlier round gave up waiting for.
+type gate struct{ places chan struct{} }
 
-// run makes n calls, limit of them at a time, and returns when each has been
-// told of: by itself, or by expire once ctx has ended. It never waits for a
-// call that does not heed its context; such a call keeps its place in the gate
-// until it returns. Both do and expire may be called for the same i, in either
-// order; the first one counts.
-func (g *gate) run(ctx context.Context, limit, n int, do func(ctx context.Context, i int), expire func(i int, err error)) {
-	workers := min(limit-int(g.inUse.Load()), n)
-	if workers <= 0 {
-		err := fmt.Errorf("%d earlier calls have not returned yet", g.inUse.Load())
-		for i := range n {
-			expire(i, err)
-		}
-		return
-	}
+func newGate(limit int) gate { return gate{places: make(chan struct{}, limit)} }
+
+// run makes n calls as the gate admits them, and returns when each has been told
+// of: by itself, or by expire once ctx has ended. It never waits for a call that
+// does not heed its context; such a call keeps its place until it returns. Both
+// do and expire may be called for the same i, in either order; the first one
+// counts.
+func (g gate) run(ctx context.Context, n int, do func(ctx context.Context, i int), expire func(i int, err error)) {
 	started := time.Now()
 	var next atomic.Int32
 	var running sync.WaitGroup
 	finished := make(chan struct{})
-	g.inUse.Add(int32(workers))
-	for range workers {
+	for range min(cap(g.places), n) {
 		running.Go(func() {
-			defer g.inUse.Add(-1)
-			for i := next.Add(1) - 1; int(i) < n && ctx.Err() == nil; i = next.Add(1) - 1 {
-				do(ctx, int(i))
+			for i := int(next.Add(1)) - 1; i < n && g.enter(ctx); i = int(next.Add(1)) - 1 {
+				do(ctx, i)
+				<-g.places
 			}
 		})
 	}
@@ -214,9 +208,25 @@ func (g *gate) run(ctx context.Context, limit, n int, do func(ctx context.Contex
 	}
 	if ctx.Err() != nil {
 		err := fmt.Errorf("no answer within %s: %w", time.Since(started).Round(time.Millisecond), context.Cause(ctx))
+		if hung := len(g.places); hung == cap(g.places) {
+			err = fmt.Errorf("%d earlier calls have not returned yet: %w", hung, err)
+		}
 		for i := range n {
 			expire(i, err)
 		}
+	}
+}
+
+// enter takes a place; false when ctx ended first.
+func (g gate) enter(ctx context.Context) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	select {
+	case g.places <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

@@ -45,20 +45,23 @@ type pass struct {
 	skipped bool
 }
 
+// An answer is told once. Whoever is second waits for the first, so that a round
+// whose reads have ended hands over no more passes.
+
 type snapshotAnswer struct {
-	told     atomic.Bool
+	told     sync.Once
 	readings map[targets.Ref]targets.Reading
 	err      error
 }
 
 type samplesAnswer struct {
-	told    atomic.Bool
+	told    sync.Once
 	samples map[targets.Ref]targets.Samples
 	err     error
 }
 
 type queryAnswer struct {
-	told   atomic.Bool
+	told   sync.Once
 	vector sources.Vector
 	err    error
 	index  vectorIndex
@@ -114,18 +117,17 @@ func (r *round) readSnapshot(ctx context.Context, i int) {
 	ctx, cancel := context.WithTimeout(ctx, read.timeout)
 	defer cancel()
 	tell := func(readings map[targets.Ref]targets.Reading, err error) {
-		if !answer.told.CompareAndSwap(false, true) {
-			return
-		}
-		if err != nil {
-			answer.err = fmt.Errorf("read fleet %q: %w", read.fleet.name, err)
-		}
-		answer.readings = readings
-		read.fleet.remember(readings)
-		r.daemon.reportFleet(read.fleet, answer.err)
-		r.arrived(read.waiting)
+		answer.told.Do(func() {
+			if err != nil {
+				answer.err = fmt.Errorf("read fleet %q: %w", read.fleet.name, err)
+			}
+			answer.readings = readings
+			read.fleet.remember(readings)
+			r.daemon.reportFleet(read.fleet, answer.err)
+			r.arrived(read.waiting)
+		})
 	}
-	read.fleet.snapshots.run(ctx, readsAtOnce, 1, func(ctx context.Context, _ int) {
+	read.fleet.snapshots.run(ctx, 1, func(ctx context.Context, _ int) {
 		var readings map[targets.Ref]targets.Reading
 		started := time.Now()
 		err := guard(func() (err error) {
@@ -142,20 +144,19 @@ func (r *round) readSamples(ctx context.Context, i int) {
 	ctx, cancel := context.WithTimeout(ctx, read.timeout)
 	defer cancel()
 	tell := func(samples map[targets.Ref]targets.Samples, err error) {
-		if !answer.told.CompareAndSwap(false, true) {
-			return
-		}
-		if err != nil {
-			answer.err = fmt.Errorf("read samples of fleet %q: %w", read.fleet.name, err)
-		}
-		answer.samples = samples
-		r.arrived(read.waiting)
+		answer.told.Do(func() {
+			if err != nil {
+				answer.err = fmt.Errorf("read samples of fleet %q: %w", read.fleet.name, err)
+			}
+			answer.samples = samples
+			r.arrived(read.waiting)
+		})
 	}
 	if read.fleet.sampler == nil {
 		tell(nil, errors.New("this kind of fleet does not measure its instances; give the metric a source and a query"))
 		return
 	}
-	read.fleet.samples.run(ctx, readsAtOnce, 1, func(ctx context.Context, _ int) {
+	read.fleet.samples.run(ctx, 1, func(ctx context.Context, _ int) {
 		var samples map[targets.Ref]targets.Samples
 		started := time.Now()
 		err := guard(func() (err error) {
@@ -174,17 +175,16 @@ func (r *round) runQueries(ctx context.Context, batch *queryBatch) {
 	tell := func(i int, vector sources.Vector, err error) {
 		q := batch.queries[i]
 		answer := &r.queries[q]
-		if !answer.told.CompareAndSwap(false, true) {
-			return
-		}
-		answer.vector, answer.err = vector, err
-		answer.index.vector = &answer.vector
-		if err == nil {
-			answered.Store(true)
-		}
-		r.arrived(r.plan.queries[q].waiting)
+		answer.told.Do(func() {
+			answer.vector, answer.err = vector, err
+			answer.index.vector = &answer.vector
+			if err == nil {
+				answered.Store(true)
+			}
+			r.arrived(r.plan.queries[q].waiting)
+		})
 	}
-	batch.source.queries.run(ctx, queriesAtOnce, len(batch.queries), func(ctx context.Context, i int) {
+	batch.source.queries.run(ctx, len(batch.queries), func(ctx context.Context, i int) {
 		var vector sources.Vector
 		started := time.Now()
 		err := guard(func() (err error) {
