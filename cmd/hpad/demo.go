@@ -45,7 +45,7 @@ whatever way it ends, no process is left.`,
 			return runDemo(cmd.Context(), stream, duration)
 		},
 	}
-	cmd.Flags().DurationVar(&duration, "for", 90*time.Second, "how long the load takes to rise and fall, at least 30s; above 3m it does so several times")
+	cmd.Flags().DurationVar(&duration, "for", 2*time.Minute, "how long the load takes to rise and fall, at least 30s; above 3m it does so several times")
 	cmd.Flags().BoolVar(&printConfig, "print-config", false, "print the configuration that the demo runs, with addresses as examples, and exit")
 	cmd.AddCommand(newDemoWorkerCommand())
 	return cmd

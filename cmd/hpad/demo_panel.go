@@ -8,6 +8,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"k8s.io/apimachinery/pkg/util/duration"
+
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/demo"
 	"github.com/hpad/hpad/daemon/explain"
@@ -207,9 +209,9 @@ func wrap(text string, width int) []string {
 
 // demoSummary says what happened in all.
 func demoSummary(story *demo.Story, stats demo.Stats, elapsed, total time.Duration) []string {
-	ran := "The demo ran for " + elapsed.Round(time.Second).String()
+	ran := "The demo ran for " + duration.HumanDuration(elapsed.Round(time.Second))
 	if elapsed < total-time.Second {
-		ran += " of " + total.String()
+		ran += " of " + duration.HumanDuration(total)
 	}
 	waited := "none was taken"
 	if stats.Taken > 0 {
@@ -218,7 +220,7 @@ func demoSummary(story *demo.Story, stats demo.Stats, elapsed, total time.Durati
 	}
 	over := "never measured"
 	if story.Measured > 0 {
-		over = fmt.Sprintf("%v of %v (%.0f%%)", story.OverGoal.Round(time.Second), story.Measured.Round(time.Second),
+		over = fmt.Sprintf("%s of %s (%.0f%%)", duration.HumanDuration(story.OverGoal.Round(time.Second)), duration.HumanDuration(story.Measured.Round(time.Second)),
 			100*story.OverGoal.Seconds()/story.Measured.Seconds())
 	}
 	lines := []string{

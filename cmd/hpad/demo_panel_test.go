@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -69,11 +70,26 @@ func TestDemoGolden(t *testing.T) {
 		"demo-plain.txt":       plain,
 		"demo-summary.txt":     demoSummary(story, stats, time.Minute, time.Minute),
 		"demo-early.txt":       demoSummary(new(demo.Story), demo.Stats{}, 400*time.Millisecond, time.Minute),
-		"demo-config.toml":     strings.Split(strings.TrimSuffix(string(demo.Example(90*time.Second).Config()), "\n"), "\n"),
+		"demo-config.toml":     strings.Split(strings.TrimSuffix(string(demo.Example(2*time.Minute).Config()), "\n"), "\n"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			compareGolden(t, name, []byte(strings.Join(lines, "\n")+"\n"))
 		})
+	}
+}
+
+// TestDemoPage holds docs/cli.md to what the demo says of itself.
+func TestDemoPage(t *testing.T) {
+	doc := readDoc(t, "cli.md")
+	for _, line := range demoIntroduction(demo.Example(2*time.Minute), false)[:5] {
+		if !strings.Contains(doc, line) {
+			t.Errorf("docs/cli.md does not show the demo's line %q", line)
+		}
+	}
+	for _, flag := range regexp.MustCompile(`--[a-z-]+`).FindAllString(newDemoCommand(streams{}).Flags().FlagUsages(), -1) {
+		if !strings.Contains(doc, "`"+flag) {
+			t.Errorf("docs/cli.md does not tell of %s", flag)
+		}
 	}
 }
 

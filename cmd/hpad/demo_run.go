@@ -50,7 +50,8 @@ func runDemo(ctx context.Context, stream streams, duration time.Duration) (err e
 	defer func() { err = errors.Join(err, stage.close()) }()
 
 	show := newDemoShow(stream.out, stage.setup, stage.queue)
-	if err := errors.Join(stage.run(ctx, show, duration), show.lastNotes()); err != nil {
+	if err := stage.run(ctx, show, duration); err != nil {
+		show.lastNotes()
 		return err
 	}
 	return show.conclude()

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/demo"
@@ -92,6 +93,12 @@ func (s *demoShow) run(ctx context.Context) error {
 		case view := <-s.decisions:
 			err = s.tell(view)
 		case line := <-s.notes:
+			if ctx.Err() != nil {
+				// Calls that are broken off at the end are no trouble; where it is
+				// the daemon that failed, lastNotes tells.
+				s.note(line)
+				return nil
+			}
 			err = s.print("! " + line)
 		case now := <-ticker.C:
 			err = s.frame(now)
@@ -159,16 +166,15 @@ func (s *demoShow) drawPanel(width int) []string {
 	return s.panel.lines(width)
 }
 
-// lastNotes prints what went wrong and was not shown while the demo ran.
-func (s *demoShow) lastNotes() error {
+// lastNotes prints what was noted when the daemon failed.
+func (s *demoShow) lastNotes() {
 	for {
 		select {
 		case line := <-s.notes:
-			if err := s.print("! " + line); err != nil {
-				return err
-			}
+			// When this cannot be printed, the failure itself is still told.
+			_ = s.print("! " + line)
 		default:
-			return nil
+			return
 		}
 	}
 }
@@ -231,7 +237,7 @@ func (g *demoGist) news(d policy.Decision, elapsed time.Duration) bool {
 func demoIntroduction(setup demo.Setup, plain bool) []string {
 	program := demoProgram()
 	lines := []string{
-		fmt.Sprintf("A load rises and falls for %v: jobs arrive in a queue, and worker processes", setup.Duration),
+		fmt.Sprintf("A load rises and falls for %s: jobs arrive in a queue, and worker processes", duration.HumanDuration(setup.Duration)),
 		"do them, 20 a second each. Every second hpad decides how many workers there",
 		"are, from 1 to 10, so that at most 10 jobs wait for each worker and workers are",
 		"busy for 70% of their time. \"hpad demo --print-config\" shows how it was told so.",

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -121,7 +122,7 @@ func TestDemoLeavesNothingBehind(t *testing.T) {
 			t.Parallel()
 			cmd, said := startDemo(t, nil)
 			waitUntil(t, "a worker runs", func() bool { return hasWorker(demoProcesses(t)) })
-			waitUntil(t, "the demo says something", func() bool { return strings.Contains(said.String(), demoHeader) })
+			waitUntil(t, "something is decided", func() bool { return strings.Contains(said.String(), ": The count stays at 1") })
 			if err := cmd.Process.Signal(signal); err != nil {
 				t.Fatal(err)
 			}
@@ -284,15 +285,32 @@ func TestShowTellsOfTrouble(t *testing.T) {
 	log.Warn("evaluation failed", zap.String("err", "no sample"))
 	log.With(zap.String("source", "own")).Warn("evaluation failed")
 	log.With(zap.String("source", "own")).Warn("source does not answer", zap.Error(errors.New("disk\nfull \x1b[2J")))
-	if err := show.lastNotes(); err != nil {
-		t.Fatal(err)
-	}
+	show.lastNotes()
 	text := said.String()
 	if !strings.HasPrefix(text, "! source does not answer") || !strings.Contains(text, `"source": "own"`) || strings.Count(text, "\n") != 1 {
 		t.Errorf("printed %q, want one line about the source", text)
 	}
 	if strings.Contains(text, "\x1b") {
 		t.Errorf("printed %q, which steers the terminal", text)
+	}
+}
+
+// TestShowIsSilentAboutItsEnd: that reads are broken off at the end is no
+// trouble, unless the daemon failed.
+func TestShowIsSilentAboutItsEnd(t *testing.T) {
+	show, said := testShow(time.Minute)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	show.note("fleet cannot be read")
+	if err := show.run(ended); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(said.String(), "! ") {
+		t.Errorf("said at the end:\n%s", said)
+	}
+	show.lastNotes()
+	if !strings.HasSuffix(said.String(), "! fleet cannot be read\n") {
+		t.Errorf("not said after a failure:\n%s", said)
 	}
 }
 
