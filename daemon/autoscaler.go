@@ -94,11 +94,13 @@ func newAutoscaler(def *definition, record *state.Record, m *metrics.Autoscaler,
 	return a
 }
 
-// begin takes the autoscaler for a pass at now; false when one is under way.
-func (a *autoscaler) begin(now time.Time) bool {
+// begin takes the autoscaler for a pass at now. It is false when one is under
+// way; another one then follows if again says so.
+func (a *autoscaler) begin(now time.Time, again bool) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.busy {
+		a.again = a.again || again
 		return false
 	}
 	a.busy, a.since = true, now
@@ -115,11 +117,9 @@ func (a *autoscaler) release() (again bool) {
 	return again
 }
 
-// askAgain asks for another pass after the one under way; false when there is
-// none under way.
-func (a *autoscaler) askAgain() bool {
+// askAgain asks for another pass after the one under way.
+func (a *autoscaler) askAgain() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.again = a.again || a.busy
-	return a.busy
+	a.again = true
 }

@@ -155,7 +155,7 @@ func (d *Daemon) roundsFor(b *testing.B) func(now time.Time) {
 		<-recording
 	})
 	s := &scheduler{d: d, last: map[time.Duration]time.Time{}}
-	first.fresh = nil
+	first.added = nil
 	s.swap(first)
 	d.prune()
 	return func(now time.Time) {

@@ -33,8 +33,9 @@ type generation struct {
 // change is what swapping in a generation does.
 type change struct {
 	next *generation
-	// fresh are new or changed autoscalers, to be evaluated at once (R23).
-	fresh []*autoscaler
+	// added are autoscalers that were not running, changed those whose
+	// configuration changed: to be evaluated at once (R23).
+	added, changed []*autoscaler
 	// definitions are those that autoscalers which stay get.
 	definitions map[*autoscaler]*definition
 	removed     []*autoscaler
@@ -172,13 +173,11 @@ func (d *Daemon) buildAutoscalers(ch *change, previous *generation) error {
 		a := previous.autoscalers[name]
 		if a == nil {
 			a = newAutoscaler(def, d.restore(name), d.metrics.Autoscaler(name), time.Now())
-			if d.dueAtOnce(a, def) {
-				ch.fresh = append(ch.fresh, a)
-			}
+			ch.added = append(ch.added, a)
 		} else {
 			ch.definitions[a] = def
 			if old := a.definition.Load(); old.fingerprint != def.fingerprint || !reflect.DeepEqual(old.settings, def.settings) {
-				ch.fresh = append(ch.fresh, a)
+				ch.changed = append(ch.changed, a)
 			}
 		}
 		ch.next.autoscalers[name] = a
@@ -196,7 +195,8 @@ func (d *Daemon) buildAutoscalers(ch *change, previous *generation) error {
 // waiting for its tick: a new or changed one is (R23), and one that missed a
 // tick; one that a restart interrupted between two ticks goes on as if it had
 // not been.
-func (d *Daemon) dueAtOnce(a *autoscaler, def *definition) bool {
+func (d *Daemon) dueAtOnce(a *autoscaler, now time.Time) bool {
+	def := a.definition.Load()
 	if a.saved.fingerprint != def.fingerprint {
 		return true
 	}
@@ -204,12 +204,12 @@ func (d *Daemon) dueAtOnce(a *autoscaler, def *definition) bool {
 	if through := a.published.Load().tick; through.After(last) {
 		last = through
 	}
-	return !time.Now().Before(nextTick(last, def.SyncPeriod))
+	return !now.Before(nextTick(last, def.SyncPeriod))
 }
 
 // swap makes a generation the one in force.
 func (s *scheduler) swap(ch *change) {
-	d := s.d
+	d, now := s.d, evaluationTime()
 	for a, def := range ch.definitions {
 		a.definition.Store(def)
 	}
@@ -228,8 +228,15 @@ func (s *scheduler) swap(ch *change) {
 	for _, r := range ch.retired {
 		d.adapters.Go(func() { d.retire(r) })
 	}
-	if len(ch.fresh) > 0 {
-		s.begin(newPlan(ch.fresh), evaluationTime(), false)
+	s.follow(ch.next, now)
+	fresh := ch.changed
+	for _, a := range ch.added {
+		if d.dueAtOnce(a, now) {
+			fresh = append(fresh, a)
+		}
+	}
+	if len(fresh) > 0 {
+		s.begin(newPlan(fresh), now, false)
 	}
 }
 

@@ -549,3 +549,97 @@ func TestStoreThatCannotBeWritten(t *testing.T) {
 		w.stop()
 	})
 }
+
+// What happens at the very instant of a tick does not make the scheduler miss
+// it.
+func TestEventsAtTicks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 3, func(a *config.Autoscaler) { a.SyncPeriod = time.Second })
+		w.queue("other", 3, func(a *config.Autoscaler) { a.SyncPeriod = time.Hour })
+		w.source().value("q", 3)
+		w.source().value("other", 3)
+		w.start()
+		before := w.source().count("q")
+		for range 100 {
+			time.Sleep(time.Second)
+			w.daemon.Evaluate("other")
+			synctest.Wait()
+		}
+		if got := w.source().count("q") - before; got != 100 {
+			t.Errorf("q was evaluated at %d of 100 ticks", got)
+		}
+		w.stop()
+	})
+}
+
+// A reload that gives an autoscaler another period starts with the next tick of
+// that period.
+func TestReloadOfThePeriodMissesNoTick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 3)
+		w.source().value("q", 3)
+		w.start()
+		w.advance(17500 * time.Millisecond)
+		changed := w.config.Autoscalers["q"]
+		changed.SyncPeriod = time.Second
+		w.config.Autoscalers["q"] = changed
+		if err := w.daemon.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		before := w.source().count("q")
+		w.advance(time.Second)
+		if got := w.source().count("q") - before; got != 2 {
+			t.Errorf("q was evaluated %d times in the second after the reload, want at once and at the tick", got)
+		}
+		w.stop()
+	})
+}
+
+// More queries than a source is asked at once wait for each other, also those of
+// different deadlines; none fails for it.
+func TestManyQueriesWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for i := range 3 * queriesAtOnce {
+			name := fmt.Sprintf("a%d", i)
+			w.queue(name, 3, func(a *config.Autoscaler) { a.SyncPeriod = time.Duration(10+5*(i%2)) * time.Second })
+			w.source().set(name, slowly(3, time.Second))
+		}
+		w.start()
+		w.advance(35 * time.Second)
+		for _, view := range w.daemon.Autoscalers() {
+			if view.Evaluation.Error != "" {
+				t.Fatalf("%s: %s", view.Name, view.Evaluation.Error)
+			}
+		}
+		w.stop()
+	})
+}
+
+// Evaluations out of turn, of which there may be many at once, wait for each
+// other's reads.
+func TestManyEvaluationsOutOfTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for i := range 5 * readsAtOnce {
+			name := fmt.Sprintf("a%d", i)
+			w.queue(name, 3)
+			w.source().value(name, 3)
+		}
+		w.start()
+		w.advance(time.Second)
+		w.fleet().Inject(targettest.Fault{Call: targettest.SnapshotCall, Delay: time.Second})
+		for name := range w.config.Autoscalers {
+			w.daemon.Evaluate(name)
+		}
+		w.advance(8 * time.Second)
+		for _, view := range w.daemon.Autoscalers() {
+			if view.Evaluation.Error != "" {
+				t.Fatalf("%s: %s", view.Name, view.Evaluation.Error)
+			}
+		}
+		w.stop()
+	})
+}

@@ -24,7 +24,8 @@ type scheduler struct {
 // noticed.
 const maxIdle = time.Second
 
-// run begins rounds at their ticks until ctx ends.
+// run begins rounds at their ticks until ctx ends. Whatever wakes it, it looks
+// for ticks that have come, so that none waits for what comes at the same time.
 func (s *scheduler) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -33,15 +34,30 @@ func (s *scheduler) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case request := <-s.d.requests:
+			s.tick(time.Now()) // the tick first: a request may begin a pass of its own
 			request(s)
 		case r := <-s.d.completed:
 			s.completed(r)
 		case <-timer.C:
-			s.tick(time.Now())
 		}
 		now := time.Now()
+		s.tick(now)
 		s.d.notifier.alive(now)
 		timer.Reset(min(s.next(now).Sub(now), maxIdle))
+	}
+}
+
+// follow notes the periods of a new generation: their ticks after now are due.
+func (s *scheduler) follow(g *generation, now time.Time) {
+	for period := range g.periods {
+		if _, known := s.last[period]; !known {
+			s.last[period] = lastTick(now, period)
+		}
+	}
+	for period := range s.last {
+		if _, used := g.periods[period]; !used {
+			delete(s.last, period)
+		}
 	}
 }
 
@@ -57,28 +73,24 @@ func (s *scheduler) next(now time.Time) time.Time {
 }
 
 // tick begins the rounds whose ticks have come. Ticks that nobody was awake for
-// are not made up for.
+// are not made up for. It costs little where none has come.
 func (s *scheduler) tick(now time.Time) {
 	g := s.d.current.Load()
-	due := map[time.Time][]time.Duration{}
+	var due map[time.Time][]time.Duration
 	for period := range g.periods {
 		tick := lastTick(now, period)
-		last, known := s.last[period]
+		last := s.last[period]
 		switch {
-		case !known || tick.Before(last): // a new period, or a clock that was set back
-			if known {
-				s.d.log.Warn("the clock was set back", zap.Time("from", last), zap.Time("to", now))
-				s.newest = time.Time{}
-			}
+		case tick.Before(last):
+			s.d.log.Warn("the clock was set back", zap.Time("from", last), zap.Time("to", now))
+			s.newest = time.Time{}
 			s.last[period] = tick
 		case tick.After(last):
+			if due == nil {
+				due = map[time.Time][]time.Duration{}
+			}
 			due[tick] = append(due[tick], period)
 			s.last[period] = tick
-		}
-	}
-	for period := range s.last {
-		if _, used := g.periods[period]; !used {
-			delete(s.last, period)
 		}
 	}
 	for _, tick := range slices.SortedFunc(maps.Keys(due), time.Time.Compare) {
@@ -98,22 +110,21 @@ func (s *scheduler) begin(p *plan, now time.Time, tick bool) {
 		pass := &r.passes[i]
 		a := pass.plan.autoscaler
 		quarantined := now.Before(a.published.Load().quarantine)
-		if !quarantined && a.begin(now) {
+		if !quarantined && a.begin(now, !tick) {
 			count++
 			continue
 		}
 		pass.skipped = true
-		if tick {
-			if !quarantined {
-				a.late.Add(1)
-				s.d.metrics.Late(a.name)
-			}
-			a.mu.Lock()
-			a.missed(s.d.recorder)
-			a.mu.Unlock()
-		} else if !quarantined {
-			a.askAgain()
+		if !tick {
+			continue
 		}
+		if !quarantined {
+			a.late.Add(1)
+			s.d.metrics.Late(a.name)
+		}
+		a.mu.Lock()
+		a.missed(s.d.recorder)
+		a.mu.Unlock()
 	}
 	r.unfinished.Store(count)
 	s.rounds = append(s.rounds, r)
