@@ -46,11 +46,13 @@ func because(cause string) string {
 	return ": " + short(cause)
 }
 
-// short cuts a text to one line that fits in a table.
+// short cuts a text to one line that fits in a table. What is cut is the middle:
+// an error begins with what failed, and ends with why.
 func short(text string) string {
 	letters := []rune(oneLine(text))
 	if len(letters) > maxProblem {
-		return string(letters[:maxProblem-1]) + "…"
+		const head = maxProblem / 2
+		return string(letters[:head]) + "…" + string(letters[len(letters)-(maxProblem-head-1):])
 	}
 	return string(letters)
 }
