@@ -26,10 +26,11 @@ func newNotifier(notify func(string), watchdog time.Duration) *notifier {
 	return &notifier{notify: notify, interval: watchdog}
 }
 
-// alive feeds the watchdog, twice as often as it asks for. The scheduler calls
-// it each time it wakes, which is at least once a second.
+// alive feeds the watchdog, at least twice as often as it asks for where that is
+// two seconds or more. The scheduler calls it each time it wakes, which is once
+// in maxIdle at least: a meal that could wait now might come too late then.
 func (n *notifier) alive(now time.Time) {
-	if n.interval <= 0 || now.Sub(n.fed) < n.interval/2 && !now.Before(n.fed) {
+	if n.interval <= 0 || now.Sub(n.fed) < n.interval/2-maxIdle && !now.Before(n.fed) {
 		return
 	}
 	n.fed = now
