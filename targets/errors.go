@@ -84,7 +84,8 @@ func (e *OutOfRangeError) Is(target error) bool { return target == ErrOutOfRange
 // Unwrap answers the platform's own error.
 func (e *OutOfRangeError) Unwrap() error { return e.Err }
 
-// PartialError says that SetReplicas could do only a part.
+// PartialError says that SetReplicas could do only a part: not all replicas, or
+// all of them but not what goes with them, such as saving the count.
 type PartialError struct {
 	// Reached is the count that the target really has now.
 	Reached int32
@@ -94,7 +95,7 @@ type PartialError struct {
 
 // Error answers the count that was reached and what stopped the rest.
 func (e *PartialError) Error() string {
-	return fmt.Sprintf("only %d replicas reached: %v", e.Reached, e.Err)
+	return fmt.Sprintf("%d replicas reached: %v", e.Reached, e.Err)
 }
 
 // Unwrap answers what stopped the rest.

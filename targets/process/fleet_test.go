@@ -319,21 +319,34 @@ func TestStoreTrouble(t *testing.T) {
 	full := errors.New("no space left on device")
 	w.store.Fail(full)
 	err := f.SetReplicas(t.Context(), ref("b"), 2, "", "test")
-	if !errors.Is(err, full) || !errors.Is(err, targets.ErrTransient) {
-		t.Errorf("SetReplicas() that cannot be saved = %v, want %v as ErrTransient", err, full)
+	var partial *targets.PartialError
+	if !errors.Is(err, full) || !errors.As(err, &partial) || partial.Reached != 2 {
+		t.Errorf("SetReplicas() that cannot be saved = %v, want %v as a PartialError that reached 2", err, full)
 	}
-	if got := read(t, f, "b"); got.SpecReplicas != 1 || got.StatusReplicas != 1 {
-		t.Errorf("a count that could not be saved took effect: %+v", got)
+	settled(t, f, "b", 2) // the disk is no reason not to grow
+	if err := f.SetReplicas(canceled(t), ref("b"), 1, "", "test"); !errors.Is(err, context.Canceled) || errors.As(err, &partial) {
+		t.Errorf("SetReplicas() that nobody waits for = %v, want %v alone", err, context.Canceled)
 	}
 
-	// A count that cannot be loaded at first is restored by a later reading.
+	// The count is saved by the first reading that can.
 	w.store.Fail(nil)
+	settled(t, f, "b", 2)
+	if saved, err := w.store.Load(t.Context(), "replicas/b"); err != nil || !strings.Contains(string(saved), `"replicas":2`) {
+		t.Errorf("the store has %q, %v, want the count 2", saved, err)
+	}
+	// A count that cannot be loaded at first is restored by a later reading.
 	if err := w.store.Save(t.Context(), "replicas/a", []byte(`{"format":1,"replicas":3,"version":7}`)); err != nil {
 		t.Fatal(err)
 	}
 	if got := settled(t, f, "a", 3); got.SpecReplicas != 3 || got.Version != "7" {
 		t.Errorf("after the store was mended: %+v, want 3 replicas at version 7", got)
 	}
+}
+
+func canceled(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
 }
 
 func TestReload(t *testing.T) {

@@ -36,6 +36,8 @@ type service struct {
 	restored bool
 	want     int32
 	version  uint64
+	// unsaved says that the store has an older count.
+	unsaved bool
 	// living are the wanted instances: living[i] has index i. leaving are those
 	// being stopped.
 	living, leaving []*instance
@@ -204,7 +206,9 @@ func (s *service) load(ctx context.Context) (savedCount, error) {
 	return saved, nil
 }
 
-// set changes the count: first what is saved, then the instances.
+// set changes the count: first what is saved, then the instances. A count that
+// cannot be saved is set all the same, and told as a targets.PartialError: a full
+// disk must not keep a fleet from growing.
 func (s *service) set(ctx context.Context, n int32, version string) error {
 	if err := s.lock(ctx); err != nil {
 		return err
@@ -218,20 +222,54 @@ func (s *service) set(ctx context.Context, n int32, version string) error {
 	if err != nil || same {
 		return err
 	}
-	if store != nil {
-		value, err := json.Marshal(next)
-		if err != nil {
-			return fmt.Errorf("save the count of service %q: %w", s.name, err)
-		}
-		if err := store.Save(ctx, s.key, value); err != nil {
-			return fmt.Errorf("%w: save the count of service %q before changing it: %w", targets.ErrTransient, s.name, err)
-		}
+	unsaved := s.save(ctx, store, next)
+	if unsaved != nil && ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", targets.ErrTransient, unsaved)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.want, s.version = next.Replicas, next.Version
+	s.want, s.version, s.unsaved = next.Replicas, next.Version, unsaved != nil
 	s.scale()
+	if unsaved != nil {
+		return &targets.PartialError{Reached: n, Err: fmt.Errorf("%w: a restart would begin with an older count: %w", targets.ErrTransient, unsaved)}
+	}
 	return nil
+}
+
+// save writes a count into the store, where there is one.
+func (s *service) save(ctx context.Context, store targets.Store, count savedCount) error {
+	if store == nil {
+		return nil
+	}
+	value, err := json.Marshal(count)
+	if err == nil {
+		err = store.Save(ctx, s.key, value)
+	}
+	if err != nil {
+		return fmt.Errorf("save the count of service %q: %w", s.name, err)
+	}
+	return nil
+}
+
+// saveLate tries again to save a count that could not be saved when it was set.
+// Another change under way does that itself.
+func (s *service) saveLate(ctx context.Context) {
+	select {
+	case s.writing <- struct{}{}:
+		defer s.unlock()
+	default:
+		return
+	}
+	s.mu.Lock()
+	store, unsaved := s.store, s.unsaved
+	count := savedCount{Format: savedFormat, Replicas: s.want, Version: s.version}
+	s.mu.Unlock()
+	if !unsaved || s.save(ctx, store, count) != nil {
+		return // set told that it is not saved
+	}
+	s.mu.Lock()
+	s.unsaved = false
+	s.mu.Unlock()
 }
 
 // refuse answers why a count cannot be set; nil means that it can. The caller
@@ -332,6 +370,7 @@ func (s *service) read(ctx context.Context) targets.Reading {
 		defer s.mu.Unlock()
 		return targets.Reading{SpecReplicas: count.Replicas, Max: s.highest(), Version: strconv.FormatUint(count.Version, 10), Observed: now}
 	}
+	s.saveLate(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
