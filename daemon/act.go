@@ -58,16 +58,17 @@ func (p *pass) act(after *publication, version string, events []policy.Event) {
 	if errors.As(err, &foreign) {
 		events = append(events, foreignWriter(foreign.read, foreign.found))
 	}
-	if !errors.Is(err, targets.ErrUnknownOutcome) {
-		a.intention = nil
+	outcome := outcomeOf(decision, err)
+	if outcome.Kind != policy.WriteFailed || !errors.Is(err, targets.ErrUnknownOutcome) {
+		a.intention = nil // it is known what became of it
 	}
 	var panicked *panicError
 	if errors.As(err, &panicked) {
-		p.panicked(err)
+		p.panicked(err, events)
 		return
 	}
 	p.evaluateAgain(foreign != nil)
-	p.finish(after, outcomeOf(decision, err), events)
+	p.finish(after, outcome, events)
 }
 
 // evaluateAgain asks for another evaluation at once after a write that was lost
@@ -88,6 +89,8 @@ func outcomeOf(decision *policy.Decision, err error) policy.Outcome {
 		return policy.Outcome{Kind: policy.Written, Reached: decision.DesiredReplicas}
 	case errors.As(err, &held):
 		return policy.Outcome{Kind: policy.WriteHeld, Hold: &held.Hold}
+	case errors.Is(err, targets.ErrHeld): // without saying how
+		return policy.Outcome{Kind: policy.WriteHeld, Hold: &policy.Hold{Message: err.Error()}}
 	case errors.As(err, &partial) && partial.Reached != decision.CurrentReplicas:
 		return policy.Outcome{Kind: policy.Written, Reached: partial.Reached, Error: err.Error()}
 	default:
@@ -134,7 +137,8 @@ func (p *pass) wrapWrite(ctx context.Context, decision *policy.Decision, err err
 		return nil
 	}
 	var panicked *panicError
-	if errors.As(err, &panicked) || (ctx.Err() != nil && errors.Is(err, ctx.Err())) {
+	cutOff := ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
+	if errors.As(err, &panicked) || cutOff {
 		err = fmt.Errorf("%w: %w", targets.ErrUnknownOutcome, err)
 	}
 	return fmt.Errorf("scale %s from %d to %d replicas: %w", p.plan.definition.Target, decision.CurrentReplicas, decision.DesiredReplicas, err)

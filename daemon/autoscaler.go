@@ -9,6 +9,7 @@ import (
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
 )
 
 // autoscaler is one autoscaler at run time. It outlives reloads; its definition
@@ -43,6 +44,8 @@ type autoscaler struct {
 	memory    policy.Memory
 	status    policy.Status
 	intention *state.Intention
+	// intended is the target that the intention is about.
+	intended targets.Ref
 	// retried says that the last pass lost its write to somebody else and the
 	// autoscaler was evaluated again at once for it.
 	retried bool
@@ -81,9 +84,7 @@ func newAutoscaler(def *definition, record *state.Record, m *metrics.Autoscaler,
 	if record != nil {
 		a.created = record.Created
 		a.memory, a.status = record.Memory, record.Status
-		if record.Target == def.Target {
-			a.intention = record.Intention
-		}
+		a.intention, a.intended = record.Intention, record.Target
 		published.tick, published.memory, published.status = record.Through, record.Memory, record.Status
 		a.saved = saved{
 			through: record.Through, replay: record.Replay, status: record.Status,

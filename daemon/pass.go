@@ -39,7 +39,7 @@ func (p *pass) run(room *room) {
 	})
 	switch {
 	case err != nil:
-		p.panicked(err)
+		p.panicked(err, events)
 	case decision.Write && !d.options.DryRun:
 		p.intend(after, reading.Version, events)
 	default:
@@ -58,6 +58,9 @@ func (p *pass) settleIntention(observation *policy.Observation) []policy.Event {
 		return nil
 	}
 	a.intention = nil
+	if a.intended != def.Target { // a reload pointed the autoscaler at another one
+		return nil
+	}
 	count := observation.SpecReplicas
 	if count == intention.From {
 		return nil
@@ -112,7 +115,7 @@ func (p *pass) finish(after *publication, outcome policy.Outcome, events []polic
 		return nil
 	})
 	if err != nil {
-		p.panicked(err)
+		p.panicked(err, events)
 		return
 	}
 	before := a.published.Load()
@@ -120,10 +123,11 @@ func (p *pass) finish(after *publication, outcome policy.Outcome, events []polic
 	a.memory, a.status = settlement.Memory, settlement.Status
 	a.panics = 0
 	*decision = decision.Explained()
+	settled := len(events) > 0 // or somebody else wrote
 	events = append(events, settlement.Events...)
 
 	var entries []state.Entry
-	if wrote || !sameReasons(&before.status, &a.status) {
+	if wrote || settled || !sameReasons(&before.status, &a.status) {
 		entries = []state.Entry{historyEntry(a.name, decision, outcome, events, settlement.Error)}
 	}
 	after.memory, after.status = a.memory, a.status
@@ -166,13 +170,15 @@ func (p *pass) recorded(after *publication, settlement policy.Settlement, err er
 	p.end()
 }
 
-// panicked ends a pass that panicked. Nothing it found is kept; after repeats the
-// autoscaler is left alone for a while.
-func (p *pass) panicked(err error) {
+// panicked ends a pass that panicked. Nothing it found is kept but the events
+// that came up before; after repeats the autoscaler is left alone for a while.
+func (p *pass) panicked(err error, events []policy.Event) {
 	a, d := p.plan.autoscaler, p.round.daemon
 	a.panics++
 	after := *a.published.Load()
 	after.unevaluated, after.err = err.Error(), err.Error()
+	after.quarantine = time.Time{} // one of earlier panics is over
+	after.events = a.events.add(events, p.round.now)
 	if a.panics >= panicsAllowed {
 		a.panics = 0
 		after.quarantine = p.round.now.Add(quarantine)

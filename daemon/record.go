@@ -55,7 +55,7 @@ func (a *autoscaler) record(def *definition, recommendation *int32, wrote bool, 
 // intend notes a write that is about to be made and answers the record that says
 // so, with the memory of the decision. The caller holds a.mu.
 func (a *autoscaler) intend(def *definition, intention *state.Intention, memory policy.Memory) *state.Record {
-	a.intention = intention
+	a.intention, a.intended = intention, def.Target
 	s := &a.saved
 	s.known, s.replay = true, nil
 	s.intention, s.target, s.fingerprint = intention, def.Target, def.fingerprint

@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources"
+	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
 )
 
@@ -154,6 +157,122 @@ func TestRemovedInTheMiddleOfAPass(t *testing.T) {
 		}
 		if got := w.fleet().Replicas("goes"); got != 3 {
 			t.Errorf("the removed autoscaler scaled to %d", got)
+		}
+		w.stop()
+	})
+}
+
+// A write that a stop gives up is settled by the next run.
+func TestStopGivesUpAHungWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 3, func(a *config.Autoscaler) {
+			a.SyncPeriod = time.Minute
+			a.Spec.Behavior = &policy.Behavior{}
+		})
+		w.source().value("q", 3)
+		w.start()
+		w.advance(2*time.Minute - time.Second)
+		w.source().value("q", 6)
+		release := make(chan struct{})
+		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: 1, Block: release})
+		w.advance(2 * time.Second)
+		stopping := time.Now()
+		w.stop()
+		if took := time.Since(stopping); took > stopWait+time.Second {
+			t.Errorf("the stop took %s", took)
+		}
+		close(release)
+		w.fleet().Change("q", func(target *targettest.MemoryTarget) { target.Replicas = 6 }) // it was made all the same
+		w.start()
+		w.advance(time.Minute)
+		if got := w.remembered("q").ScaleUpEvents; len(got) != 1 || got[0].Change != 3 {
+			t.Errorf("scale-up events = %+v, want the change of 3", got)
+		}
+		w.stop()
+	})
+}
+
+// An open intention is about one target; when a reload points the autoscaler at
+// another one, whose count means nothing to it, it is dropped.
+func TestIntentionOfAnotherTarget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 3, func(a *config.Autoscaler) { a.Spec.Behavior = &policy.Behavior{} })
+		w.source().value("q", 3)
+		w.start()
+		w.advance(time.Minute)
+		w.source().value("q", 6)
+		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: 1, Lost: true})
+		w.advance(15 * time.Second)
+		changed := w.config.Autoscalers["q"]
+		changed.Target = w.fleet().Add("another", targettest.MemoryTarget{Replicas: 5})
+		w.config.Autoscalers["q"] = changed
+		w.source().value("q", 5)
+		if err := w.daemon.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.advance(15 * time.Second)
+		if got := w.remembered("q").ScaleUpEvents; len(got) != 0 || contains(w.reasons("q"), ForeignWriter) {
+			t.Errorf("scale-up events = %+v, events = %v, want none of the other target", got, w.reasons("q"))
+		}
+		if record, _ := w.store.record("q"); record.Intention != nil {
+			t.Errorf("intention = %+v, want it dropped", record.Intention)
+		}
+		w.stop()
+	})
+}
+
+// A write of which a part is known to have been done is settled then, even if
+// the fleet does not know about the rest.
+func TestPartialWriteOfUnknownEnd(t *testing.T) {
+	partial := &targets.PartialError{Reached: 4, Err: targets.ErrUnknownOutcome}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 3, func(a *config.Autoscaler) { a.Spec.Behavior = &policy.Behavior{} })
+		w.source().value("q", 3)
+		w.start()
+		w.advance(time.Minute)
+		w.source().value("q", 6)
+		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: 1, Err: partial})
+		w.advance(15 * time.Second)
+		w.fleet().Change("q", func(target *targettest.MemoryTarget) { target.Replicas = 4 })
+		w.source().value("q", 4)
+		w.advance(30 * time.Second)
+		if got := w.remembered("q").ScaleUpEvents; len(got) != 1 || got[0].Change != 1 {
+			t.Errorf("scale-up events = %+v, want the change of 1 alone", got)
+		}
+		w.stop()
+	})
+}
+
+// A change that a run finds to have been made by the one before, which was
+// killed, is in the history.
+func TestSettledWriteIsInTheHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 3, func(a *config.Autoscaler) { a.Spec.Behavior = &policy.Behavior{} })
+		w.source().value("q", 4)
+		w.start()
+		w.advance(time.Minute)
+		w.source().value("q", 6)
+		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: 1, Delay: time.Second})
+		w.advance(15*time.Second + 500*time.Millisecond)
+		killed := w.store.copied()
+		w.advance(time.Second)
+		w.stop()
+		w.store = killed
+		w.start()
+		w.advance(15 * time.Second)
+		entries, err := w.store.History(t.Context(), "q", time.Time{}, time.Time{}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := entries[len(entries)-1]
+		if !slices.ContainsFunc(last.Events, func(e policy.Event) bool {
+			return e.Reason == "SuccessfulRescale" && strings.HasPrefix(e.Message, "New size: 6")
+		}) {
+			t.Errorf("history = %+v, want the rescale", entries)
 		}
 		w.stop()
 	})
