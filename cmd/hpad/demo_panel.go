@@ -100,7 +100,7 @@ func (p *demoPanel) lines(width int) []string {
 	}
 	sentence := []string{"the first decision is about to be made"}
 	if d := p.view.Decision; d != nil {
-		sentence = wrap(explain.Sentence(*d), width-panelLabel)
+		sentence = wrap(explain.Sentence(*d), width-panelLabel, 0)
 	}
 	for i := range sentenceLines {
 		label, text := "", ""
@@ -193,15 +193,19 @@ func (b bars) draw(least float64) string {
 	return text.String()
 }
 
-// wrap breaks a text into lines of at most so many letters, between words.
-func wrap(text string, width int) []string {
+// wrap breaks a text between words into lines of at most so many letters; all but
+// the first are indented.
+func wrap(text string, width, indent int) []string {
 	var lines []string
 	for word := range strings.FieldsSeq(text) {
 		last := len(lines) - 1
-		if last >= 0 && utf8.RuneCountInString(lines[last])+1+utf8.RuneCountInString(word) <= width {
-			lines[last] += " " + word
-		} else {
+		switch {
+		case last < 0:
 			lines = append(lines, word)
+		case utf8.RuneCountInString(lines[last])+1+utf8.RuneCountInString(word) <= width:
+			lines[last] += " " + word
+		default:
+			lines = append(lines, strings.Repeat(" ", indent)+word)
 		}
 	}
 	return lines

@@ -245,7 +245,7 @@ func TestScreenKeepsLinesAboveThePanel(t *testing.T) {
 	draw([]string{"12:00:00 1 → 2: " + strings.Repeat("because ", 8)}, "panel 3")
 	want := []string{
 		"hello", "", "  " + strings.Repeat("x", 58), strings.Repeat("x", 12),
-		"12:00:00 1 → 2: because because because because", "         because because because because", "panel 3",
+		"12:00:00 1 → 2: because because because because because", "         because because because", "panel 3",
 	}
 	if !slices.Equal(seen.rows, want) {
 		t.Errorf("the terminal shows\n%s\nwant\n%s", strings.Join(seen.rows, "\n"), strings.Join(want, "\n"))

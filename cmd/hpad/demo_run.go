@@ -97,9 +97,9 @@ func setDemoUp(ctx context.Context, dir string, duration time.Duration) (stage *
 			err = errors.Join(err, stage.close())
 		}
 	}()
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	listener, workerPort, err := reservePorts(ctx)
 	if err != nil {
-		return stage, fmt.Errorf("serve the demo's queue: %w", err)
+		return stage, err
 	}
 	registry := prometheus.NewRegistry()
 	stage.queue = demo.NewQueue(registry)
@@ -110,14 +110,10 @@ func setDemoUp(ctx context.Context, dir string, duration time.Duration) (stage *
 	if err != nil {
 		return stage, fmt.Errorf("find hpad's own program, which the workers run too: %w", err)
 	}
-	ports, err := freePorts(ctx, demo.Ports)
-	if err != nil {
-		return stage, err
-	}
 	stage.setup = demo.Setup{
 		Listen: "127.0.0.1:0", Socket: filepath.Join(dir, demoSocket), StateDir: filepath.Join(dir, "state"),
 		Worker: []string{executable, "demo", "worker", "--queue"}, Queue: listener.Addr().String(),
-		FirstPort: ports, Duration: duration,
+		FirstPort: workerPort, Duration: duration,
 	}
 	if stage.config, err = config.Parse("the demo's configuration", stage.setup.Config()); err != nil {
 		return stage, err
@@ -184,34 +180,49 @@ func (s *demoStage) run(ctx context.Context, show *demoShow, duration time.Durat
 	return nil
 }
 
-// The range in which the demo looks for ports: below those that the kernel gives
-// away by itself.
+// Demos look for their ports in blocks of the same size, below those ports that
+// the kernel gives away by itself. The first port of a block is the queue's, and
+// as long as it is taken no other demo has the block.
 const (
-	lowestDemoPort  = 20000
-	highestDemoPort = 32000
-	portAttempts    = 100
+	firstBlock   = 20000
+	blocks       = 500
+	blockSize    = 1 + demo.Ports
+	portAttempts = 100
 )
 
-// freePorts answers the first of n free ports on 127.0.0.1, one after the other.
-func freePorts(ctx context.Context, n int) (int, error) {
+// reservePorts takes a block of ports that are free: it listens on the first and
+// answers the second, which is the first of the workers'.
+func reservePorts(ctx context.Context) (net.Listener, int, error) {
 	var err error
 	for range portAttempts {
-		first := lowestDemoPort + rand.IntN(highestDemoPort-lowestDemoPort-n)
-		if err = tryPorts(ctx, first, n); err == nil {
-			return first, nil
+		var listener net.Listener
+		first := firstBlock + blockSize*rand.IntN(blocks)
+		if listener, err = reserveBlock(ctx, first); err == nil {
+			return listener, first + 1, nil
 		}
 	}
-	return 0, fmt.Errorf("find %d free ports on 127.0.0.1, one after the other: %w", n, err)
+	return nil, 0, fmt.Errorf("find %d free ports on 127.0.0.1, one after the other: %w", blockSize, err)
 }
 
-// tryPorts answers why one of n ports is not free.
-func tryPorts(ctx context.Context, first, n int) (err error) {
-	for port := first; port < first+n; port++ {
-		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, listener.Close()) }()
+// reserveBlock listens on the first port of a block whose other ports are free
+// too.
+func reserveBlock(ctx context.Context, first int) (net.Listener, error) {
+	reserved, err := listenOn(ctx, first)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	for port := first + 1; port < first+blockSize; port++ {
+		listener, err := listenOn(ctx, port)
+		if err == nil {
+			err = listener.Close()
+		}
+		if err != nil {
+			return nil, errors.Join(err, reserved.Close())
+		}
+	}
+	return reserved, nil
+}
+
+func listenOn(ctx context.Context, port int) (net.Listener, error) {
+	return new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 }

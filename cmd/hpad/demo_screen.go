@@ -52,10 +52,7 @@ func (s *screen) draw(stay []string, panel func(width int) []string) error {
 		fmt.Fprintf(&frame, "\r\x1b[%dA\x1b[J", height)
 	}
 	for _, line := range stay {
-		for i, part := range wrapLine(line, columns-1) {
-			if i > 0 {
-				part = strings.Repeat(" ", hanging) + part
-			}
+		for _, part := range wrapLine(line, columns-1) {
 			frame.WriteString(part + "\n")
 		}
 	}
@@ -90,7 +87,7 @@ func wrapLine(line string, width int) []string {
 	if utf8.RuneCountInString(line) <= width || strings.HasPrefix(line, " ") {
 		return []string{line}
 	}
-	return wrap(line, width-hanging)
+	return wrap(line, width, hanging)
 }
 
 // cut cuts a line to a width.

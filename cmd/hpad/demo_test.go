@@ -254,21 +254,37 @@ func TestDemoDirIsShortEnoughForASocket(t *testing.T) {
 	}
 }
 
-func TestFreePorts(t *testing.T) {
-	first, err := freePorts(t.Context(), demo.Ports)
+func TestReservePorts(t *testing.T) {
+	queue, worker, err := reservePorts(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := tryPorts(t.Context(), first, demo.Ports); err != nil {
-		t.Errorf("the ports are not free again: %v", err)
+	first := queue.Addr().(*net.TCPAddr).Port
+	if worker != first+1 {
+		t.Errorf("the workers' ports begin at %d, want %d", worker, first+1)
 	}
-	taken, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+5))
-	if err != nil {
+	if _, err := reserveBlock(t.Context(), first); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("error = %v, want that another demo has the block", err)
+	}
+	if err := queue.Close(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = taken.Close() }()
-	if err := tryPorts(t.Context(), first, demo.Ports); !errors.Is(err, syscall.EADDRINUSE) {
-		t.Errorf("error = %v, want that a port is in use", err)
+	last, err := listenOn(t.Context(), first+demo.Ports)
+	if err != nil {
+		t.Fatalf("a port of the block is not free again: %v", err)
+	}
+	if _, err := reserveBlock(t.Context(), first); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("error = %v, want that a port of the block is in use", err)
+	}
+	if err := last.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := reserveBlock(t.Context(), first)
+	if err != nil {
+		t.Fatalf("the block is not free again: %v", err)
+	}
+	if err := again.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
