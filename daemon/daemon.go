@@ -52,8 +52,10 @@ type Daemon struct {
 	metrics  *metrics.Metrics
 	store    state.Store
 	recorder *recorder
-	notifier *notifier
-	started  time.Time
+	// unwritten is why what the recorder has is not in the store.
+	unwritten problem
+	notifier  *notifier
+	started   time.Time
 
 	current  atomic.Pointer[generation]
 	restored state.Snapshot
@@ -98,7 +100,7 @@ func New(options Options) *Daemon {
 		requests:  make(chan func(*scheduler)),
 		completed: make(chan *round, 16),
 	}
-	d.recorder = newRecorder(options.Store, d.metrics.StateWrite)
+	d.recorder = newRecorder(options.Store, d.reportState)
 	d.current.Store(&generation{config: &config.Config{}})
 	d.metrics.Show(d.Autoscalers)
 	return d
@@ -194,7 +196,10 @@ func (d *Daemon) stop(stopActing context.CancelCauseFunc, stopWorking, stopRecor
 	d.adapters.Wait()
 	var closing sync.WaitGroup
 	g := d.current.Load()
-	errs := make([]error, 0, len(g.fleets)+len(g.sources))
+	errs := make([]error, 0, len(g.fleets)+len(g.sources)+1)
+	if text := d.unwritten.get(); text != "" {
+		errs = append(errs, fmt.Errorf("what could not be written is lost: %s", text))
+	}
 	var mu sync.Mutex
 	end := func(subject string, adapter any) {
 		closing.Go(func() {

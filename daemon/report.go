@@ -87,6 +87,19 @@ func (d *Daemon) reportSource(h *sourceHandle, err error) {
 	d.logPanic("source", h.name, err)
 }
 
+// reportState counts a write of the state, keeps whether it can be written, and
+// logs when that changes.
+func (d *Daemon) reportState(took time.Duration, records int, err error) {
+	d.metrics.StateWrite(took, records, err)
+	news := d.unwritten.set(err)
+	switch {
+	case news && err != nil:
+		d.log.Error("state cannot be written; scaling goes on", zap.Error(err))
+	case news:
+		d.log.Info("state can be written again")
+	}
+}
+
 func (d *Daemon) logPanic(what, name string, err error) {
 	var caught *panicError
 	if errors.As(err, &caught) {

@@ -112,6 +112,9 @@ func (d *Daemon) unevaluated(now time.Time) []api.Problem {
 func (d *Daemon) Readiness() api.Readiness {
 	g := d.current.Load()
 	readiness := api.Readiness{Ready: d.lastTick.Load() != nil}
+	if text := d.unwritten.get(); text != "" {
+		readiness.Problems = append(readiness.Problems, api.Problem{Subject: "state", Message: text})
+	}
 	for _, name := range slices.Sorted(maps.Keys(g.fleets)) {
 		if text := g.fleets[name].problem.get(); text != "" {
 			readiness.Problems = append(readiness.Problems, api.Problem{Subject: "fleet " + name, Message: text})

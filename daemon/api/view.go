@@ -128,8 +128,8 @@ type Readiness struct {
 	// Ready says that the configuration is live and every autoscaler had its
 	// first pass.
 	Ready bool `json:"ready"`
-	// Problems names fleets, sources and autoscalers that fail now; they do not
-	// make the daemon unready.
+	// Problems names fleets, sources and autoscalers that fail now, and the state
+	// when it cannot be written; they do not make the daemon unready.
 	Problems []Problem `json:"problems,omitempty"`
 }
 
