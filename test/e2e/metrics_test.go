@@ -1,0 +1,66 @@
+package e2e
+
+import (
+	"maps"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+)
+
+// metrics answers what /metrics shows over TCP.
+func (h *hpad) metrics() string {
+	h.w.t.Helper()
+	status, text, err := h.request(http.MethodGet, "http://"+h.w.listen+"/metrics")
+	if err != nil || status != http.StatusOK {
+		h.w.t.Fatalf("/metrics answers %d, %v: %s", status, err, text)
+	}
+	return text
+}
+
+// TestMetrics compares /metrics with docs/metrics.md, and lints it.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.configure(setup{})
+	w.load("queue_length", 20)
+	h := w.start()
+	h.awaitCount(2, 20*time.Second)
+	text := h.metrics()
+	problems, err := promlint.New(strings.NewReader(text)).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, problem := range problems {
+		t.Errorf("%s: %s", problem.Metric, problem.Text)
+	}
+	page, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := names(text, `(?m)^# TYPE (hpad_\w+) `)
+	described := names(string(page), "(?m)^\\| `(hpad_\\w+)` \\|")
+	if diff := cmp.Diff(described, shown); diff != "" {
+		t.Errorf("/metrics against docs/metrics.md (-docs +shown):\n%s", diff)
+	}
+	if regexp.MustCompile(`="worker-\d`).MatchString(text) {
+		t.Error("/metrics has an instance's id in a label")
+	}
+	h.end()
+	w.noneLeft()
+}
+
+// names are the distinct texts that a pattern's group matches, in order.
+func names(text, pattern string) []string {
+	found := map[string]bool{}
+	for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
+		found[match[1]] = true
+	}
+	return slices.Sorted(maps.Keys(found))
+}

@@ -1,0 +1,276 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/test/prometheus/promtest"
+)
+
+const syncPeriod = time.Second
+
+// scrape is the configuration of a server that scrapes all ports of the world,
+// and hpad.
+func (w *world) scrape() string {
+	var text strings.Builder
+	text.WriteString("global: {scrape_interval: 1s, scrape_timeout: 1s}\nscrape_configs:\n- job_name: worker\n  static_configs:\n  - targets:\n")
+	for port := w.first; port <= w.last; port++ {
+		fmt.Fprintf(&text, "    - 127.0.0.1:%d\n", port)
+	}
+	fmt.Fprintf(&text, "- job_name: hpad\n  static_configs:\n  - targets: [%q]\n", w.listen)
+	return text.String()
+}
+
+// awaitSeen waits until the server answers a query with one value.
+func awaitSeen(t *testing.T, server *promtest.Server, query string, value int) time.Time {
+	t.Helper()
+	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	eventually(t, fmt.Sprintf("prometheus answers %s with %d", query, value), 15*time.Second, func() (string, bool) {
+		text, err := get(&client, queryURL(server.URL, query))
+		if err != nil {
+			return err.Error(), false
+		}
+		var answer struct {
+			Data struct{ Result []struct{ Value []any } }
+		}
+		if err := json.Unmarshal([]byte(text), &answer); err != nil {
+			return err.Error(), false
+		}
+		result := answer.Data.Result
+		return text, len(result) == 1 && result[0].Value[1] == fmt.Sprint(value)
+	})
+	return time.Now()
+}
+
+// change is a count and the tick that wrote it.
+type change struct {
+	count int32
+	at    time.Time
+}
+
+// changes waits until a count was written, and answers all that were written on
+// the way.
+func (h *hpad) changes(until int32, limit time.Duration) []change {
+	h.w.t.Helper()
+	last := h.view().Status.LastScaleTime
+	var all []change
+	eventually(h.w.t, fmt.Sprintf("it is scaled to %d", until), limit, func() (string, bool) {
+		if status := h.view().Status; status.LastScaleTime.After(last) {
+			last = status.LastScaleTime
+			all = append(all, change{status.DesiredReplicas, last})
+		}
+		return fmt.Sprint(all), len(all) > 0 && all[len(all)-1].count == until
+	})
+	return all
+}
+
+// wantSteps wants certain counts, each at least so long after the one before.
+func wantSteps(t *testing.T, got []change, least time.Duration, counts ...int32) {
+	t.Helper()
+	if len(got) != len(counts) {
+		t.Fatalf("changes %v, want the counts %v", got, counts)
+	}
+	for i, each := range got {
+		if each.count != counts[i] {
+			t.Errorf("changes %v, want the counts %v", got, counts)
+		}
+		if i > 0 && each.at.Sub(got[i-1].at) < least {
+			t.Errorf("changes %v: the step to %d came %s after the one before, want at least %s", got, each.count, each.at.Sub(got[i-1].at), least)
+		}
+	}
+}
+
+// wantNoSooner wants the first change only when the window has passed since the
+// last tick that may have seen the load as it was before it was lowered.
+func wantNoSooner(t *testing.T, first change, lowered time.Time, window time.Duration) {
+	t.Helper()
+	if earliest := lowered.Add(window - syncPeriod); first.at.Before(earliest) {
+		t.Errorf("the first step down was at %s, want none before %s: the load was lowered at %s, and the window is %s", first.at, earliest, lowered, window)
+	}
+}
+
+func TestPrometheus(t *testing.T) {
+	t.Parallel()
+	const window, period = 5 * time.Second, 3 * time.Second
+	w := newWorld(t)
+	server := promtest.Start(t, w.scrape())
+	w.configure(setup{Prometheus: server.URL, Behavior: `[autoscalers.worker.behavior.scale_down]
+stabilization_window = "5s"
+policies = [{ type = "Instances", value = 2, period = "3s" }]
+`})
+	h := w.start()
+	w.awaitWorkers(1)
+	awaitSeen(t, server, "max(worker_queue_length)", 10)
+
+	w.load("queue_length", 40)
+	seen := awaitSeen(t, server, "max(worker_queue_length)", 40)
+	grown := h.awaitCount(4, 10*time.Second)
+	if took := grown.Status.LastScaleTime.Sub(seen); took > 2*syncPeriod {
+		t.Errorf("it grew %s after prometheus had seen the load, want at most %s", took, 2*syncPeriod)
+	}
+	w.awaitWorkers(4)
+	awaitSeen(t, server, `sum(up{job="worker"})`, 4)
+	h.awaitView("a pass has seen the new count", 10*time.Second, func(view api.Autoscaler) bool { return view.Status.CurrentReplicas == 4 })
+	awaitSeen(t, server, "max(hpad_autoscaler_current_replicas)", 4)
+	w.wantSaid([]string{"get"}, "local/worker", "10/10 (avg)")
+	w.wantSaid([]string{"describe", "worker"}, "SuccessfulRescale", "New size: 4; reason: external metric queue", "above target")
+	w.wantSaid([]string{"explain", "worker"}, "External", "queue")
+
+	testOutage(t, h, server)
+
+	lowered := time.Now()
+	w.load("queue_length", 10)
+	h.awaitView("the window holds the count", 10*time.Second, func(view api.Autoscaler) bool {
+		s := view.Decision.Stabilization
+		return s != nil && s.Reason == "ScaleDownStabilized" && s.Binding != nil && s.Binding.Replicas == 7
+	})
+	w.wantSaid([]string{"describe", "worker"}, "ScaleDownStabilized")
+	w.wantSaid([]string{"explain", "worker"}, "ScaleDownStabilized", "R62")
+	steps := h.changes(1, 30*time.Second)
+	wantSteps(t, steps, period, 5, 3, 1)
+	wantNoSooner(t, steps[0], lowered, window)
+	w.awaitWorkers(1)
+	h.end()
+	w.noneLeft()
+}
+
+// testOutage stops and starts the server: meanwhile the fleet of 4 stays as it
+// is, and everybody who asks hears why; afterwards it grows to 7.
+func testOutage(t *testing.T, h *hpad, server *promtest.Server) {
+	t.Helper()
+	w := h.w
+	before := w.workers()
+	server.Stop()
+	w.load("queue_length", 0)
+	failed := h.awaitView("it cannot be evaluated", 10*time.Second, func(view api.Autoscaler) bool { return view.Evaluation.Error != "" })
+	// Longer than the window: were the failure taken for 0, the fleet would shrink.
+	h.awaitView("more passes have ended than the window has", 20*time.Second, func(view api.Autoscaler) bool {
+		if view.Status.DesiredReplicas != 4 || view.Status.CurrentReplicas != 4 {
+			t.Fatalf("without prometheus the count became %d (want %d)", view.Status.CurrentReplicas, view.Status.DesiredReplicas)
+		}
+		return view.Evaluation.Last.Sub(failed.Evaluation.Last) > 7*time.Second
+	})
+	if after := w.workers(); !maps.Equal(before, after) {
+		t.Errorf("without prometheus the workers became %v, they were %v", after, before)
+	}
+
+	host := strings.TrimPrefix(server.URL, "http://")
+	status, body, err := h.request(http.MethodGet, "/-/ready")
+	if err != nil || status != http.StatusOK {
+		t.Errorf("/-/ready answers %d, %v, want 200: an hpad without a source is still to run", status, err)
+	}
+	for _, text := range []string{`"subject":"source prom"`, `"subject":"autoscaler worker"`, host, "connection refused"} {
+		if !strings.Contains(body, text) {
+			t.Errorf("/-/ready does not say %q: %s", text, body)
+		}
+	}
+	w.wantSaid([]string{"get"}, "PROBLEM", "<unknown>/10 (avg)", "connection refused")
+	w.wantSaid([]string{"get", "worker", "-o", "json"}, "connection refused", host)
+	w.wantSaid([]string{"describe", "worker"}, "FailedGetExternalMetric", host, "connection refused")
+	w.wantSaid([]string{"explain", "worker"}, host, "connection refused", "max(worker_queue_length)")
+
+	w.load("queue_length", 70)
+	server.Restart()
+	h.awaitView("it can be evaluated again", 10*time.Second, func(view api.Autoscaler) bool { return view.Evaluation.Error == "" })
+	h.awaitCount(7, 20*time.Second)
+	w.awaitWorkers(7)
+	awaitSeen(t, server, `sum(up{job="worker"})`, 7)
+	eventually(t, "/-/ready has no problems", 10*time.Second, func() (string, bool) {
+		_, body, err := h.request(http.MethodGet, "/-/ready")
+		return body, err == nil && !strings.Contains(body, "problems")
+	})
+	h.awaitSaid("source does not answer", "source answers again", "evaluation failed", "evaluation works again")
+}
+
+// TestKill kills hpad in the middle of the scale-down window, and again in the
+// middle of a policy's period.
+func TestKill(t *testing.T) {
+	t.Parallel()
+	const window, period = 10 * time.Second, 8 * time.Second
+	w := newWorld(t)
+	server := promtest.Start(t, w.scrape())
+	w.configure(setup{Prometheus: server.URL, Behavior: `[autoscalers.worker.behavior.scale_down]
+stabilization_window = "10s"
+policies = [{ type = "Instances", value = 1, period = "8s" }]
+`})
+	h := w.start()
+	w.awaitWorkers(1)
+	w.load("queue_length", 40)
+	h.awaitCount(4, 20*time.Second)
+	w.awaitWorkers(4)
+
+	lowered := time.Now()
+	w.load("queue_length", 10)
+	held := h.awaitView("the window holds the count", 10*time.Second, stabilized)
+	h.kill()
+	w.noneLeft()
+
+	h = w.start()
+	w.awaitWorkers(4)
+	again := h.awaitView("the window holds the count of the hpad that was killed", 10*time.Second, stabilized)
+	if !again.Decision.Stabilization.Binding.Time.Before(held.Decision.Time) {
+		t.Errorf("after the restart the window begins anew: it is held by %+v, before by %+v", again.Decision.Stabilization.Binding, held.Decision.Stabilization.Binding)
+	}
+	if !again.Created.Equal(held.Created) || !again.Status.LastScaleTime.Equal(held.Status.LastScaleTime) {
+		t.Errorf("after the restart it was created %s and last scaled %s, before %s and %s", again.Created, again.Status.LastScaleTime, held.Created, held.Status.LastScaleTime)
+	}
+	first := h.changes(3, 20*time.Second)
+	wantSteps(t, first, 0, 3)
+	wantNoSooner(t, first[0], lowered, window)
+	h.kill()
+
+	h = w.start()
+	limited := h.awaitView("the policy limits the step", 10*time.Second, func(view api.Autoscaler) bool {
+		limit := view.Decision.Limit
+		return limit != nil && limit.Limited && limit.Policy != nil
+	})
+	if limited.Status.DesiredReplicas != 3 {
+		t.Errorf("within the period of the policy it wants %d, want 3", limited.Status.DesiredReplicas)
+	}
+	wantSteps(t, append(first, h.changes(2, 20*time.Second)...), period, 3, 2)
+	h.end()
+	w.noneLeft()
+}
+
+// stabilized says that the window holds four replicas.
+func stabilized(view api.Autoscaler) bool {
+	s := view.Decision.Stabilization
+	return s != nil && s.Reason == "ScaleDownStabilized" && s.Binding != nil && s.Binding.Replicas == 4
+}
+
+// TestInstances joins the series of each worker by its address.
+func TestInstances(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	server := promtest.Start(t, w.scrape())
+	w.load("sessions", 30)
+	w.configure(setup{Prometheus: server.URL, Max: 3, Metrics: `[[autoscalers.worker.metrics]]
+type           = "Instances"
+name           = "sessions"
+source         = "prom"
+query          = 'worker_sessions'
+instance_label = "instance"
+match          = "address"
+average_value  = "10"
+`})
+	h := w.start()
+	h.awaitCount(3, 20*time.Second)
+	h.awaitView("each worker has its series", 20*time.Second, func(view api.Autoscaler) bool {
+		metrics := view.Decision.Metrics
+		return len(metrics) == 1 && metrics[0].Groups != nil && *metrics[0].Groups == policy.Groups{Ready: 3}
+	})
+	w.load("sessions", 6) // ceil(3 × 6/10) is 2, and then 6 × 2 / 10 is still 2
+	steps := h.changes(2, 20*time.Second)
+	wantSteps(t, steps, 0, 2)
+	h.signal(syscall.SIGINT)
+	h.ended(0)
+	w.noneLeft()
+}

@@ -1,0 +1,97 @@
+package e2e
+
+import (
+	"maps"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/daemon/api"
+)
+
+// TestReload reloads good and bad configurations in the middle of a window.
+func TestReload(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := setup{Behavior: "[autoscalers.worker.behavior.scale_down]\nstabilization_window = \"30s\"\n"}
+	w.configure(s)
+	h := w.start()
+	w.load("queue_length", 40)
+	h.awaitCount(4, 20*time.Second)
+	w.awaitWorkers(4)
+	w.load("queue_length", 10)
+	held := h.awaitView("the window holds the count", 10*time.Second, stabilized)
+	before := w.workers()
+
+	w.write("[daemon]\nlisten = \"127.0.0.1:0\"\nsink_period = \"1s\"\n")
+	h.signal(syscall.SIGHUP)
+	h.awaitSaid("reload; the old configuration stays in force", "sink_period")
+	got := w.hpad("reload")
+	if got.code != 1 || !strings.Contains(got.err, "hpad.toml:3") || !strings.Contains(got.err, "sync_period") || !strings.Contains(got.err, "still in force") {
+		t.Errorf("hpad reload with a mistake ended with %d and said %q", got.code, got.err)
+	}
+	got = w.hpad("check", w.path("hpad.toml"))
+	if got.code != 3 || !strings.Contains(got.err+got.out, "hpad.toml:3") {
+		t.Errorf("hpad check with a mistake ended with %d and said %q", got.code, got.out+got.err)
+	}
+	if text := h.metrics(); !strings.Contains(text, "\nhpad_config_last_reload_successful 0\n") || !strings.Contains(text, `hpad_config_reloads_total{result="failure"} 2`) {
+		t.Errorf("/metrics does not tell of two failed reloads:\n%s", text)
+	}
+
+	s.Metrics = strings.ReplaceAll(queueMetric, `"10"`, `"9"`)
+	w.configure(s)
+	h.signal(syscall.SIGHUP)
+	reloaded := h.awaitView("the goal is the new one", 10*time.Second, func(view api.Autoscaler) bool {
+		return view.Decision.Metrics[0].GoalValue == 9000 && stabilized(view)
+	})
+	if since := reloaded.Decision.Stabilization.Binding.Time; !since.Before(held.Decision.Time) {
+		t.Errorf("the reload forgot the window: it is held by a recommendation of %s, and the reload was after %s", since, held.Decision.Time)
+	}
+	if after := w.workers(); !maps.Equal(before, after) {
+		t.Errorf("over the reloads the workers became %v, they were %v", after, before)
+	}
+	if text := h.metrics(); !strings.Contains(text, "\nhpad_config_last_reload_successful 1\n") {
+		t.Errorf("/metrics does not tell of the reload that succeeded:\n%s", text)
+	}
+
+	s.Max = 2
+	w.configure(s)
+	if got := w.hpad("reload"); got.code != 0 || !strings.Contains(got.out, "reloaded") {
+		t.Errorf("hpad reload ended with %d and said %q", got.code, got.out+got.err)
+	}
+	h.awaitCount(2, 10*time.Second)
+	w.awaitWorkers(2)
+	h.end()
+	w.noneLeft()
+}
+
+// TestReadOnly writes over TCP, which only the socket accepts.
+func TestReadOnly(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.configure(setup{})
+	h := w.start()
+	tcp := "http://" + w.listen
+	for _, test := range []struct {
+		method, path, want string
+		status             int
+	}{
+		{http.MethodPost, tcp + "/-/reload", "unix socket", http.StatusForbidden},
+		{http.MethodGet, tcp + "/-/reload", "POST", http.StatusMethodNotAllowed},
+		{http.MethodPost, tcp + "/api/v1/autoscalers", "not POST", http.StatusMethodNotAllowed},
+		{http.MethodGet, tcp + "/api/v1/autoscalers", `"name":"worker"`, http.StatusOK},
+		{http.MethodGet, tcp + "/api/v1/autoscalers/wrker", "no autoscaler named", http.StatusNotFound},
+		{http.MethodGet, tcp + "/-/healthy?strict", `"healthy":true`, http.StatusOK},
+		{http.MethodGet, tcp + "/api/v1/status/config", "max(worker_queue_length)", http.StatusOK},
+		{http.MethodPost, "/-/reload", "success", http.StatusOK},
+	} {
+		status, body, err := h.request(test.method, test.path)
+		if err != nil || status != test.status || !strings.Contains(body, test.want) {
+			t.Errorf("%s %s answers %d %q (%v), want %d and %q", test.method, test.path, status, body, err, test.status, test.want)
+		}
+	}
+	h.end()
+	w.noneLeft()
+}

@@ -1,0 +1,100 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/daemon/api"
+)
+
+// TestStop ends hpad and starts it again.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.configure(setup{})
+	w.load("queue_length", 30)
+	h := w.start()
+	grown := h.awaitCount(3, 20*time.Second)
+	w.awaitWorkers(3)
+	h.end()
+	w.noneLeft()
+	if _, err := os.Stat(w.path("sock")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the socket is left: %v", err)
+	}
+	if conn, err := net.Dial("tcp", w.listen); err == nil {
+		_ = conn.Close()
+		t.Errorf("somebody listens on %s", w.listen)
+	}
+	got := w.hpad("get")
+	if got.code != 1 || !strings.Contains(got.err, w.path("sock")) || !strings.Contains(got.err, "hpad: hint: ") {
+		t.Errorf("hpad get without an hpad ended with %d and said %q", got.code, got.err)
+	}
+
+	h = w.start()
+	w.awaitWorkers(3)
+	if again := h.view(); !again.Status.LastScaleTime.Equal(grown.Status.LastScaleTime) {
+		t.Errorf("last scaled %s after the start, before %s", again.Status.LastScaleTime, grown.Status.LastScaleTime)
+	}
+	h.end()
+	w.noneLeft()
+}
+
+// TestSecond starts a second hpad on the state directory of one that runs.
+func TestSecond(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.configure(setup{})
+	h := w.start()
+	w.awaitWorkers(1)
+	before := w.workers()
+
+	other := newWorld(t)
+	other.configure(setup{StateDir: w.path("state")})
+	second := other.launch(nil)
+	second.ended(1)
+	want := fmt.Sprintf("state directory %q is held by another hpad (process %d", w.path("state"), h.command.Process.Pid)
+	if said := second.said(); !strings.Contains(said, want) {
+		t.Errorf("the second hpad said %q, want %q", said, want)
+	}
+	other.noneLeft()
+
+	last := h.view().Evaluation.Last
+	h.awaitView("the first one goes on", 10*time.Second, func(view api.Autoscaler) bool { return view.Evaluation.Last.After(last) })
+	if after := w.workers(); len(after) != 1 || after[w.first] != before[w.first] {
+		t.Errorf("the workers of the first one became %v, they were %v", after, before)
+	}
+	h.end()
+	w.noneLeft()
+}
+
+// TestDryRun decides and does nothing.
+func TestDryRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.configure(setup{})
+	h := w.start("--dry-run")
+	w.awaitWorkers(1)
+	w.load("queue_length", 40)
+	would := h.awaitView("it would grow", 20*time.Second, func(view api.Autoscaler) bool {
+		return view.Decision.Write && view.Decision.DesiredReplicas == 4
+	})
+	h.awaitView("more passes have ended", 10*time.Second, func(view api.Autoscaler) bool {
+		if view.Decision.CurrentReplicas != 1 || !view.Status.LastScaleTime.IsZero() {
+			t.Fatalf("in a dry run it was scaled: %+v", view.Status)
+		}
+		return view.Evaluation.Last.Sub(would.Evaluation.Last) >= 4*time.Second
+	})
+	w.awaitWorkers(1)
+	h.awaitSaid("would rescale", `"dry_run":true`)
+	if strings.Contains(h.said(), `"msg":"rescaled"`) {
+		t.Error("in a dry run it says that it rescaled")
+	}
+	h.end()
+	w.noneLeft()
+}
