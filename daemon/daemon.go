@@ -70,7 +70,9 @@ type Daemon struct {
 	requests               chan func(*scheduler)
 	completed              chan *round
 	reloads                sync.Mutex
-	reads, acts, adapters  sync.WaitGroup
+	// running is closed when the first generation is in force.
+	running               chan struct{}
+	reads, acts, adapters sync.WaitGroup
 }
 
 // readyQueue is how many chunks of ready passes may wait for a worker.
@@ -99,6 +101,7 @@ func New(options Options) *Daemon {
 		ready:     make(chan []*pass, readyQueue),
 		requests:  make(chan func(*scheduler)),
 		completed: make(chan *round, 16),
+		running:   make(chan struct{}),
 	}
 	d.recorder = newRecorder(options.Store, d.reportState)
 	d.current.Store(&generation{config: &config.Config{}})
@@ -112,6 +115,9 @@ func logOutput(log *zap.Logger) func(service, instance string) io.Writer {
 		return &zapio.Writer{Log: log.With(zap.String("service", service), zap.String("instance", instance))}
 	}
 }
+
+// errStopping is why calls end when the daemon does, and reloads are refused.
+var errStopping = errors.New("hpad is stopping")
 
 // stopWait bounds how long a stopping daemon waits for writes under way.
 const stopWait = 20 * time.Second
@@ -140,6 +146,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	s.swap(first)
 	d.prune()
 	d.notifier.ready(d.statusLine())
+	close(d.running)
 	d.log.Info("started", zap.Int("autoscalers", len(first.next.names)), zap.Bool("dry_run", d.options.DryRun))
 	s.run(ctx)
 
@@ -168,14 +175,15 @@ func (d *Daemon) start(ctx context.Context) (*change, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i, r := range first.adapters {
+	for _, r := range first.adapters {
 		if err := startNow(ctx, r.adapter); err != nil {
 			err = fmt.Errorf("start %s: %w", r.subject, err)
-			for _, started := range first.adapters[:i+1] {
-				err = errors.Join(err, closeAdapter(started.adapter))
+			for _, made := range first.adapters {
+				err = errors.Join(err, closeAdapter(made.adapter))
 			}
 			return nil, err
 		}
+		close(r.life.begun)
 	}
 	first.adapters = nil // started
 	return first, nil
@@ -185,7 +193,7 @@ func (d *Daemon) start(ctx context.Context) (*change, error) {
 // adapters.
 func (d *Daemon) stop(stopActing context.CancelCauseFunc, stopWorking, stopRecording func()) error {
 	d.stopping.Store(true)
-	giveUp := time.AfterFunc(stopWait, func() { stopActing(errors.New("hpad is stopping")) })
+	giveUp := time.AfterFunc(stopWait, func() { stopActing(errStopping) })
 	defer giveUp.Stop()
 	d.reads.Wait() // from here on no pass becomes ready
 	stopWorking()  // and no pass sets out to write
@@ -193,6 +201,7 @@ func (d *Daemon) stop(stopActing context.CancelCauseFunc, stopWorking, stopRecor
 	d.acts.Wait()
 	d.recorder.flush()
 	stopRecording()
+	stopActing(errStopping)
 	d.adapters.Wait()
 	var closing sync.WaitGroup
 	g := d.current.Load()
@@ -232,16 +241,6 @@ func (d *Daemon) work() {
 
 // handOver gives ready passes to the workers.
 func (d *Daemon) handOver(ready []*pass) { d.ready <- ready }
-
-// goRead runs a read in its own goroutine, counted for the adapter and for the
-// daemon's end.
-func (d *Daemon) goRead(begin, end func(), read func()) {
-	begin()
-	d.reads.Go(func() {
-		defer end()
-		read()
-	})
-}
 
 // goAct runs a write in its own goroutine, counted for the daemon's end.
 func (d *Daemon) goAct(act func()) { d.acts.Go(act) }
@@ -284,10 +283,19 @@ func (d *Daemon) Evaluate(name string) {
 func evaluationTime() time.Time { return time.Now().Round(0).UTC() }
 
 // Reload reads the configuration again, builds what it asks for, and swaps it
-// in. An error leaves everything as it was.
+// in. An error leaves everything as it was. It waits for a daemon that is only
+// starting, until ctx ends.
 func (d *Daemon) Reload(ctx context.Context) error {
+	select {
+	case <-d.running:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	d.reloads.Lock()
 	defer d.reloads.Unlock()
+	if d.runContext.Err() != nil {
+		return errStopping
+	}
 	d.notifier.reloading()
 	defer func() { d.notifier.ready(d.statusLine()) }()
 	err := d.reload(ctx)
@@ -315,7 +323,7 @@ func (d *Daemon) reload(ctx context.Context) error {
 		built <- err
 	}
 	if !d.request(swap) {
-		return errors.New("hpad is stopping")
+		return errStopping
 	}
 	select {
 	case err := <-built:

@@ -51,6 +51,7 @@ type replacement struct {
 	subject string
 	adapter any
 	problem *problem
+	life    life
 	older   *retiree
 }
 
@@ -59,7 +60,19 @@ type retiree struct {
 	subject string
 	adapter any
 	uses    *uses
+	life    life
 }
+
+// life is how far an adapter is in its life, so that reloads in quick succession
+// do with each adapter one thing after the other.
+type life struct {
+	// begun is closed once it has started, or will not be any more.
+	begun chan struct{}
+	// over is closed when a reload replaced it.
+	over chan struct{}
+}
+
+func newLife() life { return life{begun: make(chan struct{}), over: make(chan struct{})} }
 
 // build makes the next generation. Nothing that runs is touched, and on an error
 // nothing that was made is left over.
@@ -111,7 +124,7 @@ func (d *Daemon) buildFleets(ch *change, previous *generation) error {
 		}
 		h := newFleetHandle(c, fleet, ch.next.config.Daemon.ConcurrentSyncs)
 		ch.next.fleets[name] = h
-		r := replacement{subject: "fleet " + name, adapter: fleet, problem: &h.problem}
+		r := replacement{subject: "fleet " + name, adapter: fleet, problem: &h.problem, life: h.life}
 		if older != nil && older.kind == c.Kind {
 			r.older = older.retiree()
 		}
@@ -143,7 +156,7 @@ func (d *Daemon) buildSources(ch *change, previous *generation) error {
 		}
 		h := newSourceHandle(c, source)
 		ch.next.sources[name] = h
-		r := replacement{subject: "source " + name, adapter: source, problem: &h.problem}
+		r := replacement{subject: "source " + name, adapter: source, problem: &h.problem, life: h.life}
 		if older != nil && older.kind == c.Kind {
 			r.older = older.retiree()
 		}
@@ -223,9 +236,13 @@ func (s *scheduler) swap(ch *change) {
 	d.current.Store(ch.next)
 	d.metrics.Configured(slices.Collect(maps.Keys(ch.next.fleets)), slices.Collect(maps.Keys(ch.next.sources)))
 	for _, r := range ch.adapters {
+		if r.older != nil {
+			close(r.older.life.over)
+		}
 		d.adapters.Go(func() { d.replace(r) })
 	}
 	for _, r := range ch.retired {
+		close(r.life.over)
 		d.adapters.Go(func() { d.retire(r) })
 	}
 	s.follow(ch.next, now)
@@ -243,7 +260,9 @@ func (s *scheduler) swap(ch *change) {
 // replace starts a new adapter in the place of an older one: one that can take
 // over does so at once, any other waits until the older one is closed.
 func (d *Daemon) replace(r replacement) {
+	defer close(r.life.begun)
 	if r.older != nil {
+		<-r.older.life.begun
 		successor, ok := r.adapter.(Successor)
 		if ok && successor.Succeed(r.older.adapter) {
 			d.startAdapter(r)
@@ -259,6 +278,8 @@ func (d *Daemon) replace(r replacement) {
 // tried again.
 const startRetry = 15 * time.Second
 
+// startAdapter starts an adapter, however often it has to be tried, unless the
+// daemon stops or a reload replaces the adapter.
 func (d *Daemon) startAdapter(r replacement) {
 	for {
 		err := startNow(d.runContext, r.adapter)
@@ -269,7 +290,11 @@ func (d *Daemon) startAdapter(r replacement) {
 		if news {
 			d.log.Error("start "+r.subject+"; trying again", zap.Error(err), zap.Duration("every", startRetry))
 		}
-		if sleep(d.runContext, startRetry) != nil {
+		select {
+		case <-time.After(startRetry):
+		case <-r.life.over:
+			return
+		case <-d.runContext.Done():
 			return
 		}
 	}
@@ -286,9 +311,11 @@ func startNow(ctx context.Context, adapter any) error {
 // retireWait is how long calls into a replaced adapter may take to end.
 const retireWait = time.Minute
 
-// retire closes an adapter once nobody uses it.
+// retire closes an adapter once nobody uses it. A daemon that stops has waited
+// for the writes, and waits for nothing else.
 func (d *Daemon) retire(r retiree) {
-	ctx, cancel := context.WithTimeout(context.Background(), retireWait)
+	<-r.life.begun
+	ctx, cancel := context.WithTimeout(d.actContext, retireWait)
 	defer cancel()
 	r.uses.wait(ctx)
 	if err := closeAdapter(r.adapter); err != nil {
@@ -297,11 +324,11 @@ func (d *Daemon) retire(r retiree) {
 }
 
 func (h *fleetHandle) retiree() *retiree {
-	return &retiree{subject: "fleet " + h.name, adapter: h.fleet, uses: &h.uses}
+	return &retiree{subject: "fleet " + h.name, adapter: h.fleet, uses: &h.uses, life: h.life}
 }
 
 func (h *sourceHandle) retiree() *retiree {
-	return &retiree{subject: "source " + h.name, adapter: h.source, uses: &h.uses}
+	return &retiree{subject: "source " + h.name, adapter: h.source, uses: &h.uses, life: h.life}
 }
 
 // planFor answers the plan of everything that has one of the periods.

@@ -27,6 +27,7 @@ type fleetHandle struct {
 	snapshots, samples gate
 	writes             chan struct{}
 	uses               uses
+	life               life
 	problem            problem
 
 	mu sync.Mutex
@@ -42,6 +43,7 @@ type sourceHandle struct {
 	source  Source
 	queries gate
 	uses    uses
+	life    life
 	problem problem
 }
 
@@ -50,6 +52,7 @@ func newFleetHandle(c config.Fleet, fleet Fleet, writes int) *fleetHandle {
 		name: c.Name, kind: c.Kind, config: c.Config, fleet: fleet,
 		snapshots: newGate(readsAtOnce), samples: newGate(readsAtOnce),
 		writes: make(chan struct{}, writes),
+		life:   newLife(),
 		latest: map[targets.Ref]targets.Reading{},
 	}
 	h.sampler, _ = fleet.(Sampler)
@@ -57,7 +60,7 @@ func newFleetHandle(c config.Fleet, fleet Fleet, writes int) *fleetHandle {
 }
 
 func newSourceHandle(c config.Source, source Source) *sourceHandle {
-	return &sourceHandle{name: c.Name, kind: c.Kind, config: c.Config, source: source, queries: newGate(queriesAtOnce)}
+	return &sourceHandle{name: c.Name, kind: c.Kind, config: c.Config, source: source, queries: newGate(queriesAtOnce), life: newLife()}
 }
 
 // same says whether a configuration is the one the handle was built from.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/sources"
+	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
 )
 
@@ -120,15 +122,19 @@ type lifecycle struct {
 	name     string
 	log      *[]string
 	succeeds bool
-	fails    error
+	// takes is how long its start and its end take.
+	takes time.Duration
+	fails error
 }
 
 func (l *lifecycle) Start(context.Context) error {
 	*l.log = append(*l.log, "start "+l.name)
+	time.Sleep(l.takes)
 	return l.fails
 }
 
 func (l *lifecycle) Close() error {
+	time.Sleep(l.takes)
 	*l.log = append(*l.log, "close "+l.name)
 	return nil
 }
@@ -196,6 +202,178 @@ func TestStartThatFailsLeavesNothing(t *testing.T) {
 			t.Errorf("lives (-want +got):\n%s", diff)
 		}
 		w.cancel()
+	})
+}
+
+// What was built and not started is closed as well when the start fails.
+func TestStartThatFailsClosesWhatItDidNotStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log []string
+		w := newWorld(t)
+		w.sources["another"] = newMemorySource()
+		w.kinds = map[string]func(config.Source, SourceEnv) (Source, error){
+			"memory": func(c config.Source, _ SourceEnv) (Source, error) {
+				return &lifecycle{name: c.Name, log: &log, fails: errors.New("directory is locked")}, nil
+			},
+		}
+		w.start()
+		if err := <-w.ended; err == nil {
+			t.Error("Run ended without an error")
+		}
+		slices.Sort(log)
+		if diff := cmp.Diff([]string{"close another", "close source", "start another"}, log); diff != "" {
+			t.Errorf("lives (-want +got):\n%s", diff)
+		}
+		w.cancel()
+	})
+}
+
+// Reloads that follow each other faster than adapters start and end still end
+// each before the next one starts.
+func TestReloadsInQuickSuccession(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		fails error
+		want  []string
+	}{
+		{"slow ones", nil, []string{"start a", "b succeeds a", "close a", "start b", "c succeeds b", "close b", "start c", "close c"}},
+		{"one that cannot be started", errors.New("directory is locked"), []string{
+			"start a", "b succeeds a", "close a", "start b", "start b", "c succeeds b", "close b", "start c", "close c",
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log []string
+				w := newWorld(t)
+				w.queue("q", 3)
+				w.source().value("q", 3)
+				lives := map[string]*lifecycle{}
+				for _, name := range []string{"a", "b", "c"} {
+					lives[name] = &lifecycle{memorySource: w.source(), name: name, log: &log, takes: 2 * time.Second}
+				}
+				lives["b"].fails = test.fails
+				current := lives["a"]
+				w.kinds = map[string]func(config.Source, SourceEnv) (Source, error){
+					"memory": func(config.Source, SourceEnv) (Source, error) { return current, nil },
+				}
+				w.sourceConfig = func() any { return current.name }
+				w.start()
+				w.advance(time.Minute)
+				for _, name := range []string{"b", "c"} {
+					current = lives[name]
+					if err := w.daemon.Reload(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					w.advance(time.Second)
+					if test.fails != nil && name == "b" {
+						w.advance(20 * time.Second) // it is tried again
+					}
+				}
+				w.advance(time.Minute)
+				w.stop()
+				if diff := cmp.Diff(test.want, log); diff != "" {
+					t.Errorf("lives (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// closingFleet says when it is used after its end.
+type closingFleet struct {
+	*targettest.Memory
+	t      *testing.T
+	closed atomic.Bool
+}
+
+func (f *closingFleet) Close() error {
+	f.closed.Store(true)
+	return nil
+}
+
+func (f *closingFleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, reason string) error {
+	if f.closed.Load() {
+		f.t.Error("a replaced fleet was closed before a pass wrote through it")
+	}
+	return f.Memory.SetReplicas(ctx, ref, n, version, reason)
+}
+
+// A pass under way when a reload replaces its fleet still has it for its write.
+func TestReplacedFleetOutlivesItsPasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 3)
+		w.source().value("q", 3)
+		w.fleetKind = func(m *targettest.Memory) Fleet { return &closingFleet{Memory: m, t: t} }
+		generation := 1
+		w.fleetConfig = func() any { return generation }
+		w.start()
+		w.advance(29 * time.Second)
+		w.source().value("q", 6)
+		w.store.slowDown(3 * time.Second) // between the read and the write
+		w.advance(2 * time.Second)
+		generation = 2
+		if err := w.daemon.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.advance(time.Minute)
+		if got := w.fleet().Replicas("q"); got != 6 {
+			t.Errorf("replicas = %d, want 6", got)
+		}
+		w.stop()
+	})
+}
+
+// A stop does not wait for calls into a replaced fleet that never return.
+func TestStopDoesNotWaitForAReplacedFleet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 3)
+		w.source().value("q", 3)
+		w.fleetKind = func(m *targettest.Memory) Fleet { return &closingFleet{Memory: m, t: t} }
+		generation := 1
+		w.fleetConfig = func() any { return generation }
+		w.start()
+		w.advance(29 * time.Second)
+		release := make(chan struct{})
+		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: 1, Block: release})
+		w.source().value("q", 6)
+		w.advance(17 * time.Second) // the write is given up, and still there
+		generation = 2
+		if err := w.daemon.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.advance(time.Second)
+		stopping := time.Now()
+		w.stop()
+		if took := time.Since(stopping); took > time.Second {
+			t.Errorf("the stop took %s", took)
+		}
+		close(release)
+	})
+}
+
+// A reload that comes before the daemon runs waits until it does; one that comes
+// after its end is refused, and the service manager not told of it.
+func TestReloadBeforeAndAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 3)
+		w.source().value("q", 3)
+		early := make(chan error, 1)
+		w.starting = func() { go func() { early <- w.daemon.Reload(t.Context()) }() }
+		w.start()
+		w.advance(time.Second)
+		if err := <-early; err != nil {
+			t.Errorf("an early reload answered %v", err)
+		}
+		w.stop()
+		if err := w.daemon.Reload(t.Context()); err == nil {
+			t.Error("a reload after the end answered no error")
+		}
+		if last := w.notified[len(w.notified)-1]; last != "STOPPING=1" {
+			t.Errorf("the last word to the service manager was %q", last)
+		}
 	})
 }
 

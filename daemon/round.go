@@ -96,19 +96,24 @@ func (d *Daemon) newRound(p *plan, now time.Time, tick bool) *round {
 	return r
 }
 
-// start begins every read of the round; it does not wait for any.
+// start begins every read of the round; it does not wait for any. Until the last
+// pass has ended the round uses all of its adapters, also between a pass's read
+// and its write.
 func (r *round) start(ctx context.Context) {
 	for i := range r.plan.snapshots {
-		read := &r.plan.snapshots[i]
-		r.daemon.goRead(read.fleet.uses.begin, read.fleet.uses.end, func() { r.readSnapshot(ctx, i) })
-	}
-	for i := range r.plan.samples {
-		read := &r.plan.samples[i]
-		r.daemon.goRead(read.fleet.uses.begin, read.fleet.uses.end, func() { r.readSamples(ctx, i) })
+		r.plan.snapshots[i].fleet.uses.begin()
 	}
 	for i := range r.plan.batches {
-		batch := &r.plan.batches[i]
-		r.daemon.goRead(batch.source.uses.begin, batch.source.uses.end, func() { r.runQueries(ctx, batch) })
+		r.plan.batches[i].source.uses.begin()
+	}
+	for i := range r.plan.snapshots {
+		r.daemon.reads.Go(func() { r.readSnapshot(ctx, i) })
+	}
+	for i := range r.plan.samples {
+		r.daemon.reads.Go(func() { r.readSamples(ctx, i) })
+	}
+	for i := range r.plan.batches {
+		r.daemon.reads.Go(func() { r.runQueries(ctx, &r.plan.batches[i]) })
 	}
 }
 
@@ -230,9 +235,16 @@ func (r *round) arrived(waiting []int) {
 
 // ended counts a pass out; the last one completes the round.
 func (r *round) ended() {
-	if r.unfinished.Add(-1) == 0 {
-		r.daemon.roundCompleted(r)
+	if r.unfinished.Add(-1) != 0 {
+		return
 	}
+	for i := range r.plan.snapshots {
+		r.plan.snapshots[i].fleet.uses.end()
+	}
+	for i := range r.plan.batches {
+		r.plan.batches[i].source.uses.end()
+	}
+	r.daemon.roundCompleted(r)
 }
 
 // vectorIndex finds series by label values. It is built once per set of labels,

@@ -44,6 +44,11 @@ type world struct {
 	// when not nil.
 	kinds        map[string]func(config.Source, SourceEnv) (Source, error)
 	sourceConfig func() any
+	// fleetKind makes the fleets, and fleetConfig their configuration, when not nil.
+	fleetKind   func(*targettest.Memory) Fleet
+	fleetConfig func() any
+	// starting, if not nil, is called before a daemon runs.
+	starting func()
 	// notified are the words told to the service manager.
 	notified []string
 
@@ -115,7 +120,11 @@ func (w *world) load() (*config.Config, error) {
 	c.Autoscalers = maps.Clone(w.config.Autoscalers)
 	c.Fleets = map[string]config.Fleet{}
 	for name, fleet := range w.fleets {
-		c.Fleets[name] = config.Fleet{Name: name, Kind: "memory", Config: fleet}
+		next := config.Fleet{Name: name, Kind: "memory", Config: fleet}
+		if w.fleetConfig != nil {
+			next.Config = w.fleetConfig()
+		}
+		c.Fleets[name] = next
 	}
 	c.Sources = map[string]config.Source{}
 	for name, source := range w.sources {
@@ -147,6 +156,9 @@ func (w *world) start() {
 		Kinds: Kinds{
 			Fleets: map[string]func(config.Fleet, FleetEnv) (Fleet, error){
 				"memory": func(c config.Fleet, _ FleetEnv) (Fleet, error) {
+					if w.fleetKind != nil {
+						return w.fleetKind(w.fleets[c.Name]), nil
+					}
 					fleet := Fleet(c.Config.(*targettest.Memory))
 					if w.blind {
 						fleet = struct{ Fleet }{fleet}
@@ -158,6 +170,10 @@ func (w *world) start() {
 		},
 	})
 	ended, daemon := w.ended, w.daemon
+	if w.starting != nil {
+		w.starting()
+		synctest.Wait()
+	}
 	go func() { ended <- daemon.Run(ctx) }()
 	synctest.Wait()
 }
@@ -266,12 +282,12 @@ func one(value float64, at time.Time) sources.Vector {
 
 // memoryStore keeps state as package state does, in memory.
 type memoryStore struct {
-	mu        sync.Mutex
-	snapshot  state.Snapshot
-	entries   []state.Entry
-	commits   int
-	written   int
-	failing   error
+	mu       sync.Mutex
+	snapshot state.Snapshot
+	entries  []state.Entry
+	commits  int
+	written  int
+	failing  error
 	// slow is how long a commit takes.
 	slow      time.Duration
 	fleetKeep map[string]targets.Store
