@@ -52,7 +52,9 @@ func (p *pass) act(after *publication, version string, events []policy.Event) {
 	if a.removed.Load() {
 		err = errors.New("the autoscaler was removed")
 	} else {
-		err = p.write(ctx, decision, version)
+		err = p.write(ctx, order{
+			from: decision.CurrentReplicas, to: decision.DesiredReplicas, version: version, reason: decision.Message,
+		})
 	}
 	var foreign *foreignError
 	if errors.As(err, &foreign) {
@@ -98,10 +100,17 @@ func outcomeOf(decision *policy.Decision, err error) policy.Outcome {
 	}
 }
 
+// order is what a write is asked to do. It is a copy: a call that does not heed
+// its context may outlive the pass.
+type order struct {
+	from, to        int32
+	version, reason string
+}
+
 // write sets the count, within the fleet's bound on writes. On a version conflict
 // it reads again and retries, up to R71's limit, as long as the count is the one
 // the decision was made for.
-func (p *pass) write(ctx context.Context, decision *policy.Decision, version string) error {
+func (p *pass) write(ctx context.Context, o order) error {
 	fleet := p.plan.definition.fleet
 	select {
 	case fleet.writes <- struct{}{}:
@@ -113,26 +122,26 @@ func (p *pass) write(ctx context.Context, decision *policy.Decision, version str
 	go func() {
 		defer fleet.uses.end()
 		defer func() { <-fleet.writes }()
-		result <- guard(func() error { return p.retryConflicts(ctx, decision, version) })
+		result <- guard(func() error { return p.retryConflicts(ctx, o) })
 	}()
 	select {
 	case err := <-result:
-		return p.wrapWrite(ctx, decision, err)
+		return p.wrapWrite(ctx, o, err)
 	case <-ctx.Done():
 	}
 	grace := time.NewTimer(callGrace)
 	defer grace.Stop()
 	select {
 	case err := <-result:
-		return p.wrapWrite(ctx, decision, err)
+		return p.wrapWrite(ctx, o, err)
 	case <-grace.C: // the call does not heed its context, and keeps its place
-		return p.wrapWrite(ctx, decision, context.Cause(ctx))
+		return p.wrapWrite(ctx, o, context.Cause(ctx))
 	}
 }
 
 // wrapWrite names the attempt, and marks as unknown what a deadline or a panic
 // cut off.
-func (p *pass) wrapWrite(ctx context.Context, decision *policy.Decision, err error) error {
+func (p *pass) wrapWrite(ctx context.Context, o order, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -141,14 +150,14 @@ func (p *pass) wrapWrite(ctx context.Context, decision *policy.Decision, err err
 	if errors.As(err, &panicked) || cutOff {
 		err = fmt.Errorf("%w: %w", targets.ErrUnknownOutcome, err)
 	}
-	return fmt.Errorf("scale %s from %d to %d replicas: %w", p.plan.definition.Target, decision.CurrentReplicas, decision.DesiredReplicas, err)
+	return fmt.Errorf("scale %s from %d to %d replicas: %w", p.plan.definition.Target, o.from, o.to, err)
 }
 
-func (p *pass) retryConflicts(ctx context.Context, decision *policy.Decision, version string) error {
+func (p *pass) retryConflicts(ctx context.Context, o order) error {
 	def := p.plan.definition
 	for attempt := 1; ; attempt++ {
 		started := time.Now()
-		err := def.fleet.fleet.SetReplicas(ctx, def.Target, decision.DesiredReplicas, version, decision.Message)
+		err := def.fleet.fleet.SetReplicas(ctx, def.Target, o.to, o.version, o.reason)
 		p.round.daemon.metrics.FleetCall(def.fleet.name, callSetReplicas, time.Since(started), err)
 		if !errors.Is(err, targets.ErrConflict) || attempt == conflictAttempts {
 			return err
@@ -164,10 +173,10 @@ func (p *pass) retryConflicts(ctx context.Context, decision *policy.Decision, ve
 		if reading.Err != nil {
 			return fmt.Errorf("read again after a version conflict: %w", reading.Err)
 		}
-		if reading.SpecReplicas != decision.CurrentReplicas && !def.strict {
-			return &foreignError{read: decision.CurrentReplicas, found: reading.SpecReplicas}
+		if reading.SpecReplicas != o.from && !def.strict {
+			return &foreignError{read: o.from, found: reading.SpecReplicas}
 		}
-		version = reading.Version
+		o.version = reading.Version
 	}
 }
 

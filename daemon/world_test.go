@@ -51,6 +51,7 @@ type world struct {
 	starting func()
 	// notified are the words told to the service manager.
 	notified []string
+	telling  sync.Mutex
 
 	daemon *Daemon
 	cancel context.CancelFunc
@@ -152,7 +153,11 @@ func (w *world) start() {
 		Store:  w.store,
 		Log:    w.log,
 		DryRun: w.dryRun,
-		Notify: func(state string) { w.notified = append(w.notified, state) },
+		Notify: func(state string) {
+			w.telling.Lock()
+			defer w.telling.Unlock()
+			w.notified = append(w.notified, state)
+		},
 		Kinds: Kinds{
 			Fleets: map[string]func(config.Fleet, FleetEnv) (Fleet, error){
 				"memory": func(c config.Fleet, _ FleetEnv) (Fleet, error) {
