@@ -58,6 +58,10 @@ type runOptions struct {
 
 // runDaemon runs the daemon of a configuration file with its API, until ctx ends.
 func runDaemon(ctx context.Context, options runOptions) (err error) {
+	// From the beginning: a SIGHUP that nobody takes ends the process.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	first, err := config.Load(options.file)
 	if err != nil {
 		return withHint(err, fmt.Sprintf("\"hpad check %s\" says the same without starting anything", options.file))
@@ -89,7 +93,7 @@ func runDaemon(ctx context.Context, options runOptions) (err error) {
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return d.Serve(ctx, listeners, registry) })
-	group.Go(func() error { return reloadOnHangup(ctx, d) })
+	group.Go(func() error { return reloadOnHangup(ctx, d, hangups) })
 	group.Go(func() error { return ended(ctx, d.Run(ctx)) })
 	if err := group.Wait(); !errors.Is(err, errEnded) {
 		return err
@@ -129,12 +133,9 @@ func notify(log *zap.Logger) func(state string) {
 	}
 }
 
-// reloadOnHangup reads the configuration again at each SIGHUP, until ctx ends.
+// reloadOnHangup reads the configuration again at each hangup, until ctx ends.
 // The daemon logs what goes wrong.
-func reloadOnHangup(ctx context.Context, d *daemon.Daemon) error {
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
+func reloadOnHangup(ctx context.Context, d *daemon.Daemon, hangups <-chan os.Signal) error {
 	for {
 		select {
 		case <-hangups:

@@ -6,7 +6,10 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -57,6 +60,10 @@ func TestSecond(t *testing.T) {
 	other := newWorld(t)
 	other.configure(setup{StateDir: w.path("state")})
 	second := other.launch(nil)
+	eventually(t, "the second hpad has opened the lock", 10*time.Second, func() (string, bool) {
+		return "", second.hasOpen(filepath.Join(w.path("state"), "lock"))
+	})
+	second.signal(syscall.SIGHUP) // does not end an hpad that is starting
 	second.ended(1)
 	want := fmt.Sprintf("state directory %q is held by another hpad (process %d", w.path("state"), h.command.Process.Pid)
 	if said := second.said(); !strings.Contains(said, want) {
@@ -71,6 +78,23 @@ func TestSecond(t *testing.T) {
 	}
 	h.end()
 	w.noneLeft()
+}
+
+// hasOpen says whether hpad holds a file open, or has ended.
+func (h *hpad) hasOpen(path string) bool {
+	select {
+	case <-h.done:
+		return true
+	default:
+	}
+	descriptors, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", h.command.Process.Pid))
+	if err != nil {
+		h.w.t.Fatal(err)
+	}
+	return slices.ContainsFunc(descriptors, func(descriptor string) bool {
+		file, err := os.Readlink(descriptor)
+		return err == nil && file == path
+	})
 }
 
 // TestDryRun decides and does nothing.
