@@ -1,0 +1,59 @@
+package daemon
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+// TestUnwrittenState cannot write its state for a while, and at the end.
+func TestUnwrittenState(t *testing.T) {
+	full := errors.New("no space left on device")
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		core, logs := observer.New(zap.InfoLevel)
+		w.log = zap.New(core)
+		w.queue("a", 3)
+		w.source().value("a", 3)
+		w.start()
+		w.advance(time.Minute)
+		if problems := w.daemon.Readiness().Problems; len(problems) != 0 {
+			t.Errorf("problems %v, want none", problems)
+		}
+
+		w.store.fail(full)
+		w.source().value("a", 6)
+		w.advance(time.Minute)
+		if got := w.daemon.Autoscalers()[0].Status.DesiredReplicas; got != 6 {
+			t.Errorf("it wants %d replicas, want 6 whatever the store says", got)
+		}
+		problems := w.daemon.Readiness().Problems
+		if len(problems) != 1 || problems[0].Subject != "state" || !strings.Contains(problems[0].Message, full.Error()) {
+			t.Errorf("problems %v, want that of the state", problems)
+		}
+		if told := logs.FilterMessage("state cannot be written; scaling goes on").Len(); told != 1 {
+			t.Errorf("the log tells %d times that the state cannot be written, want once", told)
+		}
+
+		w.store.fail(nil)
+		w.advance(time.Minute)
+		if problems := w.daemon.Readiness().Problems; len(problems) != 0 {
+			t.Errorf("problems %v with room again, want none", problems)
+		}
+		if logs.FilterMessage("state can be written again").Len() != 1 {
+			t.Error("the log does not tell that the state can be written again")
+		}
+
+		w.store.fail(full)
+		w.advance(time.Minute)
+		w.cancel()
+		if err := <-w.ended; err == nil || !strings.Contains(err.Error(), full.Error()) {
+			t.Errorf("it ended with %v, want what was lost", err)
+		}
+	})
+}
