@@ -119,7 +119,7 @@ func BenchmarkSettle(b *testing.B) {
 func TestAllocationsDoNotGrow(t *testing.T) {
 	now := start.Add(24 * time.Hour)
 	spec := policy.Default(policy.Spec{MaxReplicas: 20000, Metrics: []policy.MetricSpec{cpuUtilization(55)}, Behavior: &policy.Behavior{}})
-	const most = 8
+	const most = 5
 	for _, n := range []int{1, 100, 5000} {
 		o := fleetOf(n, now)
 		memory, status := settledFor(benchSettings, spec, o, now)

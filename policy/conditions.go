@@ -6,26 +6,29 @@ import (
 	"time"
 )
 
-// setCondition answers the list with one condition set: changed in place where
-// its type is there, else appended. Its time moves only when its status changes
-// (R77). The list is the caller's own to modify.
+// setCondition answers the list with one condition set: in its place where its
+// type is there, else appended. Its time moves only when its status changes
+// (R77). It never modifies list, and answers it as it is where nothing changes,
+// as in most passes; only then is nothing copied and no message built.
 func setCondition(list []Condition, now time.Time, kind ConditionType, status ConditionStatus, reason string, message ...string) []Condition {
-	condition := findCondition(list, kind)
-	if condition == nil {
-		return append(list, Condition{Type: kind, Status: status, Since: now, Reason: reason, Message: strings.Join(message, "")})
+	at := indexOfCondition(list, kind)
+	if at < 0 {
+		return append(slices.Clip(list), Condition{Type: kind, Status: status, Since: now, Reason: reason, Message: strings.Join(message, "")})
 	}
+	before := &list[at]
+	if before.Status == status && before.Reason == reason && isConcatenation(before.Message, message) {
+		return list
+	}
+	next := slices.Clone(list)
+	condition := &next[at]
 	if condition.Status != status {
 		condition.Status, condition.Since = status, now
 	}
-	condition.Reason = reason
-	if !isConcatenation(condition.Message, message) {
-		condition.Message = strings.Join(message, "")
-	}
-	return list
+	condition.Reason, condition.Message = reason, strings.Join(message, "")
+	return next
 }
 
-// isConcatenation says whether a text is made of these parts; a message that
-// did not change is kept instead of being built again.
+// isConcatenation says whether a text is made of these parts.
 func isConcatenation(text string, parts []string) bool {
 	for _, part := range parts {
 		var found bool
@@ -38,24 +41,31 @@ func isConcatenation(text string, parts []string) bool {
 
 // findCondition is the condition of that type, and nil where there is none.
 func findCondition(list []Condition, kind ConditionType) *Condition {
-	for i := range list {
-		if list[i].Type == kind {
-			return &list[i]
-		}
+	if at := indexOfCondition(list, kind); at >= 0 {
+		return &list[at]
 	}
 	return nil
 }
 
-// removeCondition answers the list without the condition of that type. The list
-// is the caller's own to modify.
-func removeCondition(list []Condition, kind ConditionType) []Condition {
-	return slices.DeleteFunc(list, func(c Condition) bool { return c.Type == kind })
+// indexOfCondition is where the condition of that type is, and -1 where there
+// is none.
+func indexOfCondition(list []Condition, kind ConditionType) int {
+	for i := range list {
+		if list[i].Type == kind {
+			return i
+		}
+	}
+	return -1
 }
 
-// copyConditions copies a list, with room for the four types there are.
-func copyConditions(list []Condition) []Condition {
-	const types = 4
-	return append(make([]Condition, 0, max(types, len(list))), list...)
+// removeCondition answers the list without the condition of that type. It never
+// modifies list.
+func removeCondition(list []Condition, kind ConditionType) []Condition {
+	at := indexOfCondition(list, kind)
+	if at < 0 {
+		return list
+	}
+	return slices.Delete(slices.Clone(list), at, at+1)
 }
 
 // sameStatus says whether two statuses say the same, so that the second need
@@ -65,7 +75,15 @@ func sameStatus(a, b *Status) bool {
 		a.DesiredReplicas == b.DesiredReplicas &&
 		a.LastScaleTime.Equal(b.LastScaleTime) &&
 		slices.EqualFunc(a.Metrics, b.Metrics, sameMetricStatus) &&
-		slices.EqualFunc(a.Conditions, b.Conditions, sameCondition)
+		sameConditions(a.Conditions, b.Conditions)
+}
+
+// sameConditions compares two lists, which mostly are one and the same.
+func sameConditions(a, b []Condition) bool {
+	if len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) {
+		return true
+	}
+	return slices.EqualFunc(a, b, sameCondition)
 }
 
 func sameCondition(a, b Condition) bool {

@@ -25,12 +25,10 @@ type pass struct {
 	decision Decision
 }
 
-// decisionNumbers are the parts of a decision that may be absent.
+// decisionNumbers are the parts of a decision that may be absent, but rarely are.
 type decisionNumbers struct {
 	raw, recommendation, rate int32
 	winner                    int
-	binding                   Recommendation
-	policy                    ScalingPolicy
 	stabilization             Stabilization
 	limit                     Limit
 }
@@ -65,6 +63,9 @@ func Decide(settings Settings, spec Spec, memory Memory, status Status, observat
 	default:
 		p.followMetrics()
 	}
+	if p.decision.Stabilization == nil {
+		p.countRead()
+	}
 	return p.decision
 }
 
@@ -75,7 +76,6 @@ func (p *pass) begin(memory Memory) {
 	d.MinReplicas, d.MaxReplicas = minReplicasOf(&p.spec), p.spec.MaxReplicas
 	d.Memory = memory
 	d.Status = p.status
-	d.Status.Conditions = copyConditions(p.status.Conditions)
 	d.settling = settling{previous: p.status, rules: eventRulesFor(&p.settings, &p.spec)}
 	p.band = toleranceOf(&p.settings, &p.spec)
 }
@@ -100,7 +100,12 @@ func (p *pass) read() {
 		d.Hold = &hold
 		p.set(AbleToScale, ConditionFalse, holdReason(&hold), hold.Message)
 	}
-	p.ableToScale("SucceededGetScale", "the target's current count could be read")
+	// Stabilization says more, so that a pass says this at its end, if then. Said
+	// first it changes something where AbleToScale is not True yet: its time, and
+	// its place in the list (R77).
+	if able := findCondition(d.Status.Conditions, AbleToScale); able == nil || able.Status != ConditionTrue {
+		p.countRead()
+	}
 	d.Memory.Recommendations = initialRecommendations(d.Memory.Recommendations, d.CurrentReplicas, p.now)
 	d.Status.CurrentReplicas, d.Status.DesiredReplicas = d.CurrentReplicas, d.CurrentReplicas
 	d.Status.Metrics = nil
@@ -187,6 +192,11 @@ func (p *pass) whyNoChange() string {
 // set sets a condition of the next status; the message is given in parts.
 func (p *pass) set(kind ConditionType, status ConditionStatus, reason string, message ...string) {
 	p.decision.Status.Conditions = setCondition(p.decision.Status.Conditions, p.now, kind, status, reason, message...)
+}
+
+// countRead says that the target's count could be read (R25.2).
+func (p *pass) countRead() {
+	p.ableToScale("SucceededGetScale", "the target's current count could be read")
 }
 
 // ableToScale sets AbleToScale to True, unless the platform holds the target.

@@ -111,10 +111,9 @@ func (p *pass) selectRate(step *Limit, rules *ScalingRules, sign int64, limitOf 
 		limit := limitOf(policy, start)
 		if i == 0 || sign*(int64(limit)-int64(best)) > 0 {
 			best = limit
-			p.numbers.policy, step.PeriodStart = *policy, start
+			step.Policy, step.PeriodStart = policy, start
 		}
 	}
-	step.Policy = &p.numbers.policy
 	return best
 }
 

@@ -8,25 +8,19 @@ import (
 // eventRules are what the upkeep of scale events and of ScaledToZero needs of
 // settings and spec (R72, R73).
 type eventRules struct {
-	// behavior says that scale events are kept at all.
-	behavior bool
-	// longestUp and longestDown are the longest periods of each direction.
-	longestUp, longestDown time.Duration
+	// behavior has the periods that scale events are kept for; without it none
+	// are kept.
+	behavior *Behavior
 	// scaleToZero is the switch, mayBeZero says that the spec can go to zero.
 	scaleToZero, mayBeZero bool
 }
 
 func eventRulesFor(settings *Settings, spec *Spec) eventRules {
-	rules := eventRules{
+	return eventRules{
+		behavior:    spec.Behavior,
 		scaleToZero: settings.ScaleToZero,
 		mayBeZero:   minReplicasOf(spec) == 0 && hasWholeMetric(spec),
 	}
-	if spec.Behavior != nil {
-		rules.behavior = true
-		rules.longestUp = longestPeriod(spec.Behavior.ScaleUp)
-		rules.longestDown = longestPeriod(spec.Behavior.ScaleDown)
-	}
-	return rules
 }
 
 // longestPeriod is the longest period among the policies of a direction (R73).
@@ -48,11 +42,7 @@ func Settle(decision Decision, outcome Outcome, now time.Time) Settlement {
 	if decision.Case != CaseUnreadable && decision.Case != CaseMetricsFailed {
 		s.settleWrite(&decision, outcome, now)
 	}
-	previous := &decision.settling.previous
-	if slices.EqualFunc(previous.Conditions, s.Status.Conditions, sameCondition) {
-		s.Status.Conditions = previous.Conditions // one list, however many hold it
-	}
-	s.StatusChanged = !sameStatus(previous, &s.Status)
+	s.StatusChanged = !sameStatus(&decision.settling.previous, &s.Status)
 	return s
 }
 
@@ -96,7 +86,7 @@ type rescale struct {
 
 // rescaled takes in a write that succeeded (R72, R74).
 func (s *Settlement) rescaled(change rescale, now time.Time) {
-	s.Status.Conditions = setCondition(copyConditions(s.Status.Conditions), now,
+	s.Status.Conditions = setCondition(s.Status.Conditions, now,
 		AbleToScale, ConditionTrue, "SucceededRescale", "the target was scaled to ", itoa(change.to), " replicas")
 	s.tell(NormalEvent, rescaledReason, change.message)
 	s.rememberChange(change)
@@ -106,12 +96,13 @@ func (s *Settlement) rescaled(change rescale, now time.Time) {
 
 // rememberChange stores the scale event, with behavior only (R73).
 func (s *Settlement) rememberChange(change rescale) {
+	behavior := change.rules.behavior
 	switch by := int64(change.to) - int64(change.from); {
-	case !change.rules.behavior:
+	case behavior == nil:
 	case by > 0:
-		s.Memory.ScaleUpEvents = rememberEvent(s.Memory.ScaleUpEvents, by, change.at, change.rules.longestUp)
+		s.Memory.ScaleUpEvents = rememberEvent(s.Memory.ScaleUpEvents, by, change.at, longestPeriod(behavior.ScaleUp))
 	case by < 0:
-		s.Memory.ScaleDownEvents = rememberEvent(s.Memory.ScaleDownEvents, -by, change.at, change.rules.longestDown)
+		s.Memory.ScaleDownEvents = rememberEvent(s.Memory.ScaleDownEvents, -by, change.at, longestPeriod(behavior.ScaleDown))
 	}
 }
 
@@ -156,7 +147,7 @@ func (s *Settlement) rememberZero(change rescale, now time.Time) {
 func (s *Settlement) writeFailed(decision *Decision, failure string, now time.Time) {
 	message := "scale from " + itoa(decision.CurrentReplicas) + " to " + itoa(decision.DesiredReplicas) + " replicas: " + failure
 	s.tell(WarningEvent, failedRescaleReason, message)
-	s.Status.Conditions = setCondition(copyConditions(s.Status.Conditions), now,
+	s.Status.Conditions = setCondition(s.Status.Conditions, now,
 		AbleToScale, ConditionFalse, "FailedUpdateScale", "the target could not be scaled: ", failure)
 	s.Status.DesiredReplicas = decision.settling.previous.DesiredReplicas
 	s.fail(message)
@@ -169,12 +160,13 @@ func (s *Settlement) writeHeld(decision *Decision, hold *Hold, now time.Time) {
 	if hold == nil {
 		hold = &Hold{Message: "the platform holds the target"}
 	}
-	s.Status.Conditions = setCondition(copyConditions(s.Status.Conditions), now,
-		AbleToScale, ConditionFalse, holdReason(hold), hold.Message)
+	since := now
 	before := findCondition(decision.settling.previous.Conditions, AbleToScale)
 	if before != nil && before.Status == ConditionFalse {
-		findCondition(s.Status.Conditions, AbleToScale).Since = before.Since
+		since = before.Since
 	}
+	s.Status.Conditions = setCondition(s.Status.Conditions, since,
+		AbleToScale, ConditionFalse, holdReason(hold), hold.Message)
 }
 
 // tell adds an event, leaving the decision's own list alone.

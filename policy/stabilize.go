@@ -54,7 +54,7 @@ func (p *pass) stabilizeDown(step *Stabilization, rules WindowRules, list []Reco
 	}
 	if step.Replicas != recommended {
 		step.Reason = scaleDownStabilized
-		p.bind(step, binding, rules.Down)
+		bind(step, binding, rules.Down)
 	}
 }
 
@@ -82,9 +82,9 @@ func (p *pass) stabilizeWithBehavior(step *Stabilization, rules WindowRules, lis
 	}
 	switch {
 	case step.Replicas < recommended:
-		p.bind(step, lowest.entry, rules.Up)
+		bind(step, lowest.entry, rules.Up)
 	case step.Replicas > recommended:
-		p.bind(step, highest.entry, rules.Down)
+		bind(step, highest.entry, rules.Down)
 	}
 }
 
@@ -108,12 +108,12 @@ func (e *extreme) look(entry *Recommendation) {
 }
 
 // bind records the remembered recommendation that holds the count.
-func (p *pass) bind(step *Stabilization, entry *Recommendation, window time.Duration) {
+func bind(step *Stabilization, entry *Recommendation, window time.Duration) {
 	if entry == nil {
 		return
 	}
-	p.numbers.binding = *entry
-	step.Binding = &p.numbers.binding
+	binding := *entry // by itself, so as not to hold the whole list
+	step.Binding = &binding
 	step.BindingLeaves = entry.Time.Add(window)
 }
 
