@@ -57,7 +57,9 @@ type Daemon struct {
 	notifier  *notifier
 	started   time.Time
 
-	current  atomic.Pointer[generation]
+	current atomic.Pointer[generation]
+	// restored is what was loaded at start and has not been running since. The
+	// goroutine of Run owns it.
 	restored state.Snapshot
 	// lastTick is when the scheduler last looked for rounds that are due.
 	lastTick atomic.Pointer[time.Time]
@@ -156,6 +158,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 		close(d.ready)
 		workers.Wait()
 	}, func() {
+		d.keepUnfinished(s.newest)
+		d.recorder.flush()
 		stopRecording()
 		recorder.Wait()
 	})
@@ -199,7 +203,6 @@ func (d *Daemon) stop(stopActing context.CancelCauseFunc, stopWorking, stopRecor
 	stopWorking()  // and no pass sets out to write
 	d.recorder.flush()
 	d.acts.Wait()
-	d.recorder.flush()
 	stopRecording()
 	stopActing(errStopping)
 	d.adapters.Wait()
@@ -227,6 +230,18 @@ func (d *Daemon) stop(stopActing context.CancelCauseFunc, stopWorking, stopRecor
 	}
 	closing.Wait()
 	return errors.Join(errs...)
+}
+
+// keepUnfinished has the passes recorded that the store was to replay once their
+// round had completed, which the stop prevents.
+func (d *Daemon) keepUnfinished(completed time.Time) {
+	for _, a := range d.current.Load().autoscalers {
+		a.mu.Lock()
+		if a.saved.known && a.saved.replay != nil && a.saved.through.After(completed) {
+			d.recorder.record(a.name, a.recordBefore(a.saved.replay), nil, nil)
+		}
+		a.mu.Unlock()
+	}
 }
 
 // work runs passes as they become ready.
@@ -349,7 +364,7 @@ func (d *Daemon) warnFixed(next config.Daemon) {
 }
 
 // restore answers what the store knew of an autoscaler when the daemon started;
-// nil when nothing, or when the daemon is running already.
+// nil when nothing, or when the autoscaler has been running since.
 func (d *Daemon) restore(name string) *state.Record {
 	record, ok := d.restored.Autoscalers[name]
 	if !ok {
@@ -362,12 +377,18 @@ func (d *Daemon) restore(name string) *state.Record {
 // not name is kept, in case it was left out by mistake. No window is longer.
 const orphanKept = 24 * time.Hour
 
-// prune forgets what was loaded at start, and has old orphans deleted.
+// prune has old orphans deleted. The younger ones stay, for a reload that names
+// them again; the store replays no passes for them, as there are none.
 func (d *Daemon) prune() {
 	for name, record := range d.restored.Autoscalers {
-		if d.current.Load().autoscalers[name] == nil && time.Since(record.Through) > orphanKept {
+		switch {
+		case time.Since(record.Through) > orphanKept:
 			d.recorder.remove(name)
+			delete(d.restored.Autoscalers, name)
+		case record.Replay != nil:
+			record.Replay = nil
+			d.restored.Autoscalers[name] = record
+			d.recorder.record(name, &record, nil, nil)
 		}
 	}
-	d.restored = state.Snapshot{}
 }

@@ -248,6 +248,7 @@ func (s *scheduler) swap(ch *change) {
 	s.follow(ch.next, now)
 	fresh := ch.changed
 	for _, a := range ch.added {
+		delete(d.restored.Autoscalers, a.name)
 		if d.dueAtOnce(a, now) {
 			fresh = append(fresh, a)
 		}

@@ -88,16 +88,23 @@ func (a *autoscaler) missed(store *recorder) {
 		return
 	}
 	s.replay = nil
-	before := a.published.Load()
-	store.record(a.name, &state.Record{
+	store.record(a.name, a.recordBefore(nil), nil, nil)
+}
+
+// recordBefore answers the record of the last pass that ended; the one under way
+// is not in it. The caller holds a.mu.
+func (a *autoscaler) recordBefore(replay *state.Replay) *state.Record {
+	before, s := a.published.Load(), &a.saved
+	return &state.Record{
 		Created:     a.created,
 		Memory:      before.memory,
 		Status:      before.status,
 		Through:     before.tick,
+		Replay:      replay,
 		Intention:   s.intention,
 		Target:      s.target,
 		Fingerprint: s.fingerprint,
-	}, nil, nil)
+	}
 }
 
 func sameReplay(a, b *state.Replay) bool {

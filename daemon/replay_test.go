@@ -277,3 +277,60 @@ func TestSettledWriteIsInTheHistory(t *testing.T) {
 		w.stop()
 	})
 }
+
+// A stop in the middle of a round, some of whose passes have ended, forgets
+// nothing of those.
+func TestStopInTheMiddleOfARound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("quick", 3)
+		w.queue("slow", 3)
+		w.source().value("quick", 3)
+		w.source().value("slow", 3)
+		w.start()
+		w.advance(time.Minute - time.Second)
+		w.source().hangs("slow")
+		w.advance(2 * time.Second)
+		before := w.remembered("quick")
+		w.stop()
+		if diff := cmp.Diff(before, w.stored("quick"), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("the stop changed what is remembered (-before +after):\n%s", diff)
+		}
+	})
+}
+
+// An autoscaler that a restart found left out of the configuration and a later
+// reload finds back has its windows, and nothing was made up meanwhile.
+func TestLeftOutByMistake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 9)
+		w.queue("other", 3)
+		w.source().value("q", 9)
+		w.source().value("other", 3)
+		w.start()
+		w.advance(time.Minute + time.Second)
+		w.stop()
+		before := w.stored("q")
+		q := w.config.Autoscalers["q"]
+		delete(w.config.Autoscalers, "q")
+		w.start()
+		w.advance(time.Minute)
+		if diff := cmp.Diff(before, w.stored("q"), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("the store changed what is remembered (-before +after):\n%s", diff)
+		}
+		w.source().value("q", 2)
+		w.config.Autoscalers["q"] = q
+		if err := w.daemon.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.advance(time.Minute)
+		if got := w.fleet().Replicas("q"); got != 9 {
+			t.Errorf("replicas = %d, want 9 for the rest of the window", got)
+		}
+		if got := w.remembered("q").Recommendations; len(got) == 0 || !got[0].Time.Equal(before.Recommendations[0].Time) {
+			t.Errorf("recommendations = %+v, want those of %+v before", got, before.Recommendations)
+		}
+		w.stop()
+	})
+}

@@ -38,9 +38,10 @@ type outcome struct {
 	Statuses map[string][]policy.Condition
 }
 
-// run lets a world with every sort of behavior run for hours, and restarts the
-// daemon at the given times.
-func runHours(t *testing.T, seed uint64, length time.Duration, restarts []time.Duration) outcome {
+// runHours lets a world with every sort of behavior run for hours, and restarts
+// the daemon at the given times: in good order, or as a kill does, which leaves
+// what was committed by then.
+func runHours(t *testing.T, seed uint64, length time.Duration, restarts []time.Duration, kill bool) outcome {
 	w := newWorld(t)
 	w.store = newMemoryStore()
 	five, half := int32(300), int32(30)
@@ -75,7 +76,11 @@ func runHours(t *testing.T, seed uint64, length time.Duration, restarts []time.D
 	w.start()
 	for _, at := range restarts {
 		w.advance(at - time.Since(start))
+		left := w.store.copied()
 		w.stop()
+		if kill {
+			w.store = left
+		}
 		w.start()
 	}
 	w.advance(length - time.Since(start))
@@ -90,8 +95,8 @@ func runHours(t *testing.T, seed uint64, length time.Duration, restarts []time.D
 	return result
 }
 
-// A daemon that is restarted between two ticks decides as one that never
-// stopped, and remembers the same.
+// A daemon that is restarted or killed between two ticks decides as one that
+// never stopped, and remembers the same.
 func TestRestartChangesNothing(t *testing.T) {
 	const length = 3 * time.Hour
 	for seed := range uint64(8) {
@@ -103,15 +108,18 @@ func TestRestartChangesNothing(t *testing.T) {
 				at += time.Duration(1+random.IntN(120))*15*time.Second + time.Duration(1+random.IntN(4))*time.Second
 				restarts = append(restarts, min(at, length-time.Minute).Truncate(5*time.Second)+time.Duration(1+random.IntN(3999))*time.Millisecond)
 			}
-			var want, got outcome
-			synctest.Test(t, func(t *testing.T) { want = runHours(t, seed, length, nil) })
-			synctest.Test(t, func(t *testing.T) { got = runHours(t, seed, length, restarts) })
+			var want outcome
+			synctest.Test(t, func(t *testing.T) { want = runHours(t, seed, length, nil, false) })
 			if len(want.Writes["plain"]) < 5 || len(want.Writes["quick"]) < 5 {
 				t.Fatalf("the uninterrupted run wrote %v: too little to compare", want.Writes)
 			}
 			equal := cmp.Options{cmpopts.EquateEmpty(), cmpopts.IgnoreFields(policy.Condition{}, "Message")}
-			if diff := cmp.Diff(want, got, equal); diff != "" {
-				t.Errorf("%d restarts changed the run (-uninterrupted +restarted):\n%s", len(restarts), diff)
+			for _, kill := range []bool{false, true} {
+				var got outcome
+				synctest.Test(t, func(t *testing.T) { got = runHours(t, seed, length, restarts, kill) })
+				if diff := cmp.Diff(want, got, equal); diff != "" {
+					t.Errorf("%d restarts (killed: %t) changed the run (-uninterrupted +restarted):\n%s", len(restarts), kill, diff)
+				}
 			}
 		})
 	}
