@@ -94,16 +94,23 @@ func newWorld(t testing.TB) *world {
 }
 
 // freePorts answers the first of a block of ports that nobody listens on, below
-// those that the kernel hands out by itself.
+// those that the kernel hands out by itself. A socket without a file keeps the
+// block from other runs of these tests until this one ends.
 func freePorts(t testing.TB) int {
 	t.Helper()
 	const lowest, blocks = 20_000, 1000
 	nextPort.CompareAndSwap(0, int32(os.Getpid()))
 	for range blocks {
 		first := lowest + int(nextPort.Add(1))%blocks*portBlock
+		claim, err := net.Listen("unix", fmt.Sprintf("@hpad-e2e-%d", first))
+		if err != nil {
+			continue
+		}
 		if allFree(first) {
+			t.Cleanup(func() { _ = claim.Close() })
 			return first
 		}
+		_ = claim.Close()
 	}
 	t.Fatalf("there are no %d free ports in a row from %d on", portBlock, lowest)
 	return 0
