@@ -15,8 +15,10 @@ import (
 // autoscaler is one autoscaler at run time. It outlives reloads; its definition
 // does not.
 type autoscaler struct {
-	name       string
-	created    time.Time
+	name    string
+	created time.Time
+	// added is since when this run has it.
+	added      time.Time
 	definition atomic.Pointer[definition]
 	metrics    *metrics.Autoscaler
 	// published is what readers see: replaced whole, never changed.
@@ -64,8 +66,11 @@ type publication struct {
 	// decision is empty before the first pass: its Time is zero.
 	decision policy.Decision
 	events   []api.Event
-	duration time.Duration
-	err      string
+	// evaluated is when the pass began, on a clock that nobody sets; zero when there
+	// was none in this run.
+	evaluated time.Time
+	duration  time.Duration
+	err       string
 	// unevaluated says why the autoscaler could not be evaluated, as a panic;
 	// empty when it was.
 	unevaluated string
@@ -75,10 +80,27 @@ type publication struct {
 // decided says whether there was a pass in this run.
 func (p *publication) decided() bool { return !p.decision.Time.IsZero() }
 
+// quarantined says whether the autoscaler is left alone at now. A clock that was
+// set back does not make it longer.
+func (p *publication) quarantined(now time.Time) bool {
+	left := p.quarantine.Sub(now)
+	return left > 0 && left <= quarantine
+}
+
+// pardon ends a quarantine: what led to it may have been changed.
+func (a *autoscaler) pardon() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if published := *a.published.Load(); !published.quarantine.IsZero() {
+		published.quarantine = time.Time{}
+		a.published.Store(&published)
+	}
+}
+
 // newAutoscaler makes an autoscaler from its definition and what the store
 // knows of it; record is nil for a new one.
 func newAutoscaler(def *definition, record *state.Record, m *metrics.Autoscaler, now time.Time) *autoscaler {
-	a := &autoscaler{name: def.Name, created: now, metrics: m}
+	a := &autoscaler{name: def.Name, created: now, added: now, metrics: m}
 	a.definition.Store(def)
 	published := &publication{}
 	if record != nil {

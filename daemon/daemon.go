@@ -63,7 +63,6 @@ type Daemon struct {
 	restored state.Snapshot
 	// lastTick is when the scheduler last looked for rounds that are due.
 	lastTick atomic.Pointer[time.Time]
-	stopping atomic.Bool
 
 	// runContext ends reads and waits when the daemon stops, actContext writes
 	// when it has stopped waiting for them.
@@ -196,7 +195,6 @@ func (d *Daemon) start(ctx context.Context) (*change, error) {
 // stop ends what is under way: reads at once, writes within a time, and then the
 // adapters.
 func (d *Daemon) stop(stopActing context.CancelCauseFunc, stopWorking, stopRecording func()) error {
-	d.stopping.Store(true)
 	giveUp := time.AfterFunc(stopWait, func() { stopActing(errStopping) })
 	defer giveUp.Stop()
 	d.reads.Wait() // from here on no pass becomes ready

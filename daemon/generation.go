@@ -246,6 +246,9 @@ func (s *scheduler) swap(ch *change) {
 		d.adapters.Go(func() { d.retire(r) })
 	}
 	s.follow(ch.next, now)
+	for _, a := range ch.changed {
+		a.pardon()
+	}
 	fresh := ch.changed
 	for _, a := range ch.added {
 		delete(d.restored.Autoscalers, a.name)

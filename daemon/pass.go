@@ -20,7 +20,7 @@ const ForeignWriter = "ForeignWriter"
 // and either finishes or sets out to write.
 func (p *pass) run(room *room) {
 	a, d := p.plan.autoscaler, p.round.daemon
-	if d.stopping.Load() || a.removed.Load() {
+	if d.runContext.Err() != nil || a.removed.Load() { // what was read may have been cut off
 		p.end()
 		return
 	}
@@ -132,7 +132,7 @@ func (p *pass) finish(after *publication, outcome policy.Outcome, events []polic
 	}
 	after.memory, after.status = a.memory, a.status
 	after.events = a.events.add(events, p.round.now)
-	after.duration = time.Since(p.started)
+	after.evaluated, after.duration = p.started, time.Since(p.started)
 	after.err = settlement.Error
 	a.mu.Lock()
 	if a.removed.Load() {

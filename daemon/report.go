@@ -65,6 +65,9 @@ func (d *Daemon) reportPanic(a *autoscaler, err error, quarantinedUntil time.Tim
 
 // reportFleet keeps whether a fleet can be read, and logs when that changes.
 func (d *Daemon) reportFleet(h *fleetHandle, err error) {
+	if d.runContext.Err() != nil {
+		return // the stop cut the read off
+	}
 	news := h.problem.set(err)
 	switch {
 	case news && err != nil:
@@ -72,11 +75,16 @@ func (d *Daemon) reportFleet(h *fleetHandle, err error) {
 	case news:
 		d.log.Info("fleet can be read again", zap.String("fleet", h.name))
 	}
-	d.logPanic("fleet", h.name, err)
+	if news {
+		d.logPanic("fleet", h.name, err)
+	}
 }
 
 // reportSource keeps whether a source answers, and logs when that changes.
 func (d *Daemon) reportSource(h *sourceHandle, err error) {
+	if d.runContext.Err() != nil {
+		return // the stop cut the queries off
+	}
 	news := h.problem.set(err)
 	switch {
 	case news && err != nil:
@@ -84,7 +92,9 @@ func (d *Daemon) reportSource(h *sourceHandle, err error) {
 	case news:
 		d.log.Info("source answers again", zap.String("source", h.name))
 	}
-	d.logPanic("source", h.name, err)
+	if news {
+		d.logPanic("source", h.name, err)
+	}
 }
 
 // reportState counts a write of the state, keeps whether it can be written, and

@@ -204,7 +204,7 @@ func (r *round) runQueries(ctx context.Context, batch *queryBatch) {
 	// A query that fails is the matter of those who ask it; a source fails when
 	// it answers none.
 	var err error
-	if !answered.Load() && r.daemon.runContext.Err() == nil {
+	if !answered.Load() {
 		err = r.queries[batch.queries[0]].err
 	}
 	r.daemon.reportSource(batch.source, err)

@@ -109,7 +109,7 @@ func (s *scheduler) begin(p *plan, now time.Time, tick bool) {
 	for i := range r.passes {
 		pass := &r.passes[i]
 		a := pass.plan.autoscaler
-		quarantined := now.Before(a.published.Load().quarantine)
+		quarantined := a.published.Load().quarantined(now)
 		if !quarantined && a.begin(now, !tick) {
 			count++
 			continue
@@ -140,7 +140,7 @@ func (s *scheduler) begin(p *plan, now time.Time, tick bool) {
 // replay nothing for them.
 func (s *scheduler) completed(r *round) {
 	s.rounds = slices.DeleteFunc(s.rounds, func(other *round) bool { return other == r })
-	if !r.tick || s.d.stopping.Load() {
+	if !r.tick || s.d.runContext.Err() != nil {
 		return
 	}
 	if r.now.Before(s.newest) || r.now.After(time.Now()) {

@@ -45,7 +45,7 @@ func (d *Daemon) view(a *autoscaler) api.Autoscaler {
 		SyncPeriodSeconds: def.SyncPeriod.Seconds(),
 		Evaluation: api.Evaluation{
 			Last:             published.tick,
-			Next:             nextTick(time.Now(), def.SyncPeriod),
+			Next:             published.next(time.Now(), def.SyncPeriod),
 			DurationSeconds:  published.duration.Seconds(),
 			Late:             a.late.Load(),
 			Error:            published.err,
@@ -60,6 +60,14 @@ func (d *Daemon) view(a *autoscaler) api.Autoscaler {
 		view.Inputs = append(view.Inputs, api.Input{Source: in.Source, Query: in.Query, Select: in.Select})
 	}
 	return view
+}
+
+// next answers when the autoscaler is evaluated next.
+func (p *publication) next(now time.Time, period time.Duration) time.Time {
+	if p.quarantined(now) {
+		return nextTick(p.quarantine.Add(-1), period)
+	}
+	return nextTick(now, period)
 }
 
 // unevaluatedAfter is how many periods may pass without an evaluation.
@@ -88,9 +96,9 @@ func (d *Daemon) unevaluated(now time.Time) []api.Problem {
 		a := g.autoscalers[name]
 		published := a.published.Load()
 		allowed := unevaluatedAfter * a.definition.Load().SyncPeriod
-		last := published.tick
-		if last.Before(d.started) { // before this run: the first pass has its time from the start
-			last = d.started
+		last := published.evaluated
+		if last.IsZero() { // the first pass has its time from the start, or from a reload that added it
+			last = a.added
 		}
 		if now.Sub(last) <= allowed {
 			continue
@@ -127,7 +135,7 @@ func (d *Daemon) Readiness() api.Readiness {
 	}
 	for _, name := range g.names {
 		published := g.autoscalers[name].published.Load()
-		if !published.decided() && published.unevaluated == "" && published.tick.Before(d.started) {
+		if published.evaluated.IsZero() && published.unevaluated == "" {
 			readiness.Ready = false
 		}
 		if published.err != "" {

@@ -1,0 +1,120 @@
+package daemon
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// These tests are about what a person is told.
+
+// observed has what the daemon logs from Info on collected.
+func (w *world) observed() *observer.ObservedLogs {
+	core, logs := observer.New(zapcore.InfoLevel)
+	w.log = zap.New(core)
+	return logs
+}
+
+func messages(logs *observer.ObservedLogs) []string {
+	var all []string
+	for _, entry := range logs.TakeAll() {
+		all = append(all, entry.Message)
+	}
+	return all
+}
+
+// Reads that a stop cuts off are no failure of anybody.
+func TestStopIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		logs := w.observed()
+		w.queue("q", 3)
+		w.source().value("q", 3)
+		w.start()
+		w.advance(14 * time.Second)
+		w.fleet().Inject(targettest.Fault{Call: targettest.SnapshotCall, Hang: true})
+		w.source().hangs("q")
+		w.advance(2 * time.Second)
+		logs.TakeAll()
+		w.stop()
+		if got := messages(logs); len(got) != 1 || got[0] != "stopping" {
+			t.Errorf("a stop logged %q, want that it stops alone", got)
+		}
+	})
+}
+
+// A fleet that panics round after round is told of once.
+func TestPanicsOfAFleetAreToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 3)
+		w.source().value("q", 3)
+		logs := w.observed()
+		w.start()
+		w.advance(time.Second)
+		logs.TakeAll()
+		w.fleet().Inject(targettest.Fault{Call: targettest.SnapshotCall, Panic: "torn"})
+		w.advance(time.Hour)
+		got := messages(logs)
+		if len(got) != 3 || !contains(got, "panic in a fleet") {
+			t.Errorf("an hour of panics logged %q, want the fleet, its panic and the autoscaler once each", got)
+		}
+		w.stop()
+	})
+}
+
+// An autoscaler in quarantine says when it is evaluated next; a changed one is
+// evaluated at once (R23), as the change may be the remedy.
+func TestQuarantine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 3)
+		w.source().value("q", 6)
+		remove := w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Panic: "boom"})
+		w.start()
+		w.advance(time.Minute)
+		got := w.view("q").Evaluation
+		if got.QuarantinedUntil.IsZero() || got.Next.Before(got.QuarantinedUntil) {
+			t.Errorf("evaluation = %+v, want the next at the end of the quarantine", got)
+		}
+		remove()
+		changed := w.config.Autoscalers["q"]
+		changed.Spec.MaxReplicas = 50
+		w.config.Autoscalers["q"] = changed
+		if err := w.daemon.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.advance(time.Second)
+		if got := w.fleet().Replicas("q"); got != 6 {
+			t.Errorf("replicas = %d, want 6 at once", got)
+		}
+		w.stop()
+	})
+}
+
+// An autoscaler whose last pass seems to lie ahead, because the clock was set
+// back, is still missed when it is not evaluated.
+func TestUnevaluatedAfterTheClockWasSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 3)
+		w.source().value("q", 3)
+		w.start()
+		a := w.daemon.current.Load().autoscalers["q"]
+		ahead := *a.published.Load()
+		ahead.tick = ahead.tick.Add(time.Hour)
+		a.published.Store(&ahead)
+		a.begin(time.Now(), false) // a pass that does not end
+		w.advance(time.Minute)
+		if problems := w.daemon.Health().Unevaluated; len(problems) != 1 {
+			t.Errorf("unevaluated = %v, want q", problems)
+		}
+		w.stop()
+	})
+}
