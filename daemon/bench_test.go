@@ -134,7 +134,6 @@ func benchDaemon(b *testing.B, n int) (d *Daemon, rounds func(now time.Time)) {
 // roundsFor starts everything of the daemon but its scheduler.
 func (d *Daemon) roundsFor(b *testing.B) func(now time.Time) {
 	ctx, cancel := context.WithCancel(b.Context())
-	d.started = time.Now()
 	d.runContext, d.actContext = ctx, ctx
 	first, err := d.start(ctx)
 	if err != nil {

@@ -55,7 +55,6 @@ type Daemon struct {
 	// unwritten is why what the recorder has is not in the store.
 	unwritten problem
 	notifier  *notifier
-	started   time.Time
 
 	current atomic.Pointer[generation]
 	// restored is what was loaded at start and has not been running since. The
@@ -127,7 +126,6 @@ const stopWait = 20 * time.Second
 // then lets the writes under way end, commits what is left, and closes the
 // fleets and sources. The error says why it could not start or not end cleanly.
 func (d *Daemon) Run(ctx context.Context) error {
-	d.started = time.Now()
 	act, stopActing := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stopActing(nil)
 	d.runContext, d.actContext = ctx, act

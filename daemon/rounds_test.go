@@ -585,10 +585,10 @@ func TestReloadOfThePeriodMissesNoTick(t *testing.T) {
 		changed := w.config.Autoscalers["q"]
 		changed.SyncPeriod = time.Second
 		w.config.Autoscalers["q"] = changed
+		before := w.source().count("q")
 		if err := w.daemon.Reload(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		before := w.source().count("q")
 		w.advance(time.Second)
 		if got := w.source().count("q") - before; got != 2 {
 			t.Errorf("q was evaluated %d times in the second after the reload, want at once and at the tick", got)
