@@ -335,6 +335,10 @@ func (h *sourceHandle) retiree() *retiree {
 	return &retiree{subject: "source " + h.name, adapter: h.source, uses: &h.uses, life: h.life}
 }
 
+// keptPlans bounds the plans of a generation, which are as large as the number of
+// their autoscalers.
+const keptPlans = 16
+
 // planFor answers the plan of everything that has one of the periods.
 func (g *generation) planFor(periods []time.Duration) *plan {
 	var key strings.Builder
@@ -349,6 +353,9 @@ func (g *generation) planFor(periods []time.Duration) *plan {
 		all = append(all, g.periods[period]...)
 	}
 	p := newPlan(all)
+	if len(g.plans) >= keptPlans { // many periods, and so many sets that are due together
+		clear(g.plans)
+	}
 	g.plans[key.String()] = p
 	return p
 }

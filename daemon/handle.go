@@ -93,7 +93,11 @@ func (h *fleetHandle) reading(ctx context.Context, ref targets.Ref, age time.Dur
 	if ok && time.Since(reading.Observed) <= age {
 		return reading, nil
 	}
-	readings, err := h.fleet.Snapshot(ctx, []targets.Ref{ref})
+	var readings map[targets.Ref]targets.Reading
+	err := guard(func() (err error) {
+		readings, err = h.fleet.Snapshot(ctx, []targets.Ref{ref})
+		return err
+	})
 	if err != nil {
 		return targets.Reading{}, fmt.Errorf("read fleet %q: %w", h.name, err)
 	}

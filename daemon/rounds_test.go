@@ -330,6 +330,24 @@ func TestPanickingReads(t *testing.T) {
 	})
 }
 
+// A fleet that panics while a source asks for its instances fails the answer.
+func TestPanickingDiscovery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 3)
+		w.source().value("q", 3)
+		w.start()
+		w.fleet().Inject(targettest.Fault{Call: targettest.SnapshotCall, Times: 1, Panic: "torn"})
+		if _, err := w.daemon.discover(t.Context(), "fleet", "q"); err == nil || !contains([]string{err.Error()}, "torn") {
+			t.Errorf("discover answered %v, want the panic's words", err)
+		}
+		if reading, err := w.daemon.discover(t.Context(), "fleet", "q"); err != nil || len(reading.Instances) != 3 {
+			t.Errorf("discover answered %d instances and %v, want 3", len(reading.Instances), err)
+		}
+		w.stop()
+	})
+}
+
 // R71: a lost version is read again and tried again while the count is the same.
 func TestConflictIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
