@@ -168,6 +168,9 @@ func (d description) evaluation(view api.Autoscaler) {
 	d.line(1, "Last:\t%s", last)
 	d.line(1, "Next:\t%s", d.instant(evaluation.Next))
 	d.line(1, "Late:\t%d", evaluation.Late)
+	if evaluation.DryRun {
+		d.line(1, "Mode:\tdry run, no count is written")
+	}
 	if evaluation.Unevaluated {
 		d.line(1, "Problem:\tnot evaluated for three periods")
 	}

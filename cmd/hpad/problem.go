@@ -32,8 +32,11 @@ func problem(view api.Autoscaler, now time.Time) string {
 			return condition.Reason + because(cmp.Or(evaluation.Error, condition.Message))
 		}
 	}
-	if evaluation.Error != "" {
+	switch {
+	case evaluation.Error != "":
 		return short(evaluation.Error)
+	case evaluation.DryRun:
+		return "dry run: no count is written"
 	}
 	return ""
 }

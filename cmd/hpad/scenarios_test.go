@@ -105,7 +105,7 @@ func working(count int, milli int64) ([]policy.Instance, policy.Reading) {
 // scenarios are a daemon with one autoscaler per situation.
 func scenarios() *scenario {
 	return &scenario{list: []api.Autoscaler{
-		growing(), shrinking(), steady(), blind(), gone(), tooMany(), switchedOff(), fresh(), crashing(),
+		growing(), shrinking(), steady(), blind(), gone(), tooMany(), switchedOff(), rehearsing(), fresh(), crashing(),
 	}}
 }
 
@@ -209,6 +209,18 @@ func switchedOff() api.Autoscaler {
 		policy.Spec{MaxReplicas: 10, Metrics: []policy.MetricSpec{cpuGoal}},
 		policy.Memory{}, policy.Status{},
 		policy.Observation{}, policy.Outcome{}, api.Input{})
+}
+
+// rehearsing would grow, if hpad were not in a dry run.
+func rehearsing() api.Autoscaler {
+	instances, reading := working(2, 450)
+	view := passed("rehearsal", "compose",
+		policy.Spec{MaxReplicas: 10, Metrics: []policy.MetricSpec{cpuGoal}},
+		policy.Memory{}, policy.Status{},
+		policy.Observation{SpecReplicas: 2, StatusReplicas: 2, Instances: instances, Metrics: []policy.Reading{reading}},
+		policy.Outcome{}, api.Input{})
+	view.Evaluation.DryRun = true
+	return view
 }
 
 // fresh has not been evaluated yet.

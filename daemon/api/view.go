@@ -72,6 +72,8 @@ type Evaluation struct {
 	// Unevaluated says that three periods went by without a pass that ended, as of
 	// when the view was asked for. Health names the autoscaler then.
 	Unevaluated bool `json:"unevaluated,omitempty"`
+	// DryRun says that hpad writes no counts.
+	DryRun bool `json:"dry_run,omitempty"`
 }
 
 // Event is an event and how often it occurred.

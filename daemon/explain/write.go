@@ -214,7 +214,11 @@ func (p *page) result(view api.Explanation, d policy.Decision) {
 	switch {
 	case d.Write:
 		p.line(1, "%d → %d", d.CurrentReplicas, d.DesiredReplicas)
-		p.line(1, "%s", outcome(view.Status, d))
+		if view.Evaluation.DryRun {
+			p.line(1, "not written: hpad is in a dry run")
+		} else {
+			p.line(1, "%s", outcome(view.Status, d))
+		}
 	case d.DesiredReplicas != d.CurrentReplicas:
 		p.line(1, "%d → %d is wanted, and not written", d.CurrentReplicas, d.DesiredReplicas)
 	default:
