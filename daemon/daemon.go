@@ -58,7 +58,7 @@ type Daemon struct {
 
 	current atomic.Pointer[generation]
 	// restored is what was loaded at start and has not been running since. The
-	// goroutine of Run owns it.
+	// goroutine of Run changes it, a reload that waits for it reads it.
 	restored state.Snapshot
 	// lastTick is when the scheduler last looked for rounds that are due.
 	lastTick atomic.Pointer[time.Time]
@@ -309,7 +309,7 @@ func (d *Daemon) Reload(ctx context.Context) error {
 	}
 	d.notifier.reloading()
 	defer func() { d.notifier.ready(d.statusLine()) }()
-	err := d.reload(ctx)
+	err := d.reload()
 	d.metrics.Reload(err)
 	if err != nil {
 		d.log.Error("reload; the old configuration stays in force", zap.Error(err))
@@ -319,29 +319,28 @@ func (d *Daemon) Reload(ctx context.Context) error {
 	return nil
 }
 
-func (d *Daemon) reload(ctx context.Context) error {
+// reload builds beside what runs, so that the scheduler has only to swap. Once
+// the swap is asked for it is not given up: the next reload builds on it.
+func (d *Daemon) reload() error {
 	c, err := d.options.Load()
 	if err != nil {
 		return err
 	}
-	built := make(chan error, 1)
-	swap := func(s *scheduler) {
-		ch, err := d.build(c, d.current.Load())
-		if err == nil {
-			d.warnFixed(ch.next.config.Daemon)
-			s.swap(ch)
-		}
-		built <- err
-	}
-	if !d.request(swap) {
-		return errStopping
-	}
-	select {
-	case err := <-built:
+	ch, err := d.build(c, d.current.Load())
+	if err != nil {
 		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
+	d.warnFixed(ch.next.config.Daemon)
+	swapped := make(chan struct{})
+	if d.request(func(s *scheduler) { s.swap(ch); close(swapped) }) {
+		<-swapped
+		return nil
+	}
+	err = errStopping
+	for _, made := range ch.adapters {
+		err = errors.Join(err, closeAdapter(made.adapter))
+	}
+	return err
 }
 
 // warnFixed tells of changed keys that only a restart puts in force.
