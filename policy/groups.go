@@ -35,8 +35,9 @@ func groupingFor(settings *Settings, metric *MetricSpec, now time.Time) grouping
 	}
 }
 
-// of is the group of an instance; sample is nil where it has none (R27).
-func (g *grouping) of(instance *Instance, sample *Sample) group {
+// groupOf is the group of an instance by the steps of R27 that hold for every
+// metric; sample is nil where it has none.
+func groupOf(instance *Instance, sample *Sample) group {
 	switch {
 	case instance.Deleting || instance.Phase == PhaseFailed:
 		return ignored
@@ -44,8 +45,6 @@ func (g *grouping) of(instance *Instance, sample *Sample) group {
 		return unready
 	case sample == nil:
 		return missing
-	case g.cpu && g.cpuUnready(instance, sample):
-		return unready
 	}
 	return ready
 }

@@ -90,7 +90,11 @@ func (u *usageMetric) walk(grouping grouping, instances []Instance, samples []Sa
 				return i
 			}
 		}
-		switch grouping.of(instance, sample) {
+		group := groupOf(instance, sample)
+		if group == ready && grouping.cpu && grouping.cpuUnready(instance, sample) {
+			group = unready
+		}
+		switch group {
 		case ready:
 			readyCount++
 			usage += sample.Milli
