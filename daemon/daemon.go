@@ -187,7 +187,33 @@ func (d *Daemon) start(ctx context.Context) (*change, error) {
 		close(r.life.begun)
 	}
 	first.adapters = nil // started
+	d.recallEvents(ctx, first.next)
 	return first, nil
+}
+
+// eventsRecalled is how old an event may be to be shown again after a restart:
+// as long as Kubernetes keeps events.
+const eventsRecalled = time.Hour
+
+// recallEvents takes the events of the last hour from the history. They are for
+// people alone, and so a history that cannot be read keeps nothing from running.
+func (d *Daemon) recallEvents(ctx context.Context, g *generation) {
+	for name := range d.restored.Autoscalers {
+		a := g.autoscalers[name]
+		if a == nil {
+			continue
+		}
+		entries, err := d.store.History(ctx, name, time.Now().Add(-eventsRecalled), time.Time{}, keptEvents)
+		if err != nil {
+			d.log.Warn("events before the restart are not shown", zap.NamedError("err", err))
+			return
+		}
+		published := *a.published.Load()
+		for _, entry := range entries {
+			published.events = a.events.add(entry.Events, entry.Time)
+		}
+		a.published.Store(&published)
+	}
 }
 
 // stop ends what is under way: reads at once, writes within a time, and then the
@@ -312,7 +338,7 @@ func (d *Daemon) Reload(ctx context.Context) error {
 	err := d.reload()
 	d.metrics.Reload(err)
 	if err != nil {
-		d.log.Error("reload; the old configuration stays in force", zap.Error(err))
+		d.log.Error("reload; the old configuration stays in force", zap.NamedError("err", err))
 		return err
 	}
 	d.log.Info("reloaded", zap.Int("autoscalers", len(d.current.Load().names)))

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets/targettest"
 )
 
@@ -93,6 +95,29 @@ func TestQuarantine(t *testing.T) {
 		w.advance(time.Second)
 		if got := w.fleet().Replicas("q"); got != 6 {
 			t.Errorf("replicas = %d, want 6 at once", got)
+		}
+		w.stop()
+	})
+}
+
+// A warning of a source is logged once, and shown with every decision.
+func TestWarnings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		logs := w.observed()
+		w.queue("q", 3)
+		w.source().set("q", func(_ context.Context, at time.Time) (sources.Vector, error) {
+			v := one(3, at)
+			v.Warnings = []string{"metric might not be a counter"}
+			return v, nil
+		})
+		w.start()
+		w.advance(10 * time.Minute)
+		if got := logs.FilterMessage("source warns").Len(); got != 1 {
+			t.Errorf("the warning was logged %d times, want once", got)
+		}
+		if got := w.view("q").Decision.Metrics[0].Warnings; len(got) != 1 {
+			t.Errorf("warnings of the decision = %q, want the one", got)
 		}
 		w.stop()
 	})

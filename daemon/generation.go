@@ -292,7 +292,7 @@ func (d *Daemon) startAdapter(r replacement) {
 			return
 		}
 		if news {
-			d.log.Error("start "+r.subject+"; trying again", zap.Error(err), zap.Duration("every", startRetry))
+			d.log.Error("start "+r.subject+"; trying again", zap.NamedError("err", err), zap.Duration("every", startRetry))
 		}
 		select {
 		case <-time.After(startRetry):
@@ -323,7 +323,7 @@ func (d *Daemon) retire(r retiree) {
 	defer cancel()
 	r.uses.wait(ctx)
 	if err := closeAdapter(r.adapter); err != nil {
-		d.log.Error("close "+r.subject, zap.Error(err))
+		d.log.Error("close "+r.subject, zap.NamedError("err", err))
 	}
 }
 

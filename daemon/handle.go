@@ -45,6 +45,10 @@ type sourceHandle struct {
 	uses    uses
 	life    life
 	problem problem
+
+	mu sync.Mutex
+	// warned are the warnings that were logged, with their queries.
+	warned map[string]bool
 }
 
 func newFleetHandle(c config.Fleet, fleet Fleet, writes int) *fleetHandle {

@@ -93,7 +93,7 @@ func (p *pass) intend(after *publication, version string, events []policy.Event)
 		d.recorder.record(a.name, a.intend(def, intention, decision.Memory), nil, func(err error) {
 			if err != nil {
 				d.log.Error("intention to scale could not be written; scaling all the same",
-					zap.String("autoscaler", a.name), zap.Error(err))
+					zap.String("autoscaler", a.name), zap.NamedError("err", err))
 			}
 			d.goAct(func() { p.act(after, version, events) })
 		})

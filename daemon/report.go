@@ -51,7 +51,7 @@ func (d *Daemon) reportPass(a *autoscaler, def *definition, before, after *publi
 
 // reportPanic logs and counts a panic of a pass.
 func (d *Daemon) reportPanic(a *autoscaler, err error, quarantinedUntil time.Time) {
-	fields := []zap.Field{zap.String("autoscaler", a.name), zap.Error(err)}
+	fields := []zap.Field{zap.String("autoscaler", a.name), zap.NamedError("err", err)}
 	var caught *panicError
 	if errors.As(err, &caught) {
 		fields = append(fields, zap.ByteString("stack", caught.stack))
@@ -71,7 +71,7 @@ func (d *Daemon) reportFleet(h *fleetHandle, err error) {
 	news := h.problem.set(err)
 	switch {
 	case news && err != nil:
-		d.log.Warn("fleet cannot be read", zap.String("fleet", h.name), zap.Error(err))
+		d.log.Warn("fleet cannot be read", zap.String("fleet", h.name), zap.NamedError("err", err))
 	case news:
 		d.log.Info("fleet can be read again", zap.String("fleet", h.name))
 	}
@@ -88,12 +88,35 @@ func (d *Daemon) reportSource(h *sourceHandle, err error) {
 	news := h.problem.set(err)
 	switch {
 	case news && err != nil:
-		d.log.Warn("source does not answer", zap.String("source", h.name), zap.Error(err))
+		d.log.Warn("source does not answer", zap.String("source", h.name), zap.NamedError("err", err))
 	case news:
 		d.log.Info("source answers again", zap.String("source", h.name))
 	}
 	if news {
 		d.logPanic("source", h.name, err)
+	}
+}
+
+// keptWarnings bounds how many warnings of a source are told apart.
+const keptWarnings = 1000
+
+// reportWarnings logs what a source says beside an answer, once for each query.
+func (d *Daemon) reportWarnings(h *sourceHandle, query string, warnings []string) {
+	if len(warnings) == 0 {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, warning := range warnings {
+		key := query + keySeparator + warning
+		if h.warned[key] || len(h.warned) >= keptWarnings {
+			continue
+		}
+		if h.warned == nil {
+			h.warned = map[string]bool{}
+		}
+		h.warned[key] = true
+		d.log.Warn("source warns", zap.String("source", h.name), zap.String("query", query), zap.String("warning", warning))
 	}
 }
 
@@ -104,7 +127,7 @@ func (d *Daemon) reportState(took time.Duration, records int, err error) {
 	news := d.unwritten.set(err)
 	switch {
 	case news && err != nil:
-		d.log.Error("state cannot be written; scaling goes on", zap.Error(err))
+		d.log.Error("state cannot be written; scaling goes on", zap.NamedError("err", err))
 	case news:
 		d.log.Info("state can be written again")
 	}
@@ -113,6 +136,6 @@ func (d *Daemon) reportState(took time.Duration, records int, err error) {
 func (d *Daemon) logPanic(what, name string, err error) {
 	var caught *panicError
 	if errors.As(err, &caught) {
-		d.log.Error("panic in a "+what, zap.String(what, name), zap.Error(err), zap.ByteString("stack", caught.stack))
+		d.log.Error("panic in a "+what, zap.String(what, name), zap.NamedError("err", err), zap.ByteString("stack", caught.stack))
 	}
 }

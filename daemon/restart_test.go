@@ -156,6 +156,29 @@ func TestKilledInTheMiddleOfAWrite(t *testing.T) {
 	})
 }
 
+// What happened in the last hour is still told after a restart.
+func TestEventsSurvive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 3)
+		w.source().value("q", 6)
+		w.start()
+		w.advance(time.Minute)
+		w.stop()
+		w.start()
+		if got := w.reasons("q"); !contains(got, "SuccessfulRescale x1") {
+			t.Errorf("events after a restart = %v, want the rescale", got)
+		}
+		w.stop()
+		w.advance(2 * time.Hour)
+		w.start()
+		if got := w.reasons("q"); contains(got, "SuccessfulRescale") {
+			t.Errorf("events after two hours = %v, want none of before", got)
+		}
+		w.stop()
+	})
+}
+
 // In a fresh directory the count found at first is a recommendation (R25.3), so
 // that nothing shrinks for a whole window.
 func TestFreshStateHoldsForAWindow(t *testing.T) {

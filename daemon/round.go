@@ -197,6 +197,7 @@ func (r *round) runQueries(ctx context.Context, batch *queryBatch) {
 			return err
 		})
 		r.daemon.metrics.Query(batch.source.name, time.Since(started), err)
+		r.daemon.reportWarnings(batch.source, r.plan.queries[batch.queries[i]].text, vector.Warnings)
 		tell(i, vector, err)
 	}, func(i int, err error) {
 		tell(i, sources.Vector{}, fmt.Errorf("query source %q: %w", batch.source.name, err))

@@ -251,6 +251,9 @@ func TestHungWrite(t *testing.T) {
 		if problems := w.daemon.Health().Unevaluated; len(problems) != 1 || problems[0].Subject != "autoscaler q" {
 			t.Errorf("unevaluated = %v, want q alone", problems)
 		}
+		if !w.view("q").Evaluation.Unevaluated || w.view("other").Evaluation.Unevaluated {
+			t.Errorf("the views do not say that q, and q alone, is not being evaluated")
+		}
 		if got := w.view("other").Evaluation; got.Late != 0 || time.Since(got.Last) > time.Second {
 			t.Errorf("other's evaluation = %+v", got)
 		}
@@ -529,6 +532,9 @@ func TestDryRun(t *testing.T) {
 		w.advance(time.Minute)
 		if writes := w.fleet().Writes(); len(writes) != 0 {
 			t.Errorf("writes = %v, want none", writes)
+		}
+		if !w.view("q").Evaluation.DryRun {
+			t.Errorf("the view does not tell of the dry run")
 		}
 		if decision := w.view("q").Decision; decision.DesiredReplicas != 6 || !decision.Write {
 			t.Errorf("decision = %+v, want one to 6", decision)

@@ -50,6 +50,8 @@ func (d *Daemon) view(a *autoscaler) api.Autoscaler {
 			Late:             a.late.Load(),
 			Error:            published.err,
 			QuarantinedUntil: published.quarantine,
+			Unevaluated:      a.overdue(time.Now()) > 0,
+			DryRun:           d.options.DryRun,
 		},
 		Events: published.events,
 	}
@@ -73,6 +75,19 @@ func (p *publication) next(now time.Time, period time.Duration) time.Time {
 // unevaluatedAfter is how many periods may pass without an evaluation.
 const unevaluatedAfter = 3
 
+// overdue answers for how long the autoscaler has not been evaluated, if that is
+// for more than three periods, else 0.
+func (a *autoscaler) overdue(now time.Time) time.Duration {
+	last := a.published.Load().evaluated
+	if last.IsZero() { // the first pass has its time from the start, or from a reload that added it
+		last = a.added
+	}
+	if since := now.Sub(last); since > unevaluatedAfter*a.definition.Load().SyncPeriod {
+		return since
+	}
+	return 0
+}
+
 // schedulerSilence is how long the scheduler, which wakes every second, may be
 // silent before the daemon is not healthy.
 const schedulerSilence = 15 * time.Second
@@ -94,16 +109,12 @@ func (d *Daemon) unevaluated(now time.Time) []api.Problem {
 	g := d.current.Load()
 	for _, name := range g.names {
 		a := g.autoscalers[name]
-		published := a.published.Load()
-		allowed := unevaluatedAfter * a.definition.Load().SyncPeriod
-		last := published.evaluated
-		if last.IsZero() { // the first pass has its time from the start, or from a reload that added it
-			last = a.added
-		}
-		if now.Sub(last) <= allowed {
+		since := a.overdue(now)
+		if since <= 0 {
 			continue
 		}
-		message := fmt.Sprintf("not evaluated for %s", now.Sub(last).Round(time.Second))
+		published := a.published.Load()
+		message := fmt.Sprintf("not evaluated for %s", since.Round(time.Second))
 		switch late := a.late.Load(); {
 		case published.unevaluated != "":
 			message += ": " + published.unevaluated

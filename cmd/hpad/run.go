@@ -79,7 +79,7 @@ func runDaemon(ctx context.Context, options runOptions) (err error) {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	watchdog, err := sd.SdWatchdogEnabled(false)
 	if err != nil {
-		options.log.Warn("the service manager's watchdog is not fed", zap.Error(err))
+		options.log.Warn("the service manager's watchdog is not fed", zap.NamedError("err", err))
 	}
 	d := daemon.New(daemon.Options{
 		Load:             loadOnce(first, options.file),
@@ -128,7 +128,7 @@ func loadOnce(first *config.Config, file string) func() (*config.Config, error) 
 func notify(log *zap.Logger) func(state string) {
 	return func(state string) {
 		if _, err := sd.SdNotify(false, state); err != nil {
-			log.Warn("tell the service manager", zap.String("state", state), zap.Error(err))
+			log.Warn("tell the service manager", zap.String("state", state), zap.NamedError("err", err))
 		}
 	}
 }
