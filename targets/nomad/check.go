@@ -1,0 +1,167 @@
+package nomad
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/nomad/api"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// comparingSince is the version of Nomad that first compares a scaling request's
+// index; older ones ignore it.
+var comparingSince = [3]int{1, 8, 2}
+
+// Check answers the server's version and what it means for hpad, and which
+// capabilities the token has in every namespace that was read, for which jobs.
+// The error names those that are missing. Nothing is changed: the right to scale
+// is tried with a count that no job can have.
+func (f *Fleet) Check(ctx context.Context) ([]string, error) {
+	session, err := f.open(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("check fleet %q: %w", f.name, err)
+	}
+	var leader string
+	if err := session.get(ctx, scope{region: f.config.Region}, "/v1/status/leader", nil, "", &leader); err != nil {
+		return nil, fmt.Errorf("check fleet %q: ask %s for the leader: %w", f.name, f.config.Address, readError(err))
+	}
+	found := []string{session.version(ctx, scope{region: f.config.Region})}
+	var missing []error
+	for _, at := range f.scopes() {
+		have, lack, err := session.capabilities(ctx, at)
+		if err != nil {
+			return found, fmt.Errorf("check fleet %q: %w", f.name, err)
+		}
+		jobs := f.jobsIn(at)
+		if len(lack) > 0 {
+			missing = append(missing, fmt.Errorf("%w: the token lacks %s in %v%s", targets.ErrForbidden, strings.Join(lack, ", "), at, jobs))
+			continue
+		}
+		found = append(found, fmt.Sprintf("may %s in %v", strings.Join(have, ", "), at))
+	}
+	var nodes []*api.NodeListStub
+	if err := readError(session.get(ctx, scope{region: f.config.Region}, "/v1/nodes", map[string]string{"per_page": "1"}, "", &nodes)); errors.Is(err, targets.ErrForbidden) {
+		found = append(found, `the token may not read nodes, so amounts of cpu count 1000 MHz as a core; utilization is not affected (grant node { policy = "read" } for cores)`)
+	}
+	if err := f.memories.failure(); err != nil {
+		found = append(found, "readiness cannot be stored: "+err.Error())
+	}
+	if err := errors.Join(missing...); err != nil {
+		return found, fmt.Errorf("check fleet %q: %w", f.name, err)
+	}
+	return found, nil
+}
+
+// scopes answers the namespaces that were read, in order, and the fleet's own
+// where none was.
+func (f *Fleet) scopes() []scope {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.read) == 0 {
+		return []scope{{region: f.config.Region, namespace: f.config.Namespace}}
+	}
+	return slices.SortedFunc(maps.Keys(f.read), func(a, b scope) int {
+		return strings.Compare(a.String(), b.String())
+	})
+}
+
+// jobsIn names the jobs that were read in a namespace, as part of a sentence.
+func (f *Fleet) jobsIn(at scope) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	const most = 10
+	jobs := f.read[at]
+	names := slices.Sorted(slices.Values(jobs))
+	names = slices.Compact(names)
+	if len(names) == 0 {
+		return ""
+	}
+	more := ""
+	if len(names) > most {
+		more = fmt.Sprintf(" and %d more", len(names)-most)
+		names = names[:most]
+	}
+	return fmt.Sprintf(", for %q%s", names, more)
+}
+
+// version tells the agent's version, as far as the token may know it.
+func (s *session) version(ctx context.Context, at scope) string {
+	var self struct {
+		Member struct{ Tags map[string]string }
+	}
+	if err := s.get(ctx, at, "/v1/agent/self", nil, "", &self); err != nil {
+		return "the version of Nomad is not known: " + readError(err).Error()
+	}
+	version := self.Member.Tags["build"]
+	if version == "" {
+		return "the version of Nomad is not known: the agent does not tell it"
+	}
+	text := "is Nomad " + version
+	if older(version, comparingSince) {
+		text += ", which scales without comparing the job's index (it takes 1.8.2): a change made at the same moment may be overwritten"
+	}
+	return text
+}
+
+// older says that a version such as "1.8.0-rc1" comes before another; one that
+// cannot be read does not.
+func older(version string, than [3]int) bool {
+	number, _, _ := strings.Cut(version, "-")
+	parts := strings.Split(number, ".")
+	for i := range than {
+		if i >= len(parts) {
+			return false
+		}
+		n, err := strconv.Atoi(parts[i])
+		if err != nil || n > than[i] {
+			return false
+		}
+		if n < than[i] {
+			return true
+		}
+	}
+	return false
+}
+
+// capabilities answers what the token may do in a namespace and what it may not.
+func (s *session) capabilities(ctx context.Context, at scope) (have, lack []string, err error) {
+	const nobody = "hpad-check"
+	impossible := int64(-1)
+	for _, try := range []struct {
+		name string
+		call func() error
+	}{
+		{"list-jobs", func() error {
+			var none []struct{}
+			return s.get(ctx, at, "/v1/jobs", map[string]string{"per_page": "1"}, "", &none)
+		}},
+		{"read-job", func() error {
+			var none struct{}
+			return s.get(ctx, at, "/v1/job/"+nobody, nil, "", &none)
+		}},
+		{"scale-job", func() error {
+			return s.scale(ctx, at, nobody, &api.ScalingRequest{Count: &impossible, Target: map[string]string{"Job": nobody, "Group": nobody}})
+		}},
+	} {
+		err := try.call()
+		status, body := answerOf(err)
+		switch {
+		case strings.Contains(body, sayingDisabled):
+			return nil, nil, fmt.Errorf("try %s in %v: %w", try.name, at, &answerError{status: status, body: body})
+		case status == http.StatusForbidden || status == http.StatusUnauthorized:
+			lack = append(lack, try.name)
+		case err == nil, status == http.StatusNotFound, status == http.StatusBadRequest:
+			have = append(have, try.name)
+		default:
+			return nil, nil, fmt.Errorf("try %s in %v: %w", try.name, at, readError(err))
+		}
+	}
+	return have, lack, nil
+}

@@ -1,0 +1,62 @@
+package nomad
+
+import (
+	"context"
+	"net/url"
+	"sync"
+
+	"github.com/hashicorp/nomad/api"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// checks asks for the service checks of the running allocations whose groups have
+// any, where the fleet is configured to: one call for each allocation. An
+// allocation that is not in the answer has none to pass.
+func (s *snapshot) checks(ctx context.Context) map[string]policy.Readiness {
+	if s.fleet.config.Readiness != ReadinessChecks {
+		return nil
+	}
+	answer := map[string]policy.Readiness{}
+	var mu sync.Mutex
+	var group errgroup.Group
+	group.SetLimit(s.fleet.config.fetching())
+	for _, t := range s.asked {
+		spec := s.specs[t.jobKey()]
+		if spec == nil || spec.groups[t.Group] == nil || !spec.groups[t.Group].checked {
+			continue
+		}
+		for _, alloc := range s.listings[t.scope()].allocs[groupKey{job: t.Job, group: t.Group}] {
+			if alloc.phase() != policy.PhaseRunning || alloc.stopping() || alloc.canary() {
+				continue
+			}
+			group.Go(func() error {
+				readiness := s.session.checked(ctx, t.scope(), alloc.ID)
+				mu.Lock()
+				defer mu.Unlock()
+				answer[alloc.ID] = readiness
+				return nil
+			})
+		}
+	}
+	_ = group.Wait() // each allocation has its own answer
+	return answer
+}
+
+// checked answers what the checks of an allocation say together.
+func (s *session) checked(ctx context.Context, at scope, alloc string) policy.Readiness {
+	var statuses api.AllocCheckStatuses
+	if err := s.get(ctx, at, "/v1/client/allocation/"+url.PathEscape(alloc)+"/checks", nil, "", &statuses); err != nil {
+		return policy.ReadinessUnknown // its node does not answer
+	}
+	if len(statuses) == 0 {
+		return policy.ReadinessFalse // none has run yet
+	}
+	for _, status := range statuses {
+		if status.Status != "success" {
+			return policy.ReadinessFalse
+		}
+	}
+	return policy.ReadinessTrue
+}

@@ -1,0 +1,191 @@
+package nomad
+
+import (
+	"cmp"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// Defaults and bounds of a Config.
+const (
+	DefaultAddress          = "http://127.0.0.1:4646"
+	DefaultNamespace        = "default"
+	DefaultTimeout          = 10 * time.Second
+	DefaultResourceInterval = 15 * time.Second
+	DefaultMaxConnections   = 50
+
+	minResourceInterval = time.Second
+)
+
+// What memory counts as used: the values of Config.Memory.
+const (
+	// MemoryUsageCache is Usage without Cache, but at least RSS.
+	MemoryUsageCache = "usage-cache"
+	// MemoryUsage is Usage, which contains the page cache.
+	MemoryUsage = "usage"
+	// MemoryRSS is RSS.
+	MemoryRSS = "rss"
+)
+
+// What makes an allocation ready: the values of Config.Readiness.
+const (
+	// ReadinessHealth is the health that deployments give.
+	ReadinessHealth = "health"
+	// ReadinessChecks is that, and the success of all of Nomad's own service
+	// checks.
+	ReadinessChecks = "checks"
+)
+
+// Config is one [fleets.NAME] table of kind "nomad". What is left out comes from
+// the environment of the Nomad command line (NOMAD_ADDR and so on).
+type Config struct {
+	// Address is where the HTTP API is: http, https or unix, without
+	// credentials; empty means NOMAD_ADDR.
+	Address string `toml:"address"`
+	// Region is the region of targets that name none; empty means NOMAD_REGION,
+	// or that of the agent at Address.
+	Region string `toml:"region"`
+	// Namespace is that of targets that name none; empty means NOMAD_NAMESPACE.
+	Namespace string `toml:"namespace"`
+	// TokenFile is a file with an ACL token, read again for every round; empty
+	// means NOMAD_TOKEN, or none.
+	TokenFile string `toml:"token_file"`
+	// BasicAuth are credentials for a proxy before Nomad; nil means
+	// NOMAD_HTTP_AUTH, or none.
+	BasicAuth *BasicAuth `toml:"basic_auth"`
+	// TLS applies to an https address.
+	TLS TLS `toml:"tls"`
+	// Stale lets any server answer reads, not only the leader.
+	Stale bool `toml:"stale"`
+	// Timeout bounds one call, from sending it to the end of the answer.
+	Timeout time.Duration `toml:"timeout"`
+	// MaxConnections bounds the connections open at once: 1 to 100, which is what
+	// Nomad allows one client by default.
+	MaxConnections int `toml:"max_connections"`
+	// ResourceInterval is how often cpu and memory are sampled: at least 1s.
+	ResourceInterval time.Duration `toml:"resource_interval"`
+	// Memory is what counts as used memory: one of the Memory constants.
+	Memory string `toml:"nomad_memory"`
+	// Readiness is what makes an allocation ready: one of the Readiness constants.
+	Readiness string `toml:"readiness"`
+}
+
+// BasicAuth are the credentials of HTTP basic authentication.
+type BasicAuth struct {
+	Username string `toml:"username"`
+	// PasswordFile is a file with the password, read when hpad starts or reloads;
+	// empty means an empty password.
+	PasswordFile string `toml:"password_file"`
+}
+
+// TLS says whom to trust and who hpad is. What is left out comes from the
+// environment: NOMAD_CACERT, NOMAD_CAPATH, NOMAD_CLIENT_CERT, NOMAD_CLIENT_KEY,
+// NOMAD_TLS_SERVER_NAME and NOMAD_SKIP_VERIFY.
+type TLS struct {
+	// CAFile has the certificates of the authorities to trust, in PEM; empty
+	// means those of the system.
+	CAFile string `toml:"ca_file"`
+	// CertFile and KeyFile are the client's certificate and key in PEM; both or
+	// neither.
+	CertFile string `toml:"cert_file"`
+	KeyFile  string `toml:"key_file"`
+	// ServerName is the name the server's certificate must be for; empty means
+	// the host of the address.
+	ServerName string `toml:"server_name"`
+	// InsecureSkipVerify accepts any certificate.
+	InsecureSkipVerify bool `toml:"insecure_skip_verify"`
+}
+
+// SetDefaults fills in what was not given, from the environment where it has it.
+func (c *Config) SetDefaults() {
+	c.Address = cmp.Or(c.Address, os.Getenv("NOMAD_ADDR"), DefaultAddress)
+	c.Region = cmp.Or(c.Region, os.Getenv("NOMAD_REGION"))
+	c.Namespace = cmp.Or(c.Namespace, os.Getenv("NOMAD_NAMESPACE"), DefaultNamespace)
+	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
+	c.MaxConnections = cmp.Or(c.MaxConnections, DefaultMaxConnections)
+	c.ResourceInterval = cmp.Or(c.ResourceInterval, DefaultResourceInterval)
+	c.Memory = cmp.Or(c.Memory, MemoryUsageCache)
+	c.Readiness = cmp.Or(c.Readiness, ReadinessHealth)
+}
+
+// Validate answers every mistake of a defaulted configuration, with paths below
+// the fleet's table.
+func (c *Config) Validate() []policy.FieldError {
+	var mistakes []policy.FieldError
+	add := func(field, value, detail string) {
+		mistakes = append(mistakes, policy.FieldError{Field: field, Value: value, Detail: detail})
+	}
+	if detail := checkAddress(c.Address); detail != "" {
+		add("address", quoteAddress(c.Address), detail)
+	}
+	if c.Namespace == "*" {
+		add("namespace", strconv.Quote(c.Namespace), "must be one namespace: targets of others name theirs")
+	}
+	if c.BasicAuth != nil && c.BasicAuth.Username == "" {
+		add("basic_auth.username", "", "must be set")
+	}
+	if c.TLS.CertFile != "" && c.TLS.KeyFile == "" {
+		add("tls.key_file", "", "must be set where tls.cert_file is")
+	}
+	if c.TLS.KeyFile != "" && c.TLS.CertFile == "" {
+		add("tls.cert_file", "", "must be set where tls.key_file is")
+	}
+	if c.Timeout <= 0 {
+		add("timeout", strconv.Quote(c.Timeout.String()), `must be more than 0, as "10s"`)
+	}
+	if c.MaxConnections < 1 || c.MaxConnections > 100 {
+		add("max_connections", strconv.Itoa(c.MaxConnections), "must be from 1 to 100, which is what Nomad allows one client by default")
+	}
+	if c.ResourceInterval < minResourceInterval {
+		add("resource_interval", strconv.Quote(c.ResourceInterval.String()), "must be at least "+minResourceInterval.String())
+	}
+	oneOf := func(field, value string, allowed ...string) {
+		if !slices.Contains(allowed, value) {
+			add(field, strconv.Quote(value), `must be one of "`+strings.Join(allowed, `", "`)+`"`)
+		}
+	}
+	oneOf("nomad_memory", c.Memory, MemoryUsageCache, MemoryUsage, MemoryRSS)
+	oneOf("readiness", c.Readiness, ReadinessHealth, ReadinessChecks)
+	return mistakes
+}
+
+// checkAddress says what is wrong with an address; "" when nothing is.
+func checkAddress(text string) string {
+	const form = `must be the address of a Nomad agent, as "https://127.0.0.1:4646" or "unix:///run/nomad/api.sock"`
+	address, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return form
+	case address.User != nil:
+		return "must not hold credentials: use token_file or basic_auth"
+	case address.Scheme == "unix" && address.Host == "" && address.Path != "":
+		return ""
+	case address.Scheme != "http" && address.Scheme != "https", address.Hostname() == "":
+		return form
+	case strings.Trim(address.Path, "/") != "" || address.RawQuery != "" || address.Fragment != "":
+		return "must end with the port: the API cannot be below a path"
+	}
+	return ""
+}
+
+// quoteAddress is how a mistaken address is shown; "" where it may hold a secret.
+func quoteAddress(text string) string {
+	if strings.ContainsAny(text, "@?") {
+		return ""
+	}
+	return strconv.Quote(text)
+}
+
+// DefaultTarget fills in what a target leaves to its fleet.
+func (c *Config) DefaultTarget(target any) {
+	if t, ok := target.(*Target); ok {
+		t.Namespace = cmp.Or(t.Namespace, c.Namespace)
+		t.Region = cmp.Or(t.Region, c.Region)
+	}
+}

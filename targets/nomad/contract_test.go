@@ -1,0 +1,116 @@
+package nomad
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// testConfig answers a valid configuration of a fleet at an address.
+func testConfig(t testing.TB, address string) *Config {
+	t.Helper()
+	c := &Config{Address: address, ResourceInterval: time.Second, Timeout: 5 * time.Second}
+	c.SetDefaults()
+	if mistakes := c.Validate(); mistakes != nil {
+		t.Fatalf("Validate() = %v", mistakes)
+	}
+	return c
+}
+
+func openFleet(t testing.TB, c *Config, store targets.Store) *Fleet {
+	t.Helper()
+	f, err := New("prod", c, Options{Store: store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+func ref(name string) targets.Ref { return targets.Ref{Fleet: "prod", Name: name} }
+
+func jobOf(ref targets.Ref) string {
+	job, _, _ := strings.Cut(ref.Name, "/")
+	return job
+}
+
+func TestContract(t *testing.T) {
+	targettest.Run(t, targettest.Kind{Samples: true, New: func(t *testing.T, counts ...int32) *targettest.Platform {
+		i := newImitation(t)
+		p := &targettest.Platform{Missing: ref("nobody/app"), Survive: true}
+		for n, count := range counts {
+			id := fmt.Sprintf("job-%c", 'a'+n)
+			i.add(id, int(count))
+			p.Refs = append(p.Refs, ref(id+"/app"))
+		}
+		store := &targettest.Store{}
+		var current *Fleet
+		p.Open = func(t *testing.T) targettest.Fleet {
+			current = openFleet(t, testConfig(t, i.server.URL), store)
+			return current
+		}
+		with := func(ref targets.Ref, change func(job *imitatedJob)) { i.change(jobOf(ref), change) }
+		p.SetCount = func(_ *testing.T, ref targets.Ref, n int32) { with(ref, func(j *imitatedJob) { j.count = int(n) }) }
+		p.SetReady = func(_ *testing.T, ref targets.Ref, id string, ready bool) {
+			with(ref, func(j *imitatedJob) {
+				for _, alloc := range j.allocs {
+					if alloc.id == id {
+						alloc.healthy, alloc.turned = &ready, time.Now()
+					}
+				}
+			})
+		}
+		p.Hold = func(_ *testing.T, ref targets.Ref, on bool) {
+			with(ref, func(j *imitatedJob) {
+				if j.deployment = ""; on {
+					j.deployment = "Deployment is running"
+				}
+			})
+		}
+		p.Bound = func(_ *testing.T, ref targets.Ref, highest int32) {
+			with(ref, func(j *imitatedJob) { j.maximum = int(highest) })
+		}
+		p.Unreachable = func(t *testing.T, on bool) {
+			if on {
+				current.config.Address = "http://127.0.0.1:1"
+				replaceConnection(t, current)
+				return
+			}
+			current.config.Address = i.server.URL
+			replaceConnection(t, current)
+		}
+		p.Throttle = func(_ *testing.T, on bool) {
+			i.mu.Lock()
+			defer i.mu.Unlock()
+			i.throttle = on
+		}
+		p.Hang = func(_ *testing.T, on bool) { i.setHang(on) }
+		p.SlowStop = func(_ *testing.T, ref targets.Ref) {
+			i.mu.Lock()
+			defer i.mu.Unlock()
+			i.slow[jobOf(ref)] = true
+		}
+		p.Writes = func() int {
+			i.mu.Lock()
+			defer i.mu.Unlock()
+			return len(i.scaled)
+		}
+		p.Sampling = func() bool { return current.sampler.running() }
+		return p
+	}})
+}
+
+// replaceConnection lets a fleet talk to where its configuration says now.
+func replaceConnection(t *testing.T, f *Fleet) {
+	t.Helper()
+	connection, err := newConnection(f.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.connection.close()
+	f.connection = connection
+}

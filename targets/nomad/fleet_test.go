@@ -1,0 +1,483 @@
+package nomad
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// readOne reads one target, which must succeed.
+func readOne(t *testing.T, f *Fleet, name string) targets.Reading {
+	t.Helper()
+	reading := readAny(t, f, name)
+	if reading.Err != nil {
+		t.Fatalf("Snapshot(%s): Err = %v", name, reading.Err)
+	}
+	return reading
+}
+
+func readAny(t *testing.T, f *Fleet, name string) targets.Reading {
+	t.Helper()
+	readings, err := f.Snapshot(t.Context(), []targets.Ref{ref(name)})
+	if err != nil {
+		t.Fatalf("Snapshot(%s) = %v", name, err)
+	}
+	return readings[ref(name)]
+}
+
+func newFleet(t *testing.T, i *imitation) *Fleet {
+	t.Helper()
+	return openFleet(t, testConfig(t, i.server.URL), &targettest.Store{})
+}
+
+// TestRecorded reads what a real agent (1.11.2) answered: a job with a main task,
+// a sidecar and a task that prepares.
+func TestRecorded(t *testing.T) {
+	server := newRecorded(t)
+	f := openFleet(t, testConfig(t, server), nil)
+	reading := readOne(t, f, "web/app")
+	if reading.SpecReplicas != 3 || reading.StatusReplicas != 3 || reading.Version != "10" {
+		t.Errorf("spec %d, status %d, version %q, want 3, 3 and the JobModifyIndex 10", reading.SpecReplicas, reading.StatusReplicas, reading.Version)
+	}
+	if reading.Min == nil || *reading.Min != 1 || reading.Max == nil || *reading.Max != 10 {
+		t.Errorf("bounds %v and %v, want those of the scaling block, 1 and 10", reading.Min, reading.Max)
+	}
+	if reading.Hold != nil {
+		t.Errorf("hold %+v, want none: no deployment of this job's CreateIndex is active", reading.Hold)
+	}
+	// The node has 5198 MHz on 2 cores: 100 MHz are 38.476… thousandths of a core.
+	wantTasks := []policy.Task{
+		{Name: "main", Requests: []policy.Amount{{Resource: "cpu", Milli: 39, RoundedUpNano: 523663}, {Resource: "memory", Milli: 32 << 20 * 1000}}},
+		{Name: "side", Requests: []policy.Amount{{Resource: "cpu", Milli: 8, RoundedUpNano: 304733}, {Resource: "memory", Milli: 16 << 20 * 1000}}},
+	}
+	for n, instance := range reading.Instances {
+		if instance.Phase != policy.PhaseRunning || instance.Readiness != policy.ReadinessTrue || instance.StartedAt.IsZero() || instance.ReadinessChanged.Before(instance.StartedAt) {
+			t.Errorf("instance %+v, want it running and ready since it was healthy", instance)
+		}
+		if diff := cmp.Diff(wantTasks, instance.Tasks); diff != "" {
+			t.Errorf("tasks (-want +got):\n%s", diff)
+		}
+		location := reading.Locations[n]
+		if !strings.HasPrefix(location.Name, "web.app[") || location.Node != "vm" || len(location.Addresses) != 1 || location.Addresses[0] != "127.0.0.1" || location.Ports["http"] == 0 {
+			t.Errorf("location %+v, want the name, the node, 127.0.0.1 and the port http", location)
+		}
+	}
+}
+
+// recordedServer serves the files of testdata.
+func newRecorded(t *testing.T) string {
+	files := map[string]string{
+		"/v1/jobs": "jobs.json", "/v1/allocations": "allocations.json", "/v1/nodes": "nodes.json",
+		"/v1/deployments": "deployments.json", "/v1/job/web": "job.json",
+	}
+	server := newHandler(t, func(w http.ResponseWriter, r *http.Request) {
+		text, err := os.ReadFile(filepath.Join("testdata", files[r.URL.Path]))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusNotFound)
+			return
+		}
+		if r.URL.Path == "/v1/deployments" {
+			text = []byte(strings.Replace(string(text), `"JobCreateIndex":10`, `"JobCreateIndex":9`, 1))
+		}
+		_, _ = w.Write(text)
+	})
+	return server
+}
+
+func TestHolds(t *testing.T) {
+	i := newImitation(t)
+	i.add("web", 2)
+	f := newFleet(t, i)
+	if hold := readOne(t, f, "web/app").Hold; hold != nil {
+		t.Fatalf("hold %+v before anything happened", hold)
+	}
+	i.change("web", func(job *imitatedJob) {
+		job.deployment = "Deployment is running but requires manual promotion"
+		job.allocs = append(job.allocs, &imitatedAlloc{id: "c0-canary", desired: "run", client: "running", number: 0, canary: true, created: time.Now(), started: time.Now()})
+	})
+	reading := readOne(t, f, "web/app")
+	if reading.Hold == nil || reading.Hold.Reason != DeploymentActive || !strings.Contains(reading.Hold.Message, "manual promotion") {
+		t.Errorf("hold %+v, want DeploymentActive with Nomad's own words", reading.Hold)
+	}
+	if reading.StatusReplicas != 2 || len(reading.Instances) != 2 {
+		t.Errorf("status %d with %d instances, want 2: a canary does not count", reading.StatusReplicas, len(reading.Instances))
+	}
+	i.change("web", func(job *imitatedJob) { job.deployment, job.stopped = "", true })
+	reading = readOne(t, f, "web/app")
+	if reading.Hold == nil || reading.Hold.Reason != JobStopped || reading.SpecReplicas != 2 || reading.StatusReplicas != 0 {
+		t.Errorf("hold %+v, spec %d, status %d, want JobStopped with the count kept", reading.Hold, reading.SpecReplicas, reading.StatusReplicas)
+	}
+	var held *targets.HeldError
+	if err := f.SetReplicas(t.Context(), ref("web/app"), 3, reading.Version, "r"); !errors.As(err, &held) || held.Hold.Reason != JobStopped {
+		t.Errorf("SetReplicas() of a stopped job = %v, want it held as JobStopped", err)
+	}
+}
+
+func TestUnscalable(t *testing.T) {
+	i := newImitation(t)
+	i.add("web", 1)
+	i.add("host", 1).kind = "system"
+	f := newFleet(t, i)
+	for name, want := range map[string]string{
+		"web/api":    `job "web" has no task group "api"; it has "app"`,
+		"host/app":   `job "host" is of type "system"`,
+		"nobody/app": `there is no job "nobody" in namespace "default"`,
+		"a/b/c/d/e":  "is not as job/group",
+	} {
+		class := targets.ErrUnscalable
+		if !strings.HasPrefix(name, "web") && !strings.HasPrefix(name, "host") {
+			class = targets.ErrTargetNotFound
+		}
+		if err := readAny(t, f, name).Err; !errors.Is(err, class) || !strings.Contains(err.Error(), want) {
+			t.Errorf("Snapshot(%s): Err = %v, want %v with %q", name, err, class, want)
+		}
+	}
+}
+
+// TestLazyScheduler holds that a lowered count makes victims at once, whenever
+// Nomad's scheduler gets to it.
+func TestLazyScheduler(t *testing.T) {
+	i := newImitation(t)
+	i.add("web", 4)
+	f := newFleet(t, i)
+	i.mu.Lock()
+	i.lazy = true
+	i.mu.Unlock()
+	if err := f.SetReplicas(t.Context(), ref("web/app"), 1, readOne(t, f, "web/app").Version, "r"); err != nil {
+		t.Fatal(err)
+	}
+	reading := readOne(t, f, "web/app")
+	if reading.SpecReplicas != 1 || reading.StatusReplicas != 1 {
+		t.Errorf("spec %d and status %d, want 1 of each", reading.SpecReplicas, reading.StatusReplicas)
+	}
+	for n, instance := range reading.Instances {
+		if first := reading.Locations[n].Name == "web.app[0]"; instance.Deleting == first {
+			t.Errorf("%s: deleting is %v, want that of all but the lowest number", reading.Locations[n].Name, instance.Deleting)
+		}
+	}
+}
+
+func TestStickyReadiness(t *testing.T) {
+	i := newImitation(t)
+	i.add("web", 0).deployed = true
+	i.change("web", func(job *imitatedJob) { job.count = 2 })
+	store := &targettest.Store{}
+	f := openFleet(t, testConfig(t, i.server.URL), store)
+	first := readOne(t, f, "web/app")
+	// A change of the count makes Nomad forget the health of those that run.
+	i.change("web", func(job *imitatedJob) { job.count = 3 })
+	again := openFleet(t, testConfig(t, i.server.URL), store)
+	for _, fleet := range []*Fleet{f, again} {
+		reading := readOne(t, fleet, "web/app")
+		before := map[string]policy.Instance{}
+		for _, instance := range first.Instances {
+			before[instance.ID] = instance
+		}
+		kept := 0
+		for _, instance := range reading.Instances {
+			old, ok := before[instance.ID]
+			if !ok {
+				continue
+			}
+			kept++
+			if instance.Readiness != policy.ReadinessTrue || !instance.ReadinessChanged.Equal(old.ReadinessChanged) {
+				t.Errorf("instance %s: %v since %v, want ready since %v", instance.ID, instance.Readiness, instance.ReadinessChanged, old.ReadinessChanged)
+			}
+		}
+		if kept != 2 {
+			t.Errorf("%d of 2 instances are still there", kept)
+		}
+	}
+	// A start of its tasks ends it: health has to come again.
+	i.change("web", func(job *imitatedJob) { job.allocs[0].started = time.Now().Add(time.Second) })
+	for _, instance := range readOne(t, f, "web/app").Instances {
+		if instance.ID == i.jobs["web"].allocs[0].id && instance.Readiness != policy.ReadinessFalse {
+			t.Errorf("restarted instance is %v, want it unready until it is healthy again", instance.Readiness)
+		}
+	}
+}
+
+// TestCalls holds that a round costs the same whatever the number of targets, and
+// one call for each job that changed.
+func TestCalls(t *testing.T) {
+	i := newImitation(t)
+	var refs []targets.Ref
+	for n := range 200 {
+		id := fmt.Sprintf("job-%d", n)
+		i.add(id, 2)
+		refs = append(refs, ref(id+"/app"))
+	}
+	f := newFleet(t, i)
+	calls := func() int {
+		if _, err := f.Snapshot(t.Context(), refs); err != nil {
+			t.Fatal(err)
+		}
+		total := 0
+		for _, n := range i.counted() {
+			total += n
+		}
+		return total
+	}
+	if got := calls(); got != 204 {
+		t.Errorf("the first round took %d calls, want 3 lists, the nodes and 200 jobs", got)
+	}
+	if got := calls(); got != 3 {
+		t.Errorf("a round without changes took %d calls, want 3 lists", got)
+	}
+	for n := range 5 {
+		i.change(fmt.Sprintf("job-%d", n), func(job *imitatedJob) { job.count++ })
+	}
+	if got := calls(); got != 8 {
+		t.Errorf("a round with 5 changed jobs took %d calls, want 8", got)
+	}
+}
+
+func TestNamespaces(t *testing.T) {
+	var seen []string
+	server := newHandler(t, func(w http.ResponseWriter, r *http.Request) {
+		query := r.URL.Query()
+		if query.Get("namespace") == "shut" {
+			http.Error(w, "Permission denied", http.StatusForbidden)
+			return
+		}
+		if r.URL.Path == "/v1/jobs" {
+			seen = append(seen, query.Get("region")+"/"+query.Get("namespace"))
+		}
+		_, _ = w.Write([]byte("[]"))
+	})
+	f := openFleet(t, testConfig(t, server), nil)
+	shut, open := ref("shut/web/app"), ref("eu/team/web/app")
+	readings, err := f.Snapshot(t.Context(), []targets.Ref{shut, open})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := readings[shut].Err; !errors.Is(got, targets.ErrForbidden) || !strings.Contains(got.Error(), "list-jobs") {
+		t.Errorf("forbidden namespace: %v, want ErrForbidden that names the capability", got)
+	}
+	if got := readings[open].Err; !errors.Is(got, targets.ErrTargetNotFound) || !cmp.Equal(seen, []string{"eu/team"}) {
+		t.Errorf("other namespace: %v, asked %v, want ErrTargetNotFound of eu/team", got, seen)
+	}
+}
+
+func TestWriteErrors(t *testing.T) {
+	for _, c := range []struct {
+		status int
+		body   string
+		want   []error
+	}{
+		{500, "Enforcing job modify index 5: job exists with conflicting job modify index: 9", []error{targets.ErrConflict}},
+		{500, "rpc error: Enforcing job modify index 5: job exists with conflicting job modify index: 9", []error{targets.ErrConflict}},
+		{400, "job scaling blocked due to active deployment", []error{targets.ErrHeld}},
+		{403, "Job registration, dispatch, and scale are disabled by the scheduler configuration", []error{targets.ErrHeld}},
+		{400, "group count was less than scaling policy minimum: 0 < 1", []error{targets.ErrOutOfRange}},
+		{400, "group count was greater than scaling policy maximum: 9 > 5", []error{targets.ErrOutOfRange}},
+		{500, "total count was greater than configured job_max_count: 60000 > 50000", []error{targets.ErrOutOfRange}},
+		{400, `task group "x" specified for scaling does not exist in job`, []error{targets.ErrUnscalable}},
+		{404, `job "web" not found`, []error{targets.ErrTargetNotFound}},
+		{403, "Permission denied", []error{targets.ErrForbidden}},
+		{429, "Too Many Requests", []error{targets.ErrThrottled}},
+		{500, "No cluster leader", []error{targets.ErrTransient}},
+		{500, "leadership lost while committing log", []error{targets.ErrTransient, targets.ErrUnknownOutcome}},
+		{502, "<html>Bad Gateway</html>", []error{targets.ErrTransient, targets.ErrUnknownOutcome}},
+		{200, "garbled", []error{targets.ErrTransient, targets.ErrUnknownOutcome}},
+	} {
+		i := newImitation(t)
+		i.add("web", 1)
+		server := newHandler(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPut {
+				w.WriteHeader(c.status)
+				_, _ = w.Write([]byte(c.body))
+				return
+			}
+			i.ServeHTTP(w, r)
+		})
+		f := openFleet(t, testConfig(t, server), nil)
+		err := f.SetReplicas(t.Context(), ref("web/app"), 2, readOne(t, f, "web/app").Version, "r")
+		for _, class := range append([]error{targets.ErrConflict, targets.ErrHeld, targets.ErrOutOfRange, targets.ErrUnscalable, targets.ErrTargetNotFound, targets.ErrForbidden, targets.ErrThrottled, targets.ErrTransient, targets.ErrUnknownOutcome}, c.want...) {
+			wanted := slices.Contains(c.want, class)
+			if errors.Is(err, class) != wanted {
+				t.Errorf("answer %d %q gives %v: it is %q: %v, want %v", c.status, c.body, err, class, !wanted, wanted)
+			}
+		}
+	}
+}
+
+// TestTellsItsStory holds that Nomad's own record says who scaled and why.
+func TestTellsItsStory(t *testing.T) {
+	i := newImitation(t)
+	i.add("web", 1)
+	f := newFleet(t, i)
+	if err := f.SetReplicas(t.Context(), ref("web/app"), 2, readOne(t, f, "web/app").Version, "cpu resource utilization (percentage of request) above target"); err != nil {
+		t.Fatal(err)
+	}
+	want := []map[string]any{{
+		"message": "hpad: cpu resource utilization (percentage of request) above target",
+		"meta": map[string]any{
+			"scaled_by": "hpad", "hpad_target": "prod/web/app", "from": 1.0, "to": 2.0,
+			"reason": "cpu resource utilization (percentage of request) above target",
+		},
+	}}
+	if diff := cmp.Diff(want, i.scaled); diff != "" {
+		t.Errorf("scaling events (-want +got):\n%s", diff)
+	}
+}
+
+// TestToken holds that a token that is revoked stops nothing for good: another one
+// in its file is used at once, and the same one is tried again.
+func TestToken(t *testing.T) {
+	i := newImitation(t)
+	i.add("web", 1)
+	i.token = "first"
+	c := testConfig(t, i.server.URL)
+	c.TokenFile = filepath.Join(t.TempDir(), "token")
+	write := func(token string) {
+		t.Helper()
+		if err := os.WriteFile(c.TokenFile, []byte(token+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("first")
+	f := openFleet(t, c, nil)
+	readOne(t, f, "web/app")
+	i.mu.Lock()
+	i.token = "second"
+	i.mu.Unlock()
+	refs := []targets.Ref{ref("web/app")}
+	for range 2 { // the second is answered without a call
+		if _, err := f.Snapshot(t.Context(), refs); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), "ACL token not found") {
+			t.Errorf("Snapshot() with a revoked token = %v, want ErrForbidden", err)
+		}
+	}
+	i.counted()
+	if _, err := f.Snapshot(t.Context(), refs); err == nil || len(i.counted()) != 0 {
+		t.Errorf("Snapshot() while it backs off = %v, with a call", err)
+	}
+	write("second")
+	readOne(t, f, "web/app")
+	write("")
+	if _, err := f.Snapshot(t.Context(), refs); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), c.TokenFile) {
+		t.Errorf("Snapshot() with an empty token file = %v, want its name", err)
+	}
+}
+
+// TestSilentNode holds that a node that does not answer makes samples missing,
+// tells why when there are none at all, and costs one call a pass.
+func TestSilentNode(t *testing.T) {
+	i := newImitation(t)
+	i.add("web", 5)
+	i.dark["node-1"] = true
+	c := testConfig(t, i.server.URL)
+	c.MaxConnections = 3 // one at a time
+	f := openFleet(t, c, nil)
+	readOne(t, f, "web/app")
+	i.counted()
+	var err error
+	waitFor(t, "the reason", func() bool {
+		_, err = f.Samples(t.Context(), []targets.Ref{ref("web/app")})
+		return err != nil
+	})
+	if !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), "No path to node") {
+		t.Errorf("Samples() = %v, want that the node does not answer", err)
+	}
+	if calls := i.counted(); len(calls) > 2 {
+		t.Errorf("%d allocations of a silent node were asked for, want 1 in each of at most 2 passes", len(calls))
+	}
+	i.mu.Lock()
+	i.dark["node-1"] = false
+	i.mu.Unlock()
+	waitFor(t, "samples", func() bool {
+		samples, err := f.Samples(t.Context(), []targets.Ref{ref("web/app")})
+		return err == nil && len(samples[ref("web/app")].Instances) == 5
+	})
+	samples, err := f.Samples(t.Context(), []targets.Ref{ref("web/app")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// 250 MHz of 2000 a core, against 500 reserved; Usage without Cache.
+	want := []policy.TaskUsage{{Task: "main", Usage: []policy.Amount{{Resource: "cpu", Milli: 125}, {Resource: "memory", Milli: 90 << 20 * 1000}}}}
+	if diff := cmp.Diff(want, samples[ref("web/app")].Instances[0].Tasks); diff != "" {
+		t.Errorf("sample (-want +got):\n%s", diff)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	i := newImitation(t)
+	i.add("web", 1)
+	f := newFleet(t, i)
+	readOne(t, f, "web/app")
+	found, err := f.Check(t.Context())
+	want := []string{"is Nomad 1.11.2", `may list-jobs, read-job, scale-job in namespace "default"`}
+	if diff := cmp.Diff(want, found); diff != "" || err != nil {
+		t.Errorf("Check() = %v (-want +got):\n%s", err, diff)
+	}
+	i.forbidden["/v1/job/hpad-check/scale"] = true
+	i.forbidden["/v1/nodes"] = true
+	found, err = f.Check(t.Context())
+	if !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), `lacks scale-job in namespace "default", for ["web"]`) {
+		t.Errorf("Check() = %v, want the capability, the namespace and the job", err)
+	}
+	if len(found) != 2 || !strings.Contains(found[1], "1000 MHz") {
+		t.Errorf("Check() = %q, want what follows from nodes that may not be read", found)
+	}
+	if len(i.scaled) != 0 {
+		t.Errorf("Check() scaled: %v", i.scaled)
+	}
+	i.setHang(true)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := f.Check(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Check() without an answer = %v, want the deadline", err)
+	}
+}
+
+func TestOlder(t *testing.T) {
+	for version, want := range map[string]bool{"1.8.1": true, "1.7.9+ent": true, "1.8.2": false, "1.8.2-rc.1": false, "1.11.2": false, "2.0.0": false, "0.12.1": true, "main": false} {
+		if got := older(version, comparingSince); got != want {
+			t.Errorf("older(%q) = %v, want %v", version, got, want)
+		}
+	}
+}
+
+// TestStoreFails holds that a store that cannot be read stops the readings, and
+// one that cannot be written does not.
+func TestStoreFails(t *testing.T) {
+	i := newImitation(t)
+	i.add("web", 1)
+	store := &targettest.Store{}
+	store.Fail(errors.New("disk is on fire"))
+	f := openFleet(t, testConfig(t, i.server.URL), store)
+	if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("web/app")}); !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), "disk is on fire") {
+		t.Errorf("Snapshot() with a store that cannot be read = %v, want why", err)
+	}
+	store.Fail(nil)
+	readOne(t, f, "web/app")
+	store.Fail(errors.New("disk is full"))
+	i.change("web", func(job *imitatedJob) { job.count = 2 })
+	if got := readOne(t, f, "web/app").StatusReplicas; got != 2 {
+		t.Errorf("status %d, want 2", got)
+	}
+	if found, err := f.Check(t.Context()); err != nil || !strings.Contains(strings.Join(found, "\n"), "disk is full") {
+		t.Errorf("Check() = %q, %v, want that readiness cannot be stored", found, err)
+	}
+	store.Fail(nil)
+	readOne(t, f, "web/app")
+	if entries, _ := store.List(t.Context(), shardPrefix); len(entries) != 2 {
+		t.Errorf("%d shards are stored, want that of each allocation", len(entries))
+	}
+}

@@ -1,0 +1,354 @@
+package nomad
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// imitation is a Nomad server in memory: as much of its HTTP API as a fleet
+// uses, with the answers of a real one (testdata has recorded ones).
+type imitation struct {
+	server *httptest.Server
+
+	mu    sync.Mutex
+	index uint64
+	jobs  map[string]*imitatedJob
+	// token is the only one that is taken; empty takes any.
+	token string
+	// throttle answers 429, hang accepts calls and does not answer.
+	throttle bool
+	hang     chan struct{}
+	// dark are nodes that do not answer.
+	dark map[string]bool
+	// slow makes victims take a moment to go.
+	slow map[string]bool
+	// lazy puts the scheduler off: counts change, allocations do not.
+	lazy bool
+	// forbidden are paths that the token may not use.
+	forbidden map[string]bool
+	calls     map[string]int
+	scaled    []map[string]any
+}
+
+type imitatedJob struct {
+	id, kind    string
+	count       int
+	maximum     int
+	createIndex uint64
+	index       uint64
+	version     uint64
+	stopped     bool
+	deployment  string
+	deployed    bool
+	allocs      []*imitatedAlloc
+	made        int
+}
+
+type imitatedAlloc struct {
+	id, desired, client string
+	number              int
+	created, started    time.Time
+	version             uint64
+	healthy             *bool
+	turned              time.Time
+	canary              bool
+	gone                time.Time
+}
+
+func newImitation(t testing.TB) *imitation {
+	i := &imitation{index: 10, jobs: map[string]*imitatedJob{}, dark: map[string]bool{}, slow: map[string]bool{}, forbidden: map[string]bool{}, calls: map[string]int{}}
+	i.server = httptest.NewServer(i)
+	t.Cleanup(func() {
+		i.setHang(false)
+		i.server.CloseClientConnections()
+		i.server.Close()
+	})
+	return i
+}
+
+func (i *imitation) setHang(on bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if on && i.hang == nil {
+		i.hang = make(chan struct{})
+	} else if !on && i.hang != nil {
+		close(i.hang)
+		i.hang = nil
+	}
+}
+
+// add registers a service job with one group, "app".
+func (i *imitation) add(id string, count int) *imitatedJob {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.index++
+	job := &imitatedJob{id: id, kind: "service", createIndex: i.index, index: i.index, count: count}
+	i.jobs[id] = job
+	i.schedule(job)
+	return job
+}
+
+// change does something to a job as somebody else would, which moves its index.
+func (i *imitation) change(id string, change func(job *imitatedJob)) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.index++
+	job := i.jobs[id]
+	job.index = i.index
+	job.version++
+	change(job)
+	i.schedule(job)
+}
+
+// schedule starts and stops allocations as the count asks for.
+func (i *imitation) schedule(job *imitatedJob) {
+	if i.lazy {
+		return
+	}
+	want := job.count
+	if job.stopped {
+		want = 0
+	}
+	var running []*imitatedAlloc
+	for _, alloc := range job.allocs {
+		if alloc.desired == "run" && !alloc.canary {
+			running = append(running, alloc)
+			alloc.version = job.version
+			if job.deployed {
+				alloc.healthy = nil // every change of a count forgets the health
+			}
+		}
+	}
+	for number := 0; len(running) < want; number++ {
+		if !slices.ContainsFunc(running, func(a *imitatedAlloc) bool { return a.number == number }) {
+			now := time.Now()
+			job.made++
+			alloc := &imitatedAlloc{
+				id: fmt.Sprintf("%08x-%s-%d", (job.made*2654435761)&0xffffffff, job.id, job.made), desired: "run", client: "running",
+				number: number, created: now, started: now, version: job.version,
+			}
+			if job.deployed {
+				yes := true
+				alloc.healthy, alloc.turned = &yes, now
+			}
+			job.allocs = append(job.allocs, alloc)
+			running = append(running, alloc)
+		}
+	}
+	slices.SortFunc(running, func(a, b *imitatedAlloc) int { return a.number - b.number })
+	for _, victim := range running[want:] {
+		victim.desired = "stop"
+		victim.gone = time.Now()
+		if i.slow[job.id] {
+			victim.gone = victim.gone.Add(300 * time.Millisecond)
+		}
+	}
+}
+
+// ServeHTTP answers as a Nomad agent.
+func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	i.mu.Lock()
+	hang := i.hang
+	i.calls[r.URL.Path]++
+	switch {
+	case hang != nil:
+		i.mu.Unlock()
+		select {
+		case <-hang:
+		case <-r.Context().Done():
+		}
+		return
+	case i.throttle:
+		i.mu.Unlock()
+		w.Header().Set("Connection", "close")
+		http.Error(w, "Too Many Requests", http.StatusTooManyRequests)
+		return
+	case i.token != "" && r.Header.Get("X-Nomad-Token") != i.token:
+		i.mu.Unlock()
+		http.Error(w, "ACL token not found", http.StatusForbidden)
+		return
+	case i.forbidden[r.URL.Path]:
+		i.mu.Unlock()
+		http.Error(w, "Permission denied", http.StatusForbidden)
+		return
+	}
+	defer i.mu.Unlock()
+	path := strings.Split(strings.TrimPrefix(r.URL.Path, "/v1/"), "/")
+	switch {
+	case r.URL.Path == "/v1/jobs":
+		i.answer(w, i.listJobs(r.URL.Query().Get("filter")))
+	case r.URL.Path == "/v1/allocations":
+		i.answer(w, i.listAllocs(r.URL.Query().Get("filter")))
+	case r.URL.Path == "/v1/deployments":
+		i.answer(w, i.listDeployments())
+	case r.URL.Path == "/v1/nodes":
+		i.answer(w, []any{map[string]any{"ID": "node-1", "NodeResources": map[string]any{"Cpu": map[string]any{"CpuShares": 8000, "TotalCpuCores": 4}}}})
+	case r.URL.Path == "/v1/status/leader":
+		i.answer(w, "127.0.0.1:4647")
+	case r.URL.Path == "/v1/agent/self":
+		i.answer(w, map[string]any{"member": map[string]any{"Tags": map[string]string{"build": "1.11.2"}}})
+	case path[0] == "job" && len(path) == 3 && path[2] == "scale":
+		i.scale(w, r, path[1])
+	case path[0] == "job" && len(path) == 2:
+		i.readJob(w, path[1])
+	case path[0] == "client" && len(path) == 4 && path[3] == "stats":
+		i.stats(w, path[2])
+	default:
+		http.Error(w, "Invalid path "+r.URL.Path, http.StatusNotFound)
+	}
+}
+
+func (i *imitation) answer(w http.ResponseWriter, what any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(what)
+}
+
+// named says whether a filter lets a job through: it names it, or names none.
+func named(filter, field, job string) bool {
+	return !strings.Contains(filter, field+" == ") || strings.Contains(filter, fmt.Sprintf("%s == %q", field, job))
+}
+
+func (i *imitation) listJobs(filter string) []any {
+	list := []any{}
+	for _, job := range i.jobs {
+		if named(filter, "ID", job.id) {
+			list = append(list, map[string]any{
+				"ID": job.id, "Name": job.id, "Type": job.kind, "Stop": job.stopped, "Status": "running",
+				"CreateIndex": job.createIndex, "JobModifyIndex": job.index, "ModifyIndex": job.index + 6,
+				"JobSummary": map[string]any{"Summary": map[string]any{"app": map[string]any{"Queued": 0}}},
+			})
+		}
+	}
+	return list
+}
+
+func (i *imitation) listAllocs(filter string) []any {
+	list := []any{}
+	for _, job := range i.jobs {
+		if !named(filter, "JobID", job.id) {
+			continue
+		}
+		for _, alloc := range job.allocs {
+			if alloc.desired == "stop" && time.Now().After(alloc.gone) {
+				continue // complete, and the filter asks for none of those
+			}
+			list = append(list, alloc.stub(job))
+		}
+	}
+	return list
+}
+
+func (a *imitatedAlloc) stub(job *imitatedJob) map[string]any {
+	stub := map[string]any{
+		"ID": a.id, "Name": fmt.Sprintf("%s.app[%d]", job.id, a.number), "NodeID": "node-1", "NodeName": "vm1", "JobID": job.id, "JobType": job.kind,
+		"JobVersion": a.version, "TaskGroup": "app", "DesiredStatus": a.desired, "ClientStatus": a.client, "CreateTime": a.created.UnixNano(),
+		"AllocatedResources": map[string]any{
+			"Tasks":          map[string]any{"main": map[string]any{"Cpu": map[string]any{"CpuShares": 500}, "Memory": map[string]any{"MemoryMB": 256}}},
+			"TaskLifecycles": map[string]any{"main": nil},
+			"Shared":         map[string]any{"Ports": []any{map[string]any{"Label": "http", "Value": 20000 + a.number, "HostIP": "10.0.0.1"}}},
+		},
+		"TaskStates": map[string]any{"main": map[string]any{"State": "running", "StartedAt": a.started, "Events": []any{map[string]any{"Type": "Received"}}}},
+	}
+	if a.healthy != nil || a.canary {
+		stub["DeploymentStatus"] = map[string]any{"Healthy": a.healthy, "Timestamp": a.turned, "Canary": a.canary}
+	}
+	return stub
+}
+
+func (i *imitation) listDeployments() []any {
+	list := []any{}
+	for _, job := range i.jobs {
+		if job.deployment != "" {
+			list = append(list, map[string]any{
+				"ID": "d0000000-0000", "JobID": job.id, "JobCreateIndex": job.createIndex, "Status": "running", "StatusDescription": job.deployment,
+			})
+		}
+	}
+	return list
+}
+
+func (i *imitation) readJob(w http.ResponseWriter, id string) {
+	job := i.jobs[id]
+	if job == nil {
+		http.Error(w, "job not found", http.StatusNotFound)
+		return
+	}
+	group := map[string]any{"Name": "app", "Count": job.count, "Update": map[string]any{"MaxParallel": 0}}
+	if job.deployed {
+		group["Update"] = map[string]any{"MaxParallel": 1}
+	}
+	if job.maximum > 0 {
+		group["Scaling"] = map[string]any{"Min": 0, "Max": job.maximum}
+	}
+	answer := map[string]any{
+		"ID": id, "Name": id, "Type": job.kind, "Stop": job.stopped, "CreateIndex": job.createIndex,
+		"JobModifyIndex": job.index, "ModifyIndex": job.index + 6, "TaskGroups": []any{group},
+	}
+	i.answer(w, answer)
+}
+
+// scale checks what the real server checks, in its order.
+func (i *imitation) scale(w http.ResponseWriter, r *http.Request, id string) {
+	var request struct {
+		Count          int
+		Target         map[string]string
+		Message        string
+		Meta           map[string]any
+		JobModifyIndex uint64
+	}
+	if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	job := i.jobs[id]
+	switch {
+	case request.Count < 0:
+		http.Error(w, "scaling action count can't be negative", http.StatusBadRequest)
+	case job == nil:
+		http.Error(w, fmt.Sprintf("job %q not found", id), http.StatusNotFound)
+	case request.Target["Group"] != "app":
+		http.Error(w, fmt.Sprintf("task group %q specified for scaling does not exist in job", request.Target["Group"]), http.StatusBadRequest)
+	case job.maximum > 0 && request.Count > job.maximum:
+		http.Error(w, fmt.Sprintf("group count was greater than scaling policy maximum: %d > %d", request.Count, job.maximum), http.StatusBadRequest)
+	case job.deployment != "":
+		http.Error(w, "job scaling blocked due to active deployment", http.StatusBadRequest)
+	case request.JobModifyIndex > 0 && request.JobModifyIndex != job.index:
+		http.Error(w, fmt.Sprintf("Enforcing job modify index %d: job exists with conflicting job modify index: %d", request.JobModifyIndex, job.index), http.StatusInternalServerError)
+	default:
+		i.index++
+		job.count, job.index = request.Count, i.index
+		job.version++
+		i.scaled = append(i.scaled, map[string]any{"message": request.Message, "meta": request.Meta})
+		i.schedule(job)
+		i.answer(w, map[string]any{"EvalID": "e", "JobModifyIndex": job.index, "Index": i.index})
+	}
+}
+
+func (i *imitation) stats(w http.ResponseWriter, id string) {
+	if i.dark["node-1"] {
+		http.Error(w, "No path to node", http.StatusInternalServerError)
+		return
+	}
+	use := map[string]any{
+		"CpuStats":    map[string]any{"Percent": 12.5, "TotalTicks": 250.0, "Measured": []string{"Percent"}},
+		"MemoryStats": map[string]any{"RSS": 50 << 20, "Cache": 10 << 20, "Usage": 100 << 20, "Measured": []string{"RSS", "Cache", "Usage"}},
+	}
+	now := time.Now().UnixNano()
+	i.answer(w, map[string]any{"ResourceUsage": use, "Timestamp": now, "Tasks": map[string]any{"main": map[string]any{"ResourceUsage": use, "Timestamp": now}}})
+}
+
+// counted answers how many calls there were since the last time, by path.
+func (i *imitation) counted() map[string]int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	counted := i.calls
+	i.calls = map[string]int{}
+	return counted
+}

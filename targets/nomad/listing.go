@@ -1,0 +1,185 @@
+package nomad
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/nomad/api"
+	"golang.org/x/sync/errgroup"
+)
+
+// jobStub is what a list of jobs says of one. It has the fields that are needed,
+// as the other stubs do: the lists are long.
+type jobStub struct {
+	ID               string
+	Type             string
+	Periodic         bool
+	ParameterizedJob bool
+	Stop             bool
+	CreateIndex      uint64
+	JobModifyIndex   uint64
+	Meta             map[string]string
+	JobSummary       *struct {
+		Summary map[string]struct{ Queued int }
+	}
+}
+
+// queued answers how many allocations of a group wait for a place.
+func (j *jobStub) queued(group string) int {
+	if j.JobSummary == nil {
+		return 0
+	}
+	return j.JobSummary.Summary[group].Queued
+}
+
+// allocStub is what a list of allocations says of one.
+type allocStub struct {
+	ID                 string
+	Name               string
+	NodeID             string
+	NodeName           string
+	JobID              string
+	JobType            string
+	JobVersion         uint64
+	TaskGroup          string
+	DesiredStatus      string
+	ClientStatus       string
+	AllocatedResources *struct {
+		Tasks          map[string]*api.AllocatedTaskResources
+		TaskLifecycles map[string]*struct {
+			Hook    string
+			Sidecar bool
+		}
+		Shared api.AllocatedSharedResources
+	}
+	TaskStates       map[string]*taskState
+	DeploymentStatus *struct {
+		Healthy   *bool
+		Timestamp time.Time
+		Canary    bool
+	}
+	CreateTime int64
+}
+
+// taskState is where a task is in its life.
+type taskState struct {
+	State     string
+	StartedAt time.Time
+}
+
+// index answers the number in an allocation's name, "job.group[3]".
+func (a *allocStub) index() int {
+	open := strings.LastIndexByte(a.Name, '[')
+	if open < 0 || !strings.HasSuffix(a.Name, "]") {
+		return -1
+	}
+	n, err := strconv.Atoi(a.Name[open+1 : len(a.Name)-1])
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// deploymentStub is what a list of deployments says of one.
+type deploymentStub struct {
+	ID                string
+	JobID             string
+	JobCreateIndex    uint64
+	Status            string
+	StatusDescription string
+}
+
+// groupKey names a task group inside of a scope.
+type groupKey struct{ job, group string }
+
+// listing is what the lists of one scope say of the jobs in use.
+type listing struct {
+	jobs        map[string]*jobStub
+	allocs      map[groupKey][]*allocStub
+	deployments map[string][]*deploymentStub
+	observed    time.Time
+	err         error
+}
+
+// maxFiltered is how many jobs the lists are filtered by; for more, everything in
+// the namespace is read. A filter is part of the URL, which must not grow long.
+const maxFiltered = 20
+
+// Terminal allocations are gone, and deployments that ended hold nothing up.
+const (
+	livingAllocs      = `ClientStatus != "complete" and ClientStatus != "failed" and ClientStatus != "lost"`
+	activeDeployments = `Status != "successful" and Status != "failed" and Status != "cancelled"`
+)
+
+// jobFilter restricts a list to jobs, by the name of the field that tells them;
+// "" when they are too many.
+func jobFilter(field string, jobs []string) string {
+	if len(jobs) > maxFiltered {
+		return ""
+	}
+	terms := make([]string, len(jobs))
+	for i, job := range jobs {
+		terms[i] = field + " == " + strconv.Quote(job)
+	}
+	return strings.Join(terms, " or ")
+}
+
+// both joins two filters; an empty one asks for nothing.
+func both(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return "(" + a + ") and (" + b + ")"
+}
+
+// list reads the three lists of a scope.
+func (s *session) list(ctx context.Context, at scope, jobs []string) *listing {
+	slices.Sort(jobs)
+	jobs = slices.Compact(jobs)
+	var jobStubs []*jobStub
+	var allocs []*allocStub
+	var deployments []*deploymentStub
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return s.get(ctx, at, "/v1/jobs", nil, jobFilter("ID", jobs), &jobStubs)
+	})
+	group.Go(func() error {
+		params := map[string]string{"resources": "true"}
+		return s.get(ctx, at, "/v1/allocations", params, both(livingAllocs, jobFilter("JobID", jobs)), &allocs)
+	})
+	group.Go(func() error {
+		return s.get(ctx, at, "/v1/deployments", nil, both(activeDeployments, jobFilter("JobID", jobs)), &deployments)
+	})
+	if err := group.Wait(); err != nil {
+		return &listing{err: err}
+	}
+	l := &listing{
+		jobs: make(map[string]*jobStub, len(jobStubs)), allocs: make(map[groupKey][]*allocStub, len(jobs)),
+		deployments: map[string][]*deploymentStub{}, observed: time.Now(),
+	}
+	for _, job := range jobStubs {
+		l.jobs[job.ID] = job
+	}
+	for _, alloc := range allocs {
+		if !alloc.terminal() {
+			key := groupKey{job: alloc.JobID, group: alloc.TaskGroup}
+			l.allocs[key] = append(l.allocs[key], alloc)
+		}
+	}
+	for _, deployment := range deployments {
+		l.deployments[deployment.JobID] = append(l.deployments[deployment.JobID], deployment)
+	}
+	return l
+}
+
+// terminal says that an allocation will not run again.
+func (a *allocStub) terminal() bool {
+	switch a.ClientStatus {
+	case api.AllocClientStatusComplete, api.AllocClientStatusFailed, api.AllocClientStatusLost:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,191 @@
+package nomad
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/hashicorp/nomad/api"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// phase answers where a living allocation is in its life.
+func (a *allocStub) phase() policy.Phase {
+	switch a.ClientStatus {
+	case api.AllocClientStatusRunning:
+		return policy.PhaseRunning
+	case api.AllocClientStatusPending:
+		return policy.PhasePending
+	}
+	return policy.PhaseUnknown
+}
+
+// stopping says that Nomad wants an allocation to stop.
+func (a *allocStub) stopping() bool {
+	return a.DesiredStatus == api.AllocDesiredStatusStop || a.DesiredStatus == api.AllocDesiredStatusEvict
+}
+
+// canary says that an allocation tries out a new version of the job, beside its
+// count.
+func (a *allocStub) canary() bool { return a.DeploymentStatus != nil && a.DeploymentStatus.Canary }
+
+// healthy answers what the deployment says of an allocation; nil when it says
+// nothing yet.
+func (a *allocStub) healthy() *bool {
+	if a.DeploymentStatus == nil {
+		return nil
+	}
+	return a.DeploymentStatus.Healthy
+}
+
+// lasting says that a task runs as long as its allocation: it is none of those
+// that prepare or clean up.
+func (a *allocStub) lasting(task string) bool {
+	if a.AllocatedResources == nil {
+		return true
+	}
+	cycle := a.AllocatedResources.TaskLifecycles[task]
+	return cycle == nil || cycle.Hook == "" || cycle.Sidecar
+}
+
+// main says that a task is neither a sidecar nor one that prepares or cleans up.
+func (a *allocStub) main(task string) bool {
+	if a.AllocatedResources == nil {
+		return true
+	}
+	cycle := a.AllocatedResources.TaskLifecycles[task]
+	return cycle == nil || cycle.Hook == ""
+}
+
+// started answers when the main tasks had all started; zero when Nomad does not
+// say.
+func (a *allocStub) started() time.Time {
+	var latest time.Time
+	for name, state := range a.TaskStates {
+		if state != nil && a.main(name) {
+			latest = later(latest, state.StartedAt)
+		}
+	}
+	return latest
+}
+
+// tasks answers the lasting tasks of an allocation with what they reserve, cpu in
+// cores of so many MHz.
+func (a *allocStub) tasks(mhz float64) []policy.Task {
+	if a.AllocatedResources == nil {
+		return nil
+	}
+	tasks := make([]policy.Task, 0, len(a.AllocatedResources.Tasks))
+	for _, name := range slices.Sorted(maps.Keys(a.AllocatedResources.Tasks)) {
+		resources := a.AllocatedResources.Tasks[name]
+		if resources == nil || !a.lasting(name) {
+			continue
+		}
+		task := policy.Task{Name: name}
+		if resources.Cpu.CpuShares > 0 {
+			task.Requests = append(task.Requests, cores(resources.Cpu.CpuShares, mhz))
+		}
+		if resources.Memory.MemoryMB > 0 {
+			task.Requests = append(task.Requests, policy.Amount{Resource: "memory", Milli: resources.Memory.MemoryMB << 20 * 1000})
+		}
+		tasks = append(tasks, task)
+	}
+	return tasks
+}
+
+// location answers where an allocation is to be found.
+func (a *allocStub) location() targets.Location {
+	l := targets.Location{Name: a.Name, Node: a.NodeName}
+	if a.AllocatedResources == nil {
+		return l
+	}
+	add := func(address, label string, port int) {
+		if address != "" && !slices.Contains(l.Addresses, address) {
+			l.Addresses = append(l.Addresses, address)
+		}
+		if port > 0 {
+			if l.Ports == nil {
+				l.Ports = map[string]int{}
+			}
+			l.Ports[label] = port
+		}
+	}
+	networks := slices.Clone(a.AllocatedResources.Shared.Networks)
+	for _, port := range a.AllocatedResources.Shared.Ports {
+		add(port.HostIP, port.Label, port.Value)
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.AllocatedResources.Tasks)) {
+		if task := a.AllocatedResources.Tasks[name]; task != nil {
+			networks = append(networks, task.Networks...)
+		}
+	}
+	for _, network := range networks {
+		if network == nil {
+			continue
+		}
+		for _, port := range slices.Concat(network.ReservedPorts, network.DynamicPorts) {
+			add(network.IP, port.Label, port.Value)
+		}
+	}
+	return l
+}
+
+// surplus answers the allocations beyond a count: those that Nomad is about to
+// stop, because the count was lowered and its scheduler has not got to it yet. As
+// the scheduler does, it takes those whose number a newer one has, then the
+// highest numbers.
+func surplus(living []*allocStub, count int32) map[string]bool {
+	if len(living) <= int(count) {
+		return nil
+	}
+	newest := map[int]uint64{}
+	for _, alloc := range living {
+		newest[alloc.index()] = max(newest[alloc.index()], alloc.JobVersion)
+	}
+	replaced := func(a *allocStub) int {
+		if a.index() >= 0 && a.JobVersion < newest[a.index()] {
+			return 1
+		}
+		return 0
+	}
+	ordered := slices.SortedFunc(slices.Values(living), func(a, b *allocStub) int {
+		return cmp.Or(cmp.Compare(replaced(a), replaced(b)), cmp.Compare(a.index(), b.index()), cmp.Compare(a.ID, b.ID))
+	})
+	beyond := make(map[string]bool, len(living)-int(count))
+	for _, alloc := range ordered[count:] {
+		beyond[alloc.ID] = true
+	}
+	return beyond
+}
+
+// hold answers why a job must not be scaled now; nil when it may be.
+func hold(job *jobStub, spec *specification, deployments []*deploymentStub, t Target) *policy.Hold {
+	if job.Stop || spec.stopped {
+		return &policy.Hold{Reason: JobStopped, Message: fmt.Sprintf("job %q is stopped; run it again, or purge it, for its count to mean something", t.Job)}
+	}
+	for _, d := range deployments {
+		if d.JobCreateIndex != spec.createIndex {
+			continue
+		}
+		message := fmt.Sprintf("deployment %s of job %q is %s", shortID(d.ID), t.Job, d.Status)
+		if d.StatusDescription != "" {
+			message += ": " + d.StatusDescription
+		}
+		if waiting := job.queued(t.Group); waiting > 0 {
+			message += fmt.Sprintf("; %d allocations of group %q wait for a place", waiting, t.Group)
+		}
+		return &policy.Hold{Reason: DeploymentActive, Message: message}
+	}
+	return nil
+}
+
+// shortID is how Nomad's command line shows an id.
+func shortID(id string) string { return id[:min(8, len(id))] }
+
+// versionOf answers the version of a reading.
+func versionOf(index uint64) string { return strconv.FormatUint(index, 10) }

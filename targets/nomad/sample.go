@@ -1,0 +1,370 @@
+package nomad
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/nomad/api"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// statsWindow is the span that Nomad's cpu rates cover: its clients' default
+// telemetry.collection_interval.
+const statsWindow = time.Second
+
+// sampledAlloc is an allocation whose use can be asked for.
+type sampledAlloc struct {
+	id, node string
+	at       scope
+	// mhz is what a core of its node counts.
+	mhz float64
+	// tasks are those whose use counts; empty means all.
+	tasks map[string]bool
+}
+
+// sampler asks for the resource use of allocations every interval while somebody
+// asks for it. It stops when it was not asked for three intervals, or for twice
+// the time between the last two questions where that is longer, so that an
+// autoscaler with a long period gets samples too.
+type sampler struct {
+	config     *Config
+	connection *connection
+	ctx        context.Context
+	cancel     context.CancelFunc
+
+	mu       sync.Mutex
+	asked    time.Time
+	gap      time.Duration
+	sampling bool
+	loop     sync.WaitGroup
+	// allocs are those of the last reading of each target, wanted the targets
+	// whose samples are asked for, and when they last were.
+	allocs map[targets.Ref][]sampledAlloc
+	wanted map[targets.Ref]time.Time
+	// samples are the newest of each allocation.
+	samples map[string]targets.InstanceSample
+	// silent are the nodes that did not answer last.
+	silent map[string]bool
+	// err is why the last pass got no sample at all.
+	err error
+}
+
+func newSampler(config *Config, connection *connection) *sampler {
+	s := &sampler{
+		config: config, connection: connection, allocs: map[targets.Ref][]sampledAlloc{}, wanted: map[targets.Ref]time.Time{},
+		samples: map[string]targets.InstanceSample{}, silent: map[string]bool{},
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+// Samples answers cpu and memory of each running allocation and its tasks, and
+// begins to sample when nobody has asked for a while.
+func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
+	if err := f.usable(ctx); err != nil {
+		return nil, fmt.Errorf("sample fleet %q: %w", f.name, err)
+	}
+	answer, err := f.sampler.ask(refs, time.Now())
+	if err != nil {
+		return nil, fmt.Errorf("sample fleet %q: %w", f.name, err)
+	}
+	return answer, nil
+}
+
+// publishAllocs says which allocations a target has.
+func (s *sampler) publishAllocs(ref targets.Ref, allocs []sampledAlloc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.allocs[ref] = allocs
+}
+
+// withdraw says that a target has no allocations that are known.
+func (s *sampler) withdraw(ref targets.Ref) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.allocs, ref)
+}
+
+// ask answers the newest samples that are not too old, and sees to it that there
+// will be more. The error is that of a pass that got none at all.
+func (s *sampler) ask(refs []targets.Ref, now time.Time) (map[targets.Ref]targets.Samples, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx.Err() != nil {
+		return nil, nil
+	}
+	if !s.asked.IsZero() {
+		s.gap = now.Sub(s.asked)
+	}
+	s.asked = now
+	answer := make(map[targets.Ref]targets.Samples, len(refs))
+	for _, ref := range refs {
+		s.wanted[ref] = now
+		allocs, known := s.allocs[ref]
+		if !known {
+			continue
+		}
+		var samples targets.Samples
+		for _, alloc := range allocs {
+			if sample, ok := s.samples[alloc.id]; ok && now.Sub(sample.At) <= s.validity() {
+				samples.Instances = append(samples.Instances, sample)
+			}
+		}
+		answer[ref] = samples
+	}
+	if !s.sampling {
+		s.sampling = true
+		s.loop.Go(s.run)
+	}
+	if s.err != nil {
+		return nil, s.err
+	}
+	return answer, nil
+}
+
+// validity is how old a sample may be.
+func (s *sampler) validity() time.Duration { return 2*s.config.ResourceInterval + 5*time.Second }
+
+// patience is how long a target is sampled, or the sampling goes on, that nobody
+// asks for.
+func (s *sampler) patience() time.Duration { return max(3*s.config.ResourceInterval, 2*s.gap) }
+
+// running says whether the sampler samples.
+func (s *sampler) running() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sampling
+}
+
+// close ends the sampling.
+func (s *sampler) close() {
+	s.mu.Lock()
+	s.cancel()
+	s.mu.Unlock()
+	s.loop.Wait()
+}
+
+func (s *sampler) run() {
+	ticker := time.NewTicker(s.config.ResourceInterval)
+	defer ticker.Stop()
+	for {
+		s.pass()
+		select {
+		case now := <-ticker.C:
+			if s.idle(now) {
+				return
+			}
+		case <-s.ctx.Done():
+			return
+		}
+	}
+}
+
+// idle says whether nobody asked for long enough to stop, and if so notes that
+// the sampler stops and forgets what it has.
+func (s *sampler) idle(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now.Sub(s.asked) <= s.patience() {
+		return false
+	}
+	s.sampling = false
+	s.err = nil
+	clear(s.samples)
+	clear(s.silent)
+	return true
+}
+
+// pass samples the allocations of all wanted targets once.
+func (s *sampler) pass() {
+	allocs := s.due(time.Now())
+	p := &samplePass{sampler: s, silent: map[string]bool{}}
+	session, err := s.connection.session()
+	if err != nil {
+		p.fail(fmt.Errorf("%w: %w", targets.ErrForbidden, err))
+	} else {
+		var group errgroup.Group
+		group.SetLimit(s.config.fetching())
+		for _, alloc := range allocs {
+			group.Go(func() error {
+				p.sample(session, alloc)
+				return nil
+			})
+		}
+		_ = group.Wait() // what failed is noted
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.silent = p.silent
+	s.err = nil
+	if p.taken == 0 && s.ctx.Err() == nil {
+		s.err = p.err
+	}
+}
+
+// due answers the allocations to sample, those of nodes that were silent last,
+// and forgets samples of all others.
+func (s *sampler) due(now time.Time) []sampledAlloc {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var allocs []sampledAlloc
+	for ref, asked := range s.wanted {
+		if now.Sub(asked) > s.patience() {
+			delete(s.wanted, ref)
+			continue
+		}
+		allocs = append(allocs, s.allocs[ref]...)
+	}
+	slices.SortStableFunc(allocs, func(a, b sampledAlloc) int {
+		if s.silent[a.node] == s.silent[b.node] {
+			return 0
+		}
+		if s.silent[b.node] {
+			return -1
+		}
+		return 1
+	})
+	keep := make(map[string]bool, len(allocs))
+	for _, alloc := range allocs {
+		keep[alloc.id] = true
+	}
+	maps.DeleteFunc(s.samples, func(id string, _ targets.InstanceSample) bool { return !keep[id] })
+	return allocs
+}
+
+// samplePass is one pass under way.
+type samplePass struct {
+	sampler *sampler
+
+	mu sync.Mutex
+	// silent are the nodes that did not answer in this pass: their other
+	// allocations are not asked for.
+	silent map[string]bool
+	// refused says that Nomad wants no more calls in this pass.
+	refused bool
+	taken   int
+	err     error
+}
+
+func (p *samplePass) fail(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err == nil {
+		p.err = err
+	}
+}
+
+// skipped says that an allocation is not worth asking for in this pass.
+func (p *samplePass) skipped(alloc sampledAlloc) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.refused || p.silent[alloc.node] || p.sampler.ctx.Err() != nil
+}
+
+// sample asks for the use of one allocation.
+func (p *samplePass) sample(session *session, alloc sampledAlloc) {
+	if p.skipped(alloc) {
+		return
+	}
+	s := p.sampler
+	ctx, cancel := context.WithTimeout(s.ctx, s.config.ResourceInterval)
+	defer cancel()
+	usage := new(api.AllocResourceUsage)
+	err := readError(session.get(ctx, alloc.at, "/v1/client/allocation/"+url.PathEscape(alloc.id)+"/stats", nil, "", usage))
+	now := time.Now()
+	if err == nil {
+		if sample, ok := sampleOf(alloc, usage, s.config.Memory, now, s.validity()); ok {
+			s.mu.Lock()
+			s.samples[alloc.id] = sample
+			s.mu.Unlock()
+			p.mu.Lock()
+			p.taken++
+			p.mu.Unlock()
+		}
+		return
+	}
+	p.fail(fmt.Errorf("read the stats of allocation %s: %w", shortID(alloc.id), err))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case errors.Is(err, targets.ErrThrottled), errors.Is(err, targets.ErrForbidden):
+		p.refused = true
+	case !errors.Is(err, targets.ErrTargetNotFound): // a missing allocation is gone, its node is not
+		p.silent[alloc.node] = true
+	}
+}
+
+// sampleOf turns what Nomad says of an allocation's use into a sample. It is
+// false where that is too old. A task that was not measured, or not lately, has
+// no usage, and leaves the allocation without that resource (R26).
+func sampleOf(alloc sampledAlloc, usage *api.AllocResourceUsage, memory string, now time.Time, validity time.Duration) (targets.InstanceSample, bool) {
+	at := time.Unix(0, usage.Timestamp)
+	if usage.Timestamp <= 0 || now.Sub(at) > validity {
+		return targets.InstanceSample{}, false
+	}
+	sample := targets.InstanceSample{ID: alloc.id, At: at, Window: statsWindow}
+	if at.After(now) {
+		sample.At = now
+	}
+	names := alloc.tasks
+	if len(names) == 0 {
+		names = make(map[string]bool, len(usage.Tasks))
+		for name := range usage.Tasks {
+			names[name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		task := policy.TaskUsage{Task: name}
+		measured := usage.Tasks[name]
+		if measured != nil && measured.ResourceUsage != nil && at.Sub(time.Unix(0, measured.Timestamp)) <= validity {
+			task.Usage = amounts(measured.ResourceUsage, memory, alloc.mhz)
+		}
+		sample.Tasks = append(sample.Tasks, task)
+	}
+	return sample, len(sample.Tasks) > 0
+}
+
+// amounts answers what a task used of cpu and memory, as far as it was measured.
+func amounts(usage *api.ResourceUsage, memory string, mhz float64) []policy.Amount {
+	var used []policy.Amount
+	if cpu := usage.CpuStats; cpu != nil && cpu.TotalTicks >= 0 && !math.IsNaN(cpu.TotalTicks) && !math.IsInf(cpu.TotalTicks, 0) {
+		used = append(used, policy.Amount{Resource: "cpu", Milli: milliCores(cpu.TotalTicks, mhz)})
+	}
+	if usage.MemoryStats != nil {
+		// A number this large is none: some drivers leave garbage in what they do
+		// not measure.
+		const highest = math.MaxInt64 / 1000
+		if bytes, ok := usedBytes(usage.MemoryStats, memory); ok && bytes <= highest {
+			used = append(used, policy.Amount{Resource: "memory", Milli: int64(bytes) * 1000})
+		}
+	}
+	return used
+}
+
+// usedBytes answers what counts as used memory.
+func usedBytes(stats *api.MemoryStats, memory string) (uint64, bool) {
+	measured := func(what string) bool { return slices.Contains(stats.Measured, what) }
+	usage := measured("Usage") && stats.Usage > 0
+	switch {
+	case memory == MemoryRSS || !usage:
+		return stats.RSS, measured("RSS")
+	case memory == MemoryUsage:
+		return stats.Usage, true
+	}
+	// Usage without the page cache, but not less than what is resident.
+	without := stats.Usage - min(stats.Usage, stats.Cache)
+	if measured("RSS") {
+		without = max(without, min(stats.RSS, stats.Usage))
+	}
+	return without, true
+}

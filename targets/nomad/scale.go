@@ -1,0 +1,88 @@
+package nomad
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/nomad/api"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// SetReplicas scales a group, if its job has not changed since version, with a
+// message and meta that tell Nomad's own record who did it and why. It reads the
+// job first: a count that the group has already is not written again, since
+// every write makes a version of the job.
+func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, reason string) error {
+	err := f.usable(ctx)
+	if err == nil {
+		err = f.setReplicas(ctx, ref, n, version, reason)
+		if ctx.Err() != nil && err != nil && !errors.Is(err, targets.ErrUnknownOutcome) {
+			err = fmt.Errorf("%w: %w", targets.ErrUnknownOutcome, err)
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, targets.ErrThrottled) {
+		f.backoff.note(scope{}, err, time.Now())
+	}
+	return fmt.Errorf("scale group %q of fleet %q to %d replicas: %w", ref.Name, f.name, n, err)
+}
+
+func (f *Fleet) setReplicas(ctx context.Context, ref targets.Ref, n int32, version, reason string) error {
+	if n < 0 {
+		return &targets.OutOfRangeError{Min: new(int32), Err: fmt.Errorf("%d replicas are less than none", n)}
+	}
+	session, err := f.open(ctx)
+	if err != nil {
+		return err
+	}
+	t, err := parseName(ref.Name)
+	if err != nil || ref.Fleet != f.name {
+		return errors.Join(fmt.Errorf("%w: %s", targets.ErrTargetNotFound, ref), err)
+	}
+	if err := f.backoff.waiting(t.scope(), session.token, time.Now()); err != nil {
+		return err
+	}
+	spec, err := session.read(ctx, t.jobKey())
+	if err != nil {
+		return fmt.Errorf("read job %q of %v: %w", t.Job, t.scope(), readError(err))
+	}
+	g, err := spec.find(t)
+	if err != nil {
+		return err
+	}
+	if version != "" && version != versionOf(spec.index) {
+		return fmt.Errorf("%w: job %q was at index %s and is at %d now", targets.ErrConflict, t.Job, version, spec.index)
+	}
+	if g.count == n {
+		return nil
+	}
+	if spec.stopped {
+		return &targets.HeldError{Hold: policy.Hold{Reason: JobStopped, Message: fmt.Sprintf("job %q is stopped", t.Job)}}
+	}
+	if g.min != nil && n < *g.min || g.max != nil && n > *g.max {
+		return &targets.OutOfRangeError{Min: g.min, Max: g.max, Err: fmt.Errorf("the scaling block of group %q forbids %d replicas", t.Group, n)}
+	}
+	return writeError(session.scale(ctx, t.scope(), t.Job, request(ref, t, g.count, n, version, spec.index, reason)), g)
+}
+
+// request is what is sent to scale a group. An index of 0 asks for no
+// comparison.
+func request(ref targets.Ref, t Target, from, to int32, version string, index uint64, reason string) *api.ScalingRequest {
+	count := int64(to)
+	r := &api.ScalingRequest{
+		Count:   &count,
+		Target:  map[string]string{"Job": t.Job, "Group": t.Group},
+		Message: "hpad: " + reason,
+		Meta:    map[string]any{"scaled_by": "hpad", "hpad_target": ref.String(), "from": from, "to": to, "reason": reason},
+	}
+	if version != "" {
+		r.JobModifyIndex = index
+	}
+	return r
+}

@@ -1,0 +1,169 @@
+package nomad
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/nomad/api"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// specification is what is needed of a job's specification. It is not modified.
+type specification struct {
+	jobType string
+	// index is the JobModifyIndex, which a write is compared with. That of
+	// /v1/job/:id/scale is another one.
+	index         uint64
+	createIndex   uint64
+	stopped       bool
+	periodic      bool
+	parameterized bool
+	groups        map[string]*group
+}
+
+// group is what is needed of a task group's specification.
+type group struct {
+	count int32
+	// min and max are the bounds of the scaling block, which Nomad enforces even
+	// where it is not enabled; nil where there is none.
+	min, max *int32
+	// deployed says that changes of the count make deployments, which give health.
+	deployed bool
+	// checked says that Nomad itself checks services of the group.
+	checked bool
+	meta    map[string]string
+}
+
+// newSpecification takes from a job what is needed.
+func newSpecification(job *api.Job) *specification {
+	s := &specification{
+		jobType: value(job.Type), index: value(job.JobModifyIndex), createIndex: value(job.CreateIndex), stopped: value(job.Stop),
+		periodic: job.Periodic != nil, parameterized: job.ParameterizedJob != nil, groups: make(map[string]*group, len(job.TaskGroups)),
+	}
+	for _, tg := range job.TaskGroups {
+		g := &group{count: clamp(int64(value(tg.Count))), checked: checked(tg), meta: tg.Meta}
+		g.deployed = s.jobType == api.JobTypeService && tg.Update != nil && value(tg.Update.MaxParallel) > 0
+		if tg.Scaling != nil {
+			g.min, g.max = bound(tg.Scaling.Min), bound(tg.Scaling.Max)
+		}
+		s.groups[value(tg.Name)] = g
+	}
+	return s
+}
+
+// value answers what a pointer points to, and the zero value for nil.
+func value[T any](p *T) T {
+	if p == nil {
+		var zero T
+		return zero
+	}
+	return *p
+}
+
+// clamp makes a count one of hpad's.
+func clamp(n int64) int32 { return int32(min(max(n, 0), math.MaxInt32)) }
+
+func bound(n *int64) *int32 {
+	if n == nil {
+		return nil
+	}
+	clamped := clamp(*n)
+	return &clamped
+}
+
+// checked says whether a group has services that Nomad itself checks.
+func checked(tg *api.TaskGroup) bool {
+	services := tg.Services
+	for _, task := range tg.Tasks {
+		services = append(services[:len(services):len(services)], task.Services...)
+	}
+	for _, service := range services {
+		if service.Provider == "nomad" && len(service.Checks) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// find answers a group that can be scaled, or why it cannot.
+func (s *specification) find(t Target) (*group, error) {
+	unscalable := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %s", targets.ErrUnscalable, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case s.periodic:
+		return nil, unscalable("job %q is periodic: its launches are jobs of their own", t.Job)
+	case s.parameterized:
+		return nil, unscalable("job %q is parameterized: its dispatches are jobs of their own", t.Job)
+	case s.jobType != api.JobTypeService && s.jobType != api.JobTypeBatch:
+		return nil, unscalable("job %q is of type %q; only jobs of type service and batch have counts", t.Job, s.jobType)
+	}
+	g := s.groups[t.Group]
+	if g == nil {
+		return nil, unscalable("job %q has no task group %q; it has %s", t.Job, t.Group, quoted(s.groups))
+	}
+	return g, nil
+}
+
+// read asks for the specification of a job.
+func (s *session) read(ctx context.Context, key jobKey) (*specification, error) {
+	job := new(api.Job)
+	if err := s.get(ctx, key.scope, "/v1/job/"+url.PathEscape(key.id), nil, "", job); err != nil {
+		return nil, err
+	}
+	return newSpecification(job), nil
+}
+
+// specifications remembers those that were read. It is safe for concurrent use.
+type specifications struct {
+	mu    sync.Mutex
+	known map[jobKey]remembered
+	swept time.Time
+}
+
+type remembered struct {
+	*specification
+	used time.Time
+}
+
+// forgetAfter is how long a specification is kept that nobody asks for.
+const forgetAfter = time.Hour
+
+// at answers the specification of a job if it is known at an index.
+func (s *specifications) at(key jobKey, index uint64, now time.Time) *specification {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found, ok := s.known[key]
+	if !ok || found.index != index {
+		return nil
+	}
+	found.used = now
+	s.known[key] = found
+	return found.specification
+}
+
+// remember keeps a specification.
+func (s *specifications) remember(key jobKey, spec *specification, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known == nil {
+		s.known = map[jobKey]remembered{}
+	}
+	if known, ok := s.known[key]; !ok || known.index <= spec.index || known.createIndex != spec.createIndex {
+		s.known[key] = remembered{specification: spec, used: now}
+	}
+	if now.Sub(s.swept) < forgetAfter {
+		return
+	}
+	s.swept = now
+	for key, known := range s.known {
+		if now.Sub(known.used) > forgetAfter {
+			delete(s.known, key)
+		}
+	}
+}
