@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/policy"
@@ -54,7 +55,10 @@ func (p *pass) observe(room *room) (policy.Observation, targets.Reading) {
 
 // reading answers what the round's snapshot says of the pass's target.
 func (p *pass) reading() (targets.Reading, error) {
-	answer := &p.round.snapshots[p.plan.snapshot]
+	answer := p.round.snapshots[p.plan.snapshot].get()
+	if answer == nil {
+		return targets.Reading{}, fmt.Errorf("read fleet %q: %w", p.plan.definition.fleet.name, p.tooLate())
+	}
 	if answer.err != nil {
 		return targets.Reading{}, answer.err
 	}
@@ -67,6 +71,12 @@ func (p *pass) reading() (targets.Reading, error) {
 		return reading, fmt.Errorf("read target %s: %w", ref, reading.Err)
 	}
 	return reading, nil
+}
+
+// tooLate is the error of a read that this pass could not wait for, although
+// others do.
+func (p *pass) tooLate() error {
+	return fmt.Errorf("no answer within %s, which is what the period of %s leaves", p.plan.timeout.Round(time.Millisecond), p.plan.definition.SyncPeriod)
 }
 
 // withRequests states the configured requests for instances whose fleet states
@@ -91,7 +101,7 @@ func (p *pass) metric(i int, reading *targets.Reading, room *room) policy.Readin
 	if in.source == nil {
 		err = p.fleetSamples(&answer, spec, reading)
 	} else {
-		err = p.queried(&answer, spec, in, &p.round.queries[p.plan.queries[i]], reading, room)
+		err = p.queried(&answer, spec, in, p.round.queries[p.plan.queries[i]].get(), reading, room)
 	}
 	if err != nil {
 		// A reading that failed in part is a failed reading: what was found
@@ -103,7 +113,10 @@ func (p *pass) metric(i int, reading *targets.Reading, room *room) policy.Readin
 
 // fleetSamples fills a reading from the fleet's own samples.
 func (p *pass) fleetSamples(answer *policy.Reading, spec *policy.MetricSpec, reading *targets.Reading) error {
-	read := &p.round.samples[p.plan.samples]
+	read := p.round.samples[p.plan.samples].get()
+	if read == nil {
+		return fmt.Errorf("read samples of fleet %q: %w", p.plan.definition.fleet.name, p.tooLate())
+	}
 	if read.err != nil {
 		return read.err
 	}
@@ -137,6 +150,9 @@ func (p *pass) fleetSamples(answer *policy.Reading, spec *policy.MetricSpec, rea
 
 // queried fills a reading from the answer of a query.
 func (p *pass) queried(answer *policy.Reading, spec *policy.MetricSpec, in *input, read *queryAnswer, reading *targets.Reading, room *room) error {
+	if read == nil {
+		return fmt.Errorf("query source %q: %w", in.source.name, p.tooLate())
+	}
 	if read.err != nil {
 		return read.err
 	}

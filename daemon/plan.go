@@ -16,6 +16,9 @@ type plan struct {
 	queries   []queryRead
 	// batches are the queries of one source that share a deadline.
 	batches []queryBatch
+	// impatient are the passes that wait for less long than one of their reads
+	// may take, by how long they wait.
+	impatient map[time.Duration][]int
 }
 
 // passPlan is what one autoscaler waits for.
@@ -27,8 +30,9 @@ type passPlan struct {
 	samples int
 	// queries has one index per metric, -1 where the fleet's samples feed it.
 	queries []int
-	// inputs is the number of distinct reads to wait for.
-	inputs int32
+	// inputs is the number of distinct reads to wait for, and timeout how long.
+	inputs  int32
+	timeout time.Duration
 }
 
 // fleetRead is one read of a fleet.
@@ -53,8 +57,9 @@ type queryBatch struct {
 	queries []int
 }
 
-// Reads get two thirds of the shortest period of those who wait for them, so
-// that a pass has time to decide and to write before its next tick.
+// A pass waits for its reads for two thirds of its period, so that it has time to
+// decide and to write before its next tick. A read that several wait for has as
+// long as the most patient of them.
 const (
 	readShare      = 2.0 / 3
 	maxReadTimeout = 30 * time.Second
@@ -77,7 +82,7 @@ func newPlan(autoscalers []*autoscaler) *plan {
 	for i, a := range autoscalers {
 		def := a.definition.Load()
 		timeout := readTimeout(def.SyncPeriod)
-		next := passPlan{autoscaler: a, definition: def, samples: -1, inputs: 1}
+		next := passPlan{autoscaler: a, definition: def, samples: -1, inputs: 1, timeout: timeout}
 		next.snapshot = joinRead(&p.snapshots, snapshots, def.fleet, def.Target, timeout, i)
 		if def.needsSamples() {
 			next.samples = joinRead(&p.samples, samples, def.fleet, def.Target, timeout, i)
@@ -94,10 +99,9 @@ func newPlan(autoscalers []*autoscaler) *plan {
 			if !ok {
 				q = len(p.queries)
 				queries[key] = q
-				timeouts[q] = timeout
 				p.queries = append(p.queries, queryRead{source: in.source, text: in.Query})
 			}
-			timeouts[q] = min(timeouts[q], timeout)
+			timeouts[q] = max(timeouts[q], timeout)
 			next.queries[metric] = q
 			waiting := &p.queries[q].waiting
 			if n := len(*waiting); n == 0 || (*waiting)[n-1] != i { // two metrics may share a query
@@ -108,7 +112,29 @@ func newPlan(autoscalers []*autoscaler) *plan {
 		p.passes = append(p.passes, next)
 	}
 	p.batch(timeouts)
+	p.findImpatient(timeouts)
 	return p
+}
+
+// findImpatient groups the passes that may give up a read before it ends, by how
+// long they wait.
+func (p *plan) findImpatient(timeouts map[int]time.Duration) {
+	for i := range p.passes {
+		pass := &p.passes[i]
+		longest := p.snapshots[pass.snapshot].timeout
+		if pass.samples >= 0 {
+			longest = max(longest, p.samples[pass.samples].timeout)
+		}
+		for _, q := range pass.queries {
+			longest = max(longest, timeouts[q]) // none for -1
+		}
+		if pass.timeout < longest {
+			if p.impatient == nil {
+				p.impatient = map[time.Duration][]int{}
+			}
+			p.impatient[pass.timeout] = append(p.impatient[pass.timeout], i)
+		}
+	}
 }
 
 // joinRead adds a target to the read of its fleet and answers the read's index.
@@ -121,7 +147,7 @@ func joinRead(reads *[]fleetRead, index map[*fleetHandle]int, fleet *fleetHandle
 	}
 	read := &(*reads)[i]
 	read.refs = append(read.refs, ref)
-	read.timeout = min(read.timeout, timeout)
+	read.timeout = max(read.timeout, timeout)
 	read.waiting = append(read.waiting, pass)
 	return i
 }

@@ -24,9 +24,9 @@ type round struct {
 	// tick says that now is a tick of the schedule; a round out of turn is none.
 	tick      bool
 	passes    []pass
-	snapshots []snapshotAnswer
-	samples   []samplesAnswer
-	queries   []queryAnswer
+	snapshots []answer[snapshotAnswer]
+	samples   []answer[samplesAnswer]
+	queries   []answer[queryAnswer]
 	// flagged says that the store was told of the passes that are still under way
 	// although later rounds have completed; the scheduler owns it.
 	flagged bool
@@ -41,27 +41,40 @@ type pass struct {
 	started time.Time
 	// pending counts the reads it waits for.
 	pending atomic.Int32
+	// ready is set once, by the last of its reads or by its own deadline.
+	ready atomic.Bool
 	// skipped says that the autoscaler takes no part in this round.
 	skipped bool
 }
 
-// An answer is told once. Whoever is second waits for the first, so that a round
-// whose reads have ended hands over no more passes.
+// answer is what a read answered. It is told once; whoever is second waits for
+// the first, so that a round whose reads have ended hands over no more passes.
+type answer[T any] struct {
+	once  sync.Once
+	value atomic.Pointer[T]
+}
+
+func (a *answer[T]) tell(value *T, then func()) {
+	a.once.Do(func() {
+		a.value.Store(value)
+		then()
+	})
+}
+
+// get is nil as long as the read has not ended.
+func (a *answer[T]) get() *T { return a.value.Load() }
 
 type snapshotAnswer struct {
-	told     sync.Once
 	readings map[targets.Ref]targets.Reading
 	err      error
 }
 
 type samplesAnswer struct {
-	told    sync.Once
 	samples map[targets.Ref]targets.Samples
 	err     error
 }
 
 type queryAnswer struct {
-	told   sync.Once
 	vector sources.Vector
 	err    error
 	index  vectorIndex
@@ -82,9 +95,9 @@ func (d *Daemon) newRound(p *plan, now time.Time, tick bool) *round {
 		now:       now,
 		tick:      tick,
 		passes:    make([]pass, len(p.passes)),
-		snapshots: make([]snapshotAnswer, len(p.snapshots)),
-		samples:   make([]samplesAnswer, len(p.samples)),
-		queries:   make([]queryAnswer, len(p.queries)),
+		snapshots: make([]answer[snapshotAnswer], len(p.snapshots)),
+		samples:   make([]answer[samplesAnswer], len(p.samples)),
+		queries:   make([]answer[queryAnswer], len(p.queries)),
 	}
 	started := time.Now()
 	for i := range r.passes {
@@ -98,37 +111,45 @@ func (d *Daemon) newRound(p *plan, now time.Time, tick bool) *round {
 
 // start begins every read of the round; it does not wait for any. Until the last
 // pass has ended the round uses all of its adapters, also between a pass's read
-// and its write.
+// and its write, and so does each read until it ends.
 func (r *round) start(ctx context.Context) {
-	for i := range r.plan.snapshots {
-		r.plan.snapshots[i].fleet.uses.begin()
+	read := func(uses *uses, read func()) {
+		uses.begin() // for the passes
+		uses.begin() // for the read
+		r.daemon.reads.Go(func() {
+			defer uses.end()
+			read()
+		})
 	}
-	for i := range r.plan.batches {
-		r.plan.batches[i].source.uses.begin()
-	}
 	for i := range r.plan.snapshots {
-		r.daemon.reads.Go(func() { r.readSnapshot(ctx, i) })
+		read(&r.plan.snapshots[i].fleet.uses, func() { r.readSnapshot(ctx, i) })
 	}
 	for i := range r.plan.samples {
-		r.daemon.reads.Go(func() { r.readSamples(ctx, i) })
+		read(&r.plan.samples[i].fleet.uses, func() { r.readSamples(ctx, i) })
 	}
 	for i := range r.plan.batches {
-		r.daemon.reads.Go(func() { r.runQueries(ctx, &r.plan.batches[i]) })
+		read(&r.plan.batches[i].source.uses, func() { r.runQueries(ctx, &r.plan.batches[i]) })
+	}
+	for timeout, passes := range r.plan.impatient {
+		r.daemon.reads.Go(func() {
+			if sleep(ctx, timeout+callGrace) == nil {
+				r.giveUp(passes)
+			}
+		})
 	}
 }
 
 func (r *round) readSnapshot(ctx context.Context, i int) {
-	read, answer := &r.plan.snapshots[i], &r.snapshots[i]
+	read := &r.plan.snapshots[i]
 	ctx, cancel := context.WithTimeout(ctx, read.timeout)
 	defer cancel()
 	tell := func(readings map[targets.Ref]targets.Reading, err error) {
-		answer.told.Do(func() {
-			if err != nil {
-				answer.err = fmt.Errorf("read fleet %q: %w", read.fleet.name, err)
-			}
-			answer.readings = readings
+		if err != nil {
+			err = fmt.Errorf("read fleet %q: %w", read.fleet.name, err)
+		}
+		r.snapshots[i].tell(&snapshotAnswer{readings: readings, err: err}, func() {
 			read.fleet.remember(readings)
-			r.daemon.reportFleet(read.fleet, answer.err)
+			r.daemon.reportFleet(read.fleet, err)
 			r.arrived(read.waiting)
 		})
 	}
@@ -145,17 +166,14 @@ func (r *round) readSnapshot(ctx context.Context, i int) {
 }
 
 func (r *round) readSamples(ctx context.Context, i int) {
-	read, answer := &r.plan.samples[i], &r.samples[i]
+	read := &r.plan.samples[i]
 	ctx, cancel := context.WithTimeout(ctx, read.timeout)
 	defer cancel()
 	tell := func(samples map[targets.Ref]targets.Samples, err error) {
-		answer.told.Do(func() {
-			if err != nil {
-				answer.err = fmt.Errorf("read samples of fleet %q: %w", read.fleet.name, err)
-			}
-			answer.samples = samples
-			r.arrived(read.waiting)
-		})
+		if err != nil {
+			err = fmt.Errorf("read samples of fleet %q: %w", read.fleet.name, err)
+		}
+		r.samples[i].tell(&samplesAnswer{samples: samples, err: err}, func() { r.arrived(read.waiting) })
 	}
 	if read.fleet.sampler == nil {
 		tell(nil, errors.New("this kind of fleet does not measure its instances; give the metric a source and a query"))
@@ -179,10 +197,9 @@ func (r *round) runQueries(ctx context.Context, batch *queryBatch) {
 	var answered atomic.Bool
 	tell := func(i int, vector sources.Vector, err error) {
 		q := batch.queries[i]
-		answer := &r.queries[q]
-		answer.told.Do(func() {
-			answer.vector, answer.err = vector, err
-			answer.index.vector = &answer.vector
+		told := &queryAnswer{vector: vector, err: err}
+		told.index.vector = &told.vector
+		r.queries[q].tell(told, func() {
 			if err == nil {
 				answered.Store(true)
 			}
@@ -206,7 +223,7 @@ func (r *round) runQueries(ctx context.Context, batch *queryBatch) {
 	// it answers none.
 	var err error
 	if !answered.Load() {
-		err = r.queries[batch.queries[0]].err
+		err = r.queries[batch.queries[0]].get().err
 	}
 	r.daemon.reportSource(batch.source, err)
 }
@@ -217,10 +234,21 @@ const readyChunk = 32
 // arrived takes one read off each waiting pass and hands over those that wait
 // for nothing more.
 func (r *round) arrived(waiting []int) {
+	r.handOver(waiting, func(p *pass) bool { return p.pending.Add(-1) == 0 })
+}
+
+// giveUp hands over passes that have waited for long enough; what they lack by
+// now are failed readings.
+func (r *round) giveUp(waiting []int) {
+	r.handOver(waiting, func(*pass) bool { return true })
+}
+
+// handOver gives the passes that are due to the workers, each once.
+func (r *round) handOver(waiting []int, due func(p *pass) bool) {
 	var ready []*pass
 	for _, i := range waiting {
 		p := &r.passes[i]
-		if p.skipped || p.pending.Add(-1) != 0 {
+		if p.skipped || !due(p) || !p.ready.CompareAndSwap(false, true) {
 			continue
 		}
 		ready = append(ready, p)
@@ -241,6 +269,9 @@ func (r *round) ended() {
 	}
 	for i := range r.plan.snapshots {
 		r.plan.snapshots[i].fleet.uses.end()
+	}
+	for i := range r.plan.samples {
+		r.plan.samples[i].fleet.uses.end()
 	}
 	for i := range r.plan.batches {
 		r.plan.batches[i].source.uses.end()

@@ -197,6 +197,28 @@ func TestHungSourceDelaysNobody(t *testing.T) {
 	})
 }
 
+// A short period makes its own autoscaler impatient, and nobody else.
+func TestShortPeriodShortensNoOtherDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("patient", 3, func(a *config.Autoscaler) { a.Inputs[0].Query = "shared" })
+		w.queue("hasty", 3, func(a *config.Autoscaler) { a.SyncPeriod, a.Inputs[0].Query = time.Second, "shared" })
+		w.source().set("shared", func(ctx context.Context, at time.Time) (sources.Vector, error) {
+			return one(3, at), sleep(ctx, 5*time.Second)
+		})
+		w.start()
+		w.advance(time.Minute + 800*time.Millisecond) // past a tick of both
+		if got := w.view("patient").Evaluation; got.Error != "" || time.Since(got.Last) > 16*time.Second || got.Late != 0 {
+			t.Errorf("patient's evaluation = %+v, want none that failed", got)
+		}
+		hasty := w.view("hasty").Evaluation
+		if !contains([]string{hasty.Error}, "what the period of 1s leaves") || time.Since(hasty.Last) > time.Second {
+			t.Errorf("hasty's evaluation = %+v, want one in every period that failed in time", hasty)
+		}
+		w.stop()
+	})
+}
+
 // An adapter that ignores its context costs its own autoscalers their readings,
 // and no goroutine more than the bound.
 func TestAdapterThatIgnoresItsContext(t *testing.T) {
