@@ -10,8 +10,9 @@ import (
 )
 
 // saved is what the store has been given of an autoscaler, by this run or an
-// earlier one, as far as it tells whether a pass has to be written. An unchanged recommendation is not: loading
-// replays it at the ticks up to the last completed round.
+// earlier one, as far as it tells whether a pass has to be written. An unchanged
+// recommendation is not: loading replays it at the ticks up to the last completed
+// round.
 type saved struct {
 	// known is false until the first record of this run.
 	known bool
