@@ -8,6 +8,7 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/sources/embedded"
 	"github.com/hpad/hpad/sources/prometheus"
+	"github.com/hpad/hpad/targets/nomad"
 	"github.com/hpad/hpad/targets/process"
 )
 
@@ -16,6 +17,7 @@ func BuiltIn() Kinds {
 	return Kinds{
 		Fleets: map[string]func(config.Fleet, FleetEnv) (Fleet, error){
 			"process": newProcess,
+			"nomad":   newNomad,
 		},
 		Sources: map[string]func(config.Source, SourceEnv) (Source, error){
 			"prometheus": newPrometheus,
@@ -40,6 +42,14 @@ func newProcess(c config.Fleet, env FleetEnv) (Fleet, error) {
 		return nil, err
 	}
 	return process.New(c.Name, own, process.Options{Store: env.Store, Output: env.Output}), nil
+}
+
+func newNomad(c config.Fleet, env FleetEnv) (Fleet, error) {
+	own, err := kindConfig[nomad.Config](c.Kind, c.Config)
+	if err != nil {
+		return nil, err
+	}
+	return nomad.New(c.Name, own, nomad.Options{Store: env.Store})
 }
 
 func newPrometheus(c config.Source, _ SourceEnv) (Source, error) {

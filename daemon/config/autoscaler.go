@@ -134,6 +134,9 @@ func (t *table) readTargetName(c *Config, fleet string, value toml.Primitive, sp
 	if a.target == nil {
 		return
 	}
+	if defaulter, ok := c.Fleets[fleet].Config.(targetDefaulter); ok {
+		defaulter.DefaultTarget(a.target)
+	}
 	a.Target = targets.Ref{Fleet: fleet, Name: a.target.Name()}
 	if detail := checkTarget(c.Fleets[fleet], a.Target.Name); detail != "" {
 		t.addTargetMistake(specific, detail)

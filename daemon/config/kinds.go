@@ -4,6 +4,7 @@ import (
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources/embedded"
 	"github.com/hpad/hpad/sources/prometheus"
+	"github.com/hpad/hpad/targets/nomad"
 	"github.com/hpad/hpad/targets/process"
 )
 
@@ -28,6 +29,12 @@ type kindTarget interface {
 // targets there are: it answers "", or why there is none of that name.
 type targetChecker interface {
 	CheckTarget(name string) string
+}
+
+// targetDefaulter is what a kindConfig of a fleet also is when a target may leave
+// things to its fleet: it fills them in.
+type targetDefaulter interface {
+	DefaultTarget(target any)
 }
 
 // fleetKind makes the empty tables of one kind of fleet.
@@ -67,6 +74,11 @@ var builtIn = kinds{
 		"process": {
 			config:  func() kindConfig { return &process.Config{} },
 			target:  func() kindTarget { return &process.Target{} },
+			samples: true,
+		},
+		"nomad": {
+			config:  func() kindConfig { return &nomad.Config{} },
+			target:  func() kindTarget { return &nomad.Target{} },
 			samples: true,
 		},
 	},

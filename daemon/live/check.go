@@ -113,8 +113,9 @@ func (c *checker) checkFleets(ctx context.Context) {
 		}
 		c.opened(fleet)
 		c.fleets[name] = fleet
-		c.selfCheck(ctx, key, fleet)
+		// Read first: a fleet may then tell more, for what it was asked for.
 		c.readings[name] = c.read(ctx, fleet, refs[name])
+		c.selfCheck(ctx, key, fleet)
 		if err := c.readings[name].err; err != nil {
 			c.problem(key, err.Error())
 			continue
