@@ -60,6 +60,8 @@ func Decide(settings Settings, spec Spec, memory Memory, status Status, observat
 		p.force(CaseAboveMax, AboveMax, spec.MaxReplicas)
 	case current < p.decision.MinReplicas && current != 0:
 		p.force(CaseBelowMin, BelowMin, p.decision.MinReplicas)
+	case p.restores():
+		p.force(CaseRestored, ForeignChanged, p.restored())
 	default:
 		p.followMetrics()
 	}
@@ -106,6 +108,7 @@ func (p *pass) read() {
 	if able := findCondition(d.Status.Conditions, AbleToScale); able == nil || able.Status != ConditionTrue {
 		p.countRead()
 	}
+	p.noticeForeign()
 	d.Memory.Recommendations = initialRecommendations(d.Memory.Recommendations, d.CurrentReplicas, p.now)
 	d.Status.CurrentReplicas, d.Status.DesiredReplicas = d.CurrentReplicas, d.CurrentReplicas
 	d.Status.Metrics = nil
@@ -170,6 +173,8 @@ func (p *pass) whyChange() string {
 		return "current number of replicas above max_replicas"
 	case BelowMin:
 		return "current number of replicas below min_replicas"
+	case ForeignChanged:
+		return "somebody else changed the count, and it is put back"
 	default:
 		return "an earlier recommendation of the stabilization window is higher"
 	}

@@ -15,6 +15,8 @@ const (
 	CaseAboveMax Case = "AboveMax"
 	// CaseBelowMin: fewer replicas than min; metrics play no part (R25.4c).
 	CaseBelowMin Case = "BelowMin"
+	// CaseRestored: somebody else changed the count, and it is put back.
+	CaseRestored Case = "Restored"
 	// CaseMetrics: the metrics decided (R25.5).
 	CaseMetrics Case = "Metrics"
 	// CaseMetricsFailed: the metrics could not decide (R47).
@@ -31,6 +33,8 @@ const (
 	AllBelowTarget    RescaleReason = "AllBelowTarget"
 	AboveMax          RescaleReason = "AboveMax"
 	BelowMin          RescaleReason = "BelowMin"
+	// ForeignChanged is the reason of a CaseRestored.
+	ForeignChanged RescaleReason = "ForeignChanged"
 )
 
 // Decision is what one pass concluded, with every step that led to it and its
@@ -45,6 +49,9 @@ type Decision struct {
 	StatusReplicas  int32 `json:"status_replicas"`
 	MinReplicas     int32 `json:"min_replicas"`
 	MaxReplicas     int32 `json:"max_replicas"`
+	// Foreign is the change that somebody else made since the last pass; nil when
+	// nobody did.
+	Foreign *ForeignChange `json:"foreign,omitempty"`
 	// Metrics has one result per metric of the spec, in order; empty when none
 	// was computed.
 	Metrics []MetricResult `json:"metrics,omitempty"`

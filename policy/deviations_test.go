@@ -281,3 +281,43 @@ func TestQuietStatusIsStable(t *testing.T) {
 		memory, status = s.Memory, s.Status
 	}
 }
+
+func TestForeignChange(t *testing.T) {
+	for _, test := range []struct {
+		name        string
+		from, found int32
+		restore     bool
+		which       policy.Case
+		want        int32
+	}{
+		{"accepted", 5, 4, false, policy.CaseMetrics, 8},
+		{"put back, without regard to the metrics", 5, 4, true, policy.CaseRestored, 5},
+		{"put back within today's max", 60, 4, true, policy.CaseRestored, 50},
+		{"above max, which goes first (R25.4b)", 5, 60, true, policy.CaseAboveMax, 50},
+		{"nothing to put back within the bounds", 1, 2, true, policy.CaseMetrics, 6},
+		{"zero switches off (R51)", 5, 0, true, policy.CaseDisabled, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			o := queueOf(test.found, test.found, 20_000)
+			o.Foreign = &policy.ForeignChange{From: test.from, Restore: test.restore}
+			d := policy.Decide(benchSettings, queueSpec(2, 50), policy.Memory{}, policy.Status{}, o, start)
+			if d.Case != test.which || d.DesiredReplicas != test.want {
+				t.Errorf("%s: %d, want %s: %d", d.Case, d.DesiredReplicas, test.which, test.want)
+			}
+			s := policy.Settle(d, policy.Outcome{}, start)
+			if c := condition(t, s.Status, policy.ForeignWriter); c.Status != policy.ConditionTrue || c.Reason != "CountChanged" {
+				t.Errorf("condition = %+v", c)
+			}
+			if len(s.Events) == 0 || s.Events[0].Reason != "ForeignWriter" {
+				t.Errorf("events = %+v, want ForeignWriter first", s.Events)
+			}
+			if !d.Write {
+				return
+			}
+			s = policy.Settle(d, policy.Outcome{Kind: policy.Written, Reached: test.want}, start)
+			if c := condition(t, s.Status, policy.ForeignWriter); c.Status != policy.ConditionFalse || c.Reason != "Rescaled" {
+				t.Errorf("condition after a write = %+v", c)
+			}
+		})
+	}
+}

@@ -18,6 +18,9 @@ type Observation struct {
 	// Hold is set while writing must not be attempted (deviation: upstream has
 	// no such state).
 	Hold *Hold
+	// Foreign is set when somebody else changed the count since the last pass
+	// (deviation: upstream does not look).
+	Foreign *ForeignChange
 	// Instances are all members of the target, in whatever phase.
 	Instances []Instance
 	// Metrics has one reading per metric of the defaulted spec, same order.
@@ -32,6 +35,16 @@ type Hold struct {
 	Message string `json:"message"`
 	// Until is when the hold ends; zero when nobody knows.
 	Until time.Time `json:"until,omitzero"`
+}
+
+// ForeignChange is a change of the wanted count that the autoscaler did not make.
+type ForeignChange struct {
+	// From is the count the autoscaler left; SpecReplicas is what it is now.
+	From int32 `json:"from"`
+	// Restore asks for the old count to be put back at once, within min and max,
+	// without regard to metrics, stabilization and rates. A count of 0 is not
+	// touched: it switches the autoscaler off (R51).
+	Restore bool `json:"restore,omitempty"`
 }
 
 // Phase is where an instance is in its life.

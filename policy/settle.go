@@ -91,6 +91,7 @@ func (s *Settlement) rescaled(change rescale, now time.Time) {
 	s.tell(NormalEvent, rescaledReason, change.message)
 	s.rememberChange(change)
 	s.rememberZero(change, now)
+	s.overwritten(now)
 	s.Status.DesiredReplicas, s.Status.LastScaleTime = change.to, change.at
 }
 

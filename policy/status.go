@@ -40,6 +40,9 @@ const (
 	ScalingActive  ConditionType = "ScalingActive"
 	ScalingLimited ConditionType = "ScalingLimited"
 	ScaledToZero   ConditionType = "ScaledToZero"
+	// ForeignWriter is True after somebody else changed the count, until the
+	// autoscaler writes it again (deviation: upstream does not look).
+	ForeignWriter ConditionType = "ForeignWriter"
 )
 
 // ConditionStatus is True, False or Unknown.
