@@ -17,12 +17,13 @@ import (
 
 // autoscalerTable is [autoscalers.NAME] as it is written.
 type autoscalerTable struct {
-	Target      toml.Primitive `toml:"target"`
-	MinReplicas *int32         `toml:"min_replicas"`
-	MaxReplicas int32          `toml:"max_replicas"`
-	SyncPeriod  *time.Duration `toml:"sync_period"`
-	Metrics     []metricTable  `toml:"metrics"`
-	Behavior    *behaviorTable `toml:"behavior"`
+	Target          toml.Primitive  `toml:"target"`
+	MinReplicas     *int32          `toml:"min_replicas"`
+	MaxReplicas     int32           `toml:"max_replicas"`
+	SyncPeriod      *time.Duration  `toml:"sync_period"`
+	OnForeignChange OnForeignChange `toml:"on_foreign_change"`
+	Metrics         []metricTable   `toml:"metrics"`
+	Behavior        *behaviorTable  `toml:"behavior"`
 }
 
 // targetTable is what every target has, whatever the kind of its fleet.
@@ -70,6 +71,13 @@ func (t *table) readAutoscaler(c *Config) (a Autoscaler, ok bool) {
 	if given.SyncPeriod != nil {
 		a.SyncPeriod = *given.SyncPeriod
 		checkSyncPeriod(t, a.SyncPeriod)
+	}
+	switch a.OnForeignChange = given.OnForeignChange; a.OnForeignChange {
+	case "":
+		a.OnForeignChange = AcceptForeignChange
+	case AcceptForeignChange, RestoreForeignChange:
+	default:
+		t.addWritten("on_foreign_change", `must be "accept" or "restore"`)
 	}
 	spec := policy.Spec{MinReplicas: given.MinReplicas, MaxReplicas: given.MaxReplicas}
 	for i, metric := range given.Metrics {

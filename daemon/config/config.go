@@ -63,6 +63,8 @@ type Autoscaler struct {
 	// SyncPeriod is the autoscaler's own period or the daemon's: whole seconds,
 	// 1 s to 1 h.
 	SyncPeriod time.Duration
+	// OnForeignChange says what happens when somebody else changes the count.
+	OnForeignChange OnForeignChange
 	// Spec is defaulted and valid.
 	Spec policy.Spec
 	// Inputs tells where the readings of Spec.Metrics come from, in the same order.

@@ -61,9 +61,10 @@ func TestExample(t *testing.T) {
 	checkout := c.Autoscalers["checkout"]
 	checkout.target = nil
 	want := Autoscaler{
-		Name:       "checkout",
-		Target:     targets.Ref{Fleet: "local", Name: "checkout"},
-		SyncPeriod: 15 * time.Second,
+		Name:            "checkout",
+		Target:          targets.Ref{Fleet: "local", Name: "checkout"},
+		SyncPeriod:      15 * time.Second,
+		OnForeignChange: AcceptForeignChange,
 		Spec: policy.Spec{
 			MinReplicas: new(int32(2)),
 			MaxReplicas: 40,

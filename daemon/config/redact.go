@@ -167,9 +167,10 @@ func (a Autoscaler) written() map[string]any {
 		target, _ = written(reflect.ValueOf(a.target)).(map[string]any)
 	}
 	table := map[string]any{
-		"target":       target,
-		"max_replicas": a.Spec.MaxReplicas,
-		"sync_period":  writtenSpan(a.SyncPeriod),
+		"target":            target,
+		"max_replicas":      a.Spec.MaxReplicas,
+		"sync_period":       writtenSpan(a.SyncPeriod),
+		"on_foreign_change": string(a.OnForeignChange),
 	}
 	target["fleet"] = a.Target.Fleet
 	requests := map[string]any{}
