@@ -33,13 +33,6 @@ func (e *foreignError) Error() string {
 	return fmt.Sprintf("somebody else changed the count from %d to %d meanwhile; evaluating again", e.read, e.found)
 }
 
-func foreignWriter(wrote, found int32) policy.Event {
-	return policy.Event{
-		Kind: policy.WarningEvent, Reason: ForeignWriter,
-		Message: fmt.Sprintf("the count was %d and is now %d, which hpad did not write", wrote, found),
-	}
-}
-
 // act writes what the pass decided and finishes it.
 func (p *pass) act(after *publication, version string, events []policy.Event) {
 	decision := &after.decision
@@ -56,10 +49,6 @@ func (p *pass) act(after *publication, version string, events []policy.Event) {
 			from: decision.CurrentReplicas, to: decision.DesiredReplicas, version: version, reason: decision.Message,
 		})
 	}
-	var foreign *foreignError
-	if errors.As(err, &foreign) {
-		events = append(events, foreignWriter(foreign.read, foreign.found))
-	}
 	outcome := outcomeOf(decision, err)
 	if outcome.Kind != policy.WriteFailed || !errors.Is(err, targets.ErrUnknownOutcome) {
 		a.intention = nil // it is known what became of it
@@ -69,7 +58,8 @@ func (p *pass) act(after *publication, version string, events []policy.Event) {
 		p.panicked(err, events)
 		return
 	}
-	p.evaluateAgain(foreign != nil)
+	var foreign *foreignError // which the next pass notices
+	p.evaluateAgain(errors.As(err, &foreign))
 	p.finish(after, outcome, events)
 }
 

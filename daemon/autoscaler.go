@@ -48,12 +48,20 @@ type autoscaler struct {
 	intention *state.Intention
 	// intended is the target that the intention is about.
 	intended targets.Ref
+	// left is the count that the last pass left; nil when it is not known.
+	left *left
 	// retried says that the last pass lost its write to somebody else and the
 	// autoscaler was evaluated again at once for it.
 	retried bool
 	// panics counts panics in a row.
 	panics int
 	events eventLog
+}
+
+// left is the count of a target after a pass. It is never changed.
+type left struct {
+	target   targets.Ref
+	replicas int32
 }
 
 // publication is what readers see of an autoscaler after a pass. It is never
@@ -107,6 +115,9 @@ func newAutoscaler(def *definition, record *state.Record, m *metrics.Autoscaler,
 		a.created = record.Created
 		a.memory, a.status = record.Memory, record.Status
 		a.intention, a.intended = record.Intention, record.Target
+		if record.Left != nil {
+			a.left = &left{target: record.Target, replicas: *record.Left}
+		}
 		published.tick, published.memory, published.status = record.Through, record.Memory, record.Status
 		a.saved = saved{
 			through: record.Through, replay: record.Replay, status: record.Status,

@@ -7,14 +7,11 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
-
-// ForeignWriter is the reason of the event that tells of a count changed by
-// somebody else while hpad was writing it.
-const ForeignWriter = "ForeignWriter"
 
 // run evaluates the autoscaler once its reads are there: it observes, decides,
 // and either finishes or sets out to write.
@@ -33,6 +30,7 @@ func (p *pass) run(room *room) {
 		room.clear()
 		observation, reading = p.observe(room)
 		events = p.settleIntention(&observation)
+		p.noticeForeign(&observation)
 		def := p.plan.definition
 		*decision = policy.Decide(def.settings, def.Spec, a.memory, a.status, observation, p.round.now)
 		return nil
@@ -65,13 +63,32 @@ func (p *pass) settleIntention(observation *policy.Observation) []policy.Event {
 	if count == intention.From {
 		return nil
 	}
+	a.left = &left{target: def.Target, replicas: intention.To}
 	settlement := policy.SettleLate(def.settings, def.Spec, a.memory, a.status, intention.Intention, p.round.now)
 	a.memory, a.status = settlement.Memory, settlement.Status
-	events := settlement.Events
-	if count != intention.To {
-		events = append(events, foreignWriter(intention.To, count))
+	return settlement.Events
+}
+
+// noticeForeign compares the count with the one that the last pass left.
+func (p *pass) noticeForeign(observation *policy.Observation) {
+	a, def := p.plan.autoscaler, p.plan.definition
+	if a.left == nil || observation.ReadError != "" || a.left.target != def.Target || a.left.replicas == observation.SpecReplicas {
+		return
 	}
-	return events
+	observation.Foreign = &policy.ForeignChange{From: a.left.replicas, Restore: def.OnForeignChange == config.RestoreForeignChange}
+	p.round.daemon.metrics.Foreign(a.name)
+}
+
+// leave notes the count that the pass leaves, as far as it is known.
+func (a *autoscaler) leave(def *definition, decision *policy.Decision, outcome policy.Outcome) {
+	switch {
+	case outcome.Kind == policy.Written:
+		a.left = &left{target: def.Target, replicas: outcome.Reached}
+	case a.intention != nil: // the next reading tells
+		a.left = nil
+	case decision.Case != policy.CaseUnreadable && (a.left == nil || a.left.replicas != decision.CurrentReplicas || a.left.target != def.Target):
+		a.left = &left{target: def.Target, replicas: decision.CurrentReplicas}
+	}
 }
 
 // intend commits what is about to be done, and then does it. A store that
@@ -122,8 +139,9 @@ func (p *pass) finish(after *publication, outcome policy.Outcome, events []polic
 	wrote := outcome.Kind == policy.Written
 	a.memory, a.status = settlement.Memory, settlement.Status
 	a.panics = 0
+	a.leave(def, decision, outcome)
 	*decision = decision.Explained()
-	settled := len(events) > 0 // or somebody else wrote
+	settled := len(events) > 0 || decision.Foreign != nil
 	events = append(events, settlement.Events...)
 
 	var entries []state.Entry

@@ -20,6 +20,7 @@ type saved struct {
 	through time.Time
 	replay  *state.Replay
 	status  policy.Status
+	left    *left
 	// intention is the one that the record holds; nil when there is none.
 	intention   *state.Intention
 	target      targets.Ref
@@ -37,7 +38,7 @@ func (a *autoscaler) record(def *definition, recommendation *int32, wrote bool, 
 	expected := s.known && !wrote && !a.gap && s.intention == nil && a.intention == nil &&
 		s.fingerprint == def.fingerprint &&
 		now.Equal(nextTick(s.through, def.SyncPeriod)) &&
-		sameReplay(s.replay, replay) && sameStatus(&s.status, &a.status)
+		sameReplay(s.replay, replay) && sameStatus(&s.status, &a.status) && s.left == a.left
 	a.gap = false
 	s.through = now
 	if expected {
@@ -49,6 +50,7 @@ func (a *autoscaler) record(def *definition, recommendation *int32, wrote bool, 
 	}
 	s.known, s.replay, s.status = true, replay, a.status
 	s.status.Metrics = nil // not compared, and not to be held
+	s.left = a.left
 	s.intention, s.target, s.fingerprint = a.intention, def.Target, def.fingerprint
 	return a.recordAs(def, replay, now)
 }
@@ -74,6 +76,7 @@ func (a *autoscaler) recordAs(def *definition, replay *state.Replay, through tim
 		Through:     through,
 		Replay:      replay,
 		Intention:   a.intention,
+		Left:        a.left.of(def.Target),
 		Target:      def.Target,
 		Fingerprint: def.fingerprint,
 	}
@@ -103,9 +106,18 @@ func (a *autoscaler) recordBefore(replay *state.Replay) *state.Record {
 		Through:     before.tick,
 		Replay:      replay,
 		Intention:   s.intention,
+		Left:        s.left.of(s.target),
 		Target:      s.target,
 		Fingerprint: s.fingerprint,
 	}
+}
+
+// of answers the count that was left of a target, nil when it is not known.
+func (l *left) of(target targets.Ref) *int32 {
+	if l == nil || l.target != target {
+		return nil
+	}
+	return &l.replicas
 }
 
 func sameReplay(a, b *state.Replay) bool {

@@ -213,7 +213,7 @@ func TestIntentionOfAnotherTarget(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.advance(15 * time.Second)
-		if got := w.remembered("q").ScaleUpEvents; len(got) != 0 || contains(w.reasons("q"), ForeignWriter) {
+		if got := w.remembered("q").ScaleUpEvents; len(got) != 0 || contains(w.reasons("q"), foreignEvent) {
 			t.Errorf("scale-up events = %+v, events = %v, want none of the other target", got, w.reasons("q"))
 		}
 		if record, _ := w.store.record("q"); record.Intention != nil {

@@ -422,12 +422,83 @@ func TestForeignChangeIsNotOverwritten(t *testing.T) {
 			return one(10, at), nil
 		})
 		w.advance(17 * time.Second)
-		if !contains(w.reasons("q"), ForeignWriter) {
-			t.Errorf("events = %v, want %s", w.reasons("q"), ForeignWriter)
+		if !contains(w.reasons("q"), foreignEvent) {
+			t.Errorf("events = %v, want %s", w.reasons("q"), foreignEvent)
 		}
 		// From 3 it would have been 6 (R57); from the 5 that somebody set it is 10.
 		if diff := cmp.Diff([]string{"1m16s: 5>10"}, trimFractions(w.writes("q", start))); diff != "" {
 			t.Errorf("writes (-want +got):\n%s", diff)
+		}
+		w.stop()
+	})
+}
+
+// A count that somebody else changes between two passes is told, and accepted or
+// put back.
+func TestForeignChange(t *testing.T) {
+	for _, test := range []struct {
+		answer config.OnForeignChange
+		to     int32
+		want   []string
+	}{
+		// The window still holds 5, and R57 lets 2 grow to 4 at once.
+		{config.AcceptForeignChange, 2, []string{"1m30s: 2>4", "1m45s: 4>5"}},
+		{config.RestoreForeignChange, 2, []string{"1m30s: 2>5"}},
+		{config.RestoreForeignChange, 50, []string{"1m30s: 50>5"}},
+		{config.RestoreForeignChange, 0, nil}, // R51
+	} {
+		t.Run(fmt.Sprintf("%s %d", test.answer, test.to), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.queue("q", 5, func(a *config.Autoscaler) { a.OnForeignChange = test.answer })
+				w.source().value("q", 5)
+				start := time.Now()
+				w.start()
+				w.advance(80 * time.Second)
+				w.fleet().Change("q", func(target *targettest.MemoryTarget) { target.Replicas = test.to })
+				w.advance(11 * time.Second)
+				if got := w.reasons("q"); !contains(got, foreignEvent+" x1") {
+					t.Errorf("events = %v, want one %s", got, foreignEvent)
+				}
+				if test.want == nil {
+					if got := w.condition("q", policy.ForeignWriter); got != "True/CountChanged" {
+						t.Errorf("ForeignWriter = %s", got)
+					}
+				}
+				w.advance(time.Minute)
+				if diff := cmp.Diff(test.want, w.writes("q", start)); diff != "" {
+					t.Errorf("writes (-want +got):\n%s", diff)
+				}
+				if test.want != nil {
+					if got := w.condition("q", policy.ForeignWriter); got != "False/Rescaled" {
+						t.Errorf("ForeignWriter = %s after a write", got)
+					}
+				}
+				w.stop()
+			})
+		})
+	}
+}
+
+// A change made while hpad was away is somebody else's too; hpad's own is not.
+func TestForeignChangeWhileAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("own", 3)
+		w.queue("foreign", 3)
+		w.source().value("own", 6)
+		w.source().value("foreign", 6)
+		w.start()
+		w.advance(time.Minute)
+		w.stop()
+		w.fleet().Change("foreign", func(target *targettest.MemoryTarget) { target.Replicas = 4 })
+		w.start()
+		w.advance(20 * time.Second)
+		if got := w.reasons("foreign"); !contains(got, foreignEvent) {
+			t.Errorf("events of foreign = %v, want %s", got, foreignEvent)
+		}
+		if got := w.reasons("own"); contains(got, foreignEvent) {
+			t.Errorf("events of own = %v, want no %s", got, foreignEvent)
 		}
 		w.stop()
 	})
@@ -457,7 +528,7 @@ func TestLostAnswer(t *testing.T) {
 		{"it was written", func(*world) {}, 1, "SuccessfulRescale"},
 		{"it was written and then changed", func(w *world) {
 			w.fleet().Change("q", func(target *targettest.MemoryTarget) { target.Replicas = 5 })
-		}, 1, ForeignWriter},
+		}, 1, foreignEvent},
 		{"it was not written", func(w *world) {
 			w.fleet().Change("q", func(target *targettest.MemoryTarget) { target.Replicas = 3 })
 		}, 0, "FailedRescale"},

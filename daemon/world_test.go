@@ -25,6 +25,9 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
+// foreignEvent is the reason of the event that tells of somebody else's change.
+const foreignEvent = string(policy.ForeignWriter)
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // world is a daemon with everything around it in memory. It is used inside of a

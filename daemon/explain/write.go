@@ -100,6 +100,9 @@ func (p *page) read(d policy.Decision) {
 		return
 	}
 	p.line(1, "%s wanted, %d observed; min %d, max %d", replicas(d.CurrentReplicas), d.StatusReplicas, d.MinReplicas, d.MaxReplicas)
+	if d.Foreign != nil {
+		p.line(1, "somebody else changed the count from %d to %d", d.Foreign.From, d.CurrentReplicas)
+	}
 	p.line(1, "%s", caseText(d.Case))
 }
 
@@ -112,6 +115,8 @@ func caseText(c policy.Case) string {
 		return "more than max: the count goes to max, and metrics play no part (R25.4b)"
 	case policy.CaseBelowMin:
 		return "fewer than min: the count goes to min, and metrics play no part (R25.4c)"
+	case policy.CaseRestored:
+		return "the count that was changed is put back, and metrics play no part"
 	case policy.CaseMetrics:
 		return "the metrics decide (R25.5)"
 	case policy.CaseMetricsFailed:

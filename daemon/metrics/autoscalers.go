@@ -44,6 +44,7 @@ var (
 	quarantinedDesc    = describeOne("quarantined", "Whether the autoscaler is left alone after repeated panics: 1 or 0.")
 	lateDesc           = describeOne("late_passes_total", "Ticks at which a pass was still under way.")
 	panicsDesc         = describeOne("panics_total", "Passes that panicked.")
+	foreignDesc        = describeOne("foreign_changes_total", "Times that somebody else changed the count.")
 
 	valueDesc    = describeMetric("value", "Current value of a metric, in the unit of its goal; absent when it failed.")
 	goalDesc     = describeMetric("goal", "Goal of a metric: percent of the requests for Utilization, else the metric's own unit.")
@@ -53,7 +54,7 @@ var (
 	viewDescs = []*prometheus.Desc{
 		autoscalersDesc, infoDesc, currentDesc, desiredDesc, minDesc, maxDesc, recommendedDesc, conditionDesc,
 		lastScaleDesc, lastEvaluationDesc, durationDesc, periodDesc, failingDesc, heldDesc, unevaluatedDesc,
-		quarantinedDesc, lateDesc, panicsDesc, valueDesc, goalDesc, proposedDesc, failedDesc,
+		quarantinedDesc, lateDesc, panicsDesc, foreignDesc, valueDesc, goalDesc, proposedDesc, failedDesc,
 	}
 )
 
@@ -90,6 +91,7 @@ func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 		}
 		s.counter(lateDesc, handle.late.Load(), view.Name)
 		s.counter(panicsDesc, handle.panics.Load(), view.Name)
+		s.counter(foreignDesc, handle.foreign.Load(), view.Name)
 	}
 }
 

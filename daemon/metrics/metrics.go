@@ -92,6 +92,13 @@ func (m *Metrics) Panic(name string) {
 	}
 }
 
+// Foreign counts a change of the autoscaler's target by somebody else.
+func (m *Metrics) Foreign(name string) {
+	if a := m.find(name); a != nil {
+		a.foreign.Add(1)
+	}
+}
+
 // find answers nil for an autoscaler that is not there, as one that is gone.
 func (m *Metrics) find(name string) *Autoscaler {
 	m.mu.RLock()

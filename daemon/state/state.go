@@ -62,6 +62,9 @@ type Record struct {
 	Replay *Replay `json:"replay,omitempty"`
 	// Intention is a write whose outcome is not known; nil when there is none.
 	Intention *Intention `json:"intention,omitempty"`
+	// Left is the count that the pass left the target with; nil when it is not
+	// known. Another one at the next reading is somebody else's.
+	Left *int32 `json:"left,omitempty"`
 	// Target is the target that Memory is about.
 	Target targets.Ref `json:"target"`
 	// Fingerprint tells whether the autoscaler's configuration is still the one
