@@ -60,6 +60,10 @@ type Daemon struct {
 	// restored is what was loaded at start and has not been running since. The
 	// goroutine of Run changes it, a reload that waits for it reads it.
 	restored state.Snapshot
+	// fixed is the [daemon] table as it was at start, for what only a start puts in
+	// force; refused is why the last reload was.
+	fixed   config.Daemon
+	refused problem
 	// lastTick is when the scheduler last looked for rounds that are due.
 	lastTick atomic.Pointer[time.Time]
 
@@ -151,7 +155,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 
 	d.log.Info("stopping")
 	d.notifier.stopping()
-	return d.stop(stopActing, func() {
+	err = d.stop(stopActing, func() {
 		close(d.ready)
 		workers.Wait()
 	}, func() {
@@ -160,6 +164,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 		stopRecording()
 		recorder.Wait()
 	})
+	d.log.Info("stopped", zap.NamedError("err", err))
+	return err
 }
 
 // start loads configuration and state and starts the first generation's
@@ -169,6 +175,7 @@ func (d *Daemon) start(ctx context.Context) (*change, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.fixed = c.Daemon
 	if d.restored, err = d.store.Load(ctx); err != nil {
 		return nil, fmt.Errorf("load the state: %w", err)
 	}
@@ -337,6 +344,7 @@ func (d *Daemon) Reload(ctx context.Context) error {
 	defer func() { d.notifier.ready(d.statusLine()) }()
 	err := d.reload()
 	d.metrics.Reload(err)
+	d.refused.set(err)
 	if err != nil {
 		d.log.Error("reload; the old configuration stays in force", zap.NamedError("err", err))
 		return err
@@ -371,7 +379,7 @@ func (d *Daemon) reload() error {
 
 // warnFixed tells of changed keys that only a restart puts in force.
 func (d *Daemon) warnFixed(next config.Daemon) {
-	now := d.current.Load().config.Daemon
+	now := d.fixed
 	for key, changed := range map[string]bool{
 		"listen":           now.Listen != next.Listen,
 		"socket":           now.Socket != next.Socket,

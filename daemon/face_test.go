@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +12,8 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets/targettest"
 )
@@ -45,11 +49,53 @@ func TestStopIsNoFailure(t *testing.T) {
 		w.advance(2 * time.Second)
 		logs.TakeAll()
 		w.stop()
-		if got := messages(logs); len(got) != 1 || got[0] != "stopping" {
+		if got := messages(logs); !slices.Equal(got, []string{"stopping", "stopped"}) {
 			t.Errorf("a stop logged %q, want that it stops alone", got)
 		}
 	})
 }
+
+// A refused configuration and what adapters know of their own troubles are among
+// the problems, until they are over.
+func TestProblems(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 3)
+		w.source().value("q", 3)
+		troubled := &troubledSource{memorySource: w.source()}
+		w.kinds = map[string]func(config.Source, SourceEnv) (Source, error){
+			"memory": func(config.Source, SourceEnv) (Source, error) { return troubled, nil },
+		}
+		w.start()
+		w.loadErr = errors.New("hpad.toml:3: no such key")
+		if err := w.daemon.Reload(t.Context()); err == nil {
+			t.Error("a bad file was accepted")
+		}
+		troubled.problems = []string{"scrape 127.0.0.1:9100: 500"}
+		want := []api.Problem{
+			{Subject: "configuration", Message: "hpad.toml:3: no such key"},
+			{Subject: "source source", Message: "scrape 127.0.0.1:9100: 500"},
+		}
+		if got := w.daemon.Readiness().Problems; !slices.Equal(got, want) {
+			t.Errorf("problems = %v, want %v", got, want)
+		}
+		w.loadErr, troubled.problems = nil, nil
+		if err := w.daemon.Reload(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if got := w.daemon.Readiness().Problems; len(got) != 0 {
+			t.Errorf("problems = %v, want none", got)
+		}
+		w.stop()
+	})
+}
+
+type troubledSource struct {
+	*memorySource
+	problems []string
+}
+
+func (s *troubledSource) Problems() []string { return s.problems }
 
 // A fleet that panics round after round is told of once.
 func TestPanicsOfAFleetAreToldOnce(t *testing.T) {

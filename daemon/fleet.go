@@ -54,6 +54,13 @@ type Successor interface {
 	Succeed(older any) bool
 }
 
+// Troubled is what a Fleet or Source also is when it knows of troubles that no
+// call tells of, as endpoints that cannot be scraped. The answers are sentences
+// for a person, at once and without asking anybody.
+type Troubled interface {
+	Problems() []string
+}
+
 // Checker is what a Fleet or Source also is when "hpad check --live" can ask
 // more of it than a read: versions, permissions. The answers are sentences for a
 // person; the error means that it cannot be used at all.

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -122,7 +123,7 @@ func (p *pass) fleetSamples(answer *policy.Reading, spec *policy.MetricSpec, rea
 	}
 	samples := read.samples[p.plan.definition.Target].Instances
 	if len(samples) == 0 {
-		return nil // an empty answer, which is R26's to judge
+		return errors.New("the fleet has no samples of the target yet; it takes two readings of an instance to have one")
 	}
 	answer.Samples = make([]policy.Sample, len(reading.Instances))
 	index := make(map[string]int, len(reading.Instances))
@@ -250,7 +251,25 @@ func (p *pass) instanceValues(answer *policy.Reading, in *input, read *queryAnsw
 		}
 		answer.Samples[i] = policy.Sample{Milli: milli, OK: true, At: series.At, Window: in.Window}
 	}
+	if answer.Samples == nil && len(reading.Instances) > 0 {
+		return noneJoined(in, read, reading)
+	}
 	return nil
+}
+
+// noneJoined says why no series found its instance. It is an empty answer (R26).
+func noneJoined(in *input, read *queryAnswer, reading *targets.Reading) error {
+	series := read.vector.Series
+	if len(series) == 0 {
+		return errors.New("the query answers no series at all")
+	}
+	label := in.InstanceLabel
+	bearer := slices.IndexFunc(series, func(s sources.Series) bool { return s.Labels[label] != "" })
+	if bearer < 0 {
+		return fmt.Errorf("the query answers %d series, and none has the label %q", len(series), label)
+	}
+	return fmt.Errorf("the query answers %d series, and none is of an instance of the target: the label %s is %q and the like, and an instance is known by one like %q",
+		len(series), label, series[bearer].Labels[label], strings.Join(in.Match.Names(reading, 0), `" or "`))
 }
 
 // findInstance answers the one series of an instance, negative when it has none.

@@ -134,15 +134,16 @@ func (d *Daemon) Readiness() api.Readiness {
 	if text := d.unwritten.get(); text != "" {
 		readiness.Problems = append(readiness.Problems, api.Problem{Subject: "state", Message: text})
 	}
+	if text := d.refused.get(); text != "" {
+		readiness.Problems = append(readiness.Problems, api.Problem{Subject: "configuration", Message: text})
+	}
 	for _, name := range slices.Sorted(maps.Keys(g.fleets)) {
-		if text := g.fleets[name].problem.get(); text != "" {
-			readiness.Problems = append(readiness.Problems, api.Problem{Subject: "fleet " + name, Message: text})
-		}
+		h := g.fleets[name]
+		readiness.Problems = append(readiness.Problems, adapterProblems("fleet "+name, &h.problem, h.fleet)...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.sources)) {
-		if text := g.sources[name].problem.get(); text != "" {
-			readiness.Problems = append(readiness.Problems, api.Problem{Subject: "source " + name, Message: text})
-		}
+		h := g.sources[name]
+		readiness.Problems = append(readiness.Problems, adapterProblems("source "+name, &h.problem, h.source)...)
 	}
 	for _, name := range g.names {
 		published := g.autoscalers[name].published.Load()
@@ -154,6 +155,20 @@ func (d *Daemon) Readiness() api.Readiness {
 		}
 	}
 	return readiness
+}
+
+// adapterProblems answers what is wrong with a fleet or a source now.
+func adapterProblems(subject string, p *problem, adapter any) []api.Problem {
+	var problems []api.Problem
+	if text := p.get(); text != "" {
+		problems = append(problems, api.Problem{Subject: subject, Message: text})
+	}
+	if troubled, ok := adapter.(Troubled); ok {
+		for _, text := range troubled.Problems() {
+			problems = append(problems, api.Problem{Subject: subject, Message: text})
+		}
+	}
+	return problems
 }
 
 // Config answers the configuration in force as TOML, without secrets.
