@@ -283,14 +283,7 @@ func (p *samplePass) sample(session *session, alloc sampledAlloc) {
 	err := readError(session.get(ctx, alloc.at, "/v1/client/allocation/"+url.PathEscape(alloc.id)+"/stats", nil, "", usage))
 	now := time.Now()
 	if err == nil {
-		if sample, ok := sampleOf(alloc, usage, s.config.Memory, now, s.validity()); ok {
-			s.mu.Lock()
-			s.samples[alloc.id] = sample
-			s.mu.Unlock()
-			p.mu.Lock()
-			p.taken++
-			p.mu.Unlock()
-		}
+		p.take(alloc, usage, now)
 		return
 	}
 	p.fail(fmt.Errorf("read the stats of allocation %s: %w", shortID(alloc.id), err))
@@ -302,6 +295,31 @@ func (p *samplePass) sample(session *session, alloc sampledAlloc) {
 	case !errors.Is(err, targets.ErrTargetNotFound): // a missing allocation is gone, its node is not
 		p.silent[alloc.node] = true
 	}
+}
+
+// take keeps what Nomad says of an allocation's use.
+func (p *samplePass) take(alloc sampledAlloc, usage *api.AllocResourceUsage, now time.Time) {
+	s := p.sampler
+	sample, ok := sampleOf(alloc, usage, s.config.Memory, now, s.validity())
+	if !ok {
+		p.fail(fmt.Errorf("%w: allocation %s: %s", targets.ErrTransient, shortID(alloc.id), unmeasured(usage, now)))
+		return
+	}
+	s.mu.Lock()
+	s.samples[alloc.id] = sample
+	s.mu.Unlock()
+	p.mu.Lock()
+	p.taken++
+	p.mu.Unlock()
+}
+
+// unmeasured says why there is no sample. Clients of newer versions of Nomad measure
+// only what they publish (their issue 25870).
+func unmeasured(usage *api.AllocResourceUsage, now time.Time) string {
+	if usage.Timestamp <= 0 {
+		return `its client has measured nothing; it does so only with telemetry { publish_allocation_metrics = true } in its configuration`
+	}
+	return fmt.Sprintf("its client measured it last %v ago, or its clock is not right", now.Sub(time.Unix(0, usage.Timestamp)).Round(time.Second))
 }
 
 // sampleOf turns what Nomad says of an allocation's use into a sample. It is
