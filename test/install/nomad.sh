@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# nomad.sh builds the Nomad agent that the tests run, into
+# ~/.cache/hpad-test/nomad-VERSION/nomad, and prints that path. An agent built
+# earlier is used again. It is a nested module, so that hpad itself does not
+# depend on what only the agent needs.
+set -euo pipefail
+cd "$(dirname "$0")/../nomad/agent"
+
+module=github.com/hashicorp/nomad
+version=$(sed -n "s|.*$module \(v[^ ]*\).*|\1|p" go.mod)
+
+directory=${HPAD_TEST_CACHE:-$HOME/.cache/hpad-test}/nomad-$version
+if [ ! -x "$directory/nomad" ]; then
+	mkdir -p "$directory"
+	built=$(mktemp "$directory/building.XXXXXX")
+	trap 'rm -f "$built"' EXIT
+	# Without the tag "release" the agent has mock_driver, which runs nothing.
+	go build -mod=readonly -ldflags '-s -w' -o "$built" "$module"
+	chmod 755 "$built"
+	mv "$built" "$directory/nomad"
+fi
+echo "$directory/nomad"

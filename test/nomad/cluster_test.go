@@ -1,0 +1,229 @@
+package nomad
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	nomadapi "github.com/hashicorp/nomad/api"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/nomad"
+	"github.com/hpad/hpad/targets/targettest"
+	"github.com/hpad/hpad/test/nomad/nomadtest"
+)
+
+// minimal is the ACL policy of docs/nomad.md.
+const minimal = `
+namespace "default" {
+  capabilities = ["list-jobs", "read-job", "scale-job"]
+}
+node {
+  policy = "read"
+}
+`
+
+// token makes a token with a policy.
+func token(t *testing.T, agent *nomadtest.Agent, name, rules string) *nomadapi.ACLToken {
+	t.Helper()
+	if _, err := agent.Client.ACLPolicies().Upsert(&nomadapi.ACLPolicy{Name: name, Rules: rules}, nil); err != nil {
+		t.Fatal(err)
+	}
+	made, _, err := agent.Client.ACLTokens().Create(&nomadapi.ACLToken{Name: name, Type: "client", Policies: []string{name}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// TestACL: the minimal token is enough, one without scale-job is told apart, and a
+// token that is revoked while hpad runs holds everything until there is another.
+func TestACL(t *testing.T) {
+	t.Parallel()
+	agent := nomadtest.Start(t, nomadtest.Options{ACL: true})
+	l := newLoad(t)
+	l.queue("guarded", 20)
+	agent.Run(t, nomadtest.Job{ID: "guarded", Count: 1})
+	agent.AwaitRunning(t, "guarded", 1, patience)
+	file := filepath.Join(t.TempDir(), "token")
+	write := func(secret string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(secret+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	blunt := token(t, agent, "blunt", strings.Replace(minimal, `, "scale-job"`, "", 1))
+	write(blunt.SecretID)
+
+	c := &nomad.Config{Address: agent.URL, TokenFile: file}
+	c.SetDefaults()
+	f, err := nomad.New("prod", c, nomad.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	if _, err := f.Snapshot(t.Context(), []targets.Ref{{Fleet: "prod", Name: "guarded/app"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Check(t.Context()); err == nil || !strings.Contains(err.Error(), `lacks scale-job in namespace "default", for ["guarded"]`) {
+		t.Errorf("Check() = %v, want that scale-job is missing", err)
+	}
+
+	w := newWorld(t, fleet(agent.URL, fmt.Sprintf("token_file = %q", file))+l.source()+queued("guarded", 1, 5))
+	w.await("guarded", policy.AbleToScale, "FailedUpdateScale", "scale-job")
+	full := token(t, agent, "minimal", minimal)
+	write(full.SecretID)
+	agent.AwaitRunning(t, "guarded", 2, patience)
+	if found, err := f.Check(t.Context()); err != nil {
+		t.Errorf("Check() with the minimal token = %q, %v", found, err)
+	}
+
+	if _, err := agent.Client.ACLTokens().Delete(full.AccessorID, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.await("guarded", policy.AbleToScale, "FailedGetScale", "forbidden")
+	l.queue("guarded", 40)
+	w.passes("guarded", 2)
+	if count := agent.Count(t, "guarded"); count != 2 {
+		t.Errorf("count %d without a token, want 2", count)
+	}
+	write(token(t, agent, "again", minimal).SecretID)
+	agent.AwaitRunning(t, "guarded", 4, patience)
+}
+
+// TestRestart: Nomad dies and comes back with its state; meanwhile nothing is
+// decided, afterward hpad goes on with the windows it had.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	agent := nomadtest.Start(t, nomadtest.Options{})
+	l := newLoad(t)
+	l.queue("lasting", 30)
+	agent.Run(t, nomadtest.Job{ID: "lasting", Count: 1})
+	w := newWorld(t, fleet(agent.URL, "")+l.source()+strings.Replace(queued("lasting", 1, 5), `"2s"`, `"10m"`, 1))
+	agent.AwaitRunning(t, "lasting", 3, patience)
+	agent.Kill()
+	l.queue("lasting", 0)
+	w.await("lasting", policy.AbleToScale, "FailedGetScale", "temporary failure")
+	w.passes("lasting", 2)
+	agent.Restart()
+	w.await("lasting", policy.AbleToScale, "ScaleDownStabilized", "")
+	w.passes("lasting", 2)
+	if count := agent.Count(t, "lasting"); count != 3 {
+		t.Errorf("count %d after a restart of Nomad, want 3: the window of 10m still has it", count)
+	}
+	l.queue("lasting", 50)
+	agent.AwaitRunning(t, "lasting", 5, patience)
+}
+
+// TestCalls: a round over 200 jobs takes three calls, and one for each job that
+// changed, counted between hpad and Nomad.
+func TestCalls(t *testing.T) {
+	t.Parallel()
+	agent := nomadtest.Start(t, nomadtest.Options{})
+	address, err := url.Parse(agent.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var calls atomic.Int64
+	forward := httputil.NewSingleHostReverseProxy(address)
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		calls.Add(1)
+		forward.ServeHTTP(w, r)
+	}))
+	t.Cleanup(proxy.Close)
+	const jobs = 200
+	refs := make([]targets.Ref, jobs)
+	for n := range refs {
+		id := fmt.Sprintf("mock-%03d", n)
+		agent.Run(t, nomadtest.Job{ID: id, Count: 1})
+		refs[n] = targets.Ref{Fleet: "prod", Name: id + "/app"}
+	}
+	c := &nomad.Config{Address: proxy.URL}
+	c.SetDefaults()
+	f, err := nomad.New("prod", c, nomad.Options{Store: &targettest.Store{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	round := func() (map[targets.Ref]targets.Reading, int64) {
+		before := calls.Load()
+		readings, err := f.Snapshot(t.Context(), refs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return readings, calls.Load() - before
+	}
+	nomadtest.Eventually(t, 2*patience, "200 running allocations", func() (string, bool) {
+		readings, _ := round()
+		running := 0
+		for _, reading := range readings {
+			for _, instance := range reading.Instances {
+				if instance.Phase == policy.PhaseRunning && instance.Readiness == policy.ReadinessTrue {
+					running++
+				}
+			}
+		}
+		return fmt.Sprintf("%d run", running), running == jobs
+	})
+	for range 3 {
+		if _, n := round(); n != 3 {
+			t.Errorf("a round without changes took %d calls, want 3", n)
+		}
+	}
+	readings, _ := round()
+	for _, ref := range refs[:7] {
+		if err := f.SetReplicas(t.Context(), ref, 2, readings[ref].Version, "counting calls"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, n := round(); n != 3+7 {
+		t.Errorf("a round after 7 changes took %d calls, want 10", n)
+	}
+	if _, n := round(); n != 3 {
+		t.Errorf("the round after that took %d calls, want 3", n)
+	}
+}
+
+// TestContract runs the contract suite on a real agent, alone: it looks for
+// goroutines that are left.
+func TestContract(t *testing.T) {
+	agent := nomadtest.Start(t, nomadtest.Options{})
+	made := 0
+	targettest.Run(t, targettest.Kind{Patience: patience, New: func(t *testing.T, counts ...int32) *targettest.Platform {
+		p := &targettest.Platform{Missing: targets.Ref{Fleet: "prod", Name: "nobody/app"}, Survive: true}
+		for _, count := range counts {
+			made++
+			id := fmt.Sprintf("contract-%d", made)
+			agent.Run(t, nomadtest.Job{ID: id, Count: int(count)})
+			t.Cleanup(func() {
+				if _, _, err := agent.Client.Jobs().Deregister(id, true, nil); err != nil {
+					t.Errorf("purge job %q: %v", id, err)
+				}
+			})
+			p.Refs = append(p.Refs, targets.Ref{Fleet: "prod", Name: id + "/app"})
+		}
+		store := &targettest.Store{}
+		p.Open = func(t *testing.T) targettest.Fleet {
+			c := &nomad.Config{Address: agent.URL}
+			c.SetDefaults()
+			f, err := nomad.New("prod", c, nomad.Options{Store: store})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return f
+		}
+		p.SetCount = func(t *testing.T, ref targets.Ref, n int32) {
+			id, _, _ := strings.Cut(ref.Name, "/")
+			agent.Run(t, nomadtest.Job{ID: id, Count: int(n)})
+		}
+		return p
+	}})
+}

@@ -1,0 +1,84 @@
+package nomad
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	nomadapi "github.com/hashicorp/nomad/api"
+
+	"github.com/hpad/hpad/daemon"
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/test/nomad/nomadtest"
+)
+
+// meddled is a fleet whose job somebody changes just before each of the first
+// writes.
+type meddled struct {
+	daemon.Fleet
+	meddle func()
+}
+
+func (m *meddled) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, reason string) error {
+	m.meddle()
+	return m.Fleet.SetReplicas(ctx, ref, n, version, reason)
+}
+
+// compareAndSet: a job that changes between the read and the write is read again,
+// and what somebody else changed is there after hpad's write.
+func compareAndSet(t *testing.T, agent *nomadtest.Agent, l *load) {
+	l.queue("raced", 30)
+	agent.Run(t, nomadtest.Job{ID: "raced", Count: 1})
+	agent.AwaitRunning(t, "raced", 1, patience)
+	once := sync.OnceFunc(func() {
+		job := nomadtest.Job{ID: "raced", Count: 1, Alter: func(job *nomadapi.Job) { job.Meta = map[string]string{"owner": "somebody"} }}.Build()
+		if _, _, err := agent.Client.Jobs().Register(job, nil); err != nil {
+			t.Errorf("change the job: %v", err)
+		}
+	})
+	var mu sync.Mutex
+	writes := 0
+	meddle := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		writes++
+		once()
+	}
+	kinds := daemon.BuiltIn()
+	construct := kinds.Fleets["nomad"]
+	kinds.Fleets["nomad"] = func(c config.Fleet, env daemon.FleetEnv) (daemon.Fleet, error) {
+		built, err := construct(c, env)
+		return &meddled{Fleet: built, meddle: meddle}, err
+	}
+	w := &world{t: t, dir: t.TempDir(), kinds: kinds}
+	w.run(fleet(agent.URL, "") + l.source() + queued("raced", 1, 5))
+	agent.AwaitRunning(t, "raced", 3, patience)
+	w.passes("raced", 1)
+	mu.Lock()
+	defer mu.Unlock()
+	if writes < 2 {
+		t.Errorf("%d writes, want one that was lost and another", writes)
+	}
+	job, _, err := agent.Client.Jobs().Info("raced", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if job.Meta["owner"] != "somebody" {
+		t.Errorf("meta %v, want the change of somebody else kept", job.Meta)
+	}
+}
+
+// countOf answers how often events of some reasons occurred.
+func countOf(events []api.Event, reasons ...string) int64 {
+	total := int64(0)
+	for _, event := range events {
+		for _, reason := range reasons {
+			if event.Reason == reason {
+				total += event.Count
+			}
+		}
+	}
+	return total
+}

@@ -1,0 +1,379 @@
+// Package nomadtest runs real Nomad agents for tests: server and client in one
+// process, on loopback ports of their own, with their state on disk.
+package nomadtest
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/nomad/api"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	startTimeout = time.Minute
+	stopTimeout  = 20 * time.Second
+	// Poll is how often Eventually looks.
+	Poll = 50 * time.Millisecond
+)
+
+// Options are what agents differ in.
+type Options struct {
+	// ACL turns access control on; the agent's Client then has a management token.
+	ACL bool
+	// Extra is more of the agent's configuration, in HCL.
+	Extra string
+}
+
+// Agent is a Nomad agent that lives as long as its test. Its methods are for the
+// test's own goroutine, those of Client for any.
+type Agent struct {
+	// URL is where its HTTP API is; it outlives Restart.
+	URL string
+	// Client talks to it, as management where ACL is on.
+	Client *api.Client
+	// Token is the management token; empty without ACL.
+	Token string
+
+	t       testing.TB
+	binary  string
+	dir     string
+	process *process
+}
+
+// Start runs an agent and returns once its node takes work. Without a binary the
+// test is skipped, and fails where CI=true.
+func Start(t testing.TB, options Options) *Agent {
+	t.Helper()
+	a := &Agent{t: t, binary: binary(t), dir: t.TempDir()}
+	ports := freePorts(t, 3)
+	a.URL = fmt.Sprintf("http://127.0.0.1:%d", ports[0])
+	if err := os.WriteFile(a.path("agent.hcl"), []byte(configuration(options, a.path("data"), ports)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// Connections that stay open would look like leaks of what is tested.
+	unkept := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	client, err := api.NewClient(&api.Config{Address: a.URL, HttpClient: unkept})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Client = client
+	t.Cleanup(a.end)
+	a.start()
+	if options.ACL {
+		a.bootstrap()
+	}
+	a.awaitNode()
+	return a
+}
+
+// configuration is an agent's: the recipe of its drivers, and nothing that looks
+// for a cloud.
+func configuration(options Options, data string, ports []int) string {
+	return fmt.Sprintf(`
+data_dir  = %q
+bind_addr = "127.0.0.1"
+log_level = "INFO"
+advertise {
+  http = "127.0.0.1"
+  rpc  = "127.0.0.1"
+  serf = "127.0.0.1"
+}
+ports {
+  http = %d
+  rpc  = %d
+  serf = %d
+}
+server {
+  enabled          = true
+  bootstrap_expect = 1
+  raft_multiplier  = 1
+}
+client {
+  enabled           = true
+  network_interface = "lo"
+  servers           = ["127.0.0.1:%d"]
+  memory_total_mb   = 200000
+  options = {
+    "fingerprint.denylist" = "env_aws,env_gce,env_azure,env_digitalocean"
+  }
+}
+telemetry {
+  publish_allocation_metrics = true
+}
+plugin "raw_exec" {
+  config {
+    enabled = true
+  }
+}
+acl {
+  enabled = %t
+}
+%s
+`, data, ports[0], ports[1], ports[2], ports[1], options.ACL, options.Extra)
+}
+
+// binary answers the path of the agent that test/install/nomad.sh builds.
+func binary(t testing.TB) string {
+	t.Helper()
+	cache := os.Getenv("HPAD_TEST_CACHE")
+	if cache == "" {
+		cache = filepath.Join(os.Getenv("HOME"), ".cache", "hpad-test")
+	}
+	paths, err := filepath.Glob(filepath.Join(cache, "nomad-v*", "nomad"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(paths) > 0 {
+		return paths[len(paths)-1]
+	}
+	reason := fmt.Sprintf("there is no nomad in %s: run test/install/nomad.sh", cache)
+	if os.Getenv("CI") == "true" {
+		t.Fatal(reason)
+	}
+	t.Skip(reason)
+	return ""
+}
+
+func (a *Agent) path(name string) string { return filepath.Join(a.dir, name) }
+
+// start runs the agent and returns once a server leads.
+func (a *Agent) start() {
+	a.t.Helper()
+	log, err := os.OpenFile(a.path("log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	command := exec.Command(a.binary, "agent", "-config", a.path("agent.hcl"))
+	command.Stdout, command.Stderr = log, log
+	// A certificate file of another tool keeps the agent from starting.
+	command.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		return strings.HasPrefix(variable, "AWS_CA_BUNDLE=") || strings.HasPrefix(variable, "NOMAD_")
+	})
+	if a.process, err = run(command); err != nil {
+		a.t.Fatalf("start nomad: %v", err)
+	}
+	a.eventually(startTimeout, "leader", func() (string, bool) {
+		if a.process.ended() {
+			a.t.Fatalf("nomad ended: %s\n%s", a.process.command.ProcessState, a.log())
+		}
+		leader, err := a.Client.Status().Leader()
+		return fmt.Sprintf("%q, %v", leader, err), err == nil && leader != ""
+	})
+}
+
+// bootstrap makes the management token.
+func (a *Agent) bootstrap() {
+	a.t.Helper()
+	a.eventually(startTimeout, "management token", func() (string, bool) {
+		token, _, err := a.Client.ACLTokens().Bootstrap(nil)
+		if err != nil {
+			return err.Error(), false
+		}
+		a.Token = token.SecretID
+		return "", true
+	})
+	a.Client.SetSecretID(a.Token)
+}
+
+// awaitNode waits until the node takes work.
+func (a *Agent) awaitNode() {
+	a.t.Helper()
+	a.eventually(startTimeout, "ready node", func() (string, bool) {
+		nodes, _, err := a.Client.Nodes().List(nil)
+		if err != nil || len(nodes) != 1 {
+			return fmt.Sprintf("%d nodes, %v", len(nodes), err), false
+		}
+		drivers := nodes[0].Drivers
+		able := drivers["raw_exec"] != nil && drivers["raw_exec"].Healthy && drivers["mock_driver"] != nil && drivers["mock_driver"].Healthy
+		return fmt.Sprintf("it is %s", nodes[0].Status), nodes[0].Status == "ready" && able
+	})
+}
+
+// Kill ends the agent as a crash would; its tasks go on.
+func (a *Agent) Kill() {
+	a.t.Helper()
+	_ = a.process.command.Process.Kill()
+	<-a.process.done
+	a.process = nil
+}
+
+// Restart starts a killed agent with the state it had, and returns once its node
+// takes work again.
+func (a *Agent) Restart() {
+	a.t.Helper()
+	a.start()
+	a.awaitNode()
+}
+
+// end stops all jobs, so that no task outlives the test, and the agent.
+func (a *Agent) end() {
+	if a.process == nil || a.process.ended() {
+		if !a.t.Failed() {
+			a.t.Errorf("nomad was killed and not restarted: its tasks may go on")
+		}
+		return
+	}
+	a.purge()
+	_ = a.process.command.Process.Signal(syscall.SIGINT)
+	select {
+	case <-a.process.done:
+	case <-time.After(stopTimeout):
+		_ = a.process.command.Process.Kill()
+		<-a.process.done
+		a.t.Errorf("nomad was still there %v after SIGINT; killed", stopTimeout)
+	}
+	a.unmount()
+	if a.t.Failed() {
+		a.t.Logf("what nomad said:\n%s", a.log())
+	}
+}
+
+// purge stops all jobs and waits until none of their allocations runs.
+func (a *Agent) purge() {
+	jobs, _, err := a.Client.Jobs().List(&api.QueryOptions{Namespace: "*"})
+	if err != nil {
+		a.t.Errorf("list the jobs to stop: %v", err)
+		return
+	}
+	for _, job := range jobs {
+		if _, _, err := a.Client.Jobs().Deregister(job.ID, true, &api.WriteOptions{Namespace: job.Namespace}); err != nil {
+			a.t.Errorf("stop job %q: %v", job.ID, err)
+		}
+	}
+	seen, ok := poll(stopTimeout, func() (string, bool) {
+		allocs, _, err := a.Client.Allocations().List(&api.QueryOptions{
+			Namespace: "*", Filter: `ClientStatus == "running" or ClientStatus == "pending"`,
+		})
+		return fmt.Sprintf("%d allocations run, %v", len(allocs), err), err == nil && len(allocs) == 0
+	})
+	if !ok {
+		a.t.Errorf("stopping all jobs: after %v %s", stopTimeout, seen)
+	}
+	_ = a.Client.System().GarbageCollect()
+}
+
+// unmount takes away what the client mounted below the test's directory, which
+// could not be removed else.
+func (a *Agent) unmount() {
+	text, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return
+	}
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) > 1 && strings.HasPrefix(fields[1], a.dir+"/") {
+			_ = unix.Unmount(fields[1], unix.MNT_DETACH)
+		}
+	}
+}
+
+// log is the end of what the agent printed.
+func (a *Agent) log() []byte {
+	const most = 8 << 10
+	text, err := os.ReadFile(a.path("log"))
+	if err != nil {
+		return []byte(err.Error())
+	}
+	return bytes.TrimSpace(text[max(0, len(text)-most):])
+}
+
+func (a *Agent) eventually(limit time.Duration, what string, condition func() (seen string, ok bool)) {
+	a.t.Helper()
+	if seen, ok := poll(limit, condition); !ok {
+		a.t.Fatalf("no %s of nomad within %v, but %s\n%s", what, limit, seen, a.log())
+	}
+}
+
+// Eventually waits until a condition holds, and fails with what was seen last
+// when it does not within the limit.
+func Eventually(t testing.TB, limit time.Duration, what string, condition func() (seen string, ok bool)) {
+	t.Helper()
+	if seen, ok := poll(limit, condition); !ok {
+		t.Fatalf("no %s within %v, but %s", what, limit, seen)
+	}
+}
+
+func poll(limit time.Duration, condition func() (string, bool)) (string, bool) {
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
+	tick := time.NewTicker(Poll)
+	defer tick.Stop()
+	for {
+		seen, ok := condition()
+		if ok {
+			return seen, true
+		}
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			return seen, false
+		}
+	}
+}
+
+// freePorts answers loopback ports nobody listens on at the moment.
+func freePorts(t testing.TB, n int) []int {
+	t.Helper()
+	var ports []int
+	for range n {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatalf("find a free port: %v", err)
+		}
+		defer func() { _ = listener.Close() }()
+		address, ok := listener.Addr().(*net.TCPAddr)
+		if !ok {
+			t.Fatalf("listener has address %v", listener.Addr())
+		}
+		ports = append(ports, address.Port)
+	}
+	return ports
+}
+
+// process is a child that never outlives the test's process.
+type process struct {
+	command *exec.Cmd
+	// done is closed once the child has ended.
+	done chan struct{}
+}
+
+// ended says that the child is gone.
+func (p *process) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// run starts a command. The kernel kills the child when the thread that started
+// it ends, so that thread is kept until the child has ended.
+func run(command *exec.Cmd) (*process, error) {
+	p := &process{command: command, done: make(chan struct{})}
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer close(p.done)
+		err := command.Start()
+		started <- err
+		if err == nil {
+			_ = command.Wait() // Its ProcessState says how it ended.
+		}
+	}()
+	return p, <-started
+}

@@ -1,0 +1,109 @@
+package nomadtest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/nomad/api"
+)
+
+// lifetime ends tasks that a test left behind by mistake.
+const lifetime = "600"
+
+// Job is a service job of one group, "app", with one task, "main".
+type Job struct {
+	ID    string
+	Count int
+	// Script is what a task runs in a shell; empty means that it runs nothing, in
+	// mock_driver.
+	Script string
+	// CPU is what it reserves in MHz, Memory in MiB of the node's 200,000; 0 means
+	// 10 of each.
+	CPU, Memory int
+	// Deployed makes every change of the job a deployment, which takes a second
+	// of health; the job has none without.
+	Deployed bool
+	// Alter, if not nil, changes the job before it is run.
+	Alter func(job *api.Job)
+}
+
+// Build answers the job as Nomad's API takes it.
+func (j Job) Build() *api.Job {
+	job := api.NewServiceJob(j.ID, j.ID, "global", 50)
+	job.Datacenters = []string{"*"}
+	task := api.NewTask("main", "mock_driver").SetConfig("run_for", lifetime+"s")
+	if j.Script != "" {
+		task = api.NewTask("main", "raw_exec").SetConfig("command", "/usr/bin/timeout").
+			SetConfig("args", []string{lifetime, "/bin/sh", "-c", j.Script})
+	}
+	cpu, memory := max(j.CPU, 10), max(j.Memory, 10)
+	task.Require(&api.Resources{CPU: &cpu, MemoryMB: &memory})
+	kill := 500 * time.Millisecond
+	task.KillTimeout = &kill
+	group := api.NewTaskGroup("app", j.Count).AddTask(task)
+	parallel, healthy, deadline, progress := 0, time.Second, 20*time.Second, 30*time.Second
+	if j.Deployed {
+		parallel = 5
+	}
+	group.Update = &api.UpdateStrategy{MaxParallel: &parallel, MinHealthyTime: &healthy, HealthyDeadline: &deadline, ProgressDeadline: &progress}
+	job.AddTaskGroup(group)
+	if j.Alter != nil {
+		j.Alter(job)
+	}
+	return job
+}
+
+// Run registers a job, as "nomad job run" does.
+func (a *Agent) Run(t testing.TB, job Job) {
+	t.Helper()
+	if _, _, err := a.Client.Jobs().Register(job.Build(), nil); err != nil {
+		t.Fatalf("run job %q: %v", job.ID, err)
+	}
+}
+
+// Count answers the count of a job's group, as the specification has it.
+func (a *Agent) Count(t testing.TB, id string) int {
+	t.Helper()
+	job, _, err := a.Client.Jobs().Info(id, nil)
+	if err != nil {
+		t.Fatalf("read job %q: %v", id, err)
+	}
+	return *job.TaskGroups[0].Count
+}
+
+// Running answers the ids of a job's allocations that run and are to go on.
+func (a *Agent) Running(t testing.TB, id string) map[string]bool {
+	t.Helper()
+	allocs, _, err := a.Client.Jobs().Allocations(id, false, nil)
+	if err != nil {
+		t.Fatalf("list the allocations of job %q: %v", id, err)
+	}
+	running := map[string]bool{}
+	for _, alloc := range allocs {
+		if alloc.ClientStatus == api.AllocClientStatusRunning && alloc.DesiredStatus == api.AllocDesiredStatusRun {
+			running[alloc.ID] = true
+		}
+	}
+	return running
+}
+
+// AwaitRunning waits until so many allocations of a job run, and its count is
+// that.
+func (a *Agent) AwaitRunning(t testing.TB, id string, n int, limit time.Duration) {
+	t.Helper()
+	Eventually(t, limit, fmt.Sprintf("%d allocations of job %q", n, id), func() (string, bool) {
+		count, running := a.Count(t, id), len(a.Running(t, id))
+		return fmt.Sprintf("the count is %d and %d run", count, running), count == n && running == n
+	})
+}
+
+// Scalings answers the scaling events of a job's group, newest first.
+func (a *Agent) Scalings(t testing.TB, id string) []api.ScalingEvent {
+	t.Helper()
+	status, _, err := a.Client.Jobs().ScaleStatus(id, nil)
+	if err != nil {
+		t.Fatalf("read the scaling events of job %q: %v", id, err)
+	}
+	return status.TaskGroups["app"].Events
+}
