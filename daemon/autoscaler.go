@@ -72,8 +72,9 @@ type publication struct {
 	memory policy.Memory
 	status policy.Status
 	// decision is empty before the first pass: its Time is zero.
-	decision policy.Decision
-	events   []api.Event
+	decision  policy.Decision
+	instances api.Instances
+	events    []api.Event
 	// evaluated is when the pass began, on a clock that nobody sets; zero when there
 	// was none in this run.
 	evaluated time.Time

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/quantity"
@@ -52,6 +53,27 @@ func (p *pass) observe(room *room) (policy.Observation, targets.Reading) {
 	}
 	room.readings = observation.Metrics
 	return observation, reading
+}
+
+// countInstances counts instances by their state.
+func countInstances(instances []policy.Instance) (n api.Instances) {
+	for i := range instances {
+		switch instance := &instances[i]; {
+		case instance.Deleting:
+			n.Deleting++
+		case instance.Phase == policy.PhasePending:
+			n.Pending++
+		case instance.Phase == policy.PhaseFailed:
+			n.Failed++
+		case instance.Phase == policy.PhaseSucceeded:
+			n.Succeeded++
+		case instance.Phase == policy.PhaseRunning && instance.Readiness != policy.ReadinessFalse && instance.Readiness != policy.ReadinessUnknown:
+			n.Ready++
+		default:
+			n.Unready++
+		}
+	}
+	return n
 }
 
 // reading answers what the round's snapshot says of the pass's target.

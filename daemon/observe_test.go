@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources"
@@ -67,6 +68,20 @@ func TestFleetSamples(t *testing.T) {
 				w.stop()
 			})
 		})
+	}
+}
+
+func TestInstancesAreCounted(t *testing.T) {
+	running := func(r policy.Readiness) policy.Instance {
+		return policy.Instance{Phase: policy.PhaseRunning, Readiness: r}
+	}
+	got := countInstances([]policy.Instance{
+		running(policy.ReadinessTrue), running(policy.ReadinessNotKnown), running(policy.ReadinessFalse), running(policy.ReadinessUnknown), {},
+		{Phase: policy.PhasePending}, {Phase: policy.PhaseFailed}, {Phase: policy.PhaseSucceeded}, {Phase: policy.PhaseRunning, Deleting: true},
+	})
+	want := api.Instances{Ready: 2, Unready: 3, Pending: 1, Failed: 1, Succeeded: 1, Deleting: 1}
+	if got != want {
+		t.Errorf("countInstances = %+v, want %+v", got, want)
 	}
 }
 

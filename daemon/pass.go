@@ -29,6 +29,7 @@ func (p *pass) run(room *room) {
 		var observation policy.Observation
 		room.clear()
 		observation, reading = p.observe(room)
+		after.instances = countInstances(observation.Instances)
 		events = p.settleIntention(&observation)
 		p.noticeForeign(&observation)
 		def := p.plan.definition

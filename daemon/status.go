@@ -53,7 +53,8 @@ func (d *Daemon) view(a *autoscaler) api.Autoscaler {
 			Unevaluated:      a.overdue(time.Now()) > 0,
 			DryRun:           d.options.DryRun,
 		},
-		Events: published.events,
+		Instances: published.instances,
+		Events:    published.events,
 	}
 	if published.decided() {
 		view.Decision = &published.decision

@@ -23,6 +23,9 @@ func writeDescription(w io.Writer, view api.Autoscaler, now time.Time) error {
 	d.bounds(view)
 	d.behavior(view.Spec.Behavior)
 	d.line(0, "%s replicas:\t%d current / %d desired", view.Kind, view.Status.CurrentReplicas, view.Status.DesiredReplicas)
+	if view.Instances != (api.Instances{}) {
+		d.line(0, "Instances:\t%s", instancesText(view.Instances))
+	}
 	d.evaluation(view)
 	d.conditions(view.Status.Conditions)
 	d.events(view.Events)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -32,7 +33,9 @@ func problem(view api.Autoscaler, now time.Time) string {
 			return condition.Reason + because(cmp.Or(evaluation.Error, condition.Message))
 		}
 	}
-	switch {
+	switch instances := view.Instances; {
+	case instances.Ready == 0 && instances.Unready+instances.Pending+instances.Failed > 0:
+		return "no instance is ready: " + instancesText(instances) + because(evaluation.Error)
 	case evaluation.Error != "":
 		return short(evaluation.Error)
 	case evaluation.DryRun:
@@ -58,4 +61,21 @@ func short(text string) string {
 		return string(letters[:head]) + "…" + string(letters[len(letters)-(maxProblem-head-1):])
 	}
 	return string(letters)
+}
+
+// instancesText counts instances by their state; states that none is in are left
+// out, but for ready.
+func instancesText(n api.Instances) string {
+	text := fmt.Sprintf("%d ready", n.Ready)
+	for _, state := range []struct {
+		count int
+		word  string
+	}{
+		{n.Unready, "unready"}, {n.Pending, "pending"}, {n.Failed, "failed"}, {n.Succeeded, "succeeded"}, {n.Deleting, "stopping"},
+	} {
+		if state.count > 0 {
+			text += fmt.Sprintf(", %d %s", state.count, state.word)
+		}
+	}
+	return text
 }

@@ -105,7 +105,7 @@ func working(count int, milli int64) ([]policy.Instance, policy.Reading) {
 // scenarios are a daemon with one autoscaler per situation.
 func scenarios() *scenario {
 	return &scenario{list: []api.Autoscaler{
-		growing(), shrinking(), steady(), blind(), gone(), tooMany(), switchedOff(), rehearsing(), fresh(), crashing(),
+		growing(), shrinking(), steady(), blind(), gone(), tooMany(), switchedOff(), rehearsing(), looping(), fresh(), crashing(),
 	}}
 }
 
@@ -220,6 +220,18 @@ func rehearsing() api.Autoscaler {
 		policy.Observation{SpecReplicas: 2, StatusReplicas: 2, Instances: instances, Metrics: []policy.Reading{reading}},
 		policy.Outcome{}, api.Input{})
 	view.Evaluation.DryRun = true
+	view.Instances = api.Instances{Ready: 2}
+	return view
+}
+
+// looping has instances that crash as soon as they start.
+func looping() api.Autoscaler {
+	view := passed("looping", "process",
+		policy.Spec{MaxReplicas: 10, Metrics: []policy.MetricSpec{queueGoal}},
+		policy.Memory{}, policy.Status{},
+		policy.Observation{SpecReplicas: 2, StatusReplicas: 2, Metrics: []policy.Reading{{ValuesMilli: []int64{60_000}}}},
+		policy.Outcome{}, queueInput)
+	view.Instances = api.Instances{Pending: 2}
 	return view
 }
 

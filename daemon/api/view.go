@@ -41,10 +41,27 @@ type Autoscaler struct {
 	Evaluation Evaluation `json:"evaluation"`
 	// Decision is the last one; nil before the first pass.
 	Decision *policy.Decision `json:"decision,omitempty"`
+	// Instances counts the target's instances as the last pass read them.
+	Instances Instances `json:"instances,omitzero"`
 	// Inputs tells where the readings of Spec.Metrics come from.
 	Inputs []Input `json:"inputs,omitempty"`
 	// Events are the newest ones, oldest first.
 	Events []Event `json:"events,omitempty"`
+}
+
+// Instances counts the instances of a target by their state; each is in one.
+type Instances struct {
+	// Ready are Running and not said to be otherwise than ready.
+	Ready int `json:"ready"`
+	// Unready are Running and not ready, or in a phase that is not known.
+	Unready int `json:"unready,omitempty"`
+	// Pending have not started, or wait to be started again.
+	Pending int `json:"pending,omitempty"`
+	// Failed and Succeeded have ended.
+	Failed    int `json:"failed,omitempty"`
+	Succeeded int `json:"succeeded,omitempty"`
+	// Deleting are being stopped, whatever else they are.
+	Deleting int `json:"deleting,omitempty"`
 }
 
 // Input tells where one metric's readings come from.

@@ -32,6 +32,7 @@ var (
 	desiredDesc        = describeOne("desired_replicas", "Replicas that the last pass wanted.")
 	minDesc            = describeOne("min_replicas", "Lower bound on replicas.")
 	maxDesc            = describeOne("max_replicas", "Upper bound on replicas.")
+	instancesDesc      = describeOne("instances", "Instances of the target that the last pass saw, by state.", "state")
 	recommendedDesc    = describeOne("recommended_replicas", "Replicas that the metrics asked for in the last pass, before stabilization and limits; absent when no metric was looked at or none could be.")
 	conditionDesc      = describeOne("condition", "State of a condition: 1 for True, 0 for False, -1 for Unknown.", "condition")
 	lastScaleDesc      = describeOne("last_scale_timestamp_seconds", "When the count was last written; absent before the first time.")
@@ -52,7 +53,7 @@ var (
 	failedDesc   = describeMetric("failed", "Whether a metric failed in the last pass: 1 or 0.")
 
 	viewDescs = []*prometheus.Desc{
-		autoscalersDesc, infoDesc, currentDesc, desiredDesc, minDesc, maxDesc, recommendedDesc, conditionDesc,
+		autoscalersDesc, infoDesc, currentDesc, desiredDesc, minDesc, maxDesc, instancesDesc, recommendedDesc, conditionDesc,
 		lastScaleDesc, lastEvaluationDesc, durationDesc, periodDesc, failingDesc, heldDesc, unevaluatedDesc,
 		quarantinedDesc, lateDesc, panicsDesc, foreignDesc, valueDesc, goalDesc, proposedDesc, failedDesc,
 	}
@@ -138,6 +139,13 @@ func (s sink) target(view *api.Autoscaler) {
 	if view.Spec.MinReplicas != nil {
 		s.gauge(minDesc, float64(*view.Spec.MinReplicas), view.Name)
 	}
+	n := &view.Instances
+	s.gauge(instancesDesc, float64(n.Ready), view.Name, "ready")
+	s.gauge(instancesDesc, float64(n.Unready), view.Name, "unready")
+	s.gauge(instancesDesc, float64(n.Pending), view.Name, "pending")
+	s.gauge(instancesDesc, float64(n.Failed), view.Name, "failed")
+	s.gauge(instancesDesc, float64(n.Succeeded), view.Name, "succeeded")
+	s.gauge(instancesDesc, float64(n.Deleting), view.Name, "deleting")
 	if view.Decision != nil && view.Decision.Recommendation != nil {
 		s.gauge(recommendedDesc, float64(*view.Decision.Recommendation), view.Name)
 	}
