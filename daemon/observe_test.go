@@ -76,8 +76,12 @@ func TestInstancesAreCounted(t *testing.T) {
 		return policy.Instance{Phase: policy.PhaseRunning, Readiness: r}
 	}
 	got := countInstances([]policy.Instance{
-		running(policy.ReadinessTrue), running(policy.ReadinessNotKnown), running(policy.ReadinessFalse), running(policy.ReadinessUnknown), {},
-		{Phase: policy.PhasePending}, {Phase: policy.PhaseFailed}, {Phase: policy.PhaseSucceeded}, {Phase: policy.PhaseRunning, Deleting: true},
+		running(policy.ReadinessTrue), running(policy.ReadinessNotKnown), running(policy.ReadinessFalse), running(policy.ReadinessUnknown),
+		{},
+		{Phase: policy.PhasePending},
+		{Phase: policy.PhaseFailed},
+		{Phase: policy.PhaseSucceeded},
+		{Phase: policy.PhaseRunning, Deleting: true},
 	})
 	want := api.Instances{Ready: 2, Unready: 3, Pending: 1, Failed: 1, Succeeded: 1, Deleting: 1}
 	if got != want {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -66,7 +67,7 @@ func short(text string) string {
 // instancesText counts instances by their state; states that none is in are left
 // out, but for ready.
 func instancesText(n api.Instances) string {
-	text := fmt.Sprintf("%d ready", n.Ready)
+	text := []string{fmt.Sprintf("%d ready", n.Ready)}
 	for _, state := range []struct {
 		count int
 		word  string
@@ -74,8 +75,8 @@ func instancesText(n api.Instances) string {
 		{n.Unready, "unready"}, {n.Pending, "pending"}, {n.Failed, "failed"}, {n.Succeeded, "succeeded"}, {n.Deleting, "stopping"},
 	} {
 		if state.count > 0 {
-			text += fmt.Sprintf(", %d %s", state.count, state.word)
+			text = append(text, fmt.Sprintf("%d %s", state.count, state.word))
 		}
 	}
-	return text
+	return strings.Join(text, ", ")
 }
