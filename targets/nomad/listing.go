@@ -21,7 +21,6 @@ type jobStub struct {
 	Stop             bool
 	CreateIndex      uint64
 	JobModifyIndex   uint64
-	Meta             map[string]string
 	JobSummary       *struct {
 		Summary map[string]struct{ Queued int }
 	}

@@ -36,7 +36,6 @@ type group struct {
 	deployed bool
 	// checked says that Nomad itself checks services of the group.
 	checked bool
-	meta    map[string]string
 }
 
 // newSpecification takes from a job what is needed.
@@ -46,7 +45,7 @@ func newSpecification(job *api.Job) *specification {
 		periodic: job.Periodic != nil, parameterized: job.ParameterizedJob != nil, groups: make(map[string]*group, len(job.TaskGroups)),
 	}
 	for _, tg := range job.TaskGroups {
-		g := &group{count: clamp(int64(value(tg.Count))), checked: checked(tg), meta: tg.Meta}
+		g := &group{count: clamp(int64(value(tg.Count))), checked: checked(tg)}
 		g.deployed = s.jobType == api.JobTypeService && tg.Update != nil && value(tg.Update.MaxParallel) > 0
 		if tg.Scaling != nil {
 			g.min, g.max = bound(tg.Scaling.Min), bound(tg.Scaling.Max)

@@ -206,14 +206,14 @@ func zero(t *testing.T, agent *nomadtest.Agent, l *load) {
 	l.queue("night", 0)
 	agent.Run(t, nomadtest.Job{ID: "night", Count: 2})
 	agent.AwaitRunning(t, "night", 2, patience)
-	w := newWorld(t, fleet(agent.URL, "")+l.source()+queued("night", 0, 5))
+	newWorld(t, fleet(agent.URL, "")+l.source()+queued("night", 0, 5))
 	agent.AwaitRunning(t, "night", 0, patience)
 	l.queue("night", 30)
 	agent.AwaitRunning(t, "night", 3, patience)
 
 	l.queue("upkeep", 30)
 	agent.Run(t, nomadtest.Job{ID: "upkeep", Count: 0})
-	w = newWorld(t, fleet(agent.URL, "")+l.source()+queued("upkeep", 1, 5))
+	w := newWorld(t, fleet(agent.URL, "")+l.source()+queued("upkeep", 1, 5))
 	w.await("upkeep", policy.ScalingActive, "ScalingDisabled", "")
 	w.passes("upkeep", 3)
 	if count := agent.Count(t, "upkeep"); count != 0 {
