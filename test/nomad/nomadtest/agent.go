@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -27,6 +28,9 @@ const (
 	// Poll is how often Eventually looks.
 	Poll = 50 * time.Millisecond
 )
+
+// directoryVariable is by what processes are known as an agent's.
+const directoryVariable = "HPAD_NOMADTEST_DIRECTORY"
 
 // Options are what agents differ in.
 type Options struct {
@@ -162,6 +166,7 @@ func (a *Agent) start() {
 	command.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		return strings.HasPrefix(variable, "AWS_CA_BUNDLE=") || strings.HasPrefix(variable, "NOMAD_")
 	})
+	command.Env = append(command.Env, directoryVariable+"="+a.dir)
 	if a.process, err = run(command); err != nil {
 		a.t.Fatalf("start nomad: %v", err)
 	}
@@ -221,9 +226,8 @@ func (a *Agent) Restart() {
 // end stops all jobs, so that no task outlives the test, and the agent.
 func (a *Agent) end() {
 	if a.process == nil || a.process.ended() {
-		if !a.t.Failed() {
-			a.t.Errorf("nomad was killed and not restarted: its tasks may go on")
-		}
+		a.killStragglers()
+		a.unmount()
 		return
 	}
 	a.purge()
@@ -235,6 +239,7 @@ func (a *Agent) end() {
 		<-a.process.done
 		a.t.Errorf("nomad was still there %v after SIGINT; killed", stopTimeout)
 	}
+	a.killStragglers()
 	a.unmount()
 	if a.t.Failed() {
 		a.t.Logf("what nomad said:\n%s", a.log())
@@ -263,6 +268,26 @@ func (a *Agent) purge() {
 		a.t.Errorf("stopping all jobs: after %v %s", stopTimeout, seen)
 	}
 	_ = a.Client.System().GarbageCollect()
+}
+
+// killStragglers ends what the agent started and left: it is made to let tasks
+// and their loggers outlive it. All of those have its directory in their
+// environment, and nothing else has.
+func (a *Agent) killStragglers() {
+	paths, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		a.t.Errorf("look for what nomad left: %v", err)
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil || !bytes.Contains(text, []byte("="+a.dir)) {
+			continue // it ended, or is somebody else's
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if err == nil && pid != os.Getpid() {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
 }
 
 // unmount takes away what the client mounted below the test's directory, which
