@@ -33,6 +33,7 @@ func TestNomad(t *testing.T) {
 			"system job":      systemJob,
 			"no place":        noPlace,
 			"compare and set": compareAndSet,
+			"resubmitted":     resubmitted,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -218,6 +219,37 @@ func zero(t *testing.T, agent *nomadtest.Agent, l *load) {
 	w.passes("upkeep", 3)
 	if count := agent.Count(t, "upkeep"); count != 0 {
 		t.Errorf("count %d, want that 0 stays", count)
+	}
+}
+
+// resubmitted: a job that is run again with its file's count is noticed. The count
+// is accepted, or put back although hpad may not scale down for the metric.
+func resubmitted(t *testing.T, agent *nomadtest.Agent, l *load) {
+	for job, answer := range map[string]string{"taken": "accept", "kept": "restore"} {
+		l.queue(job, 40)
+		agent.Run(t, nomadtest.Job{ID: job, Count: 1})
+		text := strings.NewReplacer(
+			"[autoscalers."+job+"]\n", "[autoscalers."+job+"]\non_foreign_change = \""+answer+"\"\n",
+			`stabilization_window = "2s"`, `select_policy = "Disabled"`,
+		).Replace(queued(job, 1, 5))
+		w := newWorld(t, fleet(agent.URL, "")+l.source()+text)
+		agent.AwaitRunning(t, job, 4, patience)
+		w.passes(job, 2)
+		agent.Run(t, nomadtest.Job{ID: job, Count: 5})
+		if answer == "restore" {
+			w.await(job, policy.ForeignWriter, "Rescaled", "")
+			agent.AwaitRunning(t, job, 4, patience)
+		} else {
+			w.await(job, policy.ForeignWriter, "CountChanged", "from 4 to 5")
+			w.passes(job, 3)
+			if count := agent.Count(t, job); count != 5 {
+				t.Errorf("count %d, want the 5 that were accepted", count)
+			}
+		}
+		if events := w.autoscaler(job).Events; countOf(events, string(policy.ForeignWriter)) != 1 {
+			t.Errorf("%s: events %+v, want one ForeignWriter", answer, events)
+		}
+		w.stop()
 	}
 }
 
