@@ -51,18 +51,26 @@ type pass struct {
 // the first, so that a round whose reads have ended hands over no more passes.
 type answer[T any] struct {
 	once  sync.Once
-	value atomic.Pointer[T]
+	told  atomic.Bool
+	value T
 }
 
-func (a *answer[T]) tell(value *T, then func()) {
+// tell fills in the value, and then goes on.
+func (a *answer[T]) tell(fill func(value *T), then func()) {
 	a.once.Do(func() {
-		a.value.Store(value)
+		fill(&a.value)
+		a.told.Store(true)
 		then()
 	})
 }
 
 // get is nil as long as the read has not ended.
-func (a *answer[T]) get() *T { return a.value.Load() }
+func (a *answer[T]) get() *T {
+	if !a.told.Load() {
+		return nil
+	}
+	return &a.value
+}
 
 type snapshotAnswer struct {
 	readings map[targets.Ref]targets.Reading
@@ -147,7 +155,7 @@ func (r *round) readSnapshot(ctx context.Context, i int) {
 		if err != nil {
 			err = fmt.Errorf("read fleet %q: %w", read.fleet.name, err)
 		}
-		r.snapshots[i].tell(&snapshotAnswer{readings: readings, err: err}, func() {
+		r.snapshots[i].tell(func(told *snapshotAnswer) { told.readings, told.err = readings, err }, func() {
 			read.fleet.remember(readings)
 			r.daemon.reportFleet(read.fleet, err)
 			r.arrived(read.waiting)
@@ -173,7 +181,7 @@ func (r *round) readSamples(ctx context.Context, i int) {
 		if err != nil {
 			err = fmt.Errorf("read samples of fleet %q: %w", read.fleet.name, err)
 		}
-		r.samples[i].tell(&samplesAnswer{samples: samples, err: err}, func() { r.arrived(read.waiting) })
+		r.samples[i].tell(func(told *samplesAnswer) { told.samples, told.err = samples, err }, func() { r.arrived(read.waiting) })
 	}
 	if read.fleet.sampler == nil {
 		tell(nil, errors.New("this kind of fleet does not measure its instances; give the metric a source and a query"))
@@ -197,9 +205,10 @@ func (r *round) runQueries(ctx context.Context, batch *queryBatch) {
 	var answered atomic.Bool
 	tell := func(i int, vector sources.Vector, err error) {
 		q := batch.queries[i]
-		told := &queryAnswer{vector: vector, err: err}
-		told.index.vector = &told.vector
-		r.queries[q].tell(told, func() {
+		r.queries[q].tell(func(told *queryAnswer) {
+			told.vector, told.err = vector, err
+			told.index.vector = &told.vector
+		}, func() {
 			if err == nil {
 				answered.Store(true)
 			}
