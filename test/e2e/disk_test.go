@@ -24,7 +24,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := unix.Mount("hpad-e2e", disk, "tmpfs", 0, "size=1m,mode=0700")
-	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+	if os.Getenv("CI") != "true" && (errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES)) {
 		t.Skipf("mounting a small file system needs privilege: %v", err)
 	}
 	if err != nil {
