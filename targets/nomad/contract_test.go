@@ -114,3 +114,10 @@ func replaceConnection(t *testing.T, f *Fleet) {
 	f.connection.close()
 	f.connection = connection
 }
+
+// running says whether the sampler samples.
+func (s *sampler) running() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sampling
+}

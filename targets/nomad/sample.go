@@ -139,13 +139,6 @@ func (s *sampler) validity() time.Duration { return 2*s.config.ResourceInterval 
 // asks for.
 func (s *sampler) patience() time.Duration { return max(3*s.config.ResourceInterval, 2*s.gap) }
 
-// running says whether the sampler samples.
-func (s *sampler) running() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.sampling
-}
-
 // close ends the sampling.
 func (s *sampler) close() {
 	s.mu.Lock()

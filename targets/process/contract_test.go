@@ -124,3 +124,10 @@ func TestContract(t *testing.T) {
 		return p
 	}})
 }
+
+// running says whether the sampler samples.
+func (s *sampler) running() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sampling
+}

@@ -85,13 +85,6 @@ func (s *sampler) ask(now time.Time) (map[string]targets.Samples, error) {
 // validity is how old a sample may be.
 func (s *sampler) validity() time.Duration { return 2*s.interval + 5*time.Second }
 
-// running says whether the sampler samples.
-func (s *sampler) running() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.sampling
-}
-
 // close ends the sampling.
 func (s *sampler) close() {
 	s.mu.Lock()
