@@ -21,6 +21,9 @@ type Observation struct {
 	// Foreign is set when somebody else changed the count since the last pass
 	// (deviation: upstream does not look).
 	Foreign *ForeignChange
+	// Notices are what else the platform says of the target; they change no
+	// decision (deviation: upstream's targets say nothing else).
+	Notices []Notice
 	// Instances are all members of the target, in whatever phase.
 	Instances []Instance
 	// Metrics has one reading per metric of the defaulted spec, same order.
@@ -35,6 +38,17 @@ type Hold struct {
 	Message string `json:"message"`
 	// Until is when the hold ends; zero when nobody knows.
 	Until time.Time `json:"until,omitzero"`
+}
+
+// Notice is something that a platform says of a target and a person should know:
+// instances that find no place, a template that grew old. It is a condition for
+// as long as it is said, and changes no decision.
+type Notice struct {
+	// Condition is the condition's type, Reason one CamelCase word for it, Message
+	// a sentence.
+	Condition ConditionType `json:"condition"`
+	Reason    string        `json:"reason"`
+	Message   string        `json:"message"`
 }
 
 // ForeignChange is a change of the wanted count that the autoscaler did not make.

@@ -37,6 +37,28 @@ var (
 // passed. The next reading settles it.
 var ErrUnknownOutcome = errors.New("outcome of the write is not known")
 
+// ReasonError gives an error a condition reason of its own.
+type ReasonError struct {
+	// Reason is one CamelCase word: "JobNotFound", "StaticHostPort".
+	Reason string
+	Err    error
+}
+
+// Error answers the error without the reason.
+func (e *ReasonError) Error() string { return e.Err.Error() }
+
+// Unwrap answers the error, which has its class.
+func (e *ReasonError) Unwrap() error { return e.Err }
+
+// Reason answers the condition reason of an error; "" when it has none of its
+// own.
+func Reason(err error) string {
+	if reasoned, ok := errors.AsType[*ReasonError](err); ok {
+		return reasoned.Reason
+	}
+	return ""
+}
+
 // HeldError says that the platform refuses writes for now. It is an ErrHeld.
 type HeldError struct {
 	Hold policy.Hold

@@ -45,6 +45,9 @@ type Reading struct {
 	Version string
 	// Hold is set while the count must not be written.
 	Hold *policy.Hold
+	// Notices are what else the platform says of the target and a person should
+	// know, at most one for each type of condition.
+	Notices []policy.Notice
 	// Observed is when the platform was read.
 	Observed time.Time
 }

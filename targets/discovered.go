@@ -1,0 +1,20 @@
+package targets
+
+// Discovered is one target that a fleet found with labels that begin with
+// [LabelPrefix]: the way a target itself says how it wants to be scaled.
+type Discovered struct {
+	// Name is the target's, as in Ref.
+	Name string
+	// Labels are those that begin with LabelPrefix, as they are written.
+	Labels map[string]string
+	// Problem says why the labels cannot be told, as when instances of one service
+	// carry different ones; empty when they can.
+	Problem string
+}
+
+// LabelPrefix begins every label that hpad reads.
+const LabelPrefix = "hpad."
+
+// EnableLabel is the label that makes a target's labels an autoscaler: "true" or
+// "false", which is also what its absence means.
+const EnableLabel = LabelPrefix + "enable"
