@@ -17,7 +17,12 @@ import (
 
 // autoscalerTable is [autoscalers.NAME] as it is written.
 type autoscalerTable struct {
-	Target          toml.Primitive  `toml:"target"`
+	Target toml.Primitive `toml:"target"`
+	scalingTable
+}
+
+// scalingTable is how a target is scaled, as it is written.
+type scalingTable struct {
 	MinReplicas     *int32          `toml:"min_replicas"`
 	MaxReplicas     int32           `toml:"max_replicas"`
 	SyncPeriod      *time.Duration  `toml:"sync_period"`
@@ -62,12 +67,19 @@ func (t *table) readAutoscaler(c *Config) (a Autoscaler, ok bool) {
 	if t.decode(&target) != nil {
 		return a, false
 	}
-	a = Autoscaler{Name: t.name, SyncPeriod: c.Daemon.SyncPeriod}
+	a = Autoscaler{Name: t.name}
 	t.readTarget(c, target.Target, &a)
 	var given autoscalerTable
 	if !shaped || t.decode(&given) != nil {
 		return a, false
 	}
+	t.readScaling(c, given.scalingTable, &a)
+	return a, len(t.loader.errs) == before
+}
+
+// readScaling validates how an autoscaler's target is scaled.
+func (t *table) readScaling(c *Config, given scalingTable, a *Autoscaler) {
+	a.SyncPeriod = c.Daemon.SyncPeriod
 	if given.SyncPeriod != nil {
 		a.SyncPeriod = *given.SyncPeriod
 		checkSyncPeriod(t, a.SyncPeriod)
@@ -89,8 +101,7 @@ func (t *table) readAutoscaler(c *Config) (a Autoscaler, ok bool) {
 	}
 	a.Spec = policy.Default(spec)
 	t.addSpec(given, policy.Validate(a.Spec, c.Daemon.Settings.ScaleToZero))
-	a.Inputs = t.readInputs(c, given.Metrics, a)
-	return a, len(t.loader.errs) == before
+	a.Inputs = t.readInputs(c, given.Metrics, *a)
 }
 
 // readTarget decodes and validates the target table.
@@ -120,7 +131,7 @@ func (t *table) readTarget(c *Config, value toml.Primitive, a *Autoscaler) {
 		}
 		return
 	}
-	a.Requests = t.readRequests(shared.Requests)
+	a.Requests = t.readRequests("target.requests", shared.Requests)
 	a.Target.Fleet = shared.Fleet
 	if shared.Fleet == "" {
 		t.add("target.fleet", "", "is required: the name of one of the fleets")
@@ -202,10 +213,10 @@ func kindOfTable(t *table) string {
 }
 
 // readRequests answers the requests of each instance, by resource.
-func (t *table) readRequests(given map[string]amount) []policy.Amount {
+func (t *table) readRequests(at string, given map[string]amount) []policy.Amount {
 	var requests []policy.Amount
 	for _, resource := range slices.Sorted(maps.Keys(given)) {
-		key := join("target.requests", resource)
+		key := join(at, resource)
 		if given[resource].Milli() <= 0 {
 			t.addWritten(key, "must be greater than 0: utilization is a part of it")
 			continue
@@ -217,7 +228,7 @@ func (t *table) readRequests(given map[string]amount) []policy.Amount {
 
 // addSpec records the mistakes that policy found in a spec, under the keys that
 // the file has for its fields.
-func (t *table) addSpec(given autoscalerTable, mistakes []policy.FieldError) {
+func (t *table) addSpec(given scalingTable, mistakes []policy.FieldError) {
 	for _, mistake := range mistakes {
 		key := fileKey(given, mistake.Field)
 		if key == "" {
@@ -243,7 +254,7 @@ func (t *table) addSpec(given autoscalerTable, mistakes []policy.FieldError) {
 
 // fileKey answers the key of the file for a field of a spec, and "" for a field
 // that follows from others, where the mistake is told already.
-func fileKey(given autoscalerTable, field string) string {
+func fileKey(given scalingTable, field string) string {
 	if rules, ok := strings.CutSuffix(field, ".stabilization_window_seconds"); ok {
 		return rules + ".stabilization_window"
 	}
