@@ -11,6 +11,10 @@ const (
 	failedStatusReason   = "FailedUpdateStatus"
 )
 
+// failedUpdateReason is the reason of AbleToScale after a write that failed
+// (R71).
+const failedUpdateReason = "FailedUpdateScale"
+
 // pass is one reconciliation under way (R25). Its inputs are values, not
 // pointers, so that they stay on the stack.
 type pass struct {
@@ -88,8 +92,20 @@ func (p *pass) unreadable() {
 	d.Case = CaseUnreadable
 	d.Error = p.observation.ReadError
 	d.Message = "no change: the target could not be read: " + d.Error
-	p.warn(failedGetScaleReason, d.Error)
-	p.set(AbleToScale, ConditionFalse, failedGetScaleReason, "the target could not be read: ", d.Error)
+	reason := p.observation.ReadReason
+	if reason == "" {
+		p.warn(failedGetScaleReason, d.Error)
+		p.set(AbleToScale, ConditionFalse, failedGetScaleReason, "the target could not be read: ", d.Error)
+		return
+	}
+	// The platform answered, and will say the same every time: once is enough.
+	if able := findCondition(p.status.Conditions, AbleToScale); able == nil || able.Status != ConditionFalse || able.Reason != reason {
+		p.warn(reason, d.Error)
+	}
+	p.set(AbleToScale, ConditionFalse, reason, d.Error)
+	if p.observation.Unscalable {
+		p.set(ScalingActive, ConditionFalse, reason, d.Error)
+	}
 }
 
 // read takes over what was read of the target (R25.2, R25.3).
@@ -109,6 +125,7 @@ func (p *pass) read() {
 		p.countRead()
 	}
 	p.noticeForeign()
+	p.noticePlatform()
 	d.Memory.Recommendations = initialRecommendations(d.Memory.Recommendations, d.CurrentReplicas, p.now)
 	d.Status.CurrentReplicas, d.Status.DesiredReplicas = d.CurrentReplicas, d.CurrentReplicas
 	d.Status.Metrics = nil

@@ -52,6 +52,8 @@ type Decision struct {
 	// Foreign is the change that somebody else made since the last pass; nil when
 	// nobody did.
 	Foreign *ForeignChange `json:"foreign,omitempty"`
+	// Notices are what else the platform said of the target; empty when nothing.
+	Notices []Notice `json:"notices,omitempty"`
 	// Metrics has one result per metric of the spec, in order; empty when none
 	// was computed.
 	Metrics []MetricResult `json:"metrics,omitempty"`
@@ -214,6 +216,9 @@ type Outcome struct {
 	Reached int32
 	// Error says why, for WriteFailed, and for Written where only a part was done.
 	Error string
+	// Reason is the platform's own reason of a WriteFailed, one CamelCase word;
+	// empty means R71's.
+	Reason string
 	// Hold says why, for WriteHeld.
 	Hold *Hold
 }

@@ -321,3 +321,104 @@ func TestForeignChange(t *testing.T) {
 		})
 	}
 }
+
+// TestNotices: what the platform says besides is a condition for as long as it is
+// said, told once.
+func TestNotices(t *testing.T) {
+	const short = policy.ConditionType("InsufficientCapacity")
+	notice := func(reason, message string) []policy.Notice {
+		return []policy.Notice{{Condition: short, Reason: reason, Message: message}, {Condition: policy.ScaledToZero, Reason: "Forged", Message: "forged"}}
+	}
+	memory, status := policy.Memory{}, policy.Status{}
+	for round, test := range []struct {
+		notices []policy.Notice
+		failed  string
+		status  policy.ConditionStatus
+		reason  string
+		since   int // the round in which the status last changed
+		told    int
+	}{
+		{notice("Exhausted", "2 wait"), "", policy.ConditionTrue, "Exhausted", 0, 1},
+		{notice("Exhausted", "3 wait"), "", policy.ConditionTrue, "Exhausted", 0, 0},
+		{nil, "the platform is down", policy.ConditionTrue, "Exhausted", 0, 0},
+		{nil, "", policy.ConditionFalse, "Resolved", 3, 0},
+		{nil, "", policy.ConditionFalse, "Resolved", 3, 0},
+		{notice("Filtered", "1 waits"), "", policy.ConditionTrue, "Filtered", 5, 1},
+	} {
+		now := start.Add(time.Duration(round) * 15 * time.Second)
+		o := queueOf(4, 4, 4000)
+		o.Notices, o.ReadError = test.notices, test.failed
+		s := policy.Settle(policy.Decide(benchSettings, queueSpec(2, 50), memory, status, o, now), policy.Outcome{}, now)
+		c := condition(t, s.Status, short)
+		if c.Status != test.status || c.Reason != test.reason || !c.Since.Equal(start.Add(time.Duration(test.since)*15*time.Second)) {
+			t.Errorf("round %d: %+v", round, c)
+		}
+		told := 0
+		for _, event := range s.Events {
+			if event.Reason == string(short) {
+				told++
+			}
+		}
+		if told != test.told {
+			t.Errorf("round %d: events %+v, want %d of %s", round, s.Events, test.told, short)
+		}
+		for _, c := range s.Status.Conditions {
+			if c.Reason == "Forged" {
+				t.Errorf("round %d: a notice sets the condition %s", round, c.Type)
+			}
+		}
+		memory, status = s.Memory, s.Status
+	}
+	if d := policy.Decide(benchSettings, queueSpec(2, 50), policy.Memory{}, policy.Status{}, queueOf(4, 4, 4000), start); len(d.Status.Conditions) == 0 || d.Notices != nil {
+		t.Errorf("without notices: %+v", d.Notices)
+	}
+}
+
+// TestReadReason: the platform's own reason of a read that failed is the
+// condition's, told once; it changes nothing else of R25.1.
+func TestReadReason(t *testing.T) {
+	settled := func(memory policy.Memory, status policy.Status, o policy.Observation, now time.Time) policy.Settlement {
+		return policy.Settle(policy.Decide(benchSettings, queueSpec(2, 50), memory, status, o, now), policy.Outcome{}, now)
+	}
+	read := settled(policy.Memory{}, policy.Status{}, queueOf(4, 4, 4000), start)
+	memory, status := read.Memory, read.Status
+	for round := range 3 {
+		now := start.Add(time.Duration(round+1) * 15 * time.Second)
+		s := settled(memory, status, policy.Observation{ReadError: "there is no job", ReadReason: "JobNotFound"}, now)
+		able := condition(t, s.Status, policy.AbleToScale)
+		if able.Status != policy.ConditionFalse || able.Reason != "JobNotFound" || able.Message != "there is no job" || !able.Since.Equal(start.Add(15*time.Second)) {
+			t.Errorf("round %d: %+v", round, able)
+		}
+		if active := condition(t, s.Status, policy.ScalingActive); active.Status != policy.ConditionTrue {
+			t.Errorf("round %d: %+v, want R25.1 to leave it", round, active)
+		}
+		if s.Error != "there is no job" || len(s.Events) != 0 && round > 0 || round == 0 && (len(s.Events) != 1 || s.Events[0].Reason != "JobNotFound") {
+			t.Errorf("round %d: error %q, events %+v", round, s.Error, s.Events)
+		}
+		memory, status = s.Memory, s.Status
+	}
+	if diff := gocmp.Diff(read.Memory, memory); diff != "" {
+		t.Errorf("memory (-before +after):\n%s", diff)
+	}
+	now := start.Add(time.Hour)
+	s := settled(memory, status, policy.Observation{ReadError: "a system job", ReadReason: "JobIsSystem", Unscalable: true}, now)
+	if active := condition(t, s.Status, policy.ScalingActive); active.Status != policy.ConditionFalse || active.Reason != "JobIsSystem" || len(s.Events) != 1 {
+		t.Errorf("%+v, events %+v", active, s.Events)
+	}
+	s = settled(s.Memory, s.Status, queueOf(4, 4, 4000), now.Add(15*time.Second))
+	if active := condition(t, s.Status, policy.ScalingActive); active.Status != policy.ConditionTrue {
+		t.Errorf("%+v after it can be scaled", active)
+	}
+}
+
+// TestWriteReason: so is that of a write that was refused.
+func TestWriteReason(t *testing.T) {
+	d := policy.Decide(benchSettings, queueSpec(2, 50), policy.Memory{}, policy.Status{}, queueOf(4, 4, 8000), start)
+	s := policy.Settle(d, policy.Outcome{Kind: policy.WriteFailed, Error: "refused", Reason: "StaticHostPort"}, start)
+	if able := condition(t, s.Status, policy.AbleToScale); able.Status != policy.ConditionFalse || able.Reason != "StaticHostPort" {
+		t.Errorf("%+v", able)
+	}
+	if last := s.Events[len(s.Events)-1]; last.Reason != "FailedRescale" {
+		t.Errorf("events %+v", s.Events)
+	}
+}

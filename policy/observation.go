@@ -7,6 +7,12 @@ type Observation struct {
 	// ReadError says why the target could not be read; empty when it was (R25.1).
 	// With an error nothing else in the observation counts.
 	ReadError string
+	// ReadReason is the platform's own reason of a ReadError, one CamelCase word, as
+	// JobNotFound; empty means R25.1's (deviation: upstream has one for all).
+	ReadReason string
+	// Unscalable says of a ReadError that the target is there and cannot be scaled
+	// until its own configuration changes.
+	Unscalable bool
 	// SpecReplicas is the wanted count as read: "current" in the rules.
 	SpecReplicas int32
 	// StatusReplicas is the observed count (R44).

@@ -77,6 +77,11 @@ func drawWorld(t *rapid.T) *world {
 			{Type: policy.ScaledToZero, Status: policy.ConditionTrue, Since: w.Now.Add(-time.Hour), Reason: "ScaledToZero"},
 		}
 	}
+	if rapid.Bool().Draw(t, "earlier notice") {
+		w.Status.Conditions = append(w.Status.Conditions, policy.Condition{
+			Type: "InsufficientCapacity", Status: policy.ConditionTrue, Since: w.Now.Add(-time.Hour), Reason: "Told",
+		})
+	}
 	w.Observation = drawObservation(t, &w.Spec, w.Now)
 	return w
 }
@@ -171,6 +176,14 @@ func drawObservation(t *rapid.T, spec *policy.Spec, now time.Time) policy.Observ
 	}
 	if chance(t, 12, "unreadable") {
 		o.ReadError = "down"
+		o.ReadReason = rapid.SampledFrom([]string{"", "JobNotFound"}).Draw(t, "read reason")
+		o.Unscalable = rapid.Bool().Draw(t, "unscalable")
+	}
+	for range rapid.IntRange(0, 2).Draw(t, "notices") {
+		o.Notices = append(o.Notices, policy.Notice{
+			Condition: rapid.SampledFrom([]policy.ConditionType{"InsufficientCapacity", "TemplateOld", "", policy.ScaledToZero, policy.AbleToScale}).Draw(t, "notice"),
+			Reason:    "Told", Message: "the platform says so",
+		})
 	}
 	if chance(t, 6, "has hold") {
 		o.Hold = &policy.Hold{Reason: "RolloutInProgress", Message: "a rollout is under way"}
@@ -369,6 +382,39 @@ func checkSettlement(t *rapid.T, w *world, d policy.Decision, outcome policy.Out
 }
 
 // decisionProperty is what holds for every pass in a valid world.
+// checkNotices: what the platform says besides changes conditions of its own
+// types, and nothing else of a decision.
+func checkNotices(t *rapid.T, w *world, d policy.Decision) {
+	silent := *w
+	silent.Observation.Notices = nil
+	other := silent.decide()
+	if !reflect.DeepEqual(d.Memory, other.Memory) {
+		t.Fatalf("notices change what is remembered:\n%+v\n%+v", d.Memory, other.Memory)
+	}
+	same, without := d.Explained(), other.Explained()
+	same.Notices = nil
+	if !reflect.DeepEqual(same, without) {
+		t.Fatalf("notices change the decision:\n%+v\n%+v", same, without)
+	}
+	for _, kind := range []policy.ConditionType{
+		policy.AbleToScale, policy.ScalingActive, policy.ScalingLimited, policy.ScaledToZero, policy.ForeignWriter,
+	} {
+		if a, b := findCondition(d.Status, kind), findCondition(other.Status, kind); a != b {
+			t.Fatalf("notices change the condition %s: %+v, %+v", kind, a, b)
+		}
+	}
+}
+
+// findCondition answers a condition, the zero one where it is not set.
+func findCondition(status policy.Status, kind policy.ConditionType) policy.Condition {
+	for _, c := range status.Conditions {
+		if c.Type == kind {
+			return c
+		}
+	}
+	return policy.Condition{}
+}
+
 func decisionProperty(t *rapid.T) {
 	w := drawWorld(t)
 	before := w.text(t)
@@ -377,6 +423,7 @@ func decisionProperty(t *rapid.T) {
 		t.Fatalf("the second answer differs:\n%+v\n%+v", d, again)
 	}
 	checkDecision(t, w, d)
+	checkNotices(t, w, d)
 	checkMemory(t, w, d.Memory, d.Case != policy.CaseUnreadable)
 	if _, err := json.Marshal(d); err != nil {
 		t.Fatalf("marshal the decision: %v", err)

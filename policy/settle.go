@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -69,7 +70,7 @@ func (s *Settlement) settleWrite(decision *Decision, outcome Outcome, now time.T
 		s.rescaled(change, now)
 		s.fail(outcome.Error)
 	case WriteFailed:
-		s.writeFailed(decision, outcome.Error, now)
+		s.writeFailed(decision, outcome, now)
 	case WriteHeld:
 		s.writeHeld(decision, outcome.Hold, now)
 	}
@@ -145,11 +146,12 @@ func (s *Settlement) rememberZero(change rescale, now time.Time) {
 }
 
 // writeFailed takes in a write that failed (R71, R75).
-func (s *Settlement) writeFailed(decision *Decision, failure string, now time.Time) {
+func (s *Settlement) writeFailed(decision *Decision, outcome Outcome, now time.Time) {
+	failure := outcome.Error
 	message := "scale from " + itoa(decision.CurrentReplicas) + " to " + itoa(decision.DesiredReplicas) + " replicas: " + failure
 	s.tell(WarningEvent, failedRescaleReason, message)
 	s.Status.Conditions = setCondition(s.Status.Conditions, now,
-		AbleToScale, ConditionFalse, "FailedUpdateScale", "the target could not be scaled: ", failure)
+		AbleToScale, ConditionFalse, cmp.Or(outcome.Reason, failedUpdateReason), "the target could not be scaled: ", failure)
 	s.Status.DesiredReplicas = decision.settling.previous.DesiredReplicas
 	s.fail(message)
 }
