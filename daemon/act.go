@@ -86,7 +86,7 @@ func outcomeOf(decision *policy.Decision, err error) policy.Outcome {
 	case errors.As(err, &partial) && partial.Reached != decision.CurrentReplicas:
 		return policy.Outcome{Kind: policy.Written, Reached: partial.Reached, Error: err.Error()}
 	default:
-		return policy.Outcome{Kind: policy.WriteFailed, Error: err.Error()}
+		return policy.Outcome{Kind: policy.WriteFailed, Error: err.Error(), Reason: targets.Reason(err)}
 	}
 }
 

@@ -36,12 +36,15 @@ func (p *pass) observe(room *room) (policy.Observation, targets.Reading) {
 	def := p.plan.definition
 	reading, err := p.reading()
 	if err != nil {
-		return policy.Observation{ReadError: err.Error()}, reading
+		return policy.Observation{
+			ReadError: err.Error(), ReadReason: targets.Reason(err), Unscalable: errors.Is(err, targets.ErrUnscalable),
+		}, reading
 	}
 	observation := policy.Observation{
 		SpecReplicas:   reading.SpecReplicas,
 		StatusReplicas: reading.StatusReplicas,
 		Hold:           reading.Hold,
+		Notices:        reading.Notices,
 		Instances:      withRequests(reading.Instances, def.Requests),
 		Metrics:        room.readings[:0],
 	}

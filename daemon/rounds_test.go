@@ -615,6 +615,53 @@ func TestHold(t *testing.T) {
 	})
 }
 
+// TestPlatformWords: what the platform says of a target besides its counts, and
+// its own reasons of refusals, are in the conditions.
+func TestPlatformWords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const short = policy.ConditionType("InsufficientCapacity")
+		w := newWorld(t)
+		w.queue("q", 3)
+		w.source().value("q", 6)
+		say := func(notices ...policy.Notice) {
+			w.fleet().Change("q", func(target *targettest.MemoryTarget) {
+				target.Edit = func(reading *targets.Reading) { reading.Notices = notices }
+			})
+		}
+		say(policy.Notice{Condition: short, Reason: "NoPlace", Message: "2 wait for a place"})
+		refused := &targets.ReasonError{Reason: "StaticHostPort", Err: fmt.Errorf("%w: one port, one instance", targets.ErrUnscalable)}
+		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: 2, Err: refused})
+		w.start()
+		w.advance(16 * time.Second)
+		if got := w.condition("q", short); got != "True/NoPlace" {
+			t.Errorf("%s = %s", short, got)
+		}
+		if got := w.condition("q", policy.AbleToScale); got != "False/StaticHostPort" {
+			t.Errorf("AbleToScale = %s after a write that was refused", got)
+		}
+		say()
+		w.advance(15 * time.Second)
+		if got := w.condition("q", short); got != "False/Resolved" || w.fleet().Replicas("q") != 6 {
+			t.Errorf("%s = %s with %d replicas", short, got, w.fleet().Replicas("q"))
+		}
+		w.fleet().Change("q", func(target *targettest.MemoryTarget) { target.Err = refused })
+		w.advance(time.Minute)
+		for _, kind := range []policy.ConditionType{policy.AbleToScale, policy.ScalingActive} {
+			if got := w.condition("q", kind); got != "False/StaticHostPort" {
+				t.Errorf("%s = %s of a target that cannot be scaled", kind, got)
+			}
+		}
+		told := map[string]int64{}
+		for _, event := range w.view("q").Events {
+			told[event.Reason] += event.Count
+		}
+		if told[string(short)] != 1 || told["StaticHostPort"] != 1 || told["FailedGetScale"] != 0 {
+			t.Errorf("events %v, want each once", told)
+		}
+		w.stop()
+	})
+}
+
 func TestDryRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

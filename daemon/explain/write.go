@@ -103,6 +103,9 @@ func (p *page) read(d policy.Decision) {
 	if d.Foreign != nil {
 		p.line(1, "somebody else changed the count from %d to %d", d.Foreign.From, d.CurrentReplicas)
 	}
+	for _, notice := range d.Notices {
+		p.line(1, "%s, %s: %s", notice.Condition, notice.Reason, notice.Message)
+	}
 	p.line(1, "%s", caseText(d.Case))
 }
 
