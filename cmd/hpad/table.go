@@ -147,16 +147,16 @@ func goalType(spec policy.MetricSpec) policy.TargetType {
 }
 
 // conditionsText writes the conditions that bear on the count now: what stops
-// the autoscaler, and what limits it.
+// the autoscaler, what limits it, and what the platform says besides.
 func conditionsText(conditions []policy.Condition) string {
 	var said []string
 	for _, condition := range conditions {
-		worth := condition.Status != policy.ConditionTrue
+		worth := condition.Status == policy.ConditionTrue
 		switch condition.Type {
-		case policy.ScalingLimited, policy.ScaledToZero:
-			worth = condition.Status == policy.ConditionTrue
+		case policy.ScalingActive:
+			worth = !worth
 		case policy.AbleToScale:
-			worth = worth || condition.Reason == "ScaleDownStabilized" || condition.Reason == "ScaleUpStabilized"
+			worth = !worth || condition.Reason == "ScaleDownStabilized" || condition.Reason == "ScaleUpStabilized"
 		}
 		if worth {
 			said = append(said, string(condition.Type)+": "+condition.Reason)
