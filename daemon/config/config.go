@@ -40,6 +40,8 @@ type Daemon struct {
 type Fleet struct {
 	Name string
 	Kind string
+	// Discover says that targets become autoscalers by their labels.
+	Discover bool
 	// Config is the kind's own configuration, as *process.Config. Two of them are
 	// the same iff reflect.DeepEqual says so.
 	Config any
@@ -69,6 +71,9 @@ type Autoscaler struct {
 	Spec policy.Spec
 	// Inputs tells where the readings of Spec.Metrics come from, in the same order.
 	Inputs []Input
+	// Labels are those by which the target itself asked for the autoscaler; nil for
+	// one of a file.
+	Labels map[string]string
 
 	// target is the kind's part of the target's table, for Redacted.
 	target kindTarget

@@ -22,7 +22,11 @@ func (l *loader) readFleets() map[string]Fleet {
 		}
 		c := l.kinds.fleets[kind].config()
 		if readConnection(t, c) {
-			fleets[name] = Fleet{Name: name, Kind: kind, Config: c}
+			fleet := Fleet{Name: name, Kind: kind, Config: c}
+			if able, ok := c.(discoverer); ok {
+				fleet.Discover = able.Discovers()
+			}
+			fleets[name] = fleet
 		}
 	}
 	return fleets

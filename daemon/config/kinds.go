@@ -37,6 +37,12 @@ type targetDefaulter interface {
 	DefaultTarget(target any)
 }
 
+// discoverer is what a kindConfig of a fleet also is when its targets can be found
+// by their labels: it says whether they are.
+type discoverer interface {
+	Discovers() bool
+}
+
 // fleetKind makes the empty tables of one kind of fleet.
 type fleetKind struct {
 	config func() kindConfig

@@ -1,0 +1,244 @@
+package config
+
+import (
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// labeledFile has what labels refer to; the autoscaler in it says the same as
+// wholeLabels.
+const labeledFile = `
+[daemon]
+scale_to_zero = true
+[fleets.local]
+kind = "process"
+[fleets.local.services.worker]
+command = ["/usr/bin/worker"]
+requests = { cpu = "500m", memory = "256Mi" }
+[fleets.local.services.other]
+command = ["/usr/bin/worker"]
+[sources.prom]
+kind = "prometheus"
+url = "http://127.0.0.1:9090"
+
+[autoscalers.worker]
+target            = { fleet = "local", service = "worker", requests = { cpu = "250m" } }
+min_replicas      = 2
+max_replicas      = 40
+sync_period       = "30s"
+on_foreign_change = "restore"
+
+[[autoscalers.worker.metrics]]
+type                = "Resource"
+resource            = "cpu"
+average_utilization = 60
+
+[[autoscalers.worker.metrics]]
+type                = "Resource"
+resource            = "memory"
+average_utilization = 75
+
+[[autoscalers.worker.metrics]]
+type          = "External"
+name          = "queue"
+source        = "prom"
+query         = 'sum by (queue) (ready{a="b"})'
+select        = { queue = "checkout", "dotted.label" = "x" }
+average_value = "30"
+
+[[autoscalers.worker.metrics]]
+type           = "Instances"
+source         = "prom"
+query          = "x"
+instance_label = "alloc_id"
+average_value  = "1.5"
+
+[autoscalers.worker.behavior.scale_down]
+stabilization_window = "5m"
+policies             = [{ type = "Percent", value = 10, period = "1m" }, { type = "Instances", value = 4, period = "1m" }]
+select_policy        = "Min"
+tolerance            = 0.05
+`
+
+var wholeLabels = map[string]string{
+	"hpad.enable":                                   "true",
+	"hpad.min":                                      "2",
+	"hpad.max":                                      "40",
+	"hpad.sync_period":                              "30s",
+	"hpad.on_foreign_change":                        "restore",
+	"hpad.cpu":                                      "60",
+	"hpad.memory":                                   "75%",
+	"hpad.requests.cpu":                             "250m",
+	"hpad.metrics.0.type":                           "External",
+	"hpad.metrics.0.name":                           "queue",
+	"hpad.metrics.0.source":                         "prom",
+	"hpad.metrics.0.query":                          `sum by (queue) (ready{a="b"})`,
+	"hpad.metrics.0.select.queue":                   "checkout",
+	"hpad.metrics.0.average_value":                  "30",
+	"hpad.metrics.1.type":                           "Instances",
+	"hpad.metrics.1.source":                         "prom",
+	"hpad.metrics.1.query":                          "x",
+	"hpad.metrics.1.instance_label":                 "alloc_id",
+	"hpad.metrics.1.average_value":                  "1.5",
+	"hpad.behavior.scale_down.stabilization_window": "5m",
+	"hpad.behavior.scale_down.policies.0.type":      "Percent",
+	"hpad.behavior.scale_down.policies.0.value":     "10",
+	"hpad.behavior.scale_down.policies.0.period":    "1m",
+	"hpad.behavior.scale_down.policies.1.type":      "Instances",
+	"hpad.behavior.scale_down.policies.1.value":     "4",
+	"hpad.behavior.scale_down.policies.1.period":    "1m",
+	"hpad.behavior.scale_down.select_policy":        "Min",
+	"hpad.behavior.scale_down.tolerance":            "0.05",
+	"hpad.metrics.0.select.dotted.label":            "x",
+	"com.example.other":                             "not hpad's",
+}
+
+func parseLabeledFile(t *testing.T) *Config {
+	t.Helper()
+	c, err := Parse("labels.toml", []byte(labeledFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestLabeled holds that labels can say everything that a file can, and mean the
+// same by it.
+func TestLabeled(t *testing.T) {
+	c := parseLabeledFile(t)
+	ref := targets.Ref{Fleet: "local", Name: "worker"}
+	got, enabled, err := c.Labeled(ref, wholeLabels)
+	if err != nil || !enabled {
+		t.Fatalf("Labeled() = %v, %v", enabled, err)
+	}
+	want := c.Autoscalers["worker"]
+	want.Name, want.Labels = "local/worker", wholeLabels
+	// The kind's own target is there for writing the file anew.
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Autoscaler{})); diff != "" {
+		t.Errorf("labels and file differ (-file +labels):\n%s", diff)
+	}
+	if validName(got.Name) {
+		t.Errorf("a file may name an autoscaler %q too", got.Name)
+	}
+}
+
+func TestLabeledDefaults(t *testing.T) {
+	c := parseLabeledFile(t)
+	got, enabled, err := c.Labeled(targets.Ref{Fleet: "local", Name: "other"}, map[string]string{"hpad.enable": "true", "hpad.max": "3"})
+	if err != nil || !enabled {
+		t.Fatalf("Labeled() = %v, %v", enabled, err)
+	}
+	if len(got.Spec.Metrics) != 1 || got.Spec.Metrics[0].Name != "cpu" || *got.Spec.MinReplicas != 1 || got.SyncPeriod != 15*time.Second {
+		t.Errorf("defaults are %+v", got)
+	}
+}
+
+func TestLabeledDisabled(t *testing.T) {
+	c := parseLabeledFile(t)
+	for _, labels := range []map[string]string{
+		nil,
+		{"hpad.max": "many"},
+		{"hpad.enable": "false", "hpad.max": "many"},
+	} {
+		if _, enabled, err := c.Labeled(targets.Ref{Fleet: "local", Name: "worker"}, labels); enabled || err != nil {
+			t.Errorf("Labeled(%v) = %v, %v; want neither", labels, enabled, err)
+		}
+	}
+}
+
+func TestLabeledMistakes(t *testing.T) {
+	c := parseLabeledFile(t)
+	for name, test := range map[string]struct {
+		labels map[string]string
+		// want is the whole error; hpad.enable and hpad.max are given where they are
+		// not among the labels.
+		want string
+	}{
+		"enable":             {map[string]string{"hpad.enable": "yes"}, `hpad.enable = "yes": must be "true" or "false"`},
+		"enabled by nothing": {map[string]string{"hpad.enable": ""}, `hpad.enable: must be "true" or "false"`},
+		"unknown":            {map[string]string{"hpad.maxx": "3"}, `hpad.maxx: unknown label; did you mean "max"?`},
+		"unknown part":       {map[string]string{"hpad.metrics.0.qery": "3"}, `hpad.metrics.0.qery: unknown label; did you mean "query"?`},
+		"the target":         {map[string]string{"hpad.target": "x"}, `hpad.target: unknown label; allowed are behavior, cpu, enable, max, memory, metrics, min, on_foreign_change, requests, sync_period`},
+		"no prefix left":     {map[string]string{"hpad.": "x"}, `hpad.: unknown label; allowed are behavior, cpu, enable, max, memory, metrics, min, on_foreign_change, requests, sync_period`},
+		"not a number":       {map[string]string{"hpad.min": "two"}, `hpad.min = "two": must be a whole number`},
+		"too large":          {map[string]string{"hpad.max": "3000000000"}, `hpad.max = "3000000000": must be a whole number from -2147483648 to 2147483647`},
+		"given twice":        {map[string]string{"hpad.max": "3", "hpad.max_replicas": "4"}, `hpad.max_replicas = "4": is given already by hpad.max`},
+		"cpu":                {map[string]string{"hpad.cpu": "500m"}, `hpad.cpu = "500m": must be a percentage of what is requested, as "60" or "60%"; for other goals use hpad.metrics.0.resource and so on`},
+		"cpu of nothing":     {map[string]string{"hpad.cpu": "0"}, `hpad.cpu = 0: must be at least 1`},
+		"memory of nothing":  {map[string]string{"hpad.cpu": "60", "hpad.memory": "0%"}, `hpad.memory = 0: must be at least 1`},
+		"a table":            {map[string]string{"hpad.behavior": "fast"}, `hpad.behavior = "fast": is not a value: give its parts, as hpad.behavior.scale_up`},
+		"an array":           {map[string]string{"hpad.metrics": "cpu"}, `hpad.metrics = "cpu": is not a value: give its parts, as hpad.metrics.0.type`},
+		"an element":         {map[string]string{"hpad.metrics.0": "cpu"}, `hpad.metrics.0 = "cpu": is not a value: give its parts, as hpad.metrics.0.type`},
+		"no number":          {map[string]string{"hpad.metrics.first.type": "External"}, `hpad.metrics.first.type: "first" must be the element's number, from 0 to 99`},
+		"a gap":              {map[string]string{"hpad.metrics.1.type": "External"}, `hpad.metrics.1: elements are numbered from 0 without gaps: there is no number 0`},
+		"parts of a value":   {map[string]string{"hpad.max": "3", "hpad.sync_period.x": "4"}, `hpad.sync_period.x = "4": has no parts: give hpad.sync_period`},
+		"a duration":         {map[string]string{"hpad.sync_period": "15"}, `hpad.sync_period = "15": must be a duration, as "15s", "5m" or "1h30m"`},
+		"a quantity":         {map[string]string{"hpad.requests.cpu": "much"}, `hpad.requests.cpu = "much": `},
+		"a request of 0":     {map[string]string{"hpad.requests.cpu": "0"}, `hpad.requests.cpu = "0": must be greater than 0: utilization is a part of it`},
+		"min above max":      {map[string]string{"hpad.min": "9", "hpad.max": "3"}, `hpad.max = 3: must be at least min_replicas, which is 9`},
+		"max missing":        {map[string]string{"hpad.max": "-"}, `hpad.max = "-": must be a whole number`},
+		"a source":           {map[string]string{"hpad.metrics.0.type": "External", "hpad.metrics.0.name": "q", "hpad.metrics.0.source": "prometheus", "hpad.metrics.0.query": "x", "hpad.metrics.0.value": "1"}, `hpad.metrics.0.source = "prometheus": there is no such source; there is prom`},
+		"behind cpu":         {map[string]string{"hpad.cpu": "50", "hpad.metrics.0.type": "External", "hpad.metrics.0.name": "q", "hpad.metrics.0.source": "prom", "hpad.metrics.0.value": "1"}, `hpad.metrics.0.query: is required with a source: what to ask it`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			labels := map[string]string{"hpad.enable": "true", "hpad.max": "10"}
+			maps.Copy(labels, test.labels)
+			_, _, err := c.Labeled(targets.Ref{Fleet: "local", Name: "worker"}, labels)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			prefix := "labels of local/worker: "
+			if got := err.Error(); !strings.HasPrefix(got, prefix+test.want) || strings.Contains(got, "\n") {
+				t.Errorf("error is\n%s\nwant\n%s", got, prefix+test.want)
+			}
+		})
+	}
+}
+
+// TestLabeledMaxMissing holds that what a label does not say is named by label.
+func TestLabeledMaxMissing(t *testing.T) {
+	c := parseLabeledFile(t)
+	_, enabled, err := c.Labeled(targets.Ref{Fleet: "local", Name: "worker"}, map[string]string{"hpad.enable": "true"})
+	if !enabled || err == nil || err.Error() != "labels of local/worker: hpad.max: is required and must be at least 1" {
+		t.Errorf("Labeled() = %v, %v", enabled, err)
+	}
+}
+
+// FuzzLabeled holds that no label makes the reader panic and that every mistake
+// names a label.
+func FuzzLabeled(f *testing.F) {
+	for label, value := range wholeLabels {
+		f.Add(label, value, "hpad.max", "5")
+	}
+	c, err := Parse("labels.toml", []byte(labeledFile))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, label, value, second, other string) {
+		labels := map[string]string{"hpad.enable": "true", label: value, second: other}
+		a, enabled, err := c.Labeled(targets.Ref{Fleet: "local", Name: "worker"}, labels)
+		if err == nil {
+			if enabled && a.Spec.MaxReplicas < 1 {
+				t.Errorf("accepted without a maximum: %+v", a)
+			}
+			return
+		}
+		mistakes, ok := errors.AsType[Errors](err)
+		if !ok || len(mistakes) == 0 {
+			t.Fatalf("Labeled answers %v, want Errors", err)
+		}
+		for _, mistake := range mistakes {
+			if !strings.HasPrefix(mistake.Key, targets.LabelPrefix) || mistake.Detail == "" {
+				t.Errorf("incomplete: %#v", mistake)
+			}
+		}
+	})
+}
