@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/test/internal/child"
 )
 
 // binary is the hpad that the tests run.
@@ -212,7 +213,7 @@ type hpad struct {
 	http    *http.Client
 	log     *os.File
 	// done is closed when it has ended.
-	done chan struct{}
+	done <-chan struct{}
 }
 
 // start runs hpad over the world's configuration until it answers.
@@ -239,7 +240,7 @@ func (w *world) launch(environment []string, args ...string) *hpad {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	h := &hpad{w: w, client: api.NewClient(w.path("sock")), log: log, done: make(chan struct{})}
+	h := &hpad{w: w, client: api.NewClient(w.path("sock")), log: log}
 	h.http = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true,
 		Dial:              func(string, string) (net.Conn, error) { return net.Dial("unix", w.path("sock")) },
@@ -248,22 +249,11 @@ func (w *world) launch(environment []string, args ...string) *hpad {
 	h.command.Env = append(os.Environ(), worldVariable+"="+w.control)
 	h.command.Env = append(h.command.Env, environment...)
 	h.command.Stdout, h.command.Stderr = log, log
-	h.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	started := make(chan error)
-	go func() {
-		// The kernel ends the child with the thread that started it.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		defer close(h.done)
-		err := h.command.Start()
-		started <- err
-		if err == nil {
-			_ = h.command.Wait()
-		}
-	}()
-	if err := <-started; err != nil {
+	process, err := child.Start(h.command)
+	if err != nil {
 		w.t.Fatalf("start hpad: %v", err)
 	}
+	h.done = process.Done
 	w.t.Cleanup(func() {
 		h.signal(syscall.SIGKILL)
 		<-h.done

@@ -18,6 +18,7 @@ import (
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/nomad"
 	"github.com/hpad/hpad/targets/targettest"
+	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/nomad/nomadtest"
 )
 
@@ -161,7 +162,7 @@ func TestCalls(t *testing.T) {
 		}
 		return readings, calls.Load() - before
 	}
-	nomadtest.Eventually(t, 2*patience, "200 running allocations", func() (string, bool) {
+	wait.For(t, 2*patience, "200 running allocations", func() (string, bool) {
 		readings, _ := round()
 		running := 0
 		for _, reading := range readings {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/nomad"
+	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/nomad/nomadtest"
 )
 
@@ -139,7 +140,7 @@ func canary(t *testing.T, agent *nomadtest.Agent, l *load) {
 		job.TaskGroups[0].Tasks[0].Env = map[string]string{"VERSION": "2"}
 	}})
 	w.await("bird", policy.AbleToScale, nomad.DeploymentActive, "requires manual promotion")
-	nomadtest.Eventually(t, patience, "canary", func() (string, bool) {
+	wait.For(t, patience, "canary", func() (string, bool) {
 		n := len(agent.Running(t, "bird"))
 		return fmt.Sprintf("%d allocations run", n), n == 3
 	})
@@ -152,7 +153,7 @@ func canary(t *testing.T, agent *nomadtest.Agent, l *load) {
 		t.Fatal(err)
 	}
 	l.queue("bird", 40)
-	nomadtest.Eventually(t, patience, "promotion of the canary", func() (string, bool) {
+	wait.For(t, patience, "promotion of the canary", func() (string, bool) {
 		_, _, err := agent.Client.Deployments().PromoteAll(d.ID, nil) // not before it is healthy
 		return fmt.Sprint(err), err == nil
 	})
@@ -280,7 +281,7 @@ func noPlace(t *testing.T, agent *nomadtest.Agent, l *load) {
 	agent.Run(t, nomadtest.Job{ID: "large", Count: 1, Memory: 60_000})
 	agent.AwaitRunning(t, "large", 1, patience)
 	w := newWorld(t, fleet(agent.URL, "")+l.source()+queued("large", 1, 5))
-	nomadtest.Eventually(t, patience, "count of 4", func() (string, bool) {
+	wait.For(t, patience, "count of 4", func() (string, bool) {
 		count := agent.Count(t, "large")
 		return fmt.Sprintf("it is %d", count), count == 4
 	})

@@ -16,7 +16,7 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/test/nomad/nomadtest"
+	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/prometheus/promtest"
 )
 
@@ -76,7 +76,7 @@ func (w *world) run(text string) {
 		}
 		w.stop()
 	})
-	nomadtest.Eventually(w.t, patience, "first pass of every autoscaler", func() (string, bool) {
+	wait.For(w.t, patience, "first pass of every autoscaler", func() (string, bool) {
 		r := w.Readiness()
 		return fmt.Sprintf("%+v", r), r.Ready
 	})
@@ -109,7 +109,7 @@ func (w *world) condition(name string, kind policy.ConditionType) policy.Conditi
 func (w *world) await(name string, kind policy.ConditionType, reason, words string) policy.Condition {
 	w.t.Helper()
 	var c policy.Condition
-	nomadtest.Eventually(w.t, patience, fmt.Sprintf("%s of %q with reason %s and %q", kind, name, reason, words), func() (string, bool) {
+	wait.For(w.t, patience, fmt.Sprintf("%s of %q with reason %s and %q", kind, name, reason, words), func() (string, bool) {
 		c = w.condition(name, kind)
 		return fmt.Sprintf("it is %+v", c), c.Reason == reason && strings.Contains(c.Message, words)
 	})
@@ -120,7 +120,7 @@ func (w *world) await(name string, kind policy.ConditionType, reason, words stri
 func (w *world) passes(name string, n int) {
 	w.t.Helper()
 	seen, last := 0, w.autoscaler(name).Evaluation.Last
-	nomadtest.Eventually(w.t, patience, fmt.Sprintf("%d passes of %q", n, name), func() (string, bool) {
+	wait.For(w.t, patience, fmt.Sprintf("%d passes of %q", n, name), func() (string, bool) {
 		if now := w.autoscaler(name).Evaluation.Last; now.After(last) {
 			last = now
 			seen++

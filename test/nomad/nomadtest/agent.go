@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,13 +19,15 @@ import (
 
 	"github.com/hashicorp/nomad/api"
 	"golang.org/x/sys/unix"
+
+	"github.com/hpad/hpad/test/internal/child"
+	"github.com/hpad/hpad/test/internal/installed"
+	"github.com/hpad/hpad/test/internal/wait"
 )
 
 const (
 	startTimeout = time.Minute
 	stopTimeout  = 20 * time.Second
-	// Poll is how often Eventually looks.
-	Poll = 50 * time.Millisecond
 )
 
 // directoryVariable is by what processes are known as an agent's.
@@ -53,14 +54,14 @@ type Agent struct {
 	t       testing.TB
 	binary  string
 	dir     string
-	process *process
+	process *child.Process
 }
 
 // Start runs an agent and returns once its node takes work. Without a binary the
 // test is skipped, and fails where CI=true.
 func Start(t testing.TB, options Options) *Agent {
 	t.Helper()
-	a := &Agent{t: t, binary: binary(t), dir: t.TempDir()}
+	a := &Agent{t: t, binary: installed.Path(t, filepath.Join("nomad-v*", "nomad"), "test/install/nomad.sh"), dir: t.TempDir()}
 	ports := freePorts(t, 3)
 	a.URL = fmt.Sprintf("http://127.0.0.1:%d", ports[0])
 	if err := os.WriteFile(a.path("agent.hcl"), []byte(configuration(options, a.path("data"), ports)), 0o600); err != nil {
@@ -128,28 +129,6 @@ acl {
 `, data, ports[0], ports[1], ports[2], ports[1], options.ACL, options.Extra)
 }
 
-// binary answers the path of the agent that test/install/nomad.sh builds.
-func binary(t testing.TB) string {
-	t.Helper()
-	cache := os.Getenv("HPAD_TEST_CACHE")
-	if cache == "" {
-		cache = filepath.Join(os.Getenv("HOME"), ".cache", "hpad-test")
-	}
-	paths, err := filepath.Glob(filepath.Join(cache, "nomad-v*", "nomad"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(paths) > 0 {
-		return paths[len(paths)-1]
-	}
-	reason := fmt.Sprintf("there is no nomad in %s: run test/install/nomad.sh", cache)
-	if os.Getenv("CI") == "true" {
-		t.Fatal(reason)
-	}
-	t.Skip(reason)
-	return ""
-}
-
 func (a *Agent) path(name string) string { return filepath.Join(a.dir, name) }
 
 // start runs the agent and returns once a server leads.
@@ -166,13 +145,14 @@ func (a *Agent) start() {
 	command.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		return strings.HasPrefix(variable, "AWS_CA_BUNDLE=") || strings.HasPrefix(variable, "NOMAD_")
 	})
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	command.Env = append(command.Env, directoryVariable+"="+a.dir)
-	if a.process, err = run(command); err != nil {
+	if a.process, err = child.Start(command); err != nil {
 		a.t.Fatalf("start nomad: %v", err)
 	}
 	a.eventually(startTimeout, "leader", func() (string, bool) {
-		if a.process.ended() {
-			a.t.Fatalf("nomad ended: %s\n%s", a.process.command.ProcessState, a.log())
+		if a.process.Ended() {
+			a.t.Fatalf("nomad ended: %s\n%s", a.process.Command.ProcessState, a.log())
 		}
 		leader, err := a.Client.Status().Leader()
 		return fmt.Sprintf("%q, %v", leader, err), err == nil && leader != ""
@@ -210,8 +190,7 @@ func (a *Agent) awaitNode() {
 // Kill ends the agent as a crash would; its tasks go on.
 func (a *Agent) Kill() {
 	a.t.Helper()
-	_ = a.process.command.Process.Kill()
-	<-a.process.done
+	a.process.Kill()
 	a.process = nil
 }
 
@@ -225,19 +204,14 @@ func (a *Agent) Restart() {
 
 // end stops all jobs, so that no task outlives the test, and the agent.
 func (a *Agent) end() {
-	if a.process == nil || a.process.ended() {
+	if a.process == nil || a.process.Ended() {
 		a.killStragglers()
 		a.unmount()
 		return
 	}
 	a.purge()
-	_ = a.process.command.Process.Signal(syscall.SIGINT)
-	select {
-	case <-a.process.done:
-	case <-time.After(stopTimeout):
-		_ = a.process.command.Process.Kill()
-		<-a.process.done
-		a.t.Errorf("nomad was still there %v after SIGINT; killed", stopTimeout)
+	if err := a.process.Stop(syscall.SIGINT, stopTimeout); err != nil {
+		a.t.Errorf("stop nomad: %v", err)
 	}
 	a.killStragglers()
 	a.unmount()
@@ -258,7 +232,7 @@ func (a *Agent) purge() {
 			a.t.Errorf("stop job %q: %v", job.ID, err)
 		}
 	}
-	seen, ok := poll(stopTimeout, func() (string, bool) {
+	seen, ok := wait.Until(stopTimeout, func() (string, bool) {
 		allocs, _, err := a.Client.Allocations().List(&api.QueryOptions{
 			Namespace: "*", Filter: `ClientStatus == "running" or ClientStatus == "pending"`,
 		})
@@ -316,35 +290,8 @@ func (a *Agent) log() []byte {
 
 func (a *Agent) eventually(limit time.Duration, what string, condition func() (seen string, ok bool)) {
 	a.t.Helper()
-	if seen, ok := poll(limit, condition); !ok {
+	if seen, ok := wait.Until(limit, condition); !ok {
 		a.t.Fatalf("no %s of nomad within %v, but %s\n%s", what, limit, seen, a.log())
-	}
-}
-
-// Eventually waits until a condition holds, and fails with what was seen last
-// when it does not within the limit.
-func Eventually(t testing.TB, limit time.Duration, what string, condition func() (seen string, ok bool)) {
-	t.Helper()
-	if seen, ok := poll(limit, condition); !ok {
-		t.Fatalf("no %s within %v, but %s", what, limit, seen)
-	}
-}
-
-func poll(limit time.Duration, condition func() (string, bool)) (string, bool) {
-	deadline := time.NewTimer(limit)
-	defer deadline.Stop()
-	tick := time.NewTicker(Poll)
-	defer tick.Stop()
-	for {
-		seen, ok := condition()
-		if ok {
-			return seen, true
-		}
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			return seen, false
-		}
 	}
 }
 
@@ -365,40 +312,4 @@ func freePorts(t testing.TB, n int) []int {
 		ports = append(ports, address.Port)
 	}
 	return ports
-}
-
-// process is a child that never outlives the test's process.
-type process struct {
-	command *exec.Cmd
-	// done is closed once the child has ended.
-	done chan struct{}
-}
-
-// ended says that the child is gone.
-func (p *process) ended() bool {
-	select {
-	case <-p.done:
-		return true
-	default:
-		return false
-	}
-}
-
-// run starts a command. The kernel kills the child when the thread that started
-// it ends, so that thread is kept until the child has ended.
-func run(command *exec.Cmd) (*process, error) {
-	p := &process{command: command, done: make(chan struct{})}
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		defer close(p.done)
-		err := command.Start()
-		started <- err
-		if err == nil {
-			_ = command.Wait() // Its ProcessState says how it ended.
-		}
-	}()
-	return p, <-started
 }

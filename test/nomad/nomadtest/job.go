@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/nomad/api"
+
+	"github.com/hpad/hpad/test/internal/wait"
 )
 
 // lifetime ends tasks that a test left behind by mistake.
@@ -92,7 +94,7 @@ func (a *Agent) Running(t testing.TB, id string) map[string]bool {
 // that.
 func (a *Agent) AwaitRunning(t testing.TB, id string, n int, limit time.Duration) {
 	t.Helper()
-	Eventually(t, limit, fmt.Sprintf("%d allocations of job %q", n, id), func() (string, bool) {
+	wait.For(t, limit, fmt.Sprintf("%d allocations of job %q", n, id), func() (string, bool) {
 		count, running := a.Count(t, id), len(a.Running(t, id))
 		return fmt.Sprintf("the count is %d and %d run", count, running), count == n && running == n
 	})

@@ -9,11 +9,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/hpad/hpad/test/internal/child"
+	"github.com/hpad/hpad/test/internal/installed"
 )
 
 const (
@@ -35,7 +37,7 @@ type Server struct {
 	dir     string
 	address string
 	args    []string
-	process *process
+	process *child.Process
 }
 
 // Start runs Debian's prometheus, or whichever is on the PATH, and returns once it
@@ -75,7 +77,7 @@ func Binary(t testing.TB, name string) string {
 	if path, err := exec.LookPath(name); err == nil {
 		return path
 	}
-	return cached(t, filepath.Join("bin", name), "test/install/prometheus.sh")
+	return installed.Path(t, filepath.Join("bin", name), "test/install/prometheus.sh")
 }
 
 // ModuleBinary answers the path of a prometheus as new as the modules of hpad,
@@ -83,30 +85,7 @@ func Binary(t testing.TB, name string) string {
 // fails where CI=true.
 func ModuleBinary(t testing.TB) string {
 	t.Helper()
-	return cached(t, filepath.Join("prometheus-v*", "prometheus"), "test/install/promserver.sh")
-}
-
-// cached answers the program that matches a pattern below the cache of the
-// scripts; of several the last in alphabetical order.
-func cached(t testing.TB, pattern, script string) string {
-	t.Helper()
-	cache := os.Getenv("HPAD_TEST_CACHE")
-	if cache == "" {
-		cache = filepath.Join(os.Getenv("HOME"), ".cache", "hpad-test")
-	}
-	paths, err := filepath.Glob(filepath.Join(cache, pattern))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(paths) > 0 {
-		return paths[len(paths)-1]
-	}
-	reason := fmt.Sprintf("there is no %s in %s: run %s", pattern, cache, script)
-	if os.Getenv("CI") == "true" {
-		t.Fatal(reason)
-	}
-	t.Skip(reason)
-	return ""
+	return installed.Path(t, filepath.Join("prometheus-v*", "prometheus"), "test/install/promserver.sh")
 }
 
 // Stop ends the server; its data stay for Restart.
@@ -115,7 +94,7 @@ func (s *Server) Stop() {
 	if s.process == nil {
 		return
 	}
-	err := s.process.stop()
+	err := s.process.Stop(syscall.SIGTERM, stopTimeout)
 	s.process = nil
 	if err != nil {
 		s.t.Errorf("stop prometheus: %v\n%s", err, s.log())
@@ -166,14 +145,14 @@ func (s *Server) start() error {
 		"--web.listen-address=" + s.address,
 	}, s.args...)...)
 	command.Stdout, command.Stderr = log, log
-	child, err := run(command)
+	process, err := child.Start(command)
 	if err != nil {
 		return fmt.Errorf("start prometheus: %w", err)
 	}
-	s.process = child
+	s.process = process
 	if err := s.awaitReady(); err != nil {
 		s.process = nil
-		_ = child.stop()
+		_ = process.Stop(syscall.SIGTERM, stopTimeout)
 		return fmt.Errorf("start prometheus: %w\n%s", err, s.log())
 	}
 	return nil
@@ -192,8 +171,8 @@ func (s *Server) awaitReady() error {
 			}
 		}
 		select {
-		case <-s.process.done:
-			return fmt.Errorf("it ended: %s", s.process.command.ProcessState)
+		case <-s.process.Done:
+			return fmt.Errorf("it ended: %s", s.process.Command.ProcessState)
 		case <-deadline:
 			return fmt.Errorf("it was not ready within %s", startTimeout)
 		case <-poll.C:
@@ -220,43 +199,4 @@ func freeAddress(t testing.TB) string {
 	}
 	defer func() { _ = listener.Close() }()
 	return listener.Addr().String()
-}
-
-// process is a child that never outlives the test's process.
-type process struct {
-	command *exec.Cmd
-	// done is closed once the child has ended.
-	done chan struct{}
-}
-
-// run starts a command. The kernel kills the child when the thread that started
-// it ends, so that thread is kept until the child has ended.
-func run(command *exec.Cmd) (*process, error) {
-	p := &process{command: command, done: make(chan struct{})}
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		defer close(p.done)
-		err := command.Start()
-		started <- err
-		if err == nil {
-			_ = command.Wait() // Its ProcessState says how it ended.
-		}
-	}()
-	return p, <-started
-}
-
-// stop asks the child to end and waits until it has.
-func (p *process) stop() error {
-	_ = p.command.Process.Signal(syscall.SIGTERM)
-	select {
-	case <-p.done:
-		return nil
-	case <-time.After(stopTimeout):
-		_ = p.command.Process.Kill()
-		<-p.done
-		return fmt.Errorf("still there %s after SIGTERM; killed", stopTimeout)
-	}
 }

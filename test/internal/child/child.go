@@ -1,0 +1,81 @@
+// Package child runs programs for tests that end with the test's process.
+package child
+
+import (
+	"fmt"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// Process is a child that never outlives the test's process. Its methods are for
+// any goroutine.
+type Process struct {
+	// Command is what was started. Its ProcessState says how it ended, once it has.
+	Command *exec.Cmd
+	// Done is closed once the child has ended.
+	Done <-chan struct{}
+}
+
+// Start runs a command. What its SysProcAttr asks for is kept.
+func Start(command *exec.Cmd) (*Process, error) { return StartIn(command, nil) }
+
+// StartIn is Start from a thread on which enter was called before, as to join
+// other namespaces. The thread is used for nothing else and thrown away; nil
+// means any thread.
+func StartIn(command *exec.Cmd, enter func() error) (*Process, error) {
+	if command.SysProcAttr == nil {
+		command.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	command.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	done := make(chan struct{})
+	started := make(chan error)
+	go func() {
+		defer close(done)
+		// The kernel kills the child when the thread that started it ends, so that
+		// thread is kept until the child has ended.
+		runtime.LockOSThread()
+		if enter == nil {
+			defer runtime.UnlockOSThread()
+		} else if err := enter(); err != nil {
+			started <- err
+			return
+		}
+		err := command.Start()
+		started <- err
+		if err == nil {
+			_ = command.Wait() // Its ProcessState says how it ended.
+		}
+	}()
+	return &Process{Command: command, Done: done}, <-started
+}
+
+// Ended says that the child is gone.
+func (p *Process) Ended() bool {
+	select {
+	case <-p.Done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Stop sends a signal and waits until the child has ended. One that has not
+// within the limit is killed, which is an error.
+func (p *Process) Stop(signal syscall.Signal, limit time.Duration) error {
+	_ = p.Command.Process.Signal(signal)
+	select {
+	case <-p.Done:
+		return nil
+	case <-time.After(limit):
+		p.Kill()
+		return fmt.Errorf("still there %s after %s; killed", limit, signal)
+	}
+}
+
+// Kill ends the child without warning, and returns once it has ended.
+func (p *Process) Kill() {
+	_ = p.Command.Process.Kill()
+	<-p.Done
+}

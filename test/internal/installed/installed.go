@@ -1,0 +1,43 @@
+// Package installed finds what the scripts of test/install fetched or built.
+package installed
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Cache answers the directory into which the scripts put things:
+// ~/.cache/hpad-test, or what HPAD_TEST_CACHE names.
+func Cache() string {
+	if cache := os.Getenv("HPAD_TEST_CACHE"); cache != "" {
+		return cache
+	}
+	return filepath.Join(os.Getenv("HOME"), ".cache", "hpad-test")
+}
+
+// Path answers what matches a pattern below Cache, of several the last in
+// alphabetical order. Where nothing does, the test is skipped, and fails where
+// CI=true; script is what would put it there.
+func Path(t testing.TB, pattern, script string) string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(Cache(), pattern))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(paths) == 0 {
+		Absent(t, fmt.Sprintf("there is no %s in %s: run %s", pattern, Cache(), script))
+	}
+	return paths[len(paths)-1]
+}
+
+// Absent skips a test that lacks something, which is a failure where CI=true. The
+// reason says what, and how to get it.
+func Absent(t testing.TB, reason string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatal(reason)
+	}
+	t.Skip(reason)
+}
