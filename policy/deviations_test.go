@@ -243,6 +243,13 @@ func TestMetricErrorsSayWhatIsWrong(t *testing.T) {
 	instances, samples := instancesWith(start, policy.ReadinessTrue, 50, 50)
 	noRequest, _ := instancesWith(start, policy.ReadinessTrue, 50, 50)
 	noRequest[1].Tasks[0].Requests = nil
+	hinted, _ := instancesWith(start, policy.ReadinessTrue, 50, 50)
+	hinted[1].Tasks[0].Requests, hinted[1].Tasks[0].RequestHint = nil, "set its limit"
+	ofTask := func(task string) policy.MetricSpec {
+		metric := cpuUtilization(50)
+		metric.Type, metric.Task = policy.ContainerResourceMetric, task
+		return metric
+	}
 	for _, test := range []struct {
 		name   string
 		metric policy.MetricSpec
@@ -254,6 +261,9 @@ func TestMetricErrorsSayWhatIsWrong(t *testing.T) {
 		{"no instance", cpuUtilization(50), policy.Observation{Metrics: []policy.Reading{{Samples: samples}}}, "the target has no instances"},
 		{"no usable sample", cpuUtilization(50), policy.Observation{Instances: instances, Metrics: []policy.Reading{{Samples: make([]policy.Sample, 2)}}}, "no instance has a usable sample: 0 unready, 2 without a sample, 0 stopping or failed"},
 		{"no request", cpuUtilization(50), policy.Observation{Instances: noRequest, Metrics: []policy.Reading{{Samples: samples}}}, `instance "i-1" states no cpu request for task "app"`},
+		{"no request, and how to state one", cpuUtilization(50), policy.Observation{Instances: hinted, Metrics: []policy.Reading{{Samples: samples}}}, `instance "i-1" states no cpu request for task "app"; set its limit`},
+		{"no request of a task, and how to state one", ofTask("app"), policy.Observation{Instances: hinted, Metrics: []policy.Reading{{Samples: samples}}}, `instance "i-1" states no cpu request for task "app"; set its limit`},
+		{"no such task", ofTask("other"), policy.Observation{Instances: hinted, Metrics: []policy.Reading{{Samples: samples}}}, `instance "i-0" states no cpu request for task "other"`},
 		{"no value", queueMetric(1), policy.Observation{Metrics: []policy.Reading{{}}}, "the source answered with no value"},
 		{"no reading", queueMetric(1), policy.Observation{}, "the observation has no reading of it"},
 	} {

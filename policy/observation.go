@@ -147,6 +147,9 @@ type Task struct {
 	// Requests are the reserved amounts. A resource that is not listed is not
 	// stated, which R28 tells apart from 0.
 	Requests []Amount
+	// RequestHint tells a person how to state a request that is missing, as "set
+	// its cpus"; empty where the platform has no word on it.
+	RequestHint string
 }
 
 // Amount is how much of one resource.

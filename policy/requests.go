@@ -91,13 +91,20 @@ func find(amounts []Amount, resource string) *Amount {
 
 // missingRequest says which request an instance lacks.
 func missingRequest(instance *Instance, metric *MetricSpec) string {
-	if metric.Type == ContainerResourceMetric {
-		return "instance " + strconv.Quote(instance.ID) + " states no " + metric.Name + " request for task " + strconv.Quote(metric.Task)
-	}
+	lacks := "instance " + strconv.Quote(instance.ID) + " states no " + metric.Name + " request"
 	for i := range instance.Tasks {
-		if find(instance.Tasks[i].Requests, metric.Name) == nil {
-			return "instance " + strconv.Quote(instance.ID) + " states no " + metric.Name + " request for task " + strconv.Quote(instance.Tasks[i].Name)
+		task := &instance.Tasks[i]
+		if metric.Type == ContainerResourceMetric && task.Name != metric.Task || find(task.Requests, metric.Name) != nil {
+			continue
 		}
+		lacks += " for task " + strconv.Quote(task.Name)
+		if task.RequestHint != "" {
+			lacks += "; " + task.RequestHint
+		}
+		return lacks
 	}
-	return "instance " + strconv.Quote(instance.ID) + " states no " + metric.Name + " request"
+	if metric.Type == ContainerResourceMetric {
+		lacks += " for task " + strconv.Quote(metric.Task)
+	}
+	return lacks
 }
