@@ -146,7 +146,11 @@ func (p *pass) fleetSamples(answer *policy.Reading, spec *policy.MetricSpec, rea
 	if read.err != nil {
 		return read.err
 	}
-	samples := read.samples[p.plan.definition.Target].Instances
+	found := read.samples[p.plan.definition.Target]
+	samples := found.Instances
+	if len(samples) == 0 && found.Err != nil {
+		return fmt.Errorf("read samples of fleet %q: %w", p.plan.definition.fleet.name, found.Err)
+	}
 	if len(samples) == 0 {
 		return errors.New("the fleet has no samples of the target yet; it takes two readings of an instance to have one")
 	}

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -101,6 +102,36 @@ func TestFleetWithoutSamples(t *testing.T) {
 		}
 		w.stop()
 	})
+}
+
+// TestFleetSaysWhyThereAreNoSamples: what the fleet knows of one target's samples
+// is told; where others have some it is none of the metric's business.
+func TestFleetSaysWhyThereAreNoSamples(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		usage func(time.Time, policy.Instance, int) []policy.TaskUsage
+		says  string
+	}{
+		{"none", func(time.Time, policy.Instance, int) []policy.TaskUsage { return nil }, "no way to node n1"},
+		{"all", busy(400), ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.queue("q", 4, resource(50))
+				w.fleet().Change("q", func(target *targettest.MemoryTarget) {
+					target.Tasks = []policy.Task{{Name: "app", Requests: []policy.Amount{{Resource: "cpu", Milli: 500}}}}
+					target.Usage, target.SamplesErr = test.usage, errors.New("no way to node n1")
+				})
+				w.start()
+				w.advance(20 * time.Second)
+				if got := w.view("q").Evaluation.Error; test.says == "" && got != "" || !contains([]string{got}, test.says) {
+					t.Errorf("error = %q, want it to say %q", got, test.says)
+				}
+				w.stop()
+			})
+		})
+	}
 }
 
 // instances makes an autoscaler's metric one value for each instance.

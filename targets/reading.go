@@ -70,6 +70,9 @@ type Location struct {
 // Samples is the resource use of one target's instances.
 type Samples struct {
 	Instances []InstanceSample
+	// Err says why instances have no sample, where the fleet knows more than that
+	// there is none yet; nil when it does not.
+	Err error
 }
 
 // InstanceSample is the resource use of one instance over a window of time.

@@ -47,6 +47,8 @@ type MemoryTarget struct {
 	// Usage answers the use of one Running instance of so many; nil means that
 	// there are no samples. It must not call the Memory.
 	Usage func(now time.Time, instance policy.Instance, running int) []policy.TaskUsage
+	// SamplesErr is answered with the samples; nil means none.
+	SamplesErr error
 	// Window is the span each sample covers; 0 means 15 s.
 	Window time.Duration
 	// Bare leaves the instances out of readings, whose StatusReplicas is then the
@@ -415,7 +417,7 @@ func (t *memoryTarget) sample(now time.Time) targets.Samples {
 	if window == 0 {
 		window = 15 * time.Second
 	}
-	samples := targets.Samples{Instances: make([]targets.InstanceSample, 0, running)}
+	samples := targets.Samples{Instances: make([]targets.InstanceSample, 0, running), Err: t.SamplesErr}
 	for _, instance := range reading.Instances {
 		if instance.Phase != policy.PhaseRunning || instance.Deleting {
 			continue
