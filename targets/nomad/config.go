@@ -74,17 +74,22 @@ type Config struct {
 	Memory string `toml:"nomad_memory"`
 	// Readiness is what makes an allocation ready: one of the Readiness constants.
 	Readiness string `toml:"readiness"`
+	// Discover finds targets by the meta of task groups.
+	Discover bool `toml:"discover"`
+	// DiscoverNamespaces are where: names, or "*" alone for all that the token may
+	// read; empty means the fleet's namespace.
+	DiscoverNamespaces []string `toml:"discover_namespaces"`
 }
 
 // BasicAuth are the credentials of HTTP basic authentication.
 type BasicAuth struct {
 	Username string `toml:"username"`
-	// PasswordFile is a file with the password, read when hpad starts or reloads;
-	// empty means an empty password.
+	// PasswordFile is a file with the password, read again when it changes; empty
+	// means an empty password.
 	PasswordFile string `toml:"password_file"`
 }
 
-// TLS says whom to trust and who hpad is. What is left out comes from the
+// TLS says whom to trust and who hpad is. Files are read again when they change. What is left out comes from the
 // environment: NOMAD_CACERT, NOMAD_CAPATH, NOMAD_CLIENT_CERT, NOMAD_CLIENT_KEY,
 // NOMAD_TLS_SERVER_NAME and NOMAD_SKIP_VERIFY.
 type TLS struct {
@@ -112,6 +117,9 @@ func (c *Config) SetDefaults() {
 	c.ResourceInterval = cmp.Or(c.ResourceInterval, DefaultResourceInterval)
 	c.Memory = cmp.Or(c.Memory, MemoryUsageCache)
 	c.Readiness = cmp.Or(c.Readiness, ReadinessHealth)
+	if len(c.DiscoverNamespaces) == 0 {
+		c.DiscoverNamespaces = []string{c.Namespace}
+	}
 }
 
 // Validate answers every mistake of a defaulted configuration, with paths below
@@ -144,6 +152,17 @@ func (c *Config) Validate() []policy.FieldError {
 	}
 	if c.ResourceInterval < minResourceInterval {
 		add("resource_interval", strconv.Quote(c.ResourceInterval.String()), "must be at least "+minResourceInterval.String())
+	}
+	for i, namespace := range c.DiscoverNamespaces {
+		field := "discover_namespaces[" + strconv.Itoa(i) + "]"
+		switch {
+		case namespace == "":
+			add(field, strconv.Quote(namespace), "must be the name of a namespace")
+		case namespace == everyNamespace && len(c.DiscoverNamespaces) > 1:
+			add(field, strconv.Quote(namespace), "must stand alone: it means every namespace that the token may read")
+		case slices.Contains(c.DiscoverNamespaces[:i], namespace):
+			add(field, strconv.Quote(namespace), "must not be named twice")
+		}
 	}
 	oneOf := func(field, value string, allowed ...string) {
 		if !slices.Contains(allowed, value) {

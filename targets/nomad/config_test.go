@@ -18,6 +18,7 @@ func TestEnvironment(t *testing.T) {
 	want := &Config{
 		Address: "https://nomad.example:4646", Region: "us", Namespace: "team", Timeout: 10 * time.Second, MaxConnections: 50,
 		ResourceInterval: 15 * time.Second, Memory: MemoryUsageCache, Readiness: ReadinessHealth,
+		DiscoverNamespaces: []string{"team"},
 	}
 	if diff := cmp.Diff(want, c); diff != "" {
 		t.Errorf("SetDefaults() (-want +got):\n%s", diff)
@@ -48,6 +49,9 @@ func TestValidate(t *testing.T) {
 		"short interval":       {func(c *Config) { c.ResourceInterval = time.Millisecond }, "resource_interval"},
 		"memory":               {func(c *Config) { c.Memory = "all" }, "nomad_memory"},
 		"readiness":            {func(c *Config) { c.Readiness = "yes" }, "readiness"},
+		"nameless namespace":   {func(c *Config) { c.DiscoverNamespaces = []string{"a", ""} }, "discover_namespaces[1]"},
+		"all and one":          {func(c *Config) { c.DiscoverNamespaces = []string{"*", "a"} }, "discover_namespaces[0]"},
+		"twice":                {func(c *Config) { c.DiscoverNamespaces = []string{"a", "a"} }, "discover_namespaces[1]"},
 	} {
 		config := testConfig(t, "http://127.0.0.1:4646")
 		c.change(config)

@@ -10,24 +10,88 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/nomad/api"
 )
 
-// connection is a client of one agent. It is safe for concurrent use.
+// connection is a client of one agent, made anew when a file that it was made from
+// changes. It is safe for concurrent use.
 type connection struct {
-	client    *api.Client
-	transport *http.Transport
-	config    *Config
-	// token is the one of the environment, where no file is named.
-	token string
+	config      *Config
+	environment *api.Config
+
+	mu      sync.Mutex
+	current *client
+	// made are the stamps of the files that current was made from, failed why those
+	// that are there now are of no use; nil when they are.
+	made   []stamp
+	failed error
 }
 
-// newConnection builds a client; it does not connect.
+// client is what calls are made with.
+type client struct {
+	api       *api.Client
+	transport *http.Transport
+}
+
+// newConnection builds a connection; it does not connect.
 func newConnection(c *Config) (*connection, error) {
-	environment := api.DefaultConfig()
+	made := &connection{config: c, environment: api.DefaultConfig()}
+	made.made = made.stamps()
+	var err error
+	made.current, err = newClient(c, made.environment)
+	return made, err
+}
+
+// tlsSettings are what the configuration says of TLS, and the environment where
+// that says nothing.
+func (c *connection) tlsSettings() *api.TLSConfig { return tlsSettings(c.config.TLS, c.environment) }
+
+// stamps answers those of all files that a client is made from.
+func (c *connection) stamps() []stamp {
+	settings := c.tlsSettings()
+	paths := []string{settings.CACert, settings.CAPath, settings.ClientCert, settings.ClientKey}
+	if c.config.BasicAuth != nil {
+		paths = append(paths, c.config.BasicAuth.PasswordFile)
+	}
+	return stampFiles(paths...)
+}
+
+// refresh answers a client made from the files as they are now. Where those are of
+// no use, as a key that does not fit its certificate yet, the one there is goes on.
+func (c *connection) refresh() *client {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.stamps()
+	if slices.Equal(now, c.made) {
+		c.failed = nil
+		return c.current
+	}
+	next, err := newClient(c.config, c.environment)
+	c.failed = err
+	if err == nil {
+		c.current.transport.CloseIdleConnections()
+		c.current, c.made = next, now
+	}
+	return c.current
+}
+
+// problem says why files that changed are not used; "" when they are.
+func (c *connection) problem() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failed == nil {
+		return ""
+	}
+	return "files that changed cannot be used, so that the old ones stay: " + c.failed.Error()
+}
+
+// newClient builds a client; it does not connect.
+func newClient(c *Config, environment *api.Config) (*client, error) {
 	transport := &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
 		DialContext:         (&net.Dialer{Timeout: c.Timeout, KeepAlive: 30 * time.Second}).DialContext,
@@ -47,29 +111,34 @@ func newConnection(c *Config) (*connection, error) {
 		}
 	}
 	httpClient := &http.Client{Transport: transport}
-	if err := configureTLS(httpClient, c.TLS, environment.TLSConfig); err != nil {
+	if err := configureTLS(httpClient, tlsSettings(c.TLS, environment)); err != nil {
 		return nil, err
 	}
 	auth, err := basicAuth(c.BasicAuth, environment.HttpAuth)
 	if err != nil {
 		return nil, err
 	}
-	client, err := api.NewClient(&api.Config{Address: c.Address, HttpClient: httpClient, HttpAuth: auth})
+	made, err := api.NewClient(&api.Config{Address: c.Address, HttpClient: httpClient, HttpAuth: auth})
 	if err != nil {
 		return nil, err
 	}
-	return &connection{client: client, transport: transport, config: c, token: environment.SecretID}, nil
+	return &client{api: made, transport: transport}, nil
 }
 
-// configureTLS sets up the client's side of TLS.
-func configureTLS(client *http.Client, given TLS, environment *api.TLSConfig) error {
-	settings := environment.Copy()
+// tlsSettings joins what is given and what the environment has.
+func tlsSettings(given TLS, environment *api.Config) *api.TLSConfig {
+	settings := environment.TLSConfig.Copy()
 	settings.CACert = cmp.Or(given.CAFile, settings.CACert)
 	if given.CertFile != "" {
 		settings.ClientCert, settings.ClientKey = given.CertFile, given.KeyFile
 	}
 	settings.TLSServerName = cmp.Or(given.ServerName, settings.TLSServerName)
 	settings.Insecure = given.InsecureSkipVerify || settings.Insecure
+	return settings
+}
+
+// configureTLS sets up the client's side of TLS.
+func configureTLS(client *http.Client, settings *api.TLSConfig) error {
 	transport, ok := client.Transport.(*http.Transport)
 	if !ok {
 		return fmt.Errorf("set up TLS: unexpected transport %T", client.Transport)
@@ -100,7 +169,7 @@ func basicAuth(given *BasicAuth, environment *api.HttpBasicAuth) (*api.HttpBasic
 // currentToken answers the ACL token as its file has it now; "" for none.
 func (c *connection) currentToken() (string, error) {
 	if c.config.TokenFile == "" {
-		return c.token, nil
+		return c.environment.SecretID, nil
 	}
 	text, err := os.ReadFile(c.config.TokenFile)
 	if err != nil {
@@ -113,19 +182,20 @@ func (c *connection) currentToken() (string, error) {
 	return token, nil
 }
 
-// session is a connection with the token of one round.
+// session is a connection with the client and the token of one round.
 type session struct {
-	*connection
-	token string
+	client *api.Client
+	config *Config
+	token  string
 }
 
-// session reads the token for the calls to come.
+// session reads the token, and certificates that changed, for the calls to come.
 func (c *connection) session() (*session, error) {
 	token, err := c.currentToken()
 	if err != nil {
 		return nil, err
 	}
-	return &session{connection: c, token: token}, nil
+	return &session{client: c.refresh().api, config: c.config, token: token}, nil
 }
 
 // get asks for one path of the API. Params may be nil.
@@ -162,4 +232,32 @@ func (s *session) explain(ctx context.Context, err error) error {
 }
 
 // close gives up the connections nobody uses.
-func (c *connection) close() { c.transport.CloseIdleConnections() }
+func (c *connection) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.current.transport.CloseIdleConnections()
+}
+
+// stamp is by what a change of a file is noticed; it is zero but for the path when
+// the file cannot be found.
+type stamp struct {
+	path     string
+	modified time.Time
+	size     int64
+}
+
+// stampFiles answers the stamps of files; those without a name are left out.
+func stampFiles(paths ...string) []stamp {
+	var stamps []stamp
+	for _, path := range paths {
+		if path == "" {
+			continue
+		}
+		s := stamp{path: path}
+		if info, err := os.Stat(path); err == nil {
+			s.modified, s.size = info.ModTime(), info.Size()
+		}
+		stamps = append(stamps, s)
+	}
+	return stamps
+}

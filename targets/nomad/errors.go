@@ -13,7 +13,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// The reasons of holds.
+// The reasons of holds, and of errors of targets that cannot be read or scaled.
 const (
 	// DeploymentActive: Nomad refuses to scale a job while it is deployed.
 	DeploymentActive = "DeploymentActive"
@@ -22,7 +22,29 @@ const (
 	// RegistrationDisabled: the scheduler's configuration lets only management
 	// tokens change jobs.
 	RegistrationDisabled = "JobRegistrationDisabled"
+	// JobNotFound: there is no such job, or it was purged.
+	JobNotFound = "JobNotFound"
+	// GroupNotFound: the job has no group of that name.
+	GroupNotFound = "GroupNotFound"
+	// SystemJob and SysBatchJob: the job runs on every node, and has no count.
+	SystemJob   = "SystemJob"
+	SysBatchJob = "SysBatchJob"
+	// PeriodicJob and ParameterizedJob: what runs are the jobs that it launches.
+	PeriodicJob      = "PeriodicJob"
+	ParameterizedJob = "ParameterizedJob"
 )
+
+// reasoned gives an error a condition reason.
+func reasoned(reason string, err error) error { return &targets.ReasonError{Reason: reason, Err: err} }
+
+// jobError is readError for the reading of one job.
+func jobError(err error) error {
+	err = readError(err)
+	if errors.Is(err, targets.ErrTargetNotFound) {
+		return reasoned(JobNotFound, err)
+	}
+	return err
+}
 
 // What Nomad's refusals are recognized by.
 const (
@@ -110,12 +132,14 @@ func writeError(err error, g *group) error {
 		return &targets.OutOfRangeError{Err: answer}
 	case says(sayingNegative):
 		return &targets.OutOfRangeError{Min: new(int32), Err: answer}
-	case says(sayingNoGroup), says(sayingSystem):
-		return fmt.Errorf("%w: %w", targets.ErrUnscalable, answer)
+	case says(sayingNoGroup):
+		return reasoned(GroupNotFound, fmt.Errorf("%w: %w", targets.ErrUnscalable, answer))
+	case says(sayingSystem):
+		return reasoned(SystemJob, fmt.Errorf("%w: %w", targets.ErrUnscalable, answer))
 	case status == http.StatusForbidden || status == http.StatusUnauthorized:
 		return fmt.Errorf("%w: %w; the token needs the capability scale-job", targets.ErrForbidden, answer)
 	case status == http.StatusNotFound:
-		return fmt.Errorf("%w: %w", targets.ErrTargetNotFound, answer)
+		return reasoned(JobNotFound, fmt.Errorf("%w: %w", targets.ErrTargetNotFound, answer))
 	case status == http.StatusTooManyRequests:
 		return &targets.ThrottledError{Err: answer}
 	case status < http.StatusInternalServerError, says(sayingNoLeader), says(sayingNoRegion):

@@ -33,6 +33,7 @@ type Fleet struct {
 	connection     *connection
 	backoff        backoff
 	specifications specifications
+	discovery      discovery
 	memories       *memories
 	speeds         *speeds
 	sampler        *sampler
@@ -113,6 +114,7 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 		return nil, fmt.Errorf("read fleet %q at %s: %w", f.name, f.config.Address, err)
 	}
 	s.specify(ctx)
+	s.explainWaiting(ctx)
 	readings := s.readings(ctx)
 	f.memories.save(ctx, time.Now())
 	return readings, nil
@@ -250,7 +252,7 @@ func (s *snapshot) specify(ctx context.Context) {
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				s.specErrs[key] = fmt.Errorf("read job %q of %v: %w", key.id, key.scope, readError(err))
+				s.specErrs[key] = fmt.Errorf("read job %q of %v: %w", key.id, key.scope, jobError(err))
 				return nil
 			}
 			s.specs[key] = spec
@@ -289,7 +291,7 @@ func (s *snapshot) reading(ref targets.Ref, t Target, checks map[string]policy.R
 	}
 	job := l.jobs[t.Job]
 	if job == nil {
-		return targets.Reading{}, fmt.Errorf("%w: there is no job %q in %v", targets.ErrTargetNotFound, t.Job, t.scope())
+		return targets.Reading{}, reasoned(JobNotFound, fmt.Errorf("%w: there is no job %q in %v", targets.ErrTargetNotFound, t.Job, t.scope()))
 	}
 	if err := s.specErrs[key]; err != nil {
 		return targets.Reading{}, err
@@ -329,6 +331,7 @@ func (s *snapshot) reading(ref targets.Ref, t Target, checks map[string]policy.R
 		}
 	}
 	reading.Hold = hold(job, spec, l.deployments[t.Job], t)
+	reading.Notices = s.notices(t)
 	s.fleet.sampler.publishAllocs(ref, sampled)
 	return reading, nil
 }

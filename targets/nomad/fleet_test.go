@@ -133,20 +133,71 @@ func TestUnscalable(t *testing.T) {
 	i := newImitation(t)
 	i.add("web", 1)
 	i.add("host", 1).kind = "system"
+	i.add("sweep", 1).kind = "sysbatch"
+	i.add("nightly", 1).extra = map[string]any{"Periodic": map[string]any{"Spec": "@daily"}}
+	i.add("form", 1).extra = map[string]any{"ParameterizedJob": map[string]any{"Payload": "required"}}
 	f := newFleet(t, i)
-	for name, want := range map[string]string{
-		"web/api":    `job "web" has no task group "api"; it has "app"`,
-		"host/app":   `job "host" is of type "system"`,
-		"nobody/app": `there is no job "nobody" in namespace "default"`,
-		"a/b/c/d/e":  "is not as job/group",
+	for name, want := range map[string]struct {
+		class         error
+		reason, words string
+	}{
+		"web/api":     {targets.ErrUnscalable, GroupNotFound, `job "web" has no task group "api"; it has "app"`},
+		"host/app":    {targets.ErrUnscalable, SystemJob, `job "host" is of type "system"`},
+		"sweep/app":   {targets.ErrUnscalable, SysBatchJob, `job "sweep" is of type "sysbatch"`},
+		"nightly/app": {targets.ErrUnscalable, PeriodicJob, `job "nightly" is periodic`},
+		"form/app":    {targets.ErrUnscalable, ParameterizedJob, `job "form" is parameterized`},
+		"nobody/app":  {targets.ErrTargetNotFound, JobNotFound, `there is no job "nobody" in namespace "default"`},
+		"a/b/c/d/e":   {targets.ErrTargetNotFound, "", "is not as job/group"},
 	} {
-		class := targets.ErrUnscalable
-		if !strings.HasPrefix(name, "web") && !strings.HasPrefix(name, "host") {
-			class = targets.ErrTargetNotFound
+		err := readAny(t, f, name).Err
+		if !errors.Is(err, want.class) || targets.Reason(err) != want.reason || !strings.Contains(err.Error(), want.words) {
+			t.Errorf("Snapshot(%s): Err = %v with reason %q, want %v, %q with %q", name, err, targets.Reason(err), want.class, want.reason, want.words)
 		}
-		if err := readAny(t, f, name).Err; !errors.Is(err, class) || !strings.Contains(err.Error(), want) {
-			t.Errorf("Snapshot(%s): Err = %v, want %v with %q", name, err, class, want)
+		err = f.SetReplicas(t.Context(), ref(name), 2, "", "r")
+		if !errors.Is(err, want.class) || targets.Reason(err) != want.reason {
+			t.Errorf("SetReplicas(%s) = %v with reason %q, want %v, %q", name, err, targets.Reason(err), want.class, want.reason)
 		}
+	}
+}
+
+// TestNoPlace: allocations that find no place are told, with Nomad's reason, which
+// takes one call while there are any.
+func TestNoPlace(t *testing.T) {
+	i := newImitation(t)
+	i.add("web", 2)
+	i.add("idle", 1)
+	f := newFleet(t, i)
+	if notices := readOne(t, f, "web/app").Notices; notices != nil {
+		t.Errorf("notices %+v before anything happened", notices)
+	}
+	i.change("web", func(job *imitatedJob) { job.queued, job.full = 3, "memory" })
+	i.change("idle", func(job *imitatedJob) { job.queued = 1 })
+	i.counted()
+	refs := []targets.Ref{ref("web/app"), ref("idle/app")}
+	readings, err := f.Snapshot(t.Context(), refs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if calls := i.counted()["/v1/evaluations"]; calls != 1 {
+		t.Errorf("%d calls for the reasons, want 1", calls)
+	}
+	for n, want := range [][]policy.Notice{
+		{{Condition: InsufficientCapacity, Reason: ResourcesExhausted, Message: `3 allocations of group "app" wait for a place: resources exhausted on 1 nodes, dimension "memory" exhausted on 1 nodes`}},
+		{{Condition: InsufficientCapacity, Reason: AllocationsQueued, Message: `1 allocations of group "app" wait for a place`}},
+	} {
+		if diff := cmp.Diff(want, readings[refs[n]].Notices); diff != "" {
+			t.Errorf("notices of %s (-want +got):\n%s", refs[n], diff)
+		}
+	}
+	i.mu.Lock()
+	i.forbidden["/v1/evaluations"] = true
+	i.mu.Unlock()
+	if reading := readOne(t, f, "web/app"); len(reading.Notices) != 1 || reading.Notices[0].Reason != AllocationsQueued {
+		t.Errorf("notices %+v without the reasons, want one all the same", reading.Notices)
+	}
+	i.change("web", func(job *imitatedJob) { job.stopped = true })
+	if notices := readOne(t, f, "web/app").Notices; notices != nil {
+		t.Errorf("notices %+v of a stopped job, want none", notices)
 	}
 }
 

@@ -3,6 +3,7 @@ package nomad
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -49,6 +50,14 @@ type imitatedJob struct {
 	deployed    bool
 	allocs      []*imitatedAlloc
 	made        int
+	// meta is the group's, parent the job that launched this one.
+	meta   map[string]string
+	parent string
+	// queued allocations find no place, full is the dimension that lacks.
+	queued int
+	full   string
+	// extra is more of the specification.
+	extra map[string]any
 }
 
 type imitatedAlloc struct {
@@ -188,6 +197,8 @@ func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		i.answer(w, i.listAllocs(r.URL.Query().Get("filter")))
 	case r.URL.Path == "/v1/deployments":
 		i.answer(w, i.listDeployments())
+	case r.URL.Path == "/v1/evaluations":
+		i.answer(w, i.listBlocked(r.URL.Query().Get("filter")))
 	case r.URL.Path == "/v1/nodes":
 		i.answer(w, []any{map[string]any{"ID": "node-1", "NodeResources": map[string]any{"Cpu": map[string]any{"CpuShares": 8000, "TotalCpuCores": 4}}}})
 	case r.URL.Path == "/v1/status/leader":
@@ -212,17 +223,18 @@ func (i *imitation) answer(w http.ResponseWriter, what any) {
 
 // named says whether a filter lets a job through: it names it, or names none.
 func named(filter, field, job string) bool {
+	filter = strings.ReplaceAll(filter, "ParentID", "")
 	return !strings.Contains(filter, field+" == ") || strings.Contains(filter, fmt.Sprintf("%s == %q", field, job))
 }
 
 func (i *imitation) listJobs(filter string) []any {
 	list := []any{}
 	for _, job := range i.jobs {
-		if named(filter, "ID", job.id) {
+		if named(filter, "ID", job.id) && (job.parent == "" || !strings.Contains(filter, `ParentID == ""`)) {
 			list = append(list, map[string]any{
-				"ID": job.id, "Name": job.id, "Type": job.kind, "Stop": job.stopped, "Status": "running",
+				"ID": job.id, "Name": job.id, "Namespace": "default", "Type": job.kind, "Stop": job.stopped, "Status": "running",
 				"CreateIndex": job.createIndex, "JobModifyIndex": job.index, "ModifyIndex": job.index + 6,
-				"JobSummary": map[string]any{"Summary": map[string]any{"app": map[string]any{"Queued": 0}}},
+				"JobSummary": map[string]any{"Summary": map[string]any{"app": map[string]any{"Queued": job.queued}}},
 			})
 		}
 	}
@@ -274,13 +286,24 @@ func (i *imitation) listDeployments() []any {
 	return list
 }
 
+func (i *imitation) listBlocked(filter string) []any {
+	list := []any{}
+	for _, job := range i.jobs {
+		if job.full != "" && named(filter, "JobID", job.id) && strings.Contains(filter, `Status == "blocked"`) {
+			failed := map[string]any{"NodesEvaluated": 1, "NodesExhausted": 1, "DimensionExhausted": map[string]int{job.full: 1}}
+			list = append(list, map[string]any{"JobID": job.id, "Status": "blocked", "FailedTGAllocs": map[string]any{"app": failed}})
+		}
+	}
+	return list
+}
+
 func (i *imitation) readJob(w http.ResponseWriter, id string) {
 	job := i.jobs[id]
 	if job == nil {
 		http.Error(w, "job not found", http.StatusNotFound)
 		return
 	}
-	group := map[string]any{"Name": "app", "Count": job.count, "Update": map[string]any{"MaxParallel": 0}}
+	group := map[string]any{"Name": "app", "Count": job.count, "Update": map[string]any{"MaxParallel": 0}, "Meta": job.meta}
 	if job.deployed {
 		group["Update"] = map[string]any{"MaxParallel": 1}
 	}
@@ -291,6 +314,7 @@ func (i *imitation) readJob(w http.ResponseWriter, id string) {
 		"ID": id, "Name": id, "Type": job.kind, "Stop": job.stopped, "CreateIndex": job.createIndex,
 		"JobModifyIndex": job.index, "ModifyIndex": job.index + 6, "TaskGroups": []any{group},
 	}
+	maps.Copy(answer, job.extra)
 	i.answer(w, answer)
 }
 

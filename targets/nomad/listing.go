@@ -15,6 +15,7 @@ import (
 // as the other stubs do: the lists are long.
 type jobStub struct {
 	ID               string
+	Namespace        string
 	Type             string
 	Periodic         bool
 	ParameterizedJob bool
@@ -99,8 +100,10 @@ type listing struct {
 	jobs        map[string]*jobStub
 	allocs      map[groupKey][]*allocStub
 	deployments map[string][]*deploymentStub
-	observed    time.Time
-	err         error
+	// failures are why allocations found no place, where that was asked for.
+	failures map[groupKey]*api.AllocationMetric
+	observed time.Time
+	err      error
 }
 
 // maxFiltered is how many jobs the lists are filtered by; for more, everything in

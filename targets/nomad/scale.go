@@ -50,7 +50,7 @@ func (f *Fleet) setReplicas(ctx context.Context, ref targets.Ref, n int32, versi
 	}
 	spec, err := session.read(ctx, t.jobKey())
 	if err != nil {
-		return fmt.Errorf("read job %q of %v: %w", t.Job, t.scope(), readError(err))
+		return fmt.Errorf("read job %q of %v: %w", t.Job, t.scope(), jobError(err))
 	}
 	g, err := spec.find(t)
 	if err != nil {

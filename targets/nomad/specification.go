@@ -34,6 +34,9 @@ type group struct {
 	min, max *int32
 	// deployed says that changes of the count make deployments, which give health.
 	deployed bool
+	// labels are the entries of the group's meta that are hpad's; nil when it has
+	// none.
+	labels map[string]string
 	// checked says that Nomad itself checks services of the group.
 	checked bool
 }
@@ -45,7 +48,7 @@ func newSpecification(job *api.Job) *specification {
 		periodic: job.Periodic != nil, parameterized: job.ParameterizedJob != nil, groups: make(map[string]*group, len(job.TaskGroups)),
 	}
 	for _, tg := range job.TaskGroups {
-		g := &group{count: clamp(int64(value(tg.Count))), checked: checked(tg)}
+		g := &group{count: clamp(int64(value(tg.Count))), checked: checked(tg), labels: labels(tg)}
 		g.deployed = s.jobType == api.JobTypeService && tg.Update != nil && value(tg.Update.MaxParallel) > 0
 		if tg.Scaling != nil {
 			g.min, g.max = bound(tg.Scaling.Min), bound(tg.Scaling.Max)
@@ -91,20 +94,24 @@ func checked(tg *api.TaskGroup) bool {
 
 // find answers a group that can be scaled, or why it cannot.
 func (s *specification) find(t Target) (*group, error) {
-	unscalable := func(format string, args ...any) error {
-		return fmt.Errorf("%w: %s", targets.ErrUnscalable, fmt.Sprintf(format, args...))
+	unscalable := func(reason, format string, args ...any) error {
+		return reasoned(reason, fmt.Errorf("%w: %s", targets.ErrUnscalable, fmt.Sprintf(format, args...)))
 	}
 	switch {
 	case s.periodic:
-		return nil, unscalable("job %q is periodic: its launches are jobs of their own", t.Job)
+		return nil, unscalable(PeriodicJob, "job %q is periodic: its launches are jobs of their own", t.Job)
 	case s.parameterized:
-		return nil, unscalable("job %q is parameterized: its dispatches are jobs of their own", t.Job)
+		return nil, unscalable(ParameterizedJob, "job %q is parameterized: its dispatches are jobs of their own", t.Job)
 	case s.jobType != api.JobTypeService && s.jobType != api.JobTypeBatch:
-		return nil, unscalable("job %q is of type %q; only jobs of type service and batch have counts", t.Job, s.jobType)
+		reason := SystemJob
+		if s.jobType == api.JobTypeSysbatch {
+			reason = SysBatchJob
+		}
+		return nil, unscalable(reason, "job %q is of type %q; only jobs of type service and batch have counts", t.Job, s.jobType)
 	}
 	g := s.groups[t.Group]
 	if g == nil {
-		return nil, unscalable("job %q has no task group %q; it has %s", t.Job, t.Group, quoted(s.groups))
+		return nil, unscalable(GroupNotFound, "job %q has no task group %q; it has %s", t.Job, t.Group, quoted(s.groups))
 	}
 	return g, nil
 }
@@ -144,6 +151,14 @@ func (s *specifications) at(key jobKey, index uint64, now time.Time) *specificat
 	found.used = now
 	s.known[key] = found
 	return found.specification
+}
+
+// last answers the specification of a job as it was last read; nil when it is not
+// known.
+func (s *specifications) last(key jobKey) *specification {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.known[key].specification
 }
 
 // remember keeps a specification.

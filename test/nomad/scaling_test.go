@@ -31,7 +31,7 @@ func TestNomad(t *testing.T) {
 			"renamed group":   renamedGroup,
 			"zero":            zero,
 			"scaling bounds":  scalingBounds,
-			"system job":      systemJob,
+			"unscalable":      unscalable,
 			"no place":        noPlace,
 			"compare and set": compareAndSet,
 			"resubmitted":     resubmitted,
@@ -184,13 +184,13 @@ func stopped(t *testing.T, agent *nomadtest.Agent, l *load) {
 func purged(t *testing.T, agent *nomadtest.Agent, l *load) {
 	l.queue("gone", 30)
 	w := newWorld(t, fleet(agent.URL, "")+l.source()+queued("gone", 1, 5))
-	w.await("gone", policy.AbleToScale, "FailedGetScale", `there is no job "gone"`)
+	w.await("gone", policy.AbleToScale, nomad.JobNotFound, `there is no job "gone"`)
 	agent.Run(t, nomadtest.Job{ID: "gone", Count: 1})
 	agent.AwaitRunning(t, "gone", 3, patience)
 	if _, _, err := agent.Client.Jobs().Deregister("gone", true, nil); err != nil {
 		t.Fatal(err)
 	}
-	w.await("gone", policy.AbleToScale, "FailedGetScale", `there is no job "gone"`)
+	w.await("gone", policy.AbleToScale, nomad.JobNotFound, `there is no job "gone"`)
 }
 
 // renamedGroup: a group that the job lacks is named, with those it has.
@@ -199,7 +199,7 @@ func renamedGroup(t *testing.T, agent *nomadtest.Agent, l *load) {
 	other := "api"
 	agent.Run(t, nomadtest.Job{ID: "renamed", Count: 1, Alter: func(job *nomadapi.Job) { job.TaskGroups[0].Name = &other }})
 	w := newWorld(t, fleet(agent.URL, "")+l.source()+queued("renamed", 1, 5))
-	w.await("renamed", policy.AbleToScale, "FailedGetScale", `job "renamed" has no task group "app"; it has "api"`)
+	w.await("renamed", policy.AbleToScale, nomad.GroupNotFound, `job "renamed" has no task group "app"; it has "api"`)
 }
 
 // zero: to zero and back on an External metric, and a count of 0 that a person set
@@ -266,13 +266,44 @@ func scalingBounds(t *testing.T, agent *nomadtest.Agent, l *load) {
 	w.await("bounded", policy.ScalingLimited, "PlatformMax", "")
 }
 
-// systemJob: a job without counts cannot be scaled.
-func systemJob(t *testing.T, agent *nomadtest.Agent, l *load) {
-	l.queue("everywhere", 30)
-	kind := nomadapi.JobTypeSystem
-	agent.Run(t, nomadtest.Job{ID: "everywhere", Count: 1, Alter: func(job *nomadapi.Job) { job.Type = &kind }})
-	w := newWorld(t, fleet(agent.URL, "")+l.source()+queued("everywhere", 1, 5))
-	w.await("everywhere", policy.AbleToScale, "FailedGetScale", `of type "system"`)
+// unscalable: jobs without counts of their own say what they are, once.
+func unscalable(t *testing.T, agent *nomadtest.Agent, l *load) {
+	typed := func(kind string) func(job *nomadapi.Job) { return func(job *nomadapi.Job) { job.Type = &kind } }
+	text := fleet(agent.URL, "") + l.source()
+	reasons := map[string]string{"everywhere": nomad.SystemJob, "sweep": nomad.SysBatchJob, "nightly": nomad.PeriodicJob, "form": nomad.ParameterizedJob}
+	for job, alter := range map[string]func(job *nomadapi.Job){
+		"everywhere": typed(nomadapi.JobTypeSystem),
+		"sweep":      typed(nomadapi.JobTypeSysbatch),
+		"nightly": func(job *nomadapi.Job) {
+			typed(nomadapi.JobTypeBatch)(job)
+			job.AddPeriodicConfig(&nomadapi.PeriodicConfig{Spec: new("0 0 1 1 *"), SpecType: new(nomadapi.PeriodicSpecCron)})
+		},
+		"form": func(job *nomadapi.Job) {
+			typed(nomadapi.JobTypeBatch)(job)
+			job.ParameterizedJob = &nomadapi.ParameterizedJobConfig{Payload: "optional"}
+		},
+	} {
+		agent.Run(t, nomadtest.Job{ID: job, Count: 1, Alter: func(built *nomadapi.Job) {
+			alter(built)
+			if *built.Type != nomadapi.JobTypeSystem {
+				built.TaskGroups[0].Update = nil // only services and system jobs have one
+			}
+		}})
+		l.queue(job, 30)
+		text += queued(job, 1, 5)
+	}
+	w := newWorld(t, text)
+	for job, reason := range reasons {
+		w.await(job, policy.AbleToScale, reason, job)
+		w.passes(job, 2)
+		if active := w.condition(job, policy.ScalingActive); active.Status != policy.ConditionFalse || active.Reason != reason {
+			t.Errorf("%s: %+v, want that it cannot be scaled", job, active)
+		}
+		events := w.autoscaler(job).Events
+		if countOf(events, reason) != 1 || countOf(events, "FailedGetScale", "FailedRescale") != 0 {
+			t.Errorf("%s: events %+v, want one, %s", job, events, reason)
+		}
+	}
 }
 
 // noPlace: allocations that find no place do not count as there.
@@ -285,7 +316,14 @@ func noPlace(t *testing.T, agent *nomadtest.Agent, l *load) {
 		count := agent.Count(t, "large")
 		return fmt.Sprintf("it is %d", count), count == 4
 	})
+	short := w.await("large", nomad.InsufficientCapacity, nomad.ResourcesExhausted, `dimension "memory" exhausted on 1 nodes`)
+	if short.Status != policy.ConditionTrue || !strings.HasPrefix(short.Message, `1 allocations of group "app" wait for a place: `) {
+		t.Errorf("%+v, want that one allocation waits", short)
+	}
 	w.passes("large", 3)
+	if told := countOf(w.autoscaler("large").Events, string(nomad.InsufficientCapacity)); told != 1 {
+		t.Errorf("told %d times, want once", told)
+	}
 	status := w.autoscaler("large").Status
 	running := len(agent.Running(t, "large"))
 	if running >= 4 || int(status.CurrentReplicas) != 4 {
@@ -293,4 +331,5 @@ func noPlace(t *testing.T, agent *nomadtest.Agent, l *load) {
 	}
 	l.queue("large", 10)
 	agent.AwaitRunning(t, "large", 1, patience)
+	w.await("large", nomad.InsufficientCapacity, "Resolved", "")
 }

@@ -1,0 +1,51 @@
+package nomad
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestFilesChange: a password file that changes counts at the next round; where
+// what it stands for cannot be had, the old one goes on, and that is told.
+func TestFilesChange(t *testing.T) {
+	i := newImitation(t)
+	i.add("web", 1)
+	password := "first"
+	server := newHandler(t, func(w http.ResponseWriter, r *http.Request) {
+		if user, given, _ := r.BasicAuth(); user != "me" || given != password {
+			http.Error(w, "who are you?", http.StatusUnauthorized)
+			return
+		}
+		i.ServeHTTP(w, r)
+	})
+	c := testConfig(t, server)
+	c.BasicAuth = &BasicAuth{Username: "me", PasswordFile: filepath.Join(t.TempDir(), "password")}
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(c.BasicAuth.PasswordFile, []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("first")
+	f := openFleet(t, c, nil)
+	readOne(t, f, "web/app")
+	password = "another"
+	write("another")
+	readOne(t, f, "web/app")
+	if err := os.Remove(c.BasicAuth.PasswordFile); err != nil {
+		t.Fatal(err)
+	}
+	readOne(t, f, "web/app")
+	if problems := f.Problems(); len(problems) != 1 || !strings.Contains(problems[0], c.BasicAuth.PasswordFile) {
+		t.Errorf("Problems() = %q, want the file that is gone", problems)
+	}
+	write("last")
+	password = "last"
+	readOne(t, f, "web/app")
+	if problems := f.Problems(); problems != nil {
+		t.Errorf("Problems() = %q once it is back", problems)
+	}
+}

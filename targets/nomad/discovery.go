@@ -1,0 +1,191 @@
+package nomad
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/nomad/api"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// everyNamespace is the name by which Nomad answers for all that a token may read.
+const everyNamespace = "*"
+
+// discovery is what the last discovery found amiss. It is safe for concurrent
+// use.
+type discovery struct {
+	mu sync.Mutex
+	// refused are jobs that the token may list and not read.
+	refused []string
+}
+
+// Discovers says whether the fleet is configured to find targets by their labels.
+func (c *Config) Discovers() bool { return c.Discover }
+
+// labels answers those entries of a group's meta that are hpad's; nil when it has
+// none.
+func labels(tg *api.TaskGroup) map[string]string {
+	var found map[string]string
+	for key, text := range tg.Meta {
+		if !strings.HasPrefix(key, targets.LabelPrefix) {
+			continue
+		}
+		if found == nil {
+			found = map[string]string{}
+		}
+		found[key] = text
+	}
+	return found
+}
+
+// Discover answers all task groups whose meta has a key that begins with "hpad.",
+// by name: those of stopped jobs and of jobs that cannot be scaled too, since
+// reading them says so, but not those of the jobs that periodic and parameterized
+// ones launch. It takes one list for each namespace, and the specification of
+// each job that changed. Where a job that was read before cannot be read now, its
+// groups are as they were, with the Problem; one that the token may not read is
+// left out (see Problems). The error means that nothing can be told.
+func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
+	if !f.config.Discover {
+		return nil, nil
+	}
+	session, err := f.open(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("discover targets of fleet %q at %s: %w", f.name, f.config.Address, err)
+	}
+	d := &discovering{fleet: f, session: session, found: map[string]targets.Discovered{}}
+	for _, namespace := range f.config.DiscoverNamespaces {
+		if err := d.namespace(ctx, scope{region: f.config.Region, namespace: namespace}); err != nil {
+			return nil, fmt.Errorf("discover targets of fleet %q at %s: %w", f.name, f.config.Address, err)
+		}
+	}
+	f.discovery.note(d.refused)
+	answer := make([]targets.Discovered, 0, len(d.found))
+	for _, found := range d.found {
+		answer = append(answer, found)
+	}
+	slices.SortFunc(answer, func(a, b targets.Discovered) int { return strings.Compare(a.Name, b.Name) })
+	return answer, nil
+}
+
+// discovering is one discovery under way.
+type discovering struct {
+	fleet   *Fleet
+	session *session
+
+	mu      sync.Mutex
+	found   map[string]targets.Discovered
+	refused []string
+}
+
+// namespace finds the groups of one namespace, or of all.
+func (d *discovering) namespace(ctx context.Context, at scope) error {
+	if err := d.fleet.backoff.waiting(at, d.session.token, time.Now()); err != nil {
+		return fmt.Errorf("list jobs of %v: %w", at, err)
+	}
+	var jobs []*jobStub
+	err := readError(d.session.get(ctx, at, "/v1/jobs", nil, `ParentID == ""`, &jobs))
+	d.fleet.backoff.note(at, err, time.Now())
+	if err != nil {
+		return fmt.Errorf("list jobs of %v: %w", at, err)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(d.fleet.config.fetching())
+	for _, job := range jobs {
+		key := jobKey{scope: scope{region: at.region, namespace: job.Namespace}, id: job.ID}
+		if spec := d.fleet.specifications.at(key, job.JobModifyIndex, time.Now()); spec != nil {
+			d.take(key, spec, "")
+			continue
+		}
+		group.Go(func() error { return d.job(ctx, key) })
+	}
+	err = group.Wait()
+	if errors.Is(err, targets.ErrThrottled) {
+		d.fleet.backoff.note(at, err, time.Now())
+	}
+	return err
+}
+
+// job finds the groups of a job that changed.
+func (d *discovering) job(ctx context.Context, key jobKey) error {
+	spec, err := d.session.read(ctx, key)
+	if err == nil {
+		d.fleet.specifications.remember(key, spec, time.Now())
+		d.take(key, spec, "")
+		return nil
+	}
+	err = fmt.Errorf("read job %q of %v: %w", key.id, key.scope, readError(err))
+	if errors.Is(err, targets.ErrTargetNotFound) { // purged since the list
+		return nil
+	}
+	if known := d.fleet.specifications.last(key); known != nil {
+		d.take(key, known, err.Error())
+		return nil
+	}
+	if errors.Is(err, targets.ErrForbidden) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.refused = append(d.refused, fmt.Sprintf("%q of %v", key.id, key.scope))
+		return nil
+	}
+	return err
+}
+
+// take notes the groups of a job that have labels.
+func (d *discovering) take(key jobKey, spec *specification, problem string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for name, g := range spec.groups {
+		if len(g.labels) == 0 {
+			continue
+		}
+		t := Target{Region: key.region, Namespace: key.namespace, Job: key.id, Group: name}
+		found := targets.Discovered{Name: t.Name(), Labels: g.labels, Problem: problem}
+		d.found[found.Name] = found
+	}
+}
+
+// note keeps the jobs that could not be read.
+func (d *discovery) note(refused []string) {
+	slices.Sort(refused)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.refused = refused
+}
+
+// problem says which jobs the token may not read; "" when there are none.
+func (d *discovery) problem() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.refused) == 0 {
+		return ""
+	}
+	const most = 5
+	more := ""
+	if len(d.refused) > most {
+		more = fmt.Sprintf(" and %d more", len(d.refused)-most)
+	}
+	return "discovery leaves out jobs that the token may list and not read (it needs read-job): " +
+		strings.Join(d.refused[:min(most, len(d.refused))], ", ") + more
+}
+
+// Problems answers what is wrong with the fleet and no call tells of.
+func (f *Fleet) Problems() []string {
+	var problems []string
+	for _, problem := range []string{f.connection.problem(), f.discovery.problem()} {
+		if problem != "" {
+			problems = append(problems, problem)
+		}
+	}
+	if err := f.memories.failure(); err != nil {
+		problems = append(problems, "readiness cannot be stored: "+err.Error())
+	}
+	return problems
+}

@@ -1,0 +1,206 @@
+package nomad
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/targets"
+)
+
+func discoveringFleet(t *testing.T, address string, namespaces ...string) *Fleet {
+	t.Helper()
+	c := testConfig(t, address)
+	c.Discover = true
+	if namespaces != nil {
+		c.DiscoverNamespaces = namespaces
+	}
+	return openFleet(t, c, nil)
+}
+
+func discover(t *testing.T, f *Fleet) map[string]targets.Discovered {
+	t.Helper()
+	list, err := f.Discover(t.Context())
+	if err != nil {
+		t.Fatalf("Discover() = %v", err)
+	}
+	found := map[string]targets.Discovered{}
+	for _, one := range list {
+		found[one.Name] = one
+	}
+	if len(found) != len(list) {
+		t.Errorf("Discover() = %v, with a name twice", list)
+	}
+	return found
+}
+
+func meta(pairs ...string) map[string]string {
+	m := map[string]string{}
+	for n := 0; n < len(pairs); n += 2 {
+		m[pairs[n]] = pairs[n+1]
+	}
+	return m
+}
+
+func TestDiscover(t *testing.T) {
+	i := newImitation(t)
+	i.add("web", 1).meta = meta("hpad.enable", "true", "hpad.max_replicas", "5", "owner", "shop", "hpadx", "1")
+	i.add("off", 1).meta = meta("hpad.enable", "false")
+	i.add("plain", 1).meta = meta("owner", "shop")
+	i.add("bare", 1)
+	i.add("host", 1).kind = "system"
+	i.jobs["host"].meta = meta("hpad.enable", "true")
+	launched := i.add("form/dispatch-1", 1)
+	launched.parent, launched.meta = "form", meta("hpad.enable", "true")
+	f := discoveringFleet(t, i.server.URL)
+	want := map[string]targets.Discovered{
+		"web/app":  {Name: "web/app", Labels: meta("hpad.enable", "true", "hpad.max_replicas", "5")},
+		"off/app":  {Name: "off/app", Labels: meta("hpad.enable", "false")},
+		"host/app": {Name: "host/app", Labels: meta("hpad.enable", "true")},
+	}
+	if diff := cmp.Diff(want, discover(t, f)); diff != "" {
+		t.Errorf("Discover() (-want +got):\n%s", diff)
+	}
+	i.counted()
+	discover(t, f)
+	if calls := i.counted(); calls["/v1/jobs"] != 1 || len(calls) != 1 {
+		t.Errorf("a discovery without changes made the calls %v, want one list", calls)
+	}
+	if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("web/app"), ref("off/app")}); err != nil {
+		t.Fatal(err)
+	}
+	if calls := i.counted(); calls["/v1/job/web"] != 0 {
+		t.Errorf("a reading after a discovery made the calls %v, want the specification known", calls)
+	}
+
+	// Meta changes with its job; a stopped job stays, a purged one goes.
+	i.change("web", func(job *imitatedJob) { job.meta = meta("hpad.enable", "maybe") })
+	i.change("off", func(job *imitatedJob) { job.stopped = true })
+	i.mu.Lock()
+	delete(i.jobs, "host")
+	i.mu.Unlock()
+	want["web/app"] = targets.Discovered{Name: "web/app", Labels: meta("hpad.enable", "maybe")}
+	delete(want, "host/app")
+	i.counted()
+	if diff := cmp.Diff(want, discover(t, f)); diff != "" {
+		t.Errorf("Discover() after changes (-want +got):\n%s", diff)
+	}
+	if calls := i.counted(); calls["/v1/jobs"] != 1 || calls["/v1/job/web"] != 1 || calls["/v1/job/off"] != 1 || len(calls) != 3 {
+		t.Errorf("a discovery after two changes made the calls %v, want one list and two jobs", calls)
+	}
+}
+
+// TestDiscoverUnreadable: a job that cannot be read keeps the rest, and its groups
+// as they were.
+func TestDiscoverUnreadable(t *testing.T) {
+	i := newImitation(t)
+	i.add("web", 1).meta = meta("hpad.enable", "true")
+	i.add("shop", 1).meta = meta("hpad.enable", "true")
+	f := discoveringFleet(t, i.server.URL)
+	discover(t, f)
+	i.change("web", func(job *imitatedJob) { job.meta = nil })
+	i.add("late", 1).meta = meta("hpad.enable", "true")
+	i.mu.Lock()
+	i.forbidden["/v1/job/web"], i.forbidden["/v1/job/late"] = true, true
+	i.mu.Unlock()
+	found := discover(t, f)
+	if web := found["web/app"]; web.Labels["hpad.enable"] != "true" || !strings.Contains(web.Problem, `read job "web"`) {
+		t.Errorf("%+v of a job that cannot be read, want it as it was, with the problem", web)
+	}
+	if shop := found["shop/app"]; shop.Problem != "" || shop.Labels["hpad.enable"] != "true" || len(found) != 2 {
+		t.Errorf("found %+v, want the other as ever", found)
+	}
+	if problems := f.Problems(); len(problems) != 1 || !strings.Contains(problems[0], `"late" of namespace "default"`) {
+		t.Errorf("Problems() = %q, want the job that may not be read", problems)
+	}
+	i.mu.Lock()
+	clear(i.forbidden)
+	i.mu.Unlock()
+	if found := discover(t, f); len(found) != 2 || found["late/app"].Labels == nil || f.Problems() != nil {
+		t.Errorf("found %+v with %q once all can be read", found, f.Problems())
+	}
+	i.mu.Lock()
+	i.forbidden["/v1/jobs"] = true
+	i.mu.Unlock()
+	if list, err := f.Discover(t.Context()); !errors.Is(err, targets.ErrForbidden) || list != nil {
+		t.Errorf("Discover() without the list = %v, %v", list, err)
+	}
+	i.counted()
+	if _, err := f.Discover(t.Context()); err == nil || len(i.counted()) != 0 {
+		t.Errorf("Discover() while the fleet backs off = %v, with a call", err)
+	}
+}
+
+// TestDiscoverBroken: where a job that is not known cannot be read for a passing
+// reason, nothing is told, so that nothing seems to have gone.
+func TestDiscoverBroken(t *testing.T) {
+	i := newImitation(t)
+	i.add("web", 1).meta = meta("hpad.enable", "true")
+	broken := true
+	server := newHandler(t, func(w http.ResponseWriter, r *http.Request) {
+		if broken && r.URL.Path == "/v1/job/web" {
+			http.Error(w, "No cluster leader", http.StatusInternalServerError)
+			return
+		}
+		i.ServeHTTP(w, r)
+	})
+	f := discoveringFleet(t, server)
+	if list, err := f.Discover(t.Context()); !errors.Is(err, targets.ErrTransient) || list != nil {
+		t.Errorf("Discover() = %v, %v, want a temporary failure", list, err)
+	}
+	broken = false
+	if found := discover(t, f); len(found) != 1 {
+		t.Errorf("found %+v", found)
+	}
+}
+
+func TestDiscoverNamespaces(t *testing.T) {
+	labeled := map[string]any{"Name": "app", "Count": 1, "Meta": meta("hpad.enable", "true")}
+	server := newHandler(t, func(w http.ResponseWriter, r *http.Request) {
+		list := []any{}
+		var answer any = &list
+		asked := r.URL.Query().Get("namespace")
+		for _, namespace := range []string{"default", "team"} {
+			if asked == namespace || asked == "*" {
+				list = append(list, map[string]any{"ID": "web", "Namespace": namespace, "JobModifyIndex": 7})
+			}
+		}
+		if r.URL.Path == "/v1/job/web" {
+			answer = map[string]any{"ID": "web", "JobModifyIndex": 7, "Type": "service", "TaskGroups": []any{labeled}}
+		}
+		_ = json.NewEncoder(w).Encode(answer)
+	})
+	for _, c := range []struct{ asked, want []string }{
+		{nil, []string{"web/app"}},
+		{[]string{"team"}, []string{"team/web/app"}},
+		{[]string{"team", "default"}, []string{"team/web/app", "web/app"}},
+		{[]string{"*"}, []string{"team/web/app", "web/app"}},
+		{[]string{"none"}, nil},
+	} {
+		list, err := discoveringFleet(t, server, c.asked...).Discover(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, found := range list {
+			names = append(names, found.Name)
+		}
+		if diff := cmp.Diff(c.want, names); diff != "" {
+			t.Errorf("in %q (-want +got):\n%s", c.asked, diff)
+		}
+	}
+	c := testConfig(t, server)
+	if list, err := openFleet(t, c, nil).Discover(t.Context()); list != nil || err != nil || c.Discovers() {
+		t.Errorf("Discover() where it is off = %v, %v", list, err)
+	}
+	c.Region = "eu"
+	c.Discover = true
+	list, err := openFleet(t, c, nil).Discover(t.Context())
+	if err != nil || len(list) != 1 || list[0].Name != "eu/default/web/app" {
+		t.Errorf("Discover() in a region = %v, %v", list, err)
+	}
+}

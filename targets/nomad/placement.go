@@ -1,0 +1,128 @@
+package nomad
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/nomad/api"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// InsufficientCapacity is the condition of a group with allocations that find no
+// place.
+const InsufficientCapacity policy.ConditionType = "InsufficientCapacity"
+
+// The reasons of InsufficientCapacity.
+const (
+	// ResourcesExhausted: the nodes that would do are full.
+	ResourcesExhausted = "ResourcesExhausted"
+	// ConstraintsFiltered: no node fulfills the job's constraints.
+	ConstraintsFiltered = "ConstraintsFiltered"
+	// QuotaExhausted: a quota allows no more.
+	QuotaExhausted = "QuotaExhausted"
+	// NoNodes: there is no node in the job's datacenters and node pool.
+	NoNodes = "NoNodes"
+	// AllocationsQueued: Nomad does not say why.
+	AllocationsQueued = "AllocationsQueued"
+)
+
+// blockedStub is what a list of evaluations says of one that waits for a place.
+type blockedStub struct {
+	JobID          string
+	FailedTGAllocs map[string]*api.AllocationMetric
+}
+
+// waiting answers how many allocations of a target wait for a place.
+func (s *snapshot) waiting(t Target) int {
+	l := s.listings[t.scope()]
+	if l.err != nil || l.jobs[t.Job] == nil || l.jobs[t.Job].Stop {
+		return 0
+	}
+	return l.jobs[t.Job].queued(t.Group)
+}
+
+// explainWaiting asks why allocations wait: one call for each namespace where
+// some of the targets' do. Without an answer they wait for reasons unknown.
+func (s *snapshot) explainWaiting(ctx context.Context) {
+	jobs := map[scope][]string{}
+	for _, t := range s.asked {
+		if s.waiting(t) > 0 {
+			jobs[t.scope()] = append(jobs[t.scope()], t.Job)
+		}
+	}
+	for at, ids := range jobs {
+		slices.Sort(ids)
+		var blocked []*blockedStub
+		err := readError(s.session.get(ctx, at, "/v1/evaluations", nil, both(`Status == "blocked"`, jobFilter("JobID", slices.Compact(ids))), &blocked))
+		if errors.Is(err, targets.ErrThrottled) {
+			s.fleet.backoff.note(at, err, time.Now())
+		}
+		l := s.listings[at]
+		l.failures = map[groupKey]*api.AllocationMetric{}
+		for _, evaluation := range blocked {
+			for name, metric := range evaluation.FailedTGAllocs {
+				l.failures[groupKey{job: evaluation.JobID, group: name}] = metric
+			}
+		}
+	}
+}
+
+// notices answers what else Nomad says of a target.
+func (s *snapshot) notices(t Target) []policy.Notice {
+	waiting := s.waiting(t)
+	if waiting == 0 {
+		return nil
+	}
+	notice := policy.Notice{
+		Condition: InsufficientCapacity, Reason: AllocationsQueued,
+		Message: fmt.Sprintf("%d allocations of group %q wait for a place", waiting, t.Group),
+	}
+	if metric := s.listings[t.scope()].failures[groupKey{job: t.Job, group: t.Group}]; metric != nil {
+		reason, words := unplaced(metric)
+		notice.Reason = reason
+		notice.Message += ": " + words
+	}
+	return []policy.Notice{notice}
+}
+
+// unplaced says why an allocation found no place, in the words of Nomad's command
+// line.
+func unplaced(m *api.AllocationMetric) (reason, words string) {
+	var said []string
+	add := func(form string, counts map[string]int) {
+		for _, what := range slices.Sorted(maps.Keys(counts)) {
+			said = append(said, fmt.Sprintf(form, what, counts[what]))
+		}
+	}
+	reason = AllocationsQueued
+	if m.NodesEvaluated == 0 {
+		reason = NoNodes
+		said = append(said, "no nodes were eligible for evaluation")
+	}
+	if m.NodesFiltered > 0 || len(m.ConstraintFiltered) > 0 {
+		reason = ConstraintsFiltered
+	}
+	add("class %q: %d nodes excluded by filter", m.ClassFiltered)
+	add("constraint %q: %d nodes excluded by filter", m.ConstraintFiltered)
+	if m.NodesExhausted > 0 {
+		reason = ResourcesExhausted
+		said = append(said, fmt.Sprintf("resources exhausted on %d nodes", m.NodesExhausted))
+	}
+	add("class %q exhausted on %d nodes", m.ClassExhausted)
+	add("dimension %q exhausted on %d nodes", m.DimensionExhausted)
+	if len(m.QuotaExhausted) > 0 {
+		reason = QuotaExhausted
+		said = append(said, fmt.Sprintf("quota limit hit %q", m.QuotaExhausted))
+	}
+	if len(said) == 0 {
+		return reason, "Nomad does not say why"
+	}
+	return reason, strings.Join(said, ", ")
+}
