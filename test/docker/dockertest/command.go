@@ -1,0 +1,108 @@
+package dockertest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hpad/hpad/test/internal/installed"
+)
+
+// Printed is what a command printed.
+type Printed struct {
+	// Out is its standard output, Err its standard error, where Compose tells what
+	// it does.
+	Out, Err string
+}
+
+// Run runs a docker command in a directory.
+func (e *Engine) Run(t testing.TB, dir string, args ...string) (Printed, error) {
+	t.Helper()
+	// Without the test's context, which has ended when the test cleans up.
+	command := exec.Command(filepath.Join(e.programs, "bin", "docker"), args...)
+	command.Dir = dir
+	command.Env = e.environment("DOCKER_HOST="+e.Host(), "DOCKER_CONFIG="+e.path("config"), "COMPOSE_ANSI=never", "COMPOSE_PROGRESS=plain")
+	var out, errs strings.Builder
+	command.Stdout, command.Stderr = &out, &errs
+	err := command.Run()
+	printed := Printed{Out: out.String(), Err: errs.String()}
+	if err != nil {
+		return printed, fmt.Errorf("docker %s: %w\n%s%s", strings.Join(args, " "), err, printed.Out, printed.Err)
+	}
+	return printed, nil
+}
+
+// CLI runs a docker command, which is to succeed, and answers what it printed on
+// its standard output.
+func (e *Engine) CLI(t testing.TB, args ...string) string {
+	t.Helper()
+	printed, err := e.Run(t, "", args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return printed.Out
+}
+
+// Project is a Compose project on an engine.
+type Project struct {
+	Name string
+	// Dir has compose.yaml and what it refers to.
+	Dir string
+
+	e *Engine
+	t testing.TB
+}
+
+// Project makes a Compose project with a compose.yaml of that text. It is taken
+// down with its volumes when the test ends. The test is skipped without the
+// Compose plugin, and fails where CI=true.
+func (e *Engine) Project(t testing.TB, name, yaml string) *Project {
+	t.Helper()
+	plugin := installed.Path(t, filepath.Join("compose-v*", "docker-compose"), "test/install/compose.sh")
+	if err := os.Symlink(plugin, e.path("config/cli-plugins/docker-compose")); err != nil && !errors.Is(err, os.ErrExist) {
+		t.Fatal(err)
+	}
+	p := &Project{Name: name, Dir: t.TempDir(), e: e, t: t}
+	p.Write("compose.yaml", yaml)
+	t.Cleanup(func() {
+		if e.process.Ended() {
+			return
+		}
+		if _, err := p.Try("down", "--volumes", "--timeout", "0", "--remove-orphans"); err != nil {
+			t.Errorf("take the project down: %v", err)
+		}
+	})
+	return p
+}
+
+// Write writes a file of the project.
+func (p *Project) Write(name, text string) {
+	p.t.Helper()
+	path := filepath.Join(p.Dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// Try runs "docker compose" on the project.
+func (p *Project) Try(args ...string) (Printed, error) {
+	p.t.Helper()
+	return p.e.Run(p.t, p.Dir, append([]string{"compose", "--project-name", p.Name}, args...)...)
+}
+
+// Compose runs "docker compose" on the project, which is to succeed.
+func (p *Project) Compose(args ...string) Printed {
+	p.t.Helper()
+	printed, err := p.Try(args...)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return printed
+}

@@ -1,0 +1,287 @@
+// Package dockertest runs real Docker engines for tests: each with its own data,
+// socket, network and processes, none of which outlive the test.
+package dockertest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/client"
+
+	"github.com/hpad/hpad/test/internal/child"
+	"github.com/hpad/hpad/test/internal/installed"
+	"github.com/hpad/hpad/test/internal/wait"
+)
+
+const (
+	startTimeout = time.Minute
+	// stopTimeout leaves the engine time to stop its containers.
+	stopTimeout = 40 * time.Second
+	endTimeout  = 20 * time.Second
+)
+
+// Version is which engine a test runs.
+type Version int
+
+const (
+	// Packaged is Debian's engine, which test/install/docker.sh unpacks: API 1.41
+	// on Debian 12.
+	Packaged Version = iota
+	// Newest is the engine of the client's own version, which
+	// test/install/dockerd.sh builds: API 1.51.
+	Newest
+)
+
+// String answers the name of the version in the names of tests.
+func (v Version) String() string {
+	if v == Newest {
+		return "newest"
+	}
+	return "packaged"
+}
+
+// Options are what engines differ in.
+type Options struct {
+	// Version is which engine to run.
+	Version Version
+	// Disk is the size of a file system of the engine's data of their own, as mount
+	// takes it ("64m"); empty leaves them with all other files.
+	Disk string
+	// Args are added to the engine's command line.
+	Args []string
+}
+
+// Engine is a Docker engine that lives as long as its test. Its methods are for
+// any goroutine but Stop, Kill and StartAgain, which are for the test's own.
+type Engine struct {
+	// Client talks to it. Its connections do not stay open, so they do not look
+	// like leaks of what is tested.
+	Client *client.Client
+
+	t       testing.TB
+	options Options
+	// programs is where test/install/docker.sh put them.
+	programs string
+	dir      string
+	process  *child.Process
+}
+
+// Start runs an engine and returns once it answers. Without its programs, or
+// without root, the test is skipped, and fails where CI=true.
+func Start(t testing.TB, options Options) *Engine {
+	t.Helper()
+	programs := installed.Path(t, "docker", "test/install/docker.sh")
+	if os.Geteuid() != 0 {
+		installed.Absent(t, "a Docker engine needs root")
+	}
+	// The directory of a test may be too deep for a socket.
+	dir, err := os.MkdirTemp("", "hpad-docker-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &Engine{t: t, options: options, programs: programs, dir: dir}
+	t.Cleanup(e.end)
+	for _, name := range []string{"data", "config/cli-plugins"} {
+		if err := os.MkdirAll(e.path(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if options.Disk != "" {
+		e.mountDisk()
+	}
+	e.Client, err = client.NewClientWithOpts(
+		client.WithHTTPClient(&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}),
+		client.WithHost(e.Host()), client.WithAPIVersionNegotiation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.start()
+	return e
+}
+
+// Host is where the engine listens, as DOCKER_HOST has it; it outlives StartAgain.
+func (e *Engine) Host() string { return "unix://" + e.path("docker.sock") }
+
+// Data is the directory of the engine's data. With Options.Disk it is the root of
+// that file system.
+func (e *Engine) Data() string { return e.path("data") }
+
+func (e *Engine) path(name string) string { return filepath.Join(e.dir, name) }
+
+// cgroup is the name of the parent of all containers' cgroups.
+func (e *Engine) cgroup() string { return filepath.Base(e.dir) }
+
+// enter is what the first process of an engine's namespaces does: it sees its own
+// processes, and mounts the hierarchies of cgroups that are there and not mounted,
+// without which an engine counts nothing.
+const enter = `
+mount --make-rslave /
+mount -t proc proc /proc
+for c in perf_event hugetlb net_cls,net_prio; do
+	[ ! -d "/sys/fs/cgroup/$c" ] || mountpoint -q "/sys/fs/cgroup/$c" || mount -t cgroup -o "$c" cgroup "/sys/fs/cgroup/$c"
+done
+exec "$@"
+`
+
+// start runs the engine and returns once it answers.
+func (e *Engine) start() {
+	e.t.Helper()
+	// What a machine loses when it goes down.
+	for _, name := range []string{"exec", "pid", "docker.sock"} {
+		if err := os.RemoveAll(e.path(name)); err != nil {
+			e.t.Fatal(err)
+		}
+	}
+	log, err := os.OpenFile(e.path("log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	// The init reaps what containers' parents leave, and takes all processes with it
+	// when it ends.
+	args := []string{
+		"-euc", enter, "enter", "docker-init", "--", e.daemon(),
+		"--data-root", e.Data(), "--exec-root", e.path("exec"), "--pidfile", e.path("pid"), "--host", e.Host(),
+		"--exec-opt", "native.cgroupdriver=cgroupfs", "--cgroup-parent", "/" + e.cgroup(),
+	}
+	if e.options.Version == Newest {
+		args = append(args, "--userland-proxy-path", filepath.Join(filepath.Dir(e.daemon()), "docker-proxy"))
+	}
+	command := exec.Command("/bin/sh", append(args, e.options.Args...)...)
+	command.Stdout, command.Stderr = log, log
+	command.Env = e.environment(
+		"LD_LIBRARY_PATH="+filepath.Join(e.programs, "lib"),
+		"XTABLES_LIBDIR="+filepath.Join(e.programs, "xtables"))
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID}
+	if e.process, err = child.StartIn(command, newNetwork); err != nil {
+		e.t.Fatalf("start dockerd: %v", err)
+	}
+	wait.For(e.t, startTimeout, "answer of dockerd", func() (string, bool) {
+		if e.process.Ended() {
+			e.t.Fatalf("dockerd ended: %s\n%s", e.process.Command.ProcessState, e.Log())
+		}
+		_, err := e.Client.Ping(context.Background())
+		return fmt.Sprintf("%v\n%s", err, e.Log()), err == nil
+	})
+}
+
+// daemon answers the path of dockerd.
+func (e *Engine) daemon() string {
+	if e.options.Version == Newest {
+		return installed.Path(e.t, filepath.Join("dockerd-v*", "dockerd"), "test/install/dockerd.sh")
+	}
+	return filepath.Join(e.programs, "bin", "dockerd")
+}
+
+// environment is that of the engine and its command line: the machine's, with
+// their programs first and nothing that points to another engine.
+func (e *Engine) environment(more ...string) []string {
+	environment := slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		return strings.HasPrefix(variable, "DOCKER_") || strings.HasPrefix(variable, "COMPOSE_") || strings.HasPrefix(variable, "PATH=")
+	})
+	return append(append(environment, "PATH="+filepath.Join(e.programs, "bin")+":/usr/sbin:/usr/bin:/sbin:/bin"), more...)
+}
+
+// Stop asks the engine to end as systemd does: it stops its containers.
+func (e *Engine) Stop() {
+	e.t.Helper()
+	if err := e.process.Stop(syscall.SIGTERM, stopTimeout); err != nil {
+		e.t.Errorf("stop dockerd: %v", err)
+	}
+}
+
+// Kill ends the engine and all containers without warning, as a machine that
+// loses its power.
+func (e *Engine) Kill() { e.process.Kill() }
+
+// StartAgain runs the engine with the data it had when it was stopped or killed,
+// and returns once it answers.
+func (e *Engine) StartAgain() {
+	e.t.Helper()
+	e.start()
+}
+
+// end leaves nothing of the engine.
+func (e *Engine) end() {
+	if e.Client != nil {
+		_ = e.Client.Close()
+	}
+	if e.process != nil {
+		e.process.Kill()
+		e.removeCgroups()
+	}
+	if e.t.Failed() {
+		e.t.Logf("what dockerd said:\n%s", e.Log())
+	}
+	if e.options.Disk != "" {
+		e.unmountDisk()
+	}
+	if seen, ok := wait.Until(endTimeout, func() (string, bool) {
+		err := os.RemoveAll(e.dir) // Its mounts go with its last process.
+		return fmt.Sprint(err), err == nil
+	}); !ok {
+		e.t.Errorf("remove what dockerd left: %s", seen)
+	}
+}
+
+// removeCgroups removes the parents of the containers' cgroups, in all
+// hierarchies; the kernel empties them when the containers end.
+func (e *Engine) removeCgroups() {
+	for _, pattern := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
+		parents, err := filepath.Glob(filepath.Join(pattern, e.cgroup()))
+		if err != nil {
+			e.t.Errorf("look for cgroups: %v", err)
+		}
+		for _, parent := range parents {
+			if seen, ok := wait.Until(endTimeout, func() (string, bool) {
+				err := removeTree(parent)
+				return fmt.Sprint(err), err == nil
+			}); !ok {
+				e.t.Errorf("remove the cgroups of dockerd: %s", seen)
+			}
+		}
+	}
+}
+
+// removeTree removes the directories of a cgroup and those below, whose files
+// cannot be removed.
+func removeTree(root string) error {
+	var directories []string
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() {
+			directories = append(directories, path)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
+	for _, path := range slices.Backward(directories) {
+		if remove := syscall.Rmdir(path); remove != nil && !errors.Is(remove, fs.ErrNotExist) {
+			err = errors.Join(err, fmt.Errorf("remove %q: %w", path, remove))
+		}
+	}
+	return err
+}
+
+// Log is the end of what the engine printed.
+func (e *Engine) Log() string {
+	const most = 8 << 10
+	text, err := os.ReadFile(e.path("log"))
+	if err != nil {
+		return err.Error()
+	}
+	return string(bytes.TrimSpace(text[max(0, len(text)-most):]))
+}

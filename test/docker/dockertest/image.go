@@ -1,0 +1,72 @@
+package dockertest
+
+import (
+	"archive/tar"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/docker/docker/api/types/image"
+)
+
+// Worker is the image of test/docker/worker, which has no registry and is there
+// once ImportWorker made it.
+const Worker = "worker:1"
+
+// ImportWorker makes the engine an image of that name from test/docker/worker,
+// built for the machine, with a file /marker of that text, so that two images
+// differ. Changes are lines of a Dockerfile ("VOLUME /data") beside those for the
+// command.
+func (e *Engine) ImportWorker(t testing.TB, name, marker string, changes ...string) {
+	t.Helper()
+	binary := e.path("worker")
+	if _, err := os.Stat(binary); err != nil {
+		command := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, "github.com/hpad/hpad/test/docker/worker")
+		command.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if output, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("build the worker: %v\n%s", err, output)
+		}
+	}
+	program, err := os.ReadFile(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	for _, file := range []struct {
+		name string
+		mode int64
+		text []byte
+	}{{"worker", 0o755, program}, {"marker", 0o644, []byte(marker)}} {
+		if err := w.WriteHeader(&tar.Header{Name: file.name, Mode: file.mode, Size: int64(len(file.text))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(file.text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, directory := range []string{"tmp/", "run/"} {
+		if err := w.WriteHeader(&tar.Header{Name: directory, Mode: 0o1777, Typeflag: tar.TypeDir}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	response, err := e.Client.ImageImport(t.Context(), image.ImportSource{Source: &archive, SourceName: "-"}, name,
+		image.ImportOptions{Changes: append([]string{`ENTRYPOINT ["/worker"]`}, changes...)})
+	if err != nil {
+		t.Fatalf("import image %s: %v", name, err)
+	}
+	defer func() { _ = response.Close() }()
+	output, err := io.ReadAll(response)
+	if err == nil && bytes.Contains(output, []byte(`"error"`)) {
+		err = fmt.Errorf("%s", output)
+	}
+	if err != nil {
+		t.Fatalf("import image %s: %v", name, err)
+	}
+}

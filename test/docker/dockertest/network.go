@@ -1,0 +1,72 @@
+package dockertest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// newNetwork gives the calling thread a network of its own, in which only the
+// loopback interface is up.
+func newNetwork() error {
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("make a network: %w", err)
+	}
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open a socket in the new network: %w", err)
+	}
+	defer func() { _ = unix.Close(socket) }()
+	lo, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	lo.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	if err := unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, lo); err != nil {
+		return fmt.Errorf("bring lo up in the new network: %w", err)
+	}
+	return nil
+}
+
+// Dial connects to an address, which must be an IP address with a port, in the
+// engine's network: a published port at 127.0.0.1, or a container's own address.
+func (e *Engine) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	type answer struct {
+		connection net.Conn
+		err        error
+	}
+	answers := make(chan answer, 1)
+	pid := e.process.Command.Process.Pid
+	go func() {
+		// Not unlocked: the thread is thrown away, with the network it is in.
+		runtime.LockOSThread()
+		namespace, err := unix.Open(fmt.Sprintf("/proc/%d/ns/net", pid), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			answers <- answer{err: fmt.Errorf("open the network of dockerd: %w", err)}
+			return
+		}
+		defer func() { _ = unix.Close(namespace) }()
+		if err := unix.Setns(namespace, unix.CLONE_NEWNET); err != nil {
+			answers <- answer{err: fmt.Errorf("enter the network of dockerd: %w", err)}
+			return
+		}
+		var dialer net.Dialer
+		connection, err := dialer.DialContext(ctx, network, address)
+		answers <- answer{connection, err}
+	}()
+	a := <-answers
+	return a.connection, a.err
+}
+
+// HTTP answers a client in the engine's network.
+func (e *Engine) HTTP() *http.Client {
+	return &http.Client{
+		Timeout:   10 * time.Second,
+		Transport: &http.Transport{DisableKeepAlives: true, DialContext: e.Dial},
+	}
+}
