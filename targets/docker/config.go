@@ -1,0 +1,205 @@
+package docker
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/docker/cli/cli/connhelper"
+	"github.com/docker/docker/api"
+	"github.com/docker/docker/api/types/versions"
+	"github.com/docker/docker/client"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// Defaults and bounds of a Config.
+const (
+	DefaultHost             = "unix:///var/run/docker.sock"
+	DefaultTimeout          = 10 * time.Second
+	DefaultResourceInterval = 15 * time.Second
+	// DefaultMaxConnections is for hosts that are reached by unix and tcp.
+	DefaultMaxConnections = 512
+	// DefaultSSHConnections is for hosts that are reached by ssh, where each
+	// connection is a process here and a session there.
+	DefaultSSHConnections = 8
+
+	// OldestAPIVersion is the oldest version of the Engine API that hpad talks:
+	// that of Docker 20.10, the first with one-shot stats.
+	OldestAPIVersion = "1.41"
+
+	minResourceInterval = time.Second
+	highestConnections  = 4096
+)
+
+// Config is how one engine is reached. A kind embeds it without a tag. What is
+// left out comes from the environment of the Docker command line (DOCKER_HOST and
+// so on).
+type Config struct {
+	// Host is where the engine's API is: unix, tcp or ssh; empty means
+	// DOCKER_HOST, or the socket at the usual place.
+	Host string `toml:"host"`
+	// TLS applies to a tcp host, which is spoken to without TLS where it is nil.
+	// Left out it comes from DOCKER_TLS_VERIFY and DOCKER_CERT_PATH.
+	TLS *TLS `toml:"tls"`
+	// APIVersion fixes the version of the Engine API; empty means
+	// DOCKER_API_VERSION, or the highest that both sides know.
+	APIVersion string `toml:"api_version"`
+	// Timeout bounds one call, from sending it to the end of the answer.
+	Timeout time.Duration `toml:"timeout"`
+	// MaxConnections bounds the connections open at once: 1 to 4096. 0 means
+	// DefaultMaxConnections, or DefaultSSHConnections for an ssh host.
+	MaxConnections int `toml:"max_connections"`
+	// ResourceInterval is how often cpu and memory are sampled: at least 1s.
+	ResourceInterval time.Duration `toml:"resource_interval"`
+}
+
+// TLS says whom to trust and who hpad is.
+type TLS struct {
+	// CAFile has the certificates of the authorities to trust, in PEM; empty
+	// means those of the system.
+	CAFile string `toml:"ca_file"`
+	// CertFile and KeyFile are the client's certificate and key in PEM; both or
+	// neither.
+	CertFile string `toml:"cert_file"`
+	KeyFile  string `toml:"key_file"`
+	// ServerName is the name the server's certificate must be for; empty means
+	// the host of the address.
+	ServerName string `toml:"server_name"`
+	// InsecureSkipVerify accepts any certificate.
+	InsecureSkipVerify bool `toml:"insecure_skip_verify"`
+}
+
+// SetDefaults fills in what was not given, from the environment where it has it.
+func (c *Config) SetDefaults() {
+	c.Host = cmp.Or(c.Host, os.Getenv(client.EnvOverrideHost), DefaultHost)
+	if c.TLS == nil {
+		c.TLS = environmentTLS()
+	}
+	c.APIVersion = cmp.Or(c.APIVersion, os.Getenv(client.EnvOverrideAPIVersion))
+	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
+	c.ResourceInterval = cmp.Or(c.ResourceInterval, DefaultResourceInterval)
+}
+
+// environmentTLS answers what the environment says of TLS, as the Docker command
+// line reads it; nil when it says nothing.
+func environmentTLS() *TLS {
+	verify, dir := os.Getenv(client.EnvTLSVerify), os.Getenv(client.EnvOverrideCertPath)
+	if verify == "" && dir == "" {
+		return nil
+	}
+	if dir == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			home = "/"
+		}
+		dir = filepath.Join(home, ".docker")
+	}
+	return &TLS{
+		CAFile: filepath.Join(dir, "ca.pem"), CertFile: filepath.Join(dir, "cert.pem"), KeyFile: filepath.Join(dir, "key.pem"),
+		InsecureSkipVerify: verify == "",
+	}
+}
+
+// Validate answers every mistake of a defaulted configuration, with paths below
+// the fleet's table.
+func (c *Config) Validate() []policy.FieldError {
+	var mistakes []policy.FieldError
+	add := func(field, value, detail string) {
+		mistakes = append(mistakes, policy.FieldError{Field: field, Value: value, Detail: detail})
+	}
+	if detail := CheckHost(c.Host); detail != "" {
+		add("host", quoteHost(c.Host), detail)
+	}
+	if c.TLS != nil && c.TLS.CertFile != "" && c.TLS.KeyFile == "" {
+		add("tls.key_file", "", "must be set where tls.cert_file is")
+	}
+	if c.TLS != nil && c.TLS.KeyFile != "" && c.TLS.CertFile == "" {
+		add("tls.cert_file", "", "must be set where tls.key_file is")
+	}
+	if detail := checkVersion(c.APIVersion); detail != "" {
+		add("api_version", strconv.Quote(c.APIVersion), detail)
+	}
+	if c.Timeout <= 0 {
+		add("timeout", strconv.Quote(c.Timeout.String()), `must be more than 0, as "10s"`)
+	}
+	if c.MaxConnections < 0 || c.MaxConnections > highestConnections {
+		add("max_connections", strconv.Itoa(c.MaxConnections), fmt.Sprintf("must be from 1 to %d", highestConnections))
+	}
+	if c.ResourceInterval < minResourceInterval {
+		add("resource_interval", strconv.Quote(c.ResourceInterval.String()), "must be at least "+minResourceInterval.String())
+	}
+	return mistakes
+}
+
+// versionForm is the form of a version of the Engine API.
+var versionForm = regexp.MustCompile(`^[1-9][0-9]*\.[0-9]+$`)
+
+// checkVersion says what is wrong with a fixed version; "" when nothing is.
+func checkVersion(version string) string {
+	switch {
+	case version == "":
+		return ""
+	case !versionForm.MatchString(version):
+		return `must be a version of the Engine API, as "` + OldestAPIVersion + `"`
+	case versions.LessThan(version, OldestAPIVersion), versions.GreaterThan(version, api.DefaultVersion):
+		return "must be from " + OldestAPIVersion + " to " + api.DefaultVersion
+	}
+	return ""
+}
+
+// CheckHost says what is wrong with the address of an engine; "" when nothing is.
+func CheckHost(text string) string {
+	const form = `must be the address of a Docker engine, as "unix:///var/run/docker.sock", "tcp://192.0.2.1:2376" or "ssh://me@192.0.2.1"`
+	address, err := url.Parse(text)
+	if err != nil {
+		return form
+	}
+	switch address.Scheme {
+	case "unix":
+		if address.Host != "" || address.Path == "" {
+			return form
+		}
+	case "tcp":
+		switch {
+		case address.User != nil:
+			return "must not hold credentials: use tls.cert_file and tls.key_file"
+		case address.Hostname() == "" || address.Port() == "" || address.RawQuery != "" || address.Fragment != "":
+			return form
+		}
+	case "ssh":
+		if _, err := connhelper.GetConnectionHelper(text); err != nil {
+			return form + ": " + err.Error()
+		}
+	case "http", "https":
+		return "must begin with tcp://; a tls table makes it speak TLS"
+	default:
+		return form
+	}
+	return ""
+}
+
+// quoteHost is how a mistaken address is shown; "" where it may hold a secret.
+func quoteHost(text string) string {
+	if strings.ContainsAny(text, "@?") {
+		return ""
+	}
+	return strconv.Quote(text)
+}
+
+// connections answers how many connections may be open at once.
+func (c *Config) connections() int {
+	if c.MaxConnections > 0 {
+		return c.MaxConnections
+	}
+	if strings.HasPrefix(c.Host, "ssh://") {
+		return DefaultSSHConnections
+	}
+	return DefaultMaxConnections
+}

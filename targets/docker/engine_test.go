@@ -1,0 +1,400 @@
+package docker
+
+import (
+	"context"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/client"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// asSSH is the environment variable that makes the test binary be "ssh": it
+// connects its input and output with the socket of that path, as "docker system
+// dial-stdio" does at the other end.
+const asSSH = "HPAD_TEST_SSH_SOCKET"
+
+func TestMain(m *testing.M) {
+	if socket := os.Getenv(asSSH); socket != "" {
+		os.Exit(dialStdio(socket))
+	}
+	os.Exit(m.Run())
+}
+
+func dialStdio(socket string) int {
+	connection, err := net.Dial("unix", socket)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	go func() {
+		_, _ = io.Copy(connection, os.Stdin)
+		os.Exit(0)
+	}()
+	_, _ = io.Copy(os.Stdout, connection)
+	return 0
+}
+
+// imitation is an engine that answers its version and what a test says.
+type imitation struct {
+	mu      sync.Mutex
+	version string
+	paths   []string
+	// answer answers all calls but the ping; nil answers 200 and an empty object.
+	answer http.HandlerFunc
+}
+
+func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	i.mu.Lock()
+	version, answer := i.version, i.answer
+	i.paths = append(i.paths, r.URL.Path)
+	i.mu.Unlock()
+	w.Header().Set("Api-Version", version)
+	w.Header().Set("Content-Type", "application/json")
+	if strings.HasSuffix(r.URL.Path, "/_ping") {
+		return
+	}
+	if answer != nil {
+		answer(w, r)
+		return
+	}
+	_, _ = io.WriteString(w, "{}")
+}
+
+func (i *imitation) asked() []string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return slices.Clone(i.paths)
+}
+
+// answering answers a status and an error in the engine's form.
+func answering(status int, message string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		fmt.Fprintf(w, `{"message":%q}`, message)
+	}
+}
+
+// serve serves an imitation by tcp and answers its host.
+func serve(t testing.TB, i http.Handler) string {
+	t.Helper()
+	server := httptest.NewServer(i)
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return "tcp://" + server.Listener.Addr().String()
+}
+
+// serveUnix serves an imitation by a socket and answers its path.
+func serveUnix(t *testing.T, i http.Handler) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "docker.sock")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: i}}
+	server.Start()
+	t.Cleanup(server.Close)
+	return path
+}
+
+// connect answers an engine at a host.
+func connect(t testing.TB, host string, changes ...func(c *Config)) *Engine {
+	t.Helper()
+	c := &Config{Host: host, Timeout: 5 * time.Second, ResourceInterval: time.Second}
+	for _, change := range changes {
+		change(c)
+	}
+	if mistakes := c.Validate(); mistakes != nil {
+		t.Fatalf("Validate() = %v", mistakes)
+	}
+	e, err := Connect(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	return e
+}
+
+// inspect makes a call that reads, remove one that changes something.
+func inspect(e *Engine) error {
+	return e.Read(context.Background(), func(ctx context.Context, c *client.Client) error {
+		_, err := c.ContainerInspect(ctx, "c1")
+		return err
+	})
+}
+
+func remove(e *Engine) error {
+	return e.Write(context.Background(), func(ctx context.Context, c *client.Client) error {
+		return c.ContainerRemove(ctx, "c1", container.RemoveOptions{})
+	})
+}
+
+func TestVersions(t *testing.T) {
+	clearEnvironment(t)
+	for _, test := range []struct {
+		name, engine, fixed string
+		want, says          string
+	}{
+		{name: "as old as can be", engine: "1.41", want: "/v1.41/containers/c1/json"},
+		{name: "in between", engine: "1.47", want: "/v1.47/containers/c1/json"},
+		{name: "newer than the client", engine: "1.99", want: "/v1.51/containers/c1/json"},
+		{name: "fixed", engine: "1.51", fixed: "1.44", want: "/v1.44/containers/c1/json"},
+		{name: "too old", engine: "1.40", says: "it talks version 1.40 of the API; hpad needs 1.41, which is Docker 20.10, or later"},
+		{name: "none", engine: "", says: "it does not say which version of the API it talks: is it a Docker engine?"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			i := &imitation{version: test.engine}
+			e := connect(t, serve(t, i), func(c *Config) { c.APIVersion = test.fixed })
+			err := inspect(e)
+			if test.says != "" {
+				if !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), e.Host()) {
+					t.Errorf("Read() = %v, want ErrTransient that says %q", err, test.says)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatalf("Read() = %v", err)
+			}
+			if got := i.asked(); !slices.Equal(got, []string{"/_ping", test.want}) {
+				t.Errorf("the engine was asked %q", got)
+			}
+			if err := inspect(e); err != nil || len(i.asked()) != 3 {
+				t.Errorf("a second Read() = %v after %q, want no second ping", err, i.asked())
+			}
+		})
+	}
+}
+
+// TestEngineIsReplaced: an engine that comes back as another version is talked to
+// in that one.
+func TestEngineIsReplaced(t *testing.T) {
+	clearEnvironment(t)
+	i := &imitation{version: "1.51"}
+	e := connect(t, serve(t, i))
+	if err := inspect(e); err != nil {
+		t.Fatal(err)
+	}
+	i.mu.Lock()
+	i.version = "1.41"
+	i.answer = func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.URL.Path, "/v1.41/") {
+			answering(http.StatusBadRequest, "client version 1.51 is too new. Maximum supported API version is 1.41")(w, r)
+			return
+		}
+		_, _ = io.WriteString(w, "{}")
+	}
+	i.mu.Unlock()
+	if err := inspect(e); !errors.Is(err, targets.ErrTransient) {
+		t.Fatalf("the first Read() of an older engine = %v, want ErrTransient", err)
+	}
+	if err := inspect(e); err != nil {
+		t.Errorf("the second Read() of an older engine = %v", err)
+	}
+
+	hangUp := func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }
+	i.mu.Lock()
+	i.version, i.answer = "1.47", hangUp
+	i.mu.Unlock()
+	if err := inspect(e); !errors.Is(err, targets.ErrTransient) {
+		t.Fatalf("Read() of an engine that hangs up = %v, want ErrTransient", err)
+	}
+	i.mu.Lock()
+	i.answer = nil
+	i.mu.Unlock()
+	if err := inspect(e); err != nil {
+		t.Fatal(err)
+	}
+	if last := i.asked()[len(i.asked())-1]; last != "/v1.47/containers/c1/json" {
+		t.Errorf("after the connection was lost the engine is asked %q, want version 1.47", last)
+	}
+}
+
+func TestHosts(t *testing.T) {
+	clearEnvironment(t)
+	t.Run("unix", func(t *testing.T) {
+		if err := inspect(connect(t, "unix://"+serveUnix(t, &imitation{version: "1.41"}))); err != nil {
+			t.Errorf("Read() = %v", err)
+		}
+	})
+	t.Run("ssh", func(t *testing.T) {
+		bin := t.TempDir()
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(self, filepath.Join(bin, "ssh")); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("PATH", bin)
+		t.Setenv(asSSH, serveUnix(t, &imitation{version: "1.41"}))
+		if err := inspect(connect(t, "ssh://me@192.0.2.1")); err != nil {
+			t.Errorf("Read() = %v", err)
+		}
+	})
+	t.Run("ssh without ssh", func(t *testing.T) {
+		t.Setenv("PATH", t.TempDir())
+		if err := inspect(connect(t, "ssh://me@192.0.2.1")); !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), `"ssh": executable file not found`) {
+			t.Errorf("Read() = %v, want ErrTransient that names ssh", err)
+		}
+	})
+	t.Run("tls", func(t *testing.T) {
+		server := httptest.NewTLSServer(&imitation{version: "1.41"})
+		t.Cleanup(server.Close)
+		ca := filepath.Join(t.TempDir(), "ca.pem")
+		if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		host := "tcp://" + server.Listener.Addr().String()
+		with := func(settings TLS) error { return inspect(connect(t, host, func(c *Config) { c.TLS = &settings })) }
+		if err := with(TLS{CAFile: ca}); err != nil {
+			t.Errorf("Read() = %v", err)
+		}
+		if err := with(TLS{CAFile: ca, ServerName: "other.example"}); err != nil && !strings.Contains(err.Error(), "other.example") || err == nil {
+			t.Errorf("Read() from a server of another name = %v", err)
+		}
+		if err := with(TLS{}); !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), "certificate signed by unknown authority") {
+			t.Errorf("Read() from a server nobody knows = %v", err)
+		}
+		if err := with(TLS{InsecureSkipVerify: true}); err != nil {
+			t.Errorf("Read() without verification = %v", err)
+		}
+		if err := inspect(connect(t, host)); err == nil {
+			t.Error("Read() without TLS works")
+		}
+	})
+	t.Run("tls without a file", func(t *testing.T) {
+		_, err := Connect(&Config{Host: "tcp://192.0.2.1:2376", TLS: &TLS{CAFile: "/no/such.pem"}})
+		if err == nil || !strings.Contains(err.Error(), `ca_file "/no/such.pem"`) {
+			t.Errorf("Connect() = %v, want it to name the file", err)
+		}
+	})
+}
+
+func TestErrors(t *testing.T) {
+	clearEnvironment(t)
+	for _, test := range []struct {
+		name   string
+		status int
+		class  error
+		// unknown says that a write leaves the outcome open.
+		unknown bool
+	}{
+		{"not found", http.StatusNotFound, targets.ErrTargetNotFound, false},
+		{"conflict", http.StatusConflict, targets.ErrConflict, false},
+		{"unauthorized", http.StatusUnauthorized, targets.ErrForbidden, false},
+		{"forbidden", http.StatusForbidden, targets.ErrForbidden, false},
+		{"too many requests", http.StatusTooManyRequests, targets.ErrThrottled, false},
+		{"bad request", http.StatusBadRequest, targets.ErrTransient, false},
+		{"unavailable", http.StatusServiceUnavailable, targets.ErrTransient, false},
+		{"internal", http.StatusInternalServerError, targets.ErrTransient, true},
+		{"bad gateway", http.StatusBadGateway, targets.ErrTransient, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			e := connect(t, serve(t, &imitation{version: "1.41", answer: answering(test.status, "the engine says no")}))
+			for name, err := range map[string]error{"Read": inspect(e), "Write": remove(e)} {
+				if !errors.Is(err, test.class) || !strings.Contains(err.Error(), "the engine says no") || !strings.Contains(err.Error(), e.Host()) {
+					t.Errorf("%s() = %v, want %q with the engine's words and its host", name, err, test.class)
+				}
+				if got := errors.Is(err, targets.ErrUnknownOutcome); got != (test.unknown && name == "Write") {
+					t.Errorf("%s() = %v: outcome unknown is %v", name, err, got)
+				}
+			}
+		})
+	}
+}
+
+func TestUnanswered(t *testing.T) {
+	clearEnvironment(t)
+	t.Run("no engine", func(t *testing.T) {
+		e := connect(t, "unix://"+filepath.Join(t.TempDir(), "none.sock"))
+		for name, err := range map[string]error{"Read": inspect(e), "Write": remove(e)} {
+			if !errors.Is(err, targets.ErrTransient) || errors.Is(err, targets.ErrUnknownOutcome) || !strings.Contains(err.Error(), e.Host()) {
+				t.Errorf("%s() = %v, want ErrTransient with the host and a known outcome", name, err)
+			}
+		}
+	})
+	t.Run("hangs up", func(t *testing.T) {
+		e := connect(t, serve(t, &imitation{version: "1.41", answer: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }}))
+		if err := inspect(e); !errors.Is(err, targets.ErrTransient) {
+			t.Errorf("Read() = %v, want ErrTransient", err)
+		}
+		if err := remove(e); !errors.Is(err, targets.ErrTransient) || !errors.Is(err, targets.ErrUnknownOutcome) {
+			t.Errorf("Write() = %v, want ErrTransient and ErrUnknownOutcome", err)
+		}
+	})
+	t.Run("garbled", func(t *testing.T) {
+		e := connect(t, serve(t, &imitation{version: "1.41", answer: func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }}))
+		if err := inspect(e); !errors.Is(err, targets.ErrTransient) {
+			t.Errorf("Read() = %v, want ErrTransient", err)
+		}
+	})
+	t.Run("slow", func(t *testing.T) {
+		released := make(chan struct{})
+		e := connect(t, serve(t, &imitation{version: "1.41", answer: func(_ http.ResponseWriter, r *http.Request) {
+			select {
+			case <-r.Context().Done():
+			case <-released:
+			}
+		}}), func(c *Config) { c.Timeout = 50 * time.Millisecond })
+		defer close(released)
+		if err := inspect(e); !errors.Is(err, targets.ErrTransient) || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer within the fleet's timeout of 50ms") {
+			t.Errorf("Read() = %v, want ErrTransient that names the timeout", err)
+		}
+		if err := remove(e); !errors.Is(err, targets.ErrUnknownOutcome) {
+			t.Errorf("Write() = %v, want ErrUnknownOutcome", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		err := e.Write(ctx, func(ctx context.Context, c *client.Client) error {
+			return c.ContainerRemove(ctx, "c1", container.RemoveOptions{})
+		})
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, targets.ErrUnknownOutcome) {
+			t.Errorf("Write() past the caller's deadline = %v, want DeadlineExceeded and ErrUnknownOutcome", err)
+		}
+	})
+}
+
+func TestPermission(t *testing.T) {
+	clearEnvironment(t)
+	e := connect(t, DefaultHost)
+	dial := &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.EACCES)}
+	if err := e.Error(dial); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), "hpad's user must be in the group that owns the socket, which is usually docker") {
+		t.Errorf("Error() = %v, want ErrForbidden that names the group", err)
+	}
+}
+
+// TestClassesStay: what a call puts into a class itself keeps it, and its outcome.
+func TestClassesStay(t *testing.T) {
+	clearEnvironment(t)
+	e := connect(t, serve(t, &imitation{version: "1.41", answer: answering(http.StatusInternalServerError, "update out of sequence")}))
+	err := e.Write(t.Context(), func(ctx context.Context, c *client.Client) error {
+		if err := c.ContainerRemove(ctx, "c1", container.RemoveOptions{}); err != nil {
+			return fmt.Errorf("%w: %w", targets.ErrConflict, err)
+		}
+		return nil
+	})
+	if !errors.Is(err, targets.ErrConflict) || errors.Is(err, targets.ErrUnknownOutcome) || errors.Is(err, targets.ErrTransient) {
+		t.Errorf("Write() = %v, want ErrConflict alone", err)
+	}
+	if err := e.Error(nil); err != nil {
+		t.Errorf("Error(nil) = %v", err)
+	}
+}

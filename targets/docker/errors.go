@@ -1,0 +1,76 @@
+package docker
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/client"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// sayingTooNew is what the engine's refusal of a version is recognized by: it was
+// replaced by an older one.
+const sayingTooNew = "client version"
+
+// classes are those of package targets.
+var classes = []error{
+	targets.ErrTargetNotFound, targets.ErrConflict, targets.ErrForbidden, targets.ErrUnscalable, targets.ErrTransient,
+	targets.ErrHeld, targets.ErrThrottled, targets.ErrOutOfRange, targets.ErrUnknownOutcome,
+}
+
+// classed says that an error has a class already.
+func classed(err error) bool {
+	for _, class := range classes {
+		if errors.Is(err, class) {
+			return true
+		}
+	}
+	return false
+}
+
+// refused says that an error is an answer by which the engine did nothing.
+func refused(err error) bool {
+	return errdefs.IsNotFound(err) || errdefs.IsInvalidArgument(err) || errdefs.IsConflict(err) || errdefs.IsUnauthorized(err) ||
+		errdefs.IsPermissionDenied(err) || errdefs.IsResourceExhausted(err) || errdefs.IsFailedPrecondition(err) ||
+		errdefs.IsUnavailable(err) || errdefs.IsNotImplemented(err) || errdefs.IsNotModified(err)
+}
+
+// Error puts an error of the client into one of the classes of package targets:
+// 404 is ErrTargetNotFound and 409 ErrConflict, whatever they are about. An error
+// that has a class, and nil, stay as they are.
+func (e *Engine) Error(err error) error {
+	if err == nil || classed(err) {
+		return err
+	}
+	if lost(err) {
+		e.client.Store(nil)
+	}
+	wrap := func(class error) error { return fmt.Errorf("%w: docker at %s: %w", class, e.config.Host, err) }
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w: %w; hpad's user must be in the group that owns the socket, which is usually docker", targets.ErrForbidden, err)
+	case errdefs.IsUnauthorized(err) || errdefs.IsPermissionDenied(err):
+		return wrap(targets.ErrForbidden)
+	case errdefs.IsNotFound(err):
+		return wrap(targets.ErrTargetNotFound)
+	case errdefs.IsConflict(err):
+		return wrap(targets.ErrConflict)
+	case errdefs.IsResourceExhausted(err):
+		return &targets.ThrottledError{Err: fmt.Errorf("docker at %s: %w", e.config.Host, err)}
+	}
+	return wrap(targets.ErrTransient)
+}
+
+// transient says what is wrong with the engine.
+func (e *Engine) transient(err error) error {
+	return fmt.Errorf("%w: docker at %s: %w", targets.ErrTransient, e.config.Host, err)
+}
+
+// lost says that the next call may reach another engine, of another version.
+func lost(err error) bool {
+	return client.IsErrConnectionFailed(err) || errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), sayingTooNew)
+}

@@ -1,0 +1,58 @@
+package docker
+
+import (
+	"math"
+
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// What an engine counts by.
+const (
+	nanoPerCore     = 1_000_000_000
+	nanoPerMilli    = 1_000_000
+	sharesPerCore   = 1024
+	defaultPeriodUs = 100_000
+)
+
+// Requests answers what a container reserves (R28): of cpu its limit, else its
+// quota, else its shares, of memory its reservation, else its limit. What it does
+// not state is left out.
+func Requests(c *container.HostConfig) []policy.Amount {
+	if c == nil {
+		return nil
+	}
+	var nano int64
+	switch {
+	case c.NanoCPUs > 0:
+		nano = c.NanoCPUs
+	case c.CPUQuota > 0:
+		period := c.CPUPeriod
+		if period <= 0 {
+			period = defaultPeriodUs
+		}
+		nano = int64(math.Round(float64(c.CPUQuota) / float64(period) * nanoPerCore))
+	case c.CPUShares > 0:
+		nano = int64(math.Round(float64(c.CPUShares) / sharesPerCore * nanoPerCore))
+	}
+	memory := c.MemoryReservation
+	if memory <= 0 {
+		memory = c.Memory
+	}
+	return Amounts(nano, memory)
+}
+
+// Amounts answers what billionths of a core and bytes of memory are as requests;
+// what is not more than 0 is left out.
+func Amounts(nanoCores, bytes int64) []policy.Amount {
+	var amounts []policy.Amount
+	if nanoCores > 0 {
+		milli := (nanoCores-1)/nanoPerMilli + 1 // away from zero (R2)
+		amounts = append(amounts, policy.Amount{Resource: "cpu", Milli: milli, RoundedUpNano: int32(milli*nanoPerMilli - nanoCores)})
+	}
+	if bytes > 0 && bytes <= math.MaxInt64/1000 {
+		amounts = append(amounts, policy.Amount{Resource: "memory", Milli: bytes * 1000})
+	}
+	return amounts
+}

@@ -1,0 +1,115 @@
+package docker
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// document answers a stats document of testdata.
+func document(t *testing.T, name string) io.Reader {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.NewReader(text)
+}
+
+func TestParseCounters(t *testing.T) {
+	read := time.Date(2026, 11, 21, 13, 0, 15, 250_000_000, time.UTC)
+	for _, test := range []struct {
+		name   string
+		cpu    uint64
+		memory int64
+	}{
+		// 50 MiB of which 10 MiB are inactive files: of the whole hierarchy, not of
+		// the group alone, on cgroup v1.
+		{"stats-cgroup1.json", 4_500_000_000, 40 << 20},
+		{"stats-cgroup2.json", 4_500_000_000, 40 << 20},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := parseCounters(document(t, test.name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !got.read.Equal(read) || got.cpu != test.cpu || got.memory != test.memory {
+				t.Errorf("counters %+v, want %d ns and %d bytes at %v", got, test.cpu, test.memory, read)
+			}
+		})
+	}
+	t.Run("nothing measured", func(t *testing.T) {
+		if got, err := parseCounters(document(t, "stats-empty.json")); !errors.Is(err, errUnmeasured) {
+			t.Errorf("counters %+v, %v, want errUnmeasured", got, err)
+		}
+	})
+	t.Run("a time and nothing else", func(t *testing.T) {
+		if got, err := parseCounters(strings.NewReader(`{"read":"2026-11-21T13:00:15Z"}`)); !errors.Is(err, errUnmeasured) {
+			t.Errorf("counters %+v, %v, want errUnmeasured", got, err)
+		}
+	})
+	t.Run("cut off", func(t *testing.T) {
+		if got, err := parseCounters(strings.NewReader(`{"read":"2026-11-21T13:00:15Z","cpu_stats":`)); err == nil {
+			t.Errorf("counters %+v, want an error", got)
+		}
+	})
+}
+
+func TestWorkingSet(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		stats container.MemoryStats
+		want  int64
+	}{
+		{"nothing", container.MemoryStats{}, -1},
+		{"usage alone", container.MemoryStats{Usage: 100}, 100},
+		{"cgroup v1", container.MemoryStats{Usage: 100, Stats: map[string]uint64{"total_inactive_file": 30, "inactive_file": 20}}, 70},
+		{"cgroup v1 of more than there is", container.MemoryStats{Usage: 100, Stats: map[string]uint64{"total_inactive_file": 100, "inactive_file": 20}}, 80},
+		{"cgroup v2", container.MemoryStats{Usage: 100, Stats: map[string]uint64{"inactive_file": 20}}, 80},
+		{"cgroup v2 of more than there is", container.MemoryStats{Usage: 100, Stats: map[string]uint64{"inactive_file": 101}}, 100},
+		{"a number that is none", container.MemoryStats{Usage: math.MaxUint64}, -1},
+	} {
+		if got := workingSet(test.stats); got != test.want {
+			t.Errorf("%s: working set %d, want %d", test.name, got, test.want)
+		}
+	}
+}
+
+func TestUsage(t *testing.T) {
+	at := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
+	cpu := func(milli int64) policy.Amount { return policy.Amount{Resource: "cpu", Milli: milli} }
+	memory := policy.Amount{Resource: "memory", Milli: 7000}
+	after := func(span time.Duration, cpu uint64) counters {
+		return counters{read: at.Add(span), cpu: cpu, memory: 7}
+	}
+	before := counters{read: at, cpu: 1_000_000_000, memory: 5}
+	for _, test := range []struct {
+		name          string
+		before, after counters
+		want          []policy.Amount
+	}{
+		{"half a core", before, after(10*time.Second, 6_000_000_000), []policy.Amount{cpu(500), memory}},
+		{"two cores", before, after(10*time.Second, 21_000_000_000), []policy.Amount{cpu(2000), memory}},
+		{"nothing", before, after(10*time.Second, 1_000_000_000), []policy.Amount{cpu(0), memory}},
+		{"rounded away from zero", before, after(10*time.Second, 1_000_000_001), []policy.Amount{cpu(1), memory}},
+		{"the counter went back", before, after(10*time.Second, 900_000_000), []policy.Amount{memory}},
+		{"cpu is not measured", counters{read: at, memory: 5}, after(10*time.Second, 0), []policy.Amount{memory}},
+		{"memory is not measured", before, counters{read: at.Add(time.Second), cpu: 1_100_000_000, memory: -1}, []policy.Amount{cpu(100)}},
+		{"more than any machine has", before, after(time.Nanosecond, math.MaxUint64), []policy.Amount{memory}},
+	} {
+		if difference := cmp.Diff(test.want, usage(test.before, test.after)); difference != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, difference)
+		}
+	}
+}
