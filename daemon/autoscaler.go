@@ -122,7 +122,7 @@ func newAutoscaler(def *definition, record *state.Record, m *metrics.Autoscaler,
 		published.tick, published.memory, published.status = record.Through, record.Memory, record.Status
 		a.saved = saved{
 			through: record.Through, replay: record.Replay, status: record.Status,
-			intention: record.Intention, target: record.Target, fingerprint: record.Fingerprint,
+			intention: record.Intention, target: record.Target, labels: record.Labels, fingerprint: record.Fingerprint,
 		}
 	}
 	a.published.Store(published)

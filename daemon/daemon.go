@@ -57,13 +57,16 @@ type Daemon struct {
 	notifier  *notifier
 
 	current atomic.Pointer[generation]
-	// restored is what was loaded at start and has not been running since. The
-	// goroutine of Run changes it, a reload that waits for it reads it.
+	// restored is what was loaded at start, or left by autoscalers whose target is
+	// gone, and has not been running since. Once the daemon runs, reloads guards it:
+	// a swap, which is waited for under it, changes it too.
 	restored state.Snapshot
 	// fixed is the [daemon] table as it was at start, for what only a start puts in
 	// force; refused is why the last reload was.
 	fixed   config.Daemon
 	refused problem
+	// discovery is what targets ask for by their labels.
+	discovery discovery
 	// lastTick is when the scheduler last looked for rounds that are due.
 	lastTick atomic.Pointer[time.Time]
 
@@ -109,7 +112,9 @@ func New(options Options) *Daemon {
 	}
 	d.recorder = newRecorder(options.Store, d.reportState)
 	d.current.Store(&generation{config: &config.Config{}})
+	d.discovery.shown.Store(&shownLabels{})
 	d.metrics.Show(d.Autoscalers)
+	d.metrics.ShowDiscovered(d.Discovered)
 	return d
 }
 
@@ -150,6 +155,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.prune()
 	d.notifier.ready(d.statusLine())
 	close(d.running)
+	d.reads.Go(func() { d.discoverLabels(ctx) })
 	d.log.Info("started", zap.Int("autoscalers", len(first.next.names)), zap.Bool("dry_run", d.options.DryRun))
 	s.run(ctx)
 
@@ -179,10 +185,13 @@ func (d *Daemon) start(ctx context.Context) (*change, error) {
 	if d.restored, err = d.store.Load(ctx); err != nil {
 		return nil, fmt.Errorf("load the state: %w", err)
 	}
-	first, err := d.build(c, d.current.Load())
+	d.recallLabels()
+	whole, shown := d.withDiscovered(c)
+	first, err := d.build(whole, d.current.Load())
 	if err != nil {
 		return nil, err
 	}
+	d.settleLabels(c, shown)
 	for _, r := range first.adapters {
 		if err := startNow(ctx, r.adapter); err != nil {
 			err = fmt.Errorf("start %s: %w", r.subject, err)
@@ -353,28 +362,17 @@ func (d *Daemon) Reload(ctx context.Context) error {
 	return nil
 }
 
-// reload builds beside what runs, so that the scheduler has only to swap. Once
-// the swap is asked for it is not given up: the next reload builds on it.
+// reload reads the configuration and puts it in force.
 func (d *Daemon) reload() error {
 	c, err := d.options.Load()
 	if err != nil {
 		return err
 	}
-	ch, err := d.build(c, d.current.Load())
-	if err != nil {
+	if err := d.putInForce(c); err != nil {
 		return err
 	}
-	d.warnFixed(ch.next.config.Daemon)
-	swapped := make(chan struct{})
-	if d.request(func(s *scheduler) { s.swap(ch); close(swapped) }) {
-		<-swapped
-		return nil
-	}
-	err = errStopping
-	for _, made := range ch.adapters {
-		err = errors.Join(err, closeAdapter(made.adapter))
-	}
-	return err
+	d.warnFixed(c.Daemon)
+	return nil
 }
 
 // warnFixed tells of changed keys that only a restart puts in force.
@@ -406,7 +404,7 @@ func (d *Daemon) restore(name string) *state.Record {
 // not name is kept, in case it was left out by mistake. No window is longer.
 const orphanKept = 24 * time.Hour
 
-// prune has old orphans deleted. The younger ones stay, for a reload that names
+// prune has old orphans deleted. Once the daemon runs, the caller holds reloads. The younger ones stay, for a reload that names
 // them again; the store replays no passes for them, as there are none.
 func (d *Daemon) prune() {
 	for name, record := range d.restored.Autoscalers {

@@ -32,6 +32,17 @@ type Sampler interface {
 	Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error)
 }
 
+// Discoverer is what a Fleet also is when targets can say by their labels that
+// they want to be scaled, and how.
+type Discoverer interface {
+	// Discover answers the targets that have labels with targets.LabelPrefix, in a
+	// constant number of calls where nothing changed. It is asked once in each of
+	// the daemon's sync periods, only where the configuration says discover = true.
+	// An error means that nothing is known about any target; what is wrong with one
+	// is told in its Problem.
+	Discover(ctx context.Context) ([]targets.Discovered, error)
+}
+
 // Source answers queries at one instant. It is safe for concurrent use.
 type Source interface {
 	Query(ctx context.Context, text string, at time.Time) (sources.Vector, error)

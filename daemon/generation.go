@@ -229,7 +229,12 @@ func (s *scheduler) swap(ch *change) {
 	for _, a := range ch.removed {
 		a.mu.Lock()
 		a.removed.Store(true)
-		d.recorder.remove(a.name)
+		if orphan := a.orphan(); orphan != nil {
+			d.restored.Autoscalers[a.name] = *orphan
+			d.recorder.record(a.name, orphan, nil, nil)
+		} else {
+			d.recorder.remove(a.name)
+		}
 		a.mu.Unlock()
 		d.metrics.Forget(a.name)
 	}

@@ -20,15 +20,18 @@ type fleetHandle struct {
 	kind   string
 	config any
 	fleet  Fleet
-	// sampler is nil when the fleet is none.
-	sampler Sampler
-	// snapshots and samples bound the reads under way, writes the writes, by
-	// concurrent_syncs.
-	snapshots, samples gate
-	writes             chan struct{}
-	uses               uses
-	life               life
-	problem            problem
+	// sampler and discoverer are nil when the fleet is none.
+	sampler    Sampler
+	discoverer Discoverer
+	// snapshots, samples and discoveries bound the reads under way, writes the
+	// writes, by concurrent_syncs.
+	snapshots, samples, discoveries gate
+	writes                          chan struct{}
+	uses                            uses
+	life                            life
+	problem                         problem
+	// undiscovered is why targets cannot be discovered.
+	undiscovered problem
 
 	mu sync.Mutex
 	// latest is the newest reading of each target that discovery has asked about.
@@ -54,12 +57,13 @@ type sourceHandle struct {
 func newFleetHandle(c config.Fleet, fleet Fleet, writes int) *fleetHandle {
 	h := &fleetHandle{
 		name: c.Name, kind: c.Kind, config: c.Config, fleet: fleet,
-		snapshots: newGate(readsAtOnce), samples: newGate(readsAtOnce),
+		snapshots: newGate(readsAtOnce), samples: newGate(readsAtOnce), discoveries: newGate(1),
 		writes: make(chan struct{}, writes),
 		life:   newLife(),
 		latest: map[targets.Ref]targets.Reading{},
 	}
 	h.sampler, _ = fleet.(Sampler)
+	h.discoverer, _ = fleet.(Discoverer)
 	return h
 }
 

@@ -24,6 +24,7 @@ type saved struct {
 	// intention is the one that the record holds; nil when there is none.
 	intention   *state.Intention
 	target      targets.Ref
+	labels      map[string]string
 	fingerprint string
 }
 
@@ -51,7 +52,7 @@ func (a *autoscaler) record(def *definition, recommendation *int32, wrote bool, 
 	s.known, s.replay, s.status = true, replay, a.status
 	s.status.Metrics = nil // not compared, and not to be held
 	s.left = a.left
-	s.intention, s.target, s.fingerprint = a.intention, def.Target, def.fingerprint
+	s.intention, s.target, s.labels, s.fingerprint = a.intention, def.Target, def.Labels, def.fingerprint
 	return a.recordAs(def, replay, now)
 }
 
@@ -61,7 +62,7 @@ func (a *autoscaler) intend(def *definition, intention *state.Intention, memory 
 	a.intention, a.intended = intention, def.Target
 	s := &a.saved
 	s.known, s.replay = true, nil
-	s.intention, s.target, s.fingerprint = intention, def.Target, def.fingerprint
+	s.intention, s.target, s.labels, s.fingerprint = intention, def.Target, def.Labels, def.fingerprint
 	record := a.recordAs(def, nil, intention.Time)
 	record.Memory = memory
 	return record
@@ -78,6 +79,7 @@ func (a *autoscaler) recordAs(def *definition, replay *state.Replay, through tim
 		Intention:   a.intention,
 		Left:        a.left.of(def.Target),
 		Target:      def.Target,
+		Labels:      def.Labels,
 		Fingerprint: def.fingerprint,
 	}
 }
@@ -108,8 +110,21 @@ func (a *autoscaler) recordBefore(replay *state.Replay) *state.Record {
 		Intention:   s.intention,
 		Left:        s.left.of(s.target),
 		Target:      s.target,
+		Labels:      s.labels,
 		Fingerprint: s.fingerprint,
 	}
+}
+
+// orphan answers what is kept of an autoscaler that is removed because its target
+// is gone or asks for it no longer: the target may come back. It is nil for an
+// autoscaler of the configuration, which a person removed. The caller holds a.mu.
+func (a *autoscaler) orphan() *state.Record {
+	if a.definition.Load().Labels == nil || a.published.Load().tick.IsZero() {
+		return nil
+	}
+	record := a.recordBefore(nil)
+	record.Labels = nil
+	return record
 }
 
 // of answers the count that was left of a target, nil when it is not known.

@@ -14,6 +14,7 @@ const (
 	callSnapshot    = "snapshot"
 	callSamples     = "samples"
 	callSetReplicas = "set_replicas"
+	callDiscover    = "discover"
 )
 
 // reportPass logs and counts a pass. A change of the count is one line, and so

@@ -55,6 +55,8 @@ func (d *Daemon) view(a *autoscaler) api.Autoscaler {
 		},
 		Instances: published.instances,
 		Events:    published.events,
+		Labels:    def.Labels,
+		Discovery: d.discovery.shown.Load().byAutoscaler[a.name],
 	}
 	if published.decided() {
 		view.Decision = &published.decision
@@ -141,10 +143,18 @@ func (d *Daemon) Readiness() api.Readiness {
 	for _, name := range slices.Sorted(maps.Keys(g.fleets)) {
 		h := g.fleets[name]
 		readiness.Problems = append(readiness.Problems, adapterProblems("fleet "+name, &h.problem, h.fleet)...)
+		if text := h.undiscovered.get(); text != "" {
+			readiness.Problems = append(readiness.Problems, api.Problem{Subject: "fleet " + name, Message: text})
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.sources)) {
 		h := g.sources[name]
 		readiness.Problems = append(readiness.Problems, adapterProblems("source "+name, &h.problem, h.source)...)
+	}
+	for _, view := range d.Discovered() {
+		if view.Problem != "" {
+			readiness.Problems = append(readiness.Problems, api.Problem{Subject: "target " + view.Reference, Message: view.Problem})
+		}
 	}
 	for _, name := range g.names {
 		published := g.autoscalers[name].published.Load()
@@ -157,6 +167,9 @@ func (d *Daemon) Readiness() api.Readiness {
 	}
 	return readiness
 }
+
+// Discovered answers the targets that fleets found by their labels, in order.
+func (d *Daemon) Discovered() []api.Discovered { return d.discovery.shown.Load().targets }
 
 // adapterProblems answers what is wrong with a fleet or a source now.
 func adapterProblems(subject string, p *problem, adapter any) []api.Problem {

@@ -50,6 +50,8 @@ type world struct {
 	// fleetKind makes the fleets, and fleetConfig their configuration, when not nil.
 	fleetKind   func(*targettest.Memory) Fleet
 	fleetConfig func() any
+	// discover lets the fleets discover.
+	discover bool
 	// starting, if not nil, is called before a daemon runs.
 	starting func()
 	// notified are the words told to the service manager.
@@ -124,7 +126,7 @@ func (w *world) load() (*config.Config, error) {
 	c.Autoscalers = maps.Clone(w.config.Autoscalers)
 	c.Fleets = map[string]config.Fleet{}
 	for name, fleet := range w.fleets {
-		next := config.Fleet{Name: name, Kind: "memory", Config: fleet}
+		next := config.Fleet{Name: name, Kind: "memory", Config: fleet, Discover: w.discover}
 		if w.fleetConfig != nil {
 			next.Config = w.fleetConfig()
 		}

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,6 +51,16 @@ func (d description) head(view api.Autoscaler) {
 	d.line(0, "Name:\t%s", view.Name)
 	d.line(0, "Reference:\t%s", view.Reference)
 	d.line(0, "Kind:\t%s", view.Kind)
+	for i, label := range slices.Sorted(maps.Keys(view.Labels)) {
+		title := ""
+		if i == 0 {
+			title = "Labels:"
+		}
+		d.line(0, "%s\t%s=%s", title, label, oneLine(view.Labels[label]))
+	}
+	if text := explain.LabelsText(view.Discovery); text != "" {
+		d.line(0, "Target's labels:\t%s", text)
+	}
 	d.line(0, "CreationTimestamp:\t%s", d.instant(view.Created))
 	d.line(0, "Last Scale:\t%s", d.sinceOrNever(view.Status.LastScaleTime))
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
@@ -34,6 +35,9 @@ always has it, with the last evaluation and the conditions that bear on the coun
 		if len(names) == 1 {
 			value = views[0]
 		}
+		if len(names) == 0 && (*format == outputTable || *format == outputWide) {
+			missing = warnOfLabels(cmd.Context(), client(), stream.err)
+		}
 		written := write(stream.out, *format, value, func(w io.Writer) error {
 			if len(views) == 0 {
 				_, err := io.WriteString(stream.err, "No autoscalers are configured.\n")
@@ -44,6 +48,21 @@ always has it, with the last evaluation and the conditions that bear on the coun
 		return errors.Join(written, missing)
 	}
 	return cmd
+}
+
+// warnOfLabels tells of targets that nothing scales because their labels have a
+// mistake: they are in no row.
+func warnOfLabels(ctx context.Context, client *api.Client, to io.Writer) error {
+	discovered, err := client.Discovered(ctx)
+	if err != nil {
+		return err
+	}
+	for _, target := range discovered {
+		if target.State == api.DiscoveredMistaken && target.Autoscaler == "" {
+			_, _ = fmt.Fprintf(to, "hpad: warning: %s is not scaled, its labels have a mistake: %s\n", target.Reference, oneLine(target.Problem))
+		}
+	}
+	return nil
 }
 
 // fetch answers all autoscalers, or those named that exist together with the

@@ -39,6 +39,8 @@ func problem(view api.Autoscaler, now time.Time) string {
 		return "no instance is ready: " + instancesText(instances) + because(evaluation.Error)
 	case evaluation.Error != "":
 		return short(evaluation.Error)
+	case view.Discovery != nil && view.Discovery.State == api.DiscoveredMistaken:
+		return "labels: " + short(view.Discovery.Problem)
 	case evaluation.DryRun:
 		return "dry run: no count is written"
 	}

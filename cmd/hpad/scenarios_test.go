@@ -21,6 +21,7 @@ var (
 // scenario is a daemon whose autoscalers each show one situation.
 type scenario struct {
 	list        []api.Autoscaler
+	discovered  []api.Discovered
 	reloadError string
 }
 
@@ -34,9 +35,10 @@ func (s *scenario) Autoscaler(name string) (api.Autoscaler, bool) {
 	return s.list[i], true
 }
 
-func (s *scenario) Health() api.Health       { return api.Health{Healthy: true} }
-func (s *scenario) Readiness() api.Readiness { return api.Readiness{Ready: true} }
-func (s *scenario) Config() string           { return "" }
+func (s *scenario) Health() api.Health           { return api.Health{Healthy: true} }
+func (s *scenario) Readiness() api.Readiness     { return api.Readiness{Ready: true} }
+func (s *scenario) Discovered() []api.Discovered { return s.discovered }
+func (s *scenario) Config() string               { return "" }
 
 func (s *scenario) Reload(context.Context) error {
 	if s.reloadError != "" {

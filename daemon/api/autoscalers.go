@@ -31,6 +31,15 @@ func (h handlers) explain(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// discovery answers the targets that fleets found by their labels.
+func (h handlers) discovery(w http.ResponseWriter, _ *http.Request) {
+	list := h.daemon.Discovered()
+	if list == nil {
+		list = []Discovered{}
+	}
+	writeData(w, list)
+}
+
 // named finds the autoscaler that the path names, or answers 404.
 func (h handlers) named(w http.ResponseWriter, r *http.Request) (Autoscaler, bool) {
 	name := r.PathValue("name")

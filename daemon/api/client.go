@@ -67,6 +67,13 @@ func (c *Client) Explain(ctx context.Context, name string) (Explanation, error) 
 	return explanation, err
 }
 
+// Discovered answers the targets that fleets found by their labels, in order.
+func (c *Client) Discovered(ctx context.Context) ([]Discovered, error) {
+	var list []Discovered
+	err := c.call(ctx, http.MethodGet, "/api/v1/discovery", &list)
+	return list, err
+}
+
 // Reload makes the daemon read its configuration again. An error leaves the old
 // configuration in force.
 func (c *Client) Reload(ctx context.Context) error {

@@ -17,6 +17,7 @@ type fakeDaemon struct {
 	health      api.Health
 	readiness   api.Readiness
 	config      string
+	discovered  []api.Discovered
 	reloadErr   error
 	reloads     int
 	// reloadCtx is the state of the context at the end of the last reload.
@@ -36,9 +37,10 @@ func (f *fakeDaemon) Autoscaler(name string) (api.Autoscaler, bool) {
 	return api.Autoscaler{}, false
 }
 
-func (f *fakeDaemon) Health() api.Health       { return f.health }
-func (f *fakeDaemon) Readiness() api.Readiness { return f.readiness }
-func (f *fakeDaemon) Config() string           { return f.config }
+func (f *fakeDaemon) Health() api.Health           { return f.health }
+func (f *fakeDaemon) Readiness() api.Readiness     { return f.readiness }
+func (f *fakeDaemon) Discovered() []api.Discovered { return f.discovered }
+func (f *fakeDaemon) Config() string               { return f.config }
 
 func (f *fakeDaemon) Reload(ctx context.Context) error {
 	if f.onReload != nil {

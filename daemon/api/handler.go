@@ -48,6 +48,7 @@ func NewHandler(d Daemon, gatherer prometheus.Gatherer, access Access) http.Hand
 	mux.Handle("/api/v1/autoscalers", methods{http.MethodGet: h.autoscalers})
 	mux.Handle("/api/v1/autoscalers/{name}", methods{http.MethodGet: h.autoscaler})
 	mux.Handle("/api/v1/autoscalers/{name}/explain", methods{http.MethodGet: h.explain})
+	mux.Handle("/api/v1/discovery", methods{http.MethodGet: h.discovery})
 	mux.Handle("/api/v1/status/config", methods{http.MethodGet: h.config})
 	mux.Handle("/api/v1/status/buildinfo", methods{http.MethodGet: h.buildInfo})
 	mux.HandleFunc("/", noSuchPath)

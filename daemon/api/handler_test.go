@@ -75,6 +75,7 @@ func TestPathsAndMethods(t *testing.T) {
 		{"GET", "/api/v1/autoscalers/checkout/explain", api.ReadOnly, 200, "", ""},
 		{"GET", "/api/v1/autoscalers/nobody/explain", api.ReadOnly, 404, "", "not_found"},
 		{"GET", "/api/v1/autoscalers/checkout/history", api.ReadOnly, 404, "", "not_found"},
+		{"GET", "/api/v1/discovery", api.ReadOnly, 200, "", ""},
 		{"GET", "/api/v1/status/config", api.ReadOnly, 200, "", ""},
 		{"GET", "/api/v1/status/buildinfo", api.ReadOnly, 200, "", ""},
 		{"GET", "/api/v2/autoscalers", api.ReadOnly, 404, "", "not_found"},

@@ -13,6 +13,7 @@ const indexPage = `<!DOCTYPE html>
 <h1>hpad</h1>
 <ul>
 <li><a href="/api/v1/autoscalers">Autoscalers</a> (one: /api/v1/autoscalers/NAME, its last decision: /api/v1/autoscalers/NAME/explain)</li>
+<li><a href="/api/v1/discovery">Targets found by their labels</a></li>
 <li><a href="/metrics">Metrics</a></li>
 <li><a href="/-/healthy">Health</a></li>
 <li><a href="/-/ready">Readiness</a></li>

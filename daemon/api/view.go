@@ -18,6 +18,8 @@ type Daemon interface {
 	Health() Health
 	// Readiness answers whether the configuration is live and what is failing.
 	Readiness() Readiness
+	// Discovered answers the targets that fleets found by their labels, in order.
+	Discovered() []Discovered
 	// Reload reads the configuration again and swaps it in; an error leaves the
 	// old one running.
 	Reload(ctx context.Context) error
@@ -47,6 +49,40 @@ type Autoscaler struct {
 	Inputs []Input `json:"inputs,omitempty"`
 	// Events are the newest ones, oldest first.
 	Events []Event `json:"events,omitempty"`
+	// Labels are those by which the target itself asked for the autoscaler; nil for
+	// one of the configuration.
+	Labels map[string]string `json:"labels,omitempty"`
+	// Discovery is set when the target has labels that are not in force.
+	Discovery *Discovered `json:"discovery,omitempty"`
+}
+
+// DiscoveredState is what became of a target's labels.
+type DiscoveredState string
+
+// The states of discovered targets.
+const (
+	// DiscoveredActive: the labels make an autoscaler.
+	DiscoveredActive DiscoveredState = "active"
+	// DiscoveredDisabled: the labels ask for no autoscaler.
+	DiscoveredDisabled DiscoveredState = "disabled"
+	// DiscoveredMistaken: the labels cannot be used; those before stay in force.
+	DiscoveredMistaken DiscoveredState = "mistaken"
+	// DiscoveredOverridden: the configuration has an autoscaler of the target.
+	DiscoveredOverridden DiscoveredState = "overridden"
+)
+
+// DiscoveredStates are all of them.
+var DiscoveredStates = []DiscoveredState{DiscoveredActive, DiscoveredDisabled, DiscoveredMistaken, DiscoveredOverridden}
+
+// Discovered is a target that a fleet found by its labels.
+type Discovered struct {
+	// Reference is "fleet/target".
+	Reference string          `json:"reference"`
+	State     DiscoveredState `json:"state"`
+	// Autoscaler scales the target; empty when none does.
+	Autoscaler string `json:"autoscaler,omitempty"`
+	// Problem says what is wrong with the labels; empty when nothing is.
+	Problem string `json:"problem,omitempty"`
 }
 
 // Instances counts the instances of a target by their state; each is in one.
@@ -112,6 +148,9 @@ type Explanation struct {
 	SyncPeriodSeconds float64       `json:"sync_period_seconds"`
 	Evaluation        Evaluation    `json:"evaluation"`
 	Inputs            []Input       `json:"inputs,omitempty"`
+	// Labels and Discovery are as in Autoscaler.
+	Labels    map[string]string `json:"labels,omitempty"`
+	Discovery *Discovered       `json:"discovery,omitempty"`
 	// Decision is the last one; nil before the first pass.
 	Decision *policy.Decision `json:"decision"`
 }
@@ -127,6 +166,8 @@ func (a Autoscaler) Explanation() Explanation {
 		SyncPeriodSeconds: a.SyncPeriodSeconds,
 		Evaluation:        a.Evaluation,
 		Inputs:            a.Inputs,
+		Labels:            a.Labels,
+		Discovery:         a.Discovery,
 		Decision:          a.Decision,
 	}
 }

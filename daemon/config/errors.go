@@ -26,18 +26,22 @@ type Error struct {
 
 // Error answers "file:line: key = value: detail".
 func (e Error) Error() string {
-	var b strings.Builder
-	b.WriteString(e.File)
+	where := e.File
 	if e.Line > 0 {
-		b.WriteString(":" + strconv.Itoa(e.Line))
+		where += ":" + strconv.Itoa(e.Line)
 	}
-	if e.Key != "" {
-		b.WriteString(": " + e.Key)
-		if e.Value != "" {
-			b.WriteString(" = " + e.Value)
-		}
+	return where + ": " + e.Text()
+}
+
+// Text answers "key = value: detail", for a reader who knows the file.
+func (e Error) Text() string {
+	switch {
+	case e.Key == "":
+		return e.Detail
+	case e.Value == "":
+		return e.Key + ": " + e.Detail
 	}
-	return b.String() + ": " + e.Detail
+	return e.Key + " = " + e.Value + ": " + e.Detail
 }
 
 // Errors are all mistakes of a configuration, in the order of the files,

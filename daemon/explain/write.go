@@ -18,6 +18,9 @@ func Write(w io.Writer, view api.Explanation) error {
 	p := &page{}
 	p.field("Autoscaler", "%s", view.Name)
 	p.field("Target", "%s (%s)", view.Reference, view.Kind)
+	if text := LabelsText(view.Discovery); text != "" {
+		p.field("Its labels", "%s", text)
+	}
 	if view.Decision == nil {
 		p.undecided(view)
 	} else {
@@ -25,6 +28,20 @@ func Write(w io.Writer, view api.Explanation) error {
 	}
 	_, err := w.Write(p.text.Bytes())
 	return err
+}
+
+// LabelsText says why labels of an autoscaler's target are not in force; empty
+// where they are, or where there are none.
+func LabelsText(view *api.Discovered) string {
+	switch {
+	case view == nil:
+		return ""
+	case view.State == api.DiscoveredOverridden:
+		return "ignored: this autoscaler of the configuration wins"
+	case view.Problem != "":
+		return "have a mistake: " + oneLine(view.Problem)
+	}
+	return ""
 }
 
 // page is the text while it grows; steps are numbered.

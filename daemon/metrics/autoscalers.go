@@ -27,6 +27,8 @@ func describeMetric(name, help string) *prometheus.Desc {
 var (
 	autoscalersDesc = describe("hpad_autoscalers", "Autoscalers in the configuration in force.")
 
+	discoveredDesc = describe("hpad_discovered_targets", "Targets that a fleet found by their labels, by what became of the labels: active, disabled, mistaken or overridden.", "fleet", "state")
+
 	infoDesc           = describeOne("info", "What the autoscaler scales; always 1.", "fleet", "target", "kind")
 	currentDesc        = describeOne("current_replicas", "Replicas before the write of the last pass.")
 	desiredDesc        = describeOne("desired_replicas", "Replicas that the last pass wanted.")
@@ -53,7 +55,7 @@ var (
 	failedDesc   = describeMetric("failed", "Whether a metric failed in the last pass: 1 or 0.")
 
 	viewDescs = []*prometheus.Desc{
-		autoscalersDesc, infoDesc, currentDesc, desiredDesc, minDesc, maxDesc, instancesDesc, recommendedDesc, conditionDesc,
+		autoscalersDesc, discoveredDesc, infoDesc, currentDesc, desiredDesc, minDesc, maxDesc, instancesDesc, recommendedDesc, conditionDesc,
 		lastScaleDesc, lastEvaluationDesc, durationDesc, periodDesc, failingDesc, heldDesc, unevaluatedDesc,
 		quarantinedDesc, lateDesc, panicsDesc, foreignDesc, valueDesc, goalDesc, proposedDesc, failedDesc,
 	}
@@ -77,6 +79,9 @@ func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 	}
 	now := time.Now()
 	s := sink(metrics)
+	if show := c.discovered.Load(); show != nil {
+		s.discoveries((*show)())
+	}
 	s.gauge(autoscalersDesc, float64(len(views)))
 	for i := range views {
 		view := &views[i]
@@ -93,6 +98,25 @@ func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 		s.counter(lateDesc, handle.late.Load(), view.Name)
 		s.counter(panicsDesc, handle.panics.Load(), view.Name)
 		s.counter(foreignDesc, handle.foreign.Load(), view.Name)
+	}
+}
+
+// discoveries counts the targets that fleets found by their labels.
+func (s sink) discoveries(discovered []api.Discovered) {
+	type group struct {
+		fleet string
+		state api.DiscoveredState
+	}
+	counts := map[group]int{}
+	for _, target := range discovered {
+		fleet, _, _ := strings.Cut(target.Reference, "/")
+		for _, state := range api.DiscoveredStates {
+			counts[group{fleet, state}] += 0
+		}
+		counts[group{fleet, target.State}]++
+	}
+	for of, count := range counts {
+		s.gauge(discoveredDesc, float64(count), of.fleet, string(of.state))
 	}
 }
 

@@ -25,6 +25,7 @@ type Metrics struct {
 	state       stateWrites
 	reloads     reloads
 	views       atomic.Pointer[func() []api.Autoscaler]
+	discovered  atomic.Pointer[func() []api.Discovered]
 	mu          sync.RWMutex
 	autoscalers map[string]*Autoscaler
 }
@@ -56,6 +57,12 @@ func New(reg prometheus.Registerer) *Metrics {
 
 // Show sets where the views of the autoscalers come from, once per scrape.
 func (m *Metrics) Show(views func() []api.Autoscaler) { m.views.Store(&views) }
+
+// ShowDiscovered sets where the targets come from that fleets found by their
+// labels, once per scrape.
+func (m *Metrics) ShowDiscovered(discovered func() []api.Discovered) {
+	m.discovered.Store(&discovered)
+}
 
 // Autoscaler answers the handle of the autoscaler of that name, to be kept by
 // whoever evaluates it.

@@ -67,6 +67,9 @@ type Record struct {
 	Left *int32 `json:"left,omitempty"`
 	// Target is the target that Memory is about.
 	Target targets.Ref `json:"target"`
+	// Labels are those by which Target asked for the autoscaler; nil for one of the
+	// configuration, and for one whose target is gone.
+	Labels map[string]string `json:"labels,omitempty"`
 	// Fingerprint tells whether the autoscaler's configuration is still the one
 	// that Memory grew under.
 	Fingerprint string `json:"fingerprint"`

@@ -1,0 +1,427 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// labels are what a discovering fleet's targets are labeled with.
+type labels struct {
+	mu    sync.Mutex
+	found map[string]targets.Discovered
+	calls int
+	// answer replaces the answer, when not nil.
+	answer func(ctx context.Context) ([]targets.Discovered, error)
+}
+
+// set labels a target; given are more labels and their values.
+func (l *labels) set(name string, given ...string) {
+	all := map[string]string{
+		"hpad.enable": "true", "hpad.max": "100",
+		"hpad.metrics.0.type": "External", "hpad.metrics.0.name": "queue", "hpad.metrics.0.source": "source",
+		"hpad.metrics.0.query": name, "hpad.metrics.0.average_value": "1",
+	}
+	for i := 0; i < len(given); i += 2 {
+		all[given[i]] = given[i+1]
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.found[name] = targets.Discovered{Name: name, Labels: all}
+}
+
+func (l *labels) remove(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.found, name)
+}
+
+func (l *labels) discover(ctx context.Context) ([]targets.Discovered, error) {
+	l.mu.Lock()
+	l.calls++
+	answer, found := l.answer, slices.Collect(maps.Values(l.found))
+	l.mu.Unlock()
+	if answer != nil {
+		return answer(ctx)
+	}
+	return found, nil
+}
+
+func (l *labels) answers(answer func(ctx context.Context) ([]targets.Discovered, error)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.answer = answer
+}
+
+// discovering is a fleet that discovers.
+type discovering struct {
+	*targettest.Memory
+	labels *labels
+}
+
+func (f discovering) Discover(ctx context.Context) ([]targets.Discovered, error) {
+	return f.labels.discover(ctx)
+}
+
+// newDiscoveringWorld is a world whose fleet discovers a target "web", which has
+// replicas and a queue of value.
+func newDiscoveringWorld(t *testing.T, replicas int32, value float64) (*world, *labels) {
+	w := newWorld(t)
+	l := &labels{found: map[string]targets.Discovered{}}
+	w.discover = true
+	w.fleetKind = func(memory *targettest.Memory) Fleet { return discovering{Memory: memory, labels: l} }
+	w.fleet().Add("web", targettest.MemoryTarget{Replicas: replicas, Age: time.Hour})
+	w.source().value("web", value)
+	l.set("web")
+	return w, l
+}
+
+func (w *world) names() []string {
+	var names []string
+	for _, view := range w.daemon.Autoscalers() {
+		names = append(names, view.Name)
+	}
+	return names
+}
+
+func (w *world) problems() []string {
+	var problems []string
+	for _, problem := range w.daemon.Readiness().Problems {
+		problems = append(problems, problem.Subject+": "+problem.Message)
+	}
+	return problems
+}
+
+const webName = "fleet/web"
+
+// TestDiscovery holds that an autoscaler comes with the labels, scales its
+// target, follows changes, and goes when the target has been gone for a while.
+func TestDiscovery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, l := newDiscoveringWorld(t, 3, 7)
+		l.remove("web")
+		w.queue("file", 2)
+		w.source().value("file", 2)
+		w.start()
+		defer w.stop()
+		w.advance(time.Minute)
+		if got := w.names(); !slices.Equal(got, []string{"file"}) {
+			t.Fatalf("without labels there are %v", got)
+		}
+		l.set("web")
+		w.advance(16 * time.Second)
+		if got := w.names(); !slices.Equal(got, []string{"file", webName}) {
+			t.Fatalf("with labels there are %v", got)
+		}
+		start := time.Now()
+		w.advance(15 * time.Second)
+		if got := w.fleet().Replicas("web"); got != 7 {
+			t.Errorf("%d replicas, want 7", got)
+		}
+		view := w.view(webName)
+		if view.Labels["hpad.max"] != "100" || view.Reference != webName || view.Spec.MaxReplicas != 100 || view.Discovery != nil {
+			t.Errorf("the view is %+v", view)
+		}
+		// A change counts at the next discovery, and at once.
+		l.set("web", "hpad.max", "5")
+		w.advance(16 * time.Second)
+		if got := w.fleet().Replicas("web"); got != 5 {
+			t.Errorf("%d replicas with a maximum of 5: %v", got, w.writes("web", start))
+		}
+		w.fleet().Remove("web")
+		l.remove("web")
+		w.advance(31 * time.Second)
+		if got := w.names(); len(got) != 2 {
+			t.Errorf("after two discoveries without the target there are %v", got)
+		}
+		w.advance(15 * time.Second)
+		if got := w.names(); !slices.Equal(got, []string{"file"}) {
+			t.Errorf("after three discoveries without the target there are %v", got)
+		}
+		if got := w.daemon.Discovered(); len(got) != 0 {
+			t.Errorf("discovered are %v", got)
+		}
+	})
+}
+
+// TestDiscoveryKeepsWindows holds that the window of a discovered autoscaler
+// survives a restart during which nothing can be discovered, and a while without
+// its target.
+func TestDiscoveryKeepsWindows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, l := newDiscoveringWorld(t, 8, 8)
+		start := time.Now()
+		w.start()
+		w.advance(2 * time.Minute)
+		w.source().value("web", 2)
+		w.advance(time.Minute)
+		w.stop()
+		l.answers(func(context.Context) ([]targets.Discovered, error) { return nil, errors.New("connection refused") })
+		w.start()
+		defer w.stop()
+		if got := w.names(); !slices.Equal(got, []string{webName}) {
+			t.Fatalf("after the restart there are %v", got)
+		}
+		w.advance(time.Minute)
+		if got := w.problems(); !slices.Equal(got, []string{"fleet fleet: discover targets by their labels: connection refused"}) {
+			t.Errorf("problems are %q", got)
+		}
+		l.answers(nil)
+		w.advance(30 * time.Second)
+		if got := w.problems(); len(got) != 0 {
+			t.Errorf("problems are %q", got)
+		}
+		l.remove("web")
+		w.advance(time.Minute)
+		if got := w.names(); len(got) != 0 {
+			t.Fatalf("without the target there are %v", got)
+		}
+		l.set("web")
+		w.advance(16 * time.Second)
+		if got := w.names(); len(got) != 1 || w.fleet().Replicas("web") != 8 {
+			t.Fatalf("there are %v and %d replicas", got, w.fleet().Replicas("web"))
+		}
+		w.advance(10 * time.Minute)
+		// The last recommendation of 8 was at 2m; it counts until 7m (R55).
+		if diff := cmp.Diff([]string{"7m15s: 8>2"}, w.writes("web", start)); diff != "" {
+			t.Errorf("writes (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestDiscoveryForgetsTheGone holds that a restart does not bring back the
+// autoscaler of a target that is gone, and that its record goes after a day.
+func TestDiscoveryForgetsTheGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, l := newDiscoveringWorld(t, 3, 3)
+		w.start()
+		w.advance(time.Minute)
+		l.remove("web")
+		w.advance(time.Minute)
+		w.stop()
+		w.start()
+		defer w.stop()
+		w.advance(0)
+		if got := w.names(); len(got) != 0 {
+			t.Errorf("after the restart there are %v", got)
+		}
+		if _, kept := w.store.copied().snapshot.Autoscalers[webName]; !kept {
+			t.Error("the record is gone at once")
+		}
+		w.advance(25 * time.Hour)
+		if _, kept := w.store.copied().snapshot.Autoscalers[webName]; kept {
+			t.Error("the record is kept for more than a day")
+		}
+	})
+}
+
+// TestDiscoveryMistakes holds that a mistake is told of its target, touches no
+// other, and leaves the labels before it in force, also across a restart.
+func TestDiscoveryMistakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, l := newDiscoveringWorld(t, 3, 3)
+		w.fleet().Add("api", targettest.MemoryTarget{Replicas: 2, Age: time.Hour})
+		w.source().value("api", 4)
+		l.set("api", "hpad.max", "many")
+		w.start()
+		w.advance(time.Minute)
+		mistake := `hpad.max = "many": must be a whole number`
+		want := []api.Discovered{
+			{Reference: "fleet/api", State: api.DiscoveredMistaken, Problem: mistake},
+			{Reference: webName, State: api.DiscoveredActive, Autoscaler: webName},
+		}
+		if diff := cmp.Diff(want, w.daemon.Discovered()); diff != "" {
+			t.Errorf("discovered (-want +got):\n%s", diff)
+		}
+		if got := w.problems(); !slices.Equal(got, []string{"target fleet/api: " + mistake}) {
+			t.Errorf("problems are %q", got)
+		}
+		l.set("api")
+		w.advance(30 * time.Second)
+		if got := w.fleet().Replicas("api"); got != 4 || len(w.problems()) != 0 {
+			t.Errorf("%d replicas and problems %q after the mistake is mended", got, w.problems())
+		}
+		l.set("api", "hpad.max", "3", "hpad.min", "4")
+		w.source().value("api", 6)
+		for range 2 {
+			w.advance(time.Minute)
+			if got := w.fleet().Replicas("api"); got != 6 {
+				t.Errorf("%d replicas while the labels before a mistake are in force, want 6", got)
+			}
+			view := w.view("fleet/api")
+			if view.Discovery == nil || view.Discovery.Problem != "hpad.max = 3: must be at least min_replicas, which is 4; the labels before stay in force" {
+				t.Errorf("the view tells %+v", view.Discovery)
+			}
+			w.stop()
+			w.start()
+		}
+		defer w.stop()
+		w.advance(time.Minute)
+		// What cannot be told at all is like a mistake.
+		l.mu.Lock()
+		l.found["api"] = targets.Discovered{Name: "api", Problem: "containers carry different labels"}
+		l.mu.Unlock()
+		w.advance(time.Minute)
+		if got := w.problems(); !slices.Equal(got, []string{"target fleet/api: containers carry different labels; the labels before stay in force"}) {
+			t.Errorf("problems are %q", got)
+		}
+		l.set("api", "hpad.enable", "false")
+		w.advance(30 * time.Second)
+		if got := w.names(); !slices.Equal(got, []string{webName}) || len(w.problems()) != 0 {
+			t.Errorf("after the labels were disabled there are %v, problems %q", got, w.problems())
+		}
+	})
+}
+
+// TestDiscoveryUnderTheConfiguration holds that an autoscaler of the
+// configuration wins over labels of the same target and says so, and that a
+// reload changes what labels can name.
+func TestDiscoveryUnderTheConfiguration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, l := newDiscoveringWorld(t, 3, 3)
+		w.queue("file", 3, func(a *config.Autoscaler) {
+			a.Target = w.fleet().Ref("web")
+			a.Spec.MaxReplicas = 4
+		})
+		w.source().value("file", 9)
+		w.start()
+		defer w.stop()
+		w.advance(time.Minute)
+		if got := w.names(); !slices.Equal(got, []string{"file"}) || w.fleet().Replicas("web") != 4 {
+			t.Fatalf("there are %v and %d replicas", got, w.fleet().Replicas("web"))
+		}
+		want := &api.Discovered{Reference: webName, State: api.DiscoveredOverridden, Autoscaler: "file"}
+		if diff := cmp.Diff(want, w.view("file").Discovery); diff != "" {
+			t.Errorf("the view tells (-want +got):\n%s", diff)
+		}
+		delete(w.config.Autoscalers, "file")
+		w.source().value("web", 5)
+		if err := w.daemon.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.advance(15 * time.Second)
+		if got := w.names(); !slices.Equal(got, []string{webName}) || w.fleet().Replicas("web") != 5 {
+			t.Fatalf("without the configuration's there are %v and %d replicas", got, w.fleet().Replicas("web"))
+		}
+		// Labels name a source that only the next configuration has.
+		l.set("web", "hpad.metrics.0.source", "second")
+		w.advance(30 * time.Second)
+		if got := w.problems(); len(got) != 1 || !strings.Contains(got[0], `there is no such source`) {
+			t.Errorf("problems are %q", got)
+		}
+		w.sources["second"] = w.source()
+		if err := w.daemon.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.problems(); len(got) != 0 {
+			t.Errorf("problems are %q", got)
+		}
+		w.discover = false
+		w.fleetConfig = func() any { return "another" }
+		if err := w.daemon.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.names(); len(got) != 0 || len(w.daemon.Discovered()) != 0 {
+			t.Errorf("without discovery there are %v, discovered %v", got, w.daemon.Discovered())
+		}
+	})
+}
+
+// TestDiscoveryFails holds that a fleet whose discovery hangs or panics loses no
+// autoscaler, delays no pass, and is named.
+func TestDiscoveryFails(t *testing.T) {
+	for name, answer := range map[string]func(context.Context) ([]targets.Discovered, error){
+		"hangs": func(ctx context.Context) ([]targets.Discovered, error) {
+			<-ctx.Done()
+			time.Sleep(time.Hour) // and does not heed its context
+			return nil, nil
+		},
+		"panics": func(context.Context) ([]targets.Discovered, error) { panic("no map") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, l := newDiscoveringWorld(t, 3, 3)
+				w.start()
+				w.advance(time.Minute)
+				l.answers(answer)
+				w.source().value("web", 6)
+				w.advance(2 * time.Minute)
+				if got := w.fleet().Replicas("web"); got != 6 {
+					t.Errorf("%d replicas, want 6", got)
+				}
+				if got := w.problems(); len(got) != 1 || !strings.HasPrefix(got[0], "fleet fleet: discover targets by their labels: ") {
+					t.Errorf("problems are %q", got)
+				}
+				if late := w.view(webName).Evaluation.Late; late != 0 {
+					t.Errorf("%d passes were late", late)
+				}
+				l.answers(nil)
+				w.advance(2 * time.Hour)
+				if got := w.problems(); len(got) != 0 {
+					t.Errorf("problems are %q", got)
+				}
+				w.stop()
+			})
+		})
+	}
+}
+
+// TestDiscoveryOff holds that a fleet is not asked where the configuration does
+// not say so.
+func TestDiscoveryOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, l := newDiscoveringWorld(t, 3, 3)
+		w.discover = false
+		w.start()
+		defer w.stop()
+		w.advance(time.Hour)
+		if l.calls != 0 || len(w.names()) != 0 {
+			t.Errorf("%d calls, autoscalers %v", l.calls, w.names())
+		}
+	})
+}
+
+// TestDiscoveredIsPolicy holds that a discovered autoscaler decides as one of the
+// configuration that says the same.
+func TestDiscoveredIsPolicy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, l := newDiscoveringWorld(t, 3, 3)
+		l.set("web", "hpad.min", "2", "hpad.behavior.scale_up.policies.0.type", "Instances",
+			"hpad.behavior.scale_up.policies.0.value", "1", "hpad.behavior.scale_up.policies.0.period", "1m")
+		w.queue("file", 3, func(a *config.Autoscaler) {
+			a.Spec.MinReplicas = new(int32(2))
+			a.Spec.Behavior = &policy.Behavior{ScaleUp: &policy.ScalingRules{
+				Policies: []policy.ScalingPolicy{{Type: policy.InstancesPolicy, Value: 1, PeriodSeconds: 60}},
+			}}
+		})
+		w.source().value("file", 3)
+		w.start()
+		defer w.stop()
+		w.advance(time.Minute)
+		start := time.Now()
+		for _, value := range []float64{9, 9, 1, 20, 0} {
+			w.source().value("file", value)
+			w.source().value("web", value)
+			w.advance(4 * time.Minute)
+		}
+		w.advance(20 * time.Minute)
+		want := w.writes("file", start)
+		if diff := cmp.Diff(want, w.writes("web", start)); diff != "" || len(want) < 10 {
+			t.Errorf("writes of %d (-file +labels):\n%s", len(want), diff)
+		}
+	})
+}
