@@ -210,4 +210,5 @@ exclude (
 	github.com/pmezard/go-difflib v1.0.1-0.20181226105442-5d4384ee4fb2
 )
 
+// Compose itself. All else is what its go.mod requires, and excludes.
 require github.com/docker/compose/v2 v2.40.3

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docker/docker/api"
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/hpad/hpad/test/internal/wait"
@@ -30,9 +31,18 @@ services:
 // TestEngine: an engine runs a Compose project, counts what it uses, publishes its
 // ports, survives being stopped and killed, and leaves nothing.
 func TestEngine(t *testing.T) {
+	for _, version := range []Version{Packaged, Newest} {
+		t.Run(version.String(), func(t *testing.T) {
+			t.Parallel()
+			live(t, version)
+		})
+	}
+}
+
+func live(t *testing.T, version Version) {
 	var e *Engine
 	t.Run("life", func(t *testing.T) {
-		e = Start(t, Options{})
+		e = Start(t, Options{Version: version})
 		e.ImportWorker(t, Worker, "1")
 		p := e.Project(t, "shop", project)
 		p.Compose("up", "--detach", "--wait")
@@ -69,6 +79,9 @@ func TestEngine(t *testing.T) {
 		e.StartAgain()
 		e.Kill()
 		e.StartAgain()
+		if version == Newest && e.Client.ClientVersion() != api.DefaultVersion {
+			t.Errorf("the newest engine talks %s, the client %s", e.Client.ClientVersion(), api.DefaultVersion)
+		}
 		if lines := strings.Fields(e.CLI(t, "ps", "--all", "--quiet")); len(lines) != 2 {
 			t.Errorf("%d containers are left after restarts, want 2", len(lines))
 		}

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# dockerd.sh builds the Docker engine of the version of hpad's client, beside the
+# one that docker.sh has from Debian, into ~/.cache/hpad-test/dockerd-VERSION,
+# and prints that directory. An engine built earlier is used again. It is a nested
+# module, so that hpad itself does not depend on what only the engine needs.
+set -euo pipefail
+cd "$(dirname "$0")/../docker/dockerd"
+
+module=github.com/docker/docker
+version=$(sed -n "s|.*$module \(v[^ ]*\)+incompatible.*|\1|p" go.mod)
+wanted=$(sed -n "s|.*$module \(v[^ ]*\)+incompatible.*|\1|p" ../../../go.mod)
+if [ "$version" != "$wanted" ]; then
+	echo "dockerd.sh: hpad uses Docker's client $wanted and test/docker/dockerd/go.mod $version: make them the same" >&2
+	exit 1
+fi
+
+directory=${HPAD_TEST_CACHE:-$HOME/.cache/hpad-test}/dockerd-$version
+if [ ! -x "$directory/dockerd" ]; then
+	mkdir -p "$(dirname "$directory")"
+	work=$(mktemp -d "$directory.XXXXXX")
+	trap 'rm -rf "$work"' EXIT
+	for program in dockerd docker-proxy; do
+		CGO_ENABLED=0 go build -mod=readonly -tags "netgo osusergo no_btrfs exclude_graphdriver_btrfs" \
+			-ldflags "-s -w -X $module/dockerversion.Version=${version#v}" -o "$work/$program" "$module/cmd/$program"
+	done
+	chmod 755 "$work"
+	rm -rf "$directory"
+	mv -T "$work" "$directory"
+fi
+echo "$directory"
