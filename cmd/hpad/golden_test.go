@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -24,8 +25,9 @@ func TestGolden(t *testing.T) {
 		"get-fine.txt": func(w io.Writer) error { return writeTable(w, list[2:3], false, now) },
 	}
 	for _, view := range list {
-		pages["describe-"+view.Name+".txt"] = func(w io.Writer) error { return writeDescription(w, view, now) }
-		pages["explain-"+view.Name+".txt"] = func(w io.Writer) error { return explain.Write(w, view.Explanation()) }
+		file := strings.ReplaceAll(view.Name, "/", "-") + ".txt"
+		pages["describe-"+file] = func(w io.Writer) error { return writeDescription(w, view, now) }
+		pages["explain-"+file] = func(w io.Writer) error { return explain.Write(w, view.Explanation()) }
 	}
 	for name, page := range pages {
 		t.Run(name, func(t *testing.T) {

@@ -106,9 +106,16 @@ func working(count int, milli int64) ([]policy.Instance, policy.Reading) {
 
 // scenarios are a daemon with one autoscaler per situation.
 func scenarios() *scenario {
-	return &scenario{list: []api.Autoscaler{
-		growing(), shrinking(), steady(), blind(), gone(), tooMany(), switchedOff(), rehearsing(), looping(), fresh(), crashing(),
-	}}
+	return &scenario{
+		list: []api.Autoscaler{
+			growing(), shrinking(), steady(), blind(), gone(), tooMany(), switchedOff(), rehearsing(), looping(), fresh(), crashing(), labeled(),
+		},
+		discovered: []api.Discovered{
+			{Reference: "prod/batch", State: api.DiscoveredOverridden, Autoscaler: "batch"},
+			{Reference: "prod/shop/cart", State: api.DiscoveredMistaken, Autoscaler: "prod/shop/cart", Problem: "hpad.maxx: unknown label; did you mean \"max\"?; the labels before stay in force"},
+			{Reference: "prod/shop/mail", State: api.DiscoveredMistaken, Problem: `hpad.max = "many": must be a whole number`},
+		},
+	}
 }
 
 // growing goes up as fast as its policies let it, with an instance that is not
@@ -205,12 +212,26 @@ func tooMany() api.Autoscaler {
 		policy.Outcome{Kind: policy.WriteHeld, Hold: hold}, api.Input{})
 }
 
-// switchedOff was set to zero by a person.
+// switchedOff was set to zero by a person, and its target has labels too.
 func switchedOff() api.Autoscaler {
-	return passed("batch", "nomad",
+	view := passed("batch", "nomad",
 		policy.Spec{MaxReplicas: 10, Metrics: []policy.MetricSpec{cpuGoal}},
 		policy.Memory{}, policy.Status{},
 		policy.Observation{}, policy.Outcome{}, api.Input{})
+	view.Discovery = &api.Discovered{Reference: "prod/batch", State: api.DiscoveredOverridden, Autoscaler: "batch"}
+	return view
+}
+
+// labeled has its target's labels, which were broken since.
+func labeled() api.Autoscaler {
+	view := steady()
+	view.Name, view.Reference, view.Kind = "prod/shop/cart", "prod/shop/cart", "compose"
+	view.Labels = map[string]string{"hpad.enable": "true", "hpad.max": "5", "hpad.cpu": "60"}
+	view.Discovery = &api.Discovered{
+		Reference: "prod/shop/cart", State: api.DiscoveredMistaken, Autoscaler: "prod/shop/cart",
+		Problem: "hpad.maxx: unknown label; did you mean \"max\"?; the labels before stay in force",
+	}
+	return view
 }
 
 // rehearsing would grow, if hpad were not in a dry run.
