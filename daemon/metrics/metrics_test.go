@@ -65,6 +65,13 @@ func exercised(t *testing.T) (*Metrics, *prometheus.Registry) {
 	m := New(reg)
 	view := checkout()
 	m.Show(func() []api.Autoscaler { return []api.Autoscaler{view} })
+	m.ShowDiscovered(func() []api.Discovered {
+		return []api.Discovered{
+			{Reference: "shop/web/a", State: api.DiscoveredActive},
+			{Reference: "shop/web/b", State: api.DiscoveredMistaken},
+			{Reference: "shop/web/c", State: api.DiscoveredActive},
+		}
+	})
 	m.Configured([]string{"prod", "shop"}, []string{"prom"})
 	a := m.Autoscaler("checkout")
 	a.Pass(view.Decision, InternalError, 20*time.Millisecond)
@@ -108,6 +115,10 @@ func TestMetrics(t *testing.T) {
 	got := series(t, reg)
 	want := map[string]float64{
 		"hpad_autoscalers{}": 1, "hpad_fleets{}": 2, "hpad_sources{}": 1,
+		"hpad_discovered_targets{fleet=shop,state=active}":                                    2,
+		"hpad_discovered_targets{fleet=shop,state=mistaken}":                                  1,
+		"hpad_discovered_targets{fleet=shop,state=disabled}":                                  0,
+		"hpad_discovered_targets{fleet=shop,state=overridden}":                                0,
 		"hpad_autoscaler_info{autoscaler=checkout,fleet=prod,kind=nomad,target=checkout/api}": 1,
 
 		"hpad_autoscaler_current_replicas{autoscaler=checkout}":                   4,
