@@ -1,10 +1,12 @@
 package docker
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -33,8 +35,9 @@ type Engine struct {
 	// done again.
 	client atomic.Pointer[client.Client]
 	// spare is the client before negotiation, and afterwards the same as client.
-	// It belongs to the holder of turn.
-	spare *client.Client
+	// It belongs to the holder of turn, as its transport does.
+	spare     *client.Client
+	transport *http.Transport
 }
 
 // Connect answers an engine, which is reached when it is first asked. The
@@ -42,17 +45,27 @@ type Engine struct {
 // file that cannot be used.
 func Connect(config *Config) (*Engine, error) {
 	e := &Engine{config: config, turn: make(chan struct{}, 1)}
-	var err error
-	if e.spare, err = e.newClient(api.DefaultVersion); err != nil {
+	if err := e.replace(api.DefaultVersion); err != nil {
 		return nil, fmt.Errorf("connect to docker at %s: %w", config.Host, err)
 	}
 	return e, nil
 }
 
-// newClient builds a client that talks one version of the API; it does not
-// connect.
-func (e *Engine) newClient(version string) (*client.Client, error) {
-	c := e.config
+// replace builds a client that talks one version of the API, in place of the one
+// there is; it does not connect. The caller holds the turn.
+func (e *Engine) replace(version string) error {
+	next, transport, err := newClient(e.config, version)
+	if err != nil {
+		return err
+	}
+	if e.transport != nil {
+		e.transport.CloseIdleConnections()
+	}
+	e.spare, e.transport = next, transport
+	return nil
+}
+
+func newClient(c *Config, version string) (*client.Client, *http.Transport, error) {
 	transport := &http.Transport{
 		TLSHandshakeTimeout: c.Timeout,
 		MaxConnsPerHost:     c.connections(),
@@ -69,7 +82,7 @@ func (e *Engine) newClient(version string) (*client.Client, error) {
 	case "ssh":
 		helper, err := connhelper.GetConnectionHelper(c.Host)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		options = append(options, client.WithHost(helper.Host), client.WithDialContext(helper.Dialer))
 	case "unix":
@@ -78,14 +91,46 @@ func (e *Engine) newClient(version string) (*client.Client, error) {
 		if c.TLS != nil {
 			settings, err := c.TLS.settings()
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			transport.TLSClientConfig = settings
+			options = append(options, client.WithScheme("https"))
 		}
 		dialer := &net.Dialer{Timeout: c.Timeout, KeepAlive: 30 * time.Second}
 		options = append(options, client.WithHost(c.Host), client.WithDialContext(dialer.DialContext))
 	}
-	return client.NewClientWithOpts(options...)
+	// The host and the dialer are for a plain transport; only then it is wrapped.
+	options = append(options, client.WithHTTPClient(&http.Client{Transport: verbatim{transport}, CheckRedirect: client.CheckRedirect}))
+	next, err := client.NewClientWithOpts(options...)
+	return next, transport, err
+}
+
+// verbatim sends a body as it is given by WithBody.
+type verbatim struct{ *http.Transport }
+
+// bodyKey is the key of that body in a context.
+type bodyKey struct{}
+
+// WithBody answers a context in which a call that sends a document sends this one
+// in its place: for documents with fields that the client does not know.
+func WithBody(ctx context.Context, document []byte) context.Context {
+	return context.WithValue(ctx, bodyKey{}, document)
+}
+
+// RoundTrip sends a request.
+func (v verbatim) RoundTrip(r *http.Request) (*http.Response, error) {
+	document, ok := r.Context().Value(bodyKey{}).([]byte)
+	if !ok || r.Body == nil {
+		return v.Transport.RoundTrip(r)
+	}
+	if err := r.Body.Close(); err != nil {
+		return nil, err
+	}
+	r = r.Clone(r.Context())
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(document)), nil }
+	r.Body, _ = r.GetBody()
+	r.ContentLength = int64(len(document))
+	return v.Transport.RoundTrip(r)
 }
 
 // settings answers the client's side of TLS.
@@ -128,12 +173,9 @@ func (e *Engine) Client(ctx context.Context) (*client.Client, error) {
 		return nil, err
 	}
 	if version != e.spare.ClientVersion() {
-		next, err := e.newClient(version)
-		if err != nil {
+		if err := e.replace(version); err != nil {
 			return nil, e.Error(err)
 		}
-		_ = e.spare.Close()
-		e.spare = next
 	}
 	e.client.Store(e.spare)
 	return e.spare, nil
@@ -217,5 +259,5 @@ func (e *Engine) explain(ctx context.Context, err error) error {
 func (e *Engine) Close() {
 	e.turn <- struct{}{}
 	defer func() { <-e.turn }()
-	_ = e.spare.Close()
+	e.transport.CloseIdleConnections()
 }

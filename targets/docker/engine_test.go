@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/swarm"
 	"github.com/docker/docker/client"
 
 	"github.com/hpad/hpad/targets"
@@ -396,5 +397,28 @@ func TestClassesStay(t *testing.T) {
 	}
 	if err := e.Error(nil); err != nil {
 		t.Errorf("Error(nil) = %v", err)
+	}
+}
+
+// TestWithBody: a document is sent as it is, unknown fields included.
+func TestWithBody(t *testing.T) {
+	clearEnvironment(t)
+	var got string
+	var length int64
+	e := connect(t, serve(t, &imitation{version: "1.41", answer: func(w http.ResponseWriter, r *http.Request) {
+		text, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		got, length = string(text), r.ContentLength
+		_, _ = io.WriteString(w, "{}")
+	}}))
+	const document = `{"Name":"web","Newest":{"Field":1}}`
+	err := e.Write(WithBody(t.Context(), []byte(document)), func(ctx context.Context, c *client.Client) error {
+		_, err := c.ServiceUpdate(ctx, "web", swarm.Version{Index: 7}, swarm.ServiceSpec{}, swarm.ServiceUpdateOptions{})
+		return err
+	})
+	if err != nil || got != document || length != int64(len(document)) {
+		t.Errorf("Write() = %v and sent %q of length %d, want %q", err, got, length, document)
 	}
 }
