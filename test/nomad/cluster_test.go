@@ -19,6 +19,7 @@ import (
 	"github.com/hpad/hpad/targets/nomad"
 	"github.com/hpad/hpad/targets/targettest"
 	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/internal/world"
 	"github.com/hpad/hpad/test/nomad/nomadtest"
 )
 
@@ -50,8 +51,8 @@ func token(t *testing.T, agent *nomadtest.Agent, name, rules string) *nomadapi.A
 func TestACL(t *testing.T) {
 	t.Parallel()
 	agent := nomadtest.Start(t, nomadtest.Options{ACL: true})
-	l := newLoad(t)
-	l.queue("guarded", 20)
+	l := world.NewLoad(t)
+	l.Queue("guarded", 20)
 	agent.Run(t, nomadtest.Job{ID: "guarded", Count: 1})
 	agent.AwaitRunning(t, "guarded", 1, patience)
 	file := filepath.Join(t.TempDir(), "token")
@@ -78,8 +79,8 @@ func TestACL(t *testing.T) {
 		t.Errorf("Check() = %v, want that scale-job is missing", err)
 	}
 
-	w := newWorld(t, fleet(agent.URL, fmt.Sprintf("token_file = %q", file))+l.source()+queued("guarded", 1, 5))
-	w.await("guarded", policy.AbleToScale, "FailedUpdateScale", "scale-job")
+	w := world.New(t, fleet(agent.URL, fmt.Sprintf("token_file = %q", file))+l.Source()+queued("guarded", 1, 5))
+	w.Await("guarded", policy.AbleToScale, "FailedUpdateScale", "scale-job")
 	full := token(t, agent, "minimal", minimal)
 	write(full.SecretID)
 	agent.AwaitRunning(t, "guarded", 2, patience)
@@ -90,9 +91,9 @@ func TestACL(t *testing.T) {
 	if _, err := agent.Client.ACLTokens().Delete(full.AccessorID, nil); err != nil {
 		t.Fatal(err)
 	}
-	w.await("guarded", policy.AbleToScale, "FailedGetScale", "forbidden")
-	l.queue("guarded", 40)
-	w.passes("guarded", 2)
+	w.Await("guarded", policy.AbleToScale, "FailedGetScale", "forbidden")
+	l.Queue("guarded", 40)
+	w.Passes("guarded", 2)
 	if count := agent.Count(t, "guarded"); count != 2 {
 		t.Errorf("count %d without a token, want 2", count)
 	}
@@ -105,22 +106,22 @@ func TestACL(t *testing.T) {
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	agent := nomadtest.Start(t, nomadtest.Options{})
-	l := newLoad(t)
-	l.queue("lasting", 30)
+	l := world.NewLoad(t)
+	l.Queue("lasting", 30)
 	agent.Run(t, nomadtest.Job{ID: "lasting", Count: 1})
-	w := newWorld(t, fleet(agent.URL, "")+l.source()+strings.Replace(queued("lasting", 1, 5), `"2s"`, `"10m"`, 1))
+	w := world.New(t, fleet(agent.URL, "")+l.Source()+strings.Replace(queued("lasting", 1, 5), `"2s"`, `"10m"`, 1))
 	agent.AwaitRunning(t, "lasting", 3, patience)
 	agent.Kill()
-	l.queue("lasting", 0)
-	w.await("lasting", policy.AbleToScale, "FailedGetScale", "temporary failure")
-	w.passes("lasting", 2)
+	l.Queue("lasting", 0)
+	w.Await("lasting", policy.AbleToScale, "FailedGetScale", "temporary failure")
+	w.Passes("lasting", 2)
 	agent.Restart()
-	w.await("lasting", policy.AbleToScale, "ScaleDownStabilized", "")
-	w.passes("lasting", 2)
+	w.Await("lasting", policy.AbleToScale, "ScaleDownStabilized", "")
+	w.Passes("lasting", 2)
 	if count := agent.Count(t, "lasting"); count != 3 {
 		t.Errorf("count %d after a restart of Nomad, want 3: the window of 10m still has it", count)
 	}
-	l.queue("lasting", 50)
+	l.Queue("lasting", 50)
 	agent.AwaitRunning(t, "lasting", 5, patience)
 }
 

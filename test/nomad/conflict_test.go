@@ -11,6 +11,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/test/internal/world"
 	"github.com/hpad/hpad/test/nomad/nomadtest"
 )
 
@@ -28,8 +29,8 @@ func (m *meddled) SetReplicas(ctx context.Context, ref targets.Ref, n int32, ver
 
 // compareAndSet: a job that changes between the read and the write is read again,
 // and what somebody else changed is there after hpad's write.
-func compareAndSet(t *testing.T, agent *nomadtest.Agent, l *load) {
-	l.queue("raced", 30)
+func compareAndSet(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
+	l.Queue("raced", 30)
 	agent.Run(t, nomadtest.Job{ID: "raced", Count: 1})
 	agent.AwaitRunning(t, "raced", 1, patience)
 	once := sync.OnceFunc(func() {
@@ -52,10 +53,9 @@ func compareAndSet(t *testing.T, agent *nomadtest.Agent, l *load) {
 		built, err := construct(c, env)
 		return &meddled{Fleet: built, meddle: meddle}, err
 	}
-	w := &world{t: t, dir: t.TempDir(), kinds: kinds}
-	w.run(fleet(agent.URL, "") + l.source() + queued("raced", 1, 5))
+	w := world.NewOf(t, kinds, fleet(agent.URL, "")+l.Source()+queued("raced", 1, 5))
 	agent.AwaitRunning(t, "raced", 3, patience)
-	w.passes("raced", 1)
+	w.Passes("raced", 1)
 	mu.Lock()
 	defer mu.Unlock()
 	if writes < 2 {

@@ -12,16 +12,17 @@ import (
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/nomad"
 	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/internal/world"
 	"github.com/hpad/hpad/test/nomad/nomadtest"
 )
 
 // TestNomad runs the cases that can share one agent and one Prometheus.
 func TestNomad(t *testing.T) {
 	agent := nomadtest.Start(t, nomadtest.Options{})
-	l := newLoad(t)
+	l := world.NewLoad(t)
 	// The group ends before the agent does.
 	t.Run("cases", func(t *testing.T) {
-		for name, run := range map[string]func(t *testing.T, agent *nomadtest.Agent, l *load){
+		for name, run := range map[string]func(t *testing.T, agent *nomadtest.Agent, l *world.Load){
 			"cpu":             cpu,
 			"instances":       instances,
 			"deployment":      deployment,
@@ -45,7 +46,7 @@ func TestNomad(t *testing.T) {
 }
 
 // cpu: a burning group grows to its maximum, an idle one shrinks to its minimum.
-func cpu(t *testing.T, agent *nomadtest.Agent, _ *load) {
+func cpu(t *testing.T, agent *nomadtest.Agent, _ *world.Load) {
 	busy := filepath.Join(t.TempDir(), "busy")
 	if err := os.WriteFile(busy, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -53,7 +54,7 @@ func cpu(t *testing.T, agent *nomadtest.Agent, _ *load) {
 	agent.Run(t, nomadtest.Job{ID: "burner", Count: 1, CPU: 50, Script: fmt.Sprintf(
 		`while :; do if [ -e %s ]; then n=0; while [ $n -lt 20000 ]; do n=$((n+1)); done; sleep 0.1; else sleep 0.5; fi; done`, busy)})
 	agent.AwaitRunning(t, "burner", 1, patience)
-	newWorld(t, fleet(agent.URL, "")+`
+	world.New(t, fleet(agent.URL, "")+`
 [autoscalers.burner]
 target       = { fleet = "prod", job = "burner", group = "app" }
 min_replicas = 1
@@ -80,14 +81,14 @@ stabilization_window = "3s"
 
 // instances: a metric by allocation finds its instances by their ids, and an
 // External metric is asked beside it; the larger answer counts.
-func instances(t *testing.T, agent *nomadtest.Agent, l *load) {
+func instances(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	agent.Run(t, nomadtest.Job{ID: "shop", Count: 2})
 	agent.AwaitRunning(t, "shop", 2, patience)
 	for id := range agent.Running(t, "shop") {
-		l.set(fmt.Sprintf("requests{alloc_id=%q}", id), 150)
+		l.Set(fmt.Sprintf("requests{alloc_id=%q}", id), 150)
 	}
-	l.queue("shop", 5)
-	w := newWorld(t, fleet(agent.URL, "")+l.source()+queued("shop", 1, 5)+`
+	l.Queue("shop", 5)
+	w := world.New(t, fleet(agent.URL, "")+l.Source()+queued("shop", 1, 5)+`
 [[autoscalers.shop.metrics]]
 type           = "Instances"
 name           = "requests"
@@ -97,62 +98,62 @@ instance_label = "alloc_id"
 average_value  = "100"
 `)
 	agent.AwaitRunning(t, "shop", 3, patience)
-	w.passes("shop", 2)
+	w.Passes("shop", 2)
 	if count := agent.Count(t, "shop"); count != 3 {
 		t.Errorf("count %d, want 3: 300 requests at 100 each, and none for the new one", count)
 	}
-	l.queue("shop", 45)
+	l.Queue("shop", 45)
 	agent.AwaitRunning(t, "shop", 5, patience)
 }
 
 // deployment: while one runs hpad waits and says so, and acts once it is over.
-func deployment(t *testing.T, agent *nomadtest.Agent, l *load) {
-	l.queue("deployed", 10)
+func deployment(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
+	l.Queue("deployed", 10)
 	agent.Run(t, nomadtest.Job{ID: "deployed", Count: 1, Deployed: true, Alter: func(job *nomadapi.Job) {
 		// An allocation that is not there keeps the deployment from ending.
 		job.Constrain(nomadapi.NewConstraint("${meta.never}", "=", "there"))
 	}})
-	w := newWorld(t, fleet(agent.URL, "")+l.source()+queued("deployed", 1, 5))
-	w.await("deployed", policy.AbleToScale, nomad.DeploymentActive, "1 allocations of group \"app\" wait for a place")
-	l.queue("deployed", 30)
-	w.passes("deployed", 3)
+	w := world.New(t, fleet(agent.URL, "")+l.Source()+queued("deployed", 1, 5))
+	w.Await("deployed", policy.AbleToScale, nomad.DeploymentActive, "1 allocations of group \"app\" wait for a place")
+	l.Queue("deployed", 30)
+	w.Passes("deployed", 3)
 	if count := agent.Count(t, "deployed"); count != 1 {
 		t.Errorf("count %d during a deployment, want 1", count)
 	}
-	if events := w.autoscaler("deployed").Events; countOf(events, "FailedRescale", "FailedUpdateStatus", "FailedGetScale") > 0 {
+	if events := w.View("deployed").Events; countOf(events, "FailedRescale", "FailedUpdateStatus", "FailedGetScale") > 0 {
 		t.Errorf("events %+v, want no storm of errors", events)
 	}
 	agent.Run(t, nomadtest.Job{ID: "deployed", Count: 1, Deployed: true})
 	agent.AwaitRunning(t, "deployed", 3, patience)
-	w.await("deployed", policy.AbleToScale, "ReadyForNewScale", "")
+	w.Await("deployed", policy.AbleToScale, "ReadyForNewScale", "")
 }
 
 // canary: a canary is not counted, and the count waits for the promotion.
-func canary(t *testing.T, agent *nomadtest.Agent, l *load) {
-	l.queue("bird", 20)
+func canary(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
+	l.Queue("bird", 20)
 	agent.Run(t, nomadtest.Job{ID: "bird", Count: 2, Deployed: true})
 	agent.AwaitRunning(t, "bird", 2, patience)
-	w := newWorld(t, fleet(agent.URL, "")+l.source()+queued("bird", 1, 5))
-	w.await("bird", policy.AbleToScale, "ReadyForNewScale", "")
+	w := world.New(t, fleet(agent.URL, "")+l.Source()+queued("bird", 1, 5))
+	w.Await("bird", policy.AbleToScale, "ReadyForNewScale", "")
 	one := 1
 	agent.Run(t, nomadtest.Job{ID: "bird", Count: 2, Deployed: true, Alter: func(job *nomadapi.Job) {
 		job.TaskGroups[0].Update.Canary = &one
 		job.TaskGroups[0].Tasks[0].Env = map[string]string{"VERSION": "2"}
 	}})
-	w.await("bird", policy.AbleToScale, nomad.DeploymentActive, "requires manual promotion")
+	w.Await("bird", policy.AbleToScale, nomad.DeploymentActive, "requires manual promotion")
 	wait.For(t, patience, "canary", func() (string, bool) {
 		n := len(agent.Running(t, "bird"))
 		return fmt.Sprintf("%d allocations run", n), n == 3
 	})
-	w.passes("bird", 2)
-	if got := w.autoscaler("bird").Status.CurrentReplicas; got != 2 {
+	w.Passes("bird", 2)
+	if got := w.View("bird").Status.CurrentReplicas; got != 2 {
 		t.Errorf("current replicas are %d with a canary, want 2", got)
 	}
 	d, _, err := agent.Client.Jobs().LatestDeployment("bird", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.queue("bird", 40)
+	l.Queue("bird", 40)
 	wait.For(t, patience, "promotion of the canary", func() (string, bool) {
 		_, _, err := agent.Client.Deployments().PromoteAll(d.ID, nil) // not before it is healthy
 		return fmt.Sprint(err), err == nil
@@ -161,18 +162,18 @@ func canary(t *testing.T, agent *nomadtest.Agent, l *load) {
 }
 
 // stopped: a stopped job is held, and scaled again when it is run again.
-func stopped(t *testing.T, agent *nomadtest.Agent, l *load) {
-	l.queue("halt", 20)
+func stopped(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
+	l.Queue("halt", 20)
 	agent.Run(t, nomadtest.Job{ID: "halt", Count: 2})
 	agent.AwaitRunning(t, "halt", 2, patience)
-	w := newWorld(t, fleet(agent.URL, "")+l.source()+queued("halt", 1, 5))
-	w.passes("halt", 1)
+	w := world.New(t, fleet(agent.URL, "")+l.Source()+queued("halt", 1, 5))
+	w.Passes("halt", 1)
 	if _, _, err := agent.Client.Jobs().Deregister("halt", false, nil); err != nil {
 		t.Fatal(err)
 	}
-	w.await("halt", policy.AbleToScale, nomad.JobStopped, `job "halt" is stopped`)
-	l.queue("halt", 40)
-	w.passes("halt", 3)
+	w.Await("halt", policy.AbleToScale, nomad.JobStopped, `job "halt" is stopped`)
+	l.Queue("halt", 40)
+	w.Passes("halt", 3)
 	if count := agent.Count(t, "halt"); count != 2 {
 		t.Errorf("count %d of a stopped job, want 2", count)
 	}
@@ -181,43 +182,43 @@ func stopped(t *testing.T, agent *nomadtest.Agent, l *load) {
 }
 
 // purged: a job that is gone is said to be, and scaled again when it is back.
-func purged(t *testing.T, agent *nomadtest.Agent, l *load) {
-	l.queue("gone", 30)
-	w := newWorld(t, fleet(agent.URL, "")+l.source()+queued("gone", 1, 5))
-	w.await("gone", policy.AbleToScale, nomad.JobNotFound, `there is no job "gone"`)
+func purged(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
+	l.Queue("gone", 30)
+	w := world.New(t, fleet(agent.URL, "")+l.Source()+queued("gone", 1, 5))
+	w.Await("gone", policy.AbleToScale, nomad.JobNotFound, `there is no job "gone"`)
 	agent.Run(t, nomadtest.Job{ID: "gone", Count: 1})
 	agent.AwaitRunning(t, "gone", 3, patience)
 	if _, _, err := agent.Client.Jobs().Deregister("gone", true, nil); err != nil {
 		t.Fatal(err)
 	}
-	w.await("gone", policy.AbleToScale, nomad.JobNotFound, `there is no job "gone"`)
+	w.Await("gone", policy.AbleToScale, nomad.JobNotFound, `there is no job "gone"`)
 }
 
 // renamedGroup: a group that the job lacks is named, with those it has.
-func renamedGroup(t *testing.T, agent *nomadtest.Agent, l *load) {
-	l.queue("renamed", 30)
+func renamedGroup(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
+	l.Queue("renamed", 30)
 	other := "api"
 	agent.Run(t, nomadtest.Job{ID: "renamed", Count: 1, Alter: func(job *nomadapi.Job) { job.TaskGroups[0].Name = &other }})
-	w := newWorld(t, fleet(agent.URL, "")+l.source()+queued("renamed", 1, 5))
-	w.await("renamed", policy.AbleToScale, nomad.GroupNotFound, `job "renamed" has no task group "app"; it has "api"`)
+	w := world.New(t, fleet(agent.URL, "")+l.Source()+queued("renamed", 1, 5))
+	w.Await("renamed", policy.AbleToScale, nomad.GroupNotFound, `job "renamed" has no task group "app"; it has "api"`)
 }
 
 // zero: to zero and back on an External metric, and a count of 0 that a person set
 // turns the autoscaler off (R51).
-func zero(t *testing.T, agent *nomadtest.Agent, l *load) {
-	l.queue("night", 0)
+func zero(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
+	l.Queue("night", 0)
 	agent.Run(t, nomadtest.Job{ID: "night", Count: 2})
 	agent.AwaitRunning(t, "night", 2, patience)
-	newWorld(t, fleet(agent.URL, "")+l.source()+queued("night", 0, 5))
+	world.New(t, fleet(agent.URL, "")+l.Source()+queued("night", 0, 5))
 	agent.AwaitRunning(t, "night", 0, patience)
-	l.queue("night", 30)
+	l.Queue("night", 30)
 	agent.AwaitRunning(t, "night", 3, patience)
 
-	l.queue("upkeep", 30)
+	l.Queue("upkeep", 30)
 	agent.Run(t, nomadtest.Job{ID: "upkeep", Count: 0})
-	w := newWorld(t, fleet(agent.URL, "")+l.source()+queued("upkeep", 1, 5))
-	w.await("upkeep", policy.ScalingActive, "ScalingDisabled", "")
-	w.passes("upkeep", 3)
+	w := world.New(t, fleet(agent.URL, "")+l.Source()+queued("upkeep", 1, 5))
+	w.Await("upkeep", policy.ScalingActive, "ScalingDisabled", "")
+	w.Passes("upkeep", 3)
 	if count := agent.Count(t, "upkeep"); count != 0 {
 		t.Errorf("count %d, want that 0 stays", count)
 	}
@@ -225,51 +226,51 @@ func zero(t *testing.T, agent *nomadtest.Agent, l *load) {
 
 // resubmitted: a job that is run again with its file's count is noticed. The count
 // is accepted, or put back although hpad may not scale down for the metric.
-func resubmitted(t *testing.T, agent *nomadtest.Agent, l *load) {
+func resubmitted(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	for job, answer := range map[string]string{"taken": "accept", "kept": "restore"} {
-		l.queue(job, 40)
+		l.Queue(job, 40)
 		agent.Run(t, nomadtest.Job{ID: job, Count: 1})
 		text := strings.NewReplacer(
 			"[autoscalers."+job+"]\n", "[autoscalers."+job+"]\non_foreign_change = \""+answer+"\"\n",
 			`stabilization_window = "2s"`, `select_policy = "Disabled"`,
 		).Replace(queued(job, 1, 5))
-		w := newWorld(t, fleet(agent.URL, "")+l.source()+text)
+		w := world.New(t, fleet(agent.URL, "")+l.Source()+text)
 		agent.AwaitRunning(t, job, 4, patience)
-		w.passes(job, 2)
+		w.Passes(job, 2)
 		agent.Run(t, nomadtest.Job{ID: job, Count: 5})
 		if answer == "restore" {
-			w.await(job, policy.ForeignWriter, "Rescaled", "")
+			w.Await(job, policy.ForeignWriter, "Rescaled", "")
 			agent.AwaitRunning(t, job, 4, patience)
 		} else {
-			w.await(job, policy.ForeignWriter, "CountChanged", "from 4 to 5")
-			w.passes(job, 3)
+			w.Await(job, policy.ForeignWriter, "CountChanged", "from 4 to 5")
+			w.Passes(job, 3)
 			if count := agent.Count(t, job); count != 5 {
 				t.Errorf("count %d, want the 5 that were accepted", count)
 			}
 		}
-		if events := w.autoscaler(job).Events; countOf(events, string(policy.ForeignWriter)) != 1 {
+		if events := w.View(job).Events; countOf(events, string(policy.ForeignWriter)) != 1 {
 			t.Errorf("%s: events %+v, want one ForeignWriter", answer, events)
 		}
-		w.stop()
+		w.Stop()
 	}
 }
 
 // scalingBounds: the bounds of the job's own scaling block hold.
-func scalingBounds(t *testing.T, agent *nomadtest.Agent, l *load) {
-	l.queue("bounded", 100)
+func scalingBounds(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
+	l.Queue("bounded", 100)
 	low, high, on := int64(1), int64(3), false
 	agent.Run(t, nomadtest.Job{ID: "bounded", Count: 1, Alter: func(job *nomadapi.Job) {
 		job.TaskGroups[0].Scaling = &nomadapi.ScalingPolicy{Min: &low, Max: &high, Enabled: &on}
 	}})
-	w := newWorld(t, fleet(agent.URL, "")+l.source()+queued("bounded", 1, 9))
+	w := world.New(t, fleet(agent.URL, "")+l.Source()+queued("bounded", 1, 9))
 	agent.AwaitRunning(t, "bounded", 3, patience)
-	w.await("bounded", policy.ScalingLimited, "PlatformMax", "")
+	w.Await("bounded", policy.ScalingLimited, "PlatformMax", "")
 }
 
 // unscalable: jobs without counts of their own say what they are, once.
-func unscalable(t *testing.T, agent *nomadtest.Agent, l *load) {
+func unscalable(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	typed := func(kind string) func(job *nomadapi.Job) { return func(job *nomadapi.Job) { job.Type = &kind } }
-	text := fleet(agent.URL, "") + l.source()
+	text := fleet(agent.URL, "") + l.Source()
 	reasons := map[string]string{"everywhere": nomad.SystemJob, "sweep": nomad.SysBatchJob, "nightly": nomad.PeriodicJob, "form": nomad.ParameterizedJob}
 	for job, alter := range map[string]func(job *nomadapi.Job){
 		"everywhere": typed(nomadapi.JobTypeSystem),
@@ -289,17 +290,17 @@ func unscalable(t *testing.T, agent *nomadtest.Agent, l *load) {
 				built.TaskGroups[0].Update = nil // only services and system jobs have one
 			}
 		}})
-		l.queue(job, 30)
+		l.Queue(job, 30)
 		text += queued(job, 1, 5)
 	}
-	w := newWorld(t, text)
+	w := world.New(t, text)
 	for job, reason := range reasons {
-		w.await(job, policy.AbleToScale, reason, job)
-		w.passes(job, 2)
-		if active := w.condition(job, policy.ScalingActive); active.Status != policy.ConditionFalse || active.Reason != reason {
+		w.Await(job, policy.AbleToScale, reason, job)
+		w.Passes(job, 2)
+		if active := w.Condition(job, policy.ScalingActive); active.Status != policy.ConditionFalse || active.Reason != reason {
 			t.Errorf("%s: %+v, want that it cannot be scaled", job, active)
 		}
-		events := w.autoscaler(job).Events
+		events := w.View(job).Events
 		if countOf(events, reason) != 1 || countOf(events, "FailedGetScale", "FailedRescale") != 0 {
 			t.Errorf("%s: events %+v, want one, %s", job, events, reason)
 		}
@@ -307,29 +308,29 @@ func unscalable(t *testing.T, agent *nomadtest.Agent, l *load) {
 }
 
 // noPlace: allocations that find no place do not count as there.
-func noPlace(t *testing.T, agent *nomadtest.Agent, l *load) {
-	l.queue("large", 40)
+func noPlace(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
+	l.Queue("large", 40)
 	agent.Run(t, nomadtest.Job{ID: "large", Count: 1, Memory: 60_000})
 	agent.AwaitRunning(t, "large", 1, patience)
-	w := newWorld(t, fleet(agent.URL, "")+l.source()+queued("large", 1, 5))
+	w := world.New(t, fleet(agent.URL, "")+l.Source()+queued("large", 1, 5))
 	wait.For(t, patience, "count of 4", func() (string, bool) {
 		count := agent.Count(t, "large")
 		return fmt.Sprintf("it is %d", count), count == 4
 	})
-	short := w.await("large", nomad.InsufficientCapacity, nomad.ResourcesExhausted, `dimension "memory" exhausted on 1 nodes`)
+	short := w.Await("large", nomad.InsufficientCapacity, nomad.ResourcesExhausted, `dimension "memory" exhausted on 1 nodes`)
 	if short.Status != policy.ConditionTrue || !strings.HasPrefix(short.Message, `1 allocations of group "app" wait for a place: `) {
 		t.Errorf("%+v, want that one allocation waits", short)
 	}
-	w.passes("large", 3)
-	if told := countOf(w.autoscaler("large").Events, string(nomad.InsufficientCapacity)); told != 1 {
+	w.Passes("large", 3)
+	if told := countOf(w.View("large").Events, string(nomad.InsufficientCapacity)); told != 1 {
 		t.Errorf("told %d times, want once", told)
 	}
-	status := w.autoscaler("large").Status
+	status := w.View("large").Status
 	running := len(agent.Running(t, "large"))
 	if running >= 4 || int(status.CurrentReplicas) != 4 {
 		t.Errorf("%d run, current replicas are %d, want fewer than the count of 4", running, status.CurrentReplicas)
 	}
-	l.queue("large", 10)
+	l.Queue("large", 10)
 	agent.AwaitRunning(t, "large", 1, patience)
-	w.await("large", nomad.InsufficientCapacity, "Resolved", "")
+	w.Await("large", nomad.InsufficientCapacity, "Resolved", "")
 }

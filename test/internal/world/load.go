@@ -1,0 +1,82 @@
+package world
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/hpad/hpad/test/prometheus/promtest"
+)
+
+// Load is an exporter whose values the test sets, and a Prometheus that scrapes
+// it every second.
+type Load struct {
+	url string
+
+	mu     sync.Mutex
+	values map[string]float64
+}
+
+// NewLoad starts both.
+func NewLoad(t testing.TB) *Load {
+	t.Helper()
+	l := &Load{values: map[string]float64{}}
+	exporter := httptest.NewServer(l)
+	t.Cleanup(exporter.Close)
+	l.url = promtest.Start(t, fmt.Sprintf(`
+global:
+  scrape_interval: 1s
+scrape_configs:
+- job_name: load
+  static_configs:
+  - targets: [%q]
+`, strings.TrimPrefix(exporter.URL, "http://"))).URL
+	return l
+}
+
+// Set gives a series a value, as set(`queue{of="web"}`, 3).
+func (l *Load) Set(series string, value float64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.values[series] = value
+}
+
+// ServeHTTP is what Prometheus scrapes.
+func (l *Load) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for series, value := range l.values {
+		_, _ = fmt.Fprintf(w, "%s %v\n", series, value)
+	}
+}
+
+// Queue sets the length of a queue.
+func (l *Load) Queue(of string, length float64) { l.Set(fmt.Sprintf("queue{of=%q}", of), length) }
+
+// Source is the configuration of a source called prom.
+func (l *Load) Source() string {
+	return fmt.Sprintf("[sources.prom]\nkind = \"prometheus\"\nurl = %q\n", l.url)
+}
+
+// Queued is the configuration of an autoscaler that gives a target, as TOML has
+// it, an instance for each 10 in the queue of the autoscaler's name, and shrinks
+// after 2 seconds.
+func Queued(name, target string, minimum, maximum int) string {
+	return fmt.Sprintf(`
+[autoscalers.%[1]s]
+target       = %[4]s
+min_replicas = %[2]d
+max_replicas = %[3]d
+[[autoscalers.%[1]s.metrics]]
+type          = "External"
+name          = "queue"
+source        = "prom"
+query         = 'queue{of=%[1]q}'
+average_value = "10"
+[autoscalers.%[1]s.behavior.scale_down]
+stabilization_window = "2s"
+`, name, minimum, maximum, target)
+}

@@ -1,0 +1,150 @@
+// Package world runs hpad's daemon in a test's process, over real fleets and a
+// Prometheus whose values the test sets.
+package world
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/daemon"
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/test/internal/wait"
+)
+
+// Patience is how long hpad and an engine may take to do what they do within
+// seconds on an idle machine.
+const Patience = 40 * time.Second
+
+// World is a daemon of a test, with its state. Its methods are for the test's own
+// goroutine.
+type World struct {
+	*daemon.Daemon
+	t     testing.TB
+	dir   string
+	kinds daemon.Kinds
+	stop  func()
+}
+
+// New runs a daemon over a configuration, which lacks its [daemon] table, with
+// rounds every second.
+func New(t testing.TB, text string) *World {
+	t.Helper()
+	return NewOf(t, daemon.BuiltIn(), text)
+}
+
+// NewOf is New with other kinds than the built-in ones.
+func NewOf(t testing.TB, kinds daemon.Kinds, text string) *World {
+	t.Helper()
+	w := &World{t: t, dir: t.TempDir(), kinds: kinds}
+	w.run(text)
+	return w
+}
+
+// Stop ends the daemon; its state stays for Restart.
+func (w *World) Stop() {
+	w.t.Helper()
+	w.stop()
+}
+
+// Restart ends the daemon if it runs, and runs another one with its state.
+func (w *World) Restart(text string) {
+	w.t.Helper()
+	w.stop()
+	w.run(text)
+}
+
+func (w *World) run(text string) {
+	w.t.Helper()
+	text = fmt.Sprintf("[daemon]\nsync_period = \"1s\"\nstate_dir = %q\ncpu_initialization_period = \"1s\"\ninitial_readiness_delay = \"1s\"\n%s",
+		filepath.Join(w.dir, "state"), text)
+	if _, err := config.Parse("hpad.toml", []byte(text)); err != nil {
+		w.t.Fatal(err)
+	}
+	store, err := state.Open(filepath.Join(w.dir, "state"), state.Options{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.Daemon = daemon.New(daemon.Options{
+		Load:  func() (*config.Config, error) { return config.Parse("hpad.toml", []byte(text)) },
+		Store: store, Kinds: w.kinds,
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	w.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			w.t.Errorf("the daemon ends with %v", err)
+		}
+		if err := store.Close(); err != nil {
+			w.t.Errorf("close the store: %v", err)
+		}
+	})
+	w.t.Cleanup(func() {
+		if w.t.Failed() {
+			for _, a := range w.Autoscalers() {
+				w.t.Logf("%s at the end: %+v\n%s", a.Name, a.Status, a.Evaluation.Error)
+			}
+		}
+		w.stop()
+	})
+	wait.For(w.t, Patience, "first pass of every autoscaler", func() (string, bool) {
+		r := w.Readiness()
+		return fmt.Sprintf("%+v", r), r.Ready
+	})
+}
+
+// View answers what hpad shows of an autoscaler.
+func (w *World) View(name string) api.Autoscaler {
+	w.t.Helper()
+	a, ok := w.Autoscaler(name)
+	if !ok {
+		w.t.Fatalf("there is no autoscaler %q", name)
+	}
+	return a
+}
+
+// Condition answers one condition of an autoscaler; the zero one when it is not
+// set yet.
+func (w *World) Condition(name string, kind policy.ConditionType) policy.Condition {
+	w.t.Helper()
+	for _, c := range w.View(name).Status.Conditions {
+		if c.Type == kind {
+			return c
+		}
+	}
+	return policy.Condition{}
+}
+
+// Await waits until a condition of an autoscaler has a status, a reason and a
+// message with some words.
+func (w *World) Await(name string, kind policy.ConditionType, reason, words string) policy.Condition {
+	w.t.Helper()
+	var c policy.Condition
+	wait.For(w.t, Patience, fmt.Sprintf("%s of %q with reason %s and %q", kind, name, reason, words), func() (string, bool) {
+		c = w.Condition(name, kind)
+		return fmt.Sprintf("it is %+v", c), c.Reason == reason && strings.Contains(c.Message, words)
+	})
+	return c
+}
+
+// Passes waits until so many more passes of an autoscaler ended.
+func (w *World) Passes(name string, n int) {
+	w.t.Helper()
+	seen, last := 0, w.View(name).Evaluation.Last
+	wait.For(w.t, Patience, fmt.Sprintf("%d passes of %q", n, name), func() (string, bool) {
+		if now := w.View(name).Evaluation.Last; now.After(last) {
+			last = now
+			seen++
+		}
+		return fmt.Sprintf("%d ended", seen), seen >= n
+	})
+}
