@@ -40,8 +40,10 @@ type Finding struct {
 // then sources, then autoscalers, each in name order. It ends early, with what it
 // has, when ctx ends.
 func Check(ctx context.Context, c *config.Config, kinds daemon.Kinds) []Finding {
+	whole := *c
+	whole.Autoscalers = maps.Clone(c.Autoscalers)
 	checker := &checker{
-		config:   c,
+		config:   &whole,
 		kinds:    kinds,
 		fleets:   map[string]daemon.Fleet{},
 		readings: map[string]snapshot{},
@@ -50,14 +52,15 @@ func Check(ctx context.Context, c *config.Config, kinds daemon.Kinds) []Finding 
 	defer checker.close()
 	checker.checkFleets(ctx)
 	checker.checkSources(ctx)
-	for _, name := range slices.Sorted(maps.Keys(c.Autoscalers)) {
-		checker.checkAutoscaler(c.Autoscalers[name])
+	for _, name := range slices.Sorted(maps.Keys(whole.Autoscalers)) {
+		checker.checkAutoscaler(whole.Autoscalers[name])
 	}
 	return checker.findings
 }
 
 // checker is one check.
 type checker struct {
+	// config is the configuration with the autoscalers that were discovered.
 	config   *config.Config
 	kinds    daemon.Kinds
 	fleets   map[string]daemon.Fleet
@@ -95,14 +98,9 @@ func (c *checker) close() {
 	}
 }
 
-// checkFleets builds every fleet, asks it what it makes of itself and reads the
-// targets of its autoscalers.
+// checkFleets builds every fleet, has it discover where it does, asks it what it
+// makes of itself and reads the targets of its autoscalers.
 func (c *checker) checkFleets(ctx context.Context) {
-	refs := map[string][]targets.Ref{}
-	for _, name := range slices.Sorted(maps.Keys(c.config.Autoscalers)) {
-		target := c.config.Autoscalers[name].Target
-		refs[target.Fleet] = append(refs[target.Fleet], target)
-	}
 	for _, name := range slices.Sorted(maps.Keys(c.config.Fleets)) {
 		key := "fleets." + name
 		fleet, err := c.buildFleet(c.config.Fleets[name])
@@ -113,15 +111,29 @@ func (c *checker) checkFleets(ctx context.Context) {
 		}
 		c.opened(fleet)
 		c.fleets[name] = fleet
+		c.discoverTargets(ctx, key, c.config.Fleets[name], fleet)
+		refs := c.targetsOf(name)
 		// Read first: a fleet may then tell more, for what it was asked for.
-		c.readings[name] = c.read(ctx, fleet, refs[name])
+		c.readings[name] = c.read(ctx, fleet, refs)
 		c.selfCheck(ctx, key, fleet)
 		if err := c.readings[name].err; err != nil {
 			c.problem(key, err.Error())
 			continue
 		}
-		c.note(key, fmt.Sprintf("reads %s", count(len(refs[name]), "target")))
+		c.note(key, fmt.Sprintf("reads %s", count(len(refs), "target")))
 	}
+}
+
+// targetsOf answers the targets of a fleet's autoscalers, in the order of the
+// autoscalers' names.
+func (c *checker) targetsOf(fleet string) []targets.Ref {
+	var refs []targets.Ref
+	for _, name := range slices.Sorted(maps.Keys(c.config.Autoscalers)) {
+		if target := c.config.Autoscalers[name].Target; target.Fleet == fleet {
+			refs = append(refs, target)
+		}
+	}
+	return refs
 }
 
 // buildFleet constructs a fleet with a store that begins empty and is forgotten.

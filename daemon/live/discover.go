@@ -1,0 +1,51 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/hpad/hpad/daemon"
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/targets"
+)
+
+// discoverTargets has a fleet find the targets that ask for an autoscaler by
+// their labels, where the configuration says so, and adds their autoscalers.
+func (c *checker) discoverTargets(ctx context.Context, key string, fleet config.Fleet, built daemon.Fleet) {
+	able, ok := built.(daemon.Discoverer)
+	if !fleet.Discover || !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	found, err := able.Discover(ctx)
+	if err != nil {
+		c.problem(key, fmt.Sprintf("discover targets by their labels: %v", err))
+		return
+	}
+	owners := map[targets.Ref]string{}
+	for name, a := range c.config.Autoscalers {
+		owners[a.Target] = name
+	}
+	active := 0
+	for _, target := range found {
+		ref := targets.Ref{Fleet: fleet.Name, Name: target.Name}
+		a, enabled, err := c.config.Labeled(ref, target.Labels)
+		mistakes, _ := errors.AsType[config.Errors](err)
+		switch owner := owners[ref]; {
+		case owner != "" && (enabled || err != nil):
+			c.note(key, fmt.Sprintf("the labels of %s are ignored: autoscaler %q of the configuration wins", ref, owner))
+		case target.Problem != "":
+			c.problem(key, fmt.Sprintf("the labels of %s cannot be used: %s", ref, target.Problem))
+		case err != nil:
+			for _, mistake := range mistakes {
+				c.problem(key, fmt.Sprintf("the labels of %s have a mistake: %s", ref, mistake.Text()))
+			}
+		case enabled:
+			active++
+			c.config.Autoscalers[a.Name] = a
+		}
+	}
+	c.note(key, fmt.Sprintf("discovers %s", count(active, "target")))
+}

@@ -1,0 +1,91 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/daemon"
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// discovering is a fleet that finds targets.
+type discovering struct {
+	*targettest.Memory
+	found []targets.Discovered
+	err   error
+}
+
+func (f discovering) Discover(context.Context) ([]targets.Discovered, error) { return f.found, f.err }
+
+// TestDiscovered holds that what targets ask for by their labels is checked as
+// what the configuration has, and every mistake told.
+func TestDiscovered(t *testing.T) {
+	w := newWorld()
+	w.fleet.Add("mine", targettest.MemoryTarget{Replicas: 1, Age: time.Hour})
+	w.source.answers["web"] = vector(labeled(1))
+	ask := func(name string, given ...string) targets.Discovered {
+		labels := map[string]string{
+			"hpad.enable": "true", "hpad.max": "5", "hpad.metrics.0.type": "External", "hpad.metrics.0.name": "queue",
+			"hpad.metrics.0.source": "prom", "hpad.metrics.0.query": name, "hpad.metrics.0.average_value": "1",
+		}
+		for i := 0; i < len(given); i += 2 {
+			labels[given[i]] = given[i+1]
+		}
+		return targets.Discovered{Name: name, Labels: labels}
+	}
+	fleet := discovering{Memory: w.fleet, found: []targets.Discovered{
+		ask("web"), ask("mine"), ask("off", "hpad.enable", "false"), ask("bad", "hpad.max", "many", "hpad.mim", "1"),
+		{Name: "split", Problem: "containers carry different labels"},
+	}}
+	w.kinds.Fleets["memory"] = func(config.Fleet, daemon.FleetEnv) (daemon.Fleet, error) { return fleet, nil }
+	shop := w.config.Fleets["shop"]
+	shop.Discover = true
+	w.config.Fleets["shop"] = shop
+	own, _, err := w.config.Labeled(targets.Ref{Fleet: "shop", Name: "mine"}, ask("mine").Labels)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own.Name = "own"
+	w.config.Autoscalers["own"] = own
+	w.source.answers["mine"] = vector(labeled(1))
+
+	findings := Check(t.Context(), w.config, w.kinds)
+	var fleetFindings []Finding
+	var keys []string
+	for _, finding := range findings {
+		keys = append(keys, finding.Key)
+		if finding.Key == "fleets.shop" {
+			fleetFindings = append(fleetFindings, finding)
+		}
+	}
+	want := []Finding{
+		{"fleets.shop", `the labels of shop/mine are ignored: autoscaler "own" of the configuration wins`, false},
+		{"fleets.shop", `the labels of shop/bad have a mistake: hpad.max = "many": must be a whole number`, true},
+		{"fleets.shop", `the labels of shop/bad have a mistake: hpad.mim: unknown label; did you mean "min"?`, true},
+		{"fleets.shop", `the labels of shop/split cannot be used: containers carry different labels`, true},
+		{"fleets.shop", "discovers 1 target", false},
+		{"fleets.shop", "reads 2 targets", false},
+	}
+	if diff := cmp.Diff(want, fleetFindings); diff != "" {
+		t.Errorf("findings of the fleet (-want +got):\n%s", diff)
+	}
+	if !slices.Contains(keys, "autoscalers.shop/web.target") || w.source.asked["web"] != 1 {
+		t.Errorf("the discovered autoscaler was not checked: %v, asked %v", keys, w.source.asked)
+	}
+	if len(w.config.Autoscalers) != 1 {
+		t.Errorf("the configuration was changed: %v", w.config.Autoscalers)
+	}
+
+	fleet.err = errors.New("connection refused")
+	findings = Check(t.Context(), w.config, w.kinds)
+	if !slices.Contains(findings, Finding{"fleets.shop", "discover targets by their labels: connection refused", true}) {
+		t.Errorf("findings are %v", findings)
+	}
+}
