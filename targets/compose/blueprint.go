@@ -1,0 +1,211 @@
+package compose
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/api/types/network"
+)
+
+// blueprint is what it takes to make another container of a service: what Compose
+// asked for when it made one, without what belongs to that one alone. It never
+// computes Compose's labels: their hashes differ between versions of Compose.
+type blueprint struct {
+	// Prefix is the name without the number.
+	Prefix string `json:"prefix"`
+	// ImageID is what the image's name meant when Compose made the container.
+	ImageID    string                `json:"image_id"`
+	Config     *container.Config     `json:"config"`
+	HostConfig *container.HostConfig `json:"host_config"`
+	// Networks are the endpoints by network. The container's own name among their
+	// aliases is ownName.
+	Networks map[string]*network.EndpointSettings `json:"networks,omitempty"`
+	// Files are what was copied into the container.
+	Files []file `json:"files,omitempty"`
+}
+
+// ownName stands for a container's own name: no name can be that.
+const ownName = "{name}"
+
+// anonymous is what the engine calls volumes that nobody named.
+var anonymous = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// newBlueprint answers the blueprint of a container, without files.
+func newBlueprint(m *member, inspected *container.InspectResponse) (*blueprint, error) {
+	b := &blueprint{
+		Prefix: prefixOf(m.key, m.name, m.number), ImageID: inspected.Image,
+		Config: inspected.Config, HostConfig: inspected.HostConfig,
+	}
+	// The copy shares nothing with what was inspected.
+	b, err := b.clone()
+	if err != nil {
+		return nil, err
+	}
+	b.dropIdentity(inspected.ID)
+	b.freshVolumes()
+	b.endpoints(m.name, inspected)
+	return b, nil
+}
+
+func (b *blueprint) clone() (*blueprint, error) {
+	text, err := json.Marshal(b)
+	if err != nil {
+		return nil, fmt.Errorf("copy the settings of a container: %w", err)
+	}
+	fresh := new(blueprint)
+	if err := json.Unmarshal(text, fresh); err != nil {
+		return nil, fmt.Errorf("copy the settings of a container: %w", err)
+	}
+	return fresh, nil
+}
+
+// dropIdentity takes out what names one container.
+func (b *blueprint) dropIdentity(id string) {
+	mode := b.HostConfig.NetworkMode
+	if b.Config.Hostname == shortID(id) || mode.IsHost() || mode.IsContainer() {
+		b.Config.Hostname = ""
+	}
+	// Of an address of its own nobody could tell a chosen one from a given one.
+	b.Config.MacAddress = "" //nolint:staticcheck // what old engines answer has to go
+	b.HostConfig.ContainerIDFile = ""
+	if b.Config.Labels == nil {
+		b.Config.Labels = map[string]string{}
+	}
+	delete(b.Config.Labels, labelNumber)
+	delete(b.Config.Labels, labelReplace)
+}
+
+// freshVolumes makes anonymous volumes new ones: a container that Compose has
+// recreated carries those of the one before by name.
+func (b *blueprint) freshVolumes() {
+	for i, m := range b.HostConfig.Mounts {
+		if m.Type == mount.TypeVolume && anonymous.MatchString(m.Source) {
+			b.HostConfig.Mounts[i].Source = ""
+		}
+	}
+	b.HostConfig.Binds = slices.DeleteFunc(b.HostConfig.Binds, func(bind string) bool {
+		volume, rest, _ := strings.Cut(bind, ":")
+		if !anonymous.MatchString(volume) {
+			return false
+		}
+		path, _, _ := strings.Cut(rest, ":")
+		if b.Config.Volumes == nil {
+			b.Config.Volumes = map[string]struct{}{}
+		}
+		b.Config.Volumes[path] = struct{}{}
+		return true
+	})
+}
+
+// endpoints keeps what was asked for of each network.
+func (b *blueprint) endpoints(name string, inspected *container.InspectResponse) {
+	mode := b.HostConfig.NetworkMode
+	if mode.IsHost() || mode.IsNone() || mode.IsContainer() {
+		return
+	}
+	b.Networks = map[string]*network.EndpointSettings{}
+	for of, found := range inspected.NetworkSettings.Networks {
+		if found == nil {
+			continue
+		}
+		endpoint := &network.EndpointSettings{Links: slices.Clone(found.Links), DriverOpts: maps.Clone(found.DriverOpts), GwPriority: found.GwPriority}
+		if found.IPAMConfig != nil && len(found.IPAMConfig.LinkLocalIPs) > 0 {
+			endpoint.IPAMConfig = &network.EndpointIPAMConfig{LinkLocalIPs: slices.Clone(found.IPAMConfig.LinkLocalIPs)}
+		}
+		for _, alias := range found.Aliases {
+			switch alias {
+			case shortID(inspected.ID): // the engine adds it by itself
+			case name:
+				endpoint.Aliases = append(endpoint.Aliases, ownName)
+			default:
+				endpoint.Aliases = append(endpoint.Aliases, alias)
+			}
+		}
+		b.Networks[of] = endpoint
+	}
+}
+
+// replica answers the name of a replica and a blueprint with its number.
+func (b *blueprint) replica(number int) (string, *blueprint, error) {
+	r, err := b.clone()
+	if err != nil {
+		return "", nil, err
+	}
+	name := r.Prefix + strconv.Itoa(number)
+	r.Config.Labels[labelNumber] = strconv.Itoa(number)
+	for _, endpoint := range r.Networks {
+		for i, alias := range endpoint.Aliases {
+			if alias == ownName {
+				endpoint.Aliases[i] = name
+			}
+		}
+	}
+	return name, r, nil
+}
+
+// digest tells blueprints apart.
+func (b *blueprint) digest() (string, error) {
+	text, err := json.Marshal(b)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// primary answers the network that a container is created in; "" for none of its
+// own.
+func (b *blueprint) primary() string {
+	mode := b.HostConfig.NetworkMode
+	if _, ok := b.Networks[string(mode)]; ok {
+		return string(mode)
+	}
+	if mode.IsDefault() || mode == "" {
+		if _, ok := b.Networks[network.NetworkBridge]; ok {
+			return network.NetworkBridge
+		}
+	}
+	return ""
+}
+
+// volumes answers the named volumes in order.
+func (b *blueprint) volumes() []string {
+	var names []string
+	for _, m := range b.HostConfig.Mounts {
+		if m.Type == mount.TypeVolume && m.Source != "" {
+			names = append(names, m.Source)
+		}
+	}
+	for _, bind := range b.HostConfig.Binds {
+		if source, _, _ := strings.Cut(bind, ":"); source != "" && !strings.HasPrefix(source, "/") {
+			names = append(names, source)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// parents answers the containers whose namespaces or volumes are used, in order.
+func (b *blueprint) parents() []string {
+	var ids []string
+	for _, from := range b.HostConfig.VolumesFrom {
+		id, _, _ := strings.Cut(from, ":")
+		ids = append(ids, id)
+	}
+	for _, mode := range []string{string(b.HostConfig.IpcMode), string(b.HostConfig.PidMode)} {
+		if id, ok := strings.CutPrefix(mode, "container:"); ok {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}

@@ -1,0 +1,119 @@
+package compose
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/client"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// Check answers the engine's version, whether hpad may do what scaling takes, and
+// what of the services that were read hpad cannot copy by itself. Nothing is
+// changed: what may be done is tried on a container that is not there.
+func (f *Fleet) Check(ctx context.Context) ([]string, error) {
+	found, err := f.check(ctx)
+	if err != nil {
+		return found, fmt.Errorf("check fleet %q: %w", f.name, err)
+	}
+	return found, nil
+}
+
+func (f *Fleet) check(ctx context.Context) ([]string, error) {
+	if err := f.usable(ctx); err != nil {
+		return nil, err
+	}
+	var found []string
+	err := f.engine.Read(ctx, func(ctx context.Context, c *client.Client) error {
+		version, err := c.ServerVersion(ctx)
+		if err == nil {
+			found = append(found, fmt.Sprintf("is Docker %s, and talks version %s of the API", version.Version, c.ClientVersion()))
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if lack := f.lacks(ctx); len(lack) > 0 {
+		return found, fmt.Errorf("%w: the engine, or a proxy in front of it, does not let hpad %s", targets.ErrForbidden, strings.Join(lack, ", "))
+	}
+	found = append(found, "may create, start, stop and remove containers")
+	f.mu.Lock()
+	refs := slices.Clone(f.read)
+	f.mu.Unlock()
+	for _, ref := range refs {
+		if k, err := parseName(ref.Name); err == nil {
+			found = append(found, f.checkService(ctx, k)...)
+		}
+	}
+	if err := f.memories.failure(); err != nil {
+		found = append(found, "readiness cannot be stored: "+err.Error())
+	}
+	return found, nil
+}
+
+// lacks answers what hpad may not do.
+func (f *Fleet) lacks(ctx context.Context) []string {
+	const nobody = "hpad-check-nobody"
+	var lack []string
+	for _, try := range []struct {
+		what string
+		call func(ctx context.Context, c *client.Client) error
+	}{
+		{"create containers", func(ctx context.Context, c *client.Client) error {
+			// Without an image it is refused as a mistake.
+			_, err := c.ContainerCreate(ctx, &container.Config{}, &container.HostConfig{}, nil, nil, "")
+			return err
+		}},
+		{"start containers", func(ctx context.Context, c *client.Client) error {
+			return c.ContainerStart(ctx, nobody, container.StartOptions{})
+		}},
+		{"stop containers", func(ctx context.Context, c *client.Client) error {
+			return c.ContainerStop(ctx, nobody, container.StopOptions{})
+		}},
+		{"remove containers", func(ctx context.Context, c *client.Client) error {
+			return c.ContainerRemove(ctx, nobody, container.RemoveOptions{})
+		}},
+		{"read files of containers", func(ctx context.Context, c *client.Client) error {
+			_, err := c.ContainerStatPath(ctx, nobody, "/")
+			return err
+		}},
+		{"read images", func(ctx context.Context, c *client.Client) error {
+			_, err := c.ImageInspect(ctx, nobody)
+			return err
+		}},
+		{"read networks", func(ctx context.Context, c *client.Client) error {
+			_, err := c.NetworkInspect(ctx, nobody, networkInspect)
+			return err
+		}},
+		{"read volumes", func(ctx context.Context, c *client.Client) error {
+			_, err := c.VolumeInspect(ctx, nobody)
+			return err
+		}},
+	} {
+		if err := f.engine.Read(ctx, try.call); errors.Is(err, targets.ErrForbidden) {
+			lack = append(lack, try.what)
+		}
+	}
+	return lack
+}
+
+// checkService answers what of a service hpad can copy only as far as it knows.
+func (f *Fleet) checkService(ctx context.Context, k key) []string {
+	f.templates.mu.Lock()
+	failure, failed := f.templates.failed[k]
+	f.templates.mu.Unlock()
+	if failed {
+		return []string{fmt.Sprintf("service %q cannot be scaled to 0: %v", k, failure.err)}
+	}
+	t := f.templates.of(k)
+	if t == nil || len(t.Blueprint.Files) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("service %q: %d files that Compose copied into its containers are copied into new ones, the first is %s; configs with content or environment have to be named in copy_paths", k, len(t.Blueprint.Files), t.Blueprint.Files[0].Path)}
+}

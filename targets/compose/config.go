@@ -1,0 +1,150 @@
+package compose
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/quantity"
+	"github.com/hpad/hpad/targets/docker"
+)
+
+// Config is one [fleets.NAME] table of kind "compose".
+type Config struct {
+	// Config is how the engine is reached.
+	docker.Config
+	// Discover makes services with labels that begin with "hpad." autoscalers.
+	Discover bool `toml:"discover"`
+	// RestartExited starts containers that have exited again before a scale-up
+	// makes new ones.
+	RestartExited bool `toml:"restart_exited"`
+	// KeepAnonymousVolumes leaves the anonymous volumes of removed containers
+	// behind, as Compose does.
+	KeepAnonymousVolumes bool `toml:"keep_anonymous_volumes"`
+	// StoreSecrets says whether the contents of secrets that Compose copied into
+	// containers may be kept in hpad's state; nil means that they may. Without, a
+	// service that has any is not scaled to 0.
+	StoreSecrets *bool `toml:"store_secrets"`
+	// Services is what hpad cannot see of services, by "project/service".
+	Services map[string]Service `toml:"services"`
+}
+
+// Service is one [fleets.NAME.services."PROJECT/SERVICE"] table.
+type Service struct {
+	// CopyPaths are absolute paths of files that Compose copied into the
+	// containers: configs with content or environment, and secrets that are not
+	// below /run/secrets.
+	CopyPaths []string `toml:"copy_paths"`
+	// Requests are what each container reserves, in place of its own limits and
+	// reservations: cpu in cores, memory in bytes.
+	Requests map[string]quantity.Quantity `toml:"requests"`
+}
+
+// SetDefaults fills in what was not given, from the environment where it has it.
+func (c *Config) SetDefaults() {
+	c.Config.SetDefaults()
+	if c.StoreSecrets == nil {
+		yes := true
+		c.StoreSecrets = &yes
+	}
+}
+
+// Discovers says whether services with labels become autoscalers.
+func (c *Config) Discovers() bool { return c.Discover }
+
+// Validate answers every mistake of a defaulted configuration, with paths below
+// the fleet's table.
+func (c *Config) Validate() []policy.FieldError {
+	mistakes := c.Config.Validate()
+	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
+		field := "services." + strconv.Quote(name)
+		if _, err := parseName(name); err != nil {
+			mistakes = append(mistakes, policy.FieldError{Field: field, Value: strconv.Quote(name), Detail: `must be "project/service"`})
+		}
+		for _, mistake := range c.Services[name].validate() {
+			mistake.Field = field + "." + mistake.Field
+			mistakes = append(mistakes, mistake)
+		}
+	}
+	return mistakes
+}
+
+func (s Service) validate() []policy.FieldError {
+	var mistakes []policy.FieldError
+	for i, p := range s.CopyPaths {
+		if !path.IsAbs(p) || path.Clean(p) != p || p == "/" {
+			mistakes = append(mistakes, policy.FieldError{
+				Field: fmt.Sprintf("copy_paths[%d]", i), Value: strconv.Quote(p), Detail: `must be the absolute path of a file, as "/app.conf"`,
+			})
+		}
+	}
+	for _, resource := range slices.Sorted(maps.Keys(s.Requests)) {
+		if amount := s.Requests[resource]; amount.Milli() <= 0 {
+			mistakes = append(mistakes, policy.FieldError{Field: "requests." + resource, Value: strconv.Quote(amount.String()), Detail: "must be more than 0"})
+		}
+	}
+	return mistakes
+}
+
+// requests answers the configured requests of a service.
+func (c *Config) requests(k key) []policy.Amount {
+	amounts := c.Services[k.String()].Requests
+	var requests []policy.Amount
+	for _, resource := range slices.Sorted(maps.Keys(amounts)) {
+		requests = append(requests, amounts[resource].Amount(resource))
+	}
+	return requests
+}
+
+// Target is the part of an autoscaler's target table that a Compose fleet reads.
+type Target struct {
+	// Project is the name of the Compose project, Service one of its services.
+	Project string `toml:"project"`
+	Service string `toml:"service"`
+}
+
+// What Compose calls its projects and services.
+var (
+	projectName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]*$`)
+	serviceName = regexp.MustCompile(`^[a-zA-Z0-9._-]+$`)
+)
+
+// Validate answers every mistake of the target.
+func (t *Target) Validate() []policy.FieldError {
+	var mistakes []policy.FieldError
+	switch {
+	case t.Project == "":
+		mistakes = append(mistakes, policy.FieldError{Field: "project", Detail: `is required: the name of a Compose project, as "docker compose ls" shows it`})
+	case !projectName.MatchString(t.Project):
+		mistakes = append(mistakes, policy.FieldError{Field: "project", Value: strconv.Quote(t.Project), Detail: "must be as Compose names projects: lower-case letters, digits, dashes and underscores"})
+	}
+	switch {
+	case t.Service == "":
+		mistakes = append(mistakes, policy.FieldError{Field: "service", Detail: "is required: the name of one of the project's services"})
+	case !serviceName.MatchString(t.Service):
+		mistakes = append(mistakes, policy.FieldError{Field: "service", Value: strconv.Quote(t.Service), Detail: "must be as Compose names services: letters, digits, dots, dashes and underscores"})
+	}
+	return mistakes
+}
+
+// Name answers the target's name in a targets.Ref: "project/service".
+func (t *Target) Name() string { return key{t.Project, t.Service}.String() }
+
+// key names a service on an engine.
+type key struct{ project, service string }
+
+func (k key) String() string { return k.project + "/" + k.service }
+
+// parseName is the inverse of Target.Name.
+func parseName(name string) (key, error) {
+	project, service, ok := strings.Cut(name, "/")
+	if !ok || !projectName.MatchString(project) || !serviceName.MatchString(service) {
+		return key{}, fmt.Errorf("target %q is not as project/service", name)
+	}
+	return key{project: project, service: service}, nil
+}

@@ -1,0 +1,168 @@
+package compose
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/go-connections/nat"
+
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/docker"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// testConfig answers a valid configuration of a fleet on an engine.
+func testConfig(t testing.TB, host string) *Config {
+	t.Helper()
+	c := &Config{Config: docker.Config{Host: host, ResourceInterval: time.Second, Timeout: 5 * time.Second}}
+	c.SetDefaults()
+	if mistakes := c.Validate(); mistakes != nil {
+		t.Fatalf("Validate() = %v", mistakes)
+	}
+	return c
+}
+
+func openFleet(t testing.TB, c *Config, store targets.Store) *Fleet {
+	t.Helper()
+	f, err := New("shop", c, Options{Store: store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+func ref(name string) targets.Ref { return targets.Ref{Fleet: "shop", Name: name} }
+
+func serviceOf(ref targets.Ref) string {
+	_, service, _ := strings.Cut(ref.Name, "/")
+	return service
+}
+
+func TestContract(t *testing.T) {
+	for _, version := range []string{"1.41", "1.51"} {
+		t.Run("API "+version, func(t *testing.T) {
+			targettest.Run(t, targettest.Kind{Samples: true, New: func(t *testing.T, counts ...int32) *targettest.Platform {
+				i := newImitation(t)
+				i.version = version
+				return contractPlatform(t, i, counts)
+			}})
+		})
+	}
+}
+
+func contractPlatform(t *testing.T, i *imitation, counts []int32) *targettest.Platform {
+	store := &targettest.Store{}
+	p := &targettest.Platform{Missing: ref("shop/nobody"), Survive: true}
+	p.Open = func(t *testing.T) targettest.Fleet { return openFleet(t, testConfig(t, i.host()), store) }
+	services := map[targets.Ref]*service{}
+	for n, count := range counts {
+		s := &service{project: "shop", name: fmt.Sprintf("svc-%c", 'a'+n), healthcheck: true}
+		r := ref("shop/" + s.name)
+		services[r] = s
+		p.Refs = append(p.Refs, r)
+		i.up(*s, max(1, int(count)))
+		if count == 0 {
+			scaleOnce(t, openFleet(t, testConfig(t, i.host()), store), r, 0)
+			waitFor(t, "end of the last container", func() bool { return len(i.of("shop", s.name)) == 0 })
+		}
+	}
+	each := func(r targets.Ref, change func(c *imitated)) {
+		for _, c := range i.of("shop", serviceOf(r)) {
+			i.with(func() { change(c) })
+		}
+	}
+	p.SetCount = func(_ *testing.T, r targets.Ref, n int32) { i.up(*services[r], int(n)) }
+	p.SetReady = func(_ *testing.T, r targets.Ref, id string, ready bool) {
+		each(r, func(c *imitated) {
+			if c.ID == id {
+				c.health = container.Unhealthy
+				if ready {
+					c.health = container.Healthy
+				}
+			}
+		})
+	}
+	p.Hold = func(_ *testing.T, r targets.Ref, on bool) {
+		last := i.of("shop", serviceOf(r))[0]
+		i.with(func() {
+			name := strings.TrimPrefix(last.Name, "/0123456789ab_")
+			last.Name = "/" + strings.TrimPrefix(name, "/")
+			if on {
+				last.Name = "/0123456789ab_" + strings.TrimPrefix(last.Name, "/")
+			}
+		})
+	}
+	p.Bound = func(_ *testing.T, r targets.Ref, highest int32) {
+		ports := nat.PortMap{"80/tcp": {{HostPort: fmt.Sprintf("8000-%d", 7999+highest)}}}
+		services[r].ports = ports
+		each(r, func(c *imitated) { c.HostConfig.PortBindings = ports })
+	}
+	p.Unreachable = func(_ *testing.T, on bool) { i.with(func() { i.broken = on }) }
+	p.Throttle = func(_ *testing.T, on bool) { i.with(func() { i.throttle = on }) }
+	p.Hang = func(_ *testing.T, on bool) { i.setHang(on) }
+	p.Reach = func(_ *testing.T, r targets.Ref, count int32) {
+		i.with(func() {
+			i.refuseStart = func(*imitated) string {
+				if len(i.replicas("shop", serviceOf(r))) > int(count) {
+					return "driver failed programming external connectivity: Bind for 0.0.0.0:8002 failed: port is already allocated"
+				}
+				return ""
+			}
+		})
+	}
+	p.SlowStop = func(_ *testing.T, r targets.Ref) {
+		i.with(func() { i.slow[serviceOf(r)] = 300 * time.Millisecond })
+	}
+	p.Writes = func() int {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		return i.calls["POST containers/create"] + i.calls["POST containers/stop"]
+	}
+	p.Sampling = func() bool {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		return time.Since(i.sampled) < 1500*time.Millisecond
+	}
+	return p
+}
+
+// scaleOnce starts a fleet, scales a target and closes the fleet when that is
+// done.
+func scaleOnce(t *testing.T, f *Fleet, r targets.Ref, n int32) {
+	t.Helper()
+	if err := f.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.SetReplicas(t.Context(), r, n, "", "to begin with"); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "end of the removals", func() bool {
+		f.removals.mu.Lock()
+		defer f.removals.mu.Unlock()
+		return len(f.removals.doomed) == 0
+	})
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// waitFor waits until a condition holds.
+func waitFor(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("no %s within 10s", what)
+		}
+	}
+}

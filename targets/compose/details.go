@@ -1,0 +1,184 @@
+package compose
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/client"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/docker"
+)
+
+const (
+	// inspecting is how many containers are asked for at once.
+	inspecting = 16
+	// detailsAge is after how long a container is asked for again although nothing
+	// seems to have changed: "docker update" changes limits without a trace.
+	detailsAge = 10 * time.Minute
+)
+
+// detail is what the list does not say of a container.
+type detail struct {
+	// started is when it was started last, finished when it ended last; zero when
+	// it never did.
+	started, finished time.Time
+	exitCode          int
+	// restarts is how often the engine has restarted it.
+	restarts    int
+	outOfMemory bool
+	// healthySince is when it became healthy, as far as the engine remembers; zero
+	// when it is not.
+	healthySince time.Time
+	requests     []policy.Amount
+	limits       limits
+
+	// The list as it was when the container was asked for.
+	state, health string
+	up            uptime
+	asked         time.Time
+}
+
+// current says that nothing in a list speaks against what is known.
+func (d *detail) current(m *member, now time.Time) bool {
+	switch {
+	case m.State != d.state || m.health != d.health || now.Sub(d.asked) > detailsAge:
+		return false
+	case m.State == container.StateRestarting:
+		return false // each restart looks like the one before
+	case m.State == container.StateRunning:
+		return !d.up.restartedSince(now.Sub(d.asked), m.Status)
+	}
+	return true
+}
+
+// details are those of all containers that were read. They are safe for
+// concurrent use.
+type details struct {
+	mu    sync.Mutex
+	known map[string]*detail
+}
+
+// detailsOf answers the details of containers, asking for those that are new or
+// changed, and why it did not get them. A container that is gone by now is left
+// out.
+func (f *Fleet) detailsOf(ctx context.Context, members []*member, observed time.Time) (map[string]*detail, map[string]error) {
+	answer, failed := make(map[string]*detail, len(members)), map[string]error{}
+	var ask []*member
+	f.details.mu.Lock()
+	for _, m := range members {
+		if known := f.details.known[m.ID]; known != nil && known.current(m, observed) {
+			answer[m.ID] = known
+			continue
+		}
+		ask = append(ask, m)
+	}
+	f.details.mu.Unlock()
+	var mu sync.Mutex
+	var group errgroup.Group
+	group.SetLimit(inspecting)
+	for _, m := range ask {
+		group.Go(func() error {
+			inspected, err := f.inspect(ctx, m.ID)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err != nil:
+				failed[m.ID] = err
+			case inspected != nil:
+				answer[m.ID] = newDetail(m, inspected, observed)
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // each container has its own error
+	f.details.mu.Lock()
+	defer f.details.mu.Unlock()
+	for _, m := range ask {
+		if d := answer[m.ID]; d != nil {
+			f.details.known[m.ID] = d
+		}
+	}
+	return answer, failed
+}
+
+// forget drops what is known of containers that are in no list any more.
+func (d *details) forget(l *listing) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	there := make(map[string]bool, len(d.known))
+	for _, members := range l.services {
+		for _, m := range members {
+			there[m.ID] = true
+		}
+	}
+	for id := range d.known {
+		if !there[id] {
+			delete(d.known, id)
+		}
+	}
+}
+
+// inspect asks for a container; nil when there is none.
+func (f *Fleet) inspect(ctx context.Context, id string) (*container.InspectResponse, error) {
+	var inspected container.InspectResponse
+	err := f.engine.Read(ctx, func(ctx context.Context, c *client.Client) (err error) {
+		inspected, err = c.ContainerInspect(ctx, id)
+		return err
+	})
+	switch {
+	case isNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("inspect container %s: %w", shortID(id), err)
+	case inspected.ContainerJSONBase == nil || inspected.State == nil || inspected.Config == nil || inspected.HostConfig == nil || inspected.NetworkSettings == nil:
+		return nil, fmt.Errorf("inspect container %s: %w", shortID(id), f.engine.Error(errIncomplete))
+	}
+	return &inspected, nil
+}
+
+// newDetail keeps of an inspected container what readings need.
+func newDetail(m *member, inspected *container.InspectResponse, observed time.Time) *detail {
+	d := &detail{
+		started: parseTime(inspected.State.StartedAt), finished: parseTime(inspected.State.FinishedAt),
+		exitCode: inspected.State.ExitCode, outOfMemory: inspected.State.OOMKilled, restarts: inspected.RestartCount,
+		healthySince: healthySince(inspected.State.Health),
+		requests:     docker.Requests(inspected.HostConfig),
+		limits:       limitsOf(m, inspected),
+		state:        m.State, health: m.health, asked: observed,
+	}
+	d.up, _ = parseUptime(m.Status)
+	return d
+}
+
+// parseTime reads one of the engine's times; zero when it is none.
+func parseTime(text string) time.Time {
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil || t.Year() <= 1 {
+		return time.Time{}
+	}
+	return t
+}
+
+// healthySince answers the end of the first success after which no check failed.
+func healthySince(h *container.Health) time.Time {
+	if h == nil || h.Status != container.Healthy {
+		return time.Time{}
+	}
+	var since time.Time
+	for _, result := range slices.Backward(h.Log) {
+		if result == nil || result.ExitCode != 0 {
+			break
+		}
+		since = result.End
+	}
+	return since
+}
+
+// shortID is how Docker's command line shows an id.
+func shortID(id string) string { return id[:min(12, len(id))] }

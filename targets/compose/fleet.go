@@ -1,0 +1,359 @@
+package compose
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/docker/docker/api/types/network"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/docker"
+)
+
+// Options are what a fleet is given besides its configuration.
+type Options struct {
+	// Store keeps what the engine does not. It is required.
+	Store targets.Store
+}
+
+// refreshing is how many templates are taken at once.
+const refreshing = 4
+
+// networkInspect asks for a network without its containers' details.
+var networkInspect = network.InspectOptions{}
+
+// Fleet reads and scales the services of the Compose projects on one engine. It
+// is safe for concurrent use.
+type Fleet struct {
+	name      string
+	config    *Config
+	engine    *docker.Engine
+	sampler   *docker.Sampler
+	details   details
+	memories  *memories
+	templates *templates
+	removals  *removals
+
+	// ctx ends with Close, and with it all work in the background.
+	ctx        context.Context
+	cancel     context.CancelFunc
+	background sync.WaitGroup
+	// starts is held by whoever starts containers: Compose starts one after the
+	// other too, because ranges of ports are given out on a first come basis.
+	starts chan struct{}
+
+	// loading is held while the store is read.
+	loading sync.Mutex
+	loaded  bool
+
+	mu      sync.Mutex
+	started bool
+	closed  bool
+	// turns are held by whoever changes a service's count.
+	turns map[key]chan struct{}
+	// read are the targets of the largest reading, for Check.
+	read []targets.Ref
+}
+
+// New answers a fleet of that name, which connects when it is first read. The
+// configuration is defaulted and valid, and is not modified. An error names a
+// file that cannot be used.
+func New(name string, config *Config, options Options) (*Fleet, error) {
+	if options.Store == nil {
+		return nil, fmt.Errorf("fleet %q: a store is required", name)
+	}
+	engine, err := docker.Connect(&config.Config)
+	if err != nil {
+		return nil, fmt.Errorf("connect fleet %q: %w", name, err)
+	}
+	f := &Fleet{
+		name: name, config: config, engine: engine, sampler: docker.NewSampler(config.ResourceInterval),
+		details:  details{known: map[string]*detail{}},
+		memories: newMemories(options.Store), templates: newTemplates(options.Store), removals: newRemovals(options.Store),
+		starts: make(chan struct{}, 1), turns: map[key]chan struct{}{},
+	}
+	f.ctx, f.cancel = context.WithCancel(context.Background())
+	return f, nil
+}
+
+// Start begins to remove the victims that an earlier hpad left. A store that
+// cannot be read is read again by the next reading.
+func (f *Fleet) Start(ctx context.Context) error {
+	if err := f.usable(ctx); err != nil {
+		return fmt.Errorf("start fleet %q: %w", f.name, err)
+	}
+	f.mu.Lock()
+	f.started = true
+	f.mu.Unlock()
+	if err := f.load(ctx); err == nil {
+		f.resume()
+	}
+	return nil
+}
+
+// Close ends the work in the background and gives up the connections. Victims
+// that are still there are removed by the next fleet of the same store; the
+// engine finishes the stops that it was asked for.
+func (f *Fleet) Close() error {
+	f.mu.Lock()
+	closed := f.closed
+	f.closed = true
+	f.mu.Unlock()
+	if !closed {
+		f.cancel()
+		f.sampler.Close()
+		f.background.Wait()
+		f.engine.Close()
+	}
+	return nil
+}
+
+func (f *Fleet) usable(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return fmt.Errorf("%w: the fleet is closed", targets.ErrTransient)
+	}
+	return nil
+}
+
+// load reads what was stored, once.
+func (f *Fleet) load(ctx context.Context) error {
+	f.loading.Lock()
+	defer f.loading.Unlock()
+	if f.loaded {
+		return nil
+	}
+	for _, load := range []func(context.Context) error{f.memories.load, f.templates.load, f.removals.load} {
+		if err := load(ctx); err != nil {
+			return err
+		}
+	}
+	f.loaded = true
+	return nil
+}
+
+// Problems answers why containers that are to go are still there.
+func (f *Fleet) Problems() []string { return f.removals.problems() }
+
+// Samples answers cpu and memory of each running container, and begins to sample
+// when nobody has asked for a while.
+func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
+	err := f.usable(ctx)
+	if err == nil {
+		var answer map[targets.Ref]targets.Samples
+		if answer, err = f.sampler.Samples(refs); err == nil {
+			return answer, nil
+		}
+	}
+	return nil, fmt.Errorf("sample fleet %q: %w", f.name, err)
+}
+
+// Snapshot reads the given services: one list for the whole engine, and one call
+// for each container that is new or changed.
+func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
+	readings, err := f.snapshot(ctx, refs)
+	if err != nil {
+		return nil, fmt.Errorf("read fleet %q: %w", f.name, err)
+	}
+	return readings, nil
+}
+
+func (f *Fleet) snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
+	if err := f.usable(ctx); err != nil {
+		return nil, err
+	}
+	if err := f.load(ctx); err != nil {
+		return nil, err
+	}
+	l, err := f.list(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	f.noteRead(refs)
+	f.details.forget(l)
+	f.clear(ctx, l)
+	readings := make(map[targets.Ref]targets.Reading, len(refs))
+	var members []*member
+	keys := make(map[targets.Ref]key, len(refs))
+	for _, ref := range refs {
+		k, err := f.keyOf(ref)
+		if err != nil {
+			readings[ref] = targets.Reading{Err: err, Observed: l.observed}
+			continue
+		}
+		keys[ref] = k
+		members = append(members, l.services[k]...)
+	}
+	known, failed := f.detailsOf(ctx, members, l.observed)
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("%w: inspect containers: %w", targets.ErrTransient, context.Cause(ctx))
+	}
+	var mu sync.Mutex
+	var group errgroup.Group
+	group.SetLimit(refreshing)
+	for ref, k := range keys {
+		group.Go(func() error {
+			reading, err := f.reading(ctx, ref, k, l, known, failed)
+			if err != nil {
+				f.sampler.Withdraw(ref)
+				reading = targets.Reading{Err: err, Observed: l.observed}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			readings[ref] = reading
+			return nil
+		})
+	}
+	_ = group.Wait() // each target has its own error
+	f.memories.sweep(ctx, l.observed)
+	return readings, nil
+}
+
+// noteRead remembers what is read, for Check.
+func (f *Fleet) noteRead(refs []targets.Ref) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(refs) >= len(f.read) { // not a single target that is read again
+		f.read = slices.Clone(refs)
+	}
+}
+
+// keyOf answers which service a target is.
+func (f *Fleet) keyOf(ref targets.Ref) (key, error) {
+	k, err := parseName(ref.Name)
+	switch {
+	case err != nil:
+		return key{}, fmt.Errorf("%w: %w", targets.ErrTargetNotFound, err)
+	case ref.Fleet != f.name:
+		return key{}, fmt.Errorf("%w: target %s is of another fleet than %q", targets.ErrTargetNotFound, ref, f.name)
+	}
+	return k, nil
+}
+
+// reading answers what a list says of one service.
+func (f *Fleet) reading(ctx context.Context, ref targets.Ref, k key, l *listing, known map[string]*detail, failed map[string]error) (targets.Reading, error) {
+	members := l.services[k]
+	for _, m := range members {
+		if err := failed[m.ID]; err != nil {
+			return targets.Reading{}, err
+		}
+	}
+	living := counted(members)
+	reading := targets.Reading{SpecReplicas: int32(len(living)), Version: versionOf(living), Observed: l.observed}
+	before := f.memories.recall(k)
+	next := make(map[string]memory, len(members))
+	requests := f.config.requests(k)
+	var sampled []docker.Container
+	for _, m := range members {
+		d := known[m.ID]
+		if d == nil {
+			continue // gone between the list and the question
+		}
+		remembered := judge(m, d, before[m.ID], l.observed)
+		next[m.ID] = remembered
+		instance := m.instance(remembered, orRequests(requests, d.requests))
+		reading.Instances = append(reading.Instances, instance)
+		reading.Locations = append(reading.Locations, m.location())
+		if !instance.Deleting && instance.Phase != policy.PhaseFailed && instance.Phase != policy.PhaseSucceeded {
+			reading.StatusReplicas++
+		}
+		if m.State == "running" && !m.doomed {
+			sampled = append(sampled, docker.Container{Instance: m.ID, Task: k.service, Engine: f.engine, ID: m.ID, Started: remembered.Started})
+		}
+	}
+	f.memories.keep(ctx, k, next, l.observed)
+	if len(living) == 0 {
+		if err := f.readZero(ctx, k, l, &reading); err != nil {
+			return targets.Reading{}, err
+		}
+		f.sampler.Publish(ref, nil)
+		return reading, nil
+	}
+	reading.Hold = hold(k, members)
+	from := source(living)
+	if d := known[from.ID]; d != nil && reading.Hold == nil {
+		if d.limits.refusal != nil {
+			return targets.Reading{}, d.limits.refusal
+		}
+		reading.Max = d.limits.most
+		f.refresh(ctx, k, from, l.observed)
+	}
+	if notice := failing(living, known); notice != nil {
+		reading.Notices = append(reading.Notices, *notice)
+	}
+	f.sampler.Publish(ref, sampled)
+	return reading, nil
+}
+
+// readZero completes the reading of a service without replicas, from what is kept
+// of it.
+func (f *Fleet) readZero(ctx context.Context, k key, l *listing, reading *targets.Reading) error {
+	t := f.templates.of(k)
+	if t == nil {
+		return &targets.ReasonError{Reason: ServiceNotFound, Err: fmt.Errorf("%w: there is no container of service %q of project %q; \"docker compose up -d %s\" makes the first one", targets.ErrTargetNotFound, k.service, k.project, k.service)}
+	}
+	if !t.Zeroed && !l.projects[k.project] {
+		return &targets.ReasonError{Reason: ProjectRemoved, Err: fmt.Errorf("%w: project %q has no containers any more, and hpad did not scale service %q to 0; \"docker compose up -d\" brings it back", targets.ErrTargetNotFound, k.project, k.service)}
+	}
+	reading.Max = t.Most
+	if notice := t.stale(k); notice != nil {
+		reading.Notices = append(reading.Notices, *notice)
+	}
+	missing, err := f.missing(ctx, t.Blueprint)
+	if err != nil {
+		return err
+	}
+	if missing != "" {
+		reading.Hold = unusable(k, missing)
+	}
+	return nil
+}
+
+func orRequests(configured, own []policy.Amount) []policy.Amount {
+	if len(configured) == 0 {
+		return own
+	}
+	all := slices.Clone(configured)
+	for _, amount := range own {
+		if !slices.ContainsFunc(configured, func(c policy.Amount) bool { return c.Resource == amount.Resource }) {
+			all = append(all, amount)
+		}
+	}
+	return all
+}
+
+// turn waits until nobody else changes a service's count; the answer ends the
+// turn.
+func (f *Fleet) turn(ctx context.Context, k key) (end func(), err error) {
+	f.mu.Lock()
+	held := f.turns[k]
+	if held == nil {
+		held = make(chan struct{}, 1)
+		f.turns[k] = held
+	}
+	f.mu.Unlock()
+	select {
+	case held <- struct{}{}:
+		return func() { <-held }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: an earlier change of service %q has not ended: %w", targets.ErrTransient, k, context.Cause(ctx))
+	}
+}
+
+// cut says that an error came of a context that ended.
+func cut(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// startTimeout bounds the creation, the start and the removal of one container.
+const startTimeout = time.Minute

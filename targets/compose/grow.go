@@ -1,0 +1,268 @@
+package compose
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/api/types/versions"
+	"github.com/docker/docker/client"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// manyNetworks is the version of the API since which a container is created in
+// all of its networks at once; before, in one.
+const manyNetworks = "1.44"
+
+// grow starts containers one after the other, until there are enough, one fails,
+// or there is no time left for another before ctx ends. It makes its calls under
+// the fleet's own context: none is cut off with a container half made.
+func (f *Fleet) grow(ctx context.Context, o *order) error {
+	b, err := f.plan(ctx, o)
+	if err != nil {
+		return err
+	}
+	select {
+	case f.starts <- struct{}{}:
+		defer func() { <-f.starts }()
+	case <-ctx.Done():
+		return fmt.Errorf("%w: other services are still being started: %w", targets.ErrTransient, context.Cause(ctx))
+	}
+	if f.config.RestartExited {
+		f.restartExited(o.living)
+	}
+	first := highest(o.members) + 1
+	from := len(o.living)
+	names := make([]string, 0, o.to-from)
+	for n := range o.to - from {
+		name, _, err := b.replica(first + n)
+		if err != nil {
+			return err
+		}
+		names = append(names, name)
+	}
+	f.removals.begin(f.ctx, o.key, names)
+	slowest := time.Duration(0)
+	for n := range o.to - from {
+		begun := time.Now()
+		if deadline, ok := ctx.Deadline(); n > 0 && (ctx.Err() != nil || ok && deadline.Sub(begun) < 2*slowest) {
+			err = fmt.Errorf("%w: the time for one write is over after %d new containers; the next pass goes on", targets.ErrTransient, n)
+		} else {
+			err = f.startReplica(b, first+n)
+		}
+		if err == nil {
+			slowest = max(slowest, time.Since(begun))
+			continue
+		}
+		if errors.Is(err, targets.ErrUnknownOutcome) {
+			f.removals.abandon(o.key)
+		} else {
+			f.removals.end(f.ctx, o.key)
+		}
+		if n == 0 {
+			return err
+		}
+		return &targets.PartialError{Reached: int32(from + n), Err: err}
+	}
+	f.removals.end(f.ctx, o.key)
+	return nil
+}
+
+// plan answers what to make new containers by: the newest replica, or where there
+// is none the template.
+func (f *Fleet) plan(ctx context.Context, o *order) (*blueprint, error) {
+	var b *blueprint
+	most, setting := (*int32)(nil), ""
+	if from := source(o.living); from != nil {
+		found, inspected, err := f.blueprintOf(ctx, from)
+		if err != nil {
+			return nil, err
+		}
+		l := limitsOf(from, inspected)
+		if l.refusal != nil {
+			return nil, l.refusal
+		}
+		b, most, setting = found, l.most, l.setting
+	} else {
+		t := f.templates.of(o.key)
+		b, most, setting = t.Blueprint, t.Most, "the template's range of ports"
+	}
+	if most != nil && o.to > int(*most) {
+		return nil, &targets.OutOfRangeError{Max: most, Err: fmt.Errorf("service %q has %s, which allows %d", o.key, setting, *most)}
+	}
+	return f.withImage(ctx, b)
+}
+
+// blueprintOf answers the blueprint of a container with the files that were
+// copied into it.
+func (f *Fleet) blueprintOf(ctx context.Context, from *member) (*blueprint, *container.InspectResponse, error) {
+	inspected, err := f.inspect(ctx, from.ID)
+	if err != nil {
+		return nil, nil, err
+	}
+	if inspected == nil {
+		return nil, nil, fmt.Errorf("%w: container %s is gone", targets.ErrConflict, from.name)
+	}
+	b, err := newBlueprint(from, inspected)
+	if err != nil {
+		return nil, nil, err
+	}
+	b.Files, err = f.filesOf(ctx, from.key, inspected)
+	return b, inspected, err
+}
+
+// withImage names the image so that it is the one Compose made the others from:
+// by its name as long as that still means it, else by its id. The name may have
+// moved on, and a replica of another image would be an update that nobody asked
+// for.
+func (f *Fleet) withImage(ctx context.Context, b *blueprint) (*blueprint, error) {
+	if b.ImageID == "" {
+		return b, nil
+	}
+	same := false
+	err := f.engine.Read(ctx, func(ctx context.Context, c *client.Client) error {
+		image, err := c.ImageInspect(ctx, b.Config.Image)
+		same = err == nil && image.ID == b.ImageID
+		return err
+	})
+	if err != nil && !isNotFound(err) {
+		return nil, fmt.Errorf("look for image %q: %w", b.Config.Image, err)
+	}
+	if same {
+		return b, nil
+	}
+	named, err := b.clone()
+	if err != nil {
+		return nil, err
+	}
+	named.Config.Image = b.ImageID
+	return named, nil
+}
+
+// restartExited starts the containers that have exited. One that cannot be
+// started stays as it is, and the reading tells of it.
+func (f *Fleet) restartExited(members []*member) {
+	for _, m := range members {
+		if m.State == container.StateExited {
+			_ = f.call(func(ctx context.Context, c *client.Client) error {
+				return c.ContainerStart(ctx, m.ID, container.StartOptions{})
+			})
+		}
+	}
+}
+
+// startReplica creates and starts one container. One that cannot be started is
+// removed.
+func (f *Fleet) startReplica(b *blueprint, number int) error {
+	name, r, err := b.replica(number)
+	if err != nil {
+		return err
+	}
+	id := ""
+	err = f.call(func(ctx context.Context, c *client.Client) (err error) {
+		id, err = create(ctx, c, name, r)
+		return err
+	})
+	if err != nil && id == "" {
+		return explainStart("create", name, r, err)
+	}
+	if err == nil && len(r.Files) > 0 {
+		var files *bytes.Buffer
+		if files, err = archived(r.Files); err == nil {
+			err = f.call(func(ctx context.Context, c *client.Client) error {
+				return c.CopyToContainer(ctx, id, "/", files, container.CopyToContainerOptions{})
+			})
+		}
+	}
+	if err == nil {
+		err = f.call(func(ctx context.Context, c *client.Client) error {
+			return c.ContainerStart(ctx, id, container.StartOptions{})
+		})
+	}
+	if err == nil {
+		return nil
+	}
+	err = explainStart("start", name, r, err)
+	if left := f.discard(id); left != nil {
+		// The next hpad, or the next reading, removes what was not started.
+		return fmt.Errorf("%w: %w; container %s is left over: %w", targets.ErrUnknownOutcome, err, name, left)
+	}
+	return err
+}
+
+// call makes a call that takes longer than the fleet's timeout.
+func (f *Fleet) call(do func(ctx context.Context, c *client.Client) error) error {
+	ctx, cancel := context.WithTimeout(f.ctx, startTimeout)
+	defer cancel()
+	c, err := f.engine.Client(ctx)
+	if err != nil {
+		return err
+	}
+	return do(ctx, c)
+}
+
+// create creates a container in its networks. Its id is told also where a network
+// could not be joined.
+func create(ctx context.Context, c *client.Client, name string, r *blueprint) (id string, err error) {
+	created, later := r.Networks, []string(nil)
+	if versions.LessThan(c.ClientVersion(), manyNetworks) {
+		created = map[string]*network.EndpointSettings{}
+		for _, of := range slices.Sorted(maps.Keys(r.Networks)) {
+			if of == r.primary() {
+				created[of] = r.Networks[of]
+			} else {
+				later = append(later, of)
+			}
+		}
+	}
+	answer, err := c.ContainerCreate(ctx, r.Config, r.HostConfig, &network.NetworkingConfig{EndpointsConfig: created}, nil, name)
+	if err != nil {
+		return "", err
+	}
+	for _, of := range later {
+		if err := c.NetworkConnect(ctx, of, answer.ID, r.Networks[of]); err != nil {
+			return answer.ID, fmt.Errorf("join network %q: %w", of, err)
+		}
+	}
+	return answer.ID, nil
+}
+
+// What the engine's refusals are recognized by.
+const (
+	sayingNameTaken = "is already in use by container"
+	sayingNoImage   = "No such image"
+)
+
+// sayingPortTaken are the engine's words for a port that is taken.
+var sayingPortTaken = []string{"port is already allocated", "address already in use"}
+
+// explainStart puts an error of a new container into one of the classes of
+// package targets.
+func explainStart(what, name string, r *blueprint, err error) error {
+	text := err.Error()
+	says := func(saying string) bool { return strings.Contains(text, saying) }
+	reason, class, wayOut := StartFailed, targets.ErrTransient, ""
+	switch {
+	case errdefs.IsConflict(err) && says(sayingNameTaken):
+		return fmt.Errorf("%w: %s container %s: %w", targets.ErrConflict, what, name, err)
+	case cut(err) || client.IsErrConnectionFailed(err):
+		return fmt.Errorf("%w: %w: %s container %s: %w", targets.ErrUnknownOutcome, targets.ErrTransient, what, name, err)
+	case errdefs.IsUnauthorized(err) || errdefs.IsPermissionDenied(err):
+		class = targets.ErrForbidden
+	case errdefs.IsNotFound(err) && says(sayingNoImage):
+		reason = ImageNotFound
+		wayOut = fmt.Sprintf("; \"docker compose up -d\" gets image %q again", r.Config.Image)
+	case slices.ContainsFunc(sayingPortTaken, says):
+		wayOut = "; something else has the port"
+	}
+	return &targets.ReasonError{Reason: reason, Err: fmt.Errorf("%w: %s container %s: %w%s", class, what, name, err, wayOut)}
+}

@@ -1,0 +1,584 @@
+package compose
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/api/types/versions"
+	"github.com/docker/docker/pkg/stringid"
+	"github.com/docker/go-connections/nat"
+	"github.com/docker/go-units"
+)
+
+// imitation is an engine as far as this kind asks it, and the part of Compose
+// that makes and removes the containers of a service. Names, labels, aliases and
+// refusals are as observed on engines 20.10 and 28.5.
+type imitation struct {
+	server *httptest.Server
+
+	mu         sync.Mutex
+	version    string
+	containers []*imitated
+	networks   map[string]bool
+	volumes    map[string]bool
+	images     map[string]string // ids by name
+	// calls counts requests by method and path without ids.
+	calls   map[string]int
+	sampled time.Time
+
+	throttle, broken bool
+	hang             chan struct{}
+	// slow are the services whose containers take a moment to stop; refuseStart
+	// answers why a container cannot be started, refuse why a call is not allowed.
+	slow        map[string]time.Duration
+	refuseStart func(c *imitated) string
+	refuse      func(r *http.Request) (int, string)
+	order       []string // of stops and removals, by name
+}
+
+// imitated is one container.
+type imitated struct {
+	container.InspectResponse
+	created time.Time
+	started time.Time
+	health  string
+	files   map[string]file
+	busy    bool // being stopped
+}
+
+// service is what a Compose file says of a service.
+type service struct {
+	project, name string
+	hash          string
+	container     string // container_name
+	image         string
+	ports         nat.PortMap
+	mode          container.NetworkMode
+	networks      map[string]*network.EndpointSettings
+	dependencies  string
+	labels        map[string]string
+	files         map[string]file
+	healthcheck   bool
+	host          container.HostConfig
+	config        container.Config
+	configFiles   string
+}
+
+func newImitation(t testing.TB) *imitation {
+	i := &imitation{
+		version: "1.51", networks: map[string]bool{}, volumes: map[string]bool{},
+		images: map[string]string{"bb:1": "sha256:" + strings.Repeat("b1", 32)},
+		calls:  map[string]int{}, slow: map[string]time.Duration{},
+	}
+	i.server = httptest.NewServer(i)
+	t.Cleanup(i.server.Close)
+	t.Cleanup(func() { i.setHang(false) })
+	return i
+}
+
+func (i *imitation) host() string { return "tcp://" + i.server.Listener.Addr().String() }
+
+func (i *imitation) setHang(on bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	switch {
+	case on && i.hang == nil:
+		i.hang = make(chan struct{})
+	case !on && i.hang != nil:
+		close(i.hang)
+		i.hang = nil
+	}
+}
+
+// with changes the engine.
+func (i *imitation) with(change func()) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	change()
+}
+
+// of answers the containers of a service that are there, by number.
+func (i *imitation) of(project, service string) []*imitated {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.replicas(project, service)
+}
+
+func (i *imitation) replicas(project, service string) []*imitated {
+	var found []*imitated
+	for _, c := range i.containers {
+		if c.Config.Labels[labelProject] == project && c.Config.Labels[labelService] == service {
+			found = append(found, c)
+		}
+	}
+	slices.SortFunc(found, func(a, b *imitated) int { return a.number() - b.number() })
+	return found
+}
+
+func (c *imitated) number() int {
+	n, _ := strconv.Atoi(c.Config.Labels[labelNumber])
+	return n
+}
+
+// up does what "docker compose up -d --no-recreate --scale SERVICE=n" does.
+func (i *imitation) up(s service, n int) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.networks[s.project+"_default"] = true
+	there := i.replicas(s.project, s.name)
+	next := 1
+	for _, c := range there {
+		next = max(next, c.number()+1)
+	}
+	for len(there) > n {
+		i.drop(there[len(there)-1])
+		there = there[:len(there)-1]
+	}
+	for count := len(there); count < n; count++ {
+		c := s.replica(next)
+		c.Image = i.images[c.Config.Image]
+		c.Config.Labels[labelImage] = c.Image
+		c.files = maps.Clone(s.files)
+		i.add(c)
+		c.start()
+		if s.healthcheck {
+			c.health = container.Healthy
+		}
+		next++
+	}
+}
+
+func (i *imitation) drop(gone *imitated) {
+	i.containers = slices.DeleteFunc(i.containers, func(c *imitated) bool { return c == gone })
+}
+
+func (i *imitation) add(c *imitated) {
+	c.ID = stringid.GenerateRandomID()
+	if c.Config.Hostname == "" && !c.HostConfig.NetworkMode.IsHost() {
+		c.Config.Hostname = c.ID[:12]
+	}
+	for _, endpoint := range c.NetworkSettings.Networks {
+		if versions.LessThan(i.version, "1.45") {
+			endpoint.Aliases = append(endpoint.Aliases, c.ID[:12])
+		}
+		endpoint.IPAddress, endpoint.EndpointID, endpoint.MacAddress = "172.18.0."+strconv.Itoa(2+len(i.containers)), stringid.GenerateRandomID(), "02:42:ac:12:00:02"
+	}
+	if c.created.IsZero() {
+		c.created = time.Now()
+	}
+	c.State = &container.State{Status: container.StateCreated, StartedAt: "0001-01-01T00:00:00Z", FinishedAt: "0001-01-01T00:00:00Z"}
+	i.containers = append(i.containers, c)
+}
+
+func (c *imitated) start() {
+	c.started = time.Now()
+	c.State.Status, c.State.StartedAt = container.StateRunning, c.started.UTC().Format(time.RFC3339Nano)
+	if c.Config.Healthcheck != nil {
+		c.health = container.Starting
+	}
+}
+
+// replica answers a container as Compose makes it.
+func (s service) replica(number int) *imitated {
+	name := s.container
+	if name == "" {
+		name = s.project + "-" + s.name + "-" + strconv.Itoa(number)
+	}
+	host, config := s.host, s.config
+	host.NetworkMode, host.PortBindings = s.mode, s.ports
+	if s.mode == "" {
+		host.NetworkMode = container.NetworkMode(s.project + "_default")
+	}
+	config.Image = s.image
+	if s.image == "" {
+		config.Image = "bb:1"
+	}
+	config.Labels = map[string]string{
+		labelProject: s.project, labelService: s.name, labelNumber: strconv.Itoa(number), labelOneoff: "False",
+		labelHash: s.hash, labelDependencies: s.dependencies, labelConfigFiles: s.configFiles,
+	}
+	if s.hash == "" {
+		config.Labels[labelHash] = "hash-1"
+	}
+	maps.Copy(config.Labels, s.labels)
+	if s.healthcheck {
+		config.Healthcheck = &container.HealthConfig{Test: []string{"CMD", "true"}}
+	}
+	networks := map[string]*network.EndpointSettings{}
+	for of, endpoint := range s.networks {
+		copied := endpoint.Copy()
+		copied.Aliases = append([]string{name, s.name}, copied.Aliases...)
+		networks[of] = copied
+	}
+	if s.networks == nil && s.mode == "" {
+		networks[s.project+"_default"] = &network.EndpointSettings{Aliases: []string{name, s.name}}
+	}
+	return &imitated{InspectResponse: container.InspectResponse{
+		ContainerJSONBase: &container.ContainerJSONBase{Name: "/" + name, HostConfig: &host},
+		Config:            &config, NetworkSettings: &container.NetworkSettings{Networks: networks},
+	}}
+}
+
+// summary answers a container as a list shows it.
+func (c *imitated) summary() container.Summary {
+	s := container.Summary{
+		ID: c.ID, Names: []string{c.Name}, Image: c.Config.Image, ImageID: c.Image, Created: c.created.Unix(), Labels: c.Config.Labels, State: c.State.Status,
+		NetworkSettings: &container.NetworkSettingsSummary{Networks: c.NetworkSettings.Networks}, Ports: []container.Port{{PrivatePort: 80, Type: "tcp"}},
+	}
+	switch c.State.Status {
+	case container.StateRunning:
+		s.Status = "Up " + units.HumanDuration(time.Since(c.started))
+		switch c.health {
+		case "":
+		case container.Starting:
+			s.Status += " (health: starting)"
+		default:
+			s.Status += " (" + c.health + ")"
+		}
+	case container.StateExited:
+		s.Status = fmt.Sprintf("Exited (%d) 2 seconds ago", c.State.ExitCode)
+	case container.StateRestarting:
+		s.Status = fmt.Sprintf("Restarting (%d) 1 second ago", c.State.ExitCode)
+	case container.StateCreated:
+		s.Status = "Created"
+	}
+	return s
+}
+
+// answerError answers as the engine does.
+func answerError(w http.ResponseWriter, status int, format string, args ...any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]string{"message": fmt.Sprintf(format, args...)})
+}
+
+func answer(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+// ServeHTTP answers one call.
+func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	if len(parts) > 1 && strings.HasPrefix(parts[0], "v1.") {
+		parts = parts[1:]
+	}
+	i.mu.Lock()
+	kind := r.Method + " " + parts[0]
+	if len(parts) > 1 {
+		kind += "/" + parts[len(parts)-1]
+	}
+	if len(parts) == 2 && r.Method == http.MethodDelete {
+		kind = "DELETE " + parts[0]
+	}
+	i.calls[kind]++
+	hang, throttle, broken, refuse := i.hang, i.throttle, i.broken, i.refuse
+	i.mu.Unlock()
+	if hang != nil {
+		select {
+		case <-hang:
+		case <-r.Context().Done():
+		}
+	}
+	if broken {
+		panic(http.ErrAbortHandler)
+	}
+	if throttle {
+		answerError(w, http.StatusTooManyRequests, "too many requests")
+		return
+	}
+	if refuse != nil {
+		if status, text := refuse(r); status != 0 {
+			answerError(w, status, "%s", text)
+			return
+		}
+	}
+	switch parts[0] {
+	case "_ping":
+		i.mu.Lock()
+		w.Header().Set("Api-Version", i.version)
+		i.mu.Unlock()
+		w.Header().Set("Ostype", "linux")
+	case "version":
+		answer(w, http.StatusOK, map[string]string{"Version": "28.5.2", "ApiVersion": i.version})
+	case "containers":
+		i.serveContainers(w, r, parts[1:])
+	default:
+		i.serveOthers(w, r, parts)
+	}
+}
+
+func (i *imitation) serveOthers(w http.ResponseWriter, r *http.Request, parts []string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	name := parts[1]
+	switch parts[0] {
+	case "images":
+		name = strings.Join(parts[1:len(parts)-1], "/")
+		for of, id := range i.images {
+			if name == of || name == id {
+				answer(w, http.StatusOK, map[string]string{"Id": id})
+				return
+			}
+		}
+		answerError(w, http.StatusNotFound, "No such image: %s", name)
+	case "networks":
+		if !i.networks[name] {
+			answerError(w, http.StatusNotFound, "network %s not found", name)
+			return
+		}
+		if len(parts) == 2 {
+			answer(w, http.StatusOK, map[string]string{"Name": name})
+			return
+		}
+		var body network.ConnectOptions
+		_ = json.NewDecoder(r.Body).Decode(&body)
+		c := i.find(body.Container)
+		if c == nil {
+			answerError(w, http.StatusNotFound, "No such container: %s", body.Container)
+			return
+		}
+		body.EndpointConfig.Aliases = append(body.EndpointConfig.Aliases, c.ID[:12])
+		c.NetworkSettings.Networks[name] = body.EndpointConfig
+	case "volumes":
+		if !i.volumes[name] {
+			answerError(w, http.StatusNotFound, "get %s: no such volume", name)
+			return
+		}
+		answer(w, http.StatusOK, map[string]string{"Name": name})
+	}
+}
+
+func (i *imitation) find(id string) *imitated {
+	for _, c := range i.containers {
+		if c.ID == id || c.Name == "/"+id {
+			return c
+		}
+	}
+	return nil
+}
+
+func (i *imitation) serveContainers(w http.ResponseWriter, r *http.Request, parts []string) {
+	switch parts[0] {
+	case "json":
+		i.list(w, r)
+		return
+	case "create":
+		i.create(w, r)
+		return
+	}
+	i.mu.Lock()
+	c := i.find(parts[0])
+	i.mu.Unlock()
+	if c == nil {
+		answerError(w, http.StatusNotFound, "No such container: %s", parts[0])
+		return
+	}
+	what := ""
+	if len(parts) > 1 {
+		what = parts[1]
+	}
+	switch {
+	case r.Method == http.MethodDelete:
+		i.remove(w, r, c)
+	case what == "json":
+		i.mu.Lock()
+		inspected := c.InspectResponse
+		if c.health != "" {
+			state := *c.State
+			state.Health = &container.Health{Status: c.health, Log: []*container.HealthcheckResult{{End: c.started, ExitCode: 0}}}
+			base := *c.ContainerJSONBase
+			base.State = &state
+			inspected.ContainerJSONBase = &base
+		}
+		text, _ := json.Marshal(inspected)
+		i.mu.Unlock()
+		_, _ = w.Write(text)
+	case what == "start":
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		if i.refuseStart != nil {
+			if why := i.refuseStart(c); why != "" {
+				answerError(w, http.StatusInternalServerError, "%s", why)
+				return
+			}
+		}
+		c.start()
+		if c.health != "" {
+			c.health = container.Healthy // these checks take no time
+		}
+		w.WriteHeader(http.StatusNoContent)
+	case what == "stop":
+		i.stop(w, r, c)
+	case what == "archive":
+		i.archive(w, r, c)
+	case what == "stats":
+		i.stats(w, c)
+	}
+}
+
+func (i *imitation) list(w http.ResponseWriter, r *http.Request) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	var filters struct{ Label map[string]bool }
+	_ = json.Unmarshal([]byte(r.URL.Query().Get("filters")), &filters)
+	var found []container.Summary
+	for _, c := range slices.Backward(i.containers) { // the newest first
+		matches := true
+		for label := range filters.Label {
+			name, value, valued := strings.Cut(label, "=")
+			got, there := c.Config.Labels[name]
+			matches = matches && there && (!valued || got == value)
+		}
+		if matches {
+			found = append(found, c.summary())
+		}
+	}
+	answer(w, http.StatusOK, found)
+}
+
+func (i *imitation) create(w http.ResponseWriter, r *http.Request) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	var body container.CreateRequest
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil || body.Config == nil || body.Image == "" {
+		answerError(w, http.StatusBadRequest, "no command specified")
+		return
+	}
+	name := r.URL.Query().Get("name")
+	if rival := i.find(name); rival != nil {
+		answerError(w, http.StatusConflict, "Conflict. The container name %q is already in use by container %q. You have to remove (or rename) that container to be able to reuse that name.", "/"+name, rival.ID)
+		return
+	}
+	if body.HostConfig.NetworkMode.IsHost() && body.Hostname != "" {
+		answerError(w, http.StatusBadRequest, "conflicting options: hostname and the network mode")
+		return
+	}
+	image, known := i.images[body.Image]
+	if !known {
+		for _, id := range i.images {
+			if id == body.Image {
+				image = id
+			}
+		}
+	}
+	if image == "" {
+		answerError(w, http.StatusNotFound, "No such image: %s", body.Image)
+		return
+	}
+	c := &imitated{InspectResponse: container.InspectResponse{
+		ContainerJSONBase: &container.ContainerJSONBase{Name: "/" + name, Image: image, HostConfig: body.HostConfig},
+		Config:            body.Config, NetworkSettings: &container.NetworkSettings{Networks: map[string]*network.EndpointSettings{}},
+	}}
+	if body.NetworkingConfig != nil {
+		if len(body.NetworkingConfig.EndpointsConfig) > 1 && versions.LessThan(i.version, "1.44") {
+			answerError(w, http.StatusBadRequest, "Container cannot be connected to network endpoints: %v", slices.Sorted(maps.Keys(body.NetworkingConfig.EndpointsConfig)))
+			return
+		}
+		c.NetworkSettings.Networks = body.NetworkingConfig.EndpointsConfig
+	}
+	i.add(c)
+	answer(w, http.StatusCreated, container.CreateResponse{ID: c.ID})
+}
+
+func (i *imitation) stop(w http.ResponseWriter, r *http.Request, c *imitated) {
+	i.mu.Lock()
+	wait := i.slow[c.Config.Labels[labelService]]
+	c.busy = true
+	i.order = append(i.order, "stop "+strings.TrimPrefix(c.Name, "/"))
+	i.mu.Unlock()
+	if wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-r.Context().Done():
+			return
+		}
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	c.State.Status = container.StateExited
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (i *imitation) remove(w http.ResponseWriter, r *http.Request, c *imitated) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if c.State.Status == container.StateRunning && r.URL.Query().Get("force") == "" {
+		answerError(w, http.StatusConflict, "You cannot remove a running container %s. Stop the container before attempting removal or force remove", c.ID)
+		return
+	}
+	i.order = append(i.order, "remove "+strings.TrimPrefix(c.Name, "/")+" v="+r.URL.Query().Get("v"))
+	i.drop(c)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (i *imitation) archive(w http.ResponseWriter, r *http.Request, c *imitated) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	at := r.URL.Query().Get("path")
+	if r.Method == http.MethodPut {
+		archive := tar.NewReader(r.Body)
+		for {
+			header, err := archive.Next()
+			if err != nil {
+				return
+			}
+			data, _ := io.ReadAll(archive)
+			if c.files == nil {
+				c.files = map[string]file{}
+			}
+			name := path.Join(at, header.Name)
+			c.files[name] = file{Path: name, Mode: header.Mode, UID: header.Uid, GID: header.Gid, Data: data}
+		}
+	}
+	var body bytes.Buffer
+	archive := tar.NewWriter(&body)
+	found := false
+	for _, name := range slices.Sorted(maps.Keys(c.files)) {
+		if name != at && !strings.HasPrefix(name, at+"/") {
+			continue
+		}
+		found = true
+		one := c.files[name]
+		_ = archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(strings.TrimPrefix(name, path.Dir(at)), "/"), Mode: one.Mode, Uid: one.UID, Gid: one.GID, Size: int64(len(one.Data))})
+		_, _ = archive.Write(one.Data)
+	}
+	if !found {
+		answerError(w, http.StatusNotFound, "Could not find the file %s in container %s", at, c.ID)
+		return
+	}
+	_ = archive.Close()
+	stat, _ := json.Marshal(container.PathStat{Name: path.Base(at)})
+	w.Header().Set("X-Docker-Container-Path-Stat", base64.StdEncoding.EncodeToString(stat))
+	_, _ = w.Write(body.Bytes())
+}
+
+func (i *imitation) stats(w http.ResponseWriter, c *imitated) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.sampled = time.Now()
+	answer(w, http.StatusOK, container.StatsResponse{
+		Read:        time.Now(),
+		CPUStats:    container.CPUStats{CPUUsage: container.CPUUsage{TotalUsage: uint64(time.Since(c.started)) / 4}},
+		MemoryStats: container.MemoryStats{Usage: 64 << 20, Stats: map[string]uint64{"inactive_file": 16 << 20}},
+	})
+}

@@ -1,0 +1,103 @@
+package compose
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// instance answers what a container is to policy. Its only task has the name of
+// the service.
+func (m *member) instance(known memory, requests []policy.Amount) policy.Instance {
+	return policy.Instance{
+		ID: m.ID, Phase: m.phase(), Readiness: known.Readiness, Deleting: m.doomed || m.State == container.StateRemoving,
+		StartedAt: known.Started, ReadinessChanged: known.Changed,
+		Tasks: []policy.Task{{Name: m.key.service, Requests: requests}},
+	}
+}
+
+// location answers where a container is to be found: its addresses in its
+// networks, and the ports that it exposes there, each by its number. The only one
+// is also the unnamed one.
+func (m *member) location() targets.Location {
+	l := targets.Location{Name: m.name, Labels: m.Labels}
+	if m.NetworkSettings != nil {
+		for _, name := range slices.Sorted(maps.Keys(m.NetworkSettings.Networks)) {
+			endpoint := m.NetworkSettings.Networks[name]
+			if endpoint == nil {
+				continue
+			}
+			for _, address := range []string{endpoint.IPAddress, endpoint.GlobalIPv6Address} {
+				if _, err := netip.ParseAddr(address); err == nil {
+					l.Addresses = append(l.Addresses, address)
+				}
+			}
+		}
+	}
+	for _, port := range m.Ports {
+		if port.Type != "tcp" {
+			continue
+		}
+		if l.Ports == nil {
+			l.Ports = map[string]int{}
+		}
+		l.Ports[strconv.Itoa(int(port.PrivatePort))] = int(port.PrivatePort)
+	}
+	if len(l.Ports) == 1 {
+		for _, port := range m.Ports {
+			if port.Type == "tcp" {
+				l.Ports[""] = int(port.PrivatePort)
+			}
+		}
+	}
+	return l
+}
+
+// ContainersFailing is the condition of a service with containers that ended by
+// themselves, or do so again and again.
+const ContainersFailing policy.ConditionType = "ContainersFailing"
+
+// failing tells of containers that have exited or keep restarting; nil when none
+// has.
+func failing(members []*member, known map[string]*detail) *policy.Notice {
+	const most = 3
+	reason := ""
+	var told []string
+	for _, m := range members {
+		d := known[m.ID]
+		if d == nil {
+			continue
+		}
+		ended := fmt.Sprintf("exited with %d", d.exitCode)
+		if d.outOfMemory {
+			ended = "was killed out of memory"
+		}
+		switch m.State {
+		case container.StateRestarting:
+			reason = "ContainersRestarting"
+			told = append(told, fmt.Sprintf("%s %s and was restarted %d times", m.name, ended, d.restarts))
+		case container.StateExited:
+			if reason == "" {
+				reason = "ContainersExited"
+			}
+			told = append(told, fmt.Sprintf("%s %s", m.name, ended))
+		}
+	}
+	if reason == "" {
+		return nil
+	}
+	slices.Sort(told)
+	message := fmt.Sprintf("%d of %d containers do not run: ", len(told), len(members))
+	if len(told) > most {
+		told = append(told[:most:most], "and more")
+	}
+	return &policy.Notice{Condition: ContainersFailing, Reason: reason, Message: message + strings.Join(told, "; ")}
+}

@@ -1,0 +1,113 @@
+package compose
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// limits is how far a service can be scaled with the settings that a container
+// of it has.
+type limits struct {
+	// refusal is why it cannot be at all; nil when it can.
+	refusal error
+	// most is the highest count; nil means that there is none. Setting says what
+	// makes it that.
+	most    *int32
+	setting string
+}
+
+// limitsOf reads the limits off a container.
+func limitsOf(m *member, inspected *container.InspectResponse) limits {
+	refuse := func(reason, setting, wayOut string) limits {
+		return limits{refusal: &targets.ReasonError{Reason: reason, Err: fmt.Errorf("%w: service %q of project %q has %s, which only one container can have: %s, and run \"docker compose up -d %s\"",
+			targets.ErrUnscalable, m.key.service, m.key.project, setting, wayOut, m.key.service)}}
+	}
+	if !replaced.MatchString(m.name) && prefixOf(m.key, m.name, m.number) == "" {
+		return refuse(FixedContainerName, fmt.Sprintf("container_name %q", m.name), "remove container_name from the service")
+	}
+	if mode := inspected.HostConfig.NetworkMode; mode.IsContainer() {
+		return refuse(SharedNetwork, fmt.Sprintf("the network of another container (network_mode, now %q)", shortMode(string(mode))), "give the service networks of its own in place of network_mode")
+	}
+	for _, name := range slices.Sorted(maps.Keys(inspected.NetworkSettings.Networks)) {
+		endpoint := inspected.NetworkSettings.Networks[name]
+		if endpoint == nil || endpoint.IPAMConfig == nil {
+			continue
+		}
+		if address := cmp.Or(endpoint.IPAMConfig.IPv4Address, endpoint.IPAMConfig.IPv6Address); address != "" {
+			return refuse(StaticIP, fmt.Sprintf("the fixed address %s in network %q", address, name), "remove ipv4_address and ipv6_address from the service's network")
+		}
+	}
+	return portLimits(inspected.HostConfig, refuse)
+}
+
+// portLimits reads the limits off the ports of the host that a container binds.
+func portLimits(c *container.HostConfig, refuse func(reason, setting, wayOut string) limits) limits {
+	var found limits
+	ports := slices.Sorted(maps.Keys(c.PortBindings))
+	for _, port := range ports {
+		for _, binding := range c.PortBindings[port] {
+			count, ok := portCount(binding.HostPort)
+			if !ok {
+				continue // the engine chooses one
+			}
+			if count == 1 {
+				return refuse(StaticHostPort, fmt.Sprintf("port %s of the host bound to its port %s", binding.HostPort, port),
+					fmt.Sprintf("publish %q alone, or a range as \"%s-%d:%s\", and let a proxy find the containers", port.Port(), binding.HostPort, atoi(binding.HostPort)+9, port.Port()))
+			}
+			if found.most == nil || count < *found.most {
+				found.most = &count
+				found.setting = fmt.Sprintf("the ports %s of the host, one for each container", binding.HostPort)
+			}
+		}
+	}
+	return found
+}
+
+// portCount answers how many ports a binding names; false when it leaves the
+// choice to the engine.
+func portCount(text string) (int32, bool) {
+	if text == "" || text == "0" {
+		return 0, false
+	}
+	first, last, isRange := strings.Cut(text, "-")
+	if !isRange {
+		return 1, true
+	}
+	return int32(max(1, atoi(last)-atoi(first)+1)), true
+}
+
+// atoi reads a port that the engine has accepted.
+func atoi(text string) int {
+	n, _ := strconv.Atoi(text)
+	return n
+}
+
+// prefixOf answers the part of a container's name before its number, as Compose
+// makes names: "shop-web-" of "shop-web-3", with underscores in older projects;
+// "" when the name is another one.
+func prefixOf(k key, name string, number int) string {
+	for _, separator := range []string{"-", "_"} {
+		prefix := k.project + separator + k.service + separator
+		if number > 0 && name == prefix+strconv.Itoa(number) {
+			return prefix
+		}
+	}
+	return ""
+}
+
+// shortMode shortens the container's id in a network mode.
+func shortMode(mode string) string {
+	name, id, ok := strings.Cut(mode, ":")
+	if !ok {
+		return mode
+	}
+	return name + ":" + shortID(id)
+}

@@ -1,0 +1,263 @@
+package compose
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/client"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// member is one container of a service.
+type member struct {
+	container.Summary
+	key key
+	// name is the container's, without the engine's slash.
+	name string
+	// number is the replica's index, from 1; 0 where Compose gave none.
+	number int
+	health string
+	// doomed says that hpad is removing it, leftOver that it is to because it was
+	// created and not started.
+	doomed, leftOver bool
+}
+
+// configuration tells which containers of a service Compose made alike.
+type configuration struct{ hash, image string }
+
+func (m *member) configuration() configuration {
+	return configuration{hash: m.Labels[labelHash], image: m.Labels[labelImage]}
+}
+
+// counts says that a container is a replica to Compose, and stays one.
+func (m *member) counts() bool {
+	return !m.doomed && m.State != container.StateRemoving && m.State != container.StateDead
+}
+
+// runs says that a container does what it is there for, or would if it were not
+// paused.
+func (m *member) runs() bool {
+	return m.State == container.StateRunning || m.State == container.StatePaused
+}
+
+// phase answers where a container is in its life. The engine tells the code of
+// one that has exited in words only: "Exited (0) 3 minutes ago".
+func (m *member) phase() policy.Phase {
+	switch m.State {
+	case container.StateRunning, container.StatePaused:
+		return policy.PhaseRunning
+	case container.StateCreated, container.StateRestarting:
+		return policy.PhasePending
+	case container.StateExited:
+		if strings.HasPrefix(m.Status, "Exited (0)") {
+			return policy.PhaseSucceeded
+		}
+		return policy.PhaseFailed
+	case container.StateDead:
+		return policy.PhaseFailed
+	}
+	return policy.PhaseUnknown
+}
+
+// newMember answers what a container is to Compose; nil when it is no replica of
+// a service.
+func newMember(s container.Summary) *member {
+	k := key{project: s.Labels[labelProject], service: s.Labels[labelService]}
+	_, hook := s.Labels[labelHook]
+	if k.project == "" || k.service == "" || hook || s.Labels[labelHash] == "" || strings.EqualFold(s.Labels[labelOneoff], "true") {
+		return nil
+	}
+	m := &member{Summary: s, key: k, name: nameOf(s.Names), health: healthOf(s.State, s.Status)}
+	if n, err := strconv.Atoi(s.Labels[labelNumber]); err == nil && n > 0 {
+		m.number = n
+	}
+	return m
+}
+
+// nameOf answers a container's own name: the others are links to it.
+func nameOf(names []string) string {
+	for _, name := range names {
+		if name = strings.TrimPrefix(name, "/"); !strings.Contains(name, "/") {
+			return name
+		}
+	}
+	return ""
+}
+
+// healthOf reads a container's health from the engine's words, as "Up 5 minutes
+// (healthy)"; "" means that it has no healthcheck, or does not run.
+func healthOf(state, status string) string {
+	switch {
+	case state != container.StateRunning:
+		return ""
+	case strings.HasSuffix(status, "(healthy)"):
+		return container.Healthy
+	case strings.HasSuffix(status, "(unhealthy)"):
+		return container.Unhealthy
+	case strings.HasSuffix(status, "(health: starting)"):
+		return container.Starting
+	}
+	return ""
+}
+
+// listing is what one list of containers says.
+type listing struct {
+	services map[key][]*member
+	// projects are those with any container at all, one-off ones included.
+	projects map[string]bool
+	observed time.Time
+}
+
+// list asks for the containers of all projects, or of one.
+func (f *Fleet) list(ctx context.Context, project string) (*listing, error) {
+	label := labelProject
+	if project != "" {
+		label += "=" + project
+	}
+	doomed := f.removals.ids()
+	var summaries []container.Summary
+	err := f.engine.Read(ctx, func(ctx context.Context, c *client.Client) (err error) {
+		summaries, err = c.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", label))})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the containers of Compose projects: %w", err)
+	}
+	l := &listing{services: map[key][]*member{}, projects: map[string]bool{}, observed: time.Now()}
+	for _, summary := range summaries {
+		l.projects[summary.Labels[labelProject]] = true
+		if m := newMember(summary); m != nil {
+			l.services[m.key] = append(l.services[m.key], m)
+		}
+	}
+	f.removals.mark(l, doomed)
+	return l, nil
+}
+
+// counted answers the containers that make up a service's count.
+func counted(members []*member) []*member {
+	var kept []*member
+	for _, m := range members {
+		if m.counts() {
+			kept = append(kept, m)
+		}
+	}
+	return kept
+}
+
+// newest answers the configuration of the container that was created last. The
+// engine lists the newest first.
+func newest(members []*member) configuration {
+	var latest *member
+	for _, m := range members {
+		if latest == nil || m.Created > latest.Created {
+			latest = m
+		}
+	}
+	if latest == nil {
+		return configuration{}
+	}
+	return latest.configuration()
+}
+
+// source answers the container to copy: of the newest configuration one that
+// runs, of these the one with the highest number; nil when there is none at all.
+func source(members []*member) *member {
+	current := newest(members)
+	var best *member
+	better := func(a, b *member) int {
+		return cmp.Or(compareBools(a.runs(), b.runs()), cmp.Compare(a.number, b.number))
+	}
+	for _, m := range members {
+		if m.configuration() == current && (best == nil || better(m, best) > 0) {
+			best = m
+		}
+	}
+	return best
+}
+
+func compareBools(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
+// victims answers which n containers go first, as Compose chooses them: what does
+// not run, then what an older configuration made, then the highest number.
+func victims(members []*member, n int) []*member {
+	current := newest(members)
+	ordered := slices.SortedStableFunc(slices.Values(members), func(a, b *member) int {
+		return cmp.Or(
+			compareBools(a.runs(), b.runs()),
+			compareBools(a.configuration() == current, b.configuration() == current),
+			cmp.Compare(b.number, a.number),
+			cmp.Compare(b.Created, a.Created),
+		)
+	})
+	return ordered[:n]
+}
+
+// highest answers the highest number in use.
+func highest(members []*member) int {
+	most := 0
+	for _, m := range members {
+		most = max(most, m.number)
+	}
+	return most
+}
+
+// replaced is the name of a container that Compose is putting in the place of
+// another one.
+var replaced = regexp.MustCompile(`^[0-9a-f]{12}_.+`)
+
+// hold answers why a service must not be scaled now; nil when it may be.
+func hold(k key, members []*member) *policy.Hold {
+	taken := map[int]string{}
+	for _, m := range members {
+		if m.State == container.StateRemoving || m.State == container.StateDead {
+			continue
+		}
+		message := ""
+		other, twice := taken[m.number]
+		switch {
+		case replaced.MatchString(m.name) && m.name[:12] != k.project:
+			message = fmt.Sprintf("container %s is there to replace another one", m.name)
+		case twice && m.number > 0:
+			message = fmt.Sprintf("containers %s and %s are both number %d", other, m.name, m.number)
+		}
+		if message != "" {
+			return &policy.Hold{
+				Reason:  ComposeUpdateInProgress,
+				Message: fmt.Sprintf("Compose is replacing containers of service %q of project %q: %s; if nothing is, run \"docker compose up -d %s\" again", k.service, k.project, message, k.service),
+			}
+		}
+		taken[m.number] = m.name
+	}
+	return nil
+}
+
+// versionOf answers the version of a reading: which containers the count is of.
+func versionOf(members []*member) string {
+	ids := make([]string, 0, len(members))
+	for _, m := range members {
+		ids = append(ids, m.ID)
+	}
+	slices.Sort(ids)
+	digest := sha256.Sum256([]byte(strings.Join(ids, " ")))
+	return hex.EncodeToString(digest[:8])
+}

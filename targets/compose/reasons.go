@@ -1,0 +1,37 @@
+package compose
+
+import "github.com/hpad/hpad/policy"
+
+// The reasons of holds, of targets that cannot be scaled, of refused writes and
+// of notices.
+const (
+	// ComposeUpdateInProgress: Compose is replacing containers of the service.
+	ComposeUpdateInProgress = "ComposeUpdateInProgress"
+	// DependencyNotReady: a service that the service depends on is not running, or
+	// not healthy, as depends_on asks.
+	DependencyNotReady = "DependencyNotReady"
+	// TemplateUnusable: at 0 replicas something is missing that a new one needs.
+	TemplateUnusable = "TemplateUnusable"
+	// NoTemplate: what it takes to start again from 0 replicas could not be kept.
+	NoTemplate = "NoTemplate"
+	// FixedContainerName: the service names its only container.
+	FixedContainerName = "FixedContainerName"
+	// StaticHostPort: the service binds one port of the host.
+	StaticHostPort = "StaticHostPort"
+	// StaticIP: the service has a fixed address.
+	StaticIP = "StaticIP"
+	// SharedNetwork: the service uses the network of another container.
+	SharedNetwork = "SharedNetwork"
+	// ServiceNotFound: no container of the service is there, nor known of.
+	ServiceNotFound = "ServiceNotFound"
+	// ProjectRemoved: the whole project is gone.
+	ProjectRemoved = "ProjectRemoved"
+	// ImageNotFound: the image of the service is gone.
+	ImageNotFound = "ImageNotFound"
+	// StartFailed: a new container could not be created or started.
+	StartFailed = "StartFailed"
+)
+
+// TemplateStale is the condition of a service at 0 replicas whose Compose files
+// changed since a container of it was last seen.
+const TemplateStale policy.ConditionType = "TemplateStale"

@@ -1,0 +1,285 @@
+package compose
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/docker/docker/client"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// A service at 0 replicas has left no trace in the engine, so what it takes to
+// start one again is kept in the store.
+
+const (
+	templatePrefix = "template/"
+	templateFormat = 1
+	// templateRetry is how long after a failure a template is taken again.
+	templateRetry = time.Minute
+	// composeFileSize bounds the Compose files that are compared, in bytes.
+	composeFileSize = 16 << 20
+)
+
+// template is a blueprint of a service as it was last seen.
+type template struct {
+	Format    int        `json:"format"`
+	Blueprint *blueprint `json:"blueprint"`
+	// Digest tells the blueprint from others, Taken is when it was taken.
+	Digest string    `json:"digest"`
+	Taken  time.Time `json:"taken"`
+	// Most is the highest count; nil means that there is none.
+	Most *int32 `json:"most,omitempty"`
+	// Zeroed says that hpad scaled the service to 0, and no replica was seen since.
+	Zeroed bool `json:"zeroed,omitempty"`
+	// ComposeFiles are the digests of the project's files that could be read.
+	ComposeFiles map[string]string `json:"compose_files,omitempty"`
+}
+
+// templates are those of all services, which may hold secrets. They are safe for
+// concurrent use.
+type templates struct {
+	store targets.Store
+
+	mu    sync.Mutex
+	known map[key]*template
+	// sources are the containers whose blueprint the template has, failed is why
+	// there is none and when that was.
+	sources map[key]string
+	failed  map[key]templateFailure
+}
+
+type templateFailure struct {
+	err error
+	at  time.Time
+}
+
+func newTemplates(store targets.Store) *templates {
+	return &templates{store: store, known: map[key]*template{}, sources: map[key]string{}, failed: map[key]templateFailure{}}
+}
+
+// load reads what was stored.
+func (t *templates) load(ctx context.Context) error {
+	return loadAll(ctx, t.store, templatePrefix, func(k key, stored *template) {
+		if stored.Format == templateFormat && stored.Blueprint.complete() {
+			t.known[k] = stored
+		}
+	})
+}
+
+func (b *blueprint) complete() bool {
+	return b != nil && b.Config != nil && b.HostConfig != nil && b.Prefix != "" && b.Config.Labels != nil
+}
+
+// of answers the template of a service; nil when there is none.
+func (t *templates) of(k key) *template {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.known[k]
+}
+
+// all answers all templates.
+func (t *templates) all() map[key]*template {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.known)
+}
+
+// due says that the template of a service has to be looked at, since another
+// container is its source now.
+func (t *templates) due(k key, source string, now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.sources[k] == source && (t.known[k] == nil || !t.known[k].Zeroed) {
+		return false
+	}
+	failure, failed := t.failed[k]
+	return !failed || now.Sub(failure.at) >= templateRetry
+}
+
+// fail notes why there is no template.
+func (t *templates) fail(k key, err error, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.failed[k] = templateFailure{err: err, at: now}
+}
+
+// put stores a template.
+func (t *templates) put(ctx context.Context, k key, source string, next *template) error {
+	text, err := json.Marshal(next)
+	if err == nil {
+		err = t.store.Save(ctx, templatePrefix+k.String(), text)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: store the template of service %q: %w", targets.ErrTransient, k, err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.known[k], t.sources[k] = next, source
+	delete(t.failed, k)
+	return nil
+}
+
+// same notes that a container is as the template has it.
+func (t *templates) same(k key, source string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sources[k] = source
+	delete(t.failed, k)
+}
+
+// refresh takes the template of a service anew where it is not known to be that
+// of the container which would be copied now. What keeps it from being taken is
+// told by a scale-down to 0.
+func (f *Fleet) refresh(ctx context.Context, k key, from *member, now time.Time) {
+	if from == nil || from.doomed || !f.templates.due(k, from.ID, now) {
+		return
+	}
+	if err := f.takeTemplate(ctx, k, from, false); err != nil {
+		f.templates.fail(k, err, now)
+	}
+}
+
+// takeTemplate stores the template of a service, unless the stored one is the
+// same. Before a scale-down to 0 it is stored in any case.
+func (f *Fleet) takeTemplate(ctx context.Context, k key, from *member, zeroed bool) error {
+	b, inspected, err := f.blueprintOf(ctx, from)
+	if err != nil {
+		return err
+	}
+	if !*f.config.StoreSecrets && len(b.Files) > 0 {
+		return fmt.Errorf("%w: %d secrets or configs were copied into the containers, %s among them, and store_secrets is false", targets.ErrUnscalable, len(b.Files), b.Files[0].Path)
+	}
+	digest, err := b.digest()
+	if err != nil {
+		return err
+	}
+	if old := f.templates.of(k); old != nil && !zeroed && !old.Zeroed && old.Digest == digest {
+		f.templates.same(k, from.ID)
+		return nil
+	}
+	return f.templates.put(ctx, k, from.ID, &template{
+		Format: templateFormat, Blueprint: b, Digest: digest, Taken: time.Now().UTC(), Zeroed: zeroed,
+		Most: limitsOf(from, inspected).most, ComposeFiles: composeFiles(b.Config.Labels[labelConfigFiles]),
+	})
+}
+
+// composeFiles answers the digests of a project's files, as far as they are on
+// this machine and may be read.
+func composeFiles(list string) map[string]string {
+	digests := map[string]string{}
+	for name := range strings.SplitSeq(list, ",") {
+		if digest, err := digestFile(name); err == nil {
+			digests[name] = digest
+		}
+	}
+	return digests
+}
+
+func digestFile(name string) (string, error) {
+	if !filepath.IsAbs(name) {
+		return "", fmt.Errorf("%q is not absolute", name)
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() || info.Size() > composeFileSize {
+		return "", fmt.Errorf("%q is no file of a size to be compared", name)
+	}
+	opened, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = opened.Close() }()
+	hash := sha256.New()
+	if _, err := io.Copy(hash, io.LimitReader(opened, composeFileSize)); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(hash.Sum(nil)), nil
+}
+
+// stale answers what changed of the project's files since the template was taken;
+// nil when nothing did.
+func (t *template) stale(k key) *policy.Notice {
+	for _, name := range slices.Sorted(maps.Keys(t.ComposeFiles)) {
+		digest, err := digestFile(name)
+		change := "has changed"
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+			change = "is gone"
+		case err != nil || digest == t.ComposeFiles[name]:
+			continue
+		}
+		return &policy.Notice{
+			Condition: TemplateStale, Reason: "ComposeFileChanged",
+			Message: fmt.Sprintf("%s %s since hpad last saw a container of service %q; a new replica is as the old ones were until \"docker compose up -d --scale %s=1\"", name, change, k.service, k.service),
+		}
+	}
+	return nil
+}
+
+// missing answers what a replica of a template lacks on the engine: the image,
+// networks, volumes, other containers; "" for nothing.
+func (f *Fleet) missing(ctx context.Context, b *blueprint) (string, error) {
+	type need struct {
+		what string
+		ask  func(ctx context.Context, c *client.Client) error
+	}
+	needs := []need{{fmt.Sprintf("image %q (%s)", b.Config.Image, shortDigest(b.ImageID)), func(ctx context.Context, c *client.Client) error {
+		_, err := c.ImageInspect(ctx, b.ImageID)
+		return err
+	}}}
+	for _, name := range slices.Sorted(maps.Keys(b.Networks)) {
+		needs = append(needs, need{fmt.Sprintf("network %q", name), func(ctx context.Context, c *client.Client) error {
+			_, err := c.NetworkInspect(ctx, name, networkInspect)
+			return err
+		}})
+	}
+	for _, name := range b.volumes() {
+		needs = append(needs, need{fmt.Sprintf("volume %q", name), func(ctx context.Context, c *client.Client) error {
+			_, err := c.VolumeInspect(ctx, name)
+			return err
+		}})
+	}
+	for _, id := range b.parents() {
+		needs = append(needs, need{"container " + shortID(id), func(ctx context.Context, c *client.Client) error {
+			_, err := c.ContainerInspect(ctx, id)
+			return err
+		}})
+	}
+	for _, n := range needs {
+		err := f.engine.Read(ctx, n.ask)
+		if isNotFound(err) {
+			return n.what, nil
+		}
+		if err != nil {
+			return "", fmt.Errorf("look for %s: %w", n.what, err)
+		}
+	}
+	return "", nil
+}
+
+// unusable is why a service at 0 replicas cannot be started again.
+func unusable(k key, missing string) *policy.Hold {
+	return &policy.Hold{
+		Reason:  TemplateUnusable,
+		Message: fmt.Sprintf("%s is gone, which a replica of service %q of project %q needs: run \"docker compose up -d %s\" once", missing, k.service, k.project, k.service),
+	}
+}
+
+// shortDigest is how Docker's command line shows an image's id.
+func shortDigest(id string) string { return shortID(strings.TrimPrefix(id, "sha256:")) }
