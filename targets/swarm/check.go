@@ -1,0 +1,104 @@
+package swarm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/docker/docker/api/types/swarm"
+	"github.com/docker/docker/api/types/system"
+	"github.com/docker/docker/client"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// Check answers the engine's version, what the manager says of its swarm, and
+// which nodes' engines can be asked for cpu and memory. Nothing is changed: the
+// right to update is tried with a service that cannot be.
+func (f *Fleet) Check(ctx context.Context) ([]string, error) {
+	found, err := f.check(ctx)
+	if err != nil {
+		return found, fmt.Errorf("check fleet %q: %w", f.name, err)
+	}
+	return found, nil
+}
+
+func (f *Fleet) check(ctx context.Context) ([]string, error) {
+	if err := f.usable(ctx); err != nil {
+		return nil, err
+	}
+	var info system.Info
+	var version string
+	err := f.read(ctx, func(ctx context.Context, c *client.Client) (err error) {
+		version = c.ClientVersion()
+		info, err = c.Info(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("ask for the engine: %w", err)
+	}
+	found := []string{fmt.Sprintf("is Docker %s, talked to in version %s of its API", info.ServerVersion, version)}
+	if !info.Swarm.ControlAvailable {
+		return found, noManager(info)
+	}
+	found = append(found, fmt.Sprintf("node %q is one of %d managers of a swarm of %d nodes", info.Name, info.Swarm.Managers, info.Swarm.Nodes))
+	if err := f.tryUpdate(ctx); err != nil {
+		return found, err
+	}
+	found = append(found, "may read and update services")
+	return append(found, f.checkNodes(ctx)...), nil
+}
+
+// noManager says what an engine is that cannot scale services.
+func noManager(info system.Info) error {
+	err := fmt.Errorf("%w: the engine of %q is not a swarm manager (its part in a swarm is: %s)", targets.ErrTransient, info.Name, info.Swarm.LocalNodeState)
+	if info.Swarm.Error != "" {
+		err = fmt.Errorf("%w: %s", err, info.Swarm.Error)
+	}
+	return managerError(err)
+}
+
+// tryUpdate sends an update that no service can have.
+func (f *Fleet) tryUpdate(ctx context.Context) error {
+	const nobody = "hpad-check"
+	err := f.engine.Read(ctx, func(ctx context.Context, c *client.Client) error {
+		_, err := c.ServiceUpdate(ctx, nobody, swarm.Version{}, swarm.ServiceSpec{}, swarm.ServiceUpdateOptions{})
+		return err
+	})
+	if errors.Is(err, targets.ErrForbidden) {
+		return fmt.Errorf("services may be read and not updated (a proxy before the engine has to let POST /services/*/update pass): %w", err)
+	}
+	return nil
+}
+
+// checkNodes tells of nodes whose engines are not known, of engines whose nodes
+// are not, and of those that do not answer.
+func (f *Fleet) checkNodes(ctx context.Context) []string {
+	own, names, err := f.nodes.ask(ctx)
+	if err != nil {
+		return []string{"cpu and memory cannot be sampled, because the nodes are not known: " + err.Error()}
+	}
+	var found, blind []string
+	for _, id := range slices.Sorted(maps.Keys(names)) {
+		if f.nodes.engines[id] == nil && f.nodes.engines[names[id]] == nil && id != own {
+			blind = append(blind, names[id])
+		}
+	}
+	if len(blind) > 0 {
+		slices.Sort(blind)
+		found = append(found, fmt.Sprintf("cpu and memory of tasks on %q cannot be sampled: nodes does not name their engines", blind))
+	}
+	for _, key := range slices.Sorted(maps.Keys(f.nodes.engines)) {
+		_, isID := names[key]
+		if !isID && !slices.Contains(slices.Collect(maps.Values(names)), key) {
+			found = append(found, fmt.Sprintf("nodes names %q, which is neither the id nor the hostname of a node; there is %s", key, strings.Join(slices.Sorted(maps.Values(names)), ", ")))
+		}
+		if _, err := f.nodes.engines[key].Client(ctx); err != nil {
+			found = append(found, fmt.Sprintf("cpu and memory of tasks on %q cannot be sampled: %v", key, err))
+		}
+	}
+	return found
+}

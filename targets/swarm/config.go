@@ -1,0 +1,49 @@
+package swarm
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/docker"
+)
+
+// Config is one [fleets.NAME] table of kind "swarm". The host is one of the
+// swarm's managers.
+type Config struct {
+	docker.Config
+	// Nodes are the engines of the swarm's other nodes, each by the id or the
+	// hostname of its node, for cpu and memory of the tasks there. TLS and Timeout
+	// are those of the manager.
+	Nodes map[string]string `toml:"nodes"`
+	// ScaleDuringUpdate scales a service while it is being updated, at the cost of
+	// the version to which a rollback returns.
+	ScaleDuringUpdate bool `toml:"scale_during_update"`
+	// Discover finds targets by the labels of services.
+	Discover bool `toml:"discover"`
+}
+
+// Discovers says whether the fleet is configured to find targets by their labels.
+func (c *Config) Discovers() bool { return c.Discover }
+
+// Validate answers every mistake of a defaulted configuration, with paths below
+// the fleet's table.
+func (c *Config) Validate() []policy.FieldError {
+	mistakes := c.Config.Validate()
+	for _, node := range slices.Sorted(maps.Keys(c.Nodes)) {
+		host := c.Nodes[node]
+		switch detail := docker.CheckHost(host); {
+		case node == "":
+			mistakes = append(mistakes, policy.FieldError{Field: "nodes", Detail: "names a node without a name: each key is a node's id or hostname"})
+		case detail != "":
+			value := strconv.Quote(host)
+			if strings.ContainsAny(host, "@?") {
+				value = "" // it may hold a secret
+			}
+			mistakes = append(mistakes, policy.FieldError{Field: "nodes." + node, Value: value, Detail: detail})
+		}
+	}
+	return mistakes
+}

@@ -1,0 +1,103 @@
+package swarm
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/docker"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// testConfig answers a valid configuration of a fleet at a host.
+func testConfig(t testing.TB, host string, changes ...func(c *Config)) *Config {
+	t.Helper()
+	for _, name := range []string{"DOCKER_HOST", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "DOCKER_API_VERSION"} {
+		t.Setenv(name, "")
+	}
+	c := &Config{Config: docker.Config{Host: host, ResourceInterval: time.Second, Timeout: 5 * time.Second}}
+	for _, change := range changes {
+		change(c)
+	}
+	c.SetDefaults()
+	if mistakes := c.Validate(); mistakes != nil {
+		t.Fatalf("Validate() = %v", mistakes)
+	}
+	return c
+}
+
+func openFleet(t testing.TB, c *Config) *Fleet {
+	t.Helper()
+	f, err := New("shop", c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+func ref(name string) targets.Ref { return targets.Ref{Fleet: "shop", Name: name} }
+
+func TestContract(t *testing.T) {
+	targettest.Run(t, targettest.Kind{Samples: true, New: func(t *testing.T, counts ...int32) *targettest.Platform {
+		i := newImitation(t)
+		p := &targettest.Platform{Missing: ref("nobody"), Survive: true}
+		for n, count := range counts {
+			name := fmt.Sprintf("shop_%c", 'a'+n)
+			i.add(name, int(count))
+			p.Refs = append(p.Refs, ref(name))
+		}
+		var current *Fleet
+		p.Open = func(t *testing.T) targettest.Fleet {
+			current = openFleet(t, testConfig(t, i.host()))
+			return current
+		}
+		p.SetCount = func(_ *testing.T, ref targets.Ref, n int32) {
+			i.with(ref.Name, func(s *imitatedService) { s.setCount(int(n)) })
+		}
+		p.Hold = func(_ *testing.T, ref targets.Ref, on bool) {
+			i.with(ref.Name, func(s *imitatedService) {
+				s.updateStatus = map[string]any{"State": "completed", "Message": "update completed"}
+				if on {
+					s.updateStatus = map[string]any{"State": "updating", "Message": "update in progress"}
+				}
+			})
+		}
+		p.Unreachable = func(t *testing.T, on bool) {
+			host := i.host()
+			if on {
+				host = "tcp://127.0.0.1:1"
+			}
+			current.config.Host = host
+			engine, err := docker.Connect(&current.config.Config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			current.engine.Close()
+			current.engine = engine
+		}
+		p.Throttle = func(_ *testing.T, on bool) {
+			i.mu.Lock()
+			defer i.mu.Unlock()
+			i.throttle = on
+		}
+		p.Hang = func(_ *testing.T, on bool) { i.setHang(on) }
+		p.SlowStop = func(_ *testing.T, ref targets.Ref) {
+			i.mu.Lock()
+			defer i.mu.Unlock()
+			i.find(ref.Name).slow = true
+		}
+		p.Writes = func() int {
+			i.mu.Lock()
+			defer i.mu.Unlock()
+			return len(i.updates)
+		}
+		p.Sampling = func() bool {
+			i.mu.Lock()
+			defer i.mu.Unlock()
+			return time.Since(i.sampled) < 3*current.config.ResourceInterval/2
+		}
+		return p
+	}})
+}

@@ -1,0 +1,48 @@
+package swarm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/docker/docker/api/types/swarm"
+	"github.com/docker/docker/client"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// Discover answers all services with a label that begins with "hpad.", by name:
+// those that cannot be scaled too, since reading them says so. The labels are
+// those of the service (deploy.labels in a stack), not of its containers. It
+// takes one list.
+func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
+	if !f.config.Discover {
+		return nil, nil
+	}
+	err := f.usable(ctx)
+	var services []swarm.Service
+	if err == nil {
+		err = f.read(ctx, func(ctx context.Context, c *client.Client) (err error) {
+			services, err = c.ServiceList(ctx, swarm.ServiceListOptions{})
+			return err
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("discover targets of fleet %q: %w", f.name, err)
+	}
+	found := []targets.Discovered{}
+	for _, service := range services {
+		labels := map[string]string{}
+		for label, text := range service.Spec.Labels {
+			if strings.HasPrefix(label, targets.LabelPrefix) {
+				labels[label] = text
+			}
+		}
+		if len(labels) > 0 {
+			found = append(found, targets.Discovered{Name: service.Spec.Name, Labels: labels})
+		}
+	}
+	slices.SortFunc(found, func(a, b targets.Discovered) int { return strings.Compare(a.Name, b.Name) })
+	return found, nil
+}

@@ -1,0 +1,105 @@
+package swarm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/docker/docker/client"
+
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/docker"
+)
+
+// NotSwarmManager is the condition reason of an engine that is no manager of a
+// swarm, or not of one with a leader.
+const NotSwarmManager = "NotSwarmManager"
+
+// sayingNotManager is what an engine's refusal is recognized by.
+const sayingNotManager = "not a swarm manager"
+
+// Fleet reads and scales the services of one swarm. It is safe for concurrent
+// use.
+type Fleet struct {
+	name    string
+	config  *Config
+	engine  *docker.Engine
+	nodes   *nodes
+	sampler *docker.Sampler
+
+	mu     sync.Mutex
+	closed bool
+}
+
+// New answers a fleet of that name, which connects when it is first read. The
+// configuration is defaulted and valid, and is not modified. An error names a
+// file that cannot be used.
+func New(name string, config *Config) (*Fleet, error) {
+	engine, err := docker.Connect(&config.Config)
+	if err != nil {
+		return nil, fmt.Errorf("fleet %q: %w", name, err)
+	}
+	nodes, err := newNodes(config, engine)
+	if err != nil {
+		engine.Close()
+		return nil, fmt.Errorf("fleet %q: %w", name, err)
+	}
+	return &Fleet{name: name, config: config, engine: engine, nodes: nodes, sampler: docker.NewSampler(config.ResourceInterval)}, nil
+}
+
+// Close ends the sampling and gives up the connections.
+func (f *Fleet) Close() error {
+	f.mu.Lock()
+	closed := f.closed
+	f.closed = true
+	f.mu.Unlock()
+	if !closed {
+		f.sampler.Close()
+		f.nodes.close()
+		f.engine.Close()
+	}
+	return nil
+}
+
+func (f *Fleet) usable(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return fmt.Errorf("%w: the fleet is closed", targets.ErrTransient)
+	}
+	return nil
+}
+
+// Samples answers cpu and memory of each running task whose node's engine is
+// known, and begins to sample when nobody has asked for a while.
+func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
+	if err := f.usable(ctx); err != nil {
+		return nil, fmt.Errorf("sample fleet %q: %w", f.name, err)
+	}
+	answer, err := f.sampler.Samples(refs)
+	if err != nil {
+		return nil, fmt.Errorf("sample fleet %q: %w", f.name, err)
+	}
+	return answer, nil
+}
+
+// read makes a call to the manager that changes nothing.
+func (f *Fleet) read(ctx context.Context, call func(context.Context, *client.Client) error) error {
+	return managerError(f.engine.Read(ctx, call))
+}
+
+// managerError says what to do about an engine that is no manager.
+func managerError(err error) error {
+	if err == nil || !strings.Contains(err.Error(), sayingNotManager) || errors.Is(err, targets.ErrForbidden) {
+		return err
+	}
+	return &targets.ReasonError{
+		Reason: NotSwarmManager,
+		Err:    fmt.Errorf("%w; host must be a manager: see \"docker node ls\" and \"docker node promote\"", err),
+	}
+}

@@ -1,0 +1,39 @@
+package swarm
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/docker/docker/api/types/swarm"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// InsufficientCapacity is the condition of a service with tasks that find no
+// node, NoSuitableNode its reason.
+const (
+	InsufficientCapacity policy.ConditionType = "InsufficientCapacity"
+	NoSuitableNode                            = "NoSuitableNode"
+)
+
+// waiting tells of members that the swarm has no node for; nil when there are
+// none.
+func waiting(service *swarm.Service, members []member) *policy.Notice {
+	count := 0
+	why := map[string]bool{}
+	for _, m := range members {
+		if m.Status.State == swarm.TaskStatePending && m.Status.Err != "" && !m.leaving {
+			count++
+			why[m.Status.Err] = true
+		}
+	}
+	if count == 0 {
+		return nil
+	}
+	return &policy.Notice{
+		Condition: InsufficientCapacity, Reason: NoSuitableNode,
+		Message: fmt.Sprintf("%d tasks of service %q wait for a node: %s", count, service.Spec.Name, strings.Join(slices.Sorted(maps.Keys(why)), "; ")),
+	}
+}

@@ -1,0 +1,139 @@
+package swarm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/docker/docker/api/types/swarm"
+	"github.com/docker/docker/client"
+
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/docker"
+)
+
+// sayingOutOfSequence is what a refused version is recognized by: it comes with
+// the status of a server's own error.
+const sayingOutOfSequence = "update out of sequence"
+
+// SetReplicas scales a service, if it has not changed since version. It reads the
+// service first: a count that it has already is not written again, since every
+// write takes away the version that a rollback returns to. All else in the
+// service stays as it is. Swarm has no place for the reason.
+func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
+	err := f.usable(ctx)
+	if err == nil {
+		err = f.setReplicas(ctx, ref, n, version)
+		if ctx.Err() != nil && err != nil && !errors.Is(err, targets.ErrUnknownOutcome) {
+			err = fmt.Errorf("%w: %w", targets.ErrUnknownOutcome, err)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("scale service %q of fleet %q to %d replicas: %w", ref.Name, f.name, n, err)
+	}
+	return nil
+}
+
+func (f *Fleet) setReplicas(ctx context.Context, ref targets.Ref, n int32, version string) error {
+	if n < 0 {
+		return &targets.OutOfRangeError{Min: new(int32), Err: fmt.Errorf("%d replicas are less than none", n)}
+	}
+	if ref.Fleet != f.name {
+		return fmt.Errorf("%w: target %s is of another fleet", targets.ErrTargetNotFound, ref)
+	}
+	service, document, err := f.inspect(ctx, ref.Name)
+	if err != nil {
+		return err
+	}
+	current, err := replicasOf(service)
+	if err != nil {
+		return err
+	}
+	if version != "" && version != versionOf(service) {
+		return fmt.Errorf("%w: service %q was at version %s and is at %s now", targets.ErrConflict, ref.Name, version, versionOf(service))
+	}
+	if current == n {
+		return nil
+	}
+	if hold := f.hold(service); hold != nil {
+		return &targets.HeldError{Hold: *hold}
+	}
+	spec, err := withReplicas(document, n)
+	if err != nil {
+		return fmt.Errorf("%w: service %q: %w", targets.ErrTransient, ref.Name, err)
+	}
+	return f.update(ctx, service, spec)
+}
+
+// inspect reads one service, also as the document it is.
+func (f *Fleet) inspect(ctx context.Context, name string) (*swarm.Service, []byte, error) {
+	var service swarm.Service
+	var document []byte
+	err := f.read(ctx, func(ctx context.Context, c *client.Client) (err error) {
+		service, document, err = c.ServiceInspectWithRaw(ctx, name, swarm.ServiceInspectOptions{})
+		return err
+	})
+	switch {
+	case errors.Is(err, targets.ErrTargetNotFound):
+		return nil, nil, notFound(name, err)
+	case err != nil:
+		return nil, nil, fmt.Errorf("read it: %w", err)
+	case service.Spec.Name != name:
+		return nil, nil, notFound(name, nil) // the engine takes the beginning of an id too
+	}
+	return &service, document, nil
+}
+
+// update sends a new specification of a service, which has to be as it was read.
+// The credentials for its registry stay those it has.
+func (f *Fleet) update(ctx context.Context, service *swarm.Service, spec []byte) error {
+	options := swarm.ServiceUpdateOptions{RegistryAuthFrom: swarm.RegistryAuthFromSpec}
+	err := f.engine.Write(docker.WithBody(ctx, spec), func(ctx context.Context, c *client.Client) error {
+		_, err := c.ServiceUpdate(ctx, service.ID, service.Version, service.Spec, options)
+		if err != nil && strings.Contains(err.Error(), sayingOutOfSequence) {
+			return fmt.Errorf("%w: %w", targets.ErrConflict, err)
+		}
+		return err
+	})
+	if errors.Is(err, targets.ErrTargetNotFound) {
+		return notFound(service.Spec.Name, err)
+	}
+	return managerError(err)
+}
+
+// withReplicas answers the specification in a service's document with another
+// count; everything else in it stays as it is, unknown fields included.
+func withReplicas(document []byte, n int32) ([]byte, error) {
+	var service struct{ Spec json.RawMessage }
+	if err := json.Unmarshal(document, &service); err != nil {
+		return nil, err
+	}
+	count, err := json.Marshal(n)
+	if err != nil {
+		return nil, err
+	}
+	return replace(service.Spec, count, "Mode", "Replicated", "Replicas")
+}
+
+// replace answers an object with another value at a path of keys.
+func replace(object, value json.RawMessage, path ...string) (json.RawMessage, error) {
+	if len(path) == 0 {
+		return value, nil
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(object, &members); err != nil {
+		return nil, fmt.Errorf("the specification holds no object with %q: %w", path[0], err)
+	}
+	inner, ok := members[path[0]]
+	if !ok && len(path) > 1 {
+		return nil, fmt.Errorf("the specification holds no %q", path[0])
+	}
+	inner, err := replace(inner, value, path[1:]...)
+	if err != nil {
+		return nil, err
+	}
+	members[path[0]] = inner
+	return json.Marshal(members)
+}

@@ -1,0 +1,212 @@
+package swarm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/swarm"
+	"github.com/docker/docker/client"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/docker"
+)
+
+// filtered is up to how many targets are named in the lists' filters; for more
+// the swarm is asked for everything.
+const filtered = 20
+
+// The condition reasons of services that cannot be read or scaled.
+const (
+	// ServiceNotFound: there is no service of that name.
+	ServiceNotFound = "ServiceNotFound"
+	// GlobalService: a service that runs once on each node has no count.
+	GlobalService = "GlobalService"
+	// JobService: a service whose tasks run to completion has no count to keep.
+	JobService = "JobService"
+)
+
+// Snapshot reads the given services: a list of services and one of their tasks.
+func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
+	err := f.usable(ctx)
+	if err == nil && len(refs) == 0 {
+		return map[targets.Ref]targets.Reading{}, nil
+	}
+	s := &snapshot{fleet: f}
+	if err == nil {
+		err = s.read(ctx, refs)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read fleet %q: %w", f.name, err)
+	}
+	answer := make(map[targets.Ref]targets.Reading, len(refs))
+	for _, ref := range refs {
+		reading, err := s.reading(ref)
+		if err != nil {
+			f.sampler.Withdraw(ref)
+			reading = targets.Reading{Err: err, Observed: s.observed}
+		}
+		answer[ref] = reading
+	}
+	return answer, nil
+}
+
+// snapshot is one reading of services under way.
+type snapshot struct {
+	fleet    *Fleet
+	services map[string]*swarm.Service
+	// tasks are those of each service, by its id.
+	tasks    map[string][]*swarm.Task
+	observed time.Time
+}
+
+// read asks for the lists.
+func (s *snapshot) read(ctx context.Context, refs []targets.Ref) error {
+	if err := s.listServices(ctx, refs); err != nil {
+		return fmt.Errorf("list services: %w", err)
+	}
+	tasks, err := s.listTasks(ctx, refs)
+	if err != nil {
+		return fmt.Errorf("list tasks: %w", err)
+	}
+	s.observed = time.Now()
+	s.tasks = make(map[string][]*swarm.Task, len(s.services))
+	running := map[string]bool{}
+	for i := range tasks {
+		task := &tasks[i]
+		s.tasks[task.ServiceID] = append(s.tasks[task.ServiceID], task)
+		if task.NodeID != "" {
+			running[task.NodeID] = true
+		}
+	}
+	s.fleet.nodes.learn(ctx, running, s.observed)
+	return nil
+}
+
+// listServices asks for the services: for a few targets, those whose names begin
+// as theirs.
+func (s *snapshot) listServices(ctx context.Context, refs []targets.Ref) error {
+	var options swarm.ServiceListOptions
+	if len(refs) <= filtered {
+		options.Filters = filters.NewArgs()
+		for _, ref := range refs {
+			options.Filters.Add("name", ref.Name)
+		}
+	}
+	var services []swarm.Service
+	err := s.fleet.read(ctx, func(ctx context.Context, c *client.Client) (err error) {
+		services, err = c.ServiceList(ctx, options)
+		return err
+	})
+	s.services = make(map[string]*swarm.Service, len(services))
+	for i := range services {
+		s.services[services[i].Spec.Name] = &services[i]
+	}
+	return err
+}
+
+// listTasks asks for the tasks that are to run, wait for their slot, or are being
+// removed: not for the history of those that are gone.
+func (s *snapshot) listTasks(ctx context.Context, refs []targets.Ref) ([]swarm.Task, error) {
+	wanted := filters.NewArgs(
+		filters.Arg("desired-state", string(swarm.TaskStateRunning)),
+		filters.Arg("desired-state", string(swarm.TaskStateReady)),
+		filters.Arg("desired-state", string(swarm.TaskStateRemove)),
+	)
+	narrow := wanted.Clone()
+	if len(refs) <= filtered {
+		named := false
+		for _, ref := range refs {
+			if service := s.services[ref.Name]; service != nil {
+				narrow.Add("service", service.ID)
+				named = true
+			}
+		}
+		if !named {
+			return nil, nil
+		}
+	}
+	tasks, err := s.tasksBy(ctx, narrow)
+	if errors.Is(err, targets.ErrTargetNotFound) {
+		// A service that was removed in between fails the list of all.
+		tasks, err = s.tasksBy(ctx, wanted)
+	}
+	return tasks, err
+}
+
+func (s *snapshot) tasksBy(ctx context.Context, wanted filters.Args) (tasks []swarm.Task, err error) {
+	err = s.fleet.read(ctx, func(ctx context.Context, c *client.Client) (err error) {
+		tasks, err = c.TaskList(ctx, swarm.TaskListOptions{Filters: wanted})
+		return err
+	})
+	return tasks, err
+}
+
+// reading answers what was read of one target.
+func (s *snapshot) reading(ref targets.Ref) (targets.Reading, error) {
+	if ref.Fleet != s.fleet.name {
+		return targets.Reading{}, fmt.Errorf("%w: target %s is of another fleet than %q", targets.ErrTargetNotFound, ref, s.fleet.name)
+	}
+	service := s.services[ref.Name]
+	if service == nil {
+		return targets.Reading{}, notFound(ref.Name, nil)
+	}
+	count, err := replicasOf(service)
+	if err != nil {
+		return targets.Reading{}, err
+	}
+	reading := targets.Reading{
+		SpecReplicas: count, Version: versionOf(service), Hold: s.fleet.hold(service), Observed: s.observed,
+	}
+	members := membersOf(s.tasks[service.ID], int(count))
+	var containers []docker.Container
+	for _, m := range members {
+		instance := m.instance(service)
+		reading.Instances = append(reading.Instances, instance)
+		reading.Locations = append(reading.Locations, s.fleet.nodes.location(service, m.Task))
+		if m.living() {
+			reading.StatusReplicas++
+		}
+		if instance.Phase == policy.PhaseRunning && !instance.Deleting {
+			containers = append(containers, s.fleet.nodes.container(service, m.Task))
+		}
+	}
+	if notice := waiting(service, members); notice != nil {
+		reading.Notices = []policy.Notice{*notice}
+	}
+	s.fleet.sampler.Publish(ref, containers)
+	return reading, nil
+}
+
+// notFound says that there is no such service; cause may be nil.
+func notFound(name string, cause error) error {
+	err := fmt.Errorf("%w: there is no service %q in the swarm; one of a stack has the stack's name before its own, as \"shop_web\"", targets.ErrTargetNotFound, name)
+	if cause != nil {
+		err = fmt.Errorf("%w: %w", err, cause)
+	}
+	return &targets.ReasonError{Reason: ServiceNotFound, Err: err}
+}
+
+// replicasOf answers a service's count, and an error for one that has none.
+func replicasOf(service *swarm.Service) (int32, error) {
+	mode := service.Spec.Mode
+	switch {
+	case mode.Replicated != nil && mode.Replicated.Replicas != nil:
+		return int32(min(*mode.Replicated.Replicas, math.MaxInt32)), nil
+	case mode.Replicated != nil:
+		return 1, nil // as the swarm has it
+	case mode.Global != nil:
+		return 0, &targets.ReasonError{Reason: GlobalService, Err: fmt.Errorf("%w: service %q is global: it runs once on each node; only replicated services have a count", targets.ErrUnscalable, service.Spec.Name)}
+	}
+	return 0, &targets.ReasonError{Reason: JobService, Err: fmt.Errorf("%w: service %q is a job: its tasks run to completion; only replicated services have a count to keep", targets.ErrUnscalable, service.Spec.Name)}
+}
+
+// versionOf answers the version of a reading.
+func versionOf(service *swarm.Service) string {
+	return strconv.FormatUint(service.Version.Index, 10)
+}

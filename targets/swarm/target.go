@@ -1,0 +1,21 @@
+package swarm
+
+import "github.com/hpad/hpad/policy"
+
+// Target is the part of an autoscaler's target table that a swarm fleet reads.
+type Target struct {
+	// Service is the name of a replicated service: of one in a stack, with the
+	// stack's name before it, as "shop_web".
+	Service string `toml:"service"`
+}
+
+// Validate answers every mistake of the target.
+func (t *Target) Validate() []policy.FieldError {
+	if t.Service == "" {
+		return []policy.FieldError{{Field: "service", Detail: `is required: the name of a service, as "shop_web" for the service web of the stack shop`}}
+	}
+	return nil
+}
+
+// Name answers the target's name in a targets.Ref: the service's.
+func (t *Target) Name() string { return t.Service }
