@@ -14,6 +14,9 @@ import (
 const parallel = 12
 
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(healthVariable); dir != "" {
+		serveHealth(dir)
+	}
 	flag.Parse()
 	if err := flag.Set("test.parallel", strconv.Itoa(max(parallel, runtime.GOMAXPROCS(0)))); err != nil {
 		fmt.Fprintln(os.Stderr, err)

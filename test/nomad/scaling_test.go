@@ -24,6 +24,8 @@ func TestNomad(t *testing.T) {
 	t.Run("cases", func(t *testing.T) {
 		for name, run := range map[string]func(t *testing.T, agent *nomadtest.Agent, l *world.Load){
 			"cpu":             cpu,
+			"memory":          memory,
+			"checks":          checks,
 			"instances":       instances,
 			"deployment":      deployment,
 			"canary":          canary,
@@ -76,6 +78,38 @@ stabilization_window = "3s"
 		if !strings.HasPrefix(event.Message, "hpad: ") || event.Meta["scaled_by"] != "hpad" || event.Meta["hpad_target"] != "prod/burner/app" {
 			t.Errorf("scaling event %+v does not tell that hpad did it, and why", event)
 		}
+	}
+}
+
+// memory: a group whose tasks fill what they reserve grows, and shrinks once they
+// gave it back.
+func memory(t *testing.T, agent *nomadtest.Agent, _ *world.Load) {
+	full := filepath.Join(t.TempDir(), "full")
+	if err := os.WriteFile(full, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	agent.Run(t, nomadtest.Job{ID: "hoarder", Count: 1, Memory: 100, Script: fmt.Sprintf(
+		`while :; do if [ -e %s ]; then { head -c 80000000 /dev/zero; sleep 5; } | tail -c 80000000 >/dev/null; else sleep 0.5; fi; done`, full)})
+	agent.AwaitRunning(t, "hoarder", 1, patience)
+	w := world.New(t, fleet(agent.URL, "")+`
+[autoscalers.hoarder]
+target       = { fleet = "prod", job = "hoarder", group = "app" }
+min_replicas = 1
+max_replicas = 2
+[[autoscalers.hoarder.metrics]]
+type                = "Resource"
+resource            = "memory"
+average_utilization = 50
+[autoscalers.hoarder.behavior.scale_down]
+stabilization_window = "3s"
+`)
+	agent.AwaitRunning(t, "hoarder", 2, patience)
+	if err := os.Remove(full); err != nil {
+		t.Fatal(err)
+	}
+	agent.AwaitRunning(t, "hoarder", 1, patience)
+	if used := w.View("hoarder").Status.Metrics; len(used) != 1 || used[0].AverageUtilization == nil || *used[0].AverageUtilization >= 50 {
+		t.Errorf("metrics %+v, want a utilization of memory below 50", used)
 	}
 }
 
@@ -270,7 +304,8 @@ func scalingBounds(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 // unscalable: jobs without counts of their own say what they are, once.
 func unscalable(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	typed := func(kind string) func(job *nomadapi.Job) { return func(job *nomadapi.Job) { job.Type = &kind } }
-	text := fleet(agent.URL, "") + l.Source()
+	var text strings.Builder
+	text.WriteString(fleet(agent.URL, "") + l.Source())
 	reasons := map[string]string{"everywhere": nomad.SystemJob, "sweep": nomad.SysBatchJob, "nightly": nomad.PeriodicJob, "form": nomad.ParameterizedJob}
 	for job, alter := range map[string]func(job *nomadapi.Job){
 		"everywhere": typed(nomadapi.JobTypeSystem),
@@ -291,9 +326,9 @@ func unscalable(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 			}
 		}})
 		l.Queue(job, 30)
-		text += queued(job, 1, 5)
+		text.WriteString(queued(job, 1, 5))
 	}
-	w := world.New(t, text)
+	w := world.New(t, text.String())
 	for job, reason := range reasons {
 		w.Await(job, policy.AbleToScale, reason, job)
 		w.Passes(job, 2)

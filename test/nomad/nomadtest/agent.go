@@ -4,6 +4,8 @@ package nomadtest
 
 import (
 	"bytes"
+	"cmp"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
@@ -37,21 +39,35 @@ const directoryVariable = "HPAD_NOMADTEST_DIRECTORY"
 type Options struct {
 	// ACL turns access control on; the agent's Client then has a management token.
 	ACL bool
+	// Region is the agent's; empty means "global".
+	Region string
+	// TLS, if not nil, is what the agent shows, and asks of its clients, in HTTP.
+	TLS *Certificate
 	// Extra is more of the agent's configuration, in HCL.
 	Extra string
+
+	// servers makes the agent one of so many servers that run nothing; 0 means that
+	// it is the only server and runs everything.
+	servers int
+	// join are the servers that a server gossips with.
+	join []string
+	// clientOf are the servers of an agent that is none itself.
+	clientOf []string
 }
 
 // Agent is a Nomad agent that lives as long as its test. Its methods are for the
 // test's own goroutine, those of Client for any.
 type Agent struct {
-	// URL is where its HTTP API is; it outlives Restart.
-	URL string
+	// URL is where its HTTP API is, RPC and Serf are where servers call each other
+	// and gossip; they outlive Restart.
+	URL, RPC, Serf string
 	// Client talks to it, as management where ACL is on.
 	Client *api.Client
 	// Token is the management token; empty without ACL.
 	Token string
 
 	t       testing.TB
+	options Options
 	binary  string
 	dir     string
 	process *child.Process
@@ -61,21 +77,9 @@ type Agent struct {
 // test is skipped, and fails where CI=true.
 func Start(t testing.TB, options Options) *Agent {
 	t.Helper()
-	a := &Agent{t: t, binary: installed.Path(t, filepath.Join("nomad-v*", "nomad"), "test/install/nomad.sh"), dir: t.TempDir()}
-	ports := freePorts(t, 3)
-	a.URL = fmt.Sprintf("http://127.0.0.1:%d", ports[0])
-	if err := os.WriteFile(a.path("agent.hcl"), []byte(configuration(options, a.path("data"), ports)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	// Connections that stay open would look like leaks of what is tested.
-	unkept := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	client, err := api.NewClient(&api.Config{Address: a.URL, HttpClient: unkept})
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.Client = client
-	t.Cleanup(a.end)
+	a := prepare(t, options)
 	a.start()
+	a.awaitLeader()
 	if options.ACL {
 		a.bootstrap()
 	}
@@ -83,10 +87,62 @@ func Start(t testing.TB, options Options) *Agent {
 	return a
 }
 
+// prepare sees to what an agent needs to start.
+func prepare(t testing.TB, options Options) *Agent {
+	t.Helper()
+	a := &Agent{t: t, options: options, binary: installed.Path(t, filepath.Join("nomad-v*", "nomad"), "test/install/nomad.sh"), dir: t.TempDir()}
+	ports := freePorts(t, 3)
+	a.URL = fmt.Sprintf("http://127.0.0.1:%d", ports[0])
+	a.RPC, a.Serf = fmt.Sprintf("127.0.0.1:%d", ports[1]), fmt.Sprintf("127.0.0.1:%d", ports[2])
+	if options.TLS != nil {
+		a.URL = fmt.Sprintf("https://127.0.0.1:%d", ports[0])
+	}
+	if err := os.WriteFile(a.path("agent.hcl"), []byte(configuration(options, a.path("data"), ports)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a.connect()
+	t.Cleanup(a.end)
+	return a
+}
+
+// connect makes the Client, with the certificates as they are now.
+func (a *Agent) connect() {
+	a.t.Helper()
+	// Connections that stay open would look like leaks of what is tested.
+	unkept := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}}
+	if c := a.options.TLS; c != nil {
+		if err := api.ConfigureTLS(unkept, &api.TLSConfig{CACert: c.CAFile, ClientCert: c.CertFile, ClientKey: c.KeyFile}); err != nil {
+			a.t.Fatal(err)
+		}
+	}
+	client, err := api.NewClient(&api.Config{Address: a.URL, HttpClient: unkept, SecretID: a.Token})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.Client = client
+}
+
 // configuration is an agent's: the recipe of its drivers, and nothing that looks
 // for a cloud.
 func configuration(options Options, data string, ports []int) string {
+	servers, encryption := max(1, options.servers), ""
+	clientOf := options.clientOf
+	if len(clientOf) == 0 {
+		clientOf = []string{fmt.Sprintf("127.0.0.1:%d", ports[1])}
+	}
+	if c := options.TLS; c != nil {
+		encryption = fmt.Sprintf(`
+tls {
+  http                = true
+  verify_https_client = true
+  ca_file             = %q
+  cert_file           = %q
+  key_file            = %q
+}`, c.CAFile, c.CertFile, c.KeyFile)
+	}
 	return fmt.Sprintf(`
+name      = "agent-%d"
+region    = %q
 data_dir  = %q
 bind_addr = "127.0.0.1"
 log_level = "INFO"
@@ -101,14 +157,18 @@ ports {
   serf = %d
 }
 server {
-  enabled          = true
-  bootstrap_expect = 1
+  enabled          = %t
+  bootstrap_expect = %d
   raft_multiplier  = 1
+  server_join {
+    retry_join     = %s
+    retry_interval = "1s"
+  }
 }
 client {
-  enabled           = true
+  enabled           = %t
   network_interface = "lo"
-  servers           = ["127.0.0.1:%d"]
+  servers           = %s
   memory_total_mb   = 200000
   options = {
     "fingerprint.denylist" = "env_aws,env_gce,env_azure,env_digitalocean"
@@ -126,12 +186,23 @@ acl {
   enabled = %t
 }
 %s
-`, data, ports[0], ports[1], ports[2], ports[1], options.ACL, options.Extra)
+%s
+`, ports[0], cmp.Or(options.Region, "global"), data, ports[0], ports[1], ports[2],
+		len(options.clientOf) == 0, servers, listOf(options.join), options.servers == 0, listOf(clientOf), options.ACL, encryption, options.Extra)
+}
+
+// listOf writes a list of texts in HCL.
+func listOf(texts []string) string {
+	quoted := make([]string, len(texts))
+	for n, text := range texts {
+		quoted[n] = strconv.Quote(text)
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
 }
 
 func (a *Agent) path(name string) string { return filepath.Join(a.dir, name) }
 
-// start runs the agent and returns once a server leads.
+// start runs the agent.
 func (a *Agent) start() {
 	a.t.Helper()
 	log, err := os.OpenFile(a.path("log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -150,6 +221,11 @@ func (a *Agent) start() {
 	if a.process, err = child.Start(command); err != nil {
 		a.t.Fatalf("start nomad: %v", err)
 	}
+}
+
+// awaitLeader waits until a server leads.
+func (a *Agent) awaitLeader() {
+	a.t.Helper()
 	a.eventually(startTimeout, "leader", func() (string, bool) {
 		if a.process.Ended() {
 			a.t.Fatalf("nomad ended: %s\n%s", a.process.Command.ProcessState, a.log())
@@ -194,13 +270,25 @@ func (a *Agent) Kill() {
 	a.process = nil
 }
 
-// Restart starts a killed agent with the state it had, and returns once its node
-// takes work again.
+// Restart starts a killed agent with the state it had and the certificates there
+// are now, and returns once a server leads and its node, if it has one, takes work
+// again.
 func (a *Agent) Restart() {
 	a.t.Helper()
+	a.connect()
 	a.start()
-	a.awaitNode()
+	a.awaitLeader()
+	if a.options.servers == 0 {
+		a.awaitNode()
+	}
 }
+
+// Freeze stops the agent in its tracks: it takes connections and answers nothing,
+// until Thaw.
+func (a *Agent) Freeze() { _ = a.process.Command.Process.Signal(syscall.SIGSTOP) }
+
+// Thaw lets a frozen agent go on.
+func (a *Agent) Thaw() { _ = a.process.Command.Process.Signal(syscall.SIGCONT) }
 
 // end stops all jobs, so that no task outlives the test, and the agent.
 func (a *Agent) end() {
@@ -209,7 +297,10 @@ func (a *Agent) end() {
 		a.unmount()
 		return
 	}
-	a.purge()
+	a.Thaw()
+	if a.options.servers == 0 {
+		a.purge()
+	}
 	if err := a.process.Stop(syscall.SIGINT, stopTimeout); err != nil {
 		a.t.Errorf("stop nomad: %v", err)
 	}
