@@ -8,6 +8,7 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/sources/embedded"
 	"github.com/hpad/hpad/sources/prometheus"
+	"github.com/hpad/hpad/targets/compose"
 	"github.com/hpad/hpad/targets/nomad"
 	"github.com/hpad/hpad/targets/process"
 )
@@ -18,6 +19,7 @@ func BuiltIn() Kinds {
 		Fleets: map[string]func(config.Fleet, FleetEnv) (Fleet, error){
 			"process": newProcess,
 			"nomad":   newNomad,
+			"compose": newCompose,
 		},
 		Sources: map[string]func(config.Source, SourceEnv) (Source, error){
 			"prometheus": newPrometheus,
@@ -50,6 +52,14 @@ func newNomad(c config.Fleet, env FleetEnv) (Fleet, error) {
 		return nil, err
 	}
 	return nomad.New(c.Name, own, nomad.Options{Store: env.Store})
+}
+
+func newCompose(c config.Fleet, env FleetEnv) (Fleet, error) {
+	own, err := kindConfig[compose.Config](c.Kind, c.Config)
+	if err != nil {
+		return nil, err
+	}
+	return compose.New(c.Name, own, compose.Options{Store: env.Store})
 }
 
 func newPrometheus(c config.Source, _ SourceEnv) (Source, error) {

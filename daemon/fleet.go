@@ -24,6 +24,16 @@ type Fleet interface {
 	SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, reason string) error
 }
 
+// Remover is what a Fleet also is when it can take instances by name.
+type Remover interface {
+	// Remove asks for instances to be taken, and for the count to be lowered by as
+	// many in the same change, as read at version. It returns once the change is
+	// accepted. An instance that is gone already, or on its way, is no error and
+	// lowers nothing. A protected one is refused. Errors are as those of
+	// SetReplicas.
+	Remove(ctx context.Context, ref targets.Ref, ids []string, version, reason string) error
+}
+
 // Sampler is what a Fleet also is when the platform itself can tell resource
 // use. It samples on its own clock, only while it is being asked, and answers
 // at once with what was last published; a target it knows nothing of has no

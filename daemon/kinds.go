@@ -19,6 +19,8 @@ type Kinds struct {
 type FleetEnv struct {
 	// Store is the fleet's own small store.
 	Store targets.Store
+	// Meter counts the fleet's calls to a platform that limits them.
+	Meter targets.Meter
 	// Output answers where the output of an instance that the fleet itself runs
 	// goes.
 	Output func(service, instance string) io.Writer

@@ -65,6 +65,9 @@ type Location struct {
 	Ports map[string]int
 	// Labels are the platform's own labels of the instance.
 	Labels map[string]string
+	// Protected says that the platform does not let the instance be taken when the
+	// count goes down.
+	Protected bool
 }
 
 // Samples is the resource use of one target's instances.

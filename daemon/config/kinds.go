@@ -4,6 +4,7 @@ import (
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources/embedded"
 	"github.com/hpad/hpad/sources/prometheus"
+	"github.com/hpad/hpad/targets/compose"
 	"github.com/hpad/hpad/targets/nomad"
 	"github.com/hpad/hpad/targets/process"
 )
@@ -85,6 +86,11 @@ var builtIn = kinds{
 		"nomad": {
 			config:  func() kindConfig { return &nomad.Config{} },
 			target:  func() kindTarget { return &nomad.Target{} },
+			samples: true,
+		},
+		"compose": {
+			config:  func() kindConfig { return &compose.Config{} },
+			target:  func() kindTarget { return &compose.Target{} },
 			samples: true,
 		},
 	},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hpad/hpad/daemon"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/sources/embedded"
 	"github.com/hpad/hpad/targets"
 )
@@ -144,6 +145,7 @@ func (c *checker) buildFleet(fleet config.Fleet) (daemon.Fleet, error) {
 	}
 	return construct(fleet, daemon.FleetEnv{
 		Store:  newStore(),
+		Meter:  metrics.New(nil).Platform(fleet.Name),
 		Output: func(string, string) io.Writer { return io.Discard },
 	})
 }

@@ -53,6 +53,7 @@ type calls struct {
 	sourceErrors   *prometheus.CounterVec
 	fleetsNow      prometheus.Gauge
 	sourcesNow     prometheus.Gauge
+	platform       platformCalls
 
 	mu sync.RWMutex
 	// configured is set once fleets and sources are known; calls to others are
@@ -87,6 +88,7 @@ func newCalls(factory promauto.Factory) calls {
 			Name: "hpad_sources",
 			Help: "Sources in the configuration in force.",
 		}),
+		platform: newPlatformCalls(factory),
 	}
 }
 
@@ -101,6 +103,7 @@ func (m *Metrics) Configured(fleets, sources []string) {
 		if !slices.Contains(fleets, gone) {
 			c.fleetDuration.DeletePartialMatch(prometheus.Labels{"fleet": gone})
 			c.fleetErrors.DeletePartialMatch(prometheus.Labels{"fleet": gone})
+			c.platform.forget(gone)
 		}
 	}
 	for _, gone := range c.sources {

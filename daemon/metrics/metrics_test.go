@@ -81,6 +81,12 @@ func exercised(t *testing.T) (*Metrics, *prometheus.Registry) {
 	m.Panic("checkout")
 	m.FleetCall("prod", "snapshot", time.Millisecond, nil)
 	m.FleetCall("prod", "set_replicas", time.Millisecond, fmt.Errorf("scale: %w", targets.ErrConflict))
+	meter := m.Platform("prod")
+	meter.Call("DescribeAutoScalingGroups", 250*time.Millisecond, nil)
+	meter.Call("DescribeAutoScalingGroups", 250*time.Millisecond, fmt.Errorf("describe: %w", &targets.ThrottledError{Err: errors.New("rate exceeded")}))
+	meter.Call("SetDesiredCapacity", time.Second, errors.New("refused"))
+	meter.Call("SetDesiredCapacity", time.Second, context.Canceled)
+	meter.Wait("DescribeAutoScalingGroups", 2*time.Second)
 	m.Query("prom", time.Second, errors.New("unreachable"))
 	m.Query("prom", time.Second, context.Canceled)
 	m.StateWrite(time.Millisecond, 3, nil)
@@ -150,6 +156,13 @@ func TestMetrics(t *testing.T) {
 		"hpad_autoscaler_metric_value{autoscaler=checkout,goal=Value,index=2,metric=rate,type=Object}":                    50,
 		"hpad_autoscaler_metric_proposed_replicas{autoscaler=checkout,goal=Value,index=2,metric=rate,type=Object}":        2,
 		"hpad_autoscaler_metric_failed{autoscaler=checkout,goal=Value,index=2,metric=rate,type=Object}":                   0,
+
+		"hpad_platform_calls_total{fleet=prod,operation=DescribeAutoScalingGroups,result=success}":   1,
+		"hpad_platform_calls_total{fleet=prod,operation=DescribeAutoScalingGroups,result=throttled}": 1,
+		"hpad_platform_calls_total{fleet=prod,operation=SetDesiredCapacity,result=error}":            1,
+		"hpad_platform_call_seconds_total{fleet=prod,operation=DescribeAutoScalingGroups}":           0.5,
+		"hpad_platform_call_seconds_total{fleet=prod,operation=SetDesiredCapacity}":                  1,
+		"hpad_platform_wait_seconds_total{fleet=prod,operation=DescribeAutoScalingGroups}":           2,
 
 		"hpad_reconciliations_total{action=scale_up,error=internal}":                          1,
 		"hpad_reconciliations_total{action=scale_up,error=none}":                              1,
