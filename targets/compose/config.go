@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/quantity"
 	"github.com/hpad/hpad/targets/docker"
 )
 
@@ -40,9 +39,6 @@ type Service struct {
 	// containers: configs with content or environment, and secrets that are not
 	// below /run/secrets.
 	CopyPaths []string `toml:"copy_paths"`
-	// Requests are what each container reserves, in place of its own limits and
-	// reservations: cpu in cores, memory in bytes.
-	Requests map[string]quantity.Quantity `toml:"requests"`
 }
 
 // SetDefaults fills in what was not given, from the environment where it has it.
@@ -83,22 +79,7 @@ func (s Service) validate() []policy.FieldError {
 			})
 		}
 	}
-	for _, resource := range slices.Sorted(maps.Keys(s.Requests)) {
-		if amount := s.Requests[resource]; amount.Milli() <= 0 {
-			mistakes = append(mistakes, policy.FieldError{Field: "requests." + resource, Value: strconv.Quote(amount.String()), Detail: "must be more than 0"})
-		}
-	}
 	return mistakes
-}
-
-// requests answers the configured requests of a service.
-func (c *Config) requests(k key) []policy.Amount {
-	amounts := c.Services[k.String()].Requests
-	var requests []policy.Amount
-	for _, resource := range slices.Sorted(maps.Keys(amounts)) {
-		requests = append(requests, amounts[resource].Amount(resource))
-	}
-	return requests
 }
 
 // Target is the part of an autoscaler's target table that a Compose fleet reads.

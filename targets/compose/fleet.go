@@ -252,7 +252,6 @@ func (f *Fleet) reading(ctx context.Context, ref targets.Ref, k key, l *listing,
 	reading := targets.Reading{SpecReplicas: int32(len(living)), Version: versionOf(living), Observed: l.observed}
 	before := f.memories.recall(k)
 	next := make(map[string]memory, len(members))
-	requests := f.config.requests(k)
 	var sampled []docker.Container
 	for _, m := range members {
 		d := known[m.ID]
@@ -261,7 +260,7 @@ func (f *Fleet) reading(ctx context.Context, ref targets.Ref, k key, l *listing,
 		}
 		remembered := judge(m, d, before[m.ID], l.observed)
 		next[m.ID] = remembered
-		instance := m.instance(remembered, orRequests(requests, d.requests))
+		instance := m.instance(remembered, d.requests)
 		reading.Instances = append(reading.Instances, instance)
 		reading.Locations = append(reading.Locations, m.location())
 		if !instance.Deleting && instance.Phase != policy.PhaseFailed && instance.Phase != policy.PhaseSucceeded {
@@ -317,19 +316,6 @@ func (f *Fleet) readZero(ctx context.Context, k key, l *listing, reading *target
 		reading.Hold = unusable(k, missing)
 	}
 	return nil
-}
-
-func orRequests(configured, own []policy.Amount) []policy.Amount {
-	if len(configured) == 0 {
-		return own
-	}
-	all := slices.Clone(configured)
-	for _, amount := range own {
-		if !slices.ContainsFunc(configured, func(c policy.Amount) bool { return c.Resource == amount.Resource }) {
-			all = append(all, amount)
-		}
-	}
-	return all
 }
 
 // turn waits until nobody else changes a service's count; the answer ends the

@@ -25,8 +25,7 @@ func (m *member) instance(known memory, requests []policy.Amount) policy.Instanc
 }
 
 // location answers where a container is to be found: its addresses in its
-// networks, and the ports that it exposes there, each by its number. The only one
-// is also the unnamed one.
+// networks, and the ports that it exposes there, each by its number.
 func (m *member) location() targets.Location {
 	l := targets.Location{Name: m.name, Labels: m.Labels}
 	if m.NetworkSettings != nil {
@@ -50,13 +49,6 @@ func (m *member) location() targets.Location {
 			l.Ports = map[string]int{}
 		}
 		l.Ports[strconv.Itoa(int(port.PrivatePort))] = int(port.PrivatePort)
-	}
-	if len(l.Ports) == 1 {
-		for _, port := range m.Ports {
-			if port.Type == "tcp" {
-				l.Ports[""] = int(port.PrivatePort)
-			}
-		}
 	}
 	return l
 }
