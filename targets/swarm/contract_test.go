@@ -27,6 +27,9 @@ func testConfig(t testing.TB, host string, changes ...func(c *Config)) *Config {
 	return c
 }
 
+// tlsOf answers settings that name a file of authorities.
+func tlsOf(ca string) *docker.TLS { return &docker.TLS{CAFile: ca} }
+
 func openFleet(t testing.TB, c *Config) *Fleet {
 	t.Helper()
 	f, err := New("shop", c)

@@ -39,6 +39,8 @@ type imitation struct {
 	throttle bool
 	refuse   func(r *http.Request) (status int, message string)
 	hang     chan struct{}
+	// inactive makes it an engine without a swarm.
+	inactive bool
 }
 
 type imitatedNode struct{ id, hostname string }
@@ -109,13 +111,6 @@ func (i *imitation) with(name string, change func(s *imitatedService)) {
 	i.index++
 	s.version = i.index
 	s.changed = time.Now()
-}
-
-// peek looks at a service.
-func (i *imitation) peek(name string, look func(s *imitatedService)) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	look(i.find(name))
 }
 
 func (i *imitation) setHang(on bool) {
@@ -261,6 +256,10 @@ func (i *imitation) answer(w http.ResponseWriter, r *http.Request, path string) 
 	i.calls[r.Method+" "+parts[0]]++
 	switch {
 	case path == "/info":
+		if i.inactive {
+			answer(w, map[string]any{"Name": "alone", "ServerVersion": "20.10.24", "Swarm": map[string]any{"LocalNodeState": "inactive"}})
+			return
+		}
 		answer(w, map[string]any{"Name": i.nodes[0].hostname, "ServerVersion": "20.10.24", "Swarm": map[string]any{
 			"NodeID": i.nodes[0].id, "LocalNodeState": "active", "ControlAvailable": true, "Managers": 1, "Nodes": len(i.nodes),
 		}})

@@ -3,7 +3,6 @@ package swarm
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/netip"
 	"strconv"
 	"sync"
@@ -116,14 +115,6 @@ func (n *nodes) ask(ctx context.Context) (own string, names map[string]string, e
 		return nil
 	})
 	return own, names, err
-}
-
-// list answers which node the manager is and the hostnames of all, as last
-// learned.
-func (n *nodes) list() (own string, names map[string]string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.own, maps.Clone(n.names)
 }
 
 // name answers a node's hostname, and its id where that is not known.

@@ -12,11 +12,12 @@ import (
 )
 
 // InsufficientCapacity is the condition of a service with tasks that find no
-// node, NoSuitableNode its reason.
-const (
-	InsufficientCapacity policy.ConditionType = "InsufficientCapacity"
-	NoSuitableNode                            = "NoSuitableNode"
-)
+// node.
+const InsufficientCapacity policy.ConditionType = "InsufficientCapacity"
+
+// NoSuitableNode is the reason of InsufficientCapacity; the message says in the
+// swarm's words why.
+const NoSuitableNode = "NoSuitableNode"
 
 // waiting tells of members that the swarm has no node for; nil when there are
 // none.

@@ -1,0 +1,466 @@
+package swarm
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// read reads one target of a fleet.
+func read(t *testing.T, f *Fleet, name string) targets.Reading {
+	t.Helper()
+	readings, err := f.Snapshot(t.Context(), []targets.Ref{ref(name)})
+	if err != nil {
+		t.Fatalf("Snapshot() = %v", err)
+	}
+	return readings[ref(name)]
+}
+
+// waitFor waits until a condition holds, and fails when it does not.
+func waitFor(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(10 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Fatalf("no %s within 10s", what)
+		}
+	}
+}
+
+// TestRoundTakesTwoCalls: a round is one list of services and one of tasks,
+// however many targets there are.
+func TestRoundTakesTwoCalls(t *testing.T) {
+	for _, count := range []int{1, filtered, 10 * filtered} {
+		t.Run(fmt.Sprint(count), func(t *testing.T) {
+			i := newImitation(t)
+			var refs []targets.Ref
+			for n := range count {
+				name := fmt.Sprintf("s%d", n)
+				i.add(name, 2)
+				refs = append(refs, ref(name))
+			}
+			i.add("other", 1)
+			f := openFleet(t, testConfig(t, i.host()))
+			for range 3 {
+				readings, err := f.Snapshot(t.Context(), refs)
+				if err != nil || len(readings) != count {
+					t.Fatalf("Snapshot() answered %d readings, %v", len(readings), err)
+				}
+				for _, ref := range refs {
+					if got := readings[ref]; got.Err != nil || got.StatusReplicas != 2 {
+						t.Fatalf("%s: %d replicas, %v, want 2", ref, got.StatusReplicas, got.Err)
+					}
+				}
+			}
+			if services, tasks := i.called("GET services"), i.called("GET tasks"); services != 3 || tasks != 3 {
+				t.Errorf("3 rounds took %d lists of services and %d of tasks, want 3 each", services, tasks)
+			}
+			if info, nodes := i.called("GET info"), i.called("GET nodes"); info != 1 || nodes != 1 {
+				t.Errorf("the nodes were asked for %d and %d times, want once", info, nodes)
+			}
+		})
+	}
+}
+
+func TestReading(t *testing.T) {
+	i := newImitation(t)
+	i.add("shop_web", 1)
+	got := read(t, openFleet(t, testConfig(t, i.host())), "shop_web")
+	if got.Err != nil || len(got.Instances) != 1 || got.Min != nil || got.Max != nil || got.Hold != nil || got.Notices != nil {
+		t.Fatalf("reading %+v, want one instance and nothing unusual", got)
+	}
+	id := got.Instances[0].ID
+	want := []targets.Location{{Name: "shop_web.1." + id, Node: "node-1", Addresses: []string{"10.0.1.7"}, Ports: map[string]int{"": 8080}}}
+	if difference := cmp.Diff(want, got.Locations); difference != "" {
+		t.Errorf("locations (-want +got):\n%s", difference)
+	}
+}
+
+func TestUnscalable(t *testing.T) {
+	i := newImitation(t)
+	for name, mode := range map[string]map[string]any{
+		"agent": {"Global": map[string]any{}},
+		"batch": {"ReplicatedJob": map[string]any{"MaxConcurrent": 1}},
+		"clean": {"GlobalJob": map[string]any{}},
+	} {
+		i.add(name, 1)
+		i.with(name, func(s *imitatedService) { s.spec["Mode"] = mode })
+	}
+	f := openFleet(t, testConfig(t, i.host()))
+	for _, test := range []struct {
+		name, reason, says string
+		class              error
+	}{
+		{"agent", GlobalService, `service "agent" is global`, targets.ErrUnscalable},
+		{"batch", JobService, `service "batch" is a job`, targets.ErrUnscalable},
+		{"clean", JobService, `service "clean" is a job`, targets.ErrUnscalable},
+		{"none", ServiceNotFound, `there is no service "none"`, targets.ErrTargetNotFound},
+		{"id-of-agent", ServiceNotFound, `there is no service "id-of-agent"`, targets.ErrTargetNotFound},
+	} {
+		for call, err := range map[string]error{"Snapshot": read(t, f, test.name).Err, "SetReplicas": f.SetReplicas(t.Context(), ref(test.name), 2, "", "")} {
+			if !errors.Is(err, test.class) || targets.Reason(err) != test.reason || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("%s(%s) = %v (%s), want %q (%s)", call, test.name, err, targets.Reason(err), test.says, test.reason)
+			}
+		}
+	}
+	if err := f.SetReplicas(t.Context(), targets.Ref{Fleet: "other", Name: "agent"}, 2, "", ""); !errors.Is(err, targets.ErrTargetNotFound) {
+		t.Errorf("SetReplicas() of another fleet's target = %v, want ErrTargetNotFound", err)
+	}
+}
+
+// TestServiceIsRemovedBetweenLists: the others are read all the same.
+func TestServiceIsRemovedBetweenLists(t *testing.T) {
+	i := newImitation(t)
+	i.add("going", 1)
+	i.add("staying", 2)
+	i.with("going", func(s *imitatedService) { s.hidden = true })
+	f := openFleet(t, testConfig(t, i.host()))
+	readings, err := f.Snapshot(t.Context(), []targets.Ref{ref("going"), ref("staying")})
+	if err != nil || readings[ref("staying")].StatusReplicas != 2 {
+		t.Errorf("Snapshot() = %+v, %v, want 2 replicas of the service that stays", readings, err)
+	}
+}
+
+func TestCapacityIsTold(t *testing.T) {
+	i := newImitation(t)
+	i.add("web", 0)
+	i.with("web", func(s *imitatedService) {
+		s.err = "no suitable node (insufficient resources on 1 node)"
+		s.setCount(3)
+	})
+	f := openFleet(t, testConfig(t, i.host()))
+	var got targets.Reading
+	waitFor(t, "tasks", func() bool {
+		got = read(t, f, "web")
+		return got.StatusReplicas == 3
+	})
+	want := []policy.Notice{{
+		Condition: InsufficientCapacity, Reason: NoSuitableNode,
+		Message: `3 tasks of service "web" wait for a node: no suitable node (insufficient resources on 1 node)`,
+	}}
+	if difference := cmp.Diff(want, got.Notices); difference != "" {
+		t.Errorf("notices (-want +got):\n%s", difference)
+	}
+}
+
+// TestNothingElseChanges: a write changes the count and leaves every other field
+// as it is, those included that the client does not know.
+func TestNothingElseChanges(t *testing.T) {
+	i := newImitation(t)
+	s := i.add("web", 2)
+	before, err := json.Marshal(s.spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := openFleet(t, testConfig(t, i.host()))
+	if err := f.SetReplicas(t.Context(), ref("web"), 5, read(t, f, "web").Version, "busy"); err != nil {
+		t.Fatal(err)
+	}
+	if len(i.updates) != 1 {
+		t.Fatalf("the swarm took %d updates, want one", len(i.updates))
+	}
+	var sent map[string]any
+	decoder := json.NewDecoder(strings.NewReader(i.updates[0]))
+	decoder.UseNumber()
+	if err := decoder.Decode(&sent); err != nil {
+		t.Fatal(err)
+	}
+	after, err := json.Marshal(sent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := strings.Replace(string(before), `"Replicas":2`, `"Replicas":5`, 1); string(after) != want || want == string(before) {
+		t.Errorf("sent\n%s\nwant\n%s", after, want)
+	}
+}
+
+func TestWithReplicas(t *testing.T) {
+	for _, test := range []struct{ document, want, says string }{
+		{`{"ID":"x","Spec":{"Name":"web","Mode":{"Replicated":{"Replicas":2,"Newer":1e400}}}}`, `{"Mode":{"Replicated":{"Newer":1e400,"Replicas":7}},"Name":"web"}`, ""},
+		{`{"Spec":{"Mode":{"Replicated":{}}}}`, `{"Mode":{"Replicated":{"Replicas":7}}}`, ""},
+		{`{"Spec":{"Mode":{}}}`, "", `the specification holds no "Replicated"`},
+		{`{"Spec":[]}`, "", `the specification holds no object with "Mode"`},
+		{`{`, "", "unexpected end of JSON input"},
+	} {
+		got, err := withReplicas([]byte(test.document), 7)
+		if test.says != "" {
+			if err == nil || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("%s: %v, want %q", test.document, err, test.says)
+			}
+			continue
+		}
+		if err != nil || string(got) != test.want {
+			t.Errorf("%s became %s, %v, want %s", test.document, got, err, test.want)
+		}
+	}
+}
+
+// TestLostUpdate: a version that was lost after the service was read is a
+// conflict, although the engine says 500.
+func TestLostUpdate(t *testing.T) {
+	i := newImitation(t)
+	i.add("web", 2)
+	f := openFleet(t, testConfig(t, i.host()))
+	version := read(t, f, "web").Version
+	i.setRefusal(func(r *http.Request) (int, string) {
+		if r.Method == http.MethodPost {
+			return http.StatusInternalServerError, "rpc error: code = Unknown desc = update out of sequence"
+		}
+		return 0, ""
+	})
+	err := f.SetReplicas(t.Context(), ref("web"), 3, version, "")
+	if !errors.Is(err, targets.ErrConflict) || errors.Is(err, targets.ErrUnknownOutcome) || errors.Is(err, targets.ErrTransient) {
+		t.Errorf("SetReplicas() = %v, want ErrConflict alone", err)
+	}
+	i.setRefusal(func(r *http.Request) (int, string) {
+		if r.Method == http.MethodPost {
+			return http.StatusInternalServerError, "rpc error: code = DeadlineExceeded desc = context deadline exceeded"
+		}
+		return 0, ""
+	})
+	if err := f.SetReplicas(t.Context(), ref("web"), 3, version, ""); !errors.Is(err, targets.ErrUnknownOutcome) {
+		t.Errorf("SetReplicas() after an error of the swarm's own = %v, want ErrUnknownOutcome", err)
+	}
+	i.setRefusal(func(r *http.Request) (int, string) {
+		if r.Method == http.MethodPost {
+			return http.StatusNotFound, "service web not found"
+		}
+		return 0, ""
+	})
+	if err := f.SetReplicas(t.Context(), ref("web"), 3, version, ""); !errors.Is(err, targets.ErrTargetNotFound) || targets.Reason(err) != ServiceNotFound {
+		t.Errorf("SetReplicas() of a service that was just removed = %v, want ErrTargetNotFound", err)
+	}
+}
+
+func TestNoManager(t *testing.T) {
+	i := newImitation(t)
+	i.add("web", 2)
+	f := openFleet(t, testConfig(t, i.host()))
+	version := read(t, f, "web").Version
+	i.setRefusal(func(*http.Request) (int, string) {
+		return http.StatusServiceUnavailable, `This node is not a swarm manager. Use "docker swarm init" or "docker swarm join" to connect this node to swarm and try again.`
+	})
+	_, err := f.Snapshot(t.Context(), []targets.Ref{ref("web")})
+	for call, err := range map[string]error{"Snapshot": err, "SetReplicas": f.SetReplicas(t.Context(), ref("web"), 3, version, "")} {
+		if !errors.Is(err, targets.ErrTransient) || errors.Is(err, targets.ErrUnknownOutcome) || targets.Reason(err) != NotSwarmManager ||
+			!strings.Contains(err.Error(), "host must be a manager") || !strings.Contains(err.Error(), i.host()) {
+			t.Errorf("%s() of no manager = %v (%s), want %s with the host and the way out", call, err, targets.Reason(err), NotSwarmManager)
+		}
+	}
+}
+
+func TestScaleDuringUpdate(t *testing.T) {
+	i := newImitation(t)
+	i.add("web", 2)
+	i.with("web", func(s *imitatedService) { s.updateStatus = map[string]any{"State": "updating"} })
+	f := openFleet(t, testConfig(t, i.host(), func(c *Config) { c.ScaleDuringUpdate = true }))
+	reading := read(t, f, "web")
+	if err := f.SetReplicas(t.Context(), ref("web"), 3, reading.Version, ""); err != nil || reading.Hold != nil {
+		t.Errorf("SetReplicas() during an update with scale_during_update = %v, hold %+v", err, reading.Hold)
+	}
+}
+
+// samplesOf waits for samples of one target.
+func samplesOf(t *testing.T, f *Fleet, name string, enough func(samples targets.Samples) bool) {
+	t.Helper()
+	var got targets.Samples
+	waitFor(t, "such samples", func() bool {
+		read(t, f, name)
+		answer, err := f.Samples(t.Context(), []targets.Ref{ref(name)})
+		if err != nil {
+			t.Fatalf("Samples() = %v", err)
+		}
+		got = answer[ref(name)]
+		return enough(got)
+	})
+}
+
+// TestNodes: a task is sampled by its own node's engine, which is named by id or
+// hostname; one that is not named says which setting is missing.
+func TestNodes(t *testing.T) {
+	for _, key := range []string{"node2id", "node-2", ""} {
+		t.Run("by "+key, func(t *testing.T) {
+			manager, other := newImitation(t), newImitation(t)
+			manager.nodes = append([]imitatedNode{{"node2id", "node-2"}}, manager.nodes...)
+			manager.add("web", 1)
+			// The manager itself is the first node again, and the task on the other.
+			slices.Reverse(manager.nodes)
+			f := openFleet(t, testConfig(t, manager.host(), func(c *Config) {
+				if key != "" {
+					c.Nodes = map[string]string{key: other.host()}
+				}
+			}))
+			if got := read(t, f, "web").Locations[0].Node; got != "node-2" {
+				t.Errorf("the task is on node %q, want node-2", got)
+			}
+			if key == "" {
+				samplesOf(t, f, "web", func(s targets.Samples) bool {
+					return s.Err != nil && strings.Contains(s.Err.Error(), `a task runs on node "node-2", whose engine nodes does not name`)
+				})
+				return
+			}
+			samplesOf(t, f, "web", func(s targets.Samples) bool { return len(s.Instances) == 1 && s.Err == nil })
+			if asked, elsewhere := other.called("GET containers"), manager.called("GET containers"); asked == 0 || elsewhere != 0 {
+				t.Errorf("the node's engine was asked %d times and the manager's %d, want it alone", asked, elsewhere)
+			}
+		})
+	}
+	t.Run("not told", func(t *testing.T) {
+		i := newImitation(t)
+		i.add("web", 1)
+		i.setRefusal(func(r *http.Request) (int, string) {
+			if strings.HasSuffix(r.URL.Path, "/nodes") {
+				return http.StatusForbidden, "the proxy forbids it"
+			}
+			return 0, ""
+		})
+		f := openFleet(t, testConfig(t, i.host()))
+		for range 3 {
+			if got := read(t, f, "web"); got.Err != nil || got.StatusReplicas != 1 || got.Locations[0].Node != "node1id" {
+				t.Fatalf("reading %+v, want one replica on a node known by its id", got)
+			}
+		}
+		if asked := i.called("GET info"); asked != 1 {
+			t.Errorf("the nodes were asked for %d times, want once", asked)
+		}
+		samplesOf(t, f, "web", func(s targets.Samples) bool {
+			return s.Err != nil && strings.Contains(s.Err.Error(), "the proxy forbids it")
+		})
+	})
+}
+
+func TestNodeWithoutItsFiles(t *testing.T) {
+	_, err := New("shop", testConfig(t, "tcp://192.0.2.1:2375", func(c *Config) { c.Nodes = map[string]string{"node-2": "ssh://me@192.0.2.2"} }))
+	if err != nil {
+		t.Errorf("New() = %v", err)
+	}
+	c := testConfig(t, "unix:///var/run/docker.sock", func(c *Config) { c.Nodes = map[string]string{"node-2": "tcp://192.0.2.2:2376"} })
+	c.TLS = tlsOf(filepath.Join(t.TempDir(), "none.pem"))
+	if _, err := New("shop", c); err == nil || !strings.Contains(err.Error(), "nodes.node-2") || !strings.Contains(err.Error(), "none.pem") {
+		t.Errorf("New() = %v, want it to name the node and the file", err)
+	}
+}
+
+func TestDiscover(t *testing.T) {
+	i := newImitation(t)
+	for name, labels := range map[string]map[string]any{
+		"web":   {"hpad.enable": "true", "hpad.max": "9", "com.example": "other"},
+		"agent": {"hpad.enable": "false"},
+		"db":    {"com.example": "hpad.enable"},
+	} {
+		i.add(name, 1)
+		i.with(name, func(s *imitatedService) { s.spec["Labels"] = labels })
+	}
+	i.with("agent", func(s *imitatedService) { s.spec["Mode"] = map[string]any{"Global": map[string]any{}} })
+	f := openFleet(t, testConfig(t, i.host(), func(c *Config) { c.Discover = true }))
+	got, err := f.Discover(t.Context())
+	want := []targets.Discovered{
+		{Name: "agent", Labels: map[string]string{"hpad.enable": "false"}},
+		{Name: "web", Labels: map[string]string{"hpad.enable": "true", "hpad.max": "9"}},
+	}
+	if difference := cmp.Diff(want, got); err != nil || difference != "" {
+		t.Errorf("Discover() (-want +got), %v:\n%s", err, difference)
+	}
+	i.setRefusal(func(*http.Request) (int, string) { return http.StatusInternalServerError, "no leader" })
+	if got, err := f.Discover(t.Context()); err == nil || got != nil {
+		t.Errorf("Discover() without a leader = %v, %v, want an error", got, err)
+	}
+	off := openFleet(t, testConfig(t, i.host()))
+	if got, err := off.Discover(t.Context()); got != nil || err != nil {
+		t.Errorf("Discover() where the configuration does not ask for it = %v, %v", got, err)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	i, dead := newImitation(t), newImitation(t)
+	i.nodes = append(i.nodes, imitatedNode{"node2id", "node-2"}, imitatedNode{"node3id", "node-3"})
+	dead.server.Close()
+	f := openFleet(t, testConfig(t, i.host(), func(c *Config) { c.Nodes = map[string]string{"node-3": dead.host(), "nobody": i.host()} }))
+	got, err := f.Check(t.Context())
+	if err != nil {
+		t.Fatalf("Check() = %v", err)
+	}
+	want := []string{
+		"is Docker 20.10.24, talked to in version 1.41 of its API",
+		`node "node-1" is one of 1 managers of a swarm of 3 nodes`,
+		"may read and update services",
+		`cpu and memory of tasks on ["node-2"] cannot be sampled: nodes does not name their engines`,
+		`nodes names "nobody", which is neither the id nor the hostname of a node; there is node-1, node-2, node-3`,
+	}
+	last := `cpu and memory of tasks on "node-3" cannot be sampled: temporary failure: docker at ` + dead.host()
+	if len(got) != len(want)+1 || !slices.Equal(got[:len(want)], want) || !strings.HasPrefix(got[len(want)], last) {
+		t.Errorf("Check() = %q, want %q and one that begins %q", got, want, last)
+	}
+	if len(i.updates) != 0 {
+		t.Errorf("Check() made %d updates", len(i.updates))
+	}
+
+	i.setRefusal(func(r *http.Request) (int, string) {
+		if r.Method == http.MethodPost {
+			return http.StatusForbidden, "the proxy forbids it"
+		}
+		return 0, ""
+	})
+	if _, err := f.Check(t.Context()); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), "services may be read and not updated") {
+		t.Errorf("Check() without the right to update = %v, want ErrForbidden", err)
+	}
+	if _, err := openFleet(t, testConfig(t, dead.host())).Check(t.Context()); !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), dead.host()) {
+		t.Errorf("Check() of an engine that is gone = %v, want ErrTransient", err)
+	}
+}
+
+func TestCheckOfNoManager(t *testing.T) {
+	i := newImitation(t)
+	i.inactive = true
+	_, err := openFleet(t, testConfig(t, i.host())).Check(t.Context())
+	if targets.Reason(err) != NotSwarmManager || !strings.Contains(err.Error(), `its part in a swarm is: inactive`) {
+		t.Errorf("Check() of an engine without a swarm = %v, want %s", err, NotSwarmManager)
+	}
+}
+
+func TestClosed(t *testing.T) {
+	i := newImitation(t)
+	i.add("web", 1)
+	f := openFleet(t, testConfig(t, i.host()))
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Errorf("a second Close() = %v", err)
+	}
+	if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("web")}); !errors.Is(err, targets.ErrTransient) {
+		t.Errorf("Snapshot() of a closed fleet = %v, want ErrTransient", err)
+	}
+}
+
+func BenchmarkSnapshot(b *testing.B) {
+	i := newImitation(b)
+	var refs []targets.Ref
+	for n := range 200 {
+		name := fmt.Sprintf("s%d", n)
+		i.add(name, 5)
+		refs = append(refs, ref(name))
+	}
+	f := openFleet(b, testConfig(b, i.host()))
+	for b.Loop() {
+		if _, err := f.Snapshot(b.Context(), refs); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,211 @@
+package swarm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/swarm"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/policy"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// task answers a task of a slot that was made so many minutes after noon.
+func task(id string, slot, minute int, state, desired swarm.TaskState, node string) *swarm.Task {
+	t := &swarm.Task{ID: id, Slot: slot, NodeID: node, DesiredState: desired}
+	t.Status.State = state
+	t.CreatedAt = noon.Add(time.Duration(minute) * time.Minute)
+	t.Status.Timestamp = t.CreatedAt.Add(time.Second)
+	return t
+}
+
+func TestMembers(t *testing.T) {
+	const (
+		running, ready, remove, shutdown = swarm.TaskStateRunning, swarm.TaskStateReady, swarm.TaskStateRemove, swarm.TaskStateShutdown
+		starting, pending, failed        = swarm.TaskStateStarting, swarm.TaskStatePending, swarm.TaskStateFailed
+	)
+	for _, test := range []struct {
+		name  string
+		tasks []*swarm.Task
+		count int
+		// want are the members' ids, with "-" before those that leave.
+		want   string
+		living int
+	}{
+		{"nothing", nil, 0, "", 0},
+		{"one for each slot", []*swarm.Task{task("b", 2, 0, running, running, "n"), task("a", 1, 0, starting, running, "n")}, 2, "a b", 2},
+		{"removed and running", []*swarm.Task{task("a", 1, 0, running, running, "n"), task("b", 2, 0, running, remove, "n")}, 1, "a -b", 1},
+		{"removed and gone", []*swarm.Task{task("a", 1, 0, running, running, "n"), task("b", 2, 0, shutdown, remove, "n")}, 1, "a", 1},
+		{"an update that stops first", []*swarm.Task{task("old", 1, 0, running, shutdown, "n"), task("new", 1, 1, ready, ready, "n")}, 1, "-old new", 1},
+		{"an update that starts first", []*swarm.Task{task("old", 1, 0, running, running, "n"), task("new", 1, 1, starting, running, "n")}, 1, "old", 1},
+		{"an update that started first", []*swarm.Task{task("old", 1, 0, running, running, "n"), task("new", 1, 1, running, running, "n")}, 1, "-old new", 1},
+		{"a task that waits for its slot", []*swarm.Task{task("old", 1, 0, running, running, "n"), task("new", 1, 1, ready, ready, "n")}, 1, "old", 1},
+		{"a task that failed, and its successor", []*swarm.Task{task("old", 1, 0, failed, running, "n"), task("new", 1, 1, ready, ready, "n")}, 1, "new", 1},
+		{"a task that failed, without one", []*swarm.Task{task("old", 1, 0, failed, running, "n")}, 1, "old", 0},
+		{"more than the count", []*swarm.Task{task("a", 1, 0, running, running, "n"), task("b", 2, 0, running, running, "n"), task("c", 3, 0, running, running, "n")}, 1, "a -b -c", 1},
+		{"those that do not run go first", []*swarm.Task{task("a", 1, 0, starting, running, "n"), task("b", 2, 0, running, running, "n")}, 1, "-a b", 1},
+		{"those without a node go first", []*swarm.Task{task("a", 1, 0, pending, running, ""), task("b", 2, 0, starting, running, "n")}, 1, "-a b", 1},
+		{"the fullest node goes first", []*swarm.Task{
+			task("a", 1, 0, running, running, "n"), task("b", 2, 0, running, running, "n"), task("c", 3, 0, running, running, "m"),
+		}, 2, "a -b c", 2},
+		{"none at all", []*swarm.Task{task("a", 1, 0, running, running, "n")}, 0, "-a", 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			members := membersOf(test.tasks, test.count)
+			var got []string
+			living := 0
+			for _, m := range members {
+				id := m.ID
+				if m.leaving {
+					id = "-" + id
+				}
+				got = append(got, id)
+				if m.living() {
+					living++
+				}
+			}
+			if text := strings.Join(got, " "); text != test.want || living != test.living {
+				t.Errorf("members %q, %d living, want %q and %d", text, living, test.want, test.living)
+			}
+		})
+	}
+}
+
+func TestPhases(t *testing.T) {
+	for state, want := range map[swarm.TaskState]policy.Phase{
+		swarm.TaskStateNew: policy.PhasePending, swarm.TaskStateAllocated: policy.PhasePending, swarm.TaskStatePending: policy.PhasePending,
+		swarm.TaskStateAssigned: policy.PhasePending, swarm.TaskStateAccepted: policy.PhasePending, swarm.TaskStatePreparing: policy.PhasePending,
+		swarm.TaskStateReady: policy.PhasePending, swarm.TaskStateStarting: policy.PhasePending,
+		swarm.TaskStateRunning:  policy.PhaseRunning,
+		swarm.TaskStateComplete: policy.PhaseSucceeded,
+		swarm.TaskStateFailed:   policy.PhaseFailed, swarm.TaskStateRejected: policy.PhaseFailed, swarm.TaskStateShutdown: policy.PhaseFailed,
+		swarm.TaskStateRemove: policy.PhaseFailed, swarm.TaskStateOrphaned: policy.PhaseFailed,
+		"of another age": policy.PhaseUnknown,
+	} {
+		if got := phaseOf(task("a", 1, 0, state, swarm.TaskStateRunning, "n")); got != want {
+			t.Errorf("%s: phase %v, want %v", state, got, want)
+		}
+	}
+}
+
+func TestInstances(t *testing.T) {
+	service := &swarm.Service{Spec: swarm.ServiceSpec{Annotations: swarm.Annotations{Name: "shop_web"}}}
+	resources := &swarm.ResourceRequirements{
+		Reservations: &swarm.Resources{NanoCPUs: 250_000_000},
+		Limits:       &swarm.Limit{NanoCPUs: 1_000_000_000, MemoryBytes: 64 << 20},
+	}
+	requests := []policy.Amount{{Resource: "cpu", Milli: 250}, {Resource: "memory", Milli: 64 << 20 * 1000}}
+	for _, test := range []struct {
+		name      string
+		state     swarm.TaskState
+		resources *swarm.ResourceRequirements
+		want      policy.Instance
+	}{
+		{"running", swarm.TaskStateRunning, resources, policy.Instance{
+			Phase: policy.PhaseRunning, Readiness: policy.ReadinessTrue, StartedAt: noon.Add(time.Second),
+			Tasks: []policy.Task{{Name: "shop_web", Requests: requests, RequestHint: requestHint}},
+		}},
+		{"waiting for its healthcheck", swarm.TaskStateStarting, nil, policy.Instance{
+			Phase: policy.PhasePending, Readiness: policy.ReadinessFalse, Tasks: []policy.Task{{Name: "shop_web", RequestHint: requestHint}},
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			of := task("a", 1, 0, test.state, swarm.TaskStateRunning, "n")
+			of.Spec.Resources = test.resources
+			test.want.ID, test.want.ReadinessChanged = "a", noon.Add(time.Second)
+			if difference := cmp.Diff(test.want, member{Task: of}.instance(service)); difference != "" {
+				t.Errorf("instance (-want +got):\n%s", difference)
+			}
+		})
+	}
+}
+
+func TestWaiting(t *testing.T) {
+	service := &swarm.Service{Spec: swarm.ServiceSpec{Annotations: swarm.Annotations{Name: "web"}}}
+	of := func(state swarm.TaskState, err string, leaving bool) member {
+		m := member{Task: task("a", 1, 0, state, swarm.TaskStateRunning, ""), leaving: leaving}
+		m.Status.Err = err
+		return m
+	}
+	full, constraint := "no suitable node (insufficient resources on 1 node)", "no suitable node (scheduling constraints not satisfied on 1 node)"
+	for _, test := range []struct {
+		name    string
+		members []member
+		want    string
+	}{
+		{"none", nil, ""},
+		{"about to be placed", []member{of(swarm.TaskStatePending, "", false)}, ""},
+		{"failed for another reason", []member{of(swarm.TaskStateRejected, "No such image", false)}, ""},
+		{"no node, and not wanted any more", []member{of(swarm.TaskStatePending, full, true)}, ""},
+		{"no node", []member{of(swarm.TaskStatePending, full, false), of(swarm.TaskStatePending, full, false), of(swarm.TaskStateRunning, "", false)}, `2 tasks of service "web" wait for a node: ` + full},
+		{"two reasons", []member{of(swarm.TaskStatePending, constraint, false), of(swarm.TaskStatePending, full, false)}, `2 tasks of service "web" wait for a node: ` + full + "; " + constraint},
+	} {
+		notice := waiting(service, test.members)
+		if got := fmt.Sprint(notice != nil); got != fmt.Sprint(test.want != "") {
+			t.Errorf("%s: a notice is %s", test.name, got)
+			continue
+		}
+		if notice != nil && (notice.Message != test.want || notice.Condition != InsufficientCapacity || notice.Reason != NoSuitableNode) {
+			t.Errorf("%s: notice %+v, want %q", test.name, notice, test.want)
+		}
+	}
+}
+
+func TestHold(t *testing.T) {
+	for _, test := range []struct {
+		state swarm.UpdateState
+		want  string
+		says  string
+		// during says that scale_during_update lifts it.
+		during bool
+	}{
+		{swarm.UpdateStateUpdating, UpdateInProgress, `service "web" is being updated: because`, true},
+		{swarm.UpdateStateRollbackStarted, UpdateInProgress, `service "web" is being rolled back: because`, true},
+		{swarm.UpdateStatePaused, UpdatePaused, `the update of service "web" is paused: because; go on with "docker service update", or back with "docker service rollback"`, false},
+		{swarm.UpdateStateRollbackPaused, UpdatePaused, `the rollback of service "web" is paused: because; go on with "docker service update"`, false},
+		{swarm.UpdateStateCompleted, "", "", false},
+		{swarm.UpdateStateRollbackCompleted, "", "", false},
+	} {
+		service := &swarm.Service{
+			Spec:         swarm.ServiceSpec{Annotations: swarm.Annotations{Name: "web"}},
+			UpdateStatus: &swarm.UpdateStatus{State: test.state, Message: "because"},
+		}
+		hold := (&Fleet{config: &Config{}}).hold(service)
+		if test.want == "" != (hold == nil) || hold != nil && (hold.Reason != test.want || hold.Message != test.says) {
+			t.Errorf("%s: hold %+v, want %s %q", test.state, hold, test.want, test.says)
+		}
+		during := (&Fleet{config: &Config{ScaleDuringUpdate: true}}).hold(service)
+		if lifted := hold != nil && during == nil; lifted != test.during {
+			t.Errorf("%s: scale_during_update lifts the hold is %v, want %v", test.state, lifted, test.during)
+		}
+	}
+	if hold := (&Fleet{config: &Config{}}).hold(&swarm.Service{}); hold != nil {
+		t.Errorf("hold %+v of a service that was never updated", hold)
+	}
+}
+
+// TestOrderIsStable: which task leaves does not depend on the order of the list.
+func TestOrderIsStable(t *testing.T) {
+	tasks := []*swarm.Task{
+		task("a", 1, 0, swarm.TaskStateRunning, swarm.TaskStateRunning, "n"), task("b", 2, 0, swarm.TaskStateRunning, swarm.TaskStateRunning, "m"),
+		task("c", 3, 0, swarm.TaskStateRunning, swarm.TaskStateRunning, "n"), task("d", 4, 0, swarm.TaskStateRunning, swarm.TaskStateRunning, "m"),
+	}
+	leaving := func(tasks []*swarm.Task) (ids []string) {
+		for _, m := range membersOf(tasks, 3) {
+			if m.leaving {
+				ids = append(ids, m.ID)
+			}
+		}
+		return ids
+	}
+	want := leaving(tasks)
+	slices.Reverse(tasks)
+	if got := leaving(tasks); !slices.Equal(got, want) || len(got) != 1 {
+		t.Errorf("%v leaves and in another order %v, want one and the same", want, got)
+	}
+}
