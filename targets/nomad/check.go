@@ -20,9 +20,9 @@ import (
 var comparingSince = [3]int{1, 8, 2}
 
 // Check answers the server's version and what it means for hpad, and which
-// capabilities the token has in every namespace that was read, for which jobs.
-// The error names those that are missing. Nothing is changed: the right to scale
-// is tried with a count that no job can have.
+// capabilities the token has in every namespace that was read, for which jobs, or
+// where targets are discovered. The error names those that are missing. Nothing is
+// changed: the right to scale is tried with a count that no job can have.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	session, err := f.open(ctx)
 	if err != nil {
@@ -59,15 +59,26 @@ func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	return found, nil
 }
 
-// scopes answers the namespaces that were read, in order, and the fleet's own
-// where none was.
+// scopes answers the namespaces that were read and those where targets are
+// discovered, in order, and the fleet's own where there are none.
 func (f *Fleet) scopes() []scope {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.read) == 0 {
+	used := map[scope]bool{}
+	for at := range f.read {
+		used[at] = true
+	}
+	if f.config.Discover {
+		for _, namespace := range f.config.DiscoverNamespaces {
+			if namespace != everyNamespace {
+				used[scope{region: f.config.Region, namespace: namespace}] = true
+			}
+		}
+	}
+	if len(used) == 0 {
 		return []scope{{region: f.config.Region, namespace: f.config.Namespace}}
 	}
-	return slices.SortedFunc(maps.Keys(f.read), func(a, b scope) int {
+	return slices.SortedFunc(maps.Keys(used), func(a, b scope) int {
 		return strings.Compare(a.String(), b.String())
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -192,6 +193,10 @@ func TestDiscoverNamespaces(t *testing.T) {
 		if diff := cmp.Diff(c.want, names); diff != "" {
 			t.Errorf("in %q (-want +got):\n%s", c.asked, diff)
 		}
+	}
+	scoped := discoveringFleet(t, server, "team", "default").scopes()
+	if want := []scope{{namespace: "default"}, {namespace: "team"}}; !slices.Equal(scoped, want) {
+		t.Errorf("scopes() = %v, want %v to be checked", scoped, want)
 	}
 	c := testConfig(t, server)
 	if list, err := openFleet(t, c, nil).Discover(t.Context()); list != nil || err != nil || c.Discovers() {
