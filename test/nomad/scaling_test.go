@@ -26,6 +26,7 @@ func TestNomad(t *testing.T) {
 			"cpu":             cpu,
 			"memory":          memory,
 			"checks":          checks,
+			"discovery":       discovery,
 			"instances":       instances,
 			"deployment":      deployment,
 			"canary":          canary,

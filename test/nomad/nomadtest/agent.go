@@ -212,15 +212,19 @@ func (a *Agent) start() {
 	defer func() { _ = log.Close() }()
 	command := exec.Command(a.binary, "agent", "-config", a.path("agent.hcl"))
 	command.Stdout, command.Stderr = log, log
-	// A certificate file of another tool keeps the agent from starting.
-	command.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool {
-		return strings.HasPrefix(variable, "AWS_CA_BUNDLE=") || strings.HasPrefix(variable, "NOMAD_")
-	})
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	command.Env = append(command.Env, directoryVariable+"="+a.dir)
+	command.Env = append(environment(), directoryVariable+"="+a.dir)
 	if a.process, err = child.Start(command); err != nil {
 		a.t.Fatalf("start nomad: %v", err)
 	}
+}
+
+// environment is that of Nomad's own program: the test's, without what is meant for
+// others. A certificate file of another tool keeps agents from starting.
+func environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		return strings.HasPrefix(variable, "AWS_CA_BUNDLE=") || strings.HasPrefix(variable, "NOMAD_")
+	})
 }
 
 // awaitLeader waits until a server leads.

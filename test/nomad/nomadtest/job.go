@@ -2,6 +2,8 @@ package nomadtest
 
 import (
 	"fmt"
+	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,6 +63,18 @@ func (a *Agent) Run(t testing.TB, job Job) {
 	t.Helper()
 	if _, _, err := a.Client.Jobs().Register(job.Build(), nil); err != nil {
 		t.Fatalf("run job %q: %v", job.ID, err)
+	}
+}
+
+// RunFile runs a job file with Nomad's own command line, and keeps the counts that
+// there are.
+func (a *Agent) RunFile(t testing.TB, text string) {
+	t.Helper()
+	command := exec.Command(a.binary, "job", "run", "-detach", "-preserve-counts", "-")
+	command.Env = append(environment(), "NOMAD_ADDR="+a.URL, "NOMAD_TOKEN="+a.Token)
+	command.Stdin = strings.NewReader(text)
+	if said, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("nomad job run: %v\n%s", err, said)
 	}
 }
 

@@ -1,0 +1,142 @@
+package nomad
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	nomadapi "github.com/hashicorp/nomad/api"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/nomad"
+	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/internal/world"
+	"github.com/hpad/hpad/test/nomad/nomadtest"
+)
+
+// labeledJob is the job file of a group that asks for its autoscaler.
+func labeledJob(most, window string) string {
+	return fmt.Sprintf(`
+job "labeled" {
+  group "app" {
+    count = 1
+    update {
+      max_parallel = 0
+    }
+    meta = {
+      "hpad.enable"                  = "true"
+      "hpad.min"                     = "1"
+      "hpad.max"                     = %q
+      "hpad.metrics.0.type"          = "External"
+      "hpad.metrics.0.name"          = "queue"
+      "hpad.metrics.0.source"        = "prom"
+      "hpad.metrics.0.query"         = "queue{of=\"labeled\"}"
+      "hpad.metrics.0.average_value" = "10"
+
+      "hpad.behavior.scale_down.stabilization_window" = %q
+    }
+    task "main" {
+      driver = "mock_driver"
+      config {
+        run_for = "600s"
+      }
+      resources {
+        cpu    = 10
+        memory = 10
+      }
+    }
+  }
+}
+`, most, window)
+}
+
+// found answers what became of a target's labels.
+func found(w *world.World, reference string) api.Discovered {
+	for _, target := range w.Discovered() {
+		if target.Reference == reference {
+			return target
+		}
+	}
+	return api.Discovered{}
+}
+
+// discovery: an autoscaler comes with its job, follows the job's meta, and goes
+// with the job.
+func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
+	const name = "prod/labeled/app"
+	text := fleet(agent.URL, "discover = true") + l.Source()
+	w := world.New(t, text)
+	state := func(want api.DiscoveredState, words string) {
+		t.Helper()
+		wait.For(t, patience, fmt.Sprintf("%s with %q", want, words), func() (string, bool) {
+			target := found(w, name)
+			return fmt.Sprintf("it is %+v", target), target.State == want && strings.Contains(target.Problem, words)
+		})
+	}
+	if views := w.Autoscalers(); len(views) != 0 {
+		t.Fatalf("autoscalers %+v without labels", views)
+	}
+
+	// It comes with the job, within the limits of the meta.
+	l.Queue("labeled", 100)
+	agent.RunFile(t, labeledJob("4", "10m"))
+	agent.AwaitRunning(t, "labeled", 4, patience)
+	state(api.DiscoveredActive, "")
+	w.Passes(name, 2)
+	if view := w.View(name); view.Spec.MaxReplicas != 4 || view.Kind != "nomad" {
+		t.Errorf("%+v, want the limits of the meta", view)
+	}
+
+	// Its windows survive a restart of hpad.
+	l.Queue("labeled", 10)
+	w.Await(name, policy.AbleToScale, "ScaleDownStabilized", "")
+	w.Restart(text)
+	w.Passes(name, 3)
+	w.Await(name, policy.AbleToScale, "ScaleDownStabilized", "")
+	if count := agent.Count(t, "labeled"); count != 4 {
+		t.Errorf("count %d after a restart, want 4: the window of 10m still has it", count)
+	}
+
+	// Meta that changes counts, a mistake leaves the last ones in force.
+	l.Queue("labeled", 100)
+	agent.RunFile(t, labeledJob("6", "2s"))
+	agent.AwaitRunning(t, "labeled", 6, patience)
+	agent.RunFile(t, labeledJob("many", "2s"))
+	state(api.DiscoveredMistaken, "hpad.max")
+	l.Queue("labeled", 20)
+	agent.AwaitRunning(t, "labeled", 2, patience)
+	if most := w.View(name).Spec.MaxReplicas; most != 6 {
+		t.Errorf("max is %d after a mistake, want the 6 from before", most)
+	}
+	agent.RunFile(t, labeledJob("3", "2s"))
+	state(api.DiscoveredActive, "")
+	l.Queue("labeled", 100)
+	agent.AwaitRunning(t, "labeled", 3, patience)
+
+	// A stopped job keeps its autoscaler, a purged one does not.
+	if _, _, err := agent.Client.Jobs().Deregister("labeled", false, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.Await(name, policy.AbleToScale, nomad.JobStopped, "")
+	w.Passes(name, 5)
+	if _, _, err := agent.Client.Jobs().Deregister("labeled", true, nil); err != nil {
+		t.Fatal(err)
+	}
+	wait.For(t, patience, "autoscaler less", func() (string, bool) {
+		_, there := w.Autoscaler(name)
+		return "it is still there", !there
+	})
+
+	// A job that has no count says so.
+	kind := nomadapi.JobTypeSystem
+	agent.Run(t, nomadtest.Job{ID: "labeled", Count: 1, Alter: func(job *nomadapi.Job) {
+		job.Type = &kind
+		job.TaskGroups[0].Meta = map[string]string{"hpad.enable": "true", "hpad.max": "3", "hpad.cpu": "60"}
+	}})
+	wait.For(t, patience, "autoscaler of the system job", func() (string, bool) {
+		_, there := w.Autoscaler(name)
+		return "there is none", there
+	})
+	w.Await(name, policy.AbleToScale, nomad.SystemJob, "")
+}
