@@ -11,6 +11,7 @@ import (
 	"github.com/hpad/hpad/targets/compose"
 	"github.com/hpad/hpad/targets/nomad"
 	"github.com/hpad/hpad/targets/process"
+	"github.com/hpad/hpad/targets/swarm"
 )
 
 // BuiltIn answers the kinds that hpad comes with.
@@ -20,6 +21,7 @@ func BuiltIn() Kinds {
 			"process": newProcess,
 			"nomad":   newNomad,
 			"compose": newCompose,
+			"swarm":   newSwarm,
 		},
 		Sources: map[string]func(config.Source, SourceEnv) (Source, error){
 			"prometheus": newPrometheus,
@@ -60,6 +62,14 @@ func newCompose(c config.Fleet, env FleetEnv) (Fleet, error) {
 		return nil, err
 	}
 	return compose.New(c.Name, own, compose.Options{Store: env.Store})
+}
+
+func newSwarm(c config.Fleet, _ FleetEnv) (Fleet, error) {
+	own, err := kindConfig[swarm.Config](c.Kind, c.Config)
+	if err != nil {
+		return nil, err
+	}
+	return swarm.New(c.Name, own)
 }
 
 func newPrometheus(c config.Source, _ SourceEnv) (Source, error) {

@@ -7,6 +7,7 @@ import (
 	"github.com/hpad/hpad/targets/compose"
 	"github.com/hpad/hpad/targets/nomad"
 	"github.com/hpad/hpad/targets/process"
+	"github.com/hpad/hpad/targets/swarm"
 )
 
 // kindConfig is the table of one kind of fleet or source, a pointer to a struct
@@ -91,6 +92,11 @@ var builtIn = kinds{
 		"compose": {
 			config:  func() kindConfig { return &compose.Config{} },
 			target:  func() kindTarget { return &compose.Target{} },
+			samples: true,
+		},
+		"swarm": {
+			config:  func() kindConfig { return &swarm.Config{} },
+			target:  func() kindTarget { return &swarm.Target{} },
 			samples: true,
 		},
 	},
