@@ -42,7 +42,7 @@ func checks(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 		t.Fatal(err)
 	}
 	l.Queue("checked", 20)
-	agent.Run(t, nomadtest.Job{ID: "checked", Count: 2, Script: "exec " + program, Alter: func(job *nomadapi.Job) {
+	agent.Run(t, nomadtest.Job{ID: "checked", Count: 2, Memory: 500, Script: "exec " + program, Alter: func(job *nomadapi.Job) {
 		group := job.TaskGroups[0]
 		group.Networks = []*nomadapi.NetworkResource{{DynamicPorts: []nomadapi.Port{{Label: "http"}}}}
 		group.Services = []*nomadapi.Service{{
