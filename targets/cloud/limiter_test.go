@@ -1,0 +1,222 @@
+package cloud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// counter is a meter that remembers.
+type counter struct {
+	mu     sync.Mutex
+	calls  int
+	failed int
+	waited time.Duration
+}
+
+func (c *counter) Call(_ string, _ time.Duration, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls++
+	if err != nil {
+		c.failed++
+	}
+}
+
+func (c *counter) Wait(_ string, waited time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waited += waited
+}
+
+func fine(context.Context) error { return nil }
+
+func throttle(after time.Duration) func(context.Context) error {
+	return func(context.Context) error {
+		return fmt.Errorf("list: %w", &targets.ThrottledError{RetryAfter: after, Err: errors.New("rate exceeded")})
+	}
+}
+
+var list = Call{Operation: "List", Class: Read}
+
+func TestLimiterWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		meter := &counter{}
+		l := NewLimiter(Limits{Calls: map[Class]Limit{Read: {PerSecond: 2, Burst: 3}}}, meter)
+		begun := time.Now()
+		for range 7 {
+			if err := l.Do(t.Context(), list, fine); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(begun); took != 2*time.Second {
+			t.Errorf("7 calls at 2 a second after a burst of 3 took %v, want 2s", took)
+		}
+		if err := l.Do(t.Context(), Call{Operation: "Set", Class: Write}, fine); err != nil || time.Since(begun) != 2*time.Second {
+			t.Errorf("a call of a class without limit took %v, %v", time.Since(begun), err)
+		}
+		if meter.calls != 8 || meter.waited != 2*time.Second {
+			t.Errorf("counted %d calls and %v of waiting, want 8 and 2s", meter.calls, meter.waited)
+		}
+	})
+}
+
+func TestLimiterDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLimiter(Limits{Calls: map[Class]Limit{Read: {PerSecond: 0.1, Burst: 1}}}, nil)
+		if err := l.Do(t.Context(), list, fine); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		err := l.Do(ctx, list, fine)
+		if !errors.Is(err, targets.ErrThrottled) || time.Since(begun) != 0 || !strings.Contains(err.Error(), "own limit") {
+			t.Errorf("a call whose turn comes after its deadline answers %v after %v, want ErrThrottled at once", err, time.Since(begun))
+		}
+		if err := l.Refusal(); err != nil {
+			t.Errorf("the fleet's own limit made it leave the platform alone: %v", err)
+		}
+		canceled, stop := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, stop)
+		if err := l.Do(canceled, list, fine); !errors.Is(err, context.Canceled) || time.Since(begun) != time.Second {
+			t.Errorf("a call whose context ends while it waits answers %v after %v", err, time.Since(begun))
+		}
+		// Neither of the two took a token with it.
+		if err := l.Do(t.Context(), list, fine); err != nil || time.Since(begun) != 10*time.Second {
+			t.Errorf("the next call was made after %v, %v, want 10s", time.Since(begun), err)
+		}
+	})
+}
+
+func TestLimiterTargets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLimiter(Limits{TargetCalls: map[Class]Limit{Write: {PerSecond: 1, Burst: 1}}}, nil)
+		begun := time.Now()
+		do := func(target string) {
+			t.Helper()
+			if err := l.Do(t.Context(), Call{Operation: "Set", Class: Write, Target: target}, fine); err != nil {
+				t.Fatal(err)
+			}
+		}
+		do("a")
+		do("b")
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("calls for two targets waited %v for each other", took)
+		}
+		do("a")
+		if took := time.Since(begun); took != time.Second {
+			t.Errorf("two calls for one target took %v, want 1s", took)
+		}
+		time.Sleep(time.Hour)
+		for n := range 3 * smallestSweep {
+			do(fmt.Sprintf("target-%d", n))
+			if n%smallestSweep == 0 {
+				time.Sleep(2 * time.Second)
+			}
+		}
+		if len(l.own) > 2*smallestSweep {
+			t.Errorf("%d buckets are kept, of which most are full", len(l.own))
+		}
+	})
+}
+
+func TestLimiterBacksOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		meter := &counter{}
+		l := NewLimiter(Limits{}, meter)
+		var waits []time.Duration
+		for range 8 {
+			if err := l.Do(t.Context(), list, throttle(0)); !errors.Is(err, targets.ErrThrottled) {
+				t.Fatalf("Do() = %v, want ErrThrottled", err)
+			}
+			calls := meter.calls
+			err := l.Do(t.Context(), Call{Operation: "Set", Class: Write}, fine)
+			var throttled *targets.ThrottledError
+			if !errors.As(err, &throttled) || throttled.RetryAfter <= 0 || meter.calls != calls || !strings.Contains(err.Error(), "rate exceeded") {
+				t.Fatalf("a call of another class = %v after %d calls, want that it is refused without a call", err, meter.calls-calls)
+			}
+			waits = append(waits, throttled.RetryAfter)
+			time.Sleep(throttled.RetryAfter + time.Millisecond)
+		}
+		for n, wait := range waits {
+			longest := min(firstWait<<n, longestWait)
+			if wait < longest/2 || wait > longest {
+				t.Errorf("wait %d is %v, want from %v to %v", n, wait, longest/2, longest)
+			}
+		}
+		if err := l.Do(t.Context(), list, fine); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Do(t.Context(), list, throttle(0)); !errors.Is(err, targets.ErrThrottled) {
+			t.Fatal(err)
+		}
+		time.Sleep(firstWait)
+		if err := l.Do(t.Context(), list, fine); err != nil {
+			t.Errorf("after a success the first wait is longer than %v: %v", firstWait, err)
+		}
+	})
+}
+
+func TestLimiterHeedsRetryAfter(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		asked, want time.Duration
+	}{
+		{"as asked", 17 * time.Second, 17 * time.Second},
+		{"beyond belief", 300 * 24 * time.Hour, time.Hour},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := NewLimiter(Limits{}, nil)
+				_ = l.Do(t.Context(), list, throttle(c.asked))
+				time.Sleep(c.want - time.Millisecond)
+				if err := l.Do(t.Context(), list, fine); !errors.Is(err, targets.ErrThrottled) {
+					t.Errorf("just before %v: %v, want ErrThrottled", c.want, err)
+				}
+				time.Sleep(2 * time.Millisecond)
+				if err := l.Do(t.Context(), list, fine); err != nil {
+					t.Errorf("after %v: %v", c.want, err)
+				}
+			})
+		})
+	}
+}
+
+// TestLimiterSameTime has several calls under way when the platform refuses them:
+// that is one refusal, and a success that began before it does not end it.
+func TestLimiterSameTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLimiter(Limits{}, nil)
+		slow := func(result func(context.Context) error) func(context.Context) error {
+			return func(ctx context.Context) error {
+				time.Sleep(100 * time.Millisecond)
+				return result(ctx)
+			}
+		}
+		var group sync.WaitGroup
+		for range 5 {
+			group.Go(func() { _ = l.Do(t.Context(), list, slow(throttle(0))) })
+		}
+		group.Go(func() {
+			_ = l.Do(t.Context(), list, func(context.Context) error {
+				time.Sleep(200 * time.Millisecond)
+				return nil
+			})
+		})
+		group.Wait()
+		if l.wait != firstWait {
+			t.Errorf("five refusals at the same time make the wait %v, want %v", l.wait, firstWait)
+		}
+		if err := l.Refusal(); !errors.Is(err, targets.ErrThrottled) {
+			t.Errorf("a success that began before the refusal ended it: %v", err)
+		}
+	})
+}

@@ -1,0 +1,159 @@
+package cloud
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func loaded(t *testing.T, store targets.Store, now time.Time) *Memory {
+	t.Helper()
+	m := NewMemory(store)
+	if err := m.Load(t.Context(), now); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestMemoryNotes(t *testing.T) {
+	at := func(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
+	type step struct {
+		name    string
+		minute  int
+		seen    Sighting
+		started time.Time
+		ready   policy.Readiness
+		changed time.Time
+	}
+	for _, c := range []struct {
+		name  string
+		steps []step
+	}{
+		{"boots", []step{
+			{"first seen", 0, Sighting{Readiness: policy.ReadinessFalse}, at(0), policy.ReadinessFalse, at(0)},
+			{"still booting", 1, Sighting{Readiness: policy.ReadinessFalse}, at(0), policy.ReadinessFalse, at(0)},
+			{"ready", 2, Sighting{Readiness: policy.ReadinessTrue}, at(0), policy.ReadinessTrue, at(2)},
+			{"still ready", 3, Sighting{Readiness: policy.ReadinessTrue}, at(0), policy.ReadinessTrue, at(2)},
+			{"ready, says nobody", 4, Sighting{}, at(0), policy.ReadinessTrue, at(2)},
+			{"unhealthy", 5, Sighting{Readiness: policy.ReadinessFalse}, at(0), policy.ReadinessFalse, at(5)},
+			{"says nobody", 6, Sighting{}, at(0), policy.ReadinessNotKnown, at(6)},
+		}},
+		{"was there before", []step{
+			{"first seen", 10, Sighting{Launched: at(-100), Readiness: policy.ReadinessTrue, Since: at(-100)}, at(-100), policy.ReadinessTrue, at(-100)},
+			{"unhealthy, as was found out", 12, Sighting{Readiness: policy.ReadinessFalse, Since: at(11)}, at(-100), policy.ReadinessFalse, at(11)},
+			{"healthy, since long ago", 13, Sighting{Readiness: policy.ReadinessTrue, Since: at(-100)}, at(-100), policy.ReadinessTrue, at(13)},
+			{"healthy, since tomorrow", 14, Sighting{Readiness: policy.ReadinessFalse, Since: at(2000)}, at(-100), policy.ReadinessFalse, at(14)},
+		}},
+		{"starts anew", []step{
+			{"first seen", 0, Sighting{Launched: at(-5), Readiness: policy.ReadinessTrue, Since: at(-5)}, at(-5), policy.ReadinessTrue, at(-5)},
+			{"rebooted", 3, Sighting{Launched: at(2), Readiness: policy.ReadinessTrue, Since: at(2)}, at(2), policy.ReadinessTrue, at(2)},
+			{"rebooted, says nothing of its health", 5, Sighting{Launched: at(4)}, at(4), policy.ReadinessNotKnown, at(5)},
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			store := &targettest.Store{}
+			m := loaded(t, store, noon)
+			for _, s := range c.steps {
+				got := m.Note("i-1", s.seen, at(s.minute))
+				if !got.Started().Equal(s.started) || got.Readiness != s.ready || !got.Changed.Equal(s.changed) {
+					t.Errorf("%s: started %v, %v since %v, want %v, %v since %v", s.name, got.Started(), got.Readiness, got.Changed, s.started, s.ready, s.changed)
+				}
+				m.Save(t.Context(), at(s.minute))
+				m = loaded(t, store, at(s.minute)) // each step in another daemon
+			}
+		})
+	}
+}
+
+func TestMemoryLearns(t *testing.T) {
+	store := &targettest.Store{}
+	m := loaded(t, store, noon)
+	m.Learn("i-0", noon, &Facts{}) // never seen
+	if _, ok := m.Recall("i-0"); ok {
+		t.Error("an instance is known that was never seen")
+	}
+	m.Note("i-1", Sighting{Readiness: policy.ReadinessTrue}, noon)
+	facts := &Facts{Name: "web-1", Addresses: []string{"10.0.0.1"}, Labels: map[string]string{"role": "web"}}
+	m.Learn("i-1", noon.Add(-time.Hour), facts)
+	m.Save(t.Context(), noon)
+	if err := m.Failure(); err != nil {
+		t.Fatal(err)
+	}
+	got, ok := loaded(t, store, noon).Recall("i-1")
+	if !ok || !got.Started().Equal(noon.Add(-time.Hour)) {
+		t.Errorf("after a restart it is known: %t, started %v", ok, got.Started())
+	}
+	if diff := cmp.Diff(facts, got.Facts); diff != "" {
+		t.Errorf("facts (-want +got):\n%s", diff)
+	}
+}
+
+func TestMemoryForgets(t *testing.T) {
+	store := &targettest.Store{}
+	m := loaded(t, store, noon)
+	for n := range 300 {
+		m.Note(fmt.Sprintf("i-%d", n), Sighting{}, noon)
+	}
+	m.Save(t.Context(), noon)
+	for hour := 1; hour <= 26; hour++ {
+		now := noon.Add(time.Duration(hour) * time.Hour)
+		m.Note("i-7", Sighting{}, now)
+		m.Save(t.Context(), now)
+	}
+	entries, err := store.List(t.Context(), "")
+	if err != nil || len(entries) != 1 {
+		t.Errorf("%d entries are stored a day after all but one instance vanished, %v, want 1", len(entries), err)
+	}
+	if _, ok := m.Recall("i-7"); !ok {
+		t.Error("the instance that is still there is forgotten")
+	}
+}
+
+func TestMemoryWithoutStore(t *testing.T) {
+	store := &targettest.Store{}
+	full := errors.New("no space left on device")
+	m := NewMemory(store)
+	store.Fail(full)
+	if err := m.Load(t.Context(), noon); !errors.Is(err, targets.ErrTransient) || !errors.Is(err, full) {
+		t.Errorf("Load() = %v, want ErrTransient and the cause", err)
+	}
+	store.Fail(nil)
+	if err := m.Load(t.Context(), noon); err != nil {
+		t.Fatal(err)
+	}
+	m.Note("i-1", Sighting{}, noon)
+	store.Fail(full)
+	m.Save(t.Context(), noon)
+	if err := m.Failure(); !errors.Is(err, full) {
+		t.Errorf("Failure() = %v, want the cause", err)
+	}
+	store.Fail(nil)
+	m.Save(t.Context(), noon)
+	if err := m.Failure(); err != nil {
+		t.Errorf("Failure() = %v after it worked", err)
+	}
+	if _, ok := loaded(t, store, noon).Recall("i-1"); !ok {
+		t.Error("what could not be stored at first was not stored later")
+	}
+	if err := store.Save(t.Context(), shardPrefix+"zz", []byte("garbled")); err != nil {
+		t.Fatal(err)
+	}
+	if err := NewMemory(store).Load(t.Context(), noon); !errors.Is(err, targets.ErrTransient) {
+		t.Errorf("Load() of a garbled entry = %v", err)
+	}
+	none := loaded(t, nil, noon)
+	none.Note("i-1", Sighting{}, noon)
+	none.Save(t.Context(), noon)
+	if _, ok := none.Recall("i-1"); !ok || none.Failure() != nil {
+		t.Errorf("without a store: known %t, %v", ok, none.Failure())
+	}
+}
