@@ -50,6 +50,10 @@ type autoscaler struct {
 	intended targets.Ref
 	// left is the count that the last pass left; nil when it is not known.
 	left *left
+	// seen are the counts of the last reading that was believed, nil when none is
+	// known, and doubts how many readings in a row were not believed since.
+	seen   *counts
+	doubts int32
 	// retried says that the last pass lost its write to somebody else and the
 	// autoscaler was evaluated again at once for it.
 	retried bool
@@ -119,8 +123,13 @@ func newAutoscaler(def *definition, record *state.Record, m *metrics.Autoscaler,
 		if record.Left != nil {
 			a.left = &left{target: record.Target, replicas: *record.Left}
 		}
+		if record.Seen != nil {
+			a.seen = &counts{target: record.Target, Counts: *record.Seen}
+		}
+		a.doubts = record.Doubts
 		published.tick, published.memory, published.status = record.Through, record.Memory, record.Status
 		a.saved = saved{
+			seen: a.seen, doubts: a.doubts,
 			through: record.Through, replay: record.Replay, status: record.Status,
 			intention: record.Intention, target: record.Target, labels: record.Labels, fingerprint: record.Fingerprint,
 		}

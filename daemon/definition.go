@@ -42,7 +42,7 @@ type input struct {
 func define(c config.Autoscaler, daemon config.Daemon, fleet *fleetHandle, sources map[string]*sourceHandle) *definition {
 	d := &definition{
 		Autoscaler: c,
-		settings:   daemon.Settings,
+		settings:   settingsOf(c, daemon),
 		rules:      policy.RulesFor(daemon.Settings, c.Spec),
 		strict:     daemon.Strict,
 		kind:       fleet.kind,
@@ -70,6 +70,16 @@ func define(c config.Autoscaler, daemon config.Daemon, fleet *fleetHandle, sourc
 		d.fingerprint = base64.RawURLEncoding.EncodeToString(sum[:12])
 	}
 	return d
+}
+
+// settingsOf answers the daemon's settings with what the autoscaler has of its
+// own.
+func settingsOf(c config.Autoscaler, daemon config.Daemon) policy.Settings {
+	settings := daemon.Settings
+	if c.Initialization != nil && !daemon.Strict {
+		settings.CPUInitializationPeriod = *c.Initialization
+	}
+	return settings
 }
 
 // needsSamples says whether a metric reads the fleet's own samples.

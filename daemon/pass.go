@@ -30,8 +30,10 @@ func (p *pass) run(room *room) {
 		room.clear()
 		observation, reading = p.observe(room)
 		after.instances = countInstances(observation.Instances)
-		events = p.settleIntention(&observation)
-		p.noticeForeign(&observation)
+		if p.doubted = p.doubt(&observation, &reading); !p.doubted {
+			events = p.settleIntention(&observation)
+			p.noticeForeign(&observation)
+		}
 		def := p.plan.definition
 		*decision = policy.Decide(def.settings, def.Spec, a.memory, a.status, observation, p.round.now)
 		return nil
@@ -138,9 +140,15 @@ func (p *pass) finish(after *publication, outcome policy.Outcome, events []polic
 	}
 	before := a.published.Load()
 	wrote := outcome.Kind == policy.Written
-	a.memory, a.status = settlement.Memory, settlement.Status
+	a.status = settlement.Status
 	a.panics = 0
-	a.leave(def, decision, outcome)
+	recommendation := decision.Recommendation
+	if p.doubted { // nothing that such a reading led to is remembered
+		recommendation = nil
+	} else {
+		a.memory = settlement.Memory
+		a.leave(def, decision, outcome)
+	}
 	*decision = decision.Explained()
 	settled := len(events) > 0 || decision.Foreign != nil
 	events = append(events, settlement.Events...)
@@ -160,7 +168,7 @@ func (p *pass) finish(after *publication, outcome policy.Outcome, events []polic
 		return
 	}
 	a.published.Store(after)
-	record := a.record(def, decision.Recommendation, wrote, p.round.now)
+	record := a.record(def, recommendation, wrote, p.round.now)
 	if record != nil || entries != nil {
 		d.recorder.record(a.name, record, entries, func(err error) { p.recorded(after, settlement, err) })
 	}

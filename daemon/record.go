@@ -21,6 +21,8 @@ type saved struct {
 	replay  *state.Replay
 	status  policy.Status
 	left    *left
+	seen    *counts
+	doubts  int32
 	// intention is the one that the record holds; nil when there is none.
 	intention   *state.Intention
 	target      targets.Ref
@@ -51,7 +53,7 @@ func (a *autoscaler) record(def *definition, recommendation *int32, wrote bool, 
 	}
 	s.known, s.replay, s.status = true, replay, a.status
 	s.status.Metrics = nil // not compared, and not to be held
-	s.left = a.left
+	s.left, s.seen, s.doubts = a.left, a.seen, a.doubts
 	s.intention, s.target, s.labels, s.fingerprint = a.intention, def.Target, def.Labels, def.fingerprint
 	return a.recordAs(def, replay, now)
 }
@@ -78,6 +80,8 @@ func (a *autoscaler) recordAs(def *definition, replay *state.Replay, through tim
 		Replay:      replay,
 		Intention:   a.intention,
 		Left:        a.left.of(def.Target),
+		Seen:        a.seen.of(def.Target),
+		Doubts:      a.doubts,
 		Target:      def.Target,
 		Labels:      def.Labels,
 		Fingerprint: def.fingerprint,
@@ -109,6 +113,8 @@ func (a *autoscaler) recordBefore(replay *state.Replay) *state.Record {
 		Replay:      replay,
 		Intention:   s.intention,
 		Left:        s.left.of(s.target),
+		Seen:        s.seen.of(s.target),
+		Doubts:      s.doubts,
 		Target:      s.target,
 		Labels:      s.labels,
 		Fingerprint: s.fingerprint,

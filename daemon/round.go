@@ -43,6 +43,8 @@ type pass struct {
 	pending atomic.Int32
 	// ready is set once, by the last of its reads or by its own deadline.
 	ready atomic.Bool
+	// doubted says that the reading is not believed.
+	doubted bool
 	// skipped says that the autoscaler takes no part in this round.
 	skipped bool
 }

@@ -167,7 +167,7 @@ func (p *pass) conclude(desired int32) {
 	case d.DesiredReplicas == d.CurrentReplicas:
 		d.Reason, d.Message = NoReason, p.whyNoChange()
 	case d.Hold != nil:
-		d.Message = "no change: " + itoa(d.DesiredReplicas) + " replicas are wanted, but the platform holds the target: " + d.Hold.Message
+		d.Message = "no change: " + itoa(d.DesiredReplicas) + " replicas are wanted, but the target is held: " + d.Hold.Message
 	default:
 		d.Message = newSize(d.DesiredReplicas, p.whyChange())
 	}

@@ -27,6 +27,8 @@ type scalingTable struct {
 	MaxReplicas     int32           `toml:"max_replicas"`
 	SyncPeriod      *time.Duration  `toml:"sync_period"`
 	OnForeignChange OnForeignChange `toml:"on_foreign_change"`
+	Initialization  *time.Duration  `toml:"initialization"`
+	Guard           *guardTable     `toml:"guard"`
 	Metrics         []metricTable   `toml:"metrics"`
 	Behavior        *behaviorTable  `toml:"behavior"`
 }
@@ -91,6 +93,11 @@ func (t *table) readScaling(c *Config, given scalingTable, a *Autoscaler) {
 	default:
 		t.addWritten("on_foreign_change", `must be "accept" or "restore"`)
 	}
+	if given.Initialization != nil && *given.Initialization < 0 {
+		t.addWritten("initialization", "must be at least 0s")
+	}
+	a.Initialization = given.Initialization
+	a.Guard = t.readGuard(given.Guard, t.loader.kinds.fleets[c.Fleets[a.Target.Fleet].Kind].guarded)
 	spec := policy.Spec{MinReplicas: given.MinReplicas, MaxReplicas: given.MaxReplicas}
 	for i, metric := range given.Metrics {
 		spec.Metrics = append(spec.Metrics, metric.spec(i))

@@ -67,6 +67,11 @@ type Autoscaler struct {
 	SyncPeriod time.Duration
 	// OnForeignChange says what happens when somebody else changes the count.
 	OnForeignChange OnForeignChange
+	// Initialization is the target's own CPU initialization period (R27); nil means
+	// the daemon's.
+	Initialization *time.Duration
+	// Guard says which readings are not believed at once.
+	Guard Guard
 	// Spec is defaulted and valid.
 	Spec policy.Spec
 	// Inputs tells where the readings of Spec.Metrics come from, in the same order.

@@ -51,6 +51,9 @@ type fleetKind struct {
 	target func() kindTarget
 	// samples says whether the fleet itself can tell the use of resources.
 	samples bool
+	// guarded says that readings by which a target collapses are doubted where the
+	// configuration does not say otherwise.
+	guarded bool
 }
 
 // sourceKind makes the empty table of one kind of source.

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -171,6 +172,12 @@ func (a Autoscaler) written() map[string]any {
 		"max_replicas":      a.Spec.MaxReplicas,
 		"sync_period":       writtenSpan(a.SyncPeriod),
 		"on_foreign_change": string(a.OnForeignChange),
+	}
+	if a.Initialization != nil {
+		table["initialization"] = writtenSpan(*a.Initialization)
+	}
+	if a.Guard.Drop != 0 { // as in a configuration that was read
+		table["guard"] = map[string]any{"drop": strconv.Itoa(int(a.Guard.Drop)) + "%", "confirm": a.Guard.Confirm}
 	}
 	target["fleet"] = a.Target.Fleet
 	requests := map[string]any{}

@@ -48,6 +48,7 @@ var (
 	lateDesc           = describeOne("late_passes_total", "Ticks at which a pass was still under way.")
 	panicsDesc         = describeOne("panics_total", "Passes that panicked.")
 	foreignDesc        = describeOne("foreign_changes_total", "Times that somebody else changed the count.")
+	doubtedDesc        = describeOne("doubted_readings_total", "Readings that the guard did not believe.")
 
 	valueDesc    = describeMetric("value", "Current value of a metric, in the unit of its goal; absent when it failed.")
 	goalDesc     = describeMetric("goal", "Goal of a metric: percent of the requests for Utilization, else the metric's own unit.")
@@ -57,7 +58,7 @@ var (
 	viewDescs = []*prometheus.Desc{
 		autoscalersDesc, discoveredDesc, infoDesc, currentDesc, desiredDesc, minDesc, maxDesc, instancesDesc, recommendedDesc, conditionDesc,
 		lastScaleDesc, lastEvaluationDesc, durationDesc, periodDesc, failingDesc, heldDesc, unevaluatedDesc,
-		quarantinedDesc, lateDesc, panicsDesc, foreignDesc, valueDesc, goalDesc, proposedDesc, failedDesc,
+		quarantinedDesc, lateDesc, panicsDesc, foreignDesc, doubtedDesc, valueDesc, goalDesc, proposedDesc, failedDesc,
 	}
 )
 
@@ -98,6 +99,7 @@ func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 		s.counter(lateDesc, handle.late.Load(), view.Name)
 		s.counter(panicsDesc, handle.panics.Load(), view.Name)
 		s.counter(foreignDesc, handle.foreign.Load(), view.Name)
+		s.counter(doubtedDesc, handle.doubted.Load(), view.Name)
 	}
 }
 

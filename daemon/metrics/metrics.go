@@ -106,6 +106,13 @@ func (m *Metrics) Foreign(name string) {
 	}
 }
 
+// Doubted counts a reading of the autoscaler's target that was not believed.
+func (m *Metrics) Doubted(name string) {
+	if a := m.find(name); a != nil {
+		a.doubted.Add(1)
+	}
+}
+
 // find answers nil for an autoscaler that is not there, as one that is gone.
 func (m *Metrics) find(name string) *Autoscaler {
 	m.mu.RLock()

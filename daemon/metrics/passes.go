@@ -90,8 +90,8 @@ func newPasses(factory promauto.Factory) passes {
 
 // Autoscaler counts the passes of one autoscaler. It is safe for concurrent use.
 type Autoscaler struct {
-	passes                *passes
-	late, panics, foreign atomic.Uint64
+	passes                         *passes
+	late, panics, foreign, doubted atomic.Uint64
 }
 
 // Pass counts a pass that ended: what it decided, whose fault its error was, and

@@ -65,6 +65,11 @@ type Record struct {
 	// Left is the count that the pass left the target with; nil when it is not
 	// known. Another one at the next reading is somebody else's.
 	Left *int32 `json:"left,omitempty"`
+	// Seen are the counts of the last reading of Target that was believed; nil when
+	// none is known, as without a guard. Doubts is how many readings in a row were
+	// not believed since.
+	Seen   *Counts `json:"seen,omitempty"`
+	Doubts int32   `json:"doubts,omitempty"`
 	// Target is the target that Memory is about.
 	Target targets.Ref `json:"target"`
 	// Labels are those by which Target asked for the autoscaler; nil for one of the
@@ -73,6 +78,15 @@ type Record struct {
 	// Fingerprint tells whether the autoscaler's configuration is still the one
 	// that Memory grew under.
 	Fingerprint string `json:"fingerprint"`
+}
+
+// Counts are those of one reading.
+type Counts struct {
+	// Spec is the wanted count, Status the observed one, Instances how many
+	// instances were listed that live.
+	Spec      int32 `json:"spec"`
+	Status    int32 `json:"status"`
+	Instances int32 `json:"instances"`
 }
 
 // Replay tells that every pass after Record.Through recommended the same count,

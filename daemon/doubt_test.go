@@ -1,0 +1,260 @@
+package daemon
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// lying is a fleet whose readings say what a test wants.
+type lying struct {
+	*targettest.Memory
+	lie *atomic.Pointer[func(*targets.Reading)]
+}
+
+func (f lying) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
+	readings, err := f.Memory.Snapshot(ctx, refs)
+	if lie := f.lie.Load(); lie != nil {
+		for ref, reading := range readings {
+			(*lie)(&reading)
+			readings[ref] = reading
+		}
+	}
+	return readings, err
+}
+
+// newLyingWorld is a world with one guarded autoscaler "web" of 10 replicas and a
+// queue of 10; tell sets the lie, nil for the truth.
+func newLyingWorld(t *testing.T, edit ...func(*config.Autoscaler)) (w *world, tell func(func(*targets.Reading))) {
+	w = newWorld(t)
+	lie := &atomic.Pointer[func(*targets.Reading)]{}
+	w.fleetKind = func(memory *targettest.Memory) Fleet { return lying{Memory: memory, lie: lie} }
+	w.queue("web", 10, append([]func(*config.Autoscaler){func(a *config.Autoscaler) {
+		a.Guard = config.Guard{Drop: 50, Confirm: 3}
+	}}, edit...)...)
+	w.source().value("web", 10)
+	return w, func(f func(*targets.Reading)) {
+		if f == nil {
+			lie.Store(nil)
+			return
+		}
+		lie.Store(&f)
+	}
+}
+
+// vanish says that most of the target is gone.
+func vanish(reading *targets.Reading) {
+	reading.SpecReplicas, reading.StatusReplicas, reading.Instances = 3, 3, reading.Instances[:3]
+}
+
+const aRound = 15 * time.Second
+
+// TestGuardLies holds that readings by which a target collapses change nothing
+// as long as not enough of them agree, in whichever count they lie.
+func TestGuardLies(t *testing.T) {
+	for name, lie := range map[string]func(*targets.Reading){
+		"all counts": vanish,
+		"wanted":     func(r *targets.Reading) { r.SpecReplicas = 4 },
+		"observed":   func(r *targets.Reading) { r.StatusReplicas = 4 },
+		"instances":  func(r *targets.Reading) { r.Instances = r.Instances[:4] },
+		"nothing":    func(r *targets.Reading) { r.SpecReplicas, r.StatusReplicas, r.Instances = 0, 0, nil },
+	} {
+		for _, rounds := range []int{1, 3} {
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w, tell := newLyingWorld(t, func(a *config.Autoscaler) { a.OnForeignChange = config.RestoreForeignChange })
+					start := time.Now()
+					w.start()
+					defer w.stop()
+					w.advance(time.Minute)
+					tell(lie)
+					w.source().value("web", 4)
+					for range rounds {
+						w.advance(aRound)
+						if got := w.condition("web", policy.AbleToScale); got != "False/"+implausibleReason {
+							t.Errorf("AbleToScale is %s", got)
+						}
+					}
+					tell(nil)
+					w.source().value("web", 10)
+					w.advance(10 * time.Minute)
+					if got := w.writes("web", start); len(got) != 0 {
+						t.Errorf("writes: %v", got)
+					}
+					if got := w.condition("web", policy.AbleToScale); !strings.HasPrefix(got, "True/") {
+						t.Errorf("AbleToScale is %s", got)
+					}
+					if got := w.reasons("web"); slices.ContainsFunc(got, func(reason string) bool { return strings.HasPrefix(reason, foreignEvent) }) {
+						t.Errorf("events: %v", got)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestGuardBelieves holds that a true loss is believed once enough readings
+// agree, and is then somebody else's change.
+func TestGuardBelieves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newLyingWorld(t)
+		w.start()
+		defer w.stop()
+		w.advance(time.Minute)
+		start := time.Now()
+		w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Replicas = 3 })
+		w.advance(3 * aRound)
+		if got := w.writes("web", start); len(got) != 0 {
+			t.Errorf("writes while the loss is doubted: %v", got)
+		}
+		if message := w.view("web").Decision.Hold.Message; message != "the number of wanted replicas fell from 10 to 3 between two rounds without hpad having written it; not believed yet, 3 of 4 readings in a row" {
+			t.Errorf("the hold says %q", message)
+		}
+		w.advance(aRound)
+		if got := w.writes("web", start); !slices.Equal(got, []string{"1m0s: 3>6"}) && !slices.Equal(got, []string{"1m0s: 3>7"}) {
+			t.Errorf("writes once it is believed: %v", got)
+		}
+		if got := w.reasons("web"); !slices.Contains(got, foreignEvent+" x1") {
+			t.Errorf("events: %v", got)
+		}
+	})
+}
+
+// TestGuardExpectsItsOwn holds that what hpad itself wrote is not doubted, nor a
+// fall of the guard's share and less, nor a rise.
+func TestGuardExpectsItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newLyingWorld(t)
+		w.start()
+		defer w.stop()
+		w.advance(time.Minute)
+		w.source().value("web", 1)
+		start := time.Now()
+		w.advance(6 * time.Minute)
+		if got := w.writes("web", start); len(got) != 1 || !strings.HasSuffix(got[0], "10>1") {
+			t.Fatalf("writes: %v", got)
+		}
+		w.source().value("web", 40)
+		w.advance(5 * time.Minute)
+		if got := w.fleet().Replicas("web"); got != 40 {
+			t.Fatalf("%d replicas, want 40", got)
+		}
+		w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Replicas = 20 })
+		w.advance(aRound)
+		if got := w.reasons("web"); !slices.Contains(got, foreignEvent+" x1") {
+			t.Errorf("half is not believed at once: %v", got)
+		}
+		for _, view := range w.daemon.Autoscalers() {
+			for _, event := range view.Events {
+				if event.Reason == implausibleReason {
+					t.Errorf("doubted: %s", event.Message)
+				}
+			}
+		}
+	})
+}
+
+// TestGuardAcrossRestarts holds that a restart neither forgets what was seen nor
+// how many readings agreed.
+func TestGuardAcrossRestarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, tell := newLyingWorld(t)
+		start := time.Now()
+		w.start()
+		w.advance(time.Minute)
+		w.stop()
+		tell(vanish)
+		w.source().value("web", 3)
+		w.start()
+		w.advance(2 * aRound)
+		w.stop()
+		w.start()
+		defer w.stop()
+		w.advance(aRound)
+		if got := w.condition("web", policy.AbleToScale); got != "False/"+implausibleReason {
+			t.Errorf("AbleToScale is %s", got)
+		}
+		tell(nil)
+		w.source().value("web", 10)
+		w.advance(10 * time.Minute)
+		if got := w.writes("web", start); len(got) != 0 {
+			t.Errorf("writes: %v", got)
+		}
+	})
+}
+
+// TestGuardOff holds that without a guard, and with compat = "strict", every
+// reading is believed.
+func TestGuardOff(t *testing.T) {
+	for name, off := range map[string]func(*world, *config.Autoscaler){
+		"not asked for": func(_ *world, a *config.Autoscaler) { a.Guard = config.Guard{} },
+		"strict":        func(w *world, _ *config.Autoscaler) { w.config.Daemon.Strict = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, tell := newLyingWorld(t)
+				a := w.config.Autoscalers["web"]
+				off(w, &a)
+				w.config.Autoscalers["web"] = a
+				w.start()
+				defer w.stop()
+				w.advance(time.Minute)
+				tell(vanish)
+				w.advance(aRound)
+				if got := w.condition("web", policy.AbleToScale); !strings.HasPrefix(got, "True/") {
+					t.Errorf("AbleToScale is %s", got)
+				}
+			})
+		})
+	}
+}
+
+// TestGuardUnknownOutcome holds that a write whose outcome is not known is not
+// settled by a reading that is not believed.
+func TestGuardUnknownOutcome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, tell := newLyingWorld(t)
+		w.start()
+		defer w.stop()
+		w.advance(time.Minute)
+		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Lost: true, Times: 1})
+		w.source().value("web", 14)
+		w.advance(aRound)
+		tell(vanish)
+		w.advance(2 * aRound)
+		tell(nil)
+		w.advance(time.Minute)
+		if got := w.fleet().Replicas("web"); got != 14 {
+			t.Errorf("%d replicas, want 14", got)
+		}
+		if got := w.reasons("web"); slices.ContainsFunc(got, func(reason string) bool { return strings.HasPrefix(reason, foreignEvent) }) {
+			t.Errorf("events: %v", got)
+		}
+	})
+}
+
+// TestInitialization holds that an autoscaler's own initialization takes the
+// place of the daemon's, unless compat = "strict".
+func TestInitialization(t *testing.T) {
+	for strict, want := range map[bool]time.Duration{false: time.Hour, true: 5 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.config.Daemon.Strict = strict
+			w.queue("web", 1, func(a *config.Autoscaler) { a.Initialization = new(time.Hour) })
+			w.start()
+			defer w.stop()
+			if got := w.daemon.current.Load().autoscalers["web"].definition.Load().settings.CPUInitializationPeriod; got != want {
+				t.Errorf("the period is %s with strict %t, want %s", got, strict, want)
+			}
+		})
+	}
+}
