@@ -139,4 +139,28 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 		return "there is none", there
 	})
 	w.Await(name, policy.AbleToScale, nomad.SystemJob, "")
+
+	// Neither has one that launches others, and what it launches is left alone.
+	kind = nomadapi.JobTypeBatch
+	agent.Run(t, nomadtest.Job{ID: "order", Count: 1, Alter: func(job *nomadapi.Job) {
+		job.Type = &kind
+		job.ParameterizedJob = &nomadapi.ParameterizedJobConfig{Payload: "optional"}
+		job.TaskGroups[0].Update = nil
+		job.TaskGroups[0].Meta = map[string]string{"hpad.enable": "true", "hpad.max": "3", "hpad.cpu": "60"}
+	}})
+	launched, _, err := agent.Client.Jobs().Dispatch("order", nil, nil, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent.AwaitRunning(t, launched.DispatchedJobID, 1, patience)
+	const parent = "prod/order/app"
+	wait.For(t, patience, "autoscaler of the parameterized job", func() (string, bool) {
+		_, there := w.Autoscaler(parent)
+		return "there is none", there
+	})
+	w.Await(parent, policy.AbleToScale, nomad.ParameterizedJob, "")
+	w.Passes(parent, 2)
+	if found := w.Discovered(); len(found) != 2 {
+		t.Errorf("discovered %+v, want the two jobs that were submitted", found)
+	}
 }
