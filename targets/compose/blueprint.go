@@ -118,7 +118,7 @@ func (b *blueprint) endpoints(name string, inspected *container.InspectResponse)
 			continue
 		}
 		endpoint := &network.EndpointSettings{Links: slices.Clone(found.Links), DriverOpts: maps.Clone(found.DriverOpts), GwPriority: found.GwPriority}
-		if found.IPAMConfig != nil && len(found.IPAMConfig.LinkLocalIPs) > 0 {
+		if found.IPAMConfig != nil {
 			endpoint.IPAMConfig = &network.EndpointIPAMConfig{LinkLocalIPs: slices.Clone(found.IPAMConfig.LinkLocalIPs)}
 		}
 		for _, alias := range found.Aliases {

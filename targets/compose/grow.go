@@ -71,6 +71,10 @@ func (f *Fleet) grow(ctx context.Context, o *order) error {
 		if n == 0 {
 			return err
 		}
+		if errors.Is(err, targets.ErrConflict) {
+			// What was read is not to blame any more: there are other containers now.
+			err = fmt.Errorf("%w: %s", targets.ErrTransient, err.Error())
+		}
 		return &targets.PartialError{Reached: int32(from + n), Err: err}
 	}
 	f.removals.end(f.ctx, o.key)

@@ -1,0 +1,861 @@
+package compose
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/api/types/network"
+	"github.com/docker/go-connections/nat"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+var errFull = errors.New("no space left on device")
+
+// started answers a started fleet on an imitation, with its store.
+func started(t testing.TB, i *imitation, store targets.Store, change ...func(c *Config)) *Fleet {
+	t.Helper()
+	c := testConfig(t, i.host())
+	for _, ch := range change {
+		ch(c)
+	}
+	f := openFleet(t, c, store)
+	if err := f.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+var web = ref("shop/web")
+
+func read(t testing.TB, f *Fleet) targets.Reading {
+	t.Helper()
+	readings, err := f.Snapshot(t.Context(), []targets.Ref{web})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return readings[web]
+}
+
+func scale(t testing.TB, f *Fleet, n int32) error {
+	t.Helper()
+	return f.SetReplicas(t.Context(), web, n, "", "a test asks")
+}
+
+func mustScale(t testing.TB, f *Fleet, n int32) {
+	t.Helper()
+	if err := scale(t, f, n); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// names answers the names of the service's containers by number.
+func names(i *imitation) []string {
+	var found []string
+	for _, c := range i.of("shop", "web") {
+		found = append(found, strings.TrimPrefix(c.Name, "/"))
+	}
+	return found
+}
+
+func wantNames(t testing.TB, i *imitation, want ...string) {
+	t.Helper()
+	waitFor(t, fmt.Sprintf("containers %q (there are %q)", want, names(i)), func() bool { return slices.Equal(names(i), want) })
+}
+
+// full is a service with all that a replica has to share with the others.
+func full() service {
+	volume := strings.Repeat("0a", 32)
+	return service{
+		project: "shop", name: "web", healthcheck: true, labels: map[string]string{"team": "shop"},
+		networks: map[string]*network.EndpointSettings{
+			"shop_front": {Aliases: []string{"www"}, DriverOpts: map[string]string{"opt": "1"}},
+			"shop_back":  {Links: []string{"shop-db-1:db"}, IPAMConfig: &network.EndpointIPAMConfig{}},
+		},
+		mode:  "shop_front",
+		ports: nat.PortMap{"80/tcp": {{HostPort: "8000-8009"}}, "81/tcp": {{}}, "82/tcp": {{HostPort: "0"}}},
+		host: container.HostConfig{
+			Binds:         []string{"named:/data:rw", "/etc/conf:/conf:ro", volume + ":/bound:rw"},
+			Mounts:        []mount.Mount{{Type: mount.TypeVolume, Target: "/fresh"}, {Type: mount.TypeVolume, Source: volume, Target: "/inherited"}, {Type: mount.TypeVolume, Source: "other", Target: "/named"}},
+			RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyAlways},
+			Resources:     container.Resources{NanoCPUs: 5e8, Memory: 64 << 20},
+		},
+		config: container.Config{Env: []string{"A=1"}, Cmd: []string{"serve"}, StopSignal: "SIGUSR1"},
+		files: map[string]file{
+			"/run/secrets/token": {Path: "/run/secrets/token", Mode: 0o440, UID: 5, GID: 7, Data: []byte("secret")},
+			"/app.conf":          {Path: "/app.conf", Mode: 0o444, Data: []byte("content")},
+		},
+	}
+}
+
+// TestReplicaIsAsComposeMakesIt holds hpad's replica against the one that Compose
+// makes next, on engines that take many networks at once and on those that do not.
+func TestReplicaIsAsComposeMakesIt(t *testing.T) {
+	for _, version := range []string{"1.41", "1.44", "1.51"} {
+		t.Run("API "+version, func(t *testing.T) {
+			i := newImitation(t)
+			i.version = version
+			i.networks["shop_front"], i.networks["shop_back"] = true, true
+			i.up(full(), 2)
+			i.with(func() { // Compose has recreated this one
+				i.replicas("shop", "web")[1].Config.Labels[labelReplace] = "web-2"
+			})
+			f := started(t, i, &targettest.Store{}, func(c *Config) {
+				c.Services = map[string]Service{"shop/web": {CopyPaths: []string{"/app.conf"}}}
+			})
+			mustScale(t, f, 3)
+			wantNames(t, i, "shop-web-1", "shop-web-2", "shop-web-3")
+			i.up(full(), 4)
+			made := i.of("shop", "web")
+			got, want := made[2], made[3]
+			if got.State.Status != container.StateRunning {
+				t.Errorf("the replica is %s", got.State.Status)
+			}
+
+			// What was inherited is made anew.
+			want.HostConfig.Binds = want.HostConfig.Binds[:2]
+			want.HostConfig.Mounts[1].Source = ""
+			want.Config.Volumes = map[string]struct{}{"/bound": {}}
+			want.Config.Labels[labelNumber] = "3"
+			own := func(c *imitated) (map[string]*network.EndpointSettings, *container.Config) {
+				config := *c.Config
+				if config.Hostname == c.ID[:12] {
+					config.Hostname = ""
+				}
+				endpoints := map[string]*network.EndpointSettings{}
+				for name, endpoint := range c.NetworkSettings.Networks {
+					e := endpoint.Copy()
+					e.IPAddress, e.EndpointID, e.MacAddress, e.IPAMConfig = "", "", "", nil
+					for n, alias := range e.Aliases {
+						switch alias {
+						case c.ID[:12]:
+							e.Aliases[n] = "short id"
+						case strings.TrimPrefix(c.Name, "/"):
+							e.Aliases[n] = "own name"
+						}
+					}
+					endpoints[name] = e
+				}
+				return endpoints, &config
+			}
+			gotEndpoints, gotConfig := own(got)
+			wantEndpoints, wantConfig := own(want)
+			if diff := cmp.Diff(wantEndpoints, gotEndpoints, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("networks (-Compose +hpad):\n%s", diff)
+			}
+			if diff := cmp.Diff(wantConfig, gotConfig, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("configuration (-Compose +hpad):\n%s", diff)
+			}
+			if diff := cmp.Diff(want.HostConfig, got.HostConfig, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("host configuration (-Compose +hpad):\n%s", diff)
+			}
+			if diff := cmp.Diff(want.files, got.files); diff != "" {
+				t.Errorf("files (-Compose +hpad):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestRefusals holds that what cannot be scaled is said by the reading and by the
+// write, before anything is created, with service, setting and way out.
+func TestRefusals(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		service service
+		reason  string
+		words   []string
+	}{
+		{"container_name", service{container: "front-1"}, FixedContainerName, []string{`container_name "front-1"`, "remove container_name"}},
+		{
+			"port",
+			service{ports: nat.PortMap{"80/tcp": {{HostPort: "8080"}}}},
+			StaticHostPort,
+			[]string{"port 8080 of the host", `publish "80" alone, or a range as "8080-8089:80"`},
+		},
+		{
+			"address",
+			service{mode: "shop_front", networks: map[string]*network.EndpointSettings{"shop_front": {IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: "172.18.0.9"}}}},
+			StaticIP,
+			[]string{"172.18.0.9", `network "shop_front"`, "remove ipv4_address"},
+		},
+		{"network of another", service{mode: container.NetworkMode("container:" + strings.Repeat("ab", 32))}, SharedNetwork, []string{"container:abababababab", "networks of its own"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			i := newImitation(t)
+			s := test.service
+			s.project, s.name = "shop", "web"
+			i.up(s, 1)
+			f := started(t, i, &targettest.Store{})
+			for what, err := range map[string]error{"Snapshot": read(t, f).Err, "SetReplicas": scale(t, f, 2)} {
+				if !errors.Is(err, targets.ErrUnscalable) || targets.Reason(err) != test.reason {
+					t.Errorf("%s() = %v with reason %q, want ErrUnscalable with %s", what, err, targets.Reason(err), test.reason)
+					continue
+				}
+				for _, words := range append(test.words, `service "web" of project "shop"`, `docker compose up -d web`) {
+					if !strings.Contains(err.Error(), words) {
+						t.Errorf("%s() = %q, want it to say %q", what, err, words)
+					}
+				}
+			}
+			if i.calls["POST containers/create"] > 0 {
+				t.Error("a container was created")
+			}
+		})
+	}
+}
+
+// TestVictims holds the order in which containers go: Compose's, after those that
+// do not run.
+func TestVictims(t *testing.T) {
+	i := newImitation(t)
+	i.up(service{project: "shop", name: "web", hash: "old"}, 2)
+	i.with(func() {
+		for _, c := range i.containers {
+			c.created = c.created.Add(-time.Minute)
+		}
+	})
+	i.up(service{project: "shop", name: "web", hash: "new"}, 5)
+	i.with(func() {
+		c := i.replicas("shop", "web")[2]
+		c.State.Status, c.State.ExitCode = container.StateExited, 3
+	})
+	f := started(t, i, &targettest.Store{})
+	if got := read(t, f); got.SpecReplicas != 5 || got.StatusReplicas != 4 {
+		t.Fatalf("spec %d and status %d, want 5, 4 of which run", got.SpecReplicas, got.StatusReplicas)
+	}
+	for _, want := range [][]string{
+		{"shop-web-1", "shop-web-2", "shop-web-4", "shop-web-5"}, // it has exited
+		{"shop-web-1", "shop-web-4", "shop-web-5"},               // obsolete
+		{"shop-web-4", "shop-web-5"},
+		{"shop-web-4"},
+	} {
+		mustScale(t, f, int32(len(want)))
+		if got := read(t, f); got.SpecReplicas != int32(len(want)) {
+			t.Errorf("spec %d right after the write of %d", got.SpecReplicas, len(want))
+		}
+		wantNames(t, i, want...)
+	}
+	// The new ones are of the newest configuration, whatever most are of.
+	mustScale(t, f, 2)
+	wantNames(t, i, "shop-web-4", "shop-web-5")
+	if hash := i.of("shop", "web")[1].Config.Labels[labelHash]; hash != "new" {
+		t.Errorf("the new replica has configuration %q", hash)
+	}
+	if first := i.order[:2]; !slices.Equal(first, []string{"stop shop-web-3", "remove shop-web-3 v=1"}) {
+		t.Errorf("the first calls were %q, want a stop and a removal with volumes", first)
+	}
+}
+
+// TestFailedStart holds that a container which cannot be started is removed, the
+// error says why, and those that started before stay.
+func TestFailedStart(t *testing.T) {
+	i := newImitation(t)
+	i.up(service{project: "shop", name: "web"}, 1)
+	f := started(t, i, &targettest.Store{})
+	fail := ""
+	i.refuseStart = func(c *imitated) string {
+		if strings.HasSuffix(c.Name, fail) {
+			return "driver failed programming external connectivity on endpoint: Bind for 0.0.0.0:8001 failed: port is already allocated"
+		}
+		return ""
+	}
+	fail = "-2"
+	err := scale(t, f, 3)
+	var partial *targets.PartialError
+	if errors.As(err, &partial) || !errors.Is(err, targets.ErrTransient) || targets.Reason(err) != StartFailed || !strings.Contains(err.Error(), "start container shop-web-2") || !strings.Contains(err.Error(), "something else has the port") {
+		t.Errorf("SetReplicas() = %v with reason %q", err, targets.Reason(err))
+	}
+	wantNames(t, i, "shop-web-1")
+	fail = "-3"
+	if err := scale(t, f, 3); !errors.As(err, &partial) || partial.Reached != 2 {
+		t.Errorf("SetReplicas() = %v, want a PartialError with 2", err)
+	}
+	wantNames(t, i, "shop-web-1", "shop-web-2")
+	if left, err := f.removals.store.List(t.Context(), startPrefix); err != nil || len(left) > 0 {
+		t.Errorf("starts under way: %v, %v, want none", left, err)
+	}
+}
+
+// TestTakenName holds that a rival's container is a conflict, and that one which
+// is met later does not make the change look like nobody's.
+func TestTakenName(t *testing.T) {
+	i := newImitation(t)
+	i.up(service{project: "shop", name: "web"}, 1)
+	take := func(name string) {
+		i.with(func() {
+			c := service{project: "elsewhere", name: "x"}.replica(1)
+			c.Name = "/" + name
+			i.add(c)
+		})
+	}
+	f := started(t, i, &targettest.Store{})
+	take("shop-web-3")
+	err := scale(t, f, 4)
+	var partial *targets.PartialError
+	if !errors.As(err, &partial) || partial.Reached != 2 || errors.Is(err, targets.ErrConflict) || !strings.Contains(err.Error(), "is already in use by container") {
+		t.Errorf("SetReplicas() = %v, want a PartialError with 2 that is no ErrConflict", err)
+	}
+	if err := scale(t, f, 4); !errors.Is(err, targets.ErrConflict) {
+		t.Errorf("SetReplicas() = %v, want ErrConflict", err)
+	}
+}
+
+// TestForeignCount holds that a count which Compose changes between read and write
+// is a conflict.
+func TestForeignCount(t *testing.T) {
+	i := newImitation(t)
+	s := service{project: "shop", name: "web"}
+	i.up(s, 3)
+	f := started(t, i, &targettest.Store{})
+	version := read(t, f).Version
+	i.up(s, 1)
+	i.up(s, 3) // as many, but others
+	if err := f.SetReplicas(t.Context(), web, 4, version, "late"); !errors.Is(err, targets.ErrConflict) {
+		t.Errorf("SetReplicas() = %v, want ErrConflict", err)
+	}
+}
+
+// TestImage holds that a replica has the image of the others, whatever its name
+// means by now.
+func TestImage(t *testing.T) {
+	i := newImitation(t)
+	i.up(service{project: "shop", name: "web"}, 1)
+	f := started(t, i, &targettest.Store{})
+	old := i.images["bb:1"]
+	i.with(func() { i.images["bb:1"], i.images["other"] = "sha256:"+strings.Repeat("c2", 32), old })
+	mustScale(t, f, 2)
+	if got := i.of("shop", "web")[1]; got.Image != old || got.Config.Image != old {
+		t.Errorf("the replica has image %s by name %s, want %s", got.Image, got.Config.Image, old)
+	}
+	i.with(func() { clear(i.images) })
+	err := scale(t, f, 3)
+	if targets.Reason(err) != ImageNotFound || !strings.Contains(err.Error(), "docker compose up -d") {
+		t.Errorf("SetReplicas() = %v with reason %q", err, targets.Reason(err))
+	}
+}
+
+// TestDependencies holds that new replicas wait for what the service depends on.
+func TestDependencies(t *testing.T) {
+	for _, test := range []struct {
+		condition string
+		change    func(db *imitated)
+		want      string // "" is none
+	}{
+		{"service_started", func(*imitated) {}, ""},
+		{"service_started", func(db *imitated) { db.State.Status = container.StateExited }, "does not run"},
+		{"service_healthy", func(*imitated) {}, ""},
+		{"service_healthy", func(db *imitated) { db.health = container.Starting }, "is not healthy"},
+		{"service_completed_successfully", func(*imitated) {}, "has not completed"},
+		{"service_completed_successfully", func(db *imitated) { db.State.Status = container.StateExited }, ""},
+		{"service_completed_successfully", func(db *imitated) { db.State.Status, db.State.ExitCode = container.StateExited, 1 }, "has not completed"},
+	} {
+		i := newImitation(t)
+		i.up(service{project: "shop", name: "db", healthcheck: true}, 1)
+		i.up(service{project: "shop", name: "web", dependencies: "db:" + test.condition + ":false"}, 2)
+		f := started(t, i, &targettest.Store{})
+		i.with(func() { test.change(i.replicas("shop", "db")[0]) })
+		err := scale(t, f, 3)
+		var held *targets.HeldError
+		switch {
+		case test.want == "" && err != nil:
+			t.Errorf("%s: SetReplicas() = %v", test.condition, err)
+		case test.want != "" && (!errors.As(err, &held) || held.Hold.Reason != DependencyNotReady || !strings.Contains(held.Hold.Message, test.want)):
+			t.Errorf("%s: SetReplicas() = %v, want a hold that says %q", test.condition, err, test.want)
+		}
+		if err := scale(t, f, 1); err != nil {
+			t.Errorf("%s: a scale-down waits for dependencies: %v", test.condition, err)
+		}
+	}
+}
+
+// TestLeftOver holds that a container which hpad created and did not start before
+// it was killed is no replica and goes, and that one of Compose's stays.
+func TestLeftOver(t *testing.T) {
+	i := newImitation(t)
+	s := service{project: "shop", name: "web"}
+	i.up(s, 1)
+	store := &targettest.Store{}
+	killed := newRemovals(store)
+	killed.begin(t.Context(), key{"shop", "web"}, []string{"shop-web-2"})
+	i.with(func() {
+		for _, number := range []int{2, 3} {
+			c := s.replica(number)
+			c.Config.Labels[labelImage] = i.images["bb:1"]
+			i.add(c)
+		}
+	})
+	f := started(t, i, store)
+	if got := read(t, f); got.SpecReplicas != 2 {
+		t.Errorf("spec %d, want 2: the one that runs and the one that Compose created", got.SpecReplicas)
+	}
+	wantNames(t, i, "shop-web-1", "shop-web-3")
+	// The next one of that name is somebody else's.
+	i.with(func() {
+		c := s.replica(2)
+		c.Config.Labels[labelImage] = i.images["bb:1"]
+		i.add(c)
+	})
+	if got := read(t, f); got.SpecReplicas != 3 {
+		t.Errorf("spec %d, want 3", got.SpecReplicas)
+	}
+}
+
+// TestVictimsOutliveTheDaemon holds that victims stay victims when hpad is killed
+// while they stop, and that the next hpad removes them.
+func TestVictimsOutliveTheDaemon(t *testing.T) {
+	i := newImitation(t)
+	i.up(service{project: "shop", name: "web"}, 3)
+	i.slow["web"] = time.Hour
+	store := &targettest.Store{}
+	f := started(t, i, store)
+	mustScale(t, f, 1)
+	waitFor(t, "stops", func() bool {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		return i.calls["POST containers/stop"] == 2
+	})
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	i.with(func() { clear(i.slow) })
+	next := openFleet(t, testConfig(t, i.host()), store)
+	got := read(t, next)
+	if got.SpecReplicas != 1 || got.StatusReplicas != 1 || len(got.Instances) != 3 {
+		t.Errorf("before Start: spec %d, status %d, %d instances, want 1, 1, 3", got.SpecReplicas, got.StatusReplicas, len(got.Instances))
+	}
+	if len(names(i)) != 3 {
+		t.Errorf("a fleet that was not started removed containers: %q", names(i))
+	}
+	if err := next.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantNames(t, i, "shop-web-1")
+	waitFor(t, "end of what is stored", func() bool {
+		left, err := store.List(t.Context(), removalPrefix)
+		return err == nil && len(left) == 0
+	})
+}
+
+// TestStubbornVictim holds that a removal is tried again, and told of meanwhile.
+func TestStubbornVictim(t *testing.T) {
+	i := newImitation(t)
+	i.up(service{project: "shop", name: "web"}, 2)
+	f := started(t, i, &targettest.Store{})
+	i.with(func() {
+		i.refuse = func(r *http.Request) (int, string) {
+			if r.Method == http.MethodDelete {
+				return http.StatusInternalServerError, "device or resource busy"
+			}
+			return 0, ""
+		}
+	})
+	mustScale(t, f, 1)
+	waitFor(t, "problem", func() bool {
+		problems := f.Problems()
+		return len(problems) == 1 && strings.Contains(problems[0], "shop-web-2") && strings.Contains(problems[0], "device or resource busy")
+	})
+	if got := read(t, f); got.SpecReplicas != 1 {
+		t.Errorf("spec %d, want 1", got.SpecReplicas)
+	}
+	i.with(func() { i.refuse = nil })
+	wantNames(t, i, "shop-web-1")
+	waitFor(t, "end of the problem", func() bool { return len(f.Problems()) == 0 })
+}
+
+// TestFullDisk holds that nothing shrinks while hpad cannot store what it does,
+// and that it grows all the same.
+func TestFullDisk(t *testing.T) {
+	i := newImitation(t)
+	i.up(service{project: "shop", name: "web"}, 2)
+	store := &targettest.Store{}
+	f := started(t, i, store)
+	read(t, f)
+	store.Fail(errFull)
+	for _, n := range []int32{1, 0} {
+		if err := scale(t, f, n); !errors.Is(err, targets.ErrTransient) || !errors.Is(err, errFull) {
+			t.Errorf("SetReplicas(%d) = %v, want ErrTransient", n, err)
+		}
+	}
+	mustScale(t, f, 3)
+	wantNames(t, i, "shop-web-1", "shop-web-2", "shop-web-3")
+}
+
+// TestFromZero holds that a service comes back from 0 as it was, also after hpad
+// was restarted, and what is said while it cannot.
+func TestFromZero(t *testing.T) {
+	i := newImitation(t)
+	i.networks["shop_front"], i.networks["shop_back"], i.volumes["named"], i.volumes["other"] = true, true, true, true
+	s := full()
+	composeFile := filepath.Join(t.TempDir(), "compose.yaml")
+	if err := os.WriteFile(composeFile, []byte("services: {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.configFiles = composeFile
+	i.up(s, 3)
+	store := &targettest.Store{}
+	f := started(t, i, store)
+	read(t, f)
+	mustScale(t, f, 0)
+	wantNames(t, i)
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	f = started(t, i, store)
+	got := read(t, f)
+	if got.Err != nil || got.SpecReplicas != 0 || got.Hold != nil || len(got.Notices) > 0 || got.Max == nil || *got.Max != 10 {
+		t.Fatalf("at 0 the reading is %+v", got)
+	}
+	for _, lack := range []struct {
+		what  string
+		there map[string]bool
+		name  string
+	}{{`network "shop_back"`, i.networks, "shop_back"}, {`volume "other"`, i.volumes, "other"}} {
+		i.with(func() { lack.there[lack.name] = false })
+		if got := read(t, f); got.Hold == nil || got.Hold.Reason != TemplateUnusable || !strings.Contains(got.Hold.Message, lack.what) || !strings.Contains(got.Hold.Message, "docker compose up -d web") {
+			t.Errorf("without %s the hold is %+v", lack.what, got.Hold)
+		}
+		if err := scale(t, f, 1); !errors.Is(err, targets.ErrHeld) {
+			t.Errorf("without %s SetReplicas() = %v, want ErrHeld", lack.what, err)
+		}
+		i.with(func() { lack.there[lack.name] = true })
+	}
+	image := i.images["bb:1"]
+	i.with(func() { delete(i.images, "bb:1") })
+	if got := read(t, f); got.Hold == nil || !strings.Contains(got.Hold.Message, `image "bb:1"`) {
+		t.Errorf("without the image the hold is %+v", got.Hold)
+	}
+	i.with(func() { i.images["bb:1"] = image })
+
+	if err := os.WriteFile(composeFile, []byte("services: {web: {}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stale := func() bool {
+		return slices.ContainsFunc(read(t, f).Notices, func(n policy.Notice) bool {
+			return n.Condition == TemplateStale && strings.Contains(n.Message, composeFile+" has changed")
+		})
+	}
+	if !stale() {
+		t.Error("no notice says that the Compose file has changed")
+	}
+	mustScale(t, f, 2)
+	wantNames(t, i, "shop-web-1", "shop-web-2")
+	for _, c := range i.of("shop", "web") {
+		if c.State.Status != container.StateRunning || !maps.EqualFunc(c.files, map[string]file{"/run/secrets/token": s.files["/run/secrets/token"]}, func(a, b file) bool { return cmp.Equal(a, b) }) {
+			t.Errorf("%s is %s with files %v", c.Name, c.State.Status, c.files)
+		}
+	}
+	if stale() {
+		t.Error("a running service has a stale template")
+	}
+}
+
+// TestRemovedProject holds that a project which hpad did not scale to 0 is not
+// brought back by it.
+func TestRemovedProject(t *testing.T) {
+	i := newImitation(t)
+	s := service{project: "shop", name: "web"}
+	db := service{project: "shop", name: "db"}
+	i.up(s, 2)
+	i.up(db, 1)
+	f := started(t, i, &targettest.Store{})
+	read(t, f)
+	i.up(s, 0) // --scale web=0
+	if got := read(t, f); got.Err != nil || got.SpecReplicas != 0 {
+		t.Errorf("beside others the reading is %+v, want 0 replicas", got)
+	}
+	i.up(db, 0) // docker compose down
+	for what, err := range map[string]error{"Snapshot": read(t, f).Err, "SetReplicas": scale(t, f, 1)} {
+		if !errors.Is(err, targets.ErrTargetNotFound) || targets.Reason(err) != ProjectRemoved {
+			t.Errorf("%s() = %v with reason %q, want ErrTargetNotFound with %s", what, err, targets.Reason(err), ProjectRemoved)
+		}
+	}
+	i.up(s, 1)
+	mustScale(t, f, 2)
+}
+
+// TestSecretsNotStored holds that the last replica stays where its secrets must
+// not be kept.
+func TestSecretsNotStored(t *testing.T) {
+	i := newImitation(t)
+	i.networks["shop_front"], i.networks["shop_back"] = true, true
+	i.up(full(), 2)
+	store := &targettest.Store{}
+	f := started(t, i, store, func(c *Config) { *c.StoreSecrets = false })
+	read(t, f)
+	err := scale(t, f, 0)
+	if targets.Reason(err) != NoTemplate || !strings.Contains(err.Error(), "store_secrets is false") || !strings.Contains(err.Error(), "/run/secrets/token") {
+		t.Errorf("SetReplicas(0) = %v with reason %q", err, targets.Reason(err))
+	}
+	mustScale(t, f, 3)
+	entries, err := store.List(t.Context(), templatePrefix)
+	if err != nil || len(entries) > 0 {
+		t.Errorf("stored %v, %v, want no template", slices.Collect(maps.Keys(entries)), err)
+	}
+	if got, err := f.Check(t.Context()); err != nil || !strings.Contains(strings.Join(got, "\n"), "cannot be scaled to 0") {
+		t.Errorf("Check() = %q, %v, want it to tell of the service", got, err)
+	}
+}
+
+// TestFileTooLarge holds that files beyond all measure are refused, not copied in
+// part.
+func TestFileTooLarge(t *testing.T) {
+	i := newImitation(t)
+	i.up(service{project: "shop", name: "web", files: map[string]file{"/run/secrets/big": {Path: "/run/secrets/big", Data: make([]byte, filesSize+1)}}}, 1)
+	f := started(t, i, &targettest.Store{})
+	if err := scale(t, f, 2); !errors.Is(err, targets.ErrUnscalable) || !strings.Contains(err.Error(), "/run/secrets") {
+		t.Errorf("SetReplicas() = %v, want ErrUnscalable", err)
+	}
+	wantNames(t, i, "shop-web-1")
+}
+
+// TestDeadline holds that a write which has no time for another container says
+// how far it got.
+func TestDeadline(t *testing.T) {
+	i := newImitation(t)
+	i.up(service{project: "shop", name: "web"}, 1)
+	f := started(t, i, &targettest.Store{})
+	i.with(func() {
+		i.refuse = func(r *http.Request) (int, string) {
+			if strings.HasSuffix(r.URL.Path, "/start") {
+				timer := time.NewTimer(400 * time.Millisecond)
+				defer timer.Stop()
+				<-timer.C
+			}
+			return 0, ""
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+	defer cancel()
+	err := f.SetReplicas(ctx, web, 20, "", "too many at once")
+	var partial *targets.PartialError
+	if !errors.As(err, &partial) || errors.Is(err, targets.ErrUnknownOutcome) || partial.Reached < 2 || int(partial.Reached) != len(names(i)) {
+		t.Errorf("SetReplicas() = %v with %d containers, want a PartialError with as many", err, len(names(i)))
+	}
+}
+
+// TestRestartExited holds that a scale-up starts what has exited where it is to.
+func TestRestartExited(t *testing.T) {
+	i := newImitation(t)
+	i.up(service{project: "shop", name: "web"}, 2)
+	i.with(func() {
+		c := i.replicas("shop", "web")[0]
+		c.State.Status, c.State.ExitCode = container.StateExited, 1
+	})
+	f := started(t, i, &targettest.Store{}, func(c *Config) { c.RestartExited = true })
+	got := read(t, f)
+	if len(got.Notices) != 1 || got.Notices[0].Condition != ContainersFailing || !strings.Contains(got.Notices[0].Message, "shop-web-1 exited with 1") {
+		t.Errorf("notices %+v, want one of shop-web-1", got.Notices)
+	}
+	mustScale(t, f, 3)
+	if got := read(t, f); got.StatusReplicas != 3 || len(got.Notices) != 0 {
+		t.Errorf("status %d with notices %+v, want 3 without", got.StatusReplicas, got.Notices)
+	}
+}
+
+// TestStates holds what each state of a container is to policy.
+func TestStates(t *testing.T) {
+	for _, test := range []struct {
+		state      string
+		exit       int
+		phase      policy.Phase
+		spec, live int32
+		deleting   bool
+	}{
+		{container.StateCreated, 0, policy.PhasePending, 1, 1, false},
+		{container.StateRunning, 0, policy.PhaseRunning, 1, 1, false},
+		{container.StatePaused, 0, policy.PhaseRunning, 1, 1, false},
+		{container.StateRestarting, 1, policy.PhasePending, 1, 1, false},
+		{container.StateExited, 0, policy.PhaseSucceeded, 1, 0, false},
+		{container.StateExited, 137, policy.PhaseFailed, 1, 0, false},
+		{container.StateDead, 0, policy.PhaseFailed, 0, 0, false},
+		{container.StateRemoving, 0, policy.PhaseUnknown, 0, 0, true},
+	} {
+		i := newImitation(t)
+		i.up(service{project: "shop", name: "web"}, 2)
+		i.with(func() {
+			c := i.replicas("shop", "web")[1]
+			c.State.Status, c.State.ExitCode = test.state, test.exit
+		})
+		got := read(t, started(t, i, &targettest.Store{}))
+		if got.SpecReplicas != 1+test.spec || got.StatusReplicas != 1+test.live {
+			t.Errorf("%s: spec %d and status %d, want %d and %d", test.state, got.SpecReplicas, got.StatusReplicas, 1+test.spec, 1+test.live)
+		}
+		for n, instance := range got.Instances {
+			if got.Locations[n].Name == "shop-web-2" && (instance.Phase != test.phase || instance.Deleting != test.deleting) {
+				t.Errorf("%s: phase %v, deleting %v, want %v, %v", test.state, instance.Phase, instance.Deleting, test.phase, test.deleting)
+			}
+		}
+	}
+}
+
+// TestNotReplicas holds that one-off containers and hooks do not count.
+func TestNotReplicas(t *testing.T) {
+	i := newImitation(t)
+	s := service{project: "shop", name: "web"}
+	i.up(s, 1)
+	i.with(func() {
+		for name, label := range map[string]string{"run": labelOneoff, "hook": labelHook, "bare": labelHash} {
+			c := s.replica(7)
+			c.Name = "/shop-web-" + name
+			c.Config.Labels[label] = map[string]string{labelOneoff: "True", labelHook: "pre_start"}[label]
+			i.add(c)
+			c.start()
+		}
+	})
+	f := started(t, i, &targettest.Store{})
+	if got := read(t, f); got.SpecReplicas != 1 || len(got.Instances) != 1 {
+		t.Errorf("spec %d of %d instances, want 1", got.SpecReplicas, len(got.Instances))
+	}
+	mustScale(t, f, 2)
+	waitFor(t, "shop-web-2", func() bool { return slices.Contains(names(i), "shop-web-2") })
+}
+
+// TestRestartedContainer holds that a container which was started again between
+// two rounds is seen, although no list says so.
+func TestRestartedContainer(t *testing.T) {
+	i := newImitation(t)
+	i.up(service{project: "shop", name: "web"}, 1)
+	old := time.Now().Add(-time.Hour)
+	i.with(func() {
+		c := i.replicas("shop", "web")[0]
+		c.started, c.State.StartedAt = old, old.UTC().Format(time.RFC3339Nano)
+	})
+	f := started(t, i, &targettest.Store{})
+	if got := read(t, f).Instances[0]; !got.StartedAt.Equal(old) {
+		t.Fatalf("started at %v, want %v", got.StartedAt, old)
+	}
+	i.with(func() { i.replicas("shop", "web")[0].start() })
+	got := read(t, f).Instances[0]
+	if !got.StartedAt.After(old) || !got.ReadinessChanged.After(old) || got.Readiness != policy.ReadinessTrue {
+		t.Errorf("after a restart it is %+v", got)
+	}
+}
+
+// TestDiscover holds which labels are found of which services.
+func TestDiscover(t *testing.T) {
+	i := newImitation(t)
+	labeled := func(name, hash string, labels map[string]string) service {
+		return service{project: "shop", name: name, hash: hash, labels: labels}
+	}
+	i.up(labeled("plain", "", nil), 1)
+	i.up(labeled("off", "", map[string]string{"hpad.enable": "false"}), 1)
+	i.up(labeled("changed", "old", map[string]string{"hpad.max": "3"}), 1)
+	i.with(func() { i.replicas("shop", "changed")[0].created = time.Now().Add(-time.Minute) })
+	i.up(labeled("changed", "new", map[string]string{"hpad.max": "5"}), 2)
+	i.up(labeled("mixed", "", map[string]string{"hpad.max": "3"}), 1)
+	i.up(labeled("mixed", "", map[string]string{"hpad.max": "5"}), 2)
+	i.up(labeled("web", "", map[string]string{"hpad.enable": "true", "hpad.min": "0"}), 1)
+	store := &targettest.Store{}
+	f := started(t, i, store)
+	read(t, f)
+	mustScale(t, f, 0)
+	wantNames(t, i)
+	got, err := f.Discover(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []targets.Discovered{
+		{Name: "shop/changed", Labels: map[string]string{"hpad.max": "5"}},
+		{Name: "shop/mixed", Labels: map[string]string{"hpad.max": "5"}, Problem: "containers shop-mixed-2 and shop-mixed-1 of the same configuration have different labels"},
+		{Name: "shop/off", Labels: map[string]string{"hpad.enable": "false"}},
+		{Name: "shop/web", Labels: map[string]string{"hpad.enable": "true", "hpad.min": "0"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Discover() (-want +got):\n%s", diff)
+	}
+}
+
+// TestCheck holds what a check says, and that a proxy which allows too little is
+// told before the first scale-up.
+func TestCheck(t *testing.T) {
+	i := newImitation(t)
+	i.up(service{project: "shop", name: "web"}, 1)
+	f := started(t, i, &targettest.Store{})
+	read(t, f)
+	found, err := f.Check(t.Context())
+	if err != nil || !strings.Contains(strings.Join(found, "\n"), "is Docker 28.5.2, and talks version 1.51 of the API") {
+		t.Errorf("Check() = %q, %v", found, err)
+	}
+	i.with(func() {
+		i.refuse = func(r *http.Request) (int, string) {
+			if r.Method == http.MethodGet || r.Method == http.MethodHead {
+				return 0, ""
+			}
+			return http.StatusForbidden, "the proxy forbids it"
+		}
+	})
+	_, err = f.Check(t.Context())
+	if !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), "create containers, start containers, stop containers, remove containers") {
+		t.Errorf("Check() = %v, want ErrForbidden with what is not allowed", err)
+	}
+	if len(names(i)) != 1 {
+		t.Errorf("a check changed the containers to %q", names(i))
+	}
+}
+
+// TestOneBadContainer holds that a container which cannot be inspected fails its
+// own service only.
+func TestOneBadContainer(t *testing.T) {
+	i := newImitation(t)
+	i.up(service{project: "shop", name: "web"}, 1)
+	i.up(service{project: "shop", name: "db"}, 1)
+	bad := i.of("shop", "db")[0].ID
+	i.with(func() {
+		i.refuse = func(r *http.Request) (int, string) {
+			if strings.Contains(r.URL.Path, bad) {
+				return http.StatusInternalServerError, "layer does not exist"
+			}
+			return 0, ""
+		}
+	})
+	f := started(t, i, &targettest.Store{})
+	readings, err := f.Snapshot(t.Context(), []targets.Ref{web, ref("shop/db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if readings[web].Err != nil {
+		t.Errorf("the other service: %v", readings[web].Err)
+	}
+	if err := readings[ref("shop/db")].Err; !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), "layer does not exist") {
+		t.Errorf("its own service: %v, want ErrTransient", err)
+	}
+}
+
+// TestGarbledStore holds that a store which cannot be read fails the reading with
+// the entry's name, and shrinks nothing.
+func TestGarbledStore(t *testing.T) {
+	i := newImitation(t)
+	i.up(service{project: "shop", name: "web"}, 2)
+	for _, prefix := range []string{memoryPrefix, templatePrefix, removalPrefix, startPrefix} {
+		store := &targettest.Store{}
+		if err := store.Save(t.Context(), prefix+"shop/web", []byte("{")); err != nil {
+			t.Fatal(err)
+		}
+		f := started(t, i, store)
+		if _, err := f.Snapshot(t.Context(), []targets.Ref{web}); !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), prefix+"shop/web") {
+			t.Errorf("Snapshot() = %v, want ErrTransient with the entry", err)
+		}
+		if err := scale(t, f, 1); !errors.Is(err, targets.ErrTransient) {
+			t.Errorf("SetReplicas() = %v, want ErrTransient", err)
+		}
+	}
+	if len(names(i)) != 2 {
+		t.Errorf("there are %q", names(i))
+	}
+}
