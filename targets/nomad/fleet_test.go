@@ -532,3 +532,26 @@ func TestStoreFails(t *testing.T) {
 		t.Errorf("%d shards are stored, want that of each allocation", len(entries))
 	}
 }
+
+func TestWhyNoPlace(t *testing.T) {
+	for _, c := range []struct {
+		failed        placement
+		reason, words string
+	}{
+		{placement{}, NoNodes, "no nodes were eligible for evaluation"},
+		{placement{NodesEvaluated: 2}, AllocationsQueued, "Nomad does not say why"},
+		{
+			placement{NodesEvaluated: 2, NodesFiltered: 2, ConstraintFiltered: map[string]int{"${meta.rack} = a": 2}},
+			ConstraintsFiltered, `constraint "${meta.rack} = a": 2 nodes excluded by filter`,
+		},
+		{
+			placement{NodesEvaluated: 2, NodesFiltered: 1, ClassFiltered: map[string]int{"big": 1}, NodesExhausted: 1, DimensionExhausted: map[string]int{"memory": 1, "cpu": 1}},
+			ResourcesExhausted, `class "big": 1 nodes excluded by filter, resources exhausted on 1 nodes, dimension "cpu" exhausted on 1 nodes, dimension "memory" exhausted on 1 nodes`,
+		},
+		{placement{NodesEvaluated: 2, QuotaExhausted: []string{"memory"}}, QuotaExhausted, `quota limit hit ["memory"]`},
+	} {
+		if reason, words := c.failed.why(); reason != c.reason || words != c.words {
+			t.Errorf("%+v: %s, %q, want %s, %q", c.failed, reason, words, c.reason, c.words)
+		}
+	}
+}

@@ -101,7 +101,7 @@ type listing struct {
 	allocs      map[groupKey][]*allocStub
 	deployments map[string][]*deploymentStub
 	// failures are why allocations found no place, where that was asked for.
-	failures map[groupKey]*api.AllocationMetric
+	failures map[groupKey]*placement
 	observed time.Time
 	err      error
 }

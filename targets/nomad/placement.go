@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/nomad/api"
-
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
@@ -36,7 +34,20 @@ const (
 // blockedStub is what a list of evaluations says of one that waits for a place.
 type blockedStub struct {
 	JobID          string
-	FailedTGAllocs map[string]*api.AllocationMetric
+	FailedTGAllocs map[string]*placement
+}
+
+// placement is what the scheduler says of an allocation that it found no place
+// for: how many nodes it looked at, and what spoke against them.
+type placement struct {
+	NodesEvaluated     int
+	NodesFiltered      int
+	ClassFiltered      map[string]int
+	ConstraintFiltered map[string]int
+	NodesExhausted     int
+	ClassExhausted     map[string]int
+	DimensionExhausted map[string]int
+	QuotaExhausted     []string
 }
 
 // waiting answers how many allocations of a target wait for a place.
@@ -65,10 +76,10 @@ func (s *snapshot) explainWaiting(ctx context.Context) {
 			s.fleet.backoff.note(at, err, time.Now())
 		}
 		l := s.listings[at]
-		l.failures = map[groupKey]*api.AllocationMetric{}
+		l.failures = map[groupKey]*placement{}
 		for _, evaluation := range blocked {
-			for name, metric := range evaluation.FailedTGAllocs {
-				l.failures[groupKey{job: evaluation.JobID, group: name}] = metric
+			for name, failed := range evaluation.FailedTGAllocs {
+				l.failures[groupKey{job: evaluation.JobID, group: name}] = failed
 			}
 		}
 	}
@@ -84,17 +95,16 @@ func (s *snapshot) notices(t Target) []policy.Notice {
 		Condition: InsufficientCapacity, Reason: AllocationsQueued,
 		Message: fmt.Sprintf("%d allocations of group %q wait for a place", waiting, t.Group),
 	}
-	if metric := s.listings[t.scope()].failures[groupKey{job: t.Job, group: t.Group}]; metric != nil {
-		reason, words := unplaced(metric)
+	if failed := s.listings[t.scope()].failures[groupKey{job: t.Job, group: t.Group}]; failed != nil {
+		reason, words := failed.why()
 		notice.Reason = reason
 		notice.Message += ": " + words
 	}
 	return []policy.Notice{notice}
 }
 
-// unplaced says why an allocation found no place, in the words of Nomad's command
-// line.
-func unplaced(m *api.AllocationMetric) (reason, words string) {
+// why says why there was no place, in the words of Nomad's command line.
+func (m *placement) why() (reason, words string) {
 	var said []string
 	add := func(form string, counts map[string]int) {
 		for _, what := range slices.Sorted(maps.Keys(counts)) {
