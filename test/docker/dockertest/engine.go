@@ -154,7 +154,7 @@ func (e *Engine) start() {
 	args := []string{
 		"-euc", enter, "enter", "docker-init", "--", e.daemon(),
 		"--data-root", e.Data(), "--exec-root", e.path("exec"), "--pidfile", e.path("pid"), "--host", e.Host(),
-		"--exec-opt", "native.cgroupdriver=cgroupfs", "--cgroup-parent", "/" + e.cgroup(),
+		"--log-level", "warn", "--exec-opt", "native.cgroupdriver=cgroupfs", "--cgroup-parent", "/" + e.cgroup(),
 	}
 	if e.options.Version == Newest {
 		args = append(args, "--userland-proxy-path", filepath.Join(filepath.Dir(e.daemon()), "docker-proxy"))

@@ -1,0 +1,161 @@
+package docker
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/test/docker/dockertest"
+)
+
+// own are the parts of what the engine says of a container that are each
+// container's own: ids, times, processes, addresses and the ports the engine
+// chose. The container's id, its short id, its name and its number are masked
+// wherever they occur, the names of its anonymous volumes in its mounts.
+var own = regexp.MustCompile(`^(` + strings.Join([]string{
+	`Id`, `Created`, `ExecIDs.*`,
+	`State\.(Pid|StartedAt|FinishedAt)`, `State\.Health\.(Log.*|FailingStreak)`,
+	`GraphDriver\.Data\..*`,
+	`NetworkSettings\.(SandboxID|SandboxKey|EndpointID|IPAddress|GlobalIPv6Address|MacAddress)`,
+	`NetworkSettings\.Networks\.[^.]+\.(EndpointID|IPAddress|GlobalIPv6Address|MacAddress)`,
+	`NetworkSettings\.Ports\..*\.HostPort`,
+	`Config\.Labels\.com\.docker\.compose\.container-number`,
+	// Only a replica that Compose recreated has this one.
+	`Config\.Labels\.com\.docker\.compose\.replace`,
+}, "|") + `)$`)
+
+// unordered are the lists that Compose writes in another order each time.
+var unordered = regexp.MustCompile(`^(Config\.Env|HostConfig\.(Binds|Ulimits)|NetworkSettings\.Networks\.[^.]+\.Aliases)$`)
+
+// anonymous is the name of a volume that nobody named.
+var anonymous = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// document is what the engine says of a container, by path, without what is its
+// own, and the names of its anonymous volumes.
+func document(t testing.TB, e *dockertest.Engine, name string) (fields map[string]string, volumes []string) {
+	t.Helper()
+	inspected, raw, err := e.Client.ContainerInspectWithRaw(t.Context(), name, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range inspected.Mounts {
+		if anonymous.MatchString(m.Name) {
+			volumes = append(volumes, m.Name)
+			raw = []byte(strings.ReplaceAll(string(raw), m.Name, "{anonymous}"))
+		}
+	}
+	text := strings.NewReplacer(inspected.ID, "{id}", inspected.ID[:12], "{short}", strings.TrimPrefix(inspected.Name, "/"), "{name}").Replace(string(raw))
+	var parsed map[string]any
+	if err := json.Unmarshal([]byte(text), &parsed); err != nil {
+		t.Fatal(err)
+	}
+	parsed["Mounts"] = byPath(parsed["Mounts"], "Destination")
+	if host, ok := parsed["HostConfig"].(map[string]any); ok {
+		host["Mounts"] = byPath(host["Mounts"], "Target")
+	}
+	fields = map[string]string{}
+	flatten(fields, "", parsed)
+	for path := range fields {
+		if own.MatchString(path) {
+			delete(fields, path)
+		}
+	}
+	return fields, volumes
+}
+
+// byPath answers mounts, which are in no order, by where they are. Compose names
+// the anonymous volumes that a replica inherits from the one it replaces.
+func byPath(mounts any, key string) map[string]any {
+	list, _ := mounts.([]any)
+	found := map[string]any{}
+	for _, m := range list {
+		if m, ok := m.(map[string]any); ok {
+			if key == "Target" && m["Source"] == "{anonymous}" {
+				delete(m, "Source")
+			}
+			found[fmt.Sprint(m[key])] = m
+		}
+	}
+	return found
+}
+
+// flatten adds a JSON value to fields, by path.
+func flatten(fields map[string]string, path string, value any) {
+	join := func(name string) string { return strings.TrimPrefix(path+"."+name, ".") }
+	switch value := value.(type) {
+	case map[string]any:
+		for name, v := range value {
+			flatten(fields, join(name), v)
+		}
+		if len(value) == 0 {
+			fields[path] = "{}"
+		}
+	case []any:
+		if unordered.MatchString(path) {
+			slices.SortFunc(value, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+		}
+		for i, v := range value {
+			flatten(fields, join(strconv.Itoa(i)), v)
+		}
+		if len(value) == 0 {
+			fields[path] = "[]"
+		}
+	default:
+		text, err := json.Marshal(value)
+		if err != nil {
+			text = []byte(err.Error())
+		}
+		fields[path] = string(text)
+	}
+}
+
+// alike wants two replicas to be the same but for what is each container's own, as
+// the engine sees them and as they see themselves, and their anonymous volumes to
+// be different ones. It answers how many fields it compared.
+func alike(t testing.TB, e *dockertest.Engine, composes, hpads string) int {
+	t.Helper()
+	want, wantVolumes := document(t, e, composes)
+	got, gotVolumes := document(t, e, hpads)
+	if difference := cmp.Diff(want, got); difference != "" {
+		t.Errorf("%s (+) is not as %s (-):\n%s", hpads, composes, difference)
+	}
+	if len(gotVolumes) != len(wantVolumes) {
+		t.Errorf("%s has %d anonymous volumes, %s has %d", hpads, len(gotVolumes), composes, len(wantVolumes))
+	}
+	for _, volume := range gotVolumes {
+		if slices.Contains(wantVolumes, volume) {
+			t.Errorf("%s and %s share the anonymous volume %s", hpads, composes, volume)
+		}
+	}
+	if difference := cmp.Diff(seen(t, e, composes), seen(t, e, hpads)); difference != "" {
+		t.Errorf("%s (+) does not see what %s (-) sees:\n%s", hpads, composes, difference)
+	}
+	return len(want)
+}
+
+// seen is what a worker sees from within, without what is its own.
+func seen(t testing.TB, e *dockertest.Engine, name string) map[string]string {
+	t.Helper()
+	inspected, err := e.Client.ContainerInspect(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.NewReplacer(inspected.ID, "{id}", inspected.ID[:12], "{short}", name, "{name}").
+		Replace(e.CLI(t, "exec", name, "/worker", "state"))
+	var state map[string]any
+	if err := json.Unmarshal([]byte(text), &state); err != nil {
+		t.Fatalf("%v in what %s says: %s", err, name, text)
+	}
+	if addresses, ok := state["addresses"].([]any); ok {
+		state["addresses"] = len(addresses)
+	}
+	fields := map[string]string{}
+	flatten(fields, "", state)
+	return fields
+}

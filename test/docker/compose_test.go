@@ -1,0 +1,316 @@
+package docker
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+
+	"github.com/hpad/hpad/test/docker/dockertest"
+	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/internal/world"
+)
+
+// patience is how long hpad and an engine may take to do what they do within
+// seconds on an idle machine, where other cases run at the same time.
+const patience = 2 * world.Patience
+
+// site is what cases share: an engine with the images, and a load.
+type site struct {
+	*dockertest.Engine
+	load *world.Load
+}
+
+func newSite(t *testing.T, options dockertest.Options) *site {
+	t.Helper()
+	s := &site{Engine: dockertest.Start(t, options), load: world.NewLoad(t)}
+	s.ImportWorker(t, dockertest.Worker, "1")
+	s.ImportWorker(t, "volumes:1", "volumes", "VOLUME /image")
+	return s
+}
+
+// fleet is the configuration of a fleet called shop.
+func (s *site) fleet(kind, extra string) string {
+	return fmt.Sprintf("[fleets.shop]\nkind = %q\nhost = %q\nresource_interval = \"1s\"\ntimeout = \"5s\"\n%s\n", kind, s.Host(), extra)
+}
+
+// queued is that of a fleet called shop, a source and an autoscaler for the
+// service web of a project, which gets a replica for each 10 in the project's
+// queue.
+func (s *site) queued(project string, minimum, maximum int) string {
+	return s.fleet("compose", "") + s.load.Source() +
+		world.Queued(project, fmt.Sprintf(`{ fleet = "shop", project = %q, service = "web" }`, project), minimum, maximum)
+}
+
+// replicas answers all containers of a service, by number.
+func (s *site) replicas(t testing.TB, project, service string) []container.Summary {
+	t.Helper()
+	found, err := s.Client.ContainerList(t.Context(), container.ListOptions{All: true, Filters: filters.NewArgs(
+		filters.Arg("label", "com.docker.compose.project="+project), filters.Arg("label", "com.docker.compose.service="+service))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(found, func(a, b container.Summary) int { return cmp.Compare(number(a), number(b)) })
+	return found
+}
+
+// number is the one that Compose gave a container; 0 if it did not.
+func number(c container.Summary) int {
+	n, _ := strconv.Atoi(c.Labels["com.docker.compose.container-number"])
+	return n
+}
+
+// tell is how containers are shown in messages.
+func tell(found []container.Summary) string {
+	var told []string
+	for _, c := range found {
+		told = append(told, strings.Join(c.Names, " ")+" is "+c.State+", "+c.Status)
+	}
+	return "there are " + strings.Join(told, "; ")
+}
+
+// awaitReplicas waits until so many containers of a project's service web are
+// there, all running, and answers them.
+func (s *site) awaitReplicas(t testing.TB, project string, n int) []container.Summary {
+	t.Helper()
+	var found []container.Summary
+	wait.For(t, patience, fmt.Sprintf("%d replicas of %s", n, project), func() (string, bool) {
+		found = s.replicas(t, project, "web")
+		stopped := slices.ContainsFunc(found, func(c container.Summary) bool { return c.State != "running" })
+		return tell(found), len(found) == n && !stopped
+	})
+	return found
+}
+
+// stays wants a service to keep so many containers over passes of its autoscaler.
+func (s *site) stays(t testing.TB, w *world.World, project string, n, passes int) {
+	t.Helper()
+	w.Passes(project, passes)
+	if found := s.replicas(t, project, "web"); len(found) != n {
+		t.Errorf("%d replicas after %d passes, want the %d of before: %s", len(found), passes, n, tell(found))
+	}
+}
+
+// TestCompose runs the cases that can share an engine, on each version.
+func TestCompose(t *testing.T) {
+	for _, version := range []dockertest.Version{dockertest.Packaged, dockertest.Newest} {
+		t.Run(version.String(), func(t *testing.T) {
+			s := newSite(t, dockertest.Options{Version: version})
+			// The group ends before the engine does.
+			t.Run("cases", func(t *testing.T) {
+				for name, run := range map[string]func(t *testing.T, s *site){
+					"alike":         comparison,
+					"burn":          burn,
+					"everything":    everythingScales,
+					"late":          late,
+					"crash":         crash,
+					"killed":        killed,
+					"count reset":   countReset,
+					"new version":   newVersion,
+					"moved tag":     movedTag,
+					"refused":       refused,
+					"range of port": rangeOfPorts,
+				} {
+					t.Run(name, func(t *testing.T) {
+						t.Parallel()
+						run(t, s)
+					})
+				}
+			})
+		})
+	}
+}
+
+// comparison: replicas that Compose made are alike, and one that differs is told.
+func comparison(t *testing.T, s *site) {
+	p := newEverything(t, s.Engine, "alike", 18180)
+	p.Compose("up", "--detach", "--wait")
+	if n := alike(t, s.Engine, "alike-web-1", "alike-web-2"); n < 200 {
+		t.Errorf("only %d fields were compared", n)
+	}
+	s.CLI(t, "update", "--pids-limit", "40", "alike-web-2")
+	want, _ := document(t, s.Engine, "alike-web-1")
+	got, _ := document(t, s.Engine, "alike-web-2")
+	if want["HostConfig.PidsLimit"] != "50" || got["HostConfig.PidsLimit"] != "40" || maps.Equal(want, got) {
+		t.Errorf("limits of %s and %s processes are not told apart", want["HostConfig.PidsLimit"], got["HostConfig.PidsLimit"])
+	}
+}
+
+// burn: a service under load grows to its maximum; Compose and the network treat
+// its replicas as Compose's own; without load it shrinks to the one it had first.
+func burn(t *testing.T, s *site) {
+	p := s.Project(t, "burn", `
+services:
+  web:
+    image: worker:1
+    cpus: 0.05
+    environment: { WORKER_CONTROL: /control }
+    volumes: [./control:/control:ro]
+    networks: { front: { aliases: [www] }, back: {} }
+    stop_grace_period: 2s
+  probe: { image: worker:1, networks: [front, back] }
+networks: { front: {}, back: {} }
+`)
+	p.Write("control/burn", "0")
+	p.Compose("up", "--detach", "--wait")
+	first := s.awaitReplicas(t, "burn", 1)[0]
+	world.New(t, s.fleet("compose", "")+`
+[autoscalers.burn]
+target       = { fleet = "shop", project = "burn", service = "web" }
+min_replicas = 1
+max_replicas = 3
+[[autoscalers.burn.metrics]]
+type                = "Resource"
+resource            = "cpu"
+average_utilization = 55
+[autoscalers.burn.behavior.scale_down]
+stabilization_window = "3s"
+`)
+	p.Write("control/burn", "1")
+	found := s.awaitReplicas(t, "burn", 3)
+	for i, c := range found {
+		if want := fmt.Sprintf("/burn-web-%d", i+1); number(c) != i+1 || c.Names[0] != want {
+			t.Errorf("replica %d has number %d and name %s, want %s", i+1, number(c), c.Names[0], want)
+		}
+	}
+	for _, name := range []string{"burn-web-2", "burn-web-3"} {
+		alike(t, s.Engine, "burn-web-1", name)
+	}
+	s.resolves(t, found, "burn-probe-1", "web", "www")
+	s.judge(t, p, "web", 3)
+	p.Write("control/burn", "0")
+	if left := s.awaitReplicas(t, "burn", 1)[0]; left.ID != first.ID {
+		t.Errorf("%s is left, want the first replica %s", left.Names, first.ID)
+	}
+	p.Compose("down", "--timeout", "1")
+	if left := s.replicas(t, "burn", "web"); len(left) > 0 {
+		t.Errorf("after docker compose down %s", tell(left))
+	}
+}
+
+// resolves wants names to mean all replicas in one of the networks that a
+// container shares with them, and each replica's own name to mean that one.
+func (s *site) resolves(t testing.TB, replicas []container.Summary, from string, names ...string) {
+	t.Helper()
+	resolve := func(name string, meant ...container.Summary) {
+		addresses := map[string]bool{}
+		for _, c := range meant {
+			for _, endpoint := range c.NetworkSettings.Networks {
+				addresses[endpoint.IPAddress] = true
+			}
+		}
+		got := strings.Fields(s.CLI(t, "exec", from, "/worker", "resolve", name))
+		strange := slices.ContainsFunc(got, func(address string) bool { return !addresses[address] })
+		if len(got) != len(meant) || strange {
+			t.Errorf("name %s means %q, want one address of each of %d replicas: %q", name, got, len(meant), slices.Sorted(maps.Keys(addresses)))
+		}
+	}
+	for _, name := range names {
+		resolve(name, replicas...)
+	}
+	for _, c := range replicas {
+		resolve(strings.TrimPrefix(c.Names[0], "/"), c)
+	}
+}
+
+// judge wants Compose to take the service's containers for its own: none is
+// touched when it is to have as many.
+func (s *site) judge(t testing.TB, p *dockertest.Project, service string, n int) {
+	t.Helper()
+	state := func() map[string]string {
+		m := map[string]string{}
+		for _, c := range s.replicas(t, p.Name, service) {
+			inspected, err := s.Client.ContainerInspect(t.Context(), c.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m[c.ID] = inspected.Name + " started " + inspected.State.StartedAt
+		}
+		return m
+	}
+	before := state()
+	if len(before) != n {
+		t.Fatalf("service %s has %d containers, want %d", service, len(before), n)
+	}
+	scale := fmt.Sprintf("%s=%d", service, n)
+	for _, args := range [][]string{{"up", "--detach", "--no-recreate", "--scale", scale}, {"up", "--detach", "--scale", scale}, {"up", "--detach", "--no-deps", "--scale", scale, service}} {
+		printed := p.Compose(args...)
+		if after := state(); !maps.Equal(before, after) {
+			t.Errorf("docker compose %s made of\n%v\n%v\nand said\n%s", args, before, after, printed.Err)
+		}
+	}
+	listed := 0
+	for line := range strings.Lines(p.Compose("ps", "--format", "json", service).Out) {
+		var row struct{ ID, Name, Service, State string }
+		if err := json.Unmarshal([]byte(line), &row); err != nil {
+			t.Fatalf("docker compose ps: %v in %s", err, line)
+		}
+		if row.Service == service && row.State == "running" {
+			listed++
+		}
+	}
+	if listed != n {
+		t.Errorf("docker compose ps lists %d, want %d", listed, n)
+	}
+	logs := p.Compose("logs", "--no-color", service).Out
+	for _, c := range s.replicas(t, p.Name, service) {
+		if prefix := fmt.Sprintf("%s-%d ", service, number(c)); !strings.Contains(logs, prefix) {
+			t.Errorf("docker compose logs has nothing of %s:\n%s", prefix, logs)
+		}
+	}
+}
+
+// everythingScales: a service that uses all there is grows by replicas that are as
+// Compose's own, also after Compose recreated the one that they are made after, and
+// leaves nothing behind when it shrinks.
+func everythingScales(t *testing.T, s *site) {
+	p := newEverything(t, s.Engine, "all", 18080)
+	p.Compose("up", "--detach", "--wait")
+	s.load.Queue("all", 20)
+	world.New(t, s.queued("all", 1, 5)+"[fleets.shop.services.\"all/web\"]\ncopy_paths = [\"/etc/content.conf\"]\n")
+	for _, step := range []string{"made", "recreated"} {
+		if step == "recreated" {
+			// The new ones inherit the anonymous volumes.
+			p.Compose("up", "--detach", "--wait", "--force-recreate", "--scale", "web=2")
+		}
+		s.load.Queue("all", 40)
+		wait.For(t, patience, "4 healthy replicas", func() (string, bool) {
+			found := s.replicas(t, "all", "web")
+			sick := slices.ContainsFunc(found, func(c container.Summary) bool { return !strings.Contains(c.Status, "(healthy)") })
+			return tell(found), len(found) == 4 && !sick
+		})
+		var volumes []string
+		for _, name := range []string{"all-web-3", "all-web-4"} {
+			_, own := document(t, s.Engine, name)
+			if volumes = append(volumes, own...); len(own) != 3 {
+				t.Errorf("%s has %d anonymous volumes, want those of /scratch, /long and the image", name, len(own))
+			}
+			if n := alike(t, s.Engine, "all-web-1", name); n < 200 {
+				t.Errorf("only %d fields were compared", n)
+			}
+		}
+		s.judge(t, p, "web", 4)
+		s.load.Queue("all", 20)
+		for _, c := range s.awaitReplicas(t, "all", 2) {
+			if number(c) > 2 {
+				t.Errorf("replica %d is left, want the lowest numbers", number(c))
+			}
+		}
+		wait.For(t, patience, "removal of the anonymous volumes", func() (string, bool) {
+			left := strings.Fields(s.CLI(t, "volume", "ls", "--quiet"))
+			left = slices.DeleteFunc(left, func(name string) bool { return !slices.Contains(volumes, name) })
+			return fmt.Sprintf("%q are left", left), len(left) == 0
+		})
+	}
+	p.Compose("down", "--volumes", "--timeout", "1")
+	if left := strings.Fields(s.CLI(t, "network", "ls", "--quiet", "--filter", "label=com.docker.compose.project=all")); len(left) > 0 {
+		t.Errorf("docker compose down left networks %q", left)
+	}
+}

@@ -1,0 +1,219 @@
+package docker
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/compose"
+	"github.com/hpad/hpad/test/docker/dockertest"
+	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/internal/world"
+)
+
+// eventsOf answers how often an event of a reason occurred.
+func eventsOf(a api.Autoscaler, reason string) int64 {
+	total := int64(0)
+	for _, event := range a.Events {
+		if event.Reason == reason {
+			total += event.Count
+		}
+	}
+	return total
+}
+
+// countReset: "docker compose up" puts the file's count back, which is noticed. The
+// count is accepted, or put back although hpad may not scale down for the metric.
+func countReset(t *testing.T, s *site) {
+	for project, answer := range map[string]string{"taken": "accept", "kept": "restore"} {
+		p := s.Project(t, project, "services: { web: { image: worker:1, scale: 5, stop_grace_period: 1s } }\n")
+		p.Compose("up", "--detach", "--scale", "web=1")
+		s.load.Queue(project, 40)
+		w := world.New(t, strings.NewReplacer(
+			"[autoscalers."+project+"]\n", "[autoscalers."+project+"]\non_foreign_change = \""+answer+"\"\n",
+			`stabilization_window = "2s"`, `select_policy = "Disabled"`,
+		).Replace(s.queued(project, 1, 6)))
+		s.awaitReplicas(t, project, 4)
+		w.Passes(project, 2)
+		p.Compose("up", "--detach", "--no-recreate")
+		if answer == "restore" {
+			w.Await(project, policy.ForeignWriter, "Rescaled", "")
+			s.awaitReplicas(t, project, 4)
+		} else {
+			w.Await(project, policy.ForeignWriter, "CountChanged", "from 4 to 5")
+			s.stays(t, w, project, 5, 3)
+		}
+		if n := eventsOf(w.View(project), string(policy.ForeignWriter)); n == 0 {
+			t.Errorf("%s: no event of ForeignWriter", answer)
+		}
+		w.Stop()
+	}
+}
+
+// images answers the images of containers, by number.
+func images(found []container.Summary) map[int]string {
+	m := map[int]string{}
+	for _, c := range found {
+		m[number(c)] = c.Image
+	}
+	return m
+}
+
+// newVersion: a service whose file changed grows by replicas of the new
+// configuration although most have the old one, which go first.
+func newVersion(t *testing.T, s *site) {
+	s.ImportWorker(t, "worker:2", "2")
+	const file = "services: { web: { image: %q, stop_grace_period: 1s } }\n"
+	p := s.Project(t, "fresh", fmt.Sprintf(file, "worker:1"))
+	p.Compose("up", "--detach", "--scale", "web=2")
+	p.Write("compose.yaml", fmt.Sprintf(file, "worker:2"))
+	// The one beyond the two is made by the new file.
+	p.Compose("up", "--detach", "--no-recreate", "--scale", "web=3")
+	s.load.Queue("fresh", 40)
+	world.New(t, s.queued("fresh", 1, 5))
+	got := images(s.awaitReplicas(t, "fresh", 4))
+	if want := map[int]string{1: "worker:1", 2: "worker:1", 3: "worker:2", 4: "worker:2"}; !maps.Equal(got, want) {
+		t.Errorf("replicas have %v, want %v: the newest configuration, not the one of most", got, want)
+	}
+	s.load.Queue("fresh", 20)
+	for number, image := range images(s.awaitReplicas(t, "fresh", 2)) {
+		if image != "worker:2" {
+			t.Errorf("replica %d of %s is left, want that the obsolete ones went first", number, image)
+		}
+	}
+	p.Compose("up", "--detach", "--scale", "web=2")
+	s.load.Queue("fresh", 30)
+	s.awaitReplicas(t, "fresh", 3)
+	s.judge(t, p, "web", 3)
+}
+
+// movedTag: a replica has the image of the others although its name means another
+// one by now, or nothing.
+func movedTag(t *testing.T, s *site) {
+	s.ImportWorker(t, "moving:1", "before")
+	p := s.Project(t, "moved", "services: { web: { image: \"moving:1\", stop_grace_period: 1s } }\n")
+	p.Compose("up", "--detach")
+	first := s.awaitReplicas(t, "moved", 1)[0].ImageID
+	s.load.Queue("moved", 20)
+	s.ImportWorker(t, "moving:1", "after")
+	world.New(t, s.queued("moved", 1, 5))
+	for n, c := range s.awaitReplicas(t, "moved", 2) {
+		if c.ImageID != first {
+			t.Errorf("replica %d has image %s, want that of the first: %s", n+1, c.ImageID, first)
+		}
+	}
+	s.CLI(t, "rmi", "moving:1")
+	s.load.Queue("moved", 30)
+	if c := s.awaitReplicas(t, "moved", 3)[2]; c.ImageID != first {
+		t.Errorf("without the name the new replica has image %s, want %s", c.ImageID, first)
+	}
+}
+
+// refused: what only one container can have keeps a service from being scaled, and
+// is said with the way out before anything was tried.
+func refused(t *testing.T, s *site) {
+	for _, test := range []struct{ name, service, reason, message string }{
+		{"name", `web: { image: "worker:1", container_name: only }`, compose.FixedContainerName, `service "web" of project "name" has container_name "only"`},
+		{"port", `web: { image: "worker:1", ports: ["18300:8080"] }`, compose.StaticHostPort, "port 18300 of the host"},
+		{"address", `web: { image: "worker:1", networks: { own: { ipv4_address: 10.77.7.7 } } }`, compose.StaticIP, "the fixed address 10.77.7.7"},
+		{"network", "web: { image: \"worker:1\", network_mode: \"service:other\" }\n  other: { image: \"worker:1\", environment: { WORKER_PORT: \"8081\" } }", compose.SharedNetwork, "network_mode"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			networks := ""
+			if test.name == "address" {
+				networks = "networks: { own: { ipam: { config: [{ subnet: 10.77.7.0/24 }] } } }\n"
+			}
+			p := s.Project(t, test.name, "services:\n  "+test.service+"\n"+networks)
+			p.Compose("up", "--detach")
+			s.load.Queue(test.name, 30)
+			w := world.New(t, s.queued(test.name, 1, 5))
+			c := w.Await(test.name, policy.AbleToScale, test.reason, test.message)
+			if !strings.Contains(c.Message, "docker compose up -d web") {
+				t.Errorf("message %q does not tell the way out", c.Message)
+			}
+			s.stays(t, w, test.name, 1, 2)
+		})
+	}
+}
+
+// rangeOfPorts: a range of ports of the host is a bound of the platform.
+func rangeOfPorts(t *testing.T, s *site) {
+	p := s.Project(t, "range", "services: { web: { image: \"worker:1\", ports: [\"18400-18402:8080\"] } }\n")
+	p.Compose("up", "--detach")
+	s.load.Queue("range", 50)
+	w := world.New(t, s.queued("range", 1, 5))
+	s.awaitReplicas(t, "range", 3)
+	w.Await("range", policy.ScalingLimited, "PlatformMax", "")
+	var ports []int
+	for _, c := range s.replicas(t, "range", "web") {
+		ports = append(ports, int(c.Ports[0].PublicPort))
+	}
+	slices.Sort(ports)
+	if !slices.Equal(ports, []int{18400, 18401, 18402}) {
+		t.Errorf("ports %v, want all of the range", ports)
+	}
+}
+
+// TestDisk: on a full disk nothing shrinks, what could not be made is told and
+// leaves nothing, and the service grows once there is room.
+func TestDisk(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, dockertest.Options{Disk: "96m"})
+	p := s.Project(t, "full", "services: { web: { image: \"worker:1\" } }\n")
+	p.Compose("up", "--detach", "--scale", "web=2")
+	s.load.Queue("full", 20)
+	w := world.New(t, s.queued("full", 1, 5))
+	w.Await("full", policy.AbleToScale, "ReadyForNewScale", "")
+	empty := s.FillDisk(t)
+	s.load.Queue("full", 40)
+	w.Await("full", policy.AbleToScale, compose.StartFailed, "no space left on device")
+	s.stays(t, w, "full", 2, 3)
+	if n := eventsOf(w.View("full"), "SuccessfulRescale"); n != 0 {
+		t.Errorf("%d events of SuccessfulRescale on a full disk", n)
+	}
+	empty()
+	s.awaitReplicas(t, "full", 4)
+}
+
+// TestEngineDown: while the engine is down nothing is decided, and when it is back
+// hpad goes on with the windows it had.
+func TestEngineDown(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, dockertest.Options{})
+	p := s.Project(t, "down", "services: { web: { image: \"worker:1\", restart: unless-stopped, stop_grace_period: 1s } }\n")
+	p.Compose("up", "--detach")
+	s.load.Queue("down", 30)
+	w := world.New(t, strings.Replace(s.queued("down", 1, 5), `"2s"`, `"10m"`, 1))
+	s.awaitReplicas(t, "down", 3)
+	s.Stop()
+	s.load.Queue("down", 0)
+	w.Await("down", policy.AbleToScale, "FailedGetScale", "temporary failure")
+	w.Passes("down", 5)
+	if message := w.Condition("down", policy.AbleToScale).Message; !strings.Contains(message, s.Host()) {
+		t.Errorf("message %q does not name the engine", message)
+	}
+	s.StartAgain()
+	w.Await("down", policy.AbleToScale, "ScaleDownStabilized", "")
+	s.awaitReplicas(t, "down", 3)
+	s.stays(t, w, "down", 3, 3)
+	s.load.Queue("down", 50)
+	s.awaitReplicas(t, "down", 5)
+	if n := eventsOf(w.View("down"), string(policy.ForeignWriter)); n != 0 {
+		t.Errorf("%d events of ForeignWriter, want none: nobody changed the count", n)
+	}
+	// A crash of the whole machine is no different.
+	s.Kill()
+	w.Await("down", policy.AbleToScale, "FailedGetScale", "temporary failure")
+	s.StartAgain()
+	wait.For(t, patience, "5 running replicas", func() (string, bool) {
+		found := s.replicas(t, "down", "web")
+		stopped := slices.ContainsFunc(found, func(c container.Summary) bool { return c.State != "running" })
+		return tell(found), len(found) == 5 && !stopped
+	})
+}

@@ -1,0 +1,4 @@
+// Package docker tests fleets of the kinds "compose" and "swarm", and the daemon
+// over them, on real Docker engines, which test/install/docker.sh and dockerd.sh
+// provide. Compose itself is the judge, which test/install/compose.sh builds.
+package docker

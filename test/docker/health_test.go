@@ -1,0 +1,134 @@
+package docker
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/compose"
+	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/internal/world"
+)
+
+// late: replicas that are not healthy yet count as idle, so that a service does not
+// grow for the load that they are to take; one that becomes unhealthy later is told
+// and changes nothing.
+func late(t *testing.T, s *site) {
+	p := s.Project(t, "late", `
+services:
+  web:
+    image: worker:1
+    cpus: 0.1
+    environment: { WORKER_BURN: "1", WORKER_HEALTH_AFTER: 8s }
+    healthcheck: { test: [CMD, /worker, check], interval: 1s, timeout: 10s, retries: 1, start_period: 60s }
+`)
+	p.Compose("up", "--detach", "--wait")
+	w := world.New(t, s.fleet("compose", "")+`
+[autoscalers.late]
+target       = { fleet = "shop", project = "late", service = "web" }
+min_replicas = 1
+max_replicas = 4
+[[autoscalers.late.metrics]]
+type                = "Resource"
+resource            = "cpu"
+average_utilization = 55
+`)
+	sawTwo := false
+	wait.For(t, 2*patience, "4 replicas of late", func() (string, bool) {
+		found := s.replicas(t, "late", "web")
+		sawTwo = sawTwo || len(found) == 2
+		if len(found) > 2 && !strings.Contains(found[1].Status, "(healthy)") {
+			t.Fatalf("it grew beyond 2 while the second was not healthy: %s", tell(found))
+		}
+		return tell(found), len(found) == 4
+	})
+	if !sawTwo {
+		t.Error("it grew to 4 at once, want 2 first: the load of one is 1.8 times the goal")
+	}
+	wait.For(t, patience, "4 ready instances", func() (string, bool) {
+		ready := w.View("late").Instances
+		return fmt.Sprintf("they are %+v", ready), ready.Ready == 4
+	})
+	s.tell(t, s.replicas(t, "late", "web")[3], "set?health=bad")
+	wait.For(t, patience, "unready instance", func() (string, bool) {
+		ready := w.View("late").Instances
+		return fmt.Sprintf("they are %+v", ready), ready.Unready == 1 && ready.Ready == 3
+	})
+	s.stays(t, w, "late", 4, 3)
+}
+
+// tell asks a worker for something over HTTP.
+func (s *site) tell(t testing.TB, c container.Summary, request string) {
+	t.Helper()
+	for _, endpoint := range c.NetworkSettings.Networks {
+		answer, err := s.HTTP().Post(fmt.Sprintf("http://%s:8080/%s", endpoint.IPAddress, request), "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != http.StatusOK {
+			t.Fatalf("%s answers %s", request, answer.Status)
+		}
+		return
+	}
+	t.Fatalf("container %s has no network", c.Names)
+}
+
+// crash: containers that end again and again are told, and their number is not.
+func crash(t *testing.T, s *site) {
+	p := s.Project(t, "crash", `
+services:
+  web: { image: worker:1, restart: always, environment: { WORKER_EXIT_AFTER: 200ms } }
+`)
+	p.Compose("up", "--detach")
+	s.load.Queue("crash", 20)
+	w := world.New(t, s.queued("crash", 1, 4))
+	w.Await("crash", compose.ContainersFailing, "ContainersRestarting", "crash-web-1 exited with 1 and was restarted")
+	wait.For(t, patience, "2 replicas of crash", func() (string, bool) {
+		found := s.replicas(t, "crash", "web")
+		return tell(found), len(found) == 2
+	})
+	s.stays(t, w, "crash", 2, 3)
+}
+
+// killed: a container that was killed is a failed one of the count, and is replaced
+// once it is removed; or is started again, where the fleet is told to.
+func killed(t *testing.T, s *site) {
+	p := s.Project(t, "killed", "services: { web: { image: worker:1 } }\n")
+	p.Compose("up", "--detach", "--scale", "web=3")
+	s.load.Queue("killed", 30)
+	w := world.New(t, s.queued("killed", 1, 5))
+	s.stays(t, w, "killed", 3, 2)
+	s.CLI(t, "kill", "killed-web-3")
+	w.Await("killed", compose.ContainersFailing, "ContainersExited", "killed-web-3 exited with 137")
+	s.stays(t, w, "killed", 3, 3)
+	s.load.Queue("killed", 40)
+	wait.For(t, patience, "a fourth replica", func() (string, bool) {
+		found := s.replicas(t, "killed", "web")
+		return tell(found), len(found) == 4 && found[3].State == "running" && number(found[3]) == 4
+	})
+	// What does not run goes first.
+	s.load.Queue("killed", 30)
+	found := s.awaitReplicas(t, "killed", 3)
+	if numbers := []int{number(found[0]), number(found[1]), number(found[2])}; numbers[0] != 1 || numbers[1] != 2 || numbers[2] != 4 {
+		t.Errorf("replicas %v are left, want 1, 2 and 4: 3 was dead", numbers)
+	}
+	w.Await("killed", policy.AbleToScale, "ReadyForNewScale", "")
+	s.CLI(t, "rm", "--force", "killed-web-2")
+	found = s.awaitReplicas(t, "killed", 3)
+	if number(found[2]) != 5 {
+		t.Errorf("replica %d is the newest, want the one after the highest: 5", number(found[2]))
+	}
+	w.Restart(s.queued("killed", 1, 5))
+	s.CLI(t, "kill", "killed-web-1")
+	w.Restart(strings.Replace(s.queued("killed", 1, 5), "resource_interval", "restart_exited = true\nresource_interval", 1))
+	s.load.Queue("killed", 40)
+	found = s.awaitReplicas(t, "killed", 4)
+	if number(found[0]) != 1 {
+		t.Errorf("replica %d is the first, want that 1 was started again", number(found[0]))
+	}
+}
