@@ -1,0 +1,260 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/compose"
+	"github.com/hpad/hpad/targets/docker"
+	"github.com/hpad/hpad/targets/targettest"
+	"github.com/hpad/hpad/test/docker/dockertest"
+	"github.com/hpad/hpad/test/internal/wait"
+)
+
+// TestComposeContract runs the contract suite over services that Compose made on
+// a real engine. It shares the process with nothing, so that goroutines which
+// outlive a fleet are seen.
+func TestComposeContract(t *testing.T) {
+	e := dockertest.Start(t, dockertest.Options{Version: dockertest.Newest}) // which checks health more often at first
+	e.ImportWorker(t, dockertest.Worker, "1")
+	projects := 0
+	targettest.Run(t, targettest.Kind{Samples: true, Patience: patience, New: func(t *testing.T, counts ...int32) *targettest.Platform {
+		projects++
+		c := &contract{e: e, gate: newGate(t, e), store: &targettest.Store{}, services: map[targets.Ref]*contractService{}}
+		c.project = e.Project(t, fmt.Sprintf("contract%d", projects), "")
+		return c.platform(t, counts)
+	}})
+}
+
+// contract is the platform of one case.
+type contract struct {
+	e       *dockertest.Engine
+	gate    *gate
+	project *dockertest.Project
+	store   *targettest.Store
+	// services are those of the project.
+	services map[targets.Ref]*contractService
+}
+
+type contractService struct {
+	name, ports string
+	scale       int32
+}
+
+func (c *contract) platform(t *testing.T, counts []int32) *targettest.Platform {
+	p := &targettest.Platform{Missing: targets.Ref{Fleet: "shop", Name: c.project.Name + "/nobody"}, Survive: true}
+	p.Open = func(t *testing.T) targettest.Fleet { return c.open(t) }
+	for n, count := range counts {
+		s := &contractService{name: fmt.Sprintf("svc-%c", 'a'+n), scale: max(1, count)}
+		ref := targets.Ref{Fleet: "shop", Name: c.project.Name + "/" + s.name}
+		c.services[ref] = s
+		p.Refs = append(p.Refs, ref)
+	}
+	c.up()
+	for n, count := range counts {
+		if count == 0 {
+			c.toZero(t, p.Refs[n])
+		}
+	}
+	p.SetCount = func(_ *testing.T, ref targets.Ref, n int32) {
+		c.project.Compose("up", "--detach", "--no-recreate", "--scale", fmt.Sprintf("%s=%d", c.services[ref].name, n), c.services[ref].name)
+	}
+	p.SetReady = c.setReady
+	p.Hold = c.hold
+	p.Bound = func(_ *testing.T, ref targets.Ref, highest int32) {
+		c.services[ref].ports = fmt.Sprintf("ports: [\"18900-%d:8080\"]", 18899+highest)
+		c.up()
+	}
+	p.Unreachable = func(_ *testing.T, on bool) { c.gate.set(func() { c.gate.broken = on }) }
+	p.Throttle = func(_ *testing.T, on bool) { c.gate.set(func() { c.gate.throttle = on }) }
+	p.Hang = func(_ *testing.T, on bool) { c.gate.hold(on) }
+	p.Reach = func(t *testing.T, ref targets.Ref, count int32) {
+		// Somebody else has the name of the first replica that is not to be.
+		name := fmt.Sprintf("%s-%s-%d", c.project.Name, c.services[ref].name, count+1)
+		c.e.CLI(t, "create", "--name", name, dockertest.Worker)
+		t.Cleanup(func() { c.e.CLI(t, "rm", name) })
+	}
+	p.SlowStop = func(*testing.T, targets.Ref) {} // all of them stop slowly
+	p.Writes = func() int {
+		c.gate.mu.Lock()
+		defer c.gate.mu.Unlock()
+		return c.gate.writes
+	}
+	p.Sampling = func() bool {
+		c.gate.mu.Lock()
+		defer c.gate.mu.Unlock()
+		return time.Since(c.gate.sampled) < 2500*time.Millisecond
+	}
+	return p
+}
+
+// up writes the Compose file and brings it about.
+func (c *contract) up() {
+	var file strings.Builder
+	file.WriteString("services:\n")
+	for _, s := range c.services {
+		fmt.Fprintf(&file, `  %s:
+    image: %s
+    scale: %d
+    environment: { WORKER_STOP_AFTER: 300ms }
+    healthcheck: { test: [CMD, /worker, check], interval: 1s, retries: 1, start_period: 30s, start_interval: 200ms }
+    %s
+`, s.name, dockertest.Worker, s.scale, s.ports)
+	}
+	c.project.Write("compose.yaml", file.String())
+	c.project.Compose("up", "--detach")
+}
+
+// open answers a fleet that reaches the engine through the gate.
+func (c *contract) open(t *testing.T) *compose.Fleet {
+	t.Helper()
+	config := &compose.Config{Config: docker.Config{Host: c.gate.host(), ResourceInterval: time.Second}}
+	config.SetDefaults()
+	f, err := compose.New("shop", config, compose.Options{Store: c.store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// toZero has hpad scale a service to 0.
+func (c *contract) toZero(t *testing.T, ref targets.Ref) {
+	t.Helper()
+	f := c.open(t)
+	if err := f.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.SetReplicas(t.Context(), ref, 0, "", "to begin with"); err != nil {
+		t.Fatal(err)
+	}
+	wait.For(t, patience, "end of the last container", func() (string, bool) {
+		left := c.e.CLI(t, "ps", "--all", "--quiet", "--filter", "name="+c.project.Name+"-"+c.services[ref].name)
+		return left, left == ""
+	})
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// setReady tells a worker how to answer its health check.
+func (c *contract) setReady(t *testing.T, _ targets.Ref, id string, ready bool) {
+	t.Helper()
+	inspected, err := c.e.Client.ContainerInspect(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	health := "bad"
+	if ready {
+		health = "good"
+	}
+	for _, endpoint := range inspected.NetworkSettings.Networks {
+		response, err := c.e.HTTP().Post("http://"+net.JoinHostPort(endpoint.IPAddress, "8080")+"/set?health="+health, "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		return
+	}
+	t.Fatalf("container %s has no network", id)
+}
+
+// hold gives a container the name that one has which Compose puts in the place of
+// another, or takes it away.
+func (c *contract) hold(t *testing.T, ref targets.Ref, on bool) {
+	t.Helper()
+	name := c.project.Name + "-" + c.services[ref].name + "-1"
+	from, to := name, "0123456789ab_"+name
+	if !on {
+		from, to = to, from
+	}
+	if err := c.e.Client.ContainerRename(t.Context(), from, to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// gate stands between a fleet and the engine.
+type gate struct {
+	server *httptest.Server
+
+	mu               sync.Mutex
+	broken, throttle bool
+	held             chan struct{}
+	writes           int
+	sampled          time.Time
+}
+
+func newGate(t testing.TB, e *dockertest.Engine) *gate {
+	g := &gate{}
+	socket := strings.TrimPrefix(e.Host(), "unix://")
+	target := &url.URL{Scheme: "http", Host: "docker"}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}
+	proxy.Transport = transport
+	g.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		g.pass(w, r, proxy)
+	}))
+	t.Cleanup(g.server.Close)
+	t.Cleanup(func() { g.hold(false) })
+	return g
+}
+
+func (g *gate) host() string { return "tcp://" + g.server.Listener.Addr().String() }
+
+func (g *gate) set(change func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	change()
+}
+
+// hold keeps calls waiting, or lets them go on.
+func (g *gate) hold(on bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case on && g.held == nil:
+		g.held = make(chan struct{})
+	case !on && g.held != nil:
+		close(g.held)
+		g.held = nil
+	}
+}
+
+// pass does to a call what the gate is set to.
+func (g *gate) pass(w http.ResponseWriter, r *http.Request, engine http.Handler) {
+	g.mu.Lock()
+	broken, throttle, held := g.broken, g.throttle, g.held
+	switch what := path.Base(r.URL.Path); {
+	case r.Method == http.MethodPost && (what == "create" || what == "stop"):
+		g.writes++
+	case what == "stats":
+		g.sampled = time.Now()
+	}
+	g.mu.Unlock()
+	if held != nil {
+		select {
+		case <-held:
+		case <-r.Context().Done():
+		}
+	}
+	if broken {
+		panic(http.ErrAbortHandler)
+	}
+	if throttle {
+		http.Error(w, `{"message":"too many requests"}`, http.StatusTooManyRequests)
+		return
+	}
+	engine.ServeHTTP(w, r)
+}
