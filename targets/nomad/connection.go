@@ -223,10 +223,16 @@ func (s *session) scale(ctx context.Context, at scope, job string, request *api.
 var errTimeout = errors.New("no answer within the fleet's timeout")
 
 // explain says why a context ended: the fleet's own timeout is no deadline of the
-// caller.
+// caller. It leaves the query out of the address, which may name many jobs.
 func (s *session) explain(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil && errors.Is(context.Cause(ctx), errTimeout) {
 		return fmt.Errorf("%w of %v", errTimeout, s.config.Timeout)
+	}
+	var failed *url.Error
+	if errors.As(err, &failed) {
+		short := *failed
+		short.URL, _, _ = strings.Cut(failed.URL, "?")
+		return &short
 	}
 	return err
 }

@@ -1,12 +1,26 @@
 package nomad
 
 import (
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/hpad/hpad/targets"
 )
+
+// TestShortErrors: an error names the address without what was asked for, which
+// may be long.
+func TestShortErrors(t *testing.T) {
+	f := openFleet(t, testConfig(t, "http://127.0.0.1:1"), nil)
+	_, err := f.Snapshot(t.Context(), []targets.Ref{ref("web/app")})
+	if !errors.Is(err, syscall.ECONNREFUSED) || !strings.Contains(err.Error(), "http://127.0.0.1:1/v1/") || strings.Contains(err.Error(), "filter") {
+		t.Errorf("Snapshot() = %v, want a refused connection to a path without its query", err)
+	}
+}
 
 // TestFilesChange: a password file that changes counts at the next round; where
 // what it stands for cannot be had, the old one goes on, and that is told.
