@@ -149,15 +149,23 @@ func TestLeader(t *testing.T) {
 }
 
 // TestOutage: a Nomad that answers nothing for many rounds, and then is not there
-// for as many, leaves no goroutine and no connection behind. It runs alone.
+// for more, leaves no goroutine and no connection behind, in the fleet and in the
+// daemon over it. The test runs alone.
 func TestOutage(t *testing.T) {
 	agent := nomadtest.Start(t, nomadtest.Options{})
 	refs := make([]targets.Ref, 20)
+	var text strings.Builder
 	for n := range refs {
 		id := fmt.Sprintf("outage-%02d", n)
 		agent.Run(t, nomadtest.Job{ID: id, Count: 1, Script: "sleep 600"})
 		refs[n] = targets.Ref{Fleet: "prod", Name: id + "/app"}
+		fmt.Fprintf(&text, `
+[autoscalers.%[1]s]
+target       = { fleet = "prod", job = %[1]q, group = "app" }
+max_replicas = 2
+`, id)
 	}
+	w := world.New(t, fleet(agent.URL, "")+text.String())
 	c := &nomad.Config{Address: agent.URL, Timeout: 200 * time.Millisecond, ResourceInterval: time.Second}
 	c.SetDefaults()
 	f, err := nomad.New("prod", c, nomad.Options{})
@@ -177,6 +185,10 @@ func TestOutage(t *testing.T) {
 		err := round()
 		return fmt.Sprint(err), err == nil
 	})
+	for _, ref := range refs {
+		name, _, _ := strings.Cut(ref.Name, "/")
+		w.Await(name, policy.ScalingActive, "ValidMetricFound", "")
+	}
 	goroutines, sockets := runtime.NumGoroutine(), countSockets(t)
 	const rounds = 60
 	outage := func(what string, n int) {
@@ -195,9 +207,12 @@ func TestOutage(t *testing.T) {
 	}
 	agent.Freeze()
 	outage("frozen", rounds)
+	w.Await("outage-00", policy.AbleToScale, "FailedGetScale", "context deadline exceeded")
 	agent.Thaw()
 	agent.Kill()
 	outage("killed", 10*rounds)
+	w.Await("outage-00", policy.AbleToScale, "FailedGetScale", "connection refused")
+	w.Passes("outage-00", 5)
 	wait.For(t, patience, "goroutines and sockets as before", func() (string, bool) {
 		now, open := runtime.NumGoroutine(), countSockets(t)
 		return fmt.Sprintf("there are %d goroutines and %d sockets, %d and %d before", now, open, goroutines, sockets), now <= goroutines && open <= sockets
@@ -207,6 +222,10 @@ func TestOutage(t *testing.T) {
 		err := round()
 		return fmt.Sprint(err), err == nil
 	})
+	w.Await("outage-00", policy.ScalingActive, "ValidMetricFound", "")
+	if count := agent.Count(t, "outage-00"); count != 1 {
+		t.Errorf("count %d after the outage, want 1", count)
+	}
 }
 
 // countSockets answers how many sockets the process has open.
