@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -153,6 +154,20 @@ func (l *Limiter) admit(ctx context.Context, c Call) error {
 		l.meter.Wait(c.Operation, waited)
 	}
 	return l.Refusal() // which may have come meanwhile
+}
+
+// Room answers how many calls of a class could be made at once now: none while the
+// platform wants to be left alone, and no more than MaxInt32 where the class has no
+// limit.
+func (l *Limiter) Room(class Class) int {
+	if l.Refusal() != nil {
+		return 0
+	}
+	bucket := l.shared[class]
+	if bucket == nil {
+		return math.MaxInt32
+	}
+	return max(0, int(bucket.Tokens()))
 }
 
 // buckets answers those of a call.

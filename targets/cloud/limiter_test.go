@@ -220,3 +220,31 @@ func TestLimiterSameTime(t *testing.T) {
 		}
 	})
 }
+
+func TestLimiterRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLimiter(Limits{Calls: map[Class]Limit{Read: {PerSecond: 1, Burst: 3}}}, nil)
+		call := func(err error) {
+			_ = l.Do(t.Context(), Call{Operation: "Describe", Class: Read}, func(context.Context) error { return err })
+		}
+		if got := l.Room(Read); got != 3 {
+			t.Errorf("Room() of a full bucket = %d, want 3", got)
+		}
+		call(nil)
+		call(nil)
+		if got := l.Room(Read); got != 1 {
+			t.Errorf("Room() after two calls = %d, want 1", got)
+		}
+		time.Sleep(time.Second)
+		if got := l.Room(Read); got != 2 {
+			t.Errorf("Room() a second later = %d, want 2", got)
+		}
+		if got := l.Room(Write); got < 1_000_000 {
+			t.Errorf("Room() of a class without a limit = %d, want many", got)
+		}
+		call(&targets.ThrottledError{RetryAfter: time.Minute, Err: errors.New("too many")})
+		if got := l.Room(Write); got != 0 {
+			t.Errorf("Room() while the platform wants to be left alone = %d, want 0", got)
+		}
+	})
+}
