@@ -1,0 +1,137 @@
+package azurevmss
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+
+	"github.com/hpad/hpad/targets"
+	platform "github.com/hpad/hpad/targets/cloud"
+)
+
+// The operations that are called, as Azure names them.
+const (
+	opListSets        = "VirtualMachineScaleSets_List"
+	opListAllSets     = "VirtualMachineScaleSets_ListAll"
+	opGetSet          = "VirtualMachineScaleSets_Get"
+	opUpdateSet       = "VirtualMachineScaleSets_Update"
+	opDeleteMembers   = "VirtualMachineScaleSets_DeleteInstances"
+	opListMembers     = "VirtualMachineScaleSetVMs_List"
+	opListMachines    = "VirtualMachines_List"
+	opUpgrade         = "VirtualMachineScaleSetRollingUpgrades_GetLatest"
+	opAutoscale       = "AutoscaleSettings_List"
+	opInterfaces      = "NetworkInterfaces_List"
+	opPermissions     = "Permissions_ListForResource"
+	opPoll            = "Operations_Get"
+	autoscaleVersion  = "2022-10-01"
+	interfacesVersion = "2023-09-01"
+	// memberInterfacesVersion is the one by which interfaces of Uniform sets are
+	// listed.
+	memberInterfacesVersion = "2018-10-01"
+	permissionsVersion      = "2022-04-01"
+)
+
+// client answers a client for calls.
+func (f *Fleet) client() (*client, error) {
+	c, err := f.connection.client()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", targets.ErrForbidden, err)
+	}
+	return c, nil
+}
+
+// do makes one call within the fleet's limits. The errors of call are put into
+// classes by judge.
+func (f *Fleet) do(ctx context.Context, c *client, call platform.Call, judge func(error) error, do func(ctx context.Context) error) error {
+	err := f.limiter.Do(ctx, call, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, f.config.Timeout)
+		defer cancel()
+		return judge(do(ctx))
+	})
+	if answer, ok := errors.AsType[*answerError](err); ok && answer.status == http.StatusUnauthorized {
+		f.connection.forget(c) // whose token is of no use any more
+	}
+	return err
+}
+
+// read makes one call that changes nothing.
+func (f *Fleet) read(ctx context.Context, operation string, do func(ctx context.Context, c *client) error) error {
+	c, err := f.client()
+	if err != nil {
+		return err
+	}
+	return f.do(ctx, c, platform.Call{Operation: operation, Class: platform.Read}, readError, func(ctx context.Context) error {
+		return do(ctx, c)
+	})
+}
+
+// pages reads all pages of a list, each a call of its own.
+func pages[T any](ctx context.Context, f *Fleet, operation string, open func(c *client) *runtime.Pager[T], take func(page T)) error {
+	c, err := f.client()
+	if err != nil {
+		return err
+	}
+	pager := open(c)
+	for pager.More() {
+		err := f.do(ctx, c, platform.Call{Operation: operation, Class: platform.Read}, readError, func(ctx context.Context) error {
+			page, err := pager.NextPage(ctx)
+			if err == nil {
+				take(page)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// valuePage is one page of a list that the SDK has no client for.
+type valuePage[T any] struct {
+	Value    []T    `json:"value"`
+	NextLink string `json:"nextLink"`
+}
+
+// list reads all pages of a list that the SDK has no client for.
+func list[T any](ctx context.Context, f *Fleet, operation, path, version string, take func(value T)) error {
+	open := func(c *client) *runtime.Pager[valuePage[T]] {
+		return runtime.NewPager(runtime.PagingHandler[valuePage[T]]{
+			More: func(page valuePage[T]) bool { return page.NextLink != "" },
+			Fetcher: func(ctx context.Context, last *valuePage[T]) (valuePage[T], error) {
+				address := runtime.JoinPaths(c.manager.Endpoint(), path) + "?api-version=" + version
+				if last != nil {
+					address = last.NextLink
+				}
+				var page valuePage[T]
+				err := c.get(ctx, address, &page)
+				return page, err
+			},
+		})
+	}
+	return pages(ctx, f, operation, open, func(page valuePage[T]) {
+		for _, value := range page.Value {
+			take(value)
+		}
+	})
+}
+
+// get asks for one document.
+func (c *client) get(ctx context.Context, address string, into any) error {
+	request, err := runtime.NewRequest(ctx, http.MethodGet, address)
+	if err != nil {
+		return err
+	}
+	request.Raw().Header.Set("Accept", "application/json")
+	response, err := c.manager.Pipeline().Do(request)
+	if err != nil {
+		return err
+	}
+	if !runtime.HasStatusCode(response, http.StatusOK) {
+		return runtime.NewResponseError(response)
+	}
+	return runtime.UnmarshalAsJSON(response, into)
+}

@@ -1,0 +1,256 @@
+package azurevmss
+
+import (
+	"cmp"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
+
+	"github.com/hpad/hpad/policy"
+	platform "github.com/hpad/hpad/targets/cloud"
+)
+
+// Defaults and bounds of a Config.
+const (
+	DefaultTimeout            = 20 * time.Second
+	DefaultReadsPerSecond     = 20
+	DefaultWritesPerSecond    = 5
+	DefaultSetWritesPerMinute = 4
+
+	highestRate = 100_000
+)
+
+// The public and sovereign clouds: the values of Config.Cloud.
+const (
+	PublicCloud     = "public"
+	GovernmentCloud = "usgovernment"
+	ChinaCloud      = "china"
+)
+
+// How the scale sets are listed: the values of Config.ListBy.
+const (
+	// ListAuto lists resource groups while they are few.
+	ListAuto = "auto"
+	// ListSubscription lists the whole subscription, in one call and its pages.
+	ListSubscription = "subscription"
+	// ListResourceGroups lists each resource group with targets.
+	ListResourceGroups = "resource-groups"
+)
+
+// What addresses of machines are looked up: the values of Config.Addresses.
+const (
+	// AddressesPrivate are the private IP addresses of the network interfaces.
+	AddressesPrivate = "private"
+	// AddressesNone are none.
+	AddressesNone = "none"
+)
+
+// What happens to writes while the platform works on a set: the values of
+// Config.WhileUpdating and Config.WhileUpgrading.
+const (
+	// Hold leaves the count alone.
+	Hold = "hold"
+	// Write changes it, where the platform takes that.
+	Write = "write"
+)
+
+// Config is one [fleets.NAME] table of kind "azurevmss". What is left out comes
+// from the environment of Azure's SDKs (AZURE_SUBSCRIPTION_ID and so on).
+type Config struct {
+	// Subscription is the id of the subscription; empty means
+	// AZURE_SUBSCRIPTION_ID.
+	Subscription string `toml:"subscription"`
+	// Cloud is one of the Cloud constants; empty means PublicCloud.
+	Cloud string `toml:"cloud"`
+	// Endpoint is the address of Azure Resource Manager, https; empty means that of
+	// Cloud.
+	Endpoint string `toml:"endpoint"`
+	// Audience is whom access tokens are for; empty means the usual one of Cloud, or
+	// Endpoint where that is given.
+	Audience string `toml:"audience"`
+	// AuthorityHost is the address of Microsoft Entra ID, https; empty means
+	// AZURE_AUTHORITY_HOST, or that of Cloud.
+	AuthorityHost string `toml:"authority_host"`
+	// DisableInstanceDiscovery trusts AuthorityHost without asking Microsoft for it,
+	// as private clouds need it.
+	DisableInstanceDiscovery bool `toml:"disable_instance_discovery"`
+	// CAFile has the certificates of the authorities to trust, in PEM; empty means
+	// those of the system.
+	CAFile string `toml:"ca_file"`
+
+	// Tenant and Client name the identity; empty means AZURE_TENANT_ID and
+	// AZURE_CLIENT_ID. Without any of the files the default chain of credentials is
+	// used, or, where Client is written here and Tenant is not, the managed identity
+	// of that client id.
+	Tenant string `toml:"tenant_id"`
+	Client string `toml:"client_id"`
+	// ClientSecretFile is a file with the client's secret, read again when it
+	// changes.
+	ClientSecretFile string `toml:"client_secret_file"`
+	// ClientCertificateFile is a file with the client's certificate and key, PEM or
+	// PKCS#12 without a password, read again when it changes.
+	ClientCertificateFile string `toml:"client_certificate_file"`
+	// FederatedTokenFile is a file with a token of another authority that stands for
+	// the client (workload identity).
+	FederatedTokenFile string `toml:"federated_token_file"`
+
+	// Timeout bounds one call, from sending it to the end of the answer.
+	Timeout time.Duration `toml:"timeout"`
+	// ReadsPerSecond and WritesPerSecond bound the calls of the fleet in the long
+	// run; ten and twenty times as many are made at once after a pause.
+	ReadsPerSecond  int `toml:"reads_per_second"`
+	WritesPerSecond int `toml:"writes_per_second"`
+	// SetWritesPerMinute bounds the changes of one scale set in the long run; two and
+	// a half times as many are made at once after a pause.
+	SetWritesPerMinute int `toml:"set_writes_per_minute"`
+	// ListBy is one of the List constants.
+	ListBy string `toml:"list_by"`
+	// Addresses is one of the Addresses constants.
+	Addresses string `toml:"addresses"`
+	// WhileUpdating says what happens to writes while the platform works on the set:
+	// Hold or Write.
+	WhileUpdating string `toml:"while_updating"`
+	// WhileUpgrading says the same of rolling upgrades.
+	WhileUpgrading string `toml:"while_upgrading"`
+
+	// identity says that Client was written, not taken from the environment.
+	identity bool
+}
+
+// SetDefaults fills in what was not given, from the environment where it has it.
+func (c *Config) SetDefaults() {
+	c.identity = c.Client != "" && c.Tenant == ""
+	c.Subscription = cmp.Or(c.Subscription, os.Getenv("AZURE_SUBSCRIPTION_ID"))
+	c.Cloud = cmp.Or(c.Cloud, PublicCloud)
+	c.AuthorityHost = cmp.Or(c.AuthorityHost, os.Getenv("AZURE_AUTHORITY_HOST"))
+	c.Tenant = cmp.Or(c.Tenant, os.Getenv("AZURE_TENANT_ID"))
+	c.Client = cmp.Or(c.Client, os.Getenv("AZURE_CLIENT_ID"))
+	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
+	c.ReadsPerSecond = cmp.Or(c.ReadsPerSecond, DefaultReadsPerSecond)
+	c.WritesPerSecond = cmp.Or(c.WritesPerSecond, DefaultWritesPerSecond)
+	c.SetWritesPerMinute = cmp.Or(c.SetWritesPerMinute, DefaultSetWritesPerMinute)
+	c.ListBy = cmp.Or(c.ListBy, ListAuto)
+	c.Addresses = cmp.Or(c.Addresses, AddressesPrivate)
+	c.WhileUpdating = cmp.Or(c.WhileUpdating, Hold)
+	c.WhileUpgrading = cmp.Or(c.WhileUpgrading, Hold)
+}
+
+// Validate answers every mistake of a defaulted configuration, with paths below
+// the fleet's table.
+func (c *Config) Validate() []policy.FieldError {
+	var mistakes []policy.FieldError
+	add := func(field, value, detail string) {
+		mistakes = append(mistakes, policy.FieldError{Field: field, Value: value, Detail: detail})
+	}
+	switch {
+	case c.Subscription == "":
+		add("subscription", "", "is required, here or as AZURE_SUBSCRIPTION_ID: the id of a subscription")
+	case strings.ContainsAny(c.Subscription, "/ "):
+		add("subscription", strconv.Quote(c.Subscription), "must be the id of a subscription alone, without slashes")
+	}
+	oneOf := func(field, value string, allowed ...string) {
+		if !slices.Contains(allowed, value) {
+			add(field, strconv.Quote(value), `must be one of "`+strings.Join(allowed, `", "`)+`"`)
+		}
+	}
+	oneOf("cloud", c.Cloud, PublicCloud, GovernmentCloud, ChinaCloud)
+	for _, address := range []struct{ field, value string }{{"endpoint", c.Endpoint}, {"authority_host", c.AuthorityHost}} {
+		if address.value != "" && !isHTTPS(address.value) {
+			add(address.field, quoteAddress(address.value), `must be an address without credentials, as "https://management.example.com"`)
+		}
+	}
+	mistakes = append(mistakes, c.checkCredentials()...)
+	if c.Timeout <= 0 {
+		add("timeout", strconv.Quote(c.Timeout.String()), `must be more than 0, as "20s"`)
+	}
+	rate := func(field string, value int) {
+		if value < 1 || value > highestRate {
+			add(field, strconv.Itoa(value), "must be from 1 to "+strconv.Itoa(highestRate))
+		}
+	}
+	rate("reads_per_second", c.ReadsPerSecond)
+	rate("writes_per_second", c.WritesPerSecond)
+	rate("set_writes_per_minute", c.SetWritesPerMinute)
+	oneOf("list_by", c.ListBy, ListAuto, ListSubscription, ListResourceGroups)
+	oneOf("addresses", c.Addresses, AddressesPrivate, AddressesNone)
+	oneOf("while_updating", c.WhileUpdating, Hold, Write)
+	oneOf("while_upgrading", c.WhileUpgrading, Hold, Write)
+	return mistakes
+}
+
+// checkCredentials answers the mistakes of the keys that say who hpad is.
+func (c *Config) checkCredentials() []policy.FieldError {
+	var given []string
+	for _, file := range []struct{ field, path string }{
+		{"client_secret_file", c.ClientSecretFile},
+		{"client_certificate_file", c.ClientCertificateFile},
+		{"federated_token_file", c.FederatedTokenFile},
+	} {
+		if file.path != "" {
+			given = append(given, file.field)
+		}
+	}
+	var mistakes []policy.FieldError
+	if len(given) > 1 {
+		mistakes = append(mistakes, policy.FieldError{Field: given[1], Detail: "must not be set beside " + given[0] + ": one of them says who hpad is"})
+	}
+	if len(given) == 0 {
+		return mistakes
+	}
+	if c.Tenant == "" {
+		mistakes = append(mistakes, policy.FieldError{Field: "tenant_id", Detail: "must be set where " + given[0] + " is, here or as AZURE_TENANT_ID"})
+	}
+	if c.Client == "" {
+		mistakes = append(mistakes, policy.FieldError{Field: "client_id", Detail: "must be set where " + given[0] + " is, here or as AZURE_CLIENT_ID"})
+	}
+	return mistakes
+}
+
+// isHTTPS says that a text is an https address without credentials and query.
+func isHTTPS(text string) bool {
+	address, err := url.Parse(text)
+	return err == nil && address.Scheme == "https" && address.Hostname() != "" && address.User == nil && address.RawQuery == "" && address.Fragment == ""
+}
+
+// quoteAddress is how a mistaken address is shown; "" where it may hold a secret.
+func quoteAddress(text string) string {
+	if strings.ContainsAny(text, "@?") {
+		return ""
+	}
+	return strconv.Quote(text)
+}
+
+// services answers the addresses of the cloud.
+func (c *Config) services() cloud.Configuration {
+	named := map[string]cloud.Configuration{PublicCloud: cloud.AzurePublic, GovernmentCloud: cloud.AzureGovernment, ChinaCloud: cloud.AzureChina}[c.Cloud]
+	manager := named.Services[cloud.ResourceManager]
+	if c.Endpoint != "" {
+		manager = cloud.ServiceConfiguration{Endpoint: c.Endpoint, Audience: c.Endpoint}
+	}
+	manager.Audience = cmp.Or(c.Audience, manager.Audience)
+	return cloud.Configuration{
+		ActiveDirectoryAuthorityHost: cmp.Or(c.AuthorityHost, named.ActiveDirectoryAuthorityHost),
+		Services:                     map[cloud.ServiceName]cloud.ServiceConfiguration{cloud.ResourceManager: manager},
+	}
+}
+
+// address answers where Azure Resource Manager is.
+func (c *Config) address() string { return c.services().Services[cloud.ResourceManager].Endpoint }
+
+// limits answers those of the fleet's calls.
+func (c *Config) limits() platform.Limits {
+	return platform.Limits{
+		Calls: map[platform.Class]platform.Limit{
+			platform.Read:  {PerSecond: float64(c.ReadsPerSecond), Burst: 10 * c.ReadsPerSecond},
+			platform.Write: {PerSecond: float64(c.WritesPerSecond), Burst: 20 * c.WritesPerSecond},
+		},
+		TargetCalls: map[platform.Class]platform.Limit{
+			platform.Write: {PerSecond: float64(c.SetWritesPerMinute) / 60, Burst: max(1, c.SetWritesPerMinute*5/2)},
+		},
+	}
+}

@@ -1,0 +1,187 @@
+package azurevmss
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	platform "github.com/hpad/hpad/targets/cloud"
+)
+
+const (
+	// membersAge is how old a settled set's list of machines may become.
+	membersAge = 2 * time.Minute
+	// unaskedAge is how long a set that nobody asks for is remembered.
+	unaskedAge = time.Hour
+	// listingTime bounds how long a round lists machines where its own end is far;
+	// listingShare is the share of the round that it may take.
+	listingTime  = 20 * time.Second
+	listingShare = 0.7
+	// reserve is the part of the calls at hand that lists which could wait leave to
+	// writes and to lists that cannot.
+	reserve = 0.25
+)
+
+// members are the machines of the sets, as last listed. They are safe for
+// concurrent use.
+type members struct {
+	mu    sync.Mutex
+	known map[key]*membership
+	swept time.Time
+}
+
+// membership is what the last list of a set's machines said. Once it is known it is
+// not modified.
+type membership struct {
+	// set is the set as it was then.
+	set      *scaleSet
+	machines []*machine
+	settled  bool
+	at       time.Time
+	// upgrade is the rolling upgrade that was under way, in words.
+	upgrade string
+	// err is why the machines could not be listed this time.
+	err error
+}
+
+func newMembers() *members { return &members{known: map[key]*membership{}} }
+
+// at answers what is known of a set; nil when nothing is.
+func (m *members) at(k key) *membership {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.known[k]
+}
+
+// keep remembers a list.
+func (m *members) keep(k key, next *membership) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.known[k] = next
+}
+
+// forget makes a set's machines be listed again.
+func (m *members) forget(k key) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.known, k)
+}
+
+// sweep forgets sets that were not listed for long: nobody asks for them.
+func (m *members) sweep(now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now.Sub(m.swept) < unaskedAge {
+		return
+	}
+	m.swept = now
+	for k, known := range m.known {
+		if now.Sub(known.at) > unaskedAge {
+			delete(m.known, k)
+		}
+	}
+}
+
+// stale says that a set's machines have to be listed again.
+func (known *membership) stale(s *scaleSet, now time.Time) bool {
+	return known == nil || !known.settled || known.set.version() != s.version() || known.set.state != s.state ||
+		now.Sub(known.at) >= membersAge
+}
+
+// choose answers the sets whose machines are listed in this round: those that have
+// to be, longest ago first, and then as many others as there is room for.
+func (m *members) choose(sets map[key]*scaleSet, room int, now time.Time) []*scaleSet {
+	type candidate struct {
+		set   *scaleSet
+		at    time.Time
+		stale bool
+	}
+	m.mu.Lock()
+	candidates := make([]candidate, 0, len(sets))
+	for k, s := range sets {
+		next := candidate{set: s}
+		known := m.known[k]
+		next.stale = known.stale(s, now)
+		if known != nil {
+			next.at = known.at
+		}
+		candidates = append(candidates, next)
+	}
+	m.mu.Unlock()
+	slices.SortFunc(candidates, func(a, b candidate) int {
+		if a.stale != b.stale {
+			if a.stale {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.set.key.group, b.set.key.group), cmp.Compare(a.set.key.set, b.set.key.set))
+	})
+	var chosen []*scaleSet
+	for _, each := range candidates {
+		if !each.stale && len(chosen) >= room {
+			break
+		}
+		chosen = append(chosen, each.set)
+	}
+	return chosen
+}
+
+// listMembers lists the machines of the sets that are due, as far as the fleet's
+// limits and the round's time allow, and answers what is known of every set then.
+func (f *Fleet) listMembers(ctx context.Context, sets map[key]*scaleSet, now time.Time) map[key]*membership {
+	room := f.limiter.Room(platform.Read)
+	spare := room - int(reserve*float64(10*f.config.ReadsPerSecond))
+	limit := listingTime
+	if deadline, ok := ctx.Deadline(); ok {
+		limit = min(limit, time.Duration(listingShare*float64(time.Until(deadline))))
+	}
+	ctx, cancel := context.WithDeadline(ctx, now.Add(limit))
+	defer cancel()
+	var mu sync.Mutex
+	answers := make(map[key]*membership, len(sets))
+	var group errgroup.Group
+	group.SetLimit(listing)
+	for _, s := range f.members.choose(sets, spare, now) {
+		group.Go(func() error {
+			next := f.listSet(ctx, s)
+			mu.Lock()
+			defer mu.Unlock()
+			answers[s.key] = next
+			return nil
+		})
+	}
+	_ = group.Wait() // each set has its own error
+	for k := range sets {
+		if answers[k] == nil {
+			answers[k] = f.members.at(k)
+		}
+	}
+	return answers
+}
+
+// listSet lists the machines of one set, and what goes with them.
+func (f *Fleet) listSet(ctx context.Context, s *scaleSet) *membership {
+	next := &membership{set: s, at: time.Now()}
+	if next.machines, next.err = f.listMachines(ctx, s); next.err != nil {
+		return next // the list before it is kept for the rounds to come
+	}
+	if mayUpgrade(s, next.machines) {
+		if next.upgrade, next.err = f.readUpgrade(ctx, s); next.err != nil {
+			return next
+		}
+	}
+	next.settled = settled(s, next.machines) && next.upgrade == ""
+	for _, m := range next.machines {
+		if m.member() {
+			f.memory.Note(m.id, m.sighting(s.monitored), next.at)
+		}
+	}
+	f.addresses.learn(ctx, f, s, next.machines, next.at)
+	f.members.keep(s.key, next)
+	return next
+}

@@ -1,0 +1,174 @@
+package azurevmss
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// How often an accepted change is asked about, and for how long.
+const (
+	pollEvery     = 10 * time.Second
+	operationLife = time.Hour
+
+	operationPrefix = "operations/"
+)
+
+// operations are the accepted changes that the platform still works on. They are
+// kept across restarts, and safe for concurrent use.
+type operations struct {
+	store targets.Store
+
+	mu     sync.Mutex
+	loaded bool
+	known  map[key]operation
+}
+
+// operation is one accepted change.
+type operation struct {
+	// Token resumes it.
+	Token string    `json:"token"`
+	Began time.Time `json:"began"`
+
+	polled time.Time
+}
+
+func newOperations(store targets.Store) *operations {
+	return &operations{store: store, known: map[key]operation{}}
+}
+
+// load reads what was stored, once.
+func (o *operations) load(ctx context.Context) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.loaded || o.store == nil {
+		return nil
+	}
+	stored, err := o.store.List(ctx, operationPrefix)
+	if err != nil {
+		return fmt.Errorf("%w: load the changes under way: %w", targets.ErrTransient, err)
+	}
+	for name, text := range stored {
+		var known operation
+		k, err := keyOf(strings.TrimPrefix(name, operationPrefix))
+		if err == nil {
+			err = json.Unmarshal(text, &known)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: load the changes under way: entry %q of the fleet's store: %w", targets.ErrTransient, name, err)
+		}
+		o.known[k] = known
+	}
+	o.loaded = true
+	return nil
+}
+
+// begin remembers an accepted change. A store that fails forgets it at a restart,
+// and with it only the words of a failure.
+func (o *operations) begin(ctx context.Context, k key, token string, now time.Time) {
+	next := operation{Token: token, Began: now, polled: now}
+	o.mu.Lock()
+	o.known[k] = next
+	o.mu.Unlock()
+	if o.store == nil {
+		return
+	}
+	if text, err := json.Marshal(next); err == nil {
+		_ = o.store.Save(ctx, operationPrefix+k.String(), text)
+	}
+}
+
+// end forgets a change.
+func (o *operations) end(ctx context.Context, k key, token string) {
+	o.mu.Lock()
+	if o.known[k].Token != token { // a newer one
+		o.mu.Unlock()
+		return
+	}
+	delete(o.known, k)
+	o.mu.Unlock()
+	if o.store != nil {
+		_ = o.store.Delete(ctx, operationPrefix+k.String())
+	}
+}
+
+// due answers the changes to be asked about now, in order.
+func (o *operations) due(asked map[key]bool, now time.Time) []key {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var found []key
+	for _, k := range slices.SortedFunc(maps.Keys(o.known), func(a, b key) int { return strings.Compare(a.String(), b.String()) }) {
+		if known := o.known[k]; asked[k] && now.Sub(known.polled) >= pollEvery {
+			known.polled = now
+			o.known[k] = known
+			found = append(found, k)
+		}
+	}
+	return found
+}
+
+func (o *operations) at(k key) operation {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.known[k]
+}
+
+// poll asks about an accepted change, once. It answers what failed when it did; an
+// operation that ended, or that cannot be asked about any more, is forgotten.
+func (f *Fleet) poll(ctx context.Context, k key, now time.Time) *answerError {
+	under := f.operations.at(k)
+	if under.Token == "" {
+		return nil
+	}
+	if now.Sub(under.Began) > operationLife {
+		f.operations.end(ctx, k, under.Token)
+		return nil
+	}
+	var status struct {
+		Status string        `json:"status"`
+		Error  platformError `json:"error"`
+	}
+	ended := false
+	err := f.read(ctx, opPoll, func(ctx context.Context, c *client) error {
+		poller, err := c.sets.BeginUpdate(ctx, k.group, k.set, armcompute.VirtualMachineScaleSetUpdate{},
+			&armcompute.VirtualMachineScaleSetsClientBeginUpdateOptions{ResumeToken: under.Token})
+		if err != nil {
+			ended = true // the token is of no use
+			return nil
+		}
+		response, err := poller.Poll(ctx)
+		if err != nil {
+			return err
+		}
+		ended = poller.Done()
+		if body, err := runtime.Payload(response); err == nil {
+			_ = json.Unmarshal(body, &status) // one that is no status says nothing
+		}
+		return nil
+	})
+	answer := answerOf(err)
+	switch {
+	case err == nil && !ended:
+		return nil
+	case err == nil:
+		f.operations.end(ctx, k, under.Token)
+		if strings.EqualFold(status.Status, "Failed") {
+			inner := status.Error.innermost()
+			return &answerError{code: inner.Code, message: inner.Message}
+		}
+	case answer != nil && answer.status >= http.StatusBadRequest && answer.status < http.StatusInternalServerError && answer.status != http.StatusTooManyRequests:
+		f.operations.end(ctx, k, under.Token) // nobody will know
+	}
+	return nil
+}
