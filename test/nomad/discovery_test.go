@@ -114,6 +114,17 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	l.Queue("labeled", 100)
 	agent.AwaitRunning(t, "labeled", 3, patience)
 
+	// An autoscaler of the configuration goes before the one of the meta.
+	w.Restart(text + queued("labeled", 1, 2))
+	state(api.DiscoveredOverridden, "")
+	agent.AwaitRunning(t, "labeled", 2, patience)
+	if _, there := w.Autoscaler(name); there || found(w, name).Autoscaler != "labeled" {
+		t.Errorf("discovered %+v beside an autoscaler of the configuration", w.Discovered())
+	}
+	w.Restart(text)
+	state(api.DiscoveredActive, "")
+	agent.AwaitRunning(t, "labeled", 3, patience)
+
 	// A stopped job keeps its autoscaler, a purged one does not.
 	if _, _, err := agent.Client.Jobs().Deregister("labeled", false, nil); err != nil {
 		t.Fatal(err)
