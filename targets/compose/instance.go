@@ -20,8 +20,14 @@ func (m *member) instance(known memory, requests []policy.Amount) policy.Instanc
 	return policy.Instance{
 		ID: m.ID, Phase: m.phase(), Readiness: known.Readiness, Deleting: m.doomed || m.State == container.StateRemoving,
 		StartedAt: known.Started, ReadinessChanged: known.Changed,
-		Tasks: []policy.Task{{Name: m.key.service, Requests: requests}},
+		Tasks: []policy.Task{{Name: m.key.service, Requests: requests, RequestHint: requestHint(m.key)}},
 	}
+}
+
+// requestHint says how a service states what it reserves.
+func requestHint(k key) string {
+	return fmt.Sprintf("set cpus and mem_limit of service %q (or deploy.resources.limits; reservations only count for memory) and run \"docker compose up -d %s\", "+
+		"or say requests = { cpu = \"500m\", memory = \"256Mi\" } in the fleet's table services.%q", k.service, k.service, k.String())
 }
 
 // location answers where a container is to be found: its addresses in its
