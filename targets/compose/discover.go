@@ -33,7 +33,7 @@ func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
 		}
 	}
 	for k, t := range f.templates.all() {
-		if len(counted(l.services[k])) == 0 && (t.Zeroed || l.projects[k.project]) {
+		if len(counted(l.services[k])) == 0 && !f.removed(k, t, l) {
 			found = append(found, targets.Discovered{Name: k.String(), Labels: ownLabels(t.Blueprint.Config.Labels)})
 		}
 	}

@@ -31,9 +31,12 @@ var networkInspect = network.InspectOptions{}
 // Fleet reads and scales the services of the Compose projects on one engine. It
 // is safe for concurrent use.
 type Fleet struct {
-	name      string
-	config    *Config
-	engine    *docker.Engine
+	name   string
+	config *Config
+	engine *docker.Engine
+	// waiting has connections of its own for the calls that last as long as a
+	// container takes to stop: they must not keep others waiting.
+	waiting   *docker.Engine
 	sampler   *docker.Sampler
 	details   details
 	memories  *memories
@@ -44,8 +47,7 @@ type Fleet struct {
 	ctx        context.Context
 	cancel     context.CancelFunc
 	background sync.WaitGroup
-	// starts is held by whoever starts containers: Compose starts one after the
-	// other too, because ranges of ports are given out on a first come basis.
+	// starts is held by whoever starts a container.
 	starts chan struct{}
 
 	// loading is held while the store is read.
@@ -72,8 +74,12 @@ func New(name string, config *Config, options Options) (*Fleet, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect fleet %q: %w", name, err)
 	}
+	waiting, err := docker.Connect(&config.Config)
+	if err != nil {
+		return nil, fmt.Errorf("connect fleet %q: %w", name, err)
+	}
 	f := &Fleet{
-		name: name, config: config, engine: engine, sampler: docker.NewSampler(config.ResourceInterval),
+		name: name, config: config, engine: engine, waiting: waiting, sampler: docker.NewSampler(config.ResourceInterval),
 		details:  details{known: map[string]*detail{}},
 		memories: newMemories(options.Store), templates: newTemplates(options.Store), removals: newRemovals(options.Store),
 		starts: make(chan struct{}, 1), turns: map[key]chan struct{}{},
@@ -110,6 +116,7 @@ func (f *Fleet) Close() error {
 		f.sampler.Close()
 		f.background.Wait()
 		f.engine.Close()
+		f.waiting.Close()
 	}
 	return nil
 }
@@ -216,6 +223,7 @@ func (f *Fleet) snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 	}
 	_ = group.Wait() // each target has its own error
 	f.memories.sweep(ctx, l.observed)
+	f.templates.sweep(ctx, l.observed)
 	return readings, nil
 }
 
@@ -278,6 +286,7 @@ func (f *Fleet) reading(ctx context.Context, ref targets.Ref, k key, l *listing,
 		f.sampler.Publish(ref, nil)
 		return reading, nil
 	}
+	f.templates.use(k, l.observed)
 	reading.Hold = hold(k, members)
 	from := source(living)
 	if d := known[from.ID]; d != nil && reading.Hold == nil {
@@ -301,9 +310,10 @@ func (f *Fleet) readZero(ctx context.Context, k key, l *listing, reading *target
 	if t == nil {
 		return &targets.ReasonError{Reason: ServiceNotFound, Err: fmt.Errorf("%w: there is no container of service %q of project %q; \"docker compose up -d %s\" makes the first one", targets.ErrTargetNotFound, k.service, k.project, k.service)}
 	}
-	if !t.Zeroed && !l.projects[k.project] {
-		return &targets.ReasonError{Reason: ProjectRemoved, Err: fmt.Errorf("%w: project %q has no containers any more, and hpad did not scale service %q to 0; \"docker compose up -d\" brings it back", targets.ErrTargetNotFound, k.project, k.service)}
+	if f.removed(k, t, l) {
+		return &targets.ReasonError{Reason: ProjectRemoved, Err: fmt.Errorf("%w: project %q of service %q has no containers any more, and it was not hpad that took the last one; \"docker compose up -d\" brings it back", targets.ErrTargetNotFound, k.project, k.service)}
 	}
+	f.templates.use(k, l.observed)
 	reading.Max = t.Most
 	if notice := t.stale(k); notice != nil {
 		reading.Notices = append(reading.Notices, *notice)

@@ -589,6 +589,75 @@ func TestRemovedProject(t *testing.T) {
 	mustScale(t, f, 2)
 }
 
+// TestTakenDown holds that "docker compose down" is told from services that hpad
+// itself has all scaled to 0.
+func TestTakenDown(t *testing.T) {
+	i := newImitation(t)
+	s, db := service{project: "shop", name: "web"}, service{project: "shop", name: "db"}
+	i.up(s, 1)
+	i.up(db, 1)
+	f := started(t, i, &targettest.Store{})
+	read(t, f)
+	mustScale(t, f, 0)
+	wantNames(t, i)
+	if got := read(t, f); got.Err != nil {
+		t.Fatal(got.Err)
+	}
+	if err := f.SetReplicas(t.Context(), ref("shop/db"), 0, "", "also this one"); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "end of the last container", func() bool { return len(i.of("shop", "db")) == 0 })
+	if got := read(t, f); got.Err != nil {
+		t.Errorf("with all services at 0: %v", got.Err)
+	}
+	mustScale(t, f, 1)
+	if err := f.SetReplicas(t.Context(), ref("shop/db"), 1, "", "and back"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Snapshot(t.Context(), []targets.Ref{web, ref("shop/db")}); err != nil {
+		t.Fatal(err)
+	}
+	mustScale(t, f, 0)
+	wantNames(t, i)
+	i.up(db, 0) // docker compose down; no network of the project's own tells
+	if got := read(t, f); targets.Reason(got.Err) != ProjectRemoved {
+		t.Errorf("after docker compose down the error is %v, want %s", got.Err, ProjectRemoved)
+	}
+	if found, err := f.Discover(t.Context()); err != nil || len(found) > 0 {
+		t.Errorf("Discover() = %v, %v", found, err)
+	}
+}
+
+// TestTemplatesForget holds that a template goes a day after it was last of use.
+func TestTemplatesForget(t *testing.T) {
+	i := newImitation(t)
+	s := service{project: "shop", name: "web"}
+	i.up(s, 1)
+	store := &targettest.Store{}
+	f := started(t, i, store)
+	read(t, f)
+	stored := func() int {
+		entries, err := store.List(t.Context(), templatePrefix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(entries)
+	}
+	now := time.Now()
+	f.templates.sweep(t.Context(), now.Add(23*time.Hour))
+	if stored() != 1 {
+		t.Fatal("a template went within a day")
+	}
+	f.templates.sweep(t.Context(), now.Add(25*time.Hour))
+	if stored() != 0 || f.templates.of(key{"shop", "web"}) != nil {
+		t.Error("a template stayed for more than a day")
+	}
+	read(t, f)
+	if stored() != 1 {
+		t.Error("the template of a service that is there was not taken again")
+	}
+}
+
 // TestSecretsNotStored holds that the last replica stays where its secrets must
 // not be kept.
 func TestSecretsNotStored(t *testing.T) {

@@ -31,12 +31,6 @@ func (f *Fleet) grow(ctx context.Context, o *order) error {
 	if err != nil {
 		return err
 	}
-	select {
-	case f.starts <- struct{}{}:
-		defer func() { <-f.starts }()
-	case <-ctx.Done():
-		return fmt.Errorf("%w: other services are still being started: %w", targets.ErrTransient, context.Cause(ctx))
-	}
 	if f.config.RestartExited {
 		f.restartExited(o.living)
 	}
@@ -54,10 +48,10 @@ func (f *Fleet) grow(ctx context.Context, o *order) error {
 	slowest := time.Duration(0)
 	for n := range o.to - from {
 		begun := time.Now()
-		if deadline, ok := ctx.Deadline(); n > 0 && (ctx.Err() != nil || ok && deadline.Sub(begun) < 2*slowest) {
+		if deadline, ok := ctx.Deadline(); n > 0 && ok && deadline.Sub(begun) < 2*slowest {
 			err = fmt.Errorf("%w: the time for one write is over after %d new containers; the next pass goes on", targets.ErrTransient, n)
 		} else {
-			err = f.startReplica(b, first+n)
+			err = f.startInTurn(ctx, b, first+n)
 		}
 		if err == nil {
 			slowest = max(slowest, time.Since(begun))
@@ -162,6 +156,22 @@ func (f *Fleet) restartExited(members []*member) {
 			})
 		}
 	}
+}
+
+// startInTurn starts one container when no other is being started: Compose starts
+// one after the other too, because ports of a range are given out on a first come
+// basis.
+func (f *Fleet) startInTurn(ctx context.Context, b *blueprint, number int) error {
+	select {
+	case f.starts <- struct{}{}:
+		defer func() { <-f.starts }()
+	case <-ctx.Done():
+		return fmt.Errorf("%w: containers of other services are still being started: %w", targets.ErrTransient, context.Cause(ctx))
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", targets.ErrTransient, context.Cause(ctx))
+	}
+	return f.startReplica(b, number)
 }
 
 // startReplica creates and starts one container. One that cannot be started is

@@ -26,7 +26,7 @@ const (
 	removalPrefix = "removing/"
 	startPrefix   = "starting/"
 	// removing is how many containers are being stopped at once.
-	removing = 16
+	removing = 64
 	// A removal that failed is tried again after a wait that doubles.
 	removalRetryMin = 500 * time.Millisecond
 	removalRetryMax = 30 * time.Second
@@ -314,7 +314,7 @@ func (f *Fleet) removeOnce(id string) error {
 	case <-f.ctx.Done():
 		return f.ctx.Err()
 	}
-	c, err := f.engine.Client(f.ctx)
+	c, err := f.waiting.Client(f.ctx)
 	if err != nil {
 		return err
 	}
@@ -323,7 +323,7 @@ func (f *Fleet) removeOnce(id string) error {
 			return nil
 		}
 		if !stopping(err) {
-			return f.engine.Error(err)
+			return f.waiting.Error(err)
 		}
 	}
 	return f.discard(id)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/docker/docker/api/types/container"
@@ -201,7 +202,7 @@ func lacks(members []*member, condition string) string {
 // again.
 func (f *Fleet) shrink(ctx context.Context, o *order) error {
 	if o.to == 0 {
-		if err := f.takeTemplate(ctx, o.key, source(o.living), true); err != nil {
+		if err := f.takeTemplate(ctx, o.key, source(o.living), true, o.peers()); err != nil {
 			return &targets.ReasonError{Reason: NoTemplate, Err: fmt.Errorf("what a new replica needs cannot be kept, so the last one stays: %w", err)}
 		}
 	}
@@ -213,4 +214,17 @@ func (f *Fleet) shrink(ctx context.Context, o *order) error {
 		f.remove(o.key, m.ID, m.name)
 	}
 	return nil
+}
+
+// peers answers the other services of the project that have running containers,
+// in order.
+func (o *order) peers() []string {
+	var names []string
+	for k, members := range o.listing.services {
+		if k != o.key && k.project == o.key.project && slices.ContainsFunc(counted(members), (*member).runs) {
+			names = append(names, k.service)
+		}
+	}
+	slices.Sort(names)
+	return names
 }

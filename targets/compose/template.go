@@ -45,6 +45,8 @@ type template struct {
 	Most *int32 `json:"most,omitempty"`
 	// Zeroed says that hpad scaled the service to 0, and no replica was seen since.
 	Zeroed bool `json:"zeroed,omitempty"`
+	// Peers are the services of the project that ran when it was scaled to 0.
+	Peers []string `json:"peers,omitempty"`
 	// ComposeFiles are the digests of the project's files that could be read.
 	ComposeFiles map[string]string `json:"compose_files,omitempty"`
 }
@@ -60,6 +62,9 @@ type templates struct {
 	// there is none and when that was.
 	sources map[key]string
 	failed  map[key]templateFailure
+	// used is when each was last of use: when its service was read and not gone.
+	used  map[key]time.Time
+	swept time.Time
 }
 
 type templateFailure struct {
@@ -68,14 +73,14 @@ type templateFailure struct {
 }
 
 func newTemplates(store targets.Store) *templates {
-	return &templates{store: store, known: map[key]*template{}, sources: map[key]string{}, failed: map[key]templateFailure{}}
+	return &templates{store: store, known: map[key]*template{}, sources: map[key]string{}, failed: map[key]templateFailure{}, used: map[key]time.Time{}, swept: time.Now()}
 }
 
 // load reads what was stored.
 func (t *templates) load(ctx context.Context) error {
 	return loadAll(ctx, t.store, templatePrefix, func(k key, stored *template) {
 		if stored.Format == templateFormat && stored.Blueprint.complete() {
-			t.known[k] = stored
+			t.known[k], t.used[k] = stored, time.Now()
 		}
 	})
 }
@@ -89,6 +94,48 @@ func (t *templates) of(k key) *template {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.known[k]
+}
+
+// use notes that a template is of use.
+func (t *templates) use(k key, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.used[k] = now
+}
+
+// sweep forgets templates that have been of no use for a day: those of services
+// that nobody reads, and of projects that are gone.
+func (t *templates) sweep(ctx context.Context, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if now.Sub(t.swept) < sweepInterval {
+		return
+	}
+	t.swept = now
+	for k := range t.known {
+		if now.Sub(t.used[k]) <= forgottenAfter {
+			continue
+		}
+		if t.store.Delete(ctx, templatePrefix+k.String()) == nil {
+			delete(t.known, k)
+			delete(t.sources, k)
+			delete(t.failed, k)
+			delete(t.used, k)
+		}
+	}
+}
+
+// removed says that a project without containers is not there any more, as after
+// "docker compose down": somebody else than hpad took the last container of the
+// service, or of another one that ran when hpad scaled this one to 0.
+func (f *Fleet) removed(k key, t *template, l *listing) bool {
+	if l.projects[k.project] {
+		return false
+	}
+	return !t.Zeroed || slices.ContainsFunc(t.Peers, func(peer string) bool {
+		other := f.templates.of(key{project: k.project, service: peer})
+		return other == nil || !other.Zeroed
+	})
 }
 
 // all answers all templates.
@@ -128,7 +175,7 @@ func (t *templates) put(ctx context.Context, k key, source string, next *templat
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.known[k], t.sources[k] = next, source
+	t.known[k], t.sources[k], t.used[k] = next, source, time.Now()
 	delete(t.failed, k)
 	return nil
 }
@@ -148,14 +195,15 @@ func (f *Fleet) refresh(ctx context.Context, k key, from *member, now time.Time)
 	if from == nil || from.doomed || !f.templates.due(k, from.ID, now) {
 		return
 	}
-	if err := f.takeTemplate(ctx, k, from, false); err != nil {
+	if err := f.takeTemplate(ctx, k, from, false, nil); err != nil {
 		f.templates.fail(k, err, now)
 	}
 }
 
 // takeTemplate stores the template of a service, unless the stored one is the
-// same. Before a scale-down to 0 it is stored in any case.
-func (f *Fleet) takeTemplate(ctx context.Context, k key, from *member, zeroed bool) error {
+// same. Before a scale-down to 0 it is stored in any case, with the services that
+// run beside it.
+func (f *Fleet) takeTemplate(ctx context.Context, k key, from *member, zeroed bool, peers []string) error {
 	b, inspected, err := f.blueprintOf(ctx, from)
 	if err != nil {
 		return err
@@ -172,7 +220,7 @@ func (f *Fleet) takeTemplate(ctx context.Context, k key, from *member, zeroed bo
 		return nil
 	}
 	return f.templates.put(ctx, k, from.ID, &template{
-		Format: templateFormat, Blueprint: b, Digest: digest, Taken: time.Now().UTC(), Zeroed: zeroed,
+		Format: templateFormat, Blueprint: b, Digest: digest, Taken: time.Now().UTC(), Zeroed: zeroed, Peers: peers,
 		Most: limitsOf(from, inspected).most, ComposeFiles: composeFiles(b.Config.Labels[labelConfigFiles]),
 	})
 }
