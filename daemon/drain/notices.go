@@ -1,0 +1,56 @@
+package drain
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// The conditions that readings have besides the platform's own.
+const (
+	// ConditionDraining: instances are drained, to be removed.
+	ConditionDraining policy.ConditionType = "Draining"
+	// ConditionDrainFailed: an instance was to be removed and is there again.
+	ConditionDrainFailed policy.ConditionType = "DrainFailed"
+)
+
+// failureShown is how long an operation that failed is a condition of its target.
+const failureShown = time.Hour
+
+// notices answers what a person should know of the target's operations. The caller
+// holds the lock.
+func (t *target) notices(now time.Time) []policy.Notice {
+	var found []policy.Notice
+	leaving := 0
+	trouble := ""
+	for _, op := range t.operations {
+		if op.leaving() && op.State != Finishing {
+			leaving++
+			if op.Error != "" && trouble == "" {
+				trouble = fmt.Sprintf("; instance %s: %s", op.Instance.ID, op.Error)
+			}
+		}
+	}
+	if leaving > 0 {
+		message := "1 instance is drained, to be removed"
+		if leaving > 1 {
+			message = fmt.Sprintf("%d instances are drained, to be removed", leaving)
+		}
+		found = append(found, policy.Notice{Condition: ConditionDraining, Reason: "InstancesDraining", Message: message + trouble})
+	}
+	for _, op := range slices.Backward(t.operations) {
+		if op.State != Ended || now.Sub(op.Ended) > failureShown {
+			continue
+		}
+		if op.Outcome == Failed {
+			found = append(found, policy.Notice{
+				Condition: ConditionDrainFailed, Reason: "InstanceTakenBack",
+				Message: fmt.Sprintf("instance %s was taken back: %s", op.Instance.ID, op.Why),
+			})
+		}
+		break // what came later counts
+	}
+	return found
+}

@@ -1,0 +1,195 @@
+package drain
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// Order is the order in which instances are taken when a count goes down. The
+// zero Order is Platform.
+type Order string
+
+// The orders. In each of them instances that failed go first, and what is equal
+// goes by age, the oldest first, and then by id.
+const (
+	// Platform lets the platform choose.
+	Platform Order = "platform"
+	// Oldest takes those that started first.
+	Oldest Order = "oldest"
+	// Newest takes those that started last.
+	Newest Order = "newest"
+	// UnhealthyFirst takes those whose phase is not known, then those that are not
+	// ready, then those that are still starting, then the ready ones.
+	UnhealthyFirst Order = "unhealthy-first"
+	// LeastCPU takes those that use the least cpu; an unknown use counts as most.
+	LeastCPU Order = "least-cpu"
+	// EmptyNomadNodes takes those whose Nomad node runs the fewest allocations; an
+	// unknown number counts as most.
+	EmptyNomadNodes Order = "empty-nomad-nodes"
+)
+
+// Orders are all orders, as a configuration writes them.
+func Orders() []Order {
+	return []Order{Platform, Oldest, Newest, UnhealthyFirst, LeastCPU, EmptyNomadNodes}
+}
+
+// errPlatformChooses says that nobody but the platform knows the victims.
+var errPlatformChooses = errors.New("the platform chooses the victims")
+
+// Validate says what is wrong with an order, and what there is; nil when nothing
+// is. The zero Order is valid.
+func (o Order) Validate() error {
+	if o == "" || slices.Contains(Orders(), o) {
+		return nil
+	}
+	names := make([]string, 0, len(Orders()))
+	for _, order := range Orders() {
+		names = append(names, string(order))
+	}
+	return fmt.Errorf("%q is no order of victims: want one of %s", string(o), strings.Join(names, ", "))
+}
+
+// Named says that instances are taken by name, in an order of hpad's own.
+func (o Order) Named() bool { return o != "" && o != Platform }
+
+// Facts are what some orders go by, by the instances' ids. What is missing is not
+// known.
+type Facts struct {
+	// CPUMilli is the use of cpu in thousandths of a core.
+	CPUMilli map[string]int64
+	// Allocations is how many allocations of Nomad an instance's node runs, without
+	// those of system jobs.
+	Allocations map[string]int
+}
+
+// Victim is an instance that a scale-down takes.
+type Victim struct {
+	// ID is the instance's, as in targets.Reading.
+	ID string `json:"id"`
+	// Name is the instance's name where it differs from its id.
+	Name string `json:"name,omitempty"`
+	// Reason says in a few words why it is this one.
+	Reason string `json:"reason"`
+}
+
+// Pick answers whom a scale-down by n would take, the first one first: fewer than
+// n where the others are protected or on their way already. It takes no instance
+// that is Deleting, Protected or Succeeded. The same arguments always have the
+// same answer. It is an error to ask for victims in an order that is not Named.
+func (o Order) Pick(reading targets.Reading, n int, facts Facts) ([]Victim, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	if !o.Named() {
+		return nil, errPlatformChooses
+	}
+	var candidates []candidate
+	for i := range reading.Instances {
+		c := candidate{instance: &reading.Instances[i]}
+		if reading.Locations != nil {
+			c.location = reading.Locations[i]
+		}
+		if c.instance.Deleting || c.location.Protected || c.instance.Phase == policy.PhaseSucceeded {
+			continue
+		}
+		c.rank, c.reason = o.rank(c.instance, facts)
+		candidates = append(candidates, c)
+	}
+	slices.SortFunc(candidates, candidate.compare)
+	candidates = candidates[:max(0, min(n, len(candidates)))]
+	victims := make([]Victim, len(candidates))
+	for i, c := range candidates {
+		victims[i] = Victim{ID: c.instance.ID, Name: c.location.Name, Reason: c.reason}
+	}
+	return victims, nil
+}
+
+// candidate is an instance that may be taken, the lowest rank first.
+type candidate struct {
+	instance *policy.Instance
+	location targets.Location
+	rank     int64
+	reason   string
+}
+
+func (c candidate) compare(d candidate) int {
+	return cmp.Or(cmp.Compare(c.rank, d.rank), cmp.Compare(age(c.instance), age(d.instance)), cmp.Compare(c.instance.ID, d.instance.ID))
+}
+
+// The ranks of instances that failed, and of those that nothing is known of.
+const (
+	failedRank  = math.MinInt64
+	unknownRank = math.MaxInt64
+)
+
+// age puts the older instance first. One whose start is not known has not started
+// yet, which makes it the newest.
+func age(instance *policy.Instance) int64 {
+	if instance.StartedAt.IsZero() {
+		return math.MaxInt64
+	}
+	return instance.StartedAt.UnixNano()
+}
+
+// rank answers an instance's place in the order, before age, and why it has it.
+func (o Order) rank(instance *policy.Instance, facts Facts) (int64, string) {
+	if instance.Phase == policy.PhaseFailed {
+		return failedRank, "it failed"
+	}
+	switch o {
+	case UnhealthyFirst:
+		return healthRank(instance)
+	case LeastCPU:
+		if milli, ok := facts.CPUMilli[instance.ID]; ok {
+			return milli, fmt.Sprintf("it uses the least cpu: %dm", milli)
+		}
+		return unknownRank, "its use of cpu is not known"
+	case EmptyNomadNodes:
+		return allocationRank(instance.ID, facts)
+	case Newest:
+		return -age(instance), "it is the newest" + startedAt(instance)
+	default:
+		return 0, "it is the oldest" + startedAt(instance)
+	}
+}
+
+func startedAt(instance *policy.Instance) string {
+	if instance.StartedAt.IsZero() {
+		return ""
+	}
+	return ", started " + instance.StartedAt.UTC().Format(time.RFC3339)
+}
+
+func healthRank(instance *policy.Instance) (int64, string) {
+	switch {
+	case instance.Phase == policy.PhaseUnknown:
+		return 0, "its state is not known"
+	case instance.Phase == policy.PhaseRunning && instance.Readiness != policy.ReadinessTrue:
+		return 1, "it is not ready"
+	case instance.Phase == policy.PhasePending:
+		return 2, "it is still starting"
+	default:
+		return 3, "it is healthy, and the oldest" + startedAt(instance)
+	}
+}
+
+func allocationRank(id string, facts Facts) (int64, string) {
+	switch count, ok := facts.Allocations[id]; {
+	case !ok:
+		return unknownRank, "the allocations of its Nomad node are not known"
+	case count == 0:
+		return 0, "its Nomad node is empty"
+	case count == 1:
+		return 1, "its Nomad node runs 1 allocation"
+	default:
+		return int64(count), fmt.Sprintf("its Nomad node runs %d allocations", count)
+	}
+}
