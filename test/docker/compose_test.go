@@ -115,6 +115,7 @@ func TestCompose(t *testing.T) {
 					"count reset":   countReset,
 					"new version":   newVersion,
 					"moved tag":     movedTag,
+					"labels":        labels,
 					"refused":       refused,
 					"range of port": rangeOfPorts,
 				} {

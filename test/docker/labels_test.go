@@ -1,0 +1,135 @@
+package docker
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/internal/world"
+)
+
+// labeled is a Compose file whose service web asks for its autoscaler.
+func labeled(most, window string) string {
+	return fmt.Sprintf(`
+services:
+  web:
+    image: worker:1
+    stop_grace_period: 1s
+    labels:
+      hpad.enable: "true"
+      hpad.min: "1"
+      hpad.max: %q
+      hpad.metrics.0.type: External
+      hpad.metrics.0.name: queue
+      hpad.metrics.0.source: prom
+      hpad.metrics.0.query: queue{of="labeled"}
+      hpad.metrics.0.average_value: "10"
+      hpad.behavior.scale_down.stabilization_window: %q
+  other:
+    image: worker:1
+    stop_grace_period: 1s
+    labels: { hpad.enable: "true", hpad.max: "2", hpad.cpu: "60" }
+  plain: { image: "worker:1" }
+`, most, window)
+}
+
+// awaitLabels waits until the labels of a target are in a state, with some words
+// where there is a problem.
+func awaitLabels(t testing.TB, w *world.World, reference string, want api.DiscoveredState, words string) {
+	t.Helper()
+	wait.For(t, patience, fmt.Sprintf("%s labels of %s with %q", want, reference, words), func() (string, bool) {
+		for _, d := range w.Discovered() {
+			if d.Reference == reference {
+				return fmt.Sprintf("they are %+v", d), d.State == want && strings.Contains(d.Problem, words)
+			}
+		}
+		return "there are none", false
+	})
+}
+
+// awaitGone waits until there is no autoscaler of that name.
+func awaitGone(t testing.TB, w *world.World, name string) {
+	t.Helper()
+	wait.For(t, patience, "end of autoscaler "+name, func() (string, bool) {
+		_, there := w.Autoscaler(name)
+		return "it is still there", !there
+	})
+}
+
+// labels: autoscalers come with their services, follow the labels, survive a
+// restart of hpad with their windows and a mistake in the labels, and go with their
+// services; those of the configuration come first.
+func labels(t *testing.T, s *site) {
+	const name = "shop/labeled/web"
+	p := s.Project(t, "labeled", labeled("4", "10m"))
+	text := s.fleet("compose", "discover = true") + s.load.Source()
+	w := world.New(t, text)
+	if views := w.Autoscalers(); len(views) != 0 {
+		t.Fatalf("autoscalers %+v without labels", views)
+	}
+
+	// Added, with the service.
+	s.load.Queue("labeled", 100)
+	p.Compose("up", "--detach")
+	s.awaitReplicas(t, "labeled", 4)
+	awaitLabels(t, w, name, api.DiscoveredActive, "")
+	awaitLabels(t, w, "shop/labeled/other", api.DiscoveredActive, "")
+	w.Await("shop/labeled/other", policy.ScalingActive, "FailedGetResourceMetric", "cpus")
+	if view := w.View(name); view.Spec.MaxReplicas != 4 || view.Kind != "compose" || view.Labels["hpad.max"] != "4" {
+		t.Errorf("%+v, want the limits of the labels", view)
+	}
+
+	// Windows survive a restart.
+	s.load.Queue("labeled", 10)
+	w.Await(name, policy.AbleToScale, "ScaleDownStabilized", "")
+	w.Restart(text)
+	w.Passes(name, 3)
+	w.Await(name, policy.AbleToScale, "ScaleDownStabilized", "")
+	if found := s.replicas(t, "labeled", "web"); len(found) != 4 {
+		t.Errorf("after a restart %s, want 4: the window of 10m still has them", tell(found))
+	}
+
+	// Changed.
+	s.load.Queue("labeled", 100)
+	p.Write("compose.yaml", labeled("6", "2s"))
+	p.Compose("up", "--detach")
+	s.awaitReplicas(t, "labeled", 6)
+
+	// Broken: what was there stays in force, the other service is none the worse.
+	p.Write("compose.yaml", labeled("many", "2s"))
+	p.Compose("up", "--detach")
+	awaitLabels(t, w, name, api.DiscoveredMistaken, "hpad.max")
+	awaitLabels(t, w, "shop/labeled/other", api.DiscoveredActive, "")
+	s.load.Queue("labeled", 20)
+	s.awaitReplicas(t, "labeled", 2)
+	if most := w.View(name).Spec.MaxReplicas; most != 6 {
+		t.Errorf("max is %d after a mistake, want the 6 of before", most)
+	}
+	p.Write("compose.yaml", strings.Replace(labeled("3", "2s"), "hpad.min:", "hpad.mni:", 1))
+	p.Compose("up", "--detach")
+	awaitLabels(t, w, name, api.DiscoveredMistaken, "hpad.mni")
+	p.Write("compose.yaml", labeled("3", "2s"))
+	p.Compose("up", "--detach")
+	awaitLabels(t, w, name, api.DiscoveredActive, "")
+	s.load.Queue("labeled", 100)
+	s.awaitReplicas(t, "labeled", 3)
+
+	// The configuration comes first.
+	w.Restart(text + world.Queued("labeled", `{ fleet = "shop", project = "labeled", service = "web" }`, 1, 2))
+	awaitLabels(t, w, name, api.DiscoveredOverridden, "")
+	s.awaitReplicas(t, "labeled", 2)
+	w.Restart(text)
+	awaitLabels(t, w, name, api.DiscoveredActive, "")
+	s.awaitReplicas(t, "labeled", 3)
+
+	// Removed: one service's labels, then all services.
+	p.Write("compose.yaml", strings.Replace(labeled("3", "2s"), `hpad.enable: "true", hpad.max: "2", hpad.cpu: "60"`, `team: shop`, 1))
+	p.Compose("up", "--detach", "--scale", "web=3")
+	awaitGone(t, w, "shop/labeled/other")
+	awaitLabels(t, w, name, api.DiscoveredActive, "")
+	p.Compose("down", "--timeout", "1")
+	awaitGone(t, w, name)
+}
