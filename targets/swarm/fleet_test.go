@@ -265,6 +265,28 @@ func TestNoManager(t *testing.T) {
 	}
 }
 
+// TestUpdateThatBegins: a write right after somebody's update is held although the
+// swarm does not say yet that it updates.
+func TestUpdateThatBegins(t *testing.T) {
+	i := newImitation(t)
+	i.add("web", 2)
+	i.with("web", func(s *imitatedService) {
+		s.previous = map[string]any{"TaskTemplate": s.spec["TaskTemplate"]}
+		s.spec["TaskTemplate"] = map[string]any{"ContainerSpec": map[string]any{"Image": "worker:2"}}
+	})
+	f := openFleet(t, testConfig(t, i.host()))
+	reading := read(t, f, "web")
+	if err := f.SetReplicas(t.Context(), ref("web"), 3, reading.Version, ""); !errors.Is(err, targets.ErrHeld) || reading.Hold == nil {
+		t.Errorf("SetReplicas() right after an update = %v, hold %+v, want ErrHeld", err, reading.Hold)
+	}
+	i.mu.Lock()
+	i.find("web").changed = time.Now().Add(-time.Minute)
+	i.mu.Unlock()
+	if err := f.SetReplicas(t.Context(), ref("web"), 3, "", ""); err != nil {
+		t.Errorf("SetReplicas() a minute later = %v", err)
+	}
+}
+
 func TestScaleDuringUpdate(t *testing.T) {
 	i := newImitation(t)
 	i.add("web", 2)

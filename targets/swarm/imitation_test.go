@@ -49,6 +49,8 @@ type imitatedService struct {
 	id      string
 	spec    map[string]any
 	version uint64
+	// previous is the specification of before; nil for none.
+	previous any
 	// updateStatus is in the form of the API; nil for none.
 	updateStatus map[string]any
 	changed      time.Time
@@ -67,6 +69,7 @@ type imitatedTask struct {
 	slot           int
 	state, desired string
 	err            string
+	spec           any
 	created, since time.Time
 }
 
@@ -186,7 +189,7 @@ func (i *imitation) reconcile(s *imitatedService, now time.Time) {
 			continue
 		}
 		i.index++
-		t := &imitatedTask{id: fmt.Sprintf("task%06d", i.index), node: i.nodes[0].id, slot: slot, state: "running", desired: "running", created: now, since: now}
+		t := &imitatedTask{id: fmt.Sprintf("task%06d", i.index), node: i.nodes[0].id, slot: slot, state: "running", desired: "running", created: now, since: now, spec: s.spec["TaskTemplate"]}
 		if s.err != "" {
 			t.node, t.state, t.err = "", "pending", s.err
 		}
@@ -301,8 +304,11 @@ func filtersOf(r *http.Request) map[string]map[string]bool {
 
 func (s *imitatedService) document() map[string]any {
 	document := map[string]any{
-		"ID": s.id, "Version": map[string]any{"Index": s.version}, "Spec": s.spec,
+		"ID": s.id, "Version": map[string]any{"Index": s.version}, "UpdatedAt": s.changed, "Spec": s.spec,
 		"Endpoint": map[string]any{"Ports": []any{map[string]any{"Protocol": "tcp", "TargetPort": 8080, "PublishedPort": 30000, "PublishMode": "ingress"}}},
+	}
+	if s.previous != nil {
+		document["PreviousSpec"] = s.previous
 	}
 	if s.updateStatus != nil {
 		document["UpdateStatus"] = s.updateStatus
@@ -357,7 +363,7 @@ func (s *imitatedService) taskDocument(t *imitatedTask) map[string]any {
 		status["ContainerStatus"] = map[string]any{"ContainerID": "container-of-" + t.id, "PID": 1}
 	}
 	return map[string]any{
-		"ID": t.id, "CreatedAt": t.created, "ServiceID": s.id, "Slot": t.slot, "NodeID": t.node, "Spec": s.spec["TaskTemplate"],
+		"ID": t.id, "CreatedAt": t.created, "ServiceID": s.id, "Slot": t.slot, "NodeID": t.node, "Spec": t.spec,
 		"Status": status, "DesiredState": t.desired,
 		"NetworksAttachments": []any{
 			map[string]any{"Network": map[string]any{"Spec": map[string]any{"Name": "ingress", "Ingress": true}}, "Addresses": []string{"10.0.0.7/24"}},
@@ -384,7 +390,7 @@ func (i *imitation) update(w http.ResponseWriter, r *http.Request, name string) 
 	case s == nil:
 		refused(w, http.StatusNotFound, "service "+name+" not found")
 		return
-	case r.URL.Query().Get("registryAuthFrom") == "previous-spec" && len(i.updates) == 0:
+	case r.URL.Query().Get("registryAuthFrom") == "previous-spec" && s.previous == nil:
 		refused(w, http.StatusInternalServerError, "service does not have a previous spec")
 		return
 	case r.URL.Query().Get("version") != strconv.FormatUint(s.version, 10):
@@ -393,6 +399,6 @@ func (i *imitation) update(w http.ResponseWriter, r *http.Request, name string) 
 	}
 	i.updates = append(i.updates, string(body))
 	i.index++
-	s.spec, s.version, s.changed, s.updateStatus = spec, i.index, time.Now(), nil
+	s.previous, s.spec, s.version, s.changed, s.updateStatus = s.spec, spec, i.index, time.Now(), nil
 	answer(w, map[string]any{"Warnings": nil})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/docker/docker/api/types/swarm"
 	"github.com/docker/docker/client"
@@ -57,7 +58,11 @@ func (f *Fleet) setReplicas(ctx context.Context, ref targets.Ref, n int32, versi
 	if current == n {
 		return nil
 	}
-	if hold := f.hold(service); hold != nil {
+	tasks, err := f.tasksOfFresh(ctx, service)
+	if err != nil {
+		return err
+	}
+	if hold := f.hold(service, tasks, time.Now()); hold != nil {
 		return &targets.HeldError{Hold: *hold}
 	}
 	spec, err := withReplicas(document, n)
@@ -65,6 +70,28 @@ func (f *Fleet) setReplicas(ctx context.Context, ref targets.Ref, n int32, versi
 		return fmt.Errorf("%w: service %q: %w", targets.ErrTransient, ref.Name, err)
 	}
 	return f.update(ctx, service, spec)
+}
+
+// tasksOfFresh asks for the tasks of a service that was changed just now; those of
+// others need not be known.
+func (f *Fleet) tasksOfFresh(ctx context.Context, service *swarm.Service) ([]*swarm.Task, error) {
+	if !fresh(service, time.Now()) {
+		return nil, nil
+	}
+	wanted := current()
+	wanted.Add("service", service.ID)
+	list, err := f.tasks(ctx, wanted)
+	switch {
+	case errors.Is(err, targets.ErrTargetNotFound):
+		return nil, notFound(service.Spec.Name, err)
+	case err != nil:
+		return nil, fmt.Errorf("read its tasks: %w", err)
+	}
+	tasks := make([]*swarm.Task, len(list))
+	for i := range list {
+		tasks[i] = &list[i]
+	}
+	return tasks, nil
 }
 
 // inspect reads one service, also as the document it is.

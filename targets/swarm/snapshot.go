@@ -110,15 +110,19 @@ func (s *snapshot) listServices(ctx context.Context, refs []targets.Ref) error {
 	return err
 }
 
-// listTasks asks for the tasks that are to run, wait for their slot, or are being
-// removed: not for the history of those that are gone.
-func (s *snapshot) listTasks(ctx context.Context, refs []targets.Ref) ([]swarm.Task, error) {
-	wanted := filters.NewArgs(
+// current filters tasks that are to run, wait for their slot, or are being removed:
+// not the history of those that are gone.
+func current() filters.Args {
+	return filters.NewArgs(
 		filters.Arg("desired-state", string(swarm.TaskStateRunning)),
 		filters.Arg("desired-state", string(swarm.TaskStateReady)),
 		filters.Arg("desired-state", string(swarm.TaskStateRemove)),
 	)
-	narrow := wanted.Clone()
+}
+
+// listTasks asks for the tasks: for a few targets, those of their services.
+func (s *snapshot) listTasks(ctx context.Context, refs []targets.Ref) ([]swarm.Task, error) {
+	narrow := current()
 	if len(refs) <= filtered {
 		named := false
 		for _, ref := range refs {
@@ -131,16 +135,17 @@ func (s *snapshot) listTasks(ctx context.Context, refs []targets.Ref) ([]swarm.T
 			return nil, nil
 		}
 	}
-	tasks, err := s.tasksBy(ctx, narrow)
+	tasks, err := s.fleet.tasks(ctx, narrow)
 	if errors.Is(err, targets.ErrTargetNotFound) {
 		// A service that was removed in between fails the list of all.
-		tasks, err = s.tasksBy(ctx, wanted)
+		tasks, err = s.fleet.tasks(ctx, current())
 	}
 	return tasks, err
 }
 
-func (s *snapshot) tasksBy(ctx context.Context, wanted filters.Args) (tasks []swarm.Task, err error) {
-	err = s.fleet.read(ctx, func(ctx context.Context, c *client.Client) (err error) {
+// tasks asks for tasks.
+func (f *Fleet) tasks(ctx context.Context, wanted filters.Args) (tasks []swarm.Task, err error) {
+	err = f.read(ctx, func(ctx context.Context, c *client.Client) (err error) {
 		tasks, err = c.TaskList(ctx, swarm.TaskListOptions{Filters: wanted})
 		return err
 	})
@@ -161,7 +166,8 @@ func (s *snapshot) reading(ref targets.Ref) (targets.Reading, error) {
 		return targets.Reading{}, err
 	}
 	reading := targets.Reading{
-		SpecReplicas: count, Version: versionOf(service), Hold: s.fleet.hold(service), Observed: s.observed,
+		SpecReplicas: count, Version: versionOf(service), Observed: s.observed,
+		Hold: s.fleet.hold(service, s.tasks[service.ID], s.observed),
 	}
 	members := membersOf(s.tasks[service.ID], int(count))
 	var containers []docker.Container

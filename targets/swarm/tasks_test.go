@@ -175,16 +175,16 @@ func TestHold(t *testing.T) {
 			Spec:         swarm.ServiceSpec{Annotations: swarm.Annotations{Name: "web"}},
 			UpdateStatus: &swarm.UpdateStatus{State: test.state, Message: "because"},
 		}
-		hold := (&Fleet{config: &Config{}}).hold(service)
+		hold := (&Fleet{config: &Config{}}).hold(service, nil, noon)
 		if test.want == "" != (hold == nil) || hold != nil && (hold.Reason != test.want || hold.Message != test.says) {
 			t.Errorf("%s: hold %+v, want %s %q", test.state, hold, test.want, test.says)
 		}
-		during := (&Fleet{config: &Config{ScaleDuringUpdate: true}}).hold(service)
+		during := (&Fleet{config: &Config{ScaleDuringUpdate: true}}).hold(service, nil, noon)
 		if lifted := hold != nil && during == nil; lifted != test.during {
 			t.Errorf("%s: scale_during_update lifts the hold is %v, want %v", test.state, lifted, test.during)
 		}
 	}
-	if hold := (&Fleet{config: &Config{}}).hold(&swarm.Service{}); hold != nil {
+	if hold := (&Fleet{config: &Config{}}).hold(&swarm.Service{}, nil, noon); hold != nil {
 		t.Errorf("hold %+v of a service that was never updated", hold)
 	}
 }
@@ -207,5 +207,56 @@ func TestOrderIsStable(t *testing.T) {
 	slices.Reverse(tasks)
 	if got := leaving(tasks); !slices.Equal(got, want) || len(got) != 1 {
 		t.Errorf("%v leaves and in another order %v, want one and the same", want, got)
+	}
+}
+
+// TestUpdateBegins: between a change and the swarm's word on it, tasks of another
+// version say that there will be an update.
+func TestUpdateBegins(t *testing.T) {
+	template := swarm.TaskSpec{ContainerSpec: &swarm.ContainerSpec{Image: "worker:2"}}
+	service := &swarm.Service{Spec: swarm.ServiceSpec{Annotations: swarm.Annotations{Name: "web"}, TaskTemplate: template}}
+	service.UpdatedAt = noon
+	service.PreviousSpec = &swarm.ServiceSpec{TaskTemplate: swarm.TaskSpec{ContainerSpec: &swarm.ContainerSpec{Image: "worker:1"}}}
+	service.Spec.TaskTemplate.Runtime = swarm.RuntimeContainer
+	of := func(image string, state, desired swarm.TaskState) []*swarm.Task {
+		made := task("a", 1, 0, state, desired, "n")
+		made.Spec = swarm.TaskSpec{ContainerSpec: &swarm.ContainerSpec{Image: image}}
+		return []*swarm.Task{made}
+	}
+	for _, test := range []struct {
+		name  string
+		tasks []*swarm.Task
+		now   time.Time
+		want  bool
+	}{
+		{"tasks of the version before", of("worker:1", swarm.TaskStateRunning, swarm.TaskStateRunning), noon.Add(time.Second), true},
+		{"a clock that is behind", of("worker:1", swarm.TaskStateRunning, swarm.TaskStateRunning), noon.Add(-time.Second), true},
+		{"long ago", of("worker:1", swarm.TaskStateRunning, swarm.TaskStateRunning), noon.Add(time.Minute), false},
+		{"tasks of this version", of("worker:2", swarm.TaskStateRunning, swarm.TaskStateRunning), noon.Add(time.Second), false},
+		{"tasks that stop", of("worker:1", swarm.TaskStateRunning, swarm.TaskStateRemove), noon.Add(time.Second), false},
+		{"tasks that ended", of("worker:1", swarm.TaskStateFailed, swarm.TaskStateRunning), noon.Add(time.Second), false},
+		{"none", nil, noon.Add(time.Second), false},
+	} {
+		hold := (&Fleet{config: &Config{}}).hold(service, test.tasks, test.now)
+		if got := hold != nil; got != test.want || hold != nil && hold.Reason != UpdateInProgress {
+			t.Errorf("%s: hold %+v, want one is %v", test.name, hold, test.want)
+		}
+		if hold := (&Fleet{config: &Config{ScaleDuringUpdate: true}}).hold(service, test.tasks, test.now); hold != nil {
+			t.Errorf("%s: hold %+v in spite of scale_during_update", test.name, hold)
+		}
+	}
+	old := of("worker:1", swarm.TaskStateRunning, swarm.TaskStateRunning)
+	service.PreviousSpec.TaskTemplate = service.Spec.TaskTemplate
+	if hold := (&Fleet{config: &Config{}}).hold(service, old, noon); hold != nil {
+		t.Errorf("hold %+v after a change of something else than the template", hold)
+	}
+	service.PreviousSpec = nil
+	if hold := (&Fleet{config: &Config{}}).hold(service, old, noon); hold != nil {
+		t.Errorf("hold %+v of a service that was never changed", hold)
+	}
+	service.PreviousSpec = &swarm.ServiceSpec{}
+	service.UpdateStatus = &swarm.UpdateStatus{State: swarm.UpdateStateCompleted}
+	if hold := (&Fleet{config: &Config{}}).hold(service, of("worker:1", swarm.TaskStateRunning, swarm.TaskStateRunning), noon); hold != nil {
+		t.Errorf("hold %+v after an update", hold)
 	}
 }

@@ -2,6 +2,9 @@ package swarm
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
+	"time"
 
 	"github.com/docker/docker/api/types/swarm"
 
@@ -18,13 +21,39 @@ const (
 	UpdatePaused = "UpdatePaused"
 )
 
-// hold answers why a service must not be scaled now; nil when it may be.
-func (f *Fleet) hold(service *swarm.Service) *policy.Hold {
+// updateBeginning is how long after a change tasks of an older version are taken
+// for an update that is about to begin: the swarm takes a moment to say that it
+// updates. Later they are such as need none, as after a change of constraints
+// that their nodes fulfill.
+const updateBeginning = 10 * time.Second
+
+// beginning says that an update is about to begin.
+func beginning(service *swarm.Service, tasks []*swarm.Task, now time.Time) bool {
+	return fresh(service, now) && slices.ContainsFunc(tasks, func(task *swarm.Task) bool {
+		made := task.Spec
+		made.Runtime = service.Spec.TaskTemplate.Runtime // which tasks do not tell
+		return !stopping(task) && !ended(task) && !reflect.DeepEqual(made, service.Spec.TaskTemplate)
+	})
+}
+
+// fresh says that the last change of a service was just now and one of its tasks'
+// template, and that the swarm does not say what became of it.
+func fresh(service *swarm.Service, now time.Time) bool {
+	return service.UpdateStatus == nil && now.Sub(service.UpdatedAt).Abs() < updateBeginning &&
+		service.PreviousSpec != nil && !reflect.DeepEqual(service.PreviousSpec.TaskTemplate, service.Spec.TaskTemplate)
+}
+
+// hold answers why a service with such tasks must not be scaled now; nil when it
+// may be.
+func (f *Fleet) hold(service *swarm.Service, tasks []*swarm.Task, now time.Time) *policy.Hold {
+	name, said := service.Spec.Name, ""
+	if beginning(service, tasks, now) && !f.config.ScaleDuringUpdate {
+		return &policy.Hold{Reason: UpdateInProgress, Message: fmt.Sprintf("service %q was changed just now, and has tasks of the version before", name)}
+	}
 	status := service.UpdateStatus
 	if status == nil {
 		return nil
 	}
-	name, said := service.Spec.Name, ""
 	if status.Message != "" {
 		said = ": " + status.Message
 	}
