@@ -1,0 +1,497 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/swarm"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/docker"
+	swarmfleet "github.com/hpad/hpad/targets/swarm"
+	"github.com/hpad/hpad/targets/targettest"
+	"github.com/hpad/hpad/test/docker/dockertest"
+	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/internal/world"
+)
+
+// checked is the image of a worker with a healthcheck: the command line of a
+// service takes none without a shell.
+const checked = "checked:1"
+
+// cluster is an engine that is the manager of a swarm, of which it is the only
+// node.
+type cluster struct{ *dockertest.Engine }
+
+func newCluster(t testing.TB, options dockertest.Options) *cluster {
+	t.Helper()
+	c := &cluster{Engine: dockertest.Start(t, options)}
+	c.ImportWorker(t, dockertest.Worker, "1")
+	c.ImportWorker(t, checked, "checked", `HEALTHCHECK --interval=1s --retries=30 CMD ["/worker", "check"]`)
+	c.begin(t)
+	return c
+}
+
+// begin makes the engine a manager.
+func (c *cluster) begin(t testing.TB) {
+	t.Helper()
+	c.CLI(t, "swarm", "init", "--advertise-addr", "127.0.0.1", "--listen-addr", "127.0.0.1:2377")
+}
+
+// create makes a service of the worker, with more arguments to docker.
+func (c *cluster) create(t testing.TB, name string, replicas int, more ...string) {
+	t.Helper()
+	c.createOf(t, dockertest.Worker, name, replicas, more...)
+}
+
+// createOf makes a service of an image.
+func (c *cluster) createOf(t testing.TB, image, name string, replicas int, more ...string) {
+	t.Helper()
+	args := append([]string{
+		"service", "create", "--detach", "--no-resolve-image", "--name", name, "--replicas", strconv.Itoa(replicas),
+		"--stop-grace-period", "5s", "--restart-delay", "100ms",
+	}, more...)
+	c.CLI(t, append(args, image)...)
+}
+
+// update changes a service.
+func (c *cluster) update(t testing.TB, name string, args ...string) {
+	t.Helper()
+	c.CLI(t, append(append([]string{"service", "update", "--detach", "--no-resolve-image"}, args...), name)...)
+}
+
+// service answers a service as the swarm has it.
+func (c *cluster) service(t testing.TB, name string) swarm.Service {
+	t.Helper()
+	service, _, err := c.Client.ServiceInspectWithRaw(t.Context(), name, swarm.ServiceInspectOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return service
+}
+
+// awaitUpdate waits until the swarm says that it has updated a service.
+func (c *cluster) awaitUpdate(t testing.TB, name string) {
+	t.Helper()
+	wait.For(t, patience, "end of the update of "+name, func() (string, bool) {
+		status := c.service(t, name).UpdateStatus
+		return fmt.Sprintf("it is %+v", status), status != nil && status.State == swarm.UpdateStateCompleted
+	})
+}
+
+// running answers how many tasks of a service run and are to.
+func (c *cluster) running(t testing.TB, name string) int {
+	t.Helper()
+	tasks, err := c.Client.TaskList(t.Context(), swarm.TaskListOptions{
+		Filters: filters.NewArgs(filters.Arg("service", name), filters.Arg("desired-state", "running")),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	running := 0
+	for _, task := range tasks {
+		if task.Status.State == swarm.TaskStateRunning {
+			running++
+		}
+	}
+	return running
+}
+
+func (c *cluster) awaitRunning(t testing.TB, name string, n int) {
+	t.Helper()
+	wait.For(t, patience, fmt.Sprintf("%d running tasks of %s", n, name), func() (string, bool) {
+		running := c.running(t, name)
+		return fmt.Sprintf("%d run", running), running == n
+	})
+}
+
+// fleet answers a fleet at a host.
+func swarmFleet(t testing.TB, host string) *swarmfleet.Fleet {
+	t.Helper()
+	config := &swarmfleet.Config{Config: docker.Config{Host: host, ResourceInterval: time.Second}, Discover: true}
+	config.SetDefaults()
+	f, err := swarmfleet.New("shop", config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+func swarmRef(name string) targets.Ref { return targets.Ref{Fleet: "shop", Name: name} }
+
+// reading reads one service, which has to work.
+func reading(t testing.TB, f *swarmfleet.Fleet, name string) targets.Reading {
+	t.Helper()
+	readings, err := f.Snapshot(t.Context(), []targets.Ref{swarmRef(name)})
+	if err == nil {
+		err = readings[swarmRef(name)].Err
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return readings[swarmRef(name)]
+}
+
+// awaitReading reads a service until the reading is as wanted.
+func awaitReading(t testing.TB, f *swarmfleet.Fleet, name, what string, wanted func(r targets.Reading) bool) targets.Reading {
+	t.Helper()
+	var last targets.Reading
+	wait.For(t, patience, what, func() (string, bool) {
+		last = reading(t, f, name)
+		return fmt.Sprintf("it reads %+v, hold %+v", last, last.Hold), wanted(last)
+	})
+	return last
+}
+
+var versions = []dockertest.Version{dockertest.Packaged, dockertest.Newest}
+
+// TestSwarmContract runs the contract suite over the services of a real swarm. It
+// shares the process with nothing, so that goroutines which outlive a fleet are
+// seen.
+func TestSwarmContract(t *testing.T) {
+	c := newCluster(t, dockertest.Options{})
+	services := 0
+	targettest.Run(t, targettest.Kind{Samples: true, Patience: patience, New: func(t *testing.T, counts ...int32) *targettest.Platform {
+		gate := newGate(t, c.Engine)
+		p := &targettest.Platform{Missing: swarmRef("nobody"), Survive: true}
+		for _, count := range counts {
+			services++
+			name := fmt.Sprintf("contract%d", services)
+			c.create(t, name, int(count), "--env", "WORKER_STOP_AFTER=700ms")
+			t.Cleanup(func() { c.CLI(t, "service", "rm", name) })
+			p.Refs = append(p.Refs, swarmRef(name))
+		}
+		p.Open = func(t *testing.T) targettest.Fleet { return swarmFleet(t, gate.host()) }
+		p.SetCount = func(t *testing.T, ref targets.Ref, n int32) {
+			c.CLI(t, "service", "scale", "--detach", fmt.Sprintf("%s=%d", ref.Name, n))
+		}
+		p.Hold = func(t *testing.T, ref targets.Ref, on bool) {
+			if on {
+				c.update(t, ref.Name, "--update-delay", "1h", "--env-add", "VERSION=2")
+				return
+			}
+			c.update(t, ref.Name, "--update-delay", "0s")
+			c.awaitUpdate(t, ref.Name)
+		}
+		p.Unreachable = func(_ *testing.T, on bool) { gate.set(func() { gate.broken = on }) }
+		p.Throttle = func(_ *testing.T, on bool) { gate.set(func() { gate.throttle = on }) }
+		p.Hang = func(_ *testing.T, on bool) { gate.hold(on) }
+		p.Sampling = func() bool {
+			gate.mu.Lock()
+			defer gate.mu.Unlock()
+			return time.Since(gate.sampled) < 2500*time.Millisecond
+		}
+		return p
+	}})
+}
+
+// TestSwarm runs the cases that can share a swarm, on each version.
+func TestSwarm(t *testing.T) {
+	for _, version := range versions {
+		t.Run(version.String(), func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t, dockertest.Options{Version: version})
+			// The group ends before the engine does.
+			t.Run("cases", func(t *testing.T) {
+				for name, run := range map[string]func(t *testing.T, c *cluster){
+					"grows and shrinks": swarmFollowsLoad,
+					"lost update":       swarmLosesNoUpdate,
+					"update":            swarmWaitsForUpdate,
+					"at once":           swarmHoldsAtOnce,
+					"paused":            swarmWaitsWhilePaused,
+					"no place":          swarmTellsOfNoPlace,
+					"late":              swarmWaitsForHealth,
+					"cpu":               swarmSamplesCPU,
+					"modes":             swarmModes,
+				} {
+					t.Run(name, func(t *testing.T) {
+						t.Parallel()
+						run(t, c)
+					})
+				}
+			})
+		})
+	}
+}
+
+// swarmFollowsLoad: the daemon grows and shrinks a service with its queue, to none
+// and back; a count that somebody else sets is noticed.
+func swarmFollowsLoad(t *testing.T, c *cluster) {
+	load := world.NewLoad(t)
+	c.create(t, "shop_mail", 1)
+	load.Queue("mail", 40)
+	w := world.New(t, fmt.Sprintf("[fleets.shop]\nkind = \"swarm\"\nhost = %q\n", c.Host())+load.Source()+
+		world.Queued("mail", `{ fleet = "shop", service = "shop_mail" }`, 0, 6))
+	c.awaitRunning(t, "shop_mail", 4)
+	load.Queue("mail", 20)
+	c.awaitRunning(t, "shop_mail", 2)
+	load.Queue("mail", 0)
+	c.awaitRunning(t, "shop_mail", 0)
+	load.Queue("mail", 30)
+	c.awaitRunning(t, "shop_mail", 3)
+	w.Passes("mail", 2)
+	c.CLI(t, "service", "scale", "--detach", "shop_mail=5")
+	w.Await("mail", policy.ForeignWriter, "", "")
+	c.awaitRunning(t, "shop_mail", 3)
+}
+
+// swarmLosesNoUpdate: while hpad scales, somebody else's updates all stay.
+func swarmLosesNoUpdate(t *testing.T, c *cluster) {
+	const updates, scales = 25, 25
+	c.create(t, "contended", 1)
+	f := swarmFleet(t, c.Host())
+	var group sync.WaitGroup
+	group.Go(func() {
+		for n := range updates {
+			if err := c.label(t.Context(), "contended", fmt.Sprintf("n%d", n)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	conflicts := 0
+	for n := range scales {
+		count := int32(1 + n%2)
+		for {
+			err := f.SetReplicas(t.Context(), swarmRef("contended"), count, reading(t, f, "contended").Version, "")
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, targets.ErrConflict) {
+				t.Fatalf("SetReplicas() beside updates = %v, want ErrConflict or nothing", err)
+			}
+			conflicts++
+		}
+	}
+	group.Wait()
+	service := c.service(t, "contended")
+	if got := len(service.Spec.Labels); got != updates {
+		t.Errorf("%d of %d labels are left: %v", got, updates, slices.Sorted(maps.Keys(service.Spec.Labels)))
+	}
+	if got, want := *service.Spec.Mode.Replicated.Replicas, uint64(1+(scales-1)%2); got != want {
+		t.Errorf("%d replicas, want the %d of the last write", got, want)
+	}
+	t.Logf("%d conflicts in %d writes", conflicts, scales)
+}
+
+// label adds a label to a service, until it is not in somebody else's way.
+func (c *cluster) label(ctx context.Context, name, label string) error {
+	for {
+		service, _, err := c.Client.ServiceInspectWithRaw(ctx, name, swarm.ServiceInspectOptions{})
+		if err != nil {
+			return err
+		}
+		if service.Spec.Labels == nil {
+			service.Spec.Labels = map[string]string{}
+		}
+		service.Spec.Labels[label] = "set"
+		_, err = c.Client.ServiceUpdate(ctx, service.ID, service.Version, service.Spec, swarm.ServiceUpdateOptions{})
+		if err == nil || !strings.Contains(err.Error(), "update out of sequence") {
+			return err
+		}
+	}
+}
+
+// swarmWaitsForUpdate: while a service is updated its count is held, so that a
+// rollback still returns to the version of before.
+func swarmWaitsForUpdate(t *testing.T, c *cluster) {
+	load := world.NewLoad(t)
+	c.create(t, "updated", 3, "--env", "VERSION=1")
+	c.awaitRunning(t, "updated", 3)
+	load.Queue("updated", 30)
+	w := world.New(t, fmt.Sprintf("[fleets.shop]\nkind = \"swarm\"\nhost = %q\n", c.Host())+load.Source()+
+		world.Queued("updated", `{ fleet = "shop", service = "updated" }`, 1, 6))
+	w.Passes("updated", 2)
+	c.update(t, "updated", "--env-add", "VERSION=2", "--update-delay", "1h")
+	load.Queue("updated", 50)
+	w.Await("updated", policy.AbleToScale, swarmfleet.UpdateInProgress, "is being updated")
+	w.Passes("updated", 3)
+	service := c.service(t, "updated")
+	if got := *service.Spec.Mode.Replicated.Replicas; got != 3 {
+		t.Errorf("%d replicas during the update, want the 3 of before", got)
+	}
+	if got := service.PreviousSpec.TaskTemplate.ContainerSpec.Env; !slices.Contains(got, "VERSION=1") {
+		t.Errorf("a rollback would return to %v, want VERSION=1", got)
+	}
+	c.CLI(t, "service", "rollback", "--detach", "updated")
+	c.awaitRunning(t, "updated", 5)
+	if got := c.service(t, "updated").Spec.TaskTemplate.ContainerSpec.Env; !slices.Contains(got, "VERSION=1") {
+		t.Errorf("after the rollback the service has %v, want VERSION=1", got)
+	}
+}
+
+// swarmHoldsAtOnce: the count is held from the moment that somebody updates the
+// service, before the swarm says that it does.
+func swarmHoldsAtOnce(t *testing.T, c *cluster) {
+	c.create(t, "forced", 2)
+	c.awaitRunning(t, "forced", 2)
+	f := swarmFleet(t, c.Host())
+	for n := range 5 {
+		c.update(t, "forced", "--force")
+		if got := reading(t, f, "forced"); got.Hold == nil || got.Hold.Reason != swarmfleet.UpdateInProgress {
+			t.Errorf("hold %+v right after update %d, want one", got.Hold, n)
+		}
+		if err := f.SetReplicas(t.Context(), swarmRef("forced"), 5, "", ""); !errors.Is(err, targets.ErrHeld) {
+			t.Errorf("SetReplicas() right after update %d = %v, want ErrHeld", n, err)
+		}
+	}
+	free := awaitReading(t, f, "forced", "end of the update", func(r targets.Reading) bool { return r.Hold == nil })
+	if status := c.service(t, "forced").UpdateStatus; status == nil || status.State != swarm.UpdateStateCompleted {
+		t.Errorf("the hold ends while the update is %+v", status)
+	}
+	if err := f.SetReplicas(t.Context(), swarmRef("forced"), 3, free.Version, ""); err != nil {
+		t.Errorf("SetReplicas() after the update = %v", err)
+	}
+}
+
+// swarmWaitsWhilePaused: a failed update that was paused is not started again.
+func swarmWaitsWhilePaused(t *testing.T, c *cluster) {
+	c.create(t, "failing", 2)
+	c.awaitRunning(t, "failing", 2)
+	f := swarmFleet(t, c.Host())
+	c.update(t, "failing", "--env-add", "WORKER_EXIT_AFTER=10ms", "--update-failure-action", "pause", "--update-monitor", "2s")
+	paused := awaitReading(t, f, "failing", "hold of a paused update", func(r targets.Reading) bool {
+		return r.Hold != nil && r.Hold.Reason == swarmfleet.UpdatePaused
+	})
+	if err := f.SetReplicas(t.Context(), swarmRef("failing"), 3, paused.Version, ""); !errors.Is(err, targets.ErrHeld) {
+		t.Errorf("SetReplicas() while the update is paused = %v, want ErrHeld", err)
+	}
+	if status := c.service(t, "failing").UpdateStatus; status == nil || status.State != swarm.UpdateStatePaused {
+		t.Errorf("the update is %+v, want it paused as before", status)
+	}
+	c.CLI(t, "service", "rollback", "--detach", "failing")
+	free := awaitReading(t, f, "failing", "end of the rollback", func(r targets.Reading) bool { return r.Hold == nil })
+	if err := f.SetReplicas(t.Context(), swarmRef("failing"), 3, free.Version, ""); err != nil {
+		t.Errorf("SetReplicas() after the rollback = %v", err)
+	}
+	c.awaitRunning(t, "failing", 3)
+}
+
+// swarmTellsOfNoPlace: tasks that no node has room for are told of, and count.
+func swarmTellsOfNoPlace(t *testing.T, c *cluster) {
+	c.create(t, "large", 1, "--reserve-memory", "100GB")
+	f := swarmFleet(t, c.Host())
+	found := awaitReading(t, f, "large", "notice", func(r targets.Reading) bool { return len(r.Notices) > 0 })
+	want := policy.Notice{
+		Condition: swarmfleet.InsufficientCapacity, Reason: swarmfleet.NoSuitableNode,
+		Message: `1 tasks of service "large" wait for a node: no suitable node (insufficient resources on 1 node)`,
+	}
+	if found.Notices[0] != want || found.StatusReplicas != 1 || found.Instances[0].Phase != policy.PhasePending {
+		t.Errorf("reading %+v, want one pending task and %+v", found, want)
+	}
+}
+
+// swarmWaitsForHealth: a task is ready once its healthcheck succeeds, and then
+// keeps its times.
+func swarmWaitsForHealth(t *testing.T, c *cluster) {
+	c.createOf(t, checked, "late", 1, "--env", "WORKER_HEALTH_AFTER=3s")
+	f := swarmFleet(t, c.Host())
+	awaitReading(t, f, "late", "task that is not ready yet", func(r targets.Reading) bool {
+		return len(r.Instances) == 1 && r.Instances[0].Phase == policy.PhasePending && r.Instances[0].Readiness == policy.ReadinessFalse
+	})
+	first := awaitReading(t, f, "late", "ready task", func(r targets.Reading) bool {
+		return len(r.Instances) == 1 && r.Instances[0].Readiness == policy.ReadinessTrue
+	}).Instances[0]
+	c.update(t, "late", "--label-add", "some=thing")
+	if err := f.SetReplicas(t.Context(), swarmRef("late"), 2, "", ""); err != nil {
+		t.Fatal(err)
+	}
+	later := awaitReading(t, f, "late", "second task", func(r targets.Reading) bool {
+		return len(r.Instances) == 2 && r.Instances[1].Readiness == policy.ReadinessTrue
+	}).Instances[0]
+	if later.ID != first.ID || !later.StartedAt.Equal(first.StartedAt) || !later.ReadinessChanged.Equal(first.ReadinessChanged) {
+		t.Errorf("task %+v became %+v by a change of the count", first, later)
+	}
+}
+
+// swarmSamplesCPU: cpu is measured in cores, against what the service reserves.
+func swarmSamplesCPU(t *testing.T, c *cluster) {
+	c.create(t, "burning", 2, "--env", "WORKER_BURN=0.2", "--limit-cpu", "0.5", "--reserve-memory", "16MB")
+	f := swarmFleet(t, c.Host())
+	found := awaitReading(t, f, "burning", "two tasks", func(r targets.Reading) bool {
+		return len(r.Instances) == 2 && r.Instances[0].Phase == policy.PhaseRunning && r.Instances[1].Phase == policy.PhaseRunning
+	})
+	requests := []policy.Amount{{Resource: "cpu", Milli: 500}, {Resource: "memory", Milli: 16 << 20 * 1000}}
+	if got := found.Instances[0].Tasks[0].Requests; !slices.Equal(got, requests) {
+		t.Errorf("requests %+v, want %+v", got, requests)
+	}
+	wait.For(t, patience, "0.2 cores and some memory of each task", func() (string, bool) {
+		reading(t, f, "burning")
+		samples, err := f.Samples(t.Context(), []targets.Ref{swarmRef("burning")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		measured := 0
+		for _, sample := range samples[swarmRef("burning")].Instances {
+			cpu, hasCPU := policy.ResourceSample(sample.Tasks, "cpu")
+			memory, hasMemory := policy.ResourceSample(sample.Tasks, "memory")
+			if hasCPU && hasMemory && cpu > 120 && cpu < 300 && memory > 500_000_000 {
+				measured++
+			}
+		}
+		return fmt.Sprintf("there are %+v", samples), measured == 2
+	})
+}
+
+// swarmModes: only replicated services can be scaled, and labels are found of all.
+func swarmModes(t *testing.T, c *cluster) {
+	c.CLI(t, "service", "create", "--detach", "--no-resolve-image", "--name", "everywhere", "--mode", "global", "--label", "hpad.enable=true", dockertest.Worker)
+	c.CLI(t, "service", "create", "--detach", "--no-resolve-image", "--name", "once", "--mode", "replicated-job", "--restart-condition", "none", dockertest.Worker, "check")
+	f := swarmFleet(t, c.Host())
+	readings, err := f.Snapshot(t.Context(), []targets.Ref{swarmRef("everywhere"), swarmRef("once"), swarmRef("nobody")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"everywhere": swarmfleet.GlobalService, "once": swarmfleet.JobService, "nobody": swarmfleet.ServiceNotFound} {
+		if err := readings[swarmRef(name)].Err; targets.Reason(err) != want {
+			t.Errorf("%s: %v (%s), want %s", name, err, targets.Reason(err), want)
+		}
+	}
+	found, err := f.Discover(t.Context())
+	if err != nil || !slices.ContainsFunc(found, func(d targets.Discovered) bool {
+		return d.Name == "everywhere" && maps.Equal(d.Labels, map[string]string{"hpad.enable": "true"})
+	}) {
+		t.Errorf("Discover() = %+v, %v, want everywhere", found, err)
+	}
+	told, err := f.Check(t.Context())
+	if err != nil || len(told) != 3 || told[2] != "may read and update services" {
+		t.Errorf("Check() = %q, %v", told, err)
+	}
+}
+
+// TestSwarmManagerIsLost: without a manager, and without an engine, nothing is
+// known of any service, and all is as before once they are back.
+func TestSwarmManagerIsLost(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, dockertest.Options{})
+	load := world.NewLoad(t)
+	c.create(t, "lost", 3)
+	c.awaitRunning(t, "lost", 3)
+	load.Queue("lost", 30)
+	w := world.New(t, fmt.Sprintf("[fleets.shop]\nkind = \"swarm\"\nhost = %q\n", c.Host())+load.Source()+
+		world.Queued("lost", `{ fleet = "shop", service = "lost" }`, 1, 6))
+	w.Passes("lost", 2)
+
+	load.Queue("lost", 10)
+	c.Stop()
+	w.Await("lost", policy.AbleToScale, "FailedGetScale", "docker at "+c.Host())
+	c.StartAgain()
+	c.awaitRunning(t, "lost", 1)
+
+	c.CLI(t, "swarm", "leave", "--force")
+	w.Await("lost", policy.AbleToScale, swarmfleet.NotSwarmManager, "host must be a manager")
+	c.begin(t)
+	w.Await("lost", policy.AbleToScale, swarmfleet.ServiceNotFound, "there is no service")
+	c.create(t, "lost", 2)
+	c.awaitRunning(t, "lost", 1)
+}
