@@ -39,6 +39,10 @@ type Service struct {
 	// containers: configs with content or environment, and secrets that are not
 	// below /run/secrets.
 	CopyPaths []string `toml:"copy_paths"`
+	// PostStart are run in each new container that has started, PreStop before one
+	// is stopped: Compose runs its own hooks for its own containers only.
+	PostStart []Hook `toml:"post_start"`
+	PreStop   []Hook `toml:"pre_stop"`
 }
 
 // SetDefaults fills in what was not given, from the environment where it has it.
@@ -78,6 +82,12 @@ func (s Service) validate() []policy.FieldError {
 				Field: fmt.Sprintf("copy_paths[%d]", i), Value: strconv.Quote(p), Detail: `must be the absolute path of a file, as "/app.conf"`,
 			})
 		}
+	}
+	for i, hook := range s.PostStart {
+		mistakes = append(mistakes, hook.validate(fmt.Sprintf("post_start[%d]", i))...)
+	}
+	for i, hook := range s.PreStop {
+		mistakes = append(mistakes, hook.validate(fmt.Sprintf("pre_stop[%d]", i))...)
 	}
 	return mistakes
 }

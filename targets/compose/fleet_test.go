@@ -928,3 +928,58 @@ func TestGarbledStore(t *testing.T) {
 		t.Errorf("there are %q", names(i))
 	}
 }
+
+// TestHooks holds that hooks are run in new containers and in victims, that a new
+// container whose hook fails goes, and that a victim goes all the same.
+func TestHooks(t *testing.T) {
+	i := newImitation(t)
+	i.up(service{project: "shop", name: "web"}, 1)
+	f := started(t, i, &targettest.Store{}, func(c *Config) {
+		c.Services = map[string]Service{"shop/web": {
+			PostStart: []Hook{{Command: []string{"warm", "up"}, User: "root", Environment: map[string]string{"B": "2", "A": "1"}}},
+			PreStop:   []Hook{{Command: []string{"drain"}}},
+		}}
+	})
+	mustScale(t, f, 2)
+	for _, exec := range i.execs {
+		if got := exec.options; got.User != "root" || !slices.Equal(got.Env, []string{"A=1", "B=2"}) {
+			t.Errorf("the hook was run with %+v", got)
+		}
+	}
+	i.with(func() { i.exit = func([]string) int { return 3 } })
+	if err := scale(t, f, 3); targets.Reason(err) != StartFailed || !strings.Contains(err.Error(), `post_start: `) || !strings.Contains(err.Error(), `run ["warm" "up"]: it exited with 3`) {
+		t.Errorf("SetReplicas() = %v with reason %q", err, targets.Reason(err))
+	}
+	wantNames(t, i, "shop-web-1", "shop-web-2")
+	mustScale(t, f, 1)
+	wantNames(t, i, "shop-web-1")
+	if got := f.Problems(); len(got) != 1 || !strings.Contains(got[0], `pre_stop of container shop-web-2`) {
+		t.Errorf("Problems() = %q, want the hook that failed", got)
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	want := []string{
+		"run warm up in shop-web-2", "run warm up in shop-web-3", "remove shop-web-3 v=1",
+		"run drain in shop-web-2", "stop shop-web-2", "remove shop-web-2 v=1",
+	}
+	if !slices.Equal(i.order, want) {
+		t.Errorf("the engine was asked to %q, want %q", i.order, want)
+	}
+}
+
+// TestVictimGoneWhileListed holds that a victim which goes while a list is under
+// way is not taken for a replica.
+func TestVictimGoneWhileListed(t *testing.T) {
+	r := newRemovals(&targettest.Store{})
+	k := key{"shop", "web"}
+	victim := &member{Summary: container.Summary{ID: "a"}, key: k}
+	if err := r.doom(t.Context(), k, []*member{victim}); err != nil {
+		t.Fatal(err)
+	}
+	before := r.ids()
+	r.gone(t.Context(), k, "a")
+	r.mark(&listing{services: map[key][]*member{k: {victim}}}, before)
+	if !victim.doomed {
+		t.Error("it counts again")
+	}
+}

@@ -51,7 +51,7 @@ func (f *Fleet) grow(ctx context.Context, o *order) error {
 		if deadline, ok := ctx.Deadline(); n > 0 && ok && deadline.Sub(begun) < 2*slowest {
 			err = fmt.Errorf("%w: the time for one write is over after %d new containers; the next pass goes on", targets.ErrTransient, n)
 		} else {
-			err = f.startInTurn(ctx, b, first+n)
+			err = f.startInTurn(ctx, o.key, b, first+n)
 		}
 		if err == nil {
 			slowest = max(slowest, time.Since(begun))
@@ -161,7 +161,7 @@ func (f *Fleet) restartExited(members []*member) {
 // startInTurn starts one container when no other is being started: Compose starts
 // one after the other too, because ports of a range are given out on a first come
 // basis.
-func (f *Fleet) startInTurn(ctx context.Context, b *blueprint, number int) error {
+func (f *Fleet) startInTurn(ctx context.Context, k key, b *blueprint, number int) error {
 	select {
 	case f.starts <- struct{}{}:
 		defer func() { <-f.starts }()
@@ -171,12 +171,12 @@ func (f *Fleet) startInTurn(ctx context.Context, b *blueprint, number int) error
 	if ctx.Err() != nil {
 		return fmt.Errorf("%w: %w", targets.ErrTransient, context.Cause(ctx))
 	}
-	return f.startReplica(b, number)
+	return f.startReplica(k, b, number)
 }
 
 // startReplica creates and starts one container. One that cannot be started is
 // removed.
-func (f *Fleet) startReplica(b *blueprint, number int) error {
+func (f *Fleet) startReplica(k key, b *blueprint, number int) error {
 	name, r, err := b.replica(number)
 	if err != nil {
 		return err
@@ -201,6 +201,9 @@ func (f *Fleet) startReplica(b *blueprint, number int) error {
 		err = f.call(func(ctx context.Context, c *client.Client) error {
 			return c.ContainerStart(ctx, id, container.StartOptions{})
 		})
+	}
+	if err == nil {
+		err = f.afterStart(k, id)
 	}
 	if err == nil {
 		return nil

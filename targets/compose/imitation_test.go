@@ -49,7 +49,10 @@ type imitation struct {
 	slow        map[string]time.Duration
 	refuseStart func(c *imitated) string
 	refuse      func(r *http.Request) (int, string)
-	order       []string // of stops and removals, by name
+	order       []string // of hooks, stops and removals, by name
+	// exit answers how a hook ends, execs are those of each id.
+	exit  func(command []string) int
+	execs map[string]*imitatedExec
 }
 
 // imitated is one container.
@@ -60,6 +63,13 @@ type imitated struct {
 	health  string
 	files   map[string]file
 	busy    bool // being stopped
+}
+
+// imitatedExec is one command in a container.
+type imitatedExec struct {
+	container *imitated
+	options   container.ExecOptions
+	looks     int
 }
 
 // service is what a Compose file says of a service.
@@ -84,7 +94,7 @@ func newImitation(t testing.TB) *imitation {
 	i := &imitation{
 		version: "1.51", networks: map[string]bool{}, volumes: map[string]bool{},
 		images: map[string]string{"bb:1": "sha256:" + strings.Repeat("b1", 32)},
-		calls:  map[string]int{}, slow: map[string]time.Duration{},
+		calls:  map[string]int{}, slow: map[string]time.Duration{}, execs: map[string]*imitatedExec{},
 	}
 	i.server = httptest.NewServer(i)
 	t.Cleanup(i.server.Close)
@@ -330,6 +340,8 @@ func (i *imitation) serveOthers(w http.ResponseWriter, r *http.Request, parts []
 	defer i.mu.Unlock()
 	name := parts[1]
 	switch parts[0] {
+	case "exec":
+		i.serveExec(w, i.execs[name], parts[2])
 	case "images":
 		name = strings.Join(parts[1:len(parts)-1], "/")
 		for of, id := range i.images {
@@ -364,6 +376,20 @@ func (i *imitation) serveOthers(w http.ResponseWriter, r *http.Request, parts []
 		}
 		answer(w, http.StatusOK, map[string]string{"Name": name})
 	}
+}
+
+// serveExec starts a command, or tells how it goes: it runs for two looks.
+func (i *imitation) serveExec(w http.ResponseWriter, exec *imitatedExec, what string) {
+	if what == "start" {
+		i.order = append(i.order, "run "+strings.Join(exec.options.Cmd, " ")+" in "+strings.TrimPrefix(exec.container.Name, "/"))
+		return
+	}
+	exec.looks++
+	state := container.ExecInspect{Running: exec.looks < 2}
+	if !state.Running && i.exit != nil {
+		state.ExitCode = i.exit(exec.options.Cmd)
+	}
+	answer(w, http.StatusOK, state)
 }
 
 func (i *imitation) find(id string) *imitated {
@@ -431,6 +457,14 @@ func (i *imitation) serveContainers(w http.ResponseWriter, r *http.Request, part
 		i.archive(w, r, c)
 	case what == "stats":
 		i.stats(w, c)
+	case what == "exec":
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		exec := &imitatedExec{container: c}
+		_ = json.NewDecoder(r.Body).Decode(&exec.options)
+		id := stringid.GenerateRandomID()
+		i.execs[id] = exec
+		answer(w, http.StatusCreated, map[string]string{"Id": id})
 	}
 }
 

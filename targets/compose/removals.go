@@ -47,7 +47,7 @@ type removals struct {
 	begun      map[key]starting
 	unfinished map[key]bool
 	// working are the containers that a goroutine sees to, and troubles why they
-	// are still there.
+	// are still there, or what else went wrong with a service's.
 	working  map[string]bool
 	troubles map[string]string
 }
@@ -255,6 +255,7 @@ func (f *Fleet) remove(k key, id, name string) {
 	}
 	f.background.Go(func() {
 		defer f.removals.release(id)
+		f.beforeStop(k, id, name)
 		wait := removalRetryMin
 		for {
 			err := f.removeOnce(id)
@@ -296,6 +297,13 @@ func (r *removals) trouble(id, text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.troubles[id] = text
+}
+
+// fine takes back a trouble.
+func (r *removals) fine(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.troubles, id)
 }
 
 // problems answers why containers that are to go are still there.

@@ -1,0 +1,139 @@
+package compose
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/client"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// Hook is a command that is run inside of a container, as Compose runs those of
+// post_start and pre_stop.
+type Hook struct {
+	// Command is the program and its arguments.
+	Command []string `toml:"command"`
+	// User runs it; empty means the container's own.
+	User string `toml:"user"`
+	// Privileged gives it all capabilities.
+	Privileged bool `toml:"privileged"`
+	// WorkingDir is where it runs; empty means the container's own.
+	WorkingDir string `toml:"working_dir"`
+	// Environment is added to the container's.
+	Environment map[string]string `toml:"environment"`
+	// Timeout is how long it may take; 0 means DefaultHookTimeout.
+	Timeout time.Duration `toml:"timeout"`
+}
+
+// DefaultHookTimeout is how long a hook may take that says nothing of it.
+const DefaultHookTimeout = 30 * time.Second
+
+func (h Hook) validate(field string) []policy.FieldError {
+	var mistakes []policy.FieldError
+	if len(h.Command) == 0 || h.Command[0] == "" {
+		mistakes = append(mistakes, policy.FieldError{Field: field + ".command", Detail: `is required: the program and its arguments, as ["/bin/drain", "-v"]`})
+	}
+	if h.WorkingDir != "" && !path.IsAbs(h.WorkingDir) {
+		mistakes = append(mistakes, policy.FieldError{Field: field + ".working_dir", Value: strconv.Quote(h.WorkingDir), Detail: "must be an absolute path"})
+	}
+	if h.Timeout < 0 {
+		mistakes = append(mistakes, policy.FieldError{Field: field + ".timeout", Value: strconv.Quote(h.Timeout.String()), Detail: "must be more than 0"})
+	}
+	return mistakes
+}
+
+// A hook is looked after at first this often; the wait doubles up to a second.
+const (
+	firstHookLook = 25 * time.Millisecond
+	lastHookLook  = time.Second
+)
+
+// runHook runs a command in a container and waits until it has ended. It has to
+// succeed.
+func (f *Fleet) runHook(id string, h Hook) error {
+	limit := cmp.Or(h.Timeout, DefaultHookTimeout)
+	ctx, cancel := context.WithTimeout(f.ctx, limit)
+	defer cancel()
+	var environment []string
+	for _, name := range slices.Sorted(maps.Keys(h.Environment)) {
+		environment = append(environment, name+"="+h.Environment[name])
+	}
+	var exec string
+	err := f.engine.Write(ctx, func(ctx context.Context, c *client.Client) error {
+		created, err := c.ContainerExecCreate(ctx, id, container.ExecOptions{
+			User: h.User, Privileged: h.Privileged, WorkingDir: h.WorkingDir, Env: environment, Cmd: h.Command,
+		})
+		if err != nil {
+			return err
+		}
+		exec = created.ID
+		return c.ContainerExecStart(ctx, exec, container.ExecStartOptions{Detach: true})
+	})
+	if err != nil {
+		return fmt.Errorf("run %q: %w", h.Command, err)
+	}
+	for wait := firstHookLook; ; wait = min(2*wait, lastHookLook) {
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("%w: run %q: it has not ended within %v", targets.ErrTransient, h.Command, limit)
+		}
+		var state container.ExecInspect
+		err := f.engine.Read(ctx, func(ctx context.Context, c *client.Client) (err error) {
+			state, err = c.ContainerExecInspect(ctx, exec)
+			return err
+		})
+		switch {
+		case err != nil:
+			return fmt.Errorf("run %q: %w", h.Command, err)
+		case !state.Running && state.ExitCode != 0:
+			return fmt.Errorf("%w: run %q: it exited with %d", targets.ErrTransient, h.Command, state.ExitCode)
+		case !state.Running:
+			return nil
+		}
+	}
+}
+
+// afterStart runs what a service wants to be run in a container that has started.
+func (f *Fleet) afterStart(k key, id string) error {
+	for _, h := range f.config.Services[k.String()].PostStart {
+		if err := f.runHook(id, h); err != nil {
+			return fmt.Errorf("post_start: %w", err)
+		}
+	}
+	return nil
+}
+
+// beforeStop runs what a service wants to be run in a container before it is
+// stopped. What fails does not keep it from being stopped, or it would stay for
+// ever; it is told until one of the service's does not fail.
+func (f *Fleet) beforeStop(k key, id, name string) {
+	hooks := f.config.Services[k.String()].PreStop
+	if len(hooks) == 0 {
+		return
+	}
+	trouble := "pre_stop " + k.String()
+	for _, h := range hooks {
+		err := f.runHook(id, h)
+		switch {
+		case f.ctx.Err() != nil || isNotFound(err) || errors.Is(err, targets.ErrConflict): // it does not run
+			return
+		case err != nil:
+			f.removals.trouble(trouble, fmt.Sprintf("pre_stop of container %s: %v", name, err))
+			return
+		}
+	}
+	f.removals.fine(trouble)
+}
