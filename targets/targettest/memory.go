@@ -25,6 +25,8 @@ type Memory struct {
 	faults  []*fault
 	calls   MemoryCalls
 	writes  []MemoryWrite
+	// removals are the calls of Remove of a Removable.
+	removals []MemoryRemoval
 }
 
 // MemoryTarget is what a Memory is told of one target.
@@ -97,6 +99,8 @@ type memoryInstance struct {
 	// ready is what the test said of its readiness, at readyAt; nil means nothing.
 	ready   *bool
 	readyAt time.Time
+	// protected says that it may not be taken by name.
+	protected bool
 }
 
 // NewMemory answers an empty fleet of that name.
@@ -363,7 +367,7 @@ func (t *memoryTarget) observe(now time.Time) {
 			t.reading.StatusReplicas++
 		}
 		t.reading.Instances[i] = instance
-		t.reading.Locations[i] = targets.Location{Name: instance.ID, Node: "memory"}
+		t.reading.Locations[i] = targets.Location{Name: instance.ID, Node: "memory", Protected: t.instances[i].protected}
 	}
 }
 

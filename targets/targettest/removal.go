@@ -1,0 +1,125 @@
+package targettest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// Removable is a Memory whose instances can be taken by name, as those of a
+// daemon.Remover.
+type Removable struct{ *Memory }
+
+// MemoryRemoval is one call of Remove of a Removable.
+type MemoryRemoval struct {
+	Ref targets.Ref
+	// IDs are the instances asked for, Taken those of them that were taken.
+	IDs, Taken      []string
+	Version, Reason string
+	At              time.Time
+	// Err is what was answered. A lost answer's instances were taken all the same.
+	Err error
+}
+
+// Remove takes instances by name and lowers the count by as many. Faults of writes
+// meet it; Reach has no meaning for it.
+func (r Removable) Remove(ctx context.Context, ref targets.Ref, ids []string, version, reason string) error {
+	m := r.Memory
+	m.mu.Lock()
+	m.calls.Writes++
+	fault := m.take(WriteCall, []targets.Ref{ref})
+	m.mu.Unlock()
+	fate := fault.suffer(ctx)
+
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	removal := MemoryRemoval{Ref: ref, IDs: slices.Clone(ids), Version: version, Reason: reason, At: time.Now(), Err: fate}
+	if fate == nil {
+		removal.Taken, removal.Err = m.removeInstances(ref, ids, version)
+		if removal.Err == nil && fault != nil && fault.Lost {
+			removal.Err = fmt.Errorf("%w: the answer was lost", targets.ErrUnknownOutcome)
+		}
+	}
+	if removal.Err != nil {
+		removal.Err = fmt.Errorf("remove %d instances of %s: %w", len(ids), ref, removal.Err)
+	}
+	m.removals = append(m.removals, removal)
+	return removal.Err
+}
+
+// Removals answers all calls of Remove, in the order of their ends.
+func (m *Memory) Removals() []MemoryRemoval {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.removals)
+}
+
+// Protect says that an instance may not be taken by name, or that it may. An
+// unknown target panics; an unknown instance is left alone.
+func (m *Memory) Protect(name, id string, on bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.known(name)
+	for i := range t.instances {
+		if t.instances[i].id == id {
+			t.instances[i].protected = on
+			t.stale = true
+		}
+	}
+}
+
+// Lose takes an instance away as a crash of its machine does: the count stays, and
+// where replace is set another one takes its place. An unknown target panics; an
+// unknown instance is left alone.
+func (m *Memory) Lose(name, id string, replace bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.known(name)
+	before := len(t.instances)
+	t.instances = slices.DeleteFunc(t.instances, func(i memoryInstance) bool { return i.id == id })
+	t.stale = true
+	if replace && len(t.instances) < before {
+		t.scale(name, time.Now())
+	}
+}
+
+// removeInstances does what Remove asks for, and answers the instances it took.
+func (m *Memory) removeInstances(ref targets.Ref, ids []string, version string) ([]string, error) {
+	t, ok := m.targets[ref.Name]
+	if !ok || ref.Fleet != m.name {
+		return nil, targets.ErrTargetNotFound
+	}
+	var victims []int
+	for i := range t.instances {
+		if t.instances[i].stopped.IsZero() && slices.Contains(ids, t.instances[i].id) {
+			victims = append(victims, i)
+		}
+	}
+	protected := slices.ContainsFunc(victims, func(i int) bool { return t.instances[i].protected })
+	n := t.Replicas - int32(len(victims))
+	switch {
+	case version != "" && version != t.versionText():
+		return nil, fmt.Errorf("%w: version %s is now %s", targets.ErrConflict, version, t.versionText())
+	case t.Hold != nil:
+		return nil, &targets.HeldError{Hold: *t.Hold}
+	case protected:
+		return nil, fmt.Errorf("%w: an instance is protected", targets.ErrForbidden)
+	case len(victims) == 0:
+		return nil, nil
+	case n < 0 || t.Min != nil && n < *t.Min:
+		return nil, &targets.OutOfRangeError{Min: t.Min, Max: t.Max, Err: errors.New("too few would be left")}
+	}
+	var taken []string
+	for _, i := range victims {
+		t.instances[i].stopped = time.Now()
+		taken = append(taken, t.instances[i].id)
+	}
+	t.Replicas = n
+	t.version++
+	t.stale = true
+	return taken, nil
+}
