@@ -1,0 +1,115 @@
+package azurevmss
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/BurntSushi/toml"
+
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
+	"github.com/hpad/hpad/test/azure/azuretest"
+)
+
+// testConfig answers a valid configuration of a fleet of an Azure, with more lines
+// of its table.
+func testConfig(t testing.TB, s *azuretest.Server, extra string) *Config {
+	t.Helper()
+	var document struct {
+		Fleets map[string]struct {
+			Kind string `toml:"kind"`
+			Config
+		} `toml:"fleets"`
+	}
+	if _, err := toml.Decode(s.TOML("cloud", extra), &document); err != nil {
+		t.Fatal(err)
+	}
+	c := document.Fleets["cloud"].Config
+	c.SetDefaults()
+	if mistakes := c.Validate(); mistakes != nil {
+		t.Fatalf("Validate() = %v", mistakes)
+	}
+	return &c
+}
+
+// hasty are limits that get in nobody's way.
+const hasty = "reads_per_second = 10000\nwrites_per_second = 10000\nset_writes_per_minute = 60000\n"
+
+func openFleet(t testing.TB, c *Config, options Options) *Fleet {
+	t.Helper()
+	f := New("cloud", c, options)
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+func ref(name string) targets.Ref { return targets.Ref{Fleet: "cloud", Name: name} }
+
+func TestContract(t *testing.T) {
+	for name, mode := range map[string]struct {
+		flexible, slow bool
+		extra          string
+	}{
+		"Uniform":  {extra: hasty},
+		"Flexible": {flexible: true, extra: hasty + "list_by = \"subscription\"\n"},
+		// While machines are still being deleted the count is written only where the
+		// configuration does not wait for that.
+		"writes while updating": {slow: true, extra: hasty + "while_updating = \"write\"\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			targettest.Run(t, targettest.Kind{New: func(t *testing.T, counts ...int32) *targettest.Platform {
+				return contractPlatform(t, azuretest.New(t), mode.flexible, mode.slow, mode.extra, counts)
+			}})
+		})
+	}
+}
+
+func contractPlatform(t *testing.T, s *azuretest.Server, flexible, slow bool, extra string, counts []int32) *targettest.Platform {
+	p := &targettest.Platform{Missing: ref("shop/nobody"), Survive: true}
+	for n, count := range counts {
+		name := fmt.Sprintf("set-%c", 'a'+n)
+		s.Add(azuretest.Set{Group: "shop", Name: name, Capacity: int(count), Flexible: flexible, Monitored: true})
+		p.Refs = append(p.Refs, ref("shop/"+name))
+	}
+	store := &targettest.Store{}
+	var current *Fleet
+	p.Open = func(t *testing.T) targettest.Fleet {
+		current = openFleet(t, testConfig(t, s, extra), Options{Store: store})
+		return current
+	}
+	with := func(ref targets.Ref, change func(set *azuretest.Set)) { s.Change(ref.Name, change) }
+	p.SetCount = func(_ *testing.T, ref targets.Ref, n int32) {
+		with(ref, func(set *azuretest.Set) { set.Capacity = int(n) })
+	}
+	p.SetReady = func(_ *testing.T, ref targets.Ref, id string, ready bool) {
+		with(ref, func(set *azuretest.Set) {
+			for _, m := range set.Machines {
+				if set.ID(m) == id {
+					m.Health = map[bool]string{true: "healthy", false: "unhealthy"}[ready]
+				}
+			}
+		})
+	}
+	p.Hold = func(_ *testing.T, ref targets.Ref, on bool) {
+		with(ref, func(set *azuretest.Set) { set.Rolling, set.Upgrading = true, on })
+	}
+	p.Unreachable = func(_ *testing.T, on bool) {
+		if current.config.Endpoint = s.URL; on {
+			current.config.Endpoint = "https://127.0.0.1:1"
+		}
+		current.connection.close()
+	}
+	p.Throttle = func(_ *testing.T, on bool) {
+		if s.Throttle(0); on {
+			s.Throttle(time.Second)
+		}
+	}
+	p.Hang = func(_ *testing.T, on bool) { s.Hang(on) }
+	if slow {
+		p.SlowStop = func(_ *testing.T, ref targets.Ref) {
+			with(ref, func(set *azuretest.Set) { set.DeleteDelay = 300 * time.Millisecond })
+		}
+	}
+	p.Writes = func() int { return s.Calls("VirtualMachineScaleSets_Update") }
+	return p
+}

@@ -1,0 +1,496 @@
+package azuretest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	azfake "github.com/Azure/azure-sdk-for-go/sdk/azcore/fake"
+	azpolicy "github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7/fake"
+)
+
+// call is one call of the compute API under way.
+type call struct {
+	server  *Server
+	request *http.Request
+	// operation is the long-running operation that the call began; empty when it
+	// began none.
+	operation string
+}
+
+// transport answers the SDK's fake server of an operation, which decodes the request
+// and encodes the answer.
+func (c *call) transport(api string) azpolicy.Transporter {
+	client, _, _ := strings.Cut(api, ".")
+	switch client {
+	case "VirtualMachineScaleSetVMsClient":
+		return fake.NewVirtualMachineScaleSetVMsServerTransport(&fake.VirtualMachineScaleSetVMsServer{NewListPager: c.listMembers})
+	case "VirtualMachinesClient":
+		return fake.NewVirtualMachinesServerTransport(&fake.VirtualMachinesServer{NewListPager: c.listMachines})
+	case "VirtualMachineScaleSetRollingUpgradesClient":
+		return fake.NewVirtualMachineScaleSetRollingUpgradesServerTransport(&fake.VirtualMachineScaleSetRollingUpgradesServer{GetLatest: c.latestUpgrade})
+	}
+	return fake.NewVirtualMachineScaleSetsServerTransport(&fake.VirtualMachineScaleSetsServer{
+		NewListAllPager: c.listAll, NewListPager: c.list, Get: c.get, BeginUpdate: c.update, BeginDeleteInstances: c.deleteInstances,
+	})
+}
+
+// page answers where a page of so many entries begins and ends, and the link to the
+// next; nil when there is none.
+func (c *call) page(entries int) (from, to int, next *string) {
+	query := c.request.URL.Query()
+	from, _ = strconv.Atoi(query.Get("$skiptoken"))
+	from = min(max(from, 0), entries)
+	to = min(from+c.server.page, entries)
+	if to == entries {
+		return from, to, nil
+	}
+	query.Set("$skiptoken", strconv.Itoa(to))
+	link := *c.request.URL
+	link.RawQuery = query.Encode()
+	text := link.String()
+	return from, to, &text
+}
+
+// listed answers one page of the sets of a resource group, or of all.
+func (c *call) listed(group string) ([]*armcompute.VirtualMachineScaleSet, *string) {
+	s := c.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(s.sets)) {
+		if group == "" || strings.EqualFold(s.sets[name].Group, group) {
+			names = append(names, name)
+		}
+	}
+	from, to, next := c.page(len(names))
+	found := make([]*armcompute.VirtualMachineScaleSet, 0, to-from)
+	for _, name := range names[from:to] {
+		view := s.view(s.sets[name], time.Now())
+		if lied := s.lied(name); lied != nil && lied.capacity >= 0 {
+			view.SKU.Capacity = new(int64(lied.capacity))
+		}
+		if s.sets[name].Unlisted {
+			view.Etag = nil
+		}
+		found = append(found, view)
+	}
+	return found, next
+}
+
+// lied answers the lie that a read of a set is told; nil for the truth. A read is
+// that of the set or of its machines.
+func (s *Server) lied(name string) *lie {
+	for i, each := range s.lies {
+		if each.set != name {
+			continue
+		}
+		each.reads--
+		if each.reads == 0 {
+			s.lies = slices.Delete(s.lies, i, i+1)
+		}
+		return each
+	}
+	return nil
+}
+
+func (c *call) listAll(_ *armcompute.VirtualMachineScaleSetsClientListAllOptions) (answer azfake.PagerResponder[armcompute.VirtualMachineScaleSetsClientListAllResponse]) {
+	var page armcompute.VirtualMachineScaleSetsClientListAllResponse
+	page.Value, page.NextLink = c.listed("")
+	answer.AddPage(http.StatusOK, page, nil)
+	return answer
+}
+
+func (c *call) list(group string, _ *armcompute.VirtualMachineScaleSetsClientListOptions) (answer azfake.PagerResponder[armcompute.VirtualMachineScaleSetsClientListResponse]) {
+	var page armcompute.VirtualMachineScaleSetsClientListResponse
+	page.Value, page.NextLink = c.listed(group)
+	answer.AddPage(http.StatusOK, page, nil)
+	return answer
+}
+
+// view is how Azure shows a set.
+func (s *Server) view(set *Set, now time.Time) *armcompute.VirtualMachineScaleSet {
+	set.settle(now)
+	mode := armcompute.OrchestrationModeUniform
+	if set.Flexible {
+		mode = armcompute.OrchestrationModeFlexible
+	}
+	profile := &armcompute.VirtualMachineScaleSetVMProfile{
+		OSProfile: &armcompute.VirtualMachineScaleSetOSProfile{ComputerNamePrefix: &set.Name},
+	}
+	if set.Monitored {
+		profile.ExtensionProfile = &armcompute.VirtualMachineScaleSetExtensionProfile{Extensions: []*armcompute.VirtualMachineScaleSetExtension{{
+			Name: new("health"),
+			Properties: &armcompute.VirtualMachineScaleSetExtensionProperties{
+				Publisher: new("Microsoft.ManagedServices"), Type: new("ApplicationHealthLinux"),
+			},
+		}}}
+	}
+	upgrade := armcompute.UpgradeModeManual
+	if set.Rolling {
+		upgrade = armcompute.UpgradeModeRolling
+	}
+	view := &armcompute.VirtualMachineScaleSet{
+		ID: new(setID(set)), Name: &set.Name, Type: new("Microsoft.Compute/virtualMachineScaleSets"), Location: new("westeurope"),
+		SKU: &armcompute.SKU{Name: new("Standard_D2s_v5"), Tier: new("Standard"), Capacity: new(int64(set.Capacity))},
+		Properties: &armcompute.VirtualMachineScaleSetProperties{
+			ProvisioningState: new(set.state(now)), OrchestrationMode: &mode, SinglePlacementGroup: &set.SinglePlacement,
+			Overprovision: new(false), VirtualMachineProfile: profile, UpgradePolicy: &armcompute.UpgradePolicy{Mode: &upgrade},
+		},
+		Etag: new(fmt.Sprintf("%q", strconv.Itoa(set.etag))),
+	}
+	if set.Unsized {
+		view.SKU, view.Properties.VirtualMachineProfile = nil, nil
+	}
+	if set.Silent {
+		view.Etag = nil
+	}
+	return view
+}
+
+func setID(set *Set) string {
+	return fmt.Sprintf("/subscriptions/%s/resourceGroups/%s/providers/Microsoft.Compute/virtualMachineScaleSets/%s", Subscription, set.Group, set.Name)
+}
+
+// found answers a set, or the refusal for one that is not there.
+func (s *Server) found(group, name string) (*Set, error) {
+	set := s.sets[keyOf(group, name)]
+	if set == nil {
+		return nil, &refusal{
+			status: http.StatusNotFound, code: "ResourceNotFound",
+			message: fmt.Sprintf("The Resource 'Microsoft.Compute/virtualMachineScaleSets/%s' under resource group '%s' was not found.", name, group),
+		}
+	}
+	return set, nil
+}
+
+func (c *call) get(_ context.Context, group, name string, _ *armcompute.VirtualMachineScaleSetsClientGetOptions) (answer azfake.Responder[armcompute.VirtualMachineScaleSetsClientGetResponse], failed azfake.ErrorResponder) {
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	set, err := c.server.found(group, name)
+	if err != nil {
+		failed.SetError(err)
+		return answer, failed
+	}
+	view := c.server.view(set, time.Now())
+	answer.SetResponse(http.StatusOK, armcompute.VirtualMachineScaleSetsClientGetResponse{VirtualMachineScaleSet: *view}, nil)
+	return answer, failed
+}
+
+func (c *call) update(_ context.Context, group, name string, parameters armcompute.VirtualMachineScaleSetUpdate, options *armcompute.VirtualMachineScaleSetsClientBeginUpdateOptions) (answer azfake.PollerResponder[armcompute.VirtualMachineScaleSetsClientUpdateResponse], failed azfake.ErrorResponder) {
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	ifMatch := ""
+	if options != nil && options.IfMatch != nil {
+		ifMatch = *options.IfMatch
+	}
+	set, err := c.changed(group, name, ifMatch)
+	if err == nil {
+		err = c.resize(set, parameters)
+	}
+	if err != nil {
+		failed.SetError(err)
+		return answer, failed
+	}
+	view := c.server.view(set, time.Now())
+	answer.SetTerminalResponse(http.StatusOK, armcompute.VirtualMachineScaleSetsClientUpdateResponse{VirtualMachineScaleSet: *view}, nil)
+	return answer, failed
+}
+
+// changed answers a set that may be changed, at an ETag where one is given.
+func (c *call) changed(group, name, ifMatch string) (*Set, error) {
+	set, err := c.server.found(group, name)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	set.settle(now)
+	switch {
+	case ifMatch != "" && ifMatch != fmt.Sprintf("%q", strconv.Itoa(set.etag)):
+		return nil, &refusal{status: http.StatusPreconditionFailed, code: "ConditionNotMet", message: "The condition specified by the If-Match header was not met."}
+	case set.Deleting:
+		return nil, &refusal{
+			status: http.StatusConflict, code: "OperationNotAllowed",
+			message: fmt.Sprintf("Operation 'update' is not allowed on VM Scale Set '%s' since the VM Scale Set is marked for deletion.", set.Name),
+		}
+	case set.RefusesWhileBusy && set.state(now) == "Updating":
+		return nil, &refusal{
+			status: http.StatusConflict, code: "Conflict",
+			message: "The request failed due to conflict with a concurrent request.",
+		}
+	}
+	return set, nil
+}
+
+// resize gives a set another capacity.
+func (c *call) resize(set *Set, parameters armcompute.VirtualMachineScaleSetUpdate) error {
+	if parameters.SKU == nil || parameters.SKU.Capacity == nil || parameters.SKU.Name == nil {
+		return &refusal{status: http.StatusBadRequest, code: "InvalidParameter", message: "Required parameter 'sku' is missing (null)."}
+	}
+	capacity := int(*parameters.SKU.Capacity)
+	switch most := 1000; {
+	case set.SinglePlacement && capacity > 100, capacity > most, capacity < 0:
+		return &refusal{
+			status: http.StatusBadRequest, code: "InvalidParameter",
+			message: "The value of parameter sku.capacity is not allowed: a scale set with singlePlacementGroup has at most 100 virtual machines, others have at most 1000.",
+		}
+	}
+	if total := c.server.total() - set.Capacity + capacity; c.server.quota > 0 && capacity > set.Capacity && total > c.server.quota {
+		return &refusal{
+			status: http.StatusConflict, code: "OperationNotAllowed",
+			message: fmt.Sprintf("Operation could not be completed as it results in exceeding approved standardDSv5Family Cores quota. Additional details - Location: westeurope, Current Limit: %d, Current Usage: %d, New Limit Required: %d.", 2*c.server.quota, 2*c.server.total(), 2*total),
+		}
+	}
+	grows := capacity > set.Capacity
+	set.Capacity = capacity
+	set.failure = ""
+	set.etag++
+	set.settle(time.Now())
+	c.begin(set, grows)
+	return nil
+}
+
+// total is how many machines all sets want.
+func (s *Server) total() int {
+	sum := 0
+	for _, set := range s.sets {
+		sum += set.Capacity
+	}
+	return sum
+}
+
+// begin begins a long-running operation on a set.
+func (c *call) begin(set *Set, grows bool) {
+	under := &operation{set: keyOf(set.Group, set.Name)}
+	if grows {
+		under.failure = set.FailAllocation
+	}
+	c.operation = fmt.Sprintf("op-%d", len(c.server.operations)+1)
+	c.server.operations[c.operation] = under
+}
+
+func (c *call) deleteInstances(_ context.Context, group, name string, ids armcompute.VirtualMachineScaleSetVMInstanceRequiredIDs, _ *armcompute.VirtualMachineScaleSetsClientBeginDeleteInstancesOptions) (answer azfake.PollerResponder[armcompute.VirtualMachineScaleSetsClientDeleteInstancesResponse], failed azfake.ErrorResponder) {
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	set, err := c.changed(group, name, "")
+	if err == nil {
+		err = set.take(ids.InstanceIDs)
+	}
+	if err != nil {
+		failed.SetError(err)
+		return answer, failed
+	}
+	c.begin(set, false)
+	answer.SetTerminalResponse(http.StatusAccepted, armcompute.VirtualMachineScaleSetsClientDeleteInstancesResponse{}, nil)
+	return answer, failed
+}
+
+// take deletes machines by their handles, which lowers the capacity by as many.
+func (s *Set) take(handles []*string) error {
+	var victims []*Machine
+	for _, handle := range handles {
+		at := slices.IndexFunc(s.Machines, func(m *Machine) bool { return handle != nil && s.handle(m) == *handle && m.Gone.IsZero() })
+		if at < 0 {
+			return &refusal{status: http.StatusBadRequest, code: "InvalidParameter", message: "The provided instanceId is not an active Virtual Machine Scale Set VM instanceId."}
+		}
+		if s.Machines[at].Protected {
+			return &refusal{status: http.StatusConflict, code: "OperationNotAllowed", message: "The virtual machine is protected from scale set actions."}
+		}
+		victims = append(victims, s.Machines[at])
+	}
+	now := time.Now()
+	for _, victim := range victims {
+		victim.Gone = now.Add(s.DeleteDelay)
+	}
+	s.Capacity -= len(victims)
+	s.etag++
+	s.settle(now)
+	return nil
+}
+
+func (c *call) listMembers(group, name string, options *armcompute.VirtualMachineScaleSetVMsClientListOptions) (answer azfake.PagerResponder[armcompute.VirtualMachineScaleSetVMsClientListResponse]) {
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	set, err := c.server.found(group, name)
+	if err == nil && set.Flexible {
+		err = &refusal{status: http.StatusBadRequest, code: "OperationNotAllowed", message: "The operation is not supported on a scale set with flexible orchestration mode."}
+	}
+	if err != nil {
+		answer.AddError(err)
+		return answer
+	}
+	now := time.Now()
+	set.settle(now)
+	machines := c.server.shown(set)
+	var page armcompute.VirtualMachineScaleSetVMsClientListResponse
+	from, to, next := c.page(len(machines))
+	page.NextLink = next
+	page.Value = []*armcompute.VirtualMachineScaleSetVM{}
+	viewed := options != nil && options.Expand != nil && strings.EqualFold(*options.Expand, "instanceView")
+	for _, m := range machines[from:to] {
+		page.Value = append(page.Value, set.member(m, viewed, now))
+	}
+	answer.AddPage(http.StatusOK, page, nil)
+	return answer
+}
+
+// shown answers the machines that a list shows: all, or as many as a lie has it.
+func (s *Server) shown(set *Set) []*Machine {
+	lied := s.lied(keyOf(set.Group, set.Name))
+	if lied == nil || lied.count < 0 {
+		return set.Machines
+	}
+	return set.Machines[:min(lied.count, len(set.Machines))]
+}
+
+// member is how Azure shows a machine of a Uniform set.
+func (s *Set) member(m *Machine, viewed bool, now time.Time) *armcompute.VirtualMachineScaleSetVM {
+	vm := &armcompute.VirtualMachineScaleSetVM{
+		ID: new(s.machineID(m)), Name: new(s.ID(m)), InstanceID: new(strconv.Itoa(m.Number)), Location: new("westeurope"),
+		Zones: []*string{new("1")}, Tags: map[string]*string{"role": new("worker")},
+		Properties: &armcompute.VirtualMachineScaleSetVMProperties{
+			ProvisioningState: new(m.state(now)), TimeCreated: &m.Created, LatestModelApplied: new(!m.Outdated),
+			VMID:      new(fmt.Sprintf("00000000-0000-4000-8000-%012d", m.Number)),
+			OSProfile: &armcompute.OSProfile{ComputerName: new(s.Host(m))},
+		},
+	}
+	if m.Protected {
+		vm.Properties.ProtectionPolicy = &armcompute.VirtualMachineScaleSetVMProtectionPolicy{ProtectFromScaleIn: new(true)}
+	}
+	if viewed {
+		statuses, health := s.statuses(m, now)
+		vm.Properties.InstanceView = &armcompute.VirtualMachineScaleSetVMInstanceView{Statuses: statuses, VMHealth: health}
+	}
+	return vm
+}
+
+// machineID is the resource id of a machine.
+func (s *Set) machineID(m *Machine) string {
+	if s.Flexible {
+		return fmt.Sprintf("/subscriptions/%s/resourceGroups/%s/providers/Microsoft.Compute/virtualMachines/%s", Subscription, s.Group, s.ID(m))
+	}
+	return setID(s) + "/virtualMachines/" + strconv.Itoa(m.Number)
+}
+
+// statuses are what the instance view says of a machine.
+func (s *Set) statuses(m *Machine, now time.Time) ([]*armcompute.InstanceViewStatus, *armcompute.VirtualMachineHealthStatus) {
+	provisioning := "ProvisioningState/" + strings.ToLower(m.state(now))
+	status := &armcompute.InstanceViewStatus{Code: &provisioning, Level: new(armcompute.StatusLevelTypesInfo), Time: &m.Created}
+	if m.Failure != "" {
+		provisioning += "/" + m.Failure
+		status.Message, status.Level = new(failureMessage(m.Failure)), new(armcompute.StatusLevelTypesError)
+	}
+	statuses := []*armcompute.InstanceViewStatus{status}
+	if power := m.power(now); power != "" {
+		statuses = append(statuses, &armcompute.InstanceViewStatus{Code: new("PowerState/" + power), Level: new(armcompute.StatusLevelTypesInfo)})
+	}
+	if !s.Monitored || m.power(now) != "running" {
+		return statuses, nil
+	}
+	health := m.Health
+	if health == "" {
+		health = "healthy"
+		if now.Before(m.health) {
+			health = "initializing"
+		}
+	}
+	return statuses, &armcompute.VirtualMachineHealthStatus{Status: &armcompute.InstanceViewStatus{Code: new("HealthState/" + health)}}
+}
+
+// failureMessage is what Azure says when it has no machine to give.
+func failureMessage(code string) string {
+	return code + ". Allocation failed. We do not have sufficient capacity for the requested VM size in this region."
+}
+
+func (c *call) listMachines(group string, options *armcompute.VirtualMachinesClientListOptions) (answer azfake.PagerResponder[armcompute.VirtualMachinesClientListResponse]) {
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	set, viewed, err := c.filtered(group, options)
+	if err != nil {
+		answer.AddError(err)
+		return answer
+	}
+	now := time.Now()
+	set.settle(now)
+	machines := c.server.shown(set)
+	var page armcompute.VirtualMachinesClientListResponse
+	from, to, next := c.page(len(machines))
+	page.NextLink = next
+	page.Value = []*armcompute.VirtualMachine{}
+	for _, m := range machines[from:to] {
+		page.Value = append(page.Value, set.machine(m, viewed, now))
+	}
+	answer.AddPage(http.StatusOK, page, nil)
+	return answer
+}
+
+// filtered answers the Flexible set that a list of machines is filtered by.
+func (c *call) filtered(group string, options *armcompute.VirtualMachinesClientListOptions) (*Set, bool, error) {
+	if options == nil || options.Filter == nil {
+		return nil, false, errors.New("this Azure lists no machines without a filter")
+	}
+	id, ok := strings.CutPrefix(*options.Filter, "'virtualMachineScaleSet/id' eq '")
+	id, closed := strings.CutSuffix(id, "'")
+	if !ok || !closed {
+		return nil, false, &refusal{status: http.StatusBadRequest, code: "InvalidFilter", message: "The filter " + *options.Filter + " cannot be read."}
+	}
+	for _, set := range c.server.sets {
+		if strings.EqualFold(setID(set), id) && strings.EqualFold(set.Group, group) && set.Flexible {
+			viewed := options.Expand != nil && *options.Expand == armcompute.ExpandTypeForListVMsInstanceView
+			return set, viewed, nil
+		}
+	}
+	return nil, false, &refusal{status: http.StatusNotFound, code: "ResourceNotFound", message: "The scale set of the filter was not found."}
+}
+
+// machine is how Azure shows a machine of a Flexible set.
+func (s *Set) machine(m *Machine, viewed bool, now time.Time) *armcompute.VirtualMachine {
+	vm := &armcompute.VirtualMachine{
+		ID: new(s.machineID(m)), Name: new(s.ID(m)), Location: new("westeurope"), Tags: map[string]*string{"role": new("worker")},
+		Properties: &armcompute.VirtualMachineProperties{
+			ProvisioningState: new(m.state(now)), TimeCreated: &m.Created,
+			VirtualMachineScaleSet: &armcompute.SubResource{ID: new(setID(s))},
+			OSProfile:              &armcompute.OSProfile{ComputerName: new(s.Host(m))},
+		},
+	}
+	if viewed {
+		statuses, health := s.statuses(m, now)
+		vm.Properties.InstanceView = &armcompute.VirtualMachineInstanceView{Statuses: statuses, VMHealth: health, IsVMInStandbyPool: &m.Standby}
+	}
+	return vm
+}
+
+func (c *call) latestUpgrade(_ context.Context, group, name string, _ *armcompute.VirtualMachineScaleSetRollingUpgradesClientGetLatestOptions) (answer azfake.Responder[armcompute.VirtualMachineScaleSetRollingUpgradesClientGetLatestResponse], failed azfake.ErrorResponder) {
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	set, err := c.server.found(group, name)
+	if err == nil && !set.Rolling {
+		err = &refusal{status: http.StatusNotFound, code: "NotFound", message: "There is no rolling upgrade."}
+	}
+	if err != nil {
+		failed.SetError(err)
+		return answer, failed
+	}
+	code := armcompute.RollingUpgradeStatusCodeCompleted
+	if set.Upgrading {
+		code = armcompute.RollingUpgradeStatusCodeRollingForward
+	}
+	answer.SetResponse(http.StatusOK, armcompute.VirtualMachineScaleSetRollingUpgradesClientGetLatestResponse{
+		RollingUpgradeStatusInfo: armcompute.RollingUpgradeStatusInfo{
+			Location: new("westeurope"),
+			Properties: &armcompute.RollingUpgradeStatusInfoProperties{
+				RunningStatus: &armcompute.RollingUpgradeRunningStatus{Code: &code},
+				Progress:      &armcompute.RollingUpgradeProgressInfo{SuccessfulInstanceCount: new(int32(1)), PendingInstanceCount: new(int32(2))},
+			},
+		},
+	}, nil)
+	return answer, failed
+}

@@ -1,0 +1,272 @@
+package azuretest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+)
+
+// computeVersion is the version of the API that the SDK's fake servers speak.
+const computeVersion = "2025-04-01"
+
+// route is one path that this Azure knows.
+type route struct {
+	method, pattern string
+	// operation is what Azure names it, action what it takes the right to do.
+	operation, action string
+	// version is the api-version that the operation has to be asked for with.
+	version string
+	// api is how the SDK's fake servers know the operation; empty for those that are
+	// served otherwise.
+	api   string
+	serve func(s *Server, w http.ResponseWriter, r *http.Request, parts []string) error
+
+	compiled *regexp.Regexp
+}
+
+// The parts of paths.
+const (
+	inSubscription = `(?i)^/subscriptions/[^/]+`
+	inGroup        = inSubscription + `/resourceGroups/([^/]+)`
+	aSet           = inGroup + `/providers/Microsoft.Compute/virtualMachineScaleSets/([^/]+)`
+)
+
+var routes = compile([]route{
+	{method: "GET", pattern: inSubscription + `/providers/Microsoft.Compute/virtualMachineScaleSets$`, operation: "VirtualMachineScaleSets_ListAll", action: "Microsoft.Compute/virtualMachineScaleSets/read", version: computeVersion, api: "VirtualMachineScaleSetsClient.NewListAllPager"},
+	{method: "GET", pattern: inGroup + `/providers/Microsoft.Compute/virtualMachineScaleSets$`, operation: "VirtualMachineScaleSets_List", action: "Microsoft.Compute/virtualMachineScaleSets/read", version: computeVersion, api: "VirtualMachineScaleSetsClient.NewListPager"},
+	{method: "GET", pattern: aSet + `$`, operation: "VirtualMachineScaleSets_Get", action: "Microsoft.Compute/virtualMachineScaleSets/read", version: computeVersion, api: "VirtualMachineScaleSetsClient.Get"},
+	{method: "PATCH", pattern: aSet + `$`, operation: "VirtualMachineScaleSets_Update", action: "Microsoft.Compute/virtualMachineScaleSets/write", version: computeVersion, api: "VirtualMachineScaleSetsClient.BeginUpdate"},
+	{method: "POST", pattern: aSet + `/delete$`, operation: "VirtualMachineScaleSets_DeleteInstances", action: "Microsoft.Compute/virtualMachineScaleSets/delete/action", version: computeVersion, api: "VirtualMachineScaleSetsClient.BeginDeleteInstances"},
+	{method: "GET", pattern: aSet + `/virtualMachines$`, operation: "VirtualMachineScaleSetVMs_List", action: "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/read", version: computeVersion, api: "VirtualMachineScaleSetVMsClient.NewListPager"},
+	{method: "GET", pattern: aSet + `/rollingUpgrades/latest$`, operation: "VirtualMachineScaleSetRollingUpgrades_GetLatest", action: "Microsoft.Compute/virtualMachineScaleSets/rollingUpgrades/read", version: computeVersion, api: "VirtualMachineScaleSetRollingUpgradesClient.GetLatest"},
+	{method: "GET", pattern: inGroup + `/providers/Microsoft.Compute/virtualMachines$`, operation: "VirtualMachines_List", action: "Microsoft.Compute/virtualMachines/read", version: computeVersion, api: "VirtualMachinesClient.NewListPager"},
+	{method: "GET", pattern: inSubscription + `/providers/Microsoft.Compute/locations/[^/]+/operations/([^/]+)$`, operation: "Operations_Get", action: "Microsoft.Compute/locations/operations/read", version: computeVersion, serve: (*Server).serveOperation},
+	{method: "GET", pattern: inSubscription + `(?:/resourceGroups/([^/]+))?/providers/Microsoft.Insights/autoscalesettings$`, operation: "AutoscaleSettings_List", action: "Microsoft.Insights/autoscaleSettings/read", version: "2022-10-01", serve: (*Server).serveAutoscale},
+	{method: "GET", pattern: aSet + `/networkInterfaces$`, operation: "NetworkInterfaces_ListVirtualMachineScaleSetNetworkInterfaces", action: "Microsoft.Compute/virtualMachineScaleSets/networkInterfaces/read", version: "2018-10-01", serve: (*Server).serveMemberInterfaces},
+	{method: "GET", pattern: inGroup + `/providers/Microsoft.Network/networkInterfaces$`, operation: "NetworkInterfaces_List", action: "Microsoft.Network/networkInterfaces/read", version: "2023-09-01", serve: (*Server).serveInterfaces},
+	{method: "GET", pattern: aSet + `/providers/Microsoft.Authorization/permissions$`, operation: "Permissions_ListForResource", action: "Microsoft.Authorization/permissions/read", version: "2022-04-01", serve: (*Server).servePermissions},
+})
+
+func compile(routes []route) []route {
+	for i := range routes {
+		routes[i].compiled = regexp.MustCompile(routes[i].pattern)
+	}
+	return routes
+}
+
+// ServeHTTP answers as Azure Resource Manager and as Microsoft Entra ID.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !s.await(r.Context()) {
+		return
+	}
+	if strings.HasPrefix(r.URL.Path, "/"+Tenant+"/") {
+		s.serveToken(w, r)
+		return
+	}
+	found, parts := find(r)
+	if found == nil {
+		s.mu.Lock()
+		s.strays = append(s.strays, r.Method+" "+r.URL.String())
+		s.mu.Unlock()
+		write(w, &refusal{status: http.StatusNotFound, code: "InvalidResourceType", message: "no such path"})
+		return
+	}
+	failure, err := s.admit(r, found)
+	if err == nil && failure != nil && !failure.Late {
+		s.fail(w, failure)
+		return
+	}
+	if err == nil {
+		if failure != nil { // do it, and say that it failed
+			_ = found.answer(s, discard{}, r, parts)
+			s.fail(w, failure)
+			return
+		}
+		err = found.answer(s, w, r, parts)
+	}
+	if err != nil {
+		write(w, err)
+	}
+}
+
+// await holds a call for as long as the script wants; false says that nobody waits
+// any more.
+func (s *Server) await(ctx context.Context) bool {
+	s.mu.Lock()
+	hang, delay := s.hang, s.delay
+	s.mu.Unlock()
+	if delay > 0 {
+		timer := time.NewTimer(delay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	if hang == nil {
+		return true
+	}
+	select {
+	case <-hang:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+func find(r *http.Request) (*route, []string) {
+	for i := range routes {
+		if routes[i].method != r.Method {
+			continue
+		}
+		if parts := routes[i].compiled.FindStringSubmatch(r.URL.Path); parts != nil {
+			return &routes[i], parts[1:]
+		}
+	}
+	return nil, nil
+}
+
+// admit counts a call and says whether it is let in; the failure is what the script
+// has for it.
+func (s *Server) admit(r *http.Request, found *route) (*Failure, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls[found.operation]++
+	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	switch {
+	case !s.tokens[token]:
+		return nil, &refusal{status: http.StatusUnauthorized, code: "ExpiredAuthenticationToken", message: "The access token expiry is over."}
+	case !strings.HasPrefix(strings.ToLower(r.URL.Path), "/subscriptions/"+Subscription):
+		return nil, &refusal{status: http.StatusNotFound, code: "SubscriptionNotFound", message: "The subscription could not be found."}
+	case r.URL.Query().Get("api-version") != found.version:
+		return nil, &refusal{status: http.StatusBadRequest, code: "InvalidApiVersionParameter", message: "The api-version is not " + found.version + "."}
+	case s.throttle != 0:
+		return nil, tooMany(s.throttle)
+	}
+	for _, name := range []string{"", found.operation} {
+		if bucket := s.buckets[name]; bucket != nil && !bucket.Allow() {
+			wait := time.Duration(math.Ceil(1/float64(bucket.Limit()))) * time.Second
+			return nil, tooMany(wait)
+		}
+	}
+	if !s.permitted(found.action) {
+		return nil, &refusal{
+			status: http.StatusForbidden, code: "AuthorizationFailed",
+			message: fmt.Sprintf("The client '%s' with object id 'o' does not have authorization to perform action '%s' over scope '%s' or the scope is invalid.", Client, found.action, r.URL.Path),
+		}
+	}
+	return s.take(found.operation), nil
+}
+
+// permitted says that the client may do something.
+func (s *Server) permitted(action string) bool {
+	if strings.HasPrefix(action, "Microsoft.Compute/locations/") {
+		return true
+	}
+	for _, pattern := range s.actions {
+		expression := "(?i)^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, ".*") + "$"
+		if regexp.MustCompile(expression).MatchString(action) {
+			return true
+		}
+	}
+	return false
+}
+
+// fail answers with a failure of the script.
+func (s *Server) fail(w http.ResponseWriter, f *Failure) {
+	if f.Cut {
+		panic(http.ErrAbortHandler)
+	}
+	write(w, &refusal{status: f.Status, code: f.Code, message: f.Message, header: f.Header})
+}
+
+// answer does what a route is for.
+func (found *route) answer(s *Server, w http.ResponseWriter, r *http.Request, parts []string) error {
+	if found.serve != nil {
+		return found.serve(s, w, r, parts)
+	}
+	request := r.Clone(context.WithValue(r.Context(), runtime.CtxAPINameKey{}, found.api))
+	request.URL.Scheme, request.URL.Host = "https", r.Host
+	c := &call{server: s, request: request}
+	response, err := c.transport(found.api).Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	for name, values := range response.Header {
+		if name != "Fake-Poller-Status" {
+			w.Header()[name] = values
+		}
+	}
+	if c.operation != "" { // as Azure tells of long-running operations
+		w.Header().Set("Azure-AsyncOperation", fmt.Sprintf("%s/subscriptions/%s/providers/Microsoft.Compute/locations/westeurope/operations/%s?api-version=%s", s.URL, Subscription, c.operation, computeVersion))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err = io.Copy(w, response.Body)
+	return err
+}
+
+// write answers with an error, as Azure writes them.
+func write(w http.ResponseWriter, err error) {
+	var r *refusal
+	if !errors.As(err, &r) {
+		r = &refusal{status: http.StatusBadRequest, code: "BadRequest", message: err.Error()}
+	}
+	for name, value := range r.header {
+		w.Header().Set(name, value)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(r.status)
+	_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]string{"code": r.code, "message": r.message}})
+}
+
+// document answers with a JSON document.
+func document(w http.ResponseWriter, what any) error {
+	w.Header().Set("Content-Type", "application/json")
+	return json.NewEncoder(w).Encode(what)
+}
+
+// discard is a ResponseWriter for what nobody reads.
+type discard struct{}
+
+func (discard) Header() http.Header { return http.Header{} }
+
+func (discard) Write(text []byte) (int, error) { return len(text), nil }
+
+func (discard) WriteHeader(int) {}
+
+// serveToken answers as Microsoft Entra ID.
+func (s *Server) serveToken(w http.ResponseWriter, r *http.Request) {
+	if strings.HasSuffix(r.URL.Path, "/v2.0/.well-known/openid-configuration") {
+		base := s.URL + "/" + Tenant
+		_ = document(w, map[string]string{
+			"issuer": base + "/v2.0", "authorization_endpoint": base + "/oauth2/v2.0/authorize", "token_endpoint": base + "/oauth2/v2.0/token",
+		})
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls["token"]++
+	if s.refused || r.FormValue("client_id") != Client || r.FormValue("client_secret") != Secret || r.FormValue("grant_type") != "client_credentials" {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusUnauthorized)
+		_ = json.NewEncoder(w).Encode(map[string]any{
+			"error": "invalid_client", "error_codes": []int{7000222},
+			"error_description": "AADSTS7000222: The provided client secret keys for app '" + Client + "' are expired.",
+		})
+		return
+	}
+	s.issued++
+	token := fmt.Sprintf("token-%d", s.issued)
+	s.tokens[token] = true
+	_ = document(w, map[string]any{"token_type": "Bearer", "expires_in": 3600, "ext_expires_in": 3600, "access_token": token})
+}

@@ -1,0 +1,341 @@
+package azuretest
+
+import (
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Who hpad is to a Server.
+const (
+	Subscription = "5b5b1c4e-0000-4000-8000-000000000001"
+	Tenant       = "7e7e2d3f-0000-4000-8000-000000000002"
+	Client       = "9c9c3e2a-0000-4000-8000-000000000003"
+	Secret       = "it~is.a-secret"
+)
+
+// Server is an Azure that lives as long as its test. Its methods are safe for
+// concurrent use.
+type Server struct {
+	// URL is where Azure Resource Manager and Microsoft Entra ID are.
+	URL string
+	// CAFile has the certificate of the authority to trust, SecretFile the client's
+	// secret.
+	CAFile, SecretFile string
+
+	server *httptest.Server
+
+	mu    sync.Mutex
+	sets  map[string]*Set
+	calls map[string]int
+	// strays are requests that this Azure does not know.
+	strays []string
+	tokens map[string]bool
+	issued int
+	// operations are those under way, by id.
+	operations map[string]*operation
+
+	refused bool
+	hang    chan struct{}
+	delay   time.Duration
+	// throttle is what calls are told to wait; 0 means that none is refused.
+	throttle time.Duration
+	buckets  map[string]*rate.Limiter
+	failures []*Failure
+	lies     []*lie
+	quota    int
+	actions  []string
+	page     int
+}
+
+// operation is a long-running operation.
+type operation struct {
+	set     string
+	failure string
+}
+
+// Failure is what some calls are answered with.
+type Failure struct {
+	// Operation is the operation that fails; empty means any. Times is how often; 0
+	// means until the function that Fail answers is called.
+	Operation string
+	Times     int
+	// Status, Code and Message are the answer, and Header more of it.
+	Status        int
+	Code, Message string
+	Header        map[string]string
+	// Late does what was asked for before it answers, and Cut cuts the connection
+	// instead of answering.
+	Late, Cut bool
+}
+
+// lie is what a set seems to be for some reads.
+type lie struct {
+	set             string
+	reads           int
+	capacity, count int
+}
+
+// New starts an Azure without scale sets.
+func New(t testing.TB) *Server {
+	t.Helper()
+	s := &Server{
+		sets: map[string]*Set{}, calls: map[string]int{}, tokens: map[string]bool{}, operations: map[string]*operation{},
+		buckets: map[string]*rate.Limiter{}, actions: []string{"*"}, page: 100,
+	}
+	s.server = httptest.NewUnstartedServer(s)
+	s.server.Config.ErrorLog = log.New(io.Discard, "", 0) // clients that hang up are part of the tests
+	s.server.StartTLS()
+	s.URL = s.server.URL
+	dir := t.TempDir()
+	s.CAFile, s.SecretFile = filepath.Join(dir, "ca.pem"), filepath.Join(dir, "secret")
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.server.Certificate().Raw})
+	for path, text := range map[string][]byte{s.CAFile: certificate, s.SecretFile: []byte(Secret + "\n")} {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		s.Hang(false)
+		s.server.CloseClientConnections()
+		s.server.Close()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if len(s.strays) > 0 {
+			t.Errorf("requests that Azure does not know: %q", s.strays)
+		}
+	})
+	return s
+}
+
+// TOML is the configuration of a fleet of that name, with more lines of the table.
+func (s *Server) TOML(fleet, extra string) string {
+	return fmt.Sprintf(`[fleets.%s]
+kind                       = "azurevmss"
+subscription               = %q
+endpoint                   = %q
+authority_host             = %q
+disable_instance_discovery = true
+ca_file                    = %q
+tenant_id                  = %q
+client_id                  = %q
+client_secret_file         = %q
+%s
+`, fleet, Subscription, s.URL, s.URL, s.CAFile, Tenant, Client, s.SecretFile, extra)
+}
+
+func keyOf(group, name string) string { return strings.ToLower(group + "/" + name) }
+
+// Add adds a scale set, whose machines are there already.
+func (s *Server) Add(set Set) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	added := &set
+	long := time.Now().Add(-time.Hour)
+	boot, fail := added.NeverBoot, added.FailAllocation
+	added.NeverBoot, added.FailAllocation = false, ""
+	added.settle(long)
+	for _, m := range added.Machines {
+		m.boot, m.health = long, long
+	}
+	added.NeverBoot, added.FailAllocation = boot, fail
+	added.etag = 1
+	s.sets[keyOf(set.Group, set.Name)] = added
+}
+
+// Change changes a set as somebody else would, by the name of a target.
+func (s *Server) Change(target string, change func(set *Set)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	set := s.sets[strings.ToLower(target)]
+	if set == nil {
+		panic(fmt.Sprintf("azuretest: there is no scale set %q", target))
+	}
+	set.settle(time.Now())
+	change(set)
+	set.etag++
+	set.settle(time.Now())
+}
+
+// Look answers what a function says of a set.
+func Look[T any](s *Server, target string, look func(set *Set) T) T {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	set := s.sets[strings.ToLower(target)]
+	if set == nil {
+		panic(fmt.Sprintf("azuretest: there is no scale set %q", target))
+	}
+	set.settle(time.Now())
+	return look(set)
+}
+
+// Capacity answers a set's capacity.
+func (s *Server) Capacity(target string) int {
+	return Look(s, target, func(set *Set) int { return set.Capacity })
+}
+
+// Remove makes a set be gone.
+func (s *Server) Remove(target string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sets, strings.ToLower(target))
+}
+
+// Calls answers how often an operation was called; "" asks for all that are not for
+// tokens.
+func (s *Server) Calls(operation string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if operation != "" {
+		return s.calls[operation]
+	}
+	sum := 0
+	for name, count := range s.calls {
+		if !strings.HasPrefix(name, "token") {
+			sum += count
+		}
+	}
+	return sum
+}
+
+// Hang makes the server accept calls and not answer them, or ends that.
+func (s *Server) Hang(on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if on && s.hang == nil {
+		s.hang = make(chan struct{})
+	} else if !on && s.hang != nil {
+		close(s.hang)
+		s.hang = nil
+	}
+}
+
+// Delay makes every answer take so long.
+func (s *Server) Delay(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.delay = d
+}
+
+// Throttle refuses all calls as too many and asks for a wait, in whole seconds; less
+// than none asks for none. 0 ends that.
+func (s *Server) Throttle(wait time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.throttle = wait
+}
+
+// Bucket allows so many calls of an operation a second, and so many at once; "" is
+// for all operations together.
+func (s *Server) Bucket(operation string, perSecond float64, burst int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.buckets[operation] = rate.NewLimiter(rate.Limit(perSecond), burst)
+}
+
+// Refuse makes the client's secret and its tokens worth nothing, or ends that.
+func (s *Server) Refuse(on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused = on
+	if on {
+		clear(s.tokens)
+	}
+}
+
+// Fail answers calls with a failure, until it is over or the function is called.
+func (s *Server) Fail(f Failure) (end func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	failing := &f
+	if f.Times == 0 {
+		failing.Times = -1
+	}
+	s.failures = append(s.failures, failing)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.failures = slices.DeleteFunc(s.failures, func(each *Failure) bool { return each == failing })
+	}
+}
+
+// Lie makes so many reads of a set, and of its machines, show another capacity and
+// count of machines; less than none leaves one as it is.
+func (s *Server) Lie(target string, reads, capacity, count int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lies = append(s.lies, &lie{set: strings.ToLower(target), reads: 2 * reads, capacity: capacity, count: count})
+}
+
+// Quota lets all sets together have so many machines; 0 means any number.
+func (s *Server) Quota(machines int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.quota = machines
+}
+
+// Permit lets the client do these actions, in which * stands for anything. They are
+// what it is told, and what it may.
+func (s *Server) Permit(actions ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.actions = actions
+}
+
+// Page makes lists have so many entries on a page.
+func (s *Server) Page(entries int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.page = entries
+}
+
+// take answers the failure that meets an operation; nil when there is none.
+func (s *Server) take(operation string) *Failure {
+	for i, f := range s.failures {
+		if f.Operation != "" && f.Operation != operation {
+			continue
+		}
+		if f.Times > 0 {
+			f.Times--
+			if f.Times == 0 {
+				s.failures = slices.Delete(s.failures, i, i+1)
+			}
+		}
+		return f
+	}
+	return nil
+}
+
+// refusal is an answer that says no.
+type refusal struct {
+	status        int
+	code, message string
+	header        map[string]string
+}
+
+func (r *refusal) Error() string { return r.code + ": " + r.message }
+
+// tooMany is what Azure answers when there are too many calls.
+func tooMany(wait time.Duration) *refusal {
+	r := &refusal{
+		status: http.StatusTooManyRequests, code: "OperationNotAllowed",
+		message: "The server rejected the request because too many requests have been received for this subscription.",
+		header:  map[string]string{},
+	}
+	if seconds := int(wait / time.Second); seconds > 0 {
+		r.header["Retry-After"] = fmt.Sprint(seconds)
+	}
+	return r
+}

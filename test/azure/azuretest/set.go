@@ -1,0 +1,201 @@
+package azuretest
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Set is a virtual machine scale set. Its fields are the script, to be changed by
+// Server.Change.
+type Set struct {
+	// Group and Name are its resource group and name.
+	Group, Name string
+	// Flexible makes it one of orchestration mode Flexible.
+	Flexible bool
+	// Capacity is the wanted count.
+	Capacity int
+	// BootDelay is how long a new machine is being created, HealthDelay how long it
+	// then is not healthy yet, DeleteDelay how long a victim takes to go.
+	BootDelay, HealthDelay, DeleteDelay time.Duration
+	// NeverBoot keeps new machines being created for good.
+	NeverBoot bool
+	// Monitored gives the set a health extension.
+	Monitored bool
+	// SinglePlacement keeps the set to one placement group, of 100 machines.
+	SinglePlacement bool
+	// Unsized leaves out the size of machines, as a Flexible set without a profile.
+	Unsized bool
+	// Rolling gives it a rolling upgrade policy; Upgrading is whether an upgrade runs.
+	Rolling, Upgrading bool
+	// Busy keeps its provisioning state at Updating.
+	Busy bool
+	// RefusesWhileBusy answers changes with 409 while the platform works on the set.
+	RefusesWhileBusy bool
+	// Deleting marks it for deletion.
+	Deleting bool
+	// Autoscaled is whether an autoscale setting of Azure Monitor is enabled for it.
+	Autoscaled bool
+	// FailAllocation is the code that new machines fail with; empty means none.
+	FailAllocation string
+	// Unlisted leaves the ETag out of lists, Silent out of all answers.
+	Unlisted, Silent bool
+
+	// Machines are there now, those that are going too.
+	Machines []*Machine
+
+	etag    int
+	made    int
+	failure string
+}
+
+// Machine is one machine of a set.
+type Machine struct {
+	// Number is its instance id in a Uniform set.
+	Number int
+	// Created is when its creation began.
+	Created time.Time
+	// Gone is when it is gone; zero while it is no victim.
+	Gone time.Time
+	// Power overrides its power state, Health its health; empty means the usual.
+	Power, Health string
+	// Failure is the code that its provisioning failed with.
+	Failure   string
+	Protected bool
+	// Standby puts it into the standby pool, Outdated on an older model.
+	Standby, Outdated bool
+
+	boot, health time.Time
+	never        bool
+}
+
+// ID is how hpad and Azure name the machine.
+func (s *Set) ID(m *Machine) string {
+	if s.Flexible {
+		return fmt.Sprintf("%s_%08x", s.Name, (m.Number+1)*2654435761&0xffffffff)
+	}
+	return s.Name + "_" + strconv.Itoa(m.Number)
+}
+
+// handle is how a deletion names the machine.
+func (s *Set) handle(m *Machine) string {
+	if s.Flexible {
+		return s.ID(m)
+	}
+	return strconv.Itoa(m.Number)
+}
+
+// Address is the machine's private address.
+func (m *Machine) Address() string { return fmt.Sprintf("10.1.%d.%d", m.Number/250, m.Number%250+1) }
+
+// Host is the machine's host name.
+func (s *Set) Host(m *Machine) string {
+	return s.Name + strings.ToUpper(fmt.Sprintf("%06s", strconv.FormatInt(int64(m.Number), 36)))
+}
+
+// Living answers the machines that are no victims.
+func (s *Set) Living() []*Machine {
+	var living []*Machine
+	for _, m := range s.Machines {
+		if m.Gone.IsZero() && !m.Standby {
+			living = append(living, m)
+		}
+	}
+	return living
+}
+
+// state is a machine's provisioning state.
+func (m *Machine) state(now time.Time) string {
+	switch {
+	case !m.Gone.IsZero():
+		return "Deleting"
+	case m.Failure != "":
+		return "Failed"
+	case m.never || now.Before(m.boot):
+		return "Creating"
+	}
+	return "Succeeded"
+}
+
+// power is a machine's power state; empty while it has none.
+func (m *Machine) power(now time.Time) string {
+	switch {
+	case m.Power != "":
+		return m.Power
+	case m.state(now) == "Creating", m.state(now) == "Failed":
+		return ""
+	}
+	return "running"
+}
+
+// settle lets go what is gone by now, and starts and stops machines as the capacity
+// asks for.
+func (s *Set) settle(now time.Time) {
+	kept := s.Machines[:0:0]
+	for _, m := range s.Machines {
+		if m.Gone.IsZero() || now.Before(m.Gone) {
+			kept = append(kept, m)
+		}
+	}
+	s.Machines = kept
+	living := s.Living()
+	for count := len(living); count < s.Capacity; count++ {
+		m := &Machine{Number: s.made, Created: now, boot: now.Add(s.BootDelay), never: s.NeverBoot, Failure: s.FailAllocation}
+		m.health = m.boot.Add(s.HealthDelay)
+		s.made++
+		s.Machines = append(s.Machines, m)
+	}
+	if s.FailAllocation != "" && len(living) < s.Capacity {
+		s.failure = s.FailAllocation
+	}
+	// The newest go first, failed ones before them, protected ones never.
+	for count := len(living); count > s.Capacity; count-- {
+		victim := s.victim()
+		if victim == nil {
+			break
+		}
+		victim.Gone = now.Add(s.DeleteDelay)
+	}
+	if s.DeleteDelay == 0 {
+		kept = s.Machines[:0:0]
+		for _, m := range s.Machines {
+			if m.Gone.IsZero() {
+				kept = append(kept, m)
+			}
+		}
+		s.Machines = kept
+	}
+}
+
+func (s *Set) victim() *Machine {
+	var chosen *Machine
+	for _, m := range s.Living() {
+		if m.Protected {
+			continue
+		}
+		if chosen == nil || m.Failure != "" || chosen.Failure == "" {
+			chosen = m
+		}
+	}
+	return chosen
+}
+
+// state is the set's provisioning state.
+func (s *Set) state(now time.Time) string {
+	switch {
+	case s.Deleting:
+		return "Deleting"
+	case s.Busy || s.Upgrading:
+		return "Updating"
+	}
+	for _, m := range s.Machines {
+		if state := m.state(now); state == "Creating" || state == "Deleting" {
+			return "Updating"
+		}
+	}
+	if s.failure != "" {
+		return "Failed"
+	}
+	return "Succeeded"
+}
