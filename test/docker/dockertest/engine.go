@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -284,4 +285,33 @@ func (e *Engine) Log() string {
 		return err.Error()
 	}
 	return string(bytes.TrimSpace(text[max(0, len(text)-most):]))
+}
+
+// Busy answers how long dockerd itself has kept processors busy since it started,
+// without its containers and what else it started.
+func (e *Engine) Busy(t testing.TB) time.Duration {
+	t.Helper()
+	pid := e.process.Command.Process.Pid
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for child := range strings.FieldsSeq(string(children)) {
+		stat, err := os.ReadFile(filepath.Join("/proc", child, "stat"))
+		if err != nil || !bytes.Contains(stat, []byte("(dockerd)")) {
+			continue
+		}
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		ticks := 0
+		for _, field := range fields[11:13] { // utime and stime, in hundredths of a second
+			n, err := strconv.Atoi(field)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ticks += n
+		}
+		return time.Duration(ticks) * 10 * time.Millisecond
+	}
+	t.Fatalf("there is no dockerd among the processes %s", children)
+	return 0
 }

@@ -1,0 +1,203 @@
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/client"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/compose"
+	"github.com/hpad/hpad/targets/docker"
+	"github.com/hpad/hpad/targets/targettest"
+	"github.com/hpad/hpad/test/docker/dockertest"
+)
+
+// What the benchmarks run.
+const (
+	benchServices = 30
+	benchReplicas = 10
+)
+
+// BenchmarkCompose measures what 300 containers cost on each version of the
+// engine: a round (one list and what else a reading needs) and the stats of all of
+// them, in time, in calls, and in processor time of hpad and of dockerd.
+func BenchmarkCompose(b *testing.B) {
+	for _, version := range []dockertest.Version{dockertest.Packaged, dockertest.Newest} {
+		b.Run(version.String(), func(b *testing.B) {
+			e := dockertest.Start(b, dockertest.Options{Version: version})
+			e.ImportWorker(b, dockertest.Worker, "1")
+			refs := crowd(b, e)
+			b.Run("round", func(b *testing.B) { benchRound(b, e, refs) })
+			b.Run("stats", func(b *testing.B) { benchStats(b, e, version) })
+		})
+	}
+}
+
+// crowd makes the containers, with the labels that Compose gives.
+func crowd(b *testing.B, e *dockertest.Engine) []targets.Ref {
+	b.Helper()
+	var refs []targets.Ref
+	var group errgroup.Group
+	group.SetLimit(8)
+	for s := range benchServices {
+		service := fmt.Sprintf("svc-%02d", s)
+		refs = append(refs, targets.Ref{Fleet: "shop", Name: "crowd/" + service})
+		for n := 1; n <= benchReplicas; n++ {
+			group.Go(func() error {
+				config := &container.Config{Image: dockertest.Worker, Labels: map[string]string{
+					"com.docker.compose.project": "crowd", "com.docker.compose.service": service,
+					"com.docker.compose.container-number": strconv.Itoa(n), "com.docker.compose.oneoff": "False",
+					"com.docker.compose.config-hash": strings.Repeat("0", 64), "com.docker.compose.version": "2.40.3",
+					"com.docker.compose.project.working_dir": "/srv/crowd", "com.docker.compose.project.config_files": "/srv/crowd/compose.yaml",
+				}}
+				host := &container.HostConfig{NetworkMode: "none", Resources: container.Resources{NanoCPUs: 500_000_000, Memory: 64 << 20}}
+				created, err := e.Client.ContainerCreate(b.Context(), config, host, nil, nil, fmt.Sprintf("crowd-%s-%d", service, n))
+				if err != nil {
+					return err
+				}
+				return e.Client.ContainerStart(b.Context(), created.ID, container.StartOptions{})
+			})
+		}
+	}
+	if err := group.Wait(); err != nil {
+		b.Fatal(err)
+	}
+	return refs
+}
+
+// benchFleet answers a fleet on an engine.
+func benchFleet(b *testing.B, host string) *compose.Fleet {
+	b.Helper()
+	c := &compose.Config{Config: docker.Config{Host: host, Timeout: time.Minute}}
+	c.SetDefaults()
+	f, err := compose.New("shop", c, compose.Options{Store: &targettest.Store{}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+// counting answers the address of a way to an engine that counts the calls.
+func counting(b *testing.B, e *dockertest.Engine) (host string, calls *atomic.Int64) {
+	b.Helper()
+	calls = new(atomic.Int64)
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "docker"})
+	proxy.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", strings.TrimPrefix(e.Host(), "unix://"))
+	}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		calls.Add(1)
+		proxy.ServeHTTP(w, r)
+	}))
+	b.Cleanup(server.Close)
+	return "tcp://" + server.Listener.Addr().String(), calls
+}
+
+// measured reports what the loop cost this process and dockerd, once for each
+// operation.
+func measured(b *testing.B, e *dockertest.Engine, operation func()) {
+	b.Helper()
+	engine, own := e.Busy(b), busy(b)
+	for b.Loop() {
+		operation()
+	}
+	report := func(d time.Duration, unit string) { b.ReportMetric(float64(d.Microseconds())/1000/float64(b.N), unit) }
+	report(busy(b)-own, "hpad-cpu-ms/op")
+	report(e.Busy(b)-engine, "dockerd-cpu-ms/op")
+}
+
+// busy is how long this process has kept processors busy.
+func busy(b *testing.B) time.Duration {
+	b.Helper()
+	var usage unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+func benchRound(b *testing.B, e *dockertest.Engine, refs []targets.Ref) {
+	round := func(f *compose.Fleet) {
+		readings, err := f.Snapshot(b.Context(), refs)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for r, reading := range readings {
+			if reading.Err != nil || len(reading.Instances) != benchReplicas || reading.StatusReplicas != benchReplicas {
+				b.Fatalf("%s: %d instances, %v", r, len(reading.Instances), reading.Err)
+			}
+		}
+	}
+	host, calls := counting(b, e)
+	counted := benchFleet(b, host)
+	round(counted)
+	first := calls.Swap(0)
+	round(counted)
+	f := benchFleet(b, e.Host())
+	round(f)
+	measured(b, e, func() { round(f) })
+	b.ReportMetric(float64(first), "first-calls")
+	b.ReportMetric(float64(calls.Load()), "calls/op")
+}
+
+func benchStats(b *testing.B, e *dockertest.Engine, version dockertest.Version) {
+	found, err := e.Client.ContainerList(b.Context(), container.ListOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	// As many at once as the sampler asks for.
+	atOnce := 64
+	if version == dockertest.Packaged {
+		atOnce = 512
+	}
+	c := &docker.Config{Host: e.Host(), Timeout: time.Minute}
+	c.SetDefaults()
+	engine, err := docker.Connect(c)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer engine.Close()
+	measured(b, e, func() {
+		var group errgroup.Group
+		group.SetLimit(atOnce)
+		for _, summary := range found {
+			group.Go(func() error {
+				return engine.Read(b.Context(), func(ctx context.Context, c *client.Client) error {
+					answer, err := c.ContainerStatsOneShot(ctx, summary.ID)
+					if err != nil {
+						return err
+					}
+					defer func() { _ = answer.Body.Close() }()
+					var stats container.StatsResponse
+					if err := json.NewDecoder(answer.Body).Decode(&stats); err != nil {
+						return err
+					}
+					if stats.CPUStats.CPUUsage.TotalUsage == 0 {
+						return fmt.Errorf("container %s has no stats", summary.ID)
+					}
+					return nil
+				})
+			})
+		}
+		if err := group.Wait(); err != nil {
+			b.Fatal(err)
+		}
+	})
+	b.ReportMetric(float64(len(found)), "calls/op")
+}
