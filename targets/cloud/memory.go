@@ -150,6 +150,16 @@ func (m *Memory) Learn(id string, launched time.Time, facts *Facts) {
 	m.dirty[shardOf(id)] = true
 }
 
+// Forget removes what is known of an instance: one that starts its life anew.
+func (m *Memory) Forget(id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, ok := m.known[id]; ok {
+		delete(m.known, id)
+		m.dirty[shardOf(id)] = true
+	}
+}
+
 // Note remembers a sighting of an instance and answers what is known of it then.
 func (m *Memory) Note(id string, s Sighting, now time.Time) Record {
 	m.mu.Lock()
