@@ -1,0 +1,83 @@
+package awsasg
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/smithy-go/middleware"
+
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/cloud"
+)
+
+// How often a read is tried, and the longest wait in between. The next round reads
+// anew anyway.
+const (
+	readAttempts  = 2
+	writeAttempts = 3
+	longestRetry  = time.Second
+)
+
+// callLimit keeps all attempts of all calls of one service within limits.
+type callLimit struct{ limiter *cloud.Limiter }
+
+func newCallLimit(c *Config, meter targets.Meter) *callLimit {
+	limit := func(perSecond float64) cloud.Limit {
+		return cloud.Limit{PerSecond: perSecond, Burst: max(1, int(burstSeconds*perSecond))}
+	}
+	return &callLimit{limiter: cloud.NewLimiter(cloud.Limits{Calls: map[cloud.Class]cloud.Limit{
+		cloud.Read: limit(c.ReadsPerSecond), cloud.Write: limit(c.WritesPerSecond),
+	}}, meter)}
+}
+
+// middleware puts the limit behind the SDK's retries, so that each attempt counts.
+func (l *callLimit) middleware(stack *middleware.Stack) error {
+	return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("HpadLimit", func(
+		ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler,
+	) (out middleware.FinalizeOutput, metadata middleware.Metadata, err error) {
+		operation := awsmiddleware.GetOperationName(ctx)
+		class := cloud.Write
+		if strings.HasPrefix(operation, "Describe") {
+			class = cloud.Read
+		}
+		err = l.limiter.Do(ctx, cloud.Call{Operation: operation, Class: class}, func(ctx context.Context) error {
+			var failure error
+			out, metadata, failure = next.HandleFinalize(ctx, in)
+			return throttled(failure)
+		})
+		return out, metadata, err
+	}), "Retry", middleware.After)
+}
+
+// newRetryer answers how reads are tried again: not after being throttled, which
+// the limiter heeds.
+func newRetryer() aws.Retryer {
+	return retry.NewStandard(func(o *retry.StandardOptions) {
+		o.MaxAttempts, o.MaxBackoff = readAttempts, longestRetry
+		o.Retryables = append([]retry.IsErrorRetryable{neverThrottled}, retry.DefaultRetryables...)
+	})
+}
+
+// newWriteRetryer answers how writes are tried again: only after an answer that
+// proves that nothing was changed.
+func newWriteRetryer() aws.Retryer {
+	return retry.NewStandard(func(o *retry.StandardOptions) {
+		o.MaxAttempts, o.MaxBackoff = writeAttempts, longestRetry
+		o.Retryables = []retry.IsErrorRetryable{
+			neverThrottled,
+			retry.RetryableErrorCode{Codes: map[string]struct{}{codeContention: {}, codeContentionFault: {}}},
+		}
+	})
+}
+
+var neverThrottled = retry.IsErrorRetryableFunc(func(err error) aws.Ternary {
+	if errors.Is(err, targets.ErrThrottled) {
+		return aws.FalseTernary
+	}
+	return aws.UnknownTernary
+})

@@ -1,0 +1,108 @@
+package awsasg
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/cloud"
+)
+
+// The reasons of InsufficientCapacity.
+const (
+	// CapacityShortage: AWS has no such instances now.
+	CapacityShortage = "CapacityShortage"
+	// QuotaExceeded: the account may have no more.
+	QuotaExceeded = "QuotaExceeded"
+	// LaunchFailed: instances cannot be launched for another reason.
+	LaunchFailed = "LaunchFailed"
+)
+
+const (
+	// activitiesPerCall is how many of a group's newest activities are looked at.
+	activitiesPerCall = 20
+	// activityAge is how old one may be that explains a shortage.
+	activityAge = time.Hour
+	// sayingLaunch begins the description of activities that launch instances.
+	sayingLaunch = "Launching"
+)
+
+// explainShortages asks why groups lack instances, those that have for a while.
+func (f *Fleet) explainShortages(ctx context.Context, s *session, described map[string]found) {
+	now := time.Now()
+	for _, name := range slices.Sorted(maps.Keys(described)) {
+		g := described[name].group
+		if g == nil {
+			continue
+		}
+		f.shortages.Note(name, g.observed() < g.desired(), now)
+		if ctx.Err() != nil || !f.shortages.Due(name, now) {
+			continue
+		}
+		answer, err := s.groups.DescribeScalingActivities(ctx, &autoscaling.DescribeScalingActivitiesInput{
+			AutoScalingGroupName: &name, MaxRecords: aws.Int32(activitiesPerCall),
+		})
+		if err != nil {
+			f.seen(s, err)
+			f.shortages.Told(name, &policy.Notice{
+				Condition: cloud.InsufficientCapacity, Reason: LaunchFailed,
+				Message: "the group lacks instances; why is not known: describe scaling activities (autoscaling:DescribeScalingActivities): " + readError(err).Error(),
+			}, now)
+			continue
+		}
+		f.shortages.Told(name, failedLaunch(answer.Activities, now), now)
+	}
+}
+
+// failedLaunch answers what the newest launch that ended says, where it failed; nil
+// where it did not. Activities come newest first.
+func failedLaunch(activities []types.Activity, now time.Time) *policy.Notice {
+	for _, one := range activities {
+		if !strings.HasPrefix(aws.ToString(one.Description), sayingLaunch) || now.Sub(aws.ToTime(one.StartTime)) > activityAge {
+			continue
+		}
+		message := aws.ToString(one.StatusMessage)
+		switch one.StatusCode {
+		case types.ScalingActivityStatusCodeSuccessful:
+			return nil
+		case types.ScalingActivityStatusCodeFailed, types.ScalingActivityStatusCodeCancelled:
+		default:
+			if message == "" {
+				continue // it may still succeed
+			}
+		}
+		if message == "" {
+			message = aws.ToString(one.Description) + ": " + string(one.StatusCode)
+		}
+		return &policy.Notice{Condition: cloud.InsufficientCapacity, Reason: launchReason(message), Message: message}
+	}
+	return nil
+}
+
+// What the messages of failed launches are recognized by, in lower case.
+var (
+	sayingQuota    = []string{"limit exceeded", "limitexceeded", "countexceeded", "quota", "requested more vcpu capacity", "requested more instances"}
+	sayingShortage = []string{"insufficientinstancecapacity", "sufficient", "unfulfillablecapacity", "no spot capacity", "capacity-not-available", "capacityoversubscribed"}
+)
+
+// launchReason answers the reason that a message of a failed launch means.
+func launchReason(message string) string {
+	message = strings.ToLower(message)
+	says := func(words []string) bool {
+		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(message, word) })
+	}
+	switch {
+	case says(sayingQuota):
+		return QuotaExceeded
+	case says(sayingShortage):
+		return CapacityShortage
+	}
+	return LaunchFailed
+}

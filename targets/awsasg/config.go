@@ -1,0 +1,198 @@
+package awsasg
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// Defaults and bounds of a Config.
+const (
+	DefaultTimeout         = 10 * time.Second
+	DefaultReadsPerSecond  = 10
+	DefaultWritesPerSecond = 5
+	DefaultCheckInterval   = time.Minute
+
+	minCheckInterval = time.Second
+	maxPerSecond     = 1000
+	// burstSeconds is how many seconds' worth of calls are made at once after a
+	// pause.
+	burstSeconds = 4
+)
+
+// What a group's own scaling policies mean: the values of Config.NativeAutoscaler.
+const (
+	// NativeHold holds a group that has any.
+	NativeHold = "hold"
+	// NativeIgnore scales it nevertheless.
+	NativeIgnore = "ignore"
+)
+
+// Config is one [fleets.NAME] table of kind "awsasg". What is left out comes from
+// where the AWS command line has it: environment, shared files, the instance's
+// role.
+type Config struct {
+	// Region is the groups', as "eu-central-1"; empty means AWS_REGION, the
+	// profile's, or that of the instance hpad runs on.
+	Region string `toml:"region"`
+	// Profile is one of the shared configuration; empty means AWS_PROFILE.
+	Profile string `toml:"profile"`
+	// CredentialsFile is a shared credentials file, read again when AWS refuses its
+	// credentials; empty means AWS_SHARED_CREDENTIALS_FILE, or ~/.aws/credentials.
+	CredentialsFile string `toml:"credentials_file"`
+	// RoleARN is a role to assume with these credentials; empty means none.
+	RoleARN string `toml:"role_arn"`
+	// ExternalID is what the role's trust policy asks for; empty means nothing.
+	ExternalID string `toml:"external_id"`
+	// Endpoints are where the services are.
+	Endpoints Endpoints `toml:"endpoints"`
+	// Timeout bounds one call, from sending it to the end of the answer.
+	Timeout time.Duration `toml:"timeout"`
+	// ReadsPerSecond and WritesPerSecond bound the calls of Auto Scaling in the long
+	// run, and each of them, apart, those of EC2: more than 0 and at most 1000. Four
+	// times as many are made at once after a pause.
+	ReadsPerSecond  float64 `toml:"reads_per_second"`
+	WritesPerSecond float64 `toml:"writes_per_second"`
+	// DescribeInstances asks EC2 once for each instance when it started, its
+	// addresses and its tags; nil means that it does.
+	DescribeInstances *bool `toml:"describe_instances"`
+	// HoldDuringRefresh leaves a group alone while its instances are refreshed.
+	HoldDuringRefresh bool `toml:"hold_during_refresh"`
+	// NativeAutoscaler is what a group's own scaling policies mean: one of the Native
+	// constants.
+	NativeAutoscaler string `toml:"native_autoscaler"`
+	// CheckInterval is how often scaling policies and running refreshes are looked at:
+	// at least 1s.
+	CheckInterval time.Duration `toml:"check_interval"`
+}
+
+// Endpoints are the addresses of services. An empty one means that of AWS, or what
+// AWS_ENDPOINT_URL and AWS_ENDPOINT_URL_AUTO_SCALING, _EC2 and _STS say.
+type Endpoints struct {
+	AutoScaling string `toml:"auto_scaling"`
+	EC2         string `toml:"ec2"`
+	STS         string `toml:"sts"`
+}
+
+// SetDefaults fills in what was not given.
+func (c *Config) SetDefaults() {
+	if c.Timeout == 0 {
+		c.Timeout = DefaultTimeout
+	}
+	if c.ReadsPerSecond == 0 {
+		c.ReadsPerSecond = DefaultReadsPerSecond
+	}
+	if c.WritesPerSecond == 0 {
+		c.WritesPerSecond = DefaultWritesPerSecond
+	}
+	if c.DescribeInstances == nil {
+		yes := true
+		c.DescribeInstances = &yes
+	}
+	if c.NativeAutoscaler == "" {
+		c.NativeAutoscaler = NativeHold
+	}
+	if c.CheckInterval == 0 {
+		c.CheckInterval = DefaultCheckInterval
+	}
+}
+
+// Validate answers every mistake of a defaulted configuration, with paths below
+// the fleet's table.
+func (c *Config) Validate() []policy.FieldError {
+	var mistakes []policy.FieldError
+	add := func(field, value, detail string) {
+		mistakes = append(mistakes, policy.FieldError{Field: field, Value: value, Detail: detail})
+	}
+	if strings.ContainsAny(c.Region, " \t/.:") {
+		add("region", strconv.Quote(c.Region), `must be a region's name, as "eu-central-1"`)
+	}
+	if c.RoleARN != "" && !strings.HasPrefix(c.RoleARN, "arn:") {
+		add("role_arn", strconv.Quote(c.RoleARN), `must be the ARN of a role, as "arn:aws:iam::123456789012:role/hpad"`)
+	}
+	if c.ExternalID != "" && c.RoleARN == "" {
+		add("external_id", "", "must be left out where no role_arn is set")
+	}
+	for _, endpoint := range []struct{ field, value string }{
+		{"endpoints.auto_scaling", c.Endpoints.AutoScaling},
+		{"endpoints.ec2", c.Endpoints.EC2},
+		{"endpoints.sts", c.Endpoints.STS},
+	} {
+		if detail := checkEndpoint(endpoint.value); detail != "" {
+			add(endpoint.field, "", detail)
+		}
+	}
+	if c.Timeout <= 0 {
+		add("timeout", strconv.Quote(c.Timeout.String()), `must be more than 0, as "10s"`)
+	}
+	for _, limit := range []struct {
+		field string
+		value float64
+	}{{"reads_per_second", c.ReadsPerSecond}, {"writes_per_second", c.WritesPerSecond}} {
+		if !(limit.value > 0 && limit.value <= maxPerSecond) {
+			add(limit.field, strconv.FormatFloat(limit.value, 'g', -1, 64), fmt.Sprintf("must be more than 0 and at most %d", maxPerSecond))
+		}
+	}
+	if !slices.Contains([]string{NativeHold, NativeIgnore}, c.NativeAutoscaler) {
+		add("native_autoscaler", strconv.Quote(c.NativeAutoscaler), fmt.Sprintf("must be one of %q, %q", NativeHold, NativeIgnore))
+	}
+	if c.CheckInterval < minCheckInterval {
+		add("check_interval", strconv.Quote(c.CheckInterval.String()), "must be at least "+minCheckInterval.String())
+	}
+	return mistakes
+}
+
+// checkEndpoint says what is wrong with an endpoint; "" when nothing is.
+func checkEndpoint(text string) string {
+	if text == "" {
+		return ""
+	}
+	address, err := url.Parse(text)
+	switch {
+	case err != nil, address.Scheme != "http" && address.Scheme != "https", address.Hostname() == "", address.RawQuery != "", address.Fragment != "":
+		return `must be the address of a service, as "https://autoscaling.eu-central-1.amazonaws.com"`
+	case address.User != nil:
+		return "must not hold credentials"
+	}
+	return ""
+}
+
+// Target is the part of an autoscaler's target table that a fleet of Auto Scaling
+// groups reads.
+type Target struct {
+	// Group is the name of an Auto Scaling group.
+	Group string `toml:"group"`
+}
+
+// longestName is how long AWS lets a group's name be.
+const longestName = 255
+
+// Validate answers every mistake of the target.
+func (t *Target) Validate() []policy.FieldError {
+	switch {
+	case t.Group == "":
+		return []policy.FieldError{{Field: "group", Detail: "is required: the name of an Auto Scaling group"}}
+	case !validName(t.Group):
+		return []policy.FieldError{{
+			Field: "group", Value: strconv.Quote(t.Group),
+			Detail: fmt.Sprintf("must be the name of an Auto Scaling group: at most %d printable ASCII characters without colon", longestName),
+		}}
+	}
+	return nil
+}
+
+// Name answers the target's name in a targets.Ref: the group's.
+func (t *Target) Name() string { return t.Group }
+
+// validName says that AWS takes a name, which matters to the other groups that are
+// described in the same call.
+func validName(name string) bool {
+	return name != "" && len(name) <= longestName && !strings.ContainsFunc(name, func(r rune) bool {
+		return r < ' ' || r > '~' || r == ':'
+	})
+}

@@ -1,0 +1,197 @@
+package awsasg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials/stscreds"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// sessionName is what AWS's own records call an assumed role's session.
+const sessionName = "hpad"
+
+// maxConnections bounds the connections to one service.
+const maxConnections = 10
+
+// connection makes sessions, of which one is kept until AWS refuses its
+// credentials: files are then read again. It is safe for concurrent use.
+type connection struct {
+	config    *Config
+	groups    *callLimit
+	instances *callLimit
+
+	mu      sync.Mutex
+	session *session
+}
+
+// session is one set of clients with credentials.
+type session struct {
+	groups    *autoscaling.Client
+	instances *ec2.Client
+	identity  *sts.Client
+	client    *http.Client
+	region    string
+}
+
+// newHTTPClient answers what the SDK begins with, to which it adds the authorities
+// of AWS_CA_BUNDLE.
+func newHTTPClient(timeout time.Duration) *awshttp.BuildableClient {
+	return awshttp.NewBuildableClient().WithTimeout(timeout).WithTransportOptions(func(t *http.Transport) {
+		t.MaxIdleConns, t.MaxIdleConnsPerHost, t.MaxConnsPerHost = 3*maxConnections, maxConnections, maxConnections
+	})
+}
+
+// client answers a client as the SDK's, whose connections can be given up.
+func client(from aws.HTTPClient, timeout time.Duration) (*http.Client, error) {
+	built, ok := from.(*awshttp.BuildableClient)
+	if !ok {
+		return nil, fmt.Errorf("the SDK has a client of type %T", from)
+	}
+	return &http.Client{
+		Transport: built.GetTransport(), Timeout: timeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, nil
+}
+
+// open answers the session there is, or a new one.
+func (c *connection) open(ctx context.Context) (*session, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.session != nil {
+		return c.session, nil
+	}
+	loaded, client, err := c.load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.session = &session{
+		groups: autoscaling.NewFromConfig(loaded, func(o *autoscaling.Options) {
+			endpoint(&o.BaseEndpoint, c.config.Endpoints.AutoScaling)
+			o.APIOptions = append(o.APIOptions, c.groups.middleware)
+		}),
+		instances: ec2.NewFromConfig(loaded, func(o *ec2.Options) {
+			endpoint(&o.BaseEndpoint, c.config.Endpoints.EC2)
+			o.APIOptions = append(o.APIOptions, c.instances.middleware)
+		}),
+		identity: c.newSTS(loaded),
+		client:   client,
+		region:   loaded.Region,
+	}
+	return c.session, nil
+}
+
+// renew makes the next open read the credentials again.
+func (c *connection) renew(refused *session) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.session == refused {
+		c.session = nil
+		refused.client.CloseIdleConnections()
+	}
+}
+
+func (c *connection) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.session != nil {
+		c.session.client.CloseIdleConnections()
+	}
+}
+
+// load reads what the SDK reads: environment, shared files, the instance's role.
+func (c *connection) load(ctx context.Context) (aws.Config, *http.Client, error) {
+	options := []func(*config.LoadOptions) error{
+		config.WithHTTPClient(newHTTPClient(c.config.Timeout)),
+		config.WithRetryer(newRetryer),
+		config.WithAppID("hpad"),
+	}
+	if c.config.Region != "" {
+		options = append(options, config.WithRegion(c.config.Region))
+	} else {
+		options = append(options, config.WithEC2IMDSRegion())
+	}
+	if c.config.Profile != "" {
+		options = append(options, config.WithSharedConfigProfile(c.config.Profile))
+	}
+	if c.config.CredentialsFile != "" {
+		options = append(options, config.WithSharedCredentialsFiles([]string{c.config.CredentialsFile}))
+	}
+	loaded, err := config.LoadDefaultConfig(ctx, options...)
+	var own *http.Client
+	if err == nil {
+		own, err = client(loaded.HTTPClient, c.config.Timeout)
+	}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return loaded, nil, fmt.Errorf("%w: load the AWS configuration: %w", targets.ErrTransient, err)
+	case err != nil:
+		return loaded, nil, fmt.Errorf("%w: load the AWS configuration: %w", targets.ErrForbidden, err)
+	case loaded.Region == "":
+		return loaded, nil, fmt.Errorf("%w: no region is known: set region in the fleet's table, or AWS_REGION", targets.ErrForbidden)
+	}
+	loaded.HTTPClient = own
+	if c.config.RoleARN != "" {
+		loaded.Credentials = aws.NewCredentialsCache(c.role(loaded))
+	}
+	loaded.Credentials = &provider{inner: loaded.Credentials}
+	return loaded, own, nil
+}
+
+// role answers the credentials of the role to assume.
+func (c *connection) role(loaded aws.Config) aws.CredentialsProvider {
+	return stscreds.NewAssumeRoleProvider(c.newSTS(loaded), c.config.RoleARN, func(o *stscreds.AssumeRoleOptions) {
+		o.RoleSessionName = sessionName
+		if c.config.ExternalID != "" {
+			o.ExternalID = &c.config.ExternalID
+		}
+	})
+}
+
+func (c *connection) newSTS(loaded aws.Config) *sts.Client {
+	return sts.NewFromConfig(loaded, func(o *sts.Options) { endpoint(&o.BaseEndpoint, c.config.Endpoints.STS) })
+}
+
+func endpoint(base **string, configured string) {
+	if configured != "" {
+		*base = &configured
+	}
+}
+
+// provider marks errors of retrieving credentials.
+type provider struct{ inner aws.CredentialsProvider }
+
+// Retrieve answers the credentials, or a credentialsError.
+func (p *provider) Retrieve(ctx context.Context) (aws.Credentials, error) {
+	found, err := p.inner.Retrieve(ctx)
+	if err != nil {
+		return found, &credentialsError{err: err}
+	}
+	return found, nil
+}
+
+// credentialsError says that there are no credentials, so that nothing was sent.
+type credentialsError struct{ err error }
+
+func (e *credentialsError) Error() string { return "get credentials: " + e.err.Error() }
+
+func (e *credentialsError) Unwrap() error { return e.err }
+
+// refused says that there are none to be had, as opposed to a source of
+// credentials that does not answer.
+func (e *credentialsError) refused() bool {
+	var network *net.OpError
+	return !errors.As(e.err, &network) && !errors.Is(e.err, context.Canceled) && !errors.Is(e.err, context.DeadlineExceeded)
+}

@@ -1,0 +1,157 @@
+package awsasg
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/hpad/hpad/targets/cloud"
+)
+
+// How instances are looked up: as many in a call as a filter takes comfortably, and
+// at most so many calls in a round, so that a large fleet that is new to hpad is
+// learned over some rounds.
+const (
+	instancesPerCall = 100
+	lookupsPerRound  = 20
+	// awsTags begins the tags that AWS itself sets.
+	awsTags = "aws:"
+)
+
+// detail is what EC2 says of an instance.
+type detail struct {
+	launched time.Time
+	facts    cloud.Facts
+}
+
+// details remember whether EC2 may be asked. They are safe for concurrent use.
+type details struct {
+	mu sync.Mutex
+	// refused is why the last lookup failed, retry when the next may be made.
+	refused error
+	retry   time.Time
+}
+
+// look asks EC2 for the instances in service that nothing is known of yet.
+func (f *Fleet) look(ctx context.Context, s *session, described map[string]found) map[string]*detail {
+	learned := map[string]*detail{}
+	if !aws.ToBool(f.config.DescribeInstances) || !f.details.may() {
+		return learned
+	}
+	calls := 0
+	for chunk := range slices.Chunk(f.unknown(described), instancesPerCall) {
+		if calls == lookupsPerRound || ctx.Err() != nil {
+			break
+		}
+		calls++
+		found, err := f.lookUp(ctx, s, chunk)
+		f.details.note(err, f.config.CheckInterval)
+		if err != nil {
+			break
+		}
+		maps.Copy(learned, found)
+	}
+	return learned
+}
+
+// unknown answers the instances in service that were not looked up yet, and forgets
+// that of those that start anew from the warm pool.
+func (f *Fleet) unknown(described map[string]found) []string {
+	var ids []string
+	for _, one := range described {
+		if one.group == nil {
+			continue
+		}
+		for _, instance := range one.group.Instances {
+			id, stage := aws.ToString(instance.InstanceId), stageOf(instance.LifecycleState)
+			known, ok := f.memory.Recall(id)
+			switch {
+			case stage.outside && strings.HasPrefix(string(instance.LifecycleState), "Warmed"):
+				if ok {
+					f.memory.Forget(id)
+				}
+			case stage.serving && known.Facts == nil:
+				ids = append(ids, id)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// may says whether EC2 may be asked: after a refusal not for a while.
+func (d *details) may() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return !time.Now().Before(d.retry)
+}
+
+func (d *details) note(err error, interval time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.refused, d.retry = err, time.Time{}
+	if err != nil {
+		d.retry = time.Now().Add(interval)
+	}
+}
+
+func (d *details) failure() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.refused
+}
+
+// lookUp asks for instances by a filter, which leaves out those that EC2 does not
+// know yet instead of failing.
+func (f *Fleet) lookUp(ctx context.Context, s *session, ids []string) (map[string]*detail, error) {
+	found := make(map[string]*detail, len(ids))
+	pages := ec2.NewDescribeInstancesPaginator(s.instances, &ec2.DescribeInstancesInput{
+		Filters: []types.Filter{{Name: aws.String("instance-id"), Values: ids}},
+	}, func(o *ec2.DescribeInstancesPaginatorOptions) { o.StopOnDuplicateToken = true })
+	for read := 0; pages.HasMorePages() && read < pagesPerCall; read++ {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			f.seen(s, err)
+			return nil, fmt.Errorf("describe instances (ec2:DescribeInstances): %w", readError(err))
+		}
+		for _, reservation := range page.Reservations {
+			for _, instance := range reservation.Instances {
+				found[aws.ToString(instance.InstanceId)] = detailOf(&instance)
+			}
+		}
+	}
+	return found, nil
+}
+
+// detailOf answers what an instance's description means. Its name is the private
+// DNS name: the tag "Name" is mostly the same for a whole group.
+func detailOf(i *types.Instance) *detail {
+	d := &detail{launched: aws.ToTime(i.LaunchTime)}
+	d.facts.Name = aws.ToString(i.PrivateDnsName)
+	host, _, _ := strings.Cut(d.facts.Name, ".")
+	for _, address := range []string{
+		aws.ToString(i.PrivateIpAddress), d.facts.Name, host,
+		aws.ToString(i.PublicIpAddress), aws.ToString(i.PublicDnsName), aws.ToString(i.Ipv6Address),
+	} {
+		if address != "" && !slices.Contains(d.facts.Addresses, address) {
+			d.facts.Addresses = append(d.facts.Addresses, address)
+		}
+	}
+	for _, tag := range i.Tags {
+		if key := aws.ToString(tag.Key); !strings.HasPrefix(key, awsTags) {
+			if d.facts.Labels == nil {
+				d.facts.Labels = map[string]string{}
+			}
+			d.facts.Labels[key] = aws.ToString(tag.Value)
+		}
+	}
+	return d
+}

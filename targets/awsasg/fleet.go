@@ -1,0 +1,260 @@
+package awsasg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/cloud"
+)
+
+// Options are what a fleet is given besides its configuration.
+type Options struct {
+	// Store keeps what is known of instances; nil keeps it until the fleet is closed.
+	Store targets.Store
+	// Meter counts the calls; nil counts none.
+	Meter targets.Meter
+}
+
+// How groups are described: by name, as many in a call as AWS takes, a few calls at
+// once. An answer of more pages than it can have is garbled.
+const (
+	groupsPerCall   = 100
+	describingCalls = 4
+	pagesPerCall    = 10
+)
+
+// Fleet reads and scales the Auto Scaling groups of one account and region. It is
+// safe for concurrent use.
+type Fleet struct {
+	name       string
+	config     *Config
+	connection *connection
+	memory     *cloud.Memory
+	shortages  cloud.Shortages
+	policies   policies
+	refreshes  refreshes
+	details    details
+
+	mu     sync.Mutex
+	closed bool
+	// read are the groups of the largest reading.
+	read []string
+}
+
+// New answers a fleet of that name, which connects when it is first read. The
+// configuration is defaulted and valid, and is not modified.
+func New(name string, config *Config, options Options) (*Fleet, error) {
+	return &Fleet{
+		name: name, config: config, memory: cloud.NewMemory(options.Store),
+		connection: &connection{
+			config: config,
+			groups: newCallLimit(config, options.Meter), instances: newCallLimit(config, options.Meter),
+		},
+	}, nil
+}
+
+// Close gives up the connections.
+func (f *Fleet) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = true
+	f.connection.close()
+	return nil
+}
+
+// open answers a session.
+func (f *Fleet) open(ctx context.Context) (*session, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	closed := f.closed
+	f.mu.Unlock()
+	if closed {
+		return nil, fmt.Errorf("%w: the fleet is closed", targets.ErrTransient)
+	}
+	return f.connection.open(ctx)
+}
+
+// seen looks at an error of a call: refused credentials are read again next time.
+func (f *Fleet) seen(s *session, err error) {
+	if renewable(err) {
+		f.connection.renew(s)
+	}
+}
+
+// Problems tells of calls that AWS refuses and that readings do without.
+func (f *Fleet) Problems() []string {
+	var problems []string
+	for _, problem := range []struct {
+		what string
+		err  error
+	}{
+		{"scaling policies are not known: ", f.policies.failure()},
+		{"start times and addresses of instances are not known: ", f.details.failure()},
+		{"what is known of instances cannot be stored: ", f.memory.Failure()},
+	} {
+		if problem.err != nil {
+			problems = append(problems, problem.what+problem.err.Error())
+		}
+	}
+	return problems
+}
+
+// Snapshot reads the given groups: one call for each hundred, and one for each
+// hundred instances that are in service for the first time.
+func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
+	readings, err := f.snapshot(ctx, refs)
+	if err != nil {
+		return nil, fmt.Errorf("read fleet %q: %w", f.name, err)
+	}
+	return readings, nil
+}
+
+func (f *Fleet) snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
+	session, err := f.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.memory.Load(ctx, time.Now()); err != nil {
+		return nil, err
+	}
+	readings := make(map[targets.Ref]targets.Reading, len(refs))
+	names := make(map[string]bool, len(refs))
+	for _, ref := range refs {
+		if err := f.checkRef(ref); err != nil {
+			readings[ref] = targets.Reading{Err: err}
+			continue
+		}
+		names[ref.Name] = true
+	}
+	if len(names) == 0 {
+		return readings, nil
+	}
+	described, err := f.describe(ctx, session, slices.Sorted(maps.Keys(names)))
+	if err != nil {
+		return nil, err
+	}
+	f.noteRead(names)
+	f.readPolicies(ctx, session)
+	f.followRefreshes(ctx, session)
+	learned := f.look(ctx, session, described)
+	f.explainShortages(ctx, session, described)
+	now := time.Now()
+	for ref := range refsOf(refs) {
+		if _, failed := readings[ref]; !failed {
+			readings[ref] = f.reading(ref, described[ref.Name], learned, now)
+		}
+	}
+	f.memory.Save(ctx, now)
+	return readings, nil
+}
+
+// refsOf answers each target once.
+func refsOf(refs []targets.Ref) map[targets.Ref]bool {
+	once := make(map[targets.Ref]bool, len(refs))
+	for _, ref := range refs {
+		once[ref] = true
+	}
+	return once
+}
+
+// checkRef answers why there is no such target; nil when there may be.
+func (f *Fleet) checkRef(ref targets.Ref) error {
+	if ref.Fleet != f.name || !validName(ref.Name) {
+		return reasoned(GroupNotFound, fmt.Errorf("%w: %s is no target of fleet %q", targets.ErrTargetNotFound, ref, f.name))
+	}
+	return nil
+}
+
+// noteRead remembers what is read, for Check.
+func (f *Fleet) noteRead(names map[string]bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(names) >= len(f.read) { // not a single target that is read again
+		f.read = slices.Sorted(maps.Keys(names))
+	}
+}
+
+// found is what describing a group answered: the group, why it could not be
+// described, or neither where there is none.
+type found struct {
+	group *group
+	err   error
+}
+
+// describe reads groups by their names. The error says that none could be read.
+func (f *Fleet) describe(ctx context.Context, s *session, names []string) (map[string]found, error) {
+	var mu sync.Mutex
+	all := make(map[string]found, len(names))
+	failed := 0
+	var last error
+	var calls errgroup.Group
+	calls.SetLimit(describingCalls)
+	for chunk := range slices.Chunk(names, groupsPerCall) {
+		calls.Go(func() error {
+			groups, err := f.describeChunk(ctx, s, chunk)
+			mu.Lock()
+			defer mu.Unlock()
+			for _, name := range chunk {
+				all[name] = found{group: groups[name], err: err}
+			}
+			if err != nil {
+				failed += len(chunk)
+				last = err
+			}
+			return nil
+		})
+	}
+	_ = calls.Wait() // each group has its own error
+	if failed == len(names) {
+		return nil, last
+	}
+	return all, nil
+}
+
+func (f *Fleet) describeChunk(ctx context.Context, s *session, names []string) (map[string]*group, error) {
+	groups := make(map[string]*group, len(names))
+	pages := autoscaling.NewDescribeAutoScalingGroupsPaginator(s.groups, &autoscaling.DescribeAutoScalingGroupsInput{
+		AutoScalingGroupNames: names, MaxRecords: aws.Int32(groupsPerCall),
+	}, func(o *autoscaling.DescribeAutoScalingGroupsPaginatorOptions) { o.StopOnDuplicateToken = true })
+	for read := 0; pages.HasMorePages(); read++ {
+		if read == pagesPerCall {
+			return nil, fmt.Errorf("%w: describe groups: %d groups in more than %d pages", targets.ErrTransient, len(names), pagesPerCall)
+		}
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			f.seen(s, err)
+			return nil, f.describeError(ctx, err)
+		}
+		for _, one := range page.AutoScalingGroups {
+			g := &group{AutoScalingGroup: one}
+			if g.DesiredCapacity == nil || g.MinSize == nil || g.MaxSize == nil || g.desired() < 0 {
+				return nil, fmt.Errorf("%w: describe groups: the answer has no sizes for group %q", targets.ErrTransient, g.name())
+			}
+			groups[g.name()] = g
+		}
+	}
+	return groups, nil
+}
+
+func (f *Fleet) describeError(ctx context.Context, err error) error {
+	err = readError(err)
+	if errors.Is(err, targets.ErrForbidden) {
+		err = fmt.Errorf("%w; it takes autoscaling:DescribeAutoScalingGroups", err)
+	}
+	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
+		err = fmt.Errorf("%w: %w", err, ctx.Err())
+	}
+	return fmt.Errorf("describe groups: %w", err)
+}

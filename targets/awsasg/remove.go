@@ -1,0 +1,136 @@
+package awsasg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// removalsPerCall is how many instances AWS terminates in a call.
+const removalsPerCall = 100
+
+// Remove terminates instances of a group and lowers its desired capacity with each
+// of them, if it is still that of version. Instances that are gone or going are left
+// alone; where one is protected from scale-in none is terminated.
+func (f *Fleet) Remove(ctx context.Context, ref targets.Ref, ids []string, version, _ string) error {
+	err := f.remove(ctx, ref, ids, version)
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("remove %d instances from group %q of fleet %q: %w", len(ids), ref.Name, f.name, cutOff(ctx, err))
+}
+
+func (f *Fleet) remove(ctx context.Context, ref targets.Ref, ids []string, version string) error {
+	session, err := f.open(ctx)
+	if err != nil {
+		return err
+	}
+	g, err := f.current(ctx, session, ref, version)
+	if err != nil {
+		return err
+	}
+	victims, err := g.victims(ids)
+	if err != nil || len(victims) == 0 {
+		return err
+	}
+	if err := f.writable(ctx, session, g); err != nil {
+		return err
+	}
+	if err := g.allows(g.desired() - int32(len(victims))); err != nil {
+		return err
+	}
+	removed := int32(0)
+	for chunk := range slices.Chunk(victims, removalsPerCall) {
+		n, err := f.terminate(ctx, session, g, chunk)
+		removed += n
+		if err != nil {
+			if removed > 0 && !errors.Is(err, targets.ErrUnknownOutcome) {
+				return &targets.PartialError{Reached: g.desired() - removed, Err: err}
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// victims answers those of the instances that the group still has, each once.
+func (g *group) victims(ids []string) ([]string, error) {
+	asked := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		asked[id] = true
+	}
+	var victims, protected []string
+	for _, instance := range g.ordered() {
+		id, s := aws.ToString(instance.InstanceId), stageOf(instance.LifecycleState)
+		switch {
+		case !asked[id], s.deleting, s.outside:
+		case aws.ToBool(instance.ProtectedFromScaleIn):
+			protected = append(protected, id)
+		default:
+			victims = append(victims, id)
+		}
+	}
+	if len(protected) > 0 {
+		return nil, &targets.HeldError{Hold: policy.Hold{
+			Reason:  InstanceProtected,
+			Message: fmt.Sprintf("instances of group %q are protected from scale-in: %s", g.name(), strings.Join(protected, ", ")),
+		}}
+	}
+	return victims, nil
+}
+
+// terminate ends instances and answers how many, in one call where AWS takes one.
+func (f *Fleet) terminate(ctx context.Context, s *session, g *group, ids []string) (int32, error) {
+	if len(ids) > 1 {
+		_, err := s.groups.TerminateInstanceInAutoScalingGroup(ctx, &autoscaling.TerminateInstanceInAutoScalingGroupInput{
+			AutoScalingGroupName: g.AutoScalingGroupName, InstanceIds: ids, ShouldDecrementDesiredCapacity: aws.Bool(true),
+		}, writing)
+		if err == nil {
+			return int32(len(ids)), nil
+		}
+		if !oneByOne(err) {
+			f.seen(s, err)
+			return 0, terminateError(err, g)
+		}
+	}
+	removed := int32(0)
+	for _, id := range ids {
+		_, err := s.groups.TerminateInstanceInAutoScalingGroup(ctx, &autoscaling.TerminateInstanceInAutoScalingGroupInput{
+			InstanceId: &id, ShouldDecrementDesiredCapacity: aws.Bool(true),
+		}, writing)
+		switch {
+		case err == nil:
+			removed++
+		case !gone(err):
+			f.seen(s, err)
+			return removed, terminateError(err, g)
+		}
+	}
+	return removed, nil
+}
+
+func terminateError(err error, g *group) error {
+	return permission(writeError(err, g), "autoscaling:TerminateInstanceInAutoScalingGroup")
+}
+
+// gone says that an instance went before it could be terminated.
+func gone(err error) bool {
+	answer := answerOf(err)
+	return answer != nil && answer.code == codeValidation &&
+		(strings.Contains(answer.message, sayingNoInstance) || strings.Contains(answer.message, sayingTerminating))
+}
+
+// oneByOne says that instances have to be terminated one by one: one of them went
+// meanwhile, or the endpoint does not know how to terminate several at once.
+func oneByOne(err error) bool {
+	answer := answerOf(err)
+	return gone(err) || answer != nil && answer.code == codeValidation && strings.Contains(strings.ToLower(answer.message), strings.ToLower(sayingInstanceID))
+}

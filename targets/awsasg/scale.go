@@ -1,0 +1,122 @@
+package awsasg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// SetReplicas sets a group's desired capacity, whatever its cooldown, if it is
+// still that of version. It reads the group first: a count that is there already
+// is not written again.
+func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
+	err := f.setReplicas(ctx, ref, n, version)
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("scale group %q of fleet %q to %d replicas: %w", ref.Name, f.name, n, cutOff(ctx, err))
+}
+
+// cutOff marks what the end of the context left open.
+func cutOff(ctx context.Context, err error) error {
+	if ctx.Err() == nil || errors.Is(err, targets.ErrUnknownOutcome) && errors.Is(err, ctx.Err()) {
+		return err
+	}
+	return fmt.Errorf("%w: %w: %w", targets.ErrUnknownOutcome, ctx.Err(), err)
+}
+
+func (f *Fleet) setReplicas(ctx context.Context, ref targets.Ref, n int32, version string) error {
+	if n < 0 {
+		return &targets.OutOfRangeError{Min: new(int32), Err: fmt.Errorf("%d replicas are less than none", n)}
+	}
+	session, err := f.open(ctx)
+	if err != nil {
+		return err
+	}
+	g, err := f.current(ctx, session, ref, version)
+	if err != nil || g.desired() == n {
+		return err
+	}
+	if err := f.writable(ctx, session, g); err != nil {
+		return err
+	}
+	if err := g.allows(n); err != nil {
+		return err
+	}
+	_, err = session.groups.SetDesiredCapacity(ctx, &autoscaling.SetDesiredCapacityInput{
+		AutoScalingGroupName: &ref.Name, DesiredCapacity: &n, HonorCooldown: aws.Bool(false),
+	}, writing)
+	f.seen(session, err)
+	return permission(writeError(err, g), "autoscaling:SetDesiredCapacity")
+}
+
+// writing is how writes are sent.
+func writing(o *autoscaling.Options) { o.Retryer = newWriteRetryer() }
+
+// permission names what a refused call takes.
+func permission(err error, action string) error {
+	if errors.Is(err, targets.ErrForbidden) {
+		return fmt.Errorf("%w; it takes %s", err, action)
+	}
+	return err
+}
+
+// current reads a group just before it is written, and sees that it is the one of
+// version.
+func (f *Fleet) current(ctx context.Context, s *session, ref targets.Ref, version string) (*group, error) {
+	if err := f.checkRef(ref); err != nil {
+		return nil, err
+	}
+	groups, err := f.describeChunk(ctx, s, []string{ref.Name})
+	if err != nil {
+		return nil, err
+	}
+	g := groups[ref.Name]
+	if g == nil {
+		return nil, reasoned(GroupNotFound, fmt.Errorf("%w: there is no Auto Scaling group %q", targets.ErrTargetNotFound, ref.Name))
+	}
+	if version != "" && version != g.version() {
+		return nil, fmt.Errorf("%w: group %q was at %s when it was read and is at %s now", targets.ErrConflict, ref.Name, version, g.version())
+	}
+	return g, g.unscalable()
+}
+
+// writable answers why a group must not be written now; nil when it may be.
+func (f *Fleet) writable(ctx context.Context, s *session, g *group) error {
+	if hold := f.hold(g); hold != nil {
+		return &targets.HeldError{Hold: *hold}
+	}
+	if !f.config.HoldDuringRefresh {
+		return nil
+	}
+	hold, err := f.checkRefresh(ctx, s, g.name())
+	if err != nil {
+		return fmt.Errorf("see whether its instances are being refreshed: %w", err)
+	}
+	if hold != nil {
+		return &targets.HeldError{Hold: *hold}
+	}
+	return nil
+}
+
+// allows answers the error of a count outside of the group's bounds; nil inside.
+func (g *group) allows(n int32) error {
+	lowest, highest := g.min(), g.max()
+	var why error
+	switch {
+	case n < *lowest && g.suspended(processTerminate):
+		why = fmt.Errorf("group %q cannot shrink while its process %s is suspended", g.name(), processTerminate)
+	case n > *highest && g.suspended(processLaunch):
+		why = fmt.Errorf("group %q cannot grow while its process %s is suspended", g.name(), processLaunch)
+	case n < *lowest || n > *highest:
+		why = fmt.Errorf("group %q takes from %d to %d", g.name(), *lowest, *highest)
+	default:
+		return nil
+	}
+	return &targets.OutOfRangeError{Min: lowest, Max: highest, Err: why}
+}

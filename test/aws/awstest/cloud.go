@@ -1,0 +1,235 @@
+package awstest
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// What the imitation is.
+const (
+	// Region and Account are the only ones.
+	Region  = "eu-central-1"
+	Account = "123456789012"
+	// Secret is that of every access key.
+	Secret = "imitated"
+	// firstKey is the access key that is valid at first.
+	firstKey = "AKIAIMITATED00000001"
+)
+
+// launchRetry is how long a group waits after a launch that failed.
+const launchRetry = 200 * time.Millisecond
+
+// Cloud is one account and region. Its methods are safe for concurrent use.
+type Cloud struct {
+	// URL is the endpoint of all services.
+	URL    string
+	server *httptest.Server
+
+	mu     sync.Mutex
+	groups map[string]*Group
+	// names are those of the groups, in order.
+	names []string
+	// homes are the groups of instances.
+	homes     map[string]*Group
+	launched  int
+	living    int
+	quota     int
+	key       string
+	expired   bool
+	denied    map[denial]bool
+	faults    []*Fault
+	bucket    *rate.Limiter
+	ec2Bucket *rate.Limiter
+	hang      chan struct{}
+	calls     map[string]int
+	writes    int
+	requests  int
+	// strange are parameters that were not understood.
+	strange []string
+}
+
+type denial struct{ action, group string }
+
+// New starts an imitation without groups.
+func New(t testing.TB) *Cloud {
+	t.Helper()
+	c := &Cloud{
+		groups: map[string]*Group{}, homes: map[string]*Group{}, denied: map[denial]bool{}, calls: map[string]int{},
+		quota: -1, key: firstKey,
+	}
+	c.server = httptest.NewServer(c)
+	c.URL = c.server.URL
+	t.Cleanup(func() {
+		c.Hang(false)
+		c.server.CloseClientConnections()
+		c.server.Close()
+		for _, parameter := range c.strange {
+			t.Errorf("the imitation of AWS was sent a parameter that it does not know: %s", parameter)
+		}
+	})
+	return c
+}
+
+// Credentials writes a shared credentials file that holds the access key that is
+// valid now, and answers its path.
+func (c *Cloud) Credentials(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "credentials")
+	c.WriteCredentials(t, path)
+	return path
+}
+
+// WriteCredentials writes that file over another one.
+func (c *Cloud) WriteCredentials(t testing.TB, path string) {
+	t.Helper()
+	c.mu.Lock()
+	text := fmt.Sprintf("[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n", c.key, Secret)
+	c.mu.Unlock()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Expire makes the access key expire.
+func (c *Cloud) Expire() { c.locked(func() { c.expired = true }) }
+
+// Rotate makes another access key the one that is valid.
+func (c *Cloud) Rotate() {
+	c.locked(func() {
+		c.expired = false
+		c.key = firstKey[:len(firstKey)-1] + "2"
+	})
+}
+
+// Deny refuses an action, for one group or for all where group is empty.
+func (c *Cloud) Deny(action, group string) {
+	c.locked(func() { c.denied[denial{action, group}] = true })
+}
+
+// Permit ends that.
+func (c *Cloud) Permit(action, group string) {
+	c.locked(func() { delete(c.denied, denial{action, group}) })
+}
+
+// SetQuota bounds how many instances the account may have; -1 means no bound.
+func (c *Cloud) SetQuota(instances int) { c.locked(func() { c.quota = instances }) }
+
+// Throttle puts all calls of Auto Scaling into a token bucket of so many calls a
+// second, and those of EC2 into another.
+func (c *Cloud) Throttle(perSecond float64, burst int) {
+	c.locked(func() {
+		c.bucket, c.ec2Bucket = rate.NewLimiter(rate.Limit(perSecond), burst), rate.NewLimiter(rate.Limit(perSecond), burst)
+	})
+}
+
+// Unthrottle ends that.
+func (c *Cloud) Unthrottle() { c.locked(func() { c.bucket, c.ec2Bucket = nil, nil }) }
+
+// Hang makes the imitation take calls and not answer them, or ends that.
+func (c *Cloud) Hang(on bool) {
+	c.locked(func() {
+		if on && c.hang == nil {
+			c.hang = make(chan struct{})
+		} else if !on && c.hang != nil {
+			close(c.hang)
+			c.hang = nil
+		}
+	})
+}
+
+// Calls answers how many calls there were since the last time, by action.
+func (c *Cloud) Calls() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	counted := c.calls
+	c.calls = map[string]int{}
+	return counted
+}
+
+// Writes answers how many calls changed a count so far.
+func (c *Cloud) Writes() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.writes
+}
+
+func (c *Cloud) locked(change func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change()
+}
+
+// Add makes a group whose instances run already.
+func (c *Cloud) Add(g Group) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	added := &g
+	if added.Launchable == 0 {
+		added.Launchable = -1
+	}
+	added.Created = time.Now().Truncate(time.Millisecond)
+	c.groups[g.Name] = added
+	at, _ := slices.BinarySearch(c.names, g.Name)
+	c.names = slices.Insert(c.names, at, g.Name)
+	for range g.Desired {
+		instance := c.launch(added, added.Created)
+		instance.State = StateInService
+	}
+}
+
+// Edit does something to a group as somebody else would.
+func (c *Cloud) Edit(name string, change func(g *Group)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change(c.groups[name])
+	c.settle(c.groups[name], time.Now())
+}
+
+// Delete removes a group and its instances.
+func (c *Cloud) Delete(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, instance := range c.groups[name].Instances {
+		delete(c.homes, instance.ID)
+		c.living--
+	}
+	delete(c.groups, name)
+	c.names = slices.DeleteFunc(c.names, func(n string) bool { return n == name })
+}
+
+// Look answers a copy of a group as it is now.
+func (c *Cloud) Look(name string) Group {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g := c.groups[name]
+	c.settle(g, time.Now())
+	return g.clone()
+}
+
+// ServeHTTP answers as AWS.
+func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	hang := c.hang
+	c.mu.Unlock()
+	if hang != nil {
+		select {
+		case <-hang:
+		case <-r.Context().Done():
+		}
+		return
+	}
+	if err := r.ParseForm(); err != nil || r.Method != http.MethodPost || r.URL.Path != "/" {
+		http.Error(w, "not a request of the Query protocol", http.StatusBadRequest)
+		return
+	}
+	c.serve(w, r)
+}

@@ -1,0 +1,252 @@
+package awstest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The states of instances that the imitation itself goes through.
+const (
+	StatePending     = "Pending"
+	StateInService   = "InService"
+	StateTerminating = "Terminating"
+)
+
+// Group is an Auto Scaling group: what AWS knows of it, and how it behaves.
+type Group struct {
+	Name              string
+	Min, Max, Desired int
+	// Status is set while the group is being deleted.
+	Status string
+	// CapacityType is the DesiredCapacityType, Weight that of its instances.
+	CapacityType, Weight string
+	// Suspended are processes that do not run.
+	Suspended  []string
+	Policies   []Policy
+	Refreshes  []Refresh
+	Activities []Activity
+	Instances  []*Instance
+	Created    time.Time
+
+	// Boot and Stop are how long instances take to come and to go.
+	Boot, Stop time.Duration
+	// NeverBoots leaves instances that are launched from now on pending.
+	NeverBoots bool
+	// Launchable is how many instances the group gets before AWS has no more; -1
+	// means no bound, as does 0 for Add.
+	Launchable int
+	// Lag is how long EC2 takes to know of a new instance.
+	Lag time.Duration
+	// Locked refuses writes because of an activity in progress.
+	Locked bool
+	// Lies are how many of the next descriptions are changed by Lie.
+	Lies int
+	// Lie changes a copy of the group before it is described; one without a name is
+	// left out.
+	Lie func(g *Group)
+
+	retry time.Time
+}
+
+// Instance is one of a group.
+type Instance struct {
+	ID, State, Health, Zone, Type, Address string
+	Protected                              bool
+	Launched                               time.Time
+	// Turns is when the state changes next by itself; zero means never.
+	Turns time.Time
+	Tags  map[string]string
+}
+
+// Policy is a scaling policy.
+type Policy struct {
+	Name, Type string
+	Disabled   bool
+	// Alarm is the alarm that executes it.
+	Alarm string
+	// Mode is that of predictive scaling.
+	Mode string
+}
+
+// Refresh is an instance refresh.
+type Refresh struct {
+	ID, Status string
+	Percent    int
+}
+
+// Activity is a scaling activity.
+type Activity struct {
+	ID, Description, Cause, Status, Message string
+	Started                                 time.Time
+}
+
+func (g *Group) clone() Group {
+	copied := *g
+	copied.Instances = nil
+	for _, instance := range g.Instances {
+		one := *instance
+		copied.Instances = append(copied.Instances, &one)
+	}
+	copied.Activities = slices.Clone(g.Activities)
+	return copied
+}
+
+func (g *Group) suspended(process string) bool { return slices.Contains(g.Suspended, process) }
+
+// counted says that an instance is part of the capacity.
+func (i *Instance) counted() bool {
+	main, _, _ := strings.Cut(i.State, ":")
+	switch main {
+	case "Warmed", "Standby", "EnteringStandby", StateTerminating, "Terminated", "Detaching", "Detached":
+		return false
+	}
+	return true
+}
+
+func (g *Group) living() []*Instance {
+	var living []*Instance
+	for _, instance := range g.Instances {
+		if instance.counted() {
+			living = append(living, instance)
+		}
+	}
+	return living
+}
+
+// settle brings a group to where it is now: instances boot and go, and are launched
+// and terminated as the desired capacity asks for.
+func (c *Cloud) settle(g *Group, now time.Time) {
+	g.Instances = slices.DeleteFunc(g.Instances, func(i *Instance) bool {
+		gone := i.State == StateTerminating && !i.Turns.IsZero() && !now.Before(i.Turns)
+		if gone {
+			delete(c.homes, i.ID)
+			c.living--
+		}
+		return gone
+	})
+	for _, instance := range g.Instances {
+		if instance.State == StatePending && !instance.Turns.IsZero() && !now.Before(instance.Turns) {
+			instance.State, instance.Turns = StateInService, time.Time{}
+			g.ended(instance.ID)
+		}
+	}
+	if g.Status != "" {
+		return
+	}
+	living := g.living()
+	if !g.suspended("Launch") && !now.Before(g.retry) {
+		for n := len(living); n < g.Desired; n++ {
+			if why := c.refusal(g, n); why != "" {
+				g.fail(why, now)
+				break
+			}
+			instance := c.launch(g, now)
+			g.begin(fmt.Sprintf("Launching a new EC2 instance: %s", instance.ID), now)
+		}
+	}
+	if !g.suspended("Terminate") && len(living) > g.Desired {
+		for _, victim := range victims(living)[:len(living)-g.Desired] {
+			g.terminate(victim, now)
+		}
+	}
+}
+
+// refusal answers why no instance can be launched beside n; "" when one can be.
+func (c *Cloud) refusal(g *Group, n int) string {
+	switch {
+	case c.quota >= 0 && c.living >= c.quota:
+		return fmt.Sprintf("You have requested more vCPU capacity than your current vCPU limit of %d allows for the instance bucket that the specified instance type belongs to. Please visit http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this limit. Launching EC2 instance failed.", 2*c.quota)
+	case g.Launchable >= 0 && n >= g.Launchable:
+		return "We currently do not have sufficient m5.large capacity in the Availability Zone you requested (eu-central-1a). Our system will be working on provisioning additional capacity. Launching EC2 instance failed."
+	}
+	return ""
+}
+
+// victims orders instances as they are taken: unhealthy ones, then the oldest;
+// protected ones are not.
+func victims(living []*Instance) []*Instance {
+	ordered := slices.SortedStableFunc(slices.Values(living), func(a, b *Instance) int {
+		rank := func(i *Instance) int {
+			switch {
+			case i.Protected:
+				return 2
+			case i.Health != "Healthy":
+				return 0
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), a.Launched.Compare(b.Launched), cmp.Compare(a.ID, b.ID))
+	})
+	protected := 0
+	for _, instance := range ordered {
+		if instance.Protected {
+			protected++
+		}
+	}
+	// Where all that are left are protected, none of them goes.
+	kept := ordered[:len(ordered)-protected]
+	return append(kept, make([]*Instance, protected)...)
+}
+
+// launch makes an instance that boots.
+func (c *Cloud) launch(g *Group, now time.Time) *Instance {
+	c.launched++
+	c.living++
+	n := c.launched
+	instance := &Instance{
+		ID: fmt.Sprintf("i-%017x", uint64(n)*0x9E3779B97F4A7C15), State: StatePending, Health: "Healthy",
+		Zone: Region + string(rune('a'+n%3)), Type: "m5.large", Address: fmt.Sprintf("10.%d.%d.%d", n>>16&255, n>>8&255, n&255),
+		Launched: now.Truncate(time.Second), Turns: now.Add(g.Boot), Tags: map[string]string{"Name": g.Name, "aws:autoscaling:groupName": g.Name, "role": "worker"},
+	}
+	if g.NeverBoots {
+		instance.Turns = time.Time{}
+	}
+	if g.Boot == 0 && !g.NeverBoots {
+		instance.State, instance.Turns = StateInService, time.Time{}
+	}
+	g.Instances = append(g.Instances, instance)
+	c.homes[instance.ID] = g
+	return instance
+}
+
+// terminate lets an instance go.
+func (g *Group) terminate(i *Instance, now time.Time) {
+	if i == nil {
+		return
+	}
+	i.State, i.Turns = StateTerminating, now.Add(g.Stop)
+	g.begin("Terminating EC2 instance: "+i.ID, now)
+}
+
+// begin records an activity, newest first.
+func (g *Group) begin(description string, now time.Time) {
+	g.record(Activity{Description: description, Status: "InProgress", Started: now})
+}
+
+// fail records a launch that failed, and puts the next one off.
+func (g *Group) fail(why string, now time.Time) {
+	g.retry = now.Add(launchRetry)
+	g.record(Activity{Description: "Launching a new EC2 instance.  Status Reason: " + why, Status: "Failed", Message: why, Started: now})
+}
+
+// longestRecord is how many activities are kept.
+const longestRecord = 200
+
+func (g *Group) record(a Activity) {
+	a.ID = fmt.Sprintf("%08x-imitated-%d", len(g.Activities), a.Started.UnixNano())
+	a.Cause = fmt.Sprintf("At %s an instance was started or terminated in response to a difference between desired and actual capacity.", a.Started.UTC().Format(time.RFC3339))
+	g.Activities = slices.Insert(g.Activities, 0, a)
+	g.Activities = g.Activities[:min(len(g.Activities), longestRecord)]
+}
+
+// ended marks the launch of an instance as done.
+func (g *Group) ended(id string) {
+	for n := range g.Activities {
+		if g.Activities[n].Description == "Launching a new EC2 instance: "+id {
+			g.Activities[n].Status = "Successful"
+		}
+	}
+}

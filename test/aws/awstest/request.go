@@ -1,0 +1,144 @@
+package awstest
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// request is one call of the Query protocol. What reads a parameter takes it out;
+// what is left at the end is not known.
+type request struct {
+	values url.Values
+	err    error
+}
+
+func (r *request) text(key string) string {
+	value := r.values.Get(key)
+	delete(r.values, key)
+	return value
+}
+
+func (r *request) number(key string, absent int) int {
+	text := r.text(key)
+	if text == "" {
+		return absent
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		r.fail(key, text)
+	}
+	return n
+}
+
+func (r *request) truth(key string, absent bool) bool {
+	switch text := r.text(key); text {
+	case "":
+		return absent
+	case "true", "false":
+		return text == "true"
+	default:
+		r.fail(key, text)
+		return absent
+	}
+}
+
+func (r *request) fail(key, text string) {
+	r.err = fmt.Errorf("%s=%s cannot be read", key, text)
+}
+
+// list reads prefix1, prefix2, ….
+func (r *request) list(prefix string) []string {
+	var list []string
+	for n := 1; ; n++ {
+		key := prefix + strconv.Itoa(n)
+		if !r.values.Has(key) {
+			return list
+		}
+		list = append(list, r.text(key))
+	}
+}
+
+// filter is one of DescribeInstances and the like.
+type filter struct {
+	name   string
+	values []string
+}
+
+// filters reads prefix1.Name and the values of prefix1.valuesN, ….
+func (r *request) filters(prefix, values string) []filter {
+	var all []filter
+	for n := 1; ; n++ {
+		at := prefix + strconv.Itoa(n)
+		if !r.values.Has(at + ".Name") {
+			return all
+		}
+		all = append(all, filter{name: r.text(at + ".Name"), values: r.list(at + values)})
+	}
+}
+
+// left answers the parameters that nothing read.
+func (r *request) left() []string {
+	var keys []string
+	for key := range r.values {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// Decode reads the body of a request, as the imitation does, and answers the
+// parameters that it does not know.
+func Decode(body string) (unknown []string, err error) {
+	values, err := url.ParseQuery(strings.TrimSpace(body))
+	if err != nil {
+		return nil, err
+	}
+	_, r, err := decode(values)
+	if err != nil {
+		return nil, err
+	}
+	return r.left(), r.err
+}
+
+// decode finds the action of a request, and reads its parameters.
+func decode(values url.Values) (action, *request, error) {
+	r := &request{values: values}
+	name, version := r.text("Action"), r.text("Version")
+	known, ok := actions[version][name]
+	if !ok {
+		return nil, nil, fmt.Errorf("there is no action %q in version %q", name, version)
+	}
+	return known(r), r, nil
+}
+
+// action is one call that was read.
+type action interface {
+	// group is the group it is about, empty for others; change says that it changes
+	// something.
+	about() (group string, change bool)
+	run(c *Cloud) (element, *refusal)
+}
+
+// The versions of the services' APIs.
+const (
+	versionAutoScaling = "2011-01-01"
+	versionEC2         = "2016-11-15"
+	versionSTS         = "2011-06-15"
+)
+
+// actions are those the imitation knows, by version and name.
+var actions = map[string]map[string]func(r *request) action{
+	versionAutoScaling: {
+		"DescribeAutoScalingGroups":           readDescribeGroups,
+		"SetDesiredCapacity":                  readSetDesired,
+		"TerminateInstanceInAutoScalingGroup": readTerminate,
+		"DescribeScalingActivities":           readDescribeActivities,
+		"DescribePolicies":                    readDescribePolicies,
+		"DescribeInstanceRefreshes":           readDescribeRefreshes,
+	},
+	versionEC2: {"DescribeInstances": readDescribeInstances},
+	versionSTS: {"GetCallerIdentity": readGetCallerIdentity, "AssumeRole": readAssumeRole},
+}
