@@ -1,0 +1,127 @@
+package gcetest
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Fault is what the server does wrong. Its steps happen in the order of the fields.
+type Fault struct {
+	// Method is the id of the method it meets, as
+	// "compute.instanceGroupManagers.resize"; "" means any.
+	Method string
+	// Times is how often; 0 means until it is removed.
+	Times int
+
+	// Delay holds the answer.
+	Delay time.Duration
+	// Hang holds it until the client gives up or the fault is removed.
+	Hang bool
+	// Drop ends the connection without doing anything.
+	Drop bool
+	// Status, Reason and Message are answered in place of doing anything; Status 0
+	// means that they are not. RetryAfter goes with them.
+	Status     int
+	Reason     string
+	Message    string
+	RetryAfter time.Duration
+	// Lose does what is asked for, and ends the connection without an answer.
+	Lose bool
+	// Truncate answers half of the answer.
+	Truncate bool
+}
+
+type fault struct {
+	Fault
+	left  int
+	ended chan struct{}
+	end   func()
+}
+
+// Inject adds a fault; the answer takes it away and may be called more than once.
+func (s *Server) Inject(f Fault) (remove func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	injected := &fault{Fault: f, left: f.Times, ended: make(chan struct{})}
+	injected.end = sync.OnceFunc(func() { close(injected.ended) })
+	s.faults = append(s.faults, injected)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.drop(injected)
+	}
+}
+
+func (s *Server) drop(gone *fault) {
+	s.faults = slices.DeleteFunc(s.faults, func(f *fault) bool { return f == gone })
+	gone.end()
+}
+
+// meet answers the fault that meets a call; nil for none. The caller holds the lock.
+func (s *Server) meet(method string) *fault {
+	for _, f := range s.faults {
+		if f.Method != "" && f.Method != method {
+			continue
+		}
+		if f.Times > 0 {
+			if f.left--; f.left == 0 {
+				s.faults = slices.DeleteFunc(s.faults, func(other *fault) bool { return other == f })
+			}
+		}
+		return f
+	}
+	return nil
+}
+
+// Limit makes the server refuse calls beyond token buckets of reads and of changes,
+// filled per minute; 0 means no limit.
+func (s *Server) Limit(readsPerMinute, writesPerMinute int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	bucket := func(perMinute int) *rate.Limiter {
+		if perMinute == 0 {
+			return nil
+		}
+		return rate.NewLimiter(rate.Limit(float64(perMinute)/60), perMinute)
+	}
+	s.reads, s.writes = bucket(readsPerMinute), bucket(writesPerMinute)
+}
+
+// Throttle makes the server refuse every call as too many, or ends that.
+func (s *Server) Throttle(on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.throttled = on
+}
+
+// Forbid takes a permission away, as "compute.instanceGroupManagers.update", or
+// gives it back.
+func (s *Server) Forbid(permission string, on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forbidden[permission] = on
+}
+
+// apiError is an answer that says no.
+type apiError struct {
+	status  int
+	domain  string
+	reason  string
+	message string
+	after   time.Duration
+}
+
+func (e *apiError) write(w http.ResponseWriter) {
+	if e.after > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(e.after.Seconds())))
+	}
+	writeJSON(w, e.status, map[string]any{"error": map[string]any{
+		"code": e.status, "message": e.message,
+		"errors": []map[string]string{{"message": e.message, "domain": e.domain, "reason": e.reason}},
+	}})
+}

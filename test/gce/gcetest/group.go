@@ -1,0 +1,232 @@
+package gcetest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Group is a managed instance group as the test wants it.
+type Group struct {
+	// Zone or Region is where it is, Name what it is called.
+	Zone, Region, Name string
+	// Size is how many instances it has at the start, all of them running.
+	Size int
+	// Watched gives it a health check.
+	Watched bool
+	// Paginated makes it answer its instances in pages.
+	Paginated bool
+	// Boot is how long its instances take to run, Healthy how long from then until
+	// their health check succeeds, Stop how long they take to go.
+	Boot, Healthy, Stop time.Duration
+}
+
+func (g Group) scope() string {
+	if g.Region != "" {
+		return "regions/" + g.Region
+	}
+	return "zones/" + g.Zone
+}
+
+// Target answers the group's name as hpad has it.
+func (g Group) Target() string { return g.scope() + "/" + g.Name }
+
+// group is a group as it is now.
+type group struct {
+	Group
+	id         uint64
+	created    time.Time
+	size       int
+	made       int
+	generation int
+	instances  []*instance
+	// autoscaler is the mode of the group's autoscaler; "" for none.
+	autoscaler string
+	rolling    bool
+	// neverBoot keeps machines from starting; stuck is why none can be had at all.
+	neverBoot bool
+	stuck     *attemptError
+	resizing  *attemptError
+	largest   int
+	errors    []loggedError
+	lies      int
+	lie       int
+	unhealthy map[string]bool
+}
+
+type attemptError struct{ code, message string }
+
+type loggedError struct {
+	attemptError
+	instance string
+	at       time.Time
+}
+
+// instance is one member of a group.
+type instance struct {
+	name    string
+	zone    string
+	id      uint64
+	action  string
+	status  string
+	created time.Time
+	started time.Time
+	stopped time.Time
+	number  int
+	failed  *attemptError
+}
+
+const (
+	actionNone     = "NONE"
+	actionCreating = "CREATING"
+	actionDeleting = "DELETING"
+
+	statusProvisioning = "PROVISIONING"
+	statusStaging      = "STAGING"
+	statusRunning      = "RUNNING"
+	statusStopping     = "STOPPING"
+)
+
+// advance brings a group to what it is at a time. The caller holds the lock.
+func (s *Server) advance(g *group, now time.Time) {
+	g.instances = slices.DeleteFunc(g.instances, func(i *instance) bool {
+		return i.action == actionDeleting && now.Sub(i.stopped) >= g.Stop
+	})
+	for _, i := range g.instances {
+		if i.action == actionCreating {
+			s.boot(g, i, now)
+		}
+	}
+}
+
+// boot brings a machine forward that is being made.
+func (s *Server) boot(g *group, i *instance, now time.Time) {
+	if i.status == "" {
+		if why := s.refusal(g); why != nil {
+			if i.failed == nil || *i.failed != *why {
+				i.failed = why
+				g.errors = append(g.errors, loggedError{attemptError: *why, instance: i.name, at: now})
+			}
+			i.created = now // it is tried again
+			return
+		}
+		i.failed = nil
+		s.machines++
+		i.id = s.nextID()
+		i.status = statusProvisioning
+	}
+	if g.neverBoot {
+		i.status = statusStaging
+		return
+	}
+	switch age := now.Sub(i.created); {
+	case age >= g.Boot:
+		i.status, i.action, i.started = statusRunning, actionNone, i.created.Add(g.Boot)
+	case age >= g.Boot/2:
+		i.status = statusStaging
+	}
+}
+
+// refusal says why no machine can be made for a group; nil when one can.
+func (s *Server) refusal(g *group) *attemptError {
+	if g.stuck != nil {
+		return g.stuck
+	}
+	running := 0
+	for _, other := range s.groups {
+		for _, i := range other.instances {
+			if i.status != "" {
+				running++
+			}
+		}
+	}
+	if s.quota > 0 && running >= s.quota {
+		return &attemptError{code: "QUOTA_EXCEEDED", message: fmt.Sprintf("Instance '%s' creation failed: Quota 'INSTANCES' exceeded.  Limit: %.1f in region %s.", g.Name, float64(s.quota), region(g))}
+	}
+	return nil
+}
+
+func region(g *group) string {
+	if g.Region != "" {
+		return g.Region
+	}
+	return g.Zone[:max(0, strings.LastIndex(g.Zone, "-"))]
+}
+
+func (s *Server) nextID() uint64 {
+	s.ids++
+	return 5_000_000_000_000_000_000 + s.ids
+}
+
+// setSize changes the size of a group, as Compute Engine does: the instances that
+// do not run go first, then the newest. The caller holds the lock.
+func (s *Server) setSize(g *group, size int, now time.Time) {
+	s.advance(g, now)
+	g.size = size
+	var living []*instance
+	for _, i := range g.instances {
+		if i.action != actionDeleting {
+			living = append(living, i)
+		}
+	}
+	slices.SortStableFunc(living, func(a, b *instance) int {
+		if running := func(i *instance) bool { return i.status == statusRunning }; running(a) != running(b) {
+			if running(a) {
+				return -1
+			}
+			return 1
+		}
+		return a.number - b.number
+	})
+	for len(living) > size {
+		s.stop(g, living[len(living)-1], now)
+		living = living[:len(living)-1]
+	}
+	for range size - len(living) {
+		g.make(now)
+	}
+	s.advance(g, now)
+}
+
+func (s *Server) stop(g *group, i *instance, now time.Time) {
+	i.action, i.stopped = actionDeleting, now
+	if i.status == "" { // there is no machine to stop
+		g.instances = slices.DeleteFunc(g.instances, func(other *instance) bool { return other == i })
+		return
+	}
+	if i.status == statusRunning {
+		i.status = statusStopping
+	}
+}
+
+// make adds an instance to a group.
+func (g *group) make(now time.Time) {
+	g.made++
+	zone := g.Zone
+	if g.Region != "" {
+		zone = g.Region + "-" + string(rune('a'+g.made%3))
+	}
+	g.instances = append(g.instances, &instance{
+		name: fmt.Sprintf("%s-%04d", g.Name, g.made), zone: zone, number: g.made, action: actionCreating, created: now,
+	})
+}
+
+// stable says that nothing is going on in a group.
+func (g *group) stable() bool {
+	return !slices.ContainsFunc(g.instances, func(i *instance) bool { return i.action != actionNone })
+}
+
+// health answers what the group's health check says of an instance; "" where there
+// is none.
+func (g *group) health(i *instance, now time.Time) string {
+	switch {
+	case !g.Watched || i.status != statusRunning:
+		return ""
+	case g.unhealthy[i.name]:
+		return "UNHEALTHY"
+	case now.Sub(i.started) < g.Healthy:
+		return "TIMEOUT"
+	}
+	return "HEALTHY"
+}

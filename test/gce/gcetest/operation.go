@@ -1,0 +1,109 @@
+package gcetest
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/compute/apiv1/computepb"
+	"google.golang.org/protobuf/proto"
+)
+
+// operation is a change that was accepted.
+type operation struct {
+	name    string
+	id      uint64
+	kind    string
+	scope   string
+	target  string
+	request string
+	begun   time.Time
+	done    time.Time
+	failed  *attemptError
+	status  int
+	// undo takes the change back, where it fails in the end.
+	undo func(now time.Time)
+}
+
+// requestID is what a request id has to look like; of zeros alone there is none.
+var requestID = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[1-5][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+
+// begin accepts a change of a group, once for each request id: do makes it, and
+// answers a refusal or what may come of it later.
+func (s *Server) begin(c *call, g *group, kind string, do func(o *operation, now time.Time) *apiError) (proto.Message, *apiError) {
+	request := c.query.Get("requestId")
+	if request != "" && !requestID.MatchString(request) {
+		return nil, invalid("requestId", request, "must be a valid UUID")
+	}
+	now := time.Now()
+	if before := s.requests[request]; request != "" && before != nil {
+		return s.tell(before, now), nil
+	}
+	s.ids++
+	o := &operation{
+		name: fmt.Sprintf("operation-%d-%d", now.UnixMilli(), s.ids), id: s.nextID(), kind: kind, scope: g.scope(),
+		target: g.Target(), request: request, begun: now, done: now.Add(s.operationTime),
+	}
+	if refused := do(o, now); refused != nil {
+		return nil, refused
+	}
+	s.operations[o.name] = o
+	if request != "" {
+		s.requests[request] = o
+	}
+	answer := s.tell(o, now)
+	if s.operationTime == 0 { // The first answer is never the last one.
+		answer.Status = computepb.Operation_RUNNING.Enum()
+		answer.EndTime, answer.Progress, answer.Error, answer.HttpErrorStatusCode, answer.HttpErrorMessage = nil, proto.Int32(0), nil, nil, nil
+	}
+	return answer, nil
+}
+
+// tell answers what an operation is now.
+func (s *Server) tell(o *operation, now time.Time) *computepb.Operation {
+	answer := &computepb.Operation{
+		Kind: new("compute#operation"), Name: &o.name, Id: &o.id, OperationType: &o.kind, User: new(Account),
+		TargetLink: new(s.link(strings.Replace(o.target, "/"+lastOf(o.target), "/instanceGroupManagers/"+lastOf(o.target), 1))),
+		SelfLink:   new(s.link(o.scope + "/operations/" + o.name)),
+		InsertTime: stamp(o.begun), StartTime: stamp(o.begun), Progress: proto.Int32(0),
+		Status: computepb.Operation_RUNNING.Enum(),
+	}
+	if o.request != "" {
+		answer.ClientOperationId = &o.request
+	}
+	s.place(o.scope, &answer.Zone, &answer.Region)
+	if now.Before(o.done) {
+		return answer
+	}
+	if o.undo != nil && o.failed != nil {
+		o.undo(now)
+		o.undo = nil
+	}
+	answer.Status, answer.Progress, answer.EndTime = computepb.Operation_DONE.Enum(), proto.Int32(100), stamp(o.done)
+	if o.failed != nil {
+		answer.HttpErrorStatusCode = new(int32(o.status))
+		answer.HttpErrorMessage = new(strings.ToUpper(http.StatusText(o.status)))
+		answer.Error = &computepb.Error{Errors: []*computepb.Errors{{Code: &o.failed.code, Message: &o.failed.message}}}
+	}
+	return answer
+}
+
+func getOperation(s *Server, c *call) (proto.Message, *apiError) {
+	o := s.operations[c.parameters["operation"]]
+	if o == nil || o.scope != c.scope() {
+		return nil, notFound(c.resource())
+	}
+	if strings.HasSuffix(c.method.ID, ".wait") && time.Now().Before(o.done) {
+		timer := time.NewTimer(time.Until(o.done))
+		defer timer.Stop()
+		s.mu.Unlock()
+		select {
+		case <-timer.C:
+		case <-c.context.Done():
+		}
+		s.mu.Lock()
+	}
+	return s.tell(o, time.Now()), nil
+}

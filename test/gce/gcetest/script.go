@@ -1,0 +1,202 @@
+package gcetest
+
+import (
+	"testing"
+	"time"
+)
+
+// Add makes a group whose instances run already, since an hour ago.
+func (s *Server) Add(wanted Group) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.add(wanted)
+}
+
+func (s *Server) add(wanted Group) *group {
+	created := time.Now().Add(-time.Hour).Truncate(time.Millisecond)
+	g := &group{Group: wanted, id: s.nextID(), created: created, size: wanted.Size, unhealthy: map[string]bool{}}
+	for range wanted.Size {
+		g.make(created)
+	}
+	for _, i := range g.instances {
+		s.machines++
+		i.id = s.nextID()
+		i.status, i.action, i.started = statusRunning, actionNone, created
+	}
+	s.groups[wanted.Target()] = g
+	return g
+}
+
+// with changes a group under the lock.
+func (s *Server) with(t testing.TB, target string, change func(g *group)) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.groups[target]
+	if g == nil {
+		t.Fatalf("there is no group %q", target)
+	}
+	s.advance(g, time.Now())
+	change(g)
+}
+
+// Resize changes a group's size as somebody else would.
+func (s *Server) Resize(t testing.TB, target string, size int) {
+	t.Helper()
+	s.with(t, target, func(g *group) { s.setSize(g, size, time.Now()) })
+}
+
+// Delete takes a group away, with its instances.
+func (s *Server) Delete(target string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.groups, target)
+}
+
+// Size answers a group's size.
+func (s *Server) Size(t testing.TB, target string) int {
+	t.Helper()
+	size := 0
+	s.with(t, target, func(g *group) { size = g.size })
+	return size
+}
+
+// Running answers the names of a group's instances that run and are not being
+// deleted.
+func (s *Server) Running(t testing.TB, target string) []string {
+	t.Helper()
+	var names []string
+	s.with(t, target, func(g *group) {
+		for _, i := range g.instances {
+			if i.status == statusRunning && i.action == actionNone {
+				names = append(names, i.name)
+			}
+		}
+	})
+	return names
+}
+
+// Machines answers how many machines were ever made.
+func (s *Server) Machines() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.machines
+}
+
+// SetHealthy makes the health check of one instance fail or succeed, by id.
+func (s *Server) SetHealthy(t testing.TB, target, id string, healthy bool) {
+	t.Helper()
+	s.with(t, target, func(g *group) {
+		for _, i := range g.instances {
+			if decimal(i.id) == id {
+				g.unhealthy[i.name] = !healthy
+			}
+		}
+	})
+}
+
+// SetTimes changes how long a group's machines take to run and to go.
+func (s *Server) SetTimes(t testing.TB, target string, boot, stop time.Duration) {
+	t.Helper()
+	s.with(t, target, func(g *group) { g.Boot, g.Stop = boot, stop })
+}
+
+// SetAutoscaler gives a group an autoscaler of a mode, as "ON"; "" takes it away.
+func (s *Server) SetAutoscaler(t testing.TB, target, mode string) {
+	t.Helper()
+	s.with(t, target, func(g *group) { g.autoscaler = mode })
+}
+
+// SetRolling begins or ends a proactive update of a group.
+func (s *Server) SetRolling(t testing.TB, target string, on bool) {
+	t.Helper()
+	s.with(t, target, func(g *group) { g.rolling = on; g.generation++ })
+}
+
+// SetNeverBoot keeps a group's new machines from running, or lets them.
+func (s *Server) SetNeverBoot(t testing.TB, target string, on bool) {
+	t.Helper()
+	s.with(t, target, func(g *group) { g.neverBoot = on })
+}
+
+// SetStockout says that there are no machines of the group's kind, or that there are
+// again.
+func (s *Server) SetStockout(t testing.TB, target string, on bool) {
+	t.Helper()
+	s.with(t, target, func(g *group) {
+		g.stuck = nil
+		if on {
+			g.stuck = &attemptError{code: "ZONE_RESOURCE_POOL_EXHAUSTED", message: "The zone '" + g.Zone + "' does not have enough resources available to fulfill the request.  Try a different zone, or try again later."}
+		}
+	})
+}
+
+// SetLargest makes the platform refuse sizes above it; 0 ends that.
+func (s *Server) SetLargest(t testing.TB, target string, largest int) {
+	t.Helper()
+	s.with(t, target, func(g *group) { g.largest = largest })
+}
+
+// FailResizes makes accepted changes of a group's size fail later, with a code and a
+// message; an empty code ends that.
+func (s *Server) FailResizes(t testing.TB, target, code, message string) {
+	t.Helper()
+	s.with(t, target, func(g *group) {
+		g.resizing = nil
+		if code != "" {
+			g.resizing = &attemptError{code: code, message: message}
+		}
+	})
+}
+
+// Restart stops and starts the machine of an instance, by name.
+func (s *Server) Restart(t testing.TB, target, name string) {
+	t.Helper()
+	s.with(t, target, func(g *group) {
+		for _, i := range g.instances {
+			if i.name == name {
+				i.action, i.status, i.created = actionCreating, statusStaging, time.Now()
+			}
+		}
+	})
+}
+
+// Force gives an instance an action and a status, by name.
+func (s *Server) Force(t testing.TB, target, name, action, status string) {
+	t.Helper()
+	s.with(t, target, func(g *group) {
+		for _, i := range g.instances {
+			if i.name == name {
+				i.action, i.status = action, status
+			}
+		}
+	})
+}
+
+// Lie makes the next reads of a group tell of another size and of as many
+// instances at most.
+func (s *Server) Lie(t testing.TB, target string, size, reads int) {
+	t.Helper()
+	s.with(t, target, func(g *group) { g.lie, g.lies = size, reads })
+}
+
+// SetQuota lets the project have so many machines; 0 means any number.
+func (s *Server) SetQuota(machines int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.quota = machines
+}
+
+// SetUnreachable makes a zone or region, as "zones/z", one that lists cannot reach.
+func (s *Server) SetUnreachable(scope string, on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unreachable[scope] = on
+}
+
+// SetOperationTime is how long changes take to be done.
+func (s *Server) SetOperationTime(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.operationTime = d
+}

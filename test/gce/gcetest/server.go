@@ -1,0 +1,319 @@
+package gcetest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/time/rate"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+// Server imitates the API for one project. Its methods are safe for concurrent use.
+type Server struct {
+	// Endpoint is where the API is, as a client is configured; Project is the one
+	// that there is.
+	Endpoint, Project string
+
+	document *Document
+	tokenURL string
+	server   *httptest.Server
+	// report tells a mistake of the imitation, or of its client.
+	report func(format string, arguments ...any)
+
+	mu            sync.Mutex
+	groups        map[string]*group
+	ids           uint64
+	machines      int
+	quota         int
+	operations    map[string]*operation
+	requests      map[string]*operation
+	operationTime time.Duration
+	unreachable   map[string]bool
+	faults        []*fault
+	reads, writes *rate.Limiter
+	throttled     bool
+	forbidden     map[string]bool
+	open, expired bool
+	tokens        map[string]bool
+	issued        int
+	calls         map[string]int
+	resized       int
+	unchecked     bool
+}
+
+// Start runs a server that ends with the test.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	document, err := Discovery()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{
+		Project: "shop-prod", document: document, report: t.Errorf,
+		groups: map[string]*group{}, operations: map[string]*operation{}, requests: map[string]*operation{},
+		unreachable: map[string]bool{}, forbidden: map[string]bool{}, tokens: map[string]bool{}, calls: map[string]int{},
+	}
+	s.server = httptest.NewServer(s)
+	t.Cleanup(s.close)
+	s.Endpoint = s.server.URL + "/compute/v1/"
+	s.tokenURL = s.server.URL + "/token"
+	return s
+}
+
+// close ends all faults, which may hold answers, and the server.
+func (s *Server) close() {
+	s.mu.Lock()
+	for len(s.faults) > 0 {
+		s.drop(s.faults[0])
+	}
+	s.mu.Unlock()
+	s.server.CloseClientConnections()
+	s.server.Close()
+}
+
+// Open lets everybody in without credentials.
+func (s *Server) Open() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open = true
+}
+
+// SkipChecks answers without a look into the discovery document, for benchmarks.
+func (s *Server) SkipChecks() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unchecked = true
+}
+
+// Calls answers how many calls of each method were let in so far, by its id without
+// "compute.".
+func (s *Server) Calls() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.calls)
+}
+
+// ForgetCalls begins to count anew.
+func (s *Server) ForgetCalls() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.calls)
+}
+
+// Writes answers how many changes of sizes were asked for.
+func (s *Server) Writes() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.resized
+}
+
+// ServeHTTP answers one call.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/token" {
+		s.giveToken(w, r)
+		return
+	}
+	path, ok := strings.CutPrefix(r.URL.Path, "/compute/v1/")
+	method, parameters := s.document.Find(r.Method, path)
+	if !ok || method == nil {
+		s.report("the API has no %s %s", r.Method, r.URL.Path)
+		http.NotFound(w, r)
+		return
+	}
+	c := &call{method: method, parameters: parameters, query: r.URL.Query(), context: r.Context()}
+	if err := c.read(r); err != nil {
+		s.report("%s: %v", method.ID, err)
+	}
+	for _, wrong := range s.document.CheckQuery(method, c.query) {
+		s.report("the client asks wrongly: %s", wrong)
+	}
+	if c.body != nil && method.Request != nil {
+		for _, wrong := range s.document.Check("request of "+method.ID, method.Request, c.body) {
+			s.report("the client asks wrongly: %s", wrong)
+		}
+	}
+	s.mu.Lock()
+	met := s.meet(method.ID)
+	s.mu.Unlock()
+	if met.suffer(w, r) {
+		return
+	}
+	answer, refused := s.answer(c, r)
+	if met != nil && met.Lose {
+		panic(http.ErrAbortHandler)
+	}
+	if refused != nil {
+		refused.write(w)
+		return
+	}
+	s.write(w, c, answer, met != nil && met.Truncate)
+}
+
+// call is one call under way.
+type call struct {
+	method     *Method
+	parameters map[string]string
+	query      url.Values
+	body       any
+	context    context.Context
+}
+
+// read takes in the body of a request.
+func (c *call) read(r *http.Request) error {
+	text, err := io.ReadAll(r.Body)
+	if err != nil || len(bytes.TrimSpace(text)) == 0 {
+		return err
+	}
+	if c.method.Request == nil {
+		return fmt.Errorf("it takes no body, and got %s", text)
+	}
+	return decode(text, &c.body)
+}
+
+// suffer holds or answers a call as its fault says; true says that the call is over.
+func (f *fault) suffer(w http.ResponseWriter, r *http.Request) bool {
+	if f == nil {
+		return false
+	}
+	if f.Delay > 0 {
+		timer := time.NewTimer(f.Delay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-r.Context().Done():
+		}
+	}
+	if f.Hang {
+		select {
+		case <-f.ended:
+		case <-r.Context().Done():
+		}
+	}
+	if f.Drop {
+		panic(http.ErrAbortHandler)
+	}
+	if f.Status == 0 {
+		return false
+	}
+	(&apiError{status: f.Status, domain: "global", reason: f.Reason, message: f.Message, after: f.RetryAfter}).write(w)
+	return true
+}
+
+// answer does what a call asks for.
+func (s *Server) answer(c *call, r *http.Request) (proto.Message, *apiError) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.authorized(r) {
+		return nil, &apiError{status: http.StatusUnauthorized, domain: "global", reason: "authError", message: "Invalid Credentials"}
+	}
+	if refused := s.limited(c); refused != nil {
+		return nil, refused
+	}
+	id := strings.TrimPrefix(c.method.ID, "compute.")
+	handler, ok := handlers[id]
+	if !ok {
+		s.report("%s is not imitated", id)
+		return nil, &apiError{status: http.StatusNotImplemented, domain: "global", reason: "notImplemented", message: id + " is not imitated"}
+	}
+	s.calls[id]++
+	if c.parameters["project"] != s.Project {
+		return nil, notFound("projects/" + c.parameters["project"])
+	}
+	if s.forbidden[handler.permission] {
+		return nil, &apiError{
+			status: http.StatusForbidden, domain: "global", reason: "forbidden",
+			message: fmt.Sprintf("Required '%s' permission for '%s'", handler.permission, c.resource()),
+		}
+	}
+	return handler.do(s, c)
+}
+
+// resource is what a call is about, as messages name it.
+func (c *call) resource() string {
+	path := c.method.Path
+	for name, value := range c.parameters {
+		path = strings.Replace(path, "{"+name+"}", value, 1)
+	}
+	return path
+}
+
+// limited answers a refusal for too many calls; nil when the call may be made.
+func (s *Server) limited(c *call) *apiError {
+	bucket, group, per := s.reads, "Read", "ReadRequestsPerMinutePerProject"
+	if c.changes() {
+		bucket, group, per = s.writes, "Mutation", "MutationRequestsPerMinutePerProject"
+	}
+	if !s.throttled && (bucket == nil || bucket.Allow()) {
+		return nil
+	}
+	return &apiError{
+		status: http.StatusForbidden, domain: "usageLimits", reason: "rateLimitExceeded",
+		message: fmt.Sprintf("Quota exceeded for quota metric '%s requests' and limit '%s' of service 'compute.googleapis.com' for consumer 'project_number:123'.", group, per),
+	}
+}
+
+// changes says that a call is a change: all but reads, of which some are posted.
+func (c *call) changes() bool {
+	verb := c.method.ID[strings.LastIndex(c.method.ID, ".")+1:]
+	return c.method.Verb != http.MethodGet && verb != "listManagedInstances" && verb != "wait"
+}
+
+// write sends an answer, once the document agrees with it.
+func (s *Server) write(w http.ResponseWriter, c *call, answer proto.Message, half bool) {
+	text, err := protojson.Marshal(answer)
+	if err != nil {
+		s.report("%s: %v", c.method.ID, err)
+	}
+	if !s.unchecked || c.query.Has("fields") {
+		var value any
+		if err := decode(text, &value); err != nil {
+			s.report("%s: %v", c.method.ID, err)
+		}
+		for _, wrong := range s.document.Check("answer of "+c.method.ID, c.method.Response, value) {
+			s.report("the imitation answers wrongly: %s", wrong)
+		}
+		if wanted := c.query.Get("fields"); wanted != "" {
+			selected, err := parseFields(wanted)
+			if err != nil {
+				s.report("the client asks wrongly: %v", err)
+			}
+			if text, err = json.Marshal(selected.from(value)); err != nil {
+				s.report("%s: %v", c.method.ID, err)
+			}
+		}
+	}
+	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
+	if half {
+		w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+		_, _ = w.Write(text[:len(text)/2])
+		panic(http.ErrAbortHandler)
+	}
+	_, _ = w.Write(text)
+}
+
+func decode(text []byte, into any) error {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	return decoder.Decode(into)
+}
+
+func writeJSON(w http.ResponseWriter, status int, value any) {
+	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(value)
+}
+
+func decimal(id uint64) string { return strconv.FormatUint(id, 10) }
