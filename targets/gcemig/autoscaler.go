@@ -1,0 +1,159 @@
+package gcemig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/api/compute/v1"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// autoscalersKept is how long the modes of Compute Engine's own autoscalers are
+// believed.
+const autoscalersKept = time.Minute
+
+// modeOff is that of an autoscaler that leaves its group alone.
+const modeOff = "OFF"
+
+// autoscalers knows the modes of Compute Engine's own autoscalers. The zero value
+// knows none; it is safe for concurrent use.
+type autoscalers struct {
+	mu sync.Mutex
+	// modes are by the path of the autoscaler.
+	modes map[string]string
+	read  time.Time
+	err   error
+}
+
+// autoscalerOf answers the path of a group's autoscaler, as
+// "zones/ZONE/autoscalers/NAME"; "" when it has none.
+func autoscalerOf(group *compute.InstanceGroupManager) string {
+	if group.Status == nil || group.Status.Autoscaler == "" {
+		return ""
+	}
+	return lastSegments(group.Status.Autoscaler, 4)
+}
+
+// refresh reads the modes where they are not known or old. Paths are the
+// autoscalers that matter; without any nothing is read.
+func (a *autoscalers) refresh(ctx context.Context, s *session, paths []string) {
+	if len(paths) == 0 {
+		return
+	}
+	a.mu.Lock()
+	now := time.Now()
+	fresh := now.Sub(a.read) < autoscalersKept && (a.err == nil || errors.Is(a.err, targets.ErrForbidden))
+	if fresh && a.err == nil {
+		for _, path := range paths {
+			if _, ok := a.modes[path]; !ok {
+				fresh = false
+			}
+		}
+	}
+	a.mu.Unlock()
+	if fresh {
+		return
+	}
+	modes, err := s.autoscalers(ctx)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.read, a.err = now, err
+	if err == nil {
+		a.modes = modes
+	}
+}
+
+// hold answers why a group with that autoscaler must not be resized; nil when it
+// may be. What is not known counts as an autoscaler that is on.
+func (a *autoscalers) hold(t *Target, path string) *policy.Hold {
+	if path == "" {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if mode, ok := a.modes[path]; ok && a.err == nil {
+		return modeHold(t, path, mode)
+	}
+	message := fmt.Sprintf("%v has the autoscaler %q, whose mode is not known", t, lastSegments(path, 1))
+	switch {
+	case errors.Is(a.err, targets.ErrForbidden):
+		message += ": grant compute.autoscalers.list, or delete the autoscaler: " + a.err.Error()
+	case a.err != nil:
+		message += ": " + a.err.Error()
+	}
+	return &policy.Hold{Reason: NativeAutoscaler, Message: message}
+}
+
+// modeHold answers the hold of an autoscaler in that mode.
+func modeHold(t *Target, path, mode string) *policy.Hold {
+	if mode == modeOff {
+		return nil
+	}
+	if mode == "" {
+		mode = "ON"
+	}
+	return &policy.Hold{Reason: NativeAutoscaler, Message: fmt.Sprintf(
+		"Compute Engine's autoscaler %q sets the size of %v (mode %s): set its mode to OFF or delete it", lastSegments(path, 1), t, mode)}
+}
+
+// autoscalers reads the modes of all autoscalers of the project, by path.
+func (s *session) autoscalers(ctx context.Context) (map[string]string, error) {
+	modes := map[string]string{}
+	for token := ""; ; {
+		var page *compute.AutoscalerAggregatedList
+		err := s.read(ctx, "autoscalers.aggregatedList", func(ctx context.Context) (err error) {
+			page, err = s.client.service.Autoscalers.AggregatedList(s.config.Project).
+				MaxResults(pageSize).PageToken(token).ReturnPartialSuccess(true).Context(ctx).Do()
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("list autoscalers of project %q: %w", s.config.Project, err)
+		}
+		for scope, found := range page.Items {
+			for _, autoscaler := range found.Autoscalers {
+				modes[scope+"/autoscalers/"+autoscaler.Name] = modeOf(autoscaler)
+			}
+		}
+		if page.NextPageToken == "" || page.NextPageToken == token {
+			return modes, nil
+		}
+		token = page.NextPageToken
+	}
+}
+
+func modeOf(autoscaler *compute.Autoscaler) string {
+	if autoscaler.AutoscalingPolicy == nil {
+		return ""
+	}
+	return autoscaler.AutoscalingPolicy.Mode
+}
+
+// autoscaler reads the mode of one autoscaler.
+func (s *session) autoscaler(ctx context.Context, t *Target, path string) (string, error) {
+	var found *compute.Autoscaler
+	name := lastSegments(path, 1)
+	operation := "autoscalers.get"
+	if t.regional() {
+		operation = "regionAutoscalers.get"
+	}
+	err := s.read(ctx, operation, func(ctx context.Context) (err error) {
+		if t.regional() {
+			found, err = s.client.service.RegionAutoscalers.Get(s.config.Project, t.Region, name).Context(ctx).Do()
+		} else {
+			found, err = s.client.service.Autoscalers.Get(s.config.Project, t.Zone, name).Context(ctx).Do()
+		}
+		return err
+	})
+	if errors.Is(err, targets.ErrTargetNotFound) {
+		return modeOff, nil // deleted meanwhile
+	}
+	if err != nil {
+		return "", fmt.Errorf("get autoscaler %q of %v: %w", name, t, err)
+	}
+	return modeOf(found), nil
+}

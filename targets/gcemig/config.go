@@ -1,0 +1,170 @@
+package gcemig
+
+import (
+	"cmp"
+	"net/url"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/cloud"
+)
+
+// Defaults and bounds of a Config. Compute Engine allows a project 1500 reads and
+// 1500 changes a minute by default.
+const (
+	DefaultUniverseDomain  = "googleapis.com"
+	DefaultTimeout         = 10 * time.Second
+	DefaultReadsPerMinute  = 1200
+	DefaultWritesPerMinute = 600
+	DefaultMaxConnections  = 20
+
+	maxPerMinute   = 1_000_000
+	maxConnections = 1000
+	// burstSeconds is how long calls can be saved up for a burst.
+	burstSeconds = 10
+)
+
+// Config is one [fleets.NAME] table of kind "gcemig".
+type Config struct {
+	// Project is the id of the groups' project; empty means GOOGLE_CLOUD_PROJECT,
+	// or CLOUDSDK_CORE_PROJECT.
+	Project string `toml:"project"`
+	// Zone or Region is that of targets that name neither.
+	Zone   string `toml:"zone"`
+	Region string `toml:"region"`
+	// Endpoint is the address below which the API's "projects" are; empty means
+	// CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE, or that of UniverseDomain.
+	Endpoint string `toml:"endpoint"`
+	// UniverseDomain is the cloud's domain, for sovereign clouds; empty means
+	// GOOGLE_CLOUD_UNIVERSE_DOMAIN, or DefaultUniverseDomain.
+	UniverseDomain string `toml:"universe_domain"`
+	// CredentialsFile is a file with credentials as Google Cloud writes them, read
+	// again when it changes; empty means Application Default Credentials.
+	CredentialsFile string `toml:"credentials_file"`
+	// Impersonate is the service account to act as, by its address; empty means that
+	// of the credentials.
+	Impersonate string `toml:"impersonate_service_account"`
+	// QuotaProject is the project whose limits count the calls; empty means that of
+	// the credentials.
+	QuotaProject string `toml:"quota_project"`
+	// Timeout bounds one call, from sending it to the end of the answer.
+	Timeout time.Duration `toml:"timeout"`
+	// ReadsPerMinute and WritesPerMinute are how many calls the fleet makes at most:
+	// 1 to 1000000.
+	ReadsPerMinute  int `toml:"reads_per_minute"`
+	WritesPerMinute int `toml:"writes_per_minute"`
+	// MaxConnections bounds the calls under way at once: 1 to 1000.
+	MaxConnections int `toml:"max_connections"`
+	// HoldDuringRollout makes a group's count wait while a proactive update of its
+	// instances is under way.
+	HoldDuringRollout bool `toml:"hold_during_rollout"`
+}
+
+// SetDefaults fills in what was not given, from the environment where it has it.
+func (c *Config) SetDefaults() {
+	c.Project = cmp.Or(c.Project, os.Getenv("GOOGLE_CLOUD_PROJECT"), os.Getenv("CLOUDSDK_CORE_PROJECT"))
+	c.UniverseDomain = cmp.Or(c.UniverseDomain, os.Getenv("GOOGLE_CLOUD_UNIVERSE_DOMAIN"), DefaultUniverseDomain)
+	c.Endpoint = cmp.Or(c.Endpoint, os.Getenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE"), "https://compute."+c.UniverseDomain+"/compute/v1/")
+	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
+	c.ReadsPerMinute = cmp.Or(c.ReadsPerMinute, DefaultReadsPerMinute)
+	c.WritesPerMinute = cmp.Or(c.WritesPerMinute, DefaultWritesPerMinute)
+	c.MaxConnections = cmp.Or(c.MaxConnections, DefaultMaxConnections)
+}
+
+// Names as Compute Engine takes them; a project may be one of a domain.
+var (
+	resourceName = regexp.MustCompile(`^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$`)
+	projectID    = regexp.MustCompile(`^([a-z][-.a-z0-9]*:)?[a-z][-a-z0-9]{0,61}[a-z0-9]$`)
+	accountName  = regexp.MustCompile(`^[^@\s/]+@[^@\s/]+$`)
+	domainName   = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+$`)
+)
+
+// nameForm says what a name must be.
+const nameForm = `must be a name of lower-case letters, digits and hyphens, at most 63`
+
+// Validate answers every mistake of a defaulted configuration, with paths below
+// the fleet's table.
+func (c *Config) Validate() []policy.FieldError {
+	var mistakes []policy.FieldError
+	add := func(field, value, detail string) {
+		mistakes = append(mistakes, policy.FieldError{Field: field, Value: value, Detail: detail})
+	}
+	matches := func(field, value string, form *regexp.Regexp, detail string) {
+		if value != "" && !form.MatchString(value) {
+			add(field, strconv.Quote(value), detail)
+		}
+	}
+	if c.Project == "" {
+		add("project", "", "must be set, here or in GOOGLE_CLOUD_PROJECT: the id of the groups' project")
+	}
+	matches("project", c.Project, projectID, `must be the id of a project, as "my-project-123"`)
+	matches("quota_project", c.QuotaProject, projectID, `must be the id of a project, as "my-project-123"`)
+	matches("zone", c.Zone, resourceName, nameForm)
+	matches("region", c.Region, resourceName, nameForm)
+	if c.Zone != "" && c.Region != "" {
+		add("region", strconv.Quote(c.Region), "must not be set where zone is: targets that name neither are in one of them")
+	}
+	matches("impersonate_service_account", c.Impersonate, accountName, `must be the address of a service account, as "hpad@my-project.iam.gserviceaccount.com"`)
+	matches("universe_domain", c.UniverseDomain, domainName, `must be a domain, as "googleapis.com"`)
+	if detail := checkEndpoint(c.Endpoint); detail != "" {
+		add("endpoint", quoteEndpoint(c.Endpoint), detail)
+	}
+	if c.Timeout <= 0 {
+		add("timeout", strconv.Quote(c.Timeout.String()), `must be more than 0, as "10s"`)
+	}
+	within := func(field string, n, most int) {
+		if n < 1 || n > most {
+			add(field, strconv.Itoa(n), "must be from 1 to "+strconv.Itoa(most))
+		}
+	}
+	within("reads_per_minute", c.ReadsPerMinute, maxPerMinute)
+	within("writes_per_minute", c.WritesPerMinute, maxPerMinute)
+	within("max_connections", c.MaxConnections, maxConnections)
+	return mistakes
+}
+
+// checkEndpoint says what is wrong with an endpoint; "" when nothing is.
+func checkEndpoint(text string) string {
+	const form = `must be the address of the Compute Engine API, as "https://compute.googleapis.com/compute/v1/"`
+	endpoint, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return form
+	case endpoint.User != nil:
+		return "must not hold credentials: use credentials_file"
+	case endpoint.Scheme != "http" && endpoint.Scheme != "https", endpoint.Hostname() == "", endpoint.RawQuery != "", endpoint.Fragment != "":
+		return form
+	}
+	return ""
+}
+
+// quoteEndpoint is how a mistaken endpoint is shown; "" where it may hold a secret.
+func quoteEndpoint(text string) string {
+	if strings.ContainsAny(text, "@?") {
+		return ""
+	}
+	return strconv.Quote(text)
+}
+
+// DefaultTarget fills in what a target leaves to its fleet.
+func (c *Config) DefaultTarget(target any) {
+	if t, ok := target.(*Target); ok && t.Zone == "" && t.Region == "" {
+		t.Zone, t.Region = c.Zone, c.Region
+	}
+}
+
+// limits are those of the fleet's calls.
+func (c *Config) limits() cloud.Limits {
+	limit := func(perMinute int) cloud.Limit {
+		perSecond := float64(perMinute) / 60
+		return cloud.Limit{PerSecond: perSecond, Burst: max(1, int(perSecond*burstSeconds))}
+	}
+	return cloud.Limits{Calls: map[cloud.Class]cloud.Limit{
+		cloud.Read:  limit(c.ReadsPerMinute),
+		cloud.Write: limit(c.WritesPerMinute),
+	}}
+}

@@ -1,0 +1,105 @@
+package gcemig
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
+	"github.com/hpad/hpad/test/gce/gcetest"
+)
+
+// testConfig answers a valid configuration of a fleet at a server.
+func testConfig(t testing.TB, server *gcetest.Server) *Config {
+	t.Helper()
+	c := &Config{
+		Project: server.Project, Endpoint: server.Endpoint, CredentialsFile: server.CredentialsFile(t),
+		Timeout: 5 * time.Second, ReadsPerMinute: 60_000, WritesPerMinute: 60_000,
+	}
+	c.SetDefaults()
+	if mistakes := c.Validate(); mistakes != nil {
+		t.Fatalf("Validate() = %v", mistakes)
+	}
+	return c
+}
+
+func openFleet(t testing.TB, c *Config, store targets.Store) *Fleet {
+	t.Helper()
+	f, err := New("prod", c, Options{Store: store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+func ref(name string) targets.Ref { return targets.Ref{Fleet: "prod", Name: name} }
+
+func TestContract(t *testing.T) {
+	for name, place := range map[string]gcetest.Group{
+		"zonal":    {Zone: "us-central1-a"},
+		"regional": {Region: "us-central1", Paginated: true},
+	} {
+		t.Run(name, func(t *testing.T) { targettest.Run(t, contractKind(place)) })
+	}
+}
+
+// contractKind is the kind with groups of one place.
+func contractKind(place gcetest.Group) targettest.Kind {
+	return targettest.Kind{New: func(t *testing.T, counts ...int32) *targettest.Platform {
+		server := gcetest.Start(t)
+		missing := place
+		missing.Name = "nobody"
+		p := &targettest.Platform{Missing: ref(missing.Target()), Survive: true}
+		for n, count := range counts {
+			group := place
+			group.Name, group.Size, group.Watched = fmt.Sprintf("group-%c", 'a'+n), int(count), true
+			server.Add(group)
+			p.Refs = append(p.Refs, ref(group.Target()))
+		}
+		store := &targettest.Store{}
+		config := testConfig(t, server)
+		endpoint := config.Endpoint
+		var current *Fleet
+		p.Open = func(t *testing.T) targettest.Fleet {
+			current = openFleet(t, config, store)
+			return current
+		}
+		p.SetCount = func(t *testing.T, ref targets.Ref, n int32) { server.Resize(t, ref.Name, int(n)) }
+		p.SetReady = func(t *testing.T, ref targets.Ref, id string, ready bool) { server.SetHealthy(t, ref.Name, id, ready) }
+		p.Hold = func(t *testing.T, ref targets.Ref, on bool) {
+			mode := "OFF"
+			if on {
+				mode = "ON"
+			}
+			server.SetAutoscaler(t, ref.Name, mode)
+			current.autoscalers.forget()
+		}
+		p.Unreachable = func(_ *testing.T, on bool) {
+			current.connection.close()
+			if config.Endpoint = endpoint; on {
+				config.Endpoint = "http://127.0.0.1:1/"
+			}
+		}
+		p.Throttle = func(_ *testing.T, on bool) { server.Throttle(on) }
+		var release func()
+		p.Hang = func(_ *testing.T, on bool) {
+			if on {
+				release = server.Inject(gcetest.Fault{Hang: true})
+				return
+			}
+			release()
+		}
+		p.SlowStop = func(t *testing.T, ref targets.Ref) { server.SetTimes(t, ref.Name, 0, time.Second) }
+		p.Writes = server.Writes
+		return p
+	}}
+}
+
+// forget makes the modes of autoscalers unknown.
+func (a *autoscalers) forget() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.modes = nil
+}

@@ -1,0 +1,95 @@
+package gcemig
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/api/compute/v1"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// listing is what was read of all groups of a project.
+type listing struct {
+	// groups are by the names of targets.
+	groups map[string]*compute.InstanceGroupManager
+	// failed are the zones and regions that could not be read, and why.
+	failed   map[string]string
+	observed time.Time
+}
+
+// noneHere is what a list says of a zone that has nothing: no failure.
+const noneHere = "NO_RESULTS_ON_PAGE"
+
+// list reads all groups of the project, 500 a call. Zones that the platform cannot
+// reach now fail alone.
+func (s *session) list(ctx context.Context) (*listing, error) {
+	l := &listing{groups: map[string]*compute.InstanceGroupManager{}, failed: map[string]string{}, observed: time.Now()}
+	for token := ""; ; {
+		var page *compute.InstanceGroupManagerAggregatedList
+		err := s.read(ctx, "instanceGroupManagers.aggregatedList", func(ctx context.Context) (err error) {
+			page, err = s.client.service.InstanceGroupManagers.AggregatedList(s.config.Project).
+				MaxResults(pageSize).PageToken(token).ReturnPartialSuccess(true).Context(ctx).Do()
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("list groups of project %q: %w", s.config.Project, err)
+		}
+		for scope, found := range page.Items {
+			if found.Warning != nil && found.Warning.Code != noneHere {
+				l.failed[scope] = found.Warning.Code + ": " + found.Warning.Message
+			}
+			for _, group := range found.InstanceGroupManagers {
+				l.groups[scope+"/"+group.Name] = group
+			}
+		}
+		for _, scope := range page.Unreachables {
+			scope = lastSegments(scope, 2)
+			if l.failed[scope] == "" {
+				l.failed[scope] = "the platform cannot reach it"
+			}
+		}
+		if page.NextPageToken == "" || page.NextPageToken == token {
+			return l, nil
+		}
+		token = page.NextPageToken
+	}
+}
+
+// find answers a target's group.
+func (l *listing) find(t *Target) (*compute.InstanceGroupManager, error) {
+	if group := l.groups[t.Name()]; group != nil {
+		return group, nil
+	}
+	if why, ok := l.failed[t.scope()]; ok {
+		return nil, fmt.Errorf("%w: %s could not be listed: %s", targets.ErrTransient, t.scope(), why)
+	}
+	return nil, reasoned(GroupNotFound, fmt.Errorf("%w: there is no managed instance %v", targets.ErrTargetNotFound, t))
+}
+
+// lastSegments answers the last n parts of an address or path.
+func lastSegments(path string, n int) string {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	return strings.Join(parts[max(0, len(parts)-n):], "/")
+}
+
+// stable says that nothing is going on in a group.
+func stable(group *compute.InstanceGroupManager) bool {
+	return group.Status != nil && group.Status.IsStable
+}
+
+// watched says that a health check watches a group's instances.
+func watched(group *compute.InstanceGroupManager) bool {
+	return slices.ContainsFunc(group.AutoHealingPolicies, func(p *compute.InstanceGroupManagerAutoHealingPolicy) bool {
+		return p != nil && p.HealthCheck != ""
+	})
+}
+
+// rolling says that the group replaces or changes its instances on its own.
+func rolling(group *compute.InstanceGroupManager) bool {
+	return group.Status != nil && group.Status.VersionTarget != nil && !group.Status.VersionTarget.IsReached &&
+		group.UpdatePolicy != nil && group.UpdatePolicy.Type == "PROACTIVE"
+}

@@ -1,0 +1,261 @@
+package gcemig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/api/compute/v1"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// SetReplicas resizes a group, if its size is still that of version. It reads the
+// group first: a size that it has already is not written again. A write that is
+// repeated because its outcome is not known is the same one to Compute Engine.
+func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
+	err := f.change(ctx, ref, func(s *session, t *Target) error { return f.resize(ctx, s, t, n, version) })
+	if err != nil {
+		return fmt.Errorf("resize group %q of fleet %q to %d instances: %w", ref.Name, f.name, n, err)
+	}
+	return nil
+}
+
+// Remove deletes instances of a group by their ids, which lowers its size by as
+// many in the same call, if the size is still that of version. Instances that are
+// gone, or on their way, are passed over.
+func (f *Fleet) Remove(ctx context.Context, ref targets.Ref, ids []string, version, _ string) error {
+	err := f.change(ctx, ref, func(s *session, t *Target) error { return f.remove(ctx, s, t, ids, version) })
+	if err != nil {
+		return fmt.Errorf("delete %d instances of group %q of fleet %q: %w", len(ids), ref.Name, f.name, err)
+	}
+	return nil
+}
+
+// change opens a session for a change of one target. Once the context ended nobody
+// knows what became of it.
+func (f *Fleet) change(ctx context.Context, ref targets.Ref, do func(s *session, t *Target) error) error {
+	session, err := f.open(ctx)
+	if err != nil {
+		return err
+	}
+	t, err := parseName(ref.Name)
+	if err != nil || ref.Fleet != f.name {
+		return errors.Join(fmt.Errorf("%w: %s", targets.ErrTargetNotFound, ref), err)
+	}
+	err = do(session, &t)
+	if ctx.Err() != nil && err != nil && !errors.Is(err, targets.ErrUnknownOutcome) {
+		err = fmt.Errorf("%w: %w: %w", targets.ErrUnknownOutcome, ctx.Err(), err)
+	}
+	return err
+}
+
+func (f *Fleet) resize(ctx context.Context, s *session, t *Target, n int32, version string) error {
+	if n < 0 {
+		return &targets.OutOfRangeError{Min: new(int32), Err: fmt.Errorf("%d instances are less than none", n)}
+	}
+	group, err := f.current(ctx, s, t, version)
+	if err != nil || replicas(group.TargetSize) == n {
+		return err
+	}
+	if err := f.free(ctx, s, t, group); err != nil {
+		return err
+	}
+	d := decision{target: t.Name(), version: versionOf(group), to: fmt.Sprint(n)}
+	return f.write(ctx, s, t, d, func(request string) (*compute.Operation, error) { return s.resize(ctx, t, n, request) })
+}
+
+// current reads a group, which has to be at version still.
+func (f *Fleet) current(ctx context.Context, s *session, t *Target, version string) (*compute.InstanceGroupManager, error) {
+	group, err := s.group(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	if now := versionOf(group); version != "" && version != now {
+		return nil, fmt.Errorf("%w: %v was %s (id/size) and is %s now", targets.ErrConflict, t, version, now)
+	}
+	return group, nil
+}
+
+// free answers an error when a group must not be changed now.
+func (f *Fleet) free(ctx context.Context, s *session, t *Target, group *compute.InstanceGroupManager) error {
+	hold := f.config.rolloutHold(t, group)
+	if path := autoscalerOf(group); path != "" {
+		mode, err := s.autoscaler(ctx, t, path)
+		switch {
+		case errors.Is(err, targets.ErrForbidden):
+			hold = &policy.Hold{Reason: NativeAutoscaler, Message: fmt.Sprintf(
+				"%v has the autoscaler %q, whose mode is not known: grant compute.autoscalers.get, or delete the autoscaler: %v", t, lastSegments(path, 1), err)}
+		case err != nil:
+			return err
+		default:
+			if on := modeHold(t, path, mode); on != nil {
+				hold = on
+			}
+		}
+	}
+	if hold != nil {
+		return &targets.HeldError{Hold: *hold}
+	}
+	return nil
+}
+
+// mostRemoved is how many instances Compute Engine deletes in one call.
+const mostRemoved = 1000
+
+func (f *Fleet) remove(ctx context.Context, s *session, t *Target, ids []string, version string) error {
+	group, err := f.current(ctx, s, t, version)
+	if err != nil {
+		return err
+	}
+	members, err := s.members(ctx, t)
+	if err != nil {
+		return err
+	}
+	var urls []string
+	for _, m := range members {
+		standing := standingOf(m)
+		if standing.counted && !standing.deleting && slices.Contains(ids, idOf(m)) {
+			urls = append(urls, fmt.Sprintf("zones/%s/instances/%s", zoneOf(m), nameOf(m)))
+		}
+	}
+	if len(urls) == 0 {
+		return nil
+	}
+	if err := f.free(ctx, s, t, group); err != nil {
+		return err
+	}
+	slices.Sort(urls)
+	size := replicas(group.TargetSize)
+	for part := range slices.Chunk(urls, mostRemoved) {
+		d := decision{target: t.Name(), version: versionOf(group), to: "without " + strings.Join(part, " ")}
+		err := f.write(ctx, s, t, d, func(request string) (*compute.Operation, error) { return s.remove(ctx, t, part, request) })
+		switch {
+		case err != nil && size < replicas(group.TargetSize) && !errors.Is(err, targets.ErrUnknownOutcome):
+			return &targets.PartialError{Reached: size, Err: err}
+		case err != nil:
+			return err
+		}
+		size -= int32(len(part))
+	}
+	return nil
+}
+
+// decision is one change that hpad wants.
+type decision struct{ target, version, to string }
+
+// request is the id under which a decision was sent.
+type request struct {
+	id string
+	at time.Time
+}
+
+// requestKept is how long a decision whose outcome is not known is sent under the
+// same id: long enough for what is still on its way, and shorter than it takes a
+// person to put the size back.
+const requestKept = 2 * time.Minute
+
+// requestOf answers the id of a decision: that of the same decision while nobody
+// knows what became of it, else a new one.
+func (c *changes) requestOf(d decision, now time.Time) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.requests == nil {
+		c.requests = map[decision]request{}
+	}
+	for old, sent := range c.requests {
+		if now.Sub(sent.at) > requestKept {
+			delete(c.requests, old)
+		}
+	}
+	sent, ok := c.requests[d]
+	if !ok {
+		sent = request{id: uuid.NewString(), at: now}
+		c.requests[d] = sent
+	}
+	return sent.id
+}
+
+// forget gives up the ids of all decisions on a target: the next ones are others.
+func (c *changes) forget(target string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for d := range c.requests {
+		if d.target == target {
+			delete(c.requests, d)
+		}
+	}
+}
+
+// write sends a decision, and watches for a moment whether it is refused.
+func (f *Fleet) write(ctx context.Context, s *session, t *Target, d decision, send func(request string) (*compute.Operation, error)) error {
+	f.changed(t)
+	defer f.changed(t)
+	f.changes.begun(d.target, "")
+	started, err := send(f.changes.requestOf(d, time.Now()))
+	if err != nil {
+		if !errors.Is(err, targets.ErrUnknownOutcome) {
+			f.changes.forget(d.target)
+		}
+		return err
+	}
+	f.changes.forget(d.target)
+	return f.confirm(ctx, s, t, started)
+}
+
+// How long the end of an operation is waited for, which tells whether the change
+// can be had at all; and how often it is asked for, after a pause that grows.
+const (
+	confirmedWithin = 3 * time.Second
+	firstConfirm    = 100 * time.Millisecond
+	longestConfirm  = time.Second
+)
+
+const operationDone = "DONE"
+
+// confirm waits a moment for the end of an operation. One that is still under way
+// then is accepted, and asked for in later rounds.
+func (f *Fleet) confirm(ctx context.Context, s *session, t *Target, started *compute.Operation) error {
+	end := time.Now().Add(confirmedWithin)
+	for pause := firstConfirm; started.Status != operationDone; pause = min(2*pause, longestConfirm) {
+		if time.Now().Add(pause).After(end) {
+			f.changes.begun(t.Name(), started.Name)
+			return nil
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+		next, err := s.follow(ctx, t, started.Name)
+		if err != nil { // The change was accepted all the same.
+			f.changes.begun(t.Name(), started.Name)
+			return nil
+		}
+		started = next
+	}
+	return operationError(started)
+}
+
+// operationError answers why an operation failed, in a class; nil when it did not.
+func operationError(o *compute.Operation) error {
+	if o.Error == nil && o.HttpErrorStatusCode < 400 {
+		return nil
+	}
+	said := &answerError{status: int(o.HttpErrorStatusCode), message: o.HttpErrorMessage}
+	if said.status < 400 {
+		said.status = 400
+	}
+	if o.Error != nil && len(o.Error.Errors) > 0 {
+		said.reason = strings.ReplaceAll(o.Error.Errors[0].Code, "_", "")
+		said.message = o.Error.Errors[0].Message
+	}
+	// What failed is over: nothing of it is left open.
+	return fmt.Errorf("operation %s: %w", o.Name, said.decided())
+}

@@ -1,0 +1,224 @@
+package gcemig
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/api/compute/v1"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/cloud"
+)
+
+// changeFailed is the condition of a group whose last change was accepted and did
+// not happen.
+const changeFailed policy.ConditionType = "ChangeFailed"
+
+// toldWithin is how old an error may be that still explains a shortage.
+const toldWithin = 15 * time.Minute
+
+// explain asks why groups lack instances that have for a while, where their
+// instances do not tell, and how changes ended that were under way.
+func (s *snapshot) explain(ctx context.Context) {
+	now := time.Now()
+	var due []*asked
+	for _, a := range s.asked {
+		if a.err != nil {
+			continue
+		}
+		name := a.target.Name()
+		s.fleet.shortages.Note(name, short(a), now)
+		if launchNotice(a.members) == nil && s.fleet.shortages.Due(name, now) {
+			due = append(due, a)
+		}
+	}
+	var group errgroup.Group
+	group.SetLimit(s.fleet.config.MaxConnections)
+	for _, a := range due {
+		group.Go(func() error {
+			found, err := s.session.failures(ctx, &a.target)
+			if err != nil {
+				return nil // It is asked again, and nothing else depends on it.
+			}
+			s.fleet.shortages.Told(a.target.Name(), failureNotice(found, now), now)
+			return nil
+		})
+	}
+	for _, a := range s.asked {
+		if a.err == nil && s.fleet.changes.pending(a.target.Name()) {
+			group.Go(func() error {
+				s.fleet.settle(ctx, s.session, &a.target)
+				return nil
+			})
+		}
+	}
+	_ = group.Wait() // no call of it fails the reading
+}
+
+// short says that a group has fewer running instances than it should.
+func short(a *asked) bool {
+	running := int64(0)
+	for _, m := range a.members {
+		if s := standingOf(m); s.counted && s.phase == policy.PhaseRunning && !s.deleting {
+			running++
+		}
+	}
+	return running < a.group.TargetSize
+}
+
+// notices answers what a person should know of a group.
+func (f *Fleet) notices(a *asked, now time.Time) []policy.Notice {
+	name := a.target.Name()
+	var told []policy.Notice
+	if notice := launchNotice(a.members); notice != nil {
+		told = append(told, *notice)
+	} else {
+		told = f.shortages.Notices(name)
+	}
+	if notice := f.changes.notice(name, now); notice != nil {
+		told = append(told, *notice)
+	}
+	return told
+}
+
+// failure is why a machine did not start.
+type failure struct{ code, message string }
+
+// launchNotice answers why instances do not start, as they themselves tell; nil when
+// none does.
+func launchNotice(members []*compute.ManagedInstance) *policy.Notice {
+	counts := map[failure]int{}
+	for _, m := range members {
+		s := standingOf(m)
+		if !s.counted || s.deleting || s.phase == policy.PhaseRunning || m.LastAttempt == nil || m.LastAttempt.Errors == nil {
+			continue
+		}
+		for _, said := range m.LastAttempt.Errors.Errors {
+			if said != nil {
+				counts[failure{code: said.Code, message: said.Message}]++
+				break
+			}
+		}
+	}
+	if len(counts) == 0 {
+		return nil
+	}
+	most := slices.SortedFunc(maps.Keys(counts), func(a, b failure) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), strings.Compare(a.code, b.code), strings.Compare(a.message, b.message))
+	})[0]
+	return &policy.Notice{
+		Condition: cloud.InsufficientCapacity, Reason: launchReason(most.code),
+		Message: fmt.Sprintf("%d instances do not start: %s: %s", counts[most], most.code, most.message),
+	}
+}
+
+// failureNotice answers the latest of a group's errors; nil when there is none of
+// late.
+func failureNotice(found []*compute.InstanceManagedByIgmError, now time.Time) *policy.Notice {
+	var latest *compute.InstanceManagedByIgmError
+	var at time.Time
+	for _, one := range found {
+		when, err := time.Parse(time.RFC3339, one.Timestamp)
+		if err == nil && one.Error != nil && now.Sub(when) <= toldWithin && when.After(at) {
+			latest, at = one, when
+		}
+	}
+	if latest == nil {
+		return nil
+	}
+	return &policy.Notice{
+		Condition: cloud.InsufficientCapacity, Reason: launchReason(latest.Error.Code),
+		Message: fmt.Sprintf("%s: %s", latest.Error.Code, latest.Error.Message),
+	}
+}
+
+// changes are those of the fleet whose end is not known yet, and what became of
+// them. The zero value knows none; it is safe for concurrent use.
+type changes struct {
+	mu sync.Mutex
+	// operations are under way, failed are the notices of those that failed, by the
+	// names of targets.
+	operations map[string]string
+	failed     map[string]failedChange
+	// requests are the ids of writes whose outcome is not known.
+	requests map[decision]request
+}
+
+type failedChange struct {
+	notice policy.Notice
+	at     time.Time
+}
+
+// shownFor is how long the failure of a change is shown.
+const shownFor = 15 * time.Minute
+
+func (c *changes) pending(target string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.operations[target] != ""
+}
+
+func (c *changes) notice(target string, now time.Time) *policy.Notice {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	failed, ok := c.failed[target]
+	if !ok || now.Sub(failed.at) > shownFor {
+		delete(c.failed, target)
+		return nil
+	}
+	return &failed.notice
+}
+
+// begun remembers an operation on a target, in place of what was known of others;
+// "" says that none is under way.
+func (c *changes) begun(target, operation string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.operations == nil {
+		c.operations, c.failed = map[string]string{}, map[string]failedChange{}
+	}
+	delete(c.failed, target)
+	if operation == "" {
+		delete(c.operations, target)
+		return
+	}
+	c.operations[target] = operation
+}
+
+// ended remembers how the operation on a target ended; a nil error says well.
+func (c *changes) ended(target string, err error, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.operations, target)
+	if err == nil {
+		return
+	}
+	c.failed[target] = failedChange{at: now, notice: policy.Notice{
+		Condition: changeFailed, Reason: ChangeFailed, Message: "the last change was accepted and failed: " + err.Error(),
+	}}
+}
+
+// settle asks how a target's operation is doing.
+func (f *Fleet) settle(ctx context.Context, s *session, t *Target) {
+	name := t.Name()
+	f.changes.mu.Lock()
+	operation := f.changes.operations[name]
+	f.changes.mu.Unlock()
+	if operation == "" {
+		return
+	}
+	found, err := s.follow(ctx, t, operation)
+	if err != nil {
+		return // it is asked again in the next round
+	}
+	if found.Status == operationDone {
+		f.changes.ended(name, operationError(found), time.Now())
+	}
+}
