@@ -117,6 +117,9 @@ func TestCompose(t *testing.T) {
 					"moved tag":     movedTag,
 					"labels":        labels,
 					"refused":       refused,
+					"no image":      noImage,
+					"taken name":    takenName,
+					"compatibility": compatibility,
 					"range of port": rangeOfPorts,
 				} {
 					t.Run(name, func(t *testing.T) {

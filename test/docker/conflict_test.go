@@ -217,3 +217,67 @@ func TestEngineDown(t *testing.T) {
 		return tell(found), len(found) == 5 && !stopped
 	})
 }
+
+// noImage: a service at zero whose image went away says so, and what brings it
+// back.
+func noImage(t *testing.T, s *site) {
+	s.ImportWorker(t, "lost:1", "lost")
+	p := s.Project(t, "lost", "services: { web: { image: \"lost:1\", stop_grace_period: 1s } }\n")
+	p.Compose("up", "--detach")
+	s.load.Queue("lost", 0)
+	w := world.New(t, s.queued("lost", 0, 5))
+	s.awaitReplicas(t, "lost", 0)
+	s.CLI(t, "rmi", "lost:1")
+	s.load.Queue("lost", 20)
+	w.Await("lost", policy.AbleToScale, compose.TemplateUnusable, `image "lost:1"`)
+	s.stays(t, w, "lost", 0, 2)
+	s.ImportWorker(t, "lost:1", "found")
+	p.Compose("up", "--detach", "web")
+	s.awaitReplicas(t, "lost", 2)
+}
+
+// takenName: a container of somebody else's that has the name of the next replica
+// is told, again and again, and nothing else happens until it is gone.
+func takenName(t *testing.T, s *site) {
+	p := s.Project(t, "occupied", "services: { web: { image: \"worker:1\", stop_grace_period: 1s } }\n")
+	p.Compose("up", "--detach")
+	s.CLI(t, "create", "--name", "occupied-web-3", dockertest.Worker)
+	s.load.Queue("occupied", 40)
+	w := world.New(t, s.queued("occupied", 1, 5))
+	wait.For(t, patience, "message about the name", func() (string, bool) {
+		view := w.View("occupied")
+		return fmt.Sprintf("%+v %s", view.Status.Conditions, view.Evaluation.Error),
+			strings.Contains(fmt.Sprint(view.Status.Conditions), `"/occupied-web-3" is already in use`) || strings.Contains(view.Evaluation.Error, `"/occupied-web-3" is already in use`)
+	})
+	s.stays(t, w, "occupied", 2, 3)
+	s.CLI(t, "rm", "occupied-web-3")
+	s.awaitReplicas(t, "occupied", 4)
+}
+
+// compatibility: replicas of a project with the names of the first Compose get
+// such names too, and what "docker compose run" started is no replica.
+func compatibility(t *testing.T, s *site) {
+	p := s.Project(t, "classic", "services: { web: { image: \"worker:1\", stop_grace_period: 1s } }\n")
+	p.Compose("--compatibility", "up", "--detach")
+	p.Compose("--compatibility", "run", "--detach", "web")
+	s.load.Queue("classic", 30)
+	w := world.New(t, s.queued("classic", 1, 5))
+	wait.For(t, patience, "3 replicas beside what was run", func() (string, bool) {
+		found := s.replicas(t, "classic", "web")
+		return tell(found), len(found) == 4 // the one that was run has no number
+	})
+	s.stays(t, w, "classic", 4, 2)
+	before := map[string]bool{}
+	for _, c := range s.replicas(t, "classic", "web") {
+		before[c.ID] = true
+		if n := number(c); n > 0 && c.Names[0] != fmt.Sprintf("/classic_web_%d", n) {
+			t.Errorf("replica %d is called %s", n, c.Names[0])
+		}
+	}
+	p.Compose("--compatibility", "up", "--detach", "--scale", "web=3")
+	for _, c := range s.replicas(t, "classic", "web") {
+		if !before[c.ID] {
+			t.Errorf("docker compose up made %s anew", c.Names)
+		}
+	}
+}
