@@ -15,6 +15,7 @@ import (
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/swarm"
 
+	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/docker"
@@ -214,6 +215,7 @@ func TestSwarm(t *testing.T) {
 					"late":              swarmWaitsForHealth,
 					"cpu":               swarmSamplesCPU,
 					"modes":             swarmModes,
+					"labels":            swarmLabels,
 				} {
 					t.Run(name, func(t *testing.T) {
 						t.Parallel()
@@ -467,6 +469,32 @@ func swarmModes(t *testing.T, c *cluster) {
 	if err != nil || len(told) != 3 || told[2] != "may read and update services" {
 		t.Errorf("Check() = %q, %v", told, err)
 	}
+}
+
+// swarmLabels: a service's labels make its autoscaler, which follows them and goes
+// with the service.
+func swarmLabels(t *testing.T, c *cluster) {
+	const name = "shop/labeled"
+	load := world.NewLoad(t)
+	load.Queue("labeled", 30)
+	w := world.New(t, fmt.Sprintf("[fleets.shop]\nkind = \"swarm\"\nhost = %q\ndiscover = true\n", c.Host())+load.Source())
+	c.create(t, "labeled", 1, "--label", "hpad.enable=true", "--label", "hpad.max=5",
+		"--label", "hpad.metrics.0.type=External", "--label", "hpad.metrics.0.name=queue", "--label", "hpad.metrics.0.source=prom",
+		"--label", `hpad.metrics.0.query=queue{of="labeled"}`, "--label", "hpad.metrics.0.average_value=10")
+	c.awaitRunning(t, "labeled", 3)
+	c.update(t, "labeled", "--label-add", "hpad.max=many")
+	awaitLabels(t, w, name, api.DiscoveredMistaken, "hpad.max")
+	load.Queue("labeled", 40)
+	c.awaitRunning(t, "labeled", 4)
+	c.update(t, "labeled", "--label-add", "hpad.max=2")
+	c.awaitRunning(t, "labeled", 2)
+	c.update(t, "labeled", "--label-add", "hpad.max=5", "--label-add", "hpad.cpu=60")
+	wait.For(t, patience, "metric that says what to add", func() (string, bool) {
+		told := w.View(name).Evaluation.Error
+		return told, strings.Contains(told, `states no cpu request for task "labeled"; reserve it in the service`)
+	})
+	c.CLI(t, "service", "rm", "labeled")
+	awaitGone(t, w, name)
 }
 
 // TestSwarmManagerIsLost: without a manager, and without an engine, nothing is
