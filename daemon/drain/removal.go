@@ -36,12 +36,12 @@ const (
 func (t *target) ready(now time.Time) bool {
 	found, waited, joining := false, false, false
 	for _, op := range t.operations {
-		switch {
-		case op.State == Drained:
+		switch op.State {
+		case Drained:
 			found = true
 			waited = waited || now.Sub(op.Changed) >= linger
-		case op.State == Draining && t.calls[op.Instance.ID] != nil:
-			joining = true
+		case Waiting, Draining:
+			joining = joining || t.calls[op.Instance.ID] != nil || !now.Before(t.paces[op.ID].next)
 		}
 	}
 	return found && (waited || !joining)

@@ -93,7 +93,7 @@ func (w *write) do(ctx context.Context) error {
 	case w.n < w.current.spec:
 		return w.shrink(ctx)
 	default:
-		return nil
+		return w.saveChanges(ctx)
 	}
 }
 
@@ -151,11 +151,8 @@ func (w *write) grow(ctx context.Context) error {
 		return &targets.PartialError{Reached: reached, Err: err}
 	case err != nil:
 		return err
-	case unsaved != nil:
-		// A full disk must not keep a target from growing; it is saved later.
-		return &targets.PartialError{Reached: w.n, Err: unsaved}
 	}
-	return nil
+	return unsaved
 }
 
 // partly corrects the count that the inner fleet says it reached by the instances
@@ -173,7 +170,8 @@ func isPartial(err error) bool {
 	return ok
 }
 
-// saveChanges records what changed, if anything did.
+// saveChanges records what changed, if anything did. A full disk must not keep a
+// target from growing: it is told as a targets.PartialError, and saved later.
 func (w *write) saveChanges(ctx context.Context) error {
 	f, t := w.fleet, w.target
 	f.mu.Lock()
@@ -182,7 +180,10 @@ func (w *write) saveChanges(ctx context.Context) error {
 	if unchanged {
 		return nil
 	}
-	return f.save(ctx, t)
+	if err := f.save(ctx, t); err != nil {
+		return &targets.PartialError{Reached: w.n, Err: err}
+	}
+	return nil
 }
 
 // shrink lowers the count by instances that do not exist first, then takes victims.

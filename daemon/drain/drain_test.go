@@ -1,0 +1,452 @@
+package drain_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hpad/hpad/daemon/drain"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+var errSpoiled = errors.New("spoiled by the test")
+
+// TestDrain: a scale-down counts at once, drains, removes all victims in one call
+// and clears up after them.
+func TestDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDrainer("web-0", "web-1")
+		w := newWorld(t, 4, d)
+		w.platform.Change("web", func(target *targettest.MemoryTarget) { target.StopDelay = time.Minute })
+		w.scale(2)
+		w.expect("right after the decision", 2, 2, 4)
+		if got := deleting(w.read()); !slices.Equal(got, []string{"web-0", "web-1"}) {
+			t.Errorf("%v are on their way, want the oldest two", got)
+		}
+		if again := w.read().Version; again != w.read().Version {
+			t.Errorf("version %q became %q without a change", again, w.read().Version)
+		}
+		w.wait(time.Minute)
+		w.expectTaken()
+		if op := w.operation("web-1"); op.State != drain.Draining || op.Decision != "the test asks" || op.Deadline.Sub(op.Begun) != 10*time.Minute {
+			t.Errorf("operation %+v", op)
+		}
+		if notices := w.read().Notices; len(notices) != 1 || notices[0].Condition != drain.ConditionDraining {
+			t.Errorf("notices %+v", notices)
+		}
+		d.done("web-0", "web-1")
+		w.wait(10 * time.Second)
+		w.expectTaken("web-0", "web-1")
+		if removals := w.platform.Removals(); len(removals) != 1 || removals[0].Version == "" || removals[0].Reason != "the test asks" {
+			t.Errorf("removals %+v, want one call with a version and the decision's reason", removals)
+		}
+		w.expect("while the platform removes them", 2, 2, 2)
+		if op := w.operation("web-0"); op.State != drain.Terminating {
+			t.Errorf("operation %+v, want it terminating", op)
+		}
+		if d.asked("finish web-0") != 0 {
+			t.Error("an instance was cleared up after that is still there")
+		}
+		w.wait(2 * time.Minute)
+		for _, id := range []string{"web-0", "web-1"} {
+			if op := w.operation(id); op.State != drain.Ended || op.Outcome != drain.Terminated || op.Error != "" {
+				t.Errorf("operation %+v, want it ended", op)
+			}
+			if d.asked("begin "+id) != 1 || d.asked("finish "+id) != 1 || d.asked("undo "+id) != 0 {
+				t.Errorf("calls %v, want one begin and one finish of each", d.calls)
+			}
+		}
+		w.expect("in the end", 2, 2, 2)
+		if notices := w.read().Notices; len(notices) != 0 {
+			t.Errorf("notices %+v after the end", notices)
+		}
+	})
+}
+
+// TestTakeBack: a scale-up takes back the newest operations first, waits for no
+// drainer, and asks the platform only for the rest.
+func TestTakeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDrainer("web-0", "web-1", "web-2")
+		w := newWorld(t, 5, d)
+		w.scale(4)
+		w.wait(time.Second)
+		w.scale(2)
+		w.wait(time.Second)
+		w.expect("three drain", 2, 2, 5)
+		d.fail("undo", errSpoiled)
+		w.scale(4)
+		w.expect("two are taken back", 4, 4, 5)
+		if got := deleting(w.read()); !slices.Equal(got, []string{"web-0"}) {
+			t.Errorf("%v are on their way, want the one of the older operation", got)
+		}
+		if op := w.operation("web-2"); op.State != drain.Undoing || op.Error != errSpoiled.Error() {
+			t.Errorf("operation %+v, want it to be undone, with the error", op)
+		}
+		w.scale(7)
+		w.expect("all are taken back, and two are new", 7, 7, 7)
+		w.wait(30 * time.Minute)
+		d.fail("undo", nil)
+		w.wait(5 * time.Minute)
+		for _, id := range []string{"web-0", "web-1", "web-2"} {
+			if op := w.operation(id); op.State != drain.Ended || op.Outcome != drain.Undone || op.Error != "" {
+				t.Errorf("operation %+v, want it undone", op)
+			}
+		}
+		w.expectTaken()
+	})
+}
+
+// TestGrowthDoesNotWait: a drainer that hangs keeps nobody from growing.
+func TestGrowthDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDrainer()
+		d.hang = make(chan struct{})
+		w := newWorld(t, 3, d)
+		w.scale(1)
+		w.wait(time.Second)
+		before := time.Now()
+		w.scale(5)
+		if took := time.Since(before); took > 0 {
+			t.Errorf("growing took %v with a drainer that hangs", took)
+		}
+		w.expect("grown", 5, 5, 5)
+		close(d.hang)
+		w.wait(time.Minute)
+		if d.asked("undo web-0") == 0 {
+			t.Error("an instance did not get its work back from a drainer that hung")
+		}
+		w.expectTaken()
+	})
+}
+
+// TestDeadline: what is not drained in time is terminated or taken back.
+func TestDeadline(t *testing.T) {
+	for _, c := range []struct {
+		expiry  drain.Expiry
+		taken   []string
+		count   int32
+		outcome drain.Outcome
+	}{
+		{"", []string{"web-0"}, 1, drain.Terminated},
+		{drain.Terminate, []string{"web-0"}, 1, drain.Terminated},
+		{drain.Undo, nil, 2, drain.Failed},
+	} {
+		t.Run(string(c.expiry), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, 2, newDrainer("web-0"))
+				w.configure(func(options *drain.Options) { options.Expiry = c.expiry })
+				w.scale(1)
+				w.wait(10*time.Minute - 10*time.Second)
+				w.expect("before the deadline", 1, 1, 2)
+				w.wait(time.Minute)
+				w.expect("after the deadline", c.count, c.count, c.count)
+				w.expectTaken(c.taken...)
+				if op := w.operation("web-0"); op.Outcome != c.outcome {
+					t.Errorf("operation %+v, want %s", op, c.outcome)
+				}
+			})
+		})
+	}
+}
+
+// TestUnreachableDrainer: a drain that cannot begin is tried until its deadline.
+func TestUnreachableDrainer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDrainer()
+		d.fail("begin", errSpoiled)
+		w := newWorld(t, 3, d)
+		w.scale(2)
+		w.wait(5 * time.Minute)
+		w.expect("while it cannot begin", 2, 2, 3)
+		if n := d.asked("begin web-0"); n < 5 || n > 12 {
+			t.Errorf("a drain that cannot begin was tried %d times in 5 minutes", n)
+		}
+		d.fail("begin", nil)
+		w.wait(2 * time.Minute)
+		w.expectTaken("web-0")
+	})
+}
+
+// TestRefusedRemoval: a removal that the platform refuses undoes the drain, and the
+// count is as before; one that it cannot hear is tried again.
+func TestRefusedRemoval(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		err   error
+		calls int
+		taken []string
+	}{
+		{"forbidden", targets.ErrForbidden, 1, nil},
+		{"without a class", errSpoiled, 1, nil},
+		{"unreachable for good", targets.ErrTransient, 3, nil},
+		{"unknown for good", targets.ErrUnknownOutcome, 3, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDrainer()
+				w := newWorld(t, 3, d)
+				mend := w.platform.Inject(targettest.Fault{Call: targettest.WriteCall, Err: c.err})
+				w.scale(2)
+				w.wait(5 * time.Minute)
+				w.expect("after it was given up", 3, 3, 3)
+				if n := len(w.platform.Removals()); n != c.calls {
+					t.Errorf("%d removals, want %d", n, c.calls)
+				}
+				op := w.operation("web-0")
+				if op.State != drain.Ended || op.Outcome != drain.Failed || op.Why == "" || d.asked("undo web-0") != 1 {
+					t.Errorf("operation %+v, undone %d times, want it failed and undone", op, d.asked("undo web-0"))
+				}
+				if notices := w.read().Notices; len(notices) != 1 || notices[0].Condition != drain.ConditionDrainFailed {
+					t.Errorf("notices %+v, want the failure", notices)
+				}
+				mend()
+				w.scale(2)
+				w.wait(time.Minute)
+				w.expect("with the next decision", 2, 2, 2)
+				w.expectTaken("web-0")
+				w.wait(time.Minute)
+				if notices := w.read().Notices; len(notices) != 0 {
+					t.Errorf("notices %+v after a success", notices)
+				}
+			})
+		})
+	}
+}
+
+// TestLostAnswer: a removal whose answer was lost is seen, and not sent again.
+func TestLostAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3, newDrainer())
+		w.platform.Inject(targettest.Fault{Call: targettest.WriteCall, Lost: true, Times: 1})
+		w.scale(1)
+		w.wait(5 * time.Minute)
+		w.expect("after a lost answer", 1, 1, 1)
+		w.expectTaken("web-0", "web-1")
+		if n := len(w.platform.Removals()); n != 1 {
+			t.Errorf("%d removals, want one", n)
+		}
+		if op := w.operation("web-0"); op.Outcome != drain.Terminated {
+			t.Errorf("operation %+v, want it terminated", op)
+		}
+	})
+}
+
+// TestHeldRemoval: holds and throttling are waited for, however long.
+func TestHeldRemoval(t *testing.T) {
+	for _, err := range []error{targets.ErrHeld, &targets.ThrottledError{RetryAfter: 20 * time.Minute, Err: errSpoiled}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, 3, newDrainer())
+			mend := w.platform.Inject(targettest.Fault{Call: targettest.WriteCall, Err: err})
+			w.scale(2)
+			w.wait(15 * time.Minute)
+			w.expect("while it is refused", 2, 2, 3)
+			if _, throttled := errors.AsType[*targets.ThrottledError](err); throttled && len(w.platform.Removals()) != 1 {
+				t.Errorf("%d removals while throttled, want one", len(w.platform.Removals()))
+			}
+			mend()
+			w.wait(6 * time.Minute)
+			w.expect("after it", 2, 2, 2)
+			w.expectTaken("web-0")
+		})
+	}
+}
+
+// TestForeignCount: whoever else lowers the count meanwhile is not exceeded, nor is
+// the platform's own least count.
+func TestForeignCount(t *testing.T) {
+	least := int32(4)
+	for _, c := range []struct {
+		name        string
+		change      func(target *targettest.MemoryTarget)
+		spec, count int32
+	}{
+		{"lowered to the wanted count", func(target *targettest.MemoryTarget) { target.Replicas = 3 }, 3, 3},
+		{"lowered below", func(target *targettest.MemoryTarget) { target.Replicas = 2 }, 2, 2},
+		{"lowered by a part", func(target *targettest.MemoryTarget) { target.Replicas = 4 }, 3, 3},
+		{"raised", func(target *targettest.MemoryTarget) { target.Replicas = 8 }, 6, 6},
+		{"least count raised", func(target *targettest.MemoryTarget) { target.Min = &least }, 4, 4},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDrainer("web-0", "web-1")
+				w := newWorld(t, 5, d)
+				w.scale(3)
+				w.wait(time.Second)
+				w.platform.Change("web", c.change)
+				if got := w.read().SpecReplicas; got != c.spec {
+					t.Errorf("spec %d replicas at once, want %d", got, c.spec)
+				}
+				d.done("web-0", "web-1")
+				w.wait(5 * time.Minute)
+				w.expect("in the end", c.spec, c.spec, c.count)
+				w.taken()
+			})
+		})
+	}
+}
+
+// TestVanished: a victim that goes by itself is done with.
+func TestVanished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDrainer("web-0")
+		w := newWorld(t, 3, d)
+		w.scale(2)
+		w.wait(time.Second)
+		w.platform.Lose("web", "web-0", true)
+		w.wait(time.Minute)
+		if op := w.operation("web-0"); op.State != drain.Ended || op.Outcome != drain.Vanished || d.asked("finish web-0") != 1 {
+			t.Errorf("operation %+v, want it vanished and cleared up after", op)
+		}
+		// The platform put another one in its place, so that the count is its own again.
+		w.expect("replaced", 3, 3, 3)
+		w.expectTaken()
+	})
+}
+
+// TestProtected: protected instances are not chosen, and one that is protected
+// while it drains is taken back.
+func TestProtected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDrainer("web-1")
+		w := newWorld(t, 3, d)
+		w.platform.Protect("web", "web-0", true)
+		w.scale(2)
+		if got := deleting(w.read()); !slices.Equal(got, []string{"web-1"}) {
+			t.Fatalf("%v are on their way, want the oldest that is not protected", got)
+		}
+		w.wait(time.Second)
+		w.platform.Protect("web", "web-1", true)
+		d.done("web-1")
+		w.wait(time.Minute)
+		w.expect("after the protection", 3, 3, 3)
+		w.expectTaken()
+		err := w.fleet.SetReplicas(t.Context(), w.ref, 0, "", "the test asks")
+		var partial *targets.PartialError
+		if !errors.As(err, &partial) || partial.Reached != 2 {
+			t.Errorf("SetReplicas(0) with one instance that can be taken = %v, want a PartialError", err)
+		}
+		w.wait(time.Minute)
+		w.expect("what can be taken is", 2, 2, 2)
+		err = w.fleet.SetReplicas(t.Context(), w.ref, 0, "", "the test asks")
+		var held *targets.HeldError
+		if !errors.As(err, &held) || held.Hold.Reason != drain.InstancesProtected {
+			t.Errorf("SetReplicas(0) with nobody to take = %v, want a HeldError", err)
+		}
+	})
+}
+
+// TestUnfilled: a count that the platform could not fill is lowered without anybody
+// being taken.
+func TestUnfilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 5, newDrainer())
+		w.platform.Lose("web", "web-3", false)
+		w.platform.Lose("web", "web-4", false)
+		w.expect("two could not be made", 5, 3, 5)
+		reading := w.read()
+		if victims, err := w.fleet.Victims(t.Context(), w.ref, reading, 3); err != nil || len(victims) != 1 || victims[0].ID != "web-0" {
+			t.Errorf("Victims(3) = %v, %v, want one, since two are not there", victims, err)
+		}
+		w.scale(2)
+		w.wait(time.Minute)
+		w.expect("one was taken", 2, 2, 2)
+		w.expectTaken("web-0")
+	})
+}
+
+// TestStoreFails: nothing is begun that cannot be recorded, growth goes on, and
+// what could not be recorded is later.
+func TestStoreFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDrainer("web-0", "web-1")
+		w := newWorld(t, 3, d)
+		w.store.Fail(errSpoiled)
+		if err := w.fleet.SetReplicas(t.Context(), w.ref, 2, "", "the test asks"); !errors.Is(err, targets.ErrTransient) || !errors.Is(err, errSpoiled) {
+			t.Errorf("SetReplicas() with a broken store = %v", err)
+		}
+		w.wait(time.Minute)
+		w.expect("nothing was begun", 3, 3, 3)
+		if len(d.calls) != 0 {
+			t.Errorf("calls %v of what is not recorded", d.calls)
+		}
+		w.store.Fail(nil)
+		w.scale(1)
+		w.wait(time.Second)
+		w.store.Fail(errSpoiled)
+		err := w.fleet.SetReplicas(t.Context(), w.ref, 2, "", "the test asks")
+		var partial *targets.PartialError
+		if !errors.As(err, &partial) || partial.Reached != 2 {
+			t.Errorf("growing with a broken store = %v, want a PartialError with the whole count", err)
+		}
+		w.expect("grown", 2, 2, 3)
+		d.done("web-0")
+		w.wait(time.Minute)
+		w.expectTaken() // its removal cannot be recorded
+		w.store.Fail(nil)
+		w.wait(2 * time.Minute)
+		w.expect("with the store back", 2, 2, 2)
+		w.expectTaken("web-0")
+		w.restart()
+		if op := w.operation("web-1"); op.Outcome != drain.Undone {
+			t.Errorf("operation %+v after a restart, want it undone", op)
+		}
+	})
+}
+
+// TestPanickingDrainer: a drainer that panics is one that fails.
+func TestPanickingDrainer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 2, nil)
+		w.configure(func(options *drain.Options) { options.Drainer, options.Deadline = panicking{newDrainer()}, time.Minute })
+		w.scale(1)
+		w.wait(5 * time.Minute)
+		w.expect("terminated at the deadline", 1, 1, 1)
+	})
+}
+
+type panicking struct{ *drainer }
+
+func (panicking) Begin(context.Context, drain.Instance) error { panic("spoiled by the test") }
+
+// TestOptionsChange: a target that loses its drainer keeps it for what is under
+// way, and leaves the rest to the platform.
+func TestOptionsChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDrainer("web-0")
+		w := newWorld(t, 4, d)
+		w.scale(3)
+		w.wait(time.Second)
+		w.configure(func(options *drain.Options) { *options = drain.Options{} })
+		w.scale(2)
+		w.expect("one drains, the platform took another", 2, 2, 3)
+		d.done("web-0")
+		w.wait(time.Minute)
+		w.expect("in the end", 2, 2, 2)
+		w.expectTaken("web-0")
+		if d.asked("finish web-0") != 1 {
+			t.Error("the drainer was forgotten in the middle of its work")
+		}
+	})
+}
+
+// TestOtherTargets: what is not asked to be drained is left to the platform.
+func TestOtherTargets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3, newDrainer())
+		other := w.platform.Add("other", targettest.MemoryTarget{Replicas: 3})
+		if err := w.fleet.SetReplicas(t.Context(), other, 1, "", "the test asks"); err != nil {
+			t.Fatal(err)
+		}
+		if n := w.platform.Replicas("other"); n != 1 || len(w.platform.Removals()) != 0 {
+			t.Errorf("%d replicas after %d removals, want 1 by the platform's own choice", n, len(w.platform.Removals()))
+		}
+		if victims, err := w.fleet.Victims(t.Context(), other, targets.Reading{SpecReplicas: 3}, 2); err != nil || victims != nil {
+			t.Errorf("Victims() = %v, %v, want none where the platform chooses", victims, err)
+		}
+	})
+}

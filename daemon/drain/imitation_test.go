@@ -1,0 +1,262 @@
+package drain_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap/zaptest"
+
+	"github.com/hpad/hpad/daemon/drain"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// drainer is a Drainer in memory that notes what it was asked.
+type drainer struct {
+	mu sync.Mutex
+	// working are the instances that still have work; an instance not among them is
+	// drained as soon as it is begun.
+	working map[string]bool
+	// broken makes calls fail, by their names; hang makes them not return.
+	broken map[string]error
+	hang   chan struct{}
+	// calls are all calls, as "begin web-1".
+	calls []string
+	// allocations are the answers of a Counter.
+	allocations map[string]int
+}
+
+func newDrainer(working ...string) *drainer {
+	d := &drainer{working: map[string]bool{}, broken: map[string]error{}}
+	for _, id := range working {
+		d.working[id] = true
+	}
+	return d
+}
+
+func (d *drainer) call(name string, instance drain.Instance) error {
+	d.mu.Lock()
+	hang := d.hang
+	d.mu.Unlock()
+	if hang != nil {
+		<-hang
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.calls = append(d.calls, name+" "+instance.ID)
+	return d.broken[name]
+}
+
+func (d *drainer) Begin(_ context.Context, instance drain.Instance) error {
+	return d.call("begin", instance)
+}
+
+func (d *drainer) Drained(_ context.Context, instance drain.Instance) (bool, error) {
+	err := d.call("drained", instance)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return !d.working[instance.ID], err
+}
+
+func (d *drainer) Undo(_ context.Context, instance drain.Instance) error {
+	return d.call("undo", instance)
+}
+
+func (d *drainer) Finish(_ context.Context, instance drain.Instance) error {
+	return d.call("finish", instance)
+}
+
+func (d *drainer) Allocations(_ context.Context, _ []drain.Instance) (map[string]int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return maps.Clone(d.allocations), d.broken["allocations"]
+}
+
+func (d *drainer) done(ids ...string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, id := range ids {
+		delete(d.working, id)
+	}
+}
+
+func (d *drainer) fail(call string, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.broken[call] = err
+}
+
+// asked answers how often the drainer got a call.
+func (d *drainer) asked(call string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	count := 0
+	for _, c := range d.calls {
+		if c == call {
+			count++
+		}
+	}
+	return count
+}
+
+// world is one target in a bubble: a platform, a store, and a fleet on them that
+// can be restarted.
+type world struct {
+	*testing.T
+	platform targettest.Removable
+	store    *targettest.Store
+	drainer  *drainer
+	options  drain.Options
+	ref      targets.Ref
+	fleet    *drain.Fleet
+}
+
+// newWorld starts a fleet with a target "web" of so many instances, which are as
+// many seconds old as they are from the end.
+func newWorld(t *testing.T, replicas int32, d *drainer) *world {
+	t.Helper()
+	w := &world{T: t, platform: targettest.Removable{Memory: targettest.NewMemory("memory")}, store: &targettest.Store{}, drainer: d}
+	w.ref = w.platform.Add("web", targettest.MemoryTarget{})
+	for n := range replicas {
+		w.platform.Change("web", func(target *targettest.MemoryTarget) { target.Replicas = n + 1 })
+		time.Sleep(time.Second)
+	}
+	w.options = drain.Options{Victims: drain.Oldest, Deadline: 10 * time.Minute}
+	if d != nil {
+		w.options.Drainer = d
+	}
+	w.open()
+	t.Cleanup(func() { w.close() })
+	return w
+}
+
+func (w *world) open() {
+	w.Helper()
+	w.fleet = drain.Wrap(w.platform, w.store, zaptest.NewLogger(w.T))
+	w.fleet.Configure(map[targets.Ref]drain.Options{w.ref: w.options})
+	if err := w.fleet.Start(w.Context()); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) close() {
+	w.Helper()
+	if err := w.fleet.Close(); err != nil {
+		w.Errorf("Close() = %v", err)
+	}
+}
+
+// restart ends the fleet and starts another one on the same platform and store.
+func (w *world) restart() {
+	w.Helper()
+	w.close()
+	w.open()
+}
+
+func (w *world) configure(change func(options *drain.Options)) {
+	change(&w.options)
+	w.fleet.Configure(map[targets.Ref]drain.Options{w.ref: w.options})
+}
+
+// wait lets time pass, and what is to be done then happen.
+func (w *world) wait(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func (w *world) read() targets.Reading {
+	w.Helper()
+	readings, err := w.fleet.Snapshot(w.Context(), []targets.Ref{w.ref})
+	if err != nil {
+		w.Fatal(err)
+	}
+	if err := readings[w.ref].Err; err != nil {
+		w.Fatal(err)
+	}
+	return readings[w.ref]
+}
+
+// scale sets a count by the version read, which must succeed.
+func (w *world) scale(n int32) {
+	w.Helper()
+	if err := w.fleet.SetReplicas(w.Context(), w.ref, n, w.read().Version, "the test asks"); err != nil {
+		w.Fatalf("SetReplicas(%d) = %v", n, err)
+	}
+	synctest.Wait()
+}
+
+// expect holds the counts against what they are to be: as decided, and on the
+// platform.
+func (w *world) expect(what string, spec, status, platform int32) {
+	w.Helper()
+	reading := w.read()
+	if reading.SpecReplicas != spec || reading.StatusReplicas != status || w.platform.Replicas("web") != platform {
+		w.Errorf("%s: spec %d and status %d replicas with %d on the platform, want %d and %d with %d", what,
+			reading.SpecReplicas, reading.StatusReplicas, w.platform.Replicas("web"), spec, status, platform)
+	}
+}
+
+// deleting answers who is on its way out.
+func deleting(reading targets.Reading) []string {
+	ids := []string{}
+	for _, instance := range reading.Instances {
+		if instance.Deleting {
+			ids = append(ids, instance.ID)
+		}
+	}
+	return ids
+}
+
+// taken answers whom the platform took, in order, and fails when it took anybody
+// twice.
+func (w *world) taken() []string {
+	w.Helper()
+	ids := []string{}
+	for _, removal := range w.platform.Removals() {
+		for _, id := range removal.Taken {
+			if slices.Contains(ids, id) {
+				w.Errorf("instance %s was taken twice", id)
+			}
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func (w *world) expectTaken(want ...string) {
+	w.Helper()
+	if got := w.taken(); !slices.Equal(got, want) {
+		w.Errorf("instances %v were taken, want %v", got, want)
+	}
+}
+
+// operation answers the newest operation about an instance.
+func (w *world) operation(id string) drain.Operation {
+	w.Helper()
+	for _, op := range slices.Backward(w.fleet.Draining(w.ref)) {
+		if op.Instance.ID == id {
+			return op
+		}
+	}
+	w.Fatalf("there is no operation about %s: %s", id, describe(w.fleet.Draining(w.ref)))
+	return drain.Operation{}
+}
+
+func describe(operations []drain.Operation) string {
+	var text strings.Builder
+	for _, op := range operations {
+		fmt.Fprintf(&text, "[%s %s %s %s %s]", op.Instance.ID, op.State, op.Outcome, op.Why, op.Error)
+	}
+	return text.String()
+}

@@ -1,0 +1,256 @@
+package drain_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hpad/hpad/daemon/drain"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// TestRestart: a fleet that starts again goes on with what its store has.
+func TestRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDrainer("web-0", "web-1")
+		w := newWorld(t, 4, d)
+		w.scale(2)
+		w.restart()
+		w.expect("after a restart", 2, 2, 4)
+		if got := deleting(w.read()); !slices.Equal(got, []string{"web-0", "web-1"}) {
+			t.Errorf("%v are on their way after a restart", got)
+		}
+		w.scale(3)
+		w.restart()
+		w.expect("after another one", 3, 3, 4)
+		w.wait(time.Minute)
+		if d.asked("undo web-1") == 0 {
+			t.Error("an instance that was taken back did not get its work back")
+		}
+		d.done("web-0")
+		w.wait(time.Minute)
+		w.expectTaken("web-0")
+		w.restart()
+		w.expect("in the end", 3, 3, 3)
+		if op := w.operation("web-0"); op.Outcome != drain.Terminated {
+			t.Errorf("operation %+v after a restart", op)
+		}
+	})
+}
+
+// TestUnconfigured: after a restart nothing is done to a target that nobody scales
+// any more.
+func TestUnconfigured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDrainer("web-0")
+		w := newWorld(t, 3, d)
+		w.scale(2)
+		w.close()
+		d.done("web-0")
+		w.fleet = drain.Wrap(w.platform, w.store, zap.NewNop())
+		if err := w.fleet.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.wait(time.Hour)
+		w.expectTaken()
+		w.wait(25 * time.Hour)
+		if op := w.operation("web-0"); op.State != drain.Ended || op.Outcome != drain.Failed {
+			t.Errorf("operation %+v a day later, want it given up", op)
+		}
+		w.expect("given up", 3, 3, 3)
+	})
+}
+
+// TestDamagedRecord: what cannot be read is set aside, and holds nobody up.
+func TestDamagedRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3, newDrainer("web-0"))
+		w.scale(2)
+		w.close()
+		if err := w.store.Save(t.Context(), "drain/target/web", []byte(`{"format": 7}`)); err != nil {
+			t.Fatal(err)
+		}
+		w.open()
+		w.expect("without the record", 3, 3, 3)
+		kept, err := w.store.List(t.Context(), "drain/damaged/")
+		if err != nil || len(kept) != 1 {
+			t.Errorf("%d entries were set aside, %v, want the damaged one", len(kept), err)
+		}
+		w.scale(2)
+		w.expect("drained anew", 2, 2, 3)
+	})
+}
+
+// TestStoreFailsAtStart: as long as nobody knows what is under way nothing is read
+// or written.
+func TestStoreFailsAtStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3, newDrainer("web-0"))
+		w.scale(2)
+		w.close()
+		w.store.Fail(errSpoiled)
+		w.open()
+		if readings, err := w.fleet.Snapshot(t.Context(), []targets.Ref{w.ref}); !errors.Is(err, targets.ErrTransient) {
+			t.Errorf("Snapshot() = %v, %v, want ErrTransient", readings, err)
+		}
+		if err := w.fleet.SetReplicas(t.Context(), w.ref, 1, "", "the test asks"); !errors.Is(err, errSpoiled) {
+			t.Errorf("SetReplicas() = %v", err)
+		}
+		w.store.Fail(nil)
+		w.expect("with the store back", 2, 2, 3)
+	})
+}
+
+// dying is a store, a platform and a drainer of a process that is killed at its
+// n-th step: from then on nothing that it does has an effect.
+type dying struct {
+	targettest.Removable
+	store   *targettest.Store
+	drainer *drainer
+
+	mu   sync.Mutex
+	left int
+	// after says that the last step has its effect, and only its answer is lost.
+	after bool
+}
+
+var errDead = errors.New("the process was killed")
+
+// step does one step, if the process is alive.
+func (d *dying) step(do func() error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.left--
+	switch {
+	case d.left < 0:
+		return errDead
+	case d.left > 0:
+		return do()
+	}
+	if d.after {
+		_ = do() // nobody hears how it went
+	}
+	return errDead
+}
+
+func (d *dying) dead() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.left <= 0
+}
+
+func (d *dying) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
+	if d.dead() {
+		return nil, errDead
+	}
+	return d.Removable.Snapshot(ctx, refs)
+}
+
+func (d *dying) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, reason string) error {
+	return d.step(func() error { return d.Removable.SetReplicas(ctx, ref, n, version, reason) })
+}
+
+func (d *dying) Remove(ctx context.Context, ref targets.Ref, ids []string, version, reason string) error {
+	return d.step(func() error { return d.Removable.Remove(ctx, ref, ids, version, reason) })
+}
+
+func (d *dying) Load(ctx context.Context, key string) ([]byte, error) { return d.store.Load(ctx, key) }
+
+func (d *dying) Save(ctx context.Context, key string, value []byte) error {
+	return d.step(func() error { return d.store.Save(ctx, key, value) })
+}
+
+func (d *dying) Delete(ctx context.Context, key string) error {
+	return d.step(func() error { return d.store.Delete(ctx, key) })
+}
+
+func (d *dying) List(ctx context.Context, prefix string) (map[string][]byte, error) {
+	return d.store.List(ctx, prefix)
+}
+
+func (d *dying) Begin(ctx context.Context, instance drain.Instance) error {
+	return d.step(func() error { return d.drainer.Begin(ctx, instance) })
+}
+
+func (d *dying) Drained(ctx context.Context, instance drain.Instance) (bool, error) {
+	done := false
+	err := d.step(func() (err error) {
+		done, err = d.drainer.Drained(ctx, instance)
+		return err
+	})
+	return done, err
+}
+
+func (d *dying) Undo(ctx context.Context, instance drain.Instance) error {
+	return d.step(func() error { return d.drainer.Undo(ctx, instance) })
+}
+
+func (d *dying) Finish(ctx context.Context, instance drain.Instance) error {
+	return d.step(func() error { return d.drainer.Finish(ctx, instance) })
+}
+
+// TestKilledAtEveryStep: whenever the process is killed, and whether or not its
+// last step had its effect, the next one goes on: the instance is taken exactly
+// once, or not at all where nothing had been recorded.
+func TestKilledAtEveryStep(t *testing.T) {
+	const most = 40 // a drain takes about 11 steps
+	for _, after := range []bool{false, true} {
+		steps := 1
+		for killedAt(t, steps, after) {
+			if steps++; steps > most {
+				t.Fatalf("a drain takes more than %d steps", most)
+			}
+		}
+		if steps < 8 {
+			t.Errorf("a whole drain took %d steps, want all of them tried", steps)
+		}
+	}
+}
+
+// killedAt kills a process at a step of a drain, and says whether it got that far.
+func killedAt(t *testing.T, steps int, after bool) (killed bool) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDrainer()
+		w := newWorld(t, 3, d)
+		w.close()
+		first := &dying{Removable: w.platform, store: w.store, drainer: d, left: steps, after: after}
+		options := w.options
+		options.Drainer = first
+		f := drain.Wrap(first, first, zap.NewNop())
+		f.Configure(map[targets.Ref]drain.Options{w.ref: options})
+		if err := f.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		err := f.SetReplicas(t.Context(), w.ref, 2, "", "the test asks")
+		w.wait(time.Minute)
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		killed = first.dead()
+		w.open()
+		w.wait(10 * time.Minute)
+		if err == nil || after {
+			w.expect("after the restart", 2, 2, 2)
+			w.expectTaken("web-0")
+			if op := w.operation("web-0"); op.State != drain.Ended || op.Outcome != drain.Terminated {
+				t.Errorf("operation %+v, want it ended", op)
+			}
+		} else {
+			w.expect("nothing was recorded", 3, 3, 3)
+			w.expectTaken()
+		}
+		if t.Failed() {
+			t.Logf("killed at step %d, after it %v: calls %s", steps, after, strings.Join(d.calls, ", "))
+		}
+	})
+	return killed
+}
