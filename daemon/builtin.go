@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
 
 	"github.com/hpad/hpad/daemon/config"
@@ -16,7 +17,7 @@ import (
 
 // BuiltIn answers the kinds that hpad comes with.
 func BuiltIn() Kinds {
-	return Kinds{
+	kinds := Kinds{
 		Fleets: map[string]func(config.Fleet, FleetEnv) (Fleet, error){
 			"process": newProcess,
 			"nomad":   newNomad,
@@ -28,6 +29,8 @@ func BuiltIn() Kinds {
 			"embedded":   newEmbedded,
 		},
 	}
+	maps.Copy(kinds.Fleets, azurevmssKind) // which a build may leave out
+	return kinds
 }
 
 // kindConfig answers a kind's own configuration, which package config made by

@@ -23,6 +23,7 @@ func TestBad(t *testing.T) {
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".toml")
 		t.Run(name, func(t *testing.T) {
+			skipOmitted(t, file)
 			text, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)

@@ -16,7 +16,7 @@ func (l *loader) readFleets() map[string]Fleet {
 	fleets := make(map[string]Fleet, len(l.fleets))
 	for _, name := range slices.Sorted(maps.Keys(l.fleets)) {
 		t := l.fleets[name]
-		kind, ok := readKind(t, "fleet", l.kinds.fleets)
+		kind, ok := readKind(t, "fleet", l.kinds.fleets, l.kinds.omitted)
 		if !ok {
 			continue
 		}
@@ -37,7 +37,7 @@ func (l *loader) readSources() map[string]Source {
 	sources := make(map[string]Source, len(l.sources))
 	for _, name := range slices.Sorted(maps.Keys(l.sources)) {
 		t := l.sources[name]
-		kind, ok := readKind(t, "source", l.kinds.sources)
+		kind, ok := readKind(t, "source", l.kinds.sources, nil)
 		if !ok {
 			continue
 		}
@@ -49,9 +49,11 @@ func (l *loader) readSources() map[string]Source {
 	return sources
 }
 
-// readKind answers the kind that a table names.
-func readKind[K any](t *table, what string, known map[string]K) (string, bool) {
+// readKind answers the kind that a table names. Omitted are the kinds that this
+// build leaves out, with the build tag that did.
+func readKind[K any](t *table, what string, known map[string]K, omitted map[string]string) (string, bool) {
 	names := slices.Sorted(maps.Keys(known))
+	names = slices.Sorted(slices.Values(slices.AppendSeq(names, maps.Keys(omitted))))
 	allowed := "the kinds of " + what + "s are " + strings.Join(names, ", ")
 	given, present := t.raw[kindKey]
 	if !present {
@@ -61,6 +63,10 @@ func readKind[K any](t *table, what string, known map[string]K) (string, bool) {
 	kind, ok := given.(string)
 	if !ok {
 		t.addWritten(kindKey, "must be a string, not "+kindOf(given))
+		return "", false
+	}
+	if tag, ok := omitted[kind]; ok {
+		t.addWritten(kindKey, fmt.Sprintf("is not part of this hpad: it was built without (tag %s)", tag))
 		return "", false
 	}
 	if _, ok := known[kind]; !ok {

@@ -54,6 +54,8 @@ type fleetKind struct {
 	// guarded says that readings by which a target collapses are doubted where the
 	// configuration does not say otherwise.
 	guarded bool
+	// removes says whether instances can be taken by name.
+	removes bool
 }
 
 // sourceKind makes the empty table of one kind of source.
@@ -77,6 +79,31 @@ type scrape struct {
 type kinds struct {
 	fleets  map[string]fleetKind
 	sources map[string]sourceKind
+	// omitted are the kinds of fleets that this build leaves out, each with the build
+	// tag that did.
+	omitted map[string]string
+}
+
+// optionalKind is a kind of fleet that a build may leave out.
+type optionalKind struct {
+	name string
+	// tag is the build tag that leaves it out.
+	tag string
+	// kind is nil where it is left out.
+	kind *fleetKind
+}
+
+// with adds kinds that a build may leave out.
+func (k kinds) with(optional ...optionalKind) kinds {
+	k.omitted = map[string]string{}
+	for _, each := range optional {
+		if each.kind == nil {
+			k.omitted[each.name] = each.tag
+		} else {
+			k.fleets[each.name] = *each.kind
+		}
+	}
+	return k
 }
 
 // builtIn are the kinds of this hpad.
@@ -112,7 +139,7 @@ var builtIn = kinds{
 			scrapes: embeddedScrapes,
 		},
 	},
-}
+}.with(azurevmssKind)
 
 // embeddedScrapes answers what an embedded source scrapes.
 func embeddedScrapes(config any) []scrape {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,7 @@ func TestConfigs(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
+			skipOmitted(t, file)
 			c, err := LoadFiles(file)
 			if err != nil {
 				t.Fatal(err)
@@ -36,6 +38,44 @@ func TestConfigs(t *testing.T) {
 			}
 			checkRedactedLoads(t, c)
 		})
+	}
+}
+
+// omittedIn answers the kind of fleet that a configuration uses and this build leaves
+// out; "" when there is none.
+func omittedIn(text []byte) string {
+	for name := range builtIn.omitted {
+		if regexp.MustCompile(`(?m)^kind *= "` + name + `"`).Match(text) {
+			return name
+		}
+	}
+	return ""
+}
+
+// skipOmitted skips the test of a file that this build cannot load.
+func skipOmitted(t *testing.T, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kind := omittedIn(text); kind != "" {
+		t.Skipf("this build leaves out the kind %q", kind)
+	}
+}
+
+// TestOmitted has a build without a kind of fleet.
+func TestOmitted(t *testing.T) {
+	known := fleetKind{config: builtIn.fleets["process"].config, target: builtIn.fleets["process"].target}
+	l := newLoader(kinds{fleets: map[string]fleetKind{"process": known}}.with(
+		optionalKind{name: "cloudy", tag: "nocloudy"}, optionalKind{name: "sunny", tag: "nosunny", kind: &known},
+	))
+	l.parse("hpad.toml", []byte("[fleets.a]\nkind = \"cloudy\"\n[fleets.b]\nkind = \"sunny\"\n[fleets.c]\nkind = \"rainy\"\n"))
+	_, err := l.finish()
+	want := `hpad.toml:2: fleets.a.kind = "cloudy": is not part of this hpad: it was built without (tag nocloudy)
+hpad.toml:6: fleets.c.kind = "rainy": is no kind of fleet; the kinds of fleets are cloudy, process, sunny`
+	if err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
 }
 

@@ -161,7 +161,7 @@ func (c *Config) Validate() []policy.FieldError {
 	oneOf("cloud", c.Cloud, PublicCloud, GovernmentCloud, ChinaCloud)
 	for _, address := range []struct{ field, value string }{{"endpoint", c.Endpoint}, {"authority_host", c.AuthorityHost}} {
 		if address.value != "" && !isHTTPS(address.value) {
-			add(address.field, quoteAddress(address.value), `must be an address without credentials, as "https://management.example.com"`)
+			add(address.field, quoteAddress(address.value), `must be an https address without credentials, as "https://management.example.com"`)
 		}
 	}
 	mistakes = append(mistakes, c.checkCredentials()...)

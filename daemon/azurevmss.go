@@ -1,0 +1,18 @@
+//go:build !noazure
+
+package daemon
+
+import (
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/targets/azurevmss"
+)
+
+var azurevmssKind = map[string]func(config.Fleet, FleetEnv) (Fleet, error){"azurevmss": newAzureVMSS}
+
+func newAzureVMSS(c config.Fleet, env FleetEnv) (Fleet, error) {
+	own, err := kindConfig[azurevmss.Config](c.Kind, c.Config)
+	if err != nil {
+		return nil, err
+	}
+	return azurevmss.New(c.Name, own, azurevmss.Options{Store: env.Store, Meter: env.Meter}), nil
+}

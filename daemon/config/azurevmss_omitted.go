@@ -1,0 +1,5 @@
+//go:build noazure
+
+package config
+
+var azurevmssKind = optionalKind{name: "azurevmss", tag: "noazure"}
