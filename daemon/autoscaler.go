@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
@@ -23,6 +24,9 @@ type autoscaler struct {
 	metrics    *metrics.Autoscaler
 	// published is what readers see: replaced whole, never changed.
 	published atomic.Pointer[publication]
+	// cpuUse is what each instance used at the last reading, in thousandths of a
+	// core by id, where victims are chosen by it; nil before the first.
+	cpuUse atomic.Pointer[map[string]int64]
 	// late counts ticks at which a pass was still running.
 	late atomic.Uint64
 	// removed is set, with mu held, when a reload takes the autoscaler away: from
@@ -79,6 +83,10 @@ type publication struct {
 	decision  policy.Decision
 	instances api.Instances
 	events    []api.Event
+	// victims are those that the decision takes, as far as hpad chooses; unchosen is
+	// why they could not be told.
+	victims  []drain.Victim
+	unchosen string
 	// evaluated is when the pass began, on a clock that nobody sets; zero when there
 	// was none in this run.
 	evaluated time.Time

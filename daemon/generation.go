@@ -122,9 +122,9 @@ func (d *Daemon) buildFleets(ch *change, previous *generation) error {
 		if err != nil {
 			return fmt.Errorf("fleet %q: %w", name, err)
 		}
-		h := newFleetHandle(c, fleet, ch.next.config.Daemon.ConcurrentSyncs)
+		h := newFleetHandle(c, fleet, d.wrapFleet(name, fleet), ch.next.config.Daemon.ConcurrentSyncs)
 		ch.next.fleets[name] = h
-		r := replacement{subject: "fleet " + name, adapter: fleet, problem: &h.problem, life: h.life}
+		r := replacement{subject: "fleet " + name, adapter: h.fleet, problem: &h.problem, life: h.life}
 		if older != nil && older.kind == c.Kind {
 			r.older = older.retiree()
 		}
@@ -238,6 +238,7 @@ func (s *scheduler) swap(ch *change) {
 		a.mu.Unlock()
 		d.metrics.Forget(a.name)
 	}
+	ch.next.configureScaleIn()
 	d.current.Store(ch.next)
 	d.metrics.Configured(slices.Collect(maps.Keys(ch.next.fleets)), slices.Collect(maps.Keys(ch.next.sources)))
 	for _, r := range ch.adapters {

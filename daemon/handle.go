@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -19,7 +20,12 @@ type fleetHandle struct {
 	name   string
 	kind   string
 	config any
-	fleet  Fleet
+	// fleet is what is read and scaled: scaleIn where that is there, else the adapter.
+	fleet Fleet
+	// adapter is what the kind made.
+	adapter Fleet
+	// scaleIn chooses and drains instances; nil where the platform alone can choose.
+	scaleIn *drain.Fleet
 	// sampler and discoverer are nil when the fleet is none.
 	sampler    Sampler
 	discoverer Discoverer
@@ -54,16 +60,19 @@ type sourceHandle struct {
 	warned map[string]bool
 }
 
-func newFleetHandle(c config.Fleet, fleet Fleet, writes int) *fleetHandle {
+func newFleetHandle(c config.Fleet, adapter Fleet, scaleIn *drain.Fleet, writes int) *fleetHandle {
 	h := &fleetHandle{
-		name: c.Name, kind: c.Kind, config: c.Config, fleet: fleet,
+		name: c.Name, kind: c.Kind, config: c.Config, fleet: adapter, adapter: adapter, scaleIn: scaleIn,
 		snapshots: newGate(readsAtOnce), samples: newGate(readsAtOnce), discoveries: newGate(1),
 		writes: make(chan struct{}, writes),
 		life:   newLife(),
 		latest: map[targets.Ref]targets.Reading{},
 	}
-	h.sampler, _ = fleet.(Sampler)
-	h.discoverer, _ = fleet.(Discoverer)
+	if scaleIn != nil {
+		h.fleet = scaleIn
+	}
+	h.sampler, _ = adapter.(Sampler)
+	h.discoverer, _ = adapter.(Discoverer)
 	return h
 }
 

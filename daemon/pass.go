@@ -34,8 +34,10 @@ func (p *pass) run(room *room) {
 			events = p.settleIntention(&observation)
 			p.noticeForeign(&observation)
 		}
+		p.noteCPU(&observation)
 		def := p.plan.definition
 		*decision = policy.Decide(def.settings, def.Spec, a.memory, a.status, observation, p.round.now)
+		after.victims, after.unchosen = p.victims(decision, &reading)
 		return nil
 	})
 	switch {
@@ -155,7 +157,9 @@ func (p *pass) finish(after *publication, outcome policy.Outcome, events []polic
 
 	var entries []state.Entry
 	if wrote || settled || !sameReasons(&before.status, &a.status) {
-		entries = []state.Entry{historyEntry(a.name, decision, outcome, events, settlement.Error)}
+		entry := historyEntry(a.name, decision, outcome, events, settlement.Error)
+		entry.Victims = after.victims
+		entries = []state.Entry{entry}
 	}
 	after.memory, after.status = a.memory, a.status
 	after.events = a.events.add(events, p.round.now)

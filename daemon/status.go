@@ -57,6 +57,12 @@ func (d *Daemon) view(a *autoscaler) api.Autoscaler {
 		Events:    published.events,
 		Labels:    def.Labels,
 		Discovery: d.discovery.shown.Load().byAutoscaler[a.name],
+		Victims:   published.victims,
+
+		VictimsError: published.unchosen,
+	}
+	if scaleIn := def.fleet.scaleIn; scaleIn != nil {
+		view.Drains = scaleIn.Draining(def.Target)
 	}
 	if published.decided() {
 		view.Decision = &published.decision
@@ -142,7 +148,7 @@ func (d *Daemon) Readiness() api.Readiness {
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.fleets)) {
 		h := g.fleets[name]
-		readiness.Problems = append(readiness.Problems, adapterProblems("fleet "+name, &h.problem, h.fleet)...)
+		readiness.Problems = append(readiness.Problems, adapterProblems("fleet "+name, &h.problem, h.adapter)...)
 		if text := h.undiscovered.get(); text != "" {
 			readiness.Problems = append(readiness.Problems, api.Problem{Subject: "fleet " + name, Message: text})
 		}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/policy"
 )
@@ -30,6 +31,7 @@ func writeDescription(w io.Writer, view api.Autoscaler, now time.Time) error {
 	}
 	d.evaluation(view)
 	d.conditions(view.Status.Conditions)
+	d.drains(view.Drains)
 	d.events(view.Events)
 	// What the writer could not write is what Flush answers.
 	return table.Flush()
@@ -206,6 +208,18 @@ func (d description) conditions(conditions []policy.Condition) {
 	d.line(1, "----\t------\t------\t-------")
 	for _, c := range conditions {
 		d.line(1, "%s\t%s\t%s\t%s", c.Type, c.Status, c.Reason, oneLine(c.Message))
+	}
+}
+
+// drains adds what is under way with instances that were to go, and what ended
+// lately; nothing where there is none.
+func (d description) drains(operations []drain.Operation) {
+	if len(operations) == 0 {
+		return
+	}
+	d.line(0, "Drains:")
+	for _, operation := range operations {
+		d.line(1, "%s", explain.DrainText(operation))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/policy"
 )
 
@@ -52,6 +53,12 @@ type Autoscaler struct {
 	// Labels are those by which the target itself asked for the autoscaler; nil for
 	// one of the configuration.
 	Labels map[string]string `json:"labels,omitempty"`
+	// Victims are whom the last decision takes, where hpad chooses; Drains what is
+	// under way with those of earlier ones, and what ended within a day.
+	Victims []drain.Victim    `json:"victims,omitempty"`
+	Drains  []drain.Operation `json:"drains,omitempty"`
+	// VictimsError is why Victims could not be told; empty when they could.
+	VictimsError string `json:"victims_error,omitempty"`
 	// Discovery is set when the target has labels that are not in force.
 	Discovery *Discovered `json:"discovery,omitempty"`
 }
@@ -148,9 +155,13 @@ type Explanation struct {
 	SyncPeriodSeconds float64       `json:"sync_period_seconds"`
 	Evaluation        Evaluation    `json:"evaluation"`
 	Inputs            []Input       `json:"inputs,omitempty"`
-	// Labels and Discovery are as in Autoscaler.
+	// Labels, Discovery, Victims and Drains are as in Autoscaler.
 	Labels    map[string]string `json:"labels,omitempty"`
 	Discovery *Discovered       `json:"discovery,omitempty"`
+	Victims   []drain.Victim    `json:"victims,omitempty"`
+	Drains    []drain.Operation `json:"drains,omitempty"`
+	// VictimsError is as in Autoscaler.
+	VictimsError string `json:"victims_error,omitempty"`
 	// Decision is the last one; nil before the first pass.
 	Decision *policy.Decision `json:"decision"`
 }
@@ -168,6 +179,9 @@ func (a Autoscaler) Explanation() Explanation {
 		Inputs:            a.Inputs,
 		Labels:            a.Labels,
 		Discovery:         a.Discovery,
+		Victims:           a.Victims,
+		Drains:            a.Drains,
+		VictimsError:      a.VictimsError,
 		Decision:          a.Decision,
 	}
 }

@@ -11,13 +11,15 @@ import (
 
 	"github.com/BurntSushi/toml"
 
+	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
 
 // autoscalerTable is [autoscalers.NAME] as it is written.
 type autoscalerTable struct {
-	Target toml.Primitive `toml:"target"`
+	Target  toml.Primitive `toml:"target"`
+	Victims drain.Order    `toml:"victims"`
 	scalingTable
 }
 
@@ -76,6 +78,7 @@ func (t *table) readAutoscaler(c *Config) (a Autoscaler, ok bool) {
 		return a, false
 	}
 	t.readScaling(c, given.scalingTable, &a)
+	t.readVictims(given.Victims, &a)
 	return a, len(t.loader.errs) == before
 }
 

@@ -3,6 +3,7 @@ package config
 import (
 	"time"
 
+	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
@@ -72,6 +73,9 @@ type Autoscaler struct {
 	Initialization *time.Duration
 	// Guard says which readings are not believed at once.
 	Guard Guard
+	// Victims is the order in which instances are taken when the count goes down;
+	// empty where the platform chooses.
+	Victims drain.Order
 	// Spec is defaulted and valid.
 	Spec policy.Spec
 	// Inputs tells where the readings of Spec.Metrics come from, in the same order.

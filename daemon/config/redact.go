@@ -179,6 +179,9 @@ func (a Autoscaler) written() map[string]any {
 	if a.Guard.Drop != 0 { // as in a configuration that was read
 		table["guard"] = map[string]any{"drop": strconv.Itoa(int(a.Guard.Drop)) + "%", "confirm": a.Guard.Confirm}
 	}
+	if a.Victims != "" {
+		table["victims"] = string(a.Victims)
+	}
 	target["fleet"] = a.Target.Fleet
 	requests := map[string]any{}
 	for _, request := range a.Requests {

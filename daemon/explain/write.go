@@ -88,6 +88,7 @@ func (p *page) decided(view api.Explanation, d policy.Decision) {
 	p.limit(d)
 	p.afterLimit(d)
 	p.result(view, d)
+	p.drains(view)
 	fmt.Fprintf(&p.text, "\n%s\n", Sentence(d))
 }
 
@@ -249,6 +250,7 @@ func (p *page) result(view api.Explanation, d policy.Decision) {
 	default:
 		p.line(1, "%s, no change", replicas(d.CurrentReplicas))
 	}
+	p.victims(view)
 	if d.Reason != policy.NoReason {
 		p.line(1, "reason: %s", d.Reason)
 	}

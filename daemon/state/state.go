@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
@@ -114,5 +115,7 @@ type Entry struct {
 	// Written is the count that was written; nil when nothing was.
 	Written *int32         `json:"written,omitempty"`
 	Events  []policy.Event `json:"events,omitempty"`
+	// Victims are those that the decision took, as far as hpad chose them.
+	Victims []drain.Victim `json:"victims,omitempty"`
 	Error   string         `json:"error,omitempty"`
 }

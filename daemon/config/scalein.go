@@ -1,0 +1,39 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hpad/hpad/daemon/drain"
+)
+
+// readVictims validates the order in which instances are taken.
+func (t *table) readVictims(given drain.Order, a *Autoscaler) {
+	a.Victims = given
+	if given == "" {
+		return
+	}
+	if !slices.Contains(drain.Orders(), given) {
+		var names []string
+		for _, order := range drain.Orders() {
+			names = append(names, fmt.Sprintf("%q", order))
+		}
+		t.addWritten("victims", "must be one of "+strings.Join(names, ", "))
+		return
+	}
+	t.checkRemoves("victims", a)
+}
+
+// checkRemoves records a key that only says something where instances can be
+// taken by name.
+func (t *table) checkRemoves(key string, a *Autoscaler) {
+	fleet := t.loader.fleets[a.Target.Fleet]
+	if fleet == nil {
+		return // told already
+	}
+	name := kindOfTable(fleet)
+	if kind, ok := t.loader.kinds.fleets[name]; ok && !kind.removes {
+		t.add(key, "", fmt.Sprintf("is not allowed for a fleet of kind %q, whose platform chooses the instances to take", name))
+	}
+}

@@ -1,0 +1,113 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hpad/hpad/daemon/drain"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// wrapFleet puts around a fleet that can take instances by name what chooses and
+// drains them; it is nil for any other fleet. Without options it leaves
+// everything to the platform.
+func (d *Daemon) wrapFleet(name string, fleet Fleet) *drain.Fleet {
+	inner, ok := fleet.(drain.Inner)
+	if !ok {
+		return nil
+	}
+	return drain.Wrap(inner, d.store.Fleet(name), d.log.With(zap.String("fleet", name)))
+}
+
+// configureScaleIn tells the fleets of a generation how the instances of their
+// targets are taken.
+func (g *generation) configureScaleIn() {
+	options := map[*fleetHandle]map[targets.Ref]drain.Options{}
+	for _, a := range g.autoscalers {
+		def := a.definition.Load()
+		if def.fleet.scaleIn == nil || def.Victims == "" {
+			continue
+		}
+		if options[def.fleet] == nil {
+			options[def.fleet] = map[targets.Ref]drain.Options{}
+		}
+		options[def.fleet][def.Target] = a.scaleInOptions(def)
+	}
+	for _, h := range g.fleets {
+		if h.scaleIn != nil {
+			h.scaleIn.Configure(options[h])
+		}
+	}
+}
+
+// scaleInOptions answers how the instances of the autoscaler's target are taken.
+func (a *autoscaler) scaleInOptions(def *definition) drain.Options {
+	options := drain.Options{Victims: def.Victims}
+	if def.cpuMetric() >= 0 {
+		options.CPU = func(context.Context, targets.Ref) (map[string]int64, error) {
+			if use := a.cpuUse.Load(); use != nil {
+				return *use, nil
+			}
+			return nil, nil // nothing was measured yet
+		}
+	}
+	return options
+}
+
+// cpuMetric answers the index of the metric that says how much cpu each instance
+// uses, where a source feeds it; -1 when there is none.
+func (d *definition) cpuMetric() int {
+	for i, metric := range d.Spec.Metrics {
+		if metric.Type == policy.ResourceMetric && metric.Name == "cpu" && d.inputs[i].source != nil {
+			return i
+		}
+	}
+	return -1
+}
+
+// noteCPU keeps what each instance uses, where victims are chosen by it.
+func (p *pass) noteCPU(observation *policy.Observation) {
+	def := p.plan.definition
+	if def.Victims != drain.LeastCPU {
+		return
+	}
+	metric := def.cpuMetric()
+	if metric < 0 || metric >= len(observation.Metrics) || observation.Metrics[metric].Error != "" {
+		return
+	}
+	use := map[string]int64{}
+	for i, sample := range observation.Metrics[metric].Samples {
+		if i < len(observation.Instances) && sample.OK {
+			use[observation.Instances[i].ID] = sample.Milli
+		}
+	}
+	p.plan.autoscaler.cpuUse.Store(&use)
+}
+
+// victimsTimeout bounds how long choosing victims for an explanation may take,
+// where a platform has to be asked.
+const victimsTimeout = 5 * time.Second
+
+// victims answers whom the decision takes, as far as hpad chooses: for people, who
+// want to know before it happens. The write chooses again, of what there is then.
+func (p *pass) victims(decision *policy.Decision, reading *targets.Reading) ([]drain.Victim, string) {
+	def, d := p.plan.definition, p.round.daemon
+	n := decision.CurrentReplicas - decision.DesiredReplicas
+	if def.fleet.scaleIn == nil || n <= 0 {
+		return nil, ""
+	}
+	ctx, cancel := context.WithTimeout(d.actContext, victimsTimeout)
+	defer cancel()
+	var victims []drain.Victim
+	err := guard(func() (err error) {
+		victims, err = def.fleet.scaleIn.Victims(ctx, def.Target, *reading, n)
+		return err
+	})
+	if err != nil {
+		return nil, err.Error()
+	}
+	return victims, ""
+}
