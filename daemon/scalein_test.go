@@ -1,0 +1,159 @@
+package daemon
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/drain"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/sources"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// newRemovingWorld is a world whose fleet takes instances by name, with an
+// autoscaler "web" of 4 replicas that wants 2.
+func newRemovingWorld(t *testing.T, edit func(*config.Autoscaler)) *world {
+	w := newWorld(t)
+	w.fleetKind = func(memory *targettest.Memory) Fleet { return targettest.Removable{Memory: memory} }
+	w.queue("web", 4, func(a *config.Autoscaler) {
+		a.Spec.Behavior = &policy.Behavior{ScaleDown: &policy.ScalingRules{StabilizationWindowSeconds: new(int32(0))}}
+		edit(a)
+	})
+	w.source().value("web", 2)
+	return w
+}
+
+func (w *world) removals() []string {
+	var all []string
+	for _, removal := range (targettest.Removable{Memory: w.fleet()}).Removals() {
+		all = append(all, strings.Join(removal.IDs, " "))
+	}
+	return all
+}
+
+func victimIDs(victims []drain.Victim) string {
+	var ids []string
+	for _, victim := range victims {
+		ids = append(ids, victim.ID)
+	}
+	return strings.Join(ids, " ")
+}
+
+// TestVictims holds that an order of victims takes those instances and no others,
+// and that they are published and kept with the decision.
+func TestVictims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newRemovingWorld(t, func(a *config.Autoscaler) { a.Victims = drain.Newest })
+		w.start()
+		defer w.stop()
+		w.advance(10 * time.Second)
+		w.advance(5 * time.Second)
+		if got := w.fleet().Replicas("web"); got != 2 {
+			t.Fatalf("%d replicas, want 2", got)
+		}
+		removals := w.removals()
+		if len(removals) != 1 || strings.Count(removals[0], " ") != 1 {
+			t.Fatalf("removals are %q, want two instances at once", removals)
+		}
+		entries, err := w.store.History(t.Context(), "web", time.Time{}, time.Time{}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept := ""
+		for _, entry := range entries {
+			kept += victimIDs(entry.Victims)
+		}
+		if kept != removals[0] {
+			t.Errorf("the history keeps %q, removed were %q", kept, removals[0])
+		}
+	})
+}
+
+// TestVictimsInDryRun holds that a dry run tells the victims again and again and
+// takes none.
+func TestVictimsInDryRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newRemovingWorld(t, func(a *config.Autoscaler) { a.Victims = drain.Oldest })
+		w.dryRun = true
+		w.start()
+		defer w.stop()
+		w.advance(time.Minute)
+		view := w.view("web")
+		if len(view.Victims) != 2 || view.Victims[0].Reason == "" || len(view.Explanation().Victims) != 2 {
+			t.Errorf("victims are %+v", view.Victims)
+		}
+		if len(w.removals()) != 0 || w.fleet().Replicas("web") != 4 {
+			t.Errorf("a dry run took %q", w.removals())
+		}
+	})
+}
+
+// TestPlatformChooses holds that without an order nothing is taken by name.
+func TestPlatformChooses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newRemovingWorld(t, func(*config.Autoscaler) {})
+		start := time.Now()
+		w.start()
+		defer w.stop()
+		w.advance(time.Minute)
+		if len(w.removals()) != 0 || !slices.Equal(w.writes("web", start), []string{"0s: 4>2"}) {
+			t.Errorf("removals %q, writes %v", w.removals(), w.writes("web", start))
+		}
+		if view := w.view("web"); len(view.Victims) != 0 || view.VictimsError != "" {
+			t.Errorf("victims are %+v, %s", view.Victims, view.VictimsError)
+		}
+	})
+}
+
+// TestVictimsByCPU holds that least-cpu goes by the autoscaler's own cpu metric, the
+// lowest use first.
+func TestVictimsByCPU(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newRemovingWorld(t, func(a *config.Autoscaler) {
+			a.Victims = drain.LeastCPU
+			goal := int32(80)
+			a.Spec.Metrics = append(a.Spec.Metrics, policy.MetricSpec{
+				Type: policy.ResourceMetric, Name: "cpu",
+				Target: policy.MetricTarget{Type: policy.UtilizationTarget, AverageUtilization: &goal},
+			})
+			a.Requests = []policy.Amount{{Resource: "cpu", Milli: 1000}}
+			a.Inputs = append(a.Inputs, config.Input{Source: "source", Query: "cpu", InstanceLabel: "id", Match: config.MatchID, Window: time.Minute})
+		})
+		ids := w.instanceIDs(t, "web")
+		w.source().set("cpu", func(_ context.Context, at time.Time) (sources.Vector, error) {
+			var vector sources.Vector
+			for i, id := range ids {
+				vector.Series = append(vector.Series, sources.Series{Labels: map[string]string{"id": id}, Value: 0.1 * float64(1+(i+2)%4), At: at})
+			}
+			return vector, nil
+		})
+		w.start()
+		defer w.stop()
+		w.advance(time.Minute)
+		// The values are 0.3, 0.4, 0.1 and 0.2.
+		if got := w.removals(); len(got) == 0 || got[0] != ids[2]+" "+ids[3] {
+			t.Errorf("removed %q, want the third and fourth of %q", got, ids)
+		}
+	})
+}
+
+// instanceIDs answers the ids of a target's instances.
+func (w *world) instanceIDs(t *testing.T, name string) []string {
+	t.Helper()
+	ref := w.fleet().Ref(name)
+	readings, err := w.fleet().Snapshot(t.Context(), []targets.Ref{ref})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, instance := range readings[ref].Instances {
+		ids = append(ids, instance.ID)
+	}
+	return ids
+}
