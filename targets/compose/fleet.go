@@ -133,7 +133,7 @@ func (f *Fleet) usable(ctx context.Context) error {
 	return nil
 }
 
-// load reads what was stored, once.
+// load reads what was stored, once, and begins to remove the victims in it.
 func (f *Fleet) load(ctx context.Context) error {
 	f.loading.Lock()
 	defer f.loading.Unlock()
@@ -146,6 +146,7 @@ func (f *Fleet) load(ctx context.Context) error {
 		}
 	}
 	f.loaded = true
+	f.resume()
 	return nil
 }
 

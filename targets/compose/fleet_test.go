@@ -451,6 +451,27 @@ func TestVictimsOutliveTheDaemon(t *testing.T) {
 	})
 }
 
+// TestStoreComesLate holds that victims go also where the store could not be read
+// at the start.
+func TestStoreComesLate(t *testing.T) {
+	i := newImitation(t)
+	i.up(service{project: "shop", name: "web"}, 2)
+	store := &targettest.Store{}
+	if err := newRemovals(store).doom(t.Context(), key{"shop", "web"}, []*member{{Summary: i.of("shop", "web")[1].summary(), name: "shop-web-2"}}); err != nil {
+		t.Fatal(err)
+	}
+	store.Fail(errFull)
+	f := started(t, i, store)
+	if _, err := f.Snapshot(t.Context(), []targets.Ref{web}); !errors.Is(err, errFull) {
+		t.Errorf("Snapshot() = %v, want the store's error", err)
+	}
+	store.Fail(nil)
+	if got := read(t, f); got.SpecReplicas != 1 {
+		t.Errorf("spec %d, want 1", got.SpecReplicas)
+	}
+	wantNames(t, i, "shop-web-1")
+}
+
 // TestStubbornVictim holds that a removal is tried again, and told of meanwhile.
 func TestStubbornVictim(t *testing.T) {
 	i := newImitation(t)
