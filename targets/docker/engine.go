@@ -80,7 +80,9 @@ func newClient(c *Config, version string) (*client.Client, *http.Transport, erro
 	}
 	switch scheme, _, _ := strings.Cut(c.Host, "://"); scheme {
 	case "ssh":
-		helper, err := connhelper.GetConnectionHelper(c.Host)
+		// Nobody is there to be asked for a password.
+		flags := []string{"-o BatchMode=yes", fmt.Sprintf("-o ConnectTimeout=%d", max(1, int(c.Timeout.Seconds())))}
+		helper, err := connhelper.GetConnectionHelperWithSSHOpts(c.Host, flags)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -40,8 +40,8 @@ func TestMain(m *testing.M) {
 func dialStdio(socket string) int {
 	connection, err := net.Dial("unix", socket)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+		fmt.Fprintln(os.Stderr, "me@192.0.2.1: Permission denied (publickey).")
+		return 255
 	}
 	go func() {
 		_, _ = io.Copy(connection, os.Stdin)
@@ -228,6 +228,20 @@ func TestEngineIsReplaced(t *testing.T) {
 	}
 }
 
+// sshPath answers a directory in which the test binary is "ssh".
+func sshPath(t *testing.T) string {
+	t.Helper()
+	bin := t.TempDir()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(self, filepath.Join(bin, "ssh")); err != nil {
+		t.Fatal(err)
+	}
+	return bin
+}
+
 func TestHosts(t *testing.T) {
 	clearEnvironment(t)
 	t.Run("unix", func(t *testing.T) {
@@ -236,18 +250,17 @@ func TestHosts(t *testing.T) {
 		}
 	})
 	t.Run("ssh", func(t *testing.T) {
-		bin := t.TempDir()
-		self, err := os.Executable()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(self, filepath.Join(bin, "ssh")); err != nil {
-			t.Fatal(err)
-		}
-		t.Setenv("PATH", bin)
+		t.Setenv("PATH", sshPath(t))
 		t.Setenv(asSSH, serveUnix(t, &imitation{version: "1.41"}))
 		if err := inspect(connect(t, "ssh://me@192.0.2.1")); err != nil {
 			t.Errorf("Read() = %v", err)
+		}
+	})
+	t.Run("ssh to nobody", func(t *testing.T) {
+		t.Setenv("PATH", sshPath(t))
+		t.Setenv(asSSH, "/no/such.sock")
+		if err := inspect(connect(t, "ssh://me@192.0.2.1")); !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), "Permission denied (publickey)") {
+			t.Errorf("Read() = %v, want ErrTransient with what ssh says", err)
 		}
 	})
 	t.Run("ssh without ssh", func(t *testing.T) {
