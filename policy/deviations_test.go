@@ -260,6 +260,7 @@ func TestMetricErrorsSayWhatIsWrong(t *testing.T) {
 		{"empty", cpuUtilization(50), policy.Observation{Instances: instances, Metrics: []policy.Reading{{}}}, "the source answered with no sample at all"},
 		{"no instance", cpuUtilization(50), policy.Observation{Metrics: []policy.Reading{{Samples: samples}}}, "the target has no instances"},
 		{"no usable sample", cpuUtilization(50), policy.Observation{Instances: instances, Metrics: []policy.Reading{{Samples: make([]policy.Sample, 2)}}}, "no instance has a usable sample: 0 unready, 2 without a sample, 0 stopping or failed"},
+		{"samples of instances that are gone", cpuUtilization(50), policy.Observation{Instances: instances, Metrics: []policy.Reading{{Samples: append(make([]policy.Sample, 2), samples...)}}}, "no instance has a usable sample: 0 unready, 2 without a sample, 0 stopping or failed; 2 samples are of instances that are gone"},
 		{"no request", cpuUtilization(50), policy.Observation{Instances: noRequest, Metrics: []policy.Reading{{Samples: samples}}}, `instance "i-1" states no cpu request for task "app"`},
 		{"no request, and how to state one", cpuUtilization(50), policy.Observation{Instances: hinted, Metrics: []policy.Reading{{Samples: samples}}}, `instance "i-1" states no cpu request for task "app"; set its limit`},
 		{"no request of a task, and how to state one", ofTask("app"), policy.Observation{Instances: hinted, Metrics: []policy.Reading{{Samples: samples}}}, `instance "i-1" states no cpu request for task "app"; set its limit`},

@@ -136,6 +136,9 @@ func utilization(usage, requested int64, percent int32) (used int32, ratio float
 // byUtilization is the ratio path (R36).
 func (u *usageMetric) byUtilization(result *MetricResult, numbers *metricNumbers) string {
 	t, target := &u.tally, *u.metric.Target.AverageUtilization
+	if t.groups.Ready == 0 { // R35: nothing that was measured is there any more
+		return u.noSamples() + "; " + strconv.Itoa(t.groups.Extraneous) + " samples are of instances that are gone"
+	}
 	if t.requested == 0 { // R35
 		return "the instances that have a sample request no " + u.metric.Name + " at all"
 	}
