@@ -28,8 +28,8 @@ const (
 
 // guardTable is an autoscaler's guard as it is written.
 type guardTable struct {
-	Drop    percent `toml:"drop"`
-	Confirm *int32  `toml:"confirm"`
+	Drop    *percent `toml:"drop"`
+	Confirm *int32   `toml:"confirm"`
 }
 
 // percent is a share of a whole, written as "50%".
@@ -56,8 +56,8 @@ func (t *table) readGuard(given *guardTable, guarded bool) Guard {
 	if given == nil {
 		return guard
 	}
-	if given.Drop != 0 {
-		guard.Drop = int32(given.Drop)
+	if given.Drop != nil {
+		guard.Drop = int32(*given.Drop)
 	}
 	if given.Confirm != nil {
 		guard.Confirm = *given.Confirm
