@@ -229,6 +229,62 @@ func TestDiscoveryForgetsTheGone(t *testing.T) {
 	})
 }
 
+// TestDiscoveryTellsWhatGoes holds that no autoscaler of a target's labels goes
+// without a word in the log.
+func TestDiscoveryTellsWhatGoes(t *testing.T) {
+	const inForce = "a target's labels are in force"
+	for name, test := range map[string]struct {
+		change func(t *testing.T, w *world, l *labels)
+		want   string
+	}{
+		"gone": {
+			func(_ *testing.T, _ *world, l *labels) { l.remove("web") },
+			"a target with labels is not found any more; its autoscaler is gone",
+		},
+		"disabled": {
+			func(_ *testing.T, _ *world, l *labels) { l.set("web", "hpad.enable", "false") },
+			"a target's labels ask for no autoscaler any more; it is gone",
+		},
+		"undiscovered": {
+			func(t *testing.T, w *world, _ *labels) {
+				w.discover, w.fleetConfig = false, func() any { return "another" }
+				if err := w.daemon.Reload(t.Context()); err != nil {
+					t.Error(err)
+				}
+			},
+			"a target with labels is not found any more; its autoscaler is gone",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, l := newDiscoveringWorld(t, 3, 3)
+				l.set("off", "hpad.enable", "false")
+				logs := w.observed()
+				w.start()
+				defer w.stop()
+				w.advance(time.Minute)
+				about := func() []string {
+					var said []string
+					for _, entry := range logs.TakeAll() {
+						if entry.ContextMap()["target"] == webName && entry.Message != "rescaled" {
+							said = append(said, entry.Message)
+						}
+					}
+					return said
+				}
+				if got := about(); !slices.Equal(got, []string{inForce}) {
+					t.Errorf("before, the log says %q", got)
+				}
+				test.change(t, w, l)
+				w.advance(2 * time.Minute)
+				if got := about(); len(w.names()) != 0 || !slices.Equal(got, []string{test.want}) {
+					t.Errorf("autoscalers %v, the log says %q, want %q", w.names(), got, test.want)
+				}
+			})
+		})
+	}
+}
+
 // TestDiscoveryMistakes holds that a mistake is told of its target, touches no
 // other, and leaves the labels before it in force, also across a restart.
 func TestDiscoveryMistakes(t *testing.T) {

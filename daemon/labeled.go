@@ -229,12 +229,19 @@ func (d *Daemon) settleLabels(file *config.Config, shown []judged) {
 		}
 	}
 	next := &shownLabels{targets: make([]api.Discovered, len(shown)), byAutoscaler: map[string]*api.Discovered{}}
+	there := make(map[string]bool, len(shown))
 	for i, target := range shown {
 		next.targets[i] = target.Discovered
 		if target.Autoscaler != "" && target.State != api.DiscoveredActive {
 			next.byAutoscaler[target.Autoscaler] = &next.targets[i]
 		}
+		there[target.Reference] = true
 		d.tellLabels(target)
+	}
+	for _, before := range d.discovery.shown.Load().targets {
+		if scaledByLabels(before) && !there[before.Reference] {
+			d.log.Info("a target with labels is not found any more; its autoscaler is gone", zap.String("target", before.Reference))
+		}
 	}
 	d.discovery.shown.Store(next)
 }
@@ -245,6 +252,7 @@ func (d *Daemon) tellLabels(view judged) {
 	if l == nil || l.told == view.Discovered {
 		return
 	}
+	before := l.told
 	l.told = view.Discovered
 	target := zap.String("target", view.Reference)
 	switch view.State {
@@ -252,7 +260,17 @@ func (d *Daemon) tellLabels(view judged) {
 		d.log.Info("a target's labels are in force", target)
 	case api.DiscoveredOverridden:
 		d.log.Info("a target's labels are ignored: the configuration has an autoscaler of it", target, zap.String("autoscaler", view.Autoscaler))
+	case api.DiscoveredDisabled:
+		if scaledByLabels(before) {
+			d.log.Info("a target's labels ask for no autoscaler any more; it is gone", target)
+		}
 	case api.DiscoveredMistaken:
 		d.log.Warn("a target's labels have a mistake", target, zap.String("err", view.Problem))
 	}
+}
+
+// scaledByLabels says whether an autoscaler that the target itself asked for
+// scales it.
+func scaledByLabels(view api.Discovered) bool {
+	return view.Autoscaler != "" && view.State != api.DiscoveredOverridden
 }
