@@ -201,6 +201,28 @@ func TestNoPlace(t *testing.T) {
 	}
 }
 
+// TestNoPlaceUnexplained holds that Nomad may take its time to say why there is no
+// place: the reading does not wait for it.
+func TestNoPlaceUnexplained(t *testing.T) {
+	i := newImitation(t)
+	i.add("web", 2)
+	i.change("web", func(job *imitatedJob) { job.queued, job.full = 3, "memory" })
+	i.mu.Lock()
+	i.silent = map[string]bool{"/v1/evaluations": true}
+	i.mu.Unlock()
+	f := newFleet(t, i)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	defer cancel()
+	readings, err := f.Snapshot(ctx, []targets.Ref{ref("web/app")})
+	if err != nil || ctx.Err() != nil {
+		t.Fatalf("Snapshot() = %v, its context ended with %v; want a reading in time", err, ctx.Err())
+	}
+	want := []policy.Notice{{Condition: InsufficientCapacity, Reason: AllocationsQueued, Message: `3 allocations of group "app" wait for a place`}}
+	if diff := cmp.Diff(want, readings[ref("web/app")].Notices); diff != "" {
+		t.Errorf("notices (-want +got):\n%s", diff)
+	}
+}
+
 // TestLazyScheduler holds that a lowered count makes victims at once, whenever
 // Nomad's scheduler gets to it.
 func TestLazyScheduler(t *testing.T) {

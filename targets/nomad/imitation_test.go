@@ -32,8 +32,10 @@ type imitation struct {
 	slow map[string]bool
 	// lazy puts the scheduler off: counts change, allocations do not.
 	lazy bool
-	// forbidden are paths that the token may not use.
+	// forbidden are paths that the token may not use, silent those that take calls
+	// and do not answer.
 	forbidden map[string]bool
+	silent    map[string]bool
 	calls     map[string]int
 	scaled    []map[string]any
 }
@@ -182,6 +184,10 @@ func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case i.token != "" && r.Header.Get("X-Nomad-Token") != i.token:
 		i.mu.Unlock()
 		http.Error(w, "ACL token not found", http.StatusForbidden)
+		return
+	case i.silent[r.URL.Path]:
+		i.mu.Unlock()
+		<-r.Context().Done()
 		return
 	case i.forbidden[r.URL.Path]:
 		i.mu.Unlock()

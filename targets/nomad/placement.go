@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
@@ -59,8 +61,17 @@ func (s *snapshot) waiting(t Target) int {
 	return l.jobs[t.Job].queued(t.Group)
 }
 
+// The reasons why allocations wait are worth this much time, and this part of
+// what a reading has left: no decision needs them, and Nomad looks through all
+// its evaluations for them.
+const (
+	longestExplanation = 2 * time.Second
+	explanationShare   = 4
+)
+
 // explainWaiting asks why allocations wait: one call for each namespace where
-// some of the targets' do. Without an answer they wait for reasons unknown.
+// some of the targets' do. Without an answer in time they wait for reasons
+// unknown.
 func (s *snapshot) explainWaiting(ctx context.Context) {
 	jobs := map[scope][]string{}
 	for _, t := range s.asked {
@@ -68,21 +79,42 @@ func (s *snapshot) explainWaiting(ctx context.Context) {
 			jobs[t.scope()] = append(jobs[t.scope()], t.Job)
 		}
 	}
+	if len(jobs) == 0 {
+		return
+	}
+	timeout := longestExplanation
+	if deadline, ok := ctx.Deadline(); ok {
+		timeout = min(timeout, time.Until(deadline)/explanationShare)
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var group errgroup.Group
+	group.SetLimit(s.fleet.config.fetching())
 	for at, ids := range jobs {
-		slices.Sort(ids)
-		var blocked []*blockedStub
-		err := readError(s.session.get(ctx, at, "/v1/evaluations", nil, both(`Status == "blocked"`, jobFilter("JobID", slices.Compact(ids))), &blocked))
-		if errors.Is(err, targets.ErrThrottled) {
-			s.fleet.backoff.note(at, err, time.Now())
-		}
-		l := s.listings[at]
-		l.failures = map[groupKey]*placement{}
-		for _, evaluation := range blocked {
-			for name, failed := range evaluation.FailedTGAllocs {
-				l.failures[groupKey{job: evaluation.JobID, group: name}] = failed
-			}
+		group.Go(func() error {
+			s.listings[at].failures = s.failures(ctx, at, ids)
+			return nil
+		})
+	}
+	_ = group.Wait() // nothing is an error
+}
+
+// failures answers why allocations of some jobs of a namespace found no place, as
+// far as Nomad says.
+func (s *snapshot) failures(ctx context.Context, at scope, jobs []string) map[groupKey]*placement {
+	slices.Sort(jobs)
+	var blocked []*blockedStub
+	err := readError(s.session.get(ctx, at, "/v1/evaluations", nil, both(`Status == "blocked"`, jobFilter("JobID", slices.Compact(jobs))), &blocked))
+	if errors.Is(err, targets.ErrThrottled) {
+		s.fleet.backoff.note(at, err, time.Now())
+	}
+	failures := map[groupKey]*placement{}
+	for _, evaluation := range blocked {
+		for name, failed := range evaluation.FailedTGAllocs {
+			failures[groupKey{job: evaluation.JobID, group: name}] = failed
 		}
 	}
+	return failures
 }
 
 // notices answers what else Nomad says of a target.
