@@ -1,0 +1,401 @@
+package nomad
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/nomad/api"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// NodeQuery says by what a machine's Nomad node is to be known. Nodes are matched
+// by the ids that the cloud gave the machine first, by names next, by addresses
+// last.
+type NodeQuery struct {
+	// IDs are ids of the machine in its cloud: of an EC2, Compute Engine or Azure
+	// instance.
+	IDs []string
+	// Names are names that the node, or the machine's host, may have.
+	Names []string
+	// Addresses are IP addresses that it may have.
+	Addresses []string
+	// Attribute, if not empty, is the one attribute of the node to be compared, with
+	// IDs and Names, as "unique.hostname", or "meta.NAME" for the node's meta.
+	Attribute string
+}
+
+// NodeMatch is the answer to a NodeQuery.
+type NodeMatch struct {
+	// ID is the node's; empty when there is none.
+	ID string
+	// Err says why it cannot be told which node it is; nil when it can.
+	Err error
+}
+
+// machine is what a node is known by.
+type machine struct {
+	name       string
+	attributes map[string]string
+	meta       map[string]string
+}
+
+// The attributes that tell a machine's id in its cloud, and its names.
+var (
+	idAttributes = []string{
+		"unique.platform.aws.instance-id", "unique.platform.gce.id", "unique.platform.azure.id", "unique.platform.azure.name",
+	}
+	nameAttributes    = []string{"unique.hostname", "unique.platform.gce.hostname", "unique.platform.azure.name"}
+	addressAttributes = []string{"unique.network.ip-address"}
+)
+
+const metaPrefix = "meta."
+
+// ranks lists what a machine is known by, the most trustworthy first, each with
+// what it may be.
+func (q NodeQuery) ranks() []clue {
+	if q.Attribute != "" {
+		values := slices.Concat(q.IDs, q.Names)
+		if key, ok := strings.CutPrefix(q.Attribute, metaPrefix); ok {
+			return []clue{{meta: key, values: values}}
+		}
+		return []clue{{attributes: []string{q.Attribute}, values: values}}
+	}
+	return []clue{
+		{attributes: idAttributes, values: q.IDs},
+		{attributes: nameAttributes, name: true, values: q.Names},
+		{attributes: addressAttributes, values: q.Addresses},
+	}
+}
+
+// clue is one way to know a machine.
+type clue struct {
+	attributes []string
+	meta       string
+	// name says that the node's own name tells, too.
+	name   bool
+	values []string
+}
+
+// terms answers the clue as filters of Nomad.
+func (c clue) terms() []string {
+	var terms []string
+	for _, value := range c.values {
+		if value == "" {
+			continue
+		}
+		quoted := strconv.Quote(value)
+		for _, attribute := range c.attributes {
+			terms = append(terms, fmt.Sprintf("Attributes[%q] == %s", attribute, quoted))
+		}
+		switch {
+		case c.meta != "":
+			terms = append(terms, fmt.Sprintf("Meta[%q] == %s", c.meta, quoted))
+		case c.name:
+			terms = append(terms, "Name == "+quoted)
+		}
+	}
+	return terms
+}
+
+// fits says that a machine is one that the clue tells.
+func (c clue) fits(m machine) bool {
+	is := func(value string) bool { return value != "" && slices.Contains(c.values, value) }
+	if slices.ContainsFunc(c.attributes, func(attribute string) bool { return is(m.attributes[attribute]) }) {
+		return true
+	}
+	return c.meta != "" && is(m.meta[c.meta]) || c.name && is(m.name)
+}
+
+// longestFilter is about how long the filter of one call gets. It is part of the
+// URL.
+const longestFilter = 2000
+
+// FindNodes answers the nodes of machines, in the order of the queries: in a few
+// calls, and one for each node that may be one of them.
+func (f *Fleet) FindNodes(ctx context.Context, queries []NodeQuery) ([]NodeMatch, error) {
+	session, err := f.openNodes(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("find the Nomad nodes of %d machines: %w", len(queries), err)
+	}
+	matches := make([]NodeMatch, len(queries))
+	var filter []string
+	var asked []int
+	length := 0
+	ask := func() error {
+		err := f.matchNodes(ctx, session, strings.Join(filter, " or "), queries, asked, matches)
+		filter, asked, length = nil, nil, 0
+		return err
+	}
+	for i, query := range queries {
+		for _, c := range query.ranks() {
+			for _, term := range c.terms() {
+				filter = append(filter, term)
+				length += len(term)
+			}
+		}
+		asked = append(asked, i)
+		if length >= longestFilter || i == len(queries)-1 && length > 0 {
+			if err := ask(); err != nil {
+				return nil, fmt.Errorf("find the Nomad nodes of %d machines: %w", len(queries), err)
+			}
+		}
+	}
+	return matches, nil
+}
+
+// openNodes answers a session for calls about nodes, unless Nomad wants to be left
+// alone.
+func (f *Fleet) openNodes(ctx context.Context) (*session, error) {
+	session, err := f.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return session, f.backoff.waiting(f.nodeScope(), session.token, time.Now())
+}
+
+// nodeScope is that of the fleet's own region; nodes have no namespace.
+func (f *Fleet) nodeScope() scope { return scope{region: f.config.Region} }
+
+// matchNodes answers some of the queries by the nodes that a filter lets through.
+func (f *Fleet) matchNodes(ctx context.Context, session *session, filter string, queries []NodeQuery, asked []int, matches []NodeMatch) error {
+	var stubs []*api.NodeListStub
+	if err := session.get(ctx, f.nodeScope(), "/v1/nodes", nil, filter, &stubs); err != nil {
+		return f.nodeError(err, "read")
+	}
+	found := make([]machine, len(stubs))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(f.config.fetching())
+	for i, stub := range stubs {
+		group.Go(func() (err error) {
+			found[i], err = f.machine(ctx, session, stub.ID)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return f.nodeError(err, "read")
+	}
+	for _, i := range asked {
+		matches[i] = queries[i].match(stubs, found)
+	}
+	return nil
+}
+
+// machine answers what a node is known by. One that is gone by now is known by
+// nothing.
+func (f *Fleet) machine(ctx context.Context, session *session, id string) (machine, error) {
+	var node api.Node
+	if err := session.get(ctx, f.nodeScope(), "/v1/node/"+id, nil, "", &node); err != nil {
+		if status, _ := answerOf(err); status == http.StatusNotFound {
+			return machine{}, nil
+		}
+		return machine{}, err
+	}
+	return machine{name: node.Name, attributes: node.Attributes, meta: node.Meta}, nil
+}
+
+// match answers the node that fits best. Of several that fit alike the one that is
+// ready is it; of several that are, none.
+func (q NodeQuery) match(stubs []*api.NodeListStub, found []machine) NodeMatch {
+	for _, c := range q.ranks() {
+		var fitting []*api.NodeListStub
+		for i, m := range found {
+			if c.fits(m) {
+				fitting = append(fitting, stubs[i])
+			}
+		}
+		if len(fitting) == 0 {
+			continue
+		}
+		ready := slices.DeleteFunc(slices.Clone(fitting), func(stub *api.NodeListStub) bool { return stub.Status != api.NodeStatusReady })
+		if len(ready) > 1 {
+			return NodeMatch{Err: fmt.Errorf("%w: the nodes %s and %s have the same ids, names or addresses; name an attribute that tells them apart",
+				targets.ErrUnscalable, ready[0].ID, ready[1].ID)}
+		}
+		newest := slices.MaxFunc(fitting, func(a, b *api.NodeListStub) int {
+			return cmp.Or(cmp.Compare(readyRank(a), readyRank(b)), cmp.Compare(a.CreateIndex, b.CreateIndex))
+		})
+		return NodeMatch{ID: newest.ID}
+	}
+	return NodeMatch{}
+}
+
+func readyRank(stub *api.NodeListStub) int {
+	if stub.Status == api.NodeStatusReady {
+		return 1
+	}
+	return 0
+}
+
+// What hpad's own drains are known by, in the node's record of its last drain.
+const (
+	drainedBy = "drained_by"
+	ownDrain  = "hpad"
+	// drainedIneligible says that the node took no work before the drain either.
+	drainedIneligible = "was_ineligible"
+)
+
+// shortestDrain is what a drain gets at least: none at all would mean no deadline.
+const shortestDrain = time.Second
+
+// DrainNode makes a node take no new work, and stops what it has within so much
+// time, as its jobs' migrate blocks say; what is left then is stopped at once. A
+// node that is being drained, by whomever, is left alone. IgnoreSystem keeps the
+// allocations of system jobs. It returns at once.
+func (f *Fleet) DrainNode(ctx context.Context, id string, within time.Duration, ignoreSystem bool) error {
+	err := f.changeNode(ctx, id, func(node *api.Node) *api.DrainOptions {
+		if node.DrainStrategy != nil {
+			return nil
+		}
+		meta := map[string]string{drainedBy: ownDrain}
+		switch ineligible := node.SchedulingEligibility == api.NodeSchedulingIneligible; {
+		case ineligible && ownLast(node) && node.LastDrain.Status == api.DrainStatusComplete:
+			meta = node.LastDrain.Meta // it is ineligible by the drain that is repeated
+		case ineligible:
+			meta[drainedIneligible] = "true"
+		}
+		return &api.DrainOptions{DrainSpec: &api.DrainSpec{Deadline: max(within, shortestDrain), IgnoreSystemJobs: ignoreSystem}, Meta: meta}
+	})
+	if err != nil {
+		return fmt.Errorf("drain Nomad node %s: %w", id, err)
+	}
+	return nil
+}
+
+// ownLast says that a node's last drain is hpad's.
+func ownLast(node *api.Node) bool {
+	return node.LastDrain != nil && node.LastDrain.Meta[drainedBy] == ownDrain
+}
+
+// readNode reads a node as it is now.
+func (f *Fleet) readNode(ctx context.Context, id string) (*session, *api.Node, error) {
+	session, err := f.openNodes(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	var node api.Node
+	if err := session.get(ctx, f.nodeScope(), "/v1/node/"+id, nil, "", &node); err != nil {
+		return nil, nil, f.nodeError(err, "read")
+	}
+	return session, &node, nil
+}
+
+// changeNode changes the drain of a node as it is now; nil changes nothing.
+func (f *Fleet) changeNode(ctx context.Context, id string, change func(node *api.Node) *api.DrainOptions) error {
+	session, node, err := f.readNode(ctx, id)
+	if err != nil {
+		return err
+	}
+	options := change(node)
+	if options == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, f.config.Timeout, errTimeout)
+	defer cancel()
+	write := (&api.WriteOptions{Region: f.config.Region, AuthToken: session.token}).WithContext(ctx)
+	_, err = session.client.Nodes().UpdateDrainOpts(id, options, write)
+	return f.nodeError(session.explain(ctx, err), "write")
+}
+
+// NodeDrained says whether the drain of a node is through. A node that is gone is
+// drained. It is an error when somebody else gave the node work again.
+func (f *Fleet) NodeDrained(ctx context.Context, id string) (bool, error) {
+	_, node, err := f.readNode(ctx, id)
+	switch {
+	case errors.Is(err, targets.ErrTargetNotFound):
+		return true, nil
+	case err == nil && node.DrainStrategy != nil:
+		return false, nil
+	case err == nil && node.SchedulingEligibility == api.NodeSchedulingIneligible:
+		return true, nil
+	case err == nil:
+		err = fmt.Errorf("%w: somebody else ended the drain and lets the node take work", targets.ErrConflict)
+	}
+	return false, fmt.Errorf("read the drain of Nomad node %s: %w", id, err)
+}
+
+// RestoreNode ends a drain of hpad's, and lets the node take work again if it did
+// before. Drains of others, and nodes that are gone, are left alone.
+func (f *Fleet) RestoreNode(ctx context.Context, id string) error {
+	err := f.changeNode(ctx, id, func(node *api.Node) *api.DrainOptions {
+		if !ownLast(node) || node.LastDrain.Status == api.DrainStatusCanceled || node.SchedulingEligibility == api.NodeSchedulingEligible {
+			return nil
+		}
+		return &api.DrainOptions{MarkEligible: node.LastDrain.Meta[drainedIneligible] == "", Meta: node.LastDrain.Meta}
+	})
+	if err != nil && !errors.Is(err, targets.ErrTargetNotFound) {
+		return fmt.Errorf("let Nomad node %s take work again: %w", id, err)
+	}
+	return nil
+}
+
+// PurgeNode takes a node out of Nomad's books, whose machine is gone. One that is
+// not there is no error.
+func (f *Fleet) PurgeNode(ctx context.Context, id string) error {
+	session, err := f.openNodes(ctx)
+	if err == nil {
+		ctx, cancel := context.WithTimeoutCause(ctx, f.config.Timeout, errTimeout)
+		defer cancel()
+		options := (&api.QueryOptions{Region: f.config.Region, AuthToken: session.token}).WithContext(ctx)
+		_, _, err = session.client.Nodes().Purge(id, options)
+		err = f.nodeError(session.explain(ctx, err), "write")
+	}
+	if err != nil && !errors.Is(err, targets.ErrTargetNotFound) {
+		return fmt.Errorf("purge Nomad node %s: %w", id, err)
+	}
+	return nil
+}
+
+// NodeAllocations answers how many allocations run, or are about to, on each node
+// that has any, without those of system jobs, in one call. Those of namespaces that
+// the token may not read are not among them.
+func (f *Fleet) NodeAllocations(ctx context.Context) (map[string]int, error) {
+	session, err := f.openNodes(ctx)
+	var allocs []*allocStub
+	if err == nil {
+		at := scope{region: f.config.Region, namespace: "*"}
+		params := map[string]string{"task_states": "false"}
+		err = f.nodeError(session.get(ctx, at, "/v1/allocations", params, livingAllocs, &allocs), "read")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("count the allocations of Nomad nodes: %w", err)
+	}
+	counts := map[string]int{}
+	for _, alloc := range allocs {
+		if !alloc.terminal() && alloc.JobType != api.JobTypeSystem && alloc.JobType != api.JobTypeSysbatch {
+			counts[alloc.NodeID]++
+		}
+	}
+	return counts, nil
+}
+
+// sayingNoNode is what Nomad's refusal of a change of an unknown node is recognized
+// by.
+const sayingNoNode = "node not found"
+
+// nodeError puts an error of a call about nodes into one of the classes of package
+// targets, and says which right on nodes is missing.
+func (f *Fleet) nodeError(err error, right string) error {
+	if err == nil {
+		return nil
+	}
+	if status, body := answerOf(err); status >= http.StatusInternalServerError && strings.Contains(body, sayingNoNode) {
+		return fmt.Errorf("%w: %w", targets.ErrTargetNotFound, &answerError{status: status, body: body})
+	}
+	err = readError(err)
+	if errors.Is(err, targets.ErrForbidden) {
+		return fmt.Errorf("%w; the token needs node { policy = %q }", err, right)
+	}
+	if errors.Is(err, targets.ErrThrottled) {
+		f.backoff.note(scope{}, err, time.Now())
+	}
+	return err
+}

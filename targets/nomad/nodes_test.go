@@ -1,0 +1,335 @@
+package nomad
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/nomad/api"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// pool is a Nomad server with nothing but nodes.
+type pool struct {
+	mu    sync.Mutex
+	nodes map[string]*api.Node
+	// refuse answers calls that begin so, as "POST /v1/node/", with that status.
+	refuse string
+	status int
+	// calls are those that were made, filters those of the lists of nodes.
+	calls, filters []string
+	allocations    []map[string]string
+}
+
+func newPool(t *testing.T, nodes ...*api.Node) (*pool, *Fleet) {
+	t.Helper()
+	p := &pool{nodes: map[string]*api.Node{}}
+	for i, node := range nodes {
+		node.CreateIndex = uint64(i + 1)
+		if node.Status == "" {
+			node.Status = api.NodeStatusReady
+		}
+		if node.SchedulingEligibility == "" {
+			node.SchedulingEligibility = api.NodeSchedulingEligible
+		}
+		p.nodes[node.ID] = node
+	}
+	return p, openFleet(t, testConfig(t, newHandler(t, p.serve)), nil)
+}
+
+func (p *pool) serve(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	call := r.Method + " " + r.URL.Path
+	p.calls = append(p.calls, call)
+	if p.refuse != "" && strings.HasPrefix(call, p.refuse) {
+		http.Error(w, "refused", p.status)
+		return
+	}
+	path := strings.Split(strings.TrimPrefix(r.URL.Path, "/v1/"), "/")
+	switch {
+	case path[0] == "nodes":
+		p.filters = append(p.filters, r.URL.Query().Get("filter"))
+		p.list(w, r.URL.Query().Get("filter"))
+	case path[0] == "allocations":
+		_ = json.NewEncoder(w).Encode(p.allocations)
+	case p.nodes[path[1]] == nil && len(path) == 2:
+		http.Error(w, "node not found", http.StatusNotFound)
+	case p.nodes[path[1]] == nil:
+		http.Error(w, "node not found", http.StatusInternalServerError)
+	case len(path) == 2:
+		_ = json.NewEncoder(w).Encode(p.nodes[path[1]])
+	case path[2] == "purge":
+		delete(p.nodes, path[1])
+		_, _ = w.Write([]byte("{}"))
+	case path[2] == "drain":
+		var request api.NodeUpdateDrainRequest
+		if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		p.drain(p.nodes[path[1]], request)
+		_, _ = w.Write([]byte("{}"))
+	}
+}
+
+// list answers the nodes of which a filter names an attribute, a meta or the name.
+func (p *pool) list(w http.ResponseWriter, filter string) {
+	stubs := []map[string]any{}
+	for _, node := range p.nodes {
+		told := strings.Contains(filter, fmt.Sprintf("Name == %q", node.Name))
+		for key, value := range node.Attributes {
+			told = told || strings.Contains(filter, fmt.Sprintf("Attributes[%q] == %q", key, value))
+		}
+		for key, value := range node.Meta {
+			told = told || strings.Contains(filter, fmt.Sprintf("Meta[%q] == %q", key, value))
+		}
+		if told {
+			stubs = append(stubs, map[string]any{"ID": node.ID, "Name": node.Name, "Status": node.Status, "CreateIndex": node.CreateIndex})
+		}
+	}
+	_ = json.NewEncoder(w).Encode(stubs)
+}
+
+// drain does what a server does: drains begin at once and end when the test says.
+func (p *pool) drain(node *api.Node, request api.NodeUpdateDrainRequest) {
+	switch {
+	case request.DrainSpec != nil:
+		node.DrainStrategy = &api.DrainStrategy{DrainSpec: *request.DrainSpec}
+		node.SchedulingEligibility = api.NodeSchedulingIneligible
+		node.LastDrain = &api.DrainMetadata{Status: api.DrainStatusDraining, Meta: request.Meta}
+	default:
+		if node.DrainStrategy != nil {
+			node.LastDrain.Status = api.DrainStatusCanceled
+		}
+		node.DrainStrategy = nil
+		if request.MarkEligible {
+			node.SchedulingEligibility = api.NodeSchedulingEligible
+		}
+	}
+}
+
+// done ends a node's drain as Nomad does when nothing is left.
+func (p *pool) done(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.nodes[id].DrainStrategy = nil
+	p.nodes[id].LastDrain.Status = api.DrainStatusComplete
+}
+
+// made answers how many calls began so since the last time.
+func (p *pool) made(prefix string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	count := 0
+	for _, call := range p.calls {
+		if strings.HasPrefix(call, prefix) {
+			count++
+		}
+	}
+	p.calls = nil
+	return count
+}
+
+func node(id, name string, attributes ...string) *api.Node {
+	n := &api.Node{ID: id, Name: name, Attributes: map[string]string{}, Meta: map[string]string{}}
+	for i := 0; i < len(attributes); i += 2 {
+		if key, ok := strings.CutPrefix(attributes[i], "meta."); ok {
+			n.Meta[key] = attributes[i+1]
+		} else {
+			n.Attributes[attributes[i]] = attributes[i+1]
+		}
+	}
+	return n
+}
+
+func TestFindNodes(t *testing.T) {
+	down := node("n-old", "vm-6", "unique.platform.aws.instance-id", "i-6")
+	down.Status = "down"
+	p, f := newPool(t,
+		node("n-aws", "ip-10-0-0-1", "unique.platform.aws.instance-id", "i-1", "unique.network.ip-address", "10.0.0.1"),
+		node("n-gce", "web-x1", "unique.platform.gce.id", "4711", "unique.network.ip-address", "10.0.0.2"),
+		node("n-azure", "web000003", "unique.platform.azure.name", "web_3"),
+		node("n-host", "other", "unique.hostname", "vm-4"),
+		node("n-address", "any", "unique.network.ip-address", "10.0.0.5"),
+		down,
+		node("n-new", "vm-6", "unique.platform.aws.instance-id", "i-6"),
+		node("n-twin-1", "twin"), node("n-twin-2", "twin"),
+		node("n-meta", "vm-8", "meta.machine", "m-8"),
+		node("n-plain", "plain"),
+	)
+	for _, c := range []struct {
+		what  string
+		query NodeQuery
+		want  string
+	}{
+		{"the id of EC2", NodeQuery{IDs: []string{"i-1"}}, "n-aws"},
+		{"the id of EC2, before an address of another", NodeQuery{IDs: []string{"i-1"}, Addresses: []string{"10.0.0.2"}}, "n-aws"},
+		{"the id of Compute Engine", NodeQuery{IDs: []string{"4711"}, Names: []string{"4711", "elsewhere"}}, "n-gce"},
+		{"the name of an Azure machine", NodeQuery{IDs: []string{"web_3"}}, "n-azure"},
+		{"the host's name", NodeQuery{Names: []string{"vm-4"}}, "n-host"},
+		{"the node's name", NodeQuery{Names: []string{"plain"}}, "n-plain"},
+		{"an address", NodeQuery{IDs: []string{"i-5"}, Addresses: []string{"fe80::1", "10.0.0.5"}}, "n-address"},
+		{"the node that is ready", NodeQuery{IDs: []string{"i-6"}}, "n-new"},
+		{"a meta", NodeQuery{IDs: []string{"m-8"}, Attribute: "meta.machine"}, "n-meta"},
+		{"an attribute alone", NodeQuery{IDs: []string{"i-1"}, Names: []string{"vm-4"}, Attribute: "unique.hostname"}, "n-host"},
+		{"another attribute", NodeQuery{IDs: []string{"i-1"}, Attribute: "unique.hostname"}, ""},
+		{"nothing", NodeQuery{}, ""},
+		{"nobody", NodeQuery{IDs: []string{"i-9", ""}}, ""},
+	} {
+		matches, err := f.FindNodes(t.Context(), []NodeQuery{c.query})
+		if err != nil || len(matches) != 1 || matches[0].Err != nil || matches[0].ID != c.want {
+			t.Errorf("by %s: %+v, %v, want %q", c.what, matches, err, c.want)
+		}
+	}
+	matches, err := f.FindNodes(t.Context(), []NodeQuery{{Names: []string{"twin"}}, {IDs: []string{"i-1"}}})
+	if err != nil || !errors.Is(matches[0].Err, targets.ErrUnscalable) || matches[1].ID != "n-aws" {
+		t.Errorf("by a name of two: %+v, %v, want an error of that one alone", matches, err)
+	}
+	var many []NodeQuery
+	for i := range 100 {
+		many = append(many, NodeQuery{IDs: []string{fmt.Sprintf("i-%d", i)}})
+	}
+	p.mu.Lock()
+	p.filters = nil
+	p.mu.Unlock()
+	matches, err = f.FindNodes(t.Context(), many)
+	if err != nil || matches[1].ID != "n-aws" || matches[6].ID != "n-new" || matches[99].ID != "" {
+		t.Errorf("100 machines: %+v, %v", matches, err)
+	}
+	if len(p.filters) > 15 {
+		t.Errorf("100 machines took %d lists, want few", len(p.filters))
+	}
+	for _, filter := range p.filters {
+		if filter == "" || len(filter) > longestFilter+500 {
+			t.Errorf("a filter of %d characters", len(filter))
+		}
+	}
+}
+
+func TestDrainNode(t *testing.T) {
+	p, f := newPool(t, node("n-1", "vm-1"))
+	ctx := t.Context()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(what string, draining bool, eligibility string) {
+		t.Helper()
+		n := p.nodes["n-1"]
+		if n.DrainStrategy != nil != draining || n.SchedulingEligibility != eligibility {
+			t.Errorf("%s: draining %v and %s, want %v and %s", what, n.DrainStrategy != nil, n.SchedulingEligibility, draining, eligibility)
+		}
+	}
+	through := func(want bool) {
+		t.Helper()
+		if done, err := f.NodeDrained(ctx, "n-1"); err != nil || done != want {
+			t.Errorf("NodeDrained() = %v, %v, want %v", done, err, want)
+		}
+	}
+	must(f.RestoreNode(ctx, "n-1"))
+	if n := p.made("PUT"); n != 0 {
+		t.Errorf("restoring a node that was never drained took %d writes", n)
+	}
+	for range 2 {
+		must(f.DrainNode(ctx, "n-1", time.Minute, true))
+	}
+	if n := p.made("PUT"); n != 1 {
+		t.Errorf("a drain asked for twice took %d writes", n)
+	}
+	if spec := p.nodes["n-1"].DrainStrategy.DrainSpec; spec.Deadline != time.Minute || !spec.IgnoreSystemJobs {
+		t.Errorf("drain %+v, want a minute and without system jobs", spec)
+	}
+	expect("draining", true, api.NodeSchedulingIneligible)
+	through(false)
+	must(f.RestoreNode(ctx, "n-1"))
+	expect("canceled", false, api.NodeSchedulingEligible)
+	if _, err := f.NodeDrained(ctx, "n-1"); !errors.Is(err, targets.ErrConflict) {
+		t.Errorf("NodeDrained() of a node that takes work again = %v", err)
+	}
+	must(f.DrainNode(ctx, "n-1", -time.Minute, false))
+	if spec := p.nodes["n-1"].DrainStrategy.DrainSpec; spec.Deadline != shortestDrain {
+		t.Errorf("drain %+v with no time left, want the shortest deadline", spec)
+	}
+	p.done("n-1")
+	through(true)
+	// The same again, as after a restart: what was eligible becomes eligible.
+	must(f.DrainNode(ctx, "n-1", time.Minute, false))
+	p.done("n-1")
+	must(f.RestoreNode(ctx, "n-1"))
+	expect("restored after the drain", false, api.NodeSchedulingEligible)
+
+	p.nodes["n-1"].SchedulingEligibility = api.NodeSchedulingIneligible
+	p.nodes["n-1"].LastDrain = nil
+	must(f.DrainNode(ctx, "n-1", time.Minute, false))
+	p.done("n-1")
+	must(f.RestoreNode(ctx, "n-1"))
+	expect("restored as somebody left it", false, api.NodeSchedulingIneligible)
+
+	p.nodes["n-1"].LastDrain = nil
+	p.nodes["n-1"].DrainStrategy = &api.DrainStrategy{DrainSpec: api.DrainSpec{Deadline: time.Hour}}
+	must(f.DrainNode(ctx, "n-1", time.Minute, false))
+	must(f.RestoreNode(ctx, "n-1"))
+	expect("somebody else's drain", true, api.NodeSchedulingIneligible)
+	if got := p.nodes["n-1"].DrainStrategy.Deadline; got != time.Hour {
+		t.Errorf("somebody else's drain got the deadline %v", got)
+	}
+
+	must(f.PurgeNode(ctx, "n-1"))
+	must(f.PurgeNode(ctx, "n-1"))
+	must(f.RestoreNode(ctx, "n-1"))
+	through(true)
+	if err := f.DrainNode(ctx, "n-1", time.Minute, false); !errors.Is(err, targets.ErrTargetNotFound) {
+		t.Errorf("DrainNode() of a node that is gone = %v", err)
+	}
+}
+
+func TestNodesRefused(t *testing.T) {
+	p, f := newPool(t, node("n-1", "vm-1"))
+	p.refuse, p.status = "PUT", http.StatusForbidden
+	if err := f.DrainNode(t.Context(), "n-1", time.Minute, false); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), `node { policy = "write" }`) {
+		t.Errorf("DrainNode() without the right = %v", err)
+	}
+	if err := f.PurgeNode(t.Context(), "n-1"); !errors.Is(err, targets.ErrForbidden) {
+		t.Errorf("PurgeNode() without the right = %v", err)
+	}
+	p.refuse = "GET"
+	if _, err := f.FindNodes(t.Context(), []NodeQuery{{Names: []string{"vm-1"}}}); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), `node { policy = "read" }`) {
+		t.Errorf("FindNodes() without the right = %v", err)
+	}
+	p.status = http.StatusTooManyRequests
+	if _, err := f.NodeDrained(t.Context(), "n-1"); !errors.Is(err, targets.ErrThrottled) {
+		t.Errorf("NodeDrained() while throttled = %v", err)
+	}
+	p.made("")
+	if _, err := f.NodeAllocations(t.Context()); !errors.Is(err, targets.ErrThrottled) || p.made("") != 0 {
+		t.Errorf("NodeAllocations() after that = %v, want no call", err)
+	}
+}
+
+func TestNodeAllocations(t *testing.T) {
+	p, f := newPool(t)
+	p.allocations = []map[string]string{
+		{"ID": "1", "NodeID": "n-1", "JobType": "service", "ClientStatus": "running"},
+		{"ID": "2", "NodeID": "n-1", "JobType": "batch", "ClientStatus": "pending"},
+		{"ID": "3", "NodeID": "n-1", "JobType": "system", "ClientStatus": "running"},
+		{"ID": "4", "NodeID": "n-2", "JobType": "sysbatch", "ClientStatus": "running"},
+		{"ID": "5", "NodeID": "n-2", "JobType": "service", "ClientStatus": "complete"},
+		{"ID": "6", "NodeID": "n-3", "JobType": "service", "ClientStatus": "unknown"},
+	}
+	counts, err := f.NodeAllocations(t.Context())
+	if err != nil || len(counts) != 2 || counts["n-1"] != 2 || counts["n-3"] != 1 {
+		t.Errorf("NodeAllocations() = %v, %v, want 2 on n-1 and 1 on n-3", counts, err)
+	}
+	if n := p.made(""); n != 1 {
+		t.Errorf("it took %d calls", n)
+	}
+}
