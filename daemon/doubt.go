@@ -93,6 +93,14 @@ func collapses(guard config.Guard, was, is int32) bool {
 	return int64(is)*100 < int64(was)*int64(100-guard.Drop)
 }
 
+// same says whether two readings were of the same target and had the same counts.
+func (c *counts) same(other *counts) bool {
+	if c == nil || other == nil {
+		return c == other
+	}
+	return *c == *other
+}
+
 // of answers the counts of a target, nil when they are not known.
 func (c *counts) of(target targets.Ref) *state.Counts {
 	if c == nil || c.target != target {

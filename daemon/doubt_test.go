@@ -192,6 +192,51 @@ func TestGuardAcrossRestarts(t *testing.T) {
 	})
 }
 
+// TestGuardCountsAcrossRestarts holds that readings in a row are counted on after
+// a restart.
+func TestGuardCountsAcrossRestarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newLyingWorld(t)
+		w.start()
+		w.advance(time.Minute)
+		w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Replicas = 3 })
+		w.advance(2 * aRound)
+		w.stop()
+		w.start()
+		defer w.stop()
+		w.advance(aRound)
+		if got := w.condition("web", policy.AbleToScale); got != "False/"+implausibleReason {
+			t.Errorf("AbleToScale is %s", got)
+		}
+		w.advance(aRound)
+		if got := w.condition("web", policy.AbleToScale); !strings.HasPrefix(got, "True/") {
+			t.Errorf("after the fourth reading AbleToScale is %s", got)
+		}
+	})
+}
+
+// TestGuardKnowsTheLatest holds that a restart remembers the counts that were
+// seen last, also where nothing else has changed since.
+func TestGuardKnowsTheLatest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, tell := newLyingWorld(t)
+		few := func(reading *targets.Reading) { reading.Instances = reading.Instances[:3] }
+		tell(few) // as while the others boot
+		w.start()
+		w.advance(time.Minute)
+		tell(nil)
+		w.advance(time.Minute)
+		w.stop()
+		tell(few)
+		w.start()
+		defer w.stop()
+		w.advance(aRound)
+		if got := w.condition("web", policy.AbleToScale); got != "False/"+implausibleReason {
+			t.Errorf("AbleToScale is %s", got)
+		}
+	})
+}
+
 // TestGuardOff holds that without a guard, and with compat = "strict", every
 // reading is believed.
 func TestGuardOff(t *testing.T) {

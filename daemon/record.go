@@ -41,7 +41,8 @@ func (a *autoscaler) record(def *definition, recommendation *int32, wrote bool, 
 	expected := s.known && !wrote && !a.gap && s.intention == nil && a.intention == nil &&
 		s.fingerprint == def.fingerprint &&
 		now.Equal(nextTick(s.through, def.SyncPeriod)) &&
-		sameReplay(s.replay, replay) && sameStatus(&s.status, &a.status) && s.left == a.left
+		sameReplay(s.replay, replay) && sameStatus(&s.status, &a.status) && s.left == a.left &&
+		s.seen.same(a.seen) && s.doubts == a.doubts
 	a.gap = false
 	s.through = now
 	if expected {
