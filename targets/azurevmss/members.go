@@ -3,12 +3,14 @@ package azurevmss
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/hpad/hpad/targets"
 	platform "github.com/hpad/hpad/targets/cloud"
 )
 
@@ -168,6 +170,9 @@ func (f *Fleet) listMembers(ctx context.Context, sets map[key]*scaleSet, now tim
 func (f *Fleet) listSet(ctx context.Context, s *scaleSet) *membership {
 	next := &membership{set: s, at: time.Now()}
 	if next.machines, next.err = f.listMachines(ctx, s); next.err != nil {
+		if ctx.Err() != nil && !classed(next.err) {
+			next.err = fmt.Errorf("%w: the round's time was over before: %w", targets.ErrTransient, next.err)
+		}
 		return next // the list before it is kept for the rounds to come
 	}
 	if mayUpgrade(s, next.machines) {

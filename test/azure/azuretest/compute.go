@@ -201,6 +201,7 @@ func (c *call) update(_ context.Context, group, name string, parameters armcompu
 		return answer, failed
 	}
 	view := c.server.view(set, time.Now())
+	view.Properties.ProvisioningState = new("Updating") // a change that was accepted is never done at once
 	answer.SetTerminalResponse(http.StatusOK, armcompute.VirtualMachineScaleSetsClientUpdateResponse{VirtualMachineScaleSet: *view}, nil)
 	return answer, failed
 }

@@ -58,6 +58,8 @@ type Server struct {
 	quota    int
 	actions  []string
 	page     int
+	// frozen are answers that are given again, by path and query; nil for none.
+	frozen map[string][]byte
 }
 
 // operation is a long-running operation.
@@ -299,6 +301,14 @@ func (s *Server) Page(entries int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.page = entries
+}
+
+// Freeze makes every read answer what it answered first from now on, at no cost: for
+// benchmarks of the other side.
+func (s *Server) Freeze() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.frozen = map[string][]byte{}
 }
 
 // take answers the failure that meets an operation; nil when there is none.

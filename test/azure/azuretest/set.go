@@ -73,7 +73,7 @@ type Machine struct {
 // ID is how hpad and Azure name the machine.
 func (s *Set) ID(m *Machine) string {
 	if s.Flexible {
-		return fmt.Sprintf("%s_%08x", s.Name, (m.Number+1)*2654435761&0xffffffff)
+		return fmt.Sprintf("%s_%08x", s.Name, 0xa1b2c300+m.Number)
 	}
 	return s.Name + "_" + strconv.Itoa(m.Number)
 }

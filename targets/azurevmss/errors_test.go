@@ -1,0 +1,132 @@
+package azurevmss
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// answer is a refusal as the SDK hands it over.
+func answer(status int, body string, header ...string) error {
+	response := &http.Response{
+		StatusCode: status, Status: http.StatusText(status), Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)),
+		Request: &http.Request{Method: http.MethodPatch, URL: &url.URL{Scheme: "https", Host: "management.azure.com"}},
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		response.Header.Set(header[i], header[i+1])
+	}
+	return runtime.NewResponseError(response)
+}
+
+func coded(code, message string) string {
+	return `{"error":{"code":"` + code + `","message":"` + message + `"}}`
+}
+
+// TestErrors puts what Azure answers into classes, of reads and of writes.
+func TestErrors(t *testing.T) {
+	dial := &url.Error{Op: "Patch", URL: "https://x", Err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}}
+	cut := &url.Error{Op: "Patch", URL: "https://x", Err: io.ErrUnexpectedEOF}
+	for _, test := range []struct {
+		name        string
+		err         error
+		read, write error
+		// reason is the write's, unknown whether its outcome is not known.
+		reason  string
+		unknown bool
+		// says is part of the write's error.
+		says string
+	}{
+		{
+			name: "no authorization", err: answer(403, coded("AuthorizationFailed", "does not have authorization to perform action 'Microsoft.Compute/virtualMachineScaleSets/write'")),
+			read: targets.ErrForbidden, write: targets.ErrForbidden, says: "Microsoft.Compute/virtualMachineScaleSets/write",
+		},
+		{name: "expired token", err: answer(401, coded("ExpiredAuthenticationToken", "expired")), read: targets.ErrForbidden, write: targets.ErrForbidden},
+		{name: "no set", err: answer(404, coded("ResourceNotFound", "was not found")), read: targets.ErrTargetNotFound, write: targets.ErrTargetNotFound, reason: ScaleSetNotFound},
+		{name: "no group", err: answer(404, coded("ResourceGroupNotFound", "was not found")), read: targets.ErrTargetNotFound, write: targets.ErrTargetNotFound, reason: ScaleSetNotFound},
+		{name: "no subscription", err: answer(404, coded("SubscriptionNotFound", "not found")), read: targets.ErrForbidden, write: targets.ErrForbidden},
+		{name: "too many", err: answer(429, coded("OperationNotAllowed", "too many requests"), "Retry-After", "17"), read: targets.ErrThrottled, write: targets.ErrThrottled},
+		{name: "overloaded", err: answer(503, coded("ServerBusy", "busy"), "Retry-After", "5"), read: targets.ErrThrottled, write: targets.ErrThrottled},
+		{name: "unavailable", err: answer(503, ""), read: targets.ErrTransient, write: targets.ErrTransient, unknown: true},
+		{name: "server's own error", err: answer(500, coded("InternalServerError", "oops")), read: targets.ErrTransient, write: targets.ErrTransient, unknown: true},
+		{name: "proxy's page", err: answer(502, "<html>Bad Gateway</html>"), read: targets.ErrTransient, write: targets.ErrTransient, unknown: true},
+		{name: "other ETag", err: answer(412, coded("ConditionNotMet", "If-Match")), read: targets.ErrTransient, write: targets.ErrConflict},
+		{
+			name: "marked for deletion", err: answer(409, coded("OperationNotAllowed", "since the VM Scale Set is marked for deletion.")),
+			read: targets.ErrTransient, write: targets.ErrTargetNotFound, reason: ScaleSetDeleting,
+		},
+		{name: "conflict", err: answer(409, coded("Conflict", "conflict with a concurrent request")), read: targets.ErrTransient, write: targets.ErrHeld, reason: ConcurrentRequest},
+		{name: "not allowed", err: answer(409, coded("OperationNotAllowed", "in this state")), read: targets.ErrTransient, write: targets.ErrHeld, reason: OperationNotAllowed},
+		{
+			name: "quota", err: answer(409, coded("OperationNotAllowed", "Operation could not be completed as it results in exceeding approved Total Regional Cores quota.")),
+			read: targets.ErrTransient, write: targets.ErrHeld, reason: QuotaExceeded, says: "Total Regional Cores",
+		},
+		{
+			name: "quota inside of details", err: answer(400, `{"error":{"code":"InvalidTemplateDeployment","message":"see details","details":[{"code":"QuotaExceeded","message":"Family quota"}]}}`),
+			read: targets.ErrTransient, write: targets.ErrHeld, reason: QuotaExceeded, says: "Family quota",
+		},
+		{name: "shortage", err: answer(409, coded("SkuNotAvailable", "not available in this region")), read: targets.ErrTransient, write: targets.ErrHeld, reason: "SkuNotAvailable"},
+		{name: "models", err: answer(409, coded("OperationNotAllowed", "has reached its limit of 10 models that may be referenced")), read: targets.ErrTransient, write: targets.ErrHeld, reason: "ModelLimitReached"},
+		{name: "beyond the bounds", err: answer(400, coded("InvalidParameter", "singlePlacementGroup has at most 100")), read: targets.ErrTransient, write: targets.ErrOutOfRange},
+		{name: "other mistake", err: answer(400, coded("InvalidParameter", "sku.name")), read: targets.ErrTransient, write: targets.ErrTransient},
+		{name: "no connection", err: dial, read: targets.ErrTransient, write: targets.ErrTransient},
+		{name: "cut connection", err: cut, read: targets.ErrTransient, write: targets.ErrTransient, unknown: true},
+		{name: "deadline", err: context.DeadlineExceeded, read: targets.ErrTransient, write: targets.ErrTransient, unknown: true},
+		{name: "limiter's refusal", err: &targets.ThrottledError{Err: errors.New("own limit")}, read: targets.ErrThrottled, write: targets.ErrThrottled},
+		{name: "no token", err: &tokenError{err: errors.New("no credential is configured")}, read: targets.ErrForbidden, write: targets.ErrForbidden},
+		{name: "token's server is away", err: &tokenError{err: dial}, read: targets.ErrTransient, write: targets.ErrTransient},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := readError(test.err); !errors.Is(got, test.read) {
+				t.Errorf("readError() = %v, want %v", got, test.read)
+			}
+			got := writeError(test.err, &scaleSet{single: true})
+			if !errors.Is(got, test.write) || errors.Is(got, targets.ErrUnknownOutcome) != test.unknown {
+				t.Fatalf("writeError() = %v, want %v, with an unknown outcome: %t", got, test.write, test.unknown)
+			}
+			reason := targets.Reason(got)
+			if held, ok := errors.AsType[*targets.HeldError](got); ok {
+				reason = held.Hold.Reason
+			}
+			if reason != test.reason || !strings.Contains(got.Error(), test.says) || strings.Contains(got.Error(), "\n") {
+				t.Errorf("writeError() = %q with reason %q, want %q and %q in one line", got, reason, test.reason, test.says)
+			}
+		})
+	}
+	if readError(nil) != nil || writeError(nil, nil) != nil {
+		t.Error("no error became one")
+	}
+	throttled, ok := errors.AsType[*targets.ThrottledError](readError(answer(429, "", "Retry-After", "17")))
+	if !ok || throttled.RetryAfter != 17*time.Second {
+		t.Errorf("throttled as %+v, want 17s", throttled)
+	}
+}
+
+// TestRetryAfter reads the ways in which Azure asks to wait.
+func TestRetryAfter(t *testing.T) {
+	for _, test := range []struct {
+		name, value string
+		low, high   time.Duration
+	}{
+		{"Retry-After", "3", 3 * time.Second, 3 * time.Second},
+		{"Retry-After", "soon", 0, 0},
+		{"x-ms-retry-after-ms", "250", 250 * time.Millisecond, 250 * time.Millisecond},
+		{"Retry-After", time.Now().Add(time.Minute).UTC().Format(http.TimeFormat), 50 * time.Second, time.Minute},
+		{"Retry-After", time.Now().Add(-time.Minute).UTC().Format(http.TimeFormat), 0, 0},
+	} {
+		header := http.Header{}
+		header.Set(test.name, test.value)
+		if got := retryAfter(header); got < test.low || got > test.high {
+			t.Errorf("retryAfter(%s: %s) = %v, want %v to %v", test.name, test.value, got, test.low, test.high)
+		}
+	}
+}

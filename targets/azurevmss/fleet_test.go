@@ -1,0 +1,858 @@
+package azurevmss
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+	platform "github.com/hpad/hpad/targets/cloud"
+	"github.com/hpad/hpad/targets/targettest"
+	"github.com/hpad/hpad/test/azure/azuretest"
+)
+
+// read reads one target, which must succeed.
+func read(t testing.TB, f *Fleet, name string) targets.Reading {
+	t.Helper()
+	reading := readOf(t, f, name)
+	if reading.Err != nil {
+		t.Fatalf("%s: Err = %v", name, reading.Err)
+	}
+	return reading
+}
+
+func readOf(t testing.TB, f *Fleet, name string) targets.Reading {
+	t.Helper()
+	readings, err := f.Snapshot(t.Context(), []targets.Ref{ref(name)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return readings[ref(name)]
+}
+
+// both runs a test over a Uniform and a Flexible set, shop/web.
+func both(t *testing.T, set azuretest.Set, test func(t *testing.T, s *azuretest.Server, f *Fleet)) {
+	for name, flexible := range map[string]bool{"Uniform": false, "Flexible": true} {
+		t.Run(name, func(t *testing.T) {
+			s := azuretest.New(t)
+			set := set
+			set.Group, set.Name, set.Flexible = "Shop", "Web", flexible
+			s.Add(set)
+			test(t, s, openFleet(t, testConfig(t, s, hasty), Options{}))
+		})
+	}
+}
+
+// TestReading holds what is read of a set against what it is.
+func TestReading(t *testing.T) {
+	both(t, azuretest.Set{Capacity: 3, Monitored: true}, func(t *testing.T, s *azuretest.Server, f *Fleet) {
+		s.Page(2)
+		s.Change("shop/web", func(set *azuretest.Set) {
+			set.Machines[0].Protected = true
+			set.Machines[1].Health = "unhealthy"
+			set.Machines[2].Power = "deallocated"
+		})
+		r := read(t, f, "shop/web")
+		if r.SpecReplicas != 3 || r.StatusReplicas != 2 || len(r.Instances) != 2 || *r.Max != 1000 || *r.Min != 0 || r.Hold != nil || r.Version == "" {
+			t.Fatalf("reading %+v", r)
+		}
+		first, location := r.Instances[0], r.Locations[0]
+		want := azuretest.Look(s, "shop/web", func(set *azuretest.Set) string {
+			return fmt.Sprintln(set.ID(set.Machines[0]), set.Host(set.Machines[0]), set.Machines[0].Address())
+		})
+		if got := fmt.Sprintln(first.ID, location.Name, location.Addresses[0]); got != want {
+			t.Errorf("the first machine is %q, want %q", got, want)
+		}
+		if len(location.Addresses) != 2 || location.Labels["role"] != "worker" {
+			t.Errorf("location %+v, want two addresses, the primary one first", location)
+		}
+		if uniform := !strings.Contains(t.Name(), "Flexible"); location.Protected != uniform {
+			t.Errorf("protected: %t", location.Protected)
+		}
+		if first.Readiness != policy.ReadinessTrue || r.Instances[1].Readiness != policy.ReadinessFalse {
+			t.Errorf("readiness %v and %v, want True and False", first.Readiness, r.Instances[1].Readiness)
+		}
+		if age := time.Since(first.StartedAt); age < 50*time.Minute {
+			t.Errorf("it is %v old, want about an hour", age)
+		}
+	})
+}
+
+// TestBoot watches machines come: pending, running without being ready, ready.
+func TestBoot(t *testing.T) {
+	both(t, azuretest.Set{Capacity: 1, Monitored: true, BootDelay: 300 * time.Millisecond, HealthDelay: 300 * time.Millisecond}, func(t *testing.T, s *azuretest.Server, f *Fleet) {
+		before := read(t, f, "shop/web")
+		if err := f.SetReplicas(t.Context(), ref("shop/web"), 3, before.Version, "test"); err != nil {
+			t.Fatal(err)
+		}
+		r := read(t, f, "shop/web")
+		if r.SpecReplicas != 3 || r.StatusReplicas != 3 || count(r, policy.PhasePending) != 2 || r.Hold == nil || r.Hold.Reason != ScaleSetUpdating {
+			t.Fatalf("right after the write: %+v, hold %+v", r, r.Hold)
+		}
+		if err := f.SetReplicas(t.Context(), ref("shop/web"), 4, r.Version, "test"); !errors.Is(err, targets.ErrHeld) {
+			t.Errorf("SetReplicas() while Azure works on the set = %v, want ErrHeld", err)
+		}
+		eventually(t, "running and not ready", func() (string, bool) {
+			r := read(t, f, "shop/web")
+			return fmt.Sprintf("%+v", r.Instances), count(r, policy.PhaseRunning) == 3 && r.Instances[1].Readiness == policy.ReadinessFalse
+		})
+		eventually(t, "ready", func() (string, bool) {
+			r := read(t, f, "shop/web")
+			return fmt.Sprintf("%+v", r.Instances), r.Hold == nil && !slices.ContainsFunc(r.Instances, func(i policy.Instance) bool { return i.Readiness != policy.ReadinessTrue })
+		})
+	})
+}
+
+func count(r targets.Reading, phase policy.Phase) int {
+	n := 0
+	for _, instance := range r.Instances {
+		if instance.Phase == phase {
+			n++
+		}
+	}
+	return n
+}
+
+// eventually waits until a condition holds.
+func eventually(t *testing.T, what string, condition func() (string, bool)) {
+	t.Helper()
+	deadline := time.NewTimer(10 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		seen, ok := condition()
+		if ok {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Fatalf("not %s, but %s", what, seen)
+		}
+	}
+}
+
+// TestHolds holds back writes, each for a reason of its own.
+func TestHolds(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		extra  string
+		change func(set *azuretest.Set)
+		reason string
+	}{
+		{"updating", "", func(set *azuretest.Set) { set.Busy = true }, ScaleSetUpdating},
+		{"updating and not waited for", "while_updating = \"write\"\n", func(set *azuretest.Set) { set.Busy = true }, ""},
+		{"upgrading", "", func(set *azuretest.Set) { set.Rolling, set.Upgrading = true, true }, RolloutInProgress},
+		{"upgrading in old machines", "", func(set *azuretest.Set) { set.Rolling, set.Machines[0].Outdated = true, true }, ""},
+		{"upgrading and not waited for", "while_upgrading = \"write\"\n", func(set *azuretest.Set) { set.Rolling, set.Upgrading = true, true }, ""},
+		{"deleting", "", func(set *azuretest.Set) { set.Deleting = true }, ScaleSetDeleting},
+		{"another autoscaler", "", func(set *azuretest.Set) { set.Autoscaled = true }, NativeAutoscaler},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := azuretest.New(t)
+			s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2})
+			s.Change("shop/web", test.change)
+			f := openFleet(t, testConfig(t, s, hasty+test.extra), Options{})
+			r := read(t, f, "shop/web")
+			reason := ""
+			if r.Hold != nil {
+				reason = r.Hold.Reason
+			}
+			if reason != test.reason {
+				t.Fatalf("hold %+v, want reason %q", r.Hold, test.reason)
+			}
+			err := f.SetReplicas(t.Context(), ref("shop/web"), 3, r.Version, "test")
+			if held := errors.Is(err, targets.ErrHeld); held != (test.reason != "") || !held && err != nil {
+				t.Errorf("SetReplicas() = %v", err)
+			}
+			writes := s.Calls("VirtualMachineScaleSets_Update")
+			if want := map[bool]int{true: 0, false: 1}[test.reason != ""]; writes != want {
+				t.Errorf("azure saw %d writes, want %d", writes, want)
+			}
+		})
+	}
+}
+
+// TestRefusals has Azure refuse a change in its own ways.
+func TestRefusals(t *testing.T) {
+	s := azuretest.New(t)
+	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 99, SinglePlacement: true})
+	s.Add(azuretest.Set{Group: "shop", Name: "bare", Unsized: true, Flexible: true})
+	s.Add(azuretest.Set{Group: "shop", Name: "busy", Capacity: 1, Busy: true, RefusesWhileBusy: true})
+	f := openFleet(t, testConfig(t, s, hasty+"while_updating = \"write\"\n"), Options{})
+	r := read(t, f, "shop/web")
+	err := f.SetReplicas(t.Context(), ref("shop/web"), 101, r.Version, "test")
+	if bounds, ok := errors.AsType[*targets.OutOfRangeError](err); !ok || *bounds.Max != 100 {
+		t.Errorf("SetReplicas() beyond a placement group = %v, want OutOfRangeError with 100", err)
+	}
+	if err := f.SetReplicas(t.Context(), ref("shop/web"), 100, r.Version, "test"); err != nil {
+		t.Error(err)
+	}
+	if r := readOf(t, f, "shop/bare"); !errors.Is(r.Err, targets.ErrUnscalable) || targets.Reason(r.Err) != NoProfile {
+		t.Errorf("a set without a profile: %v", r.Err)
+	}
+	if err := f.SetReplicas(t.Context(), ref("shop/bare"), 1, "", "test"); !errors.Is(err, targets.ErrUnscalable) {
+		t.Errorf("SetReplicas() without a profile = %v, want ErrUnscalable", err)
+	}
+	err = f.SetReplicas(t.Context(), ref("shop/busy"), 2, "", "test")
+	if held, ok := errors.AsType[*targets.HeldError](err); !ok || held.Hold.Reason != ConcurrentRequest {
+		t.Errorf("SetReplicas() beside another request = %v, want %s", err, ConcurrentRequest)
+	}
+	if r := readOf(t, f, "shop/nobody"); targets.Reason(r.Err) != ScaleSetNotFound {
+		t.Errorf("a set that is not there: %v", r.Err)
+	}
+}
+
+// TestForeignEdit has somebody else change a set between the reading and the write,
+// and between the write's own reading and the write.
+func TestForeignEdit(t *testing.T) {
+	s := azuretest.New(t)
+	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2})
+	f := openFleet(t, testConfig(t, s, hasty), Options{})
+	r := read(t, f, "shop/web")
+	s.Change("shop/web", func(set *azuretest.Set) { set.Monitored = true })
+	if err := f.SetReplicas(t.Context(), ref("shop/web"), 3, r.Version, "test"); !errors.Is(err, targets.ErrConflict) {
+		t.Errorf("SetReplicas() after another edit = %v, want ErrConflict", err)
+	}
+	end := s.Fail(azuretest.Failure{Operation: "VirtualMachineScaleSets_Update", Times: 1, Status: 412, Code: "ConditionNotMet", Message: "If-Match"})
+	defer end()
+	r = read(t, f, "shop/web")
+	if err := f.SetReplicas(t.Context(), ref("shop/web"), 3, r.Version, "test"); !errors.Is(err, targets.ErrConflict) {
+		t.Errorf("SetReplicas() with an edit at the same moment = %v, want ErrConflict", err)
+	}
+	if got := s.Capacity("shop/web"); got != 2 {
+		t.Errorf("capacity %d, want 2", got)
+	}
+	if err := f.SetReplicas(t.Context(), ref("shop/web"), 3, r.Version, "test"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLostAnswers has a write done without an answer that says so.
+func TestLostAnswers(t *testing.T) {
+	for name, failure := range map[string]azuretest.Failure{
+		"an error after the fact": {Status: 500, Code: "InternalServerError", Late: true},
+		"a cut connection":        {Cut: true, Late: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := azuretest.New(t)
+			s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2})
+			f := openFleet(t, testConfig(t, s, hasty), Options{})
+			r := read(t, f, "shop/web")
+			failure.Operation, failure.Times = "VirtualMachineScaleSets_Update", 1
+			s.Fail(failure)
+			if err := f.SetReplicas(t.Context(), ref("shop/web"), 3, r.Version, "test"); !errors.Is(err, targets.ErrUnknownOutcome) {
+				t.Errorf("SetReplicas() = %v, want ErrUnknownOutcome", err)
+			}
+			if r := read(t, f, "shop/web"); r.SpecReplicas != 3 {
+				t.Errorf("capacity %d, want the 3 that were written", r.SpecReplicas)
+			}
+		})
+	}
+}
+
+// TestLaggingList has lists that do not show a write yet, and lists without ETags.
+func TestLaggingList(t *testing.T) {
+	s := azuretest.New(t)
+	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2, Unlisted: true})
+	f := openFleet(t, testConfig(t, s, hasty), Options{})
+	r := read(t, f, "shop/web")
+	if r.Version != "2" {
+		t.Fatalf("version %q of a list without ETags, want the capacity alone", r.Version)
+	}
+	if err := f.SetReplicas(t.Context(), ref("shop/web"), 3, r.Version, "test"); err != nil {
+		t.Fatal(err)
+	}
+	s.Change("shop/web", func(set *azuretest.Set) { set.Capacity = 4 })
+	if err := f.SetReplicas(t.Context(), ref("shop/web"), 5, "3", "test"); !errors.Is(err, targets.ErrConflict) {
+		t.Errorf("SetReplicas() at another capacity = %v, want ErrConflict", err)
+	}
+
+	before := &scaleSet{key: key{group: "shop", set: "web"}, capacity: 2, etag: `"1"`, state: stateSucceeded}
+	var w written
+	w.note(before, 5, `"2"`, time.Now())
+	late := *before
+	if w.apply(&late); late.capacity != 5 || late.etag != `"2"` || late.state != stateUpdating {
+		t.Errorf("a list that lags behind is read as %+v", late)
+	}
+	newer := scaleSet{key: before.key, capacity: 3, etag: `"3"`, state: stateSucceeded}
+	if w.apply(&newer); newer.capacity != 3 {
+		t.Errorf("somebody's later change is read as %+v", newer)
+	}
+	late = *before
+	if w.apply(&late); late.capacity != 2 {
+		t.Errorf("once the change was seen it is believed still: %+v", late)
+	}
+	w.note(before, 5, `"2"`, time.Now().Add(-2*believed))
+	late = *before
+	if w.apply(&late); late.capacity != 2 {
+		t.Errorf("a change that nobody sees is believed for too long: %+v", late)
+	}
+}
+
+// TestRemove takes machines by name.
+func TestRemove(t *testing.T) {
+	both(t, azuretest.Set{Capacity: 5}, func(t *testing.T, s *azuretest.Server, f *Fleet) {
+		r := read(t, f, "shop/web")
+		victims := []string{r.Instances[1].ID, r.Instances[3].ID, "web_gone"}
+		if err := f.Remove(t.Context(), ref("shop/web"), victims, "4", "test"); !errors.Is(err, targets.ErrConflict) {
+			t.Errorf("Remove() at another version = %v, want ErrConflict", err)
+		}
+		if err := f.Remove(t.Context(), ref("shop/web"), victims, r.Version, "test"); err != nil {
+			t.Fatal(err)
+		}
+		after := read(t, f, "shop/web")
+		if after.SpecReplicas != 3 || after.StatusReplicas != 3 {
+			t.Errorf("spec %d and status %d, want 3", after.SpecReplicas, after.StatusReplicas)
+		}
+		for _, instance := range after.Instances {
+			if slices.Contains(victims, instance.ID) && !instance.Deleting {
+				t.Errorf("victim %q is still there", instance.ID)
+			}
+		}
+		if err := f.Remove(t.Context(), ref("shop/web"), victims, "", "test"); err != nil {
+			t.Errorf("Remove() of what is gone = %v", err)
+		}
+		if got := s.Calls("VirtualMachineScaleSets_DeleteInstances"); got != 1 {
+			t.Errorf("azure saw %d deletions, want 1", got)
+		}
+		if got := s.Capacity("shop/web"); got != 3 {
+			t.Errorf("capacity %d, want 3", got)
+		}
+	})
+}
+
+// TestRemoveProtected takes none where one of the machines is protected.
+func TestRemoveProtected(t *testing.T) {
+	s := azuretest.New(t)
+	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 3, DeleteDelay: time.Minute})
+	s.Change("shop/web", func(set *azuretest.Set) { set.Machines[1].Protected = true })
+	f := openFleet(t, testConfig(t, s, hasty+"while_updating = \"write\"\n"), Options{})
+	err := f.Remove(t.Context(), ref("shop/web"), []string{"web_0", "web_1"}, "", "test")
+	if held, ok := errors.AsType[*targets.HeldError](err); !ok || held.Hold.Reason != MachineProtected || !strings.Contains(held.Hold.Message, "web_1") {
+		t.Errorf("Remove() of a protected machine = %v, want %s", err, MachineProtected)
+	}
+	if got := s.Capacity("shop/web"); got != 3 {
+		t.Errorf("capacity %d, want 3", got)
+	}
+	// One on its way is not taken again.
+	for range 2 {
+		if err := f.Remove(t.Context(), ref("shop/web"), []string{"web_0"}, "", "test"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := s.Capacity("shop/web"); got != 2 {
+		t.Errorf("capacity %d after two removals of one machine, want 2", got)
+	}
+	if r := read(t, f, "shop/web"); r.StatusReplicas != 2 || !r.Instances[0].Deleting {
+		t.Errorf("reading %+v, want the victim on its way", r)
+	}
+}
+
+// TestQuota has a change refused for a quota, which is told until it is lifted.
+func TestQuota(t *testing.T) {
+	s := azuretest.New(t)
+	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2})
+	s.Quota(3)
+	f := openFleet(t, testConfig(t, s, hasty), Options{})
+	r := read(t, f, "shop/web")
+	err := f.SetReplicas(t.Context(), ref("shop/web"), 4, r.Version, "test")
+	if held, ok := errors.AsType[*targets.HeldError](err); !ok || held.Hold.Reason != QuotaExceeded {
+		t.Fatalf("SetReplicas() beyond the quota = %v, want it held for %s", err, QuotaExceeded)
+	}
+	r = read(t, f, "shop/web")
+	if len(r.Notices) != 1 || r.Notices[0].Condition != platform.InsufficientCapacity || r.Notices[0].Reason != QuotaExceeded ||
+		!strings.Contains(r.Notices[0].Message, "standardDSv5Family Cores quota") || r.Hold != nil {
+		t.Errorf("notices %+v, hold %+v, want Azure's own words and no hold", r.Notices, r.Hold)
+	}
+	s.Quota(0)
+	if err := f.SetReplicas(t.Context(), ref("shop/web"), 4, r.Version, "test"); err != nil {
+		t.Fatal(err)
+	}
+	if r := read(t, f, "shop/web"); r.Notices != nil || r.SpecReplicas != 4 {
+		t.Errorf("after the quota was lifted: %d replicas, notices %+v", r.SpecReplicas, r.Notices)
+	}
+}
+
+// TestAllocationFailed has machines that cannot be made: in what is said of them,
+// and in what became of the operation, across a restart.
+func TestAllocationFailed(t *testing.T) {
+	s := azuretest.New(t)
+	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2})
+	s.Change("shop/web", func(set *azuretest.Set) { set.FailAllocation = "AllocationFailed" })
+	store := &targettest.Store{}
+	f := openFleet(t, testConfig(t, s, hasty), Options{Store: store})
+	r := read(t, f, "shop/web")
+	if err := f.SetReplicas(t.Context(), ref("shop/web"), 4, r.Version, "test"); err != nil {
+		t.Fatal(err)
+	}
+	r = read(t, f, "shop/web")
+	if r.SpecReplicas != 4 || r.StatusReplicas != 2 || count(r, policy.PhaseFailed) != 2 {
+		t.Errorf("reading %+v, want 2 of 4 machines", r)
+	}
+	if len(r.Notices) != 1 || r.Notices[0].Reason != "AllocationFailed" || !strings.Contains(r.Notices[0].Message, "sufficient capacity") {
+		t.Errorf("notices %+v, want Azure's own words", r.Notices)
+	}
+	// The failed machines go, and the operation is what tells of the failure.
+	s.Change("shop/web", func(set *azuretest.Set) {
+		set.Machines = set.Machines[:2]
+		set.Machines = append(set.Machines, &azuretest.Machine{Number: 7, Power: "stopped"}, &azuretest.Machine{Number: 8, Power: "stopped"})
+	})
+	again := openFleet(t, testConfig(t, s, hasty), Options{Store: store})
+	if got := s.Calls("Operations_Get"); got != 0 {
+		t.Errorf("the operation was asked about %d times before it was due", got)
+	}
+	if err := again.operations.load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	failed := again.poll(t.Context(), key{group: "shop", set: "web"}, time.Now())
+	if failed == nil || failed.code != "AllocationFailed" || !strings.Contains(failed.message, "sufficient capacity") {
+		t.Fatalf("poll() = %v, want that the allocation failed", failed)
+	}
+	again.troubles.note(key{group: "shop", set: "web"}, shortage(failed.code, failed.message), time.Now())
+	if r := read(t, again, "shop/web"); len(r.Notices) != 1 || r.Notices[0].Reason != "AllocationFailed" {
+		t.Errorf("notices %+v, want what the operation said", r.Notices)
+	}
+	if left, err := store.List(t.Context(), operationPrefix); err != nil || len(left) != 0 {
+		t.Errorf("operations %v are left in the store, %v", left, err)
+	}
+}
+
+// TestOperations are asked about when they are due, and forgotten when they end.
+func TestOperations(t *testing.T) {
+	s := azuretest.New(t)
+	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2, NeverBoot: true})
+	f := openFleet(t, testConfig(t, s, hasty), Options{Store: &targettest.Store{}})
+	r := read(t, f, "shop/web")
+	if err := f.SetReplicas(t.Context(), ref("shop/web"), 3, r.Version, "test"); err != nil {
+		t.Fatal(err)
+	}
+	k, now := key{group: "shop", set: "web"}, time.Now()
+	wanted := map[key]bool{k: true}
+	if due := f.operations.due(wanted, now); len(due) != 0 {
+		t.Errorf("due at once: %v", due)
+	}
+	if due := f.operations.due(wanted, now.Add(pollEvery)); len(due) != 1 {
+		t.Errorf("due after %v: %v, want it", pollEvery, due)
+	}
+	if failed := f.poll(t.Context(), k, now); failed != nil || f.operations.at(k).Token == "" {
+		t.Errorf("poll() of what is under way = %v", failed)
+	}
+	s.Change("shop/web", func(set *azuretest.Set) { set.NeverBoot, set.Capacity = false, 2 })
+	if failed := f.poll(t.Context(), k, now); failed != nil || f.operations.at(k).Token != "" {
+		t.Errorf("poll() of what ended = %v, and it is remembered", failed)
+	}
+	f.operations.begin(t.Context(), k, "garbled", now)
+	if failed := f.poll(t.Context(), k, now); failed != nil || f.operations.at(k).Token != "" {
+		t.Errorf("poll() with a token of no use = %v, and it is remembered", failed)
+	}
+	f.operations.begin(t.Context(), k, "old", now.Add(-2*operationLife))
+	if failed := f.poll(t.Context(), k, now); failed != nil || f.operations.at(k).Token != "" {
+		t.Errorf("poll() of what began long ago = %v, and it is remembered", failed)
+	}
+}
+
+// TestCredentials has the client's secret expire and be replaced.
+func TestCredentials(t *testing.T) {
+	s := azuretest.New(t)
+	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2})
+	f := openFleet(t, testConfig(t, s, hasty), Options{})
+	r := read(t, f, "shop/web")
+	s.Refuse(true)
+	for range 2 { // the token is refused, and then the secret
+		if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("shop/web")}); !errors.Is(err, targets.ErrForbidden) {
+			t.Fatalf("Snapshot() with a worthless secret = %v, want ErrForbidden", err)
+		}
+	}
+	_, err := f.Snapshot(t.Context(), []targets.Ref{ref("shop/web")})
+	if err == nil || !strings.Contains(err.Error(), "AADSTS7000222") || strings.Contains(err.Error(), azuretest.Secret) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("Snapshot() = %v, want the words of Microsoft Entra ID in one line", err)
+	}
+	if err := f.SetReplicas(t.Context(), ref("shop/web"), 3, r.Version, "test"); !errors.Is(err, targets.ErrForbidden) || errors.Is(err, targets.ErrUnknownOutcome) {
+		t.Errorf("SetReplicas() = %v, want ErrForbidden and that nothing was written", err)
+	}
+	s.Refuse(false)
+	if r := read(t, f, "shop/web"); r.SpecReplicas != 2 {
+		t.Errorf("%d replicas, want 2", r.SpecReplicas)
+	}
+}
+
+// TestSecretFile is read again when it changes, and told of when it is of no use.
+func TestSecretFile(t *testing.T) {
+	s := azuretest.New(t)
+	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2})
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(s.SecretFile, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := openFleet(t, testConfig(t, s, hasty), Options{})
+	for _, test := range []struct{ text, says string }{{"wrong", "invalid_client"}, {" \n", "is empty"}} {
+		write(test.text)
+		if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("shop/web")}); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("Snapshot() with %q for a secret = %v, want %q", test.text, err, test.says)
+		}
+	}
+	if err := os.Remove(s.SecretFile); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("shop/web")}); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), "client_secret_file") {
+		t.Errorf("Snapshot() without the file = %v", err)
+	}
+	write(azuretest.Secret)
+	read(t, f, "shop/web")
+}
+
+// TestCheck names the permission that is missing, for each set.
+func TestCheck(t *testing.T) {
+	s := azuretest.New(t)
+	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2, Rolling: true})
+	s.Add(azuretest.Set{Group: "lab", Name: "flex", Capacity: 1, Flexible: true})
+	f := openFleet(t, testConfig(t, s, hasty), Options{})
+	refs := []targets.Ref{ref("shop/web"), ref("lab/flex")}
+	if _, err := f.Snapshot(t.Context(), refs); err != nil {
+		t.Fatal(err)
+	}
+	check := func(want string, actions ...string) {
+		t.Helper()
+		s.Permit(actions...)
+		found, err := f.Check(t.Context())
+		text := fmt.Sprintf("%s %v", strings.Join(found, "; "), err)
+		if !strings.Contains(text, want) {
+			t.Errorf("Check() with %q = %s, want %q", actions, text, want)
+		}
+	}
+	minimal := []string{
+		actionReadSet, actionWriteSet, actionReadMembers, actionReadMemberView, actionReadMachines, actionReadMachineView, actionReadUpgrades,
+		"Microsoft.Authorization/permissions/read",
+	}
+	check("<nil>", "*")
+	check("may read and change scale set \"lab/flex\"", "*")
+	check("may read and change scale set \"shop/web\"; it lacks "+actionDeleteMembers+", "+actionMemberInterfaces, minimal...)
+	check("<nil>", minimal...)
+	check(`scale set "shop/web": hpad lacks `+actionWriteSet, slices.DeleteFunc(slices.Clone(minimal), func(a string) bool { return a == actionWriteSet })...)
+	check(`list machines of scale set "lab/flex": forbidden`, slices.DeleteFunc(slices.Clone(minimal), func(a string) bool { return a == actionReadMachines })...)
+	check(`whether it may change it cannot be told`, minimal[:7]...)
+	check(actionReadSet, "Microsoft.Network/*")
+	s.Permit("*")
+	s.Remove("lab/flex")
+	if found, err := f.Check(t.Context()); !errors.Is(err, targets.ErrTargetNotFound) || !strings.Contains(err.Error(), "lab/flex") {
+		t.Errorf("Check() without a set = %q, %v", found, err)
+	}
+}
+
+// TestPermissions reads role definitions as Azure does.
+func TestPermissions(t *testing.T) {
+	for _, test := range []struct {
+		actions, not []string
+		want         bool
+	}{
+		{[]string{"*"}, nil, true},
+		{[]string{"*/read"}, nil, false},
+		{[]string{"microsoft.compute/virtualmachinescalesets/*"}, nil, true},
+		{[]string{"Microsoft.Compute/virtualMachineScaleSets/write"}, nil, true},
+		{[]string{"Microsoft.Compute/virtualMachineScaleSets/writeX"}, nil, false},
+		{[]string{"*"}, []string{"Microsoft.Compute/*/write"}, false},
+		{nil, nil, false},
+	} {
+		if got := allows([]permission{{Actions: test.actions, NotActions: test.not}}, actionWriteSet); got != test.want {
+			t.Errorf("actions %q without %q allow it: %t", test.actions, test.not, got)
+		}
+	}
+}
+
+// TestWithoutExtras has a client that may read no autoscale settings and no network
+// interfaces: that is told, and nothing else is wrong.
+func TestWithoutExtras(t *testing.T) {
+	s := azuretest.New(t)
+	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2})
+	s.Permit("Microsoft.Compute/virtualMachineScaleSets/read", "Microsoft.Compute/virtualMachineScaleSets/write", "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/*")
+	f := openFleet(t, testConfig(t, s, hasty), Options{})
+	for range 3 {
+		r := read(t, f, "shop/web")
+		if r.StatusReplicas != 2 || r.Locations[0].Addresses != nil {
+			t.Fatalf("reading %+v", r)
+		}
+	}
+	problems := strings.Join(f.Problems(), "\n")
+	if !strings.Contains(problems, "autoscaleSettings/read") || !strings.Contains(problems, `match = "address"`) {
+		t.Errorf("Problems() = %s", problems)
+	}
+	for _, operation := range []string{"AutoscaleSettings_List", "NetworkInterfaces_ListVirtualMachineScaleSetNetworkInterfaces"} {
+		if got := s.Calls(operation); got != 1 {
+			t.Errorf("%s was called %d times in three rounds, want once", operation, got)
+		}
+	}
+	quiet := openFleet(t, testConfig(t, s, hasty+"addresses = \"none\"\n"), Options{})
+	read(t, quiet, "shop/web")
+	if got := s.Calls("NetworkInterfaces_ListVirtualMachineScaleSetNetworkInterfaces"); got != 1 {
+		t.Error("addresses are looked up although none are asked for")
+	}
+}
+
+// TestOneSetFails leaves the others alone.
+func TestOneSetFails(t *testing.T) {
+	s := azuretest.New(t)
+	for _, name := range []string{"a", "b", "c"} {
+		s.Add(azuretest.Set{Group: "shop", Name: name, Capacity: 1})
+	}
+	f := openFleet(t, testConfig(t, s, hasty), Options{})
+	s.Fail(azuretest.Failure{Operation: "VirtualMachineScaleSetVMs_List", Times: 1, Status: 500, Code: "InternalServerError", Message: "oops"})
+	refs := []targets.Ref{ref("shop/a"), ref("shop/b"), ref("shop/c")}
+	readings, err := f.Snapshot(t.Context(), refs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := 0
+	for ref, r := range readings {
+		if r.Err != nil {
+			failed++
+			if !errors.Is(r.Err, targets.ErrTransient) || !strings.Contains(r.Err.Error(), ref.Name) {
+				t.Errorf("%s: %v", ref, r.Err)
+			}
+		}
+	}
+	if failed != 1 {
+		t.Errorf("%d sets failed, want 1", failed)
+	}
+}
+
+// TestGroupsAndSubscription lists few resource groups one by one, and many at once.
+func TestGroupsAndSubscription(t *testing.T) {
+	s := azuretest.New(t)
+	var refs []targets.Ref
+	for i := range mostGroups + 1 {
+		group := fmt.Sprintf("group-%d", i)
+		s.Add(azuretest.Set{Group: group, Name: "web", Capacity: 1})
+		refs = append(refs, ref(group+"/web"))
+	}
+	snapshot := func(extra string, refs []targets.Ref) (groups, all int) {
+		t.Helper()
+		f := openFleet(t, testConfig(t, s, hasty+extra), Options{})
+		groups, all = s.Calls("VirtualMachineScaleSets_List"), s.Calls("VirtualMachineScaleSets_ListAll")
+		readings, err := f.Snapshot(t.Context(), refs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for ref, r := range readings {
+			if r.Err != nil {
+				t.Errorf("%s: %v", ref, r.Err)
+			}
+		}
+		return s.Calls("VirtualMachineScaleSets_List") - groups, s.Calls("VirtualMachineScaleSets_ListAll") - all
+	}
+	for _, test := range []struct {
+		extra       string
+		refs        []targets.Ref
+		groups, all int
+	}{
+		{"", refs[:mostGroups], mostGroups, 0},
+		{"", refs, 0, 1},
+		{"list_by = \"subscription\"\n", refs[:1], 0, 1},
+		{"list_by = \"resource-groups\"\n", refs, len(refs), 0},
+	} {
+		if groups, all := snapshot(test.extra, test.refs); groups != test.groups || all != test.all {
+			t.Errorf("%d sets with %q: %d lists of groups and %d of all, want %d and %d", len(test.refs), test.extra, groups, all, test.groups, test.all)
+		}
+	}
+}
+
+// meter counts calls as the daemon's does.
+type meter struct {
+	mu        sync.Mutex
+	calls     map[string]int
+	throttled int
+	waited    time.Duration
+}
+
+func (m *meter) Call(operation string, _ time.Duration, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.calls == nil {
+		m.calls = map[string]int{}
+	}
+	m.calls[operation]++
+	if errors.Is(err, targets.ErrThrottled) {
+		m.throttled++
+	}
+}
+
+func (m *meter) Wait(_ string, waited time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.waited += waited
+}
+
+// TestThousandSets counts the calls of rounds over 1,000 sets: the first lists as
+// many as the limit allows and says so of the others, a few more read all, and then
+// rounds cost the pages of one list and what the limit leaves over.
+func TestThousandSets(t *testing.T) {
+	const (
+		sets  = 1000
+		pages = 10
+		rate  = 80 // reads a second, and ten times as many at once
+	)
+	s := azuretest.New(t)
+	var refs []targets.Ref
+	for i := range sets {
+		name := fmt.Sprintf("set-%d", i)
+		s.Add(azuretest.Set{Group: fmt.Sprintf("group-%d", i%20), Name: name, Capacity: 1})
+		refs = append(refs, ref(fmt.Sprintf("group-%d/%s", i%20, name)))
+	}
+	counted := &meter{}
+	f := openFleet(t, testConfig(t, s, fmt.Sprintf("reads_per_second = %d\naddresses = \"none\"\n", rate)), Options{Meter: counted})
+	begun, before := time.Now(), 0
+	round := func() (missing, calls int) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		readings, err := f.Snapshot(ctx, refs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for ref, r := range readings {
+			if r.Err == nil {
+				continue
+			}
+			missing++
+			if !errors.Is(r.Err, targets.ErrThrottled) && !errors.Is(r.Err, targets.ErrTransient) {
+				t.Errorf("%s: %v, want that the limit was reached", ref, r.Err)
+			}
+		}
+		calls = s.Calls("") - before
+		before = s.Calls("")
+		if most := 10*rate + int(rate*time.Since(begun).Seconds()) + 1; before > most {
+			t.Errorf("%d calls so far, want at most %d", before, most)
+		}
+		return missing, calls
+	}
+	first, calls := round()
+	t.Logf("first round: %d calls, %d of %d sets without a reading", calls, first, sets)
+	if first == 0 {
+		t.Errorf("%d calls read all sets at once, with a limit of %d", calls, 10*rate)
+	}
+	eventually(t, "read", func() (string, bool) {
+		missing, _ := round()
+		return fmt.Sprintf("%d sets have no reading", missing), missing == 0
+	})
+	// From then on every round has all sets, with a few calls.
+	for range 3 {
+		missing, calls := round()
+		t.Logf("steady round: %d calls", calls)
+		if missing > 0 || calls < pages || calls > pages+1+rate {
+			t.Errorf("%d calls and %d sets without a reading in a steady round, want %d pages, the settings, and no more lists than the limit leaves over", calls, missing, pages)
+		}
+	}
+	if counted.calls[opListAllSets] != s.Calls(opListAllSets) || counted.throttled != 0 {
+		t.Errorf("the meter counted %v and %d throttled, azure %d lists", counted.calls, counted.throttled, s.Calls(opListAllSets))
+	}
+}
+
+// TestChangedSetsFirst lists the machines of a set that changed in the next round,
+// whatever the others cost.
+func TestChangedSetsFirst(t *testing.T) {
+	s := azuretest.New(t)
+	var refs []targets.Ref
+	for i := range 30 {
+		s.Add(azuretest.Set{Group: "shop", Name: fmt.Sprintf("set-%d", i), Capacity: 1})
+		refs = append(refs, ref(fmt.Sprintf("shop/set-%d", i)))
+	}
+	f := openFleet(t, testConfig(t, s, "reads_per_second = 4\naddresses = \"none\"\n"), Options{}) // 40 at once
+	if _, err := f.Snapshot(t.Context(), refs); err != nil {
+		t.Fatal(err)
+	}
+	s.Change("shop/set-17", func(set *azuretest.Set) { set.Capacity = 3 })
+	before := s.Calls("VirtualMachineScaleSetVMs_List")
+	readings, err := f.Snapshot(t.Context(), refs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := readings[ref("shop/set-17")]; r.Err != nil || r.SpecReplicas != 3 || len(r.Instances) != 3 {
+		t.Errorf("the set that changed: %+v", r)
+	}
+	if calls := s.Calls("VirtualMachineScaleSetVMs_List") - before; calls != 1 {
+		t.Errorf("%d lists of machines, want that of the set that changed alone", calls)
+	}
+	if r := readings[ref("shop/set-3")]; r.Err != nil || len(r.Instances) != 1 {
+		t.Errorf("a set that is as it was: %+v", r)
+	}
+}
+
+// TestThrottled leaves the whole endpoint alone after a refusal, and reads again
+// when the wait is over.
+func TestThrottled(t *testing.T) {
+	s := azuretest.New(t)
+	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2})
+	s.Add(azuretest.Set{Group: "shop", Name: "api", Capacity: 2})
+	counted := &meter{}
+	f := openFleet(t, testConfig(t, s, hasty), Options{Meter: counted})
+	refs := []targets.Ref{ref("shop/web"), ref("shop/api")}
+	if _, err := f.Snapshot(t.Context(), refs); err != nil {
+		t.Fatal(err)
+	}
+	s.Bucket("VirtualMachineScaleSets_Get", 1, 1)
+	var err error
+	for range 3 {
+		err = f.SetReplicas(t.Context(), ref("shop/web"), 2, "", "test")
+	}
+	throttled, ok := errors.AsType[*targets.ThrottledError](err)
+	if !ok || throttled.RetryAfter > time.Second {
+		t.Fatalf("SetReplicas() again and again = %v, want ThrottledError with the wait Azure asks for", err)
+	}
+	before := s.Calls("")
+	if _, err := f.Snapshot(t.Context(), refs); !errors.Is(err, targets.ErrThrottled) {
+		t.Errorf("Snapshot() right after it = %v, want ErrThrottled", err)
+	}
+	if s.Calls("") != before {
+		t.Error("azure was called although it wants to be left alone")
+	}
+	eventually(t, "answered", func() (string, bool) {
+		_, err := f.Snapshot(t.Context(), refs)
+		return fmt.Sprint(err), err == nil
+	})
+	if counted.throttled != 1 {
+		t.Errorf("%d calls were counted as throttled, want 1", counted.throttled)
+	}
+}
+
+// TestClosed answers nothing any more.
+func TestClosed(t *testing.T) {
+	s := azuretest.New(t)
+	f := New("cloud", testConfig(t, s, ""), Options{})
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Snapshot(t.Context(), nil); !errors.Is(err, targets.ErrTransient) {
+		t.Errorf("Snapshot() = %v, want ErrTransient", err)
+	}
+	if _, err := f.Check(t.Context()); err == nil {
+		t.Error("Check() answers")
+	}
+	if err := f.Remove(t.Context(), ref("shop/web"), []string{"web_0"}, "", ""); err == nil {
+		t.Error("Remove() answers")
+	}
+}
+
+// TestGarbledStore is told, and nothing is decided on.
+func TestGarbledStore(t *testing.T) {
+	s := azuretest.New(t)
+	for _, name := range []string{operationPrefix + "shop/web", operationPrefix + "x", "instances/00"} {
+		store := &targettest.Store{}
+		if err := store.Save(t.Context(), name, []byte("{")); err != nil {
+			t.Fatal(err)
+		}
+		f := openFleet(t, testConfig(t, s, ""), Options{Store: store})
+		if _, err := f.Snapshot(t.Context(), nil); !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), name) {
+			t.Errorf("Snapshot() with a garbled entry %q = %v", name, err)
+		}
+	}
+}

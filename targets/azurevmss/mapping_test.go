@@ -1,0 +1,244 @@
+package azurevmss
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
+
+	"github.com/hpad/hpad/policy"
+	platform "github.com/hpad/hpad/targets/cloud"
+)
+
+// TestMachine maps every state of a machine, in both orchestration modes.
+func TestMachine(t *testing.T) {
+	const (
+		gone     = "gone"
+		deleting = "deleting"
+	)
+	for _, test := range []struct {
+		name                 string
+		state, power, health string
+		monitored            bool
+		// want is the phase, or that the machine is none of the count, or on its way.
+		want      string
+		readiness policy.Readiness
+	}{
+		{name: "being created", state: "Creating", want: "Pending", readiness: policy.ReadinessFalse},
+		{name: "starting", state: "Succeeded", power: "starting", want: "Pending", readiness: policy.ReadinessFalse},
+		{name: "runs", state: "Succeeded", power: "running", want: "Running", readiness: policy.ReadinessTrue},
+		{name: "runs in capitals", state: "SUCCEEDED", power: "RUNNING", want: "Running", readiness: policy.ReadinessTrue},
+		{name: "runs and is updated", state: "Updating", power: "running", want: "Running", readiness: policy.ReadinessTrue},
+		{name: "healthy", state: "Succeeded", power: "running", health: "healthy", monitored: true, want: "Running", readiness: policy.ReadinessTrue},
+		{name: "unhealthy", state: "Succeeded", power: "running", health: "Unhealthy", monitored: true, want: "Running", readiness: policy.ReadinessFalse},
+		{name: "initializing", state: "Succeeded", power: "running", health: "initializing", monitored: true, want: "Running", readiness: policy.ReadinessFalse},
+		{name: "of unknown health", state: "Succeeded", power: "running", health: "unknown", monitored: true, want: "Running", readiness: policy.ReadinessUnknown},
+		{name: "of no health yet", state: "Succeeded", power: "running", monitored: true, want: "Running", readiness: policy.ReadinessNotKnown},
+		{name: "failed", state: "Failed", power: "running", want: "Failed", readiness: policy.ReadinessFalse},
+		{name: "deleting", state: "Deleting", power: "running", want: deleting, readiness: policy.ReadinessTrue},
+		{name: "deleting and stopping", state: "Deleting", power: "stopping", want: deleting, readiness: policy.ReadinessTrue},
+		{name: "stopping", state: "Succeeded", power: "stopping", want: deleting, readiness: policy.ReadinessTrue},
+		{name: "deallocating", state: "Updating", power: "deallocating", want: deleting, readiness: policy.ReadinessTrue},
+		{name: "stopped", state: "Succeeded", power: "stopped", want: gone},
+		{name: "deallocated", state: "Succeeded", power: "deallocated", want: gone},
+		{name: "without a view", state: "Succeeded", want: "Unknown", readiness: policy.ReadinessNotKnown},
+	} {
+		statuses := ""
+		if test.power != "" {
+			statuses = fmt.Sprintf(`{"code":"PowerState/%s","level":"Info"}`, test.power)
+		}
+		health := "null"
+		if test.health != "" {
+			health = fmt.Sprintf(`{"status":{"code":"HealthState/%s"}}`, test.health)
+		}
+		text := fmt.Sprintf(`{"id":"/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/x/web_3","name":"web_3","instanceId":"3",
+			"properties":{"provisioningState":%q,"timeCreated":"2026-11-21T10:00:00Z","instanceView":{"statuses":[%s],"vmHealth":%s}}}`, test.state, statuses, health)
+		t.Run(test.name, func(t *testing.T) {
+			var uniform armcompute.VirtualMachineScaleSetVM
+			var flexible armcompute.VirtualMachine
+			for mode, read := range map[string]func() (*machine, bool){
+				"Uniform":  func() (*machine, bool) { return memberOf(&uniform) },
+				"Flexible": func() (*machine, bool) { return machineOf(&flexible) },
+			} {
+				into := any(&uniform)
+				if mode == "Flexible" {
+					into = &flexible
+				}
+				if err := json.Unmarshal([]byte(text), into); err != nil {
+					t.Fatal(err)
+				}
+				m, ok := read()
+				if !ok {
+					t.Fatalf("%s: the machine is not read", mode)
+				}
+				if got := described(m); got != test.want {
+					t.Errorf("%s: it is %s, want %s", mode, got, test.want)
+				}
+				if test.want == gone {
+					continue
+				}
+				if got := m.readiness(test.monitored); got != test.readiness {
+					t.Errorf("%s: readiness %v, want %v", mode, got, test.readiness)
+				}
+				if seen := m.sighting(test.monitored); !seen.Launched.Equal(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)) {
+					t.Errorf("%s: launched %v", mode, seen.Launched)
+				}
+			}
+		})
+	}
+}
+
+// described answers what a machine counts as.
+func described(m *machine) string {
+	switch {
+	case !m.member():
+		return "gone"
+	case m.leaving():
+		return "deleting"
+	}
+	return m.phase().String()
+}
+
+// TestMachineDetails reads what else is told of a machine.
+func TestMachineDetails(t *testing.T) {
+	var vm armcompute.VirtualMachineScaleSetVM
+	if err := json.Unmarshal([]byte(`{
+		"id": "/subscriptions/S/resourceGroups/Shop/providers/Microsoft.Compute/virtualMachineScaleSets/Web/virtualMachines/3",
+		"name": "Web_3", "instanceId": "3", "zones": ["2"], "tags": {"role": "front"},
+		"properties": {
+			"provisioningState": "Succeeded", "timeCreated": "2026-11-21T10:00:00Z", "latestModelApplied": false, "vmId": "0a-1b",
+			"osProfile": {"computerName": "web000003"}, "protectionPolicy": {"protectFromScaleSetActions": true},
+			"instanceView": {"statuses": [
+				{"code": "ProvisioningState/succeeded", "time": "2026-11-21T10:02:00Z"},
+				{"code": "PowerState/running", "time": "2026-11-21T11:00:00Z"}
+			]}
+		}
+	}`), &vm); err != nil {
+		t.Fatal(err)
+	}
+	m, ok := memberOf(&vm)
+	if !ok {
+		t.Fatal("the machine is not read")
+	}
+	seen := m.sighting(false)
+	if at := time.Date(2026, 11, 21, 11, 0, 0, 0, time.UTC); !seen.Launched.Equal(at) || !seen.Since.Equal(at) {
+		t.Errorf("sighting %+v, want that it was switched on later than it was created", seen)
+	}
+	if !m.outdated {
+		t.Error("it is of the latest model")
+	}
+	instance, location := m.instance(platform.Record{FirstSeen: time.Now(), Facts: &platform.Facts{Addresses: []string{"10.0.0.4"}}})
+	if instance.ID != "Web_3" || m.handle != "3" || location.Name != "web000003" || !location.Protected || len(location.Addresses) != 1 {
+		t.Errorf("instance %+v at %+v, deleted as %q", instance, location, m.handle)
+	}
+	for label, want := range map[string]string{"role": "front", "zone": "2", "vm_id": "0a-1b"} {
+		if location.Labels[label] != want {
+			t.Errorf("label %s is %q, want %q", label, location.Labels[label], want)
+		}
+	}
+	if m.tags["zone"] != "" {
+		t.Error("labels of the reading are written into the tags")
+	}
+}
+
+// TestFailedMachine reads why a machine could not be provisioned.
+func TestFailedMachine(t *testing.T) {
+	var vm armcompute.VirtualMachine
+	if err := json.Unmarshal([]byte(`{"id": "/x/y", "name": "web_a1", "properties": {"provisioningState": "Failed", "instanceView": {"statuses": [
+		{"code": "ProvisioningState/failed/ZonalAllocationFailed", "level": "Error", "message": "Allocation failed.\n Try another zone."}
+	]}}}`), &vm); err != nil {
+		t.Fatal(err)
+	}
+	m, _ := machineOf(&vm)
+	notice := failedMachines([]*machine{{name: "web_b2", state: stateSucceeded}, m})
+	want := policy.Notice{
+		Condition: platform.InsufficientCapacity, Reason: "ZonalAllocationFailed",
+		Message: "1 machines could not be provisioned, as web_a1: ZonalAllocationFailed: Allocation failed. Try another zone.",
+	}
+	if notice == nil || *notice != want {
+		t.Errorf("notice %+v, want %+v", notice, want)
+	}
+	if notice := failedMachines([]*machine{{name: "web_b2", state: stateSucceeded}}); notice != nil {
+		t.Errorf("notice %+v of machines that are there", notice)
+	}
+}
+
+// TestStandby leaves out the machines of a standby pool.
+func TestStandby(t *testing.T) {
+	m := &machine{state: stateSucceeded, power: powerRunning, standby: true}
+	if m.member() {
+		t.Error("a machine in the standby pool counts")
+	}
+}
+
+// TestScaleSet reads a scale set.
+func TestScaleSet(t *testing.T) {
+	read := func(text string) *scaleSet {
+		t.Helper()
+		var vmss armcompute.VirtualMachineScaleSet
+		if err := json.Unmarshal([]byte(text), &vmss); err != nil {
+			t.Fatal(err)
+		}
+		s, ok := scaleSetOf(&vmss)
+		if !ok {
+			t.Fatalf("%s is not read", text)
+		}
+		return s
+	}
+	const id = `"id": "/subscriptions/S/resourceGroups/SHOP/providers/Microsoft.Compute/virtualMachineScaleSets/Web"`
+	s := read(`{` + id + `, "etag": "\"7\"", "sku": {"name": "Standard_D2s_v5", "tier": "Standard", "capacity": 3}, "properties": {
+		"provisioningState": "Updating", "orchestrationMode": "Flexible", "singlePlacementGroup": true,
+		"upgradePolicy": {"mode": "Rolling"},
+		"virtualMachineProfile": {"extensionProfile": {"extensions": [{"properties": {"type": "ApplicationHealthWindows"}}]}}
+	}}`)
+	if s.key != (key{group: "shop", set: "web"}) || s.group != "SHOP" || s.name != "Web" {
+		t.Errorf("names %+v, %q, %q", s.key, s.group, s.name)
+	}
+	if s.capacity != 3 || s.version() != `3 "7"` || !s.busy() || !s.flexible || !s.monitored || !s.upgrading || *s.highest() != 100 || s.unscalable() != nil {
+		t.Errorf("it is read as %+v", s)
+	}
+	plain := read(`{` + id + `, "sku": {"name": "Standard_D2s_v5", "capacity": 0}, "properties": {"provisioningState": "Succeeded",
+		"virtualMachineProfile": {"networkProfile": {"healthProbe": {"id": "/probe"}}}}}`)
+	if plain.busy() || plain.flexible || !plain.monitored || plain.upgrading || *plain.highest() != 1000 || plain.version() != "0" || plain.unscalable() != nil {
+		t.Errorf("it is read as %+v", plain)
+	}
+	bare := read(`{` + id + `, "properties": {"orchestrationMode": "Flexible"}}`)
+	if err := bare.unscalable(); err == nil {
+		t.Error("a set without a profile can be scaled")
+	}
+}
+
+// TestVersions compares what a set was read at with what it is.
+func TestVersions(t *testing.T) {
+	s := &scaleSet{key: key{group: "shop", set: "web"}, capacity: 3, etag: `"7"`}
+	for version, same := range map[string]bool{
+		"": true, `3 "7"`: true, `3 "6"`: false, `2 "7"`: false, "3": true, "2": false,
+	} {
+		if err := s.compare(version); (err == nil) != same {
+			t.Errorf("compare(%q) = %v, want the same: %t", version, err, same)
+		}
+	}
+	s.etag = ""
+	for version, same := range map[string]bool{`3 "7"`: true, `2 "7"`: false, "3": true} {
+		if err := s.compare(version); (err == nil) != same {
+			t.Errorf("compare(%q) without an ETag = %v, want the same: %t", version, err, same)
+		}
+	}
+}
+
+func TestTargetNames(t *testing.T) {
+	target := &Target{ResourceGroup: "Shop", ScaleSet: "Web"}
+	if target.Name() != "shop/web" || target.Validate() != nil {
+		t.Errorf("Name() = %q, Validate() = %v", target.Name(), target.Validate())
+	}
+	if mistakes := (&Target{ResourceGroup: "/subscriptions/s/resourceGroups/g"}).Validate(); len(mistakes) != 2 {
+		t.Errorf("Validate() = %v, want two mistakes", mistakes)
+	}
+	for _, name := range []string{"", "shop", "shop/", "/web", "a/b/c"} {
+		if k, err := keyOf(name); err == nil {
+			t.Errorf("keyOf(%q) = %v", name, k)
+		}
+	}
+}
