@@ -1,0 +1,146 @@
+// Package command drains instances with a program of the operator's.
+//
+// It is run with hpad's environment, without what systemd tells hpad alone, and what
+// it is to do in variables of its own:
+//
+//	HPAD_ACTION     begin, drained, undo or finish
+//	HPAD_TARGET     the target, as fleet/name
+//	HPAD_INSTANCE   the instance's id
+//	HPAD_NAME       its name, or its id
+//	HPAD_NODE       the machine it runs on, where the platform tells
+//	HPAD_ADDRESSES  its addresses, with spaces between them
+//	HPAD_LABELS     the platform's labels of it, as a JSON object
+//	HPAD_DEADLINE   when it must be drained, as 2026-01-31T15:04:05Z
+//
+// Exit code 0 says that it is done; of drained, 75 says that there is work left.
+package command
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/hpad/hpad/daemon/drain"
+)
+
+// notYet is the exit code that says that there is work left: EX_TEMPFAIL of
+// sysexits.h.
+const notYet = 75
+
+// Drainer is a drain.Drainer. It is safe for concurrent use.
+type Drainer struct{ config Config }
+
+var _ drain.Drainer = (*Drainer)(nil)
+
+// New answers a drainer. The configuration is defaulted and valid.
+func New(config Config) *Drainer { return &Drainer{config: config} }
+
+// Begin runs the action "begin".
+func (d *Drainer) Begin(ctx context.Context, instance drain.Instance) error {
+	return d.run(ctx, "begin", instance)
+}
+
+// Drained runs the action "drained".
+func (d *Drainer) Drained(ctx context.Context, instance drain.Instance) (bool, error) {
+	err := d.run(ctx, "drained", instance)
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == notYet {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Undo runs the action "undo".
+func (d *Drainer) Undo(ctx context.Context, instance drain.Instance) error {
+	return d.run(ctx, "undo", instance)
+}
+
+// Finish runs the action "finish".
+func (d *Drainer) Finish(ctx context.Context, instance drain.Instance) error {
+	return d.run(ctx, "finish", instance)
+}
+
+// pipeDelay is how long what a command left running may hold its output.
+const pipeDelay = time.Second
+
+// run runs the command once, and kills it with all that it started when its time is
+// over.
+func (d *Drainer) run(ctx context.Context, action string, instance drain.Instance) error {
+	ctx, cancel := context.WithTimeout(ctx, d.config.Timeout)
+	defer cancel()
+	labels, err := json.Marshal(instance.Labels)
+	if err != nil {
+		return fmt.Errorf("write the labels of instance %s: %w", instance.ID, err)
+	}
+	if instance.Labels == nil {
+		labels = []byte("{}")
+	}
+	var said tail
+	command := exec.CommandContext(ctx, d.config.Command[0], d.config.Command[1:]...)
+	command.Env = append(environment(),
+		"HPAD_ACTION="+action,
+		"HPAD_TARGET="+instance.Target.String(),
+		"HPAD_INSTANCE="+instance.ID,
+		"HPAD_NAME="+cmp.Or(instance.Name, instance.ID),
+		"HPAD_NODE="+instance.Node,
+		"HPAD_ADDRESSES="+strings.Join(instance.Addresses, " "),
+		"HPAD_LABELS="+string(labels),
+		"HPAD_DEADLINE="+instance.Deadline.UTC().Format(time.RFC3339),
+	)
+	command.Stdout, command.Stderr = &said, &said
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
+	command.WaitDelay = pipeDelay
+	err = command.Run()
+	if err == nil || errors.Is(err, exec.ErrWaitDelay) && command.ProcessState.Success() {
+		return nil
+	}
+	if ctx.Err() != nil {
+		err = fmt.Errorf("killed after %v: %w", d.config.Timeout, context.Cause(ctx))
+	}
+	if text := said.String(); text != "" {
+		return fmt.Errorf("run %q to %s instance %s: %w: %s", d.config.Command[0], action, instance.ID, err, text)
+	}
+	return fmt.Errorf("run %q to %s instance %s: %w", d.config.Command[0], action, instance.ID, err)
+}
+
+// private are variables that are between the service manager and hpad alone.
+var private = []string{
+	"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID", "MAINPID", "MANAGERPID", "SYSTEMD_EXEC_PID",
+}
+
+// environment answers hpad's own environment without what is private.
+func environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return slices.Contains(private, name)
+	})
+}
+
+// tail is a writer that keeps the end of what is written.
+type tail struct{ kept []byte }
+
+// maxTail is how much of a command's output is told.
+const maxTail = 300
+
+// Write keeps the end.
+func (t *tail) Write(p []byte) (int, error) {
+	t.kept = append(t.kept, p...)
+	if len(t.kept) > maxTail {
+		t.kept = bytes.Clone(t.kept[len(t.kept)-maxTail:])
+	}
+	return len(p), nil
+}
+
+// String answers what was kept, in one line.
+func (t *tail) String() string {
+	return strings.Join(strings.Fields(strings.ToValidUTF8(string(t.kept), "")), " ")
+}
