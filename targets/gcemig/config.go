@@ -18,11 +18,11 @@ import (
 const (
 	DefaultUniverseDomain  = "googleapis.com"
 	DefaultTimeout         = 10 * time.Second
-	DefaultReadsPerMinute  = 1200
-	DefaultWritesPerMinute = 600
+	DefaultReadsPerSecond  = 20
+	DefaultWritesPerSecond = 10
 	DefaultMaxConnections  = 20
 
-	maxPerMinute   = 1_000_000
+	maxPerSecond   = 10_000
 	maxConnections = 1000
 	// burstSeconds is how long calls can be saved up for a burst.
 	burstSeconds = 10
@@ -53,10 +53,10 @@ type Config struct {
 	QuotaProject string `toml:"quota_project"`
 	// Timeout bounds one call, from sending it to the end of the answer.
 	Timeout time.Duration `toml:"timeout"`
-	// ReadsPerMinute and WritesPerMinute are how many calls the fleet makes at most:
-	// 1 to 1000000.
-	ReadsPerMinute  int `toml:"reads_per_minute"`
-	WritesPerMinute int `toml:"writes_per_minute"`
+	// ReadsPerSecond and WritesPerSecond are how many calls the fleet makes at most in
+	// the long run; those of 10 seconds may be saved up. More than 0, at most 10000.
+	ReadsPerSecond  float64 `toml:"reads_per_second"`
+	WritesPerSecond float64 `toml:"writes_per_second"`
 	// MaxConnections bounds the calls under way at once: 1 to 1000.
 	MaxConnections int `toml:"max_connections"`
 	// HoldDuringRollout makes a group's count wait while a proactive update of its
@@ -70,8 +70,8 @@ func (c *Config) SetDefaults() {
 	c.UniverseDomain = cmp.Or(c.UniverseDomain, os.Getenv("GOOGLE_CLOUD_UNIVERSE_DOMAIN"), DefaultUniverseDomain)
 	c.Endpoint = cmp.Or(c.Endpoint, os.Getenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE"), "https://compute."+c.UniverseDomain+"/compute/v1/")
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
-	c.ReadsPerMinute = cmp.Or(c.ReadsPerMinute, DefaultReadsPerMinute)
-	c.WritesPerMinute = cmp.Or(c.WritesPerMinute, DefaultWritesPerMinute)
+	c.ReadsPerSecond = cmp.Or(c.ReadsPerSecond, DefaultReadsPerSecond)
+	c.WritesPerSecond = cmp.Or(c.WritesPerSecond, DefaultWritesPerSecond)
 	c.MaxConnections = cmp.Or(c.MaxConnections, DefaultMaxConnections)
 }
 
@@ -116,14 +116,16 @@ func (c *Config) Validate() []policy.FieldError {
 	if c.Timeout <= 0 {
 		add("timeout", strconv.Quote(c.Timeout.String()), `must be more than 0, as "10s"`)
 	}
-	within := func(field string, n, most int) {
-		if n < 1 || n > most {
-			add(field, strconv.Itoa(n), "must be from 1 to "+strconv.Itoa(most))
+	perSecond := func(field string, n float64) {
+		if !(n > 0 && n <= maxPerSecond) {
+			add(field, strconv.FormatFloat(n, 'g', -1, 64), "must be more than 0, and at most "+strconv.Itoa(maxPerSecond))
 		}
 	}
-	within("reads_per_minute", c.ReadsPerMinute, maxPerMinute)
-	within("writes_per_minute", c.WritesPerMinute, maxPerMinute)
-	within("max_connections", c.MaxConnections, maxConnections)
+	perSecond("reads_per_second", c.ReadsPerSecond)
+	perSecond("writes_per_second", c.WritesPerSecond)
+	if c.MaxConnections < 1 || c.MaxConnections > maxConnections {
+		add("max_connections", strconv.Itoa(c.MaxConnections), "must be from 1 to "+strconv.Itoa(maxConnections))
+	}
 	return mistakes
 }
 
@@ -157,14 +159,22 @@ func (c *Config) DefaultTarget(target any) {
 	}
 }
 
+// CheckTarget says what is wrong with the name of a target that has what its fleet
+// leaves to it; "" when nothing is.
+func (c *Config) CheckTarget(name string) string {
+	if _, err := parseName(name); err != nil {
+		return "needs a zone, or a region for a regional group, here or in the fleet"
+	}
+	return ""
+}
+
 // limits are those of the fleet's calls.
 func (c *Config) limits() cloud.Limits {
-	limit := func(perMinute int) cloud.Limit {
-		perSecond := float64(perMinute) / 60
+	limit := func(perSecond float64) cloud.Limit {
 		return cloud.Limit{PerSecond: perSecond, Burst: max(1, int(perSecond*burstSeconds))}
 	}
 	return cloud.Limits{Calls: map[cloud.Class]cloud.Limit{
-		cloud.Read:  limit(c.ReadsPerMinute),
-		cloud.Write: limit(c.WritesPerMinute),
+		cloud.Read:  limit(c.ReadsPerSecond),
+		cloud.Write: limit(c.WritesPerSecond),
 	}}
 }

@@ -15,7 +15,7 @@ func testConfig(t testing.TB, server *gcetest.Server) *Config {
 	t.Helper()
 	c := &Config{
 		Project: server.Project, Endpoint: server.Endpoint, CredentialsFile: server.CredentialsFile(t),
-		Timeout: 5 * time.Second, ReadsPerMinute: 60_000, WritesPerMinute: 60_000,
+		Timeout: 5 * time.Second, ReadsPerSecond: 1000, WritesPerSecond: 1000,
 	}
 	c.SetDefaults()
 	if mistakes := c.Validate(); mistakes != nil {
@@ -26,10 +26,7 @@ func testConfig(t testing.TB, server *gcetest.Server) *Config {
 
 func openFleet(t testing.TB, c *Config, store targets.Store) *Fleet {
 	t.Helper()
-	f, err := New("prod", c, Options{Store: store})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := New("prod", c, Options{Store: store})
 	t.Cleanup(func() { _ = f.Close() })
 	return f
 }
@@ -67,7 +64,13 @@ func contractKind(place gcetest.Group) targettest.Kind {
 			return current
 		}
 		p.SetCount = func(t *testing.T, ref targets.Ref, n int32) { server.Resize(t, ref.Name, int(n)) }
-		p.SetReady = func(t *testing.T, ref targets.Ref, id string, ready bool) { server.SetHealthy(t, ref.Name, id, ready) }
+		p.SetReady = func(t *testing.T, ref targets.Ref, id string, ready bool) {
+			state := "UNHEALTHY"
+			if ready {
+				state = "HEALTHY"
+			}
+			server.SetHealth(t, ref.Name, id, state)
+		}
 		p.Hold = func(t *testing.T, ref targets.Ref, on bool) {
 			mode := "OFF"
 			if on {

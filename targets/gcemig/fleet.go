@@ -56,12 +56,12 @@ type membership struct {
 
 // New answers a fleet of that name, which connects when it is first read. The
 // configuration is defaulted and valid, and is not modified.
-func New(name string, config *Config, options Options) (*Fleet, error) {
+func New(name string, config *Config, options Options) *Fleet {
 	return &Fleet{
 		name: name, config: config, connection: newConnection(config),
 		limiter: cloud.NewLimiter(config.limits(), options.Meter), memory: cloud.NewMemory(options.Store),
 		known: map[string]*membership{}, restarting: map[string]bool{},
-	}, nil
+	}
 }
 
 // Close gives up the connections.
@@ -241,7 +241,7 @@ func (f *Fleet) refreshes(now time.Time) int {
 	defer f.mu.Unlock()
 	pause := min(now.Sub(f.refreshed), longestPause)
 	f.refreshed = now
-	return max(leastRefresh, int(pause.Seconds()*float64(f.config.ReadsPerMinute)/60/refreshShare))
+	return max(leastRefresh, int(pause.Seconds()*f.config.ReadsPerSecond/refreshShare))
 }
 
 // recall answers what was last listed of a group; nil when nothing was, or when the

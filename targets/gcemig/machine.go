@@ -68,9 +68,11 @@ func (m *machines) find(ctx context.Context, s *session, wanted []lookup) map[st
 	const few = 4
 	var found map[string]machine
 	var err error
-	if len(wanted) <= max(few, pages) {
+	alone := len(wanted) <= max(few, pages)
+	if alone {
 		found, err = m.each(ctx, s, wanted)
-	} else {
+	}
+	if !alone || errors.Is(err, targets.ErrForbidden) { // The right to list is another one.
 		found, err = m.all(ctx, s, wanted)
 	}
 	if errors.Is(err, targets.ErrForbidden) {

@@ -18,7 +18,8 @@ type Target struct {
 	Region string `toml:"region"`
 }
 
-// Validate answers every mistake of the target.
+// Validate answers every mistake of the target; Config.CheckTarget those that it makes
+// together with its fleet.
 func (t *Target) Validate() []policy.FieldError {
 	var mistakes []policy.FieldError
 	add := func(field, value, detail string) {
@@ -35,11 +36,8 @@ func (t *Target) Validate() []policy.FieldError {
 	name("group", t.Group)
 	name("zone", t.Zone)
 	name("region", t.Region)
-	switch {
-	case t.Zone != "" && t.Region != "":
+	if t.Zone != "" && t.Region != "" {
 		add("region", strconv.Quote(t.Region), "must not be set where zone is: a group is zonal or regional")
-	case t.Zone == "" && t.Region == "":
-		add("zone", "", "must be set, or region for a regional group, here or in the fleet")
 	}
 	return mistakes
 }

@@ -52,7 +52,8 @@ type group struct {
 	errors    []loggedError
 	lies      int
 	lie       int
-	unhealthy map[string]bool
+	// healths are what health checks are made to say, by the names of instances.
+	healths map[string]string
 }
 
 type attemptError struct{ code, message string }
@@ -223,8 +224,8 @@ func (g *group) health(i *instance, now time.Time) string {
 	switch {
 	case !g.Watched || i.status != statusRunning:
 		return ""
-	case g.unhealthy[i.name]:
-		return "UNHEALTHY"
+	case g.healths[i.name] != "":
+		return g.healths[i.name]
 	case now.Sub(i.started) < g.Healthy:
 		return "TIMEOUT"
 	}

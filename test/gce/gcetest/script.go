@@ -14,7 +14,7 @@ func (s *Server) Add(wanted Group) {
 
 func (s *Server) add(wanted Group) *group {
 	created := time.Now().Add(-time.Hour).Truncate(time.Millisecond)
-	g := &group{Group: wanted, id: s.nextID(), created: created, size: wanted.Size, unhealthy: map[string]bool{}}
+	g := &group{Group: wanted, id: s.nextID(), created: created, size: wanted.Size, healths: map[string]string{}}
 	for range wanted.Size {
 		g.make(created)
 	}
@@ -83,13 +83,14 @@ func (s *Server) Machines() int {
 	return s.machines
 }
 
-// SetHealthy makes the health check of one instance fail or succeed, by id.
-func (s *Server) SetHealthy(t testing.TB, target, id string, healthy bool) {
+// SetHealth makes the health check of one instance, by id, say something, as
+// "UNHEALTHY"; "" lets it say what it finds.
+func (s *Server) SetHealth(t testing.TB, target, id, state string) {
 	t.Helper()
 	s.with(t, target, func(g *group) {
 		for _, i := range g.instances {
 			if decimal(i.id) == id {
-				g.unhealthy[i.name] = !healthy
+				g.healths[i.name] = state
 			}
 		}
 	})

@@ -1,0 +1,600 @@
+package gcemig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/cloud"
+	"github.com/hpad/hpad/targets/targettest"
+	"github.com/hpad/hpad/test/gce/gcetest"
+)
+
+func total(calls map[string]int) int {
+	n := 0
+	for _, count := range calls {
+		n += count
+	}
+	return n
+}
+
+func TestReading(t *testing.T) {
+	server, f := startWeb(t, 2, func(g *gcetest.Group) { g.Boot = time.Hour })
+	first := read(t, f, web)
+	if first.SpecReplicas != 2 || first.StatusReplicas != 2 || first.Min != nil || first.Max != nil || first.Hold != nil || first.Notices != nil {
+		t.Errorf("reading %+v, want 2 replicas and nothing else", first)
+	}
+	names := server.Running(t, web)
+	for i, instance := range first.Instances {
+		location := first.Locations[i]
+		age := time.Since(instance.StartedAt)
+		if instance.Phase != policy.PhaseRunning || instance.Readiness != policy.ReadinessTrue || age < 59*time.Minute || age > 61*time.Minute {
+			t.Errorf("instance %+v, want one that runs since an hour", instance)
+		}
+		if instance.ReadinessChanged.Before(instance.StartedAt) {
+			t.Errorf("instance %s is ready since %v, before it started at %v", instance.ID, instance.ReadinessChanged, instance.StartedAt)
+		}
+		if !slices.Contains(names, location.Name) || len(location.Addresses) != 2 || location.Labels["service"] != "web" || location.Protected {
+			t.Errorf("location %+v, want a name of %v, two addresses and the label", location, names)
+		}
+	}
+	server.Resize(t, web, 3)
+	grown := read(t, f, web)
+	if grown.SpecReplicas != 3 || grown.StatusReplicas != 3 || grown.Version == first.Version {
+		t.Errorf("%d of %d replicas at version %q, want 3 of 3 at another than %q", grown.StatusReplicas, grown.SpecReplicas, grown.Version, first.Version)
+	}
+	if got := grown.Instances[2]; got.Phase != policy.PhasePending || got.Readiness != policy.ReadinessFalse || !got.StartedAt.IsZero() {
+		t.Errorf("the new instance is %+v, want pending", got)
+	}
+}
+
+// TestUncounted: machines in a standby pool and dead ones are none.
+func TestUncounted(t *testing.T) {
+	server, f := startWeb(t, 3)
+	names := server.Running(t, web)
+	server.Force(t, web, names[0], "NONE", "SUSPENDED")
+	server.Force(t, web, names[1], "SUSPENDING", "SUSPENDING")
+	reading := read(t, f, web)
+	if reading.StatusReplicas != 1 || len(reading.Instances) != 2 {
+		t.Fatalf("%d replicas of %d instances, want 1 and another one that goes", reading.StatusReplicas, len(reading.Instances))
+	}
+	for i, instance := range reading.Instances {
+		if want := reading.Locations[i].Name == names[1]; instance.Deleting != want {
+			t.Errorf("instance %q: deleting is %v, want %v", reading.Locations[i].Name, instance.Deleting, want)
+		}
+	}
+}
+
+// TestStickyReadiness: a health check that has nothing to say leaves an instance as
+// it was, also for another hpad; one that says something does not.
+func TestStickyReadiness(t *testing.T) {
+	server := gcetest.Start(t)
+	server.Add(gcetest.Group{Zone: "us-east1-b", Name: "web", Size: 2, Watched: true})
+	store := &targettest.Store{}
+	f := openFleet(t, testConfig(t, server), store)
+	first := read(t, f, web)
+	server.SetHealth(t, web, first.Instances[1].ID, "UNHEALTHY")
+	check := func(f *Fleet, when string, want ...policy.Readiness) {
+		t.Helper()
+		for i, instance := range read(t, f, web).Instances {
+			if instance.Readiness != want[i] {
+				t.Errorf("%s: instance %d is %v, want %v", when, i, instance.Readiness, want[i])
+			}
+		}
+	}
+	check(f, "at first", policy.ReadinessTrue, policy.ReadinessFalse)
+	for _, instance := range first.Instances {
+		server.SetHealth(t, web, instance.ID, "UNKNOWN")
+	}
+	check(f, "unknown", policy.ReadinessTrue, policy.ReadinessNotKnown)
+	check(openFleet(t, f.config, store), "after a restart", policy.ReadinessTrue, policy.ReadinessNotKnown)
+	server.SetHealth(t, web, first.Instances[0].ID, "TIMEOUT")
+	check(f, "timeout", policy.ReadinessFalse, policy.ReadinessNotKnown)
+}
+
+// TestRestartSeen: while a machine restarts its instance is pending, and its start
+// is looked up again.
+func TestRestartSeen(t *testing.T) {
+	server, f := startWeb(t, 1, func(g *gcetest.Group) { g.Boot = time.Hour })
+	first := read(t, f, web).Instances[0]
+	server.Restart(t, web, server.Running(t, web)[0])
+	if got := read(t, f, web).Instances[0]; got.ID != first.ID || got.Phase != policy.PhasePending || got.Readiness != policy.ReadinessFalse {
+		t.Errorf("a restarting instance is %+v, want %q pending", got, first.ID)
+	}
+	server.SetTimes(t, web, 0, 0)
+	again := read(t, f, web).Instances[0]
+	if again.Phase != policy.PhaseRunning || !again.StartedAt.After(first.StartedAt) || again.ReadinessChanged.Before(again.StartedAt) {
+		t.Errorf("after the restart: %+v, want one that started and became ready after %v", again, first.StartedAt)
+	}
+}
+
+// TestZoneUnreachable: what cannot be listed is not gone.
+func TestZoneUnreachable(t *testing.T) {
+	server, f := startWeb(t, 1)
+	server.Add(gcetest.Group{Region: "us-east1", Name: "api", Size: 2})
+	server.SetUnreachable("zones/us-east1-b", true)
+	api := ref("regions/us-east1/api")
+	readings, err := f.Snapshot(t.Context(), []targets.Ref{ref(web), api, ref("zones/us-east1-c/web")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := readings[ref(web)].Err; !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), "UNREACHABLE") {
+		t.Errorf("a group in an unreachable zone: %v, want ErrTransient", err)
+	}
+	if reading := readings[api]; reading.Err != nil || reading.SpecReplicas != 2 {
+		t.Errorf("a group elsewhere: %+v", reading)
+	}
+	if err := readings[ref("zones/us-east1-c/web")].Err; !errors.Is(err, targets.ErrTargetNotFound) || targets.Reason(err) != GroupNotFound {
+		t.Errorf("no group: %v, want ErrTargetNotFound", err)
+	}
+}
+
+// TestHolds: each has its reason, in the reading and at the write.
+func TestHolds(t *testing.T) {
+	for name, c := range map[string]struct {
+		set    func(t *testing.T, server *gcetest.Server, f *Fleet)
+		reason string
+		words  string
+	}{
+		"autoscaler":          {func(t *testing.T, s *gcetest.Server, _ *Fleet) { s.SetAutoscaler(t, web, "ON") }, NativeAutoscaler, "mode ON"},
+		"autoscaler only out": {func(t *testing.T, s *gcetest.Server, _ *Fleet) { s.SetAutoscaler(t, web, "ONLY_SCALE_OUT") }, NativeAutoscaler, "mode ONLY_SCALE_OUT"},
+		"autoscaler off":      {func(t *testing.T, s *gcetest.Server, _ *Fleet) { s.SetAutoscaler(t, web, "OFF") }, "", ""},
+		"autoscaler not visible": {func(t *testing.T, s *gcetest.Server, _ *Fleet) {
+			s.SetAutoscaler(t, web, "OFF")
+			s.Forbid("compute.autoscalers.list", true)
+			s.Forbid("compute.autoscalers.get", true)
+		}, NativeAutoscaler, "grant compute.autoscalers."},
+		"rollout": {func(t *testing.T, s *gcetest.Server, f *Fleet) {
+			s.SetRolling(t, web, true)
+			f.config.HoldDuringRollout = true
+		}, RolloutInProgress, "proactive update"},
+		"rollout that is not waited for": {func(t *testing.T, s *gcetest.Server, _ *Fleet) { s.SetRolling(t, web, true) }, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, f := startWeb(t, 2)
+			c.set(t, server, f)
+			reading := read(t, f, web)
+			err := f.SetReplicas(t.Context(), ref(web), 3, reading.Version, "test")
+			if c.reason == "" {
+				if reading.Hold != nil || err != nil {
+					t.Errorf("hold %+v and %v, want none", reading.Hold, err)
+				}
+				return
+			}
+			if reading.Hold == nil || reading.Hold.Reason != c.reason || !strings.Contains(reading.Hold.Message, c.words) {
+				t.Errorf("hold %+v, want %s and %q", reading.Hold, c.reason, c.words)
+			}
+			held, ok := errors.AsType[*targets.HeldError](err)
+			if !ok || held.Hold.Reason != c.reason || !strings.Contains(held.Hold.Message, c.words) {
+				t.Errorf("SetReplicas() = %v, want %s and %q", err, c.reason, c.words)
+			}
+			if writes := server.Writes(); writes != 0 {
+				t.Errorf("%d changes were asked for", writes)
+			}
+		})
+	}
+}
+
+// TestSizeRefused: the platform's own largest size is an ErrOutOfRange, with its
+// words.
+func TestSizeRefused(t *testing.T) {
+	server, f := startWeb(t, 2)
+	server.SetLargest(t, web, 4)
+	err := f.SetReplicas(t.Context(), ref(web), 5, "", "test")
+	if !errors.Is(err, targets.ErrOutOfRange) || !strings.Contains(err.Error(), "less than or equal to 4") {
+		t.Errorf("SetReplicas() above the largest size = %v, want ErrOutOfRange", err)
+	}
+}
+
+// TestRecreated: a group of the same name and size is another one.
+func TestRecreated(t *testing.T) {
+	server, f := startWeb(t, 2)
+	version := read(t, f, web).Version
+	server.Delete(web)
+	server.Add(gcetest.Group{Zone: "us-east1-b", Name: "web", Size: 2})
+	if err := f.SetReplicas(t.Context(), ref(web), 3, version, "test"); !errors.Is(err, targets.ErrConflict) {
+		t.Errorf("SetReplicas() of a group that was made anew = %v, want ErrConflict", err)
+	}
+	if after := read(t, f, web); after.Version == version || after.StatusReplicas != 2 {
+		t.Errorf("%d instances at version %q, want 2 at another than before", after.StatusReplicas, after.Version)
+	}
+}
+
+func TestRemove(t *testing.T) {
+	server, f := startWeb(t, 4, func(g *gcetest.Group) { g.Stop = time.Hour })
+	reading := read(t, f, web)
+	var ids []string
+	for _, instance := range reading.Instances[:2] {
+		ids = append(ids, instance.ID)
+	}
+	if err := f.Remove(t.Context(), ref(web), append(ids, "gone"), reading.Version, "test"); err != nil {
+		t.Fatal(err)
+	}
+	after := read(t, f, web)
+	if after.SpecReplicas != 2 || after.StatusReplicas != 2 {
+		t.Errorf("%d of %d replicas, want 2 of 2", after.StatusReplicas, after.SpecReplicas)
+	}
+	for _, instance := range after.Instances {
+		if want := slices.Contains(ids, instance.ID); instance.Deleting != want {
+			t.Errorf("instance %q: deleting is %v, want %v", instance.ID, instance.Deleting, want)
+		}
+	}
+	// The same ones again are no error, and lower nothing.
+	if err := f.Remove(t.Context(), ref(web), ids, after.Version, "test"); err != nil {
+		t.Errorf("Remove() of instances that go = %v", err)
+	}
+	if writes, size := server.Writes(), server.Size(t, web); writes != 1 || size != 2 {
+		t.Errorf("%d changes to size %d, want 1 to 2", writes, size)
+	}
+	if err := f.Remove(t.Context(), ref(web), []string{after.Instances[3].ID}, reading.Version, "test"); !errors.Is(err, targets.ErrConflict) {
+		t.Errorf("Remove() at an old version = %v, want ErrConflict", err)
+	}
+	server.SetAutoscaler(t, web, "ON")
+	if err := f.Remove(t.Context(), ref(web), []string{after.Instances[3].ID}, after.Version, "test"); !errors.Is(err, targets.ErrHeld) {
+		t.Errorf("Remove() beside an autoscaler = %v, want ErrHeld", err)
+	}
+	if err := f.Remove(t.Context(), ref("zones/us-east1-b/nobody"), ids, "", "test"); !errors.Is(err, targets.ErrTargetNotFound) {
+		t.Errorf("Remove() of an unknown group = %v, want ErrTargetNotFound", err)
+	}
+}
+
+// TestRemoveMany: more instances than one call takes are deleted in several.
+func TestRemoveMany(t *testing.T) {
+	server, f := startWeb(t, mostRemoved+5)
+	server.SkipChecks()
+	reading := read(t, f, web)
+	var ids []string
+	for _, instance := range reading.Instances {
+		ids = append(ids, instance.ID)
+	}
+	server.ForgetCalls()
+	if err := f.Remove(t.Context(), ref(web), ids, reading.Version, "test"); err != nil {
+		t.Fatal(err)
+	}
+	if calls, size := server.Calls()["instanceGroupManagers.deleteInstances"], server.Size(t, web); calls != 2 || size != 0 {
+		t.Errorf("%d calls to size %d, want 2 to 0", calls, size)
+	}
+}
+
+// TestCapacity: what instances or the group's errors tell of a shortage is a notice,
+// until it is over.
+func TestCapacity(t *testing.T) {
+	for name, c := range map[string]struct {
+		begin, end func(t *testing.T, s *gcetest.Server)
+		reason     string
+		words      string
+	}{
+		"quota": {
+			func(_ *testing.T, s *gcetest.Server) { s.SetQuota(2) }, func(_ *testing.T, s *gcetest.Server) { s.SetQuota(0) },
+			QuotaExceeded, "3 instances do not start: QUOTA_EXCEEDED: Instance 'web' creation failed: Quota 'INSTANCES' exceeded.  Limit: 2.0",
+		},
+		"stockout": {
+			func(t *testing.T, s *gcetest.Server) { s.SetStockout(t, web, true) }, func(t *testing.T, s *gcetest.Server) { s.SetStockout(t, web, false) },
+			OutOfCapacity, "does not have enough resources",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, f := startWeb(t, 2)
+			c.begin(t, server)
+			if err := f.SetReplicas(t.Context(), ref(web), 5, "", "test"); err != nil {
+				t.Fatal(err)
+			}
+			reading := read(t, f, web)
+			if len(reading.Notices) != 1 || reading.Notices[0].Condition != cloud.InsufficientCapacity || reading.Notices[0].Reason != c.reason || !strings.Contains(reading.Notices[0].Message, c.words) {
+				t.Errorf("notices %+v, want %s and %q", reading.Notices, c.reason, c.words)
+			}
+			if reading.SpecReplicas != 5 || reading.StatusReplicas != 5 {
+				t.Errorf("%d of %d replicas, want 5 of 5, three of them pending", reading.StatusReplicas, reading.SpecReplicas)
+			}
+			c.end(t, server)
+			if reading := read(t, f, web); len(reading.Notices) != 0 {
+				t.Errorf("notices %+v once there is enough", reading.Notices)
+			}
+		})
+	}
+}
+
+// TestFailures: the errors of a group are asked for while it lacks instances that do
+// not tell why.
+func TestFailures(t *testing.T) {
+	server, f := startWeb(t, 2)
+	server.SetStockout(t, web, true)
+	server.Resize(t, web, 4)
+	read(t, f, web)
+	now := time.Now()
+	found, err := f.session(t).failures(t.Context(), &Target{Zone: "us-east1-b", Group: "web"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	notice := failureNotice(found, now)
+	if notice == nil || notice.Reason != OutOfCapacity || !strings.Contains(notice.Message, "ZONE_RESOURCE_POOL_EXHAUSTED") {
+		t.Errorf("notice %+v of %d errors, want the shortage", notice, len(found))
+	}
+	if old := failureNotice(found, now.Add(toldWithin+time.Minute)); old != nil {
+		t.Errorf("notice %+v of old errors, want none", old)
+	}
+}
+
+// session answers one of a fleet.
+func (f *Fleet) session(t testing.TB) *session {
+	t.Helper()
+	s, err := f.open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// meter counts calls.
+type meter struct {
+	mu     sync.Mutex
+	calls  map[string]int
+	failed map[string]int
+}
+
+func (m *meter) Call(operation string, _ time.Duration, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.calls[operation]++
+	if err != nil {
+		m.failed[operation]++
+	}
+}
+
+func (*meter) Wait(string, time.Duration) {}
+
+// many answers a server with so many groups of three instances each, half of them
+// regional, and their targets.
+func many(t testing.TB, groups int, watched bool) (*gcetest.Server, []targets.Ref) {
+	server := gcetest.Start(t)
+	server.SkipChecks()
+	refs := make([]targets.Ref, 0, groups)
+	for i := range groups {
+		group := gcetest.Group{Zone: "us-east1-b", Name: fmt.Sprintf("group-%04d", i), Size: 3, Watched: watched}
+		if i%2 == 1 {
+			group.Zone, group.Region = "", "us-east1"
+		}
+		server.Add(group)
+		refs = append(refs, ref(group.Target()))
+	}
+	return server, refs
+}
+
+func readAll(t testing.TB, f *Fleet, refs []targets.Ref) map[targets.Ref]targets.Reading {
+	t.Helper()
+	readings, err := f.Snapshot(t.Context(), refs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ref, reading := range readings {
+		if reading.Err != nil || reading.StatusReplicas != 3 {
+			t.Fatalf("%s: %d replicas, %v", ref, reading.StatusReplicas, reading.Err)
+		}
+	}
+	return readings
+}
+
+// TestCalls counts the calls of rounds over 1000 groups.
+func TestCalls(t *testing.T) {
+	server, refs := many(t, 1000, false)
+	config := testConfig(t, server)
+	config.ReadsPerSecond = 10_000
+	counted := &meter{calls: map[string]int{}, failed: map[string]int{}}
+	f := New("prod", config, Options{Store: &targettest.Store{}, Meter: counted})
+	t.Cleanup(func() { _ = f.Close() })
+	readAll(t, f, refs)
+	first := server.Calls()
+	if first["instanceGroupManagers.aggregatedList"] != 2 || first["instances.aggregatedList"] != 6 || total(first) != 1000+2+6 {
+		t.Errorf("the first round makes the calls %v, want 2 lists of groups, one list of instances for each group, and 6 lists of machines", first)
+	}
+	server.ForgetCalls()
+	readAll(t, f, refs)
+	if again := server.Calls(); total(again) != 2 {
+		t.Errorf("a round in which nothing happens makes the calls %v, want 2 lists of groups", again)
+	}
+	server.ForgetCalls()
+	server.Resize(t, refs[0].Name, 3)
+	server.SetTimes(t, refs[1].Name, time.Hour, time.Hour)
+	server.Resize(t, refs[1].Name, 4)
+	if _, err := f.Snapshot(t.Context(), refs); err != nil {
+		t.Fatal(err)
+	}
+	if changed := server.Calls(); total(changed) != 3 {
+		t.Errorf("a round in which one group grows makes the calls %v, want 3", changed)
+	}
+	counted.mu.Lock()
+	defer counted.mu.Unlock()
+	if counted.calls["instanceGroupManagers.aggregatedList"] != 6 || len(counted.failed) != 0 {
+		t.Errorf("the meter counted %v, and %v that failed", counted.calls, counted.failed)
+	}
+}
+
+// TestWatchedCalls: groups with health checks are listed again in turn, within the
+// limits.
+func TestWatchedCalls(t *testing.T) {
+	server, refs := many(t, 1000, true)
+	config := testConfig(t, server)
+	config.ReadsPerSecond = 10_000
+	f := openFleet(t, config, &targettest.Store{})
+	readAll(t, f, refs)
+	f.config.ReadsPerSecond = DefaultReadsPerSecond
+	listed := map[string]int{}
+	for range 3 {
+		server.ForgetCalls()
+		f.mu.Lock()
+		f.refreshed = time.Now().Add(-15 * time.Second)
+		f.mu.Unlock()
+		readAll(t, f, refs)
+		for operation, count := range server.Calls() {
+			listed[operation] += count
+		}
+	}
+	lists := listed["instanceGroupManagers.listManagedInstances"] + listed["regionInstanceGroupManagers.listManagedInstances"]
+	if listed["instanceGroupManagers.aggregatedList"] != 6 || lists < 3*150 || lists > 3*160 || total(listed) != lists+6 {
+		t.Errorf("three rounds make the calls %v, want 2 lists of groups and about 150 of instances each", listed)
+	}
+}
+
+// TestThrottledByItself: what the fleet's own limits do not allow in time is said of
+// the targets that it concerns, and the rest goes on.
+func TestThrottledByItself(t *testing.T) {
+	server, refs := many(t, 50, false)
+	config := testConfig(t, server)
+	config.ReadsPerSecond = 2 // and 20 at once
+	f := openFleet(t, config, &targettest.Store{})
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	readings, err := f.Snapshot(ctx, refs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, waiting := 0, 0
+	for _, reading := range readings {
+		switch {
+		case reading.Err == nil:
+			known++
+		case errors.Is(reading.Err, targets.ErrThrottled):
+			waiting++
+		default:
+			t.Errorf("reading: %v, want ErrThrottled", reading.Err)
+		}
+	}
+	if known < 15 || waiting < 20 || known+waiting != 50 {
+		t.Errorf("%d groups are read and %d wait, want about 20 and 30", known, waiting)
+	}
+}
+
+// TestAutoscalersKept: the modes of autoscalers are asked for once a minute, and at
+// once for one that is new.
+func TestAutoscalersKept(t *testing.T) {
+	server, f := startWeb(t, 1)
+	server.SetAutoscaler(t, web, "ON")
+	for range 3 {
+		read(t, f, web)
+	}
+	if calls := server.Calls()["autoscalers.aggregatedList"]; calls != 1 {
+		t.Errorf("%d lists of autoscalers in three rounds, want 1", calls)
+	}
+	server.Add(gcetest.Group{Zone: "us-east1-b", Name: "api", Size: 1})
+	server.SetAutoscaler(t, "zones/us-east1-b/api", "ON")
+	if read(t, f, "zones/us-east1-b/api").Hold == nil {
+		t.Error("a new autoscaler does not hold")
+	}
+}
+
+// TestMachinesForbidden: without the right to look machines up they count as started
+// when they were first seen, and are asked for again only after a while.
+func TestMachinesForbidden(t *testing.T) {
+	server, f := startWeb(t, 2)
+	server.Forbid("compute.instances.get", true)
+	server.Forbid("compute.instances.list", true)
+	for range 3 {
+		for i, instance := range read(t, f, web).Instances {
+			if instance.StartedAt.IsZero() || time.Since(instance.StartedAt) > time.Minute {
+				t.Errorf("instance %d started at %v, want when it was first seen", i, instance.StartedAt)
+			}
+		}
+	}
+	if err := f.machines.problem(time.Now()); !errors.Is(err, targets.ErrForbidden) {
+		t.Errorf("problem %v, want ErrForbidden", err)
+	}
+	found, err := f.Check(t.Context())
+	if err != nil || !strings.Contains(strings.Join(found, "\n"), "lacks compute.instances.list") {
+		t.Errorf("Check() = %q, %v, want the missing right, and no error", found, err)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	server, f := startWeb(t, 2)
+	read(t, f, web)
+	found, err := f.Check(t.Context())
+	if err != nil || len(found) != 2 || !strings.Contains(found[1], "may read and resize 1 of 1 groups") {
+		t.Errorf("Check() = %q, %v", found, err)
+	}
+	if writes := server.Writes(); writes != 0 {
+		t.Errorf("Check() changed sizes %d times", writes)
+	}
+	for _, permission := range []string{listPermission, getPermission, updatePermission} {
+		server.Forbid(permission, true)
+		if _, err := f.Check(t.Context()); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), "lacks "+permission) {
+			t.Errorf("Check() without %s = %v, want it named", permission, err)
+		}
+		server.Forbid(permission, false)
+	}
+	server.SetAutoscaler(t, web, "OFF")
+	server.Forbid(autoscalersPermission, true)
+	if found, err := f.Check(t.Context()); err != nil || !strings.Contains(strings.Join(found, "\n"), autoscalersPermission) {
+		t.Errorf("Check() without %s = %q, %v, want it told", autoscalersPermission, found, err)
+	}
+	server.Delete(web)
+	if _, err := f.Check(t.Context()); !errors.Is(err, targets.ErrTargetNotFound) {
+		t.Errorf("Check() of a group that is gone = %v, want ErrTargetNotFound", err)
+	}
+}
+
+// TestCredentialsFile: one that changes is used, one that is of no use is not.
+func TestCredentialsFile(t *testing.T) {
+	server := gcetest.Start(t)
+	server.Add(gcetest.Group{Zone: "us-east1-b", Name: "web", Size: 1})
+	config := testConfig(t, server)
+	good := config.CredentialsFile
+	config.CredentialsFile = filepath.Join(t.TempDir(), "credentials.json")
+	f := openFleet(t, config, nil)
+	for name, c := range map[string]struct{ text, want string }{
+		"missing": {"", "no such file"},
+		"garbled": {`{"type": "service_account", "private_key": "SECRET`, "is not the JSON of credentials"},
+		"untyped": {`{"private_key": "SECRET"}`, `does not say the "type"`},
+		"unknown": {`{"type": "SECRET-ish"}`, "use credentials_file"},
+	} {
+		if c.text != "" {
+			if err := os.WriteFile(config.CredentialsFile, []byte(c.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := f.Snapshot(t.Context(), []targets.Ref{ref(web)})
+		if !errors.Is(err, targets.ErrForbidden) || name != "missing" && !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), `"SECRET"`) {
+			t.Errorf("%s: %v, want ErrForbidden and %q", name, err, c.want)
+		}
+	}
+	text, err := os.ReadFile(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(config.CredentialsFile, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read(t, f, web)
+	if err := os.WriteFile(config.CredentialsFile, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read(t, f, web) // with the credentials from before
+}
+
+// TestRequestsForgotten is about time that passes.
+func TestRequestsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &changes{}
+		for i := range 100 {
+			c.requestOf(decision{target: "a", to: fmt.Sprint(i)}, time.Now())
+			time.Sleep(requestKept / 10)
+		}
+		if len(c.requests) > 12 {
+			t.Errorf("%d ids are kept, want those of the last minutes", len(c.requests))
+		}
+		c.begun("a", "")
+		c.ended("a", errors.New("no"), time.Now())
+		if c.notice("a", time.Now()) == nil || c.notice("a", time.Now().Add(2*shownFor)) != nil {
+			t.Error("the notice of a failed change is not shown for its time")
+		}
+	})
+}
