@@ -67,6 +67,8 @@ type Daemon struct {
 	refused problem
 	// discovery is what targets ask for by their labels.
 	discovery discovery
+	// reloaded tells discoverLabels that the sync period may be another one.
+	reloaded chan struct{}
 	// lastTick is when the scheduler last looked for rounds that are due.
 	lastTick atomic.Pointer[time.Time]
 
@@ -109,6 +111,7 @@ func New(options Options) *Daemon {
 		requests:  make(chan func(*scheduler)),
 		completed: make(chan *round, 16),
 		running:   make(chan struct{}),
+		reloaded:  make(chan struct{}, 1),
 	}
 	d.recorder = newRecorder(options.Store, d.reportState)
 	d.current.Store(&generation{config: &config.Config{}})
@@ -370,6 +373,10 @@ func (d *Daemon) reload() error {
 	}
 	if err := d.putInForce(c); err != nil {
 		return err
+	}
+	select {
+	case d.reloaded <- struct{}{}:
+	default: // it will look anyway
 	}
 	d.warnFixed(c.Daemon)
 	return nil

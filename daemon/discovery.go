@@ -15,14 +15,16 @@ import (
 // daemon's sync period, until the daemon stops.
 func (d *Daemon) discoverLabels(ctx context.Context) {
 	for {
-		g := d.current.Load()
-		period := g.config.Daemon.SyncPeriod
-		d.discoverOnce(ctx, g)
-		now := time.Now()
-		select {
-		case <-time.After(nextTick(now, period).Sub(now)):
-		case <-ctx.Done():
-			return
+		d.discoverOnce(ctx, d.current.Load())
+		for looked, due := time.Now(), false; !due; {
+			next := nextTick(looked, d.current.Load().config.Daemon.SyncPeriod)
+			select {
+			case <-time.After(time.Until(next)):
+				due = true
+			case <-d.reloaded: // perhaps with another period
+			case <-ctx.Done():
+				return
+			}
 		}
 	}
 }

@@ -436,6 +436,28 @@ func TestDiscoveryFails(t *testing.T) {
 	}
 }
 
+// TestDiscoveryFollowsThePeriod holds that a reload with another sync period
+// counts for the next look already.
+func TestDiscoveryFollowsThePeriod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, l := newDiscoveringWorld(t, 3, 3)
+		w.config.Daemon.SyncPeriod = time.Hour
+		l.remove("web")
+		w.start()
+		defer w.stop()
+		w.advance(time.Minute)
+		l.set("web")
+		w.config.Daemon.SyncPeriod = 15 * time.Second
+		if err := w.daemon.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.advance(16 * time.Second)
+		if got := w.names(); !slices.Equal(got, []string{webName}) {
+			t.Errorf("one period after the reload there are %v", got)
+		}
+	})
+}
+
 // TestDiscoveryOff holds that a fleet is not asked where the configuration does
 // not say so.
 func TestDiscoveryOff(t *testing.T) {
