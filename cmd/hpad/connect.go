@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -56,6 +58,9 @@ func suggestName(ctx context.Context, client *api.Client, name string, err error
 		// The name is wrong all the same; only the hint is lost.
 		return err
 	}
+	if hint := hintOfLabels(ctx, client, name); hint != "" {
+		return withHint(err, hint)
+	}
 	names := make([]string, len(views))
 	for i, view := range views {
 		names[i] = view.Name
@@ -64,4 +69,26 @@ func suggestName(ctx context.Context, client *api.Client, name string, err error
 		return withHint(err, "did you mean \""+near+"\"?")
 	}
 	return withHint(err, "\"hpad get\" lists the autoscalers")
+}
+
+// hintOfLabels says of a target with labels why no autoscaler has its name; empty
+// when there is nothing to say.
+func hintOfLabels(ctx context.Context, client *api.Client, reference string) string {
+	discovered, err := client.Discovered(ctx)
+	if err != nil {
+		return "" // the name is wrong all the same
+	}
+	i := slices.IndexFunc(discovered, func(target api.Discovered) bool { return target.Reference == reference })
+	if i < 0 {
+		return ""
+	}
+	switch target := discovered[i]; target.State {
+	case api.DiscoveredOverridden:
+		return fmt.Sprintf("the labels of this target are ignored: autoscaler %q of the configuration scales it", target.Autoscaler)
+	case api.DiscoveredMistaken:
+		return "the labels of this target have a mistake: " + oneLine(target.Problem)
+	case api.DiscoveredDisabled:
+		return `the labels of this target ask for no autoscaler: hpad.enable is not "true"`
+	}
+	return ""
 }

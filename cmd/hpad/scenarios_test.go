@@ -113,6 +113,7 @@ func scenarios() *scenario {
 		discovered: []api.Discovered{
 			{Reference: "prod/batch", State: api.DiscoveredOverridden, Autoscaler: "batch"},
 			{Reference: "prod/shop/cart", State: api.DiscoveredMistaken, Autoscaler: "prod/shop/cart", Problem: "hpad.maxx: unknown label; did you mean \"max\"?; the labels before stay in force"},
+			{Reference: "prod/shop/jobs", State: api.DiscoveredDisabled},
 			{Reference: "prod/shop/mail", State: api.DiscoveredMistaken, Problem: `hpad.max = "many": must be a whole number`},
 		},
 	}
