@@ -237,7 +237,7 @@ func (g *gate) pass(w http.ResponseWriter, r *http.Request, engine http.Handler)
 	g.mu.Lock()
 	broken, throttle, held := g.broken, g.throttle, g.held
 	switch what := path.Base(r.URL.Path); {
-	case r.Method == http.MethodPost && (what == "create" || what == "stop"):
+	case r.Method == http.MethodPost && (what == "create" || what == "stop" || what == "update"):
 		g.writes++
 	case what == "stats":
 		g.sampled = time.Now()

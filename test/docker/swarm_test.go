@@ -14,6 +14,7 @@ import (
 
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/swarm"
+	"github.com/docker/go-units"
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/policy"
@@ -188,6 +189,12 @@ func TestSwarmContract(t *testing.T) {
 		p.Unreachable = func(_ *testing.T, on bool) { gate.set(func() { gate.broken = on }) }
 		p.Throttle = func(_ *testing.T, on bool) { gate.set(func() { gate.throttle = on }) }
 		p.Hang = func(_ *testing.T, on bool) { gate.hold(on) }
+		p.SlowStop = func(*testing.T, targets.Ref) {} // all of them stop slowly
+		p.Writes = func() int {
+			gate.mu.Lock()
+			defer gate.mu.Unlock()
+			return gate.writes
+		}
 		p.Sampling = func() bool {
 			gate.mu.Lock()
 			defer gate.mu.Unlock()
@@ -416,33 +423,55 @@ func swarmWaitsForHealth(t *testing.T, c *cluster) {
 	}
 }
 
-// swarmSamplesCPU: cpu is measured in cores, against what the service reserves.
+// swarmSamplesCPU: cpu in cores and memory in bytes are what "docker stats" says,
+// whatever the machine has to spare, against what the service reserves.
 func swarmSamplesCPU(t *testing.T, c *cluster) {
-	c.create(t, "burning", 2, "--env", "WORKER_BURN=0.2", "--limit-cpu", "0.5", "--reserve-memory", "16MB")
+	c.create(t, "burning", 1, "--env", "WORKER_BURN=0.2", "--limit-cpu", "0.5", "--reserve-memory", "16MB")
 	f := swarmFleet(t, c.Host())
-	found := awaitReading(t, f, "burning", "two tasks", func(r targets.Reading) bool {
-		return len(r.Instances) == 2 && r.Instances[0].Phase == policy.PhaseRunning && r.Instances[1].Phase == policy.PhaseRunning
+	found := awaitReading(t, f, "burning", "running task", func(r targets.Reading) bool {
+		return len(r.Instances) == 1 && r.Instances[0].Phase == policy.PhaseRunning
 	})
 	requests := []policy.Amount{{Resource: "cpu", Milli: 500}, {Resource: "memory", Milli: 16 << 20 * 1000}}
 	if got := found.Instances[0].Tasks[0].Requests; !slices.Equal(got, requests) {
 		t.Errorf("requests %+v, want %+v", got, requests)
 	}
-	wait.For(t, patience, "0.2 cores and some memory of each task", func() (string, bool) {
+	wait.For(t, patience, "samples as docker stats has them", func() (string, bool) {
 		reading(t, f, "burning")
 		samples, err := f.Samples(t.Context(), []targets.Ref{swarmRef("burning")})
 		if err != nil {
 			t.Fatal(err)
 		}
-		measured := 0
-		for _, sample := range samples[swarmRef("burning")].Instances {
-			cpu, hasCPU := policy.ResourceSample(sample.Tasks, "cpu")
-			memory, hasMemory := policy.ResourceSample(sample.Tasks, "memory")
-			if hasCPU && hasMemory && cpu > 120 && cpu < 300 && memory > 500_000_000 {
-				measured++
-			}
+		if len(samples[swarmRef("burning")].Instances) != 1 {
+			return fmt.Sprintf("there are %+v", samples), false
 		}
-		return fmt.Sprintf("there are %+v", samples), measured == 2
+		tasks := samples[swarmRef("burning")].Instances[0].Tasks
+		cpu, hasCPU := policy.ResourceSample(tasks, "cpu")
+		memory, hasMemory := policy.ResourceSample(tasks, "memory")
+		percent, bytes := c.stats(t, "burning.1."+found.Instances[0].ID)
+		// The same second is not measured by both: a factor of 10 would be seen.
+		near := func(got, want float64) bool { return got > want/3 && got < want*3 }
+		return fmt.Sprintf("hpad has %d thousandths of a core and %d of a byte, docker stats %v %% and %v bytes", cpu, memory, percent, bytes),
+			hasCPU && hasMemory && near(float64(cpu), percent*10) && near(float64(memory)/1000, bytes)
 	})
+}
+
+// stats answers what "docker stats" says of a container: percents of a core, and
+// bytes.
+func (c *cluster) stats(t testing.TB, name string) (cpu, memory float64) {
+	t.Helper()
+	told := strings.Fields(c.CLI(t, "stats", "--no-stream", "--format", "{{.CPUPerc}} {{.MemUsage}}", name))
+	if len(told) < 2 {
+		t.Fatalf("docker stats says %q", told)
+	}
+	cpu, err := strconv.ParseFloat(strings.TrimSuffix(told[0], "%"), 64)
+	if err != nil {
+		t.Fatalf("docker stats says %q: %v", told, err)
+	}
+	bytes, err := units.RAMInBytes(told[1])
+	if err != nil {
+		t.Fatalf("docker stats says %q: %v", told, err)
+	}
+	return cpu, float64(bytes)
 }
 
 // swarmModes: only replicated services can be scaled, and labels are found of all.
@@ -509,6 +538,17 @@ func TestSwarmManagerIsLost(t *testing.T) {
 	w := world.New(t, fmt.Sprintf("[fleets.shop]\nkind = \"swarm\"\nhost = %q\n", c.Host())+load.Source()+
 		world.Queued("lost", `{ fleet = "shop", service = "lost" }`, 1, 6))
 	w.Passes("lost", 2)
+
+	// A node that takes no tasks is as one that is down: the swarm makes others for
+	// its tasks, which find no place.
+	node := strings.TrimSpace(c.CLI(t, "node", "ls", "--quiet"))
+	c.CLI(t, "node", "update", "--availability", "drain", node)
+	w.Await("lost", swarmfleet.InsufficientCapacity, swarmfleet.NoSuitableNode, "3 tasks of service \"lost\" wait for a node")
+	c.CLI(t, "node", "update", "--availability", "active", node)
+	c.awaitRunning(t, "lost", 3)
+	if got := *c.service(t, "lost").Spec.Mode.Replicated.Replicas; got != 3 {
+		t.Errorf("%d replicas after the node was drained, want the 3 of before", got)
+	}
 
 	load.Queue("lost", 10)
 	c.Stop()
