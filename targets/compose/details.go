@@ -29,6 +29,9 @@ type detail struct {
 	// it never did.
 	started, finished time.Time
 	exitCode          int
+	// running says that it ran when it was asked for, whatever the list said before:
+	// its exit code is that of no end then.
+	running bool
 	// restarts is how often the engine has restarted it.
 	restarts    int
 	outOfMemory bool
@@ -146,7 +149,7 @@ func (f *Fleet) inspect(ctx context.Context, id string) (*container.InspectRespo
 func newDetail(m *member, inspected *container.InspectResponse, observed time.Time) *detail {
 	d := &detail{
 		started: parseTime(inspected.State.StartedAt), finished: parseTime(inspected.State.FinishedAt),
-		exitCode: inspected.State.ExitCode, outOfMemory: inspected.State.OOMKilled, restarts: inspected.RestartCount,
+		exitCode: inspected.State.ExitCode, running: inspected.State.Running && !inspected.State.Restarting, outOfMemory: inspected.State.OOMKilled, restarts: inspected.RestartCount,
 		healthySince: healthySince(inspected.State.Health),
 		requests:     docker.Requests(inspected.HostConfig),
 		limits:       limitsOf(m, inspected),

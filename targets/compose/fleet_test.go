@@ -384,34 +384,38 @@ func TestDependencies(t *testing.T) {
 }
 
 // TestLeftOver holds that a container which hpad created and did not start before
-// it was killed is no replica and goes, and that one of Compose's stays.
+// it was killed is no replica and goes, and that those which it started, and
+// Compose's own, stay.
 func TestLeftOver(t *testing.T) {
 	i := newImitation(t)
 	s := service{project: "shop", name: "web"}
 	i.up(s, 1)
 	store := &targettest.Store{}
 	killed := newRemovals(store)
-	killed.begin(t.Context(), key{"shop", "web"}, []string{"shop-web-2"})
+	killed.begin(t.Context(), key{"shop", "web"}, []string{"shop-web-2", "shop-web-4"})
 	i.with(func() {
-		for _, number := range []int{2, 3} {
+		for _, number := range []int{2, 3, 4} {
 			c := s.replica(number)
 			c.Config.Labels[labelImage] = i.images["bb:1"]
 			i.add(c)
+			if number == 4 {
+				c.start()
+			}
 		}
 	})
 	f := started(t, i, store)
-	if got := read(t, f); got.SpecReplicas != 2 {
-		t.Errorf("spec %d, want 2: the one that runs and the one that Compose created", got.SpecReplicas)
+	if got := read(t, f); got.SpecReplicas != 3 {
+		t.Errorf("spec %d, want 3: those that run and the one that Compose created", got.SpecReplicas)
 	}
-	wantNames(t, i, "shop-web-1", "shop-web-3")
+	wantNames(t, i, "shop-web-1", "shop-web-3", "shop-web-4")
 	// The next one of that name is somebody else's.
 	i.with(func() {
 		c := s.replica(2)
 		c.Config.Labels[labelImage] = i.images["bb:1"]
 		i.add(c)
 	})
-	if got := read(t, f); got.SpecReplicas != 3 {
-		t.Errorf("spec %d, want 3", got.SpecReplicas)
+	if got := read(t, f); got.SpecReplicas != 4 {
+		t.Errorf("spec %d, want 4", got.SpecReplicas)
 	}
 }
 
@@ -723,14 +727,14 @@ func TestDeadline(t *testing.T) {
 	i.with(func() {
 		i.refuse = func(r *http.Request) (int, string) {
 			if strings.HasSuffix(r.URL.Path, "/start") {
-				timer := time.NewTimer(400 * time.Millisecond)
+				timer := time.NewTimer(300 * time.Millisecond)
 				defer timer.Stop()
 				<-timer.C
 			}
 			return 0, ""
 		}
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	err := f.SetReplicas(ctx, web, 20, "", "too many at once")
 	var partial *targets.PartialError

@@ -75,8 +75,11 @@ func failing(members []*member, known map[string]*detail) *policy.Notice {
 			continue
 		}
 		ended := fmt.Sprintf("exited with %d", d.exitCode)
-		if d.outOfMemory {
+		switch {
+		case d.outOfMemory:
 			ended = "was killed out of memory"
+		case d.running:
+			ended = "ended"
 		}
 		switch m.State {
 		case container.StateRestarting:
