@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/policy"
 )
 
@@ -21,6 +22,10 @@ type definition struct {
 	strict   bool
 	kind     string
 	fleet    *fleetHandle
+	// drainer takes the work of instances away; nil when nothing does. DrainsBy is
+	// the fleet that it asks, nil when none.
+	drainer  drain.Drainer
+	drainsBy Fleet
 	// inputs has one entry per metric of the spec, in order.
 	inputs []input
 	// fingerprint tells, across restarts, whether the configuration changed.

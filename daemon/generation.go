@@ -184,6 +184,15 @@ func (d *Daemon) buildAutoscalers(ch *change, previous *generation) error {
 		}
 		def := define(c.Autoscalers[name], c.Daemon, fleet, ch.next.sources)
 		a := previous.autoscalers[name]
+		var earlier *definition
+		if a != nil {
+			earlier = a.definition.Load()
+		}
+		var err error
+		if def.drainer, err = ch.next.newDrainer(def.Autoscaler, earlier); err != nil {
+			return fmt.Errorf("autoscaler %q: drain: %w", name, err)
+		}
+		def.drainsBy = ch.next.drainsBy(def.Autoscaler)
 		if a == nil {
 			a = newAutoscaler(def, d.restore(name), d.metrics.Autoscaler(name), time.Now())
 			ch.added = append(ch.added, a)

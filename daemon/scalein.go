@@ -2,11 +2,17 @@ package daemon
 
 import (
 	"context"
+	"fmt"
+	"reflect"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/drain"
+	"github.com/hpad/hpad/daemon/drain/command"
+	nomaddrain "github.com/hpad/hpad/daemon/drain/nomad"
+	"github.com/hpad/hpad/daemon/drain/webhook"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
@@ -28,7 +34,7 @@ func (g *generation) configureScaleIn() {
 	options := map[*fleetHandle]map[targets.Ref]drain.Options{}
 	for _, a := range g.autoscalers {
 		def := a.definition.Load()
-		if def.fleet.scaleIn == nil || def.Victims == "" {
+		if def.fleet.scaleIn == nil || def.Victims == "" && def.drainer == nil {
 			continue
 		}
 		if options[def.fleet] == nil {
@@ -45,7 +51,10 @@ func (g *generation) configureScaleIn() {
 
 // scaleInOptions answers how the instances of the autoscaler's target are taken.
 func (a *autoscaler) scaleInOptions(def *definition) drain.Options {
-	options := drain.Options{Victims: def.Victims}
+	options := drain.Options{Victims: def.Victims, Drainer: def.drainer}
+	if def.Drain != nil {
+		options.Deadline, options.Expiry, options.Interval = def.Drain.Deadline, def.Drain.OnDeadline, def.Drain.Interval
+	}
 	if def.cpuMetric() >= 0 {
 		options.CPU = func(context.Context, targets.Ref) (map[string]int64, error) {
 			if use := a.cpuUse.Load(); use != nil {
@@ -55,6 +64,46 @@ func (a *autoscaler) scaleInOptions(def *definition) drain.Options {
 		}
 	}
 	return options
+}
+
+// newDrainer answers what takes the work of an autoscaler's instances away; nil
+// where nothing does. One that an earlier definition has goes on where nothing
+// about it changed.
+func (g *generation) newDrainer(c config.Autoscaler, earlier *definition) (drain.Drainer, error) {
+	if c.Drain == nil {
+		return nil, nil
+	}
+	if earlier != nil && earlier.drainer != nil && reflect.DeepEqual(earlier.Drain, c.Drain) && earlier.drainsBy == g.drainsBy(c) {
+		return earlier.drainer, nil
+	}
+	switch own := c.Drain.Config.(type) {
+	case *config.NomadDrain:
+		nodes, ok := g.drainsBy(c).(nomaddrain.Nodes)
+		if !ok {
+			return nil, fmt.Errorf("fleet %q has no nodes to drain", own.Fleet)
+		}
+		return nomaddrain.New(nodes, nomaddrain.Options{
+			Attribute: own.NodeAttribute, IgnoreSystemJobs: own.IgnoreSystemJobs, KeepNodes: own.KeepNodes,
+		}), nil
+	case *webhook.Config:
+		return webhook.New(*own)
+	case *command.Config:
+		return command.New(*own), nil
+	}
+	return nil, fmt.Errorf("drain of kind %q does not take a configuration of type %T", c.Drain.Kind, c.Drain.Config)
+}
+
+// drainsBy answers the fleet whose nodes an autoscaler's drain drains; nil when it
+// is not of that kind.
+func (g *generation) drainsBy(c config.Autoscaler) Fleet {
+	if c.Drain == nil {
+		return nil
+	}
+	own, ok := c.Drain.Config.(*config.NomadDrain)
+	if !ok || g.fleets[own.Fleet] == nil {
+		return nil
+	}
+	return g.fleets[own.Fleet].adapter
 }
 
 // cpuMetric answers the index of the metric that says how much cpu each instance

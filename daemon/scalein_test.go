@@ -2,6 +2,11 @@ package daemon
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +15,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/drain"
+	"github.com/hpad/hpad/daemon/drain/command"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
@@ -156,4 +162,66 @@ func (w *world) instanceIDs(t *testing.T, name string) []string {
 		ids = append(ids, instance.ID)
 	}
 	return ids
+}
+
+// TestDrain holds that instances are drained before they are taken, that a rise
+// of demand takes them back first, and that what is under way is shown and
+// survives a restart.
+func TestDrain(t *testing.T) {
+	dir := t.TempDir()
+	script := filepath.Join(dir, "drain")
+	// Nothing is drained before there is a file "through".
+	text := fmt.Sprintf("#!/bin/sh\necho $HPAD_ACTION $HPAD_INSTANCE >> %[1]s/log\n[ $HPAD_ACTION != drained ] || [ -e %[1]s/through ] || exit 75\n", dir)
+	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	actions := func() string {
+		log, err := os.ReadFile(filepath.Join(dir, "log"))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		lines := strings.Fields(string(log))
+		return strings.Join(lines, " ")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newRemovingWorld(t, func(a *config.Autoscaler) {
+			a.Drain = &config.Drain{
+				Kind: "command", Deadline: time.Hour, OnDeadline: drain.Terminate, Interval: 5 * time.Second,
+				Config: &command.Config{Command: []string{script}, Timeout: 10 * time.Second},
+			}
+		})
+		ids := w.instanceIDs(t, "web")
+		w.start()
+		w.advance(20 * time.Second)
+		if w.fleet().Replicas("web") != 4 || len(w.removals()) != 0 {
+			t.Fatalf("%d replicas and removals %q while the drain is under way", w.fleet().Replicas("web"), w.removals())
+		}
+		view := w.view("web")
+		if len(view.Drains) != 2 || view.Drains[0].State != drain.Draining || view.Status.CurrentReplicas != 2 || view.Instances.Deleting != 2 {
+			t.Errorf("the view has drains %+v, %d replicas, instances %+v", view.Drains, view.Status.CurrentReplicas, view.Instances)
+		}
+		for _, id := range ids[:2] { // the oldest
+			if !strings.Contains(actions(), "begin "+id) {
+				t.Errorf("actions are %q, want the drain of %s", actions(), id)
+			}
+		}
+		w.stop()
+		w.start()
+		defer w.stop()
+		w.source().value("web", 3)
+		w.advance(20 * time.Second)
+		if got := w.fleet().Replicas("web"); got != 4 || !strings.Contains(actions(), "undo ") {
+			t.Errorf("%d replicas, actions %q; want one instance taken back", got, actions())
+		}
+		if err := os.WriteFile(filepath.Join(dir, "through"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w.advance(time.Minute)
+		if got := w.removals(); w.fleet().Replicas("web") != 3 || len(got) != 1 || strings.Contains(got[0], " ") {
+			t.Errorf("%d replicas, removals %q; want one instance taken", w.fleet().Replicas("web"), got)
+		}
+		if !strings.HasSuffix(actions(), "finish "+w.removals()[0]) {
+			t.Errorf("actions are %q", actions())
+		}
+	})
 }

@@ -20,6 +20,7 @@ import (
 type autoscalerTable struct {
 	Target  toml.Primitive `toml:"target"`
 	Victims drain.Order    `toml:"victims"`
+	Drain   toml.Primitive `toml:"drain"`
 	scalingTable
 }
 
@@ -79,6 +80,7 @@ func (t *table) readAutoscaler(c *Config) (a Autoscaler, ok bool) {
 	}
 	t.readScaling(c, given.scalingTable, &a)
 	t.readVictims(given.Victims, &a)
+	t.readDrain(given.Drain, &a)
 	return a, len(t.loader.errs) == before
 }
 

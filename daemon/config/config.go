@@ -76,6 +76,9 @@ type Autoscaler struct {
 	// Victims is the order in which instances are taken when the count goes down;
 	// empty where the platform chooses.
 	Victims drain.Order
+	// Drain takes the work of instances away before they are removed; nil means that
+	// they are removed at once.
+	Drain *Drain
 	// Spec is defaulted and valid.
 	Spec policy.Spec
 	// Inputs tells where the readings of Spec.Metrics come from, in the same order.

@@ -19,6 +19,11 @@ func TestDocs(t *testing.T) {
 	collectKeys(reflect.TypeFor[daemonTable](), keys)
 	collectKeys(reflect.TypeFor[autoscalerTable](), keys)
 	collectKeys(reflect.TypeFor[targetTable](), keys)
+	collectKeys(reflect.TypeFor[drainTable](), keys)
+	for name, kind := range drainKinds {
+		keys[name] = true
+		collectKeys(reflect.TypeOf(kind()), keys)
+	}
 	for name, kind := range builtIn.fleets {
 		keys[name] = true
 		collectKeys(reflect.TypeOf(kind.config()), keys)

@@ -182,6 +182,9 @@ func (a Autoscaler) written() map[string]any {
 	if a.Victims != "" {
 		table["victims"] = string(a.Victims)
 	}
+	if a.Drain != nil {
+		table["drain"] = a.Drain.written()
+	}
 	target["fleet"] = a.Target.Fleet
 	requests := map[string]any{}
 	for _, request := range a.Requests {

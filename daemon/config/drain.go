@@ -1,0 +1,190 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/BurntSushi/toml"
+
+	"github.com/hpad/hpad/daemon/drain"
+	"github.com/hpad/hpad/daemon/drain/command"
+	"github.com/hpad/hpad/daemon/drain/webhook"
+	"github.com/hpad/hpad/policy"
+)
+
+// Drain is how the work of instances is taken away before they are removed.
+type Drain struct {
+	// Kind is "nomad", "webhook" or "command".
+	Kind string
+	// Deadline is how long it may take, OnDeadline what happens then.
+	Deadline   time.Duration
+	OnDeadline drain.Expiry
+	// Interval is how often it is asked whether an instance is drained.
+	Interval time.Duration
+	// Config is the kind's own: *NomadDrain, *webhook.Config or *command.Config.
+	Config any
+}
+
+// NomadDrain drains the Nomad nodes that run on instances.
+type NomadDrain struct {
+	// Fleet is the fleet of kind "nomad" whose nodes they are.
+	Fleet string `toml:"fleet"`
+	// NodeAttribute is the attribute of nodes, or "meta.NAME", that has the
+	// instance's id or name; empty looks for what clouds, names and addresses tell.
+	NodeAttribute string `toml:"node_attribute"`
+	// IgnoreSystemJobs lets system jobs run on until the instance is terminated.
+	IgnoreSystemJobs bool `toml:"ignore_system_jobs"`
+	// KeepNodes leaves the nodes of terminated instances to Nomad's own clearing up.
+	KeepNodes bool `toml:"keep_nodes"`
+}
+
+// SetDefaults fills in what was not given, which is nothing.
+func (*NomadDrain) SetDefaults() {}
+
+// Validate answers every mistake, with paths relative to the table.
+func (d *NomadDrain) Validate() []policy.FieldError {
+	if d.Fleet == "" {
+		return []policy.FieldError{{Field: "fleet", Detail: `is required: the name of the fleet of kind "nomad" whose nodes run on the instances`}}
+	}
+	return nil
+}
+
+// drainKinds make the empty tables of the kinds of drains.
+var drainKinds = map[string]func() kindConfig{
+	"nomad":   func() kindConfig { return &NomadDrain{} },
+	"webhook": func() kindConfig { return &webhook.Config{} },
+	"command": func() kindConfig { return &command.Config{} },
+}
+
+// drainTable is what every drain has, whatever its kind.
+type drainTable struct {
+	Kind       string         `toml:"kind"`
+	Deadline   *time.Duration `toml:"deadline"`
+	OnDeadline drain.Expiry   `toml:"on_deadline"`
+	Interval   *time.Duration `toml:"interval"`
+}
+
+// readDrain decodes and validates the drain of an autoscaler.
+func (t *table) readDrain(value toml.Primitive, a *Autoscaler) {
+	given, present := t.raw["drain"]
+	if !present {
+		if a.Victims == drain.EmptyNomadNodes {
+			t.addWritten("victims", `needs drain = { kind = "nomad", … }, which names the nodes`)
+		}
+		return
+	}
+	raw, ok := given.(map[string]any)
+	if !ok {
+		t.addWritten("drain", "must be a table, not "+kindOf(given))
+		return
+	}
+	t.checkRemoves("drain", a)
+	common, specific := map[string]any{}, map[string]any{}
+	shared := fieldsOf(reflect.TypeFor[drainTable]())
+	for key, value := range raw {
+		if _, ok := shared.byKey[key]; ok {
+			common[key] = value
+		} else {
+			specific[key] = value
+		}
+	}
+	var whole drainTable
+	if !t.checkShape("drain", reflect.TypeFor[drainTable](), common) || t.decodeValue("drain", value, &whole) != nil {
+		return
+	}
+	kind := t.readDrainKind(whole.Kind, value, specific)
+	d := &Drain{Kind: whole.Kind, Deadline: drain.DefaultDeadline, OnDeadline: drain.Terminate, Interval: drain.DefaultInterval, Config: kind}
+	t.readDrainTimes(whole, d)
+	if a.Victims == drain.EmptyNomadNodes && whole.Kind != "nomad" {
+		t.addWritten("victims", `needs drain = { kind = "nomad", … }, which names the nodes`)
+	}
+	if kind != nil {
+		a.Drain = d
+	}
+}
+
+// readDrainTimes validates what every drain has.
+func (t *table) readDrainTimes(given drainTable, d *Drain) {
+	if given.Deadline != nil {
+		if d.Deadline = *given.Deadline; d.Deadline <= 0 {
+			t.addWritten("drain.deadline", `must be more than 0, as "15m"`)
+		}
+	}
+	if given.Interval != nil {
+		if d.Interval = *given.Interval; d.Interval < time.Second {
+			t.addWritten("drain.interval", "must be at least 1s")
+		}
+	}
+	if given.OnDeadline != "" {
+		d.OnDeadline = given.OnDeadline
+		if given.OnDeadline != drain.Terminate && given.OnDeadline != drain.Undo {
+			t.addWritten("drain.on_deadline", fmt.Sprintf("must be %q or %q", drain.Terminate, drain.Undo))
+		}
+	}
+}
+
+// readDrainKind decodes and validates the part of a drain that is its kind's; nil
+// means that it is mistaken.
+func (t *table) readDrainKind(name string, value toml.Primitive, specific map[string]any) kindConfig {
+	make, ok := drainKinds[name]
+	if !ok {
+		detail := "must be one of " + strings.Join(slices.Sorted(maps.Keys(drainKinds)), ", ")
+		if name == "" {
+			t.add("drain.kind", "", "is required and "+detail)
+		} else {
+			t.addWritten("drain.kind", detail)
+		}
+		return nil
+	}
+	kind := make()
+	fields := fieldsOf(reflect.TypeOf(kind).Elem())
+	allowed := slices.Concat(fieldsOf(reflect.TypeFor[drainTable]()).keys, fields.keys)
+	fine := true
+	for key, inner := range specific {
+		field, known := fields.byKey[key]
+		if !known {
+			t.unknown(join("drain", key), allowed)
+		} else if !t.checkShape(join("drain", key), field.Type, inner) {
+			fine = false
+		}
+	}
+	if !fine || t.decodeValue("drain", value, kind) != nil {
+		return nil
+	}
+	kind.SetDefaults()
+	mistakes := kind.Validate()
+	t.addFields("drain", mistakes)
+	if len(mistakes) > 0 || !t.checkDrainFleet(kind) {
+		return nil
+	}
+	return kind
+}
+
+// checkDrainFleet says whether the fleet that a drain of Nomad nodes names is one.
+func (t *table) checkDrainFleet(kind kindConfig) bool {
+	own, ok := kind.(*NomadDrain)
+	if !ok {
+		return true
+	}
+	if !t.loader.knownFleet(t, "drain.fleet", own.Fleet) {
+		return false
+	}
+	if name := kindOfTable(t.loader.fleets[own.Fleet]); name != "nomad" {
+		t.addWritten("drain.fleet", fmt.Sprintf(`must be a fleet of kind "nomad", not %q`, name))
+		return false
+	}
+	return true
+}
+
+// written answers the drain as it would be written.
+func (d *Drain) written() map[string]any {
+	table := writtenKind(d.Kind, d.Config)
+	table["deadline"] = writtenSpan(d.Deadline)
+	table["interval"] = writtenSpan(d.Interval)
+	table["on_deadline"] = string(d.OnDeadline)
+	return table
+}
