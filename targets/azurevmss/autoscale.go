@@ -13,7 +13,7 @@ import (
 )
 
 // autoscaleAge is how old what is known of the platform's own autoscalers may be.
-const autoscaleAge = time.Minute
+const autoscaleAge = 15 * time.Second
 
 // autoscalers are the autoscale settings of Azure Monitor that are in force. They
 // are safe for concurrent use; the zero value knows of none.

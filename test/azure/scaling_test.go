@@ -1,0 +1,281 @@
+package azure
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/azurevmss"
+	"github.com/hpad/hpad/targets/cloud"
+	"github.com/hpad/hpad/test/azure/azuretest"
+	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/internal/world"
+)
+
+// patience is how long hpad may take to do what it does within seconds on an idle
+// machine.
+const patience = world.Patience
+
+// quick are limits that suit rounds of a second.
+const quick = "set_writes_per_minute = 6000\n"
+
+// queued is the configuration of an autoscaler of a scale set of its own name.
+func queued(set string, minimum, maximum int) string {
+	return world.Queued(set, fmt.Sprintf(`{ fleet = "cloud", resource_group = "Shop", scale_set = %q }`, set), minimum, maximum)
+}
+
+// awaitCapacity waits for a capacity of a set.
+func awaitCapacity(t *testing.T, s *azuretest.Server, set string, want int) {
+	t.Helper()
+	wait.For(t, patience, fmt.Sprintf("capacity %d of %s", want, set), func() (string, bool) {
+		got := s.Capacity("shop/" + set)
+		return fmt.Sprintf("it is %d", got), got == want
+	})
+}
+
+// TestScaling runs each case with an Azure and a daemon of its own, and one
+// Prometheus for all.
+func TestScaling(t *testing.T) {
+	t.Parallel()
+	l := world.NewLoad(t)
+	for _, c := range []struct {
+		name string
+		run  func(t *testing.T, s *azuretest.Server, l *world.Load)
+	}{
+		{"grows and shrinks", growsAndShrinks},
+		{"booting machines", booting},
+		{"quota", quota},
+		{"no capacity", noCapacity},
+		{"throttled", throttled},
+		{"credentials", credentials},
+		{"edited in between", edited},
+		{"another autoscaler", anotherAutoscaler},
+		{"rolling upgrade", rollingUpgrade},
+		{"killed in between", killed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.run(t, azuretest.New(t), l)
+		})
+	}
+}
+
+// growsAndShrinks: with machines that take seconds to come, be healthy and go; a
+// write waits until Azure is done with the one before it.
+func growsAndShrinks(t *testing.T, s *azuretest.Server, l *world.Load) {
+	s.Add(azuretest.Set{Group: "Shop", Name: "web", Capacity: 1, Monitored: true, BootDelay: 3 * time.Second, HealthDelay: time.Second, DeleteDelay: 2 * time.Second})
+	l.Queue("web", 40)
+	w := world.New(t, s.TOML("cloud", quick)+l.Source()+queued("web", 0, 6))
+	awaitCapacity(t, s, "web", 4)
+	w.Await("web", policy.AbleToScale, azurevmss.ScaleSetUpdating, "still works on scale set")
+	l.Queue("web", 60)
+	awaitCapacity(t, s, "web", 6)
+	w.Await("web", policy.AbleToScale, "ReadyForNewScale", "")
+	if got := w.View("web").Status.CurrentReplicas; got != 6 {
+		t.Errorf("current replicas are %d, want 6", got)
+	}
+	l.Queue("web", 0)
+	awaitCapacity(t, s, "web", 0)
+	l.Queue("web", 20)
+	awaitCapacity(t, s, "web", 2)
+}
+
+// booting: machines that do not come count as using nothing, so that a high use of
+// the others makes hpad grow once and not again and again (R27, R36).
+func booting(t *testing.T, s *azuretest.Server, l *world.Load) {
+	s.Add(azuretest.Set{Group: "Shop", Name: "slow", Capacity: 2, Monitored: true, NeverBoot: true})
+	for _, host := range azuretest.Look(s, "shop/slow", func(set *azuretest.Set) []string {
+		return []string{set.Host(set.Machines[0]), set.Host(set.Machines[1])}
+	}) {
+		l.Set(fmt.Sprintf("cpu{host=%q}", host), 2)
+	}
+	w := world.New(t, s.TOML("cloud", quick+"while_updating = \"write\"\n")+l.Source()+`
+[autoscalers.slow]
+target       = { fleet = "cloud", resource_group = "shop", scale_set = "slow", requests = { cpu = "1" } }
+min_replicas = 1
+max_replicas = 50
+[[autoscalers.slow.metrics]]
+type                = "Resource"
+resource            = "cpu"
+source              = "prom"
+query               = 'sum by (host) (cpu{host=~"slow.*"})'
+instance_label      = "host"
+match               = "name"
+window              = "1s"
+average_utilization = 60
+`)
+	// 200 % of two machines at 60 % is 7, and of seven machines it is 57 %.
+	awaitCapacity(t, s, "slow", 7)
+	w.Passes("slow", 4)
+	if got := s.Capacity("shop/slow"); got != 7 {
+		t.Errorf("capacity %d while machines boot, want the 7 of the first decision", got)
+	}
+	s.Change("shop/slow", func(set *azuretest.Set) {
+		set.NeverBoot = false
+		for _, m := range set.Machines {
+			m.Health = "unhealthy"
+		}
+	})
+	w.Passes("slow", 3)
+	if got := s.Capacity("shop/slow"); got != 7 {
+		t.Errorf("capacity %d with machines that are unhealthy, want 7", got)
+	}
+}
+
+// quota: a refusal for a quota is told in Azure's own words, and hpad goes on as
+// soon as it is lifted.
+func quota(t *testing.T, s *azuretest.Server, l *world.Load) {
+	s.Add(azuretest.Set{Group: "Shop", Name: "large", Capacity: 1})
+	s.Quota(2)
+	l.Queue("large", 40)
+	w := world.New(t, s.TOML("cloud", quick)+l.Source()+queued("large", 1, 5))
+	short := w.Await("large", cloud.InsufficientCapacity, azurevmss.QuotaExceeded, "standardDSv5Family Cores quota")
+	if short.Status != policy.ConditionTrue {
+		t.Errorf("%+v, want that it is true", short)
+	}
+	w.Await("large", policy.AbleToScale, azurevmss.QuotaExceeded, "")
+	if got := s.Capacity("shop/large"); got != 1 {
+		t.Errorf("capacity %d beyond the quota, want 1", got)
+	}
+	s.Quota(0)
+	awaitCapacity(t, s, "large", 4)
+	w.Await("large", cloud.InsufficientCapacity, "Resolved", "")
+}
+
+// noCapacity: machines that Azure cannot make are told, and do not count as there.
+func noCapacity(t *testing.T, s *azuretest.Server, l *world.Load) {
+	s.Add(azuretest.Set{Group: "Shop", Name: "rare", Capacity: 1, FailAllocation: "ZonalAllocationFailed"})
+	l.Queue("rare", 30)
+	w := world.New(t, s.TOML("cloud", quick)+l.Source()+queued("rare", 1, 5))
+	w.Await("rare", cloud.InsufficientCapacity, "ZonalAllocationFailed", "sufficient capacity")
+	if got := s.Capacity("shop/rare"); got != 3 {
+		t.Errorf("capacity %d, want the 3 that were asked for", got)
+	}
+	s.Change("shop/rare", func(set *azuretest.Set) {
+		set.FailAllocation = ""
+		for _, m := range set.Machines {
+			m.Failure = ""
+		}
+	})
+	w.Await("rare", cloud.InsufficientCapacity, "Resolved", "")
+}
+
+// throttled: while Azure refuses calls nothing shrinks, and few calls are made; then
+// hpad goes on.
+func throttled(t *testing.T, s *azuretest.Server, l *world.Load) {
+	s.Add(azuretest.Set{Group: "Shop", Name: "calm", Capacity: 4})
+	l.Queue("calm", 40)
+	w := world.New(t, s.TOML("cloud", quick)+l.Source()+queued("calm", 1, 5))
+	w.Passes("calm", 1)
+	s.Throttle(3 * time.Second)
+	l.Queue("calm", 0)
+	w.Await("calm", policy.AbleToScale, "FailedGetScale", "throttled")
+	before := s.Calls("")
+	w.Passes("calm", 6)
+	if calls := s.Calls("") - before; calls > 8 {
+		t.Errorf("%d calls in six rounds of being told to wait 3 s, want a few", calls)
+	}
+	if got := s.Capacity("shop/calm"); got != 4 {
+		t.Errorf("capacity %d while throttled, want 4", got)
+	}
+	s.Throttle(0)
+	awaitCapacity(t, s, "calm", 1)
+}
+
+// credentials: a secret that expired holds everything, and a good one is enough.
+func credentials(t *testing.T, s *azuretest.Server, l *world.Load) {
+	s.Add(azuretest.Set{Group: "Shop", Name: "locked", Capacity: 2})
+	l.Queue("locked", 20)
+	w := world.New(t, s.TOML("cloud", quick)+l.Source()+queued("locked", 1, 5))
+	w.Passes("locked", 1)
+	s.Refuse(true)
+	l.Queue("locked", 50)
+	c := w.Await("locked", policy.AbleToScale, "FailedGetScale", "AADSTS7000222")
+	if strings.Contains(c.Message, azuretest.Secret) {
+		t.Errorf("%+v tells the secret", c)
+	}
+	w.Passes("locked", 3)
+	if got := s.Capacity("shop/locked"); got != 2 {
+		t.Errorf("capacity %d without credentials, want 2", got)
+	}
+	s.Refuse(false)
+	awaitCapacity(t, s, "locked", 5)
+}
+
+// edited: somebody else's change at the same moment is read again and not
+// overwritten, and one of the count is noticed.
+func edited(t *testing.T, s *azuretest.Server, l *world.Load) {
+	s.Add(azuretest.Set{Group: "Shop", Name: "shared", Capacity: 1})
+	s.Fail(azuretest.Failure{Operation: "VirtualMachineScaleSets_Update", Times: 2, Status: 412, Code: "ConditionNotMet", Message: "If-Match"})
+	l.Queue("shared", 30)
+	w := world.New(t, s.TOML("cloud", quick)+l.Source()+queued("shared", 1, 8))
+	awaitCapacity(t, s, "shared", 3)
+	w.Passes("shared", 2)
+	if told := countOf(w.View("shared").Events, "FailedRescale"); told != 0 {
+		t.Errorf("%d failed writes were told, want that they were tried again", told)
+	}
+	s.Change("shop/shared", func(set *azuretest.Set) { set.Capacity = 5 })
+	awaitCapacity(t, s, "shared", 3)
+	if told := countOf(w.View("shared").Events, string(policy.ForeignWriter)); told != 1 {
+		t.Errorf("somebody else's change was told %d times, want once", told)
+	}
+}
+
+func countOf(events []api.Event, reason string) int {
+	n := 0
+	for _, event := range events {
+		if event.Reason == reason {
+			n++
+		}
+	}
+	return n
+}
+
+// anotherAutoscaler: a set that Azure itself scales is left alone.
+func anotherAutoscaler(t *testing.T, s *azuretest.Server, l *world.Load) {
+	s.Add(azuretest.Set{Group: "Shop", Name: "native", Capacity: 1, Autoscaled: true})
+	l.Queue("native", 30)
+	w := world.New(t, s.TOML("cloud", quick)+l.Source()+queued("native", 1, 5))
+	w.Await("native", policy.AbleToScale, azurevmss.NativeAutoscaler, `autoscale setting "native-autoscale"`)
+	w.Passes("native", 3)
+	if got := s.Capacity("shop/native"); got != 1 {
+		t.Errorf("capacity %d beside another autoscaler, want 1", got)
+	}
+	s.Change("shop/native", func(set *azuretest.Set) { set.Autoscaled = false })
+	awaitCapacity(t, s, "native", 3)
+}
+
+// rollingUpgrade: the count waits for a rolling upgrade.
+func rollingUpgrade(t *testing.T, s *azuretest.Server, l *world.Load) {
+	s.Add(azuretest.Set{Group: "Shop", Name: "rolling", Capacity: 3, Rolling: true, Upgrading: true})
+	l.Queue("rolling", 50)
+	w := world.New(t, s.TOML("cloud", quick)+l.Source()+queued("rolling", 1, 5))
+	w.Await("rolling", policy.AbleToScale, azurevmss.RolloutInProgress, "1 machines are done, 0 at it, 2 pending")
+	w.Passes("rolling", 2)
+	if got := s.Capacity("shop/rolling"); got != 3 {
+		t.Errorf("capacity %d during a rolling upgrade, want 3", got)
+	}
+	s.Change("shop/rolling", func(set *azuretest.Set) { set.Upgrading = false })
+	awaitCapacity(t, s, "rolling", 5)
+}
+
+// killed: a daemon that goes while Azure still works on its change, and another one
+// that takes over, write it once.
+func killed(t *testing.T, s *azuretest.Server, l *world.Load) {
+	s.Add(azuretest.Set{Group: "Shop", Name: "lasting", Capacity: 1, BootDelay: 4 * time.Second})
+	l.Queue("lasting", 30)
+	text := s.TOML("cloud", quick+"while_updating = \"write\"\n") + l.Source() + queued("lasting", 1, 5)
+	w := world.New(t, text)
+	awaitCapacity(t, s, "lasting", 3)
+	w.Restart(text)
+	w.Passes("lasting", 3)
+	if got, writes := s.Capacity("shop/lasting"), s.Calls("VirtualMachineScaleSets_Update"); got != 3 || writes != 1 {
+		t.Errorf("capacity %d after %d writes, want 3 after one", got, writes)
+	}
+	if told := countOf(w.View("lasting").Events, string(policy.ForeignWriter)); told != 0 {
+		t.Error("hpad takes its own change for somebody else's")
+	}
+}
