@@ -65,6 +65,8 @@ type Agent struct {
 	Client *api.Client
 	// Token is the management token; empty without ACL.
 	Token string
+	// Name is the agent's, and its node's.
+	Name string
 
 	t       testing.TB
 	options Options
@@ -94,6 +96,7 @@ func prepare(t testing.TB, options Options) *Agent {
 	ports := freePorts(t, 3)
 	a.URL = fmt.Sprintf("http://127.0.0.1:%d", ports[0])
 	a.RPC, a.Serf = fmt.Sprintf("127.0.0.1:%d", ports[1]), fmt.Sprintf("127.0.0.1:%d", ports[2])
+	a.Name = nameOf(ports)
 	if options.TLS != nil {
 		a.URL = fmt.Sprintf("https://127.0.0.1:%d", ports[0])
 	}
@@ -141,7 +144,7 @@ tls {
 }`, c.CAFile, c.CertFile, c.KeyFile)
 	}
 	return fmt.Sprintf(`
-name      = "agent-%d"
+name      = %q
 region    = %q
 data_dir  = %q
 bind_addr = "127.0.0.1"
@@ -187,9 +190,12 @@ acl {
 }
 %s
 %s
-`, ports[0], cmp.Or(options.Region, "global"), data, ports[0], ports[1], ports[2],
+`, nameOf(ports), cmp.Or(options.Region, "global"), data, ports[0], ports[1], ports[2],
 		len(options.clientOf) == 0, servers, listOf(options.join), options.servers == 0, listOf(clientOf), options.ACL, encryption, options.Extra)
 }
+
+// nameOf is what an agent on these ports is called.
+func nameOf(ports []int) string { return fmt.Sprintf("agent-%d", ports[0]) }
 
 // listOf writes a list of texts in HCL.
 func listOf(texts []string) string {
@@ -253,18 +259,39 @@ func (a *Agent) bootstrap() {
 	a.Client.SetSecretID(a.Token)
 }
 
-// awaitNode waits until the node takes work.
+// awaitNode waits until the agent's node takes work.
 func (a *Agent) awaitNode() {
 	a.t.Helper()
 	a.eventually(startTimeout, "ready node", func() (string, bool) {
-		nodes, _, err := a.Client.Nodes().List(nil)
-		if err != nil || len(nodes) != 1 {
-			return fmt.Sprintf("%d nodes, %v", len(nodes), err), false
+		node, err := a.node(a.Name)
+		if node == nil {
+			return fmt.Sprintf("it is not there, %v", err), false
 		}
-		drivers := nodes[0].Drivers
-		able := drivers["raw_exec"] != nil && drivers["raw_exec"].Healthy && drivers["mock_driver"] != nil && drivers["mock_driver"].Healthy
-		return fmt.Sprintf("it is %s", nodes[0].Status), nodes[0].Status == "ready" && able
+		able := func(driver string) bool { return node.Drivers[driver] != nil && node.Drivers[driver].Healthy }
+		return fmt.Sprintf("it is %s", node.Status), node.Status == api.NodeStatusReady && able("raw_exec") && able("mock_driver")
 	})
+}
+
+// NodeOf answers the node of that name, as this agent's cluster knows it now; nil
+// when it knows of none.
+func (a *Agent) NodeOf(t testing.TB, name string) *api.Node {
+	t.Helper()
+	node, err := a.node(name)
+	if err != nil {
+		t.Fatalf("read node %s: %v", name, err)
+	}
+	return node
+}
+
+func (a *Agent) node(name string) (*api.Node, error) {
+	nodes, _, err := a.Client.Nodes().List(nil)
+	for _, stub := range nodes {
+		if stub.Name == name {
+			node, _, err := a.Client.Nodes().Info(stub.ID, nil)
+			return node, err
+		}
+	}
+	return nil, err
 }
 
 // Kill ends the agent as a crash would; its tasks go on.

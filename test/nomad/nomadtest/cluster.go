@@ -7,6 +7,8 @@ import "testing"
 type Cluster struct {
 	*Agent
 	Servers []*Agent
+
+	rpc []string
 }
 
 // StartCluster runs so many servers and one agent that is none, and returns once
@@ -24,11 +26,20 @@ func StartCluster(t testing.TB, servers int) *Cluster {
 	for _, server := range c.Servers {
 		server.awaitLeader()
 	}
-	c.Agent = prepare(t, Options{clientOf: rpc})
-	c.start()
-	c.awaitLeader()
-	c.awaitNode()
+	c.rpc = rpc
+	c.Agent = c.AddClient(t)
 	return c
+}
+
+// AddClient runs one more agent that is no server, and returns once its node takes
+// work.
+func (c *Cluster) AddClient(t testing.TB) *Agent {
+	t.Helper()
+	a := prepare(t, Options{clientOf: c.rpc})
+	a.start()
+	a.awaitLeader()
+	a.awaitNode()
+	return a
 }
 
 // Leader answers the server that leads.
