@@ -162,12 +162,12 @@ func TestValidate(t *testing.T) {
 		{command.Config{Command: []string{"drain"}, Timeout: time.Hour}, "timeout"},
 	} {
 		c.config.SetDefaults()
-		field := ""
+		var fields []string
 		for _, mistake := range c.config.Validate() {
-			field += mistake.Field
+			fields = append(fields, mistake.Field)
 		}
-		if field != c.want {
-			t.Errorf("%+v: mistakes in %q, want %q", c.config, field, c.want)
+		if got := strings.Join(fields, " "); got != c.want {
+			t.Errorf("%+v: mistakes in %q, want %q", c.config, got, c.want)
 		}
 	}
 	if err := (&command.Config{Command: []string{"/does/not/exist"}}).Check(); err == nil {
