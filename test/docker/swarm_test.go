@@ -261,10 +261,12 @@ func swarmLosesNoUpdate(t *testing.T, c *cluster) {
 	c.create(t, "contended", 1)
 	f := swarmFleet(t, c.Host())
 	var group sync.WaitGroup
+	defer group.Wait() // also where the test ends before
 	group.Go(func() {
 		for n := range updates {
 			if err := c.label(t.Context(), "contended", fmt.Sprintf("n%d", n)); err != nil {
-				t.Error(err)
+				t.Errorf("add label %d: %v", n, err)
+				return
 			}
 		}
 	})
