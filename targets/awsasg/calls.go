@@ -3,6 +3,8 @@ package awsasg
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/cloud"
@@ -37,6 +40,9 @@ func newCallLimit(c *Config, meter targets.Meter) *callLimit {
 
 // middleware puts the limit behind the SDK's retries, so that each attempt counts.
 func (l *callLimit) middleware(stack *middleware.Stack) error {
+	if err := stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("HpadExpectXML", expectXML), middleware.After); err != nil {
+		return err
+	}
 	return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("HpadLimit", func(
 		ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler,
 	) (out middleware.FinalizeOutput, metadata middleware.Metadata, err error) {
@@ -81,3 +87,15 @@ var neverThrottled = retry.IsErrorRetryableFunc(func(err error) aws.Ternary {
 	}
 	return aws.UnknownTernary
 })
+
+// expectXML refuses answers that are none of AWS's, as a proxy's page: the SDK does
+// not look at the answers of operations that answer nothing.
+func expectXML(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
+	out, metadata, err := next.HandleDeserialize(ctx, in)
+	if response, ok := out.RawResponse.(*smithyhttp.Response); ok && err == nil && response.StatusCode < http.StatusMultipleChoices {
+		if kind := response.Header.Get("Content-Type"); kind != "" && !strings.Contains(kind, "xml") {
+			return out, metadata, fmt.Errorf("the answer is %s, not XML: is there a proxy before the endpoint", kind)
+		}
+	}
+	return out, metadata, err
+}

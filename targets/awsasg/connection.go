@@ -1,9 +1,11 @@
 package awsasg
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -16,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/smithy-go/logging"
 
 	"github.com/hpad/hpad/targets"
 )
@@ -61,9 +64,29 @@ func client(from aws.HTTPClient, timeout time.Duration) (*http.Client, error) {
 		return nil, fmt.Errorf("the SDK has a client of type %T", from)
 	}
 	return &http.Client{
-		Transport: built.GetTransport(), Timeout: timeout,
+		Transport: &wholeBodies{Transport: built.GetTransport()}, Timeout: timeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
+}
+
+// wholeBodies sends requests from memory. The SDK closes a request's body as soon as
+// the answer begins; where net/http has not seen the body's end by then, it takes
+// that for a failure to write and closes the connection amidst the answer.
+type wholeBodies struct{ *http.Transport }
+
+// RoundTrip sends a request whose body is small.
+func (t *wholeBodies) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return t.Transport.RoundTrip(r)
+	}
+	body, err := io.ReadAll(r.Body)
+	_ = r.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	whole := r.Clone(r.Context())
+	whole.Body = io.NopCloser(bytes.NewReader(body))
+	return t.Transport.RoundTrip(whole)
 }
 
 // open answers the session there is, or a new one.
@@ -117,6 +140,7 @@ func (c *connection) load(ctx context.Context) (aws.Config, *http.Client, error)
 		config.WithHTTPClient(newHTTPClient(c.config.Timeout)),
 		config.WithRetryer(newRetryer),
 		config.WithAppID("hpad"),
+		config.WithLogger(logging.Nop{}),
 	}
 	if c.config.Region != "" {
 		options = append(options, config.WithRegion(c.config.Region))

@@ -31,10 +31,7 @@ func testConfig(t testing.TB, c *awstest.Cloud) *Config {
 
 func openFleet(t testing.TB, c *Config, options Options) *Fleet {
 	t.Helper()
-	f, err := New("cloud", c, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := New("cloud", c, options)
 	t.Cleanup(func() { _ = f.Close() })
 	return f
 }

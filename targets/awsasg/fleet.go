@@ -53,14 +53,14 @@ type Fleet struct {
 
 // New answers a fleet of that name, which connects when it is first read. The
 // configuration is defaulted and valid, and is not modified.
-func New(name string, config *Config, options Options) (*Fleet, error) {
+func New(name string, config *Config, options Options) *Fleet {
 	return &Fleet{
 		name: name, config: config, memory: cloud.NewMemory(options.Store),
 		connection: &connection{
 			config: config,
 			groups: newCallLimit(config, options.Meter), instances: newCallLimit(config, options.Meter),
 		},
-	}, nil
+	}
 }
 
 // Close gives up the connections.

@@ -194,6 +194,18 @@ func (c *Cloud) Edit(name string, change func(g *Group)) {
 	c.settle(c.groups[name], time.Now())
 }
 
+// Adopt makes instances that Edit put into a group by hand part of the account.
+func (c *Cloud) Adopt(name string) {
+	c.locked(func() {
+		for _, instance := range c.groups[name].Instances {
+			if c.homes[instance.ID] == nil {
+				c.homes[instance.ID] = c.groups[name]
+				c.living++
+			}
+		}
+	})
+}
+
 // Delete removes a group and its instances.
 func (c *Cloud) Delete(name string) {
 	c.mu.Lock()

@@ -45,22 +45,23 @@ func (a *describeInstances) run(c *Cloud) (element, *refusal) {
 	}
 	names := c.names
 	asked := map[string]bool{}
-	if len(a.ids)+len(a.filters) > 0 {
+	everything := len(a.ids)+len(a.filters) == 0
+	if !everything {
 		names = nil
-		for _, id := range wanted {
-			asked[id] = true
-			if home := c.homes[id]; home != nil && !slices.Contains(names, home.Name) {
-				names = append(names, home.Name)
-			}
-		}
-		slices.Sort(names)
 	}
+	for _, id := range wanted {
+		asked[id] = true
+		if home := c.homes[id]; home != nil && !slices.Contains(names, home.Name) {
+			names = append(names, home.Name)
+		}
+	}
+	slices.Sort(names)
 	var found []*Instance
 	for _, name := range names {
 		g := c.groups[name]
 		c.settle(g, time.Now())
 		for _, instance := range g.Instances {
-			if (len(asked) == 0 || asked[instance.ID]) && time.Since(instance.Launched) >= g.Lag {
+			if (everything || asked[instance.ID]) && time.Since(instance.Launched) >= g.Lag {
 				found = append(found, instance)
 				delete(asked, instance.ID)
 			}

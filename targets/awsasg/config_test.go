@@ -1,0 +1,73 @@
+package awsasg
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestValidate(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(c *Config)
+		want   string
+	}{
+		{"defaults", func(*Config) {}, ""},
+		{"everything", func(c *Config) {
+			c.Region, c.RoleARN, c.ExternalID = "eu-central-1", "arn:aws:iam::123456789012:role/hpad", "shop"
+			c.Endpoints = Endpoints{AutoScaling: "https://autoscaling.internal:8443/aws", EC2: "http://127.0.0.1:1", STS: "https://sts.internal"}
+			c.NativeAutoscaler, c.ReadsPerSecond = NativeIgnore, 0.5
+		}, ""},
+		{"region", func(c *Config) { c.Region = "eu central" }, "region"},
+		{"role", func(c *Config) { c.RoleARN = "hpad" }, "role_arn"},
+		{"external id alone", func(c *Config) { c.ExternalID = "shop" }, "external_id"},
+		{"endpoint", func(c *Config) { c.Endpoints.EC2 = "127.0.0.1:80" }, "endpoints.ec2"},
+		{"endpoint with credentials", func(c *Config) { c.Endpoints.STS = "https://me:secret@sts" }, "endpoints.sts"},
+		{"timeout", func(c *Config) { c.Timeout = -time.Second }, "timeout"},
+		{"reads", func(c *Config) { c.ReadsPerSecond = -1 }, "reads_per_second"},
+		{"writes", func(c *Config) { c.WritesPerSecond = 1001 }, "writes_per_second"},
+		{"native", func(c *Config) { c.NativeAutoscaler = "fight" }, "native_autoscaler"},
+		{"interval", func(c *Config) { c.CheckInterval = time.Millisecond }, "check_interval"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			config := &Config{}
+			c.change(config)
+			config.SetDefaults()
+			mistakes := config.Validate()
+			var fields []string
+			for _, mistake := range mistakes {
+				fields = append(fields, mistake.Field)
+				if strings.Contains(mistake.Value+mistake.Detail, "secret") {
+					t.Errorf("%+v shows a secret", mistake)
+				}
+			}
+			if got := strings.Join(fields, " "); got != c.want {
+				t.Errorf("mistakes %+v, want %q", mistakes, c.want)
+			}
+		})
+	}
+}
+
+func TestTarget(t *testing.T) {
+	for _, c := range []struct {
+		group string
+		valid bool
+	}{
+		{"web", true},
+		{"Web servers/blue_#1 (eu)", true},
+		{strings.Repeat("x", 255), true},
+		{"", false},
+		{"a:b", false},
+		{"größe", false},
+		{"line\n", false},
+		{strings.Repeat("x", 256), false},
+	} {
+		target := &Target{Group: c.group}
+		if mistakes := target.Validate(); (mistakes == nil) != c.valid {
+			t.Errorf("group %q: %v", c.group, mistakes)
+		}
+		if target.Name() != c.group {
+			t.Errorf("Name() = %q, want %q", target.Name(), c.group)
+		}
+	}
+}

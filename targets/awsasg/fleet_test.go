@@ -1,0 +1,717 @@
+package awsasg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
+	"github.com/hpad/hpad/test/aws/awstest"
+)
+
+// open answers an imitated cloud with a group "web" of so many instances, and a
+// fleet in it.
+func open(t *testing.T, count int, change func(c *Config)) (*awstest.Cloud, *Fleet) {
+	t.Helper()
+	c := awstest.New(t)
+	c.Add(awstest.Group{Name: "web", Min: 1, Max: 10, Desired: count})
+	config := testConfig(t, c)
+	if change != nil {
+		change(config)
+	}
+	return c, openFleet(t, config, Options{Store: &targettest.Store{}})
+}
+
+func readAny(t *testing.T, f *Fleet, name string) targets.Reading {
+	t.Helper()
+	readings, err := f.Snapshot(t.Context(), []targets.Ref{ref(name)})
+	if err != nil {
+		t.Fatalf("Snapshot(%s) = %v", name, err)
+	}
+	return readings[ref(name)]
+}
+
+func readOne(t *testing.T, f *Fleet, name string) targets.Reading {
+	t.Helper()
+	reading := readAny(t, f, name)
+	if reading.Err != nil {
+		t.Fatalf("Snapshot(%s): Err = %v", name, reading.Err)
+	}
+	return reading
+}
+
+// await reads a group until it is as it should be.
+func await(t *testing.T, f *Fleet, what string, as func(r targets.Reading) bool) targets.Reading {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		r := readOne(t, f, "web")
+		if as(r) {
+			return r
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no %s, but %+v", what, r)
+		}
+		<-tick.C
+	}
+}
+
+func TestReading(t *testing.T) {
+	c, f := open(t, 0, nil)
+	launched := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+	c.Edit("web", func(g *awstest.Group) {
+		g.Min, g.Desired = 0, 4
+		add := func(id, state, health, zone string) *awstest.Instance {
+			i := &awstest.Instance{
+				ID: id, State: state, Health: health, Zone: zone, Type: "m5.large", Address: "10.0.0." + id[2:],
+				Launched: launched, Tags: map[string]string{"Name": "web", "role": "front", "aws:autoscaling:groupName": "web"},
+			}
+			g.Instances = append(g.Instances, i)
+			return i
+		}
+		add("i-1", "InService", "Healthy", "eu-central-1a").Protected = true
+		add("i-2", "InService", "Unhealthy", "eu-central-1b")
+		add("i-3", "Pending:Wait", "Healthy", "eu-central-1a")
+		add("i-4", "ReplacingRootVolume", "Healthy", "eu-central-1a")
+		add("i-5", "Terminating:Wait", "Healthy", "eu-central-1a")
+		add("i-6", "Standby", "Healthy", "eu-central-1a")
+		add("i-7", "Warmed:Stopped", "Healthy", "eu-central-1a")
+		g.Suspended = []string{"Launch", "Terminate"} // so that nothing changes meanwhile
+	})
+	c.Adopt("web")
+	before := time.Now()
+	r := readOne(t, f, "web")
+	if r.SpecReplicas != 4 || r.StatusReplicas != 4 || *r.Min != 4 || *r.Max != 4 || r.Hold != nil || r.Observed.Before(before) {
+		t.Errorf("reading %+v, want 4 of 4 replicas", r)
+	}
+	type seen struct {
+		ID        string
+		Phase     policy.Phase
+		Readiness policy.Readiness
+		Deleting  bool
+		Launched  bool
+		Protected bool
+		Zone      string
+	}
+	want := []seen{
+		{"i-1", policy.PhaseRunning, policy.ReadinessTrue, false, true, true, "eu-central-1a"},
+		{"i-2", policy.PhaseRunning, policy.ReadinessFalse, false, true, false, "eu-central-1b"},
+		{"i-3", policy.PhasePending, policy.ReadinessFalse, false, false, false, "eu-central-1a"},
+		{"i-4", policy.PhaseRunning, policy.ReadinessFalse, false, false, false, "eu-central-1a"},
+		{"i-5", policy.PhaseRunning, policy.ReadinessFalse, true, false, false, "eu-central-1a"},
+	}
+	var got []seen
+	for n, i := range r.Instances {
+		if i.StartedAt.IsZero() || i.ReadinessChanged.IsZero() {
+			t.Errorf("instance %+v lacks a time", i)
+		}
+		got = append(got, seen{
+			i.ID, i.Phase, i.Readiness, i.Deleting, i.StartedAt.Equal(launched),
+			r.Locations[n].Protected, r.Locations[n].Labels["availability_zone"],
+		})
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("instances (-want +got):\n%s", diff)
+	}
+	if !r.Instances[0].ReadinessChanged.Equal(launched) {
+		t.Errorf("ready since %v, want since it was launched", r.Instances[0].ReadinessChanged)
+	}
+	location := targets.Location{
+		Name:      "ip-10-0-0-1.eu-central-1.compute.internal",
+		Addresses: []string{"10.0.0.1", "ip-10-0-0-1.eu-central-1.compute.internal", "ip-10-0-0-1"},
+		Labels:    map[string]string{"Name": "web", "role": "front", "availability_zone": "eu-central-1a", "instance_type": "m5.large"},
+		Protected: true,
+	}
+	if diff := cmp.Diff(location, r.Locations[0]); diff != "" {
+		t.Errorf("location (-want +got):\n%s", diff)
+	}
+}
+
+// TestLooksUpOnce has each instance looked up once, also across restarts, and again
+// when it comes from the warm pool.
+func TestLooksUpOnce(t *testing.T) {
+	c, _ := open(t, 3, nil)
+	store := &targettest.Store{}
+	config := testConfig(t, c)
+	f := openFleet(t, config, Options{Store: store})
+	calls := func() int {
+		readOne(t, f, "web")
+		return c.Calls()["DescribeInstances"]
+	}
+	if n := calls(); n != 1 {
+		t.Errorf("the first reading made %d calls of EC2, want 1", n)
+	}
+	if n := calls(); n != 0 {
+		t.Errorf("the second reading made %d calls of EC2, want none", n)
+	}
+	_ = f.Close()
+	f = openFleet(t, config, Options{Store: store})
+	if n := calls(); n != 0 {
+		t.Errorf("after a restart there were %d calls of EC2, want none", n)
+	}
+	var warmed string
+	c.Edit("web", func(g *awstest.Group) {
+		g.Suspended = []string{"Launch"}
+		g.Instances[0].State = "Warmed:Stopped"
+		warmed = g.Instances[0].ID
+	})
+	if n := calls(); n != 0 {
+		t.Errorf("an instance in the warm pool is looked up: %d calls", n)
+	}
+	again := time.Now().Add(-time.Minute).Truncate(time.Second)
+	c.Edit("web", func(g *awstest.Group) { g.Instances[0].State, g.Instances[0].Launched = "InService", again })
+	if n := calls(); n != 1 {
+		t.Errorf("an instance from the warm pool took %d calls of EC2, want 1", n)
+	}
+	for _, i := range readOne(t, f, "web").Instances {
+		if i.ID == warmed && !i.StartedAt.Equal(again) {
+			t.Errorf("an instance from the warm pool started at %v, want when it was launched again, %v", i.StartedAt, again)
+		}
+	}
+}
+
+// TestWithoutEC2 has no right to describe instances, and then no wish to.
+func TestWithoutEC2(t *testing.T) {
+	c, f := open(t, 2, nil)
+	c.Deny("DescribeInstances", "")
+	before := time.Now()
+	r := readOne(t, f, "web")
+	if r.Instances[0].StartedAt.Before(before) || r.Instances[0].Readiness != policy.ReadinessTrue {
+		t.Errorf("instance %+v, want one that started when it was first seen", r.Instances[0])
+	}
+	if problems := f.Problems(); len(problems) != 1 || !strings.Contains(problems[0], "ec2:DescribeInstances") {
+		t.Errorf("Problems() = %q, want ec2:DescribeInstances", problems)
+	}
+	again := readOne(t, f, "web")
+	if !again.Instances[0].StartedAt.Equal(r.Instances[0].StartedAt) {
+		t.Error("the start of an instance moves")
+	}
+	if n := c.Calls()["DescribeInstances"]; n != 1 {
+		t.Errorf("%d calls that are refused, want one in each interval", n)
+	}
+	no := false
+	c, f = open(t, 2, func(c *Config) { c.DescribeInstances = &no })
+	readOne(t, f, "web")
+	if n := c.Calls()["DescribeInstances"]; n != 0 {
+		t.Errorf("%d calls of EC2 with describe_instances = false", n)
+	}
+}
+
+// TestEC2Lags has an instance in service before EC2 knows of it.
+func TestEC2Lags(t *testing.T) {
+	c, f := open(t, 1, nil)
+	c.Edit("web", func(g *awstest.Group) {
+		g.Lag = time.Hour
+		g.Instances[0].Launched = time.Now().Truncate(time.Second)
+	})
+	if r := readOne(t, f, "web"); r.Instances[0].StartedAt.IsZero() {
+		t.Error("an instance without start time")
+	}
+	c.Edit("web", func(g *awstest.Group) { g.Lag = 0 })
+	if r := readOne(t, f, "web"); len(r.Locations[0].Addresses) == 0 || !r.Instances[0].StartedAt.Equal(c.Look("web").Instances[0].Launched) {
+		t.Errorf("once EC2 knows of it: started %v at %v", r.Instances[0].StartedAt, r.Locations[0].Addresses)
+	}
+}
+
+func TestHolds(t *testing.T) {
+	c, f := open(t, 2, func(c *Config) { c.HoldDuringRefresh = true })
+	if hold := readOne(t, f, "web").Hold; hold != nil {
+		t.Fatalf("hold %+v before anything happened", hold)
+	}
+	version := readOne(t, f, "web").Version
+	held := func(reason, words string) {
+		t.Helper()
+		hold := await(t, f, "hold "+reason, func(r targets.Reading) bool { return r.Hold != nil && r.Hold.Reason == reason }).Hold
+		if !strings.Contains(hold.Message, words) {
+			t.Errorf("hold %+v, want %q", hold, words)
+		}
+		var refused *targets.HeldError
+		if err := f.SetReplicas(t.Context(), ref("web"), 3, version, ""); !errors.As(err, &refused) || refused.Hold.Reason != reason {
+			t.Errorf("SetReplicas() = %v, want a HeldError with %s", err, reason)
+		}
+		if err := f.Remove(t.Context(), ref("web"), []string{c.Look("web").Instances[0].ID}, version, ""); !errors.Is(err, targets.ErrHeld) {
+			t.Errorf("Remove() = %v, want ErrHeld", err)
+		}
+	}
+	released := func() {
+		t.Helper()
+		await(t, f, "end of the hold", func(r targets.Reading) bool { return r.Hold == nil })
+	}
+
+	c.Edit("web", func(g *awstest.Group) {
+		g.Policies = []awstest.Policy{{Name: "cpu50", Type: typeTargetTracking}}
+	})
+	held(NativeAutoscaler, `"cpu50" (TargetTrackingScaling)`)
+	c.Edit("web", func(g *awstest.Group) { g.Suspended = []string{"AlarmNotification"} })
+	released() // alarms do not reach the policy
+	c.Edit("web", func(g *awstest.Group) {
+		g.Policies = []awstest.Policy{{Name: "forecast", Type: typePredictive, Mode: "ForecastAndScale"}}
+	})
+	held(NativeAutoscaler, "forecast")
+	c.Edit("web", func(g *awstest.Group) { g.Policies, g.Suspended = nil, nil })
+	released()
+
+	// A refresh is found out by the attempt to write.
+	c.Edit("web", func(g *awstest.Group) {
+		g.Refreshes = []awstest.Refresh{{ID: "r-2", Status: "InProgress", Percent: 40}, {ID: "r-1", Status: "Successful", Percent: 100}}
+	})
+	if err := f.SetReplicas(t.Context(), ref("web"), 3, version, ""); !errors.Is(err, targets.ErrHeld) {
+		t.Errorf("SetReplicas() during a refresh = %v, want ErrHeld", err)
+	}
+	held(RefreshInProgress, "r-2 of group \"web\" is InProgress, 40% complete")
+	c.Edit("web", func(g *awstest.Group) { g.Refreshes[0].Status = "Successful" })
+	released()
+
+	c.Edit("web", func(g *awstest.Group) { g.Status = "Delete in progress" })
+	held(GroupDeleting, "Delete in progress")
+	c.Edit("web", func(g *awstest.Group) { g.Status = "" })
+	if err := f.SetReplicas(t.Context(), ref("web"), 3, version, ""); err != nil {
+		t.Errorf("SetReplicas() once nothing holds = %v", err)
+	}
+	if n := c.Writes(); n != 1 {
+		t.Errorf("%d writes reached AWS, want the last one alone", n)
+	}
+}
+
+func TestIgnores(t *testing.T) {
+	c, f := open(t, 2, func(c *Config) { c.NativeAutoscaler = NativeIgnore })
+	c.Edit("web", func(g *awstest.Group) {
+		g.Policies = []awstest.Policy{{Name: "cpu50", Type: typeTargetTracking}}
+		g.Refreshes = []awstest.Refresh{{ID: "r-1", Status: "InProgress"}}
+	})
+	r := readOne(t, f, "web")
+	if r.Hold != nil {
+		t.Errorf("hold %+v, want none", r.Hold)
+	}
+	if err := f.SetReplicas(t.Context(), ref("web"), 3, r.Version, ""); err != nil {
+		t.Errorf("SetReplicas() = %v", err)
+	}
+	if calls := c.Calls(); calls["DescribePolicies"] != 0 || calls["DescribeInstanceRefreshes"] != 0 {
+		t.Errorf("calls %v, want none that were not asked for", calls)
+	}
+}
+
+// TestPoliciesNotReadable lets a group be scaled whose policies cannot be read, and
+// says so.
+func TestPoliciesNotReadable(t *testing.T) {
+	c, f := open(t, 2, nil)
+	c.Deny("DescribePolicies", "")
+	r := readOne(t, f, "web")
+	if r.Hold != nil || r.SpecReplicas != 2 {
+		t.Errorf("reading %+v", r)
+	}
+	if problems := f.Problems(); len(problems) != 1 || !strings.Contains(problems[0], "autoscaling:DescribePolicies") {
+		t.Errorf("Problems() = %q, want autoscaling:DescribePolicies", problems)
+	}
+	c.Permit("DescribePolicies", "")
+	await(t, f, "end of the problem", func(targets.Reading) bool { return len(f.Problems()) == 0 })
+}
+
+func TestUnscalableGroups(t *testing.T) {
+	c, f := open(t, 2, nil)
+	c.Edit("web", func(g *awstest.Group) { g.Weight = "2" })
+	r := readAny(t, f, "web")
+	if !errors.Is(r.Err, targets.ErrUnscalable) || targets.Reason(r.Err) != WeightedCapacity {
+		t.Errorf("reading of a weighted group: %v", r.Err)
+	}
+	if err := f.SetReplicas(t.Context(), ref("web"), 3, "", ""); !errors.Is(err, targets.ErrUnscalable) {
+		t.Errorf("SetReplicas() = %v, want ErrUnscalable", err)
+	}
+	c.Delete("web")
+	if r := readAny(t, f, "web"); targets.Reason(r.Err) != GroupNotFound {
+		t.Errorf("reading of a group that was deleted: %v", r.Err)
+	}
+	for _, name := range []string{"", "a:b", strings.Repeat("x", 256), "new\nline"} {
+		if r := readAny(t, f, name); !errors.Is(r.Err, targets.ErrTargetNotFound) {
+			t.Errorf("reading of %q: %v, want ErrTargetNotFound", name, r.Err)
+		}
+	}
+}
+
+// TestWriteErrors has each answer to SetDesiredCapacity and its class.
+func TestWriteErrors(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fault awstest.Fault
+		class error
+		// unknown says that it leaves open what became of the write.
+		unknown bool
+		reason  string
+		words   string
+	}{
+		{"above max", awstest.Fault{Status: 400, Code: "ValidationError", Message: "New SetDesiredCapacity value 3 is above max value 2 for the AutoScalingGroup."}, targets.ErrOutOfRange, false, "", "above max value 2"},
+		{"below min", awstest.Fault{Status: 400, Code: "ValidationError", Message: "New SetDesiredCapacity value 3 is below min value 4 for the AutoScalingGroup."}, targets.ErrOutOfRange, false, "", "below min value 4"},
+		{"no group", awstest.Fault{Status: 400, Code: "ValidationError", Message: "AutoScalingGroup name not found - null"}, targets.ErrTargetNotFound, false, GroupNotFound, "name not found"},
+		{"another validation", awstest.Fault{Status: 400, Code: "ValidationError", Message: "1 validation error detected"}, targets.ErrTransient, false, "", "1 validation error"},
+		{"activity", awstest.Fault{Status: 400, Code: "ScalingActivityInProgress", Message: "Scaling activity 6d5d is in progress and blocks this action"}, targets.ErrHeld, false, "", "6d5d is in progress"},
+		{"contention", awstest.Fault{Status: 500, Code: "ResourceContention", Message: "You already have a pending update to an Auto Scaling resource"}, targets.ErrTransient, false, "", "pending update"},
+		{"throttled", awstest.Fault{Status: 400, Code: "Throttling", Message: "Rate exceeded"}, targets.ErrThrottled, false, "", "Rate exceeded"},
+		{"forbidden", awstest.Fault{Status: 403, Code: "AccessDenied", Message: "User: hpad is not authorized"}, targets.ErrForbidden, false, "", "it takes autoscaling:SetDesiredCapacity"},
+		{"expired", awstest.Fault{Status: 403, Code: "ExpiredToken", Message: "The security token included in the request is expired"}, targets.ErrForbidden, false, "", "expired"},
+		{"server's own", awstest.Fault{Status: 500, Code: "InternalFailure", Message: "sorry"}, targets.ErrTransient, true, "", "InternalFailure"},
+		{"unavailable", awstest.Fault{Status: 503, Code: "ServiceUnavailable", Message: "sorry"}, targets.ErrTransient, true, "", "ServiceUnavailable"},
+		{"answer lost", awstest.Fault{Lost: true}, targets.ErrTransient, true, "", "EOF"},
+		{"answer garbled", awstest.Fault{Garbled: true}, targets.ErrTransient, true, "", "not XML"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			cloud, f := open(t, 2, nil)
+			version := readOne(t, f, "web").Version
+			c.fault.Action, c.fault.Times = "SetDesiredCapacity", 5
+			cloud.Inject(c.fault)
+			err := f.SetReplicas(t.Context(), ref("web"), 3, version, "")
+			if !errors.Is(err, c.class) || errors.Is(err, targets.ErrUnknownOutcome) != c.unknown || targets.Reason(err) != c.reason || !strings.Contains(err.Error(), c.words) {
+				t.Errorf("SetReplicas() = %v\nwant %q, unknown outcome %t, reason %q, words %q", err, c.class, c.unknown, c.reason, c.words)
+			}
+			tries := cloud.Calls()["SetDesiredCapacity"]
+			if want := map[bool]int{true: 3, false: 1}[c.name == "contention"]; tries != want {
+				t.Errorf("it was sent %d times, want %d", tries, want)
+			}
+			if errors.Is(c.class, targets.ErrOutOfRange) {
+				var bounds *targets.OutOfRangeError
+				if !errors.As(err, &bounds) || *bounds.Min != 1 || *bounds.Max != 10 {
+					t.Errorf("bounds of %v, want the group's", err)
+				}
+			}
+		})
+	}
+}
+
+// TestReadErrors has each answer to DescribeAutoScalingGroups and its class.
+func TestReadErrors(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fault awstest.Fault
+		class error
+		words string
+		tries int
+	}{
+		{"throttled", awstest.Fault{Status: 400, Code: "Throttling", Message: "Rate exceeded"}, targets.ErrThrottled, "aws answers Throttling to DescribeAutoScalingGroups: Rate exceeded", 1},
+		{"throttled as others do", awstest.Fault{Status: 429, Code: "Whatever"}, targets.ErrThrottled, "Whatever", 1},
+		{"forbidden", awstest.Fault{Status: 403, Code: "AccessDenied", Message: "no"}, targets.ErrForbidden, "it takes autoscaling:DescribeAutoScalingGroups", 1},
+		{"server's own", awstest.Fault{Status: 500, Code: "InternalFailure"}, targets.ErrTransient, "InternalFailure", 2},
+		{"answer lost", awstest.Fault{Lost: true}, targets.ErrTransient, "EOF", 2},
+		{"answer garbled", awstest.Fault{Garbled: true}, targets.ErrTransient, "not XML", 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			cloud, f := open(t, 2, nil)
+			c.fault.Action, c.fault.Times = "DescribeAutoScalingGroups", 5
+			cloud.Inject(c.fault)
+			_, err := f.Snapshot(t.Context(), []targets.Ref{ref("web")})
+			if !errors.Is(err, c.class) || !strings.Contains(err.Error(), c.words) {
+				t.Errorf("Snapshot() = %v\nwant %q with %q", err, c.class, c.words)
+			}
+			if tries := cloud.Calls()["DescribeAutoScalingGroups"]; tries != c.tries {
+				t.Errorf("it was sent %d times, want %d", tries, c.tries)
+			}
+		})
+	}
+}
+
+// TestRetryAfter leaves AWS alone for as long as it asks.
+func TestRetryAfter(t *testing.T) {
+	c, f := open(t, 2, nil)
+	c.Inject(awstest.Fault{Action: "DescribeAutoScalingGroups", Times: 1, Status: http.StatusTooManyRequests, Code: "Throttling", RetryAfter: 30})
+	for range 3 {
+		_, err := f.Snapshot(t.Context(), []targets.Ref{ref("web")})
+		var throttled *targets.ThrottledError
+		if !errors.As(err, &throttled) || throttled.RetryAfter < 29*time.Second || throttled.RetryAfter > 30*time.Second {
+			t.Errorf("Snapshot() = %v, want to be throttled for 30s", err)
+		}
+	}
+	if n := c.Calls()["DescribeAutoScalingGroups"]; n != 1 {
+		t.Errorf("%d calls, want 1", n)
+	}
+}
+
+func TestCredentials(t *testing.T) {
+	c := awstest.New(t)
+	c.Add(awstest.Group{Name: "web", Max: 10, Desired: 2})
+	config := testConfig(t, c)
+	f := openFleet(t, config, Options{})
+	version := readOne(t, f, "web").Version
+	c.Expire()
+	for range 2 {
+		if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("web")}); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), "expired") {
+			t.Errorf("Snapshot() with expired credentials = %v, want ErrForbidden", err)
+		}
+	}
+	c.Rotate()
+	c.WriteCredentials(t, config.CredentialsFile)
+	if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("web")}); err != nil {
+		// The session was made with the old file, and its refusal makes a new one.
+		if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("web")}); err != nil {
+			t.Errorf("Snapshot() with new credentials = %v", err)
+		}
+	}
+	if err := f.SetReplicas(t.Context(), ref("web"), 3, version, ""); err != nil {
+		t.Errorf("SetReplicas() with new credentials = %v", err)
+	}
+
+	config.CredentialsFile = "/nonexistent/credentials"
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	for _, variable := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_CONFIG_FILE", "AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"} {
+		t.Setenv(variable, "")
+	}
+	t.Setenv("AWS_CONFIG_FILE", "/nonexistent/config")
+	f = openFleet(t, config, Options{})
+	err := f.SetReplicas(t.Context(), ref("web"), 4, "", "")
+	if !errors.Is(err, targets.ErrForbidden) || errors.Is(err, targets.ErrUnknownOutcome) || !strings.Contains(err.Error(), "get credentials") {
+		t.Errorf("SetReplicas() without credentials = %v, want ErrForbidden", err)
+	}
+	config.Profile = "nobody"
+	f = openFleet(t, config, Options{})
+	if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("web")}); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), "nobody") {
+		t.Errorf("Snapshot() with a profile that there is not = %v", err)
+	}
+}
+
+func TestRole(t *testing.T) {
+	c, f := open(t, 2, func(c *Config) {
+		c.RoleARN, c.ExternalID = "arn:aws:iam::"+awstest.Account+":role/hpad", "shop"
+	})
+	readOne(t, f, "web")
+	readOne(t, f, "web")
+	if n := c.Calls()["AssumeRole"]; n != 1 {
+		t.Errorf("the role was assumed %d times, want once", n)
+	}
+	_, f = open(t, 2, func(c *Config) { c.RoleARN = "arn:aws:iam::" + awstest.Account + ":role/admin" })
+	if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("web")}); !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), "role/admin") {
+		t.Errorf("Snapshot() with a role that is refused = %v, want ErrForbidden", err)
+	}
+}
+
+// TestConflict has somebody else change the count between the read and the write,
+// and the group replaced by another one of its name.
+func TestConflict(t *testing.T) {
+	c, f := open(t, 2, nil)
+	version := readOne(t, f, "web").Version
+	c.Edit("web", func(g *awstest.Group) { g.Desired = 5 })
+	if err := f.SetReplicas(t.Context(), ref("web"), 3, version, ""); !errors.Is(err, targets.ErrConflict) {
+		t.Errorf("SetReplicas() after somebody else's change = %v, want ErrConflict", err)
+	}
+	if got := c.Look("web").Desired; got != 5 {
+		t.Errorf("the count is %d, want somebody else's 5", got)
+	}
+	version = readOne(t, f, "web").Version
+	c.Edit("web", func(g *awstest.Group) { g.Created = g.Created.Add(time.Hour) })
+	if err := f.Remove(t.Context(), ref("web"), nil, version, ""); !errors.Is(err, targets.ErrConflict) {
+		t.Errorf("Remove() from a new group of the name = %v, want ErrConflict", err)
+	}
+}
+
+// TestHonorCooldown scales a group just after an activity, which AWS refuses to
+// calls that honor the cooldown.
+func TestHonorCooldown(t *testing.T) {
+	_, f := open(t, 1, nil)
+	for n := int32(2); n < 5; n++ {
+		if err := f.SetReplicas(t.Context(), ref("web"), n, "", ""); err != nil {
+			t.Errorf("SetReplicas(%d) = %v", n, err)
+		}
+	}
+}
+
+func TestShortage(t *testing.T) {
+	c, f := open(t, 2, nil)
+	now := time.Now()
+	c.Edit("web", func(g *awstest.Group) { g.Launchable = 3 })
+	if err := f.SetReplicas(t.Context(), ref("web"), 6, "", ""); err != nil {
+		t.Fatal(err)
+	}
+	r := await(t, f, "InsufficientCapacity", func(r targets.Reading) bool { return len(r.Notices) == 1 })
+	if n := r.Notices[0]; n.Condition != "InsufficientCapacity" || n.Reason != CapacityShortage || !strings.Contains(n.Message, "sufficient m5.large capacity") {
+		t.Errorf("notice %+v, want AWS's own words", n)
+	}
+	if r.SpecReplicas != 6 || r.StatusReplicas != 3 {
+		t.Errorf("spec %d, status %d, want 6 and the real 3", r.SpecReplicas, r.StatusReplicas)
+	}
+	if took := time.Since(now); took < 10*time.Second {
+		t.Errorf("AWS was asked after %v", took)
+	}
+	if n := c.Calls()["DescribeScalingActivities"]; n != 1 {
+		t.Errorf("%d calls to know why, want 1", n)
+	}
+	c.Edit("web", func(g *awstest.Group) { g.Launchable = -1 })
+	r = await(t, f, "end of the shortage", func(r targets.Reading) bool { return r.StatusReplicas == 6 })
+	if len(r.Notices) != 0 {
+		t.Errorf("notices %+v once nothing is lacking", r.Notices)
+	}
+}
+
+// meter remembers calls by operation.
+type meter struct {
+	mu     sync.Mutex
+	calls  map[string]int
+	failed map[string]error
+	waits  int
+}
+
+func (m *meter) Call(operation string, _ time.Duration, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.calls[operation]++
+	if err != nil {
+		m.failed[operation] = err
+	}
+}
+
+func (m *meter) Wait(string, time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.waits++
+}
+
+// TestMeter counts each attempt, and waits for the fleet's own limit.
+func TestMeter(t *testing.T) {
+	c := awstest.New(t)
+	c.Add(awstest.Group{Name: "web", Max: 10, Desired: 1})
+	config := testConfig(t, c)
+	config.ReadsPerSecond = 2
+	m := &meter{calls: map[string]int{}, failed: map[string]error{}}
+	f := openFleet(t, config, Options{Meter: m})
+	c.Inject(awstest.Fault{Action: "DescribeAutoScalingGroups", Times: 1, Status: 500, Code: "InternalFailure"})
+	for range 9 {
+		readOne(t, f, "web")
+	}
+	if err := f.SetReplicas(t.Context(), ref("web"), 2, "", ""); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(c.Calls(), m.calls); diff != "" {
+		t.Errorf("calls (-made +counted):\n%s", diff)
+	}
+	if m.failed["DescribeAutoScalingGroups"] == nil || m.waits == 0 {
+		t.Errorf("failed %v, %d waits, want the failed attempt and some waits", m.failed, m.waits)
+	}
+	c.Throttle(0, 0)
+	_, _ = f.Snapshot(t.Context(), []targets.Ref{ref("web")})
+	if !errors.Is(m.failed["DescribeAutoScalingGroups"], targets.ErrThrottled) {
+		t.Errorf("the throttled call was counted as %v", m.failed["DescribeAutoScalingGroups"])
+	}
+}
+
+// TestThousand reads 1,000 groups of three instances: the calls of a round, the
+// first and the next ones.
+func TestThousand(t *testing.T) {
+	c := awstest.New(t)
+	var refs []targets.Ref
+	for n := range 1000 {
+		name := fmt.Sprintf("group-%04d", n)
+		c.Add(awstest.Group{Name: name, Max: 10, Desired: 3})
+		refs = append(refs, ref(name))
+	}
+	config := testConfig(t, c)
+	config.CheckInterval = time.Hour
+	f := openFleet(t, config, Options{Store: &targettest.Store{}})
+	round := func() map[string]int {
+		t.Helper()
+		readings, err := f.Snapshot(t.Context(), refs)
+		if err != nil || len(readings) != 1000 {
+			t.Fatalf("Snapshot() answered %d groups, %v", len(readings), err)
+		}
+		for ref, r := range readings {
+			if r.Err != nil || r.SpecReplicas != 3 || len(r.Instances) != 3 {
+				t.Fatalf("%s: %+v", ref, r)
+			}
+		}
+		return c.Calls()
+	}
+	// 3,000 instances that are new are looked up over two rounds.
+	for n, want := range []map[string]int{
+		{"DescribeAutoScalingGroups": 10, "DescribePolicies": 1, "DescribeInstances": 20},
+		{"DescribeAutoScalingGroups": 10, "DescribeInstances": 10},
+		{"DescribeAutoScalingGroups": 10},
+	} {
+		if diff := cmp.Diff(want, round()); diff != "" {
+			t.Errorf("calls of round %d (-want +got):\n%s", n+1, diff)
+		}
+	}
+	for _, ref := range refs[:5] {
+		c.Edit(ref.Name, func(g *awstest.Group) { g.Desired = 4 })
+	}
+	readings, err := f.Snapshot(t.Context(), refs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]int{"DescribeAutoScalingGroups": 10, "DescribeInstances": 1}, c.Calls()); diff != "" {
+		t.Errorf("calls of a round with five new instances (-want +got):\n%s", diff)
+	}
+	for ref := range maps.Keys(readings) {
+		if want := slices.Contains(refs[:5], ref); (len(readings[ref].Instances) == 4) != want {
+			t.Errorf("%s has %d instances", ref, len(readings[ref].Instances))
+		}
+	}
+}
+
+// TestOneCallFails has one of several calls of a round fail: its groups alone are
+// not read.
+func TestOneCallFails(t *testing.T) {
+	c := awstest.New(t)
+	var refs []targets.Ref
+	for n := range 250 {
+		name := fmt.Sprintf("group-%04d", n)
+		c.Add(awstest.Group{Name: name, Max: 10, Desired: 1})
+		refs = append(refs, ref(name))
+	}
+	f := openFleet(t, testConfig(t, c), Options{})
+	c.Inject(awstest.Fault{Action: "DescribeAutoScalingGroups", Times: 1, Status: 403, Code: "AccessDenied"})
+	readings, err := f.Snapshot(t.Context(), refs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := 0
+	for _, r := range readings {
+		if r.Err != nil {
+			failed++
+			if !errors.Is(r.Err, targets.ErrForbidden) {
+				t.Errorf("Err = %v, want ErrForbidden", r.Err)
+			}
+		}
+	}
+	if failed != 100 && failed != 50 {
+		t.Errorf("%d of 250 groups were not read, want those of one call", failed)
+	}
+}
+
+// TestStoreFails goes on without a store that cannot be written, and says so.
+func TestStoreFails(t *testing.T) {
+	c, _ := open(t, 2, nil)
+	store := &targettest.Store{}
+	f := openFleet(t, testConfig(t, c), Options{Store: store})
+	readOne(t, f, "web")
+	store.Fail(errors.New("no space left on device"))
+	c.Edit("web", func(g *awstest.Group) { g.Desired = 3 })
+	if r := readOne(t, f, "web"); len(r.Instances) != 3 {
+		t.Errorf("%d instances", len(r.Instances))
+	}
+	if problems := f.Problems(); len(problems) != 1 || !strings.Contains(problems[0], "no space left") {
+		t.Errorf("Problems() = %q", problems)
+	}
+	f = openFleet(t, testConfig(t, c), Options{Store: store})
+	if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("web")}); !errors.Is(err, targets.ErrTransient) {
+		t.Errorf("Snapshot() without what was stored = %v, want ErrTransient", err)
+	}
+}
+
+func TestClosed(t *testing.T) {
+	_, f := open(t, 1, nil)
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Snapshot(context.Background(), []targets.Ref{ref("web")}); !errors.Is(err, targets.ErrTransient) {
+		t.Errorf("Snapshot() of a closed fleet = %v", err)
+	}
+}
