@@ -397,6 +397,32 @@ func TestDiscoveryUnderTheConfiguration(t *testing.T) {
 	})
 }
 
+// TestDiscoveryAliases holds that an autoscaler of the configuration wins by
+// whatever name it has the target.
+func TestDiscoveryAliases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, l := newDiscoveringWorld(t, 3, 3)
+		w.queue("file", 3, func(a *config.Autoscaler) { a.Target = w.fleet().Ref("region/web") })
+		w.source().value("file", 3)
+		w.start()
+		defer w.stop()
+		w.advance(time.Minute)
+		if got := w.names(); !slices.Equal(got, []string{"file", webName}) {
+			t.Fatalf("without aliases there are %v", got)
+		}
+		l.mu.Lock()
+		web := l.found["web"]
+		web.Aliases = []string{"other/web", "region/web"}
+		l.found["web"] = web
+		l.mu.Unlock()
+		w.advance(30 * time.Second)
+		want := []api.Discovered{{Reference: webName, State: api.DiscoveredOverridden, Autoscaler: "file"}}
+		if got := w.names(); !slices.Equal(got, []string{"file"}) || !slices.Equal(w.daemon.Discovered(), want) {
+			t.Errorf("with aliases there are %v, discovered %v", got, w.daemon.Discovered())
+		}
+	})
+}
+
 // TestDiscoveryFails holds that a fleet whose discovery hangs or panics loses no
 // autoscaler, delays no pass, and is named.
 func TestDiscoveryFails(t *testing.T) {

@@ -40,6 +40,8 @@ type labeled struct {
 	// after a restart. Problem is why they could not be told.
 	labels  map[string]string
 	problem string
+	// aliases are other names of the target, as its fleet told last.
+	aliases []string
 	// inForce are the last ones without a mistake, nil when there are none or when
 	// these asked for no autoscaler.
 	inForce map[string]string
@@ -84,10 +86,7 @@ func (d *Daemon) withDiscovered(file *config.Config) (*config.Config, []judged) 
 	if len(d.discovery.labeled) == 0 {
 		return file, nil
 	}
-	owners := make(map[targets.Ref]string, len(file.Autoscalers))
-	for name, a := range file.Autoscalers {
-		owners[a.Target] = name
-	}
+	owners := file.Owners()
 	whole := *file
 	whole.Autoscalers = maps.Clone(file.Autoscalers)
 	var shown []judged
@@ -99,7 +98,7 @@ func (d *Daemon) withDiscovered(file *config.Config) (*config.Config, []judged) 
 		view := api.Discovered{Reference: ref.String()}
 		a, ok := l.autoscaler(file, ref)
 		view.Problem = l.trouble()
-		switch owner := owners[ref]; {
+		switch owner := owners.Of(ref, l.aliases); {
 		case owner != "" && (ok || view.Problem != ""):
 			view.State, view.Autoscaler, view.Problem = api.DiscoveredOverridden, owner, ""
 		case ok:
@@ -179,6 +178,9 @@ func (d *discovery) note(fleet string, found []targets.Discovered) (news bool) {
 		if l.labels == nil || l.problem != target.Problem || target.Problem == "" && !maps.Equal(l.labels, target.Labels) {
 			l.labels, l.problem, l.readUnder = target.Labels, target.Problem, nil
 			news = true
+		}
+		if !slices.Equal(l.aliases, target.Aliases) {
+			l.aliases, news = target.Aliases, true
 		}
 		if l.labels == nil {
 			l.labels = map[string]string{}

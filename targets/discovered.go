@@ -5,6 +5,9 @@ package targets
 type Discovered struct {
 	// Name is the target's, as in Ref.
 	Name string
+	// Aliases are other names by which a configuration may have the same target; an
+	// autoscaler of any of them is one of this target.
+	Aliases []string
 	// Labels are those that begin with LabelPrefix, as they are written.
 	Labels map[string]string
 	// Problem says why the labels cannot be told, as when instances of one service

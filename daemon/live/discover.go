@@ -24,16 +24,13 @@ func (c *checker) discoverTargets(ctx context.Context, key string, fleet config.
 		c.problem(key, fmt.Sprintf("discover targets by their labels: %v", err))
 		return
 	}
-	owners := map[targets.Ref]string{}
-	for name, a := range c.config.Autoscalers {
-		owners[a.Target] = name
-	}
+	owners := c.config.Owners()
 	active := 0
 	for _, target := range found {
 		ref := targets.Ref{Fleet: fleet.Name, Name: target.Name}
 		a, enabled, err := c.config.Labeled(ref, target.Labels)
 		mistakes, _ := errors.AsType[config.Errors](err)
-		switch owner := owners[ref]; {
+		switch owner := owners.Of(ref, target.Aliases); {
 		case owner != "" && (enabled || err != nil):
 			c.note(key, fmt.Sprintf("the labels of %s are ignored: autoscaler %q of the configuration wins", ref, owner))
 		case target.Problem != "":
