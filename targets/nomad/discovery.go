@@ -148,6 +148,10 @@ func (d *discovering) take(key jobKey, spec *specification, problem string) {
 		}
 		t := Target{Region: key.region, Namespace: key.namespace, Job: key.id, Group: name}
 		found := targets.Discovered{Name: t.Name(), Labels: g.labels, Problem: problem}
+		if key.region == "" && spec.region != "" { // as a target that names the agent's own region
+			t.Region = spec.region
+			found.Aliases = []string{t.Name()}
+		}
 		d.found[found.Name] = found
 	}
 }

@@ -95,6 +95,21 @@ func TestDiscover(t *testing.T) {
 	}
 }
 
+// TestDiscoverRegion: a group of a fleet without a region is known by that of its
+// agent too, as an autoscaler may name it.
+func TestDiscoverRegion(t *testing.T) {
+	i := newImitation(t)
+	web := i.add("web", 1)
+	web.meta, web.extra = meta("hpad.enable", "true"), map[string]any{"Region": "global"}
+	named := Target{Job: "web", Group: "app", Namespace: DefaultNamespace, Region: "global"}
+	want := map[string]targets.Discovered{
+		"web/app": {Name: "web/app", Aliases: []string{named.Name()}, Labels: meta("hpad.enable", "true")},
+	}
+	if diff := cmp.Diff(want, discover(t, discoveringFleet(t, i.server.URL))); diff != "" {
+		t.Errorf("Discover() (-want +got):\n%s", diff)
+	}
+}
+
 // TestDiscoverUnreadable: a job that cannot be read keeps the rest, and its groups
 // as they were.
 func TestDiscoverUnreadable(t *testing.T) {

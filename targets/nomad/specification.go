@@ -16,6 +16,9 @@ import (
 // specification is what is needed of a job's specification. It is not modified.
 type specification struct {
 	jobType string
+	// region is the one that the job is in, also where nobody named it; "" where
+	// Nomad does not tell.
+	region string
 	// index is the JobModifyIndex, which a write is compared with. That of
 	// /v1/job/:id/scale is another one.
 	index         uint64
@@ -44,7 +47,7 @@ type group struct {
 // newSpecification takes from a job what is needed.
 func newSpecification(job *api.Job) *specification {
 	s := &specification{
-		jobType: value(job.Type), index: value(job.JobModifyIndex), createIndex: value(job.CreateIndex), stopped: value(job.Stop),
+		jobType: value(job.Type), region: value(job.Region), index: value(job.JobModifyIndex), createIndex: value(job.CreateIndex), stopped: value(job.Stop),
 		periodic: job.Periodic != nil, parameterized: job.ParameterizedJob != nil, groups: make(map[string]*group, len(job.TaskGroups)),
 	}
 	for _, tg := range job.TaskGroups {
