@@ -147,9 +147,6 @@ func (t *TLS) settings() (*tls.Config, error) {
 	return settings, nil
 }
 
-// Host answers the address of the engine, for messages.
-func (e *Engine) Host() string { return e.config.Host }
-
 // Client answers a client that talks the newest version of the API that both
 // sides know; its ClientVersion tells which. The version is negotiated again
 // after a connection was lost. Errors are of the classes in package targets.

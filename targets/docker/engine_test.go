@@ -166,7 +166,7 @@ func TestVersions(t *testing.T) {
 			e := connect(t, serve(t, i), func(c *Config) { c.APIVersion = test.fixed })
 			err := inspect(e)
 			if test.says != "" {
-				if !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), e.Host()) {
+				if !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), e.config.Host) {
 					t.Errorf("Read() = %v, want ErrTransient that says %q", err, test.says)
 				}
 				return
@@ -324,7 +324,7 @@ func TestErrors(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			e := connect(t, serve(t, &imitation{version: "1.41", answer: answering(test.status, "the engine says no")}))
 			for name, err := range map[string]error{"Read": inspect(e), "Write": remove(e)} {
-				if !errors.Is(err, test.class) || !strings.Contains(err.Error(), "the engine says no") || !strings.Contains(err.Error(), e.Host()) {
+				if !errors.Is(err, test.class) || !strings.Contains(err.Error(), "the engine says no") || !strings.Contains(err.Error(), e.config.Host) {
 					t.Errorf("%s() = %v, want %q with the engine's words and its host", name, err, test.class)
 				}
 				if got := errors.Is(err, targets.ErrUnknownOutcome); got != (test.unknown && name == "Write") {
@@ -340,7 +340,7 @@ func TestUnanswered(t *testing.T) {
 	t.Run("no engine", func(t *testing.T) {
 		e := connect(t, "unix://"+filepath.Join(t.TempDir(), "none.sock"))
 		for name, err := range map[string]error{"Read": inspect(e), "Write": remove(e)} {
-			if !errors.Is(err, targets.ErrTransient) || errors.Is(err, targets.ErrUnknownOutcome) || !strings.Contains(err.Error(), e.Host()) {
+			if !errors.Is(err, targets.ErrTransient) || errors.Is(err, targets.ErrUnknownOutcome) || !strings.Contains(err.Error(), e.config.Host) {
 				t.Errorf("%s() = %v, want ErrTransient with the host and a known outcome", name, err)
 			}
 		}
