@@ -37,7 +37,7 @@ const (
 // engine: a round (one list and what else a reading needs) and the stats of all of
 // them, in time, in calls, and in processor time of hpad and of dockerd.
 func BenchmarkCompose(b *testing.B) {
-	for _, version := range []dockertest.Version{dockertest.Packaged, dockertest.Newest} {
+	for _, version := range versions {
 		b.Run(version.String(), func(b *testing.B) {
 			e := dockertest.Start(b, dockertest.Options{Version: version})
 			e.ImportWorker(b, dockertest.Worker, "1")

@@ -100,7 +100,8 @@ func (s *site) stays(t testing.TB, w *world.World, project string, n, passes int
 
 // TestCompose runs the cases that can share an engine, on each version.
 func TestCompose(t *testing.T) {
-	for _, version := range []dockertest.Version{dockertest.Packaged, dockertest.Newest} {
+	t.Parallel()
+	for _, version := range versions {
 		t.Run(version.String(), func(t *testing.T) {
 			s := newSite(t, dockertest.Options{Version: version})
 			// The group ends before the engine does.

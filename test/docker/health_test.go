@@ -87,7 +87,7 @@ services:
 	p.Compose("up", "--detach")
 	s.load.Queue("crash", 20)
 	w := world.New(t, s.queued("crash", 1, 4))
-	w.Await("crash", compose.ContainersFailing, "ContainersRestarting", "crash-web-1 exited with 1 and was restarted")
+	w.Await("crash", compose.ContainersFailing, "ContainersRestarting", "exited with 1 and was restarted")
 	wait.For(t, patience, "2 replicas of crash", func() (string, bool) {
 		found := s.replicas(t, "crash", "web")
 		return tell(found), len(found) == 2

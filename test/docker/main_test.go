@@ -11,7 +11,7 @@ import (
 
 // parallel is how many cases run at once at least: they wait most of the time,
 // whatever the number of processors.
-const parallel = 5
+const parallel = 6
 
 func TestMain(m *testing.M) {
 	flag.Parse()

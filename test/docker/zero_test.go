@@ -151,7 +151,7 @@ func TestZero(t *testing.T) {
 	h.await("night", compose.TemplateStale, "ComposeFileChanged", "compose.yaml")
 	p.Compose("down", "--volumes", "--timeout", "1")
 	s.load.Queue("night", 20)
-	h.await("night", policy.AbleToScale, compose.TemplateUnusable, "docker compose up -d web")
+	h.await("night", policy.AbleToScale, compose.ProjectRemoved, "docker compose up -d")
 	if found := s.replicas(t, "night", "web"); len(found) > 0 {
 		t.Errorf("of a project that was taken down %s", tell(found))
 	}
