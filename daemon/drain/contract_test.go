@@ -22,7 +22,7 @@ func TestContract(t *testing.T) {
 		"drained":  {Victims: drain.Newest, Drainer: newDrainer(), Interval: 50 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
-			targettest.Run(t, targettest.Kind{Patience: 5 * time.Second, New: func(_ *testing.T, counts ...int32) *targettest.Platform {
+			targettest.Run(t, targettest.Kind{Patience: 30 * time.Second, New: func(_ *testing.T, counts ...int32) *targettest.Platform {
 				return newPlatform(options, counts...)
 			}})
 		})

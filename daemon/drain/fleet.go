@@ -26,9 +26,10 @@ type Fleet struct {
 	loading lock
 	wake    chan struct{}
 	slots   chan struct{}
-	work    context.Context
-	end     context.CancelFunc
-	running sync.WaitGroup
+	// work ends with Close; writes, which removals under way have, a moment later.
+	work, writes       context.Context
+	endWork, endWrites context.CancelFunc
+	running            sync.WaitGroup
 
 	mu      sync.Mutex
 	loaded  bool
@@ -102,7 +103,8 @@ func Wrap(inner Inner, store targets.Store, log *zap.Logger) *Fleet {
 		loading: newLock(), wake: make(chan struct{}, 1), slots: make(chan struct{}, callsAtOnce),
 		options: map[targets.Ref]Options{}, targets: map[targets.Ref]*target{},
 	}
-	f.work, f.end = context.WithCancel(context.Background())
+	f.work, f.endWork = context.WithCancel(context.Background())
+	f.writes, f.endWrites = context.WithCancel(context.Background())
 	return f
 }
 
@@ -156,9 +158,9 @@ func (f *Fleet) Start(ctx context.Context) error {
 	return nil
 }
 
-// closePatience is how long calls of a drainer may take to notice that the fleet
-// is closed.
-const closePatience = 10 * time.Second
+// closePatience is how long calls under way may take to end when the fleet is
+// closed: removals to get their answer, and then all to notice that they must.
+const closePatience = 5 * time.Second
 
 // Close ends the work on drains, which the store has, and closes the inner fleet.
 // An error says what did not end.
@@ -170,25 +172,37 @@ func (f *Fleet) Close() error {
 	if closed {
 		return nil
 	}
-	f.end()
-	var err error
+	f.endWork()
+	defer f.endWrites()
 	ended := make(chan struct{})
 	go func() {
 		f.running.Wait()
 		close(ended)
 	}()
-	patience := time.NewTimer(closePatience)
-	defer patience.Stop()
-	select {
-	case <-ended:
-	case <-patience.C:
-		err = fmt.Errorf("close the drains of a fleet: calls of a drainer have not returned %v after they were told to", closePatience)
+	var err error
+	if !within(ended, closePatience) {
+		f.endWrites()
+		if !within(ended, closePatience) {
+			err = fmt.Errorf("close the drains of a fleet: calls of a drainer or a platform have not returned %v after they were told to", closePatience)
+		}
 	}
 	f.saveLast()
 	if closer, ok := f.inner.(io.Closer); ok {
 		err = errors.Join(err, closer.Close())
 	}
 	return err
+}
+
+// within waits until a channel is closed, at most so long, and says whether it was.
+func within(ended <-chan struct{}, patience time.Duration) bool {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-ended:
+		return true
+	case <-timer.C:
+		return false
+	}
 }
 
 // saveLast records what was not recorded yet. It is of no harm when that fails: a

@@ -104,7 +104,7 @@ func parseRecord(value []byte) (*target, error) {
 		t.operations = append(t.operations, op)
 		t.paces[op.ID] = &pace{touched: true} // by the daemon before this one
 	}
-	slices.SortFunc(t.operations, byAge)
+	slices.SortStableFunc(t.operations, byAge)
 	t.settleTwins(time.Now())
 	return t, nil
 }

@@ -224,6 +224,10 @@ func (f *Fleet) remove(t *target) {
 	})
 	var removed []*Operation
 	if err == nil {
+		// From here on an end of the work is waited with: who is recorded as being
+		// removed should be.
+		ctx, cancel := context.WithTimeout(f.writes, platformTimeout)
+		defer cancel()
 		if removed, err = f.prepare(ctx, t, reading, decisions); len(removed) > 0 {
 			err = f.send(ctx, t, removed, reading.Version)
 		}
@@ -240,7 +244,7 @@ func (f *Fleet) remove(t *target) {
 func (f *Fleet) prepare(ctx context.Context, t *target, reading targets.Reading, decisions uint64) ([]*Operation, error) {
 	f.mu.Lock()
 	now := time.Now()
-	if t.decisions != decisions { // another count was decided on since
+	if t.decisions != decisions || f.closed { // another count was decided on since
 		f.mu.Unlock()
 		return nil, nil
 	}

@@ -1,7 +1,6 @@
 package drain
 
 import (
-	"cmp"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -96,8 +95,9 @@ func (c tally) version(reading targets.Reading) string {
 	return fmt.Sprintf("%s%s%016x", reading.Version, versionMark, sum.Sum64())
 }
 
-// byAge answers operations with the oldest first.
-func byAge(a, b *Operation) int { return cmp.Or(a.Begun.Compare(b.Begun), cmp.Compare(a.ID, b.ID)) }
+// byAge puts the older operation first. Those of one decision are as old as each
+// other, and stay in their order.
+func byAge(a, b *Operation) int { return a.Begun.Compare(b.Begun) }
 
 // existing answers how many instances of the target there are, of those that its
 // count is for.
