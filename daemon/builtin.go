@@ -30,6 +30,7 @@ func BuiltIn() Kinds {
 		},
 	}
 	maps.Copy(kinds.Fleets, azurevmssKind) // which a build may leave out
+	maps.Copy(kinds.Fleets, gcemigKind)
 	return kinds
 }
 

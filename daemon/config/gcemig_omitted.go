@@ -1,0 +1,5 @@
+//go:build nogce
+
+package config
+
+var gcemigKind = optionalKind{name: "gcemig", tag: "nogce"}
