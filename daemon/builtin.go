@@ -29,6 +29,7 @@ func BuiltIn() Kinds {
 			"embedded":   newEmbedded,
 		},
 	}
+	maps.Copy(kinds.Fleets, awsasgKind)
 	maps.Copy(kinds.Fleets, azurevmssKind) // which a build may leave out
 	maps.Copy(kinds.Fleets, gcemigKind)
 	return kinds

@@ -139,7 +139,7 @@ var builtIn = kinds{
 			scrapes: embeddedScrapes,
 		},
 	},
-}.with(azurevmssKind, gcemigKind)
+}.with(awsasgKind, azurevmssKind, gcemigKind)
 
 // embeddedScrapes answers what an embedded source scrapes.
 func embeddedScrapes(config any) []scrape {

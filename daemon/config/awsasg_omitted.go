@@ -1,0 +1,5 @@
+//go:build noaws
+
+package config
+
+var awsasgKind = optionalKind{name: "awsasg", tag: "noaws"}
