@@ -103,6 +103,7 @@ func TestCompose(t *testing.T) {
 	t.Parallel()
 	for _, version := range versions {
 		t.Run(version.String(), func(t *testing.T) {
+			t.Parallel()
 			s := newSite(t, dockertest.Options{Version: version})
 			// The group ends before the engine does.
 			t.Run("cases", func(t *testing.T) {
