@@ -122,20 +122,28 @@ func (r *labelReader) failure() error {
 	return r.errs
 }
 
-// enabled says whether the labels ask for an autoscaler.
+// enabled says whether the labels ask for an autoscaler. Where they do not say,
+// one that is nearly the label that does is a mistake.
 func (r *labelReader) enabled(labels map[string]string) bool {
-	switch value := labels[targets.EnableLabel]; value {
-	case "true":
+	value, given := labels[targets.EnableLabel]
+	switch {
+	case value == "true":
 		return true
-	case "false", "":
-		if _, given := labels[targets.EnableLabel]; given && value == "" {
-			r.add(enableLabel, "", `must be "true" or "false"`)
-		}
+	case value == "false":
 		return false
-	default:
+	case given:
 		r.add(enableLabel, value, `must be "true" or "false"`)
 		return false
 	}
+	fields := fieldsOf(reflect.TypeFor[labelTable]())
+	allowed := r.vocabulary(fields, true)
+	for _, label := range slices.Sorted(maps.Keys(labels)) {
+		key, ok := strings.CutPrefix(label, targets.LabelPrefix)
+		if _, known := fields.byKey[key]; ok && !known && utf8.ValidString(key) && nearest(key, allowed) == enableLabel {
+			r.unknown(key, key, allowed)
+		}
+	}
+	return false
 }
 
 // read puts one label into the tree.

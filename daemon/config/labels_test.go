@@ -154,6 +154,23 @@ func TestLabeledDisabled(t *testing.T) {
 	}
 }
 
+// TestLabeledNearlyEnabled holds that a label which is nearly hpad.enable is a
+// mistake, where hpad.enable itself is not given.
+func TestLabeledNearlyEnabled(t *testing.T) {
+	c := parseLabeledFile(t)
+	ref := targets.Ref{Fleet: "local", Name: "worker"}
+	for _, label := range []string{"hpad.enabled", "hpad.Enable", "hpad.enbale"} {
+		_, enabled, err := c.Labeled(ref, map[string]string{label: "true", "hpad.max": "3"})
+		want := "labels of local/worker: " + label + `: unknown label; did you mean "enable"?`
+		if enabled || err == nil || err.Error() != want {
+			t.Errorf("Labeled() = %v, %v; want %q", enabled, err, want)
+		}
+		if _, enabled, err := c.Labeled(ref, map[string]string{label: "true", "hpad.enable": "false"}); enabled || err != nil {
+			t.Errorf("Labeled() = %v, %v of labels that are off; want neither", enabled, err)
+		}
+	}
+}
+
 func TestLabeledMistakes(t *testing.T) {
 	c := parseLabeledFile(t)
 	for name, test := range map[string]struct {
