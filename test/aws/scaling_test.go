@@ -1,0 +1,338 @@
+package aws
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/awsasg"
+	"github.com/hpad/hpad/targets/cloud"
+	"github.com/hpad/hpad/test/aws/awstest"
+	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/internal/world"
+)
+
+// patience is how long hpad may take to do what it does within seconds on an idle
+// machine.
+const patience = world.Patience
+
+// fleet is the configuration of a fleet called cloud in an imitation of AWS.
+func fleet(c *awstest.Cloud, credentials, extra string) string {
+	return fmt.Sprintf(`
+[fleets.cloud]
+kind             = "awsasg"
+region           = %q
+credentials_file = %q
+endpoints        = { auto_scaling = %q, ec2 = %q, sts = %q }
+timeout          = "3s"
+check_interval   = "1s"
+%s
+`, awstest.Region, credentials, c.URL, c.URL, c.URL, extra)
+}
+
+// queued is the configuration of an autoscaler of a group of its own name.
+func queued(group string, minimum, maximum int) string {
+	return world.Queued(group, fmt.Sprintf(`{ fleet = "cloud", group = %q }`, group), minimum, maximum)
+}
+
+// awaitDesired waits for a desired capacity of a group.
+func awaitDesired(t *testing.T, c *awstest.Cloud, group string, want int) {
+	t.Helper()
+	wait.For(t, patience, fmt.Sprintf("desired capacity %d of %s", want, group), func() (string, bool) {
+		got := c.Look(group).Desired
+		return fmt.Sprintf("it is %d", got), got == want
+	})
+}
+
+// TestScaling runs each case with an AWS and a daemon of its own, and one
+// Prometheus for all.
+func TestScaling(t *testing.T) {
+	t.Parallel()
+	l := world.NewLoad(t)
+	for _, c := range []struct {
+		name string
+		run  func(t *testing.T, c *awstest.Cloud, l *world.Load)
+	}{
+		{"grows and shrinks", growsAndShrinks},
+		{"booting machines", booting},
+		{"chosen victims", chosen},
+		{"quota", quota},
+		{"throttled", throttled},
+		{"credentials", credentials},
+		{"edited in between", edited},
+		{"another autoscaler", anotherAutoscaler},
+		{"suspended", suspended},
+		{"lies", lies},
+		{"restarted", restarted},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.run(t, awstest.New(t), l)
+		})
+	}
+}
+
+// growsAndShrinks: with machines that take seconds to come and to go.
+func growsAndShrinks(t *testing.T, c *awstest.Cloud, l *world.Load) {
+	c.Add(awstest.Group{Name: "web", Max: 100, Desired: 1, Boot: 3 * time.Second, Stop: 2 * time.Second})
+	l.Queue("web", 40)
+	w := world.New(t, fleet(c, c.Credentials(t), "")+l.Source()+queued("web", 0, 6))
+	awaitDesired(t, c, "web", 4)
+	l.Queue("web", 90)
+	awaitDesired(t, c, "web", 6)
+	wait.For(t, patience, "current replicas 6", func() (string, bool) {
+		got := w.View("web").Status.CurrentReplicas
+		return fmt.Sprintf("they are %d", got), got == 6
+	})
+	l.Queue("web", 0)
+	awaitDesired(t, c, "web", 0)
+	l.Queue("web", 20)
+	awaitDesired(t, c, "web", 2)
+	if n := c.Writes(); n > 6 {
+		t.Errorf("%d writes, want none of a count that is there", n)
+	}
+}
+
+// booting: machines that do not come count as using nothing, so that a high use of
+// the others makes hpad grow once and not again and again (R27, R36).
+func booting(t *testing.T, c *awstest.Cloud, l *world.Load) {
+	c.Add(awstest.Group{Name: "slow", Max: 100, Desired: 2, NeverBoots: true})
+	for _, instance := range c.Look("slow").Instances {
+		l.Set(fmt.Sprintf("cpu{instance_id=%q}", instance.ID), 2)
+	}
+	w := world.New(t, fleet(c, c.Credentials(t), "")+l.Source()+`
+[autoscalers.slow]
+target       = { fleet = "cloud", group = "slow", requests = { cpu = "1" } }
+min_replicas = 1
+max_replicas = 50
+[[autoscalers.slow.metrics]]
+type                = "Resource"
+resource            = "cpu"
+source              = "prom"
+query               = 'sum by (instance_id) (cpu{instance_id=~"i-.*"})'
+instance_label      = "instance_id"
+window              = "1s"
+average_utilization = 60
+`)
+	// 200 % of two machines at 60 % is 7, and of seven machines it is 57 %.
+	awaitDesired(t, c, "slow", 7)
+	w.Passes("slow", 4)
+	if got := c.Look("slow").Desired; got != 7 {
+		t.Errorf("desired capacity %d while machines boot, want the 7 of the first decision", got)
+	}
+	c.Edit("slow", func(g *awstest.Group) {
+		for _, instance := range g.Instances {
+			if instance.State == awstest.StatePending {
+				instance.State, instance.Health = awstest.StateInService, "Unhealthy"
+			}
+		}
+	})
+	w.Passes("slow", 3)
+	if got := c.Look("slow").Desired; got != 7 {
+		t.Errorf("desired capacity %d with machines that are unhealthy, want 7", got)
+	}
+}
+
+// chosen: the newest instances go, a protected one among them does not.
+func chosen(t *testing.T, c *awstest.Cloud, l *world.Load) {
+	c.Add(awstest.Group{Name: "picked", Max: 100, Desired: 5})
+	var kept []string
+	c.Edit("picked", func(g *awstest.Group) {
+		for n, instance := range g.Instances {
+			instance.Launched = instance.Launched.Add(time.Duration(n-10) * time.Hour)
+			instance.Protected = n == 4
+			if n < 2 || n == 4 {
+				kept = append(kept, instance.ID)
+			}
+		}
+	})
+	l.Queue("picked", 30)
+	world.New(t, fleet(c, c.Credentials(t), "")+l.Source()+strings.Replace(queued("picked", 1, 6), "min_replicas", "victims = \"newest\"\nmin_replicas", 1))
+	wait.For(t, patience, "three instances of picked", func() (string, bool) {
+		got := ids(c, "picked")
+		return fmt.Sprintf("they are %v", got), len(got) == 3
+	})
+	slices.Sort(kept)
+	if got := ids(c, "picked"); !slices.Equal(got, kept) || c.Look("picked").Desired != 3 {
+		t.Errorf("%v stay at a desired capacity of %d, want the oldest and the protected one, %v", got, c.Look("picked").Desired, kept)
+	}
+	if n := c.Calls()["SetDesiredCapacity"]; n != 0 {
+		t.Errorf("the count was set %d times, want it lowered with the instances", n)
+	}
+}
+
+// ids answers the ids of a group's instances that stay, in order.
+func ids(c *awstest.Cloud, group string) []string {
+	var found []string
+	for _, instance := range c.Look(group).Instances {
+		if instance.State != awstest.StateTerminating {
+			found = append(found, instance.ID)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// quota: launches fail until it is raised; that is told, and decisions go on.
+func quota(t *testing.T, c *awstest.Cloud, l *world.Load) {
+	c.Add(awstest.Group{Name: "big", Max: 100, Desired: 2})
+	c.SetQuota(3)
+	l.Queue("big", 50)
+	w := world.New(t, fleet(c, c.Credentials(t), "")+l.Source()+queued("big", 1, 10))
+	awaitDesired(t, c, "big", 5)
+	w.Await("big", cloud.InsufficientCapacity, awsasg.QuotaExceeded, "vCPU limit of 6")
+	if got := w.View("big").Status; len(ids(c, "big")) != 3 || got.DesiredReplicas != 5 {
+		t.Errorf("%d instances for %d desired replicas, want 3 for 5", len(ids(c, "big")), got.DesiredReplicas)
+	}
+	c.SetQuota(-1)
+	w.Await("big", cloud.InsufficientCapacity, "Resolved", "")
+	if got := len(ids(c, "big")); got != 5 {
+		t.Errorf("%d instances once the quota is raised, want 5", got)
+	}
+}
+
+// throttled: nothing shrinks on what is not known, and AWS is left alone.
+func throttled(t *testing.T, c *awstest.Cloud, l *world.Load) {
+	c.Add(awstest.Group{Name: "calm", Max: 100, Desired: 4})
+	l.Queue("calm", 40)
+	w := world.New(t, fleet(c, c.Credentials(t), "")+l.Source()+queued("calm", 1, 10))
+	w.Passes("calm", 2)
+	c.Throttle(0, 0)
+	c.Calls()
+	l.Queue("calm", 0)
+	w.Await("calm", policy.AbleToScale, "FailedGetScale", "Rate exceeded")
+	w.Passes("calm", 12)
+	if g := c.Look("calm"); g.Desired != 4 || len(g.Instances) != 4 {
+		t.Errorf("desired capacity %d while throttled, want 4", g.Desired)
+	}
+	if n := c.Calls()["DescribeAutoScalingGroups"]; n > 7 {
+		t.Errorf("%d calls in 12 seconds of throttling, want fewer and fewer", n)
+	}
+	c.Unthrottle()
+	awaitDesired(t, c, "calm", 1)
+}
+
+// credentials: expired ones are told, and new ones in the file count without a
+// reload.
+func credentials(t *testing.T, c *awstest.Cloud, l *world.Load) {
+	c.Add(awstest.Group{Name: "locked", Max: 100, Desired: 2})
+	l.Queue("locked", 20)
+	file := filepath.Join(t.TempDir(), "credentials")
+	c.WriteCredentials(t, file)
+	w := world.New(t, fleet(c, file, "")+l.Source()+queued("locked", 1, 10))
+	w.Passes("locked", 2)
+	c.Expire()
+	w.Await("locked", policy.AbleToScale, "FailedGetScale", "expired")
+	l.Queue("locked", 50)
+	w.Passes("locked", 3)
+	if got := c.Look("locked").Desired; got != 2 {
+		t.Errorf("desired capacity %d with expired credentials, want 2", got)
+	}
+	c.Rotate()
+	c.WriteCredentials(t, file)
+	awaitDesired(t, c, "locked", 5)
+	w.Await("locked", policy.AbleToScale, "ReadyForNewScale", "")
+}
+
+// edited: somebody else changes the count, which is told, and then the minimum,
+// which holds.
+func edited(t *testing.T, c *awstest.Cloud, l *world.Load) {
+	c.Add(awstest.Group{Name: "shared", Max: 100, Desired: 2})
+	l.Queue("shared", 20)
+	w := world.New(t, fleet(c, c.Credentials(t), "")+l.Source()+queued("shared", 1, 10))
+	w.Passes("shared", 2)
+	c.Edit("shared", func(g *awstest.Group) { g.Desired = 7 })
+	wait.For(t, patience, "ForeignWriter", func() (string, bool) {
+		condition := w.Condition("shared", policy.ForeignWriter)
+		return fmt.Sprintf("it is %+v", condition), condition.Status == policy.ConditionTrue
+	})
+	awaitDesired(t, c, "shared", 2)
+	c.Edit("shared", func(g *awstest.Group) { g.Min, g.Desired = 4, 4 })
+	w.Await("shared", policy.ScalingLimited, "PlatformMin", "")
+	if got := c.Look("shared").Desired; got != 4 {
+		t.Errorf("desired capacity %d, want the group's minimum of 4", got)
+	}
+}
+
+// anotherAutoscaler: a group with a scaling policy of its own is left to it.
+func anotherAutoscaler(t *testing.T, c *awstest.Cloud, l *world.Load) {
+	c.Add(awstest.Group{Name: "native", Max: 100, Desired: 2})
+	l.Queue("native", 20)
+	w := world.New(t, fleet(c, c.Credentials(t), "hold_during_refresh = true")+l.Source()+queued("native", 1, 10))
+	w.Passes("native", 2)
+	c.Edit("native", func(g *awstest.Group) {
+		g.Policies = []awstest.Policy{{Name: "cpu50", Type: "TargetTrackingScaling", Alarm: "cpu"}}
+	})
+	w.Await("native", policy.AbleToScale, awsasg.NativeAutoscaler, "cpu50")
+	l.Queue("native", 50)
+	w.Passes("native", 4)
+	if got := c.Look("native").Desired; got != 2 {
+		t.Errorf("desired capacity %d beside a scaling policy, want 2", got)
+	}
+	c.Edit("native", func(g *awstest.Group) {
+		g.Policies = nil
+		g.Refreshes = []awstest.Refresh{{ID: "r-1", Status: "InProgress", Percent: 10}}
+	})
+	w.Await("native", policy.AbleToScale, awsasg.RefreshInProgress, "r-1")
+	c.Edit("native", func(g *awstest.Group) { g.Refreshes[0].Status = "Successful" })
+	awaitDesired(t, c, "native", 5)
+}
+
+// suspended: a group that may not terminate grows and does not shrink.
+func suspended(t *testing.T, c *awstest.Cloud, l *world.Load) {
+	c.Add(awstest.Group{Name: "half", Max: 100, Desired: 3, Suspended: []string{"Terminate"}})
+	l.Queue("half", 10)
+	w := world.New(t, fleet(c, c.Credentials(t), "")+l.Source()+queued("half", 1, 10))
+	w.Await("half", policy.ScalingLimited, "PlatformMin", "")
+	w.Await("half", awsasg.ProcessesSuspended, awsasg.TerminateSuspended, "cannot shrink")
+	l.Queue("half", 50)
+	awaitDesired(t, c, "half", 5)
+	if n := c.Writes(); n != 1 {
+		t.Errorf("%d writes, want the growth alone", n)
+	}
+}
+
+// lies: descriptions in which nearly all instances are gone make nothing shrink.
+func lies(t *testing.T, c *awstest.Cloud, l *world.Load) {
+	c.Add(awstest.Group{Name: "ghost", Max: 100, Desired: 10})
+	l.Queue("ghost", 100)
+	w := world.New(t, fleet(c, c.Credentials(t), "")+l.Source()+queued("ghost", 1, 20))
+	w.Passes("ghost", 2)
+	c.Edit("ghost", func(g *awstest.Group) {
+		g.Lies = 2
+		g.Lie = func(g *awstest.Group) { g.Desired, g.Instances = 1, g.Instances[:1] }
+	})
+	w.Passes("ghost", 6)
+	if g := c.Look("ghost"); g.Desired != 10 || c.Writes() != 0 {
+		t.Errorf("desired capacity %d after %d writes, want 10 and none", g.Desired, c.Writes())
+	}
+	if condition := w.Condition("ghost", policy.ForeignWriter); condition.Status == policy.ConditionTrue {
+		t.Errorf("a lie is taken for a change: %+v", condition)
+	}
+}
+
+// restarted: another daemon goes on with what the first one knew of instances.
+func restarted(t *testing.T, c *awstest.Cloud, l *world.Load) {
+	c.Add(awstest.Group{Name: "again", Max: 100, Desired: 2, Boot: time.Second})
+	l.Queue("again", 30)
+	text := fleet(c, c.Credentials(t), "") + l.Source() + queued("again", 1, 10)
+	w := world.New(t, text)
+	awaitDesired(t, c, "again", 3)
+	wait.For(t, patience, "lookup of the new instance", func() (string, bool) {
+		w.Passes("again", 1)
+		states := c.Look("again").Instances
+		return fmt.Sprintf("%+v", states), !slices.ContainsFunc(states, func(i *awstest.Instance) bool { return i.State != awstest.StateInService })
+	})
+	w.Passes("again", 2)
+	c.Calls()
+	l.Queue("again", 50)
+	w.Restart(text)
+	awaitDesired(t, c, "again", 5)
+	if calls := c.Calls(); calls["DescribeInstances"] > 1 { // for those that are new
+		t.Errorf("calls after a restart: %v, want no lookup of what was known", calls)
+	}
+}
