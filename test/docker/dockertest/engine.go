@@ -87,13 +87,19 @@ func Start(t testing.TB, options Options) *Engine {
 	if os.Geteuid() != 0 {
 		installed.Absent(t, "a Docker engine needs root")
 	}
+	if err := sweep(); err != nil {
+		t.Logf("remove what an earlier test left: %v", err)
+	}
 	// The directory of a test may be too deep for a socket.
-	dir, err := os.MkdirTemp("", "hpad-docker-")
+	dir, lock, err := claim()
 	if err != nil {
 		t.Fatal(err)
 	}
 	e := &Engine{t: t, options: options, programs: programs, dir: dir}
-	t.Cleanup(e.end)
+	t.Cleanup(func() {
+		e.end()
+		_ = lock.Close()
+	})
 	for _, name := range []string{"data", "config/cli-plugins"} {
 		if err := os.MkdirAll(e.path(name), 0o700); err != nil {
 			t.Fatal(err)
@@ -241,7 +247,13 @@ func (e *Engine) end() {
 	}
 	if e.process != nil {
 		e.process.Kill()
-		e.removeCgroups()
+		// The kernel empties them as the containers end.
+		if seen, ok := wait.Until(endTimeout, func() (string, bool) {
+			err := removeCgroups(e.cgroup())
+			return fmt.Sprint(err), err == nil
+		}); !ok {
+			e.t.Errorf("remove the cgroups of dockerd: %s", seen)
+		}
 	}
 	if e.t.Failed() {
 		e.t.Logf("what dockerd said:\n%s", e.Log())
@@ -257,23 +269,17 @@ func (e *Engine) end() {
 	}
 }
 
-// removeCgroups removes the parents of the containers' cgroups, in all
-// hierarchies; the kernel empties them when the containers end.
-func (e *Engine) removeCgroups() {
+// removeCgroups removes the parents of an engine's cgroups, in all hierarchies.
+func removeCgroups(name string) error {
+	var failed error
 	for _, pattern := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
-		parents, err := filepath.Glob(filepath.Join(pattern, e.cgroup()))
-		if err != nil {
-			e.t.Errorf("look for cgroups: %v", err)
-		}
+		parents, err := filepath.Glob(filepath.Join(pattern, name))
+		failed = errors.Join(failed, err)
 		for _, parent := range parents {
-			if seen, ok := wait.Until(endTimeout, func() (string, bool) {
-				err := removeTree(parent)
-				return fmt.Sprint(err), err == nil
-			}); !ok {
-				e.t.Errorf("remove the cgroups of dockerd: %s", seen)
-			}
+			failed = errors.Join(failed, removeTree(parent))
 		}
 	}
+	return failed
 }
 
 // removeTree removes the directories of a cgroup and those below, whose files

@@ -14,6 +14,7 @@ import (
 	"github.com/docker/docker/api"
 	"github.com/docker/docker/api/types/container"
 
+	"github.com/hpad/hpad/test/internal/installed"
 	"github.com/hpad/hpad/test/internal/wait"
 )
 
@@ -102,6 +103,40 @@ func live(t *testing.T, version Version) {
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil || strings.Contains(string(mounts), e.dir) {
 		t.Errorf("mounts are left: %v\n%s", err, mounts)
+	}
+}
+
+// TestSweep: what a killed test left goes when the next one starts, and what one
+// that lives has stays.
+func TestSweep(t *testing.T) {
+	if os.Geteuid() != 0 {
+		installed.Absent(t, "cgroups are root's")
+	}
+	killed, lock, err := claim()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lives, held, err := claim()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = held.Close() }()
+	(&Engine{dir: killed}).prefer()
+	_ = lock.Close()
+	if err := sweep(); err != nil {
+		t.Errorf("sweep() = %v", err)
+	}
+	if _, err := os.Stat(killed); !os.IsNotExist(err) {
+		t.Errorf("%s of a killed test is left", killed)
+	}
+	if left, err := filepath.Glob("/sys/fs/cgroup/*/" + filepath.Base(killed)); err != nil || len(left) > 0 {
+		t.Errorf("cgroups %q of a killed test are left, %v", left, err)
+	}
+	if _, err := os.Stat(lives); err != nil {
+		t.Errorf("what a living test has is gone: %v", err)
+	}
+	if err := os.RemoveAll(lives); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -1,0 +1,58 @@
+package dockertest
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// prefix is what the directories of engines begin with.
+const prefix = "hpad-docker-"
+
+// lockName is a file in an engine's directory that its test's process holds a lock
+// on, so that what a killed one left can be told.
+const lockName = "lock"
+
+// claim answers a new directory that nobody takes for a leftover while the answer's
+// lock is held.
+func claim() (dir string, lock *os.File, err error) {
+	if dir, err = os.MkdirTemp("", prefix); err != nil {
+		return "", nil, err
+	}
+	unnamed := filepath.Join(dir, "locking")
+	lock, err = os.Create(unnamed)
+	if err == nil {
+		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX)
+	}
+	if err == nil {
+		err = os.Rename(unnamed, filepath.Join(dir, lockName))
+	}
+	if err != nil {
+		return "", nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return dir, lock, nil
+}
+
+// sweep removes what tests left that were killed: their engines died with them, but
+// files, cgroups and mounted disks stay.
+func sweep() error {
+	locks, err := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*", lockName))
+	if err != nil {
+		return err
+	}
+	for _, path := range locks {
+		lock, openErr := os.Open(path)
+		if openErr != nil {
+			continue // it has just gone
+		}
+		if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			dir := filepath.Dir(path)
+			_ = unix.Unmount(filepath.Join(dir, "data"), unix.MNT_DETACH)
+			err = errors.Join(err, removeCgroups(filepath.Base(dir)), os.RemoveAll(dir))
+		}
+		_ = lock.Close()
+	}
+	return err
+}
