@@ -28,4 +28,4 @@ if [ "$(go env CGO_ENABLED)" != 1 ] || ! command -v "$(go env CC)" >/dev/null; t
 fi
 
 go vet ./...
-go test "${race[@]}" -json ./... | go run ./test/report "${skipped[@]}"
+go test "${race[@]}" -timeout 20m -json ./... | go run ./test/report "${skipped[@]}"
