@@ -59,6 +59,7 @@ func TestRoundTakesTwoCalls(t *testing.T) {
 				refs = append(refs, ref(name))
 			}
 			i.add("other", 1)
+			i.age(time.Hour)
 			f := openFleet(t, testConfig(t, i.host()))
 			for range 3 {
 				readings, err := f.Snapshot(t.Context(), refs)
@@ -137,6 +138,46 @@ func TestServiceIsRemovedBetweenLists(t *testing.T) {
 	readings, err := f.Snapshot(t.Context(), []targets.Ref{ref("going"), ref("staying")})
 	if err != nil || readings[ref("staying")].StatusReplicas != 2 {
 		t.Errorf("Snapshot() = %+v, %v, want 2 replicas of the service that stays", readings, err)
+	}
+}
+
+// TestFailuresAreTold: tasks that failed and were replaced are asked for while
+// those in their places are young, and told.
+func TestFailuresAreTold(t *testing.T) {
+	i := newImitation(t)
+	i.add("web", 2)
+	f := openFleet(t, testConfig(t, i.host()))
+	i.age(time.Hour)
+	if got := read(t, f, "web"); got.Notices != nil || i.called("GET tasks") != 1 {
+		t.Errorf("notices %+v after %d lists of a quiet service, want none after one", got.Notices, i.called("GET tasks"))
+	}
+	i.mu.Lock()
+	s := i.find("web")
+	s.tasks[0].created = time.Now()
+	failed := func(slot int, ago time.Duration, state, err string) {
+		s.tasks = append(s.tasks, &imitatedTask{id: fmt.Sprintf("failed%d", len(s.tasks)), slot: slot, state: state, desired: "shutdown", err: err, since: time.Now().Add(-ago), spec: s.spec["TaskTemplate"]})
+	}
+	failed(1, 30*time.Second, "failed", "task: non-zero exit (1)")
+	failed(2, 10*time.Second, "rejected", "No such image: worker:9")
+	failed(2, 20*time.Second, "failed", "task: non-zero exit (2)")
+	failed(3, time.Second, "shutdown", "")
+	failed(4, time.Hour, "failed", "long ago")
+	i.mu.Unlock()
+	want := []policy.Notice{{
+		Condition: TasksFailing, Reason: TaskFailed,
+		Message: `tasks of service "web" failed within a minute, in 2 of its places; the last: No such image: worker:9`,
+	}}
+	if got := read(t, f, "web"); !cmp.Equal(want, got.Notices) || got.StatusReplicas != 2 || len(got.Instances) != 2 {
+		t.Errorf("reading %+v, want two instances and %+v", got, want)
+	}
+	i.setRefusal(func(r *http.Request) (int, string) {
+		if strings.Contains(r.URL.Query().Get("filters"), "shutdown") {
+			return http.StatusInternalServerError, "no"
+		}
+		return 0, ""
+	})
+	if got := read(t, f, "web"); got.Err != nil || got.Notices != nil || got.StatusReplicas != 2 {
+		t.Errorf("reading %+v where the ended tasks cannot be had, want it without a notice", got)
 	}
 }
 

@@ -134,6 +134,17 @@ func (i *imitation) setRefusal(refuse func(r *http.Request) (int, string)) {
 	i.refuse = refuse
 }
 
+// age makes all tasks so old.
+func (i *imitation) age(old time.Duration) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, s := range i.services {
+		for _, task := range s.tasks {
+			task.created = time.Now().Add(-old)
+		}
+	}
+}
+
 func (i *imitation) called(call string) int {
 	i.mu.Lock()
 	defer i.mu.Unlock()

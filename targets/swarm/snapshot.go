@@ -31,7 +31,8 @@ const (
 	JobService = "JobService"
 )
 
-// Snapshot reads the given services: a list of services and one of their tasks.
+// Snapshot reads the given services: a list of services and one of their tasks, and
+// one of those that ended where some may have failed.
 func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
 	err := f.usable(ctx)
 	if err == nil && len(refs) == 0 {
@@ -60,9 +61,10 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 type snapshot struct {
 	fleet    *Fleet
 	services map[string]*swarm.Service
-	// tasks are those of each service, by its id.
-	tasks    map[string][]*swarm.Task
-	observed time.Time
+	// tasks are those of each service, by its id, ended those that were replaced,
+	// as far as they were asked for.
+	tasks, ended map[string][]*swarm.Task
+	observed     time.Time
 }
 
 // read asks for the lists.
@@ -85,6 +87,7 @@ func (s *snapshot) read(ctx context.Context, refs []targets.Ref) error {
 		}
 	}
 	s.fleet.nodes.learn(ctx, running, s.observed)
+	s.listFailed(ctx, refs)
 	return nil
 }
 
@@ -182,8 +185,10 @@ func (s *snapshot) reading(ref targets.Ref) (targets.Reading, error) {
 			containers = append(containers, s.fleet.nodes.container(service, m.Task))
 		}
 	}
-	if notice := waiting(service, members); notice != nil {
-		reading.Notices = []policy.Notice{*notice}
+	for _, notice := range []*policy.Notice{waiting(service, members), failing(service, s.ended[service.ID], s.observed)} {
+		if notice != nil {
+			reading.Notices = append(reading.Notices, *notice)
+		}
 	}
 	s.fleet.sampler.Publish(ref, containers)
 	return reading, nil

@@ -1,0 +1,87 @@
+package swarm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/swarm"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// TasksFailing is the condition of a service whose tasks fail, so that the swarm
+// puts others in their places.
+const TasksFailing policy.ConditionType = "TasksFailing"
+
+// TaskFailed is the reason of TasksFailing; the message says in the swarm's words
+// how.
+const TaskFailed = "TaskFailed"
+
+// failingWindow is how long ago a task failed that is told of.
+const failingWindow = time.Minute
+
+// unsettled says that a service has tasks that do not run yet, or not for long:
+// others may have failed before them.
+func unsettled(tasks []*swarm.Task, now time.Time) bool {
+	return slices.ContainsFunc(tasks, func(task *swarm.Task) bool {
+		return !stopping(task) && (phaseOf(task) != policy.PhaseRunning || now.Sub(task.CreatedAt) < failingWindow)
+	})
+}
+
+// listFailed asks for the tasks that ended, of services where some may have failed:
+// one list, and none while all is quiet. Without an answer nothing is told.
+func (s *snapshot) listFailed(ctx context.Context, refs []targets.Ref) {
+	wanted := filters.NewArgs(filters.Arg("desired-state", string(swarm.TaskStateShutdown)))
+	for _, ref := range refs {
+		service := s.services[ref.Name]
+		if service != nil && unsettled(s.tasks[service.ID], s.observed) && len(wanted.Get("service")) < filtered {
+			wanted.Add("service", service.ID)
+		}
+	}
+	if !wanted.Contains("service") {
+		return
+	}
+	tasks, err := s.fleet.tasks(ctx, wanted)
+	if err != nil {
+		return
+	}
+	s.ended = map[string][]*swarm.Task{}
+	for i := range tasks {
+		s.ended[tasks[i].ServiceID] = append(s.ended[tasks[i].ServiceID], &tasks[i])
+	}
+}
+
+// failing tells of tasks of a service that failed lately; nil when none did.
+func failing(service *swarm.Service, tasks []*swarm.Task, now time.Time) *policy.Notice {
+	places := map[int]bool{}
+	var last *swarm.Task
+	for _, task := range tasks {
+		switch task.Status.State {
+		case swarm.TaskStateFailed, swarm.TaskStateRejected:
+		default:
+			continue
+		}
+		if now.Sub(task.Status.Timestamp) > failingWindow {
+			continue
+		}
+		places[task.Slot] = true
+		if last == nil || task.Status.Timestamp.After(last.Status.Timestamp) {
+			last = task
+		}
+	}
+	if last == nil {
+		return nil
+	}
+	said := last.Status.Err
+	if said == "" {
+		said = last.Status.Message
+	}
+	return &policy.Notice{
+		Condition: TasksFailing, Reason: TaskFailed,
+		Message: fmt.Sprintf("tasks of service %q failed within a minute, in %d of its places; the last: %s", service.Spec.Name, len(places), said),
+	}
+}
