@@ -220,6 +220,7 @@ func TestSwarm(t *testing.T) {
 					"at once":           swarmHoldsAtOnce,
 					"paused":            swarmWaitsWhilePaused,
 					"no place":          swarmTellsOfNoPlace,
+					"failing":           swarmTellsOfFailures,
 					"late":              swarmWaitsForHealth,
 					"cpu":               swarmSamplesCPU,
 					"modes":             swarmModes,
@@ -400,6 +401,21 @@ func swarmTellsOfNoPlace(t *testing.T, c *cluster) {
 	}
 	if found.Notices[0] != want || found.StatusReplicas != 1 || found.Instances[0].Phase != policy.PhasePending {
 		t.Errorf("reading %+v, want one pending task and %+v", found, want)
+	}
+}
+
+// swarmTellsOfFailures: tasks that fail again and again, and those that cannot
+// even be made, are told of with the swarm's words.
+func swarmTellsOfFailures(t *testing.T, c *cluster) {
+	c.create(t, "crashing", 1, "--env", "WORKER_EXIT_AFTER=300ms")
+	c.createOf(t, "nowhere:1", "imageless", 1)
+	f := swarmFleet(t, c.Host())
+	for name, words := range map[string]string{"crashing": "non-zero exit (1)", "imageless": "No such image: nowhere:1"} {
+		awaitReading(t, f, name, "notice that says "+words, func(r targets.Reading) bool {
+			return slices.ContainsFunc(r.Notices, func(n policy.Notice) bool {
+				return n.Condition == swarmfleet.TasksFailing && n.Reason == swarmfleet.TaskFailed && strings.Contains(n.Message, words)
+			})
+		})
 	}
 }
 
