@@ -170,18 +170,32 @@ func (s *snapshot) parse(refs []targets.Ref) {
 	}
 }
 
-// find sees to the groups and their autoscalers.
+// find sees to the groups and their autoscalers. A group that the list shows as it
+// was before a change of a moment ago is read once more.
 func (s *snapshot) find(ctx context.Context) {
-	var autoscalers []string
+	now := time.Now()
+	var again errgroup.Group
+	again.SetLimit(s.fleet.config.MaxConnections)
 	for _, a := range s.asked {
 		if a.err != nil {
 			continue
 		}
 		a.group, a.err = s.listing.find(&a.target)
-		if a.err == nil {
-			if path := autoscalerOf(a.group); path != "" {
-				autoscalers = append(autoscalers, path)
-			}
+		if a.err == nil && s.fleet.changes.doubted(a.target.Name(), versionOf(a.group), now) {
+			again.Go(func() error {
+				a.group, a.err = s.session.group(ctx, &a.target)
+				return nil
+			})
+		}
+	}
+	_ = again.Wait() // each target has its own error
+	var autoscalers []string
+	for _, a := range s.asked {
+		if a.err != nil {
+			continue
+		}
+		if path := autoscalerOf(a.group); path != "" {
+			autoscalers = append(autoscalers, path)
 		}
 	}
 	s.fleet.autoscalers.refresh(ctx, s.session, autoscalers)

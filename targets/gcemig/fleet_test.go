@@ -210,6 +210,29 @@ func TestRecreated(t *testing.T) {
 	}
 }
 
+// TestLag: a list that shows a group as it was before hpad changed it is not
+// believed; the same size put back by somebody is.
+func TestLag(t *testing.T) {
+	server, f := startWeb(t, 2)
+	version := read(t, f, web).Version
+	server.Lag(t, web, 2)
+	if err := f.SetReplicas(t.Context(), ref(web), 4, version, "test"); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if reading := read(t, f, web); reading.SpecReplicas != 4 || reading.StatusReplicas != 4 {
+			t.Errorf("%d of %d replicas, want 4 of 4", reading.StatusReplicas, reading.SpecReplicas)
+		}
+	}
+	if gets := server.Calls()["instanceGroupManagers.get"]; gets != 1+2 {
+		t.Errorf("the group was read %d times alone, want before the write and for each list that lags", gets)
+	}
+	server.Resize(t, web, 2)
+	if reading := read(t, f, web); reading.SpecReplicas != 2 {
+		t.Errorf("%d replicas after somebody put the size back, want 2", reading.SpecReplicas)
+	}
+}
+
 func TestRemove(t *testing.T) {
 	server, f := startWeb(t, 4, func(g *gcetest.Group) { g.Stop = time.Hour })
 	reading := read(t, f, web)

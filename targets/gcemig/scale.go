@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"google.golang.org/api/compute/v1"
 
 	"github.com/hpad/hpad/policy"
@@ -146,57 +145,12 @@ func (f *Fleet) remove(ctx context.Context, s *session, t *Target, ids []string,
 	return nil
 }
 
-// decision is one change that hpad wants.
-type decision struct{ target, version, to string }
-
-// request is the id under which a decision was sent.
-type request struct {
-	id string
-	at time.Time
-}
-
-// requestKept is how long a decision whose outcome is not known is sent under the
-// same id: long enough for what is still on its way, and shorter than it takes a
-// person to put the size back.
-const requestKept = 2 * time.Minute
-
-// requestOf answers the id of a decision: that of the same decision while nobody
-// knows what became of it, else a new one.
-func (c *changes) requestOf(d decision, now time.Time) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.requests == nil {
-		c.requests = map[decision]request{}
-	}
-	for old, sent := range c.requests {
-		if now.Sub(sent.at) > requestKept {
-			delete(c.requests, old)
-		}
-	}
-	sent, ok := c.requests[d]
-	if !ok {
-		sent = request{id: uuid.NewString(), at: now}
-		c.requests[d] = sent
-	}
-	return sent.id
-}
-
-// forget gives up the ids of all decisions on a target: the next ones are others.
-func (c *changes) forget(target string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for d := range c.requests {
-		if d.target == target {
-			delete(c.requests, d)
-		}
-	}
-}
-
 // write sends a decision, and watches for a moment whether it is refused.
 func (f *Fleet) write(ctx context.Context, s *session, t *Target, d decision, send func(request string) (*compute.Operation, error)) error {
 	f.changed(t)
 	defer f.changed(t)
 	f.changes.begun(d.target, "")
+	f.changes.wrote(d, time.Now())
 	started, err := send(f.changes.requestOf(d, time.Now()))
 	if err != nil {
 		if !errors.Is(err, targets.ErrUnknownOutcome) {

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -16,10 +15,6 @@ import (
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/cloud"
 )
-
-// changeFailed is the condition of a group whose last change was accepted and did
-// not happen.
-const changeFailed policy.ConditionType = "ChangeFailed"
 
 // toldWithin is how old an error may be that still explains a shortage.
 const toldWithin = 15 * time.Minute
@@ -136,89 +131,5 @@ func failureNotice(found []*compute.InstanceManagedByIgmError, now time.Time) *p
 	return &policy.Notice{
 		Condition: cloud.InsufficientCapacity, Reason: launchReason(latest.Error.Code),
 		Message: fmt.Sprintf("%s: %s", latest.Error.Code, latest.Error.Message),
-	}
-}
-
-// changes are those of the fleet whose end is not known yet, and what became of
-// them. The zero value knows none; it is safe for concurrent use.
-type changes struct {
-	mu sync.Mutex
-	// operations are under way, failed are the notices of those that failed, by the
-	// names of targets.
-	operations map[string]string
-	failed     map[string]failedChange
-	// requests are the ids of writes whose outcome is not known.
-	requests map[decision]request
-}
-
-type failedChange struct {
-	notice policy.Notice
-	at     time.Time
-}
-
-// shownFor is how long the failure of a change is shown.
-const shownFor = 15 * time.Minute
-
-func (c *changes) pending(target string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.operations[target] != ""
-}
-
-func (c *changes) notice(target string, now time.Time) *policy.Notice {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	failed, ok := c.failed[target]
-	if !ok || now.Sub(failed.at) > shownFor {
-		delete(c.failed, target)
-		return nil
-	}
-	return &failed.notice
-}
-
-// begun remembers an operation on a target, in place of what was known of others;
-// "" says that none is under way.
-func (c *changes) begun(target, operation string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.operations == nil {
-		c.operations, c.failed = map[string]string{}, map[string]failedChange{}
-	}
-	delete(c.failed, target)
-	if operation == "" {
-		delete(c.operations, target)
-		return
-	}
-	c.operations[target] = operation
-}
-
-// ended remembers how the operation on a target ended; a nil error says well.
-func (c *changes) ended(target string, err error, now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.operations, target)
-	if err == nil {
-		return
-	}
-	c.failed[target] = failedChange{at: now, notice: policy.Notice{
-		Condition: changeFailed, Reason: ChangeFailed, Message: "the last change was accepted and failed: " + err.Error(),
-	}}
-}
-
-// settle asks how a target's operation is doing.
-func (f *Fleet) settle(ctx context.Context, s *session, t *Target) {
-	name := t.Name()
-	f.changes.mu.Lock()
-	operation := f.changes.operations[name]
-	f.changes.mu.Unlock()
-	if operation == "" {
-		return
-	}
-	found, err := s.follow(ctx, t, operation)
-	if err != nil {
-		return // it is asked again in the next round
-	}
-	if found.Status == operationDone {
-		f.changes.ended(name, operationError(found), time.Now())
 	}
 }
