@@ -50,8 +50,10 @@ type group struct {
 	resizing  *attemptError
 	largest   int
 	errors    []loggedError
-	lies      int
-	lie       int
+	// lag is how many lists of groups still show the size before the last change.
+	lag, lagging int
+	lies         int
+	lie          int
 	// healths are what health checks are made to say, by the names of instances.
 	healths map[string]string
 }
@@ -164,6 +166,7 @@ func (s *Server) nextID() uint64 {
 // do not run go first, then the newest. The caller holds the lock.
 func (s *Server) setSize(g *group, size int, now time.Time) {
 	s.advance(g, now)
+	g.lagging = g.size
 	g.size = size
 	var living []*instance
 	for _, i := range g.instances {

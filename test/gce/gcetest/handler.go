@@ -38,6 +38,8 @@ var handlers = map[string]handler{
 	"instances.aggregatedList":                         {"compute.instances.list", listMachines},
 	"instances.get":                                    {"compute.instances.get", getMachine},
 	"autoscalers.aggregatedList":                       {"compute.autoscalers.list", listAutoscalers},
+	"autoscalers.list":                                 {"compute.autoscalers.list", listZoneAutoscalers},
+	"regionAutoscalers.list":                           {"compute.autoscalers.list", listRegionAutoscalers},
 	"autoscalers.get":                                  {"compute.autoscalers.get", getAutoscaler},
 	"regionAutoscalers.get":                            {"compute.autoscalers.get", getAutoscaler},
 	"zoneOperations.get":                               {"compute.zoneOperations.get", getOperation},
@@ -96,7 +98,12 @@ func listGroups(s *Server, c *call) (proto.Message, *apiError) {
 			scope = &computepb.InstanceGroupManagersScopedList{}
 			answer.Items[g.scope()] = scope
 		}
-		scope.InstanceGroupManagers = append(scope.InstanceGroupManagers, s.manager(g))
+		listed := s.manager(g)
+		if g.lag > 0 {
+			g.lag--
+			listed.TargetSize = new(int32(g.lagging))
+		}
+		scope.InstanceGroupManagers = append(scope.InstanceGroupManagers, listed)
 	}
 	return answer, s.reach(c, func(scope string, warning *computepb.Warning) {
 		answer.Items[scope] = &computepb.InstanceGroupManagersScopedList{Warning: warning}
@@ -392,6 +399,25 @@ func listAutoscalers(s *Server, c *call) (proto.Message, *apiError) {
 		scope.Autoscalers = append(scope.Autoscalers, s.scaler(g))
 	}
 	return answer, nil
+}
+
+// scalers answers the autoscalers of the zone or region that a call names.
+func (s *Server) scalers(c *call) []*computepb.Autoscaler {
+	var found []*computepb.Autoscaler
+	for _, name := range slices.Sorted(maps.Keys(s.groups)) {
+		if g := s.groups[name]; g.autoscaler != "" && g.scope() == c.scope() {
+			found = append(found, s.scaler(g))
+		}
+	}
+	return found
+}
+
+func listZoneAutoscalers(s *Server, c *call) (proto.Message, *apiError) {
+	return &computepb.AutoscalerList{Kind: new("compute#autoscalerList"), Items: s.scalers(c)}, nil
+}
+
+func listRegionAutoscalers(s *Server, c *call) (proto.Message, *apiError) {
+	return &computepb.RegionAutoscalerList{Kind: new("compute#regionAutoscalerList"), Items: s.scalers(c)}, nil
 }
 
 func getAutoscaler(s *Server, c *call) (proto.Message, *apiError) {

@@ -181,6 +181,13 @@ func (s *Server) Lie(t testing.TB, target string, size, reads int) {
 	s.with(t, target, func(g *group) { g.lie, g.lies = size, reads })
 }
 
+// Lag makes the next lists of groups show a group's size as it was before its last
+// change.
+func (s *Server) Lag(t testing.TB, target string, lists int) {
+	t.Helper()
+	s.with(t, target, func(g *group) { g.lag, g.lagging = lists, g.size })
+}
+
 // SetQuota lets the project have so many machines; 0 means any number.
 func (s *Server) SetQuota(machines int) {
 	s.mu.Lock()

@@ -1,0 +1,281 @@
+package gce
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/cloud"
+	"github.com/hpad/hpad/targets/gcemig"
+	"github.com/hpad/hpad/test/gce/gcetest"
+	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/internal/world"
+)
+
+// patience is how long hpad and the imitation may take.
+const patience = world.Patience
+
+// stopDelay is how long a program may take to end once it is told to.
+const stopDelay = 10 * time.Second
+
+// TestGCE runs the cases that can share one Prometheus.
+func TestGCE(t *testing.T) {
+	l := world.NewLoad(t)
+	// The group ends before Prometheus does.
+	t.Run("cases", func(t *testing.T) {
+		for name, run := range map[string]func(t *testing.T, p *place){
+			"slow boot":         slowBoot,
+			"queue":             queue,
+			"quota":             quota,
+			"throttled":         throttled,
+			"credentials":       credentials,
+			"edited":            edited,
+			"native autoscaler": nativeAutoscaler,
+			"lost answers":      lostAnswers,
+			"zone lost":         zoneLost,
+			"restart":           restart,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				of := strings.ReplaceAll(name, " ", "-")
+				server := gcetest.Start(t)
+				run(t, &place{Server: server, t: t, load: l, name: of, target: "zones/us-east1-b/" + of})
+			})
+		}
+	})
+}
+
+// place is a project with one group, whose autoscaler has the group's name.
+type place struct {
+	*gcetest.Server
+	t            *testing.T
+	load         *world.Load
+	name, target string
+}
+
+// add makes the group.
+func (p *place) add(size int, boot time.Duration) {
+	p.Add(gcetest.Group{Zone: "us-east1-b", Name: p.name, Size: size, Boot: boot, Stop: 500 * time.Millisecond})
+}
+
+// fleet is the configuration of a fleet of the project.
+func (p *place) fleet() string {
+	return fmt.Sprintf("[fleets.gce]\nkind = \"gcemig\"\nproject = %q\nendpoint = %q\ncredentials_file = %q\ntimeout = \"3s\"\n",
+		p.Project, p.Endpoint, p.CredentialsFile(p.t))
+}
+
+// queued is that of an autoscaler that gives the group an instance for each 10 in
+// its queue.
+func (p *place) queued(minimum, maximum int) string {
+	return p.fleet() + p.load.Source() + world.Queued(p.name, fmt.Sprintf(`{ fleet = "gce", group = %q, zone = "us-east1-b" }`, p.name), minimum, maximum)
+}
+
+// awaitRunning waits until so many instances run, and the group wants no other
+// number.
+func (p *place) awaitRunning(n int) {
+	p.t.Helper()
+	wait.For(p.t, patience, fmt.Sprintf("%d running instances of %s", n, p.name), func() (string, bool) {
+		running, size := len(p.Running(p.t, p.target)), p.Size(p.t, p.target)
+		return fmt.Sprintf("%d run of %d", running, size), running == n && size == n
+	})
+}
+
+// slowBoot: while machines boot they count as using nothing, so that the group does
+// not grow again for a load that the new ones are about to share.
+func slowBoot(t *testing.T, p *place) {
+	p.add(1, 5*time.Second)
+	first := p.Running(t, p.target)[0]
+	p.load.Set(fmt.Sprintf("gce_requests{vm=%q}", first), 300)
+	w := world.New(t, p.fleet()+p.load.Source()+fmt.Sprintf(`
+[autoscalers.slow-boot]
+target       = { fleet = "gce", group = %q, zone = "us-east1-b" }
+min_replicas = 1
+max_replicas = 10
+[[autoscalers.slow-boot.metrics]]
+type           = "Instances"
+name           = "requests"
+source         = "prom"
+query          = 'gce_requests'
+instance_label = "vm"
+match          = "name"
+average_value  = "100"
+[autoscalers.slow-boot.behavior.scale_down]
+stabilization_window = "2s"
+`, p.name))
+	wait.For(t, patience, "size of 3", func() (string, bool) {
+		size := p.Size(t, p.target)
+		return fmt.Sprintf("it is %d", size), size == 3
+	})
+	wait.For(t, patience, "3 running instances", func() (string, bool) {
+		if size := p.Size(t, p.target); size != 3 {
+			t.Fatalf("the group has size %d while its machines boot, want 3", size)
+		}
+		return fmt.Sprintf("%d run", len(p.Running(t, p.target))), len(p.Running(t, p.target)) == 3
+	})
+	for _, name := range p.Running(t, p.target) {
+		p.load.Set(fmt.Sprintf("gce_requests{vm=%q}", name), 100)
+	}
+	w.Passes("slow-boot", 4)
+	if size, machines := p.Size(t, p.target), p.Machines(); size != 3 || machines != 3 {
+		t.Errorf("size %d after %d machines, want 3 after 3", size, machines)
+	}
+	for _, name := range p.Running(t, p.target) {
+		p.load.Set(fmt.Sprintf("gce_requests{vm=%q}", name), 30)
+	}
+	p.awaitRunning(1)
+}
+
+// queue: a group follows its queue, to none and back.
+func queue(t *testing.T, p *place) {
+	p.add(1, 0)
+	p.load.Queue(p.name, 45)
+	world.New(t, p.queued(0, 8))
+	p.awaitRunning(5)
+	p.load.Queue(p.name, 100)
+	p.awaitRunning(8)
+	p.load.Queue(p.name, 0)
+	p.awaitRunning(0)
+	p.load.Queue(p.name, 11)
+	p.awaitRunning(2)
+}
+
+// quota: machines that the project may not have are told of, in the platform's
+// words, until it may.
+func quota(t *testing.T, p *place) {
+	p.add(1, 0)
+	p.SetQuota(2)
+	p.load.Queue(p.name, 50)
+	w := world.New(t, p.queued(1, 8))
+	w.Await(p.name, cloud.InsufficientCapacity, gcemig.QuotaExceeded, "Quota 'INSTANCES' exceeded")
+	if running := len(p.Running(t, p.target)); running != 2 {
+		t.Errorf("%d instances run, want 2", running)
+	}
+	p.SetQuota(0)
+	p.awaitRunning(5)
+	wait.For(t, patience, "end of the shortage", func() (string, bool) {
+		c := w.Condition(p.name, cloud.InsufficientCapacity)
+		return fmt.Sprintf("it is %+v", c), c.Status != policy.ConditionTrue
+	})
+}
+
+// throttled: while the platform refuses to be read nothing shrinks, whatever the
+// queue says.
+func throttled(t *testing.T, p *place) {
+	p.add(4, 0)
+	p.load.Queue(p.name, 40)
+	w := world.New(t, p.queued(1, 8))
+	w.Await(p.name, policy.ScalingActive, "ValidMetricFound", "")
+	p.Throttle(true)
+	w.Await(p.name, policy.AbleToScale, "FailedGetScale", "throttled")
+	p.load.Queue(p.name, 10)
+	w.Passes(p.name, 5)
+	if size, writes := p.Size(t, p.target), p.Writes(); size != 4 || writes != 0 {
+		t.Errorf("size %d after %d changes while throttled, want 4 after none", size, writes)
+	}
+	p.Throttle(false)
+	p.awaitRunning(1)
+}
+
+// credentials: while they are worth nothing hpad says so and leaves the group alone.
+func credentials(t *testing.T, p *place) {
+	p.add(3, 0)
+	p.load.Queue(p.name, 30)
+	w := world.New(t, p.queued(1, 8))
+	w.Await(p.name, policy.ScalingActive, "ValidMetricFound", "")
+	p.ExpireCredentials(true)
+	w.Await(p.name, policy.AbleToScale, "FailedGetScale", "forbidden")
+	p.load.Queue(p.name, 10)
+	w.Passes(p.name, 3)
+	if size := p.Size(t, p.target); size != 3 {
+		t.Errorf("size %d without credentials, want 3", size)
+	}
+	p.ExpireCredentials(false)
+	p.awaitRunning(1)
+}
+
+// edited: somebody else's size is seen, told of and put right by the metrics.
+func edited(t *testing.T, p *place) {
+	p.add(3, 0)
+	p.load.Queue(p.name, 50)
+	w := world.New(t, p.queued(1, 8))
+	p.awaitRunning(5)
+	w.Passes(p.name, 2)
+	p.Resize(t, p.target, 7)
+	wait.For(t, patience, "condition of a foreign writer", func() (string, bool) {
+		c := w.Condition(p.name, policy.ForeignWriter)
+		return fmt.Sprintf("it is %+v", c), c.Reason != ""
+	})
+	p.awaitRunning(5)
+	p.Delete(p.target)
+	w.Await(p.name, policy.AbleToScale, gcemig.GroupNotFound, "there is no managed instance group")
+	p.add(2, 0)
+	p.awaitRunning(5)
+}
+
+// nativeAutoscaler: hpad waits while Compute Engine's own autoscaler is on.
+func nativeAutoscaler(t *testing.T, p *place) {
+	p.add(1, 0)
+	p.SetAutoscaler(t, p.target, "ON")
+	p.load.Queue(p.name, 30)
+	w := world.New(t, p.queued(1, 8))
+	w.Await(p.name, policy.AbleToScale, gcemig.NativeAutoscaler, "set its mode to OFF or delete it")
+	w.Passes(p.name, 2)
+	if size, writes := p.Size(t, p.target), p.Writes(); size != 1 || writes != 0 {
+		t.Errorf("size %d after %d changes beside an autoscaler, want 1 after none", size, writes)
+	}
+	p.SetAutoscaler(t, p.target, "")
+	p.awaitRunning(3)
+}
+
+// lostAnswers: changes whose answers get lost are made once each.
+func lostAnswers(t *testing.T, p *place) {
+	p.add(1, 0)
+	for _, method := range []string{"compute.instanceGroupManagers.resize", "compute.zoneOperations.get"} {
+		p.Inject(gcetest.Fault{Method: method, Lose: true, Times: 2})
+	}
+	p.Inject(gcetest.Fault{Method: "compute.instanceGroupManagers.aggregatedList", Truncate: true, Times: 2})
+	p.Inject(gcetest.Fault{Method: "compute.instanceGroupManagers.listManagedInstances", Drop: true, Times: 2})
+	p.load.Queue(p.name, 40)
+	w := world.New(t, p.queued(1, 8))
+	p.awaitRunning(4)
+	w.Passes(p.name, 2)
+	if writes, machines := p.Writes(), p.Machines(); writes != 1 || machines != 4 {
+		t.Errorf("%d changes made %d machines, want 1 and 4", writes, machines)
+	}
+}
+
+// zoneLost: a group in a zone that cannot be reached is neither gone nor changed.
+func zoneLost(t *testing.T, p *place) {
+	p.add(3, 0)
+	p.load.Queue(p.name, 30)
+	w := world.New(t, p.queued(1, 8))
+	w.Await(p.name, policy.ScalingActive, "ValidMetricFound", "")
+	p.SetUnreachable("zones/us-east1-b", true)
+	w.Await(p.name, policy.AbleToScale, "FailedGetScale", "UNREACHABLE")
+	p.load.Queue(p.name, 10)
+	w.Passes(p.name, 2)
+	if size := p.Size(t, p.target); size != 3 {
+		t.Errorf("size %d of a group that cannot be read, want 3", size)
+	}
+	p.SetUnreachable("zones/us-east1-b", false)
+	p.awaitRunning(1)
+}
+
+// restart: another daemon with the same state makes no machine twice.
+func restart(t *testing.T, p *place) {
+	p.add(1, 2*time.Second)
+	p.load.Queue(p.name, 40)
+	text := p.queued(1, 8)
+	w := world.New(t, text)
+	wait.For(t, patience, "size of 4", func() (string, bool) {
+		return fmt.Sprintf("it is %d", p.Size(t, p.target)), p.Size(t, p.target) == 4
+	})
+	w.Restart(text)
+	p.awaitRunning(4)
+	w.Passes(p.name, 2)
+	if writes, machines := p.Writes(), p.Machines(); writes != 1 || machines != 4 {
+		t.Errorf("%d changes made %d machines, want 1 and 4", writes, machines)
+	}
+}
