@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/hpad/hpad/daemon/drain"
+	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
 )
@@ -254,6 +258,100 @@ func TestHeldRemoval(t *testing.T) {
 			w.expectTaken("web-0")
 		})
 	}
+}
+
+// TestHold: while the platform says that it does not want to be written to it is
+// not, neither by removals nor by new decisions.
+func TestHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDrainer("web-0")
+		w := newWorld(t, 3, d)
+		w.scale(2)
+		w.wait(time.Second)
+		hold := func(hold *policy.Hold) {
+			w.platform.Change("web", func(target *targettest.MemoryTarget) { target.Hold = hold })
+		}
+		hold(&policy.Hold{Reason: "Refreshing", Message: "instances are refreshed"})
+		d.done("web-0")
+		w.wait(30 * time.Minute)
+		w.expect("while held", 2, 2, 3)
+		if removals := w.platform.Removals(); len(removals) != 0 {
+			t.Errorf("%d removals while held", len(removals))
+		}
+		if op := w.operation("web-0"); !strings.Contains(op.Error, "Refreshing") {
+			t.Errorf("operation %+v, want it to name the hold", op)
+		}
+		var held *targets.HeldError
+		if err := w.fleet.SetReplicas(t.Context(), w.ref, 1, "", "the test asks"); !errors.As(err, &held) || held.Hold.Reason != "Refreshing" {
+			t.Errorf("SetReplicas() while held = %v", err)
+		}
+		hold(nil)
+		w.wait(2 * time.Minute)
+		w.expect("after it", 2, 2, 2)
+	})
+}
+
+// TestLyingReading: one reading without the instances means nothing; a drain goes
+// on, and nobody is cleared up after who is there.
+func TestLyingReading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDrainer("web-0")
+		w := newWorld(t, 3, d)
+		w.scale(2)
+		w.wait(time.Second)
+		for range 3 {
+			before := w.platform.Calls().Snapshots
+			w.platform.Change("web", func(target *targettest.MemoryTarget) {
+				target.Edit = func(reading *targets.Reading) { reading.Instances, reading.Locations = nil, nil }
+			})
+			for w.platform.Calls().Snapshots == before {
+				w.wait(100 * time.Millisecond)
+			}
+			w.platform.Change("web", func(target *targettest.MemoryTarget) { target.Edit = nil })
+			w.wait(20 * time.Second)
+		}
+		w.expect("after some lies", 2, 2, 3)
+		if d.asked("finish web-0") != 0 {
+			t.Error("an instance that is there was cleared up after")
+		}
+	})
+}
+
+// slow is a platform whose readings take a while to arrive.
+type slow struct {
+	targettest.Removable
+	// wait, once it is set, is how long the next reading takes.
+	wait *time.Duration
+}
+
+func (s slow) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
+	wait := *s.wait
+	*s.wait = 0
+	readings, err := s.Removable.Snapshot(ctx, refs)
+	time.Sleep(wait)
+	return readings, err
+}
+
+// TestLateReading: a reading from before the end of a removal does not bring back
+// who is gone.
+func TestLateReading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3, newDrainer("web-0"))
+		w.close()
+		var late time.Duration
+		w.fleet = drain.Wrap(slow{Removable: w.platform, wait: &late}, w.store, zap.NewNop())
+		w.fleet.Configure(map[targets.Ref]drain.Options{w.ref: w.options})
+		if err := w.fleet.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.scale(2)
+		w.drainer.done("web-0")
+		late = time.Minute
+		w.expect("by a reading that is a minute old", 2, 2, 2)
+		if op := w.operation("web-0"); op.State != drain.Ended {
+			t.Errorf("operation %+v, want it to have ended meanwhile", op)
+		}
+	})
 }
 
 // TestForeignCount: whoever else lowers the count meanwhile is not exceeded, nor is

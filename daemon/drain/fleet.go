@@ -61,9 +61,9 @@ type target struct {
 	// fallback is what operations go on under when the target lost its drainer; nil
 	// when it did not.
 	fallback *Options
-	// decisions counts what was asked of the target, changes what happened to its
-	// operations; saved is the change that the store has.
-	decisions, changes, saved uint64
+	// changes counts what happened to the operations; saved is the change that the
+	// store has.
+	changes, saved uint64
 	// removing says that instances are being removed; retry is when that may be
 	// tried again, refused how often it failed in a row.
 	removing bool
@@ -79,10 +79,8 @@ type pace struct {
 	failures int
 	// touched says that the drainer was called for it.
 	touched bool
-	// absent is in how many readings in a row the instance was not there, the first
-	// of them at absentSince.
-	absent      int
-	absentSince time.Time
+	// absent is since when no reading had the instance; zero when the last one had.
+	absent time.Time
 	// asked is when the answer of the last removal came.
 	asked time.Time
 }

@@ -22,9 +22,8 @@ const (
 	// nothing had happened after the platform accepted its removal.
 	settleTime      = 30 * time.Second
 	terminationTime = 5 * time.Minute
-	// absences is in how many readings in a row, and absentTime for how long, an
-	// instance must be missing to be gone: one reading can be wrong.
-	absences   = 2
+	// absentTime is how long an instance must be missing in all readings to be gone:
+	// one reading can be wrong.
 	absentTime = 2 * time.Second
 	// conflicts is how often a removal that lost against another write is tried again
 	// without a pause.
@@ -110,7 +109,7 @@ func (f *Fleet) see(t *target, reading targets.Reading, now time.Time) {
 			f.missing(t, op, now)
 			continue
 		}
-		t.paces[op.ID].absent = 0
+		t.paces[op.ID].absent = time.Time{}
 		if staying {
 			t.stays(op, protected[op.Instance.ID], reading.Observed, now)
 		} else {
@@ -131,14 +130,14 @@ func (t *target) lose(err error, now time.Time) {
 	}
 }
 
-// missing notes that an instance is not there, and that it is gone when that was
-// seen often enough. The caller holds the lock.
+// missing notes that an instance is not there, and that it is gone when that lasts.
+// The caller holds the lock.
 func (f *Fleet) missing(t *target, op *Operation, now time.Time) {
 	p := t.paces[op.ID]
-	if p.absent++; p.absent == 1 {
-		p.absentSince = now
+	if p.absent.IsZero() {
+		p.absent = now
 	}
-	if p.absent < absences || now.Sub(p.absentSince) < absentTime || op.State == Finishing || op.State == Removing && t.removing {
+	if now.Sub(p.absent) < absentTime || op.State == Finishing || op.State == Removing && t.removing {
 		return
 	}
 	op.Outcome = Vanished
@@ -214,7 +213,6 @@ func (f *Fleet) remove(t *target) {
 	ctx, cancel := context.WithTimeout(f.work, platformTimeout)
 	defer cancel()
 	f.mu.Lock()
-	decisions := t.decisions
 	options, _ := f.workOptions(t)
 	f.mu.Unlock()
 	var reading targets.Reading
@@ -228,7 +226,7 @@ func (f *Fleet) remove(t *target) {
 		// removed should be.
 		ctx, cancel := context.WithTimeout(f.writes, platformTimeout)
 		defer cancel()
-		if removed, err = f.prepare(ctx, t, reading, decisions); len(removed) > 0 {
+		if removed, err = f.prepare(ctx, t, reading); len(removed) > 0 {
 			err = f.send(ctx, t, removed, reading.Version)
 		}
 	}
@@ -241,10 +239,10 @@ func (f *Fleet) remove(t *target) {
 
 // prepare answers the operations whose instances are to be removed now, which are
 // recorded as Removing.
-func (f *Fleet) prepare(ctx context.Context, t *target, reading targets.Reading, decisions uint64) ([]*Operation, error) {
+func (f *Fleet) prepare(ctx context.Context, t *target, reading targets.Reading) ([]*Operation, error) {
 	f.mu.Lock()
 	now := time.Now()
-	if t.decisions != decisions || f.closed { // another count was decided on since
+	if f.closed {
 		f.mu.Unlock()
 		return nil, nil
 	}

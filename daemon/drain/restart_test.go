@@ -2,6 +2,7 @@ package drain_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -42,6 +43,58 @@ func TestRestart(t *testing.T) {
 		w.expect("in the end", 3, 3, 3)
 		if op := w.operation("web-0"); op.Outcome != drain.Terminated {
 			t.Errorf("operation %+v after a restart", op)
+		}
+	})
+}
+
+// TestTwins: an instance that was taken back and chosen again is drained, also
+// where the end of its taking back was not recorded any more.
+func TestTwins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDrainer("web-0")
+		w := newWorld(t, 3, d)
+		d.fail("undo", errSpoiled)
+		w.scale(2)
+		w.wait(time.Second)
+		w.scale(3)
+		w.wait(time.Second)
+		before, err := w.store.Load(t.Context(), "drain/target/web")
+		if err != nil || !strings.Contains(string(before), `"undoing"`) {
+			t.Fatalf("the store has %s, %v", before, err)
+		}
+		w.scale(2)
+		w.wait(time.Second)
+		if got := deleting(w.read()); !slices.Equal(got, []string{"web-0"}) {
+			t.Fatalf("%v are on their way, want the same again", got)
+		}
+		if op := w.fleet.Draining(w.ref)[0]; op.State != drain.Ended || op.Outcome != drain.Undone || op.Error != "" {
+			t.Errorf("operation %+v, want it ended with the new choice", op)
+		}
+		after, err := w.store.Load(t.Context(), "drain/target/web")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.close()
+		var older, newer map[string]any
+		if err := errors.Join(json.Unmarshal(before, &older), json.Unmarshal(after, &newer)); err != nil {
+			t.Fatal(err)
+		}
+		both := []any{older["operations"].([]any)[0], newer["operations"].([]any)[1]}
+		newer["operations"] = both
+		text, err := json.Marshal(newer)
+		if err == nil {
+			err = w.store.Save(t.Context(), "drain/target/web", text)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		undone := d.asked("undo web-0")
+		w.open()
+		d.done("web-0")
+		w.wait(time.Minute)
+		w.expectTaken("web-0")
+		if d.asked("undo web-0") != undone {
+			t.Error("an instance that is drained got its work back")
 		}
 	})
 }

@@ -314,7 +314,6 @@ func (w *write) begin(victim Victim, now time.Time) *Operation {
 
 // decide notes the count that is wanted from now on. The caller holds the lock.
 func (t *target) decide(n int32) {
-	t.decisions++
 	if t.wanted != n {
 		t.wanted = n
 		t.changes++
@@ -341,7 +340,7 @@ func (t *target) takeBack(operations []*Operation, outcome Outcome, why string, 
 func (t *target) move(op *Operation, state State, now time.Time) {
 	op.State, op.Changed = state, now
 	p := t.paces[op.ID]
-	p.next, p.failures, p.absent = time.Time{}, 0, 0
+	p.next, p.failures, p.absent = time.Time{}, 0, time.Time{}
 	t.changes++
 }
 
