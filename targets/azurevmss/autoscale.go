@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -18,12 +19,18 @@ const autoscaleAge = 15 * time.Second
 // autoscalers are the autoscale settings of Azure Monitor that are in force. They
 // are safe for concurrent use; the zero value knows of none.
 type autoscalers struct {
-	mu sync.Mutex
+	mu    sync.Mutex
+	lists map[scope]autoscaleList
+}
+
+// autoscaleList is what the last lists of a scope said.
+type autoscaleList struct {
 	// names are those of the settings, by the sets they change.
-	names  map[key]string
-	scopes []scope
-	read   time.Time
-	err    error
+	names map[key]string
+	read  time.Time
+	// tried is when the settings were last asked for, err why they were not told.
+	tried time.Time
+	err   error
 }
 
 // autoscaleSetting is what a list says of a setting.
@@ -35,18 +42,17 @@ type autoscaleSetting struct {
 	} `json:"properties"`
 }
 
-// refresh lists the settings, where what is known of them is old. Where they cannot
-// be listed what was known stays, and problem says so.
+// refresh lists the settings of some scopes, where what is known of them is old.
+// Where they cannot be listed what was known stays, and problem says so.
 func (a *autoscalers) refresh(ctx context.Context, f *Fleet, scopes []scope) {
-	a.mu.Lock()
-	fresh := time.Since(a.read) < autoscaleAge && slices.Equal(a.scopes, scopes)
-	a.mu.Unlock()
-	if fresh {
-		return
-	}
-	names := map[key]string{}
-	var failed error
 	for _, at := range scopes {
+		a.mu.Lock()
+		fresh := time.Since(a.lists[at].tried) < autoscaleAge
+		a.mu.Unlock()
+		if fresh {
+			continue
+		}
+		names := map[key]string{}
 		path := at.path(f.config.Subscription) + "/providers/Microsoft.Insights/autoscalesettings"
 		err := list(ctx, f, opAutoscale, path, autoscaleVersion, func(setting autoscaleSetting) {
 			// The API's default of a setting that does not say is that it is not.
@@ -54,27 +60,41 @@ func (a *autoscalers) refresh(ctx context.Context, f *Fleet, scopes []scope) {
 				names[k] = setting.Name
 			}
 		})
-		if err != nil {
-			failed = fmt.Errorf("list autoscale settings of %v: %w", at, err)
-			break
-		}
+		a.note(at, names, err, time.Now())
 	}
+}
+
+// note remembers what a list said, or why it said nothing.
+func (a *autoscalers) note(at scope, names map[key]string, err error, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.err = failed
-	if failed == nil {
-		a.names = names
+	if a.lists == nil {
+		a.lists = map[scope]autoscaleList{}
 	}
-	if failed == nil || errors.Is(failed, targets.ErrForbidden) || errors.Is(failed, targets.ErrTargetNotFound) {
-		a.read, a.scopes = time.Now(), scopes // a refusal lasts, other trouble is soon over
+	next := a.lists[at]
+	switch {
+	case err == nil:
+		next = autoscaleList{names: names, read: now, tried: now}
+	case errors.Is(err, targets.ErrForbidden), errors.Is(err, targets.ErrTargetNotFound):
+		next.err, next.tried = err, now // which lasts, while other trouble is soon over
+	default:
+		next.err = err
 	}
+	if next.err != nil {
+		next.err = fmt.Errorf("list autoscale settings of %v: %w", at, next.err)
+	}
+	a.lists[at] = next
 }
 
 // hold answers why a set is left to its autoscale setting; nil when it has none.
 func (a *autoscalers) hold(k key) *policy.Hold {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	name, ok := a.names[k]
+	newest := a.lists[""]
+	if own := a.lists[scope(k.group)]; own.read.After(newest.read) {
+		newest = own
+	}
+	name, ok := newest.names[k]
 	if !ok {
 		return nil
 	}
@@ -88,8 +108,10 @@ func (a *autoscalers) hold(k key) *policy.Hold {
 func (a *autoscalers) problem() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.err == nil {
-		return ""
+	for _, at := range slices.Sorted(maps.Keys(a.lists)) {
+		if err := a.lists[at].err; err != nil {
+			return "it is not known which scale sets have an autoscale setting of their own (Microsoft.Insights/autoscaleSettings/read): " + err.Error()
+		}
 	}
-	return "it is not known which scale sets have an autoscale setting of their own (Microsoft.Insights/autoscaleSettings/read): " + a.err.Error()
+	return ""
 }

@@ -855,3 +855,58 @@ func TestGarbledStore(t *testing.T) {
 		}
 	}
 }
+
+// TestAutoscalersStayKnown reads one set again, in another list than all of them,
+// without forgetting which sets Azure itself scales.
+func TestAutoscalersStayKnown(t *testing.T) {
+	s := azuretest.New(t)
+	var refs []targets.Ref
+	for i := range mostGroups + 1 {
+		group := fmt.Sprintf("group-%d", i)
+		s.Add(azuretest.Set{Group: group, Name: "web", Capacity: 1, Autoscaled: i == 0})
+		refs = append(refs, ref(group+"/web"))
+	}
+	f := openFleet(t, testConfig(t, s, hasty), Options{})
+	if _, err := f.Snapshot(t.Context(), refs); err != nil {
+		t.Fatal(err)
+	}
+	read(t, f, "group-1/web")
+	if err := f.SetReplicas(t.Context(), refs[0], 2, "", "test"); !errors.Is(err, targets.ErrHeld) {
+		t.Errorf("SetReplicas() of a set that Azure scales = %v, want ErrHeld", err)
+	}
+	if err := f.SetReplicas(t.Context(), refs[1], 2, "", "test"); err != nil {
+		t.Errorf("SetReplicas() of another set = %v", err)
+	}
+	k := key{group: "group-0", set: "web"}
+	var a autoscalers
+	now := time.Now()
+	a.note("", map[key]string{k: "old"}, nil, now)
+	a.note("group-0", nil, nil, now.Add(time.Second))
+	if hold := a.hold(k); hold != nil {
+		t.Errorf("hold %+v, want that the newer list counts", hold)
+	}
+	a.note("", map[key]string{k: "again"}, nil, now.Add(2*time.Second))
+	a.note("", nil, targets.ErrTransient, now.Add(3*time.Second))
+	if hold := a.hold(k); hold == nil || !strings.Contains(hold.Message, "again") || a.problem() == "" {
+		t.Errorf("hold %+v and problem %q, want that what was known stays", hold, a.problem())
+	}
+}
+
+// TestShrinkEndsGrowth forgets an operation that a later change took the place of.
+func TestShrinkEndsGrowth(t *testing.T) {
+	s := azuretest.New(t)
+	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2, NeverBoot: true})
+	f := openFleet(t, testConfig(t, s, hasty+"while_updating = \"write\"\n"), Options{Store: &targettest.Store{}})
+	k := key{group: "shop", set: "web"}
+	for _, step := range []struct {
+		count int32
+		under bool
+	}{{4, true}, {3, false}, {5, true}, {1, false}} {
+		if err := f.SetReplicas(t.Context(), ref("shop/web"), step.count, "", "test"); err != nil {
+			t.Fatal(err)
+		}
+		if under := f.operations.at(k).Token != ""; under != step.under {
+			t.Errorf("at %d replicas an operation is remembered: %t, want %t", step.count, under, step.under)
+		}
+	}
+}

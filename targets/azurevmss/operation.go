@@ -25,7 +25,7 @@ const (
 	operationPrefix = "operations/"
 )
 
-// operations are the accepted changes that the platform still works on. They are
+// operations are the accepted scale-ups that the platform still works on. They are
 // kept across restarts, and safe for concurrent use.
 type operations struct {
 	store targets.Store
@@ -86,6 +86,13 @@ func (o *operations) begin(ctx context.Context, k key, token string, now time.Ti
 	}
 	if text, err := json.Marshal(next); err == nil {
 		_ = o.store.Save(ctx, operationPrefix+k.String(), text)
+	}
+}
+
+// drop forgets the change of a set, which a later one took the place of.
+func (o *operations) drop(ctx context.Context, k key) {
+	if under := o.at(k); under.Token != "" {
+		o.end(ctx, k, under.Token)
 	}
 }
 

@@ -135,14 +135,17 @@ func (f *Fleet) write(ctx context.Context, operation string, s *scaleSet, do fun
 	return err
 }
 
-// accepted remembers a change that the platform took.
+// accepted remembers a change that the platform took. Token resumes the operation,
+// whose failure is worth telling where it is to make machines.
 func (f *Fleet) accepted(ctx context.Context, s *scaleSet, n int32, etag, token string) {
 	now := time.Now()
 	f.written.note(s, n, etag, now)
 	f.members.forget(s.key)
 	f.troubles.clear(s.key)
-	if token != "" {
+	if token != "" && n > s.capacity {
 		f.operations.begin(ctx, s.key, token, now)
+	} else {
+		f.operations.drop(ctx, s.key)
 	}
 }
 
@@ -206,18 +209,14 @@ func (f *Fleet) remove(ctx context.Context, ref targets.Ref, ids []string, versi
 	for i, victim := range victims {
 		handles[i] = &victim.handle
 	}
-	token := ""
 	err = f.write(ctx, opDeleteMembers, s, func(ctx context.Context, c *client) error {
-		poller, err := c.sets.BeginDeleteInstances(ctx, s.group, s.name, armcompute.VirtualMachineScaleSetVMInstanceRequiredIDs{InstanceIDs: handles}, nil)
-		if err == nil {
-			token, _ = poller.ResumeToken() // none when it is done already
-		}
+		_, err := c.sets.BeginDeleteInstances(ctx, s.group, s.name, armcompute.VirtualMachineScaleSetVMInstanceRequiredIDs{InstanceIDs: handles}, nil)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	f.accepted(ctx, s, max(0, s.capacity-int32(len(victims))), "", token)
+	f.accepted(ctx, s, max(0, s.capacity-int32(len(victims))), "", "")
 	return nil
 }
 
