@@ -411,6 +411,32 @@ func TestNodes(t *testing.T) {
 	})
 }
 
+// TestNodesAreSlow: a manager that takes its time to tell of the nodes keeps no
+// round waiting for long, and is heard in the end.
+func TestNodesAreSlow(t *testing.T) {
+	i := newImitation(t)
+	i.add("web", 1)
+	released := make(chan struct{})
+	i.setRefusal(func(r *http.Request) (int, string) {
+		if strings.HasSuffix(r.URL.Path, "/info") {
+			<-released
+		}
+		return 0, ""
+	})
+	f := openFleet(t, testConfig(t, i.host()))
+	for round := range 3 {
+		begun := time.Now()
+		if got := read(t, f, "web"); got.Err != nil || got.Locations[0].Node != "node1id" {
+			t.Fatalf("round %d: reading %+v, want a node known by its id", round, got)
+		}
+		if took := time.Since(begun); took > learningWait+2*time.Second || round > 0 && took > time.Second {
+			t.Errorf("round %d took %v", round, took)
+		}
+	}
+	close(released)
+	waitFor(t, "name of the node", func() bool { return read(t, f, "web").Locations[0].Node == "node-1" })
+}
+
 func TestNodeWithoutItsFiles(t *testing.T) {
 	_, err := New("shop", testConfig(t, "tcp://192.0.2.1:2375", func(c *Config) { c.Nodes = map[string]string{"node-2": "ssh://me@192.0.2.2"} }))
 	if err != nil {

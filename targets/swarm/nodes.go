@@ -2,6 +2,7 @@ package swarm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"strconv"
@@ -17,11 +18,12 @@ import (
 
 const (
 	// learningInterval is how long to wait before asking about nodes again that the
-	// manager did not tell of.
+	// manager refused to tell of, retryInterval where it did not answer.
 	learningInterval = time.Minute
-	// learningTimeout bounds that question: what it answers is worth less than the
-	// round.
-	learningTimeout = 2 * time.Second
+	retryInterval    = 5 * time.Second
+	// learningWait is how long a round waits for the answer: it is worth less than
+	// the round.
+	learningWait = 2 * time.Second
 )
 
 // nodes knows the swarm's nodes and their engines. It is safe for concurrent use.
@@ -29,8 +31,14 @@ type nodes struct {
 	manager *docker.Engine
 	// engines are the configured ones, by the id or the hostname of a node.
 	engines map[string]*docker.Engine
+	// ctx ends with the fleet, work is the question under way.
+	ctx    context.Context
+	cancel context.CancelFunc
+	work   sync.WaitGroup
 
 	mu sync.Mutex
+	// asking says that a question is under way.
+	asking bool
 	// own is the id of the manager's node, names are the hostnames of all.
 	own   string
 	names map[string]string
@@ -42,6 +50,7 @@ type nodes struct {
 // newNodes builds the engines of the configured nodes.
 func newNodes(config *Config, manager *docker.Engine) (*nodes, error) {
 	n := &nodes{manager: manager, engines: map[string]*docker.Engine{}, names: map[string]string{}}
+	n.ctx, n.cancel = context.WithCancel(context.Background())
 	for node, host := range config.Nodes {
 		c := config.Config
 		c.Host = host
@@ -55,45 +64,70 @@ func newNodes(config *Config, manager *docker.Engine) (*nodes, error) {
 	return n, nil
 }
 
+// close gives up a question under way and the connections nobody uses.
 func (n *nodes) close() {
+	n.mu.Lock()
+	n.cancel()
+	n.mu.Unlock()
+	n.work.Wait()
 	for _, engine := range n.engines {
 		engine.Close()
 	}
 }
 
-// learn asks the manager about the nodes when some are not known. Without an
-// answer they stay unknown.
+// learn asks the manager about the nodes when some are not known, and waits a
+// moment for the answer. Until it comes they stay unknown.
 func (n *nodes) learn(ctx context.Context, running map[string]bool, now time.Time) {
-	n.mu.Lock()
-	known := true
-	for id := range running {
-		if _, ok := n.names[id]; !ok {
-			known = false
-		}
-	}
-	waits := n.err != nil && now.Sub(n.asked) < learningInterval
-	if known || waits {
-		n.mu.Unlock()
+	answered := n.begin(running, now)
+	if answered == nil {
 		return
 	}
-	n.asked = now
-	n.mu.Unlock()
+	timer := time.NewTimer(learningWait)
+	defer timer.Stop()
+	select {
+	case <-answered:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
 
-	ctx, cancel := context.WithTimeout(ctx, learningTimeout)
-	defer cancel()
-	own, names, err := n.ask(ctx)
+// begin asks about the nodes, where some are not known and it is time to, and
+// answers what is closed when the answer is there; nil where nothing was asked.
+func (n *nodes) begin(running map[string]bool, now time.Time) <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.err = err
-	if err != nil {
-		return
-	}
-	n.own, n.names = own, names
+	unknown := false
 	for id := range running {
-		if _, ok := names[id]; !ok {
-			n.names[id] = "" // removed from the swarm, not to be asked for again
+		if _, ok := n.names[id]; !ok {
+			unknown = true
 		}
 	}
+	interval := retryInterval
+	if errors.Is(n.err, targets.ErrForbidden) {
+		interval = learningInterval
+	}
+	if !unknown || n.asking || n.ctx.Err() != nil || n.err != nil && now.Sub(n.asked) < interval {
+		return nil
+	}
+	n.asking, n.asked = true, now
+	answered := make(chan struct{})
+	n.work.Go(func() {
+		defer close(answered)
+		own, names, err := n.ask(n.ctx)
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.asking, n.err = false, err
+		if err != nil {
+			return
+		}
+		n.own, n.names = own, names
+		for id := range running {
+			if _, ok := names[id]; !ok {
+				n.names[id] = "" // removed from the swarm, not to be asked for again
+			}
+		}
+	})
+	return answered
 }
 
 // ask asks the manager which node it is and how all of them are called.
