@@ -372,7 +372,7 @@ func swarmWaitsWhilePaused(t *testing.T, c *cluster) {
 	c.create(t, "failing", 2)
 	c.awaitRunning(t, "failing", 2)
 	f := swarmFleet(t, c.Host())
-	c.update(t, "failing", "--env-add", "WORKER_EXIT_AFTER=10ms", "--update-failure-action", "pause", "--update-monitor", "2s")
+	c.update(t, "failing", "--env-add", "WORKER_EXIT_AFTER=10ms", "--update-failure-action", "pause", "--update-monitor", "1m")
 	paused := awaitReading(t, f, "failing", "hold of a paused update", func(r targets.Reading) bool {
 		return r.Hold != nil && r.Hold.Reason == swarmfleet.UpdatePaused
 	})
