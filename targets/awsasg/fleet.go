@@ -33,6 +33,9 @@ const (
 	pagesPerCall    = 10
 )
 
+// moreTimeout is how long a reading waits for what it can do without.
+const moreTimeout = 3 * time.Second
+
 // Fleet reads and scales the Auto Scaling groups of one account and region. It is
 // safe for concurrent use.
 type Fleet struct {
@@ -146,10 +149,7 @@ func (f *Fleet) snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 		return nil, err
 	}
 	f.noteRead(names)
-	f.readPolicies(ctx, session)
-	f.followRefreshes(ctx, session)
-	learned := f.look(ctx, session, described)
-	f.explainShortages(ctx, session, described)
+	learned := f.readMore(ctx, session, described)
 	now := time.Now()
 	for ref := range refsOf(refs) {
 		if _, failed := readings[ref]; !failed {
@@ -158,6 +158,18 @@ func (f *Fleet) snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 	}
 	f.memory.Save(ctx, now)
 	return readings, nil
+}
+
+// readMore reads what readings can do without, for a moment at most: policies,
+// refreshes, the reasons of shortages, and what there is to learn of instances,
+// which it answers.
+func (f *Fleet) readMore(ctx context.Context, s *session, described map[string]found) map[string]*detail {
+	ctx, cancel := context.WithTimeout(ctx, moreTimeout)
+	defer cancel()
+	f.readPolicies(ctx, s)
+	f.followRefreshes(ctx, s)
+	f.explainShortages(ctx, s, described)
+	return f.look(ctx, s, described)
 }
 
 // refsOf answers each target once.

@@ -227,6 +227,7 @@ func TestEC2Lags(t *testing.T) {
 }
 
 func TestHolds(t *testing.T) {
+	t.Parallel()
 	c, f := open(t, 2, func(c *Config) { c.HoldDuringRefresh = true })
 	if hold := readOne(t, f, "web").Hold; hold != nil {
 		t.Fatalf("hold %+v before anything happened", hold)
@@ -307,6 +308,7 @@ func TestIgnores(t *testing.T) {
 // TestPoliciesNotReadable lets a group be scaled whose policies cannot be read, and
 // says so.
 func TestPoliciesNotReadable(t *testing.T) {
+	t.Parallel()
 	c, f := open(t, 2, nil)
 	c.Deny("DescribePolicies", "")
 	r := readOne(t, f, "web")
@@ -318,6 +320,39 @@ func TestPoliciesNotReadable(t *testing.T) {
 	}
 	c.Permit("DescribePolicies", "")
 	await(t, f, "end of the problem", func(targets.Reading) bool { return len(f.Problems()) == 0 })
+}
+
+// TestPoliciesUnknown writes nothing before it is known whether the group has
+// policies.
+func TestPoliciesUnknown(t *testing.T) {
+	t.Parallel()
+	c, f := open(t, 2, nil)
+	c.Inject(awstest.Fault{Action: "DescribePolicies", Times: 4, Status: 500, Code: "InternalFailure"})
+	version := readOne(t, f, "web").Version
+	if err := f.SetReplicas(t.Context(), ref("web"), 3, version, ""); !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), "scaling policies") || c.Writes() != 0 {
+		t.Errorf("SetReplicas() = %v, want ErrTransient and no write", err)
+	}
+	await(t, f, "end of the problem", func(targets.Reading) bool { return len(f.Problems()) == 0 })
+	if err := f.SetReplicas(t.Context(), ref("web"), 3, version, ""); err != nil {
+		t.Errorf("SetReplicas() = %v", err)
+	}
+}
+
+// TestDoesNotWait has what a reading can do without hang.
+func TestDoesNotWait(t *testing.T) {
+	t.Parallel()
+	for _, action := range []string{"DescribeInstances", "DescribePolicies"} {
+		t.Run(action, func(t *testing.T) {
+			t.Parallel()
+			c, f := open(t, 2, nil)
+			c.Inject(awstest.Fault{Action: action, Times: 1, Delay: time.Minute})
+			begun := time.Now()
+			r := readOne(t, f, "web")
+			if took := time.Since(begun); took > moreTimeout+2*time.Second || len(r.Instances) != 2 || r.Instances[0].StartedAt.IsZero() {
+				t.Errorf("it took %v to read %+v", took, r)
+			}
+		})
+	}
 }
 
 func TestUnscalableGroups(t *testing.T) {
@@ -526,6 +561,7 @@ func TestHonorCooldown(t *testing.T) {
 }
 
 func TestShortage(t *testing.T) {
+	t.Parallel()
 	c, f := open(t, 2, nil)
 	now := time.Now()
 	c.Edit("web", func(g *awstest.Group) { g.Launchable = 3 })
@@ -577,6 +613,7 @@ func (m *meter) Wait(string, time.Duration) {
 
 // TestMeter counts each attempt, and waits for the fleet's own limit.
 func TestMeter(t *testing.T) {
+	t.Parallel()
 	c := awstest.New(t)
 	c.Add(awstest.Group{Name: "web", Max: 10, Desired: 1})
 	config := testConfig(t, c)

@@ -37,13 +37,15 @@ type policies struct {
 	// alarmed and predictive name one policy of each group that has any of either
 	// kind.
 	alarmed, predictive map[string]string
+	// known says that they were read once.
+	known bool
 	// due is when they are read again, failed why they could not be read.
 	due    time.Time
 	failed error
 }
 
 // readPolicies reads the scaling policies of the region, once in a while. Without
-// them the groups are taken to have none.
+// the right to read them the groups are taken to have none.
 func (f *Fleet) readPolicies(ctx context.Context, s *session) {
 	p := &f.policies
 	now := time.Now()
@@ -61,7 +63,7 @@ func (f *Fleet) readPolicies(ctx context.Context, s *session) {
 	defer p.mu.Unlock()
 	p.failed = err
 	if err == nil {
-		p.alarmed, p.predictive = alarmed, predictive
+		p.known, p.alarmed, p.predictive = true, alarmed, predictive
 	} else if !errors.Is(err, targets.ErrForbidden) {
 		p.due = time.Time{}
 	}
@@ -128,6 +130,17 @@ func (p *policies) hold(g *group) *policy.Hold {
 	}
 	return &policy.Hold{Reason: NativeAutoscaler, Message: fmt.Sprintf(
 		"the scaling policy %s of group %q changes its count too: delete or disable it, or set native_autoscaler = %q", name, g.name(), NativeIgnore)}
+}
+
+// unknown answers why nothing is known of policies yet, where AWS may still tell;
+// nil where it told, or refuses to.
+func (p *policies) unknown() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.known || p.failed == nil || errors.Is(p.failed, targets.ErrForbidden) {
+		return nil
+	}
+	return p.failed
 }
 
 func (p *policies) failure() error {
