@@ -80,7 +80,7 @@ func TestInterfaceRoutes(t *testing.T) {
 	}
 	for operation, creator := range map[string]string{
 		"NetworkInterfaces_ListVirtualMachineScaleSetNetworkInterfaces": "listVirtualMachineScaleSetNetworkInterfacesCreateRequest",
-		"NetworkInterfaces_List":                                        "listCreateRequest",
+		"NetworkInterfaces_List": "listCreateRequest",
 	} {
 		begin := strings.Index(string(source), ") "+creator+"(")
 		if begin < 0 {

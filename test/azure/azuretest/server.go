@@ -24,6 +24,9 @@ const (
 	Tenant       = "7e7e2d3f-0000-4000-8000-000000000002"
 	Client       = "9c9c3e2a-0000-4000-8000-000000000003"
 	Secret       = "it~is.a-secret"
+	// Federation is the tenant by which clients know the federation service of a
+	// private cloud, which is asked nothing but itself.
+	Federation = "adfs"
 )
 
 // Server is an Azure that lives as long as its test. Its methods are safe for
@@ -58,6 +61,8 @@ type Server struct {
 	quota    int
 	actions  []string
 	page     int
+	// tolerant takes any version of the API.
+	tolerant bool
 	// frozen are answers that are given again, by path and query; nil for none.
 	frozen map[string][]byte
 }
@@ -301,6 +306,14 @@ func (s *Server) Page(entries int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.page = entries
+}
+
+// Tolerate takes calls of any version of the API, as other clients than hpad make
+// them.
+func (s *Server) Tolerate() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tolerant = true
 }
 
 // Freeze makes every read answer what it answered first from now on, at no cost: for
