@@ -206,15 +206,15 @@ func BenchmarkDiscovery(b *testing.B) {
 		}
 	}()
 	<-d.running
-	found := make([]targets.Discovered, n)
-	for i := range found {
+	labeled := make([]targets.Discovered, n)
+	for i := range labeled {
 		name := fmt.Sprintf("target-%06d", i)
 		w.fleet().Add(name, targettest.MemoryTarget{})
-		found[i] = targets.Discovered{Name: name, Labels: map[string]string{
+		labeled[i] = targets.Discovered{Name: name, Labels: map[string]string{
 			"hpad.enable": "true", "hpad.min": "1", "hpad.max": "10", "hpad.sync_period": "1h", "hpad.cpu": "60",
 		}}
 	}
-	answers := map[*fleetHandle][]targets.Discovered{d.current.Load().fleets["fleet"]: found}
+	answers := map[*fleetHandle]found{d.current.Load().fleets["fleet"]: {targets: labeled}}
 	d.takeIn(answers)
 	if got := len(d.Autoscalers()); got != n {
 		b.Fatalf("%d autoscalers, want %d", got, n)
@@ -226,7 +226,7 @@ func BenchmarkDiscovery(b *testing.B) {
 	})
 	b.Run("one changed", func(b *testing.B) {
 		for i := 0; b.Loop(); i++ {
-			found[0].Labels = map[string]string{"hpad.enable": "true", "hpad.max": fmt.Sprint(10 + i%100)}
+			labeled[0].Labels = map[string]string{"hpad.enable": "true", "hpad.max": fmt.Sprint(10 + i%100)}
 			d.takeIn(answers)
 		}
 	})

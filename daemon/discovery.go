@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -36,7 +37,7 @@ func (d *Daemon) discoverOnce(ctx context.Context, g *generation) {
 	defer cancel()
 	var asking sync.WaitGroup
 	var mu sync.Mutex
-	answers := map[*fleetHandle][]targets.Discovered{}
+	answers := map[*fleetHandle]found{}
 	for name, h := range g.fleets {
 		if !g.config.Fleets[name].Discover || h.discoverer == nil {
 			continue
@@ -47,6 +48,10 @@ func (d *Daemon) discoverOnce(ctx context.Context, g *generation) {
 				return
 			}
 			d.reportDiscovery(h, err)
+			var partial *targets.PartialDiscoveryError
+			if errors.As(err, &partial) {
+				found.unread, err = partial.Unread, nil
+			}
 			if err == nil {
 				mu.Lock()
 				answers[h] = found
@@ -62,9 +67,9 @@ func (d *Daemon) discoverOnce(ctx context.Context, g *generation) {
 
 // discoverFleet asks one fleet. It does not wait for one that does not heed the
 // context.
-func (d *Daemon) discoverFleet(ctx context.Context, h *fleetHandle) (found []targets.Discovered, err error) {
+func (d *Daemon) discoverFleet(ctx context.Context, h *fleetHandle) (found, error) {
 	type answer struct {
-		found []targets.Discovered
+		found found
 		err   error
 	}
 	answered := make(chan answer, 1)
@@ -74,7 +79,7 @@ func (d *Daemon) discoverFleet(ctx context.Context, h *fleetHandle) (found []tar
 		started := time.Now()
 		var a answer
 		a.err = guard(func() (err error) {
-			a.found, err = h.discoverer.Discover(ctx)
+			a.found.targets, err = h.discoverer.Discover(ctx)
 			return err
 		})
 		d.metrics.FleetCall(h.name, callDiscover, time.Since(started), a.err)
@@ -92,8 +97,15 @@ func (d *Daemon) discoverFleet(ctx context.Context, h *fleetHandle) (found []tar
 	return a.found, a.err
 }
 
+// found is what a fleet discovered.
+type found struct {
+	targets []targets.Discovered
+	// unread says of a name whether nothing is known about its target; nil says no.
+	unread func(name string) bool
+}
+
 // takeIn takes in what fleets discovered and puts in force what it changes.
-func (d *Daemon) takeIn(answers map[*fleetHandle][]targets.Discovered) {
+func (d *Daemon) takeIn(answers map[*fleetHandle]found) {
 	d.reloads.Lock()
 	defer d.reloads.Unlock()
 	d.prune()

@@ -529,3 +529,38 @@ func TestDiscoveredIsPolicy(t *testing.T) {
 		}
 	})
 }
+
+// TestDiscoveryPartial holds that what could not be looked at is as it was, while
+// the rest comes and goes.
+func TestDiscoveryPartial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, l := newDiscoveringWorld(t, 3, 3)
+		for _, name := range []string{"api", "late"} {
+			w.fleet().Add(name, targettest.MemoryTarget{Replicas: 1, Age: time.Hour})
+			w.source().value(name, 1)
+		}
+		l.set("api")
+		w.start()
+		defer w.stop()
+		w.advance(time.Minute)
+		l.remove("api")
+		l.remove("web")
+		l.set("late")
+		late := slices.Collect(maps.Values(l.found))
+		l.answers(func(context.Context) ([]targets.Discovered, error) {
+			return late, &targets.PartialDiscoveryError{Err: errors.New("no access to web"), Unread: func(name string) bool { return name == "web" }}
+		})
+		w.advance(10 * time.Minute)
+		if got := w.names(); !slices.Equal(got, []string{"fleet/late", webName}) {
+			t.Errorf("there are %v, want what could not be looked at and what was found", got)
+		}
+		if got := w.problems(); !slices.Equal(got, []string{"fleet fleet: discover targets by their labels: no access to web"}) {
+			t.Errorf("problems are %q", got)
+		}
+		l.answers(nil)
+		w.advance(time.Minute)
+		if got := w.names(); !slices.Equal(got, []string{"fleet/late"}) || len(w.problems()) != 0 {
+			t.Errorf("there are %v, problems %q", got, w.problems())
+		}
+	})
+}

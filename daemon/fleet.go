@@ -48,8 +48,9 @@ type Discoverer interface {
 	// Discover answers the targets that have labels with targets.LabelPrefix, in a
 	// constant number of calls where nothing changed. It is asked once in each of
 	// the daemon's sync periods, only where the configuration says discover = true.
-	// An error means that nothing is known about any target; what is wrong with one
-	// is told in its Problem.
+	// An error means that nothing is known about any target, unless it is a
+	// targets.PartialDiscoveryError; what is wrong with one target is told in its
+	// Problem.
 	Discover(ctx context.Context) ([]targets.Discovered, error)
 }
 

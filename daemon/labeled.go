@@ -164,9 +164,9 @@ func (l *labeled) trouble() string {
 }
 
 // note keeps what a fleet discovered and says whether that is news.
-func (d *discovery) note(fleet string, found []targets.Discovered) (news bool) {
-	seen := make(map[targets.Ref]bool, len(found))
-	for _, target := range found {
+func (d *discovery) note(fleet string, found found) (news bool) {
+	seen := make(map[targets.Ref]bool, len(found.targets))
+	for _, target := range found.targets {
 		ref := targets.Ref{Fleet: fleet, Name: target.Name}
 		seen[ref] = true
 		l := d.labeled[ref]
@@ -187,7 +187,7 @@ func (d *discovery) note(fleet string, found []targets.Discovered) (news bool) {
 		}
 	}
 	for ref, l := range d.labeled {
-		if ref.Fleet != fleet || seen[ref] {
+		if ref.Fleet != fleet || seen[ref] || found.unread != nil && found.unread(ref.Name) {
 			continue
 		}
 		if l.absences++; l.absences >= absencesUntilGone {

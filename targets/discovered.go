@@ -21,3 +21,19 @@ const LabelPrefix = "hpad."
 // EnableLabel is the label that makes a target's labels an autoscaler: "true" or
 // "false", which is also what its absence means.
 const EnableLabel = LabelPrefix + "enable"
+
+// PartialDiscoveryError says that a discovery found targets but could not look
+// everywhere.
+type PartialDiscoveryError struct {
+	// Unread says whether nothing could be told of the target of a name, which is
+	// then taken to be as it was.
+	Unread func(name string) bool
+	// Err says what could not be read, and why.
+	Err error
+}
+
+// Error answers what could not be read.
+func (e *PartialDiscoveryError) Error() string { return e.Err.Error() }
+
+// Unwrap answers what could not be read.
+func (e *PartialDiscoveryError) Unwrap() error { return e.Err }

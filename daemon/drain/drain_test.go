@@ -304,7 +304,7 @@ func TestLyingReading(t *testing.T) {
 			w.platform.Change("web", func(target *targettest.MemoryTarget) {
 				target.Edit = func(reading *targets.Reading) { reading.Instances, reading.Locations = nil, nil }
 			})
-			for w.platform.Calls().Snapshots == before {
+			for n := 0; w.platform.Calls().Snapshots == before && n < 1000; n++ {
 				w.wait(100 * time.Millisecond)
 			}
 			w.platform.Change("web", func(target *targettest.MemoryTarget) { target.Edit = nil })

@@ -22,7 +22,6 @@ func (c *checker) discoverTargets(ctx context.Context, key string, fleet config.
 	found, err := able.Discover(ctx)
 	if err != nil {
 		c.problem(key, fmt.Sprintf("discover targets by their labels: %v", err))
-		return
 	}
 	owners := c.config.Owners()
 	active := 0
@@ -43,6 +42,9 @@ func (c *checker) discoverTargets(ctx context.Context, key string, fleet config.
 			active++
 			c.config.Autoscalers[a.Name] = a
 		}
+	}
+	if err != nil && len(found) == 0 {
+		return
 	}
 	c.note(key, fmt.Sprintf("discovers %s", count(active, "target")))
 }

@@ -206,9 +206,16 @@ func (s *session) get(ctx context.Context, at scope, path string, params map[str
 		Region: at.region, Namespace: at.namespace, AllowStale: s.config.Stale,
 		AuthToken: s.token, Params: params, Filter: filter,
 	}).WithContext(ctx)
-	_, err := s.client.Raw().Query(path, out, options)
+	meta, err := s.client.Raw().Query(path, out, options)
+	if err == nil && s.config.Stale && !meta.KnownLeader {
+		return errLeaderless
+	}
 	return s.explain(ctx, err)
 }
+
+// errLeaderless is why a stale answer is not used: the server may have restarted and
+// know nothing yet.
+var errLeaderless = errors.New("the server that answered knows no leader, so that its answer may be older than any bound")
 
 // scale asks for a new count.
 func (s *session) scale(ctx context.Context, at scope, job string, request *api.ScalingRequest) error {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -62,4 +63,34 @@ func TestFilesChange(t *testing.T) {
 	if problems := f.Problems(); problems != nil {
 		t.Errorf("Problems() = %q once it is back", problems)
 	}
+}
+
+// TestStale: any server's answer is taken with stale, but not that of one that
+// knows no leader, which may have just restarted and know nothing.
+func TestStale(t *testing.T) {
+	i := newImitation(t)
+	i.add("web", 2)
+	var leader atomic.Value
+	leader.Store("false")
+	server := newHandler(t, func(w http.ResponseWriter, r *http.Request) {
+		if !r.URL.Query().Has("stale") {
+			t.Errorf("%s asks the leader", r.URL)
+		}
+		w.Header().Set("X-Nomad-Index", "1")
+		w.Header().Set("X-Nomad-LastContact", "0")
+		w.Header().Set("X-Nomad-KnownLeader", leader.Load().(string))
+		i.ServeHTTP(w, r)
+	})
+	c := testConfig(t, server)
+	c.Stale = true
+	f := openFleet(t, c, nil)
+	ref := targets.Ref{Fleet: f.name, Name: "web/app"}
+	if _, err := f.Snapshot(t.Context(), []targets.Ref{ref}); !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), "knows no leader") {
+		t.Errorf("Snapshot() = %v of a server without a leader", err)
+	}
+	leader.Store("true")
+	waitFor(t, "reading once there is a leader", func() bool {
+		readings, err := f.Snapshot(t.Context(), []targets.Ref{ref})
+		return err == nil && readings[ref].SpecReplicas == 2
+	})
 }

@@ -18,14 +18,6 @@ import (
 // everyNamespace is the name by which Nomad answers for all that a token may read.
 const everyNamespace = "*"
 
-// discovery is what the last discovery found amiss. It is safe for concurrent
-// use.
-type discovery struct {
-	mu sync.Mutex
-	// refused are jobs that the token may list and not read.
-	refused []string
-}
-
 // Discovers says whether the fleet is configured to find targets by their labels.
 func (c *Config) Discovers() bool { return c.Discover }
 
@@ -50,8 +42,9 @@ func labels(tg *api.TaskGroup) map[string]string {
 // reading them says so, but not those of the jobs that periodic and parameterized
 // ones launch. It takes one list for each namespace, and the specification of
 // each job that changed. Where a job that was read before cannot be read now, its
-// groups are as they were, with the Problem; one that the token may not read is
-// left out (see Problems). The error means that nothing can be told.
+// groups are as they were, with the Problem; of one that was not read before, and of
+// a namespace that cannot be listed, a targets.PartialDiscoveryError tells. Any
+// other error means that nothing can be told.
 func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
 	if !f.config.Discover {
 		return nil, nil
@@ -62,17 +55,21 @@ func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
 	}
 	d := &discovering{fleet: f, session: session, found: map[string]targets.Discovered{}}
 	for _, namespace := range f.config.DiscoverNamespaces {
-		if err := d.namespace(ctx, scope{region: f.config.Region, namespace: namespace}); err != nil {
-			return nil, fmt.Errorf("discover targets of fleet %q at %s: %w", f.name, f.config.Address, err)
+		at := scope{region: f.config.Region, namespace: namespace}
+		if err := d.namespace(ctx, at); err != nil {
+			d.unreadScopes = append(d.unreadScopes, at)
+			d.errs = append(d.errs, err)
 		}
 	}
-	f.discovery.note(d.refused)
+	if len(d.unreadScopes) == len(f.config.DiscoverNamespaces) {
+		return nil, fmt.Errorf("discover targets of fleet %q at %s: %w", f.name, f.config.Address, errors.Join(d.errs...))
+	}
 	answer := make([]targets.Discovered, 0, len(d.found))
 	for _, found := range d.found {
 		answer = append(answer, found)
 	}
 	slices.SortFunc(answer, func(a, b targets.Discovered) int { return strings.Compare(a.Name, b.Name) })
-	return answer, nil
+	return answer, d.partial()
 }
 
 // discovering is one discovery under way.
@@ -80,9 +77,42 @@ type discovering struct {
 	fleet   *Fleet
 	session *session
 
-	mu      sync.Mutex
-	found   map[string]targets.Discovered
-	refused []string
+	mu    sync.Mutex
+	found map[string]targets.Discovered
+	// unreadScopes could not be listed, unreadJobs not be read, for the reasons of
+	// errs.
+	unreadScopes []scope
+	unreadJobs   map[jobKey]bool
+	errs         []error
+}
+
+// partial answers an error that names what could not be read; nil when everything
+// could.
+func (d *discovering) partial() error {
+	if len(d.errs) == 0 {
+		return nil
+	}
+	const most = 5
+	errs := d.errs
+	if len(errs) > most {
+		slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+		errs = append(errs[:most:most], fmt.Errorf("and %d more", len(d.errs)-most))
+	}
+	return &targets.PartialDiscoveryError{Err: errors.Join(errs...), Unread: func(name string) bool {
+		t, err := parseName(name)
+		return err == nil && (slices.Contains(d.unreadScopes, t.scope()) || d.unreadJobs[t.jobKey()])
+	}}
+}
+
+// leaveOut notes a job that could not be read.
+func (d *discovering) leaveOut(key jobKey, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.unreadJobs == nil {
+		d.unreadJobs = map[jobKey]bool{}
+	}
+	d.unreadJobs[key] = true
+	d.errs = append(d.errs, err)
 }
 
 // namespace finds the groups of one namespace, or of all.
@@ -96,7 +126,7 @@ func (d *discovering) namespace(ctx context.Context, at scope) error {
 	if err != nil {
 		return fmt.Errorf("list jobs of %v: %w", at, err)
 	}
-	group, ctx := errgroup.WithContext(ctx)
+	var group errgroup.Group
 	group.SetLimit(d.fleet.config.fetching())
 	for _, job := range jobs {
 		key := jobKey{scope: scope{region: at.region, namespace: job.Namespace}, id: job.ID}
@@ -106,14 +136,15 @@ func (d *discovering) namespace(ctx context.Context, at scope) error {
 		}
 		group.Go(func() error { return d.job(ctx, key) })
 	}
-	err = group.Wait()
-	if errors.Is(err, targets.ErrThrottled) {
+	if err := group.Wait(); err != nil { // too many calls
 		d.fleet.backoff.note(at, err, time.Now())
+		return err
 	}
-	return err
+	return nil
 }
 
-// job finds the groups of a job that changed.
+// job finds the groups of a job that changed. The error says that Nomad wants
+// fewer calls.
 func (d *discovering) job(ctx context.Context, key jobKey) error {
 	spec, err := d.session.read(ctx, key)
 	if err == nil {
@@ -129,13 +160,14 @@ func (d *discovering) job(ctx context.Context, key jobKey) error {
 		d.take(key, known, err.Error())
 		return nil
 	}
-	if errors.Is(err, targets.ErrForbidden) {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.refused = append(d.refused, fmt.Sprintf("%q of %v", key.id, key.scope))
-		return nil
+	switch {
+	case errors.Is(err, targets.ErrThrottled):
+		return err
+	case errors.Is(err, targets.ErrForbidden):
+		err = fmt.Errorf("%w; the token may list the job, and needs read-job", err)
 	}
-	return err
+	d.leaveOut(key, err)
+	return nil
 }
 
 // take notes the groups of a job that have labels.
@@ -156,37 +188,11 @@ func (d *discovering) take(key jobKey, spec *specification, problem string) {
 	}
 }
 
-// note keeps the jobs that could not be read.
-func (d *discovery) note(refused []string) {
-	slices.Sort(refused)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.refused = refused
-}
-
-// problem says which jobs the token may not read; "" when there are none.
-func (d *discovery) problem() string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.refused) == 0 {
-		return ""
-	}
-	const most = 5
-	more := ""
-	if len(d.refused) > most {
-		more = fmt.Sprintf(" and %d more", len(d.refused)-most)
-	}
-	return "discovery leaves out jobs that the token may list and not read (it needs read-job): " +
-		strings.Join(d.refused[:min(most, len(d.refused))], ", ") + more
-}
-
 // Problems answers what is wrong with the fleet and no call tells of.
 func (f *Fleet) Problems() []string {
 	var problems []string
-	for _, problem := range []string{f.connection.problem(), f.discovery.problem()} {
-		if problem != "" {
-			problems = append(problems, problem)
-		}
+	if problem := f.connection.problem(); problem != "" {
+		problems = append(problems, problem)
 	}
 	if err := f.memories.failure(); err != nil {
 		problems = append(problems, "readiness cannot be stored: "+err.Error())

@@ -123,21 +123,28 @@ func TestDiscoverUnreadable(t *testing.T) {
 	i.mu.Lock()
 	i.forbidden["/v1/job/web"], i.forbidden["/v1/job/late"] = true, true
 	i.mu.Unlock()
-	found := discover(t, f)
+	list, err := f.Discover(t.Context())
+	found := map[string]targets.Discovered{}
+	for _, target := range list {
+		found[target.Name] = target
+	}
 	if web := found["web/app"]; web.Labels["hpad.enable"] != "true" || !strings.Contains(web.Problem, `read job "web"`) {
 		t.Errorf("%+v of a job that cannot be read, want it as it was, with the problem", web)
 	}
 	if shop := found["shop/app"]; shop.Problem != "" || shop.Labels["hpad.enable"] != "true" || len(found) != 2 {
 		t.Errorf("found %+v, want the other as ever", found)
 	}
-	if problems := f.Problems(); len(problems) != 1 || !strings.Contains(problems[0], `"late" of namespace "default"`) {
-		t.Errorf("Problems() = %q, want the job that may not be read", problems)
+	var partial *targets.PartialDiscoveryError
+	if !errors.As(err, &partial) || !strings.Contains(err.Error(), `"late" of namespace "default"`) || !strings.Contains(err.Error(), "needs read-job") {
+		t.Errorf("Discover() = %v, want the job that may not be read", err)
+	} else if !partial.Unread("late/app") || partial.Unread("web/app") || partial.Unread("other/late/app") {
+		t.Error("another job than the one that may not be read is unread")
 	}
 	i.mu.Lock()
 	clear(i.forbidden)
 	i.mu.Unlock()
-	if found := discover(t, f); len(found) != 2 || found["late/app"].Labels == nil || f.Problems() != nil {
-		t.Errorf("found %+v with %q once all can be read", found, f.Problems())
+	if found := discover(t, f); len(found) != 2 || found["late/app"].Labels == nil {
+		t.Errorf("found %+v once all can be read", found)
 	}
 	i.mu.Lock()
 	i.forbidden["/v1/jobs"] = true
@@ -152,7 +159,7 @@ func TestDiscoverUnreadable(t *testing.T) {
 }
 
 // TestDiscoverBroken: where a job that is not known cannot be read for a passing
-// reason, nothing is told, so that nothing seems to have gone.
+// reason, the rest is told, and that nothing is known of it.
 func TestDiscoverBroken(t *testing.T) {
 	i := newImitation(t)
 	i.add("web", 1).meta = meta("hpad.enable", "true")
@@ -165,11 +172,14 @@ func TestDiscoverBroken(t *testing.T) {
 		i.ServeHTTP(w, r)
 	})
 	f := discoveringFleet(t, server)
-	if list, err := f.Discover(t.Context()); !errors.Is(err, targets.ErrTransient) || list != nil {
-		t.Errorf("Discover() = %v, %v, want a temporary failure", list, err)
+	i.add("shop", 1).meta = meta("hpad.enable", "true")
+	list, err := f.Discover(t.Context())
+	var partial *targets.PartialDiscoveryError
+	if !errors.As(err, &partial) || !errors.Is(err, targets.ErrTransient) || !partial.Unread("web/app") || len(list) != 1 {
+		t.Errorf("Discover() = %v, %v, want a temporary failure of one job", list, err)
 	}
 	broken = false
-	if found := discover(t, f); len(found) != 1 {
+	if found := discover(t, f); len(found) != 2 {
 		t.Errorf("found %+v", found)
 	}
 }

@@ -33,7 +33,6 @@ type Fleet struct {
 	connection     *connection
 	backoff        backoff
 	specifications specifications
-	discovery      discovery
 	memories       *memories
 	speeds         *speeds
 	sampler        *sampler
