@@ -382,7 +382,13 @@ func TestForeignCount(t *testing.T) {
 				d.done("web-0", "web-1")
 				w.wait(5 * time.Minute)
 				w.expect("in the end", c.spec, c.spec, c.count)
-				w.taken()
+				taken := w.taken()
+				for _, id := range []string{"web-0", "web-1"} {
+					op, back := w.operation(id), !slices.Contains(taken, id)
+					if op.State != drain.Ended || back != (op.Outcome == drain.Undone) || back && d.asked("undo "+id) != 1 {
+						t.Errorf("operation %+v, want it ended, and undone if it was not taken", op)
+					}
+				}
 			})
 		})
 	}
@@ -493,6 +499,23 @@ func TestStoreFails(t *testing.T) {
 		if op := w.operation("web-1"); op.Outcome != drain.Undone {
 			t.Errorf("operation %+v after a restart, want it undone", op)
 		}
+	})
+}
+
+// TestLastSave: what could not be recorded is recorded when the fleet is closed, if
+// it can be then.
+func TestLastSave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3, newDrainer("web-0"))
+		w.scale(2)
+		w.wait(time.Second)
+		w.store.Fail(errSpoiled)
+		if err := w.fleet.SetReplicas(t.Context(), w.ref, 3, "", "the test asks"); err == nil {
+			t.Error("SetReplicas() with a broken store is no error")
+		}
+		w.store.Fail(nil)
+		w.restart()
+		w.expect("after a restart", 3, 3, 3)
 	})
 }
 
