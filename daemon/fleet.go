@@ -13,7 +13,8 @@ import (
 type Fleet interface {
 	// Snapshot reads the given targets in as few calls as the platform allows.
 	// The result has an entry for every target asked for; one that could not be
-	// read says so in its Err. An error means that none could be read.
+	// read says so in its Err. An error means that none could be read;
+	// it names the fleet.
 	Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error)
 
 	// SetReplicas asks for n replicas of one target, as read at version; an empty

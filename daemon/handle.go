@@ -116,7 +116,7 @@ func (h *fleetHandle) reading(ctx context.Context, ref targets.Ref, age time.Dur
 		return err
 	})
 	if err != nil {
-		return targets.Reading{}, fmt.Errorf("read fleet %q: %w", h.name, err)
+		return targets.Reading{}, err
 	}
 	reading = readings[ref]
 	if reading.Err != nil {

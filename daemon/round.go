@@ -154,9 +154,6 @@ func (r *round) readSnapshot(ctx context.Context, i int) {
 	ctx, cancel := context.WithTimeout(ctx, read.timeout)
 	defer cancel()
 	tell := func(readings map[targets.Ref]targets.Reading, err error) {
-		if err != nil {
-			err = fmt.Errorf("read fleet %q: %w", read.fleet.name, err)
-		}
 		r.snapshots[i].tell(func(told *snapshotAnswer) { told.readings, told.err = readings, err }, func() {
 			read.fleet.remember(readings)
 			r.daemon.reportFleet(read.fleet, err)
@@ -170,9 +167,13 @@ func (r *round) readSnapshot(ctx context.Context, i int) {
 			readings, err = read.fleet.fleet.Snapshot(ctx, read.refs)
 			return err
 		})
+		var panicked *panicError
+		if errors.As(err, &panicked) { // any other error names the fleet itself
+			err = fmt.Errorf("read fleet %q: %w", read.fleet.name, err)
+		}
 		r.daemon.metrics.FleetCall(read.fleet.name, callSnapshot, time.Since(started), err)
 		tell(readings, err)
-	}, func(_ int, err error) { tell(nil, err) })
+	}, func(_ int, err error) { tell(nil, fmt.Errorf("read fleet %q: %w", read.fleet.name, err)) })
 }
 
 func (r *round) readSamples(ctx context.Context, i int) {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,10 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/policy"
 )
+
+// ownConditions are those of every autoscaler; the others tell what its platform
+// says.
+var ownConditions = []policy.ConditionType{policy.AbleToScale, policy.ScalingActive, policy.ScalingLimited, policy.ForeignWriter}
 
 // maxProblem is how many letters of a problem fit in a table.
 const maxProblem = 140
@@ -32,6 +37,11 @@ func problem(view api.Autoscaler, now time.Time) string {
 			(condition.Type == policy.AbleToScale || condition.Type == policy.ScalingActive && condition.Reason != "ScalingDisabled")
 		if failed {
 			return condition.Reason + because(cmp.Or(evaluation.Error, condition.Message))
+		}
+	}
+	for _, condition := range view.Status.Conditions {
+		if condition.Status == policy.ConditionTrue && !slices.Contains(ownConditions, condition.Type) {
+			return string(condition.Type) + because(condition.Message)
 		}
 	}
 	switch instances := view.Instances; {

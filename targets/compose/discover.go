@@ -24,7 +24,7 @@ func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
 		l, err = f.list(ctx, "")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("discover services of fleet %q: %w", f.name, err)
+		return nil, err
 	}
 	var found []targets.Discovered
 	for k, members := range l.services {

@@ -51,7 +51,7 @@ func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
 	}
 	session, err := f.open(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("discover targets of fleet %q at %s: %w", f.name, f.config.Address, err)
+		return nil, fmt.Errorf("%s: %w", f.config.Address, err)
 	}
 	d := &discovering{fleet: f, session: session, found: map[string]targets.Discovered{}}
 	for _, namespace := range f.config.DiscoverNamespaces {
@@ -62,7 +62,7 @@ func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
 		}
 	}
 	if len(d.unreadScopes) == len(f.config.DiscoverNamespaces) {
-		return nil, fmt.Errorf("discover targets of fleet %q at %s: %w", f.name, f.config.Address, errors.Join(d.errs...))
+		return nil, fmt.Errorf("%s: %w", f.config.Address, errors.Join(d.errs...))
 	}
 	answer := make([]targets.Discovered, 0, len(d.found))
 	for _, found := range d.found {

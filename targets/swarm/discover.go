@@ -2,7 +2,6 @@ package swarm
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -29,7 +28,7 @@ func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
 		})
 	}
 	if err != nil {
-		return nil, fmt.Errorf("discover targets of fleet %q: %w", f.name, err)
+		return nil, err
 	}
 	found := []targets.Discovered{}
 	for _, service := range services {
