@@ -53,6 +53,9 @@ func (f *Fleet) look(ctx context.Context, s *session, described map[string]found
 		}
 		calls++
 		found, err := f.lookUp(ctx, s, chunk)
+		if err != nil && ctx.Err() != nil && len(learned) > 0 {
+			break // there is no time for more in this round
+		}
 		f.details.note(err, f.config.CheckInterval)
 		if err != nil {
 			break

@@ -247,8 +247,8 @@ func edited(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	w.Passes("shared", 2)
 	c.Edit("shared", func(g *awstest.Group) { g.Desired = 7 })
 	wait.For(t, patience, "ForeignWriter", func() (string, bool) {
-		condition := w.Condition("shared", policy.ForeignWriter)
-		return fmt.Sprintf("it is %+v", condition), condition.Status == policy.ConditionTrue
+		condition := w.Condition("shared", policy.ForeignWriter) // until hpad has written again
+		return fmt.Sprintf("it is %+v", condition), condition.Reason != ""
 	})
 	awaitDesired(t, c, "shared", 2)
 	c.Edit("shared", func(g *awstest.Group) { g.Min, g.Desired = 4, 4 })
