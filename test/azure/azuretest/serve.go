@@ -232,7 +232,9 @@ func (found *route) answer(s *Server, w http.ResponseWriter, r *http.Request, pa
 	if found.serve != nil {
 		return found.serve(s, w, r, parts)
 	}
-	request := r.Clone(context.WithValue(r.Context(), runtime.CtxAPINameKey{}, found.api))
+	// The fake servers send on a closed channel when their context ends.
+	ctx := context.WithValue(context.WithoutCancel(r.Context()), runtime.CtxAPINameKey{}, found.api)
+	request := r.Clone(ctx)
 	request.URL.Scheme, request.URL.Host = "https", r.Host
 	c := &call{server: s, request: request}
 	response, err := c.transport(found.api).Do(request)
