@@ -3,8 +3,10 @@ package drain_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -317,18 +319,16 @@ func TestLyingReading(t *testing.T) {
 	})
 }
 
-// slow is a platform whose readings take a while to arrive.
-type slow struct {
-	targettest.Removable
-	// wait, once it is set, is how long the next reading takes.
-	wait *time.Duration
-}
+// slow is a platform whose readings take as long to arrive as their context says.
+type slow struct{ targettest.Removable }
+
+type slowKey struct{}
 
 func (s slow) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
-	wait := *s.wait
-	*s.wait = 0
 	readings, err := s.Removable.Snapshot(ctx, refs)
-	time.Sleep(wait)
+	if wait, ok := ctx.Value(slowKey{}).(time.Duration); ok {
+		time.Sleep(wait)
+	}
 	return readings, err
 }
 
@@ -338,17 +338,18 @@ func TestLateReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3, newDrainer("web-0"))
 		w.close()
-		var late time.Duration
-		w.fleet = drain.Wrap(slow{Removable: w.platform, wait: &late}, w.store, zap.NewNop())
+		w.fleet = drain.Wrap(slow{w.platform}, w.store, zap.NewNop())
 		w.fleet.Configure(map[targets.Ref]drain.Options{w.ref: w.options})
 		if err := w.fleet.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		w.scale(2)
 		w.drainer.done("web-0")
-		late = time.Minute
-		w.expect("by a reading that is a minute old", 2, 2, 2)
-		if op := w.operation("web-0"); op.State != drain.Ended {
+		readings, err := w.fleet.Snapshot(context.WithValue(t.Context(), slowKey{}, time.Minute), []targets.Ref{w.ref})
+		if reading := readings[w.ref]; err != nil || reading.SpecReplicas != 2 || reading.StatusReplicas != 2 {
+			t.Errorf("spec %d and status %d replicas, %v, by a reading that is a minute old, want 2", reading.SpecReplicas, reading.StatusReplicas, err)
+		}
+		if op := w.operation("web-0"); op.State != drain.Ended || w.platform.Replicas("web") != 2 {
 			t.Errorf("operation %+v, want it to have ended meanwhile", op)
 		}
 	})
@@ -551,6 +552,55 @@ func TestOptionsChange(t *testing.T) {
 		w.expectTaken("web-0")
 		if d.asked("finish web-0") != 1 {
 			t.Error("the drainer was forgotten in the middle of its work")
+		}
+	})
+}
+
+// crowded is a platform that counts how many removals it is asked for at once.
+type crowded struct {
+	targettest.Removable
+	now, most *atomic.Int32
+}
+
+func (c crowded) Remove(ctx context.Context, ref targets.Ref, ids []string, version, reason string) error {
+	c.most.Store(max(c.most.Load(), c.now.Add(1)))
+	time.Sleep(3 * time.Second)
+	defer c.now.Add(-1)
+	return c.Removable.Remove(ctx, ref, ids, version, reason)
+}
+
+// TestManyTargets: many targets that shrink at once are drained and removed a few
+// at a time, each with one removal.
+func TestManyTargets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const count = 40
+		platform := crowded{targettest.Removable{Memory: targettest.NewMemory("memory")}, &atomic.Int32{}, &atomic.Int32{}}
+		f := drain.Wrap(platform, &targettest.Store{}, zap.NewNop())
+		options := map[targets.Ref]drain.Options{}
+		for n := range count {
+			ref := platform.Add(fmt.Sprintf("t%d", n), targettest.MemoryTarget{Replicas: 10})
+			options[ref] = drain.Options{Victims: drain.Newest, Drainer: newDrainer()}
+		}
+		f.Configure(options)
+		if err := f.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for ref := range options {
+			if err := f.SetReplicas(t.Context(), ref, 4, "", "the test asks"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(10 * time.Minute)
+		for ref := range options {
+			if n := platform.Replicas(ref.Name); n != 4 {
+				t.Errorf("%s: %d replicas, want 4", ref, n)
+			}
+		}
+		if n := len(platform.Removals()); n > count*3/2 || platform.most.Load() > 4 {
+			t.Errorf("%d removals, %d at once, want about one for each of %d targets, 4 at once", n, platform.most.Load(), count)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
 		}
 	})
 }

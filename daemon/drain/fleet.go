@@ -22,10 +22,12 @@ type Fleet struct {
 	store targets.Store
 	log   *zap.Logger
 	// loading is held while the operations are read from the store, wake makes the
-	// work look again at once, slots bounds the calls of drainers.
-	loading lock
-	wake    chan struct{}
-	slots   chan struct{}
+	// work look again at once, slots bounds the calls of drainers, removals those of
+	// the platform that remove.
+	loading  lock
+	wake     chan struct{}
+	slots    chan struct{}
+	removals chan struct{}
 	// work ends with Close; writes, which removals under way have, a moment later.
 	work, writes       context.Context
 	endWork, endWrites context.CancelFunc
@@ -85,8 +87,12 @@ type pace struct {
 	asked time.Time
 }
 
-// callsAtOnce bounds the calls of drainers that are under way for one fleet.
-const callsAtOnce = 16
+// callsAtOnce bounds the calls of drainers that are under way for one fleet,
+// removalsAtOnce the targets that instances are being removed of.
+const (
+	callsAtOnce    = 16
+	removalsAtOnce = 4
+)
 
 func newTarget(ref targets.Ref) *target {
 	return &target{ref: ref, writing: newLock(), saving: newLock(), paces: map[string]*pace{}, calls: map[string]*call{}}
@@ -98,7 +104,7 @@ func newTarget(ref targets.Ref) *target {
 func Wrap(inner Inner, store targets.Store, log *zap.Logger) *Fleet {
 	f := &Fleet{
 		inner: inner, store: store, log: log,
-		loading: newLock(), wake: make(chan struct{}, 1), slots: make(chan struct{}, callsAtOnce),
+		loading: newLock(), wake: make(chan struct{}, 1), slots: make(chan struct{}, callsAtOnce), removals: make(chan struct{}, removalsAtOnce),
 		options: map[targets.Ref]Options{}, targets: map[targets.Ref]*target{},
 	}
 	f.work, f.endWork = context.WithCancel(context.Background())

@@ -144,9 +144,17 @@ func (f *Fleet) advance(t *target, options Options, now time.Time) {
 			t.note(op, fmt.Errorf("the drainer has not returned within %v", callTimeout))
 		}
 	}
-	if !t.removing && !now.Before(t.retry) && t.ready(now) {
+	if t.removing || now.Before(t.retry) || !t.ready(now) {
+		return
+	}
+	select {
+	case f.removals <- struct{}{}:
 		t.removing = true
-		f.running.Go(func() { f.remove(t) })
+		f.running.Go(func() {
+			defer func() { <-f.removals }()
+			f.remove(t)
+		})
+	default: // the next tick
 	}
 }
 
