@@ -520,6 +520,55 @@ func TestLastSave(t *testing.T) {
 	})
 }
 
+// living is a platform whose fleet is to be started and closed.
+type living struct {
+	targettest.Removable
+	starts, closes int
+}
+
+func (l *living) Start(context.Context) error {
+	if l.starts++; l.starts == 1 {
+		return errSpoiled
+	}
+	return nil
+}
+
+func (l *living) Close() error {
+	l.closes++
+	return errSpoiled
+}
+
+// TestLifecycle: the inner fleet is started, however often it takes, and closed
+// once.
+func TestLifecycle(t *testing.T) {
+	inner := &living{Removable: targettest.Removable{Memory: targettest.NewMemory("memory")}}
+	f := drain.Wrap(inner, nil, zap.NewNop())
+	if f.Unwrap() != drain.Inner(inner) {
+		t.Error("Unwrap() is another fleet")
+	}
+	if err := f.Start(t.Context()); !errors.Is(err, errSpoiled) {
+		t.Errorf("Start() that fails = %v", err)
+	}
+	if err := f.Start(t.Context()); err != nil {
+		t.Errorf("Start() again = %v", err)
+	}
+	if err := f.Start(t.Context()); err == nil {
+		t.Error("Start() of a fleet that works is no error")
+	}
+	if err := f.Close(); !errors.Is(err, errSpoiled) {
+		t.Errorf("Close() = %v, want the inner fleet's error", err)
+	}
+	if err := f.Close(); err != nil || inner.closes != 1 || inner.starts != 2 {
+		t.Errorf("Close() again = %v, after %d starts and %d closes", err, inner.starts, inner.closes)
+	}
+	if _, err := f.Snapshot(t.Context(), nil); !errors.Is(err, targets.ErrTransient) {
+		t.Errorf("Snapshot() of a closed fleet = %v", err)
+	}
+	if err := f.SetReplicas(t.Context(), targets.Ref{}, 1, "", "the test asks"); !errors.Is(err, targets.ErrTransient) {
+		t.Errorf("SetReplicas() of a closed fleet = %v", err)
+	}
+}
+
 // TestPanickingDrainer: a drainer that panics is one that fails.
 func TestPanickingDrainer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

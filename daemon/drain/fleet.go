@@ -141,7 +141,8 @@ func (f *Fleet) Configure(options map[targets.Ref]Options) {
 }
 
 // Start starts the inner fleet, where that is to be started, and the work on
-// drains, which ends with Close.
+// drains, which ends with Close. It may be called again when the inner fleet could
+// not be started.
 func (f *Fleet) Start(ctx context.Context) error {
 	f.mu.Lock()
 	again := f.started || f.closed
@@ -152,6 +153,9 @@ func (f *Fleet) Start(ctx context.Context) error {
 	}
 	if starter, ok := f.inner.(interface{ Start(context.Context) error }); ok {
 		if err := starter.Start(ctx); err != nil {
+			f.mu.Lock()
+			f.started = false // it may be tried again
+			f.mu.Unlock()
 			return err
 		}
 	}
