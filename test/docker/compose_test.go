@@ -19,8 +19,8 @@ import (
 )
 
 // patience is how long hpad and an engine may take to do what they do within
-// seconds on an idle machine, where other cases run at the same time.
-const patience = 2 * world.Patience
+// seconds on an idle machine.
+const patience = world.Patience
 
 // site is what cases share: an engine with the images, and a load.
 type site struct {
@@ -38,7 +38,7 @@ func newSite(t *testing.T, options dockertest.Options) *site {
 
 // fleet is the configuration of a fleet called shop.
 func (s *site) fleet(kind, extra string) string {
-	return fmt.Sprintf("[fleets.shop]\nkind = %q\nhost = %q\nresource_interval = \"1s\"\ntimeout = \"5s\"\n%s\n", kind, s.Host(), extra)
+	return fmt.Sprintf("[fleets.shop]\nkind = %q\nhost = %q\nresource_interval = \"1s\"\ntimeout = \"20s\"\n%s\n", kind, s.Host(), extra)
 }
 
 // queued is that of a fleet called shop, a source and an autoscaler for the

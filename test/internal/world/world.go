@@ -20,8 +20,8 @@ import (
 )
 
 // Patience is how long hpad and an engine may take to do what they do within
-// seconds on an idle machine.
-const Patience = 40 * time.Second
+// seconds on an idle machine: many times that, for one that is busy.
+const Patience = 90 * time.Second
 
 // World is a daemon of a test, with its state. Its methods are for the test's own
 // goroutine.
