@@ -25,7 +25,7 @@ func BenchmarkSnapshot(b *testing.B) {
 		refs[n] = ref(name)
 	}
 	config := testConfig(b, c)
-	config.CheckInterval = time.Hour
+	config.CheckInterval, config.Timeout = time.Hour, time.Minute
 	f := openFleet(b, config, Options{Store: &targettest.Store{}})
 	for range 3*groups/instancesPerCall/lookupsPerRound + 1 {
 		if _, err := f.Snapshot(b.Context(), refs); err != nil {

@@ -649,7 +649,7 @@ func TestThousand(t *testing.T) {
 		refs = append(refs, ref(name))
 	}
 	config := testConfig(t, c)
-	config.CheckInterval = time.Hour
+	config.CheckInterval, config.Timeout = time.Hour, time.Minute
 	f := openFleet(t, config, Options{Store: &targettest.Store{}})
 	round := func() map[string]int {
 		t.Helper()

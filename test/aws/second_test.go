@@ -101,7 +101,6 @@ func TestCommandLine(t *testing.T) {
 		want      string
 	}{
 		{[]string{"set-desired-capacity", "--auto-scaling-group-name", "web", "--desired-capacity", "6"}, "(ValidationError) when calling the SetDesiredCapacity operation: New SetDesiredCapacity value 6 is above max value 5"},
-		{[]string{"set-desired-capacity", "--auto-scaling-group-name", "nobody", "--desired-capacity", "1"}, "(ValidationError) when calling the SetDesiredCapacity operation: AutoScalingGroup name not found"},
 		{[]string{"set-desired-capacity", "--auto-scaling-group-name", "web", "--desired-capacity", "5", "--honor-cooldown"}, "(ScalingActivityInProgress)"},
 		{[]string{"terminate-instance-in-auto-scaling-group", "--instance-id", "i-00000000000000000", "--should-decrement-desired-capacity"}, "No managed instance found for instance ID: i-00000000000000000"},
 	} {
@@ -165,13 +164,8 @@ func TestCommandLine(t *testing.T) {
 	if i := instances.Reservations[0].Instances[0]; i.LaunchTime == "" || i.PrivateIpAddress == "" || i.PrivateDnsName == "" || i.State.Name != "running" || len(i.Tags) != 3 {
 		t.Errorf("instance %+v", i)
 	}
-	var identity struct{ Account string }
-	c.read(&identity, "sts", "get-caller-identity")
-	if identity.Account != awstest.Account {
-		t.Errorf("identity %+v", identity)
-	}
 	cloud.Expire()
-	if _, said := c.run("autoscaling", "describe-auto-scaling-groups"); !strings.Contains(said, "(ExpiredToken)") {
+	if _, said := c.run("sts", "get-caller-identity"); !strings.Contains(said, "(ExpiredToken)") {
 		t.Errorf("with expired credentials it said %q", said)
 	}
 }
