@@ -36,6 +36,7 @@ func TestGCE(t *testing.T) {
 			"lost answers":      lostAnswers,
 			"zone lost":         zoneLost,
 			"restart":           restart,
+			"lying":             lying,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -277,5 +278,19 @@ func restart(t *testing.T, p *place) {
 	w.Passes(p.name, 2)
 	if writes, machines := p.Writes(), p.Machines(); writes != 1 || machines != 4 {
 		t.Errorf("%d changes made %d machines, want 1 and 4", writes, machines)
+	}
+}
+
+// lying: a group that seems to collapse for two rounds is left alone.
+func lying(t *testing.T, p *place) {
+	p.add(4, 0)
+	p.load.Queue(p.name, 40)
+	w := world.New(t, p.queued(1, 8))
+	w.Await(p.name, policy.ScalingActive, "ValidMetricFound", "")
+	p.Lie(t, p.target, 1, 2)
+	w.Await(p.name, policy.AbleToScale, "ImplausibleReading", "from 4 to 1")
+	w.Await(p.name, policy.AbleToScale, "ReadyForNewScale", "")
+	if size, writes := p.Size(t, p.target), p.Writes(); size != 4 || writes != 0 {
+		t.Errorf("size %d after %d changes, want 4 after none", size, writes)
 	}
 }
