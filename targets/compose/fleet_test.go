@@ -1008,3 +1008,14 @@ func TestVictimGoneWhileListed(t *testing.T) {
 		t.Error("it counts again")
 	}
 }
+
+// TestRequestHint holds that a service without requests is told a key that there
+// is.
+func TestRequestHint(t *testing.T) {
+	i := newImitation(t)
+	i.up(service{project: "shop", name: "web"}, 1)
+	hint := read(t, started(t, i, &targettest.Store{})).Instances[0].Tasks[0].RequestHint
+	if !strings.HasSuffix(hint, `requests = { cpu = "500m", memory = "256Mi" } in the autoscaler's target`) {
+		t.Errorf("the hint is %q", hint)
+	}
+}

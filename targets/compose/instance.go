@@ -27,7 +27,7 @@ func (m *member) instance(known memory, requests []policy.Amount) policy.Instanc
 // requestHint says how a service states what it reserves.
 func requestHint(k key) string {
 	return fmt.Sprintf("set cpus and mem_limit of service %q (or deploy.resources.limits; reservations only count for memory) and run \"docker compose up -d %s\", "+
-		"or say requests = { cpu = \"500m\", memory = \"256Mi\" } in the fleet's table services.%q", k.service, k.service, k.String())
+		"or say requests = { cpu = \"500m\", memory = \"256Mi\" } in the autoscaler's target", k.service, k.service)
 }
 
 // location answers where a container is to be found: its addresses in its
