@@ -706,6 +706,43 @@ func TestSecretsNotStored(t *testing.T) {
 	}
 }
 
+// TestSecretsNotStoredAnyMore holds that what was stored while it might be goes
+// once it may not, but for a service at 0 replicas, which could never start again.
+func TestSecretsNotStoredAnyMore(t *testing.T) {
+	i := newImitation(t)
+	i.networks["shop_front"], i.networks["shop_back"], i.volumes["named"], i.volumes["other"] = true, true, true, true
+	i.up(full(), 2)
+	store := &targettest.Store{}
+	stored := func() int {
+		t.Helper()
+		entries, err := store.List(t.Context(), templatePrefix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(entries)
+	}
+	f := started(t, i, store)
+	read(t, f)
+	if got := stored(); got != 1 {
+		t.Fatalf("%d templates are stored, want 1", got)
+	}
+	mustScale(t, f, 0)
+	wantNames(t, i)
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f = started(t, i, store, func(c *Config) { *c.StoreSecrets = false })
+	read(t, f)
+	if got := stored(); got != 1 {
+		t.Errorf("%d templates are stored of a service at 0, want 1", got)
+	}
+	mustScale(t, f, 1)
+	read(t, f)
+	if got := stored(); got != 0 {
+		t.Errorf("%d templates are stored, want none", got)
+	}
+}
+
 // TestFileTooLarge holds that files beyond all measure are refused, not copied in
 // part.
 func TestFileTooLarge(t *testing.T) {

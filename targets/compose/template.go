@@ -180,6 +180,17 @@ func (t *templates) put(ctx context.Context, k key, source string, next *templat
 	return nil
 }
 
+// drop deletes a template. One that cannot be deleted is tried again with the next
+// refresh.
+func (t *templates) drop(ctx context.Context, k key) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.known[k] != nil && t.store.Delete(ctx, templatePrefix+k.String()) == nil {
+		delete(t.known, k)
+		delete(t.sources, k)
+	}
+}
+
 // same notes that a container is as the template has it.
 func (t *templates) same(k key, source string) {
 	t.mu.Lock()
@@ -209,6 +220,7 @@ func (f *Fleet) takeTemplate(ctx context.Context, k key, from *member, zeroed bo
 		return err
 	}
 	if !*f.config.StoreSecrets && len(b.Files) > 0 {
+		f.templates.drop(ctx, k) // it is of a time when it might be stored
 		return fmt.Errorf("%w: %d secrets or configs were copied into the containers, %s among them, and store_secrets is false", targets.ErrUnscalable, len(b.Files), b.Files[0].Path)
 	}
 	digest, err := b.digest()
