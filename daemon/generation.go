@@ -233,7 +233,9 @@ func (d *Daemon) dueAtOnce(a *autoscaler, now time.Time) bool {
 func (s *scheduler) swap(ch *change) {
 	d, now := s.d, evaluationTime()
 	for a, def := range ch.definitions {
-		a.definition.Store(def)
+		if earlier := a.definition.Swap(def); earlier.drainer != def.drainer {
+			d.closeDrainer(earlier)
+		}
 	}
 	for _, a := range ch.removed {
 		a.mu.Lock()
@@ -246,6 +248,7 @@ func (s *scheduler) swap(ch *change) {
 		}
 		a.mu.Unlock()
 		d.metrics.Forget(a.name)
+		d.closeDrainer(a.definition.Load())
 	}
 	ch.next.configureScaleIn()
 	d.current.Store(ch.next)

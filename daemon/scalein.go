@@ -34,7 +34,7 @@ func (g *generation) configureScaleIn() {
 	options := map[*fleetHandle]map[targets.Ref]drain.Options{}
 	for _, a := range g.autoscalers {
 		def := a.definition.Load()
-		if def.fleet.scaleIn == nil || def.Victims == "" && def.drainer == nil {
+		if def.fleet.scaleIn == nil {
 			continue
 		}
 		if options[def.fleet] == nil {
@@ -91,6 +91,17 @@ func (g *generation) newDrainer(c config.Autoscaler, earlier *definition) (drain
 		return command.New(*own), nil
 	}
 	return nil, fmt.Errorf("drain of kind %q does not take a configuration of type %T", c.Drain.Kind, c.Drain.Config)
+}
+
+// closeDrainer lets go of what a drainer that nobody uses any more holds: idle
+// connections. Drains under way may still call it.
+func (d *Daemon) closeDrainer(def *definition) {
+	if def.drainer == nil {
+		return
+	}
+	if err := closeAdapter(def.drainer); err != nil {
+		d.log.Error("close the drain of autoscaler "+def.Name, zap.NamedError("err", err))
+	}
 }
 
 // drainsBy answers the fleet whose nodes an autoscaler's drain drains; nil when it

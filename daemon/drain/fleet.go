@@ -237,8 +237,11 @@ func (f *Fleet) usable(ctx context.Context) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closed {
+	switch {
+	case f.closed:
 		return fmt.Errorf("%w: the fleet is closed", targets.ErrTransient)
+	case !f.started: // at a reload the one before may still work on the drains
+		return fmt.Errorf("%w: the fleet has not started yet", targets.ErrTransient)
 	}
 	return nil
 }
