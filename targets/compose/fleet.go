@@ -89,11 +89,15 @@ func New(name string, config *Config, options Options) (*Fleet, error) {
 }
 
 // Start begins to remove the victims that an earlier hpad left. A store that
-// cannot be read is read again by the next reading.
+// cannot be read is read again by the next reading; one that was read before is
+// read anew, since an older fleet of the same name may have written until now.
 func (f *Fleet) Start(ctx context.Context) error {
 	if err := f.usable(ctx); err != nil {
 		return fmt.Errorf("start fleet %q: %w", f.name, err)
 	}
+	f.loading.Lock()
+	f.loaded = false
+	f.loading.Unlock()
 	f.mu.Lock()
 	f.started = true
 	f.mu.Unlock()

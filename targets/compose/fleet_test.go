@@ -419,6 +419,57 @@ func TestLeftOver(t *testing.T) {
 	}
 }
 
+// TestTakeOver holds that a fleet which is read before an older one of the same
+// store is closed, as at a reload, takes no container for a leftover that the older
+// one is starting, and knows the victims that it chose until it closed.
+func TestTakeOver(t *testing.T) {
+	i := newImitation(t)
+	i.up(service{project: "shop", name: "web"}, 2)
+	i.slow["web"] = time.Hour
+	starting, goOn := make(chan struct{}), make(chan struct{})
+	i.with(func() {
+		i.refuse = func(r *http.Request) (int, string) {
+			if strings.HasSuffix(r.URL.Path, "/start") {
+				close(starting)
+				<-goOn
+			}
+			return 0, ""
+		}
+	})
+	store := &targettest.Store{}
+	older := started(t, i, store)
+	grown := make(chan error, 1)
+	go func() { grown <- older.SetReplicas(t.Context(), web, 3, "", "a test asks") }()
+	<-starting
+	next := openFleet(t, testConfig(t, i.host()), store)
+	if got := read(t, next); got.SpecReplicas != 3 {
+		t.Errorf("spec %d while a container is being started, want 3", got.SpecReplicas)
+	}
+	close(goOn)
+	if err := <-grown; err != nil {
+		t.Fatal(err)
+	}
+	i.with(func() { i.refuse = nil })
+	i.up(service{project: "shop", name: "web"}, 4)
+	mustScale(t, older, 3)
+	waitFor(t, "stop", func() bool {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		return i.calls["POST containers/stop"] == 1
+	})
+	if err := older.Close(); err != nil {
+		t.Fatal(err)
+	}
+	i.with(func() { clear(i.slow) })
+	if err := next.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, next); got.SpecReplicas != 3 {
+		t.Errorf("spec %d, want 3: the victim of the older fleet is none of them", got.SpecReplicas)
+	}
+	wantNames(t, i, "shop-web-1", "shop-web-2", "shop-web-3")
+}
+
 // TestVictimsOutliveTheDaemon holds that victims stay victims when hpad is killed
 // while they stop, and that the next hpad removes them.
 func TestVictimsOutliveTheDaemon(t *testing.T) {
@@ -1040,7 +1091,7 @@ func TestVictimGoneWhileListed(t *testing.T) {
 	}
 	before := r.ids()
 	r.gone(t.Context(), k, "a")
-	r.mark(&listing{services: map[key][]*member{k: {victim}}}, before)
+	r.mark(&listing{services: map[key][]*member{k: {victim}}}, before, true)
 	if !victim.doomed {
 		t.Error("it counts again")
 	}

@@ -125,7 +125,7 @@ func (f *Fleet) list(ctx context.Context, project string) (*listing, error) {
 	if project != "" {
 		label += "=" + project
 	}
-	doomed := f.removals.ids()
+	doomed, running := f.removals.ids(), f.running() == nil
 	var summaries []container.Summary
 	err := f.engine.Read(ctx, func(ctx context.Context, c *client.Client) (err error) {
 		summaries, err = c.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", label))})
@@ -141,7 +141,7 @@ func (f *Fleet) list(ctx context.Context, project string) (*listing, error) {
 			l.services[m.key] = append(l.services[m.key], m)
 		}
 	}
-	f.removals.mark(l, doomed)
+	f.removals.mark(l, doomed, running)
 	return l, nil
 }
 

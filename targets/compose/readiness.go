@@ -59,11 +59,19 @@ func newMemories(store targets.Store) *memories {
 	return &memories{store: store, known: map[key]map[string]memory{}, unsaved: map[key]bool{}, kept: map[key]time.Time{}, swept: time.Now()}
 }
 
-// load reads what was stored.
+// load reads what was stored, in place of what is known.
 func (m *memories) load(ctx context.Context) error {
-	return loadAll(ctx, m.store, memoryPrefix, func(k key, stored map[string]memory) {
-		m.known[k], m.kept[k] = stored, time.Now()
+	known, kept := map[key]map[string]memory{}, map[key]time.Time{}
+	err := loadAll(ctx, m.store, memoryPrefix, func(k key, stored map[string]memory) {
+		known[k], kept[k] = stored, time.Now()
 	})
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.known, m.kept = known, kept
+	return nil
 }
 
 // recall answers what is known of a service's containers.

@@ -65,16 +65,23 @@ func newRemovals(store targets.Store) *removals {
 	}
 }
 
-// load reads what was stored.
+// load reads what was stored, in place of what is known.
 func (r *removals) load(ctx context.Context) error {
-	err := loadAll(ctx, r.store, removalPrefix, func(k key, stored map[string]string) { r.doomed[k] = stored })
+	doomed, begun, unfinished := map[key]map[string]string{}, map[key]starting{}, map[key]bool{}
+	err := loadAll(ctx, r.store, removalPrefix, func(k key, stored map[string]string) { doomed[k] = stored })
+	if err == nil {
+		err = loadAll(ctx, r.store, startPrefix, func(k key, stored starting) {
+			begun[k] = stored
+			unfinished[k] = true
+		})
+	}
 	if err != nil {
 		return err
 	}
-	return loadAll(ctx, r.store, startPrefix, func(k key, stored starting) {
-		r.begun[k] = stored
-		r.unfinished[k] = true
-	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.doomed, r.begun, r.unfinished = doomed, begun, unfinished
+	return nil
 }
 
 // doom stores that containers are to go. Once it returns nil they are.
@@ -165,15 +172,15 @@ func (r *removals) ids() map[string]bool {
 }
 
 // mark marks the containers of a list that are to go, or were when it was asked
-// for and may be gone by now, and those that an earlier hpad created and did not
-// start.
-func (r *removals) mark(l *listing, before map[string]bool) {
+// for and may be gone by now, and once the fleet runs those that an earlier hpad
+// created and did not start: until then an older fleet may be starting them.
+func (r *removals) mark(l *listing, before map[string]bool, running bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for k, members := range l.services {
 		for _, m := range members {
 			_, doomed := r.doomed[k][m.ID]
-			m.leftOver = r.leftOver(m)
+			m.leftOver = running && r.leftOver(m)
 			m.doomed = doomed || before[m.ID] || m.leftOver
 		}
 	}
@@ -203,7 +210,9 @@ func (f *Fleet) clear(ctx context.Context, l *listing) {
 			}
 		}
 	}
-	f.removals.settle(ctx, l.observed)
+	if f.running() == nil {
+		f.removals.settle(ctx, l.observed)
+	}
 }
 
 // found notes that what was left of a start is among the victims: the next

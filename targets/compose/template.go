@@ -76,13 +76,22 @@ func newTemplates(store targets.Store) *templates {
 	return &templates{store: store, known: map[key]*template{}, sources: map[key]string{}, failed: map[key]templateFailure{}, used: map[key]time.Time{}, swept: time.Now()}
 }
 
-// load reads what was stored.
+// load reads what was stored, in place of what is known.
 func (t *templates) load(ctx context.Context) error {
-	return loadAll(ctx, t.store, templatePrefix, func(k key, stored *template) {
+	known, used := map[key]*template{}, map[key]time.Time{}
+	err := loadAll(ctx, t.store, templatePrefix, func(k key, stored *template) {
 		if stored.Format == templateFormat && stored.Blueprint.complete() {
-			t.known[k], t.used[k] = stored, time.Now()
+			known[k], used[k] = stored, time.Now()
 		}
 	})
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.known, t.used = known, used
+	clear(t.sources)
+	return nil
 }
 
 func (b *blueprint) complete() bool {
