@@ -419,6 +419,50 @@ func TestLeftOver(t *testing.T) {
 	}
 }
 
+// TestLateCreation holds that a container whose creation nobody waited for any more
+// is removed when the engine makes it in the end, although its name was taken for
+// another try meanwhile; and that nothing is of which the clock says that it is
+// somebody else's.
+func TestLateCreation(t *testing.T) {
+	i := newImitation(t)
+	s := service{project: "shop", name: "web"}
+	i.up(s, 1)
+	store := &targettest.Store{}
+	cut := newRemovals(store)
+	cut.begin(t.Context(), key{"shop", "web"}, []string{"shop-web-2", "shop-web-3"})
+	f := started(t, i, store)
+	i.with(func() {
+		i.refuse = func(r *http.Request) (int, string) {
+			if strings.HasSuffix(r.URL.Path, "/create") {
+				return http.StatusConflict, `Conflict. The container name "/shop-web-2" is already in use by container "b1".`
+			}
+			return 0, ""
+		}
+	})
+	if err := scale(t, f, 2); !errors.Is(err, targets.ErrConflict) {
+		t.Fatalf("SetReplicas() = %v, want ErrConflict", err)
+	}
+	i.with(func() {
+		i.refuse = nil
+		for number, age := range map[int]time.Duration{2: 0, 3: -time.Hour} {
+			c := s.replica(number)
+			c.Config.Labels[labelImage] = i.images["bb:1"]
+			c.created = time.Now().Add(-age)
+			i.add(c)
+		}
+	})
+	if got := read(t, f); got.SpecReplicas != 2 {
+		t.Errorf("spec %d, want 2: the one that runs and the one that Compose created much later", got.SpecReplicas)
+	}
+	wantNames(t, i, "shop-web-1", "shop-web-3")
+	mustScale(t, f, 3)
+	wantNames(t, i, "shop-web-1", "shop-web-3", "shop-web-4")
+	f.removals.settle(t.Context(), time.Now().Add(unfinishedAfter+time.Second))
+	if entries, err := store.List(t.Context(), startPrefix); err != nil || len(entries) > 0 {
+		t.Errorf("stored %q, %v, want no starts", entries, err)
+	}
+}
+
 // TestTakeOver holds that a fleet which is read before an older one of the same
 // store is closed, as at a reload, takes no container for a leftover that the older
 // one is starting, and knows the victims that it chose until it closed.

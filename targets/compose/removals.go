@@ -42,8 +42,8 @@ type removals struct {
 	mu sync.Mutex
 	// doomed are the victims' names by id and service.
 	doomed map[key]map[string]string
-	// begun are the starts that are stored, by service; those of an earlier hpad
-	// are unfinished.
+	// begun are the starts that are stored, by service. Those that are unfinished,
+	// as those of an earlier hpad, are not under way any more.
 	begun      map[key]starting
 	unfinished map[key]bool
 	// working are the containers that a goroutine sees to, and troubles why they
@@ -56,6 +56,15 @@ type removals struct {
 type starting struct {
 	Names []string  `json:"names"`
 	Since time.Time `json:"since"`
+	// Earlier are unfinished starts before these.
+	Earlier []starting `json:"earlier,omitempty"`
+}
+
+// made says that a container may be one that was created for these starts, and was
+// not started.
+func (s starting) made(m *member) bool {
+	since := time.Unix(m.Created, 0).Sub(s.Since)
+	return slices.Contains(s.Names, m.name) && since >= -createdSlack && since <= unfinishedAfter+createdSlack
 }
 
 func newRemovals(store targets.Store) *removals {
@@ -134,21 +143,43 @@ func (r *removals) gone(ctx context.Context, k key, id string) {
 func (r *removals) begin(ctx context.Context, k key, names []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	entry := starting{Names: names, Since: time.Now().UTC()}
-	r.begun[k] = entry
+	entry := starting{Names: names, Since: time.Now().UTC(), Earlier: r.earlier(k)}
 	delete(r.unfinished, k)
-	if text, err := json.Marshal(entry); err == nil {
-		_ = r.store.Save(ctx, startPrefix+k.String(), text)
-	}
+	r.saveStarting(ctx, k, entry)
 }
 
-// end notes that all of them are started, or gone.
+// end notes that all of them are started, or gone. What is unfinished of earlier
+// ones stays: the engine may still be about to create it.
 func (r *removals) end(ctx context.Context, k key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.begun, k)
-	delete(r.unfinished, k)
-	_ = r.store.Delete(ctx, startPrefix+k.String())
+	r.unfinished[k] = true
+	r.saveStarting(ctx, k, starting{Earlier: r.begun[k].Earlier})
+}
+
+// earlier answers the unfinished starts of a service. The caller holds the lock.
+func (r *removals) earlier(k key) []starting {
+	entry := r.begun[k]
+	earlier := slices.Clone(entry.Earlier)
+	if r.unfinished[k] && len(entry.Names) > 0 {
+		earlier = append(earlier, starting{Names: entry.Names, Since: entry.Since})
+	}
+	return earlier
+}
+
+// saveStarting keeps and stores the starts of a service, or that there are none.
+// The caller holds the lock.
+func (r *removals) saveStarting(ctx context.Context, k key, entry starting) {
+	if len(entry.Names) == 0 && len(entry.Earlier) == 0 {
+		delete(r.begun, k)
+		delete(r.unfinished, k)
+		_ = r.store.Delete(ctx, startPrefix+k.String())
+		return
+	}
+	r.begun[k] = entry
+	if text, err := json.Marshal(entry); err == nil {
+		_ = r.store.Save(ctx, startPrefix+k.String(), text)
+	}
 }
 
 // abandon leaves starts stored that nobody knows the end of.
@@ -189,13 +220,18 @@ func (r *removals) mark(l *listing, before map[string]bool, running bool) {
 // leftOver says that a container is one that was created and not started. The
 // caller holds the lock.
 func (r *removals) leftOver(m *member) bool {
-	entry, stored := r.begun[m.key]
-	return stored && r.unfinished[m.key] && m.State == container.StateCreated && slices.Contains(entry.Names, m.name) &&
-		m.Created >= entry.Since.Unix()-createdSlack
+	entry := r.begun[m.key]
+	switch {
+	case m.State != container.StateCreated:
+		return false
+	case slices.Contains(entry.Names, m.name) && !r.unfinished[m.key]:
+		return false // it is being started
+	}
+	return slices.ContainsFunc(r.earlier(m.key), func(one starting) bool { return one.made(m) })
 }
 
-// createdSlack is by how many seconds the engine's clock may be behind hpad's.
-const createdSlack = 60
+// createdSlack is by how much the engine's clock may differ from hpad's.
+const createdSlack = time.Minute
 
 // unfinishedAfter is how long a creation may take that nobody waits for.
 const unfinishedAfter = 2 * time.Minute
@@ -220,23 +256,35 @@ func (f *Fleet) clear(ctx context.Context, l *listing) {
 func (r *removals) found(k key, name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	without := func(names []string) []string {
+		return slices.DeleteFunc(slices.Clone(names), func(other string) bool { return other == name })
+	}
 	entry := r.begun[k]
-	entry.Names = slices.DeleteFunc(slices.Clone(entry.Names), func(other string) bool { return other == name })
+	if r.unfinished[k] {
+		entry.Names = without(entry.Names)
+	}
+	entry.Earlier = slices.Clone(entry.Earlier)
+	for i := range entry.Earlier {
+		entry.Earlier[i].Names = without(entry.Earlier[i].Names)
+	}
 	r.begun[k] = entry
 }
 
 // settle forgets unfinished starts that are too old to leave anything.
 func (r *removals) settle(ctx context.Context, now time.Time) {
 	r.mu.Lock()
-	var over []key
-	for k := range r.unfinished {
-		if now.Sub(r.begun[k].Since) > unfinishedAfter {
-			over = append(over, k)
+	defer r.mu.Unlock()
+	over := func(s starting) bool { return now.Sub(s.Since) > unfinishedAfter }
+	for k, entry := range r.begun {
+		ended := r.unfinished[k] && len(entry.Names) > 0 && over(entry)
+		if !ended && !slices.ContainsFunc(entry.Earlier, over) {
+			continue
 		}
-	}
-	r.mu.Unlock()
-	for _, k := range over {
-		r.end(ctx, k)
+		if ended {
+			entry.Names = nil
+		}
+		entry.Earlier = slices.DeleteFunc(slices.Clone(entry.Earlier), over)
+		r.saveStarting(ctx, k, entry)
 	}
 }
 
