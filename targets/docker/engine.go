@@ -80,8 +80,9 @@ func newClient(c *Config, version string) (*client.Client, *http.Transport, erro
 	}
 	switch scheme, _, _ := strings.Cut(c.Host, "://"); scheme {
 	case "ssh":
-		// Nobody is there to be asked for a password.
-		flags := []string{"-o BatchMode=yes", fmt.Sprintf("-o ConnectTimeout=%d", max(1, int(c.Timeout.Seconds())))}
+		// Nobody is there to be asked for a password. A stop has no limit of its own,
+		// so ssh has to notice when the other side is gone.
+		flags := []string{"-o BatchMode=yes", fmt.Sprintf("-o ConnectTimeout=%d", max(1, int(c.Timeout.Seconds()))), "-o ServerAliveInterval=15"}
 		helper, err := connhelper.GetConnectionHelperWithSSHOpts(c.Host, flags)
 		if err != nil {
 			return nil, nil, err

@@ -38,6 +38,12 @@ func TestMain(m *testing.M) {
 }
 
 func dialStdio(socket string) int {
+	for _, option := range []string{"-o BatchMode=yes", "-o ConnectTimeout=5", "-o ServerAliveInterval=15"} {
+		if !slices.Contains(os.Args, option) {
+			fmt.Fprintf(os.Stderr, "ssh has no option %q among %q\n", option, os.Args)
+			return 255
+		}
+	}
 	connection, err := net.Dial("unix", socket)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "me@192.0.2.1: Permission denied (publickey).")
