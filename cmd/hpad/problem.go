@@ -15,7 +15,7 @@ import (
 
 // ownConditions are those of every autoscaler; the others tell what its platform
 // says.
-var ownConditions = []policy.ConditionType{policy.AbleToScale, policy.ScalingActive, policy.ScalingLimited, policy.ForeignWriter}
+var ownConditions = []policy.ConditionType{policy.AbleToScale, policy.ScalingActive, policy.ScalingLimited, policy.ScaledToZero, policy.ForeignWriter}
 
 // maxProblem is how many letters of a problem fit in a table.
 const maxProblem = 140

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/policy"
+)
+
+// TestProblem holds which conditions of a target keep its autoscaler from doing
+// its work: what the platform says does, an autoscaler's own zero does not.
+func TestProblem(t *testing.T) {
+	for _, test := range []struct {
+		condition policy.Condition
+		want      string
+	}{
+		{policy.Condition{Type: policy.ScaledToZero, Status: policy.ConditionTrue, Message: "metrics will scale it up again"}, ""},
+		{policy.Condition{Type: policy.ForeignWriter, Status: policy.ConditionTrue}, ""},
+		{policy.Condition{Type: policy.ScalingLimited, Status: policy.ConditionTrue, Reason: "TooManyReplicas"}, ""},
+		{policy.Condition{Type: policy.ScalingActive, Status: policy.ConditionFalse, Reason: "ScalingDisabled"}, ""},
+		{policy.Condition{Type: policy.ScalingActive, Status: policy.ConditionFalse, Reason: "FailedGetExternalMetric", Message: "no value"}, "FailedGetExternalMetric: no value"},
+		{policy.Condition{Type: policy.AbleToScale, Status: policy.ConditionFalse, Reason: "FailedGetScale"}, "FailedGetScale"},
+		{policy.Condition{Type: "InsufficientCapacity", Status: policy.ConditionTrue, Message: "no room"}, "InsufficientCapacity: no room"},
+		{policy.Condition{Type: "InsufficientCapacity", Status: policy.ConditionFalse, Message: "all have room"}, ""},
+	} {
+		view := api.Autoscaler{Status: policy.Status{Conditions: []policy.Condition{test.condition}}}
+		if got := problem(view, now); got != test.want {
+			t.Errorf("problem() with %s %s = %q, want %q", test.condition.Type, test.condition.Status, got, test.want)
+		}
+	}
+}
