@@ -12,8 +12,9 @@ import (
 )
 
 // Discover answers the services with labels that begin with "hpad.", in order:
-// those of the newest configuration of each. A service at 0 replicas has those it
-// had last, unless its project is gone.
+// those of the newest configuration of each. A service that hpad scaled to 0 has
+// those it had last, unless its project is gone; one that somebody else left
+// without containers is not found, as one that is in its Compose file no more.
 func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
 	err := f.usable(ctx)
 	if err == nil {
@@ -33,7 +34,7 @@ func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
 		}
 	}
 	for k, t := range f.templates.all() {
-		if len(counted(l.services[k])) == 0 && !f.removed(k, t, l) {
+		if t.Zeroed && len(counted(l.services[k])) == 0 && !f.removed(k, t, l) {
 			found = append(found, targets.Discovered{Name: k.String(), Labels: ownLabels(t.Blueprint.Config.Labels)})
 		}
 	}

@@ -987,9 +987,14 @@ func TestDiscover(t *testing.T) {
 	i.up(labeled("mixed", "", map[string]string{"hpad.max": "3"}), 1)
 	i.up(labeled("mixed", "", map[string]string{"hpad.max": "5"}), 2)
 	i.up(labeled("web", "", map[string]string{"hpad.enable": "true", "hpad.min": "0"}), 1)
+	orphan := labeled("orphan", "", map[string]string{"hpad.enable": "true"})
+	i.up(orphan, 1)
 	store := &targettest.Store{}
 	f := started(t, i, store)
-	read(t, f)
+	if _, err := f.Snapshot(t.Context(), []targets.Ref{web, ref("shop/orphan")}); err != nil {
+		t.Fatal(err)
+	}
+	i.up(orphan, 0)
 	mustScale(t, f, 0)
 	wantNames(t, i)
 	got, err := f.Discover(t.Context())
