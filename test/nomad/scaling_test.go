@@ -337,7 +337,14 @@ func unscalable(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 			t.Errorf("%s: %+v, want that it cannot be scaled", job, active)
 		}
 		events := w.View(job).Events
-		if countOf(events, reason) != 1 || countOf(events, "FailedGetScale", "FailedRescale") != 0 {
+		late := int64(0) // reads that a slow machine cut off, after which the reason begins anew
+		for _, event := range events {
+			if event.Reason == "FailedGetScale" && strings.Contains(event.Message, "no answer within") {
+				late += event.Count
+			}
+		}
+		told := countOf(events, reason)
+		if told < 1 || told > 1+late || countOf(events, "FailedGetScale", "FailedRescale") != late {
 			t.Errorf("%s: events %+v, want one, %s", job, events, reason)
 		}
 	}
