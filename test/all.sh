@@ -32,7 +32,7 @@ go vet ./...
 # Engines are heavy, and what is tested on them is timed: one package at a time.
 mapfile -t units < <(go list ./... | grep -v '/test/')
 run() {
-	go test "${race[@]}" -timeout 20m -json "$@"
+	go test "${race[@]}" -timeout 45m -json "$@"
 }
 {
 	status=0
