@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -288,6 +289,10 @@ func (a *Agent) node(name string) (*api.Node, error) {
 	for _, stub := range nodes {
 		if stub.Name == name {
 			node, _, err := a.Client.Nodes().Info(stub.ID, nil)
+			var answer api.UnexpectedResponseError
+			if errors.As(err, &answer) && answer.StatusCode() == http.StatusNotFound { // purged since the list
+				return nil, nil
+			}
 			return node, err
 		}
 	}
