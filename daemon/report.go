@@ -30,6 +30,7 @@ func (d *Daemon) reportPass(a *autoscaler, def *definition, before, after *publi
 	}
 	switch {
 	case outcome.Kind == policy.Written:
+		a.metrics.Rescaled(decision.CurrentReplicas, outcome.Reached)
 		d.log.Info("rescaled", append(fields(), zap.Int32("reached", outcome.Reached))...)
 	case decision.Write && d.options.DryRun:
 		d.log.Info("would rescale", fields()...)

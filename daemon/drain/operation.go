@@ -77,6 +77,13 @@ func (o *Operation) leaving() bool {
 	}
 }
 
+// Removes says that the instance is still there and on its way out.
+func (o *Operation) Removes() bool { return o.leaving() && o.State != Finishing }
+
+// Overdue says that the operation should be over at now and is not: its deadline
+// has passed, and the instance is neither gone and cleared up nor taken back.
+func (o *Operation) Overdue(now time.Time) bool { return o.leaving() && now.After(o.Deadline) }
+
 // returnable says that the instance can still be taken back.
 func (o *Operation) returnable() bool {
 	return o.State == Waiting || o.State == Draining || o.State == Drained

@@ -50,6 +50,10 @@ var (
 	foreignDesc        = describeOne("foreign_changes_total", "Times that somebody else changed the count.")
 	doubtedDesc        = describeOne("doubted_readings_total", "Readings that the guard did not believe.")
 
+	reversalsDesc = describeOne("reversals_total", "Times that the count was written in the other direction than the time before.")
+	drainingDesc  = describeOne("draining_instances", "Instances that a drain takes the work of, or that are being removed after it.")
+	overdueDesc   = describeOne("overdue_drains", "Drains that are not over although their deadline has passed.")
+
 	valueDesc    = describeMetric("value", "Current value of a metric, in the unit of its goal; absent when it failed.")
 	goalDesc     = describeMetric("goal", "Goal of a metric: percent of the requests for Utilization, else the metric's own unit.")
 	proposedDesc = describeMetric("proposed_replicas", "Replicas that a metric alone asked for in the last pass; absent when it failed.")
@@ -58,7 +62,8 @@ var (
 	viewDescs = []*prometheus.Desc{
 		autoscalersDesc, discoveredDesc, infoDesc, currentDesc, desiredDesc, minDesc, maxDesc, instancesDesc, recommendedDesc, conditionDesc,
 		lastScaleDesc, lastEvaluationDesc, durationDesc, periodDesc, failingDesc, heldDesc, unevaluatedDesc,
-		quarantinedDesc, lateDesc, panicsDesc, foreignDesc, doubtedDesc, valueDesc, goalDesc, proposedDesc, failedDesc,
+		quarantinedDesc, lateDesc, panicsDesc, foreignDesc, doubtedDesc,
+		reversalsDesc, drainingDesc, overdueDesc, valueDesc, goalDesc, proposedDesc, failedDesc,
 	}
 )
 
@@ -89,6 +94,7 @@ func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 		s.target(view)
 		s.evaluation(view, now)
 		s.conditions(view)
+		s.drains(view, now)
 		for j := range view.Spec.Metrics {
 			s.metric(view, j)
 		}
@@ -100,6 +106,7 @@ func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 		s.counter(panicsDesc, handle.panics.Load(), view.Name)
 		s.counter(foreignDesc, handle.foreign.Load(), view.Name)
 		s.counter(doubtedDesc, handle.doubted.Load(), view.Name)
+		s.counter(reversalsDesc, handle.reversals.Load(), view.Name)
 	}
 }
 
@@ -202,6 +209,21 @@ func (s sink) conditions(view *api.Autoscaler) {
 		}
 		s.gauge(conditionDesc, value, view.Name, string(condition.Type))
 	}
+}
+
+// drains tells of instances that are taken, and whether that takes too long.
+func (s sink) drains(view *api.Autoscaler, now time.Time) {
+	draining, overdue := 0, 0
+	for i := range view.Drains {
+		if view.Drains[i].Removes() {
+			draining++
+		}
+		if view.Drains[i].Overdue(now) {
+			overdue++
+		}
+	}
+	s.gauge(drainingDesc, float64(draining), view.Name)
+	s.gauge(overdueDesc, float64(overdue), view.Name)
 }
 
 // metric tells of one metric of the spec: its goal always, the rest if the last

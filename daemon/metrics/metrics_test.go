@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
@@ -47,6 +48,13 @@ func checkout() api.Autoscaler {
 			Last: now, DurationSeconds: 0.25, Error: "source does not answer", Unevaluated: true,
 			QuarantinedUntil: time.Now().Add(time.Hour),
 		},
+		Drains: []drain.Operation{
+			{ID: "late", State: drain.Terminating, Deadline: time.Now().Add(-time.Minute)},
+			{ID: "clears up late", State: drain.Finishing, Deadline: time.Now().Add(-time.Minute)},
+			{ID: "in time", State: drain.Draining, Deadline: time.Now().Add(time.Hour)},
+			{ID: "taken back", State: drain.Undoing, Deadline: time.Now().Add(-time.Minute)},
+			{ID: "over", State: drain.Ended, Deadline: time.Now().Add(-time.Minute), Outcome: drain.Terminated},
+		},
 		Decision: &policy.Decision{
 			CurrentReplicas: 4, DesiredReplicas: 6, Recommendation: new(int32(9)), Hold: &policy.Hold{},
 			Metrics: []policy.MetricResult{
@@ -76,6 +84,12 @@ func exercised(t *testing.T) (*Metrics, *prometheus.Registry) {
 	a := m.Autoscaler("checkout")
 	a.Pass(view.Decision, InternalError, 20*time.Millisecond)
 	a.Pass(view.Decision, NoError, 20*time.Millisecond)
+	a.Rescaled(2, 4)
+	a.Rescaled(4, 5)
+	a.Rescaled(5, 5)
+	a.Rescaled(5, 3) // turns back
+	a.Rescaled(3, 2)
+	a.Rescaled(2, 4) // and again
 	m.Late("checkout")
 	m.Late("checkout")
 	m.Panic("checkout")
@@ -145,6 +159,10 @@ func TestMetrics(t *testing.T) {
 		"hpad_autoscaler_quarantined{autoscaler=checkout}":                        1,
 		"hpad_autoscaler_late_passes_total{autoscaler=checkout}":                  2,
 		"hpad_autoscaler_panics_total{autoscaler=checkout}":                       1,
+
+		"hpad_autoscaler_reversals_total{autoscaler=checkout}":    2,
+		"hpad_autoscaler_draining_instances{autoscaler=checkout}": 2,
+		"hpad_autoscaler_overdue_drains{autoscaler=checkout}":     2,
 
 		"hpad_autoscaler_metric_goal{autoscaler=checkout,goal=Utilization,index=0,metric=cpu,type=Resource}":              60,
 		"hpad_autoscaler_metric_value{autoscaler=checkout,goal=Utilization,index=0,metric=cpu,type=Resource}":             90,

@@ -92,6 +92,21 @@ func newPasses(factory promauto.Factory) passes {
 type Autoscaler struct {
 	passes                         *passes
 	late, panics, foreign, doubted atomic.Uint64
+	reversals                      atomic.Uint64
+	// direction is the action of the last write; none before the first of this run.
+	direction atomic.Uint32
+}
+
+// Rescaled counts a write that changed the count, for whether it turns back what
+// the one before did. Those of one autoscaler come one after the other.
+func (a *Autoscaler) Rescaled(from, to int32) {
+	does := actionOf(from, to)
+	if does == noAction {
+		return
+	}
+	if before := action(a.direction.Swap(uint32(does))); before != noAction && before != does {
+		a.reversals.Add(1)
+	}
 }
 
 // Pass counts a pass that ended: what it decided, whose fault its error was, and
