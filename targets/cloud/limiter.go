@@ -20,7 +20,7 @@ import (
 // for is kept, up to the longest that is believed.
 const (
 	firstWait    = time.Second
-	longestWait  = time.Minute
+	longestWait  = 20 * time.Second
 	believedWait = time.Hour
 )
 
