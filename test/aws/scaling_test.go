@@ -22,8 +22,13 @@ const patience = world.Patience
 
 // fleet is the configuration of a fleet called cloud in an imitation of AWS.
 func fleet(c *awstest.Cloud, credentials, extra string) string {
+	return named("cloud", c, credentials, extra)
+}
+
+// named is that of a fleet of another name.
+func named(name string, c *awstest.Cloud, credentials, extra string) string {
 	return fmt.Sprintf(`
-[fleets.cloud]
+[fleets.%s]
 kind             = "awsasg"
 region           = %q
 credentials_file = %q
@@ -31,7 +36,7 @@ endpoints        = { auto_scaling = %q, ec2 = %q, sts = %q }
 timeout          = "3s"
 check_interval   = "1s"
 %s
-`, awstest.Region, credentials, c.URL, c.URL, c.URL, extra)
+`, name, awstest.Region, credentials, c.URL, c.URL, c.URL, extra)
 }
 
 // queued is the configuration of an autoscaler of a group of its own name.
@@ -61,7 +66,7 @@ func TestScaling(t *testing.T) {
 		{"booting machines", booting},
 		{"chosen victims", chosen},
 		{"quota", quota},
-		{"throttled", throttled},
+		{"throttled for a minute", throttled},
 		{"credentials", credentials},
 		{"edited in between", edited},
 		{"another autoscaler", anotherAutoscaler},
@@ -195,25 +200,25 @@ func quota(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	}
 }
 
-// throttled: nothing shrinks on what is not known, and AWS is left alone.
+// throttled: an account whose bucket of calls is empty for a minute, and one that is
+// another's.
 func throttled(t *testing.T, c *awstest.Cloud, l *world.Load) {
-	c.Add(awstest.Group{Name: "calm", Max: 100, Desired: 4})
-	l.Queue("calm", 40)
-	w := world.New(t, fleet(c, c.Credentials(t), "")+l.Source()+queued("calm", 1, 10))
-	w.Passes("calm", 2)
-	c.Throttle(0, 0)
-	c.Calls()
-	l.Queue("calm", 0)
-	w.Await("calm", policy.AbleToScale, "FailedGetScale", "Rate exceeded")
-	w.Passes("calm", 12)
-	if g := c.Look("calm"); g.Desired != 4 || len(g.Instances) != 4 {
-		t.Errorf("desired capacity %d while throttled, want 4", g.Desired)
+	other := awstest.New(t)
+	clouds := map[string]*awstest.Cloud{"spent": c, "spared": other}
+	m := world.Minute{
+		Fleets: named("spent", c, c.Credentials(t), "") + named("spared", other, other.Credentials(t), "writes_per_second = 0.5"),
+		Target: func(fleet, name string) string { return fmt.Sprintf(`{ fleet = %q, group = %q }`, fleet, name) },
+		Spared: []string{"spared-a", "spared-b", "spared-c"},
+		Count:  func(fleet, name string) int { return clouds[fleet].Look(name).Desired },
+		Spend:  c.Spend, Refused: c.Refused, Writes: c.Writes, Words: "Rate exceeded", Most: 10,
 	}
-	if n := c.Calls()["DescribeAutoScalingGroups"]; n > 7 {
-		t.Errorf("%d calls in 12 seconds of throttling, want fewer and fewer", n)
+	for _, name := range []string{world.Shrinking, world.Growing} {
+		c.Add(awstest.Group{Name: name, Max: 100, Desired: world.Before})
 	}
-	c.Unthrottle()
-	awaitDesired(t, c, "calm", 1)
+	for _, name := range m.Spared {
+		other.Add(awstest.Group{Name: name, Max: 100, Desired: 1})
+	}
+	m.Run(t, l)
 }
 
 // credentials: expired ones are told, and new ones in the file count without a

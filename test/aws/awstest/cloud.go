@@ -52,6 +52,7 @@ type Cloud struct {
 	hang      chan struct{}
 	calls     map[string]int
 	writes    int
+	refused   int
 	requests  int
 	// strange are parameters that were not understood.
 	strange []string
@@ -129,6 +130,27 @@ func (c *Cloud) Throttle(perSecond float64, burst int) {
 	c.locked(func() {
 		c.bucket, c.ec2Bucket = rate.NewLimiter(rate.Limit(perSecond), burst), rate.NewLimiter(rate.Limit(perSecond), burst)
 	})
+}
+
+// Spend does the same to buckets of 10 calls a second from which somebody else has
+// taken so much that they let nobody through for so long.
+func (c *Cloud) Spend(d time.Duration) {
+	spent := func() *rate.Limiter {
+		bucket := rate.NewLimiter(10, 20)
+		bucket.ReserveN(time.Now(), bucket.Burst())
+		for range int(d.Seconds()) {
+			bucket.ReserveN(time.Now(), 10)
+		}
+		return bucket
+	}
+	c.locked(func() { c.bucket, c.ec2Bucket = spent(), spent() })
+}
+
+// Refused answers how many calls found their bucket empty so far.
+func (c *Cloud) Refused() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.refused
 }
 
 // Unthrottle ends that.

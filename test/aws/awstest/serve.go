@@ -106,6 +106,7 @@ func (c *Cloud) admit(r *http.Request, name, version string, called action, para
 		bucket, code, status = c.ec2Bucket, "RequestLimitExceeded", http.StatusServiceUnavailable
 	}
 	if bucket != nil && version != versionSTS && !bucket.Allow() {
+		c.refused++
 		return &refusal{status: status, code: code, message: "Rate exceeded"}
 	}
 	if left := parameters.left(); len(left) > 0 || parameters.err != nil {

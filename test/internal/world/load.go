@@ -1,13 +1,16 @@
 package world
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/prometheus/promtest"
 )
 
@@ -55,6 +58,40 @@ func (l *Load) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 
 // Queue sets the length of a queue.
 func (l *Load) Queue(of string, length float64) { l.Set(fmt.Sprintf("queue{of=%q}", of), length) }
+
+// AwaitQueue waits until Prometheus knows the length of a queue that was set: what
+// is decided from then on is decided by it.
+func (l *Load) AwaitQueue(t testing.TB, of string) {
+	t.Helper()
+	series := fmt.Sprintf("queue{of=%q}", of)
+	l.mu.Lock()
+	want := fmt.Sprint(l.values[series])
+	l.mu.Unlock()
+	wait.For(t, Patience, fmt.Sprintf("%s of %s in Prometheus", series, want), func() (string, bool) {
+		got, err := l.ask(series)
+		return fmt.Sprintf("it has %q, %v", got, err), err == nil && got == want
+	})
+}
+
+// ask answers the value of a series, as Prometheus writes it; empty when it has none.
+func (l *Load) ask(series string) (string, error) {
+	response, err := http.Get(l.url + "/api/v1/query?query=" + url.QueryEscape(series))
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = response.Body.Close() }()
+	var answer struct {
+		Data struct {
+			Result []struct {
+				Value [2]any `json:"value"`
+			} `json:"result"`
+		} `json:"data"`
+	}
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || len(answer.Data.Result) == 0 {
+		return "", err
+	}
+	return fmt.Sprint(answer.Data.Result[0].Value[1]), nil
+}
 
 // Source is the configuration of a source called prom.
 func (l *Load) Source() string {

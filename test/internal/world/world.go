@@ -11,9 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/hpad/hpad/daemon"
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/test/internal/wait"
@@ -31,6 +34,8 @@ type World struct {
 	dir   string
 	kinds daemon.Kinds
 	stop  func()
+	// measured are the metrics of the daemon that runs.
+	measured *prometheus.Registry
 }
 
 // New runs a daemon over a configuration, which lacks its [daemon] table, with
@@ -72,9 +77,10 @@ func (w *World) run(text string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	w.measured = prometheus.NewRegistry()
 	w.Daemon = daemon.New(daemon.Options{
 		Load:  func() (*config.Config, error) { return config.Parse("hpad.toml", []byte(text)) },
-		Store: store, Kinds: w.kinds,
+		Store: store, Kinds: w.kinds, Metrics: metrics.New(w.measured),
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -147,4 +153,32 @@ func (w *World) Passes(name string, n int) {
 		}
 		return fmt.Sprintf("%d ended", seen), seen >= n
 	})
+}
+
+// Metric answers the sum of a metric's series whose labels have these values; 0
+// where there is none. A histogram counts as how much was observed.
+func (w *World) Metric(name string, labels prometheus.Labels) float64 {
+	w.t.Helper()
+	families, err := w.measured.Gather()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	sum := 0.0
+	for _, family := range families {
+		if family.GetName() != name {
+			continue
+		}
+		for _, series := range family.GetMetric() {
+			has := 0
+			for _, pair := range series.GetLabel() {
+				if want, ok := labels[pair.GetName()]; ok && want == pair.GetValue() {
+					has++
+				}
+			}
+			if has == len(labels) {
+				sum += series.GetCounter().GetValue() + series.GetGauge().GetValue() + float64(series.GetHistogram().GetSampleCount())
+			}
+		}
+	}
+	return sum
 }

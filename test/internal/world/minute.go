@@ -1,0 +1,158 @@
+package world
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/test/internal/wait"
+)
+
+// The targets of a Minute that lie in the account which refuses calls, and how many
+// instances they have, for a queue of 10 times as many.
+const (
+	Shrinking = "shrinking"
+	Growing   = "growing"
+	Before    = 4
+)
+
+// Minute is an account that refuses all calls as too many for a minute, as a
+// platform does once somebody else has spent what the account may, and another
+// account that is spared.
+type Minute struct {
+	// Fleets is the configuration of two fleets: "spent" and "spared".
+	Fleets string
+	// Target answers a target of a fleet, as TOML has it.
+	Target func(fleet, name string) string
+	// Spared are targets of one instance each in the fleet of that name: more than
+	// its limit of changes lets be changed at once.
+	Spared []string
+	// Count answers how many instances a target is to have, by the platform.
+	Count func(fleet, name string) int
+	// Spend makes the account of fleet "spent" refuse all calls for so long.
+	Spend func(d time.Duration)
+	// Refused and Writes answer how many calls that account refused so far, and how
+	// many changes of counts it was sent and did not refuse.
+	Refused, Writes func() int
+	// Words are the platform's own, about a call that it refused.
+	Words string
+	// Most is how many refused calls are few enough.
+	Most int
+}
+
+// Run sees that both targets of the account are held as long as it refuses calls,
+// that few are made meanwhile, that the other account's targets grow, and that
+// everything goes on by itself after the minute.
+func (m Minute) Run(t *testing.T, l *Load) {
+	text := m.Fleets + l.Source()
+	for _, name := range []string{Shrinking, Growing} {
+		l.Queue(name, 10*Before)
+		text += Queued(name, m.Target("spent", name), 1, 10)
+	}
+	for _, name := range m.Spared {
+		l.Queue(name, 10)
+		text += Queued(name, m.Target("spared", name), 1, 10)
+	}
+	w := New(t, text)
+	w.Await(Shrinking, policy.ScalingActive, "ValidMetricFound", "")
+	w.Passes(Shrinking, 2)
+
+	begun := time.Now()
+	m.Spend(time.Minute)
+	l.Queue(Shrinking, 10)
+	l.Queue(Growing, 80)
+	for _, name := range m.Spared {
+		l.Queue(name, 20)
+	}
+	m.holds(t, w)
+	m.spares(t, w)
+	m.lasts(t, w, begun)
+	m.comesBack(t, w)
+	t.Logf("all is well again %v after the account began to refuse calls", time.Since(begun).Round(time.Second))
+}
+
+// holds: both targets say why nothing happens to them, and so does the fleet.
+func (m Minute) holds(t *testing.T, w *World) {
+	t.Helper()
+	for _, name := range []string{Shrinking, Growing} {
+		if c := w.Await(name, policy.AbleToScale, "FailedGetScale", m.Words); c.Status != policy.ConditionFalse {
+			t.Errorf("%+v of %s, want that it is False", c, name)
+		}
+	}
+	for _, problem := range w.Readiness().Problems {
+		if strings.Contains(problem.Subject, "spent") && strings.Contains(problem.Message, m.Words) {
+			return
+		}
+	}
+	t.Errorf("problems are %+v, want one of fleet spent", w.Readiness().Problems)
+}
+
+// spares: the other account is not held, and its changes wait for its own limit
+// alone.
+func (m Minute) spares(t *testing.T, w *World) {
+	t.Helper()
+	for _, name := range m.Spared {
+		wait.For(t, Patience, "two instances of "+name, func() (string, bool) {
+			got := m.Count("spared", name)
+			return fmt.Sprintf("%d are wanted", got), got == 2
+		})
+		if c := w.Condition(name, policy.AbleToScale); c.Reason == "FailedGetScale" {
+			t.Errorf("%s of the other account: %+v", name, c)
+		}
+	}
+	if refused := w.Metric("hpad_platform_calls_total", prometheus.Labels{"fleet": "spared", "result": "throttled"}); refused != 0 {
+		t.Errorf("%v calls of the other account are counted as throttled", refused)
+	}
+	if waited := w.Metric("hpad_platform_wait_seconds_total", prometheus.Labels{"fleet": "spared"}); waited < 0.5 {
+		t.Errorf("%v seconds of waiting for the fleet's own limit are counted, want more than 0.5", waited)
+	}
+}
+
+// lasts: nothing changes until the minute is over, and the platform is left alone.
+func (m Minute) lasts(t *testing.T, w *World, begun time.Time) {
+	t.Helper()
+	end := begun.Add(time.Minute)
+	wait.For(t, 2*time.Minute, "end of the minute", func() (string, bool) {
+		shrinking, growing := m.Count("spent", Shrinking), m.Count("spent", Growing)
+		one, other := w.Condition(Shrinking, policy.AbleToScale), w.Condition(Growing, policy.AbleToScale)
+		over := time.Now().After(end)
+		if !over && (shrinking != Before || growing != Before || one.Reason != "FailedGetScale" || other.Reason != "FailedGetScale") {
+			t.Fatalf("%v into the minute: counts %d and %d, %+v, %+v; want %d each and that it is held",
+				time.Since(begun).Round(time.Second), shrinking, growing, one, other, Before)
+		}
+		return "it goes on", over
+	})
+	refused := m.Refused()
+	rounds := w.Metric("hpad_fleet_call_errors_total", prometheus.Labels{"fleet": "spent", "call": "snapshot", "reason": "throttled"})
+	t.Logf("%d calls were refused in %v rounds", refused, rounds)
+	if refused == 0 || refused > m.Most || rounds < 20 {
+		t.Errorf("%d calls were refused in %v rounds of a minute, want one to %d in more than 20", refused, rounds, m.Most)
+	}
+}
+
+// comesBack: the account is read again by itself, what waited is done once, and the
+// metrics know how many calls were refused.
+func (m Minute) comesBack(t *testing.T, w *World) {
+	t.Helper()
+	for name, want := range map[string]int{Shrinking: 1, Growing: 8} {
+		wait.For(t, Patience, fmt.Sprintf("%d instances of %s", want, name), func() (string, bool) {
+			got := m.Count("spent", name)
+			return fmt.Sprintf("%d are wanted", got), got == want
+		})
+		wait.For(t, Patience, "end of the hold of "+name, func() (string, bool) {
+			c := w.Condition(name, policy.AbleToScale)
+			return fmt.Sprintf("it is %+v", c), c.Status == policy.ConditionTrue
+		})
+	}
+	if writes := m.Writes(); writes != 2 {
+		t.Errorf("%d changes, want one of each target", writes)
+	}
+	counted := w.Metric("hpad_platform_calls_total", prometheus.Labels{"fleet": "spent", "result": "throttled"})
+	if refused := m.Refused(); int(counted) != refused {
+		t.Errorf("%v calls are counted as throttled, the platform refused %d", counted, refused)
+	}
+}
