@@ -26,14 +26,34 @@ func Load(path string) (*Config, error) {
 func LoadFiles(paths ...string) (*Config, error) {
 	l := newLoader(builtIn)
 	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			l.files = append(l.files, path)
-			l.incomplete = true
-			l.errs = append(l.errs, Error{File: path, Detail: unreadable("read the configuration", err)})
-			continue
+		l.read(path)
+	}
+	return l.finish()
+}
+
+// LoadWith reads what [Load] would read once files beside or at path had other
+// contents: changes has the new text by the path of the file, as Load names it,
+// and nil for one that is gone. Nothing is written. The error is an [Errors].
+func LoadWith(path string, changes map[string][]byte) (*Config, error) {
+	extra, err := filesBeside(path)
+	if err != nil {
+		return nil, Errors{*err}
+	}
+	for changed := range changes {
+		if changed != path && !slices.Contains(extra, changed) {
+			extra = append(extra, changed)
 		}
-		l.parse(path, text)
+	}
+	slices.Sort(extra)
+	l := newLoader(builtIn)
+	for _, file := range append([]string{path}, extra...) {
+		text, changed := changes[file]
+		switch {
+		case !changed:
+			l.read(file)
+		case text != nil:
+			l.parse(file, text)
+		}
 	}
 	return l.finish()
 }
@@ -46,9 +66,13 @@ func Parse(name string, text []byte) (*Config, error) {
 	return l.finish()
 }
 
+// ExtraDir answers the directory whose *.toml files are read together with the
+// main file at path.
+func ExtraDir(path string) string { return filepath.Join(filepath.Dir(path), "conf.d") }
+
 // filesBeside answers the files of conf.d beside a main file.
 func filesBeside(path string) ([]string, *Error) {
-	dir := filepath.Join(filepath.Dir(path), "conf.d")
+	dir := ExtraDir(path)
 	entries, err := os.ReadDir(dir) // sorted by name
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -79,6 +103,18 @@ func unreadable(attempt string, err error) string {
 		detail += "; let the user that hpad runs as read it"
 	}
 	return detail
+}
+
+// read reads one file, recording one that cannot be read.
+func (l *loader) read(path string) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		l.files = append(l.files, path)
+		l.incomplete = true
+		l.errs = append(l.errs, Error{File: path, Detail: unreadable("read the configuration", err)})
+		return
+	}
+	l.parse(path, text)
 }
 
 // loader puts a configuration together from its files.

@@ -20,3 +20,31 @@ func validName(name string) bool {
 	}
 	return true
 }
+
+// AdaptName answers a valid name for something that is called text elsewhere: text
+// itself where it is valid, else in lower case and with "-" for what is not
+// allowed; empty where nothing is left.
+func AdaptName(text string) string {
+	if validName(text) {
+		return text
+	}
+	var parts []string
+	for part := range strings.SplitSeq(strings.ToLower(text), ".") {
+		allowed := strings.Map(func(r rune) rune {
+			if r < 'a' || r > 'z' {
+				if r < '0' || r > '9' {
+					return '-'
+				}
+			}
+			return r
+		}, part)
+		if allowed = strings.Trim(allowed, "-"); allowed != "" {
+			parts = append(parts, allowed)
+		}
+	}
+	name := strings.Join(parts, ".")
+	if len(name) > maxNameLength {
+		name = strings.TrimRight(name[:maxNameLength], "-.")
+	}
+	return name
+}

@@ -1,0 +1,219 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// fleetsForReferences has a fleet of each kind that is named as its kind.
+const fleetsForReferences = `
+[fleets.process]
+kind = "process"
+[fleets.process.services.worker]
+command = ["sleep", "1"]
+[fleets.nomad]
+kind = "nomad"
+namespace = "shop"
+[fleets.east]
+kind = "nomad"
+namespace = "default"
+region = "east"
+[fleets.compose]
+kind = "compose"
+[fleets.swarm]
+kind = "swarm"
+`
+
+// optionalFleets are the fleets of kinds that a build may leave out.
+var optionalFleets = map[string]string{
+	"awsasg":    "[fleets.awsasg]\nkind = \"awsasg\"\nregion = \"eu-central-1\"\n",
+	"gcemig":    "[fleets.gcemig]\nkind = \"gcemig\"\nproject = \"shop-123\"\nzone = \"europe-west4-a\"\n",
+	"azurevmss": "[fleets.azurevmss]\nkind = \"azurevmss\"\nsubscription = \"11111111-2222-3333-4444-555555555555\"\n",
+}
+
+func configForReferences(t *testing.T) *Config {
+	t.Helper()
+	var text strings.Builder
+	text.WriteString(fleetsForReferences)
+	for kind, fleet := range optionalFleets {
+		if _, ok := builtIn.fleets[kind]; ok {
+			text.WriteString(fleet)
+		}
+	}
+	c, err := Parse("fleets.toml", []byte(text.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestParseReference(t *testing.T) {
+	c := configForReferences(t)
+	key := func(name, value string) TargetKey { return TargetKey{Name: name, Value: value} }
+	for _, test := range []struct {
+		text, ref string
+		keys      []TargetKey
+	}{
+		{"process/worker", "process/worker", []TargetKey{key("service", "worker")}},
+		{"nomad/checkout/api", "nomad/shop/checkout/api", []TargetKey{key("job", "checkout"), key("group", "api")}},
+		{"nomad/default/checkout/api", "nomad/checkout/api", []TargetKey{key("namespace", "default"), key("job", "checkout"), key("group", "api")}},
+		{"nomad/west/shop/checkout/api", "nomad/west/shop/checkout/api", []TargetKey{key("region", "west"), key("namespace", "shop"), key("job", "checkout"), key("group", "api")}},
+		{"nomad/a%2Fb%25/api", "nomad/shop/a%2Fb%25/api", []TargetKey{key("job", "a/b%"), key("group", "api")}},
+		{"east/checkout/api", "east/east/default/checkout/api", []TargetKey{key("job", "checkout"), key("group", "api")}},
+		{"compose/shop/web", "compose/shop/web", []TargetKey{key("project", "shop"), key("service", "web")}},
+		{"swarm/shop_web", "swarm/shop_web", []TargetKey{key("service", "shop_web")}},
+		{"awsasg/team/web", "awsasg/team/web", []TargetKey{key("group", "team/web")}},
+		{"gcemig/zones/us-east1-b/web", "gcemig/zones/us-east1-b/web", []TargetKey{key("zone", "us-east1-b"), key("group", "web")}},
+		{"gcemig/regions/us-east1/web", "gcemig/regions/us-east1/web", []TargetKey{key("region", "us-east1"), key("group", "web")}},
+		{"gcemig/web", "gcemig/zones/europe-west4-a/web", []TargetKey{key("group", "web")}},
+		{"azurevmss/Shop/Web", "azurevmss/shop/web", []TargetKey{key("resource_group", "Shop"), key("scale_set", "Web")}},
+	} {
+		fleet, _, _ := strings.Cut(test.text, "/")
+		if _, ok := c.Fleets[fleet]; !ok && builtIn.omitted[fleet] != "" {
+			continue
+		}
+		t.Run(test.text, func(t *testing.T) {
+			got, err := c.ParseReference(test.text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Ref.String() != test.ref {
+				t.Errorf("reference %s, want %s", got.Ref, test.ref)
+			}
+			if diff := cmp.Diff(test.keys, got.Keys); diff != "" {
+				t.Errorf("keys (-want +got):\n%s", diff)
+			}
+			if got.Kind != c.Fleets[fleet].Kind || got.Samples != builtIn.fleets[got.Kind].samples {
+				t.Errorf("kind %q, samples %v", got.Kind, got.Samples)
+			}
+		})
+	}
+}
+
+// TestEveryKindHasReferences holds that the targets of every kind can be
+// referred to, by keys that they have, and as its example shows.
+func TestEveryKindHasReferences(t *testing.T) {
+	c := configForReferences(t)
+	for name, kind := range builtIn.fleets {
+		form, ok := referenceForms[name]
+		if !ok {
+			t.Errorf("kind %q has no form of references", name)
+			continue
+		}
+		keys, ok := form.match(form.paths[0], form.example)
+		if !ok {
+			t.Errorf("the example %q of kind %q is not as %q", form.example, name, form.paths[0])
+			continue
+		}
+		target := kind.target()
+		if mistakes := target.Validate(); len(mistakes) == 0 {
+			t.Errorf("an empty target of kind %q is valid", name)
+		}
+		if _, err := c.reference(Fleet{Name: name, Kind: name}, keys); err != nil {
+			t.Errorf("the example of kind %q: %v", name, err)
+		}
+	}
+}
+
+func TestParseReferenceTellsTheForm(t *testing.T) {
+	c := configForReferences(t)
+	for _, test := range []struct{ text, detail, hint string }{
+		{"worker", `"worker" does not name a fleet and a target in it, as FLEET/TARGET`, "nomad/checkout/api"},
+		{"/worker", `"/worker" does not name a fleet`, "compose/shop/web"},
+		{"nomad/", `"nomad/" does not name a fleet`, "swarm/shop_web"},
+		{"nomda/checkout/api", `there is no fleet "nomda"`, `did you mean "nomad/checkout/api"?`},
+		{"production/checkout/api", `there is no fleet "production"`, "process/worker"},
+		{
+			"nomad/checkout", `"nomad/checkout" is not how a target of fleet "nomad", of kind "nomad", is written`,
+			"write it as nomad/JOB/GROUP or nomad/NAMESPACE/JOB/GROUP or nomad/REGION/NAMESPACE/JOB/GROUP, for example nomad/checkout/api",
+		},
+		{"nomad/checkout//api", `is not how a target of fleet "nomad"`, "nomad/JOB/GROUP"},
+		{"compose/web", `is not how a target of fleet "compose"`, "write it as compose/PROJECT/SERVICE, for example compose/shop/web"},
+		{"compose/shop/web/1", `is not how a target of fleet "compose"`, "compose/PROJECT/SERVICE"},
+		{"compose/Shop/web", `"compose/Shop/web": project = "Shop": must be as Compose names projects`, "compose/PROJECT/SERVICE"},
+		{"process/wroker", `"process/wroker": target: `, "process/SERVICE"},
+	} {
+		t.Run(test.text, func(t *testing.T) {
+			_, err := c.ParseReference(test.text)
+			mistake, ok := errors.AsType[*ReferenceError](err)
+			if !ok {
+				t.Fatalf("ParseReference answers %v, want a ReferenceError", err)
+			}
+			if !strings.Contains(mistake.Error(), test.detail) || !strings.Contains(mistake.Hint, test.hint) {
+				t.Errorf("error %q with hint %q, want %q and %q", mistake, mistake.Hint, test.detail, test.hint)
+			}
+		})
+	}
+	_, err := (&Config{}).ParseReference("worker")
+	if mistake, ok := errors.AsType[*ReferenceError](err); !ok || !strings.Contains(mistake.Hint, "no fleet yet") {
+		t.Errorf("without fleets: %v", err)
+	}
+}
+
+func TestAdaptName(t *testing.T) {
+	for text, want := range map[string]string{
+		"web":                    "web",
+		"shop.api":               "shop.api",
+		"Web_API":                "web-api",
+		"web-":                   "web",
+		".web..api.":             "web.api",
+		"grüße":                  "gr--e",
+		"__":                     "",
+		strings.Repeat("a", 300): strings.Repeat("a", 253),
+	} {
+		got := AdaptName(text)
+		if got != want || got != "" && !validName(got) {
+			t.Errorf("AdaptName(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestLoadWith(t *testing.T) {
+	dir := t.TempDir()
+	main := filepath.Join(dir, "hpad.toml")
+	extra := filepath.Join(dir, "conf.d")
+	if err := os.Mkdir(extra, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write := func(path, text string) {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(main, "[fleets.local]\nkind = \"process\"\n[fleets.local.services.worker]\ncommand = [\"true\"]\n")
+	table := func(name string) []byte {
+		return []byte("[autoscalers." + name + "]\ntarget = { fleet = \"local\", service = \"worker\" }\nmax_replicas = 3\n")
+	}
+	a, b, z := filepath.Join(extra, "a.toml"), filepath.Join(extra, "b.toml"), filepath.Join(extra, "z.toml")
+	write(b, string(table("b")))
+
+	c, err := LoadWith(main, nil)
+	if err != nil || len(c.Autoscalers) != 1 {
+		t.Fatalf("LoadWith without changes: %v", err)
+	}
+	c, err = LoadWith(main, map[string][]byte{b: nil, z: table("z")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := c.Autoscalers["z"]; !ok || len(c.Autoscalers) != 1 {
+		t.Errorf("autoscalers %v, want z alone", c.Autoscalers)
+	}
+	if diff := cmp.Diff([]string{main, z}, c.Files); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+	_, err = LoadWith(main, map[string][]byte{a: table("a")})
+	if err == nil || !strings.Contains(err.Error(), b+":2: autoscalers.b.target") || !strings.Contains(err.Error(), a+":2") {
+		t.Errorf("two autoscalers of one target: %v, want the mistake in b, which is read last", err)
+	}
+	if c, err = LoadWith(main, map[string][]byte{main: []byte(""), b: nil}); err != nil || len(c.Fleets) != 0 {
+		t.Errorf("with an empty main file: %v", err)
+	}
+	if _, err := os.Stat(z); !os.IsNotExist(err) {
+		t.Errorf("LoadWith wrote %s", z)
+	}
+}
