@@ -1,0 +1,183 @@
+package draft
+
+import (
+	"strconv"
+	"time"
+)
+
+// Autoscaler is one [autoscalers.NAME] table and those inside of it. Empty texts,
+// nil pointers and nil slices are keys that are not written.
+type Autoscaler struct {
+	Name string
+	// Notes are comments above the table, one in a line.
+	Notes       []string
+	Target      Target
+	MinReplicas *int32
+	MaxReplicas int32
+	Metrics     []Metric
+	Behavior    *Behavior
+}
+
+// Target is what is scaled.
+type Target struct {
+	// Notes are comments above it.
+	Notes []string
+	Fleet string
+	// Keys are those by which the fleet's kind knows the target, in order.
+	Keys []Key
+}
+
+// Key is a key whose value is a text.
+type Key struct{ Name, Value string }
+
+// Metric is one [[autoscalers.NAME.metrics]] table.
+type Metric struct {
+	// Notes are comments above the table.
+	Notes []string
+
+	Type       string
+	Name       string
+	Resource   string
+	Task       string
+	Object     string
+	TargetType string
+	// Value and AverageValue are quantities.
+	Value              string
+	AverageValue       string
+	AverageUtilization *int32
+	Source             string
+	// Suggested are keys that are written as comments, for somebody to decide on.
+	Suggested []Key
+}
+
+// Behavior is the [autoscalers.NAME.behavior] table. It is written even if it is
+// empty: its presence says something.
+type Behavior struct {
+	ScaleUp   *Rules
+	ScaleDown *Rules
+}
+
+// Rules are those of one direction.
+type Rules struct {
+	StabilizationWindow *time.Duration
+	SelectPolicy        string
+	// Policies are written even if there are none, unless the slice is nil.
+	Policies []Policy
+	// Tolerance is a quantity.
+	Tolerance string
+}
+
+// Policy is one scaling policy.
+type Policy struct {
+	Type   string
+	Value  int32
+	Period time.Duration
+}
+
+// TOML answers the autoscaler as TOML.
+func (a *Autoscaler) TOML() string {
+	var p page
+	path := "autoscalers." + key(a.Name)
+	p.notes(a.Notes)
+	p.header("[" + path + "]")
+	p.notes(a.Target.Notes)
+	lines := []line{{name: "target", value: a.Target.toml()}}
+	if a.MinReplicas != nil {
+		lines = append(lines, line{name: "min_replicas", value: number(*a.MinReplicas)})
+	}
+	p.lines(append(lines, line{name: "max_replicas", value: number(a.MaxReplicas)}))
+	for i := range a.Metrics {
+		a.Metrics[i].write(&p, path)
+	}
+	a.Behavior.write(&p, path)
+	return p.String()
+}
+
+// toml answers the target as an inline table.
+func (t *Target) toml() string {
+	var inner []line
+	for _, k := range append([]Key{{Name: "fleet", Value: t.Fleet}}, t.Keys...) {
+		inner = append(inner, line{name: k.Name, value: text(k.Value)})
+	}
+	return inline(inner)
+}
+
+func (m *Metric) write(p *page, path string) {
+	p.blank()
+	p.notes(m.Notes)
+	p.header("[[" + path + ".metrics]]")
+	var lines []line
+	for _, k := range []Key{
+		{"type", m.Type},
+		{"name", m.Name},
+		{"resource", m.Resource},
+		{"task", m.Task},
+		{"object", m.Object},
+		{"source", m.Source},
+		{"target_type", m.TargetType},
+		{"value", m.Value},
+		{"average_value", m.AverageValue},
+	} {
+		if k.Value != "" {
+			lines = append(lines, line{name: k.Name, value: text(k.Value)})
+		}
+	}
+	if m.AverageUtilization != nil {
+		lines = append(lines, line{name: "average_utilization", value: number(*m.AverageUtilization)})
+	}
+	p.lines(lines)
+	for _, k := range m.Suggested {
+		p.notes([]string{k.Name + " = " + text(k.Value)})
+	}
+}
+
+func (b *Behavior) write(p *page, path string) {
+	if b == nil {
+		return
+	}
+	path += ".behavior"
+	if b.ScaleUp == nil && b.ScaleDown == nil {
+		p.blank()
+		p.header("[" + path + "]")
+	}
+	b.ScaleUp.write(p, path+".scale_up")
+	b.ScaleDown.write(p, path+".scale_down")
+}
+
+func (r *Rules) write(p *page, path string) {
+	if r == nil {
+		return
+	}
+	p.blank()
+	p.header("[" + path + "]")
+	var lines []line
+	if r.StabilizationWindow != nil {
+		lines = append(lines, line{name: "stabilization_window", value: duration(*r.StabilizationWindow)})
+	}
+	if r.SelectPolicy != "" {
+		lines = append(lines, line{name: "select_policy", value: text(r.SelectPolicy)})
+	}
+	if r.Tolerance != "" {
+		lines = append(lines, line{name: "tolerance", value: text(r.Tolerance)})
+	}
+	if r.Policies != nil {
+		lines = append(lines, line{name: "policies", value: policies(r.Policies)})
+	}
+	p.lines(lines)
+}
+
+// policies answers an array of inline tables, one in a line where there are
+// several.
+func policies(given []Policy) string {
+	var elements []string
+	for _, policy := range given {
+		elements = append(elements, inline([]line{
+			{name: "type", value: text(policy.Type)},
+			{name: "value", value: number(policy.Value)},
+			{name: "period", value: duration(policy.Period)},
+		}))
+	}
+	return array(elements)
+}
+
+func number(n int32) string { return strconv.Itoa(int(n)) }

@@ -1,0 +1,117 @@
+package draft
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// page is TOML that is being written.
+type page struct{ strings.Builder }
+
+// line is a key and its value as TOML.
+type line struct{ name, value string }
+
+func (p *page) blank() { p.WriteByte('\n') }
+
+func (p *page) header(header string) { p.WriteString(header + "\n") }
+
+// notes writes comments. What comes from elsewhere cannot end one.
+func (p *page) notes(notes []string) {
+	for _, note := range notes {
+		clean := strings.TrimRight(strings.Map(commentable, strings.ToValidUTF8(note, "�")), " ")
+		p.WriteString(strings.TrimRight("# "+clean, " ") + "\n")
+	}
+}
+
+// commentable answers what may stand in a comment.
+func commentable(r rune) rune {
+	if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
+		return ' '
+	}
+	return r
+}
+
+// lines writes keys with their values, aligned.
+func (p *page) lines(lines []line) {
+	width := 0
+	for _, l := range lines {
+		width = max(width, len(l.name))
+	}
+	for _, l := range lines {
+		fmt.Fprintf(p, "%-*s = %s\n", width, l.name, l.value)
+	}
+}
+
+// inline answers an inline table.
+func inline(lines []line) string {
+	inner := make([]string, len(lines))
+	for i, l := range lines {
+		inner[i] = l.name + " = " + l.value
+	}
+	return "{ " + strings.Join(inner, ", ") + " }"
+}
+
+// array answers an array, one element in a line where there are several.
+func array(elements []string) string {
+	if len(elements) < 2 {
+		return "[" + strings.Join(elements, "") + "]"
+	}
+	return "[\n  " + strings.Join(elements, ",\n  ") + ",\n]"
+}
+
+// key answers a key as TOML writes it, in quotes where it needs them.
+func key(name string) string {
+	bare := name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
+	})
+	if bare {
+		return name
+	}
+	return basic(name)
+}
+
+// text answers a text as TOML: in single quotes where that saves backslashes.
+func text(value string) string {
+	if strings.ContainsAny(value, `"\`) && !strings.Contains(value, "'") && !strings.ContainsFunc(value, unicode.IsControl) {
+		return "'" + strings.ToValidUTF8(value, "�") + "'"
+	}
+	return basic(value)
+}
+
+// basic answers a text in double quotes.
+func basic(value string) string {
+	var quoted strings.Builder
+	quoted.WriteByte('"')
+	for _, r := range strings.ToValidUTF8(value, "�") {
+		switch {
+		case r == '"' || r == '\\':
+			quoted.WriteByte('\\')
+			quoted.WriteRune(r)
+		case r == '\n':
+			quoted.WriteString(`\n`)
+		case r == '\t':
+			quoted.WriteString(`\t`)
+		case unicode.IsControl(r):
+			fmt.Fprintf(&quoted, `\u%04X`, r)
+		default:
+			quoted.WriteRune(r)
+		}
+	}
+	quoted.WriteByte('"')
+	return quoted.String()
+}
+
+// duration answers a span as TOML, without the zero units that Go writes.
+func duration(d time.Duration) string {
+	written := d.String()
+	if strings.HasSuffix(written, "m0s") {
+		written = strings.TrimSuffix(written, "0s")
+	}
+	if strings.HasSuffix(written, "h0m") {
+		written = strings.TrimSuffix(written, "0m")
+	}
+	return strconv.Quote(written)
+}
