@@ -129,15 +129,12 @@ func TestLeader(t *testing.T) {
 	l.Queue("steady", 0)
 	w.Await("steady", policy.AbleToScale, "FailedGetScale", "")
 	w.Passes("steady", 4) // more than the window of 2s
-	stale := &nomadapi.QueryOptions{AllowStale: true}
-	job, _, err := cluster.Client.Jobs().Info("steady", stale)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if count := *job.TaskGroups[0].Count; count != 4 {
+	if count := cluster.CountAnywhere(t, "steady"); count != 4 {
 		t.Errorf("count %d without a leader, want 4", count)
 	}
 	l.Queue("steady", 50)
+	l.AwaitQueue(t, "steady")
+	w.Passes("steady", 2) // the second began with the new length: none knows the empty queue when a leader answers
 	first.Restart()
 	cluster.AwaitRunning(t, "steady", 5, patience)
 	for _, event := range cluster.Scalings(t, "steady") {

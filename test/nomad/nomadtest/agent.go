@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -31,6 +32,7 @@ import (
 const (
 	startTimeout = time.Minute
 	stopTimeout  = 20 * time.Second
+	askTimeout   = 30 * time.Second
 )
 
 // directoryVariable is by what processes are known as an agent's.
@@ -44,6 +46,8 @@ type Options struct {
 	Region string
 	// TLS, if not nil, is what the agent shows, and asks of its clients, in HTTP.
 	TLS *Certificate
+	// Meta is the metadata of the agent's node.
+	Meta map[string]string
 	// Extra is more of the agent's configuration, in HCL.
 	Extra string
 
@@ -177,6 +181,9 @@ client {
   options = {
     "fingerprint.denylist" = "env_aws,env_gce,env_azure,env_digitalocean"
   }
+  meta = {
+    %s
+  }
 }
 telemetry {
   publish_allocation_metrics = true
@@ -192,7 +199,7 @@ acl {
 %s
 %s
 `, nameOf(ports), cmp.Or(options.Region, "global"), data, ports[0], ports[1], ports[2],
-		len(options.clientOf) == 0, servers, listOf(options.join), options.servers == 0, listOf(clientOf), options.ACL, encryption, options.Extra)
+		len(options.clientOf) == 0, servers, listOf(options.join), options.servers == 0, listOf(clientOf), pairsOf(options.Meta), options.ACL, encryption, options.Extra)
 }
 
 // nameOf is what an agent on these ports is called.
@@ -205,6 +212,15 @@ func listOf(texts []string) string {
 		quoted[n] = strconv.Quote(text)
 	}
 	return "[" + strings.Join(quoted, ", ") + "]"
+}
+
+// pairsOf writes the pairs of a map in HCL.
+func pairsOf(texts map[string]string) string {
+	var pairs []string
+	for _, key := range slices.Sorted(maps.Keys(texts)) {
+		pairs = append(pairs, fmt.Sprintf("%q = %q", key, texts[key]))
+	}
+	return strings.Join(pairs, "\n    ")
 }
 
 func (a *Agent) path(name string) string { return filepath.Join(a.dir, name) }
@@ -277,10 +293,11 @@ func (a *Agent) awaitNode() {
 // when it knows of none.
 func (a *Agent) NodeOf(t testing.TB, name string) *api.Node {
 	t.Helper()
-	node, err := a.node(name)
-	if err != nil {
-		t.Fatalf("read node %s: %v", name, err)
-	}
+	var node *api.Node
+	a.asking(t, "read node "+name, func() (err error) {
+		node, err = a.node(name)
+		return err
+	})
 	return node
 }
 

@@ -2,8 +2,8 @@ package nomadtest
 
 import "testing"
 
-// Cluster is some servers that choose their leader, and an agent that runs what
-// they decide and passes their API on.
+// Cluster is some servers that choose their leader, and an agent that passes their
+// API on and, where there is one that is no server, runs what they decide.
 type Cluster struct {
 	*Agent
 	Servers []*Agent
@@ -15,27 +15,35 @@ type Cluster struct {
 // its node takes work. What it needs is as for Start.
 func StartCluster(t testing.TB, servers int) *Cluster {
 	t.Helper()
+	c := StartServers(t, servers)
+	c.Agent = c.AddClient(t, nil)
+	return c
+}
+
+// StartServers is StartCluster without an agent that takes work: the first server
+// passes the API on.
+func StartServers(t testing.TB, servers int) *Cluster {
+	t.Helper()
 	c := &Cluster{}
-	var join, rpc []string
+	var join []string
 	for range servers {
 		server := prepare(t, Options{servers: servers, join: join})
-		join, rpc = append(join, server.Serf), append(rpc, server.RPC)
+		join, c.rpc = append(join, server.Serf), append(c.rpc, server.RPC)
 		server.start()
 		c.Servers = append(c.Servers, server)
 	}
 	for _, server := range c.Servers {
 		server.awaitLeader()
 	}
-	c.rpc = rpc
-	c.Agent = c.AddClient(t)
+	c.Agent = c.Servers[0]
 	return c
 }
 
-// AddClient runs one more agent that is no server, and returns once its node takes
-// work.
-func (c *Cluster) AddClient(t testing.TB) *Agent {
+// AddClient runs one more agent that is no server, whose node has metadata, and
+// returns once its node takes work.
+func (c *Cluster) AddClient(t testing.TB, meta map[string]string) *Agent {
 	t.Helper()
-	a := prepare(t, Options{clientOf: c.rpc})
+	a := prepare(t, Options{clientOf: c.rpc, Meta: meta})
 	a.start()
 	a.awaitLeader()
 	a.awaitNode()

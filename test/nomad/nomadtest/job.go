@@ -1,7 +1,9 @@
 package nomadtest
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
 	"os/exec"
 	"strings"
 	"testing"
@@ -61,9 +63,10 @@ func (j Job) Build() *api.Job {
 // Run registers a job, as "nomad job run" does.
 func (a *Agent) Run(t testing.TB, job Job) {
 	t.Helper()
-	if _, _, err := a.Client.Jobs().Register(job.Build(), nil); err != nil {
-		t.Fatalf("run job %q: %v", job.ID, err)
-	}
+	a.asking(t, fmt.Sprintf("run job %q", job.ID), func() error {
+		_, _, err := a.Client.Jobs().Register(job.Build(), nil)
+		return err
+	})
 }
 
 // RunFile runs a job file with Nomad's own command line, and keeps the counts that
@@ -81,19 +84,48 @@ func (a *Agent) RunFile(t testing.TB, text string) {
 // Count answers the count of a job's group, as the specification has it.
 func (a *Agent) Count(t testing.TB, id string) int {
 	t.Helper()
-	job, _, err := a.Client.Jobs().Info(id, nil)
+	return a.countAs(t, id, nil)
+}
+
+// CountAnywhere is Count of any server, which may be without a leader.
+func (a *Agent) CountAnywhere(t testing.TB, id string) int {
+	t.Helper()
+	return a.countAs(t, id, &api.QueryOptions{AllowStale: true})
+}
+
+func (a *Agent) countAs(t testing.TB, id string, options *api.QueryOptions) int {
+	t.Helper()
+	var count int
+	a.asking(t, fmt.Sprintf("read job %q", id), func() (err error) {
+		count, err = a.count(id, options)
+		return err
+	})
+	return count
+}
+
+func (a *Agent) count(id string, options *api.QueryOptions) (int, error) {
+	job, _, err := a.Client.Jobs().Info(id, options)
 	if err != nil {
-		t.Fatalf("read job %q: %v", id, err)
+		return 0, err
 	}
-	return *job.TaskGroups[0].Count
+	return *job.TaskGroups[0].Count, nil
 }
 
 // Running answers the ids of a job's allocations that run and are to go on.
 func (a *Agent) Running(t testing.TB, id string) map[string]bool {
 	t.Helper()
+	var running map[string]bool
+	a.asking(t, fmt.Sprintf("list the allocations of job %q", id), func() (err error) {
+		running, err = a.running(id)
+		return err
+	})
+	return running
+}
+
+func (a *Agent) running(id string) (map[string]bool, error) {
 	allocs, _, err := a.Client.Jobs().Allocations(id, false, nil)
 	if err != nil {
-		t.Fatalf("list the allocations of job %q: %v", id, err)
+		return nil, err
 	}
 	running := map[string]bool{}
 	for _, alloc := range allocs {
@@ -101,7 +133,7 @@ func (a *Agent) Running(t testing.TB, id string) map[string]bool {
 			running[alloc.ID] = true
 		}
 	}
-	return running
+	return running, nil
 }
 
 // AwaitRunning waits until so many allocations of a job run, and its count is
@@ -109,17 +141,48 @@ func (a *Agent) Running(t testing.TB, id string) map[string]bool {
 func (a *Agent) AwaitRunning(t testing.TB, id string, n int, limit time.Duration) {
 	t.Helper()
 	wait.For(t, limit, fmt.Sprintf("%d allocations of job %q", n, id), func() (string, bool) {
-		count, running := a.Count(t, id), len(a.Running(t, id))
-		return fmt.Sprintf("the count is %d and %d run", count, running), count == n && running == n
+		count, err := a.count(id, nil)
+		if err != nil {
+			a.unlessPassing(t, err)
+			return err.Error(), false
+		}
+		running, err := a.running(id)
+		if err != nil {
+			a.unlessPassing(t, err)
+			return err.Error(), false
+		}
+		return fmt.Sprintf("the count is %d and %d run", count, len(running)), count == n && len(running) == n
 	})
 }
 
 // Scalings answers the scaling events of a job's group, newest first.
 func (a *Agent) Scalings(t testing.TB, id string) []api.ScalingEvent {
 	t.Helper()
-	status, _, err := a.Client.Jobs().ScaleStatus(id, nil)
-	if err != nil {
-		t.Fatalf("read the scaling events of job %q: %v", id, err)
-	}
+	var status *api.JobScaleStatusResponse
+	a.asking(t, fmt.Sprintf("read the scaling events of job %q", id), func() (err error) {
+		status, _, err = a.Client.Jobs().ScaleStatus(id, nil)
+		return err
+	})
 	return status.TaskGroups["app"].Events
+}
+
+// asking asks the cluster something, again while it cannot answer: servers that died
+// a moment ago are still asked by agents, and others may be choosing a leader.
+func (a *Agent) asking(t testing.TB, what string, ask func() error) {
+	t.Helper()
+	wait.For(t, askTimeout, fmt.Sprintf("answer to %q", what), func() (string, bool) {
+		err := ask()
+		a.unlessPassing(t, err)
+		return fmt.Sprint(err), err == nil
+	})
+}
+
+// unlessPassing ends the test with an error that stays however often one asks: a
+// refusal of what was asked.
+func (a *Agent) unlessPassing(t testing.TB, err error) {
+	t.Helper()
+	var answer api.UnexpectedResponseError
+	if errors.As(err, &answer) && answer.HasStatusCode() && answer.StatusCode() < http.StatusInternalServerError {
+		t.Fatal(err)
+	}
 }
