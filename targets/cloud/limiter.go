@@ -14,10 +14,10 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// How long a fleet leaves its platform alone after a refusal for too many calls
-// that does not say how long: the first wait, doubled with each further refusal,
-// up to the longest, less up to half of it at random. A wait that the platform asks
-// for is kept, up to the longest that is believed.
+// How long a fleet leaves its platform alone after a refusal for too many calls: the
+// first wait, doubled with each further refusal, up to the longest, less up to half
+// of it at random. It is longer where the platform asks for that, up to the longest
+// that is believed.
 const (
 	firstWait    = time.Second
 	longestWait  = 20 * time.Second
@@ -232,25 +232,18 @@ func (l *Limiter) note(err error, begun, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	throttled, ok := errors.AsType[*targets.ThrottledError](err)
-	switch {
-	case !ok:
+	if !ok {
 		if err == nil && !begun.Before(l.until) {
 			l.refused, l.wait, l.until = nil, 0, time.Time{}
 		}
 		return
-	case now.Before(l.until) && throttled.RetryAfter == 0:
-		return // one of several calls of the same time
-	case now.Before(l.until): // which says how long
-	case l.wait == 0:
-		l.wait = firstWait
-	default:
-		l.wait = min(2*l.wait, longestWait)
+	}
+	wait := min(throttled.RetryAfter, believedWait)
+	if !now.Before(l.until) { // else it is one of several calls of the same time
+		l.wait = min(max(firstWait, 2*l.wait), longestWait)
+		wait = max(wait, l.wait-time.Duration(rand.Float64()*float64(l.wait)/2))
 	}
 	l.refused = throttled.Err
-	wait := l.wait - time.Duration(rand.Float64()*float64(l.wait)/2)
-	if throttled.RetryAfter > 0 {
-		wait = min(throttled.RetryAfter, believedWait)
-	}
 	if until := now.Add(wait); until.After(l.until) {
 		l.until = until
 	}

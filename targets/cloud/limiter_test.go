@@ -190,6 +190,21 @@ func TestLimiterHeedsRetryAfter(t *testing.T) {
 	}
 }
 
+// TestLimiterAskedAgain has a platform that asks for the same short wait each time,
+// because it does not know that somebody else spends what there will be then.
+func TestLimiterAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		meter := &counter{}
+		l := NewLimiter(Limits{}, meter)
+		for begun := time.Now(); time.Since(begun) < time.Minute; time.Sleep(100 * time.Millisecond) {
+			_ = l.Do(t.Context(), list, throttle(time.Second))
+		}
+		if meter.calls < 5 || meter.calls > 10 {
+			t.Errorf("%d calls in a minute, want fewer and fewer", meter.calls)
+		}
+	})
+}
+
 // TestLimiterSameTime has several calls under way when the platform refuses them:
 // that is one refusal, and a success that began before it does not end it.
 func TestLimiterSameTime(t *testing.T) {
