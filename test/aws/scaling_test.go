@@ -210,7 +210,7 @@ func throttled(t *testing.T, c *awstest.Cloud, l *world.Load) {
 		Target: func(fleet, name string) string { return fmt.Sprintf(`{ fleet = %q, group = %q }`, fleet, name) },
 		Spared: []string{"spared-a", "spared-b", "spared-c"},
 		Count:  func(fleet, name string) int { return clouds[fleet].Look(name).Desired },
-		Spend:  c.Spend, Refused: c.Refused, Writes: c.Writes, Words: "Rate exceeded", Most: 10,
+		Spend:  c.Spend, Refused: c.Refused, Writes: c.Writes, Words: "Rate exceeded", Most: 12,
 	}
 	for _, name := range []string{world.Shrinking, world.Growing} {
 		c.Add(awstest.Group{Name: name, Max: 100, Desired: world.Before})

@@ -49,7 +49,7 @@ func TestScaling(t *testing.T) {
 		{"booting machines", booting},
 		{"quota", quota},
 		{"no capacity", noCapacity},
-		{"throttled", throttled},
+		{"throttled for a minute", throttled},
 		{"credentials", credentials},
 		{"edited in between", edited},
 		{"another autoscaler", anotherAutoscaler},
@@ -163,26 +163,28 @@ func noCapacity(t *testing.T, s *azuretest.Server, l *world.Load) {
 	w.Await("rare", cloud.InsufficientCapacity, "Resolved", "")
 }
 
-// throttled: while Azure refuses calls nothing shrinks, and few calls are made; then
-// hpad goes on.
+// throttled: a subscription whose calls are spent for a minute, in which Azure asks
+// for waits of a second all the time, and one that is another's.
 func throttled(t *testing.T, s *azuretest.Server, l *world.Load) {
-	s.Add(azuretest.Set{Group: "Shop", Name: "calm", Capacity: 4})
-	l.Queue("calm", 40)
-	w := world.New(t, s.TOML("cloud", quick)+l.Source()+queued("calm", 1, 5))
-	w.Passes("calm", 1)
-	s.Throttle(3 * time.Second)
-	l.Queue("calm", 0)
-	w.Await("calm", policy.AbleToScale, "FailedGetScale", "throttled")
-	before := s.Calls("")
-	w.Passes("calm", 6)
-	if calls := s.Calls("") - before; calls > 8 {
-		t.Errorf("%d calls in six rounds of being told to wait 3 s, want a few", calls)
+	other := azuretest.New(t)
+	servers := map[string]*azuretest.Server{"spent": s, "spared": other}
+	m := world.Minute{
+		Fleets: s.TOML("spent", quick) + other.TOML("spared", quick+"writes_per_second = 1\n"),
+		Target: func(fleet, name string) string {
+			return fmt.Sprintf(`{ fleet = %q, resource_group = "Shop", scale_set = %q }`, fleet, name)
+		},
+		Count: func(fleet, name string) int { return servers[fleet].Capacity("shop/" + name) },
+		Spend: s.Spend, Refused: s.Refused, Writes: func() int { return s.Calls("VirtualMachineScaleSets_Update") },
+		Words: "too many requests have been received", Most: 14,
 	}
-	if got := s.Capacity("shop/calm"); got != 4 {
-		t.Errorf("capacity %d while throttled, want 4", got)
+	for n := range 22 { // of which twenty are changed at once
+		m.Spared = append(m.Spared, fmt.Sprintf("spared-%c", 'a'+n))
+		other.Add(azuretest.Set{Group: "Shop", Name: m.Spared[n], Capacity: 1})
 	}
-	s.Throttle(0)
-	awaitCapacity(t, s, "calm", 1)
+	for _, name := range []string{world.Shrinking, world.Growing} {
+		s.Add(azuretest.Set{Group: "Shop", Name: name, Capacity: world.Before})
+	}
+	m.Run(t, l)
 }
 
 // credentials: a secret that expired holds everything, and a good one is enough.

@@ -29,7 +29,7 @@ func TestGCE(t *testing.T) {
 			"slow boot":         slowBoot,
 			"queue":             queue,
 			"quota":             quota,
-			"throttled":         throttled,
+			"throttled minute":  throttled,
 			"credentials":       credentials,
 			"edited":            edited,
 			"native autoscaler": nativeAutoscaler,
@@ -62,9 +62,12 @@ func (p *place) add(size int, boot time.Duration) {
 }
 
 // fleet is the configuration of a fleet of the project.
-func (p *place) fleet() string {
-	return fmt.Sprintf("[fleets.gce]\nkind = \"gcemig\"\nproject = %q\nendpoint = %q\ncredentials_file = %q\ntimeout = \"3s\"\n",
-		p.Project, p.Endpoint, p.CredentialsFile(p.t))
+func (p *place) fleet() string { return fleet("gce", p.Server, p.CredentialsFile(p.t), "") }
+
+// fleet is that of a fleet of another name, with more lines of its table.
+func fleet(name string, s *gcetest.Server, credentials, extra string) string {
+	return fmt.Sprintf("[fleets.%s]\nkind = \"gcemig\"\nproject = %q\nendpoint = %q\ncredentials_file = %q\ntimeout = \"3s\"\n%s",
+		name, s.Project, s.Endpoint, credentials, extra)
 }
 
 // queued is that of an autoscaler that gives the group an instance for each 10 in
@@ -161,22 +164,26 @@ func quota(t *testing.T, p *place) {
 	})
 }
 
-// throttled: while the platform refuses to be read nothing shrinks, whatever the
-// queue says.
+// throttled: a project whose calls are spent for a minute, and one that is another's.
 func throttled(t *testing.T, p *place) {
-	p.add(4, 0)
-	p.load.Queue(p.name, 40)
-	w := world.New(t, p.queued(1, 8))
-	w.Await(p.name, policy.ScalingActive, "ValidMetricFound", "")
-	p.Throttle(true)
-	w.Await(p.name, policy.AbleToScale, "FailedGetScale", "throttled")
-	p.load.Queue(p.name, 10)
-	w.Passes(p.name, 5)
-	if size, writes := p.Size(t, p.target), p.Writes(); size != 4 || writes != 0 {
-		t.Errorf("size %d after %d changes while throttled, want 4 after none", size, writes)
+	other := gcetest.Start(t)
+	servers := map[string]*gcetest.Server{"spent": p.Server, "spared": other}
+	m := world.Minute{
+		Fleets: fleet("spent", p.Server, p.CredentialsFile(t), "") + fleet("spared", other, other.CredentialsFile(t), "writes_per_second = 0.5\n"),
+		Target: func(fleet, name string) string {
+			return fmt.Sprintf(`{ fleet = %q, group = %q, zone = "us-east1-b" }`, fleet, name)
+		},
+		Count: func(fleet, name string) int { return servers[fleet].Size(t, "zones/us-east1-b/"+name) },
+		Spend: p.Spend, Refused: p.Refused, Writes: p.Writes, Words: "Quota exceeded for quota metric 'Read requests'", Most: 12,
 	}
-	p.Throttle(false)
-	p.awaitRunning(1)
+	for n := range 6 { // of which five are changed at once
+		m.Spared = append(m.Spared, fmt.Sprintf("spared-%c", 'a'+n))
+		other.Add(gcetest.Group{Zone: "us-east1-b", Name: m.Spared[n], Size: 1})
+	}
+	for _, name := range []string{world.Shrinking, world.Growing} {
+		p.Add(gcetest.Group{Zone: "us-east1-b", Name: name, Size: world.Before})
+	}
+	m.Run(t, p.load)
 }
 
 // credentials: while they are worth nothing hpad says so and leaves the group alone.

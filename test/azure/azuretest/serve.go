@@ -188,10 +188,12 @@ func (s *Server) admit(r *http.Request, found *route) (*Failure, error) {
 	case r.URL.Query().Get("api-version") != found.version && !s.tolerant:
 		return nil, &refusal{status: http.StatusBadRequest, code: "InvalidApiVersionParameter", message: "The api-version is not " + found.version + "."}
 	case s.throttle != 0:
+		s.tooMany++
 		return nil, tooMany(s.throttle)
 	}
 	for _, name := range []string{"", found.operation} {
 		if bucket := s.buckets[name]; bucket != nil && !bucket.Allow() {
+			s.tooMany++
 			wait := time.Duration(math.Ceil(1/float64(bucket.Limit()))) * time.Second
 			return nil, tooMany(wait)
 		}

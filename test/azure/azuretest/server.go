@@ -55,6 +55,7 @@ type Server struct {
 	delay   time.Duration
 	// throttle is what calls are told to wait; 0 means that none is refused.
 	throttle time.Duration
+	tooMany  int
 	buckets  map[string]*rate.Limiter
 	failures []*Failure
 	lies     []*lie
@@ -250,6 +251,27 @@ func (s *Server) Bucket(operation string, perSecond float64, burst int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.buckets[operation] = rate.NewLimiter(rate.Limit(perSecond), burst)
+}
+
+// Spend lets no call through for so long: a token bucket of 25 calls a second, as that
+// of Resource Manager, from which somebody else has taken too much.
+func (s *Server) Spend(d time.Duration) {
+	const perSecond = 25
+	s.Bucket("", perSecond, 10*perSecond)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	bucket := s.buckets[""]
+	bucket.ReserveN(time.Now(), bucket.Burst())
+	for range int(d.Seconds()) {
+		bucket.ReserveN(time.Now(), perSecond)
+	}
+}
+
+// Refused answers how many calls were refused as too many so far.
+func (s *Server) Refused() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tooMany
 }
 
 // Refuse makes the client's secret and its tokens worth nothing, or ends that.

@@ -92,6 +92,30 @@ func (s *Server) Limit(readsPerMinute, writesPerMinute int) {
 	s.reads, s.writes = bucket(readsPerMinute), bucket(writesPerMinute)
 }
 
+// Spend lets no call through for so long: token buckets of 1,500 calls a minute, as
+// Compute Engine's, from which somebody else has taken too much.
+func (s *Server) Spend(d time.Duration) {
+	const perMinute = 1500
+	spent := func() *rate.Limiter {
+		bucket := rate.NewLimiter(perMinute/60, perMinute)
+		bucket.ReserveN(time.Now(), bucket.Burst())
+		for range int(d.Seconds()) {
+			bucket.ReserveN(time.Now(), perMinute/60)
+		}
+		return bucket
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reads, s.writes = spent(), spent()
+}
+
+// Refused answers how many calls were refused as too many so far.
+func (s *Server) Refused() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refused
+}
+
 // Throttle makes the server refuse every call as too many, or ends that.
 func (s *Server) Throttle(on bool) {
 	s.mu.Lock()

@@ -46,6 +46,7 @@ type Server struct {
 	faults        []*fault
 	reads, writes *rate.Limiter
 	throttled     bool
+	refused       int
 	forbidden     map[string]bool
 	open, expired bool
 	tokens        map[string]bool
@@ -271,6 +272,7 @@ func (s *Server) limited(c *call) *apiError {
 	if !s.throttled && (bucket == nil || bucket.Allow()) {
 		return nil
 	}
+	s.refused++
 	return &apiError{
 		status: http.StatusForbidden, domain: "usageLimits", reason: "rateLimitExceeded",
 		message: fmt.Sprintf("Quota exceeded for quota metric '%s requests' and limit '%s' of service 'compute.googleapis.com' for consumer 'project_number:123'.", group, per),
