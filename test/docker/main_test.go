@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"strconv"
 	"testing"
+
+	"github.com/hpad/hpad/test/internal/program"
 )
 
 // parallel is how many cases run at once at least: they wait most of the time,
@@ -19,5 +21,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	program.Clean()
+	os.Exit(code)
 }

@@ -1,0 +1,169 @@
+// Package program runs hpad as a process of its own, so that it can be killed.
+package program
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/test/internal/child"
+	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/internal/world"
+)
+
+// Program is an hpad with its files. Its methods are for the test's own goroutine.
+type Program struct {
+	// Client asks it over its socket.
+	Client *api.Client
+
+	t       testing.TB
+	dir     string
+	binary  string
+	process *child.Process
+}
+
+// build makes the hpad that all programs of the test's process run, once.
+var build = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "hpad-program-")
+	if err != nil {
+		return "", err
+	}
+	built = dir
+	binary := filepath.Join(dir, "hpad")
+	output, err := exec.Command("go", "build", "-o", binary, "github.com/hpad/hpad/cmd/hpad").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build hpad: %w\n%s", err, output)
+	}
+	return binary, nil
+})
+
+// built is the directory of that, once there is one.
+var built string
+
+// Clean removes what New built, when all tests are over.
+func Clean() {
+	if built != "" {
+		_ = os.RemoveAll(built)
+	}
+}
+
+// New runs hpad over a configuration, which lacks its [daemon] table, with rounds
+// every second, and returns once all its autoscalers had a pass. It is killed with
+// the test, and by the kernel should the test's process end first.
+func New(t testing.TB, text string) *Program {
+	t.Helper()
+	binary, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Program{t: t, dir: t.TempDir(), binary: binary}
+	text = fmt.Sprintf("[daemon]\nlisten = \"\"\nsocket = %q\nstate_dir = %q\nsync_period = \"1s\"\ncpu_initialization_period = \"1s\"\ninitial_readiness_delay = \"1s\"\n%s",
+		p.path("sock"), p.path("state"), text)
+	if err := os.WriteFile(p.path("hpad.toml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.Client = api.NewClient(p.path("sock"))
+	t.Cleanup(func() {
+		p.Kill()
+		if said, err := os.ReadFile(p.path("log")); t.Failed() {
+			t.Logf("what hpad said at last: %v\n%s", err, said[max(0, len(said)-8000):])
+		}
+	})
+	p.Start()
+	return p
+}
+
+func (p *Program) path(name string) string { return filepath.Join(p.dir, name) }
+
+// Start runs hpad again after Kill, with the state it had, until all its autoscalers
+// had a pass.
+func (p *Program) Start() {
+	p.t.Helper()
+	log, err := os.OpenFile(p.path("log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	command := exec.Command(p.binary, "run", "--config", p.path("hpad.toml"))
+	command.Stdout, command.Stderr = log, log
+	if p.process, err = child.Start(command); err != nil {
+		p.t.Fatalf("start hpad: %v", err)
+	}
+	wait.For(p.t, world.Patience, "pass of hpad", func() (string, bool) {
+		if p.process.Ended() {
+			p.t.Fatalf("hpad ended: %s", p.process.Command.ProcessState)
+		}
+		views, err := p.Client.Autoscalers(p.t.Context())
+		for _, listed := range views {
+			view, err := p.Client.Autoscaler(p.t.Context(), listed.Name)
+			if err != nil || view.Decision == nil {
+				return fmt.Sprintf("%s has %+v, %v", listed.Name, view.Status, err), false
+			}
+		}
+		return fmt.Sprint(err), len(views) > 0
+	})
+}
+
+// Kill ends hpad without warning.
+func (p *Program) Kill() {
+	if p.process != nil {
+		p.process.Kill()
+	}
+}
+
+// View answers what hpad shows of an autoscaler.
+func (p *Program) View(name string) api.Autoscaler {
+	p.t.Helper()
+	view, err := p.Client.Autoscaler(p.t.Context(), name)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return view
+}
+
+// Await waits until a condition of an autoscaler has a reason, and a message with
+// some words.
+func (p *Program) Await(name string, kind policy.ConditionType, reason, words string) {
+	p.t.Helper()
+	wait.For(p.t, world.Patience, fmt.Sprintf("%s of %q with reason %s and %q", kind, name, reason, words), func() (string, bool) {
+		view, err := p.Client.Autoscaler(p.t.Context(), name)
+		for _, c := range view.Status.Conditions {
+			if c.Type == kind {
+				return fmt.Sprintf("it is %+v", c), c.Reason == reason && strings.Contains(c.Message, words)
+			}
+		}
+		return fmt.Sprintf("there are only %+v, %v", view.Status.Conditions, err), false
+	})
+}
+
+// Passes waits until so many more passes of an autoscaler ended.
+func (p *Program) Passes(name string, n int) {
+	p.t.Helper()
+	seen, last := 0, p.View(name).Evaluation.Last
+	wait.For(p.t, world.Patience, fmt.Sprintf("%d passes of %q", n, name), func() (string, bool) {
+		if now := p.View(name).Evaluation.Last; now.After(last) {
+			last = now
+			seen++
+		}
+		return fmt.Sprintf("%d ended", seen), seen >= n
+	})
+}
+
+// Says runs a command of the command line, which is to succeed, and answers what it
+// prints.
+func (p *Program) Says(arguments ...string) string {
+	p.t.Helper()
+	command := exec.CommandContext(p.t.Context(), p.binary, arguments...)
+	command.Env = append(os.Environ(), "HPAD_SOCKET="+p.path("sock"))
+	said, err := command.CombinedOutput()
+	if err != nil {
+		p.t.Fatalf("hpad %s: %v\n%s", strings.Join(arguments, " "), err, said)
+	}
+	return string(said)
+}
