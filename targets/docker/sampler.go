@@ -13,6 +13,7 @@ import (
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/sampling"
 )
 
 // How many containers of one engine are asked for at once. Engines before 23.0.8
@@ -45,23 +46,14 @@ type key struct {
 }
 
 // Sampler asks for the resource use of containers every interval while somebody
-// asks for it. It stops when it was not asked for three intervals, or for twice
-// the time between the last two questions where that is longer, so that an
-// autoscaler with a long period gets samples too. It is safe for concurrent use.
+// asks for it, as a [sampling.Clock] does. It is safe for concurrent use.
 type Sampler struct {
-	interval time.Duration
-	ctx      context.Context
-	cancel   context.CancelFunc
+	clock *sampling.Clock
+	work  sync.WaitGroup
 
-	mu       sync.Mutex
-	asked    time.Time
-	gap      time.Duration
-	sampling bool
-	work     sync.WaitGroup
-	// containers are those of the last reading of each target, wanted the targets
-	// whose samples are asked for, and when they last were.
+	mu sync.Mutex
+	// containers are those of the last reading of each target.
 	containers map[targets.Ref][]Container
-	wanted     map[targets.Ref]time.Time
 	// counted are the newest counters of each container, samples what follows
 	// from the last two, failed why there are none.
 	counted map[key]counters
@@ -84,11 +76,10 @@ type sample struct {
 // asked.
 func NewSampler(interval time.Duration) *Sampler {
 	s := &Sampler{
-		interval:   interval,
-		containers: map[targets.Ref][]Container{}, wanted: map[targets.Ref]time.Time{},
-		counted: map[key]counters{}, samples: map[key]sample{}, failed: map[key]error{}, busy: map[*Engine]bool{},
+		containers: map[targets.Ref][]Container{}, counted: map[key]counters{}, samples: map[key]sample{},
+		failed: map[key]error{}, busy: map[*Engine]bool{},
 	}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.clock = sampling.NewClock(interval, s.pass, s.rest)
 	return s
 }
 
@@ -109,9 +100,7 @@ func (s *Sampler) Withdraw(ref targets.Ref) {
 
 // Close ends the sampling.
 func (s *Sampler) Close() {
-	s.mu.Lock()
-	s.cancel()
-	s.mu.Unlock()
+	s.clock.Close() // no pass begins work any more
 	s.work.Wait()
 }
 
@@ -119,34 +108,18 @@ func (s *Sampler) Close() {
 // there will be more. A container takes two readings to have one. A target that
 // was not published has no entry.
 func (s *Sampler) Samples(refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ctx.Err() != nil {
+	if !s.clock.Ask(refs, time.Now()) {
 		return nil, fmt.Errorf("%w: the fleet is closed", targets.ErrTransient)
 	}
-	s.note(refs, time.Now())
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	answer := make(map[targets.Ref]targets.Samples, len(refs))
 	for _, ref := range refs {
 		if containers, known := s.containers[ref]; known {
 			answer[ref] = s.of(containers)
 		}
 	}
-	if !s.sampling {
-		s.sampling = true
-		s.work.Go(s.run)
-	}
 	return answer, nil
-}
-
-// note remembers who asked. The caller holds the lock.
-func (s *Sampler) note(refs []targets.Ref, now time.Time) {
-	if !s.asked.IsZero() {
-		s.gap = now.Sub(s.asked)
-	}
-	s.asked = now
-	for _, ref := range refs {
-		s.wanted[ref] = now
-	}
 }
 
 // of answers the samples of containers that are not too old, and why others have
@@ -155,7 +128,7 @@ func (s *Sampler) of(containers []Container) targets.Samples {
 	samples := targets.Samples{Err: s.failure(containers)}
 	for _, c := range containers {
 		known, ok := s.samples[key{c.Engine, c.ID}]
-		if !ok || time.Since(known.learned) > s.validity() {
+		if !ok || time.Since(known.learned) > s.clock.Validity() {
 			continue
 		}
 		samples.Instances = append(samples.Instances, targets.InstanceSample{
@@ -180,59 +153,27 @@ func (s *Sampler) failure(containers []Container) error {
 	return nil
 }
 
-// validity is how old a sample may be, and how long it may cover.
-func (s *Sampler) validity() time.Duration { return 2*s.interval + 5*time.Second }
-
-// patience is how long a target is sampled, or the sampling goes on, that nobody
-// asks for.
-func (s *Sampler) patience() time.Duration { return max(3*s.interval, 2*s.gap) }
-
-func (s *Sampler) run() {
-	ticker := time.NewTicker(s.interval)
-	defer ticker.Stop()
-	for {
-		s.pass()
-		select {
-		case now := <-ticker.C:
-			if s.idle(now) {
-				return
-			}
-		case <-s.ctx.Done():
-			return
-		}
-	}
-}
-
-// idle says whether nobody asked for long enough to stop, and if so notes that
-// the sampler stops and forgets what it has.
-func (s *Sampler) idle(now time.Time) bool {
+// rest forgets what is known of containers.
+func (s *Sampler) rest() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now.Sub(s.asked) <= s.patience() {
-		return false
-	}
-	s.sampling = false
 	clear(s.counted)
 	clear(s.samples)
 	clear(s.failed)
-	return true
 }
 
 // pass samples the containers of all wanted targets once, each engine's on its
 // own: one that does not answer keeps no other waiting.
-func (s *Sampler) pass() {
+func (s *Sampler) pass(ctx context.Context, wanted []targets.Ref) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ctx.Err() != nil {
-		return
-	}
-	for engine, containers := range s.due(time.Now()) {
+	for engine, containers := range s.due(wanted) {
 		if s.busy[engine] {
 			continue
 		}
 		s.busy[engine] = true
 		s.work.Go(func() {
-			s.sampleEngine(engine, containers)
+			s.sampleEngine(ctx, engine, containers)
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			delete(s.busy, engine)
@@ -242,14 +183,10 @@ func (s *Sampler) pass() {
 
 // due answers the containers to sample, by engine, and forgets what is known of
 // all others. The caller holds the lock.
-func (s *Sampler) due(now time.Time) map[*Engine][]Container {
+func (s *Sampler) due(wanted []targets.Ref) map[*Engine][]Container {
 	byEngine := map[*Engine][]Container{}
 	keep := map[key]bool{}
-	for ref, asked := range s.wanted {
-		if now.Sub(asked) > s.patience() {
-			delete(s.wanted, ref)
-			continue
-		}
+	for _, ref := range wanted {
 		for _, c := range s.containers[ref] {
 			if c.Engine != nil {
 				byEngine[c.Engine] = append(byEngine[c.Engine], c)
@@ -265,9 +202,9 @@ func (s *Sampler) due(now time.Time) map[*Engine][]Container {
 
 // sampleEngine asks one engine for containers of its own: one alone, which tells
 // how fast it answers and whether it does, then the others.
-func (s *Sampler) sampleEngine(engine *Engine, containers []Container) {
+func (s *Sampler) sampleEngine(ctx context.Context, engine *Engine, containers []Container) {
 	begun := time.Now()
-	err := s.sample(containers[0])
+	err := s.sample(ctx, containers[0])
 	atOnce := samplingAtOnce
 	if time.Since(begun) > slowAnswer {
 		atOnce = slowSamplingAtOnce
@@ -284,7 +221,7 @@ func (s *Sampler) sampleEngine(engine *Engine, containers []Container) {
 				s.fail(c, *err)
 				return nil
 			}
-			if err := s.sample(c); gone(err) {
+			if err := s.sample(ctx, c); gone(err) {
 				silent.Store(&err)
 			}
 			return nil
@@ -300,8 +237,8 @@ func gone(err error) bool {
 }
 
 // sample asks for the use of one container.
-func (s *Sampler) sample(c Container) error {
-	found, err := readCounters(s.ctx, c.Engine, c.ID)
+func (s *Sampler) sample(ctx context.Context, c Container) error {
+	found, err := readCounters(ctx, c.Engine, c.ID)
 	if err != nil {
 		s.fail(c, err)
 		return err
@@ -336,7 +273,7 @@ func (s *Sampler) take(k key, found counters, now time.Time) {
 	}
 	s.counted[k] = found
 	span := found.read.Sub(before.read)
-	if !known || !before.started.Equal(found.started) || found.cpu < before.cpu || span <= 0 || span > s.validity() {
+	if !known || !before.started.Equal(found.started) || found.cpu < before.cpu || span <= 0 || span > s.clock.Validity() {
 		delete(s.samples, k)
 		return
 	}

@@ -99,7 +99,7 @@ func TestContract(t *testing.T) {
 			defer i.mu.Unlock()
 			return len(i.scaled)
 		}
-		p.Sampling = func() bool { return current.sampler.running() }
+		p.Sampling = func() bool { return current.sampler.clock.Running() }
 		return p
 	}})
 }
@@ -113,11 +113,4 @@ func replaceConnection(t *testing.T, f *Fleet) {
 	}
 	f.connection.close()
 	f.connection = connection
-}
-
-// running says whether the sampler samples.
-func (s *sampler) running() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.sampling
 }

@@ -66,7 +66,7 @@ func (f *Fleet) Close() error {
 	f.closed = true
 	f.mu.Unlock()
 	if !closed {
-		f.sampler.close()
+		f.sampler.clock.Close()
 		f.connection.close()
 	}
 	return nil

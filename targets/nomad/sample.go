@@ -16,6 +16,7 @@ import (
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/sampling"
 )
 
 // statsWindow is the span that Nomad's cpu rates cover: its clients' default
@@ -33,24 +34,15 @@ type sampledAlloc struct {
 }
 
 // sampler asks for the resource use of allocations every interval while somebody
-// asks for it. It stops when it was not asked for three intervals, or for twice
-// the time between the last two questions where that is longer, so that an
-// autoscaler with a long period gets samples too.
+// asks for it.
 type sampler struct {
 	config     *Config
 	connection *connection
-	ctx        context.Context
-	cancel     context.CancelFunc
+	clock      *sampling.Clock
 
-	mu       sync.Mutex
-	asked    time.Time
-	gap      time.Duration
-	sampling bool
-	loop     sync.WaitGroup
-	// allocs are those of the last reading of each target, wanted the targets
-	// whose samples are asked for, and when they last were.
+	mu sync.Mutex
+	// allocs are those of the last reading of each target.
 	allocs map[targets.Ref][]sampledAlloc
-	wanted map[targets.Ref]time.Time
 	// samples are the newest of each allocation.
 	samples map[string]targets.InstanceSample
 	// silent are the nodes that did not answer last.
@@ -61,10 +53,10 @@ type sampler struct {
 
 func newSampler(config *Config, connection *connection) *sampler {
 	s := &sampler{
-		config: config, connection: connection, allocs: map[targets.Ref][]sampledAlloc{}, wanted: map[targets.Ref]time.Time{},
+		config: config, connection: connection, allocs: map[targets.Ref][]sampledAlloc{},
 		samples: map[string]targets.InstanceSample{}, silent: map[string]bool{},
 	}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.clock = sampling.NewClock(config.ResourceInterval, s.pass, s.rest)
 	return s
 }
 
@@ -98,33 +90,24 @@ func (s *sampler) withdraw(ref targets.Ref) {
 // ask answers the newest samples that are not too old, and sees to it that there
 // will be more. The error is that of a pass that got none at all.
 func (s *sampler) ask(refs []targets.Ref, now time.Time) (map[targets.Ref]targets.Samples, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ctx.Err() != nil {
+	if !s.clock.Ask(refs, now) {
 		return nil, nil
 	}
-	if !s.asked.IsZero() {
-		s.gap = now.Sub(s.asked)
-	}
-	s.asked = now
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	answer := make(map[targets.Ref]targets.Samples, len(refs))
 	for _, ref := range refs {
-		s.wanted[ref] = now
 		allocs, known := s.allocs[ref]
 		if !known {
 			continue
 		}
 		var samples targets.Samples
 		for _, alloc := range allocs {
-			if sample, ok := s.samples[alloc.id]; ok && now.Sub(sample.At) <= s.validity() {
+			if sample, ok := s.samples[alloc.id]; ok && now.Sub(sample.At) <= s.clock.Validity() {
 				samples.Instances = append(samples.Instances, sample)
 			}
 		}
 		answer[ref] = samples
-	}
-	if !s.sampling {
-		s.sampling = true
-		s.loop.Go(s.run)
 	}
 	if s.err != nil {
 		return nil, s.err
@@ -132,55 +115,18 @@ func (s *sampler) ask(refs []targets.Ref, now time.Time) (map[targets.Ref]target
 	return answer, nil
 }
 
-// validity is how old a sample may be.
-func (s *sampler) validity() time.Duration { return 2*s.config.ResourceInterval + 5*time.Second }
-
-// patience is how long a target is sampled, or the sampling goes on, that nobody
-// asks for.
-func (s *sampler) patience() time.Duration { return max(3*s.config.ResourceInterval, 2*s.gap) }
-
-// close ends the sampling.
-func (s *sampler) close() {
-	s.mu.Lock()
-	s.cancel()
-	s.mu.Unlock()
-	s.loop.Wait()
-}
-
-func (s *sampler) run() {
-	ticker := time.NewTicker(s.config.ResourceInterval)
-	defer ticker.Stop()
-	for {
-		s.pass()
-		select {
-		case now := <-ticker.C:
-			if s.idle(now) {
-				return
-			}
-		case <-s.ctx.Done():
-			return
-		}
-	}
-}
-
-// idle says whether nobody asked for long enough to stop, and if so notes that
-// the sampler stops and forgets what it has.
-func (s *sampler) idle(now time.Time) bool {
+// rest forgets what is known of allocations.
+func (s *sampler) rest() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now.Sub(s.asked) <= s.patience() {
-		return false
-	}
-	s.sampling = false
 	s.err = nil
 	clear(s.samples)
 	clear(s.silent)
-	return true
 }
 
 // pass samples the allocations of all wanted targets once.
-func (s *sampler) pass() {
-	allocs := s.due(time.Now())
+func (s *sampler) pass(ctx context.Context, wanted []targets.Ref) {
+	allocs := s.due(wanted)
 	p := &samplePass{sampler: s, silent: map[string]bool{}}
 	session, err := s.connection.session()
 	if err != nil {
@@ -190,7 +136,7 @@ func (s *sampler) pass() {
 		group.SetLimit(s.config.fetching())
 		for _, alloc := range allocs {
 			group.Go(func() error {
-				p.sample(session, alloc)
+				p.sample(ctx, session, alloc)
 				return nil
 			})
 		}
@@ -200,22 +146,18 @@ func (s *sampler) pass() {
 	defer s.mu.Unlock()
 	s.silent = p.silent
 	s.err = nil
-	if p.taken == 0 && s.ctx.Err() == nil {
+	if p.taken == 0 && ctx.Err() == nil {
 		s.err = p.err
 	}
 }
 
 // due answers the allocations to sample, those of nodes that were silent last,
 // and forgets samples of all others.
-func (s *sampler) due(now time.Time) []sampledAlloc {
+func (s *sampler) due(wanted []targets.Ref) []sampledAlloc {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var allocs []sampledAlloc
-	for ref, asked := range s.wanted {
-		if now.Sub(asked) > s.patience() {
-			delete(s.wanted, ref)
-			continue
-		}
+	for _, ref := range wanted {
 		allocs = append(allocs, s.allocs[ref]...)
 	}
 	slices.SortStableFunc(allocs, func(a, b sampledAlloc) int {
@@ -258,19 +200,18 @@ func (p *samplePass) fail(err error) {
 }
 
 // skipped says that an allocation is not worth asking for in this pass.
-func (p *samplePass) skipped(alloc sampledAlloc) bool {
+func (p *samplePass) skipped(ctx context.Context, alloc sampledAlloc) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.refused || p.silent[alloc.node] || p.sampler.ctx.Err() != nil
+	return p.refused || p.silent[alloc.node] || ctx.Err() != nil
 }
 
 // sample asks for the use of one allocation.
-func (p *samplePass) sample(session *session, alloc sampledAlloc) {
-	if p.skipped(alloc) {
+func (p *samplePass) sample(ctx context.Context, session *session, alloc sampledAlloc) {
+	if p.skipped(ctx, alloc) {
 		return
 	}
-	s := p.sampler
-	ctx, cancel := context.WithTimeout(s.ctx, s.config.ResourceInterval)
+	ctx, cancel := context.WithTimeout(ctx, p.sampler.config.ResourceInterval)
 	defer cancel()
 	usage := new(api.AllocResourceUsage)
 	err := readError(session.get(ctx, alloc.at, "/v1/client/allocation/"+url.PathEscape(alloc.id)+"/stats", nil, "", usage))
@@ -293,7 +234,7 @@ func (p *samplePass) sample(session *session, alloc sampledAlloc) {
 // take keeps what Nomad says of an allocation's use.
 func (p *samplePass) take(alloc sampledAlloc, usage *api.AllocResourceUsage, now time.Time) {
 	s := p.sampler
-	sample, ok := sampleOf(alloc, usage, s.config.Memory, now, s.validity())
+	sample, ok := sampleOf(alloc, usage, s.config.Memory, now, s.clock.Validity())
 	if !ok {
 		p.fail(fmt.Errorf("%w: allocation %s: %s", targets.ErrTransient, shortID(alloc.id), unmeasured(usage, now)))
 		return

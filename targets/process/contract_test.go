@@ -120,14 +120,7 @@ func TestContract(t *testing.T) {
 		p.Bound = func(_ *testing.T, ref targets.Ref, highest int32) {
 			w.alter(ref.Name, func(s *Service) { s.Ports = fmt.Sprintf("%d-%d", basePort, basePort+highest-1) })
 		}
-		p.Sampling = func() bool { return current.sampler.running() }
+		p.Sampling = func() bool { return current.sampler.clock.Running() }
 		return p
 	}})
-}
-
-// running says whether the sampler samples.
-func (s *sampler) running() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.sampling
 }

@@ -149,7 +149,7 @@ func (f *Fleet) Close() error {
 		}
 	}
 	f.mu.Unlock()
-	f.sampler.close()
+	f.sampler.clock.Close()
 	for _, i := range stopping {
 		grace = max(grace, i.config.StopGracePeriod)
 	}

@@ -1,28 +1,23 @@
 package process
 
 import (
+	"context"
 	"maps"
 	"sync"
 	"time"
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/sampling"
 )
 
 // sampler reads the resource use of instances every interval while it is being
-// asked. It stops when it was not asked for three intervals, or for twice the
-// time between the last two questions where that is longer, so that an
-// autoscaler with a long period gets samples too.
+// asked.
 type sampler struct {
-	interval  time.Duration
+	clock     *sampling.Clock
 	instances func() map[string][]*instance
 
-	mu       sync.Mutex
-	asked    time.Time
-	gap      time.Duration
-	sampling bool
-	closed   chan struct{}
-	loop     sync.WaitGroup
+	mu sync.Mutex
 	// previous are the counters read last, by instance id.
 	previous  map[string]counter
 	published map[string]targets.Samples
@@ -37,93 +32,46 @@ type counter struct {
 }
 
 func newSampler(interval time.Duration, instances func() map[string][]*instance) *sampler {
-	return &sampler{interval: interval, instances: instances, closed: make(chan struct{})}
+	s := &sampler{instances: instances}
+	s.clock = sampling.NewClock(interval, s.sample, nil)
+	return s
 }
 
 // inherit takes what an older sampler read and published.
 func (s *sampler) inherit(older *sampler) {
 	older.mu.Lock()
 	previous, published := maps.Clone(older.previous), maps.Clone(older.published)
-	asked, gap := older.asked, older.gap
 	older.mu.Unlock()
+	s.clock.Inherit(older.clock)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.previous, s.published, s.asked, s.gap = previous, published, asked, gap
+	s.previous, s.published = previous, published
 }
 
 // ask answers the samples published last that are not too old, by service, and
 // sees to it that there will be more. The error is that of the last reading.
 func (s *sampler) ask(now time.Time) (map[string]targets.Samples, error) {
+	if !s.clock.Ask(nil, now) {
+		return nil, nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	select {
-	case <-s.closed:
-		return nil, nil
-	default:
-	}
-	if !s.asked.IsZero() {
-		s.gap = now.Sub(s.asked)
-	}
-	s.asked = now
-	if !s.sampling {
-		s.sampling = true
-		s.loop.Go(s.run)
-	}
 	if s.err != nil {
 		return nil, s.err
 	}
 	fresh := make(map[string]targets.Samples, len(s.published))
 	for service, samples := range s.published {
 		// The samples of a service are all of the same time.
-		if len(samples.Instances) > 0 && now.Sub(samples.Instances[0].At) <= s.validity() {
+		if len(samples.Instances) > 0 && now.Sub(samples.Instances[0].At) <= s.clock.Validity() {
 			fresh[service] = samples
 		}
 	}
 	return fresh, nil
 }
 
-// validity is how old a sample may be.
-func (s *sampler) validity() time.Duration { return 2*s.interval + 5*time.Second }
-
-// close ends the sampling.
-func (s *sampler) close() {
-	s.mu.Lock()
-	close(s.closed)
-	s.mu.Unlock()
-	s.loop.Wait()
-}
-
-func (s *sampler) run() {
-	ticker := time.NewTicker(s.interval)
-	defer ticker.Stop()
-	for {
-		s.sample()
-		select {
-		case now := <-ticker.C:
-			if s.idle(now) {
-				return
-			}
-		case <-s.closed:
-			return
-		}
-	}
-}
-
-// idle says whether nobody asked for long enough to stop, and if so notes that
-// the sampler stops.
-func (s *sampler) idle(now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if now.Sub(s.asked) <= max(3*s.interval, 2*s.gap) {
-		return false
-	}
-	s.sampling = false
-	return true
-}
-
 // sample reads all instances and publishes what they used since the reading
 // before.
-func (s *sampler) sample() {
+func (s *sampler) sample(context.Context, []targets.Ref) {
 	all := s.instances()
 	leaders := map[int]bool{}
 	pids := map[*instance]int{}
@@ -156,7 +104,7 @@ func (s *sampler) sample() {
 			current := counter{usage: group, leader: pids[i], at: now}
 			counters[i.id] = current
 			before := s.previous[i.id]
-			if now.Sub(before.at) > s.validity() {
+			if now.Sub(before.at) > s.clock.Validity() {
 				continue // the sampler has rested since
 			}
 			if sample, ok := current.since(before); ok {

@@ -150,39 +150,21 @@ func residentBytes(t *testing.T, pid int) int64 {
 }
 
 func TestSamplesAge(t *testing.T) {
-	s := newSampler(time.Hour, func() map[string][]*instance { return nil })
+	asked := make(chan struct{})
+	s := newSampler(time.Hour, func() map[string][]*instance {
+		<-asked // the samples stay as they are
+		return nil
+	})
+	defer s.clock.Close()
+	defer close(asked)
 	now := time.Now()
 	s.published = map[string]targets.Samples{
-		"old":   {Instances: []targets.InstanceSample{{ID: "old-0", At: now.Add(-s.validity() - time.Second)}}},
-		"fresh": {Instances: []targets.InstanceSample{{ID: "fresh-0", At: now.Add(-s.validity())}}},
+		"old":   {Instances: []targets.InstanceSample{{ID: "old-0", At: now.Add(-s.clock.Validity() - time.Second)}}},
+		"fresh": {Instances: []targets.InstanceSample{{ID: "fresh-0", At: now.Add(-s.clock.Validity())}}},
 	}
-	s.sampling = true // the samples stay as they are
 	got, err := s.ask(now)
 	if _, ok := got["fresh"]; err != nil || len(got) != 1 || !ok {
 		t.Errorf("ask() = %+v, %v, want the fresh samples alone", got, err)
-	}
-}
-
-func TestSamplerIdle(t *testing.T) {
-	s := newSampler(time.Second, nil)
-	now := time.Now()
-	s.sampling = true
-	ask := func(after time.Duration) {
-		now = now.Add(after)
-		if _, err := s.ask(now); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ask(0)
-	if s.idle(now.Add(3 * time.Second)) {
-		t.Error("idle after three intervals, want it after more")
-	}
-	ask(time.Minute) // an autoscaler with a period of one minute
-	if s.idle(now.Add(2 * time.Minute)) {
-		t.Error("idle although it is asked every minute")
-	}
-	if !s.idle(now.Add(2*time.Minute+time.Second)) || s.running() {
-		t.Error("not idle after twice the time between questions")
 	}
 }
 
@@ -211,7 +193,7 @@ func BenchmarkSample(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		f.sampler.sample()
+		f.sampler.sample(b.Context(), nil)
 	}
 	if got := len(f.sampler.published["sleep"].Instances); got != 50 {
 		b.Errorf("%d samples, want 50", got)

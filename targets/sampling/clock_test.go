@@ -1,0 +1,237 @@
+package sampling
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hpad/hpad/targets"
+)
+
+const interval = 10 * time.Second
+
+var (
+	web = targets.Ref{Fleet: "shop", Name: "web"}
+	db  = targets.Ref{Fleet: "shop", Name: "db"}
+)
+
+// record notes what a Clock does, under a lock as samplers have it.
+type record struct {
+	mu     sync.Mutex
+	passes []time.Time
+	wanted [][]targets.Ref
+	rests  int
+	// takes is how long a pass takes, cut how many were cut short by Close.
+	takes time.Duration
+	cut   int
+}
+
+func (r *record) pass(ctx context.Context, wanted []targets.Ref) {
+	slices.SortFunc(wanted, func(a, b targets.Ref) int { return strings.Compare(a.Name, b.Name) })
+	r.mu.Lock()
+	r.passes = append(r.passes, time.Now())
+	r.wanted = append(r.wanted, wanted)
+	takes := r.takes
+	r.mu.Unlock()
+	timer := time.NewTimer(takes)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.cut++
+	}
+}
+
+func (r *record) rest() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rests++
+}
+
+// since answers when passes were made, and forgets them.
+func (r *record) since(begin time.Time) []time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var after []time.Duration
+	for _, at := range r.passes {
+		after = append(after, at.Sub(begin))
+	}
+	r.passes = nil
+	return after
+}
+
+// run tests a Clock in a bubble of its own.
+func run(t *testing.T, test func(t *testing.T, c *Clock, r *record)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := &record{}
+		c := NewClock(interval, r.pass, r.rest)
+		defer c.Close()
+		test(t, c, r)
+	})
+}
+
+// pass lets time pass.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+func TestPassesWhileAsked(t *testing.T) {
+	run(t, func(t *testing.T, c *Clock, r *record) {
+		pass(time.Minute)
+		if c.Running() || len(r.passes) > 0 {
+			t.Fatalf("passes at %v before the first question", r.passes)
+		}
+		begin := time.Now()
+		for range 6 { // every 5s, for half a minute
+			if !c.Ask([]targets.Ref{web}, time.Now()) {
+				t.Fatal("Ask() = false, want true")
+			}
+			pass(5 * time.Second)
+		}
+		if !c.Running() {
+			t.Error("Running() = false while it is asked")
+		}
+		if got, want := r.since(begin), []time.Duration{0, interval, 2 * interval, 3 * interval}; !slices.Equal(got, want) {
+			t.Errorf("passes after %v, want %v", got, want)
+		}
+	})
+}
+
+// TestRests: after three intervals without a question there is no more pass, and
+// the next question begins again at once.
+func TestRests(t *testing.T) {
+	run(t, func(t *testing.T, c *Clock, r *record) {
+		begin := time.Now()
+		c.Ask(nil, begin)
+		pass(39 * time.Second)
+		if !c.Running() || r.rests != 0 {
+			t.Error("the clock rests before it is idle")
+		}
+		pass(21 * time.Second)
+		if c.Running() || r.rests != 1 {
+			t.Errorf("running is %v, rested %d times, want rest once", c.Running(), r.rests)
+		}
+		if got, want := r.since(begin), []time.Duration{0, interval, 2 * interval, 3 * interval}; !slices.Equal(got, want) {
+			t.Errorf("passes after %v, want %v", got, want)
+		}
+		c.Ask(nil, time.Now())
+		synctest.Wait()
+		if got, want := r.since(begin), []time.Duration{time.Minute}; !slices.Equal(got, want) {
+			t.Errorf("passes after %v, want %v", got, want)
+		}
+	})
+}
+
+// TestWaitsTwiceTheGap: questions that are far apart keep the clock going in
+// between.
+func TestWaitsTwiceTheGap(t *testing.T) {
+	run(t, func(t *testing.T, c *Clock, r *record) {
+		const gap = 5 * time.Minute
+		c.Ask(nil, time.Now())
+		pass(gap)
+		for range 3 {
+			r.since(time.Now())
+			c.Ask(nil, time.Now())
+			pass(gap)
+			if passes := len(r.since(time.Now())); !c.Running() || passes < int(gap/interval) {
+				t.Errorf("running is %v, %d passes in %v", c.Running(), passes, gap)
+			}
+		}
+		pass(gap + interval)
+		if c.Running() {
+			t.Errorf("the clock goes on for more than %v", 2*gap)
+		}
+	})
+}
+
+// TestWanted: a pass is told the targets that were asked for lately.
+func TestWanted(t *testing.T) {
+	run(t, func(t *testing.T, c *Clock, r *record) {
+		c.Ask([]targets.Ref{web, db}, time.Now())
+		pass(time.Second)
+		for range 10 {
+			c.Ask([]targets.Ref{web}, time.Now())
+			pass(5 * time.Second)
+		}
+		both, one := []targets.Ref{db, web}, []targets.Ref{web}
+		want := [][]targets.Ref{both, both, both, both, one, one}
+		if !slices.EqualFunc(r.wanted, want, slices.Equal) {
+			t.Errorf("wanted %v, want %v", r.wanted, want)
+		}
+	})
+}
+
+// TestSlowPass: there are never two passes at once, and those that were missed
+// are left out.
+func TestSlowPass(t *testing.T) {
+	run(t, func(t *testing.T, c *Clock, r *record) {
+		r.takes = 25 * time.Second
+		begin := time.Now()
+		c.Ask(nil, begin)
+		pass(60 * time.Second)
+		// A tick that was missed is kept until the pass is over, others are not.
+		if got, want := r.since(begin), []time.Duration{0, 25 * time.Second, 50 * time.Second}; !slices.Equal(got, want) {
+			t.Errorf("passes after %v, want %v", got, want)
+		}
+	})
+}
+
+func TestClose(t *testing.T) {
+	run(t, func(t *testing.T, c *Clock, r *record) {
+		r.takes = time.Hour
+		begin := time.Now()
+		c.Ask(nil, begin)
+		pass(time.Second)
+		c.Close()
+		if got := time.Since(begin); got != time.Second || r.cut != 1 {
+			t.Errorf("closed after %v, %d passes cut short, want one at once", got, r.cut)
+		}
+		if c.Ask(nil, time.Now()) {
+			t.Error("Ask() after Close() = true, want false")
+		}
+		pass(time.Hour)
+		if len(r.passes) != 1 {
+			t.Errorf("%d passes, want none after Close()", len(r.passes))
+		}
+		c.Close() // once more does nothing
+	})
+}
+
+// TestInherit: a clock that takes over is as patient with its first question as
+// the older one would be.
+func TestInherit(t *testing.T) {
+	run(t, func(t *testing.T, older *Clock, r *record) {
+		const gap = 5 * time.Minute
+		older.Ask(nil, time.Now())
+		pass(gap)
+		c := NewClock(interval, r.pass, nil)
+		defer c.Close()
+		c.Inherit(older)
+		if c.Running() {
+			t.Error("the clock begins before it is asked")
+		}
+		c.Ask(nil, time.Now())
+		pass(2 * gap)
+		if !c.Running() {
+			t.Error("the clock rests before twice the gap between the last two questions")
+		}
+		pass(2 * interval)
+		if c.Running() {
+			t.Error("the clock does not rest")
+		}
+	})
+}
+
+func TestValidity(t *testing.T) {
+	if got, want := NewClock(interval, nil, nil).Validity(), 25*time.Second; got != want {
+		t.Errorf("Validity() = %v, want %v", got, want)
+	}
+}
