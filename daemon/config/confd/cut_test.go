@@ -1,0 +1,150 @@
+package confd_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/hpad/hpad/daemon/config/confd"
+)
+
+func TestCut(t *testing.T) {
+	for _, test := range []struct {
+		name, text, rest string
+		gone, kept       []confd.Lines
+		empty            bool
+	}{
+		{
+			name: "alone", empty: true,
+			text: "# Of the shop.\n[autoscalers.web]\nmax_replicas = 3\n\n[[autoscalers.web.metrics]]\ntype = \"Resource\"\n# query = \"x\"\n",
+			rest: "# Of the shop.\n",
+			gone: []confd.Lines{{First: 2, Last: 7}}, kept: []confd.Lines{{First: 1, Last: 1}},
+		},
+		{
+			name: "between others",
+			text: "[autoscalers.a]\nmax_replicas = 1 # one\n\n# The second.\n[autoscalers.web]\nmax_replicas = 2\n\n# down slowly\n[autoscalers.web.behavior.scale_down]\nselect_policy = \"Min\"\n\n\n# The third.\n[autoscalers.c]\nmax_replicas = 3\n",
+			rest: "[autoscalers.a]\nmax_replicas = 1 # one\n\n# The second.\n\n\n# The third.\n[autoscalers.c]\nmax_replicas = 3\n",
+			gone: []confd.Lines{{First: 5, Last: 10}}, kept: []confd.Lines{{First: 4, Last: 4}},
+		},
+		{
+			name: "no comment above",
+			text: "[autoscalers.a]\nmax_replicas = 1\n\n[autoscalers.web]\nmax_replicas = 2\n\n[autoscalers.c]\nmax_replicas = 3\n",
+			rest: "[autoscalers.a]\nmax_replicas = 1\n\n[autoscalers.c]\nmax_replicas = 3\n",
+			gone: []confd.Lines{{First: 4, Last: 5}},
+		},
+		{
+			name: "scattered",
+			text: "[autoscalers.web]\nmax_replicas = 2\n[fleets.x]\nkind = \"nomad\"\n[autoscalers.web.target]\nfleet = \"x\"\n",
+			rest: "[fleets.x]\nkind = \"nomad\"\n",
+			gone: []confd.Lines{{First: 1, Last: 2}, {First: 5, Last: 6}},
+		},
+		{
+			name: "dotted keys",
+			text: "autoscalers.web.max_replicas = 2\nautoscalers.a.max_replicas = 1\nautoscalers.web.min_replicas = 1\n",
+			rest: "autoscalers.a.max_replicas = 1\n",
+			gone: []confd.Lines{{First: 1, Last: 1}, {First: 3, Last: 3}},
+		},
+		{
+			name: "inline table, quoted name, multi-line texts",
+			text: "[autoscalers]\n\"shop.web\" = { max_replicas = 3, x = \"\"\"\n# no comment\n[fleets]\n\"\"\" }\nb = { max_replicas = 4 }\n",
+			rest: "[autoscalers]\nb = { max_replicas = 4 }\n",
+			gone: []confd.Lines{{First: 2, Last: 5}},
+		},
+		{
+			name: "end without a line break",
+			text: "[fleets.x]\nkind = \"nomad\"\r\n\r\n[autoscalers.web]\r\npolicies = [\r\n  1, # one\r\n]",
+			rest: "[fleets.x]\nkind = \"nomad\"\r\n\r\n",
+			gone: []confd.Lines{{First: 4, Last: 7}},
+		},
+		{
+			name: "names that begin alike",
+			text: "[autoscalers.web-api]\nmax_replicas = 1\n[autoscalers.web]\nmax_replicas = 2\n[autoscalers.\"web.x\"]\nmax_replicas = 3\n",
+			rest: "[autoscalers.web-api]\nmax_replicas = 1\n[autoscalers.\"web.x\"]\nmax_replicas = 3\n",
+			gone: []confd.Lines{{First: 3, Last: 4}},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			name := "web"
+			if strings.Contains(test.name, "quoted") {
+				name = "shop.web"
+			}
+			got, err := confd.Cut([]byte(test.text), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.rest, string(got.Rest)); diff != "" {
+				t.Errorf("rest (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff([][]confd.Lines{test.gone, test.kept}, [][]confd.Lines{got.Gone, got.Kept}); diff != "" {
+				t.Errorf("lines gone and kept (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(test.gone, confd.Find([]byte(test.text), name)); diff != "" {
+				t.Errorf("Find (-want +got):\n%s", diff)
+			}
+			if got.Empty != test.empty {
+				t.Errorf("empty: %v, want %v", got.Empty, test.empty)
+			}
+		})
+	}
+}
+
+func TestCutRefuses(t *testing.T) {
+	inline := []byte("autoscalers = { web = { max_replicas = 3 }, b = { max_replicas = 1 } }\n")
+	if holds, err := confd.Holds(inline, "web"); err != nil || !holds {
+		t.Fatalf("Holds: %v, %v", holds, err)
+	}
+	if got, err := confd.Cut(inline, "web"); !errors.Is(err, confd.ErrEntangled) {
+		t.Errorf("Cut answers %+v, %v", got, err)
+	}
+	if _, err := confd.Cut([]byte("[autoscalers"), "web"); err == nil || errors.Is(err, confd.ErrEntangled) {
+		t.Errorf("Cut of what is no TOML answers %v", err)
+	}
+	if holds, err := confd.Holds([]byte("[autoscalers.web-api]\n"), "web"); err != nil || holds {
+		t.Errorf("Holds of another name: %v, %v", holds, err)
+	}
+}
+
+// TestCutKeepsTheRest cuts each of some autoscalers out of a text that is laid out
+// at random, and holds that all other lines are left, in order.
+func TestCutKeepsTheRest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var text, others strings.Builder
+		n := rapid.IntRange(1, 4).Draw(t, "autoscalers")
+		for i := range n {
+			for range rapid.IntRange(0, 3).Draw(t, "pieces") {
+				to := []*strings.Builder{&text}
+				if i > 0 {
+					to = append(to, &others)
+				}
+				piece := rapid.SampledFrom([]string{
+					"[autoscalers.n%d%s]\nmax_replicas = 3\n",
+					"\n[[autoscalers.n%d.metrics%s]]\ntype = \"Resource\" # cpu\nselect = { a = \"]\" }\n",
+					"[autoscalers.n%d.behavior%s]\n",
+				}).Draw(t, "piece")
+				piece = fmt.Sprintf(piece, i, "")
+				if strings.HasPrefix(piece, "[") && strings.Contains(text.String(), strings.SplitAfter(piece, "\n")[0]) {
+					continue // a table may be defined once
+				}
+				for _, b := range to {
+					b.WriteString(piece)
+				}
+			}
+		}
+		holds, err := confd.Holds([]byte(text.String()), "n0")
+		if err != nil || !holds {
+			t.Skip("a text that is no TOML, or without n0")
+		}
+		got, err := confd.Cut([]byte(text.String()), "n0")
+		if err != nil {
+			t.Fatalf("%v of\n%s", err, text.String())
+		}
+		strip := func(s string) string { return strings.ReplaceAll("\n"+s, "\n\n", "\n") }
+		if diff := cmp.Diff(strip(others.String()), strip(string(got.Rest))); diff != "" {
+			t.Errorf("rest (-want +got):\n%s\nof\n%s", diff, text.String())
+		}
+	})
+}

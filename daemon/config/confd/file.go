@@ -1,0 +1,182 @@
+package confd
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// FileError is a file that could not be changed, and is as it was.
+type FileError struct {
+	// Path is the file or its directory.
+	Path string
+	// Attempt is what was tried, as "write".
+	Attempt string
+	// Hint says what to do about it; empty when nothing is known to help.
+	Hint string
+	Err  error
+}
+
+// Error answers what was tried, where and why it failed.
+func (e *FileError) Error() string { return fmt.Sprintf("%s %q: %v", e.Attempt, e.Path, e.Err) }
+
+// Unwrap answers why it failed.
+func (e *FileError) Unwrap() error { return e.Err }
+
+// Create makes a file that there is not yet, with mode, owner and group of the
+// other *.toml files of its directory, or else of the file like. An error is a
+// [FileError]; one that is fs.ErrExist means that there is such a file, which is
+// left as it is.
+func Create(path, like string, text []byte) error {
+	staged, err := stage(path, sibling(path, like), text)
+	if err != nil {
+		return failed("write", path, err)
+	}
+	defer func() { _ = os.Remove(staged) }() // its name, which a file that is linked has twice
+	if err := os.Link(staged, path); err != nil {
+		return failed("write", path, err)
+	}
+	if err := syncDir(path); err != nil {
+		_ = os.Remove(path)
+		return failed("write", path, err)
+	}
+	return nil
+}
+
+// Replace gives a file another text and leaves mode, owner and group as they are.
+// Of a symbolic link the file that it leads to is replaced. An error is a
+// [FileError].
+func Replace(path string, text []byte) error {
+	target, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return failed("replace", path, err)
+	}
+	staged, err := stage(target, target, text)
+	if err != nil {
+		return failed("replace", path, err)
+	}
+	if err := os.Rename(staged, target); err != nil {
+		_ = os.Remove(staged)
+		return failed("replace", path, err)
+	}
+	return failed("replace", path, syncDir(target))
+}
+
+// Remove removes a file. An error is a [FileError].
+func Remove(path string) error {
+	if err := os.Remove(path); err != nil {
+		return failed("remove", path, err)
+	}
+	return failed("remove", path, syncDir(path))
+}
+
+// stage writes a text to a file beside path that no daemon reads, with the mode,
+// owner and group of like, and answers its name. There is none after an error.
+func stage(path, like string, text []byte) (name string, err error) {
+	model, err := os.Stat(like)
+	if err != nil {
+		return "", err
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return "", err
+	}
+	defer func() {
+		err = errors.Join(err, file.Close())
+		if err != nil {
+			_ = os.Remove(file.Name())
+		}
+	}()
+	if _, err := file.Write(text); err != nil {
+		return "", err
+	}
+	if err := own(file, model); err != nil {
+		return "", err
+	}
+	if err := file.Chmod(model.Mode().Perm()); err != nil { // after chown, which clears bits
+		return "", err
+	}
+	return file.Name(), file.Sync()
+}
+
+// errOwner says that a file cannot be given to those who read its siblings.
+var errOwner = errors.New("cannot be given the owner and group of the other files")
+
+// own gives a file the owner and group of another one. The owner may be another
+// one as long as everybody who could read that one can read the file.
+func own(file *os.File, model fs.FileInfo) error {
+	want, ok := model.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil
+	}
+	err := file.Chown(int(want.Uid), int(want.Gid))
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	const group, others = 0o040, 0o004
+	switch mode := model.Mode(); {
+	case mode&others != 0:
+		_ = file.Chown(-1, int(want.Gid)) // everybody may read it anyway
+		return nil
+	case mode&group != 0 && file.Chown(-1, int(want.Gid)) == nil:
+		return nil
+	}
+	return errOwner
+}
+
+// sibling answers the file whose mode and owner a new one gets: the first *.toml
+// beside it, or else like.
+func sibling(path, like string) string {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return like // writing will fail, and say why
+	}
+	for _, entry := range entries {
+		if strings.HasSuffix(entry.Name(), ".toml") && entry.Type().IsRegular() {
+			return filepath.Join(filepath.Dir(path), entry.Name())
+		}
+	}
+	return like
+}
+
+// syncDir makes a change of a directory last.
+func syncDir(path string) error {
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// failed answers a FileError, and nil for nil.
+func failed(attempt, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	hint, cause := "", err
+	var link *os.LinkError
+	var at *fs.PathError
+	switch {
+	case errors.As(err, &link):
+		cause = link.Err
+	case errors.As(err, &at):
+		cause = at.Err
+	}
+	switch dir := filepath.Dir(path); {
+	case errors.Is(err, fs.ErrExist):
+		hint = "it is left as it is: choose another name, or edit it"
+	case errors.Is(err, errOwner), errors.Is(err, fs.ErrPermission):
+		hint = fmt.Sprintf("run the command as root or as the owner of %q", dir)
+	case errors.Is(err, fs.ErrNotExist):
+		hint = fmt.Sprintf("is there a directory %q? mkdir -p %q makes it", dir, dir)
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		hint = fmt.Sprintf("make room on the file system of %q; nothing was changed", dir)
+	case errors.Is(err, syscall.EROFS):
+		hint = fmt.Sprintf("the file system of %q is mounted read-only: change the configuration where it comes from", dir)
+	}
+	return &FileError{Path: path, Attempt: attempt, Hint: hint, Err: cause}
+}

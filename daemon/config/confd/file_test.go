@@ -1,0 +1,147 @@
+package confd_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/hpad/hpad/daemon/config/confd"
+)
+
+func write(t *testing.T, path, text string, mode os.FileMode) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// names are what a directory holds.
+func names(t *testing.T, dir string) string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, entry := range entries {
+		all = append(all, entry.Name())
+	}
+	return strings.Join(all, " ")
+}
+
+// hint answers what a FileError advises.
+func hint(t *testing.T, err error) string {
+	t.Helper()
+	var failed *confd.FileError
+	if !errors.As(err, &failed) {
+		t.Fatalf("error %v, want a FileError", err)
+	}
+	return failed.Hint
+}
+
+func TestCreate(t *testing.T) {
+	dir := t.TempDir()
+	main, path := filepath.Join(dir, "main"), filepath.Join(dir, "web.toml")
+	write(t, main, "", 0o600)
+	if err := confd.Create(path, main, []byte("one")); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if read(t, path) != "one" || info.Mode() != 0o600 {
+		t.Errorf("%q with mode %v, want that of the main file", read(t, path), info.Mode())
+	}
+	err = confd.Create(path, main, []byte("two"))
+	if !errors.Is(err, fs.ErrExist) || hint(t, err) == "" {
+		t.Errorf("Create over a file: %v", err)
+	}
+	if read(t, path) != "one" || names(t, dir) != "main web.toml" {
+		t.Errorf("Create over a file leaves %q and %s", read(t, path), names(t, dir))
+	}
+	// The other *.toml files come before the main one.
+	write(t, path, "one", 0o640)
+	if os.Geteuid() == 0 {
+		if err := os.Chown(path, 12, 34); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := filepath.Join(dir, "x.toml")
+	if err := confd.Create(other, main, nil); err != nil {
+		t.Fatal(err)
+	}
+	if info, err = os.Stat(other); err != nil {
+		t.Fatal(err)
+	}
+	stat := info.Sys().(*syscall.Stat_t)
+	if info.Mode() != 0o640 || os.Geteuid() == 0 && (stat.Uid != 12 || stat.Gid != 34) {
+		t.Errorf("mode %v, owner %d:%d, want those of web.toml", info.Mode(), stat.Uid, stat.Gid)
+	}
+}
+
+func TestCreateFails(t *testing.T) {
+	dir := t.TempDir()
+	main := filepath.Join(dir, "hpad.toml")
+	write(t, main, "", 0o644)
+	err := confd.Create(filepath.Join(dir, "conf.d", "web.toml"), main, nil)
+	if err == nil || !strings.Contains(err.Error(), "no such file or directory") || !strings.Contains(hint(t, err), "mkdir -p") {
+		t.Errorf("without a directory: %v", err)
+	}
+	if names(t, dir) != "hpad.toml" {
+		t.Errorf("left behind: %s", names(t, dir))
+	}
+}
+
+func TestReplace(t *testing.T) {
+	dir := t.TempDir()
+	path, link := filepath.Join(dir, "real.toml"), filepath.Join(dir, "link.toml")
+	write(t, path, "one", 0o600)
+	if err := os.Symlink("real.toml", link); err != nil {
+		t.Fatal(err)
+	}
+	if err := confd.Replace(link, []byte("two")); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if read(t, path) != "two" || info.Mode() != 0o600 || names(t, dir) != "link.toml real.toml" {
+		t.Errorf("%q with mode %v in %s", read(t, path), info.Mode(), names(t, dir))
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode().Type() != os.ModeSymlink {
+		t.Errorf("the link is %v, %v", info, err)
+	}
+	if err := confd.Replace(filepath.Join(dir, "none.toml"), nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Replace of nothing: %v", err)
+	}
+}
+
+func TestRemove(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "web.toml")
+	write(t, path, "", 0o644)
+	if err := confd.Remove(path); err != nil || names(t, dir) != "" {
+		t.Errorf("Remove: %v, left %s", err, names(t, dir))
+	}
+	if err := confd.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Remove of nothing: %v", err)
+	}
+}
