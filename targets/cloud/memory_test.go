@@ -1,8 +1,6 @@
 package cloud
 
 import (
-	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -99,66 +97,5 @@ func TestMemoryLearns(t *testing.T) {
 	m.Save(t.Context(), noon)
 	if _, ok := loaded(t, store, noon).Recall("i-1"); ok {
 		t.Error("what was forgotten is known after a restart")
-	}
-}
-
-func TestMemoryForgets(t *testing.T) {
-	store := &targettest.Store{}
-	m := loaded(t, store, noon)
-	for n := range 300 {
-		m.Note(fmt.Sprintf("i-%d", n), Sighting{}, noon)
-	}
-	m.Save(t.Context(), noon)
-	for hour := 1; hour <= 26; hour++ {
-		now := noon.Add(time.Duration(hour) * time.Hour)
-		m.Note("i-7", Sighting{}, now)
-		m.Save(t.Context(), now)
-	}
-	entries, err := store.List(t.Context(), "")
-	if err != nil || len(entries) != 1 {
-		t.Errorf("%d entries are stored a day after all but one instance vanished, %v, want 1", len(entries), err)
-	}
-	if _, ok := m.Recall("i-7"); !ok {
-		t.Error("the instance that is still there is forgotten")
-	}
-}
-
-func TestMemoryWithoutStore(t *testing.T) {
-	store := &targettest.Store{}
-	full := errors.New("no space left on device")
-	m := NewMemory(store)
-	store.Fail(full)
-	if err := m.Load(t.Context(), noon); !errors.Is(err, targets.ErrTransient) || !errors.Is(err, full) {
-		t.Errorf("Load() = %v, want ErrTransient and the cause", err)
-	}
-	store.Fail(nil)
-	if err := m.Load(t.Context(), noon); err != nil {
-		t.Fatal(err)
-	}
-	m.Note("i-1", Sighting{}, noon)
-	store.Fail(full)
-	m.Save(t.Context(), noon)
-	if err := m.Failure(); !errors.Is(err, full) {
-		t.Errorf("Failure() = %v, want the cause", err)
-	}
-	store.Fail(nil)
-	m.Save(t.Context(), noon)
-	if err := m.Failure(); err != nil {
-		t.Errorf("Failure() = %v after it worked", err)
-	}
-	if _, ok := loaded(t, store, noon).Recall("i-1"); !ok {
-		t.Error("what could not be stored at first was not stored later")
-	}
-	if err := store.Save(t.Context(), shardPrefix+"zz", []byte("garbled")); err != nil {
-		t.Fatal(err)
-	}
-	if err := NewMemory(store).Load(t.Context(), noon); !errors.Is(err, targets.ErrTransient) {
-		t.Errorf("Load() of a garbled entry = %v", err)
-	}
-	none := loaded(t, nil, noon)
-	none.Note("i-1", Sighting{}, noon)
-	none.Save(t.Context(), noon)
-	if _, ok := none.Recall("i-1"); !ok || none.Failure() != nil {
-		t.Errorf("without a store: known %t, %v", ok, none.Failure())
 	}
 }

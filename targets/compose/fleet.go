@@ -264,7 +264,7 @@ func (f *Fleet) reading(ctx context.Context, ref targets.Ref, k key, l *listing,
 	living := counted(members)
 	reading := targets.Reading{SpecReplicas: int32(len(living)), Version: versionOf(living), Observed: l.observed}
 	before := f.memories.recall(k)
-	next := make(map[string]memory, len(members))
+	next := make(map[string]record, len(members))
 	var sampled []docker.Container
 	for _, m := range members {
 		d := known[m.ID]

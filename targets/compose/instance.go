@@ -16,7 +16,7 @@ import (
 
 // instance answers what a container is to policy. Its only task has the name of
 // the service.
-func (m *member) instance(known memory, requests []policy.Amount) policy.Instance {
+func (m *member) instance(known record, requests []policy.Amount) policy.Instance {
 	return policy.Instance{
 		ID: m.ID, Phase: m.phase(), Readiness: known.Readiness, Deleting: m.doomed || m.State == container.StateRemoving,
 		StartedAt: known.Started, ReadinessChanged: known.Changed,

@@ -11,14 +11,15 @@ import (
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/memory"
 )
 
 // The engine remembers the last few health checks only, so when a container
 // became ready is kept in the store: after a restart of hpad old containers would
 // look new.
 
-// memory is what is remembered of a container.
-type memory struct {
+// record is what is remembered of a container.
+type record struct {
 	// Readiness and Changed are as last answered.
 	Readiness policy.Readiness `json:"r"`
 	Changed   time.Time        `json:"c"`
@@ -28,7 +29,7 @@ type memory struct {
 	Gone time.Time `json:"g,omitzero"`
 }
 
-func (m memory) equal(other memory) bool {
+func (m record) equal(other record) bool {
 	return m.Readiness == other.Readiness && m.Changed.Equal(other.Changed) && m.Started.Equal(other.Started) && m.Gone.Equal(other.Gone)
 }
 
@@ -45,7 +46,7 @@ type memories struct {
 	store targets.Store
 
 	mu    sync.Mutex
-	known map[key]map[string]memory
+	known map[key]map[string]record
 	// unsaved are the services whose entry in the store is older.
 	unsaved map[key]bool
 	// kept is when each service was read last, swept when that was looked at.
@@ -56,13 +57,13 @@ type memories struct {
 }
 
 func newMemories(store targets.Store) *memories {
-	return &memories{store: store, known: map[key]map[string]memory{}, unsaved: map[key]bool{}, kept: map[key]time.Time{}, swept: time.Now()}
+	return &memories{store: store, known: map[key]map[string]record{}, unsaved: map[key]bool{}, kept: map[key]time.Time{}, swept: time.Now()}
 }
 
 // load reads what was stored, in place of what is known.
 func (m *memories) load(ctx context.Context) error {
-	known, kept := map[key]map[string]memory{}, map[key]time.Time{}
-	err := loadAll(ctx, m.store, memoryPrefix, func(k key, stored map[string]memory) {
+	known, kept := map[key]map[string]record{}, map[key]time.Time{}
+	err := loadAll(ctx, m.store, memoryPrefix, func(k key, stored map[string]record) {
 		known[k], kept[k] = stored, time.Now()
 	})
 	if err != nil {
@@ -75,7 +76,7 @@ func (m *memories) load(ctx context.Context) error {
 }
 
 // recall answers what is known of a service's containers.
-func (m *memories) recall(k key) map[string]memory {
+func (m *memories) recall(k key) map[string]record {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.known[k]
@@ -83,7 +84,7 @@ func (m *memories) recall(k key) map[string]memory {
 
 // keep remembers what was answered of a service's containers and stores what
 // changed. What cannot be stored stays known, and is stored as soon as it can be.
-func (m *memories) keep(ctx context.Context, k key, next map[string]memory, now time.Time) {
+func (m *memories) keep(ctx context.Context, k key, next map[string]record, now time.Time) {
 	m.mu.Lock()
 	before := m.known[k]
 	changed := m.unsaved[k]
@@ -100,8 +101,8 @@ func (m *memories) keep(ctx context.Context, k key, next map[string]memory, now 
 			changed = true
 		}
 	}
-	for id, memory := range next {
-		if old, known := before[id]; !known || !old.equal(memory) {
+	for id, record := range next {
+		if old, known := before[id]; !known || !old.equal(record) {
 			changed = true
 		}
 	}
@@ -117,7 +118,7 @@ func (m *memories) keep(ctx context.Context, k key, next map[string]memory, now 
 	m.unsaved[k] = err != nil
 }
 
-func (m *memories) save(ctx context.Context, k key, known map[string]memory) error {
+func (m *memories) save(ctx context.Context, k key, known map[string]record) error {
 	if len(known) == 0 {
 		return m.store.Delete(ctx, memoryPrefix+k.String())
 	}
@@ -180,8 +181,8 @@ func loadAll[V any](ctx context.Context, store targets.Store, prefix string, tak
 
 // judge answers what is to be remembered of a container, from what the engine
 // says of it now and what is known of it.
-func judge(m *member, d *detail, before memory, now time.Time) memory {
-	next := memory{Started: d.started}
+func judge(m *member, d *detail, before record, now time.Time) record {
+	next := record{Started: d.started}
 	if next.Started.IsZero() {
 		next.Started = before.Started
 		if next.Started.IsZero() && m.runs() {
@@ -207,22 +208,7 @@ func judge(m *member, d *detail, before memory, now time.Time) memory {
 	default:
 		since = now
 	}
-	switch {
-	case next.Readiness == before.Readiness && !restarted && !before.Changed.IsZero():
-		next.Changed = before.Changed
-	case !before.Changed.IsZero():
-		// Readiness turns while hpad looks: at the time the engine names where that
-		// is later than the last change, now where it is not.
-		next.Changed = now
-		if since.After(before.Changed) && since.Before(now) {
-			next.Changed = since
-		}
-	default:
-		next.Changed = since
-		if since.IsZero() || since.After(now) {
-			next.Changed = now
-		}
-	}
+	next.Changed = memory.Turned(restarted || next.Readiness != before.Readiness, before.Changed, since, now)
 	return next
 }
 

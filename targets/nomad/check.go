@@ -50,7 +50,7 @@ func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	if err := readError(session.get(ctx, scope{region: f.config.Region}, "/v1/nodes", map[string]string{"per_page": "1"}, "", &nodes)); errors.Is(err, targets.ErrForbidden) {
 		found = append(found, `the token may not read nodes, so amounts of cpu count 1000 MHz as a core; utilization is not affected (grant node { policy = "read" } for cores)`)
 	}
-	if err := f.memories.failure(); err != nil {
+	if err := f.records.Failure(); err != nil {
 		found = append(found, "readiness cannot be stored: "+err.Error())
 	}
 	if err := errors.Join(missing...); err != nil {

@@ -194,7 +194,7 @@ func (f *Fleet) Problems() []string {
 	if problem := f.connection.problem(); problem != "" {
 		problems = append(problems, problem)
 	}
-	if err := f.memories.failure(); err != nil {
+	if err := f.records.Failure(); err != nil {
 		problems = append(problems, "readiness cannot be stored: "+err.Error())
 	}
 	return problems

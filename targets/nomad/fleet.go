@@ -12,6 +12,7 @@ import (
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/memory"
 )
 
 // Options are what a fleet is given besides its configuration.
@@ -33,7 +34,7 @@ type Fleet struct {
 	connection     *connection
 	backoff        backoff
 	specifications specifications
-	memories       *memories
+	records        *memory.Records[record]
 	speeds         *speeds
 	sampler        *sampler
 
@@ -53,7 +54,7 @@ func New(name string, config *Config, options Options) (*Fleet, error) {
 	}
 	f := &Fleet{
 		name: name, config: config, connection: connection,
-		memories: newMemories(options.Store), speeds: newSpeeds(),
+		records: newRecords(options.Store), speeds: newSpeeds(),
 	}
 	f.sampler = newSampler(config, connection)
 	return f, nil
@@ -101,7 +102,7 @@ func (f *Fleet) open(ctx context.Context) (*session, error) {
 func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
 	session, err := f.open(ctx)
 	if err == nil {
-		err = f.memories.load(ctx, time.Now())
+		err = f.records.Load(ctx, time.Now())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read fleet %q at %s: %w", f.name, f.config.Address, err)
@@ -115,7 +116,7 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 	s.specify(ctx)
 	s.explainWaiting(ctx)
 	readings := s.readings(ctx)
-	f.memories.save(ctx, time.Now())
+	f.records.Save(ctx, time.Now())
 	return readings, nil
 }
 
@@ -341,8 +342,7 @@ func (s *snapshot) instance(alloc *allocStub, g *group, checks map[string]policy
 	if !ok {
 		checked = policy.ReadinessTrue
 	}
-	known := judge(alloc, g, s.fleet.memories.recall(alloc.ID), checked, now)
-	s.fleet.memories.keep(alloc.ID, now, known)
+	known := s.fleet.records.See(alloc.ID, now, func(before record, _ bool) record { return judge(alloc, g, before, checked, now) })
 	return policy.Instance{
 		ID: alloc.ID, Phase: alloc.phase(), Readiness: known.Readiness,
 		StartedAt: known.Started, ReadinessChanged: known.Changed,

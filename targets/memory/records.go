@@ -1,0 +1,215 @@
+package memory
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hpad/hpad/targets"
+)
+
+const (
+	// saving is how many shards are saved at once.
+	saving = 16
+	// forgottenAfter is how long a vanished instance is remembered.
+	forgottenAfter = 24 * time.Hour
+	sweepInterval  = time.Hour
+)
+
+// Record is what is remembered of one instance; it is stored as JSON.
+type Record[R any] interface {
+	// Equal says whether another record need not be stored in place of this one.
+	Equal(other R) bool
+}
+
+// Records are what is remembered of the instances of a fleet, by their ids. They
+// are safe for concurrent use.
+type Records[R Record[R]] struct {
+	store  targets.Store
+	prefix string
+	shard  func(id string) string
+
+	mu     sync.Mutex
+	loaded bool
+	known  map[string]entry[R]
+	dirty  map[string]bool
+	swept  time.Time
+	// saveErr is why the last save failed; nil when it did not.
+	saveErr error
+}
+
+// entry is a record and when its instance was there last.
+type entry[R any] struct {
+	record R
+	seen   time.Time
+}
+
+// New answers the records that a store keeps below a prefix of its keys; a store
+// of nil keeps none across restarts. Shard answers where a record is stored, by
+// its id, so that a change of one rewrites a small part of all. It must answer the
+// same in every version of hpad.
+func New[R Record[R]](store targets.Store, prefix string, shard func(id string) string) *Records[R] {
+	return &Records[R]{store: store, prefix: prefix, shard: shard, known: map[string]entry[R]{}, dirty: map[string]bool{}}
+}
+
+// Load reads what was stored, once; it is called before anything else and tried
+// again when it failed, with an ErrTransient.
+func (r *Records[R]) Load(ctx context.Context, now time.Time) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.loaded || r.store == nil {
+		return nil
+	}
+	shards, err := r.store.List(ctx, r.prefix)
+	if err != nil {
+		return fmt.Errorf("%w: load what is known of instances: %w", targets.ErrTransient, err)
+	}
+	for key, text := range shards {
+		var stored map[string]R
+		if err := json.Unmarshal(text, &stored); err != nil {
+			return fmt.Errorf("%w: load what is known of instances: entry %q of the fleet's store: %w", targets.ErrTransient, key, err)
+		}
+		for id, record := range stored {
+			r.known[id] = entry[R]{record, now}
+		}
+	}
+	r.loaded = true
+	r.swept = now
+	return nil
+}
+
+// Recall answers what is known of an instance; false says that nothing is.
+func (r *Records[R]) Recall(id string) (R, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known, ok := r.known[id]
+	return known.record, ok
+}
+
+// See remembers an instance that is there now, and answers its record. Next makes
+// it of the one before, which is zero where none is known. It must not use the
+// Records.
+func (r *Records[R]) See(id string, now time.Time, next func(before R, known bool) R) R {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before, ok := r.known[id]
+	record := next(before.record, ok)
+	r.known[id] = entry[R]{record, now}
+	if !ok || !record.Equal(before.record) {
+		r.dirty[r.shard(id)] = true
+	}
+	return record
+}
+
+// Change changes what is known of an instance; nothing where nothing is. It must
+// not use the Records.
+func (r *Records[R]) Change(id string, change func(record *R)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known, ok := r.known[id]; ok {
+		change(&known.record)
+		r.known[id] = known
+		r.dirty[r.shard(id)] = true
+	}
+}
+
+// Forget removes what is known of an instance: one that starts its life anew.
+func (r *Records[R]) Forget(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.forget(id)
+}
+
+// forget is Forget for callers that hold the lock.
+func (r *Records[R]) forget(id string) {
+	if _, ok := r.known[id]; ok {
+		delete(r.known, id)
+		r.dirty[r.shard(id)] = true
+	}
+}
+
+// Save stores what changed since the last save, and forgets instances that
+// vanished a day ago. What cannot be stored stays known, and is stored as soon as
+// it can be; Failure says why.
+func (r *Records[R]) Save(ctx context.Context, now time.Time) {
+	changed := r.changed(now)
+	if len(changed) == 0 {
+		return
+	}
+	var group errgroup.Group
+	group.SetLimit(saving)
+	for _, shard := range slices.Sorted(maps.Keys(changed)) {
+		group.Go(func() error {
+			err := r.saveShard(ctx, shard, changed[shard])
+			if err != nil {
+				r.mu.Lock()
+				r.dirty[shard] = true
+				r.mu.Unlock()
+			}
+			return err
+		})
+	}
+	err := group.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.saveErr = err
+}
+
+// changed answers the records of shards that are to be stored, and takes them for
+// stored.
+func (r *Records[R]) changed(now time.Time) map[string]map[string]R {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sweep(now)
+	defer clear(r.dirty)
+	if r.store == nil || len(r.dirty) == 0 {
+		return nil
+	}
+	changed := make(map[string]map[string]R, len(r.dirty))
+	for shard := range r.dirty {
+		changed[shard] = map[string]R{}
+	}
+	for id, known := range r.known {
+		if records, ok := changed[r.shard(id)]; ok {
+			records[id] = known.record
+		}
+	}
+	return changed
+}
+
+func (r *Records[R]) saveShard(ctx context.Context, shard string, records map[string]R) error {
+	if len(records) == 0 {
+		return r.store.Delete(ctx, r.prefix+shard)
+	}
+	text, err := json.Marshal(records)
+	if err != nil {
+		return err
+	}
+	return r.store.Save(ctx, r.prefix+shard, text)
+}
+
+// sweep forgets instances that vanished long ago. The caller holds the lock.
+func (r *Records[R]) sweep(now time.Time) {
+	if now.Sub(r.swept) < sweepInterval {
+		return
+	}
+	r.swept = now
+	for id, known := range r.known {
+		if now.Sub(known.seen) > forgottenAfter {
+			r.forget(id)
+		}
+	}
+}
+
+// Failure answers why the last save failed; nil when it did not.
+func (r *Records[R]) Failure() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.saveErr
+}
