@@ -45,27 +45,26 @@ func openFleet(t testing.TB, c *Config, options Options) *Fleet {
 
 func ref(name string) targets.Ref { return targets.Ref{Fleet: "cloud", Name: name} }
 
+// TestContract runs the suite over the ways to run a fleet. While machines are still
+// being deleted the count is written only where the configuration does not wait for
+// that.
 func TestContract(t *testing.T) {
-	for name, mode := range map[string]struct {
-		flexible, slow bool
-		extra          string
-	}{
-		"Uniform":  {extra: hasty},
-		"Flexible": {flexible: true, extra: hasty + "list_by = \"subscription\"\n"},
-		// While machines are still being deleted the count is written only where the
-		// configuration does not wait for that.
-		"writes while updating": {slow: true, extra: hasty + "while_updating = \"write\"\n"},
+	platform := func(flexible, slow bool, extra string) func(t *testing.T, counts ...int32) *targettest.Platform {
+		return func(t *testing.T, counts ...int32) *targettest.Platform {
+			return contractPlatform(t, azuretest.New(t), flexible, slow, hasty+extra, counts)
+		}
+	}
+	for name, kind := range map[string]targettest.Kind{
+		"Uniform":              {New: platform(false, false, "")},
+		"Flexible":             {New: platform(true, false, "list_by = \"subscription\"\n")},
+		"write while updating": {Name: "azurevmss", New: platform(false, true, "while_updating = \"write\"\n")},
 	} {
-		t.Run(name, func(t *testing.T) {
-			targettest.Run(t, targettest.Kind{New: func(t *testing.T, counts ...int32) *targettest.Platform {
-				return contractPlatform(t, azuretest.New(t), mode.flexible, mode.slow, mode.extra, counts)
-			}})
-		})
+		t.Run(name, func(t *testing.T) { targettest.Run(t, kind) })
 	}
 }
 
 func contractPlatform(t *testing.T, s *azuretest.Server, flexible, slow bool, extra string, counts []int32) *targettest.Platform {
-	p := &targettest.Platform{Missing: ref("shop/nobody"), Survive: true}
+	p := &targettest.Platform{Missing: ref("shop/nobody"), Survive: true, Highest: 100}
 	for n, count := range counts {
 		name := fmt.Sprintf("set-%c", 'a'+n)
 		s.Add(azuretest.Set{Group: "shop", Name: name, Capacity: int(count), Flexible: flexible, Monitored: true})
@@ -92,6 +91,9 @@ func contractPlatform(t *testing.T, s *azuretest.Server, flexible, slow bool, ex
 	}
 	p.Hold = func(_ *testing.T, ref targets.Ref, on bool) {
 		with(ref, func(set *azuretest.Set) { set.Rolling, set.Upgrading = true, on })
+	}
+	p.Bound = func(_ *testing.T, ref targets.Ref, _ int32) {
+		with(ref, func(set *azuretest.Set) { set.SinglePlacement = true })
 	}
 	p.Unreachable = func(_ *testing.T, on bool) {
 		if current.config.Endpoint = s.URL; on {

@@ -44,11 +44,11 @@ func TestContract(t *testing.T) {
 
 // contractKind is the kind with groups of one place.
 func contractKind(place gcetest.Group) targettest.Kind {
-	return targettest.Kind{New: func(t *testing.T, counts ...int32) *targettest.Platform {
+	return targettest.Kind{Name: "gcemig", New: func(t *testing.T, counts ...int32) *targettest.Platform {
 		server := gcetest.Start(t)
 		missing := place
 		missing.Name = "nobody"
-		p := &targettest.Platform{Missing: ref(missing.Target()), Survive: true}
+		p := &targettest.Platform{Missing: ref(missing.Target()), Survive: true, Untold: true}
 		for n, count := range counts {
 			group := place
 			group.Name, group.Size, group.Watched = fmt.Sprintf("group-%c", 'a'+n), int(count), true
@@ -79,6 +79,7 @@ func contractKind(place gcetest.Group) targettest.Kind {
 			server.SetAutoscaler(t, ref.Name, mode)
 			current.autoscalers.forget()
 		}
+		p.Bound = func(t *testing.T, ref targets.Ref, highest int32) { server.SetLargest(t, ref.Name, int(highest)) }
 		p.Unreachable = func(_ *testing.T, on bool) {
 			current.connection.close()
 			if config.Endpoint = endpoint; on {

@@ -24,6 +24,10 @@ type Sampler interface {
 
 // Kind is a kind of fleet under test.
 type Kind struct {
+	// Name is the kind's in the contract's Table, of which it then must have every
+	// row; empty for a run beside that one, as with other options or on a real
+	// engine.
+	Name string
 	// New answers a platform of the test's own with one target per count, at that
 	// count. It cleans up through t.Cleanup.
 	New func(t *testing.T, counts ...int32) *Platform
@@ -36,8 +40,9 @@ type Kind struct {
 }
 
 // Platform is one platform with targets, and the hooks by which the suite brings
-// about its situations. A nil hook says that the kind cannot be in that
-// situation; the suite logs which ones were nil, once.
+// about its situations. A nil hook says that the platform cannot be brought into
+// that situation: the Table has the reasons of the kinds, and the suite logs which
+// hooks of others were nil.
 type Platform struct {
 	// Refs are the targets, in the order of the counts.
 	Refs []targets.Ref
@@ -46,6 +51,10 @@ type Platform struct {
 	// Open builds a fleet as a daemon does that starts: on the same platform and
 	// the same store each time. The suite starts and closes it.
 	Open func(t *testing.T) Fleet
+	// Highest is the bound to try where the platform cannot enforce any; 0 means 3.
+	Highest int32
+	// Untold says that the platform tells a bound only by refusing more.
+	Untold bool
 	// Survive says that instances outlive the fleet that started them.
 	Survive bool
 
@@ -55,8 +64,8 @@ type Platform struct {
 	SetReady func(t *testing.T, ref targets.Ref, id string, ready bool)
 	// Hold makes the platform refuse writes of a target, or ends that.
 	Hold func(t *testing.T, ref targets.Ref, on bool)
-	// Bound makes the platform enforce a highest count for a target, which is at
-	// least its count.
+	// Bound makes the platform enforce a highest count for a target: Highest, which is
+	// more than its count.
 	Bound func(t *testing.T, ref targets.Ref, highest int32)
 	// Unreachable makes every call fail to reach the platform, or ends that.
 	Unreachable func(t *testing.T, on bool)

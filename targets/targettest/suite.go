@@ -14,13 +14,16 @@ import (
 )
 
 // Run runs the contract suite over a kind of fleet, each case on a platform of
-// its own. A kind passes when every case does; the cases that need a hook the
-// kind's platforms lack are not run, and are listed in the log.
+// its own. A kind passes when every case does. The cases that need a hook the
+// platforms lack are not run: of a kind with a name the [Table] must say why, of
+// others they are listed in the log.
 func Run(t *testing.T, kind Kind) {
 	if kind.Patience == 0 {
 		kind.Patience = 10 * time.Second
 	}
-	if absent := kind.New(t, 1).absent(); len(absent) > 0 {
+	if first := kind.New(t, 1); kind.Name != "" {
+		kind.check(t, first)
+	} else if absent := first.absent(); len(absent) > 0 {
 		t.Logf("this kind cannot be in the situations of these hooks: %s", strings.Join(absent, ", "))
 	}
 	for _, c := range cases {

@@ -48,16 +48,17 @@ type Minute struct {
 // that few are made meanwhile, that the other account's targets grow, and that
 // everything goes on by itself after the minute.
 func (m Minute) Run(t *testing.T, l *Load) {
-	text := m.Fleets + l.Source()
+	var text strings.Builder
+	text.WriteString(m.Fleets + l.Source())
 	for _, name := range []string{Shrinking, Growing} {
 		l.Queue(name, 10*Before)
-		text += Queued(name, m.Target("spent", name), 1, 10)
+		text.WriteString(Queued(name, m.Target("spent", name), 1, 10))
 	}
 	for _, name := range m.Spared {
 		l.Queue(name, 10)
-		text += Queued(name, m.Target("spared", name), 1, 10)
+		text.WriteString(Queued(name, m.Target("spared", name), 1, 10))
 	}
-	w := New(t, text)
+	w := New(t, text.String())
 	w.Await(Shrinking, policy.ScalingActive, "ValidMetricFound", "")
 	w.Passes(Shrinking, 2)
 

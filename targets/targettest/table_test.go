@@ -1,0 +1,37 @@
+package targettest
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestTable holds the table against the suite: each case is in one row, and each
+// row says why of kinds that there are.
+func TestTable(t *testing.T) {
+	rows := map[string]string{}
+	for _, row := range Table {
+		for _, name := range row.Cases {
+			if other, ok := rows[name]; ok {
+				t.Errorf("case %q is in rows %q and %q", name, other, row.Situation)
+			}
+			rows[name] = row.Situation
+		}
+		for kind, why := range row.Without {
+			if !slices.Contains(Kinds, kind) || why == "" {
+				t.Errorf("row %q says %q of kind %q, want a reason, of a kind that there is", row.Situation, why, kind)
+			}
+		}
+		if len(row.Cases) == 0 {
+			t.Errorf("row %q has no case", row.Situation)
+		}
+	}
+	for _, c := range cases {
+		if rows[c.name] == "" {
+			t.Errorf("case %q is in no row", c.name)
+		}
+		delete(rows, c.name)
+	}
+	for name, situation := range rows {
+		t.Errorf("row %q has the case %q, which there is not", situation, name)
+	}
+}

@@ -1,0 +1,3 @@
+// Package contract holds the kinds of fleets that hpad comes with against the table
+// of the contract, which is targettest.Table.
+package contract
