@@ -1,9 +1,11 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
 	"time"
@@ -11,23 +13,31 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/web"
 )
 
 // Listeners are where a daemon is served; nil ones are left out.
 type Listeners struct {
-	// TCP is read-only, Socket allows everything.
+	// Socket allows everything. TCP is read-only but for clients who said who they
+	// are, as WebConfig asks them.
 	TCP, Socket net.Listener
+	// WebConfig is the path of the file that protects TCP; empty means that nothing
+	// does.
+	WebConfig string
+	// AllowedHosts are names under which TCP may be asked, as in config.Daemon.
+	AllowedHosts []string
 }
 
 // Listen opens the listeners that the configuration names.
 func Listen(ctx context.Context, c config.Daemon) (Listeners, error) {
-	var l Listeners
+	l := Listeners{WebConfig: c.WebConfig, AllowedHosts: c.AllowedHosts}
 	var err error
 	if c.Socket != "" {
-		if l.Socket, err = api.ListenSocket(c.Socket); err != nil {
+		if l.Socket, err = api.ListenGroupSocket(c.Socket, c.SocketGroup); err != nil {
 			return Listeners{}, err
 		}
 	}
@@ -57,17 +67,9 @@ const shutdownWait = 3 * time.Second
 // them. The error says which listener failed.
 func (d *Daemon) Serve(ctx context.Context, l Listeners, gatherer prometheus.Gatherer) error {
 	group, ctx := errgroup.WithContext(ctx)
-	serve := func(listener net.Listener, access api.Access) {
-		if listener == nil {
-			return
-		}
-		errorLog, err := zap.NewStdLogAt(d.log.Named("http"), zap.WarnLevel)
-		if err != nil {
-			errorLog = nil // the standard logger
-		}
-		server := api.NewServer(api.NewHandler(d, gatherer, access), errorLog)
+	run := func(server *http.Server, listener net.Listener, serve func(net.Listener) error) {
 		group.Go(func() error {
-			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			if err := serve(listener); !errors.Is(err, http.ErrServerClosed) {
 				return fmt.Errorf("serve on %s: %w", listener.Addr(), err)
 			}
 			return nil
@@ -82,7 +84,74 @@ func (d *Daemon) Serve(ctx context.Context, l Listeners, gatherer prometheus.Gat
 			return nil
 		})
 	}
-	serve(l.TCP, api.ReadOnly)
-	serve(l.Socket, api.Full)
+	if l.Socket != nil {
+		server := api.NewServer(api.NewHandler(d, gatherer, api.Full), d.serverLog())
+		run(server, l.Socket, server.Serve)
+	}
+	if l.TCP != nil {
+		server, serve := d.serverTCP(l, gatherer)
+		run(server, l.TCP, serve)
+	}
 	return group.Wait()
+}
+
+// serverTCP answers the server of the TCP listener, which anybody may reach, and
+// how it serves.
+func (d *Daemon) serverTCP(l Listeners, gatherer prometheus.Gatherer) (*http.Server, func(net.Listener) error) {
+	clients := api.NewClients()
+	outer := func(handler http.Handler) http.Handler {
+		if isLoopback(l.TCP.Addr()) || len(l.AllowedHosts) > 0 {
+			handler = api.CheckHosts(l.AllowedHosts, handler)
+		}
+		return clients.Limit(handler)
+	}
+	if l.WebConfig == "" {
+		server := api.NewServer(outer(api.NewHandler(d, gatherer, api.ReadOnly)), d.serverLog())
+		return server, func(listener net.Listener) error { return server.Serve(clients.Listener(listener)) }
+	}
+	identified := func(r *http.Request) error {
+		if err := web.Identify(l.WebConfig, r); err != nil {
+			return fmt.Errorf("and %w", err)
+		}
+		return nil
+	}
+	server := api.NewServer(clients.Known(api.NewHandler(d, gatherer, identified)), d.serverLog())
+	return server, func(listener net.Listener) error {
+		return web.Serve(clients.Listener(listener), server, l.WebConfig, d.log.Named("http"), outer)
+	}
+}
+
+// isLoopback says whether an address can be reached from this machine alone.
+func isLoopback(address net.Addr) bool {
+	tcp, ok := address.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}
+
+// The lines that a server may log of its own: mistakes of clients, of which there
+// may be any number.
+const (
+	serverLogBurst    = 10
+	serverLogInterval = time.Minute
+)
+
+// serverLog answers the log of an HTTP server, which leaves out what is too much.
+func (d *Daemon) serverLog() *log.Logger {
+	return log.New(&serverLog{log: d.log.Named("http"), limit: rate.NewLimiter(rate.Every(serverLogInterval/serverLogBurst), serverLogBurst)}, "", 0)
+}
+
+// serverLog logs lines up to a limit.
+type serverLog struct {
+	log   *zap.Logger
+	limit *rate.Limiter
+}
+
+// Write logs a line, or leaves it out. Panics of hpad's own are never left out.
+func (s *serverLog) Write(line []byte) (int, error) {
+	switch {
+	case bytes.HasPrefix(line, []byte("http: panic")):
+		s.log.Error("panic in the HTTP server", zap.String("err", string(bytes.TrimSpace(line))))
+	case s.limit.Allow():
+		s.log.Warn("a client was not served", zap.String("err", web.Scrub(string(bytes.TrimSpace(line)))))
+	}
+	return len(line), nil
 }

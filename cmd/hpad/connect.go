@@ -15,18 +15,48 @@ import (
 // defaultSocket is where the daemon listens unless it was told otherwise.
 const defaultSocket = "/run/hpad/hpad.sock"
 
-// socketVariable is the environment variable that names another socket.
-const socketVariable = "HPAD_SOCKET"
+// The environment variables that say where the daemon is when flags do not.
+const (
+	socketVariable       = "HPAD_SOCKET"
+	serverVariable       = "HPAD_SERVER"
+	caFileVariable       = "HPAD_CA_FILE"
+	certFileVariable     = "HPAD_CERT_FILE"
+	keyFileVariable      = "HPAD_KEY_FILE"
+	usernameVariable     = "HPAD_USERNAME"
+	passwordFileVariable = "HPAD_PASSWORD_FILE"
+)
 
-// addSocketFlag gives a command the flag --socket and answers how to get a
-// client of it once flags are parsed.
-func addSocketFlag(cmd *cobra.Command) func() *api.Client {
-	socket := defaultSocket
-	if named := os.Getenv(socketVariable); named != "" {
-		socket = named
+// addConnectFlags gives a command the flags that say where the daemon is, and
+// answers how to get a client of it once flags are parsed. A flag goes before the
+// environment, and a server of the environment before a socket of it.
+func addConnectFlags(cmd *cobra.Command) func() *api.Client {
+	socket, server := defaultSocket, api.Server{}
+	flags := cmd.Flags()
+	add := func(to *string, flag, variable, usage string) {
+		if named := os.Getenv(variable); named != "" {
+			*to = named
+		}
+		flags.StringVar(to, flag, *to, usage+"; "+variable+" names it too")
 	}
-	cmd.Flags().StringVar(&socket, "socket", socket, "the daemon's unix socket; "+socketVariable+" names it too")
-	return func() *api.Client { return api.NewClient(socket) }
+	add(&socket, "socket", socketVariable, "the daemon's unix socket")
+	add(&server.URL, "server", serverVariable, "the `URL` of the daemon, to ask it over TCP instead")
+	add(&server.CAFile, "ca-file", caFileVariable, "the `file` of the authorities that vouch for the server")
+	add(&server.CertFile, "cert-file", certFileVariable, "the `file` of the certificate to show to the server")
+	add(&server.KeyFile, "key-file", keyFileVariable, "the `file` of its key")
+	add(&server.Username, "username", usernameVariable, "the `name` to give to the server")
+	add(&server.PasswordFile, "password-file", passwordFileVariable, "the `file` of its password")
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		if flags.Changed("socket") && flags.Changed("server") {
+			return wrongUse(errors.New("--socket and --server both say where the daemon is"), helpHint(cmd))
+		}
+		return nil
+	}
+	return func() *api.Client {
+		if server.URL == "" || flags.Changed("socket") {
+			return api.NewClient(socket)
+		}
+		return api.NewServerClient(server)
+	}
 }
 
 // completeNames completes the names of autoscalers, at most limit of them; 0 is

@@ -18,7 +18,7 @@ and events; and where its readings come from and how its passes went.`,
 		Args:    oneName,
 	}
 	format := addOutputFlag(cmd)
-	client := addSocketFlag(cmd)
+	client := addConnectFlags(cmd)
 	cmd.ValidArgsFunction = completeNames(client, 1)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		view, err := client().Autoscaler(cmd.Context(), names[0])

@@ -93,9 +93,13 @@ func hintOf(err error) string {
 	if errors.As(err, &hinted) {
 		return hinted.hint
 	}
-	var socket *api.SocketError
-	if errors.As(err, &socket) {
-		return socket.Hint
+	var reach *api.ReachError
+	if errors.As(err, &reach) {
+		return reach.Hint
+	}
+	var answered *api.Error
+	if errors.As(err, &answered) && answered.Type == api.ErrorUnauthorized {
+		return "give them with --username and --password-file, or HPAD_USERNAME and HPAD_PASSWORD_FILE; on the machine itself, --socket needs none"
 	}
 	return ""
 }

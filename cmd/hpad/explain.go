@@ -21,7 +21,7 @@ are those of docs/algorithm.md.`,
 		Args:    oneName,
 	}
 	format := addOutputFlag(cmd)
-	client := addSocketFlag(cmd)
+	client := addConnectFlags(cmd)
 	cmd.ValidArgsFunction = completeNames(client, 1)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		explanation, err := client().Explain(cmd.Context(), names[0])

@@ -24,7 +24,7 @@ always has it, with the last evaluation and the conditions that bear on the coun
 		Args:    cobra.ArbitraryArgs,
 	}
 	format := addOutputFlag(cmd)
-	client := addSocketFlag(cmd)
+	client := addConnectFlags(cmd)
 	cmd.ValidArgsFunction = completeNames(client, 0)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		views, missing := fetch(cmd.Context(), client(), names)

@@ -18,7 +18,7 @@ func newReloadCommand(stream streams) *cobra.Command {
 mistake changes nothing.`,
 		Args: cobra.NoArgs,
 	}
-	client := addSocketFlag(cmd)
+	client := addConnectFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		err := client().Reload(cmd.Context())
 		var answered *api.Error

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 )
 
@@ -18,19 +20,29 @@ const maxAnswer = 1 << 30
 // dialTimeout bounds how long a connection to the socket may take.
 const dialTimeout = 5 * time.Second
 
-// Client asks a daemon over its unix socket. It is safe for concurrent use and
-// holds no connection between calls. Its errors are a [SocketError] when the
-// daemon cannot be reached and an [Error] when it answers with one.
+// Client asks a daemon over its unix socket or over TCP. It is safe for
+// concurrent use and holds no connection between calls. Its errors are a
+// [ReachError] when the daemon cannot be reached and an [Error] when it answers
+// with one.
 type Client struct {
-	socket string
-	http   *http.Client
+	// address is where the daemon is, as it is told; base is what paths are
+	// appended to.
+	address, base string
+	http          *http.Client
+	// unreachable turns the failure of a request into a ReachError.
+	unreachable func(error) error
+	// err is what is wrong with what the client was made of; nil when nothing is.
+	err error
 }
 
 // NewClient answers a client of the daemon that listens on the socket.
 func NewClient(socket string) *Client {
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	return &Client{
-		socket: socket,
+		address: socket,
+		// The host only fills the header: the socket is what is dialed.
+		base:        "http://hpad",
+		unreachable: func(err error) error { return unreachableSocket(socket, err) },
 		http: &http.Client{
 			Transport: &http.Transport{
 				DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -94,31 +106,69 @@ func (c *Client) Config(ctx context.Context) (string, error) {
 	return text.TOML, err
 }
 
+// How often a call is made again that was one too many, and how long it waits for
+// that at most.
+const (
+	maxRetries = 3
+	maxWait    = 10 * time.Second
+)
+
 // call asks for a path and decodes the data of the answer into data, or drops it
-// when that is nil.
+// when that is nil. It waits when the daemon asks it to, for a while.
 func (c *Client) call(ctx context.Context, method, path string, data any) error {
-	// The host only fills the header: the socket is what is dialed.
-	request, err := http.NewRequestWithContext(ctx, method, "http://hpad"+path, http.NoBody)
+	for retry := 0; ; retry++ {
+		wait, err := c.try(ctx, method, path, data)
+		if wait == 0 || wait > maxWait || retry == maxRetries {
+			return err
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return err
+		}
+	}
+}
+
+// try makes one call. The time to wait is 0 unless the call was one too many.
+func (c *Client) try(ctx context.Context, method, path string, data any) (time.Duration, error) {
+	if c.err != nil {
+		return 0, c.err
+	}
+	request, err := http.NewRequestWithContext(ctx, method, c.base+path, http.NoBody)
 	if err != nil {
-		return fmt.Errorf("ask hpad at %q: %w", c.socket, err)
+		return 0, fmt.Errorf("ask hpad at %q: %w", c.address, err)
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
-		return c.unreachable(err)
+		return 0, c.unreachable(err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	if err != nil {
-		return fmt.Errorf("read hpad's answer to %s %s at %q: %w", method, path, c.socket, err)
+		return 0, fmt.Errorf("read hpad's answer to %s %s at %q: %w", method, path, c.address, err)
 	}
 	if len(body) > maxAnswer {
-		return fmt.Errorf("read hpad's answer to %s %s at %q: it has more than %d bytes", method, path, c.socket, maxAnswer)
+		return 0, fmt.Errorf("read hpad's answer to %s %s at %q: it has more than %d bytes", method, path, c.address, maxAnswer)
 	}
-	return c.open(response.StatusCode, method, path, body, data)
+	wait := time.Duration(0)
+	if response.StatusCode == http.StatusTooManyRequests {
+		if seconds, err := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 16); err == nil {
+			wait = time.Duration(seconds) * time.Second
+		}
+	}
+	return wait, c.open(response.StatusCode, method, path, body, data)
 }
 
 // open takes the data out of an envelope.
 func (c *Client) open(status int, method, path string, body []byte, data any) error {
+	if status == http.StatusUnauthorized {
+		return &Error{Status: status, Type: ErrorUnauthorized, Message: fmt.Sprintf("hpad at %q wants another name and password", c.address)}
+	}
+	if status == http.StatusBadRequest && bytes.Contains(body, []byte("HTTP request to an HTTPS server")) {
+		return &ReachError{Address: c.address, Err: errors.New("the server speaks TLS"), Hint: "write https:// instead of http://"}
+	}
 	var answer envelope
 	if err := json.Unmarshal(body, &answer); err != nil {
 		return c.garbled(status, method, path, err)
@@ -145,5 +195,5 @@ func (c *Client) open(status int, method, path string, body []byte, data any) er
 // garbled is the error of an answer that this hpad cannot read.
 func (c *Client) garbled(status int, method, path string, err error) error {
 	return fmt.Errorf("the answer to %s %s at %q (HTTP %d) is not that of an hpad of this version: %w",
-		method, path, c.socket, status, err)
+		method, path, c.address, status, err)
 }

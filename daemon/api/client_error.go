@@ -30,26 +30,32 @@ func (e *Error) Error() string { return e.Message }
 // Is makes an Error of the type not_found an ErrNotFound.
 func (e *Error) Is(target error) bool { return target == ErrNotFound && e.Type == ErrorNotFound }
 
-// SocketError says that the daemon could not be reached at its socket.
-type SocketError struct {
-	Socket string
+// ReachError says that the daemon could not be reached where it was looked for.
+type ReachError struct {
+	// Address is the path of the socket or the URL of the server.
+	Address string
 	// Hint says what to do about it; empty when nothing is known to help.
 	Hint string
 	Err  error
 }
 
-// Error answers the socket and what is wrong with it.
-func (e *SocketError) Error() string { return fmt.Sprintf("reach hpad at %q: %v", e.Socket, e.Err) }
+// Error answers the address and what is wrong with it.
+func (e *ReachError) Error() string { return fmt.Sprintf("reach hpad at %q: %v", e.Address, e.Err) }
 
-// Unwrap answers what is wrong with the socket.
-func (e *SocketError) Unwrap() error { return e.Err }
+// Unwrap answers what is wrong with the address.
+func (e *ReachError) Unwrap() error { return e.Err }
 
-// unreachable turns the failure of a request into a SocketError with a hint.
-func (c *Client) unreachable(err error) error {
-	var urlErr *url.Error
-	if errors.As(err, &urlErr) {
-		err = urlErr.Err
+// causeOf answers the error of a request without the request.
+func causeOf(err error) error {
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		return failed.Err
 	}
+	return err
+}
+
+// unreachableSocket turns the failure of a request into a ReachError with a hint.
+func unreachableSocket(socket string, err error) error {
+	err = causeOf(err)
 	hint := ""
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -60,9 +66,9 @@ func (c *Client) unreachable(err error) error {
 		hint = `hpad seems to have ended without removing it: start it again with "hpad run", or look at its log`
 	case errors.Is(err, fs.ErrPermission):
 		err = errors.New("permission denied")
-		hint = permissionHint(c.socket)
+		hint = permissionHint(socket)
 	}
-	return &SocketError{Socket: c.socket, Hint: hint, Err: err}
+	return &ReachError{Address: socket, Hint: hint, Err: err}
 }
 
 // permissionHint says which group may use the socket. Nobody is told to join

@@ -14,11 +14,11 @@ func TestPermissionHint(t *testing.T) {
 	hint := func() string {
 		// The socket itself is not there to be seen, so the directory's group counts.
 		socket := filepath.Join(dir, "hpad.sock")
-		var socketErr *SocketError
-		if err := NewClient(socket).unreachable(os.NewSyscallError("connect", syscall.EACCES)); !errors.As(err, &socketErr) {
-			t.Fatalf("error %v, want a SocketError", err)
+		var reachErr *ReachError
+		if err := NewClient(socket).unreachable(os.NewSyscallError("connect", syscall.EACCES)); !errors.As(err, &reachErr) {
+			t.Fatalf("error %v, want a ReachError", err)
 		}
-		return socketErr.Hint
+		return reachErr.Hint
 	}
 	if name, group := socketGroup(filepath.Join(dir, "hpad.sock")); name != dir || group == "" {
 		t.Fatalf("group %q of %q, want one of %q", group, name, dir)

@@ -12,12 +12,22 @@ type ErrorType string
 const (
 	// ErrorBadData: the request makes no sense (400).
 	ErrorBadData ErrorType = "bad_data"
-	// ErrorForbidden: not over this listener, or not from another site (403).
+	// ErrorUnauthorized: a name and a password are needed, and were missing or
+	// wrong (401). Only [Client] says so: the server's own answer is no JSON.
+	ErrorUnauthorized ErrorType = "unauthorized"
+	// ErrorForbidden: not over this listener, not for this client, not under this
+	// name, or not from another site (403).
 	ErrorForbidden ErrorType = "forbidden"
 	// ErrorNotFound: no such path or no such autoscaler (404).
 	ErrorNotFound ErrorType = "not_found"
 	// ErrorMethod: the path exists, but not for this method (405).
 	ErrorMethod ErrorType = "method_not_allowed"
+	// ErrorTooLarge: the body is too large (413).
+	ErrorTooLarge ErrorType = "too_large"
+	// ErrorMediaType: the body is not JSON (415).
+	ErrorMediaType ErrorType = "unsupported_media_type"
+	// ErrorTooMany: more than one client may ask for (429).
+	ErrorTooMany ErrorType = "too_many_requests"
 	// ErrorReload: the configuration could not be reloaded; the old one is in
 	// force (500).
 	ErrorReload ErrorType = "reload"

@@ -1,7 +1,11 @@
 package api
 
 import (
+	"errors"
+	"fmt"
+	"io"
 	"maps"
+	"mime"
 	"net/http"
 	"slices"
 	"strings"
@@ -9,18 +13,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-)
-
-// Access is what a listener lets its clients do.
-type Access int
-
-const (
-	// ReadOnly refuses every write. It is for TCP as long as nobody has to say
-	// who they are there.
-	ReadOnly Access = iota
-	// Full allows everything. It is for the unix socket, which file permissions
-	// guard.
-	Full
 )
 
 // maxBody bounds the body of a request, in bytes; no request needs one.
@@ -57,7 +49,7 @@ func NewHandler(d Daemon, gatherer prometheus.Gatherer, access Access) http.Hand
 	sameOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		writeError(w, http.StatusForbidden, ErrorForbidden, "cross-origin writes are refused")
 	}))
-	return http.MaxBytesHandler(withCommonHeaders(sameOrigin.Handler(mux)), maxBody)
+	return withCommonHeaders(withBodyLimit(sameOrigin.Handler(mux)))
 }
 
 // handlers answer requests from what the daemon tells.
@@ -87,15 +79,64 @@ func (m methods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	writeError(w, http.StatusMethodNotAllowed, ErrorMethod, r.URL.Path+" answers "+allow+", not "+r.Method)
 }
 
-// writing refuses a write where access does not allow any.
+// writing refuses a write that access does not allow, and one whose body is too
+// large or of another type than the API's.
 func writing(access Access, handler http.HandlerFunc) http.HandlerFunc {
-	if access == Full {
-		return handler
-	}
 	return func(w http.ResponseWriter, r *http.Request) {
-		writeError(w, http.StatusForbidden, ErrorForbidden,
-			r.URL.Path+" is a write, which only the unix socket accepts; there \"hpad reload\" does it")
+		if err := access(r); err != nil {
+			writeError(w, http.StatusForbidden, ErrorForbidden, r.URL.Path+" is a write, "+err.Error())
+			return
+		}
+		if status, kind, message := checkBody(r); status != 0 {
+			writeError(w, status, kind, message)
+			return
+		}
+		handler(w, r)
 	}
+}
+
+// checkBody reads the body of a write, which says nothing yet, and answers what
+// is wrong with it; a status of 0 when nothing is. A form is refused: it is what
+// a page of another site can send without asking.
+func checkBody(r *http.Request) (status int, kind ErrorType, message string) {
+	size, err := io.Copy(io.Discard, r.Body)
+	switch {
+	case err != nil && isTooLarge(err):
+		return http.StatusRequestEntityTooLarge, ErrorTooLarge, tooLarge
+	case err != nil:
+		return http.StatusBadRequest, ErrorBadData, "read the body: " + err.Error()
+	case size == 0:
+		return 0, "", ""
+	}
+	given := r.Header.Get("Content-Type")
+	if media, _, err := mime.ParseMediaType(given); err != nil || media != "application/json" {
+		return http.StatusUnsupportedMediaType, ErrorMediaType,
+			fmt.Sprintf("the body is %q: a body is application/json, and no write needs one", given)
+	}
+	return 0, "", ""
+}
+
+// isTooLarge says whether a body could not be read because it is too large.
+func isTooLarge(err error) bool {
+	_, large := errors.AsType[*http.MaxBytesError](err)
+	return large
+}
+
+// tooLarge is what the sender of a body that is too large is told.
+var tooLarge = fmt.Sprintf("the body has more than %d bytes", maxBody)
+
+// withBodyLimit refuses requests whose body is too large: at once where they say
+// so, and else when it is read.
+func withBodyLimit(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength > maxBody {
+			w.Header().Set("Connection", "close") // nobody reads the rest
+			writeError(w, http.StatusRequestEntityTooLarge, ErrorTooLarge, tooLarge)
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		next.ServeHTTP(w, r)
+	})
 }
 
 // noSuchPath answers 404 in the envelope.

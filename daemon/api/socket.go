@@ -6,7 +6,9 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -29,20 +31,29 @@ const socketProbeTimeout = 2 * time.Second
 // that is made with mode 0750 when it is not there. A socket that nobody answers
 // on is what a killed hpad left behind and is replaced; one that answers, or
 // anything else at path, is an error. Close removes the socket.
-func ListenSocket(path string) (net.Listener, error) {
-	listener, err := listenSocket(path)
+func ListenSocket(path string) (net.Listener, error) { return ListenGroupSocket(path, "") }
+
+// ListenGroupSocket does what [ListenSocket] does, and gives the socket, and the
+// directory if it has to be made, to a group by name or number. That is for a
+// daemon that runs as root; empty leaves the process's own group.
+func ListenGroupSocket(path, group string) (net.Listener, error) {
+	listener, err := listenSocket(path, group)
 	if err != nil {
 		return nil, fmt.Errorf("listen on socket %q: %w", path, err)
 	}
 	return listener, nil
 }
 
-func listenSocket(path string) (net.Listener, error) {
+func listenSocket(path, group string) (net.Listener, error) {
 	if len(path) > maxSocketPath {
 		return nil, fmt.Errorf("the path has %d bytes, and a socket's may have %d at most", len(path), maxSocketPath)
 	}
-	if err := os.MkdirAll(filepath.Dir(path), socketDirMode); err != nil {
-		return nil, fmt.Errorf("make its directory: %w", err)
+	gid, err := groupID(group)
+	if err != nil {
+		return nil, err
+	}
+	if err := makeSocketDir(filepath.Dir(path), gid); err != nil {
+		return nil, err
 	}
 	if err := removeStaleSocket(path); err != nil {
 		return nil, err
@@ -52,6 +63,10 @@ func listenSocket(path string) (net.Listener, error) {
 		return nil, err
 	}
 	listener.SetUnlinkOnClose(false)
+	// The group first: until then nobody but the owner can connect.
+	if err := giveTo(path, gid); err != nil {
+		return nil, errors.Join(err, os.Remove(path), listener.Close())
+	}
 	if err := os.Chmod(path, socketMode); err != nil {
 		return nil, errors.Join(err, os.Remove(path), listener.Close())
 	}
@@ -60,6 +75,63 @@ func listenSocket(path string) (net.Listener, error) {
 		return nil, errors.Join(err, listener.Close())
 	}
 	return &socketListener{UnixListener: listener, path: path, info: info}, nil
+}
+
+// ownGroup is the id that leaves a file's group as it is.
+const ownGroup = -1
+
+// groupID answers the id of a group by name or number; ownGroup for an empty one.
+func groupID(group string) (int, error) {
+	if group == "" {
+		return ownGroup, nil
+	}
+	if id, err := strconv.ParseUint(group, 10, 31); err == nil {
+		return int(id), nil
+	}
+	found, err := user.LookupGroup(group)
+	if err != nil {
+		return 0, fmt.Errorf("there is no group %q to give it to: make it (groupadd --system %s), or name another", group, group)
+	}
+	return strconv.Atoi(found.Gid)
+}
+
+// giveTo gives a file to a group.
+func giveTo(path string, gid int) error {
+	if gid == ownGroup {
+		return nil
+	}
+	if err := os.Chown(path, -1, gid); err != nil {
+		if errors.Is(err, fs.ErrPermission) {
+			return fmt.Errorf("%w: only root may give a file to a group that it is not itself a member of", err)
+		}
+		return err
+	}
+	return nil
+}
+
+// makeSocketDir makes the directory of a socket when it is not there. One that
+// is there stays as it is, and has to let the group in.
+func makeSocketDir(dir string, gid int) error {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(dir, socketDirMode); err != nil {
+			return fmt.Errorf("make its directory: %w", err)
+		}
+		return giveTo(dir, gid)
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("make its directory: %q is something else", dir)
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && gid != ownGroup {
+		const forGroup, forAll = 0o010, 0o001
+		if mode := info.Mode().Perm(); mode&forAll == 0 && (int(stat.Gid) != gid || mode&forGroup == 0) {
+			return fmt.Errorf("its directory does not let the group in: chgrp %d %s && chmod g+x %s", gid, dir, dir)
+		}
+	}
+	return nil
 }
 
 // removeStaleSocket removes a socket at path that nobody answers on.

@@ -215,12 +215,12 @@ func TestClientCannotReachTheDaemon(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := api.NewClient(test.socket).Autoscalers(t.Context())
-			var socketErr *api.SocketError
-			if !errors.As(err, &socketErr) {
-				t.Fatalf("error %v, want a SocketError", err)
+			var reachErr *api.ReachError
+			if !errors.As(err, &reachErr) {
+				t.Fatalf("error %v, want a ReachError", err)
 			}
-			if socketErr.Socket != test.socket || !strings.Contains(err.Error(), test.wantError) || !strings.Contains(socketErr.Hint, test.wantHint) {
-				t.Errorf("error %q with hint %q, want %q and %q", err, socketErr.Hint, test.wantError, test.wantHint)
+			if reachErr.Address != test.socket || !strings.Contains(err.Error(), test.wantError) || !strings.Contains(reachErr.Hint, test.wantHint) {
+				t.Errorf("error %q with hint %q, want %q and %q", err, reachErr.Hint, test.wantError, test.wantHint)
 			}
 		})
 	}

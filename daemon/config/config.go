@@ -20,10 +20,19 @@ type Config struct {
 
 // Daemon is the [daemon] table.
 type Daemon struct {
-	// Listen is the address of the read-only HTTP server; empty means none.
+	// Listen is the address of the HTTP server; empty means none.
 	Listen string
+	// WebConfig is the path of the file that says how the HTTP server is protected,
+	// and was valid when it was read; empty means that it is not, and read-only.
+	WebConfig string
+	// AllowedHosts are names under which the HTTP server may be asked; empty means
+	// localhost and addresses where it listens on the machine itself, and every
+	// name elsewhere.
+	AllowedHosts []string
 	// Socket is the path of the unix socket; empty means none.
 	Socket string
+	// SocketGroup is the group that may use the socket; empty means hpad's own.
+	SocketGroup string
 	// StateDir is the directory of the state.
 	StateDir string
 	// SyncPeriod is how often autoscalers without a period of their own are

@@ -5,8 +5,10 @@ import (
 	"path/filepath"
 	"reflect"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/hpad/hpad/daemon/web"
 	"github.com/hpad/hpad/policy"
 )
 
@@ -36,7 +38,10 @@ const compatStrict = "strict"
 // daemonTable is [daemon] as it is written.
 type daemonTable struct {
 	Listen                  string        `toml:"listen"`
+	WebConfig               string        `toml:"web_config"`
+	AllowedHosts            []string      `toml:"allowed_hosts"`
 	Socket                  string        `toml:"socket"`
+	SocketGroup             string        `toml:"socket_group"`
 	StateDir                string        `toml:"state_dir"`
 	SyncPeriod              time.Duration `toml:"sync_period"`
 	Tolerance               *amount       `toml:"tolerance"`
@@ -83,6 +88,7 @@ func (d daemonTable) validate(t *table) {
 			t.addWritten("listen", detail)
 		}
 	}
+	d.validateWeb(t)
 	if d.Socket != "" && !filepath.IsAbs(d.Socket) {
 		t.addWritten("socket", `must be an absolute path, as "/run/hpad/hpad.sock", or empty for no socket`)
 	}
@@ -116,6 +122,30 @@ func (d daemonTable) validate(t *table) {
 	}
 }
 
+// validateWeb records the mistakes of what says who may use the HTTP server.
+func (d daemonTable) validateWeb(t *table) {
+	switch {
+	case d.WebConfig == "":
+	case !filepath.IsAbs(d.WebConfig):
+		t.addWritten("web_config", `must be an absolute path, as "/etc/hpad/web.yml", or empty for none`)
+	default:
+		if err := web.Check(d.WebConfig); err != nil {
+			t.addWritten("web_config", err.Error())
+		}
+	}
+	for i, host := range d.AllowedHosts {
+		if !isHostName(host) {
+			t.addWritten(element("allowed_hosts", i), `must be the name of a host without a port, as "hpad.example.com"`)
+		}
+	}
+}
+
+// isHostName says whether a text can be the name of a host.
+func isHostName(text string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
+	return text != "" && len(text) <= 253 && strings.Trim(text, letters) == ""
+}
+
 // build answers the daemon's configuration.
 func (d daemonTable) build() Daemon {
 	tolerance := DefaultTolerance
@@ -124,7 +154,10 @@ func (d daemonTable) build() Daemon {
 	}
 	return Daemon{
 		Listen:          d.Listen,
+		WebConfig:       d.WebConfig,
+		AllowedHosts:    d.AllowedHosts,
 		Socket:          d.Socket,
+		SocketGroup:     d.SocketGroup,
 		StateDir:        d.StateDir,
 		SyncPeriod:      d.SyncPeriod,
 		ConcurrentSyncs: d.ConcurrentSyncs,

@@ -58,7 +58,10 @@ func (d Daemon) written() map[string]any {
 	}
 	return map[string]any{
 		"listen":                    d.Listen,
+		"web_config":                d.WebConfig,
+		"allowed_hosts":             slices.Concat([]string{}, d.AllowedHosts),
 		"socket":                    d.Socket,
+		"socket_group":              d.SocketGroup,
 		"state_dir":                 d.StateDir,
 		"sync_period":               writtenSpan(d.SyncPeriod),
 		"tolerance":                 d.Settings.Tolerance,

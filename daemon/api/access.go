@@ -1,0 +1,21 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+)
+
+// Access says whether a request may write, and is asked for each write: nil, or
+// an error that says why not and what to do. It is safe for concurrent use.
+type Access func(r *http.Request) error
+
+// errReadOnly is why a listener without access refuses writes.
+var errReadOnly = errors.New(`which this listener does not accept: use the unix socket, as the hpad commands do, or let clients say who they are with daemon.web_config`)
+
+// ReadOnly refuses every write. It is for TCP as long as nobody has to say who
+// they are there.
+func ReadOnly(*http.Request) error { return errReadOnly }
+
+// Full allows everything. It is for the unix socket, which file permissions
+// guard.
+func Full(*http.Request) error { return nil }

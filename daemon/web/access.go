@@ -1,0 +1,66 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+)
+
+// Errors of Identify.
+var (
+	// ErrNobodyAsked means that the web config asks nobody who they are.
+	ErrNobodyAsked = errors.New("the web config asks nobody who they are: it has neither basic_auth_users nor client certificates that are verified")
+	// ErrAnonymous means that the web config knows clients, and this one did not
+	// say who it is.
+	ErrAnonymous = errors.New("the client did not say who it is: it showed no certificate")
+)
+
+// usersKey is the context key under which a request notes that the web config
+// had users when it came in.
+type usersKey struct{}
+
+// noteUsers notes in requests whether the web config has users, before the
+// toolkit looks at it.
+func noteUsers(path string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "" {
+			if c, err := read(path); err == nil && len(c.Users) > 0 {
+				r = r.WithContext(context.WithValue(r.Context(), usersKey{}, true))
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// Identify answers nil for a request whose client said who it is, as the web
+// config at path stands: with the name and password of a user, or with a
+// certificate that the named authority signed. The request has to come through
+// [Serve], which lets no wrong password and no wrong certificate get here. The
+// error is ErrNobodyAsked, ErrAnonymous, or says that the file cannot be read.
+//
+// The file may change at any time, and the toolkit goes by what it says at each
+// request. Users count only if they were there before and after the toolkit
+// looked.
+func Identify(path string, r *http.Request) error {
+	c, err := read(path)
+	if err != nil {
+		return fmt.Errorf("web config %q: %w", path, scrub(err))
+	}
+	before, _ := r.Context().Value(usersKey{}).(bool)
+	_, _, named := r.BasicAuth()
+	switch {
+	case len(c.Users) > 0 && before && named:
+		return nil
+	case hasClientCA(c.TLSConfig) && r.TLS != nil && len(r.TLS.VerifiedChains) > 0:
+		return nil
+	case len(c.Users) == 0 && !verifies(c.TLSConfig.ClientAuth):
+		return ErrNobodyAsked
+	}
+	return ErrAnonymous
+}
+
+// verifies says whether a client_auth_type has certificates verified.
+func verifies(clientAuth string) bool {
+	return clientAuth == requireAndVerify || clientAuth == verifyIfGiven
+}

@@ -1,0 +1,102 @@
+package web_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hpad/hpad/daemon/web"
+	"github.com/hpad/hpad/daemon/web/webtest"
+)
+
+// tlsKeys are the keys of a server's certificate.
+const tlsKeys = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n"
+
+// newDir answers a directory with an authority "clients" and a certificate
+// "server".
+func newDir(t *testing.T) (string, *webtest.Authority) {
+	t.Helper()
+	dir := t.TempDir()
+	authority := webtest.NewAuthority(t, dir, "clients")
+	authority.Issue(t, "server")
+	return dir, authority
+}
+
+// What is wrong with a file is told with its place, and without the secrets that
+// may be in it.
+func TestCheck(t *testing.T) {
+	const hash = "$2a$04$hunter2hunter2"
+	good := webtest.Hash(t, "hunter2")
+	for _, test := range []struct{ name, text, want string }{
+		{"nothing in it", "", ""},
+		{"TLS", tlsKeys, ""},
+		{"users", "basic_auth_users:\n  alice: " + good + "\n", ""},
+		{"certificates of clients", tlsKeys + "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: clients.crt\n", ""},
+		{"no YAML", "{", "did not find expected node content"},
+		{"unknown key", "basic_auth: {}\n", "line 1: field basic_auth not found"},
+		{"unknown key of TLS", tlsKeys + "  ca_file: x\n", "line 4: field ca_file not found"},
+		{"password without hash", "basic_auth_users:\n  alice: hunter2\n", `basic_auth_users: the hash of user "alice": crypto/bcrypt: hashedSecret too short`},
+		{"no hash of bcrypt", "basic_auth_users:\n  bob: " + hash + strings.Repeat("x", 60) + "\n  al: 12345\n", `user "al"`},
+		{"password in the wrong place", "basic_auth_users: hunter2\n", "cannot unmarshal !!str `…` into map"},
+		{"no key", "tls_server_config:\n  cert_file: server.crt\n", "missing one of key or key_file"},
+		{"no such certificate", strings.Replace(tlsKeys, "server.crt", "nobody.crt", 1), "nobody.crt: no such file"},
+		{"another's key", strings.Replace(tlsKeys, "server.crt", "clients.crt", 1), "private key does not match public key"},
+		{"unknown client_auth_type", tlsKeys + "  client_auth_type: Sometimes\n", "invalid ClientAuth: Sometimes"},
+		{"authority without policy", tlsKeys + "  client_ca_file: clients.crt\n", "without a Client Auth Policy"},
+		{"everybody's authority", tlsKeys + "  client_auth_type: RequireAndVerifyClientCert\n", "every authority that the system trusts"},
+		{"authority that is none", tlsKeys + "  client_auth_type: VerifyClientCertIfGiven\n  client_ca_file: server.key\n", "has no certificate in PEM form"},
+		{"unknown header", "http_server_config:\n  headers:\n    Server: hpad\n", `HTTP header "Server" can not be configured`},
+		{"too much", strings.Repeat("#", 1<<20+1), "more than 1048576 bytes"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir, _ := newDir(t)
+			path := webtest.Write(t, dir, "web.yml", test.text)
+			err := web.Check(path)
+			if test.want == "" {
+				if err != nil {
+					t.Errorf("error %v, want none", err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Fatalf("error %v, want %q", err, test.want)
+			}
+			if strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "12345") {
+				t.Errorf("error %v tells a secret", err)
+			}
+		})
+	}
+	if err := web.Check(t.TempDir()); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("error %v of a directory", err)
+	}
+	if err := web.Check("/nonexistent/web.yml"); err == nil || !strings.Contains(err.Error(), "create it or name another file") {
+		t.Errorf("error %v of a file that is not there", err)
+	}
+}
+
+// The example is fine once its files are there, and so are the keys in comments.
+func TestExample(t *testing.T) {
+	example, err := os.ReadFile("../../configs/web.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, authority := newDir(t)
+	for from, to := range map[string]string{"server.crt": "web.crt", "server.key": "web.key"} {
+		if err := os.Rename(filepath.Join(dir, from), filepath.Join(dir, to)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	whole := string(example)
+	for _, key := range []string{"client_auth_type", "client_ca_file", "client_allowed_sans"} {
+		before := whole
+		if whole = strings.Replace(whole, "# "+key, key, 1); whole == before {
+			t.Errorf("the example has no %s in a comment", key)
+		}
+	}
+	for name, text := range map[string]string{"as it is": string(example), "with all keys": whole} {
+		if err := web.Check(webtest.Write(t, dir, "web.yml", text)); err != nil {
+			t.Errorf("%s: %v (authority %s)", name, err, authority.File)
+		}
+	}
+}

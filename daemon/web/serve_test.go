@@ -1,0 +1,274 @@
+package web_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/hpad/hpad/daemon/web"
+	"github.com/hpad/hpad/daemon/web/webtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// served is a server with a web config.
+type served struct {
+	t         *testing.T
+	dir       string
+	authority *webtest.Authority
+	address   string
+	logs      *observer.ObservedLogs
+	// outer counts requests before anybody was asked who they are.
+	outer atomic.Int32
+}
+
+// serve serves what answers 200 to reads, and to writes of those who said who
+// they are; other writes are answered with 403 and the reason.
+func serve(t *testing.T, config string) *served {
+	t.Helper()
+	s := &served{t: t}
+	s.dir, s.authority = newDir(t)
+	path := webtest.Write(t, s.dir, "web.yml", config)
+	if err := web.Check(path); err != nil {
+		t.Fatal(err)
+	}
+	core, logs := observer.New(zapcore.DebugLevel)
+	s.logs = logs
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.address = listener.Addr().String()
+	server := &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				if err := web.Identify(path, r); err != nil {
+					http.Error(w, err.Error(), http.StatusForbidden)
+				}
+			}
+		}),
+	}
+	ready := make(chan struct{})
+	outer := func(next http.Handler) http.Handler {
+		close(ready)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s.outer.Add(1)
+			next.ServeHTTP(w, r)
+		})
+	}
+	done := make(chan error, 1)
+	go func() { done <- web.Serve(listener, server, path, zap.New(core), outer) }()
+	select {
+	case <-ready:
+	case err := <-done:
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// client is how a request is made.
+type client struct {
+	tls, cert      bool
+	user, password string
+}
+
+// ask makes a request over a connection of its own, and answers the status, or 0
+// and what went wrong.
+func (s *served) ask(c client, method string) (int, string) {
+	s.t.Helper()
+	scheme, transport := "http", &http.Transport{DisableKeepAlives: true}
+	if c.tls {
+		scheme = "https"
+		var certFile, keyFile string
+		if c.cert {
+			certFile, keyFile = s.authority.Issue(s.t, "client")
+		}
+		transport.TLSClientConfig = s.authority.ClientConfig(s.t, certFile, keyFile)
+	}
+	request, err := http.NewRequestWithContext(s.t.Context(), method, scheme+"://"+s.address+"/", nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if c.user != "" {
+		request.SetBasicAuth(c.user, c.password)
+	}
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return response.StatusCode, string(body)
+}
+
+// Who says who they are may write, and nobody else.
+func TestIdentify(t *testing.T) {
+	users := "basic_auth_users:\n  alice: " + webtest.Hash(t, "wonder") + "\n"
+	const clients = "  client_ca_file: clients.crt\n  client_auth_type: "
+	const required, given, whatever = clients + "RequireAndVerifyClientCert\n", clients + "VerifyClientCertIfGiven\n", "  client_auth_type: RequireAnyClientCert\n"
+	const nobody, anonymous, plain, wanted = "asks nobody who they are", "did not say who it is", "HTTP request to an HTTPS server", "certificate required"
+	alice, wrong, bob := client{user: "alice", password: "wonder"}, client{user: "alice", password: "x"}, client{user: "bob", password: "wonder"}
+	withTLS := func(c client) client { c.tls = true; return c }
+	for _, test := range []struct {
+		name, config     string
+		client           client
+		wantGet, wantPut int
+		wantBody         string
+	}{
+		{"nothing configured", "", client{}, 200, 403, nobody},
+		{"nothing configured, a name given", "", alice, 200, 403, nobody},
+		{"TLS alone", tlsKeys, client{tls: true}, 200, 403, nobody},
+		{"TLS alone, a name given", tlsKeys, withTLS(alice), 200, 403, nobody},
+		{"TLS alone, a certificate given", tlsKeys, client{tls: true, cert: true}, 200, 403, nobody},
+		{"TLS asked without it", tlsKeys, client{}, 400, 400, plain},
+		{"certificates that are not verified", tlsKeys + whatever, client{tls: true, cert: true}, 200, 403, nobody},
+		{"certificate required and given", tlsKeys + required, client{tls: true, cert: true}, 200, 200, ""},
+		{"certificate required and missing", tlsKeys + required, client{tls: true}, 0, 0, wanted},
+		{"certificate welcome and given", tlsKeys + given, client{tls: true, cert: true}, 200, 200, ""},
+		{"certificate welcome and missing", tlsKeys + given, client{tls: true}, 200, 403, anonymous},
+		{"user", users, alice, 200, 200, ""},
+		{"user with a wrong password", users, wrong, 401, 401, "Unauthorized"},
+		{"another user", users, bob, 401, 401, "Unauthorized"},
+		{"no user", users, client{}, 401, 401, "Unauthorized"},
+		{"user over TLS", tlsKeys + users, withTLS(alice), 200, 200, ""},
+		{"no user over TLS", tlsKeys + users, client{tls: true}, 401, 401, "Unauthorized"},
+		{"certificate and user", tlsKeys + required + users, client{tls: true, cert: true, user: "alice", password: "wonder"}, 200, 200, ""},
+		{"certificate without user", tlsKeys + required + users, client{tls: true, cert: true}, 401, 401, "Unauthorized"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := serve(t, test.config)
+			if got, body := s.ask(test.client, http.MethodGet); got != test.wantGet {
+				t.Errorf("GET answers %d %s, want %d", got, body, test.wantGet)
+			}
+			got, body := s.ask(test.client, http.MethodPost)
+			if got != test.wantPut || !strings.Contains(body, test.wantBody) {
+				t.Errorf("POST answers %d %q, want %d %q", got, body, test.wantPut, test.wantBody)
+			}
+			if wantOuter := 2; test.wantGet > 0 && test.wantGet != 400 && int(s.outer.Load()) != wantOuter {
+				t.Errorf("%d requests went through outer, want %d", s.outer.Load(), wantOuter)
+			}
+		})
+	}
+}
+
+// A certificate of another authority gets nobody in.
+func TestStrangersCertificate(t *testing.T) {
+	s := serve(t, tlsKeys+"  client_ca_file: clients.crt\n  client_auth_type: RequireAndVerifyClientCert\n")
+	dir := t.TempDir()
+	certFile, keyFile := webtest.NewAuthority(t, dir, "strangers").Issue(t, "client")
+	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := s.authority.ClientConfig(t, "", "")
+	// Shown even though the server does not name its authority.
+	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+s.address+"/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := (&http.Transport{TLSClientConfig: config, DisableKeepAlives: true}).RoundTrip(request)
+	if err == nil {
+		_ = response.Body.Close()
+		t.Fatalf("a stranger is answered with %d", response.StatusCode)
+	}
+	if !strings.Contains(err.Error(), "unknown certificate authority") {
+		t.Errorf("error %v, want that the authority is not known", err)
+	}
+}
+
+// What the file says holds from the next request on, and a file that asks nobody
+// any more lets nobody write.
+func TestFileChanges(t *testing.T) {
+	users := "basic_auth_users:\n  alice: " + webtest.Hash(t, "wonder") + "\n"
+	s := serve(t, tlsKeys+users)
+	alice := client{tls: true, user: "alice", password: "wonder"}
+	expect := func(when string, c client, wantGet, wantPost int) {
+		t.Helper()
+		get, _ := s.ask(c, http.MethodGet)
+		if post, body := s.ask(c, http.MethodPost); get != wantGet || post != wantPost {
+			t.Errorf("%s: GET answers %d, POST %d %s; want %d and %d", when, get, post, body, wantGet, wantPost)
+		}
+	}
+	expect("at first", alice, 200, 200)
+	webtest.Write(t, s.dir, "web.yml", tlsKeys)
+	expect("without users", alice, 200, 403)
+	expect("without users, unnamed", client{tls: true}, 200, 403)
+	webtest.Write(t, s.dir, "web.yml", tlsKeys+"basic_auth_users:\n  alice: "+webtest.Hash(t, "other")+"\n")
+	expect("with another password", alice, 401, 401)
+	webtest.Write(t, s.dir, "web.yml", tlsKeys+users)
+	expect("as at first", alice, 200, 200)
+
+	// A new certificate is shown from the next connection on.
+	before, err := tls.Dial("tcp", s.address, s.authority.ClientConfig(t, "", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	serial := before.ConnectionState().PeerCertificates[0].SerialNumber
+	_ = before.Close()
+	s.authority.Issue(t, "server")
+	after, err := tls.Dial("tcp", s.address, s.authority.ClientConfig(t, "", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := after.ConnectionState().PeerCertificates[0].SerialNumber; got.Cmp(serial) == 0 {
+		t.Error("the certificate before is still shown")
+	}
+	_ = after.Close()
+
+	// A file with a mistake lets nobody in, and its log tells no secret.
+	webtest.Write(t, s.dir, "web.yml", "basic_auth_users: hunter2\n")
+	if status, _ := s.ask(alice, http.MethodPost); status == 200 {
+		t.Error("a broken file lets writes in")
+	}
+	for _, entry := range s.logs.All() {
+		for _, value := range entry.ContextMap() {
+			if text, ok := value.(string); ok && strings.Contains(text, "hunter2") {
+				t.Errorf("the log tells a secret: %s %s", entry.Message, text)
+			}
+		}
+	}
+}
+
+// Without TLS, a file with a mistake is an answer of its own, and what is logged
+// of it has no secret.
+func TestBrokenFileIsLoggedWithoutSecrets(t *testing.T) {
+	s := serve(t, "basic_auth_users:\n  alice: "+webtest.Hash(t, "wonder")+"\n")
+	webtest.Write(t, s.dir, "web.yml", "basic_auth_users: hunter2\n")
+	if status, _ := s.ask(client{user: "alice", password: "wonder"}, http.MethodPost); status != 500 {
+		t.Errorf("status %d, want 500", status)
+	}
+	entries := s.logs.FilterMessage("Unable to parse configuration").All()
+	if len(entries) != 1 {
+		t.Fatalf("logged %d times, want once", len(entries))
+	}
+	if text, _ := entries[0].ContextMap()["err"].(string); strings.Contains(text, "hunter2") || !strings.Contains(text, "cannot unmarshal") {
+		t.Errorf("logged %q, want the mistake without the value", text)
+	}
+	if err := web.Check(filepath.Join(s.dir, "web.yml")); err == nil {
+		t.Error("the broken file is fine")
+	}
+}
