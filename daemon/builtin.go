@@ -13,6 +13,7 @@ import (
 	"github.com/hpad/hpad/targets/nomad"
 	"github.com/hpad/hpad/targets/process"
 	"github.com/hpad/hpad/targets/swarm"
+	"github.com/hpad/hpad/targets/systemd"
 )
 
 // BuiltIn answers the kinds that hpad comes with.
@@ -23,6 +24,7 @@ func BuiltIn() Kinds {
 			"nomad":   newNomad,
 			"compose": newCompose,
 			"swarm":   newSwarm,
+			"systemd": newSystemd,
 		},
 		Sources: map[string]func(config.Source, SourceEnv) (Source, error){
 			"prometheus": newPrometheus,
@@ -75,6 +77,14 @@ func newSwarm(c config.Fleet, _ FleetEnv) (Fleet, error) {
 		return nil, err
 	}
 	return swarm.New(c.Name, own)
+}
+
+func newSystemd(c config.Fleet, env FleetEnv) (Fleet, error) {
+	own, err := kindConfig[systemd.Config](c.Kind, c.Config)
+	if err != nil {
+		return nil, err
+	}
+	return systemd.New(c.Name, own, systemd.Options{Store: env.Store}), nil
 }
 
 func newPrometheus(c config.Source, _ SourceEnv) (Source, error) {

@@ -8,6 +8,7 @@ import (
 	"github.com/hpad/hpad/targets/nomad"
 	"github.com/hpad/hpad/targets/process"
 	"github.com/hpad/hpad/targets/swarm"
+	"github.com/hpad/hpad/targets/systemd"
 )
 
 // kindConfig is the table of one kind of fleet or source, a pointer to a struct
@@ -127,6 +128,11 @@ var builtIn = kinds{
 		"swarm": {
 			config:  func() kindConfig { return &swarm.Config{} },
 			target:  func() kindTarget { return &swarm.Target{} },
+			samples: true,
+		},
+		"systemd": {
+			config:  func() kindConfig { return &systemd.Config{} },
+			target:  func() kindTarget { return &systemd.Target{} },
 			samples: true,
 		},
 	},

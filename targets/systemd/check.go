@@ -1,0 +1,66 @@
+package systemd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// Check answers what would keep the fleet from starting and stopping units: that
+// hpad's user may not, which it finds out by stopping an instance that there is
+// not.
+func (f *Fleet) Check(ctx context.Context) ([]string, error) {
+	err := f.usable(ctx)
+	var found []string
+	if err == nil {
+		found, err = f.check(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("check fleet %q: %w", f.name, err)
+	}
+	return found, nil
+}
+
+func (f *Fleet) check(ctx context.Context) ([]string, error) {
+	f.mu.Lock()
+	var templates []template
+	for t := range f.targets {
+		templates = append(templates, t)
+	}
+	f.mu.Unlock()
+	for name := range f.config.Templates {
+		if t, wrong := parseTemplate(name); wrong == "" && !slices.Contains(templates, t) {
+			templates = append(templates, t)
+		}
+	}
+	slices.Sort(templates)
+	unusable := map[template]error{}
+	if len(templates) == 0 {
+		_, err := f.manager.list(ctx, []string{"hpad@*.service"})
+		return nil, err
+	}
+	if err := f.lookForFiles(ctx, templates, unusable); err != nil {
+		return nil, err
+	}
+	var found []string
+	for _, t := range templates {
+		if err := unusable[t]; err != nil {
+			found = append(found, err.Error())
+			continue
+		}
+		// The highest index is nobody's; to stop it changes nothing.
+		err := f.manager.stop(ctx, t.unit(math.MaxInt32))
+		switch {
+		case errors.Is(err, targets.ErrForbidden):
+			found = append(found, fmt.Sprintf("user %d may read units of the %s manager and not start or stop those of %s: %v", os.Geteuid(), f.config.Manager, t.file(), err))
+		case err != nil && !errors.Is(err, targets.ErrTargetNotFound):
+			found = append(found, fmt.Sprintf("units of %s cannot be stopped: %v", t.file(), err))
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,268 @@
+package systemd
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/quantity"
+)
+
+// Config is one [fleets.NAME] table of kind "systemd".
+type Config struct {
+	// Manager is whose units are scaled: "system", or "user" for those of the user
+	// that hpad runs as.
+	Manager string `toml:"manager"`
+	// Address is where that manager is reached, a path or a D-Bus address of the
+	// form "unix:…"; one that ends in "/systemd/private" is the manager's own
+	// socket, any other one a bus. Empty means the usual place.
+	Address string `toml:"address"`
+	// Timeout bounds one call.
+	Timeout time.Duration `toml:"timeout"`
+	// ResourceInterval is how often cpu and memory are sampled: at least 1s.
+	ResourceInterval time.Duration `toml:"resource_interval"`
+	// Enable also enables units that are started, and disables those that are
+	// stopped, so that the manager itself starts them when it starts.
+	Enable bool `toml:"enable"`
+	// Templates is what hpad cannot see of targets, by the names of their unit
+	// files: "worker@.service".
+	Templates map[string]Template `toml:"templates"`
+}
+
+// Template is one [fleets.NAME.templates."TEMPLATE"] table. A target may go
+// without.
+type Template struct {
+	// FirstIndex is the lowest index hpad uses; nil means 1. Units with lower
+	// ones are left alone.
+	FirstIndex *int32 `toml:"first_index"`
+	// Replicas is the count to begin with where none was saved and no instance
+	// runs; nil means 0, which leaves an autoscaler switched off.
+	Replicas *int32 `toml:"replicas"`
+	// Port is where an instance listens, as the embedded source scrapes it: a
+	// number in which "%i" stands for the instance's index; empty means nowhere.
+	Port string `toml:"port"`
+	// ReadyProbe says how to tell that an instance is ready. By default it is as
+	// long as it is active.
+	ReadyProbe ReadyProbe `toml:"ready_probe"`
+	// Requests are what each instance reserves: cpu in cores, memory in bytes.
+	// One that is given here goes before what the unit file says.
+	Requests map[string]quantity.Quantity `toml:"requests"`
+}
+
+// ReadyProbe asks an instance whether it is ready; "%i" in it stands for the
+// instance's index.
+type ReadyProbe struct {
+	// HTTP is a URL, where an answer from 200 to 399 means ready.
+	HTTP string `toml:"http"`
+	// TCP is a host and port to connect to.
+	TCP string `toml:"tcp"`
+	// Interval is the time between probes; 0 means 1s.
+	Interval time.Duration `toml:"interval"`
+	// Timeout is how long one probe may take; 0 means 1s.
+	Timeout time.Duration `toml:"timeout"`
+	// FailureThreshold is how many probes in a row have to fail until a ready
+	// instance is unready; 0 means 3.
+	FailureThreshold int `toml:"failure_threshold"`
+}
+
+// Managers that there are.
+const (
+	systemManager = "system"
+	userManager   = "user"
+)
+
+// Defaults and bounds of a configuration.
+const (
+	defaultTimeout          = 10 * time.Second
+	defaultResourceInterval = 15 * time.Second
+	defaultFirstIndex       = int32(1)
+	defaultProbeInterval    = time.Second
+	defaultProbeTimeout     = time.Second
+	defaultFailureThreshold = 3
+
+	minResourceInterval = time.Second
+	minProbeInterval    = 100 * time.Millisecond
+	// highestIndex leaves room for the fleet of a lifetime above a first index.
+	highestIndex = int32(1_000_000_000)
+)
+
+// SetDefaults fills in what was left out. It changes nothing that was given, and
+// nothing when called again.
+func (c *Config) SetDefaults() {
+	c.Manager = cmp.Or(c.Manager, systemManager)
+	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
+	c.ResourceInterval = cmp.Or(c.ResourceInterval, defaultResourceInterval)
+	for name, t := range c.Templates {
+		t.setDefaults()
+		c.Templates[name] = t
+	}
+}
+
+func (t *Template) setDefaults() {
+	if t.FirstIndex == nil {
+		first := defaultFirstIndex
+		t.FirstIndex = &first
+	}
+	t.ReadyProbe.Interval = cmp.Or(t.ReadyProbe.Interval, defaultProbeInterval)
+	t.ReadyProbe.Timeout = cmp.Or(t.ReadyProbe.Timeout, defaultProbeTimeout)
+	t.ReadyProbe.FailureThreshold = cmp.Or(t.ReadyProbe.FailureThreshold, defaultFailureThreshold)
+}
+
+// bareKey is a key that TOML lets stand without quotes, as no template's is.
+var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+// Validate answers every mistake of a defaulted configuration, with paths below
+// the fleet's table.
+func (c *Config) Validate() []policy.FieldError {
+	var errs []policy.FieldError
+	add := func(field, value, detail string) {
+		errs = append(errs, policy.FieldError{Field: field, Value: value, Detail: detail})
+	}
+	if c.Manager != systemManager && c.Manager != userManager {
+		add("manager", strconv.Quote(c.Manager), `must be "system" or "user"`)
+	}
+	if c.Address != "" && !filepath.IsAbs(c.Address) && !strings.HasPrefix(c.Address, "unix:") {
+		add("address", strconv.Quote(c.Address), `must be the path of a socket on this machine or a D-Bus address, as "/run/user/1000/systemd/private" or "unix:path=/run/user/1000/bus"`)
+	}
+	if c.Timeout <= 0 {
+		add("timeout", strconv.Quote(c.Timeout.String()), `must be more than 0, as "10s"`)
+	}
+	if c.ResourceInterval < minResourceInterval {
+		add("resource_interval", strconv.Quote(c.ResourceInterval.String()), "must be at least "+minResourceInterval.String())
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Templates)) {
+		path := "templates." + name
+		if !bareKey.MatchString(name) {
+			path = "templates." + strconv.Quote(name)
+		}
+		if _, wrong := parseTemplate(name); wrong != "" {
+			add(path, strconv.Quote(name), wrong)
+		}
+		for _, e := range c.Templates[name].validate() {
+			e.Field = path + "." + e.Field
+			errs = append(errs, e)
+		}
+	}
+	return errs
+}
+
+func (t Template) validate() []policy.FieldError {
+	var errs []policy.FieldError
+	if first := *t.FirstIndex; first < 0 || first > highestIndex {
+		errs = append(errs, policy.FieldError{Field: "first_index", Value: strconv.Itoa(int(first)), Detail: fmt.Sprintf("must be from 0 to %d", highestIndex)})
+	}
+	if t.Replicas != nil && *t.Replicas < 0 {
+		errs = append(errs, policy.FieldError{Field: "replicas", Value: strconv.Itoa(int(*t.Replicas)), Detail: "must be at least 0"})
+	}
+	if t.Port != "" && portAt(t.Port, *t.FirstIndex) == 0 {
+		errs = append(errs, policy.FieldError{Field: "port", Value: strconv.Quote(t.Port), Detail: fmt.Sprintf(`must be a port from 1 to 65535 at index %d, with "%%i" for the index, as "%%i" or "91%%i"`, *t.FirstIndex)})
+	}
+	for _, resource := range slices.Sorted(maps.Keys(t.Requests)) {
+		if amount := t.Requests[resource]; amount.Milli() < 0 {
+			errs = append(errs, policy.FieldError{Field: "requests." + resource, Value: strconv.Quote(amount.String()), Detail: "must be at least 0"})
+		}
+	}
+	for _, e := range t.ReadyProbe.validate() {
+		e.Field = "ready_probe." + e.Field
+		errs = append(errs, e)
+	}
+	return errs
+}
+
+// probes says whether there is anything to probe.
+func (p ReadyProbe) probes() bool { return p.HTTP != "" || p.TCP != "" }
+
+func (p ReadyProbe) validate() []policy.FieldError {
+	var errs []policy.FieldError
+	add := func(field, value, detail string) {
+		errs = append(errs, policy.FieldError{Field: field, Value: value, Detail: detail})
+	}
+	if p.HTTP != "" && p.TCP != "" {
+		add("tcp", strconv.Quote(p.TCP), "only one of tcp and http is allowed")
+	}
+	if p.HTTP != "" && !probesHTTP(p.HTTP) {
+		add("http", strconv.Quote(p.HTTP), `must be a URL with "%i" for the instance's index, as "http://127.0.0.1:%i/ready"`)
+	}
+	if p.TCP != "" && !probesTCP(p.TCP) {
+		add("tcp", strconv.Quote(p.TCP), `must be a host and port with "%i" for the instance's index, as "127.0.0.1:%i"`)
+	}
+	if p.Interval < minProbeInterval {
+		add("interval", strconv.Quote(p.Interval.String()), "must be at least "+minProbeInterval.String())
+	}
+	if p.Timeout <= 0 {
+		add("timeout", strconv.Quote(p.Timeout.String()), `must be more than 0, as "1s"`)
+	}
+	if p.FailureThreshold < 1 {
+		add("failure_threshold", strconv.Itoa(p.FailureThreshold), "must be at least 1")
+	}
+	return errs
+}
+
+func probesHTTP(text string) bool {
+	if !strings.Contains(text, indexMark) {
+		return false
+	}
+	address, err := url.Parse(atIndex(text, 1))
+	return err == nil && (address.Scheme == "http" || address.Scheme == "https") && address.Hostname() != "" && address.User == nil
+}
+
+func probesTCP(text string) bool {
+	if !strings.Contains(text, indexMark) {
+		return false
+	}
+	host, port, err := net.SplitHostPort(atIndex(text, 1))
+	return err == nil && host != "" && port != ""
+}
+
+// indexMark is what stands for an instance's index, as in unit files.
+const indexMark = "%i"
+
+// atIndex answers a text for one instance.
+func atIndex(text string, index int32) string {
+	return strings.ReplaceAll(text, indexMark, strconv.Itoa(int(index)))
+}
+
+// portAt answers the port of one instance; 0 when it has none.
+func portAt(text string, index int32) int {
+	port, err := strconv.ParseUint(atIndex(text, index), 10, 16)
+	if err != nil || !strings.Contains(text, indexMark) {
+		return 0
+	}
+	return int(port)
+}
+
+// template answers what is configured of a template, or the defaults.
+func (c *Config) template(t template) Template {
+	own := c.Templates[t.file()]
+	own.setDefaults()
+	return own
+}
+
+// Target is the part of an autoscaler's target table that a systemd fleet reads.
+type Target struct {
+	// Template is the name of the unit file: "worker@.service".
+	Template string `toml:"template"`
+}
+
+// Validate answers every mistake of the target.
+func (t *Target) Validate() []policy.FieldError {
+	if t.Template == "" {
+		return []policy.FieldError{{Field: "template", Detail: `is required: the name of a template's unit file, as "worker@.service"`}}
+	}
+	if _, wrong := parseTemplate(t.Template); wrong != "" {
+		return []policy.FieldError{{Field: "template", Value: strconv.Quote(t.Template), Detail: wrong}}
+	}
+	return nil
+}
+
+// Name answers the target's name in a targets.Ref: the template's.
+func (t *Target) Name() string { return t.Template }

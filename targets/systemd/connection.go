@@ -1,0 +1,314 @@
+package systemd
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	systemd "github.com/coreos/go-systemd/v22/dbus"
+	godbus "github.com/godbus/dbus/v5"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// Where managers and buses are.
+const (
+	systemSocket = "/run/systemd/private"
+	systemBus    = "unix:path=/run/dbus/system_bus_socket"
+	ownSocket    = "/systemd/private"
+	bootID       = "/proc/sys/kernel/random/boot_id"
+)
+
+// connection is a manager that is reached through D-Bus. It connects when it is
+// first asked, and anew when the connection was lost. It is safe for concurrent
+// use.
+type connection struct {
+	config *Config
+	ctx    context.Context
+	cancel context.CancelFunc
+	// current holds the session, nil for none; whoever takes it out puts one back.
+	current chan *session
+}
+
+// session is one connection to a manager.
+type session struct {
+	*systemd.Conn
+	// end closes it.
+	end context.CancelFunc
+	// run names the manager's run.
+	run string
+}
+
+func newConnection(config *Config) *connection {
+	c := &connection{config: config, current: make(chan *session, 1)}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.current <- nil
+	return c
+}
+
+func (c *connection) close() {
+	c.cancel()
+	if s := <-c.current; s != nil {
+		s.Close()
+	}
+	c.current <- nil
+}
+
+// session answers a session that is connected as far as is known.
+func (c *connection) session(ctx context.Context) (*session, error) {
+	var s *session
+	select {
+	case s = <-c.current:
+	case <-ctx.Done():
+		return nil, classed(ctx.Err())
+	}
+	if s != nil && s.Connected() {
+		c.current <- s
+		return s, nil
+	}
+	if s != nil {
+		s.Close()
+		s.end()
+	}
+	s, err := c.dial(ctx)
+	c.current <- s
+	return s, err
+}
+
+// dial connects to the manager and asks which run of it this is.
+func (c *connection) dial(ctx context.Context) (*session, error) {
+	address := addressOf(c.config)
+	fail := func(err error) (*session, error) {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return nil, fmt.Errorf("connect to the %s manager at %q: %w%s", c.config.Manager, address, classed(err), connectHint(c.config, err))
+	}
+	if err := c.ctx.Err(); err != nil {
+		return fail(err)
+	}
+	life, end := context.WithCancel(c.ctx)
+	// While connecting, the call's own end is that of the connection.
+	connected := context.AfterFunc(ctx, end)
+	var first *godbus.Conn
+	conn, err := systemd.NewConnection(func() (*godbus.Conn, error) {
+		bus, err := dialBus(life, address)
+		if first == nil {
+			first = bus
+		}
+		return bus, err
+	})
+	if err != nil {
+		end()
+		return fail(err)
+	}
+	run, err := runOf(ctx, first)
+	if !connected() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		conn.Close()
+		end()
+		return fail(err)
+	}
+	return &session{Conn: conn, end: end, run: run}, nil
+}
+
+// dialBus connects to a bus, or to a manager itself, which takes no greeting.
+func dialBus(life context.Context, address string) (*godbus.Conn, error) {
+	bus, err := godbus.Dial(address, godbus.WithContext(life))
+	if err != nil {
+		return nil, err
+	}
+	// The number stands for the user: a name would have to be looked up.
+	err = bus.Auth([]godbus.Auth{godbus.AuthExternal(strconv.Itoa(os.Getuid()))})
+	if err == nil && !strings.HasSuffix(address, ownSocket) {
+		err = bus.Hello()
+	}
+	if err != nil {
+		_ = bus.Close()
+		return nil, err
+	}
+	return bus, nil
+}
+
+// runOf names the manager's run: the machine's boot and when in it the manager
+// began, which stays when the manager executes itself anew.
+func runOf(ctx context.Context, bus *godbus.Conn) (string, error) {
+	boot, err := os.ReadFile(bootID)
+	if err != nil {
+		return "", err
+	}
+	var began godbus.Variant
+	err = bus.Object("org.freedesktop.systemd1", "/org/freedesktop/systemd1").CallWithContext(ctx,
+		"org.freedesktop.DBus.Properties.Get", 0, "org.freedesktop.systemd1.Manager", "UserspaceTimestampMonotonic").Store(&began)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s-%v", bytes.TrimSpace(boot), began.Value()), nil
+}
+
+// addressOf answers the D-Bus address of a manager: of the usual places its own
+// socket, which is root's alone for the system, else the bus.
+func addressOf(c *Config) string {
+	switch {
+	case filepath.IsAbs(c.Address):
+		return "unix:path=" + c.Address
+	case c.Address != "":
+		return c.Address
+	case c.Manager == userManager:
+		runtime := cmp.Or(os.Getenv("XDG_RUNTIME_DIR"), fmt.Sprintf("/run/user/%d", os.Getuid()))
+		if exists(runtime + ownSocket) {
+			return "unix:path=" + runtime + ownSocket
+		}
+		return cmp.Or(os.Getenv("DBUS_SESSION_BUS_ADDRESS"), "unix:path="+runtime+"/bus")
+	case os.Geteuid() == 0 && exists(systemSocket):
+		return "unix:path=" + systemSocket
+	}
+	return cmp.Or(os.Getenv("DBUS_SYSTEM_BUS_ADDRESS"), systemBus)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// connectHint says what to do about a manager that cannot be reached; "" when
+// there is nothing to say.
+func connectHint(c *Config, err error) string {
+	switch {
+	case !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrPermission):
+		return ""
+	case c.Address != "":
+		return "; see the fleet's address"
+	case c.Manager == userManager:
+		return "; hpad's user needs a manager of its own (loginctl enable-linger) and XDG_RUNTIME_DIR"
+	}
+	return "; this machine must run systemd and, for another user than root, the D-Bus daemon"
+}
+
+// call makes a call within the fleet's time for one.
+func (c *connection) call(ctx context.Context, what string, call func(context.Context, *session) error) error {
+	limited, cancel := context.WithTimeout(ctx, c.config.Timeout)
+	defer cancel()
+	s, err := c.session(limited)
+	if err == nil {
+		err = classed(call(limited, s))
+		if err != nil {
+			err = fmt.Errorf("%s: %w", what, err)
+		}
+	}
+	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%w: %w: the manager has not answered within %v (timeout)", targets.ErrTransient, errLost, c.config.Timeout)
+	}
+	return err
+}
+
+// read makes a call that changes nothing, once more where the connection was lost
+// meanwhile: as when the manager executes itself anew.
+func (c *connection) read(ctx context.Context, what string, call func(context.Context, *session) error) error {
+	err := c.call(ctx, what, call)
+	if errors.Is(err, errLost) && ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) && c.ctx.Err() == nil && c.lost() {
+		err = c.call(ctx, what, call)
+	}
+	return err
+}
+
+// lost says that there is no connection now.
+func (c *connection) lost() bool {
+	select {
+	case s := <-c.current:
+		c.current <- s
+		return s == nil || !s.Connected()
+	default:
+		return false
+	}
+}
+
+func (c *connection) list(ctx context.Context, patterns []string) (found listing, err error) {
+	err = c.read(ctx, "list units", func(ctx context.Context, s *session) (err error) {
+		found.run = s.run
+		found.units, err = s.ListUnitsByPatternsContext(ctx, nil, patterns)
+		return err
+	})
+	return found, err
+}
+
+func (c *connection) files(ctx context.Context, patterns []string) (found []systemd.UnitFile, err error) {
+	err = c.read(ctx, "list unit files", func(ctx context.Context, s *session) (err error) {
+		found, err = s.ListUnitFilesByPatternsContext(ctx, nil, patterns)
+		return err
+	})
+	return found, err
+}
+
+func (c *connection) properties(ctx context.Context, unit string) (found map[string]any, err error) {
+	err = c.read(ctx, "read unit "+unit, func(ctx context.Context, s *session) (err error) {
+		found, err = s.GetAllPropertiesContext(ctx, unit)
+		return err
+	})
+	return found, err
+}
+
+func (c *connection) property(ctx context.Context, unit, name string) (value any, err error) {
+	err = c.read(ctx, "read "+name+" of unit "+unit, func(ctx context.Context, s *session) error {
+		get := s.GetServicePropertyContext
+		if name == invocationID {
+			get = s.GetUnitPropertyContext
+		}
+		found, err := get(ctx, unit, name)
+		if err == nil {
+			value = found.Value.Value()
+		}
+		return err
+	})
+	return value, err
+}
+
+// replacing lets a call take the place of what was asked of the unit before.
+const replacing = "replace"
+
+func (c *connection) start(ctx context.Context, unit string) error {
+	return c.call(ctx, "start "+unit, func(ctx context.Context, s *session) error {
+		_, err := s.StartUnitContext(ctx, unit, replacing, nil)
+		return err
+	})
+}
+
+func (c *connection) stop(ctx context.Context, unit string) error {
+	return c.call(ctx, "stop "+unit, func(ctx context.Context, s *session) error {
+		_, err := s.StopUnitContext(ctx, unit, replacing, nil)
+		return err
+	})
+}
+
+func (c *connection) reset(ctx context.Context, unit string) error {
+	return c.call(ctx, "reset "+unit, func(ctx context.Context, s *session) error {
+		return s.ResetFailedUnitContext(ctx, unit)
+	})
+}
+
+func (c *connection) enable(ctx context.Context, units []string) error {
+	installs := true
+	err := c.call(ctx, "enable units", func(ctx context.Context, s *session) (err error) {
+		installs, _, err = s.EnableUnitFilesContext(ctx, units, false, false)
+		return err
+	})
+	if err == nil && !installs {
+		return fmt.Errorf("%w: enable units: the template has no [Install] section", targets.ErrUnscalable)
+	}
+	return err
+}
+
+func (c *connection) disable(ctx context.Context, units []string) error {
+	return c.call(ctx, "disable units", func(ctx context.Context, s *session) error {
+		_, err := s.DisableUnitFilesContext(ctx, units, false)
+		return err
+	})
+}

@@ -1,0 +1,192 @@
+package systemd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// Properties of units and services that the fleet reads.
+const (
+	invocationID  = "InvocationID"
+	cpuUsage      = "CPUUsageNSec"
+	memoryCurrent = "MemoryCurrent"
+)
+
+// detailsAge is how long properties are believed that somebody may set while an
+// instance runs, as its limits.
+const detailsAge = 5 * time.Minute
+
+// atOnce is how many calls to a manager are under way at once: it answers one
+// after the other.
+const atOnce = 8
+
+// details are what a list does not say of an instance. They stay as they are from
+// one activation to the next.
+type details struct {
+	// activation tells one activation from another one.
+	activation string
+	state      state
+	// started is when the activation began, active when it was done.
+	started, active time.Time
+	// result says how it ended, as "exit-code", restarts how often its own
+	// Restart= has started it again.
+	result   string
+	restarts uint32
+	// group is its control group, "" for none.
+	group string
+	// requests are those its unit file states as limits.
+	requests []policy.Amount
+	read     time.Time
+}
+
+// particulars are the details of all instances, remembered.
+type particulars struct {
+	manager manager
+
+	mu    sync.Mutex
+	units map[string]details
+}
+
+func newParticulars(m manager) *particulars {
+	return &particulars{manager: m, units: map[string]details{}}
+}
+
+// learn reads what is not known yet of units, and forgets all others of their
+// templates. An error means that the manager does not answer.
+func (p *particulars) learn(ctx context.Context, templates map[template]bool, units []unit) error {
+	p.forget(templates, units)
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for _, u := range units {
+		if u.state == running || u.state == failed || u.restarting() {
+			group.Go(func() error { return p.learnUnit(ctx, u) })
+		}
+	}
+	return group.Wait()
+}
+
+func (p *particulars) forget(templates map[template]bool, units []unit) {
+	listed := make(map[string]bool, len(units))
+	for _, u := range units {
+		listed[u.Name] = true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name := range p.units {
+		if templates[templateOf(name)] && !listed[name] {
+			delete(p.units, name)
+		}
+	}
+}
+
+// learnUnit reads one unit. One that is gone meanwhile is no error.
+func (p *particulars) learnUnit(ctx context.Context, u unit) error {
+	known, ok := p.of(u.Name)
+	id, err := p.manager.property(ctx, u.Name, invocationID)
+	if err != nil {
+		return ignoreGone(err)
+	}
+	activation := text(id)
+	if ok && known.activation == activation && known.state == u.state && time.Since(known.read) < detailsAge && !u.restarting() {
+		return nil
+	}
+	properties, err := p.manager.properties(ctx, u.Name)
+	if err != nil {
+		return ignoreGone(err)
+	}
+	found := parseDetails(properties)
+	found.state, found.read = u.state, time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.units[u.Name] = found
+	return nil
+}
+
+// ignoreGone answers nil for a unit that is not there any more.
+func ignoreGone(err error) error {
+	if errors.Is(err, errLost) || errors.Is(err, targets.ErrForbidden) {
+		return err
+	}
+	return nil
+}
+
+// of answers what is known of a unit.
+func (p *particulars) of(name string) (details, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d, ok := p.units[name]
+	return d, ok
+}
+
+// parseDetails reads the properties of a service.
+func parseDetails(properties map[string]any) details {
+	d := details{
+		activation: text(properties[invocationID]),
+		started:    instant(properties["InactiveExitTimestamp"]),
+		active:     instant(properties["ActiveEnterTimestamp"]),
+		result:     text(properties["Result"]),
+		group:      text(properties["ControlGroup"]),
+	}
+	d.restarts, _ = properties["NRestarts"].(uint32)
+	if quota, ok := set(properties["CPUQuotaPerSecUSec"]); ok && quota <= math.MaxInt64/1000 {
+		d.requests = append(d.requests, policy.Amount{Resource: "cpu", Milli: int64((quota + 999) / 1000), RoundedUpNano: int32((1000 - quota%1000) % 1000 * 1000)})
+	}
+	for _, limit := range []string{"MemoryHigh", "MemoryMax"} {
+		if bytes, ok := set(properties[limit]); ok && bytes <= math.MaxInt64/1000 {
+			d.requests = append(d.requests, policy.Amount{Resource: "memory", Milli: int64(bytes) * 1000})
+			break
+		}
+	}
+	return d
+}
+
+// set answers a number and whether it is one: the highest stands for none.
+func set(value any) (uint64, bool) {
+	number, ok := value.(uint64)
+	return number, ok && number != math.MaxUint64
+}
+
+// instant reads microseconds since the epoch; 0 is no time.
+func instant(value any) time.Time {
+	micro, ok := set(value)
+	if !ok || micro == 0 || micro > math.MaxInt64/1000 {
+		return time.Time{}
+	}
+	return time.UnixMicro(int64(micro))
+}
+
+// text answers a text, or the hexadecimal digits of bytes.
+func text(value any) string {
+	switch v := value.(type) {
+	case string:
+		return v
+	case []byte:
+		return fmt.Sprintf("%x", v)
+	}
+	return ""
+}
+
+// requestsOf answers what an instance reserves: what is configured, else what its
+// unit file states.
+func requestsOf(config Template, d details) []policy.Amount {
+	requests := slices.DeleteFunc(slices.Clone(d.requests), func(a policy.Amount) bool {
+		_, configured := config.Requests[a.Resource]
+		return configured
+	})
+	for resource, amount := range config.Requests {
+		requests = append(requests, amount.Amount(resource))
+	}
+	slices.SortFunc(requests, func(a, b policy.Amount) int { return strings.Compare(a.Resource, b.Resource) })
+	return requests
+}

@@ -1,0 +1,73 @@
+package systemd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	godbus "github.com/godbus/dbus/v5"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// The condition reasons of targets that cannot be read or scaled, and of holds.
+const (
+	// TemplateNotFound: there is no unit file of that name.
+	TemplateNotFound = "TemplateNotFound"
+	// TemplateMasked: somebody forbade all instances.
+	TemplateMasked = "TemplateMasked"
+	// TemplateInvalid: the manager cannot make units of the file.
+	TemplateInvalid = "TemplateInvalid"
+	// NotAllowed: hpad's user may not start and stop units.
+	NotAllowed = "NotAllowed"
+	// JobQueued: somebody else told an instance to stop or to start anew.
+	JobQueued = "JobQueued"
+	// ShuttingDown: the manager is about to end.
+	ShuttingDown = "ShuttingDown"
+)
+
+// errMasked says of one unit that somebody forbade it.
+var errMasked = errors.New("the unit is masked")
+
+// errLost says that nobody knows what became of a call.
+var errLost = errors.New("no answer")
+
+// classed makes the answer to a call one of the classes of package targets.
+func classed(err error) error {
+	reply, isReply := errors.AsType[godbus.Error](err)
+	if !isReply {
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+			return fmt.Errorf("%w: %w: %w", targets.ErrTransient, errLost, err)
+		case errors.Is(err, godbus.ErrClosed):
+			return fmt.Errorf("%w: %w: the connection was closed", targets.ErrTransient, errLost)
+		}
+		return fmt.Errorf("%w: %w: %w", targets.ErrTransient, errLost, err)
+	}
+	said := fmt.Errorf("%s (%s)", reply.Error(), reply.Name)
+	switch reply.Name {
+	case "org.freedesktop.systemd1.NoSuchUnit":
+		return &targets.ReasonError{Reason: TemplateNotFound, Err: fmt.Errorf("%w: %w", targets.ErrTargetNotFound, said)}
+	case "org.freedesktop.systemd1.UnitMasked":
+		return fmt.Errorf("%w: %w: %w", targets.ErrUnscalable, errMasked, said)
+	case "org.freedesktop.systemd1.BadUnitSetting", "org.freedesktop.systemd1.LoadFailed", "org.freedesktop.systemd1.OnlyByDependency":
+		return &targets.ReasonError{Reason: TemplateInvalid, Err: fmt.Errorf("%w: %w", targets.ErrUnscalable, said)}
+	case "org.freedesktop.systemd1.ShuttingDown", "org.freedesktop.systemd1.TransactionIsDestructive":
+		return &targets.HeldError{Hold: shuttingDown(reply)}
+	case "org.freedesktop.DBus.Error.AccessDenied", "org.freedesktop.DBus.Error.AuthFailed", "org.freedesktop.DBus.Error.InteractiveAuthorizationRequired":
+		return &targets.ReasonError{Reason: NotAllowed, Err: fmt.Errorf("%w: %w; %s", targets.ErrForbidden, said, polkitHint)}
+	case "org.freedesktop.DBus.Error.NoReply", "org.freedesktop.DBus.Error.Timeout", "org.freedesktop.DBus.Error.TimedOut", "org.freedesktop.DBus.Error.Disconnected":
+		return fmt.Errorf("%w: %w: %w", targets.ErrTransient, errLost, said)
+	}
+	return fmt.Errorf("%w: %w", targets.ErrTransient, said)
+}
+
+// polkitHint says what lets another user than root manage units.
+const polkitHint = "another user than root needs a rule of polkit for org.freedesktop.systemd1.manage-units that names the template, as in 49-hpad-systemd.rules (see docs/systemd.md)"
+
+func shuttingDown(reply godbus.Error) policy.Hold {
+	return policy.Hold{Reason: ShuttingDown, Message: "the manager refuses, as it does while the machine shuts down: " + reply.Error()}
+}

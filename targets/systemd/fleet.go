@@ -1,0 +1,307 @@
+package systemd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// Options are what a fleet is given besides its configuration.
+type Options struct {
+	// Store keeps the counts; nil keeps none, so that every start begins with the
+	// instances that are there.
+	Store targets.Store
+}
+
+// Fleet reads and scales the templates of one service manager. It is safe for
+// concurrent use.
+type Fleet struct {
+	name    string
+	config  *Config
+	options Options
+	manager manager
+	known   *particulars
+	sampler *sampler
+	// ctx ends with the fleet, work is what it does in the background.
+	ctx    context.Context
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+
+	mu      sync.Mutex
+	targets map[template]*target
+	started bool
+	closed  bool
+}
+
+// New answers a fleet of that name, which connects when it is first read. The
+// configuration is defaulted and valid, and is not modified.
+func New(name string, config *Config, options Options) *Fleet {
+	return newFleet(name, config, options, newConnection(config))
+}
+
+func newFleet(name string, config *Config, options Options, m manager) *Fleet {
+	f := &Fleet{
+		name: name, config: config, options: options, manager: m,
+		known: newParticulars(m), targets: map[template]*target{},
+	}
+	f.ctx, f.cancel = context.WithCancel(context.Background())
+	f.sampler = newSampler(config.ResourceInterval, m)
+	return f
+}
+
+// Start begins to see to the counts: instances that hpad started and that do not
+// run are started again when their target is next read.
+func (f *Fleet) Start(ctx context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("start fleet %q: %w", f.name, err)
+	}
+	if f.started || f.closed {
+		return fmt.Errorf("start fleet %q: it was started or closed before", f.name)
+	}
+	f.started = true
+	// What was learned before may be older than what another fleet saved since.
+	f.targets = map[template]*target{}
+	return nil
+}
+
+// Close ends what the fleet does in the background and gives up the connection.
+// Units stay as they are.
+func (f *Fleet) Close() error {
+	f.mu.Lock()
+	closed := f.closed
+	f.closed = true
+	f.cancel()
+	all := maps.Clone(f.targets)
+	f.mu.Unlock()
+	if closed {
+		return nil
+	}
+	f.work.Wait()
+	for _, t := range all {
+		if t.prober != nil {
+			t.prober.close()
+		}
+	}
+	f.sampler.close()
+	f.manager.close()
+	return nil
+}
+
+func (f *Fleet) usable(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return fmt.Errorf("%w: the fleet is closed", targets.ErrTransient)
+	}
+	return nil
+}
+
+// target answers what the fleet knows of a target.
+func (f *Fleet) target(ref targets.Ref) (*target, error) {
+	t, wrong := parseTemplate(ref.Name)
+	switch {
+	case ref.Fleet != f.name:
+		return nil, fmt.Errorf("%w: target %s is of another fleet than %q", targets.ErrTargetNotFound, ref, f.name)
+	case wrong != "":
+		return nil, &targets.ReasonError{Reason: TemplateNotFound, Err: fmt.Errorf("%w: %q: %s", targets.ErrTargetNotFound, ref.Name, wrong)}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	known := f.targets[t]
+	if known == nil {
+		known = newTarget(t, f.config, f.options.Store)
+		f.targets[t] = known
+		if f.started && !f.closed && known.config.ReadyProbe.probes() {
+			known.prober = newProber(known, f.options.Store)
+		}
+	}
+	return known, nil
+}
+
+// Snapshot reads the given targets: one list of units, what is new of each active
+// one, and one list of unit files where a template has no unit. A fleet that was
+// started then starts, in the background, the instances that should run and do not.
+func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
+	err := f.usable(ctx)
+	answer := make(map[targets.Ref]targets.Reading, len(refs))
+	if err == nil && len(refs) > 0 {
+		err = f.snapshot(ctx, refs, answer)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read fleet %q: %w", f.name, err)
+	}
+	return answer, nil
+}
+
+func (f *Fleet) snapshot(ctx context.Context, refs []targets.Ref, answer map[targets.Ref]targets.Reading) error {
+	asked := make(map[targets.Ref]*target, len(refs))
+	for _, ref := range refs {
+		t, err := f.target(ref)
+		if err != nil {
+			answer[ref] = targets.Reading{Err: err, Observed: time.Now()}
+			continue
+		}
+		asked[ref] = t
+	}
+	if len(asked) == 0 {
+		return nil
+	}
+	s, err := f.look(ctx, asked)
+	if err != nil {
+		return err
+	}
+	templates := make(map[template]bool, len(asked))
+	for _, t := range asked {
+		templates[t.template] = true
+	}
+	if err := f.known.learn(ctx, templates, s.listed); err != nil {
+		return err
+	}
+	for ref, t := range asked {
+		reading, err := f.reading(ctx, t, s)
+		if err != nil {
+			f.sampler.withdraw(ref)
+			reading = targets.Reading{Err: err, Observed: s.at}
+		} else {
+			f.sampler.publish(ref, t.sampled(s.units[t.template], f.known))
+		}
+		answer[ref] = reading
+	}
+	return nil
+}
+
+// look is what a list of units showed.
+type look struct {
+	// at is when the list was asked for, run the manager's run it is of.
+	at     time.Time
+	run    string
+	listed []unit
+	units  map[template]map[int32]unit
+	// unusable are the templates that no instance can be made of, and why.
+	unusable map[template]error
+}
+
+// look lists the units of targets, and the files of templates without any.
+func (f *Fleet) look(ctx context.Context, asked map[targets.Ref]*target) (look, error) {
+	s := look{at: time.Now(), units: map[template]map[int32]unit{}, unusable: map[template]error{}}
+	patterns := make([]string, 0, len(asked))
+	for _, t := range asked {
+		patterns = append(patterns, t.template.pattern())
+	}
+	found, err := f.manager.list(ctx, patterns)
+	if err != nil {
+		return s, err
+	}
+	s.run = found.run
+	byTemplate := map[template][]unit{}
+	for _, status := range found.units {
+		u := unit{UnitStatus: status, state: stateOf(status)}
+		s.listed = append(s.listed, u)
+		byTemplate[templateOf(u.Name)] = append(byTemplate[templateOf(u.Name)], u)
+	}
+	var unseen []template
+	for _, t := range asked {
+		s.units[t.template] = t.unitsOf(byTemplate[t.template])
+		if !seen(s.units[t.template]) {
+			unseen = append(unseen, t.template)
+		}
+	}
+	if len(unseen) == 0 {
+		return s, nil
+	}
+	return s, f.lookForFiles(ctx, unseen, s.unusable)
+}
+
+// seen says that a template is there: the manager made a unit of it.
+func seen(units map[int32]unit) bool {
+	for _, u := range units {
+		if u.LoadState == "loaded" {
+			return true
+		}
+	}
+	return false
+}
+
+// lookForFiles says of templates which cannot be used, and why.
+func (f *Fleet) lookForFiles(ctx context.Context, templates []template, unusable map[template]error) error {
+	patterns := make([]string, len(templates))
+	for i, t := range templates {
+		patterns[i] = t.filePattern()
+	}
+	found, err := f.manager.files(ctx, patterns)
+	if err != nil {
+		return err
+	}
+	states := make(map[string]string, len(found))
+	for _, file := range found {
+		states[filepath.Base(file.Path)] = file.Type
+	}
+	for _, t := range templates {
+		if err := t.unusable(states); err != nil {
+			unusable[t] = err
+		}
+	}
+	return nil
+}
+
+// reading answers one target's reading, and sees to its instances.
+func (f *Fleet) reading(ctx context.Context, t *target, s look) (targets.Reading, error) {
+	if err := s.unusable[t.template]; err != nil {
+		return targets.Reading{}, err
+	}
+	units := s.units[t.template]
+	f.mu.Lock()
+	started := f.started
+	f.mu.Unlock()
+	if err := t.learn(ctx, units, s.run, s.at, false); err != nil {
+		return targets.Reading{}, err
+	}
+	if t.prober != nil {
+		t.prober.load(ctx)
+	}
+	reading := t.read(units, f.known, s.at)
+	if t.prober != nil {
+		t.prober.watch(units, f.known)
+	}
+	if started {
+		_ = t.save(ctx) // it is saved with a later reading
+		f.mend(t, units)
+	}
+	return reading, nil
+}
+
+// Samples answers cpu and memory of each running instance, as the manager accounts
+// them, and begins to sample when nobody has asked for a while.
+func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
+	if err := f.usable(ctx); err != nil {
+		return nil, fmt.Errorf("sample fleet %q: %w", f.name, err)
+	}
+	answer, err := f.sampler.samples(refs, time.Now())
+	if err != nil {
+		return nil, fmt.Errorf("sample fleet %q: %w", f.name, err)
+	}
+	return answer, nil
+}
+
+// outcome adds to an error of a change that the context cut short, that nobody
+// knows how it went.
+func outcome(ctx context.Context, err error) error {
+	if err != nil && !errors.Is(err, targets.ErrUnknownOutcome) && (ctx.Err() != nil || errors.Is(err, errLost)) {
+		if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
+			err = fmt.Errorf("%w: %w", ctx.Err(), err)
+		}
+		return fmt.Errorf("%w: %w", targets.ErrUnknownOutcome, err)
+	}
+	return err
+}

@@ -1,0 +1,178 @@
+package systemd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// indexes are indexes of instances, in order.
+type indexes []int32
+
+func (i indexes) has(index int32) bool {
+	_, found := slices.BinarySearch(i, index)
+	return found
+}
+
+// with answers the indexes and one more.
+func (i indexes) with(index int32) indexes {
+	at, found := slices.BinarySearch(i, index)
+	if found {
+		return i
+	}
+	return slices.Insert(slices.Clone(i), at, index)
+}
+
+// without answers the indexes less one.
+func (i indexes) without(index int32) indexes {
+	at, found := slices.BinarySearch(i, index)
+	if !found {
+		return i
+	}
+	return slices.Delete(slices.Clone(i), at, at+1)
+}
+
+// members are the instances that a target is to have, as the store keeps them.
+type members struct {
+	Format int `json:"format"`
+	// Version counts the changes of the count.
+	Version uint64 `json:"version"`
+	// Run is the manager's run of which the rest is said.
+	Run string `json:"run"`
+	// Started are the indexes that hpad started and sees to, Found those that ran
+	// already or were started by somebody else, who may stop them.
+	Started indexes `json:"started"`
+	Found   indexes `json:"found"`
+	// Leaving are those that hpad stops.
+	Leaving indexes `json:"leaving"`
+}
+
+const membersFormat = 1
+
+func (m members) count() int32 { return int32(len(m.Started) + len(m.Found)) }
+
+func (m members) has(index int32) bool { return m.Started.has(index) || m.Found.has(index) }
+
+// all answers the wanted indexes in order.
+func (m members) all() indexes {
+	return slices.Sorted(slices.Values(slices.Concat(m.Started, m.Found)))
+}
+
+func (m members) same(other members) bool {
+	return m.Version == other.Version && m.Run == other.Run && slices.Equal(m.Started, other.Started) &&
+		slices.Equal(m.Found, other.Found) && slices.Equal(m.Leaving, other.Leaving)
+}
+
+// from answers the members without those below a first index, which a changed
+// configuration leaves alone.
+func (m members) from(first int32) members {
+	for _, index := range m.all() {
+		if index < first {
+			m.Started, m.Found = m.Started.without(index), m.Found.without(index)
+			m.Version++
+		}
+	}
+	m.Leaving = slices.DeleteFunc(slices.Clone(m.Leaving), func(index int32) bool { return index < first })
+	return m
+}
+
+// begin answers the members of a target of which nothing was saved: the instances
+// that are there, or as many as are configured where there are none.
+func begin(units map[int32]unit, run string, config Template) members {
+	m := members{Format: membersFormat, Version: 1, Run: run}
+	for index, u := range units {
+		if u.state.alive() {
+			m.Found = m.Found.with(index)
+		}
+	}
+	if len(m.Found) == 0 && config.Replicas != nil {
+		for index := *config.FirstIndex; len(m.Started) < int(*config.Replicas); index++ {
+			if free(units, index) {
+				m.Started = m.Started.with(index)
+			}
+		}
+	}
+	return m
+}
+
+// free says that an index may be taken for a new instance.
+func free(units map[int32]unit, index int32) bool {
+	u := units[index]
+	return u.state == absent && !u.masked()
+}
+
+// learn answers the members after the units were listed. An instance that
+// somebody else started belongs to the target from then on; one that hpad did not
+// start and that is gone does not belong to it any more. In a new run of the
+// manager all have yet to be started, which is for hpad to do.
+func (m members) learn(units map[int32]unit, run string) members {
+	if m.Run != run {
+		m.Started, m.Found, m.Leaving, m.Run = m.all(), nil, nil, run
+	}
+	before := m.count()
+	lost, gained := false, false
+	for _, index := range m.Found {
+		if units[index].state == absent {
+			m.Found = m.Found.without(index)
+			lost = true
+		}
+	}
+	for _, index := range m.Leaving {
+		if units[index].state == absent {
+			m.Leaving = m.Leaving.without(index)
+		}
+	}
+	for index, u := range units {
+		if u.state.alive() && !m.has(index) && !m.Leaving.has(index) {
+			m.Found = m.Found.with(index)
+			gained = true
+		}
+	}
+	if lost || gained || m.count() != before {
+		m.Version++
+	}
+	return m
+}
+
+func membersKey(t template) string { return "members/" + t.file() }
+
+// loadMembers answers what was saved of a target; nil when nothing was.
+func loadMembers(ctx context.Context, store targets.Store, t template) (*members, error) {
+	if store == nil {
+		return nil, nil
+	}
+	value, err := store.Load(ctx, membersKey(t))
+	if err != nil {
+		return nil, fmt.Errorf("%w: load the saved count of %s: %w", targets.ErrTransient, t.file(), err)
+	}
+	if value == nil {
+		return nil, nil
+	}
+	var m members
+	err = json.Unmarshal(value, &m)
+	if err == nil && m.Format != membersFormat {
+		err = fmt.Errorf("want format %d, not %d", membersFormat, m.Format)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: saved count %q of %s cannot be read: %w; give the fleet another name, or start with an empty state directory", targets.ErrUnscalable, value, t.file(), err)
+	}
+	return &m, nil
+}
+
+// saveMembers saves what is known of a target.
+func saveMembers(ctx context.Context, store targets.Store, t template, m members) error {
+	if store == nil {
+		return nil
+	}
+	value, err := json.Marshal(m)
+	if err == nil {
+		err = store.Save(ctx, membersKey(t), value)
+	}
+	if err != nil {
+		return fmt.Errorf("save the count of %s: %w", t.file(), err)
+	}
+	return nil
+}

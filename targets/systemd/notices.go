@@ -1,0 +1,144 @@
+package systemd
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// The conditions of targets with instances that do not do as they should.
+const (
+	// UnitsFailing: instances have failed, or end and are started again all the
+	// time.
+	UnitsFailing policy.ConditionType = "UnitsFailing"
+	// UnitsMissing: instances that hpad started do not run.
+	UnitsMissing policy.ConditionType = "UnitsMissing"
+	// UnitsMasked: somebody forbade single instances, so that others take their
+	// places.
+	UnitsMasked policy.ConditionType = "UnitsMasked"
+)
+
+// The reasons of these conditions.
+const (
+	// StartLimitHit: the manager starts an instance no more because it ended too
+	// often.
+	StartLimitHit = "StartLimitHit"
+	// UnitFailed: an instance failed and stays so.
+	UnitFailed = "UnitFailed"
+	// UnitRestarting: an instance ended and waits for its own Restart=.
+	UnitRestarting = "UnitRestarting"
+	// UnitStopped: an instance that hpad started ended, or was stopped by somebody
+	// else, and is started again.
+	UnitStopped = "UnitStopped"
+	// StartRefused: an instance could not be started again.
+	StartRefused = "StartRefused"
+	// UnitMasked: an instance is masked.
+	UnitMasked = "UnitMasked"
+)
+
+// tellRestarts is how often an instance was started again until it is told.
+const tellRestarts = 3
+
+// notices tells of instances that do not do as they should. The caller holds mu.
+func (t *target) notices(units map[int32]unit, known *particulars) []policy.Notice {
+	var notices []policy.Notice
+	for _, notice := range []*policy.Notice{t.failing(units, known), t.missing(units), t.forbidden(units)} {
+		if notice != nil {
+			notices = append(notices, *notice)
+		}
+	}
+	return notices
+}
+
+// failing tells of failed instances; of those, the ones that are not started again
+// go first.
+func (t *target) failing(units map[int32]unit, known *particulars) *policy.Notice {
+	byReason := map[string][]string{}
+	for _, index := range slices.Sorted(maps.Keys(units)) {
+		u := units[index]
+		d, _ := known.of(u.Name)
+		reason := ""
+		switch {
+		case t.members.Leaving.has(index):
+		case u.state == failed && d.result == "start-limit-hit":
+			reason = StartLimitHit
+		case u.state == failed:
+			reason = UnitFailed
+		case u.restarting():
+			reason = UnitRestarting
+		}
+		if reason != "" {
+			byReason[reason] = append(byReason[reason], fmt.Sprintf("%s (%s)", u.Name, d.how()))
+		}
+	}
+	for _, reason := range []string{StartLimitHit, UnitFailed, UnitRestarting} {
+		if names := byReason[reason]; len(names) > 0 {
+			return &policy.Notice{Condition: UnitsFailing, Reason: reason, Message: some(names) + remedies[reason]}
+		}
+	}
+	return nil
+}
+
+// remedies tell what is to do.
+var remedies = map[string]string{
+	StartLimitHit:  " ended so often that the manager does not start them any more (StartLimitBurst=); systemctl reset-failed lets hpad start them again",
+	UnitFailed:     " failed and are not counted; systemctl reset-failed lets hpad start them again, Restart=always in the unit file lets the manager do so",
+	UnitRestarting: " ended and wait to be started again by their own Restart=",
+}
+
+// how tells how an instance ended.
+func (d details) how() string {
+	how := "result: " + d.result
+	if d.result == "" || d.result == "success" {
+		how = "it ended by itself"
+	}
+	if d.restarts > 0 {
+		how += fmt.Sprintf(", restarts: %d", d.restarts)
+	}
+	return how
+}
+
+// missing tells of instances that hpad starts again. The caller holds mu.
+func (t *target) missing(units map[int32]unit) *policy.Notice {
+	var names []string
+	for _, index := range t.members.Started {
+		if u := units[index]; u.state == absent && (t.trouble != nil || t.mended[index].times > 0) || t.mended[index].times >= tellRestarts {
+			names = append(names, t.template.unit(index))
+		}
+	}
+	switch {
+	case len(names) == 0:
+		return nil
+	case t.trouble != nil:
+		return &policy.Notice{Condition: UnitsMissing, Reason: StartRefused, Message: fmt.Sprintf("%s should run and cannot be started: %v", some(names), t.trouble)}
+	}
+	return &policy.Notice{Condition: UnitsMissing, Reason: UnitStopped, Message: some(names) + " do not stay active, though hpad starts them again: they end by themselves, a condition or dependency of theirs is not met, or somebody stops them"}
+}
+
+// forbidden tells of masked instances. The caller holds mu.
+func (t *target) forbidden(units map[int32]unit) *policy.Notice {
+	all := t.masked
+	for index, u := range units {
+		if u.masked() {
+			all = all.with(index)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return &policy.Notice{Condition: UnitsMasked, Reason: UnitMasked, Message: some(t.template.units(all)) + " are masked; other indexes take their places"}
+}
+
+// shown is how many names a message has.
+const shown = 3
+
+// some joins names, as many as a person wants to read.
+func some(names []string) string {
+	if more := len(names) - shown; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}

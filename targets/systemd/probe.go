@@ -1,0 +1,250 @@
+package systemd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// probesAtOnce bounds the probes of one target that are under way.
+const probesAtOnce = 16
+
+// prober asks the instances of one target again and again whether they are ready.
+type prober struct {
+	template template
+	probe    ReadyProbe
+	store    targets.Store
+	ctx      context.Context
+	cancel   context.CancelFunc
+	loop     sync.WaitGroup
+
+	mu sync.Mutex
+	// probed are the running instances, by name.
+	probed map[string]*probed
+	// saved are the answers of before, which an instance has until it is asked,
+	// unsaved says that there are others now.
+	saved   map[string]savedAnswer
+	unsaved bool
+	loaded  bool
+}
+
+// probed is one instance.
+type probed struct {
+	index      int32
+	activation string
+	asked      bool
+	ready      bool
+	changed    time.Time
+	failures   int
+}
+
+// savedAnswer is what the store keeps of an instance: since when it is ready.
+type savedAnswer struct {
+	Activation string    `json:"activation"`
+	Ready      bool      `json:"ready"`
+	Changed    time.Time `json:"changed"`
+}
+
+func newProber(t *target, store targets.Store) *prober {
+	p := &prober{template: t.template, probe: t.config.ReadyProbe, store: store, probed: map[string]*probed{}, saved: map[string]savedAnswer{}}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.loop.Go(p.run)
+	return p
+}
+
+func (p *prober) close() {
+	p.cancel()
+	p.loop.Wait()
+}
+
+// watch says which instances are to be asked.
+func (p *prober) watch(units map[int32]unit, known *particulars) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	listed := map[string]bool{}
+	for index, u := range units {
+		if u.state != running {
+			continue
+		}
+		listed[u.Name] = true
+		d, _ := known.of(u.Name)
+		if now := p.probed[u.Name]; now == nil || now.activation != d.activation {
+			p.probed[u.Name] = p.begin(index, u.Name, d)
+		}
+	}
+	maps.DeleteFunc(p.probed, func(name string, _ *probed) bool { return !listed[name] })
+}
+
+// begin answers an instance that was not asked yet. The caller holds mu.
+func (p *prober) begin(index int32, name string, d details) *probed {
+	if before, ok := p.saved[name]; ok && before.Activation == d.activation {
+		return &probed{index: index, activation: d.activation, asked: true, ready: before.Ready, changed: before.Changed}
+	}
+	return &probed{index: index, activation: d.activation, changed: d.active}
+}
+
+// readiness answers what is known of an instance, and since when; active is since
+// when it is.
+func (p *prober) readiness(name, activation string, active time.Time) (policy.Readiness, time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.probed[name]
+	if now == nil || now.activation != activation {
+		if before, ok := p.saved[name]; ok && before.Activation == activation && before.Ready {
+			return policy.ReadinessTrue, before.Changed
+		}
+		return policy.ReadinessFalse, active
+	}
+	if now.ready {
+		return policy.ReadinessTrue, now.changed
+	}
+	return policy.ReadinessFalse, now.changed
+}
+
+func (p *prober) run() {
+	ticker := time.NewTicker(p.probe.Interval)
+	defer ticker.Stop()
+	for {
+		p.pass()
+		p.save()
+		select {
+		case <-ticker.C:
+		case <-p.ctx.Done():
+			return
+		}
+	}
+}
+
+// pass asks all instances once.
+func (p *prober) pass() {
+	p.mu.Lock()
+	all := maps.Clone(p.probed)
+	p.mu.Unlock()
+	var group errgroup.Group
+	group.SetLimit(probesAtOnce)
+	for name, instance := range all {
+		group.Go(func() error {
+			err := p.probe.ask(p.ctx, instance.index)
+			if p.ctx.Err() == nil {
+				p.take(name, instance, err)
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // each instance has its own answer
+}
+
+// take takes in an instance's answer; an error means that it is not ready.
+func (p *prober) take(name string, instance *probed, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.probed[name] != instance {
+		return // it is another one by now
+	}
+	instance.failures++
+	ready := instance.ready
+	if err == nil {
+		instance.failures, ready = 0, true
+	} else if instance.failures >= p.probe.FailureThreshold {
+		ready = false
+	}
+	if instance.asked && ready == instance.ready {
+		return
+	}
+	if ready != instance.ready || instance.changed.IsZero() {
+		instance.changed = time.Now()
+	}
+	instance.asked, instance.ready = true, ready
+	p.saved[name] = savedAnswer{Activation: instance.activation, Ready: ready, Changed: instance.changed}
+	p.unsaved = true
+}
+
+func (p *prober) key() string { return "ready/" + p.template.file() }
+
+// load loads the answers of before, once. Where that cannot be done the instances
+// are asked anew.
+func (p *prober) load(ctx context.Context) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.loaded || p.store == nil {
+		return
+	}
+	value, err := p.store.Load(ctx, p.key())
+	if err != nil {
+		return
+	}
+	p.loaded = true
+	var saved map[string]savedAnswer
+	if json.Unmarshal(value, &saved) != nil {
+		return
+	}
+	for name, answer := range saved {
+		if _, newer := p.saved[name]; !newer {
+			p.saved[name] = answer
+		}
+	}
+}
+
+// save saves the answers of the instances there are, where they changed.
+func (p *prober) save() {
+	p.mu.Lock()
+	due := p.unsaved && p.loaded
+	p.unsaved = p.unsaved && !due
+	maps.DeleteFunc(p.saved, func(name string, _ savedAnswer) bool { return due && p.probed[name] == nil })
+	value, err := json.Marshal(p.saved)
+	p.mu.Unlock()
+	if !due {
+		return
+	}
+	if err == nil {
+		err = p.store.Save(p.ctx, p.key(), value)
+	}
+	if err != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.unsaved = true
+	}
+}
+
+// ask asks one instance; an error means that it is not ready.
+func (r ReadyProbe) ask(ctx context.Context, index int32) error {
+	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+	defer cancel()
+	if r.TCP != "" {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", atIndex(r.TCP, index))
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, atIndex(r.HTTP, index), http.NoBody)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("User-Agent", "hpad-probe")
+	response, err := probeTransport.RoundTrip(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	// An answer is read up to a bound, so that the instance sees no reset.
+	_, _ = io.CopyN(io.Discard, response.Body, 10<<10)
+	if response.StatusCode < http.StatusOK || response.StatusCode >= http.StatusBadRequest {
+		return fmt.Errorf("answered %s", response.Status)
+	}
+	return nil
+}
+
+// probeTransport follows no redirect and keeps no connection.
+var probeTransport = &http.Transport{DisableKeepAlives: true}

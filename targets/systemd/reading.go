@@ -1,0 +1,115 @@
+package systemd
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// requestHint tells how to state a request that is missing.
+const requestHint = "set CPUQuota= and MemoryHigh= or MemoryMax= in the unit file, or requests in the fleet's table of the template"
+
+// read answers the target's reading of units that were listed at a time. Asked says
+// that one member after the other is to be sampled.
+func (t *target) read(units map[int32]unit, known *particulars, at time.Time) targets.Reading {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	m := t.members
+	reading := targets.Reading{
+		SpecReplicas: m.count(), Version: m.versionText(), Hold: m.hold(units), Observed: at,
+	}
+	for _, index := range slices.Sorted(maps.Keys(units)) {
+		u := units[index]
+		leaving := m.Leaving.has(index) || !m.has(index) && u.state != failed
+		if u.state == absent || m.Leaving.has(index) && u.state == failed {
+			continue
+		}
+		d, _ := known.of(u.Name)
+		instance := t.instance(u, d, at)
+		instance.Deleting = leaving || u.state == stopping
+		reading.Instances = append(reading.Instances, instance)
+		reading.Locations = append(reading.Locations, t.location(index, u))
+		if !instance.Deleting && instance.Phase != policy.PhaseFailed {
+			reading.StatusReplicas++
+		}
+	}
+	reading.Notices = t.notices(units, known)
+	return reading
+}
+
+// instance answers one instance.
+func (t *target) instance(u unit, d details, at time.Time) policy.Instance {
+	instance := policy.Instance{
+		ID: u.Name, Phase: phaseOf(u.state), Readiness: policy.ReadinessFalse,
+		StartedAt: d.started, ReadinessChanged: d.active,
+		Tasks: []policy.Task{{Name: string(t.template), Requests: requestsOf(t.config, d), RequestHint: requestHint}},
+	}
+	if instance.Phase != policy.PhaseRunning {
+		return instance
+	}
+	if instance.StartedAt.IsZero() {
+		instance.StartedAt = at
+	}
+	if instance.ReadinessChanged.IsZero() {
+		instance.ReadinessChanged = instance.StartedAt
+	}
+	if u.state == running {
+		instance.Readiness = policy.ReadinessTrue
+	}
+	if t.prober != nil {
+		instance.Readiness, instance.ReadinessChanged = t.prober.readiness(u.Name, d.activation, instance.ReadinessChanged)
+	}
+	return instance
+}
+
+func phaseOf(s state) policy.Phase {
+	switch s {
+	case running, stopping:
+		return policy.PhaseRunning
+	case failed:
+		return policy.PhaseFailed
+	}
+	return policy.PhasePending
+}
+
+// location tells where an instance is to be found.
+func (t *target) location(index int32, u unit) targets.Location {
+	location := targets.Location{
+		Name: string(t.template) + "@" + strconv.Itoa(int(index)), Node: hostname(), Addresses: []string{"127.0.0.1"},
+		Labels: map[string]string{"unit": u.Name, "template": t.template.file(), "index": strconv.Itoa(int(index))},
+	}
+	if port := portAt(t.config.Port, index); port != 0 {
+		location.Ports = map[string]int{"": port}
+	}
+	return location
+}
+
+var hostname = sync.OnceValue(func() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "localhost"
+	}
+	return name
+})
+
+// unusable says why a template cannot be used, of the unit files found; nil when it
+// can.
+func (t template) unusable(files map[string]string) error {
+	state, found := files[t.file()]
+	switch {
+	case !found:
+		return &targets.ReasonError{Reason: TemplateNotFound, Err: fmt.Errorf("%w: there is no unit file %s (systemctl cat %s; after writing one: systemctl daemon-reload)", targets.ErrTargetNotFound, t.file(), t.file())}
+	case state == "masked" || state == "masked-runtime":
+		return &targets.ReasonError{Reason: TemplateMasked, Err: fmt.Errorf("%w: %s is masked; systemctl unmask %s lets its instances start", targets.ErrUnscalable, t.file(), t.file())}
+	case state == "bad":
+		return &targets.ReasonError{Reason: TemplateInvalid, Err: fmt.Errorf("%w: the manager cannot read %s (systemd-analyze verify says why)", targets.ErrUnscalable, t.file())}
+	}
+	return nil
+}

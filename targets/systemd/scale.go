@@ -1,0 +1,287 @@
+package systemd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// SetReplicas starts the lowest indexes that are free, or stops instances: those
+// that failed first, then those that do not run, then the highest indexes. The
+// count is saved before; what is cut short is finished in the background. Systemd
+// has no place for the reason.
+func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
+	err := f.usable(ctx)
+	if err == nil {
+		err = outcome(ctx, f.setReplicas(ctx, ref, n, version))
+	}
+	if err != nil {
+		return fmt.Errorf("scale %s of fleet %q to %d replicas: %w", ref.Name, f.name, n, err)
+	}
+	return nil
+}
+
+func (f *Fleet) setReplicas(ctx context.Context, ref targets.Ref, n int32, version string) error {
+	if n < 0 {
+		return &targets.OutOfRangeError{Min: new(int32), Err: fmt.Errorf("%d replicas are less than none", n)}
+	}
+	t, err := f.target(ref)
+	if err != nil {
+		return err
+	}
+	if err := t.lock(ctx); err != nil {
+		return err
+	}
+	defer t.unlock()
+	c, err := f.begin(ctx, t)
+	if err != nil {
+		return err
+	}
+	m := t.current()
+	switch {
+	case version != "" && version != m.versionText():
+		return fmt.Errorf("%w: version %s is now %s", targets.ErrConflict, version, m.versionText())
+	case n == m.count():
+		return nil
+	}
+	if hold := m.hold(c.units); hold != nil {
+		return &targets.HeldError{Hold: *hold}
+	}
+	return c.scale(ctx, n)
+}
+
+// change is a change of one target's instances under way. Whoever makes it holds
+// the target's lock.
+type change struct {
+	*target
+	fleet *Fleet
+	// units are those of a list that is no older than the lock.
+	units map[int32]unit
+}
+
+// begin lists a target's units for a change. The caller holds the target.
+func (f *Fleet) begin(ctx context.Context, t *target) (*change, error) {
+	s, err := f.look(ctx, map[targets.Ref]*target{{Fleet: f.name, Name: t.template.file()}: t})
+	if err == nil {
+		err = s.unusable[t.template]
+	}
+	if err != nil {
+		return nil, err
+	}
+	units := s.units[t.template]
+	return &change{target: t, fleet: f, units: units}, t.learn(ctx, units, s.run, s.at, true)
+}
+
+// scale makes the count n. What could not be saved, or not enabled, is told as a
+// targets.PartialError: it must not keep a fleet from growing.
+func (c *change) scale(ctx context.Context, n int32) error {
+	before := c.current()
+	var late error
+	if n > before.count() {
+		chosen := c.candidates(int(n - before.count()))
+		c.alter(func(m *members) {
+			for _, index := range chosen {
+				m.Started = m.Started.with(index)
+			}
+			m.Version++
+		})
+		if err := c.commit(ctx, before); err != nil {
+			return err
+		}
+		if err := c.startAll(ctx, chosen, before); err != nil {
+			return err
+		}
+		late = errors.Join(c.save(ctx), c.enable(ctx, before))
+	} else {
+		victims := c.victims(int(before.count() - n))
+		c.alter(func(m *members) {
+			for _, index := range victims {
+				m.Started, m.Found, m.Leaving = m.Started.without(index), m.Found.without(index), m.Leaving.with(index)
+			}
+			m.Version++
+		})
+		if err := c.commit(ctx, before); err != nil {
+			return err
+		}
+		if err := c.stopAll(ctx, victims, before); err != nil {
+			return err
+		}
+		late = errors.Join(c.save(ctx), c.disable(ctx, victims))
+	}
+	if late != nil {
+		return &targets.PartialError{Reached: n, Err: fmt.Errorf("%w: the manager, or hpad itself, may begin with another count when it starts: %w", targets.ErrTransient, late)}
+	}
+	return nil
+}
+
+// alter changes the members.
+func (c *change) alter(change func(m *members)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	next := c.members
+	change(&next)
+	c.replace(next)
+}
+
+// commit saves the new members before anything is done. Where they cannot be saved
+// it is tried again later; a change whose time is over is taken back.
+func (c *change) commit(ctx context.Context, before members) error {
+	err := c.save(ctx)
+	if err == nil || ctx.Err() == nil {
+		return nil
+	}
+	c.alter(func(m *members) { *m = before })
+	return fmt.Errorf("%w: %w", ctx.Err(), err)
+}
+
+// candidates answers the lowest free indexes.
+func (c *change) candidates(n int) indexes {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var chosen indexes
+	for index := *c.config.FirstIndex; len(chosen) < n; index++ {
+		if free(c.units, index) && !c.members.has(index) && !c.members.Leaving.has(index) {
+			chosen = append(chosen, index)
+		}
+	}
+	return chosen
+}
+
+// passedOver is how many masked indexes one change passes over.
+const passedOver = 100
+
+// startAll starts instances. One that is masked gives its place to the next free
+// index. Where the manager refuses, the rest is given up, and told: as a
+// targets.PartialError where some were started.
+func (c *change) startAll(ctx context.Context, chosen indexes, before members) error {
+	started := before
+	for i := 0; i < len(chosen); i++ {
+		index := chosen[i]
+		err := c.fleet.manager.start(ctx, c.template.unit(index))
+		switch {
+		case err == nil:
+			started.Started = started.Started.with(index)
+			c.allow(index)
+		case errors.Is(err, errMasked) && len(chosen) < passedOver+int(c.current().count()):
+			next := c.instead(index)
+			chosen = append(chosen, next)
+		case errors.Is(err, errLost):
+			return fmt.Errorf("%w: %w; hpad starts what is missing once the manager answers", targets.ErrUnknownOutcome, err)
+		default:
+			return c.stay(ctx, started, before, err)
+		}
+	}
+	return nil
+}
+
+// instead notes that an index is masked and answers the one that takes its place.
+func (c *change) instead(masked int32) int32 {
+	c.mu.Lock()
+	c.masked = c.masked.with(masked)
+	c.members.Started = c.members.Started.without(masked)
+	c.unsaved = true
+	u := c.units[masked]
+	u.LoadState = "masked"
+	c.units[masked] = u
+	c.mu.Unlock()
+	next := c.candidates(1)[0]
+	c.alter(func(m *members) { m.Started = m.Started.with(next) })
+	return next
+}
+
+// allow notes that an index is not masked.
+func (c *change) allow(index int32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.masked = c.masked.without(index)
+}
+
+// stay makes the members what was reached, and answers why it is not more.
+func (c *change) stay(ctx context.Context, reached, before members, err error) error {
+	if reached.count() == before.count() {
+		c.alter(func(m *members) { *m = before })
+	} else {
+		c.alter(func(m *members) { m.Started, m.Found, m.Leaving = reached.Started, reached.Found, reached.Leaving })
+		err = &targets.PartialError{Reached: reached.count(), Err: err}
+	}
+	_ = c.save(ctx) // it is saved with the next reading
+	return err
+}
+
+// victims answers whom to stop: instances that failed, then those that do not run
+// or are ending, and of others the highest indexes.
+func (c *change) victims(n int) indexes {
+	rank := func(index int32) int {
+		switch c.units[index].state {
+		case failed:
+			return 0
+		case absent, stopping:
+			return 1
+		}
+		return 2
+	}
+	all := c.current().all()
+	slices.SortFunc(all, func(a, b int32) int {
+		if byRank := rank(a) - rank(b); byRank != 0 {
+			return byRank
+		}
+		return int(b - a)
+	})
+	return all[:n]
+}
+
+// stopAll stops victims. Where the manager refuses, the rest is given up, and
+// told.
+func (c *change) stopAll(ctx context.Context, victims indexes, before members) error {
+	reached := before
+	for _, index := range victims {
+		switch err := c.stopOne(ctx, index); {
+		case err == nil:
+			reached.Started, reached.Found = reached.Started.without(index), reached.Found.without(index)
+			reached.Leaving = reached.Leaving.with(index)
+		case errors.Is(err, errLost):
+			return fmt.Errorf("%w: %w; hpad stops what is left once the manager answers", targets.ErrUnknownOutcome, err)
+		default:
+			return c.stay(ctx, reached, before, err)
+		}
+	}
+	return nil
+}
+
+// stopOne stops one instance, and takes the failure of a failed one away, which
+// keeps its index.
+func (c *change) stopOne(ctx context.Context, index int32) error {
+	u := c.units[index]
+	if u.state == absent {
+		return nil
+	}
+	err := c.fleet.manager.stop(ctx, u.Name)
+	if err == nil && u.state == failed {
+		err = c.fleet.manager.reset(ctx, u.Name)
+	}
+	if errors.Is(err, targets.ErrTargetNotFound) {
+		return nil // it is gone meanwhile
+	}
+	return err
+}
+
+// enable has the manager start the instances that are new when it starts, where
+// the fleet is configured to.
+func (c *change) enable(ctx context.Context, before members) error {
+	added := slices.DeleteFunc(c.current().all(), before.has)
+	if !c.fleet.config.Enable || len(added) == 0 {
+		return nil
+	}
+	return c.fleet.manager.enable(ctx, c.template.units(added))
+}
+
+// disable takes that back for instances that were stopped.
+func (c *change) disable(ctx context.Context, stopped indexes) error {
+	if !c.fleet.config.Enable || len(stopped) == 0 {
+		return nil
+	}
+	return c.fleet.manager.disable(ctx, c.template.units(stopped))
+}

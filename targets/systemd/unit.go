@@ -1,0 +1,139 @@
+package systemd
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	systemd "github.com/coreos/go-systemd/v22/dbus"
+)
+
+// template is a unit file's name without "@.service": "worker".
+type template string
+
+// templateForm is the only spelling of a template that is taken: what systemd
+// itself calls the unit file.
+var templateForm = regexp.MustCompile(`^[A-Za-z0-9:_.\\-]{1,200}@\.service$`)
+
+// parseTemplate reads "worker@.service"; wrong says what is wrong with a name, and
+// is empty when nothing is.
+func parseTemplate(name string) (t template, wrong string) {
+	if templateForm.MatchString(name) {
+		return template(strings.TrimSuffix(name, "@.service")), ""
+	}
+	const form = `must be a template as systemd names its file, as "worker@.service"`
+	prefix, instance, isTemplate := strings.Cut(strings.TrimSuffix(name, ".service"), "@")
+	meant := prefix + "@.service"
+	switch {
+	case !templateForm.MatchString(meant):
+		return "", form
+	case !isTemplate:
+		return "", fmt.Sprintf("%s; did you mean %q? A unit without @ has one instance only", form, meant)
+	case strings.Contains(instance, "."):
+		return "", form + "; of units, only services have replicas"
+	}
+	return "", fmt.Sprintf("%s; did you mean %q? hpad adds the index itself", form, meant)
+}
+
+// file is the template's unit file.
+func (t template) file() string { return string(t) + "@.service" }
+
+// unit is the instance of an index.
+func (t template) unit(index int32) string {
+	return string(t) + "@" + strconv.Itoa(int(index)) + ".service"
+}
+
+// units answers the instances of indexes.
+func (t template) units(of []int32) []string {
+	names := make([]string, len(of))
+	for i, index := range of {
+		names[i] = t.unit(index)
+	}
+	return names
+}
+
+// pattern matches the names of all instances, with a backslash as the mark of
+// characters that mean themselves.
+func (t template) pattern() string { return strings.ReplaceAll(string(t), `\`, `\\`) + "@*.service" }
+
+// filePattern matches the name of the template's file.
+func (t template) filePattern() string { return strings.ReplaceAll(t.file(), `\`, `\\`) }
+
+// index answers the index in the name of an instance: a number as hpad writes it.
+func (t template) index(unit string) (int32, bool) {
+	text, ok := strings.CutPrefix(unit, string(t)+"@")
+	if ok {
+		text, ok = strings.CutSuffix(text, ".service")
+	}
+	if !ok {
+		return 0, false
+	}
+	index, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || index < 0 || strconv.FormatInt(index, 10) != text {
+		return 0, false
+	}
+	return int32(index), true
+}
+
+// templateOf answers the template of an instance's name.
+func templateOf(unit string) template {
+	prefix, _, _ := strings.Cut(unit, "@")
+	return template(prefix)
+}
+
+// state is what a listed unit is to its target.
+type state uint8
+
+// The states. The zero value is absent: a unit that is not listed, or does
+// nothing and is not about to.
+const (
+	absent state = iota
+	pending
+	running
+	stopping
+	failed
+)
+
+// unit is one listed instance.
+type unit struct {
+	systemd.UnitStatus
+	state state
+}
+
+// stateOf tells what the manager's words for a unit mean.
+func stateOf(u systemd.UnitStatus) state {
+	switch u.ActiveState {
+	case "active", "reloading", "refreshing":
+		return running
+	case "activating", "maintenance":
+		return pending
+	case "deactivating":
+		return stopping
+	}
+	starting := u.JobId != 0 && (u.JobType == "start" || u.JobType == "restart")
+	switch {
+	case starting:
+		return pending
+	case u.ActiveState == "failed":
+		return failed
+	}
+	return absent
+}
+
+// alive says that the unit runs or is about to.
+func (s state) alive() bool { return s == running || s == pending }
+
+// restarting says that the unit waits to be started again by its own Restart=.
+func (u unit) restarting() bool { return strings.HasPrefix(u.SubState, "auto-restart") }
+
+// told says that somebody told the unit to stop or to start anew, and that it has
+// not happened yet. A unit that starts by itself after a crash was told nothing.
+func (u unit) told() bool {
+	return u.JobId != 0 && u.state != pending && u.state != failed &&
+		slices.Contains([]string{"stop", "restart", "try-restart"}, u.JobType)
+}
+
+// masked says that somebody forbade the unit.
+func (u unit) masked() bool { return u.LoadState == "masked" }

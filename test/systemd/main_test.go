@@ -1,0 +1,94 @@
+package systemd
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The environment of a worker: a directory by which the test tells it what to do,
+// and the index it has.
+const (
+	controlVariable = "HPAD_SYSTEMDTEST_CONTROL"
+	indexVariable   = "HPAD_SYSTEMDTEST_INDEX"
+)
+
+func TestMain(m *testing.M) {
+	if control := os.Getenv(controlVariable); control != "" {
+		work(control, os.Getenv(indexVariable))
+	}
+	os.Exit(m.Run())
+}
+
+// workerUnit is the unit file of workers that this test's own binary is.
+func workerUnit(kind, control, more string) string {
+	return fmt.Sprintf("[Service]\nType=%s\nExecStart=%s\nEnvironment=%s=%s %s=%%i GORACE=atexit_sleep_ms=0\n%s\n[Install]\nWantedBy=default.target\n",
+		kind, os.Args[0], controlVariable, control, indexVariable, more)
+}
+
+// look is how often a worker looks at what it is told.
+const look = 20 * time.Millisecond
+
+// work is a worker's life. Files in the control directory tell it what to do: with
+// "unready-INDEX" or "unready" it does not say that it is ready, with
+// "crash-INDEX" it ends with status 1, with "slow" it takes a moment to stop, with
+// "burn-INDEX" it uses a processor.
+func work(control, index string) {
+	// It goes with its manager, as it would with the manager's control group.
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		panic(err)
+	}
+	told := func(what string) bool {
+		_, err := os.Stat(filepath.Join(control, what))
+		return err == nil
+	}
+	ends := make(chan os.Signal, 1)
+	signal.Notify(ends, syscall.SIGTERM)
+	ready := false
+	ticker := time.NewTicker(look)
+	for {
+		if told("crash-" + index) {
+			os.Exit(1)
+		}
+		if told("end-" + index) {
+			os.Exit(0)
+		}
+		if !ready && !told("unready") && !told("unready-"+index) {
+			ready = true
+			notify("READY=1")
+		}
+		for begun := time.Now(); told("burn-"+index) && time.Since(begun) < look; {
+		}
+		select {
+		case <-ends:
+			if told("slow") {
+				<-time.After(time.Second)
+			}
+			os.Exit(0)
+		case <-ticker.C:
+		}
+	}
+}
+
+// notify tells the manager something, where it listens.
+func notify(words string) {
+	socket := os.Getenv("NOTIFY_SOCKET")
+	if socket == "" {
+		return
+	}
+	conn, err := net.Dial("unixgram", socket)
+	if err != nil {
+		panic(err)
+	}
+	if _, err := conn.Write([]byte(words)); err != nil {
+		panic(err)
+	}
+	_ = conn.Close()
+}

@@ -1,0 +1,258 @@
+// Package systemdtest runs real service managers for tests: "systemd --user" in a
+// mount namespace and a control group of its own, with its units, its sockets and
+// its state in a directory of the test's.
+package systemdtest
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/test/internal/child"
+	"github.com/hpad/hpad/test/internal/installed"
+	"github.com/hpad/hpad/test/internal/wait"
+)
+
+const (
+	startTimeout = 30 * time.Second
+	stopTimeout  = 20 * time.Second
+)
+
+// Manager is a service manager that lives as long as its test. Its methods are for
+// the test's own goroutine.
+type Manager struct {
+	// Socket is the manager's own.
+	Socket string
+
+	t       testing.TB
+	name    string
+	dir     string
+	process *child.Process
+	programs
+}
+
+// programs are systemd's, and what they need to run.
+type programs struct {
+	systemd, systemctl string
+	environment        []string
+}
+
+// find answers systemd's programs: the system's, or those that
+// test/install/systemd.sh unpacked.
+func find(t testing.TB) programs {
+	t.Helper()
+	if os.Getuid() != 0 {
+		installed.Absent(t, "a service manager of a test's own needs root")
+	}
+	systemctl, err := exec.LookPath("systemctl")
+	if err == nil && exists("/lib/systemd/systemd") {
+		return programs{systemd: "/lib/systemd/systemd", systemctl: systemctl}
+	}
+	root := installed.Path(t, "systemd", "test/install/systemd.sh")
+	return programs{
+		systemd: filepath.Join(root, "systemd"), systemctl: filepath.Join(root, "systemctl"),
+		environment: []string{"LD_LIBRARY_PATH=" + filepath.Join(root, "lib")},
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// Start runs a manager without any unit of the test's.
+func Start(t testing.TB) *Manager {
+	t.Helper()
+	// The paths of sockets have to be short.
+	dir, err := os.MkdirTemp("", "hpad-sd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &Manager{t: t, name: filepath.Base(dir), dir: dir, Socket: filepath.Join(dir, "run/systemd/private"), programs: find(t)}
+	t.Cleanup(func() {
+		if t.Failed() {
+			log, _ := os.ReadFile(filepath.Join(dir, "log"))
+			t.Logf("the manager said:\n%s", log)
+		}
+		m.removeGroups()
+		_ = os.RemoveAll(dir)
+	})
+	for _, each := range []string{"run", "home/.config/systemd/user"} {
+		if err := os.MkdirAll(filepath.Join(dir, each), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.run()
+	t.Cleanup(m.Stop)
+	return m
+}
+
+// script starts the manager. It refuses to run where the machine's own one is
+// something else than systemd, which it tells by a directory that only this
+// namespace has. In the hierarchies of control groups it has a group of its own.
+const script = `
+set -e
+mount -t tmpfs tmpfs /run
+mkdir -p /run/systemd/system
+for hierarchy in /sys/fs/cgroup /sys/fs/cgroup/systemd; do
+	if [ -e "$hierarchy/cgroup.procs" ]; then
+		mkdir -p "$hierarchy/$1"
+		echo $$ >"$hierarchy/$1/cgroup.procs"
+	fi
+done
+shift
+exec "$@"
+`
+
+// run starts the manager and waits until it answers.
+func (m *Manager) run() {
+	m.t.Helper()
+	log, err := os.OpenFile(filepath.Join(m.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	command := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", m.name, m.systemd, "--user")
+	command.Env = m.env()
+	command.Stdout, command.Stderr = log, log
+	if m.process, err = child.Start(command); err != nil {
+		m.t.Fatalf("start a manager: %v", err)
+	}
+	wait.For(m.t, startTimeout, "answer of a manager", func() (string, bool) {
+		if m.process.Ended() {
+			return "it ended: " + m.process.Command.ProcessState.String(), false
+		}
+		state, err := m.Try("show", "--value", "--property=SystemState")
+		return fmt.Sprintf("%s, %v", state, err), state == "running" || state == "degraded"
+	})
+}
+
+func (m *Manager) env() []string {
+	return slices.Concat([]string{
+		"HOME=" + filepath.Join(m.dir, "home"), "XDG_RUNTIME_DIR=" + filepath.Join(m.dir, "run"),
+		"PATH=" + os.Getenv("PATH"), "SYSTEMD_LOG_TARGET=console",
+	}, m.environment)
+}
+
+// Stop ends the manager as it ends at logout: with all of its units.
+func (m *Manager) Stop() {
+	m.t.Helper()
+	if m.process.Ended() {
+		return
+	}
+	if err := m.process.Stop(syscall.SIGTERM, stopTimeout); err != nil {
+		m.t.Errorf("the manager does not stop: %v", err)
+	}
+}
+
+// Kill ends the manager without warning.
+func (m *Manager) Kill() {
+	m.t.Helper()
+	m.process.Kill()
+}
+
+// Restart runs a manager again that was stopped or killed. It knows nothing of
+// before but what is on disk.
+func (m *Manager) Restart() {
+	m.t.Helper()
+	m.removeGroups()
+	m.run()
+}
+
+// Signal sends a signal to the manager, as SIGSTOP to have it hang.
+func (m *Manager) Signal(signal syscall.Signal) {
+	m.t.Helper()
+	if err := m.process.Command.Process.Signal(signal); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// Unit writes a unit file and has the manager read it.
+func (m *Manager) Unit(name, text string) {
+	m.t.Helper()
+	if err := os.WriteFile(m.unitFile(name), []byte(text), 0o600); err != nil {
+		m.t.Fatal(err)
+	}
+	m.Control("daemon-reload")
+}
+
+// RemoveUnit takes a unit file away.
+func (m *Manager) RemoveUnit(name string) {
+	m.t.Helper()
+	if err := os.Remove(m.unitFile(name)); err != nil {
+		m.t.Fatal(err)
+	}
+	m.Control("daemon-reload")
+}
+
+func (m *Manager) unitFile(name string) string {
+	return filepath.Join(m.dir, "home/.config/systemd/user", name)
+}
+
+// Control runs systemctl, which must succeed, and answers what it says.
+func (m *Manager) Control(arguments ...string) string {
+	m.t.Helper()
+	said, err := m.Try(arguments...)
+	if err != nil {
+		m.t.Fatalf("systemctl %s: %v: %s", strings.Join(arguments, " "), err, said)
+	}
+	return said
+}
+
+// Try runs systemctl and answers what it says.
+func (m *Manager) Try(arguments ...string) (string, error) {
+	command := exec.Command(m.systemctl, append([]string{"--user", "--no-pager"}, arguments...)...)
+	command.Env = m.env()
+	said, err := command.CombinedOutput()
+	return strings.TrimSpace(string(said)), err
+}
+
+// Units answers the units that match a pattern and are in a state, as "active", by
+// name.
+func (m *Manager) Units(pattern, state string) []string {
+	m.t.Helper()
+	var names []string
+	for line := range strings.Lines(m.Control("list-units", "--plain", "--no-legend", "--all", "--state="+state, pattern)) {
+		if fields := strings.Fields(line); len(fields) > 0 {
+			names = append(names, fields[0])
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Property answers a property of a unit.
+func (m *Manager) Property(unit, name string) string {
+	m.t.Helper()
+	return m.Control("show", "--value", "--property="+name, unit)
+}
+
+// removeGroups removes the control groups that the manager left behind.
+func (m *Manager) removeGroups() {
+	groups, _ := filepath.Glob("/sys/fs/cgroup/*/" + m.name)
+	for _, group := range append(groups, "/sys/fs/cgroup/"+m.name) {
+		wait.Until(stopTimeout, func() (string, bool) { return "", removeGroup(group) })
+	}
+}
+
+// removeGroup removes a group and those below it, and says whether it is gone.
+func removeGroup(group string) bool {
+	var all []string
+	_ = filepath.WalkDir(group, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() {
+			all = append(all, path)
+		}
+		return nil
+	})
+	for _, each := range slices.Backward(all) {
+		_ = os.Remove(each)
+	}
+	return !exists(group)
+}
