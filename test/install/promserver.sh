@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # promserver.sh builds the Prometheus server of the version that the embedded
-# source uses, into ~/.cache/hpad-test/prometheus-VERSION/prometheus, and prints
-# that path. A server built earlier is used again. It is a nested module, so
-# that hpad itself does not depend on what only the server needs.
+# source uses, and its promtool, into ~/.cache/hpad-test/prometheus-VERSION, and
+# prints the path of the server. What was built earlier is used again. It is a
+# nested module, so that hpad itself does not depend on what only these need.
 set -euo pipefail
 cd "$(dirname "$0")/../embedded/promserver"
 
@@ -15,13 +15,14 @@ if [ "$version" != "$wanted" ]; then
 fi
 
 directory=${HPAD_TEST_CACHE:-$HOME/.cache/hpad-test}/prometheus-$version
-if [ ! -x "$directory/prometheus" ]; then
+for program in prometheus promtool; do
+	[ ! -x "$directory/$program" ] || continue
 	mkdir -p "$directory"
 	built=$(mktemp "$directory/building.XXXXXX")
 	trap 'rm -f "$built"' EXIT
 	# No service discovery but files: the rest is most of the server's size.
-	CGO_ENABLED=0 go build -mod=readonly -tags remove_all_sd -o "$built" "$module/cmd/prometheus"
+	CGO_ENABLED=0 go build -mod=readonly -tags remove_all_sd -o "$built" "$module/cmd/$program"
 	chmod 755 "$built"
-	mv "$built" "$directory/prometheus"
-fi
+	mv "$built" "$directory/$program"
+done
 echo "$directory/prometheus"

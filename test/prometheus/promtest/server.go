@@ -85,7 +85,20 @@ func Binary(t testing.TB, name string) string {
 // fails where CI=true.
 func ModuleBinary(t testing.TB) string {
 	t.Helper()
-	return installed.Path(t, filepath.Join("prometheus-v*", "prometheus"), "test/install/promserver.sh")
+	return moduleBinary(t, "prometheus")
+}
+
+// Promtools answers the paths of the promtools there are to hold a file against:
+// the installed one, which may be some years old, and one as new as the modules of
+// hpad. Without one of them the test is skipped, and fails where CI=true.
+func Promtools(t testing.TB) map[string]string {
+	t.Helper()
+	return map[string]string{"installed": Binary(t, "promtool"), "module": moduleBinary(t, "promtool")}
+}
+
+func moduleBinary(t testing.TB, name string) string {
+	t.Helper()
+	return installed.Path(t, filepath.Join("prometheus-v*", name), "test/install/promserver.sh")
 }
 
 // Stop ends the server; its data stay for Restart.
