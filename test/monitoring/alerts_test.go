@@ -1,0 +1,168 @@
+package monitoring
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/hpad/hpad/test/prometheus/promtest"
+)
+
+// configs is where the files are that are tested.
+const configs = "../../configs/prometheus/"
+
+// rule is one alert of alerts.yml.
+type rule struct {
+	Alert       string            `json:"alert"`
+	Expr        string            `json:"expr"`
+	For         string            `json:"for"`
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+// rules reads alerts.yml.
+func rules(t *testing.T) []rule {
+	t.Helper()
+	var file struct {
+		Groups []struct {
+			Name  string `json:"name"`
+			Rules []rule `json:"rules"`
+		} `json:"groups"`
+	}
+	read(t, "alerts.yml", &file)
+	var all []rule
+	for _, group := range file.Groups {
+		all = append(all, group.Rules...)
+	}
+	if len(all) == 0 {
+		t.Fatal("alerts.yml has no rules")
+	}
+	return all
+}
+
+func read(t *testing.T, name string, into any) {
+	t.Helper()
+	text, err := os.ReadFile(configs + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict(text, into); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+}
+
+// TestPromtool has Debian's promtool and the newest one check the files, and try
+// the alerts.
+func TestPromtool(t *testing.T) {
+	for name, promtool := range promtest.Promtools(t) {
+		t.Run(name, func(t *testing.T) {
+			for _, arguments := range [][]string{
+				{"check", "config", "scrape.yml"},
+				{"check", "rules", "alerts.yml"},
+				{"test", "rules", "alerts_test.yml"},
+			} {
+				command := exec.CommandContext(t.Context(), promtool, arguments...)
+				command.Dir = configs
+				if output, err := command.CombinedOutput(); err != nil {
+					t.Errorf("promtool %s: %v\n%s", strings.Join(arguments, " "), err, output)
+				}
+			}
+		})
+	}
+}
+
+// TestScrapeFile includes scrape.yml as its comment says.
+func TestScrapeFile(t *testing.T) {
+	directory, err := filepath.Abs(configs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	main := filepath.Join(t.TempDir(), "prometheus.yml")
+	text := fmt.Sprintf("scrape_config_files: [%s/scrape.yml]\nrule_files: [%s/alerts.yml]\n", directory, directory)
+	if err := os.WriteFile(main, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), promtest.Promtools(t)["module"], "check", "config", main)
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Errorf("promtool check config: %v\n%s", err, output)
+	}
+}
+
+// TestAlertsAreTried wants alerts_test.yml to have each alert fire, and each not
+// fire.
+func TestAlertsAreTried(t *testing.T) {
+	var file struct {
+		RuleFiles          []string `json:"rule_files"`
+		EvaluationInterval string   `json:"evaluation_interval"`
+		Tests              []struct {
+			Name        string `json:"name"`
+			Interval    string `json:"interval"`
+			InputSeries []any  `json:"input_series"`
+			Cases       []struct {
+				EvalTime string `json:"eval_time"`
+				Alert    string `json:"alertname"`
+				Expected []any  `json:"exp_alerts"`
+			} `json:"alert_rule_test"`
+		} `json:"tests"`
+	}
+	read(t, "alerts_test.yml", &file)
+	fires, quiet := map[string]bool{}, map[string]bool{}
+	for _, test := range file.Tests {
+		for _, c := range test.Cases {
+			fires[c.Alert] = fires[c.Alert] || len(c.Expected) > 0
+			quiet[c.Alert] = quiet[c.Alert] || len(c.Expected) == 0
+		}
+	}
+	for _, rule := range rules(t) {
+		if !fires[rule.Alert] || !quiet[rule.Alert] {
+			t.Errorf("%s fires: %v, does not: %v; want both", rule.Alert, fires[rule.Alert], quiet[rule.Alert])
+		}
+	}
+}
+
+// TestAlertsAreExplained wants each alert to say how severe it is, what it means,
+// and where docs/operations.md says what to do.
+func TestAlertsAreExplained(t *testing.T) {
+	page, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, rule := range rules(t) {
+		if !slices.Contains([]string{"critical", "warning", "info"}, rule.Labels["severity"]) {
+			t.Errorf("%s has the severity %q", rule.Alert, rule.Labels["severity"])
+		}
+		for _, annotation := range []string{"summary", "description"} {
+			if rule.Annotations[annotation] == "" {
+				t.Errorf("%s has no %s", rule.Alert, annotation)
+			}
+		}
+		if got, want := rule.Annotations["runbook"], "docs/operations.md#"+strings.ToLower(rule.Alert); got != want {
+			t.Errorf("the runbook of %s is %q, want %q", rule.Alert, got, want)
+		}
+		if !regexp.MustCompile(`(?m)^#+ ` + rule.Alert + `$`).Match(page) {
+			t.Errorf("docs/operations.md has no section %s", rule.Alert)
+		}
+	}
+}
+
+// labelOfAlert matches what an annotation asks for.
+var labelOfAlert = regexp.MustCompile(`\$labels\.(\w+)`)
+
+// checkAlerts holds the rules against what is exported.
+func checkAlerts(t *testing.T, exported map[string]family) {
+	for _, rule := range rules(t) {
+		t.Run(rule.Alert, func(t *testing.T) {
+			known := checkQuery(t, exported, rule.Expr)
+			for _, text := range rule.Annotations {
+				checkMentions(t, text, labelOfAlert, known)
+			}
+		})
+	}
+}

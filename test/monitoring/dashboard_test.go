@@ -1,0 +1,143 @@
+package monitoring
+
+import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// dashboard is the part of a Grafana dashboard that is tested.
+type dashboard struct {
+	SchemaVersion int `json:"schemaVersion"`
+	Panels        []panel
+	Templating    struct{ List []variable }
+	Annotations   struct{ List []query }
+}
+
+type panel struct {
+	ID      int
+	Type    string
+	Title   string
+	Targets []query
+	GridPos struct{ H, W, X, Y int }
+	// Description says what the panel shows.
+	Description string
+}
+
+type query struct {
+	Expr, LegendFormat string
+	RefID              string `json:"refId"`
+	Instant            bool
+	Datasource         struct{ UID string }
+}
+
+type variable struct {
+	Name, Type, Definition string
+}
+
+// readDashboard reads configs/grafana/hpad.json.
+func readDashboard(t *testing.T) dashboard {
+	t.Helper()
+	text, err := os.ReadFile("../../configs/grafana/hpad.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d dashboard
+	if err := json.Unmarshal(text, &d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// variables are what stands for them when a query is tried.
+var variables = strings.NewReplacer("$__rate_interval", "15s", "$job", "hpad", "$instance", ".*", "$autoscaler", ".*")
+
+// TestDashboard holds the dashboard to what Grafana needs of it.
+func TestDashboard(t *testing.T) {
+	d := readDashboard(t)
+	if d.SchemaVersion < 39 {
+		t.Errorf("schema version %d, want one of Grafana 11 or later", d.SchemaVersion)
+	}
+	names := map[string]bool{}
+	for _, v := range d.Templating.List {
+		names[v.Name] = true
+	}
+	for _, name := range []string{"DS", "job", "instance", "autoscaler"} {
+		if !names[name] {
+			t.Errorf("there is no variable %s", name)
+		}
+	}
+	seen := map[int]bool{}
+	cells := map[[2]int]string{}
+	for _, p := range d.Panels {
+		if seen[p.ID] || p.Title == "" {
+			t.Errorf("panel %q has the id %d, which another one has, or no title", p.Title, p.ID)
+		}
+		seen[p.ID] = true
+		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
+			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
+				if other := cells[[2]int{x, y}]; other != "" || x >= 24 {
+					t.Fatalf("panel %q lies over %q, or outside", p.Title, other)
+				}
+				cells[[2]int{x, y}] = p.Title
+			}
+		}
+		if p.Type == "row" {
+			continue
+		}
+		if p.Description == "" || len(p.Targets) == 0 {
+			t.Errorf("panel %q has no description or no query", p.Title)
+		}
+		refs := map[string]bool{}
+		for _, q := range p.Targets {
+			if q.Datasource.UID != "${DS}" || refs[q.RefID] {
+				t.Errorf("panel %q asks %q, want ${DS}, or has query %s twice", p.Title, q.Datasource.UID, q.RefID)
+			}
+			refs[q.RefID] = true
+			for _, used := range regexp.MustCompile(`\$(\w+)`).FindAllStringSubmatch(q.Expr, -1) {
+				if !names[used[1]] && used[1] != "__rate_interval" {
+					t.Errorf("panel %q uses the variable %s, which there is not", p.Title, used[1])
+				}
+			}
+		}
+	}
+}
+
+// labelOfLegend matches what a legend asks for, labelValues the query of a variable.
+var (
+	labelOfLegend = regexp.MustCompile(`\{\{(\w+)\}\}`)
+	labelValues   = regexp.MustCompile(`^label_values\((.*), (\w+)\)$`)
+)
+
+// checkDashboard holds the queries of the dashboard against what is exported.
+func checkDashboard(t *testing.T, exported map[string]family) {
+	d := readDashboard(t)
+	for _, p := range d.Panels {
+		t.Run(p.Title, func(t *testing.T) {
+			for _, q := range p.Targets {
+				checkMentions(t, q.LegendFormat, labelOfLegend, checkQuery(t, exported, variables.Replace(q.Expr)))
+			}
+		})
+	}
+	for _, v := range d.Templating.List {
+		if v.Type != "query" {
+			continue
+		}
+		parts := labelValues.FindStringSubmatch(v.Definition)
+		if parts == nil {
+			t.Errorf("variable %s is %q, want label_values(SERIES, LABEL)", v.Name, v.Definition)
+			continue
+		}
+		known := checkQuery(t, exported, variables.Replace(parts[1]))
+		if _, there := known[parts[2]]; !there {
+			t.Errorf("variable %s: there is no label %q but %s", v.Name, parts[2], known)
+		}
+	}
+	for _, a := range d.Annotations.List {
+		if a.Expr != "" {
+			checkQuery(t, exported, variables.Replace(a.Expr))
+		}
+	}
+}

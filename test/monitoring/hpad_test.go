@@ -1,0 +1,211 @@
+package monitoring
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/hpad/hpad/daemon"
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
+	"github.com/hpad/hpad/test/aws/awstest"
+	"github.com/hpad/hpad/test/azure/azuretest"
+	"github.com/hpad/hpad/test/gce/gcetest"
+	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/internal/world"
+)
+
+// patience is how long something may take that takes seconds on an idle machine.
+const patience = world.Patience
+
+// nobody is an address at which nobody listens.
+const nobody = "127.0.0.1:1"
+
+// hpad is a daemon with fleets and sources of all kinds, of which some work and
+// some do not.
+type hpad struct {
+	*daemon.Daemon
+	registry *prometheus.Registry
+	load     *world.Load
+	// address is where /metrics is.
+	address string
+}
+
+// labeled is a fleet whose one target asks for its autoscaler, and another one
+// cannot be understood.
+type labeled struct{ *targettest.Memory }
+
+// Discover answers the targets with labels.
+func (labeled) Discover(context.Context) ([]targets.Discovered, error) {
+	return []targets.Discovered{
+		{Name: "asks", Labels: map[string]string{"hpad.enable": "true", "hpad.max": "3", "hpad.cpu": "60"}},
+		{Name: "stammers", Labels: map[string]string{"hpad.enable": "true", "hpad.max": "many"}},
+	}, nil
+}
+
+// start runs the daemon until the test ends.
+func start(t *testing.T) *hpad {
+	t.Helper()
+	h := &hpad{registry: prometheus.NewRegistry(), load: world.NewLoad(t)}
+	h.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})) // as "hpad run" does
+	h.load.Queue("worker", 40)
+	text := h.configuration(t)
+	if _, err := config.Parse("hpad.toml", []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	store, err := state.Open(filepath.Join(t.TempDir(), "state"), state.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Daemon = daemon.New(daemon.Options{
+		Load:    func() (*config.Config, error) { return config.Parse("hpad.toml", []byte(text)) },
+		Store:   store,
+		Metrics: metrics.New(h.registry),
+		Kinds:   kinds(),
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- h.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("the daemon ends with %v", err)
+		}
+		if err := store.Close(); err != nil {
+			t.Errorf("close the store: %v", err)
+		}
+	})
+	server := httptest.NewServer(promhttp.HandlerFor(h.registry, promhttp.HandlerOpts{}))
+	t.Cleanup(server.Close)
+	h.address = strings.TrimPrefix(server.URL, "http://")
+	wait.For(t, patience, "first pass of every autoscaler", func() (string, bool) {
+		r := h.Readiness()
+		return fmt.Sprintf("%+v", r), r.Ready
+	})
+	return h
+}
+
+// kinds are the built-in ones; a fleet of the name "labeled" is in memory.
+func kinds() daemon.Kinds {
+	kinds := daemon.BuiltIn()
+	compose := kinds.Fleets["compose"]
+	kinds.Fleets["compose"] = func(c config.Fleet, env daemon.FleetEnv) (daemon.Fleet, error) {
+		if c.Name != "labeled" {
+			return compose(c, env)
+		}
+		memory := targettest.NewMemory(c.Name)
+		memory.Add("asks", targettest.MemoryTarget{Replicas: 1, Age: time.Hour})
+		return labeled{memory}, nil
+	}
+	return kinds
+}
+
+// configuration is that of the daemon.
+func (h *hpad) configuration(t *testing.T) string {
+	t.Helper()
+	aws, gce, azure := awstest.New(t), gcetest.Start(t), azuretest.New(t)
+	aws.Add(awstest.Group{Name: "web", Max: 100, Desired: 1})
+	azure.Throttle(time.Second)
+	text := fmt.Sprintf(`
+[daemon]
+sync_period = "1s"
+state_dir   = "unused"
+
+[fleets.local]
+kind     = "process"
+services = { worker = { command = ["sleep", "1000000"] }, idler = { command = ["sleep", "1000000"] } }
+[fleets.labeled]
+kind     = "compose"
+discover = true
+[fleets.compose]
+kind = "compose"
+host = "tcp://%[1]s"
+[fleets.swarm]
+kind = "swarm"
+host = "tcp://%[1]s"
+[fleets.nomad]
+kind    = "nomad"
+address = "http://%[1]s"
+[fleets.aws]
+kind             = "awsasg"
+region           = %[2]q
+credentials_file = %[3]q
+endpoints        = { auto_scaling = %[4]q, ec2 = %[4]q, sts = %[4]q }
+reads_per_second = 0.5
+[fleets.gce]
+kind             = "gcemig"
+project          = %[5]q
+endpoint         = %[6]q
+credentials_file = %[7]q
+%[8]s
+[sources.gone]
+kind = "prometheus"
+url  = "http://%[1]s"
+`, nobody, awstest.Region, aws.Credentials(t), aws.URL, gce.Project, gce.Endpoint, gce.CredentialsFile(t), azure.TOML("azure", ""))
+	text += h.load.Source()
+	for name, target := range map[string]string{
+		"worker":  `{ fleet = "local", service = "worker" }`,
+		"compose": `{ fleet = "compose", project = "shop", service = "web" }`,
+		"swarm":   `{ fleet = "swarm", service = "shop_web" }`,
+		"nomad":   `{ fleet = "nomad", job = "shop", group = "web" }`,
+		"aws":     `{ fleet = "aws", group = "web" }`,
+		"gce":     `{ fleet = "gce", group = "web", zone = "us-east1-b" }`,
+		"azure":   `{ fleet = "azure", resource_group = "shop", scale_set = "web" }`,
+	} {
+		text += world.Queued(name, target, 1, 4)
+	}
+	return text + strings.ReplaceAll(world.Queued("idler", `{ fleet = "local", service = "idler" }`, 1, 4), `"prom"`, `"gone"`)
+}
+
+// family is what is exported of one name: its labels, each with its values.
+type family map[string]map[string]bool
+
+// exported answers what the daemon exports, by the name that a query has.
+func (h *hpad) exported(t *testing.T) map[string]family {
+	t.Helper()
+	families, err := h.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]family{"up": targetLabels()}
+	for _, each := range families {
+		suffixes := []string{""}
+		if each.GetType().String() == "HISTOGRAM" {
+			suffixes = []string{"_count", "_sum", "_bucket"}
+		}
+		for _, suffix := range suffixes {
+			labels := targetLabels()
+			if suffix == "_bucket" {
+				labels["le"] = nil
+			}
+			for _, metric := range each.Metric {
+				for _, label := range metric.Label {
+					if labels[label.GetName()] == nil {
+						labels[label.GetName()] = map[string]bool{}
+					}
+					labels[label.GetName()][label.GetValue()] = true
+				}
+			}
+			found[each.GetName()+suffix] = labels
+		}
+	}
+	return found
+}
+
+// targetLabels are those that Prometheus gives every series, with any values.
+func targetLabels() family { return family{"job": nil, "instance": nil} }
+
+func (f family) String() string { return strings.Join(slices.Sorted(maps.Keys(f)), ", ") }

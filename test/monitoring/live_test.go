@@ -1,0 +1,173 @@
+package monitoring
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/prometheus/promtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestMonitoring runs hpad with fleets and sources of all kinds. All names and
+// labels that rules and dashboard use must be among what it exports, and real
+// servers, which scrape it as scrape.yml says, must answer every query: those of
+// the dashboard with data.
+func TestMonitoring(t *testing.T) {
+	h := start(t)
+	servers := map[string]*promtest.Server{
+		"installed": promtest.StartBinary(t, promtest.Binary(t, "prometheus"), h.scraped(t)),
+		"module":    promtest.StartBinary(t, promtest.ModuleBinary(t), h.scraped(t)),
+	}
+	h.upAndDown(t)
+	exported := h.exported(t)
+	t.Run("alerts", func(t *testing.T) { checkAlerts(t, exported) })
+	t.Run("dashboard", func(t *testing.T) { checkDashboard(t, exported) })
+	for name, server := range servers {
+		t.Run(name, func(t *testing.T) {
+			t.Run("rules", func(t *testing.T) { evaluates(t, server) })
+			t.Run("panels", func(t *testing.T) { shows(t, server) })
+		})
+	}
+}
+
+// scraped is the configuration of a server: scrape.yml, with this hpad and a
+// shorter interval, and alerts.yml.
+func (h *hpad) scraped(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(configs + "scrape.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine := strings.NewReplacer("127.0.0.1:4720", h.address, "scrape_interval: 15s", "scrape_interval: 1s").Replace(string(text))
+	if !strings.Contains(mine, h.address) || !strings.Contains(mine, "scrape_interval: 1s") {
+		t.Fatalf("scrape.yml has another target or interval than expected:\n%s", text)
+	}
+	alerts, err := filepath.Abs(configs + "alerts.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("global: { scrape_timeout: 1s, evaluation_interval: 1s }\nrule_files: [%q]\n%s", alerts, mine)
+}
+
+// upAndDown lets the worker grow and shrink, which is counted as a reversal.
+func (h *hpad) upAndDown(t *testing.T) {
+	t.Helper()
+	const reversals = "hpad_autoscaler_reversals_total"
+	await := func(replicas int32) {
+		wait.For(t, patience, fmt.Sprintf("%d workers", replicas), func() (string, bool) {
+			view, _ := h.Autoscaler("worker")
+			return fmt.Sprintf("%+v", view.Status), view.Status.CurrentReplicas == replicas
+		})
+	}
+	await(4)
+	if got := h.value(t, reversals, "worker"); got != 0 {
+		t.Errorf("%s is %v after one scale-up", reversals, got)
+	}
+	h.load.Queue("worker", 20)
+	await(2)
+	if got := h.value(t, reversals, "worker"); got != 1 {
+		t.Errorf("%s is %v after a scale-up and a scale-down, want 1", reversals, got)
+	}
+}
+
+// value answers a counter of an autoscaler.
+func (h *hpad) value(t *testing.T, name, autoscaler string) float64 {
+	t.Helper()
+	families, err := h.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, metric := range family.Metric {
+			if family.GetName() == name && metric.Label[0].GetValue() == autoscaler {
+				return metric.GetCounter().GetValue()
+			}
+		}
+	}
+	t.Fatalf("there is no %s of %s", name, autoscaler)
+	return 0
+}
+
+// evaluates wants the server to evaluate every rule without an error.
+func evaluates(t *testing.T, server *promtest.Server) {
+	wait.For(t, patience, "evaluation of every rule", func() (string, bool) {
+		var answer struct {
+			Groups []struct {
+				Rules []struct{ Name, Health, LastError string }
+			}
+		}
+		ask(t, server, "/api/v1/rules", nil, &answer)
+		evaluated := 0
+		for _, group := range answer.Groups {
+			for _, rule := range group.Rules {
+				switch rule.Health {
+				case "ok":
+					evaluated++
+				case "err":
+					t.Fatalf("%s: %s", rule.Name, rule.LastError)
+				}
+			}
+		}
+		return fmt.Sprintf("%d are", evaluated), evaluated == len(rules(t))
+	})
+}
+
+// shows wants every query of the dashboard to be answered with data.
+func shows(t *testing.T, server *promtest.Server) {
+	for _, p := range readDashboard(t).Panels {
+		for _, q := range p.Targets {
+			wait.For(t, patience, fmt.Sprintf("data of panel %q for\n%s", p.Title, q.Expr), func() (string, bool) {
+				series := answers(t, server, q)
+				return fmt.Sprintf("%d series", series), series > 0
+			})
+		}
+	}
+}
+
+// answers asks a query as Grafana does, and answers how many series there are.
+func answers(t *testing.T, server *promtest.Server, q query) int {
+	t.Helper()
+	now := time.Now()
+	path, parameters := "/api/v1/query", url.Values{"query": {variables.Replace(q.Expr)}}
+	if !q.Instant {
+		path = "/api/v1/query_range"
+		parameters.Set("start", now.Add(-time.Minute).Format(time.RFC3339))
+		parameters.Set("end", now.Format(time.RFC3339))
+		parameters.Set("step", "1s")
+	}
+	var answer struct{ Result []any }
+	ask(t, server, path, parameters, &answer)
+	return len(answer.Result)
+}
+
+// ask decodes the data of an answer of the server's API.
+func ask(t *testing.T, server *promtest.Server, path string, parameters url.Values, data any) {
+	t.Helper()
+	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Get(server.URL + path + "?" + parameters.Encode())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	answer := struct {
+		Status, Error string
+		Data          any
+	}{Data: data}
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	if answer.Status != "success" {
+		t.Fatalf("%s?%s: %s", path, parameters.Encode(), answer.Error)
+	}
+}
