@@ -59,6 +59,8 @@ func classed(err error) error {
 		return &targets.HeldError{Hold: shuttingDown(reply)}
 	case "org.freedesktop.DBus.Error.AccessDenied", "org.freedesktop.DBus.Error.AuthFailed", "org.freedesktop.DBus.Error.InteractiveAuthorizationRequired":
 		return &targets.ReasonError{Reason: NotAllowed, Err: fmt.Errorf("%w: %w; %s", targets.ErrForbidden, said, polkitHint)}
+	case "org.freedesktop.DBus.Error.LimitsExceeded":
+		return &targets.ThrottledError{Err: said}
 	case "org.freedesktop.DBus.Error.NoReply", "org.freedesktop.DBus.Error.Timeout", "org.freedesktop.DBus.Error.TimedOut", "org.freedesktop.DBus.Error.Disconnected":
 		return fmt.Errorf("%w: %w: %w", targets.ErrTransient, errLost, said)
 	}

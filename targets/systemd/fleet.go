@@ -297,11 +297,8 @@ func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Re
 // outcome adds to an error of a change that the context cut short, that nobody
 // knows how it went.
 func outcome(ctx context.Context, err error) error {
-	if err != nil && !errors.Is(err, targets.ErrUnknownOutcome) && (ctx.Err() != nil || errors.Is(err, errLost)) {
-		if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
-			err = fmt.Errorf("%w: %w", ctx.Err(), err)
-		}
-		return fmt.Errorf("%w: %w", targets.ErrUnknownOutcome, err)
+	if err == nil || ctx.Err() == nil || errors.Is(err, targets.ErrUnknownOutcome) {
+		return err
 	}
-	return err
+	return fmt.Errorf("%w: %w: %w", targets.ErrUnknownOutcome, ctx.Err(), err)
 }

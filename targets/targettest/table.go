@@ -4,7 +4,7 @@ import "testing"
 
 // Kinds are the kinds of fleets that the contract is about: all that hpad comes
 // with.
-var Kinds = []string{"nomad", "compose", "swarm", "process", "awsasg", "gcemig", "azurevmss"}
+var Kinds = []string{"nomad", "compose", "swarm", "process", "systemd", "awsasg", "gcemig", "azurevmss"}
 
 // Row is one situation of the contract.
 type Row struct {
@@ -38,7 +38,8 @@ var Table = []Row{
 	}},
 	{"not found", []string{"reads an unknown target", "refuses an unknown target"}, nil},
 	{"out of range", []string{"refuses out of range"}, map[string]string{
-		"swarm": "a service of a swarm may have any number of tasks",
+		"swarm":   "a service of a swarm may have any number of tasks",
+		"systemd": "a template may have any number of instances",
 	}},
 	{"out of range, below zero", []string{"refuses a negative count"}, nil},
 	{"restart in the middle", []string{"restarts after scaling up", "restarts after scaling down"}, nil},

@@ -1,0 +1,139 @@
+package systemd
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	godbus "github.com/godbus/dbus/v5"
+
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// readyServer is what instances answer to probes: whether they are ready, by their
+// units' names.
+type readyServer struct {
+	mu      sync.Mutex
+	unready map[string]bool
+}
+
+func (r *readyServer) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.unready[strings.TrimPrefix(request.URL.Path, "/")] {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+}
+
+func (r *readyServer) set(unit string, ready bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unready[unit] = !ready
+}
+
+func TestContract(t *testing.T) {
+	targettest.Run(t, targettest.Kind{Name: "systemd", Samples: true, New: newPlatform})
+}
+
+func newPlatform(t *testing.T, counts ...int32) *targettest.Platform {
+	ready := &readyServer{unready: map[string]bool{}}
+	server := httptest.NewServer(ready)
+	t.Cleanup(server.Close)
+	m := newImitation()
+	config := &Config{ResourceInterval: 200 * time.Millisecond, Templates: map[string]Template{}}
+	var store targettest.Store
+	var current *Fleet
+	p := &targettest.Platform{Missing: ref("nobody@.service"), Survive: true}
+	for i, count := range counts {
+		name := template(rune('a' + i))
+		m.unitFiles[name.file()] = "static"
+		config.Templates[name.file()] = Template{ReadyProbe: ReadyProbe{
+			HTTP: fmt.Sprintf("%s/%s@%%i.service", server.URL, name), Interval: 100 * time.Millisecond, FailureThreshold: 1,
+		}}
+		for index := range count {
+			m.byHand(t, "start", name.unit(index+1))
+		}
+		p.Refs = append(p.Refs, ref(name.file()))
+	}
+	config.SetDefaults()
+	p.Open = func(*testing.T) targettest.Fleet {
+		current = newFleet("vm", config, Options{Store: &store}, m)
+		return current
+	}
+	p.SetCount = func(t *testing.T, ref targets.Ref, n int32) { setCount(t, m, ref, int(n)) }
+	p.SetReady = func(_ *testing.T, _ targets.Ref, id string, on bool) { ready.set(id, on) }
+	p.Hold = func(_ *testing.T, ref targets.Ref, on bool) {
+		job := ""
+		if on {
+			job = "restart"
+		}
+		m.queued(strings.Replace(ref.Name, "@", "@1", 1), job)
+	}
+	p.Unreachable = func(_ *testing.T, on bool) { m.refuses(refusal(on, godbus.ErrClosed)) }
+	p.Throttle = func(_ *testing.T, on bool) {
+		m.refuses(refusal(on, godbus.Error{Name: "org.freedesktop.DBus.Error.LimitsExceeded", Body: []any{"too many connections"}}))
+	}
+	p.Hang = func(_ *testing.T, on bool) { m.set(func() { m.hangs = on }) }
+	p.Reach = func(_ *testing.T, _ targets.Ref, count int32) {
+		left := count - 1 // there is one
+		m.refuses(func(call, _ string) error {
+			if call != "start" {
+				return nil
+			}
+			if left--; left < 0 {
+				return godbus.Error{Name: "org.freedesktop.DBus.Error.NoMemory", Body: []any{"no room for another unit"}}
+			}
+			return nil
+		})
+	}
+	p.SlowStop = func(*testing.T, targets.Ref) { m.set(func() { m.slow = true }) }
+	p.Writes = func() int { return m.count("start", "stop", "reset", "enable", "disable") }
+	p.Sampling = func() bool { return current.sampler.clock.Running() }
+	return p
+}
+
+// refusal answers how all calls are refused, and nil for not at all.
+func refusal(on bool, why error) func(call, unit string) error {
+	if !on {
+		return nil
+	}
+	return func(_, _ string) error { return why }
+}
+
+// setCount starts or stops instances as a person would who minds hpad's own.
+func setCount(t *testing.T, m *imitation, ref targets.Ref, n int) {
+	name, _ := parseTemplate(ref.Name)
+	count := 0
+	var foreign []string
+	for index := range int32(100) {
+		m.mu.Lock()
+		u := m.units[name.unit(index)]
+		if u != nil && u.ActiveState == "active" {
+			count++
+			if u.byHand {
+				foreign = append(foreign, u.Name)
+			}
+		}
+		m.mu.Unlock()
+	}
+	for index := int32(1); count < n; index++ {
+		m.mu.Lock()
+		taken := m.units[name.unit(index)] != nil
+		m.mu.Unlock()
+		if !taken {
+			m.byHand(t, "start", name.unit(index))
+			count++
+		}
+	}
+	for ; count > n; count-- {
+		m.byHand(t, "stop", foreign[len(foreign)-1])
+		foreign = foreign[:len(foreign)-1]
+	}
+}
+
+func ref(name string) targets.Ref { return targets.Ref{Fleet: "vm", Name: name} }
