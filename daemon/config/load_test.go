@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hpad/hpad/httpclient"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources/embedded"
 	"github.com/hpad/hpad/sources/prometheus"
@@ -352,10 +353,12 @@ func TestRedacted(t *testing.T) {
 		}}}},
 		Sources: map[string]Source{
 			"headers": {Name: "headers", Kind: "prometheus", Config: &prometheus.Config{
-				URL:       "http://admin:hunter2@127.0.0.1:9090/?token=hunter2&a=b",
-				Headers:   map[string]string{"X-Scope-OrgID": "hunter2"},
-				BasicAuth: &prometheus.BasicAuth{Username: "hpad", PasswordFile: "/etc/hpad/password"},
-				TokenFile: "/run/credentials/token",
+				URL: "http://admin:hunter2@127.0.0.1:9090/?token=hunter2&a=b",
+				Access: httpclient.Access{
+					Headers:   map[string]string{"X-Scope-OrgID": "hunter2"},
+					BasicAuth: &httpclient.BasicAuth{Username: "hpad", PasswordFile: "/etc/hpad/password"},
+					TokenFile: "/run/credentials/token",
+				},
 			}},
 			"own": {Name: "own", Kind: "embedded", Config: &embedded.Config{Scrape: []embedded.Scrape{{Path: "/metrics?api_key=hunter2"}}}},
 		},

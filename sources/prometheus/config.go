@@ -3,15 +3,12 @@ package prometheus
 import (
 	"cmp"
 	"maps"
-	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/prometheus/common/config"
-
+	"github.com/hpad/hpad/httpclient"
 	"github.com/hpad/hpad/policy"
 )
 
@@ -36,40 +33,9 @@ type Config struct {
 	MaxAge time.Duration `toml:"max_age"`
 	// MaxConcurrent bounds the queries under way at once; at least 1.
 	MaxConcurrent int `toml:"max_concurrent"`
-	// BasicAuth are the credentials of HTTP basic authentication; nil for none.
-	BasicAuth *BasicAuth `toml:"basic_auth"`
-	// TokenFile is a file with a bearer token, read again for every query; empty
-	// for none.
-	TokenFile string `toml:"token_file"`
-	// Headers are sent with every query, such as a tenant's name. They are the
-	// only place where a secret may be inline.
-	Headers map[string]string `toml:"headers"`
-	// TLS applies to an https URL.
-	TLS TLS `toml:"tls"`
-}
-
-// BasicAuth are the credentials of HTTP basic authentication.
-type BasicAuth struct {
-	Username string `toml:"username"`
-	// PasswordFile is a file with the password, read again for every query; empty
-	// means an empty password.
-	PasswordFile string `toml:"password_file"`
-}
-
-// TLS says whom to trust and who hpad is. Files are read again when they change.
-type TLS struct {
-	// CAFile has the certificates of the authorities to trust, in PEM; empty
-	// means those of the system.
-	CAFile string `toml:"ca_file"`
-	// CertFile and KeyFile are the client's certificate and key in PEM; both or
-	// neither.
-	CertFile string `toml:"cert_file"`
-	KeyFile  string `toml:"key_file"`
-	// ServerName is the name the server's certificate must be for; empty means
-	// the host of the URL.
-	ServerName string `toml:"server_name"`
-	// InsecureSkipVerify accepts any certificate.
-	InsecureSkipVerify bool `toml:"insecure_skip_verify"`
+	// Access is how the server is reached. Its Headers are the only place where a
+	// secret may be inline.
+	httpclient.Access
 }
 
 // SetDefaults fills in what was not given.
@@ -98,26 +64,7 @@ func (c *Config) Validate() []policy.FieldError {
 	if c.MaxConcurrent < 1 {
 		add("max_concurrent", strconv.Itoa(c.MaxConcurrent), "must be at least 1")
 	}
-	if c.BasicAuth != nil {
-		if c.BasicAuth.Username == "" {
-			add("basic_auth.username", "", "must be set")
-		}
-		if c.TokenFile != "" {
-			add("token_file", strconv.Quote(c.TokenFile), "cannot be combined with basic_auth; keep one of them")
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
-		if detail := checkHeader(name, c.Headers[name]); detail != "" {
-			add("headers."+name, "", detail)
-		}
-	}
-	if c.TLS.CertFile != "" && c.TLS.KeyFile == "" {
-		add("tls.key_file", "", "must be set where tls.cert_file is")
-	}
-	if c.TLS.KeyFile != "" && c.TLS.CertFile == "" {
-		add("tls.cert_file", "", "must be set where tls.key_file is")
-	}
-	return mistakes
+	return append(mistakes, c.Access.Validate()...)
 }
 
 // Redacted answers a copy for people to see: the values of headers, which may be
@@ -155,30 +102,4 @@ func quoteURL(text string) string {
 		return ""
 	}
 	return strconv.Quote(text)
-}
-
-// checkHeader says what is wrong with a header; "" when nothing is. The value
-// may be secret and is never told.
-func checkHeader(name, value string) string {
-	_, reserved := config.ReservedHeaders[http.CanonicalHeaderKey(name)]
-	switch {
-	case http.CanonicalHeaderKey(name) == "Authorization":
-		return "must not be set here: use basic_auth or token_file"
-	case reserved:
-		return "must not be set: the connection needs it"
-	case name == "" || strings.ContainsFunc(name, notInHeaderName):
-		return "is not the name of a header: use letters, digits and hyphens"
-	case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
-		return "must not hold control characters such as line ends"
-	}
-	return ""
-}
-
-// notInHeaderName says that a header's name cannot hold r (RFC 9110, 5.6.2).
-func notInHeaderName(r rune) bool {
-	switch {
-	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
-		return false
-	}
-	return !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/BurntSushi/toml"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/httpclient"
 )
 
 func TestConfigDecodes(t *testing.T) {
@@ -36,15 +38,17 @@ insecure_skip_verify = true
 		Timeout:       5 * time.Second,
 		MaxAge:        90 * time.Second,
 		MaxConcurrent: 7,
-		BasicAuth:     &BasicAuth{Username: "hpad", PasswordFile: "/run/password"},
-		TokenFile:     "/run/token",
-		Headers:       map[string]string{"X-Scope-OrgID": "shop"},
-		TLS: TLS{
-			CAFile:             "/etc/ca.pem",
-			CertFile:           "/etc/cert.pem",
-			KeyFile:            "/etc/key.pem",
-			ServerName:         "prometheus",
-			InsecureSkipVerify: true,
+		Access: httpclient.Access{
+			BasicAuth: &httpclient.BasicAuth{Username: "hpad", PasswordFile: "/run/password"},
+			TokenFile: "/run/token",
+			Headers:   map[string]string{"X-Scope-OrgID": "shop"},
+			TLS: httpclient.TLS{
+				CAFile:             "/etc/ca.pem",
+				CertFile:           "/etc/cert.pem",
+				KeyFile:            "/etc/key.pem",
+				ServerName:         "prometheus",
+				InsecureSkipVerify: true,
+			},
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -83,7 +87,7 @@ func TestConfigValidate(t *testing.T) {
 			c.MaxAge = time.Minute
 			c.TokenFile = "token"
 			c.Headers = map[string]string{"X-Scope-OrgID": "a b"}
-			c.TLS = TLS{CertFile: "cert", KeyFile: "key"}
+			c.TLS = httpclient.TLS{CertFile: "cert", KeyFile: "key"}
 		}, nil},
 		{"no url", func(c *Config) { c.URL = "" }, []string{"url: " + form}},
 		{"no scheme", func(c *Config) { c.URL = "localhost:9090" }, []string{`url = "localhost:9090": ` + form}},
@@ -103,10 +107,10 @@ func TestConfigValidate(t *testing.T) {
 			`max_age = "-1s": must be whole seconds, as "90s", or 0 for the server's own default`,
 		}},
 		{"no concurrency", func(c *Config) { c.MaxConcurrent = -1 }, []string{"max_concurrent = -1: must be at least 1"}},
-		{"two ways to authenticate", func(c *Config) { c.BasicAuth = &BasicAuth{Username: "me"}; c.TokenFile = "token" }, []string{
+		{"two ways to authenticate", func(c *Config) { c.BasicAuth = &httpclient.BasicAuth{Username: "me"}; c.TokenFile = "token" }, []string{
 			`token_file = "token": cannot be combined with basic_auth; keep one of them`,
 		}},
-		{"nobody", func(c *Config) { c.BasicAuth = &BasicAuth{PasswordFile: "password"} }, []string{"basic_auth.username: must be set"}},
+		{"nobody", func(c *Config) { c.BasicAuth = &httpclient.BasicAuth{PasswordFile: "password"} }, []string{"basic_auth.username: must be set"}},
 		{
 			"headers",
 			func(c *Config) {
@@ -142,7 +146,7 @@ func TestConfigValidate(t *testing.T) {
 }
 
 func TestConfigRedacted(t *testing.T) {
-	cfg := Config{URL: "http://127.0.0.1:9090", Headers: map[string]string{"X-Key": "secret"}}
+	cfg := Config{URL: "http://127.0.0.1:9090", Access: httpclient.Access{Headers: map[string]string{"X-Key": "secret"}}}
 	redacted := cfg.Redacted()
 	if got := redacted.Headers["X-Key"]; got != "<redacted>" {
 		t.Errorf("Redacted has the header value %q, want <redacted>", got)

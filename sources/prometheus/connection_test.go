@@ -19,6 +19,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hpad/hpad/httpclient"
 )
 
 // write puts a file into place and answers its path.
@@ -101,15 +103,15 @@ func TestTLS(t *testing.T) {
 	_, otherFile, _ := newClientCertificate(t)
 	for _, test := range []struct {
 		name string
-		tls  TLS
+		tls  httpclient.TLS
 		want string
 	}{
-		{"trusted", TLS{CAFile: caFile}, ""},
-		{"trusted by name", TLS{CAFile: caFile, ServerName: "example.com"}, ""},
-		{"wrong name", TLS{CAFile: caFile, ServerName: "example.org"}, "certificate is valid for example.com, *.example.com, not example.org"},
-		{"unknown to the system", TLS{}, "certificate signed by unknown authority"},
-		{"unknown to the file", TLS{CAFile: otherFile}, "certificate signed by unknown authority"},
-		{"not verified", TLS{InsecureSkipVerify: true}, ""},
+		{"trusted", httpclient.TLS{CAFile: caFile}, ""},
+		{"trusted by name", httpclient.TLS{CAFile: caFile, ServerName: "example.com"}, ""},
+		{"wrong name", httpclient.TLS{CAFile: caFile, ServerName: "example.org"}, "certificate is valid for example.com, *.example.com, not example.org"},
+		{"unknown to the system", httpclient.TLS{}, "certificate signed by unknown authority"},
+		{"unknown to the file", httpclient.TLS{CAFile: otherFile}, "certificate signed by unknown authority"},
+		{"not verified", httpclient.TLS{InsecureSkipVerify: true}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			query(t, newSource(t, server.URL, func(c *Config) { c.TLS = test.tls }), test.want)
@@ -148,7 +150,7 @@ func TestTLSClientCertificate(t *testing.T) {
 		c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, clients
 	})
 	query(t, newSource(t, server.URL, func(c *Config) {
-		c.TLS = TLS{CAFile: caFile, CertFile: certFile, KeyFile: keyFile}
+		c.TLS = httpclient.TLS{CAFile: caFile, CertFile: certFile, KeyFile: keyFile}
 	}), "")
 	// With TLS 1.3 the refusal may arrive as a broken connection.
 	query(t, newSource(t, server.URL, func(c *Config) { c.TLS.CAFile = caFile }), `query "up"`)
@@ -161,16 +163,16 @@ func TestNewErrors(t *testing.T) {
 	missing := filepath.Join(dir, "missing.pem")
 	for _, test := range []struct {
 		name string
-		tls  TLS
+		tls  httpclient.TLS
 		want string
 	}{
-		{"no CA file", TLS{CAFile: missing}, "unable to read file " + missing},
-		{"garbled CA file", TLS{CAFile: garbage}, "unable to use specified CA cert file " + garbage},
-		{"no key file", TLS{CertFile: certFile, KeyFile: missing}, "unable to read file " + missing},
-		{"garbled certificate", TLS{CertFile: garbage, KeyFile: keyFile}, "unable to use specified client cert (file " + garbage},
+		{"no CA file", httpclient.TLS{CAFile: missing}, "unable to read file " + missing},
+		{"garbled CA file", httpclient.TLS{CAFile: garbage}, "unable to use specified CA cert file " + garbage},
+		{"no key file", httpclient.TLS{CertFile: certFile, KeyFile: missing}, "unable to read file " + missing},
+		{"garbled certificate", httpclient.TLS{CertFile: garbage, KeyFile: keyFile}, "unable to use specified client cert (file " + garbage},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			cfg := &Config{URL: "https://127.0.0.1:9090", TLS: test.tls}
+			cfg := &Config{URL: "https://127.0.0.1:9090", Access: httpclient.Access{TLS: test.tls}}
 			cfg.SetDefaults()
 			_, err := New("prom", cfg)
 			if prefix := `source "prom": prepare connections to "https://127.0.0.1:9090": `; err == nil ||
@@ -218,7 +220,7 @@ func TestBasicAuth(t *testing.T) {
 	current := "Basic YWxpY2U6d29uZGVybGFuZA==" // "alice:wonderland" in base64.
 	server := authorized(t, &current)
 	source := newSource(t, server.URL, func(c *Config) {
-		c.BasicAuth = &BasicAuth{Username: "alice", PasswordFile: file}
+		c.BasicAuth = &httpclient.BasicAuth{Username: "alice", PasswordFile: file}
 	})
 	query(t, source, "")
 

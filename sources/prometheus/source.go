@@ -33,7 +33,7 @@ type Source struct {
 // NO_PROXY).
 func New(name string, cfg *Config) (*Source, error) {
 	address := withoutCredentials(cfg.URL)
-	client, err := config.NewClientFromConfig(httpConfig(cfg), name, config.WithUserAgent("hpad"))
+	client, err := config.NewClientFromConfig(cfg.ClientConfig(), name, config.WithUserAgent("hpad"))
 	if err != nil {
 		return nil, fmt.Errorf("source %q: prepare connections to %q: %w", name, address, err)
 	}
@@ -50,39 +50,6 @@ func New(name string, cfg *Config) (*Source, error) {
 		client:  answers,
 		slots:   semaphore.NewWeighted(int64(cfg.MaxConcurrent)),
 	}, nil
-}
-
-// httpConfig says what cfg says in the words of the HTTP client. Redirects are
-// not followed: they would lose the query, which travels in the body.
-func httpConfig(cfg *Config) config.HTTPClientConfig {
-	result := config.HTTPClientConfig{
-		EnableHTTP2:     true,
-		FollowRedirects: false,
-		ProxyConfig:     config.ProxyConfig{ProxyFromEnvironment: true},
-		TLSConfig: config.TLSConfig{
-			CAFile:             cfg.TLS.CAFile,
-			CertFile:           cfg.TLS.CertFile,
-			KeyFile:            cfg.TLS.KeyFile,
-			ServerName:         cfg.TLS.ServerName,
-			InsecureSkipVerify: cfg.TLS.InsecureSkipVerify,
-		},
-	}
-	if cfg.BasicAuth != nil {
-		result.BasicAuth = &config.BasicAuth{
-			Username:     cfg.BasicAuth.Username,
-			PasswordFile: cfg.BasicAuth.PasswordFile,
-		}
-	}
-	if cfg.TokenFile != "" {
-		result.Authorization = &config.Authorization{Type: "Bearer", CredentialsFile: cfg.TokenFile}
-	}
-	if len(cfg.Headers) > 0 {
-		result.HTTPHeaders = &config.Headers{Headers: make(map[string]config.Header, len(cfg.Headers))}
-		for name, value := range cfg.Headers {
-			result.HTTPHeaders.Headers[name] = config.Header{Values: []string{value}}
-		}
-	}
-	return result
 }
 
 // Query answers what text evaluates to at an instant, to the millisecond; a zero

@@ -2,16 +2,13 @@ package webhook
 
 import (
 	"cmp"
-	"maps"
-	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prometheus/common/config"
 
+	"github.com/hpad/hpad/httpclient"
 	"github.com/hpad/hpad/policy"
 )
 
@@ -27,41 +24,11 @@ type Config struct {
 	URL string `toml:"url"`
 	// Timeout bounds one call, from sending it to the end of the answer: up to 50s.
 	Timeout time.Duration `toml:"timeout"`
-	// BasicAuth are the credentials of HTTP basic authentication; nil for none.
-	BasicAuth *BasicAuth `toml:"basic_auth"`
-	// TokenFile is a file with a bearer token, read again for every call; empty for
-	// none.
-	TokenFile string `toml:"token_file"`
+	// Access is how it is reached. Its Headers are no secrets.
+	httpclient.Access
 	// HeaderFiles are files with the values of headers to be sent, read again for
-	// every call; Headers are headers that are no secrets.
+	// every call.
 	HeaderFiles map[string]string `toml:"header_files"`
-	Headers     map[string]string `toml:"headers"`
-	// TLS applies to an https URL.
-	TLS TLS `toml:"tls"`
-}
-
-// BasicAuth are the credentials of HTTP basic authentication.
-type BasicAuth struct {
-	Username string `toml:"username"`
-	// PasswordFile is a file with the password, read again for every call; empty
-	// means an empty password.
-	PasswordFile string `toml:"password_file"`
-}
-
-// TLS says whom to trust and who hpad is. Files are read again when they change.
-type TLS struct {
-	// CAFile has the certificates of the authorities to trust, in PEM; empty means
-	// those of the system.
-	CAFile string `toml:"ca_file"`
-	// CertFile and KeyFile are the client's certificate and key in PEM; both or
-	// neither.
-	CertFile string `toml:"cert_file"`
-	KeyFile  string `toml:"key_file"`
-	// ServerName is the name the server's certificate must be for; empty means the
-	// host of the URL.
-	ServerName string `toml:"server_name"`
-	// InsecureSkipVerify accepts any certificate.
-	InsecureSkipVerify bool `toml:"insecure_skip_verify"`
 }
 
 // SetDefaults fills in what was not given.
@@ -80,29 +47,8 @@ func (c *Config) Validate() []policy.FieldError {
 	if c.Timeout <= 0 || c.Timeout > longestTimeout {
 		add("timeout", strconv.Quote(c.Timeout.String()), "must be more than 0, and "+longestTimeout.String()+" at most")
 	}
-	if c.BasicAuth != nil && c.BasicAuth.Username == "" {
-		add("basic_auth.username", "", "must be set")
-	}
-	if c.BasicAuth != nil && c.TokenFile != "" {
-		add("token_file", strconv.Quote(c.TokenFile), "cannot be combined with basic_auth; keep one of them")
-	}
-	for _, headers := range []struct {
-		field  string
-		values map[string]string
-	}{{"headers", c.Headers}, {"header_files", c.HeaderFiles}} {
-		for _, name := range slices.Sorted(maps.Keys(headers.values)) {
-			if detail := checkHeader(name, headers.values[name]); detail != "" {
-				add(headers.field+"."+name, "", detail)
-			}
-		}
-	}
-	if c.TLS.CertFile != "" && c.TLS.KeyFile == "" {
-		add("tls.key_file", "", "must be set where tls.cert_file is")
-	}
-	if c.TLS.KeyFile != "" && c.TLS.CertFile == "" {
-		add("tls.cert_file", "", "must be set where tls.key_file is")
-	}
-	return mistakes
+	mistakes = append(mistakes, c.Access.Validate()...)
+	return append(mistakes, httpclient.ValidateHeaders("header_files", c.HeaderFiles)...)
 }
 
 // checkURL says what is wrong with an address; "" when nothing is. It may hold a
@@ -118,48 +64,11 @@ func checkURL(text string) string {
 	return ""
 }
 
-// checkHeader says what is wrong with a header; "" when nothing is.
-func checkHeader(name, value string) string {
-	canonical := http.CanonicalHeaderKey(name)
-	_, reserved := config.ReservedHeaders[canonical]
-	switch {
-	case canonical == "Authorization":
-		return "must not be set here: use basic_auth or token_file"
-	case reserved || canonical == "Content-Type":
-		return "must not be set: the connection needs it"
-	case name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`:"(),/;<=>?@[\]{}`, r) }):
-		return "is not the name of a header: use letters, digits and hyphens"
-	case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
-		return "must not hold control characters such as line ends"
-	}
-	return ""
-}
-
-// client says what the configuration says in the words of the HTTP client.
-// Redirects are not followed: they would lose the body.
-func (c *Config) client() config.HTTPClientConfig {
-	made := config.HTTPClientConfig{
-		EnableHTTP2: true,
-		ProxyConfig: config.ProxyConfig{ProxyFromEnvironment: true},
-		TLSConfig: config.TLSConfig{
-			CAFile: c.TLS.CAFile, CertFile: c.TLS.CertFile, KeyFile: c.TLS.KeyFile,
-			ServerName: c.TLS.ServerName, InsecureSkipVerify: c.TLS.InsecureSkipVerify,
-		},
-	}
-	if c.BasicAuth != nil {
-		made.BasicAuth = &config.BasicAuth{Username: c.BasicAuth.Username, PasswordFile: c.BasicAuth.PasswordFile}
-	}
-	if c.TokenFile != "" {
-		made.Authorization = &config.Authorization{Type: "Bearer", CredentialsFile: c.TokenFile}
-	}
-	if len(c.Headers)+len(c.HeaderFiles) > 0 {
-		made.HTTPHeaders = &config.Headers{Headers: map[string]config.Header{}}
-		for name, value := range c.Headers {
-			made.HTTPHeaders.Headers[name] = config.Header{Values: []string{value}}
-		}
-		for name, file := range c.HeaderFiles {
-			made.HTTPHeaders.Headers[name] = config.Header{Files: []string{file}}
-		}
+// httpConfig says what the configuration says in the words of the HTTP client.
+func (c *Config) httpConfig() config.HTTPClientConfig {
+	made := c.ClientConfig()
+	for name, file := range c.HeaderFiles {
+		made.HTTPHeaders.Headers[name] = config.Header{Files: []string{file}}
 	}
 	return made
 }

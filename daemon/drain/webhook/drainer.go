@@ -62,11 +62,10 @@ var _ drain.Drainer = (*Drainer)(nil)
 // New answers a drainer, which connects when it is first called. The configuration
 // is defaulted and valid. An error names a file that cannot be used.
 func New(c Config) (*Drainer, error) {
-	client, err := config.NewClientFromConfig(c.client(), "drain")
+	client, err := config.NewClientFromConfig(c.httpConfig(), "drain")
 	if err != nil {
 		return nil, fmt.Errorf("prepare calls of the drain webhook: %w", err)
 	}
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &Drainer{config: c, http: client}, nil
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/daemon/drain/webhook"
+	"github.com/hpad/hpad/httpclient"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -169,7 +170,8 @@ func TestSecrets(t *testing.T) {
 	authority := write("ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
 	token, key := write("token", "first\n"), write("key", "k1\n")
 	d := open(t, webhook.Config{
-		URL: server.URL, TokenFile: token, HeaderFiles: map[string]string{"X-Key": key}, Headers: map[string]string{"X-Team": "shop"}, TLS: webhook.TLS{CAFile: authority},
+		URL: server.URL, HeaderFiles: map[string]string{"X-Key": key},
+		Access: httpclient.Access{TokenFile: token, Headers: map[string]string{"X-Team": "shop"}, TLS: httpclient.TLS{CAFile: authority}},
 	})
 	instance := drain.Instance{ID: "i-1"}
 	if err := d.Begin(t.Context(), instance); err != nil {
@@ -188,11 +190,13 @@ func TestSecrets(t *testing.T) {
 		t.Errorf("Begin() with an unknown authority = %v", err)
 	}
 	password := write("password", "p")
-	d = open(t, webhook.Config{URL: server.URL, BasicAuth: &webhook.BasicAuth{Username: "u", PasswordFile: password}, TLS: webhook.TLS{CAFile: authority}})
+	d = open(t, webhook.Config{URL: server.URL, Access: httpclient.Access{
+		BasicAuth: &httpclient.BasicAuth{Username: "u", PasswordFile: password}, TLS: httpclient.TLS{CAFile: authority},
+	}})
 	if err := d.Finish(t.Context(), instance); err != nil || h.headers[2].Get("Authorization") != "Basic dTpw" {
 		t.Errorf("Finish() with basic authentication = %v, %v", err, h.headers)
 	}
-	if _, err := webhook.New(webhook.Config{URL: server.URL, TLS: webhook.TLS{CAFile: filepath.Join(dir, "none")}}); err == nil || !strings.Contains(err.Error(), "none") {
+	if _, err := webhook.New(webhook.Config{URL: server.URL, Access: httpclient.Access{TLS: httpclient.TLS{CAFile: filepath.Join(dir, "none")}}}); err == nil || !strings.Contains(err.Error(), "none") {
 		t.Errorf("New() with a file that is not there = %v", err)
 	}
 }
@@ -207,11 +211,11 @@ func TestValidate(t *testing.T) {
 		{webhook.Config{URL: "ftp://drain.example.com"}, "url"},
 		{webhook.Config{URL: "https://u:p@drain.example.com"}, "url"},
 		{webhook.Config{URL: "http://h", Timeout: time.Hour}, "timeout"},
-		{webhook.Config{URL: "http://h", BasicAuth: &webhook.BasicAuth{}, TokenFile: "t"}, "basic_auth.username token_file"},
-		{webhook.Config{URL: "http://h", Headers: map[string]string{"Authorization": "x", "Content-Type": "x", "a b": "x", "ok": "x"}}, "headers.Authorization headers.Content-Type headers.a b"},
+		{webhook.Config{URL: "http://h", Access: httpclient.Access{BasicAuth: &httpclient.BasicAuth{}, TokenFile: "t"}}, "basic_auth.username token_file"},
+		{webhook.Config{URL: "http://h", Access: httpclient.Access{Headers: map[string]string{"Authorization": "x", "Content-Type": "x", "a b": "x", "ok": "x"}}}, "headers.Authorization headers.Content-Type headers.a b"},
 		{webhook.Config{URL: "http://h", HeaderFiles: map[string]string{"Host": "x"}}, "header_files.Host"},
-		{webhook.Config{URL: "http://h", TLS: webhook.TLS{CertFile: "c"}}, "tls.key_file"},
-		{webhook.Config{URL: "http://h", TLS: webhook.TLS{KeyFile: "k"}}, "tls.cert_file"},
+		{webhook.Config{URL: "http://h", Access: httpclient.Access{TLS: httpclient.TLS{CertFile: "c"}}}, "tls.key_file"},
+		{webhook.Config{URL: "http://h", Access: httpclient.Access{TLS: httpclient.TLS{KeyFile: "k"}}}, "tls.cert_file"},
 	} {
 		c.config.SetDefaults()
 		var fields []string

@@ -1,0 +1,97 @@
+package httpclient
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/common/config"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// told answers mistakes as people see them.
+func told(mistakes []policy.FieldError) []string {
+	var texts []string
+	for _, mistake := range mistakes {
+		texts = append(texts, mistake.Error())
+	}
+	return texts
+}
+
+func TestValidate(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		access Access
+		want   []string
+	}{
+		{"nothing", Access{}, nil},
+		{"everything", Access{
+			BasicAuth: &BasicAuth{Username: "hpad", PasswordFile: "/run/password"}, Headers: map[string]string{"X-Team": "shop"},
+			TLS: TLS{CAFile: "ca", CertFile: "cert", KeyFile: "key"},
+		}, nil},
+		{"everything wrong", Access{
+			BasicAuth: &BasicAuth{PasswordFile: "p"}, TokenFile: "t", Headers: map[string]string{"Host": "x"}, TLS: TLS{CertFile: "cert"},
+		}, []string{
+			"basic_auth.username: must be set",
+			`token_file = "t": cannot be combined with basic_auth; keep one of them`,
+			"headers.Host: must not be set: the connection needs it",
+			"tls.key_file: must be set where tls.cert_file is",
+		}},
+		{"a key alone", Access{TLS: TLS{KeyFile: "key"}}, []string{"tls.cert_file: must be set where tls.key_file is"}},
+	} {
+		if diff := cmp.Diff(test.want, told(test.access.Validate())); diff != "" {
+			t.Errorf("%s: Validate (-want +got):\n%s", test.name, diff)
+		}
+	}
+	var none *TLS
+	if mistakes := none.Validate(); mistakes != nil {
+		t.Errorf("mistakes in no TLS: %v", mistakes)
+	}
+}
+
+func TestValidateHeaders(t *testing.T) {
+	headers := map[string]string{
+		"authorization": "Bearer secret", "content-type": "x", "Host": "x", "": "x", "X-Lines": "a\nsecret",
+		"X Y": "x", "X:Y": "x", "X-Ümlaut": "x", "X-Tab": "a\tb", "X_y.z~1": "x",
+	}
+	want := []string{
+		"extra.: is not the name of a header: use letters, digits and hyphens",
+		"extra.Host: must not be set: the connection needs it",
+		"extra.X Y: is not the name of a header: use letters, digits and hyphens",
+		"extra.X-Lines: must not hold control characters such as line ends",
+		"extra.X-Ümlaut: is not the name of a header: use letters, digits and hyphens",
+		"extra.X:Y: is not the name of a header: use letters, digits and hyphens",
+		"extra.authorization: must not be set here: use basic_auth or token_file",
+		"extra.content-type: must not be set: the connection needs it",
+	}
+	if diff := cmp.Diff(want, told(ValidateHeaders("extra", headers))); diff != "" {
+		t.Errorf("ValidateHeaders (-want +got):\n%s", diff)
+	}
+}
+
+func TestClientConfig(t *testing.T) {
+	access := Access{
+		BasicAuth: &BasicAuth{Username: "hpad", PasswordFile: "/run/password"}, Headers: map[string]string{"X-Team": "shop"},
+		TLS: TLS{CAFile: "ca", CertFile: "cert", KeyFile: "key", ServerName: "name", InsecureSkipVerify: true},
+	}
+	got := access.ClientConfig()
+	if !got.EnableHTTP2 || got.FollowRedirects || !got.ProxyFromEnvironment {
+		t.Errorf("HTTP/2 %t, redirects %t, proxies %t, want true, false, true", got.EnableHTTP2, got.FollowRedirects, got.ProxyFromEnvironment)
+	}
+	if diff := cmp.Diff(&config.BasicAuth{Username: "hpad", PasswordFile: "/run/password"}, got.BasicAuth); diff != "" {
+		t.Errorf("credentials (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(config.TLSConfig{CAFile: "ca", CertFile: "cert", KeyFile: "key", ServerName: "name", InsecureSkipVerify: true}, got.TLSConfig); diff != "" {
+		t.Errorf("TLS (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]config.Header{"X-Team": {Values: []string{"shop"}}}, got.HTTPHeaders.Headers); diff != "" {
+		t.Errorf("headers (-want +got):\n%s", diff)
+	}
+	token := Access{TokenFile: "/run/token"}.ClientConfig()
+	if diff := cmp.Diff(&config.Authorization{Type: "Bearer", CredentialsFile: "/run/token"}, token.Authorization); diff != "" {
+		t.Errorf("ClientConfig with a token (-want +got):\n%s", diff)
+	}
+	if err := token.Validate(); err != nil {
+		t.Errorf("the library refuses it: %v", err)
+	}
+}
