@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -147,7 +148,7 @@ func (c *connection) newTransport() *http.Transport {
 // credentials finds those of the configuration, or Application Default Credentials,
 // and those of the account to act as.
 func (c *connection) credentials(tokens *http.Client) (*auth.Credentials, error) {
-	options := &credentials.DetectOptions{Scopes: []string{tokenScope}, Client: tokens, UniverseDomain: c.config.UniverseDomain}
+	options := &credentials.DetectOptions{Scopes: []string{tokenScope}, Client: tokens}
 	var found *auth.Credentials
 	var err error
 	if c.config.CredentialsFile == "" {
@@ -158,16 +159,56 @@ func (c *connection) credentials(tokens *http.Client) (*auth.Credentials, error)
 	if err != nil {
 		return nil, fmt.Errorf("find credentials: %w", err)
 	}
+	if path := c.credentialsFile(); path != "" { // others have to be asked over the network
+		domain, err := found.UniverseDomain(context.Background())
+		if err == nil && domain != c.config.UniverseDomain {
+			return nil, fmt.Errorf("credentials in %q are of universe domain %q, not of %q: set universe_domain, or take other credentials", path, domain, c.config.UniverseDomain)
+		}
+	}
 	if c.config.Impersonate == "" {
 		return found, nil
 	}
-	found, err = impersonate.NewCredentials(&impersonate.CredentialsOptions{
-		TargetPrincipal: c.config.Impersonate, Scopes: options.Scopes, Credentials: found, UniverseDomain: c.config.UniverseDomain,
-	})
-	if err != nil {
+	if found, err = c.actAs(found, tokens, options.Scopes); err != nil {
 		return nil, fmt.Errorf("act as %q: %w", c.config.Impersonate, err)
 	}
 	return found, nil
+}
+
+// actAs answers the credentials of the account to act as.
+func (c *connection) actAs(own *auth.Credentials, tokens *http.Client, scopes []string) (*auth.Credentials, error) {
+	asking, err := httptransport.NewClient(&httptransport.Options{
+		Credentials: own, BaseRoundTripper: &refusals{tokens.Transport}, UniverseDomain: c.config.UniverseDomain, DisableTelemetry: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	asking.Timeout = tokens.Timeout
+	return impersonate.NewCredentials(&impersonate.CredentialsOptions{
+		TargetPrincipal: c.config.Impersonate, Scopes: scopes, Credentials: own, Client: asking, UniverseDomain: c.config.UniverseDomain,
+	})
+}
+
+// refusals makes answers that are no tokens the errors that they are, where the token
+// of another account is asked for.
+type refusals struct{ http.RoundTripper }
+
+// longestRefusal is how much of an answer is read.
+const longestRefusal = 64 << 10
+
+// RoundTrip answers a *tokenError in place of an answer that says no.
+func (r *refusals) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := r.RoundTripper.RoundTrip(request)
+	if err != nil || response.StatusCode < http.StatusMultipleChoices {
+		return response, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	refused := &tokenError{status: response.StatusCode}
+	var answer struct{ Error struct{ Message string } }
+	// What is no such answer has no message.
+	if json.NewDecoder(io.LimitReader(response.Body, longestRefusal)).Decode(&answer) == nil {
+		refused.message = answer.Error.Message
+	}
+	return nil, refused
 }
 
 // fileCredentials reads credentials of whichever type the file says.

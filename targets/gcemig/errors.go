@@ -1,6 +1,7 @@
 package gcemig
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,14 +111,30 @@ func (e *answerError) throttles() bool {
 	return strings.EqualFold(e.reason, "quotaExceeded") && (e.says("quota metric") || e.says("per minute") || e.says("quota group"))
 }
 
+// tokenError is an answer that says no to who wants to act as another account.
+type tokenError struct {
+	status  int
+	message string
+}
+
+func (e *tokenError) Error() string {
+	return fmt.Sprintf("the server answers %d: %s", e.status, cmp.Or(e.message, http.StatusText(e.status)))
+}
+
 // credentialsError puts an error of getting a token into a class; nil when err is
 // of something else.
 func credentialsError(err error) error {
-	var refused *auth.Error
-	if !errors.As(err, &refused) || refused.Response == nil {
+	var own *auth.Error
+	var acting *tokenError
+	var status int
+	switch {
+	case errors.As(err, &acting):
+		status = acting.status
+	case errors.As(err, &own) && own.Response != nil:
+		status = own.Response.StatusCode
+	default:
 		return nil
 	}
-	status := refused.Response.StatusCode
 	if status == http.StatusTooManyRequests || status >= http.StatusInternalServerError {
 		return fmt.Errorf("%w: get a token: %w", targets.ErrTransient, err)
 	}

@@ -62,7 +62,9 @@ func (s *session) do(ctx context.Context, c cloud.Call, classify func(error) err
 			timer.Stop()
 		}
 	}
-	if answer := (*answerError)(nil); errors.As(err, &answer) && answer.status == http.StatusUnauthorized {
+	answer, answered := errors.AsType[*answerError](err)
+	token, asked := errors.AsType[*tokenError](err)
+	if answered && answer.status == http.StatusUnauthorized || asked && token.status == http.StatusUnauthorized {
 		s.connection.forget(s.client)
 	}
 	return err

@@ -11,6 +11,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -30,6 +31,13 @@ var accountKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.Ge
 // gives tokens, and answers the file's path.
 func (s *Server) CredentialsFile(t testing.TB) string {
 	t.Helper()
+	return s.UniverseFile(t, "googleapis.com")
+}
+
+// UniverseFile writes those of an account of a sovereign cloud, which gives no
+// tokens: its clients sign their own.
+func (s *Server) UniverseFile(t testing.TB, domain string) string {
+	t.Helper()
 	key, err := accountKey()
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +49,7 @@ func (s *Server) CredentialsFile(t testing.TB) string {
 	text, err := json.Marshal(map[string]string{
 		"type": "service_account", "project_id": s.Project, "client_email": Account, "client_id": "1",
 		"private_key_id": "key-1", "private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
-		"token_uri": s.tokenURL, "universe_domain": "googleapis.com",
+		"token_uri": s.tokenURL, "universe_domain": domain,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -86,60 +94,159 @@ func (s *Server) giveToken(w http.ResponseWriter, r *http.Request) {
 		refuse("invalid_grant", "Invalid grant: account not found")
 		return
 	}
-	s.issued++
-	token := fmt.Sprintf("ya29.%d", s.issued)
-	s.tokens[token] = true
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{"access_token": token, "expires_in": 3599, "token_type": "Bearer"})
+	_ = json.NewEncoder(w).Encode(map[string]any{"access_token": s.issue(Account), "expires_in": 3599, "token_type": "Bearer"})
 }
 
-// checkAssertion verifies a signed claim of the service account.
+// issue makes a token of an account. The caller holds the lock.
+func (s *Server) issue(account string) string {
+	s.issued++
+	token := fmt.Sprintf("ya29.%d", s.issued)
+	s.tokens[token] = account
+	return token
+}
+
+// checkAssertion verifies a claim that the service account signed to get a token.
 func (s *Server) checkAssertion(assertion string) error {
-	parts := strings.Split(assertion, ".")
-	if len(parts) != 3 {
-		return errors.New("it has no three parts")
-	}
-	signature, err := base64.RawURLEncoding.DecodeString(parts[2])
-	if err != nil {
-		return err
-	}
-	key, err := accountKey()
-	if err != nil {
-		return err
-	}
-	sum := sha256.Sum256([]byte(parts[0] + "." + parts[1]))
-	if err := rsa.VerifyPKCS1v15(&key.PublicKey, crypto.SHA256, sum[:], signature); err != nil {
-		return err
-	}
-	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil {
-		return err
-	}
-	var claims struct {
-		Issuer   string `json:"iss"`
-		Audience string `json:"aud"`
-		Scope    string `json:"scope"`
-		Expires  int64  `json:"exp"`
-	}
-	if err := json.Unmarshal(payload, &claims); err != nil {
-		return err
-	}
+	c, err := verify(assertion)
 	switch {
-	case claims.Issuer != Account:
-		return fmt.Errorf("the issuer is %q", claims.Issuer)
-	case claims.Audience != s.tokenURL:
-		return fmt.Errorf("the audience is %q", claims.Audience)
-	case !strings.Contains(claims.Scope, "https://www.googleapis.com/auth/"):
-		return fmt.Errorf("the scope is %q", claims.Scope)
-	case time.Now().After(time.Unix(claims.Expires, 0)):
-		return errors.New("it is over")
+	case err != nil:
+		return err
+	case c.Audience != s.tokenURL:
+		return fmt.Errorf("the audience is %q", c.Audience)
 	}
 	return nil
 }
 
-// authorized says whether a request has a token that is worth something. The caller
-// holds the lock.
-func (s *Server) authorized(r *http.Request) bool {
+// claims are what a service account signs.
+type claims struct {
+	Issuer   string `json:"iss"`
+	Subject  string `json:"sub"`
+	Audience string `json:"aud"`
+	Scope    string `json:"scope"`
+	Expires  int64  `json:"exp"`
+}
+
+// verify reads claims that the service account signed, and that are not over.
+func verify(signed string) (claims, error) {
+	var c claims
+	parts := strings.Split(signed, ".")
+	if len(parts) != 3 {
+		return c, errors.New("it has no three parts")
+	}
+	signature, err := base64.RawURLEncoding.DecodeString(parts[2])
+	if err != nil {
+		return c, err
+	}
+	key, err := accountKey()
+	if err != nil {
+		return c, err
+	}
+	sum := sha256.Sum256([]byte(parts[0] + "." + parts[1]))
+	if err := rsa.VerifyPKCS1v15(&key.PublicKey, crypto.SHA256, sum[:], signature); err != nil {
+		return c, err
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return c, err
+	}
+	if err := json.Unmarshal(payload, &c); err != nil {
+		return c, err
+	}
+	switch {
+	case c.Issuer != Account:
+		return c, fmt.Errorf("the issuer is %q", c.Issuer)
+	case !strings.Contains(c.Scope, "https://www.googleapis.com/auth/"):
+		return c, fmt.Errorf("the scope is %q", c.Scope)
+	case time.Now().After(time.Unix(c.Expires, 0)):
+		return c, errors.New("it is over")
+	}
+	return c, nil
+}
+
+// caller answers the account whose request it is; "" where that is not known. The
+// caller holds the lock.
+func (s *Server) caller(r *http.Request) string {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	return s.open || ok && s.tokens[token]
+	switch {
+	case s.open:
+		return Account
+	case !ok:
+		return ""
+	case strings.Count(token, ".") == 2 && !s.expired: // signed by the account itself
+		if c, err := verify(token); err == nil && c.Subject == Account && c.Audience == "" {
+			return Account
+		}
+	}
+	return s.tokens[token]
+}
+
+// Acting is a service account that Account may act as.
+const Acting = "scaler@shop-prod.iam.gserviceaccount.com"
+
+// OnlyActing lets nobody but the account Acting call the API.
+func (s *Server) OnlyActing() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.onlyActing = true
+}
+
+// serveActing answers a request for a token of another service account.
+func (s *Server) serveActing(w http.ResponseWriter, r *http.Request) {
+	path, ok := strings.CutSuffix(r.URL.Path, ":generateAccessToken")
+	account, ours := strings.CutPrefix(path, "/v1/projects/-/serviceAccounts/")
+	if !ok || !ours || r.Method != http.MethodPost {
+		s.report("there is no %s %s that gives tokens", r.Method, r.URL.Path)
+		http.NotFound(w, r)
+		return
+	}
+	text, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = s.checkToken("GenerateAccessTokenRequest", text)
+	}
+	if err != nil {
+		s.report("the client asks wrongly for a token: %v", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.caller(r) != Account:
+		writeStatus(w, http.StatusUnauthorized, "UNAUTHENTICATED", "Request had invalid authentication credentials.")
+		return
+	case account != Acting:
+		writeStatus(w, http.StatusForbidden, "PERMISSION_DENIED", "Permission 'iam.serviceAccounts.getAccessToken' denied on resource (or it may not exist).")
+		return
+	}
+	answer, err := json.Marshal(map[string]string{
+		"accessToken": s.issue(account), "expireTime": time.Now().Add(time.Hour).UTC().Format(time.RFC3339),
+	})
+	if err == nil {
+		err = s.checkToken("GenerateAccessTokenResponse", answer)
+	}
+	if err != nil {
+		s.report("the imitation gives a token wrongly: %v", err)
+	}
+	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
+	_, _ = w.Write(answer)
+}
+
+// checkToken holds a message about a token against the discovery document.
+func (s *Server) checkToken(schema string, text []byte) error {
+	document, err := tokenDiscovery()
+	if err != nil {
+		return err
+	}
+	var value any
+	if err := decode(text, &value); err != nil {
+		return err
+	}
+	if wrong := document.Check(schema, &Schema{Ref: schema}, value); len(wrong) > 0 {
+		return errors.New(strings.Join(wrong, "; "))
+	}
+	return nil
+}
+
+// writeStatus answers an error as the APIs do that are newer than Compute Engine's.
+func writeStatus(w http.ResponseWriter, code int, status, message string) {
+	writeJSON(w, code, map[string]any{"error": map[string]any{"code": code, "message": message, "status": status}})
 }

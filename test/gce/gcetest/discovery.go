@@ -55,14 +55,21 @@ type Schema struct {
 	Additional *Schema            `json:"additionalProperties"`
 }
 
-// Discovery answers the document that comes with google.golang.org/api, as the
-// module's version in go.mod has it.
-var Discovery = sync.OnceValues(func() (*Document, error) {
+// Discovery answers the document of the API.
+var Discovery = sync.OnceValues(func() (*Document, error) { return discover("compute") })
+
+// tokenDiscovery answers the document of the API that gives tokens of other service
+// accounts.
+var tokenDiscovery = sync.OnceValues(func() (*Document, error) { return discover("iamcredentials") })
+
+// discover reads a document that comes with google.golang.org/api, as the module's
+// version in go.mod has it.
+func discover(api string) (*Document, error) {
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "google.golang.org/api").Output()
 	if err != nil {
 		return nil, fmt.Errorf("find the module google.golang.org/api: %w", err)
 	}
-	path := filepath.Join(strings.TrimSpace(string(dir)), "compute", "v1", "compute-api.json")
+	path := filepath.Join(strings.TrimSpace(string(dir)), api, "v1", api+"-api.json")
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the discovery document: %w", err)
@@ -78,7 +85,7 @@ var Discovery = sync.OnceValues(func() (*Document, error) {
 		}
 	}
 	return d, nil
-})
+}
 
 // Find answers the method of a verb and a path, as "projects/p/zones/z/…", and the
 // parameters that the path has; nil when there is none.

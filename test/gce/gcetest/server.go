@@ -49,7 +49,8 @@ type Server struct {
 	refused       int
 	forbidden     map[string]bool
 	open, expired bool
-	tokens        map[string]bool
+	tokens        map[string]string
+	onlyActing    bool
 	issued        int
 	calls         map[string]int
 	resized       int
@@ -66,7 +67,7 @@ func Start(t testing.TB) *Server {
 	s := &Server{
 		Project: "shop-prod", document: document, report: t.Errorf,
 		groups: map[string]*group{}, operations: map[string]*operation{}, requests: map[string]*operation{},
-		unreachable: map[string]bool{}, forbidden: map[string]bool{}, tokens: map[string]bool{}, calls: map[string]int{},
+		unreachable: map[string]bool{}, forbidden: map[string]bool{}, tokens: map[string]string{}, calls: map[string]int{},
 	}
 	s.server = httptest.NewServer(s)
 	t.Cleanup(s.close)
@@ -229,8 +230,11 @@ func (s *Server) answer(c *call, r *http.Request) ([]byte, *apiError) {
 
 // do does what a call asks for. The caller holds the lock.
 func (s *Server) do(c *call, r *http.Request) (proto.Message, *apiError) {
-	if !s.authorized(r) {
+	switch caller := s.caller(r); {
+	case caller == "":
 		return nil, &apiError{status: http.StatusUnauthorized, domain: "global", reason: "authError", message: "Invalid Credentials"}
+	case s.onlyActing && caller != Acting:
+		return nil, &apiError{status: http.StatusForbidden, domain: "global", reason: "forbidden", message: "Required 'compute.instanceGroupManagers.list' permission for 'projects/" + s.Project + "'"}
 	}
 	if refused := s.limited(c); refused != nil {
 		return nil, refused
