@@ -71,6 +71,7 @@ func TestScaling(t *testing.T) {
 		{"edited in between", edited},
 		{"another autoscaler", anotherAutoscaler},
 		{"suspended", suspended},
+		{"weighted", weighted},
 		{"lies", lies},
 		{"restarted", restarted},
 	} {
@@ -299,6 +300,27 @@ func suspended(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	if n := c.Writes(); n != 1 {
 		t.Errorf("%d writes, want the growth alone", n)
 	}
+}
+
+// weighted: a group whose capacity is no count of instances is left alone, for that
+// reason, until it is one.
+func weighted(t *testing.T, c *awstest.Cloud, l *world.Load) {
+	c.Add(awstest.Group{Name: "mixed", Max: 100, Desired: 4, Weight: "2"})
+	l.Queue("mixed", 60)
+	w := world.New(t, fleet(c, c.Credentials(t), "")+l.Source()+queued("mixed", 1, 10))
+	for _, kind := range []policy.ConditionType{policy.AbleToScale, policy.ScalingActive} {
+		if condition := w.Await("mixed", kind, awsasg.WeightedCapacity, "counts 2"); condition.Status != policy.ConditionFalse {
+			t.Errorf("%+v, want that it is False", condition)
+		}
+	}
+	w.Passes("mixed", 3)
+	c.Edit("mixed", func(g *awstest.Group) { g.Weight, g.CapacityType = "", "vcpu" })
+	w.Await("mixed", policy.AbleToScale, awsasg.CapacityType, "counted in vcpu")
+	if g := c.Look("mixed"); g.Desired != 4 || c.Writes() != 0 {
+		t.Errorf("desired capacity %d after %d writes, want 4 after none", g.Desired, c.Writes())
+	}
+	c.Edit("mixed", func(g *awstest.Group) { g.CapacityType = "units" })
+	awaitDesired(t, c, "mixed", 6)
 }
 
 // lies: descriptions in which nearly all instances are gone make nothing shrink.
