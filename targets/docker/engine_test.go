@@ -368,22 +368,24 @@ func TestUnanswered(t *testing.T) {
 	})
 	t.Run("slow", func(t *testing.T) {
 		released := make(chan struct{})
-		e := connect(t, serve(t, &imitation{version: "1.41", answer: func(_ http.ResponseWriter, r *http.Request) {
+		host := serve(t, &imitation{version: "1.41", answer: func(_ http.ResponseWriter, r *http.Request) {
 			select {
 			case <-r.Context().Done():
 			case <-released:
 			}
-		}}), func(c *Config) { c.Timeout = 50 * time.Millisecond })
+		}})
 		defer close(released)
+		e := connect(t, host, func(c *Config) { c.Timeout = 50 * time.Millisecond })
 		if err := inspect(e); !errors.Is(err, targets.ErrTransient) || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer within the fleet's timeout of 50ms") {
 			t.Errorf("Read() = %v, want ErrTransient that names the timeout", err)
 		}
 		if err := remove(e); !errors.Is(err, targets.ErrUnknownOutcome) {
 			t.Errorf("Write() = %v, want ErrUnknownOutcome", err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		// Long enough for the call to be sent on a busy machine.
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()
-		err := e.Write(ctx, func(ctx context.Context, c *client.Client) error {
+		err := connect(t, host).Write(ctx, func(ctx context.Context, c *client.Client) error {
 			return c.ContainerRemove(ctx, "c1", container.RemoveOptions{})
 		})
 		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, targets.ErrUnknownOutcome) {
