@@ -16,6 +16,7 @@ import (
 	"github.com/docker/docker/api/types/versions"
 	"github.com/docker/docker/client"
 
+	"github.com/hpad/hpad/httpclient"
 	"github.com/hpad/hpad/policy"
 )
 
@@ -47,7 +48,7 @@ type Config struct {
 	Host string `toml:"host"`
 	// TLS applies to a tcp host, which is spoken to without TLS where it is nil.
 	// Left out it comes from DOCKER_TLS_VERIFY and DOCKER_CERT_PATH.
-	TLS *TLS `toml:"tls"`
+	TLS *httpclient.TLS `toml:"tls"`
 	// APIVersion fixes the version of the Engine API; empty means
 	// DOCKER_API_VERSION, or the highest that both sides know.
 	APIVersion string `toml:"api_version"`
@@ -58,22 +59,6 @@ type Config struct {
 	MaxConnections int `toml:"max_connections"`
 	// ResourceInterval is how often cpu and memory are sampled: at least 1s.
 	ResourceInterval time.Duration `toml:"resource_interval"`
-}
-
-// TLS says whom to trust and who hpad is.
-type TLS struct {
-	// CAFile has the certificates of the authorities to trust, in PEM; empty
-	// means those of the system.
-	CAFile string `toml:"ca_file"`
-	// CertFile and KeyFile are the client's certificate and key in PEM; both or
-	// neither.
-	CertFile string `toml:"cert_file"`
-	KeyFile  string `toml:"key_file"`
-	// ServerName is the name the server's certificate must be for; empty means
-	// the host of the address.
-	ServerName string `toml:"server_name"`
-	// InsecureSkipVerify accepts any certificate.
-	InsecureSkipVerify bool `toml:"insecure_skip_verify"`
 }
 
 // SetDefaults fills in what was not given, from the environment where it has it.
@@ -89,7 +74,7 @@ func (c *Config) SetDefaults() {
 
 // environmentTLS answers what the environment says of TLS, as the Docker command
 // line reads it; nil when it says nothing.
-func environmentTLS() *TLS {
+func environmentTLS() *httpclient.TLS {
 	verify, dir := os.Getenv(client.EnvTLSVerify), os.Getenv(client.EnvOverrideCertPath)
 	if verify == "" && dir == "" {
 		return nil
@@ -101,7 +86,7 @@ func environmentTLS() *TLS {
 		}
 		dir = filepath.Join(home, ".docker")
 	}
-	return &TLS{
+	return &httpclient.TLS{
 		CAFile: filepath.Join(dir, "ca.pem"), CertFile: filepath.Join(dir, "cert.pem"), KeyFile: filepath.Join(dir, "key.pem"),
 		InsecureSkipVerify: verify == "",
 	}
@@ -117,12 +102,7 @@ func (c *Config) Validate() []policy.FieldError {
 	if detail := CheckHost(c.Host); detail != "" {
 		add("host", quoteHost(c.Host), detail)
 	}
-	if c.TLS != nil && c.TLS.CertFile != "" && c.TLS.KeyFile == "" {
-		add("tls.key_file", "", "must be set where tls.cert_file is")
-	}
-	if c.TLS != nil && c.TLS.KeyFile != "" && c.TLS.CertFile == "" {
-		add("tls.cert_file", "", "must be set where tls.key_file is")
-	}
+	mistakes = append(mistakes, c.TLS.Validate()...)
 	if detail := checkVersion(c.APIVersion); detail != "" {
 		add("api_version", strconv.Quote(c.APIVersion), detail)
 	}

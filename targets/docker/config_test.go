@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/httpclient"
 )
 
 // clearEnvironment takes away what the environment of the tests may say of Docker.
@@ -17,10 +19,10 @@ func clearEnvironment(t *testing.T) {
 
 func TestDefaults(t *testing.T) {
 	plain := Config{Host: DefaultHost, Timeout: 10 * time.Second, ResourceInterval: 15 * time.Second}
-	certs := &TLS{CAFile: "/certs/ca.pem", CertFile: "/certs/cert.pem", KeyFile: "/certs/key.pem"}
+	certs := &httpclient.TLS{CAFile: "/certs/ca.pem", CertFile: "/certs/cert.pem", KeyFile: "/certs/key.pem"}
 	unverified := *certs
 	unverified.InsecureSkipVerify = true
-	home := &TLS{CAFile: "/home/me/.docker/ca.pem", CertFile: "/home/me/.docker/cert.pem", KeyFile: "/home/me/.docker/key.pem"}
+	home := &httpclient.TLS{CAFile: "/home/me/.docker/ca.pem", CertFile: "/home/me/.docker/cert.pem", KeyFile: "/home/me/.docker/key.pem"}
 	for _, test := range []struct {
 		name        string
 		environment map[string]string
@@ -35,7 +37,7 @@ func TestDefaults(t *testing.T) {
 		{"certificates that verify", map[string]string{"DOCKER_CERT_PATH": "/certs", "DOCKER_TLS_VERIFY": "1"}, Config{}, func(c *Config) { c.TLS = certs }},
 		{"certificates", map[string]string{"DOCKER_CERT_PATH": "/certs"}, Config{}, func(c *Config) { c.TLS = &unverified }},
 		{"verify alone", map[string]string{"DOCKER_TLS_VERIFY": "1", "HOME": "/home/me"}, Config{}, func(c *Config) { c.TLS = home }},
-		{"own certificates", map[string]string{"DOCKER_CERT_PATH": "/certs"}, Config{TLS: &TLS{CAFile: "/own"}}, func(c *Config) { c.TLS = &TLS{CAFile: "/own"} }},
+		{"own certificates", map[string]string{"DOCKER_CERT_PATH": "/certs"}, Config{TLS: &httpclient.TLS{CAFile: "/own"}}, func(c *Config) { c.TLS = &httpclient.TLS{CAFile: "/own"} }},
 		{"own rest", nil, Config{Timeout: time.Second, MaxConnections: 3, ResourceInterval: time.Minute}, func(c *Config) {
 			c.Timeout, c.MaxConnections, c.ResourceInterval = time.Second, 3, time.Minute
 		}},
@@ -77,8 +79,8 @@ func TestValidate(t *testing.T) {
 		{"tcp with credentials", func(c *Config) { c.Host = "tcp://me:secret@192.0.2.1:2376" }, `host: must not hold credentials: use tls.cert_file and tls.key_file`},
 		{"ssh with a password", func(c *Config) { c.Host = "ssh://me:secret@192.0.2.1" }, "host: " + form + ": ssh host connection is not valid: invalid SSH URL: plain-text password is not supported"},
 		{"https", func(c *Config) { c.Host = "https://192.0.2.1:2376" }, `host = "https://192.0.2.1:2376": must begin with tcp://; a tls table makes it speak TLS`},
-		{"no key", func(c *Config) { c.TLS = &TLS{CertFile: "/cert"} }, `tls.key_file: must be set where tls.cert_file is`},
-		{"no certificate", func(c *Config) { c.TLS = &TLS{KeyFile: "/key"} }, `tls.cert_file: must be set where tls.key_file is`},
+		{"no key", func(c *Config) { c.TLS = &httpclient.TLS{CertFile: "/cert"} }, `tls.key_file: must be set where tls.cert_file is`},
+		{"no certificate", func(c *Config) { c.TLS = &httpclient.TLS{KeyFile: "/key"} }, `tls.cert_file: must be set where tls.key_file is`},
 		{"no version", func(c *Config) { c.APIVersion = "v1.41" }, `api_version = "v1.41": must be a version of the Engine API, as "1.41"`},
 		{"old version", func(c *Config) { c.APIVersion = "1.40" }, `api_version = "1.40": must be from 1.41 to 1.51`},
 		{"new version", func(c *Config) { c.APIVersion = "1.100" }, `api_version = "1.100": must be from 1.41 to 1.51`},

@@ -20,6 +20,7 @@ import (
 	"github.com/docker/docker/client"
 	"github.com/docker/go-connections/tlsconfig"
 
+	"github.com/hpad/hpad/httpclient"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -92,7 +93,7 @@ func newClient(c *Config, version string) (*client.Client, *http.Transport, erro
 		options = append(options, client.WithHost(c.Host))
 	default:
 		if c.TLS != nil {
-			settings, err := c.TLS.settings()
+			settings, err := tlsSettings(c.TLS)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -136,8 +137,8 @@ func (v verbatim) RoundTrip(r *http.Request) (*http.Response, error) {
 	return v.Transport.RoundTrip(r)
 }
 
-// settings answers the client's side of TLS.
-func (t *TLS) settings() (*tls.Config, error) {
+// tlsSettings answers the client's side of TLS.
+func tlsSettings(t *httpclient.TLS) (*tls.Config, error) {
 	settings, err := tlsconfig.Client(tlsconfig.Options{
 		CAFile: t.CAFile, CertFile: t.CertFile, KeyFile: t.KeyFile, InsecureSkipVerify: t.InsecureSkipVerify, ExclusiveRootPools: true,
 	})

@@ -22,6 +22,7 @@ import (
 	"github.com/docker/docker/api/types/swarm"
 	"github.com/docker/docker/client"
 
+	"github.com/hpad/hpad/httpclient"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -283,17 +284,19 @@ func TestHosts(t *testing.T) {
 			t.Fatal(err)
 		}
 		host := "tcp://" + server.Listener.Addr().String()
-		with := func(settings TLS) error { return inspect(connect(t, host, func(c *Config) { c.TLS = &settings })) }
-		if err := with(TLS{CAFile: ca}); err != nil {
+		with := func(settings httpclient.TLS) error {
+			return inspect(connect(t, host, func(c *Config) { c.TLS = &settings }))
+		}
+		if err := with(httpclient.TLS{CAFile: ca}); err != nil {
 			t.Errorf("Read() = %v", err)
 		}
-		if err := with(TLS{CAFile: ca, ServerName: "other.example"}); err != nil && !strings.Contains(err.Error(), "other.example") || err == nil {
+		if err := with(httpclient.TLS{CAFile: ca, ServerName: "other.example"}); err != nil && !strings.Contains(err.Error(), "other.example") || err == nil {
 			t.Errorf("Read() from a server of another name = %v", err)
 		}
-		if err := with(TLS{}); !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), "certificate signed by unknown authority") {
+		if err := with(httpclient.TLS{}); !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), "certificate signed by unknown authority") {
 			t.Errorf("Read() from a server nobody knows = %v", err)
 		}
-		if err := with(TLS{InsecureSkipVerify: true}); err != nil {
+		if err := with(httpclient.TLS{InsecureSkipVerify: true}); err != nil {
 			t.Errorf("Read() without verification = %v", err)
 		}
 		if err := inspect(connect(t, host)); err == nil {
@@ -301,7 +304,7 @@ func TestHosts(t *testing.T) {
 		}
 	})
 	t.Run("tls without a file", func(t *testing.T) {
-		_, err := Connect(&Config{Host: "tcp://192.0.2.1:2376", TLS: &TLS{CAFile: "/no/such.pem"}})
+		_, err := Connect(&Config{Host: "tcp://192.0.2.1:2376", TLS: &httpclient.TLS{CAFile: "/no/such.pem"}})
 		if err == nil || !strings.Contains(err.Error(), `ca_file "/no/such.pem"`) {
 			t.Errorf("Connect() = %v, want it to name the file", err)
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hpad/hpad/httpclient"
 	"github.com/hpad/hpad/policy"
 )
 
@@ -58,9 +59,12 @@ type Config struct {
 	TokenFile string `toml:"token_file"`
 	// BasicAuth are credentials for a proxy before Nomad; nil means
 	// NOMAD_HTTP_AUTH, or none.
-	BasicAuth *BasicAuth `toml:"basic_auth"`
-	// TLS applies to an https address.
-	TLS TLS `toml:"tls"`
+	BasicAuth *httpclient.BasicAuth `toml:"basic_auth"`
+	// TLS applies to an https address. Its files are read again when they change.
+	// What is left out comes from the environment: NOMAD_CACERT, NOMAD_CAPATH,
+	// NOMAD_CLIENT_CERT, NOMAD_CLIENT_KEY, NOMAD_TLS_SERVER_NAME and
+	// NOMAD_SKIP_VERIFY.
+	TLS httpclient.TLS `toml:"tls"`
 	// Stale lets any server answer reads, not only the leader.
 	Stale bool `toml:"stale"`
 	// Timeout bounds one call, from sending it to the end of the answer.
@@ -79,32 +83,6 @@ type Config struct {
 	// DiscoverNamespaces are where: names, or "*" alone for all that the token may
 	// read; empty means the fleet's namespace.
 	DiscoverNamespaces []string `toml:"discover_namespaces"`
-}
-
-// BasicAuth are the credentials of HTTP basic authentication.
-type BasicAuth struct {
-	Username string `toml:"username"`
-	// PasswordFile is a file with the password, read again when it changes; empty
-	// means an empty password.
-	PasswordFile string `toml:"password_file"`
-}
-
-// TLS says whom to trust and who hpad is. Files are read again when they change. What is left out comes from the
-// environment: NOMAD_CACERT, NOMAD_CAPATH, NOMAD_CLIENT_CERT, NOMAD_CLIENT_KEY,
-// NOMAD_TLS_SERVER_NAME and NOMAD_SKIP_VERIFY.
-type TLS struct {
-	// CAFile has the certificates of the authorities to trust, in PEM; empty
-	// means those of the system.
-	CAFile string `toml:"ca_file"`
-	// CertFile and KeyFile are the client's certificate and key in PEM; both or
-	// neither.
-	CertFile string `toml:"cert_file"`
-	KeyFile  string `toml:"key_file"`
-	// ServerName is the name the server's certificate must be for; empty means
-	// the host of the address.
-	ServerName string `toml:"server_name"`
-	// InsecureSkipVerify accepts any certificate.
-	InsecureSkipVerify bool `toml:"insecure_skip_verify"`
 }
 
 // SetDefaults fills in what was not given, from the environment where it has it.
@@ -135,15 +113,8 @@ func (c *Config) Validate() []policy.FieldError {
 	if c.Namespace == "*" {
 		add("namespace", strconv.Quote(c.Namespace), "must be one namespace: targets of others name theirs")
 	}
-	if c.BasicAuth != nil && c.BasicAuth.Username == "" {
-		add("basic_auth.username", "", "must be set")
-	}
-	if c.TLS.CertFile != "" && c.TLS.KeyFile == "" {
-		add("tls.key_file", "", "must be set where tls.cert_file is")
-	}
-	if c.TLS.KeyFile != "" && c.TLS.CertFile == "" {
-		add("tls.cert_file", "", "must be set where tls.key_file is")
-	}
+	mistakes = append(mistakes, c.BasicAuth.Validate()...)
+	mistakes = append(mistakes, c.TLS.Validate()...)
 	if c.Timeout <= 0 {
 		add("timeout", strconv.Quote(c.Timeout.String()), `must be more than 0, as "10s"`)
 	}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/httpclient"
 )
 
 func TestEnvironment(t *testing.T) {
@@ -41,7 +43,7 @@ func TestValidate(t *testing.T) {
 		"path":                 {func(c *Config) { c.Address = "http://127.0.0.1/nomad" }, "address"},
 		"credentials":          {func(c *Config) { c.Address = "http://me:secret@127.0.0.1:4646" }, "address"},
 		"all namespaces":       {func(c *Config) { c.Namespace = "*" }, "namespace"},
-		"nameless credentials": {func(c *Config) { c.BasicAuth = &BasicAuth{} }, "basic_auth.username"},
+		"nameless credentials": {func(c *Config) { c.BasicAuth = &httpclient.BasicAuth{} }, "basic_auth.username"},
 		"no key":               {func(c *Config) { c.TLS.CertFile = "c.pem" }, "tls.key_file"},
 		"no certificate":       {func(c *Config) { c.TLS.KeyFile = "k.pem" }, "tls.cert_file"},
 		"no time":              {func(c *Config) { c.Timeout = -1 }, "timeout"},
@@ -71,7 +73,7 @@ func TestUnusableFiles(t *testing.T) {
 	for name, change := range map[string]func(c *Config){
 		"/no/ca.pem":   func(c *Config) { c.TLS.CAFile = "/no/ca.pem" },
 		"/no/cert.pem": func(c *Config) { c.TLS.CertFile, c.TLS.KeyFile = "/no/cert.pem", "/no/key.pem" },
-		"/no/password": func(c *Config) { c.BasicAuth = &BasicAuth{Username: "me", PasswordFile: "/no/password"} },
+		"/no/password": func(c *Config) { c.BasicAuth = &httpclient.BasicAuth{Username: "me", PasswordFile: "/no/password"} },
 	} {
 		c := testConfig(t, "https://127.0.0.1:4646")
 		change(c)

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/nomad/api"
+
+	"github.com/hpad/hpad/httpclient"
 )
 
 // connection is a client of one agent, made anew when a file that it was made from
@@ -126,7 +128,7 @@ func newClient(c *Config, environment *api.Config) (*client, error) {
 }
 
 // tlsSettings joins what is given and what the environment has.
-func tlsSettings(given TLS, environment *api.Config) *api.TLSConfig {
+func tlsSettings(given httpclient.TLS, environment *api.Config) *api.TLSConfig {
 	settings := environment.TLSConfig.Copy()
 	settings.CACert = cmp.Or(given.CAFile, settings.CACert)
 	if given.CertFile != "" {
@@ -151,7 +153,7 @@ func configureTLS(client *http.Client, settings *api.TLSConfig) error {
 }
 
 // basicAuth answers the credentials of HTTP basic authentication; nil for none.
-func basicAuth(given *BasicAuth, environment *api.HttpBasicAuth) (*api.HttpBasicAuth, error) {
+func basicAuth(given *httpclient.BasicAuth, environment *api.HttpBasicAuth) (*api.HttpBasicAuth, error) {
 	if given == nil {
 		return environment, nil
 	}

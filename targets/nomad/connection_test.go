@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/hpad/hpad/httpclient"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -37,7 +38,7 @@ func TestFilesChange(t *testing.T) {
 		i.ServeHTTP(w, r)
 	})
 	c := testConfig(t, server)
-	c.BasicAuth = &BasicAuth{Username: "me", PasswordFile: filepath.Join(t.TempDir(), "password")}
+	c.BasicAuth = &httpclient.BasicAuth{Username: "me", PasswordFile: filepath.Join(t.TempDir(), "password")}
 	write := func(text string) {
 		t.Helper()
 		if err := os.WriteFile(c.BasicAuth.PasswordFile, []byte(text+"\n"), 0o600); err != nil {

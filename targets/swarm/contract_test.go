@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hpad/hpad/httpclient"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/docker"
 	"github.com/hpad/hpad/targets/targettest"
@@ -28,7 +29,7 @@ func testConfig(t testing.TB, host string, changes ...func(c *Config)) *Config {
 }
 
 // tlsOf answers settings that name a file of authorities.
-func tlsOf(ca string) *docker.TLS { return &docker.TLS{CAFile: ca} }
+func tlsOf(ca string) *httpclient.TLS { return &httpclient.TLS{CAFile: ca} }
 
 func openFleet(t testing.TB, c *Config) *Fleet {
 	t.Helper()

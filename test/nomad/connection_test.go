@@ -10,6 +10,7 @@ import (
 
 	nomadapi "github.com/hashicorp/nomad/api"
 
+	"github.com/hpad/hpad/httpclient"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/nomad"
@@ -29,7 +30,7 @@ func TestTLS(t *testing.T) {
 	l.Queue("sealed", 20)
 	agent.Run(t, nomadtest.Job{ID: "sealed", Count: 1})
 
-	anonymous := &nomad.Config{Address: agent.URL, TLS: nomad.TLS{CAFile: own.CAFile}}
+	anonymous := &nomad.Config{Address: agent.URL, TLS: httpclient.TLS{CAFile: own.CAFile}}
 	anonymous.SetDefaults()
 	f, err := nomad.New("prod", anonymous, nomad.Options{})
 	if err != nil {
