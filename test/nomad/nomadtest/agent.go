@@ -178,6 +178,7 @@ client {
   network_interface = "lo"
   servers           = %s
   memory_total_mb   = 200000
+  max_kill_timeout  = "5m"
   options = {
     "fingerprint.denylist" = "env_aws,env_gce,env_azure,env_digitalocean"
   }

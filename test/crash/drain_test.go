@@ -1,0 +1,320 @@
+package crash
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	nomadapi "github.com/hashicorp/nomad/api"
+
+	"github.com/hpad/hpad/daemon/drain"
+	"github.com/hpad/hpad/test/aws/awstest"
+	"github.com/hpad/hpad/test/internal/program"
+	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/internal/world"
+	"github.com/hpad/hpad/test/nomad/nomadtest"
+)
+
+// TestDrain kills hpad while it drains the Nomad nodes of an Auto Scaling group.
+func TestDrain(t *testing.T) {
+	l := world.NewLoad(t)
+	// The group ends before Prometheus does.
+	t.Run("cases", func(t *testing.T) {
+		for name, run := range map[string]func(t *testing.T, l *world.Load){
+			"resumed":     resumed,
+			"taken back":  takenBack,
+			"terminating": terminating,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				run(t, l)
+			})
+		}
+	})
+}
+
+// machines is an Auto Scaling group whose instances are Nomad clients: each node
+// has its instance's id in its metadata.
+type machines struct {
+	cloud
+	*testing.T
+	aws     *awstest.Cloud
+	cluster *nomadtest.Cluster
+	// ids are the instances, as they are chosen when nothing else tells them apart.
+	ids    []string
+	agents map[string]*nomadtest.Agent
+	load   *world.Load
+	name   string
+	// unfinished is there for as long as no allocation may stop.
+	unfinished string
+}
+
+// newMachines starts so many, whose autoscaler has a name.
+func newMachines(t *testing.T, l *world.Load, name string, size int) *machines {
+	t.Helper()
+	m := &machines{T: t, agents: map[string]*nomadtest.Agent{}, load: l, name: name}
+	// Instances that were terminated stay until their agent is gone: see bury.
+	m.cloud, m.aws = newAWS(t, size, time.Hour)
+	_, m.ids = m.look(t)
+	m.cluster = nomadtest.StartServers(t, 1)
+	for _, id := range m.ids {
+		m.agents[id] = m.cluster.AddClient(t, map[string]string{"instance": id})
+	}
+	l.Queue(name, float64(10*size))
+	l.AwaitQueue(t, name)
+	return m
+}
+
+// start runs hpad over them.
+func (m *machines) start(victims string) *program.Program {
+	m.Helper()
+	drains := "kind = \"nomad\"\nfleet = \"jobs\"\nnode_attribute = \"meta.instance\"\ndeadline = \"5m\"\n"
+	h := program.New(m.T, fmt.Sprintf("[fleets.jobs]\nkind = \"nomad\"\naddress = %q\n", m.cluster.URL)+m.configuration(m.load, m.name, victims, drains))
+	h.Passes(m.name, 2)
+	return h
+}
+
+// work runs a job with an allocation on each node, none of which stops before
+// finish was called: it has something to finish first.
+func (m *machines) work() {
+	m.Helper()
+	m.unfinished = filepath.Join(m.TempDir(), "unfinished")
+	if err := os.WriteFile(m.unfinished, nil, 0o600); err != nil {
+		m.Fatal(err)
+	}
+	m.Cleanup(func() { _ = os.Remove(m.unfinished) })
+	script := fmt.Sprintf(`trap told=yes INT; while [ -z "$told" ] || [ -e %s ]; do sleep 0.2; done`, m.unfinished)
+	m.cluster.Run(m.T, nomadtest.Job{ID: m.name, Count: len(m.ids), Script: script, Alter: func(job *nomadapi.Job) {
+		group := job.TaskGroups[0]
+		job.AddSpread(nomadapi.NewSpread("${node.unique.id}", 100, nil))
+		patient, progress := 4*time.Minute, 10*time.Minute
+		group.Tasks[0].KillTimeout, group.Update.ProgressDeadline = &patient, &progress
+		strategy := nomadapi.DefaultMigrateStrategy()
+		atOnce, healthy, check := len(m.ids), 100*time.Millisecond, "task_states"
+		strategy.MaxParallel, strategy.MinHealthyTime, strategy.HealthCheck = &atOnce, &healthy, &check
+		group.Migrate = strategy
+	}})
+	m.cluster.AwaitRunning(m.T, m.name, len(m.ids), patience)
+}
+
+// finish lets allocations stop that are to.
+func (m *machines) finish() {
+	m.Helper()
+	if err := os.Remove(m.unfinished); err != nil {
+		m.Fatal(err)
+	}
+}
+
+// node answers the Nomad node of an instance; nil when there is none.
+func (m *machines) node(id string) *nomadapi.Node {
+	m.Helper()
+	return m.cluster.NodeOf(m.T, m.agents[id].Name)
+}
+
+// awaitEligible waits until the node of an instance takes work.
+func (m *machines) awaitEligible(id string) {
+	m.Helper()
+	wait.For(m.T, patience, "node of "+id+" that takes work", func() (string, bool) {
+		node := m.node(id)
+		if node == nil {
+			return "it is gone", false
+		}
+		return fmt.Sprintf("it is %s, its drain is %+v", node.SchedulingEligibility, node.DrainStrategy),
+			node.SchedulingEligibility == nomadapi.NodeSchedulingEligible && node.DrainStrategy == nil
+	})
+}
+
+// awaitDraining waits until hpad drains so many instances, and their nodes do, and
+// answers the operations by instance.
+func (m *machines) awaitDraining(h *program.Program, n int) map[string]drain.Operation {
+	m.Helper()
+	operations := map[string]drain.Operation{}
+	wait.For(m.T, patience, fmt.Sprintf("%d nodes that drain", n), func() (string, bool) {
+		view := h.View(m.name)
+		draining := 0
+		for _, op := range view.Drains {
+			operations[op.Instance.ID] = op
+			node := m.node(op.Instance.ID)
+			if op.State == drain.Draining && node != nil && node.DrainStrategy != nil && node.SchedulingEligibility == nomadapi.NodeSchedulingIneligible {
+				draining++
+			}
+		}
+		return fmt.Sprintf("operations are %+v, %d of the nodes drain", view.Drains, draining), draining == n && len(view.Drains) == n
+	})
+	return operations
+}
+
+// bury waits until an instance is terminated, ends its agent as its machine would,
+// lets it be gone, and waits until Nomad has forgotten its node.
+func (m *machines) bury(id string) {
+	m.Helper()
+	wait.For(m.T, patience, "termination of "+id, func() (string, bool) {
+		_, staying := m.look(m.T)
+		return fmt.Sprintf("%v stay", staying), !slices.Contains(staying, id)
+	})
+	m.agents[id].Kill()
+	m.aws.Edit("pool", func(g *awstest.Group) {
+		for _, instance := range g.Instances {
+			if instance.ID == id {
+				instance.Turns = time.Now()
+			}
+		}
+	})
+	wait.For(m.T, patience, "purge of the node of "+id, func() (string, bool) {
+		node := m.node(id)
+		return fmt.Sprintf("it is %+v", node), node == nil
+	})
+}
+
+// awaitOutcome waits until the operations ended as they should, under their ids and
+// deadlines, and sees that hpad tells of each.
+func (m *machines) awaitOutcome(h *program.Program, begun map[string]drain.Operation, outcome drain.Outcome) {
+	m.Helper()
+	wait.For(m.T, patience, fmt.Sprintf("operations that are %s", outcome), func() (string, bool) {
+		now := h.View(m.name).Drains
+		for _, op := range now {
+			if was := begun[op.Instance.ID]; op.ID != was.ID || !op.Deadline.Equal(was.Deadline) || !op.Begun.Equal(was.Begun) {
+				m.Fatalf("operation %+v, want the one from before, %+v", op, was)
+			}
+			if op.State != drain.Ended || op.Outcome != outcome {
+				return fmt.Sprintf("%+v", op), false
+			}
+		}
+		return fmt.Sprintf("there are %d", len(now)), len(now) == len(begun)
+	})
+	m.told(h, "describe", begun, fmt.Sprintf("%s at ", outcome))
+}
+
+// told sees that a command tells something of each instance.
+func (m *machines) told(h *program.Program, command string, operations map[string]drain.Operation, words string) {
+	m.Helper()
+	said := h.Says(command, m.name)
+	for id := range operations {
+		found := false
+		for line := range strings.Lines(said) {
+			found = found || strings.Contains(line, id) && strings.Contains(line, words)
+		}
+		if !found {
+			m.Errorf("hpad %s has no line of %s with %q:\n%s", command, id, words, said)
+		}
+	}
+}
+
+// resumed: of three machines two are to go, and hpad is killed while they drain. The
+// next hpad goes on with the same operations, and terminates both once.
+func resumed(t *testing.T, l *world.Load) {
+	m := newMachines(t, l, "resumed", 3)
+	m.work()
+	h := m.start("newest")
+	l.Queue(m.name, 10)
+	begun := m.awaitDraining(h, 2)
+	h.Kill()
+	h.Start()
+	h.Passes(m.name, 3)
+	for id, op := range m.awaitDraining(h, 2) {
+		if was := begun[id]; op.ID != was.ID || !op.Deadline.Equal(was.Deadline) {
+			t.Errorf("operation %+v after a restart, before %+v", op, was)
+		}
+	}
+	m.told(h, "explain", begun, "draining since ")
+	m.told(h, "describe", begun, "draining since ")
+	if taken, _ := m.taken(); len(taken) > 0 {
+		t.Errorf("%v were terminated before they were drained", taken)
+	}
+
+	m.finish()
+	for id := range begun {
+		m.bury(id)
+	}
+	m.awaitOutcome(h, begun, drain.Terminated)
+	h.Passes(m.name, 3)
+	taken, most := m.taken()
+	if want := slices.Sorted(maps.Keys(begun)); !slices.Equal(taken, want) || most != 1 {
+		t.Errorf("%v were to be terminated, one of them %d times, want each of %v once", taken, most, want)
+	}
+	left := slices.DeleteFunc(slices.Clone(m.ids), func(id string) bool { return slices.Contains(taken, id) })
+	if wanted, staying := m.look(t); wanted != 1 || !slices.Equal(staying, left) {
+		t.Errorf("%v stay for a count of %d, want %v", staying, wanted, left)
+	}
+	if n := m.aws.Calls()["SetDesiredCapacity"]; n > 0 {
+		t.Errorf("the count was set %d times, want it lowered with the instances", n)
+	}
+	m.awaitEligible(left[0])
+	m.cluster.AwaitRunning(t, m.name, 3, patience) // all on the one that is left
+}
+
+// takenBack: hpad is killed while a machine drains, and more are wanted before there
+// is an hpad again: that machine is one of them.
+func takenBack(t *testing.T, l *world.Load) {
+	m := newMachines(t, l, "returned", 2)
+	m.work()
+	h := m.start("newest")
+	l.Queue(m.name, 10)
+	begun := m.awaitDraining(h, 1)
+	h.Kill()
+	l.Queue(m.name, 30)
+	l.AwaitQueue(t, m.name)
+	h.Start()
+	for id := range begun {
+		m.awaitEligible(id)
+	}
+	m.awaitOutcome(h, begun, drain.Undone)
+	m.told(h, "describe", begun, "more instances are wanted again")
+	wait.For(t, patience, "three machines", func() (string, bool) {
+		wanted, staying := m.look(t)
+		return fmt.Sprintf("%v stay for a count of %d", staying, wanted), wanted == 3 && len(staying) == 3
+	})
+	h.Passes(m.name, 3)
+	if taken, _ := m.taken(); len(taken) > 0 {
+		t.Errorf("%v were to be terminated", taken)
+	}
+	group := m.aws.Look("pool")
+	if launched := len(group.Activities); group.Desired != 3 || launched != 1 {
+		t.Errorf("%d activities for a desired capacity of %d, want one launch: %+v", launched, group.Desired, group.Activities)
+	}
+	if _, staying := m.look(t); !slices.Contains(staying, m.ids[0]) || !slices.Contains(staying, m.ids[1]) {
+		t.Errorf("%v stay, want %v among them", staying, m.ids)
+	}
+}
+
+// terminating: the machine whose node is empty is the one to go, and hpad is killed
+// after the cloud has heard it and before it has answered.
+func terminating(t *testing.T, l *world.Load) {
+	m := newMachines(t, l, "terminating", 2)
+	// Without a look at the nodes it would be the first one, which is at work.
+	busy, empty := m.ids[0], m.ids[1]
+	m.cluster.Run(t, nomadtest.Job{ID: m.name, Count: 1, Alter: func(job *nomadapi.Job) {
+		job.Constrain(nomadapi.NewConstraint("${meta.instance}", "=", busy))
+	}})
+	m.cluster.AwaitRunning(t, m.name, 1, patience)
+	h := m.start("empty-nomad-nodes")
+	m.hold(unanswered)
+	l.Queue(m.name, 10)
+	m.await(t)
+	begun := map[string]drain.Operation{}
+	for _, op := range h.View(m.name).Drains {
+		begun[op.Instance.ID] = op
+	}
+	if op := begun[empty]; len(begun) != 1 || op.State != drain.Removing || op.Reason != "its Nomad node is empty" {
+		t.Errorf("operations %+v, want that %s is being removed", begun, empty)
+	}
+	h.Kill()
+	h.Start()
+	h.Passes(m.name, 3)
+	m.bury(empty)
+	m.awaitOutcome(h, begun, drain.Terminated)
+	h.Passes(m.name, 3)
+	if taken, most := m.taken(); !slices.Equal(taken, []string{empty}) || most != 1 {
+		t.Errorf("%v were to be terminated, one %d times, want %s once", taken, most, empty)
+	}
+	if wanted, staying := m.look(t); wanted != 1 || !slices.Equal(staying, []string{busy}) {
+		t.Errorf("%v stay for a count of %d, want %s", staying, wanted, busy)
+	}
+	m.awaitEligible(busy)
+	m.cluster.AwaitRunning(t, m.name, 1, patience)
+}

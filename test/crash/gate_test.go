@@ -1,0 +1,154 @@
+package crash
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/hpad/hpad/test/internal/wait"
+)
+
+// gate stands between hpad and a cloud. What has come through is done, whatever
+// becomes of the caller. It counts the calls that ask to take instances, and can
+// hold one of them.
+type gate struct {
+	URL string
+
+	// victims answers the instances that a call asks to take; none for other calls.
+	victims func(r *http.Request, body []byte) []string
+	forward *httputil.ReverseProxy
+
+	mu   sync.Mutex
+	next held
+	// asked is how often each instance was to be taken.
+	asked   map[string]int
+	arrived chan struct{}
+	opened  chan struct{}
+	open    func()
+}
+
+// held is what becomes of the next call that asks to take instances.
+type held string
+
+const (
+	// passed: it is passed on and answered.
+	passed held = ""
+	// unanswered: it is passed on, and its answer is held until the gate is opened.
+	unanswered held = "unanswered"
+	// late: it is passed on when the gate is opened, whoever still waits for it.
+	late held = "late"
+	// lost: it is never passed on, and never answered.
+	lost held = "lost"
+)
+
+// newGate puts a gate before a cloud.
+func newGate(t *testing.T, cloud string, victims func(r *http.Request, body []byte) []string) *gate {
+	t.Helper()
+	backend, err := url.Parse(cloud)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &gate{victims: victims, asked: map[string]int{}, arrived: make(chan struct{}, 1), opened: make(chan struct{})}
+	g.open = sync.OnceFunc(func() { close(g.opened) })
+	server := httptest.NewUnstartedServer(g)
+	if backend.Scheme == "https" {
+		server.StartTLS()
+	} else {
+		server.Start()
+	}
+	g.URL = server.URL
+	// All test servers have the same certificate, which this one's client knows.
+	g.forward = &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(backend) }, Transport: server.Client().Transport}
+	t.Cleanup(func() {
+		g.open()
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return g
+}
+
+// hold says what becomes of the next call that asks to take instances; those after
+// it are passed on.
+func (g *gate) hold(how held) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.next = how
+}
+
+// await waits until a call is held.
+func (g *gate) await(t *testing.T) {
+	t.Helper()
+	wait.For(t, patience, "call that takes instances", func() (string, bool) {
+		select {
+		case <-g.arrived:
+			return "", true
+		default:
+			return "there is none", false
+		}
+	})
+}
+
+// taken answers the instances that were to be taken, in order, and how often at most
+// one of them.
+func (g *gate) taken() (ids []string, most int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, n := range g.asked {
+		most = max(most, n)
+	}
+	return slices.Sorted(maps.Keys(g.asked)), most
+}
+
+// ServeHTTP passes a call on.
+func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	how := g.note(g.victims(r, body))
+	if how == late || how == lost {
+		g.arrived <- struct{}{}
+		<-g.opened
+	}
+	if how == lost {
+		panic(http.ErrAbortHandler)
+	}
+	request := r.Clone(context.WithoutCancel(r.Context()))
+	request.Body = io.NopCloser(bytes.NewReader(body))
+	answer := httptest.NewRecorder()
+	g.forward.ServeHTTP(answer, request)
+	if how == unanswered {
+		g.arrived <- struct{}{}
+		<-g.opened
+	}
+	maps.Copy(w.Header(), answer.Header())
+	w.WriteHeader(answer.Code)
+	_, _ = w.Write(answer.Body.Bytes())
+}
+
+// note counts a call, and says what becomes of it.
+func (g *gate) note(victims []string) held {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, id := range victims {
+		g.asked[id]++
+	}
+	if len(victims) == 0 {
+		return passed
+	}
+	how := g.next
+	g.next = passed
+	return how
+}
+
+// lastOf answers what follows the last slash of an address.
+func lastOf(address string) string { return address[strings.LastIndex(address, "/")+1:] }
