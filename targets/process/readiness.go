@@ -2,12 +2,11 @@ package process
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/hpad/hpad/targets/probe"
 )
 
 // firstProbe is the wait between the first probes of an instance; it doubles up
@@ -54,29 +53,7 @@ func (r Readiness) probe(ctx context.Context, port int) error {
 	defer cancel()
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	if r.TCP {
-		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
-		if err != nil {
-			return err
-		}
-		return conn.Close()
+		return probe.TCP(ctx, address)
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+r.HTTP, http.NoBody)
-	if err != nil {
-		return err
-	}
-	request.Header.Set("User-Agent", "hpad-probe")
-	response, err := probeTransport.RoundTrip(request)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = response.Body.Close() }()
-	// An answer is read up to a bound, so that the instance sees no reset.
-	_, _ = io.CopyN(io.Discard, response.Body, 10<<10)
-	if response.StatusCode < http.StatusOK || response.StatusCode >= http.StatusBadRequest {
-		return fmt.Errorf("answered %s", response.Status)
-	}
-	return nil
+	return probe.HTTP(ctx, "http://"+address+r.HTTP)
 }
-
-// probeTransport follows no redirect and keeps no connection.
-var probeTransport = &http.Transport{DisableKeepAlives: true}

@@ -3,11 +3,7 @@ package systemd
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"io"
 	"maps"
-	"net"
-	"net/http"
 	"sync"
 	"time"
 
@@ -15,6 +11,7 @@ import (
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/probe"
 )
 
 // probesAtOnce bounds the probes of one target that are under way.
@@ -222,29 +219,7 @@ func (r ReadyProbe) ask(ctx context.Context, index int32) error {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
 	if r.TCP != "" {
-		conn, err := new(net.Dialer).DialContext(ctx, "tcp", atIndex(r.TCP, index))
-		if err != nil {
-			return err
-		}
-		return conn.Close()
+		return probe.TCP(ctx, atIndex(r.TCP, index))
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, atIndex(r.HTTP, index), http.NoBody)
-	if err != nil {
-		return err
-	}
-	request.Header.Set("User-Agent", "hpad-probe")
-	response, err := probeTransport.RoundTrip(request)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = response.Body.Close() }()
-	// An answer is read up to a bound, so that the instance sees no reset.
-	_, _ = io.CopyN(io.Discard, response.Body, 10<<10)
-	if response.StatusCode < http.StatusOK || response.StatusCode >= http.StatusBadRequest {
-		return fmt.Errorf("answered %s", response.Status)
-	}
-	return nil
+	return probe.HTTP(ctx, atIndex(r.HTTP, index))
 }
-
-// probeTransport follows no redirect and keeps no connection.
-var probeTransport = &http.Transport{DisableKeepAlives: true}

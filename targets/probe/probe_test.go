@@ -1,0 +1,67 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestHTTP(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet || r.Header.Get("User-Agent") != "hpad-probe" {
+			t.Errorf("asked by %s %q", r.Method, r.Header.Get("User-Agent"))
+		}
+		switch r.URL.Path {
+		case "/moved":
+			http.Redirect(w, r, "/nowhere", http.StatusFound)
+		case "/busy":
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case "/long":
+			_, _ = w.Write(make([]byte, 10*most)) // the probe reads less
+		case "/silent":
+			cancel()
+			<-r.Context().Done()
+		case "/nowhere":
+			t.Error("a redirect was followed")
+		}
+	}))
+	defer server.Close()
+	for path, want := range map[string]string{"/": "", "/moved": "", "/long": "", "/busy": "answered 503 Service Unavailable"} {
+		err := HTTP(t.Context(), server.URL+path)
+		if got := text(err); got != want {
+			t.Errorf("HTTP(%s) = %q, want %q", path, got, want)
+		}
+	}
+	if err := HTTP(ctx, server.URL+"/silent"); !errors.Is(err, context.Canceled) {
+		t.Errorf("HTTP() past its context = %v, want Canceled", err)
+	}
+	if err := HTTP(t.Context(), "http://[::1"); err == nil || !strings.Contains(err.Error(), "missing ']'") {
+		t.Errorf("HTTP() of no URL = %v", err)
+	}
+}
+
+func TestTCP(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	address := server.Listener.Addr().String()
+	if err := TCP(t.Context(), address); err != nil {
+		t.Errorf("TCP() = %v", err)
+	}
+	server.Close()
+	if err := TCP(t.Context(), address); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("TCP() where nobody listens = %v, want ECONNREFUSED", err)
+	}
+}
+
+// text answers what an error says; "" for nil.
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
