@@ -18,27 +18,49 @@ import (
 
 // autoscalerTable is [autoscalers.NAME] as it is written.
 type autoscalerTable struct {
-	Target  toml.Primitive `toml:"target"`
-	Victims drain.Order    `toml:"victims"`
-	Drain   toml.Primitive `toml:"drain"`
+	// Target is what is scaled: a fleet, and what names a target there.
+	Target toml.Primitive `toml:"target"`
+	// Victims says which instances are taken when the count goes down, for fleets that
+	// can take chosen ones. Never a protected one.
+	Victims drain.Order `toml:"victims"`
+	// Drain takes the work of instances away before they are removed; left out,
+	// nothing does.
+	Drain toml.Primitive `toml:"drain"`
 	scalingTable
 }
 
 // scalingTable is how a target is scaled, as it is written.
 type scalingTable struct {
-	MinReplicas     *int32          `toml:"min_replicas"`
-	MaxReplicas     int32           `toml:"max_replicas"`
-	SyncPeriod      *time.Duration  `toml:"sync_period"`
+	// MinReplicas is the lower bound, at least 0; 0 needs scale_to_zero and an Object
+	// or External metric.
+	MinReplicas *int32 `toml:"min_replicas"`
+	// MaxReplicas is the upper bound, at least 1 and at least MinReplicas.
+	MaxReplicas int32 `toml:"max_replicas"`
+	// SyncPeriod is how often it is evaluated: whole seconds, 1s to 1h; left out, the
+	// daemon's.
+	SyncPeriod *time.Duration `toml:"sync_period"`
+	// OnForeignChange says what happens when somebody else changes the count.
 	OnForeignChange OnForeignChange `toml:"on_foreign_change"`
-	Initialization  *time.Duration  `toml:"initialization"`
-	Guard           *guardTable     `toml:"guard"`
-	Metrics         []metricTable   `toml:"metrics"`
-	Behavior        *behaviorTable  `toml:"behavior"`
+	// Initialization takes the place of the daemon's cpu_initialization_period for
+	// this target; at least 0.
+	Initialization *time.Duration `toml:"initialization"`
+	// Guard says which readings are not believed at once; left out, that of the
+	// fleet's kind: cloud groups have one, others none.
+	Guard *guardTable `toml:"guard"`
+	// Metrics are what the count is computed from; left out, cpu at 80 % of what is
+	// requested.
+	Metrics []metricTable `toml:"metrics"`
+	// Behavior are the rules of how fast and how late the count follows; left out,
+	// those of an HPA without behavior.
+	Behavior *behaviorTable `toml:"behavior"`
 }
 
 // targetTable is what every target has, whatever the kind of its fleet.
 type targetTable struct {
-	Fleet    string            `toml:"fleet"`
+	// Fleet is the name of a fleet.
+	Fleet string `toml:"fleet"`
+	// Requests are what each instance requests, by resource, where the fleet cannot
+	// tell; greater than 0.
 	Requests map[string]amount `toml:"requests"`
 }
 

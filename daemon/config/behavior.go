@@ -9,22 +9,36 @@ import (
 
 // behaviorTable is [autoscalers.NAME.behavior] as it is written.
 type behaviorTable struct {
+	// ScaleUp are the rules of going up, ScaleDown of going down. Once the table is
+	// there, even empty, both are filled in.
 	ScaleUp   *rulesTable `toml:"scale_up"`
 	ScaleDown *rulesTable `toml:"scale_down"`
 }
 
 // rulesTable is one direction's rules as they are written.
 type rulesTable struct {
-	StabilizationWindow *time.Duration      `toml:"stabilization_window"`
-	SelectPolicy        policy.SelectPolicy `toml:"select_policy"`
-	Policies            []policyTable       `toml:"policies"`
-	Tolerance           *amount             `toml:"tolerance"`
+	// StabilizationWindow is how long a recommendation holds the count: whole seconds,
+	// 0 to 1h; left out for going down, the daemon's downscale_stabilization.
+	StabilizationWindow *time.Duration `toml:"stabilization_window"`
+	// SelectPolicy says which of the policies counts: the one that changes most,
+	// least, or none at all.
+	SelectPolicy policy.SelectPolicy `toml:"select_policy"`
+	// Policies bound how fast the count moves, at least one; left out, 4 instances or
+	// 100 % in 15 seconds for going up, and 100 % in 15 seconds for going down. A list
+	// replaces the default one whole.
+	Policies []policyTable `toml:"policies"`
+	// Tolerance takes the place of the daemon's in this direction; at least 0.
+	Tolerance *amount `toml:"tolerance"`
 }
 
 // policyTable is one scaling policy as it is written.
 type policyTable struct {
-	Type   string        `toml:"type"`
-	Value  int32         `toml:"value"`
+	// Type is "Instances" (also "Pods") or "Percent".
+	Type string `toml:"type"`
+	// Value is how many, or how many percent of the count, in one period; greater than
+	// 0.
+	Value int32 `toml:"value"`
+	// Period is the span that Value is for: whole seconds, 1s to 30m.
 	Period time.Duration `toml:"period"`
 }
 

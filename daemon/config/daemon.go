@@ -37,20 +37,45 @@ const compatStrict = "strict"
 
 // daemonTable is [daemon] as it is written.
 type daemonTable struct {
-	Listen                  string        `toml:"listen"`
-	WebConfig               string        `toml:"web_config"`
-	AllowedHosts            []string      `toml:"allowed_hosts"`
-	Socket                  string        `toml:"socket"`
-	SocketGroup             string        `toml:"socket_group"`
-	StateDir                string        `toml:"state_dir"`
-	SyncPeriod              time.Duration `toml:"sync_period"`
-	Tolerance               *amount       `toml:"tolerance"`
-	DownscaleStabilization  time.Duration `toml:"downscale_stabilization"`
+	// Listen is HOST:PORT of the HTTP server, as "127.0.0.1:4720"; empty means none.
+	Listen string `toml:"listen"`
+	// WebConfig is an absolute path of a file that says how that server uses TLS and
+	// who may do what, in the format of Prometheus' exporter-toolkit; empty means
+	// none, and the server only answers questions.
+	WebConfig string `toml:"web_config"`
+	// AllowedHosts are names under which that server may be asked besides localhost
+	// and addresses; empty means no other where Listen is an address of the machine
+	// itself, and any elsewhere.
+	AllowedHosts []string `toml:"allowed_hosts"`
+	// Socket is an absolute path of the unix socket for the command line, at most 107
+	// bytes; empty means none.
+	Socket string `toml:"socket"`
+	// SocketGroup is the group, by name or number, that gets the socket; empty means
+	// the group that hpad runs with, and any other one is for hpad run as root.
+	SocketGroup string `toml:"socket_group"`
+	// StateDir is the directory of what survives a restart; not empty.
+	StateDir string `toml:"state_dir"`
+	// SyncPeriod is how often an autoscaler is evaluated: whole seconds, 1s to 1h.
+	SyncPeriod time.Duration `toml:"sync_period"`
+	// Tolerance is how far the usage ratio may be from 1 before anything changes, at
+	// least 0.
+	Tolerance *amount `toml:"tolerance"`
+	// DownscaleStabilization is the scale-down window where an autoscaler names none:
+	// whole seconds, at least 0.
+	DownscaleStabilization time.Duration `toml:"downscale_stabilization"`
+	// CPUInitializationPeriod is how long after its start an instance's cpu counts
+	// only from samples newer than its readiness; at least 0.
 	CPUInitializationPeriod time.Duration `toml:"cpu_initialization_period"`
-	InitialReadinessDelay   time.Duration `toml:"initial_readiness_delay"`
-	ScaleToZero             bool          `toml:"scale_to_zero"`
-	ConcurrentSyncs         int           `toml:"concurrent_syncs"`
-	Compat                  string        `toml:"compat"`
+	// InitialReadinessDelay is how long after its start an instance that became
+	// unready counts as never ready; at least 0.
+	InitialReadinessDelay time.Duration `toml:"initial_readiness_delay"`
+	// ScaleToZero lets min_replicas be 0.
+	ScaleToZero bool `toml:"scale_to_zero"`
+	// ConcurrentSyncs is how many evaluations are under way at once; at least 1.
+	ConcurrentSyncs int `toml:"concurrent_syncs"`
+	// Compat turns off every deviation from the HPA that concerns decisions when it is
+	// "strict"; empty leaves them on.
+	Compat string `toml:"compat"`
 }
 
 // defaultDaemon answers the table with everything at its default (R7, R8).

@@ -62,10 +62,15 @@ var drainKinds = map[string]func() kindConfig{
 
 // drainTable is what every drain has, whatever its kind.
 type drainTable struct {
-	Kind       string         `toml:"kind"`
-	Deadline   *time.Duration `toml:"deadline"`
-	OnDeadline drain.Expiry   `toml:"on_deadline"`
-	Interval   *time.Duration `toml:"interval"`
+	// Kind is "nomad", "webhook" or "command".
+	Kind string `toml:"kind"`
+	// Deadline is how long it may take; more than 0.
+	Deadline *time.Duration `toml:"deadline"`
+	// OnDeadline says what happens then: the instance is removed with what it has
+	// left, or gets its work back.
+	OnDeadline drain.Expiry `toml:"on_deadline"`
+	// Interval is how often it is asked whether an instance is through; at least 1s.
+	Interval *time.Duration `toml:"interval"`
 }
 
 // readDrain decodes and validates the drain of an autoscaler.

@@ -28,8 +28,12 @@ const (
 
 // guardTable is an autoscaler's guard as it is written.
 type guardTable struct {
-	Drop    *percent `toml:"drop"`
-	Confirm *int32   `toml:"confirm"`
+	// Drop is by how much of what it was a count must have fallen to be doubted: "1%"
+	// to "99%".
+	Drop *percent `toml:"drop"`
+	// Confirm is how many more readings must agree before it is believed: 0, which
+	// believes every reading, to 100.
+	Confirm *int32 `toml:"confirm"`
 }
 
 // percent is a share of a whole, written as "50%".

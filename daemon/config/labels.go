@@ -20,6 +20,8 @@ import (
 // labelTable is what the labels of a target say of its autoscaler: everything
 // but the target.
 type labelTable struct {
+	// Requests are what each instance requests, by resource, where the fleet cannot
+	// tell; greater than 0.
 	Requests map[string]amount `toml:"requests"`
 	scalingTable
 }

@@ -12,21 +12,48 @@ import (
 
 // metricTable is one [[autoscalers.NAME.metrics]] as it is written.
 type metricTable struct {
-	Type               string            `toml:"type"`
-	Name               string            `toml:"name"`
-	Resource           string            `toml:"resource"`
-	Task               string            `toml:"task"`
-	Object             string            `toml:"object"`
-	TargetType         string            `toml:"target_type"`
-	Value              *amount           `toml:"value"`
-	AverageValue       *amount           `toml:"average_value"`
-	AverageUtilization *int32            `toml:"average_utilization"`
-	Source             string            `toml:"source"`
-	Query              string            `toml:"query"`
-	Select             map[string]string `toml:"select"`
-	InstanceLabel      string            `toml:"instance_label"`
-	Match              Match             `toml:"match"`
-	Window             *time.Duration    `toml:"window"`
+	// Type is what is measured: "Resource", "ContainerResource", "Instances" (also
+	// "Pods"), "Object" or "External".
+	Type string `toml:"type"`
+	// Name is the metric's, without slash and percent sign: required of "Object" and
+	// "External", and "metric-" and the position of "Instances" when left out.
+	Name string `toml:"name"`
+	// Resource is "cpu", "memory" or another one: required of "Resource" and
+	// "ContainerResource".
+	Resource string `toml:"resource"`
+	// Task is whose resource is measured: required of "ContainerResource".
+	Task string `toml:"task"`
+	// Object is what the metric is about, as "route/main": required of "Object".
+	Object string `toml:"object"`
+	// TargetType says which goal is held: "Utilization", "Value" or "AverageValue";
+	// required of "Object" with both Value and AverageValue, else told by the goal
+	// given.
+	TargetType string `toml:"target_type"`
+	// Value is the goal for the metric as a whole, of "Object" and "External"; greater
+	// than 0.
+	Value *amount `toml:"value"`
+	// AverageValue is the goal for each instance; greater than 0.
+	AverageValue *amount `toml:"average_value"`
+	// AverageUtilization is the goal in percent of what is requested, of "Resource"
+	// and "ContainerResource"; at least 1.
+	AverageUtilization *int32 `toml:"average_utilization"`
+	// Source is the name of a source: required of "Instances", "Object" and
+	// "External". A "Resource" or "ContainerResource" metric without one is read from
+	// the fleet.
+	Source string `toml:"source"`
+	// Query is what the source is asked; required with one.
+	Query string `toml:"query"`
+	// Select picks the series whose labels have these values.
+	Select map[string]string `toml:"select"`
+	// InstanceLabel is the label by which a series finds its instance: required where
+	// a source tells a value for each.
+	InstanceLabel string `toml:"instance_label"`
+	// Match says what that label holds: the id, the name or the address of the
+	// instance; left out, the id.
+	Match Match `toml:"match"`
+	// Window is the span that each value covers, of "Resource" and "ContainerResource"
+	// with a source; required for cpu.
+	Window *time.Duration `toml:"window"`
 }
 
 // podsAlias is upstream's word for Instances.

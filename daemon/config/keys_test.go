@@ -1,0 +1,634 @@
+package config
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/quantity"
+)
+
+//go:generate go test -count=1 -run ^TestKeys$ -update .
+
+const (
+	// keysPage is the reference that is generated from the types.
+	keysPage = "../../docs/config-keys.md"
+	// module is the path below which the sources of types are in this repository,
+	// which begins at root.
+	module = "github.com/hpad/hpad/"
+	root   = "../../"
+)
+
+// TestKeys holds docs/config-keys.md to the types of the configuration: every key
+// with its type, its default, as hpad fills it in, whether it is required, as
+// validation says, and what its comment in the code tells.
+func TestKeys(t *testing.T) {
+	if len(builtIn.omitted) > 0 {
+		t.Skipf("this build leaves out the kinds %s, of which the page tells", slices.Sorted(maps.Keys(builtIn.omitted)))
+	}
+	for _, variable := range os.Environ() { // which would be defaults
+		name, _, _ := strings.Cut(variable, "=")
+		if name != "PATH" && name != "HOME" {
+			t.Setenv(name, "")
+		}
+	}
+	page := newKeys(t).page()
+	if *update {
+		if err := os.WriteFile(keysPage, []byte(page), 0o644); err != nil { //nolint:gosec // a page for everybody
+			t.Fatal(err)
+		}
+		return
+	}
+	written, err := os.ReadFile(keysPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := gocmp.Diff(string(written), page); diff != "" {
+		t.Errorf("docs/config-keys.md is not what the types say; \"go generate ./daemon/config\" writes it anew (-written +types):\n%s", diff)
+	}
+}
+
+// keys writes the page.
+type keys struct {
+	t        *testing.T
+	text     bytes.Buffer
+	packages map[string]*source
+	example  *Config
+}
+
+// everything is a configuration by which the defaults are told that no kind's own
+// table has.
+const everything = `
+[fleets.local]
+kind = "process"
+services = { worker = { command = ["worker"] } }
+[fleets.cloud]
+kind = "awsasg"
+region = "eu-central-1"
+[autoscalers.plain]
+target = { fleet = "local", service = "worker" }
+max_replicas = 1
+behavior = {}
+guard = {}
+[autoscalers.drained]
+target = { fleet = "cloud", group = "web", requests = { cpu = "1" } }
+max_replicas = 1
+drain = { kind = "command", command = ["drain"] }
+metrics = [{ type = "External", name = "queue", source = "prom", query = "queue", value = "1" }]
+[sources.prom]
+kind = "prometheus"
+url = "http://127.0.0.1:9090"
+`
+
+func newKeys(t *testing.T) *keys {
+	t.Helper()
+	example, err := Parse("everything", []byte(everything))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &keys{t: t, packages: map[string]*source{}, example: example}
+}
+
+// page answers the whole page.
+func (k *keys) page() string {
+	k.text.WriteString(`# All keys
+
+Generated from the types that read the configuration, by ` + "`go generate ./daemon/config`" + `: not to be edited. [config.md](config.md) is the page
+to read; this one is to look things up. A default is what hpad fills in; – stands for nothing. Keys of tables inside of tables are joined by
+dots, ` + "`NAME`" + ` stands for any name and ` + "`[]`" + ` for each element of an array.
+`)
+	k.section("## [daemon]", reflect.TypeFor[daemonTable](), k.example.Daemon.written(), nil)
+	k.kinds("fleets", slices.Sorted(maps.Keys(builtIn.fleets)))
+	for _, name := range slices.Sorted(maps.Keys(builtIn.fleets)) {
+		k.kind(name, builtIn.fleets[name].config())
+	}
+	k.kinds("sources", slices.Sorted(maps.Keys(builtIn.sources)))
+	for _, name := range slices.Sorted(maps.Keys(builtIn.sources)) {
+		k.kind(name, builtIn.sources[name].config())
+	}
+	plain, drained := k.example.Autoscalers["plain"].written(), k.example.Autoscalers["drained"].Drain.written()
+	delete(plain, metricsKey) // the default one tells no defaults of others
+	needed := map[string]bool{"target": true, maxKey: true, "metrics[].type": true}
+	for _, direction := range []string{"scale_up", "scale_down"} {
+		delete(plain["behavior"].(map[string]any)[direction].(map[string]any), "policies")
+		for _, key := range []string{"type", "value", "period"} {
+			needed["behavior."+direction+".policies[]."+key] = true
+		}
+	}
+	k.section("## [autoscalers.NAME]", reflect.TypeFor[autoscalerTable](), plain, needed)
+	k.section("### target", reflect.TypeFor[targetTable](), nil, map[string]bool{"fleet": true})
+	for _, name := range slices.Sorted(maps.Keys(builtIn.fleets)) {
+		target := builtIn.fleets[name].target()
+		k.section(fmt.Sprintf("### target, in a fleet of kind %q", name), reflect.TypeOf(target), nil, required(target))
+	}
+	k.section("### drain", reflect.TypeFor[drainTable](), drained, map[string]bool{"kind": true})
+	for _, name := range slices.Sorted(maps.Keys(drainKinds)) {
+		kind := drainKinds[name]()
+		kind.SetDefaults()
+		k.section(fmt.Sprintf("### drain, kind = %q", name), reflect.TypeOf(kind), tableOf(kind), required(kind))
+	}
+	k.labels()
+	return k.text.String()
+}
+
+func (k *keys) write(text string) { k.text.WriteString(text) }
+
+// kinds writes the key that every fleet or source has.
+func (k *keys) kinds(of string, names []string) {
+	k.write(fmt.Sprintf("\n## [%s.NAME]\n\n| key | type | default | meaning |\n|---|---|---|---|\n", of))
+	for i, name := range names {
+		names[i] = "`" + strconv.Quote(name) + "`"
+	}
+	k.write(fmt.Sprintf("| `%s` | text | required | One of %s. The other keys are those of the kind. |\n", kindKey, strings.Join(names, ", ")))
+}
+
+// kind writes the table of a kind of fleet or source.
+func (k *keys) kind(name string, kind kindConfig) {
+	seed(reflect.ValueOf(kind).Elem())
+	kind.SetDefaults()
+	k.section(fmt.Sprintf("### kind = %q", name), reflect.TypeOf(kind), tableOf(kind), required(kind))
+}
+
+// labels writes the labels that stand for keys of an autoscaler.
+func (k *keys) labels() {
+	k.write("\n## Labels of targets\n\n| label | key |\n|---|---|\n")
+	prefix := "hpad."
+	k.write(fmt.Sprintf("| `%s%s` | none: `true` makes an autoscaler of the labels |\n", prefix, enableLabel))
+	for _, short := range []struct{ label, key string }{
+		{minLabel, minKey}, {maxLabel, maxKey},
+		{cpuResource, "a Resource metric with `resource = \"cpu\"` and this `average_utilization`"},
+		{memResource, "a Resource metric with `resource = \"memory\"` and this `average_utilization`"},
+	} {
+		key := short.key
+		if !strings.Contains(key, " ") {
+			key = "`" + key + "`"
+		}
+		k.write(fmt.Sprintf("| `%s%s` | %s |\n", prefix, short.label, key))
+	}
+	for _, row := range k.rows(reflect.TypeFor[labelTable](), "", nil, nil) {
+		if row.table {
+			continue
+		}
+		label := strings.ReplaceAll(row.key, "[]", ".0")
+		key := row.key
+		if strings.HasPrefix(key, "requests.") {
+			key = "target." + key
+		}
+		k.write(fmt.Sprintf("| `%s%s` | `%s` |\n", prefix, label, key))
+	}
+}
+
+// section writes one table of keys.
+func (k *keys) section(title string, goType reflect.Type, defaults map[string]any, needed map[string]bool) {
+	k.write("\n" + title + "\n\n| key | type | default | meaning |\n|---|---|---|---|\n")
+	for _, row := range k.rows(goType, "", defaults, needed) {
+		k.write(fmt.Sprintf("| `%s` | %s | %s | %s |\n", row.key, row.kind, row.value, strings.ReplaceAll(row.text, "|", "\\|")))
+	}
+}
+
+// row is one key. Table says that its own keys follow.
+type row struct {
+	key, kind, value, text string
+	table                  bool
+}
+
+// rows answers the keys of a type and of the types inside of it.
+func (k *keys) rows(goType reflect.Type, prefix string, defaults map[string]any, needed map[string]bool) []row {
+	for goType.Kind() == reflect.Pointer {
+		goType = goType.Elem()
+	}
+	var all []row
+	fields := fieldsOf(goType)
+	for _, key := range fields.keys {
+		field := fields.byKey[key]
+		path := prefix + key
+		inner, suffix := innerType(field.Type)
+		next := row{key: path, kind: typeName(field.Type), text: k.meaning(goType, field), table: inner != nil}
+		value, given := defaults[key]
+		next.value = defaultText(value, given && inner == nil, field.Type)
+		if needed[path] {
+			next.value = "required"
+		}
+		if isTexts(field.Type) {
+			next.key, next.value = path+".NAME", cmp.Or(next.value, "–")
+		}
+		all = append(all, next)
+		if inner != nil {
+			nested, _ := elementOf(value).(map[string]any)
+			all = append(all, k.rows(inner, path+suffix+".", nested, needed)...)
+		}
+	}
+	return all
+}
+
+// innerType answers the struct type inside of a field that is a table, tables by
+// name or an array of tables, and what stands for its name or number; nil for any
+// other field.
+func innerType(goType reflect.Type) (inner reflect.Type, suffix string) {
+	for goType.Kind() == reflect.Pointer {
+		goType = goType.Elem()
+	}
+	switch goType.Kind() {
+	case reflect.Map:
+		goType, suffix = goType.Elem(), ".NAME"
+	case reflect.Slice:
+		goType, suffix = goType.Elem(), "[]"
+	}
+	if goType.Kind() != reflect.Struct || isLeaf(goType) || goType == primitiveType {
+		return nil, ""
+	}
+	return goType, suffix
+}
+
+// elementOf answers the first element of an array, the table NAME of tables by
+// name, or the value itself.
+func elementOf(value any) any {
+	switch value := value.(type) {
+	case []any:
+		if len(value) > 0 {
+			return value[0]
+		}
+	case []map[string]any:
+		if len(value) > 0 {
+			return value[0]
+		}
+	case map[string]any:
+		if seeded, ok := value[seedName]; ok {
+			return seeded
+		}
+		return value
+	}
+	return nil
+}
+
+// isTexts says whether a field is a table of values with any names.
+func isTexts(goType reflect.Type) bool {
+	inner, _ := innerType(goType)
+	return goType.Kind() == reflect.Map && inner == nil
+}
+
+// seedName is the name of the elements by which the defaults inside of tables by
+// name are told.
+const seedName = "NAME"
+
+// seed gives tables by name and arrays of tables one element, down to the bottom.
+func seed(value reflect.Value) {
+	for _, field := range fieldsOf(value.Type()).byKey {
+		inner, _ := innerType(field.Type)
+		if inner == nil {
+			continue
+		}
+		at := value.FieldByIndex(field.Index)
+		element := reflect.New(inner).Elem()
+		seed(element)
+		switch at.Kind() {
+		case reflect.Map:
+			at.Set(reflect.MakeMap(at.Type()))
+			at.SetMapIndex(reflect.ValueOf(seedName), element)
+		case reflect.Slice:
+			at.Set(reflect.Append(at, element))
+		case reflect.Struct:
+			at.Set(element)
+		}
+	}
+}
+
+// tableOf answers a defaulted table as it would be written.
+func tableOf(kind any) map[string]any {
+	whole, _ := written(reflect.ValueOf(kind)).(map[string]any)
+	return whole
+}
+
+// required answers the keys of a defaulted table that validation misses.
+func required(kind interface{ Validate() []policy.FieldError }) map[string]bool {
+	needed := map[string]bool{}
+	for _, mistake := range kind.Validate() {
+		if mistake.Value == "" {
+			needed[strings.ReplaceAll(regexp.MustCompile(`\[\d+\]`).ReplaceAllString(mistake.Field, "[]"), `"`, "")] = true
+		}
+	}
+	return needed
+}
+
+// typeName says of what type a value is, in words.
+func typeName(goType reflect.Type) string {
+	for goType.Kind() == reflect.Pointer {
+		goType = goType.Elem()
+	}
+	switch goType {
+	case durationType:
+		return "duration"
+	case reflect.TypeFor[amount](), reflect.TypeFor[quantity.Quantity]():
+		return "quantity"
+	case reflect.TypeFor[percent]():
+		return "percentage"
+	case primitiveType:
+		return "table"
+	}
+	zero := reflect.New(goType).Elem()
+	switch {
+	case goType.Kind() == reflect.String:
+		return "text"
+	case goType.Kind() == reflect.Bool:
+		return "truth value"
+	case zero.CanInt(), zero.CanUint():
+		return "whole number"
+	case zero.CanFloat():
+		return "number"
+	case goType.Kind() == reflect.Slice:
+		return "array of " + plural(typeName(goType.Elem()))
+	case goType.Kind() == reflect.Map:
+		if inner, _ := innerType(goType); inner != nil {
+			return "tables by name"
+		}
+		return typeName(goType.Elem()) + " by name"
+	}
+	return "table"
+}
+
+func plural(word string) string {
+	if strings.HasSuffix(word, "y") {
+		return strings.TrimSuffix(word, "y") + "ies"
+	}
+	return word + "s"
+}
+
+// defaultText is how a default is shown.
+func defaultText(value any, given bool, goType reflect.Type) string {
+	for goType.Kind() == reflect.Pointer {
+		goType = goType.Elem()
+	}
+	switch known := value.(type) {
+	case string:
+		if known != "" {
+			return "`" + strconv.Quote(known) + "`"
+		}
+	case bool, float64, float32, int, int32, int64, uint16, uint32, uint64:
+		return fmt.Sprintf("`%v`", known)
+	case []any:
+		if given && len(known) > 0 {
+			var elements []string
+			for _, element := range known {
+				elements = append(elements, fmt.Sprintf("%q", element))
+			}
+			return "`[" + strings.Join(elements, ", ") + "]`"
+		}
+	}
+	return "–"
+}
+
+// source is what is known of a package's source: its types and constants.
+type source struct {
+	types map[string]*ast.StructType
+	// comments are those of the types.
+	comments map[string]string
+	// constants are the values of constants that can be told, as TOML has them, by
+	// name; typed are the names of those of a type, in order.
+	constants map[string]string
+	typed     map[string][]string
+	names     []string
+}
+
+// meaning answers the comment of a field, in the words of the configuration.
+func (k *keys) meaning(goType reflect.Type, field reflect.StructField) string {
+	if len(field.Index) > 1 { // of an embedded struct
+		goType = goType.FieldByIndex(field.Index[:len(field.Index)-1]).Type
+	}
+	pack := k.source(goType)
+	declared := pack.types[goType.Name()]
+	if declared == nil {
+		k.t.Errorf("the source of %s does not have it", goType)
+		return ""
+	}
+	text, shared := commentOf(declared, field.Name)
+	if text == "" && goType.Name() != "Config" && token.IsExported(goType.Name()) {
+		text, shared = pack.comments[goType.Name()], true // which tells of all its fields
+	}
+	if text == "" {
+		k.t.Errorf("%s.%s has no comment, from which docs/config-keys.md would tell what it means", goType, field.Name)
+		return ""
+	}
+	meaning := pack.translate(text, goType, field)
+	if !shared {
+		meaning = ownSentence(meaning)
+	}
+	return marked(meaning) + k.values(field.Type, text)
+}
+
+// values answers the values of a type that has constants, unless the comment names
+// them.
+func (k *keys) values(goType reflect.Type, text string) string {
+	for goType.Kind() == reflect.Pointer {
+		goType = goType.Elem()
+	}
+	if goType.Kind() != reflect.String || !strings.HasPrefix(goType.PkgPath(), module) {
+		return ""
+	}
+	pack := k.source(goType)
+	var all []string
+	for _, name := range pack.typed[goType.Name()] {
+		if value := pack.constants[name]; value != `""` && !strings.Contains(text, value) {
+			all = append(all, "`"+value+"`")
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return " One of " + strings.Join(all, ", ") + "."
+}
+
+// commentOf answers the comment of a field, or the one of the fields before it that
+// tells of it too; shared says that it tells of several.
+func commentOf(declared *ast.StructType, name string) (text string, shared bool) {
+	var told []string // the fields of one comment
+	comment := ""
+	for _, field := range declared.Fields.List {
+		if field.Doc != nil {
+			if slices.Contains(told, name) {
+				break
+			}
+			comment, told = oneLine(field.Doc.Text()), nil
+		}
+		for _, each := range field.Names {
+			if field.Doc != nil || regexp.MustCompile(`\b`+each.Name+`\b`).MatchString(comment) {
+				told = append(told, each.Name)
+			}
+		}
+	}
+	if !slices.Contains(told, name) {
+		return "", false
+	}
+	return comment, len(told) > 1
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// goWords are words of the code, and what the configuration has for them.
+var goWords = strings.NewReplacer("nil means", "left out means", "nil for none", "left out for none", "nil leaves", "left out leaves", "where it is nil", "where it is left out")
+
+// translate puts keys and values in the place of the names that a comment has for
+// them in the code.
+func (s *source) translate(text string, goType reflect.Type, field reflect.StructField) string {
+	text = regexp.MustCompile(`one of the (\w+) constants`).ReplaceAllStringFunc(text, func(phrase string) string {
+		prefix := strings.Fields(phrase)[3]
+		var all []string
+		for _, name := range s.names {
+			value := s.constants[name]
+			if (strings.HasPrefix(name, prefix) || strings.HasSuffix(name, prefix)) && strings.HasPrefix(value, `"`) && !strings.EqualFold(strconv.Quote(name), value) {
+				all = append(all, value)
+			}
+		}
+		if len(all) == 0 {
+			return phrase
+		}
+		return strings.Join(all, " or ")
+	})
+	known := map[string]string{}
+	for key, sibling := range fieldsOf(goType).byKey {
+		known[sibling.Name] = "`" + key + "`"
+	}
+	// The first word is the field's own name, others are names only where they are
+	// not also words that begin a sentence.
+	words := regexp.MustCompile(`"[^"]*"|\b[A-Z][A-Za-z0-9]*\b`)
+	at := 0
+	var out strings.Builder
+	for _, place := range words.FindAllStringIndex(text, -1) {
+		word := text[place[0]:place[1]]
+		out.WriteString(text[at:place[0]])
+		at = place[1]
+		constant, isConstant := s.constants[word]
+		begins := place[0] > 0 && strings.HasSuffix(text[:place[0]], ". ")
+		switch {
+		case strings.HasPrefix(word, `"`):
+			out.WriteString("`" + word + "`")
+		case known[word] != "" && (!begins || word == field.Name || strings.ToUpper(word) == word):
+			out.WriteString(known[word])
+		case isConstant && !begins:
+			out.WriteString("`" + constant + "`")
+		default:
+			out.WriteString(word)
+		}
+	}
+	out.WriteString(text[at:])
+	return goWords.Replace(out.String())
+}
+
+// ownSentence answers a comment without the key with which it begins.
+func ownSentence(text string) string {
+	rest := regexp.MustCompile("^`\\w+` (?:is |are )?").ReplaceAllString(text, "")
+	first, size := utf8.DecodeRuneInString(rest)
+	return string(unicode.ToUpper(first)) + rest[size:]
+}
+
+// marked marks the other keys and the variables of the environment that a comment
+// has.
+func marked(text string) string {
+	return regexp.MustCompile("`[^`]*`|\\b[A-Za-z]+(_[A-Za-z]+)+\\b").ReplaceAllStringFunc(text, func(word string) string {
+		return "`" + strings.Trim(word, "`") + "`"
+	})
+}
+
+// source reads the source of a type's package, once.
+func (k *keys) source(goType reflect.Type) *source {
+	path := goType.PkgPath()
+	if known := k.packages[path]; known != nil {
+		return known
+	}
+	s := &source{types: map[string]*ast.StructType{}, comments: map[string]string{}, constants: map[string]string{}, typed: map[string][]string{}}
+	k.packages[path] = s
+	files, err := filepath.Glob(filepath.Join(root, strings.TrimPrefix(path, module), "*.go"))
+	if err != nil || len(files) == 0 || !strings.HasPrefix(path, module) {
+		k.t.Errorf("the source of %s is not in this repository: %v", goType, err)
+		return s
+	}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		for _, declaration := range file.Decls {
+			if general, ok := declaration.(*ast.GenDecl); ok {
+				s.add(general)
+			}
+		}
+	}
+	return s
+}
+
+// add takes in the types and constants of a declaration.
+func (s *source) add(declaration *ast.GenDecl) {
+	for _, spec := range declaration.Specs {
+		switch spec := spec.(type) {
+		case *ast.TypeSpec:
+			if declared, ok := spec.Type.(*ast.StructType); ok {
+				s.types[spec.Name.Name] = declared
+				s.comments[spec.Name.Name] = oneLine(cmp.Or(spec.Doc.Text(), declaration.Doc.Text()))
+			}
+		case *ast.ValueSpec:
+			if declaration.Tok != token.CONST {
+				continue
+			}
+			for i, name := range spec.Names {
+				if i >= len(spec.Values) {
+					continue
+				}
+				value := constantText(spec.Values[i])
+				if value == "" {
+					continue
+				}
+				s.constants[name.Name] = value
+				s.names = append(s.names, name.Name)
+				if of, ok := spec.Type.(*ast.Ident); ok {
+					s.typed[of.Name] = append(s.typed[of.Name], name.Name)
+				}
+			}
+		}
+	}
+}
+
+// units are the spans that constants are made of.
+var units = map[string]time.Duration{"Millisecond": time.Millisecond, "Second": time.Second, "Minute": time.Minute, "Hour": time.Hour}
+
+// constantText answers a text, a number or a span as TOML has it; "" for what else
+// a constant may be.
+func constantText(expression ast.Expr) string {
+	switch expression := expression.(type) {
+	case *ast.BasicLit:
+		return strings.ReplaceAll(expression.Value, "_", "")
+	case *ast.SelectorExpr:
+		if unit, ok := units[expression.Sel.Name]; ok {
+			return writtenSpan(unit)
+		}
+	case *ast.BinaryExpr:
+		number, isNumber := expression.X.(*ast.BasicLit)
+		of, isUnit := expression.Y.(*ast.SelectorExpr)
+		if isNumber && isUnit && expression.Op == token.MUL {
+			count, err := strconv.Atoi(number.Value)
+			if unit, ok := units[of.Sel.Name]; ok && err == nil {
+				return writtenSpan(time.Duration(count) * unit)
+			}
+		}
+	}
+	return ""
+}
