@@ -25,24 +25,10 @@ const metricsTimeout = 30 * time.Second
 // API, health, readiness, reload, the metrics of gatherer and an index. It is
 // safe for concurrent use.
 func NewHandler(d Daemon, gatherer prometheus.Gatherer, access Access) http.Handler {
-	h := handlers{daemon: d}
-	metrics := promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{
-		// One collector that fails does not hide what the others say.
-		ErrorHandling: promhttp.ContinueOnError,
-		Timeout:       metricsTimeout,
-	})
 	mux := http.NewServeMux()
-	mux.Handle("/{$}", methods{http.MethodGet: index})
-	mux.Handle("/metrics", methods{http.MethodGet: metrics.ServeHTTP})
-	mux.Handle("/-/healthy", methods{http.MethodGet: h.healthy})
-	mux.Handle("/-/ready", methods{http.MethodGet: h.ready})
-	mux.Handle("/-/reload", methods{http.MethodPost: writing(access, h.reload)})
-	mux.Handle("/api/v1/autoscalers", methods{http.MethodGet: h.autoscalers})
-	mux.Handle("/api/v1/autoscalers/{name}", methods{http.MethodGet: h.autoscaler})
-	mux.Handle("/api/v1/autoscalers/{name}/explain", methods{http.MethodGet: h.explain})
-	mux.Handle("/api/v1/discovery", methods{http.MethodGet: h.discovery})
-	mux.Handle("/api/v1/status/config", methods{http.MethodGet: h.config})
-	mux.Handle("/api/v1/status/buildinfo", methods{http.MethodGet: h.buildInfo})
+	for pattern, answers := range routes(d, gatherer, access) {
+		mux.Handle(pattern, answers)
+	}
 	mux.HandleFunc("/", noSuchPath)
 
 	sameOrigin := http.NewCrossOriginProtection()
@@ -50,6 +36,31 @@ func NewHandler(d Daemon, gatherer prometheus.Gatherer, access Access) http.Hand
 		writeError(w, http.StatusForbidden, ErrorForbidden, "cross-origin writes are refused")
 	}))
 	return withCommonHeaders(withBodyLimit(sameOrigin.Handler(mux)))
+}
+
+// routes answers every path there is with the methods that it answers. The
+// description of the API has the same.
+func routes(d Daemon, gatherer prometheus.Gatherer, access Access) map[string]methods {
+	h := handlers{daemon: d}
+	metrics := promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{
+		// One collector that fails does not hide what the others say.
+		ErrorHandling: promhttp.ContinueOnError,
+		Timeout:       metricsTimeout,
+	})
+	return map[string]methods{
+		"/{$}":                               {http.MethodGet: index},
+		"/metrics":                           {http.MethodGet: metrics.ServeHTTP},
+		"/-/healthy":                         {http.MethodGet: h.healthy},
+		"/-/ready":                           {http.MethodGet: h.ready},
+		"/-/reload":                          {http.MethodPost: writing(access, h.reload)},
+		"/api/v1/autoscalers":                {http.MethodGet: h.autoscalers},
+		"/api/v1/autoscalers/{name}":         {http.MethodGet: h.autoscaler},
+		"/api/v1/autoscalers/{name}/explain": {http.MethodGet: h.explain},
+		"/api/v1/discovery":                  {http.MethodGet: h.discovery},
+		"/api/v1/status/config":              {http.MethodGet: h.config},
+		"/api/v1/status/buildinfo":           {http.MethodGet: h.buildInfo},
+		"/api/v1/openapi.yaml":               {http.MethodGet: description},
+	}
 }
 
 // handlers answer requests from what the daemon tells.

@@ -25,10 +25,13 @@ type answer struct {
 	Error     string          `json:"error"`
 }
 
-// ask sends one request to the handler of d.
-func ask(d api.Daemon, access api.Access, request *http.Request) *httptest.ResponseRecorder {
+// ask sends one request to the handler of d, and holds the answer to the
+// description of the API.
+func ask(t *testing.T, d api.Daemon, access api.Access, request *http.Request) *httptest.ResponseRecorder {
+	t.Helper()
 	recorder := httptest.NewRecorder()
 	api.NewHandler(d, prometheus.NewRegistry(), access).ServeHTTP(recorder, request)
+	checkAnswer(t, request, recorder)
 	return recorder
 }
 
@@ -80,11 +83,12 @@ func TestPathsAndMethods(t *testing.T) {
 		{"GET", "/api/v1/status/buildinfo", api.ReadOnly, 200, "", ""},
 		{"GET", "/api/v2/autoscalers", api.ReadOnly, 404, "", "not_found"},
 		{"POST", "/nothing", api.Full, 404, "", "not_found"},
+		{"GET", "/api/v1/openapi.yaml", api.ReadOnly, 200, "", ""},
 		{"GET", "/debug/pprof/", api.Full, 404, "", "not_found"},
 		{"GET", "/-/healthy?strict=perhaps", api.ReadOnly, 400, "", "bad_data"},
 	} {
 		t.Run(test.method+" "+test.path, func(t *testing.T) {
-			response := ask(twoAutoscalers(), test.access, httptest.NewRequest(test.method, test.path, nil))
+			response := ask(t, twoAutoscalers(), test.access, httptest.NewRequest(test.method, test.path, nil))
 			if response.Code != test.wantStatus {
 				t.Errorf("status %d, want %d; body %s", response.Code, test.wantStatus, response.Body)
 			}
@@ -106,7 +110,7 @@ func TestPathsAndMethods(t *testing.T) {
 
 func TestListLeavesOutDecisionsAndEvents(t *testing.T) {
 	d := twoAutoscalers()
-	a := open(t, ask(d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers", nil)))
+	a := open(t, ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers", nil)))
 	var list []api.Autoscaler
 	if err := json.Unmarshal(a.Data, &list); err != nil {
 		t.Fatal(err)
@@ -122,7 +126,7 @@ func TestListLeavesOutDecisionsAndEvents(t *testing.T) {
 }
 
 func TestNoAutoscalersAreAnEmptyList(t *testing.T) {
-	a := open(t, ask(&fakeDaemon{}, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers", nil)))
+	a := open(t, ask(t, &fakeDaemon{}, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers", nil)))
 	if a.Status != "success" || string(a.Data) != "[]" {
 		t.Errorf("envelope %s with data %s, want success with []", a.Status, a.Data)
 	}
@@ -131,7 +135,7 @@ func TestNoAutoscalersAreAnEmptyList(t *testing.T) {
 func TestUnencodableDecisionIsAnError(t *testing.T) {
 	d := twoAutoscalers()
 	d.autoscalers[0].Decision.Metrics = append(d.autoscalers[0].Decision.Metrics, metricWithTolerance(math.Inf(1)))
-	response := ask(d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers/checkout", nil))
+	response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers/checkout", nil))
 	if a := open(t, response); response.Code != 500 || a.ErrorType != "internal" || !strings.Contains(a.Error, "encode the answer") {
 		t.Errorf("status %d, envelope %+v, want a 500 that says what could not be encoded", response.Code, a)
 	}
@@ -153,7 +157,7 @@ func TestHealth(t *testing.T) {
 		{"stuck", "/-/healthy", api.Health{Unevaluated: unevaluated}, 503},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			response := ask(&fakeDaemon{health: test.health}, api.ReadOnly, httptest.NewRequest(http.MethodGet, test.path, nil))
+			response := ask(t, &fakeDaemon{health: test.health}, api.ReadOnly, httptest.NewRequest(http.MethodGet, test.path, nil))
 			if response.Code != test.want {
 				t.Errorf("status %d, want %d", response.Code, test.want)
 			}
@@ -177,7 +181,7 @@ func TestReadiness(t *testing.T) {
 		{api.Readiness{Ready: true, Problems: problems}, 200},
 		{api.Readiness{Problems: problems}, 503},
 	} {
-		response := ask(&fakeDaemon{readiness: test.readiness}, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/-/ready", nil))
+		response := ask(t, &fakeDaemon{readiness: test.readiness}, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/-/ready", nil))
 		var got api.Readiness
 		if err := json.Unmarshal(response.Body.Bytes(), &got); err != nil {
 			t.Fatal(err)
@@ -191,7 +195,7 @@ func TestReadiness(t *testing.T) {
 func TestReload(t *testing.T) {
 	t.Run("is refused over TCP", func(t *testing.T) {
 		d := twoAutoscalers()
-		ask(d, api.ReadOnly, httptest.NewRequest(http.MethodPost, "/-/reload", nil))
+		ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodPost, "/-/reload", nil))
 		if d.reloads != 0 {
 			t.Error("a read-only listener reloaded")
 		}
@@ -199,7 +203,7 @@ func TestReload(t *testing.T) {
 	t.Run("tells a bad configuration", func(t *testing.T) {
 		d := twoAutoscalers()
 		d.reloadErr = errBadConfig
-		response := ask(d, api.Full, httptest.NewRequest(http.MethodPost, "/-/reload", nil))
+		response := ask(t, d, api.Full, httptest.NewRequest(http.MethodPost, "/-/reload", nil))
 		a := open(t, response)
 		if response.Code != 500 || a.ErrorType != "reload" || a.Error != errBadConfig.Error() {
 			t.Errorf("status %d, envelope %+v, want 500 with the daemon's words", response.Code, a)
@@ -209,7 +213,7 @@ func TestReload(t *testing.T) {
 		d := twoAutoscalers()
 		request := httptest.NewRequest(http.MethodPost, "/-/reload", nil)
 		request.Header.Set("Sec-Fetch-Site", "cross-site")
-		response := ask(d, api.Full, request)
+		response := ask(t, d, api.Full, request)
 		if a := open(t, response); response.Code != 403 || a.ErrorType != "forbidden" || d.reloads != 0 {
 			t.Errorf("status %d, envelope %+v, %d reloads; want 403 and none", response.Code, a, d.reloads)
 		}
@@ -218,7 +222,7 @@ func TestReload(t *testing.T) {
 		d := twoAutoscalers()
 		ctx, cancel := context.WithCancel(t.Context())
 		d.onReload = cancel
-		ask(d, api.Full, httptest.NewRequestWithContext(ctx, http.MethodPost, "/-/reload", nil))
+		ask(t, d, api.Full, httptest.NewRequestWithContext(ctx, http.MethodPost, "/-/reload", nil))
 		if d.reloads != 1 || d.reloadCtx != nil {
 			t.Errorf("%d reloads, context %v; want one with a live context", d.reloads, d.reloadCtx)
 		}
@@ -251,7 +255,7 @@ func TestMetricsServesWhatCanBeGathered(t *testing.T) {
 
 func TestIndexLinksAnswer(t *testing.T) {
 	d := twoAutoscalers()
-	page := ask(d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/", nil)).Body.String()
+	page := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/", nil)).Body.String()
 	links := 0
 	for rest := page; ; links++ {
 		_, after, found := strings.Cut(rest, `href="`)
@@ -260,7 +264,7 @@ func TestIndexLinksAnswer(t *testing.T) {
 		}
 		var link string
 		link, rest, _ = strings.Cut(after, `"`)
-		if response := ask(d, api.ReadOnly, httptest.NewRequest(http.MethodGet, link, nil)); response.Code != 200 {
+		if response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, link, nil)); response.Code != 200 {
 			t.Errorf("%s answers %d", link, response.Code)
 		}
 	}
@@ -277,7 +281,7 @@ func FuzzAutoscalerName(f *testing.F) {
 		d := twoAutoscalers()
 		request := httptest.NewRequest(http.MethodGet, "/", nil)
 		request.URL = &url.URL{Path: "/api/v1/autoscalers/" + name, RawPath: "/api/v1/autoscalers/" + url.PathEscape(name)}
-		response := ask(d, api.ReadOnly, request)
+		response := ask(t, d, api.ReadOnly, request)
 		_, exists := d.Autoscaler(name)
 		switch {
 		case name == "." || name == "..":

@@ -19,6 +19,7 @@ const indexPage = `<!DOCTYPE html>
 <li><a href="/-/ready">Readiness</a></li>
 <li><a href="/api/v1/status/config">Configuration</a></li>
 <li><a href="/api/v1/status/buildinfo">Build</a></li>
+<li><a href="/api/v1/openapi.yaml">Description of the API</a> (OpenAPI)</li>
 </ul>
 </body>
 </html>

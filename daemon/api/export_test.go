@@ -1,0 +1,24 @@
+package api
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Routes answers the methods of every path, as the description of the API writes
+// them.
+func Routes() map[string][]string {
+	paths := map[string][]string{}
+	for pattern, answers := range routes(nil, prometheus.NewRegistry(), Full) {
+		paths[strings.TrimSuffix(pattern, "{$}")] = slices.Sorted(maps.Keys(answers))
+	}
+	return paths
+}
+
+// ErrorTypes are the types of errors that the server answers.
+var ErrorTypes = []ErrorType{
+	ErrorBadData, ErrorForbidden, ErrorNotFound, ErrorMethod, ErrorTooLarge, ErrorMediaType, ErrorTooMany, ErrorReload, ErrorInternal,
+}

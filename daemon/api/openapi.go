@@ -1,0 +1,19 @@
+package api
+
+import (
+	_ "embed"
+	"net/http"
+)
+
+// OpenAPI is the description of the API, in OpenAPI 3. It is also served, at
+// /api/v1/openapi.yaml.
+//
+//go:embed openapi.yaml
+var OpenAPI []byte
+
+// description answers the description of the API.
+func description(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/yaml")
+	// A client that is gone is told nothing more.
+	_, _ = w.Write(OpenAPI)
+}

@@ -1,0 +1,390 @@
+package api_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/gorillamux"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/drain"
+	"github.com/hpad/hpad/policy"
+)
+
+// description is the API's own, strict: an object of it has no field that is not
+// described.
+var description = sync.OnceValues(func() (*openapi3.T, error) {
+	for _, text := range []string{"text/html", "application/openmetrics-text"} {
+		openapi3filter.RegisterBodyDecoder(text, openapi3filter.FileBodyDecoder)
+	}
+	loader := openapi3.NewLoader()
+	doc, err := loader.LoadFromData(api.OpenAPI)
+	if err != nil {
+		return nil, err
+	}
+	if err := doc.Validate(loader.Context); err != nil {
+		return nil, err
+	}
+	for _, schema := range doc.Components.Schemas {
+		if len(schema.Value.Properties) > 0 {
+			no := false
+			schema.Value.AdditionalProperties.Has = &no
+		}
+	}
+	doc.Servers = nil // any host will do
+	return doc, nil
+})
+
+var router = sync.OnceValues(func() (routers.Router, error) {
+	doc, err := description()
+	if err != nil {
+		return nil, err
+	}
+	return gorillamux.NewRouter(doc)
+})
+
+// checkAnswer fails t unless the description has the answer to a request.
+func checkAnswer(t *testing.T, request *http.Request, response *httptest.ResponseRecorder) {
+	t.Helper()
+	if err := describedAs(t, request, response); err != nil {
+		t.Errorf("%s %s answers %d other than described: %v", request.Method, request.URL, response.Code, err)
+	}
+}
+
+// describedAs answers how an answer differs from the description: in its path,
+// method, status, media type or body.
+func describedAs(t *testing.T, request *http.Request, response *httptest.ResponseRecorder) error {
+	t.Helper()
+	found, err := router()
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := request.Clone(t.Context())
+	if asked.Method == http.MethodHead {
+		asked.Method = http.MethodGet
+	}
+	route, parameters, err := found.FindRoute(asked)
+	if err != nil {
+		// Each path has other methods too, which answer 405; other paths are 404, or
+		// redirected to what they mean.
+		refused := []int{http.StatusForbidden, http.StatusNotFound, http.StatusTemporaryRedirect, http.StatusMovedPermanently}
+		if errors.Is(err, routers.ErrMethodNotAllowed) {
+			refused = []int{http.StatusForbidden, http.StatusMethodNotAllowed}
+		}
+		if slices.Contains(refused, response.Code) {
+			return nil
+		}
+		return err
+	}
+	return openapi3filter.ValidateResponse(t.Context(), &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: asked, PathParams: parameters, Route: route},
+		Status:                 response.Code,
+		Header:                 response.Header(),
+		Body:                   io.NopCloser(bytes.NewReader(response.Body.Bytes())),
+		Options:                &openapi3filter.Options{IncludeResponseStatus: true, MultiError: true},
+	})
+}
+
+// Answers in which everything is there are as described, and so are those in which
+// nothing is.
+func TestWholeAndEmptyAnswers(t *testing.T) {
+	var whole api.Autoscaler
+	fill(reflect.ValueOf(&whole).Elem())
+	whole.Name = "whole"
+	var discovered api.Discovered
+	fill(reflect.ValueOf(&discovered).Elem())
+	full := &fakeDaemon{autoscalers: []api.Autoscaler{whole}, discovered: []api.Discovered{discovered}, config: "[daemon]\n"}
+	fill(reflect.ValueOf(&full.health).Elem())
+	fill(reflect.ValueOf(&full.readiness).Elem())
+	empty := &fakeDaemon{autoscalers: []api.Autoscaler{{Name: "whole", Spec: policy.Spec{Metrics: []policy.MetricSpec{}}}}}
+	for _, path := range []string{
+		"/-/healthy", "/-/ready", "/api/v1/autoscalers", "/api/v1/autoscalers/whole", "/api/v1/autoscalers/whole/explain",
+		"/api/v1/discovery", "/api/v1/status/config",
+	} {
+		for _, d := range []*fakeDaemon{full, empty} {
+			if response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, path, nil)); response.Code == http.StatusInternalServerError {
+				t.Errorf("%s answers %s", path, response.Body)
+			}
+		}
+	}
+}
+
+// fill sets every field that is told to something that it may be.
+func fill(value reflect.Value) {
+	word := map[reflect.Type]string{
+		reflect.TypeFor[policy.Case]():            string(policy.CaseMetrics),
+		reflect.TypeFor[policy.RescaleReason]():   string(policy.AboveMax),
+		reflect.TypeFor[policy.MetricType]():      string(policy.ObjectMetric),
+		reflect.TypeFor[policy.TargetType]():      string(policy.ValueTarget),
+		reflect.TypeFor[policy.SelectPolicy]():    string(policy.MinChange),
+		reflect.TypeFor[policy.PolicyType]():      string(policy.PercentPolicy),
+		reflect.TypeFor[policy.ConditionStatus](): string(policy.ConditionTrue),
+		reflect.TypeFor[policy.EventKind]():       string(policy.WarningEvent),
+		reflect.TypeFor[api.DiscoveredState]():    string(api.DiscoveredActive),
+		reflect.TypeFor[drain.State]():            string(drain.Ended),
+		reflect.TypeFor[drain.Outcome]():          string(drain.Undone),
+	}
+	if value.Type() == reflect.TypeFor[time.Time]() {
+		value.Set(reflect.ValueOf(noon))
+		return
+	}
+	switch value.Kind() {
+	case reflect.Pointer:
+		value.Set(reflect.New(value.Type().Elem()))
+		fill(value.Elem())
+	case reflect.Slice:
+		value.Set(reflect.MakeSlice(value.Type(), 1, 1))
+		fill(value.Index(0))
+	case reflect.Map:
+		element := reflect.New(value.Type().Elem()).Elem()
+		fill(element)
+		value.Set(reflect.MakeMap(value.Type()))
+		value.SetMapIndex(reflect.ValueOf("key"), element)
+	case reflect.Struct:
+		for i := range value.NumField() {
+			if field := value.Type().Field(i); field.IsExported() && field.Tag.Get("json") != "-" {
+				fill(value.Field(i))
+			}
+		}
+	case reflect.String:
+		text := word[value.Type()]
+		if text == "" {
+			text = "text"
+		}
+		value.SetString(text)
+	case reflect.Bool:
+		value.SetBool(true)
+	case reflect.Float64:
+		value.SetFloat(0.5)
+	case reflect.Uint64:
+		value.SetUint(7)
+	default:
+		value.SetInt(7)
+	}
+}
+
+// What is not described is found.
+func TestOtherAnswersAreFound(t *testing.T) {
+	for _, test := range []struct {
+		name, path, media, body string
+		status                  int
+	}{
+		{"a field more", "/-/ready", "application/json", `{"ready": true, "quick": true}`, 200},
+		{"a field less", "/-/ready", "application/json", `{}`, 200},
+		{"another type", "/-/ready", "application/json", `{"ready": "yes"}`, 200},
+		{"another word", "/api/v1/discovery", "application/json", `{"status": "success", "data": [{"reference": "a/b", "state": "odd"}]}`, 200},
+		{"a field more inside", "/api/v1/autoscalers/x/explain", "application/json", `{"status": "success", "data": {"odd": 1}}`, 200},
+		{"an error of another type", "/api/v1/autoscalers/x", "application/json", `{"status": "error", "errorType": "odd", "error": "x"}`, 404},
+		{"another status", "/-/ready", "application/json", `{"ready": true}`, 201},
+		{"another media type", "/-/ready", "text/html", `{"ready": true}`, 200},
+		{"another path", "/-/quick", "application/json", `{}`, 200},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			response := httptest.NewRecorder()
+			response.Header().Set("Content-Type", test.media)
+			response.WriteHeader(test.status)
+			_, _ = response.WriteString(test.body)
+			if err := describedAs(t, httptest.NewRequest(http.MethodGet, test.path, nil), response); err == nil {
+				t.Error("it is taken for described")
+			}
+		})
+	}
+}
+
+// The description has every path and method that there is, and no other.
+func TestDescriptionHasEveryRoute(t *testing.T) {
+	doc, err := description()
+	if err != nil {
+		t.Fatal(err)
+	}
+	described := map[string][]string{}
+	for path, item := range doc.Paths.Map() {
+		described[path] = slices.Sorted(maps.Keys(item.Operations()))
+	}
+	if diff := cmp.Diff(api.Routes(), described); diff != "" {
+		t.Errorf("described routes differ (-served +described):\n%s", diff)
+	}
+}
+
+// The schemas have the fields of the types that are answered, and no other.
+func TestDescriptionHasEveryField(t *testing.T) {
+	doc, err := description()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{"Success": true, "Done": true, "Error": true}
+	for name, answered := range map[string]reflect.Type{
+		"Autoscaler":  reflect.TypeFor[api.Autoscaler](),
+		"Explanation": reflect.TypeFor[api.Explanation](),
+		"Discovered":  reflect.TypeFor[api.Discovered](),
+		"Health":      reflect.TypeFor[api.Health](),
+		"Readiness":   reflect.TypeFor[api.Readiness](),
+		"ConfigText":  reflect.TypeFor[api.ConfigText](),
+		"BuildInfo":   reflect.TypeFor[api.BuildInfo](),
+	} {
+		compareSchema(t, name, answered, openapi3.NewSchemaRef("#/components/schemas/"+name, doc.Components.Schemas[name].Value), seen)
+	}
+	for name := range doc.Components.Schemas {
+		if !seen[name] {
+			t.Errorf("schema %s describes nothing that is answered", name)
+		}
+	}
+}
+
+// compareSchema holds a schema to the type that it describes.
+func compareSchema(t *testing.T, at string, answered reflect.Type, ref *openapi3.SchemaRef, seen map[string]bool) {
+	t.Helper()
+	for answered.Kind() == reflect.Pointer {
+		answered = answered.Elem()
+	}
+	schema := ref.Value
+	if len(schema.AllOf) == 1 { // a reference with a description
+		ref = schema.AllOf[0]
+		schema = ref.Value
+	}
+	if name := strings.TrimPrefix(ref.Ref, "#/components/schemas/"); ref.Ref != "" {
+		if seen[name] {
+			return
+		}
+		seen[name] = true
+	}
+	if got := schema.Type.Slice(); len(got) != 1 || got[0] != schemaType(answered) {
+		t.Errorf("%s is described as %v, and is a %s", at, got, schemaType(answered))
+		return
+	}
+	switch {
+	case answered == reflect.TypeFor[time.Time]():
+		if schema.Format != "date-time" {
+			t.Errorf("%s is a time, described with the format %q", at, schema.Format)
+		}
+	case answered.Kind() == reflect.Slice:
+		compareSchema(t, at+"[]", answered.Elem(), schema.Items, seen)
+	case answered.Kind() == reflect.Map:
+		compareSchema(t, at+"{}", answered.Elem(), schema.AdditionalProperties.Schema, seen)
+	case answered.Kind() == reflect.Struct:
+		fields := map[string]reflect.StructField{}
+		collectFields(answered, fields)
+		var required []string
+		for name, field := range fields {
+			property := schema.Properties[name]
+			if property == nil {
+				t.Errorf("%s.%s is not described", at, name)
+				continue
+			}
+			if !strings.Contains(field.Tag.Get("json"), ",omit") {
+				required = append(required, name)
+			}
+			compareSchema(t, at+"."+name, field.Type, property, seen)
+		}
+		for name := range schema.Properties {
+			if _, ok := fields[name]; !ok {
+				t.Errorf("%s.%s is described, and never answered", at, name)
+			}
+		}
+		slices.Sort(required)
+		if got := slices.Sorted(slices.Values(schema.Required)); !slices.Equal(got, required) {
+			t.Errorf("%s: required are %v, and always there are %v", at, got, required)
+		}
+	}
+}
+
+// collectFields adds the fields of a struct by the names that they have in JSON.
+func collectFields(answered reflect.Type, fields map[string]reflect.StructField) {
+	for i := range answered.NumField() {
+		field := answered.Field(i)
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		switch {
+		case field.Anonymous:
+			collectFields(field.Type, fields)
+		case name != "" && name != "-":
+			fields[name] = field
+		}
+	}
+}
+
+// schemaType answers the word of a Go type in JSON schema.
+func schemaType(answered reflect.Type) string {
+	switch answered.Kind() {
+	case reflect.Bool:
+		return "boolean"
+	case reflect.Int, reflect.Int32, reflect.Int64, reflect.Uint64:
+		return "integer"
+	case reflect.Float64:
+		return "number"
+	case reflect.Slice:
+		return "array"
+	case reflect.String:
+		return "string"
+	}
+	if answered == reflect.TypeFor[time.Time]() {
+		return "string"
+	}
+	return "object"
+}
+
+// The words that a field may have are those of its type.
+func TestDescriptionHasEveryWord(t *testing.T) {
+	doc, err := description()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][]string{
+		"Case":            words(policy.CaseUnreadable, policy.CaseDisabled, policy.CaseAboveMax, policy.CaseBelowMin, policy.CaseRestored, policy.CaseMetrics, policy.CaseMetricsFailed),
+		"RescaleReason":   words(policy.MetricAboveTarget, policy.AllBelowTarget, policy.AboveMax, policy.BelowMin, policy.ForeignChanged),
+		"MetricType":      words(policy.ResourceMetric, policy.ContainerResourceMetric, policy.InstancesMetric, policy.ObjectMetric, policy.ExternalMetric),
+		"TargetType":      words(policy.UtilizationTarget, policy.ValueTarget, policy.AverageValueTarget),
+		"SelectPolicy":    words(policy.MaxChange, policy.MinChange, policy.DisabledChange),
+		"PolicyType":      words(policy.InstancesPolicy, policy.PercentPolicy),
+		"ConditionStatus": words(policy.ConditionTrue, policy.ConditionFalse, policy.ConditionUnknown),
+		"EventKind":       words(policy.NormalEvent, policy.WarningEvent),
+		"DiscoveredState": words(api.DiscoveredStates...),
+		"DrainState":      words(drain.Waiting, drain.Draining, drain.Drained, drain.Removing, drain.Terminating, drain.Finishing, drain.Undoing, drain.Ended),
+		"DrainOutcome":    words(drain.Terminated, drain.Vanished, drain.Undone, drain.Failed),
+	} {
+		if got := enum(doc.Components.Schemas[name].Value); !slices.Equal(got, want) {
+			t.Errorf("%s has the words %q, want %q", name, got, want)
+		}
+	}
+	if got, want := enum(doc.Components.Schemas["Error"].Value.Properties["errorType"].Value), words(api.ErrorTypes...); !slices.Equal(got, want) {
+		t.Errorf("errors have the types %q, want %q", got, want)
+	}
+}
+
+func words[T ~string](values ...T) []string {
+	all := make([]string, len(values))
+	for i, value := range values {
+		all[i] = string(value)
+	}
+	return all
+}
+
+// enum answers the words of a schema.
+func enum(schema *openapi3.Schema) []string {
+	var all []string
+	for _, value := range schema.Enum {
+		word, _ := value.(string)
+		all = append(all, word)
+	}
+	return all
+}
+
+func TestDescriptionIsServed(t *testing.T) {
+	response := ask(t, twoAutoscalers(), api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/openapi.yaml", nil))
+	if response.Code != http.StatusOK || response.Header().Get("Content-Type") != "application/yaml" || !bytes.Equal(response.Body.Bytes(), api.OpenAPI) {
+		t.Errorf("status %d, %s, %d bytes; want the description", response.Code, response.Header().Get("Content-Type"), response.Body.Len())
+	}
+}
