@@ -14,11 +14,11 @@ import (
 // tables of fleets, sources and autoscalers come together from all files; a name
 // may occur once, and so may [daemon]. The error is an [Errors].
 func Load(path string) (*Config, error) {
-	extra, err := filesBeside(path)
+	files, err := Files(path)
 	if err != nil {
-		return nil, Errors{*err}
+		return nil, err
 	}
-	return LoadFiles(append([]string{path}, extra...)...)
+	return LoadFiles(files...)
 }
 
 // LoadFiles reads exactly these files, in this order, as one configuration. The
@@ -35,18 +35,18 @@ func LoadFiles(paths ...string) (*Config, error) {
 // contents: changes has the new text by the path of the file, as Load names it,
 // and nil for one that is gone. Nothing is written. The error is an [Errors].
 func LoadWith(path string, changes map[string][]byte) (*Config, error) {
-	extra, err := filesBeside(path)
+	files, err := Files(path)
 	if err != nil {
-		return nil, Errors{*err}
+		return nil, err
 	}
 	for changed := range changes {
-		if changed != path && !slices.Contains(extra, changed) {
-			extra = append(extra, changed)
+		if !slices.Contains(files, changed) {
+			files = append(files, changed)
 		}
 	}
-	slices.Sort(extra)
+	slices.Sort(files[1:])
 	l := newLoader(builtIn)
-	for _, file := range append([]string{path}, extra...) {
+	for _, file := range files {
 		text, changed := changes[file]
 		switch {
 		case !changed:
@@ -64,6 +64,16 @@ func Parse(name string, text []byte) (*Config, error) {
 	l := newLoader(builtIn)
 	l.parse(name, text)
 	return l.finish()
+}
+
+// Files answers the files that [Load] reads for the main file at path, in order.
+// The error is an [Errors].
+func Files(path string) ([]string, error) {
+	extra, err := filesBeside(path)
+	if err != nil {
+		return nil, Errors{*err}
+	}
+	return append([]string{path}, extra...), nil
 }
 
 // ExtraDir answers the directory whose *.toml files are read together with the

@@ -66,6 +66,13 @@ var referenceForms = map[string]referenceForm{
 	"azurevmss": {paths: []string{"{resource_group}/{scale_set}"}, example: "shop/web"},
 }
 
+// KindSamples says whether fleets of a kind can tell the use of resources
+// themselves; known is false where there is no such kind in this hpad.
+func KindSamples(kind string) (samples, known bool) {
+	found, known := builtIn.fleets[kind]
+	return found.samples, known
+}
+
 // ParseReference reads a reference. The error is a [ReferenceError].
 func (c *Config) ParseReference(text string) (Reference, error) {
 	fleet, name, found := strings.Cut(text, "/")

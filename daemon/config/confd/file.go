@@ -28,7 +28,7 @@ func (e *FileError) Error() string { return fmt.Sprintf("%s %q: %v", e.Attempt, 
 func (e *FileError) Unwrap() error { return e.Err }
 
 // Create makes a file that there is not yet, with mode, owner and group of the
-// other *.toml files of its directory, or else of the file like. An error is a
+// other *.toml files of its directory, or else of the file or directory like. An error is a
 // [FileError]; one that is fs.ErrExist means that there is such a file, which is
 // left as it is.
 func Create(path, like string, text []byte) error {
@@ -97,7 +97,11 @@ func stage(path, like string, text []byte) (name string, err error) {
 	if err := own(file, model); err != nil {
 		return "", err
 	}
-	if err := file.Chmod(model.Mode().Perm()); err != nil { // after chown, which clears bits
+	mode := model.Mode().Perm()
+	if model.IsDir() {
+		mode &^= 0o111
+	}
+	if err := file.Chmod(mode); err != nil { // after chown, which clears bits
 		return "", err
 	}
 	return file.Name(), file.Sync()

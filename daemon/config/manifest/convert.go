@@ -1,0 +1,321 @@
+package manifest
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/config/draft"
+)
+
+// Choices are what a manifest cannot say.
+type Choices struct {
+	// Fleet is the fleet of all targets; empty leaves it undecided.
+	Fleet string
+	// Kind is the fleet's; empty where there is no fleet.
+	Kind string
+	// Samples says whether the fleet itself can tell the use of resources.
+	Samples bool
+	// Source is what all queries are asked of; empty leaves it undecided.
+	Source string
+}
+
+// Conversion is what became of an object.
+type Conversion struct {
+	Object *Object
+	Draft  *draft.Autoscaler
+}
+
+// Decisions counts what is left for somebody to decide.
+func (c *Conversion) Decisions() int {
+	count := 0
+	for _, notes := range c.notes() {
+		for _, note := range notes {
+			if strings.HasPrefix(note, draft.Decide) {
+				count++
+			}
+		}
+	}
+	return count
+}
+
+func (c *Conversion) notes() [][]string {
+	notes := [][]string{c.Draft.Notes, c.Draft.Target.Notes}
+	for _, metric := range c.Draft.Metrics {
+		notes = append(notes, metric.Notes)
+	}
+	return notes
+}
+
+// Convert drafts the autoscalers that objects mean, in order, each with a name of
+// its own.
+func Convert(objects []Object, choices Choices) []Conversion {
+	conversions := make([]Conversion, len(objects))
+	taken := map[string]bool{}
+	for i := range objects {
+		o := &objects[i]
+		a := &draft.Autoscaler{
+			Target:      choices.target(o),
+			MinReplicas: o.Spec.MinReplicas,
+			MaxReplicas: o.Spec.MaxReplicas,
+			Behavior:    behaviorDraft(o.Spec.Behavior),
+		}
+		a.Notes = []string{fmt.Sprintf("From HorizontalPodAutoscaler %s (%s) of %s:%d, which scales %s %q.",
+			o.reference(), o.APIVersion, o.File, o.Line, o.Spec.ScaleTargetRef.Kind, o.Spec.ScaleTargetRef.Name)}
+		name, note := o.autoscalerName(taken)
+		a.Name = name
+		taken[name] = true
+		if note != "" {
+			a.Notes = append(a.Notes, note)
+		}
+		if len(o.Spec.Metrics) == 0 {
+			a.Notes = append(a.Notes, "It names no metrics: cpu at 80 % of what instances request.")
+		}
+		for j := range o.Spec.Metrics {
+			a.Metrics = append(a.Metrics, choices.metric(&o.Spec.Metrics[j]))
+		}
+		conversions[i] = Conversion{Object: o, Draft: a}
+	}
+	return conversions
+}
+
+// reference answers "namespace/name", as far as it is known.
+func (o *Object) reference() string {
+	switch {
+	case o.Name == "":
+		return "without a name"
+	case o.Namespace == "":
+		return o.Name
+	}
+	return o.Namespace + "/" + o.Name
+}
+
+// autoscalerName answers a name that is not taken, and why it is not the
+// object's.
+func (o *Object) autoscalerName(taken map[string]bool) (name, note string) {
+	name = config.AdaptName(o.Name)
+	switch {
+	case o.Name == "":
+		name = config.AdaptName(o.Spec.ScaleTargetRef.Name)
+		note = "It is named after its target."
+	case name != o.Name:
+		note = fmt.Sprintf("Its name %q is not allowed here.", o.Name)
+	}
+	if name == "" {
+		name = "autoscaler"
+	}
+	if !taken[name] {
+		return name, note
+	}
+	if o.Namespace != "" {
+		other := config.AdaptName(o.Namespace + "-" + name)
+		if !taken[other] {
+			return other, fmt.Sprintf("Its name is that of its namespace too, because there is another %q.", name)
+		}
+		name = other
+	}
+	for n := 2; ; n++ {
+		if other := fmt.Sprintf("%s-%d", name, n); !taken[other] {
+			return other, fmt.Sprintf("Its name has a number, because there is another %q.", name)
+		}
+	}
+}
+
+// target drafts the target of an object.
+func (c *Choices) target(o *Object) draft.Target {
+	ref, namespace := o.Spec.ScaleTargetRef, o.Namespace
+	if c.Fleet == "" {
+		return draft.Target{
+			Fleet: draft.UndecidedFleet,
+			Notes: []string{fmt.Sprintf("%sthe fleet, and what %s %q is in it, as { fleet = \"prod\", job = %q, group = %q } for a fleet of kind nomad.",
+				draft.Decide, ref.Kind, ref.Name, ref.Name, ref.Name)},
+		}
+	}
+	target := draft.Target{
+		Fleet: c.Fleet,
+		Notes: []string{fmt.Sprintf("Guessed from %s %q: correct it where that is called otherwise.", ref.Kind, ref.Name)},
+	}
+	if namespace == "" {
+		namespace = ref.Name
+	}
+	name := func(keys ...string) (named []draft.Key) {
+		for _, key := range keys {
+			named = append(named, draft.Key{Name: key, Value: ref.Name})
+		}
+		return named
+	}
+	switch c.Kind {
+	case "nomad":
+		target.Keys = name("job", "group")
+	case "compose":
+		target.Keys = append([]draft.Key{{Name: "project", Value: namespace}}, name("service")...)
+	case "azurevmss":
+		target.Keys = append([]draft.Key{{Name: "resource_group", Value: namespace}}, name("scale_set")...)
+	case "awsasg", "gcemig":
+		target.Keys = name("group")
+	case "systemd":
+		target.Keys = []draft.Key{{Name: "template", Value: ref.Name + "@.service"}}
+	default:
+		target.Keys = name("service")
+	}
+	return target
+}
+
+// metric drafts a metric.
+func (c *Choices) metric(given *autoscalingv2.MetricSpec) draft.Metric {
+	var m draft.Metric
+	var target autoscalingv2.MetricTarget
+	var identifier autoscalingv2.MetricIdentifier
+	switch given.Type {
+	case autoscalingv2.ResourceMetricSourceType:
+		m.Resource, target = string(given.Resource.Name), given.Resource.Target
+	case autoscalingv2.ContainerResourceMetricSourceType:
+		source := given.ContainerResource
+		m.Resource, m.Task, target = string(source.Name), source.Container, source.Target
+	case autoscalingv2.PodsMetricSourceType:
+		identifier, target = given.Pods.Metric, given.Pods.Target
+	case autoscalingv2.ObjectMetricSourceType:
+		identifier, target = given.Object.Metric, given.Object.Target
+		m.Object = objectOf(given.Object.DescribedObject)
+	case autoscalingv2.ExternalMetricSourceType:
+		identifier, target = given.External.Metric, given.External.Target
+	}
+	m.Type, m.Name = string(given.Type), identifier.Name
+	if given.Type == autoscalingv2.PodsMetricSourceType {
+		m.Type = "Instances"
+	}
+	m.Value, m.AverageValue, m.AverageUtilization = quantityText(target.Value), quantityText(target.AverageValue), target.AverageUtilization
+	if target.Type != impliedType(given.Type, target) {
+		m.TargetType = string(target.Type)
+	}
+	if given.Type == autoscalingv2.ObjectMetricSourceType && !namesGoal(target) {
+		m.Notes = append(m.Notes, draft.Decide+"the goal: its type names one that is not given, which fails every evaluation in Kubernetes too.")
+	}
+	switch {
+	case identifier.Name != "":
+		m.Notes = append(m.Notes, metricNote(given.Type, m.Object, identifier))
+		m.AskSource(c.Source, c.Kind, matchers(identifier.Selector))
+	case c.Fleet != "" && !c.Samples:
+		m.AskSource(c.Source, c.Kind, "")
+	}
+	return m
+}
+
+// namesGoal says whether the type word of an Object metric's goal is that of a
+// goal that is given (R40).
+func namesGoal(target autoscalingv2.MetricTarget) bool {
+	switch target.Type {
+	case autoscalingv2.ValueMetricType:
+		return target.Value != nil
+	case autoscalingv2.AverageValueMetricType:
+		return target.AverageValue != nil
+	}
+	return false
+}
+
+// impliedType answers the type word that follows from the goal.
+func impliedType(metricType autoscalingv2.MetricSourceType, target autoscalingv2.MetricTarget) autoscalingv2.MetricTargetType {
+	switch {
+	case target.AverageUtilization != nil:
+		return autoscalingv2.UtilizationMetricType
+	case target.Value != nil && target.AverageValue != nil && metricType == autoscalingv2.ObjectMetricSourceType:
+		return ""
+	case target.AverageValue != nil:
+		return autoscalingv2.AverageValueMetricType
+	}
+	return autoscalingv2.ValueMetricType
+}
+
+// metricNote tells of a metric of the custom or external metrics API.
+func metricNote(metricType autoscalingv2.MetricSourceType, object string, identifier autoscalingv2.MetricIdentifier) string {
+	note := fmt.Sprintf("%s metric %q", metricType, identifier.Name)
+	if object != "" {
+		note += " on " + object
+	}
+	if selected := matchers(identifier.Selector); selected != "" {
+		note += " where " + selected
+	}
+	return note + ", which an adapter (prometheus-adapter, KEDA …) answers in Kubernetes and has a query for."
+}
+
+// labelName is what Prometheus takes as a label.
+var labelName = regexp.MustCompile(`[^a-zA-Z0-9_]`)
+
+// matchers answers a selector as Prometheus writes it.
+func matchers(selector *metav1.LabelSelector) string {
+	if selector == nil {
+		return ""
+	}
+	var found []string
+	add := func(label, operator, value string) {
+		found = append(found, labelName.ReplaceAllString(label, "_")+operator+fmt.Sprintf("%q", value))
+	}
+	for label, value := range selector.MatchLabels {
+		add(label, "=", value)
+	}
+	slices.Sort(found)
+	for _, e := range selector.MatchExpressions {
+		values := make([]string, len(e.Values))
+		for i, value := range e.Values {
+			values[i] = regexp.QuoteMeta(value)
+		}
+		switch e.Operator {
+		case metav1.LabelSelectorOpIn:
+			add(e.Key, "=~", strings.Join(values, "|"))
+		case metav1.LabelSelectorOpNotIn:
+			add(e.Key, "!~", strings.Join(values, "|"))
+		case metav1.LabelSelectorOpExists:
+			add(e.Key, "!=", "")
+		case metav1.LabelSelectorOpDoesNotExist:
+			add(e.Key, "=", "")
+		}
+	}
+	return strings.Join(found, ", ")
+}
+
+// quantityText answers a quantity as a text; empty for nil.
+func quantityText(given *resource.Quantity) string {
+	if given == nil {
+		return ""
+	}
+	return given.String()
+}
+
+// behaviorDraft drafts a behavior; nil for nil.
+func behaviorDraft(given *autoscalingv2.HorizontalPodAutoscalerBehavior) *draft.Behavior {
+	if given == nil {
+		return nil
+	}
+	return &draft.Behavior{ScaleUp: rulesDraft(given.ScaleUp), ScaleDown: rulesDraft(given.ScaleDown)}
+}
+
+// rulesDraft drafts the rules of one direction; nil for nil.
+func rulesDraft(given *autoscalingv2.HPAScalingRules) *draft.Rules {
+	if given == nil {
+		return nil
+	}
+	rules := &draft.Rules{Tolerance: quantityText(given.Tolerance)}
+	if given.StabilizationWindowSeconds != nil {
+		rules.StabilizationWindow = new(time.Duration(*given.StabilizationWindowSeconds) * time.Second)
+	}
+	if given.SelectPolicy != nil {
+		rules.SelectPolicy = string(*given.SelectPolicy)
+	}
+	for _, policy := range given.Policies {
+		policyType := string(policy.Type)
+		if policy.Type == autoscalingv2.PodsScalingPolicy {
+			policyType = "Instances"
+		}
+		rules.Policies = append(rules.Policies, draft.Policy{
+			Type: policyType, Value: policy.Value, Period: time.Duration(policy.PeriodSeconds) * time.Second,
+		})
+	}
+	return rules
+}

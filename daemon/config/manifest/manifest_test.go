@@ -1,0 +1,388 @@
+package manifest_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/config/manifest"
+	"github.com/hpad/hpad/policy"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// readAll reads a file of testdata that has no mistake.
+func readAll(t *testing.T, file string) ([]manifest.Object, []manifest.Skipped) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, skipped, err := manifest.Read(file, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects, skipped
+}
+
+// suggested is a key that a draft suggests.
+var suggested = regexp.MustCompile(`(?m)^# (query|instance_label|match|window) = `)
+
+// fillIn decides everything that drafts leave to decide: the fleet is one with a
+// service for each of them, and what is suggested is taken.
+func fillIn(conversions []manifest.Conversion) string {
+	var page strings.Builder
+	page.WriteString("[sources.prom]\nkind = \"prometheus\"\nurl = \"http://127.0.0.1:9090\"\n[fleets.local]\nkind = \"process\"\n")
+	for i := range conversions {
+		fmt.Fprintf(&page, "[fleets.local.services.s%d]\ncommand = [\"true\"]\n", i)
+	}
+	for i := range conversions {
+		text := suggested.ReplaceAllString(conversions[i].Draft.TOML(), "$1 = ")
+		text = strings.Replace(text, `{ fleet = "WHICH-FLEET" }`, fmt.Sprintf(`{ fleet = "local", service = "s%d" }`, i), 1)
+		page.WriteString(strings.ReplaceAll(text, `"WHICH-SOURCE"`, `"prom"`) + "\n")
+	}
+	return page.String()
+}
+
+// TestRoundTrip converts every manifest of testdata, and holds that the
+// configuration reads what comes out as what the manifest means.
+func TestRoundTrip(t *testing.T) {
+	files, err := filepath.Glob("testdata/*[yj][as][mo][ln]*")
+	if err != nil || len(files) < 3 {
+		t.Fatalf("%d manifests, %v", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			objects, _ := readAll(t, filepath.Base(file))
+			conversions := manifest.Convert(objects, manifest.Choices{})
+			text := fillIn(conversions)
+			c, err := config.Parse(file, []byte(text))
+			if err != nil {
+				t.Fatalf("%v in\n%s", err, text)
+			}
+			for i := range conversions {
+				want, err := objects[i].Meaning()
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, ok := c.Autoscalers[conversions[i].Draft.Name]
+				if !ok {
+					t.Fatalf("no autoscaler %q", conversions[i].Draft.Name)
+				}
+				if diff := cmp.Diff(want, got.Spec); diff != "" {
+					t.Errorf("%s (-manifest +configuration):\n%s", conversions[i].Draft.Name, diff)
+				}
+			}
+		})
+	}
+}
+
+// TestUndecided holds that the configuration refuses what is not decided, and
+// says what.
+func TestUndecided(t *testing.T) {
+	objects, _ := readAll(t, "all-fields.yaml")
+	conversion := manifest.Convert(objects, manifest.Choices{})[0]
+	_, err := config.Parse("web.toml", []byte("[fleets.local]\nkind = \"process\"\n[sources.prom]\nkind = \"prometheus\"\nurl = \"http://127.0.0.1:9090\"\n"+conversion.Draft.TOML()))
+	for _, want := range []string{
+		`autoscalers.web.target.fleet = "WHICH-FLEET": there is no such fleet; there is local`,
+		`autoscalers.web.metrics[4].query: is required with a source`,
+		`autoscalers.web.metrics[4].source = "WHICH-SOURCE": there is no such source; there is prom`,
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	if got := conversion.Decisions(); got != 6 { // the fleet and five queries
+		t.Errorf("%d decisions", got)
+	}
+}
+
+// TestGolden compares drafts with files that people reviewed.
+func TestGolden(t *testing.T) {
+	for _, test := range []struct {
+		file    string
+		choices manifest.Choices
+	}{
+		{"all-fields.yaml", manifest.Choices{}},
+		{"several.yaml", manifest.Choices{Fleet: "prod", Kind: "nomad", Samples: true, Source: "prom"}},
+		{"list.json", manifest.Choices{Fleet: "aws", Kind: "awsasg"}},
+	} {
+		t.Run(test.file, func(t *testing.T) {
+			objects, _ := readAll(t, test.file)
+			var got []string
+			for _, conversion := range manifest.Convert(objects, test.choices) {
+				got = append(got, conversion.Draft.TOML())
+			}
+			text := strings.Join(got, "\n")
+			golden := filepath.Join("testdata", "golden", strings.TrimSuffix(test.file, filepath.Ext(test.file))+".toml")
+			if *update {
+				if err := os.WriteFile(golden, []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), text); diff != "" {
+				t.Errorf("differs from %s (-want +got); -update rewrites it:\n%s", golden, diff)
+			}
+		})
+	}
+}
+
+// TestMeaning holds the meaning of manifests to what upstream's conversions and
+// defaults make of them, written out by hand.
+func TestMeaning(t *testing.T) {
+	average := func(milli int64) policy.MetricTarget {
+		return policy.MetricTarget{Type: policy.AverageValueTarget, AverageValueMilli: &milli}
+	}
+	value := func(milli int64) policy.MetricTarget {
+		return policy.MetricTarget{Type: policy.ValueTarget, ValueMilli: &milli}
+	}
+	percent := func(percent int32) policy.MetricTarget {
+		return policy.MetricTarget{Type: policy.UtilizationTarget, AverageUtilization: &percent}
+	}
+	cpu := func(n int32) policy.MetricSpec {
+		return policy.MetricSpec{Type: policy.ResourceMetric, Name: "cpu", Target: percent(n)}
+	}
+	defaultUp := &policy.ScalingRules{
+		StabilizationWindowSeconds: new(int32(0)), SelectPolicy: policy.MaxChange,
+		Policies: []policy.ScalingPolicy{{Type: policy.InstancesPolicy, Value: 4, PeriodSeconds: 15}, {Type: policy.PercentPolicy, Value: 100, PeriodSeconds: 15}},
+	}
+	defaultDown := func(tolerance *float64) *policy.ScalingRules {
+		return &policy.ScalingRules{SelectPolicy: policy.MaxChange, Tolerance: tolerance, Policies: []policy.ScalingPolicy{{Type: policy.PercentPolicy, Value: 100, PeriodSeconds: 15}}}
+	}
+	both := average(500)
+	both.ValueMilli = new(int64(10_000_000))
+	want := map[string]policy.Spec{
+		"web": {
+			MinReplicas: new(int32(0)), MaxReplicas: 40,
+			Metrics: []policy.MetricSpec{
+				cpu(60),
+				{Type: policy.ResourceMetric, Name: "memory", Target: average(3 << 29 * 1000)},
+				{Type: policy.ContainerResourceMetric, Name: "cpu", Task: "app", Target: average(300)},
+				{Type: policy.ContainerResourceMetric, Name: "memory", Task: "app", Target: percent(75)},
+				{Type: policy.InstancesMetric, Name: "http_requests_per_second", Target: average(100_000)},
+				{Type: policy.ObjectMetric, Name: "requests", Object: "Ingress/main-route", Target: value(2_000_000)},
+				{Type: policy.ObjectMetric, Name: "requests_total", Object: "Service/web", Target: both},
+				{Type: policy.ExternalMetric, Name: "pubsub.googleapis.com|subscription|num_undelivered_messages", Target: average(30_000)},
+				{Type: policy.ExternalMetric, Name: "queue_messages_ready", Target: value(1_000_000)},
+			},
+			Behavior: &policy.Behavior{
+				ScaleUp: &policy.ScalingRules{
+					StabilizationWindowSeconds: new(int32(0)), SelectPolicy: policy.MinChange, Tolerance: new(0.05),
+					Policies: []policy.ScalingPolicy{{Type: policy.InstancesPolicy, Value: 4, PeriodSeconds: 60}, {Type: policy.PercentPolicy, Value: 200, PeriodSeconds: 90}},
+				},
+				ScaleDown: &policy.ScalingRules{
+					StabilizationWindowSeconds: new(int32(3600)), SelectPolicy: policy.DisabledChange, Tolerance: new(0.0),
+					Policies: []policy.ScalingPolicy{{Type: policy.PercentPolicy, Value: 10, PeriodSeconds: 1800}},
+				},
+			},
+		},
+		// Of v1: the metrics of the annotation first, cpu last.
+		"checkout": {
+			MinReplicas: new(int32(2)), MaxReplicas: 10,
+			Metrics: []policy.MetricSpec{
+				{Type: policy.ResourceMetric, Name: "memory", Target: average(200 << 20 * 1000)},
+				{Type: policy.InstancesMetric, Name: "busy", Target: average(700)},
+				{Type: policy.ObjectMetric, Name: "hits", Object: "Ingress/main", Target: average(10_000)},
+				{Type: policy.ObjectMetric, Name: "hits", Object: "Ingress/main", Target: value(1_000_000)},
+				{Type: policy.ExternalMetric, Name: "queue", Target: average(30_000)},
+				{Type: policy.ExternalMetric, Name: "lag", Target: value(5_000)},
+				{Type: policy.ContainerResourceMetric, Name: "cpu", Task: "app", Target: percent(50)},
+				cpu(70),
+			},
+			Behavior: &policy.Behavior{
+				ScaleUp: &policy.ScalingRules{
+					StabilizationWindowSeconds: new(int32(30)), SelectPolicy: policy.MaxChange,
+					Policies: []policy.ScalingPolicy{{Type: policy.InstancesPolicy, Value: 2, PeriodSeconds: 60}},
+				},
+				ScaleDown: &policy.ScalingRules{
+					SelectPolicy: policy.MinChange, Tolerance: new(0.02),
+					Policies: []policy.ScalingPolicy{{Type: policy.PercentPolicy, Value: 50, PeriodSeconds: 15}},
+				},
+			},
+		},
+		"mail/mailer":  {MinReplicas: new(int32(1)), MaxReplicas: 5, Metrics: []policy.MetricSpec{cpu(80)}, Behavior: &policy.Behavior{ScaleUp: defaultUp, ScaleDown: defaultDown(new(0.2))}},
+		"plain":        {MinReplicas: new(int32(1)), MaxReplicas: 3, Metrics: []policy.MetricSpec{cpu(80)}},
+		"other/mailer": {MinReplicas: new(int32(1)), MaxReplicas: 4, Metrics: []policy.MetricSpec{cpu(80)}, Behavior: &policy.Behavior{ScaleUp: defaultUp, ScaleDown: defaultDown(nil)}},
+		"Old_Name":     {MinReplicas: new(int32(1)), MaxReplicas: 4, Metrics: []policy.MetricSpec{cpu(55)}},
+		"":             {MinReplicas: new(int32(1)), MaxReplicas: 2, Metrics: []policy.MetricSpec{cpu(80)}, Behavior: &policy.Behavior{ScaleUp: defaultUp, ScaleDown: defaultDown(nil)}},
+	}
+	for _, file := range []string{"all-fields.yaml", "several.yaml"} {
+		objects, _ := readAll(t, file)
+		for i := range objects {
+			name := objects[i].Name
+			if want[name].MaxReplicas == 0 {
+				name = objects[i].Namespace + "/" + name
+			}
+			if want[name].MaxReplicas == 0 {
+				t.Errorf("%s has an object %q that nothing is known of", file, name)
+			}
+			got, err := objects[i].Meaning()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want[name], got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", name, diff)
+			}
+			delete(want, name)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("not found: %v", want)
+	}
+}
+
+func TestSkipped(t *testing.T) {
+	_, skipped := readAll(t, "several.yaml")
+	want := []manifest.Skipped{{File: "several.yaml", Line: 1, What: "Deployment checkout"}, {File: "several.yaml", Line: 53, What: "Service mailer"}}
+	if diff := cmp.Diff(want, skipped); diff != "" {
+		t.Errorf("skipped (-want +got):\n%s", diff)
+	}
+}
+
+func TestNames(t *testing.T) {
+	objects, _ := readAll(t, "several.yaml")
+	var names []string
+	for _, conversion := range manifest.Convert(append(objects, objects...), manifest.Choices{}) {
+		names = append(names, conversion.Draft.Name)
+	}
+	want := []string{
+		"checkout", "mailer", "plain", "other-mailer", "old-name", "mailer-2",
+		"checkout-2", "mail-mailer", "plain-2", "other-mailer-2", "old-name-2", "mailer-3",
+	}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("names (-want +got):\n%s", diff)
+	}
+}
+
+// header begins a manifest of autoscaling/v2 whose spec is on line 4.
+const header = "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: { name: web }\nspec:\n  scaleTargetRef: { kind: Deployment, name: web }\n"
+
+func TestMistakes(t *testing.T) {
+	for _, test := range []struct {
+		name, text string
+		want       []string
+	}{
+		{"unknown fields", header + "  maxReplicas: 3\n  minReplica: 2\n  metrics:\n    - type: Resource\n      resource:\n        name: cpu\n        target:\n          type: Utilization\n          averageUtilisation: 3\n", []string{
+			`f:7: unknown field "spec.minReplica"`,
+			`f:14: unknown field "spec.metrics[0].resource.target.averageUtilisation"`,
+		}},
+		{"unknown field beside spec", header + "  maxReplicas: 3\nspecs: {}\n", []string{`f:7: unknown field "specs"`}},
+		{"another type", header + "  maxReplicas: many\n", []string{`f:6: spec.maxReplicas must be a whole number, not string`}},
+		{"a bad quantity", header + "  maxReplicas: 3\n  metrics: [{ type: External, external: { metric: { name: q }, target: { type: Value, value: 3 apples } } }]\n", []string{`f:4: spec: quantities must match`}},
+		{"no max", header, []string{`f:4: spec.maxReplicas: is required and must be at least 1`}},
+		{"max below min", header + "  minReplicas: 4\n  maxReplicas: 3\n", []string{`f:7: spec.maxReplicas = 3: must be at least min_replicas, which is 4`}},
+		{"no goal", header + "  maxReplicas: 3\n  metrics:\n    - type: Pods\n      pods:\n        metric: { name: q }\n        target: { type: AverageValue }\n", []string{`f:11: spec.metrics[0].pods.target.averageValue: is required`}},
+		{"no name", header + "  maxReplicas: 3\n  metrics:\n    - type: Pods\n      pods:\n        metric: { }\n        target: { type: AverageValue, averageValue: 1 }\n", []string{`f:10: spec.metrics[0].pods.metric.name: is required`}},
+		{"no part", header + "  maxReplicas: 3\n  metrics:\n    - type: Resource\n", []string{`f:8: spec.metrics[0].resource is required for a metric of type Resource`}},
+		{"another part", header + "  maxReplicas: 3\n  metrics:\n    - type: Resource\n      resource: { name: cpu, target: { type: Utilization, averageUtilization: 3 } }\n      containerResource: { name: cpu, container: a, target: { type: Utilization, averageUtilization: 3 } }\n", []string{`f:10: spec.metrics[0].containerResource must not be given for a metric of type Resource`}},
+		{"no type", header + "  maxReplicas: 3\n  metrics:\n    - resource: { name: cpu }\n", []string{`f:8: spec.metrics[0].resource must not be given`, `f:8: spec.metrics[0].type: must be Resource`}},
+		{"bad window", header + "  maxReplicas: 3\n  behavior:\n    scaleDown:\n      stabilizationWindowSeconds: 4000\n", []string{`f:9: spec.behavior.scaleDown.stabilizationWindowSeconds = 4000: must be 0 to 3600`}},
+		{"no policies", header + "  maxReplicas: 3\n  behavior:\n    scaleDown:\n      policies: []\n", []string{`f:9: spec.behavior.scaleDown.policies: must have at least one policy`}},
+		{"no target", "apiVersion: autoscaling/v1\nkind: HorizontalPodAutoscaler\nspec:\n  maxReplicas: 2\n", []string{`f:3: spec.scaleTargetRef needs a kind and a name`}},
+		{"no spec", "apiVersion: autoscaling/v1\nkind: HorizontalPodAutoscaler\n", []string{`f:1: has no spec`}},
+		{"another version", strings.Replace(header, "/v2", "/v3", 1), []string{`f:1: apiVersion "autoscaling/v3" is not known: it is autoscaling/v1, v2beta1, v2beta2 or v2`}},
+		{"another group", strings.Replace(header, "autoscaling/v2", "extensions/v1beta1", 1), []string{`apiVersion "extensions/v1beta1" is not known`}},
+		{"a field of another version", strings.Replace(header, "/v2", "/v1", 1) + "  maxReplicas: 2\n  behavior: {}\n", []string{`f:7: unknown field "spec.behavior"`}},
+		{"tolerance in v2beta2", strings.Replace(header, "/v2", "/v2beta2", 1) + "  maxReplicas: 2\n  behavior:\n    scaleUp: { tolerance: 0.1 }\n", []string{`f:8: unknown field "spec.behavior.scaleUp.tolerance": autoscaling/v2 has it`}},
+		{"bad annotation", "apiVersion: autoscaling/v1\nkind: HorizontalPodAutoscaler\nmetadata:\n  annotations:\n    autoscaling.alpha.kubernetes.io/metrics: '[{'\n    autoscaling.alpha.kubernetes.io/behavior: '{\"ScaleUpp\":{}}'\nspec: { maxReplicas: 2, scaleTargetRef: { kind: Deployment, name: web } }\n", []string{
+			`f:5: annotation autoscaling.alpha.kubernetes.io/metrics: unexpected EOF`,
+			`f:6: annotation autoscaling.alpha.kubernetes.io/behavior: unknown field "ScaleUpp"`,
+		}},
+		{"no YAML", "a: b\n  c: [\n", []string{`f:2: not valid YAML: mapping values are not allowed in this context`}},
+		{"a template", "a: {{ .Values.x }}\n", []string{"as by helm template"}},
+		{"twice the same key", header + "  maxReplicas: 3\n  maxReplicas: 4\n", []string{`f:7: not valid YAML: mapping key "maxReplicas" already defined at line 6`}},
+		{"no manifest", "- a\n- b\n---\nkind: 3\n---\njust: this\n", []string{"f:1: is no manifest", "f:4: is no manifest", "f:6: is no manifest: it has no kind"}},
+		{"a list without items", "apiVersion: v1\nkind: List\n", []string{"f:1: the list has no items"}},
+		{"not a number", header + "  maxReplicas: .nan\n", []string{"f:1: cannot be JSON"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			objects, _, err := manifest.Read("f", []byte(test.text))
+			if len(objects) > 0 || err == nil {
+				t.Fatalf("%d objects, error %v", len(objects), err)
+			}
+			var found *manifest.Error
+			if !errors.As(err, &found) {
+				t.Errorf("error %T", err)
+			}
+			if lines := strings.Count(err.Error(), "\n") + 1; lines != len(test.want) {
+				t.Errorf("%d mistakes, want %d", lines, len(test.want))
+			}
+			for _, want := range test.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error\n%v\nwant %s", err, want)
+				}
+			}
+		})
+	}
+}
+
+// TestOthersGoOn holds that a mistake in one document leaves the others as they
+// are.
+func TestOthersGoOn(t *testing.T) {
+	text := header + "  maxReplicas: 3\n---\n" + header + "---\n" + header + "  maxReplicas: 4\n"
+	objects, _, err := manifest.Read("f", []byte(text))
+	if err == nil || len(objects) != 2 || objects[1].Spec.MaxReplicas != 4 {
+		t.Errorf("%d objects, error %v", len(objects), err)
+	}
+	if objects, skipped, err := manifest.Read("f", []byte("---\n# nothing\n---\nnull\n")); len(objects)+len(skipped) > 0 || err != nil {
+		t.Errorf("of nothing: %v, %v, %v", objects, skipped, err)
+	}
+}
+
+// TestTargets holds that the guesses for each kind of fleet are targets that the
+// kind knows.
+func TestTargets(t *testing.T) {
+	objects, _ := readAll(t, "list.json")
+	for kind, want := range map[string]string{
+		"nomad":     `{ fleet = "f", job = "api", group = "api" }`,
+		"compose":   `{ fleet = "f", project = "shop", service = "api" }`,
+		"swarm":     `{ fleet = "f", service = "api" }`,
+		"process":   `{ fleet = "f", service = "api" }`,
+		"awsasg":    `{ fleet = "f", group = "api" }`,
+		"gcemig":    `{ fleet = "f", group = "api" }`,
+		"azurevmss": `{ fleet = "f", resource_group = "shop", scale_set = "api" }`,
+		"systemd":   `{ fleet = "f", template = "api@.service" }`,
+	} {
+		got := manifest.Convert(objects, manifest.Choices{Fleet: "f", Kind: kind, Samples: true})[0]
+		if !strings.Contains(got.Draft.TOML(), want) || got.Decisions() != 0 {
+			t.Errorf("kind %s: %d decisions, want %s in\n%s", kind, got.Decisions(), want, got.Draft.TOML())
+		}
+	}
+}
+
+// FuzzRead holds that no text makes Read panic, that every mistake says where it
+// is, and that what is read can be drafted and means something.
+func FuzzRead(f *testing.F) {
+	for _, file := range []string{"all-fields.yaml", "several.yaml", "list.json"} {
+		text, err := os.ReadFile(filepath.Join("testdata", file))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Add([]byte("a: &a [*a]"))
+	f.Add([]byte(header + "  <<: *x"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		objects, _, err := manifest.Read("f", text)
+		if err != nil && !strings.HasPrefix(err.Error(), "f:") {
+			t.Errorf("error %q does not say where it is", err)
+		}
+		for _, conversion := range manifest.Convert(objects, manifest.Choices{}) {
+			if _, err := config.Parse("f.toml", []byte(conversion.Draft.TOML())); err == nil || !strings.Contains(err.Error(), "WHICH-FLEET") {
+				t.Errorf("%v of\n%s", err, conversion.Draft.TOML())
+			}
+		}
+	})
+}

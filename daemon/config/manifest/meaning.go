@@ -1,0 +1,204 @@
+package manifest
+
+import (
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/quantity"
+)
+
+// Meaning answers what the object asks for, defaulted (R9 to R12).
+func (o *Object) Meaning() (policy.Spec, error) {
+	spec := policy.Spec{MinReplicas: o.Spec.MinReplicas, MaxReplicas: o.Spec.MaxReplicas}
+	for i := range o.Spec.Metrics {
+		metric, err := meaningOf(&o.Spec.Metrics[i])
+		if err != nil {
+			return policy.Spec{}, err
+		}
+		spec.Metrics = append(spec.Metrics, metric)
+	}
+	if given := o.Spec.Behavior; given != nil {
+		spec.Behavior = &policy.Behavior{}
+		var err error
+		if spec.Behavior.ScaleUp, err = rulesOf(given.ScaleUp); err != nil {
+			return policy.Spec{}, err
+		}
+		if spec.Behavior.ScaleDown, err = rulesOf(given.ScaleDown); err != nil {
+			return policy.Spec{}, err
+		}
+	}
+	return policy.Default(spec), nil
+}
+
+// meaningOf answers a metric for policy; one that lacks the part that its type
+// names has no name and no goal.
+func meaningOf(given *autoscalingv2.MetricSpec) (policy.MetricSpec, error) {
+	metric := policy.MetricSpec{Type: policy.MetricType(given.Type)}
+	var target autoscalingv2.MetricTarget
+	switch given.Type {
+	case autoscalingv2.ResourceMetricSourceType:
+		if m := given.Resource; m != nil {
+			metric.Name, target = string(m.Name), m.Target
+		}
+	case autoscalingv2.ContainerResourceMetricSourceType:
+		if m := given.ContainerResource; m != nil {
+			metric.Name, metric.Task, target = string(m.Name), m.Container, m.Target
+		}
+	case autoscalingv2.PodsMetricSourceType:
+		metric.Type = policy.InstancesMetric
+		if m := given.Pods; m != nil {
+			metric.Name, target = m.Metric.Name, m.Target
+		}
+	case autoscalingv2.ObjectMetricSourceType:
+		if m := given.Object; m != nil {
+			metric.Name, metric.Object, target = m.Metric.Name, objectOf(m.DescribedObject), m.Target
+		}
+	case autoscalingv2.ExternalMetricSourceType:
+		if m := given.External; m != nil {
+			metric.Name, target = m.Metric.Name, m.Target
+		}
+	}
+	metric.Target = policy.MetricTarget{Type: policy.TargetType(target.Type), AverageUtilization: target.AverageUtilization}
+	var err error
+	if metric.Target.ValueMilli, err = milli(target.Value); err != nil {
+		return metric, err
+	}
+	metric.Target.AverageValueMilli, err = milli(target.AverageValue)
+	return metric, err
+}
+
+// objectOf answers what an Object metric describes, as "kind/name".
+func objectOf(ref autoscalingv2.CrossVersionObjectReference) string { return ref.Kind + "/" + ref.Name }
+
+// milli answers a quantity in milli-units (R2), and nil for nil.
+func milli(given *resource.Quantity) (*int64, error) {
+	if given == nil {
+		return nil, nil
+	}
+	parsed, err := quantity.Parse(given.String())
+	if err != nil {
+		return nil, err
+	}
+	return new(parsed.Milli()), nil
+}
+
+// rulesOf answers one direction's rules for policy, and nil for nil.
+func rulesOf(given *autoscalingv2.HPAScalingRules) (*policy.ScalingRules, error) {
+	if given == nil {
+		return nil, nil
+	}
+	rules := &policy.ScalingRules{StabilizationWindowSeconds: given.StabilizationWindowSeconds}
+	if given.SelectPolicy != nil {
+		rules.SelectPolicy = policy.SelectPolicy(*given.SelectPolicy)
+	}
+	if given.Policies != nil {
+		rules.Policies = []policy.ScalingPolicy{}
+	}
+	for _, p := range given.Policies {
+		policyType := policy.PolicyType(p.Type)
+		if p.Type == autoscalingv2.PodsScalingPolicy {
+			policyType = policy.InstancesPolicy
+		}
+		rules.Policies = append(rules.Policies, policy.ScalingPolicy{Type: policyType, Value: p.Value, PeriodSeconds: p.PeriodSeconds})
+	}
+	if given.Tolerance != nil {
+		parsed, err := quantity.Parse(given.Tolerance.String())
+		if err != nil {
+			return nil, err
+		}
+		rules.Tolerance = new(parsed.Float())
+	}
+	return rules, nil
+}
+
+// validate records what Kubernetes would refuse too.
+func (r *reader) validate(node *yaml.Node, object *Object) {
+	if ref := object.Spec.ScaleTargetRef; ref.Kind == "" || ref.Name == "" {
+		r.add(lineOf(node, "spec.scaleTargetRef"), "spec.scaleTargetRef needs a kind and a name")
+	}
+	for i := range object.Spec.Metrics {
+		metric, path := &object.Spec.Metrics[i], "spec.metrics["+strconv.Itoa(i)+"]"
+		own, others := sources(metric)
+		for _, name := range others {
+			r.add(lineOf(node, path+"."+name), "%s.%s must not be given for a metric of type %s", path, name, metric.Type)
+		}
+		if own != "" {
+			r.add(lineOf(node, path), "%s.%s is required for a metric of type %s", path, own, metric.Type)
+			return
+		}
+	}
+	spec, err := object.Meaning()
+	if err != nil {
+		r.add(lineOf(node, "spec"), "spec: %v", err)
+		return
+	}
+	for _, mistake := range policy.Validate(spec, true) {
+		path := upstreamPath(object, mistake.Field)
+		text := path
+		if mistake.Value != "" {
+			text += " = " + mistake.Value
+		}
+		r.add(lineOf(node, path), "%s: %s", text, mistake.Detail)
+	}
+}
+
+// sources answers the part of a metric that its type wants and that is missing,
+// and those that are other types' (R17).
+func sources(metric *autoscalingv2.MetricSpec) (missing string, others []string) {
+	for _, source := range []struct {
+		metricType autoscalingv2.MetricSourceType
+		given      bool
+	}{
+		{autoscalingv2.ResourceMetricSourceType, metric.Resource != nil},
+		{autoscalingv2.ContainerResourceMetricSourceType, metric.ContainerResource != nil},
+		{autoscalingv2.PodsMetricSourceType, metric.Pods != nil},
+		{autoscalingv2.ObjectMetricSourceType, metric.Object != nil},
+		{autoscalingv2.ExternalMetricSourceType, metric.External != nil},
+	} {
+		name, _, _ := strings.Cut(metricField(source.metricType, ""), ".")
+		switch own := source.metricType == metric.Type; {
+		case own && !source.given:
+			missing = name
+		case !own && source.given:
+			others = append(others, name)
+		}
+	}
+	return missing, others
+}
+
+// upstreamPath answers the field of a manifest for a field of a spec, as
+// "spec.metrics[0].pods.target.averageValue".
+func upstreamPath(object *Object, field string) string {
+	words := strings.Split(field, "_")
+	for i, word := range words[1:] {
+		words[i+1] = strings.ToUpper(word[:1]) + word[1:]
+	}
+	path := strings.Join(words, "")
+	if rest, ok := strings.CutPrefix(path, "metrics["); ok {
+		index, field, _ := strings.Cut(rest, "].")
+		if i, err := strconv.Atoi(index); err == nil && i < len(object.Spec.Metrics) && field != "" && field != "type" {
+			path = "metrics[" + index + "]." + metricField(object.Spec.Metrics[i].Type, field)
+		}
+	}
+	return "spec." + path
+}
+
+// metricField answers the field of a metric for one of a spec's.
+func metricField(metricType autoscalingv2.MetricSourceType, field string) string {
+	ofResource := metricType == autoscalingv2.ResourceMetricSourceType || metricType == autoscalingv2.ContainerResourceMetricSourceType
+	switch {
+	case field == "name" && !ofResource:
+		field = "metric.name"
+	case field == "task":
+		field = "container"
+	case field == "object":
+		field = "describedObject"
+	}
+	name := string(metricType)
+	return strings.ToLower(name[:1]) + name[1:] + "." + field
+}

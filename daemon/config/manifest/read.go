@@ -1,0 +1,301 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	kjson "sigs.k8s.io/json"
+)
+
+// The kinds of documents that are read.
+const (
+	kindHPA     = "HorizontalPodAutoscaler"
+	kindHPAList = "HorizontalPodAutoscalerList"
+	kindList    = "List"
+	groupPrefix = "autoscaling/"
+)
+
+// Object is a HorizontalPodAutoscaler of a manifest.
+type Object struct {
+	File string
+	// Line is where it begins, from 1.
+	Line int
+	// APIVersion is the one it is written in.
+	APIVersion string
+	// Namespace is empty where the manifest has none.
+	Namespace string
+	// Name is empty where the manifest has none, as with generateName.
+	Name string
+	// Spec is as autoscaling/v2 has it, whatever the manifest is written in, and not
+	// defaulted.
+	Spec autoscalingv2.HorizontalPodAutoscalerSpec
+}
+
+// Skipped is a document that is no HorizontalPodAutoscaler.
+type Skipped struct {
+	File string
+	Line int
+	// What names it, as "Deployment web".
+	What string
+}
+
+// Error is a mistake in a manifest.
+type Error struct {
+	File string
+	// Line is where it is, from 1; 0 where that is not known.
+	Line int
+	// Detail says what is wrong.
+	Detail string
+}
+
+// Error answers "file:line: detail".
+func (e *Error) Error() string {
+	if e.Line == 0 {
+		return e.File + ": " + e.Detail
+	}
+	return e.File + ":" + strconv.Itoa(e.Line) + ": " + e.Detail
+}
+
+// Read reads the manifests of a file, as YAML documents or JSON; lists are taken
+// apart. What has a mistake is in no answer but the error, which joins an [Error]
+// for each.
+func Read(file string, text []byte) ([]Object, []Skipped, error) {
+	r := &reader{file: file, template: bytes.Contains(text, []byte("{{"))}
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	for {
+		var node yaml.Node
+		err := decoder.Decode(&node)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			r.syntax(err, 0)
+			break
+		}
+		if len(node.Content) > 0 {
+			r.document(node.Content[0], "")
+		}
+	}
+	return r.objects, r.skipped, errors.Join(r.errs...)
+}
+
+// reader gathers what is in a file.
+type reader struct {
+	file string
+	// template says that there is something in the file that templates have.
+	template bool
+
+	objects []Object
+	skipped []Skipped
+	errs    []error
+}
+
+func (r *reader) add(line int, format string, args ...any) {
+	r.errs = append(r.errs, &Error{File: r.file, Line: line, Detail: fmt.Sprintf(format, args...)})
+}
+
+// yamlLine is how the YAML library begins its messages.
+var yamlLine = regexp.MustCompile(`^(?:yaml: )?(?:unmarshal errors:\s*)?line (\d+): `)
+
+// syntax records text that is no YAML, at a line unless the error knows better.
+func (r *reader) syntax(err error, line int) {
+	detail := err.Error()
+	if found := yamlLine.FindStringSubmatch(detail); found != nil {
+		line, _ = strconv.Atoi(found[1])
+		detail = detail[len(found[0]):]
+	}
+	detail = "not valid YAML: " + strings.TrimPrefix(detail, "yaml: ")
+	if r.template {
+		detail += "; a template has to be rendered first, as by helm template"
+	}
+	r.add(line, "%s", detail)
+}
+
+// document reads one document, or one element of a list whose elements are
+// written in a version.
+func (r *reader) document(node *yaml.Node, version string) {
+	if node.Tag == "!!null" {
+		return
+	}
+	var tree any
+	if err := node.Decode(&tree); err != nil {
+		r.syntax(err, node.Line)
+		return
+	}
+	text, err := json.Marshal(tree)
+	if err != nil {
+		r.add(node.Line, "cannot be JSON, which manifests have to be: %v", err)
+		return
+	}
+	var fields map[string]json.RawMessage
+	var object struct {
+		APIVersion string
+		Kind       string
+		Metadata   metadata
+	}
+	if json.Unmarshal(text, &fields) != nil || json.Unmarshal(text, &object) != nil {
+		r.add(node.Line, "is no manifest: it has no apiVersion, kind and metadata")
+		return
+	}
+	if object.APIVersion == "" {
+		object.APIVersion = version
+		if version != "" && object.Kind == "" {
+			object.Kind = kindHPA
+		}
+	}
+	switch object.Kind {
+	case kindList, kindHPAList:
+		version := ""
+		if object.Kind == kindHPAList {
+			version = object.APIVersion
+		}
+		items := child(node, "items")
+		if items == nil || items.Kind != yaml.SequenceNode {
+			r.add(node.Line, "the list has no items")
+			return
+		}
+		for _, item := range items.Content {
+			r.document(item, version)
+		}
+	case kindHPA:
+		r.hpa(node, object.APIVersion, object.Metadata, fields)
+	case "":
+		r.add(node.Line, "is no manifest: it has no kind")
+	default:
+		r.skipped = append(r.skipped, Skipped{File: r.file, Line: node.Line, What: strings.TrimSpace(object.Kind + " " + object.Metadata.Name)})
+	}
+}
+
+// metadata is what counts of an object's metadata.
+type metadata struct {
+	Name        string            `json:"name"`
+	Namespace   string            `json:"namespace"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+// hpa reads a HorizontalPodAutoscaler.
+func (r *reader) hpa(node *yaml.Node, version string, meta metadata, fields map[string]json.RawMessage) {
+	before := len(r.errs)
+	for _, name := range keysOf(node) {
+		switch name {
+		case "apiVersion", "kind", "metadata", "spec", "status":
+		default:
+			r.add(child(node, name).Line, "unknown field %q", name)
+		}
+	}
+	object := Object{File: r.file, Line: node.Line, APIVersion: version, Namespace: meta.Namespace, Name: meta.Name}
+	raw, ok := fields["spec"]
+	if !ok {
+		r.add(node.Line, "has no spec")
+		return
+	}
+	read, ok := versions[strings.TrimPrefix(version, groupPrefix)]
+	if !ok || !strings.HasPrefix(version, groupPrefix) {
+		r.add(lineOf(node, "apiVersion"), "apiVersion %q is not known: it is autoscaling/v1, v2beta1, v2beta2 or v2", version)
+		return
+	}
+	spec := read(r, node, raw, meta.Annotations)
+	if len(r.errs) > before {
+		return
+	}
+	object.Spec = spec
+	r.validate(node, &object)
+	if len(r.errs) == before {
+		r.objects = append(r.objects, object)
+	}
+}
+
+// decode decodes the spec of an object, recording fields that its version does not
+// have and values of another type.
+func (r *reader) decode(node *yaml.Node, raw json.RawMessage, to any) {
+	unknown, err := kjson.UnmarshalStrict(raw, to)
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &wrong):
+		r.add(lineOf(node, "spec."+wrong.Field), "spec.%s must be %s, not %s", wrong.Field, kindOf(wrong), wrong.Value)
+	case err != nil:
+		r.add(lineOf(node, "spec"), "spec: %v", err)
+	}
+	for _, err := range unknown {
+		what, path, _ := strings.Cut(strings.TrimSuffix(err.Error(), `"`), ` "`)
+		r.add(lineOf(node, "spec."+path), "%s \"spec.%s\"", what, path)
+	}
+}
+
+// kindOf names what a field has to be.
+func kindOf(wrong *json.UnmarshalTypeError) string {
+	switch name := wrong.Type.Kind().String(); {
+	case strings.HasPrefix(name, "int"):
+		return "a whole number"
+	case name == "struct", name == "map":
+		return "a mapping"
+	case name == "slice":
+		return "a list"
+	default:
+		return "a " + name
+	}
+}
+
+// keysOf answers the keys of a mapping.
+func keysOf(node *yaml.Node) []string {
+	var keys []string
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		keys = append(keys, node.Content[i].Value)
+	}
+	return keys
+}
+
+// child answers what a mapping has under a key; nil when it has nothing.
+func child(node *yaml.Node, key string) *yaml.Node {
+	if node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	if node.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		if node.Content[i].Value == key {
+			return node.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// lineOf answers the line of a path as "spec.metrics[0].type", or else of the
+// nearest part of it that there is.
+func lineOf(node *yaml.Node, path string) int {
+	line := node.Line
+	for part := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '.' || r == '[' || r == ']' }) {
+		var next *yaml.Node
+		at := 0
+		if node.Kind == yaml.AliasNode {
+			node = node.Alias
+		}
+		switch node.Kind {
+		case yaml.MappingNode:
+			for i := 0; i+1 < len(node.Content); i += 2 {
+				if node.Content[i].Value == part {
+					at, next = node.Content[i].Line, node.Content[i+1]
+				}
+			}
+		case yaml.SequenceNode:
+			if i, err := strconv.Atoi(part); err == nil && i < len(node.Content) {
+				next = node.Content[i]
+				at = next.Line
+			}
+		}
+		if next == nil {
+			break
+		}
+		node, line = next, at
+	}
+	return line
+}
