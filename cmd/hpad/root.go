@@ -60,6 +60,7 @@ Exit codes: 0 fine, 1 failure, 2 wrong use, 3 "hpad check" found errors.`,
 		newDemoCommand(io),
 		newVersionCommand(io),
 		newCompletionCommand(io),
+		newManCommand(),
 	)
 	for _, command := range root.Commands() {
 		checkUse(command)
