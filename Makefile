@@ -1,8 +1,14 @@
-.PHONY: build test bench lint fmt
+.PHONY: build packages test bench lint fmt
 
 # build puts hpad into bin/.
 build:
 	go build -o bin/ ./cmd/...
+
+# packages makes .deb, .rpm and .tar.gz for amd64 and arm64 in dist/; build.sh says
+# what can be chosen, as "make packages ARCHITECTURES=amd64".
+export ARCHITECTURES FORMATS VERSION
+packages:
+	packaging/build.sh
 
 # test sets up the engines that the tests talk to and runs every test.
 test:

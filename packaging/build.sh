@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# build.sh is "make packages": it builds hpad for each architecture and makes
+# packages of it, dist/hpad*.deb, .rpm and .tar.gz, with their checksums. It needs
+# Go, git and GNU tar. The same commit gives the same bytes.
+#
+#   DIST               where to put them (dist)
+#   ARCHITECTURES      which ones, as Go calls them (amd64 arm64)
+#   FORMATS            which ones (deb rpm tar.gz)
+#   VERSION            instead of the checkout's own
+#   SOURCE_DATE_EPOCH  the time that files bear, instead of the commit's
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+dist=${DIST:-dist}
+VERSION=${VERSION:-$(packaging/version.sh)}
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+export SOURCE_DATE_EPOCH
+umask 022
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$dist"
+rm -f "$dist"/hpad[-_]*.deb "$dist"/hpad[-_]*.rpm "$dist"/hpad[-_]*.tar.gz "$dist/SHA256SUMS"
+
+# hpad OUTPUT [FLAG]... builds the program.
+hpad() {
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/hpad/hpad/daemon/api.version=$VERSION" -o "$@" ./cmd/hpad
+}
+
+# compressed FILE writes FILE.gz without a time of its own.
+compressed() { gzip -9n -c "$1" >"$1.gz"; }
+
+(cd packaging/nfpm && go build -mod=readonly -o "$work/nfpm" github.com/goreleaser/nfpm/v2/cmd/nfpm)
+
+# What all packages have, whatever the architecture, is asked of the program for
+# this machine.
+tree=$work/tree
+mkdir -p "$tree/man1" "$tree/man5"
+here=$work/$(go env GOARCH)/hpad
+hpad "$here"
+"$here" man --date "$(date --utc --date="@$SOURCE_DATE_EPOCH" +%F)" "$tree/man1"
+go run ./packaging/manual "$VERSION" "$SOURCE_DATE_EPOCH" <docs/config.md >"$tree/man5/hpad.toml.5"
+for page in "$tree"/man?/*; do
+	compressed "$page" && rm "$page"
+done
+for shell in bash zsh fish; do
+	"$here" completion "$shell" >"$tree/completion.$shell"
+done
+packaging/notices.sh >"$tree/third-party-licenses"
+compressed "$tree/third-party-licenses"
+cp CHANGELOG.md "$tree/changelog"
+compressed "$tree/changelog"
+cat >"$tree/changelog.yaml" <<END
+- semver: "$VERSION"
+  date: $(date --utc --date="@$SOURCE_DATE_EPOCH" +%FT%TZ)
+  packager: hpad maintainers <maintainers@hpad.invalid>
+  deb: {urgency: medium, distributions: [stable]}
+  changes:
+    - note: See /usr/share/doc/hpad/changelog.gz.
+END
+
+# archive makes the .tar.gz of an architecture.
+archive() {
+	local name=hpad-$VERSION-linux-$1
+	local root=$work/$name
+	mkdir -p "$root"/{man,completions,systemd,share}
+	cp "$work/$1/hpad" README.md CHANGELOG.md LICENSE packaging/hpad.toml "$tree/third-party-licenses" "$root/"
+	cp "$tree"/man?/* "$root/man/"
+	for shell in bash zsh fish; do
+		cp "$tree/completion.$shell" "$root/completions/hpad.$shell"
+	done
+	cp -R systemd/. "$root/systemd/"
+	cp -R configs docs "$root/"
+	find "$root" -name '*.go' -delete
+	rmdir "$root/share"
+	tar --directory "$work" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner \
+		--mode=u=rwX,go=rX --format=gnu --create "$name" | gzip -9n >"$dist/$name.tar.gz"
+	rm -r "$root"
+}
+
+for GOARCH in ${ARCHITECTURES:-amd64 arm64}; do
+	export GOARCH
+	[ -e "$work/$GOARCH/hpad" ] || hpad "$work/$GOARCH/hpad"
+	sed -e "s|\${BINARY}|$work/$GOARCH/hpad|; s|\${TREE}|$tree|; s|\${VERSION}|$VERSION|; s|\${GOARCH}|$GOARCH|" \
+		packaging/nfpm.yaml >"$work/nfpm.yaml"
+	for format in ${FORMATS:-deb rpm tar.gz}; do
+		case $format in
+		tar.gz) archive "$GOARCH" ;;
+		*) "$work/nfpm" package --config "$work/nfpm.yaml" --packager "$format" --target "$dist/" ;;
+		esac
+	done
+done
+(cd "$dist" && sha256sum hpad[-_]* >SHA256SUMS)
+ls "$dist"

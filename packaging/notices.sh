@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# notices.sh prints the licenses of all modules that hpad is built of, and of Go.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+echo "hpad contains the modules below and Go's standard library, under these licenses."
+{
+	printf 'Go\t%s\t%s\n' "$(go env GOVERSION)" "$(go env GOROOT)"
+	CGO_ENABLED=0 go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}}{{"\t"}}{{.Version}}{{"\t"}}{{.Dir}}{{end}}{{end}}' ./cmd/hpad | sort -u
+} | while IFS=$'\t' read -r module version directory; do
+	[ -n "$module" ] || continue
+	mapfile -t files < <(find "$directory" -maxdepth 1 -type f \( -iname 'LICEN[CS]E*' -o -iname 'COPYING*' -o -iname 'NOTICE*' -o -iname 'PATENTS*' \) | sort)
+	if [ ${#files[@]} = 0 ]; then
+		# Modules inside of a repository have the license of its root.
+		echo "notices.sh: $module $version has no license beside it" >&2
+	fi
+	for file in "${files[@]}"; do
+		printf '\n==== %s %s: %s\n\n' "$module" "$version" "$(basename "$file")"
+		cat "$file"
+	done
+done

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# version.sh prints the version of the checkout: that of its tag, as 1.2.3; after
+# it 1.2.3+5.g3f2a9c1, five commits later; without any tag 0.1.0-dev.534+g3f2a9c1,
+# the 534th commit. ".dirty" tells of changes that are not committed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+revision=g$(git rev-parse --short=7 HEAD)
+git diff-index --quiet HEAD -- || revision+=.dirty
+if described=$(git describe --tags --long --match 'v[0-9]*' 2>/dev/null); then
+	# v1.2.3-5-g3f2a9c1
+	described=${described%-g*}
+	commits=${described##*-}
+	tag=${described%-*}
+	version=${tag#v}
+	if [ "$commits" != 0 ]; then
+		version+=+$commits.$revision
+	elif [[ $revision == *.dirty ]]; then
+		version+=+dirty
+	fi
+else
+	version=0.1.0-dev.$(git rev-list --count HEAD)+$revision
+fi
+echo "$version"
