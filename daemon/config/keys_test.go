@@ -173,7 +173,8 @@ func (k *keys) labels() {
 	prefix := "hpad."
 	k.write(fmt.Sprintf("| `%s%s` | none: `true` makes an autoscaler of the labels |\n", prefix, enableLabel))
 	for _, short := range []struct{ label, key string }{
-		{minLabel, minKey}, {maxLabel, maxKey},
+		{minLabel, minKey},
+		{maxLabel, maxKey},
 		{cpuResource, "a Resource metric with `resource = \"cpu\"` and this `average_utilization`"},
 		{memResource, "a Resource metric with `resource = \"memory\"` and this `average_utilization`"},
 	} {
@@ -365,8 +366,8 @@ func typeName(goType reflect.Type) string {
 }
 
 func plural(word string) string {
-	if strings.HasSuffix(word, "y") {
-		return strings.TrimSuffix(word, "y") + "ies"
+	if stem, ok := strings.CutSuffix(word, "y"); ok {
+		return stem + "ies"
 	}
 	return word + "s"
 }

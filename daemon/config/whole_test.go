@@ -1,0 +1,67 @@
+package config
+
+import (
+	"maps"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"testing"
+)
+
+// TestEveryKindHasAnExample wants configs to have a file of the name of each kind
+// of fleet and source, which uses it.
+func TestEveryKindHasAnExample(t *testing.T) {
+	for name := range builtIn.fleets {
+		t.Run(name, func(t *testing.T) {
+			c := example(t, name)
+			if !slices.ContainsFunc(slices.Collect(maps.Values(c.Fleets)), func(fleet Fleet) bool { return fleet.Kind == name }) {
+				t.Errorf("configs/%s.toml has no fleet of that kind", name)
+			}
+		})
+	}
+	for name := range builtIn.sources {
+		t.Run(name, func(t *testing.T) {
+			c := example(t, name)
+			if !slices.ContainsFunc(slices.Collect(maps.Values(c.Sources)), func(source Source) bool { return source.Kind == name }) {
+				t.Errorf("configs/%s.toml has no source of that kind", name)
+			}
+		})
+	}
+}
+
+// example loads the example of a kind, which begins with a comment.
+func example(t *testing.T, kind string) *Config {
+	t.Helper()
+	file := "../../configs/" + kind + ".toml"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatalf("a kind has an example that is named like it: %v", err)
+	}
+	if text[0] != '#' {
+		t.Errorf("%s does not begin with a comment that says what it shows", file)
+	}
+	c, err := LoadFiles(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestWholeConfiguration wants configs/hpad.toml to show every key of the daemon and
+// of autoscalers, if only in a comment. Those of kinds are in their examples.
+func TestWholeConfiguration(t *testing.T) {
+	text, err := os.ReadFile("../../configs/hpad.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := map[string]bool{}
+	collectKeys(reflect.TypeFor[daemonTable](), keys)
+	collectKeys(reflect.TypeFor[autoscalerTable](), keys)
+	collectKeys(reflect.TypeFor[targetTable](), keys)
+	for key := range keys {
+		if !regexp.MustCompile(`\b` + key + `( *=|\]|\.)`).Match(text) {
+			t.Errorf("configs/hpad.toml does not show %q", key)
+		}
+	}
+}
