@@ -155,7 +155,8 @@ credentials_file = %[7]q
 kind = "prometheus"
 url  = "http://%[1]s"
 `, nobody, awstest.Region, aws.Credentials(t), aws.URL, gce.Project, gce.Endpoint, gce.CredentialsFile(t), azure.TOML("azure", ""))
-	text += h.load.Source()
+	var whole strings.Builder
+	whole.WriteString(text + h.load.Source())
 	for name, target := range map[string]string{
 		"worker":  `{ fleet = "local", service = "worker" }`,
 		"compose": `{ fleet = "compose", project = "shop", service = "web" }`,
@@ -165,9 +166,9 @@ url  = "http://%[1]s"
 		"gce":     `{ fleet = "gce", group = "web", zone = "us-east1-b" }`,
 		"azure":   `{ fleet = "azure", resource_group = "shop", scale_set = "web" }`,
 	} {
-		text += world.Queued(name, target, 1, 4)
+		whole.WriteString(world.Queued(name, target, 1, 4))
 	}
-	return text + strings.ReplaceAll(world.Queued("idler", `{ fleet = "local", service = "idler" }`, 1, 4), `"prom"`, `"gone"`)
+	return whole.String() + strings.ReplaceAll(world.Queued("idler", `{ fleet = "local", service = "idler" }`, 1, 4), `"prom"`, `"gone"`)
 }
 
 // family is what is exported of one name: its labels, each with its values.

@@ -1,12 +1,13 @@
 package monitoring
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/hpad/hpad/daemon/drain"
@@ -57,11 +58,9 @@ func checkSelector(t *testing.T, exported map[string]family, selector *parser.Ve
 		t.Errorf("%s: hpad exports no %q", selector, selector.Name)
 		return
 	}
-	for label, values := range known {
-		all[label] = values
-	}
+	maps.Copy(all, known)
 	for _, matcher := range selector.LabelMatchers {
-		if matcher.Name == labels.MetricName {
+		if matcher.Name == model.MetricNameLabel {
 			continue
 		}
 		values, ok := known[matcher.Name]
