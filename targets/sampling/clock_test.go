@@ -54,6 +54,13 @@ func (r *record) rest() {
 	r.rests++
 }
 
+// get answers how many passes were made, how many cut short, and the rests.
+func (r *record) get() (passes, cut, rests int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.passes), r.cut, r.rests
+}
+
 // since answers when passes were made, and forgets them.
 func (r *record) since(begin time.Time) []time.Duration {
 	r.mu.Lock()
@@ -86,8 +93,8 @@ func pass(d time.Duration) {
 func TestPassesWhileAsked(t *testing.T) {
 	run(t, func(t *testing.T, c *Clock, r *record) {
 		pass(time.Minute)
-		if c.Running() || len(r.passes) > 0 {
-			t.Fatalf("passes at %v before the first question", r.passes)
+		if passes, _, _ := r.get(); c.Running() || passes > 0 {
+			t.Fatalf("%d passes before the first question", passes)
 		}
 		begin := time.Now()
 		for range 6 { // every 5s, for half a minute
@@ -112,12 +119,12 @@ func TestRests(t *testing.T) {
 		begin := time.Now()
 		c.Ask(nil, begin)
 		pass(39 * time.Second)
-		if !c.Running() || r.rests != 0 {
+		if _, _, rests := r.get(); !c.Running() || rests != 0 {
 			t.Error("the clock rests before it is idle")
 		}
 		pass(21 * time.Second)
-		if c.Running() || r.rests != 1 {
-			t.Errorf("running is %v, rested %d times, want rest once", c.Running(), r.rests)
+		if _, _, rests := r.get(); c.Running() || rests != 1 {
+			t.Errorf("running is %v, rested %d times, want rest once", c.Running(), rests)
 		}
 		if got, want := r.since(begin), []time.Duration{0, interval, 2 * interval, 3 * interval}; !slices.Equal(got, want) {
 			t.Errorf("passes after %v, want %v", got, want)
@@ -163,6 +170,8 @@ func TestWanted(t *testing.T) {
 		}
 		both, one := []targets.Ref{db, web}, []targets.Ref{web}
 		want := [][]targets.Ref{both, both, both, both, one, one}
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		if !slices.EqualFunc(r.wanted, want, slices.Equal) {
 			t.Errorf("wanted %v, want %v", r.wanted, want)
 		}
@@ -191,15 +200,15 @@ func TestClose(t *testing.T) {
 		c.Ask(nil, begin)
 		pass(time.Second)
 		c.Close()
-		if got := time.Since(begin); got != time.Second || r.cut != 1 {
-			t.Errorf("closed after %v, %d passes cut short, want one at once", got, r.cut)
+		if _, cut, _ := r.get(); time.Since(begin) != time.Second || cut != 1 {
+			t.Errorf("closed after %v, %d passes cut short, want one at once", time.Since(begin), cut)
 		}
 		if c.Ask(nil, time.Now()) {
 			t.Error("Ask() after Close() = true, want false")
 		}
 		pass(time.Hour)
-		if len(r.passes) != 1 {
-			t.Errorf("%d passes, want none after Close()", len(r.passes))
+		if passes, _, _ := r.get(); passes != 1 {
+			t.Errorf("%d passes, want none after Close()", passes)
 		}
 		c.Close() // once more does nothing
 	})
