@@ -1,0 +1,429 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/hpad/hpad/daemon/web/webtest"
+)
+
+// These tests try each way into a whole daemon, and each way that is to be shut.
+
+// running is a daemon as "hpad run" runs it.
+type running struct {
+	t *testing.T
+	// dir has all its files, and is short enough for a socket.
+	dir, socket, address string
+	log                  *safeBuffer
+}
+
+// safeBuffer is a buffer that may be written to and read from at once.
+type safeBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *safeBuffer) Write(data []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(data)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// openDir makes a directory that everybody may enter.
+func openDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "hpad")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// freeAddress answers an address of this machine that nobody listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String()
+}
+
+// runConfig runs a daemon until the test ends. The text comes after [daemon] with
+// all addresses.
+func runConfig(t *testing.T, dir, text string) *running {
+	t.Helper()
+	r := &running{t: t, dir: dir, socket: filepath.Join(dir, "run", "hpad.sock"), address: freeAddress(t), log: new(safeBuffer)}
+	file := webtest.Write(t, dir, "hpad.toml", fmt.Sprintf("[daemon]\nlisten = %q\nsocket = %q\nstate_dir = %q\n%s",
+		r.address, r.socket, filepath.Join(dir, "state"), text))
+	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
+	log := zap.New(zapcore.NewCore(encoder, zapcore.AddSync(r.log), zapcore.DebugLevel))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- runDaemon(ctx, runOptions{file: file, log: log}) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("the daemon: %v", err)
+		}
+	})
+	for end := time.Now().Add(time.Minute); ; {
+		_, err := os.Stat(r.socket)
+		tcp, dialErr := net.Dial("tcp", r.address)
+		if dialErr == nil {
+			_ = tcp.Close()
+		}
+		if err == nil && dialErr == nil {
+			return r
+		}
+		select {
+		case err := <-done:
+			done <- nil
+			t.Fatalf("the daemon: %v", err)
+		case <-time.After(10 * time.Millisecond):
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the daemon does not begin: %v, %v", err, dialErr)
+		}
+	}
+}
+
+// hpad runs a command line.
+func (r *running) hpad(args ...string) (code int, out, errs string) {
+	r.t.Helper()
+	var stdout, stderr bytes.Buffer
+	code = run(r.t.Context(), args, streams{in: strings.NewReader(""), out: &stdout, err: &stderr})
+	return code, stdout.String(), stderr.String()
+}
+
+// expect runs a command line that ends with a code, and tells what is wanted.
+func (r *running) expect(code int, want string, args ...string) {
+	r.t.Helper()
+	got, out, errs := r.hpad(args...)
+	if got != code || !strings.Contains(out+errs, want) {
+		r.t.Errorf("hpad %s ends with %d:\n%s%swant %d and %q", strings.Join(args, " "), got, out, errs, code, want)
+	}
+}
+
+// ask makes one request of HTTP over TCP and answers the status and the body.
+func (r *running) ask(method, path string, change func(*http.Request)) (int, string) {
+	r.t.Helper()
+	request, err := http.NewRequestWithContext(r.t.Context(), method, "http://"+r.address+path, nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if change != nil {
+		change(request)
+	}
+	response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return response.StatusCode, string(body)
+}
+
+const reloaded = "The configuration was reloaded."
+
+// Without a web config, TCP may be read and nothing else.
+func TestPlainTCPIsReadOnly(t *testing.T) {
+	r := runConfig(t, openDir(t), "")
+	server := "http://" + r.address
+	r.expect(exitFine, "No autoscalers are configured.", "get", "--server", server)
+	r.expect(exitFailure, "/-/reload is a write, which this listener does not accept: use the unix socket", "reload", "--server", server)
+	r.expect(exitFailure, "write http:// instead of https://", "get", "--server", "https://"+r.address)
+	r.expect(exitFine, reloaded, "reload", "--socket", r.socket)
+	for _, test := range []struct {
+		name, method, path string
+		change             func(*http.Request)
+		want               int
+		wantBody           string
+	}{
+		{"a read", http.MethodGet, "/api/v1/status/config", nil, 200, "[daemon]"},
+		{"a write", http.MethodPost, "/-/reload", nil, 403, "is a write"},
+		{"a write from another site", http.MethodPost, "/-/reload", func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }, 403, "cross-origin"},
+		{"a read under another name", http.MethodGet, "/api/v1/status/config", func(r *http.Request) { r.Host = "evil.example" }, 403, "no name of this hpad"},
+		{"a read as localhost", http.MethodGet, "/-/ready", func(r *http.Request) { r.Host = "localhost:4720" }, 200, "ready"},
+	} {
+		if got, body := r.ask(test.method, test.path, test.change); got != test.want || !strings.Contains(body, test.wantBody) {
+			t.Errorf("%s is answered with %d %s, want %d and %q", test.name, got, body, test.want, test.wantBody)
+		}
+	}
+}
+
+// Names that the configuration allows are asked by.
+func TestAllowedHosts(t *testing.T) {
+	r := runConfig(t, openDir(t), `allowed_hosts = ["hpad.example.com"]`)
+	for host, want := range map[string]int{"hpad.example.com": 200, "evil.example": 403} {
+		if got, body := r.ask(http.MethodGet, "/-/ready", func(r *http.Request) { r.Host = host }); got != want {
+			t.Errorf("%s is answered with %d %s, want %d", host, got, body, want)
+		}
+	}
+}
+
+// A web config opens TCP to those who say who they are, and only to them.
+func TestProtectedTCP(t *testing.T) {
+	const cert = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n"
+	const clients = cert + "  client_ca_file: authority.crt\n  client_auth_type: RequireAndVerifyClientCert\n"
+	users := "basic_auth_users:\n  alice: " + webtest.Hash(t, "wonder") + "\n"
+	begin := func(t *testing.T, config string) (*running, *webtest.Authority, string) {
+		dir := openDir(t)
+		authority := webtest.NewAuthority(t, dir, "authority")
+		authority.Issue(t, "server")
+		path := webtest.Write(t, dir, "web.yml", config)
+		webtest.Write(t, dir, "right", "wonder\n")
+		webtest.Write(t, dir, "wrong", "land\n")
+		r := runConfig(t, dir, fmt.Sprintf("web_config = %q\n", path))
+		r.expect(exitFine, reloaded, "reload", "--socket", r.socket)
+		return r, authority, "https://" + r.address
+	}
+	t.Run("TLS alone is read-only", func(t *testing.T) {
+		r, authority, server := begin(t, cert)
+		r.expect(exitFine, "No autoscalers", "get", "--server", server, "--ca-file", authority.File)
+		r.expect(exitFailure, "asks nobody who they are", "reload", "--server", server, "--ca-file", authority.File)
+		r.expect(exitFailure, "name its authority with --ca-file", "get", "--server", server)
+		r.expect(exitFailure, "write https:// instead of http://", "get", "--server", "http://"+r.address)
+		r.expect(exitFailure, "by a name of its certificate: server, 127.0.0.1", "get", "--ca-file", authority.File,
+			"--server", strings.Replace(server, "127.0.0.1", "localhost", 1))
+	})
+	t.Run("client certificate", func(t *testing.T) {
+		r, authority, server := begin(t, clients)
+		certFile, keyFile := authority.Issue(t, "alice")
+		strangerFile, strangerKey := webtest.NewAuthority(t, t.TempDir(), "strangers").Issue(t, "mallory")
+		common := []string{"reload", "--server", server, "--ca-file", authority.File}
+		r.expect(exitFine, reloaded, append(common, "--cert-file", certFile, "--key-file", keyFile)...)
+		r.expect(exitFailure, "give one with --cert-file and --key-file", common...)
+		r.expect(exitFailure, "client_ca_file of the server's web config", append(common, "--cert-file", strangerFile, "--key-file", strangerKey)...)
+		r.expect(exitFailure, "give both --cert-file and --key-file", append(common, "--cert-file", certFile)...)
+		r.expect(exitFailure, "no such file", append(common, "--cert-file", certFile, "--key-file", "/nonexistent/key")...)
+	})
+	t.Run("users", func(t *testing.T) {
+		r, authority, server := begin(t, cert+users)
+		right, wrong := filepath.Join(r.dir, "right"), filepath.Join(r.dir, "wrong")
+		common := []string{"reload", "--server", server, "--ca-file", authority.File}
+		r.expect(exitFine, reloaded, append(common, "--username", "alice", "--password-file", right)...)
+		r.expect(exitFailure, "give them with --username and --password-file", append(common, "--username", "alice", "--password-file", wrong)...)
+		r.expect(exitFailure, "wants another name and password", append(common, "--username", "bob", "--password-file", right)...)
+		r.expect(exitFailure, "wants another name and password", common...)
+		r.expect(exitFailure, "wants another name and password", "get", "--server", server, "--ca-file", authority.File)
+		r.expect(exitFailure, "give both --username and --password-file", append(common, "--username", "alice")...)
+		t.Setenv(serverVariable, server)
+		t.Setenv(caFileVariable, authority.File)
+		t.Setenv(usernameVariable, "alice")
+		t.Setenv(passwordFileVariable, right)
+		r.expect(exitFine, reloaded, "reload")
+		r.expect(exitFine, reloaded, "reload", "--socket", r.socket)
+	})
+	t.Run("users without TLS", func(t *testing.T) {
+		r, _, _ := begin(t, users)
+		signed := func(r *http.Request) { r.SetBasicAuth("alice", "wonder") }
+		if got, body := r.ask(http.MethodPost, "/-/reload", signed); got != 200 {
+			t.Errorf("alice is answered with %d %s, want 200", got, body)
+		}
+		if got, body := r.ask(http.MethodGet, "/-/healthy", nil); got != 401 {
+			t.Errorf("a probe without a name is answered with %d %s, want 401", got, body)
+		}
+		// Who is known is still no other site.
+		got, body := r.ask(http.MethodPost, "/-/reload", func(r *http.Request) {
+			signed(r)
+			r.Header.Set("Origin", "https://evil.example")
+		})
+		if got != 403 || !strings.Contains(body, "cross-origin") {
+			t.Errorf("another site is answered with %d %s, want 403", got, body)
+		}
+		got, body = r.ask(http.MethodGet, "/-/ready", func(r *http.Request) {
+			signed(r)
+			r.Host = "evil.example"
+		})
+		if got != 403 || !strings.Contains(body, "no name of this hpad") {
+			t.Errorf("another name is answered with %d %s, want 403", got, body)
+		}
+	})
+	t.Run("guesses", func(t *testing.T) {
+		r, _, _ := begin(t, users)
+		for i := range 100 {
+			got, body := r.ask(http.MethodGet, "/-/ready", func(r *http.Request) { r.SetBasicAuth("alice", fmt.Sprint(i)) })
+			if got == http.StatusTooManyRequests && strings.Contains(body, "too many wrong passwords") {
+				r.expect(exitFine, reloaded, "reload", "--socket", r.socket)
+				return
+			}
+			if got != http.StatusUnauthorized {
+				t.Fatalf("guess %d is answered with %d %s", i, got, body)
+			}
+		}
+		t.Error("a hundred guesses are answered")
+	})
+}
+
+// A server is named in a way that can be used, and told without what is secret.
+func TestServerNames(t *testing.T) {
+	r := &running{t: t}
+	for server, want := range map[string]string{
+		"vm1:4720":                 "does not begin with http:// or https://",
+		"https://":                 "it names no host",
+		"https://bob:hunter2@vm1":  "which --username and --password-file are for",
+		"https://bob:hunter2@%zz":  "it is not a URL",
+		"https://vm1/?token=x":     "more than a host and a path",
+		"http://" + freeAddress(t): "is hpad running, and does daemon.listen have this address?",
+	} {
+		code, _, errs := r.hpad("get", "--server", server)
+		if code != exitFailure || !strings.Contains(errs, want) || strings.Contains(errs, "hunter2") {
+			t.Errorf("--server %s ends with %d and %s, want %q and no password", server, code, errs, want)
+		}
+	}
+	r.expect(exitWrongUse, "--socket and --server both say where the daemon is", "get", "--server", "http://vm1", "--socket", "/x")
+}
+
+// The socket's group may use it, and nobody else but root. The users are real.
+func TestSocketUsers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root may run commands as other users")
+	}
+	const nobody, group, stranger = 65534, 54321, 54322
+	dir := openDir(t)
+	r := runConfig(t, dir, fmt.Sprintf("socket_group = \"%d\"\n", group))
+	for name, want := range map[string]fs.FileMode{r.socket: 0o660, filepath.Dir(r.socket): 0o750} {
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stat := info.Sys().(*syscall.Stat_t); info.Mode().Perm() != want || stat.Gid != group {
+			t.Errorf("%s has mode %o and group %d, want %o and %d", name, info.Mode().Perm(), stat.Gid, want, group)
+		}
+	}
+	// Tests are in a directory that others may not enter.
+	program := filepath.Join(dir, "hpad")
+	own, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(own, program); err != nil {
+		copyProgram(t, own, program)
+	}
+	for _, test := range []struct {
+		name string
+		user *syscall.Credential
+		code int
+		want string
+	}{
+		{"root", &syscall.Credential{}, exitFine, reloaded},
+		{"a member of the group", &syscall.Credential{Uid: nobody, Gid: nobody, Groups: []uint32{group}}, exitFine, reloaded},
+		{"somebody whose first group it is", &syscall.Credential{Uid: nobody, Gid: group}, exitFine, reloaded},
+		{"somebody else", &syscall.Credential{Uid: nobody, Gid: nobody}, exitFailure, "permission denied"},
+		{"a member of another group", &syscall.Credential{Uid: nobody, Gid: nobody, Groups: []uint32{stranger}}, exitFailure, "permission denied"},
+	} {
+		for _, command := range [][]string{{"get"}, {"reload"}} {
+			if command[0] == "get" && test.code == exitFine {
+				test.want = "No autoscalers are configured."
+			} else if test.code == exitFine {
+				test.want = reloaded
+			}
+			cmd := exec.CommandContext(t.Context(), program, append(command, "--socket", r.socket)...)
+			cmd.Dir = dir
+			cmd.Env = []string{"PATH=/usr/bin:/bin"}
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: test.user}
+			out, err := cmd.CombinedOutput()
+			if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
+				t.Fatal(err)
+			} else if code := exitOf(exit); code != test.code || !strings.Contains(string(out), test.want) {
+				t.Errorf("%s: hpad %s ends with %d: %s; want %d and %q", test.name, command[0], code, out, test.code, test.want)
+			}
+		}
+	}
+}
+
+// exitOf answers the exit code of a command; nil is that of success.
+func exitOf(exit *exec.ExitError) int {
+	if exit == nil {
+		return exitFine
+	}
+	return exit.ExitCode()
+}
+
+// copyProgram copies a program.
+func copyProgram(t *testing.T, from, to string) {
+	t.Helper()
+	data, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A group that cannot have the socket is told before anything is served.
+func TestSocketGroupMistakes(t *testing.T) {
+	dir := openDir(t)
+	file := webtest.Write(t, dir, "hpad.toml", fmt.Sprintf("[daemon]\nlisten = \"\"\nsocket = %q\nstate_dir = %q\nsocket_group = \"no-such-group\"\n",
+		filepath.Join(dir, "hpad.sock"), filepath.Join(dir, "state")))
+	err := runDaemon(t.Context(), runOptions{file: file, log: zap.NewNop()})
+	if err == nil || !strings.Contains(err.Error(), `no group "no-such-group"`) || !strings.Contains(err.Error(), "groupadd") {
+		t.Errorf("error %v, want that there is no such group", err)
+	}
+	// A directory that is there already has to let the group in.
+	if os.Geteuid() != 0 {
+		return
+	}
+	if err := os.Mkdir(filepath.Join(dir, "shut"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file = webtest.Write(t, dir, "hpad.toml", fmt.Sprintf("[daemon]\nlisten = \"\"\nsocket = %q\nstate_dir = %q\nsocket_group = \"54321\"\n",
+		filepath.Join(dir, "shut", "hpad.sock"), filepath.Join(dir, "state")))
+	err = runDaemon(t.Context(), runOptions{file: file, log: zap.NewNop()})
+	if err == nil || !strings.Contains(err.Error(), "does not let the group in") {
+		t.Errorf("error %v, want that the directory does not let the group in", err)
+	}
+}
+
+// A web config with a mistake is told by check, keeps a daemon from starting, and
+// a reload from changing anything.
+func TestMistakenWebConfig(t *testing.T) {
+	dir := openDir(t)
+	path := webtest.Write(t, dir, "web.yml", "basic_auth_users:\n  alice: "+webtest.Hash(t, "wonder")+"\n")
+	r := runConfig(t, dir, fmt.Sprintf("web_config = %q\n", path))
+	file := filepath.Join(dir, "hpad.toml")
+	r.expect(exitFine, "fine", "check", file)
+	webtest.Write(t, dir, "web.yml", "basic_auth_users:\n  alice: hunter2\n")
+	want := fmt.Sprintf(`%s:5: daemon.web_config = %q: basic_auth_users: the hash of user "alice"`, file, path)
+	r.expect(exitMistakes, want, "check", file)
+	r.expect(exitFailure, want, "reload", "--socket", r.socket)
+	if err := runDaemon(t.Context(), runOptions{file: file, log: zap.NewNop()}); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want %q", err, want)
+	}
+	if strings.Contains(r.log.String(), "hunter2") {
+		t.Error("the log tells the password")
+	}
+}
