@@ -45,6 +45,11 @@ type session struct {
 	run string
 }
 
+func (s *session) close() {
+	s.Close()
+	s.end()
+}
+
 func newConnection(config *Config) *connection {
 	c := &connection{config: config, current: make(chan *session, 1)}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -55,7 +60,7 @@ func newConnection(config *Config) *connection {
 func (c *connection) close() {
 	c.cancel()
 	if s := <-c.current; s != nil {
-		s.Close()
+		s.close()
 	}
 	c.current <- nil
 }
@@ -73,8 +78,7 @@ func (c *connection) session(ctx context.Context) (*session, error) {
 		return s, nil
 	}
 	if s != nil {
-		s.Close()
-		s.end()
+		s.close()
 	}
 	s, err := c.dial(ctx)
 	c.current <- s
@@ -200,6 +204,9 @@ func (c *connection) call(ctx context.Context, what string, call func(context.Co
 	s, err := c.session(limited)
 	if err == nil {
 		err = classed(call(limited, s))
+		if errors.Is(err, errLost) && limited.Err() == nil {
+			s.close() // the next call connects anew
+		}
 		if err != nil {
 			err = fmt.Errorf("%s: %w", what, err)
 		}
@@ -214,21 +221,10 @@ func (c *connection) call(ctx context.Context, what string, call func(context.Co
 // meanwhile: as when the manager executes itself anew.
 func (c *connection) read(ctx context.Context, what string, call func(context.Context, *session) error) error {
 	err := c.call(ctx, what, call)
-	if errors.Is(err, errLost) && ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) && c.ctx.Err() == nil && c.lost() {
+	if errors.Is(err, errLost) && !errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && c.ctx.Err() == nil {
 		err = c.call(ctx, what, call)
 	}
 	return err
-}
-
-// lost says that there is no connection now.
-func (c *connection) lost() bool {
-	select {
-	case s := <-c.current:
-		c.current <- s
-		return s == nil || !s.Connected()
-	default:
-		return false
-	}
 }
 
 func (c *connection) list(ctx context.Context, patterns []string) (found listing, err error) {

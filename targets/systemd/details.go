@@ -43,6 +43,9 @@ type details struct {
 	// Restart= has started it again.
 	result   string
 	restarts uint32
+	// gaveUp says that the manager does not start it again because it ended too
+	// often.
+	gaveUp bool
 	// group is its control group, "" for none.
 	group string
 	// requests are those its unit file states as limits.
@@ -139,6 +142,7 @@ func parseDetails(properties map[string]any) details {
 		group:      text(properties["ControlGroup"]),
 	}
 	d.restarts, _ = properties["NRestarts"].(uint32)
+	d.gaveUp = gaveUp(d, properties)
 	if quota, ok := set(properties["CPUQuotaPerSecUSec"]); ok && quota <= math.MaxInt64/1000 {
 		d.requests = append(d.requests, policy.Amount{Resource: "cpu", Milli: int64((quota + 999) / 1000), RoundedUpNano: int32((1000 - quota%1000) % 1000 * 1000)})
 	}
@@ -149,6 +153,14 @@ func parseDetails(properties map[string]any) details {
 		}
 	}
 	return d
+}
+
+// gaveUp says that the manager gave a failed service up. Where one has failed
+// before, that stays its result, and only the number of restarts tells.
+func gaveUp(d details, properties map[string]any) bool {
+	burst, _ := properties["StartLimitBurst"].(uint32)
+	restart := text(properties["Restart"])
+	return d.result == "start-limit-hit" || restart != "" && restart != "no" && burst > 0 && d.restarts >= burst
 }
 
 // set answers a number and whether it is one: the highest stands for none.

@@ -63,7 +63,7 @@ func (t *target) failing(units map[int32]unit, known *particulars) *policy.Notic
 		reason := ""
 		switch {
 		case t.members.Leaving.has(index):
-		case u.state == failed && d.result == "start-limit-hit":
+		case u.state == failed && d.gaveUp:
 			reason = StartLimitHit
 		case u.state == failed:
 			reason = UnitFailed

@@ -11,34 +11,40 @@ import (
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/systemd"
 	"github.com/hpad/hpad/targets/targettest"
+	"github.com/hpad/hpad/test/internal/world"
 	"github.com/hpad/hpad/test/systemd/systemdtest"
 )
 
-// TestContract runs the contract suite over real managers.
+// TestContract runs the contract suite over a real manager.
 func TestContract(t *testing.T) {
-	targettest.Run(t, targettest.Kind{Samples: true, New: newPlatform, Patience: patience})
+	m := systemdtest.Start(t)
+	trials := 0
+	targettest.Run(t, targettest.Kind{Samples: true, Patience: patience, New: func(t *testing.T, counts ...int32) *targettest.Platform {
+		trials++
+		return newPlatform(t, m, fmt.Sprintf("trial%d-", trials), counts...)
+	}})
 }
 
 // patience is how long hpad and systemd may take to do what they do within a second
 // on an idle machine.
-const patience = 60 * time.Second
+const patience = world.Patience
 
-// newPlatform is a manager with templates a@.service, b@.service and so on, whose
-// instances were started by somebody else than hpad.
-func newPlatform(t *testing.T, counts ...int32) *targettest.Platform {
-	m := systemdtest.Start(t)
+// newPlatform has templates of a prefix and a, b and so on, whose instances were
+// started by somebody else than hpad.
+func newPlatform(t *testing.T, m *systemdtest.Manager, prefix string, counts ...int32) *targettest.Platform {
 	control := t.TempDir()
 	var store targettest.Store
 	p := &targettest.Platform{Survive: true, Missing: ref("nobody@.service")}
 	for i, count := range counts {
-		name := string(rune('a' + i))
-		m.Unit(name+"@.service", workerUnit("notify", control, ""))
+		name := prefix + string(rune('a'+i))
+		m.Unit(t, name+"@.service", workerUnit("notify", control, ""))
 		for index := range count {
-			m.Control("start", fmt.Sprintf("%s@%d", name, index+1))
+			m.Control(t, "start", fmt.Sprintf("%s@%d", name, index+1))
 		}
 		p.Refs = append(p.Refs, ref(name+"@.service"))
 	}
-	p.Open = func(t *testing.T) targettest.Fleet { return open(m, &store, nil) }
+	t.Cleanup(func() { m.Control(t, "stop", prefix+"*") })
+	p.Open = func(*testing.T) targettest.Fleet { return open(m, &store, nil) }
 	p.Hang = func(_ *testing.T, on bool) {
 		if on {
 			m.Signal(syscall.SIGSTOP)

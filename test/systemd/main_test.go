@@ -39,7 +39,7 @@ const look = 20 * time.Millisecond
 // work is a worker's life. Files in the control directory tell it what to do: with
 // "unready-INDEX" or "unready" it does not say that it is ready, with
 // "crash-INDEX" it ends with status 1, with "slow" it takes a moment to stop, with
-// "burn-INDEX" it uses a processor.
+// "slower" until that is gone, with "burn-INDEX" it uses a processor.
 func work(control, index string) {
 	// It goes with its manager, as it would with the manager's control group.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
@@ -57,9 +57,6 @@ func work(control, index string) {
 		if told("crash-" + index) {
 			os.Exit(1)
 		}
-		if told("end-" + index) {
-			os.Exit(0)
-		}
 		if !ready && !told("unready") && !told("unready-"+index) {
 			ready = true
 			notify("READY=1")
@@ -70,6 +67,9 @@ func work(control, index string) {
 		case <-ends:
 			if told("slow") {
 				<-time.After(time.Second)
+			}
+			for told("slower") {
+				<-ticker.C
 			}
 			os.Exit(0)
 		case <-ticker.C:

@@ -25,8 +25,8 @@ const (
 	stopTimeout  = 20 * time.Second
 )
 
-// Manager is a service manager that lives as long as its test. Its methods are for
-// the test's own goroutine.
+// Manager is a service manager that lives as long as its test. Methods that take a
+// test are for any goroutine, each with its own, all others for that of its test.
 type Manager struct {
 	// Socket is the manager's own.
 	Socket string
@@ -175,21 +175,21 @@ func (m *Manager) Signal(signal syscall.Signal) {
 }
 
 // Unit writes a unit file and has the manager read it.
-func (m *Manager) Unit(name, text string) {
-	m.t.Helper()
+func (m *Manager) Unit(t testing.TB, name, text string) {
+	t.Helper()
 	if err := os.WriteFile(m.unitFile(name), []byte(text), 0o600); err != nil {
-		m.t.Fatal(err)
+		t.Fatal(err)
 	}
-	m.Control("daemon-reload")
+	m.Control(t, "daemon-reload")
 }
 
 // RemoveUnit takes a unit file away.
-func (m *Manager) RemoveUnit(name string) {
-	m.t.Helper()
+func (m *Manager) RemoveUnit(t testing.TB, name string) {
+	t.Helper()
 	if err := os.Remove(m.unitFile(name)); err != nil {
-		m.t.Fatal(err)
+		t.Fatal(err)
 	}
-	m.Control("daemon-reload")
+	m.Control(t, "daemon-reload")
 }
 
 func (m *Manager) unitFile(name string) string {
@@ -197,11 +197,11 @@ func (m *Manager) unitFile(name string) string {
 }
 
 // Control runs systemctl, which must succeed, and answers what it says.
-func (m *Manager) Control(arguments ...string) string {
-	m.t.Helper()
+func (m *Manager) Control(t testing.TB, arguments ...string) string {
+	t.Helper()
 	said, err := m.Try(arguments...)
 	if err != nil {
-		m.t.Fatalf("systemctl %s: %v: %s", strings.Join(arguments, " "), err, said)
+		t.Fatalf("systemctl %s: %v: %s", strings.Join(arguments, " "), err, said)
 	}
 	return said
 }
@@ -216,10 +216,10 @@ func (m *Manager) Try(arguments ...string) (string, error) {
 
 // Units answers the units that match a pattern and are in a state, as "active", by
 // name.
-func (m *Manager) Units(pattern, state string) []string {
-	m.t.Helper()
+func (m *Manager) Units(t testing.TB, pattern, state string) []string {
+	t.Helper()
 	var names []string
-	for line := range strings.Lines(m.Control("list-units", "--plain", "--no-legend", "--all", "--state="+state, pattern)) {
+	for line := range strings.Lines(m.Control(t, "list-units", "--plain", "--no-legend", "--all", "--state="+state, pattern)) {
 		if fields := strings.Fields(line); len(fields) > 0 {
 			names = append(names, fields[0])
 		}
@@ -228,10 +228,42 @@ func (m *Manager) Units(pattern, state string) []string {
 	return names
 }
 
+// Bus runs a bus beside the manager, which is on it, and answers its address.
+func (m *Manager) Bus(t testing.TB) string {
+	t.Helper()
+	daemon, err := exec.LookPath("dbus-daemon")
+	if err != nil {
+		daemon = installed.Path(t, "systemd/dbus-daemon", "test/install/systemd.sh")
+	}
+	configuration := filepath.Join(m.dir, "bus.conf")
+	if err := os.WriteFile(configuration, []byte(busConfiguration), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m.Unit(t, "dbus.socket", "[Socket]\nListenStream=%t/bus\n")
+	m.Unit(t, "dbus.service", "[Unit]\nRequires=dbus.socket\n[Service]\nType=notify\nExecStart="+daemon+
+		" --config-file="+configuration+" --address=systemd: --nofork --nopidfile --systemd-activation --syslog-only\n")
+	m.Control(t, "start", "dbus.service")
+	return "unix:path=" + filepath.Join(m.dir, "run/bus")
+}
+
+// busConfiguration lets everybody on the bus do everything, as on a user's own.
+const busConfiguration = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN" "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
+<busconfig>
+  <type>session</type>
+  <listen>unix:tmpdir=/tmp</listen>
+  <auth>EXTERNAL</auth>
+  <policy context="default">
+    <allow send_destination="*" eavesdrop="true"/>
+    <allow eavesdrop="true"/>
+    <allow own="*"/>
+  </policy>
+</busconfig>
+`
+
 // Property answers a property of a unit.
-func (m *Manager) Property(unit, name string) string {
-	m.t.Helper()
-	return m.Control("show", "--value", "--property="+name, unit)
+func (m *Manager) Property(t testing.TB, unit, name string) string {
+	t.Helper()
+	return m.Control(t, "show", "--value", "--property="+name, unit)
 }
 
 // removeGroups removes the control groups that the manager left behind.

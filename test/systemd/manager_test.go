@@ -1,0 +1,423 @@
+package systemd
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/systemd"
+	"github.com/hpad/hpad/targets/targettest"
+	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/internal/world"
+	"github.com/hpad/hpad/test/systemd/systemdtest"
+)
+
+// fleet is the configuration of a fleet called vm.
+func fleet(m *systemdtest.Manager, more string) string {
+	return fmt.Sprintf("[fleets.vm]\nkind = \"systemd\"\nmanager = \"user\"\naddress = %q\nresource_interval = \"1s\"\ntimeout = \"5s\"\n%s\n", m.Socket, more)
+}
+
+// queued is that of an autoscaler that gives a template an instance for each 10 in
+// its queue, and shrinks after 2 seconds.
+func queued(name string, minimum, maximum int) string {
+	return world.Queued(name, fmt.Sprintf(`{ fleet = "vm", template = "%s@.service" }`, name), minimum, maximum)
+}
+
+// worker makes a template of workers, with more lines of its [Service] section, and
+// answers the directory by which they are told what to do.
+func worker(t testing.TB, m *systemdtest.Manager, name, kind, more string) (control string) {
+	t.Helper()
+	control = t.TempDir()
+	m.Unit(t, name+"@.service", workerUnit(kind, control, more))
+	t.Cleanup(func() {
+		_, _ = m.Try("stop", name+"@*") // a manager that is gone has none
+	})
+	return control
+}
+
+func untouch(t testing.TB, control, what string) {
+	t.Helper()
+	if err := os.Remove(filepath.Join(control, what)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// units answers the names of instances.
+func units(name string, indexes ...int) []string {
+	names := make([]string, len(indexes))
+	for i, index := range indexes {
+		names[i] = fmt.Sprintf("%s@%d.service", name, index)
+	}
+	return names
+}
+
+// awaitActive waits until exactly these instances of a template are active.
+func awaitActive(t testing.TB, m *systemdtest.Manager, name string, indexes ...int) {
+	t.Helper()
+	want := units(name, indexes...)
+	wait.For(t, patience, fmt.Sprintf("%q active and no others", want), func() (string, bool) {
+		got := m.Units(t, name+"@*", "active,reloading,activating,deactivating,failed")
+		active := m.Units(t, name+"@*", "active")
+		return fmt.Sprintf("%q of which %q are active", got, active), slices.Equal(got, want) && slices.Equal(active, want)
+	})
+}
+
+// TestManager runs the cases that can share one manager and one Prometheus.
+func TestManager(t *testing.T) {
+	m := systemdtest.Start(t)
+	l := world.NewLoad(t)
+	// The group ends before the manager does.
+	t.Run("cases", func(t *testing.T) {
+		for name, run := range map[string]func(t *testing.T, m *systemdtest.Manager, l *world.Load){
+			"queue":         byQueue,
+			"cpu":           byCPU,
+			"by hand":       byHand,
+			"told by hand":  toldByHand,
+			"failed":        failing,
+			"start limit":   startLimit,
+			"crash loop":    crashLoop,
+			"masked":        masked,
+			"template gone": templateGone,
+			"restart":       hpadRestarts,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				run(t, m, l)
+			})
+		}
+	})
+}
+
+// byQueue: instances follow a metric, up by the lowest indexes and down by the
+// highest. One that has not said yet that it is ready is pending.
+func byQueue(t *testing.T, m *systemdtest.Manager, l *world.Load) {
+	control := worker(t, m, "queue", "notify", "")
+	m.Control(t, "start", "queue@2")
+	l.Queue("queue", 25)
+	w := world.New(t, fleet(m, "")+l.Source()+queued("queue", 1, 5))
+	awaitActive(t, m, "queue", 1, 2, 3)
+
+	touch(t, control, "unready-4")
+	l.Queue("queue", 50)
+	wait.For(t, patience, "two instances more, one of them not ready", func() (string, bool) {
+		active, activating := m.Units(t, "queue@*", "active"), m.Units(t, "queue@*", "activating")
+		return fmt.Sprintf("%q, %q", active, activating), slices.Equal(active, units("queue", 1, 2, 3, 5)) && slices.Equal(activating, units("queue", 4))
+	})
+	w.Passes("queue", 2)
+	if a := w.View("queue"); a.Status.DesiredReplicas != 5 || a.Status.CurrentReplicas != 4 && a.Status.CurrentReplicas != 5 {
+		t.Errorf("with one instance pending: %+v", a.Status)
+	}
+	untouch(t, control, "unready-4")
+	awaitActive(t, m, "queue", 1, 2, 3, 4, 5)
+
+	l.Queue("queue", 5)
+	awaitActive(t, m, "queue", 1)
+}
+
+// byCPU: instances that burn grow to the maximum by what the manager, or their
+// control groups, say they use.
+func byCPU(t *testing.T, m *systemdtest.Manager, _ *world.Load) {
+	control := worker(t, m, "burner", "notify", "CPUQuota=20%\nMemoryMax=256M")
+	m.Control(t, "start", "burner@1")
+	touch(t, control, "burn-1")
+	w := world.New(t, fleet(m, "")+`
+[autoscalers.burner]
+target       = { fleet = "vm", template = "burner@.service" }
+min_replicas = 1
+max_replicas = 2
+[[autoscalers.burner.metrics]]
+type                = "Resource"
+resource            = "cpu"
+average_utilization = 40
+[[autoscalers.burner.metrics]]
+type                = "Resource"
+resource            = "memory"
+average_utilization = 400
+[autoscalers.burner.behavior.scale_down]
+stabilization_window = "2s"
+`)
+	awaitActive(t, m, "burner", 1, 2)
+	untouch(t, control, "burn-1")
+	awaitActive(t, m, "burner", 1)
+	if active := w.Condition("burner", policy.ScalingActive); active.Status != policy.ConditionTrue {
+		t.Errorf("ScalingActive is %+v", active)
+	}
+}
+
+// byHand: what hpad started comes back when somebody stops it; what hpad only found
+// does not, and what somebody starts belongs to the target.
+func byHand(t *testing.T, m *systemdtest.Manager, l *world.Load) {
+	worker(t, m, "hand", "notify", "")
+	m.Control(t, "start", "hand@1")
+	l.Queue("hand", 30)
+	w := world.New(t, fleet(m, "")+l.Source()+queued("hand", 1, 5))
+	awaitActive(t, m, "hand", 1, 2, 3)
+	began := m.Property(t, "hand@2", "InvocationID")
+	m.Control(t, "stop", "hand@2")
+	wait.For(t, patience, "new run of hand@2", func() (string, bool) {
+		now := m.Property(t, "hand@2", "InvocationID")
+		return now, now != began && m.Property(t, "hand@2", "ActiveState") == "active"
+	})
+	awaitActive(t, m, "hand", 1, 2, 3)
+
+	m.Control(t, "start", "hand@9")
+	w.Await("hand", policy.ForeignWriter, "Rescaled", "")
+	awaitActive(t, m, "hand", 1, 2, 3) // too many for the queue, the highest goes
+}
+
+// toldByHand: while somebody else has an instance stop, hpad changes nothing.
+func toldByHand(t *testing.T, m *systemdtest.Manager, l *world.Load) {
+	control := worker(t, m, "told", "notify", "")
+	m.Control(t, "start", "told@1")
+	l.Queue("told", 20)
+	w := world.New(t, fleet(m, "")+l.Source()+queued("told", 1, 5))
+	awaitActive(t, m, "told", 1, 2)
+	touch(t, control, "slower")
+	m.Control(t, "restart", "--no-block", "told@2")
+	w.Await("told", policy.AbleToScale, systemd.JobQueued, "told@2.service")
+	untouch(t, control, "slower")
+	l.Queue("told", 30)
+	awaitActive(t, m, "told", 1, 2, 3)
+}
+
+// failing: an instance that failed is told, is not counted, and is the first to go.
+func failing(t *testing.T, m *systemdtest.Manager, l *world.Load) {
+	control := worker(t, m, "fails", "notify", "Restart=no")
+	m.Control(t, "start", "fails@1")
+	l.Queue("fails", 30)
+	w := world.New(t, fleet(m, "")+l.Source()+queued("fails", 1, 5))
+	awaitActive(t, m, "fails", 1, 2, 3)
+	touch(t, control, "crash-2")
+	w.Await("fails", systemd.UnitsFailing, systemd.UnitFailed, "fails@2.service (result: exit-code)")
+	l.Queue("fails", 20)
+	awaitActive(t, m, "fails", 1, 3)
+	wait.For(t, patience, "end of the condition", func() (string, bool) {
+		c := w.Condition("fails", systemd.UnitsFailing)
+		return fmt.Sprintf("%+v", c), c.Status != policy.ConditionTrue
+	})
+}
+
+// startLimit: an instance that the manager gave up is told as such, and comes back
+// once somebody takes its failure away.
+func startLimit(t *testing.T, m *systemdtest.Manager, l *world.Load) {
+	control := worker(t, m, "limited", "notify", "Restart=always\nRestartSec=50ms\n[Unit]\nStartLimitBurst=3\nStartLimitIntervalSec=1h")
+	touch(t, control, "crash-2")
+	m.Control(t, "start", "limited@1")
+	l.Queue("limited", 20)
+	w := world.New(t, fleet(m, "")+l.Source()+queued("limited", 1, 5))
+	w.Await("limited", systemd.UnitsFailing, systemd.StartLimitHit, "limited@2.service")
+	untouch(t, control, "crash-2")
+	m.Control(t, "reset-failed", "limited@2")
+	awaitActive(t, m, "limited", 1, 2)
+}
+
+// crashLoop: an instance that its own Restart= starts again and again is pending,
+// and told.
+func crashLoop(t *testing.T, m *systemdtest.Manager, l *world.Load) {
+	control := worker(t, m, "loops", "notify", "Restart=always\nRestartSec=2s\n[Unit]\nStartLimitIntervalSec=0")
+	touch(t, control, "crash-2")
+	m.Control(t, "start", "loops@1")
+	l.Queue("loops", 20)
+	w := world.New(t, fleet(m, "")+l.Source()+queued("loops", 1, 5))
+	w.Await("loops", systemd.UnitsFailing, systemd.UnitRestarting, "loops@2.service")
+	untouch(t, control, "crash-2")
+	awaitActive(t, m, "loops", 1, 2)
+}
+
+// masked: a masked instance gives its place to the next index; a masked template
+// ends the scaling, and its end lets it go on.
+func masked(t *testing.T, m *systemdtest.Manager, l *world.Load) {
+	worker(t, m, "veiled", "notify", "")
+	m.Control(t, "mask", "veiled@2.service")
+	m.Control(t, "start", "veiled@1")
+	l.Queue("veiled", 20)
+	w := world.New(t, fleet(m, "")+l.Source()+queued("veiled", 1, 5))
+	awaitActive(t, m, "veiled", 1, 3)
+	w.Await("veiled", systemd.UnitsMasked, systemd.UnitMasked, "veiled@2.service")
+	m.Control(t, "unmask", "veiled@2.service")
+
+	worker(t, m, "hidden", "notify", "")
+	file := m.Property(t, "hidden@1", "FragmentPath")
+	if err := os.Rename(file, file+".away"); err != nil {
+		t.Fatal(err)
+	}
+	m.Control(t, "mask", "hidden@.service")
+	l.Queue("hidden", 20)
+	w.Restart(fleet(m, "[fleets.vm.templates.\"hidden@.service\"]\nreplicas = 1\n") + l.Source() + queued("hidden", 1, 5))
+	w.Await("hidden", policy.ScalingActive, systemd.TemplateMasked, "hidden@.service is masked")
+	m.Control(t, "unmask", "hidden@.service")
+	if err := os.Rename(file+".away", file); err != nil {
+		t.Fatal(err)
+	}
+	m.Control(t, "daemon-reload")
+	awaitActive(t, m, "hidden", 1, 2)
+}
+
+// templateGone: a template without a file is told, and is read again every round.
+func templateGone(t *testing.T, m *systemdtest.Manager, l *world.Load) {
+	l.Queue("later", 20)
+	w := world.New(t, fleet(m, "[fleets.vm.templates.\"later@.service\"]\nreplicas = 1\n")+l.Source()+queued("later", 1, 5))
+	w.Await("later", policy.AbleToScale, systemd.TemplateNotFound, "there is no unit file later@.service")
+	worker(t, m, "later", "notify", "")
+	awaitActive(t, m, "later", 1, 2)
+}
+
+// hpadRestarts: the count outlives hpad, and a stop in between is seen to.
+func hpadRestarts(t *testing.T, m *systemdtest.Manager, l *world.Load) {
+	worker(t, m, "lasting", "notify", "")
+	m.Control(t, "start", "lasting@1")
+	l.Queue("lasting", 30)
+	text := fleet(m, "") + l.Source() + queued("lasting", 1, 5)
+	w := world.New(t, text)
+	awaitActive(t, m, "lasting", 1, 2, 3)
+	w.Stop()
+	awaitActive(t, m, "lasting", 1, 2, 3)
+	m.Control(t, "stop", "lasting@3")
+	w.Restart(text)
+	awaitActive(t, m, "lasting", 1, 2, 3)
+}
+
+// TestManagerEnds: while the manager is gone nothing is decided; when another one
+// begins, as at boot, hpad brings all instances back, those that it had only found
+// included.
+func TestManagerEnds(t *testing.T) {
+	m := systemdtest.Start(t)
+	l := world.NewLoad(t)
+	worker(t, m, "boot", "notify", "")
+	m.Control(t, "start", "boot@1")
+	l.Queue("boot", 30)
+	w := world.New(t, fleet(m, "")+l.Source()+queued("boot", 1, 5))
+	awaitActive(t, m, "boot", 1, 2, 3)
+	m.Kill()
+	w.Await("boot", policy.AbleToScale, "FailedGetScale", "connect to the user manager")
+	m.Restart()
+	awaitActive(t, m, "boot", 1, 2, 3)
+	w.Await("boot", policy.AbleToScale, "ReadyForNewScale", "")
+}
+
+// TestConnection: a manager that executes itself anew closes its connections. The
+// next reading is as good as the one before, and nothing of old connections stays.
+func TestConnection(t *testing.T) {
+	m := systemdtest.Start(t)
+	worker(t, m, "linked", "notify", "")
+	m.Control(t, "start", "linked@1", "linked@2")
+	var store targettest.Store
+	f := open(m, &store, nil)
+	defer func() { _ = f.Close() }()
+	if err := f.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	linked := ref("linked@.service")
+	read := func() targets.Reading {
+		t.Helper()
+		readings, err := f.Snapshot(t.Context(), []targets.Ref{linked})
+		if err != nil || readings[linked].Err != nil {
+			t.Fatalf("Snapshot() = %v, %v", readings[linked].Err, err)
+		}
+		return readings[linked]
+	}
+	first := read()
+	goroutines := runtime.NumGoroutine()
+	for range 5 {
+		m.Control(t, "daemon-reexec")
+		again := read()
+		if again.SpecReplicas != 2 || again.StatusReplicas != 2 || again.Version != first.Version || len(again.Instances) != 2 ||
+			!again.Instances[0].StartedAt.Equal(first.Instances[0].StartedAt) {
+			t.Errorf("after daemon-reexec: %+v, want %+v", again, first)
+		}
+	}
+	wait.For(t, patience, "end of old connections", func() (string, bool) {
+		now := runtime.NumGoroutine()
+		return fmt.Sprintf("%d goroutines, %d before", now, goroutines), now <= goroutines
+	})
+}
+
+// TestBus: the manager is reached by way of a bus as well. The bus ends and comes
+// back.
+func TestBus(t *testing.T) {
+	m := systemdtest.Start(t)
+	address := m.Bus(t)
+	worker(t, m, "bused", "notify", "")
+	m.Control(t, "start", "bused@1")
+	var store targettest.Store
+	f := open(m, &store, func(c *systemd.Config) { c.Address = address })
+	defer func() { _ = f.Close() }()
+	if err := f.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	bused := ref("bused@.service")
+	await := func(n int32) {
+		t.Helper()
+		wait.For(t, patience, fmt.Sprintf("%d ready instances by way of the bus", n), func() (string, bool) {
+			readings, err := f.Snapshot(t.Context(), []targets.Ref{bused})
+			ready := slices.DeleteFunc(slices.Clone(readings[bused].Instances), func(i policy.Instance) bool { return i.Readiness != policy.ReadinessTrue })
+			return fmt.Sprintf("%+v, %v", readings[bused], err), err == nil && readings[bused].SpecReplicas == n && len(ready) == int(n)
+		})
+	}
+	await(1)
+	if err := f.SetReplicas(t.Context(), bused, 3, "", "more"); err != nil {
+		t.Fatal(err)
+	}
+	await(3)
+	m.Control(t, "restart", "dbus.service")
+	await(3)
+	if err := f.SetReplicas(t.Context(), bused, 1, "", "fewer"); err != nil {
+		t.Fatal(err)
+	}
+	await(1)
+	if found, err := f.Check(t.Context()); err != nil || len(found) != 0 {
+		t.Errorf("Check() = %q, %v", found, err)
+	}
+}
+
+// TestEnable: with enable, a manager that begins anew starts the instances by
+// itself, and those only that are wanted.
+func TestEnable(t *testing.T) {
+	m := systemdtest.Start(t)
+	worker(t, m, "stays", "notify", "")
+	m.Control(t, "enable", "--now", "stays@1.service")
+	var store targettest.Store
+	f := open(m, &store, func(c *systemd.Config) { c.Enable = true })
+	defer func() { _ = f.Close() }()
+	stays := ref("stays@.service")
+	for _, n := range []int32{4, 2} {
+		if err := f.SetReplicas(t.Context(), stays, n, "", "enable"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.Stop()
+	m.Restart()
+	awaitActive(t, m, "stays", 1, 2)
+}
+
+// TestRequests: what an instance reserves is what its unit file limits.
+func TestRequests(t *testing.T) {
+	m := systemdtest.Start(t)
+	worker(t, m, "modest", "notify", "CPUQuota=150%\nMemoryHigh=64M\nMemoryMax=128M")
+	worker(t, m, "greedy", "notify", "")
+	m.Control(t, "start", "modest@1", "greedy@1")
+	f := open(m, nil, nil)
+	defer func() { _ = f.Close() }()
+	modest, greedy := ref("modest@.service"), ref("greedy@.service")
+	readings, err := f.Snapshot(t.Context(), []targets.Ref{modest, greedy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []policy.Amount{{Resource: "cpu", Milli: 1500}, {Resource: "memory", Milli: 64 << 20 * 1000}}
+	if got := readings[modest].Instances[0].Tasks[0].Requests; !slices.Equal(got, want) {
+		t.Errorf("requests %+v, want %+v", got, want)
+	}
+	if task := readings[greedy].Instances[0].Tasks[0]; len(task.Requests) != 0 || !strings.Contains(task.RequestHint, "CPUQuota=") {
+		t.Errorf("without limits: %+v, want no requests and a hint", task)
+	}
+	if age := time.Since(readings[modest].Instances[0].StartedAt); age < 0 || age > patience {
+		t.Errorf("started %v ago", age)
+	}
+}
