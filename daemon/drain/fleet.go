@@ -83,8 +83,10 @@ type pace struct {
 	touched bool
 	// absent is since when no reading had the instance; zero when the last one had.
 	absent time.Time
-	// asked is when the answer of the last removal came.
-	asked time.Time
+	// asked is when the answer of the last removal came, direct says that a write
+	// waits for it.
+	asked  time.Time
+	direct bool
 }
 
 // callsAtOnce bounds the calls of drainers that are under way for one fleet,

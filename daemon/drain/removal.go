@@ -130,6 +130,12 @@ func (t *target) lose(err error, now time.Time) {
 	}
 }
 
+// asking says that the platform is being asked to remove an instance, and has not
+// answered yet. The caller holds the lock.
+func (t *target) asking(op *Operation) bool {
+	return op.State == Removing && (t.removing || t.paces[op.ID].direct)
+}
+
 // missing notes that an instance is not there, and that it is gone when that lasts.
 // The caller holds the lock.
 func (f *Fleet) missing(t *target, op *Operation, now time.Time) {
@@ -137,7 +143,7 @@ func (f *Fleet) missing(t *target, op *Operation, now time.Time) {
 	if p.absent.IsZero() {
 		p.absent = now
 	}
-	if now.Sub(p.absent) < absentTime || op.State == Finishing || op.State == Removing && t.removing {
+	if now.Sub(p.absent) < absentTime || op.State == Finishing || t.asking(op) {
 		return
 	}
 	op.Outcome = Vanished
@@ -163,7 +169,7 @@ func (t *target) goes(op *Operation, now time.Time) {
 		}
 		t.move(op, Terminating, now)
 	case Removing:
-		if !t.removing {
+		if !t.asking(op) {
 			t.clear(op)
 			t.move(op, Terminating, now)
 		}
@@ -181,7 +187,7 @@ func (t *target) stays(op *Operation, protected bool, observed, now time.Time) {
 	case Removing:
 		asked := t.paces[op.ID].asked // zero after a restart
 		switch since := observed.Sub(later(op.Changed, asked)); {
-		case t.removing || since < 0:
+		case t.asking(op) || since < 0:
 		case op.Why != "": // the platform refused, and it really is there
 			t.takeBack([]*Operation{op}, Failed, op.Why, now)
 		case since >= settleTime:

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -270,13 +271,62 @@ func (w *write) giveUp(ctx context.Context, unfilled int32) error {
 	return nil
 }
 
-// remove takes the victims at once.
+// remove takes the victims at once. They are recorded before the platform is asked:
+// when nobody knows what became of that, these are asked for again, and no others.
 func (w *write) remove(ctx context.Context, victims []Victim) error {
-	ids := make([]string, len(victims))
+	ids, operations := make([]string, len(victims)), make([]*Operation, len(victims))
+	now := time.Now()
 	for i, victim := range victims {
 		ids[i] = victim.ID
+		operations[i] = w.begin(victim, now)
+		operations[i].State, operations[i].Attempts = Removing, 1
 	}
-	return w.partly(w.fleet.inner.Remove(ctx, w.target.ref, ids, w.innerVersion(), w.reason), int32(len(w.current.leaving)))
+	w.expect(ctx, operations)
+	err := targets.ErrUnknownOutcome // of a call that panics
+	defer func() { w.answered(ctx, operations, err) }()
+	err = w.partly(w.fleet.inner.Remove(ctx, w.target.ref, ids, w.innerVersion(), w.reason), int32(len(w.current.leaving)))
+	return err
+}
+
+// expect records whom the platform is about to be asked for. A store that cannot be
+// written does not keep a fleet from shrinking.
+func (w *write) expect(ctx context.Context, operations []*Operation) {
+	f, t := w.fleet, w.target
+	err := f.save(ctx, t, operations...)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err != nil {
+		f.log.Warn("who is to be removed is not recorded; removed all the same", zap.Stringer("target", t.ref), zap.Error(err))
+		t.operations = append(t.operations, operations...)
+		t.changes++
+	}
+	for _, op := range operations {
+		t.paces[op.ID] = &pace{direct: true}
+	}
+}
+
+// answered forgets the operations of a call whose outcome is known; the others are
+// gone on with by what readings show.
+func (w *write) answered(ctx context.Context, operations []*Operation, err error) {
+	f, t := w.fleet, w.target
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	open := errors.Is(err, targets.ErrUnknownOutcome) || err != nil && ctx.Err() != nil && !isPartial(err)
+	now := time.Now()
+	for _, op := range operations {
+		p := t.paces[op.ID]
+		p.direct, p.asked = false, now
+		if open {
+			t.note(op, err)
+		} else {
+			delete(t.paces, op.ID)
+		}
+	}
+	if !open {
+		t.operations = slices.DeleteFunc(t.operations, func(op *Operation) bool { return slices.Contains(operations, op) })
+		t.changes++
+	}
+	f.poke()
 }
 
 // record begins the drains of the victims. Nothing is begun that is not recorded.

@@ -1,0 +1,135 @@
+package drain_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hpad/hpad/daemon/drain"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// forgotten fails when anything is left of operations.
+func (w *world) forgotten() {
+	w.Helper()
+	w.wait(time.Second)
+	if left := w.fleet.Draining(w.ref); len(left) > 0 {
+		w.Errorf("operations %s are left", describe(left))
+	}
+	if stored, err := w.store.List(w.Context(), "drain/"); err != nil || len(stored) > 0 {
+		w.Errorf("the store has %q, %v, want nothing", stored, err)
+	}
+}
+
+// TestRemovalWithoutDrain: what the platform says at once leaves no operation
+// behind.
+func TestRemovalWithoutDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 4, nil)
+		w.scale(3)
+		w.expect("removed", 3, 3, 3)
+		w.expectTaken("web-0")
+		w.forgotten()
+		w.platform.Inject(targettest.Fault{Call: targettest.WriteCall, Err: targets.ErrForbidden, Times: 1})
+		if err := w.fleet.SetReplicas(t.Context(), w.ref, 2, "", "the test asks"); !errors.Is(err, targets.ErrForbidden) {
+			t.Errorf("SetReplicas() = %v, want what the platform says", err)
+		}
+		w.expect("refused", 3, 3, 3)
+		w.forgotten()
+		w.store.Fail(errSpoiled)
+		if err := w.fleet.SetReplicas(t.Context(), w.ref, 2, "", "the test asks"); err != nil {
+			t.Errorf("SetReplicas() with a broken store = %v, want that the fleet shrinks", err)
+		}
+		w.store.Fail(nil)
+		w.expect("without a record", 2, 2, 2)
+		w.expectTaken("web-0", "web-1")
+		w.wait(time.Minute)
+		w.forgotten()
+	})
+}
+
+// TestRemovalWithoutAnswer: whatever became of a removal that nobody has an answer
+// to, the same instances go and no others, although the order has others by now,
+// and the process is another one.
+func TestRemovalWithoutAnswer(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault targettest.Fault
+		// late is what the platform does after the restart.
+		late func(w *world) error
+		// calls is how many removals there are then.
+		calls int
+	}{
+		"done":  {fault: targettest.Fault{Lost: true}, calls: 1},
+		"lost":  {fault: targettest.Fault{Err: targets.ErrUnknownOutcome}, calls: 2},
+		"panic": {fault: targettest.Fault{Panic: "spoiled"}, calls: 1},
+		"late": {fault: targettest.Fault{Err: targets.ErrUnknownOutcome}, late: func(w *world) error {
+			return w.platform.Remove(w.Context(), w.ref, []string{"web-0"}, "", "")
+		}, calls: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, 3, nil)
+				c.fault.Call, c.fault.Times = targettest.WriteCall, 1
+				w.platform.Inject(c.fault)
+				func() {
+					defer func() {
+						if value := recover(); value != c.fault.Panic {
+							t.Errorf("SetReplicas() panics with %v", value)
+						}
+					}()
+					if err := w.fleet.SetReplicas(t.Context(), w.ref, 2, "", "the test asks"); !errors.Is(err, targets.ErrUnknownOutcome) {
+						t.Errorf("SetReplicas() = %v, want ErrUnknownOutcome", err)
+					}
+				}()
+				w.options.Victims = drain.Newest
+				w.restart()
+				if reading := w.read(); reading.SpecReplicas != 2 || slices.Contains(deleting(reading), "web-2") {
+					t.Errorf("spec %d, and %v are on their way", reading.SpecReplicas, deleting(reading))
+				}
+				w.scale(2)
+				if c.late != nil {
+					if err := c.late(w); err != nil {
+						t.Fatal(err)
+					}
+				}
+				w.wait(2 * time.Minute)
+				w.expect("in the end", 2, 2, 2)
+				w.expectTaken("web-0")
+				if n := len(w.platform.Removals()); n != c.calls {
+					t.Errorf("%d removals, want %d", n, c.calls)
+				}
+				if op := w.operation("web-0"); op.Outcome != drain.Terminated {
+					t.Errorf("operation %+v, want it terminated", op)
+				}
+			})
+		})
+	}
+}
+
+// TestSlowRemoval: while a write waits for its answer nobody else asks for the same.
+func TestSlowRemoval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3, nil)
+		w.platform.Inject(targettest.Fault{Call: targettest.WriteCall, Delay: 5 * time.Minute, Times: 1})
+		answered := make(chan error, 1)
+		go func() { answered <- w.fleet.SetReplicas(t.Context(), w.ref, 2, "", "the test asks") }()
+		w.wait(4 * time.Minute)
+		w.expect("meanwhile", 2, 2, 3)
+		if n := len(w.platform.Removals()); n != 0 {
+			t.Errorf("%d removals while the first one is under way", n)
+		}
+		if err := <-answered; err != nil {
+			t.Errorf("SetReplicas() = %v", err)
+		}
+		w.wait(time.Minute)
+		w.expect("in the end", 2, 2, 2)
+		w.expectTaken("web-0")
+		w.forgotten()
+		if n := len(w.platform.Removals()); n != 1 {
+			t.Errorf("%d removals, want one", n)
+		}
+	})
+}
