@@ -23,6 +23,7 @@ type scenario struct {
 	list        []api.Autoscaler
 	discovered  []api.Discovered
 	reloadError string
+	health      api.Health
 }
 
 func (s *scenario) Autoscalers() []api.Autoscaler { return s.list }
@@ -35,7 +36,7 @@ func (s *scenario) Autoscaler(name string) (api.Autoscaler, bool) {
 	return s.list[i], true
 }
 
-func (s *scenario) Health() api.Health           { return api.Health{Healthy: true} }
+func (s *scenario) Health() api.Health           { return s.health }
 func (s *scenario) Readiness() api.Readiness     { return api.Readiness{Ready: true} }
 func (s *scenario) Discovered() []api.Discovered { return s.discovered }
 func (s *scenario) Config() string               { return "" }
@@ -107,6 +108,7 @@ func working(count int, milli int64) ([]policy.Instance, policy.Reading) {
 // scenarios are a daemon with one autoscaler per situation.
 func scenarios() *scenario {
 	return &scenario{
+		health: api.Health{Healthy: true, LastTick: tick},
 		list: []api.Autoscaler{
 			growing(), shrinking(), steady(), blind(), gone(), tooMany(), switchedOff(), rehearsing(), looping(), fresh(), crashing(), labeled(),
 		},

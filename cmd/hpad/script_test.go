@@ -31,7 +31,8 @@ func TestScript(t *testing.T) {
 
 // serve serves the scenarios until the script ends, and names its socket in
 // HPAD_SOCKET. "serve empty" has no autoscaler; with "serve bad MESSAGE" reloading
-// is refused.
+// is refused; with "serve hung" the scheduler does not tick, with "serve late
+// NAME" one autoscaler is not evaluated.
 func serve(ts *testscript.TestScript, neg bool, args []string) {
 	daemon := scenarios()
 	switch {
@@ -42,8 +43,12 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 		daemon.list = nil
 	case len(args) == 2 && args[0] == "bad":
 		daemon.reloadError = args[1]
+	case len(args) == 1 && args[0] == "hung":
+		daemon.health.Healthy = false
+	case len(args) == 2 && args[0] == "late":
+		daemon.health.Unevaluated = []api.Problem{{Subject: "autoscaler " + args[1], Message: "read the target: timeout"}}
 	default:
-		ts.Fatalf("usage: serve [empty | bad MESSAGE]")
+		ts.Fatalf("usage: serve [empty | bad MESSAGE | hung | late NAME]")
 	}
 	// A path below the script's own directory may be too long for a socket.
 	dir, err := os.MkdirTemp("", "hpad")

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// newHealthCommand answers "hpad health".
+func newHealthCommand(stream streams) *cobra.Command {
+	var strict bool
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "health",
+		Short: "Say whether the daemon is alive",
+		Long: `Say whether the daemon is alive: whether it answers, and its scheduler ticks. The
+exit code is 0 if so and 1 if not, for what watches over it.
+
+An autoscaler that is not evaluated does not make the daemon unhealthy, because
+starting it again would not help; with --strict it does.`,
+		Example: "  hpad health\n  hpad health --strict --timeout 2s",
+		Args:    cobra.NoArgs,
+	}
+	client := addConnectFlags(cmd)
+	cmd.Flags().BoolVar(&strict, "strict", false, "also fail while an autoscaler is not being evaluated")
+	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Second, "how long the daemon may take to answer")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if timeout <= 0 {
+			return wrongUse(fmt.Errorf("--timeout is %s: it must be above 0", timeout), helpHint(cmd))
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+		defer cancel()
+		health, err := client().Health(ctx)
+		switch {
+		case errors.Is(err, context.DeadlineExceeded):
+			return fmt.Errorf("hpad did not answer within %s: %w", timeout, err)
+		case err != nil:
+			return err
+		case !health.Healthy:
+			return fmt.Errorf("the scheduler does not tick, the last time was %s", health.LastTick.Format(time.RFC3339))
+		}
+		var unevaluated []string
+		for _, problem := range health.Unevaluated {
+			unevaluated = append(unevaluated, problem.Subject+because(problem.Message))
+		}
+		if strict && len(unevaluated) > 0 {
+			return withHint(fmt.Errorf("autoscalers are not being evaluated: %s", strings.Join(unevaluated, "; ")),
+				"\"hpad describe NAME\" says more of one")
+		}
+		text := "healthy\n"
+		if len(unevaluated) > 0 {
+			text = "healthy; not being evaluated: " + strings.Join(unevaluated, "; ") + "\n"
+		}
+		if _, err := fmt.Fprint(stream.out, text); err != nil {
+			return fmt.Errorf("write the answer: %w", err)
+		}
+		return nil
+	}
+	return cmd
+}
