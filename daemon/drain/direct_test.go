@@ -3,6 +3,7 @@ package drain_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,6 +89,9 @@ func TestRemovalWithoutAnswer(t *testing.T) {
 				w.restart()
 				if reading := w.read(); reading.SpecReplicas != 2 || slices.Contains(deleting(reading), "web-2") {
 					t.Errorf("spec %d, and %v are on their way", reading.SpecReplicas, deleting(reading))
+				}
+				if notices := w.read().Notices; len(notices) != 1 || notices[0].Condition != drain.ConditionDraining || !strings.HasPrefix(notices[0].Message, "1 instance is being removed") {
+					t.Errorf("notices %+v, want that one instance is being removed", notices)
 				}
 				w.scale(2)
 				if c.late != nil {

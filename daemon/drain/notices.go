@@ -3,6 +3,7 @@ package drain
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hpad/hpad/policy"
@@ -10,7 +11,7 @@ import (
 
 // The conditions that readings have besides the platform's own.
 const (
-	// ConditionDraining: instances are drained, to be removed.
+	// ConditionDraining: instances are drained, to be removed, or being removed.
 	ConditionDraining policy.ConditionType = "Draining"
 	// ConditionDrainFailed: an instance was to be removed and is there again.
 	ConditionDrainFailed policy.ConditionType = "DrainFailed"
@@ -23,22 +24,29 @@ const failureShown = time.Hour
 // holds the lock.
 func (t *target) notices(now time.Time) []policy.Notice {
 	var found []policy.Notice
-	leaving := 0
+	draining, removing := 0, 0
 	trouble := ""
 	for _, op := range t.operations {
 		if op.leaving() && op.State != Finishing {
-			leaving++
+			if op.State == Removing || op.State == Terminating {
+				removing++
+			} else {
+				draining++
+			}
 			if op.Error != "" && trouble == "" {
 				trouble = fmt.Sprintf("; instance %s: %s", op.Instance.ID, op.Error)
 			}
 		}
 	}
-	if leaving > 0 {
-		message := "1 instance is drained, to be removed"
-		if leaving > 1 {
-			message = fmt.Sprintf("%d instances are drained, to be removed", leaving)
-		}
-		found = append(found, policy.Notice{Condition: ConditionDraining, Reason: "InstancesDraining", Message: message + trouble})
+	var ways []string
+	if draining > 0 {
+		ways = append(ways, count(draining)+" drained, to be removed")
+	}
+	if removing > 0 {
+		ways = append(ways, count(removing)+" being removed")
+	}
+	if len(ways) > 0 {
+		found = append(found, policy.Notice{Condition: ConditionDraining, Reason: "InstancesDraining", Message: strings.Join(ways, ", ") + trouble})
 	}
 	for _, op := range slices.Backward(t.operations) {
 		if op.State != Ended || now.Sub(op.Ended) > failureShown {
@@ -53,4 +61,12 @@ func (t *target) notices(now time.Time) []policy.Notice {
 		break // what came later counts
 	}
 	return found
+}
+
+// count begins a sentence about so many instances.
+func count(instances int) string {
+	if instances == 1 {
+		return "1 instance is"
+	}
+	return fmt.Sprintf("%d instances are", instances)
 }
