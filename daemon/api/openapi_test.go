@@ -304,8 +304,7 @@ func compareSchema(t *testing.T, at string, answered reflect.Type, ref *openapi3
 
 // collectFields adds the fields of a struct by the names that they have in JSON.
 func collectFields(answered reflect.Type, fields map[string]reflect.StructField) {
-	for i := range answered.NumField() {
-		field := answered.Field(i)
+	for field := range answered.Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		switch {
 		case field.Anonymous:

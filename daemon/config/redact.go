@@ -23,8 +23,8 @@ const redacted = "<redacted>"
 
 // Redacted answers the configuration in force as TOML, its defaults filled in.
 // What may be secret is replaced: values of headers and environment variables,
-// keys named like a password, token or secret (their files are named), and
-// credentials inside of URLs.
+// keys and flags of commands named like a password, token or secret (their files
+// are named), and credentials inside of URLs.
 func (c *Config) Redacted() string {
 	whole := map[string]any{
 		daemonKey:      c.Daemon.written(),
@@ -279,7 +279,7 @@ func writtenRules(rules *policy.ScalingRules) any {
 }
 
 // secretName matches the keys whose values are never shown.
-var secretName = regexp.MustCompile(`(?i)(password|passwd|secret|token|credential|authorization|api_?key)`)
+var secretName = regexp.MustCompile(`(?i)(password|passwd|secret|token|credential|authorization|(api|access|private)[_-]?key|signature)`)
 
 // hidden are the tables whose values are never shown, whatever their keys.
 var hidden = []string{"headers", "env"}
@@ -320,15 +320,29 @@ func redact(path string, value any) any {
 		array := make([]any, len(value))
 		for i := range value {
 			array[i] = redact(path, value[i])
+			if i > 0 && isSecretFlag(value[i-1]) {
+				array[i] = redacted
+			}
 		}
 		return array
 	case string:
 		if value != "" && isSecret(path) {
 			return redacted
 		}
+		if name, _, found := strings.Cut(value, "="); found && isSecretFlag(name) {
+			return name + "=" + redacted
+		}
 		return redactURLs(value)
 	}
 	return value
+}
+
+// isSecretFlag says whether an argument of a command is a flag whose value may be
+// secret.
+func isSecretFlag(argument any) bool {
+	flag, ok := argument.(string)
+	return ok && strings.HasPrefix(flag, "-") && !strings.ContainsAny(flag, "= ") && secretName.MatchString(flag) &&
+		!strings.HasSuffix(flag, "file") && !strings.HasSuffix(flag, "dir")
 }
 
 // urlWithCredentials matches what is before and after the credentials of a URL.

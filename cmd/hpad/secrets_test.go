@@ -1,0 +1,148 @@
+package main
+
+import (
+	"encoding/base64"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/daemon/web/webtest"
+)
+
+// TestNoSecretIsTold runs a daemon whose every secret is the same word, over
+// sources that work and that fail, and looks for it in all that a daemon tells
+// and keeps.
+func TestNoSecretIsTold(t *testing.T) {
+	const secret = "hunter2"
+	var sent atomic.Int32 // requests that had the secret
+	prometheus := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, password, _ := r.BasicAuth()
+		if password != secret && r.Header.Get("Authorization") != "Bearer "+secret || r.Header.Get("X-Key") != secret {
+			http.Error(w, "forbidden", http.StatusForbidden)
+			return
+		}
+		sent.Add(1)
+		if r.FormValue("query") == "broken" {
+			http.Error(w, "out of order", http.StatusInternalServerError)
+			return
+		}
+		_, _ = fmt.Fprint(w, `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1767225600,"1"]}]}}`)
+	}))
+	defer prometheus.Close()
+	dir := openDir(t)
+	file := webtest.Write(t, dir, "secret", secret+"\n")
+	webConfig := webtest.Write(t, dir, "web.yml", "basic_auth_users:\n  alice: "+webtest.Hash(t, secret)+"\n")
+	r := runConfig(t, dir, fmt.Sprintf(`web_config = %[1]q
+sync_period = "1s"
+
+[fleets.local]
+kind = "process"
+[fleets.local.services.worker]
+command = ["/bin/sh", "-c", "exec sleep 600", "--password", %[2]q, "--token=%[2]s"]
+env     = { KEY = %[2]q }
+[fleets.local.services.broken]
+command = ["/nonexistent/program", "--secret", %[2]q]
+env     = { KEY = %[2]q }
+
+[sources.basic]
+kind       = "prometheus"
+url        = %[3]q
+basic_auth = { username = "hpad", password_file = %[4]q }
+headers    = { X-Key = %[2]q }
+[sources.bearer]
+kind       = "prometheus"
+url        = %[3]q
+token_file = %[4]q
+headers    = { X-Key = %[2]q }
+[sources.gone]
+kind       = "prometheus"
+url        = "http://127.0.0.1:1"
+token_file = %[4]q
+headers    = { X-Key = %[2]q }
+
+[autoscalers.worker]
+target       = { fleet = "local", service = "worker" }
+max_replicas = 2
+metrics      = [
+  { type = "External", name = "works", source = "basic", query = "fine", value = 1 },
+  { type = "External", name = "fails", source = "bearer", query = "broken", value = 1 },
+  { type = "External", name = "gone", source = "gone", query = "fine", value = 1 },
+]
+[autoscalers.broken]
+target       = { fleet = "local", service = "broken" }
+max_replicas = 2
+metrics      = [{ type = "External", name = "works", source = "basic", query = "fine", value = 1 }]
+`, webConfig, secret, prometheus.URL, file))
+
+	signed := func(r *http.Request) { r.SetBasicAuth("alice", secret) }
+	told := map[string]string{}
+	wait := time.Now().Add(time.Minute)
+	for sent.Load() < 4 || !strings.Contains(told["explain"], "connection refused") || !strings.Contains(told["explain"], "500") {
+		if time.Now().After(wait) {
+			t.Fatalf("the secret was sent %d times, and the explanation is\n%s\n%s", sent.Load(), told["explain"], r.log.String())
+		}
+		<-time.After(20 * time.Millisecond)
+		_, out, errs := r.hpad("explain", "worker", "--socket", r.socket)
+		told["explain"] = out + errs
+	}
+	// What is mistaken, and who is refused, is told without it as well.
+	webtest.Write(t, dir, "hpad.toml", "[sources.x]\nkind = \"prometheus\"\nurl = \"http://a:"+secret+"@b\"\npassword = \""+secret+"\"\nheaders = { Authorization = \""+secret+"\" }\n")
+	for _, command := range [][]string{
+		{"check", filepath.Join(dir, "hpad.toml")},
+		{"reload"},
+		{"get"},
+		{"get", "-o", "json"},
+		{"get", "-o", "wide"},
+		{"describe", "worker"},
+		{"describe", "worker", "-o", "json"},
+		{"describe", "broken", "-o", "yaml"},
+		{"explain", "worker", "-o", "json"},
+		{"explain", "broken"},
+	} {
+		if command[0] != "check" {
+			command = append(command, "--socket", r.socket)
+		}
+		_, out, errs := r.hpad(command...)
+		told["hpad "+strings.Join(command, " ")] = out + errs
+	}
+	for _, path := range []string{"/api/v1/status/config", "/api/v1/autoscalers", "/api/v1/autoscalers/worker/explain", "/api/v1/discovery", "/api/v1/openapi.yaml", "/-/ready", "/-/healthy", "/metrics"} {
+		status, body := r.ask(http.MethodGet, path, signed)
+		if status != http.StatusOK {
+			t.Errorf("%s answers %d %s", path, status, body)
+		}
+		told[path] = body
+	}
+	if config := told["/api/v1/status/config"]; !strings.Contains(config, "X-Key") || !strings.Contains(config, "redacted") {
+		t.Errorf("the configuration is %s, want it with what is hidden", config)
+	}
+	_, told["a wrong name"] = r.ask(http.MethodGet, "/", func(r *http.Request) { r.SetBasicAuth("bob", secret) })
+	told["the log"] = r.log.String()
+	if !strings.Contains(told["the log"], "connection refused") {
+		t.Errorf("the log does not tell what failed:\n%s", told["the log"])
+	}
+	err := filepath.WalkDir(filepath.Join(dir, "state"), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		told[path] = string(data)
+		return err
+	})
+	if err != nil || told[filepath.Join(dir, "state", "state.db")] == "" {
+		t.Errorf("the state cannot be read: %v", err)
+	}
+	for what, text := range told {
+		for _, form := range []string{secret, base64.StdEncoding.EncodeToString([]byte("hpad:" + secret))} {
+			if at := strings.Index(text, form); at >= 0 {
+				t.Errorf("%s has the secret: …%q…", what, text[max(0, at-100):min(len(text), at+50)])
+			}
+		}
+	}
+}

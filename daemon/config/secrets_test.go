@@ -1,0 +1,106 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// marker stands for every secret.
+const marker = "hunter2"
+
+// mark sets every text of a configuration at a path to something that has the
+// marker where a secret may be: as a whole where the key is one of secrets, and
+// inside of a URL everywhere else. It answers how many texts it set.
+func mark(path string, value reflect.Value) (count int) {
+	if !value.CanSet() {
+		return 0
+	}
+	switch value.Kind() {
+	case reflect.Pointer:
+		value.Set(reflect.New(value.Type().Elem()))
+		return mark(path, value.Elem())
+	case reflect.Struct:
+		for key, field := range fieldsOf(value.Type()).byKey {
+			if inner, err := value.FieldByIndexErr(field.Index); err == nil {
+				count += mark(join(path, key), inner)
+			}
+		}
+	case reflect.Slice:
+		value.Set(reflect.MakeSlice(value.Type(), 1, 1))
+		return mark(path, value.Index(0))
+	case reflect.Map:
+		if value.Type().Key().Kind() != reflect.String {
+			return 0
+		}
+		value.Set(reflect.MakeMap(value.Type()))
+		for _, key := range []string{"plain", "token"} {
+			element := reflect.New(value.Type().Elem()).Elem()
+			count += mark(join(path, key), element)
+			value.SetMapIndex(reflect.ValueOf(key).Convert(value.Type().Key()), element)
+		}
+	case reflect.String:
+		text := "https://user:" + marker + "@127.0.0.1:9/path?token=" + marker + "&a=b"
+		if isSecret(path) {
+			text = marker
+		}
+		value.SetString(text)
+		return 1
+	}
+	return count
+}
+
+// No key of any kind shows a secret, and neither do those of autoscalers.
+func TestNoKindShowsSecrets(t *testing.T) {
+	check := func(what string, c *Config) {
+		t.Helper()
+		text := c.Redacted()
+		if strings.Contains(text, marker) {
+			t.Errorf("%s: a secret is shown:\n%s", what, text)
+		}
+		if !strings.Contains(text, "redacted") {
+			t.Errorf("%s: nothing is hidden in\n%s", what, text)
+		}
+	}
+	for name, kind := range builtIn.fleets {
+		filled := kind.config()
+		if mark("fleets.x", reflect.ValueOf(filled).Elem()) == 0 {
+			t.Errorf("a fleet of kind %s has no text", name)
+		}
+		check("fleet of kind "+name, &Config{Fleets: map[string]Fleet{"x": {Name: "x", Kind: name, Config: filled}}})
+		target := kind.target()
+		mark("autoscalers.x.target", reflect.ValueOf(target).Elem())
+		check("target of kind "+name, &Config{Autoscalers: map[string]Autoscaler{"x": {Name: "x", target: target}}})
+	}
+	for name, kind := range builtIn.sources {
+		filled := kind.config()
+		if mark("sources.x", reflect.ValueOf(filled).Elem()) == 0 {
+			t.Errorf("a source of kind %s has no text", name)
+		}
+		check("source of kind "+name, &Config{Sources: map[string]Source{"x": {Name: "x", Kind: name, Config: filled}}})
+	}
+	for name, kind := range drainKinds {
+		filled := kind()
+		if mark("autoscalers.x.drain", reflect.ValueOf(filled).Elem()) == 0 {
+			t.Errorf("a drain of kind %s has no text", name)
+		}
+		check("drain of kind "+name, &Config{Autoscalers: map[string]Autoscaler{"x": {Name: "x", Drain: &Drain{Kind: name, Config: filled}}}})
+	}
+	const query = "https://user:" + marker + "@127.0.0.1:9/"
+	check("autoscaler", &Config{Autoscalers: map[string]Autoscaler{"x": {
+		Name: "x", Spec: policy.Spec{Metrics: []policy.MetricSpec{{Type: policy.ExternalMetric, Name: "q"}}}, Inputs: []Input{{Source: "s", Query: query}},
+	}}})
+	check("daemon", &Config{Daemon: Daemon{WebConfig: query}})
+}
+
+// Flags of commands that are named like a secret hide their values, and only they.
+func TestSecretFlags(t *testing.T) {
+	given := []any{"worker", "--password", marker, "--token=" + marker, "-secret", marker, "--password-file", "/a", "--token-file=/b", "--queue", "jobs", "--api-key=" + marker}
+	want := []any{"worker", "--password", redacted, "--token=" + redacted, "-secret", redacted, "--password-file", "/a", "--token-file=/b", "--queue", "jobs", "--api-key=" + redacted}
+	if got, _ := redact("fleets.x.services.y.command", given).([]any); !slices.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+}
