@@ -3,6 +3,7 @@ package azurevmss
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -151,6 +152,11 @@ func (f *Fleet) listMembers(ctx context.Context, sets map[key]*scaleSet, now tim
 	for _, s := range f.members.choose(sets, spare, now) {
 		group.Go(func() error {
 			next := f.listSet(ctx, s)
+			if next.err != nil && passing(next.err) {
+				if known := f.members.at(s.key); !known.stale(s, now) {
+					next = known // which this list was to renew before it had to be
+				}
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			answers[s.key] = next
@@ -164,6 +170,12 @@ func (f *Fleet) listMembers(ctx context.Context, sets map[key]*scaleSet, now tim
 		}
 	}
 	return answers
+}
+
+// passing says that an error is none of the set's: a server's trouble, a limit, a
+// round whose time was over.
+func passing(err error) bool {
+	return errors.Is(err, targets.ErrTransient) || errors.Is(err, targets.ErrThrottled)
 }
 
 // listSet lists the machines of one set, and what goes with them.

@@ -2,6 +2,7 @@ package gcemig
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -239,9 +240,16 @@ func (s *snapshot) list(ctx context.Context) {
 	group.SetLimit(s.fleet.config.MaxConnections)
 	for _, a := range listed {
 		group.Go(func() error {
-			a.members, a.err = s.session.members(ctx, &a.target)
-			if a.err == nil {
-				s.fleet.remember(&a.target, &membership{group: a.group.Id, list: a.members, at: now})
+			members, err := s.session.members(ctx, &a.target)
+			at, again := listedAt[a]
+			switch {
+			case err == nil:
+				a.members = members
+				s.fleet.remember(&a.target, &membership{group: a.group.Id, list: members, at: now})
+			case again && now.Sub(at) < relistedAfter && (errors.Is(err, targets.ErrTransient) || errors.Is(err, targets.ErrThrottled)):
+				// The list before is young enough.
+			default:
+				a.err = err
 			}
 			return nil
 		})

@@ -475,6 +475,41 @@ func TestWatchedCalls(t *testing.T) {
 	}
 }
 
+// TestListThatCanWait: a stable group whose instances could not be listed again is read
+// on with the list before, which is young enough; where it is not, or the right is
+// missing, that is told.
+func TestListThatCanWait(t *testing.T) {
+	server, refs := many(t, 1, true)
+	f := openFleet(t, testConfig(t, server), &targettest.Store{})
+	readAll(t, f, refs)
+	server.ForgetCalls()
+	const method = "compute.instanceGroupManagers.listManagedInstances"
+	remove := server.Inject(gcetest.Fault{Method: method, Status: 500, Reason: "backendError", Message: "oops"})
+	readAll(t, f, refs)
+	f.mu.Lock()
+	for _, known := range f.known {
+		known.at = known.at.Add(-relistedAfter)
+	}
+	f.mu.Unlock()
+	failure := func() error {
+		t.Helper()
+		readings, err := f.Snapshot(t.Context(), refs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return readings[refs[0]].Err
+	}
+	if err := failure(); !errors.Is(err, targets.ErrTransient) {
+		t.Errorf("a list that is too old and fails: %v, want ErrTransient", err)
+	}
+	remove()
+	readAll(t, f, refs)
+	server.Forbid("compute.instanceGroupManagers.get", true)
+	if err := failure(); !errors.Is(err, targets.ErrForbidden) {
+		t.Errorf("a list that is forbidden: %v, want ErrForbidden", err)
+	}
+}
+
 // TestThrottledByItself: what the fleet's own limits do not allow in time is said of
 // the targets that it concerns, and the rest goes on.
 func TestThrottledByItself(t *testing.T) {
