@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/config/confd"
 )
 
 // The exit codes of hpad.
@@ -92,6 +93,10 @@ func hintOf(err error) string {
 	var hinted *hintedError
 	if errors.As(err, &hinted) {
 		return hinted.hint
+	}
+	var file *confd.FileError
+	if errors.As(err, &file) {
+		return file.Hint
 	}
 	var reach *api.ReachError
 	if errors.As(err, &reach) {

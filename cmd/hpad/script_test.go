@@ -5,12 +5,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/config"
 )
 
 func TestMain(m *testing.M) {
@@ -24,6 +26,15 @@ func TestScript(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("TZ", "UTC")
 			return nil
+		},
+		// [kind:NAME] says whether this hpad has fleets of a kind.
+		Condition: func(condition string) (bool, error) {
+			kind, ok := strings.CutPrefix(condition, "kind:")
+			if !ok {
+				return false, errors.New("there is no such condition")
+			}
+			_, known := config.KindSamples(kind)
+			return known, nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"serve": serve},
 	})

@@ -2,8 +2,10 @@ package confd_test
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -69,5 +71,41 @@ func TestFull(t *testing.T) {
 				t.Errorf("left %s, %q", names(t, dir), read(t, a))
 			}
 		})
+	}
+}
+
+// TestForbidden holds that who may not write changes nothing, and is told who
+// may.
+func TestForbidden(t *testing.T) {
+	dir := t.TempDir()
+	a, b := filepath.Join(dir, "a.toml"), filepath.Join(dir, "b.toml")
+	write(t, a, "one", 0o640)
+	if os.Geteuid() == 0 {
+		// Only this thread becomes nobody, and only for files.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		for name := dir; name != os.TempDir() && name != "/"; name = filepath.Dir(name) {
+			if err := os.Chmod(name, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := unix.Setfsuid(65534); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = unix.Setfsuid(0) }()
+	} else if err := os.Chmod(dir, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	for attempt, err := range map[string]error{
+		"create":  confd.Create(b, a, []byte("two")),
+		"replace": confd.Replace(a, []byte("two")),
+		"remove":  confd.Remove(a),
+	} {
+		if !errors.Is(err, fs.ErrPermission) || !strings.Contains(hint(t, err), "run the command as root") {
+			t.Errorf("%s: %v", attempt, err)
+		}
+	}
+	if names(t, dir) != "a.toml" {
+		t.Errorf("left %s", names(t, dir))
 	}
 }

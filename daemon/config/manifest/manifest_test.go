@@ -373,6 +373,7 @@ func FuzzRead(f *testing.F) {
 		f.Add(text)
 	}
 	f.Add([]byte("a: &a [*a]"))
+	f.Add([]byte("x: &x { kind: HorizontalPodAutoscaler, apiVersion: autoscaling/v2 }\n<<: *x\nspec: { <<: *x }\n"))
 	f.Add([]byte(header + "  <<: *x"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		objects, _, err := manifest.Read("f", text)

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -184,11 +186,11 @@ type metadata struct {
 // hpa reads a HorizontalPodAutoscaler.
 func (r *reader) hpa(node *yaml.Node, version string, meta metadata, fields map[string]json.RawMessage) {
 	before := len(r.errs)
-	for _, name := range keysOf(node) {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		switch name {
 		case "apiVersion", "kind", "metadata", "spec", "status":
 		default:
-			r.add(child(node, name).Line, "unknown field %q", name)
+			r.add(lineOf(node, name), "unknown field %q", name)
 		}
 	}
 	object := Object{File: r.file, Line: node.Line, APIVersion: version, Namespace: meta.Namespace, Name: meta.Name}
@@ -242,15 +244,6 @@ func kindOf(wrong *json.UnmarshalTypeError) string {
 	default:
 		return "a " + name
 	}
-}
-
-// keysOf answers the keys of a mapping.
-func keysOf(node *yaml.Node) []string {
-	var keys []string
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		keys = append(keys, node.Content[i].Value)
-	}
-	return keys
 }
 
 // child answers what a mapping has under a key; nil when it has nothing.

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/config/confd"
+)
+
+// configuration is what a command that changes the configuration knows of it.
+type configuration struct {
+	// file is the main file.
+	file string
+	// dryRun says that nothing is to be changed, reload that the daemon is to be
+	// told of a change.
+	dryRun, reload bool
+	// named answers a client of the socket that flags or environment name.
+	named func() *api.Client
+}
+
+// add gives a command the flags.
+func (c *configuration) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&c.file, "config", defaultConfig, "the configuration `file`; the others are in conf.d beside it")
+	dry := flags.VarPF((*dryRun)(&c.dryRun), "dry-run", "", "say what would be done, and change nothing")
+	dry.NoOptDefVal = "true"
+	flags.BoolVar(&c.reload, "reload", true, "have the daemon read its configuration again, if there is one")
+	c.named = addConnectFlags(cmd)
+}
+
+// dryRun is a truth value that also takes kubectl's words for it.
+type dryRun bool
+
+// String answers the value's word.
+func (d *dryRun) String() string { return fmt.Sprint(bool(*d)) }
+
+// Set takes a word.
+func (d *dryRun) Set(text string) error {
+	switch text {
+	case "true", "client":
+		*d = true
+	case "false", "none":
+		*d = false
+	default:
+		return errors.New("want true or false")
+	}
+	return nil
+}
+
+// Type answers what help calls the value.
+func (d *dryRun) Type() string { return "bool" }
+
+// client answers a client of the daemon that runs a configuration: at the socket
+// that was named, or else at that of the configuration.
+func (c *configuration) client(cmd *cobra.Command, loaded *config.Config) *api.Client {
+	if loaded == nil || loaded.Daemon.Socket == "" || cmd.Flags().Changed("socket") || os.Getenv(socketVariable) != "" {
+		return c.named()
+	}
+	return api.NewClient(loaded.Daemon.Socket)
+}
+
+// apply has the daemon read its configuration again after a change, and says what
+// came of it. The autoscaler that the change is about is there afterwards, or it
+// is not. Only a daemon that refuses the configuration is an error: without one,
+// the change is in force at its next start.
+func (c *configuration) apply(cmd *cobra.Command, stream streams, loaded *config.Config, name string, there bool) error {
+	const later = "\"hpad reload\" puts it into force.\n"
+	if !c.reload {
+		return say(stream.out, later)
+	}
+	client := c.client(cmd, loaded)
+	err := client.Reload(cmd.Context())
+	var answered *api.Error
+	switch {
+	case errors.As(err, &answered) && answered.Type == api.ErrorReload:
+		return withHint(fmt.Errorf("the daemon refuses its configuration: %w", err),
+			"the change is written, and the old configuration still in force; \"hpad check\" tells all mistakes")
+	case err != nil:
+		return say(stream.out, fmt.Sprintf("No daemon was told (%s).\nIt is in force when hpad starts; while it runs, %s", oneLine(err.Error()), later))
+	}
+	_, err = client.Autoscaler(cmd.Context(), name)
+	switch found := err == nil; {
+	case err != nil && !errors.Is(err, api.ErrNotFound):
+		return err
+	case found != there:
+		return say(stream.out, fmt.Sprintf("The daemon has read its configuration again, which is another one than %s.\n", c.file))
+	case there:
+		return say(stream.out, fmt.Sprintf("In force: \"hpad describe %s\" shows it.\n", name))
+	}
+	return say(stream.out, "In force.\n")
+}
+
+// holders answers the files that have the tables of an autoscaler, with their
+// texts; files that are no TOML are told.
+func (c *configuration) holders(name string) (files []string, texts map[string][]byte, err error) {
+	all, err := config.Files(c.file)
+	if err != nil {
+		return nil, nil, err
+	}
+	texts = map[string][]byte{}
+	var unread []error
+	for _, file := range all {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			unread = append(unread, fmt.Errorf("read the configuration: %w", err))
+			continue
+		}
+		holds, err := confd.Holds(text, name)
+		if err != nil {
+			unread = append(unread, fmt.Errorf("%s: %w", file, err))
+		}
+		if holds {
+			files, texts[file] = append(files, file), bytes.Clone(text)
+		}
+	}
+	return files, texts, errors.Join(unread...)
+}
+
+// place says in which file an autoscaler is, and from which line on.
+func (c *configuration) place(name string) string {
+	files, texts, _ := c.holders(name)
+	if len(files) == 0 {
+		return "the configuration" // nothing to say it better
+	}
+	return placeOf(files[0], confd.Find(texts[files[0]], name))
+}
+
+// placeOf names lines of a file.
+func placeOf(file string, lines []confd.Lines) string {
+	if len(lines) == 0 {
+		return file
+	}
+	spans := make([]string, len(lines))
+	for i, span := range lines {
+		spans[i] = fmt.Sprintf("%d-%d", span.First, span.Last)
+		if span.First == span.Last {
+			spans[i] = fmt.Sprint(span.First)
+		}
+	}
+	return file + ":" + strings.Join(spans, ",")
+}
+
+// completeConfigured completes the names of the autoscalers of a configuration.
+func completeConfigured(file string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	c, err := config.Load(file)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var names []cobra.Completion
+	for name := range c.Autoscalers {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// say writes what a person is to read.
+func say(w io.Writer, text string) error {
+	if _, err := io.WriteString(w, text); err != nil {
+		return fmt.Errorf("write the answer: %w", err)
+	}
+	return nil
+}

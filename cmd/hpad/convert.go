@@ -1,0 +1,242 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/config/confd"
+	"github.com/hpad/hpad/daemon/config/draft"
+	"github.com/hpad/hpad/daemon/config/manifest"
+)
+
+// maxManifest bounds what is read of one file, in bytes.
+const maxManifest = 64 << 20
+
+// convertOptions are what "hpad convert" was asked for.
+type convertOptions struct {
+	config       string
+	choices      manifest.Choices
+	output, into string
+}
+
+// newConvertCommand answers "hpad convert".
+func newConvertCommand(stream streams) *cobra.Command {
+	var options convertOptions
+	cmd := &cobra.Command{
+		Use:   "convert FILE...",
+		Short: "Turn HorizontalPodAutoscalers of Kubernetes into autoscalers",
+		Long: `Turn HorizontalPodAutoscaler manifests of Kubernetes (autoscaling/v1, v2beta1,
+v2beta2 and v2; YAML or JSON, several documents, lists) into autoscalers in TOML.
+"-" is standard input: kubectl get hpa -A -o yaml | hpad convert -
+
+What a manifest cannot say stands in comments that begin with "DECIDE:", and
+"hpad check" refuses the file until it is decided: the fleet, unless --fleet names
+it, and the query of every metric that is not cpu or memory.`,
+		Example: "  hpad convert hpa.yaml > /etc/hpad/conf.d/web.toml\n" +
+			"  kubectl get hpa -A -o yaml | hpad convert - --fleet prod --source prom --output-dir /etc/hpad/conf.d",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return wrongUse(errors.New("convert wants at least one file, or - for standard input"), helpHint(cmd))
+			}
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&options.config, "config", defaultConfig, "the configuration `file` that --fleet is looked up in")
+	flags.StringVar(&options.choices.Fleet, "fleet", "", "the fleet of all targets, whose `name`s in it are guessed")
+	flags.StringVar(&options.choices.Kind, "kind", "", "the `kind` of --fleet, where there is no configuration yet")
+	flags.StringVar(&options.choices.Source, "source", "", "the `name` of the source that queries are asked of")
+	flags.StringVarP(&options.output, "output", "o", "", "write to this `file`, which there must not be yet")
+	flags.StringVar(&options.into, "output-dir", "", "write one file for each autoscaler to this `directory`")
+	cmd.ValidArgsFunction = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
+	cmd.RunE = func(cmd *cobra.Command, files []string) error {
+		if options.output != "" && options.into != "" {
+			return wrongUse(errors.New("-o and --output-dir exclude each other"), helpHint(cmd))
+		}
+		if err := options.check(); err != nil {
+			return err
+		}
+		return convert(stream, &options, files)
+	}
+	return cmd
+}
+
+// check completes the choices.
+func (o *convertOptions) check() error {
+	choices := &o.choices
+	if choices.Fleet == "" {
+		if choices.Kind != "" {
+			return wrongUse(errors.New("--kind says nothing without --fleet"), "for example --fleet prod --kind nomad")
+		}
+		return nil
+	}
+	if choices.Kind == "" {
+		c, err := config.Load(o.config)
+		if err != nil {
+			return withHint(err, "--kind says the kind of --fleet without a configuration")
+		}
+		fleet, ok := c.Fleets[choices.Fleet]
+		if !ok {
+			return withHint(fmt.Errorf("there is no fleet %q in %s", choices.Fleet, o.config), "--kind says the kind of a fleet that there is not yet")
+		}
+		choices.Kind = fleet.Kind
+	}
+	samples, known := config.KindSamples(choices.Kind)
+	if !known {
+		return wrongUse(fmt.Errorf("--kind %q is no kind of fleet", choices.Kind), "docs/config.md has them: nomad, compose, swarm …")
+	}
+	choices.Samples = samples
+	return nil
+}
+
+// convert converts manifests. What can be converted is, whatever else is wrong.
+func convert(stream streams, o *convertOptions, files []string) error {
+	var objects []manifest.Object
+	var mistakes []error
+	for _, file := range files {
+		text, err := readManifest(stream, file)
+		if err != nil {
+			mistakes = append(mistakes, err)
+			continue
+		}
+		found, skipped, err := manifest.Read(fileName(file), text)
+		objects = append(objects, found...)
+		for _, each := range skipped {
+			note(stream.err, "%s:%d: %s is no HorizontalPodAutoscaler: skipped", each.File, each.Line, each.What)
+		}
+		if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // Read answers joined errors.
+			mistakes = append(mistakes, joined.Unwrap()...)
+		}
+	}
+	if len(objects) == 0 && len(mistakes) == 0 {
+		return withHint(fmt.Errorf("no HorizontalPodAutoscaler in %s", strings.Join(files, ", ")), "kubectl get hpa -A -o yaml writes those of a cluster")
+	}
+	conversions := manifest.Convert(objects, o.choices)
+	if len(conversions) > 0 {
+		if err := o.write(stream, conversions); err != nil {
+			return errors.Join(append(mistakes, err)...)
+		}
+		o.conclude(stream, conversions)
+	}
+	if len(mistakes) > 0 {
+		return withHint(errors.Join(mistakes...), "what has a mistake was left out")
+	}
+	return nil
+}
+
+// readManifest reads a file or, for "-", the standard input.
+func readManifest(stream streams, file string) ([]byte, error) {
+	from := stream.in
+	if file != "-" {
+		opened, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = opened.Close() }()
+		from = opened
+	}
+	text, err := io.ReadAll(io.LimitReader(from, maxManifest+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", fileName(file), err)
+	}
+	if len(text) > maxManifest {
+		return nil, fmt.Errorf("read %s: it has more than %d MiB", fileName(file), maxManifest>>20)
+	}
+	return text, nil
+}
+
+// fileName answers what a file is called in messages.
+func fileName(file string) string {
+	if file == "-" {
+		return "stdin"
+	}
+	return file
+}
+
+// write writes the autoscalers to where they are wanted.
+func (o *convertOptions) write(stream streams, conversions []manifest.Conversion) error {
+	texts := make([]string, len(conversions))
+	for i := range conversions {
+		texts[i] = conversions[i].Draft.TOML()
+	}
+	switch {
+	case o.into != "":
+		return o.writeEach(conversions, texts)
+	case o.output != "":
+		return o.create(o.output, strings.Join(texts, "\n"))
+	}
+	return say(stream.out, strings.Join(texts, "\n"))
+}
+
+// writeEach writes a file for each autoscaler, or none at all.
+func (o *convertOptions) writeEach(conversions []manifest.Conversion, texts []string) (err error) {
+	paths := make([]string, len(conversions))
+	for i := range conversions {
+		paths[i] = filepath.Join(o.into, conversions[i].Draft.Name+".toml")
+		if _, err := os.Lstat(paths[i]); err == nil {
+			return withHint(fmt.Errorf("%q: %w", paths[i], fs.ErrExist), "no file is overwritten: move it away, or write to another directory")
+		}
+	}
+	for i, path := range paths {
+		if err := o.create(path, texts[i]); err != nil {
+			for _, written := range paths[:i] {
+				err = errors.Join(err, os.Remove(written))
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// create writes a file that there is not yet.
+func (o *convertOptions) create(path, text string) error {
+	like := filepath.Dir(path)
+	if _, err := os.Stat(o.config); err == nil && like == config.ExtraDir(o.config) {
+		like = o.config
+	}
+	return confd.Create(path, like, []byte(text))
+}
+
+// conclude says what is left to do.
+func (o *convertOptions) conclude(stream streams, conversions []manifest.Conversion) {
+	decisions := 0
+	for i := range conversions {
+		decisions += conversions[i].Decisions()
+	}
+	text := plural(len(conversions), "autoscaler") + " converted"
+	switch {
+	case o.into != "":
+		text += " to " + o.into
+	case o.output != "":
+		text += " to " + o.output
+	}
+	if decisions > 0 {
+		text += fmt.Sprintf("; %s left, marked %q: \"hpad check\" refuses what is not decided", plural(decisions, "decision"), strings.TrimSpace(draft.Decide))
+	} else {
+		text += "; \"hpad check\" says whether the configuration takes them"
+	}
+	note(stream.err, "%s", text)
+	namespaces := map[string]bool{}
+	for i := range conversions {
+		namespaces[conversions[i].Object.Namespace] = true
+	}
+	if delete(namespaces, ""); len(namespaces) > 0 {
+		note(stream.err, "hpad has no namespaces for autoscalers; these came from %s", strings.Join(slices.Sorted(maps.Keys(namespaces)), ", "))
+	}
+}
+
+// note tells something beside the answer. When it cannot be written there is
+// nobody left to tell.
+func note(w io.Writer, format string, args ...any) {
+	_, _ = fmt.Fprintf(w, "hpad: note: %s\n", strings.Map(printable, fmt.Sprintf(format, args...)))
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/config/confd"
+)
+
+// newDeleteCommand answers "hpad delete".
+func newDeleteCommand(stream streams) *cobra.Command {
+	var c configuration
+	cmd := &cobra.Command{
+		Use:   "delete NAME",
+		Short: "Remove an autoscaler from the configuration",
+		Long: `Remove an autoscaler from the configuration, and have the daemon read it again.
+The target keeps the count it has.
+
+A file of conf.d that holds nothing else is removed. Of any other file only the
+tables of the autoscaler go; everything else stays as it is, byte for byte. Where
+that cannot be done safely, the lines are named and nothing is changed.`,
+		Example: "  hpad delete checkout\n  hpad delete checkout --dry-run",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return wrongUse(fmt.Errorf("delete wants the name of one autoscaler, and got %d", len(args)), "\"hpad get\" lists the autoscalers")
+			}
+			return nil
+		},
+	}
+	c.add(cmd)
+	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return completeConfigured(c.file)
+	}
+	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		return deleteAutoscaler(cmd, stream, &c, names[0])
+	}
+	return cmd
+}
+
+// deletion is what is to be done to delete an autoscaler.
+type deletion struct {
+	file string
+	// whole says that the file goes, or else cutting is what is left of it.
+	whole   bool
+	cutting *confd.Cutting
+}
+
+// deleteAutoscaler removes an autoscaler from the configuration.
+func deleteAutoscaler(cmd *cobra.Command, stream streams, c *configuration, name string) error {
+	loaded, _ := config.Load(c.file) // one with mistakes may be what is to be deleted
+	plan, err := c.planDeletion(cmd, loaded, name)
+	if err != nil {
+		return err
+	}
+	if c.dryRun {
+		return say(stream.out, fmt.Sprintf("autoscaler %q would be deleted (dry run): %s\n", name, plan))
+	}
+	consequence := c.consequence(cmd, loaded, name)
+	if err := plan.carryOut(); err != nil {
+		return err
+	}
+	if err := say(stream.out, fmt.Sprintf("autoscaler %q deleted: %s\n%s", name, plan, consequence)); err != nil {
+		return err
+	}
+	return c.apply(cmd, stream, loaded, name, false)
+}
+
+// planDeletion answers what is to be done, once it is known to be safe.
+func (c *configuration) planDeletion(cmd *cobra.Command, loaded *config.Config, name string) (*deletion, error) {
+	files, texts, unread := c.holders(name)
+	switch {
+	case len(files) == 0 && unread != nil:
+		return nil, unread
+	case len(files) == 0:
+		return nil, c.notConfigured(cmd, loaded, name)
+	case len(files) > 1:
+		return nil, withHint(fmt.Errorf("autoscaler %q is defined in %s", name, strings.Join(files, " and in ")), "remove one of them with an editor")
+	}
+	plan := &deletion{file: files[0]}
+	cutting, err := confd.Cut(texts[plan.file], name)
+	if err != nil {
+		return nil, withHint(fmt.Errorf("autoscaler %q cannot be cut out of %s: %w", name, placeOf(plan.file, confd.Find(texts[plan.file], name)), err),
+			"remove it with an editor, then \"hpad reload\"")
+	}
+	plan.cutting = cutting
+	plan.whole = cutting.Empty && plan.file != c.file
+	change := map[string][]byte{plan.file: cutting.Rest}
+	if plan.whole {
+		change[plan.file] = nil
+	}
+	if _, err := config.LoadWith(c.file, change); err != nil {
+		return nil, withHint(err, fmt.Sprintf("nothing was changed: the configuration would have these mistakes without %q", name))
+	}
+	return plan, nil
+}
+
+// String says what is to be done.
+func (d *deletion) String() string {
+	if d.whole {
+		return d.file + " is removed"
+	}
+	text := placeOf(d.file, d.cutting.Gone) + " is cut out"
+	if len(d.cutting.Kept) > 0 {
+		text += "; the comment above it stays, see " + placeOf(filepath.Base(d.file), d.cutting.Kept[:1])
+	}
+	return text
+}
+
+// carryOut does it.
+func (d *deletion) carryOut() error {
+	if d.whole {
+		return confd.Remove(d.file)
+	}
+	return confd.Replace(d.file, d.cutting.Rest)
+}
+
+// consequence says what becomes of the target.
+func (c *configuration) consequence(cmd *cobra.Command, loaded *config.Config, name string) string {
+	if loaded == nil {
+		return ""
+	}
+	ref := loaded.Autoscalers[name].Target
+	if loaded.Fleets[ref.Fleet].Discover {
+		discovered, err := c.client(cmd, loaded).Discovered(cmd.Context())
+		overridden := err == nil && slices.ContainsFunc(discovered, func(target api.Discovered) bool {
+			return target.Reference == ref.String() && target.State == api.DiscoveredOverridden
+		})
+		if overridden {
+			return fmt.Sprintf("%s keeps its count, and its own labels say how it is scaled from now on.\n", ref)
+		}
+	}
+	return fmt.Sprintf("%s keeps its count, and nothing scales it any more.\n", ref)
+}
+
+// notConfigured says why an autoscaler cannot be deleted that no file has.
+func (c *configuration) notConfigured(cmd *cobra.Command, loaded *config.Config, name string) error {
+	missing := fmt.Errorf("no autoscaler named %q in %s", name, c.file)
+	if loaded == nil {
+		_, err := config.Load(c.file)
+		return errors.Join(missing, err)
+	}
+	fleet, _, isReference := strings.Cut(name, "/")
+	if isReference && loaded.Fleets[fleet].Discover {
+		return withHint(fmt.Errorf("autoscaler %q is made by the labels of its target, and in no file", name), labelsHint(loaded.Fleets[fleet].Kind))
+	}
+	var names []string
+	for configured, autoscaler := range loaded.Autoscalers {
+		if autoscaler.Target.String() == name {
+			return withHint(missing, fmt.Sprintf("its target is scaled by the autoscaler %q", configured))
+		}
+		names = append(names, configured)
+	}
+	slices.Sort(names)
+	if near := nearest(name, names); near != "" {
+		return withHint(missing, "did you mean \""+near+"\"?")
+	}
+	if _, err := c.client(cmd, loaded).Autoscaler(cmd.Context(), name); err == nil {
+		return withHint(missing, "the daemon has one: it runs another configuration, which --config names")
+	}
+	return withHint(missing, "\"hpad get\" lists the autoscalers")
+}
+
+// labelsHint says where a kind of fleet has its labels.
+func labelsHint(kind string) string {
+	where := "its labels"
+	switch kind {
+	case "nomad":
+		where = "the meta of the task group, in the job's file"
+	case "compose":
+		where = "the labels of the service, in the project's compose.yaml"
+	case "swarm":
+		where = "the labels of the service: docker service update --label-rm hpad.enable SERVICE"
+	}
+	return "take hpad.enable away or set it to \"false\" in " + where
+}
