@@ -1,4 +1,4 @@
-// Package docs holds the pages together.
+// Package docs holds the pages of the documentation together.
 package docs
 
 import (
@@ -20,12 +20,12 @@ var (
 // TestLinks wants every link between pages to lead to a file, and to a heading of
 // it, that is there.
 func TestLinks(t *testing.T) {
-	pages, err := filepath.Glob("*.md")
+	pages, err := filepath.Glob("../../docs/*.md")
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("glob: %q, %v", pages, err)
 	}
 	links := 0
-	for _, page := range append(pages, "../README.md", "../CONTRIBUTING.md") {
+	for _, page := range append(pages, "../../README.md", "../../CONTRIBUTING.md") {
 		for _, found := range link.FindAllStringSubmatch(read(t, page), -1) {
 			if strings.Contains(found[1], "://") {
 				continue
