@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
@@ -136,4 +138,45 @@ func TestSlowRemoval(t *testing.T) {
 			t.Errorf("%d removals, want one", n)
 		}
 	})
+}
+
+// TestKilledWithoutDrain: a process that is killed at any step of a removal leaves it
+// to the next one, which takes the same instance, once, whatever its order is.
+func TestKilledWithoutDrain(t *testing.T) {
+	const steps = 3 // record, remove, forget
+	for step := range steps {
+		for _, after := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, 3, nil)
+				w.close()
+				first := &dying{Removable: w.platform, store: w.store, left: step + 1, after: after}
+				f := drain.Wrap(first, first, zap.NewNop())
+				f.Configure(map[targets.Ref]drain.Options{w.ref: w.options})
+				if err := f.Start(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				_ = f.SetReplicas(t.Context(), w.ref, 2, "", "the test asks") // nobody hears it
+				w.wait(time.Second)
+				if err := f.Close(); err != nil {
+					t.Fatal(err)
+				}
+				if !first.dead() {
+					t.Fatalf("a removal has no step %d", step+1)
+				}
+				w.options.Victims = drain.Newest
+				w.open()
+				w.wait(2 * time.Minute)
+				if step == 0 && !after {
+					w.expect("nothing was recorded", 3, 3, 3)
+					w.expectTaken()
+				} else {
+					w.expect("after the restart", 2, 2, 2)
+					w.expectTaken("web-0")
+				}
+				if t.Failed() {
+					t.Logf("killed at step %d, after it: %v", step+1, after)
+				}
+			})
+		}
+	}
 }
