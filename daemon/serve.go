@@ -17,6 +17,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/web"
 )
 
@@ -85,7 +86,7 @@ func (d *Daemon) Serve(ctx context.Context, l Listeners, gatherer prometheus.Gat
 		})
 	}
 	if l.Socket != nil {
-		server := api.NewServer(api.NewHandler(d, gatherer, api.Full), d.serverLog())
+		server := api.NewServer(d.metrics.Requests(metrics.Socket, api.NewHandler(d, gatherer, api.Full)), d.serverLog())
 		run(server, l.Socket, server.Serve)
 	}
 	if l.TCP != nil {
@@ -98,12 +99,12 @@ func (d *Daemon) Serve(ctx context.Context, l Listeners, gatherer prometheus.Gat
 // serverTCP answers the server of the TCP listener, which anybody may reach, and
 // how it serves.
 func (d *Daemon) serverTCP(l Listeners, gatherer prometheus.Gatherer) (*http.Server, func(net.Listener) error) {
-	clients := api.NewClients()
+	clients := api.NewClients(d.metrics.RefusedConnection)
 	outer := func(handler http.Handler) http.Handler {
 		if isLoopback(l.TCP.Addr()) || len(l.AllowedHosts) > 0 {
 			handler = api.CheckHosts(l.AllowedHosts, handler)
 		}
-		return clients.Limit(handler)
+		return d.metrics.Requests(metrics.TCP, clients.Limit(handler))
 	}
 	if l.WebConfig == "" {
 		server := api.NewServer(outer(api.NewHandler(d, gatherer, api.ReadOnly)), d.serverLog())

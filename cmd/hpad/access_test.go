@@ -181,6 +181,9 @@ func TestPlainTCPIsReadOnly(t *testing.T) {
 			t.Errorf("%s is answered with %d %s, want %d and %q", test.name, got, body, test.want, test.wantBody)
 		}
 	}
+	if _, body := r.ask(http.MethodGet, "/metrics", nil); !strings.Contains(body, `hpad_http_requests_total{code="403",listener="tcp"} 4`) {
+		t.Error("the metrics do not count the four requests that were refused")
+	}
 }
 
 // Names that the configuration allows are asked by.

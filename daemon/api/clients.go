@@ -49,6 +49,8 @@ type Clients struct {
 	clients map[netip.Prefix]*client
 	// others is for clients that there is no room for.
 	others *client
+	// refused is told of connections that were closed at once; may be nil.
+	refused func()
 }
 
 // client is what is known of one client. Its limiters lock themselves, the
@@ -58,9 +60,10 @@ type client struct {
 	connections, checking       int
 }
 
-// NewClients answers limits that nobody has used yet.
-func NewClients() *Clients {
-	return &Clients{clients: map[netip.Prefix]*client{}, others: newClient()}
+// NewClients answers limits that nobody has used yet. Each connection that is
+// closed at once is told to refused; nil tells nobody.
+func NewClients(refused func()) *Clients {
+	return &Clients{clients: map[netip.Prefix]*client{}, others: newClient(), refused: refused}
 }
 
 func newClient() *client {
@@ -250,7 +253,10 @@ func (l *clientListener) Accept() (net.Conn, error) {
 		if from := l.clients.connect(key); from != nil {
 			return &clientConn{Conn: conn, closed: sync.OnceFunc(func() { l.clients.disconnect(from) })}, nil
 		}
-		_ = conn.Close() // there is nobody to tell
+		_ = conn.Close() // the client is told nothing more
+		if l.clients.refused != nil {
+			l.clients.refused()
+		}
 	}
 }
 

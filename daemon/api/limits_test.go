@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -164,7 +165,7 @@ const one, other = "192.0.2.1:1000", "192.0.2.2:1000"
 // One client's flood is its own trouble, and ends by itself.
 func TestFloodOfRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGuarded(t, api.NewClients())
+		g := newGuarded(t, api.NewClients(nil))
 		if served, wait := g.until(one, "/api/v1/autoscalers", ""); served != 200 || wait != time.Second {
 			t.Errorf("%d requests at once are served and then %v to wait, want 200 and 1s", served, wait)
 		}
@@ -191,7 +192,7 @@ func TestFloodOfRequests(t *testing.T) {
 // Addresses of one IPv6 network are one client.
 func TestNetworkIsOneClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGuarded(t, api.NewClients())
+		g := newGuarded(t, api.NewClients(nil))
 		g.until("[2001:db8::1]:1000", "/api/v1/autoscalers", "")
 		if status, _ := g.ask("[2001:db8::ffff:2]:1000", "/api/v1/autoscalers", ""); status != 429 {
 			t.Errorf("an address of the same network is answered with %d, want 429", status)
@@ -209,7 +210,7 @@ func TestNetworkIsOneClient(t *testing.T) {
 // Guesses are few, and right passwords are not counted.
 func TestGuessedPasswords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGuarded(t, api.NewClients())
+		g := newGuarded(t, api.NewClients(nil))
 		for range 100 {
 			if status, _ := g.ask(one, "/-/ready", "right"); status != 200 && status != 429 {
 				t.Fatalf("a right password is answered with %d", status)
@@ -235,7 +236,7 @@ func TestGuessedPasswords(t *testing.T) {
 // Few passwords of one client are checked at once.
 func TestPasswordsCheckedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		clients, checked := api.NewClients(), make(chan struct{})
+		clients, checked := api.NewClients(nil), make(chan struct{})
 		limited := clients.Limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-checked }))
 		ask := func(from string) *httptest.ResponseRecorder {
 			request := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -266,7 +267,7 @@ func TestPasswordsCheckedAtOnce(t *testing.T) {
 // However many clients there are, hpad remembers few, and the first ones again.
 func TestManyClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGuarded(t, api.NewClients())
+		g := newGuarded(t, api.NewClients(nil))
 		address := func(i int) string { return net.IPv4(10, 0, byte(i>>8), byte(i)).String() + ":1" }
 		for i := range 4096 {
 			if status, _ := g.ask(address(i), "/api/v1/discovery", ""); status != 200 {
@@ -297,19 +298,20 @@ func TestManyClients(t *testing.T) {
 }
 
 // listen serves a handler on TCP with the limits on connections until the test
-// ends, and answers its address.
-func listen(t *testing.T) string {
+// ends, and answers its address. It counts refused connections.
+func listen(t *testing.T, refused *atomic.Int32) string {
 	t.Helper()
 	tcp, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	clients := api.NewClients()
+	clients := api.NewClients(func() { refused.Add(1) })
 	server := api.NewServer(clients.Limit(api.NewHandler(twoAutoscalers(), prometheus.NewRegistry(), api.ReadOnly)), nil)
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(clients.Listener(tcp)) }()
 	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
+		// A connection whose header was too large takes half a second to end.
+		if err := server.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
 		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
@@ -353,7 +355,8 @@ func readAnswer(conn net.Conn, wait time.Duration) error {
 // One client's connections leave room for others, all together are bounded, and
 // the socket is not touched by any of it.
 func TestFloodOfConnections(t *testing.T) {
-	address := listen(t)
+	var refused atomic.Int32
+	address := listen(t, &refused)
 	socket := socketPath(t)
 	serve(t, socket, api.NewHandler(twoAutoscalers(), prometheus.NewRegistry(), api.Full))
 
@@ -367,6 +370,9 @@ func TestFloodOfConnections(t *testing.T) {
 	}
 	if _, err := connect(t, "127.0.0.2", address, patience); err == nil || isTimeout(err) {
 		t.Errorf("the client's connection too many: %v, want it closed at once", err)
+	}
+	if got := refused.Load(); got != 1 {
+		t.Errorf("%d connections are counted as refused, want 1", got)
 	}
 	if _, err := connect(t, "127.0.0.1", address, patience); err != nil {
 		t.Errorf("another client: %v", err)
@@ -423,7 +429,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 
 // A header has its limit too.
 func TestLargeHeader(t *testing.T) {
-	address := listen(t)
+	address := listen(t, new(atomic.Int32))
 	for size, want := range map[int]int{30 << 10: 200, 40 << 10: 431} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/-/ready", nil)
 		if err != nil {

@@ -24,6 +24,7 @@ type Metrics struct {
 	calls       calls
 	state       stateWrites
 	reloads     reloads
+	requests    requests
 	views       atomic.Pointer[func() []api.Autoscaler]
 	discovered  atomic.Pointer[func() []api.Discovered]
 	mu          sync.RWMutex
@@ -39,6 +40,7 @@ func New(reg prometheus.Registerer) *Metrics {
 		calls:       newCalls(factory),
 		state:       newStateWrites(factory),
 		reloads:     newReloads(factory),
+		requests:    newRequests(factory),
 		autoscalers: map[string]*Autoscaler{},
 	}
 	build := api.Build()
