@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -165,7 +166,7 @@ func (f *Fleet) snapshot(ctx context.Context, refs []targets.Ref, answer map[tar
 	for _, t := range asked {
 		templates[t.template] = true
 	}
-	if err := f.known.learn(ctx, templates, s.listed); err != nil {
+	if err := f.known.learn(ctx, templates, s.members()); err != nil {
 		return err
 	}
 	for ref, t := range asked {
@@ -184,12 +185,20 @@ func (f *Fleet) snapshot(ctx context.Context, refs []targets.Ref, answer map[tar
 // look is what a list of units showed.
 type look struct {
 	// at is when the list was asked for, run the manager's run it is of.
-	at     time.Time
-	run    string
-	listed []unit
-	units  map[template]map[int32]unit
+	at    time.Time
+	run   string
+	units map[template]map[int32]unit
 	// unusable are the templates that no instance can be made of, and why.
 	unusable map[template]error
+}
+
+// members answers the instances of all targets.
+func (s look) members() []unit {
+	var all []unit
+	for _, units := range s.units {
+		all = slices.AppendSeq(all, maps.Values(units))
+	}
+	return all
 }
 
 // look lists the units of targets, and the files of templates without any.
@@ -207,7 +216,6 @@ func (f *Fleet) look(ctx context.Context, asked map[targets.Ref]*target) (look, 
 	byTemplate := map[template][]unit{}
 	for _, status := range found.units {
 		u := unit{UnitStatus: status, state: stateOf(status)}
-		s.listed = append(s.listed, u)
 		byTemplate[templateOf(u.Name)] = append(byTemplate[templateOf(u.Name)], u)
 	}
 	var unseen []template

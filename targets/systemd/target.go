@@ -128,7 +128,7 @@ func (t *target) take(saved *members, units map[int32]unit, run string, at time.
 		t.members = saved.from(*t.config.FirstIndex)
 		t.unsaved = !t.members.same(*saved)
 	}
-	fresh := own || !t.known || !t.busy && at.After(t.asOf)
+	fresh := own || !t.known || !t.busy && !at.Before(t.asOf)
 	t.known = true
 	if !fresh {
 		return

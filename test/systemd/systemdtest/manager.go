@@ -35,31 +35,27 @@ type Manager struct {
 	name    string
 	dir     string
 	process *child.Process
-	programs
-}
-
-// programs are systemd's, and what they need to run.
-type programs struct {
+	// systemd and systemctl are the programs' paths.
 	systemd, systemctl string
-	environment        []string
 }
 
-// find answers systemd's programs: the system's, or those that
-// test/install/systemd.sh unpacked.
-func find(t testing.TB) programs {
+// script is what sees to the programs that a test lacks.
+const script = "test/install/systemd.sh"
+
+// find answers the manager's and systemctl's paths.
+func find(t testing.TB) (systemd, systemctl string) {
 	t.Helper()
 	if os.Getuid() != 0 {
 		installed.Absent(t, "a service manager of a test's own needs root")
 	}
 	systemctl, err := exec.LookPath("systemctl")
-	if err == nil && exists("/lib/systemd/systemd") {
-		return programs{systemd: "/lib/systemd/systemd", systemctl: systemctl}
+	for _, systemd := range []string{"/usr/lib/systemd/systemd", "/lib/systemd/systemd"} {
+		if err == nil && exists(systemd) {
+			return systemd, systemctl
+		}
 	}
-	root := installed.Path(t, "systemd", "test/install/systemd.sh")
-	return programs{
-		systemd: filepath.Join(root, "systemd"), systemctl: filepath.Join(root, "systemctl"),
-		environment: []string{"LD_LIBRARY_PATH=" + filepath.Join(root, "lib")},
-	}
+	installed.Absent(t, "there is no systemd: run "+script)
+	return "", ""
 }
 
 func exists(path string) bool {
@@ -70,12 +66,13 @@ func exists(path string) bool {
 // Start runs a manager without any unit of the test's.
 func Start(t testing.TB) *Manager {
 	t.Helper()
+	systemd, systemctl := find(t)
 	// The paths of sockets have to be short.
 	dir, err := os.MkdirTemp("", "hpad-sd")
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &Manager{t: t, name: filepath.Base(dir), dir: dir, Socket: filepath.Join(dir, "run/systemd/private"), programs: find(t)}
+	m := &Manager{t: t, name: filepath.Base(dir), dir: dir, Socket: filepath.Join(dir, "run/systemd/private"), systemd: systemd, systemctl: systemctl}
 	t.Cleanup(func() {
 		if t.Failed() {
 			log, _ := os.ReadFile(filepath.Join(dir, "log"))
@@ -94,10 +91,10 @@ func Start(t testing.TB) *Manager {
 	return m
 }
 
-// script starts the manager. It refuses to run where the machine's own one is
+// beginning starts the manager. It refuses to run where the machine's own one is
 // something else than systemd, which it tells by a directory that only this
 // namespace has. In the hierarchies of control groups it has a group of its own.
-const script = `
+const beginning = `
 set -e
 mount -t tmpfs tmpfs /run
 mkdir -p /run/systemd/system
@@ -119,7 +116,7 @@ func (m *Manager) run() {
 		m.t.Fatal(err)
 	}
 	defer func() { _ = log.Close() }()
-	command := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", m.name, m.systemd, "--user")
+	command := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-c", beginning, "sh", m.name, m.systemd, "--user")
 	command.Env = m.env()
 	command.Stdout, command.Stderr = log, log
 	if m.process, err = child.Start(command); err != nil {
@@ -135,10 +132,10 @@ func (m *Manager) run() {
 }
 
 func (m *Manager) env() []string {
-	return slices.Concat([]string{
+	return []string{
 		"HOME=" + filepath.Join(m.dir, "home"), "XDG_RUNTIME_DIR=" + filepath.Join(m.dir, "run"),
 		"PATH=" + os.Getenv("PATH"), "SYSTEMD_LOG_TARGET=console",
-	}, m.environment)
+	}
 }
 
 // Stop ends the manager as it ends at logout: with all of its units.
@@ -233,7 +230,7 @@ func (m *Manager) Bus(t testing.TB) string {
 	t.Helper()
 	daemon, err := exec.LookPath("dbus-daemon")
 	if err != nil {
-		daemon = installed.Path(t, "systemd/dbus-daemon", "test/install/systemd.sh")
+		installed.Absent(t, "there is no dbus-daemon: run "+script)
 	}
 	configuration := filepath.Join(m.dir, "bus.conf")
 	if err := os.WriteFile(configuration, []byte(busConfiguration), 0o600); err != nil {

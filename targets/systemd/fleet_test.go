@@ -1,0 +1,719 @@
+package systemd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	godbus "github.com/godbus/dbus/v5"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/quantity"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// rig is a fleet on a manager in memory that knows the template worker@.service.
+type rig struct {
+	*testing.T
+	m      *imitation
+	store  targettest.Store
+	config *Config
+	fleet  *Fleet
+}
+
+var workerRef = ref("worker@.service")
+
+// run tests a started fleet in a bubble of its own. Instances of these indexes were
+// started by somebody else.
+func run(t *testing.T, indexes []int, test func(r *rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{T: t, m: newImitation("worker@.service"), config: &Config{}}
+		r.m.byHand(t, "start", workers(indexes...)...)
+		r.open()
+		defer func() { _ = r.fleet.Close() }()
+		test(r)
+	})
+}
+
+// open starts a fleet, in place of the one there is.
+func (r *rig) open() {
+	r.Helper()
+	if r.fleet != nil {
+		_ = r.fleet.Close()
+	}
+	r.config.SetDefaults()
+	if errs := r.config.Validate(); errs != nil {
+		r.Fatalf("Validate() = %v", errs)
+	}
+	r.fleet = newFleet("vm", r.config, Options{Store: &r.store}, r.m)
+	if err := r.fleet.Start(r.Context()); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// read reads the target and lets the fleet finish what it does then.
+func (r *rig) read() targets.Reading {
+	r.Helper()
+	readings, err := r.fleet.Snapshot(r.Context(), []targets.Ref{workerRef})
+	if err != nil {
+		r.Fatalf("Snapshot() = %v", err)
+	}
+	synctest.Wait()
+	return readings[workerRef]
+}
+
+// scale sets a count, which must succeed.
+func (r *rig) scale(n int32) {
+	r.Helper()
+	if err := r.set(n); err != nil {
+		r.Fatalf("SetReplicas(%d) = %v", n, err)
+	}
+}
+
+func (r *rig) set(n int32) error {
+	return r.fleet.SetReplicas(r.Context(), workerRef, n, "", "the test asks")
+}
+
+// wantActive wants these instances active and no others.
+func (r *rig) wantActive(indexes ...int) {
+	r.Helper()
+	if got, want := r.m.active(), workers(indexes...); !slices.Equal(got, want) {
+		r.Errorf("active: %q, want %q", got, want)
+	}
+}
+
+// wantSpec reads the target and wants a count of it.
+func (r *rig) wantSpec(n int32) targets.Reading {
+	r.Helper()
+	reading := r.read()
+	if reading.Err != nil || reading.SpecReplicas != n {
+		r.Errorf("spec %d replicas, %v, want %d", reading.SpecReplicas, reading.Err, n)
+	}
+	return reading
+}
+
+// wantNotice wants a notice of a condition with a reason and words; "" as the
+// reason wants none of the condition.
+func (r *rig) wantNotice(condition policy.ConditionType, reason, words string) {
+	r.Helper()
+	for _, notice := range r.read().Notices {
+		if notice.Condition == condition {
+			if reason == "" || notice.Reason != reason || !strings.Contains(notice.Message, words) {
+				r.Errorf("notice %+v, want reason %q and %q", notice, reason, words)
+			}
+			return
+		}
+	}
+	if reason != "" {
+		r.Errorf("no notice of %s, want reason %q", condition, reason)
+	}
+}
+
+// pass lets time pass.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// TestUp: the lowest free indexes start, and no other is touched.
+func TestUp(t *testing.T) {
+	run(t, []int{2, 4, 7}, func(r *rig) {
+		r.m.becomes("worker@5.service", "failed", "failed", "Result", "exit-code")
+		r.m.byHand(t, "start", "worker@spare.service", "worker@01.service")
+		r.wantSpec(3)
+		r.m.called("")
+		r.scale(6)
+		if got, want := r.m.called("start"), []string{"start worker@1.service", "start worker@3.service", "start worker@6.service"}; !slices.Equal(got, want) {
+			r.Errorf("calls %q, want %q", got, want)
+		}
+		r.wantSpec(6)
+	})
+}
+
+// TestDown: failed instances go first, then those that do not run, then the highest
+// indexes.
+func TestDown(t *testing.T) {
+	run(t, []int{1, 2, 3, 4, 5, 6}, func(r *rig) {
+		r.wantSpec(6)
+		r.m.becomes("worker@2.service", "failed", "failed", "Result", "exit-code")
+		r.m.becomes("worker@3.service", "deactivating", "stop-sigterm")
+		r.m.set(func() { r.m.units["worker@3.service"].ends = time.Now().Add(time.Hour) })
+		reading := r.wantSpec(6)
+		if reading.StatusReplicas != 4 {
+			r.Errorf("status %d replicas, want 4: neither the failed nor the ending one", reading.StatusReplicas)
+		}
+		r.m.called("")
+		r.scale(5)
+		if stops, resets := r.m.count("stop"), r.m.called("reset"); stops != 1 || !slices.Equal(resets, []string{"reset worker@2.service"}) {
+			r.Errorf("%d stops and calls %q, want the failed one stopped and reset", stops, resets)
+		}
+		r.scale(4)
+		if got := r.m.called("stop"); !slices.Equal(got, []string{"stop worker@3.service"}) {
+			r.Errorf("calls %q, want worker@3 to stop, which ends already", got)
+		}
+		r.scale(2)
+		r.wantActive(1, 4)
+		r.wantSpec(2)
+	})
+}
+
+// TestStoppedByHand: what hpad started is started again, at most every ten seconds;
+// what it found is not, and is not counted any more.
+func TestStoppedByHand(t *testing.T) {
+	run(t, []int{1, 2}, func(r *rig) {
+		r.wantSpec(2)
+		r.scale(4)
+		before := r.wantSpec(4)
+		r.m.byHand(t, "stop", workers(3)...)
+		r.wantSpec(4)
+		r.wantActive(1, 2, 3, 4)
+		r.wantNotice(UnitsMissing, "", "")
+
+		for range 3 {
+			r.m.byHand(t, "stop", workers(3)...)
+			r.wantSpec(4)
+			r.wantActive(1, 2, 4)
+			pass(mendPause)
+			r.wantSpec(4)
+			r.wantActive(1, 2, 3, 4)
+		}
+		r.wantNotice(UnitsMissing, UnitStopped, "worker@3.service")
+		pass(mendStays + time.Second)
+		r.read()
+		r.wantNotice(UnitsMissing, "", "")
+
+		r.m.byHand(t, "stop", workers(2)...)
+		if after := r.wantSpec(3); after.Version == before.Version {
+			r.Error("the version is the same before and after somebody else's stop")
+		}
+		r.wantActive(1, 3, 4)
+	})
+}
+
+// TestNotStarted: a fleet that was not started changes nothing.
+func TestNotStarted(t *testing.T) {
+	run(t, []int{1}, func(r *rig) {
+		r.read()
+		r.scale(3)
+		_ = r.fleet.Close()
+		r.m.byHand(t, "stop", workers(3)...)
+		r.fleet = newFleet("vm", r.config, Options{Store: &r.store}, r.m)
+		if reading := r.wantSpec(3); reading.StatusReplicas != 2 {
+			r.Errorf("status %d replicas, want 2", reading.StatusReplicas)
+		}
+		r.wantActive(1, 2)
+	})
+}
+
+// TestReboot: in a new run of the manager all instances are started that were
+// wanted, whoever had started them before.
+func TestReboot(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		run(t, []int{1, 2}, func(r *rig) {
+			r.read()
+			r.scale(3)
+			before := r.read()
+			r.m.reboots()
+			if restart {
+				r.open()
+			}
+			after := r.wantSpec(3)
+			r.wantActive(1, 2, 3)
+			if !restart && after.Version != before.Version {
+				r.Errorf("version %q became %q by a boot", before.Version, after.Version)
+			}
+			pass(mendPause)
+			r.m.byHand(t, "stop", workers(1)...)
+			r.wantSpec(3)
+			r.wantActive(1, 2, 3) // by now hpad's own
+		})
+	}
+}
+
+// TestReplicas: a template without a saved count and without instances begins with
+// the configured one, and only then.
+func TestReplicas(t *testing.T) {
+	two, first := int32(2), int32(9101)
+	for name, c := range map[string]struct {
+		running []int
+		want    []int
+	}{
+		"none":  {nil, []int{9101, 9102}},
+		"some":  {[]int{9105}, []int{9105}},
+		"below": {[]int{1}, []int{1, 9101, 9102}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, c.running, func(r *rig) {
+				r.config.Templates = map[string]Template{"worker@.service": {Replicas: &two, FirstIndex: &first, Port: "%i"}}
+				r.open()
+				r.read()
+				r.wantActive(c.want...)
+				for i, location := range r.read().Locations {
+					if want := c.want[len(c.want)-len(r.read().Locations)+i]; location.Ports[""] != want {
+						r.Errorf("port %d of %q, want %d", location.Ports[""], location.Name, want)
+					}
+				}
+				r.scale(0)
+				r.wantSpec(0)
+				r.open()
+				r.wantSpec(0)
+			})
+		})
+	}
+}
+
+// TestMasked: a masked instance gives its place to another one, at a scale-up and
+// when hpad starts one again; of a masked template there are none.
+func TestMasked(t *testing.T) {
+	run(t, []int{1}, func(r *rig) {
+		r.m.byHand(t, "mask", workers(2)...)
+		r.read()
+		r.scale(3)
+		r.wantSpec(3)
+		r.wantActive(1, 3, 4)
+		r.wantNotice(UnitsMasked, UnitMasked, "worker@2.service")
+		r.m.byHand(t, "mask", workers(3)...)
+		r.m.byHand(t, "stop", workers(3)...)
+		r.wantSpec(3)
+		r.wantSpec(3)
+		r.wantActive(1, 4, 5)
+		r.m.byHand(t, "unmask", workers(2)...)
+		r.scale(4)
+		r.wantActive(1, 2, 4, 5)
+
+		// Masked since the units were listed: every index is refused.
+		r.m.set(func() { r.m.unitFiles["worker@.service"] = "masked" })
+		err := r.set(6)
+		if !errors.Is(err, targets.ErrUnscalable) {
+			r.Errorf("SetReplicas() of a masked template = %v, want ErrUnscalable", err)
+		}
+		r.wantSpec(4)
+		if starts := r.m.count("start"); starts > 2*passedOver {
+			r.Errorf("%d tries to start", starts)
+		}
+	})
+}
+
+// TestTemplates: a template that cannot be used has a reason of its own.
+func TestTemplates(t *testing.T) {
+	for state, want := range map[string]struct {
+		class  error
+		reason string
+	}{
+		"masked":         {targets.ErrUnscalable, TemplateMasked},
+		"masked-runtime": {targets.ErrUnscalable, TemplateMasked},
+		"bad":            {targets.ErrUnscalable, TemplateInvalid},
+		"":               {targets.ErrTargetNotFound, TemplateNotFound},
+		"static":         {nil, ""},
+		"enabled":        {nil, ""},
+	} {
+		run(t, nil, func(r *rig) {
+			r.m.set(func() {
+				r.m.unitFiles["worker@.service"] = state
+				if state == "" {
+					clear(r.m.unitFiles)
+				}
+			})
+			reading := r.read()
+			if !errors.Is(reading.Err, want.class) || targets.Reason(reading.Err) != want.reason {
+				r.Errorf("%q: %v with reason %q, want %v with %q", state, reading.Err, targets.Reason(reading.Err), want.class, want.reason)
+			}
+			if err := r.set(1); !errors.Is(err, want.class) || targets.Reason(err) != want.reason {
+				r.Errorf("%q: SetReplicas() = %v, want %v", state, err, want.class)
+			}
+		})
+	}
+}
+
+// TestFailing: what failed is told, by how bad it is.
+func TestFailing(t *testing.T) {
+	run(t, []int{1, 2, 3, 4}, func(r *rig) {
+		r.wantNotice(UnitsFailing, "", "")
+		r.m.becomes("worker@2.service", "activating", "auto-restart", "Result", "exit-code", "NRestarts", uint32(7))
+		r.wantNotice(UnitsFailing, UnitRestarting, "worker@2.service (result: exit-code, restarts: 7)")
+		r.m.becomes("worker@3.service", "failed", "failed", "Result", "signal")
+		r.wantNotice(UnitsFailing, UnitFailed, "worker@3.service (result: signal)")
+		r.m.becomes("worker@4.service", "failed", "failed", "Result", "exit-code", "NRestarts", uint32(5), "StartLimitBurst", uint32(5), "Restart", "always")
+		r.wantNotice(UnitsFailing, StartLimitHit, "worker@4.service")
+		reading := r.wantSpec(4)
+		if reading.StatusReplicas != 2 {
+			r.Errorf("status %d replicas, want 2: one runs, one is pending", reading.StatusReplicas)
+		}
+		phases := map[policy.Phase]int{}
+		for _, instance := range reading.Instances {
+			phases[instance.Phase]++
+		}
+		if phases[policy.PhaseFailed] != 2 || phases[policy.PhasePending] != 1 || phases[policy.PhaseRunning] != 1 {
+			r.Errorf("phases %v", phases)
+		}
+	})
+}
+
+// TestVictimFails: a victim that fails while it stops leaves no failure behind.
+func TestVictimFails(t *testing.T) {
+	run(t, []int{1, 2}, func(r *rig) {
+		r.read()
+		r.m.set(func() { r.m.slow = true })
+		r.scale(1)
+		r.m.becomes("worker@2.service", "failed", "failed", "Result", "timeout")
+		reading := r.wantSpec(1)
+		if len(reading.Instances) != 1 || len(reading.Notices) != 0 {
+			r.Errorf("reading %+v, want one instance and no notice", reading)
+		}
+		if got := r.m.called("reset"); len(got) != 1 {
+			r.Errorf("calls %q, want the failure taken away", got)
+		}
+		r.scale(2)
+		r.wantActive(1, 2)
+	})
+}
+
+// TestHold: what somebody else has an instance do is waited for; what hpad does, and
+// what a crash brings about, is not.
+func TestHold(t *testing.T) {
+	for _, job := range []string{"stop", "restart", "try-restart"} {
+		run(t, []int{1, 2}, func(r *rig) {
+			r.read()
+			r.m.queued("worker@2.service", job)
+			reading := r.read()
+			if reading.Hold == nil || reading.Hold.Reason != JobQueued || !strings.Contains(reading.Hold.Message, job) {
+				r.Errorf("%s: hold %+v, want %s", job, reading.Hold, JobQueued)
+			}
+			if err := r.set(3); !errors.Is(err, targets.ErrHeld) {
+				r.Errorf("%s: SetReplicas() = %v, want ErrHeld", job, err)
+			}
+			r.m.queued("worker@2.service", "")
+			r.scale(3)
+		})
+	}
+	run(t, []int{1, 2, 3}, func(r *rig) {
+		r.read()
+		r.m.becomes("worker@2.service", "activating", "auto-restart")
+		r.m.queued("worker@2.service", "restart")
+		r.m.set(func() { r.m.slow = true })
+		r.scale(2)
+		if reading := r.read(); reading.Hold != nil {
+			r.Errorf("hold %+v of a crash and of hpad's own stop, want none", reading.Hold)
+		}
+		r.scale(1)
+	})
+}
+
+// TestRefused: where the manager refuses an instance, those before it stay.
+func TestRefused(t *testing.T) {
+	denied := func(call string) func(string, string) error {
+		return func(called, unit string) error {
+			if called == call && unit == "worker@3.service" {
+				return godbus.Error{Name: "org.freedesktop.DBus.Error.AccessDenied", Body: []any{"Permission denied"}}
+			}
+			return nil
+		}
+	}
+	run(t, []int{1}, func(r *rig) {
+		r.read()
+		r.m.refuses(denied("start"))
+		err := r.set(4)
+		partial, ok := errors.AsType[*targets.PartialError](err)
+		if !ok || partial.Reached != 2 || !errors.Is(err, targets.ErrForbidden) || targets.Reason(err) != NotAllowed || !strings.Contains(err.Error(), "polkit") {
+			r.Errorf("SetReplicas() = %v, want 2 reached, and polkit named", err)
+		}
+		version := r.wantSpec(2).Version
+		if err := r.set(3); !errors.Is(err, targets.ErrForbidden) || errors.As(err, &partial) {
+			r.Errorf("SetReplicas() = %v, want ErrForbidden and nothing reached", err)
+		}
+		if after := r.wantSpec(2); after.Version != version {
+			r.Errorf("version %q became %q by a refusal", version, after.Version)
+		}
+	})
+	run(t, []int{1, 2, 3, 4}, func(r *rig) {
+		r.read()
+		r.m.refuses(denied("stop"))
+		partial, ok := errors.AsType[*targets.PartialError](r.set(1))
+		if !ok || partial.Reached != 3 {
+			r.Errorf("SetReplicas() = %v, want 3 reached", partial)
+		}
+		r.wantSpec(3)
+		r.wantActive(1, 2, 3)
+	})
+	run(t, []int{1}, func(r *rig) {
+		r.read()
+		r.scale(3)
+		r.m.refuses(denied("start"))
+		r.m.byHand(t, "stop", workers(3)...)
+		r.read()
+		r.wantNotice(UnitsMissing, StartRefused, "polkit")
+		r.wantActive(1, 2)
+	})
+}
+
+// TestLost: a change whose answer was lost is finished once the manager answers
+// again, by this fleet or the next one.
+func TestLost(t *testing.T) {
+	lost := func(at string) func(string, string) error {
+		return func(_, unit string) error {
+			if unit == at {
+				return godbus.ErrClosed
+			}
+			return nil
+		}
+	}
+	for name, again := range map[string]func(r *rig){"same": func(*rig) {}, "next": (*rig).open} {
+		t.Run(name, func(t *testing.T) {
+			run(t, []int{1}, func(r *rig) {
+				r.read()
+				r.m.refuses(lost("worker@3.service"))
+				if err := r.set(4); !errors.Is(err, targets.ErrUnknownOutcome) {
+					r.Errorf("SetReplicas() = %v, want ErrUnknownOutcome", err)
+				}
+				r.m.refuses(nil)
+				again(r)
+				r.wantSpec(4)
+				r.wantActive(1, 2, 3, 4)
+
+				r.m.refuses(lost("worker@3.service"))
+				if err := r.set(1); !errors.Is(err, targets.ErrUnknownOutcome) {
+					r.Errorf("SetReplicas() = %v, want ErrUnknownOutcome", err)
+				}
+				r.wantActive(1, 2, 3)
+				r.m.refuses(nil)
+				again(r)
+				if reading := r.wantSpec(1); reading.StatusReplicas != 1 {
+					r.Errorf("status %d replicas, want 1: the others are to stop", reading.StatusReplicas)
+				}
+				r.wantActive(1)
+			})
+		})
+	}
+}
+
+// TestUnsaved: a full disk keeps no fleet from growing; the count is saved once
+// there is room.
+func TestUnsaved(t *testing.T) {
+	run(t, []int{1}, func(r *rig) {
+		r.read()
+		r.store.Fail(errors.New("no room"))
+		partial, ok := errors.AsType[*targets.PartialError](r.set(3))
+		if !ok || partial.Reached != 3 || !strings.Contains(partial.Error(), "no room") {
+			r.Errorf("SetReplicas() = %v, want 3 reached, not saved", partial)
+		}
+		r.wantSpec(3)
+		r.store.Fail(nil)
+		r.wantSpec(3)
+		r.m.reboots()
+		r.open()
+		r.wantSpec(3)
+		r.wantActive(1, 2, 3)
+	})
+}
+
+// TestUnreadable: a saved count that cannot be read is no count.
+func TestUnreadable(t *testing.T) {
+	for _, saved := range []string{"{", `{"format":7}`} {
+		run(t, []int{1}, func(r *rig) {
+			if err := r.store.Save(t.Context(), "members/worker@.service", []byte(saved)); err != nil {
+				r.Fatal(err)
+			}
+			if reading := r.read(); !errors.Is(reading.Err, targets.ErrUnscalable) {
+				r.Errorf("%s: %v, want ErrUnscalable", saved, reading.Err)
+			}
+			if err := r.set(2); !errors.Is(err, targets.ErrUnscalable) {
+				r.Errorf("%s: SetReplicas() = %v, want ErrUnscalable", saved, err)
+			}
+			r.wantActive(1)
+		})
+	}
+	run(t, []int{1}, func(r *rig) {
+		r.store.Fail(errors.New("the disk is away"))
+		if reading := r.read(); !errors.Is(reading.Err, targets.ErrTransient) {
+			r.Errorf("%v, want ErrTransient", reading.Err)
+		}
+		r.store.Fail(nil)
+		r.wantSpec(1)
+	})
+}
+
+// TestStaleList: a list that was asked for before a change ended tells nothing of
+// who started what.
+func TestStaleList(t *testing.T) {
+	run(t, []int{1, 2, 3}, func(r *rig) {
+		r.wantSpec(3)
+		worker, err := r.fleet.target(workerRef)
+		if err != nil {
+			r.Fatal(err)
+		}
+		before := time.Now()
+		stale, err := r.fleet.look(t.Context(), map[targets.Ref]*target{workerRef: worker})
+		if err != nil {
+			r.Fatal(err)
+		}
+		pass(time.Second)
+		r.scale(1)
+		r.read() // the victims are gone and forgotten
+		if err := worker.learn(t.Context(), stale.units["worker"], stale.run, before, false); err != nil {
+			r.Fatal(err)
+		}
+		r.wantSpec(1)
+		r.wantActive(1)
+	})
+}
+
+// TestEnable: what is started is enabled, what is stopped is disabled.
+func TestEnable(t *testing.T) {
+	run(t, []int{1}, func(r *rig) {
+		r.config.Enable = true
+		r.open()
+		r.read()
+		r.scale(4)
+		r.scale(2)
+		if len(r.m.enabled) != 1 || !r.m.enabled["worker@2.service"] {
+			r.Errorf("enabled: %v, want worker@2.service, which is left of those that hpad started", r.m.enabled)
+		}
+		r.m.refuses(func(call, _ string) error {
+			if call == "enable" {
+				return errors.New("read-only file system")
+			}
+			return nil
+		})
+		partial, ok := errors.AsType[*targets.PartialError](r.set(3))
+		if !ok || partial.Reached != 3 {
+			r.Errorf("SetReplicas() = %v, want 3 reached, not enabled", partial)
+		}
+	})
+}
+
+// TestActivation: properties are read once for each activation; a restart moves
+// start and readiness.
+func TestActivation(t *testing.T) {
+	run(t, []int{1, 2}, func(r *rig) {
+		first := r.read()
+		r.m.called("")
+		r.read()
+		if got := r.m.called("properties"); len(got) != 2 {
+			r.Errorf("calls %q for two instances, want one each, for the activation", got)
+		}
+		pass(time.Minute)
+		r.m.restarted("worker@2.service")
+		second := r.read()
+		if !second.Instances[0].StartedAt.Equal(first.Instances[0].StartedAt) {
+			r.Errorf("worker@1: start %v became %v", first.Instances[0].StartedAt, second.Instances[0].StartedAt)
+		}
+		for i, change := range []time.Duration{
+			second.Instances[1].StartedAt.Sub(first.Instances[1].StartedAt),
+			second.Instances[1].ReadinessChanged.Sub(first.Instances[1].ReadinessChanged),
+		} {
+			if change != time.Minute {
+				r.Errorf("worker@2, time %d: moved by %v, want the restart a minute later", i, change)
+			}
+		}
+	})
+}
+
+// TestRequests: a configured request goes before the unit's limit, one by one.
+func TestRequests(t *testing.T) {
+	half := quantity.Quantity{}
+	if err := half.UnmarshalText([]byte("500m")); err != nil {
+		t.Fatal(err)
+	}
+	run(t, []int{1}, func(r *rig) {
+		r.config.Templates = map[string]Template{"worker@.service": {Requests: map[string]quantity.Quantity{"cpu": half}}}
+		r.open()
+		r.m.becomes("worker@1.service", "active", "running", "CPUQuotaPerSecUSec", uint64(250_000), "MemoryMax", uint64(64<<20))
+		got := r.read().Instances[0].Tasks[0]
+		want := []policy.Amount{{Resource: "cpu", Milli: 500}, {Resource: "memory", Milli: 64 << 20 * 1000}}
+		if !slices.Equal(got.Requests, want) || got.Name != "worker" {
+			r.Errorf("task %+v, want worker with %+v", got, want)
+		}
+	})
+}
+
+// TestCheck says what hpad's user may not do, and which templates there are not.
+func TestCheck(t *testing.T) {
+	run(t, []int{1}, func(r *rig) {
+		r.config.Templates = map[string]Template{"other@.service": {}}
+		r.open()
+		r.read()
+		found, err := r.fleet.Check(t.Context())
+		if err != nil || len(found) != 1 || !strings.Contains(found[0], "no unit file other@.service") {
+			r.Errorf("Check() = %q, %v, want the missing template", found, err)
+		}
+		r.wantActive(1)
+		r.m.refuses(func(call, unit string) error {
+			if call == "stop" {
+				return godbus.Error{Name: "org.freedesktop.DBus.Error.InteractiveAuthorizationRequired", Body: []any{"Interactive authentication required."}}
+			}
+			return nil
+		})
+		found, err = r.fleet.Check(t.Context())
+		if err != nil || len(found) != 2 || !strings.Contains(found[1], "49-hpad-systemd.rules") {
+			r.Errorf("Check() = %q, %v, want polkit's rule named", found, err)
+		}
+		r.m.refuses(refusal(true, godbus.ErrClosed))
+		if _, err := r.fleet.Check(t.Context()); !errors.Is(err, targets.ErrTransient) {
+			r.Errorf("Check() = %v, want ErrTransient", err)
+		}
+	})
+}
+
+// TestClosed: nothing works after Close, and a second Close is no error.
+func TestClosed(t *testing.T) {
+	run(t, []int{1}, func(r *rig) {
+		r.read()
+		for range 2 {
+			if err := r.fleet.Close(); err != nil {
+				r.Error(err)
+			}
+		}
+		calls := []func() error{
+			func() error { _, err := r.fleet.Snapshot(t.Context(), []targets.Ref{workerRef}); return err },
+			func() error { _, err := r.fleet.Samples(t.Context(), []targets.Ref{workerRef}); return err },
+			func() error { _, err := r.fleet.Check(t.Context()); return err },
+			func() error { return r.set(2) },
+		}
+		for i, call := range calls {
+			if err := call(); !errors.Is(err, targets.ErrTransient) {
+				r.Errorf("call %d after Close() = %v, want ErrTransient", i, err)
+			}
+		}
+		if err := r.fleet.Start(context.Background()); err == nil {
+			r.Error("Start() after Close() = nil")
+		}
+	})
+}
+
+// TestOneList: the calls of a round do not grow with the number of targets, beyond
+// one for each active instance.
+func TestOneList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newImitation()
+		var refs []targets.Ref
+		for i := range 50 {
+			name := template(fmt.Sprintf("t%d", i))
+			m.unitFiles[name.file()] = "static"
+			refs = append(refs, ref(name.file()))
+			if i%2 == 0 {
+				m.byHand(t, "start", name.unit(1))
+			}
+		}
+		config := &Config{}
+		config.SetDefaults()
+		f := newFleet("vm", config, Options{}, m)
+		defer func() { _ = f.Close() }()
+		for range 2 {
+			m.called("")
+			readings, err := f.Snapshot(t.Context(), refs)
+			if err != nil || len(readings) != len(refs) {
+				t.Fatalf("%d readings, %v", len(readings), err)
+			}
+		}
+		if lists, files, properties := m.count("list"), m.count("files"), m.count("properties"); lists != 1 || files != 1 || properties != 25 {
+			t.Errorf("%d lists, %d lists of files and %d questions, want 1, 1 and 25", lists, files, properties)
+		}
+	})
+}
