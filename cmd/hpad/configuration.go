@@ -23,7 +23,7 @@ type configuration struct {
 	// dryRun says that nothing is to be changed, reload that the daemon is to be
 	// told of a change.
 	dryRun, reload bool
-	// named answers a client of the socket that flags or environment name.
+	// named answers a client of the daemon that flags or environment name.
 	named func() *api.Client
 }
 
@@ -59,10 +59,11 @@ func (d *dryRun) Set(text string) error {
 // Type answers what help calls the value.
 func (d *dryRun) Type() string { return "bool" }
 
-// client answers a client of the daemon that runs a configuration: at the socket
-// that was named, or else at that of the configuration.
+// client answers a client of the daemon that runs a configuration: where flags or
+// the environment say, or else at the socket of the configuration.
 func (c *configuration) client(cmd *cobra.Command, loaded *config.Config) *api.Client {
-	if loaded == nil || loaded.Daemon.Socket == "" || cmd.Flags().Changed("socket") || os.Getenv(socketVariable) != "" {
+	named := cmd.Flags().Changed("socket") || cmd.Flags().Changed("server") || os.Getenv(socketVariable) != "" || os.Getenv(serverVariable) != ""
+	if named || loaded == nil || loaded.Daemon.Socket == "" {
 		return c.named()
 	}
 	return api.NewClient(loaded.Daemon.Socket)
