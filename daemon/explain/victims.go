@@ -39,7 +39,10 @@ func DrainText(operation drain.Operation) string {
 	if operation.State == drain.Ended {
 		text += fmt.Sprintf("%s at %s", operation.Outcome, stamp(operation.Ended))
 	} else {
-		text += fmt.Sprintf("%s since %s, to be drained by %s", operation.State, stamp(operation.Changed), stamp(operation.Deadline))
+		text += fmt.Sprintf("%s since %s", operation.State, stamp(operation.Changed))
+	}
+	if operation.State == drain.Waiting || operation.State == drain.Draining {
+		text += ", to be drained by " + stamp(operation.Deadline)
 	}
 	if operation.Why != "" {
 		text += "; taken back: " + oneLine(operation.Why)

@@ -1,0 +1,32 @@
+package explain_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/daemon/drain"
+	"github.com/hpad/hpad/daemon/explain"
+)
+
+func TestDrainText(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 21, 18, 0, 0, 0, time.UTC)
+	of := func(change func(op *drain.Operation)) drain.Operation {
+		op := drain.Operation{Instance: drain.Instance{ID: "i-1", Name: "web-1"}, State: drain.Draining, Changed: at, Deadline: at.Add(time.Minute)}
+		change(&op)
+		return op
+	}
+	for _, c := range []struct {
+		operation drain.Operation
+		want      string
+	}{
+		{of(func(*drain.Operation) {}), "web-1 (i-1): draining since 2026-11-21 18:00:00 UTC, to be drained by 2026-11-21 18:01:00 UTC"},
+		{of(func(op *drain.Operation) { op.State, op.Error = drain.Removing, "no\nanswer" }), "web-1 (i-1): removing since 2026-11-21 18:00:00 UTC; no answer"},
+		{of(func(op *drain.Operation) { op.State, op.Why = drain.Undoing, "more are wanted" }), "web-1 (i-1): undoing since 2026-11-21 18:00:00 UTC; taken back: more are wanted"},
+		{of(func(op *drain.Operation) { op.State, op.Outcome, op.Ended = drain.Ended, drain.Terminated, at }), "web-1 (i-1): terminated at 2026-11-21 18:00:00 UTC"},
+	} {
+		if got := explain.DrainText(c.operation); got != c.want {
+			t.Errorf("DrainText(%+v) = %q, want %q", c.operation, got, c.want)
+		}
+	}
+}
