@@ -8,5 +8,9 @@
 // of time, is removed from the platform. A scale-up takes draining instances back
 // before it asks the platform for new ones, and waits for none of this.
 //
+// Where nothing is to be drained a scale-down takes its victims at once, and answers
+// what the platform says. They are recorded meanwhile: after an answer that was
+// lost, or a restart, the same instances are removed, and no others.
+//
 // The kinds of drainers are in the packages below this one.
 package drain

@@ -20,7 +20,8 @@ import (
 const InstancesProtected = "InstancesProtected"
 
 // SetReplicas asks for n replicas of one target. Where instances are taken by name
-// a scale-down records who is to be drained, and returns; a scale-up takes back who
+// a scale-down records who is to be drained, and returns, or takes them at once where
+// nothing drains them; a scale-up takes back who
 // is not removed yet, and asks the inner fleet for the rest. What could be done in
 // part only is a targets.PartialError.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, reason string) error {
