@@ -110,6 +110,9 @@ func (d *Daemon) serverTCP(l Listeners, gatherer prometheus.Gatherer) (*http.Ser
 		server := api.NewServer(outer(api.NewHandler(d, gatherer, api.ReadOnly)), d.serverLog())
 		return server, func(listener net.Listener) error { return server.Serve(clients.Listener(listener)) }
 	}
+	if !isLoopback(l.TCP.Addr()) && web.IsExposed(l.WebConfig) {
+		d.log.Warn("passwords are sent without TLS", zap.String("web_config", l.WebConfig), zap.Stringer("address", l.TCP.Addr()))
+	}
 	identified := func(r *http.Request) error {
 		if err := web.Identify(l.WebConfig, r); err != nil {
 			return fmt.Errorf("and %w", err)

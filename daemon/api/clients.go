@@ -27,6 +27,9 @@ const (
 	// requestsPerSecond and requestBurst bound the requests of one client.
 	requestsPerSecond = 50
 	requestBurst      = 200
+	// maxClientRequests bounds its requests that are being answered: the answers
+	// are in memory until they are taken.
+	maxClientRequests = 32
 	// scrapesPerSecond and scrapeBurst bound its requests for metrics, health and
 	// readiness, which are counted apart.
 	scrapesPerSecond = 10
@@ -56,8 +59,8 @@ type Clients struct {
 // client is what is known of one client. Its limiters lock themselves, the
 // counts belong to the lock of Clients.
 type client struct {
-	requests, scrapes, mistakes *rate.Limiter
-	connections, checking       int
+	requests, scrapes, mistakes   *rate.Limiter
+	connections, asking, checking int
 }
 
 // NewClients answers limits that nobody has used yet. Each connection that is
@@ -95,6 +98,11 @@ func (c *Clients) Limit(next http.Handler) http.Handler {
 			refuseForNow(w, wait, "too many requests")
 			return
 		}
+		if !c.begin(&from.asking, maxClientRequests) {
+			refuseForNow(w, time.Second, "too many requests at once")
+			return
+		}
+		defer c.end(&from.asking)
 		if r.Header.Get("Authorization") == "" {
 			next.ServeHTTP(w, r)
 			return
@@ -104,11 +112,11 @@ func (c *Clients) Limit(next http.Handler) http.Handler {
 			refuseForNow(w, wait, "too many wrong passwords")
 			return
 		}
-		if !c.beginCheck(from) {
+		if !c.begin(&from.checking, maxChecking) {
 			refuseForNow(w, time.Second, "too many passwords to check at once")
 			return
 		}
-		try := &attempt{end: sync.OnceFunc(func() { c.endCheck(from) })}
+		try := &attempt{end: sync.OnceFunc(func() { c.end(&from.checking) })}
 		defer try.end()
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), attemptKey{}, try)))
 		if !try.known {
@@ -192,29 +200,29 @@ func (c *Clients) known(key netip.Prefix) *client {
 // forget drops the clients that are as good as new. The lock is held.
 func (c *Clients) forget() {
 	for key, from := range c.clients {
-		if from.connections == 0 && from.checking == 0 &&
+		if from.connections == 0 && from.asking == 0 && from.checking == 0 &&
 			from.requests.Tokens() >= requestBurst && from.scrapes.Tokens() >= scrapeBurst && from.mistakes.Tokens() >= mistakeBurst {
 			delete(c.clients, key)
 		}
 	}
 }
 
-// beginCheck counts a password that is about to be checked; false when the
-// client has too many of them.
-func (c *Clients) beginCheck(from *client) bool {
+// begin counts one more of what a client has under way; false when it has too
+// many.
+func (c *Clients) begin(count *int, most int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if from.checking >= maxChecking {
+	if *count >= most {
 		return false
 	}
-	from.checking++
+	*count++
 	return true
 }
 
-func (c *Clients) endCheck(from *client) {
+func (c *Clients) end(count *int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	from.checking--
+	*count--
 }
 
 // clientKey answers by what a remote address is counted; false for an address
@@ -251,7 +259,7 @@ func (l *clientListener) Accept() (net.Conn, error) {
 			return conn, nil
 		}
 		if from := l.clients.connect(key); from != nil {
-			return &clientConn{Conn: conn, closed: sync.OnceFunc(func() { l.clients.disconnect(from) })}, nil
+			return &clientConn{Conn: conn, closed: sync.OnceFunc(func() { l.clients.end(&from.connections) })}, nil
 		}
 		_ = conn.Close() // the client is told nothing more
 		if l.clients.refused != nil {
@@ -270,12 +278,6 @@ func (c *Clients) connect(key netip.Prefix) *client {
 	}
 	from.connections++
 	return from
-}
-
-func (c *Clients) disconnect(from *client) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	from.connections--
 }
 
 // clientConn tells when it is closed.

@@ -264,6 +264,43 @@ func TestPasswordsCheckedAtOnce(t *testing.T) {
 	})
 }
 
+// Few requests of one client are answered at once.
+func TestRequestsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clients, answered := api.NewClients(nil), make(chan struct{})
+		limited := clients.Limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-answered }))
+		ask := func(from string) int {
+			request := httptest.NewRequest(http.MethodGet, "/", nil)
+			request.RemoteAddr = from
+			response := httptest.NewRecorder()
+			limited.ServeHTTP(response, request)
+			return response.Code
+		}
+		var group sync.WaitGroup
+		for range 32 {
+			group.Go(func() {
+				if got := ask(one); got != 200 {
+					t.Errorf("one of the first is answered with %d", got)
+				}
+			})
+		}
+		group.Go(func() {
+			if got := ask(other); got != 200 {
+				t.Errorf("another client is answered with %d", got)
+			}
+		})
+		synctest.Wait()
+		if got := ask(one); got != 429 {
+			t.Errorf("the one too many is answered with %d, want 429", got)
+		}
+		close(answered)
+		group.Wait()
+		if got := ask(one); got != 200 {
+			t.Errorf("one after all the others is answered with %d, want 200", got)
+		}
+	})
+}
+
 // However many clients there are, hpad remembers few, and the first ones again.
 func TestManyClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

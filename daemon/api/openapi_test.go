@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -379,6 +380,26 @@ func enum(schema *openapi3.Schema) []string {
 		all = append(all, word)
 	}
 	return all
+}
+
+// The page has a heading for every operation, and every type of error.
+func TestPageHasEveryRoute(t *testing.T) {
+	page, err := os.ReadFile("../../docs/api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, methods := range api.Routes() {
+		for _, method := range methods {
+			if heading := "### `" + method + " " + strings.ReplaceAll(path, "{name}", "NAME") + "`\n"; !bytes.Contains(page, []byte(heading)) {
+				t.Errorf("docs/api.md has no heading %s", heading)
+			}
+		}
+	}
+	for _, kind := range api.ErrorTypes {
+		if !bytes.Contains(page, []byte("| `"+string(kind)+"` |")) {
+			t.Errorf("docs/api.md does not tell of errors of the type %s", kind)
+		}
+	}
 }
 
 func TestDescriptionIsServed(t *testing.T) {

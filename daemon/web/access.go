@@ -64,3 +64,10 @@ func Identify(path string, r *http.Request) error {
 func verifies(clientAuth string) bool {
 	return clientAuth == requireAndVerify || clientAuth == verifyIfGiven
 }
+
+// IsExposed says whether passwords go to the server of the web config at path
+// without TLS, for everybody on the way to read.
+func IsExposed(path string) bool {
+	c, err := read(path)
+	return err == nil && len(c.Users) > 0 && !c.TLSConfig.IsEnabled()
+}

@@ -100,3 +100,14 @@ func TestExample(t *testing.T) {
 		}
 	}
 }
+
+// Passwords without TLS are for the machine itself.
+func TestIsExposed(t *testing.T) {
+	users := "basic_auth_users:\n  alice: " + webtest.Hash(t, "wonder") + "\n"
+	for config, want := range map[string]bool{"": false, tlsKeys: false, users: true, tlsKeys + users: false} {
+		dir, _ := newDir(t)
+		if got := web.IsExposed(webtest.Write(t, dir, "web.yml", config)); got != want {
+			t.Errorf("exposed is %t, want %t, for\n%s", got, want, config)
+		}
+	}
+}
