@@ -148,3 +148,44 @@ func TestCutKeepsTheRest(t *testing.T) {
 		}
 	})
 }
+
+// FuzzCut holds that of any TOML either nothing is cut, or what is left has
+// everything but the autoscaler, in lines that were there, in order.
+func FuzzCut(f *testing.F) {
+	for _, text := range []string{
+		"# a\n[autoscalers.web]\nx = 1\n\n[autoscalers.b]\ny = [\n 1,\n]\n",
+		"autoscalers.web = { a = 1 }\nautoscalers.b.c = '''\n# d\n'''\n",
+		"[autoscalers]\nweb.a = 1\n\"web\".b = 2\n[fleets.x]\n[[autoscalers.web.metrics]]\nt = \"\"\"\n[x]\n\"\"\"\n",
+		"autoscalers = { web = { a = 1 }, b = { c = 2 } }",
+		"[ autoscalers . 'web' ]\r\na = 1979-05-27T07:32:00Z # c\r\n# d\r\n",
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if holds, err := confd.Holds(text, "web"); err != nil || !holds {
+			return
+		}
+		cutting, err := confd.Cut(text, "web")
+		if err != nil {
+			if !errors.Is(err, confd.ErrEntangled) {
+				t.Errorf("Cut: %v", err)
+			}
+			return
+		}
+		if holds, err := confd.Holds(cutting.Rest, "web"); err != nil || holds {
+			t.Errorf("what is left holds it: %v, %v", holds, err)
+		}
+		left := strings.SplitAfter(string(text), "\n")
+		for _, line := range strings.SplitAfter(string(cutting.Rest), "\n") {
+			for len(left) > 0 && left[0] != line {
+				left = left[1:]
+			}
+			if len(left) == 0 && line != "" {
+				t.Fatalf("the line %q was not there", line)
+			}
+			if len(left) > 0 {
+				left = left[1:]
+			}
+		}
+	})
+}
