@@ -41,6 +41,7 @@ const moreTimeout = 3 * time.Second
 type Fleet struct {
 	name       string
 	config     *Config
+	life       targets.Life
 	connection *connection
 	memory     *cloud.Memory
 	shortages  cloud.Shortages
@@ -48,8 +49,7 @@ type Fleet struct {
 	refreshes  refreshes
 	details    details
 
-	mu     sync.Mutex
-	closed bool
+	mu sync.Mutex
 	// read are the groups of the largest reading.
 	read []string
 }
@@ -68,23 +68,15 @@ func New(name string, config *Config, options Options) *Fleet {
 
 // Close gives up the connections.
 func (f *Fleet) Close() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.closed = true
+	f.life.End()
 	f.connection.close()
 	return nil
 }
 
 // open answers a session.
 func (f *Fleet) open(ctx context.Context) (*session, error) {
-	if err := ctx.Err(); err != nil {
+	if err := f.life.Usable(ctx); err != nil {
 		return nil, err
-	}
-	f.mu.Lock()
-	closed := f.closed
-	f.mu.Unlock()
-	if closed {
-		return nil, fmt.Errorf("%w: the fleet is closed", targets.ErrTransient)
 	}
 	return f.connection.open(ctx)
 }

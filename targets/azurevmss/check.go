@@ -73,7 +73,7 @@ func (f *Fleet) needs(s *scaleSet) (required, optional []string) {
 // of its role assignments. The error names what is missing, for each scale set.
 // Nothing is changed.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
-	if err := f.usable(ctx); err != nil {
+	if err := f.life.Usable(ctx); err != nil {
 		return nil, f.checkFailure(err)
 	}
 	f.mu.Lock()

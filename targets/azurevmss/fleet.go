@@ -27,6 +27,7 @@ type Options struct {
 type Fleet struct {
 	name        string
 	config      *Config
+	life        targets.Life
 	connection  *connection
 	limiter     *platform.Limiter
 	memory      *platform.Memory
@@ -37,8 +38,7 @@ type Fleet struct {
 	written     written
 	troubles    troubles
 
-	mu     sync.Mutex
-	closed bool
+	mu sync.Mutex
 	// asked are the sets of the largest reading, for Check.
 	asked []key
 }
@@ -57,29 +57,15 @@ func New(name string, config *Config, options Options) *Fleet {
 
 // Close gives up the connections.
 func (f *Fleet) Close() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.closed = true
+	f.life.End()
 	f.connection.close()
-	return nil
-}
-
-func (f *Fleet) usable(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed {
-		return fmt.Errorf("%w: the fleet is closed", targets.ErrTransient)
-	}
 	return nil
 }
 
 // Snapshot reads the given scale sets: one list of the sets, or one for each of a
 // few resource groups, and the machines of those sets that are due.
 func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
-	err := f.usable(ctx)
+	err := f.life.Usable(ctx)
 	if err == nil {
 		err = f.memory.Load(ctx, time.Now())
 	}

@@ -23,7 +23,7 @@ import (
 // the set is read first, and the write names the ETag that it had then. A capacity
 // that the set has already is not written again. Azure has no place for the reason.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
-	err := f.usable(ctx)
+	err := f.life.Usable(ctx)
 	if err == nil {
 		err = unknownAfter(ctx, f.setReplicas(ctx, ref, n, version))
 	}
@@ -179,7 +179,7 @@ func etagIn(response *http.Response) string {
 // the set has not changed since version. Machines that are gone or on their way are
 // left out; none is taken when one of them is protected.
 func (f *Fleet) Remove(ctx context.Context, ref targets.Ref, ids []string, version, _ string) error {
-	err := f.usable(ctx)
+	err := f.life.Usable(ctx)
 	if err == nil {
 		err = unknownAfter(ctx, f.remove(ctx, ref, ids, version))
 	}

@@ -25,7 +25,7 @@ func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 }
 
 func (f *Fleet) check(ctx context.Context) ([]string, error) {
-	if err := f.usable(ctx); err != nil {
+	if err := f.life.Usable(ctx); err != nil {
 		return nil, err
 	}
 	var found []string

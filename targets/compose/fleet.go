@@ -33,6 +33,7 @@ var networkInspect = network.InspectOptions{}
 type Fleet struct {
 	name   string
 	config *Config
+	life   targets.Life
 	engine *docker.Engine
 	// waiting has connections of its own for the calls that last as long as a
 	// container takes to stop: they must not keep others waiting.
@@ -56,7 +57,6 @@ type Fleet struct {
 
 	mu      sync.Mutex
 	started bool
-	closed  bool
 	// turns are held by whoever changes a service's count.
 	turns map[key]chan struct{}
 	// read are the targets of the largest reading, for Check.
@@ -92,7 +92,7 @@ func New(name string, config *Config, options Options) (*Fleet, error) {
 // cannot be read is read again by the next reading; one that was read before is
 // read anew, since an older fleet of the same name may have written until now.
 func (f *Fleet) Start(ctx context.Context) error {
-	if err := f.usable(ctx); err != nil {
+	if err := f.life.Usable(ctx); err != nil {
 		return fmt.Errorf("start fleet %q: %w", f.name, err)
 	}
 	f.loading.Lock()
@@ -111,28 +111,15 @@ func (f *Fleet) Start(ctx context.Context) error {
 // that are still there are removed by the next fleet of the same store; the
 // engine finishes the stops that it was asked for.
 func (f *Fleet) Close() error {
-	f.mu.Lock()
-	closed := f.closed
-	f.closed = true
+	f.mu.Lock() // nothing begins in the background any more
+	first := f.life.End()
 	f.mu.Unlock()
-	if !closed {
+	if first {
 		f.cancel()
 		f.sampler.Close()
 		f.background.Wait()
 		f.engine.Close()
 		f.waiting.Close()
-	}
-	return nil
-}
-
-func (f *Fleet) usable(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed {
-		return fmt.Errorf("%w: the fleet is closed", targets.ErrTransient)
 	}
 	return nil
 }
@@ -160,7 +147,7 @@ func (f *Fleet) Problems() []string { return f.removals.problems() }
 // Samples answers cpu and memory of each running container, and begins to sample
 // when nobody has asked for a while.
 func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
-	err := f.usable(ctx)
+	err := f.life.Usable(ctx)
 	if err == nil {
 		var answer map[targets.Ref]targets.Samples
 		if answer, err = f.sampler.Samples(refs); err == nil {
@@ -181,7 +168,7 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 }
 
 func (f *Fleet) snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
-	if err := f.usable(ctx); err != nil {
+	if err := f.life.Usable(ctx); err != nil {
 		return nil, err
 	}
 	if err := f.load(ctx); err != nil {

@@ -307,7 +307,7 @@ func (f *Fleet) resume() {
 func (f *Fleet) remove(k key, id, name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closed || !f.started || !f.removals.claim(id) {
+	if f.life.Ended() || !f.started || !f.removals.claim(id) {
 		return
 	}
 	f.background.Go(func() {

@@ -19,7 +19,7 @@ import (
 // started when it returns; victims are terminating. The engine has no place for
 // the reason.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
-	err := f.usable(ctx)
+	err := f.life.Usable(ctx)
 	if err == nil {
 		err = f.setReplicas(ctx, ref, n, version)
 		if err != nil && ctx.Err() != nil && !errors.Is(err, targets.ErrUnknownOutcome) {
@@ -91,7 +91,7 @@ func (f *Fleet) setReplicas(ctx context.Context, ref targets.Ref, n int32, versi
 func (f *Fleet) running() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closed || !f.started {
+	if f.life.Ended() || !f.started {
 		return fmt.Errorf("%w: the fleet is not running", targets.ErrTransient)
 	}
 	return nil
@@ -101,7 +101,7 @@ func (f *Fleet) running() error {
 func (f *Fleet) inBackground(run func()) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closed {
+	if f.life.Ended() {
 		return fmt.Errorf("%w: the fleet is closed", targets.ErrTransient)
 	}
 	f.background.Go(run)

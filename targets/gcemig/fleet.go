@@ -28,6 +28,7 @@ type Options struct {
 type Fleet struct {
 	name        string
 	config      *Config
+	life        targets.Life
 	connection  *connection
 	limiter     *cloud.Limiter
 	memory      *cloud.Memory
@@ -36,8 +37,7 @@ type Fleet struct {
 	autoscalers autoscalers
 	changes     changes
 
-	mu     sync.Mutex
-	closed bool
+	mu sync.Mutex
 	// known are the instances of groups, by the names of targets.
 	known map[string]*membership
 	// restarting are the ids of instances whose start time is to be looked up again.
@@ -67,23 +67,15 @@ func New(name string, config *Config, options Options) *Fleet {
 
 // Close gives up the connections.
 func (f *Fleet) Close() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.closed = true
+	f.life.End()
 	f.connection.close()
 	return nil
 }
 
 // open answers a session with the credentials as they are now.
 func (f *Fleet) open(ctx context.Context) (*session, error) {
-	if err := ctx.Err(); err != nil {
+	if err := f.life.Usable(ctx); err != nil {
 		return nil, err
-	}
-	f.mu.Lock()
-	closed := f.closed
-	f.mu.Unlock()
-	if closed {
-		return nil, fmt.Errorf("%w: the fleet is closed", targets.ErrTransient)
 	}
 	if err := f.limiter.Refusal(); err != nil {
 		return nil, err

@@ -31,6 +31,7 @@ func (c *Config) fetching() int { return max(1, c.MaxConnections/3) }
 type Fleet struct {
 	name           string
 	config         *Config
+	life           targets.Life
 	connection     *connection
 	backoff        backoff
 	specifications specifications
@@ -38,8 +39,7 @@ type Fleet struct {
 	speeds         *speeds
 	sampler        *sampler
 
-	mu     sync.Mutex
-	closed bool
+	mu sync.Mutex
 	// read are the jobs of the largest reading, by namespace.
 	read map[scope][]string
 }
@@ -62,32 +62,16 @@ func New(name string, config *Config, options Options) (*Fleet, error) {
 
 // Close ends the sampling and gives up the connections.
 func (f *Fleet) Close() error {
-	f.mu.Lock()
-	closed := f.closed
-	f.closed = true
-	f.mu.Unlock()
-	if !closed {
+	if f.life.End() {
 		f.sampler.clock.Close()
 		f.connection.close()
 	}
 	return nil
 }
 
-func (f *Fleet) usable(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed {
-		return fmt.Errorf("%w: the fleet is closed", targets.ErrTransient)
-	}
-	return nil
-}
-
 // open answers a session with the token as it is now.
 func (f *Fleet) open(ctx context.Context) (*session, error) {
-	if err := f.usable(ctx); err != nil {
+	if err := f.life.Usable(ctx); err != nil {
 		return nil, err
 	}
 	session, err := f.connection.session()

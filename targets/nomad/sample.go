@@ -63,7 +63,7 @@ func newSampler(config *Config, connection *connection) *sampler {
 // Samples answers cpu and memory of each running allocation and its tasks, and
 // begins to sample when nobody has asked for a while.
 func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
-	if err := f.usable(ctx); err != nil {
+	if err := f.life.Usable(ctx); err != nil {
 		return nil, fmt.Errorf("sample fleet %q: %w", f.name, err)
 	}
 	answer, err := f.sampler.ask(refs, time.Now())

@@ -17,7 +17,7 @@ import (
 // job first: a count that the group has already is not written again, since
 // every write makes a version of the job.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, reason string) error {
-	err := f.usable(ctx)
+	err := f.life.Usable(ctx)
 	if err == nil {
 		err = f.setReplicas(ctx, ref, n, version, reason)
 		if ctx.Err() != nil && err != nil && !errors.Is(err, targets.ErrUnknownOutcome) {

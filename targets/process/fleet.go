@@ -36,6 +36,7 @@ type Output func(service, instance string) io.Writer
 type Fleet struct {
 	name    string
 	config  *Config
+	life    targets.Life
 	options Options
 	sampler *sampler
 
@@ -47,7 +48,6 @@ type Fleet struct {
 	lent    map[string]bool
 	nursery *nursery
 	started bool
-	closed  bool
 }
 
 // New answers a fleet of that name that has not been started. The configuration
@@ -75,7 +75,7 @@ func (f *Fleet) Succeed(older any) bool {
 	defer f.mu.Unlock()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.started || o.closed || f.started || f.closed {
+	if !o.started || o.life.Ended() || f.started || f.life.Ended() {
 		return false
 	}
 	f.older = o
@@ -101,7 +101,7 @@ func (f *Fleet) Succeed(older any) bool {
 func (f *Fleet) Start(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.started || f.closed {
+	if f.started || f.life.Ended() {
 		return fmt.Errorf("start fleet %q: it was started or closed before", f.name)
 	}
 	if err := ctx.Err(); err != nil {
@@ -134,11 +134,10 @@ func (f *Fleet) Start(ctx context.Context) error {
 // returns when they are gone. An error names those that did not end even so.
 func (f *Fleet) Close() error {
 	f.mu.Lock()
-	if f.closed {
+	if !f.life.End() {
 		f.mu.Unlock()
 		return nil
 	}
-	f.closed = true
 	nursery := f.nursery
 	var stopping []*instance
 	grace := time.Duration(0)
@@ -172,13 +171,13 @@ func (f *Fleet) giveBack() {
 	f.older.mu.Lock()
 	defer f.older.mu.Unlock()
 	for name := range f.older.lent {
-		if f.older.closed {
+		if f.older.life.Ended() {
 			f.services[name] = f.older.services[name]
 		} else {
 			f.lent[name] = true
 		}
 	}
-	if !f.older.closed {
+	if !f.older.life.Ended() {
 		clear(f.older.lent)
 	}
 }
@@ -203,7 +202,7 @@ func await(stopping []*instance, limit time.Duration) error {
 // Snapshot reads the given services. It asks nobody: the fleet itself is the
 // platform. Before Start it answers what a start would begin with.
 func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
-	if err := f.usable(ctx); err != nil {
+	if err := f.life.Usable(ctx); err != nil {
 		return nil, fmt.Errorf("read fleet %q: %w", f.name, err)
 	}
 	readings := make(map[targets.Ref]targets.Reading, len(refs))
@@ -221,7 +220,7 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 // SetReplicas saves a service's new count and starts or stops its instances. A
 // count that the service has already changes nothing.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
-	err := f.usable(ctx)
+	err := f.life.Usable(ctx)
 	if err == nil {
 		var s *service
 		if s, err = f.service(ref); err == nil {
@@ -237,7 +236,7 @@ func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, versi
 // Samples answers cpu and memory of each running instance, as its process group
 // used them, and begins to sample when nobody has asked for a while.
 func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
-	if err := f.usable(ctx); err != nil {
+	if err := f.life.Usable(ctx); err != nil {
 		return nil, fmt.Errorf("sample fleet %q: %w", f.name, err)
 	}
 	samples, err := f.sampler.ask(time.Now())
@@ -257,7 +256,7 @@ func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Re
 // that are not there, a shell to guard with, and, of a started fleet, what went
 // wrong with its instances.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
-	if err := f.usable(ctx); err != nil {
+	if err := f.life.Usable(ctx); err != nil {
 		return nil, fmt.Errorf("check fleet %q: %w", f.name, err)
 	}
 	var found []string
@@ -292,18 +291,6 @@ func (s Service) check(name string) []string {
 		found = append(found, fmt.Sprintf("service %q: dir: %s is not a directory", name, s.Dir))
 	}
 	return found
-}
-
-func (f *Fleet) usable(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed {
-		return fmt.Errorf("%w: the fleet is closed", targets.ErrTransient)
-	}
-	return nil
 }
 
 func (f *Fleet) service(ref targets.Ref) (*service, error) {

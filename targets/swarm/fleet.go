@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 
 	"github.com/docker/docker/client"
 
@@ -25,12 +24,10 @@ const sayingNotManager = "not a swarm manager"
 type Fleet struct {
 	name    string
 	config  *Config
+	life    targets.Life
 	engine  *docker.Engine
 	nodes   *nodes
 	sampler *docker.Sampler
-
-	mu     sync.Mutex
-	closed bool
 }
 
 // New answers a fleet of that name, which connects when it is first read. The
@@ -51,11 +48,7 @@ func New(name string, config *Config) (*Fleet, error) {
 
 // Close ends the sampling and gives up the connections.
 func (f *Fleet) Close() error {
-	f.mu.Lock()
-	closed := f.closed
-	f.closed = true
-	f.mu.Unlock()
-	if !closed {
+	if f.life.End() {
 		f.sampler.Close()
 		f.nodes.close()
 		f.engine.Close()
@@ -63,22 +56,10 @@ func (f *Fleet) Close() error {
 	return nil
 }
 
-func (f *Fleet) usable(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed {
-		return fmt.Errorf("%w: the fleet is closed", targets.ErrTransient)
-	}
-	return nil
-}
-
 // Samples answers cpu and memory of each running task whose node's engine is
 // known, and begins to sample when nobody has asked for a while.
 func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
-	if err := f.usable(ctx); err != nil {
+	if err := f.life.Usable(ctx); err != nil {
 		return nil, fmt.Errorf("sample fleet %q: %w", f.name, err)
 	}
 	answer, err := f.sampler.Samples(refs)

@@ -24,7 +24,7 @@ const sayingOutOfSequence = "update out of sequence"
 // write takes away the version that a rollback returns to. All else in the
 // service stays as it is. Swarm has no place for the reason.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
-	err := f.usable(ctx)
+	err := f.life.Usable(ctx)
 	if err == nil {
 		err = f.setReplicas(ctx, ref, n, version)
 		if ctx.Err() != nil && err != nil && !errors.Is(err, targets.ErrUnknownOutcome) {

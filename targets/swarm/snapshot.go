@@ -34,7 +34,7 @@ const (
 // Snapshot reads the given services: a list of services and one of their tasks, and
 // one of those that ended where some may have failed.
 func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
-	err := f.usable(ctx)
+	err := f.life.Usable(ctx)
 	if err == nil && len(refs) == 0 {
 		return map[targets.Ref]targets.Reading{}, nil
 	}
