@@ -15,7 +15,7 @@ import (
 // hpad's user may not, which it finds out by stopping an instance that there is
 // not.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
-	err := f.usable(ctx)
+	err := f.life.Usable(ctx)
 	var found []string
 	if err == nil {
 		found, err = f.check(ctx)

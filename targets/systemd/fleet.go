@@ -25,6 +25,7 @@ type Options struct {
 type Fleet struct {
 	name    string
 	config  *Config
+	life    targets.Life
 	options Options
 	manager manager
 	known   *particulars
@@ -37,7 +38,6 @@ type Fleet struct {
 	mu      sync.Mutex
 	targets map[template]*target
 	started bool
-	closed  bool
 }
 
 // New answers a fleet of that name, which connects when it is first read. The
@@ -64,7 +64,7 @@ func (f *Fleet) Start(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("start fleet %q: %w", f.name, err)
 	}
-	if f.started || f.closed {
+	if f.started || f.life.Ended() {
 		return fmt.Errorf("start fleet %q: it was started or closed before", f.name)
 	}
 	f.started = true
@@ -77,12 +77,11 @@ func (f *Fleet) Start(ctx context.Context) error {
 // Units stay as they are.
 func (f *Fleet) Close() error {
 	f.mu.Lock()
-	closed := f.closed
-	f.closed = true
+	first := f.life.End()
 	f.cancel()
 	all := maps.Clone(f.targets)
 	f.mu.Unlock()
-	if closed {
+	if !first {
 		return nil
 	}
 	f.work.Wait()
@@ -93,18 +92,6 @@ func (f *Fleet) Close() error {
 	}
 	f.sampler.close()
 	f.manager.close()
-	return nil
-}
-
-func (f *Fleet) usable(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed {
-		return fmt.Errorf("%w: the fleet is closed", targets.ErrTransient)
-	}
 	return nil
 }
 
@@ -123,7 +110,7 @@ func (f *Fleet) target(ref targets.Ref) (*target, error) {
 	if known == nil {
 		known = newTarget(t, f.config, f.options.Store)
 		f.targets[t] = known
-		if f.started && !f.closed && known.config.ReadyProbe.probes() {
+		if f.started && !f.life.Ended() && known.config.ReadyProbe.probes() {
 			known.prober = newProber(known, f.options.Store)
 		}
 	}
@@ -134,7 +121,7 @@ func (f *Fleet) target(ref targets.Ref) (*target, error) {
 // one, and one list of unit files where a template has no unit. A fleet that was
 // started then starts, in the background, the instances that should run and do not.
 func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
-	err := f.usable(ctx)
+	err := f.life.Usable(ctx)
 	answer := make(map[targets.Ref]targets.Reading, len(refs))
 	if err == nil && len(refs) > 0 {
 		err = f.snapshot(ctx, refs, answer)
@@ -292,7 +279,7 @@ func (f *Fleet) reading(ctx context.Context, t *target, s look) (targets.Reading
 // Samples answers cpu and memory of each running instance, as the manager accounts
 // them, and begins to sample when nobody has asked for a while.
 func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
-	if err := f.usable(ctx); err != nil {
+	if err := f.life.Usable(ctx); err != nil {
 		return nil, fmt.Errorf("sample fleet %q: %w", f.name, err)
 	}
 	answer, err := f.sampler.samples(refs, time.Now())

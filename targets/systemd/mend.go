@@ -30,7 +30,7 @@ func (f *Fleet) mend(t *target, units map[int32]unit) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closed {
+	if f.life.Ended() {
 		t.unlock()
 		return
 	}

@@ -14,7 +14,7 @@ import (
 // count is saved before; what is cut short is finished in the background. Systemd
 // has no place for the reason.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
-	err := f.usable(ctx)
+	err := f.life.Usable(ctx)
 	if err == nil {
 		err = outcome(ctx, f.setReplicas(ctx, ref, n, version))
 	}
