@@ -114,6 +114,8 @@ func scenarios() *scenario {
 		},
 		discovered: []api.Discovered{
 			{Reference: "prod/batch", State: api.DiscoveredOverridden, Autoscaler: "batch"},
+			{Reference: "prod/batch/main", State: api.DiscoveredOverridden, Autoscaler: "nightly"},
+			{Reference: "prod/mail/send", State: api.DiscoveredActive, Autoscaler: "prod/mail/send"},
 			{Reference: "prod/shop/cart", State: api.DiscoveredMistaken, Autoscaler: "prod/shop/cart", Problem: "hpad.maxx: unknown label; did you mean \"max\"?; the labels before stay in force"},
 			{Reference: "prod/shop/jobs", State: api.DiscoveredDisabled},
 			{Reference: "prod/shop/mail", State: api.DiscoveredMistaken, Problem: `hpad.max = "many": must be a whole number`},
