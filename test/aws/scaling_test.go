@@ -72,7 +72,7 @@ func TestScaling(t *testing.T) {
 		{"another autoscaler", anotherAutoscaler},
 		{"suspended", suspended},
 		{"weighted", weighted},
-		{"lies", lies},
+		{"vanishing", vanishing},
 		{"restarted", restarted},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -323,23 +323,19 @@ func weighted(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	awaitDesired(t, c, "mixed", 6)
 }
 
-// lies: descriptions in which nearly all instances are gone make nothing shrink.
-func lies(t *testing.T, c *awstest.Cloud, l *world.Load) {
-	c.Add(awstest.Group{Name: "ghost", Max: 100, Desired: 10})
-	l.Queue("ghost", 100)
-	w := world.New(t, fleet(c, c.Credentials(t), "")+l.Source()+queued("ghost", 1, 20))
-	w.Passes("ghost", 2)
-	c.Edit("ghost", func(g *awstest.Group) {
-		g.Lies = 2
-		g.Lie = func(g *awstest.Group) { g.Desired, g.Instances = 1, g.Instances[:1] }
-	})
-	w.Passes("ghost", 6)
-	if g := c.Look("ghost"); g.Desired != 10 || c.Writes() != 0 {
-		t.Errorf("desired capacity %d after %d writes, want 10 and none", g.Desired, c.Writes())
-	}
-	if condition := w.Condition("ghost", policy.ForeignWriter); condition.Status == policy.ConditionTrue {
-		t.Errorf("a lie is taken for a change: %+v", condition)
-	}
+// vanishing: descriptions in which nearly all instances are gone.
+func vanishing(t *testing.T, c *awstest.Cloud, l *world.Load) {
+	c.Add(awstest.Group{Name: world.Ghost, Max: 100, Desired: world.Present})
+	world.Vanishing{
+		Fleet: fleet(c, c.Credentials(t), ""), Target: fmt.Sprintf(`{ fleet = "cloud", group = %q }`, world.Ghost),
+		Lie: func(rounds int) {
+			c.Edit(world.Ghost, func(g *awstest.Group) {
+				g.Lies, g.Lie = rounds, func(g *awstest.Group) { g.Desired, g.Instances = 1, g.Instances[:1] }
+			})
+		},
+		Lose:  func() { c.Edit(world.Ghost, func(g *awstest.Group) { g.Desired = world.Left }) },
+		Count: func() int { return c.Look(world.Ghost).Desired }, Writes: c.Writes,
+	}.Run(t, l)
 }
 
 // restarted: another daemon goes on with what the first one knew of instances.

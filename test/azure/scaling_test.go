@@ -54,6 +54,7 @@ func TestScaling(t *testing.T) {
 		{"edited in between", edited},
 		{"another autoscaler", anotherAutoscaler},
 		{"rolling upgrade", rollingUpgrade},
+		{"vanishing", vanishing},
 		{"killed in between", killed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -262,6 +263,19 @@ func rollingUpgrade(t *testing.T, s *azuretest.Server, l *world.Load) {
 	}
 	s.Change("shop/rolling", func(set *azuretest.Set) { set.Upgrading = false })
 	awaitCapacity(t, s, "rolling", 5)
+}
+
+// vanishing: readings in which nearly all machines are gone.
+func vanishing(t *testing.T, s *azuretest.Server, l *world.Load) {
+	target := "shop/" + world.Ghost
+	s.Add(azuretest.Set{Group: "Shop", Name: world.Ghost, Capacity: world.Present})
+	world.Vanishing{
+		Fleet: s.TOML("cloud", quick), Target: fmt.Sprintf(`{ fleet = "cloud", resource_group = "Shop", scale_set = %q }`, world.Ghost),
+		Lie:    func(rounds int) { s.Lie(target, rounds, 1, 1) },
+		Lose:   func() { s.Change(target, func(set *azuretest.Set) { set.Capacity = world.Left }) },
+		Count:  func() int { return s.Capacity(target) },
+		Writes: func() int { return s.Calls("VirtualMachineScaleSets_Update") },
+	}.Run(t, l)
 }
 
 // killed: a daemon that goes while Azure still works on its change, and another one

@@ -36,7 +36,7 @@ func TestGCE(t *testing.T) {
 			"lost answers":      lostAnswers,
 			"zone lost":         zoneLost,
 			"restart":           restart,
-			"lying":             lying,
+			"vanishing":         vanishing,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -288,16 +288,14 @@ func restart(t *testing.T, p *place) {
 	}
 }
 
-// lying: a group that seems to collapse for two rounds is left alone.
-func lying(t *testing.T, p *place) {
-	p.add(4, 0)
-	p.load.Queue(p.name, 40)
-	w := world.New(t, p.queued(1, 8))
-	w.Await(p.name, policy.ScalingActive, "ValidMetricFound", "")
-	p.Lie(t, p.target, 1, 2)
-	w.Await(p.name, policy.AbleToScale, "ImplausibleReading", "from 4 to 1")
-	w.Await(p.name, policy.AbleToScale, "ReadyForNewScale", "")
-	if size, writes := p.Size(t, p.target), p.Writes(); size != 4 || writes != 0 {
-		t.Errorf("size %d after %d changes, want 4 after none", size, writes)
-	}
+// vanishing: readings in which nearly all instances are gone.
+func vanishing(t *testing.T, p *place) {
+	target := "zones/us-east1-b/" + world.Ghost
+	p.Add(gcetest.Group{Zone: "us-east1-b", Name: world.Ghost, Size: world.Present})
+	world.Vanishing{
+		Fleet: p.fleet(), Target: fmt.Sprintf(`{ fleet = "gce", group = %q, zone = "us-east1-b" }`, world.Ghost),
+		Lie:   func(rounds int) { p.Lie(t, target, 1, rounds) },
+		Lose:  func() { p.Resize(t, target, world.Left) },
+		Count: func() int { return p.Size(t, target) }, Writes: p.Writes,
+	}.Run(t, p.load)
 }

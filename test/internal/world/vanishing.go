@@ -1,0 +1,79 @@
+package world
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/test/internal/wait"
+)
+
+// Ghost is the target of a Vanishing, with Present instances for a queue of 10 times
+// as many; Left are those that a true loss leaves.
+const (
+	Ghost   = "ghost"
+	Present = 6
+	Left    = 2
+)
+
+// confirm is how many readings in a row hpad does not believe by default.
+const confirm = 3
+
+// Vanishing is a target of a cloud that seems to be nearly gone.
+type Vanishing struct {
+	// Fleet is the configuration of the target's fleet, Target the target as TOML has
+	// it.
+	Fleet, Target string
+	// Lie makes the platform show one instance in place of all, and a count of one, for
+	// so many rounds.
+	Lie func(rounds int)
+	// Lose makes somebody else leave the target with Left.
+	Lose func()
+	// Count answers how many instances the target is to have, Writes how many changes
+	// of that the platform was sent.
+	Count, Writes func() int
+}
+
+// Run has the platform lie for one round, and for three, of which hpad believes
+// nothing, and then truly lose instances, which it believes at last.
+func (v Vanishing) Run(t *testing.T, l *Load) {
+	l.Queue(Ghost, 10*Present)
+	w := New(t, v.Fleet+l.Source()+Queued(Ghost, v.Target, 1, 20))
+	w.Await(Ghost, policy.ScalingActive, "ValidMetricFound", "")
+	doubted := func() int {
+		return int(w.Metric("hpad_autoscaler_doubted_readings_total", prometheus.Labels{"autoscaler": Ghost}))
+	}
+	doubts := 0
+	for _, rounds := range []int{1, confirm} {
+		w.Passes(Ghost, 2)
+		v.Lie(rounds)
+		doubts += rounds
+		wait.For(t, Patience, fmt.Sprintf("%d doubted readings", doubts), func() (string, bool) {
+			return fmt.Sprintf("%d were", doubted()), doubted() >= doubts
+		})
+		w.Await(Ghost, policy.AbleToScale, "ReadyForNewScale", "")
+		w.Passes(Ghost, 2)
+		if count, writes, now := v.Count(), v.Writes(), doubted(); count != Present || writes != 0 || now != doubts {
+			t.Errorf("a count of %d after %d writes and %d doubted readings, want %d after none and %d", count, writes, now, Present, doubts)
+		}
+		if c := w.Condition(Ghost, policy.ForeignWriter); c.Status == policy.ConditionTrue {
+			t.Errorf("a lie is taken for somebody's change: %+v", c)
+		}
+	}
+
+	v.Lose()
+	w.Await(Ghost, policy.AbleToScale, "ImplausibleReading", fmt.Sprintf("from %d to %d", Present, Left))
+	doubts += confirm
+	wait.For(t, Patience, "instances in place of those that were lost", func() (string, bool) {
+		writes, now := v.Writes(), doubted()
+		if writes > 0 && now < doubts {
+			t.Fatalf("a write after %d doubted readings, want none before %d", now, doubts)
+		}
+		return fmt.Sprintf("%d are wanted, after %d doubted readings", v.Count(), now), v.Count() == Present
+	})
+	if writes, now := v.Writes(), doubted(); writes != 1 || now != doubts {
+		t.Errorf("%d writes and %d doubted readings, want one and %d", writes, now, doubts)
+	}
+}
