@@ -181,6 +181,12 @@ func TestPlainTCPIsReadOnly(t *testing.T) {
 			t.Errorf("%s is answered with %d %s, want %d and %q", test.name, got, body, test.want, test.wantBody)
 		}
 	}
+	// Where nobody asks for a password, none is wrong.
+	for range 20 {
+		if got, body := r.ask(http.MethodGet, "/-/ready", func(r *http.Request) { r.SetBasicAuth("alice", "wonder") }); got != 200 {
+			t.Fatalf("a read with a password is answered with %d %s, want 200", got, body)
+		}
+	}
 	if _, body := r.ask(http.MethodGet, "/metrics", nil); !strings.Contains(body, `hpad_http_requests_total{code="403",listener="tcp"} 4`) {
 		t.Error("the metrics do not count the four requests that were refused")
 	}
@@ -237,10 +243,10 @@ func TestProtectedTCP(t *testing.T) {
 		right, wrong := filepath.Join(r.dir, "right"), filepath.Join(r.dir, "wrong")
 		common := []string{"reload", "--server", server, "--ca-file", authority.File}
 		r.expect(exitFine, reloaded, append(common, "--username", "alice", "--password-file", right)...)
-		r.expect(exitFailure, "give them with --username and --password-file", append(common, "--username", "alice", "--password-file", wrong)...)
-		r.expect(exitFailure, "wants another name and password", append(common, "--username", "bob", "--password-file", right)...)
-		r.expect(exitFailure, "wants another name and password", common...)
-		r.expect(exitFailure, "wants another name and password", "get", "--server", server, "--ca-file", authority.File)
+		r.expect(exitFailure, "say who you are with --username and --password-file", append(common, "--username", "alice", "--password-file", wrong)...)
+		r.expect(exitFailure, `knows no user "bob" with this password`, append(common, "--username", "bob", "--password-file", right)...)
+		r.expect(exitFailure, "wants a name and a password", common...)
+		r.expect(exitFailure, "wants a name and a password", "get", "--server", server, "--ca-file", authority.File)
 		r.expect(exitFailure, "give both --username and --password-file", append(common, "--username", "alice")...)
 		t.Setenv(serverVariable, server)
 		t.Setenv(caFileVariable, authority.File)

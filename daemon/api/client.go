@@ -28,6 +28,8 @@ type Client struct {
 	// address is where the daemon is, as it is told; base is what paths are
 	// appended to.
 	address, base string
+	// username is whom the client says it is; empty when it says nothing.
+	username string
 	http          *http.Client
 	// unreachable turns the failure of a request into a ReachError.
 	unreachable func(error) error
@@ -164,7 +166,11 @@ func (c *Client) try(ctx context.Context, method, path string, data any) (time.D
 // open takes the data out of an envelope.
 func (c *Client) open(status int, method, path string, body []byte, data any) error {
 	if status == http.StatusUnauthorized {
-		return &Error{Status: status, Type: ErrorUnauthorized, Message: fmt.Sprintf("hpad at %q wants another name and password", c.address)}
+		message := fmt.Sprintf("hpad at %q wants a name and a password", c.address)
+		if c.username != "" {
+			message = fmt.Sprintf("hpad at %q knows no user %q with this password", c.address, c.username)
+		}
+		return &Error{Status: status, Type: ErrorUnauthorized, Message: message}
 	}
 	if status == http.StatusBadRequest && bytes.Contains(body, []byte("HTTP request to an HTTPS server")) {
 		return &ReachError{Address: c.address, Err: errors.New("the server speaks TLS"), Hint: "write https:// instead of http://"}

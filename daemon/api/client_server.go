@@ -79,6 +79,7 @@ func newServerClient(s Server) (*Client, error) {
 	return &Client{
 		address:     base,
 		base:        base,
+		username:    s.Username,
 		http:        made,
 		unreachable: func(err error) error { return unreachableServer(base, err) },
 	}, nil
@@ -145,7 +146,7 @@ func serverHint(err error) string {
 		if alert.Err.Error() == certificateRequired {
 			return "the server wants a client certificate: give one with --cert-file and --key-file"
 		}
-		return "the server does not accept this client: a certificate has to be of the authority in client_ca_file of the server's web config, and in date"
+		return "the server does not accept this client: a certificate has to be of the authority in client_ca_file of the server's web config, for clients, and in date"
 	}
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		return "if you trust the server's certificate, name its authority with --ca-file"

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -256,5 +257,36 @@ func TestClientGivesUpWithItsContext(t *testing.T) {
 	}))
 	if _, err := api.NewClient(socket).Autoscalers(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want context canceled", err)
+	}
+}
+
+// A client waits when it is asked to, if that is not for long.
+func TestClientWaitsItsTurn(t *testing.T) {
+	for wait, want := range map[string]int{"1": 2, "60": 1, "": 1, "soon": 1} {
+		t.Run("Retry-After "+wait, func(t *testing.T) {
+			t.Parallel()
+			socket := socketPath(t)
+			var asked atomic.Int32
+			handler := api.NewHandler(twoAutoscalers(), prometheus.NewRegistry(), api.Full)
+			serve(t, socket, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if asked.Add(1) > 1 {
+					handler.ServeHTTP(w, r)
+					return
+				}
+				w.Header().Set("Retry-After", wait)
+				w.WriteHeader(http.StatusTooManyRequests)
+				_, _ = w.Write([]byte(`{"status":"error","errorType":"too_many_requests","error":"too many"}`))
+			}))
+			list, err := api.NewClient(socket).Autoscalers(t.Context())
+			var answered *api.Error
+			switch {
+			case int(asked.Load()) != want:
+				t.Errorf("asked %d times, want %d", asked.Load(), want)
+			case want > 1 && (err != nil || len(list) != 2):
+				t.Errorf("list %v, %v; want both autoscalers", list, err)
+			case want == 1 && (!errors.As(err, &answered) || answered.Type != api.ErrorTooMany):
+				t.Errorf("error %v, want one of too many requests", err)
+			}
+		})
 	}
 }
