@@ -104,7 +104,7 @@ func hintOf(err error) string {
 	}
 	var answered *api.Error
 	if errors.As(err, &answered) && answered.Type == api.ErrorUnauthorized {
-		return "give them with --username and --password-file, or HPAD_USERNAME and HPAD_PASSWORD_FILE; on the machine itself, --socket needs none"
+		return "say who you are with --username and --password-file, or HPAD_USERNAME and HPAD_PASSWORD_FILE; on the machine itself, --socket needs none"
 	}
 	return ""
 }
