@@ -1,7 +1,6 @@
 package systemd
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -22,7 +21,6 @@ const (
 	systemSocket = "/run/systemd/private"
 	systemBus    = "unix:path=/run/dbus/system_bus_socket"
 	ownSocket    = "/systemd/private"
-	bootID       = "/proc/sys/kernel/random/boot_id"
 )
 
 // connection is a manager that is reached through D-Bus. It connects when it is
@@ -142,20 +140,21 @@ func dialBus(life context.Context, address string) (*godbus.Conn, error) {
 	return bus, nil
 }
 
-// runOf names the manager's run: the machine's boot and when in it the manager
-// began, which stays when the manager executes itself anew.
+// runOf names the manager's run by when it began, which stays as it is when the
+// manager executes itself anew.
 func runOf(ctx context.Context, bus *godbus.Conn) (string, error) {
-	boot, err := os.ReadFile(bootID)
-	if err != nil {
-		return "", err
+	object := bus.Object("org.freedesktop.systemd1", "/org/freedesktop/systemd1")
+	var parts []string
+	// The clock of the day may be the same in two boots, or that of the boot.
+	for _, name := range []string{"UserspaceTimestamp", "UserspaceTimestampMonotonic"} {
+		var began godbus.Variant
+		err := object.CallWithContext(ctx, "org.freedesktop.DBus.Properties.Get", 0, "org.freedesktop.systemd1.Manager", name).Store(&began)
+		if err != nil {
+			return "", err
+		}
+		parts = append(parts, fmt.Sprint(began.Value()))
 	}
-	var began godbus.Variant
-	err = bus.Object("org.freedesktop.systemd1", "/org/freedesktop/systemd1").CallWithContext(ctx,
-		"org.freedesktop.DBus.Properties.Get", 0, "org.freedesktop.systemd1.Manager", "UserspaceTimestampMonotonic").Store(&began)
-	if err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%s-%v", bytes.TrimSpace(boot), began.Value()), nil
+	return strings.Join(parts, "-"), nil
 }
 
 // addressOf answers the D-Bus address of a manager: of the usual places its own

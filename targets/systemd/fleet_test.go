@@ -575,6 +575,12 @@ func TestEnable(t *testing.T) {
 		if len(r.m.enabled) != 1 || !r.m.enabled["worker@2.service"] {
 			r.Errorf("enabled: %v, want worker@2.service, which is left of those that hpad started", r.m.enabled)
 		}
+		r.m.byHand(t, "stop", workers(2)...)
+		r.m.set(func() { clear(r.m.enabled) })
+		r.read()
+		if !r.m.enabled["worker@2.service"] {
+			r.Errorf("enabled: %v, want what was started again", r.m.enabled)
+		}
 		r.m.refuses(func(call, _ string) error {
 			if call == "enable" {
 				return errors.New("read-only file system")

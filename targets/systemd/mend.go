@@ -98,19 +98,21 @@ func (f *Fleet) mendNow(t *target) error {
 			return err
 		}
 	}
-	before := t.current()
+	count := t.current().count()
+	var started indexes
 	for i := 0; i < len(w.start); i++ {
 		index := w.start[i]
 		err := f.manager.start(f.ctx, t.template.unit(index))
 		switch {
 		case err == nil:
 			c.allow(index)
-		case errors.Is(err, errMasked) && len(w.start) < passedOver+int(before.count()):
+		case errors.Is(err, errMasked) && len(w.start) < passedOver+int(count):
 			w.start = append(w.start, c.instead(index))
 			continue
 		default:
 			return err
 		}
+		started = started.with(index)
 		t.mu.Lock()
 		t.mended[index] = mended{at: now, times: t.mended[index].times + 1}
 		t.mu.Unlock()
@@ -118,5 +120,5 @@ func (f *Fleet) mendNow(t *target) error {
 	if err := t.save(f.ctx); err != nil {
 		return err
 	}
-	return c.enable(f.ctx, before)
+	return c.enable(f.ctx, started)
 }

@@ -94,7 +94,7 @@ func (c *change) scale(ctx context.Context, n int32) error {
 		if err := c.startAll(ctx, chosen, before); err != nil {
 			return err
 		}
-		late = errors.Join(c.save(ctx), c.enable(ctx, before))
+		late = errors.Join(c.save(ctx), c.enable(ctx, slices.DeleteFunc(c.current().all(), before.has)))
 	} else {
 		victims := c.victims(int(before.count() - n))
 		c.alter(func(m *members) {
@@ -268,14 +268,13 @@ func (c *change) stopOne(ctx context.Context, index int32) error {
 	return err
 }
 
-// enable has the manager start the instances that are new when it starts, where
-// the fleet is configured to.
-func (c *change) enable(ctx context.Context, before members) error {
-	added := slices.DeleteFunc(c.current().all(), before.has)
-	if !c.fleet.config.Enable || len(added) == 0 {
+// enable has the manager start instances when it starts, where the fleet is
+// configured to.
+func (c *change) enable(ctx context.Context, started indexes) error {
+	if !c.fleet.config.Enable || len(started) == 0 {
 		return nil
 	}
-	return c.fleet.manager.enable(ctx, c.template.units(added))
+	return c.fleet.manager.enable(ctx, c.template.units(started))
 }
 
 // disable takes that back for instances that were stopped.

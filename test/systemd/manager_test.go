@@ -1,12 +1,14 @@
 package systemd
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -336,6 +338,38 @@ func TestConnection(t *testing.T) {
 	wait.For(t, patience, "end of old connections", func() (string, bool) {
 		now := runtime.NumGoroutine()
 		return fmt.Sprintf("%d goroutines, %d before", now, goroutines), now <= goroutines
+	})
+}
+
+// TestHungManager: a manager that takes connections and answers nothing costs the
+// fleet's timeout, and nothing of the tries stays.
+func TestHungManager(t *testing.T) {
+	m := systemdtest.Start(t)
+	worker(t, m, "hung", "notify", "")
+	m.Control(t, "start", "hung@1")
+	hung := ref("hung@.service")
+	f := open(m, nil, func(c *systemd.Config) { c.Timeout = 300 * time.Millisecond })
+	defer func() { _ = f.Close() }()
+	goroutines := runtime.NumGoroutine()
+	m.Signal(syscall.SIGSTOP)
+	for range 5 {
+		begun := time.Now()
+		_, err := f.Snapshot(t.Context(), []targets.Ref{hung})
+		if !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), "not answered within 300ms") {
+			t.Errorf("Snapshot() of a hung manager = %v, want ErrTransient with the timeout", err)
+		}
+		if took := time.Since(begun); took > patience {
+			t.Errorf("it took %v", took)
+		}
+	}
+	wait.For(t, patience, "end of what was tried", func() (string, bool) {
+		now := runtime.NumGoroutine()
+		return fmt.Sprintf("%d goroutines, %d before", now, goroutines), now <= goroutines
+	})
+	m.Signal(syscall.SIGCONT)
+	wait.For(t, patience, "reading", func() (string, bool) {
+		readings, err := f.Snapshot(t.Context(), []targets.Ref{hung})
+		return fmt.Sprint(err), err == nil && readings[hung].StatusReplicas == 1
 	})
 }
 
