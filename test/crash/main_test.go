@@ -14,7 +14,7 @@ import (
 
 // parallel is how many cases run at once at least: they wait most of the time,
 // whatever the number of processors.
-const parallel = 5
+const parallel = 9
 
 // patience is how long hpad, a cloud and Nomad may take to do what they do within
 // seconds on an idle machine.
