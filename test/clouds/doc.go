@@ -1,0 +1,3 @@
+// Package clouds tests what hpad does alike on every imitated cloud together with a
+// real engine.
+package clouds

@@ -1,0 +1,209 @@
+package clouds
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	nomadapi "github.com/hashicorp/nomad/api"
+
+	"github.com/hpad/hpad/daemon/drain"
+	"github.com/hpad/hpad/test/aws/awstest"
+	"github.com/hpad/hpad/test/azure/azuretest"
+	"github.com/hpad/hpad/test/gce/gcetest"
+	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/internal/world"
+	"github.com/hpad/hpad/test/nomad/nomadtest"
+)
+
+// patience is how long hpad, a cloud and Nomad may take to do what they do within
+// seconds on an idle machine.
+const patience = 2 * world.Patience
+
+// pool is a group of two machines of a cloud.
+type pool struct {
+	// fleet is the configuration of a fleet called cloud, target the group as TOML
+	// has it.
+	fleet, target string
+	// look answers the count that the group is to have, and the names of its machines
+	// that stay, by one of which hpad knows each: the first one made first.
+	look func() (wanted int, staying []string)
+	// bury lets machines that were taken be gone, which they are not before.
+	bury func()
+}
+
+func newAWS(t *testing.T) pool {
+	c := awstest.New(t)
+	c.Add(awstest.Group{Name: "pool", Max: 10, Desired: 2, Stop: time.Hour})
+	return pool{
+		fleet: fmt.Sprintf("[fleets.cloud]\nkind = \"awsasg\"\nregion = %q\ncredentials_file = %q\nendpoints = { auto_scaling = %q, ec2 = %q, sts = %q }\n",
+			awstest.Region, c.Credentials(t), c.URL, c.URL, c.URL),
+		target: `{ fleet = "cloud", group = "pool" }`,
+		look: func() (int, []string) {
+			group := c.Look("pool")
+			var staying []string
+			for _, instance := range group.Instances {
+				if instance.State != awstest.StateTerminating {
+					staying = append(staying, instance.ID)
+				}
+			}
+			return group.Desired, staying
+		},
+		bury: func() {
+			c.Edit("pool", func(g *awstest.Group) {
+				for _, instance := range g.Instances {
+					if instance.State == awstest.StateTerminating {
+						instance.Turns = time.Now()
+					}
+				}
+			})
+		},
+	}
+}
+
+func newGCE(t *testing.T) pool {
+	s := gcetest.Start(t)
+	group := gcetest.Group{Zone: "us-east1-b", Name: "pool", Size: 2, Stop: time.Hour}
+	s.Add(group)
+	return pool{
+		fleet: fmt.Sprintf("[fleets.cloud]\nkind = \"gcemig\"\nproject = %q\nendpoint = %q\ncredentials_file = %q\n",
+			s.Project, s.Endpoint, s.CredentialsFile(t)),
+		target: `{ fleet = "cloud", group = "pool", zone = "us-east1-b" }`,
+		look:   func() (int, []string) { return s.Size(t, group.Target()), s.Running(t, group.Target()) },
+		bury:   func() { s.SetTimes(t, group.Target(), 0, 0) },
+	}
+}
+
+func newAzure(t *testing.T) pool {
+	s := azuretest.New(t)
+	s.Add(azuretest.Set{Group: "shop", Name: "pool", Capacity: 2, DeleteDelay: time.Hour})
+	return pool{
+		fleet:  s.TOML("cloud", "set_writes_per_minute = 6000\n"),
+		target: `{ fleet = "cloud", resource_group = "shop", scale_set = "pool" }`,
+		look: func() (int, []string) {
+			var staying []string
+			capacity := azuretest.Look(s, "shop/pool", func(set *azuretest.Set) int {
+				for _, machine := range set.Living() {
+					staying = append(staying, set.ID(machine))
+				}
+				return set.Capacity
+			})
+			return capacity, staying
+		},
+		bury: func() {
+			s.Change("shop/pool", func(set *azuretest.Set) {
+				for _, machine := range set.Machines {
+					if !machine.Gone.IsZero() {
+						machine.Gone = time.Now()
+					}
+				}
+			})
+		},
+	}
+}
+
+// TestDrain shrinks a group of each cloud whose machines are the clients of a real
+// Nomad cluster, of one server and two clients.
+func TestDrain(t *testing.T) {
+	l := world.NewLoad(t)
+	// The group ends before Prometheus does.
+	t.Run("clouds", func(t *testing.T) {
+		for name, start := range map[string]func(t *testing.T) pool{"aws": newAWS, "gce": newGCE, "azure": newAzure} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				drains(t, l, name, start(t))
+			})
+		}
+	})
+}
+
+// drains: the machine whose node has less to do is the one to go. It stays for as
+// long as its work does, which moves to the other one, and is then taken by name;
+// its node is purged.
+func drains(t *testing.T, l *world.Load, name string, p pool) {
+	_, ids := p.look()
+	kept, victim := ids[0], ids[1] // by age alone it would be the first
+	cluster := nomadtest.StartServers(t, 1)
+	agents := map[string]*nomadtest.Agent{}
+	for _, id := range ids {
+		agents[id] = cluster.AddClient(t, map[string]string{"machine": id})
+	}
+	unfinished := filepath.Join(t.TempDir(), "unfinished")
+	if err := os.WriteFile(unfinished, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Remove(unfinished) })
+	cluster.Run(t, nomadtest.Job{ID: "pinned", Count: 2, Alter: func(job *nomadapi.Job) {
+		job.Constrain(nomadapi.NewConstraint("${meta.machine}", "=", kept))
+	}})
+	cluster.Run(t, nomadtest.Job{ID: "moving", Count: 1, Script: slowToEnd(unfinished), Alter: func(job *nomadapi.Job) {
+		job.AddAffinity(nomadapi.NewAffinity("${meta.machine}", "=", victim, 100))
+		endsSlowly(job)
+	}})
+	cluster.AwaitRunning(t, "pinned", 2, patience)
+	cluster.AwaitRunning(t, "moving", 1, patience)
+
+	l.Queue(name, 20)
+	l.AwaitQueue(t, name)
+	w := world.New(t, fmt.Sprintf("[fleets.jobs]\nkind = \"nomad\"\naddress = %q\n", cluster.URL)+p.fleet+l.Source()+
+		strings.Replace(world.Queued(name, p.target, 1, 9), "min_replicas", "victims = \"empty-nomad-nodes\"\nmin_replicas", 1)+
+		fmt.Sprintf("[autoscalers.%s.drain]\nkind = \"nomad\"\nfleet = \"jobs\"\nnode_attribute = \"meta.machine\"\ninterval = \"1s\"\n", name))
+	w.Passes(name, 2)
+	l.Queue(name, 10)
+	wait.For(t, patience, "drain of the node of "+victim, func() (string, bool) {
+		node := cluster.NodeOf(t, agents[victim].Name)
+		return fmt.Sprintf("it is %+v; operations are %+v", node, w.View(name).Drains),
+			node != nil && node.DrainStrategy != nil && node.SchedulingEligibility == nomadapi.NodeSchedulingIneligible
+	})
+	w.Passes(name, 2)
+	if wanted, staying := p.look(); wanted != 2 || len(staying) != 2 {
+		t.Errorf("%v stay for a count of %d while the node drains, want both for 2", staying, wanted)
+	}
+	if status := w.View(name).Status; status.CurrentReplicas != 1 || status.DesiredReplicas != 1 {
+		t.Errorf("hpad shows %d replicas of %d while the node drains, want that the victim does not count", status.CurrentReplicas, status.DesiredReplicas)
+	}
+
+	if err := os.Remove(unfinished); err != nil {
+		t.Fatal(err)
+	}
+	wait.For(t, patience, "end of "+victim, func() (string, bool) {
+		wanted, staying := p.look()
+		return fmt.Sprintf("%v stay for a count of %d", staying, wanted), wanted == 1 && slices.Equal(staying, []string{kept})
+	})
+	cluster.AwaitRunning(t, "moving", 1, patience)
+	agents[victim].Kill()
+	p.bury()
+	wait.For(t, patience, "purge of the node of "+victim, func() (string, bool) {
+		node := cluster.NodeOf(t, agents[victim].Name)
+		return fmt.Sprintf("it is %+v", node), node == nil
+	})
+	wait.For(t, patience, "end of the operation", func() (string, bool) {
+		operations := w.View(name).Drains
+		return fmt.Sprintf("they are %+v", operations),
+			len(operations) == 1 && operations[0].State == drain.Ended && operations[0].Outcome == drain.Terminated
+	})
+	if node := cluster.NodeOf(t, agents[kept].Name); node == nil || node.DrainStrategy != nil || node.SchedulingEligibility != nomadapi.NodeSchedulingEligible {
+		t.Errorf("the node of %s is %+v, want it as it was", kept, node)
+	}
+}
+
+// slowToEnd is a script that ends some time after it is told to, once a file is gone.
+func slowToEnd(unfinished string) string {
+	return fmt.Sprintf(`trap told=yes INT; while [ -z "$told" ] || [ -e %s ]; do sleep 0.2; done`, unfinished)
+}
+
+// endsSlowly gives a job's allocations time to end, and lets the next ones start at
+// once.
+func endsSlowly(job *nomadapi.Job) {
+	patient, progress := 4*time.Minute, 10*time.Minute
+	group := job.TaskGroups[0]
+	group.Tasks[0].KillTimeout, group.Update.ProgressDeadline = &patient, &progress
+	strategy := nomadapi.DefaultMigrateStrategy()
+	healthy, check := 100*time.Millisecond, "task_states"
+	strategy.MinHealthyTime, strategy.HealthCheck = &healthy, &check
+	group.Migrate = strategy
+}
