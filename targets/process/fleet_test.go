@@ -217,7 +217,7 @@ func TestCrashLoop(t *testing.T) {
 	w := newWorld(t)
 	w.config.Services["c"] = w.service("crash", "", 1)
 	w.config.SetDefaults()
-	w.alter("c", func(s *Service) { s.RestartBackoffMin, s.RestartBackoffMax = 10*time.Millisecond, 160*time.Millisecond })
+	w.alter("c", func(s *Service) { s.RestartBackoffMin, s.RestartBackoffMax = 80*time.Millisecond, 1280*time.Millisecond })
 	f := start(t, w.open(t))
 	first := read(t, f, "c").Instances[0]
 	eventually(t, func() string {
@@ -237,7 +237,7 @@ func TestCrashLoop(t *testing.T) {
 		return ""
 	})
 	output := w.output.String()
-	for i, wait := range []string{"10ms", "20ms", "40ms", "80ms", "160ms"} {
+	for i, wait := range []string{"80ms", "160ms", "320ms", "640ms", "1.28s"} {
 		line := "half a line\nhpad: c-0: process ended: exit status 3; the next start is in " + wait + "\n"
 		_, rest, found := strings.Cut(output, line)
 		if !found {
