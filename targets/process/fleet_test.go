@@ -217,7 +217,9 @@ func TestCrashLoop(t *testing.T) {
 	w := newWorld(t)
 	w.config.Services["c"] = w.service("crash", "", 1)
 	w.config.SetDefaults()
-	w.alter("c", func(s *Service) { s.RestartBackoffMin, s.RestartBackoffMax = 80*time.Millisecond, 1280*time.Millisecond })
+	w.alter("c", func(s *Service) {
+		s.RestartBackoffMin, s.RestartBackoffMax = 80*time.Millisecond, 1280*time.Millisecond
+	})
 	f := start(t, w.open(t))
 	first := read(t, f, "c").Instances[0]
 	eventually(t, func() string {
