@@ -41,10 +41,22 @@ func run(args []string, in io.Reader, out io.Writer) error {
 // link is one of Markdown, of which a page keeps the text.
 var link = regexp.MustCompile(`\[([^\]\n]+)\]\([^)\s]+\)`)
 
+// row is one of a table, whose first cell is a key.
+var row = regexp.MustCompile("(?m)^\\| (`[^|]*`) \\| (.*) \\|$")
+
+// rest are what is left of a table whose rows are gone.
+var rest = regexp.MustCompile(`(?m)^\|( key \|.*|[-|]*\|)$\n?`)
+
 // page answers the manual page of the reference.
 func page(reference, version string, day time.Time) []byte {
 	_, body, _ := strings.Cut(reference, "\n") // its title
 	body = link.ReplaceAllString(body, "$1")
+	// Tables are wider than a terminal: a paragraph for each key instead.
+	body = rest.ReplaceAllString(body, "")
+	body = row.ReplaceAllStringFunc(body, func(line string) string {
+		cells := row.FindStringSubmatch(line)
+		return cells[1] + "\n: " + strings.ReplaceAll(cells[2], " | ", ". ") + "\n"
+	})
 	head := fmt.Sprintf("%% \"HPAD.TOML\" \"5\" %q %q \"hpad\"\n", day.Format("Jan 2006"), "hpad "+version)
 	return md2man.Render([]byte(head + "\n# NAME\n\nhpad.toml - configuration of hpad\n\n# DESCRIPTION\n" + body +
 		"\n# SEE ALSO\n\nhpad(1), hpad-check(1), hpad-run(1)\n"))
