@@ -1,0 +1,91 @@
+package packages
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// The versions that are built: packages are upgraded from one to the other.
+const (
+	oldVersion = "0.9.0"
+	newVersion = "0.10.0-rc.1"
+)
+
+// architectures are those that packages are made for, as Go, Debian and RPM call
+// them.
+var architectures = map[string]string{"amd64": "x86_64", "arm64": "aarch64"}
+
+// scratch is a directory that all tests share.
+var scratch string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	var err error
+	if scratch, err = os.MkdirTemp("", "hpad-packages-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(scratch) }()
+	return m.Run()
+}
+
+// script runs a script of packaging/ with these variables.
+func script(name string, environment ...string) error {
+	command := exec.Command("../../packaging/" + name)
+	command.Env = append(os.Environ(), environment...)
+	if output, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", strings.Join(command.Args, " "), err, output)
+	}
+	return nil
+}
+
+// build is a directory of packages that are built once.
+type build func() (string, error)
+
+// built answers a build of a version.
+func built(name, version, architectures, formats string) build {
+	return sync.OnceValues(func() (string, error) {
+		directory := filepath.Join(scratch, name)
+		return directory, script("build.sh", "DIST="+directory, "VERSION="+version,
+			"ARCHITECTURES="+architectures, "FORMATS="+formats)
+	})
+}
+
+var (
+	// all is what make packages makes.
+	all = built("all", oldVersion, "amd64 arm64", "deb rpm tar.gz")
+	// again is the part of it that this machine can run, built once more.
+	again = built("again", oldVersion, runtime.GOARCH, "deb rpm tar.gz")
+	// newer is the package that the other is upgraded to.
+	newer = built("newer", newVersion, runtime.GOARCH, "deb")
+)
+
+// in answers the directory of a build.
+func (b build) in(t testing.TB) string {
+	t.Helper()
+	directory, err := b()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return directory
+}
+
+// deb, rpm and archive answer the names of packages.
+func deb(version, architecture string) string {
+	return fmt.Sprintf("hpad_%s-1_%s.deb", strings.Replace(version, "-", "~", 1), architecture)
+}
+
+func rpm(version, architecture string) string {
+	return fmt.Sprintf("hpad-%s-1.%s.rpm", strings.Replace(version, "-", "~", 1), architectures[architecture])
+}
+
+func archive(version, architecture string) string {
+	return fmt.Sprintf("hpad-%s-linux-%s.tar.gz", version, architecture)
+}

@@ -1,0 +1,278 @@
+package packages
+
+import (
+	"bytes"
+	"debug/elf"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hpad/hpad/daemon/config"
+)
+
+// everywhere are files that each package has, apart from examples and pages, which
+// are those of the checkout.
+var everywhere = []string{
+	"/etc/hpad/hpad.toml",
+	"/etc/hpad/conf.d",
+	"/usr/bin/hpad",
+	"/usr/lib/systemd/system/hpad.service",
+	"/usr/lib/sysusers.d/hpad.conf",
+	"/usr/share/bash-completion/completions/hpad",
+	"/usr/share/fish/vendor_completions.d/hpad.fish",
+	"/usr/share/man/man1/hpad.1.gz",
+	"/usr/share/man/man1/hpad-explain.1.gz",
+	"/usr/share/man/man1/hpad-health.1.gz",
+	"/usr/share/man/man5/hpad.toml.5.gz",
+	"/usr/share/doc/hpad/README.md",
+	"/usr/share/doc/hpad/changelog.gz",
+	"/usr/share/doc/hpad/third-party-licenses.gz",
+}
+
+// fromCheckout answers the paths of what packages take from folders.
+func fromCheckout(t testing.TB) []string {
+	t.Helper()
+	var paths []string
+	for pattern, to := range map[string]string{
+		"docs/*.md":                "/usr/share/doc/hpad/docs",
+		"configs/*.toml":           "/usr/share/doc/hpad/examples",
+		"configs/*.yml":            "/usr/share/doc/hpad/examples",
+		"systemd/drop-ins/*.conf":  "/usr/share/doc/hpad/examples/systemd",
+		"systemd/polkit/*.rules":   "/usr/share/doc/hpad/examples/systemd",
+		"configs/prometheus/*.yml": "/usr/share/hpad/prometheus",
+		"configs/grafana/*.json":   "/usr/share/hpad/grafana",
+	} {
+		found, err := filepath.Glob("../../" + pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s is %q, %v", pattern, found, err)
+		}
+		for _, file := range found {
+			paths = append(paths, path.Join(to, filepath.Base(file)))
+		}
+	}
+	return paths
+}
+
+// TestDebian looks at what the .deb of each architecture would install.
+func TestDebian(t *testing.T) {
+	t.Parallel()
+	directory := all.in(t)
+	want := slices.Concat(everywhere, fromCheckout(t),
+		[]string{"/usr/share/doc/hpad/copyright", "/usr/share/doc/hpad/changelog.Debian.gz", "/usr/share/zsh/vendor-completions/_hpad"})
+	line := regexp.MustCompile(`^(\S+) (\S+) +[0-9]+ \S+ \S+ \.(/\S*)$`)
+	for architecture := range architectures {
+		t.Run(architecture, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(directory, deb(oldVersion, architecture))
+			var found []string
+			for each := range strings.Lines(output(t, "dpkg-deb", "--contents", file)) {
+				fields := line.FindStringSubmatch(strings.TrimSpace(each))
+				if fields == nil {
+					t.Fatalf("dpkg-deb lists %q", each)
+				}
+				mode, owner, name := fields[1], fields[2], fields[3]
+				if owner != "root/root" && owner != "0/0" {
+					t.Errorf("%s belongs to %s, want root", name, owner)
+				}
+				wantMode := "-rw-r--r--"
+				switch {
+				case strings.HasSuffix(name, "/"):
+					wantMode = "drwxr-xr-x"
+				case name == "/usr/bin/hpad":
+					wantMode = "-rwxr-xr-x"
+				}
+				if mode != wantMode {
+					t.Errorf("%s has mode %s, want %s", name, mode, wantMode)
+				}
+				found = append(found, strings.TrimSuffix(name, "/"))
+			}
+			has(t, found, want)
+			if configured := output(t, "dpkg-deb", "--info", file, "conffiles"); configured != "/etc/hpad/hpad.toml\n" {
+				t.Errorf("configuration files are %q, want hpad.toml alone", configured)
+			}
+			root := t.TempDir()
+			output(t, "dpkg-deb", "--extract", file, root)
+			program(t, filepath.Join(root, "usr/bin/hpad"), architecture)
+		})
+	}
+}
+
+// TestRPM looks at what the .rpm of each architecture would install.
+func TestRPM(t *testing.T) {
+	t.Parallel()
+	directory := all.in(t)
+	want := slices.Concat(everywhere, fromCheckout(t),
+		[]string{"/usr/share/licenses/hpad/LICENSE", "/usr/share/zsh/site-functions/_hpad"})
+	for architecture := range architectures {
+		t.Run(architecture, func(t *testing.T) {
+			t.Parallel()
+			file := rpm(oldVersion, architecture)
+			listed := judged(t, directory, `rpm -qp --qf '[%{FILENAMES} %{FILEMODES:perms} %{FILEFLAGS:fflags} %{FILEUSERNAME}:%{FILEGROUPNAME}\n]' `+file)
+			var found []string
+			for each := range strings.Lines(listed) {
+				fields := strings.Fields(each)
+				name, mode, owner := fields[0], fields[1], fields[len(fields)-1]
+				flags := strings.Join(fields[2:len(fields)-1], "")
+				if owner != "root:root" {
+					t.Errorf("%s belongs to %s, want root", name, owner)
+				}
+				if name == "/usr/bin/hpad" && mode != "-rwxr-xr-x" {
+					t.Errorf("%s has mode %s", name, mode)
+				}
+				if wantFlags := map[string]string{"/etc/hpad/hpad.toml": "cn", "/usr/share/licenses/hpad/LICENSE": "l"}[name]; flags != wantFlags {
+					t.Errorf("%s has flags %q, want %q (c is configuration, n that an upgrade does not replace it)", name, flags, wantFlags)
+				}
+				found = append(found, name)
+			}
+			has(t, found, want)
+			if tags := judged(t, directory, `rpm -qp --qf '%{NAME} %{VERSION} %{ARCH} %{LICENSE}' `+file); tags != "hpad "+oldVersion+" "+architectures[architecture]+" Apache-2.0" {
+				t.Errorf("the package says that it is %q", tags)
+			}
+			judged(t, directory, "rpm --checksig --nosignature "+file)
+		})
+	}
+}
+
+// TestArchive runs what is in the .tar.gz, and looks at the other architecture's.
+func TestArchive(t *testing.T) {
+	t.Parallel()
+	directory := all.in(t)
+	for architecture := range architectures {
+		t.Run(architecture, func(t *testing.T) {
+			t.Parallel()
+			root := t.TempDir()
+			name := archive(oldVersion, architecture)
+			output(t, "tar", "--directory", root, "--extract", "--file", filepath.Join(directory, name))
+			root = filepath.Join(root, strings.TrimSuffix(name, ".tar.gz"))
+			for _, file := range []string{
+				"README.md", "LICENSE", "CHANGELOG.md", "third-party-licenses", "hpad.toml", "man/hpad.1.gz", "man/hpad.toml.5.gz",
+				"completions/hpad.bash", "systemd/hpad.service", "systemd/hpad.sysusers", "systemd/drop-ins/docker.conf",
+				"configs/hpad.toml", "configs/prometheus/alerts.yml", "docs/operations.md",
+			} {
+				if info, err := os.Stat(filepath.Join(root, file)); err != nil || info.Size() == 0 || info.Mode() != 0o644 {
+					t.Errorf("%s: %v, %v", file, info, err)
+				}
+			}
+			program(t, filepath.Join(root, "hpad"), architecture)
+		})
+	}
+}
+
+// has wants names to be among those found.
+func has(t testing.TB, found, want []string) {
+	t.Helper()
+	for _, name := range want {
+		if !slices.Contains(found, name) {
+			t.Errorf("there is no %s", name)
+		}
+	}
+}
+
+// program wants a static program of an architecture, which says its version where
+// this machine can run it.
+func program(t testing.TB, name, architecture string) {
+	t.Helper()
+	file, err := elf.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	machine := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[architecture]
+	if file.Machine != machine {
+		t.Errorf("the program is for %s, want %s", file.Machine, machine)
+	}
+	if slices.ContainsFunc(file.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
+		t.Error("the program wants libraries of the machine that it runs on")
+	}
+	if architecture != runtime.GOARCH {
+		return
+	}
+	if said := output(t, name, "version"); !strings.HasPrefix(said, "hpad "+oldVersion+" (go") {
+		t.Errorf("the program says that it is %q, want version %s", said, oldVersion)
+	}
+}
+
+// output runs a command, which is to succeed, and answers its standard output.
+func output(t testing.TB, name string, args ...string) string {
+	t.Helper()
+	var errs bytes.Buffer
+	command := exec.Command(name, args...)
+	command.Stderr = &errs
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, errs.String())
+	}
+	return string(out)
+}
+
+// TestSameBytes builds the same packages once more.
+func TestSameBytes(t *testing.T) {
+	t.Parallel()
+	first, second := all.in(t), again.in(t)
+	for _, name := range []string{deb(oldVersion, runtime.GOARCH), rpm(oldVersion, runtime.GOARCH), archive(oldVersion, runtime.GOARCH)} {
+		output(t, "cmp", filepath.Join(first, name), filepath.Join(second, name))
+	}
+	output(t, "sh", "-c", `cd "$1" && sha256sum --check --strict SHA256SUMS`, "sh", first)
+}
+
+// TestLintian wants no error of Debian's checker.
+func TestLintian(t *testing.T) {
+	t.Parallel()
+	said := judged(t, all.in(t), "lintian --allow-root --fail-on error --suppress-tags unknown-field "+deb(oldVersion, runtime.GOARCH))
+	if strings.Contains(said, "W: ") || strings.Contains(said, "E: ") {
+		t.Errorf("lintian says:\n%s", said)
+	}
+}
+
+// TestManual wants pages that man can show, with what they are about.
+func TestManual(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	output(t, "dpkg-deb", "--extract", filepath.Join(all.in(t), deb(oldVersion, runtime.GOARCH)), root)
+	manual := filepath.Join(root, "usr/share/man")
+	judged(t, manual, "for page in man?/*; do mandoc -T lint -W error $page; done")
+	for page, want := range map[string]string{
+		"man1/hpad.1.gz":      "hpad-explain(1)",
+		"man1/hpad-get.1.gz":  "--output",
+		"man5/hpad.toml.5.gz": "downscale_stabilization",
+	} {
+		if text := judged(t, manual, "mandoc -T ascii "+page+" | sed 's/.\\x08//g'"); !strings.Contains(text, want) {
+			t.Errorf("%s says nothing of %s:\n%s", page, want, text)
+		}
+	}
+}
+
+// TestCompletions has each shell read its script.
+func TestCompletions(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	output(t, "dpkg-deb", "--extract", filepath.Join(all.in(t), deb(oldVersion, runtime.GOARCH)), root)
+	judged(t, filepath.Join(root, "usr/share"), `
+bash -euc '. bash-completion/completions/hpad; complete -p hpad'
+zsh -n zsh/vendor-completions/_hpad
+fish --no-execute fish/vendor_completions.d/hpad.fish`)
+}
+
+// TestConfig wants the configuration of a new installation to be fine, and to do
+// nothing.
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{"../../packaging/hpad.toml"} {
+		c, err := config.LoadFiles(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(c.Fleets) != 0 || len(c.Sources) != 0 || len(c.Autoscalers) != 0 {
+			t.Errorf("%s has fleets, sources or autoscalers", file)
+		}
+		if c.Daemon.Socket != "/run/hpad/hpad.sock" || c.Daemon.StateDir != "/var/lib/hpad" {
+			t.Errorf("%s has its socket at %s and its state in %s, want the directories of the unit", file, c.Daemon.Socket, c.Daemon.StateDir)
+		}
+	}
+}

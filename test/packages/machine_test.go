@@ -1,0 +1,109 @@
+package packages
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/test/docker/dockertest"
+	"github.com/hpad/hpad/test/internal/installed"
+	"github.com/hpad/hpad/test/internal/wait"
+)
+
+// machine is a small Debian in a container, whose first process is systemd.
+type machine struct {
+	t      testing.TB
+	engine *dockertest.Engine
+}
+
+// machineName is the container's.
+const machineName = "machine"
+
+// boot starts a machine that sees a directory at /mnt. It ends with the test.
+func boot(t testing.TB, shared string) *machine {
+	t.Helper()
+	root := installed.Path(t, "systemd-container-*/root.tar", "test/install/systemd-container.sh")
+	m := &machine{t: t, engine: dockertest.Start(t, dockertest.Options{})}
+	m.engine.CLI(t, "import", "--change", `CMD ["/sbin/init"]`, root, "machine:1")
+	m.engine.CLI(t, "run", "--detach", "--name", machineName, "--hostname", machineName, "--network", "none", "--stop-signal", "SIGRTMIN+3",
+		// What systemd needs to give each service namespaces and a filter of its own.
+		"--cap-add", "SYS_ADMIN", "--cap-add", "SYS_PTRACE", "--security-opt", "seccomp=unconfined", "--security-opt", "apparmor=unconfined",
+		"--tmpfs", "/run", "--tmpfs", "/run/lock", "--tmpfs", "/tmp", "--volume", "/sys/fs/cgroup:/sys/fs/cgroup",
+		"--volume", shared+":/mnt:ro", "machine:1")
+	t.Cleanup(func() {
+		if t.Failed() {
+			said, _ := m.try("systemctl --failed --no-pager; journalctl --no-pager --lines 200")
+			t.Logf("what the machine said:\n%s", said)
+		}
+	})
+	m.await(2*time.Minute, "running", "systemctl is-system-running")
+	// As systemd does at the boot of a machine that is no container: credentials are
+	// mounted aside and come to light by propagation.
+	m.run("mount --make-rshared /")
+	return m
+}
+
+// try runs a script on the machine and answers all it printed.
+func (m *machine) try(script string) (string, error) {
+	m.t.Helper()
+	printed, err := m.engine.Run(m.t, "", "exec", machineName, "sh", "-euc", script)
+	return strings.TrimSpace(printed.Out + printed.Err), err
+}
+
+// run is try of a script that is to succeed.
+func (m *machine) run(script string) string {
+	m.t.Helper()
+	said, err := m.try(script)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return said
+}
+
+// says wants a script to print exactly that.
+func (m *machine) says(want, script string) {
+	m.t.Helper()
+	if said, err := m.try(script); said != want {
+		m.t.Errorf("%s\nprints %q, %v; want %q", script, said, err, want)
+	}
+}
+
+// await waits until a script prints exactly that, at most so long.
+func (m *machine) await(limit time.Duration, want, script string) {
+	m.t.Helper()
+	wait.For(m.t, limit, fmt.Sprintf("%q of %s", want, script), func() (string, bool) {
+		said, err := m.try(script)
+		return fmt.Sprintf("%s, %v", said, err), said == want
+	})
+}
+
+// write writes a file on the machine.
+func (m *machine) write(path, text string) {
+	m.t.Helper()
+	m.run(fmt.Sprintf("mkdir -p %q; cat >%q <<'END'\n%s\nEND\n", filepath.Dir(path), path, strings.TrimSpace(text)))
+}
+
+// share makes a directory with packages and the exporter, as a machine sees it.
+func share(t testing.TB, packages ...string) string {
+	t.Helper()
+	directory := t.TempDir()
+	for i, file := range packages {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(directory, fmt.Sprintf("%d.deb", i)), text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	command := exec.Command("go", "build", "-o", filepath.Join(directory, "load"), "./load")
+	command.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("build the exporter: %v\n%s", err, output)
+	}
+	return directory
+}

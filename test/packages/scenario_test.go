@@ -1,0 +1,328 @@
+package packages
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/policy"
+)
+
+// patience is how long the machine may take to do what it does within seconds.
+const patience = 90 * time.Second
+
+// administrator does with the packages what people do who run hpad, and follows
+// one autoscaler's window through all of it.
+type administrator struct {
+	*machine
+	// held is the recommendation that holds the count up, and leaves when it ceases
+	// to: what must be remembered.
+	held   policy.Recommendation
+	leaves time.Time
+	// scaled is when the count was changed last.
+	scaled time.Time
+}
+
+// TestMachine installs, configures, scales units, reloads, crashes, hangs, upgrades,
+// removes and purges hpad on a machine whose first process is systemd.
+func TestMachine(t *testing.T) {
+	t.Parallel()
+	a := &administrator{machine: boot(t, share(t,
+		filepath.Join(all.in(t), deb(oldVersion, runtime.GOARCH)),
+		filepath.Join(newer.in(t), deb(newVersion, runtime.GOARCH))))}
+	for _, step := range []struct {
+		name string
+		do   func()
+	}{
+		{"install", a.install},
+		{"sandbox", a.sandbox},
+		{"socket", a.socket},
+		{"credentials", a.credentials},
+		{"scale", a.scale},
+		{"reload", a.reload},
+		{"kill", a.kill},
+		{"hang", a.hang},
+		{"upgrade", a.upgrade},
+		{"remove", a.remove},
+		{"install again", a.installAgain},
+		{"purge", a.purge},
+	} {
+		if !t.Run(step.name, func(t *testing.T) {
+			of := a.t
+			defer func() { a.t = of }()
+			a.t = t
+			step.do()
+		}) {
+			break // what follows builds on it
+		}
+	}
+}
+
+// install wants the service to run as soon as the package is there.
+func (a *administrator) install() {
+	a.run("dpkg --install /mnt/0.deb")
+	a.says("active\nenabled", "systemctl is-active hpad; systemctl is-enabled hpad")
+	a.showsStatus("0 autoscalers, 0 failing")
+	a.says("healthy", "hpad health")
+	a.says("hpad "+oldVersion, "hpad version | cut -d ' ' -f 1,2")
+	for path, want := range map[string]string{
+		"/var/lib/hpad":          "hpad:hpad 700",
+		"/var/lib/hpad/state.db": "hpad:hpad 600",
+		"/run/hpad":              "hpad:hpad 750",
+		"/run/hpad/hpad.sock":    "hpad:hpad 660",
+		"/etc/hpad":              "root:root 755",
+		"/etc/hpad/conf.d":       "root:root 755",
+		"/etc/hpad/hpad.toml":    "root:root 644",
+		"/usr/bin/hpad":          "root:root 755",
+	} {
+		a.says(want, "stat --format '%U:%G %a' "+path)
+	}
+	a.says("hpad:/var/lib/hpad:/usr/sbin/nologin", "getent passwd hpad | cut -d : -f 1,6,7")
+	a.says("", "dpkg --verify hpad")
+}
+
+// showsStatus waits for a line that the daemon tells the service manager.
+func (a *administrator) showsStatus(want string) {
+	a.t.Helper()
+	a.await(patience, `Status: "`+want+`"`, `systemctl status --no-pager hpad | sed -n 's/^ *\(Status: \)/\1/p'`)
+}
+
+// sandbox looks at the process from outside.
+func (a *administrator) sandbox() {
+	a.says("hpad", "ps --no-headers --format user --pid $(systemctl show --property MainPID --value hpad)")
+	a.says("CapPrm: 0000000000000000\nCapEff: 0000000000000000\nCapBnd: 0000000000000000\nCapAmb: 0000000000000000\nNoNewPrivs: 1\nSeccomp: 2",
+		"tr '\\t' ' ' </proc/$(systemctl show --property MainPID --value hpad)/status | grep -E '^(CapPrm|CapEff|CapBnd|CapAmb|NoNewPrivs|Seccomp):'")
+	secure(a.t, a.run("systemd-analyze security --no-pager hpad.service"))
+	a.says("", "systemd-analyze verify --man=no hpad.service 2>&1 | grep hpad || true")
+	a.says("", "journalctl --no-pager --unit hpad --priority warning --output cat | grep -v '^-- ' || true")
+}
+
+// socket tries who may use it: members of the group, and nobody else.
+func (a *administrator) socket() {
+	if said, err := a.try("setpriv --reuid 65534 --regid 65534 --clear-groups hpad get"); err == nil || !strings.Contains(said, "permission denied") {
+		a.t.Errorf("somebody who is not in the group gets %q, %v", said, err)
+	}
+	a.says("No autoscalers are configured.", "setpriv --reuid 65534 --regid 65534 --groups $(getent group hpad | cut -d : -f 3) hpad get")
+	a.says("The configuration was reloaded.", "setpriv --reuid 65534 --regid 65534 --groups $(getent group hpad | cut -d : -f 3) hpad reload")
+}
+
+// examples is where the package keeps drop-ins.
+const examples = "/usr/share/doc/hpad/examples/systemd"
+
+// credentials gives hpad a token that its user cannot read, by the drop-in, and
+// takes one away that the drop-in names.
+func (a *administrator) credentials() {
+	a.run("install -D -m 0644 " + examples + "/credentials.conf /etc/systemd/system/hpad.service.d/credentials.conf")
+	a.run("systemctl daemon-reload; systemctl restart hpad")
+	a.says("active", "systemctl is-active hpad")
+	a.run("install -d -m 0700 /etc/credstore; echo secret >/etc/credstore/hpad.nomad-token; chmod 0600 /etc/credstore/hpad.nomad-token")
+	a.run("systemctl restart hpad")
+	if said, err := a.try("setpriv --reuid hpad --regid hpad --init-groups cat /etc/credstore/hpad.nomad-token"); err == nil {
+		a.t.Errorf("hpad's user can read %q where it is", said)
+	}
+	a.says("secret", "nsenter --target $(systemctl show --property MainPID --value hpad) --mount setpriv --reuid hpad --regid hpad --init-groups cat /run/credentials/hpad.service/nomad-token")
+}
+
+// workers are the units that the autoscaler scales.
+const workers = `
+[Service]
+ExecStart=/bin/sleep infinity
+Restart=always
+`
+
+// load is the exporter that says how much there is to do.
+const load = `
+[Service]
+ExecStart=/mnt/load /run/load-value
+`
+
+// autoscaler is the configuration, with a comment that the test puts something
+// else in the place of.
+const autoscaler = `
+[fleets.vm]
+kind = "systemd"
+[fleets.vm.templates."worker@.service"]
+replicas = 1
+
+[sources.own]
+kind = "embedded"
+[[sources.own.scrape]]
+job       = "load"
+addresses = ["127.0.0.1:9999"]
+interval  = "1s"
+
+[autoscalers.worker]
+target       = { fleet = "vm", template = "worker@.service" }
+min_replicas = 1
+max_replicas = 20
+sync_period  = "1s"
+[[autoscalers.worker.metrics]]
+type          = "External"
+name          = "load"
+source        = "own"
+query         = "load"
+average_value = "10"
+[autoscalers.worker.behavior.scale_down]
+stabilization_window = "20m"
+`
+
+const autoscalerFile = "/etc/hpad/conf.d/worker.toml"
+
+// scale has the load make units start, and then keeps them by the window.
+func (a *administrator) scale() {
+	a.write("/etc/systemd/system/worker@.service", workers)
+	a.write("/etc/systemd/system/load.service", load)
+	a.run("install -D -m 0644 " + examples + "/systemd-units.conf /etc/systemd/system/hpad.service.d/systemd-units.conf")
+	a.run("install -D -m 0644 " + examples + "/49-hpad-systemd.rules /etc/polkit-1/rules.d/49-hpad-systemd.rules")
+	a.run("echo 5 >/run/load-value; systemctl daemon-reload; systemctl start load")
+	a.write(autoscalerFile, autoscaler)
+	a.run("hpad check; systemctl restart hpad")
+	a.showsStatus("1 autoscalers, 0 failing")
+	a.unitsAre(1)
+	a.run("echo 48 >/run/load-value")
+	a.unitsAre(5)
+	a.run("echo 27 >/run/load-value")
+	// What holds the count is from here on in the past.
+	a.held, a.leaves, a.scaled = a.window()
+	a.unitsAre(5)
+}
+
+// unitsAre waits until so many units are active, the lowest ones.
+func (a *administrator) unitsAre(count int) {
+	a.t.Helper()
+	var want []string
+	for i := range count {
+		want = append(want, "worker@"+string(rune('1'+i))+".service")
+	}
+	a.await(patience, strings.Join(want, "\n"),
+		"systemctl list-units --plain --no-legend --no-pager --state active 'worker@*' | cut -d ' ' -f 1 | sort")
+}
+
+// window waits until a recommendation of the past holds the count, and answers it,
+// when it leaves, and when the count was changed last.
+func (a *administrator) window() (policy.Recommendation, time.Time, time.Time) {
+	a.t.Helper()
+	var view api.Autoscaler
+	a.await(patience, "ScaleDownStabilized true", `hpad get worker -o json >/tmp/view
+grep -q '"binding"' /tmp/view && binding=true
+echo "$(sed -n 's/.*"reason": "\(ScaleDownStabilized\)".*/\1/p' /tmp/view | tail -n 1) ${binding:-false}"`)
+	if err := json.Unmarshal([]byte(a.run("cat /tmp/view")), &view); err != nil {
+		a.t.Fatal(err)
+	}
+	if view.Decision == nil || view.Decision.Stabilization == nil || view.Decision.Stabilization.Binding == nil {
+		a.t.Fatalf("nothing that is remembered holds the count: %+v", view.Decision)
+	}
+	stabilization := view.Decision.Stabilization
+	return *stabilization.Binding, stabilization.BindingLeaves, view.Status.LastScaleTime
+}
+
+// remembers wants the window to be what it was, and the units to be there.
+func (a *administrator) remembers() {
+	a.t.Helper()
+	held, leaves, scaled := a.window()
+	if held != a.held || !leaves.Equal(a.leaves) || !scaled.Equal(a.scaled) {
+		a.t.Errorf("the count is held by %+v until %s and was changed at %s; want %+v until %s, and %s",
+			held, leaves, scaled, a.held, a.leaves, a.scaled)
+	}
+	a.unitsAre(5)
+}
+
+// reload wants a good configuration to be taken, and a bad one to be refused.
+func (a *administrator) reload() {
+	pid := a.pid()
+	a.run("sed -i 's/max_replicas = 20/max_replicas = 10/' " + autoscalerFile + "; systemctl reload hpad")
+	a.says("10", "hpad get --output json worker | sed -n 's/.*\"max_replicas\": \\([0-9]*\\).*/\\1/p' | head -n 1")
+	a.run("sed -i 's/max_replicas = 10/max_replicas = 0/' " + autoscalerFile)
+	if said, err := a.try("systemctl reload hpad"); err == nil {
+		a.t.Errorf("a reload of a bad configuration succeeds: %s", said)
+	}
+	if said := a.run("journalctl --no-pager --unit hpad --output cat"); !strings.Contains(said, autoscalerFile+":16: autoscalers.worker.max_replicas = 0") {
+		a.t.Errorf("the journal does not tell the mistake:\n%s", said)
+	}
+	a.says("10", "hpad get --output json worker | sed -n 's/.*\"max_replicas\": \\([0-9]*\\).*/\\1/p' | head -n 1")
+	a.says("active", "systemctl is-active hpad")
+	a.run("sed -i 's/max_replicas = 0/max_replicas = 20/' " + autoscalerFile + "; systemctl reload hpad")
+	if now := a.pid(); now != pid {
+		a.t.Errorf("the process is %s after reloads and was %s", now, pid)
+	}
+	a.remembers()
+}
+
+// pid answers the main process.
+func (a *administrator) pid() string {
+	a.t.Helper()
+	return a.run("systemctl show --property MainPID --value hpad")
+}
+
+// another waits for a process that runs and is not that one.
+func (a *administrator) another(pid string) {
+	a.t.Helper()
+	a.await(patience, "active true", `now=$(systemctl show --property MainPID --value hpad)
+echo "$(systemctl is-active hpad) $([ "$now" != 0 ] && [ "$now" != `+pid+` ] && echo true)"`)
+}
+
+// kill wants hpad to be back by itself.
+func (a *administrator) kill() {
+	pid := a.pid()
+	a.run("kill -KILL " + pid)
+	a.another(pid)
+	a.remembers()
+}
+
+// hang wants a daemon that does nothing any more to be replaced.
+func (a *administrator) hang() {
+	pid := a.pid()
+	a.run("kill -STOP " + pid)
+	a.another(pid)
+	if said := a.run("journalctl --no-pager --unit hpad --output cat"); !strings.Contains(said, "Watchdog timeout") {
+		a.t.Errorf("the journal does not tell of the watchdog:\n%s", said)
+	}
+	a.remembers()
+}
+
+// upgrade wants the newer version to run with the configuration and the state of
+// the one before.
+func (a *administrator) upgrade() {
+	a.run("echo '# of this machine' >>/etc/hpad/hpad.toml")
+	sum := a.run("sha256sum /etc/hpad/hpad.toml " + autoscalerFile)
+	pid := a.pid()
+	a.run("dpkg --install /mnt/1.deb")
+	a.another(pid)
+	a.says("/usr/bin/hpad", "readlink /proc/$(systemctl show --property MainPID --value hpad)/exe")
+	a.says("hpad "+newVersion, "hpad version | cut -d ' ' -f 1,2")
+	a.says(sum, "sha256sum /etc/hpad/hpad.toml "+autoscalerFile)
+	a.showsStatus("1 autoscalers, 0 failing")
+	a.remembers()
+}
+
+// remove wants hpad to be gone, and configuration, state and units to stay.
+func (a *administrator) remove() {
+	a.run("dpkg --remove hpad")
+	a.says("inactive", "systemctl is-active hpad || true")
+	a.says("", "pgrep -x hpad || true")
+	a.says("", "ls -d /usr/bin/hpad /usr/lib/systemd/system/hpad.service /run/hpad 2>/dev/null || true")
+	a.run("test -s /var/lib/hpad/state.db; test -s /etc/hpad/hpad.toml; test -s " + autoscalerFile)
+	a.unitsAre(5)
+}
+
+// installAgain wants hpad to go on where it was removed, and then lets the window
+// end.
+func (a *administrator) installAgain() {
+	a.run("dpkg --install /mnt/1.deb")
+	a.says("active\nenabled", "systemctl is-active hpad; systemctl is-enabled hpad")
+	a.remembers()
+	a.run("sed -i 's/stabilization_window = \"20m\"/stabilization_window = \"0s\"/' " + autoscalerFile + "; systemctl reload hpad")
+	a.unitsAre(3)
+}
+
+// purge wants nothing to be left.
+func (a *administrator) purge() {
+	a.run("dpkg --purge hpad")
+	a.says("inactive", "systemctl is-active hpad || true")
+	a.says("", "ls -d /var/lib/hpad /etc/hpad /usr/bin/hpad /run/hpad /usr/share/doc/hpad 2>/dev/null || true")
+	a.says("", "find /etc/systemd/system /var/lib/systemd -name 'hpad.service*' -not -name hpad.service.d")
+}

@@ -1,0 +1,48 @@
+package packages
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/hpad/hpad/test/internal/installed"
+)
+
+// enter is what a process with a mount namespace of its own does: it sees the
+// directory of what it judges at /mnt of the system that test/install made, and
+// runs a script there.
+const enter = `
+mount --bind "$2" "$1/mnt"
+mount -t tmpfs tmpfs "$1/tmp"
+mount -t proc proc "$1/proc"
+exec chroot "$1" /bin/sh -euc "cd /mnt; $3"
+`
+
+// judge runs a script with the tools that judge packages, in a directory, and
+// answers what it printed. Without them, or without root, the test is skipped, and
+// fails where CI=true.
+func judge(t testing.TB, directory, script string) (string, error) {
+	t.Helper()
+	root := installed.Path(t, "package-tools-*", "test/install/package-tools.sh")
+	if os.Geteuid() != 0 {
+		installed.Absent(t, "changing the root directory needs root")
+	}
+	command := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-euc", enter, "enter", root, directory, script)
+	command.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", "HOME=/tmp"}
+	output, err := command.CombinedOutput()
+	if err != nil {
+		return string(output), fmt.Errorf("%s: %w\n%s", script, err, output)
+	}
+	return string(output), nil
+}
+
+// judged is judge of a script that is to succeed.
+func judged(t testing.TB, directory, script string) string {
+	t.Helper()
+	output, err := judge(t, directory, script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return output
+}

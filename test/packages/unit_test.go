@@ -1,0 +1,110 @@
+package packages
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// highest is the highest exposure that systemd-analyze may find.
+const highest = 2.0
+
+// exposure finds it in the output of "systemd-analyze security".
+var exposure = regexp.MustCompile(`Overall exposure level for hpad\.service: ([0-9.]+)`)
+
+// secure wants an exposure level that is low enough in the output of
+// systemd-analyze.
+func secure(t testing.TB, output string) {
+	t.Helper()
+	found := exposure.FindStringSubmatch(output)
+	if found == nil {
+		t.Fatalf("systemd-analyze says nothing of the exposure:\n%s", output)
+	}
+	if level, err := strconv.ParseFloat(found[1], 64); err != nil || level > highest {
+		t.Errorf("exposure level %s, want at most %.1f:\n%s", found[1], highest, output)
+	}
+}
+
+// unit makes a root with the unit, a program in the place of hpad and of what
+// drop-ins want, and a drop-in, and answers it.
+func unit(t testing.TB, dropIn string) string {
+	t.Helper()
+	root := t.TempDir()
+	write := func(name string, text []byte, mode os.FileMode) {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, text, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	service, err := os.ReadFile("../../systemd/hpad.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("hpad.service", service, 0o644)
+	write("bin/hpad", []byte("#!/bin/sh\n"), 0o755)
+	if dropIn != "" {
+		text, err := os.ReadFile(dropIn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write("hpad.service.d/"+filepath.Base(dropIn), text, 0o644)
+	}
+	return root
+}
+
+// verify is what systemd says about the unit of a root and its drop-ins, where a
+// program is installed as hpad.
+const verify = `mount --bind bin/hpad /usr/bin/hpad 2>/dev/null || { : >/usr/bin/hpad; mount --bind bin/hpad /usr/bin/hpad; }
+SYSTEMD_UNIT_PATH=/mnt: systemd-analyze verify --man=no hpad.service`
+
+func TestUnit(t *testing.T) {
+	t.Parallel()
+	root := unit(t, "")
+	if output := judged(t, root, verify); strings.Contains(output, "hpad") {
+		t.Errorf("systemd-analyze verify says:\n%s", output)
+	}
+	secure(t, judged(t, root, "systemd-analyze security --offline=true --no-pager ./hpad.service"))
+}
+
+// newerKeys are what systemd 252 does not know in drop-ins that are for newer
+// ones.
+var newerKeys = map[string][]string{
+	"notify-reload.conf": {"notify-reload"},
+	"backoff.conf":       {"RestartSteps", "RestartMaxDelaySec"},
+}
+
+// TestDropIns has systemd read each drop-in with the unit. None opens it as far as
+// to be above the limit.
+func TestDropIns(t *testing.T) {
+	t.Parallel()
+	dropIns, err := filepath.Glob("../../systemd/drop-ins/*.conf")
+	if err != nil || len(dropIns) < 8 {
+		t.Fatalf("drop-ins: %q, %v; want at least 8", dropIns, err)
+	}
+	for _, dropIn := range dropIns {
+		name := filepath.Base(dropIn)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := unit(t, dropIn)
+			output := judged(t, root, verify)
+			for _, key := range newerKeys[name] {
+				if !strings.Contains(output, key) {
+					t.Errorf("systemd knows %s, which it is said to be too old for:\n%s", key, output)
+				}
+			}
+			if len(newerKeys[name]) > 0 {
+				return
+			}
+			if strings.Contains(output, "hpad") {
+				t.Errorf("systemd-analyze verify says:\n%s", output)
+			}
+			secure(t, judged(t, root, "SYSTEMD_UNIT_PATH=/mnt: systemd-analyze security --offline=true --no-pager hpad.service"))
+		})
+	}
+}

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# debootstrap.sh DIRECTORY PACKAGE... makes a small Debian 12 with these packages
+# in a new directory. It needs root, and changes nothing else on the machine. The
+# small Debian itself is kept in ~/.cache/hpad-test.
+set -euo pipefail
+
+directory=$1
+shift
+fail() {
+	echo "debootstrap.sh: $*" >&2
+	exit 1
+}
+[ "$(id -u)" = 0 ] || fail "it needs root"
+
+base=${HPAD_TEST_CACHE:-$HOME/.cache/hpad-test}/debian/minbase-bookworm.tar
+if [ ! -e "$base" ]; then
+	tool=$("$(dirname "$0")/debian.sh" debootstrap)
+	work=$(mktemp -d "$base.XXXXXX")
+	trap 'rm -rf "$work"' EXIT
+	DEBOOTSTRAP_DIR=$tool/usr/share/debootstrap "$tool/usr/sbin/debootstrap" --variant=minbase \
+		bookworm "$work/root" http://deb.debian.org/debian >"$work/log" 2>&1 || {
+		tail -n 30 "$work/log" "$work/root/debootstrap/debootstrap.log" >&2 || true
+		fail "Debian could not be unpacked, see above"
+	}
+	tar --directory "$work/root" --numeric-owner --create --file "$work/root.tar" .
+	mv "$work/root.tar" "$base"
+fi
+
+mkdir "$directory"
+tar --directory "$directory" --numeric-owner --extract --file "$base"
+# Packages start nothing while they are installed.
+printf '#!/bin/sh\nexit 101\n' >"$directory/usr/sbin/policy-rc.d"
+chmod 755 "$directory/usr/sbin/policy-rc.d"
+cp /etc/resolv.conf "$directory/etc/resolv.conf"
+DEBIAN_FRONTEND=noninteractive chroot "$directory" sh -euc '
+	apt-get -qq update || apt-get -qq update
+	apt-get -qq install --yes --no-install-recommends "$@"
+	apt-get clean' sh "$@" >"$directory/install.log" 2>&1 || {
+	tail -n 30 "$directory/install.log" >&2
+	fail "$* could not be installed, see above"
+}
+rm -rf "$directory/install.log" "$directory/usr/sbin/policy-rc.d" "$directory"/var/lib/apt/lists/*
