@@ -424,6 +424,7 @@ func TestRefused(t *testing.T) {
 		if !ok || partial.Reached != 2 || !errors.Is(err, targets.ErrForbidden) || targets.Reason(err) != NotAllowed || !strings.Contains(err.Error(), "polkit") {
 			r.Errorf("SetReplicas() = %v, want 2 reached, and polkit named", err)
 		}
+		r.open()
 		version := r.wantSpec(2).Version
 		if err := r.set(3); !errors.Is(err, targets.ErrForbidden) || errors.As(err, &partial) {
 			r.Errorf("SetReplicas() = %v, want ErrForbidden and nothing reached", err)
@@ -558,6 +559,9 @@ func TestStaleList(t *testing.T) {
 		r.read() // the victims are gone and forgotten
 		if err := worker.learn(t.Context(), stale.units["worker"], stale.run, before, false); err != nil {
 			r.Fatal(err)
+		}
+		if count := worker.current().count(); count != 1 {
+			r.Errorf("count %d by the list of before, want 1", count)
 		}
 		r.wantSpec(1)
 		r.wantActive(1)

@@ -1,0 +1,146 @@
+package systemd
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// TestManyHands lets hpad and others do what they like, in any order, with hpad and
+// the manager ending at any time. Once all have stopped, what runs is what hpad says
+// is wanted, less what failed; and a scale-up or scale-down of hpad is never undone
+// but by somebody else's hand.
+func TestManyHands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// As it is, a test has a deadline, by another clock than the bubble's.
+		rapid.Check(struct{ testing.TB }{t}, func(rt *rapid.T) { manyHands(t, rt) })
+	})
+}
+
+func manyHands(t *testing.T, rt *rapid.T) {
+	m := newImitation("worker@.service")
+	var store targettest.Store
+	config := &Config{}
+	config.SetDefaults()
+	var f *Fleet
+	open := func() {
+		if f != nil {
+			_ = f.Close()
+		}
+		f = newFleet("vm", config, Options{Store: &store}, m)
+		if err := f.Start(t.Context()); err != nil {
+			rt.Fatal(err)
+		}
+	}
+	open()
+	defer func() { _ = f.Close() }()
+	read := func() targets.Reading {
+		readings, err := f.Snapshot(t.Context(), []targets.Ref{workerRef})
+		synctest.Wait()
+		if err != nil || readings[workerRef].Err != nil {
+			rt.Fatalf("Snapshot() = %v, %v", readings[workerRef].Err, err)
+		}
+		return readings[workerRef]
+	}
+	index := rapid.IntRange(1, 6)
+	unit := func() string { return workers(index.Draw(rt, "index"))[0] }
+	rt.Repeat(map[string]func(*rapid.T){
+		"": func(rt *rapid.T) {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			rt.Logf("%d units, %d calls", len(m.units), len(m.calls))
+		},
+		"read": func(*rapid.T) { read() },
+		"scale": func(rt *rapid.T) {
+			n := int32(rapid.IntRange(0, 6).Draw(rt, "n"))
+			before := read()
+			err := f.SetReplicas(t.Context(), workerRef, n, before.Version, "")
+			if err == nil && before.Hold != nil && n != before.SpecReplicas {
+				rt.Fatalf("SetReplicas() while held = nil")
+			}
+			if after := read(); err == nil && after.SpecReplicas != n {
+				rt.Fatalf("spec %d replicas after SetReplicas(%d)", after.SpecReplicas, n)
+			}
+		},
+		"start": func(*rapid.T) {
+			u := unit()
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			if was := m.units[u]; was == nil || was.ActiveState == "failed" {
+				delete(m.units, u)
+				_ = m.begin(u, true) // a masked one is refused
+			}
+		},
+		"stop": func(*rapid.T) {
+			u := unit()
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.end(u)
+		},
+		"fail": func(*rapid.T) {
+			u := unit()
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			if was := m.units[u]; was != nil && was.ActiveState != "failed" {
+				was.ActiveState, was.JobId, was.JobType = "failed", 0, ""
+			}
+		},
+		"reset": func(*rapid.T) {
+			u := unit()
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			if was := m.units[u]; was != nil && was.ActiveState == "failed" {
+				delete(m.units, u)
+			}
+		},
+		"mask":   func(*rapid.T) { u := unit(); m.set(func() { m.unitFiles[u] = "masked" }) },
+		"unmask": func(*rapid.T) { u := unit(); m.set(func() { delete(m.unitFiles, u) }) },
+		"slow":   func(*rapid.T) { m.set(func() { m.slow = !m.slow }) },
+		"reboot": func(*rapid.T) { m.reboots() },
+		"reopen": func(*rapid.T) { open() },
+		"wait":   func(*rapid.T) { pass(time.Second) },
+	})
+
+	var last targets.Reading
+	for range 4 {
+		pass(mendPause)
+		last = read()
+	}
+	var wanted, failing []string
+	for _, instance := range last.Instances {
+		switch {
+		case instance.Deleting:
+			rt.Errorf("%s is still leaving", instance.ID)
+		case instance.Phase == policy.PhaseFailed:
+			failing = append(failing, instance.ID)
+		default:
+			wanted = append(wanted, instance.ID)
+		}
+	}
+	slices.Sort(wanted)
+	if got := m.active(); !slices.Equal(got, wanted) || int(last.StatusReplicas) != len(got) {
+		rt.Errorf("active: %q, read: %q, status %d", got, wanted, last.StatusReplicas)
+	}
+	if missing := int(last.SpecReplicas) - len(wanted); missing < 0 || missing > len(failing) {
+		rt.Errorf("spec %d replicas, %d run and %d failed", last.SpecReplicas, len(wanted), len(failing))
+	}
+	if last.Hold != nil {
+		rt.Errorf("held: %+v", last.Hold)
+	}
+	open()
+	if again := read(); again.SpecReplicas != last.SpecReplicas || again.Version != last.Version {
+		rt.Errorf("after a restart %s, before it %s", brief(again), brief(last))
+	}
+}
+
+func brief(r targets.Reading) string {
+	return fmt.Sprintf("spec %d, status %d, version %s", r.SpecReplicas, r.StatusReplicas, r.Version)
+}
