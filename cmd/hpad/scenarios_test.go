@@ -41,6 +41,23 @@ func (s *scenario) Readiness() api.Readiness     { return api.Readiness{Ready: t
 func (s *scenario) Discovered() []api.Discovered { return s.discovered }
 func (s *scenario) Config() string               { return "" }
 
+// History answers the last decision of a scenario as the only one, and nothing
+// before it.
+func (s *scenario) History(_ context.Context, name string, from, to time.Time, _ int) ([]api.Recorded, error) {
+	view, ok := s.Autoscaler(name)
+	if !ok || view.Decision == nil || view.Decision.Time.Before(from) || !to.IsZero() && !view.Decision.Time.Before(to) {
+		return nil, nil
+	}
+	entry := api.Recorded{Time: view.Decision.Time, Decision: *view.Decision, Error: view.Evaluation.Error}
+	if view.Decision.Write && entry.Error == "" {
+		entry.Written = &view.Decision.DesiredReplicas
+	}
+	for _, event := range view.Events {
+		entry.Events = append(entry.Events, event.Event)
+	}
+	return []api.Recorded{entry}, nil
+}
+
 func (s *scenario) Reload(context.Context) error {
 	if s.reloadError != "" {
 		return errors.New(s.reloadError)

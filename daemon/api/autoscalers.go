@@ -24,11 +24,17 @@ func (h handlers) autoscaler(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// explain answers one autoscaler's last decision.
+// explain answers one autoscaler's last decision, or that of another time.
 func (h handlers) explain(w http.ResponseWriter, r *http.Request) {
-	if view, ok := h.named(w, r); ok {
-		writeData(w, view.Explanation())
+	view, ok := h.named(w, r)
+	if !ok {
+		return
 	}
+	if at := r.URL.Query().Get("at"); at != "" {
+		h.explainAt(w, r, view, at)
+		return
+	}
+	writeData(w, view.Explanation())
 }
 
 // discovery answers the targets that fleets found by their labels.

@@ -18,6 +18,8 @@ type fakeDaemon struct {
 	readiness   api.Readiness
 	config      string
 	discovered  []api.Discovered
+	history     map[string][]api.Recorded
+	historyErr  error
 	reloadErr   error
 	reloads     int
 	// reloadCtx is the state of the context at the end of the last reload.
@@ -41,6 +43,20 @@ func (f *fakeDaemon) Health() api.Health           { return f.health }
 func (f *fakeDaemon) Readiness() api.Readiness     { return f.readiness }
 func (f *fakeDaemon) Discovered() []api.Discovered { return f.discovered }
 func (f *fakeDaemon) Config() string               { return f.config }
+
+// History answers by the rules of the store's.
+func (f *fakeDaemon) History(_ context.Context, name string, from, to time.Time, limit int) ([]api.Recorded, error) {
+	var found []api.Recorded
+	for _, entry := range f.history[name] {
+		if !entry.Time.Before(from) && (to.IsZero() || entry.Time.Before(to)) {
+			found = append(found, entry)
+		}
+	}
+	if limit > 0 && len(found) > limit {
+		found = found[len(found)-limit:]
+	}
+	return found, f.historyErr
+}
 
 func (f *fakeDaemon) Reload(ctx context.Context) error {
 	if f.onReload != nil {

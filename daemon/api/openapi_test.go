@@ -108,12 +108,18 @@ func TestWholeAndEmptyAnswers(t *testing.T) {
 	whole.Name = "whole"
 	var discovered api.Discovered
 	fill(reflect.ValueOf(&discovered).Elem())
-	full := &fakeDaemon{autoscalers: []api.Autoscaler{whole}, discovered: []api.Discovered{discovered}, config: "[daemon]\n"}
+	var recorded api.Recorded
+	fill(reflect.ValueOf(&recorded).Elem())
+	full := &fakeDaemon{
+		autoscalers: []api.Autoscaler{whole}, discovered: []api.Discovered{discovered}, config: "[daemon]\n",
+		history: map[string][]api.Recorded{"whole": {recorded}},
+	}
 	fill(reflect.ValueOf(&full.health).Elem())
 	fill(reflect.ValueOf(&full.readiness).Elem())
 	empty := &fakeDaemon{autoscalers: []api.Autoscaler{{Name: "whole", Spec: policy.Spec{Metrics: []policy.MetricSpec{}}}}}
 	for _, path := range []string{
 		"/-/healthy", "/-/ready", "/api/v1/autoscalers", "/api/v1/autoscalers/whole", "/api/v1/autoscalers/whole/explain",
+		"/api/v1/autoscalers/whole/history", "/api/v1/autoscalers/whole/explain?at=2026-11-21T12:00:00Z",
 		"/api/v1/discovery", "/api/v1/status/config",
 	} {
 		for _, d := range []*fakeDaemon{full, empty} {
@@ -232,6 +238,7 @@ func TestDescriptionHasEveryField(t *testing.T) {
 		"Autoscaler":  reflect.TypeFor[api.Autoscaler](),
 		"Explanation": reflect.TypeFor[api.Explanation](),
 		"Discovered":  reflect.TypeFor[api.Discovered](),
+		"Recorded":    reflect.TypeFor[api.Recorded](),
 		"Health":      reflect.TypeFor[api.Health](),
 		"Readiness":   reflect.TypeFor[api.Readiness](),
 		"ConfigText":  reflect.TypeFor[api.ConfigText](),

@@ -1,0 +1,37 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// History answers what was recorded of an autoscaler from one time up to, and not
+// with, another, oldest first; a zero time is no bound. Of more than limit entries
+// it is the newest ones; a limit of 0 means DefaultHistoryLimit. An error that is
+// ErrNotFound means that nothing is known of that name.
+func (c *Client) History(ctx context.Context, name string, from, to time.Time, limit int) ([]Recorded, error) {
+	query := url.Values{}
+	for key, at := range map[string]time.Time{"from": from, "to": to} {
+		if !at.IsZero() {
+			query.Set(key, at.Format(time.RFC3339Nano))
+		}
+	}
+	if limit > 0 {
+		query.Set("limit", strconv.Itoa(limit))
+	}
+	var entries []Recorded
+	err := c.call(ctx, http.MethodGet, "/api/v1/autoscalers/"+url.PathEscape(name)+"/history?"+query.Encode(), &entries)
+	return entries, err
+}
+
+// ExplainAt answers the newest decision of an autoscaler that was recorded up to a
+// time; an error that is ErrNotFound means that there is none.
+func (c *Client) ExplainAt(ctx context.Context, name string, at time.Time) (Explanation, error) {
+	var explanation Explanation
+	query := url.Values{"at": {at.Format(time.RFC3339Nano)}}
+	err := c.call(ctx, http.MethodGet, "/api/v1/autoscalers/"+url.PathEscape(name)+"/explain?"+query.Encode(), &explanation)
+	return explanation, err
+}

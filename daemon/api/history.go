@@ -1,0 +1,134 @@
+package api
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/hpad/hpad/daemon/drain"
+	"github.com/hpad/hpad/policy"
+)
+
+// How many entries of a history are answered: when nothing is said, and at most.
+const (
+	DefaultHistoryLimit = 50
+	MaxHistoryLimit     = 1000
+)
+
+// Recorded is one entry of an autoscaler's history: a decision that changed
+// something or gave a new reason, and what became of it.
+type Recorded struct {
+	Time time.Time `json:"time"`
+	// Written is the count that was written; nil when none was.
+	Written *int32         `json:"written,omitempty"`
+	Events  []policy.Event `json:"events,omitempty"`
+	// Victims are those that the decision took, as far as hpad chose them.
+	Victims []drain.Victim `json:"victims,omitempty"`
+	// Error is why the pass failed; empty when it did not.
+	Error    string          `json:"error,omitempty"`
+	Decision policy.Decision `json:"decision"`
+}
+
+// At answers the explanation of an autoscaler as it was at a decision. Where its
+// metrics came from is as it is now: that is not recorded.
+func (e Explanation) At(r Recorded) Explanation {
+	e.Decision = &r.Decision
+	e.Evaluation = Evaluation{Last: r.Time, Error: r.Error}
+	e.Victims, e.VictimsError, e.Drains = r.Victims, "", nil
+	e.Status = policy.Status{CurrentReplicas: r.Decision.CurrentReplicas, DesiredReplicas: r.Decision.DesiredReplicas}
+	switch {
+	case r.Written != nil:
+		e.Status.LastScaleTime = r.Time
+	case r.Decision.Write:
+		for _, event := range r.Events {
+			if event.Kind == policy.WarningEvent {
+				e.Status.Conditions = []policy.Condition{{Type: policy.AbleToScale, Status: policy.ConditionFalse, Reason: event.Reason, Message: event.Message}}
+			}
+		}
+	}
+	if len(e.Inputs) != len(r.Decision.Metrics) {
+		e.Inputs = nil // of other metrics
+	}
+	return e
+}
+
+// history answers what was recorded of an autoscaler, oldest first. One that the
+// configuration does not have any more has a history too.
+func (h handlers) history(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	from, err1 := instant("from", query.Get("from"))
+	to, err2 := instant("to", query.Get("to"))
+	limit, err3 := historyLimit(query.Get("limit"))
+	for _, err := range []error{err1, err2, err3} {
+		if err != nil {
+			writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
+			return
+		}
+	}
+	name := r.PathValue("name")
+	entries, err := h.daemon.History(r.Context(), name, from, to, limit)
+	if err != nil {
+		writeError(w, http.StatusInternalServerError, ErrorInternal, err.Error())
+		return
+	}
+	if len(entries) == 0 {
+		if _, ok := h.named(w, r); !ok {
+			return
+		}
+		entries = []Recorded{}
+	}
+	writeData(w, entries)
+}
+
+// explainAt answers the newest decision of an autoscaler that was recorded up to
+// an instant.
+func (h handlers) explainAt(w http.ResponseWriter, r *http.Request, view Autoscaler, text string) {
+	at, err := instant("at", text)
+	if err != nil {
+		writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
+		return
+	}
+	entries, err := h.daemon.History(r.Context(), view.Name, time.Time{}, at.Add(time.Nanosecond), 1)
+	switch {
+	case err != nil:
+		writeError(w, http.StatusInternalServerError, ErrorInternal, err.Error())
+	case len(entries) == 0:
+		writeError(w, http.StatusNotFound, ErrorNotFound, fmt.Sprintf("no decision of %q is recorded up to %s", view.Name, at.Format(time.RFC3339)))
+	default:
+		writeData(w, view.Explanation().At(entries[0]))
+	}
+}
+
+// maxSeconds is the last second of the year 9999.
+const maxSeconds = 253402300799
+
+// instant reads a time as RFC 3339 or as seconds since the epoch; the zero time is
+// that of an empty text.
+func instant(name, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return at, nil
+	}
+	seconds, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(math.Abs(seconds) <= maxSeconds) {
+		return time.Time{}, fmt.Errorf("%s = %q: must be a time, as 2026-03-01T12:00:00Z or in seconds since 1970", name, text)
+	}
+	whole, fraction := math.Modf(seconds)
+	return time.Unix(int64(whole), int64(fraction*1e9)).UTC(), nil
+}
+
+// historyLimit reads how many entries are wanted.
+func historyLimit(text string) (int, error) {
+	if text == "" {
+		return DefaultHistoryLimit, nil
+	}
+	limit, err := strconv.Atoi(text)
+	if err != nil || limit < 1 || limit > MaxHistoryLimit {
+		return 0, fmt.Errorf("limit = %q: must be from 1 to %d", text, MaxHistoryLimit)
+	}
+	return limit, nil
+}

@@ -1,0 +1,137 @@
+package api_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/drain"
+	"github.com/hpad/hpad/policy"
+)
+
+// recordedAt is an entry of an instant that wrote a count, or failed to when it
+// is 0.
+func recordedAt(at time.Time, count int32) api.Recorded {
+	entry := api.Recorded{
+		Time:     at,
+		Decision: policy.Decision{Time: at, Case: policy.CaseMetrics, CurrentReplicas: 2, DesiredReplicas: 7, Write: true},
+		Victims:  []drain.Victim{{ID: "i-1", Reason: "oldest"}},
+	}
+	if count > 0 {
+		entry.Written = &count
+		entry.Events = []policy.Event{{Kind: policy.NormalEvent, Reason: "SuccessfulRescale", Message: "New size: 7"}}
+		return entry
+	}
+	entry.Error = "scale: no"
+	entry.Events = []policy.Event{{Kind: policy.WarningEvent, Reason: "FailedRescale", Message: "scale: no"}}
+	return entry
+}
+
+// remembering is a daemon with three entries of "checkout" a minute apart, of
+// which the last one failed, and one of "gone", which is not configured.
+func remembering() *fakeDaemon {
+	d := twoAutoscalers()
+	d.history = map[string][]api.Recorded{
+		"checkout": {recordedAt(noon, 5), recordedAt(noon.Add(time.Minute), 6), recordedAt(noon.Add(2*time.Minute), 0)},
+		"gone":     {recordedAt(noon, 3)},
+	}
+	return d
+}
+
+func TestHistory(t *testing.T) {
+	d := remembering()
+	for _, test := range []struct {
+		query string
+		want  []api.Recorded
+	}{
+		{"checkout/history", d.history["checkout"]},
+		{"checkout/history?limit=2", d.history["checkout"][1:]},
+		{"checkout/history?from=2026-11-21T12:01:00Z", d.history["checkout"][1:]},
+		{"checkout/history?to=2026-11-21T13:01:00%2B01:00", d.history["checkout"][:1]},
+		{"checkout/history?from=1795262459.5&to=1795262460.001", d.history["checkout"][1:2]},
+		{"gone/history", d.history["gone"]},
+		{"k%C3%A4se%2F1/history", []api.Recorded{}},
+	} {
+		t.Run(test.query, func(t *testing.T) {
+			response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers/"+test.query, nil))
+			var got []api.Recorded
+			if err := json.Unmarshal(open(t, response).Data, &got); err != nil {
+				t.Fatalf("%v in %s", err, response.Body)
+			}
+			if diff := cmp.Diff(test.want, got, asShown); diff != "" {
+				t.Errorf("history (-want +got):\n%s", diff)
+			}
+		})
+	}
+	d.historyErr = errors.New("checksum does not match")
+	for _, path := range []string{"history", "explain?at=0"} {
+		response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers/checkout/"+path, nil))
+		if got := open(t, response); response.Code != http.StatusInternalServerError || got.Error != "checksum does not match" {
+			t.Errorf("%s of a damaged store answers %d, %s", path, response.Code, got.Error)
+		}
+	}
+}
+
+func TestExplainAt(t *testing.T) {
+	d := remembering()
+	d.autoscalers[0].Victims = []drain.Victim{{ID: "i-9"}}
+	d.autoscalers[0].Evaluation.Error = "of now"
+	for _, test := range []struct {
+		at       string
+		decided  time.Time
+		written  time.Time
+		ableTo   string
+		wantFail string
+	}{
+		{"2026-11-21T12:00:59Z", noon, noon, "", ""},
+		{"2026-11-21T12:01:00Z", noon.Add(time.Minute), noon.Add(time.Minute), "", ""},
+		{"2026-11-22T00:00:00Z", noon.Add(2 * time.Minute), time.Time{}, "FailedRescale", "scale: no"},
+	} {
+		response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers/checkout/explain?at="+test.at, nil))
+		var got api.Explanation
+		if err := json.Unmarshal(open(t, response).Data, &got); err != nil {
+			t.Fatalf("%v in %s", err, response.Body)
+		}
+		if got.Name != "checkout" || got.Reference != "prod/checkout/api" || got.Decision == nil || !got.Decision.Time.Equal(test.decided) ||
+			!got.Status.LastScaleTime.Equal(test.written) || got.Evaluation.Error != test.wantFail || len(got.Victims) != 1 || got.Victims[0].ID != "i-1" {
+			t.Errorf("at %s: %+v", test.at, got)
+		}
+		if (test.ableTo == "") != (len(got.Status.Conditions) == 0) || test.ableTo != "" && got.Status.Conditions[0].Reason != test.ableTo {
+			t.Errorf("at %s: conditions %+v", test.at, got.Status.Conditions)
+		}
+		if got.Inputs != nil { // of one metric now, and of none then
+			t.Errorf("at %s: inputs of other metrics: %+v", test.at, got.Inputs)
+		}
+	}
+}
+
+func TestClientAsksForHistory(t *testing.T) {
+	d := remembering()
+	socket := socketPath(t)
+	serve(t, socket, api.NewHandler(d, prometheus.NewRegistry(), api.Full))
+	client := api.NewClient(socket)
+	got, err := client.History(t.Context(), "checkout", noon.Add(time.Second), noon.Add(2*time.Minute), 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(d.history["checkout"][1:2], got, asShown); diff != "" {
+		t.Errorf("history (-want +got):\n%s", diff)
+	}
+	if _, err := client.History(t.Context(), "none", time.Time{}, time.Time{}, 0); !errors.Is(err, api.ErrNotFound) {
+		t.Errorf("history of nothing: %v", err)
+	}
+	explanation, err := client.ExplainAt(t.Context(), "checkout", noon.Add(time.Minute))
+	if err != nil || !explanation.Decision.Time.Equal(noon.Add(time.Minute)) {
+		t.Errorf("explanation %+v, %v", explanation, err)
+	}
+	if _, err := client.ExplainAt(t.Context(), "checkout", noon.Add(-time.Minute)); !errors.Is(err, api.ErrNotFound) {
+		t.Errorf("explanation of before: %v", err)
+	}
+}
