@@ -17,8 +17,10 @@ if [ ! -e "$base" ]; then
 	tool=$("$(dirname "$0")/debian.sh" debootstrap)
 	work=$(mktemp -d "$base.XXXXXX")
 	trap 'rm -rf "$work"' EXIT
-	DEBOOTSTRAP_DIR=$tool/usr/share/debootstrap "$tool/usr/sbin/debootstrap" --variant=minbase \
-		bookworm "$work/root" http://deb.debian.org/debian >"$work/log" 2>&1 || {
+	# What it mounts, and leaves behind when it is interrupted, is in a mount namespace
+	# of its own: what is removed below is never the machine's.
+	DEBOOTSTRAP_DIR=$tool/usr/share/debootstrap unshare --mount --propagation private \
+		"$tool/usr/sbin/debootstrap" --variant=minbase bookworm "$work/root" http://deb.debian.org/debian >"$work/log" 2>&1 || {
 		tail -n 30 "$work/log" "$work/root/debootstrap/debootstrap.log" >&2 || true
 		fail "Debian could not be unpacked, see above"
 	}
