@@ -339,7 +339,21 @@ func (a *Agent) Restart() {
 
 // Freeze stops the agent in its tracks: it takes connections and answers nothing,
 // until Thaw.
-func (a *Agent) Freeze() { _ = a.process.Command.Process.Signal(syscall.SIGSTOP) }
+func (a *Agent) Freeze() {
+	a.t.Helper()
+	_ = a.process.Command.Process.Signal(syscall.SIGSTOP)
+	// Threads stop one by one, and until then they answer.
+	a.eventually(stopTimeout, "stop", func() (string, bool) {
+		paths, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", a.process.Command.Process.Pid))
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			if _, state, _ := bytes.Cut(text, []byte(") ")); err == nil && !bytes.HasPrefix(state, []byte("T")) {
+				return fmt.Sprintf("%s has %s", path, text), false
+			}
+		}
+		return fmt.Sprintf("there are %d threads, %v", len(paths), err), len(paths) > 0
+	})
+}
 
 // Thaw lets a frozen agent go on.
 func (a *Agent) Thaw() { _ = a.process.Command.Process.Signal(syscall.SIGCONT) }
