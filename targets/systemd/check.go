@@ -39,17 +39,21 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 		}
 	}
 	slices.Sort(templates)
-	unusable := map[template]error{}
 	if len(templates) == 0 {
 		_, err := f.manager.list(ctx, []string{"hpad@*.service"})
 		return nil, err
 	}
-	if err := f.lookForFiles(ctx, templates, unusable); err != nil {
+	var patterns []string
+	for _, t := range templates {
+		patterns = append(patterns, t.filePattern())
+	}
+	states, err := f.fileStates(ctx, patterns)
+	if err != nil {
 		return nil, err
 	}
 	var found []string
 	for _, t := range templates {
-		if err := unusable[t]; err != nil {
+		if err := t.unusable(states); err != nil {
 			found = append(found, err.Error())
 			continue
 		}

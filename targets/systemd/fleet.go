@@ -206,16 +206,32 @@ func (f *Fleet) look(ctx context.Context, asked map[targets.Ref]*target) (look, 
 		byTemplate[templateOf(u.Name)] = append(byTemplate[templateOf(u.Name)], u)
 	}
 	var unseen []template
+	masked := make(map[*target]indexes, len(asked))
+	patterns = nil
 	for _, t := range asked {
 		s.units[t.template] = t.unitsOf(byTemplate[t.template])
 		if !seen(s.units[t.template]) {
 			unseen = append(unseen, t.template)
+			patterns = append(patterns, t.template.filePattern())
+		}
+		masked[t] = t.knownMasked()
+		for _, name := range t.template.units(masked[t]) {
+			patterns = append(patterns, escape(name))
 		}
 	}
-	if len(unseen) == 0 {
-		return s, nil
+	states, err := f.fileStates(ctx, patterns)
+	if err != nil {
+		return s, err
 	}
-	return s, f.lookForFiles(ctx, unseen, s.unusable)
+	for _, t := range unseen {
+		if err := t.unusable(states); err != nil {
+			s.unusable[t] = err
+		}
+	}
+	for t, known := range masked {
+		t.unmask(known, states)
+	}
+	return s, nil
 }
 
 // seen says that a template is there: the manager made a unit of it.
@@ -228,26 +244,21 @@ func seen(units map[int32]unit) bool {
 	return false
 }
 
-// lookForFiles says of templates which cannot be used, and why.
-func (f *Fleet) lookForFiles(ctx context.Context, templates []template, unusable map[template]error) error {
-	patterns := make([]string, len(templates))
-	for i, t := range templates {
-		patterns[i] = t.filePattern()
+// fileStates answers the states of unit files that match one of the patterns, by
+// name. Without a pattern the manager is not asked.
+func (f *Fleet) fileStates(ctx context.Context, patterns []string) (map[string]string, error) {
+	if len(patterns) == 0 {
+		return nil, nil
 	}
 	found, err := f.manager.files(ctx, patterns)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	states := make(map[string]string, len(found))
 	for _, file := range found {
 		states[filepath.Base(file.Path)] = file.Type
 	}
-	for _, t := range templates {
-		if err := t.unusable(states); err != nil {
-			unusable[t] = err
-		}
-	}
-	return nil
+	return states, nil
 }
 
 // reading answers one target's reading, and sees to its instances.

@@ -285,6 +285,7 @@ func TestMasked(t *testing.T) {
 		r.wantSpec(3)
 		r.wantActive(1, 4, 5)
 		r.m.byHand(t, "unmask", workers(2)...)
+		r.wantNotice(UnitsMasked, UnitMasked, "worker@3.service are masked")
 		r.scale(4)
 		r.wantActive(1, 2, 4, 5)
 

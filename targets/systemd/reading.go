@@ -16,8 +16,7 @@ import (
 // requestHint tells how to state a request that is missing.
 const requestHint = "set CPUQuota= and MemoryHigh= or MemoryMax= in the unit file, or requests in the fleet's table of the template"
 
-// read answers the target's reading of units that were listed at a time. Asked says
-// that one member after the other is to be sampled.
+// read answers the target's reading of units that were listed at a time.
 func (t *target) read(units map[int32]unit, known *particulars, at time.Time) targets.Reading {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -63,8 +62,11 @@ func (t *target) instance(u unit, d details, at time.Time) policy.Instance {
 	if u.state == running {
 		instance.Readiness = policy.ReadinessTrue
 	}
-	if t.prober != nil {
+	switch {
+	case t.prober != nil:
 		instance.Readiness, instance.ReadinessChanged = t.prober.readiness(u.Name, d.activation, instance.ReadinessChanged)
+	case t.config.ReadyProbe.probes():
+		instance.Readiness = policy.ReadinessUnknown // a fleet that was not started does not ask
 	}
 	return instance
 }
@@ -106,10 +108,13 @@ func (t template) unusable(files map[string]string) error {
 	switch {
 	case !found:
 		return &targets.ReasonError{Reason: TemplateNotFound, Err: fmt.Errorf("%w: there is no unit file %s (systemctl cat %s; after writing one: systemctl daemon-reload)", targets.ErrTargetNotFound, t.file(), t.file())}
-	case state == "masked" || state == "masked-runtime":
+	case isMasked(state):
 		return &targets.ReasonError{Reason: TemplateMasked, Err: fmt.Errorf("%w: %s is masked; systemctl unmask %s lets its instances start", targets.ErrUnscalable, t.file(), t.file())}
 	case state == "bad":
 		return &targets.ReasonError{Reason: TemplateInvalid, Err: fmt.Errorf("%w: the manager cannot read %s (systemd-analyze verify says why)", targets.ErrUnscalable, t.file())}
 	}
 	return nil
 }
+
+// isMasked says that the state of a unit file is that of one that somebody forbade.
+func isMasked(state string) bool { return state == "masked" || state == "masked-runtime" }

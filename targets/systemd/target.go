@@ -98,6 +98,25 @@ func (t *target) unitsOf(all []unit) map[int32]unit {
 	return units
 }
 
+// knownMasked answers the instances that are known to be masked.
+func (t *target) knownMasked() indexes {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.masked
+}
+
+// unmask forgets those of the masked instances that are not masked any more, by the
+// states of their unit files.
+func (t *target) unmask(known indexes, states map[string]string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, index := range known {
+		if !isMasked(states[t.template.unit(index)]) {
+			t.masked = t.masked.without(index)
+		}
+	}
+}
+
 // learn takes in what was listed at a time, and loads the members first where
 // that was not done. A list that is older than the last change, or that was asked
 // for during one, teaches nothing, unless it is the change's own.

@@ -54,12 +54,15 @@ func (t template) units(of []int32) []string {
 	return names
 }
 
-// pattern matches the names of all instances, with a backslash as the mark of
-// characters that mean themselves.
-func (t template) pattern() string { return strings.ReplaceAll(string(t), `\`, `\\`) + "@*.service" }
+// pattern matches the names of all instances.
+func (t template) pattern() string { return escape(string(t)) + "@*.service" }
 
 // filePattern matches the name of the template's file.
-func (t template) filePattern() string { return strings.ReplaceAll(t.file(), `\`, `\\`) }
+func (t template) filePattern() string { return escape(t.file()) }
+
+// escape answers a pattern that matches a name alone: in a pattern a backslash is
+// the mark of characters that mean themselves.
+func escape(name string) string { return strings.ReplaceAll(name, `\`, `\\`) }
 
 // index answers the index in the name of an instance: a number as hpad writes it.
 func (t template) index(unit string) (int32, bool) {
