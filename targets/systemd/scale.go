@@ -79,42 +79,57 @@ func (f *Fleet) begin(ctx context.Context, t *target) (*change, error) {
 // targets.PartialError: it must not keep a fleet from growing.
 func (c *change) scale(ctx context.Context, n int32) error {
 	before := c.current()
-	var late error
-	if n > before.count() {
-		chosen := c.candidates(int(n - before.count()))
-		c.alter(func(m *members) {
-			for _, index := range chosen {
-				m.Started = m.Started.with(index)
-			}
-			m.Version++
-		})
-		if err := c.commit(ctx, before); err != nil {
-			return err
-		}
-		if err := c.startAll(ctx, chosen, before); err != nil {
-			return err
-		}
-		late = errors.Join(c.save(ctx), c.enable(ctx, slices.DeleteFunc(c.current().all(), before.has)))
+	var late, err error
+	if more := n - before.count(); more > 0 {
+		late, err = c.up(ctx, int(more), before)
 	} else {
-		victims := c.victims(int(before.count() - n))
-		c.alter(func(m *members) {
-			for _, index := range victims {
-				m.Started, m.Found, m.Leaving = m.Started.without(index), m.Found.without(index), m.Leaving.with(index)
-			}
-			m.Version++
-		})
-		if err := c.commit(ctx, before); err != nil {
-			return err
-		}
-		if err := c.stopAll(ctx, victims, before); err != nil {
-			return err
-		}
-		late = errors.Join(c.save(ctx), c.disable(ctx, victims))
+		late, err = c.down(ctx, int(-more), before)
 	}
-	if late != nil {
+	if err != nil {
+		return err
+	}
+	if late = errors.Join(c.save(ctx), late); late != nil {
 		return &targets.PartialError{Reached: n, Err: fmt.Errorf("%w: the manager, or hpad itself, may begin with another count when it starts: %w", targets.ErrTransient, late)}
 	}
 	return nil
+}
+
+// up starts n instances more. Late is why the manager would not do so by itself when
+// it starts.
+func (c *change) up(ctx context.Context, n int, before members) (late, err error) {
+	chosen := c.candidates(n)
+	c.alter(func(m *members) {
+		for _, index := range chosen {
+			m.Started = m.Started.with(index)
+		}
+		m.Version++
+	})
+	if err = c.commit(ctx, before); err == nil {
+		err = c.startAll(ctx, chosen, before)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.enable(ctx, slices.DeleteFunc(c.current().all(), before.has)), nil
+}
+
+// down stops n instances. Late is why the manager would start them by itself when it
+// starts.
+func (c *change) down(ctx context.Context, n int, before members) (late, err error) {
+	victims := c.victims(n)
+	c.alter(func(m *members) {
+		for _, index := range victims {
+			m.Started, m.Found, m.Leaving = m.Started.without(index), m.Found.without(index), m.Leaving.with(index)
+		}
+		m.Version++
+	})
+	if err = c.commit(ctx, before); err == nil {
+		err = c.stopAll(ctx, victims, before)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.disable(ctx, victims), nil
 }
 
 // alter changes the members.
