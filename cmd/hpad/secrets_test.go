@@ -8,13 +8,77 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/web/webtest"
 )
+
+// cloudsWithSecrets answers fleets of clouds that nobody answers for, with an
+// autoscaler each and a webhook that takes their machines' work away; nothing for
+// a build without them.
+func cloudsWithSecrets(t *testing.T, dir, secret string) string {
+	t.Helper()
+	file := filepath.Join(dir, "secret")
+	aws := webtest.Write(t, dir, "aws", "[default]\naws_access_key_id = AKIAEXAMPLE\naws_secret_access_key = "+secret+"\naws_session_token = "+secret+"\n")
+	text := fmt.Sprintf(`
+[fleets.aws]
+kind             = "awsasg"
+region           = "eu-central-1"
+timeout          = "2s"
+credentials_file = %[1]q
+endpoints        = { auto_scaling = "http://127.0.0.1:1", ec2 = "http://127.0.0.1:1", sts = "http://127.0.0.1:1" }
+[autoscalers.aws]
+target       = { fleet = "aws", group = "web" }
+max_replicas = 2
+metrics      = [{ type = "External", name = "works", source = "basic", query = "fine", value = 1 }]
+victims      = "unhealthy-first"
+[autoscalers.aws.drain]
+kind         = "webhook"
+url          = "http://127.0.0.1:1"
+token_file   = %[2]q
+headers      = { X-Key = %[3]q }
+header_files = { X-Other = %[2]q }
+
+[fleets.azure]
+kind                       = "azurevmss"
+timeout                    = "2s"
+subscription               = "00000000-0000-0000-0000-000000000000"
+tenant_id                  = "11111111-1111-1111-1111-111111111111"
+client_id                  = "22222222-2222-2222-2222-222222222222"
+client_secret_file         = %[2]q
+endpoint                   = "https://127.0.0.1:1"
+authority_host             = "https://127.0.0.1:1"
+disable_instance_discovery = true
+[autoscalers.azure]
+target       = { fleet = "azure", resource_group = "shop", scale_set = "web" }
+max_replicas = 2
+metrics      = [{ type = "External", name = "works", source = "basic", query = "fine", value = 1 }]
+`, aws, file, secret)
+	prom := "[sources.basic]\nkind = \"prometheus\"\nurl = \"http://127.0.0.1:1\"\n"
+	if _, err := config.Parse("clouds.toml", []byte(prom+text)); err != nil {
+		if strings.Contains(err.Error(), "left out") {
+			return ""
+		}
+		t.Fatal(err)
+	}
+	return text
+}
+
+// allEvaluated says whether every autoscaler had a pass.
+func allEvaluated(t *testing.T, r *running) bool {
+	t.Helper()
+	views, err := api.NewClient(r.socket).Autoscalers(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return !slices.ContainsFunc(views, func(view api.Autoscaler) bool { return view.Evaluation.Last.IsZero() })
+}
 
 // TestNoSecretIsTold runs a daemon whose every secret is the same word, over
 // sources that work and that fail, and looks for it in all that a daemon tells
@@ -39,6 +103,7 @@ func TestNoSecretIsTold(t *testing.T) {
 	dir := openDir(t)
 	file := webtest.Write(t, dir, "secret", secret+"\n")
 	webConfig := webtest.Write(t, dir, "web.yml", "basic_auth_users:\n  alice: "+webtest.Hash(t, secret)+"\n")
+	clouds := cloudsWithSecrets(t, dir, secret)
 	r := runConfig(t, dir, fmt.Sprintf(`web_config = %[1]q
 sync_period = "1s"
 
@@ -75,22 +140,38 @@ metrics      = [
   { type = "External", name = "fails", source = "bearer", query = "broken", value = 1 },
   { type = "External", name = "gone", source = "gone", query = "fine", value = 1 },
 ]
+[fleets.nomad]
+kind       = "nomad"
+address    = "http://127.0.0.1:1"
+token_file = %[4]q
+basic_auth = { username = "hpad", password_file = %[4]q }
+[autoscalers.nomad]
+target       = { fleet = "nomad", job = "web", group = "web" }
+max_replicas = 2
+metrics      = [{ type = "External", name = "works", source = "basic", query = "fine", value = 1 }]
+%[5]s
 [autoscalers.broken]
 target       = { fleet = "local", service = "broken" }
 max_replicas = 2
 metrics      = [{ type = "External", name = "works", source = "basic", query = "fine", value = 1 }]
-`, webConfig, secret, prometheus.URL, file))
+`, webConfig, secret, prometheus.URL, file, clouds))
 
 	signed := func(r *http.Request) { r.SetBasicAuth("alice", secret) }
 	told := map[string]string{}
 	wait := time.Now().Add(time.Minute)
-	for sent.Load() < 4 || !strings.Contains(told["explain"], "connection refused") || !strings.Contains(told["explain"], "500") {
+	for sent.Load() < 4 || !allEvaluated(t, r) || !strings.Contains(told["explain"], "connection refused") || !strings.Contains(told["explain"], "500") {
 		if time.Now().After(wait) {
 			t.Fatalf("the secret was sent %d times, and the explanation is\n%s\n%s", sent.Load(), told["explain"], r.log.String())
 		}
 		<-time.After(20 * time.Millisecond)
 		_, out, errs := r.hpad("explain", "worker", "--socket", r.socket)
 		told["explain"] = out + errs
+	}
+	for _, name := range []string{"aws", "azure"} {
+		_, out, errs := r.hpad("describe", name, "--socket", r.socket)
+		if told["describe "+name] = out + errs; clouds != "" && !strings.Contains(out, "read fleet") {
+			t.Errorf("hpad describe %s does not tell what failed:\n%s%s", name, out, errs)
+		}
 	}
 	// What is mistaken, and who is refused, is told without it as well.
 	webtest.Write(t, dir, "hpad.toml", "[sources.x]\nkind = \"prometheus\"\nurl = \"http://a:"+secret+"@b\"\npassword = \""+secret+"\"\nheaders = { Authorization = \""+secret+"\" }\n")
