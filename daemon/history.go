@@ -17,7 +17,7 @@ func (d *Daemon) History(ctx context.Context, name string, from, to time.Time, l
 	recorded := make([]api.Recorded, len(entries))
 	for i, entry := range entries {
 		recorded[i] = api.Recorded{
-			Time: entry.Time, Written: entry.Written, Events: entry.Events,
+			Autoscaler: entry.Autoscaler, Time: entry.Time, Written: entry.Written, Events: entry.Events,
 			Victims: entry.Victims, Error: entry.Error, Decision: entry.Decision,
 		}
 	}

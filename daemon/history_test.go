@@ -33,6 +33,9 @@ func TestHistory(t *testing.T) {
 		if len(written) != 2 || written[0] != 4 || written[1] != 6 {
 			t.Errorf("written %v, want 4 and 6", written)
 		}
+		if all, err := w.daemon.History(t.Context(), "", time.Time{}, time.Time{}, 0); err != nil || len(all) != len(entries) || all[0].Autoscaler != "q" {
+			t.Errorf("history of all: %+v, %v", all, err)
+		}
 		late, err := w.daemon.History(t.Context(), "q", begin.Add(time.Minute), time.Time{}, 1)
 		if err != nil || len(late) != 1 || !late[0].Time.Equal(entries[len(entries)-1].Time) {
 			t.Errorf("the newest entry: %+v, %v", late, err)

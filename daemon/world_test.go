@@ -397,7 +397,7 @@ func (s *memoryStore) History(_ context.Context, name string, from, to time.Time
 	defer s.mu.Unlock()
 	var found []state.Entry
 	for _, entry := range s.entries {
-		if entry.Autoscaler == name && !entry.Time.Before(from) && (to.IsZero() || entry.Time.Before(to)) {
+		if (name == "" || entry.Autoscaler == name) && !entry.Time.Before(from) && (to.IsZero() || entry.Time.Before(to)) {
 			found = append(found, entry)
 		}
 	}

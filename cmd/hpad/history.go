@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,15 +18,15 @@ func newHistoryCommand(stream streams) *cobra.Command {
 	var since string
 	limit := 20
 	cmd := &cobra.Command{
-		Use:   "history NAME",
-		Short: "List what an autoscaler decided before",
-		Long: `List the decisions of an autoscaler that changed something or gave a new reason,
-oldest first, each with the count before and after and why. They are kept for 7
-days, also across restarts and once the autoscaler is deleted.
+		Use:   "history [NAME]",
+		Short: "List what was decided before",
+		Long: `List the decisions of an autoscaler, or of all, that changed something or gave a
+new reason, oldest first, each with the count before and after and why. They are
+kept for 7 days, also across restarts and once the autoscaler is deleted.
 
 "hpad explain NAME --at TIME" shows every step of one of them.`,
-		Example: "  hpad history checkout\n  hpad history checkout --since 2h -n 100",
-		Args:    oneName,
+		Example: "  hpad history\n  hpad history checkout --since 2h -n 100",
+		Args:    cobra.MaximumNArgs(1),
 	}
 	format := addOutputFlag(cmd)
 	client := addConnectFlags(cmd)
@@ -43,27 +44,35 @@ days, also across restarts and once the autoscaler is deleted.
 		if limit < 1 || limit > api.MaxHistoryLimit {
 			return wrongUse(fmt.Errorf("--limit %d: must be from 1 to %d", limit, api.MaxHistoryLimit), helpHint(cmd))
 		}
-		entries, err := client().History(cmd.Context(), names[0], from, time.Time{}, limit)
+		name := strings.Join(names, "")
+		entries, err := client().History(cmd.Context(), name, from, time.Time{}, limit)
 		if err != nil {
-			return suggestName(cmd.Context(), client(), names[0], err)
+			return suggestName(cmd.Context(), client(), name, err)
 		}
 		return write(stream.out, *format, entries, func(w io.Writer) error {
 			if len(entries) == 0 {
-				_, err := fmt.Fprintf(stream.err, "Nothing is recorded of %q.\n", names[0])
+				_, err := io.WriteString(stream.err, "Nothing is recorded.\n")
 				return err
 			}
-			return writeHistory(w, entries)
+			return writeHistory(w, entries, name == "")
 		})
 	}
 	return cmd
 }
 
-// writeHistory writes entries as a table.
-func writeHistory(w io.Writer, entries []api.Recorded) error {
+// writeHistory writes entries as a table, with a column for their autoscalers
+// where they are of several.
+func writeHistory(w io.Writer, entries []api.Recorded, several bool) error {
 	table := newTable(w)
-	_, _ = fmt.Fprintln(table, "TIME\tREPLICAS\tWHY")
+	row := func(when, name, replicas, why string) {
+		if several {
+			when += "\t" + name
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", when, replicas, why)
+	}
+	row("TIME", "NAME", "REPLICAS", "WHY")
 	for _, entry := range entries {
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", entry.Time.UTC().Format(time.DateTime), changeText(entry), whyText(entry))
+		row(entry.Time.UTC().Format(time.DateTime), entry.Autoscaler, changeText(entry), whyText(entry))
 	}
 	// What the writer could not write is what Flush answers.
 	return table.Flush()

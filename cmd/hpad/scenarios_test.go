@@ -43,12 +43,25 @@ func (s *scenario) Config() string               { return "" }
 
 // History answers the last decision of a scenario as the only one, and nothing
 // before it.
-func (s *scenario) History(_ context.Context, name string, from, to time.Time, _ int) ([]api.Recorded, error) {
+func (s *scenario) History(ctx context.Context, name string, from, to time.Time, limit int) ([]api.Recorded, error) {
+	if name != "" {
+		return s.recorded(name, from, to)
+	}
+	var all []api.Recorded
+	for _, view := range s.list {
+		entries, _ := s.recorded(view.Name, from, to)
+		all = append(all, entries...)
+	}
+	return all[max(0, len(all)-limit):], ctx.Err()
+}
+
+// recorded answers the history of one scenario.
+func (s *scenario) recorded(name string, from, to time.Time) ([]api.Recorded, error) {
 	view, ok := s.Autoscaler(name)
 	if !ok || view.Decision == nil || view.Decision.Time.Before(from) || !to.IsZero() && !view.Decision.Time.Before(to) {
 		return nil, nil
 	}
-	entry := api.Recorded{Time: view.Decision.Time, Decision: *view.Decision, Error: view.Evaluation.Error}
+	entry := api.Recorded{Autoscaler: name, Time: view.Decision.Time, Decision: *view.Decision, Error: view.Evaluation.Error}
 	if view.Decision.Write && entry.Error == "" {
 		entry.Written = &view.Decision.DesiredReplicas
 	}

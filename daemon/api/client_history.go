@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// History answers what was recorded of an autoscaler from one time up to, and not
-// with, another, oldest first; a zero time is no bound. Of more than limit entries
-// it is the newest ones; a limit of 0 means DefaultHistoryLimit. An error that is
-// ErrNotFound means that nothing is known of that name.
+// History answers what was recorded of an autoscaler, or with an empty name of all,
+// from one time up to, and not with, another, oldest first; a zero time is no
+// bound. Of more than limit entries it is the newest ones; a limit of 0 means
+// DefaultHistoryLimit. An error that is ErrNotFound means that nothing is known of
+// that name.
 func (c *Client) History(ctx context.Context, name string, from, to time.Time, limit int) ([]Recorded, error) {
 	query := url.Values{}
 	for key, at := range map[string]time.Time{"from": from, "to": to} {
@@ -22,8 +23,12 @@ func (c *Client) History(ctx context.Context, name string, from, to time.Time, l
 	if limit > 0 {
 		query.Set("limit", strconv.Itoa(limit))
 	}
+	path := "/api/v1/history"
+	if name != "" {
+		path = "/api/v1/autoscalers/" + url.PathEscape(name) + "/history"
+	}
 	var entries []Recorded
-	err := c.call(ctx, http.MethodGet, "/api/v1/autoscalers/"+url.PathEscape(name)+"/history?"+query.Encode(), &entries)
+	err := c.call(ctx, http.MethodGet, path+"?"+query.Encode(), &entries)
 	return entries, err
 }
 

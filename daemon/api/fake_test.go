@@ -3,6 +3,8 @@ package api_test
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -47,7 +49,14 @@ func (f *fakeDaemon) Config() string               { return f.config }
 // History answers by the rules of the store's.
 func (f *fakeDaemon) History(_ context.Context, name string, from, to time.Time, limit int) ([]api.Recorded, error) {
 	var found []api.Recorded
-	for _, entry := range f.history[name] {
+	entries := f.history[name]
+	if name == "" {
+		for _, each := range slices.Sorted(maps.Keys(f.history)) {
+			entries = append(entries, f.history[each]...)
+		}
+		slices.SortStableFunc(entries, func(a, b api.Recorded) int { return a.Time.Compare(b.Time) })
+	}
+	for _, entry := range entries {
 		if !entry.Time.Before(from) && (to.IsZero() || entry.Time.Before(to)) {
 			found = append(found, entry)
 		}

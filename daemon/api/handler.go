@@ -57,6 +57,7 @@ func routes(d Daemon, gatherer prometheus.Gatherer, access Access) map[string]me
 		"/api/v1/autoscalers/{name}":         {http.MethodGet: h.autoscaler},
 		"/api/v1/autoscalers/{name}/explain": {http.MethodGet: h.explain},
 		"/api/v1/autoscalers/{name}/history": {http.MethodGet: h.history},
+		"/api/v1/history":                    {http.MethodGet: h.wholeHistory},
 		"/api/v1/discovery":                  {http.MethodGet: h.discovery},
 		"/api/v1/status/config":              {http.MethodGet: h.config},
 		"/api/v1/status/buildinfo":           {http.MethodGet: h.buildInfo},

@@ -80,6 +80,8 @@ func TestPathsAndMethods(t *testing.T) {
 		{"GET", "/api/v1/autoscalers/checkout/history", api.ReadOnly, 200, "", ""},
 		{"POST", "/api/v1/autoscalers/checkout/history", api.Full, 405, "GET, HEAD", "method_not_allowed"},
 		{"GET", "/api/v1/autoscalers/none/history", api.ReadOnly, 404, "", "not_found"},
+		{"GET", "/api/v1/history", api.ReadOnly, 200, "", ""},
+		{"GET", "/api/v1/history?limit=many", api.ReadOnly, 400, "", "bad_data"},
 		{"GET", "/api/v1/autoscalers/checkout/history?limit=0", api.ReadOnly, 400, "", "bad_data"},
 		{"GET", "/api/v1/autoscalers/checkout/history?limit=1001", api.ReadOnly, 400, "", "bad_data"},
 		{"GET", "/api/v1/autoscalers/checkout/history?from=noon", api.ReadOnly, 400, "", "bad_data"},

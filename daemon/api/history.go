@@ -20,7 +20,8 @@ const (
 // Recorded is one entry of an autoscaler's history: a decision that changed
 // something or gave a new reason, and what became of it.
 type Recorded struct {
-	Time time.Time `json:"time"`
+	Autoscaler string    `json:"autoscaler"`
+	Time       time.Time `json:"time"`
 	// Written is the count that was written; nil when none was.
 	Written *int32         `json:"written,omitempty"`
 	Events  []policy.Event `json:"events,omitempty"`
@@ -57,6 +58,28 @@ func (e Explanation) At(r Recorded) Explanation {
 // history answers what was recorded of an autoscaler, oldest first. One that the
 // configuration does not have any more has a history too.
 func (h handlers) history(w http.ResponseWriter, r *http.Request) {
+	entries, ok := h.recorded(w, r)
+	if !ok {
+		return
+	}
+	if len(entries) == 0 {
+		if _, ok := h.named(w, r); !ok {
+			return
+		}
+	}
+	writeData(w, entries)
+}
+
+// wholeHistory answers what was recorded of all autoscalers, oldest first.
+func (h handlers) wholeHistory(w http.ResponseWriter, r *http.Request) {
+	if entries, ok := h.recorded(w, r); ok {
+		writeData(w, entries)
+	}
+}
+
+// recorded reads what a request asks for of the history of the autoscaler that the
+// path names, or of all, or answers what is wrong with it.
+func (h handlers) recorded(w http.ResponseWriter, r *http.Request) ([]Recorded, bool) {
 	query := r.URL.Query()
 	from, err1 := instant("from", query.Get("from"))
 	to, err2 := instant("to", query.Get("to"))
@@ -64,22 +87,18 @@ func (h handlers) history(w http.ResponseWriter, r *http.Request) {
 	for _, err := range []error{err1, err2, err3} {
 		if err != nil {
 			writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
-			return
+			return nil, false
 		}
 	}
-	name := r.PathValue("name")
-	entries, err := h.daemon.History(r.Context(), name, from, to, limit)
+	entries, err := h.daemon.History(r.Context(), r.PathValue("name"), from, to, limit)
 	if err != nil {
 		writeError(w, http.StatusInternalServerError, ErrorInternal, err.Error())
-		return
+		return nil, false
 	}
-	if len(entries) == 0 {
-		if _, ok := h.named(w, r); !ok {
-			return
-		}
-		entries = []Recorded{}
+	if entries == nil {
+		entries = []Recorded{} // no null in the answer
 	}
-	writeData(w, entries)
+	return entries, true
 }
 
 // explainAt answers the newest decision of an autoscaler that was recorded up to

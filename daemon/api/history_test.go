@@ -18,9 +18,9 @@ import (
 
 // recordedAt is an entry of an instant that wrote a count, or failed to when it
 // is 0.
-func recordedAt(at time.Time, count int32) api.Recorded {
+func recordedAt(name string, at time.Time, count int32) api.Recorded {
 	entry := api.Recorded{
-		Time:     at,
+		Autoscaler: name, Time: at,
 		Decision: policy.Decision{Time: at, Case: policy.CaseMetrics, CurrentReplicas: 2, DesiredReplicas: 7, Write: true},
 		Victims:  []drain.Victim{{ID: "i-1", Reason: "oldest"}},
 	}
@@ -39,8 +39,8 @@ func recordedAt(at time.Time, count int32) api.Recorded {
 func remembering() *fakeDaemon {
 	d := twoAutoscalers()
 	d.history = map[string][]api.Recorded{
-		"checkout": {recordedAt(noon, 5), recordedAt(noon.Add(time.Minute), 6), recordedAt(noon.Add(2*time.Minute), 0)},
-		"gone":     {recordedAt(noon, 3)},
+		"checkout": {recordedAt("checkout", noon, 5), recordedAt("checkout", noon.Add(time.Minute), 6), recordedAt("checkout", noon.Add(2*time.Minute), 0)},
+		"gone":     {recordedAt("gone", noon, 3)},
 	}
 	return d
 }
@@ -51,16 +51,19 @@ func TestHistory(t *testing.T) {
 		query string
 		want  []api.Recorded
 	}{
-		{"checkout/history", d.history["checkout"]},
-		{"checkout/history?limit=2", d.history["checkout"][1:]},
-		{"checkout/history?from=2026-11-21T12:01:00Z", d.history["checkout"][1:]},
-		{"checkout/history?to=2026-11-21T13:01:00%2B01:00", d.history["checkout"][:1]},
-		{"checkout/history?from=1795262459.5&to=1795262460.001", d.history["checkout"][1:2]},
-		{"gone/history", d.history["gone"]},
-		{"k%C3%A4se%2F1/history", []api.Recorded{}},
+		{"autoscalers/checkout/history", d.history["checkout"]},
+		{"autoscalers/checkout/history?limit=2", d.history["checkout"][1:]},
+		{"autoscalers/checkout/history?from=2026-11-21T12:01:00Z", d.history["checkout"][1:]},
+		{"autoscalers/checkout/history?to=2026-11-21T13:01:00%2B01:00", d.history["checkout"][:1]},
+		{"autoscalers/checkout/history?from=1795262459.5&to=1795262460.001", d.history["checkout"][1:2]},
+		{"autoscalers/gone/history", d.history["gone"]},
+		{"history?to=2026-11-21T12:01:00Z", []api.Recorded{d.history["checkout"][0], d.history["gone"][0]}},
+		{"history?limit=1", d.history["checkout"][2:]},
+		{"history?from=2027-01-01T00:00:00Z", []api.Recorded{}},
+		{"autoscalers/k%C3%A4se%2F1/history", []api.Recorded{}},
 	} {
 		t.Run(test.query, func(t *testing.T) {
-			response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers/"+test.query, nil))
+			response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/"+test.query, nil))
 			var got []api.Recorded
 			if err := json.Unmarshal(open(t, response).Data, &got); err != nil {
 				t.Fatalf("%v in %s", err, response.Body)
@@ -71,8 +74,8 @@ func TestHistory(t *testing.T) {
 		})
 	}
 	d.historyErr = errors.New("checksum does not match")
-	for _, path := range []string{"history", "explain?at=0"} {
-		response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers/checkout/"+path, nil))
+	for _, path := range []string{"autoscalers/checkout/history", "autoscalers/checkout/explain?at=0", "history"} {
+		response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/"+path, nil))
 		if got := open(t, response); response.Code != http.StatusInternalServerError || got.Error != "checksum does not match" {
 			t.Errorf("%s of a damaged store answers %d, %s", path, response.Code, got.Error)
 		}
@@ -123,6 +126,9 @@ func TestClientAsksForHistory(t *testing.T) {
 	}
 	if diff := cmp.Diff(d.history["checkout"][1:2], got, asShown); diff != "" {
 		t.Errorf("history (-want +got):\n%s", diff)
+	}
+	if got, err = client.History(t.Context(), "", time.Time{}, time.Time{}, 0); err != nil || len(got) != 4 {
+		t.Errorf("history of all: %d entries, %v", len(got), err)
 	}
 	if _, err := client.History(t.Context(), "none", time.Time{}, time.Time{}, 0); !errors.Is(err, api.ErrNotFound) {
 		t.Errorf("history of nothing: %v", err)

@@ -119,7 +119,7 @@ func TestWholeAndEmptyAnswers(t *testing.T) {
 	empty := &fakeDaemon{autoscalers: []api.Autoscaler{{Name: "whole", Spec: policy.Spec{Metrics: []policy.MetricSpec{}}}}}
 	for _, path := range []string{
 		"/-/healthy", "/-/ready", "/api/v1/autoscalers", "/api/v1/autoscalers/whole", "/api/v1/autoscalers/whole/explain",
-		"/api/v1/autoscalers/whole/history", "/api/v1/autoscalers/whole/explain?at=2026-11-21T12:00:00Z",
+		"/api/v1/autoscalers/whole/history", "/api/v1/history", "/api/v1/autoscalers/whole/explain?at=2026-11-21T12:00:00Z",
 		"/api/v1/discovery", "/api/v1/status/config",
 	} {
 		for _, d := range []*fakeDaemon{full, empty} {

@@ -21,9 +21,9 @@ type Daemon interface {
 	Readiness() Readiness
 	// Discovered answers the targets that fleets found by their labels, in order.
 	Discovered() []Discovered
-	// History answers what was recorded of an autoscaler from one time up to, and
-	// not with, another, oldest first; a zero time is no bound. Of more than limit
-	// entries it is the newest ones.
+	// History answers what was recorded of an autoscaler, or with an empty name of
+	// all, from one time up to, and not with, another, oldest first; a zero time is no
+	// bound. Of more than limit entries it is the newest ones.
 	History(ctx context.Context, name string, from, to time.Time, limit int) ([]Recorded, error)
 	// Reload reads the configuration again and swaps it in; an error leaves the
 	// old one running.

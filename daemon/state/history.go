@@ -174,15 +174,18 @@ func (h *history) prune(cutoff time.Time, maxBytes int64, most int) (early int, 
 	return early, nil
 }
 
-// History answers an autoscaler's entries from one time up to, and not with,
-// another, oldest first; a zero time is no bound. A limit above 0 keeps the
-// newest ones.
+// History answers an autoscaler's entries, or with an empty name those of all,
+// from one time up to, and not with, another, oldest first; a zero time is no
+// bound. A limit above 0 keeps the newest ones.
 func (s *store) History(ctx context.Context, name string, from, to time.Time, limit int) ([]Entry, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	var found []Entry
-	err := checkKey(name)
+	var err error
+	if name != "" {
+		err = checkKey(name)
+	}
 	if err == nil {
 		err = s.history.view(func(tx *bolt.Tx) error {
 			var err error
@@ -202,14 +205,15 @@ func readHistory(ctx context.Context, tx *bolt.Tx, name string, from, to time.Ti
 	if from.IsZero() {
 		first = make([]byte, timeSize)
 	}
-	lowest, end := nameKey(name, first), nameKey(name, nil)
-	if to.IsZero() {
-		end = append(end, bytes.Repeat([]byte{0xff}, timeSize+1)...)
-	} else {
-		end = append(end, timeKey(to)...)
+	last := bytes.Repeat([]byte{0xff}, timeSize+1)
+	if !to.IsZero() {
+		last = timeKey(to)
 	}
 	entries := tx.Bucket(entriesBucket)
-	cursor := tx.Bucket(namesBucket).Cursor()
+	cursor, lowest, end := tx.Bucket(namesBucket).Cursor(), nameKey(name, first), nameKey(name, last)
+	if name == "" {
+		cursor, lowest, end = entries.Cursor(), first, last
+	}
 	key, _ := cursor.Seek(end)
 	if key == nil {
 		key, _ = cursor.Last()
@@ -222,7 +226,10 @@ func readHistory(ctx context.Context, tx *bolt.Tx, name string, from, to time.Ti
 			return nil, err
 		}
 		var entry Entry
-		at := entryKey(key[len(key)-timeSize:], name)
+		at := key
+		if name != "" {
+			at = entryKey(key[len(key)-timeSize:], name)
+		}
 		if err := unsealJSON(string(at), entries.Get(at), &entry); err != nil {
 			return nil, err
 		}

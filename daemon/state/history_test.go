@@ -66,6 +66,9 @@ func TestHistory(t *testing.T) {
 		{"newest before", "ab", time.Time{}, at(4), 2, []int{2, 3}},
 		{"newest of few", "ab", at(5), time.Time{}, 2, []int{5}},
 		{"none", "a", at(6), at(2), 0, []int{}},
+		{"of all", "", time.Time{}, at(3), 0, []int{1, 1, 1, 2, 2, 2}},
+		{"newest of all", "", time.Time{}, time.Time{}, 4, []int{4, 5, 5, 5}},
+		{"all of a time", "", at(5), time.Time{}, 0, []int{5, 5, 5}},
 		{"times beyond counting", "a", time.Date(1, 2, 3, 0, 0, 0, 0, time.UTC), time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), 0, []int{1, 2, 3, 4, 5}},
 	}
 	for _, test := range tests {
@@ -77,8 +80,12 @@ func TestHistory(t *testing.T) {
 			if diff := cmp.Diff(test.want, minutes(got)); diff != "" {
 				t.Errorf("minutes (-want +got):\n%s", diff)
 			}
-			for _, entry := range got {
-				if diff := cmp.Diff(sampleEntry(test.autoscaler, minutes([]Entry{entry})[0]), entry, stored); diff != "" {
+			for i, entry := range got {
+				name := test.autoscaler
+				if name == "" { // those of one time are in order of their names
+					name = []string{"b", "ab", "a"}[(len(got)-1-i)%3]
+				}
+				if diff := cmp.Diff(sampleEntry(name, minutes([]Entry{entry})[0]), entry, stored); diff != "" {
 					t.Errorf("(-want +got):\n%s", diff)
 				}
 			}

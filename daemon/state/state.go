@@ -20,9 +20,9 @@ type Store interface {
 	Commit(ctx context.Context, changes Changes) error
 	// Fleet answers the small store of the fleet of that name.
 	Fleet(name string) targets.Store
-	// History answers an autoscaler's entries from one time up to, and not with,
-	// another, oldest first; a zero time is no bound. A limit above 0 keeps the
-	// newest ones.
+	// History answers an autoscaler's entries, or with an empty name those of all,
+	// from one time up to, and not with, another, oldest first; a zero time is no
+	// bound. A limit above 0 keeps the newest ones.
 	History(ctx context.Context, name string, from, to time.Time, limit int) ([]Entry, error)
 	// Close ends the store after the commits under way.
 	Close() error
