@@ -30,7 +30,7 @@ type Client struct {
 	address, base string
 	// username is whom the client says it is; empty when it says nothing.
 	username string
-	http          *http.Client
+	http     *http.Client
 	// unreachable turns the failure of a request into a ReachError.
 	unreachable func(error) error
 	// err is what is wrong with what the client was made of; nil when nothing is.
