@@ -1,4 +1,4 @@
-.PHONY: build packages test bench lint fmt
+.PHONY: build packages image test bench lint fmt
 
 # build puts hpad into bin/.
 build:
@@ -9,6 +9,10 @@ build:
 export ARCHITECTURES FORMATS VERSION
 packages:
 	packaging/build.sh
+
+# image makes container images for "docker load" in dist/.
+image:
+	FORMATS=image.tar packaging/build.sh
 
 # test sets up the engines that the tests talk to and runs every test.
 test:

@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
-# build.sh is "make packages": it builds hpad for each architecture and makes
-# packages of it, dist/hpad*.deb, .rpm and .tar.gz, with their checksums. It needs
-# Go, git and GNU tar. The same commit gives the same bytes.
+# build.sh is "make packages" and "make image": it builds hpad for each architecture
+# and makes dist/hpad*.deb, .rpm and .tar.gz of it, or container images *.image.tar,
+# and their checksums. It needs Go, git and GNU tar. The same commit gives the same
+# bytes.
 #
 #   DIST               where to put them (dist)
 #   ARCHITECTURES      which ones, as Go calls them (amd64 arm64)
-#   FORMATS            which ones (deb rpm tar.gz)
+#   FORMATS            which ones of deb, rpm, tar.gz and image.tar (deb rpm tar.gz)
 #   VERSION            instead of the checkout's own
 #   SOURCE_DATE_EPOCH  the time that files bear, instead of the commit's
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 dist=${DIST:-dist}
+FORMATS=${FORMATS:-deb rpm tar.gz}
 VERSION=${VERSION:-$(packaging/version.sh)}
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH
@@ -20,7 +22,9 @@ umask 022
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$dist"
-rm -f "$dist"/hpad[-_]*.deb "$dist"/hpad[-_]*.rpm "$dist"/hpad[-_]*.tar.gz "$dist/SHA256SUMS"
+for format in $FORMATS; do
+	rm -f "$dist"/hpad[-_]*."$format"
+done
 
 # hpad OUTPUT [FLAG]... builds the program.
 hpad() {
@@ -31,6 +35,7 @@ hpad() {
 compressed() { gzip -9n -c "$1" >"$1.gz"; }
 
 (cd packaging/nfpm && go build -mod=readonly -o "$work/nfpm" github.com/goreleaser/nfpm/v2/cmd/nfpm)
+(cd packaging/image && go build -mod=readonly -o "$work/image" .)
 
 # What all packages have, whatever the architecture, is asked of the program for
 # this machine.
@@ -83,8 +88,13 @@ for GOARCH in ${ARCHITECTURES:-amd64 arm64}; do
 	[ -e "$work/$GOARCH/hpad" ] || hpad "$work/$GOARCH/hpad"
 	sed -e "s|\${BINARY}|$work/$GOARCH/hpad|; s|\${TREE}|$tree|; s|\${VERSION}|$VERSION|; s|\${GOARCH}|$GOARCH|" \
 		packaging/nfpm.yaml >"$work/nfpm.yaml"
-	for format in ${FORMATS:-deb rpm tar.gz}; do
+	for format in $FORMATS; do
 		case $format in
+		image.tar)
+			"$work/image" -architecture "$GOARCH" -version "$VERSION" -revision "$(git rev-parse HEAD)" -created "$SOURCE_DATE_EPOCH" \
+				-binary "$work/$GOARCH/hpad" -config packaging/image/hpad.toml -license LICENSE -notices "$tree/third-party-licenses" \
+				-output "$dist/hpad-$VERSION-linux-$GOARCH.image.tar"
+			;;
 		tar.gz) archive "$GOARCH" ;;
 		*) "$work/nfpm" package --config "$work/nfpm.yaml" --packager "$format" --target "$dist/" ;;
 		esac

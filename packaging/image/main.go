@@ -1,0 +1,188 @@
+// Command image writes hpad's container image as a file that "docker load" and
+// "podman load" take. It needs no container engine and no registry, and the same
+// input gives the same bytes.
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/pem"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"golang.org/x/crypto/x509roots/fallback/bundle"
+)
+
+// user is who hpad runs as, and its group.
+const user = 65532
+
+// input is what an image is made of.
+type input struct {
+	architecture, version, revision string
+	// created is the time of the image and of its files.
+	created time.Time
+	// binary, config, license and notices are files.
+	binary, config, license, notices string
+}
+
+func main() {
+	var in input
+	var seconds int64
+	flag.StringVar(&in.architecture, "architecture", "", "as Go calls it")
+	flag.StringVar(&in.version, "version", "", "of hpad")
+	flag.StringVar(&in.revision, "revision", "", "of the checkout")
+	flag.Int64Var(&seconds, "created", 0, "the time that it bears, in `seconds` since 1970")
+	flag.StringVar(&in.binary, "binary", "", "the program")
+	flag.StringVar(&in.config, "config", "", "the configuration")
+	flag.StringVar(&in.license, "license", "", "hpad's license")
+	flag.StringVar(&in.notices, "notices", "", "the licenses of what it contains")
+	output := flag.String("output", "", "the image's `file`")
+	flag.Parse()
+	in.created = time.Unix(seconds, 0).UTC()
+	if err := write(in, *output); err != nil {
+		fmt.Fprintln(os.Stderr, "image:", err)
+		os.Exit(1)
+	}
+}
+
+// write makes the image and writes it to a file.
+func write(in input, file string) error {
+	tag, err := name.NewTag("hpad:" + tagOf(in.version))
+	if err != nil {
+		return fmt.Errorf("name the image: %w", err)
+	}
+	image, err := build(in)
+	if err != nil {
+		return fmt.Errorf("make the image: %w", err)
+	}
+	if err := tarball.WriteToFile(file, tag, image); err != nil {
+		return fmt.Errorf("write the image: %w", err)
+	}
+	return nil
+}
+
+// tagOf answers the version as a tag may have it, in which there is no plus sign.
+func tagOf(version string) string {
+	return string(bytes.ReplaceAll([]byte(version), []byte("+"), []byte("_")))
+}
+
+// build makes an image of one layer.
+func build(in input) (v1.Image, error) {
+	files, err := archive(in)
+	if err != nil {
+		return nil, err
+	}
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(files)), nil })
+	if err != nil {
+		return nil, err
+	}
+	image, err := mutate.Append(empty.Image, mutate.Addendum{
+		Layer:   layer,
+		History: v1.History{Created: v1.Time{Time: in.created}, CreatedBy: "hpad's packaging/image"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture, config.Created = "linux", in.architecture, v1.Time{Time: in.created}
+	id := strconv.Itoa(user)
+	config.Config = v1.Config{
+		User:         id + ":" + id,
+		Env:          []string{"PATH=/usr/bin", "HOME=/var/lib/hpad"},
+		Entrypoint:   []string{"/usr/bin/hpad"},
+		Cmd:          []string{"run"},
+		WorkingDir:   "/var/lib/hpad",
+		Volumes:      map[string]struct{}{"/var/lib/hpad": {}},
+		ExposedPorts: map[string]struct{}{"4720/tcp": {}},
+		StopSignal:   "SIGTERM",
+		Healthcheck: &v1.HealthConfig{
+			Test:        []string{"CMD", "/usr/bin/hpad", "health", "--timeout", "4s"},
+			Interval:    10 * time.Second,
+			Timeout:     5 * time.Second,
+			StartPeriod: 3 * time.Minute, // state files are checked in full first
+			Retries:     3,
+		},
+		Labels: map[string]string{
+			"org.opencontainers.image.title":    "hpad",
+			"org.opencontainers.image.version":  in.version,
+			"org.opencontainers.image.revision": in.revision,
+			"org.opencontainers.image.created":  in.created.Format(time.RFC3339),
+			"org.opencontainers.image.licenses": "Apache-2.0",
+			"org.opencontainers.image.source":   "https://github.com/hpad/hpad",
+		},
+	}
+	return mutate.ConfigFile(image, config)
+}
+
+// archive answers the files of the image.
+func archive(in input) ([]byte, error) {
+	var buffer bytes.Buffer
+	w := tar.NewWriter(&buffer)
+	var failed error
+	add := func(name string, mode int64, owner int, content []byte) {
+		header := &tar.Header{
+			Name: name, Mode: mode, Uid: owner, Gid: owner, Size: int64(len(content)), ModTime: in.created, Typeflag: tar.TypeReg, Format: tar.FormatGNU,
+		}
+		if content == nil {
+			header.Typeflag = tar.TypeDir
+		}
+		if failed == nil {
+			failed = w.WriteHeader(header)
+		}
+		if failed == nil {
+			_, failed = w.Write(content)
+		}
+	}
+	read := func(file string) []byte {
+		content, err := os.ReadFile(file)
+		if failed == nil {
+			failed = err
+		}
+		return append([]byte{}, content...)
+	}
+	for _, directory := range []string{
+		"etc/", "etc/hpad/", "etc/hpad/conf.d/", "etc/ssl/", "etc/ssl/certs/", "run/", "usr/", "usr/bin/", "usr/share/", "usr/share/doc/",
+		"usr/share/doc/hpad/", "var/", "var/lib/",
+	} {
+		add(directory, 0o755, 0, nil)
+	}
+	add("tmp/", 0o1777, 0, nil)
+	add("run/hpad/", 0o750, user, nil)
+	add("var/lib/hpad/", 0o700, user, nil)
+	add("etc/passwd", 0o644, 0, fmt.Appendf(nil, "root:x:0:0:root:/:/sbin/nologin\nhpad:x:%d:%d:hpad:/var/lib/hpad:/sbin/nologin\n", user, user))
+	add("etc/group", 0o644, 0, fmt.Appendf(nil, "root:x:0:\nhpad:x:%d:\n", user))
+	add("etc/ssl/certs/ca-certificates.crt", 0o644, 0, authorities())
+	add("etc/hpad/hpad.toml", 0o644, 0, read(in.config))
+	add("usr/bin/hpad", 0o755, 0, read(in.binary))
+	add("usr/share/doc/hpad/LICENSE", 0o644, 0, read(in.license))
+	add("usr/share/doc/hpad/third-party-licenses", 0o644, 0, read(in.notices))
+	if failed == nil {
+		failed = w.Close()
+	}
+	return buffer.Bytes(), failed
+}
+
+// authorities answers the certificates of Mozilla's list, without those that are
+// trusted with restrictions which a file cannot say.
+func authorities() []byte {
+	var text []byte
+	for root := range bundle.Roots() {
+		if root.Constraint == nil {
+			text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate})...)
+		}
+	}
+	return text
+}
