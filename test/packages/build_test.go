@@ -59,10 +59,10 @@ func built(name, version, architectures, formats string) build {
 }
 
 var (
-	// all is what make packages makes.
-	all = built("all", oldVersion, "amd64 arm64", "deb rpm tar.gz")
+	// all is what make packages and make image make.
+	all = built("all", oldVersion, "amd64 arm64", "deb rpm tar.gz image.tar")
 	// again is the part of it that this machine can run, built once more.
-	again = built("again", oldVersion, runtime.GOARCH, "deb rpm tar.gz")
+	again = built("again", oldVersion, runtime.GOARCH, "deb rpm tar.gz image.tar")
 	// newer is the package that the other is upgraded to.
 	newer = built("newer", newVersion, runtime.GOARCH, "deb")
 )
@@ -77,7 +77,7 @@ func (b build) in(t testing.TB) string {
 	return directory
 }
 
-// deb, rpm and archive answer the names of packages.
+// deb, rpm, archive and image answer the names of packages.
 func deb(version, architecture string) string {
 	return fmt.Sprintf("hpad_%s-1_%s.deb", strings.Replace(version, "-", "~", 1), architecture)
 }
@@ -88,4 +88,8 @@ func rpm(version, architecture string) string {
 
 func archive(version, architecture string) string {
 	return fmt.Sprintf("hpad-%s-linux-%s.tar.gz", version, architecture)
+}
+
+func image(version, architecture string) string {
+	return fmt.Sprintf("hpad-%s-linux-%s.image.tar", version, architecture)
 }

@@ -215,7 +215,7 @@ func output(t testing.TB, name string, args ...string) string {
 func TestSameBytes(t *testing.T) {
 	t.Parallel()
 	first, second := all.in(t), again.in(t)
-	for _, name := range []string{deb(oldVersion, runtime.GOARCH), rpm(oldVersion, runtime.GOARCH), archive(oldVersion, runtime.GOARCH)} {
+	for _, name := range []string{deb(oldVersion, runtime.GOARCH), rpm(oldVersion, runtime.GOARCH), archive(oldVersion, runtime.GOARCH), image(oldVersion, runtime.GOARCH)} {
 		output(t, "cmp", filepath.Join(first, name), filepath.Join(second, name))
 	}
 	output(t, "sh", "-c", `cd "$1" && sha256sum --check --strict SHA256SUMS`, "sh", first)
@@ -259,11 +259,11 @@ zsh -n zsh/vendor-completions/_hpad
 fish --no-execute fish/vendor_completions.d/hpad.fish`)
 }
 
-// TestConfig wants the configuration of a new installation to be fine, and to do
-// nothing.
+// TestConfig wants the configurations of a new installation and of the image to be
+// fine, and to do nothing.
 func TestConfig(t *testing.T) {
 	t.Parallel()
-	for _, file := range []string{"../../packaging/hpad.toml"} {
+	for _, file := range []string{"../../packaging/hpad.toml", "../../packaging/image/hpad.toml"} {
 		c, err := config.LoadFiles(file)
 		if err != nil {
 			t.Fatal(err)

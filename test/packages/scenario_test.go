@@ -42,6 +42,7 @@ func TestMachine(t *testing.T) {
 		{"sandbox", a.sandbox},
 		{"socket", a.socket},
 		{"credentials", a.credentials},
+		{"looser", a.looser},
 		{"scale", a.scale},
 		{"reload", a.reload},
 		{"kill", a.kill},
@@ -125,6 +126,48 @@ func (a *administrator) credentials() {
 		a.t.Errorf("hpad's user can read %q where it is", said)
 	}
 	a.says("secret", "nsenter --target $(systemctl show --property MainPID --value hpad) --mount setpriv --reuid hpad --regid hpad --init-groups cat /run/credentials/hpad.service/nomad-token")
+}
+
+// processes is a fleet in hpad's own sandbox.
+const processes = `
+[fleets.local]
+kind = "process"
+[fleets.local.services.sleeper]
+command = ["sleep", "infinity"]
+
+[autoscalers.sleeper]
+target       = { fleet = "local", service = "sleeper" }
+min_replicas = 2
+max_replicas = 3
+sync_period  = "1s"
+[[autoscalers.sleeper.metrics]]
+type          = "Resource"
+resource      = "cpu"
+average_value = "1"
+`
+
+// looser runs processes and listens on a low port, by the drop-ins for both, and
+// wants no process to be left when hpad dies.
+func (a *administrator) looser() {
+	const sleepers = "pgrep --count --exact --uid hpad sleep || true"
+	a.run("cd " + examples + "; cp process.conf low-port.conf /etc/systemd/system/hpad.service.d/")
+	a.run("sed -i 's/127.0.0.1:4720/127.0.0.1:80/' /etc/hpad/hpad.toml; systemctl daemon-reload")
+	a.write("/etc/hpad/conf.d/local.toml", processes)
+	a.run("systemctl restart hpad")
+	a.await(patience, "2", sleepers)
+	a.says("1", "grep --count ' 0100007F:0050 00000000:0000 0A ' /proc/net/tcp")
+	secure(a.t, a.run("systemd-analyze security --no-pager hpad.service"))
+	before, pid := a.run("pgrep --exact --uid hpad sleep"), a.pid()
+	a.run("kill -KILL " + pid)
+	a.another(pid)
+	a.await(patience, "2", sleepers)
+	for each := range strings.Lines(before) {
+		a.says("gone", "kill -0 "+strings.TrimSpace(each)+" 2>/dev/null || echo gone")
+	}
+	a.run("cd /etc/systemd/system/hpad.service.d; rm process.conf low-port.conf /etc/hpad/conf.d/local.toml")
+	a.run("sed -i 's/127.0.0.1:80\"/127.0.0.1:4720\"/' /etc/hpad/hpad.toml; systemctl daemon-reload; systemctl restart hpad")
+	a.says("0", sleepers)
+	a.says("", "dpkg --verify hpad")
 }
 
 // workers are the units that the autoscaler scales.
@@ -278,8 +321,11 @@ func (a *administrator) hang() {
 	pid := a.pid()
 	a.run("kill -STOP " + pid)
 	a.another(pid)
-	if said := a.run("journalctl --no-pager --unit hpad --output cat"); !strings.Contains(said, "Watchdog timeout") {
-		a.t.Errorf("the journal does not tell of the watchdog:\n%s", said)
+	said := a.run("journalctl --no-pager --unit hpad --output cat")
+	for _, want := range []string{"Watchdog timeout", "SIGABRT: abort", "goroutine "} {
+		if !strings.Contains(said, want) {
+			a.t.Errorf("the journal does not tell of %q:\n%s", want, said)
+		}
 	}
 	a.remembers()
 }

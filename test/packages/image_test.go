@@ -1,0 +1,76 @@
+package packages
+
+import (
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/hpad/hpad/test/docker/dockertest"
+	"github.com/hpad/hpad/test/internal/wait"
+)
+
+// TestImage runs the image as it is meant to run: not as root, with nothing to
+// write but its state, and watched by its health check.
+func TestImage(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(all.in(t), image(oldVersion, runtime.GOARCH))
+	e := dockertest.Start(t, dockertest.Options{})
+	if said := e.CLI(t, "load", "--input", file); !strings.Contains(said, "hpad:"+oldVersion) {
+		t.Errorf("docker load says %q, want hpad:%s", said, oldVersion)
+	}
+	e.CLI(t, "run", "--detach", "--name", "hpad", "--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges",
+		"--tmpfs", "/run/hpad:uid=65532,gid=65532,mode=0750", "--health-interval", "1s", "hpad:"+oldVersion)
+	health := func(want string) {
+		t.Helper()
+		wait.For(t, patience, "health "+want, func() (string, bool) {
+			said := strings.TrimSpace(e.CLI(t, "inspect", "--format", "{{.State.Status}} {{.State.Health.Status}}", "hpad"))
+			return said + "\n" + e.CLI(t, "logs", "hpad"), said == "running "+want
+		})
+	}
+	health("healthy")
+
+	if said := strings.Fields(e.CLI(t, "top", "hpad", "-o", "pid,uid,gid")); len(said) != 6 || said[4] != "65532" || said[5] != "65532" {
+		t.Errorf("the process is %q, want that of user and group 65532", said)
+	}
+	if said := e.CLI(t, "exec", "hpad", "/usr/bin/hpad", "version"); !strings.HasPrefix(said, "hpad "+oldVersion+" ") {
+		t.Errorf("the program says %q", said)
+	}
+	e.CLI(t, "exec", "hpad", "/usr/bin/hpad", "get")
+	address := strings.TrimSpace(e.CLI(t, "inspect", "--format", "{{.NetworkSettings.IPAddress}}", "hpad"))
+	response, err := e.HTTP().Get(fmt.Sprintf("http://%s:4720/-/healthy", address))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(response.Body)
+	_ = response.Body.Close()
+	if err != nil || response.StatusCode != http.StatusOK || !json.Valid(body) {
+		t.Errorf("GET /-/healthy: %d %s, %v", response.StatusCode, body, err)
+	}
+
+	certificates := filepath.Join(t.TempDir(), "ca-certificates.crt")
+	e.CLI(t, "cp", "hpad:/etc/ssl/certs/ca-certificates.crt", certificates)
+	text, err := os.ReadFile(certificates)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if count := strings.Count(string(text), "BEGIN CERTIFICATE"); count < 100 || !x509.NewCertPool().AppendCertsFromPEM(text) {
+		t.Errorf("the image trusts %d authorities, want at least 100", count)
+	}
+
+	// A daemon that hangs is there and not healthy.
+	e.CLI(t, "kill", "--signal", "STOP", "hpad")
+	health("unhealthy")
+	e.CLI(t, "kill", "--signal", "CONT", "hpad")
+	health("healthy")
+	e.CLI(t, "stop", "hpad")
+	if said := strings.TrimSpace(e.CLI(t, "inspect", "--format", "{{.State.ExitCode}}", "hpad")); said != "0" {
+		t.Errorf("hpad ends with %s when it is stopped, want 0", said)
+	}
+}
