@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -387,7 +388,10 @@ func (d *Daemon) warnFixed(next config.Daemon) {
 	now := d.fixed
 	for key, changed := range map[string]bool{
 		"listen":           now.Listen != next.Listen,
+		"web_config":       now.WebConfig != next.WebConfig,
+		"allowed_hosts":    !slices.Equal(now.AllowedHosts, next.AllowedHosts),
 		"socket":           now.Socket != next.Socket,
+		"socket_group":     now.SocketGroup != next.SocketGroup,
 		"state_dir":        now.StateDir != next.StateDir,
 		"concurrent_syncs": now.ConcurrentSyncs != next.ConcurrentSyncs,
 	} {

@@ -31,7 +31,9 @@ type running struct {
 	t *testing.T
 	// dir has all its files, and is short enough for a socket.
 	dir, socket, address string
-	log                  *safeBuffer
+	// config is the text of its configuration.
+	config string
+	log    *safeBuffer
 }
 
 // safeBuffer is a buffer that may be written to and read from at once.
@@ -82,8 +84,8 @@ func freeAddress(t *testing.T) string {
 func runConfig(t *testing.T, dir, text string) *running {
 	t.Helper()
 	r := &running{t: t, dir: dir, socket: filepath.Join(dir, "run", "hpad.sock"), address: freeAddress(t), log: new(safeBuffer)}
-	file := webtest.Write(t, dir, "hpad.toml", fmt.Sprintf("[daemon]\nlisten = %q\nsocket = %q\nstate_dir = %q\n%s",
-		r.address, r.socket, filepath.Join(dir, "state"), text))
+	r.config = fmt.Sprintf("[daemon]\nlisten = %q\nsocket = %q\nstate_dir = %q\n%s", r.address, r.socket, filepath.Join(dir, "state"), text)
+	file := webtest.Write(t, dir, "hpad.toml", r.config)
 	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
 	log := zap.New(zapcore.NewCore(encoder, zapcore.AddSync(r.log), zapcore.DebugLevel))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -434,5 +436,14 @@ func TestMistakenWebConfig(t *testing.T) {
 	}
 	if strings.Contains(r.log.String(), "hunter2") {
 		t.Error("the log tells the password")
+	}
+	// Another web config is for the next start, which is said.
+	other := strings.Replace(r.config, path, "", 1) + "allowed_hosts = [\"vm1\"]\nsocket_group = \"hpad\"\n"
+	webtest.Write(t, dir, "hpad.toml", other)
+	r.expect(exitFine, reloaded, "reload", "--socket", r.socket)
+	for _, key := range []string{"web_config", "allowed_hosts", "socket_group"} {
+		if !strings.Contains(r.log.String(), `"key":"daemon.`+key+`"`) {
+			t.Errorf("the log does not tell that %s is for the next start", key)
+		}
 	}
 }
