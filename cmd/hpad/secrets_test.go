@@ -193,7 +193,7 @@ metrics      = [{ type = "External", name = "works", source = "basic", query = "
 		_, out, errs := r.hpad(command...)
 		told["hpad "+strings.Join(command, " ")] = out + errs
 	}
-	for _, path := range []string{"/api/v1/status/config", "/api/v1/autoscalers", "/api/v1/autoscalers/worker/explain", "/api/v1/discovery", "/api/v1/openapi.yaml", "/-/ready", "/-/healthy", "/metrics"} {
+	for _, path := range []string{"/api/v1/status/config", "/api/v1/autoscalers", "/api/v1/autoscalers/worker/explain", "/api/v1/autoscalers/worker/history", "/api/v1/discovery", "/api/v1/openapi.yaml", "/-/ready", "/-/healthy", "/metrics"} {
 		status, body := r.ask(http.MethodGet, path, signed)
 		if status != http.StatusOK {
 			t.Errorf("%s answers %d %s", path, status, body)
