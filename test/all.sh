@@ -29,14 +29,17 @@ fi
 
 go vet ./...
 
-# Engines are heavy, and what is tested on them is timed: one package at a time.
-mapfile -t units < <(go list ./... | grep -v '/test/')
+# Engines that run programs of others are heavy, and what is tested on them is
+# timed: those packages run one at a time, after all others.
+heavy='/test/(clouds|crash|docker|nomad|packages|systemd)$'
+mapfile -t light < <(go list ./... | grep -vE "$heavy")
+mapfile -t engines < <(go list ./... | grep -E "$heavy")
 run() {
 	go test "${race[@]}" -timeout 45m -json "$@"
 }
 {
 	status=0
-	run "${units[@]}" || status=$?
-	run -p 1 ./test/... || status=$?
+	run "${light[@]}" || status=$?
+	run -p 1 "${engines[@]}" || status=$?
 	exit "$status"
 } | go run ./test/report "${skipped[@]}"
