@@ -155,14 +155,13 @@ func TestAlertsAreExplained(t *testing.T) {
 // labelOfAlert matches what an annotation asks for.
 var labelOfAlert = regexp.MustCompile(`\$labels\.(\w+)`)
 
-// checkAlerts holds the rules against what is exported.
-func checkAlerts(t *testing.T, exported map[string]family) {
-	for _, rule := range rules(t) {
-		t.Run(rule.Alert, func(t *testing.T) {
-			known := checkQuery(t, exported, rule.Expr)
-			for _, text := range rule.Annotations {
-				checkMentions(t, text, labelOfAlert, known)
-			}
-		})
+// checkAlerts holds rules against what is exported.
+func checkAlerts(t reporter, rules []rule, exported map[string]family) {
+	t.Helper()
+	for _, rule := range rules {
+		known := checkQuery(t, exported, rule.Expr)
+		for _, text := range rule.Annotations {
+			checkMentions(t, text, labelOfAlert, known)
+		}
 	}
 }

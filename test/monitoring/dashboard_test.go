@@ -111,15 +111,13 @@ var (
 	labelValues   = regexp.MustCompile(`^label_values\((.*), (\w+)\)$`)
 )
 
-// checkDashboard holds the queries of the dashboard against what is exported.
-func checkDashboard(t *testing.T, exported map[string]family) {
-	d := readDashboard(t)
+// check holds the queries of the dashboard against what is exported.
+func (d dashboard) check(t reporter, exported map[string]family) {
+	t.Helper()
 	for _, p := range d.Panels {
-		t.Run(p.Title, func(t *testing.T) {
-			for _, q := range p.Targets {
-				checkMentions(t, q.LegendFormat, labelOfLegend, checkQuery(t, exported, variables.Replace(q.Expr)))
-			}
-		})
+		for _, q := range p.Targets {
+			checkMentions(t, q.LegendFormat, labelOfLegend, checkQuery(t, exported, variables.Replace(q.Expr)))
+		}
 	}
 	for _, v := range d.Templating.List {
 		if v.Type != "query" {

@@ -113,7 +113,8 @@ func kinds() daemon.Kinds {
 	return kinds
 }
 
-// configuration is that of the daemon.
+// configuration is that of the daemon. The fleet of AWS may make fewer calls than one
+// in each round, so that some have to wait.
 func (h *hpad) configuration(t *testing.T) string {
 	t.Helper()
 	aws, gce, azure := awstest.New(t), gcetest.Start(t), azuretest.New(t)
@@ -144,7 +145,7 @@ kind             = "awsasg"
 region           = %[2]q
 credentials_file = %[3]q
 endpoints        = { auto_scaling = %[4]q, ec2 = %[4]q, sts = %[4]q }
-reads_per_second = 0.5
+reads_per_second = 0.7
 [fleets.gce]
 kind             = "gcemig"
 project          = %[5]q

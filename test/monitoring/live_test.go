@@ -30,15 +30,30 @@ func TestMonitoring(t *testing.T) {
 		"module":    promtest.StartBinary(t, promtest.ModuleBinary(t), h.scraped(t)),
 	}
 	h.upAndDown(t)
-	exported := h.exported(t)
-	t.Run("alerts", func(t *testing.T) { checkAlerts(t, exported) })
-	t.Run("dashboard", func(t *testing.T) { checkDashboard(t, exported) })
+	h.exportsAll(t)
 	for name, server := range servers {
 		t.Run(name, func(t *testing.T) {
 			t.Run("rules", func(t *testing.T) { evaluates(t, server) })
 			t.Run("panels", func(t *testing.T) { shows(t, server) })
 		})
 	}
+}
+
+// exportsAll wants hpad to export all that the rules and the dashboard use. Some of
+// it comes with time, as a wait for a platform's limit.
+func (h *hpad) exportsAll(t *testing.T) {
+	t.Helper()
+	alerts, board := rules(t), readDashboard(t)
+	check := func(t reporter, exported map[string]family) {
+		checkAlerts(t, alerts, exported)
+		board.check(t, exported)
+	}
+	wait.Until(patience, func() (string, bool) {
+		var found tally
+		check(&found, h.exported(t))
+		return found.last, found.wrong == 0
+	})
+	check(t, h.exported(t))
 }
 
 // scraped is the configuration of a server: scrape.yml, with this hpad and a

@@ -1,11 +1,11 @@
 package monitoring
 
 import (
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
-	"testing"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
@@ -18,14 +18,36 @@ import (
 // query may ask for.
 var rareConditions = []string{string(cloud.InsufficientCapacity), string(drain.ConditionDrainFailed)}
 
+// reporter takes what is wrong: a test, or tally.
+type reporter interface {
+	Errorf(format string, arguments ...any)
+	Helper()
+}
+
+// tally counts what is wrong, and keeps the last of it.
+type tally struct {
+	wrong int
+	last  string
+}
+
+// Errorf counts.
+func (c *tally) Errorf(format string, arguments ...any) {
+	c.wrong++
+	c.last = fmt.Sprintf(format, arguments...)
+}
+
+// Helper does nothing.
+func (*tally) Helper() {}
+
 // checkQuery holds a query against what is exported: that it can be parsed, and
 // that every name, label and value there is. It answers the labels that what it
 // reads has.
-func checkQuery(t *testing.T, exported map[string]family, query string) family {
+func checkQuery(t reporter, exported map[string]family, query string) family {
 	t.Helper()
 	expression, err := parser.NewParser(parser.Options{}).ParseExpr(query)
 	if err != nil {
-		t.Fatalf("%s\n%v", query, err)
+		t.Errorf("%s\n%v", query, err)
+		return nil
 	}
 	all := family{}
 	check := func(node parser.Node, _ []parser.Node) error {
@@ -51,7 +73,7 @@ func checkQuery(t *testing.T, exported map[string]family, query string) family {
 
 // checkSelector holds one selector against what is exported, and adds its labels
 // to all.
-func checkSelector(t *testing.T, exported map[string]family, selector *parser.VectorSelector, all family) {
+func checkSelector(t reporter, exported map[string]family, selector *parser.VectorSelector, all family) {
 	t.Helper()
 	known, ok := exported[selector.Name]
 	if !ok {
@@ -80,7 +102,7 @@ func checkSelector(t *testing.T, exported map[string]family, selector *parser.Ve
 }
 
 // checkMentions holds the labels that a text asks for against those there are.
-func checkMentions(t *testing.T, text string, pattern *regexp.Regexp, known family) {
+func checkMentions(t reporter, text string, pattern *regexp.Regexp, known family) {
 	t.Helper()
 	for _, mention := range pattern.FindAllStringSubmatch(text, -1) {
 		if _, there := known[mention[1]]; !there {
