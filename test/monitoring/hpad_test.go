@@ -169,8 +169,30 @@ url  = "http://%[1]s"
 	} {
 		whole.WriteString(world.Queued(name, target, 1, 4))
 	}
-	return whole.String() + strings.ReplaceAll(world.Queued("idler", `{ fleet = "local", service = "idler" }`, 1, 4), `"prom"`, `"gone"`)
+	return whole.String() + strings.ReplaceAll(world.Queued("idler", `{ fleet = "local", service = "idler" }`, 1, 4)+ofInstances, `"prom"`, `"gone"`)
 }
+
+// ofInstances are metrics of the other types.
+const ofInstances = `
+[[autoscalers.idler.metrics]]
+type           = "Instances"
+source         = "prom"
+query          = "requests"
+instance_label = "instance"
+average_value  = "10"
+[[autoscalers.idler.metrics]]
+type           = "ContainerResource"
+task           = "idler"
+resource       = "memory"
+source         = "prom"
+query          = "memory"
+instance_label = "instance"
+average_value  = "1Mi"
+[[autoscalers.idler.metrics]]
+type          = "Resource"
+resource      = "memory"
+average_value = "1Gi"
+`
 
 // family is what is exported of one name: its labels, each with its values.
 type family map[string]map[string]bool
