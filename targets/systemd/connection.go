@@ -298,12 +298,20 @@ func (c *connection) enable(ctx context.Context, units []string) error {
 	if err == nil && !installs {
 		return fmt.Errorf("%w: enable units: the template has no [Install] section", targets.ErrUnscalable)
 	}
-	return err
+	return enableHint(err)
 }
 
 func (c *connection) disable(ctx context.Context, units []string) error {
-	return c.call(ctx, "disable units", func(ctx context.Context, s *session) error {
+	return enableHint(c.call(ctx, "disable units", func(ctx context.Context, s *session) error {
 		_, err := s.DisableUnitFilesContext(ctx, units, false)
 		return err
-	})
+	}))
+}
+
+// enableHint says what more is needed for unit files than for units.
+func enableHint(err error) error {
+	if errors.Is(err, targets.ErrForbidden) {
+		return fmt.Errorf("%w; enable = true needs org.freedesktop.systemd1.manage-unit-files as well", err)
+	}
+	return err
 }
