@@ -86,7 +86,7 @@ func (d *Daemon) Serve(ctx context.Context, l Listeners, gatherer prometheus.Gat
 		})
 	}
 	if l.Socket != nil {
-		server := api.NewServer(d.metrics.Requests(metrics.Socket, api.NewHandler(d, gatherer, api.Full)), d.serverLog())
+		server := api.NewServer(d.metrics.Requests(metrics.Socket, api.NewHandler(d, gatherer, api.Full)), d.serverLog(""))
 		run(server, l.Socket, server.Serve)
 	}
 	if l.TCP != nil {
@@ -108,7 +108,7 @@ func (d *Daemon) serverTCP(l Listeners, gatherer prometheus.Gatherer) (*http.Ser
 	}
 	if l.WebConfig == "" {
 		// Nobody asks for a password, so none is wrong.
-		server := api.NewServer(outer(clients.Known(api.NewHandler(d, gatherer, api.ReadOnly))), d.serverLog())
+		server := api.NewServer(outer(clients.Known(api.NewHandler(d, gatherer, api.ReadOnly))), d.serverLog(""))
 		return server, func(listener net.Listener) error { return server.Serve(clients.Listener(listener)) }
 	}
 	if !isLoopback(l.TCP.Addr()) && web.IsExposed(l.WebConfig) {
@@ -120,7 +120,7 @@ func (d *Daemon) serverTCP(l Listeners, gatherer prometheus.Gatherer) (*http.Ser
 		}
 		return nil
 	}
-	server := api.NewServer(clients.Known(api.NewHandler(d, gatherer, identified)), d.serverLog())
+	server := api.NewServer(clients.Known(api.NewHandler(d, gatherer, identified)), d.serverLog(l.WebConfig))
 	return server, func(listener net.Listener) error {
 		return web.Serve(clients.Listener(listener), server, l.WebConfig, d.log.Named("http"), outer)
 	}
@@ -137,21 +137,40 @@ func isLoopback(address net.Addr) bool {
 const (
 	serverLogBurst    = 10
 	serverLogInterval = time.Minute
+	// webConfigInterval is how often handshakes that fail have the web config looked
+	// at, and webConfigRepeat after how long the same mistake in it is told again.
+	webConfigInterval = time.Second
+	webConfigRepeat   = time.Minute
 )
 
 // serverLog answers the log of an HTTP server, which leaves out what is too much.
-func (d *Daemon) serverLog() *log.Logger {
-	return log.New(&serverLog{log: d.log.Named("http"), limit: rate.NewLimiter(rate.Every(serverLogInterval/serverLogBurst), serverLogBurst)}, "", 0)
+// Where webConfig is not "", mistakes in that file are told apart from those of
+// clients, among which they would be lost.
+func (d *Daemon) serverLog(webConfig string) *log.Logger {
+	return log.New(&serverLog{
+		log:       d.log.Named("http"),
+		limit:     rate.NewLimiter(rate.Every(serverLogInterval/serverLogBurst), serverLogBurst),
+		webConfig: webConfig,
+		looks:     rate.NewLimiter(rate.Every(webConfigInterval), 1),
+	}, "", 0)
 }
 
-// serverLog logs lines up to a limit.
+// serverLog logs lines up to a limit. A [log.Logger] writes them one by one.
 type serverLog struct {
-	log   *zap.Logger
-	limit *rate.Limiter
+	log       *zap.Logger
+	limit     *rate.Limiter
+	webConfig string
+	looks     *rate.Limiter
+	// mistake is what was told last of the web config, and told when.
+	mistake string
+	told    time.Time
 }
 
 // Write logs a line, or leaves it out. Panics of hpad's own are never left out.
 func (s *serverLog) Write(line []byte) (int, error) {
+	if s.webConfig != "" && bytes.HasPrefix(line, []byte("http: TLS handshake error")) && s.looks.Allow() {
+		s.lookAtWebConfig()
+	}
 	switch {
 	case bytes.HasPrefix(line, []byte("http: panic")):
 		s.log.Error("panic in the HTTP server", zap.String("err", string(bytes.TrimSpace(line))))
@@ -159,4 +178,17 @@ func (s *serverLog) Write(line []byte) (int, error) {
 		s.log.Warn("a client was not served", zap.String("err", web.Scrub(string(bytes.TrimSpace(line)))))
 	}
 	return len(line), nil
+}
+
+// lookAtWebConfig logs a mistake in the web config, which fails every handshake.
+func (s *serverLog) lookAtWebConfig() {
+	err := web.Check(s.webConfig)
+	if err == nil {
+		s.mistake = ""
+		return
+	}
+	if now := time.Now(); err.Error() != s.mistake || now.Sub(s.told) >= webConfigRepeat {
+		s.mistake, s.told = err.Error(), now
+		s.log.Error("the web config has a mistake", zap.String("web_config", s.webConfig), zap.String("err", err.Error()))
+	}
 }

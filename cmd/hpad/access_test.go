@@ -447,3 +447,28 @@ func TestMistakenWebConfig(t *testing.T) {
 		}
 	}
 }
+
+// TestWebConfigMistakenLater breaks a web config under a daemon that clients pester:
+// the mistake is logged all the same, and a client is told that it is not its own.
+func TestWebConfigMistakenLater(t *testing.T) {
+	const config = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n"
+	dir := openDir(t)
+	authority := webtest.NewAuthority(t, dir, "authority")
+	authority.Issue(t, "server")
+	path := webtest.Write(t, dir, "web.yml", config)
+	r := runConfig(t, dir, fmt.Sprintf("web_config = %q\n", path))
+	get := []string{"get", "--server", "https://" + r.address, "--ca-file", authority.File}
+	r.expect(exitFine, "No autoscalers", get...)
+	for range 20 { // more than are logged in a minute
+		r.expect(exitFailure, "the server speaks TLS", "get", "--server", "http://"+r.address)
+	}
+	webtest.Write(t, dir, "web.yml", config+"nonsense: 1\n")
+	for end := time.Now().Add(time.Minute); !strings.Contains(r.log.String(), "the web config has a mistake"); {
+		r.expect(exitFailure, `"hpad check" on the server says what is wrong with its web config`, get...)
+		if time.Now().After(end) {
+			t.Fatalf("the mistake is not logged:\n%s", r.log)
+		}
+	}
+	webtest.Write(t, dir, "web.yml", config)
+	r.expect(exitFine, "No autoscalers", get...)
+}

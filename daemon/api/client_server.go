@@ -127,11 +127,12 @@ func readable(name string) error {
 	return file.Close()
 }
 
-// How crypto/tls tells that the server refused the certificate of the client: it
-// has no type for it.
+// How crypto/tls tells that the server refused the certificate of the client, or
+// that it cannot use its own web config: it has no type for it.
 const (
 	remoteError         = "remote error"
 	certificateRequired = "tls: certificate required"
+	internalError       = "tls: internal error"
 )
 
 // unreachableServer turns the failure of a request into a ReachError with a hint.
@@ -143,8 +144,11 @@ func unreachableServer(base string, err error) error {
 // serverHint says what to do about a server that cannot be reached.
 func serverHint(err error) string {
 	if alert, ok := errors.AsType[*net.OpError](err); ok && alert.Op == remoteError {
-		if alert.Err.Error() == certificateRequired {
+		switch alert.Err.Error() {
+		case certificateRequired:
 			return "the server wants a client certificate: give one with --cert-file and --key-file"
+		case internalError:
+			return "it is not this client's mistake: \"hpad check\" on the server says what is wrong with its web config"
 		}
 		return "the server does not accept this client: a certificate has to be of the authority in client_ca_file of the server's web config, for clients, and in date"
 	}
