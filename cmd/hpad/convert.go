@@ -81,11 +81,11 @@ func (o *convertOptions) check() error {
 		return nil
 	}
 	if choices.Kind == "" {
-		c, err := config.Load(o.config)
+		fleets, err := config.LoadFleets(o.config)
 		if err != nil {
 			return withHint(err, "--kind says the kind of --fleet without a configuration")
 		}
-		fleet, ok := c.Fleets[choices.Fleet]
+		fleet, ok := fleets[choices.Fleet]
 		if !ok {
 			return withHint(fmt.Errorf("there is no fleet %q in %s", choices.Fleet, o.config), "--kind says the kind of a fleet that there is not yet")
 		}
@@ -93,7 +93,7 @@ func (o *convertOptions) check() error {
 	}
 	samples, known := config.KindSamples(choices.Kind)
 	if !known {
-		return wrongUse(fmt.Errorf("--kind %q is no kind of fleet", choices.Kind), "docs/config.md has them: nomad, compose, swarm …")
+		return wrongUse(fmt.Errorf("--kind %q is no kind of fleet", choices.Kind), "the kinds are "+strings.Join(config.FleetKinds(), ", "))
 	}
 	choices.Samples = samples
 	return nil
@@ -128,8 +128,11 @@ func convert(stream streams, o *convertOptions, files []string) error {
 		}
 		o.conclude(stream, conversions)
 	}
-	if len(mistakes) > 0 {
+	switch {
+	case len(mistakes) > 0 && len(conversions) > 0:
 		return withHint(errors.Join(mistakes...), "what has a mistake was left out")
+	case len(mistakes) > 0:
+		return withHint(errors.Join(mistakes...), "nothing was converted")
 	}
 	return nil
 }

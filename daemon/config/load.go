@@ -31,6 +31,25 @@ func LoadFiles(paths ...string) (*Config, error) {
 	return l.finish()
 }
 
+// LoadFleets reads only the fleets of what [Load] would read. Mistakes in anything
+// else do not matter, such as autoscalers that are not decided yet. The error is
+// an [Errors].
+func LoadFleets(path string) (map[string]Fleet, error) {
+	files, err := Files(path)
+	if err != nil {
+		return nil, err
+	}
+	l := newLoader(builtIn)
+	for _, file := range files {
+		l.read(file)
+	}
+	fleets := l.readFleets()
+	if len(l.errs) > 0 {
+		return nil, l.errs.sorted(l.files)
+	}
+	return fleets, nil
+}
+
 // LoadWith reads what [Load] would read once files beside or at path had other
 // contents: changes has the new text by the path of the file, as Load names it,
 // and nil for one that is gone. Nothing is written. The error is an [Errors].

@@ -268,6 +268,30 @@ func TestLoadTogether(t *testing.T) {
 	}
 }
 
+func TestLoadFleets(t *testing.T) {
+	files := map[string]string{
+		"hpad.toml":       fleetText + "[sources.prom]\nkind = \"unheard\"\n",
+		"conf.d/app.toml": "[autoscalers.app]\ntarget = { fleet = \"WHICH-FLEET\" }\n",
+	}
+	fleets, err := LoadFleets(filepath.Join(write(t, files), "hpad.toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fleets["local"].Kind; got != "process" || len(fleets) != 1 {
+		t.Errorf("fleets %v, want local of kind process alone", fleets)
+	}
+	for name, text := range map[string]string{
+		"kind":  "[fleets.other]\n",
+		"TOML":  "[fleets.",
+		"twice": "[fleets.local]\nkind = \"process\"\n",
+	} {
+		files["conf.d/bad.toml"] = text
+		if _, err := LoadFleets(filepath.Join(write(t, files), "hpad.toml")); err == nil || !strings.Contains(err.Error(), "bad.toml:1") {
+			t.Errorf("with a mistake of a fleet (%s): %v, want one that names the file", name, err)
+		}
+	}
+}
+
 func TestLoadMistakes(t *testing.T) {
 	worker := "[autoscalers.worker]\ntarget = { fleet = \"local\", service = \"worker\" }\nmax_replicas = 2\n"
 	for name, test := range map[string]struct {

@@ -66,6 +66,9 @@ var referenceForms = map[string]referenceForm{
 	"azurevmss": {paths: []string{"{resource_group}/{scale_set}"}, example: "shop/web"},
 }
 
+// FleetKinds answers the kinds of fleets that this build has, sorted.
+func FleetKinds() []string { return slices.Sorted(maps.Keys(builtIn.fleets)) }
+
 // KindSamples says whether fleets of a kind can tell the use of resources
 // themselves; known is false where there is no such kind in this hpad.
 func KindSamples(kind string) (samples, known bool) {
