@@ -11,6 +11,7 @@ fail() {
 	exit 1
 }
 [ "$(id -u)" = 0 ] || fail "it needs root"
+command -v wget >/dev/null || fail "it needs wget (apt-get install wget)"
 
 base=${HPAD_TEST_CACHE:-$HOME/.cache/hpad-test}/debian/minbase-bookworm.tar
 if [ ! -e "$base" ]; then
