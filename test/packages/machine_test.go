@@ -29,7 +29,7 @@ func boot(t testing.TB, shared string) *machine {
 	root := installed.Path(t, "systemd-container-*/root.tar", "test/install/systemd-container.sh")
 	m := &machine{t: t, engine: dockertest.Start(t, dockertest.Options{})}
 	m.engine.CLI(t, "import", "--change", `CMD ["/sbin/init"]`, root, "machine:1")
-	m.engine.CLI(t, "run", "--detach", "--name", machineName, "--hostname", machineName, "--network", "none", "--stop-signal", "SIGRTMIN+3",
+	m.engine.CLI(t, "run", "--detach", "--name", machineName, "--hostname", machineName, "--network", "none", "--stop-signal", "SIGRTMIN+3", "--cgroupns", "host",
 		// What systemd needs to give each service namespaces and a filter of its own.
 		"--cap-add", "SYS_ADMIN", "--cap-add", "SYS_PTRACE", "--security-opt", "seccomp=unconfined", "--security-opt", "apparmor=unconfined",
 		"--tmpfs", "/run", "--tmpfs", "/run/lock", "--tmpfs", "/tmp", "--volume", "/sys/fs/cgroup:/sys/fs/cgroup",

@@ -48,6 +48,7 @@ func TestMachine(t *testing.T) {
 		{"kill", a.kill},
 		{"hang", a.hang},
 		{"upgrade", a.upgrade},
+		{"upgrade refused", a.upgradeRefused},
 		{"remove", a.remove},
 		{"install again", a.installAgain},
 		{"purge", a.purge},
@@ -342,6 +343,24 @@ func (a *administrator) upgrade() {
 	a.says("hpad "+newVersion, "hpad version | cut -d ' ' -f 1,2")
 	a.says(sum, "sha256sum /etc/hpad/hpad.toml "+autoscalerFile)
 	a.showsStatus("1 autoscalers, 0 failing")
+	a.remembers()
+}
+
+// upgradeRefused wants the daemon that runs to go on where the new one would not
+// start with the configuration.
+func (a *administrator) upgradeRefused() {
+	pid := a.pid()
+	a.run("sed -i 's/max_replicas = 20/max_replicas = 0/' " + autoscalerFile)
+	said := a.run("dpkg --install /mnt/1.deb")
+	for _, want := range []string{"autoscalers.worker.max_replicas = 0", "the one that runs goes on"} {
+		if !strings.Contains(said, want) {
+			a.t.Errorf("the upgrade does not say %q:\n%s", want, said)
+		}
+	}
+	a.says("active "+pid, "echo $(systemctl is-active hpad) $(systemctl show --property MainPID --value hpad)")
+	a.run("sed -i 's/max_replicas = 0/max_replicas = 20/' " + autoscalerFile)
+	a.run("dpkg --install /mnt/1.deb")
+	a.another(pid)
 	a.remembers()
 }
 
