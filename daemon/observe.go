@@ -151,6 +151,9 @@ func (p *pass) fleetSamples(answer *policy.Reading, spec *policy.MetricSpec, rea
 	if len(samples) == 0 && found.Err != nil {
 		return fmt.Errorf("read samples of fleet %q: %w", p.plan.definition.fleet.name, found.Err)
 	}
+	if len(samples) == 0 && len(reading.Instances) == 0 {
+		return errors.New("the target has no instances")
+	}
 	if len(samples) == 0 {
 		return errors.New("the fleet has no samples of the target yet; it takes two readings of an instance to have one")
 	}

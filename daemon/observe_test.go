@@ -134,6 +134,36 @@ func TestFleetSaysWhyThereAreNoSamples(t *testing.T) {
 	}
 }
 
+// TestNoInstancesToMeasure: a target that was scaled to zero has no samples because
+// it has no instances, in every pass.
+func TestNoInstancesToMeasure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 1, func(a *config.Autoscaler) {
+			queue, input := a.Spec.Metrics[0], a.Inputs[0]
+			resource(50)(a)
+			a.Spec.MinReplicas = new(int32)
+			a.Spec.Metrics, a.Inputs = append(a.Spec.Metrics, queue), append(a.Inputs, input)
+		})
+		w.fleet().Change("q", func(target *targettest.MemoryTarget) {
+			target.Tasks = []policy.Task{{Name: "app", Requests: []policy.Amount{{Resource: "cpu", Milli: 500}}}}
+			target.Usage = busy(0)
+		})
+		w.source().value("q", 0)
+		w.start()
+		for range 40 { // past the scale-down window
+			w.advance(15 * time.Second)
+		}
+		if got := w.fleet().Replicas("q"); got != 0 {
+			t.Fatalf("replicas = %d, want 0", got)
+		}
+		if got := w.view("q").Evaluation.Error; !contains([]string{got}, "the target has no instances") {
+			t.Errorf("error = %q, want it to say that there are no instances", got)
+		}
+		w.stop()
+	})
+}
+
 // instances makes an autoscaler's metric one value for each instance.
 func instances(average int64, in config.Input) func(a *config.Autoscaler) {
 	return func(a *config.Autoscaler) {
