@@ -10,13 +10,17 @@ import (
 )
 
 // enter is what a process with a mount namespace of its own does: it sees the
-// directory of what it judges at /mnt of the system that test/install made, and
-// runs a script there.
+// system that test/install made, and what it writes there is gone when it ends; at
+// /mnt of that system it sees the directory of what it judges, and runs a script
+// there.
 const enter = `
-mount --bind "$2" "$1/mnt"
-mount -t tmpfs tmpfs "$1/tmp"
-mount -t proc proc "$1/proc"
-exec chroot "$1" /bin/sh -euc "cd /mnt; $3"
+mount -t tmpfs tmpfs /media
+mkdir /media/written /media/work /media/root
+mount -t overlay -o "lowerdir=$1,upperdir=/media/written,workdir=/media/work" overlay /media/root
+mount --bind "$2" /media/root/mnt
+mount -t tmpfs tmpfs /media/root/tmp
+mount -t proc proc /media/root/proc
+exec chroot /media/root /bin/sh -euc "cd /mnt; $3"
 `
 
 // judge runs a script with the tools that judge packages, in a directory, and

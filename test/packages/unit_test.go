@@ -60,7 +60,7 @@ func unit(t testing.TB, dropIn string) string {
 
 // verify is what systemd says about the unit of a root and its drop-ins, where a
 // program is installed as hpad.
-const verify = `mount --bind bin/hpad /usr/bin/hpad 2>/dev/null || { : >/usr/bin/hpad; mount --bind bin/hpad /usr/bin/hpad; }
+const verify = `cp bin/hpad /usr/bin/hpad
 SYSTEMD_UNIT_PATH=/mnt: systemd-analyze verify --man=no hpad.service`
 
 func TestUnit(t *testing.T) {
