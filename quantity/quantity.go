@@ -72,11 +72,24 @@ func (q Quantity) Amount(name string) policy.Amount {
 	return policy.Amount{Resource: name, Milli: q.milli, RoundedUpNano: q.roundedUp}
 }
 
-// FormatMilli writes milli-units as kubectl does: the shortest quantity, as
-// "80", "1500m" or "1Gi".
+// FormatMilli writes milli-units as kubectl does: the shortest decimal quantity,
+// as "80", "1500m" or "2k".
 func FormatMilli(milli int64) string {
 	if milli%1000 != 0 {
 		return resource.NewMilliQuantity(milli, resource.DecimalSI).String()
 	}
 	return resource.NewQuantity(milli/1000, resource.DecimalSI).String()
+}
+
+// FormatBytes writes thousandths of bytes as people write amounts of memory: the
+// binary quantity where it is shorter than the decimal one, as "512Mi" or "500M".
+func FormatBytes(milli int64) string {
+	decimal := FormatMilli(milli)
+	if milli%1000 != 0 {
+		return decimal
+	}
+	if binary := resource.NewQuantity(milli/1000, resource.BinarySI).String(); len(binary) < len(decimal) {
+		return binary
+	}
+	return decimal
 }

@@ -56,3 +56,14 @@ func TestFormatMilli(t *testing.T) {
 		}
 	}
 }
+
+func TestFormatBytes(t *testing.T) {
+	for milli, want := range map[int64]string{
+		0: "0", 400 << 20 * 1000: "400Mi", 1 << 30 * 1000: "1Gi", 1536 << 20 * 1000: "1536Mi",
+		500_000_000_000: "500M", 1_000_000_001_000: "1000000001", 1024_000: "1Ki", 1500: "1500m",
+	} {
+		if got := FormatBytes(milli); got != want {
+			t.Errorf("FormatBytes(%d) = %q, want %q", milli, got, want)
+		}
+	}
+}

@@ -125,7 +125,7 @@ func metricValues(spec policy.MetricSpec, status policy.MetricStatus) string {
 	if goal == policy.UtilizationTarget && status.AverageUtilization != nil && status.AverageValueMilli != nil {
 		current += " (" + explain.CurrentText(status, policy.AverageValueTarget) + ")"
 	}
-	return current + " / " + explain.GoalText(spec.Target, goal)
+	return current + " / " + explain.GoalText(spec, goal)
 }
 
 // bounds adds min and max.

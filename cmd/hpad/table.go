@@ -119,7 +119,7 @@ func targetsText(specs []policy.MetricSpec, statuses []policy.MetricStatus) stri
 // named, and only the others mark an average.
 func targetText(spec policy.MetricSpec, status policy.MetricStatus) string {
 	goal := goalType(spec)
-	text := explain.CurrentText(status, goal) + "/" + explain.GoalText(spec.Target, goal)
+	text := explain.CurrentText(status, goal) + "/" + explain.GoalText(spec, goal)
 	switch {
 	case spec.Type == policy.ResourceMetric || spec.Type == policy.ContainerResourceMetric:
 		return spec.Name + ": " + text

@@ -79,7 +79,7 @@ func metricTitle(result policy.MetricResult) string {
 	if result.Error == "" {
 		current = CurrentText(result.Current, result.Goal)
 	}
-	return fmt.Sprintf("%s: %s / %s%s", title, current, goalText(result.Goal, result.GoalValue), averageMark(result))
+	return fmt.Sprintf("%s: %s / %s%s", title, current, goalText(result.Type, result.Name, result.Goal, result.GoalValue), averageMark(result))
 }
 
 // averageMark marks a goal that is per instance where the type does not say so.
@@ -117,12 +117,16 @@ func CurrentText(status policy.MetricStatus, goal policy.TargetType) string {
 	}
 }
 
-// goalText writes the value of a goal.
-func goalText(goal policy.TargetType, value int64) string {
-	if goal == policy.UtilizationTarget {
+// goalText writes the value of a goal of the metric of a type and name.
+func goalText(metric policy.MetricType, name string, goal policy.TargetType, value int64) string {
+	switch {
+	case goal == policy.UtilizationTarget:
 		return strconv.FormatInt(value, 10) + "%"
+	case name == "memory" && (metric == policy.ResourceMetric || metric == policy.ContainerResourceMetric):
+		return quantity.FormatBytes(value)
+	default:
+		return quantity.FormatMilli(value)
 	}
-	return quantity.FormatMilli(value)
 }
 
 // InputText says where a metric's readings come from, as "source prom: QUERY".
@@ -157,14 +161,15 @@ func percent(share float64) string { return number(share*100) + "%" }
 
 // GoalText writes one field of a metric's goal: "60%" or a quantity, "<auto>"
 // when the field is absent.
-func GoalText(target policy.MetricTarget, goal policy.TargetType) string {
+func GoalText(spec policy.MetricSpec, goal policy.TargetType) string {
+	target := &spec.Target
 	switch {
 	case goal == policy.UtilizationTarget && target.AverageUtilization != nil:
-		return goalText(goal, int64(*target.AverageUtilization))
+		return goalText(spec.Type, spec.Name, goal, int64(*target.AverageUtilization))
 	case goal == policy.AverageValueTarget && target.AverageValueMilli != nil:
-		return goalText(goal, *target.AverageValueMilli)
+		return goalText(spec.Type, spec.Name, goal, *target.AverageValueMilli)
 	case goal == policy.ValueTarget && target.ValueMilli != nil:
-		return goalText(goal, *target.ValueMilli)
+		return goalText(spec.Type, spec.Name, goal, *target.ValueMilli)
 	default:
 		return "<auto>"
 	}

@@ -82,7 +82,7 @@ func winnerText(result policy.MetricResult) string {
 	if result.Goal == "" || current == "<unknown>" {
 		return metricName(result)
 	}
-	return fmt.Sprintf("%s (%s of a goal of %s%s)", metricName(result), current, goalText(result.Goal, result.GoalValue), averageMark(result))
+	return fmt.Sprintf("%s (%s of a goal of %s%s)", metricName(result), current, goalText(result.Type, result.Name, result.Goal, result.GoalValue), averageMark(result))
 }
 
 // restraints says what kept the count from what was asked for, in the order of

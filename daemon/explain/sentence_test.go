@@ -74,6 +74,12 @@ func TestSentenceAndLine(t *testing.T) {
 		{"one metric failed", with(byMetrics(4, 6, 6), func(d *policy.Decision) {
 			d.Metrics = append(d.Metrics, queue)
 		}), "The count goes up from 4 to 6, because cpu (90% of a goal of 60%) asks for 6; a metric failed (queue: no answer from prom).", ""},
+		{"memory", with(byMetrics(4, 6, 6), func(d *policy.Decision) {
+			d.Metrics = []policy.MetricResult{{
+				Type: policy.ContainerResourceMetric, Name: "memory", Task: "app", Goal: policy.AverageValueTarget, GoalValue: 400 << 20 * 1000,
+				Current: policy.MetricStatus{AverageValueMilli: new(int64(629_145_601_000))},
+			}}
+		}), "The count goes up from 4 to 6, because memory of task app (629145601 of a goal of 400Mi per instance) asks for 6.", ""},
 		{
 			"all failed",
 			policy.Decision{Time: noon, Case: policy.CaseMetricsFailed, CurrentReplicas: 4, DesiredReplicas: 4, Metrics: []policy.MetricResult{queue}},
@@ -126,6 +132,21 @@ func TestWriteTellsWhatBecameOfTheWrite(t *testing.T) {
 				t.Errorf("page %s, error %v; want %q", &page, err, test.want)
 			}
 		})
+	}
+}
+
+func TestWriteTellsHowLongTheWindowHolds(t *testing.T) {
+	made := noon.Add(-10*time.Second - 123456789*time.Nanosecond)
+	decision := with(byMetrics(4, 2, 4), func(d *policy.Decision) {
+		d.Stabilization = &policy.Stabilization{
+			Replicas: 4, DownWindow: 5 * time.Minute, Reason: "ScaleDownStabilized",
+			Binding: &policy.Recommendation{Replicas: 4, Time: made}, BindingLeaves: made.Add(5 * time.Minute),
+		}
+	})
+	var page bytes.Buffer
+	const want = "    which counts up to 2026-11-21 12:04:49 UTC, 4m50s after this decision\n"
+	if err := explain.Write(&page, api.Explanation{Name: "checkout", Decision: &decision}); err != nil || !strings.Contains(page.String(), want) {
+		t.Errorf("page %s, error %v; want %q", &page, err, want)
 	}
 }
 

@@ -178,7 +178,7 @@ func (p *page) stabilization(d policy.Decision) {
 	if s.Binding != nil {
 		p.line(1, "held at %d by the recommendation of %d made at %s", s.Replicas, s.Binding.Replicas, stamp(s.Binding.Time.In(d.Time.Location())))
 		if !s.BindingLeaves.IsZero() {
-			p.line(1, "which counts up to %s, %s after this decision", stamp(s.BindingLeaves.In(d.Time.Location())), s.BindingLeaves.Sub(d.Time))
+			p.line(1, "which counts up to %s, %s after this decision", stamp(s.BindingLeaves.In(d.Time.Location())), s.BindingLeaves.Sub(d.Time).Round(time.Second))
 		}
 	} else {
 		p.line(1, "nothing that is remembered holds the count: %d", s.Replicas)
