@@ -11,9 +11,9 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Check answers what would keep the fleet from starting and stopping units: that
-// hpad's user may not, which it finds out by stopping an instance that there is
-// not.
+// Check answers which templates cannot be used. The error tells of units that
+// hpad's user may not start and stop, which it finds out by stopping an instance
+// that there is not.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	err := f.life.Usable(ctx)
 	var found []string
@@ -21,7 +21,7 @@ func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 		found, err = f.check(ctx)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("check fleet %q: %w", f.name, err)
+		return found, fmt.Errorf("check fleet %q: %w", f.name, err)
 	}
 	return found, nil
 }
@@ -52,6 +52,7 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	var found []string
+	var refused []error
 	for _, t := range templates {
 		if err := t.unusable(states); err != nil {
 			found = append(found, err.Error())
@@ -61,10 +62,10 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 		err := f.manager.stop(ctx, t.unit(math.MaxInt32))
 		switch {
 		case errors.Is(err, targets.ErrForbidden):
-			found = append(found, fmt.Sprintf("user %d may read units of the %s manager and not start or stop those of %s: %v", os.Geteuid(), f.config.Manager, t.file(), err))
+			refused = append(refused, fmt.Errorf("user %d may read units of the %s manager and not start or stop those of %s: %w", os.Geteuid(), f.config.Manager, t.file(), err))
 		case err != nil && !errors.Is(err, targets.ErrTargetNotFound):
-			found = append(found, fmt.Sprintf("units of %s cannot be stopped: %v", t.file(), err))
+			refused = append(refused, fmt.Errorf("units of %s cannot be stopped: %w", t.file(), err))
 		}
 	}
-	return found, nil
+	return found, errors.Join(refused...)
 }
