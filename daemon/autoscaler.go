@@ -91,7 +91,10 @@ type publication struct {
 	// was none in this run.
 	evaluated time.Time
 	duration  time.Duration
-	err       string
+	// failed is what the pass itself failed with, and err that or why it could not
+	// be written.
+	failed string
+	err    string
 	// unevaluated says why the autoscaler could not be evaluated, as a panic;
 	// empty when it was.
 	unevaluated string

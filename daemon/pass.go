@@ -164,7 +164,7 @@ func (p *pass) finish(after *publication, outcome policy.Outcome, events []polic
 	after.memory, after.status = a.memory, a.status
 	after.events = a.events.add(events, p.round.now)
 	after.evaluated, after.duration = p.started, time.Since(p.started)
-	after.err = settlement.Error
+	after.failed, after.err = settlement.Error, settlement.Error
 	a.mu.Lock()
 	if a.removed.Load() {
 		a.mu.Unlock()
@@ -189,14 +189,14 @@ func (p *pass) finish(after *publication, outcome policy.Outcome, events []polic
 func (p *pass) recorded(after *publication, settlement policy.Settlement, err error) {
 	a := p.plan.autoscaler
 	if err != nil {
-		failed := *after
-		failed.err = err.Error()
+		unwritten := *after
+		unwritten.err = err.Error()
 		for _, event := range settlement.StatusWriteFailed(err.Error()) {
 			if !slices.Contains(settlement.Events, event) { // the others are published already
-				failed.events = a.events.add([]policy.Event{event}, p.round.now)
+				unwritten.events = a.events.add([]policy.Event{event}, p.round.now)
 			}
 		}
-		a.published.Store(&failed)
+		a.published.Store(&unwritten)
 	}
 	p.end()
 }
@@ -207,7 +207,7 @@ func (p *pass) panicked(err error, events []policy.Event) {
 	a, d := p.plan.autoscaler, p.round.daemon
 	a.panics++
 	after := *a.published.Load()
-	after.unevaluated, after.err = err.Error(), err.Error()
+	after.unevaluated, after.failed, after.err = err.Error(), err.Error(), err.Error()
 	after.quarantine = time.Time{} // one of earlier panics is over
 	after.events = a.events.add(events, p.round.now)
 	if a.panics >= panicsAllowed {

@@ -40,9 +40,9 @@ func (d *Daemon) reportPass(a *autoscaler, def *definition, before, after *publi
 		}
 	}
 	switch {
-	case after.err != "" && before.err == "":
-		d.log.Warn("evaluation failed", zap.String("autoscaler", a.name), zap.Stringer("target", def.Target), zap.String("err", after.err))
-	case after.err == "" && before.err != "":
+	case after.failed != "" && before.failed == "":
+		d.log.Warn("evaluation failed", zap.String("autoscaler", a.name), zap.Stringer("target", def.Target), zap.String("err", after.failed))
+	case after.failed == "" && before.failed != "":
 		d.log.Info("evaluation works again", zap.String("autoscaler", a.name), zap.Stringer("target", def.Target))
 	}
 	a.countPass(after)

@@ -48,6 +48,9 @@ func TestUnwrittenState(t *testing.T) {
 		if logs.FilterMessage("state can be written again").Len() != 1 {
 			t.Error("the log does not tell that the state can be written again")
 		}
+		if told := logs.FilterMessageSnippet("evaluation").All(); len(told) != 0 {
+			t.Errorf("the log tells of evaluations, which went well: %v", told)
+		}
 
 		w.store.fail(full)
 		w.advance(time.Minute)
