@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 
 	toolkit "github.com/prometheus/exporter-toolkit/web"
 	"go.yaml.in/yaml/v2"
@@ -102,6 +103,9 @@ func read(path string) (*toolkit.Config, error) {
 	// Zero values stand for the defaults here: nothing that has one is looked at.
 	c := new(toolkit.Config)
 	if err := yaml.UnmarshalStrict(bytes.TrimSpace(text), c); err != nil {
+		if mistakes, ok := errors.AsType[*yaml.TypeError](err); ok {
+			err = errors.New(strings.Join(mistakes.Errors, "; ")) // on one line
+		}
 		return nil, err
 	}
 	c.TLSConfig.SetDirectory(filepath.Dir(path))
