@@ -32,9 +32,12 @@ func (s *Source) Check(ctx context.Context) ([]string, error) {
 		return nil, fmt.Errorf("source %q: ask %q for its version: %w", s.name, s.address, err)
 	}
 	var sentences []string
-	if err != nil {
+	switch {
+	case err != nil:
 		sentences = append(sentences, fmt.Sprintf("server at %q answers queries but does not tell its version: %v", s.address, err))
-	} else {
+	case info.Version == "": // as one that was built without the project's own flags
+		sentences = append(sentences, fmt.Sprintf("server at %q answers queries; its version is not known to itself", s.address))
+	default:
 		sentences = append(sentences, fmt.Sprintf("server at %q answers queries; its version is %s", s.address, shorten(info.Version, maxShownAnswer)))
 	}
 	if s.config.MaxAge > 0 {

@@ -38,6 +38,10 @@ func TestCheck(t *testing.T) {
 			`server at URL answers queries; its version is main`,
 			`max_age = "1m30s" may have no effect` + advice,
 		}},
+		{"empty version", build(""), 90 * time.Second, []string{
+			`server at URL answers queries; its version is not known to itself`,
+			`max_age = "1m30s" may have no effect` + advice,
+		}},
 		{"no version", http.NotFound, 90 * time.Second, []string{
 			`server at URL answers queries but does not tell its version: server answered 404 Not Found: "404 page not found"`,
 			`max_age = "1m30s" may have no effect` + advice,
