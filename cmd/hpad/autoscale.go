@@ -60,9 +60,7 @@ instances request, as for "kubectl autoscale".`,
 	flags.Int32Var(&options.memory, "memory-percent", 0, "memory that instances are to use, in `percent` of what they request")
 	flags.StringVar(&options.name, "name", "", "the autoscaler's `name`; made of the target's when empty")
 	format := flags.StringP("output", "o", "", "\"toml\" prints the file and writes nothing, as --dry-run does")
-	if err := cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"toml"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // the flag was just added
-	}
+	completeFlag(cmd, "output", "toml")
 	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -241,13 +239,13 @@ func (o *autoscaleOptions) summary(reference config.Reference) string {
 
 // completeFleets completes the fleets of a configuration, for a target to follow.
 func completeFleets(file string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	c, err := config.Load(file)
+	fleets, err := config.LoadFleets(file)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	var fleets []cobra.Completion
-	for _, name := range slices.Sorted(maps.Keys(c.Fleets)) {
-		fleets = append(fleets, name+"/")
+	var names []cobra.Completion
+	for _, name := range slices.Sorted(maps.Keys(fleets)) {
+		names = append(names, name+"/")
 	}
-	return fleets, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+	return names, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 }

@@ -41,3 +41,10 @@ func newCompletionCommand(stream streams) *cobra.Command {
 		},
 	}
 }
+
+// completeFlag completes a flag that takes one of a few values, which was just added.
+func completeFlag(cmd *cobra.Command, name string, values ...string) {
+	if err := cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // there is no such flag, or it has one already
+	}
+}

@@ -58,6 +58,7 @@ it, and the query of every metric that is not cpu or memory.`,
 	flags.StringVar(&options.choices.Source, "source", "", "the `name` of the source that queries are asked of")
 	flags.StringVarP(&options.output, "output", "o", "", "write to this `file`, which there must not be yet")
 	flags.StringVar(&options.into, "output-dir", "", "write one file for each autoscaler to this `directory`")
+	completeFlag(cmd, "kind", config.FleetKinds()...)
 	cmd.ValidArgsFunction = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
 	cmd.RunE = func(cmd *cobra.Command, files []string) error {
 		if options.output != "" && options.into != "" {

@@ -16,6 +16,8 @@ type logFlags struct{ level, format string }
 func (f *logFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.level, "log-level", "info", "the least `level` to log: debug, info, warn or error")
 	cmd.Flags().StringVar(&f.format, "log-format", "console", "the `format` of the log: console or json")
+	completeFlag(cmd, "log-level", "debug", "info", "warn", "error")
+	completeFlag(cmd, "log-format", "console", "json")
 }
 
 // logger answers the logger that the flags ask for. Under journald, which notes

@@ -46,11 +46,7 @@ func (f *outputFormat) Type() string { return "FORMAT" }
 func addOutputFlag(cmd *cobra.Command) *outputFormat {
 	format := outputTable
 	cmd.Flags().VarP(&format, "output", "o", "how to write the answer: "+strings.Join(outputFormats, ", "))
-	err := cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputFormats, cobra.ShellCompDirectiveNoFileComp))
-	if err != nil {
-		// Only a flag that does not exist is an error, and it was just added.
-		panic(err)
-	}
+	completeFlag(cmd, "output", outputFormats...)
 	return &format
 }
 
