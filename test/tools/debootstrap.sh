@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # debootstrap.sh DIRECTORY PACKAGE... makes a small Debian 12 with these packages
-# in a new directory. It needs root, and changes nothing else on the machine. The
-# small Debian itself is kept in ~/.cache/hpad-test.
+# in a new directory, from the mirror that this machine's apt uses for Debian. It
+# needs root, and changes nothing else on the machine. The small Debian itself is
+# kept in ~/.cache/hpad-test.
 set -euo pipefail
 
 directory=$1
@@ -13,15 +14,24 @@ fail() {
 [ "$(id -u)" = 0 ] || fail "it needs root"
 command -v wget >/dev/null || fail "it needs wget (apt-get install wget)"
 
+mirrors() {
+	# shellcheck disable=SC2016 # apt-get puts the names' values in
+	apt-get indextargets --format '$(ORIGIN)|$(COMPONENT)|$(CODENAME)|$(REPO_URI)' 'Created-By: Packages' |
+		sed -n 's/^Debian|main|bookworm|//p'
+}
+
 base=${HPAD_TEST_CACHE:-$HOME/.cache/hpad-test}/debian/minbase-bookworm.tar
 if [ ! -e "$base" ]; then
 	tool=$("$(dirname "$0")/debian.sh" debootstrap)
+	mirror=$(mirrors)
+	[ -n "$mirror" ] || { apt-get -qq update >&2 && mirror=$(mirrors); }
+	[ -n "$mirror" ] || fail "apt knows no mirror of Debian 12 (bookworm)"
 	work=$(mktemp -d "$base.XXXXXX")
 	trap 'rm -rf "$work"' EXIT
 	# What it mounts, and leaves behind when it is interrupted, is in a mount namespace
 	# of its own: what is removed below is never the machine's.
 	DEBOOTSTRAP_DIR=$tool/usr/share/debootstrap unshare --mount --propagation private \
-		"$tool/usr/sbin/debootstrap" --variant=minbase bookworm "$work/root" http://deb.debian.org/debian >"$work/log" 2>&1 || {
+		"$tool/usr/sbin/debootstrap" --variant=minbase bookworm "$work/root" "${mirror%%$'\n'*}" >"$work/log" 2>&1 || {
 		tail -n 30 "$work/log" "$work/root/debootstrap/debootstrap.log" >&2 || true
 		fail "Debian could not be unpacked, see above"
 	}
