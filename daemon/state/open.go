@@ -3,6 +3,7 @@ package state
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -36,6 +37,18 @@ type Options struct {
 // again begins with an empty one. A file that a newer hpad wrote is left alone
 // and answered as a *FormatError.
 func Open(dir string, options Options) (Store, error) {
+	s, err := openStore(dir, options)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		// As where it was run by root before, or a copy was put back.
+		return nil, fmt.Errorf("%w; let the user that hpad runs as own %q and all in it (chown -R)", err, dir)
+	case err != nil:
+		return nil, err
+	}
+	return s, nil
+}
+
+func openStore(dir string, options Options) (*store, error) {
 	if options.Retention <= 0 {
 		options.Retention = DefaultRetention
 	}
