@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -33,25 +32,7 @@ type running struct {
 	dir, socket, address string
 	// config is the text of its configuration.
 	config string
-	log    *safeBuffer
-}
-
-// safeBuffer is a buffer that may be written to and read from at once.
-type safeBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *safeBuffer) Write(data []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(data)
-}
-
-func (b *safeBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
+	log    *transcript
 }
 
 // openDir makes a directory that everybody may enter.
@@ -83,7 +64,7 @@ func freeAddress(t *testing.T) string {
 // all addresses.
 func runConfig(t *testing.T, dir, text string) *running {
 	t.Helper()
-	r := &running{t: t, dir: dir, socket: filepath.Join(dir, "run", "hpad.sock"), address: freeAddress(t), log: new(safeBuffer)}
+	r := &running{t: t, dir: dir, socket: filepath.Join(dir, "run", "hpad.sock"), address: freeAddress(t), log: new(transcript)}
 	r.config = fmt.Sprintf("[daemon]\nlisten = %q\nsocket = %q\nstate_dir = %q\n%s", r.address, r.socket, filepath.Join(dir, "state"), text)
 	file := webtest.Write(t, dir, "hpad.toml", r.config)
 	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())

@@ -51,7 +51,7 @@ func startDemo(t *testing.T, prepare func(*exec.Cmd)) (*exec.Cmd, *transcript) {
 	return cmd, said
 }
 
-// transcript is what a demo writes.
+// transcript is what somebody writes, and may be read meanwhile.
 type transcript struct {
 	mu   sync.Mutex
 	text bytes.Buffer
