@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -135,7 +136,8 @@ func TestFleetSaysWhyThereAreNoSamples(t *testing.T) {
 }
 
 // TestNoInstancesToMeasure: a target that was scaled to zero has no samples because
-// it has no instances, in every pass.
+// it has no instances, in every pass. That is no failure of the autoscaler as long
+// as another metric tells when they are wanted again.
 func TestNoInstancesToMeasure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -157,8 +159,19 @@ func TestNoInstancesToMeasure(t *testing.T) {
 		if got := w.fleet().Replicas("q"); got != 0 {
 			t.Fatalf("replicas = %d, want 0", got)
 		}
-		if got := w.view("q").Evaluation.Error; !contains([]string{got}, "the target has no instances") {
-			t.Errorf("error = %q, want it to say that there are no instances", got)
+		view := w.view("q")
+		if got := view.Decision.Metrics[0].Error; got != "the target has no instances" {
+			t.Errorf("error of the metric = %q, want it to say that there are no instances", got)
+		}
+		if got := view.Evaluation.Error; got != "" {
+			t.Errorf("error = %q, want none at zero replicas", got)
+		}
+		w.source().set("q", func(context.Context, time.Time) (sources.Vector, error) {
+			return sources.Vector{}, errors.New("no route to host")
+		})
+		w.advance(15 * time.Second)
+		if got := w.view("q").Evaluation.Error; !strings.Contains(got, "2 of 2 metrics failed") {
+			t.Errorf("error = %q, want it to say that no metric tells when instances are wanted", got)
 		}
 		w.stop()
 	})

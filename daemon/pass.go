@@ -164,7 +164,9 @@ func (p *pass) finish(after *publication, outcome policy.Outcome, events []polic
 	after.memory, after.status = a.memory, a.status
 	after.events = a.events.add(events, p.round.now)
 	after.evaluated, after.duration = p.started, time.Since(p.started)
-	after.failed, after.err = settlement.Error, settlement.Error
+	if !sleeps(&after.decision, settlement) {
+		after.failed, after.err = settlement.Error, settlement.Error
+	}
 	a.mu.Lock()
 	if a.removed.Load() {
 		a.mu.Unlock()
@@ -182,6 +184,18 @@ func (p *pass) finish(after *publication, outcome policy.Outcome, events []polic
 	if record == nil && entries == nil {
 		p.end()
 	}
+}
+
+// sleeps says whether all that failed in a pass is that instances could not be
+// measured of which there are none: at zero replicas, with a metric that tells
+// when they are wanted again. That is how such a target is meant to be.
+func sleeps(decision *policy.Decision, settlement policy.Settlement) bool {
+	if decision.CurrentReplicas != 0 || decision.Winner == nil || settlement.Error != decision.Error {
+		return false
+	}
+	return !slices.ContainsFunc(decision.Metrics, func(m policy.MetricResult) bool {
+		return m.Error != "" && (m.Type == policy.ObjectMetric || m.Type == policy.ExternalMetric)
+	})
 }
 
 // recorded ends a pass that had something to write. That the store failed is
