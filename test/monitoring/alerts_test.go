@@ -143,8 +143,8 @@ func TestAlertsAreExplained(t *testing.T) {
 				t.Errorf("%s has no %s", rule.Alert, annotation)
 			}
 		}
-		if got, want := rule.Annotations["runbook"], "docs/operations.md#"+strings.ToLower(rule.Alert); got != want {
-			t.Errorf("the runbook of %s is %q, want %q", rule.Alert, got, want)
+		if got, want := rule.Annotations["runbook_url"], "https://github.com/hpad/hpad/blob/main/docs/operations.md#"+strings.ToLower(rule.Alert); got != want {
+			t.Errorf("the runbook_url of %s is %q, want %q", rule.Alert, got, want)
 		}
 		if !regexp.MustCompile(`(?m)^#+ ` + rule.Alert + `$`).Match(page) {
 			t.Errorf("docs/operations.md has no section %s", rule.Alert)
