@@ -81,8 +81,9 @@ func (c *checker) note(key, text string) {
 	c.findings = append(c.findings, Finding{Key: key, Text: text})
 }
 
+// problem adds what is wrong, on one line: errors that were joined have several.
 func (c *checker) problem(key, text string) {
-	c.findings = append(c.findings, Finding{Key: key, Text: text, Problem: true})
+	c.findings = append(c.findings, Finding{Key: key, Text: strings.ReplaceAll(text, "\n", "; "), Problem: true})
 }
 
 // opened remembers what has to be closed in the end.

@@ -217,6 +217,26 @@ func TestBrokenConnections(t *testing.T) {
 	}
 }
 
+// TestJoined has a source that finds several mistakes, and tells one of them by
+// itself too.
+func TestJoined(t *testing.T) {
+	w := newWorld()
+	w.metric("a", policy.ExternalMetric, config.Input{Query: "q"})
+	w.source.answers["q"] = vector(labeled(1))
+	w.source.check = []string{"no token", "version 3"}
+	w.source.checkErr = errors.Join(errors.New("no token"), errors.New("no user"))
+	want := []string{
+		"fleets.shop: reads 1 target",
+		"sources.prom: version 3",
+		"! sources.prom: no token; no user",
+		"autoscalers.a.target: shop/web wants 2 replicas and has 2",
+		"autoscalers.a.metrics[0]: External m: 1 series, which add up to 1",
+	}
+	if diff := cmp.Diff(want, w.check()); diff != "" {
+		t.Errorf("findings (-want +got):\n%s", diff)
+	}
+}
+
 // TestUntried has a source that has samples only while hpad runs.
 func TestUntried(t *testing.T) {
 	w := newWorld()
