@@ -32,6 +32,8 @@ func boot(t testing.TB, shared string) *machine {
 	m.engine.CLI(t, "run", "--detach", "--name", machineName, "--hostname", machineName, "--network", "none", "--stop-signal", "SIGRTMIN+3", "--cgroupns", "host",
 		// What systemd needs to give each service namespaces and a filter of its own.
 		"--cap-add", "SYS_ADMIN", "--cap-add", "SYS_PTRACE", "--security-opt", "seccomp=unconfined", "--security-opt", "apparmor=unconfined",
+		// As outside of containers: ports below 1024 are for the privileged.
+		"--sysctl", "net.ipv4.ip_unprivileged_port_start=1024",
 		"--tmpfs", "/run", "--tmpfs", "/run/lock", "--tmpfs", "/tmp", "--volume", "/sys/fs/cgroup:/sys/fs/cgroup",
 		"--volume", shared+":/mnt:ro", "machine:1")
 	t.Cleanup(func() {
