@@ -149,13 +149,14 @@ func (s *demoStage) run(ctx context.Context, show *demoShow, duration time.Durat
 	ctx, cancel := context.WithTimeout(ctx, duration)
 	defer cancel()
 	registry := prometheus.NewRegistry()
+	measured := metrics.New(registry)
 	log := demoLog(show)
 	var d *daemon.Daemon
 	d = daemon.New(daemon.Options{
 		Load:    func() (*config.Config, error) { return s.config, nil },
 		Store:   s.store,
 		Log:     log,
-		Metrics: metrics.New(registry),
+		Metrics: measured,
 		// Workers say nothing unless something goes wrong.
 		Output: func(_, instance string) io.Writer {
 			return &zapio.Writer{Log: log.With(zap.String("worker", instance)), Level: zap.WarnLevel}
@@ -167,7 +168,7 @@ func (s *demoStage) run(ctx context.Context, show *demoShow, duration time.Durat
 		},
 	})
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return d.Serve(ctx, s.listeners, registry) })
+	group.Go(func() error { return d.Serve(ctx, s.listeners, measured.Exposition(registry)) })
 	group.Go(func() error { return d.Run(ctx) })
 	group.Go(func() error { return show.run(ctx) })
 	group.Go(func() error {

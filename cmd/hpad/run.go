@@ -81,18 +81,19 @@ func runDaemon(ctx context.Context, options runOptions) (err error) {
 	if err != nil {
 		options.log.Warn("the service manager's watchdog is not fed", zap.NamedError("err", err))
 	}
+	measured := metrics.New(registry)
 	d := daemon.New(daemon.Options{
 		Load:             loadOnce(first, options.file),
 		Store:            store,
 		Log:              options.log,
-		Metrics:          metrics.New(registry),
+		Metrics:          measured,
 		DryRun:           options.dryRun,
 		Notify:           notify(options.log),
 		WatchdogInterval: watchdog,
 	})
 
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return d.Serve(ctx, listeners, registry) })
+	group.Go(func() error { return d.Serve(ctx, listeners, measured.Exposition(registry)) })
 	group.Go(func() error { return reloadOnHangup(ctx, d, hangups) })
 	group.Go(func() error { return ended(ctx, d.Run(ctx)) })
 	if err := group.Wait(); !errors.Is(err, errEnded) {

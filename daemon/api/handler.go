@@ -9,17 +9,12 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // maxBody bounds the body of a request, in bytes; no request needs one.
 const maxBody = 64 << 10
-
-// metricsTimeout bounds how long /metrics gathers.
-const metricsTimeout = 30 * time.Second
 
 // NewHandler answers the handler of everything hpad serves over HTTP: the JSON
 // API, health, readiness, reload, the metrics of gatherer and an index. It is
@@ -42,14 +37,9 @@ func NewHandler(d Daemon, gatherer prometheus.Gatherer, access Access) http.Hand
 // description of the API has the same.
 func routes(d Daemon, gatherer prometheus.Gatherer, access Access) map[string]methods {
 	h := handlers{daemon: d}
-	metrics := promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{
-		// One collector that fails does not hide what the others say.
-		ErrorHandling: promhttp.ContinueOnError,
-		Timeout:       metricsTimeout,
-	})
 	return map[string]methods{
 		"/{$}":                               {http.MethodGet: index},
-		"/metrics":                           {http.MethodGet: metrics.ServeHTTP},
+		"/metrics":                           {http.MethodGet: metricsHandler(gatherer).ServeHTTP},
 		"/-/healthy":                         {http.MethodGet: h.healthy},
 		"/-/ready":                           {http.MethodGet: h.ready},
 		"/-/reload":                          {http.MethodPost: writing(access, h.reload)},

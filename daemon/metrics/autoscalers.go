@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,195 +13,232 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-func describe(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc(name, help, labels, nil)
+// family is a metric of which every autoscaler has series, or none.
+type family struct {
+	name, help string
+	kind       prometheus.ValueType
+	// add gives the sink the series of one autoscaler, in the order of the values
+	// of their labels.
+	add func(s *sink, a *shown)
+	// labels are those besides the autoscaler's name, in their order.
+	labels []string
+	desc   *prometheus.Desc
 }
 
-func describeOne(name, help string, more ...string) *prometheus.Desc {
-	return describe("hpad_autoscaler_"+name, help, append([]string{"autoscaler"}, more...)...)
-}
-
-func describeMetric(name, help string) *prometheus.Desc {
-	return describeOne("metric_"+name, help, "index", "type", "metric", "goal")
-}
-
-// What is read from the views of the autoscalers.
-var (
-	autoscalersDesc = describe("hpad_autoscalers", "Autoscalers in the configuration in force.")
-
-	discoveredDesc = describe("hpad_discovered_targets", "Targets that a fleet found by their labels, by what became of the labels: active, disabled, mistaken or overridden.", "fleet", "state")
-
-	infoDesc           = describeOne("info", "What the autoscaler scales; always 1.", "fleet", "target", "kind")
-	currentDesc        = describeOne("current_replicas", "Replicas before the write of the last pass.")
-	desiredDesc        = describeOne("desired_replicas", "Replicas that the last pass wanted.")
-	minDesc            = describeOne("min_replicas", "Lower bound on replicas.")
-	maxDesc            = describeOne("max_replicas", "Upper bound on replicas.")
-	instancesDesc      = describeOne("instances", "Instances of the target that the last pass saw, by state.", "state")
-	recommendedDesc    = describeOne("recommended_replicas", "Replicas that the metrics asked for in the last pass, before stabilization and limits; absent when no metric was looked at or none could be.")
-	conditionDesc      = describeOne("condition", "State of a condition: 1 for True, 0 for False, -1 for Unknown.", "condition")
-	lastScaleDesc      = describeOne("last_scale_timestamp_seconds", "When the count was last written; absent before the first time.")
-	lastEvaluationDesc = describeOne("last_evaluation_timestamp_seconds", "The tick of the last pass that ended; absent before the first.")
-	durationDesc       = describeOne("last_evaluation_duration_seconds", "How long the last pass took.")
-	periodDesc         = describeOne("sync_period_seconds", "How often the autoscaler is evaluated.")
-	failingDesc        = describeOne("failing", "Whether the last pass ended with an error: 1 or 0.")
-	heldDesc           = describeOne("held", "Whether the platform does not want the count to be written: 1 or 0.")
-	unevaluatedDesc    = describeOne("unevaluated", "Whether three periods went by without a pass that ended: 1 or 0.")
-	quarantinedDesc    = describeOne("quarantined", "Whether the autoscaler is left alone after repeated panics: 1 or 0.")
-	lateDesc           = describeOne("late_passes_total", "Ticks at which a pass was still under way.")
-	panicsDesc         = describeOne("panics_total", "Passes that panicked.")
-	foreignDesc        = describeOne("foreign_changes_total", "Times that somebody else changed the count.")
-	doubtedDesc        = describeOne("doubted_readings_total", "Readings that the guard did not believe.")
-
-	reversalsDesc = describeOne("reversals_total", "Times that the count was written in the other direction than the time before.")
-	drainingDesc  = describeOne("draining_instances", "Instances that a drain takes the work of, or that are being removed after it.")
-	overdueDesc   = describeOne("overdue_drains", "Drains that are not over although their deadline has passed.")
-
-	valueDesc    = describeMetric("value", "Current value of a metric, in the unit of its goal; absent when it failed.")
-	goalDesc     = describeMetric("goal", "Goal of a metric: percent of the requests for Utilization, else the metric's own unit.")
-	proposedDesc = describeMetric("proposed_replicas", "Replicas that a metric alone asked for in the last pass; absent when it failed.")
-	failedDesc   = describeMetric("failed", "Whether a metric failed in the last pass: 1 or 0.")
-
-	viewDescs = []*prometheus.Desc{
-		autoscalersDesc, discoveredDesc, infoDesc, currentDesc, desiredDesc, minDesc, maxDesc, instancesDesc, recommendedDesc, conditionDesc,
-		lastScaleDesc, lastEvaluationDesc, durationDesc, periodDesc, failingDesc, heldDesc, unevaluatedDesc,
-		quarantinedDesc, lateDesc, panicsDesc, foreignDesc, doubtedDesc,
-		reversalsDesc, drainingDesc, overdueDesc, valueDesc, goalDesc, proposedDesc, failedDesc,
+func newFamily(name, help string, kind prometheus.ValueType, add func(s *sink, a *shown), labels ...string) *family {
+	name = "hpad_autoscaler_" + name
+	return &family{
+		name: name, help: help, kind: kind, add: add, labels: labels,
+		desc: prometheus.NewDesc(name, help, append([]string{"autoscaler"}, labels...), nil),
 	}
+}
+
+// ofMetrics is a family with a series for each metric of an autoscaler; value
+// answers false for none.
+func ofMetrics(name, help string, value func(m *shownMetric) (float64, bool)) *family {
+	return newFamily("metric_"+name, help, prometheus.GaugeValue, func(s *sink, a *shown) {
+		for i := range a.metrics {
+			m := &a.metrics[i]
+			if value, ok := value(m); ok {
+				s.add(value, string(m.goal), m.index, m.spec.Name, string(m.spec.Type))
+			}
+		}
+	}, "goal", "index", "metric", "type")
+}
+
+// families are what is told of each autoscaler, in the order of their names.
+var families = sortedFamilies(
+	newFamily("info", "What the autoscaler scales; always 1.", prometheus.GaugeValue, func(s *sink, a *shown) {
+		fleet, target, _ := strings.Cut(a.view.Reference, "/")
+		s.add(1, fleet, a.view.Kind, target)
+	}, "fleet", "kind", "target"),
+	newFamily("current_replicas", "Replicas before the write of the last pass.", prometheus.GaugeValue, func(s *sink, a *shown) {
+		s.add(float64(a.view.Status.CurrentReplicas))
+	}),
+	newFamily("desired_replicas", "Replicas that the last pass wanted.", prometheus.GaugeValue, func(s *sink, a *shown) {
+		s.add(float64(a.view.Status.DesiredReplicas))
+	}),
+	newFamily("min_replicas", "Lower bound on replicas.", prometheus.GaugeValue, func(s *sink, a *shown) {
+		if a.view.Spec.MinReplicas != nil {
+			s.add(float64(*a.view.Spec.MinReplicas))
+		}
+	}),
+	newFamily("max_replicas", "Upper bound on replicas.", prometheus.GaugeValue, func(s *sink, a *shown) {
+		s.add(float64(a.view.Spec.MaxReplicas))
+	}),
+	newFamily("instances", "Instances of the target that the last pass saw, by state.", prometheus.GaugeValue, func(s *sink, a *shown) {
+		n := &a.view.Instances
+		s.add(float64(n.Deleting), "deleting")
+		s.add(float64(n.Failed), "failed")
+		s.add(float64(n.Pending), "pending")
+		s.add(float64(n.Ready), "ready")
+		s.add(float64(n.Succeeded), "succeeded")
+		s.add(float64(n.Unready), "unready")
+	}, "state"),
+	newFamily("recommended_replicas", "Replicas that the metrics asked for in the last pass, before stabilization and limits; absent when no metric was looked at or none could be.", prometheus.GaugeValue, func(s *sink, a *shown) {
+		if a.view.Decision != nil && a.view.Decision.Recommendation != nil {
+			s.add(float64(*a.view.Decision.Recommendation))
+		}
+	}),
+	newFamily("condition", "State of a condition: 1 for True, 0 for False, -1 for Unknown.", prometheus.GaugeValue, conditions, "condition"),
+	newFamily("last_scale_timestamp_seconds", "When the count was last written; absent before the first time.", prometheus.GaugeValue, func(s *sink, a *shown) {
+		s.time(a.view.Status.LastScaleTime)
+	}),
+	newFamily("last_evaluation_timestamp_seconds", "The tick of the last pass that ended; absent before the first.", prometheus.GaugeValue, func(s *sink, a *shown) {
+		s.time(a.view.Evaluation.Last)
+	}),
+	newFamily("last_evaluation_duration_seconds", "How long the last pass took.", prometheus.GaugeValue, func(s *sink, a *shown) {
+		s.add(a.view.Evaluation.DurationSeconds)
+	}),
+	newFamily("sync_period_seconds", "How often the autoscaler is evaluated.", prometheus.GaugeValue, func(s *sink, a *shown) {
+		s.add(a.view.SyncPeriodSeconds)
+	}),
+	newFamily("failing", "Whether the last pass ended with an error: 1 or 0.", prometheus.GaugeValue, func(s *sink, a *shown) {
+		s.add(truth(a.view.Evaluation.Error != ""))
+	}),
+	newFamily("held", "Whether the platform does not want the count to be written: 1 or 0.", prometheus.GaugeValue, func(s *sink, a *shown) {
+		s.add(truth(a.view.Decision != nil && a.view.Decision.Hold != nil))
+	}),
+	newFamily("unevaluated", "Whether three periods went by without a pass that ended: 1 or 0.", prometheus.GaugeValue, func(s *sink, a *shown) {
+		s.add(truth(a.view.Evaluation.Unevaluated))
+	}),
+	newFamily("quarantined", "Whether the autoscaler is left alone after repeated panics: 1 or 0.", prometheus.GaugeValue, func(s *sink, a *shown) {
+		s.add(truth(a.now.Before(a.view.Evaluation.QuarantinedUntil)))
+	}),
+	newFamily("late_passes_total", "Ticks at which a pass was still under way.", prometheus.CounterValue, func(s *sink, a *shown) {
+		s.add(float64(a.counts.late.Load()))
+	}),
+	newFamily("panics_total", "Passes that panicked.", prometheus.CounterValue, func(s *sink, a *shown) {
+		s.add(float64(a.counts.panics.Load()))
+	}),
+	newFamily("foreign_changes_total", "Times that somebody else changed the count.", prometheus.CounterValue, func(s *sink, a *shown) {
+		s.add(float64(a.counts.foreign.Load()))
+	}),
+	newFamily("doubted_readings_total", "Readings that the guard did not believe.", prometheus.CounterValue, func(s *sink, a *shown) {
+		s.add(float64(a.counts.doubted.Load()))
+	}),
+	newFamily("reversals_total", "Times that the count was written in the other direction than the time before.", prometheus.CounterValue, func(s *sink, a *shown) {
+		s.add(float64(a.counts.reversals.Load()))
+	}),
+	newFamily("draining_instances", "Instances that a drain takes the work of, or that are being removed after it.", prometheus.GaugeValue, func(s *sink, a *shown) {
+		draining := 0
+		for i := range a.view.Drains {
+			if a.view.Drains[i].Removes() {
+				draining++
+			}
+		}
+		s.add(float64(draining))
+	}),
+	newFamily("overdue_drains", "Drains that are not over although their deadline has passed.", prometheus.GaugeValue, func(s *sink, a *shown) {
+		overdue := 0
+		for i := range a.view.Drains {
+			if a.view.Drains[i].Overdue(a.now) {
+				overdue++
+			}
+		}
+		s.add(float64(overdue))
+	}),
+
+	ofMetrics("value", "Current value of a metric, in the unit of its goal; absent when it failed.", func(m *shownMetric) (float64, bool) {
+		if !m.succeeded() {
+			return 0, false
+		}
+		current := &m.result.Current
+		return goalValue(m.goal, current.AverageUtilization, current.AverageValueMilli, current.ValueMilli)
+	}),
+	ofMetrics("goal", "Goal of a metric: percent of the requests for Utilization, else the metric's own unit.", func(m *shownMetric) (float64, bool) {
+		goal := &m.spec.Target
+		return goalValue(m.goal, goal.AverageUtilization, goal.AverageValueMilli, goal.ValueMilli)
+	}),
+	ofMetrics("proposed_replicas", "Replicas that a metric alone asked for in the last pass; absent when it failed.", func(m *shownMetric) (float64, bool) {
+		if !m.succeeded() {
+			return 0, false
+		}
+		return float64(m.result.Proposal), true
+	}),
+	ofMetrics("failed", "Whether a metric failed in the last pass: 1 or 0.", func(m *shownMetric) (float64, bool) {
+		if m.result == nil {
+			return 0, false
+		}
+		return truth(m.result.Error != ""), true
+	}),
 )
 
-// collector reads the views of the autoscalers when somebody scrapes.
-type collector Metrics
-
-// Describe answers what Collect may.
-func (c *collector) Describe(descs chan<- *prometheus.Desc) {
-	for _, desc := range viewDescs {
-		descs <- desc
-	}
+func sortedFamilies(families ...*family) []*family {
+	slices.SortFunc(families, func(a, b *family) int { return cmp.Compare(a.name, b.name) })
+	return families
 }
 
-// Collect answers what the views tell.
-func (c *collector) Collect(metrics chan<- prometheus.Metric) {
+// shown is an autoscaler in a scrape.
+type shown struct {
+	view    *api.Autoscaler
+	counts  *Autoscaler
+	metrics []shownMetric
+	now     time.Time
+	// name is the label of that name, opening the beginning of all labels as text.
+	name, opening string
+}
+
+// shownMetric is a metric of the spec in a scrape.
+type shownMetric struct {
+	spec *policy.MetricSpec
+	// result is nil where the last pass did not look at it.
+	result *policy.MetricResult
+	goal   policy.TargetType
+	index  string
+}
+
+func (m *shownMetric) succeeded() bool { return m.result != nil && m.result.Error == "" }
+
+// show answers all autoscalers in the order of their names.
+func (m *Metrics) show() []shown {
 	var views []api.Autoscaler
-	if show := c.views.Load(); show != nil {
+	if show := m.views.Load(); show != nil {
 		views = (*show)()
 	}
 	now := time.Now()
-	s := sink(metrics)
-	if show := c.discovered.Load(); show != nil {
-		s.discoveries((*show)())
-	}
-	s.gauge(autoscalersDesc, float64(len(views)))
+	all := make([]shown, len(views))
 	for i := range views {
 		view := &views[i]
-		s.target(view)
-		s.evaluation(view, now)
-		s.conditions(view)
-		s.drains(view, now)
-		for j := range view.Spec.Metrics {
-			s.metric(view, j)
+		counts := m.find(view.Name)
+		if counts == nil {
+			counts = &Autoscaler{}
 		}
-		handle := (*Metrics)(c).find(view.Name)
-		if handle == nil {
-			handle = &Autoscaler{}
+		name := validText(view.Name)
+		all[i] = shown{
+			view: view, counts: counts, metrics: showMetrics(view), now: now,
+			name: name, opening: string(appendLabel(nil, '{', "autoscaler", name)),
 		}
-		s.counter(lateDesc, handle.late.Load(), view.Name)
-		s.counter(panicsDesc, handle.panics.Load(), view.Name)
-		s.counter(foreignDesc, handle.foreign.Load(), view.Name)
-		s.counter(doubtedDesc, handle.doubted.Load(), view.Name)
-		s.counter(reversalsDesc, handle.reversals.Load(), view.Name)
 	}
+	slices.SortFunc(all, func(a, b shown) int { return cmp.Compare(a.name, b.name) })
+	return all
 }
 
-// discoveries counts the targets that fleets found by their labels.
-func (s sink) discoveries(discovered []api.Discovered) {
-	type group struct {
-		fleet string
-		state api.DiscoveredState
-	}
-	counts := map[group]int{}
-	for _, target := range discovered {
-		fleet, _, _ := strings.Cut(target.Reference, "/")
-		for _, state := range api.DiscoveredStates {
-			counts[group{fleet, state}] += 0
+// showMetrics answers the metrics of an autoscaler in the order of their labels.
+func showMetrics(view *api.Autoscaler) []shownMetric {
+	metrics := make([]shownMetric, len(view.Spec.Metrics))
+	for i := range metrics {
+		spec := &view.Spec.Metrics[i]
+		var result *policy.MetricResult
+		if view.Decision != nil && i < len(view.Decision.Metrics) {
+			result = &view.Decision.Metrics[i]
 		}
-		counts[group{fleet, target.State}]++
+		metrics[i] = shownMetric{spec: spec, result: result, goal: goalOf(spec, result), index: strconv.Itoa(i)}
 	}
-	for of, count := range counts {
-		s.gauge(discoveredDesc, float64(count), of.fleet, string(of.state))
+	slices.SortFunc(metrics, func(a, b shownMetric) int {
+		return cmp.Or(cmp.Compare(a.goal, b.goal), cmp.Compare(a.index, b.index))
+	})
+	return metrics
+}
+
+func conditions(s *sink, a *shown) {
+	byType := func(a, b policy.Condition) int { return cmp.Compare(a.Type, b.Type) }
+	conditions := a.view.Status.Conditions
+	if !slices.IsSortedFunc(conditions, byType) { // the view is not ours to sort
+		conditions = slices.SortedFunc(slices.Values(conditions), byType)
 	}
-}
-
-// sink takes the metrics of a scrape.
-type sink chan<- prometheus.Metric
-
-func (s sink) send(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels []string) {
-	metric, err := prometheus.NewConstMetric(desc, kind, value, labels...)
-	if err != nil {
-		metric = prometheus.NewInvalidMetric(desc, err)
-	}
-	s <- metric
-}
-
-func (s sink) gauge(desc *prometheus.Desc, value float64, labels ...string) {
-	s.send(desc, prometheus.GaugeValue, value, labels)
-}
-
-func (s sink) counter(desc *prometheus.Desc, value uint64, labels ...string) {
-	s.send(desc, prometheus.CounterValue, float64(value), labels)
-}
-
-func (s sink) truth(desc *prometheus.Desc, value bool, labels ...string) {
-	number := 0.0
-	if value {
-		number = 1
-	}
-	s.gauge(desc, number, labels...)
-}
-
-func (s sink) time(desc *prometheus.Desc, at time.Time, labels ...string) {
-	if !at.IsZero() {
-		s.gauge(desc, float64(at.UnixMilli())/1000, labels...)
-	}
-}
-
-// target tells what is scaled and the counts.
-func (s sink) target(view *api.Autoscaler) {
-	fleet, target, _ := strings.Cut(view.Reference, "/")
-	s.gauge(infoDesc, 1, view.Name, fleet, target, view.Kind)
-	s.gauge(currentDesc, float64(view.Status.CurrentReplicas), view.Name)
-	s.gauge(desiredDesc, float64(view.Status.DesiredReplicas), view.Name)
-	s.gauge(maxDesc, float64(view.Spec.MaxReplicas), view.Name)
-	if view.Spec.MinReplicas != nil {
-		s.gauge(minDesc, float64(*view.Spec.MinReplicas), view.Name)
-	}
-	n := &view.Instances
-	s.gauge(instancesDesc, float64(n.Ready), view.Name, "ready")
-	s.gauge(instancesDesc, float64(n.Unready), view.Name, "unready")
-	s.gauge(instancesDesc, float64(n.Pending), view.Name, "pending")
-	s.gauge(instancesDesc, float64(n.Failed), view.Name, "failed")
-	s.gauge(instancesDesc, float64(n.Succeeded), view.Name, "succeeded")
-	s.gauge(instancesDesc, float64(n.Deleting), view.Name, "deleting")
-	if view.Decision != nil && view.Decision.Recommendation != nil {
-		s.gauge(recommendedDesc, float64(*view.Decision.Recommendation), view.Name)
-	}
-	s.time(lastScaleDesc, view.Status.LastScaleTime, view.Name)
-}
-
-// evaluation tells how the passes go.
-func (s sink) evaluation(view *api.Autoscaler, now time.Time) {
-	e := &view.Evaluation
-	s.time(lastEvaluationDesc, e.Last, view.Name)
-	s.gauge(durationDesc, e.DurationSeconds, view.Name)
-	s.gauge(periodDesc, view.SyncPeriodSeconds, view.Name)
-	s.truth(failingDesc, e.Error != "", view.Name)
-	s.truth(heldDesc, view.Decision != nil && view.Decision.Hold != nil, view.Name)
-	s.truth(unevaluatedDesc, e.Unevaluated, view.Name)
-	s.truth(quarantinedDesc, now.Before(e.QuarantinedUntil), view.Name)
-}
-
-func (s sink) conditions(view *api.Autoscaler) {
-	for i := range view.Status.Conditions {
-		condition := &view.Status.Conditions[i]
+	for i := range conditions {
+		condition := &conditions[i]
 		value := -1.0
 		switch condition.Status {
 		case policy.ConditionTrue:
@@ -207,49 +246,15 @@ func (s sink) conditions(view *api.Autoscaler) {
 		case policy.ConditionFalse:
 			value = 0
 		}
-		s.gauge(conditionDesc, value, view.Name, string(condition.Type))
+		s.add(value, string(condition.Type))
 	}
 }
 
-// drains tells of instances that are taken, and whether that takes too long.
-func (s sink) drains(view *api.Autoscaler, now time.Time) {
-	draining, overdue := 0, 0
-	for i := range view.Drains {
-		if view.Drains[i].Removes() {
-			draining++
-		}
-		if view.Drains[i].Overdue(now) {
-			overdue++
-		}
+func truth(is bool) float64 {
+	if is {
+		return 1
 	}
-	s.gauge(drainingDesc, float64(draining), view.Name)
-	s.gauge(overdueDesc, float64(overdue), view.Name)
-}
-
-// metric tells of one metric of the spec: its goal always, the rest if the last
-// pass looked at it.
-func (s sink) metric(view *api.Autoscaler, i int) {
-	spec := &view.Spec.Metrics[i]
-	var result *policy.MetricResult
-	if view.Decision != nil && i < len(view.Decision.Metrics) {
-		result = &view.Decision.Metrics[i]
-	}
-	goal := goalOf(spec, result)
-	labels := []string{view.Name, strconv.Itoa(i), string(spec.Type), spec.Name, string(goal)}
-	if value, ok := goalValue(goal, spec.Target.AverageUtilization, spec.Target.AverageValueMilli, spec.Target.ValueMilli); ok {
-		s.gauge(goalDesc, value, labels...)
-	}
-	if result == nil {
-		return
-	}
-	s.truth(failedDesc, result.Error != "", labels...)
-	if result.Error != "" {
-		return
-	}
-	s.gauge(proposedDesc, float64(result.Proposal), labels...)
-	if value, ok := goalValue(goal, result.Current.AverageUtilization, result.Current.AverageValueMilli, result.Current.ValueMilli); ok {
-		s.gauge(valueDesc, value, labels...)
-	}
+	return 0
 }
 
 // goalOf answers which of the goals is used: the one that the pass says it used,

@@ -52,7 +52,7 @@ func New(reg prometheus.Registerer) *Metrics {
 		},
 	}).Set(1)
 	if reg != nil {
-		reg.MustRegister((*collector)(m))
+		reg.MustRegister((*discoveries)(m))
 	}
 	return m
 }

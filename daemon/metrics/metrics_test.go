@@ -66,8 +66,8 @@ func checkout() api.Autoscaler {
 	}
 }
 
-// exercised is a registry of metrics to which everything has happened.
-func exercised(t *testing.T) (*Metrics, *prometheus.Registry) {
+// exercised are metrics to which everything has happened.
+func exercised(t *testing.T) (*Metrics, *Exposition) {
 	t.Helper()
 	reg := prometheus.NewPedanticRegistry()
 	m := New(reg)
@@ -106,7 +106,7 @@ func exercised(t *testing.T) (*Metrics, *prometheus.Registry) {
 	m.StateWrite(time.Millisecond, 3, nil)
 	m.StateWrite(time.Millisecond, 2, errors.New("disk full"))
 	m.Reload(errors.New("bad file"))
-	return m, reg
+	return m, m.Exposition(reg)
 }
 
 // series are the samples of a registry as text, those of histograms by count.
@@ -131,8 +131,8 @@ func series(t *testing.T, reg prometheus.Gatherer) map[string]float64 {
 }
 
 func TestMetrics(t *testing.T) {
-	_, reg := exercised(t)
-	got := series(t, reg)
+	_, exposition := exercised(t)
+	got := series(t, exposition)
 	want := map[string]float64{
 		"hpad_autoscalers{}": 1, "hpad_fleets{}": 2, "hpad_sources{}": 1,
 		"hpad_discovered_targets{fleet=shop,state=active}":                                    2,
@@ -217,8 +217,8 @@ func TestMetrics(t *testing.T) {
 }
 
 func TestMetricsAreClean(t *testing.T) {
-	_, reg := exercised(t)
-	problems, err := testutil.GatherAndLint(reg)
+	_, exposition := exercised(t)
+	problems, err := testutil.GatherAndLint(exposition)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,8 +247,8 @@ func documented(t *testing.T) map[string]string {
 }
 
 func TestMetricsAreDocumented(t *testing.T) {
-	_, reg := exercised(t)
-	families, err := reg.Gather()
+	_, exposition := exercised(t)
+	families, err := exposition.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +268,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 }
 
 func TestSeriesGo(t *testing.T) {
-	m, reg := exercised(t)
+	m, exposition := exercised(t)
 	handle := m.Autoscaler("checkout")
 	m.Forget("checkout")
 	m.Show(func() []api.Autoscaler { return nil })
@@ -278,13 +278,13 @@ func TestSeriesGo(t *testing.T) {
 	m.Panic("checkout")
 	m.FleetCall("prod", "snapshot", time.Second, nil) // calls that were under way
 	m.Query("prom", time.Second, nil)
-	for name := range series(t, reg) {
+	for name := range series(t, exposition) {
 		if strings.Contains(name, "checkout") || strings.Contains(name, "prod") || strings.Contains(name, "prom") {
 			t.Errorf("%s is still there", name)
 		}
 	}
 	m.Show(func() []api.Autoscaler { return []api.Autoscaler{checkout()} })
-	if late := series(t, reg)["hpad_autoscaler_late_passes_total{autoscaler=checkout}"]; late != 0 {
+	if late := series(t, exposition)["hpad_autoscaler_late_passes_total{autoscaler=checkout}"]; late != 0 {
 		t.Errorf("an autoscaler of the same name begins with %v late passes", late)
 	}
 }
@@ -318,7 +318,7 @@ func TestNewAutoscalerShowsLittle(t *testing.T) {
 	m.Show(func() []api.Autoscaler {
 		return []api.Autoscaler{{Name: "new", Spec: policy.Spec{MaxReplicas: 3, Metrics: []policy.MetricSpec{{Type: policy.ExternalMetric, Name: "q"}}}}}
 	})
-	got := series(t, reg)
+	got := series(t, m.Exposition(reg))
 	for _, absent := range []string{"min_replicas", "recommended_replicas", "last_scale_timestamp_seconds", "last_evaluation_timestamp_seconds"} {
 		if _, there := got["hpad_autoscaler_"+absent+"{autoscaler=new}"]; there {
 			t.Errorf("%s is there", absent)
@@ -348,27 +348,5 @@ func BenchmarkPass(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		a.Pass(decision, NoError, 20*time.Millisecond)
-	}
-}
-
-func BenchmarkScrape(b *testing.B) {
-	for _, count := range []int{100, 10_000} {
-		b.Run(fmt.Sprintf("%d autoscalers", count), func(b *testing.B) {
-			reg := prometheus.NewRegistry()
-			m := New(reg)
-			views := make([]api.Autoscaler, count)
-			for i := range views {
-				views[i] = checkout()
-				views[i].Name = fmt.Sprintf("checkout-%d", i)
-				m.Autoscaler(views[i].Name)
-			}
-			m.Show(func() []api.Autoscaler { return views })
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := reg.Gather(); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
 	}
 }

@@ -13,9 +13,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/hpad/hpad/daemon"
+	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/state"
@@ -38,8 +38,8 @@ const nobody = "127.0.0.1:1"
 // some do not.
 type hpad struct {
 	*daemon.Daemon
-	registry *prometheus.Registry
-	load     *world.Load
+	exposition *metrics.Exposition
+	load       *world.Load
 	// address is where /metrics is.
 	address string
 }
@@ -59,8 +59,10 @@ func (labeled) Discover(context.Context) ([]targets.Discovered, error) {
 // start runs the daemon until the test ends.
 func start(t *testing.T) *hpad {
 	t.Helper()
-	h := &hpad{registry: prometheus.NewRegistry(), load: world.NewLoad(t)}
-	h.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})) // as "hpad run" does
+	registry := prometheus.NewRegistry()
+	measured := metrics.New(registry)
+	h := &hpad{exposition: measured.Exposition(registry), load: world.NewLoad(t)}
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})) // as "hpad run" does
 	h.load.Queue("worker", 40)
 	text := h.configuration(t)
 	if _, err := config.Parse("hpad.toml", []byte(text)); err != nil {
@@ -73,7 +75,7 @@ func start(t *testing.T) *hpad {
 	h.Daemon = daemon.New(daemon.Options{
 		Load:    func() (*config.Config, error) { return config.Parse("hpad.toml", []byte(text)) },
 		Store:   store,
-		Metrics: metrics.New(h.registry),
+		Metrics: measured,
 		Kinds:   kinds(),
 	})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -88,7 +90,7 @@ func start(t *testing.T) *hpad {
 			t.Errorf("close the store: %v", err)
 		}
 	})
-	server := httptest.NewServer(promhttp.HandlerFor(h.registry, promhttp.HandlerOpts{}))
+	server := httptest.NewServer(api.NewHandler(h.Daemon, h.exposition, api.ReadOnly))
 	t.Cleanup(server.Close)
 	h.address = strings.TrimPrefix(server.URL, "http://")
 	wait.For(t, patience, "first pass of every autoscaler", func() (string, bool) {
@@ -200,7 +202,7 @@ type family map[string]map[string]bool
 // exported answers what the daemon exports, by the name that a query has.
 func (h *hpad) exported(t *testing.T) map[string]family {
 	t.Helper()
-	families, err := h.registry.Gather()
+	families, err := h.exposition.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,7 +99,7 @@ func (h *hpad) upAndDown(t *testing.T) {
 // value answers a counter of an autoscaler.
 func (h *hpad) value(t *testing.T, name, autoscaler string) float64 {
 	t.Helper()
-	families, err := h.registry.Gather()
+	families, err := h.exposition.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}

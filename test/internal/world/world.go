@@ -35,7 +35,7 @@ type World struct {
 	kinds daemon.Kinds
 	stop  func()
 	// measured are the metrics of the daemon that runs.
-	measured *prometheus.Registry
+	measured *metrics.Exposition
 }
 
 // New runs a daemon over a configuration, which lacks its [daemon] table, with
@@ -77,10 +77,12 @@ func (w *World) run(text string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.measured = prometheus.NewRegistry()
+	registry := prometheus.NewRegistry()
+	measured := metrics.New(registry)
+	w.measured = measured.Exposition(registry)
 	w.Daemon = daemon.New(daemon.Options{
 		Load:  func() (*config.Config, error) { return config.Parse("hpad.toml", []byte(text)) },
-		Store: store, Kinds: w.kinds, Metrics: metrics.New(w.measured),
+		Store: store, Kinds: w.kinds, Metrics: measured,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -1,0 +1,86 @@
+package api_test
+
+import (
+	"compress/gzip"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/hpad/hpad/daemon/api"
+)
+
+// writer is a registry whose text can be told from what is gathered.
+type writer struct{ *prometheus.Registry }
+
+// written is long enough for an answer to be compressed.
+var written = "# what was written\n" + strings.Repeat("hpad_written 1\n", 1000)
+
+func (writer) WriteText(w io.Writer) error {
+	_, err := io.WriteString(w, written)
+	return err
+}
+
+// TestMetricsFormats: text is written, and any other format gathered, as the client
+// asks.
+func TestMetricsFormats(t *testing.T) {
+	const text, delimited = "text/plain; version=0.0.4", "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
+	registry := prometheus.NewRegistry()
+	for _, name := range []string{"hpad_this", "hpad_that"} {
+		registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: "A test."}))
+	}
+	handler := api.NewHandler(&fakeDaemon{}, writer{registry}, api.ReadOnly)
+	tests := []struct {
+		name, path, accept, encoding string
+		wantType, wantEncoding       string
+		isWritten                    bool
+	}{
+		{name: "anything", path: "/metrics", wantType: text, isWritten: true},
+		{name: "compressed", path: "/metrics", encoding: "gzip", wantType: text, wantEncoding: "gzip", isWritten: true},
+		{name: "not compressed", path: "/metrics", encoding: "gzip;q=0, identity", wantType: text, isWritten: true},
+		{
+			// As Prometheus asks.
+			name: "OpenMetrics or else text", path: "/metrics", encoding: "gzip",
+			accept:   "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,text/plain;version=0.0.4;q=0.2,*/*;q=0.1",
+			wantType: text, wantEncoding: "gzip", isWritten: true,
+		},
+		{name: "protocol buffers", path: "/metrics", accept: delimited, wantType: delimited},
+		{name: "one name", path: "/metrics?name[]=hpad_this", wantType: text},
+		{name: "another parameter", path: "/metrics?name=hpad_this", wantType: text, isWritten: true},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			request := httptest.NewRequest(http.MethodGet, test.path, http.NoBody)
+			request.Header.Set("Accept", test.accept)
+			request.Header.Set("Accept-Encoding", test.encoding)
+			response := httptest.NewRecorder()
+			handler.ServeHTTP(response, request)
+			if got := response.Header().Get("Content-Type"); response.Code != http.StatusOK || !strings.HasPrefix(got, test.wantType) {
+				t.Errorf("status %d and type %q, want 200 and %q", response.Code, got, test.wantType)
+			}
+			if got := response.Header().Get("Content-Encoding"); got != test.wantEncoding {
+				t.Errorf("encoding %q, want %q", got, test.wantEncoding)
+			}
+			body := io.Reader(response.Body)
+			if test.wantEncoding == "gzip" {
+				var err error
+				if body, err = gzip.NewReader(body); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := io.ReadAll(body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (string(got) == written) != test.isWritten {
+				t.Errorf("body %.200q, written: want %v", got, test.isWritten)
+			}
+			if !test.isWritten && strings.Contains(string(got), "hpad_that") == strings.Contains(test.path, "hpad_this") {
+				t.Errorf("body %.200q of %s", got, test.path)
+			}
+		})
+	}
+}

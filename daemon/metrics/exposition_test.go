@@ -1,0 +1,223 @@
+package metrics
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+	"pgregory.net/rapid"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/policy"
+)
+
+// gathered is the text of what a registry gathers by itself, with all of its
+// checks.
+func gathered(t interface{ Fatal(...any) }, gatherer prometheus.Gatherer) string {
+	families, err := gatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	encoder := expfmt.NewEncoder(&text, expfmt.NewFormat(expfmt.TypeTextPlain))
+	for _, family := range families {
+		if err := encoder.Encode(family); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return text.String()
+}
+
+func written(t interface{ Fatal(...any) }, exposition *Exposition) string {
+	var text strings.Builder
+	if err := exposition.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	return text.String()
+}
+
+// TestText: what is written is, to the byte, what a registry makes of the same
+// that checks names, labels and duplicates.
+func TestText(t *testing.T) {
+	m, exposition := exercised(t)
+	everything := prometheus.NewPedanticRegistry()
+	everything.MustRegister(exposition.rest.(prometheus.Collector), (*collector)(m))
+	if diff := cmp.Diff(gathered(t, everything), written(t, exposition)); diff != "" {
+		t.Errorf("text (-registry +written):\n%s", diff)
+	}
+	if diff := cmp.Diff(gathered(t, exposition), written(t, exposition)); diff != "" {
+		t.Errorf("text (-gathered +written):\n%s", diff)
+	}
+}
+
+// anyAutoscaler draws a view with names of any kind, in any order.
+func anyAutoscaler(t *rapid.T) api.Autoscaler {
+	view := checkout()
+	text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{`a"b`, `a\b`, "a\nb", "\xff\xfe", "é", ""}))
+	view.Name = text.Draw(t, "name")
+	view.Reference = text.Draw(t, "fleet") + "/" + text.Draw(t, "target")
+	view.SyncPeriodSeconds = rapid.Float64().Draw(t, "period")
+	view.Status.CurrentReplicas = rapid.Int32().Draw(t, "replicas")
+	view.Status.LastScaleTime = time.UnixMilli(rapid.Int64Range(-1<<40, 1<<42).Draw(t, "scaled"))
+	view.Status.Conditions = rapid.Permutation(view.Status.Conditions).Draw(t, "conditions")
+	view.Instances.Ready = rapid.Int().Draw(t, "ready")
+	if rapid.Bool().Draw(t, "undecided") {
+		view.Decision = nil
+	}
+	specs, results := view.Spec.Metrics, checkout().Decision.Metrics
+	view.Spec.Metrics = nil
+	for _, i := range rapid.SliceOfN(rapid.IntRange(0, len(specs)-1), 0, 13).Draw(t, "metrics") {
+		spec := specs[i]
+		spec.Name = text.Draw(t, "metric")
+		view.Spec.Metrics = append(view.Spec.Metrics, spec)
+		if view.Decision != nil {
+			view.Decision.Metrics = append(view.Decision.Metrics, results[i])
+		}
+	}
+	if view.Decision != nil {
+		view.Decision.Metrics = view.Decision.Metrics[len(results):]
+	}
+	return view
+}
+
+// TestTextOfAnything: any autoscalers in any order are written as a registry does.
+func TestTextOfAnything(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		views := rapid.SliceOfNDistinct(rapid.Custom(anyAutoscaler), 0, 4, func(a api.Autoscaler) string { return validText(a.Name) }).Draw(t, "views")
+		m := New(nil)
+		m.Show(func() []api.Autoscaler { return views })
+		everything := prometheus.NewPedanticRegistry()
+		everything.MustRegister((*collector)(m))
+		if diff := cmp.Diff(gathered(t, everything), written(t, m.Exposition(prometheus.NewRegistry()))); diff != "" {
+			t.Errorf("text (-registry +written):\n%s", diff)
+		}
+	})
+}
+
+// failing is a client who goes away after so many bytes.
+type failing struct{ left int }
+
+func (f *failing) Write(text []byte) (int, error) {
+	if f.left -= len(text); f.left < 0 {
+		return 0, io.ErrClosedPipe
+	}
+	return len(text), nil
+}
+
+// TestClientGoesAway: whoever writes learns of it, wherever that happens, and does
+// not go on.
+func TestClientGoesAway(t *testing.T) {
+	exposition := fleetOf(1_000)
+	for _, left := range []int{0, 100, 3 * maxPending} {
+		client := &failing{left: left}
+		if err := exposition.WriteText(client); !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("after %d bytes: %v", left, err)
+		}
+		if client.left < -2*maxPending {
+			t.Errorf("%d bytes were written after %d", -client.left, left)
+		}
+	}
+}
+
+// TestTextOfABrokenCollector: it does not hide what the others say.
+func TestTextOfABrokenCollector(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	m := New(reg)
+	reg.MustRegister(prometheus.CollectorFunc(func(metrics chan<- prometheus.Metric) {
+		metrics <- prometheus.NewInvalidMetric(prometheus.NewDesc("hpad_broken", "Broken.", nil, nil), errors.New("the disk is on fire"))
+	}))
+	m.Show(func() []api.Autoscaler { return []api.Autoscaler{checkout()} })
+	for _, line := range []string{"hpad_fleets 0\n", "hpad_autoscalers 1\n"} {
+		if got := written(t, m.Exposition(reg)); !strings.Contains(got, line) {
+			t.Errorf("%q is not in the text:\n%s", line, got)
+		}
+	}
+}
+
+// fleetOf are the metrics of so many autoscalers with three metrics each, of which
+// no two have the same numbers.
+func fleetOf(count int) *Exposition {
+	random := rand.New(rand.NewPCG(1, 2))
+	reg := prometheus.NewRegistry()
+	m := New(reg)
+	views := make([]api.Autoscaler, count)
+	for i := range views {
+		view := checkout()
+		view.Name = fmt.Sprintf("shop-%d/checkout-%06d", i%7, i)
+		view.Reference = "prod/" + view.Name
+		view.Status.CurrentReplicas, view.Status.DesiredReplicas = random.Int32N(40), random.Int32N(40)
+		view.Evaluation.Last = now.Add(time.Duration(random.Int64N(int64(15 * time.Second))))
+		view.Status.LastScaleTime = now.Add(-time.Duration(random.Int64N(int64(time.Hour))))
+		view.Evaluation.DurationSeconds = random.Float64()
+		view.Instances = api.Instances{Ready: int(random.Int32N(40)), Pending: int(random.Int32N(3))}
+		results := view.Decision.Metrics
+		results[0].Current.AverageUtilization = new(random.Int32N(120))
+		results[1] = policy.MetricResult{Goal: policy.AverageValueTarget, Current: policy.MetricStatus{AverageValueMilli: new(random.Int64N(60_000))}, Proposal: random.Int32N(40)}
+		results[2].Current.ValueMilli = new(random.Int64N(200_000))
+		m.Autoscaler(view.Name)
+		views[i] = view
+	}
+	slices.SortFunc(views, func(a, b api.Autoscaler) int { return strings.Compare(a.Name, b.Name) })
+	m.Show(func() []api.Autoscaler { return views })
+	return m.Exposition(reg)
+}
+
+// scraper is the other end of a scrape: it throws away what it is sent.
+type scraper struct {
+	header http.Header
+	code   int
+	size   int
+}
+
+func (s *scraper) Header() http.Header  { return s.header }
+func (s *scraper) WriteHeader(code int) { s.code = code }
+
+func (s *scraper) Write(text []byte) (int, error) {
+	s.size += len(text)
+	return len(text), nil
+}
+
+// BenchmarkScrape is a whole scrape through the handler that the daemon serves:
+// text, compressed and not, and what is gathered for other formats.
+func BenchmarkScrape(b *testing.B) {
+	for _, count := range []int{1_000, 10_000} {
+		metrics := fleetOf(count)
+		handler := api.NewHandler(nil, metrics, nil)
+		for _, encoding := range []string{"gzip", "identity"} {
+			b.Run(fmt.Sprintf("%s/%d", encoding, count), func(b *testing.B) {
+				request := httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody)
+				// As Prometheus asks.
+				request.Header.Set("Accept", "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2")
+				request.Header.Set("Accept-Encoding", encoding)
+				b.ReportAllocs()
+				answer := scraper{}
+				for b.Loop() {
+					answer = scraper{header: http.Header{}, code: http.StatusOK}
+					handler.ServeHTTP(&answer, request)
+					if answer.code != http.StatusOK {
+						b.Fatalf("status %d", answer.code)
+					}
+				}
+				b.ReportMetric(float64(answer.size), "bytes-sent")
+			})
+		}
+		b.Run(fmt.Sprintf("gather/%d", count), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := metrics.Gather(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
