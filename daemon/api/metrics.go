@@ -18,8 +18,9 @@ const metricsTimeout = 30 * time.Second
 // for less than what it costs to gather it first. It is safe for concurrent use.
 type TextGatherer interface {
 	prometheus.Gatherer
-	// WriteText writes what Gather answers in Prometheus's text format.
-	WriteText(w io.Writer) error
+	// WriteText writes the metrics of these names in Prometheus's text format, and
+	// without any name all that Gather answers.
+	WriteText(w io.Writer, names ...string) error
 }
 
 // metricsHandler answers /metrics in the format that the client asks for. Where
@@ -36,7 +37,7 @@ func metricsHandler(gatherer prometheus.Gatherer) http.Handler {
 	}
 	text := writtenText(writer)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if textFormat(r).FormatType() != expfmt.TypeTextPlain || r.URL.Query().Has("name[]") {
+		if textFormat(r).FormatType() != expfmt.TypeTextPlain {
 			gathered.ServeHTTP(w, r)
 			return
 		}
@@ -56,6 +57,6 @@ func textFormat(r *http.Request) expfmt.Format {
 func writtenText(metrics TextGatherer) http.Handler {
 	return gzhttp.GzipHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", string(textFormat(r)))
-		_ = metrics.WriteText(w) // a client that went away: nobody to tell
+		_ = metrics.WriteText(w, r.URL.Query()["name[]"]...) // a client that went away: nobody to tell
 	}))
 }

@@ -19,8 +19,8 @@ type writer struct{ *prometheus.Registry }
 // written is long enough for an answer to be compressed.
 var written = "# what was written\n" + strings.Repeat("hpad_written 1\n", 1000)
 
-func (writer) WriteText(w io.Writer) error {
-	_, err := io.WriteString(w, written)
+func (writer) WriteText(w io.Writer, names ...string) error {
+	_, err := io.WriteString(w, written+strings.Join(names, "\n"))
 	return err
 }
 
@@ -36,20 +36,21 @@ func TestMetricsFormats(t *testing.T) {
 	tests := []struct {
 		name, path, accept, encoding string
 		wantType, wantEncoding       string
-		isWritten                    bool
+		want                         string // all of it; empty for what is gathered
 	}{
-		{name: "anything", path: "/metrics", wantType: text, isWritten: true},
-		{name: "compressed", path: "/metrics", encoding: "gzip", wantType: text, wantEncoding: "gzip", isWritten: true},
-		{name: "not compressed", path: "/metrics", encoding: "gzip;q=0, identity", wantType: text, isWritten: true},
+		{name: "anything", path: "/metrics", wantType: text, want: written},
+		{name: "compressed", path: "/metrics", encoding: "gzip", wantType: text, wantEncoding: "gzip", want: written},
+		{name: "not compressed", path: "/metrics", encoding: "gzip;q=0, identity", wantType: text, want: written},
 		{
 			// As Prometheus asks.
 			name: "OpenMetrics or else text", path: "/metrics", encoding: "gzip",
 			accept:   "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,text/plain;version=0.0.4;q=0.2,*/*;q=0.1",
-			wantType: text, wantEncoding: "gzip", isWritten: true,
+			wantType: text, wantEncoding: "gzip", want: written,
 		},
 		{name: "protocol buffers", path: "/metrics", accept: delimited, wantType: delimited},
-		{name: "one name", path: "/metrics?name[]=hpad_this", wantType: text},
-		{name: "another parameter", path: "/metrics?name=hpad_this", wantType: text, isWritten: true},
+		{name: "some names", path: "/metrics?name[]=hpad_this&name[]=hpad_that", wantType: text, want: written + "hpad_this\nhpad_that"},
+		{name: "one name in protocol buffers", path: "/metrics?name[]=hpad_this", accept: delimited, wantType: delimited},
+		{name: "another parameter", path: "/metrics?name=hpad_this", wantType: text, want: written},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -75,10 +76,13 @@ func TestMetricsFormats(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if (string(got) == written) != test.isWritten {
-				t.Errorf("body %.200q, written: want %v", got, test.isWritten)
+			if test.want != "" && string(got) != test.want {
+				t.Errorf("body ends with %q, want %q", got[max(0, len(got)-50):], test.want[len(test.want)-50:])
 			}
-			if !test.isWritten && strings.Contains(string(got), "hpad_that") == strings.Contains(test.path, "hpad_this") {
+			if test.want == "" && !strings.Contains(string(got), "hpad_this") {
+				t.Errorf("body %.200q without hpad_this", got)
+			}
+			if test.want == "" && strings.Contains(string(got), "hpad_that") == strings.Contains(test.path, "hpad_this") {
 				t.Errorf("body %.200q of %s", got, test.path)
 			}
 		})

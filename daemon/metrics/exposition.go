@@ -51,22 +51,31 @@ func place(rest []*dto.MetricFamily) int {
 	return at
 }
 
-// WriteText writes all metrics in Prometheus's text format: the same text as that
-// of Gather. What cannot be gathered is left out; the error is that of writing.
-func (e *Exposition) WriteText(w io.Writer) error {
+// WriteText writes the metrics of these names in Prometheus's text format, all of
+// them where there are none: the same text as that of Gather. What cannot be
+// gathered is left out; the error is that of writing.
+func (e *Exposition) WriteText(w io.Writer, names ...string) error {
 	rest, _ := e.rest.Gather() // one collector that fails does not hide what the others say
 	at := place(rest)
-	if err := encode(w, rest[:at]); err != nil {
+	if err := encode(w, rest[:at], names); err != nil {
 		return err
 	}
-	if err := e.metrics.writeText(w); err != nil {
+	if err := e.metrics.writeText(w, names); err != nil {
 		return err
 	}
-	return encode(w, rest[at:])
+	return encode(w, rest[at:], names)
 }
 
-func encode(w io.Writer, families []*dto.MetricFamily) error {
+// isAsked says whether a metric is among the names, or there are none.
+func isAsked(names []string, name string) bool {
+	return len(names) == 0 || slices.Contains(names, name)
+}
+
+func encode(w io.Writer, families []*dto.MetricFamily, names []string) error {
 	for _, family := range families {
+		if !isAsked(names, family.GetName()) {
+			continue
+		}
 		if _, err := expfmt.MetricFamilyToText(w, family); err != nil {
 			return err
 		}
@@ -80,16 +89,18 @@ var count = &family{
 	desc: prometheus.NewDesc("hpad_autoscalers", "Autoscalers in the configuration in force.", nil, nil),
 }
 
-// writeText writes the series of the autoscalers.
-func (m *Metrics) writeText(w io.Writer) error {
+// writeText writes the series of the autoscalers in the metrics of these names.
+func (m *Metrics) writeText(w io.Writer, names []string) error {
 	all := m.show()
 	t := &text{to: w}
 	s := &sink{text: t}
-	s.addAll(all)
-	t.begin(count)
-	t.pending = append(t.pending, count.name...)
-	t.pending = append(t.pending, ' ')
-	t.end(float64(len(all)))
+	s.addAll(all, names)
+	if isAsked(names, count.name) {
+		t.begin(count)
+		t.pending = append(t.pending, count.name...)
+		t.pending = append(t.pending, ' ')
+		t.end(float64(len(all)))
+	}
 	return t.flush()
 }
 
@@ -108,7 +119,7 @@ func (c *collector) Describe(descs chan<- *prometheus.Desc) {
 func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 	all := (*Metrics)(c).show()
 	s := &sink{metrics: metrics}
-	s.addAll(all)
+	s.addAll(all, nil)
 	metrics <- prometheus.MustNewConstMetric(count.desc, count.kind, float64(len(all)))
 }
 
@@ -121,10 +132,13 @@ type sink struct {
 	metrics chan<- prometheus.Metric
 }
 
-// addAll takes every family of every autoscaler. It stops where the text cannot be
-// written.
-func (s *sink) addAll(all []shown) {
+// addAll takes the families of these names, of every autoscaler. It stops where
+// the text cannot be written.
+func (s *sink) addAll(all []shown, names []string) {
 	for _, s.family = range families {
+		if !isAsked(names, s.family.name) {
+			continue
+		}
 		for i := range all {
 			s.of = &all[i]
 			s.family.add(s, s.of)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"pgregory.net/rapid"
 
@@ -57,6 +58,25 @@ func TestText(t *testing.T) {
 	}
 	if diff := cmp.Diff(gathered(t, exposition), written(t, exposition)); diff != "" {
 		t.Errorf("text (-gathered +written):\n%s", diff)
+	}
+}
+
+// TestTextOfSomeNames: metrics that nobody asks for are left out.
+func TestTextOfSomeNames(t *testing.T) {
+	_, exposition := exercised(t)
+	names := []string{"hpad_fleets", "hpad_autoscalers", "hpad_autoscaler_failing", "hpad_autoscaler_held", "hpad_unheard_of"}
+	for i := range names {
+		var got strings.Builder
+		if err := exposition.WriteText(&got, names[i:]...); err != nil {
+			t.Fatal(err)
+		}
+		want := gathered(t, prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+			families, err := exposition.Gather()
+			return slices.DeleteFunc(families, func(f *dto.MetricFamily) bool { return !slices.Contains(names[i:], f.GetName()) }), err
+		}))
+		if diff := cmp.Diff(want, got.String()); diff != "" {
+			t.Errorf("%v (-gathered +written):\n%s", names[i:], diff)
+		}
 	}
 }
 
