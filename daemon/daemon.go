@@ -196,17 +196,14 @@ func (d *Daemon) start(ctx context.Context) (*change, error) {
 		return nil, err
 	}
 	d.settleLabels(c, shown)
-	for _, r := range first.adapters {
+	// What cannot be started now is tried again beside the rest, as after a reload.
+	first.adapters = slices.DeleteFunc(first.adapters, func(r replacement) bool {
 		if err := startNow(ctx, r.adapter); err != nil {
-			err = fmt.Errorf("start %s: %w", r.subject, err)
-			for _, made := range first.adapters {
-				err = errors.Join(err, closeAdapter(made.adapter))
-			}
-			return nil, err
+			return false
 		}
 		close(r.life.begun)
-	}
-	first.adapters = nil // started
+		return true
+	})
 	d.recallEvents(ctx, first.next)
 	return first, nil
 }

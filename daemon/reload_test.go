@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
 
+	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
@@ -185,46 +187,47 @@ func TestReloadReplacesAdapters(t *testing.T) {
 	}
 }
 
-func TestStartThatFailsLeavesNothing(t *testing.T) {
+// TestStartThatFails: a source that cannot be started is told, keeps nothing else
+// from being scaled, and is tried again until it can.
+func TestStartThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log []string
 		w := newWorld(t)
+		w.log = zap.NewNop() // an error on purpose
 		w.queue("q", 3)
-		broken := &lifecycle{memorySource: w.source(), name: "a", log: &log, fails: errors.New("directory is locked")}
-		w.kinds = map[string]func(config.Source, SourceEnv) (Source, error){
-			"memory": func(config.Source, SourceEnv) (Source, error) { return broken, nil },
-		}
-		w.start()
-		if err := <-w.ended; !errors.Is(err, broken.fails) {
-			t.Errorf("Run ended with %v, want the error of the start", err)
-		}
-		if diff := cmp.Diff([]string{"start a", "close a"}, log); diff != "" {
-			t.Errorf("lives (-want +got):\n%s", diff)
-		}
-		w.cancel()
-	})
-}
-
-// What was built and not started is closed as well when the start fails.
-func TestStartThatFailsClosesWhatItDidNotStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var log []string
-		w := newWorld(t)
+		w.source().value("q", 5)
 		w.sources["another"] = newMemorySource()
+		broken := &lifecycle{memorySource: w.sources["another"], name: "another", log: &log, fails: errors.New("directory is locked")}
 		w.kinds = map[string]func(config.Source, SourceEnv) (Source, error){
 			"memory": func(c config.Source, _ SourceEnv) (Source, error) {
-				return &lifecycle{name: c.Name, log: &log, fails: errors.New("directory is locked")}, nil
+				if c.Name == "another" {
+					return broken, nil
+				}
+				return w.source(), nil
 			},
 		}
-		w.start()
-		if err := <-w.ended; err == nil {
-			t.Error("Run ended without an error")
+		told := func() bool {
+			return slices.ContainsFunc(w.daemon.Readiness().Problems, func(p api.Problem) bool {
+				return p.Subject == "source another" && strings.Contains(p.Message, broken.fails.Error())
+			})
 		}
-		slices.Sort(log)
-		if diff := cmp.Diff([]string{"close another", "close source", "start another"}, log); diff != "" {
+		w.start()
+		w.advance(20 * time.Second)
+		if got := w.fleet().Replicas("q"); got != 5 {
+			t.Errorf("replicas = %d beside a source that did not start, want 5", got)
+		}
+		if !told() {
+			t.Errorf("problems %v, want that of the source", w.daemon.Readiness().Problems)
+		}
+		broken.fails = nil
+		w.advance(startRetry)
+		if problems := w.daemon.Readiness().Problems; len(problems) != 0 {
+			t.Errorf("problems %v once it has started", problems)
+		}
+		w.stop()
+		if diff := cmp.Diff([]string{"start another", "start another", "start another", "start another", "close another"}, log); diff != "" {
 			t.Errorf("lives (-want +got):\n%s", diff)
 		}
-		w.cancel()
 	})
 }
 
