@@ -204,6 +204,9 @@ func (d *Daemon) statusLine() string {
 		}
 	}
 	line := fmt.Sprintf("%d autoscalers, %d failing", len(g.names), failing)
+	if len(g.names) == 1 {
+		line = fmt.Sprintf("1 autoscaler, %d failing", failing)
+	}
 	if d.options.DryRun {
 		line += ", dry run"
 	}

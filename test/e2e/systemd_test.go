@@ -106,7 +106,7 @@ func TestNotify(t *testing.T) {
 	w.configure(setup{})
 	h := w.launch([]string{"NOTIFY_SOCKET=" + m.path, fmt.Sprintf("WATCHDOG_USEC=%d", watchdog.Microseconds())})
 	n := m.await(0, "READY=1")
-	if words := m.all()[n-1].words; !slices.Contains(words, "STATUS=1 autoscalers, 0 failing") {
+	if words := m.all()[n-1].words; !slices.Contains(words, "STATUS=1 autoscaler, 0 failing") {
 		t.Errorf("with READY=1 it says %q, want its status", words)
 	}
 	eventually(t, "each scrape has succeeded", 20*time.Second, func() (string, bool) {
@@ -116,7 +116,7 @@ func TestNotify(t *testing.T) {
 	w.awaitWorkers(1)
 	w.doesNotKnow("NOTIFY_SOCKET", "WATCHDOG_USEC")
 
-	m.awaitStatus("STATUS=1 autoscalers, 0 failing")
+	m.awaitStatus("STATUS=1 autoscaler, 0 failing")
 	n = len(m.all())
 
 	h.signal(syscall.SIGHUP)
@@ -128,7 +128,7 @@ func TestNotify(t *testing.T) {
 	if err := os.Remove(w.control + "/queue_length"); err != nil {
 		t.Fatal(err)
 	}
-	m.awaitStatus("STATUS=1 autoscalers, 1 failing")
+	m.awaitStatus("STATUS=1 autoscaler, 1 failing")
 	h.signal(syscall.SIGTERM)
 	n = m.await(n, "STOPPING=1")
 	h.ended(0)

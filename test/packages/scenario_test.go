@@ -225,7 +225,7 @@ func (a *administrator) scale() {
 	a.run("echo 5 >/run/load-value; systemctl daemon-reload; systemctl start load")
 	a.write(autoscalerFile, autoscaler)
 	a.run("hpad check; systemctl restart hpad")
-	a.showsStatus("1 autoscalers, 0 failing")
+	a.showsStatus("1 autoscaler, 0 failing")
 	a.unitsAre(1)
 	a.run("echo 48 >/run/load-value")
 	a.unitsAre(5)
@@ -342,7 +342,7 @@ func (a *administrator) upgrade() {
 	a.says("/usr/bin/hpad", "readlink /proc/$(systemctl show --property MainPID --value hpad)/exe")
 	a.says("hpad "+newVersion, "hpad version | cut -d ' ' -f 1,2")
 	a.says(sum, "sha256sum /etc/hpad/hpad.toml "+autoscalerFile)
-	a.showsStatus("1 autoscalers, 0 failing")
+	a.showsStatus("1 autoscaler, 0 failing")
 	a.remembers()
 }
 
