@@ -71,7 +71,7 @@ func newServerClient(s Server) (*Client, error) {
 		}
 	}
 	dialer := &net.Dialer{Timeout: dialTimeout}
-	made, err := promconfig.NewClientFromConfig(httpConfig, "hpad", promconfig.WithKeepAlivesDisabled(), promconfig.WithDialContextFunc(dialer.DialContext))
+	made, err := promconfig.NewClientFromConfig(httpConfig, "hpad", promconfig.WithKeepAlivesDisabled(), promconfig.WithDialContextFunc(dialReading(dialer)))
 	if err != nil {
 		return nil, &ReachError{Address: base, Err: err}
 	}
