@@ -2,6 +2,7 @@ package sampling
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -9,10 +10,11 @@ import (
 )
 
 // Clock makes passes over what is to be sampled, one every interval, while
-// somebody asks for samples. It rests when it was not asked for three intervals,
-// or for twice the time between the last two questions where that is longer, so
-// that an autoscaler with a long period gets samples too; the next question
-// begins again. It is safe for concurrent use.
+// somebody asks for samples. A target is sampled until it was not asked for three
+// intervals, or for twice the time between the last two questions for it where that
+// is longer, so that an autoscaler with a long period gets samples too, also beside
+// one with a short period. The Clock rests when no target is left and it was not
+// asked for as long; the next question begins again. It is safe for concurrent use.
 //
 // A sampler that guards its samples with a lock of its own calls Ask, Inherit and
 // Close without holding it: the Clock calls rest with its own lock held.
@@ -26,10 +28,38 @@ type Clock struct {
 
 	mu      sync.Mutex
 	running bool
-	asked   time.Time
-	gap     time.Duration
-	// wanted are the targets whose samples are asked for, and when they last were.
-	wanted map[targets.Ref]time.Time
+	// all are the questions of all targets or none, own those for each target.
+	all question
+	own map[targets.Ref]question
+}
+
+// question is when somebody asked, and how often.
+type question struct {
+	// asked is when last, counted when gap was found: the time since the question
+	// before, where they were no less than an interval apart, and at most longestGap.
+	asked, counted time.Time
+	gap            time.Duration
+}
+
+// longestGap is the longest period that autoscalers have.
+const longestGap = time.Hour
+
+// again answers the question after it was asked once more.
+func (q question) again(now time.Time, interval time.Duration) question {
+	since := now.Sub(q.counted)
+	if !q.counted.IsZero() && since >= interval {
+		q.gap = min(since, longestGap)
+	}
+	if q.counted.IsZero() || since >= interval {
+		q.counted = now
+	}
+	q.asked = now
+	return q
+}
+
+// stands says that an answer is still wanted.
+func (q question) stands(now time.Time, interval time.Duration) bool {
+	return now.Sub(q.asked) <= max(3*interval, 2*q.gap)
 }
 
 // NewClock answers a Clock that does nothing until it is asked. The interval is
@@ -43,7 +73,7 @@ type Clock struct {
 // nothing. It runs after the last pass has returned and before a question can
 // begin the next; it must not call the Clock.
 func NewClock(interval time.Duration, pass func(ctx context.Context, wanted []targets.Ref), rest func()) *Clock {
-	c := &Clock{interval: interval, pass: pass, rest: rest, wanted: map[targets.Ref]time.Time{}}
+	c := &Clock{interval: interval, pass: pass, rest: rest, own: map[targets.Ref]question{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
 }
@@ -60,12 +90,9 @@ func (c *Clock) Ask(refs []targets.Ref, now time.Time) bool {
 	if c.ctx.Err() != nil {
 		return false
 	}
-	if !c.asked.IsZero() {
-		c.gap = now.Sub(c.asked)
-	}
-	c.asked = now
+	c.all = c.all.again(now, c.interval)
 	for _, ref := range refs {
-		c.wanted[ref] = now
+		c.own[ref] = c.own[ref].again(now, c.interval)
 	}
 	if !c.running {
 		c.running = true
@@ -78,11 +105,11 @@ func (c *Clock) Ask(refs []targets.Ref, now time.Time) bool {
 // knows the one before. It is called before that.
 func (c *Clock) Inherit(older *Clock) {
 	older.mu.Lock()
-	asked, gap := older.asked, older.gap
+	all, own := older.all, maps.Clone(older.own)
 	older.mu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.asked, c.gap = asked, gap
+	c.all, c.own = all, own
 }
 
 // Running says whether the Clock makes passes: it was asked and does not rest.
@@ -115,17 +142,19 @@ func (c *Clock) run() {
 	}
 }
 
-// lately answers the targets that are still wanted.
+// lately answers the targets that are still wanted, and forgets those that nobody
+// will ask for again.
 func (c *Clock) lately(now time.Time) []targets.Ref {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	refs := make([]targets.Ref, 0, len(c.wanted))
-	for ref, asked := range c.wanted {
-		if now.Sub(asked) > c.patience() {
-			delete(c.wanted, ref)
-			continue
+	refs := make([]targets.Ref, 0, len(c.own))
+	for ref, q := range c.own {
+		switch {
+		case q.stands(now, c.interval):
+			refs = append(refs, ref)
+		case now.Sub(q.asked) > 2*longestGap:
+			delete(c.own, ref)
 		}
-		refs = append(refs, ref)
 	}
 	return refs
 }
@@ -134,8 +163,13 @@ func (c *Clock) lately(now time.Time) []targets.Ref {
 func (c *Clock) idle(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now.Sub(c.asked) <= c.patience() {
+	if c.all.stands(now, c.interval) {
 		return false
+	}
+	for _, q := range c.own {
+		if q.stands(now, c.interval) {
+			return false
+		}
 	}
 	c.running = false
 	if c.rest != nil {
@@ -143,7 +177,3 @@ func (c *Clock) idle(now time.Time) bool {
 	}
 	return true
 }
-
-// patience is how long a target is sampled, or the sampling goes on, that nobody
-// asks for. The caller holds the lock.
-func (c *Clock) patience() time.Duration { return max(3*c.interval, 2*c.gap) }
