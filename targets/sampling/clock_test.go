@@ -159,6 +159,45 @@ func TestWaitsTwiceTheGap(t *testing.T) {
 	})
 }
 
+// TestPeriodsBesideEachOther: a target that is asked for seldom is sampled all the
+// time, also beside others that are asked for often, or at other times.
+func TestPeriodsBesideEachOther(t *testing.T) {
+	for name, c := range map[string]struct {
+		step time.Duration
+		asks func(step int) []targets.Ref
+	}{
+		"beside one asked for often":  {5 * time.Second, func(int) []targets.Ref { return []targets.Ref{web} }},
+		"asked for twice, soon after": {time.Second, func(step int) []targets.Ref { return map[int][]targets.Ref{1: {db}}[step%300] }},
+		"one seldom, soon after":      {time.Second, func(step int) []targets.Ref { return map[int][]targets.Ref{1: {web}}[step%300] }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(t *testing.T, clock *Clock, r *record) {
+				const period = 5 * time.Minute
+				for step := range int(4 * period / c.step) {
+					if step == int(2*period/c.step) {
+						r.mu.Lock()
+						r.wanted = nil
+						r.mu.Unlock()
+					}
+					if step%int(period/c.step) == 0 {
+						clock.Ask([]targets.Ref{db}, time.Now())
+					}
+					if asked := c.asks(step); asked != nil {
+						clock.Ask(asked, time.Now())
+					}
+					pass(c.step)
+				}
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				without := slices.DeleteFunc(slices.Clone(r.wanted), func(refs []targets.Ref) bool { return slices.Contains(refs, db) })
+				if len(r.wanted) < int(2*period/interval)-1 || len(without) > 0 {
+					t.Errorf("%d passes, %d without the target, want %d with it", len(r.wanted), len(without), 2*period/interval)
+				}
+			})
+		})
+	}
+}
+
 // TestWanted: a pass is told the targets that were asked for lately.
 func TestWanted(t *testing.T) {
 	run(t, func(t *testing.T, c *Clock, r *record) {
