@@ -107,21 +107,32 @@ type cutter struct {
 	// which of them are the autoscaler's.
 	starts []int
 	owned  []bool
+	// comments are the lines that are comments outside of values.
+	comments map[int]bool
 }
+
+// byteOrderMark is what some editors begin a file with.
+var byteOrderMark = []byte("\xef\xbb\xbf")
 
 // parse finds the headers and keys of a text that is valid TOML.
 func (c *cutter) parse(text []byte) {
+	text = bytes.TrimPrefix(text, byteOrderMark) // which the parser does not take
+	c.comments = map[int]bool{}
 	var ends []int
 	for i, b := range text {
 		if b == '\n' {
 			ends = append(ends, i)
 		}
 	}
-	var parser unstable.Parser
+	parser := unstable.Parser{KeepComments: true}
 	parser.Reset(text)
 	var table []string
 	for parser.NextExpression() {
 		node := parser.Expression()
+		if node.Kind == unstable.Comment {
+			c.comments[sort.SearchInts(ends, int(node.Raw.Offset))] = true
+			continue
+		}
 		path := []string{}
 		if node.Kind == unstable.KeyValue {
 			path = slices.Clone(table)
@@ -213,6 +224,4 @@ func (c *cutter) cut() *Cutting {
 
 func (c *cutter) blank(line int) bool { return len(bytes.TrimSpace(c.lines[line])) == 0 }
 
-func (c *cutter) comment(line int) bool {
-	return bytes.HasPrefix(bytes.TrimSpace(c.lines[line]), []byte("#"))
-}
+func (c *cutter) comment(line int) bool { return c.comments[line] }

@@ -66,6 +66,18 @@ func TestCut(t *testing.T) {
 			rest: "[autoscalers.web-api]\nmax_replicas = 1\n[autoscalers.\"web.x\"]\nmax_replicas = 3\n",
 			gone: []confd.Lines{{First: 3, Last: 4}},
 		},
+		{
+			name: "a text that ends like a comment",
+			text: "[fleets.x]\nkind = '''\n# nomad'''\n[autoscalers.web]\nx = '''\n# no comment'''\n[fleets.y]\nkind = \"nomad\"\n",
+			rest: "[fleets.x]\nkind = '''\n# nomad'''\n[fleets.y]\nkind = \"nomad\"\n",
+			gone: []confd.Lines{{First: 4, Last: 6}},
+		},
+		{
+			name: "byte order mark",
+			text: "\xef\xbb\xbf# x\n[fleets.x]\nkind = \"nomad\"\n[autoscalers.web]\nmax_replicas = 3\n",
+			rest: "\xef\xbb\xbf# x\n[fleets.x]\nkind = \"nomad\"\n",
+			gone: []confd.Lines{{First: 4, Last: 5}},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			name := "web"
