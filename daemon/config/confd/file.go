@@ -28,9 +28,10 @@ func (e *FileError) Error() string { return fmt.Sprintf("%s %q: %v", e.Attempt, 
 func (e *FileError) Unwrap() error { return e.Err }
 
 // Create makes a file that there is not yet, with mode, owner and group of the
-// other *.toml files of its directory, or else of the file or directory like. An error is a
-// [FileError]; one that is fs.ErrExist means that there is such a file, which is
-// left as it is.
+// other *.toml files of its directory, or else of the file or directory like. Of a
+// directory only the owner may write it, and where everybody may make files the
+// other ones do not count. An error is a [FileError]; one that is fs.ErrExist means
+// that there is such a file, which is left as it is.
 func Create(path, like string, text []byte) error {
 	staged, err := stage(path, sibling(path, like), text)
 	if err != nil {
@@ -99,7 +100,7 @@ func stage(path, like string, text []byte) (name string, err error) {
 	}
 	mode := model.Mode().Perm()
 	if model.IsDir() {
-		mode &^= 0o111
+		mode &^= 0o133 // who may make files beside it may not change it
 	}
 	if err := file.Chmod(mode); err != nil { // after chown, which clears bits
 		return "", err
@@ -133,8 +134,14 @@ func own(file *os.File, model fs.FileInfo) error {
 }
 
 // sibling answers the file whose mode and owner a new one gets: the first *.toml
-// beside it, or else like.
+// beside it, or else like. Where everybody may make files, as in /tmp, those that
+// are there say nothing: somebody else's would get the new one.
 func sibling(path, like string) string {
+	const othersWrite = 0o002
+	info, err := os.Stat(filepath.Dir(path))
+	if err != nil || info.Mode()&othersWrite != 0 {
+		return like
+	}
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
 		return like // writing will fail, and say why

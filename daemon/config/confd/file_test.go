@@ -96,6 +96,32 @@ func TestCreate(t *testing.T) {
 	}
 }
 
+// TestCreateAmongStrangers holds that in a directory like /tmp a file belongs to
+// whoever makes it, and that nobody else may change it.
+func TestCreateAmongStrangers(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o777|os.ModeSticky); err != nil {
+		t.Fatal(err)
+	}
+	planted, path := filepath.Join(dir, "a.toml"), filepath.Join(dir, "web.toml")
+	write(t, planted, "", 0o606)
+	if os.Geteuid() == 0 {
+		if err := os.Chown(planted, 12, 34); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := confd.Create(path, dir, []byte("one")); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stat := info.Sys().(*syscall.Stat_t); info.Mode() != 0o644 || int(stat.Uid) != os.Geteuid() {
+		t.Errorf("mode %v, owner %d, want -rw-r--r-- of one's own", info.Mode(), stat.Uid)
+	}
+}
+
 func TestCreateFails(t *testing.T) {
 	dir := t.TempDir()
 	main := filepath.Join(dir, "hpad.toml")
