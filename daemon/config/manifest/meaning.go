@@ -143,9 +143,14 @@ func (r *reader) validate(node *yaml.Node, object *Object) {
 		if mistake.Value != "" {
 			text += " = " + mistake.Value
 		}
-		r.add(lineOf(node, path), "%s: %s", text, mistake.Detail)
+		r.add(lineOf(node, path), "%s: %s", text, upstreamWords.Replace(mistake.Detail))
 	}
 }
+
+// upstreamWords turns the words of a configuration into those of a manifest.
+var upstreamWords = strings.NewReplacer(
+	"min_replicas", "minReplicas", "average_value", "averageValue", "average_utilization", "averageUtilization", "Instances", "Pods",
+)
 
 // sources answers the part of a metric that its type wants and that is missing,
 // and those that are other types' (R17).
