@@ -41,8 +41,10 @@ const (
 	mistakeBurst      = 10
 	maxChecking       = 4
 	// maxClients bounds the clients that are remembered; those beyond share the
-	// limits of one.
-	maxClients = 4096
+	// limits of one. sweepInterval is how often those to forget are looked for, which
+	// takes a part of a millisecond that all clients wait for.
+	maxClients    = 4096
+	sweepInterval = time.Second
 )
 
 // Clients bounds what each client of a listener may take. It is safe for
@@ -52,6 +54,8 @@ type Clients struct {
 	clients map[netip.Prefix]*client
 	// others is for clients that there is no room for.
 	others *client
+	// swept is when those to forget were looked for last.
+	swept time.Time
 	// refused is told of connections that were closed at once; may be nil.
 	refused func()
 }
@@ -128,12 +132,17 @@ func (c *Clients) Limit(next http.Handler) http.Handler {
 // Known answers next as what requests reach whose clients are who they say.
 func (*Clients) Known(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if try, ok := r.Context().Value(attemptKey{}).(*attempt); ok {
-			try.known = true
-			try.end()
-		}
+		acquit(r)
 		next.ServeHTTP(w, r)
 	})
+}
+
+// acquit ends a request's attempt as one without a wrong password.
+func acquit(r *http.Request) {
+	if try, ok := r.Context().Value(attemptKey{}).(*attempt); ok {
+		try.known = true
+		try.end()
+	}
 }
 
 // attemptKey is the context key of a request's attempt.
@@ -143,7 +152,7 @@ type attemptKey struct{}
 type attempt struct {
 	// end is called when the password is checked, and again when the request ends.
 	end func()
-	// known says that the request got past the check.
+	// known says that the request got past the check, or did not come to it.
 	known bool
 }
 
@@ -186,7 +195,8 @@ func (c *Clients) known(key netip.Prefix) *client {
 	if from, ok := c.clients[key]; ok {
 		return from
 	}
-	if len(c.clients) >= maxClients {
+	if now := time.Now(); len(c.clients) >= maxClients && now.Sub(c.swept) >= sweepInterval {
+		c.swept = now
 		c.forget()
 	}
 	if len(c.clients) >= maxClients {

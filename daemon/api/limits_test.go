@@ -233,6 +233,20 @@ func TestGuessedPasswords(t *testing.T) {
 	})
 }
 
+// A wrong name of hpad is told as such, however often, and is no wrong password.
+func TestWrongHostIsNoGuess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clients := api.NewClients(nil)
+		inner := clients.Known(api.NewHandler(twoAutoscalers(), prometheus.NewRegistry(), api.ReadOnly))
+		g := &guarded{t, clients.Limit(api.CheckHosts([]string{"hpad.example.com"}, inner))}
+		for i := range 30 { // httptest asks for example.com
+			if status, _ := g.ask(one, "/api/v1/autoscalers", "right"); status != http.StatusForbidden {
+				t.Fatalf("request %d is answered with %d, want 403", i, status)
+			}
+		}
+	})
+}
+
 // Few passwords of one client are checked at once.
 func TestPasswordsCheckedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -320,6 +334,17 @@ func TestManyClients(t *testing.T) {
 		}
 		if served != 200 {
 			t.Errorf("%d of 300 clients beyond are served, want 200", served)
+		}
+		// The first have their tokens back long before they are looked for again.
+		time.Sleep(500 * time.Millisecond)
+		served = 0
+		for i := range 300 {
+			if status, _ := g.ask(address(6000+i), "/api/v1/discovery", ""); status == 200 {
+				served++
+			}
+		}
+		if served != 25 { // half a second's of the shared limit
+			t.Errorf("%d of 300 clients are served half a second later, want 25", served)
 		}
 		time.Sleep(time.Minute)
 		served = 0
