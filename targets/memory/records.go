@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// saving is how many shards are saved at once.
-	saving = 16
+	// savedAtOnce is how many shards are saved at once.
+	savedAtOnce = 16
 	// forgottenAfter is how long a vanished instance is remembered.
 	forgottenAfter = 24 * time.Hour
 	sweepInterval  = time.Hour
@@ -34,6 +34,8 @@ type Records[R Record[R]] struct {
 	store  targets.Store
 	prefix string
 	shard  func(id string) string
+	// saving is held while records are stored, so that none is by an older one.
+	saving chan struct{}
 
 	mu     sync.Mutex
 	loaded bool
@@ -55,7 +57,7 @@ type entry[R any] struct {
 // its id, so that a change of one rewrites a small part of all. It must answer the
 // same in every version of hpad.
 func New[R Record[R]](store targets.Store, prefix string, shard func(id string) string) *Records[R] {
-	return &Records[R]{store: store, prefix: prefix, shard: shard, known: map[string]entry[R]{}, dirty: map[string]bool{}}
+	return &Records[R]{store: store, prefix: prefix, shard: shard, saving: make(chan struct{}, 1), known: map[string]entry[R]{}, dirty: map[string]bool{}}
 }
 
 // Load reads what was stored, once; it is called before anything else and tried
@@ -138,12 +140,18 @@ func (r *Records[R]) forget(id string) {
 // vanished a day ago. What cannot be stored stays known, and is stored as soon as
 // it can be; Failure says why.
 func (r *Records[R]) Save(ctx context.Context, now time.Time) {
+	select {
+	case r.saving <- struct{}{}:
+		defer func() { <-r.saving }()
+	case <-ctx.Done():
+		return // the next save stores it
+	}
 	changed := r.changed(now)
 	if len(changed) == 0 {
 		return
 	}
 	var group errgroup.Group
-	group.SetLimit(saving)
+	group.SetLimit(savedAtOnce)
 	for _, shard := range slices.Sorted(maps.Keys(changed)) {
 		group.Go(func() error {
 			err := r.saveShard(ctx, shard, changed[shard])

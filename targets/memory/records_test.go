@@ -1,11 +1,14 @@
 package memory
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -219,4 +222,42 @@ func TestTurned(t *testing.T) {
 			t.Errorf("%s: Turned() = %v, want %v", test.name, got, test.want)
 		}
 	}
+}
+
+// slowStore is a store whose first entry is saved once it is let go.
+type slowStore struct {
+	targettest.Store
+	calls atomic.Int32
+	first chan struct{}
+}
+
+func (s *slowStore) Save(ctx context.Context, key string, value []byte) error {
+	if s.calls.Add(1) == 1 {
+		<-s.first
+	}
+	return s.Store.Save(ctx, key, value)
+}
+
+// TestSavesInTurn: a save that takes long does not undo a later one.
+func TestSavesInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slowStore{first: make(chan struct{})}
+		r := loaded(t, store, noon)
+		for _, id := range []string{"i-1", "i-11"} {
+			see(r, id, noon)
+			go r.Save(t.Context(), noon)
+			synctest.Wait()
+		}
+		ended, end := context.WithCancel(t.Context())
+		end()
+		r.Save(ended, noon) // which does not wait
+		close(store.first)
+		synctest.Wait()
+		r = loaded(t, store, noon)
+		for _, id := range []string{"i-1", "i-11"} {
+			if _, known := r.Recall(id); !known {
+				t.Errorf("%s is not known after a restart", id)
+			}
+		}
+	})
 }
