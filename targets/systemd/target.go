@@ -21,6 +21,8 @@ type target struct {
 	// writing is held while instances are started and stopped; a channel, so that
 	// waiting for it ends with a context. What it guards is also guarded by mu.
 	writing chan struct{}
+	// saving is held while members are saved, so that older ones are not saved last.
+	saving chan struct{}
 
 	mu sync.Mutex
 	// known says that members are: before, they have to be loaded.
@@ -44,7 +46,7 @@ type target struct {
 func newTarget(t template, config *Config, store targets.Store) *target {
 	return &target{
 		template: t, config: config.template(t), store: store,
-		writing: make(chan struct{}, 1), mended: map[int32]mended{},
+		writing: make(chan struct{}, 1), saving: make(chan struct{}, 1), mended: map[int32]mended{},
 	}
 }
 
@@ -165,6 +167,12 @@ func (t *target) replace(next members) {
 
 // save saves members that are not. It answers why they could not be.
 func (t *target) save(ctx context.Context) error {
+	select {
+	case t.saving <- struct{}{}:
+		defer func() { <-t.saving }()
+	case <-ctx.Done():
+		return fmt.Errorf("save the count of %s: %w", t.template.file(), ctx.Err())
+	}
 	t.mu.Lock()
 	unsaved, now := t.unsaved, t.members
 	t.mu.Unlock()
