@@ -126,16 +126,23 @@ func cause(err error) error {
 	return err
 }
 
-// snippet is how errors of YAML quote the value that they are about.
-var snippet = regexp.MustCompile("`[^`]*`")
+// How errors of YAML quote the value that they are about, which may have a
+// backquote in it, and the one that a value with * before it refers to.
+var (
+	snippet = regexp.MustCompile("(?s)`.*?`( into )|`[^`]*`")
+	anchor  = regexp.MustCompile(`(?s)unknown anchor '.*?' referenced`)
+)
 
 // Scrub answers what a server or its web config has to tell without the values
 // that it quotes: one in the wrong place may be a password.
-func Scrub(text string) string { return snippet.ReplaceAllString(text, "`…`") }
+func Scrub(text string) string {
+	text = snippet.ReplaceAllString(text, "`…`$1")
+	return anchor.ReplaceAllString(text, "unknown anchor '…' referenced; a text that begins with * belongs in quotes")
+}
 
 // scrub takes quoted values out of an error.
 func scrub(err error) error {
-	if text := err.Error(); snippet.MatchString(text) {
+	if text := err.Error(); Scrub(text) != text {
 		return errors.New(Scrub(text))
 	}
 	return err
