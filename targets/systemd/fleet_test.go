@@ -237,6 +237,37 @@ func TestReboot(t *testing.T) {
 	}
 }
 
+// TestOneSpoiled: an instance that cannot be started or stopped keeps no other from
+// it.
+func TestOneSpoiled(t *testing.T) {
+	spoiled := func(_, unit string) error {
+		if unit == "worker@1.service" {
+			return godbus.Error{Name: "org.freedesktop.systemd1.BadUnitSetting", Body: []any{"Unit worker@1.service has a bad unit file setting."}}
+		}
+		return nil
+	}
+	run(t, nil, func(r *rig) {
+		r.read()
+		r.scale(3)
+		r.m.reboots()
+		r.m.refuses(spoiled)
+		r.wantSpec(3)
+		r.wantActive(2, 3)
+		r.wantNotice(UnitsMissing, StartRefused, "worker@1.service")
+		r.m.refuses(nil)
+		r.wantSpec(3)
+		r.wantActive(1, 2, 3)
+
+		r.m.refuses(func(call, _ string) error { return map[string]error{"stop": godbus.ErrClosed}[call] })
+		if err := r.set(0); !errors.Is(err, targets.ErrUnknownOutcome) {
+			r.Errorf("SetReplicas() = %v, want ErrUnknownOutcome", err)
+		}
+		r.m.refuses(spoiled)
+		r.wantSpec(0)
+		r.wantActive(1)
+	})
+}
+
 // TestReplicas: a template without a saved count and without instances begins with
 // the configured one, and only then.
 func TestReplicas(t *testing.T) {

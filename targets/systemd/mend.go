@@ -1,6 +1,8 @@
 package systemd
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"time"
 
@@ -80,7 +82,8 @@ func (t *target) work(units map[int32]unit, now time.Time) work {
 	return w
 }
 
-// mendNow does what there is to do. The caller holds the target.
+// mendNow does what there is to do. A unit that cannot be started or stopped keeps
+// no other one from it; the first of them is told. The caller holds the target.
 func (f *Fleet) mendNow(t *target) error {
 	c, err := f.begin(f.ctx, t)
 	if err != nil {
@@ -88,37 +91,66 @@ func (f *Fleet) mendNow(t *target) error {
 	}
 	now := time.Now()
 	w := t.work(c.units, now)
+	failed := c.finish(f.ctx, w)
+	if failed != nil && !goesOn(failed) {
+		return failed
+	}
+	started, err := c.startAgain(f.ctx, w.start, now)
+	failed = cmp.Or(failed, err)
+	if err := t.save(f.ctx); err != nil {
+		return cmp.Or(failed, err)
+	}
+	return cmp.Or(failed, c.enable(f.ctx, started))
+}
+
+// finish takes failures away and stops what is to be stopped.
+func (c *change) finish(ctx context.Context, w work) error {
+	var failed error
 	for _, index := range w.reset {
-		if err := f.manager.reset(f.ctx, t.template.unit(index)); err != nil && !errors.Is(err, targets.ErrTargetNotFound) {
+		err := c.fleet.manager.reset(ctx, c.template.unit(index))
+		if err != nil && !errors.Is(err, targets.ErrTargetNotFound) {
+			failed = cmp.Or(failed, err)
+		}
+		if err != nil && !goesOn(err) {
 			return err
 		}
 	}
 	for _, index := range w.stop {
-		if err := c.stopOne(f.ctx, index); err != nil {
+		err := c.stopOne(ctx, index)
+		failed = cmp.Or(failed, err)
+		if err != nil && !goesOn(err) {
 			return err
 		}
 	}
-	count := t.current().count()
-	var started indexes
-	for i := 0; i < len(w.start); i++ {
-		index := w.start[i]
-		err := f.manager.start(f.ctx, t.template.unit(index))
+	return failed
+}
+
+// startAgain starts missing instances, others in the places of those that are
+// masked, and answers which.
+func (c *change) startAgain(ctx context.Context, missing indexes, now time.Time) (started indexes, failed error) {
+	count := int(c.current().count())
+	for i := 0; i < len(missing); i++ {
+		index := missing[i]
+		err := c.fleet.manager.start(ctx, c.template.unit(index))
 		switch {
 		case err == nil:
 			c.allow(index)
-		case errors.Is(err, errMasked) && len(w.start) < passedOver+int(count):
-			w.start = append(w.start, c.instead(index))
-			continue
+			started = started.with(index)
+			c.mu.Lock()
+			c.mended[index] = mended{at: now, times: c.mended[index].times + 1}
+			c.mu.Unlock()
+		case errors.Is(err, errMasked) && len(missing) < passedOver+count:
+			missing = append(missing, c.instead(index))
+		case goesOn(err):
+			failed = cmp.Or(failed, err)
 		default:
-			return err
+			return started, err
 		}
-		started = started.with(index)
-		t.mu.Lock()
-		t.mended[index] = mended{at: now, times: t.mended[index].times + 1}
-		t.mu.Unlock()
 	}
-	if err := t.save(f.ctx); err != nil {
-		return err
-	}
-	return c.enable(f.ctx, started)
+	return started, failed
+}
+
+// goesOn says that an error may be one unit's own, and others may not meet it.
+func goesOn(err error) bool {
+	return !errors.Is(err, errLost) && !errors.Is(err, targets.ErrForbidden) && !errors.Is(err, targets.ErrHeld) && !errors.Is(err, targets.ErrThrottled)
 }
