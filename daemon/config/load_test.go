@@ -321,6 +321,10 @@ func TestLoadMistakes(t *testing.T) {
 			},
 			want: []string{`hpad.toml:9: autoscalers.worker.target: is the target of autoscaler "again" in conf.d/a.toml:2 already; two autoscalers cannot scale the same target (local/worker)`},
 		},
+		"begins with a byte order mark": { // the line is known all the same
+			files: map[string]string{"hpad.toml": "\xef\xbb\xbf" + fleetText + strings.Replace(worker, "= 2", "= -2", 1)},
+			want:  []string{"hpad.toml:10: autoscalers.worker.max_replicas = -2: must be at least 1"},
+		},
 		"one file is no TOML": { // what it would define is not told to be missing
 			files: map[string]string{
 				"hpad.toml":     worker,

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"sort"
 	"strings"
 	"unicode/utf8"
@@ -64,9 +65,13 @@ func shorten(text string) string {
 	return first
 }
 
+// byteOrderMark is what some editors begin a file with.
+var byteOrderMark = []byte("\xef\xbb\xbf")
+
 // places finds every key of a document that is known to be valid TOML. The
 // decoder does not tell where its values come from, so the text is walked again.
 func places(text []byte) map[string]place {
+	text = bytes.TrimPrefix(text, byteOrderMark) // which the parser does not take
 	w := &placeWalk{
 		found:  map[string]place{},
 		arrays: map[string]int{},
