@@ -509,6 +509,35 @@ func TestLargeHeader(t *testing.T) {
 	}
 }
 
+// A request for no path, "OPTIONS *", goes where all others do.
+func TestNoRequestGoesPastLimits(t *testing.T) {
+	recorded := make(chan string, 1)
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		recorded <- r.Method + " " + r.URL.Path
+		w.WriteHeader(http.StatusUnauthorized)
+	})
+	server := httptest.NewUnstartedServer(nil)
+	server.Config = api.NewServer(handler, nil)
+	server.Start()
+	defer server.Close()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodOptions, server.URL, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.URL.Opaque = "*"
+	response, err := server.Client().Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusUnauthorized {
+		t.Fatalf("status %d, want the handler's", response.StatusCode)
+	}
+	if got := <-recorded; got != "OPTIONS *" {
+		t.Errorf("the handler was asked %q", got)
+	}
+}
+
 // pipes is a listener in memory.
 type pipes struct {
 	conns chan net.Conn

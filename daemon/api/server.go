@@ -27,5 +27,7 @@ func NewServer(handler http.Handler, errorLog *log.Logger) *http.Server {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          errorLog,
+		// "OPTIONS *" would else be answered past limits and passwords.
+		DisableGeneralOptionsHandler: true,
 	}
 }
