@@ -70,6 +70,13 @@ func classed(err error) error {
 // polkitHint says what lets another user than root manage units.
 const polkitHint = "another user than root needs a rule of polkit for org.freedesktop.systemd1.manage-units that names the template, as in 49-hpad-systemd.rules (see docs/systemd.md)"
 
+// shutdownTarget is the unit that is started when a manager stops all others.
+const shutdownTarget = "shutdown.target"
+
+// errShutdown says that a manager stops all units, which tells nothing of what is
+// wanted of them.
+var errShutdown = &targets.ReasonError{Reason: ShuttingDown, Err: fmt.Errorf("%w: the manager stops all units, as when the machine shuts down or the user's last session ends", targets.ErrTransient)}
+
 func shuttingDown(reply godbus.Error) policy.Hold {
 	return policy.Hold{Reason: ShuttingDown, Message: "the manager refuses, as it does while the machine shuts down: " + reply.Error()}
 }

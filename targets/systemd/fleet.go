@@ -191,7 +191,8 @@ func (s look) members() []unit {
 // look lists the units of targets, and the files of templates without any.
 func (f *Fleet) look(ctx context.Context, asked map[targets.Ref]*target) (look, error) {
 	s := look{at: time.Now(), units: map[template]map[int32]unit{}, unusable: map[template]error{}}
-	patterns := make([]string, 0, len(asked))
+	patterns := make([]string, 0, len(asked)+1)
+	patterns = append(patterns, shutdownTarget)
 	for _, t := range asked {
 		patterns = append(patterns, t.template.pattern())
 	}
@@ -203,6 +204,9 @@ func (f *Fleet) look(ctx context.Context, asked map[targets.Ref]*target) (look, 
 	byTemplate := map[template][]unit{}
 	for _, status := range found.units {
 		u := unit{UnitStatus: status, state: stateOf(status)}
+		if u.Name == shutdownTarget && u.state.alive() {
+			return s, errShutdown
+		}
 		byTemplate[templateOf(u.Name)] = append(byTemplate[templateOf(u.Name)], u)
 	}
 	var unseen []template

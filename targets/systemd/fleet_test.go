@@ -237,6 +237,27 @@ func TestReboot(t *testing.T) {
 	}
 }
 
+// TestShutdown: instances that the manager stops because it ends itself are still
+// wanted when it is there again.
+func TestShutdown(t *testing.T) {
+	run(t, []int{1, 2, 3}, func(r *rig) {
+		r.wantSpec(3)
+		r.m.becomes(shutdownTarget, "inactive", "dead")
+		r.m.queued(shutdownTarget, "start")
+		r.m.byHand(t, "stop", workers(1, 2)...)
+		_, err := r.fleet.Snapshot(t.Context(), []targets.Ref{workerRef})
+		if !errors.Is(err, targets.ErrTransient) || targets.Reason(err) != ShuttingDown {
+			r.Errorf("Snapshot() = %v, want that the manager stops all units", err)
+		}
+		if err := r.set(5); targets.Reason(err) != ShuttingDown {
+			r.Errorf("SetReplicas() = %v, want that the manager stops all units", err)
+		}
+		r.m.reboots()
+		r.wantSpec(3)
+		r.wantActive(1, 2, 3)
+	})
+}
+
 // TestOneSpoiled: an instance that cannot be started or stopped keeps no other from
 // it.
 func TestOneSpoiled(t *testing.T) {
