@@ -1,0 +1,73 @@
+package systemd
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/systemd"
+	"github.com/hpad/hpad/targets/targettest"
+	"github.com/hpad/hpad/test/systemd/systemdtest"
+)
+
+// slowWorker is a template of whose instances one takes long to stop.
+const slowWorker = `[Service]
+ExecStart=/bin/sleep infinity
+ExecStop=/bin/sh -c 'test %i != 3 || sleep 3'
+`
+
+// TestLogout: instances that a manager stops because it ends itself, one after the
+// other, are still wanted when it is there again.
+func TestLogout(t *testing.T) {
+	t.Parallel()
+	m := systemdtest.Start(t)
+	m.Unit(t, "slow@.service", slowWorker)
+	m.Control(t, "start", "slow@1", "slow@2", "slow@3")
+	f := open(m, &targettest.Store{}, nil)
+	defer func() { _ = f.Close() }()
+	if err := f.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ref := targets.Ref{Fleet: "vm", Name: "slow@.service"}
+	wantThree := func() error {
+		t.Helper()
+		readings, err := f.Snapshot(t.Context(), []targets.Ref{ref})
+		if reading := readings[ref]; err == nil && (reading.Err != nil || reading.SpecReplicas != 3) {
+			t.Errorf("spec %d replicas, %v, want 3", reading.SpecReplicas, reading.Err)
+		}
+		return err
+	}
+	if err := wantThree(); err != nil {
+		t.Fatal(err)
+	}
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		m.Stop()
+	}()
+	ending := 0
+	for ticker := time.NewTicker(20 * time.Millisecond); ; {
+		select {
+		case <-ticker.C:
+			if err := wantThree(); targets.Reason(err) == systemd.ShuttingDown {
+				ending++
+			}
+			continue
+		case <-stopped:
+		}
+		ticker.Stop()
+		break
+	}
+	if ending == 0 {
+		t.Error("no reading told that the manager stops all units")
+	}
+	if err := wantThree(); !errors.Is(err, targets.ErrTransient) {
+		t.Errorf("Snapshot() without a manager = %v, want ErrTransient", err)
+	}
+	m.Restart()
+	if err := wantThree(); err != nil {
+		t.Error(err)
+	}
+	awaitActive(t, m, "slow", 1, 2, 3)
+}
