@@ -198,6 +198,9 @@ func (c *Choices) metric(given *autoscalingv2.MetricSpec) draft.Metric {
 	if given.Type == autoscalingv2.ObjectMetricSourceType && !namesGoal(target) {
 		m.Notes = append(m.Notes, draft.Decide+"the goal: its type names one that is not given, which fails every evaluation in Kubernetes too.")
 	}
+	for _, operator := range unknownOperators(identifier.Selector) {
+		m.Notes = append(m.Notes, fmt.Sprintf("%swhat the operator %q of its selector is to mean: it fails every evaluation in Kubernetes too.", draft.Decide, operator))
+	}
 	switch {
 	case identifier.Name != "":
 		m.Notes = append(m.Notes, metricNote(given.Type, m.Object, identifier))
@@ -278,6 +281,22 @@ func matchers(selector *metav1.LabelSelector) string {
 		}
 	}
 	return strings.Join(found, ", ")
+}
+
+// unknownOperators answers the operators of a selector that nobody knows.
+func unknownOperators(selector *metav1.LabelSelector) []metav1.LabelSelectorOperator {
+	if selector == nil {
+		return nil
+	}
+	var unknown []metav1.LabelSelectorOperator
+	for _, e := range selector.MatchExpressions {
+		switch e.Operator {
+		case metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist:
+		default:
+			unknown = append(unknown, e.Operator)
+		}
+	}
+	return unknown
 }
 
 // quantityText answers a quantity as a text; empty for nil.
