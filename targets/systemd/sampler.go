@@ -105,7 +105,8 @@ func (s *sampler) samples(refs []targets.Ref, now time.Time) (map[targets.Ref]ta
 			if found.Err == nil && s.failed[m.unit] != nil {
 				found.Err = s.failed[m.unit]
 			}
-			if usage, ok := s.usage[m.unit]; ok && now.Sub(usage.At) <= s.clock.Validity() {
+			usage, ok := s.usage[m.unit]
+			if ok && s.counted[m.unit].activation == m.activation && now.Sub(usage.At) <= s.clock.Validity() {
 				found.Instances = append(found.Instances, usage)
 			}
 		}

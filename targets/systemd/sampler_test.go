@@ -86,10 +86,12 @@ func TestNoSamples(t *testing.T) {
 			r.Errorf("samples %+v before it was read that the instance began anew, want the old counter's", samples)
 		}
 		r.read()
-		pass(defaultResourceInterval)
-		all, err := r.fleet.Samples(t.Context(), []targets.Ref{workerRef})
-		if err != nil || len(all[workerRef].Instances) != 0 {
-			r.Errorf("samples %+v, %v across a restart, want none", all, err)
+		for _, after := range []time.Duration{0, defaultResourceInterval} {
+			pass(after)
+			all, err := r.fleet.Samples(t.Context(), []targets.Ref{workerRef})
+			if err != nil || len(all[workerRef].Instances) != 0 {
+				r.Errorf("samples %+v, %v across a restart that was read %v ago, want none", all, err, after)
+			}
 		}
 	})
 	run(t, []int{1}, func(r *rig) {
