@@ -115,18 +115,22 @@ func (a *administrator) socket() {
 // examples is where the package keeps drop-ins.
 const examples = "/usr/share/doc/hpad/examples/systemd"
 
-// credentials gives hpad a token that its user cannot read, by the drop-in, and
-// takes one away that the drop-in names.
+// credentials gives hpad secrets that its user cannot read where they are: one that
+// the unit names, while others that it names are not there, and one of the drop-in.
 func (a *administrator) credentials() {
 	a.run("install -D -m 0644 " + examples + "/credentials.conf /etc/systemd/system/hpad.service.d/credentials.conf")
-	a.run("systemctl daemon-reload; systemctl restart hpad")
-	a.says("active", "systemctl is-active hpad")
-	a.run("install -d -m 0700 /etc/credstore; echo secret >/etc/credstore/hpad.nomad-token; chmod 0600 /etc/credstore/hpad.nomad-token")
-	a.run("systemctl restart hpad")
-	if said, err := a.try("setpriv --reuid hpad --regid hpad --init-groups cat /etc/credstore/hpad.nomad-token"); err == nil {
-		a.t.Errorf("hpad's user can read %q where it is", said)
+	a.run("install -d -m 0700 /etc/credstore; systemctl daemon-reload")
+	for _, name := range []string{"nomad-token", "webhook-token"} {
+		a.run("echo secret of " + name + " >/etc/credstore/hpad." + name + "; chmod 0600 /etc/credstore/hpad." + name)
+		if said, err := a.try("setpriv --reuid hpad --regid hpad --init-groups cat /etc/credstore/hpad." + name); err == nil {
+			a.t.Errorf("hpad's user can read %q where it is", said)
+		}
 	}
-	a.says("secret", "nsenter --target $(systemctl show --property MainPID --value hpad) --mount setpriv --reuid hpad --regid hpad --init-groups cat /run/credentials/hpad.service/nomad-token")
+	a.run("systemctl restart hpad")
+	a.says("active", "systemctl is-active hpad")
+	for _, name := range []string{"nomad-token", "webhook-token"} {
+		a.says("secret of "+name, "nsenter --target $(systemctl show --property MainPID --value hpad) --mount setpriv --reuid hpad --regid hpad --init-groups cat /run/credentials/hpad.service/"+name)
+	}
 }
 
 // processes is a fleet in hpad's own sandbox.
