@@ -126,13 +126,18 @@ type lifecycle struct {
 	succeeds bool
 	// takes is how long its start and its end take.
 	takes time.Duration
+	// fails is how its start fails until then; a zero time means always.
 	fails error
+	until time.Time
 }
 
 func (l *lifecycle) Start(context.Context) error {
 	*l.log = append(*l.log, "start "+l.name)
 	time.Sleep(l.takes)
-	return l.fails
+	if l.until.IsZero() || time.Now().Before(l.until) {
+		return l.fails
+	}
+	return nil
 }
 
 func (l *lifecycle) Close() error {
@@ -197,7 +202,7 @@ func TestStartThatFails(t *testing.T) {
 		w.queue("q", 3)
 		w.source().value("q", 5)
 		w.sources["another"] = newMemorySource()
-		broken := &lifecycle{memorySource: w.sources["another"], name: "another", log: &log, fails: errors.New("directory is locked")}
+		broken := &lifecycle{memorySource: w.sources["another"], name: "another", log: &log, fails: errors.New("directory is locked"), until: time.Now().Add(25 * time.Second)}
 		w.kinds = map[string]func(config.Source, SourceEnv) (Source, error){
 			"memory": func(c config.Source, _ SourceEnv) (Source, error) {
 				if c.Name == "another" {
@@ -219,7 +224,6 @@ func TestStartThatFails(t *testing.T) {
 		if !told() {
 			t.Errorf("problems %v, want that of the source", w.daemon.Readiness().Problems)
 		}
-		broken.fails = nil
 		w.advance(startRetry)
 		if problems := w.daemon.Readiness().Problems; len(problems) != 0 {
 			t.Errorf("problems %v once it has started", problems)
