@@ -20,6 +20,12 @@ const maxAnswer = 1 << 30
 // dialTimeout bounds how long a connection to the socket may take.
 const dialTimeout = 5 * time.Second
 
+// answerTimeout bounds a whole call: no hpad takes longer for an answer.
+const answerTimeout = writeTimeout + 15*time.Second
+
+// errUnanswered is what a call ends with that takes longer.
+var errUnanswered = fmt.Errorf("the connection was taken, and there was no answer within %s", answerTimeout)
+
 // Client asks a daemon over its unix socket or over TCP. It is safe for
 // concurrent use and holds no connection between calls. Its errors are a
 // [ReachError] when the daemon cannot be reached and an [Error] when it answers
@@ -138,16 +144,24 @@ func (c *Client) try(ctx context.Context, method, path string, data any) (time.D
 	if c.err != nil {
 		return 0, c.err
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout, errUnanswered)
+	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, c.base+path, http.NoBody)
 	if err != nil {
 		return 0, fmt.Errorf("ask hpad at %q: %w", c.address, err)
 	}
 	response, err := c.http.Do(request)
+	if errors.Is(context.Cause(ctx), errUnanswered) {
+		return 0, c.unanswered()
+	}
 	if err != nil {
 		return 0, c.unreachable(err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	if errors.Is(context.Cause(ctx), errUnanswered) {
+		return 0, c.unanswered()
+	}
 	if err != nil {
 		return 0, fmt.Errorf("read hpad's answer to %s %s at %q: %w", method, path, c.address, err)
 	}
@@ -161,6 +175,11 @@ func (c *Client) try(ctx context.Context, method, path string, data any) (time.D
 		}
 	}
 	return wait, c.open(response.StatusCode, method, path, body, data)
+}
+
+// unanswered is the error of a call that took longer than hpad ever does.
+func (c *Client) unanswered() error {
+	return &ReachError{Address: c.address, Err: errUnanswered, Hint: "look at hpad's log, and at whether it is hpad that listens there"}
 }
 
 // open takes the data out of an envelope.

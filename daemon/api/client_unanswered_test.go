@@ -1,0 +1,55 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A call to somebody who takes the connection and never answers, or never ends the
+// answer, ends and says so; one whose caller has less patience ends as the caller
+// wants.
+func TestUnanswered(t *testing.T) {
+	for _, test := range []struct {
+		name, answer string
+		patience     time.Duration
+		want         error
+	}{
+		{"no answer", "", time.Hour, errUnanswered},
+		{"half an answer", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", time.Hour, errUnanswered},
+		{"a caller with less patience", "", time.Second, context.DeadlineExceeded},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := NewClient("/run/hpad.sock")
+				c.http.Transport.(*http.Transport).DialContext = func(context.Context, string, string) (net.Conn, error) {
+					ours, theirs := net.Pipe()
+					go func() {
+						go func() { _, _ = io.WriteString(theirs, test.answer) }()
+						_, _ = io.Copy(io.Discard, theirs)
+					}()
+					return ours, nil
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), test.patience)
+				defer cancel()
+				begun := time.Now()
+				_, err := c.Autoscalers(ctx)
+				if !errors.Is(err, test.want) {
+					t.Errorf("error %v, want %v", err, test.want)
+				}
+				if took, want := time.Since(begun), min(test.patience, answerTimeout); took != want {
+					t.Errorf("it took %s, want %s", took, want)
+				}
+				failed, reached := errors.AsType[*ReachError](err)
+				if errors.Is(test.want, errUnanswered) && (!reached || failed.Hint == "") {
+					t.Errorf("error %#v, want a ReachError with a hint", err)
+				}
+			})
+		})
+	}
+}
