@@ -74,10 +74,11 @@ func growsAndShrinks(t *testing.T, s *azuretest.Server, l *world.Load) {
 	w.Await("web", policy.AbleToScale, azurevmss.ScaleSetUpdating, "still works on scale set")
 	l.Queue("web", 60)
 	awaitCapacity(t, s, "web", 6)
+	wait.For(t, patience, "current replicas 6", func() (string, bool) {
+		got := w.View("web").Status.CurrentReplicas
+		return fmt.Sprintf("they are %d", got), got == 6
+	})
 	w.Await("web", policy.AbleToScale, "ReadyForNewScale", "")
-	if got := w.View("web").Status.CurrentReplicas; got != 6 {
-		t.Errorf("current replicas are %d, want 6", got)
-	}
 	l.Queue("web", 0)
 	awaitCapacity(t, s, "web", 0)
 	l.Queue("web", 20)
