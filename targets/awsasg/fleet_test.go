@@ -346,7 +346,7 @@ func TestDoesNotWait(t *testing.T) {
 			c.Inject(awstest.Fault{Action: action, Times: 1, Delay: time.Minute})
 			begun := time.Now()
 			r := readOne(t, f, "web")
-			if took := time.Since(begun); took > moreTimeout+2*time.Second || len(r.Instances) != 2 || r.Instances[0].StartedAt.IsZero() {
+			if took := time.Since(begun); took > 40*time.Second || len(r.Instances) != 2 || r.Instances[0].StartedAt.IsZero() {
 				t.Errorf("it took %v to read %+v", took, r)
 			}
 		})

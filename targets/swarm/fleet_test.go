@@ -429,7 +429,7 @@ func TestNodesAreSlow(t *testing.T) {
 		if got := read(t, f, "web"); got.Err != nil || got.Locations[0].Node != "node1id" {
 			t.Fatalf("round %d: reading %+v, want a node known by its id", round, got)
 		}
-		if took := time.Since(begun); took > learningWait+2*time.Second || round > 0 && took > time.Second {
+		if took := time.Since(begun); took > learningWait+20*time.Second || round > 0 && took >= learningWait {
 			t.Errorf("round %d took %v", round, took)
 		}
 	}
