@@ -1,0 +1,149 @@
+package sampling
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// Members samples the members of targets, one by one, on a [Clock] of its own. It
+// keeps which members each target has, as the last reading said, and what is known
+// of each: M is a member, K names it among those of all targets, and V is what is
+// known of it, whose zero value says nothing. It is safe for concurrent use.
+type Members[K comparable, M, V any] struct {
+	*Clock
+	kind Kind[K, M, V]
+
+	mu sync.Mutex
+	// published are the members of the last reading of each target.
+	published map[targets.Ref][]M
+	known     map[K]V
+	// err is why the last pass learned nothing at all.
+	err error
+}
+
+// Kind is how a kind of fleet samples.
+type Kind[K comparable, M, V any] struct {
+	// Key names a member.
+	Key func(member M) K
+	// Pass samples once the members that are due, those of all targets that were
+	// asked for lately, and keeps what it finds by [Members.Learn]. An error says why
+	// it found nothing at all, and is the answer to all questions until the next
+	// pass is over. No two passes run at once, and ctx ends at Close.
+	Pass func(ctx context.Context, due []M) error
+	// Sample makes a sample of what is known of a member; nil where that is nothing
+	// or too old. An error says why it is missing. It must not call the Members,
+	// but for Validity.
+	Sample func(member M, known V) (*targets.InstanceSample, error)
+	// Rest forgets what else is not to be known when sampling begins again; nil
+	// forgets nothing. It must not call the Members.
+	Rest func()
+}
+
+// NewMembers answers Members that are not sampled until somebody asks, and then
+// every interval, which is more than 0.
+func NewMembers[K comparable, M, V any](interval time.Duration, kind Kind[K, M, V]) *Members[K, M, V] {
+	m := &Members[K, M, V]{kind: kind, published: map[targets.Ref][]M{}, known: map[K]V{}}
+	m.Clock = NewClock(interval, m.pass, m.rest)
+	return m
+}
+
+// Publish says which members a target has: at every reading.
+func (m *Members[K, M, V]) Publish(ref targets.Ref, members []M) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.published[ref] = members
+}
+
+// Withdraw says that a target has no members that are known: when it cannot be
+// read.
+func (m *Members[K, M, V]) Withdraw(ref targets.Ref) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.published, ref)
+}
+
+// Learn changes what is known of a member, under the lock of the Members.
+func (m *Members[K, M, V]) Learn(key K, change func(known *V)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.known[key]
+	change(&known)
+	m.known[key] = known
+}
+
+// Samples answers the newest samples, and sees to it that there will be more. With
+// those of a target goes the first error of any of its members. A target that was
+// not published has no entry. The error is that of the last pass, or an
+// ErrTransient after Close.
+func (m *Members[K, M, V]) Samples(refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
+	if !m.Ask(refs, time.Now()) {
+		return nil, fmt.Errorf("%w: the fleet is closed", targets.ErrTransient)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.err != nil {
+		return nil, m.err
+	}
+	answer := make(map[targets.Ref]targets.Samples, len(refs))
+	for _, ref := range refs {
+		if members, published := m.published[ref]; published {
+			answer[ref] = m.of(members)
+		}
+	}
+	return answer, nil
+}
+
+// of answers the samples of members. The caller holds the lock.
+func (m *Members[K, M, V]) of(members []M) targets.Samples {
+	var samples targets.Samples
+	for _, member := range members {
+		sample, err := m.kind.Sample(member, m.known[m.kind.Key(member)])
+		if samples.Err == nil {
+			samples.Err = err
+		}
+		if sample != nil {
+			samples.Instances = append(samples.Instances, *sample)
+		}
+	}
+	return samples
+}
+
+// pass samples the members of all wanted targets once.
+func (m *Members[K, M, V]) pass(ctx context.Context, wanted []targets.Ref) {
+	err := m.kind.Pass(ctx, m.due(wanted))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.err = err
+}
+
+// due answers the members to sample, and forgets what is known of all others.
+func (m *Members[K, M, V]) due(wanted []targets.Ref) []M {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var due []M
+	keep := map[K]bool{}
+	for _, ref := range wanted {
+		for _, member := range m.published[ref] {
+			due = append(due, member)
+			keep[m.kind.Key(member)] = true
+		}
+	}
+	maps.DeleteFunc(m.known, func(key K, _ V) bool { return !keep[key] })
+	return due
+}
+
+// rest forgets what is known of members.
+func (m *Members[K, M, V]) rest() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.err = nil
+	clear(m.known)
+	if m.kind.Rest != nil {
+		m.kind.Rest()
+	}
+}

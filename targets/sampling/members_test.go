@@ -1,0 +1,219 @@
+package sampling
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// member is one that counts its passes, wrong why that fails.
+type member struct {
+	name  string
+	wrong error
+}
+
+// counting samples members by counting: the sample of the nth pass has a window of
+// n seconds.
+type counting struct {
+	*Members[string, member, int]
+
+	mu    sync.Mutex
+	due   [][]string
+	rests int
+	// fails is what the next passes answer.
+	fails error
+}
+
+func (c *counting) pass(_ context.Context, due []member) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var names []string
+	for _, m := range due {
+		c.Learn(m.name, func(known *int) { *known++ })
+		names = append(names, m.name)
+	}
+	slices.Sort(names)
+	c.due = append(c.due, names)
+	return c.fails
+}
+
+// sample has nothing to say of the first pass.
+func (c *counting) sample(m member, known int) (*targets.InstanceSample, error) {
+	if known < 2 {
+		return nil, m.wrong
+	}
+	return &targets.InstanceSample{ID: m.name, Window: time.Duration(known) * time.Second}, m.wrong
+}
+
+// fail says what the next passes answer.
+func (c *counting) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fails = err
+}
+
+// says tests what is answered of a target: "name passes" of each member, or "none"
+// where there is no entry.
+func (c *counting) says(t *testing.T, ref targets.Ref, want ...string) {
+	t.Helper()
+	answer, err := c.Samples([]targets.Ref{ref})
+	synctest.Wait()
+	if err != nil {
+		t.Fatalf("Samples() = %v", err)
+	}
+	samples, published := answer[ref]
+	if !published {
+		if diff := cmp.Diff(want, []string{"none"}); diff != "" {
+			t.Errorf("samples (-want +got):\n%s", diff)
+		}
+		return
+	}
+	var got []string
+	for _, sample := range samples.Instances {
+		got = append(got, fmt.Sprintf("%s %.0f", sample.ID, sample.Window.Seconds()))
+	}
+	if samples.Err != nil {
+		got = append(got, samples.Err.Error())
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("samples (-want +got):\n%s", diff)
+	}
+}
+
+// count tests Members in a bubble of its own.
+func count(t *testing.T, test func(t *testing.T, c *counting)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := &counting{}
+		c.Members = NewMembers(interval, Kind[string, member, int]{
+			Key: func(m member) string { return m.name }, Pass: c.pass, Sample: c.sample,
+			Rest: func() { c.rests++ },
+		})
+		defer c.Close()
+		test(t, c)
+	})
+}
+
+// TestMembersOfTargets: a pass is told the members of the targets that were
+// published and asked for, and what is answered is in the order of publishing.
+func TestMembersOfTargets(t *testing.T) {
+	count(t, func(t *testing.T, c *counting) {
+		c.Publish(web, []member{{name: "w2"}, {name: "w1"}})
+		c.Publish(db, []member{{name: "d1"}})
+		c.says(t, web) // published, without a sample
+		c.says(t, targets.Ref{Fleet: "shop", Name: "other"}, "none")
+		pass(interval)
+		c.says(t, web, "w2 2", "w1 2")
+		c.says(t, db)
+		pass(interval)
+		c.says(t, web, "w2 3", "w1 3")
+		if diff := cmp.Diff([][]string{{"w1", "w2"}, {"w1", "w2"}, {"d1", "w1", "w2"}}, c.due); diff != "" {
+			t.Errorf("due (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestMembersThatGo: nothing is told of a member that is published no more, and
+// nothing is known of it when it comes back after a pass.
+func TestMembersThatGo(t *testing.T) {
+	count(t, func(t *testing.T, c *counting) {
+		c.Publish(web, []member{{name: "w1"}, {name: "w2"}})
+		c.says(t, web)
+		pass(interval)
+		c.says(t, web, "w1 2", "w2 2")
+		c.Publish(web, []member{{name: "w1"}, {name: "w3"}})
+		c.says(t, web, "w1 2")
+		c.Publish(web, []member{{name: "w1"}, {name: "w2"}})
+		c.says(t, web, "w1 2", "w2 2") // there was no pass without it
+		c.Publish(web, []member{{name: "w1"}})
+		pass(interval)
+		c.Publish(web, []member{{name: "w1"}, {name: "w2"}})
+		c.says(t, web, "w1 3")
+
+		c.Withdraw(web)
+		c.says(t, web, "none")
+		pass(interval)
+		c.Publish(web, []member{{name: "w1"}})
+		c.says(t, web)
+		c.Withdraw(db) // which was never published
+	})
+}
+
+// TestFirstErrorOfMembers: the first error of a target's members goes with the
+// samples of all, and is none of another target's.
+func TestFirstErrorOfMembers(t *testing.T) {
+	count(t, func(t *testing.T, c *counting) {
+		c.Publish(web, []member{{name: "w1"}, {name: "w2", wrong: errors.New("w2 is mute")}, {name: "w3", wrong: errors.New("w3 is")}})
+		c.Publish(db, []member{{name: "d1"}})
+		c.says(t, db)
+		c.says(t, web, "w2 is mute")
+		pass(interval)
+		c.says(t, db, "d1 2")
+		pass(interval)
+		c.says(t, web, "w1 2", "w2 2", "w3 2", "w2 is mute")
+	})
+}
+
+// TestPassThatFindsNothing: its error is the answer until a pass has none, or
+// sampling begins again.
+func TestPassThatFindsNothing(t *testing.T) {
+	count(t, func(t *testing.T, c *counting) {
+		broken := errors.New("no token")
+		c.Publish(web, []member{{name: "w1"}})
+		c.fail(broken)
+		c.Ask([]targets.Ref{web}, time.Now())
+		synctest.Wait()
+		for range 2 {
+			if answer, err := c.Samples([]targets.Ref{web}); !errors.Is(err, broken) || answer != nil {
+				t.Errorf("Samples() = %v, %v, want what the pass says", answer, err)
+			}
+			pass(interval)
+		}
+		c.fail(nil)
+		pass(interval)
+		c.says(t, web, "w1 4")
+		c.fail(broken)
+		pass(time.Minute)
+		c.fail(nil)
+		c.says(t, web)
+	})
+}
+
+// TestMembersRest: nothing is known when sampling begins again, but which members
+// targets have.
+func TestMembersRest(t *testing.T) {
+	count(t, func(t *testing.T, c *counting) {
+		c.Publish(web, []member{{name: "w1"}})
+		c.says(t, web)
+		pass(interval)
+		c.says(t, web, "w1 2")
+		pass(time.Minute)
+		if c.Running() || c.rests != 1 {
+			t.Errorf("running is %v, rested %d times, want once", c.Running(), c.rests)
+		}
+		c.says(t, web)
+		pass(interval)
+		c.says(t, web, "w1 2")
+	})
+}
+
+func TestMembersClose(t *testing.T) {
+	count(t, func(t *testing.T, c *counting) {
+		c.Publish(web, []member{{name: "w1"}})
+		c.Close()
+		answer, err := c.Samples([]targets.Ref{web})
+		if answer != nil || !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), "the fleet is closed") {
+			t.Errorf("Samples() after Close() = %v, %v, want that the fleet is closed", answer, err)
+		}
+	})
+}
