@@ -93,7 +93,7 @@ func newPlatform(t *testing.T, counts ...int32) *targettest.Platform {
 	}
 	p.SlowStop = func(*testing.T, targets.Ref) { m.set(func() { m.slow = true }) }
 	p.Writes = func() int { return m.count("start", "stop", "reset", "enable", "disable") }
-	p.Sampling = func() bool { return current.sampler.clock.Running() }
+	p.Sampling = func() bool { return current.sampler.Running() }
 	return p
 }
 

@@ -90,7 +90,7 @@ func (f *Fleet) Close() error {
 			t.prober.close()
 		}
 	}
-	f.sampler.close()
+	f.sampler.Close()
 	f.manager.close()
 	return nil
 }
@@ -159,10 +159,10 @@ func (f *Fleet) snapshot(ctx context.Context, refs []targets.Ref, answer map[tar
 	for ref, t := range asked {
 		reading, err := f.reading(ctx, t, s)
 		if err != nil {
-			f.sampler.withdraw(ref)
+			f.sampler.Withdraw(ref)
 			reading = targets.Reading{Err: err, Observed: s.at}
 		} else {
-			f.sampler.publish(ref, t.sampled(s.units[t.template], f.known))
+			f.sampler.Publish(ref, t.sampled(s.units[t.template], f.known))
 		}
 		answer[ref] = reading
 	}
@@ -297,7 +297,7 @@ func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Re
 	if err := f.life.Usable(ctx); err != nil {
 		return nil, fmt.Errorf("sample fleet %q: %w", f.name, err)
 	}
-	answer, err := f.sampler.samples(refs, time.Now())
+	answer, err := f.sampler.Samples(refs)
 	if err != nil {
 		return nil, fmt.Errorf("sample fleet %q: %w", f.name, err)
 	}

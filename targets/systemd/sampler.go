@@ -3,8 +3,6 @@ package systemd
 import (
 	"context"
 	"fmt"
-	"maps"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -14,19 +12,20 @@ import (
 	"github.com/hpad/hpad/targets/sampling"
 )
 
-// sampler asks for the resource use of instances while somebody asks for it.
+// sampler asks for the resource use of instances, by the names of their units,
+// while somebody asks for it.
 type sampler struct {
+	*sampling.Members[string, sampled, measured]
 	manager manager
-	clock   *sampling.Clock
+}
 
-	mu sync.Mutex
-	// members are the running instances of the last reading of each target.
-	members map[targets.Ref][]sampled
-	// counted are the newest counters of each unit, usage what follows from the
-	// last two, failed why there is none.
-	counted map[string]counters
-	usage   map[string]targets.InstanceSample
-	failed  map[string]error
+// measured is what is known of an instance's use.
+type measured struct {
+	// counters are the newest, sample what follows from the last two, err why there
+	// is none or not all.
+	counters counters
+	sample   targets.InstanceSample
+	err      error
 }
 
 // sampled is one running instance.
@@ -50,15 +49,12 @@ type counters struct {
 }
 
 func newSampler(interval time.Duration, m manager) *sampler {
-	s := &sampler{
-		manager: m, members: map[targets.Ref][]sampled{},
-		counted: map[string]counters{}, usage: map[string]targets.InstanceSample{}, failed: map[string]error{},
-	}
-	s.clock = sampling.NewClock(interval, s.pass, s.rest)
+	s := &sampler{manager: m}
+	s.Members = sampling.NewMembers(interval, sampling.Kind[string, sampled, measured]{
+		Key: func(m sampled) string { return m.unit }, Pass: s.pass, Sample: s.sample,
+	})
 	return s
 }
-
-func (s *sampler) close() { s.clock.Close() }
 
 // sampled answers the instances whose use can be asked for.
 func (t *target) sampled(units map[int32]unit, known *particulars) []sampled {
@@ -72,89 +68,28 @@ func (t *target) sampled(units map[int32]unit, known *particulars) []sampled {
 	return all
 }
 
-// publish says which running instances a target has, at every reading; withdraw
-// that it has none that are known.
-func (s *sampler) publish(ref targets.Ref, members []sampled) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.members[ref] = members
-}
-
-func (s *sampler) withdraw(ref targets.Ref) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.members, ref)
-}
-
-// samples answers the newest samples that are not too old, and sees to it that
-// there will be more. A target that was not published has no entry.
-func (s *sampler) samples(refs []targets.Ref, now time.Time) (map[targets.Ref]targets.Samples, error) {
-	if !s.clock.Ask(refs, now) {
-		return nil, fmt.Errorf("%w: the fleet is closed", targets.ErrTransient)
+// sample answers an instance's sample where that is not too old, and what there is
+// nothing of.
+func (s *sampler) sample(m sampled, known measured) (*targets.InstanceSample, error) {
+	if known.counters.activation != m.activation || time.Since(known.sample.At) > s.Validity() {
+		return nil, known.err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	answer := make(map[targets.Ref]targets.Samples, len(refs))
-	for _, ref := range refs {
-		members, published := s.members[ref]
-		if !published {
-			continue
-		}
-		var found targets.Samples
-		for _, m := range members {
-			if found.Err == nil && s.failed[m.unit] != nil {
-				found.Err = s.failed[m.unit]
-			}
-			usage, ok := s.usage[m.unit]
-			if ok && s.counted[m.unit].activation == m.activation && now.Sub(usage.At) <= s.clock.Validity() {
-				found.Instances = append(found.Instances, usage)
-			}
-		}
-		answer[ref] = found
-	}
-	return answer, nil
+	return &known.sample, known.err
 }
 
-// rest forgets what is not to be known when sampling begins again.
-func (s *sampler) rest() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	clear(s.counted)
-	clear(s.usage)
-	clear(s.failed)
-}
-
-// pass samples the instances of targets once.
-func (s *sampler) pass(ctx context.Context, wanted []targets.Ref) {
-	due := s.due(wanted)
+// pass samples instances once.
+func (s *sampler) pass(ctx context.Context, due []sampled) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
 	for _, m := range due {
 		group.Go(func() error {
 			found, err := s.count(ctx, m)
-			s.take(m, found, err)
+			s.Learn(m.unit, func(known *measured) { known.take(m, found, err, s.Validity()) })
 			return nil
 		})
 	}
 	_ = group.Wait() // each instance has its own error
-}
-
-// due answers the instances to sample, and forgets what is known of all others.
-func (s *sampler) due(wanted []targets.Ref) []sampled {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var due []sampled
-	keep := map[string]bool{}
-	for _, ref := range wanted {
-		for _, m := range s.members[ref] {
-			due = append(due, m)
-			keep[m.unit] = true
-		}
-	}
-	maps.DeleteFunc(s.counted, func(unit string, _ counters) bool { return !keep[unit] })
-	maps.DeleteFunc(s.usage, func(unit string, _ targets.InstanceSample) bool { return !keep[unit] })
-	maps.DeleteFunc(s.failed, func(unit string, _ error) bool { return !keep[unit] })
-	return due
+	return nil
 }
 
 // count reads the counters of one instance. What the manager does not account is
@@ -188,29 +123,23 @@ func (s *sampler) count(ctx context.Context, m sampled) (counters, error) {
 
 // take keeps what was read of an instance, and makes a sample of it where it
 // follows on what was read before: not where the instance was started again, the
-// counter went back, or too much time passed.
-func (s *sampler) take(m sampled, found counters, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.failed, m.unit)
-	if err != nil {
-		s.failed[m.unit] = err
-	}
+// counter went back, or more time passed than a sample may cover.
+func (known *measured) take(m sampled, found counters, err error, validity time.Duration) {
+	known.err = err
 	if found.at.IsZero() {
 		return
 	}
-	before, known := s.counted[m.unit]
-	s.counted[m.unit] = found
-	delete(s.usage, m.unit)
+	before := known.counters
+	known.counters, known.sample = found, targets.InstanceSample{}
 	span := found.at.Sub(before.at)
-	if !known || before.activation != found.activation || span <= 0 || span > s.clock.Validity() {
+	if before.activation != found.activation || span <= 0 || span > validity {
 		return
 	}
 	usage := usageOf(before, found, span)
 	if len(usage) == 0 {
 		return
 	}
-	s.usage[m.unit] = targets.InstanceSample{
+	known.sample = targets.InstanceSample{
 		ID: m.unit, At: found.at, Window: span, Tasks: []policy.TaskUsage{{Task: m.task, Usage: usage}},
 	}
 }
