@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,22 +44,26 @@ type key struct {
 	id     string
 }
 
+func (c Container) key() key { return key{c.Engine, c.ID} }
+
 // Sampler asks for the resource use of containers every interval while somebody
 // asks for it, as a [sampling.Clock] does. It is safe for concurrent use.
 type Sampler struct {
-	clock *sampling.Clock
-	work  sync.WaitGroup
+	members *sampling.Members[key, Container, measured]
+	work    sync.WaitGroup
 
 	mu sync.Mutex
-	// containers are those of the last reading of each target.
-	containers map[targets.Ref][]Container
-	// counted are the newest counters of each container, samples what follows
-	// from the last two, failed why there are none.
-	counted map[key]counters
-	samples map[key]sample
-	failed  map[key]error
 	// busy are the engines that are being asked.
 	busy map[*Engine]bool
+}
+
+// measured is what is known of a container's use.
+type measured struct {
+	// counters are the newest, sample what follows from the last two, err why there
+	// is none.
+	counters counters
+	sample   sample
+	err      error
 }
 
 // sample is the use of one container and when it was learned, which is by this
@@ -75,32 +78,25 @@ type sample struct {
 // NewSampler answers a sampler with that interval, which does nothing until it is
 // asked.
 func NewSampler(interval time.Duration) *Sampler {
-	s := &Sampler{
-		containers: map[targets.Ref][]Container{}, counted: map[key]counters{}, samples: map[key]sample{},
-		failed: map[key]error{}, busy: map[*Engine]bool{},
-	}
-	s.clock = sampling.NewClock(interval, s.pass, s.rest)
+	s := &Sampler{busy: map[*Engine]bool{}}
+	s.members = sampling.NewMembers(interval, sampling.Kind[key, Container, measured]{
+		Key: Container.key, Pass: s.pass, Sample: s.sampleOf,
+	})
 	return s
 }
 
 // Publish says which running containers a target has: at every reading.
 func (s *Sampler) Publish(ref targets.Ref, containers []Container) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.containers[ref] = containers
+	s.members.Publish(ref, containers)
 }
 
 // Withdraw says that a target has no containers that are known: when it cannot be
 // read.
-func (s *Sampler) Withdraw(ref targets.Ref) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.containers, ref)
-}
+func (s *Sampler) Withdraw(ref targets.Ref) { s.members.Withdraw(ref) }
 
 // Close ends the sampling.
 func (s *Sampler) Close() {
-	s.clock.Close() // no pass begins work any more
+	s.members.Close() // no pass begins work any more
 	s.work.Wait()
 }
 
@@ -108,66 +104,37 @@ func (s *Sampler) Close() {
 // there will be more. A container takes two readings to have one. A target that
 // was not published has no entry.
 func (s *Sampler) Samples(refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
-	if !s.clock.Ask(refs, time.Now()) {
-		return nil, fmt.Errorf("%w: the fleet is closed", targets.ErrTransient)
+	return s.members.Samples(refs)
+}
+
+// sampleOf answers a container's sample where that is not too old, and what went
+// wrong with it.
+func (s *Sampler) sampleOf(c Container, known measured) (*targets.InstanceSample, error) {
+	err := c.Err
+	if err == nil && known.err != nil {
+		err = fmt.Errorf("read the stats of container %.12s: %w", c.ID, known.err)
+	}
+	if time.Since(known.sample.learned) > s.members.Validity() {
+		return nil, err
+	}
+	return &targets.InstanceSample{
+		ID: c.Instance, At: known.sample.at, Window: known.sample.window,
+		Tasks: []policy.TaskUsage{{Task: c.Task, Usage: known.sample.usage}},
+	}, err
+}
+
+// pass samples containers once, each engine's on its own: one that does not answer
+// keeps no other waiting.
+func (s *Sampler) pass(ctx context.Context, due []Container) error {
+	byEngine := map[*Engine][]Container{}
+	for _, c := range due {
+		if c.Engine != nil {
+			byEngine[c.Engine] = append(byEngine[c.Engine], c)
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	answer := make(map[targets.Ref]targets.Samples, len(refs))
-	for _, ref := range refs {
-		if containers, known := s.containers[ref]; known {
-			answer[ref] = s.of(containers)
-		}
-	}
-	return answer, nil
-}
-
-// of answers the samples of containers that are not too old, and why others have
-// none. The caller holds the lock.
-func (s *Sampler) of(containers []Container) targets.Samples {
-	samples := targets.Samples{Err: s.failure(containers)}
-	for _, c := range containers {
-		known, ok := s.samples[key{c.Engine, c.ID}]
-		if !ok || time.Since(known.learned) > s.clock.Validity() {
-			continue
-		}
-		samples.Instances = append(samples.Instances, targets.InstanceSample{
-			ID: c.Instance, At: known.at, Window: known.window,
-			Tasks: []policy.TaskUsage{{Task: c.Task, Usage: known.usage}},
-		})
-	}
-	return samples
-}
-
-// failure answers what went wrong with the first container of which anything did;
-// nil when nothing did. The caller holds the lock.
-func (s *Sampler) failure(containers []Container) error {
-	for _, c := range containers {
-		if c.Err != nil {
-			return c.Err
-		}
-		if err := s.failed[key{c.Engine, c.ID}]; err != nil {
-			return fmt.Errorf("read the stats of container %.12s: %w", c.ID, err)
-		}
-	}
-	return nil
-}
-
-// rest forgets what is known of containers.
-func (s *Sampler) rest() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	clear(s.counted)
-	clear(s.samples)
-	clear(s.failed)
-}
-
-// pass samples the containers of all wanted targets once, each engine's on its
-// own: one that does not answer keeps no other waiting.
-func (s *Sampler) pass(ctx context.Context, wanted []targets.Ref) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for engine, containers := range s.due(wanted) {
+	for engine, containers := range byEngine {
 		if s.busy[engine] {
 			continue
 		}
@@ -179,25 +146,7 @@ func (s *Sampler) pass(ctx context.Context, wanted []targets.Ref) {
 			delete(s.busy, engine)
 		})
 	}
-}
-
-// due answers the containers to sample, by engine, and forgets what is known of
-// all others. The caller holds the lock.
-func (s *Sampler) due(wanted []targets.Ref) map[*Engine][]Container {
-	byEngine := map[*Engine][]Container{}
-	keep := map[key]bool{}
-	for _, ref := range wanted {
-		for _, c := range s.containers[ref] {
-			if c.Engine != nil {
-				byEngine[c.Engine] = append(byEngine[c.Engine], c)
-				keep[key{c.Engine, c.ID}] = true
-			}
-		}
-	}
-	maps.DeleteFunc(s.counted, func(k key, _ counters) bool { return !keep[k] })
-	maps.DeleteFunc(s.samples, func(k key, _ sample) bool { return !keep[k] })
-	maps.DeleteFunc(s.failed, func(k key, _ error) bool { return !keep[k] })
-	return byEngine
+	return nil
 }
 
 // sampleEngine asks one engine for containers of its own: one alone, which tells
@@ -244,42 +193,35 @@ func (s *Sampler) sample(ctx context.Context, c Container) error {
 		return err
 	}
 	found.started = c.Started
-	s.take(key{c.Engine, c.ID}, found, time.Now())
+	now := time.Now()
+	s.members.Learn(c.key(), func(known *measured) { known.take(found, now, s.members.Validity()) })
 	return nil
 }
 
 // fail notes why a container has no new sample. One that is gone is no failure.
 func (s *Sampler) fail(c Container, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	k := key{c.Engine, c.ID}
 	if errors.Is(err, targets.ErrTargetNotFound) {
-		delete(s.failed, k)
-		return
+		err = nil
 	}
-	s.failed[k] = err
+	s.members.Learn(c.key(), func(known *measured) { known.err = err })
 }
 
-// take keeps what an engine says of a container, and makes a sample of it where
+// take keeps what an engine says of the container, and makes a sample of it where
 // it follows on what was said before: not where the container started again, a
-// counter or the clock went back, or too much time passed.
-func (s *Sampler) take(k key, found counters, now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.failed, k)
-	before, known := s.counted[k]
-	if known && before.started.Equal(found.started) && found.read.Equal(before.read) {
+// counter or the clock went back, or more time passed than a sample may cover.
+func (known *measured) take(found counters, now time.Time, validity time.Duration) {
+	known.err = nil
+	before := known.counters
+	if before.started.Equal(found.started) && found.read.Equal(before.read) {
 		return // measured no second time
 	}
-	s.counted[k] = found
+	known.counters, known.sample = found, sample{}
 	span := found.read.Sub(before.read)
-	if !known || !before.started.Equal(found.started) || found.cpu < before.cpu || span <= 0 || span > s.clock.Validity() {
-		delete(s.samples, k)
+	if !before.started.Equal(found.started) || found.cpu < before.cpu || span <= 0 || span > validity {
 		return
 	}
-	next := sample{at: found.read, window: span, usage: usage(before, found), learned: now}
-	if next.at.After(now) {
-		next.at = now
+	known.sample = sample{at: found.read, window: span, usage: usage(before, found), learned: now}
+	if found.read.After(now) {
+		known.sample.at = now
 	}
-	s.samples[k] = next
 }

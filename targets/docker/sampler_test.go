@@ -163,7 +163,7 @@ func TestSampler(t *testing.T) {
 	if answer, err := s.Samples([]targets.Ref{web}); err != nil || len(answer) != 0 {
 		t.Errorf("Samples() of a target that was withdrawn = %v, %v, want no entry", answer, err)
 	}
-	waitFor(t, "end of sampling", func() bool { return !s.clock.Running() })
+	waitFor(t, "end of sampling", func() bool { return !s.members.Running() })
 	before, _ := m.get()
 	s.Publish(web, containersOn(e, 1))
 	waitFor(t, "sampling that begins again", func() bool { return len(sampled(t, s, web).Instances) == 1 })
@@ -263,7 +263,7 @@ func TestSamplerAsksSlowEnginesAtOnce(t *testing.T) {
 
 func TestPairs(t *testing.T) {
 	at := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
-	k := key{id: "c1"}
+	const validity = 35 * time.Second
 	first := counters{started: at, read: at.Add(time.Minute), cpu: 1_000_000_000, memory: 1}
 	next := func(change func(c *counters)) counters {
 		c := first
@@ -284,36 +284,36 @@ func TestPairs(t *testing.T) {
 		{"measured no second time", first, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := NewSampler(15 * time.Second)
-			s.take(k, first, first.read)
-			if len(s.samples) != 0 {
+			var known measured
+			known.take(first, first.read, validity)
+			if !known.sample.at.IsZero() {
 				t.Fatal("one reading makes a sample")
 			}
-			s.take(k, test.second, test.second.read)
-			if got := len(s.samples) == 1; got != test.want {
+			known.take(test.second, test.second.read, validity)
+			if got := !known.sample.at.IsZero(); got != test.want {
 				t.Fatalf("a sample is %v, want %v", got, test.want)
 			}
 			// What follows on the second reading is a sample in any case.
 			third := test.second
 			third.read = third.read.Add(15 * time.Second)
 			third.cpu += 7_500_000_000
-			s.take(k, third, third.read)
-			if got := s.samples[k]; got.window != 15*time.Second || !got.at.Equal(third.read) || got.usage[0].Milli != 500 {
+			known.take(third, third.read, validity)
+			if got := known.sample; got.window != 15*time.Second || !got.at.Equal(third.read) || got.usage[0].Milli != 500 {
 				t.Errorf("sample %+v, want half a core over 15s", got)
 			}
-			s.take(k, third, third.read)
-			if len(s.samples) != 1 {
+			known.take(third, third.read, validity)
+			if known.sample.at.IsZero() {
 				t.Error("a reading that was measured no second time takes the sample away")
 			}
 		})
 	}
 
 	t.Run("a clock ahead", func(t *testing.T) {
-		s := NewSampler(15 * time.Second)
+		var known measured
 		now := first.read.Add(-time.Second)
-		s.take(k, first, now)
-		s.take(k, next(func(*counters) {}), now)
-		if got := s.samples[k]; !got.at.Equal(now) {
+		known.take(first, now, validity)
+		known.take(next(func(*counters) {}), now, validity)
+		if got := known.sample; !got.at.Equal(now) {
 			t.Errorf("sample at %v, want it no later than %v", got.at, now)
 		}
 	})
@@ -323,10 +323,10 @@ func TestPairs(t *testing.T) {
 // seconds is no sample.
 func TestOldSamplesAreMissing(t *testing.T) {
 	s := NewSampler(15 * time.Second)
-	containers := []Container{{Instance: "old", ID: "c1"}, {Instance: "fresh", ID: "c2"}}
-	s.samples[key{id: "c1"}] = sample{learned: time.Now().Add(-36 * time.Second)}
-	s.samples[key{id: "c2"}] = sample{learned: time.Now().Add(-34 * time.Second)}
-	if got := s.of(containers); len(got.Instances) != 1 || got.Instances[0].ID != "fresh" {
-		t.Errorf("samples %+v, want the fresh one alone", got)
+	for age, want := range map[time.Duration]bool{34 * time.Second: true, 36 * time.Second: false} {
+		got, err := s.sampleOf(Container{Instance: "i-1"}, measured{sample: sample{learned: time.Now().Add(-age)}})
+		if err != nil || (got != nil) != want {
+			t.Errorf("sampleOf() what was learned %v ago = %+v, %v, want a sample: %v", age, got, err, want)
+		}
 	}
 }
