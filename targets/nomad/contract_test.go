@@ -99,7 +99,7 @@ func TestContract(t *testing.T) {
 			defer i.mu.Unlock()
 			return len(i.scaled)
 		}
-		p.Sampling = func() bool { return current.sampler.clock.Running() }
+		p.Sampling = func() bool { return current.sampler.Running() }
 		return p
 	}})
 }

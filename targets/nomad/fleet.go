@@ -63,7 +63,7 @@ func New(name string, config *Config, options Options) (*Fleet, error) {
 // Close ends the sampling and gives up the connections.
 func (f *Fleet) Close() error {
 	if f.life.End() {
-		f.sampler.clock.Close()
+		f.sampler.Close()
 		f.connection.close()
 	}
 	return nil
@@ -258,7 +258,7 @@ func (s *snapshot) readings(ctx context.Context) map[targets.Ref]targets.Reading
 	for ref, t := range s.asked {
 		reading, err := s.reading(ref, t, checks, now)
 		if err != nil {
-			s.fleet.sampler.withdraw(ref)
+			s.fleet.sampler.Withdraw(ref)
 			reading = targets.Reading{Err: err, Observed: now}
 		}
 		answer[ref] = reading
@@ -316,7 +316,7 @@ func (s *snapshot) reading(ref targets.Ref, t Target, checks map[string]policy.R
 	}
 	reading.Hold = hold(job, spec, l.deployments[t.Job], t)
 	reading.Notices = s.notices(t)
-	s.fleet.sampler.publishAllocs(ref, sampled)
+	s.fleet.sampler.Publish(ref, sampled)
 	return reading, nil
 }
 

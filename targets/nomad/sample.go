@@ -33,30 +33,23 @@ type sampledAlloc struct {
 	tasks map[string]bool
 }
 
-// sampler asks for the resource use of allocations every interval while somebody
-// asks for it.
+// sampler asks for the resource use of allocations, by their ids, every interval
+// while somebody asks for it. What is known of each is its newest sample.
 type sampler struct {
+	*sampling.Members[string, sampledAlloc, targets.InstanceSample]
 	config     *Config
 	connection *connection
-	clock      *sampling.Clock
-
-	mu sync.Mutex
-	// allocs are those of the last reading of each target.
-	allocs map[targets.Ref][]sampledAlloc
-	// samples are the newest of each allocation.
-	samples map[string]targets.InstanceSample
-	// silent are the nodes that did not answer last.
+	// silent are the nodes that did not answer in the last pass; it belongs to the
+	// pass under way.
 	silent map[string]bool
-	// err is why the last pass got no sample at all.
-	err error
 }
 
 func newSampler(config *Config, connection *connection) *sampler {
-	s := &sampler{
-		config: config, connection: connection, allocs: map[targets.Ref][]sampledAlloc{},
-		samples: map[string]targets.InstanceSample{}, silent: map[string]bool{},
-	}
-	s.clock = sampling.NewClock(config.ResourceInterval, s.pass, s.rest)
+	s := &sampler{config: config, connection: connection}
+	s.Members = sampling.NewMembers(config.ResourceInterval, sampling.Kind[string, sampledAlloc, targets.InstanceSample]{
+		Key: func(alloc sampledAlloc) string { return alloc.id }, Pass: s.pass, Sample: s.sample,
+		Rest: func() { s.silent = nil },
+	})
 	return s
 }
 
@@ -66,101 +59,25 @@ func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Re
 	if err := f.life.Usable(ctx); err != nil {
 		return nil, fmt.Errorf("sample fleet %q: %w", f.name, err)
 	}
-	answer, err := f.sampler.ask(refs, time.Now())
+	answer, err := f.sampler.Samples(refs)
 	if err != nil {
 		return nil, fmt.Errorf("sample fleet %q: %w", f.name, err)
 	}
 	return answer, nil
 }
 
-// publishAllocs says which allocations a target has.
-func (s *sampler) publishAllocs(ref targets.Ref, allocs []sampledAlloc) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.allocs[ref] = allocs
-}
-
-// withdraw says that a target has no allocations that are known.
-func (s *sampler) withdraw(ref targets.Ref) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.allocs, ref)
-}
-
-// ask answers the newest samples that are not too old, and sees to it that there
-// will be more. The error is that of a pass that got none at all.
-func (s *sampler) ask(refs []targets.Ref, now time.Time) (map[targets.Ref]targets.Samples, error) {
-	if !s.clock.Ask(refs, now) {
+// sample answers the newest sample of an allocation where that is not too old.
+func (s *sampler) sample(_ sampledAlloc, newest targets.InstanceSample) (*targets.InstanceSample, error) {
+	if time.Since(newest.At) > s.Validity() {
 		return nil, nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	answer := make(map[targets.Ref]targets.Samples, len(refs))
-	for _, ref := range refs {
-		allocs, known := s.allocs[ref]
-		if !known {
-			continue
-		}
-		var samples targets.Samples
-		for _, alloc := range allocs {
-			if sample, ok := s.samples[alloc.id]; ok && now.Sub(sample.At) <= s.clock.Validity() {
-				samples.Instances = append(samples.Instances, sample)
-			}
-		}
-		answer[ref] = samples
-	}
-	if s.err != nil {
-		return nil, s.err
-	}
-	return answer, nil
+	return &newest, nil
 }
 
-// rest forgets what is known of allocations.
-func (s *sampler) rest() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.err = nil
-	clear(s.samples)
-	clear(s.silent)
-}
-
-// pass samples the allocations of all wanted targets once.
-func (s *sampler) pass(ctx context.Context, wanted []targets.Ref) {
-	allocs := s.due(wanted)
-	p := &samplePass{sampler: s, silent: map[string]bool{}}
-	session, err := s.connection.session()
-	if err != nil {
-		p.fail(fmt.Errorf("%w: %w", targets.ErrForbidden, err))
-	} else {
-		var group errgroup.Group
-		group.SetLimit(s.config.fetching())
-		for _, alloc := range allocs {
-			group.Go(func() error {
-				p.sample(ctx, session, alloc)
-				return nil
-			})
-		}
-		_ = group.Wait() // what failed is noted
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.silent = p.silent
-	s.err = nil
-	if p.taken == 0 && ctx.Err() == nil {
-		s.err = p.err
-	}
-}
-
-// due answers the allocations to sample, those of nodes that were silent last,
-// and forgets samples of all others.
-func (s *sampler) due(wanted []targets.Ref) []sampledAlloc {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var allocs []sampledAlloc
-	for _, ref := range wanted {
-		allocs = append(allocs, s.allocs[ref]...)
-	}
-	slices.SortStableFunc(allocs, func(a, b sampledAlloc) int {
+// pass samples allocations once, those of nodes that were silent before last. The
+// error is why there is no sample at all.
+func (s *sampler) pass(ctx context.Context, due []sampledAlloc) error {
+	slices.SortStableFunc(due, func(a, b sampledAlloc) int {
 		if s.silent[a.node] == s.silent[b.node] {
 			return 0
 		}
@@ -169,12 +86,26 @@ func (s *sampler) due(wanted []targets.Ref) []sampledAlloc {
 		}
 		return 1
 	})
-	keep := make(map[string]bool, len(allocs))
-	for _, alloc := range allocs {
-		keep[alloc.id] = true
+	p := &samplePass{sampler: s, silent: map[string]bool{}}
+	session, err := s.connection.session()
+	if err != nil {
+		p.fail(fmt.Errorf("%w: %w", targets.ErrForbidden, err))
+	} else {
+		var group errgroup.Group
+		group.SetLimit(s.config.fetching())
+		for _, alloc := range due {
+			group.Go(func() error {
+				p.sample(ctx, session, alloc)
+				return nil
+			})
+		}
+		_ = group.Wait() // what failed is noted
 	}
-	maps.DeleteFunc(s.samples, func(id string, _ targets.InstanceSample) bool { return !keep[id] })
-	return allocs
+	s.silent = p.silent
+	if p.taken == 0 && ctx.Err() == nil {
+		return p.err
+	}
+	return nil
 }
 
 // samplePass is one pass under way.
@@ -234,14 +165,12 @@ func (p *samplePass) sample(ctx context.Context, session *session, alloc sampled
 // take keeps what Nomad says of an allocation's use.
 func (p *samplePass) take(alloc sampledAlloc, usage *api.AllocResourceUsage, now time.Time) {
 	s := p.sampler
-	sample, ok := sampleOf(alloc, usage, s.config.Memory, now, s.clock.Validity())
+	sample, ok := sampleOf(alloc, usage, s.config.Memory, now, s.Validity())
 	if !ok {
 		p.fail(fmt.Errorf("%w: allocation %s: %s", targets.ErrTransient, shortID(alloc.id), unmeasured(usage, now)))
 		return
 	}
-	s.mu.Lock()
-	s.samples[alloc.id] = sample
-	s.mu.Unlock()
+	s.Learn(alloc.id, func(newest *targets.InstanceSample) { *newest = sample })
 	p.mu.Lock()
 	p.taken++
 	p.mu.Unlock()
