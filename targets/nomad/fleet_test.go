@@ -246,6 +246,35 @@ func TestLazyScheduler(t *testing.T) {
 	}
 }
 
+// TestDisconnected: an allocation whose node does not answer is not counted beside
+// the one that Nomad put in its place, and nothing else is taken for a victim.
+func TestDisconnected(t *testing.T) {
+	i := newImitation(t)
+	i.add("web", 3)
+	i.mu.Lock()
+	i.lazy = true
+	i.mu.Unlock()
+	f := newFleet(t, i)
+	i.change("web", func(job *imitatedJob) { job.allocs[0].client = "unknown" })
+	alone := readOne(t, f, "web/app")
+	if alone.StatusReplicas != 3 {
+		t.Errorf("status %d while nothing replaces what does not answer, want 3", alone.StatusReplicas)
+	}
+	i.change("web", func(job *imitatedJob) {
+		now := time.Now()
+		job.allocs = append(job.allocs, &imitatedAlloc{id: "zz-replacement", desired: "run", client: "running", number: 0, created: now, started: now})
+	})
+	reading := readOne(t, f, "web/app")
+	if reading.StatusReplicas != 3 || len(reading.Instances) != 4 {
+		t.Errorf("status %d of %d instances, want 3 of 4", reading.StatusReplicas, len(reading.Instances))
+	}
+	for _, instance := range reading.Instances {
+		if instance.Deleting != (instance.Phase == policy.PhaseUnknown) {
+			t.Errorf("%+v, want only the one that does not answer to be leaving", instance)
+		}
+	}
+}
+
 func TestStickyReadiness(t *testing.T) {
 	i := newImitation(t)
 	i.add("web", 0).deployed = true

@@ -136,19 +136,24 @@ func (a *allocStub) location() targets.Location {
 }
 
 // surplus answers the allocations beyond a count: those that Nomad is about to
-// stop, because the count was lowered and its scheduler has not got to it yet. As
-// the scheduler does, it takes those whose number a newer one has, then the
+// stop, because the count was lowered and its scheduler has not got to it yet, and
+// those of nodes that do not answer which have others in their places. As the
+// scheduler does, it takes those whose number another one has taken over, then the
 // highest numbers.
 func surplus(living []*allocStub, count int32) map[string]bool {
 	if len(living) <= int(count) {
 		return nil
 	}
 	newest := map[int]uint64{}
+	answering := map[int]bool{}
 	for _, alloc := range living {
 		newest[alloc.index()] = max(newest[alloc.index()], alloc.JobVersion)
+		if alloc.phase() != policy.PhaseUnknown {
+			answering[alloc.index()] = true
+		}
 	}
 	replaced := func(a *allocStub) int {
-		if a.index() >= 0 && a.JobVersion < newest[a.index()] {
+		if a.index() >= 0 && (a.JobVersion < newest[a.index()] || a.phase() == policy.PhaseUnknown && answering[a.index()]) {
 			return 1
 		}
 		return 0
