@@ -30,7 +30,7 @@ type connection struct {
 	current *client
 	// made are the stamps of the files that current was made from, failed why those
 	// that are there now are of no use; nil when they are.
-	made   []stamp
+	made   []httpclient.Stamp
 	failed error
 }
 
@@ -54,13 +54,13 @@ func newConnection(c *Config) (*connection, error) {
 func (c *connection) tlsSettings() *api.TLSConfig { return tlsSettings(c.config.TLS, c.environment) }
 
 // stamps answers those of all files that a client is made from.
-func (c *connection) stamps() []stamp {
+func (c *connection) stamps() []httpclient.Stamp {
 	settings := c.tlsSettings()
 	paths := []string{settings.CACert, settings.CAPath, settings.ClientCert, settings.ClientKey}
 	if c.config.BasicAuth != nil {
 		paths = append(paths, c.config.BasicAuth.PasswordFile)
 	}
-	return stampFiles(paths...)
+	return httpclient.StampFiles(paths...)
 }
 
 // refresh answers a client made from the files as they are now. Where those are of
@@ -251,28 +251,4 @@ func (c *connection) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.current.transport.CloseIdleConnections()
-}
-
-// stamp is by what a change of a file is noticed; it is zero but for the path when
-// the file cannot be found.
-type stamp struct {
-	path     string
-	modified time.Time
-	size     int64
-}
-
-// stampFiles answers the stamps of files; those without a name are left out.
-func stampFiles(paths ...string) []stamp {
-	var stamps []stamp
-	for _, path := range paths {
-		if path == "" {
-			continue
-		}
-		s := stamp{path: path}
-		if info, err := os.Stat(path); err == nil {
-			s.modified, s.size = info.ModTime(), info.Size()
-		}
-		stamps = append(stamps, s)
-	}
-	return stamps
 }

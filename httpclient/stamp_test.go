@@ -1,0 +1,49 @@
+package httpclient
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestStampFiles(t *testing.T) {
+	dir := t.TempDir()
+	ca, cert := filepath.Join(dir, "ca"), filepath.Join(dir, "cert")
+	write := func(path, text string, modified time.Time) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, modified, modified); err != nil {
+			t.Fatal(err)
+		}
+	}
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	write(ca, "one", noon)
+	last := StampFiles(ca, "", cert)
+	if len(last) != 2 || !slices.Equal(last, StampFiles(ca, cert)) {
+		t.Fatalf("stamps %+v of two files, of which one is there, are not those of a second look", last)
+	}
+	for _, step := range []struct {
+		name   string
+		change func()
+	}{
+		{"another time", func() { write(ca, "two", noon.Add(time.Millisecond)) }},
+		{"another size", func() { write(ca, "three", noon.Add(time.Millisecond)) }},
+		{"a new file", func() { write(cert, "", noon) }},
+		{"no file", func() {
+			if err := os.Remove(ca); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		step.change()
+		now := StampFiles(ca, cert)
+		if slices.Equal(last, now) {
+			t.Errorf("%s is not noticed", step.name)
+		}
+		last = now
+	}
+}
