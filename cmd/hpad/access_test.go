@@ -80,11 +80,8 @@ func runConfig(t *testing.T, dir, text string) *running {
 	})
 	for end := time.Now().Add(time.Minute); ; {
 		_, err := os.Stat(r.socket)
-		tcp, dialErr := net.Dial("tcp", r.address)
-		if dialErr == nil {
-			_ = tcp.Close()
-		}
-		if err == nil && dialErr == nil {
+		tcpErr := answers(r.address)
+		if err == nil && tcpErr == nil {
 			return r
 		}
 		select {
@@ -94,9 +91,27 @@ func runConfig(t *testing.T, dir, text string) *running {
 		case <-time.After(10 * time.Millisecond):
 		}
 		if time.Now().After(end) {
-			t.Fatalf("the daemon does not begin: %v, %v", err, dialErr)
+			t.Fatalf("the daemon does not begin: %v, %v", err, tcpErr)
 		}
 	}
+}
+
+// answers says that a server serves an address, and has read its web config: a
+// connection is accepted before that. One with TLS answers that this is not HTTPS.
+func answers(address string) error {
+	conn, err := net.DialTimeout("tcp", address, time.Second)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(conn, "GET /-/healthy HTTP/1.0\r\n\r\n"); err != nil {
+		return err
+	}
+	_, err = conn.Read(make([]byte, 1))
+	return err
 }
 
 // hpad runs a command line.
