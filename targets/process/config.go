@@ -12,6 +12,7 @@ import (
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/quantity"
+	"github.com/hpad/hpad/targets/probe"
 )
 
 // Config is one [fleets.NAME] table of kind "process".
@@ -63,11 +64,7 @@ type Readiness struct {
 	// Interval is the time between probes of a ready instance; 0 means 1s. One
 	// that is not ready yet is probed more often at first.
 	Interval time.Duration `toml:"interval"`
-	// Timeout is how long one probe may take; 0 means 1s.
-	Timeout time.Duration `toml:"timeout"`
-	// FailureThreshold is how many probes in a row have to fail until a ready
-	// instance is unready; 0 means 3.
-	FailureThreshold int `toml:"failure_threshold"`
+	probe.Patience
 }
 
 func (r Readiness) probes() bool { return r.TCP || r.HTTP != "" }
@@ -80,8 +77,6 @@ const (
 	defaultRestartBackoffMin = time.Second
 	defaultRestartBackoffMax = time.Minute
 	defaultProbeInterval     = time.Second
-	defaultProbeTimeout      = time.Second
-	defaultFailureThreshold  = 3
 
 	minResourceInterval = 100 * time.Millisecond
 	minProbeInterval    = 10 * time.Millisecond
@@ -100,8 +95,7 @@ func (c *Config) SetDefaults() {
 		s.RestartBackoffMin = cmp.Or(s.RestartBackoffMin, defaultRestartBackoffMin)
 		s.RestartBackoffMax = cmp.Or(s.RestartBackoffMax, max(defaultRestartBackoffMax, s.RestartBackoffMin))
 		s.Readiness.Interval = cmp.Or(s.Readiness.Interval, defaultProbeInterval)
-		s.Readiness.Timeout = cmp.Or(s.Readiness.Timeout, defaultProbeTimeout)
-		s.Readiness.FailureThreshold = cmp.Or(s.Readiness.FailureThreshold, defaultFailureThreshold)
+		s.Readiness.SetDefaults()
 		c.Services[name] = s
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/probe"
 )
 
 func decode(t *testing.T, text string) *Config {
@@ -59,7 +60,7 @@ command = ["plain"]
 	want := Service{
 		Command: []string{"plain"}, Replicas: new(int32(1)), StopGracePeriod: 10 * time.Second,
 		RestartBackoffMin: time.Second, RestartBackoffMax: time.Minute,
-		Readiness: Readiness{Interval: time.Second, Timeout: time.Second, FailureThreshold: 3},
+		Readiness: Readiness{Interval: time.Second, Patience: probe.Patience{Timeout: time.Second, FailureThreshold: 3}},
 	}
 	if diff := cmp.Diff(want, plain); diff != "" {
 		t.Errorf("a service of its command alone (-want +got):\n%s", diff)

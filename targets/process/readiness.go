@@ -16,7 +16,7 @@ const firstProbe = 25 * time.Millisecond
 // watch probes a port until ctx ends and reports each change of readiness,
 // beginning with unready.
 func (r Readiness) watch(ctx context.Context, port int, report func(ready bool)) {
-	ready, failures := false, 0
+	var verdict probe.Verdict
 	pause := min(firstProbe, r.Interval)
 	for {
 		timer := time.NewTimer(pause)
@@ -27,21 +27,11 @@ func (r Readiness) watch(ctx context.Context, port int, report func(ready bool))
 			return
 		}
 		err := r.probe(ctx, port)
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return
-		case err == nil:
-			failures = 0
-			if !ready {
-				ready = true
-				report(true)
-			}
-		default:
-			failures++
-			if ready && failures >= r.FailureThreshold {
-				ready = false
-				report(false)
-			}
+		}
+		if r.Weigh(&verdict, err) {
+			report(verdict.Ready)
 		}
 		pause = min(2*pause, r.Interval)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/quantity"
+	"github.com/hpad/hpad/targets/probe"
 )
 
 // Config is one [fleets.NAME] table of kind "systemd".
@@ -67,11 +68,7 @@ type ReadyProbe struct {
 	TCP string `toml:"tcp"`
 	// Interval is the time between probes; 0 means 1s.
 	Interval time.Duration `toml:"interval"`
-	// Timeout is how long one probe may take; 0 means 1s.
-	Timeout time.Duration `toml:"timeout"`
-	// FailureThreshold is how many probes in a row have to fail until a ready
-	// instance is unready; 0 means 3.
-	FailureThreshold int `toml:"failure_threshold"`
+	probe.Patience
 }
 
 // Managers that there are.
@@ -86,8 +83,6 @@ const (
 	defaultResourceInterval = 15 * time.Second
 	defaultFirstIndex       = int32(1)
 	defaultProbeInterval    = time.Second
-	defaultProbeTimeout     = time.Second
-	defaultFailureThreshold = 3
 
 	minResourceInterval = time.Second
 	minProbeInterval    = 100 * time.Millisecond
@@ -113,8 +108,7 @@ func (t *Template) setDefaults() {
 		t.FirstIndex = &first
 	}
 	t.ReadyProbe.Interval = cmp.Or(t.ReadyProbe.Interval, defaultProbeInterval)
-	t.ReadyProbe.Timeout = cmp.Or(t.ReadyProbe.Timeout, defaultProbeTimeout)
-	t.ReadyProbe.FailureThreshold = cmp.Or(t.ReadyProbe.FailureThreshold, defaultFailureThreshold)
+	t.ReadyProbe.SetDefaults()
 }
 
 // bareKey is a key that TOML lets stand without quotes, as no template's is.

@@ -12,6 +12,7 @@ import (
 	godbus "github.com/godbus/dbus/v5"
 
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/probe"
 	"github.com/hpad/hpad/targets/targettest"
 )
 
@@ -53,7 +54,7 @@ func newPlatform(t *testing.T, counts ...int32) *targettest.Platform {
 		name := template(rune('a' + i))
 		m.unitFiles[name.file()] = "static"
 		config.Templates[name.file()] = Template{ReadyProbe: ReadyProbe{
-			HTTP: fmt.Sprintf("%s/%s@%%i.service", server.URL, name), Interval: 100 * time.Millisecond, FailureThreshold: 1,
+			HTTP: fmt.Sprintf("%s/%s@%%i.service", server.URL, name), Interval: 100 * time.Millisecond, Patience: probe.Patience{FailureThreshold: 1},
 		}}
 		for index := range count {
 			m.byHand(t, "start", name.unit(index+1))

@@ -41,9 +41,8 @@ type probed struct {
 	index      int32
 	activation string
 	asked      bool
-	ready      bool
+	verdict    probe.Verdict
 	changed    time.Time
-	failures   int
 }
 
 // savedAnswer is what the store keeps of an instance: since when it is ready.
@@ -86,7 +85,7 @@ func (p *prober) watch(units map[int32]unit, known *particulars) {
 // begin answers an instance that was not asked yet. The caller holds mu.
 func (p *prober) begin(index int32, name string, d details) *probed {
 	if before, ok := p.saved[name]; ok && before.Activation == d.activation {
-		return &probed{index: index, activation: d.activation, asked: true, ready: before.Ready, changed: before.Changed}
+		return &probed{index: index, activation: d.activation, asked: true, verdict: probe.Verdict{Ready: before.Ready}, changed: before.Changed}
 	}
 	return &probed{index: index, activation: d.activation, changed: d.active}
 }
@@ -103,7 +102,7 @@ func (p *prober) readiness(name, activation string, active time.Time) (policy.Re
 		}
 		return policy.ReadinessFalse, active
 	}
-	if now.ready {
+	if now.verdict.Ready {
 		return policy.ReadinessTrue, now.changed
 	}
 	return policy.ReadinessFalse, now.changed
@@ -149,21 +148,15 @@ func (p *prober) take(name string, instance *probed, err error) {
 	if p.probed[name] != instance {
 		return // it is another one by now
 	}
-	instance.failures++
-	ready := instance.ready
-	if err == nil {
-		instance.failures, ready = 0, true
-	} else if instance.failures >= p.probe.FailureThreshold {
-		ready = false
-	}
-	if instance.asked && ready == instance.ready {
+	turned := p.probe.Weigh(&instance.verdict, err)
+	if instance.asked && !turned {
 		return
 	}
-	if ready != instance.ready || instance.changed.IsZero() {
+	if turned || instance.changed.IsZero() {
 		instance.changed = time.Now()
 	}
-	instance.asked, instance.ready = true, ready
-	p.saved[name] = savedAnswer{Activation: instance.activation, Ready: ready, Changed: instance.changed}
+	instance.asked = true
+	p.saved[name] = savedAnswer{Activation: instance.activation, Ready: instance.verdict.Ready, Changed: instance.changed}
 	p.unsaved = true
 }
 
