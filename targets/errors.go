@@ -32,11 +32,6 @@ var (
 	ErrOutOfRange = errors.New("count outside of the platform's bounds")
 )
 
-// ErrUnknownOutcome marks an error of SetReplicas after which nobody knows
-// whether the platform took the count: an answer that got lost, a deadline that
-// passed. The next reading settles it.
-var ErrUnknownOutcome = errors.New("outcome of the write is not known")
-
 // ReasonError gives an error a condition reason of its own.
 type ReasonError struct {
 	// Reason is one CamelCase word: "JobNotFound", "StaticHostPort".

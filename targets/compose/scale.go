@@ -3,7 +3,6 @@ package compose
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,10 +20,7 @@ import (
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
 	err := f.life.Usable(ctx)
 	if err == nil {
-		err = f.setReplicas(ctx, ref, n, version)
-		if err != nil && ctx.Err() != nil && !errors.Is(err, targets.ErrUnknownOutcome) {
-			err = fmt.Errorf("%w: %w", targets.ErrUnknownOutcome, err)
-		}
+		err = targets.CutOff(ctx, f.setReplicas(ctx, ref, n, version))
 	}
 	if err != nil {
 		return fmt.Errorf("scale service %q of fleet %q to %d replicas: %w", ref.Name, f.name, n, err)

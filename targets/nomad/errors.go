@@ -3,7 +3,6 @@ package nomad
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 
@@ -119,7 +118,7 @@ func writeError(err error, g *group) error {
 	says := func(saying string) bool { return strings.Contains(body, saying) }
 	switch {
 	case status == 0 || status == http.StatusOK:
-		return undelivered(err)
+		return targets.Undelivered(err)
 	case says(sayingConflict):
 		return fmt.Errorf("%w: %w", targets.ErrConflict, answer)
 	case says(sayingDeployment):
@@ -147,14 +146,4 @@ func writeError(err error, g *group) error {
 	}
 	// A server's own error, or a proxy's, may come after the change was taken.
 	return fmt.Errorf("%w: %w: %w", targets.ErrUnknownOutcome, targets.ErrTransient, answer)
-}
-
-// undelivered judges a write that got no answer: one that never got a connection
-// changed nothing.
-func undelivered(err error) error {
-	var network *net.OpError
-	if errors.As(err, &network) && network.Op == "dial" {
-		return fmt.Errorf("%w: %w", targets.ErrTransient, err)
-	}
-	return fmt.Errorf("%w: %w: %w", targets.ErrUnknownOutcome, targets.ErrTransient, err)
 }

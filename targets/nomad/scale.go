@@ -19,10 +19,7 @@ import (
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, reason string) error {
 	err := f.life.Usable(ctx)
 	if err == nil {
-		err = f.setReplicas(ctx, ref, n, version, reason)
-		if ctx.Err() != nil && err != nil && !errors.Is(err, targets.ErrUnknownOutcome) {
-			err = fmt.Errorf("%w: %w", targets.ErrUnknownOutcome, err)
-		}
+		err = targets.CutOff(ctx, f.setReplicas(ctx, ref, n, version, reason))
 	}
 	if err == nil {
 		return nil
