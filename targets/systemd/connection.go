@@ -254,7 +254,7 @@ func (c *connection) properties(ctx context.Context, unit string) (found map[str
 func (c *connection) property(ctx context.Context, unit, name string) (value any, err error) {
 	err = c.read(ctx, "read "+name+" of unit "+unit, func(ctx context.Context, s *session) error {
 		get := s.GetServicePropertyContext
-		if name == invocationID {
+		if name == invocationID || name == loadState {
 			get = s.GetUnitPropertyContext
 		}
 		found, err := get(ctx, unit, name)
@@ -272,7 +272,7 @@ const replacing = "replace"
 func (c *connection) start(ctx context.Context, unit string) error {
 	return c.call(ctx, "start "+unit, func(ctx context.Context, s *session) error {
 		_, err := s.StartUnitContext(ctx, unit, replacing, nil)
-		return err
+		return refusalOf(err, unit)
 	})
 }
 

@@ -19,6 +19,7 @@ import (
 // Properties of units and services that the fleet reads.
 const (
 	invocationID  = "InvocationID"
+	loadState     = "LoadState"
 	cpuUsage      = "CPUUsageNSec"
 	memoryCurrent = "MemoryCurrent"
 )

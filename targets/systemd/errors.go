@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	godbus "github.com/godbus/dbus/v5"
 
@@ -27,14 +28,53 @@ const (
 	ShuttingDown = "ShuttingDown"
 )
 
-// errMasked says of one unit that somebody forbade it.
-var errMasked = errors.New("the unit is masked")
+// refusedError says that the manager does not start one unit as it stands; others of
+// its template it may.
+type refusedError struct {
+	// masked says that somebody forbade the unit.
+	masked bool
+	// said is what the manager said.
+	said string
+}
+
+func (e *refusedError) Error() string { return e.said }
+
+// refusalOf answers the error of a start as that of the one unit, where it is: what
+// the manager has against the unit, its file or what it depends on. Any other is
+// answered as it is.
+func refusalOf(err error, unit string) error {
+	reply, ok := errors.AsType[godbus.Error](err)
+	if !ok {
+		return err
+	}
+	own := strings.Contains(reply.Error(), unit)
+	refused := &refusedError{said: fmt.Sprintf("%s (%s)", reply.Error(), reply.Name)}
+	class, reason := targets.ErrUnscalable, TemplateInvalid
+	switch reply.Name {
+	case "org.freedesktop.systemd1.UnitMasked":
+		if own {
+			refused.masked, reason = true, UnitMasked
+		}
+	case "org.freedesktop.systemd1.NoSuchUnit":
+		if own {
+			class, reason = targets.ErrTargetNotFound, TemplateNotFound
+		}
+	case "org.freedesktop.systemd1.BadUnitSetting", "org.freedesktop.systemd1.LoadFailed", "org.freedesktop.systemd1.OnlyByDependency",
+		"org.freedesktop.systemd1.TransactionJobsConflicting", "org.freedesktop.systemd1.TransactionOrderIsCyclic":
+	default:
+		return err
+	}
+	return &targets.ReasonError{Reason: reason, Err: fmt.Errorf("%w: %w", class, refused)}
+}
 
 // errLost says that nobody knows what became of a call.
 var errLost = errors.New("no answer")
 
 // classed makes the answer to a call one of the classes of package targets.
 func classed(err error) error {
+	if _, done := errors.AsType[*refusedError](err); done {
+		return err
+	}
 	reply, isReply := errors.AsType[godbus.Error](err)
 	if !isReply {
 		switch {
@@ -52,7 +92,7 @@ func classed(err error) error {
 	case "org.freedesktop.systemd1.NoSuchUnit":
 		return &targets.ReasonError{Reason: TemplateNotFound, Err: fmt.Errorf("%w: %w", targets.ErrTargetNotFound, said)}
 	case "org.freedesktop.systemd1.UnitMasked":
-		return fmt.Errorf("%w: %w: %w", targets.ErrUnscalable, errMasked, said)
+		return fmt.Errorf("%w: %w", targets.ErrUnscalable, said)
 	case "org.freedesktop.systemd1.BadUnitSetting", "org.freedesktop.systemd1.LoadFailed", "org.freedesktop.systemd1.OnlyByDependency":
 		return &targets.ReasonError{Reason: TemplateInvalid, Err: fmt.Errorf("%w: %w", targets.ErrUnscalable, said)}
 	case "org.freedesktop.systemd1.ShuttingDown", "org.freedesktop.systemd1.TransactionIsDestructive":

@@ -273,12 +273,14 @@ func TestOneSpoiled(t *testing.T) {
 		r.m.reboots()
 		r.m.refuses(spoiled)
 		r.wantSpec(3)
-		r.wantActive(2, 3)
-		r.wantNotice(UnitsMissing, StartRefused, "worker@1.service")
-		r.m.refuses(nil)
-		r.wantSpec(3)
-		r.wantActive(1, 2, 3)
+		r.wantActive(2, 3, 4)
+		r.wantNotice(UnitsRefused, UnitRefused, "worker@1.service")
 
+		r.m.refuses(nil)
+		pass(refusalPause)
+		r.wantSpec(3)
+		r.scale(4)
+		r.wantActive(1, 2, 3, 4)
 		r.m.refuses(func(call, _ string) error { return map[string]error{"stop": godbus.ErrClosed}[call] })
 		if err := r.set(0); !errors.Is(err, targets.ErrUnknownOutcome) {
 			r.Errorf("SetReplicas() = %v, want ErrUnknownOutcome", err)
@@ -348,9 +350,96 @@ func TestMasked(t *testing.T) {
 			r.Errorf("SetReplicas() of a masked template = %v, want ErrUnscalable", err)
 		}
 		r.wantSpec(4)
-		if starts := r.m.count("start"); starts > 2*passedOver {
+		if starts := r.m.count("start"); starts > 2*maskedOver {
 			r.Errorf("%d tries to start", starts)
 		}
+	})
+}
+
+// TestPassedOver: an instance that the manager cannot load gives its place to the next
+// one, at a scale-up and when hpad starts it again, until it can.
+func TestPassedOver(t *testing.T) {
+	run(t, []int{1}, func(r *rig) {
+		r.m.set(func() { r.m.bad["worker@2.service"], r.m.bad["worker@4.service"] = true, true })
+		r.read()
+		r.scale(3)
+		r.wantSpec(3)
+		r.wantActive(1, 3, 5)
+		r.wantNotice(UnitsRefused, UnitRefused, "worker@2.service, worker@4.service cannot be started: Unit worker@2.service has a bad unit file setting.")
+		r.wantNotice(UnitsRefused, UnitRefused, "daemon-reload")
+		r.wantNotice(UnitsMissing, "", "")
+
+		r.m.called("")
+		r.scale(4)
+		if got, want := r.m.called("start"), []string{"start worker@6.service"}; !slices.Equal(got, want) {
+			r.Errorf("calls %q, want %q: the others were refused lately", got, want)
+		}
+		r.m.set(func() { delete(r.m.bad, "worker@2.service") })
+		pass(refusalPause)
+		r.wantSpec(4)
+		r.wantNotice(UnitsRefused, UnitRefused, "worker@4.service")
+		r.scale(5)
+		r.wantActive(1, 2, 3, 5, 6)
+
+		r.m.set(func() { r.m.bad["worker@3.service"] = true })
+		r.m.byHand(t, "stop", workers(3)...)
+		r.wantSpec(5)
+		r.wantActive(1, 2, 5, 6, 7)
+		r.m.set(func() { clear(r.m.bad) })
+		r.m.byHand(t, "start", workers(4)...)
+		r.wantSpec(6)
+		pass(refusalPause)
+		r.read()
+		r.wantNotice(UnitsRefused, "", "")
+	})
+}
+
+// TestNoneLoads: where a template is broken, few others are tried in the place of an
+// instance, and the wanted ones keep their places.
+func TestNoneLoads(t *testing.T) {
+	broken := func(call, unit string) error {
+		if call == "start" {
+			return godbus.Error{Name: "org.freedesktop.systemd1.NoSuchUnit", Body: []any{"Unit database.service not found."}}
+		}
+		return nil
+	}
+	run(t, []int{1}, func(r *rig) {
+		r.read()
+		r.scale(2)
+		before := r.read()
+		r.m.refuses(broken)
+		r.m.called("")
+		for _, most := range []int{refusedOver + 1, 1} {
+			err := r.set(5)
+			if !errors.Is(err, targets.ErrUnscalable) || targets.Reason(err) != TemplateInvalid || !strings.Contains(err.Error(), "database.service") {
+				r.Errorf("SetReplicas() = %v, want ErrUnscalable and what is missing", err)
+			}
+			if starts := r.m.called("start"); len(starts) > most {
+				r.Errorf("calls %q, want at most %d", starts, most)
+			}
+		}
+		if after := r.wantSpec(2); after.Version != before.Version {
+			r.Errorf("version %q became %q by refusals", before.Version, after.Version)
+		}
+		r.wantNotice(UnitsRefused, UnitRefused, "worker@5.service and 9 more cannot be started: Unit database.service not found.")
+
+		r.m.reboots()
+		r.open()
+		r.m.called("")
+		r.wantSpec(2)
+		if starts := r.m.called("start"); len(starts) > refusedOver+2 {
+			r.Errorf("calls %q, want at most %d", starts, refusedOver+2)
+		}
+		r.wantSpec(2)
+		if starts := r.m.called("start"); len(starts) != 0 {
+			r.Errorf("calls %q at once again, want a pause", starts)
+		}
+		r.wantNotice(UnitsMissing, StartRefused, "database.service")
+		r.m.refuses(nil)
+		pass(mendPause)
+		r.wantSpec(2)
+		r.wantActive(1, 2)
+		r.wantNotice(UnitsMissing, "", "")
 	})
 }
 

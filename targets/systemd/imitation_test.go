@@ -22,6 +22,8 @@ type imitation struct {
 	units map[string]*imitated
 	// unitFiles are the states of unit files by name.
 	unitFiles map[string]string
+	// bad are units that the manager cannot make of their files.
+	bad map[string]bool
 	// enabled are the units that would be started at boot.
 	enabled map[string]bool
 	// refuse answers why a call is refused; nil refuses none. Call is the name of
@@ -49,7 +51,7 @@ type imitated struct {
 const slowStop = 300 * time.Millisecond
 
 func newImitation(files ...string) *imitation {
-	m := &imitation{run: "boot-1", units: map[string]*imitated{}, unitFiles: map[string]string{}, enabled: map[string]bool{}}
+	m := &imitation{run: "boot-1", units: map[string]*imitated{}, unitFiles: map[string]string{}, bad: map[string]bool{}, enabled: map[string]bool{}}
 	for _, file := range files {
 		m.unitFiles[file] = "static"
 	}
@@ -73,6 +75,9 @@ func (m *imitation) call(ctx context.Context, name, unit string) error {
 	if refuse != nil {
 		if err := refuse(name, unit); err != nil {
 			m.mu.Unlock()
+			if name == "start" {
+				err = refusalOf(err, unit)
+			}
 			return classed(err)
 		}
 	}
@@ -128,9 +133,14 @@ func (m *imitation) properties(ctx context.Context, unit string) (map[string]any
 	defer m.mu.Unlock()
 	u := m.units[unit]
 	if u == nil {
-		return map[string]any{"InvocationID": []byte{}, "ActiveEnterTimestamp": uint64(0)}, nil
+		state := "loaded"
+		if m.bad[unit] {
+			state = "bad-setting"
+		}
+		return map[string]any{"InvocationID": []byte{}, "ActiveEnterTimestamp": uint64(0), "LoadState": state}, nil
 	}
 	all := maps.Clone(u.properties)
+	all["LoadState"] = u.LoadState
 	all["InvocationID"] = u.activation
 	return all, nil
 }
@@ -153,9 +163,11 @@ func (m *imitation) begin(unit string, byHand bool) error {
 	u := m.units[unit]
 	switch file := m.unitFiles[templateOf(unit).file()]; {
 	case u != nil && u.LoadState == "masked", file == "masked", m.unitFiles[unit] == "masked":
-		return classed(godbus.Error{Name: "org.freedesktop.systemd1.UnitMasked", Body: []any{"Unit " + unit + " is masked."}})
+		return refusalOf(godbus.Error{Name: "org.freedesktop.systemd1.UnitMasked", Body: []any{"Unit " + unit + " is masked."}}, unit)
 	case file == "":
-		return classed(godbus.Error{Name: "org.freedesktop.systemd1.NoSuchUnit", Body: []any{"Unit " + unit + " not found."}})
+		return refusalOf(godbus.Error{Name: "org.freedesktop.systemd1.NoSuchUnit", Body: []any{"Unit " + unit + " not found."}}, unit)
+	case m.bad[unit]:
+		return refusalOf(godbus.Error{Name: "org.freedesktop.systemd1.BadUnitSetting", Body: []any{"Unit " + unit + " has a bad unit file setting."}}, unit)
 	case u != nil && u.ActiveState == "active":
 		return nil
 	}

@@ -48,17 +48,17 @@ func (f *Fleet) mend(t *target, units map[int32]unit) {
 // work is what there is to do for a target.
 type work struct {
 	// start are indexes to start, stop those to stop, reset those whose failure is
-	// to be taken away.
-	start, stop, reset indexes
+	// to be taken away, ask refused ones to ask about again.
+	start, stop, reset, ask indexes
 }
 
-func (w work) none() bool { return len(w.start)+len(w.stop)+len(w.reset) == 0 }
+func (w work) none() bool { return len(w.start)+len(w.stop)+len(w.reset)+len(w.ask) == 0 }
 
 // work answers what there is to do.
 func (t *target) work(units map[int32]unit, now time.Time) work {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var w work
+	w := work{ask: t.overdue(units, now)}
 	m := t.members
 	for index, done := range t.mended {
 		if !m.Started.has(index) || units[index].state.alive() && now.Sub(done.at) > mendStays {
@@ -67,7 +67,8 @@ func (t *target) work(units map[int32]unit, now time.Time) work {
 	}
 	held := m.hold(units) != nil
 	for _, index := range m.Started {
-		if u := units[index]; u.state == absent && !held && now.Sub(t.mended[index].at) >= mendPause {
+		tried := latest(t.mended[index].at, t.refused[index].at)
+		if u := units[index]; u.state == absent && !held && now.Sub(tried) >= mendPause {
 			w.start = append(w.start, index)
 		}
 	}
@@ -94,6 +95,9 @@ func (f *Fleet) mendNow(t *target) error {
 	failed := c.finish(f.ctx, w)
 	if failed != nil && !goesOn(failed) {
 		return failed
+	}
+	if err := c.askAgain(f.ctx, w.ask); err != nil {
+		return cmp.Or(failed, err)
 	}
 	started, err := c.startAgain(f.ctx, w.start, now)
 	failed = cmp.Or(failed, err)
@@ -125,29 +129,55 @@ func (c *change) finish(ctx context.Context, w work) error {
 	return failed
 }
 
-// startAgain starts missing instances, others in the places of those that are
-// masked, and answers which.
+// startAgain starts missing instances, others in the places of those that the manager
+// refuses, and answers which. Where it refuses all of a template, the missing ones
+// keep their places.
 func (c *change) startAgain(ctx context.Context, missing indexes, now time.Time) (started indexes, failed error) {
-	count := int(c.current().count())
-	for i := 0; i < len(missing); i++ {
-		index := missing[i]
-		err := c.fleet.manager.start(ctx, c.template.unit(index))
-		switch {
-		case err == nil:
-			c.allow(index)
-			started = started.with(index)
-			c.mu.Lock()
-			c.mended[index] = mended{at: now, times: c.mended[index].times + 1}
-			c.mu.Unlock()
-		case errors.Is(err, errMasked) && len(missing) < passedOver+count:
+	before, works := c.current(), c.anyAlive()
+	for len(missing) > 0 {
+		var refused indexes
+		for _, index := range missing {
+			switch err := c.startOne(ctx, index); {
+			case err == nil:
+				works = true
+				started = started.with(index)
+				c.mu.Lock()
+				c.mended[index] = mended{at: now, times: c.mended[index].times + 1}
+				c.mu.Unlock()
+			case c.passesOver(index):
+				refused = append(refused, index)
+			case goesOn(err):
+				failed = cmp.Or(failed, err)
+			default:
+				return started, err
+			}
+		}
+		missing = nil
+		for _, index := range refused {
 			missing = append(missing, c.instead(index))
-		case goesOn(err):
-			failed = cmp.Or(failed, err)
-		default:
-			return started, err
 		}
 	}
+	if !works {
+		c.alter(func(m *members) { m.Started = before.Started })
+	}
 	return started, failed
+}
+
+// anyAlive says that instances run.
+func (c *change) anyAlive() bool {
+	for _, u := range c.units {
+		if u.state.alive() {
+			return true
+		}
+	}
+	return false
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // goesOn says that an error may be one unit's own, and others may not meet it.

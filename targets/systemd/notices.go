@@ -1,6 +1,7 @@
 package systemd
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,6 +20,9 @@ const (
 	// UnitsMasked: somebody forbade single instances, so that others take their
 	// places.
 	UnitsMasked policy.ConditionType = "UnitsMasked"
+	// UnitsRefused: the manager does not start single instances as they stand, so
+	// that others take their places.
+	UnitsRefused policy.ConditionType = "UnitsRefused"
 )
 
 // The reasons of these conditions.
@@ -37,6 +41,9 @@ const (
 	StartRefused = "StartRefused"
 	// UnitMasked: an instance is masked.
 	UnitMasked = "UnitMasked"
+	// UnitRefused: the manager cannot load an instance, or not start what it
+	// depends on.
+	UnitRefused = "UnitRefused"
 )
 
 // tellRestarts is how often an instance was started again until it is told.
@@ -45,7 +52,7 @@ const tellRestarts = 3
 // notices tells of instances that do not do as they should. The caller holds mu.
 func (t *target) notices(units map[int32]unit, known *particulars) []policy.Notice {
 	var notices []policy.Notice
-	for _, notice := range []*policy.Notice{t.failing(units, known), t.missing(units), t.forbidden(units)} {
+	for _, notice := range []*policy.Notice{t.failing(units, known), t.missing(units), t.forbidden(units), t.refusing()} {
 		if notice != nil {
 			notices = append(notices, *notice)
 		}
@@ -104,32 +111,27 @@ func (d details) how() string {
 // missing tells of instances that hpad starts again. The caller holds mu.
 func (t *target) missing(units map[int32]unit) *policy.Notice {
 	var names []string
+	trouble := ""
+	if t.trouble != nil {
+		trouble = t.trouble.Error()
+	}
 	for _, index := range t.members.Started {
-		if u := units[index]; u.state == absent && (t.trouble != nil || t.mended[index].times > 0) || t.mended[index].times >= tellRestarts {
+		gone := units[index].state == absent
+		refused, isRefused := t.refused[index]
+		if gone && isRefused {
+			trouble = cmp.Or(trouble, refused.said)
+		}
+		if gone && (isRefused || t.trouble != nil || t.mended[index].times > 0) || t.mended[index].times >= tellRestarts {
 			names = append(names, t.template.unit(index))
 		}
 	}
 	switch {
 	case len(names) == 0:
 		return nil
-	case t.trouble != nil:
-		return &policy.Notice{Condition: UnitsMissing, Reason: StartRefused, Message: fmt.Sprintf("%s should run and cannot be started: %v", some(names), t.trouble)}
+	case trouble != "":
+		return &policy.Notice{Condition: UnitsMissing, Reason: StartRefused, Message: fmt.Sprintf("%s should run and cannot be started: %s", some(names), trouble)}
 	}
 	return &policy.Notice{Condition: UnitsMissing, Reason: UnitStopped, Message: some(names) + " do not stay active, though hpad starts them again: they end by themselves, a condition or dependency of theirs is not met, or somebody stops them"}
-}
-
-// forbidden tells of masked instances. The caller holds mu.
-func (t *target) forbidden(units map[int32]unit) *policy.Notice {
-	all := t.masked
-	for index, u := range units {
-		if u.masked() {
-			all = all.with(index)
-		}
-	}
-	if len(all) == 0 {
-		return nil
-	}
-	return &policy.Notice{Condition: UnitsMasked, Reason: UnitMasked, Message: some(t.template.units(all)) + " are masked; other indexes take their places"}
 }
 
 // shown is how many names a message has.

@@ -158,31 +158,27 @@ func (c *change) candidates(n int) indexes {
 	defer c.mu.Unlock()
 	var chosen indexes
 	for index := *c.config.FirstIndex; len(chosen) < n; index++ {
-		if free(c.units, index) && !c.members.has(index) && !c.members.Leaving.has(index) {
+		_, refused := c.refused[index]
+		if !refused && free(c.units, index) && !c.members.has(index) && !c.members.Leaving.has(index) {
 			chosen = append(chosen, index)
 		}
 	}
 	return chosen
 }
 
-// passedOver is how many masked indexes one change passes over.
-const passedOver = 100
-
-// startAll starts instances. One that is masked gives its place to the next free
-// index. Where the manager refuses, the rest is given up, and told: as a
-// targets.PartialError where some were started.
+// startAll starts instances. One that the manager refuses gives its place to the next
+// free index. Where it refuses too many, or anything else than a unit, the rest is
+// given up, and told: as a targets.PartialError where some were started.
 func (c *change) startAll(ctx context.Context, chosen indexes, before members) error {
 	started := before
 	for i := 0; i < len(chosen); i++ {
 		index := chosen[i]
-		err := c.fleet.manager.start(ctx, c.template.unit(index))
+		err := c.startOne(ctx, index)
 		switch {
 		case err == nil:
 			started.Started = started.Started.with(index)
-			c.allow(index)
-		case errors.Is(err, errMasked) && len(chosen) < passedOver+int(c.current().count()):
-			next := c.instead(index)
-			chosen = append(chosen, next)
+		case c.passesOver(index):
+			chosen = append(chosen, c.instead(index))
 		case errors.Is(err, errLost):
 			return fmt.Errorf("%w: %w; hpad starts what is missing once the manager answers", targets.ErrUnknownOutcome, err)
 		default:
@@ -190,28 +186,6 @@ func (c *change) startAll(ctx context.Context, chosen indexes, before members) e
 		}
 	}
 	return nil
-}
-
-// instead notes that an index is masked and answers the one that takes its place.
-func (c *change) instead(masked int32) int32 {
-	c.mu.Lock()
-	c.masked = c.masked.with(masked)
-	c.members.Started = c.members.Started.without(masked)
-	c.unsaved = true
-	u := c.units[masked]
-	u.LoadState = "masked"
-	c.units[masked] = u
-	c.mu.Unlock()
-	next := c.candidates(1)[0]
-	c.alter(func(m *members) { m.Started = m.Started.with(next) })
-	return next
-}
-
-// allow notes that an index is not masked.
-func (c *change) allow(index int32) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.masked = c.masked.without(index)
 }
 
 // stay makes the members what was reached, and answers why it is not more.

@@ -34,9 +34,9 @@ type target struct {
 	// that contradict the members.
 	busy bool
 	asOf time.Time
-	// masked are the indexes that could not be started because somebody forbade
-	// them, trouble is why the last mending did not succeed.
-	masked  indexes
+	// refused are the instances that the manager did not start, trouble is why the
+	// last mending did not succeed.
+	refused map[int32]refusedStart
 	trouble error
 	// mended says when a missing instance was started again, and how often in a
 	// row.
@@ -46,7 +46,8 @@ type target struct {
 func newTarget(t template, config *Config, store targets.Store) *target {
 	return &target{
 		template: t, config: config.template(t), store: store,
-		writing: make(chan struct{}, 1), saving: make(chan struct{}, 1), mended: map[int32]mended{},
+		writing: make(chan struct{}, 1), saving: make(chan struct{}, 1),
+		refused: map[int32]refusedStart{}, mended: map[int32]mended{},
 	}
 }
 
@@ -98,25 +99,6 @@ func (t *target) unitsOf(all []unit) map[int32]unit {
 		}
 	}
 	return units
-}
-
-// knownMasked answers the instances that are known to be masked.
-func (t *target) knownMasked() indexes {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.masked
-}
-
-// unmask forgets those of the masked instances that are not masked any more, by the
-// states of their unit files.
-func (t *target) unmask(known indexes, states map[string]string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, index := range known {
-		if !isMasked(states[t.template.unit(index)]) {
-			t.masked = t.masked.without(index)
-		}
-	}
 }
 
 // learn takes in what was listed at a time, and loads the members first where

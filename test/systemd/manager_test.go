@@ -86,6 +86,7 @@ func TestManager(t *testing.T) {
 			"start limit":   startLimit,
 			"crash loop":    crashLoop,
 			"masked":        masked,
+			"refused":       refused,
 			"template gone": templateGone,
 			"restart":       hpadRestarts,
 		} {
@@ -260,6 +261,24 @@ func masked(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	}
 	m.Control(t, "daemon-reload")
 	awaitActive(t, m, "hidden", 1, 2)
+}
+
+// refused: instances that the manager cannot load, or whose dependency there is not,
+// give their places to the next indexes until they can be started.
+func refused(t *testing.T, m *systemdtest.Manager, l *world.Load) {
+	worker(t, m, "spoiled", "notify", "")
+	m.Unit(t, "spoiled@2.service", "[Service]\nType=notify\n")
+	m.Unit(t, "spoiled@3.service", "[Unit]\nRequires=nobody.service\n[Service]\nExecStart=/bin/sleep infinity\n")
+	m.Control(t, "start", "spoiled@1")
+	l.Queue("spoiled", 30)
+	w := world.New(t, fleet(m, "")+l.Source()+queued("spoiled", 1, 5))
+	awaitActive(t, m, "spoiled", 1, 4, 5)
+	w.Await("spoiled", systemd.UnitsRefused, systemd.UnitRefused, "spoiled@2.service, spoiled@3.service cannot be started: Unit spoiled@2.service has a bad unit file setting")
+	m.RemoveUnit(t, "spoiled@2.service")
+	m.RemoveUnit(t, "spoiled@3.service")
+	m.Control(t, "start", "spoiled@3")
+	w.Await("spoiled", systemd.UnitsRefused, systemd.UnitRefused, "spoiled@2.service cannot be started")
+	awaitActive(t, m, "spoiled", 1, 3, 4) // too many for the queue, the highest goes
 }
 
 // templateGone: a template without a file is told, and is read again every round.

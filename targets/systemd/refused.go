@@ -1,0 +1,164 @@
+package systemd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// refusedStart is why the manager did not start an instance.
+type refusedStart struct {
+	// masked says that somebody forbade it, said is what the manager said.
+	masked bool
+	said   string
+	// at is when it was last so.
+	at time.Time
+}
+
+// How many instances of a target may be passed over at a time because they are
+// masked, which is somebody's wish, and because the manager refuses them for another
+// reason, which may be that of all of them.
+const (
+	maskedOver  = 100
+	refusedOver = 10
+)
+
+// refusalPause is how long a refused instance is passed over until the manager is
+// asked whether it can be loaded by now.
+const refusalPause = time.Minute
+
+// startOne starts an instance, and remembers where the manager refuses it.
+func (c *change) startOne(ctx context.Context, index int32) error {
+	err := c.fleet.manager.start(ctx, c.template.unit(index))
+	refused, isRefused := errors.AsType[*refusedError](err)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.refused, index)
+	if isRefused {
+		c.refused[index] = refusedStart{masked: refused.masked, said: refused.said, at: time.Now()}
+	}
+	return err
+}
+
+// passesOver says that another index may take the place of a refused one.
+func (t *target) passesOver(index int32) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	found, refused := t.refused[index]
+	passed := 0
+	for _, r := range t.refused {
+		if r.masked == found.masked {
+			passed++
+		}
+	}
+	if found.masked {
+		return passed <= maskedOver
+	}
+	return refused && passed <= refusedOver
+}
+
+// instead gives the place of a refused index to the next free one, which it answers.
+func (c *change) instead(refused int32) int32 {
+	c.alter(func(m *members) { m.Started = m.Started.without(refused) })
+	next := c.candidates(1)[0]
+	c.alter(func(m *members) { m.Started = m.Started.with(next) })
+	return next
+}
+
+// knownMasked answers the instances that are known to be masked.
+func (t *target) knownMasked() indexes {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var masked indexes
+	for _, index := range slices.Sorted(maps.Keys(t.refused)) {
+		if t.refused[index].masked {
+			masked = append(masked, index)
+		}
+	}
+	return masked
+}
+
+// unmask forgets those of the masked instances that are not masked any more, by the
+// states of their unit files.
+func (t *target) unmask(known indexes, states map[string]string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, index := range known {
+		if !isMasked(states[t.template.unit(index)]) {
+			delete(t.refused, index)
+		}
+	}
+}
+
+// overdue answers the refused instances that the manager is to be asked about, and
+// forgets those that somebody else has started. The caller holds mu.
+func (t *target) overdue(units map[int32]unit, now time.Time) indexes {
+	maps.DeleteFunc(t.refused, func(index int32, _ refusedStart) bool { return units[index].state.alive() })
+	var overdue indexes
+	for _, index := range slices.Sorted(maps.Keys(t.refused)) {
+		if r := t.refused[index]; !r.masked && !t.members.has(index) && now.Sub(r.at) >= refusalPause {
+			overdue = append(overdue, index)
+		}
+	}
+	return overdue
+}
+
+// askAgain asks the manager about refused instances: those that it can load by now
+// are free again.
+func (c *change) askAgain(ctx context.Context, overdue indexes) error {
+	for _, index := range overdue {
+		state, err := c.fleet.manager.property(ctx, c.template.unit(index), loadState)
+		if err != nil && !goesOn(err) {
+			return err
+		}
+		c.mu.Lock()
+		if r := c.refused[index]; err == nil && state == "loaded" {
+			delete(c.refused, index)
+		} else {
+			r.at = time.Now()
+			c.refused[index] = r
+		}
+		c.mu.Unlock()
+	}
+	return nil
+}
+
+// refusing tells of instances that the manager refuses to start, so that others take
+// their places, and what it says of the first of them. The caller holds mu.
+func (t *target) refusing() *policy.Notice {
+	var passed indexes
+	for index, r := range t.refused {
+		if !r.masked && !t.members.has(index) {
+			passed = passed.with(index)
+		}
+	}
+	if len(passed) == 0 {
+		return nil
+	}
+	return &policy.Notice{Condition: UnitsRefused, Reason: UnitRefused, Message: fmt.Sprintf("%s cannot be started: %s; other indexes take their places until that is mended (systemd-analyze verify, systemctl cat; then systemctl daemon-reload)",
+		some(t.template.units(passed)), t.refused[passed[0]].said)}
+}
+
+// forbidden tells of masked instances. The caller holds mu.
+func (t *target) forbidden(units map[int32]unit) *policy.Notice {
+	var all indexes
+	for index, u := range units {
+		if u.masked() {
+			all = all.with(index)
+		}
+	}
+	for index, r := range t.refused {
+		if r.masked {
+			all = all.with(index)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return &policy.Notice{Condition: UnitsMasked, Reason: UnitMasked, Message: some(t.template.units(all)) + " are masked; other indexes take their places until systemctl unmask allows these again"}
+}
