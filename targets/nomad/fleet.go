@@ -293,7 +293,7 @@ func (s *snapshot) reading(ref targets.Ref, t Target, checks map[string]policy.R
 	var living []*allocStub
 	allocs := l.allocs[groupKey{job: t.Job, group: t.Group}]
 	for _, alloc := range allocs {
-		if !alloc.stopping() && !alloc.canary() {
+		if !alloc.stopping() && !alloc.canary() && !alloc.failed() {
 			living = append(living, alloc)
 		}
 	}
@@ -305,7 +305,7 @@ func (s *snapshot) reading(ref targets.Ref, t Target, checks map[string]policy.R
 		}
 		instance := s.instance(alloc, g, checks, now)
 		instance.Deleting = alloc.stopping() || beyond[alloc.ID]
-		if !instance.Deleting {
+		if !instance.Deleting && !alloc.failed() {
 			reading.StatusReplicas++
 		}
 		reading.Instances = append(reading.Instances, instance)
@@ -315,7 +315,7 @@ func (s *snapshot) reading(ref targets.Ref, t Target, checks map[string]policy.R
 		}
 	}
 	reading.Hold = hold(job, spec, l.deployments[t.Job], t)
-	reading.Notices = s.notices(t)
+	reading.Notices = s.notices(t, allocs, now)
 	s.fleet.sampler.Publish(ref, sampled)
 	return reading, nil
 }

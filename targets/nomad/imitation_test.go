@@ -1,6 +1,7 @@
 package nomad
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -71,6 +72,8 @@ type imitatedAlloc struct {
 	turned              time.Time
 	canary              bool
 	gone                time.Time
+	// next is its successor, events are its task's in JSON.
+	next, events string
 }
 
 func newImitation(t testing.TB) *imitation {
@@ -254,8 +257,11 @@ func (i *imitation) listAllocs(filter string) []any {
 			continue
 		}
 		for _, alloc := range job.allocs {
-			if alloc.desired == "stop" && time.Now().After(alloc.gone) {
-				continue // complete, and the filter asks for none of those
+			switch {
+			case alloc.desired == "stop" && time.Now().After(alloc.gone), alloc.client == "complete":
+				continue // complete, and the filters ask for none of those
+			case alloc.client == "failed" && !strings.Contains(filter, `NextAllocation == ""`), alloc.next != "":
+				continue
 			}
 			list = append(list, alloc.stub(job))
 		}
@@ -264,15 +270,17 @@ func (i *imitation) listAllocs(filter string) []any {
 }
 
 func (a *imitatedAlloc) stub(job *imitatedJob) map[string]any {
+	events := cmp.Or(a.events, `[{"Type":"Received"}]`)
 	stub := map[string]any{
-		"ID": a.id, "Name": fmt.Sprintf("%s.app[%d]", job.id, a.number), "NodeID": "node-1", "NodeName": "vm1", "JobID": job.id, "JobType": job.kind,
+		"NextAllocation": a.next,
+		"ID":             a.id, "Name": fmt.Sprintf("%s.app[%d]", job.id, a.number), "NodeID": "node-1", "NodeName": "vm1", "JobID": job.id, "JobType": job.kind,
 		"JobVersion": a.version, "TaskGroup": "app", "DesiredStatus": a.desired, "ClientStatus": a.client, "CreateTime": a.created.UnixNano(),
 		"AllocatedResources": map[string]any{
 			"Tasks":          map[string]any{"main": map[string]any{"Cpu": map[string]any{"CpuShares": 500}, "Memory": map[string]any{"MemoryMB": 256}}},
 			"TaskLifecycles": map[string]any{"main": nil},
 			"Shared":         map[string]any{"Ports": []any{map[string]any{"Label": "http", "Value": 20000 + a.number, "HostIP": "10.0.0.1"}}},
 		},
-		"TaskStates": map[string]any{"main": map[string]any{"State": "running", "StartedAt": a.started, "Events": []any{map[string]any{"Type": "Received"}}}},
+		"TaskStates": map[string]any{"main": map[string]any{"State": "running", "StartedAt": a.started, "Events": json.RawMessage(events)}},
 	}
 	if a.healthy != nil || a.canary {
 		stub["DeploymentStatus"] = map[string]any{"Healthy": a.healthy, "Timestamp": a.turned, "Canary": a.canary}

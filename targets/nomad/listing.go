@@ -47,6 +47,7 @@ type allocStub struct {
 	TaskGroup          string
 	DesiredStatus      string
 	ClientStatus       string
+	NextAllocation     string
 	AllocatedResources *struct {
 		Tasks          map[string]*api.AllocatedTaskResources
 		TaskLifecycles map[string]*struct {
@@ -68,6 +69,7 @@ type allocStub struct {
 type taskState struct {
 	State     string
 	StartedAt time.Time
+	Events    fault
 }
 
 // index answers the number in an allocation's name, "job.group[3]".
@@ -110,9 +112,11 @@ type listing struct {
 // the namespace is read. A filter is part of the URL, which must not grow long.
 const maxFiltered = 20
 
-// Terminal allocations are gone, and deployments that ended hold nothing up.
+// Terminal allocations are gone but for those that failed and have no successor,
+// and deployments that ended hold nothing up.
 const (
 	livingAllocs      = `ClientStatus != "complete" and ClientStatus != "failed" and ClientStatus != "lost"`
+	presentAllocs     = `ClientStatus != "complete" and ClientStatus != "lost" and (ClientStatus != "failed" or DesiredStatus == "run" and NextAllocation == "")`
 	activeDeployments = `Status != "successful" and Status != "failed" and Status != "cancelled"`
 )
 
@@ -150,7 +154,7 @@ func (s *session) list(ctx context.Context, at scope, jobs []string) *listing {
 	})
 	group.Go(func() error {
 		params := map[string]string{"resources": "true"}
-		return s.get(ctx, at, "/v1/allocations", params, both(livingAllocs, jobFilter("JobID", jobs)), &allocs)
+		return s.get(ctx, at, "/v1/allocations", params, both(presentAllocs, jobFilter("JobID", jobs)), &allocs)
 	})
 	group.Go(func() error {
 		return s.get(ctx, at, "/v1/deployments", nil, both(activeDeployments, jobFilter("JobID", jobs)), &deployments)
@@ -166,7 +170,7 @@ func (s *session) list(ctx context.Context, at scope, jobs []string) *listing {
 		l.jobs[job.ID] = job
 	}
 	for _, alloc := range allocs {
-		if !alloc.terminal() {
+		if !alloc.terminal() || alloc.failed() {
 			key := groupKey{job: alloc.JobID, group: alloc.TaskGroup}
 			l.allocs[key] = append(l.allocs[key], alloc)
 		}

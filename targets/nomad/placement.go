@@ -117,13 +117,24 @@ func (s *snapshot) failures(ctx context.Context, at scope, jobs []string) map[gr
 	return failures
 }
 
-// notices answers what else Nomad says of a target.
-func (s *snapshot) notices(t Target) []policy.Notice {
+// notices answers what else Nomad says of a target with such allocations.
+func (s *snapshot) notices(t Target, allocs []*allocStub, now time.Time) []policy.Notice {
+	var notices []policy.Notice
+	for _, notice := range []*policy.Notice{s.unplaced(t), failing(allocs, t, now)} {
+		if notice != nil {
+			notices = append(notices, *notice)
+		}
+	}
+	return notices
+}
+
+// unplaced tells of allocations that find no place; nil when all do.
+func (s *snapshot) unplaced(t Target) *policy.Notice {
 	waiting := s.waiting(t)
 	if waiting == 0 {
 		return nil
 	}
-	notice := policy.Notice{
+	notice := &policy.Notice{
 		Condition: InsufficientCapacity, Reason: AllocationsQueued,
 		Message: fmt.Sprintf("%d allocations of group %q wait for a place", waiting, t.Group),
 	}
@@ -132,7 +143,7 @@ func (s *snapshot) notices(t Target) []policy.Notice {
 		notice.Reason = reason
 		notice.Message += ": " + words
 	}
-	return []policy.Notice{notice}
+	return notice
 }
 
 // why says why there was no place, in the words of Nomad's command line.

@@ -14,13 +14,15 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// phase answers where a living allocation is in its life.
+// phase answers where an allocation is in its life.
 func (a *allocStub) phase() policy.Phase {
 	switch a.ClientStatus {
 	case api.AllocClientStatusRunning:
 		return policy.PhaseRunning
 	case api.AllocClientStatusPending:
 		return policy.PhasePending
+	case api.AllocClientStatusFailed:
+		return policy.PhaseFailed
 	}
 	return policy.PhaseUnknown
 }

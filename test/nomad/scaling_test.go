@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	nomadapi "github.com/hashicorp/nomad/api"
 
@@ -37,6 +38,7 @@ func TestNomad(t *testing.T) {
 			"scaling bounds":  scalingBounds,
 			"unscalable":      unscalable,
 			"no place":        noPlace,
+			"failing":         failing,
 			"compare and set": compareAndSet,
 			"resubmitted":     resubmitted,
 		} {
@@ -376,4 +378,32 @@ func noPlace(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	l.Queue("large", 10)
 	agent.AwaitRunning(t, "large", 1, patience)
 	w.Await("large", nomad.InsufficientCapacity, "Resolved", "")
+}
+
+// failing: allocations that fail are told with Nomad's words, while they wait to be
+// started again and once they are given up; none is counted twice, and none is made
+// in their place.
+func failing(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
+	l.Queue("crashing", 20)
+	run := func(attempts, code int, lifetime string) {
+		agent.Run(t, nomadtest.Job{ID: "crashing", Count: 2, Alter: func(job *nomadapi.Job) {
+			group := job.TaskGroups[0]
+			group.Tasks[0].SetConfig("run_for", lifetime).SetConfig("exit_code", code)
+			group.RestartPolicy = &nomadapi.RestartPolicy{Attempts: &attempts, Interval: new(time.Hour), Delay: new(time.Second), Mode: new("fail")}
+			group.ReschedulePolicy = &nomadapi.ReschedulePolicy{Attempts: new(0), Unlimited: new(false)}
+		}})
+	}
+	run(1000, 3, "1s")
+	w := world.New(t, fleet(agent.URL, "")+l.Source()+queued("crashing", 1, 5))
+	w.Await("crashing", nomad.AllocationsFailing, nomad.TasksRestarting, `task "main": Exit Code: 3`)
+	run(0, 4, "1s")
+	w.Await("crashing", nomad.AllocationsFailing, nomad.AllocationsFailed, `2 allocations of group "app" failed and have no successor: crashing.app[0] (`)
+	w.Passes("crashing", 3)
+	view := w.View("crashing")
+	if view.Instances.Failed != 2 || view.Status.CurrentReplicas != 2 || agent.Count(t, "crashing") != 2 {
+		t.Errorf("instances %+v, current replicas %d, count %d, want two that failed and no other", view.Instances, view.Status.CurrentReplicas, agent.Count(t, "crashing"))
+	}
+	run(0, 0, "600s")
+	agent.AwaitRunning(t, "crashing", 2, patience)
+	w.Await("crashing", nomad.AllocationsFailing, "Resolved", "")
 }
