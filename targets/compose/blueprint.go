@@ -152,6 +152,15 @@ func (b *blueprint) replica(number int) (string, *blueprint, error) {
 	return name, r, nil
 }
 
+// names answers the names of so many replicas, from a number on.
+func (b *blueprint) names(first, n int) []string {
+	names := make([]string, 0, n)
+	for number := first; number < first+n; number++ {
+		names = append(names, b.Prefix+strconv.Itoa(number))
+	}
+	return names
+}
+
 // digest tells blueprints apart.
 func (b *blueprint) digest() (string, error) {
 	text, err := json.Marshal(b)

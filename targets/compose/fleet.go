@@ -43,6 +43,7 @@ type Fleet struct {
 	memories  *memories
 	templates *templates
 	removals  *removals
+	copies    *copies
 
 	// ctx ends with Close, and with it all work in the background.
 	ctx        context.Context
@@ -81,7 +82,7 @@ func New(name string, config *Config, options Options) (*Fleet, error) {
 	f := &Fleet{
 		name: name, config: config, engine: engine, waiting: waiting, sampler: docker.NewSampler(config.ResourceInterval),
 		details:  details{known: map[string]*detail{}},
-		memories: newMemories(options.Store), templates: newTemplates(options.Store), removals: newRemovals(options.Store),
+		memories: newMemories(options.Store), templates: newTemplates(options.Store), removals: newRemovals(options.Store), copies: newCopies(options.Store),
 		starts: make(chan struct{}, 1), turns: map[key]chan struct{}{},
 	}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
@@ -131,7 +132,7 @@ func (f *Fleet) load(ctx context.Context) error {
 	if f.loaded {
 		return nil
 	}
-	for _, load := range []func(context.Context) error{f.memories.load, f.templates.load, f.removals.load} {
+	for _, load := range []func(context.Context) error{f.memories.load, f.templates.load, f.removals.load, f.copies.load} {
 		if err := load(ctx); err != nil {
 			return err
 		}
@@ -181,6 +182,7 @@ func (f *Fleet) snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 	f.noteRead(refs)
 	f.details.forget(l)
 	f.clear(ctx, l)
+	f.review(ctx, l)
 	readings := make(map[targets.Ref]targets.Reading, len(refs))
 	var members []*member
 	keys := make(map[targets.Ref]key, len(refs))
@@ -255,8 +257,8 @@ func (f *Fleet) reading(ctx context.Context, ref targets.Ref, k key, l *listing,
 	var sampled []docker.Container
 	for _, m := range members {
 		d := known[m.ID]
-		if d == nil {
-			continue // gone between the list and the question
+		if d == nil || m.spare {
+			continue // gone between the list and the question, or not there yet
 		}
 		remembered := judge(m, d, before[m.ID], l.observed)
 		next[m.ID] = remembered
@@ -291,6 +293,9 @@ func (f *Fleet) reading(ctx context.Context, ref targets.Ref, k key, l *listing,
 	if notice := failing(living, known); notice != nil {
 		reading.Notices = append(reading.Notices, *notice)
 	}
+	if notice := f.overtaken(k, members); notice != nil {
+		reading.Notices = append(reading.Notices, *notice)
+	}
 	f.sampler.Publish(ref, sampled)
 	return reading, nil
 }
@@ -303,12 +308,15 @@ func (f *Fleet) readZero(ctx context.Context, k key, l *listing, reading *target
 		return &targets.ReasonError{Reason: ServiceNotFound, Err: fmt.Errorf("%w: there is no container of service %q of project %q; \"docker compose up -d %s\" makes the first one", targets.ErrTargetNotFound, k.service, k.project, k.service)}
 	}
 	if f.removed(k, t, l) {
-		return &targets.ReasonError{Reason: ProjectRemoved, Err: fmt.Errorf("%w: project %q of service %q has no containers any more, and it was not hpad that took the last one; \"docker compose up -d\" brings it back", targets.ErrTargetNotFound, k.project, k.service)}
+		return &targets.ReasonError{Reason: ProjectRemoved, Err: fmt.Errorf("%w: project %q of service %q has no containers any more, and it was not hpad that scaled it to 0; \"docker compose up -d\" brings it back", targets.ErrTargetNotFound, k.project, k.service)}
 	}
 	f.templates.use(k, l.observed)
 	reading.Max = t.Most
 	if notice := t.stale(k); notice != nil {
 		reading.Notices = append(reading.Notices, *notice)
+	}
+	if !t.Zeroed {
+		reading.Notices = append(reading.Notices, *emptied(k))
 	}
 	missing, err := f.missing(ctx, t.Blueprint)
 	if err != nil {
@@ -320,21 +328,39 @@ func (f *Fleet) readZero(ctx context.Context, k key, l *listing, reading *target
 	return nil
 }
 
-// turn waits until nobody else changes a service's count; the answer ends the
-// turn.
-func (f *Fleet) turn(ctx context.Context, k key) (end func(), err error) {
+// turnOf answers what is held by whoever changes a service's count.
+func (f *Fleet) turnOf(k key) chan struct{} {
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	held := f.turns[k]
 	if held == nil {
 		held = make(chan struct{}, 1)
 		f.turns[k] = held
 	}
-	f.mu.Unlock()
+	return held
+}
+
+// turn waits until nobody else changes a service's count; the answer ends the
+// turn.
+func (f *Fleet) turn(ctx context.Context, k key) (end func(), err error) {
+	held := f.turnOf(k)
 	select {
 	case held <- struct{}{}:
 		return func() { <-held }, nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%w: an earlier change of service %q has not ended: %w", targets.ErrTransient, k, context.Cause(ctx))
+	}
+}
+
+// turnNow answers the end of a turn as turn does, or false where somebody else
+// changes the service's count.
+func (f *Fleet) turnNow(k key) (end func(), ok bool) {
+	held := f.turnOf(k)
+	select {
+	case held <- struct{}{}:
+		return func() { <-held }, true
+	default:
+		return nil, false
 	}
 }
 

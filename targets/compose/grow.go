@@ -24,8 +24,9 @@ import (
 const manyNetworks = "1.44"
 
 // grow starts containers one after the other, until there are enough, one fails,
-// or there is no time left for another before ctx ends. It makes its calls under
-// the fleet's own context: none is cut off with a container half made.
+// somebody else changes the service, or there is no time left for another before ctx
+// ends. It makes its calls under the fleet's own context: none is cut off with a
+// container half made.
 func (f *Fleet) grow(ctx context.Context, o *order) error {
 	b, err := f.plan(ctx, o)
 	if err != nil {
@@ -34,45 +35,32 @@ func (f *Fleet) grow(ctx context.Context, o *order) error {
 	if f.config.RestartExited {
 		f.restartExited(o.living)
 	}
+	made := newBatch(o, b)
 	first := highest(o.members) + 1
 	from := len(o.living)
-	names := make([]string, 0, o.to-from)
-	for n := range o.to - from {
-		name, _, err := b.replica(first + n)
-		if err != nil {
-			return err
-		}
-		names = append(names, name)
-	}
+	names := b.names(first, o.to-from)
 	f.removals.begin(f.ctx, o.key, names)
 	slowest := time.Duration(0)
-	for n := range o.to - from {
+	for n := range names {
 		begun := time.Now()
 		if deadline, ok := ctx.Deadline(); n > 0 && ok && deadline.Sub(begun) < 2*slowest {
 			err = fmt.Errorf("%w: the time for one write is over after %d new containers; the next pass goes on", targets.ErrTransient, n)
 		} else {
-			err = f.startInTurn(ctx, o.key, b, first+n)
+			err = f.add(ctx, made, first+n)
 		}
-		if err == nil {
-			slowest = max(slowest, time.Since(begun))
-			continue
+		if err != nil {
+			break
 		}
-		if errors.Is(err, targets.ErrUnknownOutcome) {
-			f.removals.abandon(o.key)
-		} else {
-			f.removals.end(f.ctx, o.key)
-		}
-		if n == 0 {
-			return err
-		}
-		if errors.Is(err, targets.ErrConflict) {
-			// What was read is not to blame any more: there are other containers now.
-			err = fmt.Errorf("%w: %s", targets.ErrTransient, err.Error())
-		}
-		return &targets.PartialError{Reached: int32(from + n), Err: err}
+		slowest = max(slowest, time.Since(begun))
 	}
-	f.removals.end(f.ctx, o.key)
-	return nil
+	if err = f.finish(made, err); err == nil || len(made.replicas) == 0 {
+		return err
+	}
+	if errors.Is(err, targets.ErrConflict) || errors.Is(err, targets.ErrHeld) {
+		// What was read is not to blame any more: there are other containers now.
+		err = fmt.Errorf("%w: %s", targets.ErrTransient, err.Error())
+	}
+	return &targets.PartialError{Reached: int32(from + len(made.replicas)), Err: err}
 }
 
 // plan answers what to make new containers by: the newest replica, or where there
@@ -161,7 +149,7 @@ func (f *Fleet) restartExited(members []*member) {
 // startInTurn starts one container when no other is being started: Compose starts
 // one after the other too, because ports of a range are given out on a first come
 // basis.
-func (f *Fleet) startInTurn(ctx context.Context, k key, b *blueprint, number int) error {
+func (f *Fleet) startInTurn(ctx context.Context, made *batch, number int) error {
 	select {
 	case f.starts <- struct{}{}:
 		defer func() { <-f.starts }()
@@ -171,13 +159,13 @@ func (f *Fleet) startInTurn(ctx context.Context, k key, b *blueprint, number int
 	if ctx.Err() != nil {
 		return fmt.Errorf("%w: %w", targets.ErrTransient, context.Cause(ctx))
 	}
-	return f.startReplica(k, b, number)
+	return f.startReplica(made, number)
 }
 
-// startReplica creates and starts one container. One that cannot be started is
-// removed.
-func (f *Fleet) startReplica(k key, b *blueprint, number int) error {
-	name, r, err := b.replica(number)
+// startReplica creates and starts one container of a batch. One that cannot be
+// started is removed.
+func (f *Fleet) startReplica(made *batch, number int) error {
+	name, r, err := made.blueprint.replica(number)
 	if err != nil {
 		return err
 	}
@@ -189,6 +177,7 @@ func (f *Fleet) startReplica(k key, b *blueprint, number int) error {
 	if err != nil && id == "" {
 		return explainStart("create", name, r, err)
 	}
+	f.keep(made, id, name)
 	if err == nil && len(r.Files) > 0 {
 		var files *bytes.Buffer
 		if files, err = archived(r.Files); err == nil {
@@ -203,12 +192,13 @@ func (f *Fleet) startReplica(k key, b *blueprint, number int) error {
 		})
 	}
 	if err == nil {
-		err = f.afterStart(k, id)
+		err = f.afterStart(made.key, id)
 	}
 	if err == nil {
 		return nil
 	}
 	err = explainStart("start", name, r, err)
+	f.drop(made, id)
 	if left := f.discard(id); left != nil {
 		// The next hpad, or the next reading, removes what was not started.
 		return fmt.Errorf("%w: %w; container %s is left over: %w", targets.ErrUnknownOutcome, err, name, left)
@@ -257,6 +247,7 @@ func create(ctx context.Context, c *client.Client, name string, r *blueprint) (i
 const (
 	sayingNameTaken = "is already in use by container"
 	sayingNoImage   = "No such image"
+	sayingGone      = "No such container"
 )
 
 // sayingPortTaken are the engine's words for a port that is taken.
@@ -269,7 +260,7 @@ func explainStart(what, name string, r *blueprint, err error) error {
 	says := func(saying string) bool { return strings.Contains(text, saying) }
 	reason, class, wayOut := StartFailed, targets.ErrTransient, ""
 	switch {
-	case errdefs.IsConflict(err) && says(sayingNameTaken):
+	case errdefs.IsConflict(err) && says(sayingNameTaken), what == "start" && errdefs.IsNotFound(err) && says(sayingGone):
 		return fmt.Errorf("%w: %s container %s: %w", targets.ErrConflict, what, name, err)
 	case cut(err) || client.IsErrConnectionFailed(err):
 		return fmt.Errorf("%w: %w: %s container %s: %w", targets.ErrUnknownOutcome, targets.ErrTransient, what, name, err)

@@ -31,6 +31,21 @@ type member struct {
 	// doomed says that hpad is removing it, leftOver that it is to because it was
 	// created and not started.
 	doomed, leftOver bool
+	// copied says that hpad made it lately, of the configuration of a container that
+	// was created at as. One that is spare is to take the place of another that is
+	// still there.
+	copied bool
+	as     int64
+	spare  bool
+}
+
+// since answers when Compose made the first container of the member's
+// configuration that is known of, in seconds.
+func (m *member) since() int64 {
+	if m.copied {
+		return m.as
+	}
+	return m.Created
 }
 
 // configuration tells which containers of a service Compose made alike.
@@ -42,7 +57,7 @@ func (m *member) configuration() configuration {
 
 // counts says that a container is a replica to Compose, and stays one.
 func (m *member) counts() bool {
-	return !m.doomed && m.State != container.StateRemoving && m.State != container.StateDead
+	return !m.doomed && !m.spare && m.State != container.StateRemoving && m.State != container.StateDead
 }
 
 // runs says that a container does what it is there for, or would if it were not
@@ -114,8 +129,9 @@ func healthOf(state, status string) string {
 // listing is what one list of containers says.
 type listing struct {
 	services map[key][]*member
-	// projects are those with any container at all, one-off ones included.
-	projects map[string]bool
+	// projects are how many containers each has, one-off ones included and those
+	// left out that hpad removes.
+	projects map[string]int
 	observed time.Time
 }
 
@@ -134,14 +150,22 @@ func (f *Fleet) list(ctx context.Context, project string) (*listing, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list the containers of Compose projects: %w", err)
 	}
-	l := &listing{services: map[key][]*member{}, projects: map[string]bool{}, observed: time.Now()}
+	l := &listing{services: map[key][]*member{}, projects: map[string]int{}, observed: time.Now()}
 	for _, summary := range summaries {
-		l.projects[summary.Labels[labelProject]] = true
+		l.projects[summary.Labels[labelProject]]++
 		if m := newMember(summary); m != nil {
 			l.services[m.key] = append(l.services[m.key], m)
 		}
 	}
 	f.removals.mark(l, doomed, running)
+	f.copies.mark(l)
+	for k, members := range l.services {
+		for _, m := range members {
+			if m.doomed {
+				l.projects[k.project]--
+			}
+		}
+	}
 	return l, nil
 }
 
@@ -156,19 +180,25 @@ func counted(members []*member) []*member {
 	return kept
 }
 
-// newest answers the configuration of the container that was created last. The
-// engine lists the newest first.
-func newest(members []*member) configuration {
-	var latest *member
+// latest answers the container that was created last, where a copy is as old as
+// what it was made of; nil when there is none at all. The engine lists the newest
+// first.
+func latest(members []*member) *member {
+	var found *member
 	for _, m := range members {
-		if latest == nil || m.Created > latest.Created {
-			latest = m
+		if found == nil || m.since() > found.since() || m.since() == found.since() && found.copied && !m.copied {
+			found = m
 		}
 	}
-	if latest == nil {
-		return configuration{}
+	return found
+}
+
+// newest answers the configuration that Compose used last.
+func newest(members []*member) configuration {
+	if m := latest(members); m != nil {
+		return m.configuration()
 	}
-	return latest.configuration()
+	return configuration{}
 }
 
 // source answers the container to copy: of the newest configuration one that

@@ -26,11 +26,22 @@ const (
 	ServiceNotFound = "ServiceNotFound"
 	// ProjectRemoved: the whole project is gone.
 	ProjectRemoved = "ProjectRemoved"
+	// ServiceRemoved: somebody else removed all containers of the service, and not
+	// those of the rest of the project.
+	ServiceRemoved = "ServiceRemoved"
 	// ImageNotFound: the image of the service is gone.
 	ImageNotFound = "ImageNotFound"
 	// StartFailed: a new container could not be created or started.
 	StartFailed = "StartFailed"
 )
+
+// ObsoleteReplicas is the condition of a service that Compose has renewed while
+// hpad made replicas of it, which have the configuration of before.
+const ObsoleteReplicas policy.ConditionType = "ObsoleteReplicas"
+
+// ContainersRemoved is the condition of a service all of whose containers somebody
+// else than hpad removed.
+const ContainersRemoved policy.ConditionType = "ContainersRemoved"
 
 // TemplateStale is the condition of a service at 0 replicas whose Compose files
 // changed since a container of it was last seen.

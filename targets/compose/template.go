@@ -138,7 +138,7 @@ func (t *templates) sweep(ctx context.Context, now time.Time) {
 // "docker compose down": somebody else than hpad took the last container of the
 // service, or of another one that ran when hpad scaled this one to 0.
 func (f *Fleet) removed(k key, t *template, l *listing) bool {
-	if l.projects[k.project] {
+	if l.projects[k.project] > 0 {
 		return false
 	}
 	return !t.Zeroed || slices.ContainsFunc(t.Peers, func(peer string) bool {

@@ -1,0 +1,212 @@
+package compose
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// Somebody may change a service while hpad makes replicas of it: "docker compose up"
+// renews the containers that it saw when it began, "docker compose down" removes
+// those. Of a replica that was made meanwhile neither knows, so that hpad looks after
+// each of its own what became of the others, and takes back what it made where the
+// service is another one by then, or gone.
+
+// batch is what one change of a count makes.
+type batch struct {
+	key       key
+	blueprint *blueprint
+	// configuration is that of the blueprint, as is copied.As of the replicas.
+	configuration configuration
+	as            int64
+	// alone says that nothing else of the project was there when it began.
+	alone bool
+	// instead is what the next replica is to take the place of; "" for nothing.
+	instead string
+	// replicas are the names of those that were created and not removed, by id.
+	replicas map[string]string
+}
+
+// newBatch answers an empty batch of replicas by a blueprint that was made for an
+// order.
+func newBatch(o *order, b *blueprint) *batch {
+	made := &batch{
+		key: o.key, blueprint: b, replicas: map[string]string{},
+		configuration: configuration{hash: b.Config.Labels[labelHash], image: b.Config.Labels[labelImage]},
+		alone:         o.listing.projects[o.key.project] == 0,
+	}
+	if from := latest(o.living); from != nil {
+		made.as = from.since()
+	}
+	return made
+}
+
+// names tells the replicas in messages.
+func (b *batch) names() string {
+	return strings.Join(slices.Sorted(maps.Values(b.replicas)), ", ")
+}
+
+// keep remembers a replica that was created.
+func (f *Fleet) keep(made *batch, id, name string) {
+	made.replicas[id] = name
+	f.copies.note(f.ctx, made.key, id, copied{As: made.as, Made: time.Now().UTC(), Unchecked: true, Alone: made.alone, Instead: made.instead})
+}
+
+// drop forgets a replica that could not be started.
+func (f *Fleet) drop(made *batch, id string) {
+	delete(made.replicas, id)
+	f.copies.forget(f.ctx, made.key, id)
+}
+
+// add starts a replica of a batch, and looks what became of the service meanwhile.
+func (f *Fleet) add(ctx context.Context, made *batch, number int) error {
+	err := f.startInTurn(ctx, made, number)
+	if len(made.replicas) == 0 {
+		return err
+	}
+	found := f.look(made)
+	if _, overtaken := errors.AsType[*overtakenError](found); err == nil || overtaken {
+		return found
+	}
+	return err
+}
+
+// finish ends a batch, which err keeps from going on where it is not nil.
+func (f *Fleet) finish(made *batch, err error) error {
+	if overtaken, ok := errors.AsType[*overtakenError](err); ok {
+		err = f.withdraw(made, overtaken)
+	}
+	if errors.Is(err, targets.ErrUnknownOutcome) {
+		f.removals.abandon(made.key)
+	} else {
+		f.removals.end(f.ctx, made.key)
+	}
+	return err
+}
+
+// overtakenError says that replicas of a batch, by id, are not what the service is
+// any more, and have to go.
+type overtakenError struct {
+	replicas []string
+	err      error
+}
+
+func (e *overtakenError) Error() string { return e.err.Error() }
+func (e *overtakenError) Unwrap() error { return e.err }
+
+// look answers why a batch must not go on, since somebody else changes the service:
+// an overtakenError where something that it made must go too.
+func (f *Fleet) look(made *batch) error {
+	l, err := f.list(f.ctx, made.key.project)
+	if err != nil {
+		return fmt.Errorf("look what became of service %q meanwhile: %w", made.key, err)
+	}
+	members := l.services[made.key]
+	if err := f.takenAway(made.key, l, made.replicas, made.as == 0, made.alone); err != nil {
+		return &overtakenError{slices.Collect(maps.Keys(made.replicas)), err}
+	}
+	held := hold(made.key, members)
+	if err := made.renewed(members, held); err != nil {
+		return err
+	}
+	if held != nil {
+		return &targets.HeldError{Hold: *held}
+	}
+	for id, name := range made.replicas {
+		if !slices.ContainsFunc(members, func(m *member) bool { return m.ID == id }) {
+			delete(made.replicas, id)
+			return fmt.Errorf("%w: somebody else has removed the new container %s", targets.ErrConflict, name)
+		}
+	}
+	return nil
+}
+
+// renewed answers that Compose has renewed a service since a batch began; nil when
+// it has not. Of the replicas those go that are newer than the last one that Compose
+// made: it does not know of them. The others it may be about to renew too; of those
+// that it does not the next readings tell. The newest container is listed first.
+func (b *batch) renewed(members []*member, held *policy.Hold) error {
+	last := latest(counted(members))
+	if last == nil || last.configuration() == b.configuration {
+		return nil
+	}
+	err := fmt.Errorf("%w: Compose has renewed service %q while hpad made %s with the configuration of before", targets.ErrConflict, b.key, b.names())
+	if held != nil {
+		err = &targets.HeldError{Hold: *held}
+	}
+	var unknown []string
+	for _, m := range members {
+		if m == last {
+			break
+		}
+		if _, own := b.replicas[m.ID]; own {
+			unknown = append(unknown, m.ID)
+		}
+	}
+	return &overtakenError{unknown, err}
+}
+
+// takenAway answers who took everything of a service but the replicas that hpad has
+// just made, by id: "docker compose down" the whole project, "docker compose rm" the
+// service; nil when something else is there. Of a service that was at 0 nothing was
+// there, and nothing else of the project where it was alone.
+func (f *Fleet) takenAway(k key, l *listing, made map[string]string, fromZero, alone bool) error {
+	ours := 0
+	for _, m := range l.services[k] {
+		_, own := made[m.ID]
+		switch {
+		case own && !m.doomed:
+			ours++
+		case !own && m.counts():
+			return nil
+		}
+	}
+	const told = "%w: somebody else has removed %s while hpad made containers of service %q, which are removed again; \"docker compose up -d%s\" brings it back"
+	switch others := l.projects[k.project] > ours; {
+	case others && !fromZero:
+		return &targets.ReasonError{Reason: ServiceRemoved, Err: fmt.Errorf(told, targets.ErrTransient, "all others", k, " "+k.service)}
+	case others || fromZero && alone:
+		return nil
+	}
+	return &targets.ReasonError{Reason: ProjectRemoved, Err: fmt.Errorf(told, targets.ErrTargetNotFound, fmt.Sprintf("all of project %q", k.project), k, "")}
+}
+
+// withdraw removes replicas of a batch, and answers why.
+func (f *Fleet) withdraw(made *batch, why *overtakenError) error {
+	victims := make([]*member, 0, len(why.replicas))
+	for _, id := range why.replicas {
+		m := &member{key: made.key, name: made.replicas[id]}
+		m.ID = id
+		victims = append(victims, m)
+	}
+	if err := f.takeBack(made.key, victims); err != nil {
+		return fmt.Errorf("%w: %w; %w", targets.ErrUnknownOutcome, why.err, err)
+	}
+	for _, id := range why.replicas {
+		delete(made.replicas, id)
+	}
+	return why.err
+}
+
+// takeBack begins to remove replicas that hpad made. Where that cannot be stored
+// they are removed at once.
+func (f *Fleet) takeBack(k key, replicas []*member) error {
+	stored := f.removals.doom(f.ctx, k, replicas) == nil
+	for _, m := range replicas {
+		m.doomed = true
+		if stored {
+			f.remove(k, m.ID, m.name)
+		} else if err := f.discard(m.ID); err != nil {
+			return fmt.Errorf("remove container %s: %w", m.name, err)
+		}
+		f.copies.forget(f.ctx, k, m.ID)
+	}
+	return nil
+}

@@ -1,0 +1,240 @@
+package compose
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// A replica that hpad makes is as new as the one that it is a copy of, whenever it
+// was made: while hpad made it, Compose may have begun to renew the service, which
+// it does with the containers that it saw when it began. So it is remembered which
+// replicas hpad made lately, and of what.
+
+const (
+	copyPrefix = "copies/"
+	// copyAge is how long a replica is known as a copy: longer than Compose is at
+	// work on what it saw before the replica was there.
+	copyAge = 5 * time.Minute
+	// renewalQuiet is how long Compose must have made no container of a service before
+	// hpad replaces copies that were overtaken: until then it may do so itself.
+	renewalQuiet = 10 * time.Second
+)
+
+// copied is what is remembered of a replica that hpad made.
+type copied struct {
+	// As is when the container was created, in seconds of the engine's clock, whose
+	// configuration the replica has; 0 when that is the template's.
+	As   int64     `json:"as"`
+	Made time.Time `json:"made"`
+	// Unchecked says that no reading since has shown whether the service is still
+	// there. Alone says that nothing else of the project was before.
+	Unchecked bool `json:"unchecked,omitzero"`
+	Alone     bool `json:"alone,omitzero"`
+	// Instead is the container that the replica is to take the place of; "" for none.
+	Instead string `json:"instead,omitempty"`
+}
+
+// copies are those of all services, by container. They are safe for concurrent use.
+type copies struct {
+	store targets.Store
+
+	mu    sync.Mutex
+	known map[key]map[string]copied
+	// replacing are the containers that new ones are to take the place of, by the new
+	// ones' names.
+	replacing map[key]map[string]string
+	// failed is why copies could not be replaced, and when that was.
+	failed map[key]templateFailure
+	// last is what was made last of a service that has copies which were overtaken.
+	last map[key]lastMade
+}
+
+// lastMade is the container that Compose made last of a service.
+type lastMade struct {
+	id string
+	// seen is when it was first seen.
+	seen time.Time
+}
+
+func newCopies(store targets.Store) *copies {
+	return &copies{store: store, known: map[key]map[string]copied{}, replacing: map[key]map[string]string{}, failed: map[key]templateFailure{}, last: map[key]lastMade{}}
+}
+
+// load reads what was stored, in place of what is known.
+func (c *copies) load(ctx context.Context) error {
+	known := map[key]map[string]copied{}
+	if err := loadAll(ctx, c.store, copyPrefix, func(k key, stored map[string]copied) { known[k] = stored }); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.known = known
+	return nil
+}
+
+// of answers the copies of a service.
+func (c *copies) of(k key) map[string]copied {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.known[k])
+}
+
+// services answers those that have any.
+func (c *copies) services() []key {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Keys(c.known))
+}
+
+// note remembers a replica that was created.
+func (c *copies) note(ctx context.Context, k key, id string, one copied) {
+	c.change(ctx, k, func(known map[string]copied) { known[id] = one })
+}
+
+// forget drops replicas.
+func (c *copies) forget(ctx context.Context, k key, ids ...string) {
+	c.change(ctx, k, func(known map[string]copied) {
+		for _, id := range ids {
+			delete(known, id)
+		}
+	})
+}
+
+// checked notes that the service was still there when replicas had started.
+func (c *copies) checked(ctx context.Context, k key, ids ...string) {
+	c.change(ctx, k, func(known map[string]copied) {
+		for _, id := range ids {
+			if one, ok := known[id]; ok {
+				one.Unchecked = false
+				known[id] = one
+			}
+		}
+	})
+}
+
+// settle forgets replicas that are too old to be overtaken by anything, or gone;
+// not those that were overtaken and are still there.
+func (c *copies) settle(ctx context.Context, k key, members []*member, now time.Time) {
+	overtaken := map[string]bool{}
+	for _, m := range obsolete(members) {
+		overtaken[m.ID] = true
+	}
+	c.change(ctx, k, func(known map[string]copied) {
+		maps.DeleteFunc(known, func(id string, one copied) bool { return now.Sub(one.Made) > copyAge && !overtaken[id] })
+	})
+}
+
+// change changes the copies of a service, and stores them where they are others
+// then. What cannot be stored is known all the same.
+func (c *copies) change(ctx context.Context, k key, do func(known map[string]copied)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	next := maps.Clone(c.known[k])
+	if next == nil {
+		next = map[string]copied{}
+	}
+	do(next)
+	if maps.Equal(next, c.known[k]) {
+		return
+	}
+	if len(next) == 0 {
+		delete(c.known, k)
+		_ = c.store.Delete(ctx, copyPrefix+k.String())
+		return
+	}
+	c.known[k] = next
+	if text, err := json.Marshal(next); err == nil {
+		_ = c.store.Save(ctx, copyPrefix+k.String(), text)
+	}
+}
+
+// replace notes which containers the next ones of these names are to take the
+// place of; none, when that is over.
+func (c *copies) replace(k key, instead map[string]string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.replacing[k] = instead; len(instead) == 0 {
+		delete(c.replacing, k)
+	}
+}
+
+// fail notes why copies could not be replaced; nil, that they could.
+func (c *copies) fail(k key, err error, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil {
+		delete(c.failed, k)
+		return
+	}
+	c.failed[k] = templateFailure{err: err, at: now}
+}
+
+// failure answers why copies of a service could not be replaced; nil when they
+// could, or nobody tried.
+func (c *copies) failure(k key) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.failed[k].err
+}
+
+// due says that copies which were overtaken may be replaced: Compose has made
+// nothing for a while, and the last time it did not fail, or that was a while ago.
+func (c *copies) due(k key, last *member, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.last[k].id != last.ID {
+		c.last[k] = lastMade{id: last.ID, seen: now}
+	}
+	failed, ok := c.failed[k]
+	return now.Sub(c.last[k].seen) >= renewalQuiet && (!ok || now.Sub(failed.at) >= templateRetry)
+}
+
+// fine notes that no copies are overtaken.
+func (c *copies) fine(k key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.failed, k)
+	delete(c.last, k)
+}
+
+// mark marks the copies in a list, and those that are to take the place of a
+// container which is still there.
+func (c *copies) mark(l *listing) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for k, known := range c.known {
+		members := l.services[k]
+		there := map[string]bool{}
+		for _, m := range members {
+			if m.counts() {
+				there[m.ID] = true
+			}
+		}
+		for _, m := range members {
+			one, ok := known[m.ID]
+			m.copied, m.as = ok, one.As
+			m.spare = ok && there[one.Instead] || there[c.replacing[k][m.name]]
+		}
+	}
+}
+
+// obsolete answers the copies of a service that Compose has made newer containers
+// than, in order.
+func obsolete(members []*member) []*member {
+	living := counted(members)
+	current := newest(living)
+	var found []*member
+	for _, m := range living {
+		if m.copied && m.configuration() != current {
+			found = append(found, m)
+		}
+	}
+	slices.SortFunc(found, func(a, b *member) int { return a.number - b.number })
+	return found
+}

@@ -1,0 +1,167 @@
+package compose
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// review looks at the replicas that hpad made lately. What an earlier hpad had no
+// time to look after, or what could not be seen then, it takes back where the
+// service was taken away meanwhile. What Compose has overtaken since it replaces.
+func (f *Fleet) review(ctx context.Context, l *listing) {
+	if f.running() != nil {
+		return
+	}
+	for _, k := range f.copies.services() {
+		end, ok := f.turnNow(k)
+		if !ok {
+			continue // whoever makes replicas looks after them
+		}
+		f.reviewUnchecked(ctx, k, l)
+		members := l.services[k]
+		if len(obsolete(members)) == 0 {
+			f.copies.fine(k)
+		} else if f.copies.due(k, latest(counted(members)), l.observed) && hold(k, members) == nil {
+			if f.inBackground(func() {
+				defer end()
+				f.copies.fail(k, f.replaceObsolete(k), l.observed)
+			}) == nil {
+				continue
+			}
+		}
+		f.copies.settle(ctx, k, members, l.observed)
+		end()
+	}
+}
+
+// reviewUnchecked looks at the replicas of a service that nobody has looked after
+// since they had started.
+func (f *Fleet) reviewUnchecked(ctx context.Context, k key, l *listing) {
+	known := f.copies.of(k)
+	made := map[string]string{}
+	var found []*member
+	var ids []string
+	fromZero, alone := false, false
+	for _, m := range l.services[k] {
+		if one := known[m.ID]; one.Unchecked && m.counts() {
+			made[m.ID] = m.name
+			found, ids = append(found, m), append(ids, m.ID)
+			fromZero, alone = fromZero || one.As == 0, alone || one.Alone
+			if l.observed.Sub(one.Made) > copyAge {
+				return // what is not there went long after it was made, for all one knows
+			}
+		}
+	}
+	if len(found) == 0 {
+		return
+	}
+	if f.takenAway(k, l, made, fromZero, alone) == nil {
+		f.copies.checked(ctx, k, ids...)
+		return
+	}
+	if err := f.takeBack(k, found); err == nil {
+		l.projects[k.project] -= len(found)
+	}
+}
+
+// replaceObsolete makes a replica of the newest configuration for each that Compose
+// has overtaken, and removes that one then. The count stays what it is. The caller
+// holds the turn.
+func (f *Fleet) replaceObsolete(k key) error {
+	l, err := f.list(f.ctx, k.project)
+	if err != nil {
+		return err
+	}
+	o := &order{key: k, members: l.services[k], living: counted(l.services[k]), listing: l}
+	old := obsolete(o.members)
+	if len(old) == 0 || hold(k, o.members) != nil {
+		return nil
+	}
+	if old = f.withoutReplacement(o, old); len(old) == 0 {
+		return nil
+	}
+	if err := o.waits(f.templates); err != nil {
+		return err
+	}
+	o.to = len(o.living) + 1
+	b, err := f.plan(f.ctx, o)
+	if errors.Is(err, targets.ErrOutOfRange) {
+		return f.takeBack(k, old[:1]) // there is no room for one more beside it
+	}
+	if err != nil {
+		return err
+	}
+	made := newBatch(o, b)
+	first := highest(o.members) + 1
+	names := b.names(first, len(old))
+	instead := map[string]string{}
+	for n, m := range old {
+		instead[names[n]] = m.ID
+	}
+	f.copies.replace(k, instead)
+	defer f.copies.replace(k, nil)
+	f.removals.begin(f.ctx, k, names)
+	for n, m := range old {
+		made.instead = m.ID
+		if err = f.add(f.ctx, made, first+n); err != nil {
+			break
+		}
+		clear(made.replicas) // it stays, whatever becomes of the next one
+		if err = f.takeBack(k, []*member{m}); err != nil {
+			break
+		}
+	}
+	return f.finish(made, err)
+}
+
+// withoutReplacement removes those containers whose replacement an earlier hpad has made, and
+// answers the others.
+func (f *Fleet) withoutReplacement(o *order, old []*member) []*member {
+	current := newest(o.living)
+	known := f.copies.of(o.key)
+	var others []*member
+	for _, m := range old {
+		done := false
+		for _, other := range o.members {
+			if other.spare && other.runs() && other.configuration() == current && known[other.ID].Instead == m.ID {
+				done = f.takeBack(o.key, []*member{m}) == nil
+				break
+			}
+		}
+		if !done {
+			others = append(others, m)
+		}
+	}
+	return others
+}
+
+// overtaken tells of replicas that hpad made while Compose renewed the service; nil
+// when there are none.
+func (f *Fleet) overtaken(k key, members []*member) *policy.Notice {
+	old := obsolete(members)
+	if len(old) == 0 {
+		return nil
+	}
+	names := make([]string, 0, len(old))
+	for _, m := range old {
+		names = append(names, m.name)
+	}
+	message := fmt.Sprintf("Compose has renewed service %q while hpad made %s, with the configuration of before; hpad replaces them by new ones", k.service, strings.Join(names, ", "))
+	if err := f.copies.failure(k); err != nil {
+		message += ", which failed: " + err.Error()
+	}
+	return &policy.Notice{Condition: ObsoleteReplicas, Reason: "RenewedMeanwhile", Message: message}
+}
+
+// emptied tells that somebody else removed all containers of a service.
+func emptied(k key) *policy.Notice {
+	return &policy.Notice{
+		Condition: ContainersRemoved, Reason: ServiceRemoved,
+		Message: fmt.Sprintf("somebody else than hpad has removed all containers of service %q of project %q; \"docker compose up -d %s\" brings it back", k.service, k.project, k.service),
+	}
+}
