@@ -3,6 +3,7 @@ package targets
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hpad/hpad/policy"
@@ -31,6 +32,15 @@ var (
 	// ErrOutOfRange is what every OutOfRangeError is.
 	ErrOutOfRange = errors.New("count outside of the platform's bounds")
 )
+
+// Classed says that an error is of one of these classes already, or an
+// [ErrUnknownOutcome].
+func Classed(err error) bool {
+	return slices.ContainsFunc([]error{
+		ErrTargetNotFound, ErrConflict, ErrForbidden, ErrUnscalable, ErrTransient, ErrHeld, ErrThrottled, ErrOutOfRange,
+		ErrUnknownOutcome,
+	}, func(class error) bool { return errors.Is(err, class) })
+}
 
 // ReasonError gives an error a condition reason of its own.
 type ReasonError struct {

@@ -221,7 +221,7 @@ func (e *Engine) Write(ctx context.Context, call func(context.Context, *client.C
 	raw, err := e.do(ctx, func(ctx context.Context, c *client.Client) error {
 		return call(httptrace.WithClientTrace(ctx, trace), c)
 	})
-	if err != nil && sent.Load() && !classed(raw) && !refused(raw) {
+	if err != nil && sent.Load() && !targets.Classed(raw) && !refused(raw) {
 		return fmt.Errorf("%w: %w", targets.ErrUnknownOutcome, err)
 	}
 	return err

@@ -16,22 +16,6 @@ import (
 // replaced by an older one.
 const sayingTooNew = "client version"
 
-// classes are those of package targets.
-var classes = []error{
-	targets.ErrTargetNotFound, targets.ErrConflict, targets.ErrForbidden, targets.ErrUnscalable, targets.ErrTransient,
-	targets.ErrHeld, targets.ErrThrottled, targets.ErrOutOfRange, targets.ErrUnknownOutcome,
-}
-
-// classed says that an error has a class already.
-func classed(err error) bool {
-	for _, class := range classes {
-		if errors.Is(err, class) {
-			return true
-		}
-	}
-	return false
-}
-
 // refused says that an error is an answer by which the engine did nothing.
 func refused(err error) bool {
 	return errdefs.IsNotFound(err) || errdefs.IsInvalidArgument(err) || errdefs.IsConflict(err) || errdefs.IsUnauthorized(err) ||
@@ -43,7 +27,7 @@ func refused(err error) bool {
 // 404 is ErrTargetNotFound and 409 ErrConflict, whatever they are about. An error
 // that has a class, and nil, stay as they are.
 func (e *Engine) Error(err error) error {
-	if err == nil || classed(err) {
+	if err == nil || targets.Classed(err) {
 		return err
 	}
 	if lost(err) {
