@@ -72,7 +72,7 @@ func (l *loader) readAutoscalers(c *Config) {
 		a, ok := t.readAutoscaler(c)
 		if a.Target.Name != "" {
 			if other := owners[a.Target]; other != nil {
-				t.add("target", "", fmt.Sprintf("is the target of autoscaler %q in %s already; two autoscalers cannot scale the same target (%s)", other.name, other.where("target"), a.Target))
+				t.record("target", "", fmt.Sprintf("is the target of autoscaler %q in %s already; two autoscalers cannot scale the same target (%s)", other.name, other.where("target"), a.Target))
 				continue
 			}
 			owners[a.Target] = t
@@ -87,7 +87,7 @@ func (l *loader) readAutoscalers(c *Config) {
 // valid. Its target is told even where something else is mistaken.
 func (t *table) readAutoscaler(c *Config) (a Autoscaler, ok bool) {
 	before := len(t.loader.errs)
-	shaped := t.checkShape("", reflect.TypeFor[autoscalerTable](), t.raw)
+	t.checkShape("", reflect.TypeFor[autoscalerTable](), t.raw)
 	var target struct {
 		Target toml.Primitive `toml:"target"`
 	}
@@ -97,7 +97,7 @@ func (t *table) readAutoscaler(c *Config) (a Autoscaler, ok bool) {
 	a = Autoscaler{Name: t.name}
 	t.readTarget(c, target.Target, &a)
 	var given autoscalerTable
-	if !shaped || t.decode(&given) != nil {
+	if t.decode(&given) != nil {
 		return a, false
 	}
 	t.readScaling(c, given.scalingTable, &a)
@@ -150,19 +150,10 @@ func (t *table) readTarget(c *Config, value toml.Primitive, a *Autoscaler) {
 		t.addWritten("target", "must be a table, not "+kindOf(given))
 		return
 	}
-	common, specific := map[string]any{}, map[string]any{}
-	for key, value := range raw {
-		if key == "fleet" || key == "requests" {
-			common[key] = value
-		} else {
-			specific[key] = value
-		}
-	}
+	common := fieldsOf(reflect.TypeFor[targetTable]())
+	t.checkKeys("target", raw, common, common.keys, func(name string) bool { return !common.has(name) })
 	var shared targetTable
-	if !t.checkShape("target", reflect.TypeFor[targetTable](), common) || t.decodeValue("target", value, &shared) != nil {
-		if name, ok := common["fleet"].(string); ok {
-			t.readTargetName(c, name, value, specific, a)
-		}
+	if t.decodeValue("target", value, &shared) != nil {
 		return
 	}
 	a.Requests = t.readRequests("target.requests", shared.Requests)
@@ -171,11 +162,11 @@ func (t *table) readTarget(c *Config, value toml.Primitive, a *Autoscaler) {
 		t.add("target.fleet", "", "is required: the name of one of the fleets")
 		return
 	}
-	t.readTargetName(c, shared.Fleet, value, specific, a)
+	t.readTargetName(c, shared.Fleet, value, raw, a)
 }
 
 // readTargetName decodes and validates what names the target inside of its fleet.
-func (t *table) readTargetName(c *Config, fleet string, value toml.Primitive, specific map[string]any, a *Autoscaler) {
+func (t *table) readTargetName(c *Config, fleet string, value toml.Primitive, raw map[string]any, a *Autoscaler) {
 	if !t.loader.knownFleet(t, "target.fleet", fleet) {
 		return
 	}
@@ -183,7 +174,7 @@ func (t *table) readTargetName(c *Config, fleet string, value toml.Primitive, sp
 	if !ok {
 		return // the fleet's own mistake
 	}
-	a.target = t.readKindTarget(kind, value, specific)
+	a.target = t.readKindTarget(kind, value, raw)
 	if a.target == nil {
 		return
 	}
@@ -192,49 +183,35 @@ func (t *table) readTargetName(c *Config, fleet string, value toml.Primitive, sp
 	}
 	a.Target = targets.Ref{Fleet: fleet, Name: a.target.Name()}
 	if detail := checkTarget(c.Fleets[fleet], a.Target.Name); detail != "" {
-		t.addTargetMistake(specific, detail)
+		t.addTargetMistake(raw, detail)
 	}
 }
 
 // readKindTarget decodes and validates the part of a target that is its fleet's
 // kind's; nil means that it is mistaken.
-func (t *table) readKindTarget(kind fleetKind, value toml.Primitive, specific map[string]any) kindTarget {
+func (t *table) readKindTarget(kind fleetKind, value toml.Primitive, raw map[string]any) kindTarget {
 	target := kind.target()
-	if !t.checkTargetShape(reflect.TypeOf(target).Elem(), specific) || t.decodeValue("target", value, target) != nil {
+	common, specific := fieldsOf(reflect.TypeFor[targetTable]()), fieldsOf(reflect.TypeOf(target).Elem())
+	before := len(t.misfits)
+	t.checkKeys("target", raw, specific, slices.Concat(common.keys, specific.keys), common.has)
+	if t.decodeValue("target", value, target) != nil {
 		return nil
 	}
 	mistakes := target.Validate()
 	t.addFields("target", mistakes)
-	if len(mistakes) > 0 {
+	if len(mistakes) > 0 || len(t.misfits) > before {
 		return nil
 	}
 	return target
 }
 
-// checkTargetShape checks the kind's part of a target; unlike checkShape it
-// offers the keys that every target has as well.
-func (t *table) checkTargetShape(goType reflect.Type, specific map[string]any) bool {
-	fields := fieldsOf(goType)
-	allowed := append([]string{"fleet", "requests"}, fields.keys...)
-	fine := true
-	for name, value := range specific {
-		field, known := fields.byKey[name]
-		if !known {
-			t.unknown(join("target", name), allowed)
-		} else if !t.checkShape(join("target", name), field.Type, value) {
-			fine = false
-		}
-	}
-	return fine
-}
-
 // addTargetMistake records that there is no such target, at its only key where
 // it has just one.
-func (t *table) addTargetMistake(specific map[string]any, detail string) {
-	if len(specific) == 1 {
-		for key := range specific {
-			t.addWritten(join("target", key), detail)
-		}
+func (t *table) addTargetMistake(raw map[string]any, detail string) {
+	common := fieldsOf(reflect.TypeFor[targetTable]())
+	own := slices.DeleteFunc(slices.Collect(maps.Keys(raw)), common.has)
+	if len(own) == 1 {
+		t.addWritten(join("target", own[0]), detail)
 		return
 	}
 	t.add("target", "", detail)

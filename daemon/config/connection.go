@@ -82,15 +82,15 @@ func readKind[K any](t *table, what string, known map[string]K, omitted map[stri
 // readConnection decodes a table into its kind's configuration and says whether
 // it is valid.
 func readConnection(t *table, c kindConfig) bool {
-	raw := maps.Clone(t.raw)
-	delete(raw, kindKey)
-	if !t.checkShape("", reflect.TypeOf(c), raw) || t.decode(c) != nil {
+	fields := fieldsOf(reflect.TypeOf(c).Elem())
+	t.checkKeys("", t.raw, fields, fields.keys, func(name string) bool { return name == kindKey })
+	if t.decode(c) != nil {
 		return false
 	}
 	c.SetDefaults()
 	mistakes := c.Validate()
 	t.addFields("", mistakes)
-	return len(mistakes) == 0
+	return len(mistakes) == 0 && len(t.misfits) == 0
 }
 
 // checkScrapes checks that the targets that sources read by themselves exist.

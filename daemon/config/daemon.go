@@ -93,8 +93,7 @@ func defaultDaemon() daemonTable {
 	}
 }
 
-// readDaemon decodes and validates [daemon]; a mistaken one reads as the
-// defaults.
+// readDaemon decodes and validates [daemon].
 func (l *loader) readDaemon() Daemon {
 	given := defaultDaemon()
 	if t := l.daemon; t != nil {

@@ -38,8 +38,12 @@ type table struct {
 	// path is the table's, as "fleets.prod"; name its last part.
 	path, name string
 	value      toml.Primitive
-	// raw is the same as plain maps, slices and values.
+	// raw is the same as plain maps, slices and values, of which value is made: what
+	// changes here is decoded from there.
 	raw map[string]any
+	// misfits are the keys whose values are of another type than they should be. What
+	// stands there instead of them is made up, so that nothing more is told of them.
+	misfits []string
 	// meant are the keys that an unknown key was probably meant to be: that they
 	// are missing need not be told as well.
 	meant map[string]bool
@@ -151,11 +155,20 @@ func (t *table) decodeValue(key string, value toml.Primitive, to any) error {
 	return err
 }
 
-// add records a mistake at a path below the table; "" is the table itself.
+// add records a mistake at a path below the table; "" is the table itself. One
+// that follows from another that is told already is left out.
 func (t *table) add(key, value, detail string) {
 	if t.meant[key] && value == "" {
 		return
 	}
+	if slices.ContainsFunc(t.misfits, func(misfit string) bool { return isWithin(key, misfit) || isWithin(misfit, key) }) {
+		return
+	}
+	t.record(key, value, detail)
+}
+
+// record records a mistake whatever else is told.
+func (t *table) record(key, value, detail string) {
 	path := t.path
 	if key != "" {
 		path = under(t.path, key)

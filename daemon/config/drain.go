@@ -88,23 +88,16 @@ func (t *table) readDrain(value toml.Primitive, a *Autoscaler) {
 		return
 	}
 	t.checkRemoves("drain", a)
-	common, specific := map[string]any{}, map[string]any{}
-	shared := fieldsOf(reflect.TypeFor[drainTable]())
-	for key, value := range raw {
-		if _, ok := shared.byKey[key]; ok {
-			common[key] = value
-		} else {
-			specific[key] = value
-		}
-	}
+	common := fieldsOf(reflect.TypeFor[drainTable]())
+	t.checkKeys("drain", raw, common, common.keys, func(name string) bool { return !common.has(name) })
 	var whole drainTable
-	if !t.checkShape("drain", reflect.TypeFor[drainTable](), common) || t.decodeValue("drain", value, &whole) != nil {
+	if t.decodeValue("drain", value, &whole) != nil {
 		return
 	}
-	kind := t.readDrainKind(whole.Kind, value, specific)
+	kind := t.readDrainKind(whole.Kind, value, raw)
 	d := &Drain{Kind: whole.Kind, Deadline: drain.DefaultDeadline, OnDeadline: drain.Terminate, Interval: drain.DefaultInterval, Config: kind}
 	t.readDrainTimes(whole, d)
-	if a.Victims == drain.EmptyNomadNodes && whole.Kind != "nomad" {
+	if a.Victims == drain.EmptyNomadNodes && whole.Kind != "nomad" && !slices.Contains(t.misfits, "drain.kind") {
 		t.addWritten("victims", `needs drain = { kind = "nomad", … }, which names the nodes`)
 	}
 	if kind != nil {
@@ -134,7 +127,7 @@ func (t *table) readDrainTimes(given drainTable, d *Drain) {
 
 // readDrainKind decodes and validates the part of a drain that is its kind's; nil
 // means that it is mistaken.
-func (t *table) readDrainKind(name string, value toml.Primitive, specific map[string]any) kindConfig {
+func (t *table) readDrainKind(name string, value toml.Primitive, raw map[string]any) kindConfig {
 	make, ok := drainKinds[name]
 	if !ok {
 		detail := "must be one of " + strings.Join(slices.Sorted(maps.Keys(drainKinds)), ", ")
@@ -146,18 +139,9 @@ func (t *table) readDrainKind(name string, value toml.Primitive, specific map[st
 		return nil
 	}
 	kind := make()
-	fields := fieldsOf(reflect.TypeOf(kind).Elem())
-	allowed := slices.Concat(fieldsOf(reflect.TypeFor[drainTable]()).keys, fields.keys)
-	fine := true
-	for key, inner := range specific {
-		field, known := fields.byKey[key]
-		if !known {
-			t.unknown(join("drain", key), allowed)
-		} else if !t.checkShape(join("drain", key), field.Type, inner) {
-			fine = false
-		}
-	}
-	if !fine || t.decodeValue("drain", value, kind) != nil {
+	common, specific := fieldsOf(reflect.TypeFor[drainTable]()), fieldsOf(reflect.TypeOf(kind).Elem())
+	t.checkKeys("drain", raw, specific, slices.Concat(common.keys, specific.keys), common.has)
+	if t.decodeValue("drain", value, kind) != nil {
 		return nil
 	}
 	kind.SetDefaults()

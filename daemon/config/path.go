@@ -60,6 +60,12 @@ func parentOf(path string) string {
 	return path[:cut]
 }
 
+// isWithin says whether a path is another one or leads to something inside of it.
+func isWithin(path, outer string) bool {
+	rest, ok := strings.CutPrefix(path, outer)
+	return ok && (rest == "" || outer == "" || rest[0] == '.' || rest[0] == '[')
+}
+
 // isBare says whether TOML lets a key stand without quotes.
 func isBare(key string) bool {
 	return key != "" && !strings.ContainsFunc(key, func(r rune) bool {

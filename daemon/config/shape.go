@@ -22,12 +22,11 @@ var (
 
 // checkShape says whether a value of the table can be decoded into a Go type,
 // recording every key that the type does not have and every value of another
-// type. The decoder would stop at the first. Only values of another type make it
-// answer false: a table with unknown keys can still be decoded and validated.
+// type. The decoder would stop at the first. Inside of tables and arrays such
+// values are replaced, so that the rest can be decoded and validated: only a value
+// that is itself of another type makes it answer false.
 func (t *table) checkShape(key string, goType reflect.Type, value any) bool {
-	for goType.Kind() == reflect.Pointer {
-		goType = goType.Elem()
-	}
+	goType = pointed(goType)
 	if goType == primitiveType {
 		return true
 	}
@@ -36,7 +35,13 @@ func (t *table) checkShape(key string, goType reflect.Type, value any) bool {
 	}
 	switch goType.Kind() {
 	case reflect.Struct:
-		return t.checkStruct(key, goType, value)
+		raw, ok := value.(map[string]any)
+		if !ok {
+			return t.fits(key, notTable(value))
+		}
+		fields := fieldsOf(goType)
+		t.checkKeys(key, raw, fields, fields.keys, nil)
+		return true
 	case reflect.Map:
 		return t.checkMap(key, goType, value)
 	case reflect.Slice:
@@ -47,12 +52,89 @@ func (t *table) checkShape(key string, goType reflect.Type, value any) bool {
 	return t.fits(key, checkPlain(goType, value))
 }
 
+// pointed answers the type that a pointer, or none, is to.
+func pointed(goType reflect.Type) reflect.Type {
+	for goType.Kind() == reflect.Pointer {
+		goType = goType.Elem()
+	}
+	return goType
+}
+
+// notTable says that a value should be a table.
+func notTable(value any) string { return "must be a table, not " + kindOf(value) }
+
 // fits records what is wrong with a value, if anything is.
 func (t *table) fits(key, detail string) bool {
 	if detail != "" {
 		t.addWritten(key, detail)
+		t.misfits = append(t.misfits, key)
 	}
 	return detail == ""
+}
+
+// checkKeys checks a table, or those of its keys that are not of others, by the
+// fields of a type. Allowed are the keys to name where one is not known.
+func (t *table) checkKeys(key string, raw map[string]any, fields structFields, allowed []string, ofOthers func(name string) bool) {
+	for name, inner := range raw {
+		if ofOthers != nil && ofOthers(name) {
+			continue
+		}
+		field, known := fields.byKey[name]
+		if !known {
+			t.unknown(join(key, name), allowed)
+		} else if !t.checkShape(join(key, name), field.Type, inner) {
+			replace(raw, name, field.Type)
+		}
+	}
+}
+
+// replace puts something that fits in the place of a value of another type, or
+// takes the key away.
+func replace(raw map[string]any, name string, goType reflect.Type) {
+	if instead, ok := standIn(goType, raw[name]); ok {
+		raw[name] = instead
+	} else {
+		delete(raw, name)
+	}
+}
+
+// standIn answers a value that fits a type for one that does not: what was
+// probably meant, or else a small number. That the key was given is then known
+// to whoever validates others that need it.
+func standIn(goType reflect.Type, value any) (any, bool) {
+	goType = pointed(goType)
+	if goType.Kind() == reflect.Slice {
+		if inner, ok := standIn(goType.Elem(), value); ok {
+			return []any{inner}, true
+		}
+		return nil, false
+	}
+	text := fmt.Sprint(value)
+	candidates := []any{value, text, text + "s"}
+	if number, err := strconv.ParseInt(text, 10, 64); err == nil {
+		candidates = append(candidates, number)
+	}
+	if truth, err := strconv.ParseBool(text); err == nil {
+		candidates = append(candidates, truth)
+	}
+	for _, candidate := range append(candidates, int64(1), "1") {
+		if isPlain(goType, candidate) {
+			return candidate, true
+		}
+	}
+	return nil, false
+}
+
+// isPlain says whether a value fits a type that is no table and no array.
+func isPlain(goType reflect.Type, value any) bool {
+	if detail, ok := checkSpecial(goType, value); ok {
+		return detail == ""
+	}
+	switch goType.Kind() {
+	case reflect.Struct, reflect.Map, reflect.Slice, reflect.Interface:
+		return false
+	}
+	return checkPlain(goType, value) == ""
 }
 
 // checkSpecial checks types that read a value in their own way; ok says whether
@@ -139,43 +221,22 @@ func checkRange(goType reflect.Type, number int64) string {
 	return ""
 }
 
-// checkStruct checks a table whose keys are the fields of a type.
-func (t *table) checkStruct(key string, goType reflect.Type, value any) bool {
-	raw, ok := value.(map[string]any)
-	if !ok {
-		return t.fits(key, "must be a table, not "+kindOf(value))
-	}
-	fields := fieldsOf(goType)
-	fine := true
-	for name, inner := range raw {
-		field, known := fields.byKey[name]
-		if !known {
-			t.unknown(join(key, name), fields.keys)
-			continue
-		}
-		if !t.checkShape(join(key, name), field.Type, inner) {
-			fine = false
-		}
-	}
-	return fine
-}
-
 // checkMap checks a table with any keys.
 func (t *table) checkMap(key string, goType reflect.Type, value any) bool {
 	raw, ok := value.(map[string]any)
 	if !ok {
-		return t.fits(key, "must be a table, not "+kindOf(value))
+		return t.fits(key, notTable(value))
 	}
-	fine := true
 	for name, inner := range raw {
 		if !t.checkShape(join(key, name), goType.Elem(), inner) {
-			fine = false
+			replace(raw, name, goType.Elem())
 		}
 	}
-	return fine
+	return true
 }
 
-// checkSlice checks an array, of tables or of values.
+// checkSlice checks an array, of tables or of values. One with an element that
+// nothing can stand in for is of another type as a whole.
 func (t *table) checkSlice(key string, goType reflect.Type, value any) bool {
 	raw := reflect.ValueOf(value)
 	if raw.Kind() != reflect.Slice {
@@ -183,7 +244,13 @@ func (t *table) checkSlice(key string, goType reflect.Type, value any) bool {
 	}
 	fine := true
 	for i := range raw.Len() {
-		if !t.checkShape(element(key, i), goType.Elem(), raw.Index(i).Interface()) {
+		inner := raw.Index(i)
+		if t.checkShape(element(key, i), goType.Elem(), inner.Interface()) {
+			continue
+		}
+		if instead, ok := standIn(goType.Elem(), inner.Interface()); ok && inner.Kind() == reflect.Interface {
+			inner.Set(reflect.ValueOf(instead))
+		} else {
 			fine = false
 		}
 	}
@@ -194,6 +261,12 @@ func (t *table) checkSlice(key string, goType reflect.Type, value any) bool {
 type structFields struct {
 	keys  []string
 	byKey map[string]reflect.StructField
+}
+
+// has says whether there is a field of that key.
+func (f structFields) has(name string) bool {
+	_, ok := f.byKey[name]
+	return ok
 }
 
 // knownFields remembers the fields of a type: thousands of tables are of the same
