@@ -14,5 +14,5 @@ func newAWSASG(c config.Fleet, env FleetEnv) (Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	return awsasg.New(c.Name, own, awsasg.Options{Store: env.Store, Meter: env.Meter}), nil
+	return awsasg.New(c.Name, own, awsasg.Options{Store: env.Store, Meter: env.Meter, Accounts: env.Accounts}), nil
 }

@@ -14,5 +14,5 @@ func newAzureVMSS(c config.Fleet, env FleetEnv) (Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	return azurevmss.New(c.Name, own, azurevmss.Options{Store: env.Store, Meter: env.Meter}), nil
+	return azurevmss.New(c.Name, own, azurevmss.Options{Store: env.Store, Meter: env.Meter, Accounts: env.Accounts}), nil
 }

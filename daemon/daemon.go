@@ -16,6 +16,7 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/targets/cloud"
 )
 
 // Options are what a Daemon is made of beside its configuration.
@@ -53,6 +54,9 @@ type Daemon struct {
 	metrics  *metrics.Metrics
 	store    state.Store
 	recorder *recorder
+	// accounts outlive the fleets that call them, so that a reload is no way around
+	// their limits.
+	accounts cloud.Accounts
 	// unwritten is why what the recorder has is not in the store.
 	unwritten problem
 	notifier  *notifier

@@ -14,5 +14,5 @@ func newGCEMIG(c config.Fleet, env FleetEnv) (Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	return gcemig.New(c.Name, own, gcemig.Options{Store: env.Store, Meter: env.Meter}), nil
+	return gcemig.New(c.Name, own, gcemig.Options{Store: env.Store, Meter: env.Meter, Accounts: env.Accounts}), nil
 }

@@ -118,7 +118,9 @@ func (d *Daemon) buildFleets(ch *change, previous *generation) error {
 		if !ok {
 			return fmt.Errorf("fleet %q: kind %q is not known", name, c.Kind)
 		}
-		fleet, err := construct(c, FleetEnv{Store: d.store.Fleet(name), Meter: d.metrics.Platform(name), Output: d.options.Output})
+		fleet, err := construct(c, FleetEnv{
+			Store: d.store.Fleet(name), Meter: d.metrics.Platform(name), Accounts: &d.accounts, Output: d.options.Output,
+		})
 		if err != nil {
 			return fmt.Errorf("fleet %q: %w", name, err)
 		}

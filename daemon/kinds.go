@@ -6,6 +6,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/cloud"
 )
 
 // Kinds are the kinds of fleets and sources that a configuration may name, each
@@ -21,6 +22,9 @@ type FleetEnv struct {
 	Store targets.Store
 	// Meter counts the fleet's calls to a platform that limits them.
 	Meter targets.Meter
+	// Accounts are those of platforms that limit their callers, which all fleets of the
+	// process share.
+	Accounts *cloud.Accounts
 	// Output answers where the output of an instance that the fleet itself runs
 	// goes.
 	Output func(service, instance string) io.Writer

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/arn"
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/smithy-go/middleware"
@@ -26,16 +27,32 @@ const (
 	longestRetry  = time.Second
 )
 
-// callLimit keeps all attempts of all calls of one service within limits.
-type callLimit struct{ limiter *cloud.Limiter }
+// callLimit keeps all attempts of all calls of one service within the limits of the
+// account and region.
+type callLimit struct {
+	limiter *cloud.Limiter
+	// service is where and what it is.
+	service string
+}
 
-func newCallLimit(c *Config, meter targets.Meter) *callLimit {
+// newCallLimit answers that of a service at an endpoint. Which account the credentials
+// are of is not known before AWS has answered: until then the calls count with those of
+// the fleets that take their credentials from the same place.
+func newCallLimit(c *Config, service, endpoint string, options Options) *callLimit {
 	limit := func(perSecond float64) cloud.Limit {
 		return cloud.Limit{PerSecond: perSecond, Burst: max(1, int(burstSeconds*perSecond))}
 	}
-	return &callLimit{limiter: cloud.NewLimiter(cloud.Limits{Calls: map[cloud.Class]cloud.Limit{
+	l := &callLimit{service: fmt.Sprintf("awsasg %s %q", service, strings.TrimSuffix(endpoint, "/"))}
+	caller := fmt.Sprintf("%s %q", l.service, []string{c.Region, c.Profile, c.CredentialsFile, c.RoleARN})
+	l.limiter = options.Accounts.Limiter(caller, cloud.Limits{Calls: map[cloud.Class]cloud.Limit{
 		cloud.Read: limit(c.ReadsPerSecond), cloud.Write: limit(c.WritesPerSecond),
-	}}, meter)}
+	}}, options.Meter)
+	return l
+}
+
+// countWith tells the account and region that the calls are to.
+func (l *callLimit) countWith(owner arn.ARN) {
+	l.limiter.CountWith(fmt.Sprintf("%s %s:%s:%s", l.service, owner.Partition, owner.Region, owner.AccountID))
 }
 
 // middleware puts the limit behind the SDK's retries, so that each attempt counts.

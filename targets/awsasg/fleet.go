@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/arn"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/hpad/hpad/targets"
@@ -23,6 +25,9 @@ type Options struct {
 	Store targets.Store
 	// Meter counts the calls; nil counts none.
 	Meter targets.Meter
+	// Accounts limit the calls together with those of other fleets of the same account
+	// and region; nil limits them alone.
+	Accounts *cloud.Accounts
 }
 
 // How groups are described: by name, as many in a call as AWS takes, a few calls at
@@ -60,16 +65,19 @@ func New(name string, config *Config, options Options) *Fleet {
 	return &Fleet{
 		name: name, config: config, memory: cloud.NewMemory(options.Store),
 		connection: &connection{
-			config: config,
-			groups: newCallLimit(config, options.Meter), instances: newCallLimit(config, options.Meter),
+			config:    config,
+			groups:    newCallLimit(config, "auto scaling", config.Endpoints.AutoScaling, options),
+			instances: newCallLimit(config, "ec2", config.Endpoints.EC2, options),
 		},
 	}
 }
 
-// Close gives up the connections.
+// Close gives up the connections, and the fleet's part in the limits of its account.
 func (f *Fleet) Close() error {
 	f.life.End()
 	f.connection.close()
+	f.connection.groups.limiter.Close()
+	f.connection.instances.limiter.Close()
 	return nil
 }
 
@@ -248,8 +256,20 @@ func (f *Fleet) describeChunk(ctx context.Context, s *session, names []string) (
 			}
 			groups[g.name()] = g
 		}
+		f.noteOwner(page.AutoScalingGroups)
 	}
 	return groups, nil
+}
+
+// noteOwner learns from groups which account and region the calls are counted for.
+func (f *Fleet) noteOwner(groups []types.AutoScalingGroup) {
+	if len(groups) == 0 {
+		return
+	}
+	if owner, err := arn.Parse(aws.ToString(groups[0].AutoScalingGroupARN)); err == nil { // else it stays unknown
+		f.connection.groups.countWith(owner)
+		f.connection.instances.countWith(owner)
+	}
 }
 
 func (f *Fleet) describeError(ctx context.Context, err error) error {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/cloud"
 	"github.com/hpad/hpad/targets/targettest"
 	"github.com/hpad/hpad/test/aws/awstest"
 )
@@ -635,6 +636,25 @@ func TestMeter(t *testing.T) {
 	_, _ = f.Snapshot(t.Context(), []targets.Ref{ref("web")})
 	if !errors.Is(m.failed["DescribeAutoScalingGroups"], targets.ErrThrottled) {
 		t.Errorf("the throttled call was counted as %v", m.failed["DescribeAutoScalingGroups"])
+	}
+}
+
+// TestOneAccount: fleets of one account and region with credentials of their own stay
+// together below what AWS allows the account, also across reloads.
+func TestOneAccount(t *testing.T) {
+	t.Parallel()
+	c := awstest.New(t)
+	c.Add(awstest.Group{Name: "web", Max: 10, Desired: 1})
+	c.Throttle(4, 20) // of which two calls at once may come late
+	var accounts cloud.Accounts
+	fleet := func() func() targettest.Fleet {
+		config := testConfig(t, c)
+		config.ReadsPerSecond = 4
+		return func() targettest.Fleet { return openFleet(t, config, Options{Accounts: &accounts}) }
+	}
+	targettest.ReadTogether(t, 5, ref("web"), fleet(), fleet())
+	if n := c.Refused(); n != 0 {
+		t.Errorf("AWS refused %d of the calls %v as too many", n, c.Calls())
 	}
 }
 

@@ -2,6 +2,7 @@ package azurevmss
 
 import (
 	"cmp"
+	"fmt"
 	"net/url"
 	"os"
 	"slices"
@@ -241,6 +242,12 @@ func (c *Config) services() cloud.Configuration {
 
 // address answers where Azure Resource Manager is.
 func (c *Config) address() string { return c.services().Services[cloud.ResourceManager].Endpoint }
+
+// account answers what Azure counts the fleet's calls with: a subscription. Resource
+// Manager counts each identity apart, but what Compute allows is for all of them.
+func (c *Config) account() string {
+	return fmt.Sprintf("azurevmss %q %s", strings.TrimSuffix(c.address(), "/"), strings.ToLower(c.Subscription))
+}
 
 // limits answers those of the fleet's calls.
 func (c *Config) limits() platform.Limits {

@@ -20,6 +20,9 @@ type Options struct {
 	Store targets.Store
 	// Meter counts the calls to Azure; nil counts none.
 	Meter targets.Meter
+	// Accounts limit the calls together with those of other fleets of the same
+	// subscription; nil limits them alone.
+	Accounts *platform.Accounts
 }
 
 // Fleet reads and scales the virtual machine scale sets of one subscription. It is
@@ -48,17 +51,19 @@ type Fleet struct {
 func New(name string, config *Config, options Options) *Fleet {
 	return &Fleet{
 		name: name, config: config, connection: &connection{config: config},
-		limiter:    platform.NewLimiter(config.limits(), options.Meter),
+		limiter:    options.Accounts.Limiter(config.account(), config.limits(), options.Meter),
 		memory:     platform.NewMemory(options.Store),
 		members:    newMembers(),
 		operations: newOperations(options.Store),
 	}
 }
 
-// Close gives up the connections.
+// Close gives up the connections, and the fleet's part in the limits of its
+// subscription.
 func (f *Fleet) Close() error {
 	f.life.End()
 	f.connection.close()
+	f.limiter.Close()
 	return nil
 }
 

@@ -949,3 +949,22 @@ func TestShrinkEndsGrowth(t *testing.T) {
 		}
 	}
 }
+
+// TestOneSubscription: fleets of one subscription stay together below what Azure allows
+// it, also across reloads.
+func TestOneSubscription(t *testing.T) {
+	t.Parallel()
+	s := azuretest.New(t)
+	s.Add(azuretest.Set{Group: "Shop", Name: "Web", Capacity: 1})
+	s.Bucket("", 4, 48) // of which the calls of two readings may come late
+	var accounts platform.Accounts
+	fleet := func(subscription string) func() targettest.Fleet {
+		config := testConfig(t, s, "reads_per_second = 4\n")
+		config.Subscription = subscription
+		return func() targettest.Fleet { return openFleet(t, config, Options{Accounts: &accounts}) }
+	}
+	targettest.ReadTogether(t, 5, ref("shop/web"), fleet(strings.ToUpper(azuretest.Subscription)), fleet(strings.ToLower(azuretest.Subscription)))
+	if n := s.Refused(); n != 0 {
+		t.Errorf("Azure refused %d calls as too many", n)
+	}
+}

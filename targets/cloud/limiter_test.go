@@ -36,6 +36,10 @@ func (c *counter) Wait(_ string, waited time.Duration) {
 	c.waited += waited
 }
 
+func newLimiter(limits Limits, meter targets.Meter) *Limiter {
+	return (*Accounts)(nil).Limiter("somebody", limits, meter)
+}
+
 func fine(context.Context) error { return nil }
 
 func throttle(after time.Duration) func(context.Context) error {
@@ -49,7 +53,7 @@ var list = Call{Operation: "List", Class: Read}
 func TestLimiterWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		meter := &counter{}
-		l := NewLimiter(Limits{Calls: map[Class]Limit{Read: {PerSecond: 2, Burst: 3}}}, meter)
+		l := newLimiter(Limits{Calls: map[Class]Limit{Read: {PerSecond: 2, Burst: 3}}}, meter)
 		begun := time.Now()
 		for range 7 {
 			if err := l.Do(t.Context(), list, fine); err != nil {
@@ -70,7 +74,7 @@ func TestLimiterWaits(t *testing.T) {
 
 func TestLimiterDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLimiter(Limits{Calls: map[Class]Limit{Read: {PerSecond: 0.1, Burst: 1}}}, nil)
+		l := newLimiter(Limits{Calls: map[Class]Limit{Read: {PerSecond: 0.1, Burst: 1}}}, nil)
 		if err := l.Do(t.Context(), list, fine); err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +102,7 @@ func TestLimiterDeadline(t *testing.T) {
 
 func TestLimiterTargets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLimiter(Limits{TargetCalls: map[Class]Limit{Write: {PerSecond: 1, Burst: 1}}}, nil)
+		l := newLimiter(Limits{TargetCalls: map[Class]Limit{Write: {PerSecond: 1, Burst: 1}}}, nil)
 		begun := time.Now()
 		do := func(target string) {
 			t.Helper()
@@ -122,8 +126,8 @@ func TestLimiterTargets(t *testing.T) {
 				time.Sleep(2 * time.Second)
 			}
 		}
-		if len(l.own) > 2*smallestSweep {
-			t.Errorf("%d buckets are kept, of which most are full", len(l.own))
+		if len(l.account.Load().own) > 2*smallestSweep {
+			t.Errorf("%d buckets are kept, of which most are full", len(l.account.Load().own))
 		}
 	})
 }
@@ -131,7 +135,7 @@ func TestLimiterTargets(t *testing.T) {
 func TestLimiterBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		meter := &counter{}
-		l := NewLimiter(Limits{}, meter)
+		l := newLimiter(Limits{}, meter)
 		var waits []time.Duration
 		for range 8 {
 			if err := l.Do(t.Context(), list, throttle(0)); !errors.Is(err, targets.ErrThrottled) {
@@ -175,7 +179,7 @@ func TestLimiterHeedsRetryAfter(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := NewLimiter(Limits{}, nil)
+				l := newLimiter(Limits{}, nil)
 				_ = l.Do(t.Context(), list, throttle(c.asked))
 				time.Sleep(c.want - time.Millisecond)
 				if err := l.Do(t.Context(), list, fine); !errors.Is(err, targets.ErrThrottled) {
@@ -195,7 +199,7 @@ func TestLimiterHeedsRetryAfter(t *testing.T) {
 func TestLimiterAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		meter := &counter{}
-		l := NewLimiter(Limits{}, meter)
+		l := newLimiter(Limits{}, meter)
 		for begun := time.Now(); time.Since(begun) < time.Minute; time.Sleep(100 * time.Millisecond) {
 			_ = l.Do(t.Context(), list, throttle(time.Second))
 		}
@@ -209,7 +213,7 @@ func TestLimiterAskedAgain(t *testing.T) {
 // that is one refusal, and a success that began before it does not end it.
 func TestLimiterSameTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLimiter(Limits{}, nil)
+		l := newLimiter(Limits{}, nil)
 		slow := func(result func(context.Context) error) func(context.Context) error {
 			return func(ctx context.Context) error {
 				time.Sleep(100 * time.Millisecond)
@@ -227,8 +231,8 @@ func TestLimiterSameTime(t *testing.T) {
 			})
 		})
 		group.Wait()
-		if l.wait != firstWait {
-			t.Errorf("five refusals at the same time make the wait %v, want %v", l.wait, firstWait)
+		if got := l.account.Load().wait; got != firstWait {
+			t.Errorf("five refusals at the same time make the wait %v, want %v", got, firstWait)
 		}
 		if err := l.Refusal(); !errors.Is(err, targets.ErrThrottled) {
 			t.Errorf("a success that began before the refusal ended it: %v", err)
@@ -238,7 +242,7 @@ func TestLimiterSameTime(t *testing.T) {
 
 func TestLimiterRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLimiter(Limits{Calls: map[Class]Limit{Read: {PerSecond: 1, Burst: 3}}}, nil)
+		l := newLimiter(Limits{Calls: map[Class]Limit{Read: {PerSecond: 1, Burst: 3}}}, nil)
 		call := func(err error) {
 			_ = l.Do(t.Context(), Call{Operation: "Describe", Class: Read}, func(context.Context) error { return err })
 		}

@@ -2,6 +2,7 @@ package gcemig
 
 import (
 	"cmp"
+	"fmt"
 	"net/url"
 	"os"
 	"regexp"
@@ -166,6 +167,18 @@ func (c *Config) CheckTarget(name string) string {
 		return "needs a zone, or a region for a regional group, here or in the fleet"
 	}
 	return ""
+}
+
+// caller is who makes the fleet's calls, as far as that is known without its
+// credentials.
+func (c *Config) caller() string {
+	return fmt.Sprintf("gcemig %q", []string{c.Endpoint, c.Project, c.QuotaProject, c.CredentialsFile, c.Impersonate})
+}
+
+// account is what Compute Engine counts the fleet's calls with: a project, which may be
+// that of the credentials.
+func (c *Config) account(ofCredentials string) string {
+	return fmt.Sprintf("gcemig %q %s", strings.TrimSuffix(c.Endpoint, "/"), cmp.Or(c.QuotaProject, ofCredentials, c.Project))
 }
 
 // limits are those of the fleet's calls.

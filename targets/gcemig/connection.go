@@ -48,6 +48,9 @@ type client struct {
 	// tokens are those of the credentials alone.
 	tokens    *http.Transport
 	transport *http.Transport
+	// quotaProject is the project whose limits count the calls, by the credentials; empty
+	// where they do not say.
+	quotaProject string
 }
 
 func newConnection(c *Config) *connection { return &connection{config: c} }
@@ -112,6 +115,9 @@ func (c *connection) newClient() (*client, error) {
 	found, err := c.credentials(tokens)
 	if err != nil {
 		return nil, err
+	}
+	if made.quotaProject, err = found.QuotaProjectID(context.Background()); err != nil {
+		return nil, fmt.Errorf("find the quota project of the credentials: %w", err)
 	}
 	headers := http.Header{}
 	if c.config.QuotaProject != "" {

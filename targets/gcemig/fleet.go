@@ -21,6 +21,9 @@ type Options struct {
 	Store targets.Store
 	// Meter counts calls; nil counts none.
 	Meter targets.Meter
+	// Accounts limit the calls together with those of other fleets that Compute Engine
+	// counts for the same project; nil limits them alone.
+	Accounts *cloud.Accounts
 }
 
 // Fleet reads and scales the managed instance groups of one project. It is safe for
@@ -60,15 +63,16 @@ type membership struct {
 func New(name string, config *Config, options Options) *Fleet {
 	return &Fleet{
 		name: name, config: config, connection: newConnection(config),
-		limiter: cloud.NewLimiter(config.limits(), options.Meter), memory: cloud.NewMemory(options.Store),
+		limiter: options.Accounts.Limiter(config.caller(), config.limits(), options.Meter), memory: cloud.NewMemory(options.Store),
 		known: map[string]*membership{}, restarting: map[string]bool{},
 	}
 }
 
-// Close gives up the connections.
+// Close gives up the connections, and the fleet's part in the limits of its project.
 func (f *Fleet) Close() error {
 	f.life.End()
 	f.connection.close()
+	f.limiter.Close()
 	return nil
 }
 
@@ -84,6 +88,7 @@ func (f *Fleet) open(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
+	f.limiter.CountWith(f.config.account(client.quotaProject))
 	return &session{client: client, connection: f.connection, config: f.config, limiter: f.limiter}, nil
 }
 

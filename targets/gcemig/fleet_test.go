@@ -539,6 +539,51 @@ func TestThrottledByItself(t *testing.T) {
 	}
 }
 
+// TestOneProject: fleets of one project stay together below what Compute Engine allows
+// it, also across reloads; so does a fleet of another project whose calls are counted
+// for this one.
+func TestOneProject(t *testing.T) {
+	t.Parallel()
+	server, _ := startWeb(t, 1)
+	server.Bucket(4, 46) // of which the calls of two readings may come late
+	var accounts cloud.Accounts
+	fleet := func(zone string) func() targettest.Fleet {
+		config := testConfig(t, server)
+		config.ReadsPerSecond, config.Zone = 4, zone
+		return func() targettest.Fleet {
+			f := New("prod", config, Options{Accounts: &accounts})
+			t.Cleanup(func() { _ = f.Close() })
+			return f
+		}
+	}
+	targettest.ReadTogether(t, 8, ref(web), fleet(""), fleet("us-east1-b"))
+	if n := server.Refused(); n != 0 {
+		t.Errorf("Compute Engine refused %d calls as too many", n)
+	}
+}
+
+// TestCountedFor: calls count for the project that the configuration names, else for
+// that of the credentials, else for that of the groups.
+func TestCountedFor(t *testing.T) {
+	for _, c := range []struct{ configured, credentials, want string }{
+		{"", "", "groups"},
+		{"", "credentials", "credentials"},
+		{"configured", "credentials", "configured"},
+	} {
+		config := &Config{Project: "groups", QuotaProject: c.configured, Endpoint: "https://compute.example.com/compute/v1/"}
+		if got := config.account(c.credentials); !strings.HasSuffix(got, " "+c.want) {
+			t.Errorf("quota projects %q and %q: calls count with %q, want %q", c.configured, c.credentials, got, c.want)
+		}
+	}
+	server := gcetest.Start(t)
+	config := testConfig(t, server)
+	t.Setenv("GOOGLE_CLOUD_QUOTA_PROJECT", "elsewhere")
+	made, err := newConnection(config).client()
+	if err != nil || made.quotaProject != "elsewhere" {
+		t.Errorf("a client with %+v, %v, want the quota project of the environment", made, err)
+	}
+}
+
 // TestAutoscalersKept: the modes of autoscalers are asked for once a minute, and at
 // once for one that is new.
 func TestAutoscalersKept(t *testing.T) {

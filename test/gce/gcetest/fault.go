@@ -92,6 +92,13 @@ func (s *Server) Limit(readsPerMinute, writesPerMinute int) {
 	s.reads, s.writes = bucket(readsPerMinute), bucket(writesPerMinute)
 }
 
+// Bucket is Limit with a token bucket of reads of another size.
+func (s *Server) Bucket(readsPerSecond float64, burst int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reads = rate.NewLimiter(rate.Limit(readsPerSecond), burst)
+}
+
 // Spend lets no call through for so long: token buckets of 1,500 calls a minute, as
 // Compute Engine's, from which somebody else has taken too much.
 func (s *Server) Spend(d time.Duration) {
