@@ -37,10 +37,28 @@ func labels(tg *api.TaskGroup) map[string]string {
 	return found
 }
 
+// misplaced says where a job asks for an autoscaler of a group that does not ask
+// for one itself.
+func misplaced(job *api.Job, tg *api.TaskGroup) string {
+	if len(labels(tg)) > 0 {
+		return ""
+	}
+	if job.Meta[targets.EnableLabel] == "true" {
+		return "the job"
+	}
+	for _, task := range tg.Tasks {
+		if task.Meta[targets.EnableLabel] == "true" {
+			return fmt.Sprintf("task %q", task.Name)
+		}
+	}
+	return ""
+}
+
 // Discover answers all task groups whose meta has a key that begins with "hpad.",
 // by name: those of stopped jobs and of jobs that cannot be scaled too, since
 // reading them says so, but not those of the jobs that periodic and parameterized
-// ones launch. It takes one list for each namespace, and the specification of
+// ones launch. Groups without are told with a Problem where their job or a task of
+// theirs has such keys, which would have no effect unseen. It takes one list for each namespace, and the specification of
 // each job that changed. Where a job that was read before cannot be read now, its
 // groups are as they were, with the Problem; of one that was not read before, and of
 // a namespace that cannot be listed, a targets.PartialDiscoveryError tells. Any
@@ -175,11 +193,14 @@ func (d *discovering) take(key jobKey, spec *specification, problem string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for name, g := range spec.groups {
-		if len(g.labels) == 0 {
+		if len(g.labels) == 0 && g.misplaced == "" {
 			continue
 		}
 		t := Target{Region: key.region, Namespace: key.namespace, Job: key.id, Group: name}
 		found := targets.Discovered{Name: t.Name(), Labels: g.labels, Problem: problem}
+		if found.Problem == "" && g.misplaced != "" {
+			found.Problem = fmt.Sprintf("%s is in the meta of %s, where it has no effect: write it, and all that goes with it, into the meta of the group", targets.EnableLabel, g.misplaced)
+		}
 		if key.region == "" && spec.region != "" { // as a target that names the agent's own region
 			t.Region = spec.region
 			found.Aliases = []string{t.Name()}

@@ -110,6 +110,30 @@ func TestDiscoverRegion(t *testing.T) {
 	}
 }
 
+// TestDiscoverMisplaced: meta that would have no effect is told of the group that
+// it was meant for.
+func TestDiscoverMisplaced(t *testing.T) {
+	i := newImitation(t)
+	asks := meta("hpad.enable", "true", "hpad.max", "5")
+	i.add("above", 1).extra = map[string]any{"Meta": asks}
+	below := map[string]any{"Name": "app", "Count": 1, "Tasks": []any{map[string]any{"Name": "main", "Meta": asks}}}
+	i.add("below", 1).extra = map[string]any{"TaskGroups": []any{below}}
+	both := i.add("both", 1)
+	both.meta, both.extra = asks, map[string]any{"Meta": asks}
+	i.add("other", 1).extra = map[string]any{"Meta": meta("hpad.enable", "false", "owner", "shop")}
+	told := func(where string) string {
+		return "hpad.enable is in the meta of " + where + ", where it has no effect: write it, and all that goes with it, into the meta of the group"
+	}
+	want := map[string]targets.Discovered{
+		"above/app": {Name: "above/app", Problem: told("the job")},
+		"below/app": {Name: "below/app", Problem: told(`task "main"`)},
+		"both/app":  {Name: "both/app", Labels: asks},
+	}
+	if diff := cmp.Diff(want, discover(t, discoveringFleet(t, i.server.URL))); diff != "" {
+		t.Errorf("Discover() (-want +got):\n%s", diff)
+	}
+}
+
 // TestDiscoverUnreadable: a job that cannot be read keeps the rest, and its groups
 // as they were.
 func TestDiscoverUnreadable(t *testing.T) {

@@ -40,6 +40,9 @@ type group struct {
 	// labels are the entries of the group's meta that are hpad's; nil when it has
 	// none.
 	labels map[string]string
+	// misplaced says where else the job asks for an autoscaler, to no effect, when the
+	// group does not: "the job", `task "main"`; empty for nowhere.
+	misplaced string
 	// checked says that Nomad itself checks services of the group.
 	checked bool
 }
@@ -51,7 +54,7 @@ func newSpecification(job *api.Job) *specification {
 		periodic: job.Periodic != nil, parameterized: job.ParameterizedJob != nil, groups: make(map[string]*group, len(job.TaskGroups)),
 	}
 	for _, tg := range job.TaskGroups {
-		g := &group{count: clamp(int64(value(tg.Count))), checked: checked(tg), labels: labels(tg)}
+		g := &group{count: clamp(int64(value(tg.Count))), checked: checked(tg), labels: labels(tg), misplaced: misplaced(job, tg)}
 		g.deployed = s.jobType == api.JobTypeService && tg.Update != nil && value(tg.Update.MaxParallel) > 0
 		if tg.Scaling != nil {
 			g.min, g.max = bound(tg.Scaling.Min), bound(tg.Scaling.Max)

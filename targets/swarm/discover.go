@@ -13,8 +13,9 @@ import (
 
 // Discover answers all services with a label that begins with "hpad.", by name:
 // those that cannot be scaled too, since reading them says so. The labels are
-// those of the service (deploy.labels in a stack), not of its containers. It
-// takes one list.
+// those of the service (deploy.labels in a stack), not of its containers. A service
+// without is told with a Problem where its containers' ask for an autoscaler, which
+// would have no effect unseen. It takes one list.
 func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
 	if !f.config.Discover {
 		return nil, nil
@@ -38,10 +39,20 @@ func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
 				labels[label] = text
 			}
 		}
-		if len(labels) > 0 {
+		switch {
+		case len(labels) > 0:
 			found = append(found, targets.Discovered{Name: service.Spec.Name, Labels: labels})
+		case misplaced(&service):
+			found = append(found, targets.Discovered{Name: service.Spec.Name, Problem: targets.EnableLabel +
+				` is a label of the service's containers, where it has no effect: give it, and all that goes with it, to the service itself (deploy.labels in a stack, docker service create --label)`})
 		}
 	}
 	slices.SortFunc(found, func(a, b targets.Discovered) int { return strings.Compare(a.Name, b.Name) })
 	return found, nil
+}
+
+// misplaced says that the labels of a service's containers ask for an autoscaler.
+func misplaced(service *swarm.Service) bool {
+	container := service.Spec.TaskTemplate.ContainerSpec
+	return container != nil && container.Labels[targets.EnableLabel] == "true"
 }

@@ -460,10 +460,18 @@ func TestDiscover(t *testing.T) {
 		i.with(name, func(s *imitatedService) { s.spec["Labels"] = labels })
 	}
 	i.with("agent", func(s *imitatedService) { s.spec["Mode"] = map[string]any{"Global": map[string]any{}} })
+	for name, enable := range map[string]string{"inside": "true", "quiet": "false"} {
+		i.add(name, 1)
+		i.with(name, func(s *imitatedService) {
+			s.spec["TaskTemplate"] = map[string]any{"ContainerSpec": map[string]any{"Labels": map[string]any{"hpad.enable": enable, "hpad.max": "3"}}}
+		})
+	}
 	f := openFleet(t, testConfig(t, i.host(), func(c *Config) { c.Discover = true }))
 	got, err := f.Discover(t.Context())
 	want := []targets.Discovered{
 		{Name: "agent", Labels: map[string]string{"hpad.enable": "false"}},
+		{Name: "inside", Problem: "hpad.enable is a label of the service's containers, where it has no effect: give it, and all that goes with it, " +
+			"to the service itself (deploy.labels in a stack, docker service create --label)"},
 		{Name: "web", Labels: map[string]string{"hpad.enable": "true", "hpad.max": "9"}},
 	}
 	if difference := cmp.Diff(want, got); err != nil || difference != "" {

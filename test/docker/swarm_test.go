@@ -497,6 +497,7 @@ func (c *cluster) stats(t testing.TB, name string) (cpu, memory float64) {
 func swarmModes(t *testing.T, c *cluster) {
 	c.CLI(t, "service", "create", "--detach", "--no-resolve-image", "--name", "everywhere", "--mode", "global", "--label", "hpad.enable=true", dockertest.Worker)
 	c.CLI(t, "service", "create", "--detach", "--no-resolve-image", "--name", "once", "--mode", "replicated-job", "--restart-condition", "none", dockertest.Worker, "check")
+	c.create(t, "misplaced", 0, "--container-label", "hpad.enable=true")
 	f := swarmFleet(t, c.Host())
 	readings, err := f.Snapshot(t.Context(), []targets.Ref{swarmRef("everywhere"), swarmRef("once"), swarmRef("nobody")})
 	if err != nil {
@@ -512,6 +513,11 @@ func swarmModes(t *testing.T, c *cluster) {
 		return d.Name == "everywhere" && maps.Equal(d.Labels, map[string]string{"hpad.enable": "true"})
 	}) {
 		t.Errorf("Discover() = %+v, %v, want everywhere", found, err)
+	}
+	if !slices.ContainsFunc(found, func(d targets.Discovered) bool {
+		return d.Name == "misplaced" && len(d.Labels) == 0 && strings.Contains(d.Problem, "deploy.labels")
+	}) {
+		t.Errorf("Discover() = %+v, want that the labels of misplaced's containers have no effect", found)
 	}
 	told, err := f.Check(t.Context())
 	if err != nil || len(told) != 3 || told[2] != "may read and update services" {

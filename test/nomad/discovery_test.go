@@ -174,4 +174,13 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	if found := w.Discovered(); len(found) != 2 {
 		t.Errorf("discovered %+v, want the two jobs that were submitted", found)
 	}
+
+	// Meta of a job, which a group does not have, is told and has no effect.
+	agent.Run(t, nomadtest.Job{ID: "above", Count: 1, Alter: func(job *nomadapi.Job) {
+		job.Meta = map[string]string{"hpad.enable": "true", "hpad.max": "3"}
+	}})
+	wait.For(t, patience, "word of meta that has no effect", func() (string, bool) {
+		target := found(w, "prod/above/app")
+		return fmt.Sprintf("it is %+v", target), target.State == api.DiscoveredMistaken && target.Autoscaler == "" && strings.Contains(target.Problem, "in the meta of the job")
+	})
 }
