@@ -63,7 +63,8 @@ type Rules struct {
 	SelectPolicy        string
 	// Policies are written even if there are none, unless the slice is nil.
 	Policies []Policy
-	// Tolerance is a quantity.
+	// Tolerance is a number or, in quotes, a quantity, as TOML writes them; empty means
+	// none.
 	Tolerance string
 }
 
@@ -158,7 +159,7 @@ func (r *Rules) write(p *page, path string) {
 		lines = append(lines, line{name: "select_policy", value: text(r.SelectPolicy)})
 	}
 	if r.Tolerance != "" {
-		lines = append(lines, line{name: "tolerance", value: text(r.Tolerance)})
+		lines = append(lines, line{name: "tolerance", value: r.Tolerance})
 	}
 	if r.Policies != nil {
 		lines = append(lines, line{name: "policies", value: policies(r.Policies)})

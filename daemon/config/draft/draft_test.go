@@ -36,7 +36,7 @@ var full = draft.Autoscaler{
 		},
 	},
 	Behavior: &draft.Behavior{
-		ScaleUp: &draft.Rules{SelectPolicy: "Min", Tolerance: "50m", StabilizationWindow: new(time.Duration(0)), Policies: []draft.Policy{
+		ScaleUp: &draft.Rules{SelectPolicy: "Min", Tolerance: "0.05", StabilizationWindow: new(time.Duration(0)), Policies: []draft.Policy{
 			{Type: "Instances", Value: 4, Period: time.Minute},
 			{Type: "Percent", Value: 100, Period: 90 * time.Second},
 		}},
@@ -78,7 +78,7 @@ average_value = "100m"
 [autoscalers."shop.web".behavior.scale_up]
 stabilization_window = "0s"
 select_policy        = "Min"
-tolerance            = "50m"
+tolerance            = 0.05
 policies             = [
   { type = "Instances", value = 4, period = "1m" },
   { type = "Percent", value = 100, period = "1m30s" },

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -307,6 +308,24 @@ func quantityText(given *resource.Quantity) string {
 	return given.String()
 }
 
+// toleranceText answers a tolerance as people write it: the decimal number that it
+// is, or the quantity where TOML's numbers cannot hold it; empty for nil.
+func toleranceText(given *resource.Quantity) string {
+	if given == nil {
+		return ""
+	}
+	exact := given.DeepCopy()
+	decimal := exact.AsDec().String()
+	if strings.Contains(decimal, ".") {
+		decimal = strings.TrimSuffix(strings.TrimRight(decimal, "0"), ".")
+	}
+	// R6: a number is read through its shortest decimal text.
+	if number, err := strconv.ParseFloat(decimal, 64); err == nil && strconv.FormatFloat(number, 'f', -1, 64) == decimal {
+		return decimal
+	}
+	return strconv.Quote(given.String())
+}
+
 // behaviorDraft drafts a behavior; nil for nil.
 func behaviorDraft(given *autoscalingv2.HorizontalPodAutoscalerBehavior) *draft.Behavior {
 	if given == nil {
@@ -320,7 +339,7 @@ func rulesDraft(given *autoscalingv2.HPAScalingRules) *draft.Rules {
 	if given == nil {
 		return nil
 	}
-	rules := &draft.Rules{Tolerance: quantityText(given.Tolerance)}
+	rules := &draft.Rules{Tolerance: toleranceText(given.Tolerance)}
 	if given.StabilizationWindowSeconds != nil {
 		rules.StabilizationWindow = new(time.Duration(*given.StabilizationWindowSeconds) * time.Second)
 	}
