@@ -1,0 +1,36 @@
+package nomad
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/hpad/hpad/daemon/config"
+)
+
+// TestPage holds what docs/nomad.md gives to copy: the examples are configurations,
+// that of nomad-autoscaler's policy included, and the ACL policy is the one that
+// TestACL tries.
+func TestPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/nomad.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), "```hcl"+minimal+"```") {
+		t.Errorf("docs/nomad.md does not give the ACL policy%s", minimal)
+	}
+	metrics := 0
+	for n, block := range regexp.MustCompile("(?s)```toml\n(.*?)```").FindAllSubmatch(page, -1) {
+		c, err := config.Parse(fmt.Sprintf("docs/nomad.md, example %d", n+1), block[1])
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		metrics += len(c.Autoscalers["checkout"].Spec.Metrics)
+	}
+	if metrics != 3 {
+		t.Errorf("the examples have %d metrics, want 3", metrics)
+	}
+}
