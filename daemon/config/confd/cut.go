@@ -3,6 +3,7 @@ package confd
 import (
 	"bytes"
 	"errors"
+	"math"
 	"reflect"
 	"slices"
 	"sort"
@@ -79,7 +80,7 @@ func Cut(text []byte, name string) (*Cutting, error) {
 	if len(named(got)) == 0 {
 		delete(got, autoscalersKey)
 	}
-	if !reflect.DeepEqual(want, got) {
+	if !reflect.DeepEqual(selfEqual(want), selfEqual(got)) {
 		return nil, ErrEntangled
 	}
 	cutting.Empty = len(got) == 0
@@ -91,6 +92,39 @@ func decode(text []byte) (map[string]any, error) {
 	tree := map[string]any{}
 	_, err := toml.Decode(string(text), &tree)
 	return tree, err
+}
+
+// notANumber stands for a NaN, which is not even equal to itself.
+type notANumber struct{}
+
+// selfEqual answers a tree with all that equals itself.
+func selfEqual(value any) any {
+	switch value := value.(type) {
+	case float64:
+		if math.IsNaN(value) {
+			return notANumber{}
+		}
+	case map[string]any:
+		tree := make(map[string]any, len(value))
+		for key, inner := range value {
+			tree[key] = selfEqual(inner)
+		}
+		return tree
+	case []any:
+		return each(value)
+	case []map[string]any:
+		return each(value)
+	}
+	return value
+}
+
+// each answers the elements of an array with all that equals itself.
+func each[E any](array []E) []any {
+	elements := make([]any, len(array))
+	for i, element := range array {
+		elements[i] = selfEqual(element)
+	}
+	return elements
 }
 
 // named answers the autoscalers of a tree; it may be nil.

@@ -73,6 +73,12 @@ func TestCut(t *testing.T) {
 			gone: []confd.Lines{{First: 4, Last: 6}},
 		},
 		{
+			name: "what is not equal to itself",
+			text: "x = nan\n[autoscalers.web]\nmax_replicas = 3\ntolerance = nan\n[autoscalers.b]\nt = [{ u = -nan }, 1.5]\n[[autoscalers.b.m]]\nv = nan\n",
+			rest: "x = nan\n[autoscalers.b]\nt = [{ u = -nan }, 1.5]\n[[autoscalers.b.m]]\nv = nan\n",
+			gone: []confd.Lines{{First: 2, Last: 4}},
+		},
+		{
 			name: "byte order mark",
 			text: "\xef\xbb\xbf# x\n[fleets.x]\nkind = \"nomad\"\n[autoscalers.web]\nmax_replicas = 3\n",
 			rest: "\xef\xbb\xbf# x\n[fleets.x]\nkind = \"nomad\"\n",
