@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -15,6 +14,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/arm"
 	azpolicy "github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
+
+	"github.com/hpad/hpad/httpclient"
 )
 
 // maxConnections bounds the connections open at once to one host.
@@ -27,7 +28,7 @@ type connection struct {
 
 	mu      sync.Mutex
 	current *client
-	made    []stamp
+	made    []httpclient.Stamp
 }
 
 // client is what calls are made with.
@@ -40,27 +41,9 @@ type client struct {
 	manager   *arm.Client
 }
 
-// stamp tells whether a file changed.
-type stamp struct {
-	path     string
-	modified time.Time
-	size     int64
-}
-
 // stamps answers those of the files that a client is made from.
-func (c *connection) stamps() []stamp {
-	var found []stamp
-	for _, path := range []string{c.config.CAFile, c.config.ClientSecretFile, c.config.ClientCertificateFile} {
-		if path == "" {
-			continue
-		}
-		next := stamp{path: path}
-		if info, err := os.Stat(path); err == nil {
-			next.modified, next.size = info.ModTime(), info.Size()
-		}
-		found = append(found, next)
-	}
-	return found
+func (c *connection) stamps() []httpclient.Stamp {
+	return httpclient.StampFiles(c.config.CAFile, c.config.ClientSecretFile, c.config.ClientCertificateFile)
 }
 
 // client answers a client made from the files as they are now. An error names the

@@ -153,7 +153,7 @@ func readError(err error) error {
 	if err == nil {
 		return nil
 	}
-	if classed(err) {
+	if targets.Classed(err) {
 		return err
 	}
 	if token, ok := errors.AsType[*tokenError](err); ok {
@@ -164,19 +164,6 @@ func readError(err error) error {
 		return fmt.Errorf("%w: %w", targets.ErrTransient, plain(err))
 	}
 	return answer.classify()
-}
-
-// classed says that an error is of a class already, as the limiter's are.
-func classed(err error) bool {
-	for _, class := range []error{
-		targets.ErrThrottled, targets.ErrTransient, targets.ErrForbidden, targets.ErrTargetNotFound,
-		targets.ErrConflict, targets.ErrHeld, targets.ErrOutOfRange, targets.ErrUnscalable, targets.ErrUnknownOutcome,
-	} {
-		if errors.Is(err, class) {
-			return true
-		}
-	}
-	return false
 }
 
 // plain answers an error in one line that is the same to errors.Is.
@@ -259,7 +246,7 @@ func writeError(err error, s *scaleSet) error {
 	if err == nil {
 		return nil
 	}
-	if classed(err) {
+	if targets.Classed(err) {
 		return err
 	}
 	if token, ok := errors.AsType[*tokenError](err); ok {
@@ -267,7 +254,7 @@ func writeError(err error, s *scaleSet) error {
 	}
 	answer := answerOf(err)
 	if answer == nil {
-		return undelivered(err)
+		return targets.Undelivered(plain(err))
 	}
 	held := func(reason string) error {
 		return &targets.HeldError{Hold: policy.Hold{Reason: reason, Message: answer.Error()}}
@@ -294,13 +281,4 @@ func writeError(err error, s *scaleSet) error {
 		return fmt.Errorf("%w: %w: %w", targets.ErrUnknownOutcome, targets.ErrTransient, answer)
 	}
 	return answer.classify()
-}
-
-// undelivered judges a write that got no answer: one that never got a connection
-// changed nothing.
-func undelivered(err error) error {
-	if network, ok := errors.AsType[*net.OpError](err); ok && network.Op == "dial" {
-		return fmt.Errorf("%w: %w", targets.ErrTransient, plain(err))
-	}
-	return fmt.Errorf("%w: %w: %w", targets.ErrUnknownOutcome, targets.ErrTransient, plain(err))
 }

@@ -182,7 +182,7 @@ func passing(err error) bool {
 func (f *Fleet) listSet(ctx context.Context, s *scaleSet) *membership {
 	next := &membership{set: s, at: time.Now()}
 	if next.machines, next.err = f.listMachines(ctx, s); next.err != nil {
-		if ctx.Err() != nil && !classed(next.err) {
+		if ctx.Err() != nil && !targets.Classed(next.err) {
 			next.err = fmt.Errorf("%w: the round's time was over before: %w", targets.ErrTransient, next.err)
 		}
 		return next // the list before it is kept for the rounds to come

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"google.golang.org/api/compute/v1"
 	"google.golang.org/api/option"
 
+	"github.com/hpad/hpad/httpclient"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -38,8 +40,8 @@ type connection struct {
 
 	mu      sync.Mutex
 	current *client
-	// made is the stamp of the credentials file that current was made from.
-	made stamp
+	// made is the stamp of the credentials file that current was made from, if any.
+	made []httpclient.Stamp
 }
 
 // client is what calls are made with.
@@ -65,8 +67,8 @@ func (c *connection) credentialsFile() string {
 func (c *connection) client() (*client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := stampOf(c.credentialsFile())
-	if c.current != nil && now == c.made {
+	now := httpclient.StampFiles(c.credentialsFile())
+	if c.current != nil && slices.Equal(now, c.made) {
 		return c.current, nil
 	}
 	next, err := c.newClient()
@@ -240,19 +242,3 @@ func fileCredentials(path string, options *credentials.DetectOptions) (*auth.Cre
 
 // errTimeout is the cause of a call that took longer than the configured timeout.
 var errTimeout = errors.New("no answer within the fleet's timeout")
-
-// stamp is by what a change of a file is noticed; it is zero but for the path when
-// the file cannot be found.
-type stamp struct {
-	path     string
-	modified time.Time
-	size     int64
-}
-
-func stampOf(path string) stamp {
-	s := stamp{path: path}
-	if info, err := os.Stat(path); path != "" && err == nil {
-		s.modified, s.size = info.ModTime(), info.Size()
-	}
-	return s
-}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -143,7 +142,7 @@ func credentialsError(err error) error {
 
 // readError puts an error of a read into one of the classes of package targets.
 func readError(err error) error {
-	if err == nil || classified(err) {
+	if err == nil || targets.Classed(err) {
 		return err
 	}
 	if of := credentialsError(err); of != nil {
@@ -166,7 +165,7 @@ func readError(err error) error {
 // writeError puts an error of a change into one of the classes of package targets,
 // and says so where it leaves open what became of it.
 func writeError(err error) error {
-	if err == nil || classified(err) {
+	if err == nil || targets.Classed(err) {
 		return err
 	}
 	if of := credentialsError(err); of != nil {
@@ -174,7 +173,7 @@ func writeError(err error) error {
 	}
 	answer := answerOf(err)
 	if answer == nil {
-		return undelivered(err)
+		return targets.Undelivered(err)
 	}
 	return answer.refusal()
 }
@@ -220,33 +219,10 @@ func (e *answerError) decided() error {
 	return e.refusal()
 }
 
-// undelivered judges a write that got no answer: one that never got a connection
-// changed nothing.
-func undelivered(err error) error {
-	var network *net.OpError
-	if errors.As(err, &network) && network.Op == "dial" {
-		return fmt.Errorf("%w: %w", targets.ErrTransient, err)
-	}
-	return fmt.Errorf("%w: %w: %w", targets.ErrUnknownOutcome, targets.ErrTransient, err)
-}
-
-// classified says that an error is of a class already.
-func classified(err error) bool {
-	for _, class := range []error{
-		targets.ErrTransient, targets.ErrForbidden, targets.ErrThrottled, targets.ErrTargetNotFound,
-		targets.ErrHeld, targets.ErrOutOfRange, targets.ErrConflict,
-	} {
-		if errors.Is(err, class) {
-			return true
-		}
-	}
-	return false
-}
-
 // passing says that the same call may do better at once: a server's own trouble, a
 // connection that broke.
 func passing(err error) bool {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errTimeout) || classified(err) || credentialsError(err) != nil {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errTimeout) || targets.Classed(err) || credentialsError(err) != nil {
 		return false
 	}
 	answer := answerOf(err)
