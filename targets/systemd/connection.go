@@ -296,7 +296,7 @@ func (c *connection) enable(ctx context.Context, units []string) error {
 		return err
 	})
 	if err == nil && !installs {
-		return fmt.Errorf("%w: enable units: the template has no [Install] section", targets.ErrUnscalable)
+		return fmt.Errorf("%w: enable units: %w", targets.ErrUnscalable, errNoInstall)
 	}
 	return enableHint(err)
 }

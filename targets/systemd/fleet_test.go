@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -736,6 +737,108 @@ func TestEnable(t *testing.T) {
 		partial, ok := errors.AsType[*targets.PartialError](r.set(3))
 		if !ok || partial.Reached != 3 {
 			r.Errorf("SetReplicas() = %v, want 3 reached, not enabled", partial)
+		}
+	})
+}
+
+// TestEnableLost: what was cut short leaves no victim enabled, nor a new instance
+// disabled, once the manager answers again; and a victim that the manager started at
+// boot because it was enabled still goes.
+func TestEnableLost(t *testing.T) {
+	refuses := func(why error, calls ...string) func(string, string) error {
+		return func(call, unit string) error {
+			if slices.Contains(calls, call) && strings.Contains(unit, "worker@3.service") {
+				return why
+			}
+			return nil
+		}
+	}
+	denied := godbus.Error{Name: "org.freedesktop.DBus.Error.AccessDenied", Body: []any{"Permission denied"}}
+	for name, again := range map[string]func(r *rig){
+		"same": func(*rig) {},
+		"next": (*rig).open,
+		"boot": func(r *rig) { r.m.reboots() },
+		"both": func(r *rig) { r.m.reboots(); r.open() },
+	} {
+		for refusal, refused := range map[string]struct {
+			refuse   func(call, unit string) error
+			up, down int32
+		}{
+			"lost start or stop": {refuses(godbus.ErrClosed, "start", "stop"), 4, 1},
+			"lost enable":        {refuses(godbus.ErrClosed, "enable", "disable"), 4, 1},
+			"denied":             {refuses(denied, "start", "stop"), 2, 3},
+		} {
+			t.Run(name+"/"+refusal, func(t *testing.T) {
+				run(t, []int{1}, func(r *rig) {
+					r.config.Enable = true
+					r.open()
+					r.read()
+					// The first is not hpad's before a boot.
+					r.m.set(func() { r.m.enabled["worker@1.service"] = true })
+					wantEnabled := func(n int32) {
+						t.Helper()
+						r.wantSpec(n)
+						r.wantSpec(n)
+						enabled, active := slices.Sorted(maps.Keys(r.m.enabled)), r.m.active()
+						if want := workers(1, 2, 3, 4)[:n]; !slices.Equal(enabled, want) || !slices.Equal(active, want) {
+							t.Errorf("enabled %q and active %q, want %q", enabled, active, want)
+						}
+					}
+					try := func(n, want int32) {
+						t.Helper()
+						r.m.refuses(refused.refuse)
+						if err := r.set(n); err == nil {
+							t.Errorf("SetReplicas(%d) = nil, want that a part was refused", n)
+						}
+						r.m.refuses(nil)
+						again(r)
+						wantEnabled(want)
+					}
+					try(4, refused.up)
+					r.scale(4)
+					wantEnabled(4)
+					try(1, refused.down)
+				})
+			})
+		}
+	}
+}
+
+// TestEnableRefused: an instance that cannot be enabled keeps no other from it, is
+// tried again after a while, and is told.
+func TestEnableRefused(t *testing.T) {
+	run(t, []int{1}, func(r *rig) {
+		r.config.Enable = true
+		r.open()
+		r.read()
+		r.m.refuses(func(call, unit string) error {
+			if call == "enable" && strings.Contains(unit, "worker@3.service") {
+				return godbus.Error{Name: "org.freedesktop.systemd1.UnitMasked", Body: []any{"Unit worker@3.service is masked"}}
+			}
+			return nil
+		})
+		if partial, ok := errors.AsType[*targets.PartialError](r.set(4)); !ok || partial.Reached != 4 {
+			r.Errorf("SetReplicas() = %v, want 4 reached, not enabled", partial)
+		}
+		if !r.m.enabled["worker@2.service"] || !r.m.enabled["worker@4.service"] {
+			r.Errorf("enabled: %v, want all but the refused one", r.m.enabled)
+		}
+		r.m.called("")
+		r.wantNotice(UnitFilesFailing, EnableRefused, "worker@3.service should be enabled")
+		if got := r.m.called("enable"); len(got) != 0 {
+			r.Errorf("calls %q at once again, want a pause", got)
+		}
+		r.m.refuses(nil)
+		pass(followPause)
+		r.read()
+		if !r.m.enabled["worker@3.service"] {
+			r.Errorf("enabled: %v, want worker@3.service too", r.m.enabled)
+		}
+		r.wantNotice(UnitFilesFailing, "", "")
+		r.m.called("")
+		r.read()
+		if got := r.m.called("enable"); len(got) != 0 {
+			r.Errorf("calls %q, though all is done", got)
 		}
 	})
 }

@@ -28,7 +28,7 @@ func TestManyHands(t *testing.T) {
 func manyHands(t *testing.T, rt *rapid.T) {
 	m := newImitation("worker@.service")
 	var store targettest.Store
-	config := &Config{}
+	config := &Config{Enable: rapid.Bool().Draw(rt, "enable")}
 	config.SetDefaults()
 	var f *Fleet
 	open := func() {
@@ -136,6 +136,16 @@ func manyHands(t *testing.T, rt *rapid.T) {
 	}
 	if last.Hold != nil {
 		rt.Errorf("held: %+v", last.Hold)
+	}
+	worker, err := f.target(workerRef)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	for index := range int32(20) {
+		unit := worker.template.unit(index)
+		if m.enabled[unit] && m.unitFiles[unit] != "masked" && !worker.current().has(index) {
+			rt.Errorf("%s is enabled and not wanted", unit)
+		}
 	}
 	open()
 	if again := read(); again.SpecReplicas != last.SpecReplicas || again.Version != last.Version {

@@ -244,7 +244,9 @@ func (m *imitation) disable(ctx context.Context, units []string) error {
 	}
 	defer m.mu.Unlock()
 	for _, unit := range units {
-		delete(m.enabled, unit)
+		if m.unitFiles[unit] != "masked" {
+			delete(m.enabled, unit)
+		}
 	}
 	return nil
 }
@@ -309,12 +311,15 @@ func (m *imitation) queued(unit, job string) {
 	}
 }
 
-// reboots makes the manager begin anew without any unit.
+// reboots makes the manager begin anew with the units that are enabled.
 func (m *imitation) reboots() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.run += "+1"
 	clear(m.units)
+	for unit := range m.enabled {
+		_ = m.begin(unit, false) // what it refuses does not run
+	}
 }
 
 // refuses sets why calls are refused.

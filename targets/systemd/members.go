@@ -48,6 +48,10 @@ type members struct {
 	Found   indexes `json:"found"`
 	// Leaving are those that hpad stops.
 	Leaving indexes `json:"leaving"`
+	// Enable are those still to be enabled and Disable those still to be disabled,
+	// where the fleet does that.
+	Enable  indexes `json:"enable,omitempty"`
+	Disable indexes `json:"disable,omitempty"`
 }
 
 const membersFormat = 1
@@ -63,7 +67,8 @@ func (m members) all() indexes {
 
 func (m members) same(other members) bool {
 	return m.Version == other.Version && m.Run == other.Run && slices.Equal(m.Started, other.Started) &&
-		slices.Equal(m.Found, other.Found) && slices.Equal(m.Leaving, other.Leaving)
+		slices.Equal(m.Found, other.Found) && slices.Equal(m.Leaving, other.Leaving) &&
+		slices.Equal(m.Enable, other.Enable) && slices.Equal(m.Disable, other.Disable)
 }
 
 // from answers the members without those below a first index, which a changed
@@ -75,8 +80,10 @@ func (m members) from(first int32) members {
 			m.Version++
 		}
 	}
-	m.Leaving = slices.DeleteFunc(slices.Clone(m.Leaving), func(index int32) bool { return index < first })
-	return m
+	below := func(index int32) bool { return index < first }
+	m.Leaving = slices.DeleteFunc(slices.Clone(m.Leaving), below)
+	m.Disable = slices.DeleteFunc(slices.Clone(m.Disable), below)
+	return m.settled()
 }
 
 // begin answers the members of a target of which nothing was saved: the instances
@@ -107,10 +114,13 @@ func free(units map[int32]unit, index int32) bool {
 // learn answers the members after the units were listed. An instance that
 // somebody else started belongs to the target from then on; one that hpad did not
 // start and that is gone does not belong to it any more. In a new run of the
-// manager all have yet to be started, which is for hpad to do.
+// manager all have yet to be started, which is for hpad to do, and it may have started
+// some that were still to be disabled.
 func (m members) learn(units map[int32]unit, run string) members {
 	if m.Run != run {
-		m.Started, m.Found, m.Leaving, m.Run = m.all(), nil, nil, run
+		m.Started, m.Found, m.Run = m.all(), nil, run
+		m = m.settled()
+		m.Leaving = m.Disable
 	}
 	before := m.count()
 	lost, gained := false, false

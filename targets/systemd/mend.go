@@ -50,15 +50,19 @@ type work struct {
 	// start are indexes to start, stop those to stop, reset those whose failure is
 	// to be taken away, ask refused ones to ask about again.
 	start, stop, reset, ask indexes
+	// follow says that instances are to be enabled or disabled.
+	follow bool
 }
 
-func (w work) none() bool { return len(w.start)+len(w.stop)+len(w.reset)+len(w.ask) == 0 }
+func (w work) none() bool {
+	return len(w.start)+len(w.stop)+len(w.reset)+len(w.ask) == 0 && !w.follow
+}
 
 // work answers what there is to do.
 func (t *target) work(units map[int32]unit, now time.Time) work {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	w := work{ask: t.overdue(units, now)}
+	w := work{ask: t.overdue(units, now), follow: t.behind(now)}
 	m := t.members
 	for index, done := range t.mended {
 		if !m.Started.has(index) || units[index].state.alive() && now.Sub(done.at) > mendStays {
@@ -101,10 +105,17 @@ func (f *Fleet) mendNow(t *target) error {
 	}
 	started, err := c.startAgain(f.ctx, w.start, now)
 	failed = cmp.Or(failed, err)
+	if c.enable {
+		c.alter(func(m *members) { *m = m.enabling(started).settled() })
+	}
 	if err := t.save(f.ctx); err != nil {
 		return cmp.Or(failed, err)
 	}
-	return cmp.Or(failed, c.enable(f.ctx, started))
+	if (w.follow || len(started) > 0) && (err == nil || goesOn(err)) {
+		_ = c.follow(f.ctx) // it has a notice of its own
+		_ = t.save(f.ctx)   // else it is saved with a later reading
+	}
+	return failed
 }
 
 // finish takes failures away and stops what is to be stopped.

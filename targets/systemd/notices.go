@@ -23,6 +23,9 @@ const (
 	// UnitsRefused: the manager does not start single instances as they stand, so
 	// that others take their places.
 	UnitsRefused policy.ConditionType = "UnitsRefused"
+	// UnitFilesFailing: instances could not be enabled or disabled, so that another
+	// count than the target's would be started at boot.
+	UnitFilesFailing policy.ConditionType = "UnitFilesFailing"
 )
 
 // The reasons of these conditions.
@@ -44,6 +47,8 @@ const (
 	// UnitRefused: the manager cannot load an instance, or not start what it
 	// depends on.
 	UnitRefused = "UnitRefused"
+	// EnableRefused: the manager does not enable or disable an instance.
+	EnableRefused = "EnableRefused"
 )
 
 // tellRestarts is how often an instance was started again until it is told.
@@ -52,7 +57,7 @@ const tellRestarts = 3
 // notices tells of instances that do not do as they should. The caller holds mu.
 func (t *target) notices(units map[int32]unit, known *particulars) []policy.Notice {
 	var notices []policy.Notice
-	for _, notice := range []*policy.Notice{t.failing(units, known), t.missing(units), t.forbidden(units), t.refusing()} {
+	for _, notice := range []*policy.Notice{t.failing(units, known), t.missing(units), t.forbidden(units), t.refusing(), t.unsettled()} {
 		if notice != nil {
 			notices = append(notices, *notice)
 		}

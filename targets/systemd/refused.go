@@ -66,7 +66,12 @@ func (t *target) passesOver(index int32) bool {
 func (c *change) instead(refused int32) int32 {
 	c.alter(func(m *members) { m.Started = m.Started.without(refused) })
 	next := c.candidates(1)[0]
-	c.alter(func(m *members) { m.Started = m.Started.with(next) })
+	c.alter(func(m *members) {
+		m.Started = m.Started.with(next)
+		if c.enable {
+			*m = m.disabling(indexes{refused}).enabling(indexes{next})
+		}
+	})
 	return next
 }
 

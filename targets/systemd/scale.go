@@ -79,57 +79,56 @@ func (f *Fleet) begin(ctx context.Context, t *target) (*change, error) {
 // targets.PartialError: it must not keep a fleet from growing.
 func (c *change) scale(ctx context.Context, n int32) error {
 	before := c.current()
-	var late, err error
+	var err error
 	if more := n - before.count(); more > 0 {
-		late, err = c.up(ctx, int(more), before)
+		err = c.up(ctx, int(more), before)
 	} else {
-		late, err = c.down(ctx, int(-more), before)
+		err = c.down(ctx, int(-more), before)
 	}
 	if err != nil {
 		return err
 	}
+	late := c.follow(ctx)
 	if late = errors.Join(c.save(ctx), late); late != nil {
 		return &targets.PartialError{Reached: n, Err: fmt.Errorf("%w: the manager, or hpad itself, may begin with another count when it starts: %w", targets.ErrTransient, late)}
 	}
 	return nil
 }
 
-// up starts n instances more. Late is why the manager would not do so by itself when
-// it starts.
-func (c *change) up(ctx context.Context, n int, before members) (late, err error) {
+// up starts n instances more.
+func (c *change) up(ctx context.Context, n int, before members) error {
 	chosen := c.candidates(n)
 	c.alter(func(m *members) {
 		for _, index := range chosen {
 			m.Started = m.Started.with(index)
 		}
+		if c.enable {
+			*m = m.enabling(chosen)
+		}
 		m.Version++
 	})
-	if err = c.commit(ctx, before); err == nil {
-		err = c.startAll(ctx, chosen, before)
+	if err := c.commit(ctx, before); err != nil {
+		return err
 	}
-	if err != nil {
-		return nil, err
-	}
-	return c.enable(ctx, slices.DeleteFunc(c.current().all(), before.has)), nil
+	return c.startAll(ctx, chosen, before)
 }
 
-// down stops n instances. Late is why the manager would start them by itself when it
-// starts.
-func (c *change) down(ctx context.Context, n int, before members) (late, err error) {
+// down stops n instances.
+func (c *change) down(ctx context.Context, n int, before members) error {
 	victims := c.victims(n)
 	c.alter(func(m *members) {
 		for _, index := range victims {
 			m.Started, m.Found, m.Leaving = m.Started.without(index), m.Found.without(index), m.Leaving.with(index)
 		}
+		if c.enable {
+			*m = m.disabling(victims)
+		}
 		m.Version++
 	})
-	if err = c.commit(ctx, before); err == nil {
-		err = c.stopAll(ctx, victims, before)
+	if err := c.commit(ctx, before); err != nil {
+		return err
 	}
-	if err != nil {
-		return nil, err
-	}
-	return c.disable(ctx, victims), nil
+	return c.stopAll(ctx, victims, before)
 }
 
 // alter changes the members.
@@ -194,6 +193,7 @@ func (c *change) stay(ctx context.Context, reached, before members, err error) e
 		c.alter(func(m *members) { *m = before })
 	} else {
 		c.alter(func(m *members) { m.Started, m.Found, m.Leaving = reached.Started, reached.Found, reached.Leaving })
+		c.alter(func(m *members) { *m = m.settled() })
 		err = &targets.PartialError{Reached: reached.count(), Err: err}
 	}
 	_ = c.save(ctx) // it is saved with the next reading
@@ -255,21 +255,4 @@ func (c *change) stopOne(ctx context.Context, index int32) error {
 		return nil // it is gone meanwhile
 	}
 	return err
-}
-
-// enable has the manager start instances when it starts, where the fleet is
-// configured to.
-func (c *change) enable(ctx context.Context, started indexes) error {
-	if !c.fleet.config.Enable || len(started) == 0 {
-		return nil
-	}
-	return c.fleet.manager.enable(ctx, c.template.units(started))
-}
-
-// disable takes that back for instances that were stopped.
-func (c *change) disable(ctx context.Context, stopped indexes) error {
-	if !c.fleet.config.Enable || len(stopped) == 0 {
-		return nil
-	}
-	return c.fleet.manager.disable(ctx, c.template.units(stopped))
 }

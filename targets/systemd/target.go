@@ -17,6 +17,8 @@ type target struct {
 	config   Template
 	store    targets.Store
 	prober   *prober
+	// enable says that instances are enabled and disabled.
+	enable bool
 
 	// writing is held while instances are started and stopped; a channel, so that
 	// waiting for it ends with a context. What it guards is also guarded by mu.
@@ -41,11 +43,15 @@ type target struct {
 	// mended says when a missing instance was started again, and how often in a
 	// row.
 	mended map[int32]mended
+	// unfollowed is why instances could not be enabled or disabled when that was last
+	// tried, which was at followed.
+	unfollowed error
+	followed   time.Time
 }
 
 func newTarget(t template, config *Config, store targets.Store) *target {
 	return &target{
-		template: t, config: config.template(t), store: store,
+		template: t, config: config.template(t), store: store, enable: config.Enable,
 		writing: make(chan struct{}, 1), saving: make(chan struct{}, 1),
 		refused: map[int32]refusedStart{}, mended: map[int32]mended{},
 	}
@@ -129,6 +135,9 @@ func (t *target) take(saved *members, units map[int32]unit, run string, at time.
 		t.members, t.unsaved = begin(units, run, t.config), true
 	case !t.known:
 		t.members = saved.from(*t.config.FirstIndex)
+		if !t.enable {
+			t.members.Enable, t.members.Disable = nil, nil
+		}
 		t.unsaved = !t.members.same(*saved)
 	}
 	fresh := own || !t.known || !t.busy && !at.Before(t.asOf)

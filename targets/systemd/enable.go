@@ -1,0 +1,141 @@
+package systemd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// errNoInstall says that units cannot be enabled at all.
+var errNoInstall = errors.New("the template has no [Install] section")
+
+// followPause is how long hpad waits until it tries again to enable and disable what
+// it could not.
+const followPause = time.Minute
+
+// enabling answers the members with instances still to be enabled, which hpad started.
+func (m members) enabling(started indexes) members {
+	for _, index := range started {
+		m.Enable, m.Disable = m.Enable.with(index), m.Disable.without(index)
+	}
+	return m
+}
+
+// disabling answers the members with instances still to be disabled, which hpad stops.
+func (m members) disabling(victims indexes) members {
+	for _, index := range victims {
+		m.Enable, m.Disable = m.Enable.without(index), m.Disable.with(index)
+	}
+	return m
+}
+
+// settled answers the members without instances to be enabled that are not wanted, and
+// without such to be disabled that are hpad's own.
+func (m members) settled() members {
+	m.Enable = slices.DeleteFunc(slices.Clone(m.Enable), func(index int32) bool { return !m.Started.has(index) })
+	m.Disable = slices.DeleteFunc(slices.Clone(m.Disable), func(index int32) bool { return m.Started.has(index) })
+	return m
+}
+
+// behind says that instances are still to be enabled or disabled, and that it is time
+// to try it. The caller holds mu.
+func (t *target) behind(now time.Time) bool {
+	enable, disable := t.left()
+	refused := t.unfollowed != nil && !errors.Is(t.unfollowed, errLost)
+	return len(enable)+len(disable) > 0 && (!refused || now.Sub(t.followed) >= followPause)
+}
+
+// left answers the instances to be enabled and disabled. The manager disables nothing
+// that is masked, which does not start anyway. The caller holds mu.
+func (t *target) left() (enable, disable indexes) {
+	disable = slices.DeleteFunc(slices.Clone(t.members.Disable), func(index int32) bool { return t.refused[index].masked })
+	return t.members.Enable, disable
+}
+
+// follow enables and disables what is still to be, so that the manager begins with the
+// count. What is cut short is done with a later reading.
+func (c *change) follow(ctx context.Context) error {
+	err := c.findMasked(ctx, c.current().Disable)
+	c.mu.Lock()
+	enable, disable := c.left()
+	c.mu.Unlock()
+	if len(enable)+len(disable) == 0 {
+		return err
+	}
+	if err == nil {
+		err = c.inTurn(ctx, enable, c.fleet.manager.enable, func(m *members, index int32) { m.Enable = m.Enable.without(index) })
+	}
+	if err == nil || goesOn(err) {
+		err = cmp.Or(err, c.inTurn(ctx, disable, c.fleet.manager.disable, func(m *members, index int32) { m.Disable = m.Disable.without(index) }))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unfollowed, c.followed = err, time.Now()
+	return err
+}
+
+// findMasked notes which of some instances are masked.
+func (c *change) findMasked(ctx context.Context, among indexes) error {
+	var patterns []string
+	for _, name := range c.template.units(among) {
+		patterns = append(patterns, escape(name))
+	}
+	states, err := c.fleet.fileStates(ctx, patterns)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, index := range among {
+		if isMasked(states[c.template.unit(index)]) {
+			c.refused[index] = refusedStart{masked: true, said: "the unit is masked", at: time.Now()}
+		}
+	}
+	return err
+}
+
+// inTurn does something to the unit files of instances, to each alone where one of
+// them keeps the others from it, and notes for which it is done.
+func (c *change) inTurn(ctx context.Context, all indexes, do func(context.Context, []string) error, done func(*members, int32)) error {
+	if len(all) == 0 {
+		return nil
+	}
+	err := do(ctx, c.template.units(all))
+	switch {
+	case err == nil:
+		c.alter(func(m *members) {
+			for _, index := range all {
+				done(m, index)
+			}
+		})
+	case len(all) > 1 && goesOn(err) && !errors.Is(err, errNoInstall):
+		err = nil
+		for _, index := range all {
+			each := c.inTurn(ctx, indexes{index}, do, done)
+			if err = cmp.Or(err, each); each != nil && !goesOn(each) {
+				break
+			}
+		}
+	}
+	return err
+}
+
+// unsettled tells of instances that could not be enabled or disabled. The caller holds
+// mu.
+func (t *target) unsettled() *policy.Notice {
+	var left []string
+	enable, disable := t.left()
+	if names := t.template.units(enable); len(names) > 0 {
+		left = append(left, some(names)+" should be enabled")
+	}
+	if names := t.template.units(disable); len(names) > 0 {
+		left = append(left, some(names)+" should be disabled")
+	}
+	if t.unfollowed == nil || len(left) == 0 {
+		return nil
+	}
+	return &policy.Notice{Condition: UnitFilesFailing, Reason: EnableRefused, Message: fmt.Sprintf("%s: %v; hpad tries again every %v, until then the manager begins with another count when it starts", strings.Join(left, ", "), t.unfollowed, followPause)}
+}
