@@ -188,11 +188,20 @@ func nameOf(reference config.Reference) string {
 	return strings.ReplaceAll(config.AdaptName(strings.Join(parts, "-")), ".", "-")
 }
 
+// autoscaleNotes answers what is written above an autoscaler: where it is from,
+// and then what it means that it has no metrics.
+func autoscaleNotes(name string) []string {
+	return []string{
+		fmt.Sprintf("Written by \"hpad autoscale\"; \"hpad delete %s\" removes it.", name),
+		"No metrics are named: cpu at 80 % of what instances request.",
+	}
+}
+
 // draft answers the autoscaler.
 func (o *autoscaleOptions) draft(reference config.Reference) *draft.Autoscaler {
 	a := &draft.Autoscaler{
 		Name:        o.name,
-		Notes:       []string{fmt.Sprintf("Written by \"hpad autoscale\"; \"hpad delete %s\" removes it.", o.name)},
+		Notes:       autoscaleNotes(o.name)[:1],
 		Target:      draft.Target{Fleet: reference.Ref.Fleet},
 		MinReplicas: &o.min,
 		MaxReplicas: o.max,
@@ -205,7 +214,7 @@ func (o *autoscaleOptions) draft(reference config.Reference) *draft.Autoscaler {
 		percent int32
 	}{{"cpu", o.cpu}, {"memory", o.memory}}
 	if o.cpu == 0 && o.memory == 0 && reference.Samples {
-		a.Notes = append(a.Notes, "No metrics are named: cpu at 80 % of what instances request.")
+		a.Notes = autoscaleNotes(o.name)
 	} else if o.cpu == 0 && o.memory == 0 {
 		resources[0].percent = 80
 	}

@@ -24,8 +24,9 @@ func newDeleteCommand(stream streams) *cobra.Command {
 The target keeps the count it has.
 
 A file of conf.d that holds nothing else is removed. Of any other file only the
-tables of the autoscaler go; everything else stays as it is, byte for byte. Where
-that cannot be done safely, the lines are named and nothing is changed.`,
+tables of the autoscaler go; everything else stays as it is, byte for byte, also
+comments. Where that cannot be done safely, the lines are named and nothing is
+changed.`,
 		Example: "  hpad delete checkout\n  hpad delete checkout --dry-run",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -87,7 +88,7 @@ func (c *configuration) planDeletion(cmd *cobra.Command, loaded *config.Config, 
 		return nil, withHint(fmt.Errorf("autoscaler %q is defined in %s", name, strings.Join(files, " and in ")), "remove one of them with an editor")
 	}
 	plan := &deletion{file: files[0]}
-	cutting, err := confd.Cut(texts[plan.file], name)
+	cutting, err := confd.Cut(texts[plan.file], name, autoscaleNotes(name)...)
 	if err != nil {
 		return nil, withHint(fmt.Errorf("autoscaler %q cannot be cut out of %s: %w", name, placeOf(plan.file, confd.Find(texts[plan.file], name)), err),
 			"remove it with an editor, then \"hpad reload\"")
@@ -112,6 +113,9 @@ func (d *deletion) String() string {
 	text := placeOf(d.file, d.cutting.Gone) + " is cut out"
 	if len(d.cutting.Kept) > 0 {
 		text += "; the comment above it stays, see " + placeOf(filepath.Base(d.file), d.cutting.Kept[:1])
+	}
+	if d.cutting.Bare && !d.cutting.Empty {
+		text += "; nothing but comments is left in the file"
 	}
 	return text
 }

@@ -30,8 +30,9 @@ type Cutting struct {
 	Gone []Lines
 	// Kept are comments directly above these, which are left for a person to judge.
 	Kept []Lines
-	// Empty says that Rest holds nothing but comments.
-	Empty bool
+	// Bare says that Rest holds nothing but comments, if any, and Empty that it holds
+	// nothing at all.
+	Bare, Empty bool
 }
 
 // Holds says whether a text, which is the TOML of a configuration, has the tables
@@ -58,16 +59,16 @@ func Find(text []byte, name string) []Lines {
 }
 
 // Cut cuts the tables of an autoscaler out of a text that holds them: their keys
-// with the comments between them. The error is the TOML parser's or
-// ErrEntangled.
-func Cut(text []byte, name string) (*Cutting, error) {
+// with the comments between them, and the notes, which are comments, where they
+// are directly above. The error is the TOML parser's or ErrEntangled.
+func Cut(text []byte, name string, notes ...string) (*Cutting, error) {
 	want, err := decode(text)
 	if err != nil {
 		return nil, err
 	}
 	c := cutter{lines: bytes.SplitAfter(text, []byte("\n")), name: name}
 	c.parse(text)
-	cutting := c.cut()
+	cutting := c.cut(notes)
 	got, err := decode(cutting.Rest)
 	if err != nil {
 		return nil, ErrEntangled // a line that was cut belonged to something else too
@@ -83,7 +84,8 @@ func Cut(text []byte, name string) (*Cutting, error) {
 	if !reflect.DeepEqual(selfEqual(want), selfEqual(got)) {
 		return nil, ErrEntangled
 	}
-	cutting.Empty = len(got) == 0
+	cutting.Bare = len(got) == 0
+	cutting.Empty = len(bytes.TrimSpace(bytes.TrimPrefix(cutting.Rest, byteOrderMark))) == 0
 	return cutting, nil
 }
 
@@ -230,11 +232,14 @@ func (c *cutter) lastOf(start, next int) int {
 	return below
 }
 
-// cut leaves the spans out.
-func (c *cutter) cut() *Cutting {
+// cut leaves the spans out, with the notes above them.
+func (c *cutter) cut(notes []string) *Cutting {
 	cutting := &Cutting{}
 	from := 0
 	for _, span := range c.spans() {
+		for span.First > from && c.comment(span.First-1) && slices.Contains(notes, c.note(span.First-1)) {
+			span.First--
+		}
 		cutting.Rest = append(cutting.Rest, bytes.Join(c.lines[from:span.First], nil)...)
 		cutting.Gone = append(cutting.Gone, Lines{First: span.First + 1, Last: span.Last + 1})
 		above := span.First
@@ -259,3 +264,9 @@ func (c *cutter) cut() *Cutting {
 func (c *cutter) blank(line int) bool { return len(bytes.TrimSpace(c.lines[line])) == 0 }
 
 func (c *cutter) comment(line int) bool { return c.comments[line] }
+
+// note answers what a comment says.
+func (c *cutter) note(line int) string {
+	text := bytes.TrimSpace(bytes.TrimPrefix(c.lines[line], byteOrderMark))
+	return string(bytes.TrimSpace(bytes.TrimPrefix(text, []byte("#"))))
+}
