@@ -90,3 +90,9 @@ type Troubled interface {
 type Checker interface {
 	Check(ctx context.Context) ([]string, error)
 }
+
+// Reacher is what a Fleet also is when its check depends on how far its targets may
+// grow. It is told that of each autoscaler's target before Check.
+type Reacher interface {
+	Reaches(target targets.Ref, most int32)
+}

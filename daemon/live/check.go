@@ -117,6 +117,7 @@ func (c *checker) checkFleets(ctx context.Context) {
 		refs := c.targetsOf(name)
 		// Read first: a fleet may then tell more, for what it was asked for.
 		c.readings[name] = c.read(ctx, fleet, refs)
+		c.tellReach(name, fleet)
 		c.selfCheck(ctx, key, fleet)
 		if err := c.readings[name].err; err != nil {
 			c.problem(key, err.Error())
@@ -136,6 +137,19 @@ func (c *checker) targetsOf(fleet string) []targets.Ref {
 		}
 	}
 	return refs
+}
+
+// tellReach tells a fleet how far its targets may grow, where it wants to know.
+func (c *checker) tellReach(name string, fleet daemon.Fleet) {
+	reacher, ok := fleet.(daemon.Reacher)
+	if !ok {
+		return
+	}
+	for _, a := range c.config.Autoscalers {
+		if a.Target.Fleet == name {
+			reacher.Reaches(a.Target, a.Spec.MaxReplicas)
+		}
+	}
 }
 
 // buildFleet constructs a fleet with a store that begins empty and is forgotten.

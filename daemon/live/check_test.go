@@ -201,6 +201,30 @@ func TestConnections(t *testing.T) {
 	}
 }
 
+// reachingFleet is a fleet whose check tells how far it was said to be able to grow.
+type reachingFleet struct {
+	daemon.Fleet
+	most map[targets.Ref]int32
+}
+
+func (f *reachingFleet) Reaches(target targets.Ref, most int32) { f.most[target] = most }
+
+func (f *reachingFleet) Check(context.Context) ([]string, error) {
+	return []string{fmt.Sprint("grows to ", f.most)}, nil
+}
+
+// TestReach tells a fleet what its autoscalers may ask of it before it is checked.
+func TestReach(t *testing.T) {
+	w := newWorld()
+	w.config.Autoscalers["a"] = config.Autoscaler{Name: "a", Target: w.fleet.Ref("web"), Spec: policy.Spec{MaxReplicas: 20}}
+	w.config.Autoscalers["b"] = config.Autoscaler{Name: "b", Target: targets.Ref{Fleet: "elsewhere", Name: "web"}, Spec: policy.Spec{MaxReplicas: 30}}
+	fleet := &reachingFleet{Fleet: w.fleet, most: map[targets.Ref]int32{}}
+	w.kinds.Fleets["memory"] = func(config.Fleet, daemon.FleetEnv) (daemon.Fleet, error) { return fleet, nil }
+	if got, want := w.check(), "fleets.shop: grows to map[shop/web:20]"; !slices.Contains(got, want) {
+		t.Errorf("findings %q, want %q", got, want)
+	}
+}
+
 func TestBrokenConnections(t *testing.T) {
 	w := newWorld()
 	w.metric("a", policy.ExternalMetric, config.Input{Query: "q"})

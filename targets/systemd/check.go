@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -11,9 +12,21 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
+// Reaches says that an autoscaler may have a target grow to so many replicas: Check
+// then asks for the highest of them too.
+func (f *Fleet) Reaches(ref targets.Ref, most int32) {
+	t, wrong := parseTemplate(ref.Name)
+	if ref.Fleet != f.name || wrong != "" {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reach[t] = max(f.reach[t], most)
+}
+
 // Check answers which templates cannot be used. The error tells of units that
-// hpad's user may not start and stop, which it finds out by stopping an instance
-// that there is not.
+// hpad's user may not start and stop: it asks for the first index of each template
+// and for the one that as many replicas as there may be need, and changes nothing.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	err := f.life.Usable(ctx)
 	var found []string
@@ -27,18 +40,7 @@ func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 }
 
 func (f *Fleet) check(ctx context.Context) ([]string, error) {
-	f.mu.Lock()
-	var templates []template
-	for t := range f.targets {
-		templates = append(templates, t)
-	}
-	f.mu.Unlock()
-	for name := range f.config.Templates {
-		if t, wrong := parseTemplate(name); wrong == "" && !slices.Contains(templates, t) {
-			templates = append(templates, t)
-		}
-	}
-	slices.Sort(templates)
+	templates := f.templates()
 	if len(templates) == 0 {
 		_, err := f.manager.list(ctx, []string{"hpad@*.service"})
 		return nil, err
@@ -56,16 +58,49 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 	for _, t := range templates {
 		if err := t.unusable(states); err != nil {
 			found = append(found, err.Error())
-			continue
+		} else if err := f.may(ctx, t); err != nil {
+			refused = append(refused, err)
 		}
-		// The highest index is nobody's; to stop it changes nothing.
-		err := f.manager.stop(ctx, t.unit(math.MaxInt32))
-		switch {
-		case errors.Is(err, targets.ErrForbidden):
-			refused = append(refused, fmt.Errorf("user %d may read units of the %s manager and not start or stop those of %s: %w", os.Geteuid(), f.config.Manager, t.file(), err))
-		case err != nil && !errors.Is(err, targets.ErrTargetNotFound):
-			refused = append(refused, fmt.Errorf("units of %s cannot be stopped: %w", t.file(), err))
+	}
+	if f.config.Enable {
+		// Of none, which changes nothing.
+		if err := f.manager.disable(ctx, nil); err != nil {
+			refused = append(refused, err)
 		}
 	}
 	return found, errors.Join(refused...)
+}
+
+// templates answers the templates that were read or are configured, in order.
+func (f *Fleet) templates() []template {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	templates := slices.Collect(maps.Keys(f.targets))
+	for name := range f.config.Templates {
+		if t, wrong := parseTemplate(name); wrong == "" && !slices.Contains(templates, t) {
+			templates = append(templates, t)
+		}
+	}
+	slices.Sort(templates)
+	return templates
+}
+
+// may answers why instances of a template may not be started or stopped; nil when they
+// may.
+func (f *Fleet) may(ctx context.Context, t template) error {
+	first := *f.config.template(t).FirstIndex
+	f.mu.Lock()
+	reach := f.reach[t]
+	f.mu.Unlock()
+	last := first + min(max(reach-1, 0), math.MaxInt32-first)
+	for _, index := range slices.Compact(indexes{first, last}) {
+		err := f.manager.may(ctx, t.unit(index))
+		switch {
+		case errors.Is(err, targets.ErrForbidden):
+			return fmt.Errorf("user %d may read units of the %s manager and not start or stop %s: %w", os.Geteuid(), f.config.Manager, t.unit(index), err)
+		case err != nil:
+			return fmt.Errorf("units of %s cannot be started or stopped: %w", t.file(), err)
+		}
+	}
+	return nil
 }

@@ -283,6 +283,25 @@ func (c *connection) stop(ctx context.Context, unit string) error {
 	})
 }
 
+// may asks for a start and a stop in ways that there are not: to isolate by a stop, and
+// to stop what triggers a unit by a start. The manager asks polkit first, for the unit
+// and the verb, and then refuses. (Where it knows no "triggering", before systemd 246,
+// it refuses that at once, and the stop alone tells.) To ask polkit itself would not
+// do: only root may name the unit there.
+func (c *connection) may(ctx context.Context, unit string) error {
+	err := c.call(ctx, "ask for a stop of "+unit, func(ctx context.Context, s *session) error {
+		_, err := s.StopUnitContext(ctx, unit, "isolate", nil)
+		return unlessDenied(err)
+	})
+	if err != nil {
+		return err
+	}
+	return c.call(ctx, "ask for a start of "+unit, func(ctx context.Context, s *session) error {
+		_, err := s.StartUnitContext(ctx, unit, "triggering", nil)
+		return unlessDenied(err)
+	})
+}
+
 func (c *connection) reset(ctx context.Context, unit string) error {
 	return c.call(ctx, "reset "+unit, func(ctx context.Context, s *session) error {
 		return s.ResetFailedUnitContext(ctx, unit)

@@ -107,6 +107,16 @@ func classed(err error) error {
 	return fmt.Errorf("%w: %w", targets.ErrTransient, said)
 }
 
+// unlessDenied answers nil for what a manager only says once polkit has agreed: that
+// it does not do what was asked.
+func unlessDenied(err error) error {
+	if reply, ok := errors.AsType[godbus.Error](err); ok &&
+		(strings.HasPrefix(reply.Name, "org.freedesktop.systemd1.") || reply.Name == "org.freedesktop.DBus.Error.InvalidArgs") {
+		return nil
+	}
+	return err
+}
+
 // polkitHint says what lets another user than root manage units.
 const polkitHint = "another user than root needs a rule of polkit for org.freedesktop.systemd1.manage-units that names the template, as in 49-hpad-systemd.rules (see docs/systemd.md)"
 

@@ -37,6 +37,8 @@ type Fleet struct {
 
 	mu      sync.Mutex
 	targets map[template]*target
+	// reach is how many replicas a target may have, where that was said.
+	reach   map[template]int32
 	started bool
 }
 
@@ -49,7 +51,7 @@ func New(name string, config *Config, options Options) *Fleet {
 func newFleet(name string, config *Config, options Options, m manager) *Fleet {
 	f := &Fleet{
 		name: name, config: config, options: options, manager: m,
-		known: newParticulars(m), targets: map[template]*target{},
+		known: newParticulars(m), targets: map[template]*target{}, reach: map[template]int32{},
 	}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	f.sampler = newSampler(config.ResourceInterval, m)

@@ -892,22 +892,31 @@ func TestRequests(t *testing.T) {
 func TestCheck(t *testing.T) {
 	run(t, []int{1}, func(r *rig) {
 		r.config.Templates = map[string]Template{"other@.service": {}}
+		r.config.Enable = true
 		r.open()
 		r.read()
 		found, err := r.fleet.Check(t.Context())
 		if err != nil || len(found) != 1 || !strings.Contains(found[0], "no unit file other@.service") {
 			r.Errorf("Check() = %q, %v, want the missing template", found, err)
 		}
+		r.fleet.Reaches(ref("worker@.service"), 20)
+		r.m.called("")
+		if _, err := r.fleet.Check(t.Context()); err != nil {
+			r.Errorf("Check() = %v", err)
+		}
+		if got, want := r.m.called("may"), []string{"may worker@1.service", "may worker@20.service"}; !slices.Equal(got, want) {
+			r.Errorf("calls %q, want %q", got, want)
+		}
 		r.wantActive(1)
 		r.m.refuses(func(call, unit string) error {
-			if call == "stop" {
+			if call == "may" && unit == "worker@20.service" || call == "disable" {
 				return godbus.Error{Name: "org.freedesktop.DBus.Error.InteractiveAuthorizationRequired", Body: []any{"Interactive authentication required."}}
 			}
 			return nil
 		})
 		found, err = r.fleet.Check(t.Context())
-		if len(found) != 1 || !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), "49-hpad-systemd.rules") {
-			r.Errorf("Check() = %q, %v, want ErrForbidden with polkit's rule named", found, err)
+		if len(found) != 1 || !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), "start or stop worker@20.service") || !strings.Contains(err.Error(), "49-hpad-systemd.rules") || strings.Count(err.Error(), "\n") != 1 {
+			r.Errorf("Check() = %q, %v, want ErrForbidden for start and stop and for enable, with the unit and polkit's rule named", found, err)
 		}
 		r.m.refuses(refusal(true, godbus.ErrClosed))
 		if _, err := r.fleet.Check(t.Context()); !errors.Is(err, targets.ErrTransient) {

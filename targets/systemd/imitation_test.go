@@ -215,6 +215,14 @@ func (m *imitation) end(unit string) {
 	}
 }
 
+func (m *imitation) may(ctx context.Context, unit string) error {
+	if err := m.call(ctx, "may", unit); err != nil {
+		return err
+	}
+	m.mu.Unlock()
+	return nil
+}
+
 func (m *imitation) reset(ctx context.Context, unit string) error {
 	if err := m.call(ctx, "reset", unit); err != nil {
 		return err

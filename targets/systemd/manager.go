@@ -21,6 +21,9 @@ type manager interface {
 	// already is no error.
 	start(ctx context.Context, unit string) error
 	stop(ctx context.Context, unit string) error
+	// may answers a targets.ErrForbidden where hpad's user may not start and stop a
+	// unit, and changes nothing.
+	may(ctx context.Context, unit string) error
 	// reset takes a failed unit's failure away.
 	reset(ctx context.Context, unit string) error
 	// enable and disable change what is started when the manager starts.

@@ -446,6 +446,11 @@ func TestEnable(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	f.Reaches(stays, 20)
+	if found, err := f.Check(t.Context()); err != nil || len(found) != 0 {
+		t.Errorf("Check() = %q, %v", found, err)
+	}
+	awaitActive(t, m, "stays", 1, 2)
 	m.Stop()
 	m.Restart()
 	awaitActive(t, m, "stays", 1, 2)
