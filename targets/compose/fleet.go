@@ -142,8 +142,9 @@ func (f *Fleet) load(ctx context.Context) error {
 	return nil
 }
 
-// Problems answers why containers that are to go are still there.
-func (f *Fleet) Problems() []string { return f.removals.problems() }
+// Problems answers why containers that are to go are still there, and what is wrong
+// with the connection.
+func (f *Fleet) Problems() []string { return append(f.removals.problems(), f.engine.Problems()...) }
 
 // Samples answers cpu and memory of each running container, and begins to sample
 // when nobody has asked for a while.

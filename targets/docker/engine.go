@@ -1,196 +1,230 @@
 package docker
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/http/httptrace"
-	"strings"
+	"slices"
+	"sync"
 	"sync/atomic"
-	"time"
 
-	"github.com/docker/cli/cli/connhelper"
 	"github.com/docker/docker/api"
 	"github.com/docker/docker/api/types/versions"
 	"github.com/docker/docker/client"
-	"github.com/docker/go-connections/tlsconfig"
 
 	"github.com/hpad/hpad/httpclient"
 	"github.com/hpad/hpad/targets"
 )
 
-// idleConnections is how many connections are kept for the next call.
-const idleConnections = 64
-
 // Engine is one Docker engine. It is safe for concurrent use.
 type Engine struct {
 	config *Config
-	// turn is held by whoever negotiates or replaces the client.
-	turn chan struct{}
 	// client talks the version that was negotiated last; nil where that has to be
 	// done again.
-	client atomic.Pointer[client.Client]
+	client atomic.Pointer[negotiated]
+	// settings are the client's side of TLS; nil where it is not spoken.
+	settings atomic.Pointer[tls.Config]
+	// unusable is why files that changed are not used; nil when they are.
+	unusable atomic.Pointer[error]
+	// failed tells how the last negotiation failed; nil when it did not.
+	failed atomic.Pointer[string]
+
+	// ctx ends with Close, and with it what goes on in the background.
+	ctx        context.Context
+	cancel     context.CancelFunc
+	background sync.WaitGroup
+
+	mu sync.Mutex
 	// spare is the client before negotiation, and afterwards the same as client.
-	// It belongs to the holder of turn, as its transport does.
 	spare     *client.Client
 	transport *http.Transport
+	// stamps are those of the files that transport was made from, or of newer ones
+	// that cannot be used.
+	stamps []httpclient.Stamp
+	// attempt is the negotiation that is under way; nil when none is.
+	attempt *attempt
+}
+
+// negotiated is a client that talks the version that was negotiated, and the
+// stamps of the files that were there then.
+type negotiated struct {
+	client *client.Client
+	stamps []httpclient.Stamp
+}
+
+// attempt is one negotiation. Its answer is there once done is closed.
+type attempt struct {
+	done   chan struct{}
+	client *client.Client
+	err    error
 }
 
 // Connect answers an engine, which is reached when it is first asked. The
 // configuration is defaulted and valid, and is not modified. An error names a
 // file that cannot be used.
 func Connect(config *Config) (*Engine, error) {
-	e := &Engine{config: config, turn: make(chan struct{}, 1)}
-	if err := e.replace(api.DefaultVersion); err != nil {
+	e := &Engine{config: config, stamps: config.stamps()}
+	settings, err := tlsSettings(config)
+	if err == nil {
+		err = e.connect(settings)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("connect to docker at %s: %w", config.Host, err)
 	}
+	e.ctx, e.cancel = context.WithCancel(context.Background())
 	return e, nil
 }
 
-// replace builds a client that talks one version of the API, in place of the one
-// there is; it does not connect. The caller holds the turn.
-func (e *Engine) replace(version string) error {
-	next, transport, err := newClient(e.config, version)
+// connect takes new connections by new settings of TLS from now on; it does not
+// connect. The caller holds mu, once others know the engine.
+func (e *Engine) connect(settings *tls.Config) error {
+	transport, err := newTransport(e.config, settings)
+	if err != nil {
+		return err
+	}
+	version := api.DefaultVersion
+	if e.spare != nil {
+		version = e.spare.ClientVersion()
+	}
+	spare, err := newClient(e.config, transport, version)
 	if err != nil {
 		return err
 	}
 	if e.transport != nil {
 		e.transport.CloseIdleConnections()
 	}
-	e.spare, e.transport = next, transport
+	e.settings.Store(settings)
+	e.spare, e.transport = spare, transport
 	return nil
 }
 
-func newClient(c *Config, version string) (*client.Client, *http.Transport, error) {
-	transport := &http.Transport{
-		TLSHandshakeTimeout: c.Timeout,
-		MaxConnsPerHost:     c.connections(),
-		MaxIdleConns:        idleConnections,
-		MaxIdleConnsPerHost: idleConnections,
-		IdleConnTimeout:     30 * time.Second,
+// refresh connects anew where files have changed. Where those that are there now
+// are of no use, as a key that does not fit its certificate yet, all goes on as
+// before. The caller holds mu.
+func (e *Engine) refresh() {
+	now := e.config.stamps()
+	if slices.Equal(now, e.stamps) {
+		return
 	}
-	options := []client.Opt{
-		client.WithHTTPClient(&http.Client{Transport: transport, CheckRedirect: client.CheckRedirect}),
-		client.WithVersion(version),
-		client.WithUserAgent("hpad"),
+	e.stamps = now
+	settings, err := tlsSettings(e.config)
+	if err == nil {
+		err = e.connect(settings)
 	}
-	switch scheme, _, _ := strings.Cut(c.Host, "://"); scheme {
-	case "ssh":
-		// Nobody is there to be asked for a password. A stop has no limit of its own,
-		// so ssh has to notice when the other side is gone.
-		flags := []string{"-o BatchMode=yes", fmt.Sprintf("-o ConnectTimeout=%d", max(1, int(c.Timeout.Seconds()))), "-o ServerAliveInterval=15"}
-		helper, err := connhelper.GetConnectionHelperWithSSHOpts(c.Host, flags)
-		if err != nil {
-			return nil, nil, err
-		}
-		options = append(options, client.WithHost(helper.Host), client.WithDialContext(helper.Dialer))
-	case "unix":
-		options = append(options, client.WithHost(c.Host))
-	default:
-		if c.TLS != nil {
-			settings, err := tlsSettings(c.TLS)
-			if err != nil {
-				return nil, nil, err
-			}
-			transport.TLSClientConfig = settings
-			options = append(options, client.WithScheme("https"))
-		}
-		dialer := &net.Dialer{Timeout: c.Timeout, KeepAlive: 30 * time.Second}
-		options = append(options, client.WithHost(c.Host), client.WithDialContext(dialer.DialContext))
+	if err == nil {
+		e.unusable.Store(nil)
+	} else {
+		e.unusable.Store(&err)
 	}
-	// The host and the dialer are for a plain transport; only then it is wrapped.
-	options = append(options, client.WithHTTPClient(&http.Client{Transport: verbatim{transport}, CheckRedirect: client.CheckRedirect}))
-	next, err := client.NewClientWithOpts(options...)
-	return next, transport, err
+	if e.client.Load() != nil {
+		e.client.Store(&negotiated{client: e.spare, stamps: now})
+	}
 }
 
-// verbatim sends a body as it is given by WithBody.
-type verbatim struct{ *http.Transport }
-
-// bodyKey is the key of that body in a context.
-type bodyKey struct{}
-
-// WithBody answers a context in which a call that sends a document sends this one
-// in its place: for documents with fields that the client does not know.
-func WithBody(ctx context.Context, document []byte) context.Context {
-	return context.WithValue(ctx, bodyKey{}, document)
-}
-
-// RoundTrip sends a request.
-func (v verbatim) RoundTrip(r *http.Request) (*http.Response, error) {
-	document, ok := r.Context().Value(bodyKey{}).([]byte)
-	if !ok || r.Body == nil {
-		return v.Transport.RoundTrip(r)
+// Problems answers what is wrong with the connection and no call tells of.
+func (e *Engine) Problems() []string {
+	if err := e.unusable.Load(); err != nil {
+		return []string{fmt.Sprintf("docker at %s: files that changed cannot be used, so that the old ones stay: %v", e.config.Host, *err)}
 	}
-	if err := r.Body.Close(); err != nil {
-		return nil, err
-	}
-	r = r.Clone(r.Context())
-	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(document)), nil }
-	r.Body, _ = r.GetBody()
-	r.ContentLength = int64(len(document))
-	return v.Transport.RoundTrip(r)
-}
-
-// tlsSettings answers the client's side of TLS.
-func tlsSettings(t *httpclient.TLS) (*tls.Config, error) {
-	settings, err := tlsconfig.Client(tlsconfig.Options{
-		CAFile: t.CAFile, CertFile: t.CertFile, KeyFile: t.KeyFile, InsecureSkipVerify: t.InsecureSkipVerify, ExclusiveRootPools: true,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("set up TLS with ca_file %q, cert_file %q and key_file %q: %w", t.CAFile, t.CertFile, t.KeyFile, err)
-	}
-	settings.ServerName = t.ServerName
-	return settings, nil
+	return nil
 }
 
 // Client answers a client that talks the newest version of the API that both
 // sides know; its ClientVersion tells which. The version is negotiated again
-// after a connection was lost. Errors are of the classes in package targets.
+// after a connection was lost, and files that changed are read again. Errors are of
+// the classes in package targets.
 //
 // It is for calls that take longer than the fleet's timeout, whose errors go
 // through [Engine.Error]; all others are made in [Engine.Read] and
 // [Engine.Write].
 func (e *Engine) Client(ctx context.Context) (*client.Client, error) {
-	if c := e.client.Load(); c != nil {
-		return c, nil
+	if c := e.client.Load(); c != nil && slices.Equal(c.stamps, e.config.stamps()) {
+		return c.client, nil
+	}
+	ready, under := e.begin()
+	if ready != nil {
+		return ready, nil
 	}
 	select {
-	case e.turn <- struct{}{}:
+	case <-under.done:
+		return under.client, under.err
 	case <-ctx.Done():
-		return nil, e.Error(context.Cause(ctx))
+		return nil, e.Error(e.waiting(ctx))
 	}
-	defer func() { <-e.turn }()
+}
+
+// waiting is why a call ends for whose connection there was no time.
+func (e *Engine) waiting(ctx context.Context) error {
+	err := fmt.Errorf("not connected yet: %w", e.explain(ctx, context.Cause(ctx)))
+	if failed := e.failed.Load(); failed != nil {
+		err = fmt.Errorf("%w; the attempt before failed: %s", err, *failed)
+	}
+	return err
+}
+
+// begin answers a client that is ready, or the negotiation that is under way. It
+// goes on when those who wait for it have no more time: a connection that takes
+// longer than they have is there for the next ones, or the reason why not.
+func (e *Engine) begin() (ready *client.Client, under *attempt) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.refresh()
 	if c := e.client.Load(); c != nil {
-		return c, nil
+		return c.client, nil
 	}
-	version, err := e.negotiate(ctx)
+	if e.attempt != nil {
+		return nil, e.attempt
+	}
+	began := &attempt{done: make(chan struct{})}
+	if err := e.ctx.Err(); err != nil {
+		began.err = e.Error(err)
+		close(began.done)
+		return nil, began
+	}
+	e.attempt = began
+	spare := e.spare
+	e.background.Go(func() {
+		defer close(began.done)
+		version, err := e.negotiate(e.ctx, spare)
+		began.client, began.err = e.end(version, err)
+	})
+	return nil, began
+}
+
+// end ends the negotiation that is under way with the version to talk, or why none
+// is known.
+func (e *Engine) end(version string, err error) (*client.Client, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.attempt = nil
 	if err != nil {
 		return nil, err
 	}
 	if version != e.spare.ClientVersion() {
-		if err := e.replace(version); err != nil {
+		spare, err := newClient(e.config, e.transport, version)
+		if err != nil {
 			return nil, e.Error(err)
 		}
+		e.spare = spare
 	}
-	e.client.Store(e.spare)
+	e.client.Store(&negotiated{client: e.spare, stamps: e.stamps})
 	return e.spare, nil
 }
 
-// negotiate asks the engine for its version and answers the one to talk. The
-// caller holds the turn.
-func (e *Engine) negotiate(ctx context.Context) (string, error) {
+// negotiate asks the engine for its version and answers the one to talk.
+func (e *Engine) negotiate(ctx context.Context, c *client.Client) (string, error) {
 	ctx, cancel := e.bounded(ctx)
 	defer cancel()
-	ping, err := e.spare.Ping(ctx)
-	if err != nil {
-		return "", e.Error(e.explain(ctx, err))
+	ping, err := c.Ping(ctx)
+	if err = e.explain(ctx, err); err != nil {
+		failed := e.advise(err).Error()
+		e.failed.Store(&failed)
+		return "", e.Error(err)
 	}
+	e.failed.Store(nil)
 	switch {
 	case ping.APIVersion == "":
 		return "", e.transient(errors.New("it does not say which version of the API it talks: is it a Docker engine?"))
@@ -256,9 +290,14 @@ func (e *Engine) explain(ctx context.Context, err error) error {
 	return err
 }
 
-// Close gives up the connections nobody uses.
+// Close ends what goes on in the background and gives up the connections nobody
+// uses. The engine is not used any more.
 func (e *Engine) Close() {
-	e.turn <- struct{}{}
-	defer func() { <-e.turn }()
+	e.mu.Lock()
+	e.cancel() // nothing begins in the background any more
+	e.mu.Unlock()
+	e.background.Wait()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.transport.CloseIdleConnections()
 }

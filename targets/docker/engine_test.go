@@ -272,7 +272,8 @@ func TestHosts(t *testing.T) {
 	})
 	t.Run("ssh without ssh", func(t *testing.T) {
 		t.Setenv("PATH", t.TempDir())
-		if err := inspect(connect(t, "ssh://me@192.0.2.1")); !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), `"ssh": executable file not found`) {
+		err := inspect(connect(t, "ssh://me@192.0.2.1"))
+		if !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), `"ssh": executable file not found`) || !strings.Contains(err.Error(), "install ssh") {
 			t.Errorf("Read() = %v, want ErrTransient that names ssh", err)
 		}
 	})

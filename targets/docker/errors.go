@@ -33,7 +33,8 @@ func (e *Engine) Error(err error) error {
 	if lost(err) {
 		e.client.Store(nil)
 	}
-	wrap := func(class error) error { return fmt.Errorf("%w: docker at %s: %w", class, e.config.Host, err) }
+	advised := e.advise(err)
+	wrap := func(class error) error { return fmt.Errorf("%w: docker at %s: %w", class, e.config.Host, advised) }
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%w: %w; hpad's user must be in the group that owns the socket, which is usually docker", targets.ErrForbidden, err)

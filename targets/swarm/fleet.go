@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/docker/docker/client"
@@ -54,6 +56,16 @@ func (f *Fleet) Close() error {
 		f.engine.Close()
 	}
 	return nil
+}
+
+// Problems answers what is wrong with the connections to the manager and to the
+// engines of nodes.
+func (f *Fleet) Problems() []string {
+	problems := f.engine.Problems()
+	for _, node := range slices.Sorted(maps.Keys(f.nodes.engines)) {
+		problems = append(problems, f.nodes.engines[node].Problems()...)
+	}
+	return problems
 }
 
 // Samples answers cpu and memory of each running task whose node's engine is

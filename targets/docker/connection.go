@@ -1,0 +1,141 @@
+package docker
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/docker/docker/client"
+	"github.com/docker/go-connections/tlsconfig"
+
+	"github.com/hpad/hpad/httpclient"
+)
+
+// idleConnections is how many connections are kept for the next call.
+const idleConnections = 64
+
+// newTransport builds what connects to an engine; it does not connect. Settings are
+// nil where TLS is not spoken.
+func newTransport(c *Config, settings *tls.Config) (*http.Transport, error) {
+	transport := &http.Transport{
+		TLSHandshakeTimeout: c.Timeout,
+		TLSClientConfig:     settings,
+		MaxConnsPerHost:     c.connections(),
+		MaxIdleConns:        idleConnections,
+		MaxIdleConnsPerHost: idleConnections,
+		IdleConnTimeout:     30 * time.Second,
+	}
+	switch c.scheme() {
+	case "ssh":
+		helper, err := sshHelper(c)
+		if err != nil {
+			return nil, err
+		}
+		transport.DialContext = (&sshDialer{timeout: c.Timeout, start: helper.Dialer}).dial
+	case "unix":
+		path := strings.TrimPrefix(c.Host, "unix://")
+		transport.DisableCompression = true
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{Timeout: c.Timeout}).DialContext(ctx, "unix", path)
+		}
+	default:
+		transport.Proxy = http.ProxyFromEnvironment
+		transport.DialContext = (&net.Dialer{Timeout: c.Timeout, KeepAlive: 30 * time.Second}).DialContext
+	}
+	return transport, nil
+}
+
+// newClient builds a client that talks one version of the API over connections of a
+// transport.
+func newClient(c *Config, transport *http.Transport, version string) (*client.Client, error) {
+	options := []client.Opt{client.WithVersion(version), client.WithUserAgent("hpad")}
+	if c.scheme() == "ssh" {
+		helper, err := sshHelper(c)
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, client.WithHost(helper.Host))
+	} else {
+		options = append(options, client.WithHost(c.Host))
+	}
+	if transport.TLSClientConfig != nil {
+		options = append(options, client.WithScheme("https"))
+	}
+	// The client sets up a transport of its own for the host, in place of which it
+	// gets this one.
+	options = append(options, client.WithHTTPClient(&http.Client{Transport: verbatim{transport}, CheckRedirect: client.CheckRedirect}))
+	return client.NewClientWithOpts(options...)
+}
+
+// scheme is what the host begins with: unix, tcp or ssh.
+func (c *Config) scheme() string {
+	scheme, _, _ := strings.Cut(c.Host, "://")
+	return scheme
+}
+
+// usedTLS answers what is said of TLS; nil where it is not spoken.
+func (c *Config) usedTLS() *httpclient.TLS {
+	if c.scheme() != "tcp" {
+		return nil
+	}
+	return c.TLS
+}
+
+// stamps answers those of all files that a client is made from.
+func (c *Config) stamps() []httpclient.Stamp {
+	t := c.usedTLS()
+	if t == nil {
+		return nil
+	}
+	return httpclient.StampFiles(t.CAFile, t.CertFile, t.KeyFile)
+}
+
+// tlsSettings answers the client's side of TLS, nil where it is not spoken.
+func tlsSettings(c *Config) (*tls.Config, error) {
+	t := c.usedTLS()
+	if t == nil {
+		return nil, nil
+	}
+	settings, err := tlsconfig.Client(tlsconfig.Options{
+		CAFile: t.CAFile, CertFile: t.CertFile, KeyFile: t.KeyFile, InsecureSkipVerify: t.InsecureSkipVerify, ExclusiveRootPools: true,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("set up TLS with ca_file %q, cert_file %q and key_file %q: %w", t.CAFile, t.CertFile, t.KeyFile, err)
+	}
+	settings.ServerName = t.ServerName
+	return settings, nil
+}
+
+// verbatim sends a body as it is given by WithBody.
+type verbatim struct{ *http.Transport }
+
+// bodyKey is the key of that body in a context.
+type bodyKey struct{}
+
+// WithBody answers a context in which a call that sends a document sends this one
+// in its place: for documents with fields that the client does not know.
+func WithBody(ctx context.Context, document []byte) context.Context {
+	return context.WithValue(ctx, bodyKey{}, document)
+}
+
+// RoundTrip sends a request.
+func (v verbatim) RoundTrip(r *http.Request) (*http.Response, error) {
+	document, ok := r.Context().Value(bodyKey{}).([]byte)
+	if !ok || r.Body == nil {
+		return v.Transport.RoundTrip(r)
+	}
+	if err := r.Body.Close(); err != nil {
+		return nil, err
+	}
+	r = r.Clone(r.Context())
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(document)), nil }
+	r.Body, _ = r.GetBody()
+	r.ContentLength = int64(len(document))
+	return v.Transport.RoundTrip(r)
+}

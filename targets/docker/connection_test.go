@@ -1,0 +1,136 @@
+package docker
+
+import (
+	"context"
+	"encoding/pem"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/client"
+
+	"github.com/hpad/hpad/httpclient"
+	"github.com/hpad/hpad/targets"
+)
+
+// TestFilesChange: files are read again when they change, and those that cannot be
+// used are told and change nothing.
+func TestFilesChange(t *testing.T) {
+	clearEnvironment(t)
+	server := httptest.NewTLSServer(&imitation{version: "1.41"})
+	t.Cleanup(server.Close)
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(ca, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	good := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+	write(good)
+	e := connect(t, "tcp://"+server.Listener.Addr().String(), func(c *Config) { c.TLS = &httpclient.TLS{CAFile: ca} })
+	if err := inspect(e); err != nil || e.Problems() != nil {
+		t.Fatalf("Read() = %v with problems %q", err, e.Problems())
+	}
+	first := e.transport
+
+	write("half a certificate")
+	if err := inspect(e); err != nil {
+		t.Errorf("Read() after the file was spoiled = %v", err)
+	}
+	if got := e.Problems(); len(got) != 1 || !strings.Contains(got[0], "docker at "+e.config.Host) || !strings.Contains(got[0], ca) {
+		t.Errorf("problems %q, want one with the file", got)
+	}
+	if e.transport != first {
+		t.Error("there are new connections for a file that cannot be used")
+	}
+	server.CloseClientConnections()
+	server.Close()
+	if err := inspect(e); !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), "its files have changed and cannot be used") {
+		t.Errorf("Read() with the old file and no engine = %v, want that the new one is told", err)
+	}
+
+	write(good + "\n")
+	if err := inspect(e); err == nil || strings.Contains(err.Error(), "its files") || e.Problems() != nil {
+		t.Errorf("Read() after the file was mended = %v with problems %q", err, e.Problems())
+	}
+	if e.transport == first {
+		t.Error("the connections are still those of before the file changed")
+	}
+}
+
+// TestAdvice: what is wrong with TLS is told with what to do about it.
+func TestAdvice(t *testing.T) {
+	clearEnvironment(t)
+	sealed := httptest.NewTLSServer(&imitation{version: "1.41"})
+	t.Cleanup(sealed.Close)
+	plain := serve(t, &imitation{version: "1.41"})
+	other := "tcp://" + sealed.Listener.Addr().String()
+	for _, test := range []struct {
+		name, host string
+		tls        *httpclient.TLS
+		want       string
+	}{
+		{"plain to TLS", other, nil, "; the engine speaks TLS: give the fleet a tls table with ca_file, cert_file and key_file"},
+		{"TLS to plain", plain, &httpclient.TLS{}, "; the engine does not speak TLS: leave out the tls table, or start the engine with --tlsverify"},
+		{"no authority", other, &httpclient.TLS{}, "; tls.ca_file has to name the authority of the engine's certificate"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			err := inspect(connect(t, test.host, func(c *Config) { c.TLS = test.tls }))
+			if !errors.Is(err, targets.ErrTransient) || !strings.HasSuffix(err.Error(), test.want) {
+				t.Errorf("Read() = %v, want ErrTransient that ends with %q", err, test.want)
+			}
+		})
+	}
+}
+
+// TestSlowToConnect: an engine that takes longer to answer first than a caller has
+// time is asked once, and those who come later have the answer.
+func TestSlowToConnect(t *testing.T) {
+	clearEnvironment(t)
+	asked, answer := make(chan struct{}, 10), make(chan int)
+	i := &imitation{version: "1.41"}
+	e := connect(t, serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/_ping" {
+			i.ServeHTTP(w, r)
+			return
+		}
+		asked <- struct{}{}
+		status := <-answer
+		w.Header().Set("Api-Version", "1.41")
+		w.WriteHeader(status)
+	})), func(c *Config) { c.Timeout = time.Minute })
+	hurried := func() error {
+		t.Helper()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		return e.Read(ctx, func(context.Context, *client.Client) error { return nil })
+	}
+	if err := hurried(); !errors.Is(err, targets.ErrTransient) || !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "not connected yet") {
+		t.Errorf("Read() without time = %v, want that it is not connected yet", err)
+	}
+	<-asked
+	if err := hurried(); err == nil {
+		t.Error("a second Read() without time works")
+	}
+	answer <- http.StatusForbidden // to HEAD
+	<-asked
+	answer <- http.StatusForbidden // to GET
+	e.background.Wait()
+	if err := hurried(); err == nil || !strings.Contains(err.Error(), "not connected yet: context canceled; the attempt before failed: ") {
+		t.Errorf("Read() without time after an attempt = %v, want why that failed", err)
+	}
+	<-asked
+	answer <- http.StatusOK
+	if err := inspect(e); err != nil {
+		t.Errorf("Read() = %v", err)
+	}
+	if len(asked) > 0 {
+		t.Error("the engine is asked again for each caller")
+	}
+}
