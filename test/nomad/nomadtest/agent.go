@@ -130,6 +130,16 @@ func (a *Agent) connect() {
 	a.Client = client
 }
 
+// In answers the same agent, which talks of another namespace: its Client, and what
+// asks through it. Only the agent itself is to be killed and restarted.
+func (a *Agent) In(t testing.TB, namespace string) *Agent {
+	t.Helper()
+	other := *a
+	other.connect()
+	other.Client.SetNamespace(namespace)
+	return &other
+}
+
 // configuration is an agent's: the recipe of its drivers, and nothing that looks
 // for a cloud.
 func configuration(options Options, data string, ports []int) string {

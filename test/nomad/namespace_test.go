@@ -1,0 +1,98 @@
+package nomad
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	nomadapi "github.com/hashicorp/nomad/api"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/nomad"
+	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/internal/world"
+	"github.com/hpad/hpad/test/nomad/nomadtest"
+)
+
+// TestNamespaces: jobs of the same name in three namespaces are three targets. What
+// a token may not do in one is told of that one, with the capability, and holds up
+// no other; with a token that may, all are scaled, and found by their meta.
+func TestNamespaces(t *testing.T) {
+	t.Parallel()
+	agent := nomadtest.Start(t, nomadtest.Options{ACL: true})
+	l := world.NewLoad(t)
+	in := map[string]*nomadtest.Agent{"default": agent}
+	for _, namespace := range []string{"shop", "mail"} {
+		if _, err := agent.Client.Namespaces().Register(&nomadapi.Namespace{Name: namespace}, nil); err != nil {
+			t.Fatal(err)
+		}
+		in[namespace] = agent.In(t, namespace)
+	}
+	var text strings.Builder
+	for namespace, agent := range in {
+		l.Queue("in-"+namespace, 30)
+		agent.Run(t, nomadtest.Job{ID: "web", Count: 1, Alter: func(job *nomadapi.Job) { job.Namespace = &namespace }})
+		agent.AwaitRunning(t, "web", 1, patience)
+		text.WriteString(world.Queued("in-"+namespace, fmt.Sprintf(`{ fleet = "prod", job = "web", group = "app", namespace = %q }`, namespace), 1, 5))
+	}
+	in["mail"].Run(t, nomadtest.Job{ID: "labeled", Count: 1, Alter: func(job *nomadapi.Job) {
+		job.Namespace = new("mail")
+		job.TaskGroups[0].Meta = map[string]string{"hpad.enable": "true", "hpad.max": "3"}
+	}})
+
+	rules, _, _ := strings.Cut(minimal, "node {")
+	shop := strings.Replace(rules, `namespace "default"`, `namespace "shop"`, 1)
+	mail := strings.Replace(rules, `namespace "default"`, `namespace "mail"`, 1)
+	file := filepath.Join(t.TempDir(), "token")
+	write := func(name, rules string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(token(t, agent, name, rules).SecretID+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("some", minimal+strings.Replace(shop, `, "scale-job"`, "", 1))
+	w := world.New(t, fleet(agent.URL, fmt.Sprintf("discover = true\ndiscover_namespaces = [\"*\"]\ntoken_file = %q", file))+l.Source()+text.String())
+	in["default"].AwaitRunning(t, "web", 3, patience)
+	w.Await("in-shop", policy.AbleToScale, "FailedUpdateScale", "the token needs the capability scale-job")
+	w.Await("in-mail", policy.AbleToScale, "FailedGetScale", `namespace "mail"`)
+	w.Await("in-mail", policy.AbleToScale, "FailedGetScale", "the token needs the capabilities list-jobs and read-job")
+	for namespace, agent := range map[string]*nomadtest.Agent{"shop": in["shop"], "mail": in["mail"]} {
+		if count := agent.Count(t, "web"); count != 1 {
+			t.Errorf("count %d in %s, where the token may not scale, want 1", count, namespace)
+		}
+	}
+	if found := w.Discovered(); len(found) != 0 {
+		t.Errorf("discovered %+v in namespaces that the token may not read", found)
+	}
+	c := &nomad.Config{Address: agent.URL, TokenFile: file}
+	c.SetDefaults()
+	f, err := nomad.New("prod", c, nomad.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	if _, err := f.Snapshot(t.Context(), []targets.Ref{{Fleet: "prod", Name: "web/app"}, {Fleet: "prod", Name: "shop/web/app"}, {Fleet: "prod", Name: "mail/web/app"}}); err != nil {
+		t.Fatal(err)
+	}
+	told, err := f.Check(t.Context())
+	for _, words := range []string{`lacks scale-job in namespace "shop", for ["web"]`, `lacks list-jobs, read-job, scale-job in namespace "mail", for ["web"]`} {
+		if err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("Check() = %q, %v, want that the token %s", told, err, words)
+		}
+	}
+
+	write("all", minimal+shop+mail)
+	for _, namespace := range []string{"shop", "mail"} {
+		in[namespace].AwaitRunning(t, "web", 3, patience)
+	}
+	wait.For(t, patience, "autoscaler of the group with meta", func() (string, bool) {
+		_, there := w.Autoscaler("prod/mail/labeled/app")
+		return fmt.Sprintf("discovered are %+v", w.Discovered()), there
+	})
+	if told, err := f.Check(t.Context()); err != nil {
+		t.Errorf("Check() with all rights = %q, %v", told, err)
+	}
+}
