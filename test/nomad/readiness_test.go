@@ -9,8 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	nomadapi "github.com/hashicorp/nomad/api"
 
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/nomad"
+	"github.com/hpad/hpad/targets/targettest"
 	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/internal/world"
 	"github.com/hpad/hpad/test/nomad/nomadtest"
@@ -73,4 +78,75 @@ func checks(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	l.Queue("checked", 30)
 	agent.AwaitRunning(t, "checked", 3, patience)
 	ready(3, 0)
+}
+
+// readiness: allocations whose health Nomad has forgotten, as it does at each change
+// of a count, are as ready as they were, also to an hpad that was started since. To
+// one that has no memory of them they are not.
+func readiness(t *testing.T, agent *nomadtest.Agent, _ *world.Load) {
+	run := func(healthy time.Duration) {
+		agent.Run(t, nomadtest.Job{ID: "sticky", Count: 2, Deployed: true, Alter: func(job *nomadapi.Job) {
+			update := job.TaskGroups[0].Update
+			deadline, progress := healthy+time.Hour, healthy+2*time.Hour
+			update.MinHealthyTime, update.HealthyDeadline, update.ProgressDeadline = &healthy, &deadline, &progress
+		}})
+	}
+	open := func(store targets.Store) *nomad.Fleet {
+		c := &nomad.Config{Address: agent.URL}
+		c.SetDefaults()
+		f, err := nomad.New("prod", c, nomad.Options{Store: store})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = f.Close() })
+		return f
+	}
+	ref := targets.Ref{Fleet: "prod", Name: "sticky/app"}
+	ready := func(f *nomad.Fleet) map[string]time.Time {
+		t.Helper()
+		readings, err := f.Snapshot(t.Context(), []targets.Ref{ref})
+		if err == nil {
+			err = readings[ref].Err
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		since := map[string]time.Time{}
+		for _, instance := range readings[ref].Instances {
+			if instance.Readiness == policy.ReadinessTrue {
+				since[instance.ID] = instance.ReadinessChanged.UTC().Truncate(time.Millisecond)
+			}
+		}
+		return since
+	}
+	run(time.Second)
+	store := &targettest.Store{}
+	before := open(store)
+	var first map[string]time.Time
+	wait.For(t, patience, "two ready allocations", func() (string, bool) {
+		first = ready(before)
+		return fmt.Sprintf("there are %v", first), len(first) == 2
+	})
+	run(time.Hour)
+	wait.For(t, patience, "allocations whose health is forgotten", func() (string, bool) {
+		allocs, _, err := agent.Client.Jobs().Allocations("sticky", false, nil)
+		if err != nil {
+			return err.Error(), false
+		}
+		forgotten := 0
+		for _, alloc := range allocs {
+			if _, kept := first[alloc.ID]; kept && (alloc.DeploymentStatus == nil || alloc.DeploymentStatus.Healthy == nil) {
+				forgotten++
+			}
+		}
+		return fmt.Sprintf("%d of %d are", forgotten, len(allocs)), forgotten == 2
+	})
+	for what, f := range map[string]*nomad.Fleet{"the hpad of before": before, "an hpad that was started since": open(store)} {
+		if diff := cmp.Diff(first, ready(f)); diff != "" {
+			t.Errorf("ready to %s (-want +got):\n%s", what, diff)
+		}
+	}
+	if found := ready(open(nil)); len(found) != 0 {
+		t.Errorf("ready to an hpad without memory are %v, want none: Nomad has forgotten their health", found)
+	}
 }

@@ -27,6 +27,7 @@ func TestNomad(t *testing.T) {
 			"cpu":             cpu,
 			"memory":          memory,
 			"checks":          checks,
+			"readiness":       readiness,
 			"discovery":       discovery,
 			"instances":       instances,
 			"deployment":      deployment,
@@ -80,6 +81,9 @@ stabilization_window = "3s"
 	for _, event := range agent.Scalings(t, "burner") {
 		if !strings.HasPrefix(event.Message, "hpad: ") || event.Meta["scaled_by"] != "hpad" || event.Meta["hpad_target"] != "prod/burner/app" {
 			t.Errorf("scaling event %+v does not tell that hpad did it, and why", event)
+		}
+		if event.Count == nil || event.Meta["from"] != float64(event.PreviousCount) || event.Meta["to"] != float64(*event.Count) || event.Message != fmt.Sprint("hpad: ", event.Meta["reason"]) {
+			t.Errorf("scaling event %+v does not tell the decision", event)
 		}
 	}
 }
@@ -231,13 +235,25 @@ func purged(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	w.Await("gone", policy.AbleToScale, nomad.JobNotFound, `there is no job "gone"`)
 }
 
-// renamedGroup: a group that the job lacks is named, with those it has.
+// renamedGroup: a group that the job lacks is named, with those it has, and scaled
+// again once it is back.
 func renamedGroup(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	l.Queue("renamed", 30)
-	other := "api"
-	agent.Run(t, nomadtest.Job{ID: "renamed", Count: 1, Alter: func(job *nomadapi.Job) { job.TaskGroups[0].Name = &other }})
+	run := func(group string) {
+		agent.Run(t, nomadtest.Job{ID: "renamed", Count: 1, Alter: func(job *nomadapi.Job) { job.TaskGroups[0].Name = &group }})
+	}
+	run("app")
 	w := world.New(t, fleet(agent.URL, "")+l.Source()+queued("renamed", 1, 5))
+	agent.AwaitRunning(t, "renamed", 3, patience)
+	run("api")
 	w.Await("renamed", policy.AbleToScale, nomad.GroupNotFound, `job "renamed" has no task group "app"; it has "api"`)
+	w.Await("renamed", policy.ScalingActive, nomad.GroupNotFound, "")
+	w.Passes("renamed", 2)
+	if count := agent.Count(t, "renamed"); count != 1 {
+		t.Errorf("count of the other group is %d, want the 1 of its file", count)
+	}
+	run("app")
+	agent.AwaitRunning(t, "renamed", 3, patience)
 }
 
 // zero: to zero and back on an External metric, and a count of 0 that a person set
