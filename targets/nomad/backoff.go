@@ -3,6 +3,7 @@ package nomad
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -10,12 +11,16 @@ import (
 )
 
 // How long a fleet, or one scope of it, leaves Nomad alone after a refusal: the
-// first wait, doubled with each further refusal, up to the longest.
+// first wait, doubled with each further refusal, up to the longest. After a refusal for
+// too many calls it is less up to half of that at random, so that not all fleets come
+// back at once, and longer where the answer asks for that, up to the longest that is
+// believed.
 const (
-	firstThrottledWait   = time.Second
-	longestThrottledWait = time.Minute
-	firstForbiddenWait   = 5 * time.Second
-	longestForbiddenWait = time.Minute
+	firstThrottledWait    = time.Second
+	longestThrottledWait  = 20 * time.Second
+	believedThrottledWait = time.Hour
+	firstForbiddenWait    = 5 * time.Second
+	longestForbiddenWait  = time.Minute
 )
 
 // backoff remembers refusals and answers them while it waits. The zero backoff
@@ -74,12 +79,12 @@ func (b *backoff) note(s scope, err error, now time.Time) {
 	var throttled *targets.ThrottledError
 	switch {
 	case errors.As(err, &throttled):
-		if now.Before(b.throttled.until) {
-			return // one of several calls of the same time
+		if !now.Before(b.throttled.until) { // else it is one of several calls of the same time
+			b.throttled = b.throttled.again(throttled.Err, firstThrottledWait, longestThrottledWait, now)
+			b.throttled.until = now.Add(b.throttled.wait - time.Duration(rand.Float64()*float64(b.throttled.wait)/2))
 		}
-		b.throttled = b.throttled.again(throttled.Err, firstThrottledWait, longestThrottledWait, now)
-		if throttled.RetryAfter > 0 {
-			b.throttled.until = now.Add(throttled.RetryAfter)
+		if asked := now.Add(min(throttled.RetryAfter, believedThrottledWait)); asked.After(b.throttled.until) {
+			b.throttled.until = asked
 		}
 	case errors.Is(err, targets.ErrForbidden):
 		if b.forbidden == nil {
@@ -87,7 +92,9 @@ func (b *backoff) note(s scope, err error, now time.Time) {
 		}
 		b.forbidden[s] = b.forbidden[s].again(err, firstForbiddenWait, longestForbiddenWait, now)
 	case err == nil:
-		b.throttled = refusal{}
+		if !now.Before(b.throttled.until) { // else the call began before the refusal
+			b.throttled = refusal{}
+		}
 		delete(b.forbidden, s)
 	}
 }

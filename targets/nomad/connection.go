@@ -120,6 +120,7 @@ func newClient(c *Config, environment *api.Config) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
+	httpClient.Transport = &throttling{transport}
 	made, err := api.NewClient(&api.Config{Address: c.Address, HttpClient: httpClient, HttpAuth: auth})
 	if err != nil {
 		return nil, err

@@ -92,6 +92,9 @@ func readError(err error) error {
 	if err == nil {
 		return nil
 	}
+	if throttled, ok := errors.AsType[*targets.ThrottledError](err); ok {
+		return throttled
+	}
 	status, body := answerOf(err)
 	answer := &answerError{status: status, body: body}
 	switch status {
@@ -112,6 +115,9 @@ func readError(err error) error {
 func writeError(err error, g *group) error {
 	if err == nil {
 		return nil
+	}
+	if throttled, ok := errors.AsType[*targets.ThrottledError](err); ok {
+		return throttled
 	}
 	status, body := answerOf(err)
 	answer := &answerError{status: status, body: body}
