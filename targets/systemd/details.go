@@ -24,6 +24,9 @@ const (
 	memoryCurrent = "MemoryCurrent"
 )
 
+// startLimitHit is the result of a service that was started too often.
+const startLimitHit = "start-limit-hit"
+
 // detailsAge is how long properties are believed that somebody may set while an
 // instance runs, as its limits.
 const detailsAge = 5 * time.Minute
@@ -47,6 +50,10 @@ type details struct {
 	// gaveUp says that the manager does not start it again because it ended too
 	// often.
 	gaveUp bool
+	// limited says that the manager did not even begin a start that it was asked for,
+	// because there were too many before, allowed when it does again.
+	limited bool
+	allowed time.Time
 	// group is its control group, "" for none.
 	group string
 	// requests are those its unit file states as limits.
@@ -144,6 +151,10 @@ func parseDetails(properties map[string]any) details {
 	}
 	d.restarts, _ = properties["NRestarts"].(uint32)
 	d.gaveUp = gaveUp(d, properties)
+	if d.limited = d.result == startLimitHit && d.restarts == 0; d.limited {
+		interval, _ := properties["StartLimitIntervalUSec"].(uint64)
+		d.allowed = instant(properties["StateChangeTimestamp"]).Add(time.Duration(min(interval, math.MaxInt64/1000)) * time.Microsecond)
+	}
 	if quota, ok := set(properties["CPUQuotaPerSecUSec"]); ok && quota <= math.MaxInt64/1000 {
 		d.requests = append(d.requests, policy.Amount{Resource: "cpu", Milli: int64((quota + 999) / 1000), RoundedUpNano: int32((1000 - quota%1000) % 1000 * 1000)})
 	}
@@ -161,7 +172,7 @@ func parseDetails(properties map[string]any) details {
 func gaveUp(d details, properties map[string]any) bool {
 	burst, _ := properties["StartLimitBurst"].(uint32)
 	restart := text(properties["Restart"])
-	return d.result == "start-limit-hit" || restart != "" && restart != "no" && burst > 0 && d.restarts >= burst
+	return d.result == startLimitHit || restart != "" && restart != "no" && burst > 0 && d.restarts >= burst
 }
 
 // set answers a number and whether it is one: the highest stands for none.

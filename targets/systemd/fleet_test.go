@@ -444,6 +444,57 @@ func TestNoneLoads(t *testing.T) {
 	})
 }
 
+// TestStartedTooOften: an instance whose start the manager does not begin because there
+// were too many gives its place to the next one, until the manager allows it again. One
+// that hpad itself starts again and again keeps its place.
+func TestStartedTooOften(t *testing.T) {
+	run(t, []int{1}, func(r *rig) {
+		r.m.set(func() { r.m.limited["worker@2.service"], r.m.limited["worker@4.service"] = true, true })
+		r.read()
+		r.scale(3)
+		r.read()
+		r.read()
+		r.wantSpec(3)
+		r.wantActive(1, 3, 5)
+		r.wantNotice(UnitsFailing, StartLimitHit, "worker@2.service (result: start-limit-hit), worker@4.service")
+		r.wantNotice(UnitsFailing, StartLimitHit, "systemctl reset-failed")
+
+		r.m.set(func() { clear(r.m.limited) })
+		r.m.byHand(t, "reset-failed", workers(4)...)
+		r.scale(4)
+		r.wantActive(1, 3, 4, 5)
+		pass(time.Hour + time.Second)
+		r.read()
+		r.scale(5)
+		r.wantActive(1, 2, 3, 4, 5)
+		r.wantNotice(UnitsFailing, "", "")
+
+		r.m.set(func() { r.m.limited["worker@3.service"] = true })
+		r.m.byHand(t, "stop", workers(3)...)
+		r.read()
+		r.read()
+		r.wantSpec(5)
+		r.wantActive(1, 2, 4, 5)
+		r.wantNotice(UnitsFailing, StartLimitHit, "worker@3.service")
+	})
+	run(t, []int{1}, func(r *rig) {
+		r.m.set(func() {
+			for index := range 100 {
+				r.m.limited[workers(index + 2)[0]] = true
+			}
+		})
+		r.read()
+		r.scale(3)
+		for range 30 {
+			r.read()
+		}
+		r.wantSpec(3)
+		if starts := r.m.count("start"); starts > refusedOver+2 {
+			r.Errorf("%d starts, want few", starts)
+		}
+	})
+}
+
 // TestTemplates: a template that cannot be used has a reason of its own.
 func TestTemplates(t *testing.T) {
 	for state, want := range map[string]struct {

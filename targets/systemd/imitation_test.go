@@ -24,6 +24,8 @@ type imitation struct {
 	unitFiles map[string]string
 	// bad are units that the manager cannot make of their files.
 	bad map[string]bool
+	// limited are units that were started too often.
+	limited map[string]bool
 	// enabled are the units that would be started at boot.
 	enabled map[string]bool
 	// refuse answers why a call is refused; nil refuses none. Call is the name of
@@ -51,7 +53,7 @@ type imitated struct {
 const slowStop = 300 * time.Millisecond
 
 func newImitation(files ...string) *imitation {
-	m := &imitation{run: "boot-1", units: map[string]*imitated{}, unitFiles: map[string]string{}, bad: map[string]bool{}, enabled: map[string]bool{}}
+	m := &imitation{run: "boot-1", units: map[string]*imitated{}, unitFiles: map[string]string{}, bad: map[string]bool{}, limited: map[string]bool{}, enabled: map[string]bool{}}
 	for _, file := range files {
 		m.unitFiles[file] = "static"
 	}
@@ -173,6 +175,11 @@ func (m *imitation) begin(unit string, byHand bool) error {
 	}
 	m.units[unit] = &imitated{byHand: byHand}
 	m.activate(unit)
+	if m.limited[unit] {
+		u := m.units[unit]
+		u.ActiveState, u.SubState = "failed", "failed"
+		u.properties["Result"], u.properties["StateChangeTimestamp"], u.properties["StartLimitIntervalUSec"] = "start-limit-hit", u.properties["ActiveEnterTimestamp"], uint64(time.Hour.Microseconds())
+	}
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/hpad/hpad/targets"
@@ -27,7 +28,7 @@ const (
 // nothing to do, it does nothing.
 func (f *Fleet) mend(t *target, units map[int32]unit) {
 	now := time.Now()
-	if w := t.work(units, now); w.none() || !t.tryLock() {
+	if w := t.work(units, f.known, now); w.none() || !t.tryLock() {
 		return
 	}
 	f.mu.Lock()
@@ -48,21 +49,22 @@ func (f *Fleet) mend(t *target, units map[int32]unit) {
 // work is what there is to do for a target.
 type work struct {
 	// start are indexes to start, stop those to stop, reset those whose failure is
-	// to be taken away, ask refused ones to ask about again.
-	start, stop, reset, ask indexes
+	// to be taken away, ask refused ones to ask about again, replace those whose start
+	// the manager did not begin because there were too many.
+	start, stop, reset, ask, replace indexes
 	// follow says that instances are to be enabled or disabled.
 	follow bool
 }
 
 func (w work) none() bool {
-	return len(w.start)+len(w.stop)+len(w.reset)+len(w.ask) == 0 && !w.follow
+	return len(w.start)+len(w.stop)+len(w.reset)+len(w.ask)+len(w.replace) == 0 && !w.follow
 }
 
 // work answers what there is to do.
-func (t *target) work(units map[int32]unit, now time.Time) work {
+func (t *target) work(units map[int32]unit, known *particulars, now time.Time) work {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	w := work{ask: t.overdue(units, now), follow: t.behind(now)}
+	w := work{ask: t.overdue(units, now), follow: t.behind(now), replace: t.limited(units, known)}
 	m := t.members
 	for index, done := range t.mended {
 		if !m.Started.has(index) || units[index].state.alive() && now.Sub(done.at) > mendStays {
@@ -95,7 +97,7 @@ func (f *Fleet) mendNow(t *target) error {
 		return err
 	}
 	now := time.Now()
-	w := t.work(c.units, now)
+	w := t.work(c.units, f.known, now)
 	failed := c.finish(f.ctx, w)
 	if failed != nil && !goesOn(failed) {
 		return failed
@@ -103,7 +105,11 @@ func (f *Fleet) mendNow(t *target) error {
 	if err := c.askAgain(f.ctx, w.ask); err != nil {
 		return cmp.Or(failed, err)
 	}
-	started, err := c.startAgain(f.ctx, w.start, now)
+	var others indexes
+	for _, index := range w.replace {
+		others = append(others, c.instead(index))
+	}
+	started, err := c.startAgain(f.ctx, w.start, others, now)
 	failed = cmp.Or(failed, err)
 	if c.enable {
 		c.alter(func(m *members) { *m = m.enabling(started).settled() })
@@ -140,20 +146,24 @@ func (c *change) finish(ctx context.Context, w work) error {
 	return failed
 }
 
-// startAgain starts missing instances, others in the places of those that the manager
-// refuses, and answers which. Where it refuses all of a template, the missing ones
-// keep their places.
-func (c *change) startAgain(ctx context.Context, missing indexes, now time.Time) (started indexes, failed error) {
+// startAgain starts missing instances, and others that are to be started the first time,
+// more of these in the places of those that the manager refuses, and answers which.
+// Where it refuses all of a template, the missing ones keep their places.
+func (c *change) startAgain(ctx context.Context, missing, others indexes, now time.Time) (started indexes, failed error) {
 	before, works := c.current(), c.anyAlive()
-	for len(missing) > 0 {
+	for len(missing)+len(others) > 0 {
 		var refused indexes
-		for _, index := range missing {
+		for i, index := range slices.Concat(missing, others) {
+			again := 0
+			if i < len(missing) {
+				again = 1
+			}
 			switch err := c.startOne(ctx, index); {
 			case err == nil:
 				works = true
 				started = started.with(index)
 				c.mu.Lock()
-				c.mended[index] = mended{at: now, times: c.mended[index].times + 1}
+				c.mended[index] = mended{at: now, times: c.mended[index].times + again}
 				c.mu.Unlock()
 			case c.passesOver(index):
 				refused = append(refused, index)
@@ -163,9 +173,9 @@ func (c *change) startAgain(ctx context.Context, missing indexes, now time.Time)
 				return started, err
 			}
 		}
-		missing = nil
+		missing, others = nil, nil
 		for _, index := range refused {
-			missing = append(missing, c.instead(index))
+			others = append(others, c.instead(index))
 		}
 	}
 	if !works {

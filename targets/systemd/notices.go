@@ -96,7 +96,7 @@ func (t *target) failing(units map[int32]unit, known *particulars) *policy.Notic
 
 // remedies tell what is to do.
 var remedies = map[string]string{
-	StartLimitHit:  " ended so often that the manager does not start them any more (StartLimitBurst=); systemctl reset-failed lets hpad start them again",
+	StartLimitHit:  " ended or were started so often that the manager does not start them any more (StartLimitBurst=); systemctl reset-failed lets hpad start them again",
 	UnitFailed:     " failed and are not counted; systemctl reset-failed lets hpad start them again, Restart=always in the unit file lets the manager do so",
 	UnitRestarting: " ended and wait to be started again by their own Restart=",
 }

@@ -113,6 +113,35 @@ func (t *target) overdue(units map[int32]unit, now time.Time) indexes {
 	return overdue
 }
 
+// limited answers the instances that were to be started more, and whose start the
+// manager did not begin because there were too many before: few of them, as others take
+// their places. Those that hpad started again keep theirs: they end all the time, and so
+// would others. The caller holds mu.
+func (t *target) limited(units map[int32]unit, known *particulars) indexes {
+	var limited indexes
+	passed := 0
+	for _, index := range slices.Sorted(maps.Keys(units)) {
+		u := units[index]
+		d, _ := known.of(u.Name)
+		switch {
+		case u.state != failed || !d.limited:
+		case t.members.Started.has(index) && t.mended[index].times == 0:
+			limited = append(limited, index)
+		case !t.members.has(index):
+			passed++
+		}
+	}
+	return limited[:min(len(limited), max(refusedOver-passed, 0))]
+}
+
+// allowedAgain says that a failed instance may be started that was started too often
+// before.
+func (c *change) allowedAgain(index int32) bool {
+	u := c.units[index]
+	d, _ := c.fleet.known.of(u.Name)
+	return u.state == failed && d.limited && time.Now().After(d.allowed)
+}
+
 // askAgain asks the manager about refused instances: those that it can load by now
 // are free again.
 func (c *change) askAgain(ctx context.Context, overdue indexes) error {

@@ -158,7 +158,7 @@ func (c *change) candidates(n int) indexes {
 	var chosen indexes
 	for index := *c.config.FirstIndex; len(chosen) < n; index++ {
 		_, refused := c.refused[index]
-		if !refused && free(c.units, index) && !c.members.has(index) && !c.members.Leaving.has(index) {
+		if !refused && (free(c.units, index) || c.allowedAgain(index)) && !c.members.has(index) && !c.members.Leaving.has(index) {
 			chosen = append(chosen, index)
 		}
 	}

@@ -514,6 +514,48 @@ func TestEnableCutShort(t *testing.T) {
 	awaitActive(t, m, "short", 1)
 }
 
+// TestStartedTooOften: an instance that the manager does not start again because hpad
+// started and stopped it too often gives its place to the next one, and takes it back
+// once somebody resets it. The manager counts starts of units that others refer to, as
+// those that are enabled.
+func TestStartedTooOften(t *testing.T) {
+	m := systemdtest.Start(t)
+	worker(t, m, "often", "notify", "[Unit]\nStartLimitBurst=2\nStartLimitIntervalSec=1h")
+	m.Control(t, "start", "default.target", "often@1")
+	m.Control(t, "enable", "often@2")
+	m.Control(t, "daemon-reload")
+	f := open(m, &targettest.Store{}, nil)
+	defer func() { _ = f.Close() }()
+	if err := f.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	often := ref("often@.service")
+	await := func(indexes ...int) {
+		t.Helper()
+		want := units("often", indexes...)
+		if err := f.SetReplicas(t.Context(), often, int32(len(indexes)), "", "often"); err != nil {
+			t.Fatal(err)
+		}
+		wait.For(t, patience, fmt.Sprintf("%q active", want), func() (string, bool) {
+			readings, err := f.Snapshot(t.Context(), []targets.Ref{often})
+			active := m.Units(t, "often@*", "active")
+			return fmt.Sprintf("%q, %+v, %v", active, readings[often], err), err == nil && slices.Equal(active, want) && len(m.Units(t, "often@*", "deactivating")) == 0
+		})
+	}
+	for range 2 {
+		await(1, 2)
+		await(1)
+	}
+	await(1, 3)
+	readings, err := f.Snapshot(t.Context(), []targets.Ref{often})
+	if notices := readings[often].Notices; err != nil || len(notices) != 1 || notices[0].Reason != systemd.StartLimitHit || !strings.Contains(notices[0].Message, "often@2.service") {
+		t.Errorf("notices %+v, %v, want that the manager does not start often@2.service", notices, err)
+	}
+	await(1, 3, 4)
+	m.Control(t, "reset-failed", "often@2")
+	await(1, 2, 3, 4)
+}
+
 // TestRequests: what an instance reserves is what its unit file limits.
 func TestRequests(t *testing.T) {
 	m := systemdtest.Start(t)
