@@ -67,6 +67,7 @@ func TestScaling(t *testing.T) {
 		{"chosen victims", chosen},
 		{"quota", quota},
 		{"throttled for a minute", throttled},
+		{"one account for two fleets", oneAccount},
 		{"credentials", credentials},
 		{"edited in between", edited},
 		{"another autoscaler", anotherAutoscaler},
@@ -143,29 +144,31 @@ average_utilization = 60
 	}
 }
 
-// chosen: the newest instances go, a protected one among them does not.
+// chosen: instances go in the orders of hpad's own, told before, never protected ones,
+// and the count with them.
 func chosen(t *testing.T, c *awstest.Cloud, l *world.Load) {
-	c.Add(awstest.Group{Name: "picked", Max: 100, Desired: 5})
-	var kept []string
-	c.Edit("picked", func(g *awstest.Group) {
-		for n, instance := range g.Instances {
-			instance.Launched = instance.Launched.Add(time.Duration(n-10) * time.Hour)
-			instance.Protected = n == 4
-			if n < 2 || n == 4 {
-				kept = append(kept, instance.ID)
-			}
-		}
-	})
-	l.Queue("picked", 30)
-	world.New(t, fleet(c, c.Credentials(t), "")+l.Source()+strings.Replace(queued("picked", 1, 6), "min_replicas", "victims = \"newest\"\nmin_replicas", 1))
-	wait.For(t, patience, "three instances of picked", func() (string, bool) {
-		got := ids(c, "picked")
-		return fmt.Sprintf("they are %v", got), len(got) == 3
-	})
-	slices.Sort(kept)
-	if got := ids(c, "picked"); !slices.Equal(got, kept) || c.Look("picked").Desired != 3 {
-		t.Errorf("%v stay at a desired capacity of %d, want the oldest and the protected one, %v", got, c.Look("picked").Desired, kept)
-	}
+	world.Chosen{
+		Fleet:  fleet(c, c.Credentials(t), ""),
+		Target: func(name string) string { return fmt.Sprintf(`{ fleet = "cloud", group = %q }`, name) },
+		Make: func(name string, unhealthy []int, protected int) []string {
+			c.Add(awstest.Group{Name: name, Max: 100, Desired: 5, Stop: time.Second})
+			var made []string
+			c.Edit(name, func(g *awstest.Group) {
+				for n, instance := range g.Instances {
+					instance.Launched = instance.Launched.Add(time.Duration(n-10) * time.Hour)
+					instance.Protected = n == protected
+					if slices.Contains(unhealthy, n) {
+						instance.Health = "Unhealthy"
+					}
+					made = append(made, instance.ID)
+				}
+			})
+			return made
+		},
+		Match: "id", Protects: true,
+		Stay:  func(name string) []string { return ids(c, name) },
+		Count: func(name string) int { return c.Look(name).Desired }, Writes: c.Writes,
+	}.Run(t, l)
 	if n := c.Calls()["SetDesiredCapacity"]; n != 0 {
 		t.Errorf("the count was set %d times, want it lowered with the instances", n)
 	}
@@ -220,6 +223,37 @@ func throttled(t *testing.T, c *awstest.Cloud, l *world.Load) {
 		other.Add(awstest.Group{Name: name, Max: 100, Desired: 1})
 	}
 	m.Run(t, l)
+}
+
+// oneAccount: two fleets of one account with credentials of their own, which want more
+// calls than AWS allows it, are never refused one, also across reloads.
+func oneAccount(t *testing.T, c *awstest.Cloud, l *world.Load) {
+	fleets := map[string]string{"one": c.Credentials(t), "two": c.Credentials(t)}
+	for name := range fleets {
+		c.Add(awstest.Group{Name: "of-" + name, Max: 100, Desired: 1})
+		l.Queue("of-"+name, 30)
+	}
+	text := func(describe bool) string {
+		var text strings.Builder
+		for name, file := range fleets {
+			text.WriteString(named(name, c, file, fmt.Sprintf("reads_per_second = 2\ndescribe_instances = %t", describe)) +
+				world.Queued("of-"+name, fmt.Sprintf(`{ fleet = %q, group = "of-%s" }`, name, name), 1, 10))
+		}
+		return text.String() + l.Source()
+	}
+	// Eight at once, two changes, and what is on its way when the limit lets more out.
+	c.Throttle(2, 8+2+6)
+	w := world.New(t, text(false))
+	for name := range fleets {
+		awaitDesired(t, c, "of-"+name, 3)
+	}
+	for n := range 3 {
+		w.Reload(text(n%2 == 0))
+		w.Passes("of-one", 3)
+	}
+	if n := c.Refused(); n != 0 {
+		t.Errorf("AWS refused %d of the calls %v as too many", n, c.Calls())
+	}
 }
 
 // credentials: expired ones are told, and new ones in the file count without a

@@ -2,6 +2,7 @@ package azure
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +55,7 @@ func TestScaling(t *testing.T) {
 		{"edited in between", edited},
 		{"another autoscaler", anotherAutoscaler},
 		{"rolling upgrade", rollingUpgrade},
+		{"chosen victims", chosen},
 		{"vanishing", vanishing},
 		{"killed in between", killed},
 	} {
@@ -71,8 +73,10 @@ func growsAndShrinks(t *testing.T, s *azuretest.Server, l *world.Load) {
 	l.Queue("web", 40)
 	w := world.New(t, s.TOML("cloud", quick)+l.Source()+queued("web", 0, 6))
 	awaitCapacity(t, s, "web", 4)
+	s.Change("shop/web", func(set *azuretest.Set) { set.Busy = true }) // until that was seen
 	w.Await("web", policy.AbleToScale, azurevmss.ScaleSetUpdating, "still works on scale set")
 	l.Queue("web", 60)
+	s.Change("shop/web", func(set *azuretest.Set) { set.Busy = false })
 	awaitCapacity(t, s, "web", 6)
 	wait.For(t, patience, "current replicas 6", func() (string, bool) {
 		got := w.View("web").Status.CurrentReplicas
@@ -264,6 +268,48 @@ func rollingUpgrade(t *testing.T, s *azuretest.Server, l *world.Load) {
 	}
 	s.Change("shop/rolling", func(set *azuretest.Set) { set.Upgrading = false })
 	awaitCapacity(t, s, "rolling", 5)
+}
+
+// chosen: machines go in the orders of hpad's own, told before, never protected ones.
+func chosen(t *testing.T, s *azuretest.Server, l *world.Load) {
+	target := func(name string) string { return "shop/" + name }
+	deleted := func() int { return s.Calls("VirtualMachineScaleSets_DeleteInstances") }
+	world.Chosen{
+		Fleet: s.TOML("cloud", quick+"while_updating = \"write\"\n"),
+		Target: func(name string) string {
+			return fmt.Sprintf(`{ fleet = "cloud", resource_group = "Shop", scale_set = %q }`, name)
+		},
+		Make: func(name string, unhealthy []int, protected int) []string {
+			s.Add(azuretest.Set{Group: "Shop", Name: name, Capacity: 5, Monitored: true, DeleteDelay: time.Second})
+			var made []string
+			s.Change(target(name), func(set *azuretest.Set) {
+				for n, m := range set.Machines {
+					m.Created = m.Created.Add(time.Duration(n-10) * time.Hour)
+					m.Protected = n == protected
+					if slices.Contains(unhealthy, n) {
+						m.Health = "unhealthy"
+					}
+					made = append(made, set.Host(m))
+				}
+			})
+			return made
+		},
+		Match: "name", Protects: true,
+		Stay: func(name string) []string {
+			return azuretest.Look(s, target(name), func(set *azuretest.Set) []string {
+				var hosts []string
+				for _, m := range set.Living() {
+					hosts = append(hosts, set.Host(m))
+				}
+				return hosts
+			})
+		},
+		Count:  func(name string) int { return s.Capacity(target(name)) },
+		Writes: func() int { return deleted() + s.Calls("VirtualMachineScaleSets_Update") },
+	}.Run(t, l)
+	if n := s.Calls("VirtualMachineScaleSets_Update"); n != 0 {
+		t.Errorf("%d changes of capacity, want it lowered with the machines", n)
+	}
 }
 
 // vanishing: readings in which nearly all machines are gone.

@@ -2,6 +2,7 @@ package gce
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +37,7 @@ func TestGCE(t *testing.T) {
 			"lost answers":      lostAnswers,
 			"zone lost":         zoneLost,
 			"restart":           restart,
+			"chosen victims":    chosen,
 			"vanishing":         vanishing,
 		} {
 			t.Run(name, func(t *testing.T) {
@@ -286,6 +288,34 @@ func restart(t *testing.T, p *place) {
 	if writes, machines := p.Writes(), p.Machines(); writes != 1 || machines != 4 {
 		t.Errorf("%d changes made %d machines, want 1 and 4", writes, machines)
 	}
+}
+
+// chosen: machines go in the orders of hpad's own, told before.
+func chosen(t *testing.T, p *place) {
+	group := func(name string) gcetest.Group {
+		return gcetest.Group{Zone: "us-east1-b", Name: name, Size: 5, Watched: true, Stop: time.Second}
+	}
+	world.Chosen{
+		Fleet: p.fleet(),
+		Target: func(name string) string {
+			return fmt.Sprintf(`{ fleet = "gce", group = %q, zone = "us-east1-b" }`, name)
+		},
+		Make: func(name string, unhealthy []int, _ int) []string {
+			target := group(name).Target()
+			p.Add(group(name))
+			made := p.Running(t, target)
+			for n, machine := range made {
+				p.Age(t, target, machine, time.Duration(10-n)*time.Hour)
+				if slices.Contains(unhealthy, n) {
+					p.SetHealthOf(t, target, machine, "UNHEALTHY")
+				}
+			}
+			return made
+		},
+		Match: "name",
+		Stay:  func(name string) []string { return p.Running(t, group(name).Target()) },
+		Count: func(name string) int { return p.Size(t, group(name).Target()) }, Writes: p.Writes,
+	}.Run(t, p.load)
 }
 
 // vanishing: readings in which nearly all instances are gone.

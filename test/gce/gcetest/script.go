@@ -96,6 +96,25 @@ func (s *Server) SetHealth(t testing.TB, target, id, state string) {
 	})
 }
 
+// SetHealthOf is SetHealth of an instance by its name.
+func (s *Server) SetHealthOf(t testing.TB, target, name, state string) {
+	t.Helper()
+	s.with(t, target, func(g *group) { g.healths[name] = state })
+}
+
+// Age makes an instance, by name, one that was made and started so long ago.
+func (s *Server) Age(t testing.TB, target, name string, age time.Duration) {
+	t.Helper()
+	s.with(t, target, func(g *group) {
+		for _, i := range g.instances {
+			if i.name == name {
+				i.created = time.Now().Add(-age).Truncate(time.Millisecond)
+				i.started = i.created
+			}
+		}
+	})
+}
+
 // SetTimes changes how long a group's machines take to run and to go.
 func (s *Server) SetTimes(t testing.TB, target string, boot, stop time.Duration) {
 	t.Helper()

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,6 +35,9 @@ type World struct {
 	dir   string
 	kinds daemon.Kinds
 	stop  func()
+	// text is the whole configuration, dry says that the daemon writes no counts.
+	text atomic.Pointer[string]
+	dry  bool
 	// measured are the metrics of the daemon that runs.
 	measured *metrics.Exposition
 }
@@ -53,6 +57,14 @@ func NewOf(t testing.TB, kinds daemon.Kinds, text string) *World {
 	return w
 }
 
+// Rehearse is New with a daemon that writes no counts. Restart runs one that does.
+func Rehearse(t testing.TB, text string) *World {
+	t.Helper()
+	w := &World{t: t, dir: t.TempDir(), kinds: daemon.BuiltIn(), dry: true}
+	w.run(text)
+	return w
+}
+
 // Stop ends the daemon; its state stays for Restart.
 func (w *World) Stop() {
 	w.t.Helper()
@@ -63,16 +75,33 @@ func (w *World) Stop() {
 func (w *World) Restart(text string) {
 	w.t.Helper()
 	w.stop()
+	w.dry = false
 	w.run(text)
 }
 
-func (w *World) run(text string) {
+// Reload makes the daemon go on with another configuration.
+func (w *World) Reload(text string) {
+	w.t.Helper()
+	w.configure(text)
+	if err := w.Daemon.Reload(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// configure makes a configuration the one that the daemon reads next.
+func (w *World) configure(text string) {
 	w.t.Helper()
 	text = fmt.Sprintf("[daemon]\nsync_period = \"1s\"\nstate_dir = %q\ncpu_initialization_period = \"1s\"\ninitial_readiness_delay = \"1s\"\n%s",
 		filepath.Join(w.dir, "state"), text)
 	if _, err := config.Parse("hpad.toml", []byte(text)); err != nil {
 		w.t.Fatal(err)
 	}
+	w.text.Store(&text)
+}
+
+func (w *World) run(text string) {
+	w.t.Helper()
+	w.configure(text)
 	store, err := state.Open(filepath.Join(w.dir, "state"), state.Options{})
 	if err != nil {
 		w.t.Fatal(err)
@@ -81,8 +110,8 @@ func (w *World) run(text string) {
 	measured := metrics.New(registry)
 	w.measured = measured.Exposition(registry)
 	w.Daemon = daemon.New(daemon.Options{
-		Load:  func() (*config.Config, error) { return config.Parse("hpad.toml", []byte(text)) },
-		Store: store, Kinds: w.kinds, Metrics: measured,
+		Load:  func() (*config.Config, error) { return config.Parse("hpad.toml", []byte(*w.text.Load())) },
+		Store: store, Kinds: w.kinds, Metrics: measured, DryRun: w.dry,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

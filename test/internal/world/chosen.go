@@ -1,0 +1,168 @@
+package world
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/daemon/drain"
+	"github.com/hpad/hpad/test/internal/wait"
+)
+
+// Chosen are targets of a cloud that have five instances each and shrink to three, whose
+// victims hpad chooses: one target for each order that goes by what the cloud or a source
+// of metrics knows.
+type Chosen struct {
+	// Fleet is the configuration of the targets' fleet, Target a target as TOML has it.
+	Fleet  string
+	Target func(name string) string
+	// Make makes a target of five running instances, each an hour younger than the one
+	// before it, of which those at some places are unhealthy and the one at protected is
+	// kept by the platform; none where it is negative. It answers what the instances are
+	// called, in that order.
+	Make func(name string, unhealthy []int, protected int) []string
+	// Match is what of an instance hpad matches to what it is called: "id" or "name".
+	Match string
+	// Protects says that the platform can protect single instances.
+	Protects bool
+	// Stay answers the instances of a target that are there and not on their way out,
+	// Count how many it is to have, Writes how many changes the platform was sent.
+	Stay   func(name string) []string
+	Count  func(name string) int
+	Writes func() int
+}
+
+// choice is one order, and whom it is to take.
+type choice struct {
+	order     drain.Order
+	unhealthy []int
+	cpu       []float64
+	// protected is who would be taken first if nothing kept it; victims are who goes,
+	// with the instance that is protected and without protection.
+	protected          int
+	victims, unguarded []int
+}
+
+func choices() []choice {
+	return []choice{
+		{order: drain.Oldest, protected: 0, victims: []int{1, 2}, unguarded: []int{0, 1}},
+		{order: drain.Newest, protected: 4, victims: []int{3, 2}, unguarded: []int{4, 3}},
+		{order: drain.UnhealthyFirst, unhealthy: []int{1, 3, 4}, protected: 1, victims: []int{3, 4}, unguarded: []int{1, 3}},
+		{order: drain.LeastCPU, cpu: []float64{0.5, 0.2, 0.4, 0.3, 0.1}, protected: 4, victims: []int{1, 3}, unguarded: []int{4, 1}},
+	}
+}
+
+// name is that of the choice's target.
+func (c choice) name() string { return "by-" + string(c.order) }
+
+// text is the configuration of the choice's autoscaler.
+func (c choice) text(target, match string) string {
+	text := strings.Replace(Queued(c.name(), target, 1, 10), "min_replicas", fmt.Sprintf("victims = %q\nmin_replicas", c.order), 1)
+	if c.cpu == nil {
+		return text
+	}
+	return text + fmt.Sprintf(`
+[[autoscalers.%[1]s.metrics]]
+type           = "Resource"
+resource       = "cpu"
+source         = "prom"
+query          = 'sum by (instance_of) (chosen_cpu{target=%[1]q})'
+instance_label = "instance_of"
+match          = %[2]q
+window         = "1s"
+average_value  = "1"
+`, c.name(), match)
+}
+
+// Run sees that hpad tells in a dry run whom it would take, takes exactly those when it
+// is none, and has told the same of the decision that took them.
+func (s Chosen) Run(t *testing.T, l *Load) {
+	var configured strings.Builder
+	configured.WriteString(s.Fleet + l.Source())
+	instances, want := map[string][]string{}, map[string][]string{}
+	for _, c := range choices() {
+		protected, victims := c.protected, c.victims
+		if !s.Protects {
+			protected, victims = -1, c.unguarded
+		}
+		all := s.Make(c.name(), c.unhealthy, protected)
+		for at, use := range c.cpu {
+			l.Set(fmt.Sprintf("chosen_cpu{target=%q,instance_of=%q}", c.name(), all[at]), use)
+		}
+		for _, at := range victims {
+			want[c.name()] = append(want[c.name()], all[at])
+		}
+		instances[c.name()] = all
+		l.Queue(c.name(), 30)
+		configured.WriteString(c.text(s.Target(c.name()), s.Match))
+	}
+	text := configured.String()
+	w := Rehearse(t, text)
+	for _, c := range choices() {
+		s.tells(t, w, c, want[c.name()])
+	}
+	w.Passes(choices()[0].name(), 2)
+	for name, all := range instances {
+		if stay := s.Stay(name); len(stay) != len(all) || s.Writes() != 0 {
+			t.Errorf("%d instances of %s after %d changes in a dry run, want %d after none", len(stay), name, s.Writes(), len(all))
+		}
+	}
+	w.Restart(text)
+	for _, c := range choices() {
+		s.takes(t, w, c, instances[c.name()], want[c.name()])
+	}
+}
+
+// called answers what victims are called, in their order.
+func (s Chosen) called(victims []drain.Victim) []string {
+	var names []string
+	for _, v := range victims {
+		if s.Match == "name" && v.Name != "" {
+			names = append(names, v.Name)
+		} else {
+			names = append(names, v.ID)
+		}
+	}
+	return names
+}
+
+// tells: whom the decision would take is told before anything happens.
+func (s Chosen) tells(t *testing.T, w *World, c choice, want []string) {
+	t.Helper()
+	wait.For(t, Patience, fmt.Sprintf("victims %v of %s in a dry run", want, c.name()), func() (string, bool) {
+		view := w.View(c.name())
+		got := s.called(view.Victims)
+		return fmt.Sprintf("they are %v (%s) of a desired %d", got, view.VictimsError, view.Status.DesiredReplicas), slices.Equal(got, want)
+	})
+}
+
+// takes: those go and no others, and they are on record with the decision that took
+// them.
+func (s Chosen) takes(t *testing.T, w *World, c choice, all, want []string) {
+	t.Helper()
+	left := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return slices.Contains(want, name) })
+	slices.Sort(left)
+	wait.For(t, Patience, fmt.Sprintf("three instances of %s", c.name()), func() (string, bool) {
+		got := s.Stay(c.name())
+		return fmt.Sprintf("they are %v", got), len(got) == len(left)
+	})
+	if got := slices.Sorted(slices.Values(s.Stay(c.name()))); !slices.Equal(got, left) || s.Count(c.name()) != len(left) {
+		t.Errorf("%v of %s stay at a count of %d, want %v", got, c.name(), s.Count(c.name()), left)
+	}
+	var recorded []string
+	wait.For(t, Patience, "record of the decision that took instances of "+c.name(), func() (string, bool) {
+		history, err := w.History(t.Context(), c.name(), time.Time{}, time.Now().Add(time.Hour), 100)
+		for _, entry := range history {
+			if entry.Written != nil && entry.Decision.DesiredReplicas == int32(len(left)) {
+				recorded = s.called(entry.Victims)
+				return "", true
+			}
+		}
+		return fmt.Sprintf("%d entries, %v", len(history), err), false
+	})
+	if !slices.Equal(recorded, want) {
+		t.Errorf("victims of %s on record are %v, want %v", c.name(), recorded, want)
+	}
+}
