@@ -17,6 +17,7 @@ import (
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/sources/embedded"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/cloud"
 )
 
 // The bounds of a check: how long one call may take, and how many calls are under
@@ -62,8 +63,10 @@ func Check(ctx context.Context, c *config.Config, kinds daemon.Kinds) []Finding 
 // checker is one check.
 type checker struct {
 	// config is the configuration with the autoscalers that were discovered.
-	config   *config.Config
-	kinds    daemon.Kinds
+	config *config.Config
+	kinds  daemon.Kinds
+	// accounts are those that all fleets of the check call.
+	accounts cloud.Accounts
 	fleets   map[string]daemon.Fleet
 	closers  []io.Closer
 	readings map[string]snapshot
@@ -159,8 +162,8 @@ func (c *checker) buildFleet(fleet config.Fleet) (daemon.Fleet, error) {
 		return nil, fmt.Errorf("this hpad has no fleets of kind %q", fleet.Kind)
 	}
 	return construct(fleet, daemon.FleetEnv{
-		Store:  newStore(),
-		Meter:  metrics.New(nil).Platform(fleet.Name),
+		Store: newStore(),
+		Meter: metrics.New(nil).Platform(fleet.Name), Accounts: &c.accounts,
 		Output: func(string, string) io.Writer { return io.Discard },
 	})
 }
