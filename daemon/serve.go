@@ -122,7 +122,7 @@ func (d *Daemon) serverTCP(l Listeners, gatherer prometheus.Gatherer) (*http.Ser
 	}
 	server := api.NewServer(clients.Known(api.NewHandler(d, gatherer, identified)), d.serverLog(l.WebConfig))
 	return server, func(listener net.Listener) error {
-		return web.Serve(clients.Listener(listener), server, l.WebConfig, d.log.Named("http"), outer)
+		return web.Serve(clients.Listener(listener), server, l.WebConfig, d.log.Named("http"), outer, clients.Known(api.BrokenWebConfig()))
 	}
 }
 

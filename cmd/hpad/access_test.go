@@ -468,3 +468,32 @@ func TestWebConfigMistakenLater(t *testing.T) {
 	webtest.Write(t, dir, "web.yml", config)
 	r.expect(exitFine, "No autoscalers", get...)
 }
+
+// While the web config has a mistake, clients with the right password are told that it
+// is not theirs, and it does not count as a wrong one: once the file is mended they
+// are let in at once.
+func TestWebConfigMistakenForUsers(t *testing.T) {
+	dir := openDir(t)
+	good := "basic_auth_users:\n  alice: " + webtest.Hash(t, "wonder") + "\n"
+	path := webtest.Write(t, dir, "web.yml", good)
+	r := runConfig(t, dir, fmt.Sprintf("web_config = %q\n", path))
+	get := []string{"get", "--server", "http://" + r.address, "--username", "alice", "--password-file", webtest.Write(t, dir, "password", "wonder\n")}
+	r.expect(exitFine, "No autoscalers", get...)
+	begun := time.Now()
+	for _, broken := range []string{"basic_auth_users: hunter2\n", "basic_auth_users:\n  alice: hunter2\n"} {
+		webtest.Write(t, dir, "web.yml", broken)
+		for range 12 { // more than the wrong passwords that a client may give at once
+			r.expect(exitFailure, "its web config has a mistake or cannot be read", get...)
+		}
+		if status, body := r.ask(http.MethodGet, "/api/v1/autoscalers", func(request *http.Request) { request.SetBasicAuth("alice", "wonder") }); status != 500 || strings.Contains(body, "hunter2") {
+			t.Errorf("answered with %d %s, want 500 without what is in the file", status, body)
+		}
+	}
+	webtest.Write(t, dir, "web.yml", good)
+	r.expect(exitFine, "No autoscalers", get...)
+	// Each once, and again after a minute.
+	got, most := strings.Count(r.log.String(), "the web config has a mistake"), 2+int(time.Since(begun)/time.Minute)
+	if got < 2 || got > most || strings.Contains(r.log.String(), "hunter2") {
+		t.Errorf("logged %d times, want once for each mistake, without what is in the file:\n%s", got, r.log)
+	}
+}

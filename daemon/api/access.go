@@ -19,3 +19,15 @@ func ReadOnly(*http.Request) error { return errReadOnly }
 // Full allows everything. It is for the unix socket, which file permissions
 // guard.
 func Full(*http.Request) error { return nil }
+
+// BrokenWebConfig answers requests that cannot be let in because the web config has
+// a mistake: it is the server's and nobody's password is wrong. What is in the file
+// is not told.
+func BrokenWebConfig() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		writeError(w, http.StatusInternalServerError, ErrorInternal, brokenWebConfig)
+	})
+}
+
+// brokenWebConfig is what a client is told while nobody can be let in.
+const brokenWebConfig = `the server cannot tell who asks: its web config has a mistake or cannot be read; its log and "hpad check" on the server say what is wrong`

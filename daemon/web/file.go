@@ -45,14 +45,22 @@ func check(path string) error {
 		return err
 	}
 	for _, user := range slices.Sorted(maps.Keys(c.Users)) {
-		if _, err := bcrypt.Cost([]byte(c.Users[user])); err != nil {
-			return fmt.Errorf("basic_auth_users: the hash of user %q: %w; make one with: htpasswd -nB %s", user, err, user)
+		if err := checkHash(user, string(c.Users[user])); err != nil {
+			return err
 		}
 	}
 	if err := toolkit.Validate(path); err != nil {
 		return err
 	}
 	return checkClientCA(c.TLSConfig)
+}
+
+// checkHash says whether what is written for a user is the hash of a password.
+func checkHash(user, hash string) error {
+	if _, err := bcrypt.Cost([]byte(hash)); err != nil {
+		return fmt.Errorf("basic_auth_users: the hash of user %q: %w; make one with: htpasswd -nB %s", user, err, user)
+	}
+	return nil
 }
 
 // checkClientCA refuses authorities of clients that the toolkit would take

@@ -4,10 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"path/filepath"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -69,7 +70,10 @@ func serve(t *testing.T, config string) *served {
 		})
 	}
 	done := make(chan error, 1)
-	go func() { done <- web.Serve(listener, server, path, zap.New(core), outer) }()
+	broken := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "not the client's fault", http.StatusTeapot)
+	})
+	go func() { done <- web.Serve(listener, server, path, zap.New(core), outer, broken) }()
 	select {
 	case <-ready:
 	case err := <-done:
@@ -253,22 +257,54 @@ func TestFileChanges(t *testing.T) {
 	}
 }
 
-// Without TLS, a file with a mistake is an answer of its own, and what is logged
-// of it has no secret.
-func TestBrokenFileIsLoggedWithoutSecrets(t *testing.T) {
-	s := serve(t, "basic_auth_users:\n  alice: "+webtest.Hash(t, "wonder")+"\n")
-	webtest.Write(t, s.dir, "web.yml", "basic_auth_users: hunter2\n")
-	if status, _ := s.ask(client{user: "alice", password: "wonder"}, http.MethodPost); status != 500 {
-		t.Errorf("status %d, want 500", status)
-	}
-	entries := s.logs.FilterMessage("Unable to parse configuration").All()
-	if len(entries) != 1 {
-		t.Fatalf("logged %d times, want once", len(entries))
-	}
-	if text, _ := entries[0].ContextMap()["err"].(string); strings.Contains(text, "hunter2") || !strings.Contains(text, "cannot unmarshal") {
-		t.Errorf("logged %q, want the mistake without the value", text)
-	}
-	if err := web.Check(filepath.Join(s.dir, "web.yml")); err == nil {
-		t.Error("the broken file is fine")
+// Without TLS, a file with a mistake is answered by who has words for it, and logged
+// once, without the secrets in it.
+func TestBrokenFile(t *testing.T) {
+	hash := webtest.Hash(t, "wonder")
+	good := "basic_auth_users:\n  alice: " + hash + "\n  bob: " + hash + "\n"
+	s := serve(t, good)
+	alice, bob, nobody := client{user: "alice", password: "wonder"}, client{user: "bob", password: "wonder"}, client{user: "carol", password: "wonder"}
+	s.logs.TakeAll() // what it says as it begins
+	const broken = http.StatusTeapot
+	for _, test := range []struct {
+		name, config            string
+		alice, bob, carol, anon int
+		log                     string
+	}{
+		{"no YAML", "basic_auth_users: hunter2\n", broken, broken, broken, broken, "cannot unmarshal"},
+		{"a header that cannot be", good + "http_server_config: { headers: { Server: hunter2 } }\n", broken, broken, broken, broken, "can not be configured"},
+		{"a hash that is none", strings.Replace(good, hash, "hunter2", 1), broken, 200, 401, 401, `the hash of user "alice"`},
+		{"mended", good, 200, 200, 401, 401, ""},
+		{"gone", "", broken, broken, broken, broken, "no such file"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s.t = t
+			path := webtest.Write(t, s.dir, "web.yml", test.config)
+			if test.name == "gone" {
+				if err := os.Remove(path); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for who, want := range map[client]int{alice: test.alice, bob: test.bob, nobody: test.carol, {}: test.anon} {
+				for range 2 {
+					if got, body := s.ask(who, http.MethodPost); got != want {
+						t.Errorf("user %q is answered with %d %q, want %d", who.user, got, body, want)
+					}
+				}
+			}
+			logged := s.logs.TakeAll()
+			if test.log == "" {
+				if len(logged) > 0 {
+					t.Errorf("logged %v, want nothing", logged)
+				}
+				return
+			}
+			if len(logged) != 1 || logged[0].Message != "the web config has a mistake" {
+				t.Fatalf("logged %v, want one mistake", logged)
+			}
+			if text := fmt.Sprint(logged[0].ContextMap()); !strings.Contains(text, test.log) || strings.Contains(text, "hunter2") {
+				t.Errorf("logged %s, want %q and no secret", text, test.log)
+			}
+		})
 	}
 }
