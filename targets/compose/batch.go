@@ -23,6 +23,7 @@ import (
 type batch struct {
 	key       key
 	blueprint *blueprint
+	watch     *watch
 	// configuration is that of the blueprint, as is copied.As of the replicas.
 	configuration configuration
 	as            int64
@@ -32,13 +33,15 @@ type batch struct {
 	instead string
 	// replicas are the names of those that were created and not removed, by id.
 	replicas map[string]string
+	// last is the id of the newest of them.
+	last string
 }
 
 // newBatch answers an empty batch of replicas by a blueprint that was made for an
 // order.
-func newBatch(o *order, b *blueprint) *batch {
+func newBatch(o *order, b *blueprint, w *watch) *batch {
 	made := &batch{
-		key: o.key, blueprint: b, replicas: map[string]string{},
+		key: o.key, blueprint: b, watch: w, replicas: map[string]string{},
 		configuration: configuration{hash: b.Config.Labels[labelHash], image: b.Config.Labels[labelImage]},
 		alone:         o.listing.projects[o.key.project] == 0,
 	}
@@ -55,11 +58,11 @@ func (b *batch) names() string {
 
 // keep remembers a replica that was created.
 func (f *Fleet) keep(made *batch, id, name string) {
-	made.replicas[id] = name
+	made.replicas[id], made.last = name, id
 	f.copies.note(f.ctx, made.key, id, copied{As: made.as, Made: time.Now().UTC(), Unchecked: true, Alone: made.alone, Instead: made.instead})
 }
 
-// drop forgets a replica that could not be started.
+// drop forgets a replica that was removed.
 func (f *Fleet) drop(made *batch, id string) {
 	delete(made.replicas, id)
 	f.copies.forget(f.ctx, made.key, id)
@@ -119,6 +122,9 @@ func (f *Fleet) look(made *batch) error {
 	if held != nil {
 		return &targets.HeldError{Hold: *held}
 	}
+	if held := made.watch.stopping(made.key, l); held != nil {
+		return f.stopped(made, held)
+	}
 	for id, name := range made.replicas {
 		if !slices.ContainsFunc(members, func(m *member) bool { return m.ID == id }) {
 			delete(made.replicas, id)
@@ -126,6 +132,21 @@ func (f *Fleet) look(made *batch) error {
 		}
 	}
 	return nil
+}
+
+// stopped removes the newest replica of a batch, of which those who stop containers
+// of the project may not know, and answers the hold. It has served nobody yet, and is
+// removed at once: "docker compose down" removes networks when the others have ended.
+func (f *Fleet) stopped(made *batch, held *policy.Hold) error {
+	err := error(&targets.HeldError{Hold: *held})
+	if _, ok := made.replicas[made.last]; !ok {
+		return err
+	}
+	if left := f.discard(made.last); left != nil {
+		return fmt.Errorf("%w: %w; container %s is left over: %w", targets.ErrUnknownOutcome, err, made.replicas[made.last], left)
+	}
+	f.drop(made, made.last)
+	return err
 }
 
 // renewed answers that Compose has renewed a service since a batch began; nil when

@@ -204,22 +204,27 @@ func (c *copies) fine(k key) {
 }
 
 // mark marks the copies in a list, and those that are to take the place of a
-// container which is still there.
-func (c *copies) mark(l *listing) {
+// container which is still there. One that a list does not have yet is in its place
+// there, unless that one was to go before it was asked for.
+func (c *copies) mark(l *listing, before map[string]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for k, known := range c.known {
 		members := l.services[k]
-		there := map[string]bool{}
+		there := map[string]*member{}
 		for _, m := range members {
-			if m.counts() {
-				there[m.ID] = true
+			there[m.ID] = m
+		}
+		for id, one := range known {
+			if old := there[one.Instead]; old != nil && there[id] == nil && !before[old.ID] {
+				old.doomed = false
 			}
 		}
+		counts := func(id string) bool { return there[id] != nil && there[id].counts() }
 		for _, m := range members {
 			one, ok := known[m.ID]
 			m.copied, m.as = ok, one.As
-			m.spare = ok && there[one.Instead] || there[c.replacing[k][m.name]]
+			m.spare = ok && counts(one.Instead) || counts(c.replacing[k][m.name])
 		}
 	}
 }

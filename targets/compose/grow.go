@@ -28,14 +28,19 @@ const manyNetworks = "1.44"
 // ends. It makes its calls under the fleet's own context: none is cut off with a
 // container half made.
 func (f *Fleet) grow(ctx context.Context, o *order) error {
+	w := f.follow(o.key.project)
+	defer w.close()
 	b, err := f.plan(ctx, o)
 	if err != nil {
 		return err
 	}
+	if held := w.stopping(o.key, o.listing); held != nil {
+		return &targets.HeldError{Hold: *held}
+	}
 	if f.config.RestartExited {
 		f.restartExited(o.living)
 	}
-	made := newBatch(o, b)
+	made := newBatch(o, b, w)
 	first := highest(o.members) + 1
 	from := len(o.living)
 	names := b.names(first, o.to-from)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/events"
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/versions"
 	"github.com/docker/docker/pkg/stringid"
@@ -53,6 +54,9 @@ type imitation struct {
 	// exit answers how a hook ends, execs are those of each id.
 	exit  func(command []string) int
 	execs map[string]*imitatedExec
+	// happened are the events, and more is closed when there is another one.
+	happened []events.Message
+	more     chan struct{}
 }
 
 // imitated is one container.
@@ -94,7 +98,7 @@ func newImitation(t testing.TB) *imitation {
 	i := &imitation{
 		version: "1.51", networks: map[string]bool{}, volumes: map[string]bool{},
 		images: map[string]string{"bb:1": "sha256:" + strings.Repeat("b1", 32)},
-		calls:  map[string]int{}, slow: map[string]time.Duration{}, execs: map[string]*imitatedExec{},
+		calls:  map[string]int{}, slow: map[string]time.Duration{}, execs: map[string]*imitatedExec{}, more: make(chan struct{}),
 	}
 	i.server = httptest.NewServer(i)
 	t.Cleanup(i.server.Close)
@@ -330,6 +334,8 @@ func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusOK, map[string]string{"Version": "28.5.2", "ApiVersion": i.version})
 	case "containers":
 		i.serveContainers(w, r, parts[1:])
+	case "events":
+		i.serveEvents(w, r)
 	default:
 		i.serveOthers(w, r, parts)
 	}
@@ -375,6 +381,43 @@ func (i *imitation) serveOthers(w http.ResponseWriter, r *http.Request, parts []
 			return
 		}
 		answer(w, http.StatusOK, map[string]string{"Name": name})
+	}
+}
+
+// tell tells of an event of a container. The caller holds the lock.
+func (i *imitation) tell(c *imitated, action events.Action, signal string) {
+	attributes := maps.Clone(c.Config.Labels)
+	attributes["signal"] = signal
+	i.happened = append(i.happened, events.Message{
+		Type: events.ContainerEventType, Action: action, TimeNano: time.Now().UnixNano(), Actor: events.Actor{ID: c.ID, Attributes: attributes},
+	})
+	close(i.more)
+	i.more = make(chan struct{})
+}
+
+// serveEvents answers the events that there were and follow, as far as their labels
+// and their kind match.
+func (i *imitation) serveEvents(w http.ResponseWriter, r *http.Request) {
+	var filters struct{ Label, Event map[string]bool }
+	_ = json.Unmarshal([]byte(r.URL.Query().Get("filters")), &filters)
+	_ = http.NewResponseController(w).Flush()
+	for told := 0; ; {
+		i.mu.Lock()
+		found, more := i.happened[told:], i.more
+		i.mu.Unlock()
+		for _, event := range found {
+			label := labelProject + "=" + event.Actor.Attributes[labelProject]
+			if filters.Label[label] && filters.Event[string(event.Action)] {
+				_ = json.NewEncoder(w).Encode(event)
+			}
+		}
+		told += len(found)
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-more:
+		case <-r.Context().Done():
+			return
+		}
 	}
 }
 
@@ -447,6 +490,7 @@ func (i *imitation) serveContainers(w http.ResponseWriter, r *http.Request, part
 			}
 		}
 		c.start()
+		i.tell(c, events.ActionStart, "")
 		if c.health != "" {
 			c.health = container.Healthy // these checks take no time
 		}
@@ -536,6 +580,7 @@ func (i *imitation) stop(w http.ResponseWriter, r *http.Request, c *imitated) {
 	i.mu.Lock()
 	wait := i.slow[c.Config.Labels[labelService]]
 	c.busy = true
+	i.tell(c, events.ActionKill, "15")
 	i.order = append(i.order, "stop "+strings.TrimPrefix(c.Name, "/"))
 	i.mu.Unlock()
 	if wait > 0 {
@@ -550,6 +595,7 @@ func (i *imitation) stop(w http.ResponseWriter, r *http.Request, c *imitated) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	c.State.Status = container.StateExited
+	i.tell(c, events.ActionDie, "")
 	w.WriteHeader(http.StatusNoContent)
 }
 

@@ -158,7 +158,7 @@ func (f *Fleet) list(ctx context.Context, project string) (*listing, error) {
 		}
 	}
 	f.removals.mark(l, doomed, running)
-	f.copies.mark(l)
+	f.copies.mark(l, doomed)
 	for k, members := range l.services {
 		for _, m := range members {
 			if m.doomed {

@@ -7,6 +7,8 @@ import "github.com/hpad/hpad/policy"
 const (
 	// ComposeUpdateInProgress: Compose is replacing containers of the service.
 	ComposeUpdateInProgress = "ComposeUpdateInProgress"
+	// ContainersStopping: somebody else is stopping containers of the project.
+	ContainersStopping = "ContainersStopping"
 	// DependencyNotReady: a service that the service depends on is not running, or
 	// not healthy, as depends_on asks.
 	DependencyNotReady = "DependencyNotReady"

@@ -88,6 +88,8 @@ func (f *Fleet) replaceObsolete(k key) error {
 	if err := o.waits(f.templates); err != nil {
 		return err
 	}
+	w := f.follow(k.project)
+	defer w.close()
 	o.to = len(o.living) + 1
 	b, err := f.plan(f.ctx, o)
 	if errors.Is(err, targets.ErrOutOfRange) {
@@ -96,7 +98,10 @@ func (f *Fleet) replaceObsolete(k key) error {
 	if err != nil {
 		return err
 	}
-	made := newBatch(o, b)
+	if held := w.stopping(k, l); held != nil {
+		return &targets.HeldError{Hold: *held}
+	}
+	made := newBatch(o, b, w)
 	first := highest(o.members) + 1
 	names := b.names(first, len(old))
 	instead := map[string]string{}

@@ -305,6 +305,61 @@ func TestRenewalUnderWay(t *testing.T) {
 	}
 }
 
+// TestListBesideReplacement holds that a replica and the one that takes its place
+// count as one in every list, whenever it was made.
+func TestListBesideReplacement(t *testing.T) {
+	k := key{"shop", "web"}
+	for _, test := range []struct {
+		name                  string
+		asked                 bool // after the old one was to go
+		created, noted, given bool // the new one, before the list or after it
+		want                  []string
+	}{
+		{"before", false, false, false, false, []string{"old"}},
+		{"created", false, true, false, false, []string{"old"}},
+		{"noted", false, true, true, false, []string{"old"}},
+		{"in its place", false, true, true, true, []string{"new"}},
+		{"in its place, not in the list", false, false, true, true, []string{"old"}},
+		{"removed since", true, false, true, true, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r, c := newRemovals(&targettest.Store{}), newCopies(&targettest.Store{})
+			making := func(id string) *member {
+				m := &member{key: k, name: "shop-web-" + id}
+				m.ID, m.State = id, container.StateRunning
+				return m
+			}
+			members := []*member{making("old")}
+			c.note(t.Context(), k, "old", copied{Made: time.Now()})
+			c.replace(k, map[string]string{"shop-web-new": "old"})
+			if test.created {
+				members = append(members, making("new"))
+			}
+			if test.noted {
+				c.note(t.Context(), k, "new", copied{Made: time.Now(), Instead: "old"})
+			}
+			if test.given {
+				if err := r.doom(t.Context(), k, members[:1]); err != nil {
+					t.Fatal(err)
+				}
+				c.forget(t.Context(), k, "old")
+				c.replace(k, nil)
+			}
+			before := map[string]bool{"old": test.asked}
+			l := &listing{services: map[key][]*member{k: members}}
+			r.mark(l, before, true)
+			c.mark(l, before)
+			var got []string
+			for _, m := range counted(members) {
+				got = append(got, m.ID)
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("%q count, want %q", got, test.want)
+			}
+		})
+	}
+}
+
 // TestReplacementFails holds that an obsolete replica stays until another one has
 // started in its place, that it is told why none has, and that hpad does not try
 // again at once.

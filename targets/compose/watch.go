@@ -1,0 +1,145 @@
+package compose
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/events"
+	"github.com/docker/docker/api/types/filters"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// No list tells of a container that is being stopped: it runs until it has ended. Its
+// engine has an event for the signal, so that while replicas are made hpad follows
+// the events of the project. Where it may not, it does without.
+
+const (
+	// stopAge is how long a container is taken for one that is being stopped, from the
+	// signal on.
+	stopAge = time.Minute
+	// endAge is how long one that has ended after a signal is: Compose removes it then,
+	// where it is to.
+	endAge = 3 * time.Second
+	// followWait is how long is waited for the first events.
+	followWait = time.Second
+)
+
+// signalled is what is known of a container that got a signal.
+type signalled struct {
+	// at is when it got the first signal, ended when it ended; zero while it runs.
+	at, ended time.Time
+}
+
+// watch follows the signals that the containers of a project get. It is safe for
+// concurrent use.
+type watch struct {
+	stop context.CancelFunc
+	done chan struct{}
+
+	mu        sync.Mutex
+	signalled map[string]signalled
+}
+
+// follow begins to follow the containers of a project, from stopAge ago on.
+func (f *Fleet) follow(project string) *watch {
+	ctx, cancel := context.WithCancel(f.ctx)
+	w := &watch{stop: cancel, done: make(chan struct{}), signalled: map[string]signalled{}}
+	opened := make(chan struct{})
+	go func() {
+		defer close(w.done)
+		c, err := f.waiting.Client(ctx)
+		if err != nil {
+			close(opened)
+			return
+		}
+		found, failed := c.Events(ctx, events.ListOptions{
+			Since: strconv.FormatInt(time.Now().Add(-stopAge).Unix(), 10),
+			Filters: filters.NewArgs(
+				filters.Arg("type", string(events.ContainerEventType)), filters.Arg("label", labelProject+"="+project),
+				filters.Arg("event", string(events.ActionKill)), filters.Arg("event", string(events.ActionDie)), filters.Arg("event", string(events.ActionStart)),
+			),
+		})
+		close(opened)
+		for {
+			select {
+			case event := <-found:
+				w.note(event)
+			case <-failed:
+				return
+			}
+		}
+	}()
+	timer := time.NewTimer(followWait)
+	defer timer.Stop()
+	select {
+	case <-opened:
+	case <-timer.C:
+	}
+	return w
+}
+
+// close ends the watch.
+func (w *watch) close() {
+	w.stop()
+	<-w.done
+}
+
+// asksForMore are the signals by which programs are asked to go on in another way,
+// and no end: SIGHUP, SIGUSR1 and SIGUSR2.
+var asksForMore = []string{"1", "10", "12"}
+
+// note takes in an event.
+func (w *watch) note(event events.Message) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	id := event.Actor.ID
+	known, ok := w.signalled[id]
+	at := time.Unix(0, event.TimeNano)
+	switch {
+	case event.Action == events.ActionStart:
+		delete(w.signalled, id)
+	case event.Action == events.ActionDie && ok:
+		known.ended = at
+		w.signalled[id] = known
+	case event.Action == events.ActionKill && !ok && !slices.Contains(asksForMore, event.Actor.Attributes["signal"]):
+		w.signalled[id] = signalled{at: at}
+	}
+}
+
+// stopping answers the hold of a service while somebody else stops containers of its
+// project; nil when nobody does. Compose may not know of those that hpad makes then.
+func (w *watch) stopping(k key, l *listing) *policy.Hold {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var names []string
+	for of, members := range l.services {
+		if of.project != k.project {
+			continue
+		}
+		for _, m := range members {
+			known, ok := w.signalled[m.ID]
+			if !ok || m.doomed {
+				continue
+			}
+			runs := m.State == container.StateRunning || m.State == container.StatePaused
+			if runs && l.observed.Sub(known.at) < stopAge || !runs && l.observed.Sub(known.ended) < endAge {
+				names = append(names, m.name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	return &policy.Hold{
+		Reason:  ContainersStopping,
+		Message: fmt.Sprintf("somebody else is stopping containers of project %q: %s; new replicas of service %q wait until that is over", k.project, strings.Join(names, ", "), k.service),
+	}
+}
