@@ -9,6 +9,6 @@ type Meter interface {
 	// outcome; err is nil when it succeeded. One that is an ErrThrottled counts as
 	// throttled as well.
 	Call(operation string, took time.Duration, err error)
-	// Wait counts a wait for the fleet's own limit before a call of an operation.
+	// Wait counts a wait for hpad's own limit before a call of an operation.
 	Wait(operation string, waited time.Duration)
 }

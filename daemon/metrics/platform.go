@@ -28,7 +28,7 @@ func newPlatformCalls(factory promauto.Factory) platformCalls {
 		}, []string{"fleet", "operation"}),
 		waited: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "hpad_platform_wait_seconds_total",
-			Help: "Time that calls to a platform waited for the fleet's own limit before they were made.",
+			Help: "Time that calls to a platform waited for hpad's own limit before they were made.",
 		}, []string{"fleet", "operation"}),
 	}
 }

@@ -55,7 +55,8 @@ type Config struct {
 	Timeout time.Duration `toml:"timeout"`
 	// ReadsPerSecond and WritesPerSecond bound the calls of Auto Scaling in the long
 	// run, and each of them, apart, those of EC2: more than 0 and at most 1000. Four
-	// times as many are made at once after a pause.
+	// times as many are made at once after a pause. Fleets of one account and region
+	// make so many together, by the smallest numbers that one of them has.
 	ReadsPerSecond  float64 `toml:"reads_per_second"`
 	WritesPerSecond float64 `toml:"writes_per_second"`
 	// DescribeInstances asks EC2 once for each instance when it started, its

@@ -103,7 +103,8 @@ type Config struct {
 	// Timeout bounds one call, from sending it to the end of the answer.
 	Timeout time.Duration `toml:"timeout"`
 	// ReadsPerSecond and WritesPerSecond bound the calls of the fleet in the long
-	// run; ten and twenty times as many are made at once after a pause.
+	// run; ten and twenty times as many are made at once after a pause. Fleets of one
+	// subscription make so many together, by the smallest numbers that one of them has.
 	ReadsPerSecond  int `toml:"reads_per_second"`
 	WritesPerSecond int `toml:"writes_per_second"`
 	// SetWritesPerMinute bounds the changes of one scale set in the long run; two and

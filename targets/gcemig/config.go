@@ -56,6 +56,8 @@ type Config struct {
 	Timeout time.Duration `toml:"timeout"`
 	// ReadsPerSecond and WritesPerSecond are how many calls the fleet makes at most in
 	// the long run; those of 10 seconds may be saved up. More than 0, at most 10000.
+	// Fleets whose calls are counted for one project make so many together, by the
+	// smallest numbers that one of them has.
 	ReadsPerSecond  float64 `toml:"reads_per_second"`
 	WritesPerSecond float64 `toml:"writes_per_second"`
 	// MaxConnections bounds the calls under way at once: 1 to 1000.
