@@ -20,9 +20,9 @@ import (
 // idleConnections is how many connections are kept for the next call.
 const idleConnections = 64
 
-// newTransport builds what connects to an engine; it does not connect. Settings are
-// nil where TLS is not spoken.
-func newTransport(c *Config, settings *tls.Config) (*http.Transport, error) {
+// newTransport builds what connects to an engine until ctx ends; it does not
+// connect. Settings are nil where TLS is not spoken.
+func newTransport(ctx context.Context, c *Config, settings *tls.Config) (*http.Transport, error) {
 	transport := &http.Transport{
 		TLSHandshakeTimeout: c.Timeout,
 		TLSClientConfig:     settings,
@@ -37,7 +37,7 @@ func newTransport(c *Config, settings *tls.Config) (*http.Transport, error) {
 		if err != nil {
 			return nil, err
 		}
-		transport.DialContext = (&sshDialer{timeout: c.Timeout, start: helper.Dialer}).dial
+		transport.DialContext = (&sshDialer{life: ctx, timeout: c.Timeout, start: helper.Dialer}).dial
 	case "unix":
 		path := strings.TrimPrefix(c.Host, "unix://")
 		transport.DisableCompression = true

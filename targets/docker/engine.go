@@ -67,21 +67,22 @@ type attempt struct {
 // file that cannot be used.
 func Connect(config *Config) (*Engine, error) {
 	e := &Engine{config: config, stamps: config.stamps()}
+	e.ctx, e.cancel = context.WithCancel(context.Background())
 	settings, err := tlsSettings(config)
 	if err == nil {
 		err = e.connect(settings)
 	}
 	if err != nil {
+		e.cancel()
 		return nil, fmt.Errorf("connect to docker at %s: %w", config.Host, err)
 	}
-	e.ctx, e.cancel = context.WithCancel(context.Background())
 	return e, nil
 }
 
 // connect takes new connections by new settings of TLS from now on; it does not
 // connect. The caller holds mu, once others know the engine.
 func (e *Engine) connect(settings *tls.Config) error {
-	transport, err := newTransport(e.config, settings)
+	transport, err := newTransport(e.ctx, e.config, settings)
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,8 @@ func sshHelper(c *Config) (*connhelper.ConnectionHelper, error) {
 
 // sshDialer connects by the ssh program.
 type sshDialer struct {
+	// life ends attempts that are under way.
+	life context.Context
 	// timeout bounds one attempt, to the engine's first answer.
 	timeout time.Duration
 	// start starts a process.
@@ -42,6 +44,7 @@ type sshDialer struct {
 func (d *sshDialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, d.timeout, fmt.Errorf("%w of %v", errTimeout, d.timeout))
 	defer cancel()
+	defer context.AfterFunc(d.life, cancel)()
 	connection, err := d.begin(ctx, network, address)
 	if err != nil {
 		return nil, err
