@@ -49,7 +49,19 @@ func NewAuthority(t testing.TB, dir, name string) *Authority {
 // DNS name, which is also that of a client, and answers its files.
 func (a *Authority) Issue(t testing.TB, name string) (certFile, keyFile string) {
 	t.Helper()
+	return a.issue(t, newTemplate(name), name)
+}
+
+// IssueExpired is Issue of a certificate that was valid until a minute ago.
+func (a *Authority) IssueExpired(t testing.TB, name string) (certFile, keyFile string) {
+	t.Helper()
 	template := newTemplate(name)
+	template.NotAfter = time.Now().Add(-time.Minute)
+	return a.issue(t, template, name)
+}
+
+func (a *Authority) issue(t testing.TB, template *x509.Certificate, name string) (certFile, keyFile string) {
+	t.Helper()
 	template.DNSNames = []string{name}
 	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
 	template.KeyUsage = x509.KeyUsageDigitalSignature

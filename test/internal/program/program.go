@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/hpad/hpad/daemon/api"
@@ -26,6 +27,8 @@ type Program struct {
 	dir     string
 	binary  string
 	process *child.Process
+	// environment is added to that of the test.
+	environment []string
 }
 
 // build makes the hpad that all programs of the test's process run, once.
@@ -54,15 +57,16 @@ func Clean() {
 }
 
 // New runs hpad over a configuration, which lacks its [daemon] table, with rounds
-// every second, and returns once all its autoscalers had a pass. It is killed with
-// the test, and by the kernel should the test's process end first.
-func New(t testing.TB, text string) *Program {
+// every second, and returns once all its autoscalers had a pass. The environment is
+// added to that of the test, as "PATH=/bin". It is killed with the test, and by the
+// kernel should the test's process end first.
+func New(t testing.TB, text string, environment ...string) *Program {
 	t.Helper()
 	binary, err := build()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Program{t: t, dir: t.TempDir(), binary: binary}
+	p := &Program{t: t, dir: t.TempDir(), binary: binary, environment: environment}
 	text = fmt.Sprintf("[daemon]\nlisten = \"\"\nsocket = %q\nstate_dir = %q\nsync_period = \"1s\"\ncpu_initialization_period = \"1s\"\ninitial_readiness_delay = \"1s\"\n%s",
 		p.path("sock"), p.path("state"), text)
 	if err := os.WriteFile(p.path("hpad.toml"), []byte(text), 0o600); err != nil {
@@ -92,6 +96,7 @@ func (p *Program) Start() {
 	defer func() { _ = log.Close() }()
 	command := exec.Command(p.binary, "run", "--config", p.path("hpad.toml"))
 	command.Stdout, command.Stderr = log, log
+	command.Env = append(os.Environ(), p.environment...)
 	if p.process, err = child.Start(command); err != nil {
 		p.t.Fatalf("start hpad: %v", err)
 	}
@@ -115,6 +120,30 @@ func (p *Program) Kill() {
 	if p.process != nil {
 		p.process.Kill()
 	}
+}
+
+// Stop asks hpad to end, as systemd does, and returns once it has.
+func (p *Program) Stop() {
+	p.t.Helper()
+	if err := p.process.Stop(syscall.SIGTERM, world.Patience); err != nil {
+		p.t.Errorf("stop hpad: %v", err)
+	}
+	if state := p.process.Command.ProcessState; !state.Success() {
+		p.t.Errorf("hpad ends with %s", state)
+	}
+}
+
+// Check answers what "hpad check --live" says of the configuration, and its exit
+// code.
+func (p *Program) Check() (said string, code int) {
+	p.t.Helper()
+	command := exec.CommandContext(p.t.Context(), p.binary, "check", "--live", p.path("hpad.toml"))
+	command.Env = append(os.Environ(), p.environment...)
+	text, err := command.CombinedOutput()
+	if command.ProcessState == nil {
+		p.t.Fatalf("run hpad check: %v", err)
+	}
+	return string(text), command.ProcessState.ExitCode()
 }
 
 // View answers what hpad shows of an autoscaler.

@@ -1,0 +1,231 @@
+package docker
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hpad/hpad/daemon/web/webtest"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/test/docker/dockertest"
+	"github.com/hpad/hpad/test/internal/program"
+	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/internal/world"
+)
+
+// misfit is a fleet that cannot reach its engine.
+type misfit struct {
+	// name is that of the fleet and of its autoscaler.
+	name string
+	// keys are the fleet's besides its kind.
+	keys string
+	// words are what its error tells, the last ones being what to do about it.
+	words []string
+}
+
+// connected is the configuration of a fleet and of the autoscaler of its name, for
+// one service of a project.
+func connected(name, keys, project, service string) string {
+	return fmt.Sprintf("[fleets.%s]\nkind = \"compose\"\ntimeout = \"20s\"\n%s\n", name, keys) +
+		world.Queued(name, fmt.Sprintf(`{ fleet = %q, project = %q, service = %q }`, name, project, service), 1, 5)
+}
+
+// configuration is that of a source, and of fleets that cannot reach the engine of
+// a project.
+func (s *site) configuration(project string, misfits []misfit) string {
+	var text strings.Builder
+	text.WriteString(s.load.Source())
+	for _, m := range misfits {
+		text.WriteString(connected(m.name, m.keys, project, "web"))
+	}
+	return text.String()
+}
+
+// tellsMisfits: hpad holds the targets of fleets that cannot reach their engine, and
+// says why, as does a check.
+func tellsMisfits(t *testing.T, h *program.Program, misfits []misfit) {
+	t.Helper()
+	for _, m := range misfits {
+		for _, words := range m.words {
+			h.Await(m.name, policy.AbleToScale, "FailedGetScale", words)
+		}
+	}
+	// Where an engine hangs up, what is sent to it may fail before it is known why.
+	wait.For(t, patience, "check that tells of all fleets", func() (string, bool) {
+		said, code := h.Check()
+		told := code == 3
+		for line := range strings.Lines(said) {
+			for _, m := range misfits {
+				if strings.Contains(line, "fleets."+m.name+":") {
+					for _, words := range m.words {
+						told = told && strings.Contains(line, words)
+					}
+				}
+			}
+		}
+		for _, m := range misfits {
+			told = told && strings.Contains(said, "fleets."+m.name+":")
+		}
+		return fmt.Sprintf("it ends with %d and says\n%s", code, said), told
+	})
+}
+
+// copyFile writes what a file has into another.
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	text, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTLS: an engine that asks for certificates is scaled with the right ones, from
+// the configuration and from the environment, also once they were replaced. What is
+// wrong with others is told, and disturbs nobody.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	for _, version := range versions {
+		t.Run(version.String(), func(t *testing.T) {
+			t.Parallel()
+			sealed(t, version)
+		})
+	}
+}
+
+func sealed(t *testing.T, version dockertest.Version) {
+	own, foreign := t.TempDir(), t.TempDir()
+	authority, other := webtest.NewAuthority(t, own, "ca"), webtest.NewAuthority(t, foreign, "ca")
+	serverCert, serverKey := authority.Issue(t, "engine")
+	cert, key := authority.Issue(t, "hpad")
+	otherCert, otherKey := other.Issue(t, "hpad")
+	oldCert, oldKey := authority.IssueExpired(t, "old")
+	// What the right fleet uses is replaced below.
+	ca := filepath.Join(own, "used.crt")
+	copyFile(t, authority.File, ca)
+
+	s := newSite(t, dockertest.Options{Version: version, Args: []string{
+		"--host", "tcp://127.0.0.1:2376", "--tlsverify", "--tlscacert", authority.File, "--tlscert", serverCert, "--tlskey", serverKey,
+	}})
+	p := s.Project(t, "sealed", `
+services:
+  web: { image: worker:1, init: true, stop_grace_period: 1s }
+  late: { image: worker:1, init: true, stop_grace_period: 1s }
+`)
+	p.Compose("up", "--detach")
+	host := fmt.Sprintf("tcp://%s", s.Relay(t, "127.0.0.1:2376"))
+	with := func(ca, cert, key string) string {
+		return fmt.Sprintf("host = %q\ntls = { ca_file = %q, cert_file = %q, key_file = %q }", host, ca, cert, key)
+	}
+	place := "docker at " + host
+	misfits := []misfit{
+		{"wrong-ca", with(other.File, cert, key), []string{place, "certificate signed by unknown authority", fmt.Sprintf("the authority in tls.ca_file %q is not the one of the engine's certificate", other.File)}},
+		{"foreign", with(authority.File, otherCert, otherKey), []string{place, "remote error: tls: ", fmt.Sprintf("the engine refuses the certificate in tls.cert_file %q: it has to be of the authority that the engine trusts", otherCert)}},
+		{"old", with(authority.File, oldCert, oldKey), []string{place, "remote error: tls: ", fmt.Sprintf("the certificate in tls.cert_file %q has expired at ", oldCert), "renew it"}},
+		{"anonymous", fmt.Sprintf("host = %q\ntls = { ca_file = %q }", host, authority.File), []string{place, "remote error: tls: ", "set tls.cert_file and tls.key_file"}},
+		{"misnamed", fmt.Sprintf("host = %q\ntls = { ca_file = %q, cert_file = %q, key_file = %q, server_name = \"other.example\" }", host, authority.File, cert, key), []string{place, "other.example", "tls.server_name has to be a name that the engine's certificate is for"}},
+		{"plain", fmt.Sprintf("host = %q", host), []string{place, "HTTP request to an HTTPS server", "give the fleet a tls table"}},
+	}
+	s.load.Queue("right", 30)
+	s.load.Queue("old", 20)
+	text := strings.Replace(s.configuration("sealed", misfits), `{ fleet = "old", project = "sealed", service = "web" }`, `{ fleet = "old", project = "sealed", service = "late" }`, 1)
+	h := program.New(t, text+connected("right", with(ca, cert, key), "sealed", "web"))
+	s.awaitReplicas(t, "sealed", 3)
+	tellsMisfits(t, h, misfits)
+
+	// The expired one is renewed, in its place.
+	copyFile(t, cert, oldCert)
+	copyFile(t, key, oldKey)
+	wait.For(t, patience, "replicas with the renewed certificate", func() (string, bool) {
+		found := s.replicas(t, "sealed", "late")
+		return tell(found), len(found) == 2
+	})
+
+	// The right one loses its authority, and finds it again.
+	copyFile(t, other.File, ca)
+	h.Await("right", policy.AbleToScale, "FailedGetScale", fmt.Sprintf("tls.ca_file %q is not the one", ca))
+	s.load.Queue("right", 10)
+	s.load.AwaitQueue(t, "right")
+	h.Passes("right", 4) // more than the window of 2s
+	if found := s.replicas(t, "sealed", "web"); len(found) != 3 {
+		t.Errorf("without an authority to trust %s, want the 3 replicas of before", tell(found))
+	}
+	copyFile(t, authority.File, ca)
+	s.awaitReplicas(t, "sealed", 1)
+	h.Stop()
+
+	// The variables of the Docker command line, and nothing in the configuration.
+	certs := t.TempDir()
+	for name, file := range map[string]string{"ca.pem": authority.File, "cert.pem": cert, "key.pem": key} {
+		copyFile(t, file, filepath.Join(certs, name))
+	}
+	s.load.Queue("variables", 20)
+	h = program.New(t, s.load.Source()+connected("variables", "", "sealed", "web"),
+		"DOCKER_HOST="+host, "DOCKER_TLS_VERIFY=1", "DOCKER_CERT_PATH="+certs)
+	s.awaitReplicas(t, "sealed", 2)
+	if said, code := h.Check(); code != 0 || !strings.Contains(said, "fleets.variables: is Docker ") {
+		t.Errorf("hpad check --live ends with %d and says\n%s", code, said)
+	}
+}
+
+// TestSSH: an engine behind an ssh server is scaled, also once the server was gone
+// for a while, and no ssh is left when hpad ends. What is wrong with others is told,
+// and disturbs nobody.
+func TestSSH(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, dockertest.Options{})
+	server := s.ServeSSH(t)
+	p := s.Project(t, "remote", "services: { web: { image: worker:1, init: true, stop_grace_period: 1s } }")
+	p.Compose("up", "--detach")
+	to := func(user, host string) string { return "ssh://" + user + "@" + host }
+	at := func(host string) string { return fmt.Sprintf("host = %q", host) }
+	fit := func(name, host string, words ...string) misfit {
+		return misfit{name, at(host), append([]string{"docker at " + host + ": "}, words...)}
+	}
+	misfits := []misfit{
+		fit("wrong-key", to(dockertest.Operator, dockertest.WrongKey), "ssh says: ", "Permission denied (publickey)",
+			`as hpad's user "ssh `+dockertest.Operator+"@"+dockertest.WrongKey+` docker version" has to work without a question`),
+		fit("unknown", to(dockertest.Operator, dockertest.Unknown), "ssh says: ", "Host key verification failed",
+			`as hpad's user "ssh `+dockertest.Operator+"@"+dockertest.Unknown+` docker version" has to work without a question`),
+		fit("changed", to(dockertest.Operator, dockertest.Changed), "ssh says: ", "Host key for "+dockertest.Changed+" has changed",
+			`as hpad's user "ssh `+dockertest.Operator+"@"+dockertest.Changed+` docker version" has to work without a question`),
+		fit("no-server", to(dockertest.Operator, dockertest.NoServer), "ssh says: ", "Connection refused"),
+		fit("no-docker", to(dockertest.Stranger, dockertest.Known), "there is no docker on the other side: ", "install Docker's command line there"),
+		fit("no-engine", to(dockertest.Operator, dockertest.Known)+"/no/such.sock", `"docker system dial-stdio" on the other side says: `, "dial unix /no/such.sock: connect: no such file or directory"),
+	}
+	s.load.Queue("right", 30)
+	h := program.New(t, s.configuration("remote", misfits)+connected("right", at(to(dockertest.Operator, dockertest.Known)), "remote", "web"), "PATH="+server.Path())
+	s.awaitReplicas(t, "remote", 3)
+	tellsMisfits(t, h, misfits)
+
+	server.Kill()
+	h.Await("right", policy.AbleToScale, "FailedGetScale", "Connection refused")
+	s.load.Queue("right", 10)
+	s.load.AwaitQueue(t, "right")
+	h.Passes("right", 4) // more than the window of 2s
+	if found := s.replicas(t, "remote", "web"); len(found) != 3 {
+		t.Errorf("without an ssh server %s, want the 3 replicas of before", tell(found))
+	}
+	server.StartAgain()
+	s.awaitReplicas(t, "remote", 1)
+
+	ends := func(end func()) {
+		t.Helper()
+		wait.For(t, patience, "ssh of hpad", func() (string, bool) {
+			found := server.Clients()
+			return fmt.Sprintf("there are %q", found), len(found) > 0
+		})
+		end()
+		wait.For(t, patience, "end of all ssh with hpad", func() (string, bool) {
+			left := server.Clients()
+			return fmt.Sprintf("there are %q", left), len(left) == 0
+		})
+	}
+	ends(h.Stop)
+	h.Start()
+	ends(h.Kill)
+}

@@ -1,0 +1,58 @@
+package dockertest
+
+import (
+	"io"
+	"net"
+	"sync"
+	"testing"
+)
+
+// Relay answers an address on the machine's loopback interface, whose connections
+// lead to one in the engine's network, as Dial has it, until the test ends.
+func (e *Engine) Relay(t testing.TB, address string) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var connections sync.WaitGroup
+	connections.Go(func() {
+		for {
+			here, err := listener.Accept()
+			if err != nil {
+				return // the test has ended
+			}
+			connections.Go(func() { e.relay(t, here, address) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		connections.Wait()
+	})
+	return listener.Addr().String()
+}
+
+// relay connects two ends until either hangs up, or the test is over.
+func (e *Engine) relay(t testing.TB, here net.Conn, address string) {
+	defer func() { _ = here.Close() }()
+	there, err := e.Dial(t.Context(), "tcp", address)
+	if err != nil {
+		return // which the other end sees as a connection that is closed at once
+	}
+	defer func() { _ = there.Close() }()
+	over := make(chan struct{})
+	var once sync.Once
+	carry := func(to, from net.Conn) {
+		_, _ = io.Copy(to, from)
+		once.Do(func() { close(over) })
+	}
+	var both sync.WaitGroup
+	both.Go(func() { carry(here, there) })
+	both.Go(func() { carry(there, here) })
+	select {
+	case <-over:
+	case <-t.Context().Done():
+	}
+	_, _ = here.Close(), there.Close()
+	both.Wait()
+}
