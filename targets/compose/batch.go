@@ -138,15 +138,13 @@ func (f *Fleet) look(made *batch) error {
 // of the project may not know, and answers the hold. It has served nobody yet, and is
 // removed at once: "docker compose down" removes networks when the others have ended.
 func (f *Fleet) stopped(made *batch, held *policy.Hold) error {
-	err := error(&targets.HeldError{Hold: *held})
-	if _, ok := made.replicas[made.last]; !ok {
-		return err
+	if name, ok := made.replicas[made.last]; ok {
+		if err := f.discard(made.last); err != nil {
+			return fmt.Errorf("%w: %s; container %s is left over: %w", targets.ErrUnknownOutcome, held.Message, name, err)
+		}
+		f.drop(made, made.last)
 	}
-	if left := f.discard(made.last); left != nil {
-		return fmt.Errorf("%w: %w; container %s is left over: %w", targets.ErrUnknownOutcome, err, made.replicas[made.last], left)
-	}
-	f.drop(made, made.last)
-	return err
+	return &targets.HeldError{Hold: *held}
 }
 
 // renewed answers that Compose has renewed a service since a batch began; nil when
@@ -208,7 +206,7 @@ func (f *Fleet) withdraw(made *batch, why *overtakenError) error {
 		victims = append(victims, m)
 	}
 	if err := f.takeBack(made.key, victims); err != nil {
-		return fmt.Errorf("%w: %w; %w", targets.ErrUnknownOutcome, why.err, err)
+		return fmt.Errorf("%w: %s; %w", targets.ErrUnknownOutcome, why.Error(), err)
 	}
 	for _, id := range why.replicas {
 		delete(made.replicas, id)

@@ -124,8 +124,8 @@ func (f *Fleet) replaceObsolete(k key) error {
 	return f.finish(made, err)
 }
 
-// withoutReplacement removes those containers whose replacement an earlier hpad has made, and
-// answers the others.
+// withoutReplacement removes those containers whose replacement an earlier hpad has
+// made, and answers the others.
 func (f *Fleet) withoutReplacement(o *order, old []*member) []*member {
 	current := newest(o.living)
 	known := f.copies.of(o.key)

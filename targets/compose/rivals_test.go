@@ -447,6 +447,42 @@ func TestKilledWhileRenewed(t *testing.T) {
 	}
 }
 
+// TestKilledWhileReplacing holds that the next hpad finishes what one had begun that
+// was killed while it replaced an obsolete replica, and that both count as one.
+func TestKilledWhileReplacing(t *testing.T) {
+	for last := 1; last <= 16; last++ { // a reading and the replacement take as many
+		t.Run(fmt.Sprintf("before call %d", last), func(t *testing.T) {
+			t.Parallel()
+			i := newImitation(t)
+			s := service{project: "shop", name: "web"}
+			i.up(s, 1)
+			store := &targettest.Store{}
+			killed := started(t, i, store)
+			read(t, killed)
+			mustScale(t, killed, 2)
+			s.hash = "hash-2"
+			i.renew(s, i.seen("shop")[:1])
+			read(t, killed)
+			quietly(killed)
+			c := i.count(map[int]func(){last: i.die})
+			over := func() bool {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				return c.taken >= last || slices.Equal(hashes(i), []string{"hash-2", "hash-2"})
+			}
+			waitFor(t, "call or the end", func() bool {
+				_, _ = killed.Snapshot(t.Context(), []targets.Ref{web})
+				return over()
+			})
+			if err := killed.Close(); err != nil {
+				t.Fatal(err)
+			}
+			i.with(func() { i.broken, i.refuse = false, nil })
+			settled(t, i, started(t, i, store), 2, "hash-2")
+		})
+	}
+}
+
 // TestTakenDownMeanwhile holds that nothing is left of a project that "docker compose
 // down" removes while hpad makes replicas, however both follow each other, that
 // nothing is made any more, and that the next reading says so.
