@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -45,7 +47,10 @@ func addConnectFlags(cmd *cobra.Command) func() *api.Client {
 	add(&server.KeyFile, "key-file", keyFileVariable, "the `file` of its key")
 	add(&server.Username, "username", usernameVariable, "the `name` to give to the server")
 	add(&server.PasswordFile, "password-file", passwordFileVariable, "the `file` of its password")
+	warn := func() {}
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		// Once, and not where a shell asks for names to complete.
+		warn = sync.OnceFunc(func() { warnOfPassword(cmd.ErrOrStderr(), server) })
 		if flags.Changed("socket") && flags.Changed("server") {
 			return wrongUse(errors.New("--socket and --server both say where the daemon is"), helpHint(cmd))
 		}
@@ -55,7 +60,15 @@ func addConnectFlags(cmd *cobra.Command) func() *api.Client {
 		if server.URL == "" || flags.Changed("socket") {
 			return api.NewClient(socket)
 		}
+		warn()
 		return api.NewServerClient(server)
+	}
+}
+
+// warnOfPassword tells that a password is about to be sent for everybody to read.
+func warnOfPassword(to io.Writer, server api.Server) {
+	if host := server.ExposedTo(); host != "" {
+		_, _ = fmt.Fprintf(to, "hpad: warning: the password goes to %q without TLS, and anybody on the way can read it: https:// needs TLS in the server's web config\n", host)
 	}
 }
 

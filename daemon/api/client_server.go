@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"strings"
@@ -85,6 +86,20 @@ func newServerClient(s Server) (*Client, error) {
 		http:        made,
 		unreachable: func(err error) error { return unreachableServer(base, err) },
 	}, nil
+}
+
+// ExposedTo answers the host to which a password goes without TLS and not within
+// the machine; empty where none does.
+func (s Server) ExposedTo() string {
+	address, err := url.Parse(s.URL)
+	if err != nil || address.Scheme != "http" || s.Username == "" || s.PasswordFile == "" {
+		return ""
+	}
+	host := strings.ToLower(strings.TrimSuffix(address.Hostname(), "."))
+	if ip, err := netip.ParseAddr(host); err == nil && ip.Unmap().IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return ""
+	}
+	return address.Host
 }
 
 // base answers the URL that paths are appended to.
