@@ -7,6 +7,7 @@
 // with the next number ([blueprint]). It removes those that Compose would.
 //
 // What the engine does not keep is in the fleet's store: victims that are being
-// stopped, starts under way, when containers became ready, and what it takes to
-// start again after the last container is gone ([template]).
+// stopped, starts under way, which replicas hpad made lately ([copied]), when
+// containers became ready, and what it takes to start again after the last container
+// is gone ([template]).
 package compose
