@@ -24,6 +24,7 @@ import (
 	"github.com/prometheus/prometheus/util/compression"
 
 	"github.com/hpad/hpad/sources"
+	"github.com/hpad/hpad/test/internal/installed"
 )
 
 // server is a running Prometheus.
@@ -54,7 +55,7 @@ func built(t *testing.T) string {
 	}
 	path := filepath.Join(cache, "prometheus-"+string(version[1]), "prometheus")
 	if _, err := os.Stat(path); err != nil {
-		absent(t, "no Prometheus of the embedded version: run test/install/promserver.sh")
+		installed.Absent(t, "no Prometheus of the embedded version: run test/install/promserver.sh")
 	}
 	return path
 }
@@ -64,18 +65,9 @@ func packaged(t *testing.T) string {
 	t.Helper()
 	path, err := exec.LookPath("prometheus")
 	if err != nil {
-		absent(t, "no prometheus on the PATH: run test/install/prometheus.sh")
+		installed.Absent(t, "no prometheus on the PATH: run test/install/prometheus.sh")
 	}
 	return path
-}
-
-// absent skips a test whose engine is not there, which CI=true does not allow.
-func absent(t *testing.T, reason string) {
-	t.Helper()
-	if os.Getenv("CI") == "true" {
-		t.Fatal(reason)
-	}
-	t.Skip(reason)
 }
 
 // noScrape is a configuration that scrapes nothing.

@@ -21,7 +21,7 @@ func smallDir(t *testing.T, flags uintptr) string {
 	t.Helper()
 	dir := t.TempDir()
 	err := unix.Mount("hpad-test", dir, "tmpfs", 0, "size=16k,mode=0755")
-	if errors.Is(err, unix.EPERM) {
+	if errors.Is(err, unix.EPERM) && os.Getenv("CI") != "true" {
 		t.Skip("mounting a small file system needs CAP_SYS_ADMIN")
 	}
 	if err != nil {
