@@ -21,7 +21,8 @@ type autoscalerTable struct {
 	// Target is what is scaled: a fleet, and what names a target there.
 	Target toml.Primitive `toml:"target"`
 	// Victims says which instances are taken when the count goes down, for fleets that
-	// can take chosen ones. Never a protected one.
+	// can take chosen ones; left out, "platform", which lets it choose, or "oldest"
+	// with a drain, which has to know them. Never a protected one.
 	Victims drain.Order `toml:"victims"`
 	// Drain takes the work of instances away before they are removed; left out,
 	// nothing does.

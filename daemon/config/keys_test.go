@@ -337,7 +337,9 @@ func typeName(goType reflect.Type) string {
 	switch goType {
 	case durationType:
 		return "duration"
-	case reflect.TypeFor[amount](), reflect.TypeFor[quantity.Quantity]():
+	case reflect.TypeFor[amount]():
+		return "number or quantity"
+	case reflect.TypeFor[quantity.Quantity]():
 		return "quantity"
 	case reflect.TypeFor[percent]():
 		return "percentage"

@@ -31,8 +31,8 @@ const MinInterval = 100 * time.Millisecond
 
 // Config is one [sources.NAME] table of kind "embedded".
 type Config struct {
-	// Dir is the directory of the stored samples; empty means the one that the
-	// daemon hands over in Options. One source at a time may use it.
+	// Dir is the directory of the stored samples; empty means one of its own below
+	// the daemon's state_dir. One source at a time may use it.
 	Dir string `toml:"dir"`
 	// Retention is how long samples are kept, at least 1 minute; 0 means
 	// DefaultRetention. Samples go in blocks, so some stay a little longer.

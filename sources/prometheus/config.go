@@ -29,7 +29,7 @@ type Config struct {
 	// MaxAge is how old the newest sample of a series may be to count: whole
 	// seconds, sent as the query's lookback_delta. It has no bearing on ranges in
 	// square brackets. 0 leaves it to the server, whose own default is 5m.
-	// Servers before 2.43 ignore it; Check says so.
+	// Servers before 2.43 ignore it, which "hpad check --live" tells.
 	MaxAge time.Duration `toml:"max_age"`
 	// MaxConcurrent bounds the queries under way at once; at least 1.
 	MaxConcurrent int `toml:"max_concurrent"`
