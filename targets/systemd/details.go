@@ -43,6 +43,12 @@ type details struct {
 	state      state
 	// started is when the activation began, active when it was done.
 	started, active time.Time
+	// left is when it began to stop, startWithin and stopWithin are how long it may
+	// take to start and to stop, 0 for any time.
+	left                    time.Time
+	startWithin, stopWithin time.Duration
+	// stale says that its unit file changed since the manager read it.
+	stale bool
 	// result says how it ended, as "exit-code", restarts how often its own
 	// Restart= has started it again.
 	result   string
@@ -80,7 +86,7 @@ func (p *particulars) learn(ctx context.Context, templates map[template]bool, un
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
 	for _, u := range units {
-		if u.state == running || u.state == failed || u.restarting() {
+		if u.state != absent {
 			group.Go(func() error { return p.learnUnit(ctx, u) })
 		}
 	}
@@ -109,7 +115,7 @@ func (p *particulars) learnUnit(ctx context.Context, u unit) error {
 		return ignoreGone(err)
 	}
 	activation := text(id)
-	if ok && known.activation == activation && known.state == u.state && time.Since(known.read) < detailsAge && !u.restarting() {
+	if ok && known.activation == activation && known.state == u.state && time.Since(known.read) < detailsAge && !u.restarting() && !known.stale {
 		return nil
 	}
 	properties, err := p.manager.properties(ctx, u.Name)
@@ -146,10 +152,13 @@ func parseDetails(properties map[string]any) details {
 		activation: text(properties[invocationID]),
 		started:    instant(properties["InactiveExitTimestamp"]),
 		active:     instant(properties["ActiveEnterTimestamp"]),
+		left:       instant(properties["ActiveExitTimestamp"]),
 		result:     text(properties["Result"]),
 		group:      text(properties["ControlGroup"]),
 	}
+	d.startWithin, d.stopWithin = span(properties["TimeoutStartUSec"]), span(properties["TimeoutStopUSec"])
 	d.restarts, _ = properties["NRestarts"].(uint32)
+	d.stale, _ = properties["NeedDaemonReload"].(bool)
 	d.gaveUp = gaveUp(d, properties)
 	if d.limited = d.result == startLimitHit && d.restarts == 0; d.limited {
 		interval, _ := properties["StartLimitIntervalUSec"].(uint64)

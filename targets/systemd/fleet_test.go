@@ -600,6 +600,92 @@ func TestHold(t *testing.T) {
 	})
 }
 
+// TestHoldEnds: a stop that takes very long keeps a target from scaling for a while
+// only; the instance that stops is the first to go then.
+func TestHoldEnds(t *testing.T) {
+	run(t, []int{1, 2, 3}, func(r *rig) {
+		r.read()
+		r.m.becomes("worker@2.service", "deactivating", "stop-sigterm", "ActiveExitTimestamp", uint64(time.Now().UnixMicro()))
+		r.m.set(func() { r.m.units["worker@2.service"].ends = time.Now().Add(time.Hour) })
+		r.m.queued("worker@2.service", "stop")
+		r.read()
+		pass(holdsAtMost)
+		if reading := r.read(); reading.Hold == nil {
+			r.Error("not held, want that it is for a while")
+		}
+		pass(time.Second)
+		if reading := r.read(); reading.Hold != nil {
+			r.Errorf("hold %+v after a while, want none", reading.Hold)
+		}
+		r.scale(4)
+		r.wantActive(1, 3, 4)
+		r.scale(3)
+		r.wantActive(1, 3, 4)
+
+		r.m.queued("worker@3.service", "restart")
+		if reading := r.read(); reading.Hold == nil {
+			r.Error("not held for another job")
+		}
+	})
+}
+
+// TestStuck: what takes longer to start or to stop than it should is told.
+func TestStuck(t *testing.T) {
+	minutes := func(n uint64) uint64 { return n * uint64(time.Minute.Microseconds()) }
+	run(t, []int{1, 2, 3}, func(r *rig) {
+		r.m.becomes("worker@1.service", "activating", "start", "TimeoutStartUSec", unset)
+		r.m.becomes("worker@2.service", "activating", "start", "TimeoutStartUSec", minutes(10))
+		r.m.becomes("worker@3.service", "activating", "auto-restart")
+		r.read()
+		r.wantNotice(UnitsStuck, "", "")
+		pass(takesLong + time.Second)
+		r.wantNotice(UnitsStuck, StartHangs, "worker@1.service (since ")
+		for _, notice := range r.read().Notices {
+			if strings.Contains(notice.Message, "worker@2.service") {
+				r.Errorf("notice %+v of an instance that may take longer", notice)
+			}
+		}
+		pass(takesLong)
+		r.wantNotice(UnitsStuck, StartHangs, "worker@2.service (since ")
+		r.m.restarted("worker@1.service")
+		r.m.restarted("worker@2.service")
+		r.read()
+		r.wantNotice(UnitsStuck, "", "")
+	})
+	for name, c := range map[string]struct {
+		timeout uint64
+		after   time.Duration
+	}{
+		"default": {minutes(1), takesLong},
+		"long":    {minutes(20), 20 * time.Minute},
+		"any":     {unset, stopsForLong},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, []int{1, 2}, func(r *rig) {
+				r.read()
+				r.m.becomes("worker@2.service", "deactivating", "stop-sigterm", "TimeoutStopUSec", c.timeout, "ActiveExitTimestamp", uint64(time.Now().UnixMicro()))
+				r.m.set(func() { r.m.units["worker@2.service"].ends = time.Now().Add(100 * time.Hour) })
+				pass(c.after)
+				r.wantNotice(UnitsStuck, "", "")
+				pass(time.Second)
+				r.wantNotice(UnitsStuck, StopHangs, "worker@2.service (since 2000-01-01T00:00:")
+			})
+		})
+	}
+}
+
+// TestFileChanged: a unit file that the manager has not read is told until it has.
+func TestFileChanged(t *testing.T) {
+	run(t, []int{1, 2}, func(r *rig) {
+		r.read()
+		r.m.becomes("worker@2.service", "active", "running", "NeedDaemonReload", true)
+		pass(detailsAge)
+		r.wantNotice(ReloadNeeded, UnitFileChanged, "worker@2.service changed on disk")
+		r.m.becomes("worker@2.service", "active", "running", "NeedDaemonReload", false)
+		r.wantNotice(ReloadNeeded, "", "")
+	})
+}
+
 // TestRefused: where the manager refuses an instance, those before it stay.
 func TestRefused(t *testing.T) {
 	denied := func(call string) func(string, string) error {

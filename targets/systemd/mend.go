@@ -71,7 +71,7 @@ func (t *target) work(units map[int32]unit, known *particulars, now time.Time) w
 			delete(t.mended, index)
 		}
 	}
-	held := m.hold(units) != nil
+	held := t.hold(units, now) != nil
 	for _, index := range m.Started {
 		tried := latest(t.mended[index].at, t.refused[index].at)
 		if u := units[index]; u.state == absent && !held && now.Sub(tried) >= mendPause {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hpad/hpad/policy"
 )
@@ -26,6 +27,10 @@ const (
 	// UnitFilesFailing: instances could not be enabled or disabled, so that another
 	// count than the target's would be started at boot.
 	UnitFilesFailing policy.ConditionType = "UnitFilesFailing"
+	// UnitsStuck: instances take very long to start or to stop.
+	UnitsStuck policy.ConditionType = "UnitsStuck"
+	// ReloadNeeded: the manager has not read unit files that changed.
+	ReloadNeeded policy.ConditionType = "ReloadNeeded"
 )
 
 // The reasons of these conditions.
@@ -47,6 +52,12 @@ const (
 	// UnitRefused: the manager cannot load an instance, or not start what it
 	// depends on.
 	UnitRefused = "UnitRefused"
+	// StartHangs: an instance was started long ago and is not active.
+	StartHangs = "StartHangs"
+	// StopHangs: an instance was stopped long ago and is not gone.
+	StopHangs = "StopHangs"
+	// UnitFileChanged: the file of an instance changed since the manager read it.
+	UnitFileChanged = "UnitFileChanged"
 	// EnableRefused: the manager does not enable or disable an instance.
 	EnableRefused = "EnableRefused"
 )
@@ -55,9 +66,12 @@ const (
 const tellRestarts = 3
 
 // notices tells of instances that do not do as they should. The caller holds mu.
-func (t *target) notices(units map[int32]unit, known *particulars) []policy.Notice {
+func (t *target) notices(units map[int32]unit, known *particulars, now time.Time) []policy.Notice {
 	var notices []policy.Notice
-	for _, notice := range []*policy.Notice{t.failing(units, known), t.missing(units), t.forbidden(units), t.refusing(), t.unsettled()} {
+	for _, notice := range []*policy.Notice{
+		t.failing(units, known), t.missing(units), t.forbidden(units), t.refusing(),
+		t.unsettled(), t.stuck(units, known, now), t.stale(units, known),
+	} {
 		if notice != nil {
 			notices = append(notices, *notice)
 		}

@@ -22,7 +22,7 @@ func (t *target) read(units map[int32]unit, known *particulars, at time.Time) ta
 	defer t.mu.Unlock()
 	m := t.members
 	reading := targets.Reading{
-		SpecReplicas: m.count(), Version: m.versionText(), Hold: m.hold(units), Observed: at,
+		SpecReplicas: m.count(), Version: m.versionText(), Hold: t.hold(units, at), Observed: at,
 	}
 	for _, index := range slices.Sorted(maps.Keys(units)) {
 		u := units[index]
@@ -39,7 +39,7 @@ func (t *target) read(units map[int32]unit, known *particulars, at time.Time) ta
 			reading.StatusReplicas++
 		}
 	}
-	reading.Notices = t.notices(units, known)
+	reading.Notices = t.notices(units, known, at)
 	return reading
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/hpad/hpad/targets"
 )
@@ -47,7 +48,10 @@ func (f *Fleet) setReplicas(ctx context.Context, ref targets.Ref, n int32, versi
 	case n == m.count():
 		return nil
 	}
-	if hold := m.hold(c.units); hold != nil {
+	t.mu.Lock()
+	hold := t.hold(c.units, time.Now())
+	t.mu.Unlock()
+	if hold != nil {
 		return &targets.HeldError{Hold: *hold}
 	}
 	return c.scale(ctx, n)

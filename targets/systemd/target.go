@@ -3,6 +3,7 @@ package systemd
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strconv"
 	"sync"
 	"time"
@@ -43,6 +44,8 @@ type target struct {
 	// mended says when a missing instance was started again, and how often in a
 	// row.
 	mended map[int32]mended
+	// told are the jobs that somebody else asked for.
+	told map[int32]told
 	// unfollowed is why instances could not be enabled or disabled when that was last
 	// tried, which was at followed.
 	unfollowed error
@@ -53,7 +56,7 @@ func newTarget(t template, config *Config, store targets.Store) *target {
 	return &target{
 		template: t, config: config.template(t), store: store, enable: config.Enable,
 		writing: make(chan struct{}, 1), saving: make(chan struct{}, 1),
-		refused: map[int32]refusedStart{}, mended: map[int32]mended{},
+		refused: map[int32]refusedStart{}, mended: map[int32]mended{}, told: map[int32]told{},
 	}
 }
 
@@ -140,6 +143,7 @@ func (t *target) take(saved *members, units map[int32]unit, run string, at time.
 		}
 		t.unsaved = !t.members.same(*saved)
 	}
+	t.see(units, at)
 	fresh := own || !t.known || !t.busy && !at.Before(t.asOf)
 	t.known = true
 	if !fresh {
@@ -186,11 +190,35 @@ func (t *target) current() members {
 	return t.members
 }
 
+// told is a job that somebody else asked for, and when it was first seen.
+type told struct {
+	job   uint32
+	since time.Time
+}
+
+// holdsAtMost is how long the count is held for a job: one that takes longer, as the
+// stop of an instance that may take any time, must not keep a target from scaling.
+const holdsAtMost = 5 * time.Minute
+
+// see remembers since when jobs are there that somebody else asked for. The caller holds
+// mu.
+func (t *target) see(units map[int32]unit, at time.Time) {
+	maps.DeleteFunc(t.told, func(index int32, seen told) bool {
+		return !units[index].told() || units[index].JobId != seen.job
+	})
+	for index, u := range units {
+		if _, seen := t.told[index]; !seen && u.told() {
+			t.told[index] = told{job: u.JobId, since: at}
+		}
+	}
+}
+
 // hold answers why the count must not be written: somebody else has just told an
-// instance of the target to stop or to start anew.
-func (m members) hold(units map[int32]unit) *policy.Hold {
-	for _, index := range m.all() {
-		if u := units[index]; u.told() {
+// instance of the target to stop or to start anew. The caller holds mu.
+func (t *target) hold(units map[int32]unit, now time.Time) *policy.Hold {
+	for _, index := range t.members.all() {
+		seen, known := t.told[index]
+		if u := units[index]; u.told() && (!known || now.Sub(seen.since) <= holdsAtMost) {
 			return &policy.Hold{Reason: JobQueued, Message: fmt.Sprintf("somebody else asked for a %s of %s, which is %s (%s)", u.JobType, u.Name, u.ActiveState, u.SubState)}
 		}
 	}

@@ -514,6 +514,39 @@ func TestEnableCutShort(t *testing.T) {
 	awaitActive(t, m, "short", 1)
 }
 
+// TestFileChanged: a template that was written anew is told until the manager reads it.
+func TestFileChanged(t *testing.T) {
+	m := systemdtest.Start(t)
+	worker(t, m, "edited", "notify", "")
+	m.Control(t, "start", "edited@1", "edited@2")
+	f := open(m, nil, nil)
+	defer func() { _ = f.Close() }()
+	edited := ref("edited@.service")
+	file, err := os.OpenFile(m.Property(t, "edited@1", "FragmentPath"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.WriteString("# written anew\n"); err != nil {
+		t.Fatal(err)
+	}
+	_ = file.Close()
+	notices := func() []policy.Notice {
+		t.Helper()
+		readings, err := f.Snapshot(t.Context(), []targets.Ref{edited})
+		if err != nil || readings[edited].Err != nil {
+			t.Fatalf("Snapshot() = %v, %v", readings[edited].Err, err)
+		}
+		return readings[edited].Notices
+	}
+	if found := notices(); len(found) != 1 || found[0].Reason != systemd.UnitFileChanged || !strings.Contains(found[0].Message, "edited@1.service, edited@2.service") {
+		t.Errorf("notices %+v, want that the file changed", found)
+	}
+	m.Control(t, "daemon-reload")
+	if found := notices(); len(found) != 0 {
+		t.Errorf("notices %+v after daemon-reload, want none", found)
+	}
+}
+
 // TestStartedTooOften: an instance that the manager does not start again because hpad
 // started and stopped it too often gives its place to the next one, and takes it back
 // once somebody resets it. The manager counts starts of units that others refer to, as
