@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -194,6 +195,10 @@ type gate struct {
 	held             chan struct{}
 	writes           int
 	sampled          time.Time
+	// before is run before each call; nil is nothing.
+	before func(r *http.Request)
+	// signals are how many events of signals have passed.
+	signals int
 }
 
 func newGate(t testing.TB, e *dockertest.Engine) *gate {
@@ -237,7 +242,7 @@ func (g *gate) hold(on bool) {
 // pass does to a call what the gate is set to.
 func (g *gate) pass(w http.ResponseWriter, r *http.Request, engine http.Handler) {
 	g.mu.Lock()
-	broken, throttle, held := g.broken, g.throttle, g.held
+	broken, throttle, held, before := g.broken, g.throttle, g.held, g.before
 	switch what := path.Base(r.URL.Path); {
 	case r.Method == http.MethodPost && (what == "create" || what == "stop" || what == "update"):
 		g.writes++
@@ -245,6 +250,9 @@ func (g *gate) pass(w http.ResponseWriter, r *http.Request, engine http.Handler)
 		g.sampled = time.Now()
 	}
 	g.mu.Unlock()
+	if before != nil {
+		before(r)
+	}
 	if held != nil {
 		select {
 		case <-held:
@@ -258,8 +266,29 @@ func (g *gate) pass(w http.ResponseWriter, r *http.Request, engine http.Handler)
 		http.Error(w, `{"message":"too many requests"}`, http.StatusTooManyRequests)
 		return
 	}
+	if path.Base(r.URL.Path) == "events" {
+		w = &eventGate{ResponseWriter: w, gate: g}
+	}
 	engine.ServeHTTP(w, r)
 }
+
+// eventGate counts the events of signals that pass.
+type eventGate struct {
+	http.ResponseWriter
+	gate *gate
+}
+
+func (e *eventGate) Write(text []byte) (int, error) {
+	n, err := e.ResponseWriter.Write(text)
+	if err == nil {
+		err = http.NewResponseController(e.ResponseWriter).Flush()
+	}
+	e.gate.set(func() { e.gate.signals += bytes.Count(text, []byte(`"Action":"kill"`)) })
+	return n, err
+}
+
+// Unwrap is for http.ResponseController.
+func (e *eventGate) Unwrap() http.ResponseWriter { return e.ResponseWriter }
 
 // TestComposeHooks holds that a fleet runs in its replicas and victims what it is
 // given for a service.

@@ -123,6 +123,8 @@ func TestCompose(t *testing.T) {
 					"taken name":    takenName,
 					"compatibility": compatibility,
 					"range of port": rangeOfPorts,
+					"renewed":       renewedBeside,
+					"taken down":    takenDownBeside,
 				} {
 					t.Run(name, func(t *testing.T) {
 						t.Parallel()
