@@ -116,6 +116,9 @@ func (p *pass) read() {
 	if o.Hold != nil {
 		hold := *o.Hold
 		d.Hold = &hold
+		if !held(p.status.Conditions, &hold) {
+			d.Events = append(d.Events, hold.event())
+		}
 		p.set(AbleToScale, ConditionFalse, holdReason(&hold), hold.Message)
 	}
 	// Stabilization says more, so that a pass says this at its end, if then. Said

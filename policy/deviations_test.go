@@ -6,6 +6,7 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/hpad/hpad/policy"
 )
@@ -89,9 +90,10 @@ func TestHold(t *testing.T) {
 		if able.Status != policy.ConditionFalse || able.Reason != hold.Reason || able.Message != hold.Message || !able.Since.Equal(start) {
 			t.Fatalf("round %d: %+v", i, able)
 		}
-		if s.Error != "" || len(s.Events) > 0 || len(s.Memory.ScaleUpEvents) > 0 || s.Status.DesiredReplicas != 4 {
+		if s.Error != "" || len(s.Memory.ScaleUpEvents) > 0 || s.Status.DesiredReplicas != 4 {
 			t.Fatalf("round %d: %+v", i, s)
 		}
+		toldOnce(t, i, s.Events, policy.Event{Kind: policy.NormalEvent, Reason: hold.Reason, Message: hold.Message})
 		if last := s.Memory.Recommendations[len(s.Memory.Recommendations)-1]; last.Replicas != 8 || !last.Time.Equal(now) {
 			t.Fatalf("round %d: the recommendation is not recorded: %+v", i, s.Memory)
 		}
@@ -101,6 +103,18 @@ func TestHold(t *testing.T) {
 	able := condition(t, d.Status, policy.AbleToScale)
 	if !d.Write || able.Status != policy.ConditionTrue || !able.Since.Equal(start.Add(time.Minute)) {
 		t.Errorf("after the hold: write %v, %+v", d.Write, able)
+	}
+}
+
+// toldOnce fails unless an event is that of the first round, and of no later one.
+func toldOnce(t *testing.T, round int, events []policy.Event, event policy.Event) {
+	t.Helper()
+	var want []policy.Event
+	if round == 0 {
+		want = []policy.Event{event}
+	}
+	if diff := gocmp.Diff(want, events, cmpopts.EquateEmpty()); diff != "" {
+		t.Fatalf("round %d: events (-want +got):\n%s", round, diff)
 	}
 }
 
@@ -114,9 +128,10 @@ func TestWriteHeld(t *testing.T) {
 		if able.Status != policy.ConditionFalse || able.Reason != "DeploymentActive" || !able.Since.Equal(start) {
 			t.Fatalf("round %d: %+v", i, able)
 		}
-		if s.Error != "" || len(s.Events) > 0 || len(s.Memory.ScaleUpEvents) > 0 || s.Status.DesiredReplicas != 4 || !s.Status.LastScaleTime.IsZero() {
+		if s.Error != "" || len(s.Memory.ScaleUpEvents) > 0 || s.Status.DesiredReplicas != 4 || !s.Status.LastScaleTime.IsZero() {
 			t.Fatalf("round %d: %+v", i, s)
 		}
+		toldOnce(t, i, s.Events, policy.Event{Kind: policy.NormalEvent, Reason: "DeploymentActive", Message: "busy"})
 		memory, status = s.Memory, s.Status
 	}
 }

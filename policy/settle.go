@@ -168,6 +168,10 @@ func (s *Settlement) writeHeld(decision *Decision, hold *Hold, now time.Time) {
 	if before != nil && before.Status == ConditionFalse {
 		since = before.Since
 	}
+	if decision.Hold == nil && !held(decision.settling.previous.Conditions, hold) { // else the pass told
+		event := hold.event()
+		s.tell(event.Kind, event.Reason, event.Message)
+	}
 	s.Status.Conditions = setCondition(s.Status.Conditions, since,
 		AbleToScale, ConditionFalse, holdReason(hold), hold.Message)
 }
