@@ -117,8 +117,8 @@ func (a *allocStub) faults() string {
 func failing(allocs []*allocStub, t Target, now time.Time) *policy.Notice {
 	const most = 3
 	failed, restarting := 0, 0
-	var told []string
-	for _, alloc := range slices.SortedFunc(slices.Values(allocs), func(a, b *allocStub) int { return cmp.Or(cmp.Compare(a.index(), b.index()), cmp.Compare(a.ID, b.ID)) }) {
+	var troubled []*allocStub
+	for _, alloc := range allocs {
 		switch {
 		case alloc.stopping() || alloc.canary():
 			continue
@@ -129,6 +129,14 @@ func failing(allocs []*allocStub, t Target, now time.Time) *policy.Notice {
 		default:
 			continue
 		}
+		troubled = append(troubled, alloc)
+	}
+	if len(troubled) == 0 {
+		return nil
+	}
+	slices.SortFunc(troubled, func(a, b *allocStub) int { return cmp.Or(cmp.Compare(a.index(), b.index()), cmp.Compare(a.ID, b.ID)) })
+	told := make([]string, 0, len(troubled))
+	for _, alloc := range troubled {
 		told = append(told, alloc.faults())
 	}
 	if len(told) > most {
@@ -140,11 +148,9 @@ func failing(allocs []*allocStub, t Target, now time.Time) *policy.Notice {
 		notice.Message = fmt.Sprintf("%d allocations of group %q failed and have no successor, tasks of %d others are started again", failed, t.Group, restarting)
 	case failed > 0:
 		notice.Message = fmt.Sprintf("%d allocations of group %q failed and have no successor", failed, t.Group)
-	case restarting > 0:
+	default:
 		notice.Reason = TasksRestarting
 		notice.Message = fmt.Sprintf("tasks of %d allocations of group %q failed and are started again", restarting, t.Group)
-	default:
-		return nil
 	}
 	notice.Message += ": " + strings.Join(told, "; ")
 	return notice
