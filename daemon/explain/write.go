@@ -69,7 +69,7 @@ func (p *page) line(depth int, format string, args ...any) {
 
 // undecided is the page of an autoscaler without a decision.
 func (p *page) undecided(view api.Explanation) {
-	p.evaluation(view, time.UTC)
+	p.evaluation(view, time.UTC, "")
 	sentence := "There is no decision yet: the first pass has not ended."
 	if view.Evaluation.Error != "" {
 		sentence = "There is no decision yet: " + oneLine(view.Evaluation.Error) + "."
@@ -80,7 +80,7 @@ func (p *page) undecided(view api.Explanation) {
 // decided is the page of a decision.
 func (p *page) decided(view api.Explanation, d policy.Decision) {
 	p.field("Decided", "%s, evaluated every %s", stamp(d.Time), seconds(view.SyncPeriodSeconds))
-	p.evaluation(view, d.Time.Location())
+	p.evaluation(view, d.Time.Location(), d.Error)
 	p.read(d)
 	p.metrics(view, d)
 	p.recommendation(d)
@@ -92,8 +92,9 @@ func (p *page) decided(view api.Explanation, d policy.Decision) {
 	fmt.Fprintf(&p.text, "\n%s\n", Sentence(d))
 }
 
-// evaluation adds what is wrong with the passes themselves, if anything.
-func (p *page) evaluation(view api.Explanation, zone *time.Location) {
+// evaluation adds what is wrong with the passes themselves, if anything; an error
+// that the decision that follows has, and is not old, is told there.
+func (p *page) evaluation(view api.Explanation, zone *time.Location, told string) {
 	evaluation := view.Evaluation
 	if evaluation.Unevaluated {
 		last := "never"
@@ -105,7 +106,7 @@ func (p *page) evaluation(view api.Explanation, zone *time.Location) {
 	if !evaluation.QuarantinedUntil.IsZero() {
 		p.field("Warning", "quarantined after repeated panics until %s", stamp(evaluation.QuarantinedUntil.In(zone)))
 	}
-	if evaluation.Error != "" {
+	if evaluation.Error != "" && (evaluation.Error != told || evaluation.Unevaluated) {
 		p.field("Error", "%s", oneLine(evaluation.Error))
 	}
 }
@@ -255,11 +256,22 @@ func (p *page) result(view api.Explanation, d policy.Decision) {
 		p.line(1, "reason: %s", d.Reason)
 	}
 	if d.Message != "" {
-		p.line(1, "message: %s", d.Message)
+		p.line(1, "message: %s", untold(d, d.Message))
 	}
-	if d.Error != "" {
-		p.line(1, "error: %s", d.Error)
+	if d.Error != "" && !strings.HasSuffix(d.Message, d.Error) {
+		p.line(1, "error: %s", untold(d, d.Error))
 	}
+}
+
+// untold answers a text without the error of a metric at its end, which stands with
+// the metric.
+func untold(d policy.Decision, text string) string {
+	for _, result := range d.Metrics {
+		if rest, ok := strings.CutSuffix(text, ": "+result.Error); ok && result.Error != "" {
+			return rest
+		}
+	}
+	return text
 }
 
 // outcome says what the status records of a decision's write.
