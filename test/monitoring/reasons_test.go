@@ -17,6 +17,7 @@ import (
 var otherWords = map[string]string{
 	"CapacityType":     "a word of Nomad's evaluations",
 	"InvocationID":     "a property of systemd's",
+	"LoadState":        "a property of systemd's",
 	"MemoryCurrent":    "a property of systemd's",
 	"OutOfCapacity":    "a state of Azure's",
 	"WeightedCapacity": "a setting of AWS'",
