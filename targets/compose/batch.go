@@ -33,8 +33,6 @@ type batch struct {
 	instead string
 	// replicas are the names of those that were created and not removed, by id.
 	replicas map[string]string
-	// last is the id of the newest of them.
-	last string
 }
 
 // newBatch answers an empty batch of replicas by a blueprint that was made for an
@@ -58,7 +56,7 @@ func (b *batch) names() string {
 
 // keep remembers a replica that was created.
 func (f *Fleet) keep(made *batch, id, name string) {
-	made.replicas[id], made.last = name, id
+	made.replicas[id] = name
 	f.copies.note(f.ctx, made.key, id, copied{As: made.as, Made: time.Now().UTC(), Unchecked: true, Alone: made.alone, Instead: made.instead})
 }
 
@@ -122,8 +120,8 @@ func (f *Fleet) look(made *batch) error {
 	if held != nil {
 		return &targets.HeldError{Hold: *held}
 	}
-	if held := made.watch.stopping(made.key, l); held != nil {
-		return f.stopped(made, held)
+	if held, since := made.watch.stopping(made.key, l, made.replicas); held != nil {
+		return f.stopped(made, held, since)
 	}
 	for id, name := range made.replicas {
 		if !slices.ContainsFunc(members, func(m *member) bool { return m.ID == id }) {
@@ -134,15 +132,16 @@ func (f *Fleet) look(made *batch) error {
 	return nil
 }
 
-// stopped removes the newest replica of a batch, of which those who stop containers
-// of the project may not know, and answers the hold. It has served nobody yet, and is
-// removed at once: "docker compose down" removes networks when the others have ended.
-func (f *Fleet) stopped(made *batch, held *policy.Hold) error {
-	if name, ok := made.replicas[made.last]; ok {
-		if err := f.discard(made.last); err != nil {
-			return fmt.Errorf("%w: %s; container %s is left over: %w", targets.ErrUnknownOutcome, held.Message, name, err)
+// stopped removes replicas of a batch that were created since somebody stops
+// containers of the project, and answers the hold. They have served nobody yet, and
+// are removed at once: "docker compose down" removes networks when the others have
+// ended. Of earlier ones Compose may know, and is about to remove or to renew them.
+func (f *Fleet) stopped(made *batch, held *policy.Hold, since []string) error {
+	for _, id := range since {
+		if err := f.discard(id); err != nil {
+			return fmt.Errorf("%w: %s; container %s is left over: %w", targets.ErrUnknownOutcome, held.Message, made.replicas[id], err)
 		}
-		f.drop(made, made.last)
+		f.drop(made, id)
 	}
 	return &targets.HeldError{Hold: *held}
 }

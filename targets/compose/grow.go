@@ -34,7 +34,7 @@ func (f *Fleet) grow(ctx context.Context, o *order) error {
 	if err != nil {
 		return err
 	}
-	if held := w.stopping(o.key, o.listing); held != nil {
+	if held, _ := w.stopping(o.key, o.listing, nil); held != nil {
 		return &targets.HeldError{Hold: *held}
 	}
 	if f.config.RestartExited {

@@ -573,6 +573,7 @@ func (i *imitation) create(w http.ResponseWriter, r *http.Request) {
 		c.NetworkSettings.Networks = body.NetworkingConfig.EndpointsConfig
 	}
 	i.add(c)
+	i.tell(c, events.ActionCreate, "")
 	answer(w, http.StatusCreated, container.CreateResponse{ID: c.ID})
 }
 

@@ -98,7 +98,7 @@ func (f *Fleet) replaceObsolete(k key) error {
 	if err != nil {
 		return err
 	}
-	if held := w.stopping(k, l); held != nil {
+	if held, _ := w.stopping(k, l, nil); held != nil {
 		return &targets.HeldError{Hold: *held}
 	}
 	made := newBatch(o, b, w)

@@ -45,12 +45,14 @@ type watch struct {
 
 	mu        sync.Mutex
 	signalled map[string]signalled
+	// created is when containers were created, as far as that was seen.
+	created map[string]time.Time
 }
 
 // follow begins to follow the containers of a project, from stopAge ago on.
 func (f *Fleet) follow(project string) *watch {
 	ctx, cancel := context.WithCancel(f.ctx)
-	w := &watch{stop: cancel, done: make(chan struct{}), signalled: map[string]signalled{}}
+	w := &watch{stop: cancel, done: make(chan struct{}), signalled: map[string]signalled{}, created: map[string]time.Time{}}
 	opened := make(chan struct{})
 	go func() {
 		defer close(w.done)
@@ -63,7 +65,7 @@ func (f *Fleet) follow(project string) *watch {
 			Since: strconv.FormatInt(time.Now().Add(-stopAge).Unix(), 10),
 			Filters: filters.NewArgs(
 				filters.Arg("type", string(events.ContainerEventType)), filters.Arg("label", labelProject+"="+project),
-				filters.Arg("event", string(events.ActionKill)), filters.Arg("event", string(events.ActionDie)), filters.Arg("event", string(events.ActionStart)),
+				filters.Arg("event", string(events.ActionCreate)), filters.Arg("event", string(events.ActionKill)), filters.Arg("event", string(events.ActionDie)), filters.Arg("event", string(events.ActionStart)),
 			),
 		})
 		close(opened)
@@ -103,6 +105,8 @@ func (w *watch) note(event events.Message) {
 	known, ok := w.signalled[id]
 	at := time.Unix(0, event.TimeNano)
 	switch {
+	case event.Action == events.ActionCreate:
+		w.created[id] = at
 	case event.Action == events.ActionStart:
 		delete(w.signalled, id)
 	case event.Action == events.ActionDie && ok:
@@ -114,11 +118,13 @@ func (w *watch) note(event events.Message) {
 }
 
 // stopping answers the hold of a service while somebody else stops containers of its
-// project; nil when nobody does. Compose may not know of those that hpad makes then.
-func (w *watch) stopping(k key, l *listing) *policy.Hold {
+// project, and which of some new replicas were created since that began: of these
+// Compose does not know. It answers nil when nobody does.
+func (w *watch) stopping(k key, l *listing, replicas map[string]string) (held *policy.Hold, since []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var names []string
+	var begun time.Time
 	for of, members := range l.services {
 		if of.project != k.project {
 			continue
@@ -131,15 +137,24 @@ func (w *watch) stopping(k key, l *listing) *policy.Hold {
 			runs := m.State == container.StateRunning || m.State == container.StatePaused
 			if runs && l.observed.Sub(known.at) < stopAge || !runs && l.observed.Sub(known.ended) < endAge {
 				names = append(names, m.name)
+				if begun.IsZero() || known.at.Before(begun) {
+					begun = known.at
+				}
 			}
 		}
 	}
 	if len(names) == 0 {
-		return nil
+		return nil, nil
+	}
+	for id := range replicas {
+		// The engine tells of what happened in order: what it has not told of is later.
+		if created, told := w.created[id]; !told || created.After(begun) {
+			since = append(since, id)
+		}
 	}
 	slices.Sort(names)
 	return &policy.Hold{
 		Reason:  ContainersStopping,
 		Message: fmt.Sprintf("somebody else is stopping containers of project %q: %s; new replicas of service %q wait until that is over", k.project, strings.Join(names, ", "), k.service),
-	}
+	}, since
 }

@@ -40,7 +40,7 @@ func TestStopping(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.observed = l.observed.Add(later)
-		if held := w.stopping(k, l); held != nil {
+		if held, _ := w.stopping(k, l, nil); held != nil {
 			return held.Message
 		}
 		return ""
@@ -78,7 +78,7 @@ func TestStopping(t *testing.T) {
 }
 
 // TestStoppedMeanwhile holds that a batch makes nothing more once somebody stops
-// containers of the project, and that the replica of which they may not know goes.
+// containers of the project, and that the replica goes of which they cannot know.
 func TestStoppedMeanwhile(t *testing.T) {
 	i := newImitation(t)
 	i.up(service{project: "shop", name: "web"}, 2)
@@ -101,11 +101,11 @@ func TestStoppedMeanwhile(t *testing.T) {
 	if err := f.add(t.Context(), made, 3); err != nil {
 		t.Fatal(err)
 	}
+	i.happens(1, events.ActionKill, "15")
 	if err := f.startInTurn(t.Context(), made, 4); err != nil {
 		t.Fatal(err)
 	}
-	i.happens(1, events.ActionKill, "15")
-	waitFor(t, "signal", func() bool { return w.stopping(k, l) != nil })
+	waitFor(t, "signal", func() bool { held, _ := w.stopping(k, l, nil); return held != nil })
 	err = f.finish(made, f.look(made))
 	var held *targets.HeldError
 	if !errors.As(err, &held) || held.Hold.Reason != ContainersStopping {
