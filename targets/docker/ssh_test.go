@@ -1,11 +1,16 @@
 package docker
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hpad/hpad/targets"
 )
@@ -86,5 +91,41 @@ func TestSSHOneByOne(t *testing.T) {
 		if err := inspect(e); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestSSHEndsWithItsEngine: an attempt to connect that is under way ends with the
+// engine, and the process with it.
+func TestSSHEndsWithItsEngine(t *testing.T) {
+	clearEnvironment(t)
+	t.Setenv("PATH", sshPath(t))
+	path := filepath.Join(t.TempDir(), "silent.sock")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	t.Setenv(asSSH, path)
+	e, err := Connect(&Config{Host: "ssh://me@192.0.2.1", Timeout: time.Hour, ResourceInterval: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := make(chan error)
+	go func() { failed <- inspect(e) }()
+	connection, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = connection.Close() }()
+	request := make([]byte, len("HEAD /_ping "))
+	if _, err := io.ReadFull(connection, request); err != nil || string(request) != "HEAD /_ping " {
+		t.Errorf("the process sent %q, %v, want a question", request, err)
+	}
+	e.Close()
+	if err := <-failed; !errors.Is(err, targets.ErrTransient) || !errors.Is(err, context.Canceled) {
+		t.Errorf("Read() = %v, want ErrTransient of a call that was canceled", err)
+	}
+	if _, err := io.Copy(io.Discard, connection); err != nil {
+		t.Errorf("the process ended with %v", err)
 	}
 }
