@@ -87,7 +87,6 @@ func TestManager(t *testing.T) {
 			"start limit":   startLimit,
 			"crash loop":    crashLoop,
 			"masked":        masked,
-			"refused":       refused,
 			"template gone": templateGone,
 			"restart":       hpadRestarts,
 		} {
@@ -264,9 +263,11 @@ func masked(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	awaitActive(t, m, "hidden", 1, 2)
 }
 
-// refused: instances that the manager cannot load, or whose dependency there is not,
+// TestRefused: instances that the manager cannot load, or whose dependency there is not,
 // give their places to the next indexes until they can be started.
-func refused(t *testing.T, m *systemdtest.Manager, l *world.Load) {
+func TestRefused(t *testing.T) {
+	m := systemdtest.Start(t)
+	l := world.NewLoad(t)
 	worker(t, m, "spoiled", "notify", "")
 	m.Unit(t, "spoiled@2.service", "[Service]\nType=notify\n")
 	m.Unit(t, "spoiled@3.service", "[Unit]\nRequires=nobody.service\n[Service]\nExecStart=/bin/sleep infinity\n")
