@@ -363,7 +363,7 @@ func toldOnce(t *testing.T, w *world.World, job, reason string) {
 	events := w.View(job).Events
 	late := int64(0) // reads that a slow machine cut off, after which the reason begins anew
 	for _, event := range events {
-		if event.Reason == "FailedGetScale" && strings.Contains(event.Message, "no answer within") {
+		if event.Reason == "FailedGetScale" && (strings.Contains(event.Message, "no answer within") || strings.Contains(event.Message, "context deadline exceeded")) {
 			late += event.Count
 		}
 	}
