@@ -88,20 +88,31 @@ func Start(t testing.TB) *Manager {
 	}
 	m.run()
 	t.Cleanup(m.Stop)
+	t.Cleanup(m.tellFailures)
 	return m
+}
+
+// tellFailures tells of a test that failed which units did, and how.
+func (m *Manager) tellFailures() {
+	if !m.t.Failed() {
+		return
+	}
+	said, err := m.Try("show", "--all", "--state=failed", "--property=Id,Result,ExecMainCode,ExecMainStatus,NRestarts,StatusText", "*")
+	m.t.Logf("units that failed: %v\n%s", err, said)
 }
 
 // beginning starts the manager. It refuses to run where the machine's own one is
 // something else than systemd, which it tells by a directory that only this
-// namespace has. In the hierarchies of control groups it has a group of its own.
+// namespace has. In each hierarchy of control groups that it uses it has a group of its
+// own: two managers in one would end each other's units of the same name.
 const beginning = `
 set -e
 mount -t tmpfs tmpfs /run
 mkdir -p /run/systemd/system
-for hierarchy in /sys/fs/cgroup /sys/fs/cgroup/systemd; do
-	if [ -e "$hierarchy/cgroup.procs" ]; then
-		mkdir -p "$hierarchy/$1"
-		echo $$ >"$hierarchy/$1/cgroup.procs"
+for hierarchy in "" /systemd /unified /memory /pids /cpu /cpuacct; do
+	if [ -e "/sys/fs/cgroup$hierarchy/cgroup.procs" ]; then
+		mkdir -p "/sys/fs/cgroup$hierarchy/$1"
+		echo $$ >"/sys/fs/cgroup$hierarchy/$1/cgroup.procs"
 	fi
 done
 shift
