@@ -155,7 +155,8 @@ func TestKilledWithoutDrain(t *testing.T) {
 				if err := f.Start(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				synctest.Wait() // its work sleeps, and takes no step between those of the removal
+				// Its work sleeps now, and takes no step between those of the removal.
+				synctest.Wait()
 				_ = f.SetReplicas(t.Context(), w.ref, 2, "", "the test asks") // nobody hears it
 				w.wait(time.Second)
 				if err := f.Close(); err != nil {

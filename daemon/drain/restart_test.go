@@ -283,7 +283,8 @@ func killedAt(t *testing.T, steps int, after bool) (killed bool) {
 		if err := f.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		synctest.Wait() // its work sleeps, and takes no step before the first one of the drain
+		// Its work sleeps now, and takes no step before the first one of the drain.
+		synctest.Wait()
 		err := f.SetReplicas(t.Context(), w.ref, 2, "", "the test asks")
 		w.wait(time.Minute)
 		if err := f.Close(); err != nil {
