@@ -286,10 +286,7 @@ func edited(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	w := world.New(t, fleet(c, c.Credentials(t), "")+l.Source()+queued("shared", 1, 10))
 	w.Passes("shared", 2)
 	c.Edit("shared", func(g *awstest.Group) { g.Desired = 7 })
-	wait.For(t, patience, "ForeignWriter", func() (string, bool) {
-		condition := w.Condition("shared", policy.ForeignWriter) // until hpad has written again
-		return fmt.Sprintf("it is %+v", condition), condition.Reason != ""
-	})
+	w.AwaitTold("shared", string(policy.ForeignWriter))
 	awaitDesired(t, c, "shared", 2)
 	c.Edit("shared", func(g *awstest.Group) { g.Min, g.Desired = 4, 4 })
 	w.Await("shared", policy.ScalingLimited, "PlatformMin", "")

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/azurevmss"
 	"github.com/hpad/hpad/targets/cloud"
@@ -222,24 +221,16 @@ func edited(t *testing.T, s *azuretest.Server, l *world.Load) {
 	w := world.New(t, s.TOML("cloud", quick)+l.Source()+queued("shared", 1, 8))
 	awaitCapacity(t, s, "shared", 3)
 	w.Passes("shared", 2)
-	if told := countOf(w.View("shared").Events, "FailedRescale"); told != 0 {
+	if told := world.Told(w.View("shared").Events, "FailedRescale"); told != 0 {
 		t.Errorf("%d failed writes were told, want that they were tried again", told)
 	}
 	s.Change("shop/shared", func(set *azuretest.Set) { set.Capacity = 5 })
+	w.AwaitTold("shared", string(policy.ForeignWriter))
 	awaitCapacity(t, s, "shared", 3)
-	if told := countOf(w.View("shared").Events, string(policy.ForeignWriter)); told != 1 {
+	w.Passes("shared", 2)
+	if told := world.Told(w.View("shared").Events, string(policy.ForeignWriter)); told != 1 {
 		t.Errorf("somebody else's change was told %d times, want once", told)
 	}
-}
-
-func countOf(events []api.Event, reason string) int {
-	n := 0
-	for _, event := range events {
-		if event.Reason == reason {
-			n++
-		}
-	}
-	return n
 }
 
 // anotherAutoscaler: a set that Azure itself scales is left alone.
@@ -338,7 +329,7 @@ func killed(t *testing.T, s *azuretest.Server, l *world.Load) {
 	if got, writes := s.Capacity("shop/lasting"), s.Calls("VirtualMachineScaleSets_Update"); got != 3 || writes != 1 {
 		t.Errorf("capacity %d after %d writes, want 3 after one", got, writes)
 	}
-	if told := countOf(w.View("lasting").Events, string(policy.ForeignWriter)); told != 0 {
+	if told := world.Told(w.View("lasting").Events, string(policy.ForeignWriter)); told != 0 {
 		t.Error("hpad takes its own change for somebody else's")
 	}
 }

@@ -9,24 +9,12 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 
-	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/compose"
 	"github.com/hpad/hpad/test/docker/dockertest"
 	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/internal/world"
 )
-
-// eventsOf answers how often an event of a reason occurred.
-func eventsOf(a api.Autoscaler, reason string) int64 {
-	total := int64(0)
-	for _, event := range a.Events {
-		if event.Reason == reason {
-			total += event.Count
-		}
-	}
-	return total
-}
 
 // countReset: "docker compose up" puts the file's count back, which is noticed. The
 // count is accepted, or put back although hpad may not scale down for the metric.
@@ -49,7 +37,7 @@ func countReset(t *testing.T, s *site) {
 			w.Await(project, policy.ForeignWriter, "CountChanged", "from 4 to 5")
 			s.stays(t, w, project, 5, 3)
 		}
-		if n := eventsOf(w.View(project), string(policy.ForeignWriter)); n == 0 {
+		if n := world.Told(w.View(project).Events, string(policy.ForeignWriter)); n == 0 {
 			t.Errorf("%s: no event of ForeignWriter", answer)
 		}
 		w.Stop()
@@ -174,7 +162,7 @@ func TestDisk(t *testing.T) {
 	s.load.Queue("full", 40)
 	w.Await("full", policy.AbleToScale, compose.StartFailed, "no space left on device")
 	s.stays(t, w, "full", 2, 3)
-	if n := eventsOf(w.View("full"), "SuccessfulRescale"); n != 0 {
+	if n := world.Told(w.View("full").Events, "SuccessfulRescale"); n != 0 {
 		t.Errorf("%d events of SuccessfulRescale on a full disk", n)
 	}
 	empty()
@@ -192,7 +180,7 @@ func TestEngineDown(t *testing.T) {
 	w := world.New(t, strings.Replace(s.queued("down", 1, 5), `"2s"`, `"10m"`, 1))
 	s.awaitReplicas(t, "down", 3)
 	w.Passes("down", 2)
-	foreign := eventsOf(w.View("down"), string(policy.ForeignWriter))
+	foreign := world.Told(w.View("down").Events, string(policy.ForeignWriter))
 	s.Stop()
 	s.load.Queue("down", 0)
 	w.Await("down", policy.AbleToScale, "FailedGetScale", "temporary failure")
@@ -204,7 +192,7 @@ func TestEngineDown(t *testing.T) {
 	w.Await("down", policy.AbleToScale, "ScaleDownStabilized", "")
 	s.awaitReplicas(t, "down", 3)
 	s.stays(t, w, "down", 3, 3)
-	if n := eventsOf(w.View("down"), string(policy.ForeignWriter)); n != foreign {
+	if n := world.Told(w.View("down").Events, string(policy.ForeignWriter)); n != foreign {
 		t.Errorf("%d more events of ForeignWriter, want none: nobody changed the count", n-foreign)
 	}
 	s.load.Queue("down", 50)

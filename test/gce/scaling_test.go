@@ -213,10 +213,7 @@ func edited(t *testing.T, p *place) {
 	p.awaitRunning(5)
 	w.Passes(p.name, 2)
 	p.Resize(t, p.target, 7)
-	wait.For(t, patience, "condition of a foreign writer", func() (string, bool) {
-		c := w.Condition(p.name, policy.ForeignWriter)
-		return fmt.Sprintf("it is %+v", c), c.Reason != ""
-	})
+	w.AwaitTold(p.name, string(policy.ForeignWriter))
 	p.awaitRunning(5)
 	p.Delete(p.target)
 	w.Await(p.name, policy.AbleToScale, gcemig.GroupNotFound, "there is no managed instance group")

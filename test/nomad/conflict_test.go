@@ -8,7 +8,6 @@ import (
 	nomadapi "github.com/hashicorp/nomad/api"
 
 	"github.com/hpad/hpad/daemon"
-	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/test/internal/world"
@@ -68,17 +67,4 @@ func compareAndSet(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	if job.Meta["owner"] != "somebody" {
 		t.Errorf("meta %v, want the change of somebody else kept", job.Meta)
 	}
-}
-
-// countOf answers how often events of some reasons occurred.
-func countOf(events []api.Event, reasons ...string) int64 {
-	total := int64(0)
-	for _, event := range events {
-		for _, reason := range reasons {
-			if event.Reason == reason {
-				total += event.Count
-			}
-		}
-	}
-	return total
 }

@@ -299,8 +299,8 @@ func resubmitted(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 				t.Errorf("count %d, want the 5 that were accepted", count)
 			}
 		}
-		if events := w.View(job).Events; countOf(events, string(policy.ForeignWriter)) != 1 {
-			t.Errorf("%s: events %+v, want one ForeignWriter", answer, events)
+		if told := world.Told(w.View(job).Events, string(policy.ForeignWriter)); told != 1 {
+			t.Errorf("%s: %d events of ForeignWriter, want one", answer, told)
 		}
 		w.Stop()
 	}
@@ -367,8 +367,8 @@ func toldOnce(t *testing.T, w *world.World, job, reason string) {
 			late += event.Count
 		}
 	}
-	told := countOf(events, reason)
-	if told < 1 || told > 1+late || countOf(events, "FailedGetScale", "FailedRescale", "FailedUpdateStatus") != late {
+	told := world.Told(events, reason)
+	if told < 1 || told > 1+late || world.Told(events, "FailedGetScale", "FailedRescale", "FailedUpdateStatus") != late {
 		t.Errorf("%s: events %+v, want one, %s", job, events, reason)
 	}
 }
@@ -388,7 +388,7 @@ func noPlace(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 		t.Errorf("%+v, want that one allocation waits", short)
 	}
 	w.Passes("large", 3)
-	if told := countOf(w.View("large").Events, string(nomad.InsufficientCapacity)); told != 1 {
+	if told := world.Told(w.View("large").Events, string(nomad.InsufficientCapacity)); told != 1 {
 		t.Errorf("told %d times, want once", told)
 	}
 	status := w.View("large").Status

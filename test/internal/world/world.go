@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -171,6 +172,26 @@ func (w *World) Await(name string, kind policy.ConditionType, reason, words stri
 		return fmt.Sprintf("it is %+v", c), c.Reason == reason && strings.Contains(c.Message, words)
 	})
 	return c
+}
+
+// Told answers how often events of some reasons were told.
+func Told(events []api.Event, reasons ...string) int64 {
+	total := int64(0)
+	for _, event := range events {
+		if slices.Contains(reasons, event.Reason) {
+			total += event.Count
+		}
+	}
+	return total
+}
+
+// AwaitTold waits until an event of a reason was told of an autoscaler.
+func (w *World) AwaitTold(name, reason string) {
+	w.t.Helper()
+	wait.For(w.t, Patience, fmt.Sprintf("event %s of %q", reason, name), func() (string, bool) {
+		events := w.View(name).Events
+		return fmt.Sprintf("there are %+v", events), Told(events, reason) > 0
+	})
 }
 
 // Passes waits until so many more passes of an autoscaler ended.
