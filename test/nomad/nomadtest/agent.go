@@ -183,6 +183,9 @@ server {
     retry_interval = "1s"
   }
 }
+autopilot {
+  cleanup_dead_servers = false # one that a test killed comes back
+}
 client {
   enabled           = %t
   network_interface = "lo"
