@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -79,9 +80,9 @@ func runConfig(t *testing.T, dir, text string) *running {
 		}
 	})
 	for end := time.Now().Add(time.Minute); ; {
-		_, err := os.Stat(r.socket)
-		tcpErr := answers(r.address)
-		if err == nil && tcpErr == nil {
+		status, err := answer("unix", r.socket, "/-/ready")
+		_, tcpErr := answer("tcp", r.address, "/-/healthy")
+		if status == http.StatusOK && tcpErr == nil {
 			return r
 		}
 		select {
@@ -91,27 +92,31 @@ func runConfig(t *testing.T, dir, text string) *running {
 		case <-time.After(10 * time.Millisecond):
 		}
 		if time.Now().After(end) {
-			t.Fatalf("the daemon does not begin: %v, %v", err, tcpErr)
+			t.Fatalf("the daemon does not begin: it answers %d, %v, %v", status, err, tcpErr)
 		}
 	}
 }
 
-// answers says that a server serves an address, and has read its web config: a
-// connection is accepted before that. One with TLS answers that this is not HTTPS.
-func answers(address string) error {
-	conn, err := net.DialTimeout("tcp", address, time.Second)
+// answer asks a server for a path without TLS, and answers the status. One that
+// answers serves, and has read its web config: a connection is accepted before that.
+// One with TLS answers that this is not HTTPS.
+func answer(network, address, path string) (int, error) {
+	conn, err := net.DialTimeout(network, address, time.Second)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() { _ = conn.Close() }()
 	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
-		return err
+		return 0, err
 	}
-	if _, err := io.WriteString(conn, "GET /-/healthy HTTP/1.0\r\n\r\n"); err != nil {
-		return err
+	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.0\r\nHost: localhost\r\n\r\n", path); err != nil {
+		return 0, err
 	}
-	_, err = conn.Read(make([]byte, 1))
-	return err
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return 0, err
+	}
+	return response.StatusCode, response.Body.Close()
 }
 
 // hpad runs a command line.
