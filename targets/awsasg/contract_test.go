@@ -56,6 +56,7 @@ func TestContract(t *testing.T) {
 		}
 		with := func(ref targets.Ref, change func(g *awstest.Group)) { c.Edit(ref.Name, change) }
 		p.SetCount = func(_ *testing.T, ref targets.Ref, n int32) { with(ref, func(g *awstest.Group) { g.Desired = int(n) }) }
+		p.Rival = func(_ *testing.T, _ targets.Ref, act func()) { c.Rival.Before(act, "SetDesiredCapacity") }
 		p.SetReady = func(_ *testing.T, ref targets.Ref, id string, ready bool) {
 			with(ref, func(g *awstest.Group) {
 				for _, instance := range g.Instances {

@@ -64,7 +64,7 @@ func TestContract(t *testing.T) {
 }
 
 func contractPlatform(t *testing.T, s *azuretest.Server, flexible, slow bool, extra string, counts []int32) *targettest.Platform {
-	p := &targettest.Platform{Missing: ref("shop/nobody"), Survive: true, Highest: 100}
+	p := &targettest.Platform{Missing: ref("shop/nobody"), Survive: true, Compares: true, Highest: 100}
 	for n, count := range counts {
 		name := fmt.Sprintf("set-%c", 'a'+n)
 		s.Add(azuretest.Set{Group: "shop", Name: name, Capacity: int(count), Flexible: flexible, Monitored: true})
@@ -80,6 +80,7 @@ func contractPlatform(t *testing.T, s *azuretest.Server, flexible, slow bool, ex
 	p.SetCount = func(_ *testing.T, ref targets.Ref, n int32) {
 		with(ref, func(set *azuretest.Set) { set.Capacity = int(n) })
 	}
+	p.Rival = func(_ *testing.T, _ targets.Ref, act func()) { s.Rival.Before(act, "VirtualMachineScaleSets_Update") }
 	p.SetReady = func(_ *testing.T, ref targets.Ref, id string, ready bool) {
 		with(ref, func(set *azuretest.Set) {
 			for _, m := range set.Machines {

@@ -77,6 +77,9 @@ func contractPlatform(t *testing.T, i *imitation, counts []int32) *targettest.Pl
 		}
 	}
 	p.SetCount = func(_ *testing.T, r targets.Ref, n int32) { i.up(*services[r], int(n)) }
+	p.Rival = func(_ *testing.T, _ targets.Ref, act func()) {
+		i.rival.Before(act, "POST containers/create", "POST containers/stop")
+	}
 	p.SetReady = func(_ *testing.T, r targets.Ref, id string, ready bool) {
 		each(r, func(c *imitated) {
 			if c.ID == id {

@@ -25,6 +25,8 @@ import (
 	"github.com/docker/docker/pkg/stringid"
 	"github.com/docker/go-connections/nat"
 	"github.com/docker/go-units"
+
+	"github.com/hpad/hpad/targets/targettest"
 )
 
 // imitation is an engine as far as this kind asks it, and the part of Compose
@@ -32,6 +34,7 @@ import (
 // refusals are as observed on engines 20.10 and 28.5.
 type imitation struct {
 	server *httptest.Server
+	rival  targettest.Rival
 
 	mu         sync.Mutex
 	version    string
@@ -294,7 +297,6 @@ func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if len(parts) > 1 && strings.HasPrefix(parts[0], "v1.") {
 		parts = parts[1:]
 	}
-	i.mu.Lock()
 	kind := r.Method + " " + parts[0]
 	if len(parts) > 1 {
 		kind += "/" + parts[len(parts)-1]
@@ -302,6 +304,8 @@ func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if len(parts) == 2 && r.Method == http.MethodDelete {
 		kind = "DELETE " + parts[0]
 	}
+	i.rival.Meet(kind)
+	i.mu.Lock()
 	i.calls[kind]++
 	hang, throttle, broken, refuse := i.hang, i.throttle, i.broken, i.refuse
 	i.mu.Unlock()

@@ -64,6 +64,9 @@ func contractKind(place gcetest.Group) targettest.Kind {
 			return current
 		}
 		p.SetCount = func(t *testing.T, ref targets.Ref, n int32) { server.Resize(t, ref.Name, int(n)) }
+		p.Rival = func(_ *testing.T, _ targets.Ref, act func()) {
+			server.Rival.Before(act, "instanceGroupManagers.resize", "regionInstanceGroupManagers.resize")
+		}
 		p.SetReady = func(t *testing.T, ref targets.Ref, id string, ready bool) {
 			state := "UNHEALTHY"
 			if ready {

@@ -41,7 +41,7 @@ func jobOf(ref targets.Ref) string {
 func TestContract(t *testing.T) {
 	targettest.Run(t, targettest.Kind{Name: "nomad", Samples: true, New: func(t *testing.T, counts ...int32) *targettest.Platform {
 		i := newImitation(t)
-		p := &targettest.Platform{Missing: ref("nobody/app"), Survive: true}
+		p := &targettest.Platform{Missing: ref("nobody/app"), Survive: true, Compares: true}
 		for n, count := range counts {
 			id := fmt.Sprintf("job-%c", 'a'+n)
 			i.add(id, int(count))
@@ -55,6 +55,9 @@ func TestContract(t *testing.T) {
 		}
 		with := func(ref targets.Ref, change func(job *imitatedJob)) { i.change(jobOf(ref), change) }
 		p.SetCount = func(_ *testing.T, ref targets.Ref, n int32) { with(ref, func(j *imitatedJob) { j.count = int(n) }) }
+		p.Rival = func(_ *testing.T, ref targets.Ref, act func()) {
+			i.rival.Before(act, "PUT /v1/job/"+jobOf(ref)+"/scale")
+		}
 		p.SetReady = func(_ *testing.T, ref targets.Ref, id string, ready bool) {
 			with(ref, func(j *imitatedJob) {
 				for _, alloc := range j.allocs {

@@ -12,12 +12,15 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/hpad/hpad/targets/targettest"
 )
 
 // imitation is a Nomad server in memory: as much of its HTTP API as a fleet
 // uses, with the answers of a real one (testdata has recorded ones).
 type imitation struct {
 	server *httptest.Server
+	rival  targettest.Rival
 
 	mu    sync.Mutex
 	index uint64
@@ -168,6 +171,7 @@ func (i *imitation) schedule(job *imitatedJob) {
 
 // ServeHTTP answers as a Nomad agent.
 func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	i.rival.Meet(r.Method + " " + r.URL.Path)
 	i.mu.Lock()
 	hang := i.hang
 	i.calls[r.URL.Path]++

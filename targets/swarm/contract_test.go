@@ -46,7 +46,7 @@ func ref(name string) targets.Ref { return targets.Ref{Fleet: "shop", Name: name
 func TestContract(t *testing.T) {
 	targettest.Run(t, targettest.Kind{Name: "swarm", Samples: true, New: func(t *testing.T, counts ...int32) *targettest.Platform {
 		i := newImitation(t)
-		p := &targettest.Platform{Missing: ref("nobody"), Survive: true}
+		p := &targettest.Platform{Missing: ref("nobody"), Survive: true, Compares: true}
 		for n, count := range counts {
 			name := fmt.Sprintf("shop_%c", 'a'+n)
 			i.add(name, int(count))
@@ -59,6 +59,9 @@ func TestContract(t *testing.T) {
 		}
 		p.SetCount = func(_ *testing.T, ref targets.Ref, n int32) {
 			i.with(ref.Name, func(s *imitatedService) { s.setCount(int(n)) })
+		}
+		p.Rival = func(_ *testing.T, ref targets.Ref, act func()) {
+			i.rival.Before(act, "POST /v"+i.version+"/services/id-of-"+ref.Name+"/update")
 		}
 		p.Hold = func(_ *testing.T, ref targets.Ref, on bool) {
 			i.with(ref.Name, func(s *imitatedService) {

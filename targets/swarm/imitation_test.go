@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/hpad/hpad/targets/targettest"
 )
 
 // reconcileDelay is how long the imitation takes from a new count to new tasks.
@@ -22,6 +24,7 @@ const reconcileDelay = 20 * time.Millisecond
 // takes a moment to follow a new count.
 type imitation struct {
 	server *httptest.Server
+	rival  targettest.Rival
 
 	mu       sync.Mutex
 	version  string
@@ -218,6 +221,7 @@ func (i *imitation) reconcile(s *imitatedService, now time.Time) {
 
 func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
+	i.rival.Meet(r.Method + " " + r.URL.Path)
 	i.mu.Lock()
 	w.Header().Set("Api-Version", i.version)
 	if r.URL.Path == "/_ping" {

@@ -67,6 +67,7 @@ func newPlatform(t *testing.T, counts ...int32) *targettest.Platform {
 		return current
 	}
 	p.SetCount = func(t *testing.T, ref targets.Ref, n int32) { setCount(t, m, ref, int(n)) }
+	p.Rival = func(_ *testing.T, _ targets.Ref, act func()) { m.rival.Before(act, "start ", "stop ") }
 	p.SetReady = func(_ *testing.T, _ targets.Ref, id string, on bool) { ready.set(id, on) }
 	p.Hold = func(_ *testing.T, ref targets.Ref, on bool) {
 		job := ""

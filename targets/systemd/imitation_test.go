@@ -13,10 +13,14 @@ import (
 
 	systemd "github.com/coreos/go-systemd/v22/dbus"
 	godbus "github.com/godbus/dbus/v5"
+
+	"github.com/hpad/hpad/targets/targettest"
 )
 
 // imitation is a manager in memory. It is safe for concurrent use.
 type imitation struct {
+	rival targettest.Rival
+
 	mu    sync.Mutex
 	run   string
 	units map[string]*imitated
@@ -66,6 +70,7 @@ func (m *imitation) call(ctx context.Context, name, unit string) error {
 	if err := ctx.Err(); err != nil {
 		return classed(err)
 	}
+	m.rival.Meet(name + " " + unit)
 	m.mu.Lock()
 	m.calls = append(m.calls, strings.TrimSpace(name+" "+unit))
 	hangs, refuse := m.hangs, m.refuse

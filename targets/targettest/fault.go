@@ -39,6 +39,9 @@ type Fault struct {
 	// Hang holds the call until its context ends. A write that hangs answers
 	// targets.ErrUnknownOutcome besides the context's error, and was not done.
 	Hang bool
+	// Rival acts before a write is compared with its version, as somebody else who
+	// comes in between; it may call the Memory. Nil means that nobody does.
+	Rival func()
 	// Err is answered in place of doing anything.
 	Err error
 	// Lost does the write and answers targets.ErrUnknownOutcome.
@@ -134,6 +137,9 @@ func (f *fault) suffer(ctx context.Context) error {
 	}
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if f.Rival != nil {
+		f.Rival()
 	}
 	return f.Err
 }

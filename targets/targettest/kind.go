@@ -57,9 +57,15 @@ type Platform struct {
 	Untold bool
 	// Survive says that instances outlive the fleet that started them.
 	Survive bool
+	// Compares says that the platform itself refuses a write that somebody else's came
+	// before.
+	Compares bool
 
 	// SetCount changes a target's count as somebody else would.
 	SetCount func(t *testing.T, ref targets.Ref, n int32)
+	// Rival lets somebody else act once, right before the next write of a target's
+	// count reaches the platform.
+	Rival func(t *testing.T, ref targets.Ref, act func())
 	// SetReady makes a Running instance ready or unready.
 	SetReady func(t *testing.T, ref targets.Ref, id string, ready bool)
 	// Hold makes the platform refuse writes of a target, or ends that.
@@ -92,6 +98,7 @@ func (p *Platform) absent() []string {
 		present bool
 	}{
 		{"SetCount", p.SetCount != nil},
+		{"Rival", p.Rival != nil},
 		{"SetReady", p.SetReady != nil},
 		{"Hold", p.Hold != nil},
 		{"Bound", p.Bound != nil},

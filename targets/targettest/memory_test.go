@@ -33,7 +33,7 @@ func TestMemoryContract(t *testing.T) {
 	}
 	Run(t, Kind{Samples: true, Patience: patience, New: func(_ *testing.T, counts ...int32) *Platform {
 		m := NewMemory("memory")
-		p := &Platform{Missing: m.Ref("nobody"), Open: func(*testing.T) Fleet { return wrap(m) }, Survive: true}
+		p := &Platform{Missing: m.Ref("nobody"), Open: func(*testing.T) Fleet { return wrap(m) }, Survive: true, Compares: true}
 		for i, count := range counts {
 			p.Refs = append(p.Refs, m.Add("t"+strconv.Itoa(i), MemoryTarget{
 				Replicas: count, StartDelay: 20 * time.Millisecond, ReadyDelay: 20 * time.Millisecond,
@@ -42,6 +42,9 @@ func TestMemoryContract(t *testing.T) {
 		}
 		p.SetCount = func(_ *testing.T, ref targets.Ref, n int32) {
 			m.Change(ref.Name, func(target *MemoryTarget) { target.Replicas = n })
+		}
+		p.Rival = func(_ *testing.T, ref targets.Ref, act func()) {
+			m.Inject(Fault{Call: WriteCall, Target: ref.Name, Times: 1, Rival: act})
 		}
 		p.SetReady = func(_ *testing.T, ref targets.Ref, id string, ready bool) { m.SetReady(ref.Name, id, ready) }
 		p.Hold = func(_ *testing.T, ref targets.Ref, on bool) {
@@ -139,6 +142,13 @@ var reads int
 var spoiled = map[string]func(m *Memory) *spoiledFleet{
 	"ignores versions": writing(func(ctx context.Context, m *Memory, ref targets.Ref, n int32, _ string) error {
 		return m.SetReplicas(ctx, ref, n, "", "")
+	}),
+	"compares before it writes": writing(func(ctx context.Context, m *Memory, ref targets.Ref, n int32, version string) error {
+		readings, err := m.Snapshot(ctx, []targets.Ref{ref})
+		if err == nil && readings[ref].Version == version {
+			version = ""
+		}
+		return m.SetReplicas(ctx, ref, n, version, "")
 	}),
 	"does nothing": writing(func(context.Context, *Memory, targets.Ref, int32, string) error { return nil }),
 	"writes though canceled": writing(func(ctx context.Context, m *Memory, ref targets.Ref, n int32, version string) error {

@@ -62,6 +62,8 @@ var cases = []contractCase{
 	{"leaves an equal count alone", []int32{2}, nil, leavesEqual},
 	{"stops victims", []int32{4}, func(_ Kind, p *Platform) bool { return p.SlowStop != nil }, stopsVictims},
 	{"refuses a lost version", []int32{2}, nil, refusesLostVersion},
+	{"meets a rival while scaling up", []int32{2}, func(_ Kind, p *Platform) bool { return p.Rival != nil }, meetsRivalUp},
+	{"meets a rival while scaling down", []int32{3}, func(_ Kind, p *Platform) bool { return p.Rival != nil }, meetsRivalDown},
 	{"refuses an unknown target", []int32{1}, nil, refusesUnknown},
 	{"refuses while held", []int32{2}, func(_ Kind, p *Platform) bool { return p.Hold != nil }, refusesHeld},
 	{"refuses out of range", []int32{2}, func(_ Kind, p *Platform) bool { return p.Bound != nil }, refusesOutOfRange},

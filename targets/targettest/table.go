@@ -30,6 +30,9 @@ var Table = []Row{
 	{"no-op", []string{"leaves an equal count alone"}, nil},
 	{"zero", []string{"scales to zero and back"}, nil},
 	{"version lost", []string{"refuses a lost version"}, nil},
+	{"a rival writes between read and write", []string{"meets a rival while scaling up", "meets a rival while scaling down"}, map[string]string{
+		"process": "nobody else starts or stops its processes",
+	}},
 	{"held", []string{"refuses while held"}, map[string]string{
 		"process": "nothing but the fleet itself acts on its processes",
 	}},

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/hpad/hpad/targets/targettest"
 )
 
 // What the imitation is.
@@ -31,7 +33,9 @@ const launchRetry = 200 * time.Millisecond
 // Cloud is one account and region. Its methods are safe for concurrent use.
 type Cloud struct {
 	// URL is the endpoint of all services.
-	URL    string
+	URL string
+	// Rival acts before calls, by their actions.
+	Rival  targettest.Rival
 	server *httptest.Server
 
 	mu     sync.Mutex

@@ -68,6 +68,7 @@ func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
 		refused = &refusal{status: fault.Status, code: fault.Code, message: fault.Message, retryAfter: fault.RetryAfter}
 	}
 	if refused == nil {
+		c.Rival.Meet(name)
 		c.mu.Lock()
 		result, refused = called.run(c)
 		if _, change := called.about(); change && refused == nil {

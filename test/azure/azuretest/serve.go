@@ -94,6 +94,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		write(w, &refusal{status: http.StatusNotFound, code: "InvalidResourceType", message: "no such path"})
 		return
 	}
+	s.Rival.Meet(found.operation)
 	failure, err := s.admit(r, found)
 	if err == nil && failure != nil && !failure.Late {
 		s.fail(w, failure)

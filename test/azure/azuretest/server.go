@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/hpad/hpad/targets/targettest"
 )
 
 // Who hpad is to a Server.
@@ -37,6 +39,8 @@ type Server struct {
 	// CAFile has the certificate of the authority to trust, SecretFile the client's
 	// secret.
 	CAFile, SecretFile string
+	// Rival acts before calls, by their operations.
+	Rival targettest.Rival
 
 	server *httptest.Server
 

@@ -20,6 +20,8 @@ import (
 	"golang.org/x/time/rate"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/hpad/hpad/targets/targettest"
 )
 
 // Server imitates the API for one project. Its methods are safe for concurrent use.
@@ -27,6 +29,8 @@ type Server struct {
 	// Endpoint is where the API is, as a client is configured; Project is the one
 	// that there is.
 	Endpoint, Project string
+	// Rival acts before calls, by their methods' ids without "compute.".
+	Rival targettest.Rival
 
 	document *Document
 	tokenURL string
@@ -215,6 +219,7 @@ func (f *fault) suffer(w http.ResponseWriter, r *http.Request) bool {
 
 // answer does what a call asks for. The answer is text before anything can change.
 func (s *Server) answer(c *call, r *http.Request) ([]byte, *apiError) {
+	s.Rival.Meet(strings.TrimPrefix(c.method.ID, "compute."))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	answer, refused := s.do(c, r)

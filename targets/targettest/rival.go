@@ -1,0 +1,78 @@
+package targettest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// Rival is somebody else who acts between two calls of a fleet. Imitations of
+// platforms have one and let it go first. The zero value does nothing; it is safe
+// for concurrent use.
+type Rival struct {
+	mu    sync.Mutex
+	act   func()
+	calls []string
+}
+
+// Before makes the rival act once, right before the next call whose name begins as
+// one of these.
+func (r *Rival) Before(act func(), calls ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.act, r.calls = act, calls
+}
+
+// Meet lets the rival act if a call is the one it waits for. The caller holds no lock
+// that the act needs, and does what the call asks for only afterwards.
+func (r *Rival) Meet(call string) {
+	r.mu.Lock()
+	act := r.act
+	if act == nil || !slices.ContainsFunc(r.calls, func(begin string) bool { return strings.HasPrefix(call, begin) }) {
+		r.mu.Unlock()
+		return
+	}
+	r.act = nil
+	r.mu.Unlock()
+	act()
+}
+
+func meetsRivalUp(t *trial) { t.meetsRival(2, 3, 4) }
+
+func meetsRivalDown(t *trial) { t.meetsRival(3, 4, 1) }
+
+// meetsRival has somebody else set another count after the read that a write begins
+// with. A platform that compares refuses the write. Elsewhere both writes may have
+// been done: what is read is what is there, and nobody may write by the reading of
+// before.
+func (t *trial) meetsRival(from, rival, to int32) {
+	f := t.open()
+	before := f.settle(t.Refs[0], from)
+	var acted atomic.Bool
+	t.Rival(t.T, t.Refs[0], func() {
+		acted.Store(true)
+		t.SetCount(t.T, t.Refs[0], rival)
+	})
+	err := f.SetReplicas(t.Context(), t.Refs[0], to, before.Version, "the contract suite asks")
+	t.poll("write that the rival could have come before", func() (string, bool) {
+		return fmt.Sprintf("SetReplicas() = %v", err), acted.Load()
+	})
+	switch {
+	case t.Compares && !errors.Is(err, targets.ErrConflict):
+		t.Errorf("SetReplicas() of what somebody else changed meanwhile = %v, want ErrConflict", err)
+	case t.Compares:
+		f.settle(t.Refs[0], rival)
+	case err != nil && !errors.Is(err, targets.ErrConflict):
+		t.Errorf("SetReplicas() of what somebody else changed meanwhile = %v, want none or ErrConflict", err)
+	}
+	after := f.settle(t.Refs[0], f.read(t.Refs[0]).SpecReplicas)
+	if after.Version == before.Version {
+		t.Errorf("version is %q before and after somebody else's change", before.Version)
+	}
+	f.refused(t.Refs[0], from+3, before.Version, targets.ErrConflict)
+}
