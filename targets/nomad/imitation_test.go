@@ -19,6 +19,7 @@ import (
 // imitation is a Nomad server in memory: as much of its HTTP API as a fleet
 // uses, with the answers of a real one (testdata has recorded ones).
 type imitation struct {
+	t      testing.TB
 	server *httptest.Server
 	rival  targettest.Rival
 
@@ -41,7 +42,10 @@ type imitation struct {
 	forbidden map[string]bool
 	silent    map[string]bool
 	calls     map[string]int
-	scaled    []map[string]any
+	// filters are those of the last lists, listed how much these answered, by path.
+	filters map[string]string
+	listed  map[string]int
+	scaled  []map[string]any
 }
 
 type imitatedJob struct {
@@ -53,9 +57,11 @@ type imitatedJob struct {
 	version     uint64
 	stopped     bool
 	deployment  string
-	deployed    bool
-	allocs      []*imitatedAlloc
-	made        int
+	// ended are the statuses of deployments that are over.
+	ended    []string
+	deployed bool
+	allocs   []*imitatedAlloc
+	made     int
 	// meta is the group's, parent the job that launched this one.
 	meta   map[string]string
 	parent string
@@ -80,7 +86,10 @@ type imitatedAlloc struct {
 }
 
 func newImitation(t testing.TB) *imitation {
-	i := &imitation{index: 10, jobs: map[string]*imitatedJob{}, dark: map[string]bool{}, slow: map[string]bool{}, forbidden: map[string]bool{}, calls: map[string]int{}}
+	i := &imitation{
+		t: t, index: 10, jobs: map[string]*imitatedJob{}, dark: map[string]bool{}, slow: map[string]bool{}, forbidden: map[string]bool{},
+		calls: map[string]int{}, filters: map[string]string{}, listed: map[string]int{},
+	}
 	i.server = httptest.NewServer(i)
 	t.Cleanup(func() {
 		i.setHang(false)
@@ -202,18 +211,12 @@ func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer i.mu.Unlock()
+	if all := i.list(r.URL.Path); all != nil {
+		i.answerList(w, r, all)
+		return
+	}
 	path := strings.Split(strings.TrimPrefix(r.URL.Path, "/v1/"), "/")
 	switch {
-	case r.URL.Path == "/v1/jobs":
-		i.answer(w, i.listJobs(r.URL.Query().Get("filter")))
-	case r.URL.Path == "/v1/allocations":
-		i.answer(w, i.listAllocs(r.URL.Query().Get("filter")))
-	case r.URL.Path == "/v1/deployments":
-		i.answer(w, i.listDeployments())
-	case r.URL.Path == "/v1/evaluations":
-		i.answer(w, i.listBlocked(r.URL.Query().Get("filter")))
-	case r.URL.Path == "/v1/nodes":
-		i.answer(w, []any{map[string]any{"ID": "node-1", "NodeResources": map[string]any{"Cpu": map[string]any{"CpuShares": 8000, "TotalCpuCores": 4}}}})
 	case r.URL.Path == "/v1/status/leader":
 		i.answer(w, "127.0.0.1:4647")
 	case r.URL.Path == "/v1/agent/self":
@@ -234,38 +237,54 @@ func (i *imitation) answer(w http.ResponseWriter, what any) {
 	_ = json.NewEncoder(w).Encode(what)
 }
 
-// named says whether a filter lets a job through: it names it, or names none.
-func named(filter, field, job string) bool {
-	filter = strings.ReplaceAll(filter, "ParentID", "")
-	return !strings.Contains(filter, field+" == ") || strings.Contains(filter, fmt.Sprintf("%s == %q", field, job))
+// list answers everything that a list is of, unfiltered; nil for what is no list.
+func (i *imitation) list(path string) []map[string]any {
+	switch path {
+	case "/v1/jobs":
+		return i.listJobs()
+	case "/v1/allocations":
+		return i.listAllocs()
+	case "/v1/deployments":
+		return i.listDeployments()
+	case "/v1/evaluations":
+		return i.listBlocked()
+	case "/v1/nodes":
+		return []map[string]any{{"ID": "node-1", "NodeResources": map[string]any{"Cpu": map[string]any{"CpuShares": 8000, "TotalCpuCores": 4}}}}
+	}
+	return nil
 }
 
-func (i *imitation) listJobs(filter string) []any {
-	list := []any{}
+// answerList answers what the filter of a call lets through of a list.
+func (i *imitation) answerList(w http.ResponseWriter, r *http.Request, all []map[string]any) {
+	expression := r.URL.Query().Get("filter")
+	passed, err := pass(expression, all)
+	if err != nil {
+		i.t.Errorf("list %s: %v", r.URL.Path, err)
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	i.filters[r.URL.Path], i.listed[r.URL.Path] = expression, len(passed)
+	i.answer(w, passed)
+}
+
+func (i *imitation) listJobs() []map[string]any {
+	list := []map[string]any{}
 	for _, job := range i.jobs {
-		if named(filter, "ID", job.id) && (job.parent == "" || !strings.Contains(filter, `ParentID == ""`)) {
-			list = append(list, map[string]any{
-				"ID": job.id, "Name": job.id, "Namespace": "default", "Type": job.kind, "Stop": job.stopped, "Status": "running",
-				"CreateIndex": job.createIndex, "JobModifyIndex": job.index, "ModifyIndex": job.index + 6,
-				"JobSummary": map[string]any{"Summary": map[string]any{"app": map[string]any{"Queued": job.queued}}},
-			})
-		}
+		list = append(list, map[string]any{
+			"ID": job.id, "ParentID": job.parent, "Name": job.id, "Namespace": "default", "Type": job.kind, "Stop": job.stopped, "Status": "running",
+			"CreateIndex": job.createIndex, "JobModifyIndex": job.index, "ModifyIndex": job.index + 6,
+			"JobSummary": map[string]any{"Summary": map[string]any{"app": map[string]any{"Queued": job.queued}}},
+		})
 	}
 	return list
 }
 
-func (i *imitation) listAllocs(filter string) []any {
-	list := []any{}
+func (i *imitation) listAllocs() []map[string]any {
+	list := []map[string]any{}
 	for _, job := range i.jobs {
-		if !named(filter, "JobID", job.id) {
-			continue
-		}
 		for _, alloc := range job.allocs {
-			switch {
-			case alloc.desired == "stop" && time.Now().After(alloc.gone), alloc.client == "complete":
-				continue // complete, and the filters ask for none of those
-			case alloc.client == "failed" && !strings.Contains(filter, `NextAllocation == ""`), alloc.next != "":
-				continue
+			if alloc.desired == "stop" && alloc.client == "running" && time.Now().After(alloc.gone) {
+				alloc.client = "complete"
 			}
 			list = append(list, alloc.stub(job))
 		}
@@ -292,22 +311,31 @@ func (a *imitatedAlloc) stub(job *imitatedJob) map[string]any {
 	return stub
 }
 
-func (i *imitation) listDeployments() []any {
-	list := []any{}
+func (i *imitation) listDeployments() []map[string]any {
+	list := []map[string]any{}
 	for _, job := range i.jobs {
-		if job.deployment != "" {
+		add := func(status, description string) {
 			list = append(list, map[string]any{
-				"ID": "d0000000-0000", "JobID": job.id, "JobCreateIndex": job.createIndex, "Status": "running", "StatusDescription": job.deployment,
+				"ID": "d0000000-0000", "JobID": job.id, "JobCreateIndex": job.createIndex, "Status": status, "StatusDescription": description,
 			})
+		}
+		if job.deployment != "" {
+			add("running", job.deployment)
+		}
+		for _, status := range job.ended {
+			add(status, "Deployment is over")
 		}
 	}
 	return list
 }
 
-func (i *imitation) listBlocked(filter string) []any {
-	list := []any{}
+// listBlocked answers the evaluations: of each job one that is through, and one that
+// waits for a place.
+func (i *imitation) listBlocked() []map[string]any {
+	list := []map[string]any{}
 	for _, job := range i.jobs {
-		if job.full != "" && named(filter, "JobID", job.id) && strings.Contains(filter, `Status == "blocked"`) {
+		list = append(list, map[string]any{"JobID": job.id, "Status": "complete"})
+		if job.full != "" {
 			failed := map[string]any{"NodesEvaluated": 1, "NodesExhausted": 1, "DimensionExhausted": map[string]int{job.full: 1}}
 			list = append(list, map[string]any{"JobID": job.id, "Status": "blocked", "FailedTGAllocs": map[string]any{"app": failed}})
 		}

@@ -24,7 +24,9 @@ type pool struct {
 	status int
 	// calls are those that were made, filters those of the lists of nodes.
 	calls, filters []string
-	allocations    []map[string]string
+	allocations    []map[string]any
+	// listed is how many allocations the last list answered.
+	listed int
 }
 
 func newPool(t *testing.T, nodes ...*api.Node) (*pool, *Fleet) {
@@ -56,9 +58,15 @@ func (p *pool) serve(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case path[0] == "nodes":
 		p.filters = append(p.filters, r.URL.Query().Get("filter"))
-		p.list(w, r.URL.Query().Get("filter"))
+		var nodes []map[string]any
+		for _, node := range p.nodes {
+			nodes = append(nodes, map[string]any{
+				"ID": node.ID, "Name": node.Name, "Status": node.Status, "CreateIndex": node.CreateIndex, "Attributes": node.Attributes, "Meta": node.Meta,
+			})
+		}
+		p.list(w, r, nodes)
 	case path[0] == "allocations":
-		_ = json.NewEncoder(w).Encode(p.allocations)
+		p.listed = p.list(w, r, p.allocations)
 	case p.nodes[path[1]] == nil && len(path) == 2:
 		http.Error(w, "node not found", http.StatusNotFound)
 	case p.nodes[path[1]] == nil:
@@ -79,22 +87,16 @@ func (p *pool) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// list answers the nodes of which a filter names an attribute, a meta or the name.
-func (p *pool) list(w http.ResponseWriter, filter string) {
-	stubs := []map[string]any{}
-	for _, node := range p.nodes {
-		told := strings.Contains(filter, fmt.Sprintf("Name == %q", node.Name))
-		for key, value := range node.Attributes {
-			told = told || strings.Contains(filter, fmt.Sprintf("Attributes[%q] == %q", key, value))
-		}
-		for key, value := range node.Meta {
-			told = told || strings.Contains(filter, fmt.Sprintf("Meta[%q] == %q", key, value))
-		}
-		if told {
-			stubs = append(stubs, map[string]any{"ID": node.ID, "Name": node.Name, "Status": node.Status, "CreateIndex": node.CreateIndex})
-		}
+// list answers those of some documents that the filter of a call lets through, and
+// how many they are.
+func (p *pool) list(w http.ResponseWriter, r *http.Request, all []map[string]any) int {
+	passed, err := pass(r.URL.Query().Get("filter"), all)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return 0
 	}
-	_ = json.NewEncoder(w).Encode(stubs)
+	_ = json.NewEncoder(w).Encode(passed)
+	return len(passed)
 }
 
 // drain does what a server does: drains begin at once and end when the test says.
@@ -317,13 +319,15 @@ func TestNodesRefused(t *testing.T) {
 
 func TestNodeAllocations(t *testing.T) {
 	p, f := newPool(t)
-	p.allocations = []map[string]string{
+	p.allocations = []map[string]any{
 		{"ID": "1", "NodeID": "n-1", "JobType": "service", "ClientStatus": "running"},
 		{"ID": "2", "NodeID": "n-1", "JobType": "batch", "ClientStatus": "pending"},
 		{"ID": "3", "NodeID": "n-1", "JobType": "system", "ClientStatus": "running"},
 		{"ID": "4", "NodeID": "n-2", "JobType": "sysbatch", "ClientStatus": "running"},
 		{"ID": "5", "NodeID": "n-2", "JobType": "service", "ClientStatus": "complete"},
 		{"ID": "6", "NodeID": "n-3", "JobType": "service", "ClientStatus": "unknown"},
+		{"ID": "7", "NodeID": "n-3", "JobType": "service", "ClientStatus": "failed"},
+		{"ID": "8", "NodeID": "n-3", "JobType": "service", "ClientStatus": "lost"},
 	}
 	counts, err := f.NodeAllocations(t.Context())
 	if err != nil || len(counts) != 2 || counts["n-1"] != 2 || counts["n-3"] != 1 {
@@ -331,5 +335,8 @@ func TestNodeAllocations(t *testing.T) {
 	}
 	if n := p.made(""); n != 1 {
 		t.Errorf("it took %d calls", n)
+	}
+	if p.listed != 5 {
+		t.Errorf("%d allocations were listed, want the 5 that may run", p.listed)
 	}
 }
