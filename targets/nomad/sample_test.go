@@ -1,0 +1,66 @@
+package nomad
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/nomad/api"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// TestSampleOf: a task that was not measured, or too long before the others, leaves
+// the allocation without what it uses (R26).
+func TestSampleOf(t *testing.T) {
+	const validity = time.Minute
+	now := time.Unix(1_790_000_000, 0)
+	used := &api.ResourceUsage{
+		CpuStats:    &api.CpuStats{TotalTicks: 250, Measured: []string{"Total Ticks"}},
+		MemoryStats: &api.MemoryStats{RSS: 1 << 20, Measured: []string{"RSS"}},
+	}
+	measured := func(age time.Duration) *api.TaskResourceUsage {
+		return &api.TaskResourceUsage{ResourceUsage: used, Timestamp: now.Add(-age).UnixNano()}
+	}
+	whole := []policy.Amount{{Resource: "cpu", Milli: 250}, {Resource: "memory", Milli: 1 << 20 * 1000}}
+	for _, c := range []struct {
+		name  string
+		age   time.Duration
+		tasks map[string]*api.TaskResourceUsage
+		names []string
+		// want are the tasks; nil for no sample.
+		want []policy.TaskUsage
+	}{
+		{"measured", 0, map[string]*api.TaskResourceUsage{"main": measured(0)}, []string{"main"}, []policy.TaskUsage{{Task: "main", Usage: whole}}},
+		{"just in time", validity, map[string]*api.TaskResourceUsage{"main": measured(2 * validity)}, []string{"main"}, []policy.TaskUsage{{Task: "main", Usage: whole}}},
+		{"a task too long before", 0, map[string]*api.TaskResourceUsage{"main": measured(0), "side": measured(validity + 1)}, []string{"main", "side"}, []policy.TaskUsage{{Task: "main", Usage: whole}, {Task: "side"}}},
+		{"a task not measured", 0, map[string]*api.TaskResourceUsage{"main": measured(0)}, []string{"main", "side"}, []policy.TaskUsage{{Task: "main", Usage: whole}, {Task: "side"}}},
+		{"a task without numbers", 0, map[string]*api.TaskResourceUsage{"main": {Timestamp: now.UnixNano()}}, []string{"main"}, []policy.TaskUsage{{Task: "main"}}},
+		{"another task", 0, map[string]*api.TaskResourceUsage{"main": measured(0), "setup": measured(0)}, []string{"main"}, []policy.TaskUsage{{Task: "main", Usage: whole}}},
+		{"all tasks", 0, map[string]*api.TaskResourceUsage{"main": measured(0)}, nil, []policy.TaskUsage{{Task: "main", Usage: whole}}},
+		{"too old", validity + 1, map[string]*api.TaskResourceUsage{"main": measured(0)}, []string{"main"}, nil},
+		{"no tasks", 0, nil, nil, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			alloc := sampledAlloc{id: "a", mhz: 1000, tasks: map[string]bool{}}
+			for _, name := range c.names {
+				alloc.tasks[name] = true
+			}
+			at := now.Add(-c.age)
+			sample, ok := sampleOf(alloc, &api.AllocResourceUsage{Timestamp: at.UnixNano(), Tasks: c.tasks}, MemoryRSS, now, validity)
+			if ok != (c.want != nil) {
+				t.Fatalf("sampleOf() = %+v, %v", sample, ok)
+			}
+			if !ok {
+				return
+			}
+			if diff := cmp.Diff(c.want, sample.Tasks); diff != "" || sample.ID != "a" || !sample.At.Equal(at) || sample.Window != statsWindow {
+				t.Errorf("sample %+v (-want +got):\n%s", sample, diff)
+			}
+		})
+	}
+	ahead, ok := sampleOf(sampledAlloc{mhz: 1000}, &api.AllocResourceUsage{Timestamp: now.Add(time.Hour).UnixNano(), Tasks: map[string]*api.TaskResourceUsage{"main": measured(0)}}, MemoryRSS, now, validity)
+	if !ok || !ahead.At.Equal(now) {
+		t.Errorf("a sample of a clock that is ahead is of %v, want now", ahead.At)
+	}
+}
