@@ -24,10 +24,13 @@ func readPage(r *request) page {
 }
 
 // cut answers the part of a list, and the token of the next one.
-func cut[T any](p page, all []T) ([]T, string, *refusal) {
+func cut[T any](c *Cloud, p page, all []T) ([]T, string, *refusal) {
 	from, _ := strconv.Atoi(p.token)
 	if p.most < 1 || p.most > longestPage || from < 0 || from > len(all) {
 		return nil, "", invalid("MaxRecords %d, NextToken %q", p.most, p.token)
+	}
+	if c.page > 0 {
+		p.most = min(p.most, c.page)
 	}
 	rest := all[from:]
 	if len(rest) <= p.most {
@@ -71,7 +74,7 @@ func (a *describeGroups) run(c *Cloud) (element, *refusal) {
 		names = slices.Compact(slices.Sorted(slices.Values(a.names)))
 		names = slices.DeleteFunc(names, func(name string) bool { return c.groups[name] == nil })
 	}
-	names, token, refused := cut(a.page, names)
+	names, token, refused := cut(c, a.page, names)
 	if refused != nil {
 		return element{}, refused
 	}
@@ -86,6 +89,7 @@ func (a *describeGroups) run(c *Cloud) (element, *refusal) {
 			g.Lie(&lie)
 			g = &lie
 		}
+		g = g.described(now)
 		if g.Name != "" {
 			shown = append(shown, g)
 		}
@@ -166,6 +170,7 @@ func (a *setDesired) run(c *Cloud) (element, *refusal) {
 	case g.Locked, a.honor && len(g.Activities) > 0 && time.Since(g.Activities[0].Started) < 5*time.Minute:
 		return element{}, busy()
 	}
+	g.changing(time.Now())
 	g.Desired = a.desired
 	c.settle(g, time.Now())
 	return element{}, nil
@@ -200,7 +205,7 @@ func (a *terminate) run(c *Cloud) (element, *refusal) {
 			return element{}, invalid("Instance Id not found - No managed instance found for instance ID: %s", id)
 		}
 		for _, instance := range home.Instances {
-			if instance.ID == id && instance.State == StateTerminating {
+			if instance.ID == id && mainState(instance.State) == StateTerminating {
 				return element{}, invalid("Instance %s is already terminating", id)
 			}
 			if instance.ID == id {
@@ -219,6 +224,7 @@ func (a *terminate) run(c *Cloud) (element, *refusal) {
 	now := time.Now()
 	var ended []string
 	for g, instances := range victims {
+		g.changing(now)
 		for _, instance := range instances {
 			g.terminate(instance, now)
 			ended = append(ended, g.Activities[0].ID)
@@ -237,6 +243,34 @@ func (a *terminate) run(c *Cloud) (element, *refusal) {
 		return node("", node("Activity", describe(ended[0])...)), nil
 	}
 	return node("", list("Activities", "member", ended, describe)), nil
+}
+
+type completeAction struct{ group, hook, id, result string }
+
+func readCompleteAction(r *request) action {
+	r.text("LifecycleActionToken")
+	return &completeAction{
+		group: r.text("AutoScalingGroupName"), hook: r.text("LifecycleHookName"), id: r.text("InstanceId"), result: r.text("LifecycleActionResult"),
+	}
+}
+
+// about says that it is no change of a count.
+func (a *completeAction) about() (string, bool) { return a.group, false }
+
+func (a *completeAction) run(c *Cloud) (element, *refusal) {
+	g := c.groups[a.group]
+	if g == nil {
+		return element{}, unknownGroup(a.group)
+	}
+	c.settle(g, time.Now())
+	waiting := map[string]string{StatePendingWait: Launching, StateTerminatingWait: Terminating}
+	for _, i := range g.Instances {
+		if hook, waits := g.hook(waiting[i.State]); i.ID == a.id && waits && hook.Name == a.hook {
+			g.complete(i, a.result, time.Now())
+			return element{}, nil
+		}
+	}
+	return element{}, invalid("No active Lifecycle Action found with instance ID %s", a.id)
 }
 
 type describeActivities struct {
@@ -273,7 +307,7 @@ func (a *describeActivities) run(c *Cloud) (element, *refusal) {
 	if a.group != "" && c.groups[a.group] == nil {
 		return element{}, unknownGroup(a.group)
 	}
-	shown, token, refused := cut(a.page, all)
+	shown, token, refused := cut(c, a.page, all)
 	if refused != nil {
 		return element{}, refused
 	}
@@ -313,7 +347,7 @@ func (a *describePolicies) run(c *Cloud) (element, *refusal) {
 			all = append(all, one)
 		}
 	}
-	shown, token, refused := cut(a.page, all)
+	shown, token, refused := cut(c, a.page, all)
 	if refused != nil {
 		return element{}, refused
 	}
@@ -337,7 +371,7 @@ func (a *describeRefreshes) run(c *Cloud) (element, *refusal) {
 	if g == nil {
 		return element{}, unknownGroup(a.group)
 	}
-	shown, token, refused := cut(a.page, g.Refreshes)
+	shown, token, refused := cut(c, a.page, g.Refreshes)
 	if refused != nil {
 		return element{}, refused
 	}

@@ -47,6 +47,7 @@ type Cloud struct {
 	launched  int
 	living    int
 	quota     int
+	page      int
 	key       string
 	expired   bool
 	denied    map[denial]bool
@@ -127,6 +128,10 @@ func (c *Cloud) Permit(action, group string) {
 
 // SetQuota bounds how many instances the account may have; -1 means no bound.
 func (c *Cloud) SetQuota(instances int) { c.locked(func() { c.quota = instances }) }
+
+// Page makes lists have so many entries on a page at most; 0 means as many as a call
+// asks for.
+func (c *Cloud) Page(entries int) { c.locked(func() { c.page = entries }) }
 
 // Throttle puts all calls of Auto Scaling into a token bucket of so many calls a
 // second, and those of EC2 into another.
@@ -216,6 +221,7 @@ func (c *Cloud) Add(g Group) {
 func (c *Cloud) Edit(name string, change func(g *Group)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.groups[name].changing(time.Now())
 	change(c.groups[name])
 	c.settle(c.groups[name], time.Now())
 }

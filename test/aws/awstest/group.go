@@ -10,10 +10,37 @@ import (
 
 // The states of instances that the imitation itself goes through.
 const (
-	StatePending     = "Pending"
-	StateInService   = "InService"
-	StateTerminating = "Terminating"
+	StatePending            = "Pending"
+	StatePendingWait        = "Pending:Wait"
+	StatePendingProceed     = "Pending:Proceed"
+	StateInService          = "InService"
+	StateTerminating        = "Terminating"
+	StateTerminatingWait    = "Terminating:Wait"
+	StateTerminatingProceed = "Terminating:Proceed"
 )
+
+// What lifecycle hooks are about, and how what they wait for may end.
+const (
+	Launching   = "autoscaling:EC2_INSTANCE_LAUNCHING"
+	Terminating = "autoscaling:EC2_INSTANCE_TERMINATING"
+	Continue    = "CONTINUE"
+	Abandon     = "ABANDON"
+)
+
+// Hook is a lifecycle hook: it holds instances that come or go until somebody
+// completes the action, or the heartbeat is over.
+type Hook struct {
+	Name string
+	// Transition is Launching or Terminating; a group has one hook for each at most.
+	Transition string
+	// Heartbeat is how long instances wait at most; 0 means an hour. Default is the
+	// result then; empty means Abandon.
+	Heartbeat time.Duration
+	Default   string
+}
+
+// over is when what begins to wait at a time waits no longer.
+func (h Hook) over(at time.Time) time.Time { return at.Add(cmp.Or(h.Heartbeat, time.Hour)) }
 
 // Group is an Auto Scaling group: what AWS knows of it, and how it behaves.
 type Group struct {
@@ -29,6 +56,7 @@ type Group struct {
 	Refreshes  []Refresh
 	Activities []Activity
 	Instances  []*Instance
+	Hooks      []Hook
 	Created    time.Time
 
 	// Boot and Stop are how long instances take to come and to go.
@@ -40,6 +68,9 @@ type Group struct {
 	Launchable int
 	// Lag is how long EC2 takes to know of a new instance.
 	Lag time.Duration
+	// ReadLag is how long descriptions show the group as it was before a change,
+	// whoever made it; 0 ends that at once.
+	ReadLag time.Duration
 	// Locked refuses writes because of an activity in progress.
 	Locked bool
 	// Lies are how many of the next descriptions are changed by Lie.
@@ -49,6 +80,14 @@ type Group struct {
 	Lie func(g *Group)
 
 	retry time.Time
+	// past is what descriptions show until some times, the first ones first.
+	past []view
+}
+
+// view is a group as it was, and until when it is shown.
+type view struct {
+	group Group
+	until time.Time
 }
 
 // Instance is one of a group.
@@ -85,7 +124,7 @@ type Activity struct {
 
 func (g *Group) clone() Group {
 	copied := *g
-	copied.Instances = nil
+	copied.Instances, copied.past = nil, nil
 	for _, instance := range g.Instances {
 		one := *instance
 		copied.Instances = append(copied.Instances, &one)
@@ -94,12 +133,42 @@ func (g *Group) clone() Group {
 	return copied
 }
 
+// changing has descriptions lag behind the change to come.
+func (g *Group) changing(now time.Time) {
+	if g.ReadLag > 0 {
+		g.past = append(g.past, view{group: g.clone(), until: now.Add(g.ReadLag)})
+	}
+}
+
+// described is what a description shows of the group.
+func (g *Group) described(now time.Time) *Group {
+	g.past = slices.DeleteFunc(g.past, func(v view) bool { return g.ReadLag == 0 || !now.Before(v.until) })
+	if len(g.past) > 0 {
+		return &g.past[0].group
+	}
+	return g
+}
+
+// hook is the hook of a transition, and whether there is one.
+func (g *Group) hook(transition string) (Hook, bool) {
+	n := slices.IndexFunc(g.Hooks, func(h Hook) bool { return h.Transition == transition })
+	if n < 0 {
+		return Hook{}, false
+	}
+	return g.Hooks[n], true
+}
+
 func (g *Group) suspended(process string) bool { return slices.Contains(g.Suspended, process) }
+
+// mainState is a state without how far a hook is in it.
+func mainState(state string) string {
+	main, _, _ := strings.Cut(state, ":")
+	return main
+}
 
 // counted says that an instance is part of the capacity.
 func (i *Instance) counted() bool {
-	main, _, _ := strings.Cut(i.State, ":")
-	switch main {
+	switch mainState(i.State) {
 	case "Warmed", "Standby", "EnteringStandby", StateTerminating, "Terminated", "Detaching", "Detached":
 		return false
 	}
@@ -120,19 +189,13 @@ func (g *Group) living() []*Instance {
 // and terminated as the desired capacity asks for.
 func (c *Cloud) settle(g *Group, now time.Time) {
 	g.Instances = slices.DeleteFunc(g.Instances, func(i *Instance) bool {
-		gone := i.State == StateTerminating && !i.Turns.IsZero() && !now.Before(i.Turns)
+		gone := g.turn(i, now)
 		if gone {
 			delete(c.homes, i.ID)
 			c.living--
 		}
 		return gone
 	})
-	for _, instance := range g.Instances {
-		if instance.State == StatePending && !instance.Turns.IsZero() && !now.Before(instance.Turns) {
-			instance.State, instance.Turns = StateInService, time.Time{}
-			g.ended(instance.ID)
-		}
-	}
 	if g.Status != "" {
 		return
 	}
@@ -151,6 +214,40 @@ func (c *Cloud) settle(g *Group, now time.Time) {
 		for _, victim := range victims(living)[:len(living)-g.Desired] {
 			g.terminate(victim, now)
 		}
+	}
+}
+
+// turn brings an instance to the state it is in now, and reports whether it is gone.
+func (g *Group) turn(i *Instance, now time.Time) bool {
+	for !i.Turns.IsZero() && !now.Before(i.Turns) {
+		hook, hooked := g.hook(Launching)
+		at := i.Turns
+		switch {
+		case i.State == StatePending && hooked:
+			i.State, i.Turns = StatePendingWait, hook.over(at)
+		case i.State == StatePending, i.State == StatePendingProceed:
+			i.State, i.Turns = StateInService, time.Time{}
+			g.ended(i.ID)
+		case i.State == StatePendingWait, i.State == StateTerminatingWait:
+			g.complete(i, hook.Default, at)
+		case i.State == StateTerminating, i.State == StateTerminatingProceed:
+			return true
+		default:
+			return false
+		}
+	}
+	return false
+}
+
+// complete ends what an instance waits for. One that is to go does so in any case.
+func (g *Group) complete(i *Instance, result string, now time.Time) {
+	switch {
+	case i.State == StateTerminatingWait:
+		i.State, i.Turns = StateTerminatingProceed, now.Add(g.Stop)
+	case result == Continue:
+		i.State, i.Turns = StatePendingProceed, now
+	default:
+		g.terminate(i, now)
 	}
 }
 
@@ -204,8 +301,8 @@ func (c *Cloud) launch(g *Group, now time.Time) *Instance {
 	if g.NeverBoots {
 		instance.Turns = time.Time{}
 	}
-	if g.Boot == 0 && !g.NeverBoots {
-		instance.State, instance.Turns = StateInService, time.Time{}
+	if g.Boot == 0 {
+		g.turn(instance, now)
 	}
 	g.Instances = append(g.Instances, instance)
 	c.homes[instance.ID] = g
@@ -218,6 +315,9 @@ func (g *Group) terminate(i *Instance, now time.Time) {
 		return
 	}
 	i.State, i.Turns = StateTerminating, now.Add(g.Stop)
+	if hook, hooked := g.hook(Terminating); hooked {
+		i.State, i.Turns = StateTerminatingWait, hook.over(now)
+	}
 	g.begin("Terminating EC2 instance: "+i.ID, now)
 }
 

@@ -87,9 +87,13 @@ func (a *describeInstances) run(c *Cloud) (element, *refusal) {
 }
 
 func describe(i *Instance) []element {
-	state := map[string][2]string{StatePending: {"0", "pending"}, StateTerminating: {"32", "shutting-down"}}[i.State]
-	if state[0] == "" {
-		state = [2]string{"16", "running"}
+	// While a hook holds an instance it runs.
+	state := [2]string{"16", "running"}
+	switch i.State {
+	case StatePending:
+		state = [2]string{"0", "pending"}
+	case StateTerminating, StateTerminatingProceed:
+		state = [2]string{"32", "shutting-down"}
 	}
 	keys := make([]string, 0, len(i.Tags))
 	for key := range i.Tags {
