@@ -53,6 +53,7 @@ type Fleet struct {
 	policies   policies
 	refreshes  refreshes
 	details    details
+	written    written
 
 	mu sync.Mutex
 	// read are the groups of the largest reading.
@@ -254,6 +255,7 @@ func (f *Fleet) describeChunk(ctx context.Context, s *session, names []string) (
 			if g.DesiredCapacity == nil || g.MinSize == nil || g.MaxSize == nil || g.desired() < 0 {
 				return nil, fmt.Errorf("%w: describe groups: the answer has no sizes for group %q", targets.ErrTransient, g.name())
 			}
+			f.written.apply(g, time.Now())
 			groups[g.name()] = g
 		}
 		f.noteOwner(page.AutoScalingGroups)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
@@ -47,18 +48,23 @@ func (f *Fleet) remove(ctx context.Context, ref targets.Ref, ids []string, versi
 	if err := g.allows(g.desired() - int32(len(victims))); err != nil {
 		return err
 	}
-	removed := int32(0)
+	var ended []string
 	for chunk := range slices.Chunk(victims, removalsPerCall) {
-		n, err := f.terminate(ctx, session, g, chunk)
-		removed += n
-		if err != nil {
-			if removed > 0 && !errors.Is(err, targets.ErrUnknownOutcome) {
-				return &targets.PartialError{Reached: g.desired() - removed, Err: err}
-			}
-			return err
+		var some []string
+		some, err = f.terminate(ctx, session, g, chunk)
+		if ended = append(ended, some...); err != nil {
+			break
 		}
 	}
-	return nil
+	if len(ended) == 0 {
+		return err
+	}
+	reached := g.desired() - int32(len(ended))
+	f.written.note(g, reached, ended, time.Now())
+	if err != nil && !errors.Is(err, targets.ErrUnknownOutcome) {
+		return &targets.PartialError{Reached: reached, Err: err}
+	}
+	return err
 }
 
 // victims answers those of the instances that the group still has, each once.
@@ -87,34 +93,34 @@ func (g *group) victims(ids []string) ([]string, error) {
 	return victims, nil
 }
 
-// terminate ends instances and answers how many, in one call where AWS takes one.
-func (f *Fleet) terminate(ctx context.Context, s *session, g *group, ids []string) (int32, error) {
+// terminate ends instances and answers which, in one call where AWS takes one.
+func (f *Fleet) terminate(ctx context.Context, s *session, g *group, ids []string) ([]string, error) {
 	if len(ids) > 1 {
 		_, err := s.groups.TerminateInstanceInAutoScalingGroup(ctx, &autoscaling.TerminateInstanceInAutoScalingGroupInput{
 			AutoScalingGroupName: g.AutoScalingGroupName, InstanceIds: ids, ShouldDecrementDesiredCapacity: aws.Bool(true),
 		}, writing)
 		if err == nil {
-			return int32(len(ids)), nil
+			return ids, nil
 		}
 		if !oneByOne(err) {
 			f.seen(s, err)
-			return 0, terminateError(err, g)
+			return nil, terminateError(err, g)
 		}
 	}
-	removed := int32(0)
+	var ended []string
 	for _, id := range ids {
 		_, err := s.groups.TerminateInstanceInAutoScalingGroup(ctx, &autoscaling.TerminateInstanceInAutoScalingGroupInput{
 			InstanceId: &id, ShouldDecrementDesiredCapacity: aws.Bool(true),
 		}, writing)
 		switch {
 		case err == nil:
-			removed++
+			ended = append(ended, id)
 		case !gone(err):
 			f.seen(s, err)
-			return removed, terminateError(err, g)
+			return ended, terminateError(err, g)
 		}
 	}
-	return removed, nil
+	return ended, nil
 }
 
 func terminateError(err error, g *group) error {

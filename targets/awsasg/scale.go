@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
@@ -51,6 +52,10 @@ func (f *Fleet) setReplicas(ctx context.Context, ref targets.Ref, n int32, versi
 	_, err = session.groups.SetDesiredCapacity(ctx, &autoscaling.SetDesiredCapacityInput{
 		AutoScalingGroupName: &ref.Name, DesiredCapacity: &n, HonorCooldown: aws.Bool(false),
 	}, writing)
+	if err == nil {
+		f.written.note(g, n, nil, time.Now())
+		return nil
+	}
 	f.seen(session, err)
 	return permission(writeError(err, g), "autoscaling:SetDesiredCapacity")
 }

@@ -70,6 +70,7 @@ func TestScaling(t *testing.T) {
 		{"one account for two fleets", oneAccount},
 		{"credentials", credentials},
 		{"edited in between", edited},
+		{"descriptions lag", lagging},
 		{"another autoscaler", anotherAutoscaler},
 		{"suspended", suspended},
 		{"weighted", weighted},
@@ -293,6 +294,30 @@ func edited(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	if got := c.Look("shared").Desired; got != 4 {
 		t.Errorf("desired capacity %d, want the group's minimum of 4", got)
 	}
+}
+
+// lagging: descriptions show for some rounds what was before a change. It is not taken
+// for somebody else's, and nothing is written twice; somebody else's is told all the
+// same.
+func lagging(t *testing.T, c *awstest.Cloud, l *world.Load) {
+	c.Add(awstest.Group{Name: "late", Max: 100, Desired: 2, ReadLag: 3 * time.Second})
+	l.Queue("late", 20)
+	w := world.New(t, fleet(c, c.Credentials(t), "")+l.Source()+queued("late", 1, 10))
+	w.Passes("late", 2)
+	for writes, count := range []int{5, 3} {
+		l.Queue("late", float64(10*count))
+		awaitDesired(t, c, "late", count)
+		w.Passes("late", 6)
+		if got := w.View("late").Status; got.CurrentReplicas != int32(count) || got.DesiredReplicas != int32(count) {
+			t.Errorf("hpad shows %d replicas of %d once it wrote %d", got.CurrentReplicas, got.DesiredReplicas, count)
+		}
+		if told := world.Told(w.View("late").Events, string(policy.ForeignWriter)); told != 0 || c.Writes() != writes+1 {
+			t.Errorf("after %d writes hpad told %d times of somebody else", c.Writes(), told)
+		}
+	}
+	c.Edit("late", func(g *awstest.Group) { g.Desired = 7 })
+	w.AwaitTold("late", string(policy.ForeignWriter))
+	awaitDesired(t, c, "late", 3)
 }
 
 // anotherAutoscaler: a group with a scaling policy of its own is left to it.
