@@ -1,0 +1,100 @@
+package awsasg
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/test/aws/awstest"
+)
+
+// TestPages: AWS may answer with fewer groups than a call asks for, and the rest on
+// further pages.
+func TestPages(t *testing.T) {
+	c := awstest.New(t)
+	c.Page(2)
+	var refs []targets.Ref
+	for n := range 5 {
+		name := fmt.Sprintf("group-%d", n)
+		c.Add(awstest.Group{Name: name, Max: 10, Desired: n})
+		refs = append(refs, ref(name))
+	}
+	f := openFleet(t, testConfig(t, c), Options{})
+	readings, err := f.Snapshot(t.Context(), refs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, ref := range refs {
+		if r := readings[ref]; r.Err != nil || r.SpecReplicas != int32(n) || len(r.Instances) != n {
+			t.Errorf("%s: %d replicas, %v, want %d", ref, r.SpecReplicas, r.Err, n)
+		}
+	}
+	if n := c.Calls()["DescribeAutoScalingGroups"]; n != 3 {
+		t.Errorf("%d calls for three pages", n)
+	}
+}
+
+// TestEndlessPages: an answer that has no end is garbled.
+func TestEndlessPages(t *testing.T) {
+	pages := 0
+	_, f := altered(t, func(answer string) string {
+		pages++
+		return strings.Replace(answer, "</AutoScalingGroups>", fmt.Sprintf("</AutoScalingGroups><NextToken>0%s</NextToken>", strings.Repeat("0", pages)), 1)
+	})
+	if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("web")}); !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), "more than 10 pages") {
+		t.Errorf("Snapshot() of endless pages = %v", err)
+	}
+}
+
+// TestNoSizes: a description that lacks a size, or has one that cannot be, is no
+// reading of anything, and nothing is written by it.
+func TestNoSizes(t *testing.T) {
+	for _, size := range []string{"DesiredCapacity", "MinSize", "MaxSize"} {
+		for _, value := range []string{"", "-1"} {
+			if value != "" && size != "DesiredCapacity" {
+				continue
+			}
+			t.Run(size+value, func(t *testing.T) {
+				element := regexp.MustCompile("<" + size + ">[0-9]+</" + size + ">")
+				instead := ""
+				if value != "" {
+					instead = "<" + size + ">" + value + "</" + size + ">"
+				}
+				c, f := altered(t, func(answer string) string { return element.ReplaceAllString(answer, instead) })
+				if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("web")}); !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), `no sizes for group "web"`) {
+					t.Errorf("Snapshot() = %v, want that the sizes are missing", err)
+				}
+				if err := f.SetReplicas(t.Context(), ref("web"), 3, "", ""); !errors.Is(err, targets.ErrTransient) || c.Writes() != 0 {
+					t.Errorf("SetReplicas() = %v after %d writes, want ErrTransient and none", err, c.Writes())
+				}
+			})
+		}
+	}
+}
+
+// altered answers an imitated cloud with a group "web", and a fleet that gets its
+// answers altered.
+func altered(t *testing.T, alter func(answer string) string) (*awstest.Cloud, *Fleet) {
+	t.Helper()
+	c := awstest.New(t)
+	c.Add(awstest.Group{Name: "web", Min: 1, Max: 10, Desired: 2})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := httptest.NewRecorder()
+		c.ServeHTTP(answer, r)
+		w.Header().Set("Content-Type", answer.Header().Get("Content-Type"))
+		w.WriteHeader(answer.Code)
+		_, _ = w.Write([]byte(alter(answer.Body.String())))
+	}))
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	config := testConfig(t, c)
+	config.Endpoints.AutoScaling = server.URL
+	return c, openFleet(t, config, Options{})
+}
