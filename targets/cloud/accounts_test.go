@@ -111,6 +111,95 @@ func TestAccountSmallest(t *testing.T) {
 	})
 }
 
+// TestAccountLeast: of any number of fleets the slowest and the smallest burst count,
+// also where these are two fleets' and come later.
+func TestAccountLeast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var accounts Accounts
+		first := accounts.Limiter("account", reads(100, 40), nil)
+		for range 8 {
+			accounts.Limiter("account", reads(50, 60), nil)
+			accounts.Limiter("account", reads(10, 80), nil)
+			accounts.Limiter("account", reads(80, 20), nil)
+		}
+		if room := first.Room(Read); room != 20 {
+			t.Errorf("room for %d calls, want the smallest burst of 20", room)
+		}
+		begun := time.Now()
+		call(t, first, 25)
+		at(t, begun, 500*time.Millisecond, "five calls beyond the burst at the slowest rate")
+	})
+}
+
+// TestAccountOwnBuckets: what was spent of a target's own limit stays spent when its
+// fleet goes and comes back; what nobody uses any more does not pile up.
+func TestAccountOwnBuckets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var accounts Accounts
+		limits := Limits{
+			Calls:       map[Class]Limit{Read: {PerSecond: 1e6, Burst: 1e6}, Write: {PerSecond: 1e6, Burst: 1e6}},
+			TargetCalls: map[Class]Limit{Write: {PerSecond: 0.1, Burst: 1}},
+		}
+		do := func(l *Limiter, class Class, target string) {
+			t.Helper()
+			if err := l.Do(t.Context(), Call{Operation: "Set", Class: class, Target: target}, fine); err != nil {
+				t.Fatal(err)
+			}
+		}
+		begun := time.Now()
+		l := accounts.Limiter("account", limits, nil)
+		do(l, Write, "web")
+		l.Close()
+		time.Sleep(time.Second) // what is allowed for the account is all there again
+		l = accounts.Limiter("account", limits, nil)
+		do(l, Write, "web")
+		at(t, begun, 10*time.Second, "a change by a fleet that came back")
+		for range 5 {
+			do(l, Read, "web")
+			do(l, Write, "")
+		}
+		at(t, begun, 10*time.Second, "calls of a class, and without a target, that have no limit of their own")
+		for n := range 8 * smallestSweep {
+			if n%smallestSweep == 0 {
+				time.Sleep(10 * time.Second)
+			}
+			do(l, Write, fmt.Sprint(n))
+		}
+		if kept := len(l.account.Load().own); kept > 2*smallestSweep {
+			t.Errorf("%d buckets of targets are kept, of which no more than %d are in use", kept, smallestSweep)
+		}
+	})
+}
+
+// TestAccountMoved: fleets that turn out to be of another account than before leave
+// nothing of theirs in the first one, and meet there whoever comes later.
+func TestAccountMoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var accounts Accounts
+		quick, slow := accounts.Limiter("key 1", reads(10, 10), nil), accounts.Limiter("key 2", reads(1, 4), nil)
+		quick.CountWith("account")
+		slow.CountWith("account")
+		if room := quick.Room(Read); room != 4 {
+			t.Errorf("room for %d calls beside a slower fleet, want 4", room)
+		}
+		slow.CountWith("another account")
+		time.Sleep(time.Minute)
+		if room := quick.Room(Read); room != 10 {
+			t.Errorf("room for %d calls once the slower fleet counts elsewhere, want 10", room)
+		}
+		call(t, slow, 3)
+		next := accounts.Limiter("key 2", reads(1, 4), nil)
+		third := accounts.Limiter("key 3", reads(1, 4), nil)
+		third.CountWith("another account")
+		fourth := accounts.Limiter("key 3", reads(1, 4), nil)
+		for name, l := range map[string]*Limiter{"the same caller": next, "another caller": third, "that caller's next fleet": fourth} {
+			if room := l.Room(Read); room != 1 {
+				t.Errorf("room for %d calls by %s of the account, want the 1 that is left", room, name)
+			}
+		}
+	})
+}
+
 // TestAccountReload: neither a fleet in another's place nor one that comes back later
 // begins with full buckets; and what nobody uses is dropped once it is full.
 func TestAccountReload(t *testing.T) {
@@ -132,6 +221,7 @@ func TestAccountReload(t *testing.T) {
 		if err := again.Refusal(); !errors.Is(err, targets.ErrThrottled) {
 			t.Errorf("a fleet that comes back calls a platform that wants to be left alone: %v", err)
 		}
+		again.CountWith("known")
 		again.Close()
 		time.Sleep(time.Minute + time.Second)
 		accounts.Limiter("another account", reads(1, 5), nil).Close()

@@ -97,6 +97,11 @@ func TestLimiterDeadline(t *testing.T) {
 		if err := l.Do(t.Context(), list, fine); err != nil || time.Since(begun) != 10*time.Second {
 			t.Errorf("the next call was made after %v, %v, want 10s", time.Since(begun), err)
 		}
+		patient, end := context.WithTimeout(t.Context(), 11*time.Second)
+		defer end()
+		if err := l.Do(patient, list, fine); err != nil || time.Since(begun) != 20*time.Second {
+			t.Errorf("a call whose turn comes before its deadline answers %v after %v, want that it waits until 20s", err, time.Since(begun))
+		}
 	})
 }
 
@@ -149,6 +154,11 @@ func TestLimiterBacksOff(t *testing.T) {
 			}
 			waits = append(waits, throttled.RetryAfter)
 			time.Sleep(throttled.RetryAfter + time.Millisecond)
+			// Another failure is no sign that the platform bears more calls.
+			broken := errors.New("broken")
+			if err := l.Do(t.Context(), list, func(context.Context) error { return broken }); !errors.Is(err, broken) {
+				t.Fatal(err)
+			}
 		}
 		for n, wait := range waits {
 			longest := min(firstWait<<n, longestWait)

@@ -56,6 +56,11 @@ func TestMemoryNotes(t *testing.T) {
 			{"rebooted", 3, Sighting{Launched: at(2), Readiness: policy.ReadinessTrue, Since: at(2)}, at(2), policy.ReadinessTrue, at(2)},
 			{"rebooted, says nothing of its health", 5, Sighting{Launched: at(4)}, at(4), policy.ReadinessNotKnown, at(5)},
 		}},
+		{"start is learned later", []step{
+			{"first seen", 0, Sighting{Readiness: policy.ReadinessTrue}, at(0), policy.ReadinessTrue, at(0)},
+			{"start is known, says nothing of its health", 1, Sighting{Launched: at(-5)}, at(-5), policy.ReadinessTrue, at(0)},
+			{"the same start", 2, Sighting{Launched: at(-5)}, at(-5), policy.ReadinessTrue, at(0)},
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			store := &targettest.Store{}
@@ -69,6 +74,32 @@ func TestMemoryNotes(t *testing.T) {
 				m = loaded(t, store, at(s.minute)) // each step in another daemon
 			}
 		})
+	}
+}
+
+// TestRecordEqual: a record that differs in anything is another one, which is to be
+// stored.
+func TestRecordEqual(t *testing.T) {
+	record := Record{FirstSeen: noon, Launched: noon, Readiness: policy.ReadinessTrue, Changed: noon, Facts: &Facts{}}
+	elsewhere := record
+	elsewhere.FirstSeen, elsewhere.Launched, elsewhere.Changed = noon.Local(), noon.Local(), noon.Local()
+	if !record.Equal(elsewhere) {
+		t.Error("the same instants elsewhere make another record")
+	}
+	later := noon.Add(time.Second)
+	for what, change := range map[string]func(r *Record){
+		"first seen": func(r *Record) { r.FirstSeen = later },
+		"launched":   func(r *Record) { r.Launched = later },
+		"readiness":  func(r *Record) { r.Readiness = policy.ReadinessFalse },
+		"changed":    func(r *Record) { r.Changed = later },
+		"facts":      func(r *Record) { r.Facts = &Facts{} },
+		"no facts":   func(r *Record) { r.Facts = nil },
+	} {
+		other := record
+		change(&other)
+		if record.Equal(other) {
+			t.Errorf("a record with another %s is equal", what)
+		}
 	}
 }
 
