@@ -39,6 +39,59 @@ func TestThrottledWaits(t *testing.T) {
 	}
 }
 
+// TestWaitsDiffer: fleets that are refused at the same time do not come back at the
+// same time.
+func TestWaitsDiffer(t *testing.T) {
+	now := time.Now()
+	waits := map[time.Duration]bool{}
+	for range 20 {
+		var b backoff
+		b.note(scope{}, &targets.ThrottledError{Err: errors.New("too many")}, now)
+		throttled, _ := errors.AsType[*targets.ThrottledError](b.waiting(scope{}, "", now))
+		waits[throttled.RetryAfter] = true
+	}
+	if len(waits) < 2 {
+		t.Errorf("20 fleets wait for %v, all of them", waits)
+	}
+}
+
+// TestForbiddenWaits: a namespace that the token may not read is left alone for 5 s,
+// then 10, and so on up to a minute, until it may be read; other namespaces, and
+// another token, are not.
+func TestForbiddenWaits(t *testing.T) {
+	var b backoff
+	here, there := scope{namespace: "here"}, scope{namespace: "there"}
+	now := time.Now()
+	if err := b.waiting(here, "token", now); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(wait time.Duration) {
+		t.Helper()
+		b.note(here, targets.ErrForbidden, now)
+		if err := b.waiting(there, "token", now); err != nil {
+			t.Errorf("another namespace waits: %v", err)
+		}
+		if err := b.waiting(here, "token", now.Add(wait-1)); !errors.Is(err, targets.ErrForbidden) {
+			t.Errorf("%v after the refusal: %v, want that it waits", wait-1, err)
+		}
+		if err := b.waiting(here, "token", now.Add(wait)); err != nil {
+			t.Errorf("%v after the refusal: %v", wait, err)
+		}
+		now = now.Add(wait)
+	}
+	for _, wait := range []time.Duration{5, 10, 20, 40, 60, 60} {
+		refused(wait * time.Second)
+	}
+	b.note(there, nil, now)
+	refused(time.Minute)
+	b.note(here, nil, now)
+	refused(5 * time.Second)
+	b.note(here, targets.ErrForbidden, now)
+	if err := b.waiting(here, "another token", now); err != nil {
+		t.Errorf("another token waits: %v", err)
+	}
+}
+
 // TestRetryAfter: a proxy that asks for a wait gets it, in seconds or as a time, for
 // reads and for writes.
 func TestRetryAfter(t *testing.T) {
@@ -73,8 +126,9 @@ func TestRetryAfter(t *testing.T) {
 					t.Errorf("a call that is refused = %v, want a wait of 40 s", err)
 				}
 				before := asked.Load()
-				if err := call(); !errors.Is(err, targets.ErrThrottled) || asked.Load() != before {
-					t.Errorf("the next call = %v, and Nomad was asked %d times more, want that it is left alone", err, asked.Load()-before)
+				err = call()
+				if throttled, ok := errors.AsType[*targets.ThrottledError](err); !ok || throttled.RetryAfter < 30*time.Second || asked.Load() != before {
+					t.Errorf("the next call = %v, and Nomad was asked %d times more, want that it is left alone for 40 s", err, asked.Load()-before)
 				}
 			})
 		}

@@ -15,7 +15,12 @@ func TestEnvironment(t *testing.T) {
 	t.Setenv("NOMAD_REGION", "eu")
 	t.Setenv("NOMAD_NAMESPACE", "team")
 	t.Setenv("NOMAD_TOKEN", "secret")
-	c := &Config{Region: "us"}
+	c := &Config{}
+	c.SetDefaults()
+	if c.Region != "eu" {
+		t.Errorf("region %q, want that of the environment", c.Region)
+	}
+	c = &Config{Region: "us"}
 	c.SetDefaults()
 	want := &Config{
 		Address: "https://nomad.example:4646", Region: "us", Namespace: "team", Timeout: 10 * time.Second, MaxConnections: 50,
@@ -65,6 +70,40 @@ func TestValidate(t *testing.T) {
 			if strings.Contains(mistake.Error(), "secret") {
 				t.Errorf("%s: %v tells a secret", name, mistake)
 			}
+		}
+	}
+}
+
+func TestCheckAddress(t *testing.T) {
+	for address, right := range map[string]bool{
+		"http://127.0.0.1:4646": true, "https://nomad.example": true, "https://nomad.example:4646/": true, "unix:///run/nomad.sock": true,
+		"ftp://127.0.0.1:4646": false, "http://:4646": false, "http://": false, "unix://": false, "unix://host/run/nomad.sock": false,
+		"http://127.0.0.1:4646?region=eu": false, "http://127.0.0.1:4646#eu": false, "http://127.0.0.1:4646/v1": false, "http:///run/nomad.sock": false, "%": false,
+	} {
+		if detail := checkAddress(address); (detail == "") != right {
+			t.Errorf("checkAddress(%q) = %q, want it right: %t", address, detail, right)
+		}
+	}
+}
+
+// TestLimits: the ends of what is allowed are allowed.
+func TestLimits(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(c *Config)
+		right  bool
+	}{
+		"one connection":     {func(c *Config) { c.MaxConnections = 1 }, true},
+		"all connections":    {func(c *Config) { c.MaxConnections = 100 }, true},
+		"no connections":     {func(c *Config) { c.MaxConnections = -1 }, false},
+		"none left":          {func(c *Config) { c.MaxConnections = 0 }, false},
+		"every namespace":    {func(c *Config) { c.DiscoverNamespaces = []string{"*"} }, true},
+		"the least interval": {func(c *Config) { c.ResourceInterval = minResourceInterval }, true},
+		"no timeout":         {func(c *Config) { c.Timeout = 0 }, false},
+	} {
+		config := testConfig(t, "http://127.0.0.1:4646")
+		c.change(config)
+		if mistakes := config.Validate(); (mistakes == nil) != c.right {
+			t.Errorf("%s: Validate() = %v, want it right: %t", name, mistakes, c.right)
 		}
 	}
 }

@@ -392,7 +392,12 @@ func TestWriteErrors(t *testing.T) {
 		{500, "total count was greater than configured job_max_count: 60000 > 50000", []error{targets.ErrOutOfRange}},
 		{400, `task group "x" specified for scaling does not exist in job`, []error{targets.ErrUnscalable}},
 		{404, `job "web" not found`, []error{targets.ErrTargetNotFound}},
+		{400, "scaling action count can't be negative", []error{targets.ErrOutOfRange}},
+		{400, `jobs of type "system" can only be scaled between 0 and 1`, []error{targets.ErrUnscalable}},
+		{400, "whatever", []error{targets.ErrTransient}},
 		{403, "Permission denied", []error{targets.ErrForbidden}},
+		{401, "who are you?", []error{targets.ErrForbidden}},
+		{500, "No path to region", []error{targets.ErrTransient}},
 		{429, "Too Many Requests", []error{targets.ErrThrottled}},
 		{500, "No cluster leader", []error{targets.ErrTransient}},
 		{500, "leadership lost while committing log", []error{targets.ErrTransient, targets.ErrUnknownOutcome}},
@@ -549,7 +554,7 @@ func TestCheck(t *testing.T) {
 }
 
 func TestOlder(t *testing.T) {
-	for version, want := range map[string]bool{"1.8.1": true, "1.7.9+ent": true, "1.8.2": false, "1.8.2-rc.1": false, "1.11.2": false, "2.0.0": false, "0.12.1": true, "main": false} {
+	for version, want := range map[string]bool{"1.8": false, "1.7": true, "1.8.1": true, "1.7.9+ent": true, "1.8.2": false, "1.8.2-rc.1": false, "1.11.2": false, "2.0.0": false, "0.12.1": true, "main": false} {
 		if got := older(version, comparingSince); got != want {
 			t.Errorf("older(%q) = %v, want %v", version, got, want)
 		}

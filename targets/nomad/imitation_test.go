@@ -68,6 +68,8 @@ type imitatedJob struct {
 	// queued allocations find no place, full is the dimension that lacks.
 	queued int
 	full   string
+	// checked gives the group a service that Nomad checks.
+	checked bool
 	// extra is more of the specification.
 	extra map[string]any
 }
@@ -83,6 +85,8 @@ type imitatedAlloc struct {
 	gone                time.Time
 	// next is its successor, events are its task's in JSON.
 	next, events string
+	// checks are how its service checks went; nil makes its node not answer.
+	checks []string
 }
 
 func newImitation(t testing.TB) *imitation {
@@ -227,6 +231,8 @@ func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		i.readJob(w, path[1])
 	case path[0] == "client" && len(path) == 4 && path[3] == "stats":
 		i.stats(w, path[2])
+	case path[0] == "client" && len(path) == 4 && path[3] == "checks":
+		i.answerChecks(w, path[2])
 	default:
 		http.Error(w, "Invalid path "+r.URL.Path, http.StatusNotFound)
 	}
@@ -353,6 +359,9 @@ func (i *imitation) readJob(w http.ResponseWriter, id string) {
 	if job.deployed {
 		group["Update"] = map[string]any{"MaxParallel": 1}
 	}
+	if job.checked {
+		group["Services"] = []any{map[string]any{"Provider": "nomad", "Checks": []any{map[string]any{"Name": "alive"}}}}
+	}
 	if job.maximum > 0 {
 		group["Scaling"] = map[string]any{"Min": 0, "Max": job.maximum}
 	}
@@ -412,6 +421,22 @@ func (i *imitation) stats(w http.ResponseWriter, id string) {
 	}
 	now := time.Now().UnixNano()
 	i.answer(w, map[string]any{"ResourceUsage": use, "Timestamp": now, "Tasks": map[string]any{"main": map[string]any{"ResourceUsage": use, "Timestamp": now}}})
+}
+
+func (i *imitation) answerChecks(w http.ResponseWriter, id string) {
+	for _, job := range i.jobs {
+		for _, alloc := range job.allocs {
+			if alloc.id == id && alloc.checks != nil {
+				statuses := map[string]any{}
+				for n, status := range alloc.checks {
+					statuses[fmt.Sprint(n)] = map[string]any{"ID": fmt.Sprint(n), "Status": status}
+				}
+				i.answer(w, statuses)
+				return
+			}
+		}
+	}
+	http.Error(w, "No path to node", http.StatusInternalServerError)
 }
 
 // counted answers how many calls there were since the last time, by path.
