@@ -241,6 +241,34 @@ func TestBrokenConnections(t *testing.T) {
 	}
 }
 
+// unreadableFleet is a fleet that answers a check and cannot be read.
+type unreadableFleet struct{ daemon.Fleet }
+
+func (unreadableFleet) Snapshot(context.Context, []targets.Ref) (map[targets.Ref]targets.Reading, error) {
+	return nil, errors.New("list jobs: forbidden")
+}
+
+func (unreadableFleet) Check(context.Context) ([]string, error) {
+	return []string{"server answers; its version is 1.0.0"}, nil
+}
+
+// TestUnreadableFleet has a fleet whose targets cannot be read at all, which is
+// told once, with the fleet.
+func TestUnreadableFleet(t *testing.T) {
+	w := newWorld()
+	w.metric("a", policy.ExternalMetric, config.Input{Query: "q"})
+	w.source.answers["q"] = vector(labeled(1))
+	w.kinds.Fleets["memory"] = func(config.Fleet, daemon.FleetEnv) (daemon.Fleet, error) { return unreadableFleet{w.fleet}, nil }
+	want := []string{
+		"fleets.shop: server answers; its version is 1.0.0",
+		"! fleets.shop: list jobs: forbidden",
+		"autoscalers.a.metrics[0]: External m: 1 series, which add up to 1",
+	}
+	if diff := cmp.Diff(want, w.check()); diff != "" {
+		t.Errorf("findings (-want +got):\n%s", diff)
+	}
+}
+
 // TestJoined has a source that finds several mistakes, and tells one of them by
 // itself too.
 func TestJoined(t *testing.T) {
