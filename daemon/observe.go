@@ -11,6 +11,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/redact"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/quantity"
 	"github.com/hpad/hpad/sources"
@@ -37,7 +38,7 @@ func (p *pass) observe(room *room) (policy.Observation, targets.Reading) {
 	reading, err := p.reading()
 	if err != nil {
 		return policy.Observation{
-			ReadError: err.Error(), ReadReason: targets.Reason(err), Unscalable: errors.Is(err, targets.ErrUnscalable),
+			ReadError: redact.Text(err.Error()), ReadReason: targets.Reason(err), Unscalable: errors.Is(err, targets.ErrUnscalable),
 		}, reading
 	}
 	observation := policy.Observation{
@@ -132,7 +133,7 @@ func (p *pass) metric(i int, reading *targets.Reading, room *room) policy.Readin
 	if err != nil {
 		// A reading that failed in part is a failed reading: what was found
 		// before the error is not decided on.
-		return policy.Reading{Error: err.Error(), Warnings: answer.Warnings}
+		return policy.Reading{Error: redact.Text(err.Error()), Warnings: answer.Warnings}
 	}
 	return answer
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config/confd"
+	"github.com/hpad/hpad/daemon/redact"
 )
 
 // The exit codes of hpad.
@@ -63,7 +64,8 @@ func exitCode(err error) int {
 	return exitFailure
 }
 
-// report tells an error and, where there is one, its hint. Errors that are joined
+// report tells an error, without what may be secret in it, and, where there is one,
+// its hint. Errors that are joined
 // are told one by one, and then the hint they have in common.
 func report(w io.Writer, err error) {
 	hint := ""
@@ -76,7 +78,7 @@ func report(w io.Writer, err error) {
 		}
 	} else {
 		// When even this cannot be written there is nobody left to tell.
-		_, _ = fmt.Fprintf(w, "hpad: error: %s\n", strings.Map(printable, err.Error()))
+		_, _ = fmt.Fprintf(w, "hpad: error: %s\n", strings.Map(printable, redact.Text(err.Error())))
 		hint = cmp.Or(hint, hintOf(err))
 	}
 	if hint != "" {

@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/hpad/hpad/daemon/redact"
 )
 
 // logFlags say how the daemon logs.
@@ -20,7 +22,7 @@ func (f *logFlags) add(cmd *cobra.Command) {
 	completeFlag(cmd, "log-format", "console", "json")
 }
 
-// logger answers the logger that the flags ask for. Under journald, which notes
+// logger answers the logger that the flags ask for, which hides what may be secret. Under journald, which notes
 // the time itself, lines carry none.
 func (f *logFlags) logger(w io.Writer) (*zap.Logger, error) {
 	level, err := zapcore.ParseLevel(f.level)
@@ -43,5 +45,5 @@ func (f *logFlags) logger(w io.Writer) (*zap.Logger, error) {
 	default:
 		return nil, wrongUse(fmt.Errorf("--log-format = %q: no such format", f.format), "the formats are console and json")
 	}
-	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), level)), nil
+	return zap.New(redact.Core(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), level))), nil
 }

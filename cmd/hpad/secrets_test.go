@@ -93,8 +93,8 @@ func TestNoSecretIsTold(t *testing.T) {
 			return
 		}
 		sent.Add(1)
-		if r.FormValue("query") == "broken" {
-			http.Error(w, "out of order", http.StatusInternalServerError)
+		if query := r.FormValue("query"); strings.HasPrefix(query, "broken") {
+			http.Error(w, "out of order: "+query, http.StatusInternalServerError)
 			return
 		}
 		_, _ = fmt.Fprint(w, `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1767225600,"1"]}]}}`)
@@ -110,7 +110,8 @@ sync_period = "1s"
 [fleets.local]
 kind = "process"
 [fleets.local.services.worker]
-command = ["/bin/sh", "-c", "exec sleep 600", "--password", %[2]q, "--token=%[2]s"]
+command = ["/bin/sh", "-c", "DB_PASSWORD=%[2]s exec sleep 600", "--password", %[2]q, "--token=%[2]s"]
+args    = ["-p", %[2]q, "API_KEY=%[2]s", "amqp://shop:%[2]s@127.0.0.1/"]
 env     = { KEY = %[2]q }
 [fleets.local.services.broken]
 command = ["/nonexistent/program", "--secret", %[2]q]
@@ -138,6 +139,7 @@ max_replicas = 2
 metrics      = [
   { type = "External", name = "works", source = "basic", query = "fine", value = 1 },
   { type = "External", name = "fails", source = "bearer", query = "broken", value = 1 },
+  { type = "External", name = "labels", source = "bearer", query = "broken{token='%[2]s', api_key=\"%[2]s\"}", select = { token = %[2]q }, value = 1 },
   { type = "External", name = "gone", source = "gone", query = "fine", value = 1 },
 ]
 [fleets.nomad]
@@ -145,6 +147,12 @@ kind       = "nomad"
 address    = "http://127.0.0.1:1"
 token_file = %[4]q
 basic_auth = { username = "hpad", password_file = %[4]q }
+[fleets.shop]
+kind = "compose"
+host = "unix:///nonexistent/docker.sock"
+[[fleets.shop.services."shop/web".pre_stop]]
+command     = ["/bin/drain", "--token", %[2]q]
+environment = { GREETING = %[2]q }
 [autoscalers.nomad]
 target       = { fleet = "nomad", job = "web", group = "web" }
 max_replicas = 2
@@ -184,6 +192,8 @@ metrics      = [{ type = "External", name = "works", source = "basic", query = "
 		{"describe", "worker"},
 		{"describe", "worker", "-o", "json"},
 		{"describe", "broken", "-o", "yaml"},
+		{"history", "worker"},
+		{"history", "worker", "-o", "json"},
 		{"explain", "worker", "-o", "json"},
 		{"explain", "broken"},
 	} {

@@ -3,6 +3,8 @@ package api
 import (
 	"encoding/json"
 	"net/http"
+
+	"github.com/hpad/hpad/daemon/redact"
 )
 
 // ErrorType is the machine-readable kind of an error in an answer.
@@ -49,8 +51,12 @@ type envelope struct {
 	Error     string          `json:"error,omitempty"`
 }
 
-// writeData answers 200 with data in the envelope. Nil data leaves it out.
-func writeData(w http.ResponseWriter, data any) {
+// writeData answers 200 with data in the envelope, without what may be secret in it:
+// in a query, a label or an error. Nil data leaves it out.
+func writeData(w http.ResponseWriter, data any) { writeDataAs(w, data, redact.JSON) }
+
+// writeDataAs answers 200 with data in the envelope, as redacted returns it.
+func writeDataAs(w http.ResponseWriter, data any, redacted func(encoded []byte) []byte) {
 	answer := envelope{Status: statusSuccess}
 	if data != nil {
 		encoded, err := json.Marshal(data)
@@ -58,22 +64,32 @@ func writeData(w http.ResponseWriter, data any) {
 			writeError(w, http.StatusInternalServerError, ErrorInternal, "encode the answer: "+err.Error())
 			return
 		}
-		answer.Data = encoded
+		answer.Data = redacted(encoded)
 	}
-	writeJSON(w, http.StatusOK, answer)
+	writeEncoded(w, http.StatusOK, answer)
 }
 
-// writeError answers an error in the envelope.
+// writeError answers an error in the envelope, without what may be secret in it.
 func writeError(w http.ResponseWriter, status int, kind ErrorType, message string) {
-	writeJSON(w, status, envelope{Status: statusError, ErrorType: kind, Error: message})
+	writeEncoded(w, status, envelope{Status: statusError, ErrorType: kind, Error: redact.Text(message)})
 }
 
-// writeJSON answers body as it is. What cannot be encoded is an error that
-// answers itself, before anything was written.
+// writeJSON answers body as it is, but for what may be secret in it. What cannot be
+// encoded is an error that answers itself, before anything was written.
 func writeJSON(w http.ResponseWriter, status int, body any) {
 	encoded, err := json.Marshal(body)
 	if err != nil {
-		http.Error(w, "encode the answer: "+err.Error(), http.StatusInternalServerError)
+		http.Error(w, "encode the answer: "+redact.Text(err.Error()), http.StatusInternalServerError)
+		return
+	}
+	writeEncoded(w, status, json.RawMessage(redact.JSON(encoded)))
+}
+
+// writeEncoded answers body as it is, whose texts are known to hold no secret.
+func writeEncoded(w http.ResponseWriter, status int, body any) {
+	encoded, err := json.Marshal(body)
+	if err != nil {
+		http.Error(w, "encode the answer: "+redact.Text(err.Error()), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

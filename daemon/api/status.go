@@ -8,9 +8,10 @@ type ConfigText struct {
 	TOML string `json:"toml"`
 }
 
-// config answers the configuration in force.
+// config answers the configuration in force, which the daemon has taken the secrets
+// out of.
 func (h handlers) config(w http.ResponseWriter, _ *http.Request) {
-	writeData(w, ConfigText{TOML: h.daemon.Config()})
+	writeDataAs(w, ConfigText{TOML: h.daemon.Config()}, func(encoded []byte) []byte { return encoded })
 }
 
 // buildInfo answers which hpad this is.

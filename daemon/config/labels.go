@@ -13,6 +13,7 @@ import (
 
 	"github.com/BurntSushi/toml"
 
+	"github.com/hpad/hpad/daemon/redact"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
@@ -111,7 +112,7 @@ type labelReader struct {
 
 func (r *labelReader) add(label, value, detail string) {
 	if value != "" {
-		value = shorten(strconv.Quote(value))
+		value = shorten(strconv.Quote(redact.Value(label, value)))
 	}
 	r.errs = append(r.errs, Error{File: r.where, Key: targets.LabelPrefix + label, Value: value, Detail: detail})
 }

@@ -397,13 +397,13 @@ func TestRedacted(t *testing.T) {
 		t.Errorf("a secret is shown:\n%s", got)
 	}
 	for _, want := range []string{
-		`url = "http://redacted@127.0.0.1:9090/?token=redacted&a=b"`,
+		`url = "http://redacted@127.0.0.1:9090/?token=<redacted>&a=b"`,
 		`X-Scope-OrgID = "<redacted>"`,
 		`KEY = "<redacted>"`,
 		`password_file = "/etc/hpad/password"`,
 		`token_file = "/run/credentials/token"`,
 		`username = "hpad"`,
-		`path = "/metrics?api_key=redacted"`,
+		`path = "/metrics?api_key=<redacted>"`,
 		`[sources.headers]`,
 		`name = "worker"`,
 	} {

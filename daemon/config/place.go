@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/pelletier/go-toml/v2/unstable"
+
+	"github.com/hpad/hpad/daemon/redact"
 )
 
 // place is where a key is written.
@@ -40,8 +42,8 @@ func (d *document) has(path string) bool {
 	return ok
 }
 
-// textOf answers a value as it is written, shortened; empty when it is not
-// written or may be secret.
+// textOf answers a value as it is written, shortened, without what may be secret
+// in it; empty when it is not written or may be secret as a whole.
 func (d *document) textOf(path string) string {
 	if d.index == nil {
 		d.index = places(d.text)
@@ -49,7 +51,7 @@ func (d *document) textOf(path string) string {
 	if isSecret(path) {
 		return ""
 	}
-	return shorten(d.index[path].text)
+	return shorten(redact.Text(d.index[path].text))
 }
 
 // shorten answers the first line of a text, at most maxValueText of it.

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
-	"net/url"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,17 +12,15 @@ import (
 
 	"github.com/BurntSushi/toml"
 
+	"github.com/hpad/hpad/daemon/redact"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/quantity"
 )
 
-// redacted stands for what is not shown.
-const redacted = "<redacted>"
-
 // Redacted answers the configuration in force as TOML, its defaults filled in.
-// What may be secret is replaced: values of headers and environment variables,
-// keys and flags of commands named like a password, token or secret (their files
-// are named), and credentials inside of URLs.
+// What may be secret is replaced: values of headers and environment variables, of
+// keys named like a password, token or secret (their files are named), and whatever
+// package redact hides in commands, queries and URLs.
 func (c *Config) Redacted() string {
 	whole := map[string]any{
 		daemonKey:      c.Daemon.written(),
@@ -44,7 +40,7 @@ func (c *Config) Redacted() string {
 	var text bytes.Buffer
 	encoder := toml.NewEncoder(&text)
 	encoder.Indent = ""
-	if err := encoder.Encode(redact("", whole)); err != nil {
+	if err := encoder.Encode(withoutSecrets("", whole)); err != nil {
 		return fmt.Sprintf("# the configuration cannot be written as TOML: %v\n", err)
 	}
 	return text.String()
@@ -278,13 +274,10 @@ func writtenRules(rules *policy.ScalingRules) any {
 	return table
 }
 
-// secretName matches the keys whose values are never shown.
-var secretName = regexp.MustCompile(`(?i)(password|passwd|secret|token|credential|authorization|(api|access|private)[_-]?key|signature)`)
-
 // hidden are the tables whose values are never shown, whatever their keys.
-var hidden = []string{"headers", "env"}
+var hidden = []string{"headers", "env", "environment"}
 
-// isSecret says whether the value at a path may be secret. Names of files are
+// isSecret reports whether the value at a path may be secret. Names of files are
 // not.
 func isSecret(path string) bool {
 	parent, last := cutLast(path)
@@ -298,73 +291,54 @@ func isSecret(path string) bool {
 		}
 		parent = outer
 	}
-	return secretName.MatchString(last) && !strings.HasSuffix(last, "_file") && !strings.HasSuffix(last, "_dir")
+	return redact.Named(last)
 }
 
-// redact answers a written value with what may be secret replaced.
-func redact(path string, value any) any {
+// withoutSecrets returns a written value with what may be secret replaced.
+func withoutSecrets(path string, value any) any {
 	switch value := value.(type) {
 	case map[string]any:
 		table := make(map[string]any, len(value))
 		for _, key := range slices.Sorted(maps.Keys(value)) {
-			table[key] = redact(join(path, key), value[key])
+			table[key] = withoutSecrets(join(path, key), value[key])
 		}
 		return table
 	case []map[string]any:
 		array := make([]map[string]any, len(value))
 		for i := range value {
-			array[i] = redact(path, value[i]).(map[string]any)
+			array[i] = withoutSecrets(path, value[i]).(map[string]any)
 		}
 		return array
 	case []any:
-		array := make([]any, len(value))
-		for i := range value {
-			array[i] = redact(path, value[i])
-			if i > 0 && isSecretFlag(value[i-1]) {
-				array[i] = redacted
-			}
-		}
-		return array
+		return withoutSecretElements(path, value)
 	case string:
 		if value != "" && isSecret(path) {
-			return redacted
+			return redact.Mark
 		}
-		if name, _, found := strings.Cut(value, "="); found && isSecretFlag(name) {
-			return name + "=" + redacted
-		}
-		return redactURLs(value)
+		return redact.Text(value)
 	}
 	return value
 }
 
-// isSecretFlag says whether an argument of a command is a flag whose value may be
-// secret.
-func isSecretFlag(argument any) bool {
-	flag, ok := argument.(string)
-	return ok && strings.HasPrefix(flag, "-") && !strings.ContainsAny(flag, "= ") && secretName.MatchString(flag) &&
-		!strings.HasSuffix(flag, "file") && !strings.HasSuffix(flag, "dir")
-}
-
-// urlWithCredentials matches what is before and after the credentials of a URL.
-var urlWithCredentials = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^/?#\s@]*(?:@[^/?#\s@]*)*@`)
-
-// redactURLs replaces credentials inside of the URLs of a text: the part before
-// the host, and parameters that are named like a secret.
-func redactURLs(text string) string {
-	if !strings.Contains(text, "://") && !strings.HasPrefix(text, "/") {
-		return text
+// withoutSecretElements returns an array with what may be secret replaced. One of
+// texts may be a command.
+func withoutSecretElements(path string, elements []any) []any {
+	array := make([]any, len(elements))
+	texts := make([]string, len(elements))
+	for i := range elements {
+		texts[i], _ = elements[i].(string)
 	}
-	text = urlWithCredentials.ReplaceAllString(text, "${1}redacted@")
-	address, err := url.Parse(text)
-	if err != nil || address.RawQuery == "" {
-		return text
-	}
-	parameters := strings.Split(address.RawQuery, "&")
-	for i, parameter := range parameters {
-		if name, _, found := strings.Cut(parameter, "="); found && secretName.MatchString(name) {
-			parameters[i] = name + "=redacted"
+	arguments := redact.Arguments(texts)
+	for i := range elements {
+		_, isText := elements[i].(string)
+		switch {
+		case isText && texts[i] != "" && isSecret(path):
+			array[i] = redact.Mark
+		case isText:
+			array[i] = arguments[i]
+		default:
+			array[i] = withoutSecrets(path, elements[i])
 		}
 	}
-	address.RawQuery = strings.Join(parameters, "&")
-	return address.String()
+	return array
 }

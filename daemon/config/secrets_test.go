@@ -2,7 +2,6 @@ package config
 
 import (
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -96,11 +95,64 @@ func TestNoKindShowsSecrets(t *testing.T) {
 	check("daemon", &Config{Daemon: Daemon{WebConfig: query}})
 }
 
-// Flags of commands that are named like a secret hide their values, and only they.
-func TestSecretFlags(t *testing.T) {
-	given := []any{"worker", "--password", marker, "--token=" + marker, "-secret", marker, "--password-file", "/a", "--token-file=/b", "--queue", "jobs", "--api-key=" + marker}
-	want := []any{"worker", "--password", redacted, "--token=" + redacted, "-secret", redacted, "--password-file", "/a", "--token-file=/b", "--queue", "jobs", "--api-key=" + redacted}
-	if got, _ := redact("fleets.x.services.y.command", given).([]any); !slices.Equal(got, want) {
-		t.Errorf("got  %v\nwant %v", got, want)
+// TestSecretCommands has commands and environments of every kind of fleet that runs
+// any, which are shown without the secrets in them.
+func TestSecretCommands(t *testing.T) {
+	text := `
+[fleets.local]
+kind = "process"
+[fleets.local.services.worker]
+command = ["sh", "-c", "DB_PASSWORD=hunter2 exec worker --queue jobs"]
+args    = ["-p", "hunter2", "API_KEY=hunter2", "--broker=amqp://shop:hunter2@127.0.0.1/", "--queue", "jobs"]
+
+[fleets.shop]
+kind = "compose"
+[[fleets.shop.services."shop/web".pre_stop]]
+command     = ["/bin/drain", "--token", "hunter2", "--timeout", "5"]
+environment = { GREETING = "hunter2" }
+
+[sources.prom]
+kind = "prometheus"
+url  = "http://127.0.0.1:9090"
+
+[autoscalers.worker]
+target       = { fleet = "local", service = "worker" }
+max_replicas = 3
+[[autoscalers.worker.metrics]]
+type          = "External"
+name          = "backlog"
+source        = "prom"
+query         = "sum(queue_depth{queue='jobs', token='hunter2'})"
+select        = { api_key = "hunter2", zone = "a" }
+average_value = 5
+`
+	c, err := Parse("hpad.toml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := c.Redacted()
+	if strings.Contains(shown, marker) {
+		t.Errorf("a secret is shown:\n%s", shown)
+	}
+	for _, want := range []string{
+		`command = ["sh", "-c", "DB_PASSWORD=<redacted> exec worker --queue jobs"]`,
+		`args = ["-p", "<redacted>", "API_KEY=<redacted>", "--broker=amqp://redacted@127.0.0.1/", "--queue", "jobs"]`,
+		`command = ["/bin/drain", "--token", "<redacted>", "--timeout", "5"]`,
+		`GREETING = "<redacted>"`,
+		`query = "sum(queue_depth{queue='jobs', token='<redacted>'})"`,
+		`api_key = "<redacted>"`,
+		`zone = "a"`,
+	} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("%s is missing in\n%s", want, shown)
+		}
+	}
+}
+
+// TestSecretInMistake has a mistake in a value that also has a secret.
+func TestSecretInMistake(t *testing.T) {
+	_, err := Parse("hpad.toml", []byte("[fleets.x]\nkind = \"process\"\n[fleets.x.services.w]\ncommand = \"worker --token hunter2\"\n"))
+	if err == nil || strings.Contains(err.Error(), marker) || !strings.Contains(err.Error(), `"worker --token <redacted>"`) {
+		t.Errorf("the mistake is %v", err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/hpad/hpad/daemon"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/daemon/redact"
 	"github.com/hpad/hpad/sources/embedded"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/cloud"
@@ -31,7 +32,7 @@ const (
 type Finding struct {
 	// Key is the path of what it is about, as "autoscalers.checkout.metrics[1]".
 	Key string
-	// Text says what came back, or what is wrong.
+	// Text says what came back, or what is wrong, without what may be secret.
 	Text string
 	// Problem is set when an autoscaler would not work as it is configured.
 	Problem bool
@@ -81,12 +82,12 @@ type snapshot struct {
 }
 
 func (c *checker) note(key, text string) {
-	c.findings = append(c.findings, Finding{Key: key, Text: text})
+	c.findings = append(c.findings, Finding{Key: key, Text: redact.Text(text)})
 }
 
 // problem adds what is wrong, on one line: errors that were joined have several.
 func (c *checker) problem(key, text string) {
-	c.findings = append(c.findings, Finding{Key: key, Text: strings.ReplaceAll(text, "\n", "; "), Problem: true})
+	c.findings = append(c.findings, Finding{Key: key, Text: redact.Text(strings.ReplaceAll(text, "\n", "; ")), Problem: true})
 }
 
 // opened remembers what has to be closed in the end.

@@ -1,0 +1,130 @@
+package redact
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// example is a text of the corpus with what is shown of it.
+type example struct{ text, shown string }
+
+// readHidden reads testdata/hidden.txt.
+func readHidden(t *testing.T) []example {
+	t.Helper()
+	var examples []example
+	for _, line := range readLines(t, "testdata/hidden.txt") {
+		if shown, ok := strings.CutPrefix(line, "\t"); ok {
+			examples[len(examples)-1].shown = shown
+		} else {
+			examples = append(examples, example{text: line})
+		}
+	}
+	return examples
+}
+
+// readLines reads the lines of a file without comments.
+func readLines(t *testing.T, path string) []string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(strings.Split(string(text), "\n"), func(line string) bool {
+		return line == "" || strings.HasPrefix(line, "#")
+	})
+}
+
+// The characters of what stands for a secret in the corpus.
+var characters = map[string]string{
+	"TOKEN":  letters,
+	"VALUE":  letters + marks,
+	"SECRET": letters + marks + "&#",
+	"PHRASE": letters + marks + "&# ",
+}
+
+const (
+	letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+	marks   = "!$%()*+,-./:;<=>?@[]^_{|}~"
+)
+
+// place matches what stands for a secret, which is part of names as well.
+var place = regexp.MustCompile(`(^|[^A-Z_$])(SECRET|VALUE|TOKEN|PHRASE)($|[^A-Z_=])`)
+
+// with returns the text of the example with secrets in their places.
+func (e example) with(secretOf func(kind string) string) string {
+	return place.ReplaceAllStringFunc(e.text, func(found string) string {
+		parts := place.FindStringSubmatch(found)
+		return parts[1] + secretOf(parts[2]) + parts[3]
+	})
+}
+
+func TestCorpus(t *testing.T) {
+	for _, e := range readHidden(t) {
+		given := e.with(func(kind string) string {
+			if kind == "PHRASE" {
+				return "hunter2 and more"
+			}
+			return "hunter2"
+		})
+		if given == e.text || e.shown == "" {
+			t.Fatalf("no place for a secret, or nothing to be shown: %s", e.text)
+		}
+		if got := Text(given); got != e.shown {
+			t.Errorf("of %s\n  shows %s\n   want %s", given, got, e.shown)
+		}
+		if got := Text(e.shown); got != e.shown {
+			t.Errorf("what is hidden already, %s\n  becomes %s", e.shown, got)
+		}
+	}
+	for _, text := range readLines(t, "testdata/shown.txt") {
+		if got := Text(text); got != text {
+			t.Errorf("of %s\n  shows %s\n   want all of it", text, got)
+		}
+	}
+}
+
+// drawSecret draws a secret of a kind. Its first character is a letter or digit:
+// what begins otherwise need not be a value at all.
+func drawSecret(t *rapid.T, kind string) string {
+	return rapid.StringOfN(rapid.RuneFrom([]rune("bXz9")), 1, 1, -1).Draw(t, "first of "+kind) +
+		rapid.StringOfN(rapid.RuneFrom([]rune(characters[kind])), 7, 30, -1).Draw(t, kind)
+}
+
+// leaked returns a part of a secret that a text shows; "" when it shows none. Blanks
+// and punctuation at the ends of the secret do not count.
+func leaked(shown, secret string) string {
+	const enough = 4
+	secret = strings.Trim(secret, ` \,;:)]}`)
+	for i := 0; i+enough <= len(secret); i++ {
+		if part := secret[i : i+enough]; strings.Contains(shown, part) {
+			return part
+		}
+	}
+	return ""
+}
+
+// A secret in any of the places of the corpus is never shown, nor a part of it.
+func TestNoSecretIsShown(t *testing.T) {
+	examples := readHidden(t)
+	rapid.Check(t, func(t *rapid.T) {
+		e := rapid.SampledFrom(examples).Draw(t, "example")
+		before := rapid.SampledFrom([]string{"", "started: ", "worker -v ", "x=1 ", "{\"a\": 1} "}).Draw(t, "before")
+		after := rapid.SampledFrom([]string{"", " --verbose", ": no such file", " (2 times)"}).Draw(t, "after")
+		var planted []string
+		given := before + e.with(func(kind string) string {
+			planted = append(planted, drawSecret(t, kind))
+			return planted[len(planted)-1]
+		}) + after
+		shown := Text(given)
+		for _, secret := range planted {
+			if part := leaked(shown, secret); part != "" && !strings.Contains(before+e.shown+after, part) {
+				t.Fatalf("of %s\n  shows %s\n  which has %q of the secret", given, shown, part)
+			}
+		}
+	})
+}

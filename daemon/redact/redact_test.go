@@ -1,0 +1,179 @@
+package redact
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+	"pgregory.net/rapid"
+)
+
+func TestNamed(t *testing.T) {
+	for _, name := range []string{
+		"password", "DB_PASSWORD", "PGPASSWORD", "MYSQL_PWD", "dbPass", "pgpass", "API_KEY", "apikey", "X-Api-Key", "accountKey", "GITHUB_TOKEN",
+		"secret_key_base", "AWS_SECRET_ACCESS_KEY", "ssh-key", "Authorization", "basic_auth", "sig", "credentials", "hpad.metrics.0.select.token", "KEY",
+	} {
+		if !Named(name) {
+			t.Errorf("%s is not taken for a secret", name)
+		}
+	}
+	for _, name := range []string{
+		"", "key", "queue", "token_file", "password-file", "key_file", "client_certificate_file", "secrets_dir", "credentials_path", "password-stdin",
+		"routing_key", "cache_key", "author", "authority_host", "bypass", "monkey", "keyspace", "design", "user", "subscription", "sigma",
+	} {
+		if Named(name) {
+			t.Errorf("%s is taken for a secret", name)
+		}
+	}
+}
+
+// commands are arguments with a secret, and what is shown of them.
+var commands = []struct{ arguments, shown []string }{
+	{[]string{"worker", "--password", "SECRET", "-v"}, []string{"worker", "--password", Mark, "-v"}},
+	{[]string{"worker", "--token=SECRET", "-v"}, []string{"worker", "--token=" + Mark, "-v"}},
+	{[]string{"worker", "-secret", "SECRET"}, []string{"worker", "-secret", Mark}},
+	{[]string{"worker", "DB_PASSWORD=SECRET", "-v"}, []string{"worker", "DB_PASSWORD=" + Mark, "-v"}},
+	{[]string{"env", "API_KEY=SECRET", "worker"}, []string{"env", "API_KEY=" + Mark, "worker"}},
+	{[]string{"docker", "run", "--env=API_KEY=SECRET", "worker"}, []string{"docker", "run", "--env=API_KEY=" + Mark, "worker"}},
+	{[]string{"docker", "run", "-eAPI_KEY=SECRET", "worker"}, []string{"docker", "run", "-eAPI_KEY=" + Mark, "worker"}},
+	{[]string{"mysql", "-p", "SECRET", "shop"}, []string{"mysql", "-p", Mark, "shop"}},
+	{[]string{"curl", "-u", "shop:SECRET", "http://127.0.0.1"}, []string{"curl", "-u", "shop:" + Mark, "http://127.0.0.1"}},
+	{[]string{"curl", "-H", "X-Api-Key: SECRET"}, []string{"curl", "-H", "X-Api-Key: " + Mark}},
+	{[]string{"curl", "-H", "Authorization: Bearer SECRET"}, []string{"curl", "-H", "Authorization: " + Mark}},
+	{[]string{"worker", "--key", "SECRET"}, []string{"worker", "--key", Mark}},
+}
+
+func TestArguments(t *testing.T) {
+	for _, command := range append(slices.Clone(commands), []struct{ arguments, shown []string }{
+		{[]string{"mysql", "-phunter2", "shop"}, []string{"mysql", "-p" + Mark, "shop"}},
+		{[]string{"worker", "amqp://shop:SECRET@rabbit:5672/", "-v"}, []string{"worker", "amqp://redacted@rabbit:5672/", "-v"}},
+		{[]string{"sh", "-c", "DB_PASSWORD=SECRET exec worker -v"}, []string{"sh", "-c", "DB_PASSWORD=" + Mark + " exec worker -v"}},
+		{[]string{"bash", "-ec", "export API_KEY='SECRET'; exec worker"}, []string{"bash", "-ec", "export API_KEY='" + Mark + "'; exec worker"}},
+		{[]string{"worker", "--token-file=/b", "--password-file", "/a", "-port", "9100"}, []string{"worker", "--token-file=/b", "--password-file", "/a", "-port", "9100"}},
+		{[]string{"", "--queue", "jobs"}, []string{"", "--queue", "jobs"}},
+	}...) {
+		if got := Arguments(command.arguments); !slices.Equal(got, command.shown) {
+			t.Errorf("of %q\n  shows %q\n   want %q", command.arguments, got, command.shown)
+		}
+	}
+}
+
+// Whatever a secret consists of, an argument that is one is not shown.
+func TestNoArgumentIsShown(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		command := rapid.SampledFrom(commands).Draw(t, "command")
+		secret := "b" + rapid.StringN(8, 20, -1).Draw(t, "secret")
+		given := make([]string, len(command.arguments))
+		for i, argument := range command.arguments {
+			given[i] = strings.ReplaceAll(argument, "SECRET", secret)
+		}
+		if shown := Arguments(given); !slices.Equal(shown, command.shown) {
+			t.Fatalf("of %q\n  shows %q\n   want %q", given, shown, command.shown)
+		}
+	})
+}
+
+func TestJSON(t *testing.T) {
+	encoded, err := json.Marshal(map[string]any{
+		"query":  `sum(x{token="hunter2", queue="jobs"}) > 5`,
+		"select": map[string]string{"token": "hunter2", "queue": "jobs"},
+		"events": []string{"uses --password hunter2", "fine"},
+		"count":  5, "labels": map[string]any{"hpad.metrics.0.select.api_key": "hunter2", "quoted \"key\"": true, "token": nil},
+		"password": "",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]any
+	shown := JSON(encoded)
+	if err := json.Unmarshal(shown, &got); err != nil || strings.Contains(string(shown), "hunter2") {
+		t.Fatalf("shows %s: %v", shown, err)
+	}
+	want := map[string]any{
+		"query":  `sum(x{token="<redacted>", queue="jobs"}) > 5`,
+		"select": map[string]any{"token": Mark, "queue": "jobs"},
+		"events": []any{"uses --password " + Mark, "fine"},
+		"count":  5.0, "labels": map[string]any{"hpad.metrics.0.select.api_key": Mark, "quoted \"key\"": true, "token": nil},
+		"password": "",
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("shows\n%v\nwant\n%v", got, want)
+	}
+	plain := []byte(`{"a":"b","c":["d\"e"],"f":{}}`)
+	if got := JSON(plain); string(got) != string(plain) {
+		t.Errorf("of %s shows %s", plain, got)
+	}
+}
+
+// FuzzJSON holds that an answer stays JSON of the same shape whatever it says.
+func FuzzJSON(f *testing.F) {
+	f.Add("token", `x{token="a\"b`)
+	f.Add("a\"b", "-p hunter2 \xff")
+	f.Add("", "postgres://a:b@c")
+	f.Fuzz(func(t *testing.T, key, text string) {
+		encoded, err := json.Marshal(map[string]any{"list": []any{text, 1, map[string]string{key: text}}})
+		if err != nil {
+			t.Skip()
+		}
+		var before, after map[string][]any
+		if err := json.Unmarshal(encoded, &before); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(JSON(encoded), &after); err != nil {
+			t.Fatalf("%s becomes %s: %v", encoded, JSON(encoded), err)
+		}
+		given, shown := before["list"], after["list"]
+		if len(shown) != 3 || shown[0] != Text(given[0].(string)) {
+			t.Fatalf("%v becomes %v", given, shown)
+		}
+		for name, inner := range given[2].(map[string]any) {
+			if shown[2].(map[string]any)[name] != Value(name, inner.(string)) {
+				t.Fatalf("%v becomes %v", given, shown)
+			}
+		}
+	})
+}
+
+// stringer is a target as log fields have it.
+type stringer struct{ text string }
+
+func (s stringer) String() string { return s.text }
+
+func TestCore(t *testing.T) {
+	inner, logs := observer.New(zapcore.InfoLevel)
+	log := zap.New(Core(inner)).With(zap.String("query", `x{token="hunter2"}`))
+	log.Debug("not wanted --token hunter2")
+	log.Warn("started with --token hunter2",
+		zap.NamedError("err", fmt.Errorf("query: %w", &url.Error{Op: "Get", URL: "http://u:hunter2@h", Err: errors.New("refused")})),
+		zap.String("token", "hunter2"), zap.Stringer("target", stringer{"API_KEY=hunter2"}), zap.Strings("arguments", []string{"PASSWORD=hunter2", "-v"}),
+		zap.ByteString("stack", []byte("main.go: token=hunter2")), zap.Any("labels", map[string]any{"api_key": "hunter2", "queue": "jobs"}), zap.Int("replicas", 3))
+	entries := logs.All()
+	if len(entries) != 1 {
+		t.Fatalf("%d entries, want 1", len(entries))
+	}
+	shown := fmt.Sprint(entries[0].Message, entries[0].ContextMap())
+	if strings.Contains(shown, "hunter2") {
+		t.Errorf("logs %s", shown)
+	}
+	for _, want := range []string{"refused", "jobs", "-v", "main.go", "replicas:3", "started with"} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("logs %s, want %q in it", shown, want)
+		}
+	}
+}
+
+func BenchmarkJSON(b *testing.B) {
+	one := `{"name":"checkout","reference":"prod/checkout/api","kind":"nomad","created":"2026-01-01T00:00:00Z","spec":{"min_replicas":2,"max_replicas":40},"status":{"conditions":[{"type":"AbleToScale","status":"True","reason":"ReadyForNewScale","message":"recommended size matches current size"},{"type":"ScalingActive","status":"True","reason":"ValidMetricFound","message":"the HPA was able to successfully calculate a replica count from external metric queue(nil)"}]},"inputs":[{"source":"prom","query":"sum by (queue) (rabbitmq_queue_messages_ready)","select":{"queue":"checkout"}}]},`
+	whole := []byte("[" + strings.TrimSuffix(strings.Repeat(one, 1000), ",") + "]")
+	b.SetBytes(int64(len(whole)))
+	for b.Loop() {
+		JSON(whole)
+	}
+}
