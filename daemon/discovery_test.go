@@ -564,3 +564,50 @@ func TestDiscoveryPartial(t *testing.T) {
 		}
 	})
 }
+
+// oneEngine is the configuration of fleets that are one engine.
+type oneEngine struct{}
+
+func (oneEngine) Engine() string { return "unix:///run/docker.sock" }
+
+// TestDiscoveredByTwoFleets has two fleets that are one engine and find the same
+// target by its labels: one autoscaler scales it, also where a file has it under the
+// other fleet.
+func TestDiscoveredByTwoFleets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newDiscoveringWorld(t, 3, 7)
+		w.fleetConfig = func() any { return oneEngine{} }
+		w.fleets["other"] = targettest.NewMemory("other")
+		w.fleets["other"].Add("web", targettest.MemoryTarget{Replicas: 3, Age: time.Hour})
+		w.start()
+		defer w.stop()
+		w.advance(time.Minute)
+		if got := w.names(); !slices.Equal(got, []string{webName}) {
+			t.Fatalf("there are %v", got)
+		}
+		want := []api.Discovered{
+			{Reference: webName, State: api.DiscoveredActive, Autoscaler: webName},
+			{Reference: "other/web", State: api.DiscoveredOverridden, Autoscaler: webName},
+		}
+		if diff := cmp.Diff(want, w.daemon.Discovered()); diff != "" {
+			t.Errorf("discovered (-want +got):\n%s", diff)
+		}
+		if view := w.view(webName); view.Discovery != nil {
+			t.Errorf("the autoscaler's labels are said to be %+v", view.Discovery)
+		}
+		if got := w.fleet().Replicas("web"); got != 7 {
+			t.Errorf("%d replicas, want 7", got)
+		}
+		w.queue("file", 2)
+		file := w.config.Autoscalers["file"]
+		file.Target = w.fleets["other"].Ref("web")
+		w.config.Autoscalers["file"] = file
+		if err := w.daemon.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.advance(time.Minute)
+		if got := w.names(); !slices.Equal(got, []string{"file"}) {
+			t.Errorf("with a file there are %v", got)
+		}
+	})
+}

@@ -79,9 +79,9 @@ type judged struct {
 }
 
 // withDiscovered answers a configuration of files together with the autoscalers
-// that targets ask for. One of a file wins over labels of the same target, and
-// labels with a mistake leave the last ones without in force. The caller holds
-// d.reloads.
+// that targets ask for. One of a file wins over labels of the same target, the first
+// of several fleets that are one engine wins over the others, and labels with a
+// mistake leave the last ones without in force. The caller holds d.reloads.
 func (d *Daemon) withDiscovered(file *config.Config) (*config.Config, []judged) {
 	if len(d.discovery.labeled) == 0 {
 		return file, nil
@@ -104,6 +104,7 @@ func (d *Daemon) withDiscovered(file *config.Config) (*config.Config, []judged) 
 		case ok:
 			view.State, view.Autoscaler = api.DiscoveredActive, a.Name
 			whole.Autoscalers[a.Name] = a
+			owners.Add(ref, a.Name)
 		case view.Problem == "":
 			view.State = api.DiscoveredDisabled
 		}
@@ -234,7 +235,8 @@ func (d *Daemon) settleLabels(file *config.Config, shown []judged) {
 	there := make(map[string]bool, len(shown))
 	for i, target := range shown {
 		next.targets[i] = target.Discovered
-		if target.Autoscaler != "" && target.State != api.DiscoveredActive {
+		_, ofFile := file.Autoscalers[target.Autoscaler]
+		if target.State == api.DiscoveredOverridden && ofFile || target.State == api.DiscoveredMistaken && target.Autoscaler != "" {
 			next.byAutoscaler[target.Autoscaler] = &next.targets[i]
 		}
 		there[target.Reference] = true
@@ -261,7 +263,7 @@ func (d *Daemon) tellLabels(view judged) {
 	case api.DiscoveredActive:
 		d.log.Info("a target's labels are in force", target)
 	case api.DiscoveredOverridden:
-		d.log.Info("a target's labels are ignored: the configuration has an autoscaler of it", target, zap.String("autoscaler", view.Autoscaler))
+		d.log.Info("a target's labels are ignored: another autoscaler scales it", target, zap.String("autoscaler", view.Autoscaler))
 	case api.DiscoveredDisabled:
 		if scaledByLabels(before) {
 			d.log.Info("a target's labels ask for no autoscaler any more; it is gone", target)

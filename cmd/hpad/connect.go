@@ -127,7 +127,7 @@ func hintOfLabels(ctx context.Context, client *api.Client, reference string) str
 	}
 	switch target := discovered[i]; target.State {
 	case api.DiscoveredOverridden:
-		return fmt.Sprintf("the labels of this target are ignored: autoscaler %q of the configuration scales it", target.Autoscaler)
+		return fmt.Sprintf("the labels of this target are ignored: autoscaler %q scales it", target.Autoscaler)
 	case api.DiscoveredMistaken:
 		return "the labels of this target have a mistake: " + oneLine(target.Problem)
 	case api.DiscoveredDisabled:

@@ -78,7 +78,8 @@ const (
 	DiscoveredDisabled DiscoveredState = "disabled"
 	// DiscoveredMistaken: the labels cannot be used; those before stay in force.
 	DiscoveredMistaken DiscoveredState = "mistaken"
-	// DiscoveredOverridden: the configuration has an autoscaler of the target.
+	// DiscoveredOverridden: the configuration has an autoscaler of the target, or
+	// another fleet, which is the same engine, has found it too.
 	DiscoveredOverridden DiscoveredState = "overridden"
 )
 

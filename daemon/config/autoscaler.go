@@ -67,21 +67,33 @@ type targetTable struct {
 
 // readAutoscalers decodes and validates the autoscalers.
 func (l *loader) readAutoscalers(c *Config) {
-	owners := map[targets.Ref]*table{}
+	owners, taken := newOwners(c.Fleets), map[string]targets.Ref{}
 	for _, name := range slices.Sorted(maps.Keys(l.autoscalers)) {
 		t := l.autoscalers[name]
 		a, ok := t.readAutoscaler(c)
 		if a.Target.Name != "" {
-			if other := owners[a.Target]; other != nil {
-				t.record("target", "", fmt.Sprintf("is the target of autoscaler %q in %s already; two autoscalers cannot scale the same target (%s)", other.name, other.where("target"), a.Target))
+			if owner := owners.Of(a.Target, nil); owner != "" {
+				t.recordOwned(a.Target, l.autoscalers[owner], taken[owner])
 				continue
 			}
-			owners[a.Target] = t
+			owners.Add(a.Target, name)
+			taken[name] = a.Target
 		}
 		if ok {
 			c.Autoscalers[name] = a
 		}
 	}
+}
+
+// recordOwned records that another autoscaler has the target already, maybe by a
+// fleet that is the same engine.
+func (t *table) recordOwned(ref targets.Ref, owner *table, owned targets.Ref) {
+	engine := ""
+	if owned.Fleet != ref.Fleet {
+		engine = fmt.Sprintf(", by fleet %q, which is the same engine as fleet %q", owned.Fleet, ref.Fleet)
+	}
+	t.record("target", "", fmt.Sprintf("is the target of autoscaler %q in %s already%s; two autoscalers cannot scale the same target (%s)",
+		owner.name, owner.where("target"), engine, ref))
 }
 
 // readAutoscaler decodes and validates one autoscaler; ok says whether it is

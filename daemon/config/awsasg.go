@@ -9,4 +9,5 @@ var awsasgKind = optionalKind{name: "awsasg", tag: "noaws", kind: &fleetKind{
 	target:  func() kindTarget { return &awsasg.Target{} },
 	guarded: true,
 	removes: true,
+	unique:  true,
 }}

@@ -46,6 +46,13 @@ type discoverer interface {
 	Discovers() bool
 }
 
+// engineNamer is what a kindConfig of a fleet also is when several fleets may reach
+// the same targets: Engine returns what two fleets of the kind have in common that
+// are sure to do so, as the configuration tells. That two differ proves nothing.
+type engineNamer interface {
+	Engine() string
+}
+
 // fleetKind makes the empty tables of one kind of fleet.
 type fleetKind struct {
 	config func() kindConfig
@@ -57,6 +64,8 @@ type fleetKind struct {
 	guarded bool
 	// removes says whether instances can be taken by name.
 	removes bool
+	// unique says that no two instances anywhere have the same id.
+	unique bool
 }
 
 // sourceKind makes the empty table of one kind of source.
@@ -119,16 +128,19 @@ var builtIn = kinds{
 			config:  func() kindConfig { return &nomad.Config{} },
 			target:  func() kindTarget { return &nomad.Target{} },
 			samples: true,
+			unique:  true,
 		},
 		"compose": {
 			config:  func() kindConfig { return &compose.Config{} },
 			target:  func() kindTarget { return &compose.Target{} },
 			samples: true,
+			unique:  true,
 		},
 		"swarm": {
 			config:  func() kindConfig { return &swarm.Config{} },
 			target:  func() kindTarget { return &swarm.Target{} },
 			samples: true,
+			unique:  true,
 		},
 		"systemd": {
 			config:  func() kindConfig { return &systemd.Config{} },

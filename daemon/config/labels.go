@@ -2,7 +2,6 @@ package config
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -45,28 +44,6 @@ const (
 // LabelsName answers the name of the autoscaler that a target's labels ask for.
 // No name in a file is like it.
 func LabelsName(ref targets.Ref) string { return ref.String() }
-
-// Owners are the names of autoscalers by their target.
-type Owners map[targets.Ref]string
-
-// Owners answers which autoscaler of the configuration each target has.
-func (c *Config) Owners() Owners {
-	owners := make(Owners, len(c.Autoscalers))
-	for name, a := range c.Autoscalers {
-		owners[a.Target] = name
-	}
-	return owners
-}
-
-// Of answers the autoscaler of a target that has some other names too; "" when
-// there is none.
-func (o Owners) Of(ref targets.Ref, aliases []string) string {
-	owner := o[ref]
-	for _, alias := range aliases {
-		owner = cmp.Or(owner, o[targets.Ref{Fleet: ref.Fleet, Name: alias}])
-	}
-	return owner
-}
 
 // Labeled reads the autoscaler that a target asks for by its labels, those that
 // begin with [targets.LabelPrefix]: the keys of an autoscaler, joined by dots,

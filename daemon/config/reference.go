@@ -76,6 +76,10 @@ func KindSamples(kind string) (samples, known bool) {
 	return found.samples, known
 }
 
+// KindUnique reports whether no two instances of fleets of a kind, wherever they
+// are, have the same id.
+func KindUnique(kind string) bool { return builtIn.fleets[kind].unique }
+
 // ParseReference reads a reference. The error is a [ReferenceError].
 func (c *Config) ParseReference(text string) (Reference, error) {
 	fleet, name, found := strings.Cut(text, "/")

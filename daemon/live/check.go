@@ -40,7 +40,8 @@ type Finding struct {
 
 // Check connects to every fleet and source of a configuration, reads every
 // target, asks every distinct query once and says what came back: fleets first,
-// then sources, then autoscalers, each in name order. It ends early, with what it
+// then sources, then autoscalers, each in name order, then autoscalers whose targets
+// turned out to be one. It ends early, with what it
 // has, when ctx ends.
 func Check(ctx context.Context, c *config.Config, kinds daemon.Kinds) []Finding {
 	whole := *c
@@ -58,6 +59,7 @@ func Check(ctx context.Context, c *config.Config, kinds daemon.Kinds) []Finding 
 	for _, name := range slices.Sorted(maps.Keys(whole.Autoscalers)) {
 		checker.checkAutoscaler(whole.Autoscalers[name])
 	}
+	checker.checkTwins()
 	return checker.findings
 }
 

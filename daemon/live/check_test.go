@@ -269,6 +269,35 @@ func TestUnreadableFleet(t *testing.T) {
 	}
 }
 
+// TestTwins has two fleets of different addresses that turn out to be one engine.
+func TestTwins(t *testing.T) {
+	for kind, problem := range map[string]string{
+		"nomad":  `! autoscalers.b.target: twin/web is the target of autoscaler "a" too, there shop/web: both have the instance web-0, so that fleets "shop" and "twin" are the same engine; two autoscalers cannot scale the same target`,
+		"memory": "", // where the names of instances prove nothing
+	} {
+		w := newWorld()
+		twin := targettest.NewMemory("twin")
+		twin.Add("web", targettest.MemoryTarget{Replicas: 2, Age: time.Hour})
+		fleets := map[string]daemon.Fleet{"shop": w.fleet, "twin": twin}
+		w.kinds.Fleets[kind] = func(c config.Fleet, _ daemon.FleetEnv) (daemon.Fleet, error) { return fleets[c.Name], nil }
+		w.config.Fleets = map[string]config.Fleet{"shop": {Name: "shop", Kind: kind}, "twin": {Name: "twin", Kind: kind}}
+		w.config.Autoscalers["a"] = config.Autoscaler{Name: "a", Target: w.fleet.Ref("web")}
+		w.config.Autoscalers["b"] = config.Autoscaler{Name: "b", Target: twin.Ref("web")}
+		want := []string{
+			"fleets.shop: reads 1 target",
+			"fleets.twin: reads 1 target",
+			"autoscalers.a.target: shop/web wants 2 replicas and has 2",
+			"autoscalers.b.target: twin/web wants 2 replicas and has 2",
+		}
+		if problem != "" {
+			want = append(want, problem)
+		}
+		if diff := cmp.Diff(want, w.check()); diff != "" {
+			t.Errorf("%s: findings (-want +got):\n%s", kind, diff)
+		}
+	}
+}
+
 // TestJoined has a source that finds several mistakes, and tells one of them by
 // itself too.
 func TestJoined(t *testing.T) {

@@ -31,6 +31,10 @@ func (c *checker) discoverTargets(ctx context.Context, key string, fleet config.
 		mistakes, _ := errors.AsType[config.Errors](err)
 		switch owner := owners.Of(ref, target.Aliases); {
 		case owner != "" && (enabled || err != nil):
+			if owner == config.LabelsName(c.config.Autoscalers[owner].Target) { // found by its labels too
+				c.problem(key, fmt.Sprintf("the labels of %s are ignored: autoscaler %q scales it, whose fleet is the same engine; let one of the fleets discover", ref, owner))
+				continue
+			}
 			c.note(key, fmt.Sprintf("the labels of %s are ignored: autoscaler %q of the configuration wins", ref, owner))
 		case target.Problem != "":
 			c.problem(key, fmt.Sprintf("the labels of %s cannot be used: %s", ref, target.Problem))

@@ -89,3 +89,36 @@ func TestDiscovered(t *testing.T) {
 		t.Errorf("findings are %v", findings)
 	}
 }
+
+// oneEngine is the configuration of fleets that are one engine.
+type oneEngine struct{}
+
+func (oneEngine) Engine() string { return "unix:///run/docker.sock" }
+
+// TestDiscoveredTwice has two fleets that are one engine and find the same target.
+func TestDiscoveredTwice(t *testing.T) {
+	w := newWorld()
+	w.source.answers["web"] = vector(labeled(1))
+	found := []targets.Discovered{{Name: "web", Labels: map[string]string{
+		"hpad.enable": "true", "hpad.max": "5", "hpad.metrics.0.type": "External", "hpad.metrics.0.name": "queue",
+		"hpad.metrics.0.source": "prom", "hpad.metrics.0.query": "web", "hpad.metrics.0.average_value": "1",
+	}}}
+	w.kinds.Fleets["memory"] = func(config.Fleet, daemon.FleetEnv) (daemon.Fleet, error) {
+		return discovering{Memory: w.fleet, found: found}, nil
+	}
+	for _, name := range []string{"shop", "twin"} {
+		w.config.Fleets[name] = config.Fleet{Name: name, Kind: "memory", Discover: true, Config: oneEngine{}}
+	}
+	want := []string{
+		"fleets.shop: discovers 1 target",
+		"fleets.shop: reads 1 target",
+		`! fleets.twin: the labels of twin/web are ignored: autoscaler "shop/web" scales it, whose fleet is the same engine; let one of the fleets discover`,
+		"fleets.twin: discovers 0 targets",
+		"fleets.twin: reads 0 targets",
+		"autoscalers.shop/web.target: shop/web wants 2 replicas and has 2",
+		"autoscalers.shop/web.metrics[0]: External queue: 1 series, which add up to 1",
+	}
+	if diff := cmp.Diff(want, w.check()); diff != "" {
+		t.Errorf("findings (-want +got):\n%s", diff)
+	}
+}

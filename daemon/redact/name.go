@@ -9,7 +9,7 @@ import (
 // Named reports whether what has this name may be secret: a key, a variable, a
 // flag, a header or a label. Names of files are not, whose contents are.
 func Named(name string) bool {
-	if !inDoubt(name) || namesFile(name) {
+	if !inDoubt(name) || isOpen(name) {
 		return false
 	}
 	lower := strings.ToLower(name)
@@ -39,11 +39,11 @@ var secretWords = []string{"pw", "auth", "creds", "cred", "sig", "sas", "jwt", "
 // openKeys are what is before "key" in names that are not secret.
 var openKeys = []string{"cache", "foreign", "group", "label", "map", "object", "partition", "primary", "public", "routing", "sort"}
 
-// namesFile reports whether a name is that of a file with something, or of where
-// it comes from.
-func namesFile(name string) bool {
+// isOpen reports whether a name is that of a file with something, of where it comes
+// from or of whom it belongs to.
+func isOpen(name string) bool {
 	lower := strings.ToLower(name)
-	for _, end := range []string{"file", "files", "dir", "path", "stdin"} {
+	for _, end := range []string{"file", "files", "dir", "path", "stdin", "user", "users", "username"} {
 		if strings.HasSuffix(lower, end) {
 			return true
 		}

@@ -26,7 +26,7 @@ func TestNamed(t *testing.T) {
 	}
 	for _, name := range []string{
 		"", "key", "queue", "token_file", "password-file", "key_file", "client_certificate_file", "secrets_dir", "credentials_path", "password-stdin",
-		"routing_key", "cache_key", "author", "authority_host", "bypass", "monkey", "keyspace", "design", "user", "subscription", "sigma",
+		"routing_key", "cache_key", "author", "authority_host", "bypass", "monkey", "keyspace", "design", "user", "basic_auth_users", "subscription", "sigma",
 	} {
 		if Named(name) {
 			t.Errorf("%s is taken for a secret", name)

@@ -2,6 +2,7 @@ package redact
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -148,6 +149,9 @@ func valueAfter(text string, begin, end int) (value span, ok bool) {
 			return span{}, false
 		}
 		value = wordAt(text, begin, at, parameter)
+		if !quoted && strings.HasSuffix(text[:at], ": ") && slices.Contains(prose, strings.ToLower(text[value.begin:value.end])) {
+			return span{}, false
+		}
 		value.end = furtherWords(text, name, value)
 		return value, value.end > value.begin
 	}
@@ -160,6 +164,14 @@ func valueAfter(text string, begin, end int) (value span, ok bool) {
 	}
 	value = wordAt(text, begin, end+found[1], false)
 	return value, value.end > value.begin
+}
+
+// prose are words that begin what is said of a thing, as "no access token: dial tcp":
+// what is hidden after a secret name and a colon otherwise.
+var prose = []string{
+	"a", "an", "cannot", "connect", "connection", "context", "dial", "eof", "exit", "expected", "failed", "find", "forbidden", "get", "invalid", "is", "it",
+	"must", "no", "not", "open", "parse", "permission", "post", "put", "query", "read", "refused", "server", "stat", "the", "there", "unexpected", "unknown",
+	"unauthorized", "use", "wait", "write", "x509",
 }
 
 // openingQuote returns how long the quote at a place is, with the backslashes that

@@ -1,14 +1,17 @@
 package awsasg
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
 )
 
 // Defaults and bounds of a Config.
@@ -196,4 +199,21 @@ func validName(name string) bool {
 	return name != "" && len(name) <= longestName && !strings.ContainsFunc(name, func(r rune) bool {
 		return r < ' ' || r > '~' || r == ':'
 	})
+}
+
+// Engine returns what two fleets have in common that are sure to be of one account
+// and region: a role names its account, any other credentials are only known by
+// where they come from.
+func (c *Config) Engine() string {
+	region := cmp.Or(c.Region, os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"))
+	endpoint := cmp.Or(c.Endpoints.AutoScaling, os.Getenv("AWS_ENDPOINT_URL_AUTO_SCALING"), os.Getenv("AWS_ENDPOINT_URL"))
+	profile := cmp.Or(c.Profile, os.Getenv("AWS_PROFILE"))
+	account := fmt.Sprintf("%q %q", profile, cmp.Or(c.CredentialsFile, os.Getenv("AWS_SHARED_CREDENTIALS_FILE")))
+	if parts := strings.Split(c.RoleARN, ":"); len(parts) > 4 {
+		account = parts[4]
+	}
+	if region == "" { // the profile's
+		region = fmt.Sprintf("of %q", profile)
+	}
+	return strings.Join([]string{targets.ServiceAddress(endpoint), region, account}, " ")
 }

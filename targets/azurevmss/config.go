@@ -13,6 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
 
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
 	platform "github.com/hpad/hpad/targets/cloud"
 )
 
@@ -261,4 +262,10 @@ func (c *Config) limits() platform.Limits {
 			platform.Write: {PerSecond: float64(c.SetWritesPerMinute) / 60, Burst: max(1, c.SetWritesPerMinute*5/2)},
 		},
 	}
+}
+
+// Engine returns what two fleets have in common that are sure to be of one
+// subscription.
+func (c *Config) Engine() string {
+	return targets.ServiceAddress(c.address()) + " " + strings.ToLower(c.Subscription)
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/hpad/hpad/httpclient"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
 )
 
 // Defaults and bounds of a Config.
@@ -182,4 +183,19 @@ func (c *Config) connections() int {
 		return DefaultSSHConnections
 	}
 	return DefaultMaxConnections
+}
+
+// Engine returns what two fleets have in common that are sure to be of one engine.
+func (c *Config) Engine() string {
+	address, err := url.Parse(c.Host)
+	if err != nil {
+		return c.Host
+	}
+	switch address.Scheme {
+	case "unix":
+		return "unix://" + targets.SocketPath(address.Path)
+	case "ssh": // where another user may have an engine of their own
+		return "ssh://" + address.User.Username() + "@" + targets.HostPort(address) + address.Path
+	}
+	return "tcp://" + targets.HostPort(address)
 }

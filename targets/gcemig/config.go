@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/cloud"
 )
 
@@ -193,3 +194,6 @@ func (c *Config) limits() cloud.Limits {
 		cloud.Write: limit(c.WritesPerSecond),
 	}}
 }
+
+// Engine returns what two fleets have in common that are sure to be of one project.
+func (c *Config) Engine() string { return targets.ServiceAddress(c.Endpoint) + " " + c.Project }

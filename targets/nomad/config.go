@@ -11,6 +11,7 @@ import (
 
 	"github.com/hpad/hpad/httpclient"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
 )
 
 // Defaults and bounds of a Config.
@@ -178,4 +179,12 @@ func (c *Config) DefaultTarget(target any) {
 		t.Namespace = cmp.Or(t.Namespace, c.Namespace)
 		t.Region = cmp.Or(t.Region, c.Region)
 	}
+}
+
+// Engine returns what two fleets have in common that are sure to be of one cluster.
+func (c *Config) Engine() string {
+	if path, ok := strings.CutPrefix(c.Address, "unix://"); ok {
+		return targets.SocketPath(path)
+	}
+	return targets.ServiceAddress(c.Address)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/quantity"
+	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/probe"
 )
 
@@ -260,3 +261,16 @@ func (t *Target) Validate() []policy.FieldError {
 
 // Name answers the target's name in a targets.Ref: the template's.
 func (t *Target) Name() string { return t.Template }
+
+// Engine returns what two fleets have in common that are sure to be of one manager. A
+// manager has several sockets at the usual places.
+func (c *Config) Engine() string {
+	path, _, _ := strings.Cut(strings.TrimPrefix(addressOf(c), "unix:path="), ",")
+	path = targets.SocketPath(path)
+	for _, usual := range usualSockets(c.Manager) {
+		if path == targets.SocketPath(usual) {
+			return c.Manager
+		}
+	}
+	return path
+}

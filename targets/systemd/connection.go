@@ -166,7 +166,7 @@ func addressOf(c *Config) string {
 	case c.Address != "":
 		return c.Address
 	case c.Manager == userManager:
-		runtime := cmp.Or(os.Getenv("XDG_RUNTIME_DIR"), fmt.Sprintf("/run/user/%d", os.Getuid()))
+		runtime := runtimeDir()
 		if exists(runtime + ownSocket) {
 			return "unix:path=" + runtime + ownSocket
 		}
@@ -175,6 +175,19 @@ func addressOf(c *Config) string {
 		return "unix:path=" + systemSocket
 	}
 	return cmp.Or(os.Getenv("DBUS_SYSTEM_BUS_ADDRESS"), systemBus)
+}
+
+// runtimeDir returns the directory of the sockets of the user's own manager.
+func runtimeDir() string {
+	return cmp.Or(os.Getenv("XDG_RUNTIME_DIR"), fmt.Sprintf("/run/user/%d", os.Getuid()))
+}
+
+// usualSockets returns where a manager is reached unless it is told otherwise.
+func usualSockets(manager string) []string {
+	if manager == userManager {
+		return []string{runtimeDir() + ownSocket, runtimeDir() + "/bus"}
+	}
+	return []string{systemSocket, strings.TrimPrefix(systemBus, "unix:path=")}
 }
 
 func exists(path string) bool {

@@ -1,0 +1,62 @@
+package config
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// Owners tells which autoscaler each target has. Fleets that are one engine have the
+// same targets.
+type Owners struct {
+	// first is the first fleet, by name, of the engine of each fleet.
+	first map[string]string
+	names map[targets.Ref]string
+}
+
+// Owners returns the owners of all targets of the configuration's autoscalers.
+func (c *Config) Owners() Owners {
+	o := newOwners(c.Fleets)
+	for _, name := range slices.Sorted(maps.Keys(c.Autoscalers)) {
+		o.Add(c.Autoscalers[name].Target, name)
+	}
+	return o
+}
+
+func newOwners(fleets map[string]Fleet) Owners {
+	o := Owners{first: make(map[string]string, len(fleets)), names: map[targets.Ref]string{}}
+	type engine struct{ kind, name string }
+	first := map[engine]string{}
+	for _, name := range slices.Sorted(maps.Keys(fleets)) {
+		o.first[name] = name
+		named, ok := fleets[name].Config.(engineNamer)
+		if !ok {
+			continue
+		}
+		key := engine{fleets[name].Kind, named.Engine()}
+		if _, known := first[key]; !known {
+			first[key] = name
+		}
+		o.first[name] = first[key]
+	}
+	return o
+}
+
+// Add makes an autoscaler the owner of a target, unless that has one.
+func (o Owners) Add(ref targets.Ref, name string) {
+	ref.Fleet = cmp.Or(o.first[ref.Fleet], ref.Fleet)
+	o.names[ref] = cmp.Or(o.names[ref], name)
+}
+
+// Of returns the autoscaler of a target that has some other names too; "" when there
+// is none.
+func (o Owners) Of(ref targets.Ref, aliases []string) string {
+	ref.Fleet = cmp.Or(o.first[ref.Fleet], ref.Fleet)
+	owner := o.names[ref]
+	for _, alias := range aliases {
+		owner = cmp.Or(owner, o.names[targets.Ref{Fleet: ref.Fleet, Name: alias}])
+	}
+	return owner
+}

@@ -1,0 +1,97 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestOneEngine has two fleets, of which the second reaches what the first does or
+// not, and an autoscaler of the same target in each.
+func TestOneEngine(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Symlink(dir, filepath.Join(dir, "var-run")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{
+		"DOCKER_HOST", "NOMAD_ADDR", "NOMAD_REGION", "NOMAD_NAMESPACE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE",
+		"AWS_SHARED_CREDENTIALS_FILE", "AWS_ENDPOINT_URL", "GOOGLE_CLOUD_PROJECT", "CLOUDSDK_CORE_PROJECT", "AZURE_SUBSCRIPTION_ID",
+	} {
+		t.Setenv(name, "")
+	}
+	const (
+		compose = `project = "shop", service = "web"`
+		swarm   = `service = "web"`
+		nomad   = `job = "web", group = "web"`
+		systemd = `template = "worker@.service"`
+		aws     = `group = "web"`
+		azure   = `resource_group = "shop", scale_set = "web"`
+	)
+	for name, test := range map[string]struct {
+		kind, first, second string
+		target, other       string
+		same                bool
+	}{
+		"sockets":                {"compose", `host = "unix:///run/docker.sock"`, `host = "unix:///run//docker.sock"`, compose, "", true},
+		"default host":           {"compose", ``, `host = "unix:///var/run/docker.sock"`, compose, "", true},
+		"symlink":                {"compose", `host = "unix://` + dir + `/d.sock"`, `host = "unix://` + dir + `/var-run/d.sock"`, compose, "", true},
+		"other sockets":          {"compose", `host = "unix:///run/docker.sock"`, `host = "unix:///run/user/1000/docker.sock"`, compose, "", false},
+		"other service":          {"compose", ``, ``, compose, `project = "shop", service = "worker"`, false},
+		"tcp":                    {"swarm", `host = "tcp://127.0.0.1:2375"`, `host = "tcp://LOCALHOST:2375"`, swarm, "", true},
+		"other ports":            {"swarm", `host = "tcp://127.0.0.1:2375"`, `host = "tcp://127.0.0.1:2376"`, swarm, "", false},
+		"ssh":                    {"swarm", `host = "ssh://me@web"`, `host = "ssh://me@web:22"`, swarm, "", true},
+		"users of ssh":           {"swarm", `host = "ssh://me@web"`, `host = "ssh://you@web"`, swarm, "", false},
+		"nomad":                  {"nomad", `address = "http://127.0.0.1:4646"`, `address = "http://localhost:4646/"`, nomad, "", true},
+		"nomad's default":        {"nomad", ``, `address = "http://127.0.0.1:4646"`, nomad, "", true},
+		"namespace":              {"nomad", `namespace = "shop"`, ``, nomad, nomad + `, namespace = "shop"`, true},
+		"other namespaces":       {"nomad", `namespace = "shop"`, ``, nomad, "", false},
+		"other regions":          {"nomad", `region = "east"`, `region = "west"`, nomad, "", false},
+		"systemd":                {"systemd", ``, `address = "/run/dbus/system_bus_socket"`, systemd, "", true},
+		"managers":               {"systemd", ``, `manager = "user"`, systemd, "", false},
+		"aws":                    {"awsasg", `region = "eu-central-1"`, `region = "eu-central-1"`, aws, "", true},
+		"aws regions":            {"awsasg", `region = "eu-central-1"`, `region = "eu-west-1"`, aws, "", false},
+		"aws profiles":           {"awsasg", "region = \"eu-west-1\"\nprofile = \"a\"", "region = \"eu-west-1\"\nprofile = \"b\"", aws, "", false},
+		"aws roles":              {"awsasg", "region = \"eu-west-1\"\nrole_arn = \"arn:aws:iam::123456789012:role/a\"", "region = \"eu-west-1\"\nprofile = \"b\"\nrole_arn = \"arn:aws:iam::123456789012:role/b\"", aws, "", true},
+		"gce":                    {"gcemig", `project = "shop-1"`, "project = \"shop-1\"\nzone = \"europe-west4-a\"", `group = "web", zone = "europe-west4-a"`, `group = "web"`, true},
+		"gce endpoints":          {"gcemig", `project = "shop-1"`, "project = \"shop-1\"\nendpoint = \"https://compute.googleapis.com/compute/v1\"", `group = "web", zone = "europe-west4-a"`, "", true},
+		"gce zones":              {"gcemig", `project = "shop-1"`, `project = "shop-1"`, `group = "web", zone = "europe-west4-a"`, `group = "web", zone = "europe-west4-b"`, false},
+		"gce projects":           {"gcemig", `project = "shop-1"`, `project = "shop-2"`, `group = "web", zone = "europe-west4-a"`, "", false},
+		"azure":                  {"azurevmss", `subscription = "11111111-aaaa-3333-4444-555555555555"`, `subscription = "11111111-AAAA-3333-4444-555555555555"`, azure, `resource_group = "Shop", scale_set = "WEB"`, true},
+		"azure subscriptions":    {"azurevmss", `subscription = "11111111-2222-3333-4444-555555555555"`, `subscription = "21111111-2222-3333-4444-555555555555"`, azure, "", false},
+		"processes of their own": {"process", "[fleets.a.services.web]\ncommand = [\"sleep\", \"1\"]", "[fleets.b.services.web]\ncommand = [\"sleep\", \"1\"]", `service = "web"`, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, ok := builtIn.fleets[test.kind]; !ok {
+				return // a build without it has no such fleets
+			}
+			other := test.other
+			if other == "" {
+				other = test.target
+			}
+			text := fmt.Sprintf("[sources.p]\nkind = \"prometheus\"\nurl = \"http://127.0.0.1:9090\"\n[fleets.a]\nkind = %[1]q\n%[2]s\n[fleets.b]\nkind = %[1]q\n%[3]s\n", test.kind, test.first, test.second)
+			for fleet, target := range map[string]string{"a": test.target, "b": other} {
+				text += fmt.Sprintf("[autoscalers.of-%[1]s]\ntarget = { fleet = %[1]q, %[2]s }\nmax_replicas = 3\nmetrics = [{ type = \"External\", name = \"q\", source = \"p\", query = \"q\", average_value = 1 }]\n", fleet, target)
+			}
+			c, err := Parse("hpad.toml", []byte(text))
+			if !test.same {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if owner := c.Owners().Of(c.Autoscalers["of-b"].Target, nil); owner != "of-b" {
+					t.Errorf("the target of of-b belongs to %q", owner)
+				}
+				return
+			}
+			if err == nil {
+				t.Fatal("is taken")
+			}
+			for _, want := range []string{"autoscalers.of-b.target: ", `autoscaler "of-a" in hpad.toml:`, `fleet "a"`, `fleet "b"`, "same engine"} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("the mistake is %v, want %q in it", err, want)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,38 @@
+package live
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/hpad/hpad/daemon/config"
+)
+
+// checkTwins tells of autoscalers whose targets are one, reached by fleets that only
+// the platform knows to be one engine: an instance is in both. Where there are no
+// instances nothing can be told.
+func (c *checker) checkTwins() {
+	type instance struct{ kind, id string }
+	owners := map[instance]string{}
+	for _, name := range slices.Sorted(maps.Keys(c.config.Autoscalers)) {
+		a := c.config.Autoscalers[name]
+		kind := c.config.Fleets[a.Target.Fleet].Kind
+		if !config.KindUnique(kind) {
+			continue
+		}
+		reading := c.readings[a.Target.Fleet].readings[a.Target]
+		for i := range reading.Instances {
+			key := instance{kind, reading.Instances[i].ID}
+			owner, taken := owners[key]
+			if !taken {
+				owners[key] = name
+				continue
+			}
+			other := c.config.Autoscalers[owner].Target
+			c.problem("autoscalers."+name+".target", fmt.Sprintf(
+				"%s is the target of autoscaler %q too, there %s: both have the instance %s, so that fleets %q and %q are the same engine; two autoscalers cannot scale the same target",
+				a.Target, owner, other, key.id, other.Fleet, a.Target.Fleet))
+			break
+		}
+	}
+}
