@@ -625,7 +625,7 @@ func TestFromZero(t *testing.T) {
 	if err := os.WriteFile(composeFile, []byte("services: {}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.configFiles = composeFile
+	s.configFiles, s.workingDir = composeFile, filepath.Dir(composeFile)
 	i.up(s, 3)
 	store := &targettest.Store{}
 	f := started(t, i, store)

@@ -95,6 +95,7 @@ type service struct {
 	host          container.HostConfig
 	config        container.Config
 	configFiles   string
+	workingDir    string
 }
 
 func newImitation(t testing.TB) *imitation {
@@ -228,7 +229,7 @@ func (s service) replica(number int) *imitated {
 	}
 	config.Labels = map[string]string{
 		labelProject: s.project, labelService: s.name, labelNumber: strconv.Itoa(number), labelOneoff: "False",
-		labelHash: s.hash, labelDependencies: s.dependencies, labelConfigFiles: s.configFiles,
+		labelHash: s.hash, labelDependencies: s.dependencies, labelConfigFiles: s.configFiles, labelWorkingDir: s.workingDir,
 	}
 	if s.hash == "" {
 		config.Labels[labelHash] = "hash-1"

@@ -12,4 +12,5 @@ const (
 	labelDependencies = "com.docker.compose.depends_on"
 	labelReplace      = "com.docker.compose.replace"
 	labelConfigFiles  = "com.docker.compose.project.config_files"
+	labelWorkingDir   = "com.docker.compose.project.working_dir"
 )

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/docker/docker/client"
@@ -47,7 +48,7 @@ type template struct {
 	Zeroed bool `json:"zeroed,omitempty"`
 	// Peers are the services of the project that ran when it was scaled to 0.
 	Peers []string `json:"peers,omitempty"`
-	// ComposeFiles are the digests of the project's files that could be read.
+	// ComposeFiles are the digests of the project's files that could be compared.
 	ComposeFiles map[string]string `json:"compose_files,omitempty"`
 }
 
@@ -242,38 +243,48 @@ func (f *Fleet) takeTemplate(ctx context.Context, k key, from *member, zeroed bo
 	}
 	return f.templates.put(ctx, k, from.ID, &template{
 		Format: templateFormat, Blueprint: b, Digest: digest, Taken: time.Now().UTC(), Zeroed: zeroed, Peers: peers,
-		Most: limitsOf(from, inspected).most, ComposeFiles: composeFiles(b.Config.Labels[labelConfigFiles]),
+		Most: limitsOf(from, inspected).most, ComposeFiles: composeFiles(b.Config.Labels),
 	})
 }
 
-// composeFiles answers the digests of a project's files, as far as they are on
-// this machine and may be read.
-func composeFiles(list string) map[string]string {
+// composeFiles returns the digests of a project's files, which its labels name, as
+// far as they can be compared.
+func composeFiles(labels map[string]string) map[string]string {
 	digests := map[string]string{}
-	for name := range strings.SplitSeq(list, ",") {
-		if digest, err := digestFile(name); err == nil {
+	for name := range strings.SplitSeq(labels[labelConfigFiles], ",") {
+		if digest, err := digestFile(labels[labelWorkingDir], name); err == nil {
 			digests[name] = digest
 		}
 	}
 	return digests
 }
 
-func digestFile(name string) (string, error) {
-	if !filepath.IsAbs(name) {
-		return "", fmt.Errorf("%q is not absolute", name)
+// digestFile returns the digest of a Compose file. Whoever may make containers
+// writes the labels that name it and its project's directory, so that nothing is
+// opened but YAML below that directory, without following links out of it.
+func digestFile(dir, name string) (string, error) {
+	below, err := filepath.Rel(dir, name)
+	extension := filepath.Ext(name)
+	if err != nil || !filepath.IsAbs(dir) || filepath.Clean(dir) == "/" || !filepath.IsLocal(below) || extension != ".yaml" && extension != ".yml" {
+		return "", fmt.Errorf("%q is no YAML file below the project's directory %q", name, dir)
 	}
-	info, err := os.Stat(name)
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = root.Close() }()
+	opened, err := root.OpenFile(below, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe must not keep hpad waiting
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = opened.Close() }()
+	info, err := opened.Stat()
 	if err != nil {
 		return "", err
 	}
 	if !info.Mode().IsRegular() || info.Size() > composeFileSize {
 		return "", fmt.Errorf("%q is no file of a size to be compared", name)
 	}
-	opened, err := os.Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = opened.Close() }()
 	hash := sha256.New()
 	if _, err := io.Copy(hash, io.LimitReader(opened, composeFileSize)); err != nil {
 		return "", err
@@ -285,7 +296,7 @@ func digestFile(name string) (string, error) {
 // nil when nothing did.
 func (t *template) stale(k key) *policy.Notice {
 	for _, name := range slices.Sorted(maps.Keys(t.ComposeFiles)) {
-		digest, err := digestFile(name)
+		digest, err := digestFile(t.Blueprint.Config.Labels[labelWorkingDir], name)
 		change := "has changed"
 		switch {
 		case errors.Is(err, os.ErrNotExist):
