@@ -623,6 +623,68 @@ func TestTheirsAlone(t *testing.T) {
 	wantNames(t, i, "shop-web-1", "shop-web-2", "shop-web-3")
 }
 
+// TestRenewalEndsWrite holds that hpad makes no more replicas of a configuration that
+// Compose has renewed meanwhile, also where its image alone is another one, as after
+// "docker compose pull", or all but the image.
+func TestRenewalEndsWrite(t *testing.T) {
+	for name, change := range map[string]func(i *imitation, s *service){
+		"image": func(i *imitation, _ *service) { i.images["bb:1"] = "sha256:" + strings.Repeat("b2", 32) },
+		"file":  func(_ *imitation, s *service) { s.hash = "hash-2" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := newImitation(t)
+			s := service{project: "shop", name: "web"}
+			i.up(s, 2)
+			f := started(t, i, &targettest.Store{})
+			version := read(t, f).Version
+			starts := 0
+			i.with(func() {
+				i.refuseStart = func(*imitated) string { // under the lock
+					if starts++; starts == 1 {
+						change(i, &s)
+						old := i.replicas("shop", "web")[0]
+						i.endRenewal(old.ID, i.beginRenewal(s, old.ID))
+					}
+					return ""
+				}
+			})
+			err := f.SetReplicas(t.Context(), web, 4, version, "a test asks")
+			if !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), "Compose has renewed") || starts != 1 {
+				t.Errorf("SetReplicas() = %v after %d starts, want the renewal after one", err, starts)
+			}
+		})
+	}
+}
+
+// TestFirstReplicaRemoved holds that the first replica from 0 is missed where
+// somebody removes it at once, beside others of the project.
+func TestFirstReplicaRemoved(t *testing.T) {
+	i := newImitation(t)
+	s := service{project: "shop", name: "web"}
+	i.up(s, 1)
+	i.up(service{project: "shop", name: "db"}, 1)
+	f := started(t, i, &targettest.Store{})
+	read(t, f)
+	mustScale(t, f, 0)
+	wantNames(t, i)
+	i.with(func() {
+		i.refuse = func(r *http.Request) (int, string) {
+			if strings.HasSuffix(r.URL.Path, "/containers/json") {
+				i.with(func() {
+					for _, c := range i.replicas("shop", "web") {
+						i.drop(c)
+					}
+				})
+			}
+			return 0, ""
+		}
+	})
+	if err := scale(t, f, 2); !errors.Is(err, targets.ErrConflict) || !strings.Contains(err.Error(), "somebody else has removed the new container shop-web-1") {
+		t.Errorf("SetReplicas() = %v, want a conflict over shop-web-1", err)
+	}
+	wantNames(t, i)
+}
+
 // TestCopiesForget holds that replicas are known as copies only as long as Compose
 // may be at work on what was there before them, but for those that it has overtaken.
 func TestCopiesForget(t *testing.T) {
