@@ -22,6 +22,9 @@ type Config struct {
 	// RestartExited starts containers that have exited again before a scale-up
 	// makes new ones.
 	RestartExited bool `toml:"restart_exited"`
+	// HoldStopped leaves a service alone whose containers somebody has all stopped, until
+	// one of them runs again; nil means that it does.
+	HoldStopped *bool `toml:"hold_stopped"`
 	// KeepAnonymousVolumes leaves the anonymous volumes of removed containers
 	// behind, as Compose does.
 	KeepAnonymousVolumes bool `toml:"keep_anonymous_volumes"`
@@ -43,14 +46,17 @@ type Service struct {
 	// is stopped: Compose runs its own hooks for its own containers only.
 	PostStart []Hook `toml:"post_start"`
 	PreStop   []Hook `toml:"pre_stop"`
+	// HoldStopped takes the place of the fleet's for this service; nil means the fleet's.
+	HoldStopped *bool `toml:"hold_stopped"`
 }
 
 // SetDefaults fills in what was not given, from the environment where it has it.
 func (c *Config) SetDefaults() {
 	c.Config.SetDefaults()
-	if c.StoreSecrets == nil {
-		yes := true
-		c.StoreSecrets = &yes
+	for _, on := range []**bool{&c.StoreSecrets, &c.HoldStopped} {
+		if *on == nil {
+			*on = new(true)
+		}
 	}
 }
 

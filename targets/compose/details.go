@@ -35,6 +35,10 @@ type detail struct {
 	// restarts is how often the engine has restarted it.
 	restarts    int
 	outOfMemory bool
+	// end is how it ended. Signalled says that it would look like a failure, but for a
+	// signal that the engine told of.
+	end       end
+	signalled bool
 	// healthySince is when it became healthy, as far as the engine remembers; zero
 	// when it is not.
 	healthySince time.Time
@@ -88,13 +92,18 @@ func (f *Fleet) detailsOf(ctx context.Context, members []*member, observed time.
 	for _, m := range ask {
 		group.Go(func() error {
 			inspected, err := f.inspect(ctx, m.ID)
+			var d *detail
+			if inspected != nil {
+				d = newDetail(m, inspected, observed)
+				d.end, d.signalled = f.endOf(ctx, m, inspected)
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
 			case err != nil:
 				failed[m.ID] = err
-			case inspected != nil:
-				answer[m.ID] = newDetail(m, inspected, observed)
+			case d != nil:
+				answer[m.ID] = d
 			}
 			return nil
 		})

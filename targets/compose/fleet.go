@@ -1,6 +1,7 @@
 package compose
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -282,7 +283,7 @@ func (f *Fleet) reading(ctx context.Context, ref targets.Ref, k key, l *listing,
 		return reading, nil
 	}
 	f.templates.use(k, l.observed)
-	reading.Hold = hold(k, members)
+	reading.Hold = cmp.Or(hold(k, members), f.holdStopped(k, living, known))
 	from := source(living)
 	if d := known[from.ID]; d != nil && reading.Hold == nil {
 		if d.limits.refusal != nil {
@@ -291,7 +292,7 @@ func (f *Fleet) reading(ctx context.Context, ref targets.Ref, k key, l *listing,
 		reading.Max = d.limits.most
 		f.refresh(ctx, k, from, l.observed)
 	}
-	if notice := failing(living, known); notice != nil {
+	if notice := failing(living, known); notice != nil && (reading.Hold == nil || reading.Hold.Reason != ServiceStopped) {
 		reading.Notices = append(reading.Notices, *notice)
 	}
 	if notice := f.overtaken(k, members); notice != nil {

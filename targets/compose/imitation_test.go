@@ -207,8 +207,29 @@ func (i *imitation) add(c *imitated) {
 func (c *imitated) start() {
 	c.started = time.Now()
 	c.State.Status, c.State.StartedAt = container.StateRunning, c.started.UTC().Format(time.RFC3339Nano)
+	c.State.ExitCode, c.State.OOMKilled, c.State.Error = 0, false, ""
 	if c.Config.Healthcheck != nil {
 		c.health = container.Starting
+	}
+}
+
+// end ends a container.
+func (c *imitated) end(code int) {
+	c.State.Status, c.State.ExitCode = container.StateExited, code
+	c.State.FinishedAt = time.Now().UTC().Format(time.RFC3339Nano)
+}
+
+// halt does what "docker compose stop" does to a service, whose containers answer the
+// signal with a code; those that do not run it leaves alone, without a trace.
+func (i *imitation) halt(project, service string, code int) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, c := range i.replicas(project, service) {
+		if c.State.Status == container.StateRunning {
+			i.tell(c, events.ActionKill, "15")
+			c.end(code)
+			i.tell(c, events.ActionDie, "")
+		}
 	}
 }
 
@@ -403,8 +424,10 @@ func (i *imitation) tell(c *imitated, action events.Action, signal string) {
 // serveEvents answers the events that there were and follow, as far as their labels
 // and their kind match.
 func (i *imitation) serveEvents(w http.ResponseWriter, r *http.Request) {
-	var filters struct{ Label, Event map[string]bool }
+	var filters struct{ Label, Container, Event map[string]bool }
 	_ = json.Unmarshal([]byte(r.URL.Query().Get("filters")), &filters)
+	until, bounded := eventStamp(r.URL.Query().Get("until"))
+	since, _ := eventStamp(r.URL.Query().Get("since"))
 	_ = http.NewResponseController(w).Flush()
 	for told := 0; ; {
 		i.mu.Lock()
@@ -412,18 +435,30 @@ func (i *imitation) serveEvents(w http.ResponseWriter, r *http.Request) {
 		i.mu.Unlock()
 		for _, event := range found {
 			label := labelProject + "=" + event.Actor.Attributes[labelProject]
-			if filters.Label[label] && filters.Event[string(event.Action)] {
+			at := time.Unix(0, event.TimeNano)
+			if (filters.Label[label] || filters.Container[event.Actor.ID]) && filters.Event[string(event.Action)] && !at.Before(since) && (!bounded || !at.After(until)) {
 				_ = json.NewEncoder(w).Encode(event)
 			}
 		}
 		told += len(found)
 		_ = http.NewResponseController(w).Flush()
+		if bounded { // this engine has told all that happened until now
+			return
+		}
 		select {
 		case <-more:
 		case <-r.Context().Done():
 			return
 		}
 	}
+}
+
+// eventStamp reads a time in seconds; false where there is none.
+func eventStamp(text string) (time.Time, bool) {
+	whole, rest, _ := strings.Cut(text, ".")
+	seconds, err := strconv.ParseInt(whole, 10, 64)
+	nanoseconds, _ := strconv.ParseInt(rest, 10, 64)
+	return time.Unix(seconds, nanoseconds), err == nil
 }
 
 // serveExec starts a command, or tells how it goes: it runs for two looks.
@@ -474,14 +509,12 @@ func (i *imitation) serveContainers(w http.ResponseWriter, r *http.Request, part
 		i.remove(w, r, c)
 	case what == "json":
 		i.mu.Lock()
-		inspected := c.InspectResponse
+		inspected, base, state := c.InspectResponse, *c.ContainerJSONBase, *c.State
+		state.Running = state.Status == container.StateRunning
 		if c.health != "" {
-			state := *c.State
 			state.Health = &container.Health{Status: c.health, Log: []*container.HealthcheckResult{{End: c.started, ExitCode: 0}}}
-			base := *c.ContainerJSONBase
-			base.State = &state
-			inspected.ContainerJSONBase = &base
 		}
+		base.State, inspected.ContainerJSONBase = &state, &base
 		text, _ := json.Marshal(inspected)
 		i.mu.Unlock()
 		_, _ = w.Write(text)
@@ -600,7 +633,7 @@ func (i *imitation) stop(w http.ResponseWriter, r *http.Request, c *imitated) {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	c.State.Status = container.StateExited
+	c.end(143)
 	i.tell(c, events.ActionDie, "")
 	w.WriteHeader(http.StatusNoContent)
 }

@@ -25,12 +25,15 @@ type record struct {
 	Changed   time.Time        `json:"c"`
 	// Started is when it was started last, or first seen running.
 	Started time.Time `json:"s"`
+	// Asked is when it ended in a way that looks like a failure, though somebody had
+	// asked for it; zero when it did not.
+	Asked time.Time `json:"a,omitzero"`
 	// Gone is when it was first missing; zero while it is there.
 	Gone time.Time `json:"g,omitzero"`
 }
 
 func (m record) equal(other record) bool {
-	return m.Readiness == other.Readiness && m.Changed.Equal(other.Changed) && m.Started.Equal(other.Started) && m.Gone.Equal(other.Gone)
+	return m.Readiness == other.Readiness && m.Changed.Equal(other.Changed) && m.Started.Equal(other.Started) && m.Asked.Equal(other.Asked) && m.Gone.Equal(other.Gone)
 }
 
 const (
@@ -183,6 +186,9 @@ func loadAll[V any](ctx context.Context, store targets.Store, prefix string, tak
 // says of it now and what is known of it.
 func judge(m *member, d *detail, before record, now time.Time) record {
 	next := record{Started: d.started}
+	if d.signalled {
+		next.Asked = d.finished
+	}
 	if next.Started.IsZero() {
 		next.Started = before.Started
 		if next.Started.IsZero() && m.runs() {

@@ -9,6 +9,8 @@ const (
 	ComposeUpdateInProgress = "ComposeUpdateInProgress"
 	// ContainersStopping: somebody else is stopping containers of the project.
 	ContainersStopping = "ContainersStopping"
+	// ServiceStopped: somebody else has stopped all containers of the service.
+	ServiceStopped = "ServiceStopped"
 	// DependencyNotReady: a service that the service depends on is not running, or
 	// not healthy, as depends_on asks.
 	DependencyNotReady = "DependencyNotReady"

@@ -128,7 +128,15 @@ func (f *Fleet) refuse(ctx context.Context, o *order, version string) error {
 	if o.to == len(o.living) {
 		return nil
 	}
-	if held := cmp.Or(zero.Hold, hold(o.key, o.members)); held != nil {
+	held := cmp.Or(zero.Hold, hold(o.key, o.members))
+	if held == nil && !slices.ContainsFunc(o.living, (*member).runs) {
+		known, failed := f.detailsOf(ctx, o.living, o.listing.observed)
+		for _, err := range failed {
+			return err
+		}
+		held = f.holdStopped(o.key, o.living, known)
+	}
+	if held != nil {
 		return &targets.HeldError{Hold: *held}
 	}
 	if o.to > len(o.living) {

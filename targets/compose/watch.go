@@ -93,6 +93,12 @@ func (w *watch) close() {
 	<-w.done
 }
 
+// asksToEnd reports whether the event of a signal is of one that is to end its
+// container.
+func asksToEnd(kill events.Message) bool {
+	return !slices.Contains(asksForMore, kill.Actor.Attributes["signal"])
+}
+
 // asksForMore are the signals by which programs are asked to go on in another way,
 // and no end: SIGHUP, SIGUSR1 and SIGUSR2.
 var asksForMore = []string{"1", "10", "12"}
@@ -112,7 +118,7 @@ func (w *watch) note(event events.Message) {
 	case event.Action == events.ActionDie && ok:
 		known.ended = at
 		w.signalled[id] = known
-	case event.Action == events.ActionKill && !ok && !slices.Contains(asksForMore, event.Actor.Attributes["signal"]):
+	case event.Action == events.ActionKill && !ok && asksToEnd(event):
 		w.signalled[id] = signalled{at: at}
 	}
 }

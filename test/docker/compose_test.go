@@ -111,6 +111,7 @@ func TestCompose(t *testing.T) {
 					"alike":         comparison,
 					"burn":          burn,
 					"everything":    everythingScales,
+					"halted":        halted,
 					"late":          late,
 					"crash":         crash,
 					"killed":        killed,

@@ -9,7 +9,8 @@
 // Its environment tells how it begins: WORKER_BURN, WORKER_HEALTH_AFTER (a
 // duration before it is healthy), WORKER_EXIT_AFTER (a duration after which it
 // ends with code 1), WORKER_STOP_AFTER (how long it takes to end when it is asked
-// to; it tells which signal asked), WORKER_CONTROL (a directory whose files "burn"
+// to; it tells which signal asked), WORKER_STOP_CODE (the code it ends with then, 0
+// if it is not set), WORKER_CONTROL (a directory whose files "burn"
 // and "health" are as /set for every worker that mounts it).
 //
 // With arguments it does one thing and ends: "check" is its health check, "state"
@@ -117,11 +118,17 @@ func serve() error {
 	if err != nil {
 		return err
 	}
+	code := 0
+	if text := os.Getenv("WORKER_STOP_CODE"); text != "" {
+		if code, err = strconv.Atoi(text); err != nil {
+			return fmt.Errorf("WORKER_STOP_CODE: %w", err)
+		}
+	}
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGUSR1)
 	go func() {
 		s := <-asked
-		time.AfterFunc(stop, func() { w.end("asked by "+s.String(), 0) })
+		time.AfterFunc(stop, func() { w.end("asked by "+s.String(), code) })
 	}()
 	go w.spin()
 	if control := os.Getenv("WORKER_CONTROL"); control != "" {

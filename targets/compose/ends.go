@@ -1,0 +1,159 @@
+package compose
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/events"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/client"
+	"golang.org/x/sys/unix"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// The engine does not say who ended a container. A person who stops one leaves it with
+// the code of its signal or with 0, or with a restart policy by which it would run
+// again; what a program answers to a signal with another code is told from a failure
+// by the engine's events, as long as it has them.
+
+// end is how the last run of a container ended.
+type end int
+
+const (
+	// endNone: it runs, is about to, or never did.
+	endNone end = iota
+	// endStopped: somebody stopped it, as far as can be seen.
+	endStopped
+	// endFailed: it ended with an error by itself, ran out of memory or could not be
+	// started, and the engine leaves it at that.
+	endFailed
+)
+
+// endOf returns how a container ended, from what the engine says of it.
+func endOf(c *container.InspectResponse) end {
+	switch {
+	case c.State.Status != container.StateExited:
+		return endNone
+	case c.State.Error != "": // it could not be started
+		return endFailed
+	case restarts(c.HostConfig.RestartPolicy, c.State.ExitCode, c.RestartCount):
+		return endStopped
+	case c.State.OOMKilled || !slices.Contains(stopCodes(c.Config.StopSignal), c.State.ExitCode):
+		return endFailed
+	}
+	return endStopped
+}
+
+// restarts reports whether the engine starts a container again that ended by itself.
+func restarts(p container.RestartPolicy, exitCode, count int) bool {
+	if p.IsOnFailure() {
+		return exitCode != 0 && (p.MaximumRetryCount == 0 || count < p.MaximumRetryCount)
+	}
+	return p.IsAlways() || p.IsUnlessStopped()
+}
+
+// stopCodes are the exit codes of a container that was stopped or killed, with its
+// own signal where it names one.
+func stopCodes(signal string) []int {
+	codes := []int{0, 128 + int(syscall.SIGKILL), 128 + int(syscall.SIGTERM)}
+	number, err := strconv.Atoi(signal)
+	if err != nil {
+		number = int(unix.SignalNum(signal))
+	}
+	if number > 0 {
+		codes = append(codes, 128+number)
+	}
+	return codes
+}
+
+// endOf returns how a container ended, as above, and whether it was by a signal that
+// the engine's events tell of. An end that was looked into before is remembered.
+func (f *Fleet) endOf(ctx context.Context, m *member, c *container.InspectResponse) (how end, signalled bool) {
+	if how = endOf(c); how != endFailed || c.State.Error != "" {
+		return how, false
+	}
+	finished := parseTime(c.State.FinishedAt)
+	if finished.IsZero() || !f.memories.recall(m.key)[m.ID].Asked.Equal(finished) && !f.signalled(ctx, c, finished) {
+		return endFailed, false
+	}
+	return endStopped, true
+}
+
+// signalSlack is how much later than the end of a container its engine may tell of
+// the signal.
+const signalSlack = time.Second
+
+// signalled reports whether the engine's events tell of a signal by which somebody
+// asked a container to end. An engine that does not say has none.
+func (f *Fleet) signalled(ctx context.Context, c *container.InspectResponse, ended time.Time) bool {
+	grace := stopAge
+	if seconds := c.Config.StopTimeout; seconds != nil {
+		grace = max(grace, time.Duration(*seconds)*time.Second)
+	}
+	found := false
+	_ = f.engine.Read(ctx, func(ctx context.Context, engine *client.Client) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		told, failed := engine.Events(ctx, events.ListOptions{
+			Since: eventTime(ended.Add(-grace)), Until: eventTime(ended.Add(signalSlack)),
+			Filters: filters.NewArgs(filters.Arg("type", string(events.ContainerEventType)), filters.Arg("container", c.ID), filters.Arg("event", string(events.ActionKill))),
+		})
+		for !found {
+			select {
+			case event := <-told:
+				found = asksToEnd(event)
+			case err := <-failed:
+				if errors.Is(err, io.EOF) {
+					return nil
+				}
+				return err
+			}
+		}
+		return nil
+	})
+	return found
+}
+
+// eventTime is a time as the engine's events take it.
+func eventTime(t time.Time) string { return fmt.Sprintf("%d.%09d", t.Unix(), t.Nanosecond()) }
+
+// stoppedHold returns the hold of a service that somebody else has stopped: no
+// container of its count runs or is about to, and the one that ended last was stopped.
+// It is nil where that is not so.
+func stoppedHold(k key, living []*member, known map[string]*detail) *policy.Hold {
+	var last *detail
+	for _, m := range living {
+		switch d := known[m.ID]; {
+		case m.runs() || m.State == container.StateRestarting || d != nil && d.running:
+			return nil
+		case d != nil && d.end != endNone && (last == nil || d.finished.After(last.finished)):
+			last = d
+		}
+	}
+	if last == nil || last.end != endStopped {
+		return nil
+	}
+	return &policy.Hold{
+		Reason: ServiceStopped,
+		Message: fmt.Sprintf("somebody else than hpad has stopped service %q of project %q; hpad goes on once one of its containers runs, as after \"docker compose start %s\"; where they end by themselves, hold_stopped = false makes hpad go on without",
+			k.service, k.project, k.service),
+	}
+}
+
+// holdStopped returns the hold of a service that somebody else has stopped, unless the
+// configuration says that it is none.
+func (f *Fleet) holdStopped(k key, living []*member, known map[string]*detail) *policy.Hold {
+	if !*cmp.Or(f.config.Services[k.String()].HoldStopped, f.config.HoldStopped) {
+		return nil
+	}
+	return stoppedHold(k, living, known)
+}

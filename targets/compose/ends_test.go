@@ -1,0 +1,300 @@
+package compose
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/events"
+
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// TestEndOf holds what the engine's words for an end mean.
+func TestEndOf(t *testing.T) {
+	never, always, unless := container.RestartPolicy{Name: "no"}, container.RestartPolicy{Name: "always"}, container.RestartPolicy{Name: "unless-stopped"}
+	failures := container.RestartPolicy{Name: "on-failure"}
+	thrice := container.RestartPolicy{Name: "on-failure", MaximumRetryCount: 3}
+	for _, test := range []struct {
+		name     string
+		state    container.State
+		policy   container.RestartPolicy
+		restarts int
+		signal   string
+		want     end
+	}{
+		{"running", container.State{Status: "running"}, never, 0, "", endNone},
+		{"created", container.State{Status: "created"}, never, 0, "", endNone},
+		{"restarting", container.State{Status: "restarting", ExitCode: 1}, always, 0, "", endNone},
+		{"dead", container.State{Status: "dead", ExitCode: 1}, never, 0, "", endNone},
+		{"with 0", container.State{Status: "exited"}, never, 0, "", endStopped},
+		{"by SIGTERM", container.State{Status: "exited", ExitCode: 143}, never, 0, "", endStopped},
+		{"by SIGKILL", container.State{Status: "exited", ExitCode: 137}, never, 0, "", endStopped},
+		{"by SIGKILL, no policy", container.State{Status: "exited", ExitCode: 137}, container.RestartPolicy{}, 0, "", endStopped},
+		{"out of memory", container.State{Status: "exited", ExitCode: 137, OOMKilled: true}, never, 0, "", endFailed},
+		{"out of memory, with 0", container.State{Status: "exited", OOMKilled: true}, never, 0, "", endFailed},
+		{"with 1", container.State{Status: "exited", ExitCode: 1}, never, 0, "", endFailed},
+		{"by SIGINT", container.State{Status: "exited", ExitCode: 130}, never, 0, "", endFailed},
+		{"by its own SIGINT", container.State{Status: "exited", ExitCode: 130}, never, 0, "SIGINT", endStopped},
+		{"by its own 2", container.State{Status: "exited", ExitCode: 130}, never, 0, "2", endStopped},
+		{"by SIGTERM where its own is another", container.State{Status: "exited", ExitCode: 143}, never, 0, "SIGINT", endStopped},
+		{"with 128, and no signal of that name", container.State{Status: "exited", ExitCode: 128}, never, 0, "SIGNONE", endFailed},
+		{"always", container.State{Status: "exited", ExitCode: 1}, always, 0, "", endStopped},
+		{"unless stopped", container.State{Status: "exited", ExitCode: 1}, unless, 7, "", endStopped},
+		{"always, out of memory", container.State{Status: "exited", ExitCode: 137, OOMKilled: true}, always, 2, "", endStopped},
+		{"always, and could not be started", container.State{Status: "exited", ExitCode: 128, Error: "port is already allocated"}, always, 0, "", endFailed},
+		{"on failure", container.State{Status: "exited", ExitCode: 1}, failures, 9, "", endStopped},
+		{"on failure, with 0", container.State{Status: "exited"}, failures, 0, "", endStopped},
+		{"on failure, before the last", container.State{Status: "exited", ExitCode: 1}, thrice, 2, "", endStopped},
+		{"on failure, after the last", container.State{Status: "exited", ExitCode: 1}, thrice, 3, "", endFailed},
+		{"on failure, after the last, by SIGTERM", container.State{Status: "exited", ExitCode: 143}, thrice, 3, "", endStopped},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := endOf(&container.InspectResponse{
+				ContainerJSONBase: &container.ContainerJSONBase{State: &test.state, RestartCount: test.restarts, HostConfig: &container.HostConfig{RestartPolicy: test.policy}},
+				Config:            &container.Config{StopSignal: test.signal},
+			})
+			if got != test.want {
+				t.Errorf("endOf() = %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// isHeld wants a reading to be held since somebody stopped the service, and no write
+// to get through, or the contrary.
+func isHeld(t *testing.T, f *Fleet, want bool) {
+	t.Helper()
+	got := read(t, f)
+	if held := got.Hold != nil && got.Hold.Reason == ServiceStopped && strings.Contains(got.Hold.Message, `"docker compose start web"`); got.Err != nil || held != want {
+		t.Errorf("the reading is held by %+v, %v, want that by %s: %v", got.Hold, got.Err, ServiceStopped, want)
+	}
+	for _, n := range []int32{got.SpecReplicas + 1, got.SpecReplicas - 1} {
+		if want {
+			if err := scale(t, f, n); !errors.Is(err, targets.ErrHeld) {
+				t.Errorf("SetReplicas(%d) = %v, want ErrHeld", n, err)
+			}
+		}
+	}
+}
+
+// TestServiceStopped holds that a service which somebody has stopped is left alone,
+// also by the next hpad, until one of its containers runs again.
+func TestServiceStopped(t *testing.T) {
+	i := newImitation(t)
+	i.up(service{project: "shop", name: "web"}, 3)
+	store := &targettest.Store{}
+	f := started(t, i, store)
+	isHeld(t, f, false)
+	i.halt("shop", "web", 143)
+	isHeld(t, f, true)
+	if got := read(t, f); len(got.Notices) > 0 || got.SpecReplicas != 3 {
+		t.Errorf("spec %d with notices %+v, want 3 without: that they do not run is what somebody wants", got.SpecReplicas, got.Notices)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f = started(t, i, store)
+	isHeld(t, f, true)
+	i.with(func() { i.replicas("shop", "web")[1].start(); i.happened = nil })
+	isHeld(t, f, false)
+	mustScale(t, f, 4)
+	wantNames(t, i, "shop-web-1", "shop-web-2", "shop-web-3", "shop-web-4")
+
+	// One that is stopped by itself is none of hpad's business, nor is one that runs
+	// paused a stopped service.
+	i.halt("shop", "web", 0)
+	i.with(func() {
+		i.replicas("shop", "web")[3].start()
+		i.replicas("shop", "web")[3].State.Status = container.StatePaused
+	})
+	isHeld(t, f, false)
+}
+
+// TestServiceEnded holds which ends of its containers make a service one that somebody
+// has stopped.
+func TestServiceEnded(t *testing.T) {
+	run := func(c *imitated) { c.State.Status = container.StateRestarting }
+	code := func(code int) func(c *imitated) { return func(c *imitated) { c.end(code) } }
+	memory := func(c *imitated) { c.end(137); c.State.OOMKilled = true }
+	later := func(do func(c *imitated)) func(c *imitated) {
+		return func(c *imitated) {
+			do(c)
+			c.State.FinishedAt = time.Now().Add(time.Minute).UTC().Format(time.RFC3339Nano)
+		}
+	}
+	created := func(c *imitated) { c.State.Status = container.StateCreated }
+	for _, test := range []struct {
+		name string
+		// ends are what became of each container.
+		ends []func(c *imitated)
+		want bool
+	}{
+		{"all with 0", []func(c *imitated){code(0), code(0)}, true},
+		{"killed and stopped", []func(c *imitated){code(137), code(143)}, true},
+		{"one does not run, and was never started", []func(c *imitated){code(143), created}, true},
+		{"all created", []func(c *imitated){created, created}, false},
+		{"one restarting", []func(c *imitated){code(143), run}, false},
+		{"all failed", []func(c *imitated){code(1), code(2)}, false},
+		{"all out of memory", []func(c *imitated){memory, memory}, false},
+		{"one had failed before", []func(c *imitated){code(1), later(code(143))}, true},
+		{"the last one failed", []func(c *imitated){code(143), later(code(1))}, false},
+		{"the last one ran out of memory", []func(c *imitated){code(143), later(memory)}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			i := newImitation(t)
+			i.up(service{project: "shop", name: "web"}, len(test.ends))
+			i.with(func() {
+				for n, c := range i.replicas("shop", "web") {
+					test.ends[n](c)
+				}
+			})
+			isHeld(t, started(t, i, &targettest.Store{}), test.want)
+		})
+	}
+}
+
+// TestStoppedWithAnError holds that containers which answer the signal with an error
+// were stopped all the same, also once the engine has forgotten its events, and that
+// signals which ask for something else, or came long before, stop nothing.
+func TestStoppedWithAnError(t *testing.T) {
+	i := newImitation(t)
+	i.up(service{project: "shop", name: "web"}, 2)
+	store := &targettest.Store{}
+	f := started(t, i, store)
+	i.halt("shop", "web", 1)
+	isHeld(t, f, true)
+	i.with(func() { i.happened = nil })
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f = started(t, i, store)
+	isHeld(t, f, true)
+	asked := func() int { i.mu.Lock(); defer i.mu.Unlock(); return i.calls["GET events"] }
+	before := asked()
+	isHeld(t, f, true)
+	if now := asked(); now != before {
+		t.Errorf("the engine was asked for events %d times more", now-before)
+	}
+
+	for name, signal := range map[string]struct {
+		number string
+		ago    time.Duration
+		want   bool
+	}{
+		"to end": {"2", 0, true}, "to read its files": {"1", 0, false}, "long ago": {"15", stopAge + time.Second, false}, "within its grace": {"15", 80 * time.Second, true},
+	} {
+		i := newImitation(t)
+		s := service{project: "shop", name: "web"}
+		if name == "within its grace" {
+			s.config.StopTimeout = new(90)
+		}
+		i.up(s, 1)
+		f := started(t, i, &targettest.Store{})
+		read(t, f)
+		i.with(func() {
+			c := i.replicas("shop", "web")[0]
+			i.tell(c, events.ActionKill, signal.number)
+			i.happened[0].TimeNano -= signal.ago.Nanoseconds()
+			c.end(1)
+		})
+		if got := read(t, f).Hold != nil; got != signal.want {
+			t.Errorf("after a signal %s it is held: %v, want %v", name, got, signal.want)
+		}
+	}
+}
+
+// TestStoppedWithoutEvents holds that an engine which does not tell of its events
+// leaves what can be seen of the end.
+func TestStoppedWithoutEvents(t *testing.T) {
+	i := newImitation(t)
+	i.up(service{project: "shop", name: "web"}, 2)
+	f := started(t, i, &targettest.Store{})
+	i.with(func() {
+		i.refuse = func(r *http.Request) (int, string) {
+			if strings.HasSuffix(r.URL.Path, "/events") {
+				return http.StatusForbidden, "the proxy forbids it"
+			}
+			return 0, ""
+		}
+	})
+	i.halt("shop", "web", 143)
+	isHeld(t, f, true)
+	i.with(func() {
+		for _, c := range i.replicas("shop", "web") {
+			c.start()
+			c.end(1)
+		}
+	})
+	f = started(t, i, &targettest.Store{})
+	isHeld(t, f, false)
+}
+
+// TestOwnStops holds that what hpad itself brought to zero is not held, also by the
+// next hpad, nor while its victims stop.
+func TestOwnStops(t *testing.T) {
+	i := newImitation(t)
+	i.networks["shop_default"] = true
+	i.up(service{project: "shop", name: "web"}, 2)
+	store := &targettest.Store{}
+	f := started(t, i, store)
+	read(t, f)
+	refuse := func(r *http.Request) (int, string) {
+		if r.Method == http.MethodDelete {
+			return http.StatusInternalServerError, "device or resource busy"
+		}
+		return 0, ""
+	}
+	i.with(func() { i.refuse = refuse })
+	mustScale(t, f, 0)
+	waitFor(t, "stops", func() bool {
+		return !slices.ContainsFunc(i.of("shop", "web"), func(c *imitated) bool { return c.State.Status == container.StateRunning })
+	})
+	isHeld(t, f, false)
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f = started(t, i, store)
+	isHeld(t, f, false)
+	i.with(func() { i.refuse = nil })
+	wantNames(t, i)
+	isHeld(t, f, false)
+	mustScale(t, f, 1)
+	wantNames(t, i, "shop-web-1")
+}
+
+// TestHoldStoppedOff holds that the key takes the hold away, of the fleet or of one
+// service.
+func TestHoldStoppedOff(t *testing.T) {
+	for name, test := range map[string]struct {
+		fleet, service *bool
+		want           bool
+	}{
+		"default": {nil, nil, true}, "fleet": {new(false), nil, false}, "service": {nil, new(false), false}, "all but the service": {new(false), new(true), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := newImitation(t)
+			i.up(service{project: "shop", name: "web"}, 2)
+			f := started(t, i, &targettest.Store{}, func(c *Config) {
+				c.HoldStopped, c.Services = cmp.Or(test.fleet, c.HoldStopped), map[string]Service{"shop/web": {HoldStopped: test.service}}
+			})
+			i.halt("shop", "web", 0)
+			isHeld(t, f, test.want)
+			if test.want {
+				return
+			}
+			if got := read(t, f); len(got.Notices) != 1 || got.Notices[0].Condition != ContainersFailing {
+				t.Errorf("notices %+v, want %s", got.Notices, ContainersFailing)
+			}
+			i.with(func() { i.happened = nil }) // that was a minute ago
+			mustScale(t, f, 3)
+			wantNames(t, i, "shop-web-1", "shop-web-2", "shop-web-3")
+		})
+	}
+}
