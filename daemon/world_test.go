@@ -58,6 +58,9 @@ type world struct {
 	notified []string
 	telling  sync.Mutex
 
+	// env is what the daemon lent the fleet that was made last.
+	env FleetEnv
+
 	daemon *Daemon
 	cancel context.CancelFunc
 	ended  chan error
@@ -165,7 +168,8 @@ func (w *world) start() {
 		},
 		Kinds: Kinds{
 			Fleets: map[string]func(config.Fleet, FleetEnv) (Fleet, error){
-				"memory": func(c config.Fleet, _ FleetEnv) (Fleet, error) {
+				"memory": func(c config.Fleet, env FleetEnv) (Fleet, error) {
+					w.env = env
 					if w.fleetKind != nil {
 						return w.fleetKind(w.fleets[c.Name]), nil
 					}
@@ -301,6 +305,7 @@ type memoryStore struct {
 	// slow is how long a commit takes.
 	slow      time.Duration
 	fleetKeep map[string]targets.Store
+	losses    []state.Loss
 }
 
 func newMemoryStore() *memoryStore {
@@ -361,6 +366,7 @@ func (s *memoryStore) copied() *memoryStore {
 		snapshot:  state.Snapshot{LastRound: s.snapshot.LastRound, Autoscalers: maps.Clone(s.snapshot.Autoscalers)},
 		entries:   slices.Clone(s.entries),
 		fleetKeep: maps.Clone(s.fleetKeep),
+		losses:    slices.Clone(s.losses),
 	}
 }
 
@@ -405,6 +411,22 @@ func (s *memoryStore) History(_ context.Context, name string, from, to time.Time
 		found = found[max(0, len(found)-limit):]
 	}
 	return found, nil
+}
+
+func (s *memoryStore) LastCount(ctx context.Context, name string) (count int32, told bool, err error) {
+	entries, err := s.History(ctx, name, time.Time{}, time.Time{}, 0)
+	for _, entry := range entries {
+		if entry.Written != nil {
+			count, told = *entry.Written, true
+		}
+	}
+	return count, told, err
+}
+
+func (s *memoryStore) Losses() []state.Loss {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.losses)
 }
 
 func (s *memoryStore) Close() error { return nil }

@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strconv"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -47,8 +49,18 @@ func (e *DamagedError) Unwrap() error { return e.Err }
 
 // database is a bbolt file that was found sound when it was opened.
 type database struct {
-	path string
-	db   *bolt.DB
+	path    string
+	buckets [][]byte
+
+	// replacing is held by reads, and for writing while another file takes the place
+	// of the one that is open.
+	replacing sync.RWMutex
+	opened
+}
+
+// opened is an open file of a database.
+type opened struct {
+	db *bolt.DB
 	// file is the one that db holds, to let go of it when db cannot be closed.
 	file *os.File
 	// broken is set after a panic in a write: bbolt's own state cannot be trusted
@@ -56,33 +68,36 @@ type database struct {
 	broken atomic.Pointer[panicError]
 }
 
-// openDatabase opens the bbolt file at path, and makes it with the buckets if
-// there is none. Every page and value is looked at. A damaged file is set aside
-// and answered as a DamagedError, a newer one as a FormatError.
-func openDatabase(path string, buckets ...[]byte) (*database, error) {
-	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		if err := createDatabase(path, buckets); err != nil {
+// openDatabase opens the bbolt file at path, and makes it with the buckets, and what
+// fill puts into it, if there is none. Every page and value is looked at. A damaged
+// file is set aside and returned as a DamagedError, a newer one as a FormatError.
+func openDatabase(path string, fill func(*bolt.Tx) error, buckets ...[]byte) (*database, error) {
+	if !exists(path) {
+		if err := createDatabase(path, buckets, fill); err != nil {
 			return nil, fmt.Errorf("create %q: %w", path, err)
 		}
 	}
-	d, err := openFile(path)
-	if err == nil {
-		if err = d.verify(buckets); err == nil {
-			return d, nil
-		}
-	}
-	closeErr := d.abandon()
+	d := &database{path: path, buckets: buckets}
+	err := d.open(path)
 	var format *FormatError
 	switch {
+	case err == nil:
+		return d, nil
 	case errors.As(err, &format):
 		format.Path = path
 		return nil, format
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return nil, heldBy(filepath.Dir(path))
 	case isTrouble(err):
-		return nil, fmt.Errorf("open %q: %w", path, errors.Join(err, closeErr))
+		return nil, fmt.Errorf("open %q: %w", path, err)
 	}
-	return nil, setAside(path, err)
+	return nil, damaged(path, err)
+}
+
+// exists reports whether there is something at a path, whatever it is.
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // isTrouble says whether an error comes from the operating system, and so tells
@@ -94,10 +109,22 @@ func isTrouble(err error) bool {
 
 var errEmpty = errors.New("the file is empty")
 
-// openFile opens a bbolt file. The database that it answers holds the file even
-// if opening failed, so that it can be let go of.
-func openFile(path string) (*database, error) {
-	d := &database{path: path}
+// open opens the file at path, which need not be the database's own, and verifies it.
+// On an error nothing is open.
+func (d *database) open(path string) error {
+	err := d.openFile(path)
+	if err == nil {
+		err = d.verify()
+	}
+	if err != nil {
+		err = errors.Join(err, d.abandon())
+	}
+	return err
+}
+
+// openFile opens a bbolt file. The file is held even if that failed, so that it can
+// be let go of.
+func (d *database) openFile(path string) error {
 	err := guard(func() (err error) {
 		d.db, err = bolt.Open(path, 0o600, &bolt.Options{
 			Timeout:      lockWait,
@@ -119,14 +146,17 @@ func openFile(path string) (*database, error) {
 	if err != nil {
 		d.db = nil
 	}
-	return d, err
+	return err
 }
+
+// draftSuffix is the end of the name that a database has until it is complete.
+const draftSuffix = ".new"
 
 // createDatabase makes an empty database under another name and gives it its own
 // when it is complete, so that a file found under that name is never a part of
 // one.
-func createDatabase(path string, buckets [][]byte) error {
-	draft := path + ".new"
+func createDatabase(path string, buckets [][]byte, fill func(*bolt.Tx) error) error {
+	draft := path + draftSuffix
 	if err := os.Remove(draft); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -144,7 +174,10 @@ func createDatabase(path string, buckets [][]byte) error {
 		if err != nil {
 			return err
 		}
-		return meta.Put(formatKey, []byte(strconv.Itoa(formatVersion)))
+		if err := meta.Put(formatKey, []byte(strconv.Itoa(formatVersion))); err != nil || fill == nil {
+			return err
+		}
+		return fill(tx)
 	})
 	if err := errors.Join(err, db.Close()); err != nil {
 		return errors.Join(err, os.Remove(draft))
@@ -164,15 +197,21 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// setAside renames a damaged file, never onto another one, and answers the error
-// that tells of it.
-func setAside(path string, damage error) *DamagedError {
-	stamp := path + ".damaged-" + time.Now().UTC().Format("20060102T150405Z")
+// damaged sets a file aside, and returns the error that tells of it.
+func damaged(path string, damage error) *DamagedError {
+	aside, err := setAside(path, "damaged")
+	if err != nil {
+		damage = fmt.Errorf("%w; setting it aside: %w", damage, err)
+	}
+	return &DamagedError{Path: path, Aside: aside, Err: damage}
+}
+
+// setAside renames a file to its name, a word and the time, never onto another one,
+// and returns what it is named now; on an error that is empty.
+func setAside(path, word string) (string, error) {
+	stamp := path + "." + word + "-" + time.Now().UTC().Format("20060102T150405Z")
 	aside := stamp
-	for n := 2; ; n++ {
-		if _, err := os.Lstat(aside); errors.Is(err, fs.ErrNotExist) {
-			break
-		}
+	for n := 2; exists(aside); n++ {
 		aside = stamp + "-" + strconv.Itoa(n)
 	}
 	err := os.Rename(path, aside)
@@ -180,13 +219,28 @@ func setAside(path string, damage error) *DamagedError {
 		err = syncDir(filepath.Dir(path))
 	}
 	if err != nil {
-		return &DamagedError{Path: path, Err: fmt.Errorf("%w; setting it aside: %w", damage, err)}
+		return "", err
 	}
-	return &DamagedError{Path: path, Aside: aside, Err: damage}
+	return aside, nil
+}
+
+// asideNames returns what a file was renamed to by setAside, the latest last.
+func asideNames(path, word string) []string {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, entry := range entries { // in the order of names, and so of times
+		if strings.HasPrefix(entry.Name(), filepath.Base(path)+"."+word+"-") {
+			names = append(names, filepath.Join(filepath.Dir(path), entry.Name()))
+		}
+	}
+	return names
 }
 
 // verify looks at the format, at every value, and at the structure of the file.
-func (d *database) verify(buckets [][]byte) error {
+func (d *database) verify() error {
 	return d.view(func(tx *bolt.Tx) error {
 		if info, err := d.file.Stat(); err != nil {
 			return err
@@ -199,7 +253,7 @@ func (d *database) verify(buckets [][]byte) error {
 		if err := verifyFormat(tx); err != nil {
 			return err
 		}
-		for _, name := range buckets {
+		for _, name := range d.buckets {
 			bucket := tx.Bucket(name)
 			if bucket == nil {
 				return fmt.Errorf("bucket %q is missing", name)
@@ -263,6 +317,8 @@ func verifyValues(bucket *bolt.Bucket, prefix string) error {
 
 // view runs a read transaction. What is read is valid until it ends.
 func (d *database) view(read func(*bolt.Tx) error) error {
+	d.replacing.RLock()
+	defer d.replacing.RUnlock()
 	return guard(func() error { return d.db.View(read) })
 }
 
@@ -280,7 +336,7 @@ func (d *database) update(write func(*bolt.Tx) error) error {
 }
 
 // close closes the file after the transactions under way.
-func (d *database) close() error {
+func (d *opened) close() error {
 	if d.broken.Load() != nil {
 		return d.abandon() // bbolt's locks may be held for good
 	}
@@ -288,7 +344,7 @@ func (d *database) close() error {
 }
 
 // abandon lets go of a file that was found damaged, or that bbolt cannot close.
-func (d *database) abandon() error {
+func (d *opened) abandon() error {
 	if d.db != nil && d.broken.Load() == nil {
 		return guard(d.db.Close)
 	}

@@ -14,8 +14,9 @@ var errClosed = errors.New("the state store is closed")
 type write struct {
 	// state is what to do in state.db, nil for nothing.
 	state func(*bolt.Tx) error
-	// entries are for history.db.
+	// entries are for history.db, gone are the autoscalers that it keeps no count of.
 	entries []sealedEntry
+	gone    []string
 
 	done bool
 	err  error
@@ -65,17 +66,24 @@ func (s *store) write(w *write) error {
 // writeAll writes a batch, the history first: what comes with entries that
 // cannot be written is not written either.
 func (s *store) writeAll(batch []*write) {
+	if err := s.renew(); err != nil {
+		for _, w := range batch {
+			w.err = err
+		}
+		return
+	}
 	var entries []sealedEntry
+	var gone []string
 	for _, w := range batch {
-		entries = append(entries, w.entries...)
+		entries, gone = append(entries, w.entries...), append(gone, w.gone...)
 	}
 	var err error
-	if len(entries) > 0 {
-		err = s.history.update(func(tx *bolt.Tx) error { return s.addEntries(tx, entries) })
+	if len(entries)+len(gone) > 0 {
+		err = s.history.update(func(tx *bolt.Tx) error { return s.addEntries(tx, entries, gone) })
 	}
 	var changing []*write
 	for _, w := range batch {
-		if len(w.entries) > 0 && err != nil {
+		if len(w.entries)+len(w.gone) > 0 && err != nil {
 			w.err = unwritten(s.history.path, err)
 		} else if w.state != nil {
 			changing = append(changing, w)

@@ -12,14 +12,18 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 	"go.uber.org/zap"
+
+	"github.com/hpad/hpad/policy"
 )
 
 // The buckets of history.db. A key of "entries" is a time and a name; one of
 // "names" is the length of a name, the name, and a time, and its value is empty.
-// The sum of the entries' sizes is in metaBucket.
+// The sum of the entries' sizes is in metaBucket. "counts" has by name the count of
+// the last entry that was removed and told one; files of earlier versions lack it.
 var (
 	entriesBucket = []byte("entries")
 	namesBucket   = []byte("names")
+	countsBucket  = []byte("counts")
 	bytesKey      = []byte("bytes")
 )
 
@@ -85,10 +89,14 @@ func nameKey(name string, at []byte) []byte {
 // proportion, and what is too many goes all the same.
 const prunedAtLeast = 16
 
-// addEntries adds entries and removes old ones.
-func (s *store) addEntries(tx *bolt.Tx, entries []sealedEntry) error {
+// addEntries adds entries and removes old ones, and what else is kept of autoscalers
+// that are gone.
+func (s *store) addEntries(tx *bolt.Tx, entries []sealedEntry, gone []string) error {
 	h, err := openHistory(tx)
 	if err != nil {
+		return err
+	}
+	if err := h.forget(gone); err != nil {
 		return err
 	}
 	var newest time.Time
@@ -113,13 +121,17 @@ func (s *store) addEntries(tx *bolt.Tx, entries []sealedEntry) error {
 
 // history is history.db in one transaction.
 type history struct {
-	meta, entries, names *bolt.Bucket
+	meta, entries, names, counts *bolt.Bucket
 	// bytes is the sum of the entries' sizes.
 	bytes int64
 }
 
 func openHistory(tx *bolt.Tx) (*history, error) {
-	h := &history{meta: tx.Bucket(metaBucket), entries: tx.Bucket(entriesBucket), names: tx.Bucket(namesBucket)}
+	counts, err := tx.CreateBucketIfNotExists(countsBucket)
+	if err != nil {
+		return nil, err
+	}
+	h := &history{meta: tx.Bucket(metaBucket), entries: tx.Bucket(entriesBucket), names: tx.Bucket(namesBucket), counts: counts}
 	if sealed := h.meta.Get(bytesKey); sealed != nil {
 		if err := unsealJSON(string(bytesKey), sealed, &h.bytes); err != nil {
 			return nil, fmt.Errorf("size of the history: %w", err)
@@ -164,6 +176,9 @@ func (h *history) prune(cutoff time.Time, maxBytes int64, most int) (early int, 
 			early++
 		}
 		h.bytes -= int64(len(value))
+		if err := h.keepCount(key, value); err != nil {
+			return early, err
+		}
 		if err := h.names.Delete(nameKey(string(key[timeSize:]), key[:timeSize])); err != nil {
 			return early, err
 		}
@@ -172,6 +187,72 @@ func (h *history) prune(cutoff time.Time, maxBytes int64, most int) (early int, 
 		}
 	}
 	return early, nil
+}
+
+// keepCount keeps the count that an entry tells, which is to be removed.
+func (h *history) keepCount(key, sealed []byte) error {
+	var entry Entry
+	if err := unsealJSON(string(key), sealed, &entry); err != nil {
+		return err
+	}
+	count, told := entry.count()
+	if !told {
+		return nil
+	}
+	value, err := sealJSON(entry.Autoscaler, count)
+	if err != nil {
+		return err
+	}
+	return h.counts.Put([]byte(entry.Autoscaler), value)
+}
+
+// count returns the count that the pass left the target with; false where it is not
+// known.
+func (e *Entry) count() (int32, bool) {
+	switch {
+	case e.Written != nil:
+		return *e.Written, true
+	case e.Decision.Case == policy.CaseUnreadable || e.Decision.Case == "":
+		return 0, false
+	}
+	return e.Decision.CurrentReplicas, true
+}
+
+// forget removes what is kept of autoscalers that are gone beside their entries.
+func (h *history) forget(names []string) error {
+	for _, name := range names {
+		if err := h.counts.Delete([]byte(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// LastCount returns the count that an autoscaler's history told last, however long ago;
+// false when it told none.
+func (s *store) LastCount(ctx context.Context, name string) (count int32, told bool, err error) {
+	if err := checkKey(name); err != nil {
+		return 0, false, err
+	}
+	err = s.history.view(func(tx *bolt.Tx) error {
+		err := eachEntry(ctx, tx, name, time.Time{}, time.Time{}, func(entry *Entry) bool {
+			count, told = entry.count()
+			return !told
+		})
+		counts := tx.Bucket(countsBucket)
+		if err != nil || told || counts == nil {
+			return err
+		}
+		if sealed := counts.Get([]byte(name)); sealed != nil {
+			told = true
+			return unsealJSON(name, sealed, &count)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, false, fmt.Errorf("read the last count of autoscaler %q in %q: %w", name, s.history.path, err)
+	}
+	return count, told, nil
 }
 
 // History answers an autoscaler's entries, or with an empty name those of all,
@@ -199,8 +280,19 @@ func (s *store) History(ctx context.Context, name string, from, to time.Time, li
 	return found, nil
 }
 
-// readHistory goes from the newest entry to the oldest.
+// readHistory returns the newest entries, oldest first.
 func readHistory(ctx context.Context, tx *bolt.Tx, name string, from, to time.Time, limit int) ([]Entry, error) {
+	var found []Entry
+	err := eachEntry(ctx, tx, name, from, to, func(entry *Entry) bool {
+		found = append(found, *entry)
+		return len(found) != limit
+	})
+	slices.Reverse(found)
+	return found, err
+}
+
+// eachEntry goes from the newest entry to the oldest, for as long as more says so.
+func eachEntry(ctx context.Context, tx *bolt.Tx, name string, from, to time.Time, more func(*Entry) bool) error {
 	first := timeKey(from)
 	if from.IsZero() {
 		first = make([]byte, timeSize)
@@ -220,10 +312,9 @@ func readHistory(ctx context.Context, tx *bolt.Tx, name string, from, to time.Ti
 	} else {
 		key, _ = cursor.Prev()
 	}
-	var found []Entry
 	for ; key != nil && bytes.Compare(key, lowest) >= 0; key, _ = cursor.Prev() {
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return err
 		}
 		var entry Entry
 		at := key
@@ -231,13 +322,11 @@ func readHistory(ctx context.Context, tx *bolt.Tx, name string, from, to time.Ti
 			at = entryKey(key[len(key)-timeSize:], name)
 		}
 		if err := unsealJSON(string(at), entries.Get(at), &entry); err != nil {
-			return nil, err
+			return err
 		}
-		found = append(found, entry)
-		if len(found) == limit {
+		if !more(&entry) {
 			break
 		}
 	}
-	slices.Reverse(found)
-	return found, nil
+	return nil
 }

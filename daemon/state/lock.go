@@ -22,6 +22,8 @@ type holder struct {
 	PID   int       `json:"pid"`
 	Host  string    `json:"host"`
 	Since time.Time `json:"since"`
+	// Opened says that the databases were there, then or earlier.
+	Opened bool `json:"opened,omitempty"`
 }
 
 // HeldError says that another hpad uses the state directory.
@@ -43,51 +45,155 @@ func (e *HeldError) Error() string {
 
 // heldBy makes the error from what the lock file tells.
 func heldBy(dir string) *HeldError {
-	held := &HeldError{Dir: dir}
-	var h holder
-	if text, err := os.ReadFile(filepath.Join(dir, lockName)); err == nil && json.Unmarshal(text, &h) == nil {
-		held.PID, held.Host = h.PID, h.Host
-	}
-	return held
+	h := readHolder(filepath.Join(dir, lockName))
+	return &HeldError{Dir: dir, PID: h.PID, Host: h.Host}
 }
 
-// lock takes the directory, or answers a HeldError. Closing the file lets go.
-func lock(dir string) (*os.File, error) {
+// readHolder returns what a lock file tells; the zero value where it tells nothing.
+func readHolder(path string) holder {
+	var h holder
+	if text, err := os.ReadFile(path); err != nil || json.Unmarshal(text, &h) != nil {
+		return holder{}
+	}
+	return h
+}
+
+// claim keeps other daemons off a state directory, by locks that all end with the
+// process: on the lock file, on the directory, in which the lock file can be
+// replaced, and on its place, at which the directory can be replaced.
+type claim struct {
+	dir             string
+	file, directory *os.File
+	// place is nil where there is no lock of that sort.
+	place *place
+	// opened says that the databases are there, or were there once, as far as the lock
+	// file told.
+	opened bool
+}
+
+// errHeld says that somebody else has a lock.
+var errHeld = errors.New("held")
+
+// take claims a directory, or returns a HeldError if it is not free by a deadline.
+// Before is the claim that this process has, empty for none: its locks are kept where
+// they are still those of the directory.
+func take(dir string, before *claim, deadline time.Time) (_ *claim, err error) {
+	c := &claim{dir: dir}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.release(before))
+		}
+	}()
+	if c.directory, err = os.Open(dir); err != nil {
+		return nil, c.wrap(err)
+	}
+	if c.place, err = takePlace(c.directory, before.place, deadline); err != nil {
+		return nil, c.wrap(err)
+	}
+	if c.directory, err = lockFile(c.directory, before.directory, deadline); errors.Is(err, errHeld) {
+		return nil, c.wrap(err)
+	} // where directories cannot be locked, as on NFS, the file is
 	path := filepath.Join(dir, lockName)
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("lock state directory %q: %w", dir, err)
+	if c.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return nil, c.wrap(err)
 	}
-	free, err := tryLock(file)
-	for deadline := time.Now().Add(lockWait); err == nil && !free && time.Now().Before(deadline); {
+	if c.file, err = lockFile(c.file, before.file, deadline); err != nil {
+		return nil, c.wrap(err)
+	}
+	c.opened = before.opened || readHolder(path).Opened
+	if err = c.sign(); err != nil {
+		return nil, c.wrap(err)
+	}
+	return c, nil
+}
+
+// lockFile locks a file as soon as it is free, or returns errHeld at the deadline.
+// Where the file is the one that before, if not nil, has locked, it returns that.
+func lockFile(file, before *os.File, deadline time.Time) (*os.File, error) {
+	if before != nil && isSameFile(file, before) {
+		return before, file.Close()
+	}
+	return file, retry(deadline, func() error {
+		if free, err := tryLock(file); err != nil || free {
+			return err
+		}
+		return errHeld
+	})
+}
+
+// retry calls try until it does not return an errHeld, or until the deadline.
+func retry(deadline time.Time, try func() error) error {
+	for {
+		err := try()
+		if !errors.Is(err, errHeld) || !time.Now().Before(deadline) {
+			return err
+		}
 		<-time.After(lockWait / 20)
-		free, err = tryLock(file)
 	}
-	if err == nil && free {
-		err = sign(file)
-	}
+}
+
+// wrap names the directory in an error of its locks.
+func (c *claim) wrap(err error) error {
+	var held *HeldError
 	switch {
-	case err != nil:
-		return nil, errors.Join(fmt.Errorf("lock state directory %q: %w", dir, err), file.Close())
-	case !free:
-		return nil, errors.Join(heldBy(dir), file.Close())
+	case err == nil:
+		return nil
+	case errors.As(err, &held):
+		held.Dir = c.dir
+		return held
+	case errors.Is(err, errHeld):
+		return heldBy(c.dir)
 	}
-	return file, nil
+	return fmt.Errorf("lock state directory %q: %w", c.dir, err)
+}
+
+// isSameFile reports whether two open files are one.
+func isSameFile(a, b *os.File) bool {
+	info, err := a.Stat()
+	other, otherErr := b.Stat()
+	return err == nil && otherErr == nil && os.SameFile(info, other)
 }
 
 // sign writes who holds the directory. That it cannot be written for lack of
 // room is no reason not to start.
-func sign(file *os.File) error {
+func (c *claim) sign() error {
 	host, _ := os.Hostname() // an unknown host is an empty one
-	text, err := json.Marshal(holder{PID: os.Getpid(), Host: host, Since: time.Now().UTC()})
+	text, err := json.Marshal(holder{PID: os.Getpid(), Host: host, Since: time.Now().UTC(), Opened: c.opened})
 	if err != nil {
 		return err
 	}
-	if err := file.Truncate(0); err != nil {
+	if err := c.file.Truncate(0); err != nil {
 		return err
 	}
-	if _, err := file.WriteAt(append(text, '\n'), 0); err != nil && !outOfRoom(err) {
+	if _, err := c.file.WriteAt(append(text, '\n'), 0); err != nil && !outOfRoom(err) {
 		return err
 	}
 	return nil
+}
+
+// inPlace reports whether the directory and the lock file are those at their paths.
+func (c *claim) inPlace() bool {
+	return isAt(c.directory, c.dir) && isAt(c.file, filepath.Join(c.dir, lockName))
+}
+
+// isAt reports whether an open file is the one at a path.
+func isAt(file *os.File, path string) bool {
+	own, err := file.Stat()
+	found, statErr := os.Stat(path)
+	return err == nil && statErr == nil && os.SameFile(own, found)
+}
+
+// release lets go of the locks that another claim does not have too.
+func (c *claim) release(kept *claim) error {
+	var errs []error
+	if c.file != nil && c.file != kept.file {
+		errs = append(errs, c.file.Close())
+	}
+	if c.directory != nil && c.directory != kept.directory {
+		errs = append(errs, c.directory.Close())
+	}
+	if c.place != nil && c.place != kept.place {
+		errs = append(errs, c.place.Close())
+	}
+	return errors.Join(errs...)
 }

@@ -6,8 +6,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
+	bolt "go.etcd.io/bbolt"
 	"go.uber.org/zap"
 )
 
@@ -30,12 +32,19 @@ type Options struct {
 	Log *zap.Logger
 }
 
+// The files of the databases.
+const (
+	stateName   = "state.db"
+	historyName = "history.db"
+)
+
 // Open opens the store in a directory, which it makes if it is not there.
 //
-// The directory belongs to one daemon at a time: a second one gets a *HeldError.
-// A file that is damaged is set aside and answered as a *DamagedError; opening
-// again begins with an empty one. A file that a newer hpad wrote is left alone
-// and answered as a *FormatError.
+// The directory belongs to one daemon at a time: a second one gets a *HeldError. A
+// state.db that is damaged is set aside and returned as a *DamagedError; opening again
+// begins with an empty one. A history.db that is damaged is set aside too, and an empty
+// one takes its place at once. Both are among the losses then. A file that a newer hpad
+// wrote is left alone and returned as a *FormatError.
 func Open(dir string, options Options) (Store, error) {
 	s, err := openStore(dir, options)
 	switch {
@@ -61,18 +70,76 @@ func openStore(dir string, options Options) (*store, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("make state directory %q: %w", dir, err)
 	}
-	held, err := lock(dir)
+	held, err := take(dir, &claim{}, time.Now().Add(lockWait))
 	if err != nil {
 		return nil, err
 	}
-	s := &store{lock: held, options: options}
-	s.state, err = openDatabase(filepath.Join(dir, "state.db"), autoscalersBucket, fleetsBucket)
-	if err != nil {
-		return nil, errors.Join(err, held.Close())
-	}
-	s.history, err = openDatabase(filepath.Join(dir, "history.db"), entriesBucket, namesBucket)
-	if err != nil {
-		return nil, errors.Join(err, s.state.close(), held.Close())
+	s := &store{claim: held, options: options}
+	if err := s.openFiles(); err != nil {
+		return nil, errors.Join(err, s.closeFiles())
 	}
 	return s, nil
+}
+
+// openFiles opens the databases, and records what is lost of them.
+func (s *store) openFiles() error {
+	if err := s.openState(); err != nil {
+		return err
+	}
+	if err := s.openHistory(); err != nil {
+		return err
+	}
+	s.claim.opened = true
+	return s.claim.wrap(s.claim.sign())
+}
+
+// openState opens state.db. That an earlier one is gone is recorded in the moment in
+// which a new one is made, so that it cannot be missed.
+func (s *store) openState() (err error) {
+	var fill func(*bolt.Tx) error
+	if lost := s.earlierState(); lost != "" {
+		fill = putLosses([]Loss{{
+			At: time.Now().UTC(), Part: MemoryPart,
+			Message: lost + "; windows, rate limits and what else hpad remembered are known from then on, and counts that no platform keeps by the history",
+		}})
+	}
+	s.state, err = openDatabase(filepath.Join(s.claim.dir, stateName), fill, autoscalersBucket, fleetsBucket)
+	if err != nil {
+		return err
+	}
+	return s.loadLosses()
+}
+
+// openHistory opens history.db, without which hpad can do its work.
+func (s *store) openHistory() error {
+	path := filepath.Join(s.claim.dir, historyName)
+	if !exists(path) && s.isUsed() {
+		if err := s.lose(HistoryPart, fmt.Sprintf("%q was lost: it is gone, and the history of decisions begins anew", path)); err != nil {
+			return err
+		}
+	}
+	d, err := openDatabase(path, nil, entriesBucket, namesBucket)
+	var damage *DamagedError
+	if errors.Is(err, syscall.EIO) {
+		damage = damaged(path, err)
+		err = damage
+	}
+	if errors.As(err, &damage) && damage.Aside != "" {
+		if err := s.lose(HistoryPart, fmt.Sprintf("%q was damaged: %v: it is set aside as %q, and the history of decisions begins anew", path, damage.Err, damage.Aside)); err != nil {
+			return err
+		}
+		d, err = openDatabase(path, nil, entriesBucket, namesBucket)
+	}
+	s.history = d
+	return err
+}
+
+// isUsed reports whether a daemon has completed a round with this state.
+func (s *store) isUsed() bool {
+	used := false
+	err := s.state.view(func(tx *bolt.Tx) error {
+		used = tx.Bucket(metaBucket).Get(lastRoundKey) != nil
+		return nil
+	})
+	return err == nil && used
 }

@@ -185,10 +185,20 @@ func TestDamagedFileIsSetAside(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				wantSetAside(t, dir, path, damaged)
-				// The next start begins afresh, and what was not damaged is there.
+				part := HistoryPart
+				if name == "state.db" { // the next start begins afresh
+					wantSetAside(t, dir, path, damaged)
+					part = MemoryPart
+				}
 				s := open(t, dir)
 				defer closeStore(t, s)
+				// What was not damaged is there, and the rest is told of.
+				wantLosses(t, s, part)
+				if aside := asideNames(path, "damaged"); len(aside) != 1 || !strings.Contains(s.Losses()[0].Message, aside[0]) {
+					t.Errorf("set aside is %q, told is %q", aside, s.Losses()[0].Message)
+				} else if found, err := os.ReadFile(aside[0]); err != nil || !bytes.Equal(found, damaged) {
+					t.Errorf("the file set aside is not what it was (%v)", err)
+				}
 				entries, err := s.History(t.Context(), "a", time.Time{}, time.Time{}, 0)
 				if err != nil {
 					t.Fatal(err)

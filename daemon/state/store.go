@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -26,9 +26,12 @@ var (
 // store is a Store in two bbolt files.
 type store struct {
 	options        Options
-	lock           *os.File
+	claim          *claim
 	state, history *database
+	losses         atomic.Pointer[[]Loss]
 	group          group
+	// renewal is guarded by the group's writing.
+	renewal renewal
 }
 
 // Load answers everything that is known, with Memory brought up to the last
@@ -110,7 +113,7 @@ func (s *store) Commit(ctx context.Context, changes Changes) error {
 // sealChanges prepares changes for the transaction, so that what cannot be
 // written fails alone.
 func sealChanges(changes Changes) (*write, error) {
-	w := &write{}
+	w := &write{gone: changes.Deleted}
 	names := slices.Sorted(maps.Keys(changes.Records))
 	records := make([][]byte, len(names))
 	for i, name := range names {
@@ -180,5 +183,16 @@ func (s *store) Close() error {
 		return nil
 	}
 	s.group.closed = true
-	return errors.Join(s.history.close(), s.state.close(), s.lock.Close())
+	return s.closeFiles()
+}
+
+// closeFiles closes what is open.
+func (s *store) closeFiles() error {
+	var errs []error
+	for _, d := range []*database{s.history, s.state} {
+		if d != nil {
+			errs = append(errs, d.close())
+		}
+	}
+	return errors.Join(append(errs, s.claim.release(&claim{}))...)
 }

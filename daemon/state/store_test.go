@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +21,9 @@ import (
 func TestMain(m *testing.M) {
 	if dir := killedDir(); dir != "" {
 		commitUntilKilled(dir)
+	}
+	if dir := os.Getenv(heldEnv); dir != "" {
+		holdUntilKilled(dir)
 	}
 	goleak.VerifyTestMain(m)
 }
