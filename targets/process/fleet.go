@@ -20,6 +20,9 @@ type Options struct {
 	// Store keeps the counts; nil keeps none, so that every start begins with the
 	// configured ones.
 	Store targets.Store
+	// Earlier returns the count that a service had before the store lost it; false
+	// where that is not known. Nil knows nothing.
+	Earlier func(service string) (int32, bool)
 	// Output answers where an instance's output goes; nil, as a function or as its
 	// answer, discards it.
 	Output Output
@@ -95,8 +98,8 @@ func (f *Fleet) Succeed(older any) bool {
 	return true
 }
 
-// Start begins the saved, or else the configured, count of every service that is
-// not running yet. A service whose saved count cannot be read says so in its
+// Start begins the saved count of every service that is not running yet, or else the
+// earlier, or else the configured one. A service whose saved count cannot be read says so in its
 // readings, and holds up none of the others.
 func (f *Fleet) Start(ctx context.Context) error {
 	f.mu.Lock()

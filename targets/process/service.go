@@ -18,9 +18,10 @@ import (
 // service is one target: a wanted count and the instances that there are. It
 // passes from fleet to fleet at a reload.
 type service struct {
-	name   string
-	key    string
-	output Output
+	name    string
+	key     string
+	output  Output
+	earlier func(service string) (int32, bool)
 
 	// writing is held while the count is changed; a channel, so that waiting for
 	// it ends with a context. What it guards is also guarded by mu.
@@ -58,7 +59,7 @@ const savedFormat = 1
 
 func newService(name string, config Service, options Options) *service {
 	s := &service{
-		name: name, key: "replicas/" + name, output: options.Output, store: options.Store,
+		name: name, key: "replicas/" + name, output: options.Output, earlier: options.Earlier, store: options.Store,
 		writing: make(chan struct{}, 1),
 	}
 	s.configure(config)
@@ -166,18 +167,21 @@ func (s *service) restore(ctx context.Context) error {
 	if done {
 		return nil
 	}
-	count, err := s.load(ctx)
+	count, saved, err := s.load(ctx)
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.unsaved = !saved // the next reading saves it
 	s.begin(count)
 	return nil
 }
 
-// load answers the saved count, or the configured one when none was saved.
-func (s *service) load(ctx context.Context) (savedCount, error) {
+// load returns the count to begin with, and whether it is saved, or need not be: the
+// saved count, else the one before the store was lost, else the configured one, which
+// may be another one at the next start.
+func (s *service) load(ctx context.Context) (count savedCount, saved bool, err error) {
 	first := savedCount{Format: savedFormat, Replicas: 1, Version: 1}
 	s.mu.Lock()
 	store := s.store
@@ -186,24 +190,29 @@ func (s *service) load(ctx context.Context) (savedCount, error) {
 	}
 	s.mu.Unlock()
 	if store == nil {
-		return first, nil
+		return first, true, nil
 	}
 	value, err := store.Load(ctx, s.key)
 	if err != nil {
-		return savedCount{}, fmt.Errorf("load the saved count of service %q: %w", s.name, err)
+		return savedCount{}, false, fmt.Errorf("load the saved count of service %q: %w", s.name, err)
 	}
 	if value == nil {
-		return first, nil
+		if s.earlier != nil {
+			if replicas, known := s.earlier(s.name); known {
+				first.Replicas = replicas
+				return first, false, nil
+			}
+		}
+		return first, true, nil
 	}
-	var saved savedCount
-	err = json.Unmarshal(value, &saved)
-	if err == nil && (saved.Format != savedFormat || saved.Replicas < 0) {
+	err = json.Unmarshal(value, &count)
+	if err == nil && (count.Format != savedFormat || count.Replicas < 0) {
 		err = fmt.Errorf("want format %d and a count of at least 0", savedFormat)
 	}
 	if err != nil {
-		return savedCount{}, fmt.Errorf("%w: saved count %q of service %q cannot be read: %w; give the service another name, or start with an empty state directory", targets.ErrUnscalable, value, s.name, err)
+		return savedCount{}, false, fmt.Errorf("%w: saved count %q of service %q cannot be read: %w; give the service another name, or start with an empty state directory", targets.ErrUnscalable, value, s.name, err)
 	}
-	return saved, nil
+	return count, true, nil
 }
 
 // set changes the count: first what is saved, then the instances. A count that
@@ -362,7 +371,7 @@ func (s *service) read(ctx context.Context) targets.Reading {
 	}
 	if _, restored := s.count(); !restored {
 		// The fleet was not started: this is what a start begins with.
-		count, err := s.load(ctx)
+		count, _, err := s.load(ctx)
 		if err != nil {
 			return targets.Reading{Err: classed(err), Observed: now}
 		}

@@ -18,6 +18,9 @@ type Options struct {
 	// Store keeps the counts; nil keeps none, so that every start begins with the
 	// instances that are there.
 	Store targets.Store
+	// Earlier returns the count that a template had before the store lost it; false
+	// where that is not known. Nil knows nothing.
+	Earlier func(template string) (int32, bool)
 }
 
 // Fleet reads and scales the templates of one service manager. It is safe for
@@ -110,7 +113,7 @@ func (f *Fleet) target(ref targets.Ref) (*target, error) {
 	defer f.mu.Unlock()
 	known := f.targets[t]
 	if known == nil {
-		known = newTarget(t, f.config, f.options.Store)
+		known = newTarget(t, f.config, f.options)
 		f.targets[t] = known
 		if f.started && !f.life.Ended() && known.config.ReadyProbe.probes() {
 			known.prober = newProber(known, f.options.Store)

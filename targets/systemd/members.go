@@ -87,16 +87,17 @@ func (m members) from(first int32) members {
 }
 
 // begin answers the members of a target of which nothing was saved: the instances
-// that are there, or as many as are configured where there are none.
-func begin(units map[int32]unit, run string, config Template) members {
+// that are there, or where there are none as many as count says, from an index on.
+func begin(units map[int32]unit, run string, from int32, count func() int32) members {
 	m := members{Format: membersFormat, Version: 1, Run: run}
 	for index, u := range units {
 		if u.state.alive() {
 			m.Found = m.Found.with(index)
 		}
 	}
-	if len(m.Found) == 0 && config.Replicas != nil {
-		for index := *config.FirstIndex; len(m.Started) < int(*config.Replicas); index++ {
+	if len(m.Found) == 0 {
+		first := int(count())
+		for index := from; len(m.Started) < first; index++ {
 			if free(units, index) {
 				m.Started = m.Started.with(index)
 			}

@@ -17,6 +17,7 @@ type target struct {
 	template template
 	config   Template
 	store    targets.Store
+	earlier  func(template string) (int32, bool)
 	prober   *prober
 	// enable says that instances are enabled and disabled.
 	enable bool
@@ -52,9 +53,9 @@ type target struct {
 	followed   time.Time
 }
 
-func newTarget(t template, config *Config, store targets.Store) *target {
+func newTarget(t template, config *Config, options Options) *target {
 	return &target{
-		template: t, config: config.template(t), store: store, enable: config.Enable,
+		template: t, config: config.template(t), store: options.Store, earlier: options.Earlier, enable: config.Enable,
 		writing: make(chan struct{}, 1), saving: make(chan struct{}, 1),
 		refused: map[int32]refusedStart{}, mended: map[int32]mended{}, told: map[int32]told{},
 	}
@@ -135,7 +136,7 @@ func (t *target) learn(ctx context.Context, units map[int32]unit, run string, at
 func (t *target) take(saved *members, units map[int32]unit, run string, at time.Time, own bool) {
 	switch {
 	case !t.known && saved == nil:
-		t.members, t.unsaved = begin(units, run, t.config), true
+		t.members, t.unsaved = begin(units, run, *t.config.FirstIndex, t.first), true
 	case !t.known:
 		t.members = saved.from(*t.config.FirstIndex)
 		if !t.enable {
@@ -151,6 +152,20 @@ func (t *target) take(saved *members, units map[int32]unit, run string, at time.
 	}
 	t.asOf = at
 	t.replace(t.members.learn(units, run))
+}
+
+// first returns the count of a target of which nothing was saved and no instance runs:
+// the one before the store was lost, else the configured one.
+func (t *target) first() int32 {
+	if t.earlier != nil {
+		if count, known := t.earlier(t.template.file()); known {
+			return count
+		}
+	}
+	if t.config.Replicas != nil {
+		return *t.config.Replicas
+	}
+	return 0
 }
 
 // replace sets the members. The caller holds mu.

@@ -36,7 +36,7 @@ func TestSavesInTurn(t *testing.T) {
 		config := &Config{}
 		config.SetDefaults()
 		store := &slowStore{first: make(chan struct{}), second: make(chan struct{})}
-		worker := newTarget("worker", config, store)
+		worker := newTarget("worker", config, Options{Store: store})
 		for version := range uint64(2) {
 			worker.mu.Lock()
 			worker.replace(members{Format: membersFormat, Version: version + 1})
