@@ -52,7 +52,7 @@ func newProcess(c config.Fleet, env FleetEnv) (Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	return process.New(c.Name, own, process.Options{Store: env.Store, Output: env.Output}), nil
+	return process.New(c.Name, own, process.Options{Store: env.Store, Earlier: env.Earlier, Output: env.Output}), nil
 }
 
 func newNomad(c config.Fleet, env FleetEnv) (Fleet, error) {
@@ -84,7 +84,7 @@ func newSystemd(c config.Fleet, env FleetEnv) (Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	return systemd.New(c.Name, own, systemd.Options{Store: env.Store}), nil
+	return systemd.New(c.Name, own, systemd.Options{Store: env.Store, Earlier: env.Earlier}), nil
 }
 
 func newPrometheus(c config.Source, _ SourceEnv) (Source, error) {

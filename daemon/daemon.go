@@ -74,6 +74,8 @@ type Daemon struct {
 	discovery discovery
 	// reloaded tells discoverLabels that the sync period may be another one.
 	reloaded chan struct{}
+	// started is when New made the daemon.
+	started time.Time
 	// lastTick is when the scheduler last looked for rounds that are due.
 	lastTick atomic.Pointer[time.Time]
 
@@ -117,12 +119,14 @@ func New(options Options) *Daemon {
 		completed: make(chan *round, 16),
 		running:   make(chan struct{}),
 		reloaded:  make(chan struct{}, 1),
+		started:   time.Now(),
 	}
 	d.recorder = newRecorder(options.Store, d.reportState)
 	d.current.Store(&generation{config: &config.Config{}})
 	d.discovery.shown.Store(&shownLabels{})
 	d.metrics.Show(d.Autoscalers)
 	d.metrics.ShowDiscovered(d.Discovered)
+	d.metrics.ShowLost(d.lostParts)
 	return d
 }
 
@@ -160,6 +164,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	s := &scheduler{d: d, last: map[time.Duration]time.Time{}}
 	s.swap(first)
+	d.reportLosses()
 	d.prune()
 	d.notifier.ready(d.statusLine())
 	close(d.running)

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/targets"
 )
 
 // generation is everything that one configuration leads to. A reload builds the
@@ -28,6 +29,8 @@ type generation struct {
 	// periods holds the autoscalers of each sync period, by name.
 	periods map[time.Duration][]*autoscaler
 	plans   map[string]*plan
+	// longestMemory is the longest window or period of any autoscaler.
+	longestMemory time.Duration
 }
 
 // change is what swapping in a generation does.
@@ -120,6 +123,9 @@ func (d *Daemon) buildFleets(ch *change, previous *generation) error {
 		}
 		fleet, err := construct(c, FleetEnv{
 			Store: d.store.Fleet(name), Meter: d.metrics.Platform(name), Accounts: &d.accounts, Output: d.options.Output,
+			Earlier: func(target string) (int32, bool) {
+				return d.earlierCount(ch.next, targets.Ref{Fleet: name, Name: target})
+			},
 		})
 		if err != nil {
 			return fmt.Errorf("fleet %q: %w", name, err)
@@ -205,6 +211,7 @@ func (d *Daemon) buildAutoscalers(ch *change, previous *generation) error {
 			}
 		}
 		ch.next.autoscalers[name] = a
+		ch.next.longestMemory = max(ch.next.longestMemory, def.longestMemory())
 		ch.next.periods[def.SyncPeriod] = append(ch.next.periods[def.SyncPeriod], a)
 	}
 	for name, a := range previous.autoscalers {

@@ -20,6 +20,10 @@ type Kinds struct {
 type FleetEnv struct {
 	// Store is the fleet's own small store.
 	Store targets.Store
+	// Earlier returns the count that a target of that name had before the state was
+	// lost, for kinds that keep counts in Store; false where nothing was lost, or
+	// nothing else is known of the count.
+	Earlier func(target string) (int32, bool)
 	// Meter counts the fleet's calls to a platform that limits them.
 	Meter targets.Meter
 	// Accounts are those of platforms that limit their callers, which all fleets of the

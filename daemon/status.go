@@ -18,8 +18,9 @@ var _ api.Daemon = (*Daemon)(nil)
 func (d *Daemon) Autoscalers() []api.Autoscaler {
 	g := d.current.Load()
 	views := make([]api.Autoscaler, 0, len(g.names))
+	lost := d.lossText(time.Now())
 	for _, name := range g.names {
-		views = append(views, d.view(g.autoscalers[name]))
+		views = append(views, d.view(g.autoscalers[name], lost))
 	}
 	return views
 }
@@ -30,10 +31,11 @@ func (d *Daemon) Autoscaler(name string) (api.Autoscaler, bool) {
 	if a == nil {
 		return api.Autoscaler{}, false
 	}
-	return d.view(a), true
+	return d.view(a, d.lossText(time.Now())), true
 }
 
-func (d *Daemon) view(a *autoscaler) api.Autoscaler {
+// view shows an autoscaler; lost says what of the state was lost.
+func (d *Daemon) view(a *autoscaler, lost string) api.Autoscaler {
 	def, published := a.definition.Load(), a.published.Load()
 	view := api.Autoscaler{
 		Name:              a.name,
@@ -52,6 +54,7 @@ func (d *Daemon) view(a *autoscaler) api.Autoscaler {
 			QuarantinedUntil: published.quarantine,
 			Unevaluated:      a.overdue(time.Now()) > 0,
 			DryRun:           d.options.DryRun,
+			StateLost:        lost,
 		},
 		Instances: published.instances,
 		Events:    published.events,
@@ -141,6 +144,9 @@ func (d *Daemon) Readiness() api.Readiness {
 	g := d.current.Load()
 	readiness := api.Readiness{Ready: d.lastTick.Load() != nil}
 	if text := d.unwritten.get(); text != "" {
+		readiness.Problems = append(readiness.Problems, api.Problem{Subject: "state", Message: text})
+	}
+	if text := d.lossText(time.Now()); text != "" {
 		readiness.Problems = append(readiness.Problems, api.Problem{Subject: "state", Message: text})
 	}
 	if text := d.refused.get(); text != "" {

@@ -188,6 +188,9 @@ func (d description) evaluation(view api.Autoscaler) {
 	if evaluation.DryRun {
 		d.line(1, "Mode:\tdry run, no count is written")
 	}
+	if evaluation.StateLost != "" {
+		d.line(1, "State:\t%s", oneLine(evaluation.StateLost))
+	}
 	if evaluation.Unevaluated {
 		d.line(1, "Problem:\tnot evaluated for three periods")
 	}

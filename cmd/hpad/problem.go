@@ -53,6 +53,8 @@ func problem(view api.Autoscaler, now time.Time) string {
 		return "labels: " + short(view.Discovery.Problem)
 	case evaluation.DryRun:
 		return "dry run: no count is written"
+	case evaluation.StateLost != "":
+		return "state " + short(evaluation.StateLost)
 	}
 	return ""
 }

@@ -28,4 +28,8 @@ func TestProblem(t *testing.T) {
 			t.Errorf("problem() with %s %s = %q, want %q", test.condition.Type, test.condition.Status, got, test.want)
 		}
 	}
+	view := api.Autoscaler{Evaluation: api.Evaluation{StateLost: "at noon: it was lost"}}
+	if got, want := problem(view, now), "state at noon: it was lost"; got != want {
+		t.Errorf("problem() with a state that was lost = %q, want %q", got, want)
+	}
 }

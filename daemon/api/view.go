@@ -139,6 +139,9 @@ type Evaluation struct {
 	Unevaluated bool `json:"unevaluated,omitempty"`
 	// DryRun says that hpad writes no counts.
 	DryRun bool `json:"dry_run,omitempty"`
+	// StateLost says what of hpad's state was lost, or removed while hpad ran, and
+	// when; empty when nothing was for the longest window of any autoscaler.
+	StateLost string `json:"state_lost,omitempty"`
 }
 
 // Event is an event and how often it occurred.

@@ -27,6 +27,7 @@ type Metrics struct {
 	requests    requests
 	views       atomic.Pointer[func() []api.Autoscaler]
 	discovered  atomic.Pointer[func() []api.Discovered]
+	lost        atomic.Pointer[func() map[string]bool]
 	mu          sync.RWMutex
 	autoscalers map[string]*Autoscaler
 }
@@ -52,7 +53,7 @@ func New(reg prometheus.Registerer) *Metrics {
 		},
 	}).Set(1)
 	if reg != nil {
-		reg.MustRegister((*discoveries)(m))
+		reg.MustRegister((*discoveries)(m), (*losses)(m))
 	}
 	return m
 }

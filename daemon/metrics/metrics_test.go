@@ -80,6 +80,7 @@ func exercised(t *testing.T) (*Metrics, *Exposition) {
 			{Reference: "shop/web/c", State: api.DiscoveredActive},
 		}
 	})
+	m.ShowLost(func() map[string]bool { return map[string]bool{"memory": true, "history": false} })
 	m.Configured([]string{"prod", "shop"}, []string{"prom"})
 	a := m.Autoscaler("checkout")
 	a.Pass(view.Decision, InternalError, 20*time.Millisecond)
@@ -197,6 +198,8 @@ func TestMetrics(t *testing.T) {
 		"hpad_fleet_call_errors_total{call=snapshot,fleet=prod,reason=timeout}":               0,
 		"hpad_source_query_duration_seconds{source=prom}":                                     2,
 		"hpad_source_query_errors_total{source=prom}":                                         1,
+		"hpad_state_lost{part=memory}":                                                        1,
+		"hpad_state_lost{part=history}":                                                       0,
 		"hpad_state_write_duration_seconds{}":                                                 2,
 		"hpad_state_written_records_total{}":                                                  3,
 		"hpad_state_write_failures_total{}":                                                   1,

@@ -1,0 +1,153 @@
+package daemon
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/policy"
+)
+
+// memoryLoss is the loss of the memory, as of now.
+func memoryLoss() state.Loss {
+	return state.Loss{At: time.Now().UTC(), Part: state.MemoryPart, Message: `"/state.db" was lost`}
+}
+
+// TestLossIsTold loses the memory: it is told everywhere for the longest window of all
+// autoscalers, by each start in that time, and not after it.
+func TestLossIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		core, logs := observer.New(zap.WarnLevel)
+		w.log = zap.New(core)
+		window, period := int32(600), int32(1800)
+		w.queue("windowed", 3, func(a *config.Autoscaler) {
+			a.Spec.Behavior = &policy.Behavior{ScaleUp: &policy.ScalingRules{StabilizationWindowSeconds: &window}}
+		})
+		w.queue("plain", 3)
+		w.queue("limited", 3, func(a *config.Autoscaler) {
+			a.Spec.Behavior = &policy.Behavior{ScaleDown: &policy.ScalingRules{
+				Policies: []policy.ScalingPolicy{{Type: policy.InstancesPolicy, Value: 1, PeriodSeconds: period}},
+			}}
+		})
+		for name := range w.config.Autoscalers {
+			w.source().value(name, 3)
+		}
+		loss := memoryLoss()
+		w.store.losses = []state.Loss{loss}
+		wantTold := func(told bool) {
+			t.Helper()
+			text := w.view("plain").Evaluation.StateLost
+			if strings.Contains(text, loss.Message) != told || !told && text != "" {
+				t.Errorf("after %s the view says %q, want it told: %t", time.Since(loss.At), text, told)
+			}
+			if until := loss.At.Add(30 * time.Minute).Format(time.RFC3339); told && !strings.Contains(text, until) {
+				t.Errorf("the view says %q, want it told until %s", text, until)
+			}
+			var problems []string
+			for _, problem := range w.daemon.Readiness().Problems {
+				problems = append(problems, problem.Subject+" "+problem.Message)
+			}
+			if told != (len(problems) == 1 && problems[0] == "state "+text) || !told && len(problems) != 0 {
+				t.Errorf("the problems are %q, want the loss told: %t", problems, told)
+			}
+			if !w.daemon.Readiness().Ready {
+				t.Error("it is not ready")
+			}
+			if parts := w.daemon.lostParts(); parts["memory"] != told || parts["history"] || parts["directory"] || len(parts) != len(state.Parts) {
+				t.Errorf("the lost parts are %v, want the memory lost: %t", parts, told)
+			}
+		}
+		for starts := 1; starts <= 3; starts++ {
+			w.start()
+			w.advance(9 * time.Minute)
+			wantTold(true)
+			if said := logs.FilterMessage("state was lost or removed lately").Len(); said != starts {
+				t.Errorf("after %d starts the log has it %d times", starts, said)
+			}
+			w.stop()
+		}
+		w.start()
+		w.advance(2*time.Minute + 59*time.Second)
+		wantTold(true)
+		w.advance(2 * time.Second)
+		wantTold(false)
+		w.stop()
+		w.start()
+		w.advance(time.Minute)
+		wantTold(false)
+		w.stop()
+		if said := logs.FilterMessage("state was lost or removed lately").Len(); said != 4 {
+			t.Errorf("the log has it %d times, want once for each start until it was over", said)
+		}
+	})
+}
+
+// TestLossIsToldForAWhile tells a loss for some minutes where no window is that long,
+// and one from the future, as a clock leaves that is set back, for no longer.
+func TestLossIsToldForAWhile(t *testing.T) {
+	for name, ahead := range map[string]time.Duration{"now": 0, "in the future": 24 * time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.config.Daemon.Settings.DownscaleStabilization = time.Second
+			w.queue("a", 3)
+			w.source().value("a", 3)
+			loss := memoryLoss()
+			loss.At = loss.At.Add(ahead)
+			w.store.losses = []state.Loss{loss}
+			w.start()
+			w.advance(leastTold - time.Second)
+			if w.view("a").Evaluation.StateLost == "" {
+				t.Errorf("%s: it is told too shortly", name)
+			}
+			w.advance(2 * time.Second)
+			if text := w.view("a").Evaluation.StateLost; text != "" {
+				t.Errorf("%s: it is told too long: %s", name, text)
+			}
+			w.stop()
+		})
+	}
+}
+
+// TestEarlierCount asks, as a fleet that keeps counts, for the count of a target.
+func TestEarlierCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("a", 3)
+		w.queue("small", 3, func(a *config.Autoscaler) { a.Spec.MaxReplicas = 5 })
+		w.queue("fresh", 3)
+		w.store.entries = []state.Entry{
+			{Autoscaler: "a", Time: time.Now(), Written: new(int32(7))},
+			{Autoscaler: "small", Time: time.Now(), Written: new(int32(7))},
+			{Autoscaler: "gone", Time: time.Now(), Written: new(int32(7))},
+		}
+		want := func(target string, count int32, known bool) {
+			t.Helper()
+			if got, ok := w.env.Earlier(target); got != count || ok != known {
+				t.Errorf("the earlier count of %q is %d, %t; want %d, %t", target, got, ok, count, known)
+			}
+		}
+		w.start()
+		want("a", 0, false) // nothing was lost
+		w.stop()
+		w.store.losses = []state.Loss{{At: time.Now(), Part: state.HistoryPart}}
+		w.start()
+		want("a", 0, false)
+		w.stop()
+		w.store.losses = append(w.store.losses, memoryLoss())
+		w.start()
+		want("a", 7, true)
+		want("small", 5, true)
+		want("fresh", 0, false)
+		want("gone", 0, false)
+		w.advance(leastTold + time.Second)
+		want("a", 0, false) // by now every count is saved
+		w.stop()
+	})
+}
