@@ -54,6 +54,9 @@ type autoscaler struct {
 	intended targets.Ref
 	// left is the count that the last pass left; nil when it is not known.
 	left *left
+	// restoration is what is to be put back after somebody else changed the count;
+	// nil when nothing is.
+	restoration *restoration
 	// seen are the counts of the last reading that was believed, nil when none is
 	// known, and doubts how many readings in a row were not believed since.
 	seen   *counts
@@ -79,6 +82,8 @@ type publication struct {
 	tick   time.Time
 	memory policy.Memory
 	status policy.Status
+	// restoration is what is still to be put back; nil when nothing is.
+	restoration *restoration
 	// decision is empty before the first pass: its Time is zero.
 	decision  policy.Decision
 	instances api.Instances
@@ -134,13 +139,17 @@ func newAutoscaler(def *definition, record *state.Record, m *metrics.Autoscaler,
 		if record.Left != nil {
 			a.left = &left{target: record.Target, replicas: *record.Left}
 		}
+		if record.Restore != nil {
+			a.restoration = &restoration{target: record.Target, Restoration: *record.Restore}
+		}
 		if record.Seen != nil {
 			a.seen = &counts{target: record.Target, Counts: *record.Seen}
 		}
 		a.doubts = record.Doubts
 		published.tick, published.memory, published.status = record.Through, record.Memory, record.Status
+		published.restoration = a.restoration
 		a.saved = saved{
-			seen: a.seen, doubts: a.doubts,
+			restoration: a.restoration, seen: a.seen, doubts: a.doubts,
 			through: record.Through, replay: record.Replay, status: record.Status,
 			intention: record.Intention, target: record.Target, labels: record.Labels, fingerprint: record.Fingerprint,
 		}

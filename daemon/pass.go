@@ -7,7 +7,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
@@ -30,12 +29,14 @@ func (p *pass) run(room *room) {
 		room.clear()
 		observation, reading = p.observe(room)
 		after.instances = countInstances(observation.Instances)
+		def := p.plan.definition
+		a.restoration = a.restoration.under(def)
 		if p.doubted = p.doubt(&observation, &reading); !p.doubted {
 			events = p.settleIntention(&observation)
 			p.noticeForeign(&observation)
 		}
+		observation.Restore = a.restoration.shown()
 		p.noteCPU(&observation)
-		def := p.plan.definition
 		*decision = policy.Decide(def.settings, def.Spec, a.memory, a.status, observation, p.round.now)
 		after.victims, after.unchosen = p.victims(decision, &reading)
 		return nil
@@ -72,16 +73,6 @@ func (p *pass) settleIntention(observation *policy.Observation) []policy.Event {
 	settlement := policy.SettleLate(def.settings, def.Spec, a.memory, a.status, intention.Intention, p.round.now)
 	a.memory, a.status = settlement.Memory, settlement.Status
 	return settlement.Events
-}
-
-// noticeForeign compares the count with the one that the last pass left.
-func (p *pass) noticeForeign(observation *policy.Observation) {
-	a, def := p.plan.autoscaler, p.plan.definition
-	if a.left == nil || observation.ReadError != "" || a.left.target != def.Target || a.left.replicas == observation.SpecReplicas {
-		return
-	}
-	observation.Foreign = &policy.ForeignChange{From: a.left.replicas, Restore: def.OnForeignChange == config.RestoreForeignChange}
-	p.round.daemon.metrics.Foreign(a.name)
 }
 
 // leave notes the count that the pass leaves, as far as it is known.
@@ -150,6 +141,7 @@ func (p *pass) finish(after *publication, outcome policy.Outcome, events []polic
 	} else {
 		a.memory = settlement.Memory
 		a.leave(def, decision, outcome)
+		a.settleRestoration(decision, outcome, d.options.DryRun)
 	}
 	*decision = decision.Explained()
 	settled := len(events) > 0 || decision.Foreign != nil
@@ -161,7 +153,7 @@ func (p *pass) finish(after *publication, outcome policy.Outcome, events []polic
 		entry.Victims = after.victims
 		entries = []state.Entry{entry}
 	}
-	after.memory, after.status = a.memory, a.status
+	after.memory, after.status, after.restoration = a.memory, a.status, a.restoration
 	after.events = a.events.add(events, p.round.now)
 	after.evaluated, after.duration = p.started, time.Since(p.started)
 	if !sleeps(&after.decision, settlement) {

@@ -21,8 +21,10 @@ type saved struct {
 	replay  *state.Replay
 	status  policy.Status
 	left    *left
-	seen    *counts
-	doubts  int32
+	// restoration is what the record says is to be put back; nil when nothing is.
+	restoration *restoration
+	seen        *counts
+	doubts      int32
 	// intention is the one that the record holds; nil when there is none.
 	intention   *state.Intention
 	target      targets.Ref
@@ -42,7 +44,7 @@ func (a *autoscaler) record(def *definition, recommendation *int32, wrote bool, 
 		s.fingerprint == def.fingerprint &&
 		now.Equal(nextTick(s.through, def.SyncPeriod)) &&
 		sameReplay(s.replay, replay) && sameStatus(&s.status, &a.status) && s.left == a.left &&
-		s.seen.same(a.seen) && s.doubts == a.doubts
+		s.restoration == a.restoration && s.seen.same(a.seen) && s.doubts == a.doubts
 	a.gap = false
 	s.through = now
 	if expected {
@@ -54,7 +56,7 @@ func (a *autoscaler) record(def *definition, recommendation *int32, wrote bool, 
 	}
 	s.known, s.replay, s.status = true, replay, a.status
 	s.status.Metrics = nil // not compared, and not to be held
-	s.left, s.seen, s.doubts = a.left, a.seen, a.doubts
+	s.left, s.restoration, s.seen, s.doubts = a.left, a.restoration, a.seen, a.doubts
 	s.intention, s.target, s.labels, s.fingerprint = a.intention, def.Target, def.Labels, def.fingerprint
 	return a.recordAs(def, replay, now)
 }
@@ -81,6 +83,7 @@ func (a *autoscaler) recordAs(def *definition, replay *state.Replay, through tim
 		Replay:      replay,
 		Intention:   a.intention,
 		Left:        a.left.of(def.Target),
+		Restore:     a.restoration.of(def.Target),
 		Seen:        a.seen.of(def.Target),
 		Doubts:      a.doubts,
 		Target:      def.Target,
@@ -114,6 +117,7 @@ func (a *autoscaler) recordBefore(replay *state.Replay) *state.Record {
 		Replay:      replay,
 		Intention:   s.intention,
 		Left:        s.left.of(s.target),
+		Restore:     s.restoration.of(s.target),
 		Seen:        s.seen.of(s.target),
 		Doubts:      s.doubts,
 		Target:      s.target,

@@ -56,6 +56,7 @@ func (d *Daemon) view(a *autoscaler, lost string) api.Autoscaler {
 			DryRun:           d.options.DryRun,
 			StateLost:        lost,
 		},
+		Restore:   published.restoration.shown(),
 		Instances: published.instances,
 		Events:    published.events,
 		Labels:    def.Labels,

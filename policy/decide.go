@@ -60,12 +60,12 @@ func Decide(settings Settings, spec Spec, memory Memory, status Status, observat
 	switch { // R25.4
 	case current == 0 && !p.computesAtZero():
 		p.disable()
+	case p.decision.Restore != nil:
+		p.restore()
 	case current > spec.MaxReplicas && current != 0:
 		p.force(CaseAboveMax, AboveMax, spec.MaxReplicas)
 	case current < p.decision.MinReplicas && current != 0:
 		p.force(CaseBelowMin, BelowMin, p.decision.MinReplicas)
-	case p.restores():
-		p.force(CaseRestored, ForeignChanged, p.restored())
 	default:
 		p.followMetrics()
 	}
@@ -82,6 +82,7 @@ func (p *pass) begin(memory Memory) {
 	d.MinReplicas, d.MaxReplicas = minReplicasOf(&p.spec), p.spec.MaxReplicas
 	d.Memory = memory
 	d.Status = p.status
+	d.Restore = p.observation.Restore
 	d.settling = settling{previous: p.status, rules: eventRulesFor(&p.settings, &p.spec)}
 	p.band = toleranceOf(&p.settings, &p.spec)
 }
@@ -128,6 +129,7 @@ func (p *pass) read() {
 		p.countRead()
 	}
 	p.noticeForeign()
+	p.noticeRestored()
 	p.noticePlatform()
 	d.Memory.Recommendations = initialRecommendations(d.Memory.Recommendations, d.CurrentReplicas, p.now)
 	d.Status.CurrentReplicas, d.Status.DesiredReplicas = d.CurrentReplicas, d.CurrentReplicas

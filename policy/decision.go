@@ -15,7 +15,8 @@ const (
 	CaseAboveMax Case = "AboveMax"
 	// CaseBelowMin: fewer replicas than min; metrics play no part (R25.4c).
 	CaseBelowMin Case = "BelowMin"
-	// CaseRestored: somebody else changed the count, and it is put back.
+	// CaseRestored: somebody else changed the count, and it is put back. Metrics
+	// are remembered and play no other part.
 	CaseRestored Case = "Restored"
 	// CaseMetrics: the metrics decided (R25.5).
 	CaseMetrics Case = "Metrics"
@@ -52,6 +53,9 @@ type Decision struct {
 	// Foreign is the change that somebody else made since the last pass; nil when
 	// nobody did.
 	Foreign *ForeignChange `json:"foreign,omitempty"`
+	// Restore is the count that this pass is to put back, after a change of this
+	// pass or of an earlier one; nil when there is none, or it is there again.
+	Restore *Restoration `json:"restore,omitempty"`
 	// Notices are what else the platform said of the target; empty when nothing.
 	Notices []Notice `json:"notices,omitempty"`
 	// Metrics has one result per metric of the spec, in order; empty when none

@@ -319,13 +319,18 @@ func TestForeignChange(t *testing.T) {
 		{"accepted", 5, 4, false, policy.CaseMetrics, 8},
 		{"put back, without regard to the metrics", 5, 4, true, policy.CaseRestored, 5},
 		{"put back within today's max", 60, 4, true, policy.CaseRestored, 50},
-		{"above max, which goes first (R25.4b)", 5, 60, true, policy.CaseAboveMax, 50},
+		{"put back in one step from above max", 5, 60, true, policy.CaseRestored, 5},
+		{"put back in one step from below min", 5, 1, true, policy.CaseRestored, 5},
+		{"above max and accepted (R25.4b)", 5, 60, false, policy.CaseAboveMax, 50},
 		{"nothing to put back within the bounds", 1, 2, true, policy.CaseMetrics, 6},
 		{"zero switches off (R51)", 5, 0, true, policy.CaseDisabled, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			o := queueOf(test.found, test.found, 20_000)
-			o.Foreign = &policy.ForeignChange{From: test.from, Restore: test.restore}
+			o.Foreign = &policy.ForeignChange{From: test.from}
+			if test.restore {
+				o.Restore = &policy.Restoration{Replicas: test.from, Foreign: test.found, Since: start}
+			}
 			d := policy.Decide(benchSettings, queueSpec(2, 50), policy.Memory{}, policy.Status{}, o, start)
 			if d.Case != test.which || d.DesiredReplicas != test.want {
 				t.Errorf("%s: %d, want %s: %d", d.Case, d.DesiredReplicas, test.which, test.want)
@@ -345,6 +350,70 @@ func TestForeignChange(t *testing.T) {
 				t.Errorf("condition after a write = %+v", c)
 			}
 		})
+	}
+}
+
+// TestRestore: a count that is to be put back is put back in whichever pass it may
+// be, also long after the change, and is dropped where there is nothing to put
+// back any more.
+func TestRestore(t *testing.T) {
+	ten := int32(10)
+	for _, test := range []struct {
+		name string
+		edit func(o *policy.Observation)
+		// pending says that it is still to be put back after a pass without a write.
+		pending bool
+		which   policy.Case
+		want    int32
+		write   bool
+	}{
+		{"in a later pass", func(*policy.Observation) {}, true, policy.CaseRestored, 20, true},
+		{"held", func(o *policy.Observation) { o.Hold = &policy.Hold{Reason: "Deploying"} }, true, policy.CaseRestored, 20, false},
+		{"unreadable", func(o *policy.Observation) { *o = policy.Observation{ReadError: "no answer", Restore: o.Restore} }, true, policy.CaseUnreadable, 0, false},
+		{"reached", func(o *policy.Observation) { o.SpecReplicas = 20 }, false, policy.CaseMetrics, 14, true},
+		{"as near as the platform lets it", func(o *policy.Observation) { o.PlatformMax = &ten }, true, policy.CaseRestored, 10, true},
+		{"there, as near as the platform lets it", func(o *policy.Observation) { o.SpecReplicas, o.PlatformMax = 10, &ten }, false, policy.CaseMetrics, 10, false},
+		{"switched off (R51)", func(o *policy.Observation) { o.SpecReplicas = 0 }, false, policy.CaseDisabled, 0, false},
+		{"metrics failed", func(o *policy.Observation) { o.Metrics = []policy.Reading{{Error: "no answer"}} }, true, policy.CaseRestored, 20, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			o := queueOf(1, 1, 14_000)
+			o.Restore = &policy.Restoration{Replicas: 20, Foreign: 1, Since: start.Add(-time.Hour)}
+			test.edit(&o)
+			spec := queueSpec(1, 50)
+			d := policy.Decide(benchSettings, spec, policy.Memory{}, policy.Status{}, o, start)
+			if d.Case != test.which || d.DesiredReplicas != test.want || d.Write != test.write {
+				t.Errorf("%s: %d, write %v; want %s: %d, write %v", d.Case, d.DesiredReplicas, d.Write, test.which, test.want, test.write)
+			}
+			if got := d.Restore != nil; got != test.pending {
+				t.Errorf("to be put back: %+v, want any: %v", d.Restore, test.pending)
+			}
+		})
+	}
+}
+
+// TestRestoreRemembers: while a count waits to be put back, windows go on filling
+// with what the metrics ask for, as in any pass under a hold.
+func TestRestoreRemembers(t *testing.T) {
+	spec := queueSpec(1, 50)
+	spec.Behavior = nil
+	memory, status := policy.Memory{}, policy.Status{}
+	for i := range 40 { // ten minutes, twice the window
+		o := queueOf(1, 1, 14_000)
+		o.Restore = &policy.Restoration{Replicas: 20, Foreign: 1, Since: start}
+		o.Hold = &policy.Hold{Reason: "Deploying"}
+		now := start.Add(time.Duration(i) * 15 * time.Second)
+		d := policy.Decide(benchSettings, spec, memory, status, o, now)
+		if d.Recommendation == nil || *d.Recommendation != 14 {
+			t.Fatalf("round %d: recommendation %v, want 14", i, d.Recommendation)
+		}
+		s := policy.Settle(d, policy.Outcome{}, now)
+		memory, status = s.Memory, s.Status
+	}
+	// The load is gone, the count is back: the window holds the 14 it was worth.
+	d := policy.Decide(benchSettings, spec, memory, status, queueOf(20, 20, 2000), start.Add(10*time.Minute))
+	if d.DesiredReplicas != 14 {
+		t.Errorf("count %d after the hold, want the 14 of the window", d.DesiredReplicas)
 	}
 }
 

@@ -16,17 +16,35 @@ func (p *pass) noticeForeign() {
 	p.set(ForeignWriter, ConditionTrue, "CountChanged", message)
 }
 
-// restores says whether a count that somebody else changed is put back.
-func (p *pass) restores() bool {
-	foreign := p.observation.Foreign
-	return foreign != nil && foreign.Restore && p.observation.SpecReplicas != 0 &&
-		p.restored() != p.observation.SpecReplicas
+// noticeRestored drops a count that is to be put back and that is there already,
+// or as near as the platform lets it come. A count of 0 drops it too: who sets
+// that switches the autoscaler off (R51).
+func (p *pass) noticeRestored() {
+	d := &p.decision
+	if d.Restore != nil && (d.CurrentReplicas == 0 || p.platformAllows(p.restored()) == d.CurrentReplicas) {
+		d.Restore = nil
+	}
 }
 
-// restored is the count that is put back: the one the autoscaler left, within
-// its bounds of today.
+// restore puts the count back that somebody else changed, which is no rule of
+// upstream's. The metrics have no say in it. What they ask for is remembered all
+// the same, because a hold may keep the count from being put back for longer than
+// the windows are.
+func (p *pass) restore() {
+	d := &p.decision
+	p.numbers = new(decisionNumbers)
+	p.evaluateMetrics()
+	if p.combineMetrics() {
+		p.numbers.recommendation = max(0, *d.Raw)
+		d.Recommendation = &p.numbers.recommendation
+		d.Memory.Recommendations = Remember(rulesFor(&p.settings, &p.spec), d.Memory.Recommendations, *d.Recommendation, p.now)
+	}
+	p.force(CaseRestored, ForeignChanged, p.restored())
+}
+
+// restored is the count that is put back, within the bounds of today.
 func (p *pass) restored() int32 {
-	return min(max(p.observation.Foreign.From, p.decision.MinReplicas), p.decision.MaxReplicas)
+	return min(max(p.decision.Restore.Replicas, p.decision.MinReplicas), p.decision.MaxReplicas)
 }
 
 // overwritten takes in that the autoscaler has written the count since somebody

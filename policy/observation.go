@@ -27,6 +27,9 @@ type Observation struct {
 	// Foreign is set when somebody else changed the count since the last pass
 	// (deviation: upstream does not look).
 	Foreign *ForeignChange
+	// Restore is a count to put back, in whichever pass the platform lets it be
+	// written; nil when there is none (deviation as Foreign).
+	Restore *Restoration
 	// Notices are what else the platform says of the target; they change no
 	// decision (deviation: upstream's targets say nothing else).
 	Notices []Notice
@@ -61,10 +64,19 @@ type Notice struct {
 type ForeignChange struct {
 	// From is the count the autoscaler left; SpecReplicas is what it is now.
 	From int32 `json:"from"`
-	// Restore asks for the old count to be put back at once, within min and max,
-	// without regard to metrics, stabilization and rates. A count of 0 is not
-	// touched: it switches the autoscaler off (R51).
-	Restore bool `json:"restore,omitempty"`
+}
+
+// Restoration is a count that is to be put back, within min and max and without
+// regard to metrics, stabilization and rates. A count of 0 on the target is not
+// touched: it switches the autoscaler off (R51).
+type Restoration struct {
+	// Replicas is the count to put back: the one the autoscaler had left.
+	Replicas int32 `json:"replicas"`
+	// Foreign is the count that somebody else set, the newest one where there were
+	// several.
+	Foreign int32 `json:"foreign"`
+	// Since is when the first of them was noticed.
+	Since time.Time `json:"since"`
 }
 
 // Phase is where an instance is in its life.

@@ -10,24 +10,36 @@ import "cmp"
 // left where it is until the metrics, or R25.4, move it; it is then moved no
 // further than those say, even if that does not reach the bounds yet.
 func (p *pass) clampToPlatform(desired int32) int32 {
-	d, o := &p.decision, &p.observation
-	current := d.CurrentReplicas
+	o := &p.observation
+	allowed := p.platformAllows(desired)
+	switch {
+	case allowed < desired:
+		p.boundByPlatform("PlatformMax", desired, allowed,
+			"the desired count is more than the platform's own maximum of "+itoa(*o.PlatformMax))
+	case allowed > desired:
+		p.boundByPlatform("PlatformMin", desired, allowed,
+			"the desired count is less than the platform's own minimum of "+itoa(*o.PlatformMin))
+	}
+	return allowed
+}
+
+// platformAllows is how far the platform's own bounds let the count go towards a
+// desired one.
+func (p *pass) platformAllows(desired int32) int32 {
+	current, o := p.observation.SpecReplicas, &p.observation
 	switch {
 	case desired > current && o.PlatformMax != nil && desired > *o.PlatformMax:
-		return p.boundByPlatform("PlatformMax", desired, max(*o.PlatformMax, current),
-			"the desired count is more than the platform's own maximum of "+itoa(*o.PlatformMax))
+		return max(*o.PlatformMax, current)
 	case desired < current && o.PlatformMin != nil && desired < *o.PlatformMin:
-		return p.boundByPlatform("PlatformMin", desired, min(*o.PlatformMin, current),
-			"the desired count is less than the platform's own minimum of "+itoa(*o.PlatformMin))
+		return min(*o.PlatformMin, current)
 	}
 	return desired
 }
 
 // boundByPlatform records that a bound of the platform shortened the step.
-func (p *pass) boundByPlatform(reason string, wanted, allowed int32, message string) int32 {
+func (p *pass) boundByPlatform(reason string, wanted, allowed int32, message string) {
 	p.decision.PlatformBound = &PlatformBound{Reason: reason, Replicas: allowed, Wanted: wanted}
 	p.set(ScalingLimited, ConditionTrue, reason, message)
-	return allowed
 }
 
 // holdReason is the reason of AbleToScale under a hold.

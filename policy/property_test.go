@@ -188,6 +188,9 @@ func drawObservation(t *rapid.T, spec *policy.Spec, now time.Time) policy.Observ
 	if chance(t, 6, "has hold") {
 		o.Hold = &policy.Hold{Reason: "RolloutInProgress", Message: "a rollout is under way"}
 	}
+	if chance(t, 6, "has restore") {
+		o.Restore = &policy.Restoration{Replicas: rapid.Int32Range(0, 70).Draw(t, "restore"), Foreign: o.SpecReplicas, Since: now}
+	}
 	if chance(t, 4, "has platform min") {
 		o.PlatformMin = new(rapid.Int32Range(0, 40).Draw(t, "platform min"))
 	}
@@ -321,7 +324,7 @@ func checkDecision(t *rapid.T, w *world, d policy.Decision) {
 		t.Fatalf("%d -> %d is outside of %d to %d", current, desired, least, most)
 	}
 	for i, reading := range w.Observation.Metrics { // R47
-		if desired < current && d.Case != policy.CaseAboveMax && (reading.Error != "" || d.Metrics[i].Error != "") {
+		if desired < current && d.Case != policy.CaseAboveMax && d.Case != policy.CaseRestored && (reading.Error != "" || d.Metrics[i].Error != "") {
 			t.Fatalf("%d -> %d although metric %d failed", current, desired, i)
 		}
 	}

@@ -26,6 +26,9 @@ func writeDescription(w io.Writer, view api.Autoscaler, now time.Time) error {
 	d.bounds(view)
 	d.behavior(view.Spec.Behavior)
 	d.line(0, "%s replicas:\t%d current / %d desired", view.Kind, view.Status.CurrentReplicas, view.Status.DesiredReplicas)
+	if restore := view.Restore; restore != nil {
+		d.line(0, "To be restored:\t%d replicas, which somebody else changed to %d; noticed %s", restore.Replicas, restore.Foreign, d.sinceOrNever(restore.Since))
+	}
 	if view.Instances != (api.Instances{}) {
 		d.line(0, "Instances:\t%s", instancesText(view.Instances))
 	}

@@ -140,7 +140,7 @@ func scenarios() *scenario {
 	return &scenario{
 		health: api.Health{Healthy: true, LastTick: tick},
 		list: []api.Autoscaler{
-			growing(), shrinking(), steady(), blind(), gone(), tooMany(), switchedOff(), rehearsing(), looping(), fresh(), crashing(), labeled(),
+			growing(), shrinking(), steady(), blind(), gone(), tooMany(), switchedOff(), rehearsing(), looping(), fresh(), crashing(), overruled(), labeled(),
 		},
 		discovered: []api.Discovered{
 			{Reference: "prod/batch", State: api.DiscoveredOverridden, Autoscaler: "batch"},
@@ -266,6 +266,24 @@ func labeled() api.Autoscaler {
 		Reference: "prod/shop/cart", State: api.DiscoveredMistaken, Autoscaler: "prod/shop/cart",
 		Problem: "hpad.maxx: unknown label; did you mean \"max\"?; the labels before stay in force",
 	}
+	return view
+}
+
+// overruled was set to another count by somebody, whose deployment it waits for
+// before it puts its own back.
+func overruled() api.Autoscaler {
+	hold := &policy.Hold{Reason: "DeploymentRunning", Message: "deployment 5f3c of the job is running"}
+	restore := &policy.Restoration{Replicas: 20, Foreign: 1, Since: tick.Add(-time.Minute)}
+	view := passed("reset", "nomad",
+		policy.Spec{MaxReplicas: 40, Metrics: []policy.MetricSpec{queueGoal}},
+		policy.Memory{}, policy.Status{},
+		policy.Observation{
+			SpecReplicas: 1, StatusReplicas: 1, Hold: hold, Restore: restore,
+			Metrics: []policy.Reading{{ValuesMilli: []int64{540_000}}},
+		},
+		policy.Outcome{}, queueInput)
+	view.Restore = restore
+	view.Instances = api.Instances{Ready: 1}
 	return view
 }
 

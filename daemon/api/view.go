@@ -48,6 +48,9 @@ type Autoscaler struct {
 	Evaluation Evaluation `json:"evaluation"`
 	// Decision is the last one; nil before the first pass.
 	Decision *policy.Decision `json:"decision,omitempty"`
+	// Restore is the count that is still to be put back after somebody else changed
+	// it; nil when there is none.
+	Restore *policy.Restoration `json:"restore,omitempty"`
 	// Instances counts the target's instances as the last pass read them.
 	Instances Instances `json:"instances,omitzero"`
 	// Inputs tells where the readings of Spec.Metrics come from.

@@ -35,8 +35,20 @@ func Sentence(d policy.Decision) string {
 		return change(d) + fmt.Sprintf(", because it is above max (%d)", d.MaxReplicas) + restraints(d) + "."
 	case policy.CaseBelowMin:
 		return change(d) + fmt.Sprintf(", because it is below min (%d)", d.MinReplicas) + restraints(d) + "."
+	case policy.CaseRestored:
+		return change(d) + ", " + restoredText(d) + restraints(d) + "."
 	}
 	return change(d) + because(d) + restraints(d) + "."
+}
+
+// restoredText says why a count is put back. Decisions of older versions do not
+// say what was set.
+func restoredText(d policy.Decision) string {
+	if d.Restore == nil {
+		return "which puts back what somebody else changed"
+	}
+	return fmt.Sprintf("which puts back what somebody else changed to %d (noticed at %s)",
+		d.Restore.Foreign, d.Restore.Since.In(d.Time.Location()).Format(time.TimeOnly))
 }
 
 // change says how the count moves, or that it does not.

@@ -46,6 +46,16 @@ func TestSentenceAndLine(t *testing.T) {
 		wantLine string
 	}{
 		{"up", byMetrics(4, 6, 6), "The count goes up from 4 to 6, because cpu (90% of a goal of 60%) asks for 6.", "12:00:00 4 → 6: "},
+		{"put back", with(byMetrics(1, 6, 20), func(d *policy.Decision) {
+			d.Case, d.Restore = policy.CaseRestored, &policy.Restoration{Replicas: 20, Foreign: 1, Since: noon.Add(-time.Minute)}
+		}), "The count goes up from 1 to 20, which puts back what somebody else changed to 1 (noticed at 11:59:00).", "12:00:00 1 → 20: "},
+		{"to be put back", with(byMetrics(1, 6, 20), func(d *policy.Decision) {
+			d.Case, d.Restore = policy.CaseRestored, &policy.Restoration{Replicas: 20, Foreign: 1, Since: noon.Add(-time.Minute)}
+			d.Write, d.Hold = false, &policy.Hold{Reason: "DeploymentActive", Message: "busy"}
+		}), "The count should go up from 1 to 20, which puts back what somebody else changed to 1 (noticed at 11:59:00); it is not written while the platform is held (DeploymentActive: busy).", "12:00:00 1: "},
+		{"put back by an older version", with(byMetrics(1, 6, 20), func(d *policy.Decision) {
+			d.Case = policy.CaseRestored
+		}), "The count goes up from 1 to 20, which puts back what somebody else changed.", "12:00:00 1 → 20: "},
 		{"no change", byMetrics(4, 4, 4), "The count stays at 4, because cpu (90% of a goal of 60%) asks for no other.", "12:00:00 4: "},
 		{"held by the window", with(byMetrics(4, 2, 4), func(d *policy.Decision) {
 			d.Stabilization = &policy.Stabilization{Replicas: 4, Binding: &policy.Recommendation{Replicas: 5, Time: noon.Add(-time.Minute)}}

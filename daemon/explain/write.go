@@ -122,6 +122,9 @@ func (p *page) read(d policy.Decision) {
 	if d.Foreign != nil {
 		p.line(1, "somebody else changed the count from %d to %d", d.Foreign.From, d.CurrentReplicas)
 	}
+	if d.Restore != nil {
+		p.line(1, "%s to be put back, since somebody else's change of %s", replicas(d.Restore.Replicas), stamp(d.Restore.Since.In(d.Time.Location())))
+	}
 	for _, notice := range d.Notices {
 		p.line(1, "%s, %s: %s", notice.Condition, notice.Reason, notice.Message)
 	}
@@ -138,7 +141,7 @@ func caseText(c policy.Case) string {
 	case policy.CaseBelowMin:
 		return "fewer than min: the count goes to min, and metrics play no part (R25.4c)"
 	case policy.CaseRestored:
-		return "the count that was changed is put back, and metrics play no part"
+		return "the count that was changed is put back, and metrics play no part but to be remembered"
 	case policy.CaseMetrics:
 		return "the metrics decide (R25.5)"
 	case policy.CaseMetricsFailed:

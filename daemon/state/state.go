@@ -72,6 +72,9 @@ type Record struct {
 	// Left is the count that the pass left the target with; nil when it is not
 	// known. Another one at the next reading is somebody else's.
 	Left *int32 `json:"left,omitempty"`
+	// Restore is a count that somebody else changed and that is to be put back; nil
+	// when there is none.
+	Restore *Restoration `json:"restore,omitempty"`
 	// Seen are the counts of the last reading of Target that was believed; nil when
 	// none is known, as without a guard. Doubts is how many readings in a row were
 	// not believed since.
@@ -85,6 +88,14 @@ type Record struct {
 	// Fingerprint tells whether the autoscaler's configuration is still the one
 	// that Memory grew under.
 	Fingerprint string `json:"fingerprint"`
+}
+
+// Restoration is a count to put back, and the bounds of the autoscaler when it was
+// changed: under others it is not put back.
+type Restoration struct {
+	policy.Restoration
+	Min int32 `json:"min"`
+	Max int32 `json:"max"`
 }
 
 // Counts are those of one reading.

@@ -117,7 +117,10 @@ func TestStoreAnswersWhatWasCommitted(t *testing.T) {
 		Intention: policy.Intention{From: 4, To: 5, Time: epoch, Reason: policy.MetricAboveTarget, Message: "cpu above target"},
 		ID:        "TB5NLNFHBGQB7DJIW2OOV7SPHY", Version: "1289",
 	}
-	want := map[string]Record{"a": sampleRecord(1), "b": intending, "naïve name/with.everything": {}}
+	restoring := sampleRecord(3)
+	restoring.Left = new(int32(1))
+	restoring.Restore = &Restoration{Restoration: policy.Restoration{Replicas: 20, Foreign: 1, Since: epoch}, Min: 2, Max: 40}
+	want := map[string]Record{"a": sampleRecord(1), "b": intending, "c": restoring, "naïve name/with.everything": {}}
 	commit(t, s, Changes{Records: want, LastRound: epoch})
 	commit(t, s, Changes{Records: map[string]Record{"gone": sampleRecord(4)}})
 	commit(t, s, Changes{Deleted: []string{"gone", "never there"}})

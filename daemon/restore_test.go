@@ -1,0 +1,329 @@
+package daemon
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// deploying is the hold of a platform that is busy with somebody's change.
+var deploying = &policy.Hold{Reason: "DeploymentActive", Message: "a deployment is under way"}
+
+// newRestoringWorld has an autoscaler that left its target at 20 and puts that
+// back. Its metric asks for 20 as well, which by the rates of R57 would be reached
+// from 1 in steps of 4, 8 and 16.
+func newRestoringWorld(t *testing.T) (w *world, start time.Time) {
+	w = newWorld(t)
+	w.queue("web", 20, restores)
+	w.source().value("web", 20)
+	start = time.Now()
+	w.start()
+	w.advance(80 * time.Second)
+	return w, start
+}
+
+func restores(a *config.Autoscaler) { a.OnForeignChange = config.RestoreForeignChange }
+
+// deploy has somebody set the count, by what the platform is then busy with.
+func (w *world) deploy(replicas int32) {
+	w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Replicas, target.Hold = replicas, deploying })
+}
+
+// deployed ends what the platform is busy with.
+func (w *world) deployed() {
+	w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Hold = nil })
+}
+
+// scale has somebody set the count, with nothing to follow.
+func (w *world) scale(replicas int32) {
+	w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Replicas = replicas })
+}
+
+// edit changes the autoscaler and has the daemon read its configuration again.
+func (w *world) edit(name string, change func(*config.Autoscaler)) {
+	w.t.Helper()
+	a := w.config.Autoscalers[name]
+	change(&a)
+	w.config.Autoscalers[name] = a
+	if err := w.daemon.Reload(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// A count is put back once it can be, whatever keeps it from that before. Each
+// case begins ten seconds before the round of 1m30s.
+func TestRestoreLasts(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		// lives is what happens until the round in which the count can be put back.
+		lives func(w *world)
+		want  []string
+	}{
+		{"through a hold", func(w *world) {
+			w.deploy(1)
+			w.advance(10 * time.Minute)
+			w.deployed()
+		}, []string{"11m30s: 1>20"}},
+		{"through a hold that shows at the write", func(w *world) {
+			w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: 3, Err: &targets.HeldError{Hold: *deploying}})
+			w.scale(1)
+			w.advance(40 * time.Second)
+		}, []string{"2m15s: 1>20"}},
+		{"through writes that fail", func(w *world) {
+			w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: 3, Err: errors.New("out of order")})
+			w.scale(1)
+			w.advance(40 * time.Second)
+		}, []string{"2m15s: 1>20"}},
+		{"through a write that hangs", func(w *world) {
+			w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: 1, Hang: true})
+			w.scale(1)
+			w.advance(25 * time.Second)
+		}, []string{"1m45s: 1>20", "2m0s: 1>20"}},
+		{"through a lost answer, which is one write", func(w *world) {
+			w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: 1, Lost: true})
+			w.scale(1)
+			w.advance(time.Minute)
+		}, []string{"1m30s: 1>20"}},
+		{"through part of a write", func(w *world) {
+			w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: 1, Reach: new(int32(3))})
+			w.scale(1)
+			w.advance(25 * time.Second)
+		}, []string{"1m45s: 3>20"}},
+		{"through readings that fail", func(w *world) {
+			w.deploy(1)
+			w.advance(20 * time.Second)
+			w.fleet().Inject(targettest.Fault{Call: targettest.SnapshotCall, Times: 4, Err: errors.New("out of order")})
+			w.advance(time.Minute)
+			w.deployed()
+		}, []string{"2m45s: 1>20"}},
+		{"through a restart", func(w *world) {
+			w.deploy(1)
+			w.advance(20 * time.Second)
+			w.stop()
+			w.start()
+			w.deployed()
+		}, []string{"1m45s: 1>20"}},
+		{"through a kill", func(w *world) {
+			w.deploy(1)
+			w.advance(20 * time.Second)
+			killed := w.store.copied()
+			w.stop()
+			w.store = killed
+			w.deployed()
+			w.start()
+		}, []string{"1m45s: 1>20"}},
+		{"through a reload that changes something else", func(w *world) {
+			w.deploy(1)
+			w.advance(20 * time.Second)
+			w.edit("web", func(a *config.Autoscaler) {
+				a.Spec.Behavior = policy.Default(policy.Spec{Behavior: &policy.Behavior{}}).Behavior
+			})
+			w.advance(time.Second)
+			w.deployed()
+		}, []string{"1m45s: 1>20"}},
+		{"from below min", func(w *world) {
+			w.edit("web", func(a *config.Autoscaler) { a.Spec.MinReplicas = new(int32(5)) })
+			w.deploy(1)
+			w.advance(time.Minute)
+			w.deployed()
+		}, []string{"2m30s: 1>20"}},
+		{"although somebody changes the count again", func(w *world) {
+			w.deploy(1)
+			w.advance(20 * time.Second)
+			w.deploy(2)
+			w.advance(15 * time.Second)
+			w.deployed()
+		}, []string{"2m0s: 2>20"}},
+		{"although somebody changes the count again while hpad is away", func(w *world) {
+			w.deploy(1)
+			w.advance(20 * time.Second)
+			w.stop()
+			w.deploy(30)
+			w.start()
+			w.advance(20 * time.Second)
+			w.deployed()
+		}, []string{"2m15s: 30>20"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, start := newRestoringWorld(t)
+				test.lives(w)
+				w.advance(16 * time.Second)
+				if diff := cmp.Diff(test.want, w.writes("web", start)); diff != "" {
+					t.Errorf("writes (-want +got):\n%s", diff)
+				}
+				if got := w.view("web").Restore; got != nil {
+					t.Errorf("%+v is to be put back, want nothing any more", got)
+				}
+				if record, _ := w.store.record("web"); record.Restore != nil {
+					t.Errorf("the state has %+v, want nothing to be put back any more", record.Restore)
+				}
+				w.advance(time.Minute) // and the metrics have the say again
+				w.source().value("web", 24)
+				w.advance(15 * time.Second)
+				if got := w.fleet().Replicas("web"); got != 24 {
+					t.Errorf("%d replicas after the metric changed, want 24", got)
+				}
+				w.stop()
+			})
+		})
+	}
+}
+
+// A count is not put back any more once that makes no sense.
+func TestRestoreEnds(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		lives func(w *world)
+		want  []string
+	}{
+		{"with new bounds", func(w *world) {
+			w.edit("web", func(a *config.Autoscaler) { a.Spec.MaxReplicas = 10 })
+		}, []string{"1m45s: 1>4", "2m0s: 4>8", "2m15s: 8>10"}},
+		{"with a new min", func(w *world) {
+			w.edit("web", func(a *config.Autoscaler) { a.Spec.MinReplicas = new(int32(2)) })
+		}, []string{"1m45s: 1>2", "2m0s: 2>4", "2m15s: 4>8", "2m30s: 8>16", "2m45s: 16>20"}},
+		{"with new bounds while hpad is away", func(w *world) {
+			w.stop()
+			a := w.config.Autoscalers["web"]
+			a.Spec.MaxReplicas = 10
+			w.config.Autoscalers["web"] = a
+			w.start()
+		}, []string{"1m45s: 1>4", "2m0s: 4>8", "2m15s: 8>10"}},
+		{"when foreign changes are accepted", func(w *world) {
+			w.edit("web", func(a *config.Autoscaler) { a.OnForeignChange = config.AcceptForeignChange })
+		}, []string{"1m45s: 1>4", "2m0s: 4>8", "2m15s: 8>16", "2m30s: 16>20"}},
+		{"with the autoscaler, which comes back as a new one", func(w *world) {
+			a := w.config.Autoscalers["web"]
+			delete(w.config.Autoscalers, "web")
+			if err := w.daemon.Reload(w.t.Context()); err != nil {
+				w.t.Fatal(err)
+			}
+			w.config.Autoscalers["web"] = a
+			if err := w.daemon.Reload(w.t.Context()); err != nil {
+				w.t.Fatal(err)
+			}
+		}, []string{"1m45s: 1>4", "2m0s: 4>8", "2m15s: 8>16", "2m30s: 16>20"}},
+		{"when somebody puts it back himself", func(w *world) {
+			w.deploy(20)
+			w.advance(15 * time.Second)
+			w.source().value("web", 25)
+		}, []string{"2m0s: 20>25"}},
+		{"when somebody switches the autoscaler off, and on again (R51)", func(w *world) {
+			w.deploy(0)
+			w.advance(15 * time.Second)
+			w.deploy(3)
+		}, []string{"2m0s: 3>6", "2m15s: 6>12", "2m30s: 12>20"}},
+		{"in a dry run, which leaves it to nobody", func(w *world) {
+			w.stop()
+			w.dryRun = true
+			w.start()
+			w.advance(15 * time.Second)
+			w.stop()
+			w.dryRun = false
+			w.start()
+		}, []string{"2m0s: 1>4", "2m15s: 4>8", "2m30s: 8>16", "2m45s: 16>20"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, start := newRestoringWorld(t)
+				w.deploy(1)
+				w.advance(15 * time.Second)
+				if got := w.view("web").Restore; got == nil || got.Replicas != 20 || got.Foreign != 1 || !got.Since.Equal(start.Add(90*time.Second)) {
+					t.Errorf("%+v is to be put back, want the 20 that became 1 at 1m30s", got)
+				}
+				test.lives(w)
+				w.advance(time.Second) // what a reload evaluates at once is still held
+				w.deployed()
+				w.advance(2 * time.Minute)
+				if diff := cmp.Diff(test.want, w.writes("web", start)); diff != "" {
+					t.Errorf("writes (-want +got):\n%s", diff)
+				}
+				if got := w.view("web").Restore; got != nil {
+					t.Errorf("%+v is to be put back, want nothing any more", got)
+				}
+				w.stop()
+			})
+		})
+	}
+}
+
+// A newer foreign count takes the place of the one before, and each is told once.
+func TestRestoreTellsOfEachChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, start := newRestoringWorld(t)
+		w.deploy(1)
+		w.advance(time.Minute)
+		w.deploy(2)
+		w.advance(time.Minute)
+		want := &policy.Restoration{Replicas: 20, Foreign: 2, Since: start.Add(90 * time.Second)}
+		if diff := cmp.Diff(want, w.view("web").Restore); diff != "" {
+			t.Errorf("to be put back (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(want, w.view("web").Decision.Restore); diff != "" {
+			t.Errorf("the decision's (-want +got):\n%s", diff)
+		}
+		var told []string
+		for _, event := range w.view("web").Events {
+			if event.Reason == foreignEvent {
+				told = append(told, event.Message)
+			}
+		}
+		wantTold := []string{"somebody else changed the count from 20 to 1", "somebody else changed the count from 1 to 2"}
+		if diff := cmp.Diff(wantTold, told); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+		w.stop()
+	})
+}
+
+// While a count waits to be put back nothing is written to the state for it in
+// every round.
+func TestRestoreIsWrittenOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newRestoringWorld(t)
+		w.deploy(1)
+		w.advance(time.Minute)
+		before := w.store.written
+		w.advance(5 * time.Minute)
+		if got := w.store.written - before; got != 0 {
+			t.Errorf("%d records in 20 rounds that changed nothing, want none", got)
+		}
+		w.stop()
+	})
+}
+
+// A target that is gone for a while, as while its job is submitted again, comes
+// back with what is to be put back on it.
+func TestRestoreOutlivesItsTarget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, l := newDiscoveringWorld(t, 20, 20)
+		l.set("web", "hpad.on_foreign_change", "restore")
+		start := time.Now()
+		w.start()
+		w.advance(80 * time.Second)
+		w.deploy(1)
+		w.advance(time.Minute)
+		l.remove("web")
+		w.advance(2 * time.Minute)
+		if got := w.names(); len(got) != 0 {
+			t.Fatalf("there are %v, want none while the target is gone", got)
+		}
+		l.set("web", "hpad.on_foreign_change", "restore")
+		w.deployed()
+		w.advance(time.Minute)
+		if got := w.writes("web", start); len(got) != 1 || !strings.HasSuffix(got[0], " 1>20") {
+			t.Errorf("writes %v, want the one that puts 20 back", got)
+		}
+		w.stop()
+	})
+}
