@@ -116,6 +116,7 @@ func TestCompose(t *testing.T) {
 					"crash":         crash,
 					"killed":        killed,
 					"count reset":   countReset,
+					"put back":      countPutBack,
 					"new version":   newVersion,
 					"moved tag":     movedTag,
 					"labels":        labels,

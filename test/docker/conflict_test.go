@@ -44,6 +44,45 @@ func countReset(t *testing.T, s *site) {
 	}
 }
 
+// countPutBack: a count that "docker compose up" sets is put back also where it
+// replaces the containers at the same time, and where new ones have to wait for
+// another service, across a restart of hpad and another change. The metric asks for
+// less, and hpad may not scale down for it.
+func countPutBack(t *testing.T, s *site) {
+	const file = "services:\n" +
+		"  db: { image: worker:1, stop_grace_period: 1s }\n" +
+		"  web: { image: worker:1, scale: 5, stop_grace_period: 1s, depends_on: [db], environment: { VERSION: %q } }\n"
+	p := s.Project(t, "putback", fmt.Sprintf(file, "1"))
+	p.Compose("up", "--detach")
+	s.load.Queue("putback", 20)
+	text := world.Restores("putback", s.queued("putback", 1, 9))
+	w := world.New(t, text)
+	w.Passes("putback", 2)
+	up := func(more ...string) { p.Compose(append([]string{"up", "--detach"}, more...)...) }
+
+	p.Write("compose.yaml", fmt.Sprintf(file, "2"))
+	up("--scale", "web=1")
+	s.awaitReplicas(t, "putback", 5)
+	w.AwaitRestored("putback")
+
+	s.CLI(t, "stop", "putback-db-1")
+	down := func(n int) { // of new replicas Compose would say that they depend on nothing
+		up("--no-deps", "--no-recreate", "--scale", fmt.Sprintf("web=%d", n), "web")
+	}
+	down(2)
+	w.AwaitRestore("putback", 5, 2)
+	w.Await("putback", policy.AbleToScale, compose.DependencyNotReady, "does not run")
+	w.Restart(text)
+	w.Await("putback", policy.AbleToScale, compose.DependencyNotReady, "does not run")
+	s.stays(t, w, "putback", 2, 3)
+	down(1)
+	w.AwaitRestore("putback", 5, 1)
+	s.CLI(t, "start", "putback-db-1")
+	s.awaitReplicas(t, "putback", 5)
+	w.Await("putback", policy.ForeignWriter, "Rescaled", "")
+	w.AwaitRestored("putback")
+}
+
 // images answers the images of containers, by number.
 func images(found []container.Summary) map[int]string {
 	m := map[int]string{}

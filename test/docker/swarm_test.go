@@ -218,6 +218,7 @@ func TestSwarm(t *testing.T) {
 					"lost update":       swarmLosesNoUpdate,
 					"update":            swarmWaitsForUpdate,
 					"at once":           swarmHoldsAtOnce,
+					"put back":          swarmPutsBack,
 					"paused":            swarmWaitsWhilePaused,
 					"no place":          swarmTellsOfNoPlace,
 					"failing":           swarmTellsOfFailures,
@@ -341,6 +342,33 @@ func swarmWaitsForUpdate(t *testing.T, c *cluster) {
 	if got := c.service(t, "updated").Spec.TaskTemplate.ContainerSpec.Env; !slices.Contains(got, "VERSION=1") {
 		t.Errorf("after the rollback the service has %v, want VERSION=1", got)
 	}
+}
+
+// swarmPutsBack: a count that came with an update is put back once the update is
+// over, across a restart of hpad and another change. The metric asks for less, and
+// hpad may not scale down for it.
+func swarmPutsBack(t *testing.T, c *cluster) {
+	load := world.NewLoad(t)
+	c.create(t, "kept", 5, "--env", "VERSION=1")
+	c.awaitRunning(t, "kept", 5)
+	load.Queue("kept", 20)
+	text := fmt.Sprintf("[fleets.shop]\nkind = \"swarm\"\nhost = %q\n", c.Host()) + load.Source() +
+		world.Restores("kept", world.Queued("kept", `{ fleet = "shop", service = "kept" }`, 1, 9))
+	w := world.New(t, text)
+	w.Passes("kept", 2)
+	c.update(t, "kept", "--env-add", "VERSION=2", "--update-delay", "1h", "--replicas", "2")
+	w.AwaitRestore("kept", 5, 2)
+	w.Restart(text)
+	w.Await("kept", policy.AbleToScale, swarmfleet.UpdateInProgress, "is being updated")
+	w.Passes("kept", 3)
+	w.AwaitRestore("kept", 5, 2)
+	if got := *c.service(t, "kept").Spec.Mode.Replicated.Replicas; got != 2 {
+		t.Errorf("%d replicas during the update, want the 2 that came with it", got)
+	}
+	c.update(t, "kept", "--update-delay", "0s", "--replicas", "3")
+	c.awaitRunning(t, "kept", 5)
+	w.Await("kept", policy.ForeignWriter, "Rescaled", "")
+	w.AwaitRestored("kept")
 }
 
 // swarmHoldsAtOnce: the count is held from the moment that somebody updates the

@@ -42,6 +42,7 @@ func TestNomad(t *testing.T) {
 			"failing":         failing,
 			"compare and set": compareAndSet,
 			"resubmitted":     resubmitted,
+			"put back":        putBack,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -304,6 +305,40 @@ func resubmitted(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 		}
 		w.Stop()
 	}
+}
+
+// putBack: the count of a job with an update block, of which every change begins a
+// deployment, is put back once that is over, across a restart of hpad and another
+// change. The metric asks for less, and hpad may not scale down for it.
+func putBack(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
+	l.Queue("updating", 20)
+	agent.Run(t, nomadtest.Job{ID: "updating", Count: 5, Deployed: true})
+	agent.AwaitRunning(t, "updating", 5, patience)
+	text := fleet(agent.URL, "") + l.Source() + world.Restores("updating", queued("updating", 1, 9))
+	w := world.New(t, text)
+	w.Passes("updating", 2)
+	submit := func(count int, places bool) {
+		agent.Run(t, nomadtest.Job{ID: "updating", Count: count, Deployed: true, Alter: func(job *nomadapi.Job) {
+			if !places { // which keeps the deployment from ending
+				job.Constrain(nomadapi.NewConstraint("${meta.never}", "=", "there"))
+			}
+		}})
+	}
+	submit(5, false)
+	w.Await("updating", policy.AbleToScale, nomad.DeploymentActive, "")
+	submit(1, false)
+	w.AwaitRestore("updating", 5, 1)
+	w.Restart(text)
+	w.Await("updating", policy.AbleToScale, nomad.DeploymentActive, "")
+	w.Passes("updating", 3)
+	w.AwaitRestore("updating", 5, 1)
+	if count := agent.Count(t, "updating"); count != 1 {
+		t.Errorf("count %d during the deployment, want the 1 that was submitted", count)
+	}
+	submit(3, true)
+	agent.AwaitRunning(t, "updating", 5, patience)
+	w.Await("updating", policy.ForeignWriter, "Rescaled", "")
+	w.AwaitRestored("updating")
 }
 
 // scalingBounds: the bounds of the job's own scaling block hold.
