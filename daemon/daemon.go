@@ -62,6 +62,8 @@ type Daemon struct {
 	notifier  *notifier
 
 	current atomic.Pointer[generation]
+	// starting is the first generation until it is in force, and then nil.
+	starting atomic.Pointer[generation]
 	// restored is what was loaded at start, or left by autoscalers whose target is
 	// gone, and has not been running since. Once the daemon runs, reloads guards it:
 	// a swap, which is waited for under it, changes it too.
@@ -74,8 +76,6 @@ type Daemon struct {
 	discovery discovery
 	// reloaded tells discoverLabels that the sync period may be another one.
 	reloaded chan struct{}
-	// started is when New made the daemon.
-	started time.Time
 	// lastTick is when the scheduler last looked for rounds that are due.
 	lastTick atomic.Pointer[time.Time]
 
@@ -119,7 +119,6 @@ func New(options Options) *Daemon {
 		completed: make(chan *round, 16),
 		running:   make(chan struct{}),
 		reloaded:  make(chan struct{}, 1),
-		started:   time.Now(),
 	}
 	d.recorder = newRecorder(options.Store, d.reportState)
 	d.current.Store(&generation{config: &config.Config{}})
@@ -164,6 +163,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	s := &scheduler{d: d, last: map[time.Duration]time.Time{}}
 	s.swap(first)
+	d.starting.Store(nil)
 	d.reportLosses()
 	d.prune()
 	d.notifier.ready(d.statusLine())
@@ -205,6 +205,7 @@ func (d *Daemon) start(ctx context.Context) (*change, error) {
 		return nil, err
 	}
 	d.settleLabels(c, shown)
+	d.starting.Store(first.next)
 	// What cannot be started now is tried again beside the rest, as after a reload.
 	first.adapters = slices.DeleteFunc(first.adapters, func(r replacement) bool {
 		if err := startNow(ctx, r.adapter); err != nil {

@@ -124,7 +124,7 @@ func (d *Daemon) buildFleets(ch *change, previous *generation) error {
 		fleet, err := construct(c, FleetEnv{
 			Store: d.store.Fleet(name), Meter: d.metrics.Platform(name), Accounts: &d.accounts, Output: d.options.Output,
 			Earlier: func(target string) (int32, bool) {
-				return d.earlierCount(ch.next, targets.Ref{Fleet: name, Name: target})
+				return d.earlierCount(targets.Ref{Fleet: name, Name: target})
 			},
 		})
 		if err != nil {

@@ -39,21 +39,16 @@ func (d *definition) longestMemory() time.Duration {
 func (d *Daemon) losses(g *generation, now time.Time) []state.Loss {
 	var told []state.Loss
 	for _, loss := range d.store.Losses() {
-		if now.Before(d.toldUntil(g, loss)) {
+		if now.Before(g.toldUntil(loss)) {
 			told = append(told, loss)
 		}
 	}
 	return told
 }
 
-// toldUntil is when a loss is not told any more. One from the future, as after a clock
-// was set back, counts as noticed at the start.
-func (d *Daemon) toldUntil(g *generation, loss state.Loss) time.Time {
-	at := loss.At
-	if at.After(d.started) {
-		at = d.started
-	}
-	return at.Add(max(leastTold, g.longestMemory))
+// toldUntil is when a loss is not told any more.
+func (g *generation) toldUntil(loss state.Loss) time.Time {
+	return loss.At.Add(max(leastTold, g.longestMemory))
 }
 
 // lossText says what of the state was lost; empty when nothing was.
@@ -62,7 +57,7 @@ func (d *Daemon) lossText(now time.Time) string {
 	g := d.current.Load()
 	for _, loss := range d.losses(g, now) {
 		texts = append(texts, fmt.Sprintf("at %s: %s; told until %s",
-			loss.At.Format(time.RFC3339), loss.Message, d.toldUntil(g, loss).UTC().Format(time.RFC3339)))
+			loss.At.Format(time.RFC3339), loss.Message, g.toldUntil(loss).UTC().Format(time.RFC3339)))
 	}
 	return strings.Join(texts, "; ")
 }
@@ -84,14 +79,18 @@ func (d *Daemon) reportLosses() {
 	g := d.current.Load()
 	for _, loss := range d.losses(g, time.Now()) {
 		d.log.Warn("state was lost or removed lately", zap.String("part", string(loss.Part)), zap.Time("at", loss.At),
-			zap.Time("told_until", d.toldUntil(g, loss)), zap.String("err", loss.Message))
+			zap.Time("told_until", g.toldUntil(loss)), zap.String("err", loss.Message))
 	}
 }
 
 // earlierCount returns the count that the history knows of a target whose count was in
 // state that was lost; false where none was, or nothing is known. It is at most the
 // highest count of the target's autoscaler.
-func (d *Daemon) earlierCount(g *generation, ref targets.Ref) (int32, bool) {
+func (d *Daemon) earlierCount(ref targets.Ref) (int32, bool) {
+	g := d.starting.Load()
+	if g == nil {
+		g = d.current.Load()
+	}
 	lost := false
 	for _, loss := range d.losses(g, time.Now()) {
 		lost = lost || loss.Part == state.MemoryPart

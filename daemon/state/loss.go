@@ -43,7 +43,8 @@ const keptLosses = 10
 // the newest 10. The caller must not change it.
 func (s *store) Losses() []Loss { return *s.losses.Load() }
 
-// loadLosses reads the losses.
+// loadLosses reads the losses. One from the future, as after a clock was set back, is
+// taken for noticed now, or it would be told for too long.
 func (s *store) loadLosses() error {
 	losses := []Loss{}
 	err := s.state.view(func(tx *bolt.Tx) error {
@@ -57,7 +58,16 @@ func (s *store) loadLosses() error {
 		return fmt.Errorf("read in %q what was lost: %w", s.state.path, err)
 	}
 	s.losses.Store(&losses)
-	return nil
+	now, ahead := time.Now().UTC(), false
+	for i := range losses {
+		if losses[i].At.After(now) {
+			losses[i].At, ahead = now, true
+		}
+	}
+	if !ahead {
+		return nil
+	}
+	return s.state.update(putLosses(losses))
 }
 
 // lose records a loss. The caller holds the writes.

@@ -99,6 +99,24 @@ func TestLossesAreBounded(t *testing.T) {
 	wantLosses(t, s, slices.Repeat([]Part{HistoryPart}, keptLosses)...)
 }
 
+// TestLossFromTheFuture sets the clock back after a loss.
+func TestLossFromTheFuture(t *testing.T) {
+	dir := t.TempDir()
+	filled(t, dir)
+	early := Loss{At: time.Now().Add(-time.Second).UTC(), Part: HistoryPart, Message: "lost"}
+	late := Loss{At: time.Now().Add(24 * time.Hour).UTC(), Part: MemoryPart, Message: "lost"}
+	edit(putLosses([]Loss{early, late}))(t, filepath.Join(dir, stateName))
+	s := open(t, dir)
+	wantLosses(t, s, HistoryPart, MemoryPart)
+	noticed := s.Losses()
+	closeStore(t, s)
+	s = open(t, dir)
+	defer closeStore(t, s)
+	if got := s.Losses(); !slices.Equal(got, noticed) || !got[0].At.Equal(early.At) {
+		t.Errorf("after another start lost are %v, want %v", got, noticed)
+	}
+}
+
 // TestLastCount asks for counts of entries that are there, that tell none, and that
 // were removed for their age.
 func TestLastCount(t *testing.T) {

@@ -126,6 +126,24 @@ func TestRemovedWhileOpen(t *testing.T) {
 	}
 }
 
+// TestRemovedBeforeClose takes the directory away after the last commit.
+func TestRemovedBeforeClose(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	filled(t, dir)
+	s := open(t, dir)
+	want := contentsOf(t, s)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	closeStore(t, s)
+	s = open(t, dir)
+	defer closeStore(t, s)
+	if diff := cmp.Diff(want, contentsOf(t, s)); diff != "" {
+		t.Errorf("the next start finds something else (-want +got):\n%s", diff)
+	}
+	wantLosses(t, s, DirectoryPart)
+}
+
 // TestRemovedUnderLoad takes the directory away again and again while commits are under
 // way: what was committed is there in the end.
 func TestRemovedUnderLoad(t *testing.T) {
@@ -221,7 +239,6 @@ func TestTakenByAnother(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	filled(t, dir)
 	s := open(t, dir)
-	defer closeStore(t, s)
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
@@ -244,6 +261,9 @@ func TestTakenByAnother(t *testing.T) {
 	var held *HeldError
 	if !errors.As(err, &held) || held.PID != 4711 {
 		t.Errorf("the commit returns %v, want a HeldError about process 4711", err)
+	}
+	if err := s.Close(); !errors.As(err, new(*HeldError)) {
+		t.Errorf("closing it returns %v, want that nothing is left of it", err)
 	}
 	names, err := os.ReadDir(dir)
 	if err != nil || len(names) != 1 {

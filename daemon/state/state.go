@@ -24,10 +24,10 @@ type Store interface {
 	// from one time up to, and not with, another, oldest first; a zero time is no
 	// bound. A limit above 0 keeps the newest ones.
 	History(ctx context.Context, name string, from, to time.Time, limit int) ([]Entry, error)
-	// LastCount answers the count that an autoscaler's history told last, however
+	// LastCount returns the count that an autoscaler's history told last, however
 	// long ago; false when it told none.
 	LastCount(ctx context.Context, name string) (count int32, told bool, err error)
-	// Losses answers what was lost of the state, now or at earlier starts, oldest
+	// Losses returns what was lost of the state, now or at earlier starts, oldest
 	// first: the newest 10. The caller must not change it.
 	Losses() []Loss
 	// Close ends the store after the commits under way.

@@ -175,7 +175,8 @@ const keyRoom = 16
 // Fleet answers the small store of the fleet of that name.
 func (s *store) Fleet(name string) targets.Store { return &fleetStore{store: s, name: name} }
 
-// Close ends the store after the commits under way. Calls after it fail.
+// Close ends the store after the commits under way, and leaves its files where the next
+// start looks for them. Calls after it fail.
 func (s *store) Close() error {
 	s.group.writing.Lock()
 	defer s.group.writing.Unlock()
@@ -183,7 +184,7 @@ func (s *store) Close() error {
 		return nil
 	}
 	s.group.closed = true
-	return s.closeFiles()
+	return errors.Join(s.renew(), s.closeFiles())
 }
 
 // closeFiles closes what is open.
