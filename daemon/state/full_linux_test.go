@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -32,6 +33,60 @@ func smallDisk(t *testing.T) (dir string, ok bool) {
 		}
 	})
 	return dir, true
+}
+
+// TestRemovedFromAUnit removes the directory of a store that may write to nothing else, as
+// in the unit of systemd: it cannot be made again, and the error says how to save the
+// files, which the open ones still are.
+func TestRemovedFromAUnit(t *testing.T) {
+	disk, ok := smallDisk(t)
+	if !ok {
+		t.Log("a file system may not be mounted here, so there is no such unit")
+		return
+	}
+	above := filepath.Join(disk, "lib")
+	dir := filepath.Join(above, "state")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	outside := t.TempDir()
+	mount := func(from, to string, flags uintptr) {
+		t.Helper()
+		if err := unix.Mount(from, to, "", unix.MS_BIND|flags, ""); err != nil {
+			t.Fatal(err)
+		}
+		if flags == 0 {
+			t.Cleanup(func() { _ = unix.Unmount(to, unix.MNT_DETACH) }) // one of them is gone by then
+		}
+	}
+	mount(disk, outside, 0)
+	mount(above, above, 0)
+	mount(dir, dir, 0)
+	mount("", above, unix.MS_REMOUNT|unix.MS_RDONLY)
+	s := open(t, dir)
+	commit(t, s, Changes{Records: map[string]Record{"a": sampleRecord(1)}})
+	// What a removal does in whose sight it is no mount.
+	if err := errors.Join(unix.Unmount(dir, unix.MNT_DETACH), os.RemoveAll(filepath.Join(outside, "lib", "state"))); err != nil {
+		t.Fatal(err)
+	}
+	fds := fmt.Sprintf("/proc/%d/fd", os.Getpid())
+	err := s.Commit(t.Context(), Changes{LastRound: epoch})
+	if !errors.Is(err, unix.EROFS) || !strings.Contains(err.Error(), fds) {
+		t.Fatalf("the commit returns %v, want that the files can be saved from %s", err, fds)
+	}
+	saved := t.TempDir()
+	for _, name := range []string{stateName, historyName} {
+		find := exec.Command("find", fds, "-lname", "*"+name+" (deleted)", "-exec", "cp", "{}", filepath.Join(saved, name), ";")
+		if output, err := find.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, output)
+		}
+	}
+	s.Close() //nolint:errcheck // it cannot be written anew
+	again := open(t, saved)
+	defer closeStore(t, again)
+	if got := load(t, again); len(got.Autoscalers) != 1 {
+		t.Errorf("%d records were saved, want 1", len(got.Autoscalers))
+	}
 }
 
 // TestFullDisk runs out of room, wants to be told, and goes on when there is

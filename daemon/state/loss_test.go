@@ -1,6 +1,7 @@
 package state
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -58,6 +59,25 @@ func TestLossIsTold(t *testing.T) {
 				closeStore(t, s)
 			}
 		})
+	}
+}
+
+// TestBothAreDamaged damages both files: neither is begun anew in silence.
+func TestBothAreDamaged(t *testing.T) {
+	dir := t.TempDir()
+	filled(t, dir)
+	for _, name := range []string{stateName, historyName} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("damage"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Open(dir, Options{}); !errors.As(err, new(*DamagedError)) {
+		t.Errorf("open returns %v", err)
+	}
+	for range 2 {
+		s := open(t, dir)
+		wantLosses(t, s, MemoryPart, HistoryPart)
+		closeStore(t, s)
 	}
 }
 
@@ -126,6 +146,9 @@ func TestLastCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { closeStore(t, s) }()
+	if _, known, err := s.LastCount(t.Context(), "grown"); err != nil || known { // as in a file of an earlier version
+		t.Errorf("an empty history knows a count: %t, %v", known, err)
+	}
 	told := func(name string, minute int, written *int32, current int32, c policy.Case) Entry {
 		entry := sampleEntry(name, minute)
 		entry.Written, entry.Decision.CurrentReplicas, entry.Decision.Case = written, current, c

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"go.uber.org/zap"
@@ -41,8 +42,11 @@ func (s *store) renew() error {
 	if err := s.renewAll(); err != nil {
 		s.renewal.pause = time.Now().Add(renewPause * time.Since(started))
 		s.renewal.err = fmt.Errorf("state directory %q was removed or replaced while hpad runs, and cannot be written anew: %w", s.claim.dir, err)
-		if errors.Is(err, fs.ErrPermission) {
+		switch {
+		case errors.Is(err, fs.ErrPermission):
 			s.renewal.err = fmt.Errorf("%w; make it, and let the user that hpad runs as own it (install -d -o)", s.renewal.err)
+		case errors.Is(err, syscall.EROFS): // as for a unit of systemd that may write to this directory alone
+			s.renewal.err = fmt.Errorf("%w; save the files from /proc/%d/fd before hpad ends, as docs/operations.md shows", s.renewal.err, os.Getpid())
 		}
 	}
 	return s.renewal.err
