@@ -1,14 +1,21 @@
 package nomad
 
 import (
+	"context"
 	"errors"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/nomad/api"
 
 	"github.com/hpad/hpad/httpclient"
 	"github.com/hpad/hpad/targets"
@@ -94,4 +101,83 @@ func TestStale(t *testing.T) {
 		readings, err := f.Snapshot(t.Context(), []targets.Ref{ref})
 		return err == nil && readings[ref].SpecReplicas == 2
 	})
+}
+
+// TestSocket: an agent can be reached by a socket of the machine.
+func TestSocket(t *testing.T) {
+	i := newImitation(t)
+	i.add("web", 2)
+	path := filepath.Join(t.TempDir(), "api.sock")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: i}}
+	server.Start()
+	t.Cleanup(server.Close)
+	if got := readOne(t, openFleet(t, testConfig(t, "unix://"+path), nil), "web/app").SpecReplicas; got != 2 {
+		t.Errorf("%d replicas by way of the socket, want 2", got)
+	}
+}
+
+// TestTLSSettings: what is configured goes before what the environment has.
+func TestTLSSettings(t *testing.T) {
+	environment := &api.Config{TLSConfig: &api.TLSConfig{CACert: "env-ca", CAPath: "env-path", ClientCert: "env-cert", ClientKey: "env-key", TLSServerName: "env-name"}}
+	for _, c := range []struct {
+		name  string
+		given httpclient.TLS
+		want  api.TLSConfig
+	}{
+		{"environment", httpclient.TLS{}, *environment.TLSConfig},
+		{
+			"configured",
+			httpclient.TLS{CAFile: "ca", CertFile: "cert", KeyFile: "key", ServerName: "name", InsecureSkipVerify: true},
+			api.TLSConfig{CACert: "ca", CAPath: "env-path", ClientCert: "cert", ClientKey: "key", TLSServerName: "name", Insecure: true},
+		},
+	} {
+		if diff := cmp.Diff(&c.want, tlsSettings(c.given, environment)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+	}
+	environment.TLSConfig.Insecure = true
+	if !tlsSettings(httpclient.TLS{}, environment).Insecure {
+		t.Error("NOMAD_SKIP_VERIFY is not heeded")
+	}
+}
+
+// TestExplains: an answer that does not come within the fleet's own timeout is told
+// as that, one that does not come before the caller's deadline is the caller's, and a
+// refusal keeps its words.
+func TestExplains(t *testing.T) {
+	i := newImitation(t)
+	i.add("web", 1)
+	c := testConfig(t, i.server.URL)
+	c.Timeout = 20 * time.Millisecond
+	hasty, patient := openFleet(t, c, nil), newFleet(t, i)
+	i.setHang(true)
+	refs := []targets.Ref{ref("web/app")}
+	if _, err := hasty.Snapshot(t.Context(), refs); !errors.Is(err, errTimeout) || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "timeout of 20ms") {
+		t.Errorf("Snapshot() without an answer in time = %v, want the fleet's timeout", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := patient.Snapshot(ctx, refs); errors.Is(err, errTimeout) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Snapshot() without an answer before the deadline = %v, want the deadline", err)
+	}
+}
+
+// TestAnswerError: an answer is told in a line that is not long.
+func TestAnswerError(t *testing.T) {
+	long := strings.Repeat("é", 150)
+	for body, want := range map[string]string{
+		"":                "nomad answers 502: Bad Gateway",
+		" two\n  lines ":  "nomad answers 502: two lines",
+		long:              "nomad answers 502: " + long,
+		long + "c":        "nomad answers 502: " + long + " …",
+		"a" + long + "bc": "nomad answers 502: a" + strings.Repeat("é", 149) + " …",
+	} {
+		if got := (&answerError{status: http.StatusBadGateway, body: body}).Error(); got != want {
+			t.Errorf("%d bytes are told as %q, want %q", len(body), got, want)
+		}
+	}
 }

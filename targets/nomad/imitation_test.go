@@ -420,7 +420,9 @@ func (i *imitation) stats(w http.ResponseWriter, id string) {
 		"MemoryStats": map[string]any{"RSS": 50 << 20, "Cache": 10 << 20, "Usage": 100 << 20, "Measured": []string{"RSS", "Cache", "Usage"}},
 	}
 	now := time.Now().UnixNano()
-	i.answer(w, map[string]any{"ResourceUsage": use, "Timestamp": now, "Tasks": map[string]any{"main": map[string]any{"ResourceUsage": use, "Timestamp": now}}})
+	task := map[string]any{"ResourceUsage": use, "Timestamp": now}
+	// A task that only prepares is told of, too.
+	i.answer(w, map[string]any{"ResourceUsage": use, "Timestamp": now, "Tasks": map[string]any{"main": task, "setup": task}})
 }
 
 func (i *imitation) answerChecks(w http.ResponseWriter, id string) {

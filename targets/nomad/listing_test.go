@@ -1,6 +1,7 @@
 package nomad
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -123,5 +124,108 @@ func TestStopped(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestLivingAlone: allocations that go, canaries and those that failed take nobody's
+// place: with as many others as the count says, none of these is about to stop.
+func TestLivingAlone(t *testing.T) {
+	for name, beside := range map[string]*imitatedAlloc{
+		"goes":   {desired: "stop", client: "running", gone: far()},
+		"canary": {desired: "run", client: "running", canary: true, version: 99},
+		"failed": {desired: "run", client: "failed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := newImitation(t)
+			i.add("web", 0)
+			beside.id = "beside"
+			listedBy(i, beside, &imitatedAlloc{id: "one", desired: "run", client: "running"}, &imitatedAlloc{id: "two", desired: "run", client: "running"})
+			i.change("web", func(job *imitatedJob) { job.count = 2 })
+			reading := readOne(t, newFleet(t, i), "web/app")
+			for _, instance := range reading.Instances {
+				if instance.ID != "beside" && instance.Deleting {
+					t.Errorf("allocation %q is leaving", instance.ID)
+				}
+			}
+			if reading.StatusReplicas != 2 {
+				t.Errorf("status %d, want 2", reading.StatusReplicas)
+			}
+		})
+	}
+}
+
+// TestJobUnread: a job that cannot be read, or is gone since the list, says so, and
+// touches no other; one job is read once for all of its groups.
+func TestJobUnread(t *testing.T) {
+	i := newImitation(t)
+	for _, id := range []string{"web", "shut", "gone"} {
+		i.add(id, 1)
+	}
+	i.mu.Lock()
+	i.forbidden["/v1/job/shut"] = true
+	i.mu.Unlock()
+	i.rival.Before(func() {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		delete(i.jobs, "gone")
+	}, "GET /v1/job/gone")
+	f := newFleet(t, i)
+	readings, err := f.Snapshot(t.Context(), []targets.Ref{ref("web/app"), ref("web/api"), ref("shut/app"), ref("gone/app"), {Fleet: "other", Name: "web/app"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := readings[ref("web/app")]; r.Err != nil || r.SpecReplicas != 1 {
+		t.Errorf("a job beside others: %d replicas, %v", r.SpecReplicas, r.Err)
+	}
+	for name, want := range map[targets.Ref]struct {
+		class         error
+		reason, words string
+	}{
+		ref("web/api"):                    {targets.ErrUnscalable, GroupNotFound, "api"},
+		ref("shut/app"):                   {targets.ErrForbidden, "", `read job "shut"`},
+		ref("gone/app"):                   {targets.ErrTargetNotFound, JobNotFound, `read job "gone"`},
+		{Fleet: "other", Name: "web/app"}: {targets.ErrTargetNotFound, "", "another fleet"},
+	} {
+		got := readings[name].Err
+		if !errors.Is(got, want.class) || targets.Reason(got) != want.reason || !strings.Contains(got.Error(), want.words) {
+			t.Errorf("%s: Err = %v with reason %q, want %v, %q with %q", name, got, targets.Reason(got), want.class, want.reason, want.words)
+		}
+	}
+	if calls := i.counted(); calls["/v1/job/web"] != 1 {
+		t.Errorf("a job was read %d times for two groups, want once", calls["/v1/job/web"])
+	}
+}
+
+// TestSampled: allocations that run, and stay, are asked for what they use.
+func TestSampled(t *testing.T) {
+	i := newImitation(t)
+	i.add("web", 0)
+	listedBy(i,
+		&imitatedAlloc{id: "runs", desired: "run", client: "running"},
+		&imitatedAlloc{id: "begins", desired: "run", client: "pending"},
+		&imitatedAlloc{id: "goes", desired: "stop", client: "running", gone: far()},
+	)
+	i.change("web", func(job *imitatedJob) { job.count = 2 })
+	f := newFleet(t, i)
+	readOne(t, f, "web/app")
+	i.counted()
+	waitFor(t, "sample", func() bool {
+		samples, err := f.Samples(t.Context(), []targets.Ref{ref("web/app")})
+		return err == nil && len(samples[ref("web/app")].Instances) == 1
+	})
+	for path := range i.counted() {
+		if path != "/v1/client/allocation/runs/stats" {
+			t.Errorf("%s was asked for, want what runs alone", path)
+		}
+	}
+}
+
+func TestIndex(t *testing.T) {
+	for name, want := range map[string]int{
+		"web.app[0]": 0, "a[1].b[23]": 23, "web.app": -1, "web.app[": -1, "web.app]": -1, "7]": -1, "web.app[3": -1, "web.app[3]x": -1, "web.app[x]": -1, "": -1,
+	} {
+		if got := (&allocStub{Name: name}).index(); got != want {
+			t.Errorf("index of %q is %d, want %d", name, got, want)
+		}
 	}
 }

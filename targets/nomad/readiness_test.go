@@ -1,0 +1,138 @@
+package nomad
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// judged is an allocation as judge looks at it: started is when its main task did,
+// zero when Nomad does not say.
+func judged(client string, created, started time.Time, health *bool, turned time.Time) *allocStub {
+	a := &allocStub{ClientStatus: client, CreateTime: created.UnixNano(), TaskStates: map[string]*taskState{"main": {StartedAt: started}}}
+	if health != nil {
+		a.DeploymentStatus = &struct {
+			Healthy   *bool
+			Timestamp time.Time
+			Canary    bool
+		}{Healthy: health, Timestamp: turned}
+	}
+	return a
+}
+
+// TestJudge: what is remembered of an allocation, from what Nomad says of it and what
+// was known.
+func TestJudge(t *testing.T) {
+	now := time.Unix(1_790_000_000, 0)
+	ago := func(minutes int) time.Time { return now.Add(-time.Duration(minutes) * time.Minute) }
+	yes, no := true, false
+	was := func(readiness policy.Readiness, changed, started int) record {
+		return record{Readiness: readiness, Changed: ago(changed), Started: ago(started)}
+	}
+	is := was
+	const right, wrong = policy.ReadinessTrue, policy.ReadinessFalse
+	plain, deployed := &group{}, &group{deployed: true}
+	for _, c := range []struct {
+		name   string
+		alloc  *allocStub
+		group  *group
+		before record
+		checks policy.Readiness
+		want   record
+	}{
+		{"pending", judged("pending", ago(9), time.Time{}, nil, time.Time{}), plain, record{}, right, record{Readiness: wrong, Changed: ago(9)}},
+		{"pending again", judged("pending", ago(9), ago(8), nil, time.Time{}), plain, was(right, 7, 8), right, is(wrong, 0, 8)},
+		{"failed", judged("failed", ago(9), ago(8), nil, time.Time{}), plain, was(right, 8, 8), right, is(wrong, 0, 8)},
+		{"does not answer", judged("unknown", ago(9), ago(8), &yes, ago(7)), deployed, was(right, 7, 8), right, is(wrong, 0, 8)},
+		{"answers again", judged("running", ago(9), ago(8), &yes, ago(7)), deployed, was(wrong, 1, 8), right, is(right, 0, 8)},
+
+		{"runs, without health", judged("running", ago(9), ago(8), nil, time.Time{}), plain, record{}, right, is(right, 8, 8)},
+		{"runs on", judged("running", ago(9), ago(8), nil, time.Time{}), plain, was(right, 8, 8), right, is(right, 8, 8)},
+		{"first seen running, nobody knows since when", judged("running", ago(9), time.Time{}, nil, time.Time{}), plain, record{}, right, is(right, 0, 0)},
+		{"runs on, nobody knows since when", judged("running", ago(9), time.Time{}, nil, time.Time{}), plain, was(right, 3, 3), right, is(right, 3, 3)},
+		{"start is known at last", judged("running", ago(9), ago(8), nil, time.Time{}), plain, was(right, 3, 3), right, is(right, 3, 8)},
+		{"started again", judged("running", ago(9), ago(1), nil, time.Time{}), plain, was(right, 8, 8), right, is(right, 1, 1)},
+
+		{"not healthy yet", judged("running", ago(9), ago(8), nil, time.Time{}), deployed, record{}, right, is(wrong, 8, 8)},
+		{"healthy", judged("running", ago(9), ago(8), &yes, ago(7)), deployed, was(wrong, 8, 8), right, is(right, 7, 8)},
+		{"healthy since before its tasks started", judged("running", ago(9), ago(6), &yes, ago(7)), deployed, record{}, right, is(right, 6, 6)},
+		{"health is forgotten", judged("running", ago(9), ago(8), nil, time.Time{}), deployed, was(right, 7, 8), right, is(right, 7, 8)},
+		{"unhealthy", judged("running", ago(9), ago(8), &no, ago(2)), deployed, was(right, 7, 8), right, is(wrong, 2, 8)},
+		{"unhealthy, then forgotten", judged("running", ago(9), ago(8), nil, time.Time{}), deployed, was(wrong, 2, 8), right, is(wrong, 2, 8)},
+		{"started again, health not known", judged("running", ago(9), ago(1), nil, time.Time{}), deployed, was(right, 7, 8), right, is(wrong, 1, 1)},
+
+		{"checks fail", judged("running", ago(9), ago(8), nil, time.Time{}), plain, was(right, 8, 8), wrong, is(wrong, 0, 8)},
+		{"checks failed before", judged("running", ago(9), ago(8), nil, time.Time{}), plain, was(wrong, 4, 8), wrong, is(wrong, 4, 8)},
+		{"checks pass again", judged("running", ago(9), ago(8), nil, time.Time{}), plain, was(wrong, 4, 8), right, is(right, 0, 8)},
+		{"checks cannot be asked for", judged("running", ago(9), ago(8), nil, time.Time{}), plain, record{}, policy.ReadinessUnknown, is(policy.ReadinessUnknown, 0, 8)},
+		{"unready whatever its checks", judged("pending", ago(9), time.Time{}, nil, time.Time{}), plain, record{}, policy.ReadinessUnknown, record{Readiness: wrong, Changed: ago(9)}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := judge(c.alloc, c.group, c.before, c.checks, now)
+			if !got.Equal(c.want) {
+				t.Errorf("judge() = %+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
+
+// TestRecordEqual: a record that differs in anything is to be stored.
+func TestRecordEqual(t *testing.T) {
+	now := time.Unix(1_790_000_000, 0)
+	one := record{Readiness: policy.ReadinessTrue, Changed: now, Started: now}
+	if other := (record{Readiness: one.Readiness, Changed: now.UTC(), Started: now.UTC()}); !one.Equal(other) {
+		t.Error("the same instants elsewhere make another record")
+	}
+	for what, other := range map[string]record{
+		"readiness": {Readiness: policy.ReadinessFalse, Changed: now, Started: now},
+		"change":    {Readiness: one.Readiness, Changed: now.Add(1), Started: now},
+		"start":     {Readiness: one.Readiness, Changed: now, Started: now.Add(1)},
+	} {
+		if one.Equal(other) {
+			t.Errorf("a record of another %s is equal", what)
+		}
+	}
+}
+
+// TestSurplus: those beyond the count go whose number another one has taken over, then
+// the highest numbers.
+func TestSurplus(t *testing.T) {
+	alloc := func(id, name, client string, version uint64) *allocStub {
+		return &allocStub{ID: id, Name: name, ClientStatus: client, JobVersion: version}
+	}
+	runs := func(id, name string) *allocStub { return alloc(id, name, "running", 1) }
+	for _, c := range []struct {
+		name   string
+		living []*allocStub
+		count  int32
+		want   []string
+	}{
+		{"enough", []*allocStub{runs("a", "g[0]"), runs("b", "g[1]")}, 2, nil},
+		{"too few", []*allocStub{runs("a", "g[0]")}, 2, nil},
+		{"highest numbers", []*allocStub{runs("a", "g[2]"), runs("b", "g[0]"), runs("c", "g[1]")}, 1, []string{"a", "c"}},
+		{"an older version of a number", []*allocStub{alloc("old", "g[0]", "running", 1), alloc("new", "g[0]", "running", 2), runs("b", "g[1]")}, 2, []string{"old"}},
+		{"whichever comes first", []*allocStub{alloc("new", "g[0]", "running", 2), alloc("old", "g[0]", "running", 1), runs("b", "g[1]")}, 2, []string{"old"}},
+		{"older versions of other numbers", []*allocStub{alloc("a", "g[0]", "running", 1), alloc("b", "g[1]", "running", 2)}, 1, []string{"b"}},
+		{"does not answer, with another in its place", []*allocStub{alloc("dark", "g[0]", "unknown", 1), runs("new", "g[0]"), runs("b", "g[1]")}, 2, []string{"dark"}},
+		{"does not answer, alone", []*allocStub{alloc("dark", "g[0]", "unknown", 1), runs("b", "g[1]")}, 1, []string{"b"}},
+		{"neither answers", []*allocStub{alloc("x", "g[0]", "unknown", 1), alloc("y", "g[0]", "unknown", 1), runs("b", "g[1]")}, 2, []string{"b"}},
+		{"without numbers", []*allocStub{alloc("x", "g", "running", 1), alloc("y", "g", "running", 2), runs("a", "g[0]")}, 2, []string{"a"}},
+		{"the same number", []*allocStub{runs("y", "g[0]"), runs("x", "g[0]")}, 1, []string{"y"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			want := map[string]bool{}
+			for _, id := range c.want {
+				want[id] = true
+			}
+			if c.want == nil {
+				want = nil
+			}
+			if diff := cmp.Diff(want, surplus(c.living, c.count)); diff != "" {
+				t.Errorf("surplus() (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
