@@ -604,6 +604,9 @@ func TestWhyNoPlace(t *testing.T) {
 			placement{NodesEvaluated: 2, NodesFiltered: 1, ClassFiltered: map[string]int{"big": 1}, NodesExhausted: 1, DimensionExhausted: map[string]int{"memory": 1, "cpu": 1}},
 			ResourcesExhausted, `class "big": 1 nodes excluded by filter, resources exhausted on 1 nodes, dimension "cpu" exhausted on 1 nodes, dimension "memory" exhausted on 1 nodes`,
 		},
+		{placement{NodesEvaluated: 2, NodesFiltered: 2}, ConstraintsFiltered, "Nomad does not say why"},
+		{placement{NodesEvaluated: 2, ConstraintFiltered: map[string]int{"a": 1}}, ConstraintsFiltered, `constraint "a": 1 nodes excluded by filter`},
+		{placement{NodesEvaluated: 2, NodesExhausted: 1, ClassExhausted: map[string]int{"big": 1}}, ResourcesExhausted, `resources exhausted on 1 nodes, class "big" exhausted on 1 nodes`},
 		{placement{NodesEvaluated: 2, QuotaExhausted: []string{"memory"}}, QuotaExhausted, `quota limit hit ["memory"]`},
 	} {
 		if reason, words := c.failed.why(); reason != c.reason || words != c.words {

@@ -13,10 +13,13 @@ import (
 	"github.com/hashicorp/nomad/api"
 
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
 )
 
 // pool is a Nomad server with nothing but nodes.
 type pool struct {
+	rival targettest.Rival
+
 	mu    sync.Mutex
 	nodes map[string]*api.Node
 	// refuse answers calls that begin so, as "POST /v1/node/", with that status.
@@ -46,9 +49,10 @@ func newPool(t *testing.T, nodes ...*api.Node) (*pool, *Fleet) {
 }
 
 func (p *pool) serve(w http.ResponseWriter, r *http.Request) {
+	call := r.Method + " " + r.URL.Path
+	p.rival.Meet(call)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	call := r.Method + " " + r.URL.Path
 	p.calls = append(p.calls, call)
 	if p.refuse != "" && strings.HasPrefix(call, p.refuse) {
 		http.Error(w, "refused", p.status)
@@ -166,7 +170,7 @@ func TestFindNodes(t *testing.T) {
 		node("n-meta", "vm-8", "meta.machine", "m-8"),
 		node("n-plain", "plain"),
 	)
-	for _, c := range []struct {
+	cases := []struct {
 		what  string
 		query NodeQuery
 		want  string
@@ -182,15 +186,37 @@ func TestFindNodes(t *testing.T) {
 		{"a meta", NodeQuery{IDs: []string{"m-8"}, Attribute: "meta.machine"}, "n-meta"},
 		{"an attribute alone", NodeQuery{IDs: []string{"i-1"}, Names: []string{"vm-4"}, Attribute: "unique.hostname"}, "n-host"},
 		{"another attribute", NodeQuery{IDs: []string{"i-1"}, Attribute: "unique.hostname"}, ""},
-		{"nothing", NodeQuery{}, ""},
+		{"a meta that nobody has", NodeQuery{IDs: []string{"m-9"}, Attribute: "meta.machine"}, ""},
+		{"an id that is another's name", NodeQuery{IDs: []string{"plain"}}, ""},
+		{"a name that nobody has", NodeQuery{Names: []string{"vm-9"}}, ""},
 		{"nobody", NodeQuery{IDs: []string{"i-9", ""}}, ""},
-	} {
+		{"nothing", NodeQuery{}, ""},
+	}
+	together := make([]NodeQuery, len(cases))
+	for n, c := range cases {
+		together[n] = c.query
+	}
+	matches, err := f.FindNodes(t.Context(), together)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, c := range cases {
+		if matches[n].Err != nil || matches[n].ID != c.want {
+			t.Errorf("by %s, among others: %+v, want %q", c.what, matches[n], c.want)
+		}
+	}
+	for _, c := range cases {
 		matches, err := f.FindNodes(t.Context(), []NodeQuery{c.query})
 		if err != nil || len(matches) != 1 || matches[0].Err != nil || matches[0].ID != c.want {
 			t.Errorf("by %s: %+v, %v, want %q", c.what, matches, err, c.want)
 		}
 	}
-	matches, err := f.FindNodes(t.Context(), []NodeQuery{{Names: []string{"twin"}}, {IDs: []string{"i-1"}}})
+	for _, filter := range p.filters {
+		if filter == "" || strings.Contains(filter, `== ""`) {
+			t.Errorf("nodes are listed by the filter %q", filter)
+		}
+	}
+	matches, err = f.FindNodes(t.Context(), []NodeQuery{{Names: []string{"twin"}}, {IDs: []string{"i-1"}}})
 	if err != nil || !errors.Is(matches[0].Err, targets.ErrUnscalable) || matches[1].ID != "n-aws" {
 		t.Errorf("by a name of two: %+v, %v, want an error of that one alone", matches, err)
 	}
@@ -291,6 +317,84 @@ func TestDrainNode(t *testing.T) {
 	through(true)
 	if err := f.DrainNode(ctx, "n-1", time.Minute, false); !errors.Is(err, targets.ErrTargetNotFound) {
 		t.Errorf("DrainNode() of a node that is gone = %v", err)
+	}
+}
+
+// TestNodeVanishes: a node that is gone between the list and its own reading is none
+// of those that are looked for.
+func TestNodeVanishes(t *testing.T) {
+	p, f := newPool(t, node("n-1", "vm-1"), node("n-2", "vm-2"))
+	p.rival.Before(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.nodes, "n-1")
+	}, "GET /v1/node/n-1")
+	matches, err := f.FindNodes(t.Context(), []NodeQuery{{Names: []string{"vm-1"}}, {Names: []string{"vm-2"}}})
+	if err != nil || matches[0] != (NodeMatch{}) || matches[1].ID != "n-2" {
+		t.Errorf("FindNodes() = %+v, %v, want the one that is left", matches, err)
+	}
+	p.refuse, p.status = "GET /v1/node/", http.StatusInternalServerError
+	if _, err := f.FindNodes(t.Context(), []NodeQuery{{Names: []string{"vm-2"}}}); !errors.Is(err, targets.ErrTransient) {
+		t.Errorf("FindNodes() of a node that cannot be read = %v", err)
+	}
+}
+
+// TestRestoreLeaves: a node is given work again as it was found, and only after a
+// drain of hpad's own that nobody canceled.
+func TestRestoreLeaves(t *testing.T) {
+	const eligible, ineligible = api.NodeSchedulingEligible, api.NodeSchedulingIneligible
+	own := func(status api.DrainStatus, more ...string) *api.DrainMetadata {
+		meta := map[string]string{drainedBy: ownDrain}
+		for _, key := range more {
+			meta[key] = "true"
+		}
+		return &api.DrainMetadata{Status: status, Meta: meta}
+	}
+	for _, c := range []struct {
+		name        string
+		last        *api.DrainMetadata
+		eligibility string
+		// drained drains the node before it is restored.
+		drained bool
+		want    string
+		writes  int
+	}{
+		{"never drained", nil, ineligible, false, ineligible, 0},
+		{"drained by somebody", &api.DrainMetadata{Status: api.DrainStatusComplete}, ineligible, false, ineligible, 0},
+		{"drained", own(api.DrainStatusComplete), ineligible, false, eligible, 1},
+		{"drained, and eligible already", own(api.DrainStatusComplete), eligible, false, eligible, 0},
+		{"canceled by somebody", own(api.DrainStatusCanceled), ineligible, false, ineligible, 0},
+		{"ineligible before", own(api.DrainStatusComplete, drainedIneligible), ineligible, false, ineligible, 1},
+		{"ineligible before, drained twice", own(api.DrainStatusComplete, drainedIneligible), ineligible, true, ineligible, 2},
+		{"ineligible before, eligible since", own(api.DrainStatusComplete, drainedIneligible), eligible, true, eligible, 2},
+		{"canceled, ineligible since", own(api.DrainStatusCanceled), ineligible, true, ineligible, 2},
+		{"drained twice", own(api.DrainStatusComplete), ineligible, true, eligible, 2},
+		{"drained by somebody, then drained", &api.DrainMetadata{Status: api.DrainStatusComplete}, ineligible, true, ineligible, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := node("n-1", "vm-1")
+			n.LastDrain, n.SchedulingEligibility = c.last, c.eligibility
+			p, f := newPool(t, n)
+			if c.drained {
+				if err := f.DrainNode(t.Context(), "n-1", time.Minute, false); err != nil {
+					t.Fatal(err)
+				}
+				p.done("n-1")
+			}
+			if err := f.RestoreNode(t.Context(), "n-1"); err != nil {
+				t.Fatal(err)
+			}
+			if n.SchedulingEligibility != c.want || p.made("PUT") != c.writes {
+				t.Errorf("the node is %s, want %s after %d writes", n.SchedulingEligibility, c.want, c.writes)
+			}
+		})
+	}
+	n := node("n-1", "vm-1")
+	n.LastDrain, n.SchedulingEligibility = own(api.DrainStatusComplete), ineligible
+	p, f := newPool(t, n)
+	p.refuse, p.status = "PUT", http.StatusInternalServerError
+	if err := f.RestoreNode(t.Context(), "n-1"); !errors.Is(err, targets.ErrTransient) || errors.Is(err, targets.ErrTargetNotFound) {
+		t.Errorf("RestoreNode() that Nomad does not take = %v, want why", err)
 	}
 }
 
