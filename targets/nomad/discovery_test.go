@@ -3,6 +3,7 @@ package nomad
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -205,6 +206,68 @@ func TestDiscoverBroken(t *testing.T) {
 	broken = false
 	if found := discover(t, f); len(found) != 2 {
 		t.Errorf("found %+v", found)
+	}
+}
+
+// TestDiscoverManyUnreadable: of many jobs that cannot be read the first are named.
+func TestDiscoverManyUnreadable(t *testing.T) {
+	for count, want := range map[int]string{5: `read job "job-4"`, 7: "and 2 more"} {
+		i := newImitation(t)
+		for n := range count {
+			id := fmt.Sprintf("job-%d", n)
+			i.add(id, 1)
+			i.forbidden["/v1/job/"+id] = true
+		}
+		_, err := discoveringFleet(t, i.server.URL).Discover(t.Context())
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "more") != (count > 5) {
+			t.Errorf("Discover() of %d jobs = %v, want %q", count, err, want)
+			continue
+		}
+		last := -1
+		for n := range 5 {
+			at := strings.Index(err.Error(), fmt.Sprintf("job-%d", n))
+			if at <= last && count > 5 || at < 0 {
+				t.Errorf("Discover() of %d jobs = %v, want the first five in order", count, err)
+			}
+			last = at
+		}
+	}
+}
+
+// TestDiscoverShut: of a namespace that cannot be listed nothing is known, of others
+// all; where Nomad wants fewer calls in the middle, the fleet leaves it alone.
+func TestDiscoverShut(t *testing.T) {
+	i := newImitation(t)
+	i.add("web", 1).meta = meta("hpad.enable", "true")
+	busy := false
+	server := newHandler(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Query().Get("namespace") == "shut":
+			http.Error(w, "Permission denied", http.StatusForbidden)
+		case busy && r.URL.Path == "/v1/job/web":
+			http.Error(w, "Too Many Requests", http.StatusTooManyRequests)
+		default:
+			i.ServeHTTP(w, r)
+		}
+	})
+	list, err := discoveringFleet(t, server, "shut", "default").Discover(t.Context())
+	partial, ok := errors.AsType[*targets.PartialDiscoveryError](err)
+	if !ok || !errors.Is(err, targets.ErrForbidden) || len(list) != 1 {
+		t.Fatalf("Discover() = %v, %v, want one group and the namespace that is shut", list, err)
+	}
+	for name, want := range map[string]bool{"shut/web/app": true, "web/app": false, "shut": false, "a/b/c/d/e": false} {
+		if got := partial.Unread(name); got != want {
+			t.Errorf("%q is unread: %t, want %t", name, got, want)
+		}
+	}
+	busy = true
+	f := discoveringFleet(t, server)
+	if _, err := f.Discover(t.Context()); !errors.Is(err, targets.ErrThrottled) {
+		t.Errorf("Discover() while Nomad is busy = %v, want ErrThrottled", err)
+	}
+	i.counted()
+	if _, err := f.Discover(t.Context()); !errors.Is(err, targets.ErrThrottled) || len(i.counted()) != 0 {
+		t.Errorf("Discover() right after that = %v, with a call", err)
 	}
 }
 

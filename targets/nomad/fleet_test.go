@@ -553,6 +553,96 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestCheckLacks: what is missing is told with the jobs that it is missing for, the
+// first of them where they are many; so is a Nomad that compares nothing.
+func TestCheckLacks(t *testing.T) {
+	i := newImitation(t)
+	i.build = "1.8.1"
+	refs := []targets.Ref{ref("web/app"), ref("web/api")}
+	for n := range 11 {
+		id := fmt.Sprintf("job-%02d", n)
+		i.add(id, 1)
+		refs = append(refs, ref(id+"/app"))
+	}
+	i.add("web", 1)
+	f := newFleet(t, i)
+	check := func() (string, error) {
+		t.Helper()
+		if _, err := f.Snapshot(t.Context(), refs); err != nil {
+			t.Fatal(err)
+		}
+		i.mu.Lock()
+		i.forbidden["/v1/job/hpad-check/scale"] = true
+		i.mu.Unlock()
+		found, err := f.Check(t.Context())
+		return strings.Join(found, "\n"), err
+	}
+	found, err := check()
+	if !errors.Is(err, targets.ErrForbidden) || !strings.Contains(err.Error(), `lacks scale-job in namespace "default", for ["job-00" `) || !strings.HasSuffix(err.Error(), `"job-09"] and 2 more`) {
+		t.Errorf("Check() = %v, want ten of the twelve jobs", err)
+	}
+	if !strings.Contains(found, "is Nomad 1.8.1, which scales without comparing") {
+		t.Errorf("Check() = %q, want what an old Nomad lacks", found)
+	}
+	refs = refs[2:12]
+	f = newFleet(t, i)
+	if _, err := check(); err == nil || !strings.HasSuffix(err.Error(), `"job-09"]`) {
+		t.Errorf("Check() = %v, want all of the ten jobs", err)
+	}
+	for status, c := range map[int]struct{ body, words string }{
+		http.StatusUnauthorized:        {"who are you?", "lacks list-jobs, read-job, scale-job"},
+		http.StatusForbidden:           {"Job registration, dispatch, and scale are disabled by the scheduler configuration", "disabled by the scheduler"},
+		http.StatusInternalServerError: {"No cluster leader", "No cluster leader"},
+	} {
+		f := openFleet(t, testConfig(t, newHandler(t, func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(r.URL.Path, "/v1/job") {
+				http.Error(w, c.body, status)
+				return
+			}
+			i.ServeHTTP(w, r)
+		})), nil)
+		if _, err := f.Check(t.Context()); err == nil || !strings.Contains(err.Error(), c.words) {
+			t.Errorf("Check() of a Nomad that answers %d = %v, want %q", status, err, c.words)
+		}
+	}
+}
+
+// TestBounds: the bounds of the group's scaling block are heeded, and their ends are
+// within them, without a call that Nomad would refuse.
+func TestBounds(t *testing.T) {
+	i := newImitation(t)
+	i.add("web", 3).extra = map[string]any{"TaskGroups": []any{map[string]any{"Name": "app", "Count": 3, "Scaling": map[string]any{"Min": 2, "Max": 4}}}}
+	f := newFleet(t, i)
+	for n, want := range map[int32]bool{1: false, 2: true, 4: true, 5: false} {
+		before := len(i.scaled)
+		err := f.SetReplicas(t.Context(), ref("web/app"), n, "", "r")
+		outside, refused := errors.AsType[*targets.OutOfRangeError](err)
+		if want != (err == nil) || len(i.scaled)-before != map[bool]int{true: 1}[want] || refused && (*outside.Min != 2 || *outside.Max != 4) {
+			t.Errorf("SetReplicas(%d) from 2 to 4 = %v with %d writes", n, err, len(i.scaled)-before)
+		}
+	}
+	if err := f.SetReplicas(t.Context(), targets.Ref{Fleet: "other", Name: "web/app"}, 3, "", "r"); !errors.Is(err, targets.ErrTargetNotFound) {
+		t.Errorf("SetReplicas() of another fleet's target = %v", err)
+	}
+}
+
+// TestUnmeasured: where clients measure nothing, that is told, and what helps.
+func TestUnmeasured(t *testing.T) {
+	i := newImitation(t)
+	i.add("web", 1)
+	i.unmeasured = true
+	f := newFleet(t, i)
+	readOne(t, f, "web/app")
+	var err error
+	waitFor(t, "the reason", func() bool {
+		_, err = f.Samples(t.Context(), []targets.Ref{ref("web/app")})
+		return err != nil
+	})
+	if !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), "publish_allocation_metrics") {
+		t.Errorf("Samples() = %v, want what makes clients measure", err)
+	}
+}
+
 func TestOlder(t *testing.T) {
 	for version, want := range map[string]bool{"1.8": false, "1.7": true, "1.8.1": true, "1.7.9+ent": true, "1.8.2": false, "1.8.2-rc.1": false, "1.11.2": false, "2.0.0": false, "0.12.1": true, "main": false} {
 		if got := older(version, comparingSince); got != want {

@@ -37,6 +37,10 @@ type imitation struct {
 	slow map[string]bool
 	// lazy puts the scheduler off: counts change, allocations do not.
 	lazy bool
+	// build is the version that the agent tells, unmeasured makes its clients tell no
+	// use of allocations.
+	build      string
+	unmeasured bool
 	// forbidden are paths that the token may not use, silent those that take calls
 	// and do not answer.
 	forbidden map[string]bool
@@ -91,7 +95,7 @@ type imitatedAlloc struct {
 
 func newImitation(t testing.TB) *imitation {
 	i := &imitation{
-		t: t, index: 10, jobs: map[string]*imitatedJob{}, dark: map[string]bool{}, slow: map[string]bool{}, forbidden: map[string]bool{},
+		t: t, build: "1.11.2", index: 10, jobs: map[string]*imitatedJob{}, dark: map[string]bool{}, slow: map[string]bool{}, forbidden: map[string]bool{},
 		calls: map[string]int{}, filters: map[string]string{}, listed: map[string]int{},
 	}
 	i.server = httptest.NewServer(i)
@@ -224,7 +228,7 @@ func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/v1/status/leader":
 		i.answer(w, "127.0.0.1:4647")
 	case r.URL.Path == "/v1/agent/self":
-		i.answer(w, map[string]any{"member": map[string]any{"Tags": map[string]string{"build": "1.11.2"}}})
+		i.answer(w, map[string]any{"member": map[string]any{"Tags": map[string]string{"build": i.build}}})
 	case path[0] == "job" && len(path) == 3 && path[2] == "scale":
 		i.scale(w, r, path[1])
 	case path[0] == "job" && len(path) == 2:
@@ -420,6 +424,9 @@ func (i *imitation) stats(w http.ResponseWriter, id string) {
 		"MemoryStats": map[string]any{"RSS": 50 << 20, "Cache": 10 << 20, "Usage": 100 << 20, "Measured": []string{"RSS", "Cache", "Usage"}},
 	}
 	now := time.Now().UnixNano()
+	if i.unmeasured {
+		now = 0
+	}
 	task := map[string]any{"ResourceUsage": use, "Timestamp": now}
 	// A task that only prepares is told of, too.
 	i.answer(w, map[string]any{"ResourceUsage": use, "Timestamp": now, "Tasks": map[string]any{"main": task, "setup": task}})

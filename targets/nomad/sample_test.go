@@ -1,6 +1,7 @@
 package nomad
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -62,5 +63,56 @@ func TestSampleOf(t *testing.T) {
 	ahead, ok := sampleOf(sampledAlloc{mhz: 1000}, &api.AllocResourceUsage{Timestamp: now.Add(time.Hour).UnixNano(), Tasks: map[string]*api.TaskResourceUsage{"main": measured(0)}}, MemoryRSS, now, validity)
 	if !ok || !ahead.At.Equal(now) {
 		t.Errorf("a sample of a clock that is ahead is of %v, want now", ahead.At)
+	}
+}
+
+// TestAmounts: what a task was not measured for, or what cannot be, is left out.
+func TestAmounts(t *testing.T) {
+	memory := &api.MemoryStats{RSS: 1 << 20, Measured: []string{"RSS"}}
+	for _, c := range []struct {
+		name string
+		used api.ResourceUsage
+		want []policy.Amount
+	}{
+		{"nothing", api.ResourceUsage{}, nil},
+		{"idle", api.ResourceUsage{CpuStats: &api.CpuStats{}}, []policy.Amount{{Resource: "cpu"}}},
+		{"negative", api.ResourceUsage{CpuStats: &api.CpuStats{TotalTicks: -1}}, nil},
+		{"no number", api.ResourceUsage{CpuStats: &api.CpuStats{TotalTicks: math.NaN()}}, nil},
+		{"endless", api.ResourceUsage{CpuStats: &api.CpuStats{TotalTicks: math.Inf(1)}}, nil},
+		{"memory", api.ResourceUsage{MemoryStats: memory}, []policy.Amount{{Resource: "memory", Milli: 1 << 20 * 1000}}},
+		{"memory not measured", api.ResourceUsage{MemoryStats: &api.MemoryStats{RSS: 1 << 20}}, nil},
+		{"garbage", api.ResourceUsage{MemoryStats: &api.MemoryStats{RSS: math.MaxUint64, Measured: []string{"RSS"}}}, nil},
+	} {
+		if diff := cmp.Diff(c.want, amounts(&c.used, MemoryRSS, 1000)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+	}
+}
+
+// TestUsedBytes: memory without the page cache, but not less than what is resident,
+// or what else is configured, as far as it was measured.
+func TestUsedBytes(t *testing.T) {
+	all := []string{"RSS", "Cache", "Usage"}
+	for _, c := range []struct {
+		name   string
+		stats  api.MemoryStats
+		memory string
+		want   uint64
+		ok     bool
+	}{
+		{"without cache", api.MemoryStats{Usage: 100, Cache: 30, RSS: 50, Measured: all}, MemoryUsageCache, 70, true},
+		{"resident is more", api.MemoryStats{Usage: 100, Cache: 60, RSS: 50, Measured: all}, MemoryUsageCache, 50, true},
+		{"resident was not measured", api.MemoryStats{Usage: 100, Cache: 60, RSS: 50, Measured: []string{"Cache", "Usage"}}, MemoryUsageCache, 40, true},
+		{"more resident than used", api.MemoryStats{Usage: 100, Cache: 60, RSS: 500, Measured: all}, MemoryUsageCache, 100, true},
+		{"more cache than use", api.MemoryStats{Usage: 100, Cache: 600, Measured: []string{"Usage"}}, MemoryUsageCache, 0, true},
+		{"use", api.MemoryStats{Usage: 100, Cache: 30, RSS: 50, Measured: all}, MemoryUsage, 100, true},
+		{"resident", api.MemoryStats{Usage: 100, Cache: 30, RSS: 50, Measured: all}, MemoryRSS, 50, true},
+		{"use was not measured", api.MemoryStats{Usage: 100, RSS: 50, Measured: []string{"RSS"}}, MemoryUsage, 50, true},
+		{"use is none", api.MemoryStats{RSS: 50, Measured: all}, MemoryUsageCache, 50, true},
+		{"nothing was measured", api.MemoryStats{Usage: 100, RSS: 50}, MemoryUsageCache, 50, false},
+	} {
+		if got, ok := usedBytes(&c.stats, c.memory); got != c.want || ok != c.ok {
+			t.Errorf("%s: %d, %t, want %d, %t", c.name, got, ok, c.want, c.ok)
+		}
 	}
 }
