@@ -276,6 +276,7 @@ func (s *scheduler) swap(ch *change) {
 	for _, a := range ch.changed {
 		a.pardon()
 	}
+	d.warnOf(ch)
 	fresh := ch.changed
 	for _, a := range ch.added {
 		delete(d.restored.Autoscalers, a.name)
@@ -285,6 +286,15 @@ func (s *scheduler) swap(ch *change) {
 	}
 	if len(fresh) > 0 {
 		s.begin(newPlan(fresh), now, false)
+	}
+}
+
+// warnOf logs what new and changed autoscalers hardly mean.
+func (d *Daemon) warnOf(ch *change) {
+	for _, a := range slices.Concat(ch.added, ch.changed) {
+		for _, warning := range a.definition.Load().Warnings {
+			d.log.Warn("a configuration is allowed and hardly meant", zap.String("autoscaler", a.name), zap.NamedError("err", warning))
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/hpad/hpad/daemon"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/live"
+	"github.com/hpad/hpad/daemon/redact"
 )
 
 // checkError is what "hpad check" found wrong, one error for each mistake.
@@ -41,7 +42,8 @@ With --live, hpad also connects to all fleets and sources, reads every target an
 asks every query once, and tells what came back. Nothing is started, scaled or
 stored.
 
-The exit code is 3 when something is wrong.`,
+What is allowed and hardly meant is a warning on standard error. The exit code is 3
+when something is wrong, and 0 with warnings alone.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, files []string) error {
 			c, err := loadFiles(files)
@@ -51,6 +53,10 @@ The exit code is 3 when something is wrong.`,
 			if _, err := fmt.Fprintf(stream.out, "%s: fine: %s, %s, %s\n", strings.Join(c.Files, ", "),
 				plural(len(c.Autoscalers), "autoscaler"), plural(len(c.Fleets), "fleet"), plural(len(c.Sources), "source")); err != nil {
 				return fmt.Errorf("write the answer: %w", err)
+			}
+			for _, warning := range c.Warnings() {
+				// The exit code is what counts; nobody is left to tell where this fails.
+				_, _ = fmt.Fprintf(stream.err, "hpad: warning: %s\n", strings.Map(printable, redact.Text(warning.Error())))
 			}
 			if !tryLive {
 				return nil

@@ -99,7 +99,7 @@ func (t *table) recordOwned(ref targets.Ref, owner *table, owned targets.Ref) {
 // readAutoscaler decodes and validates one autoscaler; ok says whether it is
 // valid. Its target is told even where something else is mistaken.
 func (t *table) readAutoscaler(c *Config) (a Autoscaler, ok bool) {
-	before := len(t.loader.errs)
+	before, warned := len(t.loader.errs), len(t.loader.warnings)
 	t.checkShape("", reflect.TypeFor[autoscalerTable](), t.raw)
 	var target struct {
 		Target toml.Primitive `toml:"target"`
@@ -116,6 +116,7 @@ func (t *table) readAutoscaler(c *Config) (a Autoscaler, ok bool) {
 	t.readScaling(c, given.scalingTable, &a)
 	t.readVictims(given.Victims, &a)
 	t.readDrain(given.Drain, &a)
+	a.Warnings = slices.Clone(t.loader.warnings[warned:])
 	return a, len(t.loader.errs) == before
 }
 

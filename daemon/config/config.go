@@ -1,6 +1,8 @@
 package config
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/hpad/hpad/daemon/drain"
@@ -16,6 +18,15 @@ type Config struct {
 	Autoscalers map[string]Autoscaler
 	// Files are the files it was read from, in order.
 	Files []string
+}
+
+// Warnings returns what is no mistake and hardly meant, in the order of the files.
+func (c *Config) Warnings() []Error {
+	var warnings Errors
+	for _, name := range slices.Sorted(maps.Keys(c.Autoscalers)) {
+		warnings = append(warnings, c.Autoscalers[name].Warnings...)
+	}
+	return warnings.sorted(c.Files)
 }
 
 // Daemon is the [daemon] table.
@@ -95,6 +106,8 @@ type Autoscaler struct {
 	// Labels are those by which the target itself asked for the autoscaler; nil for
 	// one of a file.
 	Labels map[string]string
+	// Warnings are of what is no mistake and hardly meant.
+	Warnings []Error `json:"-"`
 
 	// target is the kind's part of the target's table, for Redacted.
 	target kindTarget

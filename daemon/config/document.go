@@ -182,6 +182,17 @@ func (t *table) record(key, value, detail string) {
 	})
 }
 
+// warn records what is allowed and hardly meant, unless the key has a mistake.
+func (t *table) warn(key, detail string) {
+	path := under(t.path, key)
+	if slices.ContainsFunc(t.misfits, func(misfit string) bool { return isWithin(key, misfit) }) {
+		return
+	}
+	t.loader.warnings = append(t.loader.warnings, Error{
+		File: t.doc.name, Line: t.doc.lineOf(path), Key: path, Value: t.doc.textOf(path), Detail: detail,
+	})
+}
+
 // addWritten records a mistake with the value as it is written in the file.
 func (t *table) addWritten(key, detail string) {
 	t.add(key, t.doc.textOf(under(t.path, key)), detail)

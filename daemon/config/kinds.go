@@ -1,6 +1,8 @@
 package config
 
 import (
+	"time"
+
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources/embedded"
 	"github.com/hpad/hpad/sources/prometheus"
@@ -74,6 +76,10 @@ type sourceKind struct {
 	// scrapes answers the targets whose instances the source reads by itself; nil
 	// for a kind that does not.
 	scrapes func(config any) []scrape
+	// interval returns how often the source scrapes jobs of which ofJob is true, or
+	// any where there are none; 0 where it scrapes nothing. It is nil for a kind that
+	// does not evaluate queries itself.
+	interval func(config any, ofJob func(job string) bool) time.Duration
 }
 
 // scrape is one target that a source reads by itself.
@@ -153,8 +159,9 @@ var builtIn = kinds{
 			config: func() kindConfig { return &prometheus.Config{} },
 		},
 		"embedded": {
-			config:  func() kindConfig { return &embedded.Config{} },
-			scrapes: embeddedScrapes,
+			config:   func() kindConfig { return &embedded.Config{} },
+			scrapes:  embeddedScrapes,
+			interval: embeddedInterval,
 		},
 	},
 }.with(awsasgKind, azurevmssKind, gcemigKind)

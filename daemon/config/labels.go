@@ -382,10 +382,18 @@ func (r *labelReader) decode(c *Config, a *Autoscaler) {
 		t.readScaling(c, given.scalingTable, a)
 	}
 	for _, mistake := range l.errs {
-		mistake.Line = 0
-		mistake.Key = targets.LabelPrefix + r.labelOf(strings.TrimPrefix(strings.TrimPrefix(mistake.Key, generatedKey), "."))
-		r.errs = append(r.errs, mistake)
+		r.errs = append(r.errs, r.ofLabel(mistake))
 	}
+	for _, warning := range l.warnings {
+		a.Warnings = append(a.Warnings, r.ofLabel(warning))
+	}
+}
+
+// ofLabel returns a mistake in the tree as one of the label that it comes from.
+func (r *labelReader) ofLabel(mistake Error) Error {
+	mistake.Line = 0
+	mistake.Key = targets.LabelPrefix + r.labelOf(strings.TrimPrefix(strings.TrimPrefix(mistake.Key, generatedKey), "."))
+	return mistake
 }
 
 // labelOf answers the label of a path in the tree.

@@ -150,7 +150,9 @@ func (l *loader) read(path string) {
 type loader struct {
 	kinds kinds
 	errs  Errors
-	files []string
+	// warnings are of what is no mistake and hardly meant.
+	warnings Errors
+	files    []string
 	// incomplete is set when a file could not be read or parsed: what it would
 	// have defined cannot be told to be missing.
 	incomplete bool

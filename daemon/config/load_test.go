@@ -37,6 +37,9 @@ func TestConfigs(t *testing.T) {
 			if len(c.Autoscalers) == 0 || len(c.Fleets) == 0 {
 				t.Errorf("%d autoscalers and %d fleets, want some", len(c.Autoscalers), len(c.Fleets))
 			}
+			for _, warning := range c.Warnings() {
+				t.Errorf("an example hardly means this: %v", warning)
+			}
 			checkRedactedLoads(t, c)
 		})
 	}
@@ -113,7 +116,7 @@ func TestExample(t *testing.T) {
 				{Type: policy.ResourceMetric, Name: "cpu", Target: policy.MetricTarget{Type: policy.UtilizationTarget, AverageUtilization: new(int32(60))}},
 				{Type: policy.ExternalMetric, Name: "queue", Target: policy.MetricTarget{Type: policy.AverageValueTarget, AverageValueMilli: new(int64(30_000))}},
 				{Type: policy.InstancesMetric, Name: "metric-3", Target: policy.MetricTarget{Type: policy.AverageValueTarget, AverageValueMilli: new(int64(100_000))}},
-				{Type: policy.ObjectMetric, Name: "connections", Object: "route/main", Target: policy.MetricTarget{Type: policy.ValueTarget, ValueMilli: new(int64(2_000_000))}},
+				{Type: policy.ObjectMetric, Name: "latency", Object: "route/main", Target: policy.MetricTarget{Type: policy.ValueTarget, ValueMilli: new(int64(250))}},
 			},
 			Behavior: &policy.Behavior{
 				ScaleUp: &policy.ScalingRules{ // R11
@@ -133,7 +136,7 @@ func TestExample(t *testing.T) {
 			{},
 			{Source: "prom", Query: "sum by (queue) (rabbitmq_queue_messages_ready)", Select: map[string]string{"queue": "checkout"}},
 			{Source: "prom", Query: `sum by (instance) (rate(http_requests_total{job="checkout"}[1m]))`, InstanceLabel: "instance", Match: MatchAddress},
-			{Source: "prom", Query: `sum(haproxy_frontend_current_sessions{proxy="main"})`},
+			{Source: "prom", Query: `avg(haproxy_backend_response_time_average_seconds{proxy="main"})`},
 		},
 	}
 	if diff := cmp.Diff(want, checkout, cmp.AllowUnexported(Autoscaler{})); diff != "" {

@@ -254,6 +254,7 @@ func (t *table) readInputs(c *Config, given []metricTable, a Autoscaler) []Input
 			continue
 		}
 		known(t, under(path, "source"), m.Source, "source", t.loader.sources)
+		t.checkQuery(c, path, m)
 		inputs[i] = m.input()
 	}
 	return inputs

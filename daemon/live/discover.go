@@ -45,6 +45,9 @@ func (c *checker) discoverTargets(ctx context.Context, key string, fleet config.
 		case enabled:
 			active++
 			c.config.Autoscalers[a.Name] = a
+			for _, warning := range a.Warnings {
+				c.note(key, fmt.Sprintf("the labels of %s may not mean what they say: %s", ref, warning.Text()))
+			}
 		}
 	}
 	if err != nil && len(found) == 0 {

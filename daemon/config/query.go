@@ -1,0 +1,105 @@
+package config
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/hpad/hpad/daemon/config/query"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/sources/embedded"
+)
+
+// assumedInterval is how often few servers scrape that hpad cannot ask.
+const assumedInterval = 5 * time.Second
+
+// checkQuery records what a metric's query cannot yield, and warns of what it hardly
+// means.
+func (t *table) checkQuery(c *Config, path string, m metricTable) {
+	source, ok := c.Sources[m.Source]
+	if !ok || m.Query == "" {
+		return // told already
+	}
+	intervalOf := t.loader.kinds.sources[source.Kind].interval
+	q, err := query.Parse(m.Query)
+	if err != nil {
+		if intervalOf != nil { // hpad itself evaluates it; a server may know more than hpad
+			t.addWritten(under(path, "query"), "cannot be parsed: "+err.Error())
+		}
+		return
+	}
+	for _, r := range q.Ranges() {
+		if intervalOf == nil {
+			if least := least(r, assumedInterval); r.Span < least {
+				t.warn(under(path, "query"), fmt.Sprintf("%s over %s needs %s in that time, and few servers scrape every %s; use %s or more, better four times the server's scrape_interval",
+					r.Function, writtenSpan(r.Span), samples(r), writtenSpan(assumedInterval), writtenSpan(least)))
+			}
+			continue
+		}
+		interval := intervalOf(source.Config, r.OfJob)
+		if least := least(r, interval); r.Span < least {
+			t.addWritten(under(path, "query"), fmt.Sprintf("%s over %s needs %s in that time, and source %q scrapes every %s: use %s or more, better %s",
+				r.Function, writtenSpan(r.Span), samples(r), m.Source, writtenSpan(interval), writtenSpan(least), writtenSpan(4*interval)))
+			return
+		}
+	}
+	ofValue := m.metricType() == policy.ExternalMetric || m.metricType() == policy.ObjectMetric
+	if ofValue && m.targetType() == policy.ValueTarget && q.Total() {
+		t.warn(under(path, "value"), "the query is a total, which does not fall when instances are added: its ratio to value multiplies the count again at every evaluation; use average_value, what one instance can take of it")
+	}
+}
+
+// least returns how long a range has to be where samples come in an interval.
+func least(r query.Range, interval time.Duration) time.Duration {
+	return time.Duration(r.Samples) * interval
+}
+
+// samples says how many samples a range needs.
+func samples(r query.Range) string {
+	if r.Samples == 1 {
+		return "a sample"
+	}
+	return fmt.Sprintf("%d samples", r.Samples)
+}
+
+// embeddedInterval returns the shortest interval in which an embedded source scrapes
+// one of the jobs, or any where it scrapes none of them.
+func embeddedInterval(config any, ofJob func(job string) bool) time.Duration {
+	c, ok := config.(*embedded.Config)
+	if !ok {
+		return 0
+	}
+	var ofAny, shortest time.Duration
+	shorter := func(a, b time.Duration) time.Duration {
+		if a == 0 {
+			return b
+		}
+		return min(a, b)
+	}
+	for _, s := range c.Scrape {
+		ofAny = shorter(ofAny, s.Interval)
+		if ofJob(s.Job) {
+			shortest = shorter(shortest, s.Interval)
+		}
+	}
+	if shortest == 0 {
+		return ofAny
+	}
+	return shortest
+}
+
+// ShortRange says what of a query looks back too little for a server that scrapes a
+// job in the interval that intervalOf returns, 0 where that is not known; "" when
+// nothing does, and for what is no PromQL.
+func ShortRange(text string, intervalOf func(ofJob func(job string) bool) time.Duration) string {
+	q, err := query.Parse(text)
+	if err != nil {
+		return ""
+	}
+	for _, r := range q.Ranges() {
+		if interval := intervalOf(r.OfJob); r.Span < least(r, interval) {
+			return fmt.Sprintf("%s over %s needs %s in that time, and the server scrapes every %s: use %s or more, better %s",
+				r.Function, writtenSpan(r.Span), samples(r), writtenSpan(interval), writtenSpan(least(r, interval)), writtenSpan(4*interval))
+		}
+	}
+	return ""
+}

@@ -1,0 +1,92 @@
+// Package query judges queries in PromQL by their text, before they are asked: what
+// they need that nobody has, and what their values mean.
+package query
+
+import (
+	"time"
+
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+// Query is a parsed query.
+type Query struct{ expr parser.Expr }
+
+// Parse parses a query as a Prometheus server does that was started without feature
+// flags.
+func Parse(text string) (Query, error) {
+	expr, err := parser.NewParser(parser.Options{}).ParseExpr(text)
+	return Query{expr}, err
+}
+
+// Range is a span of samples that a function looks back at.
+type Range struct {
+	// Function is the function's name, as "rate".
+	Function string
+	// Span is how far it looks back.
+	Span time.Duration
+	// Samples is how many samples it needs there to have a value: 1 or 2.
+	Samples int
+
+	selector *parser.VectorSelector
+}
+
+// OfJob reports whether the samples may be of a job, by the label "job" that the
+// selector wants.
+func (r Range) OfJob(job string) bool {
+	for _, matcher := range r.selector.LabelMatchers {
+		if matcher.Name == "job" && !matcher.Matches(job) {
+			return false
+		}
+	}
+	return true
+}
+
+// pairwise are the functions that compare samples of a range with one another.
+var pairwise = map[string]bool{
+	"delta": true, "deriv": true, "double_exponential_smoothing": true, "idelta": true, "increase": true, "irate": true, "predict_linear": true, "rate": true,
+}
+
+// Ranges returns the ranges of the query, without those of subqueries, which have
+// their own steps.
+func (q Query) Ranges() []Range {
+	var ranges []Range
+	parser.Inspect(q.expr, func(node parser.Node, _ []parser.Node) error {
+		call, ok := node.(*parser.Call)
+		if !ok {
+			return nil
+		}
+		for _, argument := range call.Args {
+			matrix, ok := bare(argument).(*parser.MatrixSelector)
+			if !ok {
+				continue
+			}
+			selector, ok := matrix.VectorSelector.(*parser.VectorSelector)
+			if !ok || matrix.Range == 0 {
+				continue
+			}
+			r := Range{Function: call.Func.Name, Span: matrix.Range, Samples: 1, selector: selector}
+			if pairwise[r.Function] {
+				r.Samples = 2
+			}
+			ranges = append(ranges, r)
+		}
+		return nil
+	})
+	return ranges
+}
+
+// bare returns an expression without parentheses and the like around it.
+func bare(expr parser.Expr) parser.Expr {
+	for {
+		switch e := expr.(type) {
+		case *parser.ParenExpr:
+			expr = e.Expr
+		case *parser.StepInvariantExpr:
+			expr = e.Expr
+		case *parser.UnaryExpr:
+			expr = e.Expr
+		default:
+			return expr
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package config
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// doubtful has metrics of which some hardly mean what they say.
+const doubtful = `
+[fleets.local]
+kind = "process"
+[fleets.local.services.worker]
+command = ["sleep", "1"]
+[sources.prom]
+kind = "prometheus"
+url  = "http://127.0.0.1:9090"
+[autoscalers.worker]
+target       = { fleet = "local", service = "worker" }
+max_replicas = 3
+metrics = [
+  { type = "External", name = "backlog", source = "prom", query = "sum(queue_depth)", value = 100 },
+  { type = "External", name = "each", source = "prom", query = "sum(queue_depth)", average_value = 100 },
+  { type = "External", name = "latency", source = "prom", query = "max(queue_wait_seconds)", value = 100 },
+  { type = "Object", name = "backlog", object = "queue/jobs", source = "prom", query = "queue_depth{queue='jobs', token='hunter2'}", value = 100 },
+  { type = "External", name = "short", source = "prom", query = "sum(rate(x[2s]))", average_value = 100 },
+  { type = "External", name = "long", source = "prom", query = "sum(rate(x[10s])) + sum(max_over_time(x[5s]))", average_value = 100 },
+  { type = "External", name = "newer", source = "prom", query = "of a newer (server", value = 100 },
+]
+`
+
+const totalWarning = "the query is a total, which does not fall when instances are added: its ratio to value multiplies the count again at every evaluation; use average_value, what one instance can take of it"
+
+func TestWarnings(t *testing.T) {
+	c, err := Parse("hpad.toml", []byte(doubtful))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, warning := range c.Warnings() {
+		got = append(got, warning.Error())
+	}
+	want := []string{
+		"hpad.toml:13: autoscalers.worker.metrics[0].value = 100: " + totalWarning,
+		"hpad.toml:16: autoscalers.worker.metrics[3].value = 100: " + totalWarning,
+		`hpad.toml:17: autoscalers.worker.metrics[4].query = "sum(rate(x[2s]))": rate over 2s needs 2 samples in that time, and few servers scrape every 5s; use 10s or more, better four times the server's scrape_interval`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+}
+
+// TestLabelWarnings holds that labels are warned of as files are.
+func TestLabelWarnings(t *testing.T) {
+	c, err := Parse("hpad.toml", []byte(doubtful))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, enabled, err := c.Labeled(targets.Ref{Fleet: "local", Name: "worker"}, map[string]string{
+		"hpad.enable": "true", "hpad.max": "5", "hpad.metrics.0.type": "External", "hpad.metrics.0.name": "queue",
+		"hpad.metrics.0.source": "prom", "hpad.metrics.0.query": "sum(queue_depth)", "hpad.metrics.0.value": "100",
+	})
+	if err != nil || !enabled {
+		t.Fatal(enabled, err)
+	}
+	if got, want := fmt.Sprint(a.Warnings), "[labels of local/worker: hpad.metrics.0.value = \"100\": "+totalWarning+"]"; got != want {
+		t.Errorf("warnings\n%s\nwant\n%s", got, want)
+	}
+}
