@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapio"
 
+	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/state"
@@ -126,6 +127,7 @@ func New(options Options) *Daemon {
 	d.metrics.Show(d.Autoscalers)
 	d.metrics.ShowDiscovered(d.Discovered)
 	d.metrics.ShowLost(d.lostParts)
+	d.metrics.DryRun(options.DryRun)
 	return d
 }
 
@@ -170,6 +172,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	close(d.running)
 	d.reads.Go(func() { d.discoverLabels(ctx) })
 	d.log.Info("started", zap.Int("autoscalers", len(first.next.names)), zap.Bool("dry_run", d.options.DryRun))
+	if d.options.DryRun {
+		d.log.Warn(api.DryRun)
+	}
 	s.run(ctx)
 
 	d.log.Info("stopping")

@@ -173,6 +173,7 @@ func (p *pass) finish(after *publication, outcome policy.Outcome, events []polic
 	a.mu.Unlock()
 
 	d.reportPass(a, def, before, after, outcome)
+	d.reportOff(a, def, before, after)
 	if record == nil && entries == nil {
 		p.end()
 	}

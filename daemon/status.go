@@ -139,8 +139,8 @@ func (d *Daemon) unevaluated(now time.Time) []api.Problem {
 	return problems
 }
 
-// Readiness answers whether every autoscaler had its first pass, and what is
-// failing now.
+// Readiness returns whether every autoscaler had its first pass, and what is
+// failing or switched off now.
 func (d *Daemon) Readiness() api.Readiness {
 	g := d.current.Load()
 	readiness := api.Readiness{Ready: d.lastTick.Load() != nil}
@@ -164,6 +164,7 @@ func (d *Daemon) Readiness() api.Readiness {
 		h := g.sources[name]
 		readiness.Problems = append(readiness.Problems, adapterProblems("source "+name, &h.problem, h.source)...)
 	}
+	readiness.Problems = append(readiness.Problems, d.offProblems(g)...)
 	for _, view := range d.Discovered() {
 		if view.Problem != "" {
 			readiness.Problems = append(readiness.Problems, api.Problem{Subject: "target " + view.Reference, Message: view.Problem})
@@ -204,15 +205,22 @@ func (d *Daemon) Config() string { return d.current.Load().config.Redacted() }
 // statusLine is what "systemctl status" shows.
 func (d *Daemon) statusLine() string {
 	g := d.current.Load()
-	failing := 0
+	failing, off := 0, 0
 	for _, a := range g.autoscalers {
-		if a.published.Load().err != "" {
+		published := a.published.Load()
+		if published.err != "" {
 			failing++
+		}
+		if published.status.Disabled() {
+			off++
 		}
 	}
 	line := fmt.Sprintf("%d autoscalers, %d failing", len(g.names), failing)
 	if len(g.names) == 1 {
 		line = fmt.Sprintf("1 autoscaler, %d failing", failing)
+	}
+	if off > 0 {
+		line += fmt.Sprintf(", %d off", off)
 	}
 	if d.options.DryRun {
 		line += ", dry run"

@@ -18,6 +18,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources"
@@ -43,6 +44,8 @@ type world struct {
 	// blind takes the fleets' samples away.
 	blind bool
 	log   *zap.Logger
+	// metrics are those of the daemon; nil for some of its own.
+	metrics *metrics.Metrics
 	// kinds replaces the kinds of sources, and sourceConfig their configuration,
 	// when not nil.
 	kinds        map[string]func(config.Source, SourceEnv) (Source, error)
@@ -160,7 +163,7 @@ func (w *world) start() {
 		Load:   w.load,
 		Store:  w.store,
 		Log:    w.log,
-		DryRun: w.dryRun,
+		DryRun: w.dryRun, Metrics: w.metrics,
 		Notify: func(state string) {
 			w.telling.Lock()
 			defer w.telling.Unlock()

@@ -34,10 +34,13 @@ func problem(view api.Autoscaler, now time.Time) string {
 	}
 	for _, condition := range view.Status.Conditions {
 		failed := condition.Status == policy.ConditionFalse &&
-			(condition.Type == policy.AbleToScale || condition.Type == policy.ScalingActive && condition.Reason != "ScalingDisabled")
+			(condition.Type == policy.AbleToScale || condition.Type == policy.ScalingActive && !view.Status.Disabled())
 		if failed {
 			return condition.Reason + because(cmp.Or(evaluation.Error, condition.Message))
 		}
+	}
+	if view.Status.Disabled() {
+		return api.Disabled
 	}
 	for _, condition := range view.Status.Conditions {
 		if condition.Status == policy.ConditionTrue && !slices.Contains(ownConditions, condition.Type) {
@@ -52,7 +55,7 @@ func problem(view api.Autoscaler, now time.Time) string {
 	case view.Discovery != nil && view.Discovery.State == api.DiscoveredMistaken:
 		return "labels: " + short(view.Discovery.Problem)
 	case evaluation.DryRun:
-		return "dry run: no count is written"
+		return api.DryRun
 	case evaluation.StateLost != "":
 		return "state " + short(evaluation.StateLost)
 	}

@@ -8,7 +8,8 @@ import (
 )
 
 // TestProblem holds which conditions of a target keep its autoscaler from doing
-// its work: what the platform says does, an autoscaler's own zero does not.
+// its work: what the platform says does, and somebody's zero; an autoscaler's own zero
+// does not.
 func TestProblem(t *testing.T) {
 	for _, test := range []struct {
 		condition policy.Condition
@@ -17,7 +18,7 @@ func TestProblem(t *testing.T) {
 		{policy.Condition{Type: policy.ScaledToZero, Status: policy.ConditionTrue, Message: "metrics will scale it up again"}, ""},
 		{policy.Condition{Type: policy.ForeignWriter, Status: policy.ConditionTrue}, ""},
 		{policy.Condition{Type: policy.ScalingLimited, Status: policy.ConditionTrue, Reason: "TooManyReplicas"}, ""},
-		{policy.Condition{Type: policy.ScalingActive, Status: policy.ConditionFalse, Reason: "ScalingDisabled"}, ""},
+		{policy.Condition{Type: policy.ScalingActive, Status: policy.ConditionFalse, Reason: "ScalingDisabled"}, api.Disabled},
 		{policy.Condition{Type: policy.ScalingActive, Status: policy.ConditionFalse, Reason: "FailedGetExternalMetric", Message: "no value"}, "FailedGetExternalMetric: no value"},
 		{policy.Condition{Type: policy.AbleToScale, Status: policy.ConditionFalse, Reason: "FailedGetScale"}, "FailedGetScale"},
 		{policy.Condition{Type: "InsufficientCapacity", Status: policy.ConditionTrue, Message: "no room"}, "InsufficientCapacity: no room"},

@@ -213,14 +213,15 @@ type Readiness struct {
 	// Ready says that the configuration is live and every autoscaler had its
 	// first pass.
 	Ready bool `json:"ready"`
-	// Problems names fleets, sources and autoscalers that fail now, and the state
-	// when it cannot be written; they do not make the daemon unready.
+	// Problems names fleets, sources and autoscalers that fail now, autoscalers that
+	// are off, a dry run, and the state when it cannot be written; they do not make
+	// the daemon unready.
 	Problems []Problem `json:"problems,omitempty"`
 }
 
 // Problem is one thing that is wrong.
 type Problem struct {
-	// Subject is what it is about: "autoscaler checkout", "source prom".
+	// Subject is what it is about: "autoscaler checkout", "source prom", "daemon".
 	Subject string `json:"subject"`
 	Message string `json:"message"`
 }

@@ -99,6 +99,9 @@ var families = sortedFamilies(
 	newFamily("held", "Whether the platform does not want the count to be written: 1 or 0.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		s.add(truth(a.view.Decision != nil && a.view.Decision.Hold != nil))
 	}),
+	newFamily("disabled", "Whether autoscaling is off because the target has 0 replicas that hpad did not set: 1 or 0.", prometheus.GaugeValue, func(s *sink, a *shown) {
+		s.add(truth(a.view.Status.Disabled()))
+	}),
 	newFamily("unevaluated", "Whether three periods went by without a pass that ended: 1 or 0.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		s.add(truth(a.view.Evaluation.Unevaluated))
 	}),

@@ -25,6 +25,7 @@ type Metrics struct {
 	state       stateWrites
 	reloads     reloads
 	requests    requests
+	dryRun      prometheus.Gauge
 	views       atomic.Pointer[func() []api.Autoscaler]
 	discovered  atomic.Pointer[func() []api.Discovered]
 	lost        atomic.Pointer[func() map[string]bool]
@@ -43,6 +44,10 @@ func New(reg prometheus.Registerer) *Metrics {
 		reloads:     newReloads(factory),
 		requests:    newRequests(factory),
 		autoscalers: map[string]*Autoscaler{},
+		dryRun: factory.NewGauge(prometheus.GaugeOpts{
+			Name: "hpad_dry_run",
+			Help: "Whether hpad is in a dry run, and writes no counts: 1 or 0.",
+		}),
 	}
 	build := api.Build()
 	factory.NewGauge(prometheus.GaugeOpts{
@@ -66,6 +71,9 @@ func (m *Metrics) Show(views func() []api.Autoscaler) { m.views.Store(&views) }
 func (m *Metrics) ShowDiscovered(discovered func() []api.Discovered) {
 	m.discovered.Store(&discovered)
 }
+
+// DryRun says whether the daemon writes no counts.
+func (m *Metrics) DryRun(on bool) { m.dryRun.Set(truth(on)) }
 
 // Autoscaler answers the handle of the autoscaler of that name, to be kept by
 // whoever evaluates it.

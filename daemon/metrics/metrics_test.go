@@ -40,7 +40,7 @@ func checkout() api.Autoscaler {
 			CurrentReplicas: 4, DesiredReplicas: 6, LastScaleTime: now.Add(-time.Minute),
 			Conditions: []policy.Condition{
 				{Type: policy.AbleToScale, Status: policy.ConditionTrue},
-				{Type: policy.ScalingActive, Status: policy.ConditionFalse},
+				{Type: policy.ScalingActive, Status: policy.ConditionFalse, Reason: "ScalingDisabled"},
 				{Type: policy.ScalingLimited, Status: policy.ConditionUnknown},
 			},
 		},
@@ -82,6 +82,7 @@ func exercised(t *testing.T) (*Metrics, *Exposition) {
 	})
 	m.ShowLost(func() map[string]bool { return map[string]bool{"memory": true, "history": false} })
 	m.Configured([]string{"prod", "shop"}, []string{"prom"})
+	m.DryRun(true)
 	a := m.Autoscaler("checkout")
 	a.Pass(view.Decision, InternalError, 20*time.Millisecond)
 	a.Pass(view.Decision, NoError, 20*time.Millisecond)
@@ -156,10 +157,12 @@ func TestMetrics(t *testing.T) {
 		"hpad_autoscaler_sync_period_seconds{autoscaler=checkout}":                15,
 		"hpad_autoscaler_failing{autoscaler=checkout}":                            1,
 		"hpad_autoscaler_held{autoscaler=checkout}":                               1,
-		"hpad_autoscaler_unevaluated{autoscaler=checkout}":                        1,
-		"hpad_autoscaler_quarantined{autoscaler=checkout}":                        1,
-		"hpad_autoscaler_late_passes_total{autoscaler=checkout}":                  2,
-		"hpad_autoscaler_panics_total{autoscaler=checkout}":                       1,
+		"hpad_autoscaler_disabled{autoscaler=checkout}":                           1,
+		"hpad_dry_run{}": 1,
+		"hpad_autoscaler_unevaluated{autoscaler=checkout}":       1,
+		"hpad_autoscaler_quarantined{autoscaler=checkout}":       1,
+		"hpad_autoscaler_late_passes_total{autoscaler=checkout}": 2,
+		"hpad_autoscaler_panics_total{autoscaler=checkout}":      1,
 
 		"hpad_autoscaler_reversals_total{autoscaler=checkout}":    2,
 		"hpad_autoscaler_draining_instances{autoscaler=checkout}": 2,

@@ -12,11 +12,19 @@ import (
 
 	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/targets/cloud"
+	"github.com/hpad/hpad/targets/compose"
+	"github.com/hpad/hpad/targets/nomad"
+	"github.com/hpad/hpad/targets/swarm"
+	"github.com/hpad/hpad/targets/systemd"
 )
 
 // rareConditions are conditions that no autoscaler of the daemon has, but that a
 // query may ask for.
-var rareConditions = []string{string(cloud.InsufficientCapacity), string(drain.ConditionDrainFailed)}
+var rareConditions = []string{
+	string(cloud.InsufficientCapacity), string(drain.ConditionDrainFailed),
+	string(nomad.AllocationsFailing), string(compose.ContainersFailing), string(swarm.TasksFailing),
+	string(systemd.UnitsFailing), string(systemd.UnitsMissing), string(systemd.UnitsRefused), string(systemd.UnitsStuck),
+}
 
 // reporter takes what is wrong: a test, or tally.
 type reporter interface {

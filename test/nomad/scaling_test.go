@@ -270,6 +270,7 @@ func zero(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	agent.Run(t, nomadtest.Job{ID: "upkeep", Count: 0})
 	w := world.New(t, fleet(agent.URL, "")+l.Source()+queued("upkeep", 1, 5))
 	w.Await("upkeep", policy.ScalingActive, "ScalingDisabled", "")
+	w.AwaitOff("upkeep", true)
 	w.Passes("upkeep", 3)
 	if count := agent.Count(t, "upkeep"); count != 0 {
 		t.Errorf("count %d, want that 0 stays", count)

@@ -82,6 +82,7 @@ func TestManager(t *testing.T) {
 			"queue":         byQueue,
 			"cpu":           byCPU,
 			"by hand":       byHand,
+			"empty":         empty,
 			"told by hand":  toldByHand,
 			"failed":        failing,
 			"start limit":   startLimit,
@@ -171,6 +172,18 @@ func byHand(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	m.Control(t, "start", "hand@9")
 	w.Await("hand", policy.ForeignWriter, "Rescaled", "")
 	awaitActive(t, m, "hand", 1, 2, 3) // too many for the queue, the highest goes
+}
+
+// empty: a template without instances is told to be off, until somebody starts one.
+func empty(t *testing.T, m *systemdtest.Manager, l *world.Load) {
+	worker(t, m, "empty", "notify", "")
+	l.Queue("empty", 30)
+	w := world.New(t, fleet(m, "")+l.Source()+queued("empty", 1, 5))
+	w.Await("empty", policy.ScalingActive, "ScalingDisabled", "")
+	w.AwaitOff("empty", true)
+	m.Control(t, "start", "empty@1")
+	awaitActive(t, m, "empty", 1, 2, 3)
+	w.AwaitOff("empty", false)
 }
 
 // toldByHand: while somebody else has an instance stop, hpad changes nothing.

@@ -1,0 +1,134 @@
+package daemon
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// An autoscaler that somebody's count of 0 switched off is among the problems, and
+// in the log at its beginning, after a restart, and at its end.
+func TestDisabledIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("web", 3)
+		w.queue("fine", 3)
+		w.source().value("web", 3)
+		w.source().value("fine", 3)
+		logs := w.observed()
+		w.start()
+		w.advance(time.Minute)
+		if got := w.problems(); len(got) != 0 {
+			t.Errorf("problems %q before", got)
+		}
+		logs.TakeAll()
+
+		want := []string{"autoscaler web: " + api.Disabled}
+		set := func(replicas int32) {
+			w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Replicas = replicas })
+			w.advance(time.Minute)
+		}
+		set(0)
+		if got := messages(logs); !slices.Equal(got, []string{"autoscaling is off"}) {
+			t.Errorf("logged %q", got)
+		}
+		if readiness := w.daemon.Readiness(); !readiness.Ready || !slices.Equal(w.problems(), want) {
+			t.Errorf("ready %v with %q, want true with %q", readiness.Ready, w.problems(), want)
+		}
+		if got := w.daemon.statusLine(); got != "2 autoscalers, 0 failing, 1 off" {
+			t.Errorf("status line %q", got)
+		}
+
+		w.stop()
+		logs.TakeAll()
+		w.start()
+		w.advance(time.Minute)
+		if got := messages(logs); !slices.Equal(got, []string{"started", "autoscaling is off"}) {
+			t.Errorf("logged %q after a restart", got)
+		}
+		logs.TakeAll()
+		set(3)
+		if got := messages(logs); !slices.Equal(got, []string{"autoscaling is on again"}) {
+			t.Errorf("logged %q at the end", got)
+		}
+		if got := w.problems(); len(got) != 0 {
+			t.Errorf("problems %q after", got)
+		}
+		w.stop()
+	})
+}
+
+// So is a target that has no instances at all from the start on.
+func TestDisabledFromTheStartIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("web", 0)
+		w.source().value("web", 3)
+		logs := w.observed()
+		w.start()
+		w.advance(time.Minute)
+		if got := messages(logs); !slices.Equal(got, []string{"started", "autoscaling is off"}) {
+			t.Errorf("logged %q", got)
+		}
+		if got, want := w.problems(), []string{"autoscaler web: " + api.Disabled}; !slices.Equal(got, want) {
+			t.Errorf("problems %q, want %q", got, want)
+		}
+		w.stop()
+	})
+}
+
+// A dry run is a problem of the daemon, in a metric, and told at the start.
+func TestDryRunIsTold(t *testing.T) {
+	for _, dry := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.dryRun = dry
+			registry := prometheus.NewRegistry()
+			w.metrics = metrics.New(registry)
+			w.queue("web", 3)
+			w.source().value("web", 3)
+			logs := w.observed()
+			w.start()
+			w.advance(time.Minute)
+			var problems []string
+			said := []string{"started"}
+			want := 0.0
+			if dry {
+				problems, said, want = []string{"daemon: " + api.DryRun}, append(said, api.DryRun), 1
+			}
+			if got := messages(logs); !slices.Equal(got, said) {
+				t.Errorf("logged %q, want %q", got, said)
+			}
+			if readiness := w.daemon.Readiness(); !readiness.Ready || !slices.Equal(w.problems(), problems) {
+				t.Errorf("ready %v with %q, want true with %q", readiness.Ready, w.problems(), problems)
+			}
+			if got := gauge(t, registry, "hpad_dry_run"); got != want {
+				t.Errorf("hpad_dry_run is %v, want %v", got, want)
+			}
+			w.stop()
+		})
+	}
+}
+
+// gauge returns a gauge without labels.
+func gauge(t *testing.T, registry *prometheus.Registry, name string) float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == name {
+			return family.Metric[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatalf("there is no %s", name)
+	return 0
+}
