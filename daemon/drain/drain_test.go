@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -352,6 +353,84 @@ func TestLateReading(t *testing.T) {
 		if op := w.operation("web-0"); op.State != drain.Ended || w.platform.Replicas("web") != 2 {
 			t.Errorf("operation %+v, want it to have ended meanwhile", op)
 		}
+	})
+}
+
+// TestEndedIsOver: what becomes of an instance later does not bear on an operation
+// that has ended.
+func TestEndedIsOver(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		outcome drain.Outcome
+		end     func(w *world, d *drainer)
+		cleared int
+	}{
+		{"taken back, and taken by somebody else later", drain.Undone, func(w *world, _ *drainer) {
+			w.scale(4)
+			w.wait(time.Minute)
+			if err := w.platform.Remove(w.Context(), w.ref, []string{"web-0"}, "", "somebody else"); err != nil {
+				w.Fatal(err)
+			}
+		}, 0},
+		{"gone", drain.Terminated, func(w *world, d *drainer) {
+			d.done("web-0")
+			w.wait(3 * time.Minute)
+		}, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDrainer("web-0", "web-1")
+				w := newWorld(t, 4, d)
+				w.scale(3)
+				w.wait(time.Second)
+				c.end(w, d)
+				before := w.operation("web-0")
+				if before.State != drain.Ended || before.Outcome != c.outcome {
+					t.Fatalf("operation %+v, want it ended as %s", before, c.outcome)
+				}
+				w.scale(2) // so that the platform is read on and on, for web-1
+				w.wait(5 * time.Minute)
+				if op := w.operation("web-1"); op.State != drain.Draining {
+					t.Fatalf("operation %+v, want it under way", op)
+				}
+				if after := w.operation("web-0"); !reflect.DeepEqual(after, before) {
+					t.Errorf("operation %+v became %+v", before, after)
+				}
+				if n := d.asked("finish web-0"); n != c.cleared {
+					t.Errorf("cleared up after it %d times, want %d", n, c.cleared)
+				}
+			})
+		})
+	}
+}
+
+// TestOldReading: a reading that is older than what an operation has come to since
+// says nothing of it.
+func TestOldReading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDrainer("web-0")
+		w := newWorld(t, 3, d)
+		w.scale(2)
+		w.wait(time.Second)
+		old := time.Now()
+		w.wait(time.Minute)
+		w.platform.Change("web", func(target *targettest.MemoryTarget) {
+			target.Edit = func(reading *targets.Reading) { // as it was before it was drained
+				reading.Observed = old
+				reading.Locations = slices.Clone(reading.Locations)
+				for i := range reading.Locations {
+					reading.Locations[i].Protected = true
+				}
+			}
+		})
+		d.done("web-0")
+		w.wait(30 * time.Second)
+		if op := w.operation("web-0"); op.Why != "" || op.Outcome == drain.Failed {
+			t.Errorf("operation %+v was taken back for an old reading", op)
+		}
+		w.platform.Change("web", func(target *targettest.MemoryTarget) { target.Edit = nil })
+		w.wait(5 * time.Minute)
+		w.expectTaken("web-0")
 	})
 }
 
