@@ -56,7 +56,7 @@ func replay(list []policy.Recommendation, r *Replay, first, last int64) []policy
 	for tick := first; tick <= last; tick += period {
 		state.remember(r.Replicas, tick)
 		if settled < 0 && len(state.given) == 0 {
-			settled = max(tick, first+(turn-1)*period) + turn*period
+			settled = tick + turn*period
 		}
 		if tick == settled {
 			skip := (last - tick) / (turn * period) * turn * period
