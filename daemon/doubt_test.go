@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
@@ -299,6 +300,57 @@ func TestInitialization(t *testing.T) {
 			defer w.stop()
 			if got := w.daemon.current.Load().autoscalers["web"].definition.Load().settings.CPUInitializationPeriod; got != want {
 				t.Errorf("the period is %s with strict %t, want %s", got, strict, want)
+			}
+		})
+	}
+}
+
+// TestLivingInstances counts those that are there to stay.
+func TestLivingInstances(t *testing.T) {
+	reading := targets.Reading{SpecReplicas: 7, StatusReplicas: 8, Instances: []policy.Instance{
+		{Phase: policy.PhaseRunning},
+		{Phase: policy.PhaseRunning},
+		{Phase: policy.PhasePending},
+		{Phase: policy.PhaseUnknown},
+		{Phase: policy.PhaseRunning, Deleting: true},
+		{Phase: policy.PhasePending, Deleting: true},
+		{Phase: policy.PhaseFailed},
+		{Phase: policy.PhaseSucceeded},
+	}}
+	if got, want := countsOf(&reading), (state.Counts{Spec: 7, Status: 8, Instances: 4}); got != want {
+		t.Errorf("counts = %+v, want %+v", got, want)
+	}
+}
+
+// TestGuardAfterOpenWrites believes, after a write whose outcome nobody knows, the
+// count of either: it may have been made or not.
+func TestGuardAfterOpenWrites(t *testing.T) {
+	def := &definition{Autoscaler: config.Autoscaler{Target: targets.Ref{Fleet: "f", Name: "a"}, Guard: config.Guard{Drop: 50, Confirm: 3}}}
+	other := targets.Ref{Fleet: "f", Name: "b"}
+	for _, test := range []struct {
+		name          string
+		from, to      int32
+		about         targets.Ref
+		before, found int32
+		doubted       bool
+	}{
+		{"down, made", 20, 2, def.Target, 20, 2, false},
+		{"down, not made", 20, 2, def.Target, 20, 20, false},
+		{"down, and more is gone", 20, 10, def.Target, 20, 4, true},
+		{"up, made", 2, 20, def.Target, 2, 20, false},
+		{"up, not made", 2, 20, def.Target, 2, 2, false},
+		{"up from nothing, not made", 0, 20, def.Target, 20, 0, false},
+		{"up, and more is gone", 10, 20, def.Target, 10, 4, true},
+		{"of another target", 20, 2, other, 20, 2, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			a := &autoscaler{
+				intention: &state.Intention{Intention: policy.Intention{From: test.from, To: test.to}}, intended: test.about,
+				seen: &counts{target: def.Target, Counts: state.Counts{Spec: test.before, Status: test.before, Instances: test.before}},
+			}
+			what := a.collapsed(def, state.Counts{Spec: test.found, Status: test.found, Instances: test.found})
+			if (what != "") != test.doubted {
+				t.Errorf("%d found after %d (%d>%d) is doubted with %q, want %t", test.found, test.before, test.from, test.to, what, test.doubted)
 			}
 		})
 	}
