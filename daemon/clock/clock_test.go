@@ -1,0 +1,239 @@
+package clock_test
+
+import (
+	"encoding/json"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/daemon/clock"
+)
+
+// machine is a machine whose wall clock somebody sets.
+type machine struct {
+	boot    string
+	started time.Time
+	stepped time.Duration
+}
+
+func newMachine() *machine {
+	return &machine{boot: "one", started: time.Now().Add(-time.Hour)}
+}
+
+func (m *machine) wall() time.Time { return time.Now().Add(m.stepped) }
+
+func (m *machine) clock(kept clock.State) *clock.Clock {
+	c := clock.New(clock.System{
+		Wall: m.wall,
+		Boot: func() (string, time.Duration) { return m.boot, time.Since(m.started) },
+	})
+	c.Resume(kept)
+	return c
+}
+
+// stored returns what a store has of a clock.
+func stored(t *testing.T, c *clock.Clock) clock.State {
+	t.Helper()
+	text, err := json.Marshal(c.State())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept clock.State
+	if err := json.Unmarshal(text, &kept); err != nil {
+		t.Fatal(err)
+	}
+	return kept
+}
+
+func wantStep(t *testing.T, c *clock.Clock, want time.Duration) {
+	t.Helper()
+	step, stepped := c.Look()
+	if step.By != want || stepped != (want != 0) {
+		t.Errorf("the step is %v, %t, want %v", step.By, stepped, want)
+	}
+	if again, stepped := c.Look(); stepped {
+		t.Errorf("the step is told twice: %+v", again)
+	}
+}
+
+func TestNoStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMachine()
+		c := m.clock(clock.State{})
+		for range 3 {
+			time.Sleep(time.Hour)
+			// What is not more than a second is no step, however it came about.
+			m.stepped = -time.Second
+			wantStep(t, c, 0)
+			m.stepped = time.Second
+			wantStep(t, c, 0)
+			m.stepped = 0
+			now := c.Now()
+			if now != time.Now().Round(0).UTC() {
+				t.Errorf("steady time is %#v, want that of the wall clock, %#v", now, time.Now().UTC())
+			}
+			if at := c.Scale().Wall(now); at != now {
+				t.Errorf("the wall clock has %v for %v", at, now)
+			}
+			if at := c.Scale().Steady(now); at != now {
+				t.Errorf("steady time has %v for %v", at, now)
+			}
+			c = m.clock(stored(t, c))
+		}
+	})
+}
+
+func TestStep(t *testing.T) {
+	for _, by := range []time.Duration{-time.Hour, time.Hour, -1500 * time.Millisecond, 1001 * time.Millisecond} {
+		t.Run(by.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMachine()
+				c := m.clock(clock.State{})
+				before := c.Now()
+				time.Sleep(time.Minute)
+				m.stepped = by
+				if took := c.Now().Sub(before); took != time.Minute {
+					t.Errorf("a minute took %v", took)
+				}
+				wantStep(t, c, by)
+				if got := c.Scale().Wall(c.Now()); !got.Equal(m.wall()) {
+					t.Errorf("the wall clock has %v for now, want %v", got, m.wall())
+				}
+				if got := c.Scale().Steady(m.wall()); !got.Equal(c.Now()) {
+					t.Errorf("steady time has %v for the wall clock's, want %v", got, c.Now())
+				}
+				if zero := (time.Time{}); !c.Scale().Wall(zero).IsZero() || !c.Scale().Steady(zero).IsZero() || !c.Scale().Happened(zero, c.Now()).IsZero() {
+					t.Error("no time became one")
+				}
+				m.stepped = 0
+				wantStep(t, c, -by)
+				if c.Scale().Offset() != 0 {
+					t.Errorf("the offset is %v after both steps", c.Scale().Offset())
+				}
+			})
+		})
+	}
+}
+
+// TestResume goes on in another process, with the clock stepped meanwhile or not.
+func TestResume(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		// running is a step before the restart, down one while no process runs.
+		running, down time.Duration
+		change        func(*machine)
+		// passed is what the new process takes the minute of the restart for.
+		passed, told time.Duration
+	}{
+		{name: "same boot", passed: time.Minute},
+		{name: "same boot, back before", running: -time.Hour, passed: time.Minute},
+		{name: "same boot, back meanwhile", down: -time.Hour, passed: time.Minute, told: -time.Hour},
+		{name: "same boot, forward meanwhile", running: -time.Hour, down: 2 * time.Hour, passed: time.Minute, told: 2 * time.Hour},
+		{name: "another boot", change: func(m *machine) { m.boot = "two" }, passed: time.Minute},
+		{name: "another boot, back before", running: -time.Hour, change: func(m *machine) { m.boot = "two" }, passed: time.Minute},
+		{name: "another boot, forward before", running: time.Hour, change: func(m *machine) { m.boot = "two" }, passed: time.Minute},
+		{name: "another boot, forward meanwhile", down: time.Hour, change: func(m *machine) { m.boot = "two" }, passed: time.Hour + time.Minute},
+		{name: "another boot, back meanwhile", down: -time.Hour, change: func(m *machine) { m.boot = "two" }, passed: 0, told: -time.Hour + time.Minute},
+		{name: "another boot of that name", change: func(m *machine) { m.started = time.Now() }, down: time.Hour, passed: time.Hour + time.Minute},
+		{name: "no boot known", change: func(m *machine) { m.boot = "" }, down: time.Hour, passed: time.Hour + time.Minute},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMachine()
+				before := m.clock(clock.State{})
+				time.Sleep(time.Minute)
+				m.stepped = c.running
+				before.Look()
+				last := before.Now()
+				kept := stored(t, before)
+				m.stepped += c.down
+				if c.change != nil {
+					c.change(m)
+				}
+				time.Sleep(time.Minute)
+				after := m.clock(kept)
+				if got := after.Now().Sub(last); got != c.passed {
+					t.Errorf("the new process has %v since the old one, want %v", got, c.passed)
+				}
+				wantStep(t, after, c.told)
+				if got := after.Scale().Wall(after.Now()); !got.Equal(m.wall()) {
+					t.Errorf("the wall clock has %v for now, want %v", got, m.wall())
+				}
+			})
+		})
+	}
+}
+
+func TestHappened(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMachine()
+		c := m.clock(clock.State{})
+		begun := c.Now()
+		at := func(d time.Duration) time.Time { return begun.Add(d) }
+		want := func(wall, steady time.Duration) {
+			t.Helper()
+			if got := c.Scale().Happened(at(wall), c.Now()).Sub(begun); got != steady {
+				t.Errorf("%v into the run, what the wall clock dates %v happened at %v, want %v", c.Now().Sub(begun), wall, got, steady)
+			}
+		}
+		want(-time.Hour, -time.Hour)
+		want(time.Hour, 0)
+
+		time.Sleep(2 * time.Hour)
+		m.stepped = -time.Hour // shows 1h again
+		c.Look()
+		want(time.Minute, time.Minute)
+		want(2*time.Hour, 2*time.Hour) // before the step, not in an hour
+		want(90*time.Minute, 90*time.Minute)
+		want(3*time.Hour, 2*time.Hour)        // not yet
+		time.Sleep(45 * time.Minute)          // shows 1h45
+		want(90*time.Minute, 150*time.Minute) // for the second time
+		want(100*time.Minute, 160*time.Minute)
+		want(110*time.Minute, 110*time.Minute)
+
+		m.stepped = 3 * time.Hour // shows 5h45
+		c.Look()
+		time.Sleep(15 * time.Minute)
+		want(345*time.Minute, 165*time.Minute)
+		want(350*time.Minute, 170*time.Minute)
+		want(4*time.Hour, 165*time.Minute) // stepped over
+		want(7*time.Hour, 180*time.Minute)
+
+		// The oldest offsets are forgotten, and then stand for what was before.
+		for range 40 {
+			m.stepped += time.Hour
+			c.Look()
+		}
+		if offsets := len(c.State().Offsets); offsets != 16 {
+			t.Errorf("%d offsets are kept, want 16", offsets)
+		}
+		if got := c.Scale().Happened(m.wall(), c.Now()); !got.Equal(c.Now()) {
+			t.Errorf("what the wall clock dates now happened at %v, want %v", got, c.Now())
+		}
+		if got := c.Scale().Happened(begun, c.Now()); got.After(c.Now()) {
+			t.Errorf("what was long ago happened at %v, after now", got)
+		}
+	})
+}
+
+// TestMachine reads the machine's own clocks.
+func TestMachine(t *testing.T) {
+	first := clock.New(clock.System{})
+	kept := first.State()
+	if kept.Boot == "" || kept.Reading <= 0 {
+		t.Fatalf("the boot is %q, %v, want both known", kept.Boot, kept.Reading)
+	}
+	second := clock.New(clock.System{})
+	second.Resume(kept)
+	if step, stepped := second.Look(); stepped {
+		t.Errorf("another process sees a step of %v", step.By)
+	}
+	if diff := cmp.Diff(kept.Boot, second.State().Boot); diff != "" {
+		t.Errorf("the boots of one machine differ: %s", diff)
+	}
+	if second.Now().Before(kept.Time) || second.State().Reading < kept.Reading {
+		t.Errorf("the second clock shows %v after %v", second.State(), kept)
+	}
+}
