@@ -4,13 +4,15 @@ import (
 	"context"
 	"time"
 
+	"github.com/hpad/hpad/daemon/clock"
 	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
 
 // Store keeps the state of a daemon. It is safe for concurrent use. Nothing
-// outside of this package may assume that it is one file.
+// outside of this package may assume that it is one file. All times in it are
+// those of the daemon's own clock.
 type Store interface {
 	// Load answers everything that is known, with Memory brought up to the last
 	// completed round.
@@ -39,6 +41,8 @@ type Snapshot struct {
 	// LastRound is the last completed round; zero in a new store.
 	LastRound   time.Time
 	Autoscalers map[string]Record
+	// Clock is what the last run's clock left behind; zero where that had none.
+	Clock clock.State
 }
 
 // Changes are what one commit writes.
@@ -48,9 +52,10 @@ type Changes struct {
 	// Deleted are the names of autoscalers that are gone: their records go, their
 	// history stays until its retention is over.
 	Deleted []string
-	// LastRound becomes the last completed round when not zero. It goes back only
-	// where the clock did.
+	// LastRound becomes the last completed round when not zero.
 	LastRound time.Time
+	// Clock replaces what is kept of the daemon's clock, unless its Time is zero.
+	Clock clock.State
 	// Entries are added to the history.
 	Entries []Entry
 }

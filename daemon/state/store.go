@@ -16,11 +16,13 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// The buckets of state.db. The last completed round is in metaBucket.
+// The buckets of state.db. The last completed round and the clock are in
+// metaBucket.
 var (
 	autoscalersBucket = []byte("autoscalers")
 	fleetsBucket      = []byte("fleets")
 	lastRoundKey      = []byte("last_round")
+	clockKey          = []byte("clock")
 )
 
 // store is a Store in two bbolt files.
@@ -39,9 +41,15 @@ type store struct {
 func (s *store) Load(ctx context.Context) (Snapshot, error) {
 	snapshot := Snapshot{Autoscalers: map[string]Record{}}
 	err := s.state.view(func(tx *bolt.Tx) error {
-		if sealed := tx.Bucket(metaBucket).Get(lastRoundKey); sealed != nil {
+		meta := tx.Bucket(metaBucket)
+		if sealed := meta.Get(lastRoundKey); sealed != nil {
 			if err := unsealJSON(string(lastRoundKey), sealed, &snapshot.LastRound); err != nil {
 				return fmt.Errorf("last completed round: %w", err)
+			}
+		}
+		if sealed := meta.Get(clockKey); sealed != nil {
+			if err := unsealJSON(string(clockKey), sealed, &snapshot.Clock); err != nil {
+				return fmt.Errorf("clock: %w", err)
 			}
 		}
 		names, records, err := decodeRecords(ctx, tx.Bucket(autoscalersBucket), snapshot.LastRound)
@@ -125,14 +133,11 @@ func sealChanges(changes Changes) (*write, error) {
 			return nil, fmt.Errorf("write autoscaler %q: %w", name, err)
 		}
 	}
-	var lastRound []byte
-	if !changes.LastRound.IsZero() {
-		var err error
-		if lastRound, err = sealJSON(string(lastRoundKey), changes.LastRound); err != nil {
-			return nil, fmt.Errorf("write the last completed round: %w", err)
-		}
+	meta, err := sealMeta(changes)
+	if err != nil {
+		return nil, err
 	}
-	if len(changes.Deleted) > 0 || len(names) > 0 || lastRound != nil {
+	if len(changes.Deleted) > 0 || len(names) > 0 || len(meta) > 0 {
 		w.state = func(tx *bolt.Tx) error {
 			bucket := tx.Bucket(autoscalersBucket)
 			for _, name := range changes.Deleted {
@@ -145,15 +150,36 @@ func sealChanges(changes Changes) (*write, error) {
 					return err
 				}
 			}
-			if lastRound == nil {
-				return nil
+			for key, sealed := range meta {
+				if err := tx.Bucket(metaBucket).Put([]byte(key), sealed); err != nil {
+					return err
+				}
 			}
-			return tx.Bucket(metaBucket).Put(lastRoundKey, lastRound)
+			return nil
 		}
 	}
-	var err error
 	w.entries, err = sealEntries(changes.Entries)
 	return w, err
+}
+
+// sealMeta prepares what changes say of all autoscalers together, by its key.
+func sealMeta(changes Changes) (map[string][]byte, error) {
+	meta := map[string][]byte{}
+	if !changes.LastRound.IsZero() {
+		sealed, err := sealJSON(string(lastRoundKey), changes.LastRound)
+		if err != nil {
+			return nil, fmt.Errorf("write the last completed round: %w", err)
+		}
+		meta[string(lastRoundKey)] = sealed
+	}
+	if !changes.Clock.Time.IsZero() {
+		sealed, err := sealJSON(string(clockKey), changes.Clock)
+		if err != nil {
+			return nil, fmt.Errorf("write the clock: %w", err)
+		}
+		meta[string(clockKey)] = sealed
+	}
+	return meta, nil
 }
 
 var errNoKey = errors.New("name is empty")

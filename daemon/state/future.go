@@ -1,0 +1,58 @@
+package state
+
+import (
+	"slices"
+	"time"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// WithoutFuture returns the snapshot with what is later than now made now: a clock
+// that was wrong must neither free a rate nor fill a window for long.
+func (s Snapshot) WithoutFuture(now time.Time) Snapshot {
+	s.LastRound = notAfter(s.LastRound, now)
+	records := make(map[string]Record, len(s.Autoscalers))
+	for name, record := range s.Autoscalers {
+		records[name] = record.withoutFuture(now)
+	}
+	s.Autoscalers = records
+	return s
+}
+
+func (r Record) withoutFuture(now time.Time) Record {
+	r.Created, r.Through = notAfter(r.Created, now), notAfter(r.Through, now)
+	r.Memory.Recommendations = slices.Clone(r.Memory.Recommendations)
+	for i := range r.Memory.Recommendations {
+		entry := &r.Memory.Recommendations[i]
+		entry.Time = notAfter(entry.Time, now)
+	}
+	r.Memory.ScaleUpEvents = pastEvents(r.Memory.ScaleUpEvents, now)
+	r.Memory.ScaleDownEvents = pastEvents(r.Memory.ScaleDownEvents, now)
+	r.Status.LastScaleTime = notAfter(r.Status.LastScaleTime, now)
+	r.Status.Conditions = slices.Clone(r.Status.Conditions)
+	for i := range r.Status.Conditions {
+		condition := &r.Status.Conditions[i]
+		condition.Since = notAfter(condition.Since, now)
+	}
+	if r.Intention != nil {
+		intention := *r.Intention
+		intention.Time = notAfter(intention.Time, now)
+		r.Intention = &intention
+	}
+	return r
+}
+
+func pastEvents(events []policy.ScaleEvent, now time.Time) []policy.ScaleEvent {
+	events = slices.Clone(events)
+	for i := range events {
+		events[i].Time = notAfter(events[i].Time, now)
+	}
+	return events
+}
+
+func notAfter(t, now time.Time) time.Time {
+	if t.After(now) {
+		return now
+	}
+	return t
+}
