@@ -18,7 +18,7 @@ import (
 type autoscaler struct {
 	name    string
 	created time.Time
-	// added is since when this run has it.
+	// added is since when this run has it, on Go's monotonic clock.
 	added      time.Time
 	definition atomic.Pointer[definition]
 	metrics    *metrics.Autoscaler
@@ -66,7 +66,11 @@ type autoscaler struct {
 	retried bool
 	// panics counts panics in a row.
 	panics int
-	events eventLog
+	// dates are those of the instances at the last reading, where they are kept.
+	dates dates
+	// stepsTold is how many steps of the wall clock are among the events.
+	stepsTold uint64
+	events    eventLog
 }
 
 // left is the count of a target after a pass. It is never changed.
@@ -92,8 +96,8 @@ type publication struct {
 	// why they could not be told.
 	victims  []drain.Victim
 	unchosen string
-	// evaluated is when the pass began, on a clock that nobody sets; zero when there
-	// was none in this run.
+	// evaluated is when the pass began, on Go's monotonic clock; zero when there was
+	// none in this run.
 	evaluated time.Time
 	duration  time.Duration
 	// failed is what the pass itself failed with, and err that or why it could not
@@ -109,12 +113,8 @@ type publication struct {
 // decided says whether there was a pass in this run.
 func (p *publication) decided() bool { return !p.decision.Time.IsZero() }
 
-// quarantined says whether the autoscaler is left alone at now. A clock that was
-// set back does not make it longer.
-func (p *publication) quarantined(now time.Time) bool {
-	left := p.quarantine.Sub(now)
-	return left > 0 && left <= quarantine
-}
+// quarantined says whether the autoscaler is left alone at now.
+func (p *publication) quarantined(now time.Time) bool { return now.Before(p.quarantine) }
 
 // pardon ends a quarantine: what led to it may have been changed.
 func (a *autoscaler) pardon() {
@@ -129,7 +129,7 @@ func (a *autoscaler) pardon() {
 // newAutoscaler makes an autoscaler from its definition and what the store
 // knows of it; record is nil for a new one.
 func newAutoscaler(def *definition, record *state.Record, m *metrics.Autoscaler, now time.Time) *autoscaler {
-	a := &autoscaler{name: def.Name, created: now, added: now, metrics: m}
+	a := &autoscaler{name: def.Name, created: now, added: time.Now(), metrics: m}
 	a.definition.Store(def)
 	published := &publication{}
 	if record != nil {

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap/zapio"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/clock"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/state"
@@ -43,6 +44,8 @@ type Options struct {
 	// WatchdogInterval is how often the service manager wants to hear that the
 	// daemon is alive; 0 means never.
 	WatchdogInterval time.Duration
+	// Clock is what the daemon takes the time from; the zero value is the machine.
+	Clock clock.System
 	// Decided, if not nil, is told of every decision as it is published. It must
 	// not block.
 	Decided func(name string)
@@ -55,6 +58,11 @@ type Daemon struct {
 	metrics  *metrics.Metrics
 	store    state.Store
 	recorder *recorder
+	// clock measures whatever lasts, and stamps what is remembered.
+	clock *clock.Clock
+	// steps counts the steps of the wall clock that this run was told of, step is the
+	// event that tells of the last one.
+	steps atomic.Pointer[clockSteps]
 	// accounts outlive the fleets that call them, so that a reload is no way around
 	// their limits.
 	accounts cloud.Accounts
@@ -114,6 +122,7 @@ func New(options Options) *Daemon {
 		log:       options.Log,
 		metrics:   options.Metrics,
 		store:     options.Store,
+		clock:     clock.New(options.Clock),
 		notifier:  newNotifier(options.Notify, options.WatchdogInterval),
 		ready:     make(chan []*pass, readyQueue),
 		requests:  make(chan func(*scheduler)),
@@ -121,7 +130,8 @@ func New(options Options) *Daemon {
 		running:   make(chan struct{}),
 		reloaded:  make(chan struct{}, 1),
 	}
-	d.recorder = newRecorder(options.Store, d.reportState)
+	d.steps.Store(&clockSteps{})
+	d.recorder = newRecorder(options.Store, d.clock, d.reportState)
 	d.current.Store(&generation{config: &config.Config{}})
 	d.discovery.shown.Store(&shownLabels{})
 	d.metrics.Show(d.Autoscalers)
@@ -203,6 +213,7 @@ func (d *Daemon) start(ctx context.Context) (*change, error) {
 	if d.restored, err = d.store.Load(ctx); err != nil {
 		return nil, fmt.Errorf("load the state: %w", err)
 	}
+	d.resumeClock()
 	d.recallLabels()
 	whole, shown := d.withDiscovered(c)
 	first, err := d.build(whole, d.current.Load())
@@ -235,7 +246,7 @@ func (d *Daemon) recallEvents(ctx context.Context, g *generation) {
 		if a == nil {
 			continue
 		}
-		entries, err := d.store.History(ctx, name, time.Now().Add(-eventsRecalled), time.Time{}, keptEvents)
+		entries, err := d.store.History(ctx, name, d.clock.Now().Add(-eventsRecalled), time.Time{}, keptEvents)
 		if err != nil {
 			d.log.Warn("events before the restart are not shown", zap.NamedError("err", err))
 			return
@@ -343,13 +354,10 @@ func (d *Daemon) request(f func(*scheduler)) bool {
 func (d *Daemon) Evaluate(name string) {
 	d.request(func(s *scheduler) {
 		if a := d.current.Load().autoscalers[name]; a != nil {
-			s.begin(newPlan([]*autoscaler{a}), evaluationTime(), false)
+			s.begin(newPlan([]*autoscaler{a}), d.clock.Now(), false)
 		}
 	})
 }
-
-// evaluationTime is the instant of a round out of turn.
-func evaluationTime() time.Time { return time.Now().Round(0).UTC() }
 
 // Reload reads the configuration again, builds what it asks for, and swaps it
 // in. An error leaves everything as it was. It waits for a daemon that is only
@@ -432,7 +440,7 @@ const orphanKept = 24 * time.Hour
 func (d *Daemon) prune() {
 	for name, record := range d.restored.Autoscalers {
 		switch {
-		case time.Since(record.Through) > orphanKept:
+		case d.clock.Now().Sub(record.Through) > orphanKept:
 			d.recorder.remove(name)
 			delete(d.restored.Autoscalers, name)
 		case record.Replay != nil:

@@ -17,10 +17,10 @@ import (
 func (d *Daemon) discoverLabels(ctx context.Context) {
 	for {
 		d.discoverOnce(ctx, d.current.Load())
-		for looked, due := time.Now(), false; !due; {
+		for looked, due := d.clock.Now(), false; !due; {
 			next := nextTick(looked, d.current.Load().config.Daemon.SyncPeriod)
 			select {
-			case <-time.After(time.Until(next)):
+			case <-time.After(next.Sub(d.clock.Now())):
 				due = true
 			case <-d.reloaded: // perhaps with another period
 			case <-ctx.Done():

@@ -202,7 +202,10 @@ func (d *Daemon) buildAutoscalers(ch *change, previous *generation) error {
 		}
 		def.drainsBy = ch.next.drainsBy(def.Autoscaler)
 		if a == nil {
-			a = newAutoscaler(def, d.restore(name), d.metrics.Autoscaler(name), time.Now())
+			a = newAutoscaler(def, d.restore(name), d.metrics.Autoscaler(name), d.clock.Now())
+			if a.saved.through.IsZero() { // what was before it began is none of its business
+				a.stepsTold = d.steps.Load().count
+			}
 			ch.added = append(ch.added, a)
 		} else {
 			ch.definitions[a] = def
@@ -240,7 +243,7 @@ func (d *Daemon) dueAtOnce(a *autoscaler, now time.Time) bool {
 
 // swap makes a generation the one in force.
 func (s *scheduler) swap(ch *change) {
-	d, now := s.d, evaluationTime()
+	d, now := s.d, s.d.clock.Now()
 	for a, def := range ch.definitions {
 		if earlier := a.definition.Swap(def); earlier.drainer != def.drainer {
 			d.closeDrainer(earlier)

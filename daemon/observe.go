@@ -35,6 +35,7 @@ func (r *room) clear() {
 // failed read is part of the observation, never an abort.
 func (p *pass) observe(room *room) (policy.Observation, targets.Reading) {
 	def := p.plan.definition
+	p.observed = p.round.daemon.clock.Now()
 	reading, err := p.reading()
 	if err != nil {
 		return policy.Observation{
@@ -46,7 +47,7 @@ func (p *pass) observe(room *room) (policy.Observation, targets.Reading) {
 		StatusReplicas: reading.StatusReplicas,
 		Hold:           reading.Hold,
 		Notices:        reading.Notices,
-		Instances:      withRequests(reading.Instances, def.Requests),
+		Instances:      withRequests(p.dated(reading.Instances), def.Requests),
 		Metrics:        room.readings[:0],
 	}
 	if !def.strict { // upstream's targets have no bounds of their own
@@ -164,7 +165,7 @@ func (p *pass) fleetSamples(answer *policy.Reading, spec *policy.MetricSpec, rea
 		index[reading.Instances[i].ID] = i
 	}
 	for _, sample := range samples {
-		next := policy.Sample{At: sample.At, Window: sample.Window}
+		next := policy.Sample{At: p.round.scale.Happened(sample.At, p.observed), Window: sample.Window}
 		if spec.Type == policy.ContainerResourceMetric {
 			next.Milli, next.OK = policy.TaskSample(sample.Tasks, spec.Task, spec.Name)
 		} else {
@@ -282,7 +283,7 @@ func (p *pass) instanceValues(answer *policy.Reading, in *input, read *queryAnsw
 		if answer.Samples == nil {
 			answer.Samples = make([]policy.Sample, len(reading.Instances))
 		}
-		answer.Samples[i] = policy.Sample{Milli: milli, OK: true, At: series.At, Window: in.Window}
+		answer.Samples[i] = policy.Sample{Milli: milli, OK: true, At: p.round.scale.Happened(series.At, p.observed), Window: in.Window}
 	}
 	if answer.Samples == nil && len(reading.Instances) > 0 {
 		return noneJoined(in, read, reading)

@@ -27,12 +27,13 @@ func (p *pass) run(room *room) {
 	err := guard(func() error {
 		var observation policy.Observation
 		room.clear()
+		events = p.clockEvents()
 		observation, reading = p.observe(room)
 		after.instances = countInstances(observation.Instances)
 		def := p.plan.definition
 		a.restoration = a.restoration.under(def)
 		if p.doubted = p.doubt(&observation, &reading); !p.doubted {
-			events = p.settleIntention(&observation)
+			events = append(events, p.settleIntention(&observation)...)
 			p.noticeForeign(&observation)
 		}
 		observation.Restore = a.restoration.shown()
@@ -226,7 +227,7 @@ func (p *pass) panicked(err error, events []policy.Event) {
 	a.published.Store(&after)
 	a.missed(d.recorder)
 	a.mu.Unlock()
-	d.reportPanic(a, err, after.quarantine)
+	d.reportPanic(a, err, d.clock.Scale().Wall(after.quarantine))
 	p.end()
 }
 

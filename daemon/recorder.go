@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hpad/hpad/daemon/clock"
 	"github.com/hpad/hpad/daemon/state"
 )
 
@@ -13,6 +14,7 @@ import (
 // commit in one commit. What could not be written is tried again with the next.
 type recorder struct {
 	store   state.Store
+	clock   *clock.Clock
 	observe func(d time.Duration, records int, err error)
 
 	mu      sync.Mutex
@@ -21,8 +23,8 @@ type recorder struct {
 	kick    chan struct{}
 }
 
-func newRecorder(store state.Store, observe func(time.Duration, int, error)) *recorder {
-	return &recorder{store: store, observe: observe, kick: make(chan struct{}, 1)}
+func newRecorder(store state.Store, clock *clock.Clock, observe func(time.Duration, int, error)) *recorder {
+	return &recorder{store: store, clock: clock, observe: observe, kick: make(chan struct{}, 1)}
 }
 
 // record asks for a record to be written. Told, if not nil, is called once it
@@ -39,8 +41,7 @@ func (r *recorder) record(name string, record *state.Record, entries []state.Ent
 	}, told)
 }
 
-// completed asks for the last completed round to be moved, which is forward
-// unless the clock was set back.
+// completed asks for the last completed round to be moved forward.
 func (r *recorder) completed(round time.Time) {
 	r.add(func(c *state.Changes) { c.LastRound = round }, nil)
 }
@@ -87,6 +88,7 @@ func (r *recorder) commit() {
 	if len(changes.Records) == 0 && len(changes.Deleted) == 0 && len(changes.Entries) == 0 && changes.LastRound.IsZero() && len(told) == 0 {
 		return
 	}
+	changes.Clock = r.clock.State()
 	started := time.Now()
 	err := guard(func() error { return r.store.Commit(context.Background(), changes) })
 	r.observe(time.Since(started), len(changes.Records), err)

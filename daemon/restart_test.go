@@ -40,8 +40,9 @@ type outcome struct {
 
 // runHours lets a world with every sort of behavior run for hours, and restarts
 // the daemon at the given times: in good order, or as a kill does, which leaves
-// what was committed by then.
-func runHours(t *testing.T, seed uint64, length time.Duration, restarts []time.Duration, kill bool) outcome {
+// what was committed by then. Steps, if not nil, returns by how much the wall clock
+// is stepped before the nth restart, while no daemon runs, and after it.
+func runHours(t *testing.T, seed uint64, length time.Duration, restarts []time.Duration, kill bool, steps func(nth int) [3]time.Duration) outcome {
 	w := newWorld(t)
 	w.store = newMemoryStore()
 	five, half := int32(300), int32(30)
@@ -68,20 +69,28 @@ func runHours(t *testing.T, seed uint64, length time.Duration, restarts []time.D
 			}
 		})
 		w.source().set(name, func(_ context.Context, at time.Time) (sources.Vector, error) {
-			value, err := load(at, seed)
+			value, err := load(at.Add(-time.Duration(w.step.Load())), seed)
 			return one(value, at), err
 		})
 	}
 	start := time.Now()
 	w.start()
-	for _, at := range restarts {
+	for nth, at := range restarts {
+		var step [3]time.Duration
+		if steps != nil {
+			step = steps(nth)
+		}
+		w.advance((at - time.Since(start)) / 2)
+		w.stepClock(step[0])
 		w.advance(at - time.Since(start))
 		left := w.store.copied()
 		w.stop()
 		if kill {
 			w.store = left
 		}
+		w.stepClock(step[1])
 		w.start()
+		w.stepClock(step[2])
 	}
 	w.advance(length - time.Since(start))
 	result := outcome{Writes: map[string][]string{}, Memories: map[string]policy.Memory{}, Statuses: map[string][]policy.Condition{}}
@@ -96,7 +105,8 @@ func runHours(t *testing.T, seed uint64, length time.Duration, restarts []time.D
 }
 
 // A daemon that is restarted or killed between two ticks decides as one that
-// never stopped, and remembers the same.
+// never stopped, and remembers the same. So does one whose wall clock is stepped
+// meanwhile, by whatever, while it runs and while it does not.
 func TestRestartChangesNothing(t *testing.T) {
 	const length = 3 * time.Hour
 	for seed := range uint64(8) {
@@ -109,16 +119,33 @@ func TestRestartChangesNothing(t *testing.T) {
 				restarts = append(restarts, min(at, length-time.Minute).Truncate(5*time.Second)+time.Duration(1+random.IntN(3999))*time.Millisecond)
 			}
 			var want outcome
-			synctest.Test(t, func(t *testing.T) { want = runHours(t, seed, length, nil, false) })
+			synctest.Test(t, func(t *testing.T) { want = runHours(t, seed, length, nil, false, nil) })
 			if len(want.Writes["plain"]) < 5 || len(want.Writes["quick"]) < 5 {
 				t.Fatalf("the uninterrupted run wrote %v: too little to compare", want.Writes)
 			}
 			equal := cmp.Options{cmpopts.EquateEmpty(), cmpopts.IgnoreFields(policy.Condition{}, "Message")}
-			for _, kill := range []bool{false, true} {
+			steps := func(nth int) (by [3]time.Duration) {
+				random := rand.New(rand.NewPCG(seed, uint64(nth)))
+				for i := range by {
+					if random.IntN(2) == 0 {
+						by[i] = []time.Duration{-time.Hour, time.Hour, -40 * time.Second, 40 * time.Second, -1100 * time.Millisecond, 400 * 24 * time.Hour}[random.IntN(6)]
+					}
+				}
+				return by
+			}
+			for _, run := range []struct {
+				name  string
+				kill  bool
+				steps func(int) [3]time.Duration
+			}{
+				{name: "ended well"},
+				{name: "killed", kill: true},
+				{name: "stepped", kill: seed%2 == 0, steps: steps},
+			} {
 				var got outcome
-				synctest.Test(t, func(t *testing.T) { got = runHours(t, seed, length, restarts, kill) })
+				synctest.Test(t, func(t *testing.T) { got = runHours(t, seed, length, restarts, run.kill, run.steps) })
 				if diff := cmp.Diff(want, got, equal); diff != "" {
-					t.Errorf("%d restarts (killed: %t) changed the run (-uninterrupted +restarted):\n%s", len(restarts), kill, diff)
+					t.Errorf("%d restarts (%s) changed the run (-uninterrupted +restarted):\n%s", len(restarts), run.name, diff)
 				}
 			}
 		})

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hpad/hpad/daemon/clock"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 )
@@ -19,8 +20,10 @@ import (
 type round struct {
 	daemon *Daemon
 	plan   *plan
-	// now is the one instant of all its passes.
-	now time.Time
+	// now is the one instant of all its passes, in steady time, which scale converts
+	// for platforms and sources.
+	now   time.Time
+	scale *clock.Scale
 	// tick says that now is a tick of the schedule; a round out of turn is none.
 	tick      bool
 	passes    []pass
@@ -39,6 +42,8 @@ type pass struct {
 	round   *round
 	plan    *passPlan
 	started time.Time
+	// observed is the steady time when its reads were there.
+	observed time.Time
 	// pending counts the reads it waits for.
 	pending atomic.Int32
 	// ready is set once, by the last of its reads or by its own deadline.
@@ -103,6 +108,7 @@ func (d *Daemon) newRound(p *plan, now time.Time, tick bool) *round {
 		daemon:    d,
 		plan:      p,
 		now:       now,
+		scale:     d.clock.Scale(),
 		tick:      tick,
 		passes:    make([]pass, len(p.passes)),
 		snapshots: make([]answer[snapshotAnswer], len(p.snapshots)),
@@ -222,7 +228,7 @@ func (r *round) runQueries(ctx context.Context, batch *queryBatch) {
 		var vector sources.Vector
 		started := time.Now()
 		err := guard(func() (err error) {
-			vector, err = batch.source.source.Query(ctx, r.plan.queries[batch.queries[i]].text, r.now)
+			vector, err = batch.source.source.Query(ctx, r.plan.queries[batch.queries[i]].text, r.scale.Wall(r.now))
 			return err
 		})
 		r.daemon.metrics.Query(batch.source.name, time.Since(started), err)

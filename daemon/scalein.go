@@ -25,7 +25,7 @@ func (d *Daemon) wrapFleet(name string, fleet Fleet) *drain.Fleet {
 	if !ok {
 		return nil
 	}
-	return drain.Wrap(inner, d.store.Fleet(name), d.log.With(zap.String("fleet", name)))
+	return drain.Wrap(inner, d.store.Fleet(name), d.clock, d.log.With(zap.String("fleet", name)))
 }
 
 // configureScaleIn tells the fleets of a generation how the instances of their

@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 	"time"
-
-	"go.uber.org/zap"
 )
 
 // scheduler begins the rounds. One goroutine runs it and owns its fields.
@@ -16,11 +14,11 @@ type scheduler struct {
 	last map[time.Duration]time.Time
 	// rounds are those that have not completed, oldest first.
 	rounds []*round
-	// newest is the newest completed round since the clock was last set back.
+	// newest is the newest completed round.
 	newest time.Time
 }
 
-// maxIdle bounds a wait for the next tick, so that a clock that was set back is
+// maxIdle bounds a wait for the next tick, so that a step of the wall clock is
 // noticed.
 const maxIdle = time.Second
 
@@ -34,15 +32,16 @@ func (s *scheduler) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case request := <-s.d.requests:
-			s.tick(time.Now()) // the tick first: a request may begin a pass of its own
+			s.tick(s.d.clock.Now()) // the tick first: a request may begin a pass of its own
 			request(s)
 		case r := <-s.d.completed:
 			s.completed(r)
 		case <-timer.C:
 		}
-		now := time.Now()
+		s.d.lookAtClock()
+		now := s.d.clock.Now()
 		s.tick(now)
-		s.d.notifier.alive(now)
+		s.d.notifier.alive(time.Now())
 		timer.Reset(min(s.next(now).Sub(now), maxIdle))
 	}
 }
@@ -79,26 +78,21 @@ func (s *scheduler) tick(now time.Time) {
 	var due map[time.Time][]time.Duration
 	for period := range g.periods {
 		tick := lastTick(now, period)
-		last := s.last[period]
-		switch {
-		case tick.Before(last):
-			s.d.log.Warn("the clock was set back", zap.Time("from", last), zap.Time("to", now))
-			s.newest = time.Time{}
-			s.last[period] = tick
-		case tick.After(last):
-			if due == nil {
-				due = map[time.Time][]time.Duration{}
-			}
-			due[tick] = append(due[tick], period)
-			s.last[period] = tick
+		if !tick.After(s.last[period]) {
+			continue
 		}
+		if due == nil {
+			due = map[time.Time][]time.Duration{}
+		}
+		due[tick] = append(due[tick], period)
+		s.last[period] = tick
 	}
 	for _, tick := range slices.SortedFunc(maps.Keys(due), time.Time.Compare) {
 		periods := due[tick]
 		slices.Sort(periods)
 		s.begin(g.planFor(periods), tick, true)
 	}
-	s.d.ticked(now)
+	s.d.ticked(time.Now())
 }
 
 // begin starts a round of a plan. An autoscaler whose last pass is still under
@@ -143,8 +137,8 @@ func (s *scheduler) completed(r *round) {
 	if !r.tick || s.d.runContext.Err() != nil {
 		return
 	}
-	if r.now.Before(s.newest) || r.now.After(time.Now()) {
-		return // a later round has completed already, or the clock was set back
+	if r.now.Before(s.newest) {
+		return // a later round has completed already
 	}
 	s.newest = r.now
 	for _, other := range s.rounds {

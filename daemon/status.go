@@ -37,6 +37,7 @@ func (d *Daemon) Autoscaler(name string) (api.Autoscaler, bool) {
 // view shows an autoscaler; lost says what of the state was lost.
 func (d *Daemon) view(a *autoscaler, lost string) api.Autoscaler {
 	def, published := a.definition.Load(), a.published.Load()
+	scale := d.clock.Scale()
 	view := api.Autoscaler{
 		Name:              a.name,
 		Reference:         def.Target.String(),
@@ -47,7 +48,7 @@ func (d *Daemon) view(a *autoscaler, lost string) api.Autoscaler {
 		SyncPeriodSeconds: def.SyncPeriod.Seconds(),
 		Evaluation: api.Evaluation{
 			Last:             published.tick,
-			Next:             published.next(time.Now(), def.SyncPeriod),
+			Next:             published.next(d.clock.Now(), def.SyncPeriod),
 			DurationSeconds:  published.duration.Seconds(),
 			Late:             a.late.Load(),
 			Error:            published.err,
@@ -74,7 +75,7 @@ func (d *Daemon) view(a *autoscaler, lost string) api.Autoscaler {
 	for _, in := range def.inputs {
 		view.Inputs = append(view.Inputs, api.Input{Source: in.Source, Query: in.Query, Select: in.Select})
 	}
-	return view
+	return shownBy(scale, view)
 }
 
 // next answers when the autoscaler is evaluated next.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/clock"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/state"
@@ -57,6 +59,10 @@ type world struct {
 	discover bool
 	// starting, if not nil, is called before a daemon runs.
 	starting func()
+	// boot is the boot of the machine, step how far its wall clock was stepped since
+	// the bubble began. Change step with stepClock.
+	boot string
+	step atomic.Int64
 	// notified are the words told to the service manager.
 	notified []string
 	telling  sync.Mutex
@@ -75,6 +81,7 @@ func newWorld(t testing.TB) *world {
 		fleets:  map[string]*targettest.Memory{"fleet": targettest.NewMemory("fleet")},
 		sources: map[string]*memorySource{"source": newMemorySource()},
 		store:   newMemoryStore(),
+		boot:    "boot-1",
 		log:     zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel)),
 		config: &config.Config{
 			Daemon: config.Daemon{
@@ -164,6 +171,7 @@ func (w *world) start() {
 		Store:  w.store,
 		Log:    w.log,
 		DryRun: w.dryRun, Metrics: w.metrics,
+		Clock: clock.System{Wall: w.wall, Boot: w.monotonic},
 		Notify: func(state string) {
 			w.telling.Lock()
 			defer w.telling.Unlock()
@@ -194,6 +202,17 @@ func (w *world) start() {
 	go func() { ended <- daemon.Run(ctx) }()
 	synctest.Wait()
 }
+
+// wall is the wall clock, as it was stepped.
+func (w *world) wall() time.Time { return time.Now().Add(time.Duration(w.step.Load())) }
+
+// monotonic is the boot and its monotonic clock, which began a while before the
+// bubble's.
+func (w *world) monotonic() (string, time.Duration) {
+	return w.boot, time.Since(time.Date(1999, 12, 31, 0, 0, 0, 0, time.UTC))
+}
+
+func (w *world) stepClock(by time.Duration) { w.step.Add(int64(by)) }
 
 func (w *world) stop() {
 	w.t.Helper()
@@ -318,7 +337,7 @@ func newMemoryStore() *memoryStore {
 func (s *memoryStore) Load(context.Context) (state.Snapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	loaded := state.Snapshot{LastRound: s.snapshot.LastRound, Autoscalers: map[string]state.Record{}}
+	loaded := state.Snapshot{LastRound: s.snapshot.LastRound, Clock: s.snapshot.Clock, Autoscalers: map[string]state.Record{}}
 	for name, record := range s.snapshot.Autoscalers {
 		if replay := record.Replay; replay != nil {
 			for tick := nextTick(record.Through, replay.Period); !tick.After(loaded.LastRound); tick = nextTick(tick, replay.Period) {
@@ -347,8 +366,11 @@ func (s *memoryStore) Commit(_ context.Context, changes state.Changes) error {
 		delete(s.snapshot.Autoscalers, name)
 	}
 	maps.Copy(s.snapshot.Autoscalers, changes.Records)
-	if !changes.LastRound.IsZero() { // back as well: the store cannot know why
+	if !changes.LastRound.IsZero() {
 		s.snapshot.LastRound = changes.LastRound
+	}
+	if !changes.Clock.Time.IsZero() {
+		s.snapshot.Clock = changes.Clock
 	}
 	s.entries = append(s.entries, changes.Entries...)
 	return nil
@@ -366,7 +388,7 @@ func (s *memoryStore) copied() *memoryStore {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return &memoryStore{
-		snapshot:  state.Snapshot{LastRound: s.snapshot.LastRound, Autoscalers: maps.Clone(s.snapshot.Autoscalers)},
+		snapshot:  state.Snapshot{LastRound: s.snapshot.LastRound, Clock: s.snapshot.Clock, Autoscalers: maps.Clone(s.snapshot.Autoscalers)},
 		entries:   slices.Clone(s.entries),
 		fleetKeep: maps.Clone(s.fleetKeep),
 		losses:    slices.Clone(s.losses),

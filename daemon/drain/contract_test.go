@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/hpad/hpad/daemon/clock"
 	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
@@ -37,7 +38,7 @@ func newPlatform(options drain.Options, counts ...int32) *targettest.Platform {
 	}
 	store := &targettest.Store{}
 	p.Open = func(*testing.T) targettest.Fleet {
-		f := drain.Wrap(m, store, zap.NewNop())
+		f := drain.Wrap(m, store, clock.New(clock.System{}), zap.NewNop())
 		all := map[targets.Ref]drain.Options{}
 		for _, ref := range p.Refs {
 			all[ref] = options

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/hpad/hpad/daemon/clock"
 	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
@@ -150,7 +151,7 @@ func TestKilledWithoutDrain(t *testing.T) {
 				w := newWorld(t, 3, nil)
 				w.close()
 				first := &dying{Removable: w.platform, store: w.store, left: step + 1, after: after}
-				f := drain.Wrap(first, first, zap.NewNop())
+				f := drain.Wrap(first, first, clock.New(clock.System{}), zap.NewNop())
 				f.Configure(map[targets.Ref]drain.Options{w.ref: w.options})
 				if err := f.Start(t.Context()); err != nil {
 					t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/hpad/hpad/daemon/clock"
 	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
@@ -339,7 +340,7 @@ func TestLateReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3, newDrainer("web-0"))
 		w.close()
-		w.fleet = drain.Wrap(slow{w.platform}, w.store, zap.NewNop())
+		w.fleet = drain.Wrap(slow{w.platform}, w.store, clock.New(clock.System{}), zap.NewNop())
 		w.fleet.Configure(map[targets.Ref]drain.Options{w.ref: w.options})
 		if err := w.fleet.Start(t.Context()); err != nil {
 			t.Fatal(err)
@@ -621,7 +622,7 @@ func (l *living) Close() error {
 // once.
 func TestLifecycle(t *testing.T) {
 	inner := &living{Removable: targettest.Removable{Memory: targettest.NewMemory("memory")}}
-	f := drain.Wrap(inner, nil, zap.NewNop())
+	f := drain.Wrap(inner, nil, clock.New(clock.System{}), zap.NewNop())
 	if f.Unwrap() != drain.Inner(inner) {
 		t.Error("Unwrap() is another fleet")
 	}
@@ -703,7 +704,7 @@ func TestManyTargets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const count = 40
 		platform := crowded{targettest.Removable{Memory: targettest.NewMemory("memory")}, &atomic.Int32{}, &atomic.Int32{}}
-		f := drain.Wrap(platform, &targettest.Store{}, zap.NewNop())
+		f := drain.Wrap(platform, &targettest.Store{}, clock.New(clock.System{}), zap.NewNop())
 		options := map[targets.Ref]drain.Options{}
 		for n := range count {
 			ref := platform.Add(fmt.Sprintf("t%d", n), targettest.MemoryTarget{Replicas: 10})

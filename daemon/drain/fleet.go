@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/hpad/hpad/daemon/clock"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -20,6 +21,7 @@ import (
 type Fleet struct {
 	inner Inner
 	store targets.Store
+	clock *clock.Clock
 	log   *zap.Logger
 	// loading is held while the operations are read from the store, wake makes the
 	// work look again at once, slots bounds the calls of drainers, removals those of
@@ -48,7 +50,8 @@ type Fleet struct {
 // target is what is under way with one target. Its fields are guarded by the
 // fleet's lock, but for the locks.
 type target struct {
-	ref targets.Ref
+	ref   targets.Ref
+	clock *clock.Clock
 	// writing is held while the count is changed, saving while it is recorded.
 	writing, saving lock
 	// wanted is the count that was decided last; it means something only while there
@@ -96,16 +99,16 @@ const (
 	removalsAtOnce = 4
 )
 
-func newTarget(ref targets.Ref) *target {
-	return &target{ref: ref, writing: newLock(), saving: newLock(), paces: map[string]*pace{}, calls: map[string]*call{}}
+func newTarget(ref targets.Ref, steady *clock.Clock) *target {
+	return &target{ref: ref, clock: steady, writing: newLock(), saving: newLock(), paces: map[string]*pace{}, calls: map[string]*call{}}
 }
 
 // Wrap answers a fleet around inner, without Options for any target. The store is
 // inner's own, where the operations are kept; nil keeps none, so that a restart
-// forgets them. Wrapping has no effect outside of the process.
-func Wrap(inner Inner, store targets.Store, log *zap.Logger) *Fleet {
+// forgets them. Deadlines are kept by the daemon's clock. Wrapping has no effect outside of the process.
+func Wrap(inner Inner, store targets.Store, steady *clock.Clock, log *zap.Logger) *Fleet {
 	f := &Fleet{
-		inner: inner, store: store, log: log,
+		inner: inner, store: store, clock: steady, log: log,
 		loading: newLock(), wake: make(chan struct{}, 1), slots: make(chan struct{}, callsAtOnce), removals: make(chan struct{}, removalsAtOnce),
 		options: map[targets.Ref]Options{}, targets: map[targets.Ref]*target{},
 	}
@@ -273,7 +276,7 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 			changed = maps.Clone(readings) // the map is the inner fleet's
 		}
 		reading = t.tally(reading).apply(reading)
-		reading.Notices = slices.Concat(reading.Notices, t.notices(time.Now()))
+		reading.Notices = slices.Concat(reading.Notices, t.notices(f.clock.Now()))
 		changed[ref] = reading
 	}
 	if changed == nil {

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap/zaptest"
 
+	"github.com/hpad/hpad/daemon/clock"
 	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
@@ -142,7 +143,7 @@ func newWorld(t *testing.T, replicas int32, d *drainer) *world {
 
 func (w *world) open() {
 	w.Helper()
-	w.fleet = drain.Wrap(w.platform, w.store, zaptest.NewLogger(w.T))
+	w.fleet = drain.Wrap(w.platform, w.store, clock.New(clock.System{}), zaptest.NewLogger(w.T))
 	w.fleet.Configure(map[targets.Ref]drain.Options{w.ref: w.options})
 	if err := w.fleet.Start(w.Context()); err != nil {
 		w.Fatal(err)

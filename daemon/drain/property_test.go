@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 	"pgregory.net/rapid"
 
+	"github.com/hpad/hpad/daemon/clock"
 	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
@@ -85,7 +86,7 @@ func play(t *testing.T, script []step) []string {
 }
 
 func (c *course) begin() {
-	c.fleet = drain.Wrap(c.platform, c.store, zap.NewNop())
+	c.fleet = drain.Wrap(c.platform, c.store, clock.New(clock.System{}), zap.NewNop())
 	c.fleet.Configure(map[targets.Ref]drain.Options{c.ref: c.options})
 	if err := c.fleet.Start(c.Context()); err != nil {
 		c.Fatal(err)

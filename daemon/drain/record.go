@@ -70,7 +70,7 @@ func (f *Fleet) load(ctx context.Context) error {
 	}
 	read := map[targets.Ref]*target{}
 	for key, value := range entries {
-		t, err := parseRecord(value)
+		t, err := f.parseRecord(value)
 		if err == nil {
 			read[t.ref] = t
 			continue
@@ -86,7 +86,7 @@ func (f *Fleet) load(ctx context.Context) error {
 }
 
 // parseRecord reads one target's entry.
-func parseRecord(value []byte) (*target, error) {
+func (f *Fleet) parseRecord(value []byte) (*target, error) {
 	var r record
 	if err := json.Unmarshal(value, &r); err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func parseRecord(value []byte) (*target, error) {
 	if r.Format != recordFormat {
 		return nil, fmt.Errorf("format %d, want %d", r.Format, recordFormat)
 	}
-	t := newTarget(r.Target)
+	t := newTarget(r.Target, f.clock)
 	t.wanted = r.Wanted
 	for _, op := range r.Operations {
 		if op == nil || op.ID == "" || op.Instance.ID == "" {
@@ -105,7 +105,7 @@ func parseRecord(value []byte) (*target, error) {
 		t.paces[op.ID] = &pace{touched: true} // by the daemon before this one
 	}
 	slices.SortStableFunc(t.operations, byAge)
-	t.settleTwins(time.Now())
+	t.settleTwins(f.clock.Now())
 	return t, nil
 }
 
@@ -165,7 +165,7 @@ func (f *Fleet) save(ctx context.Context, t *target, added ...*Operation) error 
 	}
 	defer t.saving.release()
 	f.mu.Lock()
-	t.prune(time.Now())
+	t.prune(f.clock.Now())
 	changes := t.changes
 	operations := slices.Concat(t.operations, added)
 	value, err := json.Marshal(record{Format: recordFormat, Target: t.ref, Wanted: t.wanted, Operations: operations})
@@ -188,6 +188,6 @@ func (f *Fleet) save(ctx context.Context, t *target, added ...*Operation) error 
 	for _, op := range added {
 		t.paces[op.ID] = &pace{}
 	}
-	t.settleTwins(time.Now())
+	t.settleTwins(f.clock.Now())
 	return nil
 }

@@ -59,12 +59,12 @@ func (f *Fleet) look(refs []targets.Ref) {
 	defer f.mu.Unlock()
 	f.reading = false
 	if err != nil {
-		f.due = later(f.due, time.Now().Add(waitOf(err)))
+		f.due = later(f.due, f.clock.Now().Add(waitOf(err)))
 		return
 	}
 	for ref, reading := range readings {
 		if t := f.targets[ref]; t != nil {
-			f.see(t, reading, time.Now())
+			f.see(t, reading, f.clock.Now())
 		}
 	}
 	f.poke()
@@ -100,8 +100,9 @@ func (f *Fleet) see(t *target, reading targets.Reading, now time.Time) {
 		shown[id] = !reading.Instances[i].Deleting
 		protected[id] = reading.Locations != nil && reading.Locations[i].Protected
 	}
+	observed := f.clock.Of(reading.Observed)
 	for _, op := range t.operations {
-		if op.State == Ended || reading.Observed.Before(op.Changed) {
+		if op.State == Ended || observed.Before(op.Changed) {
 			continue
 		}
 		staying, there := shown[op.Instance.ID]
@@ -111,7 +112,7 @@ func (f *Fleet) see(t *target, reading targets.Reading, now time.Time) {
 		}
 		t.paces[op.ID].absent = time.Time{}
 		if staying {
-			t.stays(op, protected[op.Instance.ID], reading.Observed, now)
+			t.stays(op, protected[op.Instance.ID], observed, now)
 		} else {
 			t.goes(op, now)
 		}
@@ -239,7 +240,7 @@ func (f *Fleet) remove(t *target) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t.removing = false
-	f.settle(t, removed, err, options, time.Now())
+	f.settle(t, removed, err, options, f.clock.Now())
 	f.poke()
 }
 
@@ -247,7 +248,7 @@ func (f *Fleet) remove(t *target) {
 // recorded as Removing.
 func (f *Fleet) prepare(ctx context.Context, t *target, reading targets.Reading) ([]*Operation, error) {
 	f.mu.Lock()
-	now := time.Now()
+	now := f.clock.Now()
 	if f.closed {
 		f.mu.Unlock()
 		return nil, nil

@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/hpad/hpad/daemon/clock"
 	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
@@ -108,7 +109,7 @@ func TestUnconfigured(t *testing.T) {
 		w.scale(2)
 		w.close()
 		d.done("web-0")
-		w.fleet = drain.Wrap(w.platform, w.store, zap.NewNop())
+		w.fleet = drain.Wrap(w.platform, w.store, clock.New(clock.System{}), zap.NewNop())
 		if err := w.fleet.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -278,7 +279,7 @@ func killedAt(t *testing.T, steps int, after bool) (killed bool) {
 		first := &dying{Removable: w.platform, store: w.store, drainer: d, left: steps, after: after}
 		options := w.options
 		options.Drainer = first
-		f := drain.Wrap(first, first, zap.NewNop())
+		f := drain.Wrap(first, first, clock.New(clock.System{}), zap.NewNop())
 		f.Configure(map[targets.Ref]drain.Options{w.ref: options})
 		if err := f.Start(t.Context()); err != nil {
 			t.Fatal(err)

@@ -36,7 +36,7 @@ func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, versi
 	t, options := f.targets[ref], f.options[ref]
 	managed := options.order().Named() || t != nil && t.active()
 	if managed && t == nil {
-		t = newTarget(ref)
+		t = newTarget(ref, f.clock)
 		f.targets[ref] = t
 	}
 	f.mu.Unlock()
@@ -127,7 +127,7 @@ func (w *write) grow(ctx context.Context) error {
 	f.mu.Lock()
 	t.decide(w.n)
 	now := t.tally(w.reading)
-	t.takeBack(now.surplus, Undone, "more instances are wanted again", time.Now())
+	t.takeBack(now.surplus, Undone, "more instances are wanted again", w.fleet.clock.Now())
 	returned := int32(len(w.current.leaving) - len(now.leaving))
 	// The platform's count still has those that can no longer be taken back.
 	ask := w.n + int32(len(now.leaving))
@@ -276,7 +276,7 @@ func (w *write) giveUp(ctx context.Context, unfilled int32) error {
 // when nobody knows what became of that, these are asked for again, and no others.
 func (w *write) remove(ctx context.Context, victims []Victim) error {
 	ids, operations := make([]string, len(victims)), make([]*Operation, len(victims))
-	now := time.Now()
+	now := w.fleet.clock.Now()
 	for i, victim := range victims {
 		ids[i] = victim.ID
 		operations[i] = w.begin(victim, now)
@@ -313,7 +313,7 @@ func (w *write) answered(ctx context.Context, operations []*Operation, err error
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	open := errors.Is(err, targets.ErrUnknownOutcome) || err != nil && ctx.Err() != nil && !isPartial(err)
-	now := time.Now()
+	now := w.fleet.clock.Now()
 	for _, op := range operations {
 		p := t.paces[op.ID]
 		p.direct, p.asked = false, now
@@ -332,7 +332,7 @@ func (w *write) answered(ctx context.Context, operations []*Operation, err error
 
 // record begins the drains of the victims. Nothing is begun that is not recorded.
 func (w *write) record(ctx context.Context, victims []Victim) error {
-	now := time.Now()
+	now := w.fleet.clock.Now()
 	operations := make([]*Operation, len(victims))
 	for i, victim := range victims {
 		operations[i] = w.begin(victim, now)
@@ -342,7 +342,7 @@ func (w *write) record(ctx context.Context, victims []Victim) error {
 	}
 	for _, op := range operations {
 		w.fleet.log.Info("instance is drained, to be removed", zap.Stringer("target", w.target.ref), zap.String("instance", op.Instance.ID),
-			zap.String("why", op.Reason), zap.Time("deadline", op.Deadline))
+			zap.String("why", op.Reason), zap.Time("deadline", w.fleet.clock.Scale().Wall(op.Deadline)))
 	}
 	w.fleet.poke()
 	return nil

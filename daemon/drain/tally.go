@@ -35,7 +35,7 @@ func (t *target) tally(reading targets.Reading) tally {
 	}
 	c := tally{leaving: map[string]*Operation{}}
 	for _, op := range t.operations {
-		stale := op.Outcome == Terminated && reading.Observed.Before(op.Ended)
+		stale := op.Outcome == Terminated && t.clock.Of(reading.Observed).Before(op.Ended)
 		if present[op.Instance.ID] && (op.leaving() || stale) {
 			c.leaving[op.Instance.ID] = op
 		}

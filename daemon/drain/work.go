@@ -45,7 +45,7 @@ func (f *Fleet) run() {
 		case <-f.wake:
 		}
 		busy := true
-		if err := guard(func() error { busy = f.pass(time.Now()); return nil }); err != nil {
+		if err := guard(func() error { busy = f.pass(f.clock.Now()); return nil }); err != nil {
 			f.log.Error("the work on drains failed", zap.Error(err))
 		}
 		clock.Stop()
@@ -226,6 +226,7 @@ func (f *Fleet) call(t *target, op *Operation, options Options, now time.Time) {
 	t.calls[op.Instance.ID] = &call{cancel: cancel, begun: now}
 	t.paces[op.ID].touched = true
 	state, instance := op.State, op.Instance
+	instance.Deadline = f.clock.Scale().Wall(op.Deadline)
 	f.running.Go(func() {
 		defer func() { <-f.slots }()
 		defer cancel()
@@ -261,7 +262,7 @@ func perform(ctx context.Context, drainer Drainer, state State, instance Instanc
 // answer takes an operation on by what its drainer answered. The caller holds the
 // lock.
 func (f *Fleet) answer(t *target, op *Operation, options Options, drained bool, err error) {
-	now, p := time.Now(), t.paces[op.ID]
+	now, p := f.clock.Now(), t.paces[op.ID]
 	log := f.log.With(zap.Stringer("target", t.ref), zap.String("instance", op.Instance.ID))
 	if err != nil {
 		if p.failures == 0 {

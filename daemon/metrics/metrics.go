@@ -23,6 +23,7 @@ type Metrics struct {
 	passes      passes
 	calls       calls
 	state       stateWrites
+	clock       clockSteps
 	reloads     reloads
 	requests    requests
 	dryRun      prometheus.Gauge
@@ -41,6 +42,7 @@ func New(reg prometheus.Registerer) *Metrics {
 		passes:      newPasses(factory),
 		calls:       newCalls(factory),
 		state:       newStateWrites(factory),
+		clock:       newClockSteps(factory),
 		reloads:     newReloads(factory),
 		requests:    newRequests(factory),
 		autoscalers: map[string]*Autoscaler{},

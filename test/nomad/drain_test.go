@@ -10,6 +10,7 @@ import (
 	nomadapi "github.com/hashicorp/nomad/api"
 	"go.uber.org/zap/zaptest"
 
+	"github.com/hpad/hpad/daemon/clock"
 	"github.com/hpad/hpad/daemon/drain"
 	drainnomad "github.com/hpad/hpad/daemon/drain/nomad"
 	"github.com/hpad/hpad/targets"
@@ -59,7 +60,7 @@ func newMachines(t *testing.T) *machines {
 
 func (m *machines) open() {
 	m.Helper()
-	m.fleet = drain.Wrap(m.platform, m.store, zaptest.NewLogger(m.T))
+	m.fleet = drain.Wrap(m.platform, m.store, clock.New(clock.System{}), zaptest.NewLogger(m.T))
 	m.fleet.Configure(map[targets.Ref]drain.Options{m.ref: {
 		Victims: drain.EmptyNomadNodes, Drainer: m.drainer, Deadline: 5 * time.Minute, Interval: 500 * time.Millisecond,
 	}})

@@ -1,0 +1,443 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/hpad/hpad/daemon/clock"
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/sources"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// limited gives an autoscaler a rate of one instance per 20 seconds upwards, no
+// window there, and one of 30 seconds downwards.
+func limited(a *config.Autoscaler) {
+	none, half := int32(0), int32(30)
+	a.SyncPeriod = 5 * time.Second
+	a.Spec.Behavior = &policy.Behavior{
+		ScaleUp: &policy.ScalingRules{
+			StabilizationWindowSeconds: &none,
+			Policies:                   []policy.ScalingPolicy{{Type: policy.InstancesPolicy, Value: 1, PeriodSeconds: 20}},
+		},
+		ScaleDown: &policy.ScalingRules{StabilizationWindowSeconds: &half},
+	}
+}
+
+// TestStepsOfTheClock runs a rate and a window over a step of the wall clock, with
+// the daemon killed or ended meanwhile or not: all of them write what is written
+// without a step, when it is written without one.
+func TestStepsOfTheClock(t *testing.T) {
+	run := func(t *testing.T, by time.Duration, restart func(*world)) (writes, told []string) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.queue("q", 1, limited)
+			w.source().value("q", 6)
+			start := time.Now()
+			w.start()
+			w.advance(12 * time.Second) // in the middle of the rate's first period
+			w.stepClock(by)
+			if restart != nil {
+				restart(w)
+			}
+			w.advance(70 * time.Second)
+			w.source().value("q", 1)
+			w.advance(13 * time.Second) // in the middle of the window
+			w.stepClock(by)
+			if restart != nil {
+				restart(w)
+			}
+			w.advance(time.Minute)
+			writes = w.writes("q", start)
+			for _, event := range w.view("q").Events {
+				if event.Reason == clockSteppedReason {
+					told = append(told, event.Message)
+				}
+			}
+			w.stop()
+		})
+		return writes, told
+	}
+	want, told := run(t, 0, nil)
+	if len(want) < 5 || told != nil {
+		t.Fatalf("without a step it wrote %v and told %v", want, told)
+	}
+	restarts := map[string]func(*world){
+		"running": nil,
+		"ended":   func(w *world) { w.stop(); w.start() },
+		"killed": func(w *world) {
+			left := w.store.copied()
+			w.stop()
+			w.store = left
+			w.start()
+		},
+	}
+	for _, by := range []time.Duration{-time.Hour, time.Hour} {
+		for name, restart := range restarts {
+			t.Run(fmt.Sprintf("%s %s", by, name), func(t *testing.T) {
+				got, told := run(t, by, restart)
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("the writes (-without a step +with):\n%s", diff)
+				}
+				direction := "forward"
+				if by < 0 {
+					direction = "back"
+				}
+				text := "the wall clock was stepped " + direction + " by 1h0m0s; windows and rates go on without it"
+				if len(told) == 0 || slices.ContainsFunc(told, func(s string) bool { return s != text }) {
+					t.Errorf("told are %q, want %q", told, text)
+				}
+			})
+		}
+	}
+}
+
+// TestStepIsTold wants each step told once: by an event and an entry of the history
+// for each autoscaler, and by the metrics.
+func TestStepIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		registry := prometheus.NewRegistry()
+		w.metrics = metrics.New(registry)
+		for _, name := range []string{"a", "b"} {
+			w.queue(name, 3)
+			w.source().value(name, 3)
+		}
+		w.start()
+		w.advance(time.Minute)
+		w.stepClock(-time.Hour)
+		w.advance(time.Minute)
+		w.stepClock(30 * time.Minute)
+		w.advance(time.Minute)
+		w.queue("c", 3) // which is younger than both
+		w.source().value("c", 3)
+		if err := w.daemon.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.stepClock(45 * time.Second)
+		w.advance(time.Minute)
+		for name, want := range map[string]int{"a": 3, "b": 3, "c": 1} {
+			told := 0
+			for _, event := range w.view(name).Events {
+				if event.Reason == clockSteppedReason {
+					told += int(event.Count)
+				}
+			}
+			entries, err := w.daemon.History(t.Context(), name, time.Time{}, time.Time{}, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			inHistory := 0
+			for _, entry := range entries {
+				for _, event := range entry.Events {
+					if event.Reason == clockSteppedReason {
+						inHistory++
+					}
+				}
+			}
+			if told != want || inHistory != want {
+				t.Errorf("%s tells of %d steps, its history of %d, want %d", name, told, inHistory, want)
+			}
+		}
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(`# HELP hpad_clock_offset_seconds How far the wall clock is ahead of the one that windows and rates go by: what its steps add up to.
+# TYPE hpad_clock_offset_seconds gauge
+hpad_clock_offset_seconds -1755
+# HELP hpad_clock_steps_total Steps of the wall clock by more than a second. Windows and rates do not follow them.
+# TYPE hpad_clock_steps_total counter
+hpad_clock_steps_total{direction="back"} 1
+hpad_clock_steps_total{direction="forward"} 2
+`), "hpad_clock_offset_seconds", "hpad_clock_steps_total"); err != nil {
+			t.Error(err)
+		}
+		w.stop()
+	})
+}
+
+// TestScheduleOverSteps wants every tick evaluated, and its round recorded, as if
+// nobody had touched the clock; sources are asked for the instants that it shows.
+func TestScheduleOverSteps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 3)
+		var asked []time.Time
+		w.source().set("q", func(_ context.Context, at time.Time) (sources.Vector, error) {
+			asked = append(asked, at)
+			if behind := w.wall().Sub(at); behind < 0 || behind > time.Second {
+				t.Errorf("asked for %s when the wall clock shows %s", at, w.wall())
+			}
+			return one(3, at), nil
+		})
+		w.start()
+		w.advance(67 * time.Second) // off the ticks
+		for _, by := range []time.Duration{-time.Hour, time.Hour, -24 * time.Hour, 400 * 24 * time.Hour, -3 * time.Second} {
+			before, completed := len(asked), w.store.lastRound()
+			w.stepClock(by)
+			w.advance(time.Minute)
+			if got := len(asked) - before; got != 4 {
+				t.Errorf("%d rounds in the minute after a step of %s, want 4", got, by)
+			}
+			if got := w.store.lastRound().Sub(completed); got != time.Minute {
+				t.Errorf("the last completed round moved by %s in the minute after a step of %s", got, by)
+			}
+			if health := w.daemon.Health(); !health.Healthy || len(health.Unevaluated) > 0 {
+				t.Errorf("after a step of %s: %+v", by, health)
+			}
+		}
+		w.stop()
+	})
+}
+
+// TestShownByTheWallClock wants all times that people see to be the wall clock's.
+func TestShownByTheWallClock(t *testing.T) {
+	for _, by := range []time.Duration{0, -time.Hour, 2 * time.Hour} {
+		t.Run(by.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.queue("q", 1, limited)
+				w.source().value("q", 6)
+				w.start()
+				w.advance(time.Minute)
+				w.source().value("q", 2)
+				w.advance(20 * time.Second)
+				earlier := w.wall()
+				w.stepClock(by)
+				w.advance(2 * time.Second) // noticed, and before the next tick
+				now := w.wall()
+				view := w.view("q")
+				ago := map[string]time.Duration{
+					"created": now.Sub(view.Created), "last pass": now.Sub(view.Evaluation.Last), "next pass": now.Sub(view.Evaluation.Next),
+					"last scaling": now.Sub(view.Status.LastScaleTime), "condition": now.Sub(view.Status.Conditions[0].Since),
+					"event": now.Sub(view.Events[0].First), "event again": now.Sub(view.Events[0].Last), "decision": now.Sub(view.Decision.Time),
+					"binding": now.Sub(view.Decision.Stabilization.Binding.Time), "binding leaves": now.Sub(view.Decision.Stabilization.BindingLeaves),
+				}
+				want := map[string]time.Duration{
+					"created": 82 * time.Second, "last pass": 2 * time.Second, "next pass": -3 * time.Second, "last scaling": 22 * time.Second,
+					"condition": 82 * time.Second, "event": 82 * time.Second, "event again": 82 * time.Second, "decision": 2 * time.Second,
+					"binding": 22 * time.Second, "binding leaves": -8 * time.Second,
+				}
+				if diff := cmp.Diff(want, ago); diff != "" {
+					t.Errorf("how long ago (-want +got):\n%s", diff)
+				}
+				entries, err := w.daemon.History(t.Context(), "q", now.Add(-30*time.Second), now, 0)
+				if err != nil || len(entries) == 0 {
+					t.Fatalf("history of the last half minute: %+v, %v", entries, err)
+				}
+				last := entries[len(entries)-1]
+				if got := now.Sub(last.Time); got != 17*time.Second || !last.Decision.Time.Equal(last.Time) {
+					t.Errorf("the last entry is %s old, its decision of %s", got, last.Decision.Time)
+				}
+				if by != 0 {
+					if entries, _ := w.daemon.History(t.Context(), "q", earlier.Add(-time.Minute), earlier.Add(time.Minute), 0); len(entries) != 0 {
+						t.Errorf("%d entries around %s, which the wall clock no longer has", len(entries), earlier)
+					}
+				}
+				w.stop()
+			})
+		})
+	}
+}
+
+// restored runs an autoscaler that grew a moment ago, and whose load fell, on what
+// a store has, and answers when it was written.
+func restored(t *testing.T, prepare func(w *world, left *memoryStore)) (writes []string) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 1, limited)
+		w.source().value("q", 6)
+		w.start()
+		w.advance(41 * time.Second) // grew at 0, 20 and 40
+		left := w.store.copied()
+		w.stop()
+		w.store = left
+		prepare(w, left)
+		start := time.Now()
+		w.start()
+		w.advance(30 * time.Second) // grows further
+		w.source().value("q", 1)
+		w.advance(65 * time.Second)
+		writes = w.writes("q", start)
+		w.stop()
+	})
+	return slices.DeleteFunc(writes, func(s string) bool { return strings.HasPrefix(s, "-") })
+}
+
+// TestStateOfAnotherBoot goes on where another boot of the machine ended, with the
+// clock as it was or wrong.
+func TestStateOfAnotherBoot(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		prepare func(w *world, left *memoryStore)
+		want    []string
+	}{
+		{
+			"at once", // the rate's 20 s are over at the 19th second
+			func(w *world, _ *memoryStore) { w.boot = "boot-2" },
+			[]string{"19s: 4>5", "59s: 5>1"},
+		},
+		{
+			"the clock is back", // it goes on at the last round, a second before
+			func(w *world, _ *memoryStore) { w.boot = "boot-2"; w.stepClock(-time.Hour) },
+			[]string{"20s: 4>5", "1m0s: 5>1"},
+		},
+		{
+			"long after",
+			func(w *world, _ *memoryStore) { w.boot = "boot-2"; w.stepClock(time.Hour) },
+			[]string{"0s: 4>5", "24s: 5>6", "59s: 6>1"},
+		},
+		{
+			"without a clock",
+			func(_ *world, left *memoryStore) { left.snapshot.Clock = clock.State{} },
+			[]string{"19s: 4>5", "59s: 5>1"},
+		},
+		{
+			"without a clock, which is back", // the last scaling happened now
+			func(w *world, left *memoryStore) { left.snapshot.Clock = clock.State{}; w.stepClock(-time.Hour) },
+			[]string{"24s: 4>5", "59s: 5>1"},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, restored(t, test.prepare)); diff != "" {
+				t.Errorf("the writes since (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// dating is a fleet that dates its instances and samples by the wall clock, as
+// platforms do.
+type dating struct {
+	*targettest.Memory
+	// steps are those of the wall clock, with when they were made.
+	steps map[time.Time]time.Duration
+}
+
+// wall is what the wall clock showed at an instant.
+func (f dating) wall(at time.Time) time.Time {
+	shown := at.Round(0)
+	for since, by := range f.steps {
+		if !at.Before(since) {
+			shown = shown.Add(by)
+		}
+	}
+	return shown
+}
+
+func (f dating) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
+	readings, err := f.Memory.Snapshot(ctx, refs)
+	for ref, reading := range readings {
+		reading.Instances = slices.Clone(reading.Instances)
+		for i := range reading.Instances {
+			instance := &reading.Instances[i]
+			instance.StartedAt, instance.ReadinessChanged = f.wall(instance.StartedAt), f.wall(instance.ReadinessChanged)
+		}
+		readings[ref] = reading
+	}
+	return readings, err
+}
+
+func (f dating) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
+	samples, err := f.Memory.Samples(ctx, refs)
+	for ref, found := range samples {
+		found.Instances = slices.Clone(found.Instances)
+		for i := range found.Instances {
+			found.Instances[i].At = f.wall(found.Instances[i].At)
+		}
+		samples[ref] = found
+	}
+	return samples, err
+}
+
+// TestTimesThatPlatformsState grows and shrinks by a cpu metric, whose samples
+// count by when instances started and got ready (R27), over steps of the clock by
+// which the platform dates those: it makes no difference.
+func TestTimesThatPlatformsState(t *testing.T) {
+	run := func(t *testing.T, steps map[time.Duration]time.Duration) (writes []string) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			made := map[time.Time]time.Duration{}
+			w.fleetKind = func(memory *targettest.Memory) Fleet { return dating{Memory: memory, steps: made} }
+			w.queue("q", 4, resource(50))
+			start := time.Now()
+			w.fleet().Change("q", func(target *targettest.MemoryTarget) {
+				target.ReadyDelay = 20 * time.Second
+				target.Tasks = []policy.Task{{Name: "app", Requests: []policy.Amount{{Resource: "cpu", Milli: 500}}}}
+				target.Usage = func(now time.Time, instance policy.Instance, running int) []policy.TaskUsage {
+					minute := uint64(now.Sub(start) / (7 * time.Minute))
+					use := rand.New(rand.NewPCG(7, minute)).Int64N(4000) / int64(running)
+					if now.Sub(instance.StartedAt) < time.Minute {
+						use = 2000 // busy with starting
+					}
+					return []policy.TaskUsage{{Task: "app", Usage: []policy.Amount{{Resource: "cpu", Milli: use}}}}
+				}
+			})
+			w.start()
+			for at := range 240 {
+				if by, ok := steps[time.Duration(at)*time.Minute]; ok {
+					w.advance(2 * time.Second)
+					w.stepClock(by)
+					made[time.Now()] = by
+					w.advance(58 * time.Second)
+					continue
+				}
+				w.advance(time.Minute)
+			}
+			writes = w.writes("q", start)
+			w.stop()
+		})
+		return writes
+	}
+	want := run(t, nil)
+	if len(want) < 15 {
+		t.Fatalf("without a step it wrote %v: too little to compare", want)
+	}
+	for name, steps := range map[string]map[time.Duration]time.Duration{
+		"back":             {30 * time.Minute: -time.Hour},
+		"forward":          {30 * time.Minute: time.Hour},
+		"back and forward": {30 * time.Minute: -time.Hour, 100 * time.Minute: time.Hour, 150 * time.Minute: -10 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(want, run(t, steps)); diff != "" {
+				t.Errorf("the writes (-without a step +with):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestStartInTheFuture reads instances of a platform whose clock is ahead: they
+// started when they were first read.
+func TestStartInTheFuture(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 4, resource(50))
+		w.fleet().Change("q", func(target *targettest.MemoryTarget) {
+			target.Tasks, target.Usage = []policy.Task{{Name: "app", Requests: []policy.Amount{{Resource: "cpu", Milli: 500}}}}, busy(2000)
+			target.Edit = func(reading *targets.Reading) {
+				reading.Instances = slices.Clone(reading.Instances)
+				for i := range reading.Instances {
+					reading.Instances[i].StartedAt = time.Date(2000, 1, 1, 1, 0, 0, 0, time.UTC)
+					reading.Instances[i].ReadinessChanged = reading.Instances[i].StartedAt
+				}
+			}
+		})
+		start := time.Now()
+		w.start()
+		w.advance(time.Minute)
+		if got := w.writes("q", start); len(got) == 0 || !strings.HasPrefix(got[0], "15s: 4>8") {
+			t.Errorf("the writes are %v, want growth as soon as a sample is of the time after", got)
+		}
+		w.stop()
+	})
+}

@@ -1,0 +1,72 @@
+package daemon
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hpad/hpad/sources"
+)
+
+// TestLastCompletedRound holds which rounds move the last completed one, up to
+// which a restart replays: ticks alone, forward alone, and none that a stop cut
+// off.
+func TestLastCompletedRound(t *testing.T) {
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	tick := func(after time.Duration) *round { return &round{now: noon.Add(after), tick: true} }
+	for _, test := range []struct {
+		name   string
+		rounds []*round
+		stop   bool
+		want   time.Time
+	}{
+		{name: "ticks", rounds: []*round{tick(0), tick(15 * time.Second)}, want: noon.Add(15 * time.Second)},
+		{name: "an older one later", rounds: []*round{tick(15 * time.Second), tick(0)}, want: noon.Add(15 * time.Second)},
+		{name: "two of one tick", rounds: []*round{tick(0), tick(0)}, want: noon},
+		{name: "out of turn", rounds: []*round{tick(0), {now: noon.Add(7 * time.Second)}}, want: noon},
+		{name: "out of turn alone", rounds: []*round{{now: noon}}},
+		{name: "cut off", rounds: []*round{tick(0)}, stop: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			d := New(Options{Store: newMemoryStore()})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if test.stop {
+				cancel()
+			}
+			d.runContext = ctx
+			s := &scheduler{d: d, rounds: slices.Clone(test.rounds)}
+			for _, r := range test.rounds {
+				s.completed(r)
+			}
+			if got := d.recorder.changes.LastRound; !got.Equal(test.want) || !s.newest.Equal(test.want) {
+				t.Errorf("the last completed round is %s, to be recorded %s, want %s", s.newest, got, test.want)
+			}
+			if len(s.rounds) != 0 {
+				t.Errorf("%d rounds count as not completed", len(s.rounds))
+			}
+		})
+	}
+}
+
+// TestStopDoesNotCompleteARound ends the daemon while a pass waits for its source:
+// its tick is not replayed by the next run.
+func TestStopDoesNotCompleteARound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 3)
+		w.source().value("q", 3)
+		w.start()
+		w.advance(time.Minute)
+		before := w.store.lastRound()
+		w.source().hangs("q")
+		w.advance(16 * time.Second)
+		w.stop()
+		if got := w.store.lastRound(); !got.Equal(before) {
+			t.Errorf("the last completed round is %s after the stop, %s before the one that it cut off", got, before)
+		}
+		w.source().set("q", func(_ context.Context, at time.Time) (sources.Vector, error) { return one(3, at), nil })
+	})
+}
