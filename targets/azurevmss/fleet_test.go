@@ -298,6 +298,39 @@ func TestLaggingList(t *testing.T) {
 	}
 }
 
+// TestRemoveMeetsRival: Azure deletes none of the machines where one is gone since
+// they were listed. The next attempt deletes the others.
+func TestRemoveMeetsRival(t *testing.T) {
+	s := azuretest.New(t)
+	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 5})
+	f := openFleet(t, testConfig(t, s, hasty), Options{})
+	before := read(t, f, "shop/web")
+	victims := []string{before.Instances[0].ID, before.Instances[1].ID}
+	s.Rival.Before(func() {
+		s.Change("shop/web", func(set *azuretest.Set) {
+			set.Machines[0].Gone = time.Now()
+			set.Capacity = 4
+		})
+	}, "VirtualMachineScaleSets_DeleteInstances")
+	err := f.Remove(t.Context(), ref("shop/web"), victims, before.Version, "test")
+	if err == nil || errors.Is(err, targets.ErrUnknownOutcome) || s.Capacity("shop/web") != 4 {
+		t.Errorf("Remove() = %v with a capacity of %d, want a refusal that changed nothing", err, s.Capacity("shop/web"))
+	}
+	after := read(t, f, "shop/web")
+	if after.SpecReplicas != 4 || after.StatusReplicas != 4 || after.Version == before.Version {
+		t.Errorf("spec %d, status %d at version %q, want the 4 that somebody else left", after.SpecReplicas, after.StatusReplicas, after.Version)
+	}
+	if err := f.Remove(t.Context(), ref("shop/web"), victims, before.Version, "test"); !errors.Is(err, targets.ErrConflict) {
+		t.Errorf("Remove() at the version of before = %v, want ErrConflict", err)
+	}
+	if err := f.Remove(t.Context(), ref("shop/web"), victims, after.Version, "test"); err != nil {
+		t.Fatal(err)
+	}
+	if r := read(t, f, "shop/web"); r.SpecReplicas != 3 || r.StatusReplicas != 3 {
+		t.Errorf("spec %d, status %d, want 3", r.SpecReplicas, r.StatusReplicas)
+	}
+}
+
 // TestRemove takes machines by name.
 func TestRemove(t *testing.T) {
 	both(t, azuretest.Set{Capacity: 5}, func(t *testing.T, s *azuretest.Server, f *Fleet) {

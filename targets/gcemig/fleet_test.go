@@ -271,6 +271,25 @@ func TestRemove(t *testing.T) {
 	}
 }
 
+// TestRemoveMeetsRival: what somebody else takes between the read and the removal is
+// gone all the same, and what hpad takes lowers the size that it finds.
+func TestRemoveMeetsRival(t *testing.T) {
+	server, f := startWeb(t, 5, func(g *gcetest.Group) { g.Stop = time.Hour })
+	before := read(t, f, web)
+	var ids []string
+	for _, instance := range before.Instances {
+		ids = append(ids, instance.ID)
+	}
+	server.Rival.Before(func() { server.Resize(t, web, 3) }, "instanceGroupManagers.deleteInstances")
+	if err := f.Remove(t.Context(), ref(web), ids[2:4], before.Version, "test"); err != nil {
+		t.Fatal(err)
+	}
+	after := read(t, f, web)
+	if after.SpecReplicas != 2 || after.StatusReplicas != 2 || server.Size(t, web) != 2 || after.Version == before.Version {
+		t.Errorf("spec %d, status %d, size %d, want the 2 that are left of the 3 that somebody else wanted", after.SpecReplicas, after.StatusReplicas, server.Size(t, web))
+	}
+}
+
 // TestRemoveMany: more instances than one call takes are deleted in several.
 func TestRemoveMany(t *testing.T) {
 	server, f := startWeb(t, mostRemoved+5)
