@@ -58,3 +58,54 @@ may ec2:DescribeInstances`
 		t.Errorf("Check() with expired credentials = %v", err)
 	}
 }
+
+// TestCheckFails: what cannot be tried is no lack of a permission.
+func TestCheckFails(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fault awstest.Fault
+		class error
+		words string
+	}{
+		{"broken", awstest.Fault{Status: 500, Code: "InternalFailure", Message: "broken"}, targets.ErrTransient, "try autoscaling:SetDesiredCapacity: "},
+		{"throttled", awstest.Fault{Status: 400, Code: "Throttling", Message: "Rate exceeded"}, targets.ErrThrottled, "Rate exceeded"},
+		{"no answer", awstest.Fault{Lost: true}, targets.ErrTransient, "try autoscaling:SetDesiredCapacity: "},
+		{"credentials", awstest.Fault{Status: 403, Code: "ExpiredToken", Message: "expired"}, targets.ErrForbidden, "expired"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cloud, f := open(t, 2, nil)
+			readOne(t, f, "web")
+			c.fault.Action, c.fault.Times = "SetDesiredCapacity", 1
+			cloud.Inject(c.fault)
+			found, err := f.Check(t.Context())
+			if !errors.Is(err, c.class) || !strings.Contains(err.Error(), c.words) || strings.Contains(err.Error(), "is missing") || len(found) != 2 {
+				t.Errorf("Check() = %q, %v, want %v with %q", found, err, c.class, c.words)
+			}
+		})
+	}
+}
+
+func TestOfGroups(t *testing.T) {
+	many := make([]string, 12)
+	for n := range many {
+		many[n] = string(rune('a' + n))
+	}
+	ten := ` for "a", "b", "c", "d", "e", "f", "g", "h", "i", "j"`
+	for want, names := range map[string][]string{
+		"": {""}, ` for "a"`: many[:1], ` for "a", "b"`: many[:2], ten: many[:10], ten + " and 1 more": many[:11], ten + " and 2 more": many,
+	} {
+		if got := ofGroups(names); got != want {
+			t.Errorf("%d groups are told as %q, want %q", len(names), got, want)
+		}
+	}
+}
+
+// TestCheckProblems: what readings do without is told by a check too.
+func TestCheckProblems(t *testing.T) {
+	c, f := open(t, 2, nil)
+	c.Deny("DescribePolicies", "")
+	readOne(t, f, "web")
+	if found, err := f.Check(t.Context()); err != nil || !strings.Contains(strings.Join(found, "\n"), "scaling policies are not known: ") {
+		t.Errorf("Check() = %q, %v, want what is not known", found, err)
+	}
+}
