@@ -1,6 +1,7 @@
 package awsasg
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/test/aws/awstest"
 )
 
@@ -135,26 +137,68 @@ func TestRemoveOutside(t *testing.T) {
 	}
 }
 
-// TestRemoveMeetsRival: what somebody else takes between the read and the removal is
-// gone all the same, and what hpad takes lowers the count that it finds.
+// TestRemoveMeetsRival: what somebody else takes between the read and the removal
+// goes all the same, whether it is gone by then or on its way, and what hpad takes
+// lowers the count that it finds.
 func TestRemoveMeetsRival(t *testing.T) {
-	c, f := open(t, 5, nil)
-	all := idsOf(c.Look("web"))
-	version := readOne(t, f, "web").Version
-	c.Rival.Before(func() {
-		c.Edit("web", func(g *awstest.Group) {
-			for _, instance := range g.Instances {
-				if instance.ID == all[0] {
-					instance.State, instance.Turns = awstest.StateTerminating, time.Now()
-				}
+	for name, stop := range map[string]time.Duration{"gone": 0, "on its way": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			c, f := open(t, 5, nil)
+			c.Edit("web", func(g *awstest.Group) { g.Stop = stop })
+			all := idsOf(c.Look("web"))
+			version := readOne(t, f, "web").Version
+			c.Rival.Before(func() {
+				c.Edit("web", func(g *awstest.Group) {
+					for _, instance := range g.Instances {
+						if instance.ID == all[0] {
+							instance.State, instance.Turns = awstest.StateTerminating, time.Now().Add(stop)
+						}
+					}
+					g.Desired = 4
+				})
+			}, "TerminateInstanceInAutoScalingGroup")
+			if err := f.Remove(t.Context(), ref("web"), all[:2], version, ""); err != nil {
+				t.Fatal(err)
 			}
-			g.Desired = 4
+			if r := readOne(t, f, "web"); r.SpecReplicas != 3 || r.StatusReplicas != 3 || r.Version == version {
+				t.Errorf("spec %d, status %d at version %q, want the 3 that are left", r.SpecReplicas, r.StatusReplicas, r.Version)
+			}
 		})
-	}, "TerminateInstanceInAutoScalingGroup")
-	if err := f.Remove(t.Context(), ref("web"), all[:2], version, ""); err != nil {
-		t.Fatal(err)
 	}
-	if r := readOne(t, f, "web"); r.SpecReplicas != 3 || r.StatusReplicas != 3 || r.Version == version {
-		t.Errorf("spec %d, status %d at version %q, want the 3 that are left", r.SpecReplicas, r.StatusReplicas, r.Version)
+}
+
+// TestRemoveChunks: where AWS takes the first hundred and not the rest, the rest is
+// left, and told: as part of it where AWS refused, as open where nobody knows.
+func TestRemoveChunks(t *testing.T) {
+	const count = removalsPerCall + 5
+	for name, c := range map[string]struct {
+		faults []awstest.Fault
+		// desired is the capacity afterwards, reached what a PartialError says; 0 for none.
+		desired int
+		reached int32
+		class   error
+		calls   int
+	}{
+		"all":            {nil, 0, 0, nil, 2},
+		"first refused":  {[]awstest.Fault{{Status: 403, Code: "AccessDenied"}}, count, 0, targets.ErrForbidden, 1},
+		"second refused": {[]awstest.Fault{{Delay: time.Millisecond}, {Status: 403, Code: "AccessDenied"}}, 5, 5, targets.ErrForbidden, 2},
+		"second lost":    {[]awstest.Fault{{Delay: time.Millisecond}, {Lost: true}}, 0, 0, targets.ErrUnknownOutcome, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cloud, f := open(t, 0, nil)
+			cloud.Edit("web", func(g *awstest.Group) { g.Min, g.Max, g.Desired = 0, count, count })
+			for _, fault := range c.faults {
+				fault.Action, fault.Times = "TerminateInstanceInAutoScalingGroup", 1
+				cloud.Inject(fault)
+			}
+			err := f.Remove(t.Context(), ref("web"), idsOf(cloud.Look("web")), "", "")
+			partial, partly := errors.AsType[*targets.PartialError](err)
+			if !errors.Is(err, c.class) || partly != (c.reached > 0) || partly && partial.Reached != c.reached {
+				t.Errorf("Remove() = %v, want %v with %d reached", err, c.class, c.reached)
+			}
+			if calls := cloud.Calls()["TerminateInstanceInAutoScalingGroup"]; calls != c.calls || cloud.Look("web").Desired != c.desired {
+				t.Errorf("desired capacity %d after %d calls, want %d after %d", cloud.Look("web").Desired, calls, c.desired, c.calls)
+			}
+		})
 	}
 }
