@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -393,5 +394,49 @@ func TestUnknownFleetIsAnError(t *testing.T) {
 			t.Errorf("Run ended with %v", err)
 		}
 		w.cancel()
+	})
+}
+
+// TestDoubtfulConfiguration holds that what an autoscaler hardly means is logged when it comes and
+// when it changes, and not again.
+func TestDoubtfulConfiguration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		logs := w.observed()
+		doubt := func(detail string) func(*config.Autoscaler) {
+			return func(a *config.Autoscaler) {
+				a.Warnings = []config.Error{{File: "hpad.toml", Line: 3, Key: "autoscalers.a.metrics[0].value", Detail: detail}}
+			}
+		}
+		w.queue("a", 1, doubt("is a total"))
+		w.queue("b", 1)
+		w.start()
+		defer w.stop()
+		warned := func() (errs []string) {
+			for _, entry := range logs.FilterMessage("a configuration is allowed and hardly meant").All() {
+				errs = append(errs, fmt.Sprint(entry.ContextMap()["autoscaler"], ": ", entry.ContextMap()["err"]))
+			}
+			return errs
+		}
+		if got, want := warned(), []string{"a: hpad.toml:3: autoscalers.a.metrics[0].value: is a total"}; !slices.Equal(got, want) {
+			t.Errorf("the start logs %q, want %q", got, want)
+		}
+		logs.TakeAll()
+		reload := func() {
+			t.Helper()
+			if err := w.daemon.Reload(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		reload()
+		if got := logs.FilterMessage("a configuration is allowed and hardly meant").Len(); got != 0 {
+			t.Errorf("a reload without a change logs %d warnings", got)
+		}
+		w.queue("a", 1, doubt("is another total"), func(a *config.Autoscaler) { a.Spec.MaxReplicas = 7 })
+		reload()
+		if got := logs.FilterMessage("a configuration is allowed and hardly meant").Len(); got != 1 {
+			t.Errorf("a reload with a change logs %d warnings, want 1", got)
+		}
 	})
 }

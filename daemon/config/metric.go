@@ -29,8 +29,8 @@ type metricTable struct {
 	// required of "Object" with both Value and AverageValue, else told by the goal
 	// given.
 	TargetType string `toml:"target_type"`
-	// Value is the goal for the metric as a whole, of "Object" and "External"; greater
-	// than 0.
+	// Value is the goal for the metric as a whole, of "Object" and "External", which has
+	// to fall when instances are added; greater than 0.
 	Value *amount `toml:"value"`
 	// AverageValue is the goal for each instance; greater than 0.
 	AverageValue *amount `toml:"average_value"`

@@ -86,20 +86,3 @@ func embeddedInterval(config any, ofJob func(job string) bool) time.Duration {
 	}
 	return shortest
 }
-
-// ShortRange says what of a query looks back too little for a server that scrapes a
-// job in the interval that intervalOf returns, 0 where that is not known; "" when
-// nothing does, and for what is no PromQL.
-func ShortRange(text string, intervalOf func(ofJob func(job string) bool) time.Duration) string {
-	q, err := query.Parse(text)
-	if err != nil {
-		return ""
-	}
-	for _, r := range q.Ranges() {
-		if interval := intervalOf(r.OfJob); r.Span < least(r, interval) {
-			return fmt.Sprintf("%s over %s needs %s in that time, and the server scrapes every %s: use %s or more, better %s",
-				r.Function, writtenSpan(r.Span), samples(r), writtenSpan(interval), writtenSpan(least(r, interval)), writtenSpan(4*interval))
-		}
-	}
-	return ""
-}

@@ -63,6 +63,9 @@ func (c *checker) checkTarget(key string, ref targets.Ref) (reading targets.Read
 // be computed of it.
 func (c *checker) checkMetric(key string, metric policy.MetricSpec, in config.Input, reading targets.Reading, read bool) {
 	answered := c.answers[question{in.Source, in.Query}]
+	if answered.err == nil {
+		c.checkRanges(key, in)
+	}
 	switch {
 	case answered.untried:
 		return

@@ -218,13 +218,20 @@ func (c *checker) checkSources(ctx context.Context) {
 	}
 }
 
-// queries answers the distinct queries of each source, in order.
+// queries answers the distinct queries of each source, in order, and those that count
+// the samples in their ranges.
 func (c *checker) queries() map[string][]string {
 	texts := map[string][]string{}
 	for _, a := range c.config.Autoscalers {
 		for _, in := range a.Inputs {
 			if in.Source != "" {
 				texts[in.Source] = append(texts[in.Source], in.Query)
+				if _, own := c.config.Sources[in.Source].Config.(*embedded.Config); own {
+					continue // told by the configuration alone
+				}
+				for _, r := range rangesOf(in.Query) {
+					texts[in.Source] = append(texts[in.Source], r.Count(countedRanges))
+				}
 			}
 		}
 	}

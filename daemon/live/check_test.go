@@ -318,6 +318,39 @@ func TestJoined(t *testing.T) {
 	}
 }
 
+// TestRanges has a server that scrapes every 15 s, by what it says of the samples.
+func TestRanges(t *testing.T) {
+	const key = "autoscalers.a.metrics[0]: "
+	for text, test := range map[string]struct {
+		count   string
+		samples sources.Vector
+		want    string
+	}{
+		"rate(x[2s])":            {"max(count_over_time(x[20s]))", vector(labeled(1)), "rate over 2s needs 2 in that time, and has 0.1 samples there on average: use a longer range, better four times the interval of the samples"},
+		"rate(x[20s])":           {"max(count_over_time(x[3m20s]))", vector(labeled(13)), "rate over 20s needs 2 in that time, and has 1.3 samples there on average: use a longer range, better four times the interval of the samples"},
+		"rate(x[30s])":           {"max(count_over_time(x[5m]))", vector(labeled(19)), ""},
+		"avg_over_time(x[15s])":  {"max(count_over_time(x[2m30s]))", vector(labeled(10)), ""},
+		"rate(gone[1s])":         {"max(count_over_time(gone[10s]))", vector(), ""},
+		"max_over_time(q[10s:])": {"", vector(), ""},
+		"no (PromQL":             {"", vector(), ""},
+	} {
+		w := newWorld()
+		w.metric("a", policy.ExternalMetric, config.Input{Query: text})
+		w.source.answers[text], w.source.answers[test.count] = vector(labeled(1)), test.samples
+		want := []string{"fleets.shop: reads 1 target", "autoscalers.a.target: shop/web wants 2 replicas and has 2"}
+		if test.want != "" {
+			want = append(want, key+test.want)
+		}
+		want = append(want, key+"External m: 1 series, which add up to 1")
+		if diff := cmp.Diff(want, w.check()); diff != "" {
+			t.Errorf("%s: findings (-want +got):\n%s", text, diff)
+		}
+		if test.count != "" && w.source.asked[test.count] != 1 {
+			t.Errorf("%s: %s was asked %d times", text, test.count, w.source.asked[test.count])
+		}
+	}
+}
+
 // TestUntried has a source that has samples only while hpad runs.
 func TestUntried(t *testing.T) {
 	w := newWorld()

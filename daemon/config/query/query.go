@@ -27,7 +27,16 @@ type Range struct {
 	// Samples is how many samples it needs there to have a value: 1 or 2.
 	Samples int
 
+	matrix   *parser.MatrixSelector
 	selector *parser.VectorSelector
+}
+
+// Count returns the query for the most samples that one series has in n such ranges
+// one after the other.
+func (r Range) Count(n int) string {
+	longer := *r.matrix
+	longer.Range = time.Duration(n) * r.Span
+	return "max(count_over_time(" + longer.String() + "))"
 }
 
 // OfJob reports whether the samples may be of a job, by the label "job" that the
@@ -64,7 +73,7 @@ func (q Query) Ranges() []Range {
 			if !ok || matrix.Range == 0 {
 				continue
 			}
-			r := Range{Function: call.Func.Name, Span: matrix.Range, Samples: 1, selector: selector}
+			r := Range{Function: call.Func.Name, Span: matrix.Range, Samples: 1, matrix: matrix, selector: selector}
 			if pairwise[r.Function] {
 				r.Samples = 2
 			}
