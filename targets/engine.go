@@ -23,8 +23,8 @@ func SocketPath(path string) string {
 }
 
 // HostPort returns the host and port of an address in one spelling: in lower case,
-// with the port of http or https where it names none, and any name of the loopback
-// interface as "localhost".
+// with the port of http, https or ssh where it names none, and 127.0.0.1 as
+// "localhost". Other addresses of the loopback interface may be of others.
 func HostPort(address *url.URL) string {
 	port := address.Port()
 	if port == "" {
@@ -33,7 +33,7 @@ func HostPort(address *url.URL) string {
 	host := strings.TrimSuffix(strings.ToLower(address.Hostname()), ".")
 	if ip := net.ParseIP(host); ip != nil {
 		host = ip.String()
-		if ip.IsLoopback() {
+		if host == "127.0.0.1" {
 			host = "localhost"
 		}
 	}

@@ -41,17 +41,18 @@ func TestSocketPath(t *testing.T) {
 
 func TestServiceAddress(t *testing.T) {
 	for given, want := range map[string]string{
-		"http://127.0.0.1:4646":                          "localhost:4646",
-		"http://localhost:4646/":                         "localhost:4646",
-		"http://[::1]:4646":                              "localhost:4646",
-		"https://Nomad.example.com":                      "nomad.example.com:443",
-		"https://nomad.example.com.:443/":                "nomad.example.com:443",
-		"http://nomad.example.com":                       "nomad.example.com:80",
-		"https://compute.googleapis.com/compute/v1/":     "compute.googleapis.com:443/compute/v1",
-		"https://[2001:DB8::0:1]:4646":                   "[2001:db8::1]:4646",
-		"":                                               "",
-		"eu-central-1":                                   "eu-central-1",
-		"ssh://web":                                      "web:22",
+		"http://127.0.0.1:4646":                      "localhost:4646",
+		"http://localhost:4646/":                     "localhost:4646",
+		"http://[::1]:4646":                          "[::1]:4646",
+		"http://127.0.0.2:4646":                      "127.0.0.2:4646",
+		"https://Nomad.example.com":                  "nomad.example.com:443",
+		"https://nomad.example.com.:443/":            "nomad.example.com:443",
+		"http://nomad.example.com":                   "nomad.example.com:80",
+		"https://compute.googleapis.com/compute/v1/": "compute.googleapis.com:443/compute/v1",
+		"https://[2001:DB8::0:1]:4646":               "[2001:db8::1]:4646",
+		"":                                           "",
+		"eu-central-1":                               "eu-central-1",
+		"ssh://web":                                  "web:22",
 		"https://autoscaling.eu-central-1.amazonaws.com": "autoscaling.eu-central-1.amazonaws.com:443",
 	} {
 		if got := ServiceAddress(given); got != want {

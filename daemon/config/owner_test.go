@@ -70,11 +70,12 @@ func TestOneEngine(t *testing.T) {
 			if other == "" {
 				other = test.target
 			}
-			text := fmt.Sprintf("[sources.p]\nkind = \"prometheus\"\nurl = \"http://127.0.0.1:9090\"\n[fleets.a]\nkind = %[1]q\n%[2]s\n[fleets.b]\nkind = %[1]q\n%[3]s\n", test.kind, test.first, test.second)
+			var text strings.Builder
+			fmt.Fprintf(&text, "[sources.p]\nkind = \"prometheus\"\nurl = \"http://127.0.0.1:9090\"\n[fleets.a]\nkind = %[1]q\n%[2]s\n[fleets.b]\nkind = %[1]q\n%[3]s\n", test.kind, test.first, test.second)
 			for fleet, target := range map[string]string{"a": test.target, "b": other} {
-				text += fmt.Sprintf("[autoscalers.of-%[1]s]\ntarget = { fleet = %[1]q, %[2]s }\nmax_replicas = 3\nmetrics = [{ type = \"External\", name = \"q\", source = \"p\", query = \"q\", average_value = 1 }]\n", fleet, target)
+				fmt.Fprintf(&text, "[autoscalers.of-%[1]s]\ntarget = { fleet = %[1]q, %[2]s }\nmax_replicas = 3\nmetrics = [{ type = \"External\", name = \"q\", source = \"p\", query = \"q\", average_value = 1 }]\n", fleet, target)
 			}
-			c, err := Parse("hpad.toml", []byte(text))
+			c, err := Parse("hpad.toml", []byte(text.String()))
 			if !test.same {
 				if err != nil {
 					t.Fatal(err)

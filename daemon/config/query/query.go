@@ -24,7 +24,7 @@ type Range struct {
 	Function string
 	// Span is how far it looks back.
 	Span time.Duration
-	// Samples is how many samples it needs there to have a value: 1 or 2.
+	// Samples is how many samples it needs there to have a value: 0, 1 or 2.
 	Samples int
 
 	matrix   *parser.MatrixSelector
@@ -74,8 +74,11 @@ func (q Query) Ranges() []Range {
 				continue
 			}
 			r := Range{Function: call.Func.Name, Span: matrix.Range, Samples: 1, matrix: matrix, selector: selector}
-			if pairwise[r.Function] {
+			switch {
+			case pairwise[r.Function]:
 				r.Samples = 2
+			case r.Function == "absent_over_time":
+				r.Samples = 0
 			}
 			ranges = append(ranges, r)
 		}

@@ -16,6 +16,7 @@ func TestRanges(t *testing.T) {
 		`max_over_time(rate(x[1m])[5m:])`:                       {"rate 1m0s 2"},
 		`rate(x[2s:1s])`:                                        nil,
 		`quantile_over_time(0.9, x[30s])`:                       {"quantile_over_time 30s 1"},
+		`absent_over_time(x[30s])`:                              {"absent_over_time 30s 0"},
 		`irate(x[10s] offset 5m @ end())`:                       {"irate 10s 2"},
 		`histogram_quantile(0.9, rate(x_bucket[15s])) > bool 3`: {"rate 15s 2"},
 	} {

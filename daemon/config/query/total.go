@@ -50,7 +50,10 @@ func isTotalOfTwo(e *parser.BinaryExpr) bool {
 	case e.Op.IsComparisonOperator():
 		return isTotal(e.LHS) || left && isTotal(e.RHS)
 	case e.Op == parser.ADD, e.Op == parser.SUB:
-		return (left || isTotal(e.LHS)) && (right || isTotal(e.RHS)) && !(left && right)
+		if left && right {
+			return false
+		}
+		return (left || isTotal(e.LHS)) && (right || isTotal(e.RHS))
 	case e.Op == parser.MUL:
 		return left && isTotal(e.RHS) || right && isTotal(e.LHS)
 	case e.Op == parser.DIV:
