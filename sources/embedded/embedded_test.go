@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/hpad/hpad/sources"
 )
 
 func TestScrapeAndQuery(t *testing.T) {
@@ -339,6 +341,9 @@ func TestQueryErrors(t *testing.T) {
 		_, err := source.Query(t.Context(), test.query, time.Now())
 		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), `source "local": query "`) {
 			t.Errorf("query %s: %v, want an error with %q that names source and query", test.query, err, test.want)
+		}
+		if _, mistake := errors.AsType[*sources.QueryError](err); !mistake {
+			t.Errorf("query %s: %v is no mistake of the query", test.query, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -18,7 +19,8 @@ import (
 const maxAnnotations = 10
 
 // Query answers an instant query over the stored samples. A range of samples, a
-// string or a native histogram is an error; NaN and infinite values are not.
+// string or a native histogram is an error; NaN and infinite values are not. What is
+// the query's own matter is a sources.QueryError.
 func (s *Source) Query(ctx context.Context, text string, at time.Time) (sources.Vector, error) {
 	vector, err := s.query(ctx, text, at)
 	if err != nil {
@@ -36,7 +38,7 @@ func (s *Source) query(ctx context.Context, text string, at time.Time) (sources.
 
 	query, err := s.engine.NewInstantQuery(ctx, held.db, nil, text, at)
 	if err != nil {
-		return sources.Vector{}, err
+		return sources.Vector{}, &sources.QueryError{Err: err}
 	}
 	defer query.Close()
 	result := query.Exec(ctx)
@@ -44,11 +46,14 @@ func (s *Source) query(ctx context.Context, text string, at time.Time) (sources.
 		if ctx.Err() != nil {
 			return sources.Vector{}, fmt.Errorf("%w: %w", context.Cause(ctx), result.Err)
 		}
-		return sources.Vector{}, result.Err
+		if errors.As(result.Err, new(promql.ErrStorage)) {
+			return sources.Vector{}, result.Err
+		}
+		return sources.Vector{}, &sources.QueryError{Err: result.Err}
 	}
 	series, err := seriesOf(result)
 	if err != nil {
-		return sources.Vector{}, err
+		return sources.Vector{}, &sources.QueryError{Err: err}
 	}
 	return sources.Vector{Series: series, Warnings: remarks(result.Warnings, text)}, nil
 }

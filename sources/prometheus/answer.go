@@ -13,6 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/api"
 	apiv1 "github.com/prometheus/client_golang/api/prometheus/v1"
+
+	"github.com/hpad/hpad/sources"
 )
 
 const (
@@ -96,7 +98,7 @@ func explainBody(err error, body []byte) error {
 		} `json:"data"`
 	}
 	if json.Unmarshal(body, &answer) == nil && answer.Data.ResultType == "string" {
-		return errors.New("result is a string, want a vector or a scalar")
+		return &sources.QueryError{Err: errors.New("result is a string, want a vector or a scalar")}
 	}
 	return fmt.Errorf("answer is not what the Prometheus API answers: %s", errorText(body))
 }
@@ -111,7 +113,7 @@ func checkAnswer(response *http.Response, body []byte) error {
 	case response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden:
 		return fmt.Errorf("server answered %s: %s; check basic_auth, token_file, headers and tls", status, errorText(body))
 	case class != 2:
-		return fmt.Errorf("server answered %s: %s", status, errorText(body))
+		return judgeStatus(response.StatusCode, body, fmt.Errorf("server answered %s: %s", status, errorText(body)))
 	case len(body) == 0:
 		return fmt.Errorf("server answered %s with nothing in it; is there a Prometheus API at url?", status)
 	case body[0] != '{':

@@ -55,7 +55,8 @@ func New(name string, cfg *Config) (*Source, error) {
 // Query answers what text evaluates to at an instant, to the millisecond; a zero
 // instant is the server's own present. A result that is not a vector or scalar of
 // plain numbers is an error. Errors name the source, the server, the query and
-// what was answered; one that comes from ctx is its error for errors.Is.
+// what was answered; one that comes from ctx is its error for errors.Is, and one
+// that is the query's own matter is a sources.QueryError.
 func (s *Source) Query(ctx context.Context, text string, at time.Time) (sources.Vector, error) {
 	vector, err := s.query(ctx, text, at)
 	if err != nil {
@@ -111,7 +112,7 @@ func (s *Source) ask(ctx context.Context, request func(context.Context, apiv1.AP
 		}
 		return err
 	case limited.Err() != nil:
-		return fmt.Errorf("no answer within the timeout of %s: %w", s.config.Timeout, limited.Err())
+		return fmt.Errorf("no answer within the timeout of %s (sources.%s.timeout): %w", s.config.Timeout, s.name, limited.Err())
 	case client.err == nil:
 		return explainBody(err, client.body)
 	}

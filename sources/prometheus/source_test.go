@@ -270,7 +270,7 @@ func TestQueryTimeout(t *testing.T) {
 	server, _ := hanging(t)
 	source := newSource(t, server.URL, func(c *Config) { c.Timeout = 20 * time.Millisecond })
 	_, err := source.Query(t.Context(), "up", at)
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer within the timeout of 20ms") {
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer within the timeout of 20ms (sources.prom.timeout)") {
 		t.Errorf("Query answered the error %v, want the timeout of 20ms, a deadline exceeded", err)
 	}
 }

@@ -24,8 +24,8 @@ func toVector(value model.Value) (sources.Vector, error) {
 			At:    value.Timestamp.Time().UTC(),
 		}}}, nil
 	case model.Matrix:
-		return sources.Vector{}, errors.New("result is a range (matrix), want one value for each series; " +
-			"take the brackets off, or put a function such as rate() or max_over_time() around them")
+		return sources.Vector{}, &sources.QueryError{Err: errors.New("result is a range (matrix), want one value for each series; " +
+			"take the brackets off, or put a function such as rate() or max_over_time() around them")}
 	default:
 		return sources.Vector{}, fmt.Errorf("result is a %T, want a vector or a scalar", value)
 	}
@@ -38,8 +38,8 @@ func fromVector(samples model.Vector) (sources.Vector, error) {
 		case sample == nil, sample.Histogram == nil && sample.Timestamp == 0:
 			return sources.Vector{}, fmt.Errorf("answer has a series without a value (number %d of %d)", i+1, len(samples))
 		case sample.Histogram != nil:
-			return sources.Vector{}, fmt.Errorf("series %s is a native histogram, want a number; use histogram_quantile(), histogram_sum() or histogram_count()",
-				shorten(sample.Metric.String(), maxShownQuery))
+			return sources.Vector{}, &sources.QueryError{Err: fmt.Errorf("series %s is a native histogram, want a number; use histogram_quantile(), histogram_sum() or histogram_count()",
+				shorten(sample.Metric.String(), maxShownQuery))}
 		}
 		series[i] = sources.Series{
 			Labels: labels(sample.Metric),
