@@ -55,6 +55,20 @@ func TestRemovalWithoutDrain(t *testing.T) {
 	})
 }
 
+// TestErrorsNameTheAttemptOnce: where the platform names it, it is not named again.
+func TestErrorsNameTheAttemptOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 4, nil)
+		for _, n := range []int32{3, 5} {
+			w.platform.Inject(targettest.Fault{Call: targettest.WriteCall, Err: targets.ErrForbidden, Times: 1})
+			err := w.fleet.SetReplicas(t.Context(), w.ref, n, "", "the test asks")
+			if !errors.Is(err, targets.ErrForbidden) || strings.Count(err.Error(), "scale "+w.ref.String()) != 1 {
+				t.Errorf("SetReplicas(%d) = %v, want the attempt named once", n, err)
+			}
+		}
+	})
+}
+
 // TestRemovalWithoutAnswer: whatever became of a removal that nobody has an answer
 // to, the same instances go and no others, although the order has others by now,
 // and the process is another one.

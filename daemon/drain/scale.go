@@ -51,10 +51,10 @@ func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, versi
 	if err == nil {
 		return nil
 	}
-	if ctx.Err() != nil && !errors.Is(err, targets.ErrUnknownOutcome) {
-		err = fmt.Errorf("%w: %w", targets.ErrUnknownOutcome, err)
+	if !w.named {
+		err = fmt.Errorf("scale %s to %d replicas: %w", ref, n, err)
 	}
-	return fmt.Errorf("scale %s to %d replicas: %w", ref, n, err)
+	return targets.CutOff(ctx, err)
 }
 
 // write is one change of a count under way.
@@ -68,6 +68,8 @@ type write struct {
 	// of it.
 	reading targets.Reading
 	current tally
+	// named says that the error is the inner fleet's, which names the attempt.
+	named bool
 }
 
 func (w *write) do(ctx context.Context) error {
@@ -139,7 +141,7 @@ func (w *write) grow(ctx context.Context) error {
 
 	var err error
 	if ask != w.reading.SpecReplicas {
-		err = w.partly(f.inner.SetReplicas(ctx, t.ref, ask, w.innerVersion(), w.reason), int32(len(now.leaving)))
+		err = w.set(ctx, ask, int32(len(now.leaving)))
 	}
 	reached := w.current.spec + returned
 	if err != nil && !isPartial(err) && !errors.Is(err, targets.ErrUnknownOutcome) {
@@ -155,6 +157,13 @@ func (w *write) grow(ctx context.Context) error {
 		return err
 	}
 	return unsaved
+}
+
+// set asks the inner fleet for a count, of which some instances are leaving.
+func (w *write) set(ctx context.Context, n, leaving int32) error {
+	err := w.fleet.inner.SetReplicas(ctx, w.target.ref, n, w.innerVersion(), w.reason)
+	w.named = err != nil && !isPartial(err)
+	return w.partly(err, leaving)
 }
 
 // partly corrects the count that the inner fleet says it reached by the instances
@@ -196,7 +205,7 @@ func (w *write) shrink(ctx context.Context) error {
 	if !w.options.order().Named() {
 		leaving := int32(len(w.current.leaving))
 		return w.deciding(w.n, func() error {
-			return w.partly(w.fleet.inner.SetReplicas(ctx, w.target.ref, w.n+leaving, w.innerVersion(), w.reason), leaving)
+			return w.set(ctx, w.n+leaving, leaving)
 		})
 	}
 	less := w.current.spec - w.n
@@ -259,6 +268,7 @@ func (w *write) lower(ctx context.Context, unfilled int32, victims []Victim) err
 func (w *write) giveUp(ctx context.Context, unfilled int32) error {
 	f, t := w.fleet, w.target
 	if err := f.inner.SetReplicas(ctx, t.ref, w.reading.SpecReplicas-unfilled, w.innerVersion(), w.reason); err != nil {
+		w.named = !isPartial(err)
 		return err
 	}
 	if w.version == "" {
