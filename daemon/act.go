@@ -37,8 +37,8 @@ func (e *foreignError) Error() string {
 func (p *pass) act(after *publication, version string, events []policy.Event) {
 	decision := &after.decision
 	a, def, d := p.plan.autoscaler, p.plan.definition, p.round.daemon
-	timeout := min(max(def.SyncPeriod, minWriteTimeout), maxWriteTimeout)
-	ctx, cancel := context.WithTimeout(d.actContext, timeout)
+	timeout, limit := writeTimeout(def.SyncPeriod)
+	ctx, cancel := context.WithTimeoutCause(d.actContext, timeout, limit)
 	defer cancel()
 
 	var err error
@@ -105,7 +105,8 @@ func (p *pass) write(ctx context.Context, o order) error {
 	select {
 	case fleet.writes <- struct{}{}:
 	case <-ctx.Done():
-		return fmt.Errorf("scale %s: %d earlier writes to fleet %q have not returned yet", p.plan.definition.Target, cap(fleet.writes), fleet.name)
+		return fmt.Errorf("scale %s to %d replicas: %w, because %d earlier writes to fleet %q have not returned yet",
+			p.plan.definition.Target, o.to, context.Cause(ctx), cap(fleet.writes), fleet.name)
 	}
 	fleet.uses.begin()
 	result := make(chan error, 1)
@@ -116,31 +117,39 @@ func (p *pass) write(ctx context.Context, o order) error {
 	}()
 	select {
 	case err := <-result:
-		return p.wrapWrite(ctx, o, err)
+		return p.judgeWrite(ctx, o, err)
 	case <-ctx.Done():
 	}
 	grace := time.NewTimer(callGrace)
 	defer grace.Stop()
 	select {
 	case err := <-result:
-		return p.wrapWrite(ctx, o, err)
+		return p.judgeWrite(ctx, o, err)
 	case <-grace.C: // the call does not heed its context, and keeps its place
-		return p.wrapWrite(ctx, o, context.Cause(ctx))
+		return p.unanswered(o, context.Cause(ctx))
 	}
 }
 
-// wrapWrite names the attempt, and marks as unknown what a deadline or a panic
-// cut off.
-func (p *pass) wrapWrite(ctx context.Context, o order, err error) error {
-	if err == nil {
-		return nil
-	}
+// unanswered is the error of a write that a deadline or a panic cut off before the
+// fleet said anything.
+func (p *pass) unanswered(o order, err error) error {
+	return fmt.Errorf("scale %s to %d replicas: %w: %w", p.plan.definition.Target, o.to, targets.ErrUnknownOutcome, err)
+}
+
+// judgeWrite marks as unknown what a deadline or a panic cut off. Any other error
+// names the attempt itself.
+func (p *pass) judgeWrite(ctx context.Context, o order, err error) error {
 	var panicked *panicError
-	cutOff := ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
-	if errors.As(err, &panicked) || cutOff {
+	if errors.As(err, &panicked) {
+		return p.unanswered(o, err)
+	}
+	if err == nil || ctx.Err() == nil || !errors.Is(err, ctx.Err()) && !errors.Is(err, context.Cause(ctx)) {
+		return err
+	}
+	if !errors.Is(err, targets.ErrUnknownOutcome) {
 		err = fmt.Errorf("%w: %w", targets.ErrUnknownOutcome, err)
 	}
-	return fmt.Errorf("scale %s from %d to %d replicas: %w", p.plan.definition.Target, o.from, o.to, err)
+	return withLimit(ctx, err)
 }
 
 func (p *pass) retryConflicts(ctx context.Context, o order) error {

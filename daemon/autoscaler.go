@@ -71,6 +71,13 @@ type autoscaler struct {
 	// stepsTold is how many steps of the wall clock are among the events.
 	stepsTold uint64
 	events    eventLog
+	// panicked says that a pass did, and none has gone well since.
+	panicked bool
+	// hindrance follows what is wrong, for the history, failing why passes fail, for
+	// the log.
+	hindrance, failing follower
+	// bounds are min and max of the last pass; nil when they are not known.
+	bounds *state.Bounds
 }
 
 // left is the count of a target after a pass. It is never changed.
@@ -89,7 +96,9 @@ type publication struct {
 	// restoration is what is still to be put back; nil when nothing is.
 	restoration *restoration
 	// decision is empty before the first pass: its Time is zero.
-	decision  policy.Decision
+	decision policy.Decision
+	// outcome is what became of its write.
+	outcome   policy.Outcome
 	instances api.Instances
 	events    []api.Event
 	// victims are those that the decision takes, as far as hpad chooses; unchosen is
@@ -101,9 +110,14 @@ type publication struct {
 	evaluated time.Time
 	duration  time.Duration
 	// failed is what the pass itself failed with, and err that or why it could not
-	// be written.
+	// be written. Blind says that its fleet could not be read at all.
 	failed string
 	err    string
+	blind  bool
+	// since is when what hinders the autoscaler began, zero when nothing does, and
+	// untold are changes of it that the history does not have.
+	since  time.Time
+	untold flapping
 	// unevaluated says why the autoscaler could not be evaluated, as a panic;
 	// empty when it was.
 	unevaluated string
@@ -145,11 +159,12 @@ func newAutoscaler(def *definition, record *state.Record, m *metrics.Autoscaler,
 		if record.Seen != nil {
 			a.seen = &counts{target: record.Target, Counts: *record.Seen}
 		}
-		a.doubts = record.Doubts
+		a.doubts, a.bounds = record.Doubts, record.Bounds
+		a.hindrance = restoreFollower(record.Hindrance)
 		published.tick, published.memory, published.status = record.Through, record.Memory, record.Status
 		published.restoration = a.restoration
 		a.saved = saved{
-			restoration: a.restoration, seen: a.seen, doubts: a.doubts,
+			restoration: a.restoration, seen: a.seen, doubts: a.doubts, bounds: a.bounds, hindrance: record.Hindrance,
 			through: record.Through, replay: record.Replay, status: record.Status,
 			intention: record.Intention, target: record.Target, labels: record.Labels, fingerprint: record.Fingerprint,
 		}

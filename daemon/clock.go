@@ -137,6 +137,11 @@ func shownBy(scale *clock.Scale, view api.Autoscaler) api.Autoscaler {
 	}
 	e := &view.Evaluation
 	e.Last, e.Next, e.QuarantinedUntil = scale.Wall(e.Last), scale.Wall(e.Next), scale.Wall(e.QuarantinedUntil)
+	e.Since = scale.Wall(e.Since)
+	if e.Untold != nil {
+		e.Untold = &api.Untold{Changes: e.Untold.Changes, From: scale.Wall(e.Untold.From)}
+	}
+	view.Restore = restorationShownBy(scale, view.Restore)
 	view.Events = slices.Clone(view.Events)
 	for i := range view.Events {
 		event := &view.Events[i]
@@ -157,6 +162,7 @@ func shownBy(scale *clock.Scale, view api.Autoscaler) api.Autoscaler {
 // until when a platform holds is one of those already.
 func decisionShownBy(scale *clock.Scale, decision policy.Decision) policy.Decision {
 	decision.Time = scale.Wall(decision.Time)
+	decision.Restore = restorationShownBy(scale, decision.Restore)
 	if s := decision.Stabilization; s != nil {
 		stabilization := *s
 		stabilization.BindingLeaves = scale.Wall(s.BindingLeaves)
@@ -166,6 +172,15 @@ func decisionShownBy(scale *clock.Scale, decision policy.Decision) policy.Decisi
 		decision.Stabilization = &stabilization
 	}
 	return decision
+}
+
+func restorationShownBy(scale *clock.Scale, restoration *policy.Restoration) *policy.Restoration {
+	if restoration == nil {
+		return nil
+	}
+	shown := *restoration
+	shown.Since = scale.Wall(shown.Since)
+	return &shown
 }
 
 func drainShownBy(scale *clock.Scale, op drain.Operation) drain.Operation {

@@ -33,7 +33,8 @@ func (d *Daemon) discoverLabels(ctx context.Context) {
 // discoverOnce asks every fleet that discovers, all at once, and takes in the
 // answers.
 func (d *Daemon) discoverOnce(ctx context.Context, g *generation) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout(g.config.Daemon.SyncPeriod))
+	timeout := readTimeout(g.config.Daemon.SyncPeriod)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, readLimit(timeout))
 	defer cancel()
 	var asking sync.WaitGroup
 	var mu sync.Mutex
@@ -80,7 +81,7 @@ func (d *Daemon) discoverFleet(ctx context.Context, h *fleetHandle) (found, erro
 		var a answer
 		a.err = guard(func() (err error) {
 			a.found.targets, err = h.discoverer.Discover(ctx)
-			return err
+			return withLimit(ctx, err)
 		})
 		d.metrics.FleetCall(h.name, callDiscover, time.Since(started), a.err)
 		select {
@@ -129,12 +130,13 @@ func (d *Daemon) reportDiscovery(h *fleetHandle, err error) {
 	if err != nil {
 		err = fmt.Errorf("discover targets by their labels: %w", err)
 	}
-	news := h.undiscovered.set(err)
+	news, fields := h.undiscovered.set(err)
+	fields = append([]zap.Field{zap.String("fleet", h.name)}, fields...)
 	switch {
 	case news && err != nil:
-		d.log.Warn("targets cannot be discovered; those known stay", zap.String("fleet", h.name), zap.NamedError("err", err))
+		d.log.Warn("targets cannot be discovered; those known stay", append(fields, zap.NamedError("err", err))...)
 	case news:
-		d.log.Info("targets can be discovered again", zap.String("fleet", h.name))
+		d.log.Info("targets can be discovered again", fields...)
 	}
 	if news {
 		d.logPanic("fleet", h.name, err)

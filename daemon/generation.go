@@ -327,7 +327,7 @@ const startRetry = 15 * time.Second
 func (d *Daemon) startAdapter(r replacement) {
 	for {
 		err := startNow(d.runContext, r.adapter)
-		news := r.problem.set(err)
+		news, _ := r.problem.set(err)
 		if err == nil {
 			return
 		}

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/targets"
@@ -171,16 +173,31 @@ func (u *uses) wait(ctx context.Context) {
 }
 
 // problem is what is wrong with an adapter now; empty when nothing is.
-type problem struct{ text atomic.Pointer[string] }
+type problem struct {
+	text atomic.Pointer[string]
 
-// set keeps the error, or clears it, and says whether it is news.
-func (p *problem) set(err error) bool {
+	mu       sync.Mutex
+	follower follower
+}
+
+// set keeps the error, or clears it, and says whether its cause is news. The fields
+// are what a line of the log has besides.
+func (p *problem) set(err error) (news bool, fields []zap.Field) {
+	cause := ""
 	if err == nil {
-		return p.text.Swap(nil) != nil
+		p.text.Store(nil)
+	} else {
+		text := err.Error()
+		p.text.Store(&text)
+		cause = causeOf(text)
 	}
-	text := err.Error()
-	before := p.text.Swap(&text)
-	return before == nil
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	news, flapped := p.follower.follow(cause, time.Now(), false)
+	if !news {
+		return false, nil
+	}
+	return true, p.follower.fields(flapped, func(at time.Time) time.Time { return at })
 }
 
 func (p *problem) exists() bool { return p.text.Load() != nil }
@@ -204,7 +221,6 @@ func newGate(limit int) gate { return gate{places: make(chan struct{}, limit)} }
 // do and expire may be called for the same i, in either order; the first one
 // counts.
 func (g gate) run(ctx context.Context, n int, do func(ctx context.Context, i int), expire func(i int, err error)) {
-	started := time.Now()
 	var next atomic.Int32
 	var running sync.WaitGroup
 	finished := make(chan struct{})
@@ -231,7 +247,7 @@ func (g gate) run(ctx context.Context, n int, do func(ctx context.Context, i int
 		}
 	}
 	if ctx.Err() != nil {
-		err := fmt.Errorf("no answer within %s: %w", time.Since(started).Round(time.Millisecond), context.Cause(ctx))
+		err := context.Cause(ctx)
 		if hung := len(g.places); hung == cap(g.places) {
 			err = fmt.Errorf("%d earlier calls have not returned yet: %w", hung, err)
 		}

@@ -2,9 +2,15 @@ package daemon
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/policy"
 )
 
 // History answers what the store has of an autoscaler's history, for the API. What
@@ -20,7 +26,65 @@ func (d *Daemon) History(ctx context.Context, name string, from, to time.Time, l
 		recorded[i] = api.Recorded{
 			Autoscaler: entry.Autoscaler, Time: scale.Wall(entry.Time), Written: entry.Written, Events: entry.Events,
 			Victims: entry.Victims, Error: entry.Error, Decision: decisionShownBy(scale, entry.Decision),
+			Hold: entry.Hold, DryRun: entry.DryRun, Since: scale.Wall(entry.Since),
+		}
+		if entry.Untold != nil {
+			recorded[i].Untold = &api.Untold{Changes: entry.Untold.Changes, From: scale.Wall(entry.Untold.From)}
 		}
 	}
 	return recorded, nil
+}
+
+// history follows what hinders the autoscaler and answers the entry of a pass that
+// is worth one: it settled something, its reasons are new, or what is wrong is.
+func (a *autoscaler) history(before, after *publication, settled, dryRun bool, events []policy.Event, err string) []state.Entry {
+	decision := &after.decision
+	known := a.hindrance.cause
+	hindrance := hindranceOf(decision, after.outcome, failureOf(decision, after.outcome, after.failed))
+	news, flapped := a.hindrance.follow(hindrance, decision.Time, settled)
+	after.since, after.untold = a.hindrance.since, a.hindrance.untold
+	if hindrance == "" {
+		after.since = time.Time{}
+	}
+	// A cause that comes and goes changes the reasons too, which is not news again.
+	if !settled && !news && (hindrance != known || sameReasons(&before.status, &a.status)) {
+		return nil
+	}
+	entry := state.Entry{
+		Autoscaler: a.name, Time: decision.Time, Decision: *decision, Events: events, Victims: after.victims,
+		Error: err, Hold: after.outcome.Hold, DryRun: dryRun, Since: after.since,
+	}
+	if after.outcome.Kind == policy.Written {
+		entry.Written = &after.outcome.Reached
+	}
+	if flapped.changes > 0 {
+		entry.Untold = &state.Untold{Changes: flapped.changes, From: flapped.from}
+	}
+	return []state.Entry{entry}
+}
+
+// boundsChanged finds what the configuration, or the target's labels, changed of min
+// and max since the last pass. The answer is an event for each such pass.
+func (p *pass) boundsChanged(decision *policy.Decision) []policy.Event {
+	a := p.plan.autoscaler
+	now := state.Bounds{Min: decision.MinReplicas, Max: decision.MaxReplicas}
+	before := a.bounds
+	if before != nil && *before == now {
+		return nil
+	}
+	a.bounds = &now
+	if before == nil {
+		return nil
+	}
+	var changed []string
+	if before.Min != now.Min {
+		changed = append(changed, fmt.Sprintf("min from %d to %d", before.Min, now.Min))
+	}
+	if before.Max != now.Max {
+		changed = append(changed, fmt.Sprintf("max from %d to %d", before.Max, now.Max))
+	}
+	message := "the configuration changed " + strings.Join(changed, " and ")
+	p.round.daemon.log.Info("bounds changed", zap.String("autoscaler", a.name), zap.Stringer("target", p.plan.definition.Target),
+		zap.Int32("min", now.Min), zap.Int32("max", now.Max), zap.String("change", message))
+	return []policy.Event{{Kind: policy.NormalEvent, Reason: api.BoundsChanged, Message: message}}
 }

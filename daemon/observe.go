@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
@@ -101,11 +100,15 @@ func (p *pass) reading() (targets.Reading, error) {
 	return reading, nil
 }
 
+// fleetFailed reports whether the round could not read the pass's fleet at all.
+func (p *pass) fleetFailed() bool {
+	answer := p.round.snapshots[p.plan.snapshot].get()
+	return answer != nil && answer.err != nil
+}
+
 // tooLate is the error of a read that this pass could not wait for, although
 // others do.
-func (p *pass) tooLate() error {
-	return fmt.Errorf("no answer within %s, which is what the period of %s leaves", p.plan.timeout.Round(time.Millisecond), p.plan.definition.SyncPeriod)
-}
+func (p *pass) tooLate() error { return readLimit(p.plan.timeout) }
 
 // withRequests states the configured requests for instances whose fleet states
 // none (R29).

@@ -36,7 +36,7 @@ func TestDisabledIsTold(t *testing.T) {
 			w.advance(time.Minute)
 		}
 		set(0)
-		if got := messages(logs); !slices.Equal(got, []string{"autoscaling is off"}) {
+		if got := messages(logs); !slices.Equal(got, []string{"somebody else changed the count", "autoscaling is off"}) {
 			t.Errorf("logged %q", got)
 		}
 		if readiness := w.daemon.Readiness(); !readiness.Ready || !slices.Equal(w.problems(), want) {
@@ -55,7 +55,7 @@ func TestDisabledIsTold(t *testing.T) {
 		}
 		logs.TakeAll()
 		set(3)
-		if got := messages(logs); !slices.Equal(got, []string{"autoscaling is on again"}) {
+		if got := messages(logs); !slices.Equal(got, []string{"somebody else changed the count", "autoscaling is on again"}) {
 			t.Errorf("logged %q at the end", got)
 		}
 		if got := w.problems(); len(got) != 0 {

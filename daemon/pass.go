@@ -145,21 +145,18 @@ func (p *pass) finish(after *publication, outcome policy.Outcome, events []polic
 		a.settleRestoration(decision, outcome, d.options.DryRun)
 	}
 	*decision = decision.Explained()
+	events = append(events, p.boundsChanged(decision)...)
 	settled := len(events) > 0 || decision.Foreign != nil
 	events = append(events, settlement.Events...)
 
-	var entries []state.Entry
-	if wrote || settled || !sameReasons(&before.status, &a.status) {
-		entry := historyEntry(a.name, decision, outcome, events, settlement.Error)
-		entry.Victims = after.victims
-		entries = []state.Entry{entry}
+	if !sleeps(decision, settlement) {
+		after.failed, after.err = settlement.Error, settlement.Error
 	}
+	after.outcome, after.blind = outcome, p.fleetFailed()
+	entries := a.history(before, after, wrote || settled, d.options.DryRun, events, settlement.Error)
 	after.memory, after.status, after.restoration = a.memory, a.status, a.restoration
 	after.events = a.events.add(events, p.round.now)
 	after.evaluated, after.duration = p.started, time.Since(p.started)
-	if !sleeps(&after.decision, settlement) {
-		after.failed, after.err = settlement.Error, settlement.Error
-	}
 	a.mu.Lock()
 	if a.removed.Load() {
 		a.mu.Unlock()
@@ -173,7 +170,7 @@ func (p *pass) finish(after *publication, outcome policy.Outcome, events []polic
 	}
 	a.mu.Unlock()
 
-	d.reportPass(a, def, before, after, outcome)
+	d.reportPass(a, def, after)
 	d.reportOff(a, def, before, after)
 	if record == nil && entries == nil {
 		p.end()
@@ -217,6 +214,7 @@ func (p *pass) panicked(err error, events []policy.Event) {
 	after := *a.published.Load()
 	after.unevaluated, after.failed, after.err = err.Error(), err.Error(), err.Error()
 	after.quarantine = time.Time{} // one of earlier panics is over
+	a.panicked = true
 	after.events = a.events.add(events, p.round.now)
 	if a.panics >= panicsAllowed {
 		a.panics = 0
@@ -244,12 +242,4 @@ func (p *pass) end() {
 		p.round.daemon.Evaluate(p.plan.autoscaler.name)
 	}
 	p.round.ended()
-}
-
-func historyEntry(name string, decision *policy.Decision, outcome policy.Outcome, events []policy.Event, err string) state.Entry {
-	entry := state.Entry{Autoscaler: name, Time: decision.Time, Decision: *decision, Events: events, Error: err}
-	if outcome.Kind == policy.Written {
-		entry.Written = &outcome.Reached
-	}
-	return entry
 }

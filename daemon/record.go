@@ -25,6 +25,9 @@ type saved struct {
 	restoration *restoration
 	seen        *counts
 	doubts      int32
+	// bounds and hindrance are never changed.
+	bounds    *state.Bounds
+	hindrance *state.Hindrance
 	// intention is the one that the record holds; nil when there is none.
 	intention   *state.Intention
 	target      targets.Ref
@@ -44,7 +47,8 @@ func (a *autoscaler) record(def *definition, recommendation *int32, wrote bool, 
 		s.fingerprint == def.fingerprint &&
 		now.Equal(nextTick(s.through, def.SyncPeriod)) &&
 		sameReplay(s.replay, replay) && sameStatus(&s.status, &a.status) && s.left == a.left &&
-		s.restoration == a.restoration && s.seen.same(a.seen) && s.doubts == a.doubts
+		s.restoration == a.restoration && s.seen.same(a.seen) && s.doubts == a.doubts && s.bounds == a.bounds &&
+		sameHindrance(s.hindrance, &a.hindrance)
 	a.gap = false
 	s.through = now
 	if expected {
@@ -57,6 +61,7 @@ func (a *autoscaler) record(def *definition, recommendation *int32, wrote bool, 
 	s.known, s.replay, s.status = true, replay, a.status
 	s.status.Metrics = nil // not compared, and not to be held
 	s.left, s.restoration, s.seen, s.doubts = a.left, a.restoration, a.seen, a.doubts
+	s.bounds, s.hindrance = a.bounds, a.hindrance.record()
 	s.intention, s.target, s.labels, s.fingerprint = a.intention, def.Target, def.Labels, def.fingerprint
 	return a.recordAs(def, replay, now)
 }
@@ -86,6 +91,8 @@ func (a *autoscaler) recordAs(def *definition, replay *state.Replay, through tim
 		Restore:     a.restoration.of(def.Target),
 		Seen:        a.seen.of(def.Target),
 		Doubts:      a.doubts,
+		Bounds:      a.bounds,
+		Hindrance:   a.hindrance.record(),
 		Target:      def.Target,
 		Labels:      def.Labels,
 		Fingerprint: def.fingerprint,
@@ -120,6 +127,8 @@ func (a *autoscaler) recordBefore(replay *state.Replay) *state.Record {
 		Restore:     s.restoration.of(s.target),
 		Seen:        s.seen.of(s.target),
 		Doubts:      s.doubts,
+		Bounds:      s.bounds,
+		Hindrance:   s.hindrance,
 		Target:      s.target,
 		Labels:      s.labels,
 		Fingerprint: s.fingerprint,
@@ -164,7 +173,16 @@ func sameStatus(a, b *policy.Status) bool {
 		})
 }
 
-// sameReasons compares what makes a decision worth an entry in the history.
+// sameHindrance reports whether the record has what is wrong now.
+func sameHindrance(saved *state.Hindrance, now *follower) bool {
+	if saved == nil {
+		return now.cause == ""
+	}
+	return saved.Cause == now.cause && saved.Since.Equal(now.since)
+}
+
+// sameReasons compares what makes a decision worth an entry in the history, besides
+// what hinders it.
 func sameReasons(a, b *policy.Status) bool {
 	return slices.EqualFunc(a.Conditions, b.Conditions, func(x, y policy.Condition) bool {
 		return x.Type == y.Type && x.Status == y.Status && x.Reason == y.Reason

@@ -17,16 +17,21 @@ const (
 	callDiscover    = "discover"
 )
 
-// reportPass logs and counts a pass. A change of the count is one line, and so
-// is a failure that begins or ends; quiet passes are for debugging.
-func (d *Daemon) reportPass(a *autoscaler, def *definition, before, after *publication, outcome policy.Outcome) {
-	decision := &after.decision
+// reportPass logs and counts a pass. A change of the count is one line, whoever
+// made it, and so is a failure that begins, ends or has another cause; quiet passes
+// are for debugging.
+func (d *Daemon) reportPass(a *autoscaler, def *definition, after *publication) {
+	decision, outcome := &after.decision, after.outcome
 	fields := func() []zap.Field {
 		return []zap.Field{
 			zap.String("autoscaler", a.name), zap.Stringer("target", def.Target),
 			zap.Int32("current", decision.CurrentReplicas), zap.Int32("desired", decision.DesiredReplicas),
 			zap.String("reason", decision.Message),
 		}
+	}
+	if foreign := decision.Foreign; foreign != nil {
+		d.log.Warn("somebody else changed the count", zap.String("autoscaler", a.name), zap.Stringer("target", def.Target),
+			zap.Int32("from", foreign.From), zap.Int32("to", decision.CurrentReplicas))
 	}
 	switch {
 	case outcome.Kind == policy.Written:
@@ -39,16 +44,34 @@ func (d *Daemon) reportPass(a *autoscaler, def *definition, before, after *publi
 			entry.Write(fields()...)
 		}
 	}
-	switch {
-	case after.failed != "" && before.failed == "":
-		d.log.Warn("evaluation failed", zap.String("autoscaler", a.name), zap.Stringer("target", def.Target), zap.String("err", after.failed))
-	case after.failed == "" && before.failed != "":
-		d.log.Info("evaluation works again", zap.String("autoscaler", a.name), zap.Stringer("target", def.Target))
-	}
+	d.reportFailure(a, def, after)
 	a.countPass(after)
 	if d.options.Decided != nil {
 		d.options.Decided(a.name)
 	}
+}
+
+// reportFailure logs that passes fail, fail for another cause, or work again. A
+// fleet that cannot be read has its own line, which is not repeated for each
+// autoscaler.
+func (d *Daemon) reportFailure(a *autoscaler, def *definition, after *publication) {
+	if after.blind {
+		return
+	}
+	cause := failureOf(&after.decision, after.outcome, after.failed)
+	news, flapped := a.failing.follow(cause, after.tick, false)
+	if a.panicked && cause == "" { // which has its own line
+		news, a.panicked = true, false
+	}
+	if !news {
+		return
+	}
+	fields := append([]zap.Field{zap.String("autoscaler", a.name), zap.Stringer("target", def.Target)}, a.failing.fields(flapped, d.clock.Scale().Wall)...)
+	if cause != "" {
+		d.log.Warn("evaluation failed", append(fields, zap.String("err", after.failed))...)
+		return
+	}
+	d.log.Info("evaluation works again", fields...)
 }
 
 // reportPanic logs and counts a panic of a pass.
@@ -65,34 +88,38 @@ func (d *Daemon) reportPanic(a *autoscaler, err error, quarantinedUntil time.Tim
 	d.metrics.Panic(a.name)
 }
 
-// reportFleet keeps whether a fleet can be read, and logs when that changes.
-func (d *Daemon) reportFleet(h *fleetHandle, err error) {
+// reportFleet keeps whether a fleet can be read, and logs when that changes or has
+// another cause: one line for all the autoscalers that the read was for.
+func (d *Daemon) reportFleet(h *fleetHandle, autoscalers int, err error) {
 	if d.runContext.Err() != nil {
 		return // the stop cut the read off
 	}
-	news := h.problem.set(err)
+	news, fields := h.problem.set(err)
+	fields = append([]zap.Field{zap.String("fleet", h.name), zap.Int("autoscalers", autoscalers)}, fields...)
 	switch {
 	case news && err != nil:
-		d.log.Warn("fleet cannot be read", zap.String("fleet", h.name), zap.NamedError("err", err))
+		d.log.Warn("fleet cannot be read", append(fields, zap.NamedError("err", err))...)
 	case news:
-		d.log.Info("fleet can be read again", zap.String("fleet", h.name))
+		d.log.Info("fleet can be read again", fields...)
 	}
 	if news {
 		d.logPanic("fleet", h.name, err)
 	}
 }
 
-// reportSource keeps whether a source answers, and logs when that changes.
+// reportSource keeps whether a source answers, and logs when that changes or has
+// another cause.
 func (d *Daemon) reportSource(h *sourceHandle, err error) {
 	if d.runContext.Err() != nil {
 		return // the stop cut the queries off
 	}
-	news := h.problem.set(err)
+	news, fields := h.problem.set(err)
+	fields = append([]zap.Field{zap.String("source", h.name)}, fields...)
 	switch {
 	case news && err != nil:
-		d.log.Warn("source does not answer", zap.String("source", h.name), zap.NamedError("err", err))
+		d.log.Warn("source does not answer", append(fields, zap.NamedError("err", err))...)
 	case news:
-		d.log.Info("source answers again", zap.String("source", h.name))
+		d.log.Info("source answers again", fields...)
 	}
 	if news {
 		d.logPanic("source", h.name, err)
@@ -126,12 +153,12 @@ func (d *Daemon) reportWarnings(h *sourceHandle, query string, warnings []string
 // logs when that changes.
 func (d *Daemon) reportState(took time.Duration, records int, err error) {
 	d.metrics.StateWrite(took, records, err)
-	news := d.unwritten.set(err)
+	news, fields := d.unwritten.set(err)
 	switch {
 	case news && err != nil:
-		d.log.Error("state cannot be written; scaling goes on", zap.NamedError("err", err))
+		d.log.Error("state cannot be written; scaling goes on", append(fields, zap.NamedError("err", err))...)
 	case news:
-		d.log.Info("state can be written again")
+		d.log.Info("state can be written again", fields...)
 	}
 }
 

@@ -157,12 +157,12 @@ func (r *round) start(ctx context.Context) {
 
 func (r *round) readSnapshot(ctx context.Context, i int) {
 	read := &r.plan.snapshots[i]
-	ctx, cancel := context.WithTimeout(ctx, read.timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, read.timeout, readLimit(read.timeout))
 	defer cancel()
 	tell := func(readings map[targets.Ref]targets.Reading, err error) {
 		r.snapshots[i].tell(func(told *snapshotAnswer) { told.readings, told.err = readings, err }, func() {
 			read.fleet.remember(readings)
-			r.daemon.reportFleet(read.fleet, err)
+			r.daemon.reportFleet(read.fleet, len(read.waiting), err)
 			r.arrived(read.waiting)
 		})
 	}
@@ -171,7 +171,7 @@ func (r *round) readSnapshot(ctx context.Context, i int) {
 		started := time.Now()
 		err := guard(func() (err error) {
 			readings, err = read.fleet.fleet.Snapshot(ctx, read.refs)
-			return err
+			return withLimit(ctx, err)
 		})
 		var panicked *panicError
 		if errors.As(err, &panicked) { // any other error names the fleet itself
@@ -184,7 +184,7 @@ func (r *round) readSnapshot(ctx context.Context, i int) {
 
 func (r *round) readSamples(ctx context.Context, i int) {
 	read := &r.plan.samples[i]
-	ctx, cancel := context.WithTimeout(ctx, read.timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, read.timeout, readLimit(read.timeout))
 	defer cancel()
 	tell := func(samples map[targets.Ref]targets.Samples, err error) {
 		if err != nil {
@@ -201,7 +201,7 @@ func (r *round) readSamples(ctx context.Context, i int) {
 		started := time.Now()
 		err := guard(func() (err error) {
 			samples, err = read.fleet.sampler.Samples(ctx, read.refs)
-			return err
+			return withLimit(ctx, err)
 		})
 		r.daemon.metrics.FleetCall(read.fleet.name, callSamples, time.Since(started), err)
 		tell(samples, err)
@@ -209,7 +209,7 @@ func (r *round) readSamples(ctx context.Context, i int) {
 }
 
 func (r *round) runQueries(ctx context.Context, batch *queryBatch) {
-	ctx, cancel := context.WithTimeout(ctx, batch.timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, batch.timeout, readLimit(batch.timeout))
 	defer cancel()
 	var answered atomic.Bool
 	tell := func(i int, vector sources.Vector, err error) {
@@ -218,7 +218,7 @@ func (r *round) runQueries(ctx context.Context, batch *queryBatch) {
 			told.vector, told.err = vector, err
 			told.index.vector = &told.vector
 		}, func() {
-			if err == nil {
+			if _, mistaken := errors.AsType[*sources.QueryError](err); err == nil || mistaken {
 				answered.Store(true)
 			}
 			r.arrived(r.plan.queries[q].waiting)
@@ -229,7 +229,7 @@ func (r *round) runQueries(ctx context.Context, batch *queryBatch) {
 		started := time.Now()
 		err := guard(func() (err error) {
 			vector, err = batch.source.source.Query(ctx, r.plan.queries[batch.queries[i]].text, r.scale.Wall(r.now))
-			return err
+			return withLimit(ctx, err)
 		})
 		r.daemon.metrics.Query(batch.source.name, time.Since(started), err)
 		r.daemon.reportWarnings(batch.source, r.plan.queries[batch.queries[i]].text, vector.Warnings)
@@ -237,8 +237,8 @@ func (r *round) runQueries(ctx context.Context, batch *queryBatch) {
 	}, func(i int, err error) {
 		tell(i, sources.Vector{}, fmt.Errorf("query source %q: %w", batch.source.name, err))
 	})
-	// A query that fails is the matter of those who ask it; a source fails when
-	// it answers none.
+	// A query that fails is the matter of those who ask it, and so is one with a
+	// mistake; a source fails when it answers none.
 	var err error
 	if !answered.Load() {
 		err = r.queries[batch.queries[0]].get().err

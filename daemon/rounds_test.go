@@ -212,7 +212,7 @@ func TestShortPeriodShortensNoOtherDeadline(t *testing.T) {
 			t.Errorf("patient's evaluation = %+v, want none that failed", got)
 		}
 		hasty := w.view("hasty").Evaluation
-		if !contains([]string{hasty.Error}, "what the period of 1s leaves") || time.Since(hasty.Last) > time.Second {
+		if !contains([]string{hasty.Error}, "no answer within 667ms, two thirds of sync_period (1s)") || time.Since(hasty.Last) > time.Second {
 			t.Errorf("hasty's evaluation = %+v, want one in every period that failed in time", hasty)
 		}
 		w.stop()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -56,6 +57,8 @@ func (d *Daemon) view(a *autoscaler, lost string) api.Autoscaler {
 			Unevaluated:      a.overdue(time.Now()) > 0,
 			DryRun:           d.options.DryRun,
 			StateLost:        lost,
+			Hold:             published.outcome.Hold,
+			Since:            published.since,
 		},
 		Restore:   published.restoration.shown(),
 		Instances: published.instances,
@@ -65,6 +68,12 @@ func (d *Daemon) view(a *autoscaler, lost string) api.Autoscaler {
 		Victims:   published.victims,
 
 		VictimsError: published.unchosen,
+	}
+	if published.outcome.Kind == policy.Written {
+		view.Evaluation.Written = &published.outcome.Reached
+	}
+	if published.untold.changes > 0 {
+		view.Evaluation.Untold = &api.Untold{Changes: published.untold.changes, From: published.untold.from}
 	}
 	if scaleIn := def.fleet.scaleIn; scaleIn != nil {
 		view.Drains = scaleIn.Draining(def.Target)

@@ -219,6 +219,7 @@ type Outcome struct {
 	// desired one where only a part could be done, and R73 records that change.
 	Reached int32
 	// Error says why, for WriteFailed, and for Written where only a part was done.
+	// It names what was attempted: nothing is put before it.
 	Error string
 	// Reason is the platform's own reason of a WriteFailed, one CamelCase word;
 	// empty means R71's.

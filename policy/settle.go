@@ -145,15 +145,13 @@ func (s *Settlement) rememberZero(change rescale, now time.Time) {
 	}
 }
 
-// writeFailed takes in a write that failed (R71, R75).
+// writeFailed takes in a write that failed (R71, R75). The error names the attempt.
 func (s *Settlement) writeFailed(decision *Decision, outcome Outcome, now time.Time) {
-	failure := outcome.Error
-	message := "scale from " + itoa(decision.CurrentReplicas) + " to " + itoa(decision.DesiredReplicas) + " replicas: " + failure
-	s.tell(WarningEvent, failedRescaleReason, message)
+	s.tell(WarningEvent, failedRescaleReason, outcome.Error)
 	s.Status.Conditions = setCondition(s.Status.Conditions, now,
-		AbleToScale, ConditionFalse, cmp.Or(outcome.Reason, failedUpdateReason), "the target could not be scaled: ", failure)
+		AbleToScale, ConditionFalse, cmp.Or(outcome.Reason, failedUpdateReason), outcome.Error)
 	s.Status.DesiredReplicas = decision.settling.previous.DesiredReplicas
-	s.fail(message)
+	s.fail(outcome.Error)
 }
 
 // writeHeld takes in a platform that did not want to be written to. A hold that

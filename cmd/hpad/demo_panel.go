@@ -100,7 +100,7 @@ func (p *demoPanel) lines(width int) []string {
 	}
 	sentence := []string{"the first decision is about to be made"}
 	if d := p.view.Decision; d != nil {
-		sentence = wrap(explain.Sentence(*d), width-panelLabel, 0)
+		sentence = wrap(explain.Sentence(*d, p.view.Evaluation), width-panelLabel, 0)
 	}
 	for i := range sentenceLines {
 		label, text := "", ""
@@ -235,7 +235,7 @@ func demoSummary(story *demo.Story, stats demo.Stats, elapsed, total time.Durati
 		"  over a goal  " + over,
 	}
 	if story.Last != nil {
-		lines = append(lines, "", "The last change: "+explain.Line(*story.Last))
+		lines = append(lines, "", "The last change: "+explain.Line(*story.Last, api.Evaluation{Written: &story.Last.DesiredReplicas}))
 	}
 	return lines
 }

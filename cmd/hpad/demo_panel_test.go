@@ -36,7 +36,7 @@ func demoAt(second int, from, to int32, waitingMilli, busyMilli int64) api.Autos
 		},
 	}
 	if from != to {
-		view.Status.LastScaleTime = at
+		view.Status.LastScaleTime, view.Evaluation.Written = at, &to
 	}
 	return view
 }

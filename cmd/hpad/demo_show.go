@@ -123,7 +123,7 @@ func (s *demoShow) tell(view api.Autoscaler) error {
 	if !s.gist.news(decision, time.Since(s.begun)) && !changed {
 		return nil
 	}
-	return s.print(explain.Line(decision))
+	return s.print(explain.Line(decision, view.Evaluation))
 }
 
 // frame looks at the queue from time to time, and draws.

@@ -201,6 +201,14 @@ func (d description) evaluation(view api.Autoscaler) {
 		d.line(1, "Quarantined:\tuntil %s", d.instant(evaluation.QuarantinedUntil))
 	}
 	d.line(1, "Error:\t%s", orNone(oneLine(evaluation.Error)))
+	if evaluation.Since.IsZero() {
+		return
+	}
+	since := d.sinceOrNever(evaluation.Since)
+	if untold := evaluation.Untold; untold != nil {
+		since += fmt.Sprintf(", changed %d times from %s on", untold.Changes, d.instant(untold.From))
+	}
+	d.line(1, "Cause since:\t%s", since)
 }
 
 // conditions adds the table of conditions.

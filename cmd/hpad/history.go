@@ -3,9 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -72,33 +73,32 @@ func writeHistory(w io.Writer, entries []api.Recorded, several bool) error {
 	}
 	row("TIME", "NAME", "REPLICAS", "WHY")
 	for _, entry := range entries {
-		row(entry.Time.UTC().Format(time.DateTime), entry.Autoscaler, changeText(entry), whyText(entry))
+		row(entry.Time.UTC().Format(time.DateTime), entry.Autoscaler, explain.Count(entry.Decision, entry.Evaluation()), whyText(entry))
 	}
 	// What the writer could not write is what Flush answers.
 	return table.Flush()
 }
 
-// changeText writes the count before and after.
-func changeText(entry api.Recorded) string {
-	d := entry.Decision
-	switch {
-	case entry.Written != nil:
-		return fmt.Sprintf("%d → %d", d.CurrentReplicas, *entry.Written)
-	case d.Time.IsZero():
-		return unknown
+// whyText says why, what the configuration changed, and since when the cause was
+// there where that is longer than the entry.
+func whyText(entry api.Recorded) string {
+	said := []string{explain.Sentence(entry.Decision, entry.Evaluation())}
+	for _, event := range entry.Events {
+		if event.Reason == api.BoundsChanged {
+			said = append(said, sentence(event.Message))
+		}
 	}
-	return strconv.Itoa(int(d.CurrentReplicas))
+	if untold := entry.Untold; untold != nil {
+		said = append(said, fmt.Sprintf("Before that causes took turns, %d times from %s on.", untold.Changes, untold.From.UTC().Format(time.TimeOnly)))
+	}
+	if !entry.Since.IsZero() && entry.Since.Before(entry.Time) {
+		said = append(said, "The cause began at "+entry.Since.UTC().Format(time.DateTime)+".")
+	}
+	return strings.Join(said, " ")
 }
 
-// whyText says why, and what went wrong.
-func whyText(entry api.Recorded) string {
-	text := explain.Sentence(entry.Decision)
-	if entry.Decision.Write && entry.Written == nil {
-		text += " It was not written"
-		if entry.Error != "" {
-			text += ": " + short(entry.Error)
-		}
-		text += "."
-	}
-	return text
+// sentence makes a text a sentence.
+func sentence(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + text[size:] + "."
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
@@ -70,16 +71,32 @@ func because(cause string) string {
 	return ": " + short(cause)
 }
 
-// short cuts a text to one line that fits in a table. What is cut is the middle:
-// an error begins with what failed, and ends with why.
+// short cuts a text to one line that fits in a table. An error begins with what
+// failed and ends with why, as links of a chain: what is left out is whole links in
+// between, and only of a last link that is too long by itself the end.
 func short(text string) string {
-	letters := []rune(oneLine(text))
-	if len(letters) > maxProblem {
-		const head = maxProblem / 2
-		return string(letters[:head]) + "…" + string(letters[len(letters)-(maxProblem-head-1):])
+	text = oneLine(text)
+	if fits(text) {
+		return text
 	}
-	return string(letters)
+	const joint, left = ": ", ": …: "
+	links := strings.Split(text, joint)
+	why := links[len(links)-1]
+	for i := len(links) - 2; i > 0 && fits(links[0]+left+links[i]+joint+why); i-- {
+		why = links[i] + joint + why
+	}
+	if cut := links[0] + left + why; len(links) > 2 && fits(cut) {
+		return cut
+	}
+	letters := []rune(text)[:maxProblem-1]
+	if space := strings.LastIndexByte(string(letters), ' '); space > 0 {
+		return string(letters)[:space] + "…"
+	}
+	return string(letters) + "…"
 }
+
+// fits reports whether a text fits in a table.
+func fits(text string) bool { return utf8.RuneCountInString(text) <= maxProblem }
 
 // instancesText counts instances by their state; states that none is in are left
 // out, but for ready.

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/policy"
@@ -32,5 +34,28 @@ func TestProblem(t *testing.T) {
 	view := api.Autoscaler{Evaluation: api.Evaluation{StateLost: "at noon: it was lost"}}
 	if got, want := problem(view, now), "state at noon: it was lost"; got != want {
 		t.Errorf("problem() with a state that was lost = %q, want %q", got, want)
+	}
+}
+
+// What is too long is cut between the links of the chain that an error is, or
+// between words.
+func TestShort(t *testing.T) {
+	long := strings.Repeat("long words ", 10)
+	for _, test := range []struct{ name, text, want string }{
+		{"whole", "read job:\n  no answer", "read job: no answer"},
+		{
+			"links in between", `1 of 1 metrics failed: source "prom": query "sum(` + long + `)" at "http://127.0.0.1:9090": server answered 400 Bad Request: bad_data: parse error`,
+			`1 of 1 metrics failed: …: server answered 400 Bad Request: bad_data: parse error`,
+		},
+		{"the end of the last", "scale group: " + long + long, "scale group: " + strings.TrimSpace(strings.Repeat("long words ", 11)) + " long…"},
+		{"one word", strings.Repeat("ä", 200), strings.Repeat("ä", 139) + "…"},
+		{"two links", long + ": " + long, strings.TrimSpace(long) + " : " + strings.TrimSpace(strings.Repeat("long words ", 2)) + " long…"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := short(test.text)
+			if got != test.want || utf8.RuneCountInString(got) > maxProblem {
+				t.Errorf("short:\n got %q\nwant %q", got, test.want)
+			}
+		})
 	}
 }

@@ -41,34 +41,96 @@ func (s *scenario) Readiness() api.Readiness     { return api.Readiness{Ready: t
 func (s *scenario) Discovered() []api.Discovered { return s.discovered }
 func (s *scenario) Config() string               { return "" }
 
-// History answers the last decision of a scenario as the only one, and nothing
-// before it.
+// History answers what is recorded of a scenario, or of all that are configured.
 func (s *scenario) History(ctx context.Context, name string, from, to time.Time, limit int) ([]api.Recorded, error) {
-	if name != "" {
-		return s.recorded(name, from, to)
+	all := s.recorded(name, from, to)
+	if name == "" {
+		for _, view := range s.list {
+			all = append(all, s.recorded(view.Name, from, to)...)
+		}
 	}
-	var all []api.Recorded
-	for _, view := range s.list {
-		entries, _ := s.recorded(view.Name, from, to)
-		all = append(all, entries...)
+	if limit > 0 {
+		all = all[max(0, len(all)-limit):]
 	}
-	return all[max(0, len(all)-limit):], ctx.Err()
+	return all, ctx.Err()
 }
 
-// recorded answers the history of one scenario.
-func (s *scenario) recorded(name string, from, to time.Time) ([]api.Recorded, error) {
-	view, ok := s.Autoscaler(name)
-	if !ok || view.Decision == nil || view.Decision.Time.Before(from) || !to.IsZero() && !view.Decision.Time.Before(to) {
-		return nil, nil
+// recorded answers the history of one scenario: its last decision, of "rehearsal" an
+// earlier one too, and of "past", which is not configured any more, a whole story.
+func (s *scenario) recorded(name string, from, to time.Time) []api.Recorded {
+	all := past()
+	if name != "past" {
+		all = s.last(name)
 	}
-	entry := api.Recorded{Autoscaler: name, Time: view.Decision.Time, Decision: *view.Decision, Error: view.Evaluation.Error}
-	if view.Decision.Write && entry.Error == "" {
-		entry.Written = &view.Decision.DesiredReplicas
+	if name == "rehearsal" {
+		earlier := all[0]
+		earlier.Time = earlier.Time.Add(-10 * time.Minute)
+		earlier.Decision.Time = earlier.Time
+		all = append([]api.Recorded{earlier}, all...)
+	}
+	return slices.DeleteFunc(all, func(entry api.Recorded) bool {
+		return entry.Time.Before(from) || !to.IsZero() && !entry.Time.Before(to)
+	})
+}
+
+// past is a history that has everything that may become of a decision.
+func past() []api.Recorded {
+	at := now.Add(-time.Hour).Truncate(time.Minute)
+	entry := func(minute int, from, to int32, edit func(*api.Recorded)) api.Recorded {
+		when := at.Add(time.Duration(minute) * time.Minute)
+		r := api.Recorded{Autoscaler: "past", Time: when, Decision: policy.Decision{
+			Time: when, Case: policy.CaseMetrics, CurrentReplicas: from, DesiredReplicas: to, MinReplicas: 1, MaxReplicas: 20,
+			Write: from != to, Recommendation: &to,
+		}}
+		edit(&r)
+		return r
+	}
+	unreadable := func(text string) func(*api.Recorded) {
+		return func(r *api.Recorded) {
+			r.Decision = policy.Decision{Time: r.Time, Case: policy.CaseUnreadable, MinReplicas: 1, MaxReplicas: 20, Error: text}
+			r.Error, r.Since = text, r.Time
+		}
+	}
+	long := `scale service "shop/web" of fleet "docker" to 3 replicas: 2 replicas reached: start container "shop-web-3": ` +
+		`driver failed programming external connectivity on endpoint shop-web-3: Bind for 0.0.0.0:8080 failed: port is already allocated`
+	return []api.Recorded{
+		entry(0, 1, 3, func(r *api.Recorded) {
+			r.Hold = &policy.Hold{Reason: "DependencyNotReady", Message: `service "web" depends on "db" (service_healthy), which is not healthy; new replicas wait for it`}
+			r.Since = r.Time.Add(-2 * time.Minute)
+		}),
+		entry(1, 1, 3, func(r *api.Recorded) { r.Written, r.Error = new(int32(2)), long }),
+		entry(2, 1, 20, func(r *api.Recorded) {
+			r.Decision.Case, r.Decision.Recommendation = policy.CaseRestored, nil
+			r.Decision.Foreign, r.Written = &policy.ForeignChange{From: 20}, new(int32(20))
+			r.Decision.Restore = &policy.Restoration{Replicas: 20, Foreign: 1, Since: r.Time}
+		}),
+		entry(3, 20, 20, func(r *api.Recorded) {
+			r.Events = []policy.Event{{Kind: policy.NormalEvent, Reason: api.BoundsChanged, Message: "the configuration changed max from 20 to 30"}}
+		}),
+		entry(4, 0, 0, unreadable("read the containers: connection refused")),
+		entry(24, 0, 0, func(r *api.Recorded) {
+			unreadable("read the containers: permission denied")(r)
+			r.Untold = &api.Untold{Changes: 57, From: r.Time.Add(-19 * time.Minute)}
+		}),
+		entry(30, 4, 5, func(r *api.Recorded) { r.Decision.Foreign, r.Written = &policy.ForeignChange{From: 20}, new(int32(5)) }),
+	}
+}
+
+// last answers the last decision of a scenario as an entry.
+func (s *scenario) last(name string) []api.Recorded {
+	view, ok := s.Autoscaler(name)
+	if !ok || view.Decision == nil {
+		return nil
+	}
+	became := view.Evaluation
+	entry := api.Recorded{
+		Autoscaler: name, Time: view.Decision.Time, Decision: *view.Decision, Error: became.Error,
+		Written: became.Written, Hold: became.Hold, DryRun: became.DryRun, Since: became.Since, Untold: became.Untold,
 	}
 	for _, event := range view.Events {
 		entry.Events = append(entry.Events, event.Event)
 	}
-	return []api.Recorded{entry}, nil
+	return []api.Recorded{entry}
 }
 
 func (s *scenario) Reload(context.Context) error {
@@ -113,6 +175,10 @@ func passed(name, kind string, spec policy.Spec, memory policy.Memory, status po
 		Spec: spec, Status: settled.Status, SyncPeriodSeconds: 15,
 		Evaluation: api.Evaluation{Last: tick, Next: tick.Add(15 * time.Second), DurationSeconds: 0.0421, Error: settled.Error},
 		Decision:   &decision, Inputs: inputs,
+	}
+	view.Evaluation.Hold = outcome.Hold
+	if outcome.Kind == policy.Written {
+		view.Evaluation.Written = &outcome.Reached
 	}
 	for _, event := range settled.Events {
 		view.Events = append(view.Events, api.Event{Event: event, Count: 1, First: tick, Last: tick})

@@ -22,3 +22,6 @@ func Routes() map[string][]string {
 var ErrorTypes = []ErrorType{
 	ErrorBadData, ErrorForbidden, ErrorNotFound, ErrorMethod, ErrorTooLarge, ErrorMediaType, ErrorTooMany, ErrorReload, ErrorInternal,
 }
+
+// ShownDecision is what is written of a decision.
+type ShownDecision = shownDecision

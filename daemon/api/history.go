@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"net/http"
@@ -28,15 +29,37 @@ type Recorded struct {
 	// Victims are those that the decision took, as far as hpad chose them.
 	Victims []drain.Victim `json:"victims,omitempty"`
 	// Error is why the pass failed; empty when it did not.
-	Error    string          `json:"error,omitempty"`
+	Error string `json:"error,omitempty"`
+	// Hold, DryRun, Since and Untold are as in Evaluation. Entries of earlier versions
+	// have none of them.
+	Hold     *policy.Hold    `json:"hold,omitempty"`
+	DryRun   bool            `json:"dry_run,omitempty"`
+	Since    time.Time       `json:"since,omitzero"`
+	Untold   *Untold         `json:"untold,omitempty"`
 	Decision policy.Decision `json:"decision"`
 }
 
-// At answers the explanation of an autoscaler as it was at a decision. Where its
-// metrics came from is as it is now: that is not recorded.
-func (e Explanation) At(r Recorded) Explanation {
+// failedRescale is the reason of the event of a write that failed.
+const failedRescale = "FailedRescale"
+
+// BoundsChanged is the reason of the event of a pass that found min or max changed
+// by the configuration or by labels.
+const BoundsChanged = "BoundsChanged"
+
+// Evaluation is what is known of the pass.
+func (r Recorded) Evaluation() Evaluation {
+	return Evaluation{
+		Last: r.Time, Error: r.Error, Written: r.Written, Hold: r.Hold, DryRun: r.DryRun, Since: r.Since, Untold: r.Untold,
+	}
+}
+
+// At answers the explanation of an autoscaler as it was at a decision, after which
+// next was recorded; nil when nothing was. Where its metrics came from is as it is
+// now: that is not recorded.
+func (e Explanation) At(r Recorded, next *Recorded) Explanation {
+	e.agree(r, next)
 	e.Decision = &r.Decision
-	e.Evaluation = Evaluation{Last: r.Time, Error: r.Error}
+	e.Evaluation = r.Evaluation()
 	e.Victims, e.VictimsError, e.Drains = r.Victims, "", nil
 	e.Status = policy.Status{CurrentReplicas: r.Decision.CurrentReplicas, DesiredReplicas: r.Decision.DesiredReplicas}
 	switch {
@@ -44,7 +67,7 @@ func (e Explanation) At(r Recorded) Explanation {
 		e.Status.LastScaleTime = r.Time
 	case r.Decision.Write:
 		for _, event := range r.Events {
-			if event.Kind == policy.WarningEvent {
+			if event.Reason == failedRescale {
 				e.Status.Conditions = []policy.Condition{{Type: policy.AbleToScale, Status: policy.ConditionFalse, Reason: event.Reason, Message: event.Message}}
 			}
 		}
@@ -53,6 +76,23 @@ func (e Explanation) At(r Recorded) Explanation {
 		e.Inputs = nil // of other metrics
 	}
 	return e
+}
+
+// agree fills in until when later passes agreed with a decision: up to the next one
+// that is recorded, or the first of those that causes which take turns left out, or
+// else the last pass there was.
+func (e *Explanation) agree(r Recorded, next *Recorded) {
+	until, untold := e.Evaluation.Last, e.Evaluation.Untold
+	if next != nil {
+		e.NextRecorded = next.Time
+		until, untold = next.Time, next.Untold
+	}
+	if untold != nil && untold.From.Before(until) {
+		until = untold.From
+	}
+	if until.After(r.Time) {
+		e.AgreedUntil = until
+	}
 }
 
 // history answers what was recorded of an autoscaler, oldest first. One that the
@@ -116,7 +156,33 @@ func (h handlers) explainAt(w http.ResponseWriter, r *http.Request, view Autosca
 	case len(entries) == 0:
 		writeError(w, http.StatusNotFound, ErrorNotFound, fmt.Sprintf("no decision of %q is recorded up to %s", view.Name, at.Format(time.RFC3339)))
 	default:
-		writeData(w, view.Explanation().At(entries[0]))
+		next, err := h.recordedAfter(r.Context(), view.Name, entries[0].Time)
+		if err != nil {
+			writeError(w, http.StatusInternalServerError, ErrorInternal, err.Error())
+			return
+		}
+		writeData(w, view.Explanation().At(entries[0], next))
+	}
+}
+
+// recordedAfter answers the first entry of an autoscaler's history after an instant;
+// nil when there is none. It looks ever further, so that it reads few of those that
+// come later.
+func (h handlers) recordedAfter(ctx context.Context, name string, after time.Time) (*Recorded, error) {
+	from := after.Add(time.Nanosecond)
+	for span := time.Minute; ; span *= 8 {
+		to := from.Add(span)
+		whole := to.After(time.Now())
+		if whole {
+			to = time.Time{}
+		}
+		entries, err := h.daemon.History(ctx, name, from, to, 0)
+		if err != nil || len(entries) == 0 && whole {
+			return nil, err
+		}
+		if len(entries) > 0 {
+			return &entries[0], nil
+		}
 	}
 }
 

@@ -115,6 +115,83 @@ func TestExplainAt(t *testing.T) {
 	}
 }
 
+// Until when later passes agreed is up to the next entry, or to the causes that took
+// turns before it, or to the last pass.
+func TestExplainAtTellsUntilWhenItHeld(t *testing.T) {
+	minute := func(n int) time.Time { return noon.Add(time.Duration(n) * time.Minute) }
+	turning := recordedAt("checkout", minute(90), 4)
+	turning.Untold = &api.Untold{Changes: 7, From: minute(70)}
+	d := twoAutoscalers()
+	d.history = map[string][]api.Recorded{"checkout": {recordedAt("checkout", noon, 5), recordedAt("checkout", minute(60), 6), turning}}
+	d.autoscalers[0].Evaluation = api.Evaluation{Last: minute(95)}
+	ask := func(at time.Time) api.Explanation {
+		t.Helper()
+		response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers/checkout/explain?at="+at.Format(time.RFC3339), nil))
+		var got api.Explanation
+		if err := json.Unmarshal(open(t, response).Data, &got); err != nil {
+			t.Fatalf("%v in %s", err, response.Body)
+		}
+		return got
+	}
+	for _, test := range []struct {
+		name               string
+		at, agreed, record time.Time
+	}{
+		{"up to the next", minute(5), minute(60), minute(60)},
+		{"up to causes that took turns", minute(61), minute(70), minute(90)},
+		{"up to the last pass", minute(93), minute(95), time.Time{}},
+	} {
+		if got := ask(test.at); !got.AgreedUntil.Equal(test.agreed) || !got.NextRecorded.Equal(test.record) {
+			t.Errorf("%s: agreed until %s, next %s; want %s, %s", test.name, got.AgreedUntil, got.NextRecorded, test.agreed, test.record)
+		}
+	}
+	d.autoscalers[0].Evaluation = api.Evaluation{Last: minute(95), Untold: &api.Untold{Changes: 2, From: minute(92)}}
+	if got := ask(minute(93)); !got.AgreedUntil.Equal(minute(92)) {
+		t.Errorf("agreed until %s, want the first of the causes that take turns now", got.AgreedUntil)
+	}
+	d.autoscalers[0].Evaluation = api.Evaluation{Last: minute(90)}
+	if got := ask(minute(93)); !got.AgreedUntil.IsZero() {
+		t.Errorf("agreed until %s without a later pass", got.AgreedUntil)
+	}
+}
+
+// A count that could not be read is absent, and one of 0 is there.
+func TestUnreadCountsAreAbsent(t *testing.T) {
+	unread := policy.Decision{Time: noon, Case: policy.CaseUnreadable, Error: "no answer", MaxReplicas: 3}
+	zero := policy.Decision{Time: noon, Case: policy.CaseDisabled}
+	for _, test := range []struct {
+		name     string
+		decision policy.Decision
+		there    bool
+	}{{"unread", unread, false}, {"zero", zero, true}} {
+		d := twoAutoscalers()
+		d.autoscalers[0].Decision = &test.decision
+		d.history = map[string][]api.Recorded{"checkout": {{Autoscaler: "checkout", Time: noon, Decision: test.decision}}}
+		for _, path := range []string{"", "/explain", "/history", "/explain?at=2026-11-21T12:00:00Z"} {
+			response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers/checkout"+path, nil))
+			data := open(t, response).Data
+			var one, all any
+			if err := json.Unmarshal(data, &all); err != nil {
+				t.Fatal(err)
+			}
+			if list, ok := all.([]any); ok {
+				one = list[0]
+			} else {
+				one = all
+			}
+			decision, _ := one.(map[string]any)["decision"].(map[string]any)
+			for _, field := range []string{"current_replicas", "status_replicas", "desired_replicas"} {
+				if _, there := decision[field]; there != test.there {
+					t.Errorf("%s: %s of %q is there: %v, want %v", test.name, field, path, there, test.there)
+				}
+			}
+			if decision["case"] != string(test.decision.Case) {
+				t.Errorf("%s: the decision of %q is %v", test.name, path, decision)
+			}
+		}
+	}
+}
+
 func TestClientAsksForHistory(t *testing.T) {
 	d := remembering()
 	socket := socketPath(t)

@@ -145,6 +145,26 @@ type Evaluation struct {
 	// StateLost says what of hpad's state was lost, or removed while hpad ran, and
 	// when; empty when nothing was for the longest window of any autoscaler.
 	StateLost string `json:"state_lost,omitempty"`
+	// Written is the count that the last pass wrote; nil when it wrote none. It is
+	// another one than the decision's where only a part could be done.
+	Written *int32 `json:"written,omitempty"`
+	// Hold is why the platform did not take the count; nil when it was not asked, or
+	// took it.
+	Hold *policy.Hold `json:"hold,omitempty"`
+	// Since is when what keeps the autoscaler from its work, or what its platform says
+	// besides, began; zero when there is nothing.
+	Since time.Time `json:"since,omitzero"`
+	// Untold are changes of that which the history has no entry for; nil when there
+	// are none.
+	Untold *Untold `json:"untold,omitempty"`
+}
+
+// Untold counts changes from one cause to another that have no entry in the history
+// because the causes take turns.
+type Untold struct {
+	Changes int `json:"changes"`
+	// From is the first of them.
+	From time.Time `json:"from"`
 }
 
 // Event is an event and how often it occurred.
@@ -173,6 +193,14 @@ type Explanation struct {
 	Drains    []drain.Operation `json:"drains,omitempty"`
 	// VictimsError is as in Autoscaler.
 	VictimsError string `json:"victims_error,omitempty"`
+	// AgreedUntil is how long later passes agreed with a decision of the past: they
+	// wrote nothing and gave no other reason. It is when one first did, or the last
+	// pass where none has; zero where there was no later pass, and without a time that
+	// was asked for.
+	AgreedUntil time.Time `json:"agreed_until,omitzero"`
+	// NextRecorded is when the next decision was recorded; zero when none was, and
+	// without a time that was asked for.
+	NextRecorded time.Time `json:"next_recorded,omitzero"`
 	// Decision is the last one; nil before the first pass.
 	Decision *policy.Decision `json:"decision"`
 }

@@ -22,3 +22,6 @@ func replicas(count int32) string {
 
 // oneLine joins the lines and spaces of a text into one line.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// clause makes a text a part of a sentence.
+func clause(text string) string { return strings.TrimSuffix(oneLine(text), ".") }

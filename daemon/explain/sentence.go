@@ -3,42 +3,44 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/policy"
 )
 
 // Line writes a decision on one line, as "12:00:15 5 → 7: " and its sentence.
-func Line(d policy.Decision) string {
-	when := d.Time.Format(time.TimeOnly)
+func Line(d policy.Decision, became api.Evaluation) string {
+	return d.Time.Format(time.TimeOnly) + " " + Count(d, became) + ": " + Sentence(d, became)
+}
+
+// Count writes the count before a pass and, where it wrote one, the count after, as
+// "5 → 7"; "-" where it could not be read.
+func Count(d policy.Decision, became api.Evaluation) string {
 	switch {
-	case d.Case == policy.CaseUnreadable:
-		return fmt.Sprintf("%s ?: %s", when, Sentence(d))
-	case d.Write:
-		return fmt.Sprintf("%s %d → %d: %s", when, d.CurrentReplicas, d.DesiredReplicas, Sentence(d))
+	case d.Case == policy.CaseUnreadable || d.Time.IsZero():
+		return "-"
+	case became.Written != nil:
+		return fmt.Sprintf("%d → %d", d.CurrentReplicas, *became.Written)
 	default:
-		return fmt.Sprintf("%s %d: %s", when, d.CurrentReplicas, Sentence(d))
+		return strconv.Itoa(int(d.CurrentReplicas))
 	}
 }
 
-// Sentence says in one plain sentence what was decided and why.
-func Sentence(d policy.Decision) string {
+// Sentence says in one plain sentence what was decided and why, and what became of
+// it.
+func Sentence(d policy.Decision, became api.Evaluation) string {
 	switch d.Case {
 	case policy.CaseUnreadable:
-		return "Nothing is decided, because the target could not be read: " + oneLine(d.Error) + "."
+		return "Nothing is decided, because the target could not be read: " + clause(d.Error) + "."
 	case policy.CaseDisabled:
-		return "The target stays at zero, because it was not hpad that set it to zero."
+		return "The target stays at zero, because it was not hpad that set it to zero" + changedBefore(d) + "."
 	case policy.CaseMetricsFailed:
-		return fmt.Sprintf("The count stays at %d, because the metrics could not decide: %s.", d.CurrentReplicas, failures(d))
-	case policy.CaseAboveMax:
-		return change(d) + fmt.Sprintf(", because it is above max (%d)", d.MaxReplicas) + restraints(d) + "."
-	case policy.CaseBelowMin:
-		return change(d) + fmt.Sprintf(", because it is below min (%d)", d.MinReplicas) + restraints(d) + "."
-	case policy.CaseRestored:
-		return change(d) + ", " + restoredText(d) + restraints(d) + "."
+		return fmt.Sprintf("The count stays at %d, because the metrics could not decide: %s%s.", d.CurrentReplicas, failures(d), changedBefore(d))
 	}
-	return change(d) + because(d) + restraints(d) + "."
+	return change(d, became) + because(d) + restraints(d, became) + "."
 }
 
 // restoredText says why a count is put back. Decisions of older versions do not
@@ -52,39 +54,50 @@ func restoredText(d policy.Decision) string {
 }
 
 // change says how the count moves, or that it does not.
-func change(d policy.Decision) string {
-	goes := "goes"
-	if !d.Write {
-		goes = "should go"
-	}
-	switch {
-	case d.DesiredReplicas > d.CurrentReplicas:
-		return fmt.Sprintf("The count %s up from %d to %d", goes, d.CurrentReplicas, d.DesiredReplicas)
-	case d.DesiredReplicas < d.CurrentReplicas:
-		return fmt.Sprintf("The count %s down from %d to %d", goes, d.CurrentReplicas, d.DesiredReplicas)
-	default:
+func change(d policy.Decision, became api.Evaluation) string {
+	if d.DesiredReplicas == d.CurrentReplicas {
 		return fmt.Sprintf("The count stays at %d", d.CurrentReplicas)
 	}
+	way := "up"
+	if d.DesiredReplicas < d.CurrentReplicas {
+		way = "down"
+	}
+	switch written := became.Written; {
+	case written == nil:
+		return fmt.Sprintf("The count should go %s from %d to %d", way, d.CurrentReplicas, d.DesiredReplicas)
+	case *written != d.DesiredReplicas:
+		return fmt.Sprintf("The count goes from %d to %d, and not %s to %d", d.CurrentReplicas, *written, way, d.DesiredReplicas)
+	}
+	return fmt.Sprintf("The count goes %s from %d to %d", way, d.CurrentReplicas, d.DesiredReplicas)
 }
 
-// because says what the metrics asked for: as the cause where the count moves
-// that way, and as what was not followed where it does not.
+// because says why the count is to be another one. What the metrics asked for is
+// the cause where the count moves that way, and what was not followed where it does
+// not.
 func because(d policy.Decision) string {
+	switch d.Case {
+	case policy.CaseAboveMax:
+		return fmt.Sprintf(", because it is above max (%d)", d.MaxReplicas)
+	case policy.CaseBelowMin:
+		return fmt.Sprintf(", because it is below min (%d)", d.MinReplicas)
+	case policy.CaseRestored:
+		return ", " + restoredText(d)
+	}
 	if d.Recommendation == nil {
 		return ""
 	}
-	by := "the metrics"
+	asks := "the metrics ask"
 	if d.Winner != nil && *d.Winner >= 0 && *d.Winner < len(d.Metrics) {
-		by = winnerText(d.Metrics[*d.Winner])
+		asks = winnerText(d.Metrics[*d.Winner]) + " asks"
 	}
 	wanted := *d.Recommendation
 	switch {
 	case wanted == d.CurrentReplicas && d.DesiredReplicas == d.CurrentReplicas:
-		return ", because " + by + " asks for no other"
+		return ", because " + asks + " for no other"
 	case cmp.Compare(wanted, d.CurrentReplicas) == cmp.Compare(d.DesiredReplicas, d.CurrentReplicas):
-		return fmt.Sprintf(", because %s asks for %d", by, wanted)
+		return fmt.Sprintf(", because %s for %d", asks, wanted)
 	default:
-		return fmt.Sprintf(", although %s asks for %d", by, wanted)
+		return fmt.Sprintf(", although %s for %d", asks, wanted)
 	}
 }
 
@@ -97,9 +110,18 @@ func winnerText(result policy.MetricResult) string {
 	return fmt.Sprintf("%s (%s of a goal of %s%s)", metricName(result), current, goalText(result.Type, result.Name, result.Goal, result.GoalValue), averageMark(result))
 }
 
+// changedBefore says that somebody else changed the count since the pass before,
+// where that is not the cause of what was decided.
+func changedBefore(d policy.Decision) string {
+	if d.Foreign == nil || d.Case == policy.CaseRestored {
+		return ""
+	}
+	return fmt.Sprintf("; somebody else had changed the count from %d to %d", d.Foreign.From, d.CurrentReplicas)
+}
+
 // restraints says what kept the count from what was asked for, in the order of
 // the algorithm.
-func restraints(d policy.Decision) string {
+func restraints(d policy.Decision, became api.Evaluation) string {
 	var said []string
 	if s := d.Stabilization; s != nil && s.Binding != nil && d.Recommendation != nil && s.Replicas != *d.Recommendation {
 		said = append(said, fmt.Sprintf("the recommendation of %d from %s still holds it at %d",
@@ -115,15 +137,54 @@ func restraints(d policy.Decision) string {
 		said = append(said, fmt.Sprintf("the platform's own bound (%s) is %d", b.Reason, b.Replicas))
 	}
 	if d.Hold != nil {
-		said = append(said, fmt.Sprintf("it is not written while the platform is held (%s: %s)", d.Hold.Reason, strings.TrimSuffix(oneLine(d.Hold.Message), ".")))
+		said = append(said, heldText(d.Hold))
+	}
+	if text := writeText(d, became); text != "" {
+		said = append(said, text)
 	}
 	if text := failures(d); text != "" {
 		said = append(said, "a metric failed ("+text+")")
 	}
 	if len(said) == 0 {
+		return changedBefore(d)
+	}
+	return "; " + strings.Join(said, "; ") + changedBefore(d)
+}
+
+// heldText says that a hold keeps a count from being written.
+func heldText(hold *policy.Hold) string {
+	return fmt.Sprintf("it is not written while the platform is held (%s: %s)", hold.Reason, clause(hold.Message))
+}
+
+// writeText says why a decision's count was not written, or not the whole of it;
+// empty where it was, or there was none to write.
+func writeText(d policy.Decision, became api.Evaluation) string {
+	failed := writeError(d, became)
+	switch {
+	case !d.Write:
+		return ""
+	case became.Written != nil && *became.Written == d.DesiredReplicas:
+		if failed != "" {
+			return "not all of that went well (" + clause(failed) + ")"
+		}
+		return ""
+	case became.Written != nil:
+		return fmt.Sprintf("only %d could be reached (%s)", *became.Written, clause(cmp.Or(failed, "why is not recorded")))
+	case became.DryRun:
+		return "it is not written, because hpad is in a dry run"
+	case became.Hold != nil:
+		return heldText(became.Hold)
+	default:
+		return fmt.Sprintf("it was not written (%s)", clause(cmp.Or(failed, "why is not recorded")))
+	}
+}
+
+// writeError is the error of a decision's write alone, without the decision's own.
+func writeError(d policy.Decision, became api.Evaluation) string {
+	if became.Error == d.Error {
 		return ""
 	}
-	return "; " + strings.Join(said, "; ")
+	return strings.TrimSuffix(became.Error, "; "+d.Error)
 }
 
 // limitText says which limit held the count.
@@ -148,11 +209,11 @@ func failures(d policy.Decision) string {
 	var failed []string
 	for _, result := range d.Metrics {
 		if result.Error != "" {
-			failed = append(failed, metricName(result)+": "+strings.TrimSuffix(oneLine(result.Error), "."))
+			failed = append(failed, metricName(result)+": "+clause(result.Error))
 		}
 	}
 	if len(failed) == 0 {
-		return strings.TrimSuffix(oneLine(d.Error), ".")
+		return clause(d.Error)
 	}
 	return strings.Join(failed, "; ")
 }

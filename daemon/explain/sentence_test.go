@@ -98,7 +98,7 @@ func TestSentenceAndLine(t *testing.T) {
 		{
 			"unreadable",
 			policy.Decision{Time: noon, Case: policy.CaseUnreadable, Error: "read job: 404"},
-			"Nothing is decided, because the target could not be read: read job: 404.", "12:00:00 ?: ",
+			"Nothing is decided, because the target could not be read: read job: 404.", "12:00:00 -: ",
 		},
 		{
 			"below min",
@@ -112,11 +112,83 @@ func TestSentenceAndLine(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := explain.Sentence(test.decision); got != test.want {
+			var became api.Evaluation
+			if test.decision.Write {
+				became.Written = &test.decision.DesiredReplicas
+			}
+			if got := explain.Sentence(test.decision, became); got != test.want {
 				t.Errorf("sentence:\n got %s\nwant %s", got, test.want)
 			}
-			if got := explain.Line(test.decision); !strings.HasPrefix(got, test.wantLine) || !strings.HasSuffix(got, test.want) {
+			if got := explain.Line(test.decision, became); !strings.HasPrefix(got, test.wantLine) || !strings.HasSuffix(got, test.want) {
 				t.Errorf("line %q, want %q and the sentence", got, test.wantLine)
+			}
+		})
+	}
+}
+
+// What became of a write is said with its reason, and once.
+func TestSentenceTellsWhatBecameOfTheWrite(t *testing.T) {
+	restored := policy.Decision{
+		Time: noon, Case: policy.CaseRestored, CurrentReplicas: 1, DesiredReplicas: 20, Write: true,
+		Foreign: &policy.ForeignChange{From: 20}, Restore: &policy.Restoration{Replicas: 20, Foreign: 1, Since: noon},
+	}
+	up := byMetrics(1, 3, 3)
+	const because = ", because cpu (90% of a goal of 60%) asks for 3"
+	failing := with(up, func(d *policy.Decision) {
+		d.Metrics = append(d.Metrics, queue)
+		d.Error = "1 of 2 metrics failed, first external metric queue: no answer"
+	})
+	for _, test := range []struct {
+		name      string
+		decision  policy.Decision
+		became    api.Evaluation
+		want      string
+		wantCount string
+	}{
+		{
+			"held by a dependency", up,
+			api.Evaluation{Hold: &policy.Hold{Reason: "DependencyNotReady", Message: `service "web" depends on "db" (service_healthy), which is not healthy; new replicas wait for it.`}},
+			"The count should go up from 1 to 3" + because + `; it is not written while the platform is held (DependencyNotReady: service "web" depends on "db" (service_healthy), which is not healthy; new replicas wait for it).`, "1",
+		},
+		{"dry run", up, api.Evaluation{DryRun: true}, "The count should go up from 1 to 3" + because + "; it is not written, because hpad is in a dry run.", "1"},
+		{
+			"started in part", up,
+			api.Evaluation{Written: new(int32(2)), Error: `scale service "shop/web" of fleet "docker" to 3 replicas: 2 replicas reached: no space left on device`},
+			"The count goes from 1 to 2, and not up to 3" + because + `; only 2 could be reached (scale service "shop/web" of fleet "docker" to 3 replicas: 2 replicas reached: no space left on device).`, "1 → 2",
+		},
+		{"failed", up, api.Evaluation{Error: "scale group: forbidden."}, "The count should go up from 1 to 3" + because + "; it was not written (scale group: forbidden).", "1"},
+		{
+			"failed beside a metric", failing,
+			api.Evaluation{Error: "scale group: forbidden; " + failing.Error},
+			"The count should go up from 1 to 3" + because + "; it was not written (scale group: forbidden); a metric failed (queue: no answer from prom).", "1",
+		},
+		{"of an earlier version", up, api.Evaluation{}, "The count should go up from 1 to 3" + because + "; it was not written (why is not recorded).", "1"},
+		{"written, and not saved", up, api.Evaluation{Written: new(int32(3)), Error: "save the count: disk full"}, "The count goes up from 1 to 3" + because + "; not all of that went well (save the count: disk full).", "1 → 3"},
+		{"put back", restored, api.Evaluation{Written: new(int32(20))}, "The count goes up from 1 to 20, which puts back what somebody else changed to 1 (noticed at 12:00:00).", "1 → 20"},
+		{
+			"put back later", with(restored, func(d *policy.Decision) {
+				d.Write, d.Foreign, d.Hold = false, nil, &policy.Hold{Reason: "DeploymentActive", Message: "a deployment is active"}
+			}),
+			api.Evaluation{},
+			"The count should go up from 1 to 20, which puts back what somebody else changed to 1 (noticed at 12:00:00); it is not written while the platform is held (DeploymentActive: a deployment is active).", "1",
+		},
+		{"changed by somebody", with(byMetrics(4, 4, 4), func(d *policy.Decision) {
+			d.Foreign = &policy.ForeignChange{From: 7}
+		}), api.Evaluation{}, "The count stays at 4, because cpu (90% of a goal of 60%) asks for no other; somebody else had changed the count from 7 to 4.", "4"},
+		{
+			"switched off by somebody",
+			policy.Decision{Time: noon, Case: policy.CaseDisabled, Foreign: &policy.ForeignChange{From: 3}},
+			api.Evaluation{},
+			"The target stays at zero, because it was not hpad that set it to zero; somebody else had changed the count from 3 to 0.", "0",
+		},
+		{"unreadable", policy.Decision{Time: noon, Case: policy.CaseUnreadable, Error: "no."}, api.Evaluation{}, "Nothing is decided, because the target could not be read: no.", "-"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := explain.Sentence(test.decision, test.became); got != test.want {
+				t.Errorf("sentence:\n got %s\nwant %s", got, test.want)
+			}
+			if got := explain.Count(test.decision, test.became); got != test.wantCount {
+				t.Errorf("count %q, want %q", got, test.wantCount)
 			}
 		})
 	}
@@ -126,18 +198,24 @@ func TestWriteTellsWhatBecameOfTheWrite(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		status policy.Status
+		became api.Evaluation
 		want   string
 	}{
-		{"written", policy.Status{LastScaleTime: noon}, "    written\n"},
-		{"dry run", policy.Status{LastScaleTime: noon.Add(-time.Hour)}, "    no write is recorded\n"},
+		{"written", policy.Status{LastScaleTime: noon}, api.Evaluation{Written: new(int32(6))}, "    written\n"},
+		{"in part", policy.Status{}, api.Evaluation{Written: new(int32(5)), Error: "scale group: no\nroom"}, "    written in part, 5 of 6: scale group: no room\n"},
+		{"not saved", policy.Status{}, api.Evaluation{Written: new(int32(6)), Error: "disk full"}, "    written, and not all of it went well: disk full\n"},
+		{"dry run", policy.Status{}, api.Evaluation{DryRun: true}, "    not written: hpad is in a dry run\n"},
+		{"held", policy.Status{}, api.Evaluation{Hold: &policy.Hold{Reason: "Deploying", Message: "wait"}}, "    not written: Deploying: wait\n"},
+		{"failed", policy.Status{}, api.Evaluation{Error: "scale group: no"}, "    not written: scale group: no\n"},
+		{"of an earlier version", policy.Status{LastScaleTime: noon.Add(-time.Hour)}, api.Evaluation{}, "    no write is recorded\n"},
 		{"refused", policy.Status{Conditions: []policy.Condition{{
 			Type: policy.AbleToScale, Status: policy.ConditionFalse, Reason: "FailedUpdateScale", Message: "quota exceeded",
-		}}}, "    not written: FailedUpdateScale: quota exceeded\n"},
+		}}}, api.Evaluation{}, "    not written: FailedUpdateScale: quota exceeded\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var page bytes.Buffer
 			decision := byMetrics(4, 6, 6)
-			err := explain.Write(&page, api.Explanation{Name: "checkout", Status: test.status, Decision: &decision})
+			err := explain.Write(&page, api.Explanation{Name: "checkout", Status: test.status, Evaluation: test.became, Decision: &decision})
 			if err != nil || !strings.Contains(page.String(), "4 → 6\n"+test.want) {
 				t.Errorf("page %s, error %v; want %q", &page, err, test.want)
 			}

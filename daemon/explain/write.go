@@ -2,6 +2,7 @@ package explain
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -69,7 +70,7 @@ func (p *page) line(depth int, format string, args ...any) {
 
 // undecided is the page of an autoscaler without a decision.
 func (p *page) undecided(view api.Explanation) {
-	p.evaluation(view, time.UTC, "")
+	p.evaluation(view, time.UTC, false)
 	sentence := "There is no decision yet: the first pass has not ended."
 	if view.Evaluation.Error != "" {
 		sentence = "There is no decision yet: " + oneLine(view.Evaluation.Error) + "."
@@ -80,7 +81,8 @@ func (p *page) undecided(view api.Explanation) {
 // decided is the page of a decision.
 func (p *page) decided(view api.Explanation, d policy.Decision) {
 	p.field("Decided", "%s, evaluated every %s", stamp(d.Time), seconds(view.SyncPeriodSeconds))
-	p.evaluation(view, d.Time.Location(), d.Error)
+	p.agreed(view, d)
+	p.evaluation(view, d.Time.Location(), view.Evaluation.Error == d.Error || d.Write)
 	p.read(d)
 	p.metrics(view, d)
 	p.recommendation(d)
@@ -89,12 +91,26 @@ func (p *page) decided(view api.Explanation, d policy.Decision) {
 	p.afterLimit(d)
 	p.result(view, d)
 	p.drains(view)
-	fmt.Fprintf(&p.text, "\n%s\n", Sentence(d))
+	fmt.Fprintf(&p.text, "\n%s\n", Sentence(d, view.Evaluation))
+}
+
+// agreed adds until when later passes agreed with a decision of the past.
+func (p *page) agreed(view api.Explanation, d policy.Decision) {
+	until, next := view.AgreedUntil.In(d.Time.Location()), view.NextRecorded.In(d.Time.Location())
+	switch {
+	case view.AgreedUntil.IsZero():
+	case view.NextRecorded.IsZero():
+		p.field("Agreed", "later passes, up to the last one at %s", stamp(until))
+	case until.Before(next):
+		p.field("Agreed", "later passes before %s; from then on causes took turns, and the next decision is recorded at %s", stamp(until), stamp(next))
+	default:
+		p.field("Agreed", "later passes before %s, when the next decision is recorded", stamp(until))
+	}
 }
 
 // evaluation adds what is wrong with the passes themselves, if anything; an error
 // that the decision that follows has, and is not old, is told there.
-func (p *page) evaluation(view api.Explanation, zone *time.Location, told string) {
+func (p *page) evaluation(view api.Explanation, zone *time.Location, told bool) {
 	evaluation := view.Evaluation
 	if evaluation.Unevaluated {
 		last := "never"
@@ -106,9 +122,20 @@ func (p *page) evaluation(view api.Explanation, zone *time.Location, told string
 	if !evaluation.QuarantinedUntil.IsZero() {
 		p.field("Warning", "quarantined after repeated panics until %s", stamp(evaluation.QuarantinedUntil.In(zone)))
 	}
-	if evaluation.Error != "" && (evaluation.Error != told || evaluation.Unevaluated) {
+	if !evaluation.Since.IsZero() {
+		p.field("Cause", "the same since %s%s", stamp(evaluation.Since.In(zone)), turns(evaluation.Untold, zone))
+	}
+	if evaluation.Error != "" && (!told || evaluation.Unevaluated) {
 		p.field("Error", "%s", oneLine(evaluation.Error))
 	}
+}
+
+// turns says how often causes took turns.
+func turns(untold *api.Untold, zone *time.Location) string {
+	if untold == nil {
+		return ""
+	}
+	return fmt.Sprintf("; it changed %d times from %s on", untold.Changes, stamp(untold.From.In(zone)))
 }
 
 // read adds what was read of the target and which branch that led to (R25).
@@ -244,11 +271,7 @@ func (p *page) result(view api.Explanation, d policy.Decision) {
 	switch {
 	case d.Write:
 		p.line(1, "%d → %d", d.CurrentReplicas, d.DesiredReplicas)
-		if view.Evaluation.DryRun {
-			p.line(1, "not written: hpad is in a dry run")
-		} else {
-			p.line(1, "%s", outcome(view.Status, d))
-		}
+		p.line(1, "%s", outcome(view, d))
 	case d.DesiredReplicas != d.CurrentReplicas:
 		p.line(1, "%d → %d is wanted, and not written", d.CurrentReplicas, d.DesiredReplicas)
 	default:
@@ -277,18 +300,29 @@ func untold(d policy.Decision, text string) string {
 	return text
 }
 
-// outcome says what the status records of a decision's write.
-func outcome(status policy.Status, d policy.Decision) string {
-	for _, condition := range status.Conditions {
-		if condition.Type != policy.AbleToScale {
-			continue
-		}
-		if condition.Status == policy.ConditionFalse {
-			return "not written: " + condition.Reason + ": " + condition.Message
+// outcome says what is recorded of a decision's write.
+func outcome(view api.Explanation, d policy.Decision) string {
+	became := view.Evaluation
+	failed := writeError(d, became)
+	switch {
+	case became.Written != nil && *became.Written != d.DesiredReplicas:
+		return fmt.Sprintf("written in part, %d of %d: %s", *became.Written, d.DesiredReplicas, cmp.Or(oneLine(failed), "why is not recorded"))
+	case became.Written != nil && failed != "":
+		return "written, and not all of it went well: " + oneLine(failed)
+	case became.Written != nil:
+		return "written"
+	case became.DryRun:
+		return "not written: hpad is in a dry run"
+	case became.Hold != nil:
+		return "not written: " + became.Hold.Reason + ": " + oneLine(became.Hold.Message)
+	}
+	for _, condition := range view.Status.Conditions {
+		if condition.Type == policy.AbleToScale && condition.Status == policy.ConditionFalse {
+			return "not written: " + condition.Reason + ": " + oneLine(condition.Message)
 		}
 	}
-	if status.LastScaleTime.Equal(d.Time) {
-		return "written"
+	if failed != "" {
+		return "not written: " + oneLine(failed)
 	}
 	return "no write is recorded"
 }

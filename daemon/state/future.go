@@ -34,6 +34,9 @@ func (r Record) withoutFuture(now time.Time) Record {
 		condition := &r.Status.Conditions[i]
 		condition.Since = notAfter(condition.Since, now)
 	}
+	if r.Hindrance != nil {
+		r.Hindrance = &Hindrance{Cause: r.Hindrance.Cause, Since: notAfter(r.Hindrance.Since, now)}
+	}
 	if r.Intention != nil {
 		intention := *r.Intention
 		intention.Time = notAfter(intention.Time, now)

@@ -85,6 +85,10 @@ type Record struct {
 	// not believed since.
 	Seen   *Counts `json:"seen,omitempty"`
 	Doubts int32   `json:"doubts,omitempty"`
+	// Bounds are min and max of that pass; nil in records of earlier versions.
+	Bounds *Bounds `json:"bounds,omitempty"`
+	// Hindrance is what was wrong then; nil when nothing was.
+	Hindrance *Hindrance `json:"hindrance,omitempty"`
 	// Target is the target that Memory is about.
 	Target targets.Ref `json:"target"`
 	// Labels are those by which Target asked for the autoscaler; nil for one of the
@@ -110,6 +114,20 @@ type Counts struct {
 	Spec      int32 `json:"spec"`
 	Status    int32 `json:"status"`
 	Instances int32 `json:"instances"`
+}
+
+// Bounds are those of an autoscaler's count.
+type Bounds struct {
+	Min int32 `json:"min"`
+	Max int32 `json:"max"`
+}
+
+// Hindrance is what keeps an autoscaler from its work, or what its platform says
+// besides.
+type Hindrance struct {
+	// Cause identifies it, Since is when it began.
+	Cause string    `json:"cause"`
+	Since time.Time `json:"since"`
 }
 
 // Replay tells that every pass after Record.Through recommended the same count,
@@ -140,4 +158,21 @@ type Entry struct {
 	// Victims are those that the decision took, as far as hpad chose them.
 	Victims []drain.Victim `json:"victims,omitempty"`
 	Error   string         `json:"error,omitempty"`
+	// Hold is why the platform did not take the count; nil when it was not asked, or
+	// took it, and in entries of earlier versions.
+	Hold *policy.Hold `json:"hold,omitempty"`
+	// DryRun says that no count was to be written.
+	DryRun bool `json:"dry_run,omitempty"`
+	// Since is when what hinders the autoscaler began; zero when nothing does.
+	Since time.Time `json:"since,omitzero"`
+	// Untold are changes of that which have no entry of their own, between the entry
+	// before and this one; nil when there were none.
+	Untold *Untold `json:"untold,omitempty"`
+}
+
+// Untold counts changes that are told together, because causes took turns.
+type Untold struct {
+	Changes int `json:"changes"`
+	// From is the first of them.
+	From time.Time `json:"from"`
 }

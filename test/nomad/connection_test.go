@@ -205,7 +205,7 @@ max_replicas = 2
 	}
 	agent.Freeze()
 	outage("frozen", rounds)
-	w.Await("outage-00", policy.AbleToScale, "FailedGetScale", "context deadline exceeded")
+	w.Await("outage-00", policy.AbleToScale, "FailedGetScale", "no answer within")
 	agent.Thaw()
 	agent.Kill()
 	outage("killed", 10*rounds)

@@ -1,0 +1,582 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/sources"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+func TestCauseOf(t *testing.T) {
+	if got := causeOf(); got != "" {
+		t.Errorf("nothing has the cause %q", got)
+	}
+	if got := causeOf("", " \n"); got != "" {
+		t.Errorf("nothing but spaces has the cause %q", got)
+	}
+	for _, test := range []struct {
+		name string
+		a, b string
+		same bool
+	}{
+		{"a port", "read tcp 127.0.0.1:51234->127.0.0.1:9090: connection reset", "read tcp 127.0.0.1:40001->127.0.0.1:9090: connection reset", true},
+		{"counts and times", "no instance has a usable sample: 3 unready, 12 without", "no instance has a usable sample: 1 unready, 0 without", true},
+		{"an id", `instance "3f2a9c" states no cpu request`, `instance "77b01e" states no cpu request`, true},
+		{"another status", "server answered 400 Bad Request", "server answered 503 Service Unavailable", false},
+		{"a right", "403: ACL token not found", "403: Permission denied", false},
+		{"not a number", "connection refused", "value is not a number (NaN)", false},
+	} {
+		if got := causeOf(test.a) == causeOf(test.b); got != test.same {
+			t.Errorf("%s: the same cause: %v, want %v", test.name, got, test.same)
+		}
+	}
+	if causeOf("a", "b") == causeOf("a b") {
+		t.Error("two texts have the cause of one")
+	}
+}
+
+// TestFollower follows causes given by the minute, one letter each, "-" for none.
+// The answer is what is news and when, with the changes that were not told.
+func TestFollower(t *testing.T) {
+	// Four causes a minute: one for each pass of a usual period.
+	const flaps = "a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-"
+	for _, test := range []struct{ name, causes, want string }{
+		{"nothing", "----------", ""},
+		{"begins and ends", "--aaaa----", "2a 6-"},
+		{"follows the cause", "-aabbbcc-", "1a 3b 6c 8-"},
+		{"collapses what takes turns", flaps + flaps, "0a 1- 40a+38 41-"},
+		{"tells what lasts after that", "a-a-aaaaaaaaaaaaaa", "0a 1- 12a+2"},
+		{"tells that it is over after that", "a-a-a-------------", "0a 1- 13-+4"},
+		{"two causes that take turns", "abababababab" + strings.Repeat("b", 12), "0a 1b 19b+10"},
+		{"an early return is not news for long", "a-----------a", "0a 1- "},
+		{"a late one is", "a" + strings.Repeat("-", 39) + "a", "0a 1- 40a"},
+		{"more causes than are known", "abcdefghij", "0a 1b 2c 3d 4e 5f 6g 7h"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var f follower
+			var got []string
+			start := time.Unix(0, 0)
+			for i, cause := range strings.Split(test.causes, "") {
+				news, flapped := f.follow(strings.Trim(cause, "-"), start.Add(time.Duration(i)*15*time.Second), false)
+				if !news {
+					continue
+				}
+				said := fmt.Sprintf("%d%s", i, cause)
+				if flapped.changes > 0 {
+					said += fmt.Sprintf("+%d", flapped.changes)
+				}
+				got = append(got, said)
+			}
+			if want := strings.TrimSpace(test.want); strings.Join(got, " ") != want {
+				t.Errorf("news %q, want %q", strings.Join(got, " "), want)
+			}
+		})
+	}
+}
+
+// failing answers errors in turn.
+func (s *memorySource) failing(text string, errs ...error) {
+	calls := 0
+	s.set(text, func(_ context.Context, at time.Time) (sources.Vector, error) {
+		err := errs[calls%len(errs)]
+		calls++
+		if err == nil {
+			return one(3, at), nil
+		}
+		return sources.Vector{}, err
+	})
+}
+
+// told answers what the log said of failures since it was asked last.
+func told(logs *observer.ObservedLogs) []string {
+	var all []string
+	for _, entry := range logs.TakeAll() {
+		line := []string{entry.Message}
+		fields := entry.ContextMap()
+		for _, key := range []string{"autoscaler", "err"} {
+			if value, ok := fields[key]; ok {
+				line = append(line, fmt.Sprint(value))
+			}
+		}
+		if changes, ok := fields["changes"]; ok {
+			line = append(line, fmt.Sprintf("%v changes", changes))
+		}
+		all = append(all, strings.Join(line, " | "))
+	}
+	return all
+}
+
+// historyOf answers what the store has of an autoscaler's history.
+func (w *world) historyOf(name string) []state.Entry {
+	w.t.Helper()
+	entries, err := w.store.History(w.t.Context(), name, time.Time{}, time.Time{}, 0)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return entries
+}
+
+// The log and the history have each cause of a failure, once, although conditions
+// and reasons stay what they are.
+func TestCausesAreFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		logs := w.observed()
+		w.queue("q", 3)
+		w.source().value("q", 3)
+		w.start()
+		w.advance(time.Minute)
+		logs.TakeAll()
+		begun := len(w.historyOf("q"))
+		var since []time.Time
+		fail := func(answer func(context.Context, time.Time) (sources.Vector, error)) {
+			w.source().set("q", answer)
+			since = append(since, nextTick(time.Now(), 15*time.Second))
+			w.advance(10 * time.Minute)
+		}
+		port := 40000
+		fail(func(context.Context, time.Time) (sources.Vector, error) {
+			port++
+			return sources.Vector{}, fmt.Errorf("read tcp 127.0.0.1:%d: connection refused", port)
+		})
+		fail(func(context.Context, time.Time) (sources.Vector, error) {
+			return sources.Vector{}, &sources.QueryError{Err: errors.New("server answered 400 Bad Request: parse error")}
+		})
+		fail(func(_ context.Context, at time.Time) (sources.Vector, error) { return one(math.NaN(), at), nil })
+		fail(func(_ context.Context, at time.Time) (sources.Vector, error) { return one(3, at), nil })
+
+		const first = "1 of 1 metrics failed, first external metric queue: "
+		want := []string{
+			"source does not answer | read tcp 127.0.0.1:40001: connection refused",
+			"evaluation failed | q | " + first + "read tcp 127.0.0.1:40001: connection refused",
+			"source answers again",
+			"evaluation failed | q | " + first + "server answered 400 Bad Request: parse error",
+			"evaluation failed | q | " + first + "series {}: value is not a number (NaN)",
+			"evaluation works again | q",
+		}
+		got := told(logs)
+		slices.Sort(want) // the source and those who ask it are told of in any order
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("log (-want +got):\n%s", diff)
+		}
+		entries := w.historyOf("q")[begun:]
+		if len(entries) != 4 {
+			t.Fatalf("%d entries in the history, want one for each cause and the end: %+v", len(entries), entries)
+		}
+		for i, entry := range entries {
+			if !entry.Time.Equal(since[i]) || entry.Untold != nil {
+				t.Errorf("entry %d of %s, untold %v; want it of %s", i, entry.Time, entry.Untold, since[i])
+			}
+			if i < 3 && !entry.Since.Equal(since[i]) || i == 3 && !entry.Since.IsZero() {
+				t.Errorf("entry %d says since %s, want %s", i, entry.Since, since[i])
+			}
+		}
+		w.stop()
+	})
+}
+
+// Causes that take turns do not fill the log and the history; they are counted.
+func TestFlappingCausesAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		logs := w.observed()
+		w.queue("q", 3)
+		w.source().failing("q", errors.New("connection refused"), &sources.QueryError{Err: errors.New("bad query")}, nil)
+		w.start()
+		w.advance(2 * time.Hour)
+		passes := int(2 * time.Hour / (15 * time.Second))
+		changes := 0
+		for _, line := range told(logs) {
+			var n int
+			if _, count, ok := strings.Cut(line, "bad query | "); ok {
+				_, _ = fmt.Sscanf(count, "%d changes", &n)
+			}
+			changes += n
+		}
+		entries := w.historyOf("q")
+		if len(entries) > 3*14 {
+			t.Errorf("%d entries of %d passes", len(entries), passes)
+		}
+		counted := len(entries)
+		for _, entry := range entries {
+			if entry.Untold != nil {
+				counted += entry.Untold.Changes
+			}
+		}
+		if untold := w.view("q").Evaluation.Untold; untold != nil {
+			counted += untold.Changes
+		}
+		if counted < passes-3 || counted > passes+3 {
+			t.Errorf("the history has %d changes of %d passes that each changed", counted, passes)
+		}
+		// What lasts in the end is told.
+		w.source().value("q", 3)
+		w.advance(5 * time.Minute)
+		last := w.historyOf("q")
+		if newest := last[len(last)-1]; newest.Error != "" || newest.Untold == nil {
+			t.Errorf("the newest entry is %+v, want that it works again after changes", newest)
+		}
+		if got := told(logs); len(got) == 0 || !strings.HasPrefix(got[len(got)-1], "evaluation works again | q") {
+			t.Errorf("the log ends with %q", got)
+		}
+		w.stop()
+	})
+}
+
+// A restart does not forget since when a cause is there, and does not write it into
+// the history again.
+func TestCauseSurvivesARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		logs := w.observed()
+		w.queue("q", 3)
+		w.source().failing("q", errors.New("connection refused"))
+		w.start()
+		began := w.view("q").Evaluation.Since
+		w.advance(time.Minute)
+		if began.IsZero() || len(w.historyOf("q")) != 1 {
+			t.Fatalf("since %s, history %+v", began, w.historyOf("q"))
+		}
+		w.stop()
+		logs.TakeAll()
+		w.start()
+		w.advance(time.Minute)
+		if got := w.view("q").Evaluation.Since; !got.Equal(began) {
+			t.Errorf("since %s, want %s", got, began)
+		}
+		if got := w.historyOf("q"); len(got) != 1 {
+			t.Errorf("history after a restart: %+v", got)
+		}
+		if got := told(logs); !contains(got, "evaluation failed | q") {
+			t.Errorf("the log of the new process is %q", got)
+		}
+		w.stop()
+	})
+}
+
+// A fleet that cannot be read is one line, with how many it is about.
+func TestFailedFleetIsOneLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		logs := w.observed()
+		for i := range 20 {
+			name := fmt.Sprintf("q%d", i)
+			w.queue(name, 3)
+			w.source().value(name, 3)
+		}
+		w.start()
+		w.advance(time.Minute)
+		logs.TakeAll()
+		remove := w.fleet().Inject(targettest.Fault{Call: targettest.SnapshotCall, Err: errors.New("connection refused")})
+		w.advance(time.Minute)
+		remove()
+		remove = w.fleet().Inject(targettest.Fault{Call: targettest.SnapshotCall, Err: targets.ErrForbidden})
+		w.advance(time.Minute)
+		remove()
+		w.advance(time.Minute)
+		for _, line := range logs.All() {
+			if got := line.ContextMap()["autoscalers"]; got != int64(20) {
+				t.Errorf("%s of %v autoscalers, want 20", line.Message, got)
+			}
+		}
+		got := told(logs)
+		if len(got) != 3 || !strings.Contains(got[0], "connection refused") || !strings.Contains(got[1], "forbidden") || got[2] != "fleet can be read again" {
+			t.Errorf("log %q, want one line for each cause and one for the end", got)
+		}
+		// A target of its own that cannot be read is told of by itself.
+		w.fleet().Change("q3", func(target *targettest.MemoryTarget) { target.Err = targets.ErrTargetNotFound })
+		w.advance(time.Minute)
+		if got := told(logs); len(got) != 1 || !strings.HasPrefix(got[0], "evaluation failed | q3 | ") {
+			t.Errorf("log %q, want one line of q3", got)
+		}
+		w.stop()
+	})
+}
+
+// A query's mistake is the matter of those who ask it: the source is well.
+func TestMistakenQueryIsNoOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		logs := w.observed()
+		w.queue("q", 3)
+		w.source().failing("q", fmt.Errorf("source: %w", &sources.QueryError{Err: errors.New("parse error")}))
+		w.start()
+		w.advance(time.Minute)
+		if got := told(logs); contains(got, "source does not answer") || !contains(got, "evaluation failed | q") {
+			t.Errorf("log %q", got)
+		}
+		for _, problem := range w.daemon.Readiness().Problems {
+			if strings.HasPrefix(problem.Subject, "source") {
+				t.Errorf("problem %+v", problem)
+			}
+		}
+		w.stop()
+	})
+}
+
+// What holds a target and what its platform says has its cause in the history too.
+func TestHoldsAndNoticesAreFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 3)
+		w.source().value("q", 6)
+		w.fleet().Change("q", func(target *targettest.MemoryTarget) {
+			target.Hold = &policy.Hold{Reason: "DependencyNotReady", Message: `waits for "db"`}
+		})
+		w.start()
+		w.advance(time.Minute)
+		w.fleet().Change("q", func(target *targettest.MemoryTarget) {
+			target.Hold = &policy.Hold{Reason: "DependencyNotReady", Message: `waits for "cache"`}
+		})
+		w.advance(time.Minute)
+		entries := w.historyOf("q")
+		if len(entries) != 2 || entries[0].Decision.Hold.Message != `waits for "db"` || entries[1].Decision.Hold.Message != `waits for "cache"` {
+			t.Errorf("history %+v, want one entry for each hold", entries)
+		}
+		w.stop()
+	})
+}
+
+// What became of a write is in its entry and in the view.
+func TestOutcomesAreKept(t *testing.T) {
+	hold := &policy.Hold{Reason: "DependencyNotReady", Message: "waits"}
+	for _, test := range []struct {
+		name   string
+		fault  targettest.Fault
+		dryRun bool
+		// after is how long it takes.
+		after time.Duration
+		want  func(e state.Entry) bool
+	}{
+		{"held", targettest.Fault{Err: &targets.HeldError{Hold: *hold}}, false, 0, func(e state.Entry) bool {
+			return e.Written == nil && e.Hold != nil && *e.Hold == *hold && e.Error == ""
+		}},
+		{"in part", targettest.Fault{Reach: new(int32(4))}, false, 0, func(e state.Entry) bool {
+			return e.Written != nil && *e.Written == 4 && e.Error == "scale fleet/q to 6 replicas: 4 replicas reached: no room for 6 replicas"
+		}},
+		{"failed", targettest.Fault{Err: targets.ErrForbidden}, false, 0, func(e state.Entry) bool {
+			return e.Written == nil && e.Hold == nil && e.Error == "scale fleet/q to 6 replicas: forbidden"
+		}},
+		{"cut off", targettest.Fault{Hang: true}, false, 15*time.Second + 2*callGrace, func(e state.Entry) bool {
+			return strings.Count(e.Error, "scale ") == 1 && strings.HasSuffix(e.Error, "(no answer within 15s, the sync_period)")
+		}},
+		{"hung", targettest.Fault{Block: make(chan struct{})}, false, 15*time.Second + 2*callGrace, func(e state.Entry) bool {
+			return strings.Count(e.Error, "scale ") == 1 && strings.HasSuffix(e.Error, "no answer within 15s, the sync_period")
+		}},
+		{"dry run", targettest.Fault{Err: errors.New("not to be asked")}, true, 0, func(e state.Entry) bool {
+			return e.DryRun && e.Written == nil && e.Error == ""
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.dryRun = test.dryRun
+				w.queue("q", 3)
+				w.source().value("q", 6)
+				block := make(chan struct{})
+				if test.fault.Block != nil {
+					test.fault.Block = block
+				}
+				test.fault.Call = targettest.WriteCall
+				w.fleet().Inject(test.fault)
+				w.start()
+				w.advance(test.after)
+				entries := w.historyOf("q")
+				if len(entries) == 0 || !test.want(entries[0]) {
+					t.Errorf("history %+v", entries)
+				}
+				recorded, err := w.daemon.History(t.Context(), "q", time.Time{}, time.Time{}, 0)
+				if err != nil || len(recorded) == 0 {
+					t.Fatalf("history %v, %v", recorded, err)
+				}
+				view := w.view("q").Evaluation
+				if e := recorded[0].Evaluation(); !cmp.Equal(e.Written, view.Written) || !cmp.Equal(e.Hold, view.Hold) || e.DryRun != view.DryRun || e.Error != view.Error {
+					t.Errorf("the entry says %+v, the view %+v", e, view)
+				}
+				close(block)
+				w.stop()
+			})
+		})
+	}
+}
+
+// Somebody else's change and bounds that a reload changed are in the log and in the
+// history.
+func TestForeignChangesAndBoundsAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		logs := w.observed()
+		w.queue("q", 3)
+		w.source().value("q", 3)
+		w.start()
+		w.advance(time.Minute)
+		logs.TakeAll()
+		w.fleet().Change("q", func(target *targettest.MemoryTarget) { target.Replicas = 9 })
+		w.advance(15 * time.Second)
+		all := logs.TakeAll()
+		if len(all) == 0 || all[0].Message != "somebody else changed the count" || all[0].ContextMap()["from"] != int32(3) || all[0].ContextMap()["to"] != int32(9) {
+			t.Errorf("log %+v, want the change from 3 to 9 first", all)
+		}
+		entries := w.historyOf("q")
+		if last := entries[len(entries)-1]; last.Decision.Foreign == nil || last.Decision.Foreign.From != 3 {
+			t.Errorf("the newest entry has %+v", last.Decision.Foreign)
+		}
+		w.advance(20 * time.Minute)
+		logs.TakeAll()
+
+		changed := w.config.Autoscalers["q"]
+		two := int32(2)
+		changed.Spec.MinReplicas, changed.Spec.MaxReplicas = &two, 50
+		w.config.Autoscalers["q"] = changed
+		if err := w.daemon.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.advance(time.Minute)
+		const message = "the configuration changed min from 1 to 2 and max from 100 to 50"
+		found := logs.FilterMessage("bounds changed").All()
+		if len(found) != 1 || found[0].ContextMap()["change"] != message {
+			t.Errorf("log %+v", found)
+		}
+		w.boundsTold(message)
+
+		// So are those that changed while hpad was away.
+		w.stop()
+		changed.Spec.MaxReplicas = 60
+		w.config.Autoscalers["q"] = changed
+		w.start()
+		w.advance(time.Minute)
+		w.boundsTold("the configuration changed max from 50 to 60")
+		w.stop()
+	})
+}
+
+// boundsTold looks for the event of changed bounds, once, in the history of "q".
+func (w *world) boundsTold(message string) {
+	w.t.Helper()
+	count := 0
+	for _, entry := range w.historyOf("q") {
+		for _, event := range entry.Events {
+			if event == (policy.Event{Kind: policy.NormalEvent, Reason: "BoundsChanged", Message: message}) {
+				count++
+			}
+		}
+	}
+	if count != 1 {
+		w.t.Errorf("the history tells %d times that %s, want once", count, message)
+	}
+}
+
+// A time-out says which limit it was, and how long.
+func TestTimeOutsNameTheirLimit(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		period time.Duration
+		want   string
+	}{
+		{"of the period", 15 * time.Second, "no answer within 10s, two thirds of sync_period (15s)"},
+		{"the longest", 2 * time.Minute, "no answer within 30s, the most that a read gets, whatever sync_period is"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.config.Daemon.SyncPeriod = test.period
+				w.queue("hangs", 3)
+				w.queue("deaf", 3)
+				w.source().hangs("hangs")
+				block := make(chan struct{})
+				w.source().set("deaf", func(context.Context, time.Time) (sources.Vector, error) {
+					<-block
+					return sources.Vector{}, nil
+				})
+				w.start()
+				w.advance(time.Minute)
+				for _, name := range []string{"hangs", "deaf"} {
+					if got := w.view(name).Evaluation.Error; strings.Count(got, test.want) != 1 {
+						t.Errorf("%s: error %q, want %q in it once", name, got, test.want)
+					}
+				}
+				w.fleet().Inject(targettest.Fault{Call: targettest.SnapshotCall, Hang: true})
+				w.advance(3 * test.period)
+				if got := w.view("hangs").Evaluation.Error; strings.Count(got, test.want) != 1 {
+					t.Errorf("fleet: error %q, want %q in it once", got, test.want)
+				}
+				close(block)
+				w.stop()
+			})
+		})
+	}
+}
+
+func TestWriteTimeout(t *testing.T) {
+	for _, test := range []struct {
+		period, want time.Duration
+		says         string
+	}{
+		{time.Second, 5 * time.Second, "no answer within 5s, the least that a write gets (sync_period is 1s)"},
+		{15 * time.Second, 15 * time.Second, "no answer within 15s, the sync_period"},
+		{time.Minute, 30 * time.Second, "no answer within 30s, the most that a write gets (sync_period is 1m0s)"},
+	} {
+		got, limit := writeTimeout(test.period)
+		if got != test.want || limit.Error() != test.says || !errors.Is(limit, context.DeadlineExceeded) {
+			t.Errorf("a write with a period of %s gets %s: %v", test.period, got, limit)
+		}
+	}
+}
+
+// Since when a cause is there, and causes take turns, is told by the wall clock.
+func TestCausesByTheWallClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 3)
+		w.source().failing("q", errors.New("connection refused"), errors.New("no such host"))
+		w.start()
+		w.advance(time.Minute)
+		before := w.view("q").Evaluation
+		w.stepClock(-time.Hour)
+		w.advance(2 * time.Second) // noticed, and before the next tick
+		after := w.view("q").Evaluation
+		if got := before.Since.Sub(after.Since); got != time.Hour {
+			t.Errorf("since moved back by %s, want as the clock did", got)
+		}
+		if before.Untold == nil || after.Untold == nil || before.Untold.From.Sub(after.Untold.From) != time.Hour {
+			t.Errorf("changes before the step %+v, after it %+v", before.Untold, after.Untold)
+		}
+		w.source().value("q", 3)
+		w.advance(5 * time.Minute)
+		entries, err := w.daemon.History(t.Context(), "q", time.Time{}, time.Time{}, 0)
+		if err != nil || len(entries) == 0 {
+			t.Fatalf("history %v, %v", entries, err)
+		}
+		found := false
+		for _, entry := range entries {
+			if entry.Since.After(entry.Time) || entry.Time.Sub(entry.Since) > 10*time.Minute && !entry.Since.IsZero() {
+				t.Errorf("an entry of %s says since %s", entry.Time, entry.Since)
+			}
+			if entry.Untold != nil {
+				found = true
+				if entry.Untold.From.After(entry.Time) || entry.Time.Sub(entry.Untold.From) > 10*time.Minute {
+					t.Errorf("an entry of %s tells of changes from %s on", entry.Time, entry.Untold.From)
+				}
+			}
+		}
+		if !found {
+			t.Errorf("no entry of %+v tells of changes", entries)
+		}
+		w.stop()
+	})
+}
