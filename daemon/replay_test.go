@@ -334,3 +334,29 @@ func TestLeftOutByMistake(t *testing.T) {
 		w.stop()
 	})
 }
+
+// A kill between the intention and its outcome loses nothing of the decision: its
+// recommendation is in the record of the intention.
+func TestIntentionHasTheMemoryOfItsDecision(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 3)
+		w.source().value("q", 3)
+		w.start()
+		w.advance(time.Minute)
+		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: 1, Hang: true})
+		w.source().value("q", 6)
+		w.advance(15 * time.Second)
+		decided := time.Now().Truncate(15 * time.Second)
+		record, _ := w.store.record("q")
+		if record.Intention == nil || record.Intention.To != 6 || !record.Intention.Time.Equal(decided) {
+			t.Fatalf("intention %+v, want one to 6 at %s", record.Intention, decided)
+		}
+		all := w.stored("q").Recommendations
+		if last := all[len(all)-1]; last.Replicas != 6 || !last.Time.Equal(decided) {
+			t.Errorf("a kill leaves the recommendations %+v, want 6 at %s last", all, decided)
+		}
+		w.advance(time.Minute)
+		w.stop()
+	})
+}

@@ -60,3 +60,36 @@ func TestUnwrittenState(t *testing.T) {
 		}
 	})
 }
+
+// What could not be written is written with the next commit, also where no later
+// pass has anything of its own to write.
+func TestUnwrittenStateIsWrittenLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("a", 3)
+		w.source().value("a", 3)
+		w.start()
+		w.advance(time.Minute)
+		w.store.fail(errors.New("no space left on device"))
+		w.source().value("a", 6)
+		w.advance(15 * time.Second)
+		wrote := w.view("a").Status.LastScaleTime
+		w.advance(15 * time.Second)
+		w.store.fail(nil)
+		w.advance(time.Minute)
+		record, _ := w.store.record("a")
+		if wrote.IsZero() || !record.Status.LastScaleTime.Equal(wrote) || record.Left == nil || *record.Left != 6 || record.Intention != nil {
+			t.Errorf("the store has %+v of a write at %s", record, wrote)
+		}
+		var written []int32
+		for _, entry := range w.historyOf("a") {
+			if entry.Written != nil {
+				written = append(written, *entry.Written)
+			}
+		}
+		if len(written) != 1 || written[0] != 6 {
+			t.Errorf("the history has writes of %v, want one of 6", written)
+		}
+		w.stop()
+	})
+}
