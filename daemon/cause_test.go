@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources"
@@ -303,6 +304,43 @@ func TestFailedFleetIsOneLine(t *testing.T) {
 		w.advance(time.Minute)
 		if got := told(logs); len(got) != 1 || !strings.HasPrefix(got[0], "evaluation failed | q3 | ") {
 			t.Errorf("log %q, want one line of q3", got)
+		}
+		w.stop()
+	})
+}
+
+// So are samples of a fleet that cannot be read.
+func TestFailedSamplesAreOneLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		logs := w.observed()
+		goal := int64(1000)
+		measured := func(a *config.Autoscaler) {
+			a.Spec.Metrics = []policy.MetricSpec{{
+				Type: policy.ResourceMetric, Name: "cpu", Target: policy.MetricTarget{Type: policy.AverageValueTarget, AverageValueMilli: &goal},
+			}}
+			a.Inputs = []config.Input{{}}
+		}
+		for i := range 20 {
+			w.queue(fmt.Sprintf("q%d", i), 3, measured)
+		}
+		w.start()
+		w.advance(time.Minute)
+		logs.TakeAll()
+		remove := w.fleet().Inject(targettest.Fault{Call: targettest.SamplesCall, Err: errors.New("connection refused")})
+		w.advance(time.Minute)
+		if view := w.view("q7"); !strings.Contains(view.Evaluation.Error, "connection refused") {
+			t.Fatalf("error %q", view.Evaluation.Error)
+		}
+		remove()
+		w.advance(time.Minute)
+		for _, line := range logs.All() {
+			if got := line.ContextMap()["autoscalers"]; got != int64(20) {
+				t.Errorf("%s of %v autoscalers, want 20", line.Message, got)
+			}
+		}
+		if got := told(logs); len(got) != 2 || !strings.HasPrefix(got[0], "samples of the fleet cannot be read") || got[1] != "samples of the fleet can be read again" {
+			t.Errorf("log %q, want that the samples cannot be read, and can be again", got)
 		}
 		w.stop()
 	})

@@ -38,8 +38,9 @@ type fleetHandle struct {
 	uses                            uses
 	life                            life
 	problem                         problem
-	// undiscovered is why targets cannot be discovered.
-	undiscovered problem
+	// undiscovered is why targets cannot be discovered, unsampled why samples cannot
+	// be read.
+	undiscovered, unsampled problem
 
 	mu sync.Mutex
 	// latest is the newest reading of each target that discovery has asked about.

@@ -100,10 +100,29 @@ func (p *pass) reading() (targets.Reading, error) {
 	return reading, nil
 }
 
-// fleetFailed reports whether the round could not read the pass's fleet at all.
-func (p *pass) fleetFailed() bool {
-	answer := p.round.snapshots[p.plan.snapshot].get()
-	return answer != nil && answer.err != nil
+// fleetFailed reports whether all that failed in a pass is that its fleet, or the
+// fleet's samples, could not be read at all.
+func (p *pass) fleetFailed(decision *policy.Decision, outcome policy.Outcome) bool {
+	if answer := p.round.snapshots[p.plan.snapshot].get(); answer != nil && answer.err != nil {
+		return true
+	}
+	if p.plan.samples < 0 || outcome.Error != "" {
+		return false
+	}
+	if answer := p.round.samples[p.plan.samples].get(); answer == nil || answer.err == nil {
+		return false
+	}
+	failed := false
+	for i := range decision.Metrics {
+		if decision.Metrics[i].Error == "" {
+			continue
+		}
+		if p.plan.definition.inputs[i].source != nil {
+			return false
+		}
+		failed = true
+	}
+	return failed
 }
 
 // tooLate is the error of a read that this pass could not wait for, although

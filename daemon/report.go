@@ -107,6 +107,22 @@ func (d *Daemon) reportFleet(h *fleetHandle, autoscalers int, err error) {
 	}
 }
 
+// reportSamples logs that the samples of a fleet cannot be read, for another cause,
+// or again.
+func (d *Daemon) reportSamples(h *fleetHandle, autoscalers int, err error) {
+	if d.runContext.Err() != nil {
+		return // the stop cut the read off
+	}
+	news, fields := h.unsampled.set(err)
+	fields = append([]zap.Field{zap.String("fleet", h.name), zap.Int("autoscalers", autoscalers)}, fields...)
+	switch {
+	case news && err != nil:
+		d.log.Warn("samples of the fleet cannot be read", append(fields, zap.NamedError("err", err))...)
+	case news:
+		d.log.Info("samples of the fleet can be read again", fields...)
+	}
+}
+
 // reportSource keeps whether a source answers, and logs when that changes or has
 // another cause.
 func (d *Daemon) reportSource(h *sourceHandle, err error) {

@@ -190,7 +190,10 @@ func (r *round) readSamples(ctx context.Context, i int) {
 		if err != nil {
 			err = fmt.Errorf("read samples of fleet %q: %w", read.fleet.name, err)
 		}
-		r.samples[i].tell(func(told *samplesAnswer) { told.samples, told.err = samples, err }, func() { r.arrived(read.waiting) })
+		r.samples[i].tell(func(told *samplesAnswer) { told.samples, told.err = samples, err }, func() {
+			r.daemon.reportSamples(read.fleet, len(read.waiting), err)
+			r.arrived(read.waiting)
+		})
 	}
 	if read.fleet.sampler == nil {
 		tell(nil, errors.New("this kind of fleet does not measure its instances; give the metric a source and a query"))
