@@ -69,6 +69,18 @@ func client(from aws.HTTPClient, timeout time.Duration) (*http.Client, error) {
 	}, nil
 }
 
+// timedClient says which limit ended a request.
+type timedClient struct{ *http.Client }
+
+// Do sends a request.
+func (c *timedClient) Do(r *http.Request) (*http.Response, error) {
+	response, err := c.Client.Do(r)
+	if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() && r.Context().Err() == nil {
+		err = fmt.Errorf("no answer within the fleet's timeout of %v: %w", c.Timeout, err)
+	}
+	return response, err
+}
+
 // wholeBodies sends requests from memory. The SDK closes a request's body as soon as
 // the answer begins; where net/http has not seen the body's end by then, it takes
 // that for a failure to write and closes the connection amidst the answer.
@@ -166,7 +178,7 @@ func (c *connection) load(ctx context.Context) (aws.Config, *http.Client, error)
 	case loaded.Region == "":
 		return loaded, nil, fmt.Errorf("%w: no region is known: set region in the fleet's table, or AWS_REGION", targets.ErrForbidden)
 	}
-	loaded.HTTPClient = own
+	loaded.HTTPClient = &timedClient{own}
 	if c.config.RoleARN != "" {
 		loaded.Credentials = aws.NewCredentialsCache(c.role(loaded))
 	}

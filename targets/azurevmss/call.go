@@ -47,9 +47,13 @@ func (f *Fleet) client() (*client, error) {
 // classes by judge.
 func (f *Fleet) do(ctx context.Context, c *client, call platform.Call, judge func(error) error, do func(ctx context.Context) error) error {
 	err := f.limiter.Do(ctx, call, func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, f.config.Timeout)
+		limited, cancel := context.WithTimeout(ctx, f.config.Timeout)
 		defer cancel()
-		return judge(do(ctx))
+		err := do(limited)
+		if err != nil && limited.Err() != nil && ctx.Err() == nil {
+			err = fmt.Errorf("no answer within the fleet's timeout of %v: %w", f.config.Timeout, err)
+		}
+		return judge(err)
 	})
 	if answer, ok := errors.AsType[*answerError](err); ok && answer.status == http.StatusUnauthorized {
 		f.connection.forget(c) // whose token is of no use any more

@@ -104,7 +104,7 @@ func (d *Drainer) run(ctx context.Context, action string, instance drain.Instanc
 		return nil
 	}
 	if ctx.Err() != nil {
-		err = fmt.Errorf("killed after %v: %w", d.config.Timeout, context.Cause(ctx))
+		err = fmt.Errorf("killed after %v, the drain's timeout: %w", d.config.Timeout, context.Cause(ctx))
 	}
 	if text := said.String(); text != "" {
 		return fmt.Errorf("run %q to %s instance %s: %w: %s", d.config.Command[0], action, instance.ID, err, text)

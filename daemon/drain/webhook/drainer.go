@@ -108,7 +108,7 @@ func (d *Drainer) post(ctx context.Context, action Action, instance drain.Instan
 			err = fmt.Errorf("ask the drain webhook to %s instance %s: %w", action, instance.ID, err)
 		}
 	}()
-	ctx, cancel := context.WithTimeout(ctx, d.config.Timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, d.config.Timeout, fmt.Errorf("no answer within the drain's timeout of %v: %w", d.config.Timeout, context.DeadlineExceeded))
 	defer cancel()
 	body, err := json.Marshal(request(action, instance))
 	if err != nil {

@@ -1,0 +1,45 @@
+package awsasg
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A request that the fleet's timeout ends says so; one that its context ends does not.
+func TestTimedClient(t *testing.T) {
+	over := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-over }))
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { close(over) })
+	const says = "no answer within the fleet's timeout of 20ms"
+	for _, test := range []struct {
+		name             string
+		timeout, context time.Duration
+		says             bool
+	}{
+		{"the fleet's timeout", 20 * time.Millisecond, time.Minute, true},
+		{"the context", time.Minute, 20 * time.Millisecond, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), test.context)
+			defer cancel()
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			client := &timedClient{&http.Client{Timeout: test.timeout}}
+			response, err := client.Do(request)
+			if err == nil {
+				_ = response.Body.Close()
+			}
+			if !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), says) != test.says {
+				t.Errorf("Do() = %v; want that it tells of the fleet's timeout: %v", err, test.says)
+			}
+		})
+	}
+}
