@@ -1,6 +1,7 @@
 package state
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -152,5 +153,24 @@ func TestHistorySize(t *testing.T) {
 			t.Errorf("minutes %v, %v; want about 50, the newest ones", minutes(got), err)
 		}
 		closeStore(t, s)
+	}
+}
+
+// Entries and records of earlier versions are read as they are: what they do not
+// have is not known.
+func TestEarlierEntriesAndRecords(t *testing.T) {
+	const (
+		oldEntry = `{"autoscaler":"a","time":"2026-03-01T12:00:00Z","decision":{"time":"2026-03-01T12:00:00Z","case":"Unreadable",` +
+			`"current_replicas":0,"status_replicas":0,"min_replicas":1,"max_replicas":3,"desired_replicas":0,"write":false,"message":"no change"},"error":"no answer"}`
+		oldRecord = `{"created":"2026-03-01T12:00:00Z","memory":{},"status":{"current_replicas":3,"desired_replicas":3},"through":"2026-03-01T12:00:00Z",` +
+			`"target":{"Fleet":"f","Name":"a"},"fingerprint":"x"}`
+	)
+	var entry Entry
+	if err := json.Unmarshal([]byte(oldEntry), &entry); err != nil || entry.Error != "no answer" || entry.Hold != nil || entry.DryRun || !entry.Since.IsZero() || entry.Untold != nil {
+		t.Errorf("entry %+v, %v", entry, err)
+	}
+	var record Record
+	if err := json.Unmarshal([]byte(oldRecord), &record); err != nil || record.Status.CurrentReplicas != 3 || record.Bounds != nil || record.Hindrance != nil {
+		t.Errorf("record %+v, %v", record, err)
 	}
 }
