@@ -19,6 +19,30 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
+// Requests of the configuration are not written into what the fleet keeps: once the
+// configuration has none, there are none.
+func TestRequestsAreNotTheFleets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("q", 4, resource(50), func(a *config.Autoscaler) { a.Requests = []policy.Amount{{Resource: "cpu", Milli: 500}} })
+		w.fleet().Change("q", func(target *targettest.MemoryTarget) {
+			target.Tasks = []policy.Task{{Name: "app"}}
+			target.Usage = busy(1000)
+		})
+		w.start()
+		w.advance(time.Minute)
+		if got := w.view("q").Evaluation.Error; got != "" {
+			t.Fatalf("error %q with requests", got)
+		}
+		w.edit("q", func(a *config.Autoscaler) { a.Requests = nil })
+		w.advance(time.Minute)
+		if got := w.view("q").Evaluation.Error; !strings.Contains(got, "request") {
+			t.Errorf("error %q without requests, want that they are missing", got)
+		}
+		w.stop()
+	})
+}
+
 // resource makes an autoscaler's metric one of cpu utilization, from the fleet's
 // own samples.
 func resource(utilization int32) func(a *config.Autoscaler) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
@@ -438,5 +439,43 @@ func TestDoubtfulConfiguration(t *testing.T) {
 		if got := logs.FilterMessage("a configuration is allowed and hardly meant").Len(); got != 1 {
 			t.Errorf("a reload with a change logs %d warnings, want 1", got)
 		}
+	})
+}
+
+// An autoscaler that a reload removes after its pass has decided, and before it
+// writes, is not written: neither its count, nor a record of it.
+func TestRemovedBeforeItsWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.queue("goes", 3)
+		w.queue("stays", 3)
+		w.source().value("goes", 3)
+		w.source().value("stays", 3)
+		w.start()
+		w.advance(time.Minute)
+		a := w.daemon.current.Load().autoscalers["goes"]
+		r := w.daemon.newRound(newPlan([]*autoscaler{a}), time.Now(), false)
+		r.unfinished.Store(2) // it is not to end
+		if !a.begin(r.now, false) {
+			t.Fatal("a pass is under way")
+		}
+		delete(w.config.Autoscalers, "goes")
+		if err := w.daemon.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		after := &publication{tick: r.now, decision: policy.Decision{Time: r.now, CurrentReplicas: 3, DesiredReplicas: 6, Write: true}}
+		r.passes[0].intend(after, "1", nil)
+		w.advance(time.Minute)
+		if _, ok := w.store.record("goes"); ok {
+			t.Error("the removed autoscaler has a record again")
+		}
+		if got := w.fleet().Replicas("goes"); got != 3 {
+			t.Errorf("%d replicas, want the 3 of before", got)
+		}
+		if a.busy || r.unfinished.Load() != 1 {
+			t.Errorf("busy %v, %d passes under way, want that the pass has ended", a.busy, r.unfinished.Load())
+		}
+		w.stop()
 	})
 }

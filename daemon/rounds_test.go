@@ -402,6 +402,63 @@ func TestConflictIsRetried(t *testing.T) {
 	})
 }
 
+// rivaled is a fleet with somebody who writes right after it was read.
+type rivaled struct {
+	*targettest.Memory
+	afterRead func()
+}
+
+func (r rivaled) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
+	defer r.afterRead()
+	return r.Memory.Snapshot(ctx, refs)
+}
+
+// R71: each try has the version that was read last. Somebody who writes in between
+// and leaves the count alone costs a try; somebody who changes it is not
+// overwritten, however late.
+func TestRetriesHaveAVersion(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		// rival are the counts that somebody else writes after each read.
+		rival [][]int32
+		want  []string
+	}{
+		{"another version", [][]int32{{4, 3}}, []string{"1m15s: 3>6"}},
+		{"other versions", [][]int32{{4, 3}, {4, 3}}, []string{"1m15s: 3>6"}},
+		{"another count at last", [][]int32{{4, 3}, {4, 3}, {5}}, []string{"1m15s: 5>6"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.queue("q", 3)
+				w.source().value("q", 3)
+				var rival [][]int32
+				w.fleetKind = func(memory *targettest.Memory) Fleet {
+					return rivaled{Memory: memory, afterRead: func() {
+						if len(rival) == 0 {
+							return
+						}
+						for _, replicas := range rival[0] {
+							memory.Change("q", func(target *targettest.MemoryTarget) { target.Replicas = replicas })
+						}
+						rival = rival[1:]
+					}}
+				}
+				start := time.Now()
+				w.start()
+				w.advance(time.Minute)
+				rival = test.rival
+				w.source().value("q", 6)
+				w.advance(16 * time.Second)
+				if diff := cmp.Diff(test.want, trimFractions(w.writes("q", start))); diff != "" {
+					t.Errorf("writes (-want +got):\n%s", diff)
+				}
+				w.stop()
+			})
+		})
+	}
+}
+
 // A count that somebody else changed between read and write is not overwritten:
 // the autoscaler looks again at once.
 func TestForeignChangeIsNotOverwritten(t *testing.T) {
