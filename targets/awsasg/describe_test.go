@@ -39,6 +39,31 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// TestNames: a name that AWS does not take, or a target of another fleet, keeps
+// nobody else from being read, nor is it written to.
+func TestNames(t *testing.T) {
+	c, f := open(t, 2, nil)
+	odd := []targets.Ref{ref(""), ref(strings.Repeat("x", 256)), {Fleet: "other", Name: "web"}}
+	readings, err := f.Snapshot(t.Context(), append(odd, ref("web")))
+	if err != nil || readings[ref("web")].Err != nil || readings[ref("web")].SpecReplicas != 2 {
+		t.Fatalf("Snapshot() = %v, %v, want the group that there is", readings, err)
+	}
+	for _, one := range odd {
+		if got := readings[one].Err; !errors.Is(got, targets.ErrTargetNotFound) {
+			t.Errorf("%s: Err = %v, want ErrTargetNotFound", one, got)
+		}
+		if err := f.SetReplicas(t.Context(), one, 3, "", ""); !errors.Is(err, targets.ErrTargetNotFound) {
+			t.Errorf("SetReplicas(%s) = %v, want ErrTargetNotFound", one, err)
+		}
+	}
+	if calls := c.Calls()["DescribeAutoScalingGroups"]; calls != 1 || c.Writes() != 0 {
+		t.Errorf("%d calls and %d writes, want one that reads", calls, c.Writes())
+	}
+	if len(f.read) != 1 {
+		t.Errorf("hpad check would ask about %q", f.read)
+	}
+}
+
 // TestEndlessPages: an answer that has no end is garbled.
 func TestEndlessPages(t *testing.T) {
 	pages := 0

@@ -11,6 +11,8 @@ import (
 const (
 	defaultPage = 50
 	longestPage = 100
+	// longestName is that of a group.
+	longestName = 255
 )
 
 // page is the part of a list that a call asks for.
@@ -68,6 +70,11 @@ func (a *describeGroups) run(c *Cloud) (element, *refusal) {
 	}
 	if len(a.names) > max(a.most, defaultPage) || len(a.names) > longestPage {
 		return element{}, invalid("The number of Auto Scaling group names is more than the maximum")
+	}
+	for _, name := range a.names {
+		if len(name) < 1 || len(name) > longestName {
+			return element{}, invalid("1 validation error detected: Value '%s' at 'autoScalingGroupNames' failed to satisfy constraint: Member must have length between 1 and %d", name, longestName)
+		}
 	}
 	names := c.names
 	if len(a.names) > 0 {
