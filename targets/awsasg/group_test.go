@@ -11,6 +11,7 @@ import (
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/test/aws/awstest"
 )
 
 // TestStages has every lifecycle state that the SDK knows.
@@ -205,6 +206,60 @@ func TestPolicies(t *testing.T) {
 	} {
 		if got := changes(&c.policy); got != c.want {
 			t.Errorf("%s: changes() = %t", c.name, got)
+		}
+	}
+}
+
+// TestPoliciesOfGroups: a group is held by its own policies that change its count,
+// whichever page they are on, and not by others; forecasts reach it also where
+// alarms do not.
+func TestPoliciesOfGroups(t *testing.T) {
+	c := awstest.New(t)
+	c.Page(1)
+	all := map[string]struct {
+		group awstest.Group
+		want  string
+	}{
+		"none":     {awstest.Group{}, ""},
+		"by-hand":  {awstest.Group{Policies: []awstest.Policy{{Name: "step", Type: typeStep}, {Name: "off", Type: typeTargetTracking, Disabled: true}}}, ""},
+		"tracking": {awstest.Group{Policies: []awstest.Policy{{Name: "step", Type: typeStep}, {Name: "cpu50", Type: typeTargetTracking}}}, `"cpu50"`},
+		"deaf":     {awstest.Group{Policies: []awstest.Policy{{Name: "cpu50", Type: typeTargetTracking}}, Suspended: []string{processAlarms}}, ""},
+		"forecast": {awstest.Group{Policies: []awstest.Policy{{Name: "days", Type: typePredictive, Mode: "ForecastAndScale"}}, Suspended: []string{processAlarms}}, `"days"`},
+		"both":     {awstest.Group{Policies: []awstest.Policy{{Name: "cpu50", Type: typeTargetTracking}, {Name: "days", Type: typePredictive, Mode: "ForecastAndScale"}}}, `"days"`},
+	}
+	var refs []targets.Ref
+	for name, one := range all {
+		one.group.Name, one.group.Max, one.group.Desired = name, 10, 1
+		c.Add(one.group)
+		refs = append(refs, ref(name))
+	}
+	readings, err := openFleet(t, testConfig(t, c), Options{}).Snapshot(t.Context(), refs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, one := range all {
+		hold := readings[ref(name)].Hold
+		if (hold != nil) != (one.want != "") || hold != nil && (hold.Reason != NativeAutoscaler || !strings.Contains(hold.Message, one.want)) {
+			t.Errorf("group %q: hold %+v, want %s", name, hold, one.want)
+		}
+	}
+}
+
+// TestPoliciesStillUnknown: nothing is written before AWS has told of policies, or
+// refused to; what it told before stands.
+func TestPoliciesStillUnknown(t *testing.T) {
+	for _, c := range []struct {
+		policies *policies
+		want     bool
+	}{
+		{&policies{}, false},
+		{&policies{failed: targets.ErrTransient}, true},
+		{&policies{failed: targets.ErrForbidden}, false},
+		{&policies{known: true}, false},
+		{&policies{known: true, failed: targets.ErrTransient}, false},
+	} {
+		if err := c.policies.unknown(); (err != nil) != c.want {
+			t.Errorf("known %t, after %v: unknown() = %v", c.policies.known, c.policies.failed, err)
 		}
 	}
 }
