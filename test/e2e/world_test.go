@@ -69,6 +69,10 @@ type world struct {
 	first, last int
 	// listen is hpad's TCP address.
 	listen string
+	// binary is the hpad that runs, where that is another one, and environment has
+	// further variables for it.
+	binary      string
+	environment []string
 }
 
 // instances is the number of ports of a world, and so the most workers.
@@ -219,7 +223,7 @@ type hpad struct {
 // start runs hpad over the world's configuration until it answers.
 func (w *world) start(args ...string) *hpad {
 	w.t.Helper()
-	h := w.launch(nil, args...)
+	h := w.launch(w.environment, args...)
 	eventually(w.t, "hpad is ready", 20*time.Second, func() (string, bool) {
 		select {
 		case <-h.done:
@@ -245,7 +249,7 @@ func (w *world) launch(environment []string, args ...string) *hpad {
 		DisableKeepAlives: true,
 		Dial:              func(string, string) (net.Conn, error) { return net.Dial("unix", w.path("sock")) },
 	}}
-	h.command = exec.Command(binary, append([]string{"run", "--log-format", "json", "--config", w.path("hpad.toml")}, args...)...)
+	h.command = exec.Command(cmp.Or(w.binary, binary), append([]string{"run", "--log-format", "json", "--config", w.path("hpad.toml")}, args...)...)
 	h.command.Env = append(os.Environ(), worldVariable+"="+w.control)
 	h.command.Env = append(h.command.Env, environment...)
 	h.command.Stdout, h.command.Stderr = log, log
