@@ -100,7 +100,7 @@ func newEmbedded(c config.Source, env SourceEnv) (Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return embedded.New(c.Name, own, embedded.Options{
+	options := embedded.Options{
 		Dir: filepath.Join(env.StateDir, "embedded", c.Name),
 		Discover: func(ctx context.Context, fleet, target string) ([]embedded.Endpoint, error) {
 			reading, err := env.Discover(ctx, fleet, target)
@@ -119,5 +119,9 @@ func newEmbedded(c config.Source, env SourceEnv) (Source, error) {
 			}
 			return endpoints, nil
 		},
-	})
+	}
+	if env.Clock != nil {
+		options.Clock = env.Clock
+	}
+	return embedded.New(c.Name, own, options)
 }

@@ -158,7 +158,7 @@ func (d *Daemon) buildSources(ch *change, previous *generation) error {
 		if !ok {
 			return fmt.Errorf("source %q: kind %q is not known", name, c.Kind)
 		}
-		source, err := construct(c, SourceEnv{StateDir: ch.next.config.Daemon.StateDir, Discover: d.discover})
+		source, err := construct(c, SourceEnv{StateDir: ch.next.config.Daemon.StateDir, Clock: d.clock, Discover: d.discover})
 		if err != nil {
 			return fmt.Errorf("source %q: %w", name, err)
 		}

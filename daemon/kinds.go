@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 
+	"github.com/hpad/hpad/daemon/clock"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/cloud"
@@ -38,6 +39,8 @@ type FleetEnv struct {
 type SourceEnv struct {
 	// StateDir is the daemon's; a source keeps its files below it.
 	StateDir string
+	// Clock is the daemon's; nil where there is no daemon.
+	Clock *clock.Clock
 	// Discover answers the instances of a target, for a source that scrapes them.
 	Discover func(ctx context.Context, fleet, target string) (targets.Reading, error)
 }

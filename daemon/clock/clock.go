@@ -144,6 +144,9 @@ func (c *Clock) Scale() *Scale {
 	return scale
 }
 
+// Steady returns the steady time at which the wall clock, as it goes now, shows wall.
+func (c *Clock) Steady(wall time.Time) time.Time { return c.Scale().Steady(wall) }
+
 // Look returns the step of the wall clock since the last Look, the sum of them
 // where there were several; false says that there was none.
 func (c *Clock) Look() (Step, bool) {

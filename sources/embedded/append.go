@@ -21,6 +21,7 @@ var staleNaN = math.Float64frombits(value.StaleNaN)
 // appendage is the writing of one scrape of one endpoint.
 type appendage struct {
 	app   storage.AppenderV2
+	clock Clock
 	cache *seriesCache
 	own   labels.Labels
 	limit int
@@ -58,7 +59,7 @@ func (a *appendage) append(sample exposed) error {
 	}
 	at := a.at
 	if sample.at != nil {
-		at = *sample.at
+		at = a.clock.Steady(time.UnixMilli(*sample.at)).UnixMilli()
 	}
 	if cached && series.seen == a.cache.pass && sample.at == nil {
 		a.dropped.duplicate++

@@ -29,7 +29,24 @@ type Options struct {
 	// fleets. It is called about as often as the instances are scraped, but not
 	// more than once a second for each Scrape.
 	Discover func(ctx context.Context, fleet, target string) ([]Endpoint, error)
+	// Clock is what samples are dated by, so that a step of the wall clock neither
+	// makes old ones new nor loses any; nil means the wall clock.
+	Clock Clock
 }
+
+// Clock tells a time that nobody sets.
+type Clock interface {
+	// Of returns the time of an instant that time.Now returned in this process.
+	Of(instant time.Time) time.Time
+	// Steady returns the time at which the wall clock, as it goes now, shows wall.
+	Steady(wall time.Time) time.Time
+}
+
+// wallClock is the Clock that is set whenever the machine's is.
+type wallClock struct{}
+
+func (wallClock) Of(instant time.Time) time.Time  { return instant }
+func (wallClock) Steady(wall time.Time) time.Time { return wall }
 
 // Endpoint is one instance of a fleet's target as it concerns scraping.
 type Endpoint struct {
@@ -84,6 +101,9 @@ func New(name string, cfg *Config, options Options) (*Source, error) {
 		if scrape.Fleet != "" && options.Discover == nil {
 			return nil, fmt.Errorf("source %q: scrape[%d]: fleet %q cannot be scraped: there are no fleets here", name, i, scrape.Fleet)
 		}
+	}
+	if options.Clock == nil {
+		options.Clock = wallClock{}
 	}
 	return &Source{
 		name:    name,
@@ -156,7 +176,7 @@ func (s *Source) Start(ctx context.Context) error {
 		return fmt.Errorf("source %q: start: %w", s.name, err)
 	}
 	if s.store == nil {
-		opened, err := openStore(s.dir, s.cfg.Retention)
+		opened, err := openStore(s.dir, s.cfg.Retention, s.options.Clock)
 		if err != nil {
 			return fmt.Errorf("source %q: %w", s.name, err)
 		}

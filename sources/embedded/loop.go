@@ -151,10 +151,11 @@ func (l *loop) scrapeOnce(ctx context.Context) error {
 func (l *loop) appendage(now time.Time) *appendage {
 	a := &appendage{
 		app:   l.store.appender(),
+		clock: l.store.clock,
 		cache: l.cache,
 		own:   l.endpoint.labels,
 		limit: l.scrape.SampleLimit,
-		at:    now.UnixMilli(),
+		at:    l.store.clock.Of(now).UnixMilli(),
 	}
 	l.cache.last = max(l.cache.last, a.at)
 	return a
@@ -192,7 +193,7 @@ func endSeries(held *store, own labels.Labels, cache *seriesCache) error {
 	if cache.last == 0 {
 		return nil
 	}
-	a := &appendage{app: held.appender(), cache: cache, at: max(time.Now().UnixMilli(), cache.last+1)}
+	a := &appendage{app: held.appender(), clock: held.clock, cache: cache, at: max(held.clock.Of(time.Now()).UnixMilli(), cache.last+1)}
 	cache.failed(a.end)
 	about := newReports(own)
 	a.end(&about.up)

@@ -64,7 +64,7 @@ func pageOf(n, value int) string {
 
 // BenchmarkScrape stores a page of 1000 known series; fetching it is left out.
 func BenchmarkScrape(b *testing.B) {
-	held, err := openStore(b.TempDir(), DefaultRetention)
+	held, err := openStore(b.TempDir(), DefaultRetention, wallClock{})
 	if err != nil {
 		b.Fatal(err)
 	}

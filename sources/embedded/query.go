@@ -36,7 +36,8 @@ func (s *Source) query(ctx context.Context, text string, at time.Time) (sources.
 	}
 	defer s.queries.Done()
 
-	query, err := s.engine.NewInstantQuery(ctx, held.db, nil, text, at)
+	steady := held.clock.Steady(at)
+	query, err := s.engine.NewInstantQuery(ctx, held.db, nil, text, steady)
 	if err != nil {
 		return sources.Vector{}, &sources.QueryError{Err: err}
 	}
@@ -54,6 +55,9 @@ func (s *Source) query(ctx context.Context, text string, at time.Time) (sources.
 	series, err := seriesOf(result)
 	if err != nil {
 		return sources.Vector{}, &sources.QueryError{Err: err}
+	}
+	for i := range series {
+		series[i].At = series[i].At.Add(at.Sub(steady))
 	}
 	return sources.Vector{Series: series, Warnings: remarks(result.Warnings, text)}, nil
 }

@@ -37,6 +37,7 @@ const troubleLifetime = 5 * time.Minute
 type store struct {
 	db      *tsdb.DB
 	dir     string
+	clock   Clock
 	trouble *troubleLog
 
 	mu      sync.Mutex
@@ -47,7 +48,7 @@ type store struct {
 
 // openStore opens or creates the database in a directory, and repairs what a
 // crash left damaged at the end of its write-ahead log.
-func openStore(dir string, retention time.Duration) (*store, error) {
+func openStore(dir string, retention time.Duration, clock Clock) (*store, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("directory %q of the samples: %w", dir, err)
 	}
@@ -59,7 +60,7 @@ func openStore(dir string, retention time.Duration) (*store, error) {
 	case err != nil:
 		return nil, fmt.Errorf("open directory %q of the samples (move it away to start with an empty one): %w", dir, err)
 	}
-	return &store{db: db, dir: dir, trouble: trouble, holders: 1}, nil
+	return &store{db: db, dir: dir, clock: clock, trouble: trouble, holders: 1}, nil
 }
 
 func storeOptions(retention time.Duration) *tsdb.Options {
