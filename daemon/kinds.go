@@ -33,6 +33,8 @@ type FleetEnv struct {
 	// Output answers where the output of an instance that the fleet itself runs
 	// goes.
 	Output func(service, instance string) io.Writer
+	// DryRun says that the fleet is to change nothing of its own accord.
+	DryRun bool
 }
 
 // SourceEnv is what the daemon lends a source.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docker/docker/api/types/container"
+
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
@@ -29,8 +31,8 @@ type batch struct {
 	as            int64
 	// alone says that nothing else of the project was there when it began.
 	alone bool
-	// instead is what the next replica is to take the place of; "" for nothing.
-	instead string
+	// instead is what the next replica is to take the place of; nil for nothing.
+	instead *member
 	// replicas are the names of those that were created and not removed, by id.
 	replicas map[string]string
 }
@@ -57,7 +59,11 @@ func (b *batch) names() string {
 // keep remembers a replica that was created.
 func (f *Fleet) keep(made *batch, id, name string) {
 	made.replicas[id] = name
-	f.copies.note(f.ctx, made.key, id, copied{As: made.as, Made: time.Now().UTC(), Unchecked: true, Alone: made.alone, Instead: made.instead})
+	one := copied{As: made.as, Made: time.Now().UTC(), Unchecked: true, Alone: made.alone}
+	if made.instead != nil {
+		one.Instead, one.Number = made.instead.ID, made.instead.number
+	}
+	f.copies.note(f.ctx, made.key, id, one)
 }
 
 // drop forgets a replica that was removed.
@@ -121,6 +127,7 @@ func (f *Fleet) look(made *batch) error {
 		return &targets.HeldError{Hold: *held}
 	}
 	if held, since := made.watch.stopping(made.key, l, made.replicas); held != nil {
+		f.haltToo(made, l)
 		return f.stopped(made, held, since)
 	}
 	for id, name := range made.replicas {
@@ -130,6 +137,27 @@ func (f *Fleet) look(made *batch) error {
 		}
 	}
 	return nil
+}
+
+// haltToo begins to stop what a batch has made where somebody has asked all others of the
+// service to end: those that had not started then Compose could not stop, and would
+// leave running.
+func (f *Fleet) haltToo(made *batch, l *listing) {
+	if !made.watch.halted(l.services[made.key], made.replicas, l.observed) {
+		return
+	}
+	for id := range made.replicas {
+		_ = f.inBackground(func() { _ = f.halt(id) })
+	}
+}
+
+// halt stops a container as Compose does. It lasts as long as the container takes.
+func (f *Fleet) halt(id string) error {
+	c, err := f.waiting.Client(f.ctx)
+	if err != nil {
+		return err
+	}
+	return c.ContainerStop(f.ctx, id, container.StopOptions{})
 }
 
 // stopped removes replicas of a batch that were created since somebody stops

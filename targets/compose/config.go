@@ -25,6 +25,9 @@ type Config struct {
 	// HoldStopped leaves a service alone whose containers somebody has all stopped, until
 	// one of them runs again; nil means that it does.
 	HoldStopped *bool `toml:"hold_stopped"`
+	// ReplaceFailed starts containers again that ended with an error by themselves and
+	// that the engine does not, or replaces them; nil means that it does.
+	ReplaceFailed *bool `toml:"replace_failed"`
 	// KeepAnonymousVolumes leaves the anonymous volumes of removed containers
 	// behind, as Compose does.
 	KeepAnonymousVolumes bool `toml:"keep_anonymous_volumes"`
@@ -48,12 +51,14 @@ type Service struct {
 	PreStop   []Hook `toml:"pre_stop"`
 	// HoldStopped takes the place of the fleet's for this service; nil means the fleet's.
 	HoldStopped *bool `toml:"hold_stopped"`
+	// ReplaceFailed takes the place of the fleet's for this service; nil means the fleet's.
+	ReplaceFailed *bool `toml:"replace_failed"`
 }
 
 // SetDefaults fills in what was not given, from the environment where it has it.
 func (c *Config) SetDefaults() {
 	c.Config.SetDefaults()
-	for _, on := range []**bool{&c.StoreSecrets, &c.HoldStopped} {
+	for _, on := range []**bool{&c.StoreSecrets, &c.HoldStopped, &c.ReplaceFailed} {
 		if *on == nil {
 			*on = new(true)
 		}

@@ -36,8 +36,10 @@ type copied struct {
 	// there. Alone says that nothing else of the project was before.
 	Unchecked bool `json:"unchecked,omitzero"`
 	Alone     bool `json:"alone,omitzero"`
-	// Instead is the container that the replica is to take the place of; "" for none.
+	// Instead is the container that the replica is to take the place of, or has taken;
+	// "" for none. Number is that container's.
 	Instead string `json:"instead,omitempty"`
+	Number  int    `json:"number,omitzero"`
 }
 
 // copies are those of all services, by container. They are safe for concurrent use.
@@ -131,26 +133,33 @@ func (c *copies) settle(ctx context.Context, k key, members []*member, now time.
 }
 
 // change changes the copies of a service, and stores them where they are others
-// then. What cannot be stored is known all the same.
+// then.
 func (c *copies) change(ctx context.Context, k key, do func(known map[string]copied)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	next := maps.Clone(c.known[k])
+	keepByContainer(ctx, c.store, copyPrefix, c.known, k, do)
+}
+
+// keepByContainer changes what is known of a service's containers, and stores it below
+// a prefix where it is something else then. What cannot be stored is known all the
+// same.
+func keepByContainer[V comparable](ctx context.Context, store targets.Store, prefix string, known map[key]map[string]V, k key, do func(all map[string]V)) {
+	next := maps.Clone(known[k])
 	if next == nil {
-		next = map[string]copied{}
+		next = map[string]V{}
 	}
 	do(next)
-	if maps.Equal(next, c.known[k]) {
+	if maps.Equal(next, known[k]) {
 		return
 	}
 	if len(next) == 0 {
-		delete(c.known, k)
-		_ = c.store.Delete(ctx, copyPrefix+k.String())
+		delete(known, k)
+		_ = store.Delete(ctx, prefix+k.String())
 		return
 	}
-	c.known[k] = next
+	known[k] = next
 	if text, err := json.Marshal(next); err == nil {
-		_ = c.store.Save(ctx, copyPrefix+k.String(), text)
+		_ = store.Save(ctx, prefix+k.String(), text)
 	}
 }
 
@@ -209,8 +218,11 @@ func (c *copies) fine(k key) {
 func (c *copies) mark(l *listing, before map[string]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for k, known := range c.known {
-		members := l.services[k]
+	for k, members := range l.services {
+		known := c.known[k]
+		if len(known) == 0 && len(c.replacing[k]) == 0 {
+			continue
+		}
 		there := map[string]*member{}
 		for _, m := range members {
 			there[m.ID] = m
@@ -227,6 +239,22 @@ func (c *copies) mark(l *listing, before map[string]bool) {
 			m.spare = ok && counts(one.Instead) || counts(c.replacing[k][m.name])
 		}
 	}
+}
+
+// surplus returns those of a service's copies whose place is taken: Compose has itself
+// renewed the container that each was made instead of.
+func surplus(members []*member, known map[string]copied) []*member {
+	var found []*member
+	for _, m := range members {
+		one := known[m.ID]
+		renewed := func(other *member) bool {
+			return other.counts() && other.ID != one.Instead && other.number == one.Number && other.Labels[labelReplace] != ""
+		}
+		if one.Instead != "" && !m.doomed && slices.ContainsFunc(members, renewed) {
+			found = append(found, m)
+		}
+	}
+	return found
 }
 
 // obsolete answers the copies of a service that Compose has made newer containers

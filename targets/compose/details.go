@@ -119,6 +119,24 @@ func (f *Fleet) detailsOf(ctx context.Context, members []*member, observed time.
 	return answer, failed
 }
 
+// drop forgets what is known of a container.
+func (d *details) drop(id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.known, id)
+}
+
+// ended says in words how a container ended.
+func (d *detail) ended() string {
+	switch {
+	case d.outOfMemory:
+		return "was killed out of memory"
+	case d.running:
+		return "ended"
+	}
+	return fmt.Sprintf("exited with %d", d.exitCode)
+}
+
 // forget drops what is known of containers that are in no list any more.
 func (d *details) forget(l *listing) {
 	d.mu.Lock()

@@ -21,6 +21,8 @@ import (
 type Options struct {
 	// Store keeps what the engine does not. It is required.
 	Store targets.Store
+	// DryRun starts no container that nobody asks for by SetReplicas.
+	DryRun bool
 }
 
 // refreshing is how many templates are taken at once.
@@ -45,6 +47,9 @@ type Fleet struct {
 	templates *templates
 	removals  *removals
 	copies    *copies
+	revivals  *revivals
+	// dryRun is that of the options.
+	dryRun bool
 
 	// ctx ends with Close, and with it all work in the background.
 	ctx        context.Context
@@ -83,7 +88,7 @@ func New(name string, config *Config, options Options) (*Fleet, error) {
 	f := &Fleet{
 		name: name, config: config, engine: engine, waiting: waiting, sampler: docker.NewSampler(config.ResourceInterval),
 		details:  details{known: map[string]*detail{}},
-		memories: newMemories(options.Store), templates: newTemplates(options.Store), removals: newRemovals(options.Store), copies: newCopies(options.Store),
+		memories: newMemories(options.Store), templates: newTemplates(options.Store), removals: newRemovals(options.Store), copies: newCopies(options.Store), revivals: newRevivals(options.Store), dryRun: options.DryRun,
 		starts: make(chan struct{}, 1), turns: map[key]chan struct{}{},
 	}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
@@ -133,7 +138,7 @@ func (f *Fleet) load(ctx context.Context) error {
 	if f.loaded {
 		return nil
 	}
-	for _, load := range []func(context.Context) error{f.memories.load, f.templates.load, f.removals.load, f.copies.load} {
+	for _, load := range []func(context.Context) error{f.memories.load, f.templates.load, f.removals.load, f.copies.load, f.revivals.load} {
 		if err := load(ctx); err != nil {
 			return err
 		}
@@ -292,9 +297,12 @@ func (f *Fleet) reading(ctx context.Context, ref targets.Ref, k key, l *listing,
 		reading.Max = d.limits.most
 		f.refresh(ctx, k, from, l.observed)
 	}
-	if notice := failing(living, known); notice != nil && (reading.Hold == nil || reading.Hold.Reason != ServiceStopped) {
+	f.revive(ctx, k, members, known, reading.Hold != nil, l.observed)
+	all := f.revivals.of(k)
+	if notice := failing(living, known, all); notice != nil && (reading.Hold == nil || reading.Hold.Reason != ServiceStopped) {
 		reading.Notices = append(reading.Notices, *notice)
 	}
+	reading.Notices = append(reading.Notices, revived(living, all)...)
 	if notice := f.overtaken(k, members); notice != nil {
 		reading.Notices = append(reading.Notices, *notice)
 	}

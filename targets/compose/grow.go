@@ -200,6 +200,7 @@ func (f *Fleet) startReplica(made *batch, number int) error {
 		err = f.afterStart(made.key, id)
 	}
 	if err == nil {
+		made.watch.await(id, time.Time{})
 		return nil
 	}
 	err = explainStart("start", name, r, err)

@@ -233,6 +233,15 @@ func (i *imitation) halt(project, service string, code int) {
 	}
 }
 
+// age makes all events older than Compose is at work.
+func (i *imitation) age() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for n := range i.happened {
+		i.happened[n].TimeNano -= (2 * stopAge).Nanoseconds()
+	}
+}
+
 // replica answers a container as Compose makes it.
 func (s service) replica(number int) *imitated {
 	name := s.container
@@ -431,7 +440,7 @@ func (i *imitation) serveEvents(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).Flush()
 	for told := 0; ; {
 		i.mu.Lock()
-		found, more := i.happened[told:], i.more
+		found, more := slices.Clone(i.happened[told:]), i.more
 		i.mu.Unlock()
 		for _, event := range found {
 			label := labelProject + "=" + event.Actor.Attributes[labelProject]
@@ -618,9 +627,14 @@ func (i *imitation) create(w http.ResponseWriter, r *http.Request) {
 func (i *imitation) stop(w http.ResponseWriter, r *http.Request, c *imitated) {
 	i.mu.Lock()
 	wait := i.slow[c.Config.Labels[labelService]]
+	i.order = append(i.order, "stop "+strings.TrimPrefix(c.Name, "/"))
+	if c.State.Status != container.StateRunning {
+		i.mu.Unlock()
+		w.WriteHeader(http.StatusNotModified) // and no event
+		return
+	}
 	c.busy = true
 	i.tell(c, events.ActionKill, "15")
-	i.order = append(i.order, "stop "+strings.TrimPrefix(c.Name, "/"))
 	i.mu.Unlock()
 	if wait > 0 {
 		timer := time.NewTimer(wait)

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/docker/docker/api/types/container"
 
@@ -64,9 +63,8 @@ func (m *member) location() targets.Location {
 const ContainersFailing policy.ConditionType = "ContainersFailing"
 
 // failing tells of containers that have exited or keep restarting; nil when none
-// has.
-func failing(members []*member, known map[string]*detail) *policy.Notice {
-	const most = 3
+// has. What hpad does about some is in what is remembered of them.
+func failing(members []*member, known map[string]*detail, all map[string]revival) *policy.Notice {
 	reason := ""
 	var told []string
 	for _, m := range members {
@@ -74,31 +72,24 @@ func failing(members []*member, known map[string]*detail) *policy.Notice {
 		if d == nil {
 			continue
 		}
-		ended := fmt.Sprintf("exited with %d", d.exitCode)
-		switch {
-		case d.outOfMemory:
-			ended = "was killed out of memory"
-		case d.running:
-			ended = "ended"
-		}
 		switch m.State {
 		case container.StateRestarting:
 			reason = "ContainersRestarting"
-			told = append(told, fmt.Sprintf("%s %s and was restarted %d times", m.name, ended, d.restarts))
+			told = append(told, fmt.Sprintf("%s %s and was restarted %d times", m.name, d.ended(), d.restarts))
 		case container.StateExited:
 			if reason == "" {
 				reason = "ContainersExited"
 			}
-			told = append(told, fmt.Sprintf("%s %s", m.name, ended))
+			text := m.name + " " + d.ended()
+			if one, ok := all[m.ID]; ok && d.end == endFailed {
+				text += one.plan()
+			}
+			told = append(told, text)
 		}
 	}
 	if reason == "" {
 		return nil
 	}
-	slices.Sort(told)
 	message := fmt.Sprintf("%d of %d containers do not run: ", len(told), len(members))
-	if len(told) > most {
-		told = append(told[:most:most], "and more")
-	}
-	return &policy.Notice{Condition: ContainersFailing, Reason: reason, Message: message + strings.Join(told, "; ")}
+	return &policy.Notice{Condition: ContainersFailing, Reason: reason, Message: message + shortened(told)}
 }

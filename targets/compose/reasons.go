@@ -43,6 +43,14 @@ const (
 // hpad made replicas of it, which have the configuration of before.
 const ObsoleteReplicas policy.ConditionType = "ObsoleteReplicas"
 
+// ContainersRestarted is the condition of a service with containers that had failed,
+// and that hpad has started again.
+const ContainersRestarted policy.ConditionType = "ContainersRestarted"
+
+// ContainersReplaced is the condition of a service with containers that hpad has made
+// in the place of others, which failed again and again.
+const ContainersReplaced policy.ConditionType = "ContainersReplaced"
+
 // ContainersRemoved is the condition of a service all of whose containers somebody
 // else than hpad removed.
 const ContainersRemoved policy.ConditionType = "ContainersRemoved"

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/hpad/hpad/policy"
@@ -24,9 +26,12 @@ func (f *Fleet) review(ctx context.Context, l *listing) {
 		}
 		f.reviewUnchecked(ctx, k, l)
 		members := l.services[k]
+		if made := surplus(members, f.copies.of(k)); len(made) > 0 && f.takeBack(k, made) == nil {
+			l.projects[k.project] -= len(made)
+		}
 		if len(obsolete(members)) == 0 {
 			f.copies.fine(k)
-		} else if f.copies.due(k, latest(counted(members)), l.observed) && hold(k, members) == nil {
+		} else if !f.dryRun && f.copies.due(k, latest(counted(members)), l.observed) && hold(k, members) == nil {
 			if f.inBackground(func() {
 				defer end()
 				f.copies.fail(k, f.replaceObsolete(k), l.observed)
@@ -85,16 +90,25 @@ func (f *Fleet) replaceObsolete(k key) error {
 	if old = f.withoutReplacement(o, old); len(old) == 0 {
 		return nil
 	}
+	o.to = len(o.living) + 1
+	if err = f.replace(o, old, nil); errors.Is(err, targets.ErrOutOfRange) {
+		return f.takeBack(k, old[:1]) // there is no room for one more beside it
+	}
+	return err
+}
+
+// replace makes a replica of the newest configuration for each of some containers of a
+// service, and removes that one then; replaced, if not nil, is told of both. It is an
+// ErrOutOfRange where there is no room for as many as the order has. The caller holds
+// the turn.
+func (f *Fleet) replace(o *order, old []*member, replaced func(m *member, id string)) error {
+	k, l := o.key, o.listing
 	if err := o.waits(f.templates); err != nil {
 		return err
 	}
 	w := f.follow(k.project)
 	defer w.close()
-	o.to = len(o.living) + 1
 	b, err := f.plan(f.ctx, o)
-	if errors.Is(err, targets.ErrOutOfRange) {
-		return f.takeBack(k, old[:1]) // there is no room for one more beside it
-	}
 	if err != nil {
 		return err
 	}
@@ -112,14 +126,26 @@ func (f *Fleet) replaceObsolete(k key) error {
 	defer f.copies.replace(k, nil)
 	f.removals.begin(f.ctx, k, names)
 	for n, m := range old {
-		made.instead = m.ID
+		made.instead = m
 		if err = f.add(f.ctx, made, first+n); err != nil {
 			break
+		}
+		for id := range made.replicas {
+			if replaced != nil {
+				replaced(m, id)
+			}
+			if len(old) == len(o.living) {
+				f.copies.checked(f.ctx, k, id) // what it was made beside is going
+			}
 		}
 		clear(made.replicas) // it stays, whatever becomes of the next one
 		if err = f.takeBack(k, []*member{m}); err != nil {
 			break
 		}
+	}
+	if held, ok := errors.AsType[*targets.HeldError](err); ok && held.Hold.Reason == ContainersStopping {
+		// It would run where all others are stopped.
+		err = &overtakenError{slices.Collect(maps.Keys(made.replicas)), err}
 	}
 	return f.finish(made, err)
 }

@@ -136,9 +136,10 @@ func (i *imitation) takeDown(project string, seen []string) {
 	}
 }
 
-// die leaves a call without an answer, and all later ones.
+// die leaves a call without an answer, and all later ones; not one that nobody waits
+// for any more, once the next hpad is there.
 func (i *imitation) die() {
-	i.with(func() { i.broken = true })
+	i.with(func() { i.broken = i.refuse != nil })
 	panic(http.ErrAbortHandler)
 }
 

@@ -45,14 +45,17 @@ type watch struct {
 
 	mu        sync.Mutex
 	signalled map[string]signalled
-	// created is when containers were created, as far as that was seen.
-	created map[string]time.Time
+	// created is when containers were created, started when they were started last, as
+	// far as that was seen.
+	created, started map[string]time.Time
+	// noted is closed, and another one, with each event.
+	noted chan struct{}
 }
 
 // follow begins to follow the containers of a project, from stopAge ago on.
 func (f *Fleet) follow(project string) *watch {
 	ctx, cancel := context.WithCancel(f.ctx)
-	w := &watch{stop: cancel, done: make(chan struct{}), signalled: map[string]signalled{}, created: map[string]time.Time{}}
+	w := &watch{stop: cancel, done: make(chan struct{}), signalled: map[string]signalled{}, created: map[string]time.Time{}, started: map[string]time.Time{}, noted: make(chan struct{})}
 	opened := make(chan struct{})
 	go func() {
 		defer close(w.done)
@@ -93,6 +96,28 @@ func (w *watch) close() {
 	<-w.done
 }
 
+// await waits until the start of a container after its last end was noted, and with it
+// all that happened before, unless that takes too long.
+func (w *watch) await(id string, ended time.Time) {
+	timer := time.NewTimer(followWait)
+	defer timer.Stop()
+	for {
+		w.mu.Lock()
+		started, noted := w.started[id], w.noted
+		w.mu.Unlock()
+		if started.After(ended) {
+			return
+		}
+		select {
+		case <-noted:
+		case <-w.done:
+			return
+		case <-timer.C:
+			return
+		}
+	}
+}
+
 // asksToEnd reports whether the event of a signal is of one that is to end its
 // container.
 func asksToEnd(kill events.Message) bool {
@@ -107,6 +132,8 @@ var asksForMore = []string{"1", "10", "12"}
 func (w *watch) note(event events.Message) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	close(w.noted)
+	w.noted = make(chan struct{})
 	id := event.Actor.ID
 	known, ok := w.signalled[id]
 	at := time.Unix(0, event.TimeNano)
@@ -115,12 +142,33 @@ func (w *watch) note(event events.Message) {
 		w.created[id] = at
 	case event.Action == events.ActionStart:
 		delete(w.signalled, id)
+		w.started[id] = at
 	case event.Action == events.ActionDie && ok:
 		known.ended = at
 		w.signalled[id] = known
 	case event.Action == events.ActionKill && !ok && asksToEnd(event):
 		w.signalled[id] = signalled{at: at}
 	}
+}
+
+// halted reports whether somebody has lately asked some of a service's containers to
+// end, and none runs on but those that were made since, by id.
+func (w *watch) halted(members []*member, but map[string]string, now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	found := false
+	for _, m := range members {
+		known, ok := w.signalled[m.ID]
+		_, made := but[m.ID]
+		switch {
+		case made || m.doomed:
+		case ok && now.Sub(known.at) < stopAge:
+			found = true
+		case m.runs():
+			return false
+		}
+	}
+	return found
 }
 
 // stopping answers the hold of a service while somebody else stops containers of its

@@ -112,6 +112,8 @@ func TestCompose(t *testing.T) {
 					"burn":          burn,
 					"everything":    everythingScales,
 					"halted":        halted,
+					"failing":       failing,
+					"exhausted":     exhausted,
 					"late":          late,
 					"crash":         crash,
 					"killed":        killed,

@@ -5,6 +5,7 @@
 //	GET  /state        what it sees, as JSON: see state
 //	POST /set?KEY=V    sets burn (cores to burn) or health ("good", "bad")
 //	POST /exit?code=N  ends it
+//	POST /eat          takes memory until it is killed, or has 512 MiB
 //
 // Its environment tells how it begins: WORKER_BURN, WORKER_HEALTH_AFTER (a
 // duration before it is healthy), WORKER_EXIT_AFTER (a duration after which it
@@ -95,6 +96,8 @@ type worker struct {
 	// changed wakes the burner.
 	changed chan struct{}
 	ends    sync.Once
+	// eaten is the memory that it took.
+	eaten [][]byte
 }
 
 func serve() error {
@@ -145,6 +148,7 @@ func serve() error {
 		}
 		w.end("told to end", code)
 	})
+	http.HandleFunc("POST /eat", func(http.ResponseWriter, *http.Request) { go w.eat() })
 	fmt.Println("worker: ready")
 	return http.ListenAndServe(":"+port(), nil)
 }
@@ -258,6 +262,17 @@ type state struct {
 	Cgroups     map[string]string `json:"cgroups"`
 	Sysctls     map[string]string `json:"sysctls"`
 	Init        string            `json:"init"`
+}
+
+// eat takes memory, and uses it.
+func (w *worker) eat() {
+	for range 512 {
+		block := make([]byte, 1<<20)
+		for n := range block {
+			block[n] = byte(n)
+		}
+		w.eaten = append(w.eaten, block)
+	}
 }
 
 // see looks around. Addresses are without those of the loopback interface, Mounts

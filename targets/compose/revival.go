@@ -1,0 +1,348 @@
+package compose
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/client"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// Compose leaves a container that has failed as it is, and so does the engine once its
+// restart policy is exhausted; it goes on counting, and does nothing. hpad does for it
+// what the kubelet and a ReplicaSet do for a pod: it starts it again, less and less
+// often, and makes a new one where that does not help.
+
+const (
+	revivalPrefix = "failed/"
+	// firstWait is how long a container that has failed is left as it is. The wait
+	// doubles with each start, up to longestWait.
+	firstWait   = 10 * time.Second
+	longestWait = 5 * time.Minute
+	// calmAfter is how long a container has to run so that its failures are forgotten.
+	calmAfter = 10 * time.Minute
+	// mostStarts is how often hpad starts a container again before it makes a new one.
+	mostStarts = 5
+)
+
+// revival is what is remembered of a container that has failed.
+type revival struct {
+	// Ended is its last end, by the engine's clock, and Cause how it ended, in words.
+	Ended time.Time `json:"ended"`
+	Cause string    `json:"cause"`
+	// Since is when hpad saw that end, or started it after that; Wait is how long after
+	// it hpad starts it the next time.
+	Since time.Time     `json:"since"`
+	Wait  time.Duration `json:"wait"`
+	// Starts is how often hpad has tried to start it, or to replace it, since it had run
+	// for calmAfter.
+	Starts int `json:"starts,omitzero"`
+	// Failure is why the last try failed; "" where it did not.
+	Failure string `json:"failure,omitempty"`
+	// Instead is the name of the container that had failed before in its place; "" for
+	// none.
+	Instead string `json:"instead,omitempty"`
+}
+
+// failed returns what is to be remembered of a container that has failed.
+func (r revival) failed(d *detail, now time.Time) revival {
+	if r.Since.After(now) { // the clock was set back: it counts as made now
+		r.Since = now
+	}
+	if r.Wait > 0 && r.Ended.Equal(d.finished) {
+		return r
+	}
+	if r.Wait == 0 || d.finished.Sub(d.started) >= calmAfter {
+		r = revival{Wait: firstWait}
+	}
+	r.Ended, r.Since, r.Cause, r.Failure = d.finished, now, d.ended(), ""
+	return r
+}
+
+// tried returns what is to be remembered once hpad sets out to start it again.
+func (r revival) tried(now time.Time) revival {
+	r.Since, r.Wait, r.Failure = now, min(2*r.Wait, longestWait), ""
+	r.Starts++
+	return r
+}
+
+// due reports whether its wait is over.
+func (r revival) due(now time.Time) bool { return r.Wait > 0 && now.Sub(r.Since) >= r.Wait }
+
+// exhausted reports whether the next try makes a new container.
+func (r revival) exhausted() bool { return r.Starts >= mostStarts }
+
+// plan says what hpad does about a container that has failed.
+func (r revival) plan() string {
+	does := "starts it again"
+	if r.exhausted() {
+		does = "makes a new one"
+	}
+	text := fmt.Sprintf(", hpad %s %v after that", does, r.Wait)
+	if r.Failure != "" {
+		text += " (the last try failed: " + r.Failure + ")"
+	}
+	return text
+}
+
+// revivals are those of all services, by container. They are safe for concurrent use.
+type revivals struct {
+	store targets.Store
+
+	mu    sync.Mutex
+	known map[key]map[string]revival
+}
+
+func newRevivals(store targets.Store) *revivals {
+	return &revivals{store: store, known: map[key]map[string]revival{}}
+}
+
+// load reads what was stored, in place of what is known, but for what is of no use any
+// more.
+func (r *revivals) load(ctx context.Context) error {
+	known := map[key]map[string]revival{}
+	err := loadAll(ctx, r.store, revivalPrefix, func(k key, stored map[string]revival) { known[k] = stored })
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.known = known
+	for k := range maps.Clone(known) {
+		keepByContainer(ctx, r.store, revivalPrefix, known, k, func(all map[string]revival) {
+			maps.DeleteFunc(all, func(_ string, one revival) bool { return time.Since(one.Since) > forgottenAfter })
+		})
+	}
+	return nil
+}
+
+// of returns those of a service.
+func (r *revivals) of(k key) map[string]revival {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.known[k])
+}
+
+// change changes those of a service, and stores them where they are others then.
+func (r *revivals) change(ctx context.Context, k key, do func(all map[string]revival)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	keepByContainer(ctx, r.store, revivalPrefix, r.known, k, do)
+}
+
+// take takes in how a service's containers are.
+func (r *revivals) take(ctx context.Context, k key, members []*member, known map[string]*detail, now time.Time) {
+	r.change(ctx, k, func(all map[string]revival) {
+		there := map[string]bool{}
+		for _, m := range members {
+			there[m.ID] = !m.doomed
+			d := known[m.ID]
+			if d == nil {
+				continue
+			}
+			one, ok := all[m.ID]
+			switch {
+			case d.end == endFailed:
+				all[m.ID] = one.failed(d, now)
+			case d.end == endStopped || ok && m.runs() && now.Sub(one.Since) >= calmAfter:
+				delete(all, m.ID)
+			}
+		}
+		maps.DeleteFunc(all, func(id string, _ revival) bool { return !there[id] })
+	})
+}
+
+// try notes that hpad sets out to start or to replace a container, and returns what was
+// remembered of it before; false where its wait is not over.
+func (r *revivals) try(ctx context.Context, k key, id string, now time.Time) (before revival, due bool) {
+	r.change(ctx, k, func(all map[string]revival) {
+		before = all[id]
+		if due = before.due(now); due {
+			all[id] = before.tried(now)
+		}
+	})
+	return before, due
+}
+
+// fail notes why a container could not be started or replaced.
+func (r *revivals) fail(ctx context.Context, k key, id string, err error) {
+	r.change(ctx, k, func(all map[string]revival) {
+		one := all[id]
+		one.Failure = err.Error()
+		all[id] = one
+	})
+}
+
+// revive takes in which containers of a service have failed, and begins to start those
+// again, or to replace them, whose wait is over; none while the service is held.
+func (f *Fleet) revive(ctx context.Context, k key, members []*member, known map[string]*detail, held bool, now time.Time) {
+	switch {
+	case f.dryRun:
+		return
+	case !*cmp.Or(f.config.Services[k.String()].ReplaceFailed, f.config.ReplaceFailed):
+		f.revivals.change(ctx, k, func(all map[string]revival) { clear(all) })
+		return
+	}
+	f.revivals.take(ctx, k, members, known, now)
+	copies := f.copies.of(k)
+	replaced := map[string]bool{} // by a hpad that ended before it removed them
+	for _, m := range members {
+		if m.spare && m.runs() {
+			replaced[copies[m.ID].Instead] = true
+		}
+	}
+	due := map[string]bool{}
+	all := f.revivals.of(k)
+	for _, m := range counted(members) {
+		if d := known[m.ID]; d != nil && d.end == endFailed && (replaced[m.ID] || all[m.ID].due(now)) {
+			due[m.ID] = true
+		}
+	}
+	if len(due) == 0 || held || f.running() != nil {
+		return
+	}
+	end, ok := f.turnNow(k)
+	if !ok {
+		return // the next reading comes back to it
+	}
+	if f.inBackground(func() {
+		defer end()
+		f.reviveDue(k, due)
+	}) != nil {
+		end()
+	}
+}
+
+// reviveDue starts containers of a service again, or replaces them. The caller holds
+// the turn.
+func (f *Fleet) reviveDue(k key, due map[string]bool) {
+	l, err := f.list(f.ctx, k.project)
+	if err != nil {
+		return // it is tried again as soon as the engine answers
+	}
+	o := &order{key: k, members: l.services[k], living: counted(l.services[k]), listing: l}
+	w := f.follow(k.project)
+	defer w.close()
+	if held, _ := w.stopping(k, l, nil); held != nil || hold(k, o.members) != nil {
+		return
+	}
+	failed := slices.DeleteFunc(slices.Clone(o.living), func(m *member) bool { return !due[m.ID] || !f.hasFailed(m) })
+	var old []*member
+	for _, m := range f.withoutReplacement(o, failed) {
+		before, due := f.revivals.try(f.ctx, k, m.ID, time.Now())
+		switch {
+		case !due: // it failed again since it was started
+		case before.exhausted():
+			old = append(old, m)
+		default:
+			if err := f.startAgain(w, m, before.Ended); err != nil {
+				f.revivals.fail(f.ctx, k, m.ID, err)
+			}
+		}
+	}
+	if len(old) > 0 {
+		f.replaceFailed(o, old)
+	}
+}
+
+// hasFailed asks the engine whether a container is still one that has failed.
+func (f *Fleet) hasFailed(m *member) bool {
+	inspected, err := f.inspect(f.ctx, m.ID)
+	if err != nil || inspected == nil {
+		return false
+	}
+	how, _ := f.endOf(f.ctx, m, inspected)
+	return how == endFailed
+}
+
+// startAgain starts a container that has failed at the given time of the engine, when no
+// other is being started. Where somebody stops the others meanwhile, who could not stop
+// this one, it is stopped too.
+func (f *Fleet) startAgain(w *watch, m *member, ended time.Time) error {
+	select {
+	case f.starts <- struct{}{}:
+		defer func() { <-f.starts }()
+	case <-f.ctx.Done():
+		return f.ctx.Err()
+	}
+	err := f.call(func(ctx context.Context, c *client.Client) error {
+		return c.ContainerStart(ctx, m.ID, container.StartOptions{})
+	})
+	f.details.drop(m.ID)
+	if isNotFound(err) {
+		return nil // somebody has removed it
+	}
+	if err != nil {
+		return err
+	}
+	w.await(m.ID, ended)
+	l, err := f.list(f.ctx, m.key.project)
+	if err != nil || !w.halted(l.services[m.key], map[string]string{m.ID: m.name}, l.observed) {
+		return nil
+	}
+	return f.halt(m.ID)
+}
+
+// replaceFailed makes a new container for each that has failed too often, and removes
+// that one then. What the new one had to wait for goes on with the next.
+func (f *Fleet) replaceFailed(o *order, old []*member) {
+	o.to = len(o.living) // those that have failed need no ports
+	err := f.replace(o, old, func(m *member, id string) {
+		f.revivals.change(f.ctx, o.key, func(all map[string]revival) {
+			before := all[m.ID]
+			all[id] = revival{Cause: before.Cause, Since: before.Since, Wait: before.Wait, Instead: m.name}
+			delete(all, m.ID)
+		})
+	})
+	if err == nil {
+		return
+	}
+	left := f.revivals.of(o.key)
+	for _, m := range old {
+		if _, ok := left[m.ID]; ok {
+			f.revivals.fail(f.ctx, o.key, m.ID, err)
+		}
+	}
+}
+
+// revived tells of containers that hpad has started again, and of those that it has
+// made in the place of others, until they have run for long enough.
+func revived(living []*member, all map[string]revival) []policy.Notice {
+	var started, made []string
+	for _, m := range living {
+		one := all[m.ID]
+		if one.Starts > 0 {
+			started = append(started, fmt.Sprintf("%s %s and was started again, %d times so far", m.name, one.Cause, one.Starts))
+		}
+		if one.Instead != "" {
+			made = append(made, fmt.Sprintf("%s is in the place of %s, which %s time and again", m.name, one.Instead, one.Cause))
+		}
+	}
+	var notices []policy.Notice
+	if len(started) > 0 {
+		notices = append(notices, policy.Notice{Condition: ContainersRestarted, Reason: "StartedAgain", Message: "hpad starts containers again that have failed: " + shortened(started)})
+	}
+	if len(made) > 0 {
+		notices = append(notices, policy.Notice{Condition: ContainersReplaced, Reason: "FailedTooOften", Message: "hpad has made new containers: " + shortened(made)})
+	}
+	return notices
+}
+
+// shortened joins what is told of containers, of many the first.
+func shortened(told []string) string {
+	const most = 3
+	slices.Sort(told)
+	if len(told) > most {
+		told = append(told[:most:most], "and more")
+	}
+	return strings.Join(told, "; ")
+}

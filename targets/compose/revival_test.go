@@ -1,0 +1,539 @@
+package compose
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/events"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// TestRevivalWaits holds when a container that fails again and again is started, with
+// an hpad that is replaced every few rounds, and that ten minutes of running make it a
+// new one.
+func TestRevivalWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &targettest.Store{}
+		k := key{"shop", "web"}
+		m := &member{key: k, name: "shop-web-1"}
+		m.ID, m.State = "one", container.StateExited
+		d := &detail{end: endFailed, exitCode: 1, started: time.Now(), finished: time.Now()}
+		known := map[string]*detail{m.ID: d}
+		begun := time.Now()
+		var starts []time.Duration
+		exhausted := 0
+		for round := range 700 { // of 5 s
+			r := newRevivals(store)
+			if err := r.load(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			r.take(t.Context(), k, []*member{m}, known, time.Now())
+			if d.end == endFailed {
+				before, due := r.try(t.Context(), k, m.ID, time.Now())
+				if due {
+					starts = append(starts, time.Since(begun))
+					m.State, d.end, d.started = container.StateRunning, endNone, time.Now()
+				}
+				if due && before.exhausted() {
+					exhausted++
+				}
+			}
+			time.Sleep(5 * time.Second)
+			// It fails at once, later on after ten minutes.
+			if d.end == endNone && (round < 400 || time.Since(d.started) > calmAfter) {
+				m.State, d.end, d.finished = container.StateExited, endFailed, time.Now()
+			}
+		}
+		want := []time.Duration{
+			10 * time.Second, 35 * time.Second, 80 * time.Second, 165 * time.Second, 330 * time.Second, // twice the wait, and the 5 s that it ran
+			635 * time.Second, 940 * time.Second, 1245 * time.Second, 1550 * time.Second, 1855 * time.Second, // never longer than 5 minutes
+		}
+		if len(starts) < 13 || !slices.Equal(starts[:10], want) || exhausted != 11-mostStarts {
+			t.Errorf("it was started after %v, %d times as one that has failed too often, want %v at first", starts, exhausted, want)
+		}
+		if last := len(starts) - 1; starts[last]-starts[last-1] != 10*time.Second+calmAfter+5*time.Second {
+			t.Errorf("after %v of running it was started within %v, want the first wait again", calmAfter, starts[last]-starts[last-1]-calmAfter)
+		}
+	})
+}
+
+// TestRevivalClock holds that a clock that was set back makes no wait longer than it is.
+func TestRevivalClock(t *testing.T) {
+	now := time.Now()
+	d := &detail{finished: now}
+	r := revival{}.failed(d, now.Add(time.Hour)).failed(d, now)
+	if r.due(now.Add(firstWait-1)) || !r.due(now.Add(firstWait)) {
+		t.Errorf("an hour back it waits from %v on, at %v", r.Since, now)
+	}
+}
+
+// fail ends containers of the service web with a code.
+func (i *imitation) fail(code int, numbers ...int) {
+	i.with(func() {
+		for _, c := range i.replicas("shop", "web") {
+			if slices.Contains(numbers, c.number()) {
+				c.end(code)
+			}
+		}
+	})
+}
+
+// impatient lets the waits of all containers that have failed pass.
+func impatient(f *Fleet) {
+	f.revivals.mu.Lock()
+	defer f.revivals.mu.Unlock()
+	for _, all := range f.revivals.known {
+		for id, one := range all {
+			one.Since = one.Since.Add(-longestWait)
+			all[id] = one
+		}
+	}
+}
+
+// running answers the numbers of the service's containers that run.
+func running(i *imitation) []int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	var numbers []int
+	for _, c := range i.replicas("shop", "web") {
+		if c.State.Status == container.StateRunning {
+			numbers = append(numbers, c.number())
+		}
+	}
+	return numbers
+}
+
+// condition answers what a reading says under a condition; "" for nothing.
+func condition(got targets.Reading, kind policy.ConditionType) string {
+	for _, n := range got.Notices {
+		if n.Condition == kind {
+			return n.Message
+		}
+	}
+	return ""
+}
+
+// revivedBy waits until a reading makes containers of these numbers, and no others,
+// run; the count stays what it is meanwhile.
+func revivedBy(t *testing.T, i *imitation, f *Fleet, numbers ...int) targets.Reading {
+	t.Helper()
+	var got targets.Reading
+	waitFor(t, fmt.Sprintf("running %v (%v are)", numbers, running(i)), func() bool {
+		got = read(t, f)
+		if got.Err != nil || int(got.SpecReplicas) != len(numbers) {
+			t.Fatalf("spec %d, %v while containers are revived, want %d", got.SpecReplicas, got.Err, len(numbers))
+		}
+		return slices.Equal(running(i), numbers) && len(i.of("shop", "web")) == len(numbers)
+	})
+	return read(t, f)
+}
+
+// TestReplaceFailed holds that a container which fails again and again is started
+// again, and then replaced, while the count stays what it is, and what is told of it;
+// each time by another hpad.
+func TestReplaceFailed(t *testing.T) {
+	i := newImitation(t)
+	i.up(service{project: "shop", name: "web"}, 3)
+	store := &targettest.Store{}
+	f := started(t, i, store)
+	next := func() {
+		t.Helper()
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		f = started(t, i, store)
+	}
+	for n := range mostStarts {
+		i.fail(3, 2)
+		got := read(t, f)
+		wait := min(firstWait<<n, longestWait)
+		if text := condition(got, ContainersFailing); got.StatusReplicas != 2 || !strings.Contains(text, fmt.Sprintf("shop-web-2 exited with 3, hpad starts it again %v after that", wait)) {
+			t.Errorf("status %d with %+v, want 2 and a start after %v", got.StatusReplicas, got.Notices, wait)
+		}
+		next()
+		read(t, f)
+		if got := running(i); !slices.Equal(got, []int{1, 3}) {
+			t.Errorf("at once %v run", got)
+		}
+		impatient(f)
+		got = revivedBy(t, i, f, 1, 2, 3)
+		if text := condition(got, ContainersRestarted); !strings.Contains(text, fmt.Sprintf("shop-web-2 exited with 3 and was started again, %d times so far", n+1)) || condition(got, ContainersFailing) != "" {
+			t.Errorf("notices %+v after %d starts", got.Notices, n+1)
+		}
+	}
+	i.fail(3, 2)
+	if text := condition(read(t, f), ContainersFailing); !strings.Contains(text, "hpad makes a new one 5m0s after that") {
+		t.Errorf("after %d starts it says %q", mostStarts, text)
+	}
+	next()
+	impatient(f)
+	got := revivedBy(t, i, f, 1, 3, 4)
+	if text := condition(got, ContainersReplaced); !strings.Contains(text, "shop-web-4 is in the place of shop-web-2, which exited with 3") || len(got.Notices) != 1 {
+		t.Errorf("notices %+v, want that shop-web-4 is in the place of shop-web-2", got.Notices)
+	}
+	if last := i.order[len(i.order)-1]; last != "remove shop-web-2 v=1" {
+		t.Errorf("the last call was %q", last)
+	}
+	next()
+	i.fail(3, 4)
+	if text := condition(read(t, f), ContainersFailing); !strings.Contains(text, "hpad starts it again 5m0s after that") {
+		t.Errorf("the new one is told %q, want that the wait goes on", text)
+	}
+	impatient(f)
+	revivedBy(t, i, f, 1, 3, 4)
+	f.revivals.change(t.Context(), key{"shop", "web"}, func(all map[string]revival) {
+		for id, one := range all {
+			one.Since = one.Since.Add(-calmAfter)
+			all[id] = one
+		}
+	})
+	if got := read(t, f); len(got.Notices) > 0 {
+		t.Errorf("after %v of running notices %+v", calmAfter, got.Notices)
+	}
+	if left, err := store.List(t.Context(), revivalPrefix); err != nil || len(left) > 0 {
+		t.Errorf("stored %q, %v, want nothing", left, err)
+	}
+}
+
+// TestReplaceTheOnly holds that a service's only container is replaced, and that the new
+// one stays.
+func TestReplaceTheOnly(t *testing.T) {
+	i := newImitation(t)
+	i.up(service{project: "shop", name: "web"}, 1)
+	store := &targettest.Store{}
+	f := started(t, i, store)
+	for range mostStarts {
+		i.fail(1, 1)
+		read(t, f)
+		impatient(f)
+		revivedBy(t, i, f, 1)
+	}
+	i.fail(1, 1)
+	read(t, f)
+	impatient(f)
+	revivedBy(t, i, f, 2)
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f = started(t, i, store)
+	for range 3 {
+		revivedBy(t, i, f, 2)
+	}
+}
+
+// TestOutOfMemory holds that one that ran out of memory is started again, and all of a
+// service.
+func TestOutOfMemory(t *testing.T) {
+	i := newImitation(t)
+	i.up(service{project: "shop", name: "web"}, 2)
+	f := started(t, i, &targettest.Store{})
+	i.with(func() {
+		for _, c := range i.replicas("shop", "web") {
+			c.end(137)
+			c.State.OOMKilled = true
+		}
+	})
+	if text := condition(read(t, f), ContainersFailing); !strings.Contains(text, "shop-web-2 was killed out of memory, hpad starts it again 10s after that") {
+		t.Errorf("it says %q", text)
+	}
+	impatient(f)
+	revivedBy(t, i, f, 1, 2)
+}
+
+// TestLeftAlone holds which containers that do not run hpad does not start.
+func TestLeftAlone(t *testing.T) {
+	end := func(code int) func(i *imitation, c *imitated) { return func(_ *imitation, c *imitated) { c.end(code) } }
+	policy := func(name container.RestartPolicyMode) func(i *imitation, c *imitated) {
+		return func(_ *imitation, c *imitated) {
+			c.HostConfig.RestartPolicy.Name = name
+			c.end(1)
+		}
+	}
+	for name, test := range map[string]struct {
+		end    func(i *imitation, c *imitated)
+		change func(c *Config)
+		// dry and idle say that the fleet runs dry, or was not started; paused that the
+		// project is being replaced.
+		dry, idle, held, want bool
+	}{
+		"failed":              {end: end(1), want: true},
+		"with 0":              {end: end(0)},
+		"docker stop":         {end: end(143)},
+		"docker kill":         {end: end(137)},
+		"stopped with 1":      {end: func(i *imitation, c *imitated) { i.tell(c, events.ActionKill, "15"); c.end(1) }},
+		"always":              {end: policy(container.RestartPolicyAlways)},
+		"unless stopped":      {end: policy(container.RestartPolicyUnlessStopped)},
+		"on failure":          {end: policy(container.RestartPolicyOnFailure)},
+		"dead":                {end: func(_ *imitation, c *imitated) { c.end(1); c.State.Status = container.StateDead }},
+		"never started":       {end: func(_ *imitation, c *imitated) { c.State.Status = container.StateCreated }},
+		"off":                 {end: end(1), change: func(c *Config) { c.ReplaceFailed = new(false) }},
+		"off for the service": {end: end(1), change: func(c *Config) { c.Services = map[string]Service{"shop/web": {ReplaceFailed: new(false)}} }},
+		"on for the service": {end: end(1), want: true, change: func(c *Config) {
+			c.ReplaceFailed, c.Services = new(false), map[string]Service{"shop/web": {ReplaceFailed: new(true)}}
+		}},
+		"dry run":     {end: end(1), dry: true},
+		"not started": {end: end(1), idle: true},
+		"held":        {end: end(1), held: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i := newImitation(t)
+			i.up(service{project: "shop", name: "web"}, 3)
+			c := testConfig(t, i.host())
+			if test.change != nil {
+				test.change(c)
+			}
+			f, err := New("shop", c, Options{Store: &targettest.Store{}, DryRun: test.dry})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = f.Close() })
+			if !test.idle {
+				if err := f.Start(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			read(t, f)
+			i.with(func() {
+				test.end(i, i.replicas("shop", "web")[1])
+				if test.held {
+					i.replicas("shop", "web")[0].Name = "/0123456789ab_shop-web-1"
+				}
+			})
+			for range 3 {
+				read(t, f)
+				impatient(f)
+				f.background.Wait()
+			}
+			if got := slices.Contains(running(i), 2); got != test.want {
+				t.Errorf("it runs: %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// TestStartAgainFails holds that a container which cannot be started is told, and tried
+// again as one that has failed, until it is replaced.
+func TestStartAgainFails(t *testing.T) {
+	i := newImitation(t)
+	i.up(service{project: "shop", name: "web"}, 2)
+	f := started(t, i, &targettest.Store{})
+	read(t, f)
+	i.fail(1, 2)
+	i.with(func() {
+		i.refuseStart = func(c *imitated) string {
+			if c.number() == 2 {
+				c.State.Error = "network shop_default not found"
+				return c.State.Error
+			}
+			return ""
+		}
+	})
+	for n := range mostStarts {
+		read(t, f)
+		impatient(f)
+		want := fmt.Sprintf("hpad starts it again %v after that (the last try failed: ", firstWait<<(n+1))
+		if n == mostStarts-1 {
+			want = "hpad makes a new one 5m0s after that (the last try failed: "
+		}
+		waitFor(t, want, func() bool {
+			text := condition(read(t, f), ContainersFailing)
+			return strings.Contains(text, "shop-web-2 exited with 1, "+want) && strings.Contains(text, "network shop_default not found")
+		})
+	}
+	impatient(f)
+	revivedBy(t, i, f, 1, 3)
+
+	i.with(func() { i.refuseStart = func(*imitated) string { return "no such device" } })
+	for range mostStarts + 1 {
+		i.fail(1, 3)
+		read(t, f)
+		impatient(f)
+		waitFor(t, "message", func() bool { return strings.Contains(condition(read(t, f), ContainersFailing), "no such device") })
+		f.background.Wait()
+	}
+	wantNames(t, i, "shop-web-1", "shop-web-3")
+	i.with(func() { i.refuseStart = nil })
+	impatient(f)
+	revivedBy(t, i, f, 1, 4)
+}
+
+// failing is a service with one container that has failed, which is started or
+// replaced with the next reading.
+func failingService(t *testing.T, replace bool, store targets.Store) (*imitation, *Fleet) {
+	t.Helper()
+	i := newImitation(t)
+	i.up(service{project: "shop", name: "web"}, 3)
+	f := started(t, i, store)
+	read(t, f)
+	i.fail(1, 2)
+	read(t, f)
+	f.revivals.change(t.Context(), key{"shop", "web"}, func(all map[string]revival) {
+		for id, one := range all {
+			one.Since = one.Since.Add(-longestWait)
+			if replace {
+				one.Starts = mostStarts
+			}
+			all[id] = one
+		}
+	})
+	return i, f
+}
+
+// revival takes so many calls of an engine, with the reading that begins it.
+func revivalCalls(t *testing.T, replace bool) int {
+	t.Helper()
+	i, f := failingService(t, replace, &targettest.Store{})
+	c := i.count(nil)
+	read(t, f)
+	f.background.Wait()
+	if want := []string{"shop-web-1", "shop-web-2", "shop-web-3"}; !replace {
+		wantNames(t, i, want...)
+	} else {
+		wantNames(t, i, want[0], want[2], "shop-web-4")
+	}
+	return c.end()
+}
+
+// TestRevivedBesideCompose holds that what Compose does while hpad starts or replaces a
+// container ends as if hpad were not there: nothing is left of a project that is taken
+// down, what Compose has renewed stays, and what it has stopped stays stopped.
+func TestRevivedBesideCompose(t *testing.T) {
+	s := service{project: "shop", name: "web"}
+	fresh := s
+	fresh.hash = "hash-2"
+	for _, replace := range []bool{false, true} {
+		for first := range revivalCalls(t, replace) {
+			run := func(name string, do func(t *testing.T, i *imitation, f *Fleet, at func(func()))) {
+				t.Run(fmt.Sprintf("%s before call %d, replaced %v", name, first+1, replace), func(t *testing.T) {
+					t.Parallel()
+					i, f := failingService(t, replace, &targettest.Store{})
+					do(t, i, f, func(what func()) {
+						c := i.count(map[int]func(){first + 1: what})
+						_, _ = f.Snapshot(t.Context(), []targets.Ref{web})
+						f.background.Wait()
+						c.end()
+						i.with(func() { i.refuse = nil })
+					})
+				})
+			}
+			run("down", func(t *testing.T, i *imitation, f *Fleet, at func(func())) {
+				at(func() { i.takeDown("shop", i.seen("shop")) })
+				if got := read(t, f); targets.Reason(got.Err) != ProjectRemoved {
+					t.Errorf("the reading says %v, want %s", got.Err, ProjectRemoved)
+				}
+				wantNames(t, i)
+			})
+			run("up", func(t *testing.T, i *imitation, f *Fleet, at func(func())) {
+				var made []string
+				seen := i.seen("shop") // without what hpad makes
+				at(func() { made = i.renew(fresh, seen) })
+				impatient(f)
+				settled(t, i, f, 3, "hash-2")
+				for _, id := range made {
+					if !slices.Contains(i.seen("shop"), id) {
+						t.Error("a container that Compose made is gone")
+					}
+				}
+			})
+			run("stop", func(t *testing.T, i *imitation, f *Fleet, at func(func())) {
+				at(func() { i.halt("shop", "web", 143) })
+				i.age()
+				impatient(f)
+				for range 3 {
+					read(t, f)
+					impatient(f)
+					f.background.Wait()
+				}
+				if got := running(i); len(got) > 0 {
+					t.Errorf("%v run, and all were stopped", got)
+				}
+			})
+		}
+	}
+}
+
+// TestKilledWhileReviving holds that the next hpad finishes what one had begun that was
+// killed while it started or replaced a container.
+func TestKilledWhileReviving(t *testing.T) {
+	for _, replace := range []bool{false, true} {
+		for last := range revivalCalls(t, replace) {
+			t.Run(fmt.Sprintf("before call %d, replaced %v", last+1, replace), func(t *testing.T) {
+				t.Parallel()
+				store := &targettest.Store{}
+				i, killed := failingService(t, replace, store)
+				c := i.count(map[int]func(){last + 1: i.die})
+				_, _ = killed.Snapshot(t.Context(), []targets.Ref{web})
+				waitFor(t, "call", func() bool {
+					c.mu.Lock()
+					defer c.mu.Unlock()
+					return c.taken > last
+				})
+				if err := killed.Close(); err != nil {
+					t.Fatal(err)
+				}
+				i.with(func() { i.broken, i.refuse = false, nil })
+				f := started(t, i, store)
+				waitFor(t, "3 that run", func() bool {
+					got := read(t, f)
+					if got.Err != nil || got.SpecReplicas != 3 {
+						t.Fatalf("spec %d, %v, want 3: there are %q, %+v", got.SpecReplicas, got.Err, names(i), got.Notices)
+					}
+					impatient(f)
+					return len(running(i)) == 3 && len(names(i)) == 3
+				})
+			})
+		}
+	}
+}
+
+// TestHaltedBesideStart holds that a container which hpad starts while somebody stops
+// the others is stopped too, and that one that is stopped alone changes nothing.
+func TestHaltedBesideStart(t *testing.T) {
+	for name, others := range map[string][]int{"all others": {1, 3}, "one": {1}} {
+		t.Run(name, func(t *testing.T) {
+			i, f := failingService(t, false, &targettest.Store{})
+			i.with(func() {
+				i.refuseStart = func(*imitated) string { // under the lock
+					for _, c := range i.replicas("shop", "web") {
+						if slices.Contains(others, c.number()) {
+							i.tell(c, events.ActionKill, "15")
+						}
+					}
+					return ""
+				}
+			})
+			read(t, f)
+			f.background.Wait()
+			if got := slices.Contains(running(i), 2); got != (len(others) == 1) {
+				t.Errorf("it runs: %v", got)
+			}
+		})
+	}
+}
+
+// TestReviveWithoutStore holds that a store which fails keeps no container from being
+// started, nor makes hpad start it more often.
+func TestReviveWithoutStore(t *testing.T) {
+	store := &targettest.Store{}
+	i, f := failingService(t, false, store)
+	store.Fail(errors.New("no space left on device"))
+	revivedBy(t, i, f, 1, 2, 3)
+	i.fail(1, 2)
+	read(t, f)
+	f.background.Wait()
+	read(t, f)
+	f.background.Wait()
+	if got := running(i); slices.Contains(got, 2) {
+		t.Error("it is started again at once")
+	}
+}

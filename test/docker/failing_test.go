@@ -1,0 +1,145 @@
+package docker
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/compose"
+	"github.com/hpad/hpad/targets/docker"
+	"github.com/hpad/hpad/targets/targettest"
+	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/internal/world"
+)
+
+// states answers the state of each container of a project's service web, by number.
+func (s *site) states(t testing.TB, project string) (map[int]string, string) {
+	t.Helper()
+	found := s.replicas(t, project, "web")
+	m := map[int]string{}
+	for _, c := range found {
+		m[number(c)] = c.State
+	}
+	return m, tell(found)
+}
+
+// failing: a container that fails, and one that runs out of memory, are started again
+// and told, by the next hpad where one was replaced meanwhile; one that somebody kills
+// or stops is not, and nothing is in a dry run.
+func failing(t *testing.T, s *site) {
+	p := s.Project(t, "failing", "services: { web: { image: worker:1, mem_limit: 48m, environment: { GOGC: \"400\" } } }\n")
+	p.Compose("up", "--detach", "--scale", "web=5")
+	s.load.Queue("failing", 50)
+	text := s.queued("failing", 1, 5)
+	found := s.awaitReplicas(t, "failing", 5)
+	w := world.Rehearse(t, text)
+	s.CLI(t, "kill", "failing-web-3")
+	s.CLI(t, "stop", "failing-web-4")
+	s.tell(t, found[1], "exit?code=3")
+	w.Await("failing", compose.ContainersFailing, "ContainersExited", "failing-web-2 exited with 3;")
+	w.Passes("failing", 12) // longer than the wait would be
+	if state, told := s.states(t, "failing"); state[2] != container.StateExited {
+		t.Errorf("in a dry run %s", told)
+	}
+
+	w.Restart(text)
+	w.Await("failing", compose.ContainersFailing, "ContainersExited", "failing-web-2 exited with 3, hpad starts it again 10s after that")
+	w.Restart(text)
+	s.tell(t, found[4], "eat")
+	wait.For(t, patience, "containers that run again", func() (string, bool) {
+		state, told := s.states(t, "failing")
+		c := w.Condition("failing", compose.ContainersRestarted)
+		return fmt.Sprintf("%s; %+v", told, c), state[2] == container.StateRunning && state[5] == container.StateRunning &&
+			strings.Contains(c.Message, "failing-web-2 exited with 3 and was started again, 1 times so far") &&
+			strings.Contains(c.Message, "failing-web-5 was killed out of memory and was started again, 1 times so far")
+	})
+	state, told := s.states(t, "failing")
+	if state[3] != container.StateExited || state[4] != container.StateExited || len(state) != 5 {
+		t.Errorf("3 was killed and 4 stopped, and %s", told)
+	}
+	if n := world.Told(w.View("failing").Events, string(compose.ContainersRestarted)); n == 0 {
+		t.Error("no event tells that containers are started again")
+	}
+	w.Await("failing", policy.AbleToScale, "ReadyForNewScale", "")
+	s.judge(t, p, "web", 5)
+}
+
+// exhausted: a container that five starts did not help is replaced by a new one, which
+// Compose takes for its own, and the service's only one too.
+func exhausted(t *testing.T, s *site) {
+	for n, count := range map[string]int{"only": 1, "many": 3} {
+		project := "exhausted-" + n
+		p := s.Project(t, project, "services: { web: { image: worker:1, stop_grace_period: 1s } }\n")
+		p.Compose("up", "--detach", "--scale", fmt.Sprintf("web=%d", count))
+		ref := targets.Ref{Fleet: "shop", Name: project + "/web"}
+		store := &targettest.Store{}
+		open := func() *compose.Fleet {
+			config := &compose.Config{Config: docker.Config{Host: s.Host()}}
+			config.SetDefaults()
+			f, err := compose.New("shop", config, compose.Options{Store: store})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = f.Close() })
+			if err := f.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return f
+		}
+		read := func(f *compose.Fleet) targets.Reading {
+			readings, err := f.Snapshot(t.Context(), []targets.Ref{ref})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return readings[ref]
+		}
+		f := open()
+		found := s.awaitReplicas(t, project, count)
+		s.tell(t, found[0], "exit?code=1")
+		wait.For(t, patience, "failure", func() (string, bool) {
+			got := read(f)
+			return fmt.Sprintf("%+v", got.Notices), strings.Contains(fmt.Sprint(got.Notices), "exited with 1, hpad starts it again")
+		})
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		// Five starts have passed, and the wait.
+		key := "failed/" + ref.Name
+		stored, err := store.Load(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := map[string]map[string]any{}
+		if err := json.Unmarshal(stored, &all); err != nil || len(all) != 1 {
+			t.Fatalf("stored %s, %v, want one container", stored, err)
+		}
+		for _, one := range all {
+			one["starts"], one["since"] = 5, time.Now().Add(-time.Hour)
+		}
+		stored, _ = json.Marshal(all)
+		if err := store.Save(t.Context(), key, stored); err != nil {
+			t.Fatal(err)
+		}
+		f = open()
+		wait.For(t, patience, "replacement of the first", func() (string, bool) {
+			got := read(f)
+			if got.Err != nil || int(got.SpecReplicas) != count {
+				t.Fatalf("spec %d, %v while it is replaced, want %d", got.SpecReplicas, got.Err, count)
+			}
+			state, told := s.states(t, project)
+			_, old := state[1]
+			return told, !old && len(state) == count && state[count+1] == container.StateRunning &&
+				strings.Contains(fmt.Sprint(got.Notices), fmt.Sprintf("%s-web-%d is in the place of %s-web-1, which exited with 1", project, count+1, project))
+		})
+		for range 3 { // it stays
+			read(f)
+		}
+		s.judge(t, p, "web", count)
+	}
+}
