@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,30 +35,33 @@ func (d *definition) longestMemory() time.Duration {
 	return longest
 }
 
-// losses returns what of the state was lost so lately that it still bears on decisions
-// of a generation, oldest first.
-func (d *Daemon) losses(g *generation, now time.Time) []state.Loss {
-	var told []state.Loss
-	for _, loss := range d.store.Losses() {
-		if now.Before(g.toldUntil(loss)) {
-			told = append(told, loss)
-		}
-	}
-	return told
+// recentLoss is a loss that still bears on decisions.
+type recentLoss struct {
+	state.Loss
+	// until is when it does not any more, by the wall clock.
+	until time.Time
 }
 
-// toldUntil is when a loss is not told any more.
-func (g *generation) toldUntil(loss state.Loss) time.Time {
-	return loss.At.Add(max(leastTold, g.longestMemory))
+// losses returns what of the state was lost so lately that it still bears on decisions
+// of a generation, oldest first. How long ago that is the steady clock measures.
+func (d *Daemon) losses(g *generation) []recentLoss {
+	var recent []recentLoss
+	for _, loss := range d.store.Losses() {
+		scale, now := d.clock.Scale(), d.clock.Now()
+		until := scale.Happened(loss.At, now).Add(max(leastTold, g.longestMemory))
+		if now.Before(until) {
+			recent = append(recent, recentLoss{Loss: loss, until: scale.Wall(until).UTC()})
+		}
+	}
+	return recent
 }
 
 // lossText says what of the state was lost; empty when nothing was.
-func (d *Daemon) lossText(now time.Time) string {
+func (d *Daemon) lossText() string {
 	var texts []string
-	g := d.current.Load()
-	for _, loss := range d.losses(g, now) {
+	for _, loss := range d.losses(d.current.Load()) {
 		texts = append(texts, fmt.Sprintf("at %s: %s; told until %s",
-			loss.At.Format(time.RFC3339), loss.Message, g.toldUntil(loss).UTC().Format(time.RFC3339)))
+			loss.At.Format(time.RFC3339), loss.Message, loss.until.Format(time.RFC3339)))
 	}
 	return strings.Join(texts, "; ")
 }
@@ -68,7 +72,7 @@ func (d *Daemon) lostParts() map[string]bool {
 	for _, part := range state.Parts {
 		lost[string(part)] = false
 	}
-	for _, loss := range d.losses(d.current.Load(), time.Now()) {
+	for _, loss := range d.losses(d.current.Load()) {
 		lost[string(loss.Part)] = true
 	}
 	return lost
@@ -76,10 +80,9 @@ func (d *Daemon) lostParts() map[string]bool {
 
 // reportLosses logs at each start what is still told.
 func (d *Daemon) reportLosses() {
-	g := d.current.Load()
-	for _, loss := range d.losses(g, time.Now()) {
+	for _, loss := range d.losses(d.current.Load()) {
 		d.log.Warn("state was lost or removed lately", zap.String("part", string(loss.Part)), zap.Time("at", loss.At),
-			zap.Time("told_until", g.toldUntil(loss)), zap.String("err", loss.Message))
+			zap.Time("told_until", loss.until), zap.String("err", loss.Message))
 	}
 }
 
@@ -91,11 +94,7 @@ func (d *Daemon) earlierCount(ref targets.Ref) (int32, bool) {
 	if g == nil {
 		g = d.current.Load()
 	}
-	lost := false
-	for _, loss := range d.losses(g, time.Now()) {
-		lost = lost || loss.Part == state.MemoryPart
-	}
-	if !lost {
+	if !slices.ContainsFunc(d.losses(g), func(loss recentLoss) bool { return loss.Part == state.MemoryPart }) {
 		return 0, false
 	}
 	for name, a := range g.config.Autoscalers {

@@ -117,6 +117,32 @@ func TestLossIsToldForAWhile(t *testing.T) {
 	})
 }
 
+// TestLossIsToldOverSteps steps the wall clock after a loss: it is told as long as it would
+// have been without that.
+func TestLossIsToldOverSteps(t *testing.T) {
+	for _, step := range []time.Duration{-time.Hour, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.queue("a", 3)
+			w.source().value("a", 3)
+			w.store.losses = []state.Loss{memoryLoss()}
+			w.start()
+			w.advance(time.Minute)
+			w.stepClock(step)
+			w.advance(leastTold - time.Minute - time.Second)
+			until := w.wall().Add(time.Second).Format(time.RFC3339)
+			if text := w.view("a").Evaluation.StateLost; !strings.Contains(text, "told until "+until) {
+				t.Errorf("after a step of %s the view says %q, want it told until %s", step, text, until)
+			}
+			w.advance(2 * time.Second)
+			if text := w.view("a").Evaluation.StateLost; text != "" {
+				t.Errorf("after a step of %s it is told too long: %s", step, text)
+			}
+			w.stop()
+		})
+	}
+}
+
 // TestEarlierCount asks, as a fleet that keeps counts, for the count of a target.
 func TestEarlierCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

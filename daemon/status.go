@@ -19,7 +19,7 @@ var _ api.Daemon = (*Daemon)(nil)
 func (d *Daemon) Autoscalers() []api.Autoscaler {
 	g := d.current.Load()
 	views := make([]api.Autoscaler, 0, len(g.names))
-	lost := d.lossText(time.Now())
+	lost := d.lossText()
 	for _, name := range g.names {
 		views = append(views, d.view(g.autoscalers[name], lost))
 	}
@@ -32,7 +32,7 @@ func (d *Daemon) Autoscaler(name string) (api.Autoscaler, bool) {
 	if a == nil {
 		return api.Autoscaler{}, false
 	}
-	return d.view(a, d.lossText(time.Now())), true
+	return d.view(a, d.lossText()), true
 }
 
 // view shows an autoscaler; lost says what of the state was lost.
@@ -157,7 +157,7 @@ func (d *Daemon) Readiness() api.Readiness {
 	if text := d.unwritten.get(); text != "" {
 		readiness.Problems = append(readiness.Problems, api.Problem{Subject: "state", Message: text})
 	}
-	if text := d.lossText(time.Now()); text != "" {
+	if text := d.lossText(); text != "" {
 		readiness.Problems = append(readiness.Problems, api.Problem{Subject: "state", Message: text})
 	}
 	if text := d.refused.get(); text != "" {
