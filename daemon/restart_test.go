@@ -267,11 +267,11 @@ func TestSteadyRoundsWriteLittle(t *testing.T) {
 		w.start()
 		w.advance(time.Minute)
 		w.store.mu.Lock()
-		before := w.store.written
+		before := w.store.records()
 		w.store.mu.Unlock()
 		w.advance(time.Hour)
 		w.stop()
-		if got := w.store.written - before; got != 0 {
+		if got := w.store.records() - before; got != 0 {
 			t.Errorf("%d records were written in an hour without news, want 0", got)
 		}
 		if late := time.Since(w.store.snapshot.LastRound); late > 15*time.Second {

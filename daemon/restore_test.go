@@ -293,9 +293,9 @@ func TestRestoreIsWrittenOnce(t *testing.T) {
 		w, _ := newRestoringWorld(t)
 		w.deploy(1)
 		w.advance(time.Minute)
-		before := w.store.written
+		before := w.store.records()
 		w.advance(5 * time.Minute)
-		if got := w.store.written - before; got != 0 {
+		if got := w.store.records() - before; got != 0 {
 			t.Errorf("%d records in 20 rounds that changed nothing, want none", got)
 		}
 		w.stop()

@@ -395,6 +395,13 @@ func (s *memoryStore) copied() *memoryStore {
 	}
 }
 
+// records is how many records were written.
+func (s *memoryStore) records() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.written
+}
+
 func (s *memoryStore) lastRound() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
