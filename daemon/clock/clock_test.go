@@ -237,3 +237,19 @@ func TestMachine(t *testing.T) {
 		t.Errorf("the second clock shows %v after %v", second.State(), kept)
 	}
 }
+
+// TestStepLeftToTheNext ends a process after it saw a step and before it told: the
+// next one tells.
+func TestStepLeftToTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMachine()
+		before := m.clock(clock.State{})
+		m.stepped = -time.Hour
+		if got := before.Scale().Offset(); got != -time.Hour {
+			t.Errorf("the offset is %v, want that of the step", got)
+		}
+		after := m.clock(stored(t, before))
+		wantStep(t, after, -time.Hour)
+		wantStep(t, m.clock(stored(t, after)), 0)
+	})
+}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,14 +32,15 @@ type drainer struct {
 	// broken makes calls fail, by their names; hang makes them not return.
 	broken map[string]error
 	hang   chan struct{}
-	// calls are all calls, as "begin web-1".
-	calls []string
+	// calls are all calls, as "begin web-1", deadlines those of the last ones.
+	calls     []string
+	deadlines map[string]time.Time
 	// allocations are the answers of a Counter.
 	allocations map[string]int
 }
 
 func newDrainer(working ...string) *drainer {
-	d := &drainer{working: map[string]bool{}, broken: map[string]error{}}
+	d := &drainer{working: map[string]bool{}, broken: map[string]error{}, deadlines: map[string]time.Time{}}
 	for _, id := range working {
 		d.working[id] = true
 	}
@@ -55,6 +57,7 @@ func (d *drainer) call(name string, instance drain.Instance) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.calls = append(d.calls, name+" "+instance.ID)
+	d.deadlines[instance.ID] = instance.Deadline
 	return d.broken[name]
 }
 
@@ -97,6 +100,13 @@ func (d *drainer) fail(call string, err error) {
 	d.broken[call] = err
 }
 
+// deadline answers the one that the drainer was given last for an instance.
+func (d *drainer) deadline(id string) time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.deadlines[id]
+}
+
 // asked answers how often the drainer got a call.
 func (d *drainer) asked(call string) int {
 	d.mu.Lock()
@@ -120,13 +130,19 @@ type world struct {
 	options  drain.Options
 	ref      targets.Ref
 	fleet    *drain.Fleet
+	// clock is the fleet's, kept what the one before left, and step by how much the
+	// wall clock was stepped. The machine was booted when the bubble began.
+	clock *clock.Clock
+	kept  clock.State
+	begun time.Time
+	step  atomic.Int64
 }
 
 // newWorld starts a fleet with a target "web" of so many instances, which are as
 // many seconds old as they are from the end.
 func newWorld(t *testing.T, replicas int32, d *drainer) *world {
 	t.Helper()
-	w := &world{T: t, platform: targettest.Removable{Memory: targettest.NewMemory("memory")}, store: &targettest.Store{}, drainer: d}
+	w := &world{T: t, platform: targettest.Removable{Memory: targettest.NewMemory("memory")}, store: &targettest.Store{}, drainer: d, begun: time.Now()}
 	w.ref = w.platform.Add("web", targettest.MemoryTarget{})
 	for n := range replicas {
 		w.platform.Change("web", func(target *targettest.MemoryTarget) { target.Replicas = n + 1 })
@@ -143,7 +159,12 @@ func newWorld(t *testing.T, replicas int32, d *drainer) *world {
 
 func (w *world) open() {
 	w.Helper()
-	w.fleet = drain.Wrap(w.platform, w.store, clock.New(clock.System{}), zaptest.NewLogger(w.T))
+	w.clock = clock.New(clock.System{
+		Wall: func() time.Time { return time.Now().Add(time.Duration(w.step.Load())) },
+		Boot: func() (string, time.Duration) { return "boot", time.Since(w.begun) },
+	})
+	w.clock.Resume(w.kept)
+	w.fleet = drain.Wrap(w.platform, w.store, w.clock, zaptest.NewLogger(w.T))
 	w.fleet.Configure(map[targets.Ref]drain.Options{w.ref: w.options})
 	if err := w.fleet.Start(w.Context()); err != nil {
 		w.Fatal(err)
@@ -161,6 +182,7 @@ func (w *world) close() {
 func (w *world) restart() {
 	w.Helper()
 	w.close()
+	w.kept = w.clock.State()
 	w.open()
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -309,4 +310,40 @@ func killedAt(t *testing.T, steps int, after bool) (killed bool) {
 		}
 	})
 	return killed
+}
+
+// TestSteppedClock steps the wall clock while an instance drains: the drain has the
+// time that it was given, also over a restart, and the drainer is told until when by
+// the wall clock.
+func TestSteppedClock(t *testing.T) {
+	for _, by := range []time.Duration{-time.Hour, time.Hour} {
+		for _, restart := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, restart %t", by, restart), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					d := newDrainer("web-0")
+					w := newWorld(t, 3, d)
+					w.scale(2)
+					deadline := time.Now().Add(10 * time.Minute)
+					w.wait(time.Minute)
+					if got := d.deadline("web-0"); !got.Equal(deadline) {
+						t.Errorf("the drainer has until %s, want %s", got, deadline)
+					}
+					w.step.Store(int64(by))
+					if restart {
+						w.restart()
+					}
+					w.wait(8 * time.Minute)
+					if op := w.operation("web-0"); op.State != drain.Draining {
+						t.Errorf("operation %+v a minute before its deadline, want it draining", op)
+					}
+					if got := d.deadline("web-0"); !got.Equal(deadline.Add(by)) {
+						t.Errorf("the drainer has until %s by a clock that was stepped, want %s", got, deadline.Add(by))
+					}
+					w.expectTaken()
+					w.wait(90 * time.Second)
+					w.expectTaken("web-0")
+				})
+			})
+		}
+	}
 }

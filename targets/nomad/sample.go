@@ -193,10 +193,8 @@ func sampleOf(alloc sampledAlloc, usage *api.AllocResourceUsage, memory string, 
 	if usage.Timestamp <= 0 || now.Sub(at) > validity {
 		return targets.InstanceSample{}, false
 	}
-	sample := targets.InstanceSample{ID: alloc.id, At: at, Window: statsWindow}
-	if at.After(now) {
-		sample.At = now
-	}
+	// By now, so that its age is measured by the monotonic clock.
+	sample := targets.InstanceSample{ID: alloc.id, At: now.Add(min(at.Sub(now), 0)), Window: statsWindow}
 	names := alloc.tasks
 	if len(names) == 0 {
 		names = make(map[string]bool, len(usage.Tasks))

@@ -122,8 +122,8 @@ func (p *particulars) learnUnit(ctx context.Context, u unit) error {
 	if err != nil {
 		return ignoreGone(err)
 	}
-	found := parseDetails(properties)
-	found.state, found.read = u.state, time.Now()
+	found := parseDetails(properties, time.Now())
+	found.state = u.state
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.units[u.Name] = found
@@ -146,9 +146,10 @@ func (p *particulars) of(name string) (details, bool) {
 	return d, ok
 }
 
-// parseDetails reads the properties of a service.
-func parseDetails(properties map[string]any) details {
+// parseDetails reads the properties of a service, which are of now.
+func parseDetails(properties map[string]any, now time.Time) details {
 	d := details{
+		read:       now,
 		activation: text(properties[invocationID]),
 		started:    instant(properties["InactiveExitTimestamp"]),
 		active:     instant(properties["ActiveEnterTimestamp"]),
@@ -162,7 +163,9 @@ func parseDetails(properties map[string]any) details {
 	d.gaveUp = gaveUp(d, properties)
 	if d.limited = d.result == startLimitHit && d.restarts == 0; d.limited {
 		interval, _ := properties["StartLimitIntervalUSec"].(uint64)
-		d.allowed = instant(properties["StateChangeTimestamp"]).Add(time.Duration(min(interval, math.MaxInt64/1000)) * time.Microsecond)
+		// By now, so that the interval is measured by the monotonic clock.
+		changed := now.Add(min(instant(properties["StateChangeTimestamp"]).Sub(now), 0))
+		d.allowed = changed.Add(time.Duration(min(interval, math.MaxInt64/1000)) * time.Microsecond)
 	}
 	if quota, ok := set(properties["CPUQuotaPerSecUSec"]); ok && quota <= math.MaxInt64/1000 {
 		d.requests = append(d.requests, policy.Amount{Resource: "cpu", Milli: int64((quota + 999) / 1000), RoundedUpNano: int32((1000 - quota%1000) % 1000 * 1000)})
