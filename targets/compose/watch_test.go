@@ -124,6 +124,44 @@ func TestStoppedMeanwhile(t *testing.T) {
 	wantNames(t, i)
 }
 
+// TestHaltedBesideGrowth holds that a replica which starts after somebody has asked all
+// others to end, and which Compose saw before it ran, is stopped too; and that it runs on
+// where others of its service do.
+func TestHaltedBesideGrowth(t *testing.T) {
+	for name, halted := range map[string]int{"all others": 2, "one": 1} {
+		t.Run(name, func(t *testing.T) {
+			i := newImitation(t)
+			i.up(service{project: "shop", name: "web"}, 2)
+			f := started(t, i, &targettest.Store{})
+			read(t, f)
+			i.with(func() {
+				i.refuseStart = func(*imitated) string { // under the lock
+					for _, c := range i.replicas("shop", "web")[:halted] {
+						i.tell(c, events.ActionKill, "15")
+						c.end(143)
+						i.tell(c, events.ActionDie, "")
+					}
+					return ""
+				}
+			})
+			err := scale(t, f, 4)
+			var partial *targets.PartialError
+			if !errors.As(err, &partial) || !strings.Contains(err.Error(), ContainersStopping) {
+				t.Errorf("SetReplicas() = %v, want a part and %s", err, ContainersStopping)
+			}
+			if halted == 1 {
+				if got := running(i); len(got) != 2 {
+					t.Errorf("%v run, want the other one and the new one", got)
+				}
+				return
+			}
+			waitFor(t, "end of all", func() bool { return len(running(i)) == 0 })
+			i.age()
+			isHeld(t, f, true)
+		})
+	}
+}
+
 // TestWithoutEvents holds that a service grows also where events may not be read.
 func TestWithoutEvents(t *testing.T) {
 	i := newImitation(t)

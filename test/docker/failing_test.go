@@ -67,6 +67,8 @@ func failing(t *testing.T, s *site) {
 		t.Error("no event tells that containers are started again")
 	}
 	w.Await("failing", policy.AbleToScale, "ReadyForNewScale", "")
+	p.Compose("start")
+	s.awaitReplicas(t, "failing", 5)
 	s.judge(t, p, "web", 5)
 }
 

@@ -146,6 +146,7 @@ func serve() error {
 			http.Error(rw, err.Error(), http.StatusBadRequest)
 			return
 		}
+		_ = http.NewResponseController(rw).Flush() // it is answered before
 		w.end("told to end", code)
 	})
 	http.HandleFunc("POST /eat", func(http.ResponseWriter, *http.Request) { go w.eat() })
