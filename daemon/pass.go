@@ -157,6 +157,7 @@ func (p *pass) finish(after *publication, outcome policy.Outcome, events []polic
 	after.memory, after.status, after.restoration = a.memory, a.status, a.restoration
 	after.events = a.events.add(events, p.round.now)
 	after.evaluated, after.duration = p.started, time.Since(p.started)
+	news := d.failureNews(a, def, after)
 	a.mu.Lock()
 	if a.removed.Load() {
 		a.mu.Unlock()
@@ -170,7 +171,7 @@ func (p *pass) finish(after *publication, outcome policy.Outcome, events []polic
 	}
 	a.mu.Unlock()
 
-	d.reportPass(a, def, after)
+	d.reportPass(a, def, after, news)
 	d.reportOff(a, def, before, after)
 	if record == nil && entries == nil {
 		p.end()

@@ -18,9 +18,9 @@ const (
 )
 
 // reportPass logs and counts a pass. A change of the count is one line, whoever
-// made it, and so is a failure that begins, ends or has another cause; quiet passes
-// are for debugging.
-func (d *Daemon) reportPass(a *autoscaler, def *definition, after *publication) {
+// made it, and so is news of a failure; quiet passes are for debugging. The next pass
+// may be under way already.
+func (d *Daemon) reportPass(a *autoscaler, def *definition, after *publication, news []zap.Field) {
 	decision, outcome := &after.decision, after.outcome
 	fields := func() []zap.Field {
 		return []zap.Field{
@@ -44,19 +44,26 @@ func (d *Daemon) reportPass(a *autoscaler, def *definition, after *publication) 
 			entry.Write(fields()...)
 		}
 	}
-	d.reportFailure(a, def, after)
+	switch {
+	case news == nil:
+	case after.failed != "":
+		d.log.Warn("evaluation failed", append(news, zap.String("err", after.failed))...)
+	default:
+		d.log.Info("evaluation works again", news...)
+	}
 	a.countPass(after)
 	if d.options.Decided != nil {
 		d.options.Decided(a.name)
 	}
 }
 
-// reportFailure logs that passes fail, fail for another cause, or work again. A
-// fleet that cannot be read has its own line, which is not repeated for each
-// autoscaler.
-func (d *Daemon) reportFailure(a *autoscaler, def *definition, after *publication) {
+// failureNews follows why passes fail, and returns what a line of the log has
+// besides the error when they fail, fail for another cause, or work again; nil when
+// that is no news. A fleet that cannot be read has its own line, which is not
+// repeated for each autoscaler. The pass under way owns what this changes.
+func (d *Daemon) failureNews(a *autoscaler, def *definition, after *publication) []zap.Field {
 	if after.blind {
-		return
+		return nil
 	}
 	cause := failureOf(&after.decision, after.outcome, after.failed)
 	news, flapped := a.failing.follow(cause, after.tick, false)
@@ -64,14 +71,9 @@ func (d *Daemon) reportFailure(a *autoscaler, def *definition, after *publicatio
 		news, a.panicked = true, false
 	}
 	if !news {
-		return
+		return nil
 	}
-	fields := append([]zap.Field{zap.String("autoscaler", a.name), zap.Stringer("target", def.Target)}, a.failing.fields(flapped, d.clock.Scale().Wall)...)
-	if cause != "" {
-		d.log.Warn("evaluation failed", append(fields, zap.String("err", after.failed))...)
-		return
-	}
-	d.log.Info("evaluation works again", fields...)
+	return append([]zap.Field{zap.String("autoscaler", a.name), zap.Stringer("target", def.Target)}, a.failing.fields(flapped, d.clock.Scale().Wall)...)
 }
 
 // reportPanic logs and counts a panic of a pass.
