@@ -432,22 +432,24 @@ func TestRetriesHaveAVersion(t *testing.T) {
 				w := newWorld(t)
 				w.queue("q", 3)
 				w.source().value("q", 3)
-				var rival [][]int32
+				rival := make(chan []int32, len(test.rival))
 				w.fleetKind = func(memory *targettest.Memory) Fleet {
 					return rivaled{Memory: memory, afterRead: func() {
-						if len(rival) == 0 {
-							return
+						select {
+						case counts := <-rival:
+							for _, replicas := range counts {
+								memory.Change("q", func(target *targettest.MemoryTarget) { target.Replicas = replicas })
+							}
+						default:
 						}
-						for _, replicas := range rival[0] {
-							memory.Change("q", func(target *targettest.MemoryTarget) { target.Replicas = replicas })
-						}
-						rival = rival[1:]
 					}}
 				}
 				start := time.Now()
 				w.start()
 				w.advance(time.Minute)
-				rival = test.rival
+				for _, counts := range test.rival {
+					rival <- counts
+				}
 				w.source().value("q", 6)
 				w.advance(16 * time.Second)
 				if diff := cmp.Diff(test.want, trimFractions(w.writes("q", start))); diff != "" {
