@@ -254,8 +254,11 @@ func TestOwnStops(t *testing.T) {
 	}
 	i.with(func() { i.refuse = refuse })
 	mustScale(t, f, 0)
-	waitFor(t, "stops", func() bool {
-		return !slices.ContainsFunc(i.of("shop", "web"), func(c *imitated) bool { return c.State.Status == container.StateRunning })
+	waitFor(t, "stops", func() (stopped bool) {
+		i.with(func() {
+			stopped = !slices.ContainsFunc(i.replicas("shop", "web"), func(c *imitated) bool { return c.State.Status == container.StateRunning })
+		})
+		return stopped
 	})
 	isHeld(t, f, false)
 	if err := f.Close(); err != nil {
