@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/clock"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/metrics"
@@ -440,4 +442,78 @@ func TestStartInTheFuture(t *testing.T) {
 		}
 		w.stop()
 	})
+}
+
+// TestEveryTimeIsTheWallClocks fills in every time that readers can see, so that none
+// which is added later stays on the steady clock unnoticed.
+func TestEveryTimeIsTheWallClocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var step time.Duration
+		c := clock.New(clock.System{Wall: func() time.Time { return time.Now().Add(step) }})
+		steady := time.Now().UTC().Round(0)
+		step = time.Hour
+		var view api.Autoscaler
+		fillTimes(reflect.ValueOf(&view).Elem(), steady)
+		shown := shownBy(c.Scale(), view)
+		kept := map[string]bool{
+			"Autoscaler.Decision.Hold.Until":   true, // the platform's own
+			"Autoscaler.Evaluation.Hold.Until": true,
+		}
+		found := 0
+		eachTime(reflect.ValueOf(shown), "Autoscaler", func(path string, at time.Time) {
+			found++
+			want := steady.Add(step)
+			if kept[path] {
+				want = steady
+			}
+			if !at.Equal(want) {
+				t.Errorf("%s is %s, want %s", path, at, want)
+			}
+		})
+		if found < 20 {
+			t.Errorf("found %d times in a view", found)
+		}
+	})
+}
+
+var timeType = reflect.TypeFor[time.Time]()
+
+// fillTimes sets every time in v, in one element of each slice and behind each
+// pointer.
+func fillTimes(v reflect.Value, at time.Time) {
+	switch {
+	case v.Type() == timeType:
+		v.Set(reflect.ValueOf(at))
+	case !v.CanSet():
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			fillTimes(v.Field(i), at)
+		}
+	case v.Kind() == reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fillTimes(v.Elem(), at)
+	case v.Kind() == reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fillTimes(v.Index(0), at)
+	}
+}
+
+// eachTime calls visit with every time in v that is encoded, and where it is.
+func eachTime(v reflect.Value, path string, visit func(path string, at time.Time)) {
+	switch {
+	case v.Type() == timeType:
+		visit(path, v.Interface().(time.Time))
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			if field := v.Type().Field(i); field.IsExported() && field.Tag.Get("json") != "-" {
+				eachTime(v.Field(i), path+"."+v.Type().Field(i).Name, visit)
+			}
+		}
+	case v.Kind() == reflect.Pointer && !v.IsNil():
+		eachTime(v.Elem(), path, visit)
+	case v.Kind() == reflect.Slice:
+		for i := range v.Len() {
+			eachTime(v.Index(i), path, visit)
+		}
+	}
 }
