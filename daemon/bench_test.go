@@ -33,8 +33,8 @@ func (f *benchFleet) SetReplicas(context.Context, targets.Ref, int32, string, st
 // any other with one series.
 type benchSource struct{ shared sources.Vector }
 
-func (s *benchSource) Query(_ context.Context, text string, at time.Time) (sources.Vector, error) {
-	if text == "shared" {
+func (s *benchSource) Query(_ context.Context, query sources.Query, at time.Time) (sources.Vector, error) {
+	if query.Text == "shared" {
 		return s.shared, nil
 	}
 	return one(3, at), nil
@@ -103,7 +103,7 @@ func benchDaemon(b *testing.B, n int) (d *Daemon, rounds func(now time.Time)) {
 		name := fmt.Sprintf("autoscaler-%06d", i)
 		ref := memory.Ref(name)
 		fleet.readings[ref] = targets.Reading{SpecReplicas: 3, StatusReplicas: 3, Observed: time.Now()}
-		source.shared.Series = append(source.shared.Series, sources.Series{Labels: map[string]string{"queue": name}, Value: 3})
+		source.shared.Series = append(source.shared.Series, sources.Series{Labels: sources.LabelsOf(map[string]string{"queue": name}), Value: 3})
 		metric := policy.MetricSpec{
 			Type: policy.ExternalMetric, Name: "queue",
 			Target: policy.MetricTarget{Type: policy.AverageValueTarget, AverageValueMilli: &goal},

@@ -87,12 +87,12 @@ func newSystemd(c config.Fleet, env FleetEnv) (Fleet, error) {
 	return systemd.New(c.Name, own, systemd.Options{Store: env.Store, Earlier: env.Earlier}), nil
 }
 
-func newPrometheus(c config.Source, _ SourceEnv) (Source, error) {
+func newPrometheus(c config.Source, env SourceEnv) (Source, error) {
 	own, err := kindConfig[prometheus.Config](c.Kind, c.Config)
 	if err != nil {
 		return nil, err
 	}
-	return prometheus.New(c.Name, own)
+	return prometheus.New(c.Name, own, env.Answers)
 }
 
 func newEmbedded(c config.Source, env SourceEnv) (Source, error) {
@@ -101,7 +101,8 @@ func newEmbedded(c config.Source, env SourceEnv) (Source, error) {
 		return nil, err
 	}
 	options := embedded.Options{
-		Dir: filepath.Join(env.StateDir, "embedded", c.Name),
+		Dir:     filepath.Join(env.StateDir, "embedded", c.Name),
+		Samples: env.Samples, Answers: env.Answers,
 		Discover: func(ctx context.Context, fleet, target string) ([]embedded.Endpoint, error) {
 			reading, err := env.Discover(ctx, fleet, target)
 			if err != nil {

@@ -66,6 +66,8 @@ type Daemon struct {
 	// accounts outlive the fleets that call them, so that a reload is no way around
 	// their limits.
 	accounts cloud.Accounts
+	// budgets are those of all sources together.
+	budgets budgets
 	// unwritten is why what the recorder has is not in the store.
 	unwritten problem
 	notifier  *notifier
@@ -210,6 +212,8 @@ func (d *Daemon) start(ctx context.Context) (*change, error) {
 		return nil, err
 	}
 	d.fixed = c.Daemon
+	d.budgets = newBudgets(c.Daemon)
+	d.metrics.ShowBudgets(d.budgets.usage)
 	if d.restored, err = d.store.Load(ctx); err != nil {
 		return nil, fmt.Errorf("load the state: %w", err)
 	}
@@ -414,6 +418,8 @@ func (d *Daemon) warnFixed(next config.Daemon) {
 		"socket_group":     now.SocketGroup != next.SocketGroup,
 		"state_dir":        now.StateDir != next.StateDir,
 		"concurrent_syncs": now.ConcurrentSyncs != next.ConcurrentSyncs,
+		"answer_memory":    now.AnswerMemory != next.AnswerMemory,
+		"query_samples":    now.QuerySamples != next.QuerySamples,
 	} {
 		if changed {
 			d.log.Warn("a changed key takes effect at the next start only", zap.String("key", "daemon."+key))

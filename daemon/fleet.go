@@ -55,9 +55,12 @@ type Discoverer interface {
 	Discover(ctx context.Context) ([]targets.Discovered, error)
 }
 
-// Source answers queries at one instant. It is safe for concurrent use.
+// Source answers queries at one instant. It is safe for concurrent use. The answer
+// is for that instant and no other, each of its series has other labels, and it has
+// at least the labels that the query names. It is Released once nobody reads it any
+// more.
 type Source interface {
-	Query(ctx context.Context, text string, at time.Time) (sources.Vector, error)
+	Query(ctx context.Context, query sources.Query, at time.Time) (sources.Vector, error)
 }
 
 // Starter is what a Fleet or Source also is when it works on its own between

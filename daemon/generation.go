@@ -158,7 +158,10 @@ func (d *Daemon) buildSources(ch *change, previous *generation) error {
 		if !ok {
 			return fmt.Errorf("source %q: kind %q is not known", name, c.Kind)
 		}
-		source, err := construct(c, SourceEnv{StateDir: ch.next.config.Daemon.StateDir, Clock: d.clock, Discover: d.discover})
+		source, err := construct(c, SourceEnv{
+			StateDir: ch.next.config.Daemon.StateDir, Clock: d.clock, Discover: d.discover,
+			 Answers: d.budgets.answers, Samples: d.budgets.samples,
+		})
 		if err != nil {
 			return fmt.Errorf("source %q: %w", name, err)
 		}

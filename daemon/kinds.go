@@ -6,6 +6,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/clock"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/cloud"
 )
@@ -45,4 +46,8 @@ type SourceEnv struct {
 	Clock *clock.Clock
 	// Discover answers the instances of a target, for a source that scrapes them.
 	Discover func(ctx context.Context, fleet, target string) (targets.Reading, error)
+	// Answers bounds the memory that the answers of all sources take together, Samples
+	// the samples that all queries hold of sources which evaluate them here; nil bounds
+	// nothing.
+	Answers, Samples *sources.Budget
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/hpad/hpad/daemon/api"
@@ -224,21 +223,25 @@ func (p *pass) queried(answer *policy.Reading, spec *policy.MetricSpec, in *inpu
 	}
 }
 
-// selectedSeries yields the series that the input's Select picks.
-func (in *input) selectedSeries(read *queryAnswer) iter.Seq[*sources.Series] {
-	return func(yield func(*sources.Series) bool) {
+// selectedSeries yields the series that the input's Select picks, or an error.
+func (in *input) selectedSeries(read *queryAnswer) iter.Seq2[*sources.Series, error] {
+	return func(yield func(*sources.Series, error) bool) {
 		series := read.vector.Series
 		if len(in.labels) == 0 {
 			for i := range series {
-				if !yield(&series[i]) {
+				if !yield(&series[i], nil) {
 					return
 				}
 			}
 			return
 		}
-		index := read.index.by(in.labels)
+		index, err := read.index.by(in.labels)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
 		for i := index.at(in.selected); i >= 0; i = index.next[i] {
-			if !yield(&series[i]) {
+			if !yield(&series[i], nil) {
 				return
 			}
 		}
@@ -248,7 +251,10 @@ func (in *input) selectedSeries(read *queryAnswer) iter.Seq[*sources.Series] {
 // externalValues hands over every selected series; policy sums them (R42, R43).
 func (p *pass) externalValues(answer *policy.Reading, in *input, read *queryAnswer, room *room) error {
 	start := len(room.values)
-	for series := range in.selectedSeries(read) {
+	for series, err := range in.selectedSeries(read) {
+		if err != nil {
+			return err
+		}
 		milli, err := p.value(series)
 		if err != nil {
 			return err
@@ -262,7 +268,10 @@ func (p *pass) externalValues(answer *policy.Reading, in *input, read *queryAnsw
 // objectValue wants exactly one series.
 func (p *pass) objectValue(answer *policy.Reading, in *input, read *queryAnswer) error {
 	var found []*sources.Series
-	for series := range in.selectedSeries(read) {
+	for series, err := range in.selectedSeries(read) {
+		if err != nil {
+			return err
+		}
 		found = append(found, series)
 	}
 	if len(found) == 0 {
@@ -270,7 +279,7 @@ func (p *pass) objectValue(answer *policy.Reading, in *input, read *queryAnswer)
 	}
 	if len(found) > 1 {
 		return fmt.Errorf("the query answers %d series for one object, as %s and %s; aggregate them or select one",
-			len(found), describeSeries(found[0]), describeSeries(found[1]))
+			len(found), found[0].Labels, found[1].Labels)
 	}
 	milli, err := p.value(found[0])
 	if err != nil {
@@ -284,7 +293,10 @@ func (p *pass) objectValue(answer *policy.Reading, in *input, read *queryAnswer)
 // no instance of this target is somebody else's and left out, as
 // prometheus-adapter asks for the target's own pods only.
 func (p *pass) instanceValues(answer *policy.Reading, in *input, read *queryAnswer, reading *targets.Reading) error {
-	index := read.index.by(in.labels)
+	index, err := read.index.by(in.labels)
+	if err != nil {
+		return err
+	}
 	prefix := ""
 	if len(in.labels) > 1 {
 		prefix = in.selected + keySeparator
@@ -320,12 +332,12 @@ func noneJoined(in *input, read *queryAnswer, reading *targets.Reading) error {
 		return errors.New("the query answers no series at all")
 	}
 	label := in.InstanceLabel
-	bearer := slices.IndexFunc(series, func(s sources.Series) bool { return s.Labels[label] != "" })
+	bearer := slices.IndexFunc(series, func(s sources.Series) bool { return s.Labels.Get(label) != "" })
 	if bearer < 0 {
 		return fmt.Errorf("the query answers %d series, and none has the label %q", len(series), label)
 	}
 	return fmt.Errorf("the query answers %d series, and none is of an instance of the target: the label %s is %q and the like, and an instance is known by one like %q",
-		len(series), label, series[bearer].Labels[label], strings.Join(in.Match.Names(reading, 0), `" or "`))
+		len(series), label, series[bearer].Labels.Get(label), strings.Join(in.Match.Names(reading, 0), `" or "`))
 }
 
 // findInstance answers the one series of an instance, negative when it has none.
@@ -348,22 +360,12 @@ func findInstance(index seriesIndex, prefix string, match config.Match, reading 
 func (p *pass) value(series *sources.Series) (int64, error) {
 	milli, err := sources.Milli(series.Value)
 	if err != nil {
-		return 0, fmt.Errorf("series %s: %w", describeSeries(series), err)
+		return 0, fmt.Errorf("series %s: %w", series.Labels, err)
 	}
 	if milli < 0 && !p.plan.definition.strict {
-		return 0, negative(milli, "series "+describeSeries(series))
+		return 0, negative(milli, "series "+series.Labels.String())
 	}
 	return milli, nil
-}
-
-// describeSeries writes a series' labels as PromQL does.
-func describeSeries(series *sources.Series) string {
-	var labels []string
-	for name, value := range series.Labels {
-		labels = append(labels, name+"="+strconv.Quote(value))
-	}
-	slices.Sort(labels)
-	return "{" + strings.Join(labels, ", ") + "}"
 }
 
 // negative is the error of a reading below zero: a deviation from upstream,

@@ -215,9 +215,9 @@ func instances(average int64, in config.Input) func(a *config.Autoscaler) {
 
 func TestSeriesFindTheirInstances(t *testing.T) {
 	labelled := func(value float64, labels ...string) sources.Series {
-		s := sources.Series{Labels: map[string]string{}, Value: value}
+		s := sources.Series{Value: value}
 		for i := 0; i < len(labels); i += 2 {
-			s.Labels[labels[i]] = labels[i+1]
+			s.Labels = append(s.Labels, sources.Label{Name: labels[i], Value: labels[i+1]})
 		}
 		return s
 	}

@@ -12,6 +12,20 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
+// leaveAnswers gives back the answers that the pass reads, once it needs none any
+// more. Only the first call counts.
+func (p *pass) leaveAnswers() {
+	if p.left {
+		return
+	}
+	p.left = true
+	for _, q := range p.plan.queries {
+		if q >= 0 {
+			p.round.queries[q].read()
+		}
+	}
+}
+
 // run evaluates the autoscaler once its reads are there: it observes, decides,
 // and either finishes or sets out to write.
 func (p *pass) run(room *room) {
@@ -29,6 +43,7 @@ func (p *pass) run(room *room) {
 		room.clear()
 		events = p.clockEvents()
 		observation, reading = p.observe(room)
+		p.leaveAnswers()
 		after.instances = countInstances(observation.Instances)
 		def := p.plan.definition
 		a.restoration = a.restoration.under(def)
@@ -239,6 +254,7 @@ const (
 
 // end gives the autoscaler back and counts the pass out.
 func (p *pass) end() {
+	p.leaveAnswers()
 	if p.plan.autoscaler.release() {
 		p.round.daemon.Evaluate(p.plan.autoscaler.name)
 	}

@@ -1,8 +1,10 @@
 package daemon
 
 import (
+	"slices"
 	"time"
 
+	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -43,11 +45,14 @@ type fleetRead struct {
 	waiting []int
 }
 
-// queryRead is one query of a source.
+// queryRead is one query of a source, with the labels that any of its readers looks
+// at.
 type queryRead struct {
 	source  *sourceHandle
-	text    string
+	query   sources.Query
 	waiting []int
+	// readers is how many metrics read the answer.
+	readers int32
 }
 
 // queryBatch lists queries of one source.
@@ -99,8 +104,9 @@ func newPlan(autoscalers []*autoscaler) *plan {
 			if !ok {
 				q = len(p.queries)
 				queries[key] = q
-				p.queries = append(p.queries, queryRead{source: in.source, text: in.Query})
+				p.queries = append(p.queries, queryRead{source: in.source, query: sources.Query{Text: in.Query}})
 			}
+			p.queries[q].join(in.labels)
 			timeouts[q] = max(timeouts[q], timeout)
 			next.queries[metric] = q
 			waiting := &p.queries[q].waiting
@@ -114,6 +120,16 @@ func newPlan(autoscalers []*autoscaler) *plan {
 	p.batch(timeouts)
 	p.findImpatient(timeouts)
 	return p
+}
+
+// join adds a metric that reads the answer by some labels.
+func (q *queryRead) join(labels []string) {
+	q.readers++
+	for _, label := range labels {
+		if !slices.Contains(q.query.Labels, label) {
+			q.query.Labels = append(q.query.Labels, label)
+		}
+	}
 }
 
 // findImpatient groups the passes that may give up a read before it ends, by how

@@ -29,7 +29,7 @@ type round struct {
 	passes    []pass
 	snapshots []answer[snapshotAnswer]
 	samples   []answer[samplesAnswer]
-	queries   []answer[queryAnswer]
+	queries   []queryRound
 	// flagged says that the store was told of the passes that are still under way
 	// although later rounds have completed; the scheduler owns it.
 	flagged bool
@@ -52,6 +52,8 @@ type pass struct {
 	doubted bool
 	// skipped says that the autoscaler takes no part in this round.
 	skipped bool
+	// left says that the pass reads no answers any more.
+	left bool
 }
 
 // answer is what a read answered. It is told once; whoever is second waits for
@@ -95,6 +97,30 @@ type queryAnswer struct {
 	index  vectorIndex
 }
 
+// queryRound is a query in a round: its answer, and how many metrics have not read
+// it yet. With the last of them it goes, since it may be large and a round may take
+// as long as its slowest write.
+type queryRound struct {
+	answer[queryAnswer]
+	readers atomic.Int32
+	gone    atomic.Bool
+}
+
+// read counts a metric that has read the answer, or will not.
+func (q *queryRound) read() {
+	if q.readers.Add(-1) == 0 {
+		q.drop()
+	}
+}
+
+// drop gives the answer back once it is there and nobody will read it any more.
+func (q *queryRound) drop() {
+	if q.told.Load() && q.readers.Load() == 0 && q.gone.CompareAndSwap(false, true) {
+		q.value.vector.Release()
+		q.value.vector, q.value.index.byKey = sources.Vector{}, nil
+	}
+}
+
 // readsAtOnce bounds the reads of one kind under way at one fleet: a round makes
 // one, a round out of turn may make another, and some may hang.
 const readsAtOnce = 4
@@ -113,7 +139,10 @@ func (d *Daemon) newRound(p *plan, now time.Time, tick bool) *round {
 		passes:    make([]pass, len(p.passes)),
 		snapshots: make([]answer[snapshotAnswer], len(p.snapshots)),
 		samples:   make([]answer[samplesAnswer], len(p.samples)),
-		queries:   make([]answer[queryAnswer], len(p.queries)),
+		queries:   make([]queryRound, len(p.queries)),
+	}
+	for i := range r.queries {
+		r.queries[i].readers.Store(p.queries[i].readers)
 	}
 	started := time.Now()
 	for i := range r.passes {
@@ -216,26 +245,33 @@ func (r *round) runQueries(ctx context.Context, batch *queryBatch) {
 	defer cancel()
 	var answered atomic.Bool
 	tell := func(i int, vector sources.Vector, err error) {
-		q := batch.queries[i]
-		r.queries[q].tell(func(told *queryAnswer) {
+		q := &r.queries[batch.queries[i]]
+		late := true
+		q.tell(func(told *queryAnswer) {
+			late = false
 			told.vector, told.err = vector, err
 			told.index.vector = &told.vector
 		}, func() {
-			if _, mistaken := errors.AsType[*sources.QueryError](err); err == nil || mistaken {
+			q.drop() // whoever waited for it may have given up
+			_, mistaken := errors.AsType[*sources.QueryError](err)
+			if err == nil || mistaken || errors.Is(err, sources.ErrNoRoom) {
 				answered.Store(true)
 			}
-			r.arrived(r.plan.queries[q].waiting)
+			r.arrived(r.plan.queries[batch.queries[i]].waiting)
 		})
+		if late {
+			vector.Release()
+		}
 	}
 	batch.source.queries.run(ctx, len(batch.queries), func(ctx context.Context, i int) {
 		var vector sources.Vector
 		started := time.Now()
 		err := guard(func() (err error) {
-			vector, err = batch.source.source.Query(ctx, r.plan.queries[batch.queries[i]].text, r.scale.Wall(r.now))
+			vector, err = batch.source.source.Query(ctx, r.plan.queries[batch.queries[i]].query, r.scale.Wall(r.now))
 			return withLimit(ctx, err)
 		})
 		r.daemon.metrics.Query(batch.source.name, time.Since(started), err)
-		r.daemon.reportWarnings(batch.source, r.plan.queries[batch.queries[i]].text, vector.Warnings)
+		r.daemon.reportWarnings(batch.source, r.plan.queries[batch.queries[i]].query.Text, vector.Warnings)
 		tell(i, vector, err)
 	}, func(i int, err error) {
 		tell(i, sources.Vector{}, fmt.Errorf("query source %q: %w", batch.source.name, err))
@@ -327,21 +363,34 @@ func (x seriesIndex) at(key string) int32 {
 // keySeparator stands between label values in a key; it occurs in no valid UTF-8.
 const keySeparator = "\xff"
 
+// indexBytes is what a series is taken to need in an index, besides its key.
+const indexBytes = 48
+
 // by answers the series by the values of the labels, joined with keySeparator; a
-// label that a series lacks counts as empty.
-func (x *vectorIndex) by(labels []string) seriesIndex {
+// label that a series lacks counts as empty. It is an error when the answers'
+// memory has no room for the index.
+func (x *vectorIndex) by(labels []string) (seriesIndex, error) {
 	name := strings.Join(labels, keySeparator)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if found, ok := x.byKey[name]; ok {
-		return found
+		return found, nil
 	}
 	series := x.vector.Series
+	size := int64(len(series)) * indexBytes
+	for i := range series {
+		for _, label := range labels[min(1, len(labels)):] {
+			size += int64(len(series[i].Labels.Get(label)))
+		}
+	}
+	if !x.vector.Extend(size) {
+		return seriesIndex{}, fmt.Errorf("%w: %d series by %s; let the query select or aggregate more", sources.ErrNoRoom, len(series), strings.Join(labels, ", "))
+	}
 	built := seriesIndex{first: make(map[string]int32, len(series)), next: make([]int32, len(series))}
 	values := make([]string, len(labels))
 	for i, one := range slices.Backward(series) {
 		for v, label := range labels {
-			values[v] = one.Labels[label]
+			values[v] = one.Labels.Get(label)
 		}
 		key := strings.Join(values, keySeparator)
 		built.next[i] = built.at(key)
@@ -351,5 +400,5 @@ func (x *vectorIndex) by(labels []string) seriesIndex {
 		x.byKey = map[string]seriesIndex{}
 	}
 	x.byKey[name] = built
-	return built
+	return built, nil
 }

@@ -131,7 +131,7 @@ func TestVictimsByCPU(t *testing.T) {
 		w.source().set("cpu", func(_ context.Context, at time.Time) (sources.Vector, error) {
 			var vector sources.Vector
 			for i, id := range ids {
-				vector.Series = append(vector.Series, sources.Series{Labels: map[string]string{"id": id}, Value: 0.1 * float64(1+(i+2)%4), At: at})
+				vector.Series = append(vector.Series, sources.Series{Labels: sources.LabelsOf(map[string]string{"id": id}), Value: 0.1 * float64(1+(i+2)%4), At: at})
 			}
 			return vector, nil
 		})

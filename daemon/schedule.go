@@ -109,6 +109,7 @@ func (s *scheduler) begin(p *plan, now time.Time, tick bool) {
 			continue
 		}
 		pass.skipped = true
+		pass.leaveAnswers()
 		if !tick {
 			continue
 		}

@@ -276,7 +276,8 @@ func newMemorySource() *memorySource {
 	return &memorySource{answers: map[string]func(context.Context, time.Time) (sources.Vector, error){}, calls: map[string]int{}}
 }
 
-func (s *memorySource) Query(ctx context.Context, text string, at time.Time) (sources.Vector, error) {
+func (s *memorySource) Query(ctx context.Context, query sources.Query, at time.Time) (sources.Vector, error) {
+	text := query.Text
 	s.mu.Lock()
 	s.calls[text]++
 	answer := s.answers[text]

@@ -5,8 +5,19 @@ package sources
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
+
+// Query is what a source is asked.
+type Query struct {
+	// Text is the query in the source's own language.
+	Text string
+	// Labels are the names of the labels that whoever asks looks at, each once.
+	Labels []string
+}
 
 // Vector is the answer of an instant query. A scalar result is a Vector of one
 // Series without labels. It is shared between readers and not to be modified.
@@ -14,16 +25,64 @@ type Vector struct {
 	Series []Series
 	// Warnings are the server's own words about the answer.
 	Warnings []string
+
+	// claim is what the answer holds of the budget it was read within; nil for none.
+	claim *Claim
 }
 
 // Series is one element of a Vector.
 type Series struct {
-	// Labels includes "__name__" where the query kept it; nil means none.
-	Labels map[string]string
+	// Labels has the labels that the query names, "__name__" among them where it was
+	// asked for and kept. Others may be there too: see Collector.
+	Labels Labels
 	// Value may be NaN or infinite: what that means is the reader's to say.
 	Value float64
 	// At is the time the answer states for the value.
 	At time.Time
+}
+
+// Release gives back what the answer holds of its budget; it is not read any more.
+// Only the first call counts.
+func (v *Vector) Release() { v.claim.Release() }
+
+// Extend takes n bytes more of the answer's budget, for what a reader makes of it,
+// and reports whether there is room. It does not wait.
+func (v *Vector) Extend(n int64) bool { return v.claim.extend(n) }
+
+// Label is the name and the value of a label.
+type Label struct{ Name, Value string }
+
+// Labels are those of one series, each name once; nil means none.
+type Labels []Label
+
+// LabelsOf returns the labels that a map has, by name.
+func LabelsOf(values map[string]string) Labels {
+	var labels Labels
+	for name, value := range values {
+		labels = append(labels, Label{name, value})
+	}
+	slices.SortFunc(labels, func(a, b Label) int { return strings.Compare(a.Name, b.Name) })
+	return labels
+}
+
+// Get returns the value of a label; "" where there is none.
+func (l Labels) Get(name string) string {
+	for i := range l {
+		if l[i].Name == name {
+			return l[i].Value
+		}
+	}
+	return ""
+}
+
+// String returns the labels as PromQL writes them, in the order of their names.
+func (l Labels) String() string {
+	var texts []string
+	for _, label := range l {
+		texts = append(texts, label.Name+"="+strconv.Quote(label.Value))
+	}
+	slices.Sort(texts)
+	return "{" + strings.Join(texts, ", ") + "}"
 }
 
 // Milli turns a value into milli-units by truncation toward zero, as

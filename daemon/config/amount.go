@@ -51,6 +51,9 @@ func (a amount) plain() float64 {
 	return a.Float()
 }
 
+// bytes returns the whole bytes of an amount of memory.
+func (a amount) bytes() int64 { return a.Milli() / 1000 }
+
 // milli answers the milli-units (R2), and nil for nil.
 func (a *amount) milli() *int64 {
 	if a == nil {

@@ -51,6 +51,10 @@ type Daemon struct {
 	SyncPeriod time.Duration
 	// ConcurrentSyncs bounds the passes under way at once (R24); at least 1.
 	ConcurrentSyncs int
+	// AnswerMemory bounds the memory, in bytes, that the answers of all queries take
+	// together, QuerySamples the samples that all queries of embedded sources hold
+	// together.
+	AnswerMemory, QuerySamples int64
 	// Strict is compat = "strict": every deviation that concerns decisions is off.
 	Strict bool
 	// Settings are what policy needs (R7, R8).

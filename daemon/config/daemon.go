@@ -23,6 +23,15 @@ const (
 	DefaultCPUInitializationPeriod = 5 * time.Minute
 	DefaultInitialReadinessDelay   = 30 * time.Second
 	DefaultConcurrentSyncs         = 5
+	DefaultAnswerMemory            = 256 << 20
+	DefaultQuerySamples            = 20_000_000
+)
+
+// The least budgets: one answer may take a quarter of its, and what each query gets
+// at once is a small part.
+const (
+	minAnswerMemory = 16 << 20
+	minQuerySamples = 100_000
 )
 
 // The bounds of a sync period, and the longest path of a unix socket on Linux.
@@ -73,6 +82,14 @@ type daemonTable struct {
 	ScaleToZero bool `toml:"scale_to_zero"`
 	// ConcurrentSyncs is how many evaluations are under way at once; at least 1.
 	ConcurrentSyncs int `toml:"concurrent_syncs"`
+	// AnswerMemory is how much memory the answers of all queries under way may take
+	// together, those of every source; at least 16Mi. One answer may take a quarter of
+	// it.
+	AnswerMemory *amount `toml:"answer_memory"`
+	// QuerySamples is how many samples all queries of embedded sources may hold
+	// together while they are evaluated; at least 100000. One of max_samples takes at
+	// most half of it.
+	QuerySamples int `toml:"query_samples"`
 	// Compat turns off every deviation from the HPA that concerns decisions when it is
 	// "strict"; empty leaves them on.
 	Compat string `toml:"compat"`
@@ -90,6 +107,7 @@ func defaultDaemon() daemonTable {
 		InitialReadinessDelay:   DefaultInitialReadinessDelay,
 		ScaleToZero:             true,
 		ConcurrentSyncs:         DefaultConcurrentSyncs,
+		QuerySamples:            DefaultQuerySamples,
 	}
 }
 
@@ -141,6 +159,12 @@ func (d daemonTable) validate(t *table) {
 	if d.ConcurrentSyncs < 1 { // R24
 		t.addWritten("concurrent_syncs", "must be at least 1")
 	}
+	if d.AnswerMemory != nil && d.AnswerMemory.bytes() < minAnswerMemory {
+		t.addWritten("answer_memory", `must be at least "16Mi"`)
+	}
+	if d.QuerySamples < minQuerySamples {
+		t.addWritten("query_samples", "must be at least "+strconv.Itoa(minQuerySamples))
+	}
 	if d.Compat != "" && d.Compat != compatStrict {
 		t.addWritten("compat", `must be "strict", or empty`)
 	}
@@ -176,7 +200,13 @@ func (d daemonTable) build() Daemon {
 	if d.Tolerance != nil {
 		tolerance = d.Tolerance.plain()
 	}
+	memory := int64(DefaultAnswerMemory)
+	if d.AnswerMemory != nil {
+		memory = d.AnswerMemory.bytes()
+	}
 	return Daemon{
+		AnswerMemory:    memory,
+		QuerySamples:    int64(d.QuerySamples),
 		Listen:          d.Listen,
 		WebConfig:       d.WebConfig,
 		AllowedHosts:    d.AllowedHosts,

@@ -171,6 +171,8 @@ func TestDaemonDefaults(t *testing.T) { // R7, R8
 		StateDir:        "/var/lib/hpad",
 		SyncPeriod:      15 * time.Second,
 		ConcurrentSyncs: 5,
+		AnswerMemory:    256 << 20,
+		QuerySamples:    20_000_000,
 		Settings: policy.Settings{
 			Tolerance:               0.1,
 			DownscaleStabilization:  5 * time.Minute,
@@ -182,11 +184,11 @@ func TestDaemonDefaults(t *testing.T) { // R7, R8
 	if diff := cmp.Diff(want, c.Daemon); diff != "" {
 		t.Errorf("daemon (-want +got):\n%s", diff)
 	}
-	c, err = Parse("hpad.toml", []byte("[daemon]\nlisten = \"\"\nsocket = \"\"\ntolerance = 0\ndownscale_stabilization = \"0s\"\ninitial_readiness_delay = \"0s\"\ncpu_initialization_period = \"0s\"\nscale_to_zero = false\ncompat = \"strict\"\nconcurrent_syncs = 1\n"))
+	c, err = Parse("hpad.toml", []byte("[daemon]\nlisten = \"\"\nsocket = \"\"\ntolerance = 0\ndownscale_stabilization = \"0s\"\ninitial_readiness_delay = \"0s\"\ncpu_initialization_period = \"0s\"\nscale_to_zero = false\ncompat = \"strict\"\nconcurrent_syncs = 1\nanswer_memory = \"16Mi\"\nquery_samples = 100000\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want = Daemon{StateDir: "/var/lib/hpad", SyncPeriod: 15 * time.Second, ConcurrentSyncs: 1, Strict: true}
+	want = Daemon{StateDir: "/var/lib/hpad", SyncPeriod: 15 * time.Second, ConcurrentSyncs: 1, AnswerMemory: 16 << 20, QuerySamples: 100_000, Strict: true}
 	if diff := cmp.Diff(want, c.Daemon); diff != "" {
 		t.Errorf("daemon with zeros (-want +got):\n%s", diff)
 	}

@@ -66,6 +66,8 @@ func (d Daemon) written() map[string]any {
 		"initial_readiness_delay":   writtenSpan(d.Settings.InitialReadinessDelay),
 		"scale_to_zero":             d.Settings.ScaleToZero,
 		"concurrent_syncs":          d.ConcurrentSyncs,
+		"answer_memory":             quantity.FormatBytes(d.AnswerMemory * 1000),
+		"query_samples":             d.QuerySamples,
 		"compat":                    compat,
 	}
 }

@@ -111,7 +111,7 @@ func selected(series []sources.Series, labels map[string]string) []sources.Serie
 	for _, s := range series {
 		fits := true
 		for name, value := range labels {
-			fits = fits && s.Labels[name] == value
+			fits = fits && s.Labels.Get(name) == value
 		}
 		if fits {
 			found = append(found, s)
@@ -126,7 +126,7 @@ func sum(series []sources.Series) (int64, error) {
 	for _, s := range series {
 		milli, err := sources.Milli(s.Value)
 		if err != nil {
-			return 0, fmt.Errorf("series %v: %w", s.Labels, err)
+			return 0, fmt.Errorf("series %s: %w", s.Labels, err)
 		}
 		total += milli
 	}
@@ -137,7 +137,7 @@ func sum(series []sources.Series) (int64, error) {
 func (c *checker) checkJoin(key, found string, in config.Input, series []sources.Series, reading targets.Reading, read bool) {
 	bearers := map[string]int{}
 	for _, s := range series {
-		if value := s.Labels[in.InstanceLabel]; value != "" {
+		if value := s.Labels.Get(in.InstanceLabel); value != "" {
 			bearers[value]++
 		}
 	}

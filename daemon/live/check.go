@@ -16,6 +16,7 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/redact"
+	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/sources/embedded"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/cloud"
@@ -201,45 +202,62 @@ func (c *checker) selfCheck(ctx context.Context, key string, built any) {
 // checkSources builds every source, asks it what it makes of itself and then the
 // queries of all autoscalers.
 func (c *checker) checkSources(ctx context.Context) {
-	texts := c.queries()
+	queries := c.queries()
 	for _, name := range slices.Sorted(maps.Keys(c.config.Sources)) {
 		key := "sources." + name
 		source, err := c.buildSource(c.config.Sources[name])
 		if err != nil {
 			c.problem(key, err.Error())
-			for _, text := range texts[name] {
-				c.answers[question{name, text}] = answer{err: err}
+			for _, query := range queries[name] {
+				c.answers[question{name, query.Text}] = answer{err: err}
 			}
 			continue
 		}
 		c.opened(source)
 		c.selfCheck(ctx, key, source)
-		c.ask(ctx, name, source, texts[name])
+		c.ask(ctx, name, source, queries[name])
 	}
 }
 
-// queries answers the distinct queries of each source, in order, and those that count
-// the samples in their ranges.
-func (c *checker) queries() map[string][]string {
-	texts := map[string][]string{}
+// queries returns the distinct queries of each source, in order, with the labels that
+// any of its readers looks at, and those that count the samples in their ranges.
+func (c *checker) queries() map[string][]sources.Query {
+	labels := map[question]map[string]bool{}
+	ask := func(source, text string) map[string]bool {
+		asked := question{source, text}
+		if labels[asked] == nil {
+			labels[asked] = map[string]bool{}
+		}
+		return labels[asked]
+	}
 	for _, a := range c.config.Autoscalers {
 		for _, in := range a.Inputs {
-			if in.Source != "" {
-				texts[in.Source] = append(texts[in.Source], in.Query)
-				if _, own := c.config.Sources[in.Source].Config.(*embedded.Config); own {
-					continue // told by the configuration alone
-				}
-				for _, r := range rangesOf(in.Query) {
-					texts[in.Source] = append(texts[in.Source], r.Count(countedRanges))
-				}
+			if in.Source == "" {
+				continue
+			}
+			named := ask(in.Source, in.Query)
+			for label := range in.Select {
+				named[label] = true
+			}
+			if in.InstanceLabel != "" {
+				named[in.InstanceLabel] = true
+			}
+			if _, own := c.config.Sources[in.Source].Config.(*embedded.Config); own {
+				continue // told by the configuration alone
+			}
+			for _, r := range rangesOf(in.Query) {
+				ask(in.Source, r.Count(countedRanges))
 			}
 		}
 	}
-	for name := range texts {
-		slices.Sort(texts[name])
-		texts[name] = slices.Compact(texts[name])
+	queries := map[string][]sources.Query{}
+	for asked, named := range labels {
+		queries[asked.source] = append(queries[asked.source], sources.Query{Text: asked.text, Labels: slices.Sorted(maps.Keys(named))})
 	}
-	return texts
+	for _, of := range queries {
+		slices.SortFunc(of, func(a, b sources.Query) int { return strings.Compare(a.Text, b.Text) })
+	}
+	return queries
 }
 
 // buildSource constructs a source that finds instances through the fleets of the
@@ -249,7 +267,9 @@ func (c *checker) buildSource(source config.Source) (daemon.Source, error) {
 	if !ok {
 		return nil, fmt.Errorf("this hpad has no sources of kind %q", source.Kind)
 	}
-	return construct(source, daemon.SourceEnv{StateDir: c.config.Daemon.StateDir, Discover: c.discover})
+	return construct(source, daemon.SourceEnv{
+		StateDir: c.config.Daemon.StateDir, Discover: c.discover, Answers: daemon.AnswerBudget(c.config.Daemon),
+	})
 }
 
 // discover reads one target for a source that scrapes its instances.
@@ -271,27 +291,28 @@ func (c *checker) discover(ctx context.Context, fleet, target string) (targets.R
 }
 
 // ask asks a source its queries, a few at a time.
-func (c *checker) ask(ctx context.Context, name string, source daemon.Source, texts []string) {
+func (c *checker) ask(ctx context.Context, name string, source daemon.Source, queries []sources.Query) {
 	now := time.Now()
-	answers := make([]answer, len(texts))
+	answers := make([]answer, len(queries))
 	var group errgroup.Group
 	group.SetLimit(concurrency)
-	for i, text := range texts {
+	for i, query := range queries {
 		group.Go(func() error {
 			ctx, cancel := context.WithTimeout(ctx, callTimeout)
 			defer cancel()
-			answers[i].vector, answers[i].err = source.Query(ctx, text, now)
+			answers[i].vector, answers[i].err = source.Query(ctx, query, now)
+			answers[i].vector.Release() // it is kept, and the next one has room nevertheless
 			return nil
 		})
 	}
 	_ = group.Wait() // each answer has its own error
 	untried := 0
-	for i, text := range texts {
+	for i, query := range queries {
 		if errors.Is(answers[i].err, embedded.ErrNotStarted) {
 			answers[i].untried = true
 			untried++
 		}
-		c.answers[question{name, text}] = answers[i]
+		c.answers[question{name, query.Text}] = answers[i]
 	}
 	if untried > 0 {
 		c.note("sources."+name, count(untried, "query")+" not asked: the samples are hpad's own, and only \"hpad run\" gathers them")

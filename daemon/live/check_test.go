@@ -33,7 +33,8 @@ type fakeSource struct {
 	closed   bool
 }
 
-func (s *fakeSource) Query(_ context.Context, text string, _ time.Time) (sources.Vector, error) {
+func (s *fakeSource) Query(_ context.Context, query sources.Query, _ time.Time) (sources.Vector, error) {
+	text := query.Text
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked[text]++
@@ -50,9 +51,9 @@ func (s *fakeSource) Close() error {
 func vector(series ...sources.Series) sources.Vector { return sources.Vector{Series: series} }
 
 func labeled(value float64, labels ...string) sources.Series {
-	s := sources.Series{Value: value, Labels: map[string]string{}}
+	s := sources.Series{Value: value}
 	for i := 0; i < len(labels); i += 2 {
-		s.Labels[labels[i]] = labels[i+1]
+		s.Labels = append(s.Labels, sources.Label{Name: labels[i], Value: labels[i+1]})
 	}
 	return s
 }
@@ -130,7 +131,7 @@ func TestMetrics(t *testing.T) {
 		"select":          {policy.ExternalMetric, config.Input{Select: map[string]string{"q": "a"}}, vector(labeled(1, "q", "a"), labeled(2, "q", "b")), nil, "a.metrics[0]: External m: 1 series, which add up to 1"},
 		"none":            {policy.ExternalMetric, config.Input{}, vector(), nil, "! a.metrics[0]: the query answers no series"},
 		"none selected":   {policy.ExternalMetric, config.Input{Select: map[string]string{"q": "c"}}, vector(labeled(1, "q", "a")), nil, "! a.metrics[0]: the query answers 1 series, none of which has the labels of select"},
-		"not a number":    {policy.ExternalMetric, config.Input{}, vector(labeled(math.NaN(), "q", "a")), nil, "! a.metrics[0]: series map[q:a]: value is not a number (NaN)"},
+		"not a number":    {policy.ExternalMetric, config.Input{}, vector(labeled(math.NaN(), "q", "a")), nil, "! a.metrics[0]: series {q=\"a\"}: value is not a number (NaN)"},
 		"refused":         {policy.ExternalMetric, config.Input{}, vector(), errors.New("query prometheus: refused"), "! a.metrics[0]: query prometheus: refused"},
 		"object":          {policy.ObjectMetric, config.Input{}, vector(labeled(7)), nil, "a.metrics[0]: Object m: 1 series of value 7"},
 		"several objects": {policy.ObjectMetric, config.Input{}, vector(labeled(7), labeled(8)), nil, "! a.metrics[0]: the query answers 2 series for one object; aggregate them or select one"},

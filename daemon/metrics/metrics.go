@@ -30,6 +30,7 @@ type Metrics struct {
 	views       atomic.Pointer[func() []api.Autoscaler]
 	discovered  atomic.Pointer[func() []api.Discovered]
 	lost        atomic.Pointer[func() map[string]bool]
+	budgets     atomic.Pointer[func() Budgets]
 	mu          sync.RWMutex
 	autoscalers map[string]*Autoscaler
 }
@@ -60,7 +61,7 @@ func New(reg prometheus.Registerer) *Metrics {
 		},
 	}).Set(1)
 	if reg != nil {
-		reg.MustRegister((*discoveries)(m), (*losses)(m))
+		reg.MustRegister((*discoveries)(m), (*losses)(m), (*budgetUsage)(m))
 	}
 	return m
 }

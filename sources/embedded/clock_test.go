@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/hpad/hpad/sources"
 )
 
 // stepped is a Clock that nobody sets, beside a wall clock that is ahead of it.
@@ -33,7 +35,7 @@ func TestSteppedClock(t *testing.T) {
 				var got string
 				poll(t, func() bool {
 					at := wall().Truncate(time.Millisecond)
-					vector, err := source.Query(t.Context(), query, at)
+					vector, err := source.Query(t.Context(), sources.Query{Text: query}, at)
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -16,6 +16,8 @@ import (
 
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/hpad/hpad/sources"
 )
 
 // ErrNotStarted is what a query answers with before Start and after Close.
@@ -32,6 +34,9 @@ type Options struct {
 	// Clock is what samples are dated by, so that a step of the wall clock neither
 	// makes old ones new nor loses any; nil means the wall clock.
 	Clock Clock
+	// Samples bounds the samples that all queries hold at once, Answers the memory that
+	// their answers take; nil bounds nothing.
+	Samples, Answers *sources.Budget
 }
 
 // Clock tells a time that nobody sets.
@@ -69,7 +74,10 @@ type Source struct {
 	options Options
 	dir     string
 	engine  *promql.Engine
-	client  *http.Client
+	// few is the engine of queries that hold no more samples than every query gets at
+	// once; nil where that is as much as any may hold.
+	few    *promql.Engine
+	client *http.Client
 
 	mu sync.Mutex
 	// store is nil before Start or Succeed and after Close.
@@ -105,21 +113,25 @@ func New(name string, cfg *Config, options Options) (*Source, error) {
 	if options.Clock == nil {
 		options.Clock = wallClock{}
 	}
-	return &Source{
+	s := &Source{
 		name:    name,
 		cfg:     cfg,
 		options: options,
 		dir:     dir,
-		engine:  newEngine(cfg),
+		engine:  newEngine(cfg, cfg.MaxSamples),
 		client:  newClient(),
-	}, nil
+	}
+	if options.Samples != nil && options.Samples.Share() < int64(cfg.MaxSamples) {
+		s.few = newEngine(cfg, int(options.Samples.Share()))
+	}
+	return s, nil
 }
 
 // newEngine builds an engine that answers as a Prometheus server does which was
 // started without feature flags.
-func newEngine(cfg *Config) *promql.Engine {
+func newEngine(cfg *Config, maxSamples int) *promql.Engine {
 	return promql.NewEngine(promql.EngineOpts{
-		MaxSamples:    cfg.MaxSamples,
+		MaxSamples:    maxSamples,
 		Timeout:       cfg.Timeout,
 		LookbackDelta: cfg.LookbackDelta,
 		// A server evaluates its rules every minute unless told otherwise, and

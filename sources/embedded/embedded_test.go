@@ -30,7 +30,7 @@ func TestScrapeAndQuery(t *testing.T) {
 	eventually(t, source, "up", "{__name__=\"up\","+fmt.Sprintf(own, "")+"} 1")
 	eventually(t, source, "scrape_samples_scraped", "{__name__=\"scrape_samples_scraped\","+fmt.Sprintf(own, "")+"} 2")
 	eventually(t, source, "count(scrape_duration_seconds > 0)", "{} 1")
-	vector, err := source.Query(t.Context(), "not_a_number", time.Now())
+	vector, err := source.Query(t.Context(), sources.Query{Text: "not_a_number"}, time.Now())
 	if err != nil || !isNaN(vector) {
 		t.Errorf("not_a_number = %v, %v, want NaN passed through", vector, err)
 	}
@@ -207,7 +207,7 @@ func TestRestartKeepsSamples(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := first.Query(t.Context(), "load", time.Now()); !errors.Is(err, ErrNotStarted) {
+	if _, err := first.Query(t.Context(), sources.Query{Text: "load"}, time.Now()); !errors.Is(err, ErrNotStarted) {
 		t.Errorf("query after Close: %v, want ErrNotStarted", err)
 	}
 	e.set(http.StatusOK, textFormat, "load 2\n")
@@ -338,7 +338,7 @@ func TestQueryErrors(t *testing.T) {
 		{"up[5m]", "range of samples (matrix)"},
 		{`"text"`, "answer is a string"},
 	} {
-		_, err := source.Query(t.Context(), test.query, time.Now())
+		_, err := source.Query(t.Context(), sources.Query{Text: test.query}, time.Now())
 		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), `source "local": query "`) {
 			t.Errorf("query %s: %v, want an error with %q that names source and query", test.query, err, test.want)
 		}
@@ -348,10 +348,10 @@ func TestQueryErrors(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := source.Query(ctx, "up", time.Now()); !errors.Is(err, context.Canceled) {
+	if _, err := source.Query(ctx, sources.Query{Text: "up"}, time.Now()); !errors.Is(err, context.Canceled) {
 		t.Errorf("canceled query: %v, want context.Canceled", err)
 	}
-	vector, err := source.Query(t.Context(), "1 + 1", time.UnixMilli(1500))
+	vector, err := source.Query(t.Context(), sources.Query{Text: "1 + 1"}, time.UnixMilli(1500))
 	if err != nil || text(vector) != "{} 2" || !vector.Series[0].At.Equal(time.UnixMilli(1500)) {
 		t.Errorf("1 + 1 = %v, %v, want 2 at the time asked for", vector, err)
 	}

@@ -102,11 +102,7 @@ func started(t testing.TB, cfg *Config, options Options) *Source {
 func text(vector sources.Vector) string {
 	var lines []string
 	for _, series := range vector.Series {
-		var labels []string
-		for _, name := range sortedKeys(series.Labels) {
-			labels = append(labels, fmt.Sprintf("%s=%q", name, series.Labels[name]))
-		}
-		lines = append(lines, fmt.Sprintf("{%s} %v", strings.Join(labels, ","), series.Value))
+		lines = append(lines, fmt.Sprintf("%s %v", strings.ReplaceAll(series.Labels.String(), ", ", ","), series.Value))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -116,7 +112,7 @@ func eventually(t testing.TB, source *Source, query, want string) {
 	t.Helper()
 	var got string
 	poll(t, func() bool {
-		vector, err := source.Query(t.Context(), query, time.Now())
+		vector, err := source.Query(t.Context(), sources.Query{Text: query}, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

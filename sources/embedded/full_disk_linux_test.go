@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/hpad/hpad/sources"
 )
 
 // TestFullDisk lets every write to a file fail for a while, as a full disk does.
@@ -23,7 +25,7 @@ func TestFullDisk(t *testing.T) {
 	if !strings.Contains(problem, "samples cannot be stored in "+fmt.Sprintf("%q", dir)) || !strings.Contains(problem, "file too large") {
 		t.Errorf("Problems() = %q, want one that names %s and what the system said", problem, dir)
 	}
-	if vector, err := source.Query(t.Context(), "sum(last_over_time(load[1m]))", time.Now()); err != nil || text(vector) != "{} 1" {
+	if vector, err := source.Query(t.Context(), sources.Query{Text: "sum(last_over_time(load[1m]))"}, time.Now()); err != nil || text(vector) != "{} 1" {
 		t.Errorf("query while nothing can be stored = %v, %v, want what was stored before", vector, err)
 	}
 	restore()

@@ -11,6 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/hpad/hpad/sources"
 )
 
 func TestNextTick(t *testing.T) {
@@ -116,7 +118,7 @@ func BenchmarkQuery(b *testing.B) {
 			at := start.Add(5 * time.Minute)
 			b.ReportAllocs()
 			for b.Loop() {
-				vector, err := source.Query(b.Context(), "sum(rate(http_requests_total[5m]))", at)
+				vector, err := source.Query(b.Context(), sources.Query{Text: "sum(rate(http_requests_total[5m]))"}, at)
 				if err != nil || len(vector.Series) != 1 {
 					b.Fatalf("answer = %v, %v, want one series", vector, err)
 				}

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/hpad/hpad/sources"
@@ -18,31 +21,54 @@ import (
 // severity.
 const maxAnnotations = 10
 
-// Query answers an instant query over the stored samples. A range of samples, a
+// Query evaluates an instant query over the stored samples. A range of samples, a
 // string or a native histogram is an error; NaN and infinite values are not. What is
 // the query's own matter is a sources.QueryError.
-func (s *Source) Query(ctx context.Context, text string, at time.Time) (sources.Vector, error) {
-	vector, err := s.query(ctx, text, at)
+func (s *Source) Query(ctx context.Context, query sources.Query, at time.Time) (sources.Vector, error) {
+	vector, err := s.query(ctx, query, at)
 	if err != nil {
-		return sources.Vector{}, fmt.Errorf("source %q: query %q: %w", s.name, text, err)
+		return sources.Vector{}, fmt.Errorf("source %q: query %q: %w", s.name, query.Text, err)
 	}
 	return vector, nil
 }
 
-func (s *Source) query(ctx context.Context, text string, at time.Time) (sources.Vector, error) {
+// query evaluates first within the small share of samples that every query gets,
+// and only where that is not enough within max_samples, once there is room for as
+// many.
+func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (sources.Vector, error) {
 	held, err := s.hold()
 	if err != nil {
 		return sources.Vector{}, err
 	}
 	defer s.queries.Done()
 
-	steady := held.clock.Steady(at)
-	query, err := s.engine.NewInstantQuery(ctx, held.db, nil, text, steady)
+	claim, err := s.options.Samples.Claim(ctx)
+	if err != nil {
+		return sources.Vector{}, err
+	}
+	defer claim.Release()
+	if s.few != nil {
+		vector, err := s.evaluate(ctx, s.few, limited{held.db, s.options.Samples.Share() / samplesPerSeries}, query, held.clock.Steady(at), at)
+		if !errors.As(err, new(promql.ErrTooManySamples)) {
+			return vector, err
+		}
+		if err := claim.Enlarge(ctx, int64(s.cfg.MaxSamples)); err != nil {
+			return sources.Vector{}, err
+		}
+	}
+	return s.evaluate(ctx, s.engine, held.db, query, held.clock.Steady(at), at)
+}
+
+// evaluate runs a query at an instant of the samples' clock, which the wall clock
+// shows as at, and copies its result out of the memory that the engine will use
+// again.
+func (s *Source) evaluate(ctx context.Context, engine *promql.Engine, store storage.Queryable, query sources.Query, steady, at time.Time) (sources.Vector, error) {
+	run, err := engine.NewInstantQuery(ctx, store, nil, query.Text, steady)
 	if err != nil {
 		return sources.Vector{}, &sources.QueryError{Err: err}
 	}
-	defer query.Close()
-	result := query.Exec(ctx)
+	defer run.Close()
+	result := run.Exec(ctx)
 	if result.Err != nil {
 		if ctx.Err() != nil {
 			return sources.Vector{}, fmt.Errorf("%w: %w", context.Cause(ctx), result.Err)
@@ -52,14 +78,15 @@ func (s *Source) query(ctx context.Context, text string, at time.Time) (sources.
 		}
 		return sources.Vector{}, &sources.QueryError{Err: result.Err}
 	}
-	series, err := seriesOf(result)
+	collector, err := s.options.Answers.Collect(ctx, query)
 	if err != nil {
-		return sources.Vector{}, &sources.QueryError{Err: err}
+		return sources.Vector{}, err
 	}
-	for i := range series {
-		series[i].At = series[i].At.Add(at.Sub(steady))
+	if err := collect(collector, result.Value, at.Sub(steady)); err != nil {
+		collector.Release()
+		return sources.Vector{}, err
 	}
-	return sources.Vector{Series: series, Warnings: remarks(result.Warnings, text)}, nil
+	return collector.Vector(remarks(result.Warnings, query.Text)), nil
 }
 
 // hold answers the store, which stays open until the query is Done.
@@ -73,36 +100,33 @@ func (s *Source) hold() (*store, error) {
 	return s.store, nil
 }
 
-// seriesOf copies a result out of the memory that the engine will use again.
-func seriesOf(result *promql.Result) ([]sources.Series, error) {
-	switch value := result.Value.(type) {
+// collect hands a result to a collector, its times moved by some span.
+func collect(collector *sources.Collector, result parser.Value, by time.Duration) error {
+	switch value := result.(type) {
 	case promql.Scalar:
-		return []sources.Series{{Value: value.V, At: time.UnixMilli(value.T)}}, nil
+		return collector.Add(value.V, time.UnixMilli(value.T).Add(by))
 	case promql.Vector:
-		series := make([]sources.Series, len(value))
-		for i, sample := range value {
+		for _, sample := range value {
 			if sample.H != nil {
-				return nil, fmt.Errorf("answer has a native histogram for %s, want numbers: use histogram_quantile or another function that yields one", sample.Metric)
+				return &sources.QueryError{Err: fmt.Errorf("answer has a native histogram for %s, want numbers: use histogram_quantile or another function that yields one", sample.Metric)}
 			}
-			series[i] = sources.Series{Labels: labelMap(sample.Metric), Value: sample.F, At: time.UnixMilli(sample.T)}
+			var err error
+			sample.Metric.Range(func(label labels.Label) {
+				err = cmp.Or(err, collector.Label([]byte(label.Name), []byte(label.Value)))
+			})
+			if err == nil {
+				err = collector.Add(sample.F, time.UnixMilli(sample.T).Add(by))
+			}
+			if err != nil {
+				return err
+			}
 		}
-		return series, nil
-	case promql.Matrix:
-		return nil, fmt.Errorf("answer is a range of samples (matrix), want one value each: use a function such as rate or avg_over_time over it")
-	default:
-		return nil, fmt.Errorf("answer is a %s, want a vector or a scalar", value.Type())
-	}
-}
-
-func labelMap(metric labels.Labels) map[string]string {
-	if metric.IsEmpty() {
 		return nil
+	case promql.Matrix:
+		return &sources.QueryError{Err: errors.New("answer is a range of samples (matrix), want one value each: use a function such as rate or avg_over_time over it")}
+	default:
+		return &sources.QueryError{Err: fmt.Errorf("answer is a %s, want a vector or a scalar", value.Type())}
 	}
-	m := make(map[string]string, metric.Len())
-	metric.Range(func(label labels.Label) {
-		m[label.Name] = label.Value
-	})
-	return m
 }
 
 func remarks(notes annotations.Annotations, text string) []string {

@@ -1,126 +1,116 @@
 package prometheus
 
 import (
+	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
 	"unicode"
 
-	"github.com/prometheus/client_golang/api"
-	apiv1 "github.com/prometheus/client_golang/api/prometheus/v1"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/klauspost/compress/gzip"
 
 	"github.com/hpad/hpad/sources"
 )
 
 const (
-	// maxAnswerBytes bounds an answer: enough for some 300,000 series.
-	maxAnswerBytes = 64 << 20
 	// maxShownQuery and maxShownAnswer bound what errors repeat, in characters.
 	maxShownQuery  = 200
 	maxShownAnswer = 300
+	// maxShownBytes are enough for maxShownAnswer: a character has up to four bytes.
+	maxShownBytes = 4 * maxShownAnswer
+	// maxErrorBytes bounds what is read of an answer that is no success.
+	maxErrorBytes = 64 << 10
+	// readAhead is how much of an answer is read at once.
+	readAhead = 32 << 10
 )
 
-// boundedTransport refuses answers of more than maxAnswerBytes.
-type boundedTransport struct {
-	next http.RoundTripper
-}
-
-// RoundTrip sends a request.
-func (t boundedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := t.next.RoundTrip(request)
-	if err != nil {
-		return nil, err
-	}
-	response.Body = http.MaxBytesReader(nil, response.Body, maxAnswerBytes)
-	return response, nil
-}
-
-// CloseIdleConnections is what http.Client looks for.
-func (t boundedTransport) CloseIdleConnections() {
-	if closer, ok := t.next.(interface{ CloseIdleConnections() }); ok {
-		closer.CloseIdleConnections()
-	}
-}
-
-// answerClient turns every answer that is not a success of the Prometheus API
-// into an error that says what came instead: the API's own client knows only some
-// of Prometheus's status codes and says little of what others answer. It is for
-// one request and remembers what became of it.
-type answerClient struct {
-	api.Client
-	// body is the last answer's, err what was wrong with it; nil when nothing was.
-	body []byte
-	err  error
-}
-
-// Do sends a request. The response is answered with an error too, because the
-// API's client falls back from POST to GET by its status.
-func (c *answerClient) Do(ctx context.Context, request *http.Request) (*http.Response, []byte, error) {
-	response, body, err := c.Client.Do(ctx, request)
-	c.body = body
-	if err != nil {
-		c.err = explainTransport(err)
-	} else {
-		c.err = checkAnswer(response, body)
-	}
-	return response, body, c.err
-}
-
-// explainTransport leaves out of an error what the caller says better (the URL,
-// with whatever it holds) and puts the bound on answers into words.
+// explainTransport leaves out of an error what the caller says better: the URL,
+// with whatever it holds.
 func explainTransport(err error) error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
-		err = wrapped.Err
-	}
-	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return fmt.Errorf("answer is larger than %d MiB; let the query select or aggregate more", tooLarge.Limit>>20)
+		return wrapped.Err
 	}
 	return err
 }
 
-// explainBody says why the API's client could not make sense of an answer with a
-// good status. The client's own words are about its decoder.
-func explainBody(err error, body []byte) error {
-	if refused, ok := errors.AsType[*apiv1.Error](err); ok && refused.Type != apiv1.ErrBadResponse {
-		return fmt.Errorf("server answered %s", shorten(string(refused.Type)+": "+refused.Msg, maxShownAnswer))
+// readVector reads the answer of a query.
+func readVector(response *http.Response, collector *sources.Collector, m moment) (sources.Vector, error) {
+	body, start, err := open(response)
+	if err != nil {
+		return sources.Vector{}, err
 	}
-	if !json.Valid(body) {
-		return fmt.Errorf("answer is cut short or garbled: %s", errorText(body))
+	d := newDecoder(body, collector, m)
+	vector, err := d.decode()
+	if err == nil {
+		return vector, nil
 	}
-	var answer struct {
-		Data struct {
-			ResultType string `json:"resultType"`
-		} `json:"data"`
+	var syntax *jsontext.SyntacticError
+	switch {
+	case d.input.err != nil && !errors.Is(d.input.err, io.EOF):
+		return sources.Vector{}, d.input.err
+	case errors.Is(err, errForeign):
+		return sources.Vector{}, fmt.Errorf("answer is not what the Prometheus API answers: %s", errorText(start))
+	case errors.As(err, &syntax), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), errors.Is(err, errTrailing):
+		return sources.Vector{}, fmt.Errorf("answer is cut short or garbled: %s", errorText(start))
 	}
-	if json.Unmarshal(body, &answer) == nil && answer.Data.ResultType == "string" {
-		return &sources.QueryError{Err: errors.New("result is a string, want a vector or a scalar")}
-	}
-	return fmt.Errorf("answer is not what the Prometheus API answers: %s", errorText(body))
+	return sources.Vector{}, err
 }
 
-// checkAnswer is nil for what can be the success of the Prometheus API.
-func checkAnswer(response *http.Response, body []byte) error {
-	status := fmt.Sprintf("%d %s", response.StatusCode, http.StatusText(response.StatusCode))
-	body = bytes.TrimSpace(body)
+// open returns the body of an answer that can be a success of the Prometheus API,
+// uncompressed, and how it begins. Any other answer is an error.
+func open(response *http.Response) (body io.Reader, start []byte, err error) {
+	body = response.Body
+	switch encoding := response.Header.Get("Content-Encoding"); encoding {
+	case "", "identity":
+	case "gzip":
+		if body, err = gzip.NewReader(body); err != nil {
+			return nil, nil, fmt.Errorf("answer is compressed, and cut short or garbled: %w", err)
+		}
+	default:
+		return nil, nil, fmt.Errorf("server answered with Content-Encoding %q, which it was not asked for", shorten(encoding, maxShownAnswer))
+	}
+	if response.StatusCode != http.StatusOK {
+		text, err := io.ReadAll(io.LimitReader(body, maxErrorBytes))
+		if err != nil {
+			return nil, nil, err
+		}
+		return nil, nil, explainStatus(response, bytes.TrimSpace(text))
+	}
+	buffered := bufio.NewReaderSize(body, readAhead)
+	start, err = buffered.Peek(maxShownBytes)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, nil, err
+	}
+	start = bytes.TrimSpace(bytes.Clone(start))
+	switch {
+	case len(start) == 0:
+		return nil, nil, errors.New("server answered 200 OK with nothing in it; is there a Prometheus API at url?")
+	case start[0] != '{':
+		return nil, nil, fmt.Errorf("server answered 200 OK with %q instead of JSON; is there a Prometheus API at url? %s",
+			response.Header.Get("Content-Type"), errorText(start))
+	}
+	return buffered, start, nil
+}
+
+// explainStatus returns the error of a status that is not 200: an answer with any
+// other is none, or not a whole one, whatever it holds.
+func explainStatus(response *http.Response, body []byte) error {
+	status := strings.TrimSpace(fmt.Sprintf("%d %s", response.StatusCode, http.StatusText(response.StatusCode)))
 	switch class := response.StatusCode / 100; {
 	case class == 3:
 		return fmt.Errorf("server answered %s to %q; set url to where the API itself is", status, withoutCredentials(response.Header.Get("Location")))
 	case response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden:
 		return fmt.Errorf("server answered %s: %s; check basic_auth, token_file, headers and tls", status, errorText(body))
-	case class != 2:
-		return judgeStatus(response.StatusCode, body, fmt.Errorf("server answered %s: %s", status, errorText(body)))
-	case len(body) == 0:
-		return fmt.Errorf("server answered %s with nothing in it; is there a Prometheus API at url?", status)
-	case body[0] != '{':
-		return fmt.Errorf("server answered %s with %q instead of JSON; is there a Prometheus API at url? %s",
-			status, response.Header.Get("Content-Type"), errorText(body))
+	case class == 2:
+		return fmt.Errorf("server answered %s, and only 200 OK is an answer: %s", status, errorText(body))
 	}
-	return nil
+	return judgeStatus(response.StatusCode, body, fmt.Errorf("server answered %s: %s", status, errorText(body)))
 }
 
 // errorText is what the body of a failed answer says: the API's type and message,
@@ -136,8 +126,7 @@ func errorText(body []byte) string {
 	if len(body) == 0 {
 		return "(empty body)"
 	}
-	// A character has up to four bytes.
-	return fmt.Sprintf("%q", shorten(string(body[:min(len(body), 4*maxShownAnswer)]), maxShownAnswer))
+	return fmt.Sprintf("%q", shorten(string(body[:min(len(body), maxShownBytes)]), maxShownAnswer))
 }
 
 // shorten makes one line of at most so many characters of a text. What cannot be

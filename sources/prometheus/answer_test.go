@@ -12,7 +12,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/prometheus/client_golang/api"
+	"github.com/hpad/hpad/sources"
 )
 
 // replay is a transport that gives one answer to every request.
@@ -33,18 +33,8 @@ func (r replay) RoundTrip(request *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// client is the API's client over a transport of the test's own.
-func client(t testing.TB, transport http.RoundTripper) api.Client {
-	t.Helper()
-	client, err := api.NewClient(api.Config{Address: "http://127.0.0.1:9090", RoundTripper: transport})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
-}
-
-// No answer makes a source panic, say an empty error or a long one, or answer a
-// series without a time.
+// No answer makes a source panic, say an empty error or a long one, be of another
+// status than 200, or have a series of another time or two with the same labels.
 func FuzzAnswer(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.json")
 	if err != nil || len(files) == 0 {
@@ -55,7 +45,7 @@ func FuzzAnswer(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		for _, status := range []int{200, 302, 400, 503} {
+		for _, status := range []int{200, 206, 302, 400, 503} {
 			f.Add(status, body)
 		}
 	}
@@ -64,17 +54,26 @@ func FuzzAnswer(f *testing.F) {
 	f.Add(403, []byte("\xff\x00"))
 	f.Fuzz(func(t *testing.T, status int, body []byte) {
 		source := newSource(t, "http://127.0.0.1:9090", nil)
-		source.client = client(t, replay{status, body})
-		vector, err := source.query(t.Context(), "up", at)
+		source.http = &http.Client{Transport: replay{status, body}}
+		vector, err := source.query(t.Context(), sources.Query{Text: "up", Labels: []string{"job"}}, at)
 		if err != nil {
 			if text := err.Error(); text == "" || len(text) > 6*maxShownAnswer || !utf8.ValidString(text) || strings.Contains(text, "\n") {
 				t.Errorf("error %q is empty, long, of several lines or not text", text)
 			}
 			return
 		}
-		for _, series := range vector.Series {
-			if series.At.UnixMilli() == 0 {
-				t.Errorf("%q has a series without a time: %v", body, series)
+		if status != http.StatusOK {
+			t.Errorf("an answer of status %d was believed", status)
+		}
+		seen := map[string]bool{}
+		for i, series := range vector.Series {
+			if !series.At.Equal(at) {
+				t.Errorf("%q has a series of another time: %v", body, series)
+			}
+			if text := series.Labels.String(); i < 100 && seen[text] {
+				t.Errorf("%q has two series %s", body, text)
+			} else {
+				seen[text] = true
 			}
 		}
 	})

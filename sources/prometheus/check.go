@@ -2,12 +2,14 @@ package prometheus
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
 
-	apiv1 "github.com/prometheus/client_golang/api/prometheus/v1"
+	"github.com/hpad/hpad/sources"
 )
 
 // The first Prometheus that heeds lookback_delta.
@@ -20,14 +22,12 @@ const (
 // version it is and whether max_age takes effect; an error means that the server
 // cannot be queried.
 func (s *Source) Check(ctx context.Context) ([]string, error) {
-	if _, err := s.Query(ctx, "vector(1)", time.Time{}); err != nil {
+	vector, err := s.Query(ctx, sources.Query{Text: "vector(1)"}, time.Time{})
+	if err != nil {
 		return nil, err
 	}
-	var info apiv1.BuildinfoResult
-	err := s.ask(ctx, func(ctx context.Context, server apiv1.API) (err error) {
-		info, err = server.Buildinfo(ctx)
-		return err
-	})
+	vector.Release()
+	version, err := s.version(ctx)
 	if err != nil && ctx.Err() != nil {
 		return nil, fmt.Errorf("source %q: ask %q for its version: %w", s.name, s.address, err)
 	}
@@ -35,19 +35,46 @@ func (s *Source) Check(ctx context.Context) ([]string, error) {
 	switch {
 	case err != nil:
 		sentences = append(sentences, fmt.Sprintf("server at %q answers queries but does not tell its version: %v", s.address, err))
-	case info.Version == "": // as one that was built without the project's own flags
+	case version == "": // as one that was built without the project's own flags
 		sentences = append(sentences, fmt.Sprintf("server at %q answers queries; its version is not known to itself", s.address))
 	default:
-		sentences = append(sentences, fmt.Sprintf("server at %q answers queries; its version is %s", s.address, shorten(info.Version, maxShownAnswer)))
+		sentences = append(sentences, fmt.Sprintf("server at %q answers queries; its version is %s", s.address, shorten(version, maxShownAnswer)))
 	}
 	if s.config.MaxAge > 0 {
-		if doubt := doubtLookback(info.Version); doubt != "" {
+		if doubt := doubtLookback(version); doubt != "" {
 			age := s.config.MaxAge
 			sentences = append(sentences, fmt.Sprintf("max_age = %q %s: it needs Prometheus %d.%d or newer; upgrade the server or start it with --query.lookback-delta=%s",
 				age, doubt, lookbackMajor, lookbackMinor, age))
 		}
 	}
 	return sentences, nil
+}
+
+// version asks the server for its version, which may be empty.
+func (s *Source) version(ctx context.Context) (version string, err error) {
+	err = s.ask(ctx, func(ctx context.Context) error {
+		response, err := s.get(ctx, s.config.at(buildPath))
+		if err != nil {
+			return err
+		}
+		defer func() { _ = response.Body.Close() }()
+		body, start, err := open(response)
+		if err != nil {
+			return err
+		}
+		var answer struct {
+			Status string `json:"status"`
+			Data   struct {
+				Version string `json:"version"`
+			} `json:"data"`
+		}
+		if err := json.NewDecoder(io.LimitReader(body, maxErrorBytes)).Decode(&answer); err != nil || answer.Status != "success" {
+			return fmt.Errorf("answer is not what the Prometheus API answers: %s", errorText(start))
+		}
+		version = answer.Data.Version
+		return nil
+	})
+	return version, err
 }
 
 // doubtLookback says what to expect of lookback_delta on a version of the server,

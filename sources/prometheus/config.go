@@ -31,6 +31,10 @@ type Config struct {
 	// square brackets. 0 leaves it to the server, whose own default is 5m.
 	// Servers before 2.43 ignore it, which "hpad check --live" tells.
 	MaxAge time.Duration `toml:"max_age"`
+	// TimeTolerance is how far the time that a result states may be from the instant
+	// that was asked for; 0 means not at all, to the millisecond. It is for servers
+	// that state the time of a sample, or whole seconds: what is older still counts.
+	TimeTolerance time.Duration `toml:"time_tolerance"`
 	// MaxConcurrent bounds the queries under way at once; at least 1.
 	MaxConcurrent int `toml:"max_concurrent"`
 	// Access is how the server is reached. Its Headers are the only place where a
@@ -60,6 +64,9 @@ func (c *Config) Validate() []policy.FieldError {
 	}
 	if c.MaxAge < 0 || c.MaxAge%time.Second != 0 {
 		add("max_age", strconv.Quote(c.MaxAge.String()), `must be whole seconds, as "90s", or 0 for the server's own default`)
+	}
+	if c.TimeTolerance < 0 {
+		add("time_tolerance", strconv.Quote(c.TimeTolerance.String()), `must be at least 0s`)
 	}
 	if c.MaxConcurrent < 1 {
 		add("max_concurrent", strconv.Itoa(c.MaxConcurrent), "must be at least 1")

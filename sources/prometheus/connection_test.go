@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/httpclient"
+	"github.com/hpad/hpad/sources"
 )
 
 // write puts a file into place and answers its path.
@@ -89,7 +90,7 @@ func newClientCertificate(t testing.TB) (certificate *x509.Certificate, certFile
 // means no error.
 func query(t testing.TB, source *Source, want string) {
 	t.Helper()
-	_, err := source.Query(t.Context(), "up", at)
+	_, err := source.Query(t.Context(), sources.Query{Text: "up"}, at)
 	switch {
 	case want == "" && err != nil:
 		t.Error(err)
@@ -174,7 +175,7 @@ func TestNewErrors(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			cfg := &Config{URL: "https://127.0.0.1:9090", Access: httpclient.Access{TLS: test.tls}}
 			cfg.SetDefaults()
-			_, err := New("prom", cfg)
+			_, err := New("prom", cfg, nil)
 			if prefix := `source "prom": prepare connections to "https://127.0.0.1:9090": `; err == nil ||
 				!strings.HasPrefix(err.Error(), prefix) || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("New answered the error %v, want %q and %q", err, prefix, test.want)

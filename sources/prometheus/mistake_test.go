@@ -27,7 +27,7 @@ func TestMistakes(t *testing.T) {
 		{"garbled", answering(200, "application/json", `{"status":"success","data":{"resultType":"vector","result":[null]}}`), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := newSource(t, serve(t, test.handler).URL, nil).Query(t.Context(), "up", time.Unix(1767225600, 0))
+			_, err := newSource(t, serve(t, test.handler).URL, nil).Query(t.Context(), sources.Query{Text: "up"}, time.Unix(1767225600, 0))
 			if _, mistake := errors.AsType[*sources.QueryError](err); err == nil || mistake != test.mistake {
 				t.Errorf("error %v, a mistake of the query: %v, want %v", err, mistake, test.mistake)
 			}

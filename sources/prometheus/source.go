@@ -4,17 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
+	"strconv"
+	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/api"
-	apiv1 "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/common/config"
-	"github.com/prometheus/common/model"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/hpad/hpad/sources"
+)
+
+// The paths of the API that are asked.
+const (
+	queryPath = "/api/v1/query"
+	buildPath = "/api/v1/status/buildinfo"
 )
 
 // Source asks one server. It is safe for concurrent use.
@@ -23,22 +29,17 @@ type Source struct {
 	config  Config
 	address string
 	http    *http.Client
-	client  api.Client
 	slots   *semaphore.Weighted
+	budget  *sources.Budget
 }
 
 // New builds a source from a valid configuration that has its defaults. The name
-// is for error messages. Nothing is sent; the files of TLS are read, and one that
-// cannot be used is an error. Proxies are those of the environment (HTTPS_PROXY,
-// NO_PROXY).
-func New(name string, cfg *Config) (*Source, error) {
+// is for error messages; answers are held within the budget, nil for none. Nothing
+// is sent; the files of TLS are read, and one that cannot be used is an error.
+// Proxies are those of the environment (HTTPS_PROXY, NO_PROXY).
+func New(name string, cfg *Config, budget *sources.Budget) (*Source, error) {
 	address := withoutCredentials(cfg.URL)
 	client, err := config.NewClientFromConfig(cfg.ClientConfig(), name, config.WithUserAgent("hpad"))
-	if err != nil {
-		return nil, fmt.Errorf("source %q: prepare connections to %q: %w", name, address, err)
-	}
-	client.Transport = boundedTransport{client.Transport}
-	answers, err := api.NewClient(api.Config{Address: cfg.URL, Client: client})
 	if err != nil {
 		return nil, fmt.Errorf("source %q: prepare connections to %q: %w", name, address, err)
 	}
@@ -47,20 +48,21 @@ func New(name string, cfg *Config) (*Source, error) {
 		config:  *cfg,
 		address: address,
 		http:    client,
-		client:  answers,
 		slots:   semaphore.NewWeighted(int64(cfg.MaxConcurrent)),
+		budget:  budget,
 	}, nil
 }
 
-// Query answers what text evaluates to at an instant, to the millisecond; a zero
-// instant is the server's own present. A result that is not a vector or scalar of
-// plain numbers is an error. Errors name the source, the server, the query and
-// what was answered; one that comes from ctx is its error for errors.Is, and one
-// that is the query's own matter is a sources.QueryError.
-func (s *Source) Query(ctx context.Context, text string, at time.Time) (sources.Vector, error) {
-	vector, err := s.query(ctx, text, at)
+// Query returns what the query evaluates to at an instant, to the millisecond; a
+// zero instant is the server's own present. A result that is not a vector or scalar
+// of plain numbers, of that instant and each of other labels, is an error. Errors
+// name the source, the server, the query and what was answered; one that comes from
+// ctx is its error for errors.Is, and one that is the query's own matter is a
+// sources.QueryError.
+func (s *Source) Query(ctx context.Context, query sources.Query, at time.Time) (sources.Vector, error) {
+	vector, err := s.query(ctx, query, at)
 	if err != nil {
-		return sources.Vector{}, fmt.Errorf("source %q: query %q at %q: %w", s.name, shorten(text, maxShownQuery), s.address, err)
+		return sources.Vector{}, fmt.Errorf("source %q: query %q at %q: %w", s.name, shorten(query.Text, maxShownQuery), s.address, err)
 	}
 	return vector, nil
 }
@@ -71,53 +73,91 @@ func (s *Source) Close() error {
 	return nil
 }
 
-func (s *Source) query(ctx context.Context, text string, at time.Time) (sources.Vector, error) {
+func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (vector sources.Vector, err error) {
 	if err := s.slots.Acquire(ctx, 1); err != nil {
 		return sources.Vector{}, fmt.Errorf("wait for %d other queries (max_concurrent): %w", s.config.MaxConcurrent, err)
 	}
 	defer s.slots.Release(1)
 
-	var options []apiv1.Option
-	if s.config.MaxAge > 0 {
-		options = append(options, apiv1.WithLookbackDelta(s.config.MaxAge))
+	form := url.Values{"query": {query.Text}}
+	if !at.IsZero() {
+		form.Set("time", strconv.FormatFloat(float64(at.UnixMilli())/1000, 'f', -1, 64))
 	}
-	var result model.Value
-	var warnings apiv1.Warnings
-	err := s.ask(ctx, func(ctx context.Context, server apiv1.API) (err error) {
-		result, warnings, err = server.Query(ctx, text, at, options...)
+	if s.config.MaxAge > 0 {
+		form.Set("lookback_delta", s.config.MaxAge.String())
+	}
+	err = s.ask(ctx, func(ctx context.Context) error {
+		response, err := s.post(ctx, form)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = response.Body.Close() }()
+		collector, err := s.budget.Collect(ctx, query)
+		if err != nil {
+			return err
+		}
+		vector, err = readVector(response, collector, moment{at: at, tolerance: s.config.TimeTolerance})
+		if err != nil {
+			collector.Release()
+		}
 		return err
 	})
-	if err != nil {
-		return sources.Vector{}, err
-	}
-	vector, err := toVector(result)
-	vector.Warnings = warnings
 	return vector, err
 }
 
-// ask runs one request under the source's timeout. Its errors say which of the
-// two deadlines ended it, or what the server answered instead.
-func (s *Source) ask(ctx context.Context, request func(context.Context, apiv1.API) error) error {
+// ask runs one request under the source's timeout. Its errors say which of the two
+// deadlines ended it.
+func (s *Source) ask(ctx context.Context, request func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
-	client := &answerClient{Client: s.client}
-	err := request(limited, apiv1.NewAPI(client))
+	err := request(limited)
 	switch {
-	case err == nil:
-		return nil
+	case err == nil || limited.Err() == nil:
+		return explainTransport(err)
 	case ctx.Err() != nil:
 		// The transport answers the context's cause, which need not be its error.
 		if !errors.Is(err, ctx.Err()) {
-			return fmt.Errorf("%w: %w", ctx.Err(), err)
+			return fmt.Errorf("%w: %w", ctx.Err(), explainTransport(err))
 		}
+		return explainTransport(err)
+	case errors.Is(err, sources.ErrNoRoom):
 		return err
-	case limited.Err() != nil:
-		return fmt.Errorf("no answer within the timeout of %s (sources.%s.timeout): %w", s.config.Timeout, s.name, limited.Err())
-	case client.err == nil:
-		return explainBody(err, client.body)
 	}
-	return client.err
+	return fmt.Errorf("no answer within the timeout of %s (sources.%s.timeout): %w", s.config.Timeout, s.name, limited.Err())
 }
+
+// post sends the form of a query; as a GET where the server, or a proxy before it,
+// takes no POST.
+func (s *Source) post(ctx context.Context, form url.Values) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.config.at(queryPath), strings.NewReader(form.Encode()))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	request.Header["Idempotency-Key"] = nil // lets the transport try again on another connection; it is not sent
+	response, err := s.http.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	switch response.StatusCode {
+	case http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		_, _ = io.CopyN(io.Discard, response.Body, maxErrorBytes)
+		_ = response.Body.Close()
+		return s.get(ctx, s.config.at(queryPath)+"?"+form.Encode())
+	}
+	return response, nil
+}
+
+func (s *Source) get(ctx context.Context, address string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	return s.http.Do(request)
+}
+
+// at returns the address of a path of the API.
+func (c *Config) at(path string) string { return strings.TrimRight(c.URL, "/") + path }
 
 // withoutCredentials is a URL as errors show it.
 func withoutCredentials(text string) string {

@@ -1,6 +1,8 @@
 package prometheus
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -43,7 +45,7 @@ func newSource(t testing.TB, url string, edit func(*Config)) *Source {
 	for _, mistake := range cfg.Validate() {
 		t.Fatal(mistake)
 	}
-	source, err := New("prom", cfg)
+	source, err := New("prom", cfg, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,10 +91,10 @@ func recorded(t testing.TB, name string) http.HandlerFunc {
 
 func TestQueryRecorded(t *testing.T) {
 	queue := func(name string, value float64) sources.Series {
-		return sources.Series{Labels: map[string]string{"__name__": "queue_messages_ready", "queue": name}, Value: value, At: at}
+		return sources.Series{Labels: sources.LabelsOf(map[string]string{"__name__": "queue_messages_ready", "queue": name}), Value: value, At: at}
 	}
 	odd := func(kind string, value float64) sources.Series {
-		return sources.Series{Labels: map[string]string{"__name__": "odd_value", "kind": kind}, Value: value, At: at}
+		return sources.Series{Labels: sources.LabelsOf(map[string]string{"__name__": "odd_value", "kind": kind}), Value: value, At: at}
 	}
 	queues := []sources.Series{queue("checkout", 42), queue("mail", 0.5), queue("schrödinger\n\"x\"", 90.00000000000001)}
 	for _, test := range []struct {
@@ -111,20 +113,116 @@ func TestQueryRecorded(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			source := newSource(t, serve(t, recorded(t, test.name)).URL, nil)
-			got, err := source.Query(t.Context(), "up", at)
+			got, err := source.Query(t.Context(), sources.Query{Text: "up"}, at)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(test.want, got, cmpopts.EquateNaNs()); diff != "" {
+			if diff := cmp.Diff(test.want, got, cmpopts.EquateNaNs(), cmpopts.IgnoreUnexported(sources.Vector{})); diff != "" {
 				t.Errorf("Query answered (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
+// vectorOf is the success of the API with the series.
+func vectorOf(series string) string {
+	return `{"status":"success","data":{"resultType":"vector","result":[` + series + `]}}`
+}
+
+// success is an answer with one series.
+var success = vectorOf(`{"metric":{},"value":[1767225600,"1"]}`)
+
+// bomb returns an answer that is small as long as it is compressed.
+func bomb(t testing.TB) []byte {
+	t.Helper()
+	var text bytes.Buffer
+	w := gzip.NewWriter(&text)
+	if _, err := io.WriteString(w, `{"status":"success","junk":[0`); err != nil {
+		t.Fatal(err)
+	}
+	texts := bytes.Repeat([]byte(`,"`+strings.Repeat("0", 2000)+`"`), 1<<9)
+	for range maxAnswerBytes/len(texts) + 1 {
+		if _, err := w.Write(texts); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return text.Bytes()
+}
+
+// What is written otherwise than Prometheus does is read all the same: other orders,
+// unknown members, nulls, spaces and compression.
+func TestQueryForms(t *testing.T) {
+	want := sources.Vector{Series: []sources.Series{{Labels: sources.LabelsOf(map[string]string{"a": "é\n"}), Value: 1.5, At: at}}}
+	compressed := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		zipped := gzip.NewWriter(w)
+		_, _ = io.WriteString(zipped, vectorOf(`{"metric":{"a":"é\n"},"value":[1767225600,"1.5"]}`))
+		_ = zipped.Close()
+	}
+	for name, handler := range map[string]http.HandlerFunc{
+		"compressed":    compressed,
+		"result first":  answering(200, "", `{"data":{"result":[{"value":[1767225600,"1.5"],"metric":{"a":"é\n"}}],"resultType":"vector"},"status":"success"}`),
+		"unknown":       answering(200, "", `{"stats":{"a":[1,{}]},"status":"success","data":{"x":null,"resultType":"vector","result":[{"metric":{"a":"é\n"},"value":[1767225600,"1.5"],"group":1}]},"isPartial":false}`),
+		"nulls":         answering(200, "", `{"status":"success","warnings":null,"data":{"resultType":"vector","result":[{"metric":{"a":"\u00e9\n","none":""},"value":[1767225600.000,"1.5"],"histogram":null}]}}`),
+		"other numbers": answering(200, "", " {\n\"status\" : \"success\",\"data\" : {\"resultType\": \"vector\",\t\"result\": [ {\"metric\": {\"a\": \"é\\n\"}, \"value\": [ 1.7672256e9, \"15e-1\" ] } ] } }\n"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := newSource(t, serve(t, handler).URL, nil).Query(t.Context(), sources.Query{Text: "up"}, at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(sources.Vector{})); diff != "" {
+				t.Errorf("Query answered (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// time_tolerance is for servers that state other times.
+func TestQueryTimeTolerance(t *testing.T) {
+	source := newSource(t, serve(t, recorded(t, "200-sum")).URL, func(c *Config) { c.TimeTolerance = 30 * time.Second })
+	for offset, believed := range map[time.Duration]bool{
+		-31 * time.Second: false, -30 * time.Second: true, 0: true, 300 * time.Microsecond: true, 30 * time.Second: true, 31 * time.Second: false,
+	} {
+		if _, err := source.Query(t.Context(), sources.Query{Text: "up"}, at.Add(offset)); (err == nil) != believed {
+			t.Errorf("a result of %s before or after: %v, want it believed: %t", offset, err, believed)
+		}
+	}
+}
+
+// Of a large answer the labels that were asked for are kept, and all of those
+// series that an error may have to show.
+func TestQueryKeepsWhatIsAskedFor(t *testing.T) {
+	var body strings.Builder
+	for i := range 1000 {
+		value := "1"
+		if i == 900 {
+			value = "NaN"
+		}
+		fmt.Fprintf(&body, `,{"metric":{"__name__":"up","id":"%d","job":"shop"},"value":[1767225600,"%s"]}`, i, value)
+	}
+	source := newSource(t, serve(t, answering(200, "", vectorOf(body.String()[1:]))).URL, nil)
+	vector, err := source.Query(t.Context(), sources.Query{Text: "up", Labels: []string{"id", "absent"}}, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range map[int]string{
+		0: `{__name__="up", id="0", job="shop"}`, 99: `{__name__="up", id="99", job="shop"}`, 100: `{id="100"}`,
+		899: `{id="899"}`, 900: `{__name__="up", id="900", job="shop"}`, 999: `{id="999"}`,
+	} {
+		if got := vector.Series[i].Labels.String(); got != want {
+			t.Errorf("series %d has the labels %s, want %s", i, got, want)
+		}
+	}
+}
+
 func TestQueryErrors(t *testing.T) {
 	const html = "<html>\n<head><title>Sign in</title></head>\n</html>"
 	long := strings.Repeat("0123456789", 100)
+	bomb := bomb(t)
 	for _, test := range []struct {
 		name    string
 		handler http.HandlerFunc
@@ -163,7 +261,39 @@ func TestQueryErrors(t *testing.T) {
 			`server answered 302 Found to "https://login.example.org/start"; set url to where the API itself is`,
 		},
 		{"nothing", answering(200, "application/json", " \n"), "server answered 200 OK with nothing in it; is there a Prometheus API at url?"},
-		{"no content", answering(204, "", ""), "server answered 204 No Content with nothing in it"},
+		{"no content", answering(204, "", ""), "server answered 204 No Content, and only 200 OK is an answer: (empty body)"},
+		{"created", answering(201, "application/json", success), "server answered 201 Created, and only 200 OK is an answer: "},
+		{"non-authoritative", answering(203, "application/json", success), "server answered 203 Non-Authoritative Information, and only 200 OK is an answer: "},
+		{"partial content", answering(206, "application/json", success), "server answered 206 Partial Content, and only 200 OK is an answer: "},
+		{"an hour old", answering(200, "application/json", vectorOf(`{"metric":{},"value":[1767222000,"1"]}`)), "result is of 2025-12-31T23:00:00Z, 1h0m0s before the instant that was asked for"},
+		{"an hour ahead", answering(200, "application/json", vectorOf(`{"metric":{},"value":[1767229200,"1"]}`)), "result is of 2026-01-01T01:00:00Z, 1h0m0s after the instant that was asked for"},
+		{"a millisecond old", answering(200, "application/json", vectorOf(`{"metric":{},"value":[1767225599.999,"1"]}`)), "result is of 2025-12-31T23:59:59.999Z, 1ms before the instant that was asked for"},
+		{"one series old", answering(200, "application/json", vectorOf(`{"metric":{"a":"1"},"value":[1767225600,"1"]},{"metric":{"a":"2"},"value":[1767225585,"1"]}`)), "result is of 2025-12-31T23:59:45Z, 15s before"},
+		{"scalar an hour old", answering(200, "application/json", `{"status":"success","data":{"resultType":"scalar","result":[1767222000,"1"]}}`), "result is of 2025-12-31T23:00:00Z, 1h0m0s before"},
+		{"same labels", answering(200, "application/json", vectorOf(`{"metric":{"a":"1","b":"2"},"value":[1767225600,"1"]},{"metric":{"b":"2","a":"1"},"value":[1767225600,"3"]}`)), `answer has two series with the same labels {a="1", b="2"}`},
+		{"same labels but for an empty one", answering(200, "application/json", vectorOf(`{"metric":{"a":"1","b":""},"value":[1767225600,"1"]},{"metric":{"a":"1"},"value":[1767225600,"3"]}`)), `answer has two series with the same labels {a="1"}`},
+		{"no labels twice", answering(200, "application/json", vectorOf(`{"metric":{},"value":[1767225600,"1"]},{"value":[1767225600,"3"]}`)), "answer has two series with the same labels {}"},
+		{"status of its own", answering(200, "application/json", strings.Replace(success, "success", "partial", 1)), "answer is not what the Prometheus API answers: "},
+		{"no status", answering(200, "application/json", strings.Replace(success, `"status":"success",`, "", 1)), "answer is not what the Prometheus API answers: "},
+		{"empty scalar", answering(200, "application/json", `{"status":"success","data":{"resultType":"scalar","result":[]}}`), "answer is a scalar without a value"},
+		{"scalar without a value", answering(200, "application/json", `{"status":"success","data":{"resultType":"scalar","result":[1767225600]}}`), "answer is a scalar without a value"},
+		{"scalar of three", answering(200, "application/json", `{"status":"success","data":{"resultType":"scalar","result":[1767225600,"1","2"]}}`), "answer is not what the Prometheus API answers: "},
+		{"scalar without a time", answering(200, "application/json", `{"status":"success","data":{"resultType":"scalar","result":[0,"0"]}}`), "answer states no time"},
+		{"number as a value", answering(200, "application/json", vectorOf(`{"metric":{},"value":[1767225600,1]}`)), "answer is not what the Prometheus API answers: "},
+		{"number as a label", answering(200, "application/json", vectorOf(`{"metric":{"a":1},"value":[1767225600,"1"]}`)), "answer is not what the Prometheus API answers: "},
+		{"another result under vector", answering(200, "application/json", `{"status":"success","data":{"resultType":"vector","result":[1767225600,"1"]}}`), "answer is not what the Prometheus API answers: "},
+		{"vector under scalar", answering(200, "application/json", strings.Replace(success, "vector", "scalar", 1)), "answer is not what the Prometheus API answers: "},
+		{"type after a vector", answering(200, "application/json", `{"data":{"result":[{"metric":{},"value":[1767225600,"1"]}],"resultType":"scalar"},"status":"success"}`), "answer is not what the Prometheus API answers: "},
+		{"type after a matrix", answering(200, "application/json", `{"data":{"result":[{"metric":{},"values":[[1767225600,"1"]]}],"resultType":"matrix"},"status":"success"}`), "result is a range (matrix)"},
+		{"error after a result", answering(200, "application/json", `{"data":{"resultType":"vector","result":[]},"status":"error","errorType":"timeout","error":"halfway"}`), "server answered timeout: halfway"},
+		{"two results", answering(200, "application/json", `{"status":"success","data":{"resultType":"vector","result":[],"result":[]}}`), "answer is not what the Prometheus API answers: "},
+		{"more after the end", answering(200, "application/json", success+"{}"), "answer is cut short or garbled: "},
+		{"huge text", answering(200, "application/json", vectorOf(`{"metric":{"a":"`+strings.Repeat("x", 3<<20)+`"},"value":[1767225600,"1"]}`)), "answer has a text of more than 1 MiB"},
+		{"huge set of labels", answering(200, "application/json", vectorOf(`{"metric":{"a":"1"`+strings.Repeat(`,"b":"`+long+`"`, 1100)+`},"value":[1767225600,"1"]}`)), "answer has a series with more than 1 MiB of labels"},
+		{"unknown compression", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "br")
+			_, _ = io.WriteString(w, success)
+		}, `server answered with Content-Encoding "br", which it was not asked for`},
 		{"truncated JSON", answering(200, "application/json", `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"val`), `answer is cut short or garbled: "{\"status\":\"success\",\"data\":`},
 		{"other JSON", answering(200, "application/json", `{"hello":"world"}`), `answer is not what the Prometheus API answers: "{\"hello\":\"world\"}"`},
 		{"other JSON object in data", answering(200, "application/json", `{"status":"success","data":{"hello":"world"}}`), "answer is not what the Prometheus API answers: "},
@@ -203,24 +333,19 @@ func TestQueryErrors(t *testing.T) {
 		{
 			"huge answer",
 			func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Type", "application/json")
-				spaces := make([]byte, 1<<20)
-				for i := range spaces {
-					spaces[i] = ' '
-				}
-				for range maxAnswerBytes/len(spaces) + 1 {
-					if _, err := w.Write(spaces); err != nil {
-						return
-					}
-				}
+				w.Header().Set("Content-Encoding", "gzip")
+				_, _ = w.Write(bomb)
 			},
-			"answer is larger than 64 MiB; let the query select or aggregate more",
+			"answer is larger than 256 MiB; let the query select or aggregate more",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			server := serve(t, test.handler)
-			source := newSource(t, server.URL, func(c *Config) { c.Headers = map[string]string{"X-Secret": "hunter2"} })
-			vector, err := source.Query(t.Context(), "sum(\n  up)", at)
+			source := newSource(t, server.URL, func(c *Config) {
+				c.Headers = map[string]string{"X-Secret": "hunter2"}
+				c.Timeout = time.Minute
+			})
+			vector, err := source.Query(t.Context(), sources.Query{Text: "sum(\n  up)"}, at)
 			if err == nil {
 				t.Fatalf("Query answered %v, want an error", vector)
 			}
@@ -237,7 +362,7 @@ func TestQueryErrors(t *testing.T) {
 
 func TestQueryShortensText(t *testing.T) {
 	source := newSource(t, serve(t, recorded(t, "400-parse")).URL, nil)
-	_, err := source.Query(t.Context(), strings.Repeat("é", 1000), at)
+	_, err := source.Query(t.Context(), sources.Query{Text: strings.Repeat("é", 1000)}, at)
 	if want := strings.Repeat("é", maxShownQuery-1) + "…"; err == nil || !strings.Contains(err.Error(), strconv.Quote(want)) {
 		t.Errorf("Query answered the error %v, want it to hold %q", err, want)
 	}
@@ -246,7 +371,7 @@ func TestQueryShortensText(t *testing.T) {
 func TestQueryConnectionRefused(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()
-	_, err := newSource(t, server.URL, nil).Query(t.Context(), "up", at)
+	_, err := newSource(t, server.URL, nil).Query(t.Context(), sources.Query{Text: "up"}, at)
 	address := strings.TrimPrefix(server.URL, "http://")
 	if want := fmt.Sprintf(`source "prom": query "up" at %q: dial tcp %s: connect: connection refused`, server.URL, address); err == nil || err.Error() != want {
 		t.Errorf("Query answered the error\n%v\nwant\n%s", err, want)
@@ -269,7 +394,7 @@ func hanging(t testing.TB) (server *httptest.Server, arrived chan struct{}) {
 func TestQueryTimeout(t *testing.T) {
 	server, _ := hanging(t)
 	source := newSource(t, server.URL, func(c *Config) { c.Timeout = 20 * time.Millisecond })
-	_, err := source.Query(t.Context(), "up", at)
+	_, err := source.Query(t.Context(), sources.Query{Text: "up"}, at)
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer within the timeout of 20ms (sources.prom.timeout)") {
 		t.Errorf("Query answered the error %v, want the timeout of 20ms, a deadline exceeded", err)
 	}
@@ -284,13 +409,13 @@ func TestQueryContext(t *testing.T) {
 		<-arrived
 		cancel(errors.New("the daemon is going away"))
 	}()
-	if _, err := source.Query(ctx, "up", at); !errors.Is(err, context.Canceled) {
+	if _, err := source.Query(ctx, sources.Query{Text: "up"}, at); !errors.Is(err, context.Canceled) {
 		t.Errorf("Query answered the error %v when its context was canceled, want context.Canceled", err)
 	}
 
 	ctx, cancelTimeout := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancelTimeout()
-	_, err := source.Query(ctx, "up", at)
+	_, err := source.Query(ctx, sources.Query{Text: "up"}, at)
 	if !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "within the timeout") {
 		t.Errorf("Query answered the error %v when its context's deadline passed, want that and not the source's timeout", err)
 	}
@@ -315,7 +440,7 @@ func TestQueryMaxConcurrent(t *testing.T) {
 	results := make(chan error, queries)
 	for range queries {
 		go func() {
-			_, err := source.Query(t.Context(), "up", at)
+			_, err := source.Query(t.Context(), sources.Query{Text: "up"}, at)
 			results <- err
 		}()
 	}
@@ -324,7 +449,7 @@ func TestQueryMaxConcurrent(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	_, err := source.Query(ctx, "up", at)
+	_, err := source.Query(ctx, sources.Query{Text: "up"}, at)
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "wait for 3 other queries (max_concurrent)") {
 		t.Errorf("Query answered the error %v while all slots were taken, want that it waited for 3 others", err)
 	}
@@ -353,8 +478,8 @@ func TestQueryRequest(t *testing.T) {
 		c.MaxAge = 90 * time.Second
 		c.Headers = map[string]string{"X-Scope-OrgID": "shop"}
 	})
-	if _, err := source.Query(t.Context(), "sum(up)", at.Add(1500*time.Millisecond)); err != nil {
-		t.Fatal(err)
+	if _, err := source.Query(t.Context(), sources.Query{Text: "sum(up)"}, at.Add(1500*time.Millisecond)); err == nil {
+		t.Fatal("Query believed a result of another instant")
 	}
 	if got.Method != http.MethodPost || got.URL.String() != "/prefix/api/v1/query" {
 		t.Errorf("request was %s %s, want POST /prefix/api/v1/query", got.Method, got.URL)
@@ -370,7 +495,7 @@ func TestQueryRequest(t *testing.T) {
 	}
 
 	source = newSource(t, server.URL, nil)
-	if _, err := source.Query(t.Context(), "up", at); err != nil {
+	if _, err := source.Query(t.Context(), sources.Query{Text: "up"}, at); err != nil {
 		t.Fatal(err)
 	}
 	if got.PostForm.Has("lookback_delta") {
@@ -392,7 +517,7 @@ func TestQueryFallsBackToGet(t *testing.T) {
 			}
 			reply(w, r)
 		})
-		if _, err := newSource(t, server.URL, nil).Query(t.Context(), "up", at); err != nil {
+		if _, err := newSource(t, server.URL, nil).Query(t.Context(), sources.Query{Text: "up"}, at); err != nil {
 			t.Errorf("after %d to POST: %v", status, err)
 		}
 	}
@@ -410,7 +535,7 @@ func TestQueryReusesConnections(t *testing.T) {
 	defer server.Close()
 	source := newSource(t, server.URL, nil)
 	for range 5 {
-		if _, err := source.Query(t.Context(), "up", at); err != nil {
+		if _, err := source.Query(t.Context(), sources.Query{Text: "up"}, at); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -229,7 +228,7 @@ func compare(t *testing.T, server *server, s *source.Source, table []query, inst
 		t.Run(q.text, func(t *testing.T) {
 			for _, at := range instants {
 				want, wantErr := server.query(t.Context(), q.text, at)
-				got, gotErr := s.Query(t.Context(), q.text, at)
+				got, gotErr := s.Query(t.Context(), sources.Query{Text: q.text}, at)
 				if (wantErr == nil) != (gotErr == nil) {
 					t.Fatalf("at %d: server: %v, source: %v, want both or neither", at.UnixMilli(), wantErr, gotErr)
 				}
@@ -251,9 +250,7 @@ func lines(vector sources.Vector, q query) []string {
 	var list []string
 	for _, series := range vector.Series {
 		var text strings.Builder
-		for _, name := range slices.Sorted(maps.Keys(series.Labels)) {
-			fmt.Fprintf(&text, "%s=%q ", name, series.Labels[name])
-		}
+		text.WriteString(series.Labels.String() + " ")
 		text.WriteString(number(series.Value, q.rounds))
 		fmt.Fprintf(&text, " at %d", series.At.UnixMilli())
 		list = append(list, text.String())

@@ -223,10 +223,7 @@ func (s *server) query(ctx context.Context, text string, at time.Time) (sources.
 		for _, element := range result {
 			series := sources.Series{Value: float64(element.Value), At: element.Timestamp.Time()}
 			for name, value := range element.Metric {
-				if series.Labels == nil {
-					series.Labels = map[string]string{}
-				}
-				series.Labels[string(name)] = string(value)
+				series.Labels = append(series.Labels, sources.Label{Name: string(name), Value: string(value)})
 			}
 			vector.Series = append(vector.Series, series)
 		}

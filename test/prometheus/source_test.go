@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.uber.org/goleak"
 
 	"github.com/hpad/hpad/sources"
@@ -27,7 +28,7 @@ func newSource(t *testing.T, url string, maxAge time.Duration) *prometheus.Sourc
 	for _, mistake := range cfg.Validate() {
 		t.Fatal(mistake)
 	}
-	source, err := prometheus.New("prom", cfg)
+	source, err := prometheus.New("prom", cfg, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func TestQuery(t *testing.T) {
 		wantError   string
 	}{
 		{name: "vector", query: `queue_messages_ready{queue="mail"}`, want: sources.Vector{Series: []sources.Series{{
-			Labels: map[string]string{"__name__": "queue_messages_ready", "queue": "mail"}, Value: 0.5, At: at,
+			Labels: sources.LabelsOf(map[string]string{"__name__": "queue_messages_ready", "queue": "mail"}), Value: 0.5, At: at,
 		}}}},
 		{name: "aggregate", query: "sum(queue_messages_ready)", want: number(132.5)},
 		{name: "scalar", query: "scalar(sum(queue_messages_ready))", want: number(132.5)},
@@ -61,7 +62,7 @@ func TestQuery(t *testing.T) {
 		{name: "many to many", query: "queue_messages_ready * on() odd_value", wantError: "422 Unprocessable Entity: execution: "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := source.Query(t.Context(), test.query, at)
+			got, err := source.Query(t.Context(), sources.Query{Text: test.query}, at)
 			switch {
 			case test.wantError != "":
 				if err == nil || !strings.Contains(err.Error(), test.wantError) {
@@ -70,7 +71,7 @@ func TestQuery(t *testing.T) {
 			case err != nil:
 				t.Error(err)
 			default:
-				if diff := cmp.Diff(test.want, got); diff != "" {
+				if diff := cmp.Diff(test.want, got, cmpopts.IgnoreUnexported(sources.Vector{})); diff != "" {
 					t.Errorf("Query(%q) (-want +got):\n%s", test.query, diff)
 				}
 			}
@@ -80,7 +81,7 @@ func TestQuery(t *testing.T) {
 
 func TestQueryWarnings(t *testing.T) {
 	server := promtest.Start(t, warning)
-	got, err := newSource(t, server.URL, 0).Query(t.Context(), "up", at)
+	got, err := newSource(t, server.URL, 0).Query(t.Context(), sources.Query{Text: "up"}, at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +112,7 @@ func TestMaxAge(t *testing.T) {
 			}) {
 				want = 1
 			}
-			got, err := source.Query(t.Context(), "silent", at)
+			got, err := source.Query(t.Context(), sources.Query{Text: "silent"}, at)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -119,7 +120,7 @@ func TestMaxAge(t *testing.T) {
 				t.Errorf("Query answered %d series, want %d, as Check says %q", len(got.Series), want, sentences)
 			}
 
-			got, err = newSource(t, server.URL, 3*time.Minute).Query(t.Context(), "silent", at)
+			got, err = newSource(t, server.URL, 3*time.Minute).Query(t.Context(), sources.Query{Text: "silent"}, at)
 			if err != nil || len(got.Series) != 1 {
 				t.Errorf("Query answered %d series and the error %v for a max_age of 3m, want 1 and none", len(got.Series), err)
 			}
@@ -131,7 +132,7 @@ func TestServerGoesAndComesBack(t *testing.T) {
 	server := promtest.Start(t, "")
 	source := newSource(t, server.URL, 0)
 	ask := func() error {
-		_, err := source.Query(t.Context(), "vector(1)", at)
+		_, err := source.Query(t.Context(), sources.Query{Text: "vector(1)"}, at)
 		return err
 	}
 	if err := ask(); err != nil {

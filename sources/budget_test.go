@@ -1,0 +1,221 @@
+package sources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const setting = `daemon.answer_memory = "16Mi"`
+
+// collectSeries reads an answer of so many series, whose one label that is asked for
+// has 100 bytes.
+func collectSeries(ctx context.Context, b *Budget, series int) (Vector, error) {
+	c, err := b.Collect(ctx, Query{Text: "up", Labels: []string{"id"}})
+	if err != nil {
+		return Vector{}, err
+	}
+	for i := range series {
+		err := errors.Join(c.Label([]byte("other"), []byte(strings.Repeat("y", 300))), c.Label([]byte("id"), fmt.Appendf(nil, "%0100d", i)))
+		if err == nil {
+			err = c.Add(float64(i), time.Unix(1, 0))
+		}
+		if err != nil {
+			c.Release()
+			return Vector{}, err
+		}
+	}
+	return c.Vector(nil), nil
+}
+
+// A large answer that finds no room waits until another one is released; small ones
+// do not wait for it, and one whose time is over fails.
+func TestBudgetMakesLargeAnswersWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		released := 0
+		b := NewBudget(16<<20, setting, func() { released++ })
+		var large []Vector
+		for range 3 { // each keeps less than the 4 MiB that it wants at first
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			vector, err := collectSeries(ctx, b, 12_000)
+			cancel()
+			if err == nil {
+				large = append(large, vector)
+			} else if !errors.Is(err, ErrNoRoom) || !errors.Is(err, context.DeadlineExceeded) ||
+				!strings.Contains(err.Error(), "waited 1s for other queries, which hold all of "+setting) {
+				t.Errorf("the answer without room failed with %v, want a wait of 1s, the budget and its key", err)
+			}
+		}
+		if len(large) != 2 {
+			t.Fatalf("%d large answers found room, want 2", len(large))
+		}
+		waiting := make(chan error)
+		go func() {
+			vector, err := collectSeries(t.Context(), b, 12_000)
+			vector.Release()
+			waiting <- err
+		}()
+		synctest.Wait()
+		small, err := collectSeries(t.Context(), b, 10)
+		if err != nil || len(small.Series) != 10 {
+			t.Errorf("a small answer failed while a large one waits: %v", err)
+		}
+		select {
+		case err := <-waiting:
+			t.Fatalf("the large answer did not wait: %v", err)
+		default:
+		}
+		large[0].Release()
+		large[0].Release() // counts once
+		if err := <-waiting; err != nil {
+			t.Errorf("the large answer failed although there was room in the end: %v", err)
+		}
+		large[1].Release()
+		small.Release()
+		if usage := b.Usage(); usage != (Usage{Total: 16 << 20, Waits: 2, Refusals: 1}) {
+			t.Errorf("usage = %+v, want nothing held, 2 waits and 1 refusal", usage)
+		}
+		if released != 3 {
+			t.Errorf("%d large answers were released, want 3", released)
+		}
+	})
+}
+
+// However many answers are read at once, none holds a part of the budget while it
+// waits for what the others hold: each ends in the end.
+func TestBudgetNeverStalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBudget(16<<20, setting, nil)
+		results := make(chan error)
+		for range 100 {
+			go func() {
+				vector, err := collectSeries(t.Context(), b, 500)
+				time.Sleep(time.Second) // for as long as it is used
+				vector.Release()
+				results <- err
+			}()
+		}
+		for range 100 {
+			if err := <-results; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if used := b.Usage().Used; used != 0 {
+			t.Errorf("%d bytes are still held", used)
+		}
+	})
+}
+
+func TestBudgetBoundsOneAnswer(t *testing.T) {
+	b := NewBudget(16<<20, setting, nil)
+	_, err := collectSeries(t.Context(), b, 100_000)
+	if err == nil || !strings.Contains(err.Error(), "answer takes more than 4 MiB by its series number ") || !strings.Contains(err.Error(), setting) {
+		t.Errorf("an answer of 30 MiB failed with %v, want the bound of 4 MiB, and the key", err)
+	}
+	if usage := b.Usage(); usage.Used != 0 || usage.Refusals != 1 {
+		t.Errorf("usage = %+v, want nothing held and 1 refusal", usage)
+	}
+}
+
+// What a reader makes of an answer is of the budget too.
+func TestVectorExtend(t *testing.T) {
+	b := NewBudget(16<<20, setting, nil)
+	vector, err := collectSeries(t.Context(), b, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := b.Usage().Used
+	for i, want := range []bool{true, true, false} {
+		if got := vector.Extend(7 << 20); got != want {
+			t.Errorf("of 16 MiB there is room for 7 MiB %d times: %t, want %t", i+1, got, want)
+		}
+	}
+	if used := b.Usage().Used; used != held+14<<20 {
+		t.Errorf("%d bytes are held, want %d", used, held+14<<20)
+	}
+	vector.Release()
+	if used := b.Usage().Used; used != 0 {
+		t.Errorf("%d bytes are still held", used)
+	}
+	if free := (Vector{}); !free.Extend(1 << 40) {
+		t.Error("an answer of no budget has no room")
+	}
+}
+
+// What an answer is taken to hold is what it holds.
+func TestCollectorMeasures(t *testing.T) {
+	b := NewBudget(1<<30, setting, nil)
+	before := heap()
+	vector, err := collectSeries(t.Context(), b, 100_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	grown, held := heap()-before, b.Usage().Used
+	if grown > held || grown < held/2 {
+		t.Errorf("the heap grew by %d bytes for an answer that is taken to hold %d", grown, held)
+	}
+	runtime.KeepAlive(vector)
+}
+
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}
+
+// Labels that the query does not name are kept of the first series, and of those
+// whose value is no plain number, as long as they take little.
+func TestCollectorKeepsWholeLabels(t *testing.T) {
+	c, err := (*Budget)(nil).Collect(t.Context(), Query{Text: "up", Labels: []string{"id"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[int]float64{500: math.NaN(), 501: math.Inf(1), 502: -1, 503: 1e300, 504: 1e12}
+	for i := range 2000 {
+		value, odd := values[i]
+		if !odd {
+			value = 1
+		}
+		if i >= 600 {
+			value = math.NaN() // too many to be kept whole
+		}
+		err := errors.Join(c.Label([]byte("id"), fmt.Append(nil, i)), c.Label([]byte("job"), []byte(strings.Repeat("x", 100))))
+		if err = errors.Join(err, c.Add(value, time.Unix(1, 0))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	vector := c.Vector(nil)
+	whole := 0
+	for i, series := range vector.Series {
+		if series.Labels.Get("id") != fmt.Sprint(i) {
+			t.Fatalf("series %d has the labels %s", i, series.Labels)
+		}
+		if len(series.Labels) == 2 {
+			whole++
+		}
+		if i < 600 && (len(series.Labels) == 2) != (i < 100 || i >= 500 && i <= 503) {
+			t.Errorf("series %d of value %v has the labels %s", i, series.Value, series.Labels)
+		}
+	}
+	if whole < 200 || whole > 400 {
+		t.Errorf("%d series have all of their labels, want those of 64 KiB", whole)
+	}
+}
+
+func TestLabels(t *testing.T) {
+	labels := Labels{{"b", `"`}, {"a", "1"}}
+	if got, want := labels.String(), `{a="1", b="\""}`; got != want {
+		t.Errorf("String() = %s, want %s", got, want)
+	}
+	if labels.Get("a") != "1" || labels.Get("c") != "" || Labels(nil).Get("a") != "" || Labels(nil).String() != "{}" {
+		t.Errorf("Get() = %q, %q, %q and no labels are %s", labels.Get("a"), labels.Get("c"), Labels(nil).Get("a"), Labels(nil))
+	}
+}

@@ -1,0 +1,144 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/sources"
+)
+
+// Queries that hold much wait for each other, and those that hold little do not
+// wait for them.
+func TestQueriesShareSamples(t *testing.T) {
+	samples := sources.NewBudget(400_000, "daemon.query_samples = 400000", nil)
+	cfg := config()
+	cfg.MaxSamples = 150_000
+	source := started(t, cfg, Options{Samples: samples})
+	large := func(i int) sources.Query {
+		return sources.Query{Text: fmt.Sprintf("count_over_time(vector(%d)[60s:1ms])", i)}
+	}
+	results, stop, peak := make(chan error), make(chan struct{}), make(chan int64)
+	go func() {
+		var most int64
+		for {
+			select {
+			case <-stop:
+				peak <- most
+				return
+			default:
+				most = max(most, samples.Usage().Used)
+			}
+		}
+	}()
+	const queries = 8
+	for i := range queries {
+		go func() {
+			vector, err := source.Query(t.Context(), large(i), time.Now())
+			if err == nil && (len(vector.Series) != 1 || vector.Series[0].Value != 60_000) {
+				err = fmt.Errorf("answer is %v, want 60000", vector)
+			}
+			results <- err
+		}()
+	}
+	for range queries {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+	close(stop)
+	if most := <-peak; most > 150_000+queries*samples.Share() || samples.Usage().Used != 0 {
+		t.Errorf("%d samples were held at once, and %d are still, want no two large queries at once", most, samples.Usage().Used)
+	}
+
+	claim, err := samples.Claim(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer claim.Release()
+	if err := claim.Enlarge(t.Context(), 150_000); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := source.Query(t.Context(), sources.Query{Text: "count_over_time(vector(1)[500ms:1ms])"}, time.Now()); err != nil {
+		t.Errorf("a query that holds little failed beside one that holds much: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	_, err = source.Query(ctx, large(0), time.Now())
+	if !errors.Is(err, sources.ErrNoRoom) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "daemon.query_samples = 400000") || !strings.Contains(err.Error(), large(0).Text) {
+		t.Errorf("a query without room failed with %v, want the wait, the query and the key", err)
+	}
+}
+
+// One query may hold max_samples, whatever the budget of all is.
+func TestQueryMaxSamples(t *testing.T) {
+	for _, total := range []int64{400_000, 200_000_000} {
+		cfg := config()
+		cfg.MaxSamples = 300_000
+		source := started(t, cfg, Options{Samples: sources.NewBudget(total, "", nil)})
+		if _, err := source.Query(t.Context(), sources.Query{Text: "count_over_time(vector(1)[140s:1ms])"}, time.Now()); err != nil {
+			t.Errorf("with %d for all: %v", total, err)
+		}
+		if _, err := source.Query(t.Context(), sources.Query{Text: "count_over_time(vector(1)[160s:1ms])"}, time.Now()); err == nil || !strings.Contains(err.Error(), "too many samples") {
+			t.Errorf("with %d for all, a query of too many samples failed with %v", total, err)
+		}
+	}
+}
+
+// A selector of many series is a large query even before it has samples.
+func TestManySeriesAreALargeQuery(t *testing.T) {
+	samples := sources.NewBudget(256_000, "", nil)
+	var page strings.Builder
+	for i := range 40 {
+		fmt.Fprintf(&page, "load{id=\"%d\"} 1\n", i)
+	}
+	e := newExporter(t, page.String())
+	source := started(t, config(e.address()), Options{Samples: samples})
+	eventually(t, source, "count(load)", "{} 40")
+
+	claim, err := samples.Claim(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer claim.Release()
+	if err := claim.Enlarge(t.Context(), 256_000); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := source.Query(ctx, sources.Query{Text: "count(load)"}, time.Now()); !errors.Is(err, sources.ErrNoRoom) {
+		t.Errorf("40 series of a share for 31 were answered %v, want no room", err)
+	}
+	if _, err := source.Query(t.Context(), sources.Query{Text: `count(load{id=~"1."})`}, time.Now()); err != nil {
+		t.Errorf("10 series of a share for 31: %v", err)
+	}
+}
+
+// Answers are of the budget of answers, keep the labels that are asked for, and are
+// for the instant and with labels of their own.
+func TestAnswersAreBounded(t *testing.T) {
+	var page strings.Builder
+	for i := range 300 {
+		fmt.Fprintf(&page, "load{id=\"%d\",queue=\"%d\"} 1\n", i, i%2)
+	}
+	e := newExporter(t, page.String())
+	answers := sources.NewBudget(16<<20, `daemon.answer_memory = "16Mi"`, nil)
+	source := started(t, config(e.address()), Options{Answers: answers})
+	eventually(t, source, "count(load)", "{} 300")
+	at := time.Now().Truncate(time.Millisecond)
+	vector, err := source.Query(t.Context(), sources.Query{Text: "load", Labels: []string{"id"}}, at)
+	if err != nil || len(vector.Series) != 300 || answers.Usage().Used == 0 {
+		t.Fatalf("answer of %d series, which hold %d bytes: %v", len(vector.Series), answers.Usage().Used, err)
+	}
+	for i, series := range vector.Series {
+		if !series.At.Equal(at) || len(series.Labels) != 1 && i >= 100 {
+			t.Errorf("series %d is of %s with the labels %s, want %s and the label id alone", i, series.At, series.Labels, at)
+		}
+	}
+	if _, err := source.Query(t.Context(), sources.Query{Text: `label_replace(load, "id", "", "", "")`}, at); err == nil || !strings.Contains(err.Error(), "same labelset") {
+		t.Errorf("two series with the same labels were answered %v, want an error", err)
+	}
+}
