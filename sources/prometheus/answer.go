@@ -40,12 +40,12 @@ func explainTransport(err error) error {
 }
 
 // readVector reads the answer of a query.
-func readVector(response *http.Response, collector *sources.Collector, m moment) (sources.Vector, error) {
+func readVector(response *http.Response, limit int64, collector *sources.Collector, m moment) (sources.Vector, error) {
 	body, start, err := open(response)
 	if err != nil {
 		return sources.Vector{}, err
 	}
-	d := newDecoder(body, collector, m)
+	d := newDecoder(body, limit, collector, m)
 	vector, err := d.decode()
 	if err == nil {
 		return vector, nil

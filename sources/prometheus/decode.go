@@ -63,8 +63,8 @@ type decoder struct {
 	name, text []byte
 }
 
-func newDecoder(body io.Reader, collector *sources.Collector, m moment) *decoder {
-	d := &decoder{input: &boundedReader{next: body}, collector: collector, moment: m}
+func newDecoder(body io.Reader, limit int64, collector *sources.Collector, m moment) *decoder {
+	d := &decoder{input: &boundedReader{next: body, limit: limit}, collector: collector, moment: m}
 	// That a name comes twice is of no consequence, and costs a lot to notice.
 	d.json = jsontext.NewDecoder(d.input, jsontext.AllowDuplicateNames(true))
 	d.input.consumed = d.json.InputOffset
@@ -397,8 +397,8 @@ func (m moment) check(at time.Time) error {
 
 // boundedReader bounds an answer, and what the decoder has to hold of it at once.
 type boundedReader struct {
-	next io.Reader
-	read int64
+	next        io.Reader
+	read, limit int64
 	// consumed returns how much of what was read the decoder is through with.
 	consumed func() int64
 	// err is what ended the reading.
@@ -412,8 +412,8 @@ func (r *boundedReader) Read(p []byte) (n int, err error) {
 		return 0, r.err
 	case r.read-r.consumed() > maxTokenBytes:
 		r.err = fmt.Errorf("answer has a text of more than %d MiB", maxTokenBytes>>20)
-	case r.read > maxAnswerBytes:
-		r.err = fmt.Errorf("answer is larger than %d MiB; let the query select or aggregate more", maxAnswerBytes>>20)
+	case r.read > r.limit:
+		r.err = fmt.Errorf("answer is larger than %d MiB; let the query select or aggregate more", r.limit>>20)
 	default:
 		n, r.err = r.next.Read(p)
 		r.read += int64(n)

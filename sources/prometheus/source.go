@@ -31,6 +31,8 @@ type Source struct {
 	http    *http.Client
 	slots   *semaphore.Weighted
 	budget  *sources.Budget
+	// maxAnswer is maxAnswerBytes, or less for tests.
+	maxAnswer int64
 }
 
 // New builds a source from a valid configuration that has its defaults. The name
@@ -50,6 +52,8 @@ func New(name string, cfg *Config, budget *sources.Budget) (*Source, error) {
 		http:    client,
 		slots:   semaphore.NewWeighted(int64(cfg.MaxConcurrent)),
 		budget:  budget,
+
+		maxAnswer: maxAnswerBytes,
 	}, nil
 }
 
@@ -96,7 +100,7 @@ func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (
 		if err != nil {
 			return err
 		}
-		vector, err = readVector(response, collector, moment{at: at, tolerance: s.config.TimeTolerance})
+		vector, err = readVector(response, s.maxAnswer, collector, moment{at: at, tolerance: s.config.TimeTolerance})
 		if err != nil {
 			collector.Release()
 		}

@@ -132,6 +132,9 @@ func vectorOf(series string) string {
 // success is an answer with one series.
 var success = vectorOf(`{"metric":{},"value":[1767225600,"1"]}`)
 
+// testedAnswerBytes takes the place of maxAnswerBytes.
+const testedAnswerBytes = 8 << 20
+
 // bomb returns an answer that is small as long as it is compressed.
 func bomb(t testing.TB) []byte {
 	t.Helper()
@@ -141,7 +144,7 @@ func bomb(t testing.TB) []byte {
 		t.Fatal(err)
 	}
 	texts := bytes.Repeat([]byte(`,"`+strings.Repeat("0", 2000)+`"`), 1<<9)
-	for range maxAnswerBytes/len(texts) + 1 {
+	for range testedAnswerBytes/len(texts) + 1 {
 		if _, err := w.Write(texts); err != nil {
 			t.Fatal(err)
 		}
@@ -336,15 +339,13 @@ func TestQueryErrors(t *testing.T) {
 				w.Header().Set("Content-Encoding", "gzip")
 				_, _ = w.Write(bomb)
 			},
-			"answer is larger than 256 MiB; let the query select or aggregate more",
+			"answer is larger than 8 MiB; let the query select or aggregate more",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			server := serve(t, test.handler)
-			source := newSource(t, server.URL, func(c *Config) {
-				c.Headers = map[string]string{"X-Secret": "hunter2"}
-				c.Timeout = time.Minute
-			})
+			source := newSource(t, server.URL, func(c *Config) { c.Headers = map[string]string{"X-Secret": "hunter2"} })
+			source.maxAnswer = testedAnswerBytes
 			vector, err := source.Query(t.Context(), sources.Query{Text: "sum(\n  up)"}, at)
 			if err == nil {
 				t.Fatalf("Query answered %v, want an error", vector)
