@@ -611,3 +611,46 @@ func TestDiscoveredByTwoFleets(t *testing.T) {
 		}
 	})
 }
+
+// TestDiscoveryLimit holds that a fleet has so many autoscalers by labels and no
+// more, that none that is there goes for one that comes, also across a restart, and
+// that one that goes leaves its place.
+func TestDiscoveryLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, l := newDiscoveringWorld(t, 3, 3)
+		w.labelLimits.Autoscalers = 2
+		for _, name := range []string{"a", "b", "x"} {
+			w.fleet().Add(name, targettest.MemoryTarget{Replicas: 1, Age: time.Hour})
+			w.source().value(name, 1)
+		}
+		l.set("x")
+		w.start()
+		w.advance(time.Minute)
+		refused := "2 targets of the fleet have an autoscaler by their labels already (fleets.fleet.label_limits.autoscalers = 2)"
+		for _, name := range []string{"b", "a"} {
+			l.set(name)
+			w.advance(time.Minute)
+			if got := w.names(); !slices.Equal(got, []string{webName, "fleet/x"}) {
+				t.Errorf("autoscalers with %s = %q, want those that were there first", name, got)
+			}
+			w.stop()
+			w.start()
+		}
+		want := []api.Discovered{
+			{Reference: "fleet/a", State: api.DiscoveredMistaken, Problem: refused},
+			{Reference: "fleet/b", State: api.DiscoveredMistaken, Problem: refused},
+			{Reference: webName, State: api.DiscoveredActive, Autoscaler: webName},
+			{Reference: "fleet/x", State: api.DiscoveredActive, Autoscaler: "fleet/x"},
+		}
+		w.advance(time.Minute)
+		if diff := cmp.Diff(want, w.daemon.Discovered()); diff != "" {
+			t.Errorf("discovered (-want +got):\n%s", diff)
+		}
+		l.remove("x")
+		w.advance(time.Minute)
+		if got := w.names(); !slices.Equal(got, []string{"fleet/a", webName}) {
+			t.Errorf("autoscalers after x went = %q, want a in its place", got)
+		}
+		w.stop()
+	})
+}

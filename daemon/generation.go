@@ -160,7 +160,7 @@ func (d *Daemon) buildSources(ch *change, previous *generation) error {
 		}
 		source, err := construct(c, SourceEnv{
 			StateDir: ch.next.config.Daemon.StateDir, Clock: d.clock, Discover: d.discover,
-			 Answers: d.budgets.answers, Samples: d.budgets.samples,
+			Answers: d.budgets.answers, Samples: d.budgets.samples,
 		})
 		if err != nil {
 			return fmt.Errorf("source %q: %w", name, err)

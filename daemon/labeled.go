@@ -3,6 +3,7 @@ package daemon
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -52,6 +53,9 @@ type labeled struct {
 	enabled   bool
 	mistake   error
 	readUnder *config.Config
+	// placed says that the target has an autoscaler by its labels, which others that
+	// come later do not take from it.
+	placed bool
 	// told is what the log was told last.
 	told api.Discovered
 }
@@ -67,7 +71,7 @@ func (d *Daemon) recallLabels() {
 	d.discovery.labeled = map[targets.Ref]*labeled{}
 	for name, record := range d.restored.Autoscalers {
 		if record.Labels != nil && name == config.LabelsName(record.Target) {
-			d.discovery.labeled[record.Target] = &labeled{inForce: record.Labels}
+			d.discovery.labeled[record.Target] = &labeled{inForce: record.Labels, placed: true}
 		}
 	}
 }
@@ -90,7 +94,8 @@ func (d *Daemon) withDiscovered(file *config.Config) (*config.Config, []judged) 
 	whole := *file
 	whole.Autoscalers = maps.Clone(file.Autoscalers)
 	var shown []judged
-	for _, ref := range slices.SortedFunc(maps.Keys(d.discovery.labeled), compareRefs) {
+	count := map[string]int{}
+	for _, ref := range d.discovery.inOrder() {
 		l := d.discovery.labeled[ref]
 		if !file.Fleets[ref.Fleet].Discover {
 			continue
@@ -101,7 +106,11 @@ func (d *Daemon) withDiscovered(file *config.Config) (*config.Config, []judged) 
 		switch owner := owners.Of(ref, l.aliases); {
 		case owner != "" && (ok || view.Problem != ""):
 			view.State, view.Autoscaler, view.Problem = api.DiscoveredOverridden, owner, ""
+		case ok && count[ref.Fleet] >= file.LabelLimits(ref.Fleet).Autoscalers:
+			limit := file.LabelLimits(ref.Fleet).Autoscalers
+			view.Problem = fmt.Sprintf("%d targets of the fleet have an autoscaler by their labels already (%s)", limit, config.LabelLimit(ref.Fleet, "autoscalers", limit))
 		case ok:
+			count[ref.Fleet]++
 			view.State, view.Autoscaler = api.DiscoveredActive, a.Name
 			whole.Autoscalers[a.Name] = a
 			owners.Add(ref, a.Name)
@@ -111,9 +120,25 @@ func (d *Daemon) withDiscovered(file *config.Config) (*config.Config, []judged) 
 		if view.Problem != "" {
 			view.State = api.DiscoveredMistaken
 		}
+		l.placed = view.State == api.DiscoveredActive || l.placed && ok
 		shown = append(shown, judged{ref: ref, Discovered: view})
 	}
+	slices.SortFunc(shown, func(a, b judged) int { return compareRefs(a.ref, b.ref) })
 	return &whole, shown
+}
+
+// inOrder returns the targets in the order in which they get their autoscalers:
+// first those that have one, and then by name.
+func (d *discovery) inOrder() []targets.Ref {
+	return slices.SortedFunc(maps.Keys(d.labeled), func(a, b targets.Ref) int {
+		if x, y := d.labeled[a].placed, d.labeled[b].placed; x != y {
+			if x {
+				return -1
+			}
+			return 1
+		}
+		return compareRefs(a, b)
+	})
 }
 
 func compareRefs(a, b targets.Ref) int {

@@ -57,6 +57,8 @@ type world struct {
 	fleetConfig func() any
 	// discover lets the fleets discover.
 	discover bool
+	// labelLimits are those of every fleet.
+	labelLimits targets.LabelLimits
 	// starting, if not nil, is called before a daemon runs.
 	starting func()
 	// boot is the boot of the machine, step how far its wall clock was stepped since
@@ -139,7 +141,7 @@ func (w *world) load() (*config.Config, error) {
 	c.Autoscalers = maps.Clone(w.config.Autoscalers)
 	c.Fleets = map[string]config.Fleet{}
 	for name, fleet := range w.fleets {
-		next := config.Fleet{Name: name, Kind: "memory", Config: fleet, Discover: w.discover}
+		next := config.Fleet{Name: name, Kind: "memory", Config: fleet, Discover: w.discover, LabelLimits: w.labelLimits}
 		if w.fleetConfig != nil {
 			next.Config = w.fleetConfig()
 		}
@@ -270,16 +272,19 @@ type memorySource struct {
 	mu      sync.Mutex
 	answers map[string]func(ctx context.Context, at time.Time) (sources.Vector, error)
 	calls   map[string]int
+	// labels are those that queries named last.
+	labels map[string][]string
 }
 
 func newMemorySource() *memorySource {
-	return &memorySource{answers: map[string]func(context.Context, time.Time) (sources.Vector, error){}, calls: map[string]int{}}
+	return &memorySource{answers: map[string]func(context.Context, time.Time) (sources.Vector, error){}, calls: map[string]int{}, labels: map[string][]string{}}
 }
 
 func (s *memorySource) Query(ctx context.Context, query sources.Query, at time.Time) (sources.Vector, error) {
 	text := query.Text
 	s.mu.Lock()
 	s.calls[text]++
+	s.labels[text] = query.Labels
 	answer := s.answers[text]
 	s.mu.Unlock()
 	if answer == nil {
@@ -305,6 +310,13 @@ func (s *memorySource) hangs(text string) {
 		<-ctx.Done()
 		return sources.Vector{}, ctx.Err()
 	})
+}
+
+// named returns the labels that the query named last.
+func (s *memorySource) named(text string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.labels[text]
 }
 
 func (s *memorySource) count(text string) int {

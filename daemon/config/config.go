@@ -67,6 +67,8 @@ type Fleet struct {
 	Kind string
 	// Discover says that targets become autoscalers by their labels.
 	Discover bool
+	// LabelLimits bound what those labels may ask for.
+	LabelLimits targets.LabelLimits
 	// Config is the kind's own configuration, as *process.Config. Two of them are
 	// the same iff reflect.DeepEqual says so.
 	Config any

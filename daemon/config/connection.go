@@ -24,7 +24,7 @@ func (l *loader) readFleets() map[string]Fleet {
 		if readConnection(t, c) {
 			fleet := Fleet{Name: name, Kind: kind, Config: c}
 			if able, ok := c.(discoverer); ok {
-				fleet.Discover = able.Discovers()
+				fleet.Discover, fleet.LabelLimits = able.Discovers(), able.LimitsLabels()
 			}
 			fleets[name] = fleet
 		}

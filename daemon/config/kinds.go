@@ -6,6 +6,7 @@ import (
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources/embedded"
 	"github.com/hpad/hpad/sources/prometheus"
+	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/compose"
 	"github.com/hpad/hpad/targets/nomad"
 	"github.com/hpad/hpad/targets/process"
@@ -43,9 +44,10 @@ type targetDefaulter interface {
 }
 
 // discoverer is what a kindConfig of a fleet also is when its targets can be found
-// by their labels: it says whether they are.
+// by their labels: it says whether they are, and what labels may ask for.
 type discoverer interface {
 	Discovers() bool
+	LimitsLabels() targets.LabelLimits
 }
 
 // engineNamer is what a kindConfig of a fleet also is when several fleets may reach

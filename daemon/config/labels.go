@@ -33,6 +33,7 @@ const (
 	minKey        = "min_replicas"
 	maxKey        = "max_replicas"
 	metricsKey    = "metrics"
+	periodKey     = "sync_period"
 	enableLabel   = "enable"
 	cpuResource   = "cpu"
 	memResource   = "memory"
@@ -68,7 +69,9 @@ func (c *Config) Labeled(ref targets.Ref, labels map[string]string) (a Autoscale
 	}
 	r.addResources()
 	a = Autoscaler{Name: LabelsName(ref), Target: ref, Labels: maps.Clone(labels)}
-	r.decode(c, &a)
+	if r.decode(c, &a) {
+		r.limit(c.LabelLimits(ref.Fleet), &a)
+	}
 	if err := r.failure(); err != nil {
 		return Autoscaler{}, true, err
 	}
@@ -357,22 +360,56 @@ func (r *labelReader) straighten(table map[string]any, path string) {
 	}
 }
 
-// decode reads the tree as a file with one autoscaler would be read.
-func (r *labelReader) decode(c *Config, a *Autoscaler) {
+// LabelLimit names a limit of a fleet's labels with its value, as errors do.
+func LabelLimit(fleet, key string, value any) string {
+	return fmt.Sprintf("%s.label_limits.%s = %v", join(fleetsKey, fleet), key, value)
+}
+
+// LabelLimits returns what the labels of a fleet's targets may ask for.
+func (c *Config) LabelLimits(fleet string) targets.LabelLimits {
+	limits := c.Fleets[fleet].LabelLimits
+	limits.SetDefaults()
+	return limits
+}
+
+// limit records what the autoscaler has beyond what labels may ask for.
+func (r *labelReader) limit(limits targets.LabelLimits, a *Autoscaler) {
+	add := func(path, value, detail, key string, limit any) {
+		r.add(r.labelOf(path), value, fmt.Sprintf("%s (%s)", detail, LabelLimit(a.Target.Fleet, key, limit)))
+	}
+	if a.Spec.MaxReplicas > limits.MaxReplicas {
+		add(maxKey, strconv.Itoa(int(a.Spec.MaxReplicas)), fmt.Sprintf("labels may ask for at most %d", limits.MaxReplicas), "max_replicas", limits.MaxReplicas)
+	}
+	if _, given := r.tree[periodKey]; given && a.SyncPeriod < limits.SyncPeriod {
+		add(periodKey, a.SyncPeriod.String(), fmt.Sprintf("labels may ask for at least %s", limits.SyncPeriod), "sync_period", strconv.Quote(limits.SyncPeriod.String()))
+	}
+	if len(a.Inputs) > limits.Metrics {
+		add(element(metricsKey, limits.Metrics), "", fmt.Sprintf("labels may ask for at most %d metrics, and these do for %d", limits.Metrics, len(a.Inputs)), "metrics", limits.Metrics)
+	}
+	for i, in := range a.Inputs {
+		if len(in.Query) > limits.Query {
+			add(element(metricsKey, i)+".query", in.Query, fmt.Sprintf("labels may ask for queries of at most %d bytes, and this has %d", limits.Query, len(in.Query)), "query", limits.Query)
+		}
+	}
+}
+
+// decode reads the tree as a file with one autoscaler would be read, and reports
+// whether it could be decoded.
+func (r *labelReader) decode(c *Config, a *Autoscaler) bool {
 	if len(r.errs) > 0 {
-		return // what is missing because of them is not worth telling
+		return false // what is missing because of them is not worth telling
 	}
 	var text bytes.Buffer
 	if err := toml.NewEncoder(&text).Encode(map[string]any{generatedKey: r.tree}); err != nil {
 		r.errs = append(r.errs, Error{File: r.where, Detail: err.Error()})
-		return
+		return false
 	}
 	l := c.loaderOf()
 	var root map[string]toml.Primitive
 	meta, err := toml.Decode(text.String(), &root)
 	if err != nil {
 		r.errs = append(r.errs, Error{File: r.where, Detail: err.Error()})
-		return
+		return false
 	}
 	doc := &document{name: r.where, text: text.Bytes(), meta: meta}
 	t := (&table{loader: l, doc: doc}).child(generatedKey, root[generatedKey])
@@ -387,6 +424,7 @@ func (r *labelReader) decode(c *Config, a *Autoscaler) {
 	for _, warning := range l.warnings {
 		a.Warnings = append(a.Warnings, r.ofLabel(warning))
 	}
+	return len(l.errs) == 0
 }
 
 // ofLabel returns a mistake in the tree as one of the label that it comes from.

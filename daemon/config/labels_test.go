@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -258,4 +259,77 @@ func FuzzLabeled(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestLabelLimits holds that labels may ask for no more than their fleet allows,
+// and that each refusal names the label, the bound and its key.
+func TestLabelLimits(t *testing.T) {
+	metric := func(i int, query string) map[string]string {
+		at := fmt.Sprintf("hpad.metrics.%d.", i)
+		return map[string]string{at + "type": "External", at + "name": "q", at + "source": "prom", at + "query": query, at + "value": "1"}
+	}
+	metrics := func(n int) map[string]string {
+		labels := map[string]string{}
+		for i := range n {
+			maps.Copy(labels, metric(i, "x"))
+		}
+		return labels
+	}
+	with := func(labels map[string]string, more ...string) map[string]string {
+		for i := 0; i < len(more); i += 2 {
+			labels[more[i]] = more[i+1]
+		}
+		return labels
+	}
+	own := targets.LabelLimits{Metrics: 3, MaxReplicas: 5000, SyncPeriod: time.Second, Query: 8}
+	for name, test := range map[string]struct {
+		limits targets.LabelLimits
+		labels map[string]string
+		want   string
+	}{
+		"as many":           {targets.LabelLimits{}, with(metrics(10), "hpad.max", "1000", "hpad.sync_period", "5s"), ""},
+		"as many of others": {own, with(metrics(3), "hpad.max", "5000", "hpad.sync_period", "1s"), ""},
+		"max":               {targets.LabelLimits{}, map[string]string{"hpad.max": "1001"}, `hpad.max = "1001": labels may ask for at most 1000 (fleets.local.label_limits.max_replicas = 1000)`},
+		"max_replicas":      {own, map[string]string{"hpad.max_replicas": "2000000000"}, `hpad.max_replicas = "2000000000": labels may ask for at most 5000 (fleets.local.label_limits.max_replicas = 5000)`},
+		"sync_period":       {targets.LabelLimits{}, map[string]string{"hpad.sync_period": "4s"}, `hpad.sync_period = "4s": labels may ask for at least 5s (fleets.local.label_limits.sync_period = "5s")`},
+		"metrics":           {targets.LabelLimits{}, metrics(11), `hpad.metrics.10: labels may ask for at most 10 metrics, and these do for 11 (fleets.local.label_limits.metrics = 10)`},
+		"cpu is one of them": {
+			own, with(metrics(3), "hpad.cpu", "60"),
+			`hpad.metrics.2: labels may ask for at most 3 metrics, and these do for 4 (fleets.local.label_limits.metrics = 3)`,
+		},
+		"query": {own, with(metrics(1), "hpad.metrics.0.query", "123456789"), `hpad.metrics.0.query = "123456789": labels may ask for queries of at most 8 bytes, and this has 9 (fleets.local.label_limits.query = 8)`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := parseLabeledFile(t)
+			fleet := c.Fleets["local"]
+			fleet.LabelLimits = test.limits
+			c.Fleets["local"] = fleet
+			c.Daemon.SyncPeriod = time.Second // which the labels do not ask for
+			labels := map[string]string{"hpad.enable": "true"}
+			maps.Copy(labels, test.labels)
+			if labels["hpad.max"] == "" && labels["hpad.max_replicas"] == "" {
+				labels["hpad.max"] = "10"
+			}
+			_, _, err := c.Labeled(targets.Ref{Fleet: "local", Name: "worker"}, labels)
+			switch {
+			case test.want == "" && err != nil:
+				t.Error(err)
+			case test.want != "" && (err == nil || err.Error() != "labels of local/worker: "+test.want):
+				t.Errorf("Labeled failed with\n%v\nwant\nlabels of local/worker: %s", err, test.want)
+			}
+		})
+	}
+}
+
+func TestLabelLimitsOfAFile(t *testing.T) {
+	for _, kind := range []string{"nomad", "compose", "swarm"} {
+		c, err := Parse("hpad.toml", []byte("[fleets.prod]\nkind = \""+kind+"\"\nlabel_limits = { metrics = 3 }\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := targets.LabelLimits{Autoscalers: 1000, Metrics: 3, MaxReplicas: 1000, SyncPeriod: 5 * time.Second, Query: 4096}
+		if got := c.Fleets["prod"].LabelLimits; got != want {
+			t.Errorf("limits of kind %s = %+v, want %+v", kind, got, want)
+		}
+	}
 }

@@ -24,7 +24,7 @@ func (c *checker) discoverTargets(ctx context.Context, key string, fleet config.
 		c.problem(key, fmt.Sprintf("discover targets by their labels: %v", err))
 	}
 	owners := c.config.Owners()
-	active := 0
+	active, over := 0, 0
 	for _, target := range found {
 		ref := targets.Ref{Fleet: fleet.Name, Name: target.Name}
 		a, enabled, err := c.config.Labeled(ref, target.Labels)
@@ -42,6 +42,8 @@ func (c *checker) discoverTargets(ctx context.Context, key string, fleet config.
 			for _, mistake := range mistakes {
 				c.problem(key, fmt.Sprintf("the labels of %s have a mistake: %s", ref, mistake.Text()))
 			}
+		case enabled && active >= c.config.LabelLimits(fleet.Name).Autoscalers:
+			over++
 		case enabled:
 			active++
 			c.config.Autoscalers[a.Name] = a
@@ -52,6 +54,10 @@ func (c *checker) discoverTargets(ctx context.Context, key string, fleet config.
 	}
 	if err != nil && len(found) == 0 {
 		return
+	}
+	if over > 0 {
+		limit := c.config.LabelLimits(fleet.Name).Autoscalers
+		c.problem(key, fmt.Sprintf("%s too many for an autoscaler by their labels (%s)", count(over, "target"), config.LabelLimit(fleet.Name, "autoscalers", limit)))
 	}
 	c.note(key, fmt.Sprintf("discovers %s", count(active, "target")))
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/docker"
 )
 
@@ -19,6 +20,8 @@ type Config struct {
 	docker.Config
 	// Discover makes services with labels that begin with "hpad." autoscalers.
 	Discover bool `toml:"discover"`
+	// LabelLimits bound what their labels may ask for.
+	LabelLimits targets.LabelLimits `toml:"label_limits"`
 	// RestartExited starts containers that have exited again before a scale-up
 	// makes new ones.
 	RestartExited bool `toml:"restart_exited"`
@@ -58,6 +61,7 @@ type Service struct {
 // SetDefaults fills in what was not given, from the environment where it has it.
 func (c *Config) SetDefaults() {
 	c.Config.SetDefaults()
+	c.LabelLimits.SetDefaults()
 	for _, on := range []**bool{&c.StoreSecrets, &c.HoldStopped, &c.ReplaceFailed} {
 		if *on == nil {
 			*on = new(true)
@@ -68,10 +72,13 @@ func (c *Config) SetDefaults() {
 // Discovers says whether services with labels become autoscalers.
 func (c *Config) Discovers() bool { return c.Discover }
 
+// LimitsLabels returns what labels may ask for.
+func (c *Config) LimitsLabels() targets.LabelLimits { return c.LabelLimits }
+
 // Validate answers every mistake of a defaulted configuration, with paths below
 // the fleet's table.
 func (c *Config) Validate() []policy.FieldError {
-	mistakes := c.Config.Validate()
+	mistakes := append(c.Config.Validate(), c.LabelLimits.Validate()...)
 	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
 		field := "services." + strconv.Quote(name)
 		if _, err := parseName(name); err != nil {

@@ -84,6 +84,8 @@ type Config struct {
 	// DiscoverNamespaces are where: names, or "*" alone for all that the token may
 	// read; empty means the fleet's namespace.
 	DiscoverNamespaces []string `toml:"discover_namespaces"`
+	// LabelLimits bound what the meta may ask for.
+	LabelLimits targets.LabelLimits `toml:"label_limits"`
 }
 
 // SetDefaults fills in what was not given, from the environment where it has it.
@@ -96,6 +98,7 @@ func (c *Config) SetDefaults() {
 	c.ResourceInterval = cmp.Or(c.ResourceInterval, DefaultResourceInterval)
 	c.Memory = cmp.Or(c.Memory, MemoryUsageCache)
 	c.Readiness = cmp.Or(c.Readiness, ReadinessHealth)
+	c.LabelLimits.SetDefaults()
 	if len(c.DiscoverNamespaces) == 0 {
 		c.DiscoverNamespaces = []string{c.Namespace}
 	}
@@ -116,6 +119,7 @@ func (c *Config) Validate() []policy.FieldError {
 	}
 	mistakes = append(mistakes, c.BasicAuth.Validate()...)
 	mistakes = append(mistakes, c.TLS.Validate()...)
+	mistakes = append(mistakes, c.LabelLimits.Validate()...)
 	if c.Timeout <= 0 {
 		add("timeout", strconv.Quote(c.Timeout.String()), `must be more than 0, as "10s"`)
 	}

@@ -27,6 +27,7 @@ func TestEnvironment(t *testing.T) {
 		ResourceInterval: 15 * time.Second, Memory: MemoryUsageCache, Readiness: ReadinessHealth,
 		DiscoverNamespaces: []string{"team"},
 	}
+	want.LabelLimits.SetDefaults()
 	if diff := cmp.Diff(want, c); diff != "" {
 		t.Errorf("SetDefaults() (-want +got):\n%s", diff)
 	}

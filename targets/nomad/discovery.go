@@ -21,6 +21,9 @@ const everyNamespace = "*"
 // Discovers says whether the fleet is configured to find targets by their labels.
 func (c *Config) Discovers() bool { return c.Discover }
 
+// LimitsLabels returns what labels may ask for.
+func (c *Config) LimitsLabels() targets.LabelLimits { return c.LabelLimits }
+
 // labels answers those entries of a group's meta that are hpad's; nil when it has
 // none.
 func labels(tg *api.TaskGroup) map[string]string {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/docker"
 )
 
@@ -23,15 +24,26 @@ type Config struct {
 	ScaleDuringUpdate bool `toml:"scale_during_update"`
 	// Discover finds targets by the labels of services.
 	Discover bool `toml:"discover"`
+	// LabelLimits bound what their labels may ask for.
+	LabelLimits targets.LabelLimits `toml:"label_limits"`
 }
 
 // Discovers says whether the fleet is configured to find targets by their labels.
 func (c *Config) Discovers() bool { return c.Discover }
 
+// LimitsLabels returns what labels may ask for.
+func (c *Config) LimitsLabels() targets.LabelLimits { return c.LabelLimits }
+
+// SetDefaults fills in what was not given, from the environment where it has it.
+func (c *Config) SetDefaults() {
+	c.Config.SetDefaults()
+	c.LabelLimits.SetDefaults()
+}
+
 // Validate answers every mistake of a defaulted configuration, with paths below
 // the fleet's table.
 func (c *Config) Validate() []policy.FieldError {
-	mistakes := c.Config.Validate()
+	mistakes := append(c.Config.Validate(), c.LabelLimits.Validate()...)
 	for _, node := range slices.Sorted(maps.Keys(c.Nodes)) {
 		host := c.Nodes[node]
 		switch detail := docker.CheckHost(host); {
