@@ -153,3 +153,36 @@ func TestLookupsAreOfTheBudget(t *testing.T) {
 		w.stop()
 	})
 }
+
+// Queries of the configuration go before those of labels, and the first ones of all
+// before the further ones of any: where many are slow, they are so for themselves.
+func TestQueriesOfManyWaitBehindOthers(t *testing.T) {
+	w := newWorld(t)
+	source := &sourceHandle{name: "source"}
+	fleet := &fleetHandle{name: "fleet"}
+	var all []*autoscaler
+	add := func(name string, labels map[string]string, queries ...string) {
+		w.queue(name, 1)
+		c := w.config.Autoscalers[name]
+		c.Labels, c.Inputs = labels, nil
+		for _, query := range queries {
+			c.Inputs = append(c.Inputs, config.Input{Source: "source", Query: query})
+		}
+		a := &autoscaler{name: name}
+		a.definition.Store(define(c, w.config.Daemon, fleet, map[string]*sourceHandle{"source": source}))
+		all = append(all, a)
+	}
+	label := map[string]string{"hpad.enable": "true"}
+	add("a", label, "a0", "a1", "shared")
+	add("b", nil, "b0", "b1", "b2")
+	add("c", label, "c0")
+	add("d", nil, "b2", "shared")
+	p := newPlan(all)
+	var order []string
+	for _, q := range p.batches[0].queries {
+		order = append(order, p.queries[q].query.Text)
+	}
+	if want := []string{"b0", "b2", "shared", "b1", "a0", "c0", "a1"}; len(p.batches) != 1 || !slices.Equal(order, want) {
+		t.Errorf("order = %q, want %q", order, want)
+	}
+}

@@ -45,7 +45,7 @@ func (b budgets) usage() metrics.Budgets {
 // others that come with it are through, and not more often, since it takes a
 // collection of all garbage. Without it the collector keeps as much again for the
 // next one, and gives it back over minutes.
-const reclaimDelay = 30 * time.Second
+const reclaimDelay = 10 * time.Second
 
 // reclaimer gives memory back to the system. The zero value is ready to use.
 type reclaimer struct{ due atomic.Bool }

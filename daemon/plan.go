@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -53,6 +54,11 @@ type queryRead struct {
 	waiting []int
 	// readers is how many metrics read the answer.
 	readers int32
+	// own says that an autoscaler of the configuration reads it, and not only those
+	// that targets ask for by their labels.
+	own bool
+	// rank is which of an autoscaler's metrics reads it, the first of any reader.
+	rank int
 }
 
 // queryBatch lists queries of one source.
@@ -104,9 +110,9 @@ func newPlan(autoscalers []*autoscaler) *plan {
 			if !ok {
 				q = len(p.queries)
 				queries[key] = q
-				p.queries = append(p.queries, queryRead{source: in.source, query: sources.Query{Text: in.Query}})
+				p.queries = append(p.queries, queryRead{source: in.source, query: sources.Query{Text: in.Query}, rank: metric})
 			}
-			p.queries[q].join(in.labels)
+			p.queries[q].join(in.labels, metric, def.Labels == nil)
 			timeouts[q] = max(timeouts[q], timeout)
 			next.queries[metric] = q
 			waiting := &p.queries[q].waiting
@@ -122,8 +128,11 @@ func newPlan(autoscalers []*autoscaler) *plan {
 	return p
 }
 
-// join adds a metric that reads the answer by some labels.
-func (q *queryRead) join(labels []string) {
+// join adds a metric that reads the answer by some labels: the number of an
+// autoscaler's metric, and whether that is one of the configuration.
+func (q *queryRead) join(labels []string, metric int, own bool) {
+	q.rank = min(q.rank, metric)
+	q.own = q.own || own
 	q.readers++
 	for _, label := range labels {
 		if !slices.Contains(q.query.Labels, label) {
@@ -168,7 +177,9 @@ func joinRead(reads *[]fleetRead, index map[*fleetHandle]int, fleet *fleetHandle
 	return i
 }
 
-// batch groups the queries by source and deadline.
+// batch groups the queries by source and deadline. Those of the configuration come
+// first, so that they do not wait for whatever labels ask, and of both the first ones
+// of all autoscalers, so that none waits for all those of one with many.
 func (p *plan) batch(timeouts map[int]time.Duration) {
 	type batchKey struct {
 		source  *sourceHandle
@@ -184,5 +195,14 @@ func (p *plan) batch(timeouts map[int]time.Duration) {
 			p.batches = append(p.batches, queryBatch{source: key.source, timeout: key.timeout})
 		}
 		p.batches[b].queries = append(p.batches[b].queries, q)
+	}
+	for _, b := range p.batches {
+		slices.SortStableFunc(b.queries, func(x, y int) int {
+			a, b := &p.queries[x], &p.queries[y]
+			if a.own != b.own {
+				return map[bool]int{true: -1, false: 1}[a.own]
+			}
+			return cmp.Compare(a.rank, b.rank)
+		})
 	}
 }

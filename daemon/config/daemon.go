@@ -24,7 +24,7 @@ const (
 	DefaultInitialReadinessDelay   = 30 * time.Second
 	DefaultConcurrentSyncs         = 5
 	DefaultAnswerMemory            = 256 << 20
-	DefaultQuerySamples            = 20_000_000
+	DefaultQuerySamples            = 10_000_000
 )
 
 // The least budgets: one answer may take a quarter of its, and what each query gets

@@ -172,7 +172,7 @@ func TestDaemonDefaults(t *testing.T) { // R7, R8
 		SyncPeriod:      15 * time.Second,
 		ConcurrentSyncs: 5,
 		AnswerMemory:    256 << 20,
-		QuerySamples:    20_000_000,
+		QuerySamples:    10_000_000,
 		Settings: policy.Settings{
 			Tolerance:               0.1,
 			DownscaleStabilization:  5 * time.Minute,

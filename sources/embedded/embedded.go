@@ -127,6 +127,9 @@ func New(name string, cfg *Config, options Options) (*Source, error) {
 	return s, nil
 }
 
+// defaultStep is that of a subquery that names none.
+const defaultStep = time.Minute
+
 // newEngine builds an engine that answers as a Prometheus server does which was
 // started without feature flags.
 func newEngine(cfg *Config, maxSamples int) *promql.Engine {
@@ -136,7 +139,7 @@ func newEngine(cfg *Config, maxSamples int) *promql.Engine {
 		LookbackDelta: cfg.LookbackDelta,
 		// A server evaluates its rules every minute unless told otherwise, and
 		// that is the step of a subquery that names none.
-		NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },
+		NoStepSubqueryIntervalFn: func(int64) int64 { return defaultStep.Milliseconds() },
 		EnableAtModifier:         true,
 		EnableNegativeOffset:     true,
 		Parser:                   parser.NewParser(parser.Options{}),

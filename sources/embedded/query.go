@@ -42,16 +42,24 @@ func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (
 	}
 	defer s.queries.Done()
 
+	cost := costOf(query.Text)
+	if err := cost.check(s.cfg.MaxSamples); err != nil {
+		return sources.Vector{}, &sources.QueryError{Err: err}
+	}
 	claim, err := s.options.Samples.Claim(ctx)
 	if err != nil {
 		return sources.Vector{}, err
 	}
 	defer claim.Release()
-	if s.few != nil {
+	switch {
+	case s.few == nil:
+	case cost.steps <= s.options.Samples.Share():
 		vector, err := s.evaluate(ctx, s.few, limited{held.db, s.options.Samples.Share() / samplesPerSeries}, query, held.clock.Steady(at), at)
 		if !errors.As(err, new(promql.ErrTooManySamples)) {
 			return vector, err
 		}
+		fallthrough
+	default:
 		if err := claim.Enlarge(ctx, int64(s.cfg.MaxSamples)); err != nil {
 			return sources.Vector{}, err
 		}

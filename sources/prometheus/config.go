@@ -35,7 +35,7 @@ type Config struct {
 	// that was asked for; 0 means not at all, to the millisecond. It is for servers
 	// that state the time of a sample, or whole seconds: what is older still counts.
 	TimeTolerance time.Duration `toml:"time_tolerance"`
-	// MaxConcurrent bounds the queries under way at once; at least 1.
+	// MaxConcurrent bounds the queries that are sent and not answered yet; at least 1.
 	MaxConcurrent int `toml:"max_concurrent"`
 	// Access is how the server is reached. Its Headers are the only place where a
 	// secret may be inline.

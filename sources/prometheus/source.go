@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/common/config"
@@ -81,7 +82,10 @@ func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (
 	if err := s.slots.Acquire(ctx, 1); err != nil {
 		return sources.Vector{}, fmt.Errorf("wait for %d other queries (max_concurrent): %w", s.config.MaxConcurrent, err)
 	}
-	defer s.slots.Release(1)
+	// The server is through with a query when its answer begins: a large one that
+	// waits for memory keeps no other query from being evaluated.
+	leave := sync.OnceFunc(func() { s.slots.Release(1) })
+	defer leave()
 
 	form := url.Values{"query": {query.Text}}
 	if !at.IsZero() {
@@ -95,6 +99,7 @@ func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (
 		if err != nil {
 			return err
 		}
+		leave()
 		defer func() { _ = response.Body.Close() }()
 		collector, err := s.budget.Collect(ctx, query)
 		if err != nil {

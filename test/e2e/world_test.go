@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -73,6 +74,8 @@ type world struct {
 	// further variables for it.
 	binary      string
 	environment []string
+	// wrap is a command that runs hpad; empty runs it as it is.
+	wrap []string
 }
 
 // instances is the number of ports of a world, and so the most workers.
@@ -249,7 +252,8 @@ func (w *world) launch(environment []string, args ...string) *hpad {
 		DisableKeepAlives: true,
 		Dial:              func(string, string) (net.Conn, error) { return net.Dial("unix", w.path("sock")) },
 	}}
-	h.command = exec.Command(cmp.Or(w.binary, binary), append([]string{"run", "--log-format", "json", "--config", w.path("hpad.toml")}, args...)...)
+	line := slices.Concat(w.wrap, []string{cmp.Or(w.binary, binary), "run", "--log-format", "json", "--config", w.path("hpad.toml")}, args)
+	h.command = exec.Command(line[0], line[1:]...)
 	h.command.Env = append(os.Environ(), worldVariable+"="+w.control)
 	h.command.Env = append(h.command.Env, environment...)
 	h.command.Stdout, h.command.Stderr = log, log

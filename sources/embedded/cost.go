@@ -1,0 +1,83 @@
+package embedded
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+// maxLabelGrowth bounds how many times longer label_replace and label_join may make
+// a label.
+const maxLabelGrowth = 64
+
+// cost is what a query takes that the engine does not count as samples.
+type cost struct {
+	// steps is how many steps its subqueries have, for each of which the engine makes
+	// room before it evaluates the first.
+	steps int64
+	// growth is how many times longer a label may get.
+	growth float64
+}
+
+// costOf measures a query; one that does not parse costs nothing, and is an error of
+// the engine.
+func costOf(text string) cost {
+	c := cost{growth: 1}
+	expr, err := parser.NewParser(parser.Options{}).ParseExpr(text)
+	if err != nil {
+		return c
+	}
+	parser.Inspect(expr, func(node parser.Node, path []parser.Node) error {
+		span, growth := time.Duration(0), 1.0
+		for _, outer := range path {
+			if subquery, ok := outer.(*parser.SubqueryExpr); ok {
+				span += subquery.Range
+			}
+			growth *= labelGrowth(outer)
+		}
+		if subquery, ok := node.(*parser.SubqueryExpr); ok {
+			step := subquery.Step
+			if step <= 0 {
+				step = defaultStep
+			}
+			c.steps += int64((span+subquery.Range)/step) + 1
+			if c.steps < 0 || span < 0 {
+				c.steps = math.MaxInt64
+			}
+		}
+		c.growth = max(c.growth, growth*labelGrowth(node))
+		return nil
+	})
+	return c
+}
+
+// labelGrowth is how many times longer a call may make a label.
+func labelGrowth(node parser.Node) float64 {
+	call, ok := node.(*parser.Call)
+	if !ok {
+		return 1
+	}
+	switch call.Func.Name {
+	case "label_replace":
+		if replacement, ok := call.Args[2].(*parser.StringLiteral); ok {
+			return float64(max(1, strings.Count(replacement.Val, "$")))
+		}
+	case "label_join":
+		return float64(max(1, len(call.Args)-3))
+	}
+	return 1
+}
+
+// check returns an error for a query that would take more than it may.
+func (c cost) check(maxSamples int) error {
+	switch {
+	case c.steps > int64(maxSamples):
+		return fmt.Errorf("its subqueries have %d steps, more than max_samples = %d; give them a longer step or a shorter range", c.steps, maxSamples)
+	case c.growth > maxLabelGrowth:
+		return fmt.Errorf("its calls of label_replace and label_join could make a label %.0f times longer, and %d times is the most", c.growth, maxLabelGrowth)
+	}
+	return nil
+}
