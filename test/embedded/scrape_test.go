@@ -84,7 +84,9 @@ func TestSameSeriesFromOnePage(t *testing.T) {
 		t.Run(step.name, func(t *testing.T) {
 			p.set(step.status, step.contentType, step.text)
 			want := seriesAfter(t, server.now(t), step.mark)
-			got := seriesAfter(t, func(text string) (sources.Vector, error) { return s.Query(t.Context(), sources.Query{Text: text}, time.Now()) }, step.mark)
+			got := seriesAfter(t, func(text string) (sources.Vector, error) {
+				return s.Query(t.Context(), sources.Query{Text: text}, time.Now())
+			}, step.mark)
 			if !slices.Equal(got, want) {
 				t.Errorf("source has\n%s\nserver has\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
