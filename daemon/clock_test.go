@@ -486,8 +486,8 @@ func fillTimes(v reflect.Value, at time.Time) {
 		v.Set(reflect.ValueOf(at))
 	case !v.CanSet():
 	case v.Kind() == reflect.Struct:
-		for i := range v.NumField() {
-			fillTimes(v.Field(i), at)
+		for _, field := range v.Fields() {
+			fillTimes(field, at)
 		}
 	case v.Kind() == reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
@@ -504,9 +504,9 @@ func eachTime(v reflect.Value, path string, visit func(path string, at time.Time
 	case v.Type() == timeType:
 		visit(path, v.Interface().(time.Time))
 	case v.Kind() == reflect.Struct:
-		for i := range v.NumField() {
-			if field := v.Type().Field(i); field.IsExported() && field.Tag.Get("json") != "-" {
-				eachTime(v.Field(i), path+"."+v.Type().Field(i).Name, visit)
+		for field, value := range v.Fields() {
+			if field.IsExported() && field.Tag.Get("json") != "-" {
+				eachTime(value, path+"."+field.Name, visit)
 			}
 		}
 	case v.Kind() == reflect.Pointer && !v.IsNil():
