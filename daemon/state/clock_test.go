@@ -89,10 +89,17 @@ func TestStateWithoutClock(t *testing.T) {
 func TestWithoutFuture(t *testing.T) {
 	record := sampleRecord(1)
 	record.Intention = &Intention{Intention: policy.Intention{From: 1, To: 2, Time: epoch.Add(time.Minute)}}
+	record.Restore = &Restoration{Restoration: policy.Restoration{Replicas: 3, Since: epoch}}
+	record.Hindrance = &Hindrance{Since: epoch}
 	snapshot := Snapshot{LastRound: epoch, Autoscalers: map[string]Record{"a": record}}
 	got := snapshot.WithoutFuture(epoch.Add(-time.Minute))
 	if at := got.Autoscalers["a"].Intention.Time; !at.Equal(epoch.Add(-time.Minute)) {
 		t.Errorf("an intention of the future is of %s", at)
+	}
+	for what, since := range map[string]time.Time{"restoration": got.Autoscalers["a"].Restore.Since, "hindrance": got.Autoscalers["a"].Hindrance.Since} {
+		if !since.Equal(epoch.Add(-time.Minute)) {
+			t.Errorf("a %s of the future is of %s", what, since)
+		}
 	}
 	if at := record.Intention.Time; !at.Equal(epoch.Add(time.Minute)) {
 		t.Errorf("the record itself has changed: its intention is of %s", at)

@@ -42,6 +42,16 @@ func (r Record) withoutFuture(now time.Time) Record {
 		intention.Time = notAfter(intention.Time, now)
 		r.Intention = &intention
 	}
+	if r.Restore != nil {
+		restore := *r.Restore
+		restore.Since = notAfter(restore.Since, now)
+		r.Restore = &restore
+	}
+	if r.Hindrance != nil {
+		hindrance := *r.Hindrance
+		hindrance.Since = notAfter(hindrance.Since, now)
+		r.Hindrance = &hindrance
+	}
 	return r
 }
 
