@@ -19,6 +19,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -79,6 +80,9 @@ func exercised(t *testing.T) (*Metrics, *Exposition) {
 			{Reference: "shop/web/b", State: api.DiscoveredMistaken},
 			{Reference: "shop/web/c", State: api.DiscoveredActive},
 		}
+	})
+	m.ShowBudgets(func() Budgets {
+		return Budgets{Answers: sources.Usage{Total: 256, Used: 3, Waits: 2, Refusals: 1}, Samples: sources.Usage{Total: 10}}
 	})
 	m.ShowLost(func() map[string]bool { return map[string]bool{"memory": true, "history": false} })
 	m.Configured([]string{"prod", "shop"}, []string{"prom"})
@@ -201,6 +205,12 @@ func TestMetrics(t *testing.T) {
 		"hpad_fleet_call_errors_total{call=snapshot,fleet=prod,reason=timeout}":               0,
 		"hpad_source_query_duration_seconds{source=prom}":                                     2,
 		"hpad_source_query_errors_total{source=prom}":                                         1,
+		"hpad_query_budget_limit{budget=answer_memory}":                                       256,
+		"hpad_query_budget_used{budget=answer_memory}":                                        3,
+		"hpad_query_budget_waits_total{budget=answer_memory}":                                 2,
+		"hpad_query_budget_refusals_total{budget=answer_memory}":                              1,
+		"hpad_query_budget_limit{budget=query_samples}":                                       10,
+		"hpad_query_budget_refusals_total{budget=query_samples}":                              0,
 		"hpad_state_lost{part=memory}":                                                        1,
 		"hpad_state_lost{part=history}":                                                       0,
 		"hpad_state_write_duration_seconds{}":                                                 2,
