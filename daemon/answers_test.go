@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,12 +40,10 @@ func TestAnswersAreGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		budget := sources.NewBudget(16<<20, "", nil)
-		delay := time.Duration(0)
+		var delay atomic.Int64
 		w.source().set("shared", func(ctx context.Context, at time.Time) (sources.Vector, error) {
 			vector, err := collected(ctx, budget, 10, at)
-			if delay > 0 {
-				time.Sleep(delay) // whatever the context says
-			}
+			time.Sleep(time.Duration(delay.Load())) // whatever the context says
 			return vector, err
 		})
 		shared := func(a *config.Autoscaler) {
@@ -66,18 +65,18 @@ func TestAnswersAreGivenBack(t *testing.T) {
 		held("while a write hangs", false)
 		w.advance(time.Minute + 100*time.Millisecond)
 		held("while its autoscaler is late", false)
-		delay = 800 * time.Millisecond
+		delay.Store(int64(800 * time.Millisecond))
 		w.advance(time.Minute) // a tick of hasty's and of the others
 		held("until the answer is there", true)
 		w.advance(550 * time.Millisecond)
 		held("while hasty has given up and others wait", true)
 		w.advance(100 * time.Millisecond)
 		held("when others have read it", false)
-		delay = 12 * time.Second // longer than anybody waits
+		delay.Store(int64(12 * time.Second)) // longer than anybody waits
 		w.advance(14 * time.Second)
 		w.advance(11 * time.Second)
 		held("after everybody gave up", true)
-		delay = 0
+		delay.Store(0)
 		w.advance(14 * time.Second)
 		held("when answers came too late", false)
 		if got := w.view("steady").Evaluation.Error; got != "" {
