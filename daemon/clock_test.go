@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -322,16 +323,16 @@ func TestStateOfAnotherBoot(t *testing.T) {
 // platforms do.
 type dating struct {
 	*targettest.Memory
-	// steps are those of the wall clock, with when they were made.
-	steps map[time.Time]time.Duration
+	// steps are those of the wall clock, as durations by when they were made.
+	steps *sync.Map
 }
 
 // wall is what the wall clock showed at an instant.
 func (f dating) wall(at time.Time) time.Time {
 	shown := at.Round(0)
-	for since, by := range f.steps {
-		if !at.Before(since) {
-			shown = shown.Add(by)
+	for since, by := range f.steps.Range {
+		if !at.Before(since.(time.Time)) {
+			shown = shown.Add(by.(time.Duration))
 		}
 	}
 	return shown
@@ -369,8 +370,8 @@ func TestTimesThatPlatformsState(t *testing.T) {
 	run := func(t *testing.T, steps map[time.Duration]time.Duration) (writes []string) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
-			made := map[time.Time]time.Duration{}
-			w.fleetKind = func(memory *targettest.Memory) Fleet { return dating{Memory: memory, steps: made} }
+			var made sync.Map
+			w.fleetKind = func(memory *targettest.Memory) Fleet { return dating{Memory: memory, steps: &made} }
 			w.queue("q", 4, resource(50))
 			start := time.Now()
 			w.fleet().Change("q", func(target *targettest.MemoryTarget) {
@@ -390,7 +391,7 @@ func TestTimesThatPlatformsState(t *testing.T) {
 				if by, ok := steps[time.Duration(at)*time.Minute]; ok {
 					w.advance(2 * time.Second)
 					w.stepClock(by)
-					made[time.Now()] = by
+					made.Store(time.Now(), by)
 					w.advance(58 * time.Second)
 					continue
 				}

@@ -266,9 +266,7 @@ func TestSteadyRoundsWriteLittle(t *testing.T) {
 		}
 		w.start()
 		w.advance(time.Minute)
-		w.store.mu.Lock()
 		before := w.store.records()
-		w.store.mu.Unlock()
 		w.advance(time.Hour)
 		w.stop()
 		if got := w.store.records() - before; got != 0 {
