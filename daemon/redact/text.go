@@ -43,6 +43,8 @@ func hideShapes(text string) string { return shape.ReplaceAllLiteralString(text,
 // escape what a URL must have escaped.
 var (
 	urlCredentials = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^\s"']*@(sha\d+:)?`)
+	// sshUser matches what has no credentials: ssh takes none but the user's name there.
+	sshUser = regexp.MustCompile(`^ssh://[\w.-]+@$`)
 	// dsnCredentials are those of an address without a scheme: "user:password@host".
 	dsnCredentials = regexp.MustCompile(`([^\s"'/:@(\[{,=]+:)([^\s"']+)@([\w(\[.-]+)`)
 	// subquery matches what such an address is not: "[5m:1m]@1609746000".
@@ -55,10 +57,11 @@ func hideURLs(text string) string {
 		return text
 	}
 	text = urlCredentials.ReplaceAllStringFunc(text, func(found string) string {
-		if parts := urlCredentials.FindStringSubmatch(found); parts[2] == "" {
-			return parts[1] + "redacted@"
+		parts := urlCredentials.FindStringSubmatch(found)
+		if parts[2] != "" || sshUser.MatchString(found) {
+			return found
 		}
-		return found
+		return parts[1] + "redacted@"
 	})
 	return dsnCredentials.ReplaceAllStringFunc(text, func(found string) string {
 		parts := dsnCredentials.FindStringSubmatch(found)
@@ -138,7 +141,7 @@ func valueAfter(text string, begin, end int) (value span, ok bool) {
 	if found := operator.FindStringSubmatchIndex(rest); found != nil {
 		compared := found[4] >= 0
 		at := end + found[1]
-		if begin > 0 && text[begin-1] == '/' && strings.HasSuffix(text[:at], ": ") { // a path, and what is wrong with it
+		if begin > 0 && strings.HasSuffix(text[:at], ": ") && (text[begin-1] == '/' || text[begin-1] == '@' || isThing(text[:begin])) { // what is wrong with it
 			return span{}, false
 		}
 		if strings.HasPrefix(text[at:], ":") || strings.HasPrefix(text[at:], "//") { // "Secret::new", "token://"
@@ -165,6 +168,13 @@ func valueAfter(text string, begin, end int) (value span, ok bool) {
 	value = wordAt(text, begin, end+found[1], false)
 	return value, value.end > value.begin
 }
+
+// thing matches what is before the name of something in an error, as `fleet "`.
+var thing = regexp.MustCompile("(?:^|[^\\w-])(?:autoscaler|container|directory|fleet|group|instance|job|namespace|network|node|project|service|source|target|task|unit|volume) \\\\*\"$")
+
+// isThing reports whether a name that follows is that of a thing which is named to
+// say something of it, and not of a value.
+func isThing(before string) bool { return thing.MatchString(before) }
 
 // prose are words that begin what is said of a thing, as "no access token: dial tcp":
 // what is hidden after a secret name and a colon otherwise.
