@@ -33,12 +33,12 @@ func connected(name, keys, project, service string) string {
 }
 
 // configuration is that of a source, and of fleets that cannot reach the engine of
-// a project.
+// a project. Each has a service of its name for its target: the engine is one.
 func (s *site) configuration(project string, misfits []misfit) string {
 	var text strings.Builder
 	text.WriteString(s.load.Source())
 	for _, m := range misfits {
-		text.WriteString(connected(m.name, m.keys, project, "web"))
+		text.WriteString(connected(m.name, m.keys, project, m.name))
 	}
 	return text.String()
 }
@@ -114,7 +114,7 @@ func sealed(t *testing.T, version dockertest.Version) {
 	p := s.Project(t, "sealed", `
 services:
   web: { image: worker:1, init: true, stop_grace_period: 1s }
-  late: { image: worker:1, init: true, stop_grace_period: 1s }
+  old: { image: worker:1, init: true, stop_grace_period: 1s }
 `)
 	p.Compose("up", "--detach")
 	host := fmt.Sprintf("tcp://%s", s.Relay(t, "127.0.0.1:2376"))
@@ -132,7 +132,7 @@ services:
 	}
 	s.load.Queue("right", 30)
 	s.load.Queue("old", 20)
-	text := strings.Replace(s.configuration("sealed", misfits), `{ fleet = "old", project = "sealed", service = "web" }`, `{ fleet = "old", project = "sealed", service = "late" }`, 1)
+	text := s.configuration("sealed", misfits)
 	h := program.New(t, text+connected("right", with(ca, cert, key), "sealed", "web"))
 	s.awaitReplicas(t, "sealed", 3)
 	tellsMisfits(t, h, misfits)
@@ -141,7 +141,7 @@ services:
 	copyFile(t, cert, oldCert)
 	copyFile(t, key, oldKey)
 	wait.For(t, patience, "replicas with the renewed certificate", func() (string, bool) {
-		found := s.replicas(t, "sealed", "late")
+		found := s.replicas(t, "sealed", "old")
 		return tell(found), len(found) == 2
 	})
 
