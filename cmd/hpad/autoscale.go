@@ -12,10 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hpad/hpad/cmd/hpad/confd"
+	"github.com/hpad/hpad/cmd/hpad/draft"
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
-	"github.com/hpad/hpad/daemon/config/confd"
-	"github.com/hpad/hpad/daemon/config/draft"
 )
 
 // autoscaleOptions are what "hpad autoscale" was asked for.

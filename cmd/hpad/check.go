@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hpad/hpad/cmd/hpad/live"
 	"github.com/hpad/hpad/daemon"
 	"github.com/hpad/hpad/daemon/config"
-	"github.com/hpad/hpad/daemon/live"
 	"github.com/hpad/hpad/daemon/redact"
 )
 

@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hpad/hpad/cmd/hpad/confd"
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
-	"github.com/hpad/hpad/daemon/config/confd"
 )
 
 // configuration is what a command that changes the configuration knows of it.

@@ -13,10 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hpad/hpad/cmd/hpad/confd"
+	"github.com/hpad/hpad/cmd/hpad/draft"
+	"github.com/hpad/hpad/cmd/hpad/manifest"
 	"github.com/hpad/hpad/daemon/config"
-	"github.com/hpad/hpad/daemon/config/confd"
-	"github.com/hpad/hpad/daemon/config/draft"
-	"github.com/hpad/hpad/daemon/config/manifest"
 )
 
 // maxManifest bounds what is read of one file, in bytes.

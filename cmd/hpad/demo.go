@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hpad/hpad/daemon/demo"
+	"github.com/hpad/hpad/cmd/hpad/demo"
 )
 
 // newDemoCommand answers "hpad demo".

@@ -9,8 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/hpad/hpad/cmd/hpad/demo"
 	"github.com/hpad/hpad/daemon/api"
-	"github.com/hpad/hpad/daemon/demo"
 	"github.com/hpad/hpad/policy"
 )
 

@@ -20,9 +20,9 @@ import (
 	"go.uber.org/zap/zapio"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/hpad/hpad/cmd/hpad/demo"
 	"github.com/hpad/hpad/daemon"
 	"github.com/hpad/hpad/daemon/config"
-	"github.com/hpad/hpad/daemon/demo"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/state"
 )

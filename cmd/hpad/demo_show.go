@@ -14,8 +14,8 @@ import (
 	"go.uber.org/zap/zapcore"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/hpad/hpad/cmd/hpad/demo"
 	"github.com/hpad/hpad/daemon/api"
-	"github.com/hpad/hpad/daemon/demo"
 	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/policy"
 )

@@ -20,7 +20,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
-	"github.com/hpad/hpad/daemon/demo"
+	"github.com/hpad/hpad/cmd/hpad/demo"
 )
 
 // demoMark is a variable by which the processes of a test's demo are known.

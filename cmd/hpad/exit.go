@@ -7,8 +7,8 @@ import (
 	"io"
 	"strings"
 
+	"github.com/hpad/hpad/cmd/hpad/confd"
 	"github.com/hpad/hpad/daemon/api"
-	"github.com/hpad/hpad/daemon/config/confd"
 	"github.com/hpad/hpad/daemon/redact"
 )
 

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hpad/hpad/cmd/hpad/live"
 	"github.com/hpad/hpad/daemon"
 	"github.com/hpad/hpad/daemon/config"
-	"github.com/hpad/hpad/daemon/live"
 	"github.com/hpad/hpad/test/nomad/nomadtest"
 )
 

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/hpad/hpad/cmd/hpad/draft"
 	"github.com/hpad/hpad/daemon/config"
-	"github.com/hpad/hpad/daemon/config/draft"
 )
 
 // Choices are what a manifest cannot say.

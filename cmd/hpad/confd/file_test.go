@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/hpad/hpad/daemon/config/confd"
+	"github.com/hpad/hpad/cmd/hpad/confd"
 )
 
 func write(t *testing.T, path, text string, mode os.FileMode) {

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/hpad/hpad/daemon/config/confd"
+	"github.com/hpad/hpad/cmd/hpad/confd"
 )
 
 func TestCut(t *testing.T) {

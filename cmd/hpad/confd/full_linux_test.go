@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/hpad/hpad/daemon/config/confd"
+	"github.com/hpad/hpad/cmd/hpad/confd"
 )
 
 // smallDir answers a directory on a file system of 16 kB, of which nothing is

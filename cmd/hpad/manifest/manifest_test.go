@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hpad/hpad/cmd/hpad/manifest"
 	"github.com/hpad/hpad/daemon/config"
-	"github.com/hpad/hpad/daemon/config/manifest"
 	"github.com/hpad/hpad/policy"
 )
 
