@@ -1,0 +1,358 @@
+// Command house measures the shape of the source tree: lines per room, long
+// functions, floors and arrows that run back up inside the daemon, the places
+// that name a kind of fleet, and a few words in comments. Run it from anywhere in
+// the repository as "go run ./test/tools/house [DIR]"; DIR is another checkout to
+// compare with.
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// longFunction is the number of lines above which a function counts as long.
+const longFunction = 60
+
+func main() {
+	root := "."
+	if len(os.Args) > 1 {
+		root = os.Args[1]
+	}
+	h := &house{files: token.NewFileSet(), rooms: map[string]int{}, packages: map[string][]*file{}}
+	if err := h.read(root); err != nil {
+		fmt.Fprintln(os.Stderr, "house:", err)
+		os.Exit(1)
+	}
+	h.report()
+}
+
+// house is the source tree as it was read.
+type house struct {
+	files    *token.FileSet
+	rooms    map[string]int
+	packages map[string][]*file
+	// production and test are lines of Go; those below test/ count as tests.
+	production, test int
+	long             []string
+	callerHolds      int
+	answers          int
+}
+
+// file is one production file. Its path is slash-separated, from the root.
+type file struct {
+	path   string
+	syntax *ast.File
+}
+
+func (h *house) read(root string) error {
+	return filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			if base := entry.Name(); name != root && (strings.HasPrefix(base, ".") || base == "testdata") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".go") {
+			return nil
+		}
+		relative, err := filepath.Rel(root, name)
+		if err != nil {
+			return err
+		}
+		return h.readFile(name, filepath.ToSlash(relative))
+	})
+}
+
+func (h *house) readFile(name, relative string) error {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	syntax, err := parser.ParseFile(h.files, name, text, parser.ParseComments)
+	if err != nil {
+		return err
+	}
+	lines := strings.Count(string(text), "\n")
+	h.readComments(syntax)
+	if strings.HasSuffix(name, "_test.go") || strings.HasPrefix(relative, "test/") {
+		h.test += lines
+		return nil
+	}
+	h.production += lines
+	h.rooms[path.Dir(relative)] += lines
+	h.packages[path.Dir(relative)] = append(h.packages[path.Dir(relative)], &file{path: relative, syntax: syntax})
+	for _, declaration := range syntax.Decls {
+		function, ok := declaration.(*ast.FuncDecl)
+		if !ok {
+			continue
+		}
+		if n := h.files.Position(function.End()).Line - h.files.Position(function.Pos()).Line + 1; n > longFunction {
+			h.long = append(h.long, fmt.Sprintf("%s: %s, %d lines", relative, function.Name.Name, n))
+		}
+	}
+	return nil
+}
+
+var (
+	callerHolds = regexp.MustCompile(`(?i)\bcallers? holds?\b`)
+	answers     = regexp.MustCompile(`(?i)\banswers?\b`)
+)
+
+// readComments counts lines of comments with words that Go's idiom avoids.
+func (h *house) readComments(syntax *ast.File) {
+	for _, group := range syntax.Comments {
+		if callerHolds.MatchString(strings.Join(strings.Fields(group.Text()), " ")) {
+			h.callerHolds++
+		}
+		for line := range strings.Lines(group.Text()) {
+			if answers.MatchString(line) {
+				h.answers++
+			}
+		}
+	}
+}
+
+func (h *house) report() {
+	fmt.Printf("production lines %d, test lines %d\n", h.production, h.test)
+	fmt.Printf("functions over %d lines: %d\n", longFunction, len(h.long))
+	for _, one := range h.long {
+		fmt.Println("  " + one)
+	}
+	fmt.Printf("comments with \"caller holds\": %d\n", h.callerHolds)
+	fmt.Printf("lines of comments with \"answer(s)\": %d\n", h.answers)
+	floors, up := arrange(h.daemon())
+	fmt.Printf("daemon: %d floors, %d arrows back up\n", floors, len(up))
+	for _, arrow := range up {
+		fmt.Println("  " + arrow)
+	}
+	h.reportKinds()
+	fmt.Println("lines per room:")
+	for _, room := range slices.Sorted(maps.Keys(h.rooms)) {
+		fmt.Printf("  %6d %s\n", h.rooms[room], room)
+	}
+}
+
+// reportKinds prints, for each kind of fleet, the production files outside of its
+// own directory that import it or bear its name as a string.
+func (h *house) reportKinds() {
+	named := map[string][]string{}
+	var kinds []string
+	for room := range h.rooms {
+		if kind, ok := strings.CutPrefix(room, "targets/"); ok && h.declaresKind(room) {
+			kinds = append(kinds, kind)
+		}
+	}
+	slices.Sort(kinds)
+	for room, files := range h.packages {
+		for _, f := range files {
+			for _, kind := range kinds {
+				own := "targets/" + kind
+				if room != own && !strings.HasPrefix(room, own+"/") && names(f.syntax, kind) {
+					named[kind] = append(named[kind], f.path)
+				}
+			}
+		}
+	}
+	fmt.Println("files outside of its directory that name a kind of fleet:")
+	for _, kind := range kinds {
+		slices.Sort(named[kind])
+		fmt.Printf("  %s: %d\n", kind, len(named[kind]))
+		for _, one := range named[kind] {
+			fmt.Println("    " + one)
+		}
+	}
+}
+
+// declaresKind reports whether a directory below targets is a kind: it has a
+// Config and a method SetReplicas.
+func (h *house) declaresKind(room string) bool {
+	config, scales := false, false
+	for _, f := range h.packages[room] {
+		for _, declaration := range f.syntax.Decls {
+			switch d := declaration.(type) {
+			case *ast.FuncDecl:
+				scales = scales || d.Recv != nil && d.Name.Name == "SetReplicas"
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					if t, ok := spec.(*ast.TypeSpec); ok && t.Name.Name == "Config" {
+						config = true
+					}
+				}
+			}
+		}
+	}
+	return config && scales
+}
+
+// names reports whether a file imports a kind's package or bears its name as a
+// string.
+func names(syntax *ast.File, kind string) bool {
+	found := false
+	ast.Inspect(syntax, func(n ast.Node) bool {
+		literal, ok := n.(*ast.BasicLit)
+		if !ok || literal.Kind != token.STRING {
+			return true
+		}
+		text, err := strconv.Unquote(literal.Value)
+		if err == nil && (text == kind || strings.HasSuffix(text, "/targets/"+kind)) {
+			found = true
+		}
+		return true
+	})
+	return found
+}
+
+// daemon returns which rooms of the daemon each of them names. A room is a file of
+// the package itself, or a package below it.
+func (h *house) daemon() map[string][]string {
+	const room = "daemon"
+	graph := map[string][]string{}
+	add := func(from, to string) {
+		if from != to && !slices.Contains(graph[from], to) {
+			graph[from] = append(graph[from], to)
+		}
+	}
+	below := func(name string) (string, bool) {
+		_, rest, ok := strings.Cut(name, "/"+room+"/")
+		first, _, _ := strings.Cut(rest, "/")
+		return room + "/" + first, ok
+	}
+	for dir, files := range h.packages {
+		for _, f := range files {
+			from := f.path
+			if dir != room {
+				var ok bool
+				if from, ok = below("/" + f.path); !ok {
+					continue
+				}
+			}
+			for _, imported := range f.syntax.Imports {
+				if to, ok := below(strings.Trim(imported.Path.Value, `"`)); ok {
+					add(from, to)
+				}
+			}
+		}
+	}
+	for _, use := range h.uses(room) {
+		add(use[0], use[1])
+	}
+	return graph
+}
+
+// uses returns pairs of files of one package of which the first names what the
+// second defines. What other packages define is not resolved.
+func (h *house) uses(room string) [][2]string {
+	var syntax []*ast.File
+	byName := map[string]string{}
+	for _, f := range h.packages[room] {
+		syntax = append(syntax, f.syntax)
+		byName[h.files.Position(f.syntax.Package).Filename] = f.path
+	}
+	info := types.Info{Uses: map[*ast.Ident]types.Object{}, Selections: map[*ast.SelectorExpr]*types.Selection{}}
+	config := types.Config{Importer: nothing{}, Error: func(error) {}}
+	_, _ = config.Check(room, h.files, syntax, &info) // what cannot be resolved is another package's
+	var found [][2]string
+	for identifier, object := range info.Uses {
+		if !object.Pos().IsValid() {
+			continue
+		}
+		from := byName[h.files.Position(identifier.Pos()).Filename]
+		to := byName[h.files.Position(object.Pos()).Filename]
+		if from != "" && to != "" && from != to {
+			found = append(found, [2]string{from, to})
+		}
+	}
+	slices.SortFunc(found, func(a, b [2]string) int {
+		return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1]))
+	})
+	return slices.Compact(found)
+}
+
+// nothing is an importer without packages.
+type nothing struct{}
+
+func (nothing) Import(string) (*types.Package, error) { return nil, errors.New("not imported") }
+
+// arrange puts rooms on floors, each above all that it names, and returns the
+// number of floors and the arrows that cannot be had to run down. Which arrows of
+// a loop these are is chosen greedily: rooms that name more than they are named by
+// go to the top.
+func arrange(graph map[string][]string) (floors int, up []string) {
+	order := orderOf(graph)
+	floor := map[string]int{}
+	for _, room := range slices.Backward(order) {
+		floor[room] = 1
+		for _, to := range graph[room] {
+			if slices.Index(order, to) > slices.Index(order, room) {
+				floor[room] = max(floor[room], floor[to]+1)
+			} else {
+				up = append(up, room+" -> "+to)
+			}
+		}
+		floors = max(floors, floor[room])
+	}
+	slices.Sort(up)
+	return floors, up
+}
+
+// orderOf returns the rooms from the top down (the greedy heuristic of Eades, Lin
+// and Smyth for feedback arcs).
+func orderOf(graph map[string][]string) []string {
+	left := map[string]bool{}
+	for room, tos := range graph {
+		left[room] = true
+		for _, to := range tos {
+			left[to] = true
+		}
+	}
+	var top, bottom []string
+	for len(left) > 0 {
+		out, in := map[string]int{}, map[string]int{}
+		for room := range left {
+			for _, to := range graph[room] {
+				if left[to] {
+					out[room]++
+					in[to]++
+				}
+			}
+		}
+		rooms := slices.Sorted(maps.Keys(left))
+		pick := func(fits func(room string) bool) (string, bool) {
+			i := slices.IndexFunc(rooms, fits)
+			if i < 0 {
+				return "", false
+			}
+			return rooms[i], true
+		}
+		if sink, ok := pick(func(room string) bool { return out[room] == 0 }); ok {
+			bottom = append(bottom, sink)
+			delete(left, sink)
+			continue
+		}
+		best := slices.MaxFunc(rooms, func(a, b string) int { return cmp.Compare(out[a]-in[a], out[b]-in[b]) })
+		if source, ok := pick(func(room string) bool { return in[room] == 0 }); ok {
+			best = source
+		}
+		top = append(top, best)
+		delete(left, best)
+	}
+	slices.Reverse(bottom)
+	return append(top, bottom...)
+}
