@@ -383,7 +383,7 @@ func (d *Daemon) Reload(ctx context.Context) error {
 	d.metrics.Reload(err)
 	d.refused.set(err)
 	if err != nil {
-		d.log.Error("reload; the old configuration stays in force", zap.NamedError("err", err))
+		d.log.Error("reload failed; the old configuration stays in force", zap.NamedError("err", err))
 		return err
 	}
 	d.log.Info("reloaded", zap.Int("autoscalers", len(d.current.Load().names)))

@@ -60,7 +60,7 @@ func (d *Daemon) losses(g *generation) []recentLoss {
 func (d *Daemon) lossText() string {
 	var texts []string
 	for _, loss := range d.losses(d.current.Load()) {
-		texts = append(texts, fmt.Sprintf("at %s: %s; told until %s",
+		texts = append(texts, fmt.Sprintf("at %s: %s; shown until %s",
 			loss.At.Format(time.RFC3339), loss.Message, loss.until.Format(time.RFC3339)))
 	}
 	return strings.Join(texts, "; ")

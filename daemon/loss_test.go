@@ -48,7 +48,7 @@ func TestLossIsTold(t *testing.T) {
 				t.Errorf("after %s the view says %q, want it told: %t", time.Since(loss.At), text, told)
 			}
 			if until := loss.At.Add(30 * time.Minute).Format(time.RFC3339); told && !strings.Contains(text, until) {
-				t.Errorf("the view says %q, want it told until %s", text, until)
+				t.Errorf("the view says %q, want it shown until %s", text, until)
 			}
 			var problems []string
 			for _, problem := range w.daemon.Readiness().Problems {
@@ -131,8 +131,8 @@ func TestLossIsToldOverSteps(t *testing.T) {
 			w.stepClock(step)
 			w.advance(leastTold - time.Minute - time.Second)
 			until := w.wall().Add(time.Second).Format(time.RFC3339)
-			if text := w.view("a").Evaluation.StateLost; !strings.Contains(text, "told until "+until) {
-				t.Errorf("after a step of %s the view says %q, want it told until %s", step, text, until)
+			if text := w.view("a").Evaluation.StateLost; !strings.Contains(text, "shown until "+until) {
+				t.Errorf("after a step of %s the view says %q, want it shown until %s", step, text, until)
 			}
 			w.advance(2 * time.Second)
 			if text := w.view("a").Evaluation.StateLost; text != "" {

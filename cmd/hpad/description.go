@@ -206,7 +206,7 @@ func (d description) evaluation(view api.Autoscaler) {
 	}
 	since := d.sinceOrNever(evaluation.Since)
 	if untold := evaluation.Untold; untold != nil {
-		since += fmt.Sprintf(", changed %d times from %s on", untold.Changes, d.instant(untold.From))
+		since += fmt.Sprintf("; others came and went since %s, in %d changes", d.instant(untold.From), untold.Changes)
 	}
 	d.line(1, "Cause since:\t%s", since)
 }

@@ -38,9 +38,24 @@ func Sentence(d policy.Decision, became api.Evaluation) string {
 	case policy.CaseDisabled:
 		return "The target stays at zero, because it was not hpad that set it to zero" + changedBefore(d) + "."
 	case policy.CaseMetricsFailed:
-		return fmt.Sprintf("The count stays at %d, because the metrics could not decide: %s%s.", d.CurrentReplicas, failures(d), changedBefore(d))
+		return fmt.Sprintf("The count stays at %d, because %s%s.", d.CurrentReplicas, undecidedText(d), changedBefore(d))
 	}
 	return change(d, became) + because(d) + restraints(d, became) + "."
+}
+
+// undecidedText says why the metrics could not decide. The proposal of one that was
+// read is lower where there is one: with a higher one they decide (R25.5).
+func undecidedText(d policy.Decision) string {
+	best, read := int32(0), false
+	for _, result := range d.Metrics {
+		if result.Error == "" {
+			best, read = max(best, result.Proposal), true
+		}
+	}
+	if !read {
+		return "the metrics could not decide: " + failures(d)
+	}
+	return fmt.Sprintf("nothing is scaled down while a metric fails, although the others ask for %d: %s", best, failures(d))
 }
 
 // restoredText says why a count is put back. Decisions of older versions do not
@@ -93,12 +108,28 @@ func because(d policy.Decision) string {
 	wanted := *d.Recommendation
 	switch {
 	case wanted == d.CurrentReplicas && d.DesiredReplicas == d.CurrentReplicas:
-		return ", because " + asks + " for no other"
+		return ", because " + asks + " for no other" + filledText(d)
 	case cmp.Compare(wanted, d.CurrentReplicas) == cmp.Compare(d.DesiredReplicas, d.CurrentReplicas):
 		return fmt.Sprintf(", because %s for %d", asks, wanted)
 	default:
 		return fmt.Sprintf(", although %s for %d", asks, wanted)
 	}
+}
+
+// filledText says that the instances which were not measured made the difference: by
+// its value alone the winning metric asks for another count (R36).
+func filledText(d policy.Decision) string {
+	if d.Winner == nil || *d.Winner < 0 || *d.Winner >= len(d.Metrics) {
+		return ""
+	}
+	result := d.Metrics[*d.Winner]
+	if result.CompletedRatio == nil || result.Ratio == nil || result.Groups == nil {
+		return ""
+	}
+	if outside := *result.Ratio > 1+result.ToleranceUp || *result.Ratio < 1-result.ToleranceDown; !outside {
+		return ""
+	}
+	return " once those instances are counted that have no measurement yet"
 }
 
 // winnerText names the winning metric with its value and goal.

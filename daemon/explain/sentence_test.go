@@ -96,6 +96,19 @@ func TestSentenceAndLine(t *testing.T) {
 			"The count stays at 4, because the metrics could not decide: queue: no answer from prom.", "12:00:00 4: ",
 		},
 		{
+			"scale-down with a failed metric",
+			policy.Decision{Time: noon, Case: policy.CaseMetricsFailed, CurrentReplicas: 4, DesiredReplicas: 4, Metrics: []policy.MetricResult{{Type: policy.ResourceMetric, Name: "cpu", Proposal: 2}, queue}},
+			"The count stays at 4, because nothing is scaled down while a metric fails, although the others ask for 2: queue: no answer from prom.", "12:00:00 4: ",
+		},
+		{"instances without a measurement (R36)", with(byMetrics(4, 4, 4), func(d *policy.Decision) {
+			d.Metrics[0].Ratio, d.Metrics[0].CompletedRatio, d.Metrics[0].Groups = new(1.5), new(0.9), &policy.Groups{}
+			d.Metrics[0].ToleranceUp, d.Metrics[0].ToleranceDown = 0.1, 0.1
+		}), "The count stays at 4, because cpu (90% of a goal of 60%) asks for no other once those instances are counted that have no measurement yet.", ""},
+		{"instances without a measurement that change nothing", with(byMetrics(4, 4, 4), func(d *policy.Decision) {
+			d.Metrics[0].Ratio, d.Metrics[0].CompletedRatio, d.Metrics[0].Groups = new(1.05), new(1.02), &policy.Groups{}
+			d.Metrics[0].ToleranceUp, d.Metrics[0].ToleranceDown = 0.1, 0.1
+		}), "The count stays at 4, because cpu (90% of a goal of 60%) asks for no other.", ""},
+		{
 			"unreadable",
 			policy.Decision{Time: noon, Case: policy.CaseUnreadable, Error: "read job: 404"},
 			"Nothing is decided, because the target could not be read: read job: 404.", "12:00:00 -: ",

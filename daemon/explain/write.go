@@ -135,7 +135,7 @@ func turns(untold *api.Untold, zone *time.Location) string {
 	if untold == nil {
 		return ""
 	}
-	return fmt.Sprintf("; it changed %d times from %s on", untold.Changes, stamp(untold.From.In(zone)))
+	return fmt.Sprintf("; others came and went since %s, in %d changes", stamp(untold.From.In(zone)), untold.Changes)
 }
 
 // read adds what was read of the target and which branch that led to (R25).

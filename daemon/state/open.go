@@ -102,6 +102,8 @@ func (s *store) openState() (err error) {
 			At: time.Now().UTC(), Part: MemoryPart,
 			Message: lost + "; windows, rate limits and what else hpad remembered are known from then on, and counts that no platform keeps by the history",
 		}})
+	} else if path := filepath.Join(s.claim.dir, stateName); !exists(path) {
+		s.options.Log.Info("there is no earlier state; hpad begins without windows, rates and counts of before", zap.String("state_dir", s.claim.dir))
 	}
 	s.state, err = openDatabase(filepath.Join(s.claim.dir, stateName), fill, autoscalersBucket, fleetsBucket)
 	if err != nil {

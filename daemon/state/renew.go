@@ -84,8 +84,8 @@ func (s *store) renewAll() error {
 	if len(written) == 0 { // a lock file alone is nobody's loss
 		return nil
 	}
-	return s.lose(DirectoryPart, fmt.Sprintf("%q or a file in it was removed or replaced while hpad ran: hpad wrote anew, with all that it knows: %s",
-		dir, strings.Join(written, ", ")))
+	return s.lose(DirectoryPart, fmt.Sprintf("removed or replaced while hpad ran, and written anew with all that hpad knows: %s in %q",
+		strings.Join(written, ", "), dir))
 }
 
 // inPlace reports whether the open file is the one at the database's path.

@@ -23,7 +23,7 @@ func (h *hpad) wantLossTold(since int, part string, texts ...string) {
 	}
 	described := h.w.hpad("describe", "worker").out
 	said := h.said()[since:]
-	for _, text := range append(texts, "told until") {
+	for _, text := range append(texts, "shown until") {
 		if !strings.Contains(ready, text) || !strings.Contains(ready, `"subject":"state"`) || !strings.Contains(ready, `"ready":true`) {
 			h.w.t.Errorf("/-/ready does not tell %q: %s", text, ready)
 		}
@@ -168,7 +168,7 @@ func TestStateRemoved(t *testing.T) {
 	writtenAnew()
 	eventually(t, "it is told", 20*time.Second, func() (string, bool) {
 		_, ready, err := h.request(http.MethodGet, "/-/ready")
-		return fmt.Sprint(ready, err), err == nil && strings.Contains(ready, "was removed or replaced while hpad ran") &&
+		return fmt.Sprint(ready, err), err == nil && strings.Contains(ready, "removed or replaced while hpad ran") &&
 			!strings.Contains(ready, "cannot be written")
 	})
 	h.wantLossTold(0, "directory", dir)
