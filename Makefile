@@ -1,4 +1,4 @@
-.PHONY: build packages image test bench lint fmt
+.PHONY: build packages image test soak bench lint fmt
 
 # build puts hpad into bin/.
 build:
@@ -17,6 +17,10 @@ image:
 # test sets up the engines that the tests talk to and runs every test.
 test:
 	test/all.sh
+
+# soak runs the tests that have a long form in it, which takes more than an hour.
+soak:
+	test/soak.sh
 
 # bench runs every benchmark and reports time and allocations.
 bench:

@@ -17,6 +17,7 @@ import (
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets/targettest"
+	"github.com/hpad/hpad/test/soak"
 )
 
 // load is a queue that rises and falls over two hours, steady for stretches and
@@ -109,7 +110,7 @@ func runHours(t *testing.T, seed uint64, length time.Duration, restarts []time.D
 // meanwhile, by whatever, while it runs and while it does not.
 func TestRestartChangesNothing(t *testing.T) {
 	const length = 3 * time.Hour
-	for seed := range uint64(8) {
+	for seed := range uint64(soak.Rounds(8, 500)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			var restarts []time.Duration

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/hpad/hpad/test/soak"
 )
 
 // killedEnv makes the test binary a daemon that commits until it is killed.
@@ -45,16 +47,18 @@ func commitUntilKilled(dir string) {
 }
 
 func TestKillLosesNoCommit(t *testing.T) {
-	dir := t.TempDir()
-	last, kills := -1, 25
+	kills := 25
 	if testing.Short() {
 		kills = 5
 	}
-	for i := range kills {
-		last = killOnce(t, dir, last, i%2 == 0)
-	}
-	if last < kills/2 {
-		t.Errorf("only %d numbers were committed", last+1)
+	for range soak.Rounds(1, 40) {
+		dir, last := t.TempDir(), -1
+		for i := range kills {
+			last = killOnce(t, dir, last, i%2 == 0)
+		}
+		if last < kills/2 {
+			t.Errorf("only %d numbers were committed", last+1)
+		}
 	}
 }
 

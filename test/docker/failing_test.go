@@ -16,6 +16,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/internal/world"
+	"github.com/hpad/hpad/test/soak"
 )
 
 // states answers the state of each container of a project's service web, by number.
@@ -73,75 +74,108 @@ func failing(t *testing.T, s *site) {
 }
 
 // exhausted: a container that five starts did not help is replaced by a new one, which
-// Compose takes for its own, and the service's only one too.
+// Compose takes for its own, and the service's only one too. The long form waits for
+// the starts; the short one has them stored.
 func exhausted(t *testing.T, s *site) {
 	for n, count := range map[string]int{"only": 1, "many": 3} {
-		project := "exhausted-" + n
-		p := s.Project(t, project, "services: { web: { image: worker:1, stop_grace_period: 1s } }\n")
-		p.Compose("up", "--detach", "--scale", fmt.Sprintf("web=%d", count))
-		ref := targets.Ref{Fleet: "shop", Name: project + "/web"}
-		store := &targettest.Store{}
-		open := func() *compose.Fleet {
-			config := &compose.Config{Config: docker.Config{Host: s.Host()}}
-			config.SetDefaults()
-			f, err := compose.New("shop", config, compose.Options{Store: store})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = f.Close() })
-			if err := f.Start(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			return f
-		}
-		read := func(f *compose.Fleet) targets.Reading {
-			readings, err := f.Snapshot(t.Context(), []targets.Ref{ref})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return readings[ref]
-		}
-		f := open()
-		found := s.awaitReplicas(t, project, count)
-		s.tell(t, found[0], "exit?code=1")
-		wait.For(t, patience, "failure", func() (string, bool) {
-			got := read(f)
-			return fmt.Sprintf("%+v", got.Notices), strings.Contains(fmt.Sprint(got.Notices), "exited with 1, hpad starts it again")
+		t.Run(n, func(t *testing.T) {
+			t.Parallel()
+			s.exhaust(t, "exhausted-"+n, count)
 		})
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
-		// Five starts have passed, and the wait.
-		key := "failed/" + ref.Name
-		stored, err := store.Load(t.Context(), key)
+	}
+}
+
+func (s *site) exhaust(t *testing.T, project string, count int) {
+	p := s.Project(t, project, "services: { web: { image: worker:1, stop_grace_period: 1s } }\n")
+	p.Compose("up", "--detach", "--scale", fmt.Sprintf("web=%d", count))
+	ref := targets.Ref{Fleet: "shop", Name: project + "/web"}
+	store := &targettest.Store{}
+	open := func() *compose.Fleet {
+		config := &compose.Config{Config: docker.Config{Host: s.Host()}}
+		config.SetDefaults()
+		f, err := compose.New("shop", config, compose.Options{Store: store})
 		if err != nil {
 			t.Fatal(err)
 		}
-		all := map[string]map[string]any{}
-		if err := json.Unmarshal(stored, &all); err != nil || len(all) != 1 {
-			t.Fatalf("stored %s, %v, want one container", stored, err)
-		}
-		for _, one := range all {
-			one["starts"], one["since"] = 5, time.Now().Add(-time.Hour)
-		}
-		stored, _ = json.Marshal(all)
-		if err := store.Save(t.Context(), key, stored); err != nil {
+		t.Cleanup(func() { _ = f.Close() })
+		if err := f.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		f = open()
-		wait.For(t, patience, "replacement of the first", func() (string, bool) {
-			got := read(f)
-			if got.Err != nil || int(got.SpecReplicas) != count {
-				t.Fatalf("spec %d, %v while it is replaced, want %d", got.SpecReplicas, got.Err, count)
-			}
-			state, told := s.states(t, project)
-			_, old := state[1]
-			return told, !old && len(state) == count && state[count+1] == container.StateRunning &&
-				strings.Contains(fmt.Sprint(got.Notices), fmt.Sprintf("%s-web-%d is in the place of %s-web-1, which exited with 1", project, count+1, project))
-		})
-		for range 3 { // it stays
-			read(f)
+		return f
+	}
+	pace := time.NewTicker(200 * time.Millisecond)
+	defer pace.Stop()
+	read := func(f *compose.Fleet) targets.Reading {
+		<-pace.C
+		readings, err := f.Snapshot(t.Context(), []targets.Ref{ref})
+		if err != nil {
+			t.Fatal(err)
 		}
-		s.judge(t, p, "web", count)
+		return readings[ref]
+	}
+	f := open()
+	fail := func(plan string) {
+		t.Helper()
+		found := s.awaitReplicas(t, project, count)
+		s.tell(t, found[0], "exit?code=1")
+		wait.For(t, patience, "failure with "+plan, func() (string, bool) {
+			got := read(f)
+			return fmt.Sprintf("%+v", got.Notices), strings.Contains(fmt.Sprint(got.Notices), "exited with 1, hpad "+plan)
+		})
+	}
+	limit := patience
+	if starts := soak.Rounds(0, 5); starts == 0 {
+		fail("starts it again 10s after that")
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		haveStarted(t, store, "failed/"+ref.Name)
+		f = open()
+	} else {
+		limit += 5 * time.Minute
+		for n := range starts {
+			fail(fmt.Sprintf("starts it again %v after that", 10*time.Second<<n))
+			wait.For(t, limit, "container that runs again", func() (string, bool) {
+				got := read(f)
+				state, told := s.states(t, project)
+				return fmt.Sprintf("%s; %+v", told, got.Notices), state[1] == container.StateRunning
+			})
+		}
+		fail("makes a new one 5m0s after that")
+	}
+	wait.For(t, limit, "replacement of the first", func() (string, bool) {
+		got := read(f)
+		if got.Err != nil || int(got.SpecReplicas) != count {
+			t.Fatalf("spec %d, %v while it is replaced, want %d", got.SpecReplicas, got.Err, count)
+		}
+		state, told := s.states(t, project)
+		_, old := state[1]
+		return told, !old && len(state) == count && state[count+1] == container.StateRunning &&
+			strings.Contains(fmt.Sprint(got.Notices), fmt.Sprintf("%s-web-%d is in the place of %s-web-1, which exited with 1", project, count+1, project))
+	})
+	for range 3 { // it stays
+		read(f)
+	}
+	s.judge(t, p, "web", count)
+}
+
+// haveStarted stores of the one container that failed that five starts have passed, and
+// the wait.
+func haveStarted(t *testing.T, store *targettest.Store, key string) {
+	t.Helper()
+	stored, err := store.Load(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]map[string]any{}
+	if err := json.Unmarshal(stored, &all); err != nil || len(all) != 1 {
+		t.Fatalf("stored %s, %v, want one container", stored, err)
+	}
+	for _, one := range all {
+		one["starts"], one["since"] = 5, time.Now().Add(-time.Hour)
+	}
+	stored, _ = json.Marshal(all)
+	if err := store.Save(t.Context(), key, stored); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -4,13 +4,13 @@ import (
 	bits "encoding/binary"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/test/soak"
 )
 
 // clockVariable names a file whose eight bytes are by how many seconds time.Now is
@@ -195,9 +196,9 @@ sync_period = "1s"
 [fleets.local]
 kind = "process"
 [fleets.local.services.growing]
-command = ["sleep", "600"]
+command = ["sleep", "3600"]
 [fleets.local.services.shrinking]
-command = ["sleep", "600"]
+command = ["sleep", "3600"]
 
 [sources.prom]
 kind = "prometheus"
@@ -213,7 +214,7 @@ url  = %q
 [autoscalers.%[1]s]
 target       = { fleet = "local", service = "%[1]s" }
 min_replicas = 1
-max_replicas = 8
+max_replicas = 80
 [[autoscalers.%[1]s.metrics]]
 type          = "External"
 name          = "queue"
@@ -239,8 +240,30 @@ func (h *hpad) scaled(s *stepper, name string, count int32) time.Time {
 	return s.steady(view.Status.LastScaleTime)
 }
 
+// clockStep is a step of the wall clock of a running hpad, or of one that is killed
+// before and started after it.
+type clockStep struct {
+	by   time.Duration
+	kill bool
+}
+
+// randomSteps returns steps of seconds to more than a year, always the same for a seed.
+func randomSteps(seed uint64, count int) (steps []clockStep) {
+	random := rand.New(rand.NewPCG(seed, 1))
+	for range count {
+		by := []time.Duration{2 * time.Second, 40 * time.Second, time.Hour, 400 * 24 * time.Hour}[random.IntN(4)]
+		by += time.Duration(random.Int64N(int64(by/time.Second))) * time.Second
+		if random.IntN(2) == 0 {
+			by = -by
+		}
+		steps = append(steps, clockStep{by: by, kill: random.IntN(2) == 0})
+	}
+	return steps
+}
+
 // TestSteppedClock steps the wall clock of hpad by an hour, with or without killing
-// it, and in the end back: the rate and the window are as without that.
+// it, and in the end back: the rate and the window are as without that. The long form
+// does so for ten minutes by random steps as well.
 func TestSteppedClock(t *testing.T) {
 	t.Parallel()
 	stepped, err := buildStepped()
@@ -251,30 +274,26 @@ func TestSteppedClock(t *testing.T) {
 		for _, kill := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, killed %t", by, kill), func(t *testing.T) {
 				t.Parallel()
-				stepClock(t, stepped, by, kill)
+				stepClock(t, stepped, []clockStep{{by: by, kill: kill}})
 			})
 		}
 	}
+	for seed := range uint64(soak.Rounds(0, 2)) {
+		t.Run(fmt.Sprintf("at random %d", seed), func(t *testing.T) {
+			t.Parallel()
+			stepClock(t, stepped, randomSteps(seed, 15))
+		})
+	}
 }
 
-func stepClock(t *testing.T, stepped string, by time.Duration, kill bool) {
+func stepClock(t *testing.T, stepped string, steps []clockStep) {
 	w := newWorld(t)
 	w.binary = stepped
 	clock := w.stepper(t)
-	server := answerWith(t, map[string]int{"growing": 60, "shrinking": 40})
+	server := answerWith(t, map[string]int{"growing": 800, "shrinking": 40})
 	w.write(clockConfig(w, server.URL))
 	h := w.start()
-	first := h.scaled(clock, "growing", 2)
-	h.scaled(clock, "shrinking", 4)
-	high := clock.steady(server.set("shrinking", 10))
-
-	if kill {
-		h.kill()
-	}
-	clock.step(by)
-	if kill {
-		h = w.start()
-	}
+	counted := map[string]int{} // the steps that this hpad is to count
 	onTime := func() {
 		t.Helper()
 		before := server.last("growing")
@@ -284,30 +303,62 @@ func stepClock(t *testing.T, stepped string, by time.Duration, kill bool) {
 			return fmt.Sprintf("asked for %s, %s ago, before for %s", asked, behind, before), !asked.Equal(before) && behind.Abs() < 10*time.Second
 		})
 	}
-	onTime()
-	second := h.scaled(clock, "growing", 3)
-	if gap := second.Sub(first); gap < 20*time.Second {
-		t.Errorf("grew twice within %s, want 20s", gap)
+	grown := int32(1)
+	for _, step := range steps {
+		t.Logf("%+v", step)
+		first := h.scaled(clock, "growing", grown+1)
+		server.set("shrinking", 40)
+		h.scaled(clock, "shrinking", 4)
+		high := clock.steady(server.set("shrinking", 10))
+
+		if step.kill {
+			h.kill()
+			clear(counted)
+		}
+		clock.step(step.by)
+		if step.kill {
+			h = w.start()
+		}
+		onTime()
+		second := h.scaled(clock, "growing", grown+2)
+		if gap := second.Sub(first); gap < 20*time.Second {
+			t.Errorf("grew twice within %s, want 20s", gap)
+		}
+		low := h.scaled(clock, "shrinking", 1)
+		if gap := low.Sub(high); gap < 30*time.Second {
+			t.Errorf("shrank %s after its load did, want 30s", gap)
+		}
+		h.wantStepTold(step.by, counted)
+		grown = h.viewOf("growing").Status.DesiredReplicas
 	}
-	low := h.scaled(clock, "shrinking", 1)
-	if gap := low.Sub(high); gap < 30*time.Second {
-		t.Errorf("shrank %s after its load did, want 30s", gap)
-	}
-	clock.step(-by)
+	back := -clock.by
+	clock.step(back)
 	onTime()
-	told := []string{"ClockStepped", "the wall clock was stepped forward by 1h0m0s", "the wall clock was stepped back by 1h0m0s"}
+	h.wantStepTold(back, counted)
+	h.end()
+}
+
+// wantStepTold wants a step to be told by events, in the log and by /metrics, which has
+// counted those before it.
+func (h *hpad) wantStepTold(by time.Duration, counted map[string]int) {
+	h.w.t.Helper()
+	direction := "forward"
+	if by < 0 {
+		direction = "back"
+	}
+	counted[direction]++
+	told := fmt.Sprintf("the wall clock was stepped %s by %s", direction, by.Abs())
 	for _, name := range []string{"growing", "shrinking"} {
-		eventually(t, "it is told", 10*time.Second, func() (string, bool) {
-			said := w.hpad("describe", name).out
-			return said, !slices.ContainsFunc(told, func(text string) bool { return !strings.Contains(said, text) })
+		eventually(h.w.t, "it is told", 10*time.Second, func() (string, bool) {
+			said := h.w.hpad("describe", name).out
+			return said, strings.Contains(said, "ClockStepped") && strings.Contains(said, told)
 		})
 	}
-	h.awaitSaid(`"direction":"forward"`, `"direction":"back"`, "the wall clock was stepped; windows and rates go on without it")
+	h.awaitSaid(fmt.Sprintf(`"direction":%q`, direction), "the wall clock was stepped; windows and rates go on without it")
 	text := h.metrics()
 	for _, direction := range []string{"forward", "back"} {
-		if !strings.Contains(text, fmt.Sprintf("hpad_clock_steps_total{direction=%q} 1", direction)) {
-			t.Errorf("/metrics does not tell of the step %s:\n%s", direction, text)
+		if line := fmt.Sprintf("hpad_clock_steps_total{direction=%q} %d\n", direction, counted[direction]); !strings.Contains(text, line) {
+			h.w.t.Errorf("/metrics does not have %s:\n%s", line, text)
 		}
 	}
-	h.end()
 }

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/hpad/hpad/test/soak"
 )
 
 // wantLossTold wants the log since a position, /-/ready, "hpad get", "hpad describe" and
@@ -159,13 +161,18 @@ func TestStateRemoved(t *testing.T) {
 			return fmt.Sprint(err), err == nil
 		})
 	}
-	for range 3 {
+	for n := range soak.Rounds(3, 50) {
+		w.load("queue_length", 40-n%2*10)
 		writtenAnew()
 		if err := os.Rename(dir, w.path(fmt.Sprint("removed-", rand.Text()))); err != nil {
 			t.Fatal(err)
 		}
 	}
 	writtenAnew()
+	w.load("queue_length", 50)
+	h.awaitCount(5, 20*time.Second)
+	w.load("queue_length", 30)
+	grown = h.awaitCount(3, 20*time.Second)
 	eventually(t, "it is told", 20*time.Second, func() (string, bool) {
 		_, ready, err := h.request(http.MethodGet, "/-/ready")
 		return fmt.Sprint(ready, err), err == nil && strings.Contains(ready, "removed or replaced while hpad ran") &&

@@ -17,8 +17,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/test/internal/installed"
+	"github.com/hpad/hpad/test/soak"
 )
 
 // The memory that hpad.service gives hpad, and what it tells Go of it.
@@ -189,9 +189,9 @@ const quietOnes = 3
 
 func quietName(i int) string { return fmt.Sprintf("quiet%d", i) }
 
-// withstand runs hpad for a few periods in the memory of its unit. It wants the
-// quiet autoscalers to be evaluated in every one of them, the large queries to fail
-// by the budget alone, and hpad to live.
+// withstand runs hpad for a few periods, or for ten minutes, in the memory of its unit.
+// It wants the quiet autoscalers to be evaluated in every one of them, the large
+// queries to fail by the budget alone, and hpad to live.
 func (w *world) withstand(t *testing.T, setting string) (h *hpad, g memoryGroup) {
 	t.Helper()
 	g = newMemoryGroup(t, unitMemory)
@@ -202,7 +202,9 @@ func (w *world) withstand(t *testing.T, setting string) (h *hpad, g memoryGroup)
 		return fmt.Sprint(err), err == nil && !view.Evaluation.Last.IsZero()
 	})
 	first, late, refused := map[string]time.Time{}, map[string]int{}, false
-	eventually(t, "every quiet autoscaler is evaluated four times more, and a large query finds no room", 50*time.Second, func() (string, bool) {
+	const period = 5 * time.Second
+	held := time.Duration(soak.Rounds(4, 120)) * period
+	eventually(t, "every quiet autoscaler is evaluated all the time, and a large query finds no room", held+30*time.Second, func() (string, bool) {
 		all := true
 		for i := range quietOnes {
 			view := h.viewOf(quietName(i))
@@ -212,7 +214,7 @@ func (w *world) withstand(t *testing.T, setting string) (h *hpad, g memoryGroup)
 			if int(view.Evaluation.Late) > late[view.Name] || view.Evaluation.Error != "" {
 				t.Fatalf("%s did not keep its period: %+v", view.Name, view.Evaluation)
 			}
-			all = all && view.Evaluation.Last.Sub(first[view.Name]) >= 4*5*time.Second
+			all = all && view.Evaluation.Last.Sub(first[view.Name]) >= held
 		}
 		if view := h.viewOf("besieger"); view.Decision != nil {
 			for _, metric := range view.Decision.Metrics {
@@ -233,16 +235,6 @@ func (w *world) withstand(t *testing.T, setting string) (h *hpad, g memoryGroup)
 	now, most := h.resident()
 	t.Logf("hpad has %d MiB, and had %d MiB at most", now>>20, most>>20)
 	return h, g
-}
-
-// viewOf answers an autoscaler.
-func (h *hpad) viewOf(name string) api.Autoscaler {
-	h.w.t.Helper()
-	view, err := h.client.Autoscaler(h.w.t.Context(), name)
-	if err != nil {
-		h.w.t.Fatal(err)
-	}
-	return view
 }
 
 // Answers of many times the memory that hpad has do not end it, and do not disturb

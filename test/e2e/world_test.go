@@ -370,7 +370,13 @@ func get(client *http.Client, address string) (string, error) {
 // view answers the autoscaler of the world.
 func (h *hpad) view() api.Autoscaler {
 	h.w.t.Helper()
-	view, err := h.client.Autoscaler(h.w.t.Context(), "worker")
+	return h.viewOf("worker")
+}
+
+// viewOf returns an autoscaler.
+func (h *hpad) viewOf(name string) api.Autoscaler {
+	h.w.t.Helper()
+	view, err := h.client.Autoscaler(h.w.t.Context(), name)
 	if err != nil {
 		h.w.t.Fatal(err)
 	}
