@@ -48,6 +48,9 @@ func (p *pass) act(after *publication, version string, events []policy.Event) {
 		err = p.write(ctx, order{
 			from: decision.CurrentReplicas, to: decision.DesiredReplicas, version: version, reason: decision.Message,
 		})
+		if errors.Is(err, targets.ErrWriteTime) {
+			err = fmt.Errorf("%w (%s, %s)", err, limit.limit, limit.why)
+		}
 	}
 	outcome := outcomeOf(decision, err)
 	if outcome.Kind != policy.WriteFailed || !errors.Is(err, targets.ErrUnknownOutcome) {

@@ -33,7 +33,7 @@ func readLimit(timeout time.Duration) error {
 
 // writeTimeout is how long a write of an autoscaler with that period gets, and the
 // cause of one that takes longer.
-func writeTimeout(period time.Duration) (time.Duration, error) {
+func writeTimeout(period time.Duration) (time.Duration, *limitError) {
 	switch {
 	case period < minWriteTimeout:
 		return minWriteTimeout, &limitError{minWriteTimeout, fmt.Sprintf("the least that a write gets (sync_period is %s)", period)}

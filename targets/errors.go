@@ -25,6 +25,9 @@ var (
 	// ErrTransient: network trouble, a server's own error; it is tried again as
 	// usual.
 	ErrTransient = errors.New("temporary failure")
+	// ErrWriteTime: a part of a write was made, and the time that the context leaves
+	// is too short for more. Who set the deadline knows how long it was.
+	ErrWriteTime = errors.New("the time for one write is over")
 	// ErrHeld is what every HeldError is.
 	ErrHeld = errors.New("held by the platform")
 	// ErrThrottled is what every ThrottledError is.

@@ -75,10 +75,31 @@ type timedClient struct{ *http.Client }
 // Do sends a request.
 func (c *timedClient) Do(r *http.Request) (*http.Response, error) {
 	response, err := c.Client.Do(r)
+	if err == nil {
+		response.Body = &timedBody{ReadCloser: response.Body, client: c, request: r}
+	}
+	return response, c.named(r, err)
+}
+
+// named adds the fleet's timeout to an error that it led to.
+func (c *timedClient) named(r *http.Request, err error) error {
 	if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() && r.Context().Err() == nil {
 		err = fmt.Errorf("no answer within the fleet's timeout of %v: %w", c.Timeout, err)
 	}
-	return response, err
+	return err
+}
+
+// timedBody says which limit ended an answer that had begun.
+type timedBody struct {
+	io.ReadCloser
+	client  *timedClient
+	request *http.Request
+}
+
+// Read reads from the body.
+func (b *timedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	return n, b.client.named(b.request, err)
 }
 
 // wholeBodies sends requests from memory. The SDK closes a request's body as soon as

@@ -49,7 +49,7 @@ func (f *Fleet) grow(ctx context.Context, o *order) error {
 	for n := range names {
 		begun := time.Now()
 		if deadline, ok := ctx.Deadline(); n > 0 && ok && deadline.Sub(begun) < 2*slowest {
-			err = fmt.Errorf("%w: the time for one write is over after %d new containers; the next pass goes on", targets.ErrTransient, n)
+			err = fmt.Errorf("%w: %w after %d new containers; the next pass goes on", targets.ErrTransient, targets.ErrWriteTime, n)
 		} else {
 			err = f.add(ctx, made, first+n)
 		}
