@@ -71,6 +71,9 @@ type autoscaler struct {
 	// stepsTold is how many steps of the wall clock are among the events.
 	stepsTold uint64
 	events    eventLog
+	// unsure says that the last pass did not know whether the source was out that
+	// failed.
+	unsure bool
 	// panicked says that a pass did, and none has gone well since.
 	panicked bool
 	// hindrance follows what is wrong, for the history, failing why passes fail, for
@@ -110,7 +113,7 @@ type publication struct {
 	evaluated time.Time
 	duration  time.Duration
 	// failed is what the pass itself failed with, and err that or why it could not
-	// be written. Blind says that its fleet could not be read at all.
+	// be written. Blind says that this is told of its fleet or sources.
 	failed string
 	err    string
 	blind  bool

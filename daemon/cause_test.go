@@ -163,7 +163,6 @@ func TestCausesAreFollowed(t *testing.T) {
 		const first = "1 of 1 metrics failed, first external metric queue: "
 		want := []string{
 			"source does not answer | read tcp 127.0.0.1:40001: connection refused",
-			"evaluation failed | q | " + first + "read tcp 127.0.0.1:40001: connection refused",
 			"source answers again",
 			"evaluation failed | q | " + first + "server answered 400 Bad Request: parse error",
 			"evaluation failed | q | " + first + "series {}: value is not a number (NaN)",
@@ -197,7 +196,7 @@ func TestFlappingCausesAreCounted(t *testing.T) {
 		w := newWorld(t)
 		logs := w.observed()
 		w.queue("q", 3)
-		w.source().failing("q", errors.New("connection refused"), &sources.QueryError{Err: errors.New("bad query")}, nil)
+		w.source().failing("q", &sources.QueryError{Err: errors.New("too many series")}, &sources.QueryError{Err: errors.New("bad query")}, nil)
 		w.start()
 		w.advance(2 * time.Hour)
 		passes := int(2 * time.Hour / (15 * time.Second))
@@ -246,7 +245,7 @@ func TestCauseSurvivesARestart(t *testing.T) {
 		w := newWorld(t)
 		logs := w.observed()
 		w.queue("q", 3)
-		w.source().failing("q", errors.New("connection refused"))
+		w.source().failing("q", &sources.QueryError{Err: errors.New("bad query")})
 		w.start()
 		began := w.view("q").Evaluation.Since
 		w.advance(time.Minute)
@@ -341,6 +340,64 @@ func TestFailedSamplesAreOneLine(t *testing.T) {
 		}
 		if got := told(logs); len(got) != 2 || !strings.HasPrefix(got[0], "samples of the fleet cannot be read") || got[1] != "samples of the fleet can be read again" {
 			t.Errorf("log %q, want that the samples cannot be read, and can be again", got)
+		}
+		w.stop()
+	})
+}
+
+// So is a source that answers no query; one that fails while others are answered is
+// told of by itself, also where those take longer.
+func TestFailedSourceIsOneLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		logs := w.observed()
+		answer := func(err error) {
+			for i := range 200 {
+				if name := fmt.Sprintf("q%d", i); err == nil {
+					w.source().value(name, 3)
+				} else {
+					w.source().failing(name, err)
+				}
+			}
+		}
+		for i := range 200 {
+			w.queue(fmt.Sprintf("q%d", i), 3)
+		}
+		answer(nil)
+		w.start()
+		w.advance(time.Minute)
+		logs.TakeAll()
+		answer(errors.New("connection refused"))
+		w.advance(time.Minute)
+		if view := w.view("q7"); !strings.Contains(view.Evaluation.Error, "connection refused") {
+			t.Fatalf("error %q", view.Evaluation.Error)
+		}
+		answer(nil)
+		w.advance(time.Minute)
+		for _, line := range logs.All() {
+			if got := line.ContextMap()["autoscalers"]; got != int64(200) {
+				t.Errorf("%s of %v autoscalers, want 200", line.Message, got)
+			}
+		}
+		want := []string{"source does not answer | connection refused", "source answers again"}
+		if diff := cmp.Diff(want, told(logs)); diff != "" {
+			t.Errorf("log (-want +got):\n%s", diff)
+		}
+		w.source().failing("q3", errors.New("connection reset"))
+		w.advance(time.Minute)
+		if got := told(logs); len(got) != 1 || !strings.HasPrefix(got[0], "evaluation failed | q3 | ") {
+			t.Errorf("log %q, want one line of q3", got)
+		}
+		for i := range 200 {
+			w.source().set(fmt.Sprintf("q%d", i), func(_ context.Context, at time.Time) (sources.Vector, error) {
+				time.Sleep(2 * time.Second)
+				return one(3, at), nil
+			})
+		}
+		w.source().failing("q0", errors.New("connection reset")) // which is asked first
+		w.advance(time.Minute + 10*time.Second) // so that no query is under way
+		if got := told(logs); len(got) != 2 || !strings.HasPrefix(got[0], "evaluation works again | q3") || !strings.HasPrefix(got[1], "evaluation failed | q0 | ") {
+			t.Errorf("log %q, want one line of q0, once others were answered", got)
 		}
 		w.stop()
 	})

@@ -99,29 +99,55 @@ func (p *pass) reading() (targets.Reading, error) {
 	return reading, nil
 }
 
-// fleetFailed reports whether all that failed in a pass is that its fleet, or the
-// fleet's samples, could not be read at all.
-func (p *pass) fleetFailed(decision *policy.Decision, outcome policy.Outcome) bool {
+// isBlind reports whether all that failed in a pass is that its fleet, the fleet's
+// samples or its sources could not be read at all, which is told once for all of those
+// who read them.
+func (p *pass) isBlind(decision *policy.Decision, outcome policy.Outcome) bool {
 	if answer := p.round.snapshots[p.plan.snapshot].get(); answer != nil && answer.err != nil {
 		return true
 	}
-	if p.plan.samples < 0 || outcome.Error != "" {
+	if outcome.Error != "" {
 		return false
 	}
-	if answer := p.round.samples[p.plan.samples].get(); answer == nil || answer.err == nil {
-		return false
-	}
-	failed := false
+	failed, unsure := false, false
 	for i := range decision.Metrics {
 		if decision.Metrics[i].Error == "" {
 			continue
 		}
-		if p.plan.definition.inputs[i].source != nil {
+		out, sure := p.isOut(i)
+		if !out && sure {
 			return false
 		}
-		failed = true
+		failed, unsure = true, unsure || !sure
 	}
-	return failed
+	a := p.plan.autoscaler
+	// What the source has yet to show is left to the next pass, once.
+	again := a.unsure && unsure
+	a.unsure = unsure
+	return failed && !again
+}
+
+// isOut reports whether nothing could be read from where a failed metric of the pass
+// comes from. It is not sure while other queries of a source are under way that was
+// not told to be out.
+func (p *pass) isOut(metric int) (out, sure bool) {
+	source := p.plan.definition.inputs[metric].source
+	if source == nil {
+		answer := p.round.samples[p.plan.samples].get()
+		return answer != nil && answer.err != nil, true
+	}
+	q := p.plan.queries[metric]
+	if answer := p.round.queries[q].get(); answer != nil && answer.err == nil {
+		return false, true
+	}
+	batch := &p.round.batches[p.round.plan.queries[q].batch]
+	switch {
+	case batch.answered.Load():
+		return false, true
+	case batch.left.Load() == 0 || source.problem.exists():
+		return true, true
+	}
+	return false, false
 }
 
 // tooLate is the error of a read that this pass could not wait for, although

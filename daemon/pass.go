@@ -167,7 +167,7 @@ func (p *pass) finish(after *publication, outcome policy.Outcome, events []polic
 	if !sleeps(decision, settlement) {
 		after.failed, after.err = settlement.Error, settlement.Error
 	}
-	after.outcome, after.blind = outcome, p.fleetFailed(decision, outcome)
+	after.outcome, after.blind = outcome, p.isBlind(decision, outcome)
 	entries := a.history(before, after, wrote || settled, d.options.DryRun, events, settlement.Error)
 	after.memory, after.status, after.restoration = a.memory, a.status, a.restoration
 	after.events = a.events.add(events, p.round.now)

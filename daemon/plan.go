@@ -52,6 +52,8 @@ type queryRead struct {
 	source  *sourceHandle
 	query   sources.Query
 	waiting []int
+	// batch is the index of the batch it is in.
+	batch int
 	// readers is how many metrics read the answer.
 	readers int32
 	// own says that an autoscaler of the configuration reads it, and not only those
@@ -66,6 +68,8 @@ type queryBatch struct {
 	source  *sourceHandle
 	timeout time.Duration
 	queries []int
+	// autoscalers is how many ask the source, with these queries or others.
+	autoscalers int
 }
 
 // A pass waits for its reads for two thirds of its period, so that it has time to
@@ -195,8 +199,12 @@ func (p *plan) batch(timeouts map[int]time.Duration) {
 			p.batches = append(p.batches, queryBatch{source: key.source, timeout: key.timeout})
 		}
 		p.batches[b].queries = append(p.batches[b].queries, q)
+		p.queries[q].batch = b
 	}
-	for _, b := range p.batches {
+	asking := p.asking()
+	for i := range p.batches {
+		b := &p.batches[i]
+		b.autoscalers = asking[b.source]
 		slices.SortStableFunc(b.queries, func(x, y int) int {
 			a, b := &p.queries[x], &p.queries[y]
 			if a.own != b.own {
@@ -205,4 +213,19 @@ func (p *plan) batch(timeouts map[int]time.Duration) {
 			return cmp.Compare(a.rank, b.rank)
 		})
 	}
+}
+
+// asking counts the autoscalers that ask each source.
+func (p *plan) asking() map[*sourceHandle]int {
+	autoscalers := map[*sourceHandle]int{}
+	for i := range p.passes {
+		inputs := p.passes[i].definition.inputs
+		for metric, in := range inputs {
+			counted := slices.ContainsFunc(inputs[:metric], func(earlier input) bool { return earlier.source == in.source })
+			if in.source != nil && !counted {
+				autoscalers[in.source]++
+			}
+		}
+	}
+	return autoscalers
 }

@@ -59,8 +59,8 @@ func (d *Daemon) reportPass(a *autoscaler, def *definition, after *publication, 
 
 // failureNews follows why passes fail, and returns what a line of the log has
 // besides the error when they fail, fail for another cause, or work again; nil when
-// that is no news. A fleet that cannot be read has its own line, which is not
-// repeated for each autoscaler. The pass under way owns what this changes.
+// that is no news. A fleet or a source that cannot be read has its own line, which is
+// not repeated for each autoscaler. The pass under way owns what this changes.
 func (d *Daemon) failureNews(a *autoscaler, def *definition, after *publication) []zap.Field {
 	if after.blind {
 		return nil
@@ -126,13 +126,13 @@ func (d *Daemon) reportSamples(h *fleetHandle, autoscalers int, err error) {
 }
 
 // reportSource keeps whether a source answers, and logs when that changes or has
-// another cause.
-func (d *Daemon) reportSource(h *sourceHandle, err error) {
+// another cause: one line for all the autoscalers that ask it.
+func (d *Daemon) reportSource(h *sourceHandle, autoscalers int, err error) {
 	if d.runContext.Err() != nil {
 		return // the stop cut the queries off
 	}
 	news, fields := h.problem.set(err)
-	fields = append([]zap.Field{zap.String("source", h.name)}, fields...)
+	fields = append([]zap.Field{zap.String("source", h.name), zap.Int("autoscalers", autoscalers)}, fields...)
 	switch {
 	case news && err != nil:
 		d.log.Warn("source does not answer", append(fields, zap.NamedError("err", err))...)

@@ -30,6 +30,7 @@ type round struct {
 	snapshots []answer[snapshotAnswer]
 	samples   []answer[samplesAnswer]
 	queries   []queryRound
+	batches   []batchRound
 	// flagged says that the store was told of the passes that are still under way
 	// although later rounds have completed; the scheduler owns it.
 	flagged bool
@@ -121,6 +122,23 @@ func (q *queryRound) drop() {
 	}
 }
 
+// batchRound is what is known in a round of whether a batch's source answers: left
+// counts the queries that have not ended yet, and answered says that one was answered.
+type batchRound struct {
+	left     atomic.Int32
+	answered atomic.Bool
+}
+
+// ended takes in the error of one query. A query that fails is the matter of those who
+// ask it, and so is one with a mistake; a source fails when it answers none.
+func (b *batchRound) ended(err error) {
+	_, mistaken := errors.AsType[*sources.QueryError](err)
+	if err == nil || mistaken || errors.Is(err, sources.ErrNoRoom) {
+		b.answered.Store(true)
+	}
+	b.left.Add(-1)
+}
+
 // readsAtOnce bounds the reads of one kind under way at one fleet: a round makes
 // one, a round out of turn may make another, and some may hang.
 const readsAtOnce = 4
@@ -140,6 +158,10 @@ func (d *Daemon) newRound(p *plan, now time.Time, tick bool) *round {
 		snapshots: make([]answer[snapshotAnswer], len(p.snapshots)),
 		samples:   make([]answer[samplesAnswer], len(p.samples)),
 		queries:   make([]queryRound, len(p.queries)),
+		batches:   make([]batchRound, len(p.batches)),
+	}
+	for i := range r.batches {
+		r.batches[i].left.Store(int32(len(p.batches[i].queries)))
 	}
 	for i := range r.queries {
 		r.queries[i].readers.Store(p.queries[i].readers)
@@ -173,7 +195,7 @@ func (r *round) start(ctx context.Context) {
 		read(&r.plan.samples[i].fleet.uses, func() { r.readSamples(ctx, i) })
 	}
 	for i := range r.plan.batches {
-		read(&r.plan.batches[i].source.uses, func() { r.runQueries(ctx, &r.plan.batches[i]) })
+		read(&r.plan.batches[i].source.uses, func() { r.runQueries(ctx, i) })
 	}
 	for timeout, passes := range r.plan.impatient {
 		r.daemon.reads.Go(func() {
@@ -240,10 +262,10 @@ func (r *round) readSamples(ctx context.Context, i int) {
 	}, func(_ int, err error) { tell(nil, err) })
 }
 
-func (r *round) runQueries(ctx context.Context, batch *queryBatch) {
+func (r *round) runQueries(ctx context.Context, i int) {
+	batch, state := &r.plan.batches[i], &r.batches[i]
 	ctx, cancel := context.WithTimeoutCause(ctx, batch.timeout, readLimit(batch.timeout))
 	defer cancel()
-	var answered atomic.Bool
 	tell := func(i int, vector sources.Vector, err error) {
 		q := &r.queries[batch.queries[i]]
 		late := true
@@ -253,10 +275,7 @@ func (r *round) runQueries(ctx context.Context, batch *queryBatch) {
 			told.index.vector = &told.vector
 		}, func() {
 			q.drop() // whoever waited for it may have given up
-			_, mistaken := errors.AsType[*sources.QueryError](err)
-			if err == nil || mistaken || errors.Is(err, sources.ErrNoRoom) {
-				answered.Store(true)
-			}
+			state.ended(err)
 			r.arrived(r.plan.queries[batch.queries[i]].waiting)
 		})
 		if late {
@@ -276,13 +295,11 @@ func (r *round) runQueries(ctx context.Context, batch *queryBatch) {
 	}, func(i int, err error) {
 		tell(i, sources.Vector{}, fmt.Errorf("query source %q: %w", batch.source.name, err))
 	})
-	// A query that fails is the matter of those who ask it, and so is one with a
-	// mistake; a source fails when it answers none.
 	var err error
-	if !answered.Load() {
+	if !state.answered.Load() {
 		err = r.queries[batch.queries[0]].get().err
 	}
-	r.daemon.reportSource(batch.source, err)
+	r.daemon.reportSource(batch.source, batch.autoscalers, err)
 }
 
 // readyChunk is how many ready passes are handed to a worker together.
