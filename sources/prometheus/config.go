@@ -2,7 +2,6 @@ package prometheus
 
 import (
 	"cmp"
-	"maps"
 	"net/url"
 	"strconv"
 	"strings"
@@ -72,17 +71,6 @@ func (c *Config) Validate() []policy.FieldError {
 		add("max_concurrent", strconv.Itoa(c.MaxConcurrent), "must be at least 1")
 	}
 	return append(mistakes, c.Access.Validate()...)
-}
-
-// Redacted answers a copy for people to see: the values of headers, which may be
-// secret, are replaced.
-func (c *Config) Redacted() *Config {
-	redacted := *c
-	redacted.Headers = maps.Clone(c.Headers)
-	for name := range redacted.Headers {
-		redacted.Headers[name] = "<redacted>"
-	}
-	return &redacted
 }
 
 // checkURL says what is wrong with the address of a server; "" when nothing is.

@@ -1,7 +1,6 @@
 package prometheus
 
 import (
-	"reflect"
 	"testing"
 	"time"
 
@@ -142,20 +141,5 @@ func TestConfigValidate(t *testing.T) {
 				t.Errorf("Validate (-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-func TestConfigRedacted(t *testing.T) {
-	cfg := Config{URL: "http://127.0.0.1:9090", Access: httpclient.Access{Headers: map[string]string{"X-Key": "secret"}}}
-	redacted := cfg.Redacted()
-	if got := redacted.Headers["X-Key"]; got != "<redacted>" {
-		t.Errorf("Redacted has the header value %q, want <redacted>", got)
-	}
-	if got := cfg.Headers["X-Key"]; got != "secret" {
-		t.Errorf("Redacted changed its receiver's header to %q", got)
-	}
-	redacted.Headers = cfg.Headers
-	if !reflect.DeepEqual(*redacted, cfg) {
-		t.Errorf("Redacted = %+v, want all but the headers of %+v", *redacted, cfg)
 	}
 }
