@@ -395,7 +395,7 @@ func TestFailedSourceIsOneLine(t *testing.T) {
 			})
 		}
 		w.source().failing("q0", errors.New("connection reset")) // which is asked first
-		w.advance(time.Minute + 10*time.Second) // so that no query is under way
+		w.advance(time.Minute + 10*time.Second)                  // so that no query is under way
 		if got := told(logs); len(got) != 2 || !strings.HasPrefix(got[0], "evaluation works again | q3") || !strings.HasPrefix(got[1], "evaluation failed | q0 | ") {
 			t.Errorf("log %q, want one line of q0, once others were answered", got)
 		}
