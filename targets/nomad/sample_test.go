@@ -64,6 +64,15 @@ func TestSampleOf(t *testing.T) {
 	if !ok || !ahead.At.Equal(now) {
 		t.Errorf("a sample of a clock that is ahead is of %v, want now", ahead.At)
 	}
+	// An age that the wall clock cannot change is measured from a time with a
+	// monotonic reading.
+	for _, by := range []time.Duration{-30 * time.Second, 30 * time.Second} {
+		now := time.Now()
+		sample, ok := sampleOf(sampledAlloc{mhz: 1000}, &api.AllocResourceUsage{Timestamp: now.Add(by).UnixNano(), Tasks: map[string]*api.TaskResourceUsage{"main": measured(0)}}, MemoryRSS, now, validity)
+		if !ok || sample.At == sample.At.Round(0) {
+			t.Errorf("a sample made %v from now is of %v, by the wall clock", by, sample.At)
+		}
+	}
 }
 
 // TestAmounts: what a task was not measured for, or what cannot be, is left out.

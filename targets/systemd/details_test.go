@@ -1,0 +1,23 @@
+package systemd
+
+import (
+	"testing"
+	"time"
+)
+
+// TestStartLimitIsSteady: the interval after which a unit may be started again is
+// measured from a time with a monotonic reading, and from now at the latest, so that a
+// step of the wall clock makes it neither longer nor shorter.
+func TestStartLimitIsSteady(t *testing.T) {
+	const interval = time.Minute
+	now := time.Now()
+	for by, want := range map[time.Duration]time.Duration{-20 * time.Second: interval - 20*time.Second, time.Hour: interval} {
+		d := parseDetails(map[string]any{
+			"Result": startLimitHit, "StartLimitIntervalUSec": uint64(interval.Microseconds()),
+			"StateChangeTimestamp": uint64(now.Add(by).UnixMicro()),
+		}, now)
+		if !d.limited || d.allowed == d.allowed.Round(0) || d.allowed.Sub(now).Round(time.Millisecond) != want {
+			t.Errorf("changed %v from now, it may be started %v from now, at %v; want %v, by the monotonic clock", by, d.allowed.Sub(now), d.allowed, want)
+		}
+	}
+}
