@@ -68,7 +68,7 @@ func newCompose(c config.Fleet, env FleetEnv) (Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	return compose.New(c.Name, own, compose.Options{Store: env.Store, DryRun: env.DryRun})
+	return compose.New(c.Name, own, compose.Options{Store: env.Store, Now: env.Now, DryRun: env.DryRun})
 }
 
 func newSwarm(c config.Fleet, _ FleetEnv) (Fleet, error) {

@@ -122,7 +122,7 @@ func (d *Daemon) buildFleets(ch *change, previous *generation) error {
 			return fmt.Errorf("fleet %q: kind %q is not known", name, c.Kind)
 		}
 		fleet, err := construct(c, FleetEnv{
-			Store: d.store.Fleet(name), Meter: d.metrics.Platform(name), Accounts: &d.accounts, Output: d.options.Output, DryRun: d.options.DryRun,
+			Store: d.store.Fleet(name), Meter: d.metrics.Platform(name), Accounts: &d.accounts, Output: d.options.Output, Now: d.clock.Now, DryRun: d.options.DryRun,
 			Earlier: func(target string) (int32, bool) {
 				return d.earlierCount(targets.Ref{Fleet: name, Name: target})
 			},

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"io"
+	"time"
 
 	"github.com/hpad/hpad/daemon/clock"
 	"github.com/hpad/hpad/daemon/config"
@@ -34,6 +35,8 @@ type FleetEnv struct {
 	// Output answers where the output of an instance that the fleet itself runs
 	// goes.
 	Output func(service, instance string) io.Writer
+	// Now is the daemon's clock, which nobody sets, also across restarts.
+	Now func() time.Time
 	// DryRun says that the fleet is to change nothing of its own accord.
 	DryRun bool
 }

@@ -23,6 +23,8 @@ type Options struct {
 	Store targets.Store
 	// DryRun starts no container that nobody asks for by SetReplicas.
 	DryRun bool
+	// Now is a clock that nobody sets, also across restarts; nil means time.Now.
+	Now func() time.Time
 }
 
 // refreshing is how many templates are taken at once.
@@ -88,7 +90,7 @@ func New(name string, config *Config, options Options) (*Fleet, error) {
 	f := &Fleet{
 		name: name, config: config, engine: engine, waiting: waiting, sampler: docker.NewSampler(config.ResourceInterval),
 		details:  details{known: map[string]*detail{}},
-		memories: newMemories(options.Store), templates: newTemplates(options.Store), removals: newRemovals(options.Store), copies: newCopies(options.Store), revivals: newRevivals(options.Store), dryRun: options.DryRun,
+		memories: newMemories(options.Store), templates: newTemplates(options.Store), removals: newRemovals(options.Store), copies: newCopies(options.Store), revivals: newRevivals(options.Store, options.Now), dryRun: options.DryRun,
 		starts: make(chan struct{}, 1), turns: map[key]chan struct{}{},
 	}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
@@ -297,7 +299,7 @@ func (f *Fleet) reading(ctx context.Context, ref targets.Ref, k key, l *listing,
 		reading.Max = d.limits.most
 		f.refresh(ctx, k, from, l.observed)
 	}
-	f.revive(ctx, k, members, known, reading.Hold != nil, l.observed)
+	f.revive(ctx, k, members, known, reading.Hold != nil)
 	all := f.revivals.of(k)
 	if notice := failing(living, known, all); notice != nil && (reading.Hold == nil || reading.Hold.Reason != ServiceStopped) {
 		reading.Notices = append(reading.Notices, *notice)

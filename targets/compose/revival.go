@@ -39,8 +39,8 @@ type revival struct {
 	// Ended is its last end, by the engine's clock, and Cause how it ended, in words.
 	Ended time.Time `json:"ended"`
 	Cause string    `json:"cause"`
-	// Since is when hpad saw that end, or started it after that; Wait is how long after
-	// it hpad starts it the next time.
+	// Since is when hpad saw that end, or started it after that, by Options.Now; Wait is
+	// how long after it hpad starts it the next time.
 	Since time.Time     `json:"since"`
 	Wait  time.Duration `json:"wait"`
 	// Starts is how often hpad has tried to start it, or to replace it, since it had run
@@ -55,7 +55,7 @@ type revival struct {
 
 // failed returns what is to be remembered of a container that has failed.
 func (r revival) failed(d *detail, now time.Time) revival {
-	if r.Since.After(now) { // the clock was set back: it counts as made now
+	if r.Since.After(now) { // made by a clock that was ahead: it counts as made now
 		r.Since = now
 	}
 	if r.Wait > 0 && r.Ended.Equal(d.finished) {
@@ -97,13 +97,18 @@ func (r revival) plan() string {
 // revivals are those of all services, by container. They are safe for concurrent use.
 type revivals struct {
 	store targets.Store
+	now   func() time.Time
 
 	mu    sync.Mutex
 	known map[key]map[string]revival
 }
 
-func newRevivals(store targets.Store) *revivals {
-	return &revivals{store: store, known: map[key]map[string]revival{}}
+// newRevivals returns what measures waits by now; nil means time.Now.
+func newRevivals(store targets.Store, now func() time.Time) *revivals {
+	if now == nil {
+		now = time.Now
+	}
+	return &revivals{store: store, now: now, known: map[key]map[string]revival{}}
 }
 
 // load reads what was stored, in place of what is known, but for what is of no use any
@@ -119,7 +124,7 @@ func (r *revivals) load(ctx context.Context) error {
 	r.known = known
 	for k := range maps.Clone(known) {
 		keepByContainer(ctx, r.store, revivalPrefix, known, k, func(all map[string]revival) {
-			maps.DeleteFunc(all, func(_ string, one revival) bool { return time.Since(one.Since) > forgottenAfter })
+			maps.DeleteFunc(all, func(_ string, one revival) bool { return r.now().Sub(one.Since) > forgottenAfter })
 		})
 	}
 	return nil
@@ -184,7 +189,8 @@ func (r *revivals) fail(ctx context.Context, k key, id string, err error) {
 
 // revive takes in which containers of a service have failed, and begins to start those
 // again, or to replace them, whose wait is over; none while the service is held.
-func (f *Fleet) revive(ctx context.Context, k key, members []*member, known map[string]*detail, held bool, now time.Time) {
+func (f *Fleet) revive(ctx context.Context, k key, members []*member, known map[string]*detail, held bool) {
+	now := f.revivals.now()
 	switch {
 	case f.dryRun:
 		return
@@ -238,7 +244,7 @@ func (f *Fleet) reviveDue(k key, due map[string]bool) {
 	failed := slices.DeleteFunc(slices.Clone(o.living), func(m *member) bool { return !due[m.ID] || !f.hasFailed(m) })
 	var old []*member
 	for _, m := range f.withoutReplacement(o, failed) {
-		before, due := f.revivals.try(f.ctx, k, m.ID, time.Now())
+		before, due := f.revivals.try(f.ctx, k, m.ID, f.revivals.now())
 		switch {
 		case !due: // it failed again since it was started
 		case before.exhausted():

@@ -32,7 +32,7 @@ func TestRevivalWaits(t *testing.T) {
 		var starts []time.Duration
 		exhausted := 0
 		for round := range 700 { // of 5 s
-			r := newRevivals(store)
+			r := newRevivals(store, nil)
 			if err := r.load(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -73,6 +73,39 @@ func TestRevivalClock(t *testing.T) {
 	r := revival{}.failed(d, now.Add(time.Hour)).failed(d, now)
 	if r.due(now.Add(firstWait-1)) || !r.due(now.Add(firstWait)) {
 		t.Errorf("an hour back it waits from %v on, at %v", r.Since, now)
+	}
+}
+
+// TestRevivalSteady holds that waits are measured by the clock that the fleet is lent,
+// also by the fleet that comes next.
+func TestRevivalSteady(t *testing.T) {
+	i := newImitation(t)
+	i.up(service{project: "shop", name: "web"}, 2)
+	store := &targettest.Store{}
+	now := time.Now().Add(-24 * time.Hour) // the wall clock was set forward since
+	passes := func(d time.Duration) []int {
+		t.Helper()
+		now = now.Add(d)
+		f, err := New("shop", testConfig(t, i.host()), Options{Store: store, Now: func() time.Time { return now }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = f.Close() }()
+		if err := f.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		read(t, f)
+		f.background.Wait()
+		return running(i)
+	}
+	i.fail(1, 2)
+	for _, d := range []time.Duration{0, firstWait - 1} {
+		if got := passes(d); slices.Contains(got, 2) {
+			t.Errorf("%v run, before the wait was over", got)
+		}
+	}
+	if got := passes(1); !slices.Contains(got, 2) {
+		t.Errorf("%v run, once the wait was over", got)
 	}
 }
 
