@@ -46,7 +46,7 @@ func writeTable(w io.Writer, views []api.Autoscaler, wide bool, now time.Time) e
 	for i, view := range views {
 		cells := []string{
 			view.Name, view.Reference, targetsText(view.Spec.Metrics, view.Status.Metrics), minText(view.Spec),
-			strconv.Itoa(int(view.Spec.MaxReplicas)), strconv.Itoa(int(view.Status.CurrentReplicas)), age(view.Created, now),
+			strconv.Itoa(int(view.Spec.MaxReplicas)), replicasText(view), age(view.Created, now),
 		}
 		if wide {
 			cells = append(cells, ago(view.Evaluation.Last, now), conditionsText(view.Status.Conditions))
@@ -66,6 +66,15 @@ func orNone(text string) string {
 		return none
 	}
 	return text
+}
+
+// replicasText writes the count before the last pass's write. A 0 of a target that
+// cannot be read is no count.
+func replicasText(view api.Autoscaler) string {
+	if d := view.Decision; d != nil && d.Case == policy.CaseUnreadable && view.Status.CurrentReplicas == 0 {
+		return unknown
+	}
+	return strconv.Itoa(int(view.Status.CurrentReplicas))
 }
 
 // minText writes the lower bound.
