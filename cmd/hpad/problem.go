@@ -80,19 +80,41 @@ func short(text string) string {
 		return text
 	}
 	const joint, left = ": ", ": …: "
-	links := strings.Split(text, joint)
+	links := linksOf(text, joint)
 	why := links[len(links)-1]
 	for i := len(links) - 2; i > 0 && fits(links[0]+left+links[i]+joint+why); i-- {
 		why = links[i] + joint + why
 	}
-	if cut := links[0] + left + why; len(links) > 2 && fits(cut) {
-		return cut
+	if len(links) > 2 && utf8.RuneCountInString(links[0]+left) <= maxProblem/2 {
+		text = links[0] + left + why
+	}
+	if fits(text) {
+		return text
 	}
 	letters := []rune(text)[:maxProblem-1]
 	if space := strings.LastIndexByte(string(letters), ' '); space > 0 {
 		return string(letters)[:space] + "…"
 	}
 	return string(letters) + "…"
+}
+
+// linksOf splits an error into its links. What is quoted is no link, and belongs to
+// the one before.
+func linksOf(text, joint string) []string {
+	var links []string
+	begin, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch {
+		case quoted && text[i] == '\\':
+			i++
+		case text[i] == '"':
+			quoted = !quoted
+		case !quoted && strings.HasPrefix(text[i:], joint) && !strings.HasPrefix(text[i+len(joint):], `"`):
+			links = append(links, text[begin:i])
+			begin = i + len(joint)
+		}
+	}
+	return append(links, text[begin:])
 }
 
 // fits reports whether a text fits in a table.

@@ -48,6 +48,14 @@ func TestShort(t *testing.T) {
 			`1 of 1 metrics failed: …: server answered 400 Bad Request: bad_data: parse error`,
 		},
 		{"the end of the last", "scale group: " + long + long, "scale group: " + strings.TrimSpace(strings.Repeat("long words ", 11)) + " long…"},
+		{
+			"a quoted answer", `1 of 1 metrics failed: source "prom": query "sum(x)" at "http://127.0.0.1:9090": server answered 201 Created: "{\"status\": \"success\", \"data\": {\"` + long + `\": []}}"`,
+			`1 of 1 metrics failed: …: server answered 201 Created: "{\"status\": \"success\", \"data\": {\"long words long words long words long words…`,
+		},
+		{
+			"the end of a long last", `1 of 1 metrics failed: source "prom": query "sum(x)" at "http://127.0.0.1:9090": result is of another time, ` + long,
+			`1 of 1 metrics failed: …: result is of another time, ` + strings.Repeat("long words ", 7) + "long…",
+		},
 		{"one word", strings.Repeat("ä", 200), strings.Repeat("ä", 139) + "…"},
 		{"two links", long + ": " + long, strings.TrimSpace(long) + " : " + strings.TrimSpace(strings.Repeat("long words ", 2)) + " long…"},
 	} {
