@@ -18,11 +18,11 @@ import (
 // answer to the signal, while their backlog grows and across a restart of hpad, until
 // one of their containers runs again.
 func halted(t *testing.T, s *site) {
-	services := []string{"plain", "kept", "sulky", "struck"}
+	services := []string{"plain", "always", "sulky", "struck"}
 	p := s.Project(t, "halted", `
 services:
   plain:  { image: worker:1 }
-  kept:   { image: worker:1, restart: always, environment: { WORKER_STOP_CODE: "3" } }
+  always: { image: worker:1, restart: always, environment: { WORKER_STOP_CODE: "3" } }
   sulky:  { image: worker:1, environment: { WORKER_STOP_CODE: "1" } }
   struck: { image: worker:1, restart: on-failure }
 `)
@@ -41,7 +41,7 @@ services:
 	p.Compose(up...)
 	queue(20)
 	w := world.New(t, text)
-	p.Compose("stop", "plain", "kept", "sulky")
+	p.Compose("stop", "plain", "always", "sulky")
 	p.Compose("kill", "struck")
 	queue(60)
 	stay := func() {
@@ -80,7 +80,7 @@ services:
 			return tell(found), len(found) == 3 && !stopped
 		})
 	}
-	w.Await("kept", policy.AbleToScale, "ReadyForNewScale", "")
+	w.Await("always", policy.AbleToScale, "ReadyForNewScale", "")
 
 	w.Restart(strings.Replace(text, "hold_stopped = true", "hold_stopped = false", 1))
 	s.load.Queue("struck", 10)
