@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -467,21 +468,31 @@ func (a *Agent) eventually(limit time.Duration, what string, condition func() (s
 	}
 }
 
-// freePorts answers loopback ports nobody listens on at the moment.
+// freePorts returns loopback ports that nobody listens on, below those that the
+// kernel hands out by itself: an agent that is started again finds its own. A socket
+// without a file keeps each from other tests until this one ends.
 func freePorts(t testing.TB, n int) []int {
 	t.Helper()
+	const lowest, count = 12_000, 8_000
 	var ports []int
-	for range n {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
+	for _, offset := range rand.Perm(count) {
+		if len(ports) == n {
+			return ports
+		}
+		port := lowest + offset
+		claim, err := net.Listen("unix", fmt.Sprintf("@hpad-nomadtest-%d", port))
 		if err != nil {
-			t.Fatalf("find a free port: %v", err)
+			continue
 		}
-		defer func() { _ = listener.Close() }()
-		address, ok := listener.Addr().(*net.TCPAddr)
-		if !ok {
-			t.Fatalf("listener has address %v", listener.Addr())
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			_ = claim.Close()
+			continue
 		}
-		ports = append(ports, address.Port)
+		_ = listener.Close()
+		t.Cleanup(func() { _ = claim.Close() })
+		ports = append(ports, port)
 	}
-	return ports
+	t.Fatalf("there are no %d free ports from %d on", n, lowest)
+	return nil
 }
