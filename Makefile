@@ -28,7 +28,7 @@ bench:
 
 # lint checks the code, fmt formats it; .golangci.yml says how.
 lint:
-	"$$(test/tools/golangci-lint.sh)" run
+	test/tools/golangci-lint.sh run
 
 fmt:
-	"$$(test/tools/golangci-lint.sh)" fmt
+	test/tools/golangci-lint.sh fmt
