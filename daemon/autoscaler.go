@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
-	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/drain"
 )
 
 // autoscaler is one autoscaler at run time. It outlives reloads; its definition

@@ -9,7 +9,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/metrics"
-	"github.com/hpad/hpad/quantity"
+	"github.com/hpad/hpad/settings/quantity"
 	"github.com/hpad/hpad/sources"
 )
 

@@ -8,9 +8,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hpad/hpad/daemon/api"
-	"github.com/hpad/hpad/daemon/clock"
-	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/clock"
+	"github.com/hpad/hpad/targets/drain"
 )
 
 // clockSteppedReason is the reason of the event that tells of a step.

@@ -14,10 +14,10 @@ import (
 	"go.uber.org/zap/zapio"
 
 	"github.com/hpad/hpad/daemon/api"
-	"github.com/hpad/hpad/daemon/clock"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/targets/clock"
 	"github.com/hpad/hpad/targets/cloud"
 )
 

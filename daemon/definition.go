@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/config"
-	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/drain"
 )
 
 // definition is the immutable part of an autoscaler: what its configuration

@@ -13,8 +13,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hpad/hpad/daemon/config"
-	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/drain"
 )
 
 // fleetHandle is a fleet in use, with what the daemon keeps about it.

@@ -5,10 +5,10 @@ import (
 	"io"
 	"time"
 
-	"github.com/hpad/hpad/daemon/clock"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/clock"
 	"github.com/hpad/hpad/targets/cloud"
 )
 

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hpad/hpad/daemon/clock"
 	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/targets/clock"
 )
 
 // recorder writes to the store, everything that has come up since the last

@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/hpad/hpad/daemon/clock"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/clock"
 )
 
 // round is all passes that share one tick. It is a memo: each read of its plan

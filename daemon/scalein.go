@@ -9,12 +9,12 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hpad/hpad/daemon/config"
-	"github.com/hpad/hpad/daemon/drain"
-	"github.com/hpad/hpad/daemon/drain/command"
-	nomaddrain "github.com/hpad/hpad/daemon/drain/nomad"
-	"github.com/hpad/hpad/daemon/drain/webhook"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/drain"
+	"github.com/hpad/hpad/targets/drain/command"
+	nomaddrain "github.com/hpad/hpad/targets/drain/nomad"
+	"github.com/hpad/hpad/targets/drain/webhook"
 )
 
 // wrapFleet puts around a fleet that can take instances by name what chooses and

@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/config"
-	"github.com/hpad/hpad/daemon/drain"
-	"github.com/hpad/hpad/daemon/drain/command"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/drain"
+	"github.com/hpad/hpad/targets/drain/command"
 	"github.com/hpad/hpad/targets/targettest"
 )
 

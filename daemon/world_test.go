@@ -18,13 +18,13 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/hpad/hpad/daemon/api"
-	"github.com/hpad/hpad/daemon/clock"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/clock"
 	"github.com/hpad/hpad/targets/targettest"
 )
 

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/hpad/hpad/settings"
 )
 
 // The bounds of R19.
@@ -19,7 +21,7 @@ const (
 // JSON names of [Spec], as "metrics[0].target.value". ScaleToZero is
 // [Settings].ScaleToZero (R15). R20: the number of metrics and duplicates among
 // them are not limited.
-func Validate(spec Spec, scaleToZero bool) []FieldError {
+func Validate(spec Spec, scaleToZero bool) []settings.FieldError {
 	var mistakes mistakes
 	validateBounds(&mistakes, spec, scaleToZero)
 	for i, metric := range spec.Metrics {
@@ -33,7 +35,7 @@ func Validate(spec Spec, scaleToZero bool) []FieldError {
 }
 
 // mistakes collects field errors.
-type mistakes []FieldError
+type mistakes []settings.FieldError
 
 // add records one mistake; value may be nil where nothing was given.
 func (m *mistakes) add(field string, value any, detail string) {
@@ -41,7 +43,7 @@ func (m *mistakes) add(field string, value any, detail string) {
 	if value != nil {
 		text = fmt.Sprint(value)
 	}
-	*m = append(*m, FieldError{Field: field, Value: text, Detail: detail})
+	*m = append(*m, settings.FieldError{Field: field, Value: text, Detail: detail})
 }
 
 // validateBounds checks the two bounds (R14, R15).

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hpad/hpad/settings"
+
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/hpad/hpad/policy"
@@ -22,7 +24,7 @@ type validationVector struct {
 
 // upstreamFields are the fields of mistakes as the vectors name them: sorted,
 // each once.
-func upstreamFields(mistakes []policy.FieldError) []string {
+func upstreamFields(mistakes []settings.FieldError) []string {
 	names := map[string]string{"max_replicas": "max", "min_replicas": "min"}
 	var fields []string
 	for _, mistake := range mistakes {

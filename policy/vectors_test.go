@@ -16,7 +16,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/quantity"
+	"github.com/hpad/hpad/settings/quantity"
 )
 
 // start is the instant that a vector's offsets count from.

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings"
 )
 
 // Defaults of LabelLimits.
@@ -44,8 +44,8 @@ func (l *LabelLimits) SetDefaults() {
 
 // Validate returns every mistake of defaulted limits, with paths below the fleet's
 // table.
-func (l *LabelLimits) Validate() []policy.FieldError {
-	var mistakes []policy.FieldError
+func (l *LabelLimits) Validate() []settings.FieldError {
+	var mistakes []settings.FieldError
 	for _, limit := range []struct {
 		key   string
 		value int
@@ -53,11 +53,11 @@ func (l *LabelLimits) Validate() []policy.FieldError {
 		{"autoscalers", l.Autoscalers}, {"metrics", l.Metrics}, {"max_replicas", int(l.MaxReplicas)}, {"query", l.Query},
 	} {
 		if limit.value < 1 {
-			mistakes = append(mistakes, policy.FieldError{Field: "label_limits." + limit.key, Value: strconv.Itoa(limit.value), Detail: "must be at least 1"})
+			mistakes = append(mistakes, settings.FieldError{Field: "label_limits." + limit.key, Value: strconv.Itoa(limit.value), Detail: "must be at least 1"})
 		}
 	}
 	if l.SyncPeriod < time.Second {
-		mistakes = append(mistakes, policy.FieldError{
+		mistakes = append(mistakes, settings.FieldError{
 			Field: "label_limits.sync_period", Value: strconv.Quote(l.SyncPeriod.String()), Detail: `must be at least "1s"`,
 		})
 	}

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/hpad/hpad/daemon/api"
-	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/drain"
 )
 
 // writeDescription writes one autoscaler as "kubectl describe hpa" does. Ages

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/drain"
 )
 
 // How many entries of a history are answered: when nothing is said, and at most.

@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/hpad/hpad/daemon/api"
-	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/drain"
 )
 
 // recordedAt is an entry of an instant that wrote a count, or failed to when it

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/drain"
 )
 
 // Daemon is what the handlers ask of the daemon. Every answer is a copy that

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/hpad/hpad/quantity"
+	"github.com/hpad/hpad/settings/quantity"
 )
 
 // amount is a quantity that may also be written as a TOML number, which is read

@@ -9,11 +9,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hpad/hpad/settings"
+
 	"github.com/BurntSushi/toml"
 
-	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/drain"
 )
 
 // autoscalerTable is [autoscalers.NAME] as it is written.
@@ -253,7 +255,7 @@ func (t *table) readRequests(at string, given map[string]amount) []policy.Amount
 
 // addSpec records the mistakes that policy found in a spec, under the keys that
 // the file has for its fields.
-func (t *table) addSpec(given scalingTable, mistakes []policy.FieldError) {
+func (t *table) addSpec(given scalingTable, mistakes []settings.FieldError) {
 	for _, mistake := range mistakes {
 		key := fileKey(given, mistake.Field)
 		if key == "" {

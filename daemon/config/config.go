@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/drain"
 )
 
 // Config is a whole configuration, defaulted and valid.

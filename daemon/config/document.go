@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/BurntSushi/toml"
+	"github.com/hpad/hpad/settings"
 
-	"github.com/hpad/hpad/policy"
+	"github.com/BurntSushi/toml"
 )
 
 // The top-level tables of a configuration.
@@ -199,7 +199,7 @@ func (t *table) addWritten(key, detail string) {
 }
 
 // addFields records mistakes that a kind found in its own table.
-func (t *table) addFields(prefix string, mistakes []policy.FieldError) {
+func (t *table) addFields(prefix string, mistakes []settings.FieldError) {
 	for _, mistake := range mistakes {
 		t.add(under(prefix, mistake.Field), mistake.Value, mistake.Detail)
 	}

@@ -8,12 +8,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hpad/hpad/settings"
+
 	"github.com/BurntSushi/toml"
 
-	"github.com/hpad/hpad/daemon/drain"
-	"github.com/hpad/hpad/daemon/drain/command"
-	"github.com/hpad/hpad/daemon/drain/webhook"
-	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/drain"
+	"github.com/hpad/hpad/targets/drain/command"
+	"github.com/hpad/hpad/targets/drain/webhook"
 )
 
 // Drain is how the work of instances is taken away before they are removed.
@@ -46,9 +47,9 @@ type NomadDrain struct {
 func (*NomadDrain) SetDefaults() {}
 
 // Validate answers every mistake, with paths relative to the table.
-func (d *NomadDrain) Validate() []policy.FieldError {
+func (d *NomadDrain) Validate() []settings.FieldError {
 	if d.Fleet == "" {
-		return []policy.FieldError{{Field: "fleet", Detail: `is required: the name of the fleet of kind "nomad" whose nodes run on the instances`}}
+		return []settings.FieldError{{Field: "fleet", Detail: `is required: the name of the fleet of kind "nomad" whose nodes run on the instances`}}
 	}
 	return nil
 }

@@ -20,10 +20,11 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/hpad/hpad/settings"
+
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/quantity"
+	"github.com/hpad/hpad/settings/quantity"
 )
 
 //go:generate go test -count=1 -run ^TestKeys$ -update .
@@ -319,7 +320,7 @@ func tableOf(kind any) map[string]any {
 }
 
 // required answers the keys of a defaulted table that validation misses.
-func required(kind interface{ Validate() []policy.FieldError }) map[string]bool {
+func required(kind interface{ Validate() []settings.FieldError }) map[string]bool {
 	needed := map[string]bool{}
 	for _, mistake := range kind.Validate() {
 		if mistake.Value == "" {

@@ -3,7 +3,8 @@ package config
 import (
 	"time"
 
-	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings"
+
 	"github.com/hpad/hpad/sources/embedded"
 	"github.com/hpad/hpad/sources/prometheus"
 	"github.com/hpad/hpad/targets"
@@ -20,13 +21,13 @@ type kindConfig interface {
 	// SetDefaults fills in what was not given.
 	SetDefaults()
 	// Validate answers every mistake, with paths relative to the table.
-	Validate() []policy.FieldError
+	Validate() []settings.FieldError
 }
 
 // kindTarget is what a kind of fleet reads of an autoscaler's target, a pointer
 // to a struct with toml tags.
 type kindTarget interface {
-	Validate() []policy.FieldError
+	Validate() []settings.FieldError
 	// Name answers the target's canonical name, for targets.Ref.
 	Name() string
 }

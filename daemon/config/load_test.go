@@ -13,8 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/hpad/hpad/httpclient"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/sources/embedded"
 	"github.com/hpad/hpad/sources/prometheus"
 	"github.com/hpad/hpad/targets"

@@ -14,7 +14,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/redact"
 	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/quantity"
+	"github.com/hpad/hpad/settings/quantity"
 )
 
 // Redacted answers the configuration in force as TOML, its defaults filled in.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hpad/hpad/daemon/drain"
+	"github.com/hpad/hpad/targets/drain"
 )
 
 // readVictims validates the order in which instances are taken.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/hpad/hpad/daemon/api"
-	"github.com/hpad/hpad/daemon/drain"
+	"github.com/hpad/hpad/targets/drain"
 )
 
 // victims adds whom the decision takes, where hpad chooses.

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/daemon/explain"
+	"github.com/hpad/hpad/targets/drain"
 )
 
 func TestDrainText(t *testing.T) {

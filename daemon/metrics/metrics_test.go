@@ -17,10 +17,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/hpad/hpad/daemon/api"
-	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/drain"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

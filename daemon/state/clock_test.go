@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/hpad/hpad/daemon/clock"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/clock"
 )
 
 func TestClockIsKept(t *testing.T) {

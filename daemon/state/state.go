@@ -4,10 +4,10 @@ import (
 	"context"
 	"time"
 
-	"github.com/hpad/hpad/daemon/clock"
-	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/clock"
+	"github.com/hpad/hpad/targets/drain"
 )
 
 // Store keeps the state of a daemon. It is safe for concurrent use. Nothing

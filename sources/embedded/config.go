@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/common/model"
+	"github.com/hpad/hpad/settings"
 
-	"github.com/hpad/hpad/policy"
+	"github.com/prometheus/common/model"
 )
 
 // The defaults of a Config and its Scrapes.
@@ -122,7 +122,7 @@ func orDefault[T comparable](value, otherwise T) T {
 
 // Validate answers every mistake of a defaulted configuration; their fields are
 // relative to the source's table, as "scrape[0].interval".
-func (c *Config) Validate() []policy.FieldError {
+func (c *Config) Validate() []settings.FieldError {
 	var m mistakes
 	if c.Retention < time.Minute {
 		m.add("retention", c.Retention, "must be at least 1m")
@@ -222,8 +222,8 @@ func (s *Scrape) endpointKeys() []string {
 	return keys
 }
 
-type mistakes []policy.FieldError
+type mistakes []settings.FieldError
 
 func (m *mistakes) add(field string, value any, detail string) {
-	*m = append(*m, policy.FieldError{Field: field, Value: fmt.Sprint(value), Detail: detail})
+	*m = append(*m, settings.FieldError{Field: field, Value: fmt.Sprint(value), Detail: detail})
 }

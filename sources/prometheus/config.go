@@ -7,8 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hpad/hpad/httpclient"
-	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings"
+
+	"github.com/hpad/hpad/settings/httpclient"
 )
 
 // Defaults of a Config.
@@ -49,10 +50,10 @@ func (c *Config) SetDefaults() {
 
 // Validate answers every mistake in a configuration that has its defaults; nil
 // means that there is none. Fields are relative to the table, as "tls.key_file".
-func (c *Config) Validate() []policy.FieldError {
-	var mistakes []policy.FieldError
+func (c *Config) Validate() []settings.FieldError {
+	var mistakes []settings.FieldError
 	add := func(field, value, detail string) {
-		mistakes = append(mistakes, policy.FieldError{Field: field, Value: value, Detail: detail})
+		mistakes = append(mistakes, settings.FieldError{Field: field, Value: value, Detail: detail})
 	}
 
 	if detail := checkURL(c.URL); detail != "" {

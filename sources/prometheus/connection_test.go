@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hpad/hpad/httpclient"
+	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/sources"
 )
 

@@ -10,7 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings"
+
 	"github.com/hpad/hpad/targets"
 )
 
@@ -108,10 +109,10 @@ func (c *Config) SetDefaults() {
 
 // Validate answers every mistake of a defaulted configuration, with paths below
 // the fleet's table.
-func (c *Config) Validate() []policy.FieldError {
-	var mistakes []policy.FieldError
+func (c *Config) Validate() []settings.FieldError {
+	var mistakes []settings.FieldError
 	add := func(field, value, detail string) {
-		mistakes = append(mistakes, policy.FieldError{Field: field, Value: value, Detail: detail})
+		mistakes = append(mistakes, settings.FieldError{Field: field, Value: value, Detail: detail})
 	}
 	if strings.ContainsAny(c.Region, " \t/.:") {
 		add("region", strconv.Quote(c.Region), `must be a region's name, as "eu-central-1"`)
@@ -177,12 +178,12 @@ type Target struct {
 const longestName = 255
 
 // Validate answers every mistake of the target.
-func (t *Target) Validate() []policy.FieldError {
+func (t *Target) Validate() []settings.FieldError {
 	switch {
 	case t.Group == "":
-		return []policy.FieldError{{Field: "group", Detail: "is required: the name of an Auto Scaling group"}}
+		return []settings.FieldError{{Field: "group", Detail: "is required: the name of an Auto Scaling group"}}
 	case !validName(t.Group):
-		return []policy.FieldError{{
+		return []settings.FieldError{{
 			Field: "group", Value: strconv.Quote(t.Group),
 			Detail: fmt.Sprintf("must be the name of an Auto Scaling group: at most %d printable ASCII characters without colon", longestName),
 		}}

@@ -10,9 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hpad/hpad/settings"
+
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
 
-	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	platform "github.com/hpad/hpad/targets/cloud"
 )
@@ -145,10 +146,10 @@ func (c *Config) SetDefaults() {
 
 // Validate answers every mistake of a defaulted configuration, with paths below
 // the fleet's table.
-func (c *Config) Validate() []policy.FieldError {
-	var mistakes []policy.FieldError
+func (c *Config) Validate() []settings.FieldError {
+	var mistakes []settings.FieldError
 	add := func(field, value, detail string) {
-		mistakes = append(mistakes, policy.FieldError{Field: field, Value: value, Detail: detail})
+		mistakes = append(mistakes, settings.FieldError{Field: field, Value: value, Detail: detail})
 	}
 	switch {
 	case c.Subscription == "":
@@ -187,7 +188,7 @@ func (c *Config) Validate() []policy.FieldError {
 }
 
 // checkCredentials answers the mistakes of the keys that say who hpad is.
-func (c *Config) checkCredentials() []policy.FieldError {
+func (c *Config) checkCredentials() []settings.FieldError {
 	var given []string
 	for _, file := range []struct{ field, path string }{
 		{"client_secret_file", c.ClientSecretFile},
@@ -198,18 +199,18 @@ func (c *Config) checkCredentials() []policy.FieldError {
 			given = append(given, file.field)
 		}
 	}
-	var mistakes []policy.FieldError
+	var mistakes []settings.FieldError
 	if len(given) > 1 {
-		mistakes = append(mistakes, policy.FieldError{Field: given[1], Detail: "must not be set beside " + given[0] + ": one of them says who hpad is"})
+		mistakes = append(mistakes, settings.FieldError{Field: given[1], Detail: "must not be set beside " + given[0] + ": one of them says who hpad is"})
 	}
 	if len(given) == 0 {
 		return mistakes
 	}
 	if c.Tenant == "" {
-		mistakes = append(mistakes, policy.FieldError{Field: "tenant_id", Detail: "must be set where " + given[0] + " is, here or as AZURE_TENANT_ID"})
+		mistakes = append(mistakes, settings.FieldError{Field: "tenant_id", Detail: "must be set where " + given[0] + " is, here or as AZURE_TENANT_ID"})
 	}
 	if c.Client == "" {
-		mistakes = append(mistakes, policy.FieldError{Field: "client_id", Detail: "must be set where " + given[0] + " is, here or as AZURE_CLIENT_ID"})
+		mistakes = append(mistakes, settings.FieldError{Field: "client_id", Detail: "must be set where " + given[0] + " is, here or as AZURE_CLIENT_ID"})
 	}
 	return mistakes
 }

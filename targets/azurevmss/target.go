@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings"
 )
 
 // Target is the part of an autoscaler's target table that an Azure fleet reads.
@@ -16,14 +16,14 @@ type Target struct {
 }
 
 // Validate answers every mistake of the target.
-func (t *Target) Validate() []policy.FieldError {
-	var mistakes []policy.FieldError
+func (t *Target) Validate() []settings.FieldError {
+	var mistakes []settings.FieldError
 	check := func(field, value, what string) {
 		switch {
 		case value == "":
-			mistakes = append(mistakes, policy.FieldError{Field: field, Detail: "is required: " + what})
+			mistakes = append(mistakes, settings.FieldError{Field: field, Detail: "is required: " + what})
 		case strings.Contains(value, "/"):
-			mistakes = append(mistakes, policy.FieldError{Field: field, Value: strconv.Quote(value), Detail: "must be a name without slashes, not a resource id"})
+			mistakes = append(mistakes, settings.FieldError{Field: field, Value: strconv.Quote(value), Detail: "must be a name without slashes, not a resource id"})
 		}
 	}
 	check("resource_group", t.ResourceGroup, "the name of the scale set's resource group")

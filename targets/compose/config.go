@@ -9,7 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings"
+
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/docker"
 )
@@ -77,12 +78,12 @@ func (c *Config) LimitsLabels() targets.LabelLimits { return c.LabelLimits }
 
 // Validate answers every mistake of a defaulted configuration, with paths below
 // the fleet's table.
-func (c *Config) Validate() []policy.FieldError {
+func (c *Config) Validate() []settings.FieldError {
 	mistakes := append(c.Config.Validate(), c.LabelLimits.Validate()...)
 	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
 		field := "services." + strconv.Quote(name)
 		if _, err := parseName(name); err != nil {
-			mistakes = append(mistakes, policy.FieldError{Field: field, Value: strconv.Quote(name), Detail: `must be "project/service"`})
+			mistakes = append(mistakes, settings.FieldError{Field: field, Value: strconv.Quote(name), Detail: `must be "project/service"`})
 		}
 		for _, mistake := range c.Services[name].validate() {
 			mistake.Field = field + "." + mistake.Field
@@ -92,11 +93,11 @@ func (c *Config) Validate() []policy.FieldError {
 	return mistakes
 }
 
-func (s Service) validate() []policy.FieldError {
-	var mistakes []policy.FieldError
+func (s Service) validate() []settings.FieldError {
+	var mistakes []settings.FieldError
 	for i, p := range s.CopyPaths {
 		if !path.IsAbs(p) || path.Clean(p) != p || p == "/" {
-			mistakes = append(mistakes, policy.FieldError{
+			mistakes = append(mistakes, settings.FieldError{
 				Field: fmt.Sprintf("copy_paths[%d]", i), Value: strconv.Quote(p), Detail: `must be the absolute path of a file, as "/app.conf"`,
 			})
 		}
@@ -124,19 +125,19 @@ var (
 )
 
 // Validate answers every mistake of the target.
-func (t *Target) Validate() []policy.FieldError {
-	var mistakes []policy.FieldError
+func (t *Target) Validate() []settings.FieldError {
+	var mistakes []settings.FieldError
 	switch {
 	case t.Project == "":
-		mistakes = append(mistakes, policy.FieldError{Field: "project", Detail: `is required: the name of a Compose project, as "docker compose ls" shows it`})
+		mistakes = append(mistakes, settings.FieldError{Field: "project", Detail: `is required: the name of a Compose project, as "docker compose ls" shows it`})
 	case !projectName.MatchString(t.Project):
-		mistakes = append(mistakes, policy.FieldError{Field: "project", Value: strconv.Quote(t.Project), Detail: "must be as Compose names projects: lower-case letters, digits, dashes and underscores"})
+		mistakes = append(mistakes, settings.FieldError{Field: "project", Value: strconv.Quote(t.Project), Detail: "must be as Compose names projects: lower-case letters, digits, dashes and underscores"})
 	}
 	switch {
 	case t.Service == "":
-		mistakes = append(mistakes, policy.FieldError{Field: "service", Detail: "is required: the name of one of the project's services"})
+		mistakes = append(mistakes, settings.FieldError{Field: "service", Detail: "is required: the name of one of the project's services"})
 	case !serviceName.MatchString(t.Service):
-		mistakes = append(mistakes, policy.FieldError{Field: "service", Value: strconv.Quote(t.Service), Detail: "must be as Compose names services: letters, digits, dots, dashes and underscores"})
+		mistakes = append(mistakes, settings.FieldError{Field: "service", Value: strconv.Quote(t.Service), Detail: "must be as Compose names services: letters, digits, dots, dashes and underscores"})
 	}
 	return mistakes
 }

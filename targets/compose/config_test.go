@@ -4,9 +4,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hpad/hpad/settings"
+
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/docker"
 )
 
@@ -24,7 +25,7 @@ func TestValidate(t *testing.T) {
 	}
 	c.SetDefaults()
 	const form = `must be the absolute path of a file, as "/app.conf"`
-	want := []policy.FieldError{
+	want := []settings.FieldError{
 		{Field: "host", Value: `"http://127.0.0.1"`, Detail: "must begin with tcp://; a tls table makes it speak TLS"},
 		{Field: `services."shop/web".copy_paths[1]`, Value: `"relative"`, Detail: form},
 		{Field: `services."shop/web".copy_paths[2]`, Value: `"/not/../clean"`, Detail: form},

@@ -11,10 +11,11 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/hpad/hpad/settings"
+
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/client"
 
-	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -38,16 +39,16 @@ type Hook struct {
 // DefaultHookTimeout is how long a hook may take that says nothing of it.
 const DefaultHookTimeout = 30 * time.Second
 
-func (h Hook) validate(field string) []policy.FieldError {
-	var mistakes []policy.FieldError
+func (h Hook) validate(field string) []settings.FieldError {
+	var mistakes []settings.FieldError
 	if len(h.Command) == 0 || h.Command[0] == "" {
-		mistakes = append(mistakes, policy.FieldError{Field: field + ".command", Detail: `is required: the program and its arguments, as ["/bin/drain", "-v"]`})
+		mistakes = append(mistakes, settings.FieldError{Field: field + ".command", Detail: `is required: the program and its arguments, as ["/bin/drain", "-v"]`})
 	}
 	if h.WorkingDir != "" && !path.IsAbs(h.WorkingDir) {
-		mistakes = append(mistakes, policy.FieldError{Field: field + ".working_dir", Value: strconv.Quote(h.WorkingDir), Detail: "must be an absolute path"})
+		mistakes = append(mistakes, settings.FieldError{Field: field + ".working_dir", Value: strconv.Quote(h.WorkingDir), Detail: "must be an absolute path"})
 	}
 	if h.Timeout < 0 {
-		mistakes = append(mistakes, policy.FieldError{Field: field + ".timeout", Value: strconv.Quote(h.Timeout.String()), Detail: "must be more than 0"})
+		mistakes = append(mistakes, settings.FieldError{Field: field + ".timeout", Value: strconv.Quote(h.Timeout.String()), Detail: "must be more than 0"})
 	}
 	return mistakes
 }

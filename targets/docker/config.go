@@ -11,13 +11,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hpad/hpad/settings"
+
 	"github.com/docker/cli/cli/connhelper"
 	"github.com/docker/docker/api"
 	"github.com/docker/docker/api/types/versions"
 	"github.com/docker/docker/client"
 
-	"github.com/hpad/hpad/httpclient"
-	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -95,10 +96,10 @@ func environmentTLS() *httpclient.TLS {
 
 // Validate answers every mistake of a defaulted configuration, with paths below
 // the fleet's table.
-func (c *Config) Validate() []policy.FieldError {
-	var mistakes []policy.FieldError
+func (c *Config) Validate() []settings.FieldError {
+	var mistakes []settings.FieldError
 	add := func(field, value, detail string) {
-		mistakes = append(mistakes, policy.FieldError{Field: field, Value: value, Detail: detail})
+		mistakes = append(mistakes, settings.FieldError{Field: field, Value: value, Detail: detail})
 	}
 	if detail := CheckHost(c.Host); detail != "" {
 		add("host", quoteHost(c.Host), detail)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/docker/docker/client"
 
-	"github.com/hpad/hpad/httpclient"
+	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/targets"
 )
 

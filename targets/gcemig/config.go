@@ -10,7 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings"
+
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/cloud"
 )
@@ -92,10 +93,10 @@ const nameForm = `must be a name of lower-case letters, digits and hyphens, at m
 
 // Validate answers every mistake of a defaulted configuration, with paths below
 // the fleet's table.
-func (c *Config) Validate() []policy.FieldError {
-	var mistakes []policy.FieldError
+func (c *Config) Validate() []settings.FieldError {
+	var mistakes []settings.FieldError
 	add := func(field, value, detail string) {
-		mistakes = append(mistakes, policy.FieldError{Field: field, Value: value, Detail: detail})
+		mistakes = append(mistakes, settings.FieldError{Field: field, Value: value, Detail: detail})
 	}
 	matches := func(field, value string, form *regexp.Regexp, detail string) {
 		if value != "" && !form.MatchString(value) {

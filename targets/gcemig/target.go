@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings"
 )
 
 // Target is the part of an autoscaler's target table that this kind of fleet reads.
@@ -20,10 +20,10 @@ type Target struct {
 
 // Validate answers every mistake of the target; Config.CheckTarget those that it makes
 // together with its fleet.
-func (t *Target) Validate() []policy.FieldError {
-	var mistakes []policy.FieldError
+func (t *Target) Validate() []settings.FieldError {
+	var mistakes []settings.FieldError
 	add := func(field, value, detail string) {
-		mistakes = append(mistakes, policy.FieldError{Field: field, Value: value, Detail: detail})
+		mistakes = append(mistakes, settings.FieldError{Field: field, Value: value, Detail: detail})
 	}
 	name := func(field, value string) {
 		if value != "" && !resourceName.MatchString(value) {

@@ -9,8 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hpad/hpad/httpclient"
-	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings"
+
+	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -106,10 +107,10 @@ func (c *Config) SetDefaults() {
 
 // Validate answers every mistake of a defaulted configuration, with paths below
 // the fleet's table.
-func (c *Config) Validate() []policy.FieldError {
-	var mistakes []policy.FieldError
+func (c *Config) Validate() []settings.FieldError {
+	var mistakes []settings.FieldError
 	add := func(field, value, detail string) {
-		mistakes = append(mistakes, policy.FieldError{Field: field, Value: value, Detail: detail})
+		mistakes = append(mistakes, settings.FieldError{Field: field, Value: value, Detail: detail})
 	}
 	if detail := checkAddress(c.Address); detail != "" {
 		add("address", quoteAddress(c.Address), detail)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/hpad/hpad/httpclient"
+	"github.com/hpad/hpad/settings/httpclient"
 )
 
 func TestEnvironment(t *testing.T) {

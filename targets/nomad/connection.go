@@ -17,7 +17,7 @@ import (
 
 	"github.com/hashicorp/nomad/api"
 
-	"github.com/hpad/hpad/httpclient"
+	"github.com/hpad/hpad/settings/httpclient"
 )
 
 // connection is a client of one agent, made anew when a file that it was made from

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings"
 )
 
 // Target is the part of an autoscaler's target table that a Nomad fleet reads.
@@ -21,16 +21,16 @@ type Target struct {
 }
 
 // Validate answers every mistake of the target.
-func (t *Target) Validate() []policy.FieldError {
-	var mistakes []policy.FieldError
+func (t *Target) Validate() []settings.FieldError {
+	var mistakes []settings.FieldError
 	if t.Job == "" {
-		mistakes = append(mistakes, policy.FieldError{Field: "job", Detail: "is required: the id of a job"})
+		mistakes = append(mistakes, settings.FieldError{Field: "job", Detail: "is required: the id of a job"})
 	}
 	if t.Group == "" {
-		mistakes = append(mistakes, policy.FieldError{Field: "group", Detail: "is required: the name of one of the job's task groups"})
+		mistakes = append(mistakes, settings.FieldError{Field: "group", Detail: "is required: the name of one of the job's task groups"})
 	}
 	if t.Namespace == "*" {
-		mistakes = append(mistakes, policy.FieldError{Field: "namespace", Value: strconv.Quote(t.Namespace), Detail: "must be one namespace"})
+		mistakes = append(mistakes, settings.FieldError{Field: "namespace", Value: strconv.Quote(t.Namespace), Detail: "must be one namespace"})
 	}
 	return mistakes
 }

@@ -10,8 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/quantity"
+	"github.com/hpad/hpad/settings"
+
+	"github.com/hpad/hpad/settings/quantity"
 	"github.com/hpad/hpad/targets/probe"
 )
 
@@ -106,17 +107,17 @@ var serviceName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-
 
 // Validate answers every mistake of a defaulted configuration, with paths below
 // the fleet's table.
-func (c *Config) Validate() []policy.FieldError {
-	var errs []policy.FieldError
+func (c *Config) Validate() []settings.FieldError {
+	var errs []settings.FieldError
 	if c.ResourceInterval < minResourceInterval {
-		errs = append(errs, policy.FieldError{Field: "resource_interval", Value: c.ResourceInterval.String(), Detail: "must be at least " + minResourceInterval.String()})
+		errs = append(errs, settings.FieldError{Field: "resource_interval", Value: c.ResourceInterval.String(), Detail: "must be at least " + minResourceInterval.String()})
 	}
 	taken := map[string]portRange{}
 	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
 		s := c.Services[name]
 		path := "services." + name
 		if !serviceName.MatchString(name) {
-			errs = append(errs, policy.FieldError{Field: path, Value: strconv.Quote(name), Detail: "a service's name has 1 to 63 letters, digits, dots, dashes and underscores, and begins and ends with a letter or digit"})
+			errs = append(errs, settings.FieldError{Field: path, Value: strconv.Quote(name), Detail: "a service's name has 1 to 63 letters, digits, dots, dashes and underscores, and begins and ends with a letter or digit"})
 		}
 		for _, e := range s.validate() {
 			e.Field = path + "." + e.Field
@@ -128,7 +129,7 @@ func (c *Config) Validate() []policy.FieldError {
 		}
 		for _, other := range slices.Sorted(maps.Keys(taken)) {
 			if ports.overlaps(taken[other]) {
-				errs = append(errs, policy.FieldError{Field: path + ".ports", Value: strconv.Quote(s.Ports), Detail: fmt.Sprintf("overlaps with %q of service %q; each service needs ports of its own", taken[other], other)})
+				errs = append(errs, settings.FieldError{Field: path + ".ports", Value: strconv.Quote(s.Ports), Detail: fmt.Sprintf("overlaps with %q of service %q; each service needs ports of its own", taken[other], other)})
 			}
 		}
 		taken[name] = ports
@@ -136,10 +137,10 @@ func (c *Config) Validate() []policy.FieldError {
 	return errs
 }
 
-func (s Service) validate() []policy.FieldError {
-	var errs []policy.FieldError
+func (s Service) validate() []settings.FieldError {
+	var errs []settings.FieldError
 	add := func(field, value, detail string) {
-		errs = append(errs, policy.FieldError{Field: field, Value: value, Detail: detail})
+		errs = append(errs, settings.FieldError{Field: field, Value: value, Detail: detail})
 	}
 	if len(s.Command) == 0 || s.Command[0] == "" {
 		add("command", "", `is required: the program and its arguments, as ["/usr/bin/worker", "-v"]`)
@@ -219,9 +220,9 @@ type Target struct {
 }
 
 // Validate answers every mistake of the target.
-func (t *Target) Validate() []policy.FieldError {
+func (t *Target) Validate() []settings.FieldError {
 	if t.Service == "" {
-		return []policy.FieldError{{Field: "service", Detail: "is required: the name of one of the fleet's services"}}
+		return []settings.FieldError{{Field: "service", Detail: "is required: the name of one of the fleet's services"}}
 	}
 	return nil
 }

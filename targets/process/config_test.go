@@ -8,10 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hpad/hpad/settings"
+
 	"github.com/BurntSushi/toml"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/probe"
 )
 
@@ -149,7 +150,7 @@ func TestTarget(t *testing.T) {
 	if errs := target.Validate(); errs != nil || target.Name() != "worker" {
 		t.Errorf("target %q with %v, want worker", target.Name(), errs)
 	}
-	want := []policy.FieldError{{Field: "service", Detail: "is required: the name of one of the fleet's services"}}
+	want := []settings.FieldError{{Field: "service", Detail: "is required: the name of one of the fleet's services"}}
 	if diff := cmp.Diff(want, new(Target).Validate()); diff != "" {
 		t.Errorf("mistakes of an empty target (-want +got):\n%s", diff)
 	}

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/quantity"
+	"github.com/hpad/hpad/settings/quantity"
 	"github.com/hpad/hpad/targets"
 )
 

@@ -6,7 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings"
+
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/docker"
 )
@@ -42,19 +43,19 @@ func (c *Config) SetDefaults() {
 
 // Validate answers every mistake of a defaulted configuration, with paths below
 // the fleet's table.
-func (c *Config) Validate() []policy.FieldError {
+func (c *Config) Validate() []settings.FieldError {
 	mistakes := append(c.Config.Validate(), c.LabelLimits.Validate()...)
 	for _, node := range slices.Sorted(maps.Keys(c.Nodes)) {
 		host := c.Nodes[node]
 		switch detail := docker.CheckHost(host); {
 		case node == "":
-			mistakes = append(mistakes, policy.FieldError{Field: "nodes", Detail: "names a node without a name: each key is a node's id or hostname"})
+			mistakes = append(mistakes, settings.FieldError{Field: "nodes", Detail: "names a node without a name: each key is a node's id or hostname"})
 		case detail != "":
 			value := strconv.Quote(host)
 			if strings.ContainsAny(host, "@?") {
 				value = "" // it may hold a secret
 			}
-			mistakes = append(mistakes, policy.FieldError{Field: "nodes." + node, Value: value, Detail: detail})
+			mistakes = append(mistakes, settings.FieldError{Field: "nodes." + node, Value: value, Detail: detail})
 		}
 	}
 	return mistakes

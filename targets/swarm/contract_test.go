@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hpad/hpad/httpclient"
+	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/docker"
 	"github.com/hpad/hpad/targets/targettest"

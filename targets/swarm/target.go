@@ -1,6 +1,6 @@
 package swarm
 
-import "github.com/hpad/hpad/policy"
+import "github.com/hpad/hpad/settings"
 
 // Target is the part of an autoscaler's target table that a swarm fleet reads.
 type Target struct {
@@ -10,9 +10,9 @@ type Target struct {
 }
 
 // Validate answers every mistake of the target.
-func (t *Target) Validate() []policy.FieldError {
+func (t *Target) Validate() []settings.FieldError {
 	if t.Service == "" {
-		return []policy.FieldError{{Field: "service", Detail: `is required: the name of a service, as "shop_web" for the service web of the stack shop`}}
+		return []settings.FieldError{{Field: "service", Detail: `is required: the name of a service, as "shop_web" for the service web of the stack shop`}}
 	}
 	return nil
 }

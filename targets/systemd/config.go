@@ -13,8 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/quantity"
+	"github.com/hpad/hpad/settings"
+
+	"github.com/hpad/hpad/settings/quantity"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/probe"
 )
@@ -117,10 +118,10 @@ var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
 // Validate answers every mistake of a defaulted configuration, with paths below
 // the fleet's table.
-func (c *Config) Validate() []policy.FieldError {
-	var errs []policy.FieldError
+func (c *Config) Validate() []settings.FieldError {
+	var errs []settings.FieldError
 	add := func(field, value, detail string) {
-		errs = append(errs, policy.FieldError{Field: field, Value: value, Detail: detail})
+		errs = append(errs, settings.FieldError{Field: field, Value: value, Detail: detail})
 	}
 	if c.Manager != systemManager && c.Manager != userManager {
 		add("manager", strconv.Quote(c.Manager), `must be "system" or "user"`)
@@ -150,20 +151,20 @@ func (c *Config) Validate() []policy.FieldError {
 	return errs
 }
 
-func (t Template) validate() []policy.FieldError {
-	var errs []policy.FieldError
+func (t Template) validate() []settings.FieldError {
+	var errs []settings.FieldError
 	if first := *t.FirstIndex; first < 0 || first > highestIndex {
-		errs = append(errs, policy.FieldError{Field: "first_index", Value: strconv.Itoa(int(first)), Detail: fmt.Sprintf("must be from 0 to %d", highestIndex)})
+		errs = append(errs, settings.FieldError{Field: "first_index", Value: strconv.Itoa(int(first)), Detail: fmt.Sprintf("must be from 0 to %d", highestIndex)})
 	}
 	if t.Replicas != nil && *t.Replicas < 0 {
-		errs = append(errs, policy.FieldError{Field: "replicas", Value: strconv.Itoa(int(*t.Replicas)), Detail: "must be at least 0"})
+		errs = append(errs, settings.FieldError{Field: "replicas", Value: strconv.Itoa(int(*t.Replicas)), Detail: "must be at least 0"})
 	}
 	if t.Port != "" && portAt(t.Port, *t.FirstIndex) == 0 {
-		errs = append(errs, policy.FieldError{Field: "port", Value: strconv.Quote(t.Port), Detail: fmt.Sprintf(`must be a port from 1 to 65535 at index %d, with "%%i" for the index, as "%%i" or "91%%i"`, *t.FirstIndex)})
+		errs = append(errs, settings.FieldError{Field: "port", Value: strconv.Quote(t.Port), Detail: fmt.Sprintf(`must be a port from 1 to 65535 at index %d, with "%%i" for the index, as "%%i" or "91%%i"`, *t.FirstIndex)})
 	}
 	for _, resource := range slices.Sorted(maps.Keys(t.Requests)) {
 		if amount := t.Requests[resource]; amount.Milli() < 0 {
-			errs = append(errs, policy.FieldError{Field: "requests." + resource, Value: strconv.Quote(amount.String()), Detail: "must be at least 0"})
+			errs = append(errs, settings.FieldError{Field: "requests." + resource, Value: strconv.Quote(amount.String()), Detail: "must be at least 0"})
 		}
 	}
 	for _, e := range t.ReadyProbe.validate() {
@@ -176,10 +177,10 @@ func (t Template) validate() []policy.FieldError {
 // probes says whether there is anything to probe.
 func (p ReadyProbe) probes() bool { return p.HTTP != "" || p.TCP != "" }
 
-func (p ReadyProbe) validate() []policy.FieldError {
-	var errs []policy.FieldError
+func (p ReadyProbe) validate() []settings.FieldError {
+	var errs []settings.FieldError
 	add := func(field, value, detail string) {
-		errs = append(errs, policy.FieldError{Field: field, Value: value, Detail: detail})
+		errs = append(errs, settings.FieldError{Field: field, Value: value, Detail: detail})
 	}
 	if p.HTTP != "" && p.TCP != "" {
 		add("tcp", strconv.Quote(p.TCP), "only one of tcp and http is allowed")
@@ -249,12 +250,12 @@ type Target struct {
 }
 
 // Validate answers every mistake of the target.
-func (t *Target) Validate() []policy.FieldError {
+func (t *Target) Validate() []settings.FieldError {
 	if t.Template == "" {
-		return []policy.FieldError{{Field: "template", Detail: `is required: the name of a template's unit file, as "worker@.service"`}}
+		return []settings.FieldError{{Field: "template", Detail: `is required: the name of a template's unit file, as "worker@.service"`}}
 	}
 	if _, wrong := parseTemplate(t.Template); wrong != "" {
-		return []policy.FieldError{{Field: "template", Value: strconv.Quote(t.Template), Detail: wrong}}
+		return []settings.FieldError{{Field: "template", Value: strconv.Quote(t.Template), Detail: wrong}}
 	}
 	return nil
 }

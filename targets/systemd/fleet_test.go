@@ -14,7 +14,7 @@ import (
 	godbus "github.com/godbus/dbus/v5"
 
 	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/quantity"
+	"github.com/hpad/hpad/settings/quantity"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
 )

@@ -11,7 +11,7 @@ import (
 
 	nomadapi "github.com/hashicorp/nomad/api"
 
-	"github.com/hpad/hpad/daemon/drain"
+	"github.com/hpad/hpad/targets/drain"
 	"github.com/hpad/hpad/test/aws/awstest"
 	"github.com/hpad/hpad/test/azure/azuretest"
 	"github.com/hpad/hpad/test/gce/gcetest"

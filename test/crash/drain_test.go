@@ -12,7 +12,7 @@ import (
 
 	nomadapi "github.com/hashicorp/nomad/api"
 
-	"github.com/hpad/hpad/daemon/drain"
+	"github.com/hpad/hpad/targets/drain"
 	"github.com/hpad/hpad/test/aws/awstest"
 	"github.com/hpad/hpad/test/internal/program"
 	"github.com/hpad/hpad/test/internal/wait"

@@ -10,9 +10,9 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
 
-	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/targets/cloud"
 	"github.com/hpad/hpad/targets/compose"
+	"github.com/hpad/hpad/targets/drain"
 	"github.com/hpad/hpad/targets/nomad"
 	"github.com/hpad/hpad/targets/swarm"
 	"github.com/hpad/hpad/targets/systemd"

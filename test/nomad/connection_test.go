@@ -10,8 +10,8 @@ import (
 
 	nomadapi "github.com/hashicorp/nomad/api"
 
-	"github.com/hpad/hpad/httpclient"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/nomad"
 	"github.com/hpad/hpad/test/internal/wait"

@@ -10,10 +10,10 @@ import (
 	nomadapi "github.com/hashicorp/nomad/api"
 	"go.uber.org/zap/zaptest"
 
-	"github.com/hpad/hpad/daemon/clock"
-	"github.com/hpad/hpad/daemon/drain"
-	drainnomad "github.com/hpad/hpad/daemon/drain/nomad"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/clock"
+	"github.com/hpad/hpad/targets/drain"
+	drainnomad "github.com/hpad/hpad/targets/drain/nomad"
 	"github.com/hpad/hpad/targets/nomad"
 	"github.com/hpad/hpad/targets/targettest"
 	"github.com/hpad/hpad/test/internal/wait"

@@ -6,7 +6,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/quantity"
+	"github.com/hpad/hpad/settings/quantity"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 )

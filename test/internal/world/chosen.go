@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hpad/hpad/daemon/drain"
+	"github.com/hpad/hpad/targets/drain"
 	"github.com/hpad/hpad/test/internal/wait"
 )
 

@@ -17,7 +17,7 @@ import (
 
 	"github.com/prometheus/common/config"
 
-	"github.com/hpad/hpad/daemon/drain"
+	"github.com/hpad/hpad/targets/drain"
 )
 
 // Action is what a call asks for.

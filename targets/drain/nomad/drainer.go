@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/drain"
 	"github.com/hpad/hpad/targets/nomad"
 )
 

@@ -3,14 +3,14 @@ package httpclient
 import (
 	"testing"
 
+	"github.com/hpad/hpad/settings"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/common/config"
-
-	"github.com/hpad/hpad/policy"
 )
 
 // told answers mistakes as people see them.
-func told(mistakes []policy.FieldError) []string {
+func told(mistakes []settings.FieldError) []string {
 	var texts []string
 	for _, mistake := range mistakes {
 		texts = append(texts, mistake.Error())

@@ -11,9 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/hpad/hpad/daemon/drain"
-	drainnomad "github.com/hpad/hpad/daemon/drain/nomad"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/drain"
+	drainnomad "github.com/hpad/hpad/targets/drain/nomad"
 	"github.com/hpad/hpad/targets/nomad"
 )
 

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/drain"
 )
 
 // TestPick: each order takes whom it says, and why.

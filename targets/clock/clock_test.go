@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/hpad/hpad/daemon/clock"
+	"github.com/hpad/hpad/targets/clock"
 )
 
 // machine is a machine whose wall clock somebody sets.

@@ -12,8 +12,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/hpad/hpad/daemon/clock"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/clock"
 )
 
 // Fleet is a fleet whose scale-downs take named instances, drained where that is

@@ -29,7 +29,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/hpad/hpad/daemon/drain"
+	"github.com/hpad/hpad/targets/drain"
 )
 
 // notYet is the exit code that says that there is work left: EX_TEMPFAIL of

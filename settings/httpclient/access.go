@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/prometheus/common/config"
+	"github.com/hpad/hpad/settings"
 
-	"github.com/hpad/hpad/policy"
+	"github.com/prometheus/common/config"
 )
 
 // Access says who hpad is towards a server, and whom it trusts. It is embedded in
@@ -54,10 +54,10 @@ type TLS struct {
 
 // Validate answers every mistake in an Access; nil means that there is none.
 // Fields are relative to its table, as "tls.key_file".
-func (a Access) Validate() []policy.FieldError {
+func (a Access) Validate() []settings.FieldError {
 	mistakes := a.BasicAuth.Validate()
 	if a.BasicAuth != nil && a.TokenFile != "" {
-		mistakes = append(mistakes, policy.FieldError{
+		mistakes = append(mistakes, settings.FieldError{
 			Field: "token_file", Value: strconv.Quote(a.TokenFile), Detail: "cannot be combined with basic_auth; keep one of them",
 		})
 	}
@@ -67,34 +67,34 @@ func (a Access) Validate() []policy.FieldError {
 
 // Validate answers every mistake in credentials, below "basic_auth"; nil means
 // that there is none, as in credentials that are nil.
-func (b *BasicAuth) Validate() []policy.FieldError {
+func (b *BasicAuth) Validate() []settings.FieldError {
 	if b != nil && b.Username == "" {
-		return []policy.FieldError{{Field: "basic_auth.username", Detail: "must be set"}}
+		return []settings.FieldError{{Field: "basic_auth.username", Detail: "must be set"}}
 	}
 	return nil
 }
 
 // Validate answers every mistake in what is said of TLS, below "tls"; nil means
 // that there is none, as in a TLS that is nil.
-func (t *TLS) Validate() []policy.FieldError {
+func (t *TLS) Validate() []settings.FieldError {
 	switch {
 	case t == nil:
 		return nil
 	case t.CertFile != "" && t.KeyFile == "":
-		return []policy.FieldError{{Field: "tls.key_file", Detail: "must be set where tls.cert_file is"}}
+		return []settings.FieldError{{Field: "tls.key_file", Detail: "must be set where tls.cert_file is"}}
 	case t.KeyFile != "" && t.CertFile == "":
-		return []policy.FieldError{{Field: "tls.cert_file", Detail: "must be set where tls.key_file is"}}
+		return []settings.FieldError{{Field: "tls.cert_file", Detail: "must be set where tls.key_file is"}}
 	}
 	return nil
 }
 
 // ValidateHeaders answers every mistake in a table of headers, below its name; nil
 // means that there is none. Values may be secret and are never told.
-func ValidateHeaders(table string, headers map[string]string) []policy.FieldError {
-	var mistakes []policy.FieldError
+func ValidateHeaders(table string, headers map[string]string) []settings.FieldError {
+	var mistakes []settings.FieldError
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		if detail := checkHeader(name, headers[name]); detail != "" {
-			mistakes = append(mistakes, policy.FieldError{Field: table + "." + name, Detail: detail})
+			mistakes = append(mistakes, settings.FieldError{Field: table + "." + name, Detail: detail})
 		}
 	}
 	return mistakes

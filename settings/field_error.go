@@ -1,7 +1,9 @@
-package policy
+// Package settings is what the configurations of the daemon, fleets, sources and
+// drainers have in common: how a mistake is named here, amounts in quantity, and
+// access to servers over HTTP in httpclient.
+package settings
 
-// FieldError is one mistake in a configuration value. Fleets and sources answer
-// with it too, so that every mistake reaches the user in one form.
+// FieldError is one mistake in a configuration value.
 type FieldError struct {
 	// Field is the path of the value, as "metrics[0].target.value".
 	Field string
@@ -11,7 +13,7 @@ type FieldError struct {
 	Detail string
 }
 
-// Error answers the field, the value and the detail.
+// Error returns the field, the value and the detail.
 func (e FieldError) Error() string {
 	if e.Value == "" {
 		return e.Field + ": " + e.Detail

@@ -13,9 +13,9 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/hpad/hpad/daemon/drain"
-	"github.com/hpad/hpad/daemon/drain/command"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/drain"
+	"github.com/hpad/hpad/targets/drain/command"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

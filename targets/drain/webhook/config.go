@@ -6,10 +6,11 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/hpad/hpad/settings"
+
 	"github.com/prometheus/common/config"
 
-	"github.com/hpad/hpad/httpclient"
-	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings/httpclient"
 )
 
 // DefaultTimeout is how long one call may take.
@@ -36,10 +37,10 @@ func (c *Config) SetDefaults() { c.Timeout = cmp.Or(c.Timeout, DefaultTimeout) }
 
 // Validate answers every mistake in a configuration that has its defaults; nil
 // means that there is none. Fields are relative to the table, as "tls.key_file".
-func (c *Config) Validate() []policy.FieldError {
-	var mistakes []policy.FieldError
+func (c *Config) Validate() []settings.FieldError {
+	var mistakes []settings.FieldError
 	add := func(field, value, detail string) {
-		mistakes = append(mistakes, policy.FieldError{Field: field, Value: value, Detail: detail})
+		mistakes = append(mistakes, settings.FieldError{Field: field, Value: value, Detail: detail})
 	}
 	if detail := checkURL(c.URL); detail != "" {
 		add("url", "", detail)

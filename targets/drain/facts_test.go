@@ -7,9 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/drain"
 	"github.com/hpad/hpad/targets/targettest"
 )
 

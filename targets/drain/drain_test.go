@@ -14,10 +14,10 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/hpad/hpad/daemon/clock"
-	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/clock"
+	"github.com/hpad/hpad/targets/drain"
 	"github.com/hpad/hpad/targets/targettest"
 )
 

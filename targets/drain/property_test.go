@@ -11,9 +11,9 @@ import (
 	"go.uber.org/zap"
 	"pgregory.net/rapid"
 
-	"github.com/hpad/hpad/daemon/clock"
-	"github.com/hpad/hpad/daemon/drain"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/clock"
+	"github.com/hpad/hpad/targets/drain"
 	"github.com/hpad/hpad/targets/targettest"
 )
 

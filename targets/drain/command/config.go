@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings"
 )
 
 // DefaultTimeout is how long one run of a command may take.
@@ -28,13 +28,13 @@ func (c *Config) SetDefaults() { c.Timeout = cmp.Or(c.Timeout, DefaultTimeout) }
 
 // Validate answers every mistake in a configuration that has its defaults; nil
 // means that there is none. Whether the program is there is for Check.
-func (c *Config) Validate() []policy.FieldError {
-	var mistakes []policy.FieldError
+func (c *Config) Validate() []settings.FieldError {
+	var mistakes []settings.FieldError
 	if len(c.Command) == 0 || c.Command[0] == "" {
-		mistakes = append(mistakes, policy.FieldError{Field: "command", Detail: `is required: a program with its arguments, as ["/usr/local/bin/drain"]`})
+		mistakes = append(mistakes, settings.FieldError{Field: "command", Detail: `is required: a program with its arguments, as ["/usr/local/bin/drain"]`})
 	}
 	if c.Timeout <= 0 || c.Timeout > longestTimeout {
-		mistakes = append(mistakes, policy.FieldError{Field: "timeout", Value: strconv.Quote(c.Timeout.String()), Detail: "must be more than 0, and " + longestTimeout.String() + " at most"})
+		mistakes = append(mistakes, settings.FieldError{Field: "timeout", Value: strconv.Quote(c.Timeout.String()), Detail: "must be more than 0, and " + longestTimeout.String() + " at most"})
 	}
 	return mistakes
 }

@@ -18,10 +18,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"github.com/hpad/hpad/daemon/drain"
-	"github.com/hpad/hpad/daemon/drain/webhook"
-	"github.com/hpad/hpad/httpclient"
+	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/drain"
+	"github.com/hpad/hpad/targets/drain/webhook"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
