@@ -4,12 +4,13 @@ package daemon
 
 import (
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/awsasg"
 )
 
-var awsasgKind = map[string]func(config.Fleet, FleetEnv) (Fleet, error){"awsasg": newAWSASG}
+var awsasgKind = map[string]func(config.Fleet, FleetEnv) (targets.Fleet, error){"awsasg": newAWSASG}
 
-func newAWSASG(c config.Fleet, env FleetEnv) (Fleet, error) {
+func newAWSASG(c config.Fleet, env FleetEnv) (targets.Fleet, error) {
 	own, err := kindConfig[awsasg.Config](c.Kind, c.Config)
 	if err != nil {
 		return nil, err

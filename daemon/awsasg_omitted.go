@@ -2,6 +2,9 @@
 
 package daemon
 
-import "github.com/hpad/hpad/daemon/config"
+import (
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/targets"
+)
 
-var awsasgKind map[string]func(config.Fleet, FleetEnv) (Fleet, error)
+var awsasgKind map[string]func(config.Fleet, FleetEnv) (targets.Fleet, error)

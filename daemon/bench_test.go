@@ -120,11 +120,11 @@ func benchDaemon(b *testing.B, n int) (d *Daemon, rounds func(now time.Time)) {
 		}
 	}
 	kinds := Kinds{
-		Fleets: map[string]func(config.Fleet, FleetEnv) (Fleet, error){
-			"memory": func(config.Fleet, FleetEnv) (Fleet, error) { return fleet, nil },
+		Fleets: map[string]func(config.Fleet, FleetEnv) (targets.Fleet, error){
+			"memory": func(config.Fleet, FleetEnv) (targets.Fleet, error) { return fleet, nil },
 		},
-		Sources: map[string]func(config.Source, SourceEnv) (Source, error){
-			"memory": func(config.Source, SourceEnv) (Source, error) { return source, nil },
+		Sources: map[string]func(config.Source, SourceEnv) (sources.Source, error){
+			"memory": func(config.Source, SourceEnv) (sources.Source, error) { return source, nil },
 		},
 	}
 	d = New(Options{Load: w.load, Store: nullStore{newMemoryStore()}, Kinds: kinds})
@@ -189,11 +189,11 @@ func BenchmarkDiscovery(b *testing.B) {
 	w := newWorld(b)
 	w.discover = true
 	d := New(Options{Load: w.load, Store: newMemoryStore(), Kinds: Kinds{
-		Fleets: map[string]func(config.Fleet, FleetEnv) (Fleet, error){
-			"memory": func(config.Fleet, FleetEnv) (Fleet, error) { return w.fleet(), nil }, // discovers nothing of itself
+		Fleets: map[string]func(config.Fleet, FleetEnv) (targets.Fleet, error){
+			"memory": func(config.Fleet, FleetEnv) (targets.Fleet, error) { return w.fleet(), nil }, // discovers nothing of itself
 		},
-		Sources: map[string]func(config.Source, SourceEnv) (Source, error){
-			"memory": func(config.Source, SourceEnv) (Source, error) { return w.source(), nil },
+		Sources: map[string]func(config.Source, SourceEnv) (sources.Source, error){
+			"memory": func(config.Source, SourceEnv) (sources.Source, error) { return w.source(), nil },
 		},
 	}})
 	ctx, cancel := context.WithCancel(b.Context())

@@ -7,8 +7,10 @@ import (
 	"path/filepath"
 
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/sources/embedded"
 	"github.com/hpad/hpad/sources/prometheus"
+	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/compose"
 	"github.com/hpad/hpad/targets/nomad"
 	"github.com/hpad/hpad/targets/process"
@@ -19,14 +21,14 @@ import (
 // BuiltIn answers the kinds that hpad comes with.
 func BuiltIn() Kinds {
 	kinds := Kinds{
-		Fleets: map[string]func(config.Fleet, FleetEnv) (Fleet, error){
+		Fleets: map[string]func(config.Fleet, FleetEnv) (targets.Fleet, error){
 			"process": newProcess,
 			"nomad":   newNomad,
 			"compose": newCompose,
 			"swarm":   newSwarm,
 			"systemd": newSystemd,
 		},
-		Sources: map[string]func(config.Source, SourceEnv) (Source, error){
+		Sources: map[string]func(config.Source, SourceEnv) (sources.Source, error){
 			"prometheus": newPrometheus,
 			"embedded":   newEmbedded,
 		},
@@ -47,7 +49,7 @@ func kindConfig[C any](kind string, c any) (*C, error) {
 	return own, nil
 }
 
-func newProcess(c config.Fleet, env FleetEnv) (Fleet, error) {
+func newProcess(c config.Fleet, env FleetEnv) (targets.Fleet, error) {
 	own, err := kindConfig[process.Config](c.Kind, c.Config)
 	if err != nil {
 		return nil, err
@@ -55,7 +57,7 @@ func newProcess(c config.Fleet, env FleetEnv) (Fleet, error) {
 	return process.New(c.Name, own, process.Options{Store: env.Store, Earlier: env.Earlier, Output: env.Output}), nil
 }
 
-func newNomad(c config.Fleet, env FleetEnv) (Fleet, error) {
+func newNomad(c config.Fleet, env FleetEnv) (targets.Fleet, error) {
 	own, err := kindConfig[nomad.Config](c.Kind, c.Config)
 	if err != nil {
 		return nil, err
@@ -63,7 +65,7 @@ func newNomad(c config.Fleet, env FleetEnv) (Fleet, error) {
 	return nomad.New(c.Name, own, nomad.Options{Store: env.Store})
 }
 
-func newCompose(c config.Fleet, env FleetEnv) (Fleet, error) {
+func newCompose(c config.Fleet, env FleetEnv) (targets.Fleet, error) {
 	own, err := kindConfig[compose.Config](c.Kind, c.Config)
 	if err != nil {
 		return nil, err
@@ -71,7 +73,7 @@ func newCompose(c config.Fleet, env FleetEnv) (Fleet, error) {
 	return compose.New(c.Name, own, compose.Options{Store: env.Store, Now: env.Now, DryRun: env.DryRun})
 }
 
-func newSwarm(c config.Fleet, _ FleetEnv) (Fleet, error) {
+func newSwarm(c config.Fleet, _ FleetEnv) (targets.Fleet, error) {
 	own, err := kindConfig[swarm.Config](c.Kind, c.Config)
 	if err != nil {
 		return nil, err
@@ -79,7 +81,7 @@ func newSwarm(c config.Fleet, _ FleetEnv) (Fleet, error) {
 	return swarm.New(c.Name, own)
 }
 
-func newSystemd(c config.Fleet, env FleetEnv) (Fleet, error) {
+func newSystemd(c config.Fleet, env FleetEnv) (targets.Fleet, error) {
 	own, err := kindConfig[systemd.Config](c.Kind, c.Config)
 	if err != nil {
 		return nil, err
@@ -87,7 +89,7 @@ func newSystemd(c config.Fleet, env FleetEnv) (Fleet, error) {
 	return systemd.New(c.Name, own, systemd.Options{Store: env.Store, Earlier: env.Earlier}), nil
 }
 
-func newPrometheus(c config.Source, env SourceEnv) (Source, error) {
+func newPrometheus(c config.Source, env SourceEnv) (sources.Source, error) {
 	own, err := kindConfig[prometheus.Config](c.Kind, c.Config)
 	if err != nil {
 		return nil, err
@@ -95,7 +97,7 @@ func newPrometheus(c config.Source, env SourceEnv) (Source, error) {
 	return prometheus.New(c.Name, own, env.Answers)
 }
 
-func newEmbedded(c config.Source, env SourceEnv) (Source, error) {
+func newEmbedded(c config.Source, env SourceEnv) (sources.Source, error) {
 	own, err := kindConfig[embedded.Config](c.Kind, c.Config)
 	if err != nil {
 		return nil, err

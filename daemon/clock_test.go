@@ -371,7 +371,7 @@ func TestTimesThatPlatformsState(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
 			var made sync.Map
-			w.fleetKind = func(memory *targettest.Memory) Fleet { return dating{Memory: memory, steps: &made} }
+			w.fleetKind = func(memory *targettest.Memory) targets.Fleet { return dating{Memory: memory, steps: &made} }
 			w.queue("q", 4, resource(50))
 			start := time.Now()
 			w.fleet().Change("q", func(target *targettest.MemoryTarget) {

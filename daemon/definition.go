@@ -10,6 +10,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/drain"
 )
 
@@ -25,7 +26,7 @@ type definition struct {
 	// drainer takes the work of instances away; nil when nothing does. DrainsBy is
 	// the fleet that it asks, nil when none.
 	drainer  drain.Drainer
-	drainsBy Fleet
+	drainsBy targets.Fleet
 	// inputs has one entry per metric of the spec, in order.
 	inputs []input
 	// fingerprint tells, across restarts, whether the configuration changed.

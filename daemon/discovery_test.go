@@ -83,7 +83,7 @@ func newDiscoveringWorld(t *testing.T, replicas int32, value float64) (*world, *
 	w := newWorld(t)
 	l := &labels{found: map[string]targets.Discovered{}}
 	w.discover = true
-	w.fleetKind = func(memory *targettest.Memory) Fleet { return discovering{Memory: memory, labels: l} }
+	w.fleetKind = func(memory *targettest.Memory) targets.Fleet { return discovering{Memory: memory, labels: l} }
 	w.fleet().Add("web", targettest.MemoryTarget{Replicas: replicas, Age: time.Hour})
 	w.source().value("web", value)
 	l.set("web")

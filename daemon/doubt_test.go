@@ -38,7 +38,7 @@ func (f lying) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Re
 func newLyingWorld(t *testing.T, edit ...func(*config.Autoscaler)) (w *world, tell func(func(*targets.Reading))) {
 	w = newWorld(t)
 	lie := &atomic.Pointer[func(*targets.Reading)]{}
-	w.fleetKind = func(memory *targettest.Memory) Fleet { return lying{Memory: memory, lie: lie} }
+	w.fleetKind = func(memory *targettest.Memory) targets.Fleet { return lying{Memory: memory, lie: lie} }
 	w.queue("web", 10, append([]func(*config.Autoscaler){func(a *config.Autoscaler) {
 		a.Guard = config.Guard{Drop: 50, Confirm: 3}
 	}}, edit...)...)

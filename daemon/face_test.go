@@ -63,8 +63,8 @@ func TestProblems(t *testing.T) {
 		w.queue("q", 3)
 		w.source().value("q", 3)
 		troubled := &troubledSource{memorySource: w.source()}
-		w.kinds = map[string]func(config.Source, SourceEnv) (Source, error){
-			"memory": func(config.Source, SourceEnv) (Source, error) { return troubled, nil },
+		w.kinds = map[string]func(config.Source, SourceEnv) (sources.Source, error){
+			"memory": func(config.Source, SourceEnv) (sources.Source, error) { return troubled, nil },
 		}
 		w.start()
 		w.loadErr = errors.New("hpad.toml:3: no such key")

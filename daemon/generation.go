@@ -310,7 +310,7 @@ func (d *Daemon) replace(r replacement) {
 	defer close(r.life.begun)
 	if r.older != nil {
 		<-r.older.life.begun
-		successor, ok := r.adapter.(Successor)
+		successor, ok := r.adapter.(targets.Successor)
 		if ok && successor.Succeed(r.older.adapter) {
 			d.startAdapter(r)
 			d.retire(*r.older)
@@ -348,7 +348,7 @@ func (d *Daemon) startAdapter(r replacement) {
 }
 
 func startNow(ctx context.Context, adapter any) error {
-	starter, ok := adapter.(Starter)
+	starter, ok := adapter.(targets.Starter)
 	if !ok {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/drain"
 )
@@ -23,14 +24,14 @@ type fleetHandle struct {
 	kind   string
 	config any
 	// fleet is what is read and scaled: scaleIn where that is there, else the adapter.
-	fleet Fleet
+	fleet targets.Fleet
 	// adapter is what the kind made.
-	adapter Fleet
+	adapter targets.Fleet
 	// scaleIn chooses and drains instances; nil where the platform alone can choose.
 	scaleIn *drain.Fleet
 	// sampler and discoverer are nil when the fleet is none.
-	sampler    Sampler
-	discoverer Discoverer
+	sampler    targets.Sampler
+	discoverer targets.Discoverer
 	// snapshots, samples and discoveries bound the reads under way, writes the
 	// writes, by concurrent_syncs.
 	snapshots, samples, discoveries gate
@@ -52,7 +53,7 @@ type sourceHandle struct {
 	name    string
 	kind    string
 	config  any
-	source  Source
+	source  sources.Source
 	queries gate
 	uses    uses
 	life    life
@@ -63,7 +64,7 @@ type sourceHandle struct {
 	warned map[string]bool
 }
 
-func newFleetHandle(c config.Fleet, adapter Fleet, scaleIn *drain.Fleet, writes int) *fleetHandle {
+func newFleetHandle(c config.Fleet, adapter targets.Fleet, scaleIn *drain.Fleet, writes int) *fleetHandle {
 	h := &fleetHandle{
 		name: c.Name, kind: c.Kind, config: c.Config, fleet: adapter, adapter: adapter, scaleIn: scaleIn,
 		snapshots: newGate(readsAtOnce), samples: newGate(readsAtOnce), discoveries: newGate(1),
@@ -74,12 +75,12 @@ func newFleetHandle(c config.Fleet, adapter Fleet, scaleIn *drain.Fleet, writes 
 	if scaleIn != nil {
 		h.fleet = scaleIn
 	}
-	h.sampler, _ = adapter.(Sampler)
-	h.discoverer, _ = adapter.(Discoverer)
+	h.sampler, _ = adapter.(targets.Sampler)
+	h.discoverer, _ = adapter.(targets.Discoverer)
 	return h
 }
 
-func newSourceHandle(c config.Source, source Source) *sourceHandle {
+func newSourceHandle(c config.Source, source sources.Source) *sourceHandle {
 	return &sourceHandle{name: c.Name, kind: c.Kind, config: c.Config, source: source, queries: newGate(queriesAtOnce), life: newLife()}
 }
 

@@ -15,8 +15,8 @@ import (
 // Kinds are the kinds of fleets and sources that a configuration may name, each
 // with its constructor. Constructing has no effect outside of the process.
 type Kinds struct {
-	Fleets  map[string]func(config.Fleet, FleetEnv) (Fleet, error)
-	Sources map[string]func(config.Source, SourceEnv) (Source, error)
+	Fleets  map[string]func(config.Fleet, FleetEnv) (targets.Fleet, error)
+	Sources map[string]func(config.Source, SourceEnv) (sources.Source, error)
 }
 
 // FleetEnv is what the daemon lends a fleet.

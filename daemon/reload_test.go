@@ -171,8 +171,8 @@ func TestReloadReplacesAdapters(t *testing.T) {
 				a := &lifecycle{memorySource: w.source(), name: "a", log: &log, succeeds: test.succeeds}
 				b := &lifecycle{memorySource: w.source(), name: "b", log: &log, succeeds: test.succeeds}
 				current := a
-				w.kinds = map[string]func(config.Source, SourceEnv) (Source, error){
-					"memory": func(config.Source, SourceEnv) (Source, error) { return current, nil },
+				w.kinds = map[string]func(config.Source, SourceEnv) (sources.Source, error){
+					"memory": func(config.Source, SourceEnv) (sources.Source, error) { return current, nil },
 				}
 				w.sourceConfig = func() any { return current.name }
 				w.start()
@@ -205,8 +205,8 @@ func TestStartThatFails(t *testing.T) {
 		w.source().value("q", 5)
 		w.sources["another"] = newMemorySource()
 		broken := &lifecycle{memorySource: w.sources["another"], name: "another", log: &log, fails: errors.New("directory is locked"), until: time.Now().Add(25 * time.Second)}
-		w.kinds = map[string]func(config.Source, SourceEnv) (Source, error){
-			"memory": func(c config.Source, _ SourceEnv) (Source, error) {
+		w.kinds = map[string]func(config.Source, SourceEnv) (sources.Source, error){
+			"memory": func(c config.Source, _ SourceEnv) (sources.Source, error) {
 				if c.Name == "another" {
 					return broken, nil
 				}
@@ -262,8 +262,8 @@ func TestReloadsInQuickSuccession(t *testing.T) {
 				}
 				lives["b"].fails = test.fails
 				current := lives["a"]
-				w.kinds = map[string]func(config.Source, SourceEnv) (Source, error){
-					"memory": func(config.Source, SourceEnv) (Source, error) { return current, nil },
+				w.kinds = map[string]func(config.Source, SourceEnv) (sources.Source, error){
+					"memory": func(config.Source, SourceEnv) (sources.Source, error) { return current, nil },
 				}
 				w.sourceConfig = func() any { return current.name }
 				w.start()
@@ -313,7 +313,7 @@ func TestReplacedFleetOutlivesItsPasses(t *testing.T) {
 		w := newWorld(t)
 		w.queue("q", 3)
 		w.source().value("q", 3)
-		w.fleetKind = func(m *targettest.Memory) Fleet { return &closingFleet{Memory: m, t: t} }
+		w.fleetKind = func(m *targettest.Memory) targets.Fleet { return &closingFleet{Memory: m, t: t} }
 		generation := 1
 		w.fleetConfig = func() any { return generation }
 		w.start()
@@ -339,7 +339,7 @@ func TestStopDoesNotWaitForAReplacedFleet(t *testing.T) {
 		w := newWorld(t)
 		w.queue("q", 3)
 		w.source().value("q", 3)
-		w.fleetKind = func(m *targettest.Memory) Fleet { return &closingFleet{Memory: m, t: t} }
+		w.fleetKind = func(m *targettest.Memory) targets.Fleet { return &closingFleet{Memory: m, t: t} }
 		generation := 1
 		w.fleetConfig = func() any { return generation }
 		w.start()

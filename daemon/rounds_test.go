@@ -433,7 +433,7 @@ func TestRetriesHaveAVersion(t *testing.T) {
 				w.queue("q", 3)
 				w.source().value("q", 3)
 				rival := make(chan []int32, len(test.rival))
-				w.fleetKind = func(memory *targettest.Memory) Fleet {
+				w.fleetKind = func(memory *targettest.Memory) targets.Fleet {
 					return rivaled{Memory: memory, afterRead: func() {
 						select {
 						case counts := <-rival:

@@ -20,7 +20,7 @@ import (
 // wrapFleet puts around a fleet that can take instances by name what chooses and
 // drains them; it is nil for any other fleet. Without options it leaves
 // everything to the platform.
-func (d *Daemon) wrapFleet(name string, fleet Fleet) *drain.Fleet {
+func (d *Daemon) wrapFleet(name string, fleet targets.Fleet) *drain.Fleet {
 	inner, ok := fleet.(drain.Inner)
 	if !ok {
 		return nil
@@ -106,7 +106,7 @@ func (d *Daemon) closeDrainer(def *definition) {
 
 // drainsBy answers the fleet whose nodes an autoscaler's drain drains; nil when it
 // is not of that kind.
-func (g *generation) drainsBy(c config.Autoscaler) Fleet {
+func (g *generation) drainsBy(c config.Autoscaler) targets.Fleet {
 	if c.Drain == nil {
 		return nil
 	}

@@ -26,7 +26,7 @@ import (
 // autoscaler "web" of 4 replicas that wants 2.
 func newRemovingWorld(t *testing.T, edit func(*config.Autoscaler)) *world {
 	w := newWorld(t)
-	w.fleetKind = func(memory *targettest.Memory) Fleet { return targettest.Removable{Memory: memory} }
+	w.fleetKind = func(memory *targettest.Memory) targets.Fleet { return targettest.Removable{Memory: memory} }
 	w.queue("web", 4, func(a *config.Autoscaler) {
 		a.Spec.Behavior = &policy.Behavior{ScaleDown: &policy.ScalingRules{StabilizationWindowSeconds: new(int32(0))}}
 		edit(a)

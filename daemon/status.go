@@ -201,7 +201,7 @@ func adapterProblems(subject string, p *problem, adapter any) []api.Problem {
 	if text := p.get(); text != "" {
 		problems = append(problems, api.Problem{Subject: subject, Message: text})
 	}
-	if troubled, ok := adapter.(Troubled); ok {
+	if troubled, ok := adapter.(targets.Troubled); ok {
 		for _, text := range troubled.Problems() {
 			problems = append(problems, api.Problem{Subject: subject, Message: text})
 		}

@@ -50,10 +50,10 @@ type world struct {
 	metrics *metrics.Metrics
 	// kinds replaces the kinds of sources, and sourceConfig their configuration,
 	// when not nil.
-	kinds        map[string]func(config.Source, SourceEnv) (Source, error)
+	kinds        map[string]func(config.Source, SourceEnv) (sources.Source, error)
 	sourceConfig func() any
 	// fleetKind makes the fleets, and fleetConfig their configuration, when not nil.
-	fleetKind   func(*targettest.Memory) Fleet
+	fleetKind   func(*targettest.Memory) targets.Fleet
 	fleetConfig func() any
 	// discover lets the fleets discover.
 	discover bool
@@ -164,8 +164,8 @@ func (w *world) start() {
 	w.cancel, w.ended = cancel, make(chan error, 1)
 	kinds := w.kinds
 	if kinds == nil {
-		kinds = map[string]func(config.Source, SourceEnv) (Source, error){
-			"memory": func(c config.Source, _ SourceEnv) (Source, error) { return c.Config.(*memorySource), nil },
+		kinds = map[string]func(config.Source, SourceEnv) (sources.Source, error){
+			"memory": func(c config.Source, _ SourceEnv) (sources.Source, error) { return c.Config.(*memorySource), nil },
 		}
 	}
 	w.daemon = New(Options{
@@ -180,15 +180,15 @@ func (w *world) start() {
 			w.notified = append(w.notified, state)
 		},
 		Kinds: Kinds{
-			Fleets: map[string]func(config.Fleet, FleetEnv) (Fleet, error){
-				"memory": func(c config.Fleet, env FleetEnv) (Fleet, error) {
+			Fleets: map[string]func(config.Fleet, FleetEnv) (targets.Fleet, error){
+				"memory": func(c config.Fleet, env FleetEnv) (targets.Fleet, error) {
 					w.env = env
 					if w.fleetKind != nil {
 						return w.fleetKind(w.fleets[c.Name]), nil
 					}
-					fleet := Fleet(c.Config.(*targettest.Memory))
+					fleet := targets.Fleet(c.Config.(*targettest.Memory))
 					if w.blind {
-						fleet = struct{ Fleet }{fleet}
+						fleet = struct{ targets.Fleet }{fleet}
 					}
 					return fleet, nil
 				},

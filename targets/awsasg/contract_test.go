@@ -50,7 +50,7 @@ func TestContract(t *testing.T) {
 		store := &targettest.Store{}
 		config := testConfig(t, c)
 		var current *Fleet
-		p.Open = func(t *testing.T) targettest.Fleet {
+		p.Open = func(t *testing.T) targets.Fleet {
 			current = openFleet(t, config, Options{Store: store})
 			return current
 		}

@@ -647,10 +647,10 @@ func TestOneAccount(t *testing.T) {
 	c.Add(awstest.Group{Name: "web", Max: 10, Desired: 1})
 	c.Throttle(4, 20) // of which two calls at once may come late
 	var accounts cloud.Accounts
-	fleet := func() func() targettest.Fleet {
+	fleet := func() func() targets.Fleet {
 		config := testConfig(t, c)
 		config.ReadsPerSecond = 4
-		return func() targettest.Fleet { return openFleet(t, config, Options{Accounts: &accounts}) }
+		return func() targets.Fleet { return openFleet(t, config, Options{Accounts: &accounts}) }
 	}
 	targettest.ReadTogether(t, 5, ref("web"), fleet(), fleet())
 	if n := c.Refused(); n != 0 {

@@ -72,7 +72,7 @@ func contractPlatform(t *testing.T, s *azuretest.Server, flexible, slow bool, ex
 	}
 	store := &targettest.Store{}
 	var current *Fleet
-	p.Open = func(t *testing.T) targettest.Fleet {
+	p.Open = func(t *testing.T) targets.Fleet {
 		current = openFleet(t, testConfig(t, s, extra), Options{Store: store})
 		return current
 	}

@@ -991,10 +991,10 @@ func TestOneSubscription(t *testing.T) {
 	s.Add(azuretest.Set{Group: "Shop", Name: "Web", Capacity: 1})
 	s.Bucket("", 4, 48) // of which the calls of two readings may come late
 	var accounts platform.Accounts
-	fleet := func(subscription string) func() targettest.Fleet {
+	fleet := func(subscription string) func() targets.Fleet {
 		config := testConfig(t, s, "reads_per_second = 4\n")
 		config.Subscription = subscription
-		return func() targettest.Fleet { return openFleet(t, config, Options{Accounts: &accounts}) }
+		return func() targets.Fleet { return openFleet(t, config, Options{Accounts: &accounts}) }
 	}
 	targettest.ReadTogether(t, 5, ref("shop/web"), fleet(strings.ToUpper(azuretest.Subscription)), fleet(strings.ToLower(azuretest.Subscription)))
 	if n := s.Refused(); n != 0 {

@@ -58,7 +58,7 @@ func TestContract(t *testing.T) {
 func contractPlatform(t *testing.T, i *imitation, counts []int32) *targettest.Platform {
 	store := &targettest.Store{}
 	p := &targettest.Platform{Missing: ref("shop/nobody"), Survive: true}
-	p.Open = func(t *testing.T) targettest.Fleet { return openFleet(t, testConfig(t, i.host()), store) }
+	p.Open = func(t *testing.T) targets.Fleet { return openFleet(t, testConfig(t, i.host()), store) }
 	services := map[targets.Ref]*service{}
 	for n, count := range counts {
 		s := &service{project: "shop", name: fmt.Sprintf("svc-%c", 'a'+n), healthcheck: true}

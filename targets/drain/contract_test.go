@@ -37,7 +37,7 @@ func newPlatform(options drain.Options, counts ...int32) *targettest.Platform {
 		p.Refs = append(p.Refs, m.Add("t"+strconv.Itoa(i), targettest.MemoryTarget{Replicas: count}))
 	}
 	store := &targettest.Store{}
-	p.Open = func(*testing.T) targettest.Fleet {
+	p.Open = func(*testing.T) targets.Fleet {
 		f := drain.Wrap(m, store, clock.New(clock.System{}), zap.NewNop())
 		all := map[targets.Ref]drain.Options{}
 		for _, ref := range p.Refs {

@@ -156,7 +156,7 @@ func (f *Fleet) Start(ctx context.Context) error {
 	if again {
 		return errors.New("start the drains of a fleet: it was started or closed before")
 	}
-	if starter, ok := f.inner.(interface{ Start(context.Context) error }); ok {
+	if starter, ok := f.inner.(targets.Starter); ok {
 		if err := starter.Start(ctx); err != nil {
 			f.mu.Lock()
 			f.started = false // it may be tried again
@@ -322,11 +322,6 @@ func (f *Fleet) pick(ctx context.Context, ref targets.Ref, options Options, read
 	return options.order().Pick(reading, int(n), facts)
 }
 
-// sampler is what an inner fleet also is when it can tell resource use.
-type sampler interface {
-	Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error)
-}
-
 // facts answers what the order goes by.
 func (f *Fleet) facts(ctx context.Context, ref targets.Ref, options Options, reading targets.Reading) (Facts, error) {
 	switch options.order() {
@@ -335,7 +330,7 @@ func (f *Fleet) facts(ctx context.Context, ref targets.Ref, options Options, rea
 			cpu, err := options.CPU(ctx, ref)
 			return Facts{CPUMilli: cpu}, err
 		}
-		sampling, ok := f.inner.(sampler)
+		sampling, ok := f.inner.(targets.Sampler)
 		if !ok {
 			return Facts{}, fmt.Errorf("%w: nobody knows the use of cpu; give the autoscaler a cpu metric, or choose another order", targets.ErrUnscalable)
 		}

@@ -113,13 +113,8 @@ type Counter interface {
 	Allocations(ctx context.Context, instances []Instance) (map[string]int, error)
 }
 
-// Inner is the fleet that is wrapped: daemon.Fleet and daemon.Remover.
+// Inner is the fleet that is wrapped.
 type Inner interface {
-	// Snapshot reads the given targets.
-	Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error)
-	// SetReplicas asks for n replicas of one target.
-	SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, reason string) error
-	// Remove asks for instances to be taken, and for the count to be lowered by as
-	// many in the same change. One that is gone, or on its way, lowers nothing.
-	Remove(ctx context.Context, ref targets.Ref, ids []string, version, reason string) error
+	targets.Fleet
+	targets.Remover
 }

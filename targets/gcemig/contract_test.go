@@ -59,7 +59,7 @@ func contractKind(place gcetest.Group) targettest.Kind {
 		config := testConfig(t, server)
 		endpoint := config.Endpoint
 		var current *Fleet
-		p.Open = func(t *testing.T) targettest.Fleet {
+		p.Open = func(t *testing.T) targets.Fleet {
 			current = openFleet(t, config, store)
 			return current
 		}

@@ -566,10 +566,10 @@ func TestOneProject(t *testing.T) {
 	server, _ := startWeb(t, 1)
 	server.Bucket(4, 46) // of which the calls of two readings may come late
 	var accounts cloud.Accounts
-	fleet := func(zone string) func() targettest.Fleet {
+	fleet := func(zone string) func() targets.Fleet {
 		config := testConfig(t, server)
 		config.ReadsPerSecond, config.Zone = 4, zone
-		return func() targettest.Fleet {
+		return func() targets.Fleet {
 			f := New("prod", config, Options{Accounts: &accounts})
 			t.Cleanup(func() { _ = f.Close() })
 			return f

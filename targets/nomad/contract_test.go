@@ -49,7 +49,7 @@ func TestContract(t *testing.T) {
 		}
 		store := &targettest.Store{}
 		var current *Fleet
-		p.Open = func(t *testing.T) targettest.Fleet {
+		p.Open = func(t *testing.T) targets.Fleet {
 			current = openFleet(t, testConfig(t, i.server.URL), store)
 			return current
 		}

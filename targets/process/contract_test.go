@@ -112,7 +112,7 @@ func TestContract(t *testing.T) {
 		for i := range counts {
 			p.Refs = append(p.Refs, ref(string(rune('a'+i))))
 		}
-		p.Open = func(t *testing.T) targettest.Fleet {
+		p.Open = func(t *testing.T) targets.Fleet {
 			current = w.open(t)
 			return current
 		}

@@ -53,7 +53,7 @@ func TestContract(t *testing.T) {
 			p.Refs = append(p.Refs, ref(name))
 		}
 		var current *Fleet
-		p.Open = func(t *testing.T) targettest.Fleet {
+		p.Open = func(t *testing.T) targets.Fleet {
 			current = openFleet(t, testConfig(t, i.host()))
 			return current
 		}

@@ -62,7 +62,7 @@ func newPlatform(t *testing.T, counts ...int32) *targettest.Platform {
 		p.Refs = append(p.Refs, ref(name.file()))
 	}
 	config.SetDefaults()
-	p.Open = func(*testing.T) targettest.Fleet {
+	p.Open = func(*testing.T) targets.Fleet {
 		current = newFleet("vm", config, Options{Store: &store}, m)
 		return current
 	}

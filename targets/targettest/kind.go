@@ -1,26 +1,11 @@
 package targettest
 
 import (
-	"context"
 	"testing"
 	"time"
 
 	"github.com/hpad/hpad/targets"
 )
-
-// Fleet is what the suite calls of every kind: daemon.Fleet. One that is also a
-// [Sampler], or has Start(context.Context) error or Close() error as
-// daemon.Starter and io.Closer do, is sampled, started and closed.
-type Fleet interface {
-	Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error)
-	SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, reason string) error
-}
-
-// Sampler is what the suite calls of a kind that can tell resource use:
-// daemon.Sampler.
-type Sampler interface {
-	Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error)
-}
 
 // Kind is a kind of fleet under test.
 type Kind struct {
@@ -50,7 +35,7 @@ type Platform struct {
 	Missing targets.Ref
 	// Open builds a fleet as a daemon does that starts: on the same platform and
 	// the same store each time. The suite starts and closes it.
-	Open func(t *testing.T) Fleet
+	Open func(t *testing.T) targets.Fleet
 	// Highest is the bound to try where the platform cannot enforce any; 0 means 3.
 	Highest int32
 	// Untold says that the platform tells a bound only by refusing more.

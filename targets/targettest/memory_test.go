@@ -26,14 +26,14 @@ func usage(milli int64) []policy.TaskUsage {
 }
 
 func TestMemoryContract(t *testing.T) {
-	wrap := func(m *Memory) Fleet { return m }
+	wrap := func(m *Memory) targets.Fleet { return m }
 	patience := 10 * time.Second
 	if spoil, ok := spoiled[os.Getenv("SPOILED")]; ok {
-		wrap, patience = func(m *Memory) Fleet { return spoil(m) }, 300*time.Millisecond
+		wrap, patience = func(m *Memory) targets.Fleet { return spoil(m) }, 300*time.Millisecond
 	}
 	Run(t, Kind{Samples: true, Patience: patience, New: func(_ *testing.T, counts ...int32) *Platform {
 		m := NewMemory("memory")
-		p := &Platform{Missing: m.Ref("nobody"), Open: func(*testing.T) Fleet { return wrap(m) }, Survive: true, Compares: true}
+		p := &Platform{Missing: m.Ref("nobody"), Open: func(*testing.T) targets.Fleet { return wrap(m) }, Survive: true, Compares: true}
 		for i, count := range counts {
 			p.Refs = append(p.Refs, m.Add("t"+strconv.Itoa(i), MemoryTarget{
 				Replicas: count, StartDelay: 20 * time.Millisecond, ReadyDelay: 20 * time.Millisecond,

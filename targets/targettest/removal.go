@@ -11,7 +11,7 @@ import (
 )
 
 // Removable is a Memory whose instances can be taken by name, as those of a
-// daemon.Remover.
+// targets.Remover.
 type Removable struct{ *Memory }
 
 // MemoryRemoval is one call of Remove of a Removable.

@@ -37,9 +37,9 @@ func samples(t *trial) {
 	}
 }
 
-func (t *trial) sampler(f *fleet) Sampler {
+func (t *trial) sampler(f *fleet) targets.Sampler {
 	t.Helper()
-	sampler, ok := f.Fleet.(Sampler)
+	sampler, ok := f.Fleet.(targets.Sampler)
 	if !ok {
 		t.Fatalf("%T is no Sampler", f.Fleet)
 	}
@@ -102,7 +102,7 @@ func concurrentUse(t *trial) {
 }
 
 // use makes each call once, scaling the first target.
-func use(ctx context.Context, f Fleet, refs []targets.Ref, n int32) error {
+func use(ctx context.Context, f targets.Fleet, refs []targets.Ref, n int32) error {
 	readings, err := f.Snapshot(ctx, refs)
 	if err != nil {
 		return fmt.Errorf("concurrent Snapshot() = %w", err)
@@ -110,7 +110,7 @@ func use(ctx context.Context, f Fleet, refs []targets.Ref, n int32) error {
 	if err := f.SetReplicas(ctx, refs[0], n, readings[refs[0]].Version, "the contract suite asks"); err != nil && !errors.Is(err, targets.ErrConflict) {
 		return fmt.Errorf("concurrent SetReplicas() = %w", err)
 	}
-	if sampler, ok := f.(Sampler); ok {
+	if sampler, ok := f.(targets.Sampler); ok {
 		if _, err := sampler.Samples(ctx, refs); err != nil {
 			return fmt.Errorf("concurrent Samples() = %w", err)
 		}

@@ -15,9 +15,9 @@ const Generations = 3
 // and one time after the other. Then it opens them anew beside the old ones, which it
 // closes, as a reload does, and has those read. So many fleets never make more calls at
 // once than there are fleets, but for those that a reading makes at once.
-func ReadTogether(t *testing.T, times int, ref targets.Ref, open ...func() Fleet) {
+func ReadTogether(t *testing.T, times int, ref targets.Ref, open ...func() targets.Fleet) {
 	t.Helper()
-	older := make([]Fleet, len(open))
+	older := make([]targets.Fleet, len(open))
 	for range Generations {
 		var group sync.WaitGroup
 		for n := range open {

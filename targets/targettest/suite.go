@@ -90,7 +90,7 @@ type trial struct {
 
 // fleet is one open fleet of a trial.
 type fleet struct {
-	Fleet
+	targets.Fleet
 	t      *trial
 	closed bool
 }
@@ -100,7 +100,7 @@ func (t *trial) open() *fleet {
 	t.Helper()
 	f := &fleet{Fleet: t.Open(t.T), t: t}
 	t.Cleanup(f.close)
-	if starter, ok := f.Fleet.(interface{ Start(context.Context) error }); ok {
+	if starter, ok := f.Fleet.(targets.Starter); ok {
 		// The work ends with Close, not with the context of Start.
 		ctx, cancel := context.WithCancel(t.Context())
 		err := starter.Start(ctx)

@@ -57,7 +57,7 @@ type contractService struct {
 
 func (c *contract) platform(t *testing.T, counts []int32) *targettest.Platform {
 	p := &targettest.Platform{Missing: targets.Ref{Fleet: "shop", Name: c.project.Name + "/nobody"}, Survive: true}
-	p.Open = func(t *testing.T) targettest.Fleet { return c.open(t) }
+	p.Open = func(t *testing.T) targets.Fleet { return c.open(t) }
 	for n, count := range counts {
 		s := &contractService{name: fmt.Sprintf("svc-%c", 'a'+n), scale: max(1, count)}
 		ref := targets.Ref{Fleet: "shop", Name: c.project.Name + "/" + s.name}

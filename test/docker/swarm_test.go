@@ -175,7 +175,7 @@ func TestSwarmContract(t *testing.T) {
 			t.Cleanup(func() { c.CLI(t, "service", "rm", name) })
 			p.Refs = append(p.Refs, swarmRef(name))
 		}
-		p.Open = func(t *testing.T) targettest.Fleet { return swarmFleet(t, gate.host()) }
+		p.Open = func(t *testing.T) targets.Fleet { return swarmFleet(t, gate.host()) }
 		p.SetCount = func(t *testing.T, ref targets.Ref, n int32) {
 			c.CLI(t, "service", "scale", "--detach", fmt.Sprintf("%s=%d", ref.Name, n))
 		}

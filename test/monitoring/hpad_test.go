@@ -104,7 +104,7 @@ func start(t *testing.T) *hpad {
 func kinds() daemon.Kinds {
 	kinds := daemon.BuiltIn()
 	compose := kinds.Fleets["compose"]
-	kinds.Fleets["compose"] = func(c config.Fleet, env daemon.FleetEnv) (daemon.Fleet, error) {
+	kinds.Fleets["compose"] = func(c config.Fleet, env daemon.FleetEnv) (targets.Fleet, error) {
 		if c.Name != "labeled" {
 			return compose(c, env)
 		}

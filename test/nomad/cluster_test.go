@@ -213,7 +213,7 @@ func TestContract(t *testing.T) {
 			p.Refs = append(p.Refs, targets.Ref{Fleet: "prod", Name: id + "/app"})
 		}
 		store := &targettest.Store{}
-		p.Open = func(t *testing.T) targettest.Fleet {
+		p.Open = func(t *testing.T) targets.Fleet {
 			c := &nomad.Config{Address: agent.URL}
 			c.SetDefaults()
 			f, err := nomad.New("prod", c, nomad.Options{Store: store})

@@ -17,7 +17,7 @@ import (
 // meddled is a fleet whose job somebody changes just before each of the first
 // writes.
 type meddled struct {
-	daemon.Fleet
+	targets.Fleet
 	meddle func()
 }
 
@@ -48,7 +48,7 @@ func compareAndSet(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	}
 	kinds := daemon.BuiltIn()
 	construct := kinds.Fleets["nomad"]
-	kinds.Fleets["nomad"] = func(c config.Fleet, env daemon.FleetEnv) (daemon.Fleet, error) {
+	kinds.Fleets["nomad"] = func(c config.Fleet, env daemon.FleetEnv) (targets.Fleet, error) {
 		built, err := construct(c, env)
 		return &meddled{Fleet: built, meddle: meddle}, err
 	}

@@ -44,7 +44,7 @@ func newPlatform(t *testing.T, m *systemdtest.Manager, prefix string, counts ...
 		p.Refs = append(p.Refs, ref(name+"@.service"))
 	}
 	t.Cleanup(func() { m.Control(t, "stop", prefix+"*") })
-	p.Open = func(*testing.T) targettest.Fleet { return open(m, &store, nil) }
+	p.Open = func(*testing.T) targets.Fleet { return open(m, &store, nil) }
 	p.Hang = func(_ *testing.T, on bool) {
 		if on {
 			m.Signal(syscall.SIGSTOP)

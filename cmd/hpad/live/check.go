@@ -50,7 +50,7 @@ func Check(ctx context.Context, c *config.Config, kinds daemon.Kinds) []Finding 
 	checker := &checker{
 		config:   &whole,
 		kinds:    kinds,
-		fleets:   map[string]daemon.Fleet{},
+		fleets:   map[string]targets.Fleet{},
 		readings: map[string]snapshot{},
 		answers:  map[question]answer{},
 	}
@@ -71,7 +71,7 @@ type checker struct {
 	kinds  daemon.Kinds
 	// accounts are those that all fleets of the check call.
 	accounts cloud.Accounts
-	fleets   map[string]daemon.Fleet
+	fleets   map[string]targets.Fleet
 	closers  []io.Closer
 	readings map[string]snapshot
 	answers  map[question]answer
@@ -147,8 +147,8 @@ func (c *checker) targetsOf(fleet string) []targets.Ref {
 }
 
 // tellReach tells a fleet how far its targets may grow, where it wants to know.
-func (c *checker) tellReach(name string, fleet daemon.Fleet) {
-	reacher, ok := fleet.(daemon.Reacher)
+func (c *checker) tellReach(name string, fleet targets.Fleet) {
+	reacher, ok := fleet.(targets.Reacher)
 	if !ok {
 		return
 	}
@@ -160,7 +160,7 @@ func (c *checker) tellReach(name string, fleet daemon.Fleet) {
 }
 
 // buildFleet constructs a fleet with a store that begins empty and is forgotten.
-func (c *checker) buildFleet(fleet config.Fleet) (daemon.Fleet, error) {
+func (c *checker) buildFleet(fleet config.Fleet) (targets.Fleet, error) {
 	construct, ok := c.kinds.Fleets[fleet.Kind]
 	if !ok {
 		return nil, fmt.Errorf("this hpad has no fleets of kind %q", fleet.Kind)
@@ -173,7 +173,7 @@ func (c *checker) buildFleet(fleet config.Fleet) (daemon.Fleet, error) {
 }
 
 // read reads targets of a fleet.
-func (c *checker) read(ctx context.Context, fleet daemon.Fleet, refs []targets.Ref) snapshot {
+func (c *checker) read(ctx context.Context, fleet targets.Fleet, refs []targets.Ref) snapshot {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	readings, err := fleet.Snapshot(ctx, refs)
@@ -182,7 +182,7 @@ func (c *checker) read(ctx context.Context, fleet daemon.Fleet, refs []targets.R
 
 // selfCheck tells what a fleet or source makes of itself, where it can.
 func (c *checker) selfCheck(ctx context.Context, key string, built any) {
-	able, ok := built.(daemon.Checker)
+	able, ok := built.(targets.Checker)
 	if !ok {
 		return
 	}
@@ -262,7 +262,7 @@ func (c *checker) queries() map[string][]sources.Query {
 
 // buildSource constructs a source that finds instances through the fleets of the
 // check.
-func (c *checker) buildSource(source config.Source) (daemon.Source, error) {
+func (c *checker) buildSource(source config.Source) (sources.Source, error) {
 	construct, ok := c.kinds.Sources[source.Kind]
 	if !ok {
 		return nil, fmt.Errorf("this hpad has no sources of kind %q", source.Kind)
@@ -291,7 +291,7 @@ func (c *checker) discover(ctx context.Context, fleet, target string) (targets.R
 }
 
 // ask asks a source its queries, a few at a time.
-func (c *checker) ask(ctx context.Context, name string, source daemon.Source, queries []sources.Query) {
+func (c *checker) ask(ctx context.Context, name string, source sources.Source, queries []sources.Query) {
 	now := time.Now()
 	answers := make([]answer, len(queries))
 	var group errgroup.Group

@@ -78,11 +78,11 @@ func newWorld() *world {
 		Autoscalers: map[string]config.Autoscaler{},
 	}
 	w.kinds = daemon.Kinds{
-		Fleets: map[string]func(config.Fleet, daemon.FleetEnv) (daemon.Fleet, error){
-			"memory": func(config.Fleet, daemon.FleetEnv) (daemon.Fleet, error) { return w.fleet, nil },
+		Fleets: map[string]func(config.Fleet, daemon.FleetEnv) (targets.Fleet, error){
+			"memory": func(config.Fleet, daemon.FleetEnv) (targets.Fleet, error) { return w.fleet, nil },
 		},
-		Sources: map[string]func(config.Source, daemon.SourceEnv) (daemon.Source, error){
-			"fake": func(config.Source, daemon.SourceEnv) (daemon.Source, error) { return w.source, nil },
+		Sources: map[string]func(config.Source, daemon.SourceEnv) (sources.Source, error){
+			"fake": func(config.Source, daemon.SourceEnv) (sources.Source, error) { return w.source, nil },
 		},
 	}
 	return w
@@ -204,7 +204,7 @@ func TestConnections(t *testing.T) {
 
 // reachingFleet is a fleet whose check tells how far it was said to be able to grow.
 type reachingFleet struct {
-	daemon.Fleet
+	targets.Fleet
 	most map[targets.Ref]int32
 }
 
@@ -220,7 +220,7 @@ func TestReach(t *testing.T) {
 	w.config.Autoscalers["a"] = config.Autoscaler{Name: "a", Target: w.fleet.Ref("web"), Spec: policy.Spec{MaxReplicas: 20}}
 	w.config.Autoscalers["b"] = config.Autoscaler{Name: "b", Target: targets.Ref{Fleet: "elsewhere", Name: "web"}, Spec: policy.Spec{MaxReplicas: 30}}
 	fleet := &reachingFleet{Fleet: w.fleet, most: map[targets.Ref]int32{}}
-	w.kinds.Fleets["memory"] = func(config.Fleet, daemon.FleetEnv) (daemon.Fleet, error) { return fleet, nil }
+	w.kinds.Fleets["memory"] = func(config.Fleet, daemon.FleetEnv) (targets.Fleet, error) { return fleet, nil }
 	if got, want := w.check(), "fleets.shop: grows to map[shop/web:20]"; !slices.Contains(got, want) {
 		t.Errorf("findings %q, want %q", got, want)
 	}
@@ -230,8 +230,8 @@ func TestBrokenConnections(t *testing.T) {
 	w := newWorld()
 	w.metric("a", policy.ExternalMetric, config.Input{Query: "q"})
 	refused := errors.New("refused")
-	w.kinds.Fleets["memory"] = func(config.Fleet, daemon.FleetEnv) (daemon.Fleet, error) { return nil, refused }
-	w.kinds.Sources["fake"] = func(config.Source, daemon.SourceEnv) (daemon.Source, error) { return nil, refused }
+	w.kinds.Fleets["memory"] = func(config.Fleet, daemon.FleetEnv) (targets.Fleet, error) { return nil, refused }
+	w.kinds.Sources["fake"] = func(config.Source, daemon.SourceEnv) (sources.Source, error) { return nil, refused }
 	want := []string{
 		"! fleets.shop: refused",
 		"! sources.prom: refused",
@@ -243,7 +243,7 @@ func TestBrokenConnections(t *testing.T) {
 }
 
 // unreadableFleet is a fleet that answers a check and cannot be read.
-type unreadableFleet struct{ daemon.Fleet }
+type unreadableFleet struct{ targets.Fleet }
 
 func (unreadableFleet) Snapshot(context.Context, []targets.Ref) (map[targets.Ref]targets.Reading, error) {
 	return nil, errors.New("list jobs: forbidden")
@@ -259,7 +259,7 @@ func TestUnreadableFleet(t *testing.T) {
 	w := newWorld()
 	w.metric("a", policy.ExternalMetric, config.Input{Query: "q"})
 	w.source.answers["q"] = vector(labeled(1))
-	w.kinds.Fleets["memory"] = func(config.Fleet, daemon.FleetEnv) (daemon.Fleet, error) { return unreadableFleet{w.fleet}, nil }
+	w.kinds.Fleets["memory"] = func(config.Fleet, daemon.FleetEnv) (targets.Fleet, error) { return unreadableFleet{w.fleet}, nil }
 	want := []string{
 		"fleets.shop: server answers; its version is 1.0.0",
 		"! fleets.shop: list jobs: forbidden",
@@ -279,8 +279,8 @@ func TestTwins(t *testing.T) {
 		w := newWorld()
 		twin := targettest.NewMemory("twin")
 		twin.Add("web", targettest.MemoryTarget{Replicas: 2, Age: time.Hour})
-		fleets := map[string]daemon.Fleet{"shop": w.fleet, "twin": twin}
-		w.kinds.Fleets[kind] = func(c config.Fleet, _ daemon.FleetEnv) (daemon.Fleet, error) { return fleets[c.Name], nil }
+		fleets := map[string]targets.Fleet{"shop": w.fleet, "twin": twin}
+		w.kinds.Fleets[kind] = func(c config.Fleet, _ daemon.FleetEnv) (targets.Fleet, error) { return fleets[c.Name], nil }
 		w.config.Fleets = map[string]config.Fleet{"shop": {Name: "shop", Kind: kind}, "twin": {Name: "twin", Kind: kind}}
 		w.config.Autoscalers["a"] = config.Autoscaler{Name: "a", Target: w.fleet.Ref("web")}
 		w.config.Autoscalers["b"] = config.Autoscaler{Name: "b", Target: twin.Ref("web")}

@@ -5,15 +5,14 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/hpad/hpad/daemon"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/targets"
 )
 
 // discoverTargets has a fleet find the targets that ask for an autoscaler by
 // their labels, where the configuration says so, and adds their autoscalers.
-func (c *checker) discoverTargets(ctx context.Context, key string, fleet config.Fleet, built daemon.Fleet) {
-	able, ok := built.(daemon.Discoverer)
+func (c *checker) discoverTargets(ctx context.Context, key string, fleet config.Fleet, built targets.Fleet) {
+	able, ok := built.(targets.Discoverer)
 	if !fleet.Discover || !ok {
 		return
 	}

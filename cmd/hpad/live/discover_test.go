@@ -44,7 +44,7 @@ func TestDiscovered(t *testing.T) {
 		ask("web"), ask("mine"), ask("off", "hpad.enable", "false"), ask("bad", "hpad.max", "many", "hpad.mim", "1"),
 		{Name: "split", Problem: "containers carry different labels"},
 	}}
-	w.kinds.Fleets["memory"] = func(config.Fleet, daemon.FleetEnv) (daemon.Fleet, error) { return fleet, nil }
+	w.kinds.Fleets["memory"] = func(config.Fleet, daemon.FleetEnv) (targets.Fleet, error) { return fleet, nil }
 	shop := w.config.Fleets["shop"]
 	shop.Discover = true
 	w.config.Fleets["shop"] = shop
@@ -103,7 +103,7 @@ func TestDiscoveredTwice(t *testing.T) {
 		"hpad.enable": "true", "hpad.max": "5", "hpad.metrics.0.type": "External", "hpad.metrics.0.name": "queue",
 		"hpad.metrics.0.source": "prom", "hpad.metrics.0.query": "web", "hpad.metrics.0.average_value": "1",
 	}}}
-	w.kinds.Fleets["memory"] = func(config.Fleet, daemon.FleetEnv) (daemon.Fleet, error) {
+	w.kinds.Fleets["memory"] = func(config.Fleet, daemon.FleetEnv) (targets.Fleet, error) {
 		return discovering{Memory: w.fleet, found: found}, nil
 	}
 	for _, name := range []string{"shop", "twin"} {
