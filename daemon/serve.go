@@ -99,7 +99,7 @@ func (d *Daemon) Serve(ctx context.Context, l Listeners, gatherer prometheus.Gat
 // serverTCP answers the server of the TCP listener, which anybody may reach, and
 // how it serves.
 func (d *Daemon) serverTCP(l Listeners, gatherer prometheus.Gatherer) (*http.Server, func(net.Listener) error) {
-	clients := api.NewClients(d.metrics.RefusedConnection)
+	clients := new(api.Clients)
 	outer := func(handler http.Handler) http.Handler {
 		if isLoopback(l.TCP.Addr()) || len(l.AllowedHosts) > 0 {
 			handler = api.CheckHosts(l.AllowedHosts, handler)
@@ -107,8 +107,8 @@ func (d *Daemon) serverTCP(l Listeners, gatherer prometheus.Gatherer) (*http.Ser
 		return d.metrics.Requests(metrics.TCP, clients.Limit(handler))
 	}
 	if l.WebConfig == "" {
-		// Nobody asks for a password, so none is wrong.
-		server := api.NewServer(outer(clients.Known(api.NewHandler(d, gatherer, api.ReadOnly))), d.serverLog(""))
+		// Nobody asks for a password, so none is checked.
+		server := api.NewServer(outer(api.Checked(api.NewHandler(d, gatherer, api.ReadOnly))), d.serverLog(""))
 		return server, func(listener net.Listener) error { return server.Serve(clients.Listener(listener)) }
 	}
 	if !isLoopback(l.TCP.Addr()) && web.IsExposed(l.WebConfig) {
@@ -120,9 +120,9 @@ func (d *Daemon) serverTCP(l Listeners, gatherer prometheus.Gatherer) (*http.Ser
 		}
 		return nil
 	}
-	server := api.NewServer(clients.Known(api.NewHandler(d, gatherer, identified)), d.serverLog(l.WebConfig))
+	server := api.NewServer(api.Checked(api.NewHandler(d, gatherer, identified)), d.serverLog(l.WebConfig))
 	return server, func(listener net.Listener) error {
-		return web.Serve(clients.Listener(listener), server, l.WebConfig, d.log.Named("http"), outer, clients.Known(api.BrokenWebConfig()))
+		return web.Serve(clients.Listener(listener), server, l.WebConfig, d.log.Named("http"), outer, api.Checked(api.BrokenWebConfig()))
 	}
 }
 

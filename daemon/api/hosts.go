@@ -18,7 +18,6 @@ func CheckHosts(allowed []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := hostName(r.Host)
 		if !isOwnHost(host) && !slices.ContainsFunc(allowed, func(name string) bool { return hostName(name) == host }) {
-			acquit(r) // nobody looked at a password
 			writeError(w, http.StatusForbidden, ErrorForbidden,
 				fmt.Sprintf("%q is no name of this hpad: use localhost or an address, or add the name to daemon.allowed_hosts", host))
 			return
