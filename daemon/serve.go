@@ -17,7 +17,6 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
-	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/web"
 )
 
@@ -86,7 +85,7 @@ func (d *Daemon) Serve(ctx context.Context, l Listeners, gatherer prometheus.Gat
 		})
 	}
 	if l.Socket != nil {
-		server := api.NewServer(d.metrics.Requests(metrics.Socket, api.NewHandler(d, gatherer, api.Full)), d.serverLog(""))
+		server := api.NewServer(api.NewHandler(d, gatherer, api.Full), d.serverLog(""))
 		run(server, l.Socket, server.Serve)
 	}
 	if l.TCP != nil {
@@ -104,7 +103,7 @@ func (d *Daemon) serverTCP(l Listeners, gatherer prometheus.Gatherer) (*http.Ser
 		if isLoopback(l.TCP.Addr()) || len(l.AllowedHosts) > 0 {
 			handler = api.CheckHosts(l.AllowedHosts, handler)
 		}
-		return d.metrics.Requests(metrics.TCP, clients.Limit(handler))
+		return clients.Limit(handler)
 	}
 	if l.WebConfig == "" {
 		// Nobody asks for a password, so none is checked.

@@ -25,7 +25,6 @@ type Metrics struct {
 	state       stateWrites
 	clock       clockSteps
 	reloads     reloads
-	requests    requests
 	dryRun      prometheus.Gauge
 	views       atomic.Pointer[func() []api.Autoscaler]
 	discovered  atomic.Pointer[func() []api.Discovered]
@@ -45,7 +44,6 @@ func New(reg prometheus.Registerer) *Metrics {
 		state:       newStateWrites(factory),
 		clock:       newClockSteps(factory),
 		reloads:     newReloads(factory),
-		requests:    newRequests(factory),
 		autoscalers: map[string]*Autoscaler{},
 		dryRun: factory.NewGauge(prometheus.GaugeOpts{
 			Name: "hpad_dry_run",
