@@ -340,6 +340,28 @@ func TestRestartFromEarlierCount(t *testing.T) {
 	settled(t, start(t, w.open(t)), "a", 3)
 }
 
+// TestStoredBefore: the count that an earlier version saved is taken, and kept as it
+// was.
+func TestStoredBefore(t *testing.T) {
+	w := newWorld(t, 1)
+	stored := w.store.Fill(t, "testdata/store-1.json")["replicas/a"]
+	f := start(t, w.open(t))
+	if got := settled(t, f, "a", 2); got.Version != "7" {
+		t.Errorf("version %q, want 7", got.Version)
+	}
+	for _, step := range []struct {
+		n    int32
+		want string
+	}{{2, string(stored)}, {3, `{"format":1,"replicas":3,"version":8}`}} {
+		if err := f.SetReplicas(t.Context(), ref("a"), step.n, "", "test"); err != nil {
+			t.Fatal(err)
+		}
+		if saved, err := w.store.Load(t.Context(), "replicas/a"); err != nil || string(saved) != step.want {
+			t.Errorf("after a scaling to %d the store has %q, %v, want %s", step.n, saved, err, step.want)
+		}
+	}
+}
+
 func TestStoreTrouble(t *testing.T) {
 	w := newWorld(t, 2, 1)
 	if err := w.store.Save(t.Context(), "replicas/a", []byte("garbled")); err != nil {

@@ -2,6 +2,7 @@ package systemd
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -825,6 +826,40 @@ func TestUnsaved(t *testing.T) {
 		r.open()
 		r.wantSpec(3)
 		r.wantActive(1, 2, 3)
+	})
+}
+
+// TestStoredBefore: what an earlier version saved is taken: the count, whom it had begun
+// to stop, what was still to be enabled and disabled, and how probes were answered.
+func TestStoredBefore(t *testing.T) {
+	run(t, []int{1, 2, 3, 4}, func(r *rig) {
+		r.config = &Config{Enable: true, Templates: map[string]Template{"worker@.service": {ReadyProbe: ReadyProbe{TCP: "127.0.0.1:%i"}}}}
+		stored := r.store.Fill(t, "testdata/store-1.json")
+		r.m.set(func() { r.m.enabled["worker@3.service"] = true })
+		r.open()
+		reading := r.wantSpec(2)
+		if reading.Version != "3" {
+			r.Errorf("version %q, want 3", reading.Version)
+		}
+		r.read()
+		r.wantActive(1, 2)
+		if len(r.m.enabled) != 1 || !r.m.enabled["worker@1.service"] {
+			r.Errorf("enabled: %v, want worker@1.service", r.m.enabled)
+		}
+		saved, err := r.store.Load(t.Context(), "members/worker@.service")
+		if want := `{"format":1,"version":3,"run":"boot-1","started":[1],"found":[2],"leaving":[]}`; err != nil || string(saved) != want {
+			r.Errorf("the store has %s, %v, want %s", saved, err, want)
+		}
+		worker, err := r.fleet.target(workerRef)
+		if err != nil {
+			r.Fatal(err)
+		}
+		worker.prober.mu.Lock()
+		defer worker.prober.mu.Unlock()
+		known, err := json.Marshal(worker.prober.saved)
+		if err != nil || len(known) == 0 || !strings.Contains(string(stored["ready/worker@.service"]), string(known[1:len(known)-1])) {
+			r.Errorf("of %s is known %s", stored["ready/worker@.service"], known)
+		}
 	})
 }
 
