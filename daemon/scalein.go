@@ -77,14 +77,12 @@ func (g *generation) newDrainer(c config.Autoscaler, earlier *definition) (drain
 		return earlier.drainer, nil
 	}
 	switch own := c.Drain.Config.(type) {
-	case *config.NomadDrain:
+	case *nomaddrain.Config:
 		nodes, ok := g.drainsBy(c).(nomaddrain.Nodes)
 		if !ok {
 			return nil, fmt.Errorf("fleet %q has no nodes to drain", own.Fleet)
 		}
-		return nomaddrain.New(nodes, nomaddrain.Options{
-			Attribute: own.NodeAttribute, IgnoreSystemJobs: own.IgnoreSystemJobs, KeepNodes: own.KeepNodes,
-		}), nil
+		return nomaddrain.New(nodes, *own), nil
 	case *webhook.Config:
 		return webhook.New(*own)
 	case *command.Config:
@@ -110,7 +108,7 @@ func (g *generation) drainsBy(c config.Autoscaler) targets.Fleet {
 	if c.Drain == nil {
 		return nil
 	}
-	own, ok := c.Drain.Config.(*config.NomadDrain)
+	own, ok := c.Drain.Config.(*nomaddrain.Config)
 	if !ok || g.fleets[own.Fleet] == nil {
 		return nil
 	}

@@ -8,12 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hpad/hpad/settings"
-
 	"github.com/BurntSushi/toml"
 
 	"github.com/hpad/hpad/targets/drain"
 	"github.com/hpad/hpad/targets/drain/command"
+	"github.com/hpad/hpad/targets/drain/nomad"
 	"github.com/hpad/hpad/targets/drain/webhook"
 )
 
@@ -26,37 +25,13 @@ type Drain struct {
 	OnDeadline drain.Expiry
 	// Interval is how often it is asked whether an instance is drained.
 	Interval time.Duration
-	// Config is the kind's own: *NomadDrain, *webhook.Config or *command.Config.
+	// Config is the kind's own: *nomad.Config, *webhook.Config or *command.Config.
 	Config any
-}
-
-// NomadDrain drains the Nomad nodes that run on instances.
-type NomadDrain struct {
-	// Fleet is the fleet of kind "nomad" whose nodes they are.
-	Fleet string `toml:"fleet"`
-	// NodeAttribute is the attribute of nodes, or "meta.NAME", that has the
-	// instance's id or name; empty looks for what clouds, names and addresses tell.
-	NodeAttribute string `toml:"node_attribute"`
-	// IgnoreSystemJobs lets system jobs run on until the instance is terminated.
-	IgnoreSystemJobs bool `toml:"ignore_system_jobs"`
-	// KeepNodes leaves the nodes of terminated instances to Nomad's own clearing up.
-	KeepNodes bool `toml:"keep_nodes"`
-}
-
-// SetDefaults fills in what was not given, which is nothing.
-func (*NomadDrain) SetDefaults() {}
-
-// Validate answers every mistake, with paths relative to the table.
-func (d *NomadDrain) Validate() []settings.FieldError {
-	if d.Fleet == "" {
-		return []settings.FieldError{{Field: "fleet", Detail: `is required: the name of the fleet of kind "nomad" whose nodes run on the instances`}}
-	}
-	return nil
 }
 
 // drainKinds make the empty tables of the kinds of drains.
 var drainKinds = map[string]func() kindConfig{
-	"nomad":   func() kindConfig { return &NomadDrain{} },
+	"nomad":   func() kindConfig { return &nomad.Config{} },
 	"webhook": func() kindConfig { return &webhook.Config{} },
 	"command": func() kindConfig { return &command.Config{} },
 }
@@ -156,7 +131,7 @@ func (t *table) readDrainKind(name string, value toml.Primitive, raw map[string]
 
 // checkDrainFleet says whether the fleet that a drain of Nomad nodes names is one.
 func (t *table) checkDrainFleet(kind kindConfig) bool {
-	own, ok := kind.(*NomadDrain)
+	own, ok := kind.(*nomad.Config)
 	if !ok {
 		return true
 	}

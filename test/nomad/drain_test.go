@@ -52,7 +52,7 @@ func newMachines(t *testing.T) *machines {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = nodes.Close() })
-	m.drainer = drainnomad.New(nodes, drainnomad.Options{})
+	m.drainer = drainnomad.New(nodes, drainnomad.Config{})
 	m.open()
 	t.Cleanup(func() { _ = m.fleet.Close() })
 	return m

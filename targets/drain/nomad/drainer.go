@@ -33,23 +33,10 @@ type Nodes interface {
 
 var _ Nodes = (*nomad.Fleet)(nil)
 
-// Options are what a Drainer is given besides its nodes.
-type Options struct {
-	// Attribute, if not empty, is the one attribute of nodes, or "meta.NAME", that
-	// has the instance's id or name; empty looks for the ids that clouds give, for
-	// names and for addresses.
-	Attribute string
-	// IgnoreSystemJobs lets the allocations of system jobs run on until the instance
-	// is terminated.
-	IgnoreSystemJobs bool
-	// KeepNodes leaves nodes whose instances are gone to Nomad's own clearing up.
-	KeepNodes bool
-}
-
 // Drainer is a drain.Drainer and drain.Counter. It is safe for concurrent use.
 type Drainer struct {
-	nodes   Nodes
-	options Options
+	nodes  Nodes
+	config Config
 
 	mu sync.Mutex
 	// known are the nodes of instances, by the instances' ids; an instance never
@@ -71,9 +58,9 @@ func keyOf(instance drain.Instance) instanceKey {
 	return instanceKey{target: instance.Target, id: instance.ID}
 }
 
-// New answers a drainer of nodes.
-func New(nodes Nodes, options Options) *Drainer {
-	return &Drainer{nodes: nodes, options: options, known: map[instanceKey]string{}}
+// New returns a drainer of the nodes of the fleet that c names.
+func New(nodes Nodes, c Config) *Drainer {
+	return &Drainer{nodes: nodes, config: c, known: map[instanceKey]string{}}
 }
 
 // errNoNode says that an instance has no Nomad node.
@@ -98,7 +85,7 @@ func (d *Drainer) Begin(ctx context.Context, instance drain.Instance) error {
 	}
 	within := time.Until(instance.Deadline)
 	within -= min(within/graceShare, longestGrace)
-	return d.forget(instance, d.nodes.DrainNode(ctx, node, within, d.options.IgnoreSystemJobs))
+	return d.forget(instance, d.nodes.DrainNode(ctx, node, within, d.config.IgnoreSystemJobs))
 }
 
 // Drained says whether the node has nothing left to run.
@@ -124,7 +111,7 @@ func (d *Drainer) Undo(ctx context.Context, instance drain.Instance) error {
 
 // Finish purges the node of an instance that is gone.
 func (d *Drainer) Finish(ctx context.Context, instance drain.Instance) error {
-	if d.options.KeepNodes {
+	if d.config.KeepNodes {
 		return nil
 	}
 	node, err := d.node(ctx, instance)
@@ -205,7 +192,7 @@ func (d *Drainer) find(ctx context.Context, instances []drain.Instance) ([]nomad
 
 // query says by what an instance's node is known.
 func (d *Drainer) query(instance drain.Instance) nomad.NodeQuery {
-	query := nomad.NodeQuery{IDs: []string{instance.ID}, Names: []string{instance.ID}, Addresses: instance.Addresses, Attribute: d.options.Attribute}
+	query := nomad.NodeQuery{IDs: []string{instance.ID}, Names: []string{instance.ID}, Addresses: instance.Addresses, Attribute: d.config.NodeAttribute}
 	for _, name := range []string{instance.Name, instance.Node} {
 		if name != "" {
 			query.Names = append(query.Names, name)

@@ -67,7 +67,7 @@ func (n *nodes) said() string {
 func TestDrainer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &nodes{of: map[string]string{"i-1": "n-1", "i-2": "twins"}}
-		d := drainnomad.New(n, drainnomad.Options{})
+		d := drainnomad.New(n, drainnomad.Config{})
 		instance := drain.Instance{
 			ID: "i-1", Name: "web-1", Node: "host-1", Addresses: []string{"10.0.0.1"}, Deadline: time.Now().Add(10 * time.Minute),
 		}
@@ -115,7 +115,7 @@ func TestDrainer(t *testing.T) {
 // TestLostNode: a node that is not there any more is looked for again.
 func TestLostNode(t *testing.T) {
 	n := &nodes{of: map[string]string{"i-1": "n-1"}}
-	d := drainnomad.New(n, drainnomad.Options{Attribute: "meta.machine", IgnoreSystemJobs: true, KeepNodes: true})
+	d := drainnomad.New(n, drainnomad.Config{NodeAttribute: "meta.machine", IgnoreSystemJobs: true, KeepNodes: true})
 	instance := drain.Instance{ID: "i-1", Deadline: time.Now().Add(time.Hour)}
 	n.err = targets.ErrTargetNotFound
 	if err := d.Begin(t.Context(), instance); !errors.Is(err, targets.ErrTargetNotFound) {
@@ -137,7 +137,7 @@ func TestLostNode(t *testing.T) {
 
 func TestAllocations(t *testing.T) {
 	n := &nodes{of: map[string]string{"i-1": "n-1", "i-2": "n-2"}, counts: map[string]int{"n-1": 4}}
-	d := drainnomad.New(n, drainnomad.Options{})
+	d := drainnomad.New(n, drainnomad.Config{})
 	instances := []drain.Instance{{ID: "i-1"}, {ID: "i-2"}, {ID: "i-3"}}
 	for _, want := range []map[string]int{{"i-1": 4, "i-2": 0}, {"i-1": 4, "i-2": 7}} {
 		counts, err := d.Allocations(t.Context(), instances)
