@@ -19,17 +19,10 @@ import (
 // which nodes' engines can be asked for cpu and memory. Nothing is changed: the
 // right to update is tried with a service that cannot be.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
-	found, err := f.check(ctx)
-	if err != nil {
-		return found, fmt.Errorf("check fleet %q: %w", f.name, err)
-	}
-	return found, nil
+	return targets.Ask(ctx, &f.base, "check", f.check)
 }
 
 func (f *Fleet) check(ctx context.Context) ([]string, error) {
-	if err := f.life.Usable(ctx); err != nil {
-		return nil, err
-	}
 	var info system.Info
 	var version string
 	err := f.read(ctx, func(ctx context.Context, c *client.Client) (err error) {

@@ -20,7 +20,7 @@ func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
 	if !f.config.Discover {
 		return nil, nil
 	}
-	err := f.life.Usable(ctx)
+	err := f.base.Usable(ctx)
 	var services []swarm.Service
 	if err == nil {
 		err = f.read(ctx, func(ctx context.Context, c *client.Client) (err error) {

@@ -10,7 +10,6 @@ import (
 	"github.com/docker/docker/api/types/swarm"
 
 	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/targets"
 )
 
 // TasksFailing is the condition of a service whose tasks fail, so that the swarm
@@ -34,10 +33,10 @@ func unsettled(tasks []*swarm.Task, now time.Time) bool {
 
 // listFailed asks for the tasks that ended, of services where some may have failed:
 // one list, and none while all is quiet. Without an answer nothing is told.
-func (s *snapshot) listFailed(ctx context.Context, refs []targets.Ref) {
+func (s *snapshot) listFailed(ctx context.Context, names []string) {
 	wanted := filters.NewArgs(filters.Arg("desired-state", string(swarm.TaskStateShutdown)))
-	for _, ref := range refs {
-		service := s.services[ref.Name]
+	for _, name := range names {
+		service := s.services[name]
 		if service != nil && unsettled(s.tasks[service.ID], s.observed) && len(wanted.Get("service")) < filtered {
 			wanted.Add("service", service.ID)
 		}

@@ -24,9 +24,8 @@ const sayingNotManager = "not a swarm manager"
 // Fleet reads and scales the services of one swarm. It is safe for concurrent
 // use.
 type Fleet struct {
-	name    string
+	base    targets.Base[string]
 	config  *Config
-	life    targets.Life
 	engine  *docker.Engine
 	nodes   *nodes
 	sampler *docker.Sampler
@@ -45,12 +44,14 @@ func New(name string, config *Config) (*Fleet, error) {
 		engine.Close()
 		return nil, fmt.Errorf("fleet %q: %w", name, err)
 	}
-	return &Fleet{name: name, config: config, engine: engine, nodes: nodes, sampler: docker.NewSampler(config.ResourceInterval)}, nil
+	f := &Fleet{config: config, engine: engine, nodes: nodes, sampler: docker.NewSampler(config.ResourceInterval)}
+	f.base.Name, f.base.Parse = name, func(service string) (string, error) { return service, nil }
+	return f, nil
 }
 
 // Close ends the sampling and gives up the connections.
 func (f *Fleet) Close() error {
-	if f.life.End() {
+	if f.base.End() {
 		f.sampler.Close()
 		f.nodes.close()
 		f.engine.Close()
@@ -71,14 +72,9 @@ func (f *Fleet) Problems() []string {
 // Samples answers cpu and memory of each running task whose node's engine is
 // known, and begins to sample when nobody has asked for a while.
 func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
-	if err := f.life.Usable(ctx); err != nil {
-		return nil, fmt.Errorf("sample fleet %q: %w", f.name, err)
-	}
-	answer, err := f.sampler.Samples(refs)
-	if err != nil {
-		return nil, fmt.Errorf("sample fleet %q: %w", f.name, err)
-	}
-	return answer, nil
+	return targets.Ask(ctx, &f.base, "sample", func(context.Context) (map[targets.Ref]targets.Samples, error) {
+		return f.sampler.Samples(refs)
+	})
 }
 
 // read makes a call to the manager that changes nothing.

@@ -24,24 +24,13 @@ const sayingOutOfSequence = "update out of sequence"
 // write takes away the version that a rollback returns to. All else in the
 // service stays as it is. Swarm has no place for the reason.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
-	err := f.life.Usable(ctx)
-	if err == nil {
-		err = targets.CutOff(ctx, f.setReplicas(ctx, ref, n, version))
-	}
-	if err != nil {
-		return fmt.Errorf("scale service %q of fleet %q to %d replicas: %w", ref.Name, f.name, n, err)
-	}
-	return nil
+	return f.base.Scale(ctx, ref, n, "service", func(ctx context.Context, name string) error {
+		return f.setReplicas(ctx, name, n, version)
+	})
 }
 
-func (f *Fleet) setReplicas(ctx context.Context, ref targets.Ref, n int32, version string) error {
-	if n < 0 {
-		return &targets.OutOfRangeError{Min: new(int32), Err: fmt.Errorf("%d replicas are less than none", n)}
-	}
-	if ref.Fleet != f.name {
-		return fmt.Errorf("%w: target %s is of another fleet", targets.ErrTargetNotFound, ref)
-	}
-	service, document, err := f.inspect(ctx, ref.Name)
+func (f *Fleet) setReplicas(ctx context.Context, name string, n int32, version string) error {
+	service, document, err := f.inspect(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -50,7 +39,7 @@ func (f *Fleet) setReplicas(ctx context.Context, ref targets.Ref, n int32, versi
 		return err
 	}
 	if version != "" && version != versionOf(service) {
-		return fmt.Errorf("%w: service %q was at version %s and is at %s now", targets.ErrConflict, ref.Name, version, versionOf(service))
+		return fmt.Errorf("%w: service %q was at version %s and is at %s now", targets.ErrConflict, name, version, versionOf(service))
 	}
 	if current == n {
 		return nil
@@ -64,7 +53,7 @@ func (f *Fleet) setReplicas(ctx context.Context, ref targets.Ref, n int32, versi
 	}
 	spec, err := withReplicas(document, n)
 	if err != nil {
-		return fmt.Errorf("%w: service %q: %w", targets.ErrTransient, ref.Name, err)
+		return fmt.Errorf("%w: service %q: %w", targets.ErrTransient, name, err)
 	}
 	return f.update(ctx, service, spec)
 }

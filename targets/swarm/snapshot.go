@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -34,27 +36,24 @@ const (
 // Snapshot reads the given services: a list of services and one of their tasks, and
 // one of those that ended where some may have failed.
 func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
-	err := f.life.Usable(ctx)
-	if err == nil && len(refs) == 0 {
-		return map[targets.Ref]targets.Reading{}, nil
-	}
+	return f.base.Snapshot(ctx, refs, f.snapshot)
+}
+
+func (f *Fleet) snapshot(ctx context.Context, wanted map[targets.Ref]string) (map[targets.Ref]targets.Reading, error) {
 	s := &snapshot{fleet: f}
-	if err == nil {
-		err = s.read(ctx, refs)
+	if err := s.read(ctx, slices.Collect(maps.Values(wanted))); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read fleet %q: %w", f.name, err)
-	}
-	answer := make(map[targets.Ref]targets.Reading, len(refs))
-	for _, ref := range refs {
-		reading, err := s.reading(ref)
+	readings := make(map[targets.Ref]targets.Reading, len(wanted))
+	for ref, name := range wanted {
+		reading, err := s.reading(ref, name)
 		if err != nil {
 			f.sampler.Withdraw(ref)
 			reading = targets.Reading{Err: err, Observed: s.observed}
 		}
-		answer[ref] = reading
+		readings[ref] = reading
 	}
-	return answer, nil
+	return readings, nil
 }
 
 // snapshot is one reading of services under way.
@@ -68,11 +67,11 @@ type snapshot struct {
 }
 
 // read asks for the lists.
-func (s *snapshot) read(ctx context.Context, refs []targets.Ref) error {
-	if err := s.listServices(ctx, refs); err != nil {
+func (s *snapshot) read(ctx context.Context, names []string) error {
+	if err := s.listServices(ctx, names); err != nil {
 		return fmt.Errorf("list services: %w", err)
 	}
-	tasks, err := s.listTasks(ctx, refs)
+	tasks, err := s.listTasks(ctx, names)
 	if err != nil {
 		return fmt.Errorf("list tasks: %w", err)
 	}
@@ -87,18 +86,18 @@ func (s *snapshot) read(ctx context.Context, refs []targets.Ref) error {
 		}
 	}
 	s.fleet.nodes.learn(ctx, running, s.observed)
-	s.listFailed(ctx, refs)
+	s.listFailed(ctx, names)
 	return nil
 }
 
 // listServices asks for the services: for a few targets, those whose names begin
 // as theirs.
-func (s *snapshot) listServices(ctx context.Context, refs []targets.Ref) error {
+func (s *snapshot) listServices(ctx context.Context, names []string) error {
 	var options swarm.ServiceListOptions
-	if len(refs) <= filtered {
+	if len(names) <= filtered {
 		options.Filters = filters.NewArgs()
-		for _, ref := range refs {
-			options.Filters.Add("name", ref.Name)
+		for _, name := range names {
+			options.Filters.Add("name", name)
 		}
 	}
 	var services []swarm.Service
@@ -124,12 +123,12 @@ func current() filters.Args {
 }
 
 // listTasks asks for the tasks: for a few targets, those of their services.
-func (s *snapshot) listTasks(ctx context.Context, refs []targets.Ref) ([]swarm.Task, error) {
+func (s *snapshot) listTasks(ctx context.Context, names []string) ([]swarm.Task, error) {
 	narrow := current()
-	if len(refs) <= filtered {
+	if len(names) <= filtered {
 		named := false
-		for _, ref := range refs {
-			if service := s.services[ref.Name]; service != nil {
+		for _, name := range names {
+			if service := s.services[name]; service != nil {
 				narrow.Add("service", service.ID)
 				named = true
 			}
@@ -156,13 +155,10 @@ func (f *Fleet) tasks(ctx context.Context, wanted filters.Args) (tasks []swarm.T
 }
 
 // reading answers what was read of one target.
-func (s *snapshot) reading(ref targets.Ref) (targets.Reading, error) {
-	if ref.Fleet != s.fleet.name {
-		return targets.Reading{}, fmt.Errorf("%w: target %s is of another fleet than %q", targets.ErrTargetNotFound, ref, s.fleet.name)
-	}
-	service := s.services[ref.Name]
+func (s *snapshot) reading(ref targets.Ref, name string) (targets.Reading, error) {
+	service := s.services[name]
 	if service == nil {
-		return targets.Reading{}, notFound(ref.Name, nil)
+		return targets.Reading{}, notFound(name, nil)
 	}
 	count, err := replicasOf(service)
 	if err != nil {

@@ -1,0 +1,132 @@
+package targets
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Base is what fleets of all kinds do alike around their own work: it ends with the
+// fleet, parses the names of targets, rejects those of other fleets and counts below
+// zero, marks writes that were cut off, and begins every error with what was tried. N
+// is a target as its kind knows it. It is safe for concurrent use.
+type Base[N any] struct {
+	Life
+	// Name is the fleet's key in the configuration.
+	Name string
+	// Place follows the name in errors of readings, as ` in project "web"`; empty adds
+	// nothing.
+	Place string
+	// Parse parses a target's name. An error without a class is an ErrTargetNotFound.
+	Parse func(name string) (N, error)
+
+	mu      sync.Mutex
+	largest map[Ref]N
+}
+
+// Target returns what ref means to the kind, or an [ErrTargetNotFound].
+func (b *Base[N]) Target(ref Ref) (N, error) {
+	var none N
+	if ref.Fleet != b.Name {
+		return none, fmt.Errorf("%w: target %s is of another fleet than %q", ErrTargetNotFound, ref, b.Name)
+	}
+	target, err := b.Parse(ref.Name)
+	switch {
+	case err == nil:
+		return target, nil
+	case Classed(err):
+		return none, err
+	}
+	return none, fmt.Errorf("%w: %w", ErrTargetNotFound, err)
+}
+
+// Snapshot reads the targets whose names are good with read, which returns a reading
+// of each, and gives the others a reading with the error. A reading without a time was
+// observed now. Without any good name nothing is read.
+func (b *Base[N]) Snapshot(ctx context.Context, refs []Ref, read func(context.Context, map[Ref]N) (map[Ref]Reading, error)) (map[Ref]Reading, error) {
+	readings := make(map[Ref]Reading, len(refs))
+	wanted := make(map[Ref]N, len(refs))
+	for _, ref := range refs {
+		target, err := b.Target(ref)
+		if err != nil {
+			readings[ref] = Reading{Err: err}
+			continue
+		}
+		wanted[ref] = target
+	}
+	err := b.Usable(ctx)
+	if err == nil && len(wanted) > 0 {
+		b.mu.Lock()
+		if len(wanted) >= len(b.largest) {
+			b.largest = wanted
+		}
+		b.mu.Unlock()
+		var found map[Ref]Reading
+		found, err = read(ctx, wanted)
+		maps.Copy(readings, found)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read fleet %q%s: %w", b.Name, b.Place, err)
+	}
+	now := time.Now()
+	for ref, reading := range readings {
+		if reading.Observed.IsZero() {
+			reading.Observed = now
+			readings[ref] = reading
+		}
+	}
+	return readings, nil
+}
+
+// Known returns the targets of the largest snapshot: one that reads a single target
+// again does not count.
+func (b *Base[N]) Known() []N {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Collect(maps.Values(b.largest))
+}
+
+// Write changes a target with change. What says in an error what was tried. An error
+// after the end of ctx is an [ErrUnknownOutcome].
+func (b *Base[N]) Write(ctx context.Context, ref Ref, what string, change func(context.Context, N) error) error {
+	err := b.Usable(ctx)
+	if err == nil {
+		var target N
+		if target, err = b.Target(ref); err == nil {
+			err = CutOff(ctx, change(ctx, target))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+// Scale sets the count of a target to n with change, as Write does. Kind is what an
+// error calls a target: "service".
+func (b *Base[N]) Scale(ctx context.Context, ref Ref, n int32, kind string, change func(context.Context, N) error) error {
+	what := fmt.Sprintf("scale %s %q of fleet %q to %d replicas", kind, ref.Name, b.Name, n)
+	return b.Write(ctx, ref, what, func(ctx context.Context, target N) error {
+		if n < 0 {
+			return &OutOfRangeError{Min: new(int32), Err: fmt.Errorf("%d replicas are less than none", n)}
+		}
+		return change(ctx, target)
+	})
+}
+
+// Ask calls do while the fleet is open, and begins its error with a verb: "check",
+// "sample".
+func Ask[T, N any](ctx context.Context, b *Base[N], verb string, do func(context.Context) (T, error)) (T, error) {
+	var answer T
+	err := b.Usable(ctx)
+	if err == nil {
+		answer, err = do(ctx)
+	}
+	if err != nil {
+		return answer, fmt.Errorf("%s fleet %q: %w", verb, b.Name, err)
+	}
+	return answer, nil
+}

@@ -1,0 +1,85 @@
+package targets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// newBase returns the base of a fleet whose targets' names are in upper case.
+func newBase() *Base[string] {
+	return &Base[string]{Name: "shop", Place: " in town", Parse: func(name string) (string, error) {
+		if name != strings.ToUpper(name) {
+			return "", fmt.Errorf("%q is not in upper case", name)
+		}
+		return name, nil
+	}}
+}
+
+func TestBaseSnapshot(t *testing.T) {
+	b := newBase()
+	good, odd, foreign := Ref{"shop", "WEB"}, Ref{"shop", "web"}, Ref{"other", "WEB"}
+	observed := time.Now().Add(-time.Minute)
+	calls := 0
+	read := func(_ context.Context, wanted map[Ref]string) (map[Ref]Reading, error) {
+		calls++
+		found := map[Ref]Reading{}
+		for ref := range wanted {
+			found[ref] = Reading{SpecReplicas: 3, Observed: observed}
+		}
+		return found, nil
+	}
+	readings, err := b.Snapshot(t.Context(), []Ref{good, odd, foreign}, read)
+	if err != nil || len(readings) != 3 || readings[good].SpecReplicas != 3 || !readings[good].Observed.Equal(observed) {
+		t.Fatalf("Snapshot() = %+v, %v, want three readings, one of them of %s", readings, err, good)
+	}
+	for ref, says := range map[Ref]string{odd: "not in upper case", foreign: `another fleet than "shop"`} {
+		if r := readings[ref]; !errors.Is(r.Err, ErrTargetNotFound) || !strings.Contains(r.Err.Error(), says) || r.Observed.IsZero() {
+			t.Errorf("%s: %+v, want an ErrTargetNotFound that says %q", ref, r, says)
+		}
+	}
+	if _, err := b.Snapshot(t.Context(), []Ref{odd}, read); err != nil || calls != 1 {
+		t.Errorf("Snapshot() of no good name = %v after %d calls, want no further call", err, calls)
+	}
+	if known := b.Known(); len(known) != 1 || known[0] != "WEB" {
+		t.Errorf("Known() = %q, want the target that was read", known)
+	}
+	_, err = b.Snapshot(t.Context(), []Ref{good}, func(context.Context, map[Ref]string) (map[Ref]Reading, error) { return nil, ErrForbidden })
+	if !errors.Is(err, ErrForbidden) || !strings.HasPrefix(err.Error(), `read fleet "shop" in town: `) {
+		t.Errorf("Snapshot() that fails = %v", err)
+	}
+	b.End()
+	if _, err := b.Snapshot(t.Context(), []Ref{good}, read); !errors.Is(err, ErrTransient) || calls != 1 {
+		t.Errorf("Snapshot() of a closed fleet = %v after %d calls", err, calls)
+	}
+}
+
+func TestBaseScale(t *testing.T) {
+	b := newBase()
+	web := Ref{"shop", "WEB"}
+	calls := 0
+	change := func(context.Context, string) error { calls++; return nil }
+	for _, c := range []struct {
+		ref  Ref
+		n    int32
+		want error
+	}{
+		{web, 2, nil}, {web, -1, ErrOutOfRange}, {Ref{"other", "WEB"}, 2, ErrTargetNotFound}, {Ref{"shop", "web"}, 2, ErrTargetNotFound},
+	} {
+		err := b.Scale(t.Context(), c.ref, c.n, "service", change)
+		if !errors.Is(err, c.want) || err != nil && !strings.HasPrefix(err.Error(), "scale service ") {
+			t.Errorf("Scale(%s, %d) = %v, want %v", c.ref, c.n, err, c.want)
+		}
+	}
+	if calls != 1 {
+		t.Errorf("%d calls, want one", calls)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	err := b.Write(ctx, web, "remove it", func(context.Context, string) error { cancel(); return ErrTransient })
+	if !errors.Is(err, ErrUnknownOutcome) || !errors.Is(err, ErrTransient) {
+		t.Errorf("Write() that is cut off = %v, want an ErrUnknownOutcome besides", err)
+	}
+}
