@@ -159,7 +159,7 @@ func (e *Engine) Client(ctx context.Context) (*client.Client, error) {
 
 // waiting is why a call ends for whose connection there was no time.
 func (e *Engine) waiting(ctx context.Context) error {
-	err := fmt.Errorf("not connected yet: %w", e.explain(ctx, context.Cause(ctx)))
+	err := fmt.Errorf("not connected yet: %w", context.Cause(ctx))
 	if failed := e.failed.Load(); failed != nil {
 		err = fmt.Errorf("%w; the attempt before failed: %s", err, *failed)
 	}
@@ -217,10 +217,10 @@ func (e *Engine) end(version string, err error) (*client.Client, error) {
 
 // negotiate asks the engine for its version and answers the one to talk.
 func (e *Engine) negotiate(ctx context.Context, c *client.Client) (string, error) {
-	ctx, cancel := e.bounded(ctx)
+	ctx, cancel := targets.Bounded(ctx, e.config.Timeout)
 	defer cancel()
 	ping, err := c.Ping(ctx)
-	if err = e.explain(ctx, err); err != nil {
+	if err = targets.Overdue(ctx, err); err != nil {
 		failed := e.advise(err).Error()
 		e.failed.Store(&failed)
 		return "", e.Error(err)
@@ -264,31 +264,14 @@ func (e *Engine) Write(ctx context.Context, call func(context.Context, *client.C
 
 // do makes a call and answers its error as it was and as it is to be told.
 func (e *Engine) do(ctx context.Context, call func(context.Context, *client.Client) error) (raw, told error) {
-	ctx, cancel := e.bounded(ctx)
+	ctx, cancel := targets.Bounded(ctx, e.config.Timeout)
 	defer cancel()
 	c, err := e.Client(ctx)
 	if err != nil {
 		return err, err
 	}
 	raw = call(ctx, c)
-	return raw, e.Error(e.explain(ctx, raw))
-}
-
-// errTimeout is the cause of a call that took longer than the configured timeout.
-var errTimeout = errors.New("no answer within the fleet's timeout")
-
-// bounded answers a context for one call.
-func (e *Engine) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, e.config.Timeout, errTimeout)
-}
-
-// explain says why a context ended: the fleet's own timeout is no deadline of the
-// caller.
-func (e *Engine) explain(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil && errors.Is(context.Cause(ctx), errTimeout) {
-		return fmt.Errorf("%w of %v", errTimeout, e.config.Timeout)
-	}
-	return err
+	return raw, e.Error(targets.Overdue(ctx, raw))
 }
 
 // Close ends what goes on in the background and gives up the connections nobody

@@ -181,7 +181,7 @@ func (s *Sampler) sampleEngine(ctx context.Context, engine *Engine, containers [
 
 // gone says that an engine is not worth asking again in this pass.
 func gone(err error) bool {
-	return errors.Is(err, errTimeout) || errors.Is(err, context.Canceled) || errors.Is(err, targets.ErrForbidden) ||
+	return errors.Is(err, targets.ErrTimeout) || errors.Is(err, context.Canceled) || errors.Is(err, targets.ErrForbidden) ||
 		errors.Is(err, targets.ErrThrottled) || lost(err)
 }
 

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/docker/cli/cli/connhelper"
+
+	"github.com/hpad/hpad/targets"
 )
 
 // sshHelper answers the library's way to an engine by the ssh program, and the host
@@ -42,7 +44,7 @@ type sshDialer struct {
 // before anybody knows whether it can connect, and what is sent then would be lost
 // or not, nobody knows which.
 func (d *sshDialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, d.timeout, fmt.Errorf("%w of %v", errTimeout, d.timeout))
+	ctx, cancel := targets.Bounded(ctx, d.timeout)
 	defer cancel()
 	defer context.AfterFunc(d.life, cancel)()
 	connection, err := d.begin(ctx, network, address)
