@@ -165,7 +165,7 @@ func TestAccountOwnBuckets(t *testing.T) {
 			}
 			do(l, Write, fmt.Sprint(n))
 		}
-		if kept := len(l.account.Load().own); kept > 2*smallestSweep {
+		if kept := len(l.account.buckets); kept > 2*smallestSweep {
 			t.Errorf("%d buckets of targets are kept, of which no more than %d are in use", kept, smallestSweep)
 		}
 	})
@@ -225,55 +225,52 @@ func TestAccountReload(t *testing.T) {
 		again.Close()
 		time.Sleep(time.Minute + time.Second)
 		accounts.Limiter("another account", reads(1, 5), nil).Close()
-		if len(accounts.callers) != 0 || len(accounts.known) != 0 {
-			t.Errorf("%d callers and %d accounts are kept that nobody uses, want none", len(accounts.callers), len(accounts.known))
+		if len(accounts.known) != 1 { // that which is asked for
+			t.Errorf("%d names are kept, want none that nobody uses", len(accounts.known)-1)
 		}
 	})
 }
 
-// TestAccountLearned: callers that turn out to be of one account share it from then on,
-// with what they spent and with what was refused to them, also with the fleets that
-// come after them.
+// TestAccountLearned: fleets that turn out to be of one account share it from then on,
+// also with the fleets that come after them; no bucket is poured into another one.
 func TestAccountLearned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var accounts Accounts
 		begun := time.Now()
 		one := accounts.Limiter("key 1", reads(1, 10), nil)
 		two := accounts.Limiter("key 2", reads(1, 10), nil)
-		beside := accounts.Limiter("key 2", reads(1, 10), nil)
 		call(t, one, 4)
 		call(t, two, 3)
 		one.CountWith("account")
 		two.CountWith("account")
 		two.CountWith("account")
-		if room := one.Room(Read); room != 3 {
-			t.Errorf("room for %d calls in a bucket of 10 after 4 and 3 calls, want 3", room)
+		for name, l := range map[string]*Limiter{"the first": one, "the second": two} {
+			if room := l.Room(Read); room != 6 {
+				t.Errorf("%s fleet has room for %d calls in the account's bucket of 10 after 4 calls of its own, want 6", name, room)
+			}
 		}
-		call(t, beside, 4)
-		at(t, begun, time.Second, "a call beyond the three that were left")
+		call(t, two, 7)
+		at(t, begun, time.Second, "a call beyond the six that were left")
 
-		next := accounts.Limiter("key 1", reads(1, 10), nil)
-		one.Close()
+		next := accounts.Limiter("key 2", reads(1, 10), nil)
+		two.Close()
 		call(t, next, 1)
 		at(t, begun, 2*time.Second, "a call after a reload")
 		next.CountWith("account")
-
-		third := accounts.Limiter("key 3", reads(1, 10), nil)
-		_ = third.Do(t.Context(), list, throttle(time.Minute))
-		third.CountWith("account")
-		if err := beside.Refusal(); !errors.Is(err, targets.ErrThrottled) {
-			t.Errorf("what was refused to a caller of the account does not hold the others: %v", err)
+		_ = one.Do(t.Context(), list, throttle(time.Minute))
+		if err := next.Refusal(); !errors.Is(err, targets.ErrThrottled) {
+			t.Errorf("what was refused to a fleet of the account does not hold the others: %v", err)
 		}
 
 		// Other credentials in the same place are another account's.
-		two.CountWith("another account")
-		if err := beside.Refusal(); err != nil || beside.Room(Read) != 10 || next.Refusal() == nil {
-			t.Errorf("the other account has room for %d calls, %v; the first one says %v", beside.Room(Read), err, next.Refusal())
+		next.CountWith("another account")
+		if err := next.Refusal(); err != nil || next.Room(Read) != 10 || one.Refusal() == nil {
+			t.Errorf("the other account has room for %d calls, %v; the first one says %v", next.Room(Read), err, one.Refusal())
 		}
-		two.Close()
-		two.CountWith("account") // of an answer that came late
-		if err := beside.Refusal(); err != nil {
-			t.Errorf("a fleet that was closed moved another one: %v", err)
+		next.Close()
+		next.CountWith("account") // of an answer that came late
+		if err := accounts.Limiter("key 2", reads(1, 10), nil).Refusal(); err != nil {
+			t.Errorf("a fleet that was closed moved its caller: %v", err)
 		}
 	})
 }

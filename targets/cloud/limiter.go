@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"sync/atomic"
+	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -49,30 +49,22 @@ type Call struct {
 }
 
 // Limiter keeps the calls of a fleet within the limits of its account, and makes none
-// for a while after the platform refused one of that account as too many. Make one
-// with [Accounts.Limiter]. It is safe for concurrent use.
+// for a while after the platform throttled one of that account. Make one with
+// [Accounts.Limiter]. It is safe for concurrent use.
 type Limiter struct {
 	accounts *Accounts
 	caller   string
 	limits   Limits
 	meter    targets.Meter
-	account  atomic.Pointer[account]
+	// account is guarded by the lock of accounts.
+	account *account
 }
 
-// CountWith tells the account that the platform counts the fleet's calls with, and so
-// those of all fleets of the same caller. What they spent so far counts too. It may be
-// told again, and be another one than before.
-func (l *Limiter) CountWith(account string) { l.accounts.countWith(l, account) }
-
-// Close ends the fleet's part in its account. Calls that are still made count
-// nevertheless.
-func (l *Limiter) Close() { l.accounts.close(l) }
-
 // Do makes a call: it waits until the limits allow it, and counts the wait and the
-// call. It answers a [targets.ThrottledError] without a call while the platform
-// wants to be left alone, and where the limits do not allow the call before ctx
-// ends; the context's error when it ends while waiting; else what call answers, of
-// which an ErrThrottled makes the platform left alone from then on.
+// call. It returns a [targets.ThrottledError] without a call while the platform is
+// left alone, and where the limits do not allow the call before ctx ends; the
+// context's error when it ends while waiting; else the error of call, of which an
+// ErrThrottled makes the platform left alone from then on.
 func (l *Limiter) Do(ctx context.Context, c Call, call func(ctx context.Context) error) error {
 	if err := l.admit(ctx, c); err != nil {
 		return err
@@ -83,13 +75,25 @@ func (l *Limiter) Do(ctx context.Context, c Call, call func(ctx context.Context)
 	if l.meter != nil {
 		l.meter.Call(c.Operation, now.Sub(begun), err)
 	}
-	l.account.Load().note(err, begun, now)
+	l.backoff().Record(err, begun, now)
 	return err
 }
 
-// Refusal answers the error that any call would get now because the platform wants
-// to be left alone; nil when calls may be made.
-func (l *Limiter) Refusal() error { return l.account.Load().refusal(time.Now()) }
+func (l *Limiter) backoff() *targets.Backoff {
+	l.accounts.mu.Lock()
+	defer l.accounts.mu.Unlock()
+	return &l.account.backoff
+}
+
+// Refusal returns the error that any call would get now because the platform is left
+// alone; nil when calls may be made.
+func (l *Limiter) Refusal() error {
+	left, cause := l.backoff().Left(time.Now())
+	if left == 0 {
+		return nil
+	}
+	return &targets.ThrottledError{RetryAfter: left.Round(time.Millisecond), Err: fmt.Errorf("waiting after: %w", cause)}
+}
 
 // admit waits until a call may be made.
 func (l *Limiter) admit(ctx context.Context, c Call) error {
@@ -100,7 +104,7 @@ func (l *Limiter) admit(ctx context.Context, c Call) error {
 		return err
 	}
 	begun := time.Now()
-	for _, bucket := range l.account.Load().buckets(c) {
+	for _, bucket := range l.buckets(c) {
 		if err := waitFor(ctx, bucket, c); err != nil {
 			return err
 		}
@@ -115,22 +119,33 @@ func (l *Limiter) admit(ctx context.Context, c Call) error {
 	return l.Refusal() // which may have come meanwhile
 }
 
-// Room answers how many calls of a class could be made at once now: none while the
-// platform wants to be left alone, and no more than MaxInt32 where the class has no
-// limit.
+// buckets returns those of a call: its target's first.
+func (l *Limiter) buckets(c Call) []*rate.Limiter {
+	l.accounts.mu.Lock()
+	defer l.accounts.mu.Unlock()
+	var found []*rate.Limiter
+	if c.Target != "" {
+		found = append(found, l.account.bucket(bucketKey{target: c.Target, class: c.Class}))
+	}
+	found = append(found, l.account.bucket(bucketKey{class: c.Class}))
+	return slices.DeleteFunc(found, func(bucket *rate.Limiter) bool { return bucket == nil })
+}
+
+// Room returns how many calls of a class could be made at once now: none while the
+// platform is left alone, and no more than MaxInt32 where the class has no limit.
 func (l *Limiter) Room(class Class) int {
 	if l.Refusal() != nil {
 		return 0
 	}
-	bucket := l.account.Load().bucket(class)
-	if bucket == nil {
-		return math.MaxInt32
+	room := math.MaxInt32
+	for _, bucket := range l.buckets(Call{Class: class}) {
+		room = max(0, int(bucket.Tokens()))
 	}
-	return max(0, int(bucket.Tokens()))
+	return room
 }
 
 // waitFor takes a token from a bucket. Where there is none before ctx ends it
-// answers so at once.
+// fails at once.
 func waitFor(ctx context.Context, bucket *rate.Limiter, c Call) error {
 	token := bucket.Reserve()
 	delay := token.Delay()

@@ -1,0 +1,62 @@
+package targets
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// How long a platform is left alone after a refusal for too many calls: the first
+// wait, doubled with each further refusal, up to the longest, less up to half of it at
+// random, so that not all callers come back at once. It is longer where the platform
+// asks for that, up to the longest that is believed.
+const (
+	firstWait    = time.Second
+	longestWait  = 20 * time.Second
+	believedWait = time.Hour
+)
+
+// Backoff keeps calls from a platform that throttles them. The zero value holds none
+// back. It is safe for concurrent use.
+type Backoff struct {
+	mu    sync.Mutex
+	cause error
+	wait  time.Duration
+	until time.Time
+}
+
+// Left returns how long no call is to be made, and what the platform said; 0 and nil
+// when calls may be made.
+func (b *Backoff) Left(now time.Time) (time.Duration, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !now.Before(b.until) {
+		return 0, nil
+	}
+	return b.until.Sub(now), b.cause
+}
+
+// Record heeds the error of a call that began at begun and has ended now: an
+// [ErrThrottled] begins a wait, and the success of a call that began after a wait ends
+// its growth.
+func (b *Backoff) Record(err error, begun, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	throttled, ok := errors.AsType[*ThrottledError](err)
+	if !ok {
+		if err == nil && !begun.Before(b.until) {
+			b.cause, b.wait, b.until = nil, 0, time.Time{}
+		}
+		return
+	}
+	wait := min(throttled.RetryAfter, believedWait)
+	if !now.Before(b.until) { // else it is one of several calls of the same time
+		b.wait = min(max(firstWait, 2*b.wait), longestWait)
+		wait = max(wait, b.wait-time.Duration(rand.Float64()*float64(b.wait)/2))
+	}
+	b.cause = throttled.Err
+	if until := now.Add(wait); until.After(b.until) {
+		b.until = until
+	}
+}
