@@ -137,69 +137,87 @@ func (c *Config) Validate() []settings.FieldError {
 	return errs
 }
 
-func (s Service) validate() []settings.FieldError {
-	var errs []settings.FieldError
-	add := func(field, value, detail string) {
-		errs = append(errs, settings.FieldError{Field: field, Value: value, Detail: detail})
+// mistakes are those of one service.
+type mistakes []settings.FieldError
+
+func (m *mistakes) add(field, value, detail string) {
+	*m = append(*m, settings.FieldError{Field: field, Value: value, Detail: detail})
+}
+
+func (m *mistakes) atLeast(least time.Duration, field string, value time.Duration) {
+	if value < least {
+		m.add(field, value.String(), "must be at least "+least.String())
 	}
+}
+
+func (s Service) validate() []settings.FieldError {
+	var m mistakes
+	s.validateCommand(&m)
+	s.validateCount(&m)
+	m.atLeast(time.Millisecond, "stop_grace_period", s.StopGracePeriod)
+	m.atLeast(time.Millisecond, "restart_backoff_min", s.RestartBackoffMin)
+	if s.RestartBackoffMax < s.RestartBackoffMin {
+		m.add("restart_backoff_max", s.RestartBackoffMax.String(), fmt.Sprintf("must be at least restart_backoff_min, which is %v", s.RestartBackoffMin))
+	}
+	s.Readiness.validate(&m)
+	if s.Readiness.probes() && s.Ports == "" {
+		m.add("readiness", "", "needs ports: what is probed is the instance's own port")
+	}
+	for _, resource := range slices.Sorted(maps.Keys(s.Requests)) {
+		if amount := s.Requests[resource]; amount.Milli() < 0 {
+			m.add("requests."+resource, strconv.Quote(amount.String()), "must be at least 0")
+		}
+	}
+	return m
+}
+
+func (s Service) validateCommand(m *mistakes) {
 	if len(s.Command) == 0 || s.Command[0] == "" {
-		add("command", "", `is required: the program and its arguments, as ["/usr/bin/worker", "-v"]`)
+		m.add("command", "", `is required: the program and its arguments, as ["/usr/bin/worker", "-v"]`)
 	}
 	for _, argument := range slices.Concat(s.Command, s.Args) {
 		if strings.ContainsRune(argument, 0) {
-			add("command", strconv.Quote(argument), "must not contain a NUL character")
+			m.add("command", strconv.Quote(argument), "must not contain a NUL character")
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.Env)) {
 		switch {
 		case key == "" || strings.ContainsAny(key, "=\x00") || strings.ContainsRune(s.Env[key], 0):
-			add("env."+key, "", "a variable's name is not empty and has no equals sign, and neither name nor value has a NUL character")
+			m.add("env."+key, "", "a variable's name is not empty and has no equals sign, and neither name nor value has a NUL character")
 		case strings.HasPrefix(key, "HPAD_"):
-			add("env."+key, "", "names that begin with HPAD_ are set by hpad itself")
+			m.add("env."+key, "", "names that begin with HPAD_ are set by hpad itself")
 		}
 	}
+}
+
+func (s Service) validateCount(m *mistakes) {
 	ports, err := parsePorts(s.Ports)
 	if err != nil {
-		add("ports", strconv.Quote(s.Ports), err.Error())
+		m.add("ports", strconv.Quote(s.Ports), err.Error())
 	}
-	if s.Replicas != nil {
-		value := strconv.Itoa(int(*s.Replicas))
-		if *s.Replicas < 0 {
-			add("replicas", value, "must be at least 0")
-		} else if highest := ports.count(); err == nil && highest > 0 && *s.Replicas > highest {
-			add("replicas", value, fmt.Sprintf("must be at most %d, the number of ports", highest))
-		}
+	if s.Replicas == nil {
+		return
 	}
-	positive := func(field string, value, least time.Duration) {
-		if value < least {
-			add(field, value.String(), "must be at least "+least.String())
-		}
+	value := strconv.Itoa(int(*s.Replicas))
+	if *s.Replicas < 0 {
+		m.add("replicas", value, "must be at least 0")
+	} else if highest := ports.count(); err == nil && highest > 0 && *s.Replicas > highest {
+		m.add("replicas", value, fmt.Sprintf("must be at most %d, the number of ports", highest))
 	}
-	positive("stop_grace_period", s.StopGracePeriod, time.Millisecond)
-	positive("restart_backoff_min", s.RestartBackoffMin, time.Millisecond)
-	if s.RestartBackoffMax < s.RestartBackoffMin {
-		add("restart_backoff_max", s.RestartBackoffMax.String(), fmt.Sprintf("must be at least restart_backoff_min, which is %v", s.RestartBackoffMin))
+}
+
+func (r Readiness) validate(m *mistakes) {
+	m.atLeast(minProbeInterval, "readiness.interval", r.Interval)
+	m.atLeast(time.Millisecond, "readiness.timeout", r.Timeout)
+	if r.FailureThreshold < 1 {
+		m.add("readiness.failure_threshold", strconv.Itoa(r.FailureThreshold), "must be at least 1")
 	}
-	positive("readiness.interval", s.Readiness.Interval, minProbeInterval)
-	positive("readiness.timeout", s.Readiness.Timeout, time.Millisecond)
-	if s.Readiness.FailureThreshold < 1 {
-		add("readiness.failure_threshold", strconv.Itoa(s.Readiness.FailureThreshold), "must be at least 1")
+	if r.HTTP != "" && !strings.HasPrefix(r.HTTP, "/") {
+		m.add("readiness.http", strconv.Quote(r.HTTP), `must be a path that begins with "/"`)
 	}
-	if s.Readiness.HTTP != "" && !strings.HasPrefix(s.Readiness.HTTP, "/") {
-		add("readiness.http", strconv.Quote(s.Readiness.HTTP), `must be a path that begins with "/"`)
+	if r.TCP && r.HTTP != "" {
+		m.add("readiness.tcp", "true", "only one of tcp and http is allowed")
 	}
-	if s.Readiness.TCP && s.Readiness.HTTP != "" {
-		add("readiness.tcp", "true", "only one of tcp and http is allowed")
-	}
-	if s.Readiness.probes() && s.Ports == "" {
-		add("readiness", "", "needs ports: what is probed is the instance's own port")
-	}
-	for _, resource := range slices.Sorted(maps.Keys(s.Requests)) {
-		if amount := s.Requests[resource]; amount.Milli() < 0 {
-			add("requests."+resource, strconv.Quote(amount.String()), "must be at least 0")
-		}
-	}
-	return errs
 }
 
 // CheckTarget answers why no service has that name, and "" when one has.
