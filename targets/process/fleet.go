@@ -2,7 +2,6 @@ package process
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/ledger"
 )
 
 // Options are what a fleet is given besides its configuration.
@@ -40,7 +40,7 @@ type Fleet struct {
 	name    string
 	config  *Config
 	life    targets.Life
-	options Options
+	counts  *ledger.Ledger[count]
 	sampler *sampler
 
 	mu       sync.Mutex
@@ -56,9 +56,10 @@ type Fleet struct {
 // New answers a fleet of that name that has not been started. The configuration
 // is defaulted and valid, and is not modified.
 func New(name string, config *Config, options Options) *Fleet {
-	f := &Fleet{name: name, config: config, options: options, services: map[string]*service{}, lent: map[string]bool{}}
+	f := &Fleet{name: name, config: config, services: map[string]*service{}, lent: map[string]bool{}}
+	f.counts = ledger.New[count](options.Store, countPrefix)
 	for service, c := range config.Services {
-		f.services[service] = newService(service, c, options)
+		f.services[service] = newService(service, c, options, f.counts)
 	}
 	f.sampler = newSampler(config.ResourceInterval, f.sampled)
 	return f
@@ -90,7 +91,7 @@ func (f *Fleet) Succeed(older any) bool {
 		}
 		o.lent[name] = true
 		if sameProcesses(running.config, c) {
-			running.takeOver(c, f.options.Store)
+			running.takeOver(c, f.counts)
 			f.services[name] = running
 		}
 	}
@@ -315,12 +316,4 @@ func (f *Fleet) sampled() map[string][]*instance {
 		all[name] = s.instances()
 	}
 	return all
-}
-
-// classed makes an error of the store one of the classes of package targets.
-func classed(err error) error {
-	if errors.Is(err, targets.ErrUnscalable) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", targets.ErrTransient, err)
 }

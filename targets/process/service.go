@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -11,66 +12,73 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/ledger"
 )
 
-// service is one target: a wanted count and the instances that there are. It
-// passes from fleet to fleet at a reload.
+// service is one target: a wanted count and its instances. It passes from fleet to
+// fleet at a reload.
 type service struct {
 	name    string
-	key     string
+	ports   portRange
 	output  Output
 	earlier func(service string) (int32, bool)
-
-	// writing is held while the count is changed; a channel, so that waiting for
-	// it ends with a context. What it guards is also guarded by mu.
-	writing chan struct{}
+	// writing is held while the count is changed.
+	writing *semaphore.Weighted
 
 	mu      sync.Mutex
 	config  Service
-	ports   portRange
 	tasks   []policy.Task
-	store   targets.Store
+	counts  *ledger.Ledger[count]
 	nursery *nursery
-	// restored says that want is known; before, there are no instances.
-	restored bool
-	want     int32
-	version  uint64
-	// unsaved says that the store has an older count.
-	unsaved bool
 	// living are the wanted instances: living[i] has index i. leaving are those
 	// being stopped.
 	living, leaving []*instance
-	// ended says that the service is stopped for good.
+	// ended reports that the service is stopped for good.
 	ended bool
 	// before is the service this one replaces, while instances of it are leaving.
 	before *service
 }
 
-// savedCount is what the store keeps of a service.
-type savedCount struct {
+// count is what the store keeps of a service. There are no instances while it is not
+// known.
+type count struct {
 	Format   int    `json:"format"`
 	Replicas int32  `json:"replicas"`
 	Version  uint64 `json:"version"`
 }
 
-const savedFormat = 1
+const (
+	countFormat = 1
+	countPrefix = "replicas/"
+)
 
-func newService(name string, config Service, options Options) *service {
-	s := &service{
-		name: name, key: "replicas/" + name, output: options.Output, earlier: options.Earlier, store: options.Store,
-		writing: make(chan struct{}, 1),
-	}
-	s.configure(config)
+// Same reports whether two counts are one.
+func (c count) Same(other count) bool { return c == other }
+
+// Empty returns false: a count of 0 is one too.
+func (c count) Empty() bool { return false }
+
+func (c count) version() string { return strconv.FormatUint(c.Version, 10) }
+
+func newService(name string, config Service, options Options, counts *ledger.Ledger[count]) *service {
+	s := &service{name: name, output: options.Output, earlier: options.Earlier, writing: semaphore.NewWeighted(1)}
+	s.ports, _ = parsePorts(config.Ports) // the configuration is valid
+	s.takeOver(config, counts)
 	return s
 }
 
-// configure sets the configuration. The caller holds the lock, or nobody else
-// knows the service yet.
-func (s *service) configure(config Service) {
-	s.config = config
-	s.ports, _ = parsePorts(config.Ports) // the configuration is valid
+// takeOver gives a service to a fleet with a configuration of the same processes.
+func (s *service) takeOver(config Service, counts *ledger.Ledger[count]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.counts != nil {
+		counts.Inherit(s.counts, s.name)
+	}
+	s.config, s.counts = config, counts
 	task := policy.Task{Name: s.name}
 	for _, resource := range slices.Sorted(maps.Keys(config.Requests)) {
 		task.Requests = append(task.Requests, config.Requests[resource].Amount(resource))
@@ -78,7 +86,7 @@ func (s *service) configure(config Service) {
 	s.tasks = []policy.Task{task}
 }
 
-// sameProcesses says whether instances of one configuration may go on under
+// sameProcesses reports whether instances of one configuration may go on under
 // another one.
 func sameProcesses(a, b Service) bool {
 	a.Requests, b.Requests = nil, nil
@@ -86,158 +94,130 @@ func sameProcesses(a, b Service) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// takeOver gives a running service to a fleet with a configuration of the same
-// processes.
-func (s *service) takeOver(config Service, store targets.Store) {
+// ledger returns where the count is.
+func (s *service) ledger() *ledger.Ledger[count] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.configure(config)
-	s.store = store
+	return s.counts
 }
 
-// lock holds the count for a change.
-func (s *service) lock(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
+// count returns the count, as far as there are ports, and false before it is known.
+func (s *service) count() (count, bool) {
+	now, known := s.ledger().Of(s.name)
+	if highest := s.highest(); highest != nil {
+		now.Replicas = min(now.Replicas, *highest)
 	}
-	select {
-	case s.writing <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return now, known
 }
-
-func (s *service) unlock() { <-s.writing }
 
 // start begins the instances of the count of the service it replaces, else of
 // the saved count, else of the configured one.
 func (s *service) start(ctx context.Context, nursery *nursery, before *service) error {
-	if err := s.lock(ctx); err != nil {
-		return err
-	}
-	defer s.unlock()
-	s.mu.Lock()
-	s.nursery, s.before = nursery, before
 	if before != nil {
-		if count, ok := before.count(); ok {
-			s.begin(count)
+		if now, known := before.count(); known {
+			s.ledger().Keep(s.name, now)
 		}
 	}
-	s.mu.Unlock()
-	return s.restore(ctx)
-}
-
-// count answers the count and version, when they are known.
-func (s *service) count() (savedCount, bool) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return savedCount{Format: savedFormat, Replicas: s.want, Version: s.version}, s.restored
-}
-
-// begin begins the instances of a count. The caller holds the lock.
-func (s *service) begin(count savedCount) {
-	s.restored, s.want, s.version = true, count.Replicas, count.Version
-	if highest := s.ports.count(); highest > 0 {
-		s.want = min(s.want, highest)
+	s.nursery, s.before = nursery, before
+	s.mu.Unlock()
+	if _, known := s.count(); !known {
+		return s.restore(ctx)
 	}
 	s.scale()
+	return nil
 }
 
-// resume restores a count that could not be loaded so far.
-func (s *service) resume(ctx context.Context) error {
-	s.mu.Lock()
-	waiting := s.nursery != nil && !s.restored
-	s.mu.Unlock()
-	if !waiting {
-		return nil
-	}
-	if err := s.lock(ctx); err != nil {
-		return err
-	}
-	defer s.unlock()
-	return s.restore(ctx)
-}
-
-// restore loads the count and begins its instances. The caller holds the count.
+// restore begins the instances of a started service whose count was not known so far.
 func (s *service) restore(ctx context.Context) error {
 	s.mu.Lock()
-	done := s.restored || s.ended
+	running := s.nursery != nil && !s.ended
 	s.mu.Unlock()
-	if done {
+	if _, known := s.count(); known || !running {
 		return nil
 	}
-	count, saved, err := s.load(ctx)
+	if err := s.writing.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer s.writing.Release(1)
+	if _, known := s.count(); known {
+		return nil
+	}
+	first, saved, err := s.load(ctx)
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.unsaved = !saved // the next reading saves it
-	s.begin(count)
+	if counts := s.ledger(); saved {
+		counts.Keep(s.name, first)
+	} else {
+		counts.Change(s.name, func(count) count { return first }) // the next reading saves it
+	}
+	s.scale()
 	return nil
 }
 
 // load returns the count to begin with, and whether it is saved, or need not be: the
 // saved count, else the one before the store was lost, else the configured one, which
 // may be another one at the next start.
-func (s *service) load(ctx context.Context) (count savedCount, saved bool, err error) {
-	first := savedCount{Format: savedFormat, Replicas: 1, Version: 1}
+func (s *service) load(ctx context.Context) (first count, saved bool, err error) {
 	s.mu.Lock()
-	store := s.store
-	if s.config.Replicas != nil {
-		first.Replicas = *s.config.Replicas
-	}
+	counts, configured := s.counts, s.config.Replicas
 	s.mu.Unlock()
-	if store == nil {
+	first, saved, err = counts.Read(ctx, s.name)
+	garbled, isGarbled := errors.AsType[*ledger.GarbledError](err)
+	switch {
+	case isGarbled:
+		return count{}, false, fmt.Errorf("%w: saved count %q of service %q cannot be read: %w; give the service another name, or start with an empty state directory", targets.ErrUnscalable, garbled.Text, s.name, err)
+	case err != nil:
+		return count{}, false, fmt.Errorf("load the saved count of service %q: %w", s.name, err)
+	case saved:
 		return first, true, nil
 	}
-	value, err := store.Load(ctx, s.key)
-	if err != nil {
-		return savedCount{}, false, fmt.Errorf("load the saved count of service %q: %w", s.name, err)
+	first = count{Format: countFormat, Replicas: 1, Version: 1}
+	if configured != nil {
+		first.Replicas = *configured
 	}
-	if value == nil {
-		if s.earlier != nil {
-			if replicas, known := s.earlier(s.name); known {
-				first.Replicas = replicas
-				return first, false, nil
-			}
+	if s.earlier != nil {
+		if replicas, known := s.earlier(s.name); known {
+			first.Replicas = replicas
+			return first, false, nil
 		}
-		return first, true, nil
 	}
-	err = json.Unmarshal(value, &count)
-	if err == nil && (count.Format != savedFormat || count.Replicas < 0) {
-		err = fmt.Errorf("want format %d and a count of at least 0", savedFormat)
+	return first, true, nil
+}
+
+// UnmarshalJSON reads a saved count.
+func (c *count) UnmarshalJSON(text []byte) error {
+	type plain count
+	err := json.Unmarshal(text, (*plain)(c))
+	if err == nil && (c.Format != countFormat || c.Replicas < 0) {
+		err = fmt.Errorf("want format %d and a count of at least 0", countFormat)
 	}
-	if err != nil {
-		return savedCount{}, false, fmt.Errorf("%w: saved count %q of service %q cannot be read: %w; give the service another name, or start with an empty state directory", targets.ErrUnscalable, value, s.name, err)
-	}
-	return count, true, nil
+	return err
 }
 
 // set changes the count: first what is saved, then the instances. A count that
-// cannot be saved is set all the same, and told as a targets.PartialError: a full
-// disk must not keep a fleet from growing.
+// cannot be saved is set all the same, with a targets.PartialError: a full disk must
+// not keep a fleet from growing.
 func (s *service) set(ctx context.Context, n int32, version string) error {
-	if err := s.lock(ctx); err != nil {
+	if err := s.writing.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer s.unlock()
-	s.mu.Lock()
-	next := savedCount{Format: savedFormat, Replicas: n, Version: s.version + 1}
-	store, err := s.store, s.refuse(n, version)
-	same := s.want == n
-	s.mu.Unlock()
-	if err != nil || same {
+	defer s.writing.Release(1)
+	now, known := s.count()
+	if err := s.refuse(now, known, n, version); err != nil || now.Replicas == n {
 		return err
 	}
-	unsaved := s.save(ctx, store, next)
-	if unsaved != nil && ctx.Err() != nil {
-		return fmt.Errorf("%w: %w", targets.ErrTransient, unsaved)
+	next := count{Format: countFormat, Replicas: n, Version: now.Version + 1}
+	counts := s.ledger()
+	unsaved := counts.Commit(ctx, s.name, next)
+	if unsaved != nil {
+		unsaved = fmt.Errorf("save the count of service %q: %w", s.name, unsaved)
+		if ctx.Err() != nil {
+			return fmt.Errorf("%w: %w", targets.ErrTransient, unsaved)
+		}
+		counts.Change(s.name, func(count) count { return next })
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.want, s.version, s.unsaved = next.Replicas, next.Version, unsaved != nil
 	s.scale()
 	if unsaved != nil {
 		return &targets.PartialError{Reached: n, Err: fmt.Errorf("%w: a restart would begin with an older count: %w", targets.ErrTransient, unsaved)}
@@ -245,67 +225,28 @@ func (s *service) set(ctx context.Context, n int32, version string) error {
 	return nil
 }
 
-// save writes a count into the store, where there is one.
-func (s *service) save(ctx context.Context, store targets.Store, count savedCount) error {
-	if store == nil {
-		return nil
-	}
-	value, err := json.Marshal(count)
-	if err == nil {
-		err = store.Save(ctx, s.key, value)
-	}
-	if err != nil {
-		return fmt.Errorf("save the count of service %q: %w", s.name, err)
-	}
-	return nil
-}
-
-// saveLate tries again to save a count that could not be saved when it was set.
-// Another change under way does that itself.
-func (s *service) saveLate(ctx context.Context) {
-	select {
-	case s.writing <- struct{}{}:
-		defer s.unlock()
-	default:
-		return
-	}
+// refuse returns why a count cannot be set; nil if it can.
+func (s *service) refuse(now count, known bool, n int32, version string) error {
 	s.mu.Lock()
-	store, unsaved := s.store, s.unsaved
-	count := savedCount{Format: savedFormat, Replicas: s.want, Version: s.version}
+	running := s.nursery != nil && !s.ended
 	s.mu.Unlock()
-	if !unsaved || s.save(ctx, store, count) != nil {
-		return // set told that it is not saved
-	}
-	s.mu.Lock()
-	s.unsaved = false
-	s.mu.Unlock()
-}
-
-// refuse answers why a count cannot be set; nil means that it can. The caller
-// holds the lock.
-func (s *service) refuse(n int32, version string) error {
 	highest := s.highest()
 	switch {
-	case s.nursery == nil || s.ended:
+	case !running:
 		return fmt.Errorf("%w: the fleet is not running", targets.ErrTransient)
-	case !s.restored:
+	case !known:
 		return fmt.Errorf("%w: the saved count is not known", targets.ErrTransient)
-	case n < 0 || highest != nil && n > *highest:
-		return &targets.OutOfRangeError{Max: highest, Err: s.bounds(n)}
-	case version != "" && version != s.versionText():
-		return fmt.Errorf("%w: version %s is now %s", targets.ErrConflict, version, s.versionText())
+	case n < 0:
+		return &targets.OutOfRangeError{Max: highest, Err: fmt.Errorf("%d is below 0", n)}
+	case highest != nil && n > *highest:
+		return &targets.OutOfRangeError{Max: highest, Err: fmt.Errorf("ports %q are %d, one for each instance", s.ports, *highest)}
+	case version != "" && version != now.version():
+		return fmt.Errorf("%w: version %s is now %s", targets.ErrConflict, version, now.version())
 	}
 	return nil
 }
 
-func (s *service) bounds(n int32) error {
-	if n < 0 {
-		return fmt.Errorf("%d is below 0", n)
-	}
-	return fmt.Errorf("ports %q are %d, one for each instance", s.ports, s.ports.count())
-}
-
-// highest answers the bound on the count; nil means none.
+// highest returns the bound on the count; nil means none.
 func (s *service) highest() *int32 {
 	if highest := s.ports.count(); highest > 0 {
 		return &highest
@@ -313,16 +254,16 @@ func (s *service) highest() *int32 {
 	return nil
 }
 
-func (s *service) versionText() string { return strconv.FormatUint(s.version, 10) }
-
 // scale brings the instances to the wanted count, at once for those that stop
 // and in the background for those that start. The highest index stops first.
-// The caller holds the lock.
 func (s *service) scale() {
+	want, _ := s.count()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.ended {
 		return
 	}
-	for len(s.living) < int(s.want) {
+	for len(s.living) < int(want.Replicas) {
 		i := newInstance(s.name, len(s.living), s.config, s.nursery, s.output)
 		s.living = append(s.living, i)
 		go func() {
@@ -331,10 +272,11 @@ func (s *service) scale() {
 			s.forget(i)
 		}()
 	}
-	s.stopDownTo(int(s.want))
+	s.stopLocked(int(want.Replicas))
 }
 
-func (s *service) stopDownTo(n int) {
+// stopLocked stops all but n instances.
+func (s *service) stopLocked(n int) {
 	for index := len(s.living) - 1; index >= n; index-- {
 		victim := s.living[index]
 		s.living = s.living[:index]
@@ -349,13 +291,13 @@ func (s *service) forget(gone *instance) {
 	s.leaving = slices.DeleteFunc(s.leaving, func(i *instance) bool { return i == gone })
 }
 
-// end stops the service for good, and answers what is stopping. The saved count
+// end stops the service for good, and returns what is stopping. The saved count
 // stays.
 func (s *service) end() []*instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true
-	s.stopDownTo(0)
+	s.stopLocked(0)
 	stopping := slices.Clone(s.leaving)
 	if s.before != nil {
 		stopping = append(stopping, s.before.end()...)
@@ -363,33 +305,39 @@ func (s *service) end() []*instance {
 	return stopping
 }
 
-// read answers the service's reading.
+// read returns the service's reading. Of a service that was not started that is what a
+// start would begin with.
 func (s *service) read(ctx context.Context) targets.Reading {
-	now := time.Now()
-	if err := s.resume(ctx); err != nil {
-		return targets.Reading{Err: classed(err), Observed: now}
+	reading := targets.Reading{Max: s.highest(), Observed: time.Now()}
+	err := s.restore(ctx)
+	now, known := s.count()
+	if err == nil && !known {
+		now, _, err = s.load(ctx)
 	}
-	if _, restored := s.count(); !restored {
-		// The fleet was not started: this is what a start begins with.
-		count, _, err := s.load(ctx)
-		if err != nil {
-			return targets.Reading{Err: classed(err), Observed: now}
+	if err != nil {
+		if !errors.Is(err, targets.ErrUnscalable) {
+			err = fmt.Errorf("%w: %w", targets.ErrTransient, err)
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return targets.Reading{SpecReplicas: count.Replicas, Max: s.highest(), Version: strconv.FormatUint(count.Version, 10), Observed: now}
+		return targets.Reading{Err: err, Observed: reading.Observed}
 	}
-	s.saveLate(ctx)
+	if known {
+		_ = s.ledger().Save(ctx, s.name) // set has returned why it is not saved
+	}
+	reading.SpecReplicas, reading.Version = now.Replicas, now.version()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended {
-		return targets.Reading{Err: fmt.Errorf("%w: service %q was stopped", targets.ErrTransient, s.name), Observed: now}
+	if s.ended && known {
+		return targets.Reading{Err: fmt.Errorf("%w: service %q was stopped", targets.ErrTransient, s.name), Observed: reading.Observed}
 	}
-	reading := targets.Reading{
-		SpecReplicas: s.want, StatusReplicas: int32(len(s.living)), Max: s.highest(),
-		Version: s.versionText(), Observed: now,
+	reading.StatusReplicas = int32(len(s.living))
+	all := slices.Concat(s.living, s.leaving)
+	if s.before != nil {
+		departing := s.before.end()
+		all = append(all, departing...)
+		if len(departing) == 0 {
+			s.before = nil
+		}
 	}
-	all := slices.Concat(s.living, s.leaving, s.departing())
 	reading.Instances = make([]policy.Instance, len(all))
 	reading.Locations = make([]targets.Location, len(all))
 	for i, each := range all {
@@ -399,19 +347,7 @@ func (s *service) read(ctx context.Context) targets.Reading {
 	return reading
 }
 
-// departing answers the instances of the service that this one replaces.
-func (s *service) departing() []*instance {
-	if s.before == nil {
-		return nil
-	}
-	stopping := s.before.end()
-	if len(stopping) == 0 {
-		s.before = nil
-	}
-	return stopping
-}
-
-// instances answers the wanted instances.
+// instances returns the wanted instances.
 func (s *service) instances() []*instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
