@@ -25,9 +25,13 @@ const nobody = "i-00000000000000000"
 // Nothing is changed: the right to scale is tried with a count that no group can
 // have, the right to terminate with an instance that there is not.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
-	session, err := f.open(ctx)
+	return targets.Ask(ctx, &f.base, "check", f.check)
+}
+
+func (f *Fleet) check(ctx context.Context) ([]string, error) {
+	session, err := f.connection.open(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("check fleet %q: %w", f.name, err)
+		return nil, err
 	}
 	found := []string{f.whoami(ctx, session)}
 	var missing []error
@@ -35,7 +39,7 @@ func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 		lacking, err := f.try(ctx, try)
 		switch {
 		case err != nil:
-			return found, fmt.Errorf("check fleet %q: try %s: %w", f.name, try.action, err)
+			return found, fmt.Errorf("try %s: %w", try.action, err)
 		case len(lacking) == 0:
 			found = append(found, "may "+try.action)
 		case try.required:
@@ -44,11 +48,7 @@ func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 			found = append(found, "may not "+try.action+ofGroups(lacking)+", so "+try.without)
 		}
 	}
-	found = append(found, f.Problems()...)
-	if err := errors.Join(missing...); err != nil {
-		return found, fmt.Errorf("check fleet %q: %w", f.name, err)
-	}
-	return found, nil
+	return append(found, f.Problems()...), errors.Join(missing...)
 }
 
 // whoami tells the account and the user or role.
@@ -120,9 +120,7 @@ func (f *Fleet) tries(s *session) []try {
 func (f *Fleet) try(ctx context.Context, t try) ([]string, error) {
 	groups := []string{""}
 	if t.each {
-		f.mu.Lock()
-		groups = slices.Clone(f.read)
-		f.mu.Unlock()
+		groups = slices.Sorted(slices.Values(f.base.Known()))
 	}
 	var lacking []string
 	for _, group := range groups {

@@ -202,6 +202,14 @@ func validName(name string) bool {
 	})
 }
 
+// parseName returns the group that a target's name means.
+func parseName(name string) (string, error) {
+	if !validName(name) {
+		return "", reasoned(GroupNotFound, fmt.Errorf("%w: AWS takes no group of the name %q", targets.ErrTargetNotFound, name))
+	}
+	return name, nil
+}
+
 // Engine returns what two fleets have in common that are sure to be of one account
 // and region: a role names its account, any other credentials are only known by
 // where they come from.

@@ -59,8 +59,8 @@ func TestNames(t *testing.T) {
 	if calls := c.Calls()["DescribeAutoScalingGroups"]; calls != 1 || c.Writes() != 0 {
 		t.Errorf("%d calls and %d writes, want one that reads", calls, c.Writes())
 	}
-	if len(f.read) != 1 {
-		t.Errorf("hpad check would ask about %q", f.read)
+	if known := f.base.Known(); len(known) != 1 {
+		t.Errorf("hpad check would ask about %q", known)
 	}
 }
 

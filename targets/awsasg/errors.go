@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -198,8 +197,10 @@ func writeError(err error, g *group) error {
 	switch {
 	case errors.Is(err, targets.ErrThrottled), unsent:
 		return readError(err)
+	case answer == nil && errors.Is(err, context.DeadlineExceeded): // of a dial too: another attempt may have been sent
+		return fmt.Errorf("%w: %w: %w", targets.ErrUnknownOutcome, targets.ErrTransient, err)
 	case answer == nil:
-		return undelivered(err)
+		return targets.Undelivered(err)
 	}
 	says := func(saying string) bool { return strings.Contains(answer.message, saying) }
 	switch answer.code {
@@ -223,14 +224,4 @@ func writeError(err error, g *group) error {
 		return fmt.Errorf("%w: %w: %w", targets.ErrUnknownOutcome, targets.ErrTransient, answer)
 	}
 	return fmt.Errorf("%w: %w", targets.ErrTransient, answer)
-}
-
-// undelivered judges a write that got no answer: one that never got a connection
-// changed nothing.
-func undelivered(err error) error {
-	var network *net.OpError
-	if errors.As(err, &network) && network.Op == "dial" && !errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%w: %w", targets.ErrTransient, err)
-	}
-	return fmt.Errorf("%w: %w: %w", targets.ErrUnknownOutcome, targets.ErrTransient, err)
 }

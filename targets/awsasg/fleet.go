@@ -44,50 +44,39 @@ const moreTimeout = 3 * time.Second
 // Fleet reads and scales the Auto Scaling groups of one account and region. It is
 // safe for concurrent use.
 type Fleet struct {
-	name       string
+	base       targets.Base[string]
 	config     *Config
-	life       targets.Life
 	connection *connection
 	memory     *cloud.Memory
 	shortages  cloud.Shortages
 	policies   policies
 	refreshes  refreshes
 	details    details
-	written    written
-
-	mu sync.Mutex
-	// read are the groups of the largest reading.
-	read []string
+	written    cloud.Written[string, change]
 }
 
 // New answers a fleet of that name, which connects when it is first read. The
 // configuration is defaulted and valid, and is not modified.
 func New(name string, config *Config, options Options) *Fleet {
-	return &Fleet{
-		name: name, config: config, memory: cloud.NewMemory(options.Store),
+	f := &Fleet{
+		config: config, memory: cloud.NewMemory(options.Store),
 		connection: &connection{
 			config:    config,
 			groups:    newCallLimit(config, "auto scaling", config.Endpoints.AutoScaling, options),
 			instances: newCallLimit(config, "ec2", config.Endpoints.EC2, options),
 		},
 	}
+	f.base.Name, f.base.Parse = name, parseName
+	return f
 }
 
 // Close gives up the connections, and the fleet's part in the limits of its account.
 func (f *Fleet) Close() error {
-	f.life.End()
+	f.base.End()
 	f.connection.close()
 	f.connection.groups.limiter.Close()
 	f.connection.instances.limiter.Close()
 	return nil
-}
-
-// open answers a session.
-func (f *Fleet) open(ctx context.Context) (*session, error) {
-	if err := f.life.Usable(ctx); err != nil {
-		return nil, err
-	}
-	return f.connection.open(ctx)
 }
 
 // seen looks at an error of a call: refused credentials are read again next time.
@@ -118,44 +107,26 @@ func (f *Fleet) Problems() []string {
 // Snapshot reads the given groups: one call for each hundred, and one for each
 // hundred instances that are in service for the first time.
 func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
-	readings, err := f.snapshot(ctx, refs)
-	if err != nil {
-		return nil, fmt.Errorf("read fleet %q: %w", f.name, err)
-	}
-	return readings, nil
+	return f.base.Snapshot(ctx, refs, f.snapshot)
 }
 
-func (f *Fleet) snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
-	session, err := f.open(ctx)
+func (f *Fleet) snapshot(ctx context.Context, wanted map[targets.Ref]string) (map[targets.Ref]targets.Reading, error) {
+	session, err := f.connection.open(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if err := f.memory.Load(ctx, time.Now()); err != nil {
 		return nil, err
 	}
-	readings := make(map[targets.Ref]targets.Reading, len(refs))
-	names := make(map[string]bool, len(refs))
-	for _, ref := range refs {
-		if err := f.checkRef(ref); err != nil {
-			readings[ref] = targets.Reading{Err: err}
-			continue
-		}
-		names[ref.Name] = true
-	}
-	if len(names) == 0 {
-		return readings, nil
-	}
-	described, err := f.describe(ctx, session, slices.Sorted(maps.Keys(names)))
+	described, err := f.describe(ctx, session, slices.Sorted(maps.Values(wanted)))
 	if err != nil {
 		return nil, err
 	}
-	f.noteRead(names)
 	learned := f.readMore(ctx, session, described)
 	now := time.Now()
-	for ref := range refsOf(refs) {
-		if _, failed := readings[ref]; !failed {
-			readings[ref] = f.reading(ref, described[ref.Name], learned, now)
-		}
+	readings := make(map[targets.Ref]targets.Reading, len(wanted))
+	for ref, name := range wanted {
+		readings[ref] = f.reading(name, described[name], learned, now)
 	}
 	f.memory.Save(ctx, now)
 	return readings, nil
@@ -171,32 +142,6 @@ func (f *Fleet) readMore(ctx context.Context, s *session, described map[string]f
 	f.followRefreshes(ctx, s)
 	f.explainShortages(ctx, s, described)
 	return f.look(ctx, s, described)
-}
-
-// refsOf answers each target once.
-func refsOf(refs []targets.Ref) map[targets.Ref]bool {
-	once := make(map[targets.Ref]bool, len(refs))
-	for _, ref := range refs {
-		once[ref] = true
-	}
-	return once
-}
-
-// checkRef answers why there is no such target; nil when there may be.
-func (f *Fleet) checkRef(ref targets.Ref) error {
-	if ref.Fleet != f.name || !validName(ref.Name) {
-		return reasoned(GroupNotFound, fmt.Errorf("%w: %s is no target of fleet %q", targets.ErrTargetNotFound, ref, f.name))
-	}
-	return nil
-}
-
-// noteRead remembers what is read, for Check.
-func (f *Fleet) noteRead(names map[string]bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(names) >= len(f.read) { // not a single target that is read again
-		f.read = slices.Sorted(maps.Keys(names))
-	}
 }
 
 // found is what describing a group answered: the group, why it could not be
@@ -255,7 +200,7 @@ func (f *Fleet) describeChunk(ctx context.Context, s *session, names []string) (
 			if g.DesiredCapacity == nil || g.MinSize == nil || g.MaxSize == nil || g.desired() < 0 {
 				return nil, fmt.Errorf("%w: describe groups: the answer has no sizes for group %q", targets.ErrTransient, g.name())
 			}
-			f.written.apply(g, time.Now())
+			g.apply(f.written.Unseen(g.name(), g.version(), time.Now()))
 			groups[g.name()] = g
 		}
 		f.noteOwner(page.AutoScalingGroups)

@@ -184,6 +184,26 @@ func (g *group) ordered() []types.Instance {
 	})
 }
 
+// change is an accepted change of a group.
+type change struct {
+	desired int32
+	// terminated are the ids of the instances that were taken by name.
+	terminated []string
+}
+
+// apply makes the group what changes made of it that AWS does not show yet.
+func (g *group) apply(changes []change) {
+	for _, c := range changes {
+		g.DesiredCapacity = &c.desired
+		for n := range g.Instances {
+			i := &g.Instances[n]
+			if slices.Contains(c.terminated, aws.ToString(i.InstanceId)) && !stageOf(i.LifecycleState).deleting {
+				i.LifecycleState = types.LifecycleStateTerminating
+			}
+		}
+	}
+}
+
 // observed answers how many instances the group has.
 func (g *group) observed() int32 {
 	count := int32(0)

@@ -21,13 +21,13 @@ const (
 
 // reading answers what describing a group means, and what was learned of its
 // instances.
-func (f *Fleet) reading(ref targets.Ref, described found, learned map[string]*detail, now time.Time) targets.Reading {
+func (f *Fleet) reading(name string, described found, learned map[string]*detail, now time.Time) targets.Reading {
 	g := described.group
 	switch {
 	case described.err != nil:
 		return targets.Reading{Err: described.err}
 	case g == nil:
-		return targets.Reading{Err: reasoned(GroupNotFound, fmt.Errorf("%w: there is no Auto Scaling group %q", targets.ErrTargetNotFound, ref.Name))}
+		return targets.Reading{Err: reasoned(GroupNotFound, fmt.Errorf("%w: there is no Auto Scaling group %q", targets.ErrTargetNotFound, name))}
 	}
 	if err := g.unscalable(); err != nil {
 		return targets.Reading{Err: err}

@@ -22,19 +22,18 @@ const removalsPerCall = 100
 // of them, if it is still that of version. Instances that are gone or going are left
 // alone; where one is protected from scale-in none is terminated.
 func (f *Fleet) Remove(ctx context.Context, ref targets.Ref, ids []string, version, _ string) error {
-	err := f.remove(ctx, ref, ids, version)
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("remove %d instances from group %q of fleet %q: %w", len(ids), ref.Name, f.name, cutOff(ctx, err))
+	what := fmt.Sprintf("remove %d instances from group %q of fleet %q", len(ids), ref.Name, f.base.Name)
+	return f.base.Write(ctx, ref, what, func(ctx context.Context, name string) error {
+		return f.remove(ctx, name, ids, version)
+	})
 }
 
-func (f *Fleet) remove(ctx context.Context, ref targets.Ref, ids []string, version string) error {
-	session, err := f.open(ctx)
+func (f *Fleet) remove(ctx context.Context, name string, ids []string, version string) error {
+	session, err := f.connection.open(ctx)
 	if err != nil {
 		return err
 	}
-	g, err := f.current(ctx, session, ref, version)
+	g, err := f.current(ctx, session, name, version)
 	if err != nil {
 		return err
 	}
@@ -60,7 +59,7 @@ func (f *Fleet) remove(ctx context.Context, ref targets.Ref, ids []string, versi
 		return err
 	}
 	reached := g.desired() - int32(len(ended))
-	f.written.note(g, reached, ended, time.Now())
+	f.written.Add(name, g.version(), change{desired: reached, terminated: ended}, time.Now())
 	if err != nil && !errors.Is(err, targets.ErrUnknownOutcome) {
 		return &targets.PartialError{Reached: reached, Err: err}
 	}

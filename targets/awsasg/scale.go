@@ -16,30 +16,17 @@ import (
 // still that of version. It reads the group first: a count that is there already
 // is not written again.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
-	err := f.setReplicas(ctx, ref, n, version)
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("scale group %q of fleet %q to %d replicas: %w", ref.Name, f.name, n, cutOff(ctx, err))
+	return f.base.Scale(ctx, ref, n, "group", func(ctx context.Context, name string) error {
+		return f.setReplicas(ctx, name, n, version)
+	})
 }
 
-// cutOff marks what the end of the context left open.
-func cutOff(ctx context.Context, err error) error {
-	if ctx.Err() == nil || errors.Is(err, targets.ErrUnknownOutcome) && errors.Is(err, ctx.Err()) {
-		return err
-	}
-	return fmt.Errorf("%w: %w: %w", targets.ErrUnknownOutcome, ctx.Err(), err)
-}
-
-func (f *Fleet) setReplicas(ctx context.Context, ref targets.Ref, n int32, version string) error {
-	if n < 0 {
-		return &targets.OutOfRangeError{Min: new(int32), Err: fmt.Errorf("%d replicas are less than none", n)}
-	}
-	session, err := f.open(ctx)
+func (f *Fleet) setReplicas(ctx context.Context, name string, n int32, version string) error {
+	session, err := f.connection.open(ctx)
 	if err != nil {
 		return err
 	}
-	g, err := f.current(ctx, session, ref, version)
+	g, err := f.current(ctx, session, name, version)
 	if err != nil || g.desired() == n {
 		return err
 	}
@@ -50,10 +37,10 @@ func (f *Fleet) setReplicas(ctx context.Context, ref targets.Ref, n int32, versi
 		return err
 	}
 	_, err = session.groups.SetDesiredCapacity(ctx, &autoscaling.SetDesiredCapacityInput{
-		AutoScalingGroupName: &ref.Name, DesiredCapacity: &n, HonorCooldown: aws.Bool(false),
+		AutoScalingGroupName: &name, DesiredCapacity: &n, HonorCooldown: aws.Bool(false),
 	}, writing)
 	if err == nil {
-		f.written.note(g, n, nil, time.Now())
+		f.written.Add(name, g.version(), change{desired: n}, time.Now())
 		return nil
 	}
 	f.seen(session, err)
@@ -73,20 +60,17 @@ func permission(err error, action string) error {
 
 // current reads a group just before it is written, and sees that it is the one of
 // version.
-func (f *Fleet) current(ctx context.Context, s *session, ref targets.Ref, version string) (*group, error) {
-	if err := f.checkRef(ref); err != nil {
-		return nil, err
-	}
-	groups, err := f.describeChunk(ctx, s, []string{ref.Name})
+func (f *Fleet) current(ctx context.Context, s *session, name, version string) (*group, error) {
+	groups, err := f.describeChunk(ctx, s, []string{name})
 	if err != nil {
 		return nil, err
 	}
-	g := groups[ref.Name]
+	g := groups[name]
 	if g == nil {
-		return nil, reasoned(GroupNotFound, fmt.Errorf("%w: there is no Auto Scaling group %q", targets.ErrTargetNotFound, ref.Name))
+		return nil, reasoned(GroupNotFound, fmt.Errorf("%w: there is no Auto Scaling group %q", targets.ErrTargetNotFound, name))
 	}
 	if version != "" && version != g.version() {
-		return nil, fmt.Errorf("%w: group %q was at %s when it was read and is at %s now", targets.ErrConflict, ref.Name, version, g.version())
+		return nil, fmt.Errorf("%w: group %q was at %s when it was read and is at %s now", targets.ErrConflict, name, version, g.version())
 	}
 	return g, g.unscalable()
 }

@@ -70,38 +70,14 @@ func TestDescriptionsLag(t *testing.T) {
 	expect("once AWS shows the removal", 1, 4)
 }
 
-// TestWritten: a change is believed while AWS shows the group as it was before, for
-// a minute, and no longer than until AWS shows anything else.
-func TestWritten(t *testing.T) {
+// TestApply: changes that are not seen yet make a group what it will be.
+func TestApply(t *testing.T) {
+	f := &Fleet{}
 	begun := time.Now()
-	described := func(desired int32) *group { return made(desired, nil) }
-	for _, c := range []struct {
-		name string
-		// shown are the counts that AWS shows at some times, want what is made of them.
-		shown, want []int32
-		at          []time.Duration
-	}{
-		{"lags", []int32{3, 3}, []int32{5, 5}, []time.Duration{0, believed}},
-		{"lags too long", []int32{3, 3}, []int32{5, 3}, []time.Duration{0, believed + 1}},
-		{"shows it, then the old count", []int32{3, 5, 3}, []int32{5, 5, 3}, []time.Duration{0, 1, 2}},
-		{"shows somebody else's, then the old count", []int32{9, 3}, []int32{9, 3}, []time.Duration{0, 1}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			var w written
-			w.note(described(3), 5, nil, begun)
-			for n, shown := range c.shown {
-				g := described(shown)
-				if w.apply(g, begun.Add(c.at[n])); g.desired() != c.want[n] {
-					t.Errorf("look %d: %d becomes %d, want %d", n+1, shown, g.desired(), c.want[n])
-				}
-			}
-		})
-	}
-	var w written
-	w.note(described(3), 2, []string{"i-a"}, begun)
-	w.note(described(2), 1, []string{"i-b"}, begun)
+	f.written.Add("web", made(3, nil).version(), change{desired: 2, terminated: []string{"i-a"}}, begun)
+	f.written.Add("web", made(2, nil).version(), change{desired: 1, terminated: []string{"i-b"}}, begun)
 	g := made(3, func(g *group) { g.Instances[1].LifecycleState = types.LifecycleStateTerminatingWait })
-	w.apply(g, begun)
+	g.apply(f.written.Unseen(g.name(), g.version(), begun))
 	want := []types.LifecycleState{types.LifecycleStateTerminating, types.LifecycleStateTerminatingWait, types.LifecycleStateInService}
 	for n, instance := range g.Instances {
 		if instance.LifecycleState != want[n] {
@@ -112,7 +88,8 @@ func TestWritten(t *testing.T) {
 		t.Errorf("desired %d after two changes that are not seen, want 1", g.desired())
 	}
 	anew := made(3, func(g *group) { g.CreatedTime = aws.Time(begun) })
-	if w.apply(anew, begun); anew.desired() != 3 {
+	anew.apply(f.written.Unseen(anew.name(), anew.version(), begun))
+	if anew.desired() != 3 {
 		t.Errorf("desired %d of another group of the same name, want its own 3", anew.desired())
 	}
 }
