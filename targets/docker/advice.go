@@ -63,7 +63,7 @@ func (e *Engine) adviceTLS(err error) string {
 // adviceRefused says what is to be done where the engine does not take hpad's
 // certificate.
 func (e *Engine) adviceRefused() string {
-	used, settings := e.config.usedTLS(), e.settings.Load()
+	used, settings := e.config.usedTLS(), e.link.Load().tls
 	if used.CertFile == "" {
 		return "the engine wants a certificate: set tls.cert_file and tls.key_file to one of the authority that the engine trusts"
 	}

@@ -20,6 +20,35 @@ import (
 // idleConnections is how many connections are kept for the next call.
 const idleConnections = 64
 
+// link is how an engine is reached.
+type link struct {
+	client    *client.Client
+	transport *http.Transport
+	// tls is the client's side of TLS; nil where it is not spoken.
+	tls *tls.Config
+	// stamps are those of the files it was made from, or of newer ones that cannot be
+	// used.
+	stamps []httpclient.Stamp
+}
+
+// newLink returns a link whose client talks a version of the API until ctx ends; it
+// does not connect.
+func newLink(ctx context.Context, c *Config, stamps []httpclient.Stamp, version string) (*link, error) {
+	settings, err := tlsSettings(c)
+	if err != nil {
+		return nil, err
+	}
+	transport, err := newTransport(ctx, c, settings)
+	if err != nil {
+		return nil, err
+	}
+	talking, err := newClient(c, transport, version)
+	if err != nil {
+		return nil, err
+	}
+	return &link{client: talking, transport: transport, tls: settings, stamps: stamps}, nil
+}
+
 // newTransport builds what connects to an engine until ctx ends; it does not
 // connect. Settings are nil where TLS is not spoken.
 func newTransport(ctx context.Context, c *Config, settings *tls.Config) (*http.Transport, error) {

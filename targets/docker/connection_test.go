@@ -37,7 +37,7 @@ func TestFilesChange(t *testing.T) {
 	if err := inspect(e); err != nil || e.Problems() != nil {
 		t.Fatalf("Read() = %v with problems %q", err, e.Problems())
 	}
-	first := e.transport
+	first := e.link.Load().transport
 
 	write("half a certificate")
 	if err := inspect(e); err != nil {
@@ -46,7 +46,7 @@ func TestFilesChange(t *testing.T) {
 	if got := e.Problems(); len(got) != 1 || !strings.Contains(got[0], "docker at "+e.config.Host) || !strings.Contains(got[0], ca) {
 		t.Errorf("problems %q, want one with the file", got)
 	}
-	if e.transport != first {
+	if e.link.Load().transport != first {
 		t.Error("there are new connections for a file that cannot be used")
 	}
 	server.CloseClientConnections()
@@ -59,7 +59,7 @@ func TestFilesChange(t *testing.T) {
 	if err := inspect(e); err == nil || strings.Contains(err.Error(), "its files") || e.Problems() != nil {
 		t.Errorf("Read() after the file was mended = %v with problems %q", err, e.Problems())
 	}
-	if e.transport == first {
+	if e.link.Load().transport == first {
 		t.Error("the connections are still those of before the file changed")
 	}
 }

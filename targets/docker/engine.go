@@ -2,10 +2,8 @@ package docker
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/http/httptrace"
 	"slices"
 	"sync"
@@ -22,14 +20,14 @@ import (
 // Engine is one Docker engine. It is safe for concurrent use.
 type Engine struct {
 	config *Config
-	// client talks the version that was negotiated last; nil where that has to be
-	// done again.
-	client atomic.Pointer[negotiated]
-	// settings are the client's side of TLS; nil where it is not spoken.
-	settings atomic.Pointer[tls.Config]
+	// link is how the engine is reached, and negotiated whether its client talks the
+	// version that both sides know: not before the first call, nor after the connection
+	// was lost.
+	link       atomic.Pointer[link]
+	negotiated atomic.Bool
 	// unusable is why files that changed are not used; nil when they are.
 	unusable atomic.Pointer[error]
-	// failed tells how the last negotiation failed; nil when it did not.
+	// failed is how the last negotiation failed; nil when it did not.
 	failed atomic.Pointer[string]
 
 	// ctx ends with Close, and with it what goes on in the background.
@@ -37,95 +35,49 @@ type Engine struct {
 	cancel     context.CancelFunc
 	background sync.WaitGroup
 
-	mu sync.Mutex
-	// spare is the client before negotiation, and afterwards the same as client.
-	spare     *client.Client
-	transport *http.Transport
-	// stamps are those of the files that transport was made from, or of newer ones
-	// that cannot be used.
-	stamps []httpclient.Stamp
-	// attempt is the negotiation that is under way; nil when none is.
+	// mu is held to replace link, and guards attempt: the negotiation that is under way;
+	// nil when none is.
+	mu      sync.Mutex
 	attempt *attempt
 }
 
-// negotiated is a client that talks the version that was negotiated, and the
-// stamps of the files that were there then.
-type negotiated struct {
-	client *client.Client
-	stamps []httpclient.Stamp
-}
-
-// attempt is one negotiation. Its answer is there once done is closed.
+// attempt is one negotiation. Its result is there once done is closed.
 type attempt struct {
 	done   chan struct{}
 	client *client.Client
 	err    error
 }
 
-// Connect answers an engine, which is reached when it is first asked. The
-// configuration is defaulted and valid, and is not modified. An error names a
-// file that cannot be used.
+// Connect returns an engine, which is reached by the first call. The configuration is
+// defaulted and valid, and is not modified. An error names a file that cannot be used.
 func Connect(config *Config) (*Engine, error) {
-	e := &Engine{config: config, stamps: config.stamps()}
+	e := &Engine{config: config}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
-	settings, err := tlsSettings(config)
-	if err == nil {
-		err = e.connect(settings)
-	}
+	first, err := newLink(e.ctx, config, config.stamps(), api.DefaultVersion)
 	if err != nil {
 		e.cancel()
 		return nil, fmt.Errorf("connect to docker at %s: %w", config.Host, err)
 	}
+	e.link.Store(first)
 	return e, nil
 }
 
-// connect takes new connections by new settings of TLS from now on; it does not
-// connect. The caller holds mu, once others know the engine.
-func (e *Engine) connect(settings *tls.Config) error {
-	transport, err := newTransport(e.ctx, e.config, settings)
+// renewed returns the link by files that have changed, and the old one where those that
+// are there now are of no use, as a key that does not fit its certificate yet.
+func (e *Engine) renewed(old *link, now []httpclient.Stamp) *link {
+	next, err := newLink(e.ctx, e.config, now, old.client.ClientVersion())
 	if err != nil {
-		return err
-	}
-	version := api.DefaultVersion
-	if e.spare != nil {
-		version = e.spare.ClientVersion()
-	}
-	spare, err := newClient(e.config, transport, version)
-	if err != nil {
-		return err
-	}
-	if e.transport != nil {
-		e.transport.CloseIdleConnections()
-	}
-	e.settings.Store(settings)
-	e.spare, e.transport = spare, transport
-	return nil
-}
-
-// refresh connects anew where files have changed. Where those that are there now
-// are of no use, as a key that does not fit its certificate yet, all goes on as
-// before. The caller holds mu.
-func (e *Engine) refresh() {
-	now := e.config.stamps()
-	if slices.Equal(now, e.stamps) {
-		return
-	}
-	e.stamps = now
-	settings, err := tlsSettings(e.config)
-	if err == nil {
-		err = e.connect(settings)
-	}
-	if err == nil {
-		e.unusable.Store(nil)
-	} else {
 		e.unusable.Store(&err)
+		same := *old
+		same.stamps = now
+		return &same
 	}
-	if e.client.Load() != nil {
-		e.client.Store(&negotiated{client: e.spare, stamps: now})
-	}
+	e.unusable.Store(nil)
+	old.transport.CloseIdleConnections()
+	return next
 }
 
-// Problems answers what is wrong with the connection and no call tells of.
+// Problems returns what is wrong with the connection that no call reports.
 func (e *Engine) Problems() []string {
 	if err := e.unusable.Load(); err != nil {
 		return []string{fmt.Sprintf("docker at %s: files that changed cannot be used, so that the old ones stay: %v", e.config.Host, *err)}
@@ -133,17 +85,15 @@ func (e *Engine) Problems() []string {
 	return nil
 }
 
-// Client answers a client that talks the newest version of the API that both
-// sides know; its ClientVersion tells which. The version is negotiated again
-// after a connection was lost, and files that changed are read again. Errors are of
-// the classes in package targets.
+// Client returns a client that talks the newest version of the API that both sides
+// know, its ClientVersion. The version is negotiated again after a connection was lost,
+// and files that changed are read again. Errors are of the classes in package targets.
 //
-// It is for calls that take longer than the fleet's timeout, whose errors go
-// through [Engine.Error]; all others are made in [Engine.Read] and
-// [Engine.Write].
+// It is for calls that take longer than the fleet's timeout, whose errors go through
+// [Engine.Error]; all others are made in [Engine.Read] and [Engine.Write].
 func (e *Engine) Client(ctx context.Context) (*client.Client, error) {
-	if c := e.client.Load(); c != nil && slices.Equal(c.stamps, e.config.stamps()) {
-		return c.client, nil
+	if l := e.link.Load(); e.negotiated.Load() && slices.Equal(l.stamps, e.config.stamps()) {
+		return l.client, nil
 	}
 	ready, under := e.begin()
 	if ready != nil {
@@ -157,7 +107,7 @@ func (e *Engine) Client(ctx context.Context) (*client.Client, error) {
 	}
 }
 
-// waiting is why a call ends for whose connection there was no time.
+// waiting returns why a call ends for whose connection there was no time.
 func (e *Engine) waiting(ctx context.Context) error {
 	err := fmt.Errorf("not connected yet: %w", context.Cause(ctx))
 	if failed := e.failed.Load(); failed != nil {
@@ -166,15 +116,19 @@ func (e *Engine) waiting(ctx context.Context) error {
 	return err
 }
 
-// begin answers a client that is ready, or the negotiation that is under way. It
-// goes on when those who wait for it have no more time: a connection that takes
-// longer than they have is there for the next ones, or the reason why not.
+// begin returns a client that is ready, or the negotiation that is under way. It goes
+// on when those who wait for it have no more time: a connection that takes longer than
+// they have is there for the next ones, or the reason why not.
 func (e *Engine) begin() (ready *client.Client, under *attempt) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.refresh()
-	if c := e.client.Load(); c != nil {
-		return c.client, nil
+	l := e.link.Load()
+	if now := e.config.stamps(); !slices.Equal(now, l.stamps) {
+		l = e.renewed(l, now)
+		e.link.Store(l)
+	}
+	if e.negotiated.Load() {
+		return l.client, nil
 	}
 	if e.attempt != nil {
 		return nil, e.attempt
@@ -186,17 +140,16 @@ func (e *Engine) begin() (ready *client.Client, under *attempt) {
 		return nil, began
 	}
 	e.attempt = began
-	spare := e.spare
 	e.background.Go(func() {
 		defer close(began.done)
-		version, err := e.negotiate(e.ctx, spare)
+		version, err := e.negotiate(e.ctx, l.client)
 		began.client, began.err = e.end(version, err)
 	})
 	return nil, began
 }
 
-// end ends the negotiation that is under way with the version to talk, or why none
-// is known.
+// end ends the negotiation that is under way with the version to talk, or why none is
+// known.
 func (e *Engine) end(version string, err error) (*client.Client, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -204,15 +157,15 @@ func (e *Engine) end(version string, err error) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if version != e.spare.ClientVersion() {
-		spare, err := newClient(e.config, e.transport, version)
-		if err != nil {
+	l := *e.link.Load()
+	if version != l.client.ClientVersion() {
+		if l.client, err = newClient(e.config, l.transport, version); err != nil {
 			return nil, e.Error(err)
 		}
-		e.spare = spare
+		e.link.Store(&l)
 	}
-	e.client.Store(&negotiated{client: e.spare, stamps: e.stamps})
-	return e.spare, nil
+	e.negotiated.Store(true)
+	return l.client, nil
 }
 
 // negotiate asks the engine for its version and answers the one to talk.
@@ -281,7 +234,5 @@ func (e *Engine) Close() {
 	e.cancel() // nothing begins in the background any more
 	e.mu.Unlock()
 	e.background.Wait()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.transport.CloseIdleConnections()
+	e.link.Load().transport.CloseIdleConnections()
 }

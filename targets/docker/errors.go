@@ -31,7 +31,7 @@ func (e *Engine) Error(err error) error {
 		return err
 	}
 	if lost(err) {
-		e.client.Store(nil)
+		e.negotiated.Store(false)
 	}
 	advised := e.advise(err)
 	wrap := func(class error) error { return fmt.Errorf("%w: docker at %s: %w", class, e.config.Host, advised) }

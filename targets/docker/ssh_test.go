@@ -70,7 +70,7 @@ func TestSSHIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv(asSSH, "/no/such.sock")
-	e.transport.CloseIdleConnections()
+	e.link.Load().transport.CloseIdleConnections()
 	if err := remove(e); !errors.Is(err, targets.ErrTransient) || errors.Is(err, targets.ErrUnknownOutcome) || !strings.Contains(err.Error(), "Permission denied (publickey)") {
 		t.Errorf("Write() = %v, want ErrTransient with what ssh says and a known outcome", err)
 	}
