@@ -104,26 +104,19 @@ func modeHold(t *Target, path, mode string) *policy.Hold {
 // autoscalers reads the modes of all autoscalers of the project, by path.
 func (s *session) autoscalers(ctx context.Context) (map[string]string, error) {
 	modes := map[string]string{}
-	for token := ""; ; {
-		var page *compute.AutoscalerAggregatedList
-		err := s.read(ctx, "autoscalers.aggregatedList", func(ctx context.Context) (err error) {
-			page, err = s.client.service.Autoscalers.AggregatedList(s.config.Project).
-				MaxResults(pageSize).PageToken(token).ReturnPartialSuccess(true).Context(ctx).Do()
-			return err
-		})
-		if err != nil {
-			return nil, fmt.Errorf("list autoscalers of project %q: %w", s.config.Project, err)
-		}
-		for scope, found := range page.Items {
-			for _, autoscaler := range found.Autoscalers {
-				modes[scope+"/autoscalers/"+autoscaler.Name] = modeOf(autoscaler)
+	err := s.service.Autoscalers.AggregatedList(s.project).MaxResults(pageSize).ReturnPartialSuccess(true).
+		Pages(reading(ctx, "autoscalers.aggregatedList"), func(page *compute.AutoscalerAggregatedList) error {
+			for scope, found := range page.Items {
+				for _, autoscaler := range found.Autoscalers {
+					modes[scope+"/autoscalers/"+autoscaler.Name] = modeOf(autoscaler)
+				}
 			}
-		}
-		if page.NextPageToken == "" || page.NextPageToken == token {
-			return modes, nil
-		}
-		token = page.NextPageToken
+			return nil
+		})
+	if err != nil {
+		return nil, fmt.Errorf("list autoscalers of project %q: %w", s.project, readError(err))
 	}
+	return modes, nil
 }
 
 func modeOf(autoscaler *compute.Autoscaler) string {
@@ -135,20 +128,11 @@ func modeOf(autoscaler *compute.Autoscaler) string {
 
 // autoscaler reads the mode of one autoscaler.
 func (s *session) autoscaler(ctx context.Context, t *Target, path string) (string, error) {
-	var found *compute.Autoscaler
 	name := lastSegments(path, 1)
-	operation := "autoscalers.get"
-	if t.regional() {
-		operation = "regionAutoscalers.get"
-	}
-	err := s.read(ctx, operation, func(ctx context.Context) (err error) {
-		if t.regional() {
-			found, err = s.client.service.RegionAutoscalers.Get(s.config.Project, t.Region, name).Context(ctx).Do()
-		} else {
-			found, err = s.client.service.Autoscalers.Get(s.config.Project, t.Zone, name).Context(ctx).Do()
-		}
-		return err
-	})
+	found, err := either(t,
+		s.service.Autoscalers.Get(s.project, t.Zone, name).Context(reading(ctx, "autoscalers.get")).Do,
+		s.service.RegionAutoscalers.Get(s.project, t.Region, name).Context(reading(ctx, "regionAutoscalers.get")).Do)
+	err = readError(err)
 	if errors.Is(err, targets.ErrTargetNotFound) {
 		return modeOff, nil // deleted meanwhile
 	}

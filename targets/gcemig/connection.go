@@ -4,15 +4,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"cloud.google.com/go/auth"
@@ -22,8 +19,7 @@ import (
 	"google.golang.org/api/compute/v1"
 	"google.golang.org/api/option"
 
-	"github.com/hpad/hpad/settings/httpclient"
-	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/cloud"
 )
 
 // userAgent tells the platform who calls.
@@ -33,88 +29,48 @@ const userAgent = "hpad"
 // their account.
 const tokenScope = "https://www.googleapis.com/auth/cloud-platform"
 
-// connection makes clients with the credentials as they are now. It is safe for
-// concurrent use.
+// connection makes sessions with the credentials as they are now. Where a changed file
+// is of no use, as one half written, the session there is goes on.
 type connection struct {
+	cloud.Connection[session]
 	config *Config
-
-	mu      sync.Mutex
-	current *client
-	// made is the stamp of the credentials file that current was made from, if any.
-	made []httpclient.Stamp
+	// limiter counts the calls.
+	limiter *cloud.Limiter
 }
 
-// client is what calls are made with.
-type client struct {
+// session makes calls with one set of credentials.
+type session struct {
 	service *compute.Service
-	// tokens are those of the credentials alone.
-	tokens    *http.Transport
-	transport *http.Transport
+	project string
+	// transports are those of tokens and of calls.
+	transports [2]*http.Transport
 	// quotaProject is the project whose limits count the calls, by the credentials; empty
 	// where they do not say.
 	quotaProject string
 }
 
-func newConnection(c *Config) *connection { return &connection{config: c} }
+func newConnection(c *Config) *connection {
+	made := &connection{config: c}
+	made.Make = made.newSession
+	made.Files = func() []string { return []string{made.credentialsFile()} }
+	made.Drop = func(old *session) {
+		for _, transport := range old.transports {
+			transport.CloseIdleConnections()
+		}
+	}
+	return made
+}
 
-// credentialsFile is the file that credentials come from, if any.
+// credentialsFile returns the file that credentials come from, if any.
 func (c *connection) credentialsFile() string {
 	return cmp.Or(c.config.CredentialsFile, os.Getenv("GOOGLE_APPLICATION_CREDENTIALS"))
 }
 
-// client answers one made from the credentials as they are now. Where a changed
-// file is of no use, as one half written, the one there is goes on.
-func (c *connection) client() (*client, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := httpclient.StampFiles(c.credentialsFile())
-	if c.current != nil && slices.Equal(now, c.made) {
-		return c.current, nil
-	}
-	next, err := c.newClient()
-	switch {
-	case err == nil:
-		c.drop()
-		c.current, c.made = next, now
-	case c.current == nil:
-		return nil, fmt.Errorf("%w: %w", targets.ErrForbidden, err)
-	}
-	return c.current, nil
-}
-
-// forget gives up a client whose token was refused, so that the next call asks for
-// another one.
-func (c *connection) forget(refused *client) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.current == refused {
-		c.drop()
-	}
-}
-
-// close gives up the connections nobody uses.
-func (c *connection) close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.drop()
-}
-
-// drop gives up the current client. The caller holds the lock.
-func (c *connection) drop() {
-	if c.current == nil {
-		return
-	}
-	c.current.transport.CloseIdleConnections()
-	c.current.tokens.CloseIdleConnections()
-	c.current = nil
-}
-
-// newClient builds a client. It connects to nobody, but for the question whether
+// newSession builds a session. It connects to nobody, but for the question whether
 // this is a machine of Google's, where there are no other credentials.
-func (c *connection) newClient() (*client, error) {
-	made := &client{tokens: c.newTransport(), transport: c.newTransport()}
-	tokens := &http.Client{Transport: made.tokens, Timeout: c.config.Timeout}
-	found, err := c.credentials(tokens)
+func (c *connection) newSession() (*session, error) {
+	made := &session{project: c.config.Project, transports: [2]*http.Transport{c.newTransport(), c.newTransport()}}
+	found, err := c.credentials(&http.Client{Transport: made.transports[0], Timeout: c.config.Timeout})
 	if err != nil {
 		return nil, err
 	}
@@ -126,12 +82,13 @@ func (c *connection) newClient() (*client, error) {
 		headers.Set("X-Goog-User-Project", c.config.QuotaProject)
 	}
 	authorized, err := httptransport.NewClient(&httptransport.Options{
-		Credentials: found, BaseRoundTripper: made.transport, Headers: headers,
+		Credentials: found, BaseRoundTripper: made.transports[1], Headers: headers,
 		UniverseDomain: c.config.UniverseDomain, DisableTelemetry: true,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("use credentials: %w", err)
 	}
+	authorized.Transport = &sender{RoundTripper: authorized.Transport, connection: c, session: made}
 	endpoint := strings.TrimSuffix(c.config.Endpoint, "/") + "/"
 	made.service, err = compute.NewService(context.Background(), option.WithHTTPClient(authorized), option.WithEndpoint(endpoint))
 	if err != nil {
@@ -182,7 +139,7 @@ func (c *connection) credentials(tokens *http.Client) (*auth.Credentials, error)
 	return found, nil
 }
 
-// actAs answers the credentials of the account to act as.
+// actAs returns the credentials of the account to act as.
 func (c *connection) actAs(own *auth.Credentials, tokens *http.Client, scopes []string) (*auth.Credentials, error) {
 	asking, err := httptransport.NewClient(&httptransport.Options{
 		Credentials: own, BaseRoundTripper: &refusals{tokens.Transport}, UniverseDomain: c.config.UniverseDomain, DisableTelemetry: true,
@@ -196,27 +153,23 @@ func (c *connection) actAs(own *auth.Credentials, tokens *http.Client, scopes []
 	})
 }
 
-// refusals makes answers that are no tokens the errors that they are, where the token
-// of another account is asked for.
+// refusals makes answers that are no tokens errors, where the token of another account
+// is asked for.
 type refusals struct{ http.RoundTripper }
 
 // longestRefusal is how much of an answer is read.
 const longestRefusal = 64 << 10
 
-// RoundTrip answers a *tokenError in place of an answer that says no.
+// RoundTrip returns a tokenError in place of an answer that says no.
 func (r *refusals) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := r.RoundTripper.RoundTrip(request)
 	if err != nil || response.StatusCode < http.StatusMultipleChoices {
 		return response, err
 	}
 	defer func() { _ = response.Body.Close() }()
-	refused := &tokenError{status: response.StatusCode}
 	var answer struct{ Error struct{ Message string } }
-	// What is no such answer has no message.
-	if json.NewDecoder(io.LimitReader(response.Body, longestRefusal)).Decode(&answer) == nil {
-		refused.message = answer.Error.Message
-	}
-	return nil, refused
+	_ = json.NewDecoder(io.LimitReader(response.Body, longestRefusal)).Decode(&answer) // what is no such answer has no message
+	return nil, tokenError{&cloud.Answer{Platform: "the server", Status: response.StatusCode, Message: answer.Error.Message}}
 }
 
 // fileCredentials reads credentials of whichever type the file says.
@@ -239,6 +192,3 @@ func fileCredentials(path string, options *credentials.DetectOptions) (*auth.Cre
 	}
 	return found, nil
 }
-
-// errTimeout is the cause of a call that took longer than the configured timeout.
-var errTimeout = errors.New("no answer within the fleet's timeout")

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,8 +15,8 @@ import (
 	"cloud.google.com/go/auth"
 	"google.golang.org/api/googleapi"
 
-	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/cloud"
 )
 
 // The reasons of holds, of notices, and of errors of targets that cannot be read
@@ -46,190 +48,133 @@ const (
 // reasoned gives an error a condition reason.
 func reasoned(reason string, err error) error { return &targets.ReasonError{Reason: reason, Err: err} }
 
-// answerError is an answer of the server that says no.
-type answerError struct {
-	status  int
-	reason  string
-	message string
-	// after is how long the server asked to wait; 0 when it did not.
-	after time.Duration
-}
-
-func (e *answerError) Error() string {
-	message := strings.Join(strings.Fields(e.message), " ")
-	const longest = 400
-	if len(message) > longest {
-		message = strings.ToValidUTF8(message[:longest], "") + " …"
+// answerOf returns what the server said; nil for an error that is no answer.
+func answerOf(err error) *cloud.Answer {
+	if answer, ok := errors.AsType[*cloud.Answer](err); ok {
+		return answer
 	}
-	if message == "" {
-		message = http.StatusText(e.status)
-	}
-	if e.reason == "" {
-		return fmt.Sprintf("compute engine answers %d: %s", e.status, message)
-	}
-	return fmt.Sprintf("compute engine answers %d %s: %s", e.status, e.reason, message)
-}
-
-// answerOf answers what the server said; nil for an error that is no answer.
-func answerOf(err error) *answerError {
-	var said *googleapi.Error
-	if !errors.As(err, &said) {
+	said, ok := errors.AsType[*googleapi.Error](err)
+	if !ok {
 		return nil
 	}
-	answer := &answerError{status: said.Code, message: said.Message}
+	answer := newAnswer(said.Code, "", said.Message)
 	if len(said.Errors) > 0 {
-		answer.reason = said.Errors[0].Reason
-		if answer.message == "" {
-			answer.message = said.Errors[0].Message
-		}
+		answer.Code = said.Errors[0].Reason
+		answer.Message = cmp.Or(answer.Message, said.Errors[0].Message)
 	}
-	if answer.message == "" {
-		answer.message = said.Body
-	}
+	answer.Message = cmp.Or(answer.Message, said.Body)
 	if seconds, err := strconv.Atoi(said.Header.Get("Retry-After")); err == nil && seconds > 0 {
-		answer.after = time.Duration(seconds) * time.Second
+		answer.RetryAfter = time.Duration(seconds) * time.Second
 	}
 	return answer
 }
 
-func (e *answerError) says(part string) bool {
-	return strings.Contains(strings.ToLower(e.message), part)
-}
-
-// throttles says that the server wants fewer calls. A quota of calls is told apart
-// from one of machines by what it counts.
-func (e *answerError) throttles() bool {
-	switch {
-	case e.status == http.StatusTooManyRequests:
-		return true
-	case e.status != http.StatusForbidden:
-		return false
-	case strings.EqualFold(e.reason, "rateLimitExceeded"), strings.EqualFold(e.reason, "userRateLimitExceeded"), strings.EqualFold(e.reason, "dailyLimitExceeded"):
-		return true
-	}
-	return strings.EqualFold(e.reason, "quotaExceeded") && (e.says("quota metric") || e.says("per minute") || e.says("quota group"))
+func newAnswer(status int, reason, message string) *cloud.Answer {
+	return &cloud.Answer{Platform: "compute engine", Status: status, Code: reason, Message: message}
 }
 
 // tokenError is an answer that says no to who wants to act as another account.
-type tokenError struct {
-	status  int
-	message string
-}
-
-func (e *tokenError) Error() string {
-	return fmt.Sprintf("the server answers %d: %s", e.status, cmp.Or(e.message, http.StatusText(e.status)))
-}
+type tokenError struct{ *cloud.Answer }
 
 // credentialsError puts an error of getting a token into a class; nil when err is
 // of something else.
 func credentialsError(err error) error {
-	var own *auth.Error
-	var acting *tokenError
-	var status int
-	switch {
-	case errors.As(err, &acting):
-		status = acting.status
-	case errors.As(err, &own) && own.Response != nil:
+	status := 0
+	if acting, ok := errors.AsType[tokenError](err); ok {
+		status = acting.Status
+	} else if own, ok := errors.AsType[*auth.Error](err); ok && own.Response != nil {
 		status = own.Response.StatusCode
-	default:
-		return nil
 	}
-	if status == http.StatusTooManyRequests || status >= http.StatusInternalServerError {
+	switch {
+	case status == 0:
+		return nil
+	case status == http.StatusTooManyRequests || status >= http.StatusInternalServerError:
 		return fmt.Errorf("%w: get a token: %w", targets.ErrTransient, err)
 	}
 	return fmt.Errorf("%w: get a token: %w", targets.ErrForbidden, err)
 }
 
+// What answers mean. A quota of calls differs from one of machines by what it counts.
+var (
+	readRules = []cloud.Rule{
+		{Status: http.StatusTooManyRequests, Class: targets.ErrThrottled},
+		{Status: http.StatusForbidden, Code: "rateLimitExceeded", Class: targets.ErrThrottled},
+		{Status: http.StatusForbidden, Code: "userRateLimitExceeded", Class: targets.ErrThrottled},
+		{Status: http.StatusForbidden, Code: "dailyLimitExceeded", Class: targets.ErrThrottled},
+		{Status: http.StatusForbidden, Code: codeQuota, Words: []string{"quota metric", "per minute", "quota group"}, Class: targets.ErrThrottled},
+		{Status: http.StatusForbidden, Class: targets.ErrForbidden},
+		{Status: http.StatusUnauthorized, Class: targets.ErrForbidden},
+		{Status: http.StatusNotFound, Class: targets.ErrTargetNotFound},
+	}
+	throttles = readRules[:5]
+	// changeRules are those of answers after which it is known what became of a change.
+	changeRules = slices.Concat(throttles, []cloud.Rule{
+		{Code: codeQuota, Class: targets.ErrOutOfRange, Reason: QuotaExceeded},
+		{Status: http.StatusForbidden, Class: targets.ErrForbidden},
+		{Status: http.StatusUnauthorized, Class: targets.ErrForbidden},
+		{Status: http.StatusNotFound, Class: targets.ErrTargetNotFound, Reason: GroupNotFound},
+		{Words: []string{"autoscale"}, Class: targets.ErrHeld, Reason: NativeAutoscaler}, // 412 for a group that has an autoscaler
+		{Status: http.StatusPreconditionFailed, Words: []string{"fingerprint"}, Class: targets.ErrConflict},
+		{Status: http.StatusPreconditionFailed, Class: targets.ErrHeld, Reason: ChangeRefused},
+		{Code: "resourceNotReady", Class: targets.ErrHeld, Reason: GroupNotReady},
+		{Status: http.StatusConflict, Class: targets.ErrHeld, Reason: GroupInUse},
+		{Code: "resourceInUse", Class: targets.ErrHeld, Reason: GroupInUse},
+		{Code: "resourceInUseByAnotherResource", Class: targets.ErrHeld, Reason: GroupInUse},
+		{Status: http.StatusBadRequest, Words: []string{"'size'", "targetsize", "target size"}, Class: targets.ErrOutOfRange},
+	})
+	// A server's own error, or a proxy's, may come after the change was taken.
+	writeRules = slices.Concat(changeRules, []cloud.Rule{{Status: 5, Class: targets.ErrUnknownOutcome}})
+)
+
+const codeQuota = "quotaExceeded"
+
 // readError puts an error of a read into one of the classes of package targets.
 func readError(err error) error {
+	return classify(err, readRules, func(err error) error { return fmt.Errorf("%w: %w", targets.ErrTransient, err) })
+}
+
+// writeError puts an error of a change into one of the classes of package targets.
+func writeError(err error) error { return classify(err, writeRules, targets.Undelivered) }
+
+// classify puts an error into a class: an answer by rules, and what is no answer with
+// lost. It takes errors of the sender, which have a class, out of what the SDK makes of
+// them.
+func classify(err error, rules []cloud.Rule, lost func(error) error) error {
+	if sent, ok := errors.AsType[*url.Error](err); ok && targets.Classed(sent.Err) {
+		return sent.Err
+	}
 	if err == nil || targets.Classed(err) {
 		return err
 	}
 	if of := credentialsError(err); of != nil {
 		return of
 	}
-	answer := answerOf(err)
-	switch {
-	case answer == nil:
-		return fmt.Errorf("%w: %w", targets.ErrTransient, err)
-	case answer.throttles():
-		return &targets.ThrottledError{RetryAfter: answer.after, Err: answer}
-	case answer.status == http.StatusForbidden || answer.status == http.StatusUnauthorized:
-		return fmt.Errorf("%w: %w", targets.ErrForbidden, answer)
-	case answer.status == http.StatusNotFound:
-		return fmt.Errorf("%w: %w", targets.ErrTargetNotFound, answer)
+	if answer := answerOf(err); answer != nil {
+		return answer.Classify(rules...)
 	}
-	return fmt.Errorf("%w: %w", targets.ErrTransient, answer)
+	return lost(err)
 }
 
-// writeError puts an error of a change into one of the classes of package targets,
-// and says so where it leaves open what became of it.
-func writeError(err error) error {
-	if err == nil || targets.Classed(err) {
-		return err
-	}
-	if of := credentialsError(err); of != nil {
-		return of
-	}
-	answer := answerOf(err)
-	if answer == nil {
-		return targets.Undelivered(err)
-	}
-	return answer.refusal()
-}
-
-// refusal is the class of an answer to a change.
-func (e *answerError) refusal() error {
-	held := func(reason string) error {
-		return &targets.HeldError{Hold: policy.Hold{Reason: reason, Message: e.Error()}}
-	}
-	switch {
-	case e.throttles():
-		return &targets.ThrottledError{RetryAfter: e.after, Err: e}
-	case strings.EqualFold(e.reason, "quotaExceeded"):
-		return reasoned(QuotaExceeded, &targets.OutOfRangeError{Err: e})
-	case e.status == http.StatusForbidden || e.status == http.StatusUnauthorized:
-		return fmt.Errorf("%w: %w", targets.ErrForbidden, e)
-	case e.status == http.StatusNotFound:
-		return reasoned(GroupNotFound, fmt.Errorf("%w: %w", targets.ErrTargetNotFound, e))
-	case e.says("autoscale"): // 412 for a group that has an autoscaler
-		return held(NativeAutoscaler)
-	case e.status == http.StatusPreconditionFailed && e.says("fingerprint"):
-		return fmt.Errorf("%w: %w", targets.ErrConflict, e)
-	case e.status == http.StatusPreconditionFailed:
-		return held(ChangeRefused)
-	case strings.EqualFold(e.reason, "resourceNotReady"):
-		return held(GroupNotReady)
-	case e.status == http.StatusConflict, strings.HasPrefix(strings.ToLower(e.reason), "resourceinuse"):
-		return held(GroupInUse)
-	case e.status == http.StatusBadRequest && (e.says("'size'") || e.says("targetsize") || e.says("target size")):
-		return &targets.OutOfRangeError{Err: e}
-	case e.status < http.StatusInternalServerError:
-		return fmt.Errorf("%w: %w", targets.ErrTransient, e)
-	}
-	// A server's own error, or a proxy's, may come after the change was taken.
-	return fmt.Errorf("%w: %w: %w", targets.ErrUnknownOutcome, targets.ErrTransient, e)
-}
-
-// decided is the class of the answer to a change that is over.
-func (e *answerError) decided() error {
-	if e.status >= http.StatusInternalServerError && !e.throttles() {
-		return fmt.Errorf("%w: %w", targets.ErrTransient, e)
-	}
-	return e.refusal()
-}
-
-// passing says that the same call may do better at once: a server's own trouble, a
-// connection that broke.
+// passing reports whether the same call may do better at once: after a server's own
+// trouble, or a connection that broke.
 func passing(err error) bool {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errTimeout) || targets.Classed(err) || credentialsError(err) != nil {
+	if !errors.Is(err, targets.ErrTransient) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errTimeout) || credentialsError(err) != nil {
 		return false
 	}
 	answer := answerOf(err)
-	return answer == nil || answer.status >= http.StatusInternalServerError
+	return answer == nil || answer.Status >= http.StatusInternalServerError
 }
 
-// launchReason answers the reason of a notice for an error code of a machine that
+// unauthorized reports whether the credentials of a call were refused.
+func unauthorized(err error) bool {
+	if token, ok := errors.AsType[tokenError](err); ok {
+		return token.Status == http.StatusUnauthorized
+	}
+	answer := answerOf(err)
+	return answer != nil && answer.Status == http.StatusUnauthorized
+}
+
+// launchReason returns the reason of a notice for an error code of a machine that
 // does not start.
 func launchReason(code string) string {
 	switch code = strings.ToUpper(code); {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/cloud"
 	"github.com/hpad/hpad/targets/targettest"
 	"github.com/hpad/hpad/test/gce/gcetest"
 )
@@ -252,17 +253,17 @@ func poll(t testing.TB, what string, holds func() bool) {
 
 func TestAnswerText(t *testing.T) {
 	for _, c := range []struct {
-		answer answerError
+		answer cloud.Answer
 		want   string
 	}{
-		{answerError{status: http.StatusBadGateway}, "compute engine answers 502: Bad Gateway"},
-		{answerError{status: 400, reason: "invalid", message: "two\n  lines"}, "compute engine answers 400 invalid: two lines"},
+		{*newAnswer(http.StatusBadGateway, "", ""), "compute engine answers 502: Bad Gateway"},
+		{*newAnswer(400, "invalid", "two\n  lines"), "compute engine answers 400 invalid: two lines"},
 	} {
 		if got := c.answer.Error(); got != c.want {
 			t.Errorf("Error() = %q, want %q", got, c.want)
 		}
 	}
-	if long := (&answerError{status: 400, message: strings.Repeat("ä", 500)}).Error(); len(long) > 500 || !strings.HasSuffix(long, " …") {
+	if long := newAnswer(400, "", strings.Repeat("ä", 500)).Error(); len(long) > 500 || !strings.HasSuffix(long, " …") {
 		t.Errorf("a long message has %d bytes: %q", len(long), long)
 	}
 }

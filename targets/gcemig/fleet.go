@@ -58,25 +58,28 @@ type membership struct {
 	at    time.Time
 }
 
-// New answers a fleet of that name, which connects when it is first read. The
+// New returns a fleet of that name, which connects when it is first read. The
 // configuration is defaulted and valid, and is not modified.
 func New(name string, config *Config, options Options) *Fleet {
-	return &Fleet{
+	f := &Fleet{
 		name: name, config: config, connection: newConnection(config),
 		limiter: options.Accounts.Limiter(config.caller(), config.limits(), options.Meter), memory: cloud.NewMemory(options.Store),
-		known: map[string]*membership{}, restarting: map[string]bool{},
+		machines: machines{connections: config.MaxConnections},
+		known:    map[string]*membership{}, restarting: map[string]bool{},
 	}
+	f.connection.limiter = f.limiter
+	return f
 }
 
 // Close gives up the connections, and the fleet's part in the limits of its project.
 func (f *Fleet) Close() error {
 	f.life.End()
-	f.connection.close()
+	f.connection.Close()
 	f.limiter.Close()
 	return nil
 }
 
-// open answers a session with the credentials as they are now.
+// open returns a session with the credentials as they are now.
 func (f *Fleet) open(ctx context.Context) (*session, error) {
 	if err := f.life.Usable(ctx); err != nil {
 		return nil, err
@@ -84,12 +87,12 @@ func (f *Fleet) open(ctx context.Context) (*session, error) {
 	if err := f.limiter.Refusal(); err != nil {
 		return nil, err
 	}
-	client, err := f.connection.client()
-	if err != nil {
-		return nil, err
+	s, err := f.connection.Client()
+	if s == nil {
+		return nil, fmt.Errorf("%w: %w", targets.ErrForbidden, err)
 	}
-	f.limiter.CountWith(f.config.account(client.quotaProject))
-	return &session{client: client, connection: f.connection, config: f.config, limiter: f.limiter}, nil
+	f.limiter.CountWith(f.config.account(s.quotaProject))
+	return s, nil
 }
 
 // Snapshot reads the given groups: one list for each 500 groups of the project, and

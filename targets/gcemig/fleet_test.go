@@ -597,7 +597,7 @@ func TestCountedFor(t *testing.T) {
 	server := gcetest.Start(t)
 	config := testConfig(t, server)
 	t.Setenv("GOOGLE_CLOUD_QUOTA_PROJECT", "elsewhere")
-	made, err := newConnection(config).client()
+	made, err := newConnection(config).Client()
 	if err != nil || made.quotaProject != "elsewhere" {
 		t.Errorf("a client with %+v, %v, want the quota project of the environment", made, err)
 	}

@@ -28,38 +28,35 @@ const noneHere = "NO_RESULTS_ON_PAGE"
 // reach now fail alone.
 func (s *session) list(ctx context.Context) (*listing, error) {
 	l := &listing{groups: map[string]*compute.InstanceGroupManager{}, failed: map[string]string{}, observed: time.Now()}
-	for token := ""; ; {
-		var page *compute.InstanceGroupManagerAggregatedList
-		err := s.read(ctx, "instanceGroupManagers.aggregatedList", func(ctx context.Context) (err error) {
-			page, err = s.client.service.InstanceGroupManagers.AggregatedList(s.config.Project).
-				MaxResults(pageSize).PageToken(token).ReturnPartialSuccess(true).Context(ctx).Do()
-			return err
+	err := s.service.InstanceGroupManagers.AggregatedList(s.project).MaxResults(pageSize).ReturnPartialSuccess(true).
+		Pages(reading(ctx, "instanceGroupManagers.aggregatedList"), func(page *compute.InstanceGroupManagerAggregatedList) error {
+			l.add(page)
+			return nil
 		})
-		if err != nil {
-			return nil, fmt.Errorf("list groups of project %q: %w", s.config.Project, err)
+	if err != nil {
+		return nil, fmt.Errorf("list groups of project %q: %w", s.project, readError(err))
+	}
+	return l, nil
+}
+
+func (l *listing) add(page *compute.InstanceGroupManagerAggregatedList) {
+	for scope, found := range page.Items {
+		if found.Warning != nil && found.Warning.Code != noneHere {
+			l.failed[scope] = found.Warning.Code + ": " + found.Warning.Message
 		}
-		for scope, found := range page.Items {
-			if found.Warning != nil && found.Warning.Code != noneHere {
-				l.failed[scope] = found.Warning.Code + ": " + found.Warning.Message
-			}
-			for _, group := range found.InstanceGroupManagers {
-				l.groups[scope+"/"+group.Name] = group
-			}
+		for _, group := range found.InstanceGroupManagers {
+			l.groups[scope+"/"+group.Name] = group
 		}
-		for _, scope := range page.Unreachables {
-			scope = lastSegments(scope, 2)
-			if l.failed[scope] == "" {
-				l.failed[scope] = "the platform cannot reach it"
-			}
+	}
+	for _, scope := range page.Unreachables {
+		scope = lastSegments(scope, 2)
+		if l.failed[scope] == "" {
+			l.failed[scope] = "the platform cannot reach it"
 		}
-		if page.NextPageToken == "" || page.NextPageToken == token {
-			return l, nil
-		}
-		token = page.NextPageToken
 	}
 }
 
-// find answers a target's group.
+// find returns a target's group.
 func (l *listing) find(t *Target) (*compute.InstanceGroupManager, error) {
 	if group := l.groups[t.Name()]; group != nil {
 		return group, nil
@@ -70,25 +67,25 @@ func (l *listing) find(t *Target) (*compute.InstanceGroupManager, error) {
 	return nil, reasoned(GroupNotFound, fmt.Errorf("%w: there is no managed instance %v", targets.ErrTargetNotFound, t))
 }
 
-// lastSegments answers the last n parts of an address or path.
+// lastSegments returns the last n parts of an address or path.
 func lastSegments(path string, n int) string {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	return strings.Join(parts[max(0, len(parts)-n):], "/")
 }
 
-// stable says that nothing is going on in a group.
+// stable reports whether nothing is going on in a group.
 func stable(group *compute.InstanceGroupManager) bool {
 	return group.Status != nil && group.Status.IsStable
 }
 
-// watched says that a health check watches a group's instances.
+// watched reports whether a health check watches a group's instances.
 func watched(group *compute.InstanceGroupManager) bool {
 	return slices.ContainsFunc(group.AutoHealingPolicies, func(p *compute.InstanceGroupManagerAutoHealingPolicy) bool {
 		return p != nil && p.HealthCheck != ""
 	})
 }
 
-// rolling says that the group replaces or changes its instances on its own.
+// rolling reports whether the group replaces or changes its instances on its own.
 func rolling(group *compute.InstanceGroupManager) bool {
 	return group.Status != nil && group.Status.VersionTarget != nil && !group.Status.VersionTarget.IsReached &&
 		group.UpdatePolicy != nil && group.UpdatePolicy.Type == "PROACTIVE"

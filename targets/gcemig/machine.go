@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/api/compute/v1"
-	"google.golang.org/api/googleapi"
 
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/cloud"
@@ -37,6 +36,9 @@ type machine struct {
 // machines looks up start times, addresses and labels. It is safe for concurrent
 // use.
 type machines struct {
+	// connections bounds the calls under way at once.
+	connections int
+
 	mu sync.Mutex
 	// pages is how many calls it took to list all machines of the project.
 	pages int
@@ -83,19 +85,16 @@ func (m *machines) find(ctx context.Context, s *session, wanted []lookup) map[st
 	return found
 }
 
-// each asks for every machine alone.
+// each reads every machine alone.
 func (m *machines) each(ctx context.Context, s *session, wanted []lookup) (map[string]machine, error) {
 	found := make(map[string]machine, len(wanted))
 	var mu sync.Mutex
 	var group errgroup.Group
-	group.SetLimit(s.config.MaxConnections)
+	group.SetLimit(m.connections)
 	for _, w := range wanted {
 		group.Go(func() error {
-			var answer *compute.Instance
-			err := s.read(ctx, "instances.get", func(ctx context.Context) (err error) {
-				answer, err = s.client.service.Instances.Get(s.config.Project, w.zone, w.name).Fields(googleapi.Field(machineFields)).Context(ctx).Do()
-				return err
-			})
+			answer, err := s.service.Instances.Get(s.project, w.zone, w.name).Fields(machineFields).Context(reading(ctx, "instances.get")).Do()
+			err = readError(err)
 			if errors.Is(err, targets.ErrTargetNotFound) {
 				return nil // gone meanwhile
 			}
@@ -111,7 +110,7 @@ func (m *machines) each(ctx context.Context, s *session, wanted []lookup) (map[s
 	return found, group.Wait()
 }
 
-// all lists the machines of the project, and answers those that are wanted.
+// all lists the machines of the project, and returns those that are wanted.
 func (m *machines) all(ctx context.Context, s *session, wanted []lookup) (map[string]machine, error) {
 	ids := make(map[string]bool, len(wanted))
 	for _, w := range wanted {
@@ -119,32 +118,25 @@ func (m *machines) all(ctx context.Context, s *session, wanted []lookup) (map[st
 	}
 	found := make(map[string]machine, len(wanted))
 	pages := 0
-	for token := ""; ; {
-		var page *compute.InstanceAggregatedList
-		err := s.read(ctx, "instances.aggregatedList", func(ctx context.Context) (err error) {
-			page, err = s.client.service.Instances.AggregatedList(s.config.Project).MaxResults(pageSize).PageToken(token).
-				ReturnPartialSuccess(true).Fields(googleapi.Field(listFields)).Context(ctx).Do()
-			return err
-		})
-		if err != nil {
-			return found, fmt.Errorf("list instances of project %q: %w", s.config.Project, err)
-		}
-		pages++
-		for _, scope := range page.Items {
-			for _, answer := range scope.Instances {
-				if id := strconv.FormatUint(answer.Id, 10); ids[id] {
-					found[id] = machineOf(answer)
+	err := s.service.Instances.AggregatedList(s.project).MaxResults(pageSize).ReturnPartialSuccess(true).Fields(listFields).
+		Pages(reading(ctx, "instances.aggregatedList"), func(page *compute.InstanceAggregatedList) error {
+			pages++
+			for _, scope := range page.Items {
+				for _, answer := range scope.Instances {
+					if id := strconv.FormatUint(answer.Id, 10); ids[id] {
+						found[id] = machineOf(answer)
+					}
 				}
 			}
-		}
-		if page.NextPageToken == "" || page.NextPageToken == token {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			m.pages = pages
-			return found, nil
-		}
-		token = page.NextPageToken
+			return nil
+		})
+	if err != nil {
+		return found, fmt.Errorf("list instances of project %q: %w", s.project, readError(err))
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.pages = pages
+	return found, nil
 }
 
 // machineOf reads what matters of a machine.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -202,14 +203,15 @@ func operationError(o *compute.Operation) error {
 	if o.Error == nil && o.HttpErrorStatusCode < 400 {
 		return nil
 	}
-	said := &answerError{status: int(o.HttpErrorStatusCode), message: o.HttpErrorMessage}
-	if said.status < 400 {
-		said.status = 400
-	}
+	answer := newAnswer(max(int(o.HttpErrorStatusCode), http.StatusBadRequest), "", o.HttpErrorMessage)
 	if o.Error != nil && len(o.Error.Errors) > 0 {
-		said.reason = strings.ReplaceAll(o.Error.Errors[0].Code, "_", "")
-		said.message = o.Error.Errors[0].Message
+		answer.Code = strings.ReplaceAll(o.Error.Errors[0].Code, "_", "")
+		answer.Message = o.Error.Errors[0].Message
 	}
 	// What failed is over: nothing of it is left open.
-	return fmt.Errorf("operation %s: %w", o.Name, said.decided())
+	rules := changeRules
+	if answer.Status >= http.StatusInternalServerError {
+		rules = nil
+	}
+	return fmt.Errorf("operation %s: %w", o.Name, answer.Classify(rules...))
 }

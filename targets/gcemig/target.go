@@ -59,9 +59,6 @@ func (t *Target) scope() string {
 	return zones + "/" + t.Zone
 }
 
-// regional says that the group is one of a region.
-func (t *Target) regional() bool { return t.Region != "" }
-
 // parseName is the inverse of Name.
 func parseName(name string) (Target, error) {
 	parts := strings.Split(name, "/")

@@ -1,0 +1,119 @@
+package cloud
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// Answer is the error that a platform answered a call with.
+type Answer struct {
+	// Platform is who answered: "azure".
+	Platform string
+	// Status is that of HTTP; 0 where the answer is the outcome of an operation.
+	Status int
+	// Code is the platform's word for what is wrong; empty when it has none.
+	Code    string
+	Message string
+	// RetryAfter is how long the platform asked to wait; 0 when it did not.
+	RetryAfter time.Duration
+}
+
+// Error returns the answer in one line.
+func (a *Answer) Error() string {
+	text := a.Platform + " answers"
+	if a.Status != 0 {
+		text += " " + strconv.Itoa(a.Status)
+	}
+	if a.Code != "" {
+		text += " " + a.Code
+	}
+	message := OneLine(a.Message)
+	if message == "" {
+		message = http.StatusText(a.Status)
+	}
+	return text + ": " + message
+}
+
+// longestMessage is how much of a platform's words is shown, in bytes.
+const longestMessage = 400
+
+// OneLine returns a text in one line, cut off where it is long.
+func OneLine(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) > longestMessage {
+		text = strings.ToValidUTF8(text[:longestMessage], "") + " …"
+	}
+	return text
+}
+
+// Says reports whether the code is one of some words, or the message has one of them,
+// in any case.
+func (a *Answer) Says(words ...string) bool {
+	return slices.ContainsFunc(words, func(word string) bool {
+		return strings.EqualFold(a.Code, word) || strings.Contains(strings.ToLower(a.Message), strings.ToLower(word))
+	})
+}
+
+// Rule is what an answer means. Fields that are zero fit every answer.
+type Rule struct {
+	// Status is that of the answer; 4 and 5 are all of the 400s and 500s.
+	Status int
+	// Code is that of the answer, in any case, and Words are some of which it says one.
+	Code  string
+	Words []string
+	// Waits fits answers that ask to wait.
+	Waits bool
+
+	// Class is one of the error classes of package targets; an ErrUnknownOutcome is an
+	// ErrTransient too.
+	Class error
+	// Reason is that of the error; for an ErrHeld without one it is the answer's code.
+	Reason string
+}
+
+func (r *Rule) fits(a *Answer) bool {
+	return (r.Status == 0 || r.Status == a.Status || r.Status == a.Status/100) &&
+		(r.Code == "" || strings.EqualFold(r.Code, a.Code)) &&
+		(len(r.Words) == 0 || a.Says(r.Words...)) &&
+		(!r.Waits || a.RetryAfter > 0)
+}
+
+// Classify returns the answer as an error of the class that the first fitting rule
+// gives it, and as an ErrTransient where none fits.
+func (a *Answer) Classify(rules ...Rule) error {
+	for _, rule := range rules {
+		if rule.fits(a) {
+			return a.as(rule.Class, rule.Reason)
+		}
+	}
+	return a.as(targets.ErrTransient, "")
+}
+
+func (a *Answer) as(class error, reason string) error {
+	var err error
+	switch {
+	case errors.Is(class, targets.ErrHeld):
+		return &targets.HeldError{Hold: policy.Hold{Reason: cmp.Or(reason, a.Code), Message: a.Error()}}
+	case errors.Is(class, targets.ErrThrottled):
+		return &targets.ThrottledError{RetryAfter: a.RetryAfter, Err: a}
+	case errors.Is(class, targets.ErrUnknownOutcome):
+		return fmt.Errorf("%w: %w: %w", class, targets.ErrTransient, a)
+	case errors.Is(class, targets.ErrOutOfRange):
+		err = &targets.OutOfRangeError{Err: a}
+	default:
+		err = fmt.Errorf("%w: %w", class, a)
+	}
+	if reason == "" {
+		return err
+	}
+	return &targets.ReasonError{Reason: reason, Err: err}
+}

@@ -1,0 +1,62 @@
+package cloud
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/hpad/hpad/settings/httpclient"
+)
+
+// Connection keeps the client that calls are made with, and makes another one when a
+// file changes that it was made from. It is safe for concurrent use.
+type Connection[C any] struct {
+	// Make makes a client. It does not connect.
+	Make func() (*C, error)
+	// Files returns the paths of the files that a client is made from; empty ones are
+	// left out.
+	Files func() []string
+	// Drop gives up the connections of a client.
+	Drop func(*C)
+
+	mu      sync.Mutex
+	current *C
+	made    []httpclient.Stamp
+}
+
+// Client returns the client made from the files as they are now. Where they are of no
+// use it returns why, beside the client there was before; nil where there was none.
+func (c *Connection[C]) Client() (*C, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := httpclient.StampFiles(c.Files()...)
+	if c.current != nil && slices.Equal(now, c.made) {
+		return c.current, nil
+	}
+	next, err := c.Make()
+	if err != nil {
+		return c.current, err
+	}
+	if c.current != nil {
+		c.Drop(c.current)
+	}
+	c.current, c.made = next, now
+	return next, nil
+}
+
+// Forget gives up a client whose credentials were refused, so that the next one asks
+// for others.
+func (c *Connection[C]) Forget(refused *C) {
+	c.drop(func() bool { return c.current == refused })
+}
+
+// Close gives up the connections.
+func (c *Connection[C]) Close() { c.drop(func() bool { return true }) }
+
+func (c *Connection[C]) drop(due func() bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.current != nil && due() {
+		c.Drop(c.current)
+		c.current = nil
+	}
+}
