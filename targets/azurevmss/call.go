@@ -36,7 +36,7 @@ const (
 
 // client answers a client for calls.
 func (f *Fleet) client() (*client, error) {
-	c, err := f.connection.client()
+	c, err := f.connection.Client()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", targets.ErrForbidden, err)
 	}
@@ -55,8 +55,8 @@ func (f *Fleet) do(ctx context.Context, c *client, call platform.Call, judge fun
 		}
 		return judge(err)
 	})
-	if answer, ok := errors.AsType[*answerError](err); ok && answer.status == http.StatusUnauthorized {
-		f.connection.forget(c) // whose token is of no use any more
+	if answer, ok := errors.AsType[*platform.Answer](err); ok && answer.Status == http.StatusUnauthorized {
+		f.connection.Forget(c) // whose token is of no use any more
 	}
 	return err
 }

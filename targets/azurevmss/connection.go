@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -15,21 +13,11 @@ import (
 	azpolicy "github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
 
-	"github.com/hpad/hpad/settings/httpclient"
+	platform "github.com/hpad/hpad/targets/cloud"
 )
 
 // maxConnections bounds the connections open at once to one host.
 const maxConnections = 32
-
-// connection is a client of a subscription, made anew when a file that it was made
-// from changes, and when Azure refuses its token. It is safe for concurrent use.
-type connection struct {
-	config *Config
-
-	mu      sync.Mutex
-	current *client
-	made    []httpclient.Stamp
-}
 
 // client is what calls are made with.
 type client struct {
@@ -41,50 +29,12 @@ type client struct {
 	manager   *arm.Client
 }
 
-// stamps answers those of the files that a client is made from.
-func (c *connection) stamps() []httpclient.Stamp {
-	return httpclient.StampFiles(c.config.CAFile, c.config.ClientSecretFile, c.config.ClientCertificateFile)
-}
-
-// client answers a client made from the files as they are now. An error names the
-// file that is of no use.
-func (c *connection) client() (*client, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := c.stamps()
-	if c.current != nil && slices.Equal(now, c.made) {
-		return c.current, nil
-	}
-	next, err := newClient(c.config)
-	if err != nil {
-		return nil, err
-	}
-	c.drop()
-	c.current, c.made = next, now
-	return next, nil
-}
-
-// forget makes the next client one with a new token, since this one's was refused.
-func (c *connection) forget(refused *client) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.current == refused {
-		c.drop()
-	}
-}
-
-// close gives up the connections.
-func (c *connection) close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.drop()
-}
-
-// drop gives up the current client. The caller holds the lock.
-func (c *connection) drop() {
-	if c.current != nil {
-		c.current.transport.CloseIdleConnections()
-		c.current = nil
+// newConnection returns what keeps a client of a subscription.
+func newConnection(c *Config) *platform.Connection[client] {
+	return &platform.Connection[client]{
+		Make:  func() (*client, error) { return newClient(c) },
+		Files: func() []string { return []string{c.CAFile, c.ClientSecretFile, c.ClientCertificateFile} },
+		Drop:  func(old *client) { old.transport.CloseIdleConnections() },
 	}
 }
 
@@ -121,16 +71,12 @@ func newClient(c *Config) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return dial(c.Subscription, who, &arm.ClientOptions{ClientOptions: options, DisableRPRegistration: true}, transport)
-}
-
-// dial answers the clients of a subscription.
-func dial(subscription string, who azcore.TokenCredential, options *arm.ClientOptions, transport *http.Transport) (*client, error) {
-	factory, err := armcompute.NewClientFactory(subscription, who, options)
+	armOptions := &arm.ClientOptions{ClientOptions: options, DisableRPRegistration: true}
+	factory, err := armcompute.NewClientFactory(c.Subscription, who, armOptions)
 	if err != nil {
 		return nil, err
 	}
-	manager, err := arm.NewClient("hpad", "v1.0.0", who, options)
+	manager, err := arm.NewClient("hpad", "v1.0.0", who, armOptions)
 	if err != nil {
 		return nil, err
 	}

@@ -1,12 +1,14 @@
 package azurevmss
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,8 +17,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 
-	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	platform "github.com/hpad/hpad/targets/cloud"
 )
 
 // The reasons of holds, and of errors of targets that cannot be read or scaled.
@@ -46,49 +48,6 @@ const (
 // reasoned gives an error a condition reason.
 func reasoned(reason string, err error) error { return &targets.ReasonError{Reason: reason, Err: err} }
 
-// answerError is a refusal by Azure in one line.
-type answerError struct {
-	status        int
-	code, message string
-	retryAfter    time.Duration
-}
-
-func (e *answerError) Error() string {
-	text := "azure answers"
-	if e.status != 0 {
-		text += " " + strconv.Itoa(e.status)
-	}
-	if e.code != "" {
-		text += " " + e.code
-	}
-	message := oneLine(e.message)
-	if message == "" && e.status != 0 {
-		message = http.StatusText(e.status)
-	}
-	return text + ": " + message
-}
-
-// longestMessage is how much of Azure's words is shown, in bytes.
-const longestMessage = 400
-
-func oneLine(text string) string {
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) > longestMessage {
-		text = strings.ToValidUTF8(text[:longestMessage], "") + " …"
-	}
-	return text
-}
-
-// says whether the code is one of these, or the message has these words.
-func (e *answerError) says(words ...string) bool {
-	for _, word := range words {
-		if strings.EqualFold(e.code, word) || strings.Contains(strings.ToLower(e.message), strings.ToLower(word)) {
-			return true
-		}
-	}
-	return false
-}
-
 // platformError is how Azure writes an error.
 type platformError struct {
 	Code    string          `json:"code"`
@@ -106,27 +65,29 @@ func (e platformError) innermost() platformError {
 	return e
 }
 
-// answerOf answers the refusal that an error is; nil when it is none.
-func answerOf(err error) *answerError {
+// newAnswer returns what Azure said.
+func newAnswer(status int, code, message string) *platform.Answer {
+	return &platform.Answer{Platform: "azure", Status: status, Code: code, Message: message}
+}
+
+// answerOf returns the refusal that an error is; nil when it is none.
+func answerOf(err error) *platform.Answer {
 	response, ok := errors.AsType[*azcore.ResponseError](err)
 	if !ok {
 		return nil
 	}
-	answer := &answerError{status: response.StatusCode, code: response.ErrorCode}
+	answer := newAnswer(response.StatusCode, response.ErrorCode, "")
 	if response.RawResponse == nil {
 		return answer
 	}
-	answer.retryAfter = retryAfter(response.RawResponse.Header)
+	answer.RetryAfter = retryAfter(response.RawResponse.Header)
 	body, readErr := runtime.Payload(response.RawResponse)
 	var wrapped struct {
 		Error platformError `json:"error"`
 	}
 	if readErr == nil && json.Unmarshal(body, &wrapped) == nil {
 		inner := wrapped.Error.innermost()
-		answer.message = inner.Message
-		if inner.Code != "" {
-			answer.code = inner.Code
-		}
+		answer.Message, answer.Code = inner.Message, cmp.Or(inner.Code, answer.Code)
 	}
 	return answer
 }
@@ -148,27 +109,63 @@ func retryAfter(header http.Header) time.Duration {
 	return 0
 }
 
+// What answers mean.
+var (
+	readRules = []platform.Rule{
+		{Status: http.StatusTooManyRequests, Class: targets.ErrThrottled},
+		{Status: http.StatusServiceUnavailable, Waits: true, Class: targets.ErrThrottled},
+		{Status: http.StatusUnauthorized, Class: targets.ErrForbidden},
+		{Status: http.StatusForbidden, Class: targets.ErrForbidden},
+		{Status: http.StatusNotFound, Words: []string{"SubscriptionNotFound", "InvalidSubscriptionId"}, Class: targets.ErrForbidden},
+		{Status: http.StatusNotFound, Class: targets.ErrTargetNotFound, Reason: ScaleSetNotFound},
+	}
+	writeRules = slices.Concat([]platform.Rule{
+		{Status: http.StatusPreconditionFailed, Class: targets.ErrConflict},
+		{Words: []string{"marked for deletion"}, Class: targets.ErrTargetNotFound, Reason: ScaleSetDeleting},
+		{Status: 4, Words: sayingQuota, Class: targets.ErrHeld, Reason: QuotaExceeded},
+		{Status: 4, Words: sayingShortage, Class: targets.ErrHeld},
+		{Words: []string{"singlePlacementGroup", "maximum number of VM", "exceeds the maximum"}, Class: targets.ErrOutOfRange},
+		{Status: http.StatusConflict, Words: []string{"limit of 10 models"}, Class: targets.ErrHeld, Reason: "ModelLimitReached"},
+		{Status: http.StatusConflict, Words: []string{OperationNotAllowed}, Class: targets.ErrHeld, Reason: OperationNotAllowed},
+		{Status: http.StatusConflict, Class: targets.ErrHeld, Reason: ConcurrentRequest},
+	}, readRules, []platform.Rule{
+		{Status: 5, Class: targets.ErrUnknownOutcome}, // a server's own error may come after the change was taken
+	})
+)
+
 // readError puts an error of a read into one of the classes of package targets.
 func readError(err error) error {
-	if err == nil {
-		return nil
+	return classify(err, readRules, func(err error) error { return fmt.Errorf("%w: %w", targets.ErrTransient, err) })
+}
+
+// writeError puts an error of a change of a set into one of the classes of package
+// targets.
+func writeError(err error, s *scaleSet) error {
+	err = classify(err, writeRules, targets.Undelivered)
+	if bounds, ok := errors.AsType[*targets.OutOfRangeError](err); ok {
+		bounds.Min, bounds.Max = new(int32), s.highest()
 	}
-	if targets.Classed(err) {
+	return err
+}
+
+// classify puts an error into a class: an answer by rules, and what is no answer with
+// lost.
+func classify(err error, rules []platform.Rule, lost func(error) error) error {
+	if err == nil || targets.Classed(err) {
 		return err
 	}
 	if token, ok := errors.AsType[*tokenError](err); ok {
 		return tokenFailure(token)
 	}
-	answer := answerOf(err)
-	if answer == nil {
-		return fmt.Errorf("%w: %w", targets.ErrTransient, plain(err))
+	if answer := answerOf(err); answer != nil {
+		return answer.Classify(rules...)
 	}
-	return answer.classify()
+	return lost(plain(err))
 }
 
 // plain answers an error in one line that is the same to errors.Is.
 func plain(err error) error {
-	text := oneLine(err.Error())
+	text := platform.OneLine(err.Error())
 	if text == err.Error() {
 		return err
 	}
@@ -188,9 +185,7 @@ func (e *plainError) Unwrap() error { return e.err }
 func tokenFailure(err *tokenError) error {
 	refused, ok := errors.AsType[*azidentity.AuthenticationFailedError](err)
 	if ok && refused.RawResponse != nil && refused.RawResponse.StatusCode < http.StatusInternalServerError {
-		return fmt.Errorf("%w: no access token: %w", targets.ErrForbidden, &answerError{
-			status: refused.RawResponse.StatusCode, code: "", message: tokenWords(refused),
-		})
+		return fmt.Errorf("%w: no access token: %w", targets.ErrForbidden, newAnswer(refused.RawResponse.StatusCode, "", tokenWords(refused)))
 	}
 	_, network := errors.AsType[net.Error](err)
 	if network || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || ok && refused.RawResponse != nil {
@@ -215,22 +210,6 @@ func tokenWords(refused *azidentity.AuthenticationFailedError) string {
 	return said.Code + ": " + said.Description
 }
 
-// classify puts a refusal into a class, as far as reads and writes have them in
-// common.
-func (e *answerError) classify() error {
-	switch {
-	case e.status == http.StatusTooManyRequests, e.status == http.StatusServiceUnavailable && e.retryAfter > 0:
-		return &targets.ThrottledError{RetryAfter: e.retryAfter, Err: e}
-	case e.status == http.StatusUnauthorized, e.status == http.StatusForbidden:
-		return fmt.Errorf("%w: %w", targets.ErrForbidden, e)
-	case e.status == http.StatusNotFound && e.says("SubscriptionNotFound", "InvalidSubscriptionId"):
-		return fmt.Errorf("%w: %w", targets.ErrForbidden, e)
-	case e.status == http.StatusNotFound:
-		return reasoned(ScaleSetNotFound, fmt.Errorf("%w: %w", targets.ErrTargetNotFound, e))
-	}
-	return fmt.Errorf("%w: %w", targets.ErrTransient, e)
-}
-
 // Quotas and shortages, by their codes and words.
 var (
 	sayingQuota    = []string{"QuotaExceeded", "exceeding approved", "quota limit", "SpotQuotaExceeded"}
@@ -239,46 +218,3 @@ var (
 		"SkuNotAvailable", "VMStartTimedOut", "OutOfCapacity",
 	}
 )
-
-// writeError puts an error of a change into one of the classes of package targets,
-// and says so where it leaves open what became of it.
-func writeError(err error, s *scaleSet) error {
-	if err == nil {
-		return nil
-	}
-	if targets.Classed(err) {
-		return err
-	}
-	if token, ok := errors.AsType[*tokenError](err); ok {
-		return tokenFailure(token)
-	}
-	answer := answerOf(err)
-	if answer == nil {
-		return targets.Undelivered(plain(err))
-	}
-	held := func(reason string) error {
-		return &targets.HeldError{Hold: policy.Hold{Reason: reason, Message: answer.Error()}}
-	}
-	switch {
-	case answer.status == http.StatusPreconditionFailed:
-		return fmt.Errorf("%w: %w", targets.ErrConflict, answer)
-	case answer.says("marked for deletion"):
-		return reasoned(ScaleSetDeleting, fmt.Errorf("%w: %w", targets.ErrTargetNotFound, answer))
-	case answer.status >= http.StatusBadRequest && answer.status < http.StatusInternalServerError && answer.says(sayingQuota...):
-		return held(QuotaExceeded)
-	case answer.status >= http.StatusBadRequest && answer.status < http.StatusInternalServerError && answer.says(sayingShortage...):
-		return held(answer.code)
-	case answer.says("singlePlacementGroup", "maximum number of VM", "exceeds the maximum"):
-		return &targets.OutOfRangeError{Min: new(int32), Max: s.highest(), Err: answer}
-	case answer.status == http.StatusConflict && answer.says("limit of 10 models"):
-		return held("ModelLimitReached")
-	case answer.status == http.StatusConflict && answer.says("OperationNotAllowed"):
-		return held(OperationNotAllowed)
-	case answer.status == http.StatusConflict:
-		return held(ConcurrentRequest)
-	case answer.status >= http.StatusInternalServerError && (answer.status != http.StatusServiceUnavailable || answer.retryAfter == 0):
-		// A server's own error may come after the change was taken.
-		return fmt.Errorf("%w: %w: %w", targets.ErrUnknownOutcome, targets.ErrTransient, answer)
-	}
-	return answer.classify()
-}

@@ -31,7 +31,7 @@ type Fleet struct {
 	name        string
 	config      *Config
 	life        targets.Life
-	connection  *connection
+	connection  *platform.Connection[client]
 	limiter     *platform.Limiter
 	memory      *platform.Memory
 	members     *members
@@ -50,7 +50,7 @@ type Fleet struct {
 // configuration is defaulted and valid, and is not modified.
 func New(name string, config *Config, options Options) *Fleet {
 	return &Fleet{
-		name: name, config: config, connection: &connection{config: config},
+		name: name, config: config, connection: newConnection(config),
 		limiter:    options.Accounts.Limiter(config.account(), config.limits(), options.Meter),
 		memory:     platform.NewMemory(options.Store),
 		members:    newMembers(),
@@ -62,7 +62,7 @@ func New(name string, config *Config, options Options) *Fleet {
 // subscription.
 func (f *Fleet) Close() error {
 	f.life.End()
-	f.connection.close()
+	f.connection.Close()
 	f.limiter.Close()
 	return nil
 }
@@ -191,7 +191,7 @@ func (s *snapshot) poll(ctx context.Context) {
 		}
 		group.Go(func() error {
 			if failed := s.fleet.poll(ctx, k, s.now); failed != nil {
-				s.fleet.troubles.note(k, shortage(failed.code, failed.message), s.now)
+				s.fleet.troubles.note(k, shortage(failed.Code, failed.Message), s.now)
 			}
 			return nil
 		})

@@ -447,10 +447,10 @@ func TestAllocationFailed(t *testing.T) {
 		t.Fatal(err)
 	}
 	failed := again.poll(t.Context(), key{group: "shop", set: "web"}, time.Now())
-	if failed == nil || failed.code != "AllocationFailed" || !strings.Contains(failed.message, "sufficient capacity") {
+	if failed == nil || failed.Code != "AllocationFailed" || !strings.Contains(failed.Message, "sufficient capacity") {
 		t.Fatalf("poll() = %v, want that the allocation failed", failed)
 	}
-	again.troubles.note(key{group: "shop", set: "web"}, shortage(failed.code, failed.message), time.Now())
+	again.troubles.note(key{group: "shop", set: "web"}, shortage(failed.Code, failed.Message), time.Now())
 	if r := read(t, again, "shop/web"); len(r.Notices) != 1 || r.Notices[0].Reason != "AllocationFailed" {
 		t.Errorf("notices %+v, want what the operation said", r.Notices)
 	}

@@ -3,6 +3,7 @@ package azurevmss
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
 
 	"github.com/hpad/hpad/targets"
+	platform "github.com/hpad/hpad/targets/cloud"
 )
 
 // How often an accepted change is asked about, and for how long.
@@ -133,7 +135,7 @@ func (o *operations) at(k key) operation {
 
 // poll asks about an accepted change, once. It answers what failed when it did; an
 // operation that ended, or that cannot be asked about any more, is forgotten.
-func (f *Fleet) poll(ctx context.Context, k key, now time.Time) *answerError {
+func (f *Fleet) poll(ctx context.Context, k key, now time.Time) *platform.Answer {
 	under := f.operations.at(k)
 	if under.Token == "" {
 		return nil
@@ -164,7 +166,7 @@ func (f *Fleet) poll(ctx context.Context, k key, now time.Time) *answerError {
 		}
 		return nil
 	})
-	answer := answerOf(err)
+	answer, answered := errors.AsType[*platform.Answer](err)
 	switch {
 	case err == nil && !ended:
 		return nil
@@ -172,9 +174,9 @@ func (f *Fleet) poll(ctx context.Context, k key, now time.Time) *answerError {
 		f.operations.end(ctx, k, under.Token)
 		if strings.EqualFold(status.Status, "Failed") {
 			inner := status.Error.innermost()
-			return &answerError{code: inner.Code, message: inner.Message}
+			return newAnswer(0, inner.Code, inner.Message)
 		}
-	case answer != nil && answer.status >= http.StatusBadRequest && answer.status < http.StatusInternalServerError && answer.status != http.StatusTooManyRequests:
+	case answered && answer.Status/100 == 4 && answer.Status != http.StatusTooManyRequests:
 		f.operations.end(ctx, k, under.Token) // nobody will know
 	}
 	return nil

@@ -70,7 +70,7 @@ var codeWord = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
 
 // shortage answers the notice of a failure in the platform's words.
 func shortage(code, message string) policy.Notice {
-	text := oneLine(message)
+	text := platform.OneLine(message)
 	if text == "" {
 		text = "azure does not say why"
 	}
@@ -78,7 +78,7 @@ func shortage(code, message string) policy.Notice {
 	if !codeWord.MatchString(code) {
 		reason = ProvisioningFailed
 	}
-	if (&answerError{code: code, message: message}).says(sayingQuota...) {
+	if newAnswer(0, code, message).Says(sayingQuota...) {
 		reason = QuotaExceeded
 	}
 	if code != "" {
