@@ -14,6 +14,7 @@ import (
 
 	"github.com/hpad/hpad/cmd/hpad/confd"
 	"github.com/hpad/hpad/cmd/hpad/draft"
+	"github.com/hpad/hpad/cmd/hpad/hint"
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 )
@@ -98,7 +99,7 @@ func (o *autoscaleOptions) check(cmd *cobra.Command) error {
 func autoscale(cmd *cobra.Command, stream streams, o *autoscaleOptions) error {
 	c, err := config.Load(o.file)
 	if err != nil {
-		return withHint(err, "nothing was written: the configuration has to be fine first")
+		return hint.With(err, "nothing was written: the configuration has to be fine first")
 	}
 	reference, err := c.ParseReference(o.reference)
 	if mistake, ok := errors.AsType[*config.ReferenceError](err); ok {
@@ -114,16 +115,16 @@ func autoscale(cmd *cobra.Command, stream streams, o *autoscaleOptions) error {
 	text := written.TOML()
 	complete := reference.Samples
 	if !complete && !o.dryRun {
-		return withHint(fmt.Errorf("a fleet of kind %q cannot tell the use of cpu or memory itself: the metric needs a source and a query", reference.Kind),
+		return hint.With(fmt.Errorf("a fleet of kind %q cannot tell the use of cpu or memory itself: the metric needs a source and a query", reference.Kind),
 			"--dry-run prints the autoscaler with what is left to decide")
 	}
 	path := filepath.Join(config.ExtraDir(o.file), o.name+".toml")
 	if complete {
 		if _, err := os.Lstat(path); err == nil {
-			return withHint(fmt.Errorf("%q: %w", path, fs.ErrExist), "no file is overwritten: give another name with --name, or edit that file")
+			return hint.With(fmt.Errorf("%q: %w", path, fs.ErrExist), "no file is overwritten: give another name with --name, or edit that file")
 		}
 		if _, err := config.LoadWith(o.file, map[string][]byte{path: []byte(text)}); err != nil {
-			return withHint(err, "nothing was written")
+			return hint.With(err, "nothing was written")
 		}
 	}
 	if o.dryRun {
@@ -149,11 +150,11 @@ func (o *autoscaleOptions) checkFree(cmd *cobra.Command, c *config.Config, refer
 			fmt.Sprintf("names are lower-case letters, digits, \"-\" and \".\": for example %q", config.AdaptName(o.name)))
 	}
 	if owner := c.Owners().Of(reference.Ref, nil); owner != "" {
-		return withHint(fmt.Errorf("%s is scaled already, by the autoscaler %q", reference.Ref, owner),
+		return hint.With(fmt.Errorf("%s is scaled already, by the autoscaler %q", reference.Ref, owner),
 			fmt.Sprintf("change that one in %s, or \"hpad delete %s\" first", o.place(owner), owner))
 	}
 	if _, taken := c.Autoscalers[o.name]; taken {
-		return withHint(fmt.Errorf("there is an autoscaler %q already, in %s", o.name, o.place(o.name)), "give another name with --name")
+		return hint.With(fmt.Errorf("there is an autoscaler %q already, in %s", o.name, o.place(o.name)), "give another name with --name")
 	}
 	if !c.Fleets[reference.Ref.Fleet].Discover {
 		return nil
@@ -168,7 +169,7 @@ func (o *autoscaleOptions) checkFree(cmd *cobra.Command, c *config.Config, refer
 	if i < 0 {
 		return nil
 	}
-	return withHint(fmt.Errorf("%s is scaled already, as its own labels ask for", reference.Ref),
+	return hint.With(fmt.Errorf("%s is scaled already, as its own labels ask for", reference.Ref),
 		"change the labels, or take hpad.enable away first; an autoscaler in a file would win over them")
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hpad/hpad/cmd/hpad/live"
+	"github.com/hpad/hpad/cmd/hpad/show"
 	"github.com/hpad/hpad/daemon"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/redact"
@@ -56,7 +57,7 @@ when something is wrong, and 0 with warnings alone.`,
 			}
 			for _, warning := range c.Warnings() {
 				// The exit code is what counts; nobody is left to tell where this fails.
-				_, _ = fmt.Fprintf(stream.err, "hpad: warning: %s\n", strings.Map(printable, redact.Text(warning.Error())))
+				_, _ = fmt.Fprintf(stream.err, "hpad: warning: %s\n", strings.Map(show.Printable, redact.Text(warning.Error())))
 			}
 			if !tryLive {
 				return nil
@@ -97,7 +98,7 @@ func tell(stream streams, findings []live.Finding) error {
 		}
 		fmt.Fprintf(&page, "%s: %s\n", finding.Key, finding.Text)
 	}
-	if _, err := fmt.Fprint(stream.out, strings.Map(printable, page.String())); err != nil {
+	if _, err := fmt.Fprint(stream.out, strings.Map(show.Printable, page.String())); err != nil {
 		return fmt.Errorf("write the answer: %w", err)
 	}
 	if len(problems) > 0 {

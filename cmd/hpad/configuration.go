@@ -12,8 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hpad/hpad/cmd/hpad/confd"
+	"github.com/hpad/hpad/cmd/hpad/hint"
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/explain"
 )
 
 // configuration is what a command that changes the configuration knows of it.
@@ -83,10 +85,10 @@ func (c *configuration) apply(cmd *cobra.Command, stream streams, loaded *config
 	var answered *api.Error
 	switch {
 	case errors.As(err, &answered) && answered.Type == api.ErrorReload:
-		return withHint(fmt.Errorf("the daemon refuses its configuration: %w", err),
+		return hint.With(fmt.Errorf("the daemon refuses its configuration: %w", err),
 			"the change is written, and the old configuration still in force; \"hpad check\" tells all mistakes")
 	case err != nil:
-		return say(stream.out, fmt.Sprintf("No daemon was told (%s).\nIt is in force when hpad starts; while it runs, %s", oneLine(err.Error()), later))
+		return say(stream.out, fmt.Sprintf("No daemon was told (%s).\nIt is in force when hpad starts; while it runs, %s", explain.OneLine(err.Error()), later))
 	}
 	_, err = client.Autoscaler(cmd.Context(), name)
 	switch found := err == nil; {

@@ -11,7 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hpad/hpad/cmd/hpad/hint"
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/explain"
 )
 
 // defaultSocket is where the daemon listens unless it was told otherwise.
@@ -101,22 +103,22 @@ func suggestName(ctx context.Context, client *api.Client, name string, err error
 		// The name is wrong all the same; only the hint is lost.
 		return err
 	}
-	if hint := hintOfLabels(ctx, client, name); hint != "" {
-		return withHint(err, hint)
+	if text := labelsText(ctx, client, name); text != "" {
+		return hint.With(err, text)
 	}
 	names := make([]string, len(views))
 	for i, view := range views {
 		names[i] = view.Name
 	}
 	if near := nearest(name, names); near != "" {
-		return withHint(err, "did you mean \""+near+"\"?")
+		return hint.With(err, "did you mean \""+near+"\"?")
 	}
-	return withHint(err, "\"hpad get\" lists the autoscalers")
+	return hint.With(err, "\"hpad get\" lists the autoscalers")
 }
 
-// hintOfLabels says of a target with labels why no autoscaler has its name; empty
+// labelsText says of a target with labels why no autoscaler has its name; empty
 // when there is nothing to say.
-func hintOfLabels(ctx context.Context, client *api.Client, reference string) string {
+func labelsText(ctx context.Context, client *api.Client, reference string) string {
 	discovered, err := client.Discovered(ctx)
 	if err != nil {
 		return "" // the name is wrong all the same
@@ -129,7 +131,7 @@ func hintOfLabels(ctx context.Context, client *api.Client, reference string) str
 	case api.DiscoveredOverridden:
 		return fmt.Sprintf("the labels of this target are ignored: autoscaler %q scales it", target.Autoscaler)
 	case api.DiscoveredMistaken:
-		return "the labels of this target have a mistake: " + oneLine(target.Problem)
+		return "the labels of this target have a mistake: " + explain.OneLine(target.Problem)
 	case api.DiscoveredDisabled:
 		return `the labels of this target ask for no autoscaler: hpad.enable is not "true"`
 	}

@@ -15,7 +15,9 @@ import (
 
 	"github.com/hpad/hpad/cmd/hpad/confd"
 	"github.com/hpad/hpad/cmd/hpad/draft"
+	"github.com/hpad/hpad/cmd/hpad/hint"
 	"github.com/hpad/hpad/cmd/hpad/manifest"
+	"github.com/hpad/hpad/cmd/hpad/show"
 	"github.com/hpad/hpad/daemon/config"
 )
 
@@ -84,11 +86,11 @@ func (o *convertOptions) check() error {
 	if choices.Kind == "" {
 		fleets, err := config.LoadFleets(o.config)
 		if err != nil {
-			return withHint(err, "--kind says the kind of --fleet without a configuration")
+			return hint.With(err, "--kind says the kind of --fleet without a configuration")
 		}
 		fleet, ok := fleets[choices.Fleet]
 		if !ok {
-			return withHint(fmt.Errorf("there is no fleet %q in %s", choices.Fleet, o.config), "--kind says the kind of a fleet that there is not yet")
+			return hint.With(fmt.Errorf("there is no fleet %q in %s", choices.Fleet, o.config), "--kind says the kind of a fleet that there is not yet")
 		}
 		choices.Kind = fleet.Kind
 	}
@@ -120,7 +122,7 @@ func convert(stream streams, o *convertOptions, files []string) error {
 		}
 	}
 	if len(objects) == 0 && len(mistakes) == 0 {
-		return withHint(fmt.Errorf("no HorizontalPodAutoscaler in %s", strings.Join(files, ", ")), "kubectl get hpa -A -o yaml writes those of a cluster")
+		return hint.With(fmt.Errorf("no HorizontalPodAutoscaler in %s", strings.Join(files, ", ")), "kubectl get hpa -A -o yaml writes those of a cluster")
 	}
 	conversions := manifest.Convert(objects, o.choices)
 	if len(conversions) > 0 {
@@ -131,9 +133,9 @@ func convert(stream streams, o *convertOptions, files []string) error {
 	}
 	switch {
 	case len(mistakes) > 0 && len(conversions) > 0:
-		return withHint(errors.Join(mistakes...), "what has a mistake was left out")
+		return hint.With(errors.Join(mistakes...), "what has a mistake was left out")
 	case len(mistakes) > 0:
-		return withHint(errors.Join(mistakes...), "nothing was converted")
+		return hint.With(errors.Join(mistakes...), "nothing was converted")
 	}
 	return nil
 }
@@ -188,7 +190,7 @@ func (o *convertOptions) writeEach(conversions []manifest.Conversion, texts []st
 	for i := range conversions {
 		paths[i] = filepath.Join(o.into, conversions[i].Draft.Name+".toml")
 		if _, err := os.Lstat(paths[i]); err == nil {
-			return withHint(fmt.Errorf("%q: %w", paths[i], fs.ErrExist), "no file is overwritten: move it away, or write to another directory")
+			return hint.With(fmt.Errorf("%q: %w", paths[i], fs.ErrExist), "no file is overwritten: move it away, or write to another directory")
 		}
 	}
 	for i, path := range paths {
@@ -242,5 +244,5 @@ func (o *convertOptions) conclude(stream streams, conversions []manifest.Convers
 // note tells something beside the answer. When it cannot be written there is
 // nobody left to tell.
 func note(w io.Writer, format string, args ...any) {
-	_, _ = fmt.Fprintf(w, "hpad: note: %s\n", strings.Map(printable, fmt.Sprintf(format, args...)))
+	_, _ = fmt.Fprintf(w, "hpad: note: %s\n", strings.Map(show.Printable, fmt.Sprintf(format, args...)))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hpad/hpad/cmd/hpad/confd"
+	"github.com/hpad/hpad/cmd/hpad/hint"
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 )
@@ -85,12 +86,12 @@ func (c *configuration) planDeletion(cmd *cobra.Command, loaded *config.Config, 
 	case len(files) == 0:
 		return nil, c.notConfigured(cmd, loaded, name)
 	case len(files) > 1:
-		return nil, withHint(fmt.Errorf("autoscaler %q is defined in %s", name, strings.Join(files, " and in ")), "remove one of them with an editor")
+		return nil, hint.With(fmt.Errorf("autoscaler %q is defined in %s", name, strings.Join(files, " and in ")), "remove one of them with an editor")
 	}
 	plan := &deletion{file: files[0]}
 	cutting, err := confd.Cut(texts[plan.file], name, autoscaleNotes(name)...)
 	if err != nil {
-		return nil, withHint(fmt.Errorf("autoscaler %q cannot be cut out of %s: %w", name, placeOf(plan.file, confd.Find(texts[plan.file], name)), err),
+		return nil, hint.With(fmt.Errorf("autoscaler %q cannot be cut out of %s: %w", name, placeOf(plan.file, confd.Find(texts[plan.file], name)), err),
 			"remove it with an editor, then \"hpad reload\"")
 	}
 	plan.cutting = cutting
@@ -100,7 +101,7 @@ func (c *configuration) planDeletion(cmd *cobra.Command, loaded *config.Config, 
 		change[plan.file] = nil
 	}
 	if _, err := config.LoadWith(c.file, change); err != nil {
-		return nil, withHint(err, fmt.Sprintf("nothing was changed: the configuration would have these mistakes without %q", name))
+		return nil, hint.With(err, fmt.Sprintf("nothing was changed: the configuration would have these mistakes without %q", name))
 	}
 	return plan, nil
 }
@@ -155,23 +156,23 @@ func (c *configuration) notConfigured(cmd *cobra.Command, loaded *config.Config,
 	}
 	fleet, _, isReference := strings.Cut(name, "/")
 	if isReference && loaded.Fleets[fleet].Discover {
-		return withHint(fmt.Errorf("autoscaler %q is made by the labels of its target, and in no file", name), labelsHint(loaded.Fleets[fleet].Kind))
+		return hint.With(fmt.Errorf("autoscaler %q is made by the labels of its target, and in no file", name), labelsHint(loaded.Fleets[fleet].Kind))
 	}
 	var names []string
 	for configured, autoscaler := range loaded.Autoscalers {
 		if autoscaler.Target.String() == name {
-			return withHint(missing, fmt.Sprintf("its target is scaled by the autoscaler %q", configured))
+			return hint.With(missing, fmt.Sprintf("its target is scaled by the autoscaler %q", configured))
 		}
 		names = append(names, configured)
 	}
 	slices.Sort(names)
 	if near := nearest(name, names); near != "" {
-		return withHint(missing, "did you mean \""+near+"\"?")
+		return hint.With(missing, "did you mean \""+near+"\"?")
 	}
 	if _, err := c.client(cmd, loaded).Autoscaler(cmd.Context(), name); err == nil {
-		return withHint(missing, "the daemon has one: it runs another configuration, which --config names")
+		return hint.With(missing, "the daemon has one: it runs another configuration, which --config names")
 	}
-	return withHint(missing, "\"hpad get\" lists the autoscalers")
+	return hint.With(missing, "\"hpad get\" lists the autoscalers")
 }
 
 // labelsHint says where a kind of fleet has its labels.

@@ -42,7 +42,7 @@ whatever way it ends, no process is left.`,
 				}
 				return nil
 			}
-			return runDemo(cmd.Context(), stream, duration)
+			return demo.Run(cmd.Context(), stream.out, duration)
 		},
 	}
 	cmd.Flags().DurationVar(&duration, "for", 2*time.Minute, "how long the load takes to rise and fall, at least 30s; above 3m it does so several times")

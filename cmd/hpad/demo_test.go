@@ -2,25 +2,20 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
-
-	"github.com/hpad/hpad/cmd/hpad/demo"
 )
 
 // demoMark is a variable by which the processes of a test's demo are known.
@@ -172,7 +167,7 @@ func TestDemoOnTerminal(t *testing.T) {
 		text := shown.String()
 		return strings.Contains(text, "  workers  ▁") && strings.Contains(text, "A\x1b[J") && hasWorker(demoProcesses(t))
 	})
-	if strings.Contains(shown.String(), demoHeader) {
+	if strings.Contains(shown.String(), "WAITING   WORKERS") {
 		t.Error("the plain table is shown on a terminal")
 	}
 	if _, err := keyboard.WriteString("\x03"); err != nil {
@@ -229,137 +224,12 @@ func openTerminal(t *testing.T) (keyboard, tty *os.File) {
 	return keyboard, tty
 }
 
-func TestDemoDirIsShortEnoughForASocket(t *testing.T) {
-	for name, parent := range map[string]string{
-		"usual": t.TempDir(), "too long": filepath.Join(t.TempDir(), strings.Repeat("long", 30)), "relative": "tmp",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Setenv("TMPDIR", parent)
-			dir, err := makeDemoDir()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = os.RemoveAll(dir) }()
-			if path := filepath.Join(dir, demoSocket); len(path) > socketPathLimit || !filepath.IsAbs(path) {
-				t.Errorf("the socket would be %s, with %d letters", path, len(path))
-			}
-			if within := strings.HasPrefix(dir, parent+"/"); within != (name == "usual") {
-				t.Errorf("the directory is %s, with TMPDIR=%s", dir, parent)
-			}
-		})
-	}
-	t.Setenv("TMPDIR", "/nonexistent")
-	if _, err := makeDemoDir(); err == nil || hintOf(err) == "" {
-		t.Errorf("error = %v, want one with a hint", err)
-	}
-}
-
-func TestReservePorts(t *testing.T) {
-	queue, worker, err := reservePorts(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	first := queue.Addr().(*net.TCPAddr).Port
-	if worker != first+1 {
-		t.Errorf("the workers' ports begin at %d, want %d", worker, first+1)
-	}
-	if _, err := reserveBlock(t.Context(), first); !errors.Is(err, syscall.EADDRINUSE) {
-		t.Errorf("error = %v, want that another demo has the block", err)
-	}
-	if err := queue.Close(); err != nil {
-		t.Fatal(err)
-	}
-	last, err := listenOn(t.Context(), first+demo.Ports)
-	if err != nil {
-		t.Fatalf("a port of the block is not free again: %v", err)
-	}
-	if _, err := reserveBlock(t.Context(), first); !errors.Is(err, syscall.EADDRINUSE) {
-		t.Errorf("error = %v, want that a port of the block is in use", err)
-	}
-	if err := last.Close(); err != nil {
-		t.Fatal(err)
-	}
-	again, err := reserveBlock(t.Context(), first)
-	if err != nil {
-		t.Fatalf("the block is not free again: %v", err)
-	}
-	if err := again.Close(); err != nil {
-		t.Error(err)
-	}
-}
-
-// testShow answers a show on plain lines.
-func testShow(duration time.Duration) (*demoShow, *transcript) {
-	said := new(transcript)
-	return newDemoShow(said, demo.Example(duration), demo.NewQueue(prometheus.NewRegistry())), said
-}
-
-func TestShowTellsOfTrouble(t *testing.T) {
-	show, said := testShow(time.Minute)
-	log := demoLog(show)
-	log.Info("started")
-	log.Warn("evaluation failed", zap.String("err", "no sample"))
-	log.With(zap.String("source", "own")).Warn("evaluation failed")
-	log.With(zap.String("source", "own")).Warn("source does not answer", zap.Error(errors.New("disk\nfull \x1b[2J")))
-	show.lastNotes()
-	text := said.String()
-	if !strings.HasPrefix(text, "! source does not answer") || !strings.Contains(text, `"source": "own"`) || strings.Count(text, "\n") != 1 {
-		t.Errorf("printed %q, want one line about the source", text)
-	}
-	if strings.Contains(text, "\x1b") {
-		t.Errorf("printed %q, which steers the terminal", text)
-	}
-}
-
-// TestShowIsSilentAboutItsEnd: that reads are broken off at the end is no
-// trouble, unless the daemon failed.
-func TestShowIsSilentAboutItsEnd(t *testing.T) {
-	show, said := testShow(time.Minute)
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	show.note("fleet cannot be read")
-	if err := show.run(ended); err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(said.String(), "! ") {
-		t.Errorf("said at the end:\n%s", said)
-	}
-	show.lastNotes()
-	if !strings.HasSuffix(said.String(), "! fleet cannot be read\n") {
-		t.Errorf("not said after a failure:\n%s", said)
-	}
-}
-
-func TestShowDoesNotBlockTheDaemon(t *testing.T) {
-	show, _ := testShow(time.Minute)
-	for range 1000 { // nobody reads
-		show.decided(demoAt(0, 1, 1, 0, 0))
-		show.note("trouble")
-	}
-}
-
-func TestShowConcludes(t *testing.T) {
-	show, said := testShow(time.Minute)
-	show.begun = time.Now().Add(-time.Minute)
-	show.ended = time.Now()
-	for second, counts := range [][2]int32{{1, 1}, {1, 3}, {3, 2}} {
-		if err := show.tell(demoAt(second, counts[0], counts[1], 0, 700)); err != nil {
-			t.Fatal(err)
+// TestDemoFlags holds docs/cli.md to the flags of the demo.
+func TestDemoFlags(t *testing.T) {
+	doc := readDoc(t, "cli.md")
+	for _, flag := range regexp.MustCompile(`--[a-z-]+`).FindAllString(newDemoCommand(streams{}).Flags().FlagUsages(), -1) {
+		if !strings.Contains(doc, "`"+flag) {
+			t.Errorf("docs/cli.md does not tell of %s", flag)
 		}
-	}
-	if err := show.conclude(); err != nil {
-		t.Errorf("error = %v, want none", err)
-	}
-	for _, line := range []string{" 1 → 3: ", " 3 → 2: ", "1 at the start, 3 at most", "1 up, 1 down", "The fleet grew and shrank"} {
-		if !strings.Contains(said.String(), line) {
-			t.Errorf("%q is not in what was said:\n%s", line, said)
-		}
-	}
-
-	show, _ = testShow(time.Minute)
-	show.begun = time.Now().Add(-time.Minute)
-	show.ended = time.Now()
-	if err := show.conclude(); err == nil || hintOf(err) != "" {
-		t.Errorf("error = %v with hint %q, want one without a hint: the demo was not ended early", err, hintOf(err))
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/hpad/hpad/cmd/hpad/show"
 )
 
 // newDescribeCommand answers "hpad describe".
@@ -26,7 +28,7 @@ and events; and where its readings come from and how its passes went.`,
 			return suggestName(cmd.Context(), client(), names[0], err)
 		}
 		return write(stream.out, *format, view, func(w io.Writer) error {
-			return writeDescription(w, view, time.Now())
+			return show.Autoscaler(w, view, time.Now())
 		})
 	}
 	return cmd

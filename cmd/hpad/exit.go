@@ -7,7 +7,8 @@ import (
 	"io"
 	"strings"
 
-	"github.com/hpad/hpad/cmd/hpad/confd"
+	"github.com/hpad/hpad/cmd/hpad/hint"
+	"github.com/hpad/hpad/cmd/hpad/show"
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/redact"
 )
@@ -22,55 +23,32 @@ const (
 )
 
 // usageError is a mistake in the command line itself.
-type usageError struct {
-	hintedError
-}
+type usageError struct{ error }
 
-// hintedError is an error with a hint what to do about it.
-type hintedError struct {
-	err  error
-	hint string
-}
+// Unwrap returns the mistake.
+func (e usageError) Unwrap() error { return e.error }
 
-// Error answers the error without the hint.
-func (e *hintedError) Error() string { return e.err.Error() }
+// wrongUse marks an error as a mistake in the command line, with a hint.
+func wrongUse(err error, text string) error { return usageError{hint.With(err, text)} }
 
-// Unwrap answers the error without the hint.
-func (e *hintedError) Unwrap() error { return e.err }
-
-// wrongUse marks an error as a mistake in the command line.
-func wrongUse(err error, hint string) error {
-	return &usageError{hintedError{err: err, hint: hint}}
-}
-
-// withHint adds a hint to an error; an empty one adds nothing.
-func withHint(err error, hint string) error {
-	if hint == "" {
-		return err
-	}
-	return &hintedError{err: err, hint: hint}
-}
-
-// exitCode answers the exit code that an error stands for.
+// exitCode returns the exit code that an error stands for.
 func exitCode(err error) int {
-	var usage *usageError
-	if errors.As(err, &usage) {
+	if _, ok := errors.AsType[usageError](err); ok {
 		return exitWrongUse
 	}
-	var check *checkError
-	if errors.As(err, &check) {
+	if _, ok := errors.AsType[*checkError](err); ok {
 		return exitMistakes
 	}
 	return exitFailure
 }
 
-// report tells an error, without what may be secret in it, and, where there is one,
-// its hint. Errors that are joined
-// are told one by one, and then the hint they have in common.
+// report writes an error, without what may be secret in it, and its hint where there
+// is one. Errors that are joined are written one by one, and then the hint they have
+// in common.
 func report(w io.Writer, err error) {
-	hint := ""
-	if hinted, ok := err.(*hintedError); ok { //nolint:errorlint // Only errors joined at the very top are told apart.
-		hint, err = hinted.hint, hinted.err
+	advice := ""
+	if hinted, ok := err.(*hint.Error); ok { //nolint:errorlint // Only errors joined at the very top are told apart.
+		advice, err = hinted.Hint, hinted.Err
 	}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // As above.
 		for _, one := range joined.Unwrap() {
@@ -78,34 +56,23 @@ func report(w io.Writer, err error) {
 		}
 	} else {
 		// When even this cannot be written there is nobody left to tell.
-		_, _ = fmt.Fprintf(w, "hpad: error: %s\n", strings.Map(printable, redact.Text(err.Error())))
-		hint = cmp.Or(hint, hintOf(err))
+		_, _ = fmt.Fprintf(w, "hpad: error: %s\n", strings.Map(show.Printable, redact.Text(err.Error())))
+		advice = cmp.Or(advice, hintOf(err))
 	}
-	if hint != "" {
-		_, _ = fmt.Fprintf(w, "hpad: hint: %s\n", hint)
+	if advice != "" {
+		_, _ = fmt.Fprintf(w, "hpad: hint: %s\n", advice)
 	}
 }
 
-// hintOf answers what to do about an error, or nothing.
+// hintOf returns what to do about an error; empty where nothing is known.
 func hintOf(err error) string {
-	var usage *usageError
-	if errors.As(err, &usage) {
-		return usage.hint
+	if text := hint.Of(err); text != "" {
+		return text
 	}
-	var hinted *hintedError
-	if errors.As(err, &hinted) {
-		return hinted.hint
-	}
-	var file *confd.FileError
-	if errors.As(err, &file) {
-		return file.Hint
-	}
-	var reach *api.ReachError
-	if errors.As(err, &reach) {
+	if reach, ok := errors.AsType[*api.ReachError](err); ok {
 		return reach.Hint
 	}
-	var answered *api.Error
-	if errors.As(err, &answered) && answered.Type == api.ErrorUnauthorized {
+	if failed, ok := errors.AsType[*api.Error](err); ok && failed.Type == api.ErrorUnauthorized {
 		return "say who you are with --username and --password-file, or HPAD_USERNAME and HPAD_PASSWORD_FILE; on the machine itself, --socket needs none"
 	}
 	return ""

@@ -8,8 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hpad/hpad/cmd/hpad/hint"
+	"github.com/hpad/hpad/cmd/hpad/show"
 	"github.com/hpad/hpad/daemon/api"
-	"github.com/hpad/hpad/daemon/explain"
 )
 
 // newExplainCommand answers "hpad explain".
@@ -35,14 +36,14 @@ history" lists those that are.`,
 		explanation, err := explanationAt(cmd, client(), names[0], at)
 		if errors.Is(err, api.ErrNotFound) && at != "" {
 			if _, known := client().Autoscaler(cmd.Context(), names[0]); known == nil {
-				return withHint(err, fmt.Sprintf("\"hpad history %s\" lists what is recorded", names[0]))
+				return hint.With(err, fmt.Sprintf("\"hpad history %s\" lists what is recorded", names[0]))
 			}
 		}
 		if err != nil {
 			return suggestName(cmd.Context(), client(), names[0], err)
 		}
 		return write(stream.out, *format, explanation, func(w io.Writer) error {
-			return explain.Write(w, explanation)
+			return show.Explanation(w, explanation)
 		})
 	}
 	return cmd

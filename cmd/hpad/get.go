@@ -9,7 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hpad/hpad/cmd/hpad/show"
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/explain"
 )
 
 // newGetCommand answers "hpad get".
@@ -43,7 +45,7 @@ always has it, with the last evaluation and the conditions that bear on the coun
 				_, err := io.WriteString(stream.err, "No autoscalers are configured.\n")
 				return err
 			}
-			return writeTable(w, views, *format == outputWide, time.Now())
+			return show.Autoscalers(w, views, *format == outputWide, time.Now())
 		})
 		return errors.Join(written, missing)
 	}
@@ -59,7 +61,7 @@ func warnOfLabels(ctx context.Context, client *api.Client, to io.Writer) error {
 	}
 	for _, target := range discovered {
 		if target.State == api.DiscoveredMistaken && target.Autoscaler == "" {
-			_, _ = fmt.Fprintf(to, "hpad: warning: %s is not scaled, its labels have a mistake: %s\n", target.Reference, oneLine(target.Problem))
+			_, _ = fmt.Fprintf(to, "hpad: warning: %s is not scaled, its labels have a mistake: %s\n", target.Reference, explain.OneLine(target.Problem))
 		}
 	}
 	return nil

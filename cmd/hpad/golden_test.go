@@ -2,32 +2,28 @@ package main
 
 import (
 	"bytes"
-	"flag"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/golden"
 
-	"github.com/hpad/hpad/daemon/explain"
+	"github.com/hpad/hpad/cmd/hpad/show"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // TestGolden compares what people read with files that people reviewed.
 func TestGolden(t *testing.T) {
 	list := scenarios().list
 	pages := map[string]func(io.Writer) error{
-		"get.txt":      func(w io.Writer) error { return writeTable(w, list, false, now) },
-		"get-wide.txt": func(w io.Writer) error { return writeTable(w, list, true, now) },
-		"get-fine.txt": func(w io.Writer) error { return writeTable(w, list[2:3], false, now) },
+		"get.txt":      func(w io.Writer) error { return show.Autoscalers(w, list, false, now) },
+		"get-wide.txt": func(w io.Writer) error { return show.Autoscalers(w, list, true, now) },
+		"get-fine.txt": func(w io.Writer) error { return show.Autoscalers(w, list[2:3], false, now) },
 	}
 	for _, view := range list {
 		file := strings.ReplaceAll(view.Name, "/", "-") + ".txt"
-		pages["describe-"+file] = func(w io.Writer) error { return writeDescription(w, view, now) }
-		pages["explain-"+file] = func(w io.Writer) error { return explain.Write(w, view.Explanation()) }
+		pages["describe-"+file] = func(w io.Writer) error { return show.Autoscaler(w, view, now) }
+		pages["explain-"+file] = func(w io.Writer) error { return show.Explanation(w, view.Explanation()) }
 	}
 	for name, page := range pages {
 		t.Run(name, func(t *testing.T) {
@@ -35,25 +31,7 @@ func TestGolden(t *testing.T) {
 			if err := page(&got); err != nil {
 				t.Fatal(err)
 			}
-			compareGolden(t, name, got.Bytes())
+			golden.Assert(t, got.String(), filepath.Join("golden", name))
 		})
-	}
-}
-
-// compareGolden compares with a golden file, or rewrites it.
-func compareGolden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	file := filepath.Join("testdata", "golden", name)
-	if *update {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("differs from %s (-want +got); -update rewrites it:\n%s", file, diff)
 	}
 }

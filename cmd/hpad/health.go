@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/hpad/hpad/cmd/hpad/hint"
+	"github.com/hpad/hpad/cmd/hpad/show"
 )
 
 // newHealthCommand answers "hpad health".
@@ -45,10 +48,10 @@ starting it again would not help; with --strict it does.`,
 		}
 		var unevaluated []string
 		for _, problem := range health.Unevaluated {
-			unevaluated = append(unevaluated, problem.Subject+because(problem.Message))
+			unevaluated = append(unevaluated, problem.Subject+show.Because(problem.Message))
 		}
 		if strict && len(unevaluated) > 0 {
-			return withHint(fmt.Errorf("autoscalers are not being evaluated: %s", strings.Join(unevaluated, "; ")),
+			return hint.With(fmt.Errorf("autoscalers are not being evaluated: %s", strings.Join(unevaluated, "; ")),
 				"\"hpad describe NAME\" says more of one")
 		}
 		text := "healthy\n"

@@ -7,10 +7,11 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
+
+	"github.com/hpad/hpad/cmd/hpad/show"
 )
 
 // outputFormat is how a command writes what it answers.
@@ -84,15 +85,6 @@ func render(format outputFormat, value any, text func(io.Writer) error) ([]byte,
 		if err := text(&page); err != nil {
 			return nil, err
 		}
-		return bytes.Map(printable, page.Bytes()), nil
+		return bytes.Map(show.Printable, page.Bytes()), nil
 	}
-}
-
-// printable keeps what may go to a terminal: words of platforms and sources are
-// shown, and must not be able to steer it.
-func printable(letter rune) rune {
-	if letter == '\n' || unicode.IsPrint(letter) {
-		return letter
-	}
-	return unicode.ReplacementChar
 }

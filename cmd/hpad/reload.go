@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hpad/hpad/cmd/hpad/hint"
 	"github.com/hpad/hpad/daemon/api"
 )
 
@@ -24,7 +25,7 @@ mistake changes nothing.`,
 		var answered *api.Error
 		switch {
 		case errors.As(err, &answered) && answered.Type == api.ErrorReload:
-			return withHint(fmt.Errorf("reload: %w", err), "the old configuration is still in force; \"hpad check\" tells all mistakes")
+			return hint.With(fmt.Errorf("reload: %w", err), "the old configuration is still in force; \"hpad check\" tells all mistakes")
 		case err != nil:
 			return err
 		}

@@ -79,12 +79,12 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	hint := helpHint(cmd)
+	text := helpHint(cmd)
 	cmd.SuggestionsMinimumDistance = 2
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		hint = fmt.Sprintf("did you mean \"hpad %s\"?", near[0])
+		text = fmt.Sprintf("did you mean \"hpad %s\"?", near[0])
 	}
-	return wrongUse(fmt.Errorf("there is no command %q", args[0]), hint)
+	return wrongUse(fmt.Errorf("there is no command %q", args[0]), text)
 }
 
 // checkUse makes every mistake in a command's arguments wrong use, with a hint.
@@ -95,8 +95,7 @@ func checkUse(command *cobra.Command) {
 	}
 	command.Args = func(cmd *cobra.Command, args []string) error {
 		err := check(cmd, args)
-		var used *usageError
-		if err == nil || errors.As(err, &used) {
+		if _, used := errors.AsType[usageError](err); err == nil || used {
 			return err
 		}
 		return wrongUse(err, helpHint(cmd))

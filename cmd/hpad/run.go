@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/hpad/hpad/cmd/hpad/hint"
 	"github.com/hpad/hpad/daemon"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/metrics"
@@ -64,7 +65,7 @@ func runDaemon(ctx context.Context, options runOptions) (err error) {
 	defer signal.Stop(hangups)
 	first, err := config.Load(options.file)
 	if err != nil {
-		return withHint(err, fmt.Sprintf("\"hpad check %s\" says the same without starting anything", options.file))
+		return hint.With(err, fmt.Sprintf("\"hpad check %s\" says the same without starting anything", options.file))
 	}
 	store, err := state.Open(first.Daemon.StateDir, state.Options{Log: options.log})
 	if err != nil {

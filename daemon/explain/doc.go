@@ -1,3 +1,3 @@
-// Package explain writes the record of a decision for a person. It prints what
-// was recorded and computes no step again.
+// Package explain says in sentences what a decision's record has. It computes no step
+// again.
 package explain

@@ -136,9 +136,9 @@ func filledText(d policy.Decision) string {
 func winnerText(result policy.MetricResult) string {
 	current := CurrentText(result.Current, result.Goal)
 	if result.Goal == "" || current == "<unknown>" {
-		return metricName(result)
+		return MetricName(result)
 	}
-	return fmt.Sprintf("%s (%s of a goal of %s%s)", metricName(result), current, goalText(result.Type, result.Name, result.Goal, result.GoalValue), averageMark(result))
+	return fmt.Sprintf("%s (%s of a goal of %s%s)", MetricName(result), current, goalText(result.Type, result.Name, result.Goal, result.GoalValue), averageMark(result))
 }
 
 // changedBefore says that somebody else changed the count since the pass before,
@@ -240,11 +240,43 @@ func failures(d policy.Decision) string {
 	var failed []string
 	for _, result := range d.Metrics {
 		if result.Error != "" {
-			failed = append(failed, metricName(result)+": "+clause(result.Error))
+			failed = append(failed, MetricName(result)+": "+clause(result.Error))
 		}
 	}
 	if len(failed) == 0 {
 		return clause(d.Error)
 	}
 	return strings.Join(failed, "; ")
+}
+
+// PolicyText writes a scaling policy as "Percent 10 per 1m0s".
+func PolicyText(rule policy.ScalingPolicy) string {
+	return fmt.Sprintf("%s %d per %s", rule.Type, rule.Value, time.Duration(rule.PeriodSeconds)*time.Second)
+}
+
+// Outcome says what is recorded of a decision's write.
+func Outcome(view api.Explanation, d policy.Decision) string {
+	became := view.Evaluation
+	failed := writeError(d, became)
+	switch {
+	case became.Written != nil && *became.Written != d.DesiredReplicas:
+		return fmt.Sprintf("written in part, %d of %d: %s", *became.Written, d.DesiredReplicas, cmp.Or(OneLine(failed), "why is not recorded"))
+	case became.Written != nil && failed != "":
+		return "written, and not all of it went well: " + OneLine(failed)
+	case became.Written != nil:
+		return "written"
+	case became.DryRun:
+		return "not written: hpad is in a dry run"
+	case became.Hold != nil:
+		return "not written: " + became.Hold.Reason + ": " + OneLine(became.Hold.Message)
+	}
+	for _, condition := range view.Status.Conditions {
+		if condition.Type == policy.AbleToScale && condition.Status == policy.ConditionFalse {
+			return "not written: " + condition.Reason + ": " + OneLine(condition.Message)
+		}
+	}
+	if failed != "" {
+		return "not written: " + OneLine(failed)
+	}
+	return "no write is recorded"
 }

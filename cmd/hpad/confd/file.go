@@ -8,30 +8,15 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/hpad/hpad/cmd/hpad/hint"
 )
-
-// FileError is a file that could not be changed, and is as it was.
-type FileError struct {
-	// Path is the file or its directory.
-	Path string
-	// Attempt is what was tried, as "write".
-	Attempt string
-	// Hint says what to do about it; empty when nothing is known to help.
-	Hint string
-	Err  error
-}
-
-// Error answers what was tried, where and why it failed.
-func (e *FileError) Error() string { return fmt.Sprintf("%s %q: %v", e.Attempt, e.Path, e.Err) }
-
-// Unwrap answers why it failed.
-func (e *FileError) Unwrap() error { return e.Err }
 
 // Create makes a file that there is not yet, with mode, owner and group of the
 // other *.toml files of its directory, or else of the file or directory like. Of a
 // directory only the owner may write it, and where everybody may make files the
-// other ones do not count. An error is a [FileError]; one that is fs.ErrExist means
-// that there is such a file, which is left as it is.
+// other ones do not count. An error that is fs.ErrExist means that there is such a
+// file, which is left as it is. Errors have hints.
 func Create(path, like string, text []byte) error {
 	staged, err := stage(path, sibling(path, like), text)
 	if err != nil {
@@ -49,8 +34,7 @@ func Create(path, like string, text []byte) error {
 }
 
 // Replace gives a file another text and leaves mode, owner and group as they are.
-// Of a symbolic link the file that it leads to is replaced. An error is a
-// [FileError].
+// Of a symbolic link the file that it leads to is replaced. Errors have hints.
 func Replace(path string, text []byte) error {
 	target, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -67,7 +51,7 @@ func Replace(path string, text []byte) error {
 	return failed("replace", path, syncDir(target))
 }
 
-// Remove removes a file. An error is a [FileError].
+// Remove removes a file. Errors have hints.
 func Remove(path string) error {
 	if err := os.Remove(path); err != nil {
 		return failed("remove", path, err)
@@ -163,31 +147,29 @@ func syncDir(path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// failed answers a FileError, and nil for nil.
+// failed returns the error of an attempt, as "write", at a file that is as it was,
+// with a hint where something is known to help; nil for nil.
 func failed(attempt, path string, err error) error {
 	if err == nil {
 		return nil
 	}
-	hint, cause := "", err
-	var link *os.LinkError
-	var at *fs.PathError
-	switch {
-	case errors.As(err, &link):
+	text, cause := "", err
+	if link, ok := errors.AsType[*os.LinkError](err); ok {
 		cause = link.Err
-	case errors.As(err, &at):
+	} else if at, ok := errors.AsType[*fs.PathError](err); ok {
 		cause = at.Err
 	}
 	switch dir := filepath.Dir(path); {
 	case errors.Is(err, fs.ErrExist):
-		hint = "it is left as it is: choose another name, or edit it"
+		text = "it is left as it is: choose another name, or edit it"
 	case errors.Is(err, errOwner), errors.Is(err, fs.ErrPermission):
-		hint = fmt.Sprintf("run the command as root or as the owner of %q", dir)
+		text = fmt.Sprintf("run the command as root or as the owner of %q", dir)
 	case errors.Is(err, fs.ErrNotExist):
-		hint = fmt.Sprintf("is there a directory %q? mkdir -p %q makes it", dir, dir)
+		text = fmt.Sprintf("is there a directory %q? mkdir -p %q makes it", dir, dir)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		hint = fmt.Sprintf("make room on the file system of %q; nothing was changed", dir)
+		text = fmt.Sprintf("make room on the file system of %q; nothing was changed", dir)
 	case errors.Is(err, syscall.EROFS):
-		hint = fmt.Sprintf("the file system of %q is mounted read-only: change the configuration where it comes from", dir)
+		text = fmt.Sprintf("the file system of %q is mounted read-only: change the configuration where it comes from", dir)
 	}
-	return &FileError{Path: path, Attempt: attempt, Hint: hint, Err: cause}
+	return hint.With(fmt.Errorf("%s %q: %w", attempt, path, cause), text)
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/hpad/hpad/cmd/hpad/confd"
+	"github.com/hpad/hpad/cmd/hpad/hint"
 )
 
 func write(t *testing.T, path, text string, mode os.FileMode) {
@@ -45,16 +46,6 @@ func names(t *testing.T, dir string) string {
 	return strings.Join(all, " ")
 }
 
-// hint answers what a FileError advises.
-func hint(t *testing.T, err error) string {
-	t.Helper()
-	var failed *confd.FileError
-	if !errors.As(err, &failed) {
-		t.Fatalf("error %v, want a FileError", err)
-	}
-	return failed.Hint
-}
-
 func TestCreate(t *testing.T) {
 	dir := t.TempDir()
 	main, path := filepath.Join(dir, "main"), filepath.Join(dir, "web.toml")
@@ -70,7 +61,7 @@ func TestCreate(t *testing.T) {
 		t.Errorf("%q with mode %v, want that of the main file", read(t, path), info.Mode())
 	}
 	err = confd.Create(path, main, []byte("two"))
-	if !errors.Is(err, fs.ErrExist) || hint(t, err) == "" {
+	if !errors.Is(err, fs.ErrExist) || hint.Of(err) == "" {
 		t.Errorf("Create over a file: %v", err)
 	}
 	if read(t, path) != "one" || names(t, dir) != "main web.toml" {
@@ -127,7 +118,7 @@ func TestCreateFails(t *testing.T) {
 	main := filepath.Join(dir, "hpad.toml")
 	write(t, main, "", 0o644)
 	err := confd.Create(filepath.Join(dir, "conf.d", "web.toml"), main, nil)
-	if err == nil || !strings.Contains(err.Error(), "no such file or directory") || !strings.Contains(hint(t, err), "mkdir -p") {
+	if err == nil || !strings.Contains(err.Error(), "no such file or directory") || !strings.Contains(hint.Of(err), "mkdir -p") {
 		t.Errorf("without a directory: %v", err)
 	}
 	if names(t, dir) != "hpad.toml" {

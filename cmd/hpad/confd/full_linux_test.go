@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hpad/hpad/cmd/hpad/confd"
+	"github.com/hpad/hpad/cmd/hpad/hint"
 )
 
 // smallDir answers a directory on a file system of 16 kB, of which nothing is
@@ -63,7 +64,7 @@ func TestFull(t *testing.T) {
 				"create":  confd.Create(b, a, text),
 				"replace": confd.Replace(a, text),
 			} {
-				if !errors.Is(err, test.want) || !strings.Contains(hint(t, err), test.hint) || !strings.Contains(err.Error(), dir) {
+				if !errors.Is(err, test.want) || !strings.Contains(hint.Of(err), test.hint) || !strings.Contains(err.Error(), dir) {
 					t.Errorf("%s: %v", attempt, err)
 				}
 			}
@@ -101,7 +102,7 @@ func TestForbidden(t *testing.T) {
 		"replace": confd.Replace(a, []byte("two")),
 		"remove":  confd.Remove(a),
 	} {
-		if !errors.Is(err, fs.ErrPermission) || !strings.Contains(hint(t, err), "run the command as root") {
+		if !errors.Is(err, fs.ErrPermission) || !strings.Contains(hint.Of(err), "run the command as root") {
 			t.Errorf("%s: %v", attempt, err)
 		}
 	}

@@ -2,7 +2,6 @@ package manifest_test
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,13 +10,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/golden"
 
 	"github.com/hpad/hpad/cmd/hpad/manifest"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/policy"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // readAll reads a file of testdata that has no mistake.
 func readAll(t *testing.T, file string) ([]manifest.Object, []manifest.Skipped) {
@@ -121,20 +119,8 @@ func TestGolden(t *testing.T) {
 			for _, conversion := range manifest.Convert(objects, test.choices) {
 				got = append(got, conversion.Draft.TOML())
 			}
-			text := strings.Join(got, "\n")
-			golden := filepath.Join("testdata", "golden", strings.TrimSuffix(test.file, filepath.Ext(test.file))+".toml")
-			if *update {
-				if err := os.WriteFile(golden, []byte(text), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), text); diff != "" {
-				t.Errorf("differs from %s (-want +got); -update rewrites it:\n%s", golden, diff)
-			}
+			name := strings.TrimSuffix(test.file, filepath.Ext(test.file)) + ".toml"
+			golden.Assert(t, strings.Join(got, "\n"), filepath.Join("golden", name))
 		})
 	}
 }

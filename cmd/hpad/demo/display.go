@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -14,53 +14,54 @@ import (
 	"go.uber.org/zap/zapcore"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/hpad/hpad/cmd/hpad/demo"
+	"github.com/hpad/hpad/cmd/hpad/hint"
+	"github.com/hpad/hpad/cmd/hpad/show"
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/policy"
 )
 
-// How often the show looks at the queue, and draws its panel.
+// How often the display looks at the queue, and draws its panel.
 const (
 	sampleInterval = time.Second
 	frameInterval  = 250 * time.Millisecond
 )
 
-// demoShow shows the demo while it runs and tells its story at the end. Notes
+// display shows the demo while it runs and tells its story at the end. Notes
 // and decisions may come from anywhere, all else is for one goroutine.
-type demoShow struct {
+type display struct {
 	out    io.Writer
 	screen *screen // nil where lines are printed instead
-	setup  demo.Setup
-	queue  *demo.Queue
+	setup  Setup
+	queue  *Queue
 
 	decisions chan api.Autoscaler
 	notes     chan string
 
 	begun  time.Time
 	ended  time.Time
-	story  demo.Story
-	panel  demoPanel
-	gist   demoGist
-	before demo.Stats
+	story  Story
+	panel  panel
+	gist   gist
+	before Stats
 	// sampled is when the queue was looked at, rowed when a line of the plain
 	// table was printed.
 	sampled, rowed time.Time
 }
 
-// newDemoShow answers a show on a terminal, or in plain lines where out is none.
-func newDemoShow(out io.Writer, setup demo.Setup, queue *demo.Queue) *demoShow {
-	return &demoShow{
+// newDisplay returns a display on a terminal, or in plain lines where out is none.
+func newDisplay(out io.Writer, setup Setup, queue *Queue) *display {
+	return &display{
 		out: out, screen: newScreen(out), setup: setup, queue: queue,
 		// What nobody reads for so long is left out.
 		decisions: make(chan api.Autoscaler, 64),
 		notes:     make(chan string, 64),
-		panel:     demoPanel{total: setup.Duration},
+		panel:     panel{total: setup.Duration},
 	}
 }
 
 // decided shows a decision.
-func (s *demoShow) decided(view api.Autoscaler) {
+func (s *display) decided(view api.Autoscaler) {
 	select {
 	case s.decisions <- view:
 	default:
@@ -68,7 +69,7 @@ func (s *demoShow) decided(view api.Autoscaler) {
 }
 
 // note shows a line about something that went wrong.
-func (s *demoShow) note(line string) {
+func (s *display) note(line string) {
 	select {
 	case s.notes <- line:
 	default:
@@ -76,11 +77,11 @@ func (s *demoShow) note(line string) {
 }
 
 // run shows the demo until ctx ends.
-func (s *demoShow) run(ctx context.Context) error {
+func (s *display) run(ctx context.Context) error {
 	s.begun = time.Now()
 	s.sampled = s.begun
 	defer func() { s.ended = time.Now() }()
-	if err := s.print(demoIntroduction(s.setup, s.screen == nil)...); err != nil {
+	if err := s.print(introduction(s.setup, s.screen == nil)...); err != nil {
 		return err
 	}
 	ticker := time.NewTicker(frameInterval)
@@ -110,7 +111,7 @@ func (s *demoShow) run(ctx context.Context) error {
 }
 
 // tell adds a decision to the story, and prints it where it says something new.
-func (s *demoShow) tell(view api.Autoscaler) error {
+func (s *display) tell(view api.Autoscaler) error {
 	if view.Decision == nil {
 		return nil
 	}
@@ -119,7 +120,7 @@ func (s *demoShow) tell(view api.Autoscaler) error {
 	view.Decision = &decision
 	s.story.Tell(view)
 	s.panel.view = view
-	changed := demo.Changed(view)
+	changed := Changed(view)
 	if !s.gist.news(decision, time.Since(s.begun)) && !changed {
 		return nil
 	}
@@ -127,7 +128,7 @@ func (s *demoShow) tell(view api.Autoscaler) error {
 }
 
 // frame looks at the queue from time to time, and draws.
-func (s *demoShow) frame(now time.Time) error {
+func (s *display) frame(now time.Time) error {
 	stats := s.queue.Stats()
 	s.panel.elapsed, s.panel.waiting = now.Sub(s.begun), stats.Waiting
 	if span := now.Sub(s.sampled); span >= sampleInterval {
@@ -145,9 +146,9 @@ func (s *demoShow) frame(now time.Time) error {
 }
 
 // print prints lines that stay.
-func (s *demoShow) print(lines ...string) error {
+func (s *display) print(lines ...string) error {
 	for i, line := range lines {
-		lines[i] = strings.Map(printable, line)
+		lines[i] = strings.Map(show.Printable, line)
 	}
 	if s.screen != nil {
 		return s.screen.draw(lines, s.drawPanel)
@@ -159,7 +160,7 @@ func (s *demoShow) print(lines ...string) error {
 }
 
 // drawPanel answers the panel while the demo runs.
-func (s *demoShow) drawPanel(width int) []string {
+func (s *display) drawPanel(width int) []string {
 	if !s.ended.IsZero() {
 		return nil
 	}
@@ -167,7 +168,7 @@ func (s *demoShow) drawPanel(width int) []string {
 }
 
 // lastNotes prints what was noted when the daemon failed.
-func (s *demoShow) lastNotes() {
+func (s *display) lastNotes() {
 	for {
 		select {
 		case line := <-s.notes:
@@ -181,20 +182,20 @@ func (s *demoShow) lastNotes() {
 
 // conclude says what happened. The error says that the fleet did not grow and
 // shrink.
-func (s *demoShow) conclude() error {
+func (s *display) conclude() error {
 	elapsed := s.ended.Sub(s.begun)
-	lines := demoSummary(&s.story, s.queue.Stats(), elapsed, s.setup.Duration)
+	lines := summary(&s.story, s.queue.Stats(), elapsed, s.setup.Duration)
 	verdict := s.story.Verdict()
 	if verdict == nil {
 		lines = append(lines, "", "The fleet grew and shrank with its load.")
 	} else if elapsed < s.setup.Duration-time.Second {
-		verdict = withHint(verdict, "the demo was ended early; let it run to its end")
+		verdict = hint.With(verdict, "the demo was ended early; let it run to its end")
 	}
 	return errors.Join(s.print(lines...), verdict)
 }
 
-// demoGist is what the last printed decision came down to.
-type demoGist struct {
+// gist is what the last printed decision came down to.
+type gist struct {
 	measured bool
 	last     gistKey
 }
@@ -211,7 +212,7 @@ type gistKey struct {
 const firstSamples = 10 * time.Second
 
 // news says whether a decision comes down to something else than the last one.
-func (g *demoGist) news(d policy.Decision, elapsed time.Duration) bool {
+func (g *gist) news(d policy.Decision, elapsed time.Duration) bool {
 	key := gistKey{desired: d.DesiredReplicas, fails: d.Error != ""}
 	for _, result := range d.Metrics {
 		key.fails = key.fails || result.Error != ""
@@ -233,9 +234,9 @@ func (g *demoGist) news(d policy.Decision, elapsed time.Duration) bool {
 	return news
 }
 
-// demoIntroduction says what is about to be seen.
-func demoIntroduction(setup demo.Setup, plain bool) []string {
-	program := demoProgram()
+// introduction says what is about to be seen.
+func introduction(setup Setup, plain bool) []string {
+	program := program()
 	lines := []string{
 		fmt.Sprintf("A load rises and falls for %s: jobs arrive in a queue, and worker processes", duration.HumanDuration(setup.Duration)),
 		"do them, 20 a second each. Every second hpad decides how many workers there",
@@ -245,19 +246,19 @@ func demoIntroduction(setup demo.Setup, plain bool) []string {
 		"From another terminal, while this runs:",
 		"",
 		fmt.Sprintf("  %s get --socket %s", program, setup.Socket),
-		fmt.Sprintf("  %s explain --socket %s %s", program, setup.Socket, demo.Autoscaler),
+		fmt.Sprintf("  %s explain --socket %s %s", program, setup.Socket, Autoscaler),
 		fmt.Sprintf("  curl http://%s/api/v1/autoscalers", setup.Listen),
 		"",
 	}
 	if plain {
-		lines = append(lines, demoHeader)
+		lines = append(lines, header)
 	}
 	return lines
 }
 
-// demoProgram is how this program is called from another terminal: by its name
+// program is how this program is called from another terminal: by its name
 // where that finds it, else by its path.
-func demoProgram() string {
+func program() string {
 	own, err := os.Executable()
 	if err != nil {
 		return "hpad"
@@ -277,20 +278,20 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(first, second)
 }
 
-// demoLog answers a logger whose warnings and errors the show notes. Passes that
+// newLog answers a logger whose warnings and errors the show notes. Passes that
 // fail are left out: their decisions say it.
-func demoLog(show *demoShow) *zap.Logger {
+func newLog(d *display) *zap.Logger {
 	encoding := zap.NewProductionEncoderConfig()
 	encoding.TimeKey, encoding.LevelKey, encoding.CallerKey, encoding.StacktraceKey = "", "", "", ""
 	encoder := zapcore.NewConsoleEncoder(encoding)
-	return zap.New(demoCore{zapcore.NewCore(encoder, zapcore.AddSync(noteWriter(show.note)), zap.WarnLevel)})
+	return zap.New(quietCore{zapcore.NewCore(encoder, zapcore.AddSync(noteWriter(d.note)), zap.WarnLevel)})
 }
 
-// demoCore leaves out what decisions say.
-type demoCore struct{ zapcore.Core }
+// quietCore leaves out what decisions say.
+type quietCore struct{ zapcore.Core }
 
 // Check leaves failed passes out.
-func (c demoCore) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+func (c quietCore) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	if entry.Message == "evaluation failed" {
 		return checked
 	}
@@ -298,13 +299,13 @@ func (c demoCore) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zap
 }
 
 // With adds fields.
-func (c demoCore) With(fields []zapcore.Field) zapcore.Core { return demoCore{c.Core.With(fields)} }
+func (c quietCore) With(fields []zapcore.Field) zapcore.Core { return quietCore{c.Core.With(fields)} }
 
 // noteWriter hands on what is written, each time as one line.
 type noteWriter func(line string)
 
 // Write takes a line.
 func (w noteWriter) Write(line []byte) (int, error) {
-	w(oneLine(string(line)))
+	w(explain.OneLine(string(line)))
 	return len(line), nil
 }

@@ -1,4 +1,4 @@
-package main
+package show
 
 import (
 	"fmt"
@@ -16,9 +16,9 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// writeDescription writes one autoscaler as "kubectl describe hpa" does. Ages
+// Autoscaler writes one autoscaler as "kubectl describe hpa" does. Ages
 // are as of now, and times in its zone.
-func writeDescription(w io.Writer, view api.Autoscaler, now time.Time) error {
+func Autoscaler(w io.Writer, view api.Autoscaler, now time.Time) error {
 	table := newTable(w)
 	d := description{w: table, now: now}
 	d.head(view)
@@ -61,7 +61,7 @@ func (d description) head(view api.Autoscaler) {
 		if i == 0 {
 			title = "Labels:"
 		}
-		d.line(0, "%s\t%s=%s", title, label, oneLine(view.Labels[label]))
+		d.line(0, "%s\t%s=%s", title, label, explain.OneLine(view.Labels[label]))
 	}
 	if text := explain.LabelsText(view.Discovery); text != "" {
 		d.line(0, "Target's labels:\t%s", text)
@@ -192,7 +192,7 @@ func (d description) evaluation(view api.Autoscaler) {
 		d.line(1, "Mode:\tdry run, no count is written")
 	}
 	if evaluation.StateLost != "" {
-		d.line(1, "State:\t%s", oneLine(evaluation.StateLost))
+		d.line(1, "State:\t%s", explain.OneLine(evaluation.StateLost))
 	}
 	if evaluation.Unevaluated {
 		d.line(1, "Problem:\tnot evaluated for three periods")
@@ -200,7 +200,7 @@ func (d description) evaluation(view api.Autoscaler) {
 	if !evaluation.QuarantinedUntil.IsZero() {
 		d.line(1, "Quarantined:\tuntil %s", d.instant(evaluation.QuarantinedUntil))
 	}
-	d.line(1, "Error:\t%s", orNone(oneLine(evaluation.Error)))
+	d.line(1, "Error:\t%s", orNone(explain.OneLine(evaluation.Error)))
 	if evaluation.Since.IsZero() {
 		return
 	}
@@ -221,7 +221,7 @@ func (d description) conditions(conditions []policy.Condition) {
 	d.line(1, "Type\tStatus\tReason\tMessage")
 	d.line(1, "----\t------\t------\t-------")
 	for _, c := range conditions {
-		d.line(1, "%s\t%s\t%s\t%s", c.Type, c.Status, c.Reason, oneLine(c.Message))
+		d.line(1, "%s\t%s\t%s\t%s", c.Type, c.Status, c.Reason, explain.OneLine(c.Message))
 	}
 }
 
@@ -251,7 +251,7 @@ func (d description) events(events []api.Event) {
 		if event.Count > 1 {
 			when += fmt.Sprintf(" (x%d over %s)", event.Count, age(event.First, d.now))
 		}
-		d.line(1, "%s\t%s\t%s\thpad\t%s", event.Kind, event.Reason, when, oneLine(event.Message))
+		d.line(1, "%s\t%s\t%s\thpad\t%s", event.Kind, event.Reason, when, explain.OneLine(event.Message))
 	}
 }
 
@@ -270,9 +270,3 @@ func (d description) sinceOrNever(at time.Time) string {
 	}
 	return d.instant(at) + " (" + duration.HumanDuration(d.now.Sub(at)) + " ago)"
 }
-
-// seconds writes a number of seconds as a duration.
-func seconds(count float64) time.Duration { return time.Duration(count * float64(time.Second)) }
-
-// oneLine joins the lines and spaces of a text into one line.
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"fmt"
@@ -10,23 +10,22 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/hpad/hpad/cmd/hpad/demo"
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/policy"
 )
 
-// demoPanel is what is known of the demo at one instant, and what it was before.
-type demoPanel struct {
+// panel is what is known of the demo at one instant, and what it was before.
+type panel struct {
 	elapsed, total time.Duration
 	waiting        int
 	// view is the newest one; its decision is nil before the first.
 	view    api.Autoscaler
-	samples []demoSample
+	samples []sample
 }
 
-// demoSample is what the demo was like at one time.
-type demoSample struct {
+// sample is what the demo was like at one time.
+type sample struct {
 	elapsed time.Duration
 	// load is in jobs a second.
 	load             float64
@@ -34,12 +33,12 @@ type demoSample struct {
 }
 
 // sample notes what the demo is like now.
-func (p *demoPanel) sample(load float64, waiting int) {
-	p.samples = append(p.samples, demoSample{elapsed: p.elapsed, load: load, waiting: waiting, workers: p.workers()})
+func (p *panel) sample(load float64, waiting int) {
+	p.samples = append(p.samples, sample{elapsed: p.elapsed, load: load, waiting: waiting, workers: p.workers()})
 }
 
 // workers answers the count that was decided on last.
-func (p *demoPanel) workers() int {
+func (p *panel) workers() int {
 	if d := p.view.Decision; d != nil {
 		return int(d.DesiredReplicas)
 	}
@@ -47,18 +46,18 @@ func (p *demoPanel) workers() int {
 }
 
 // load answers the load as it was seen last.
-func (p *demoPanel) load() float64 {
+func (p *panel) load() float64 {
 	if len(p.samples) == 0 {
 		return 0
 	}
 	return p.samples[len(p.samples)-1].load
 }
 
-// demoHeader is the head of the plain table.
-const demoHeader = "TIME         LOAD   WAITING   WORKERS   METRICS"
+// header is the head of the plain table.
+const header = "TIME         LOAD   WAITING   WORKERS   METRICS"
 
 // row is a line of the plain table.
-func (p *demoPanel) row(now time.Time) string {
+func (p *panel) row(now time.Time) string {
 	return fmt.Sprintf("%s  %5s  %8d  %8d   %s", now.Format(time.TimeOnly), rateText(p.load()), p.waiting, p.workers(), p.goals())
 }
 
@@ -82,19 +81,19 @@ const (
 const sentenceLines = 3
 
 // lines draws the panel at a width.
-func (p *demoPanel) lines(width int) []string {
+func (p *panel) lines(width int) []string {
 	graph := min(max(width-panelLabel-panelValue, minGraph), maxGraph)
 	line := func(label, graph, value string) string {
 		return strings.TrimRight(fmt.Sprintf("  %-*s%s  %s", panelLabel-2, label, graph, value), " ")
 	}
-	loads := p.graph(graph, func(s demoSample) float64 { return s.load })
-	waits := p.graph(graph, func(s demoSample) float64 { return float64(s.waiting) })
-	counts := p.graph(graph, func(s demoSample) float64 { return float64(s.workers) })
+	loads := p.graph(graph, func(s sample) float64 { return s.load })
+	waits := p.graph(graph, func(s sample) float64 { return float64(s.waiting) })
+	counts := p.graph(graph, func(s sample) float64 { return float64(s.workers) })
 	lines := []string{
 		"",
 		line("load", loads.draw(100), fmt.Sprintf("%3.0f jobs/s", p.load())),
 		line("waiting", waits.draw(50), fmt.Sprintf("%3d jobs", p.waiting)),
-		line("workers", counts.draw(demo.MaxWorkers), fmt.Sprintf("%3d of %d", p.workers(), demo.MaxWorkers)),
+		line("workers", counts.draw(MaxWorkers), fmt.Sprintf("%3d of %d", p.workers(), MaxWorkers)),
 		"",
 		line("metrics", p.goals(), ""),
 	}
@@ -116,7 +115,7 @@ func (p *demoPanel) lines(width int) []string {
 }
 
 // goals writes each metric with its goal.
-func (p *demoPanel) goals() string {
+func (p *panel) goals() string {
 	if p.view.Decision == nil || len(p.view.Decision.Metrics) == 0 {
 		return "no samples yet"
 	}
@@ -134,7 +133,7 @@ func goal(result *policy.MetricResult) string {
 		return result.Name + " unknown"
 	}
 	text := fmt.Sprintf("%s %s of %s", result.Name, decimal(*current), decimal(result.GoalValue))
-	if demo.OverGoal(result) {
+	if OverGoal(result) {
 		text += " (over)"
 	}
 	return text
@@ -156,7 +155,7 @@ func clock(span time.Duration) string {
 type bars []float64
 
 // graph puts the samples into cells over the demo's whole time.
-func (p *demoPanel) graph(cells int, value func(demoSample) float64) bars {
+func (p *panel) graph(cells int, value func(sample) float64) bars {
 	graph := make(bars, cells)
 	for i := range graph {
 		graph[i] = -1
@@ -211,8 +210,8 @@ func wrap(text string, width, indent int) []string {
 	return lines
 }
 
-// demoSummary says what happened in all.
-func demoSummary(story *demo.Story, stats demo.Stats, elapsed, total time.Duration) []string {
+// summary says what happened in all.
+func summary(story *Story, stats Stats, elapsed, total time.Duration) []string {
 	ran := "The demo ran for " + duration.HumanDuration(elapsed.Round(time.Second))
 	if elapsed < total-time.Second {
 		ran += " of " + duration.HumanDuration(total)

@@ -1,4 +1,4 @@
-package main
+package show
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/policy"
 )
 
@@ -27,17 +28,17 @@ func problem(view api.Autoscaler, now time.Time) string {
 	evaluation := view.Evaluation
 	switch {
 	case evaluation.QuarantinedUntil.After(now):
-		return "quarantined for " + duration.HumanDuration(evaluation.QuarantinedUntil.Sub(now)) + because(evaluation.Error)
+		return "quarantined for " + duration.HumanDuration(evaluation.QuarantinedUntil.Sub(now)) + Because(evaluation.Error)
 	case evaluation.Unevaluated && evaluation.Last.IsZero():
-		return "never evaluated" + because(evaluation.Error)
+		return "never evaluated" + Because(evaluation.Error)
 	case evaluation.Unevaluated:
-		return "not evaluated for " + duration.HumanDuration(now.Sub(evaluation.Last)) + because(evaluation.Error)
+		return "not evaluated for " + duration.HumanDuration(now.Sub(evaluation.Last)) + Because(evaluation.Error)
 	}
 	for _, condition := range view.Status.Conditions {
 		failed := condition.Status == policy.ConditionFalse &&
 			(condition.Type == policy.AbleToScale || condition.Type == policy.ScalingActive && !view.Status.Disabled())
 		if failed {
-			return condition.Reason + because(cmp.Or(evaluation.Error, condition.Message))
+			return condition.Reason + Because(cmp.Or(evaluation.Error, condition.Message))
 		}
 	}
 	if view.Status.Disabled() {
@@ -45,12 +46,12 @@ func problem(view api.Autoscaler, now time.Time) string {
 	}
 	for _, condition := range view.Status.Conditions {
 		if condition.Status == policy.ConditionTrue && !slices.Contains(ownConditions, condition.Type) {
-			return string(condition.Type) + because(condition.Message)
+			return string(condition.Type) + Because(condition.Message)
 		}
 	}
 	switch instances := view.Instances; {
 	case instances.Ready == 0 && instances.Unready+instances.Pending+instances.Failed > 0:
-		return "no instance is ready: " + instancesText(instances) + because(evaluation.Error)
+		return "no instance is ready: " + instancesText(instances) + Because(evaluation.Error)
 	case evaluation.Error != "":
 		return short(evaluation.Error)
 	case view.Discovery != nil && view.Discovery.State == api.DiscoveredMistaken:
@@ -63,8 +64,9 @@ func problem(view api.Autoscaler, now time.Time) string {
 	return ""
 }
 
-// because adds a shortened cause, where there is one.
-func because(cause string) string {
+// Because returns a shortened cause to follow what it is the cause of; empty where
+// there is none.
+func Because(cause string) string {
 	if cause == "" {
 		return ""
 	}
@@ -75,7 +77,7 @@ func because(cause string) string {
 // failed and ends with why, as links of a chain: what is left out is whole links in
 // between, and only of a last link that is too long by itself the end.
 func short(text string) string {
-	text = oneLine(text)
+	text = explain.OneLine(text)
 	if fits(text) {
 		return text
 	}

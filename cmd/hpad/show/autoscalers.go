@@ -1,33 +1,20 @@
-package main
+package show
 
 import (
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
-
-	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/policy"
 )
 
-// none and unset are kubectl's words for what is not there.
-const (
-	none    = "<none>"
-	unset   = "<unset>"
-	unknown = "<unknown>"
-)
-
-// newTable answers a writer of aligned columns, as kubectl aligns them.
-func newTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 6, 4, 3, ' ', 0) }
-
-// writeTable writes autoscalers as "kubectl get hpa" does. Wide adds columns; a
+// Autoscalers writes a table of autoscalers as "kubectl get hpa" does. Wide adds columns; a
 // narrow table gets PROBLEM only when there is one.
-func writeTable(w io.Writer, views []api.Autoscaler, wide bool, now time.Time) error {
+func Autoscalers(w io.Writer, views []api.Autoscaler, wide bool, now time.Time) error {
 	columns := []string{"NAME", "REFERENCE", "TARGETS", "MIN", "MAX", "REPLICAS", "AGE"}
 	problems := make([]string, len(views))
 	withProblems := wide
@@ -60,14 +47,6 @@ func writeTable(w io.Writer, views []api.Autoscaler, wide bool, now time.Time) e
 	return table.Flush()
 }
 
-// orNone answers text, or the word for none.
-func orNone(text string) string {
-	if text == "" {
-		return none
-	}
-	return text
-}
-
 // replicasText writes the count before the last pass's write. A 0 of a target that
 // cannot be read is no count.
 func replicasText(view api.Autoscaler) string {
@@ -83,22 +62,6 @@ func minText(spec policy.Spec) string {
 		return unset
 	}
 	return strconv.Itoa(int(*spec.MinReplicas))
-}
-
-// age writes how long ago something began, as kubectl does.
-func age(since, now time.Time) string {
-	if since.IsZero() {
-		return unknown
-	}
-	return duration.HumanDuration(now.Sub(since))
-}
-
-// ago writes how long ago something happened that may not have happened yet.
-func ago(at, now time.Time) string {
-	if at.IsZero() {
-		return "never"
-	}
-	return duration.HumanDuration(now.Sub(at)) + " ago"
 }
 
 // maxTargets is how many metrics the column TARGETS shows.

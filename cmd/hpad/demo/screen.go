@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"fmt"
@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/term"
+
+	"github.com/hpad/hpad/cmd/hpad/show"
 )
 
 // screen is a terminal with a panel at the bottom that is drawn again and again,
@@ -59,7 +61,7 @@ func (s *screen) draw(stay []string, panel func(width int) []string) error {
 	s.drawn = panel(columns - 1)
 	s.drawn = s.drawn[:min(len(s.drawn), rows-1)]
 	for i, line := range s.drawn {
-		s.drawn[i] = cut(strings.Map(printable, line), columns-1)
+		s.drawn[i] = cut(strings.Map(show.Printable, line), columns-1)
 		frame.WriteString(s.drawn[i] + "\n")
 	}
 	if _, err := io.WriteString(s.out, frame.String()); err != nil {

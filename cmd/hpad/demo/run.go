@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -20,16 +20,16 @@ import (
 	"go.uber.org/zap/zapio"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/hpad/hpad/cmd/hpad/demo"
+	"github.com/hpad/hpad/cmd/hpad/hint"
 	"github.com/hpad/hpad/daemon"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/state"
 )
 
-// runDemo runs the demo for a time, or until ctx ends, shows it, and says at the
-// end what happened. Its error may be that the fleet did not grow and shrink.
-func runDemo(ctx context.Context, stream streams, duration time.Duration) (err error) {
+// Run runs the demo for a time, or until ctx ends, shows it on out, and says at
+// the end what happened. Its error may be that the fleet did not grow and shrink.
+func Run(ctx context.Context, out io.Writer, duration time.Duration) (err error) {
 	// A terminal that is closed ends the demo as Ctrl-C does, and so does output
 	// that nobody reads: writing it is an error then, and not the end at once.
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
@@ -38,98 +38,98 @@ func runDemo(ctx context.Context, stream streams, duration time.Duration) (err e
 	signal.Notify(broken, syscall.SIGPIPE)
 	defer signal.Stop(broken)
 
-	dir, err := makeDemoDir()
+	dir, err := makeDir()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	stage, err := setDemoUp(ctx, dir, duration)
+	stage, err := setUp(ctx, dir, duration)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stage.close()) }()
 
-	show := newDemoShow(stream.out, stage.setup, stage.queue)
-	if err := stage.run(ctx, show, duration); err != nil {
-		show.lastNotes()
+	shown := newDisplay(out, stage.setup, stage.queue)
+	if err := stage.run(ctx, shown, duration); err != nil {
+		shown.lastNotes()
 		return err
 	}
-	return show.conclude()
+	return shown.conclude()
 }
 
 // socketPathLimit is how long the path of a socket may be.
 const socketPathLimit = 107
 
-// makeDemoDir makes the directory that holds all that the demo writes. A
+// makeDir makes the directory that holds all that the demo writes. A
 // temporary directory whose path is too long for a socket gives way to /tmp.
-func makeDemoDir() (string, error) {
+func makeDir() (string, error) {
 	parent := os.TempDir()
-	const longest = "/hpad-demo-0123456789/" + demoSocket
+	const longest = "/hpad-demo-0123456789/" + socketName
 	if !filepath.IsAbs(parent) || len(parent)+len(longest) > socketPathLimit {
 		parent = "/tmp"
 	}
 	dir, err := os.MkdirTemp(parent, "hpad-demo-")
 	if err != nil {
-		return "", withHint(fmt.Errorf("make a directory for the demo: %w", err), "TMPDIR names another place for it")
+		return "", hint.With(fmt.Errorf("make a directory for the demo: %w", err), "TMPDIR names another place for it")
 	}
 	return dir, nil
 }
 
-// demoSocket is the name of the daemon's socket in the demo's directory.
-const demoSocket = "hpad.sock"
+// socketName is the name of the daemon's socket in the demo's directory.
+const socketName = "hpad.sock"
 
-// demoStage is all that runs in the demo beside its workers.
-type demoStage struct {
-	setup     demo.Setup
+// stage is all that runs in the demo beside its workers.
+type stage struct {
+	setup     Setup
 	config    *config.Config
 	store     state.Store
 	listeners daemon.Listeners
-	queue     *demo.Queue
+	queue     *Queue
 	server    *http.Server
 	served    chan error
 }
 
-// setDemoUp opens all that the demo needs, and serves the queue.
-func setDemoUp(ctx context.Context, dir string, duration time.Duration) (stage *demoStage, err error) {
-	stage = &demoStage{served: make(chan error, 1)}
+// setUp opens all that the demo needs, and serves the queue.
+func setUp(ctx context.Context, dir string, duration time.Duration) (_ *stage, err error) {
+	s := &stage{served: make(chan error, 1)}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, stage.close())
+			err = errors.Join(err, s.close())
 		}
 	}()
 	listener, workerPort, err := reservePorts(ctx)
 	if err != nil {
-		return stage, err
+		return s, err
 	}
 	registry := prometheus.NewRegistry()
-	stage.queue = demo.NewQueue(registry)
-	stage.server = &http.Server{Handler: demo.NewHandler(stage.queue, registry), ReadHeaderTimeout: time.Minute}
-	go func() { stage.served <- stage.server.Serve(listener) }()
+	s.queue = NewQueue(registry)
+	s.server = &http.Server{Handler: NewHandler(s.queue, registry), ReadHeaderTimeout: time.Minute}
+	go func() { s.served <- s.server.Serve(listener) }()
 
 	executable, err := os.Executable()
 	if err != nil {
-		return stage, fmt.Errorf("find hpad's own program, which the workers run too: %w", err)
+		return s, fmt.Errorf("find hpad's own program, which the workers run too: %w", err)
 	}
-	stage.setup = demo.Setup{
-		Listen: "127.0.0.1:0", Socket: filepath.Join(dir, demoSocket), StateDir: filepath.Join(dir, "state"),
+	s.setup = Setup{
+		Listen: "127.0.0.1:0", Socket: filepath.Join(dir, socketName), StateDir: filepath.Join(dir, "state"),
 		Worker: []string{executable, "demo", "worker", "--queue"}, Queue: listener.Addr().String(),
 		FirstPort: workerPort, Duration: duration,
 	}
-	if stage.config, err = config.Parse("the demo's configuration", stage.setup.Config()); err != nil {
-		return stage, err
+	if s.config, err = config.Parse("the demo's configuration", s.setup.Config()); err != nil {
+		return s, err
 	}
-	if stage.store, err = state.Open(stage.setup.StateDir, state.Options{}); err != nil {
-		return stage, err
+	if s.store, err = state.Open(s.setup.StateDir, state.Options{}); err != nil {
+		return s, err
 	}
-	if stage.listeners, err = daemon.Listen(ctx, stage.config.Daemon); err != nil {
-		return stage, err
+	if s.listeners, err = daemon.Listen(ctx, s.config.Daemon); err != nil {
+		return s, err
 	}
-	stage.setup.Listen = stage.listeners.TCP.Addr().String()
-	return stage, nil
+	s.setup.Listen = s.listeners.TCP.Addr().String()
+	return s, nil
 }
 
 // close ends the queue and the store. The workers are gone by then.
-func (s *demoStage) close() error {
+func (s *stage) close() error {
 	var errs []error
 	if s.server != nil {
 		errs = append(errs, s.server.Close())
@@ -145,12 +145,12 @@ func (s *demoStage) close() error {
 
 // run runs the daemon and the load for a time, or until ctx ends. All processes
 // are gone when it returns.
-func (s *demoStage) run(ctx context.Context, show *demoShow, duration time.Duration) error {
+func (s *stage) run(ctx context.Context, shown *display, duration time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, duration)
 	defer cancel()
 	registry := prometheus.NewRegistry()
 	measured := metrics.New(registry)
-	log := demoLog(show)
+	log := newLog(shown)
 	var d *daemon.Daemon
 	d = daemon.New(daemon.Options{
 		Load:    func() (*config.Config, error) { return s.config, nil },
@@ -163,16 +163,16 @@ func (s *demoStage) run(ctx context.Context, show *demoShow, duration time.Durat
 		},
 		Decided: func(name string) {
 			if view, ok := d.Autoscaler(name); ok {
-				show.decided(view)
+				shown.decided(view)
 			}
 		},
 	})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return d.Serve(ctx, s.listeners, measured.Exposition(registry)) })
 	group.Go(func() error { return d.Run(ctx) })
-	group.Go(func() error { return show.run(ctx) })
+	group.Go(func() error { return shown.run(ctx) })
 	group.Go(func() error {
-		demo.Load{Duration: duration}.Drive(ctx, s.queue)
+		Load{Duration: duration}.Drive(ctx, s.queue)
 		return nil
 	})
 	if err := group.Wait(); err != nil {
@@ -187,7 +187,7 @@ func (s *demoStage) run(ctx context.Context, show *demoShow, duration time.Durat
 const (
 	firstBlock   = 20000
 	blocks       = 500
-	blockSize    = 1 + demo.Ports
+	blockSize    = 1 + Ports
 	portAttempts = 100
 )
 

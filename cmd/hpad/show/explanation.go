@@ -1,25 +1,26 @@
-package explain
+package show
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"io"
 	"strings"
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/drain"
 )
 
-// Write writes the last decision of an autoscaler, every step with its numbers
+// Explanation writes the last decision of an autoscaler, every step with its numbers
 // in the order of the algorithm, and ends with one plain sentence. Times are in
 // the zone of the decision's own time. The error is that of w.
-func Write(w io.Writer, view api.Explanation) error {
+func Explanation(w io.Writer, view api.Explanation) error {
 	p := &page{}
 	p.field("Autoscaler", "%s", view.Name)
 	p.field("Target", "%s (%s)", view.Reference, view.Kind)
-	if text := LabelsText(view.Discovery); text != "" {
+	if text := explain.LabelsText(view.Discovery); text != "" {
 		p.field("Its labels", "%s", text)
 	}
 	if view.Decision == nil {
@@ -29,20 +30,6 @@ func Write(w io.Writer, view api.Explanation) error {
 	}
 	_, err := w.Write(p.text.Bytes())
 	return err
-}
-
-// LabelsText says why labels of an autoscaler's target are not in force; empty
-// where they are, or where there are none.
-func LabelsText(view *api.Discovered) string {
-	switch {
-	case view == nil:
-		return ""
-	case view.State == api.DiscoveredOverridden:
-		return "ignored: this autoscaler of the configuration wins"
-	case view.Problem != "":
-		return "have a mistake: " + oneLine(view.Problem)
-	}
-	return ""
 }
 
 // page is the text while it grows; steps are numbered.
@@ -73,14 +60,14 @@ func (p *page) undecided(view api.Explanation) {
 	p.evaluation(view, time.UTC, false)
 	sentence := "There is no decision yet: the first pass has not ended."
 	if view.Evaluation.Error != "" {
-		sentence = "There is no decision yet: " + oneLine(view.Evaluation.Error) + "."
+		sentence = "There is no decision yet: " + explain.OneLine(view.Evaluation.Error) + "."
 	}
 	fmt.Fprintf(&p.text, "\n%s\n", sentence)
 }
 
 // decided is the page of a decision.
 func (p *page) decided(view api.Explanation, d policy.Decision) {
-	p.field("Decided", "%s, evaluated every %s", stamp(d.Time), seconds(view.SyncPeriodSeconds))
+	p.field("Decided", "%s, evaluated every %s", explain.Stamp(d.Time), seconds(view.SyncPeriodSeconds))
 	p.agreed(view, d)
 	p.evaluation(view, d.Time.Location(), view.Evaluation.Error == d.Error || d.Write)
 	p.read(d)
@@ -91,7 +78,7 @@ func (p *page) decided(view api.Explanation, d policy.Decision) {
 	p.afterLimit(d)
 	p.result(view, d)
 	p.drains(view)
-	fmt.Fprintf(&p.text, "\n%s\n", Sentence(d, view.Evaluation))
+	fmt.Fprintf(&p.text, "\n%s\n", explain.Sentence(d, view.Evaluation))
 }
 
 // agreed adds until when later passes agreed with a decision of the past.
@@ -100,11 +87,11 @@ func (p *page) agreed(view api.Explanation, d policy.Decision) {
 	switch {
 	case view.AgreedUntil.IsZero():
 	case view.NextRecorded.IsZero():
-		p.field("Agreed", "later passes, up to the last one at %s", stamp(until))
+		p.field("Agreed", "later passes, up to the last one at %s", explain.Stamp(until))
 	case until.Before(next):
-		p.field("Agreed", "later passes before %s; from then on causes took turns, and the next decision is recorded at %s", stamp(until), stamp(next))
+		p.field("Agreed", "later passes before %s; from then on causes took turns, and the next decision is recorded at %s", explain.Stamp(until), explain.Stamp(next))
 	default:
-		p.field("Agreed", "later passes before %s, when the next decision is recorded", stamp(until))
+		p.field("Agreed", "later passes before %s, when the next decision is recorded", explain.Stamp(until))
 	}
 }
 
@@ -115,18 +102,18 @@ func (p *page) evaluation(view api.Explanation, zone *time.Location, told bool) 
 	if evaluation.Unevaluated {
 		last := "never"
 		if !evaluation.Last.IsZero() {
-			last = "last at " + stamp(evaluation.Last.In(zone))
+			last = "last at " + explain.Stamp(evaluation.Last.In(zone))
 		}
 		p.field("Warning", "not evaluated for three periods (%s); what follows is old", last)
 	}
 	if !evaluation.QuarantinedUntil.IsZero() {
-		p.field("Warning", "quarantined after repeated panics until %s", stamp(evaluation.QuarantinedUntil.In(zone)))
+		p.field("Warning", "quarantined after repeated panics until %s", explain.Stamp(evaluation.QuarantinedUntil.In(zone)))
 	}
 	if !evaluation.Since.IsZero() {
-		p.field("Cause", "the same since %s%s", stamp(evaluation.Since.In(zone)), turns(evaluation.Untold, zone))
+		p.field("Cause", "the same since %s%s", explain.Stamp(evaluation.Since.In(zone)), turns(evaluation.Untold, zone))
 	}
 	if evaluation.Error != "" && (!told || evaluation.Unevaluated) {
-		p.field("Error", "%s", oneLine(evaluation.Error))
+		p.field("Error", "%s", explain.OneLine(evaluation.Error))
 	}
 }
 
@@ -135,7 +122,7 @@ func turns(untold *api.Untold, zone *time.Location) string {
 	if untold == nil {
 		return ""
 	}
-	return fmt.Sprintf("; others came and went since %s, in %d changes", stamp(untold.From.In(zone)), untold.Changes)
+	return fmt.Sprintf("; others came and went since %s, in %d changes", explain.Stamp(untold.From.In(zone)), untold.Changes)
 }
 
 // read adds what was read of the target and which branch that led to (R25).
@@ -145,12 +132,12 @@ func (p *page) read(d policy.Decision) {
 		p.line(1, "it could not be read: %s", d.Error)
 		return
 	}
-	p.line(1, "%s wanted, %d observed; min %d, max %d", replicas(d.CurrentReplicas), d.StatusReplicas, d.MinReplicas, d.MaxReplicas)
+	p.line(1, "%s wanted, %d observed; min %d, max %d", explain.Replicas(d.CurrentReplicas), d.StatusReplicas, d.MinReplicas, d.MaxReplicas)
 	if d.Foreign != nil {
 		p.line(1, "somebody else changed the count from %d to %d", d.Foreign.From, d.CurrentReplicas)
 	}
 	if d.Restore != nil {
-		p.line(1, "%s to be put back, since somebody else's change of %s", replicas(d.Restore.Replicas), stamp(d.Restore.Since.In(d.Time.Location())))
+		p.line(1, "%s to be put back, since somebody else's change of %s", explain.Replicas(d.Restore.Replicas), explain.Stamp(d.Restore.Since.In(d.Time.Location())))
 	}
 	for _, notice := range d.Notices {
 		p.line(1, "%s, %s: %s", notice.Condition, notice.Reason, notice.Message)
@@ -185,7 +172,7 @@ func (p *page) recommendation(d policy.Decision) {
 	}
 	p.step("Merge the proposals (R46)")
 	if d.Winner != nil && *d.Winner >= 0 && *d.Winner < len(d.Metrics) {
-		p.line(1, "[%d] %s has the highest: %d", *d.Winner+1, metricName(d.Metrics[*d.Winner]), *d.Raw)
+		p.line(1, "[%d] %s has the highest: %d", *d.Winner+1, explain.MetricName(d.Metrics[*d.Winner]), *d.Raw)
 	} else {
 		p.line(1, "merged proposal: %d", *d.Raw)
 	}
@@ -207,9 +194,9 @@ func (p *page) stabilization(d policy.Decision) {
 	}
 	p.step("Stabilize over the windows, up %s, down %s (R55, R62)", s.UpWindow, s.DownWindow)
 	if s.Binding != nil {
-		p.line(1, "held at %d by the recommendation of %d made at %s", s.Replicas, s.Binding.Replicas, stamp(s.Binding.Time.In(d.Time.Location())))
+		p.line(1, "held at %d by the recommendation of %d made at %s", s.Replicas, s.Binding.Replicas, explain.Stamp(s.Binding.Time.In(d.Time.Location())))
 		if !s.BindingLeaves.IsZero() {
-			p.line(1, "which counts up to %s, %s after this decision", stamp(s.BindingLeaves.In(d.Time.Location())), s.BindingLeaves.Sub(d.Time).Round(time.Second))
+			p.line(1, "which counts up to %s, %s after this decision", explain.Stamp(s.BindingLeaves.In(d.Time.Location())), s.BindingLeaves.Sub(d.Time).Round(time.Second))
 		}
 	} else {
 		p.line(1, "nothing that is remembered holds the count: %d", s.Replicas)
@@ -226,7 +213,7 @@ func (p *page) limit(d policy.Decision) {
 	p.step("Limit the speed, and keep to min %d and max %d (R57, R69)", d.MinReplicas, d.MaxReplicas)
 	switch {
 	case l.Rate != nil && l.Policy != nil:
-		p.line(1, "rate: %d at this instant, by the policy %s from %d at the start of its period", *l.Rate, PolicyText(*l.Policy), l.PeriodStart)
+		p.line(1, "rate: %d at this instant, by the policy %s from %d at the start of its period", *l.Rate, explain.PolicyText(*l.Policy), l.PeriodStart)
 	case l.Rate != nil:
 		p.line(1, "rate: %d at this instant", *l.Rate)
 	}
@@ -236,11 +223,6 @@ func (p *page) limit(d policy.Decision) {
 		p.line(1, "not limited: %d", l.Replicas)
 	}
 	p.line(1, "%s", l.Reason)
-}
-
-// PolicyText writes a scaling policy as "Percent 10 per 1m0s".
-func PolicyText(rule policy.ScalingPolicy) string {
-	return fmt.Sprintf("%s %d per %s", rule.Type, rule.Value, time.Duration(rule.PeriodSeconds)*time.Second)
 }
 
 // afterLimit adds what comes after the limits, where anything did.
@@ -257,7 +239,7 @@ func (p *page) afterLimit(d policy.Decision) {
 		p.step("Ask whether the platform may be written to")
 		p.line(1, "held: %s: %s", hold.Reason, hold.Message)
 		if !hold.Until.IsZero() {
-			p.line(1, "until %s", stamp(hold.Until.In(d.Time.Location())))
+			p.line(1, "until %s", explain.Stamp(hold.Until.In(d.Time.Location())))
 		}
 	}
 }
@@ -271,11 +253,11 @@ func (p *page) result(view api.Explanation, d policy.Decision) {
 	switch {
 	case d.Write:
 		p.line(1, "%d → %d", d.CurrentReplicas, d.DesiredReplicas)
-		p.line(1, "%s", outcome(view, d))
+		p.line(1, "%s", explain.Outcome(view, d))
 	case d.DesiredReplicas != d.CurrentReplicas:
 		p.line(1, "%d → %d is wanted, and not written", d.CurrentReplicas, d.DesiredReplicas)
 	default:
-		p.line(1, "%s, no change", replicas(d.CurrentReplicas))
+		p.line(1, "%s, no change", explain.Replicas(d.CurrentReplicas))
 	}
 	p.victims(view)
 	if d.Reason != policy.NoReason {
@@ -300,29 +282,28 @@ func untold(d policy.Decision, text string) string {
 	return text
 }
 
-// outcome says what is recorded of a decision's write.
-func outcome(view api.Explanation, d policy.Decision) string {
-	became := view.Evaluation
-	failed := writeError(d, became)
-	switch {
-	case became.Written != nil && *became.Written != d.DesiredReplicas:
-		return fmt.Sprintf("written in part, %d of %d: %s", *became.Written, d.DesiredReplicas, cmp.Or(oneLine(failed), "why is not recorded"))
-	case became.Written != nil && failed != "":
-		return "written, and not all of it went well: " + oneLine(failed)
-	case became.Written != nil:
-		return "written"
-	case became.DryRun:
-		return "not written: hpad is in a dry run"
-	case became.Hold != nil:
-		return "not written: " + became.Hold.Reason + ": " + oneLine(became.Hold.Message)
+// victims adds whom the decision takes, where hpad chooses.
+func (p *page) victims(view api.Explanation) {
+	if view.VictimsError != "" {
+		p.line(1, "whom it takes is not known: %s", explain.OneLine(view.VictimsError))
 	}
-	for _, condition := range view.Status.Conditions {
-		if condition.Type == policy.AbleToScale && condition.Status == policy.ConditionFalse {
-			return "not written: " + condition.Reason + ": " + oneLine(condition.Message)
+	for _, victim := range view.Victims {
+		p.line(1, "takes %s: %s", explain.InstanceText(victim.ID, victim.Name), victim.Reason)
+	}
+}
+
+// drains adds a step for what is under way with instances that earlier decisions
+// took.
+func (p *page) drains(view api.Explanation) {
+	begun := false
+	for _, operation := range view.Drains {
+		if operation.State == drain.Ended {
+			continue
 		}
+		if !begun {
+			p.step("Under way")
+			begun = true
+		}
+		p.line(1, "%s", explain.DrainText(operation))
 	}
-	if failed != "" {
-		return "not written: " + oneLine(failed)
-	}
-	return "no write is recorded"
 }

@@ -1,23 +1,27 @@
-package main
+package demo
 
 import (
 	"errors"
-	"regexp"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
-	"github.com/hpad/hpad/cmd/hpad/demo"
+	"gotest.tools/v3/golden"
+
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/policy"
 )
 
-// demoAt answers the decision of a demo after some seconds: counts before and
+// start is when the demos of tests begin.
+var start = time.Date(2026, 11, 21, 12, 0, 20, 0, time.UTC)
+
+// viewAt returns the decision of a demo after some seconds: counts before and
 // after, and the waiting jobs and the share of busy time for each worker.
-func demoAt(second int, from, to int32, waitingMilli, busyMilli int64) api.Autoscaler {
-	at := now.Add(time.Duration(second) * time.Second)
+func viewAt(second int, from, to int32, waitingMilli, busyMilli int64) api.Autoscaler {
+	at := start.Add(time.Duration(second) * time.Second)
 	metric := func(name string, kind policy.MetricType, value, goal int64) policy.MetricResult {
 		return policy.MetricResult{
 			Type: kind, Name: name, Goal: policy.AverageValueTarget, GoalValue: goal,
@@ -26,10 +30,10 @@ func demoAt(second int, from, to int32, waitingMilli, busyMilli int64) api.Autos
 		}
 	}
 	view := api.Autoscaler{
-		Name: demo.Autoscaler,
+		Name: Autoscaler,
 		Decision: &policy.Decision{
 			Time: at, Case: policy.CaseMetrics, CurrentReplicas: from, DesiredReplicas: to, Write: from != to,
-			MinReplicas: 1, MaxReplicas: demo.MaxWorkers, Winner: new(1), Raw: &to, Recommendation: &to,
+			MinReplicas: 1, MaxReplicas: MaxWorkers, Winner: new(1), Raw: &to, Recommendation: &to,
 			Metrics: []policy.MetricResult{
 				metric("queue", policy.ExternalMetric, waitingMilli, 10_000), metric("busy", policy.InstancesMetric, busyMilli, 700),
 			},
@@ -42,53 +46,51 @@ func demoAt(second int, from, to int32, waitingMilli, busyMilli int64) api.Autos
 }
 
 // testPanel is a demo of a minute, in its middle.
-func testPanel() *demoPanel {
-	panel := &demoPanel{total: time.Minute}
+func testPanel() *panel {
+	p := &panel{total: time.Minute}
 	for second := 1; second <= 30; second++ {
 		workers := int32(1 + second/4)
-		panel.elapsed, panel.waiting = time.Duration(second)*time.Second, max(0, 60-4*second)
-		panel.view = demoAt(second, workers, workers, int64(panel.waiting)*1000/int64(workers), 820)
-		panel.sample(float64(8+3*second), panel.waiting)
+		p.elapsed, p.waiting = time.Duration(second)*time.Second, max(0, 60-4*second)
+		p.view = viewAt(second, workers, workers, int64(p.waiting)*1000/int64(workers), 820)
+		p.sample(float64(8+3*second), p.waiting)
 	}
-	panel.view = demoAt(30, 8, 9, 4857, 833)
-	panel.waiting = 34
-	return panel
+	p.view = viewAt(30, 8, 9, 4857, 833)
+	p.waiting = 34
+	return p
 }
 
 func TestDemoGolden(t *testing.T) {
-	panel := testPanel()
-	story := new(demo.Story)
+	p := testPanel()
+	story := new(Story)
 	for second, counts := range [][2]int32{{1, 1}, {1, 3}, {3, 8}, {8, 8}, {8, 2}, {2, 1}} {
-		story.Tell(demoAt(second, counts[0], counts[1], 12_000, 500))
+		story.Tell(viewAt(second, counts[0], counts[1], 12_000, 500))
 	}
-	stats := demo.Stats{Arrived: 3340, Done: 3321, Taken: 3321, Waited: 20 * time.Minute, LongestWait: 3104 * time.Millisecond}
-	plain := append([]string{demoHeader}, (&demoPanel{}).row(now), panel.row(now))
+	stats := Stats{Arrived: 3340, Done: 3321, Taken: 3321, Waited: 20 * time.Minute, LongestWait: 3104 * time.Millisecond}
+	plain := append([]string{header}, (&panel{}).row(start), p.row(start))
 	for name, lines := range map[string][]string{
-		"demo-panel.txt":       panel.lines(79),
-		"demo-panel-wide.txt":  panel.lines(140),
-		"demo-panel-begin.txt": (&demoPanel{total: time.Minute}).lines(79),
-		"demo-plain.txt":       plain,
-		"demo-summary.txt":     demoSummary(story, stats, time.Minute, time.Minute),
-		"demo-early.txt":       demoSummary(new(demo.Story), demo.Stats{}, 400*time.Millisecond, time.Minute),
-		"demo-config.toml":     strings.Split(strings.TrimSuffix(string(demo.Example(2*time.Minute).Config()), "\n"), "\n"),
+		"panel.txt":       p.lines(79),
+		"panel-wide.txt":  p.lines(140),
+		"panel-begin.txt": (&panel{total: time.Minute}).lines(79),
+		"plain.txt":       plain,
+		"summary.txt":     summary(story, stats, time.Minute, time.Minute),
+		"early.txt":       summary(new(Story), Stats{}, 400*time.Millisecond, time.Minute),
+		"config.toml":     strings.Split(strings.TrimSuffix(string(Example(2*time.Minute).Config()), "\n"), "\n"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			compareGolden(t, name, []byte(strings.Join(lines, "\n")+"\n"))
+			golden.Assert(t, strings.Join(lines, "\n")+"\n", name)
 		})
 	}
 }
 
-// TestDemoPage holds docs/cli.md to what the demo says of itself.
-func TestDemoPage(t *testing.T) {
-	doc := readDoc(t, "cli.md")
-	for _, line := range demoIntroduction(demo.Example(2*time.Minute), false)[:5] {
-		if !strings.Contains(doc, line) {
-			t.Errorf("docs/cli.md does not show the demo's line %q", line)
-		}
+// TestIntroduction holds docs/cli.md to what the demo says of itself.
+func TestIntroduction(t *testing.T) {
+	doc, err := os.ReadFile("../../../docs/cli.md")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, flag := range regexp.MustCompile(`--[a-z-]+`).FindAllString(newDemoCommand(streams{}).Flags().FlagUsages(), -1) {
-		if !strings.Contains(doc, "`"+flag) {
-			t.Errorf("docs/cli.md does not tell of %s", flag)
+	for _, line := range introduction(Example(2*time.Minute), false)[:5] {
+		if !strings.Contains(string(doc), line) {
+			t.Errorf("docs/cli.md does not show the demo's line %q", line)
 		}
 	}
 }
@@ -109,24 +111,24 @@ func TestPanelFits(t *testing.T) {
 }
 
 func TestGraph(t *testing.T) {
-	panel := demoPanel{total: 10 * time.Second}
+	p := panel{total: 10 * time.Second}
 	for second, load := range []float64{0, 50, 100, 25, 75} {
-		panel.elapsed = time.Duration(second+1) * time.Second
-		panel.sample(load, 0)
+		p.elapsed = time.Duration(second+1) * time.Second
+		p.sample(load, 0)
 	}
-	load := func(s demoSample) float64 { return s.load }
+	load := func(s sample) float64 { return s.load }
 	for cells, want := range map[int]string{
 		20: "▁▁▅▅██▃▃▇▇··········",
 		10: "▁▅█▃▇·····",
 		5:  "▅█▇··",
 	} {
-		if got := panel.graph(cells, load).draw(100); got != want {
+		if got := p.graph(cells, load).draw(100); got != want {
 			t.Errorf("%d cells: %s, want %s", cells, got, want)
 		}
 	}
-	panel.elapsed = time.Hour
-	panel.sample(200, 0)
-	if got, want := panel.graph(10, load).draw(100), "▁▃▅▂▄█████"; got != want {
+	p.elapsed = time.Hour
+	p.sample(200, 0)
+	if got, want := p.graph(10, load).draw(100), "▁▃▅▂▄█████"; got != want {
 		t.Errorf("with a sample after the end: %s, want %s", got, want)
 	}
 }
@@ -140,10 +142,10 @@ func TestDecimal(t *testing.T) {
 }
 
 func TestGoalOfAFailedMetric(t *testing.T) {
-	view := demoAt(0, 1, 1, 0, 700)
+	view := viewAt(0, 1, 1, 0, 700)
 	view.Decision.Metrics[0].Error = "no sample"
-	panel := demoPanel{view: view}
-	if got, want := panel.goals(), "queue unknown, busy 0.7 of 0.7"; got != want {
+	p := panel{view: view}
+	if got, want := p.goals(), "queue unknown, busy 0.7 of 0.7"; got != want {
 		t.Errorf("goals = %q, want %q", got, want)
 	}
 }
@@ -161,32 +163,32 @@ func TestGistTellsWhatIsNew(t *testing.T) {
 		view.Decision.Metrics[0].Error = "no sample"
 		return view
 	}
-	var gist demoGist
+	var last gist
 	for i, step := range []struct {
 		view api.Autoscaler
 		news bool
 	}{
-		{failed(demoAt(0, 1, 1, 0, 0)), false}, // samples are about to come
-		{failed(demoAt(1, 1, 1, 0, 0)), false},
-		{demoAt(2, 1, 1, 0, 100), true},
-		{demoAt(3, 1, 1, 0, 200), false},
-		{limited(demoAt(4, 1, 3, 0, 900), "ScaleUpLimit"), true},
-		{demoAt(5, 3, 3, 0, 800), false}, // the change said so
-		{limited(demoAt(6, 3, 3, 0, 900), "ScaleUpLimit"), true},
-		{limited(demoAt(7, 3, 3, 0, 950), "ScaleUpLimit"), false},
-		{limited(demoAt(8, 3, 3, 0, 950), "TooManyReplicas"), true},
-		{held(demoAt(9, 3, 3, 0, 100)), true},
-		{held(demoAt(10, 3, 3, 0, 90)), false},
-		{failed(demoAt(11, 3, 3, 0, 90)), true},
-		{failed(demoAt(12, 3, 3, 0, 90)), false},
-		{demoAt(13, 3, 2, 0, 90), true},
+		{failed(viewAt(0, 1, 1, 0, 0)), false}, // samples are about to come
+		{failed(viewAt(1, 1, 1, 0, 0)), false},
+		{viewAt(2, 1, 1, 0, 100), true},
+		{viewAt(3, 1, 1, 0, 200), false},
+		{limited(viewAt(4, 1, 3, 0, 900), "ScaleUpLimit"), true},
+		{viewAt(5, 3, 3, 0, 800), false}, // the change said so
+		{limited(viewAt(6, 3, 3, 0, 900), "ScaleUpLimit"), true},
+		{limited(viewAt(7, 3, 3, 0, 950), "ScaleUpLimit"), false},
+		{limited(viewAt(8, 3, 3, 0, 950), "TooManyReplicas"), true},
+		{held(viewAt(9, 3, 3, 0, 100)), true},
+		{held(viewAt(10, 3, 3, 0, 90)), false},
+		{failed(viewAt(11, 3, 3, 0, 90)), true},
+		{failed(viewAt(12, 3, 3, 0, 90)), false},
+		{viewAt(13, 3, 2, 0, 90), true},
 	} {
-		if got := gist.news(*step.view.Decision, time.Duration(i)*time.Second); got != step.news {
+		if got := last.news(*step.view.Decision, time.Duration(i)*time.Second); got != step.news {
 			t.Errorf("decision %d is news: %v, want %v", i, got, step.news)
 		}
 	}
-	late := demoGist{}
-	if !late.news(*failed(demoAt(0, 1, 1, 0, 0)).Decision, firstSamples) {
+	late := gist{}
+	if !late.news(*failed(viewAt(0, 1, 1, 0, 0)).Decision, firstSamples) {
 		t.Error("that there are still no samples after a while is no news")
 	}
 }
@@ -258,8 +260,8 @@ func TestScreenKeepsLinesAboveThePanel(t *testing.T) {
 
 func TestScreenOfAnotherSize(t *testing.T) {
 	screen, seen := newTestScreen(80, 24)
-	panel := testPanel()
-	if err := screen.draw([]string{"hello"}, panel.lines); err != nil {
+	p := testPanel()
+	if err := screen.draw([]string{"hello"}, p.lines); err != nil {
 		t.Fatal(err)
 	}
 	// A terminal that becomes narrower breaks the lines it shows.
@@ -268,22 +270,22 @@ func TestScreenOfAnotherSize(t *testing.T) {
 	if _, err := seen.Write([]byte(strings.Join(shown, "\n") + "\n")); err != nil {
 		t.Fatal(err)
 	}
-	if err := screen.draw(nil, panel.lines); err != nil {
+	if err := screen.draw(nil, p.lines); err != nil {
 		t.Fatal(err)
 	}
-	if seen.rows[0] != "hello" || len(seen.rows) != 1+len(panel.lines(49)) {
+	if seen.rows[0] != "hello" || len(seen.rows) != 1+len(p.lines(49)) {
 		t.Errorf("the terminal shows\n%s\nwant hello and the panel once", strings.Join(seen.rows, "\n"))
 	}
 	// One that is too low for the panel gets its top.
 	seen.high = 6
-	if err := screen.draw(nil, panel.lines); err != nil {
+	if err := screen.draw(nil, p.lines); err != nil {
 		t.Fatal(err)
 	}
 	if len(seen.rows) != 1+5 {
 		t.Errorf("%d rows are shown, want 6 where the terminal has 6", len(seen.rows))
 	}
 	seen.full = true
-	if err := screen.draw(nil, panel.lines); err == nil || !strings.Contains(err.Error(), "draw on the terminal") {
+	if err := screen.draw(nil, p.lines); err == nil || !strings.Contains(err.Error(), "draw on the terminal") {
 		t.Errorf("error = %v, want that nothing can be drawn", err)
 	}
 }

@@ -1,0 +1,81 @@
+package show
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/explain"
+	"github.com/hpad/hpad/policy"
+)
+
+// metrics adds how each metric came to its proposal.
+func (p *page) metrics(view api.Explanation, d policy.Decision) {
+	if len(d.Metrics) == 0 {
+		return
+	}
+	p.step("Compute the metrics")
+	for i, result := range d.Metrics {
+		p.line(1, "[%d] %s", i+1, explain.MetricText(result))
+		if i < len(view.Inputs) {
+			p.line(3, "read from %s", explain.InputText(view.Inputs[i]))
+		}
+		p.metric(result)
+	}
+}
+
+// metric adds the steps of one metric, as far as they went.
+func (p *page) metric(result policy.MetricResult) {
+	for _, warning := range result.Warnings {
+		p.line(3, "warning: %s", warning)
+	}
+	if groups := result.Groups; groups != nil {
+		extraneous := ""
+		if groups.Extraneous > 0 {
+			extraneous = fmt.Sprintf(", and %d samples of instances that are not there (R34)", groups.Extraneous)
+		}
+		p.line(3, "instances: %d ready, %d unready, %d missing, %d ignored%s (R27)",
+			groups.Ready, groups.Unready, groups.Missing, groups.Ignored, extraneous)
+	}
+	if result.Error != "" {
+		p.line(3, "failed: %s", result.Error)
+		return
+	}
+	p.ratio(result)
+	if result.BaseCount > 0 {
+		p.line(3, "multiplied by %d", result.BaseCount)
+	}
+	p.line(3, "proposal: %d%s", result.Proposal, ruleText(result.Rule))
+}
+
+// ratio adds the ratio, its completion and the tolerance.
+func (p *page) ratio(result policy.MetricResult) {
+	if result.Ratio == nil && result.CompletedRatio == nil {
+		return
+	}
+	if result.Ratio != nil {
+		p.line(3, "ratio: %s", number(*result.Ratio))
+	}
+	if result.CompletedRatio != nil {
+		p.line(3, "ratio with missing and unready instances filled in: %s (R36.4)", number(*result.CompletedRatio))
+	}
+	side := "outside of"
+	if result.Within {
+		side = "within"
+	}
+	p.line(3, "%s the tolerance: %s down, %s up (R30)", side, percent(result.ToleranceDown), percent(result.ToleranceUp))
+}
+
+// ruleText writes a rule in parentheses.
+func ruleText(rule string) string {
+	if rule == "" {
+		return ""
+	}
+	return " (" + rule + ")"
+}
+
+// number writes a ratio as shortly as tells it from its neighbors in practice.
+func number(value float64) string { return strconv.FormatFloat(value, 'g', 6, 64) }
+
+// percent writes a share in percent.
+func percent(share float64) string { return number(share*100) + "%" }

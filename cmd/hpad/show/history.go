@@ -1,0 +1,55 @@
+package show
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/explain"
+)
+
+// History writes entries as a table, with a column for their autoscalers
+// where they are of several.
+func History(w io.Writer, entries []api.Recorded, several bool) error {
+	table := newTable(w)
+	row := func(when, name, replicas, why string) {
+		if several {
+			when += "\t" + name
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", when, replicas, why)
+	}
+	row("TIME", "NAME", "REPLICAS", "WHY")
+	for _, entry := range entries {
+		row(entry.Time.UTC().Format(time.DateTime), entry.Autoscaler, explain.Count(entry.Decision, entry.Evaluation()), whyText(entry))
+	}
+	// What the writer could not write is what Flush answers.
+	return table.Flush()
+}
+
+// whyText says why, what the configuration changed, and since when the cause was
+// there where that is longer than the entry.
+func whyText(entry api.Recorded) string {
+	said := []string{explain.Sentence(entry.Decision, entry.Evaluation())}
+	for _, event := range entry.Events {
+		if event.Reason == api.BoundsChanged {
+			said = append(said, sentence(event.Message))
+		}
+	}
+	if untold := entry.Untold; untold != nil {
+		said = append(said, fmt.Sprintf("Before that causes took turns, %d times from %s on.", untold.Changes, untold.From.UTC().Format(time.TimeOnly)))
+	}
+	if !entry.Since.IsZero() && entry.Since.Before(entry.Time) {
+		said = append(said, "The cause began at "+entry.Since.UTC().Format(time.DateTime)+".")
+	}
+	return strings.Join(said, " ")
+}
+
+// sentence makes a text a sentence.
+func sentence(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + text[size:] + "."
+}

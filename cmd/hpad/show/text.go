@@ -1,0 +1,56 @@
+package show
+
+import (
+	"io"
+	"text/tabwriter"
+	"time"
+	"unicode"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+)
+
+// none and unset are kubectl's words for what is not there.
+const (
+	none    = "<none>"
+	unset   = "<unset>"
+	unknown = "<unknown>"
+)
+
+// newTable answers a writer of aligned columns, as kubectl aligns them.
+func newTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 6, 4, 3, ' ', 0) }
+
+// orNone answers text, or the word for none.
+func orNone(text string) string {
+	if text == "" {
+		return none
+	}
+	return text
+}
+
+// age writes how long ago something began, as kubectl does.
+func age(since, now time.Time) string {
+	if since.IsZero() {
+		return unknown
+	}
+	return duration.HumanDuration(now.Sub(since))
+}
+
+// ago writes how long ago something happened that may not have happened yet.
+func ago(at, now time.Time) string {
+	if at.IsZero() {
+		return "never"
+	}
+	return duration.HumanDuration(now.Sub(at)) + " ago"
+}
+
+// seconds writes a number of seconds as a duration.
+func seconds(count float64) time.Duration { return time.Duration(count * float64(time.Second)) }
+
+// Printable keeps what may go to a terminal: words of platforms and sources are
+// shown, and must not be able to steer it.
+func Printable(letter rune) rune {
+	if letter == '\n' || unicode.IsPrint(letter) {
+		return letter
+	}
+	return unicode.ReplacementChar
+}
