@@ -20,22 +20,22 @@ const (
 // failureShown is how long an operation that failed is a condition of its target.
 const failureShown = time.Hour
 
-// notices answers what a person should know of the target's operations. The caller
-// holds the lock.
+// notices returns what a person should know of the target's operations.
 func (t *target) notices(now time.Time) []policy.Notice {
 	var found []policy.Notice
 	draining, removing := 0, 0
 	trouble := ""
 	for _, op := range t.operations {
-		if op.leaving() && op.State != Finishing {
-			if op.State == Removing || op.State == Terminating {
-				removing++
-			} else {
-				draining++
-			}
-			if op.Error != "" && trouble == "" {
-				trouble = fmt.Sprintf("; instance %s: %s", op.Instance.ID, op.Error)
-			}
+		if !op.Removes() {
+			continue
+		}
+		if op.State == Removing || op.State == Terminating {
+			removing++
+		} else {
+			draining++
+		}
+		if op.Error != "" && trouble == "" {
+			trouble = fmt.Sprintf("; instance %s: %s", op.Instance.ID, op.Error)
 		}
 	}
 	var ways []string
@@ -48,7 +48,7 @@ func (t *target) notices(now time.Time) []policy.Notice {
 	if len(ways) > 0 {
 		found = append(found, policy.Notice{Condition: ConditionDraining, Reason: "InstancesDraining", Message: strings.Join(ways, ", ") + trouble})
 	}
-	for _, op := range slices.Backward(t.operations) {
+	for _, op := range slices.Backward(t.operations) { // what came last counts
 		if op.State != Ended || now.Sub(op.Ended) > failureShown {
 			continue
 		}
@@ -58,7 +58,7 @@ func (t *target) notices(now time.Time) []policy.Notice {
 				Message: fmt.Sprintf("instance %s was taken back: %s", op.Instance.ID, op.Why),
 			})
 		}
-		break // what came later counts
+		break
 	}
 	return found
 }

@@ -46,12 +46,9 @@ type Options struct {
 	// CPU answers the use of cpu in thousandths of a core by instance, for LeastCPU;
 	// nil means that the inner fleet's own samples are taken, where it has any.
 	CPU func(ctx context.Context, ref targets.Ref) (map[string]int64, error)
-	// Allocations counts allocations, for EmptyNomadNodes; nil means that the Drainer
-	// is asked, where it is a Counter.
-	Allocations Counter
 }
 
-// order answers the order that is in force.
+// order returns the order that is in force.
 func (o Options) order() Order {
 	if o.Drainer != nil && !o.Victims.Named() {
 		return Oldest

@@ -3,6 +3,7 @@ package drain
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,61 +33,12 @@ type record struct {
 	Format int         `json:"format"`
 	Target targets.Ref `json:"target"`
 	// Wanted is the count that was decided last.
-	Wanted     int32        `json:"wanted"`
-	Operations []*Operation `json:"operations"`
-}
-
-// lock is a mutex whose waiters give up with their context.
-type lock chan struct{}
-
-func newLock() lock { return make(lock, 1) }
-
-func (l lock) take(ctx context.Context) error {
-	select {
-	case l <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (l lock) release() { <-l }
-
-// load reads the operations of all targets, unless that was done before.
-func (f *Fleet) load(ctx context.Context) error {
-	if err := f.loading.take(ctx); err != nil {
-		return err
-	}
-	defer f.loading.release()
-	f.mu.Lock()
-	loaded := f.loaded
-	f.mu.Unlock()
-	if loaded || f.store == nil {
-		return nil
-	}
-	entries, err := f.store.List(ctx, recordPrefix)
-	if err != nil {
-		return fmt.Errorf("%w: load the operations under way: %w", targets.ErrTransient, err)
-	}
-	read := map[targets.Ref]*target{}
-	for key, value := range entries {
-		t, err := f.parseRecord(value)
-		if err == nil {
-			read[t.ref] = t
-			continue
-		}
-		if err := f.setAside(ctx, key, value, err); err != nil {
-			return err
-		}
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.targets, f.loaded = read, true
-	return nil
+	Wanted     int32       `json:"wanted"`
+	Operations []operation `json:"operations"`
 }
 
 // parseRecord reads one target's entry.
-func (f *Fleet) parseRecord(value []byte) (*target, error) {
+func parseRecord(value []byte) (*target, error) {
 	var r record
 	if err := json.Unmarshal(value, &r); err != nil {
 		return nil, err
@@ -94,34 +46,50 @@ func (f *Fleet) parseRecord(value []byte) (*target, error) {
 	if r.Format != recordFormat {
 		return nil, fmt.Errorf("format %d, want %d", r.Format, recordFormat)
 	}
-	t := newTarget(r.Target, f.clock)
-	t.wanted = r.Wanted
-	for _, op := range r.Operations {
-		if op == nil || op.ID == "" || op.Instance.ID == "" {
-			return nil, fmt.Errorf("an operation without an id or an instance")
+	for i := range r.Operations {
+		op := &r.Operations[i]
+		if op.ID == "" || op.Instance.ID == "" {
+			return nil, errors.New("an operation without an id or an instance")
 		}
 		op.Instance.Target = r.Target
-		t.operations = append(t.operations, op)
-		t.paces[op.ID] = &pace{touched: true} // by the daemon before this one
 	}
-	slices.SortStableFunc(t.operations, byAge)
-	t.settleTwins(f.clock.Now())
+	slices.SortStableFunc(r.Operations, func(a, b operation) int { return a.Begun.Compare(b.Begun) })
+	t := newTarget(r.Target)
+	t.wanted, t.operations = r.Wanted, r.Operations
 	return t, nil
 }
 
-// settleTwins ends the undoing of instances that were chosen again since. The
-// caller holds the lock.
-func (t *target) settleTwins(now time.Time) {
-	newest := map[string]*Operation{}
-	for _, op := range t.operations {
-		if older := newest[op.Instance.ID]; older != nil && older.State == Undoing {
-			older.Error = "" // which no longer matters
-			t.end(older, now)
-		}
-		if op.State != Ended {
-			newest[op.Instance.ID] = op
+// load reads the operations of all targets, unless that was done before.
+func (f *Fleet) load(ctx context.Context) error {
+	if f.loading.Acquire(ctx, 1) != nil {
+		return context.Cause(ctx)
+	}
+	defer f.loading.Release(1)
+	loaded := f.store == nil
+	f.locked(func(b *book) { loaded = loaded || b.loaded })
+	if loaded {
+		return nil
+	}
+	entries, err := f.store.List(ctx, recordPrefix)
+	if err != nil {
+		return fmt.Errorf("%w: load the operations under way: %w", targets.ErrTransient, err)
+	}
+	var read []*target
+	for key, value := range entries {
+		t, err := parseRecord(value)
+		if err == nil {
+			read = append(read, t)
+		} else if err := f.setAside(ctx, key, value, err); err != nil {
+			return err
 		}
 	}
+	f.locked(func(b *book) {
+		b.loaded = true
+		for _, t := range read {
+			b.add(t, f.clock.Now())
+		}
+	})
+	return nil
 }
 
 // setAside keeps an entry that cannot be read where it does no harm.
@@ -139,55 +107,41 @@ func (f *Fleet) setAside(ctx context.Context, key string, value []byte, why erro
 	return nil
 }
 
-// prune forgets operations that ended long ago. The caller holds the lock.
-func (t *target) prune(now time.Time) {
-	ended := 0
-	for _, op := range t.operations {
-		if op.State == Ended {
-			ended++
-		}
+// save records a target's operations, and those to be added, which then are the
+// target's.
+func (f *Fleet) save(ctx context.Context, t *target, added ...operation) error {
+	if t.saving.Acquire(ctx, 1) != nil {
+		return fmt.Errorf("%w: record the operations of %s: %w", targets.ErrTransient, t.ref, context.Cause(ctx))
 	}
-	t.operations = slices.DeleteFunc(t.operations, func(op *Operation) bool {
-		old := op.State == Ended && (ended > endedMost || now.Sub(op.Ended) > endedKept)
-		if old {
-			ended--
-			delete(t.paces, op.ID)
-		}
-		return old
+	defer t.saving.Release(1)
+	var changes uint64
+	r := record{Format: recordFormat, Target: t.ref}
+	f.locked(func(*book) {
+		t.prune(f.clock.Now())
+		changes, r.Wanted, r.Operations = t.changes, t.wanted, slices.Concat(t.operations, added)
 	})
+	if err := f.write(ctx, r); err != nil {
+		return fmt.Errorf("%w: record the operations of %s: %w", targets.ErrTransient, t.ref, err)
+	}
+	f.locked(func(b *book) {
+		t.saved = changes
+		b.begin(t, added, f.clock.Now())
+	})
+	return nil
 }
 
-// save writes a target's operations, and those to be added, which then are the
-// target's.
-func (f *Fleet) save(ctx context.Context, t *target, added ...*Operation) error {
-	if err := t.saving.take(ctx); err != nil {
-		return fmt.Errorf("%w: record the operations of %s: %w", targets.ErrTransient, t.ref, err)
+// write keeps a record, unless it has no operations.
+func (f *Fleet) write(ctx context.Context, r record) error {
+	key := recordPrefix + r.Target.Name
+	switch {
+	case f.store == nil:
+		return nil
+	case len(r.Operations) == 0:
+		return f.store.Delete(ctx, key)
 	}
-	defer t.saving.release()
-	f.mu.Lock()
-	t.prune(f.clock.Now())
-	changes := t.changes
-	operations := slices.Concat(t.operations, added)
-	value, err := json.Marshal(record{Format: recordFormat, Target: t.ref, Wanted: t.wanted, Operations: operations})
-	f.mu.Unlock()
-	if err == nil && f.store != nil {
-		key := recordPrefix + t.ref.Name
-		if len(operations) == 0 {
-			err = f.store.Delete(ctx, key)
-		} else {
-			err = f.store.Save(ctx, key, value)
-		}
-	}
+	value, err := json.Marshal(r)
 	if err != nil {
-		return fmt.Errorf("%w: record the operations of %s: %w", targets.ErrTransient, t.ref, err)
+		return err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	t.saved = changes
-	t.operations = append(t.operations, added...)
-	for _, op := range added {
-		t.paces[op.ID] = &pace{}
-	}
-	t.settleTwins(f.clock.Now())
-	return nil
+	return f.store.Save(ctx, key, value)
 }

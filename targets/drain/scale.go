@@ -5,9 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -21,37 +19,31 @@ const InstancesProtected = "InstancesProtected"
 
 // SetReplicas asks for n replicas of one target. Where instances are taken by name
 // a scale-down records who is to be drained, and returns, or takes them at once where
-// nothing drains them; a scale-up takes back who
-// is not removed yet, and asks the inner fleet for the rest. What could be done in
-// part only is a targets.PartialError.
+// nothing drains them; a scale-up takes back who is not removed yet, and asks the
+// inner fleet for the rest. What could be done in part only is a
+// targets.PartialError.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, reason string) error {
-	err := f.usable(ctx)
-	if err == nil {
-		err = f.load(ctx)
-	}
-	if err != nil {
+	if err := f.usable(ctx); err != nil {
 		return fmt.Errorf("scale %s to %d replicas: %w", ref, n, err)
 	}
-	f.mu.Lock()
-	t, options := f.targets[ref], f.options[ref]
-	managed := options.order().Named() || t != nil && t.active()
-	if managed && t == nil {
-		t = newTarget(ref, f.clock)
-		f.targets[ref] = t
-	}
-	f.mu.Unlock()
+	w := &write{fleet: f, n: n, version: version, reason: reason}
+	managed := false
+	f.locked(func(b *book) {
+		w.options, w.target = b.options[ref], b.targets[ref]
+		managed = w.options.order().Named() || w.target != nil && w.target.active()
+		if managed && w.target == nil {
+			w.target = newTarget(ref)
+			b.add(w.target, f.clock.Now())
+		}
+	})
 	if !managed {
 		if strings.Contains(version, versionMark) {
 			return fmt.Errorf("scale %s to %d replicas: %w: instances that were draining are gone or back", ref, n, targets.ErrConflict)
 		}
 		return f.inner.SetReplicas(ctx, ref, n, version, reason)
 	}
-	w := &write{fleet: f, target: t, options: options, n: n, version: version, reason: reason}
-	err = w.do(ctx)
-	if err == nil {
-		return nil
-	}
-	if !w.named {
+	err := w.do(ctx)
+	if err != nil && !w.named {
 		err = fmt.Errorf("scale %s to %d replicas: %w", ref, n, err)
 	}
 	return targets.CutOff(ctx, err)
@@ -68,54 +60,81 @@ type write struct {
 	// of it.
 	reading targets.Reading
 	current tally
-	// named says that the error is the inner fleet's, which names the attempt.
+	// named means that the error is the inner fleet's, which names the attempt.
 	named bool
 }
 
-func (w *write) do(ctx context.Context) error {
+func (w *write) do(ctx context.Context) (err error) {
 	f, t := w.fleet, w.target
-	if err := t.writing.take(ctx); err != nil {
-		return fmt.Errorf("%w: an earlier write has not returned yet: %w", targets.ErrTransient, err)
+	if t.writing.Acquire(ctx, 1) != nil {
+		return fmt.Errorf("%w: an earlier write has not returned yet: %w", targets.ErrTransient, context.Cause(ctx))
 	}
-	defer t.writing.release()
-	var err error
+	defer t.writing.Release(1)
 	if w.reading, err = f.read(ctx, t.ref); err != nil {
 		return err
 	}
-	f.mu.Lock()
-	w.current = t.tally(w.reading)
-	f.mu.Unlock()
-	if now := w.current.version(w.reading); w.version != "" && w.version != now {
+	f.locked(func(*book) { w.current = w.tally() })
+	switch now := w.current.version(w.reading); {
+	case w.version != "" && w.version != now:
 		return fmt.Errorf("%w: version %s is now %s", targets.ErrConflict, w.version, now)
-	}
-	if w.n < 0 || w.reading.Min != nil && w.n < *w.reading.Min || w.reading.Max != nil && w.n > *w.reading.Max {
+	case w.n < 0 || w.reading.Min != nil && w.n < *w.reading.Min || w.reading.Max != nil && w.n > *w.reading.Max:
 		return &targets.OutOfRangeError{Min: w.reading.Min, Max: w.reading.Max, Err: fmt.Errorf("%d replicas asked for", w.n)}
-	}
-	switch {
 	case w.n > w.current.spec:
 		return w.grow(ctx)
 	case w.n < w.current.spec:
 		return w.shrink(ctx)
-	default:
-		return w.saveChanges(ctx)
 	}
+	return w.saveChanges(ctx)
 }
 
-// read reads one target of the inner fleet.
-func (f *Fleet) read(ctx context.Context, ref targets.Ref) (targets.Reading, error) {
-	readings, err := f.inner.Snapshot(ctx, []targets.Ref{ref})
-	if err != nil {
-		return targets.Reading{}, err
-	}
-	reading, ok := readings[ref]
-	if !ok {
-		return targets.Reading{}, fmt.Errorf("%w: %s was not read", targets.ErrTransient, ref)
-	}
-	return reading, reading.Err
+// tally returns what the operations make of the reading now.
+func (w *write) tally() tally {
+	return w.target.tally(w.reading, w.fleet.clock.Of(w.reading.Observed))
 }
 
-// innerVersion is what the inner fleet is to compare: what was just read, when the
-// caller wants a comparison at all.
+// grow takes draining instances back, and asks the inner fleet for the rest.
+func (w *write) grow(ctx context.Context) error {
+	f, t := w.fleet, w.target
+	var leaving int32
+	f.locked(func(b *book) {
+		t.decide(w.n)
+		now := w.tally()
+		b.takeBack(t, now, "more instances are wanted again", f.clock.Now())
+		leaving = int32(len(now.leaving))
+	})
+	f.poke()
+	returned := int32(len(w.current.leaving)) - leaving
+	if returned > 0 {
+		f.log.Info("draining instances are taken back", zap.Stringer("target", t.ref), zap.Int32("instances", returned))
+	}
+	// The platform's count still has those that can no longer be taken back.
+	var err error
+	if n := w.n + leaving; n != w.reading.SpecReplicas {
+		err = w.set(ctx, n, leaving)
+	}
+	reached := w.current.spec + returned
+	if refused(err) {
+		f.locked(func(*book) { t.decide(reached) })
+	}
+	unsaved := w.saveChanges(ctx)
+	switch {
+	case err == nil:
+		return unsaved
+	case returned > 0 && !isPartial(err):
+		return &targets.PartialError{Reached: reached, Err: err}
+	}
+	return err
+}
+
+// set asks the inner fleet for a count, of which some instances are leaving.
+func (w *write) set(ctx context.Context, n, leaving int32) error {
+	err := w.fleet.inner.SetReplicas(ctx, w.target.ref, n, w.innerVersion(), w.reason)
+	w.named = err != nil && !isPartial(err)
+	return less(err, leaving)
+}
+
+// innerVersion returns what the inner fleet is to compare: what was just read, where
+// a comparison is wanted at all.
 func (w *write) innerVersion() string {
 	if w.version == "" {
 		return ""
@@ -123,57 +142,13 @@ func (w *write) innerVersion() string {
 	return w.reading.Version
 }
 
-// grow takes draining instances back, and asks the inner fleet for the rest.
-func (w *write) grow(ctx context.Context) error {
-	f, t := w.fleet, w.target
-	f.mu.Lock()
-	t.decide(w.n)
-	now := t.tally(w.reading)
-	t.takeBack(now.surplus, Undone, "more instances are wanted again", w.fleet.clock.Now())
-	returned := int32(len(w.current.leaving) - len(now.leaving))
-	// The platform's count still has those that can no longer be taken back.
-	ask := w.n + int32(len(now.leaving))
-	f.mu.Unlock()
-	f.poke()
-	if returned > 0 {
-		f.log.Info("draining instances are taken back", zap.Stringer("target", t.ref), zap.Int32("instances", returned))
+// less corrects the count that an error says was reached by instances that are
+// leaving.
+func less(err error, leaving int32) error {
+	if partial, ok := errors.AsType[*targets.PartialError](err); ok {
+		return &targets.PartialError{Reached: partial.Reached - leaving, Err: partial.Err}
 	}
-
-	var err error
-	if ask != w.reading.SpecReplicas {
-		err = w.set(ctx, ask, int32(len(now.leaving)))
-	}
-	reached := w.current.spec + returned
-	if err != nil && !isPartial(err) && !errors.Is(err, targets.ErrUnknownOutcome) {
-		f.mu.Lock()
-		t.decide(reached)
-		f.mu.Unlock()
-	}
-	unsaved := w.saveChanges(ctx)
-	switch {
-	case err != nil && returned > 0 && !isPartial(err):
-		return &targets.PartialError{Reached: reached, Err: err}
-	case err != nil:
-		return err
-	}
-	return unsaved
-}
-
-// set asks the inner fleet for a count, of which some instances are leaving.
-func (w *write) set(ctx context.Context, n, leaving int32) error {
-	err := w.fleet.inner.SetReplicas(ctx, w.target.ref, n, w.innerVersion(), w.reason)
-	w.named = err != nil && !isPartial(err)
-	return w.partly(err, leaving)
-}
-
-// partly corrects the count that the inner fleet says it reached by the instances
-// that are leaving.
-func (w *write) partly(err error, leaving int32) error {
-	var partial *targets.PartialError
-	if !errors.As(err, &partial) {
-		return err
-	}
-	return &targets.PartialError{Reached: partial.Reached - leaving, Err: partial.Err}
+	return err
 }
 
 func isPartial(err error) bool {
@@ -181,18 +156,20 @@ func isPartial(err error) bool {
 	return ok
 }
 
+// refused reports whether an error means that nothing was changed.
+func refused(err error) bool {
+	return err != nil && !isPartial(err) && !errors.Is(err, targets.ErrUnknownOutcome)
+}
+
 // saveChanges records what changed, if anything did. A full disk must not keep a
-// target from growing: it is told as a targets.PartialError, and saved later.
+// target from growing: that is a targets.PartialError, and saved later.
 func (w *write) saveChanges(ctx context.Context) error {
-	f, t := w.fleet, w.target
-	f.mu.Lock()
-	unchanged := t.changes == t.saved || len(t.operations) == 0
-	f.mu.Unlock()
-	if unchanged {
-		return nil
-	}
-	if err := f.save(ctx, t); err != nil {
-		return &targets.PartialError{Reached: w.n, Err: err}
+	unsaved := false
+	w.fleet.locked(func(*book) { unsaved = w.target.changes != w.target.saved && len(w.target.operations) > 0 })
+	if unsaved {
+		if err := w.fleet.save(ctx, w.target); err != nil {
+			return &targets.PartialError{Reached: w.n, Err: err}
+		}
 	}
 	return nil
 }
@@ -202,21 +179,18 @@ func (w *write) shrink(ctx context.Context) error {
 	if hold := w.reading.Hold; hold != nil {
 		return &targets.HeldError{Hold: *hold}
 	}
-	if !w.options.order().Named() {
-		leaving := int32(len(w.current.leaving))
-		return w.deciding(w.n, func() error {
-			return w.set(ctx, w.n+leaving, leaving)
-		})
+	if leaving := int32(len(w.current.leaving)); !w.options.order().Named() {
+		return w.deciding(w.n, func() error { return w.set(ctx, w.n+leaving, leaving) })
 	}
-	less := w.current.spec - w.n
-	unfilled := min(less, max(0, w.reading.SpecReplicas-existing(w.reading)))
+	fewer := w.current.spec - w.n
+	unfilled := min(fewer, max(0, w.reading.SpecReplicas-existing(w.reading)))
 	// Who is taken must be known before anything is changed.
-	victims, err := w.fleet.pick(ctx, w.target.ref, w.options, w.current.apply(w.reading), less-unfilled)
+	victims, err := w.fleet.pick(ctx, w.target.ref, w.options, w.current.apply(w.reading), fewer-unfilled)
 	if err != nil {
 		return err
 	}
-	missing := less - unfilled - int32(len(victims))
-	if missing == less {
+	missing := fewer - unfilled - int32(len(victims))
+	if missing == fewer {
 		return &targets.HeldError{Hold: policy.Hold{Reason: InstancesProtected, Message: "no instance can be taken: all are protected, or not known by name"}}
 	}
 	err = w.deciding(w.n+missing, func() error { return w.lower(ctx, unfilled, victims) })
@@ -227,186 +201,107 @@ func (w *write) shrink(ctx context.Context) error {
 }
 
 // deciding makes a change of the inner fleet under the count that is wanted then,
-// and under the one before when that failed altogether.
+// and under the one before when that was refused.
 func (w *write) deciding(n int32, change func() error) error {
-	f, t := w.fleet, w.target
-	f.mu.Lock()
-	before := t.wanted
-	t.decide(n)
-	f.mu.Unlock()
+	before := n
+	w.fleet.locked(func(*book) {
+		before = w.target.wanted
+		w.target.decide(n)
+	})
 	err := change()
-	if err != nil && !isPartial(err) && !errors.Is(err, targets.ErrUnknownOutcome) {
-		f.mu.Lock()
-		t.decide(before)
-		f.mu.Unlock()
+	if refused(err) {
+		w.fleet.locked(func(*book) { w.target.decide(before) })
 	}
 	return err
 }
 
 // lower gives up what does not exist, then takes the victims.
-func (w *write) lower(ctx context.Context, unfilled int32, victims []Victim) error {
+func (w *write) lower(ctx context.Context, unfilled int32, victims []Victim) (err error) {
 	if unfilled > 0 {
-		if err := w.giveUp(ctx, unfilled); err != nil {
+		if err := w.set(ctx, w.reading.SpecReplicas-unfilled, int32(len(w.current.leaving))); err != nil {
 			return err
 		}
+		if w.version != "" { // it is another one now
+			w.reading, err = w.fleet.read(ctx, w.target.ref)
+		}
 	}
-	if len(victims) == 0 {
-		return nil
+	switch {
+	case err != nil || len(victims) == 0:
+	case w.options.Drainer == nil:
+		err = w.remove(ctx, victims)
+	default:
+		err = w.drain(ctx, victims)
 	}
-	take := w.record
-	if w.options.Drainer == nil {
-		take = w.remove
-	}
-	err := take(ctx, victims)
 	if err != nil && unfilled > 0 && !isPartial(err) {
 		return &targets.PartialError{Reached: w.current.spec - unfilled, Err: err}
 	}
 	return err
 }
 
-// giveUp lowers the platform's count by instances that it has not made yet.
-func (w *write) giveUp(ctx context.Context, unfilled int32) error {
-	f, t := w.fleet, w.target
-	if err := f.inner.SetReplicas(ctx, t.ref, w.reading.SpecReplicas-unfilled, w.innerVersion(), w.reason); err != nil {
-		w.named = !isPartial(err)
-		return err
-	}
-	if w.version == "" {
-		return nil
-	}
-	reading, err := f.read(ctx, t.ref)
-	if err != nil {
-		return &targets.PartialError{Reached: w.current.spec - unfilled, Err: err}
-	}
-	w.reading = reading
-	return nil
-}
-
 // remove takes the victims at once. They are recorded before the platform is asked:
 // when nobody knows what became of that, these are asked for again, and no others.
-func (w *write) remove(ctx context.Context, victims []Victim) error {
-	ids, operations := make([]string, len(victims)), make([]*Operation, len(victims))
-	now := w.fleet.clock.Now()
-	for i, victim := range victims {
-		ids[i] = victim.ID
-		operations[i] = w.begin(victim, now)
-		operations[i].State, operations[i].Attempts = Removing, 1
+// A store that cannot be written does not keep a fleet from shrinking.
+func (w *write) remove(ctx context.Context, victims []Victim) (err error) {
+	f, t := w.fleet, w.target
+	operations := w.begin(victims)
+	ids, instances := make([]string, len(victims)), make([]string, len(victims))
+	for i := range operations {
+		op := &operations[i]
+		op.State, op.Attempts, op.asking = Removing, 1, true
+		ids[i], instances[i] = op.ID, op.Instance.ID
 	}
-	w.expect(ctx, operations)
-	err := targets.ErrUnknownOutcome // of a call that panics
-	defer func() { w.answered(ctx, operations, err) }()
-	err = w.partly(w.fleet.inner.Remove(ctx, w.target.ref, ids, w.innerVersion(), w.reason), int32(len(w.current.leaving)))
+	if err := f.save(ctx, t, operations...); err != nil {
+		f.log.Warn("who is to be removed is not recorded; removed all the same", zap.Stringer("target", t.ref), zap.Error(err))
+		f.locked(func(b *book) {
+			b.begin(t, operations, f.clock.Now())
+			t.changes++
+		})
+	}
+	err = targets.ErrUnknownOutcome // of a call that panics
+	defer func() {
+		open := errors.Is(err, targets.ErrUnknownOutcome) || ctx.Err() != nil && refused(err)
+		f.locked(func(b *book) {
+			if open {
+				b.all(t, removed{targets.CutOff(ctx, err)}, f.clock.Now(), ids...)
+			} else {
+				t.forget(ids)
+			}
+		})
+		f.poke()
+	}()
+	err = less(f.inner.Remove(ctx, t.ref, instances, w.innerVersion(), w.reason), int32(len(w.current.leaving)))
 	return err
 }
 
-// expect records whom the platform is about to be asked for. A store that cannot be
-// written does not keep a fleet from shrinking.
-func (w *write) expect(ctx context.Context, operations []*Operation) {
-	f, t := w.fleet, w.target
-	err := f.save(ctx, t, operations...)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err != nil {
-		f.log.Warn("who is to be removed is not recorded; removed all the same", zap.Stringer("target", t.ref), zap.Error(err))
-		t.operations = append(t.operations, operations...)
-		t.changes++
-	}
-	for _, op := range operations {
-		t.paces[op.ID] = &pace{direct: true}
-	}
-}
-
-// answered forgets the operations of a call whose outcome is known; the others are
-// gone on with by what readings show.
-func (w *write) answered(ctx context.Context, operations []*Operation, err error) {
-	f, t := w.fleet, w.target
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	open := errors.Is(err, targets.ErrUnknownOutcome) || err != nil && ctx.Err() != nil && !isPartial(err)
-	now := w.fleet.clock.Now()
-	for _, op := range operations {
-		p := t.paces[op.ID]
-		p.direct, p.asked = false, now
-		if open {
-			t.note(op, err)
-		} else {
-			delete(t.paces, op.ID)
-		}
-	}
-	if !open {
-		t.operations = slices.DeleteFunc(t.operations, func(op *Operation) bool { return slices.Contains(operations, op) })
-		t.changes++
-	}
-	f.poke()
-}
-
-// record begins the drains of the victims. Nothing is begun that is not recorded.
-func (w *write) record(ctx context.Context, victims []Victim) error {
-	now := w.fleet.clock.Now()
-	operations := make([]*Operation, len(victims))
-	for i, victim := range victims {
-		operations[i] = w.begin(victim, now)
-	}
-	if err := w.fleet.save(ctx, w.target, operations...); err != nil {
+// drain begins the drains of the victims. Nothing is begun that is not recorded.
+func (w *write) drain(ctx context.Context, victims []Victim) error {
+	f, operations := w.fleet, w.begin(victims)
+	if err := f.save(ctx, w.target, operations...); err != nil {
 		return err
 	}
 	for _, op := range operations {
-		w.fleet.log.Info("instance is drained, to be removed", zap.Stringer("target", w.target.ref), zap.String("instance", op.Instance.ID),
-			zap.String("why", op.Reason), zap.Time("deadline", w.fleet.clock.Scale().Wall(op.Deadline)))
+		f.log.Info("instance is drained, to be removed", zap.Stringer("target", w.target.ref), zap.String("instance", op.Instance.ID),
+			zap.String("why", op.Reason), zap.Time("deadline", f.clock.Scale().Wall(op.Deadline)))
 	}
-	w.fleet.poke()
+	f.poke()
 	return nil
 }
 
-// begin answers a new operation.
-func (w *write) begin(victim Victim, now time.Time) *Operation {
-	op := &Operation{
-		ID: strings.ToLower(rand.Text()), Reason: victim.Reason, Decision: w.reason,
-		Begun: now, Deadline: now.Add(w.options.deadline()), State: Waiting, Changed: now,
-	}
+// begin returns new operations.
+func (w *write) begin(victims []Victim) []operation {
+	now := w.fleet.clock.Now()
+	instances := map[string]Instance{}
 	for i := range w.reading.Instances {
-		if w.reading.Instances[i].ID == victim.ID {
-			op.Instance = describe(w.target.ref, w.reading, i)
-		}
+		instances[w.reading.Instances[i].ID] = instanceOf(w.target.ref, w.reading, i)
 	}
-	op.Instance.Deadline = op.Deadline
-	return op
-}
-
-// decide notes the count that is wanted from now on. The caller holds the lock.
-func (t *target) decide(n int32) {
-	if t.wanted != n {
-		t.wanted = n
-		t.changes++
-	}
-}
-
-// takeBack lets instances count again; their work comes back in the background.
-// The caller holds the lock.
-func (t *target) takeBack(operations []*Operation, outcome Outcome, why string, now time.Time) {
-	for _, op := range operations {
-		op.Why, op.Outcome = why, outcome
-		if t.paces[op.ID].touched {
-			t.move(op, Undoing, now)
-		} else {
-			t.end(op, now)
+	operations := make([]operation, len(victims))
+	for i, victim := range victims {
+		op := Operation{
+			ID: strings.ToLower(rand.Text()), Instance: instances[victim.ID], Reason: victim.Reason, Decision: w.reason,
+			Begun: now, Deadline: now.Add(w.options.deadline()), State: Waiting, Changed: now,
 		}
-		if call := t.calls[op.Instance.ID]; call != nil {
-			call.cancel()
-		}
+		op.Instance.Target, op.Instance.ID, op.Instance.Deadline = w.target.ref, victim.ID, op.Deadline
+		operations[i] = operation{Operation: op}
 	}
-}
-
-// move takes an operation to a state. The caller holds the lock.
-func (t *target) move(op *Operation, state State, now time.Time) {
-	op.State, op.Changed = state, now
-	p := t.paces[op.ID]
-	p.next, p.failures, p.absent = time.Time{}, 0, time.Time{}
-	t.changes++
-}
-
-// end ends an operation with its outcome. The caller holds the lock.
-func (t *target) end(op *Operation, now time.Time) {
-	t.move(op, Ended, now)
-	op.Ended = now
+	return operations
 }
