@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/settings/quantity"
 )
 
@@ -32,7 +33,7 @@ func (a *amount) UnmarshalTOML(value any) error {
 		text = strconv.FormatFloat(value, 'f', -1, 64)
 		a.number = &value
 	default:
-		return fmt.Errorf("must be a number or a quantity, as 0.05 or \"50m\", not %s", kindOf(value))
+		return fmt.Errorf("must be a number or a quantity, as 0.05 or \"50m\", not %s", settings.KindOf(value))
 	}
 	parsed, err := quantity.Parse(text)
 	if err != nil {

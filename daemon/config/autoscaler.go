@@ -11,8 +11,6 @@ import (
 
 	"github.com/hpad/hpad/settings"
 
-	"github.com/BurntSushi/toml"
-
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/drain"
@@ -21,14 +19,14 @@ import (
 // autoscalerTable is [autoscalers.NAME] as it is written.
 type autoscalerTable struct {
 	// Target is what is scaled: a fleet, and what names a target there.
-	Target toml.Primitive `toml:"target"`
+	Target map[string]any `toml:"target"`
 	// Victims says which instances are taken when the count goes down, for fleets that
 	// can take chosen ones; left out, "platform", which lets it choose, or "oldest"
 	// with a drain, which has to know them. Never a protected one.
 	Victims drain.Order `toml:"victims"`
 	// Drain takes the work of instances away before they are removed; left out,
 	// nothing does.
-	Drain toml.Primitive `toml:"drain"`
+	Drain map[string]any `toml:"drain"`
 	scalingTable
 }
 
@@ -67,6 +65,9 @@ type targetTable struct {
 	Requests map[string]amount `toml:"requests"`
 }
 
+// targetFields are the keys of every target.
+var targetFields = settings.FieldsOf(reflect.TypeFor[targetTable]())
+
 // readAutoscalers decodes and validates the autoscalers.
 func (l *loader) readAutoscalers(c *Config) {
 	owners, taken := newOwners(c.Fleets), map[string]targets.Ref{}
@@ -102,19 +103,10 @@ func (t *table) recordOwned(ref targets.Ref, owner *table, owned targets.Ref) {
 // valid. Its target is told even where something else is mistaken.
 func (t *table) readAutoscaler(c *Config) (a Autoscaler, ok bool) {
 	before, warned := len(t.loader.errs), len(t.loader.warnings)
-	t.checkShape("", reflect.TypeFor[autoscalerTable](), t.raw)
-	var target struct {
-		Target toml.Primitive `toml:"target"`
-	}
-	if t.decode(&target) != nil {
-		return a, false
-	}
-	a = Autoscaler{Name: t.name}
-	t.readTarget(c, target.Target, &a)
 	var given autoscalerTable
-	if t.decode(&given) != nil {
-		return a, false
-	}
+	t.decode("", reflect.ValueOf(&given).Elem(), t.raw)
+	a = Autoscaler{Name: t.name}
+	t.readTarget(c, given.Target, &a)
 	t.readScaling(c, given.scalingTable, &a)
 	t.readVictims(given.Victims, &a)
 	t.readDrain(given.Drain, &a)
@@ -155,34 +147,24 @@ func (t *table) readScaling(c *Config, given scalingTable, a *Autoscaler) {
 }
 
 // readTarget decodes and validates the target table.
-func (t *table) readTarget(c *Config, value toml.Primitive, a *Autoscaler) {
-	given, present := t.raw["target"]
-	if !present {
+func (t *table) readTarget(c *Config, raw map[string]any, a *Autoscaler) {
+	if raw == nil {
 		t.add("target", "", `is required: the fleet and what to scale in it, as { fleet = "local", service = "worker" }`)
 		return
 	}
-	raw, ok := given.(map[string]any)
-	if !ok {
-		t.addWritten("target", "must be a table, not "+kindOf(given))
-		return
-	}
-	common := fieldsOf(reflect.TypeFor[targetTable]())
-	t.checkKeys("target", raw, common, common.keys, func(name string) bool { return !common.has(name) })
 	var shared targetTable
-	if t.decodeValue("target", value, &shared) != nil {
-		return
-	}
+	t.decodeKeys("target", raw, reflect.ValueOf(&shared).Elem(), nil, func(name string) bool { return !targetFields.Has(name) })
 	a.Requests = t.readRequests("target.requests", shared.Requests)
 	a.Target.Fleet = shared.Fleet
 	if shared.Fleet == "" {
 		t.add("target.fleet", "", "is required: the name of one of the fleets")
 		return
 	}
-	t.readTargetName(c, shared.Fleet, value, raw, a)
+	t.readTargetName(c, shared.Fleet, raw, a)
 }
 
 // readTargetName decodes and validates what names the target inside of its fleet.
-func (t *table) readTargetName(c *Config, fleet string, value toml.Primitive, raw map[string]any, a *Autoscaler) {
+func (t *table) readTargetName(c *Config, fleet string, raw map[string]any, a *Autoscaler) {
 	if !t.loader.knownFleet(t, "target.fleet", fleet) {
 		return
 	}
@@ -190,7 +172,7 @@ func (t *table) readTargetName(c *Config, fleet string, value toml.Primitive, ra
 	if !ok {
 		return // the fleet's own mistake
 	}
-	a.target = t.readKindTarget(kind, value, raw)
+	a.target = t.readKindTarget(kind, raw)
 	if a.target == nil {
 		return
 	}
@@ -205,14 +187,10 @@ func (t *table) readTargetName(c *Config, fleet string, value toml.Primitive, ra
 
 // readKindTarget decodes and validates the part of a target that is its fleet's
 // kind's; nil means that it is mistaken.
-func (t *table) readKindTarget(kind fleetKind, value toml.Primitive, raw map[string]any) kindTarget {
+func (t *table) readKindTarget(kind fleetKind, raw map[string]any) kindTarget {
 	target := kind.target()
-	common, specific := fieldsOf(reflect.TypeFor[targetTable]()), fieldsOf(reflect.TypeOf(target).Elem())
-	before := len(t.misfits)
-	t.checkKeys("target", raw, specific, slices.Concat(common.keys, specific.keys), common.has)
-	if t.decodeValue("target", value, target) != nil {
-		return nil
-	}
+	to, before := reflect.ValueOf(target).Elem(), len(t.misfits)
+	t.decodeKeys("target", raw, to, slices.Concat(targetFields.Keys, settings.FieldsOf(to.Type()).Keys), targetFields.Has)
 	mistakes := target.Validate()
 	t.addFields("target", mistakes)
 	if len(mistakes) > 0 || len(t.misfits) > before {
@@ -224,8 +202,7 @@ func (t *table) readKindTarget(kind fleetKind, value toml.Primitive, raw map[str
 // addTargetMistake records that there is no such target, at its only key where
 // it has just one.
 func (t *table) addTargetMistake(raw map[string]any, detail string) {
-	common := fieldsOf(reflect.TypeFor[targetTable]())
-	own := slices.DeleteFunc(slices.Collect(maps.Keys(raw)), common.has)
+	own := slices.DeleteFunc(slices.Collect(maps.Keys(raw)), targetFields.Has)
 	if len(own) == 1 {
 		t.addWritten(join("target", own[0]), detail)
 		return

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/hpad/hpad/settings"
 )
 
 // kindKey is the key that every fleet and source has.
@@ -62,7 +64,7 @@ func readKind[K any](t *table, what string, known map[string]K, omitted map[stri
 	}
 	kind, ok := given.(string)
 	if !ok {
-		t.addWritten(kindKey, "must be a string, not "+kindOf(given))
+		t.addWritten(kindKey, "must be a string, not "+settings.KindOf(given))
 		return "", false
 	}
 	if tag, ok := omitted[kind]; ok {
@@ -82,11 +84,8 @@ func readKind[K any](t *table, what string, known map[string]K, omitted map[stri
 // readConnection decodes a table into its kind's configuration and says whether
 // it is valid.
 func readConnection(t *table, c kindConfig) bool {
-	fields := fieldsOf(reflect.TypeOf(c).Elem())
-	t.checkKeys("", t.raw, fields, fields.keys, func(name string) bool { return name == kindKey })
-	if t.decode(c) != nil {
-		return false
-	}
+	to := reflect.ValueOf(c).Elem()
+	t.decodeKeys("", t.raw, to, settings.FieldsOf(to.Type()).Keys, func(name string) bool { return name == kindKey })
 	c.SetDefaults()
 	mistakes := c.Validate()
 	t.addFields("", mistakes)

@@ -115,9 +115,7 @@ func defaultDaemon() daemonTable {
 func (l *loader) readDaemon() Daemon {
 	given := defaultDaemon()
 	if t := l.daemon; t != nil {
-		if !t.checkShape("", reflect.TypeFor[daemonTable](), t.raw) || t.decode(&given) != nil {
-			return defaultDaemon().build()
-		}
+		t.decode("", reflect.ValueOf(&given).Elem(), t.raw)
 		given.validate(t)
 	}
 	return given.build()

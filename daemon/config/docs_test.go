@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/hpad/hpad/settings"
 )
 
 // TestDocs holds that docs/config.md names every key, and that its examples are
@@ -61,11 +63,10 @@ func collectKeys(goType reflect.Type, keys map[string]bool) {
 	for goType.Kind() == reflect.Pointer || goType.Kind() == reflect.Slice || goType.Kind() == reflect.Map {
 		goType = goType.Elem()
 	}
-	pointer := reflect.PointerTo(goType)
-	if goType.Kind() != reflect.Struct || goType == primitiveType || pointer.Implements(tomlType) || pointer.Implements(textType) {
+	if goType.Kind() != reflect.Struct || settings.IsValue(goType) {
 		return
 	}
-	for key, field := range fieldsOf(goType).byKey {
+	for key, field := range settings.FieldsOf(goType).ByKey {
 		keys[key] = true
 		collectKeys(field.Type, keys)
 	}

@@ -25,7 +25,6 @@ const (
 type document struct {
 	name string
 	text []byte
-	meta toml.MetaData
 	// index is built when the first mistake is found.
 	index map[string]place
 }
@@ -37,12 +36,9 @@ type table struct {
 	doc    *document
 	// path is the table's, as "fleets.prod"; name its last part.
 	path, name string
-	value      toml.Primitive
-	// raw is the same as plain maps, slices and values, of which value is made: what
-	// changes here is decoded from there.
-	raw map[string]any
-	// misfits are the keys whose values are of another type than they should be. What
-	// stands there instead of them is made up, so that nothing more is told of them.
+	raw        map[string]any
+	// misfits are the keys whose values are of another type than they should be:
+	// nothing more is told of them.
 	misfits []string
 	// meant are the keys that an unknown key was probably meant to be: that they
 	// are missing need not be told as well.
@@ -53,14 +49,12 @@ type table struct {
 func (l *loader) parse(name string, text []byte) {
 	l.files = append(l.files, name)
 	doc := &document{name: name, text: text}
-	var root map[string]toml.Primitive
-	meta, err := toml.Decode(string(text), &root)
-	if err != nil {
+	var root map[string]any
+	if err := toml.Unmarshal(text, &root); err != nil {
 		l.incomplete = true
 		l.errs = append(l.errs, syntaxError(name, err))
 		return
 	}
-	doc.meta = meta
 	top := &table{loader: l, doc: doc}
 	for _, key := range slices.Sorted(maps.Keys(root)) {
 		switch key {
@@ -97,17 +91,13 @@ func syntaxError(name string, err error) Error {
 }
 
 // collect adds the named tables of one top-level table.
-func (l *loader) collect(top *table, to map[string]*table, key string, value toml.Primitive) {
+func (l *loader) collect(top *table, to map[string]*table, key string, value any) {
 	group := top.child(key, value)
 	if group == nil {
 		return
 	}
-	var named map[string]toml.Primitive
-	if err := group.decode(&named); err != nil {
-		return
-	}
-	for _, name := range slices.Sorted(maps.Keys(named)) {
-		t := group.child(name, named[name])
+	for _, name := range slices.Sorted(maps.Keys(group.raw)) {
+		t := group.child(name, group.raw[name])
 		if t == nil {
 			continue
 		}
@@ -123,36 +113,17 @@ func (l *loader) collect(top *table, to map[string]*table, key string, value tom
 	}
 }
 
-// child answers a table inside of t, and nil, once told, when it is something
+// child returns a table inside of t, and nil, once recorded, when it is something
 // else.
-func (t *table) child(key string, value toml.Primitive) *table {
-	c := &table{loader: t.loader, doc: t.doc, path: join(t.path, key), name: key, value: value, meant: map[string]bool{}}
-	var raw any
-	if err := t.doc.meta.PrimitiveDecode(value, &raw); err != nil {
-		c.add("", "", err.Error())
-		return nil
-	}
-	table, ok := raw.(map[string]any)
+func (t *table) child(key string, value any) *table {
+	c := &table{loader: t.loader, doc: t.doc, path: join(t.path, key), name: key, meant: map[string]bool{}}
+	raw, ok := value.(map[string]any)
 	if !ok {
-		c.add("", "", "must be a table, not "+kindOf(raw))
+		c.add("", "", "must be a table, not "+settings.KindOf(value))
 		return nil
 	}
-	c.raw = table
+	c.raw = raw
 	return c
-}
-
-// decode decodes the table. It is called once the shape of the table is known to
-// be right, so that an error is not the user's; it is told nevertheless.
-func (t *table) decode(to any) error {
-	return t.decodeValue("", t.value, to)
-}
-
-func (t *table) decodeValue(key string, value toml.Primitive, to any) error {
-	err := t.doc.meta.PrimitiveDecode(value, to)
-	if err != nil {
-		t.add(key, "", strings.TrimPrefix(err.Error(), "toml: "))
-	}
-	return err
 }
 
 // add records a mistake at a path below the table; "" is the table itself. One

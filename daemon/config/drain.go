@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/BurntSushi/toml"
+	"github.com/hpad/hpad/settings"
 
 	"github.com/hpad/hpad/targets/drain"
 	"github.com/hpad/hpad/targets/drain/command"
@@ -49,28 +49,21 @@ type drainTable struct {
 	Interval *time.Duration `toml:"interval"`
 }
 
+// drainFields are the keys of every drain.
+var drainFields = settings.FieldsOf(reflect.TypeFor[drainTable]())
+
 // readDrain decodes and validates the drain of an autoscaler.
-func (t *table) readDrain(value toml.Primitive, a *Autoscaler) {
-	given, present := t.raw["drain"]
-	if !present {
-		if a.Victims == drain.EmptyNomadNodes {
+func (t *table) readDrain(raw map[string]any, a *Autoscaler) {
+	if raw == nil {
+		if a.Victims == drain.EmptyNomadNodes && !slices.Contains(t.misfits, "drain") {
 			t.addWritten("victims", `needs drain = { kind = "nomad", … }, which names the nodes`)
 		}
 		return
 	}
-	raw, ok := given.(map[string]any)
-	if !ok {
-		t.addWritten("drain", "must be a table, not "+kindOf(given))
-		return
-	}
 	t.checkRemoves("drain", a)
-	common := fieldsOf(reflect.TypeFor[drainTable]())
-	t.checkKeys("drain", raw, common, common.keys, func(name string) bool { return !common.has(name) })
 	var whole drainTable
-	if t.decodeValue("drain", value, &whole) != nil {
-		return
-	}
-	kind := t.readDrainKind(whole.Kind, value, raw)
+	t.decodeKeys("drain", raw, reflect.ValueOf(&whole).Elem(), nil, func(name string) bool { return !drainFields.Has(name) })
+	kind := t.readDrainKind(whole.Kind, raw)
 	d := &Drain{Kind: whole.Kind, Deadline: drain.DefaultDeadline, OnDeadline: drain.Terminate, Interval: drain.DefaultInterval, Config: kind}
 	t.readDrainTimes(whole, d)
 	if a.Victims == drain.EmptyNomadNodes && whole.Kind != "nomad" && !slices.Contains(t.misfits, "drain.kind") {
@@ -103,7 +96,7 @@ func (t *table) readDrainTimes(given drainTable, d *Drain) {
 
 // readDrainKind decodes and validates the part of a drain that is its kind's; nil
 // means that it is mistaken.
-func (t *table) readDrainKind(name string, value toml.Primitive, raw map[string]any) kindConfig {
+func (t *table) readDrainKind(name string, raw map[string]any) kindConfig {
 	make, ok := drainKinds[name]
 	if !ok {
 		detail := "must be one of " + strings.Join(slices.Sorted(maps.Keys(drainKinds)), ", ")
@@ -115,11 +108,8 @@ func (t *table) readDrainKind(name string, value toml.Primitive, raw map[string]
 		return nil
 	}
 	kind := make()
-	common, specific := fieldsOf(reflect.TypeFor[drainTable]()), fieldsOf(reflect.TypeOf(kind).Elem())
-	t.checkKeys("drain", raw, specific, slices.Concat(common.keys, specific.keys), common.has)
-	if t.decodeValue("drain", value, kind) != nil {
-		return nil
-	}
+	to := reflect.ValueOf(kind).Elem()
+	t.decodeKeys("drain", raw, to, slices.Concat(drainFields.Keys, settings.FieldsOf(to.Type()).Keys), drainFields.Has)
 	kind.SetDefaults()
 	mistakes := kind.Validate()
 	t.addFields("drain", mistakes)

@@ -39,6 +39,9 @@ type guardTable struct {
 // percent is a share of a whole, written as "50%".
 type percent int32
 
+// String returns "50%".
+func (p percent) String() string { return strconv.Itoa(int(p)) + "%" }
+
 // UnmarshalText reads "50%".
 func (p *percent) UnmarshalText(text []byte) error {
 	number, ok := strings.CutSuffix(string(text), "%")

@@ -218,9 +218,9 @@ func (k *keys) rows(goType reflect.Type, prefix string, defaults map[string]any,
 		goType = goType.Elem()
 	}
 	var all []row
-	fields := fieldsOf(goType)
-	for _, key := range fields.keys {
-		field := fields.byKey[key]
+	fields := settings.FieldsOf(goType)
+	for _, key := range fields.Keys {
+		field := fields.ByKey[key]
 		path := prefix + key
 		inner, suffix := innerType(field.Type)
 		next := row{key: path, kind: typeName(field.Type), text: k.meaning(goType, field), table: inner != nil}
@@ -254,7 +254,7 @@ func innerType(goType reflect.Type) (inner reflect.Type, suffix string) {
 	case reflect.Slice:
 		goType, suffix = goType.Elem(), "[]"
 	}
-	if goType.Kind() != reflect.Struct || isLeaf(goType) || goType == primitiveType {
+	if goType.Kind() != reflect.Struct || settings.IsValue(goType) {
 		return nil, ""
 	}
 	return goType, suffix
@@ -284,7 +284,7 @@ func elementOf(value any) any {
 // isTexts says whether a field is a table of values with any names.
 func isTexts(goType reflect.Type) bool {
 	inner, _ := innerType(goType)
-	return goType.Kind() == reflect.Map && inner == nil
+	return goType != reflect.TypeFor[map[string]any]() && goType.Kind() == reflect.Map && inner == nil
 }
 
 // seedName is the name of the elements by which the defaults inside of tables by
@@ -293,7 +293,7 @@ const seedName = "NAME"
 
 // seed gives tables by name and arrays of tables one element, down to the bottom.
 func seed(value reflect.Value) {
-	for _, field := range fieldsOf(value.Type()).byKey {
+	for _, field := range settings.FieldsOf(value.Type()).ByKey {
 		inner, _ := innerType(field.Type)
 		if inner == nil {
 			continue
@@ -336,7 +336,7 @@ func typeName(goType reflect.Type) string {
 		goType = goType.Elem()
 	}
 	switch goType {
-	case durationType:
+	case reflect.TypeFor[time.Duration]():
 		return "duration"
 	case reflect.TypeFor[amount]():
 		return "number or quantity"
@@ -344,7 +344,7 @@ func typeName(goType reflect.Type) string {
 		return "quantity"
 	case reflect.TypeFor[percent]():
 		return "percentage"
-	case primitiveType:
+	case reflect.TypeFor[map[string]any]():
 		return "table"
 	}
 	zero := reflect.New(goType).Elem()
@@ -506,7 +506,7 @@ func (s *source) translate(text string, goType reflect.Type, field reflect.Struc
 		return strings.Join(all, " or ")
 	})
 	known := map[string]string{}
-	for key, sibling := range fieldsOf(goType).byKey {
+	for key, sibling := range settings.FieldsOf(goType).ByKey {
 		known[sibling.Name] = "`" + key + "`"
 	}
 	// The first word is the field's own name, others are names only where they are

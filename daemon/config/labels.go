@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"reflect"
@@ -10,10 +9,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/BurntSushi/toml"
-
 	"github.com/hpad/hpad/daemon/redact"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -26,7 +24,7 @@ type labelTable struct {
 	scalingTable
 }
 
-// The labels that are shorter than the keys they stand for.
+// The labels that are shorter than the keys they stand for, and those keys.
 const (
 	minLabel      = "min"
 	maxLabel      = "max"
@@ -37,12 +35,10 @@ const (
 	enableLabel   = "enable"
 	cpuResource   = "cpu"
 	memResource   = "memory"
-	utilizedKey   = "average_utilization"
-	generatedKey  = "labels"
 	maxLabelIndex = 100
 )
 
-// LabelsName answers the name of the autoscaler that a target's labels ask for.
+// LabelsName returns the name of the autoscaler that a target's labels ask for.
 // No name in a file is like it.
 func LabelsName(ref targets.Ref) string { return ref.String() }
 
@@ -52,10 +48,14 @@ func LabelsName(ref targets.Ref) string { return ref.String() }
 // short. It is read as strictly as a file. Enabled is false where the labels ask
 // for none. The error is an [Errors] whose keys are the labels.
 func (c *Config) Labeled(ref targets.Ref, labels map[string]string) (a Autoscaler, enabled bool, err error) {
-	where := "labels of " + ref.String()
-	r := &labelReader{where: where, origins: map[string]string{}, tree: map[string]any{}}
+	r := &labelReader{doc: &document{name: "labels of " + ref.String(), index: map[string]place{}}, origins: map[string]string{}}
 	if enabled = r.enabled(labels); !enabled {
 		return Autoscaler{}, false, r.failure()
+	}
+	for _, short := range []string{cpuResource, memResource} {
+		if value, ok := labels[targets.LabelPrefix+short]; ok && utf8.ValidString(value) {
+			r.readResource(short, value)
+		}
 	}
 	for _, label := range slices.Sorted(maps.Keys(labels)) {
 		key, ok := strings.CutPrefix(label, targets.LabelPrefix)
@@ -63,13 +63,16 @@ func (c *Config) Labeled(ref targets.Ref, labels map[string]string) (a Autoscale
 		case !ok || key == enableLabel:
 		case !utf8.ValidString(key + labels[label]):
 			r.add(strings.ToValidUTF8(key, "�"), "", "is not valid UTF-8")
-		default:
+		case !slices.Contains(r.shorts, key):
 			r.read(key, labels[label])
 		}
 	}
-	r.addResources()
+	r.checkGaps()
 	a = Autoscaler{Name: LabelsName(ref), Target: ref, Labels: maps.Clone(labels)}
-	if r.decode(c, &a) {
+	if len(r.errs) == 0 { // what is missing because of them is not worth telling
+		r.build(c, &a)
+	}
+	if len(r.errs) == 0 {
 		r.limit(c.LabelLimits(ref.Fleet), &a)
 	}
 	if err := r.failure(); err != nil {
@@ -80,21 +83,23 @@ func (c *Config) Labeled(ref targets.Ref, labels map[string]string) (a Autoscale
 
 // labelReader makes a table of labels.
 type labelReader struct {
-	where string
 	errs  Errors
-	// tree is the table, origins the label that each of its paths comes from.
-	tree    map[string]any
+	given labelTable
+	// doc has the values by their paths in the table, origins the labels that the
+	// paths come from.
+	doc     *document
 	origins map[string]string
-	// resources are the metrics that cpu and memory stand for.
-	resources []map[string]any
-	shorts    []string
+	// shorts are the labels that stand for the first metrics, in their order, arrays
+	// the paths of arrays of tables.
+	shorts []string
+	arrays []string
 }
 
 func (r *labelReader) add(label, value, detail string) {
 	if value != "" {
 		value = shorten(strconv.Quote(redact.Value(label, value)))
 	}
-	r.errs = append(r.errs, Error{File: r.where, Key: targets.LabelPrefix + label, Value: value, Detail: detail})
+	r.errs = append(r.errs, Error{File: r.doc.name, Key: targets.LabelPrefix + label, Value: value, Detail: detail})
 }
 
 func (r *labelReader) failure() error {
@@ -105,7 +110,7 @@ func (r *labelReader) failure() error {
 	return r.errs
 }
 
-// enabled says whether the labels ask for an autoscaler. Where they do not say,
+// enabled reports whether the labels ask for an autoscaler. Where they do not say,
 // one that is nearly the label that does is a mistake.
 func (r *labelReader) enabled(labels map[string]string) bool {
 	value, given := labels[targets.EnableLabel]
@@ -118,18 +123,31 @@ func (r *labelReader) enabled(labels map[string]string) bool {
 		r.add(enableLabel, value, `must be "true" or "false"`)
 		return false
 	}
-	fields := fieldsOf(reflect.TypeFor[labelTable]())
-	allowed := r.vocabulary(fields, true)
+	fields := settings.FieldsOf(reflect.TypeFor[labelTable]())
+	allowed := vocabulary(fields, true)
 	for _, label := range slices.Sorted(maps.Keys(labels)) {
 		key, ok := strings.CutPrefix(label, targets.LabelPrefix)
-		if _, known := fields.byKey[key]; ok && !known && utf8.ValidString(key) && nearest(key, allowed) == enableLabel {
+		if ok && !fields.Has(key) && utf8.ValidString(key) && nearest(key, allowed) == enableLabel {
 			r.unknown(key, key, allowed)
 		}
 	}
 	return false
 }
 
-// read puts one label into the tree.
+// readResource reads the utilization of a resource that a label of its name gives.
+func (r *labelReader) readResource(label, value string) {
+	percent, err := strconv.ParseInt(strings.TrimSuffix(value, "%"), 10, 32)
+	if err != nil {
+		r.add(label, value, `must be a percentage of what is requested, as "60" or "60%"; for other goals use `+targets.LabelPrefix+"metrics.0.resource and so on")
+	}
+	at := element(metricsKey, len(r.shorts))
+	r.origins[at] = label
+	r.doc.index[under(at, "average_utilization")] = place{text: strconv.Itoa(int(percent))}
+	r.shorts = append(r.shorts, label)
+	r.given.Metrics = append(r.given.Metrics, metricTable{Type: string(policy.ResourceMetric), Resource: label, AverageUtilization: new(int32(percent))})
+}
+
+// read puts the value of one label into the table.
 func (r *labelReader) read(label, value string) {
 	key := label
 	switch label {
@@ -137,135 +155,114 @@ func (r *labelReader) read(label, value string) {
 		key = minKey
 	case maxLabel:
 		key = maxKey
-	case cpuResource, memResource:
-		r.readResource(label, value)
-		return
 	}
-	parts := strings.Split(key, ".")
-	r.put(r.tree, reflect.TypeFor[labelTable](), "", parts, label, value)
+	r.put(reflect.ValueOf(&r.given).Elem(), "", strings.Split(key, "."), label, value)
 }
 
-// readResource reads the utilization of a resource that a label of its name
-// gives.
-func (r *labelReader) readResource(label, value string) {
-	percent, err := strconv.ParseInt(strings.TrimSuffix(value, "%"), 10, 32)
-	if err != nil {
-		r.add(label, value, `must be a percentage of what is requested, as "60" or "60%"; for other goals use `+targets.LabelPrefix+"metrics.0.resource and so on")
-		return
-	}
-	r.shorts = append(r.shorts, label)
-	r.resources = append(r.resources, map[string]any{"type": string(policy.ResourceMetric), "resource": label, utilizedKey: percent})
-}
-
-// put puts a value at a path below a table of a Go type. At is the path of the
-// table in the tree, as mistakes name it.
-func (r *labelReader) put(table map[string]any, goType reflect.Type, at string, parts []string, label, value string) {
-	fields := fieldsOf(goType)
-	field, known := fields.byKey[parts[0]]
+// put sets the key of a struct, at a path, to what a label says. Parts are what the
+// label has below the struct.
+func (r *labelReader) put(table reflect.Value, at string, parts []string, label, value string) {
+	fields := settings.FieldsOf(table.Type())
+	field, known := fields.ByKey[parts[0]]
 	if !known {
-		r.unknown(label, parts[0], r.vocabulary(fields, at == ""))
+		r.unknown(label, parts[0], vocabulary(fields, at == ""))
 		return
 	}
-	path := join(at, parts[0])
-	fieldType := field.Type
-	for fieldType.Kind() == reflect.Pointer {
-		fieldType = fieldType.Elem()
+	to := table.FieldByIndex(field.Index)
+	if to.Kind() == reflect.Pointer {
+		if to.IsNil() {
+			to.Set(reflect.New(to.Type().Elem()))
+		}
+		to = to.Elem()
 	}
+	path, kind := join(at, parts[0]), to.Kind()
 	switch {
-	case isLeaf(fieldType):
-		r.putLeaf(table, fieldType, path, parts, label, value)
+	case settings.IsValue(to.Type()):
+		if len(parts) > 1 {
+			r.add(label, value, "has no parts: give "+targets.LabelPrefix+strings.TrimSuffix(label, "."+strings.Join(parts[1:], ".")))
+			return
+		}
+		r.set(to, path, label, value)
 	case len(parts) == 1:
-		r.add(label, value, "is not a value: give its parts, as "+targets.LabelPrefix+label+"."+partOf(fieldType))
-	case fieldType.Kind() == reflect.Struct:
-		r.put(inner(table, parts[0]), fieldType, path, parts[1:], label, value)
-	case fieldType.Kind() == reflect.Map:
-		key := strings.Join(parts[1:], ".")
-		r.putLeaf(inner(table, parts[0]), fieldType.Elem(), join(path, key), []string{key}, label, value)
-	case fieldType.Kind() == reflect.Slice:
-		r.putElement(table, fieldType.Elem(), path, parts, label, value)
+		r.add(label, value, "is not a value: give its parts, as "+targets.LabelPrefix+label+"."+partOf(to.Type()))
+	case kind == reflect.Struct:
+		r.put(to, path, parts[1:], label, value)
+	case kind == reflect.Map:
+		if to.IsNil() {
+			to.Set(reflect.MakeMap(to.Type()))
+		}
+		key, one := strings.Join(parts[1:], "."), reflect.New(to.Type().Elem()).Elem()
+		r.set(one, join(path, key), label, value)
+		to.SetMapIndex(reflect.ValueOf(key), one)
+	case kind == reflect.Slice:
+		r.putElement(to, path, parts[1:], label, value)
 	}
 }
 
-// putElement puts a value into an element of an array of tables, which the tree
-// holds by number until all labels are read.
-func (r *labelReader) putElement(table map[string]any, elementType reflect.Type, path string, parts []string, label, value string) {
-	i, err := strconv.Atoi(parts[1])
-	if err != nil || i < 0 || i >= maxLabelIndex || strconv.Itoa(i) != parts[1] {
-		r.add(label, "", fmt.Sprintf("%q must be the element's number, from 0 to %d", parts[1], maxLabelIndex-1))
+// putElement sets a key of an element of an array of tables.
+func (r *labelReader) putElement(array reflect.Value, path string, parts []string, label, value string) {
+	i, err := strconv.Atoi(parts[0])
+	if err != nil || i < 0 || i >= maxLabelIndex || strconv.Itoa(i) != parts[0] {
+		r.add(label, "", fmt.Sprintf("%q must be the element's number, from 0 to %d", parts[0], maxLabelIndex-1))
 		return
+	}
+	if len(parts) == 1 {
+		r.add(label, value, "is not a value: give its parts, as "+targets.LabelPrefix+label+"."+partOf(array.Type().Elem()))
+		return
+	}
+	if !slices.Contains(r.arrays, path) {
+		r.arrays = append(r.arrays, path)
+	}
+	if path == metricsKey {
+		i += len(r.shorts)
+	}
+	for array.Len() <= i {
+		array.Set(reflect.Append(array, reflect.Zero(array.Type().Elem())))
 	}
 	at := element(path, i)
-	if len(parts) == 2 {
-		r.add(label, value, "is not a value: give its parts, as "+targets.LabelPrefix+label+"."+partOf(elementType))
-		return
+	if _, given := r.origins[at]; !given {
+		r.origins[at] = strings.TrimSuffix(label, "."+strings.Join(parts[1:], "."))
 	}
-	elements, ok := table[parts[0]].(numbered)
-	if !ok {
-		elements = numbered{}
-		table[parts[0]] = elements
-	}
-	if elements[i] == nil {
-		elements[i] = map[string]any{}
-		r.origins[at] = strings.TrimSuffix(label, "."+strings.Join(parts[2:], "."))
-	}
-	r.put(elements[i], elementType, at, parts[2:], label, value)
+	r.put(array.Index(i), at, parts[1:], label, value)
 }
 
-// numbered are the elements of an array by their number.
-type numbered map[int]map[string]any
-
-// putLeaf puts a value as its Go type has it in TOML.
-func (r *labelReader) putLeaf(table map[string]any, goType reflect.Type, path string, parts []string, label, value string) {
-	if len(parts) > 1 {
-		r.add(label, value, "has no parts: give "+targets.LabelPrefix+strings.TrimSuffix(label, "."+strings.Join(parts[1:], ".")))
-		return
-	}
+// set sets a value to what a label says.
+func (r *labelReader) set(to reflect.Value, path, label, value string) {
 	if other, given := r.origins[path]; given {
 		r.add(label, value, "is given already by "+targets.LabelPrefix+other)
 		return
 	}
 	r.origins[path] = label
-	written, detail := leafValue(goType, value)
-	if detail != "" {
-		r.add(label, value, detail)
+	if err := settings.SetText(to, value); err != nil {
+		r.add(label, value, err.Error())
 		return
 	}
-	table[parts[0]] = written
+	text := settings.Text(to)
+	if strings.HasPrefix(text, `"`) {
+		text = strconv.Quote(value) // as it was given
+	}
+	r.doc.index[path] = place{text: text}
 }
 
-// isLeaf says whether a type is written as one value.
-func isLeaf(goType reflect.Type) bool {
-	if goType == durationType || reflect.PointerTo(goType).Implements(tomlType) || reflect.PointerTo(goType).Implements(textType) {
-		return true
-	}
-	switch goType.Kind() {
-	case reflect.Struct, reflect.Map, reflect.Slice:
-		return false
-	}
-	return true
-}
-
-// leafValue answers what a label's text is in TOML.
-func leafValue(goType reflect.Type, text string) (value any, detail string) {
-	zero := reflect.New(goType).Elem()
-	switch {
-	case goType == durationType:
-		return text, checkDuration(text)
-	case goType.Kind() == reflect.Bool:
-		truth, err := strconv.ParseBool(text)
-		if err != nil {
-			return nil, "must be true or false"
+// checkGaps records elements without those before them.
+func (r *labelReader) checkGaps() {
+	for _, path := range r.arrays {
+		first := 0
+		if path == metricsKey {
+			first = len(r.shorts)
 		}
-		return truth, ""
-	case zero.CanInt() || zero.CanUint():
-		number, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return nil, "must be a whole number"
+		missing := -1
+		for i := first; i < first+maxLabelIndex; i++ {
+			label, given := r.origins[element(path, i)]
+			if given && missing >= 0 {
+				r.add(label, "", fmt.Sprintf("elements are numbered from 0 without gaps: there is no number %d", missing))
+				break
+			}
+			if !given && missing < 0 {
+				missing = i - first
+			}
 		}
-		return number, checkRange(goType, number)
 	}
-	detail, _ = checkSpecial(goType, text)
-	return text, detail
 }
 
 // partOf names one part of a table or array, as an example.
@@ -276,16 +273,16 @@ func partOf(goType reflect.Type) string {
 	case reflect.Map:
 		return "NAME"
 	}
-	return fieldsOf(goType).keys[0]
+	return settings.FieldsOf(goType).Keys[0]
 }
 
-// vocabulary answers the labels there are at some place.
-func (r *labelReader) vocabulary(fields structFields, top bool) []string {
+// vocabulary returns the labels there are at some place.
+func vocabulary(fields settings.Fields, top bool) []string {
 	if !top {
-		return fields.keys
+		return fields.Keys
 	}
 	names := []string{enableLabel, minLabel, maxLabel, cpuResource, memResource}
-	for _, key := range fields.keys {
+	for _, key := range fields.Keys {
 		if key != minKey && key != maxKey {
 			names = append(names, key)
 		}
@@ -302,62 +299,6 @@ func (r *labelReader) unknown(label, part string, allowed []string) {
 		detail += "; allowed are " + strings.Join(slices.Sorted(slices.Values(allowed)), ", ")
 	}
 	r.add(label, "", detail)
-}
-
-// inner answers the table at a key, made where there is none.
-func inner(table map[string]any, key string) map[string]any {
-	found, ok := table[key].(map[string]any)
-	if !ok {
-		found = map[string]any{}
-		table[key] = found
-	}
-	return found
-}
-
-// addResources puts the metrics that cpu and memory stand for before the others.
-func (r *labelReader) addResources() {
-	r.straighten(r.tree, "")
-	given, _ := r.tree[metricsKey].([]map[string]any)
-	if len(r.resources) == 0 {
-		return
-	}
-	r.tree[metricsKey] = append(r.resources, given...)
-	shifted := map[string]string{}
-	for path, label := range r.origins {
-		rest, ok := strings.CutPrefix(path, metricsKey+"[")
-		number, tail, found := strings.Cut(rest, "]")
-		i, err := strconv.Atoi(number)
-		if ok && found && err == nil {
-			path = element(metricsKey, i+len(r.resources)) + tail
-		}
-		shifted[path] = label
-	}
-	for i, label := range r.shorts {
-		shifted[element(metricsKey, i)] = label
-	}
-	r.origins = shifted
-}
-
-// straighten makes arrays of what was held by number.
-func (r *labelReader) straighten(table map[string]any, path string) {
-	for key, value := range table {
-		at := join(path, key)
-		switch value := value.(type) {
-		case map[string]any:
-			r.straighten(value, at)
-		case numbered:
-			array := make([]map[string]any, 0, len(value))
-			for _, i := range slices.Sorted(maps.Keys(value)) {
-				if i != len(array) {
-					r.add(r.origins[element(at, i)], "", fmt.Sprintf("elements are numbered from 0 without gaps: there is no number %d", len(array)))
-					break
-				}
-				r.straighten(value[i], element(at, i))
-				array = append(array, value[i])
-			}
-			table[key] = array
-		}
-	}
 }
 
 // LabelLimit names a limit of a fleet's labels with its value, as errors do.
@@ -380,7 +321,7 @@ func (r *labelReader) limit(limits targets.LabelLimits, a *Autoscaler) {
 	if a.Spec.MaxReplicas > limits.MaxReplicas {
 		add(maxKey, strconv.Itoa(int(a.Spec.MaxReplicas)), fmt.Sprintf("labels may ask for at most %d", limits.MaxReplicas), "max_replicas", limits.MaxReplicas)
 	}
-	if _, given := r.tree[periodKey]; given && a.SyncPeriod < limits.SyncPeriod {
+	if _, given := r.origins[periodKey]; given && a.SyncPeriod < limits.SyncPeriod {
 		add(periodKey, a.SyncPeriod.String(), fmt.Sprintf("labels may ask for at least %s", limits.SyncPeriod), "sync_period", strconv.Quote(limits.SyncPeriod.String()))
 	}
 	if len(a.Inputs) > limits.Metrics {
@@ -393,48 +334,27 @@ func (r *labelReader) limit(limits targets.LabelLimits, a *Autoscaler) {
 	}
 }
 
-// decode reads the tree as a file with one autoscaler would be read, and reports
-// whether it could be decoded.
-func (r *labelReader) decode(c *Config, a *Autoscaler) bool {
-	if len(r.errs) > 0 {
-		return false // what is missing because of them is not worth telling
-	}
-	var text bytes.Buffer
-	if err := toml.NewEncoder(&text).Encode(map[string]any{generatedKey: r.tree}); err != nil {
-		r.errs = append(r.errs, Error{File: r.where, Detail: err.Error()})
-		return false
-	}
+// build validates the table as that of an autoscaler of a file.
+func (r *labelReader) build(c *Config, a *Autoscaler) {
 	l := c.loaderOf()
-	var root map[string]toml.Primitive
-	meta, err := toml.Decode(text.String(), &root)
-	if err != nil {
-		r.errs = append(r.errs, Error{File: r.where, Detail: err.Error()})
-		return false
-	}
-	doc := &document{name: r.where, text: text.Bytes(), meta: meta}
-	t := (&table{loader: l, doc: doc}).child(generatedKey, root[generatedKey])
-	var given labelTable
-	if t != nil && t.checkShape("", reflect.TypeFor[labelTable](), t.raw) && t.decode(&given) == nil {
-		a.Requests = t.readRequests("requests", given.Requests)
-		t.readScaling(c, given.scalingTable, a)
-	}
+	t := &table{loader: l, doc: r.doc}
+	a.Requests = t.readRequests("requests", r.given.Requests)
+	t.readScaling(c, r.given.scalingTable, a)
 	for _, mistake := range l.errs {
 		r.errs = append(r.errs, r.ofLabel(mistake))
 	}
 	for _, warning := range l.warnings {
 		a.Warnings = append(a.Warnings, r.ofLabel(warning))
 	}
-	return len(l.errs) == 0
 }
 
-// ofLabel returns a mistake in the tree as one of the label that it comes from.
+// ofLabel returns a mistake in the table as one of the label that it comes from.
 func (r *labelReader) ofLabel(mistake Error) Error {
-	mistake.Line = 0
-	mistake.Key = targets.LabelPrefix + r.labelOf(strings.TrimPrefix(strings.TrimPrefix(mistake.Key, generatedKey), "."))
+	mistake.Key = targets.LabelPrefix + r.labelOf(mistake.Key)
 	return mistake
 }
 
-// labelOf answers the label of a path in the tree.
+// labelOf returns the label of a path in the tree.
 func (r *labelReader) labelOf(path string) string {
 	rest := ""
 	for at := path; at != ""; {
@@ -457,7 +377,7 @@ func (r *labelReader) labelOf(path string) string {
 	return strings.TrimPrefix(rest, ".")
 }
 
-// loaderOf answers a loader that knows the names of the configuration.
+// loaderOf returns a loader that knows the names of the configuration.
 func (c *Config) loaderOf() *loader {
 	l := newLoader(builtIn)
 	empty := &document{}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/redact"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/settings/quantity"
 )
 
@@ -127,7 +128,7 @@ func written(value reflect.Value) any {
 // writtenStruct answers a struct as the table of its keys.
 func writtenStruct(value reflect.Value) any {
 	table := map[string]any{}
-	for key, field := range fieldsOf(value.Type()).byKey {
+	for key, field := range settings.FieldsOf(value.Type()).ByKey {
 		if inner, err := value.FieldByIndexErr(field.Index); err == nil {
 			put(table, key, written(inner))
 		}

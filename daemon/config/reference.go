@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -120,9 +121,9 @@ func (c *Config) reference(fleet Fleet, keys []TargetKey) (Reference, error) {
 	kind := builtIn.fleets[fleet.Kind]
 	target := kind.target()
 	value := reflect.ValueOf(target).Elem()
-	fields := fieldsOf(value.Type())
+	fields := settings.FieldsOf(value.Type())
 	for _, key := range keys {
-		value.FieldByIndex(fields.byKey[key.Name].Index).SetString(key.Value)
+		value.FieldByIndex(fields.ByKey[key.Name].Index).SetString(key.Value)
 	}
 	if mistakes := target.Validate(); len(mistakes) > 0 {
 		return Reference{}, mistakes[0]

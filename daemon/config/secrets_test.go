@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings"
 )
 
 // marker stands for every secret.
@@ -23,7 +24,7 @@ func mark(path string, value reflect.Value) (count int) {
 		value.Set(reflect.New(value.Type().Elem()))
 		return mark(path, value.Elem())
 	case reflect.Struct:
-		for key, field := range fieldsOf(value.Type()).byKey {
+		for key, field := range settings.FieldsOf(value.Type()).ByKey {
 			if inner, err := value.FieldByIndexErr(field.Index); err == nil {
 				count += mark(join(path, key), inner)
 			}

@@ -1,0 +1,121 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+
+	"github.com/hpad/hpad/settings"
+)
+
+// decode sets a Go value to one of the file, and records every key that its type
+// does not have and every value of another type: what comes after such a one is
+// decoded and validated nevertheless. It reports whether something was set.
+func (t *table) decode(key string, to reflect.Value, value any) bool {
+	switch kind := to.Kind(); {
+	case kind == reflect.Pointer:
+		inner := reflect.New(to.Type().Elem())
+		if !t.decode(key, inner.Elem(), value) {
+			return false
+		}
+		to.Set(inner)
+		return true
+	case kind == reflect.Interface:
+		to.Set(reflect.ValueOf(value))
+		return true
+	case settings.IsValue(to.Type()):
+		err := settings.SetValue(to, value)
+		if err != nil {
+			t.misfit(key, err.Error())
+		}
+		return err == nil || standIn(to, value)
+	case kind == reflect.Slice:
+		return t.decodeArray(key, to, value)
+	}
+	raw, ok := value.(map[string]any)
+	if !ok {
+		t.misfit(key, "must be a table, not "+settings.KindOf(value))
+		return false
+	}
+	if to.Kind() == reflect.Map {
+		to.Set(reflect.MakeMapWithSize(to.Type(), len(raw)))
+		for name, inner := range raw {
+			element := reflect.New(to.Type().Elem()).Elem()
+			if t.decode(join(key, name), element, inner) {
+				to.SetMapIndex(reflect.ValueOf(name), element)
+			}
+		}
+		return true
+	}
+	fields := settings.FieldsOf(to.Type())
+	t.decodeKeys(key, raw, to, fields.Keys, nil)
+	return true
+}
+
+// decodeKeys decodes a table, or those of its keys that are not of others, into a
+// struct. Allowed are the keys to name where one is not known.
+func (t *table) decodeKeys(key string, raw map[string]any, to reflect.Value, allowed []string, ofOthers func(name string) bool) {
+	fields := settings.FieldsOf(to.Type())
+	for name, inner := range raw {
+		if ofOthers != nil && ofOthers(name) {
+			continue
+		}
+		if field, known := fields.ByKey[name]; known {
+			t.decode(join(key, name), to.FieldByIndex(field.Index), inner)
+		} else {
+			t.unknown(join(key, name), allowed)
+		}
+	}
+}
+
+// decodeArray decodes an array, of tables or of values.
+func (t *table) decodeArray(key string, to reflect.Value, value any) bool {
+	raw := reflect.ValueOf(value)
+	if raw.Kind() != reflect.Slice {
+		t.misfit(key, "must be an array, not "+settings.KindOf(value))
+		return standIn(to, value)
+	}
+	all := reflect.MakeSlice(to.Type(), raw.Len(), raw.Len())
+	fine := true
+	for i := range raw.Len() {
+		fine = t.decode(element(key, i), all.Index(i), raw.Index(i).Interface()) && fine
+	}
+	if fine { // or else it is of another type as a whole
+		to.Set(all)
+	}
+	return fine
+}
+
+// misfit records a value of another type.
+func (t *table) misfit(key, detail string) {
+	t.addWritten(key, detail)
+	t.misfits = append(t.misfits, key)
+}
+
+// standIn sets something that fits in the place of a value of another type: what
+// was probably meant, or else a small number. That the key was given is then known
+// to whoever validates others that need it.
+func standIn(to reflect.Value, value any) bool {
+	if to.Kind() == reflect.Slice {
+		one := reflect.MakeSlice(to.Type(), 1, 1)
+		if !settings.IsValue(to.Type().Elem()) || !standIn(one.Index(0), value) {
+			return false
+		}
+		to.Set(one)
+		return true
+	}
+	text := fmt.Sprint(value)
+	candidates := []any{value, text, text + "s"}
+	if number, err := strconv.ParseInt(text, 10, 64); err == nil {
+		candidates = append(candidates, number)
+	}
+	if truth, err := strconv.ParseBool(text); err == nil {
+		candidates = append(candidates, truth)
+	}
+	for _, candidate := range append(candidates, int64(1), "1") {
+		if settings.SetValue(to, candidate) == nil {
+			return true
+		}
+	}
+	return false
+}

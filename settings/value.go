@@ -1,0 +1,195 @@
+package settings
+
+import (
+	"encoding"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ownValue is a type that reads TOML values in its own way.
+type ownValue interface{ UnmarshalTOML(value any) error }
+
+var (
+	ownType  = reflect.TypeFor[ownValue]()
+	textType = reflect.TypeFor[encoding.TextUnmarshaler]()
+)
+
+// IsValue reports whether a type is written as one value: it is no table and no
+// array.
+func IsValue(goType reflect.Type) bool {
+	if pointer := reflect.PointerTo(goType); pointer.Implements(ownType) || pointer.Implements(textType) {
+		return true
+	}
+	switch goType.Kind() {
+	case reflect.Struct, reflect.Map, reflect.Slice, reflect.Interface, reflect.Pointer:
+		return false
+	}
+	return true
+}
+
+// SetValue sets a value to one of TOML. The error says what is allowed.
+func SetValue(to reflect.Value, value any) error {
+	text, isText := value.(string)
+	whole, isWhole := value.(int64)
+	kind := to.Kind()
+	switch own := to.Addr().Interface().(type) {
+	case ownValue:
+		return own.UnmarshalTOML(value)
+	case encoding.TextUnmarshaler:
+		if isWhole {
+			return own.UnmarshalText([]byte(strconv.FormatInt(whole, 10)))
+		}
+		kind = reflect.String
+	case *time.Duration:
+		switch {
+		case isWhole:
+			return fmt.Errorf("must be a duration with its unit: write \"%ds\"", whole)
+		case !isText:
+			return errors.New(`must be a duration, as "15s", not ` + KindOf(value))
+		}
+		kind = reflect.String
+	}
+	switch {
+	case kind == reflect.String:
+		if !isText {
+			return errors.New("must be a string, not " + KindOf(value))
+		}
+		return SetText(to, text)
+	case kind == reflect.Bool:
+		truth, ok := value.(bool)
+		if !ok {
+			return errors.New("must be true or false, not " + KindOf(value))
+		}
+		to.SetBool(truth)
+	case to.CanFloat():
+		number, ok := value.(float64)
+		if !ok && !isWhole {
+			return errors.New("must be a number, not " + KindOf(value))
+		}
+		to.SetFloat(number + float64(whole))
+	case isWhole:
+		return setWhole(to, whole)
+	default:
+		return errors.New("must be a whole number, not " + KindOf(value))
+	}
+	return nil
+}
+
+// SetText sets a value to what a text says. The error says what is allowed.
+func SetText(to reflect.Value, text string) error {
+	switch own := to.Addr().Interface().(type) {
+	case ownValue:
+		return own.UnmarshalTOML(text)
+	case encoding.TextUnmarshaler:
+		return own.UnmarshalText([]byte(text))
+	case *time.Duration:
+		span, err := time.ParseDuration(text)
+		if err != nil {
+			return errors.New(`must be a duration, as "15s", "5m" or "1h30m"`)
+		}
+		*own = span
+		return nil
+	}
+	switch kind := to.Kind(); {
+	case kind == reflect.String:
+		to.SetString(text)
+	case kind == reflect.Bool:
+		truth, err := strconv.ParseBool(text)
+		if err != nil {
+			return errors.New("must be true or false")
+		}
+		to.SetBool(truth)
+	case to.CanFloat():
+		number, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return errors.New("must be a number")
+		}
+		to.SetFloat(number)
+	default:
+		whole, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return errors.New("must be a whole number")
+		}
+		return setWhole(to, whole)
+	}
+	return nil
+}
+
+// setWhole sets a whole number to one that may not fit.
+func setWhole(to reflect.Value, number int64) error {
+	switch bits := to.Type().Bits(); {
+	case to.CanInt() && to.OverflowInt(number):
+		largest := int64(math.MaxInt64) >> (64 - bits)
+		return fmt.Errorf("must be a whole number from %d to %d", -largest-1, largest)
+	case to.CanInt():
+		to.SetInt(number)
+	case number < 0 || to.OverflowUint(uint64(number)):
+		return fmt.Errorf("must be a whole number from 0 to %d", uint64(math.MaxUint64)>>(64-bits))
+	default:
+		to.SetUint(uint64(number))
+	}
+	return nil
+}
+
+// Text returns a value as it would be written in TOML.
+func Text(value reflect.Value) string {
+	shown := Written(value)
+	if text, ok := shown.(string); ok {
+		return strconv.Quote(text)
+	}
+	return fmt.Sprint(shown)
+}
+
+// Written returns a value that is no table and no array as an encoder of TOML takes
+// it.
+func Written(value reflect.Value) any {
+	switch known := value.Interface().(type) {
+	case time.Duration:
+		return Span(known)
+	case fmt.Stringer:
+		return known.String()
+	}
+	if value.Kind() == reflect.String {
+		return value.String()
+	}
+	return value.Interface()
+}
+
+// Span returns a duration without zero parts: "5m", not "5m0s".
+func Span(span time.Duration) string {
+	text := span.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// KindOf names the kind of a TOML value.
+func KindOf(value any) string {
+	switch value.(type) {
+	case string:
+		return "a string"
+	case int64:
+		return "a whole number"
+	case float64:
+		return "a number with a fraction"
+	case bool:
+		return "a truth value"
+	case time.Time:
+		return "a date or time"
+	case map[string]any:
+		return "a table"
+	}
+	if reflect.ValueOf(value).Kind() == reflect.Slice {
+		return "an array"
+	}
+	return fmt.Sprintf("a %T", value)
+}
