@@ -33,39 +33,6 @@ func (e *foreignError) Error() string {
 	return fmt.Sprintf("somebody else changed the count from %d to %d meanwhile; evaluating again", e.read, e.found)
 }
 
-// act writes what the pass decided and finishes it.
-func (p *pass) act(after *publication, version string, events []policy.Event) {
-	decision := &after.decision
-	a, def, d := p.plan.autoscaler, p.plan.definition, p.round.daemon
-	timeout, limit := writeTimeout(def.SyncPeriod)
-	ctx, cancel := context.WithTimeoutCause(d.actContext, timeout, limit)
-	defer cancel()
-
-	var err error
-	if a.removed.Load() {
-		err = errors.New("the autoscaler was removed")
-	} else {
-		err = p.write(ctx, order{
-			from: decision.CurrentReplicas, to: decision.DesiredReplicas, version: version, reason: decision.Message,
-		})
-		if errors.Is(err, targets.ErrWriteTime) {
-			err = fmt.Errorf("%w (%s, %s)", err, limit.limit, limit.why)
-		}
-	}
-	outcome := outcomeOf(decision, err)
-	if outcome.Kind != policy.WriteFailed || !errors.Is(err, targets.ErrUnknownOutcome) {
-		a.intention = nil // it is known what became of it
-	}
-	var panicked *panicError
-	if errors.As(err, &panicked) {
-		p.panicked(err, events)
-		return
-	}
-	var foreign *foreignError // which the next pass notices
-	p.evaluateAgain(errors.As(err, &foreign))
-	p.finish(after, outcome, events)
-}
-
 // evaluateAgain asks for another evaluation at once after a write that was lost
 // to somebody else, but not twice in a row.
 func (p *pass) evaluateAgain(foreign bool) {
@@ -100,10 +67,24 @@ type order struct {
 	version, reason string
 }
 
-// write sets the count, within the fleet's bound on writes. On a version conflict
-// it reads again and retries, up to R71's limit, as long as the count is the one
-// the decision was made for.
-func (p *pass) write(ctx context.Context, o order) error {
+// write sets the count, within the time that a write gets.
+func (p *pass) write(o order) error {
+	if p.plan.autoscaler.removed.Load() {
+		return errors.New("the autoscaler was removed")
+	}
+	timeout, limit := writeTimeout(p.plan.definition.SyncPeriod)
+	ctx, cancel := context.WithTimeoutCause(p.round.daemon.actContext, timeout, limit)
+	defer cancel()
+	err := p.callFleet(ctx, o)
+	if errors.Is(err, targets.ErrWriteTime) {
+		err = fmt.Errorf("%w (%s, %s)", err, limit.limit, limit.why)
+	}
+	return err
+}
+
+// callFleet sets the count, within the fleet's bound on writes. It waits for no call
+// that does not heed its context; such a call keeps its place until it returns.
+func (p *pass) callFleet(ctx context.Context, o order) error {
 	fleet := p.plan.definition.fleet
 	select {
 	case fleet.writes <- struct{}{}:
@@ -123,12 +104,10 @@ func (p *pass) write(ctx context.Context, o order) error {
 		return p.judgeWrite(ctx, o, err)
 	case <-ctx.Done():
 	}
-	grace := time.NewTimer(callGrace)
-	defer grace.Stop()
 	select {
 	case err := <-result:
 		return p.judgeWrite(ctx, o, err)
-	case <-grace.C: // the call does not heed its context, and keeps its place
+	case <-time.After(callGrace):
 		return p.unanswered(o, context.Cause(ctx))
 	}
 }
@@ -155,6 +134,8 @@ func (p *pass) judgeWrite(ctx context.Context, o order, err error) error {
 	return withLimit(ctx, err)
 }
 
+// retryConflicts sets the count. On a version conflict it reads again and retries, up
+// to R71's limit, as long as the count is the one the decision was made for.
 func (p *pass) retryConflicts(ctx context.Context, o order) error {
 	def := p.plan.definition
 	for attempt := 1; ; attempt++ {

@@ -196,7 +196,6 @@ func (d *Daemon) Run(ctx context.Context) error {
 		workers.Wait()
 	}, func() {
 		d.keepUnfinished(s.newest)
-		d.recorder.flush()
 		stopRecording()
 		recorder.Wait()
 	})
@@ -270,7 +269,6 @@ func (d *Daemon) stop(stopActing context.CancelCauseFunc, stopWorking, stopRecor
 	defer giveUp.Stop()
 	d.reads.Wait() // from here on no pass becomes ready
 	stopWorking()  // and no pass sets out to write
-	d.recorder.flush()
 	d.acts.Wait()
 	stopRecording()
 	stopActing(errStopping)
@@ -307,7 +305,7 @@ func (d *Daemon) keepUnfinished(completed time.Time) {
 	for _, a := range d.current.Load().autoscalers {
 		a.mu.Lock()
 		if a.saved.known && a.saved.replay != nil && a.saved.through.After(completed) {
-			d.recorder.record(a.name, a.recordBefore(a.saved.replay), nil, nil)
+			d.recorder.record(a.name, a.recordBefore(a.saved.replay))
 		}
 		a.mu.Unlock()
 	}
@@ -317,17 +315,25 @@ func (d *Daemon) keepUnfinished(completed time.Time) {
 func (d *Daemon) work() {
 	var room room
 	for passes := range d.ready {
+		var recordings []*recording // of one commit, for the most part
 		for _, p := range passes {
-			p.run(&room)
+			if recording := p.evaluate(&room); recording != nil {
+				recordings = append(recordings, recording)
+			}
+		}
+		if len(recordings) > 0 {
+			d.acts.Go(func() {
+				for _, recording := range recordings {
+					recording.wait()
+					recording.pass.end()
+				}
+			})
 		}
 	}
 }
 
 // handOver gives ready passes to the workers.
 func (d *Daemon) handOver(ready []*pass) { d.ready <- ready }
-
-// goAct runs a write in its own goroutine, counted for the daemon's end.
-func (d *Daemon) goAct(act func()) { d.acts.Go(act) }
 
 // roundCompleted tells the scheduler.
 func (d *Daemon) roundCompleted(r *round) {
@@ -452,7 +458,7 @@ func (d *Daemon) prune() {
 		case record.Replay != nil:
 			record.Replay = nil
 			d.restored.Autoscalers[name] = record
-			d.recorder.record(name, &record, nil, nil)
+			d.recorder.record(name, &record)
 		}
 	}
 }

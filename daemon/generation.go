@@ -257,7 +257,7 @@ func (s *scheduler) swap(ch *change) {
 		a.removed.Store(true)
 		if orphan := a.orphan(); orphan != nil {
 			d.restored.Autoscalers[a.name] = *orphan
-			d.recorder.record(a.name, orphan, nil, nil)
+			d.recorder.record(a.name, orphan)
 		} else {
 			d.recorder.remove(a.name)
 		}

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"crypto/rand"
+	"errors"
 	"slices"
 	"time"
 
@@ -26,44 +27,86 @@ func (p *pass) leaveAnswers() {
 	}
 }
 
-// run evaluates the autoscaler once its reads are there: it observes, decides,
-// and either finishes or sets out to write.
-func (p *pass) run(room *room) {
+// evaluate observes and decides once the reads of the pass are there. A decision
+// that changes the count is carried out by scale, in a goroutine of its own; any
+// other pass ends here, or, where it returns a recording, with that.
+func (p *pass) evaluate(room *room) *recording {
 	a, d := p.plan.autoscaler, p.round.daemon
 	if d.runContext.Err() != nil || a.removed.Load() { // what was read may have been cut off
 		p.end()
-		return
+		return nil
 	}
 	after := &publication{tick: p.round.now}
-	decision := &after.decision
-	var reading targets.Reading
-	var events []policy.Event
+	var version string
 	err := guard(func() error {
-		var observation policy.Observation
-		room.clear()
-		events = p.clockEvents()
-		observation, reading = p.observe(room)
-		p.leaveAnswers()
-		after.instances = countInstances(observation.Instances)
-		def := p.plan.definition
-		a.restoration = a.restoration.under(def)
-		if p.doubted = p.doubt(&observation, &reading); !p.doubted {
-			events = append(events, p.settleIntention(&observation)...)
-			p.noticeForeign(&observation)
-		}
-		observation.Restore = a.restoration.shown()
-		p.noteCPU(&observation)
-		*decision = policy.Decide(def.settings, def.Spec, a.memory, a.status, observation, p.round.now)
-		after.victims, after.unchosen = p.victims(decision, &reading)
+		version = p.decide(after, room)
 		return nil
 	})
 	switch {
 	case err != nil:
-		p.panicked(err, events)
-	case decision.Write && !d.options.DryRun:
-		p.intend(after, reading.Version, events)
+		p.panicked(err)
+		p.end()
+	case after.decision.Write && !d.options.DryRun:
+		d.acts.Go(func() { p.scale(after, version) })
 	default:
-		p.finish(after, policy.Outcome{}, events)
+		if recording := p.conclude(after, policy.Outcome{}); recording != nil {
+			return recording
+		}
+		p.end()
+	}
+	return nil
+}
+
+// decide fills in what the pass saw and decided, and returns the version at which
+// the target was read.
+func (p *pass) decide(after *publication, room *room) string {
+	a, def := p.plan.autoscaler, p.plan.definition
+	room.clear()
+	p.events = p.clockEvents()
+	observation, reading := p.observe(room)
+	p.leaveAnswers()
+	after.instances = countInstances(observation.Instances)
+	a.restoration = a.restoration.under(def)
+	if p.doubted = p.doubt(&observation, &reading); !p.doubted {
+		p.events = append(p.events, p.settleIntention(&observation)...)
+		p.noticeForeign(&observation)
+	}
+	observation.Restore = a.restoration.shown()
+	p.noteCPU(&observation)
+	after.decision = policy.Decide(def.settings, def.Spec, a.memory, a.status, observation, p.round.now)
+	after.victims, after.unchosen = p.victims(&after.decision, &reading)
+	return reading.Version
+}
+
+// scale carries out what the pass decided: it commits the intention, writes,
+// settles and publishes what became of it, and commits that.
+func (p *pass) scale(after *publication, version string) {
+	defer p.end()
+	a, d, decision := p.plan.autoscaler, p.round.daemon, &after.decision
+	intended := p.intend(decision, version)
+	if intended == nil { // the autoscaler was removed
+		return
+	}
+	// A store that cannot be written does not keep a fleet from being scaled.
+	if err := intended.wait(); err != nil {
+		d.log.Error("intention to scale could not be written; scaling all the same",
+			zap.String("autoscaler", a.name), zap.NamedError("err", err))
+	}
+	err := p.write(order{
+		from: decision.CurrentReplicas, to: decision.DesiredReplicas, version: version, reason: decision.Message,
+	})
+	outcome := outcomeOf(decision, err)
+	if outcome.Kind != policy.WriteFailed || !errors.Is(err, targets.ErrUnknownOutcome) {
+		a.intention = nil // it is known what became of it
+	}
+	if _, panicked := errors.AsType[*panicError](err); panicked {
+		p.panicked(err)
+		return
+	}
+	_, foreign := errors.AsType[*foreignError](err) // which the next pass notices
+	p.evaluateAgain(foreign)
+	if recording := p.conclude(after, outcome); recording != nil {
+		recording.wait()
 	}
 }
 
@@ -103,11 +146,10 @@ func (a *autoscaler) leave(def *definition, decision *policy.Decision, outcome p
 	}
 }
 
-// intend commits what is about to be done, and then does it. A store that
-// cannot be written does not keep a fleet from being scaled.
-func (p *pass) intend(after *publication, version string, events []policy.Event) {
-	a, def, d := p.plan.autoscaler, p.plan.definition, p.round.daemon
-	decision := &after.decision
+// intend has the intention committed, with the memory of the decision; nil when
+// the autoscaler was removed.
+func (p *pass) intend(decision *policy.Decision, version string) *commit {
+	a := p.plan.autoscaler
 	intention := &state.Intention{
 		Intention: policy.Intention{
 			From: decision.CurrentReplicas, To: decision.DesiredReplicas, Time: p.round.now,
@@ -117,25 +159,16 @@ func (p *pass) intend(after *publication, version string, events []policy.Event)
 		Version: version,
 	}
 	a.mu.Lock()
-	removed := a.removed.Load()
-	if !removed {
-		d.recorder.record(a.name, a.intend(def, intention, decision.Memory), nil, func(err error) {
-			if err != nil {
-				d.log.Error("intention to scale could not be written; scaling all the same",
-					zap.String("autoscaler", a.name), zap.NamedError("err", err))
-			}
-			d.goAct(func() { p.act(after, version, events) })
-		})
+	defer a.mu.Unlock()
+	if a.removed.Load() {
+		return nil
 	}
-	a.mu.Unlock()
-	if removed {
-		p.end()
-	}
+	return p.round.daemon.recorder.record(a.name, a.intend(p.plan.definition, intention, decision.Memory))
 }
 
-// finish settles the pass, publishes what it found, and has written what the
-// store does not know. Events are those that came up beside the decision's own.
-func (p *pass) finish(after *publication, outcome policy.Outcome, events []policy.Event) {
+// conclude settles the pass, publishes what it found, and has recorded what the
+// store does not know; nil when there is nothing to record.
+func (p *pass) conclude(after *publication, outcome policy.Outcome) *recording {
 	a, def, d := p.plan.autoscaler, p.plan.definition, p.round.daemon
 	decision := &after.decision
 	var settlement policy.Settlement
@@ -144,8 +177,8 @@ func (p *pass) finish(after *publication, outcome policy.Outcome, events []polic
 		return nil
 	})
 	if err != nil {
-		p.panicked(err, events)
-		return
+		p.panicked(err)
+		return nil
 	}
 	before := a.published.Load()
 	wrote := outcome.Kind == policy.Written
@@ -160,7 +193,7 @@ func (p *pass) finish(after *publication, outcome policy.Outcome, events []polic
 		a.settleRestoration(decision, outcome, d.options.DryRun)
 	}
 	*decision = decision.Explained()
-	events = append(events, p.boundsChanged(decision)...)
+	events := append(p.events, p.boundsChanged(decision)...)
 	settled := len(events) > 0 || decision.Foreign != nil
 	events = append(events, settlement.Events...)
 
@@ -173,24 +206,60 @@ func (p *pass) finish(after *publication, outcome policy.Outcome, events []polic
 	after.events = a.events.add(events, p.round.now)
 	after.evaluated, after.duration = p.started, time.Since(p.started)
 	news := d.failureNews(a, def, after)
-	a.mu.Lock()
-	if a.removed.Load() {
-		a.mu.Unlock()
-		p.end()
-		return
+	commit, removed := p.publish(after, recommendation, wrote, entries)
+	if removed {
+		return nil
 	}
-	a.published.Store(after)
-	record := a.record(def, recommendation, wrote, p.round.now)
-	if record != nil || entries != nil {
-		d.recorder.record(a.name, record, entries, func(err error) { p.recorded(after, settlement, err) })
-	}
-	a.mu.Unlock()
-
 	d.reportPass(a, def, after, news)
 	d.reportOff(a, def, before, after)
-	if record == nil && entries == nil {
-		p.end()
+	if commit == nil {
+		return nil
 	}
+	return &recording{pass: p, after: after, settlement: settlement, commit: commit}
+}
+
+// publish shows readers what the pass found, unless the autoscaler was removed, and
+// has recorded what the store does not know. Both are one step: a tick that goes by
+// meanwhile has the pass before recorded, as readers saw it.
+func (p *pass) publish(after *publication, recommendation *int32, wrote bool, entries []state.Entry) (_ *commit, removed bool) {
+	a := p.plan.autoscaler
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.removed.Load() {
+		return nil, true
+	}
+	a.published.Store(after)
+	record := a.record(p.plan.definition, recommendation, wrote, p.round.now)
+	if record == nil && entries == nil {
+		return nil, false
+	}
+	return p.round.daemon.recorder.record(a.name, record, entries...), false
+}
+
+// recording is a pass that is published and whose record is being committed.
+type recording struct {
+	pass       *pass
+	after      *publication
+	settlement policy.Settlement
+	commit     *commit
+}
+
+// wait returns once the record is committed. That the store failed is told as R74
+// says; what was decided stays, and is written with the next commit.
+func (r *recording) wait() {
+	err := r.commit.wait()
+	if err == nil {
+		return
+	}
+	a := r.pass.plan.autoscaler
+	unwritten := *r.after
+	unwritten.err = err.Error()
+	for _, event := range r.settlement.StatusWriteFailed(err.Error()) {
+		if !slices.Contains(r.settlement.Events, event) { // the others are published already
+			unwritten.events = a.events.add([]policy.Event{event}, r.pass.round.now)
+		}
+	}
+	a.published.Store(&unwritten)
 }
 
 // sleeps says whether all that failed in a pass is that instances could not be
@@ -205,33 +274,16 @@ func sleeps(decision *policy.Decision, settlement policy.Settlement) bool {
 	})
 }
 
-// recorded ends a pass that had something to write. That the store failed is
-// told as R74 says; what was decided stays, and is written with the next commit.
-func (p *pass) recorded(after *publication, settlement policy.Settlement, err error) {
-	a := p.plan.autoscaler
-	if err != nil {
-		unwritten := *after
-		unwritten.err = err.Error()
-		for _, event := range settlement.StatusWriteFailed(err.Error()) {
-			if !slices.Contains(settlement.Events, event) { // the others are published already
-				unwritten.events = a.events.add([]policy.Event{event}, p.round.now)
-			}
-		}
-		a.published.Store(&unwritten)
-	}
-	p.end()
-}
-
-// panicked ends a pass that panicked. Nothing it found is kept but the events
+// panicked publishes that the pass panicked. Nothing it found is kept but the events
 // that came up before; after repeats the autoscaler is left alone for a while.
-func (p *pass) panicked(err error, events []policy.Event) {
+func (p *pass) panicked(err error) {
 	a, d := p.plan.autoscaler, p.round.daemon
 	a.panics++
 	after := *a.published.Load()
 	after.unevaluated, after.failed, after.err = err.Error(), err.Error(), err.Error()
 	after.quarantine = time.Time{} // one of earlier panics is over
 	a.panicked = true
-	after.events = a.events.add(events, p.round.now)
+	after.events = a.events.add(p.events, p.round.now)
 	if a.panics >= panicsAllowed {
 		a.panics = 0
 		after.quarantine = p.round.now.Add(quarantine)
@@ -242,7 +294,6 @@ func (p *pass) panicked(err error, events []policy.Event) {
 	a.missed(d.recorder)
 	a.mu.Unlock()
 	d.reportPanic(a, err, d.clock.Scale().Wall(after.quarantine))
-	p.end()
 }
 
 // After panicsAllowed panics in a row an autoscaler is not evaluated for the

@@ -109,7 +109,7 @@ func (a *autoscaler) missed(store *recorder) {
 		return
 	}
 	s.replay = nil
-	store.record(a.name, a.recordBefore(nil), nil, nil)
+	store.record(a.name, a.recordBefore(nil))
 }
 
 // recordBefore answers the record of the last pass that ended; the one under way

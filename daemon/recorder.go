@@ -19,18 +19,31 @@ type recorder struct {
 
 	mu      sync.Mutex
 	changes state.Changes
-	told    []func(error)
-	kick    chan struct{}
+	// next is the commit that the changes will be part of; nil when there are none.
+	next *commit
+	kick chan struct{}
+}
+
+// commit is one transaction of the store.
+type commit struct {
+	done chan struct{}
+	err  error
+}
+
+// wait returns once the commit has been tried, with the store's error.
+func (c *commit) wait() error {
+	<-c.done
+	return c.err
 }
 
 func newRecorder(store state.Store, clock *clock.Clock, observe func(time.Duration, int, error)) *recorder {
 	return &recorder{store: store, clock: clock, observe: observe, kick: make(chan struct{}, 1)}
 }
 
-// record asks for a record to be written. Told, if not nil, is called once it
-// has been, or once that failed; it must not block.
-func (r *recorder) record(name string, record *state.Record, entries []state.Entry, told func(error)) {
-	r.add(func(c *state.Changes) {
+// record adds a record, nil for none, and entries of the history to the next
+// commit, which it returns.
+func (r *recorder) record(name string, record *state.Record, entries ...state.Entry) *commit {
+	return r.add(func(c *state.Changes) {
 		if record != nil {
 			if c.Records == nil {
 				c.Records = map[string]state.Record{}
@@ -38,33 +51,35 @@ func (r *recorder) record(name string, record *state.Record, entries []state.Ent
 			c.Records[name] = *record
 		}
 		c.Entries = append(c.Entries, entries...)
-	}, told)
+	})
 }
 
-// completed asks for the last completed round to be moved forward.
+// completed has the next commit move the last completed round forward.
 func (r *recorder) completed(round time.Time) {
-	r.add(func(c *state.Changes) { c.LastRound = round }, nil)
+	r.add(func(c *state.Changes) { c.LastRound = round })
 }
 
-// remove asks for an autoscaler's record to be deleted.
+// remove has the next commit delete an autoscaler's record.
 func (r *recorder) remove(name string) {
 	r.add(func(c *state.Changes) {
 		delete(c.Records, name)
 		c.Deleted = append(c.Deleted, name)
-	}, nil)
+	})
 }
 
-func (r *recorder) add(change func(*state.Changes), told func(error)) {
+func (r *recorder) add(change func(*state.Changes)) *commit {
 	r.mu.Lock()
 	change(&r.changes)
-	if told != nil {
-		r.told = append(r.told, told)
+	if r.next == nil {
+		r.next = &commit{done: make(chan struct{})}
 	}
+	next := r.next
 	r.mu.Unlock()
 	select {
 	case r.kick <- struct{}{}:
 	default: // a commit is due already
 	}
+	return next
 }
 
 // run commits until ctx ends, and then once more.
@@ -82,29 +97,20 @@ func (r *recorder) run(ctx context.Context) {
 
 func (r *recorder) commit() {
 	r.mu.Lock()
-	changes, told := r.changes, r.told
-	r.changes, r.told = state.Changes{}, nil
+	changes, now := r.changes, r.next
+	r.changes, r.next = state.Changes{}, nil
 	r.mu.Unlock()
-	if len(changes.Records) == 0 && len(changes.Deleted) == 0 && len(changes.Entries) == 0 && changes.LastRound.IsZero() && len(told) == 0 {
+	if now == nil {
 		return
 	}
 	changes.Clock = r.clock.State()
 	started := time.Now()
-	err := guard(func() error { return r.store.Commit(context.Background(), changes) })
-	r.observe(time.Since(started), len(changes.Records), err)
-	if err != nil {
+	now.err = guard(func() error { return r.store.Commit(context.Background(), changes) })
+	r.observe(time.Since(started), len(changes.Records), now.err)
+	if now.err != nil {
 		r.keep(changes)
 	}
-	for _, tell := range told {
-		tell(err)
-	}
-}
-
-// flush returns when everything that had come up has been tried and told.
-func (r *recorder) flush() {
-	done := make(chan struct{})
-	r.add(func(*state.Changes) {}, func(error) { close(done) })
-	<-done
+	close(now.done)
 }
 
 // keptEntries bounds the history that waits for a store that cannot be written.
@@ -133,4 +139,7 @@ func (r *recorder) keep(old state.Changes) {
 	merged.Entries = append(old.Entries, r.changes.Entries...)
 	merged.Entries = merged.Entries[max(0, len(merged.Entries)-keptEntries):]
 	r.changes = merged
+	if r.next == nil { // nobody asks for a commit, and the last one takes it along
+		r.next = &commit{done: make(chan struct{})}
+	}
 }

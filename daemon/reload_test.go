@@ -465,7 +465,7 @@ func TestRemovedBeforeItsWrite(t *testing.T) {
 		}
 		synctest.Wait()
 		after := &publication{tick: r.now, decision: policy.Decision{Time: r.now, CurrentReplicas: 3, DesiredReplicas: 6, Write: true}}
-		r.passes[0].intend(after, "1", nil)
+		r.passes[0].scale(after, "1")
 		w.advance(time.Minute)
 		if _, ok := w.store.record("goes"); ok {
 			t.Error("the removed autoscaler has a record again")

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/clock"
@@ -55,6 +56,8 @@ type pass struct {
 	skipped bool
 	// left says that the pass reads no answers any more.
 	left bool
+	// events are those that came up beside the decision's own.
+	events []policy.Event
 }
 
 // answer is what a read answered. It is told once; whoever is second waits for
