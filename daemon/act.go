@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
@@ -97,7 +98,7 @@ func (p *pass) callFleet(ctx context.Context, o order) error {
 	go func() {
 		defer fleet.uses.end()
 		defer func() { <-fleet.writes }()
-		result <- guard(func() error { return p.retryConflicts(ctx, o) })
+		result <- trouble.Guard(func() error { return p.retryConflicts(ctx, o) })
 	}()
 	select {
 	case err := <-result:
@@ -121,7 +122,7 @@ func (p *pass) unanswered(o order, err error) error {
 // judgeWrite marks as unknown what a deadline or a panic cut off. Any other error
 // names the attempt itself.
 func (p *pass) judgeWrite(ctx context.Context, o order, err error) error {
-	var panicked *panicError
+	var panicked *trouble.Panic
 	if errors.As(err, &panicked) {
 		return p.unanswered(o, err)
 	}

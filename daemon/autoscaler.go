@@ -8,6 +8,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/drain"
@@ -78,7 +79,7 @@ type autoscaler struct {
 	panicked bool
 	// hindrance follows what is wrong, for the history, failing why passes fail, for
 	// the log.
-	hindrance, failing follower
+	hindrance, failing trouble.Follower
 	// bounds are min and max of the last pass; nil when they are not known.
 	bounds *state.Bounds
 }
@@ -120,7 +121,7 @@ type publication struct {
 	// since is when what hinders the autoscaler began, zero when nothing does, and
 	// untold are changes of it that the history does not have.
 	since  time.Time
-	untold flapping
+	untold trouble.Flapping
 	// unevaluated says why the autoscaler could not be evaluated, as a panic;
 	// empty when it was.
 	unevaluated string
@@ -163,7 +164,7 @@ func newAutoscaler(def *definition, record *state.Record, m *metrics.Autoscaler,
 			a.seen = &counts{target: record.Target, Counts: *record.Seen}
 		}
 		a.doubts, a.bounds = record.Doubts, record.Bounds
-		a.hindrance = restoreFollower(record.Hindrance)
+		a.hindrance = knownHindrance(record.Hindrance)
 		published.tick, published.memory, published.status = record.Through, record.Memory, record.Status
 		published.restoration = a.restoration
 		a.saved = saved{

@@ -12,7 +12,7 @@ func (a *autoscaler) countPass(after *publication) {
 	kind := metrics.NoError
 	switch {
 	case after.err == "":
-	case after.decision.Case == policy.CaseUnreadable && !a.definition.Load().fleet.problem.exists():
+	case after.decision.Case == policy.CaseUnreadable && !a.definition.Load().fleet.problem.Exists():
 		kind = metrics.SpecError // the fleet answers, and does not know the target
 	default:
 		kind = metrics.InternalError

@@ -17,6 +17,7 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/targets/clock"
 	"github.com/hpad/hpad/targets/cloud"
 )
@@ -69,7 +70,7 @@ type Daemon struct {
 	// budgets are those of all sources together.
 	budgets budgets
 	// unwritten is why what the recorder has is not in the store.
-	unwritten problem
+	unwritten trouble.Problem
 	notifier  *notifier
 
 	current atomic.Pointer[generation]
@@ -82,7 +83,7 @@ type Daemon struct {
 	// fixed is the [daemon] table as it was at start, for what only a start puts in
 	// force; refused is why the last reload was.
 	fixed   config.Daemon
-	refused problem
+	refused trouble.Problem
 	// discovery is what targets ask for by their labels.
 	discovery discovery
 	// reloaded tells discoverLabels that the sync period may be another one.
@@ -276,7 +277,7 @@ func (d *Daemon) stop(stopActing context.CancelCauseFunc, stopWorking, stopRecor
 	var closing sync.WaitGroup
 	g := d.current.Load()
 	errs := make([]error, 0, len(g.fleets)+len(g.sources)+1)
-	if text := d.unwritten.get(); text != "" {
+	if text := d.unwritten.Text(); text != "" {
 		errs = append(errs, fmt.Errorf("what could not be written is lost: %s", text))
 	}
 	var mu sync.Mutex
@@ -387,7 +388,7 @@ func (d *Daemon) Reload(ctx context.Context) error {
 	defer func() { d.notifier.ready(d.statusLine()) }()
 	err := d.reload()
 	d.metrics.Reload(err)
-	d.refused.set(err)
+	d.refused.Set(err)
 	if err != nil {
 		d.log.Error("reload failed; the old configuration stays in force", zap.NamedError("err", err))
 		return err

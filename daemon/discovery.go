@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -79,7 +80,7 @@ func (d *Daemon) discoverFleet(ctx context.Context, h *fleetHandle) (found, erro
 		defer h.uses.end()
 		started := time.Now()
 		var a answer
-		a.err = guard(func() (err error) {
+		a.err = trouble.Guard(func() (err error) {
 			a.found.targets, err = h.discoverer.Discover(ctx)
 			return withLimit(ctx, err)
 		})
@@ -130,7 +131,7 @@ func (d *Daemon) reportDiscovery(h *fleetHandle, err error) {
 	if err != nil {
 		err = fmt.Errorf("discover targets by their labels: %w", err)
 	}
-	news, fields := h.undiscovered.set(err)
+	news, fields := h.undiscovered.Set(err)
 	fields = append([]zap.Field{zap.String("fleet", h.name)}, fields...)
 	switch {
 	case news && err != nil:

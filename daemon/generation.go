@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -53,7 +54,7 @@ type change struct {
 type replacement struct {
 	subject string
 	adapter any
-	problem *problem
+	problem *trouble.Problem
 	life    life
 	older   *retiree
 }
@@ -330,7 +331,7 @@ const startRetry = 15 * time.Second
 func (d *Daemon) startAdapter(r replacement) {
 	for {
 		err := startNow(d.runContext, r.adapter)
-		news, _ := r.problem.set(err)
+		news, _ := r.problem.Set(err)
 		if err == nil {
 			return
 		}
@@ -352,7 +353,7 @@ func startNow(ctx context.Context, adapter any) error {
 	if !ok {
 		return nil
 	}
-	return guard(func() error { return starter.Start(ctx) })
+	return trouble.Guard(func() error { return starter.Start(ctx) })
 }
 
 // retireWait is how long calls into a replaced adapter may take to end.

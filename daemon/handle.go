@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"io"
 	"reflect"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/drain"
@@ -38,10 +36,10 @@ type fleetHandle struct {
 	writes                          chan struct{}
 	uses                            uses
 	life                            life
-	problem                         problem
+	problem                         trouble.Problem
 	// undiscovered is why targets cannot be discovered, unsampled why samples cannot
 	// be read.
-	undiscovered, unsampled problem
+	undiscovered, unsampled trouble.Problem
 
 	mu sync.Mutex
 	// latest is the newest reading of each target that discovery has asked about.
@@ -57,7 +55,7 @@ type sourceHandle struct {
 	queries gate
 	uses    uses
 	life    life
-	problem problem
+	problem trouble.Problem
 
 	mu sync.Mutex
 	// warned are the warnings that were logged, with their queries.
@@ -115,7 +113,7 @@ func (h *fleetHandle) reading(ctx context.Context, ref targets.Ref, age time.Dur
 		return reading, nil
 	}
 	var readings map[targets.Ref]targets.Reading
-	err := guard(func() (err error) {
+	err := trouble.Guard(func() (err error) {
 		readings, err = h.fleet.Snapshot(ctx, []targets.Ref{ref})
 		return err
 	})
@@ -172,43 +170,6 @@ func (u *uses) wait(ctx context.Context) {
 	case <-idle:
 	case <-ctx.Done():
 	}
-}
-
-// problem is what is wrong with an adapter now; empty when nothing is.
-type problem struct {
-	text atomic.Pointer[string]
-
-	mu       sync.Mutex
-	follower follower
-}
-
-// set keeps the error, or clears it, and says whether its cause is news. The fields
-// are what a line of the log has besides.
-func (p *problem) set(err error) (news bool, fields []zap.Field) {
-	cause := ""
-	if err == nil {
-		p.text.Store(nil)
-	} else {
-		text := err.Error()
-		p.text.Store(&text)
-		cause = causeOf(text)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	news, flapped := p.follower.follow(cause, time.Now(), false)
-	if !news {
-		return false, nil
-	}
-	return true, p.follower.fields(flapped, func(at time.Time) time.Time { return at })
-}
-
-func (p *problem) exists() bool { return p.text.Load() != nil }
-
-func (p *problem) get() string {
-	if text := p.text.Load(); text != nil {
-		return *text
-	}
-	return ""
 }
 
 // gate bounds the calls into an adapter that are under way at once, also those
@@ -275,29 +236,11 @@ func (g gate) enter(ctx context.Context) bool {
 // callGrace is how long a call may take to notice that its context has ended.
 const callGrace = 50 * time.Millisecond
 
-// panicError is a panic that was caught.
-type panicError struct {
-	value any
-	stack []byte
-}
-
-func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
-
-// guard calls f and answers its panic as an error.
-func guard(f func() error) (err error) {
-	defer func() {
-		if value := recover(); value != nil {
-			err = &panicError{value: value, stack: debug.Stack()}
-		}
-	}()
-	return f()
-}
-
 // closeAdapter closes what can be closed.
 func closeAdapter(adapter any) error {
 	closer, ok := adapter.(io.Closer)
 	if !ok {
 		return nil
 	}
-	return guard(closer.Close)
+	return trouble.Guard(closer.Close)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 )
 
@@ -39,10 +40,10 @@ func (d *Daemon) History(ctx context.Context, name string, from, to time.Time, l
 // is worth one: it settled something, its reasons are new, or what is wrong is.
 func (a *autoscaler) history(before, after *publication, settled, dryRun bool, events []policy.Event, err string) []state.Entry {
 	decision := &after.decision
-	known := a.hindrance.cause
+	known := a.hindrance.Cause
 	hindrance := hindranceOf(decision, after.outcome, failureOf(decision, after.outcome, after.failed))
-	news, flapped := a.hindrance.follow(hindrance, decision.Time, settled)
-	after.since, after.untold = a.hindrance.since, a.hindrance.untold
+	news, flapped := a.hindrance.Follow(hindrance, decision.Time, settled)
+	after.since, after.untold = a.hindrance.Since, a.hindrance.Untold
 	if hindrance == "" {
 		after.since = time.Time{}
 	}
@@ -57,8 +58,8 @@ func (a *autoscaler) history(before, after *publication, settled, dryRun bool, e
 	if after.outcome.Kind == policy.Written {
 		entry.Written = &after.outcome.Reached
 	}
-	if flapped.changes > 0 {
-		entry.Untold = &state.Untold{Changes: flapped.changes, From: flapped.from}
+	if flapped.Changes > 0 {
+		entry.Untold = &state.Untold{Changes: flapped.Changes, From: flapped.From}
 	}
 	return []state.Entry{entry}
 }
@@ -87,4 +88,44 @@ func (p *pass) boundsChanged(decision *policy.Decision) []policy.Event {
 	p.round.daemon.log.Info("bounds changed", zap.String("autoscaler", a.name), zap.Stringer("target", p.plan.definition.Target),
 		zap.Int32("min", now.Min), zap.Int32("max", now.Max), zap.String("change", message))
 	return []policy.Event{{Kind: policy.NormalEvent, Reason: api.BoundsChanged, Message: message}}
+}
+
+// failureOf identifies why a pass failed; empty where it did not.
+func failureOf(decision *policy.Decision, outcome policy.Outcome, failed string) string {
+	if failed == "" {
+		return ""
+	}
+	if decision.Case == policy.CaseUnreadable {
+		return trouble.Cause(decision.Error)
+	}
+	said := []string{outcome.Error}
+	for i := range decision.Metrics {
+		if metric := &decision.Metrics[i]; metric.Error != "" {
+			said = append(said, string(metric.Type), metric.Name, metric.Task, metric.Object, metric.Error)
+		}
+	}
+	if cause := trouble.Cause(said...); cause != "" {
+		return cause
+	}
+	return trouble.Cause(failed)
+}
+
+// hindranceOf identifies all that is wrong with an autoscaler: why its pass failed,
+// what holds its target, and what else the platform says. It is empty where
+// nothing is.
+func hindranceOf(decision *policy.Decision, outcome policy.Outcome, failure string) string {
+	var said []string
+	for _, hold := range []*policy.Hold{decision.Hold, outcome.Hold} {
+		if hold != nil {
+			said = append(said, hold.Reason, hold.Message)
+		}
+	}
+	for i := range decision.Notices {
+		notice := &decision.Notices[i]
+		said = append(said, string(notice.Condition), notice.Reason, notice.Message)
+	}
+	if cause := trouble.Cause(said...); cause != "" {
+		return cause + failure
+	}
+	return failure
 }

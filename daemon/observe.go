@@ -144,7 +144,7 @@ func (p *pass) isOut(metric int) (out, sure bool) {
 	switch {
 	case batch.answered.Load():
 		return false, true
-	case batch.left.Load() == 0 || source.problem.exists():
+	case batch.left.Load() == 0 || source.problem.Exists():
 		return true, true
 	}
 	return false, false

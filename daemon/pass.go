@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
@@ -38,7 +39,7 @@ func (p *pass) evaluate(room *room) *recording {
 	}
 	after := &publication{tick: p.round.now}
 	var version string
-	err := guard(func() error {
+	err := trouble.Guard(func() error {
 		version = p.decide(after, room)
 		return nil
 	})
@@ -99,7 +100,7 @@ func (p *pass) scale(after *publication, version string) {
 	if outcome.Kind != policy.WriteFailed || !errors.Is(err, targets.ErrUnknownOutcome) {
 		a.intention = nil // it is known what became of it
 	}
-	if _, panicked := errors.AsType[*panicError](err); panicked {
+	if _, panicked := errors.AsType[*trouble.Panic](err); panicked {
 		p.panicked(err)
 		return
 	}
@@ -172,7 +173,7 @@ func (p *pass) conclude(after *publication, outcome policy.Outcome) *recording {
 	a, def, d := p.plan.autoscaler, p.plan.definition, p.round.daemon
 	decision := &after.decision
 	var settlement policy.Settlement
-	err := guard(func() error {
+	err := trouble.Guard(func() error {
 		settlement = policy.Settle(*decision, outcome, p.round.now)
 		return nil
 	})

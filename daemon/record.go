@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
@@ -61,7 +62,7 @@ func (a *autoscaler) record(def *definition, recommendation *int32, wrote bool, 
 	s.known, s.replay, s.status = true, replay, a.status
 	s.status.Metrics = nil // not compared, and not to be held
 	s.left, s.restoration, s.seen, s.doubts = a.left, a.restoration, a.seen, a.doubts
-	s.bounds, s.hindrance = a.bounds, a.hindrance.record()
+	s.bounds, s.hindrance = a.bounds, hindranceRecord(&a.hindrance)
 	s.intention, s.target, s.labels, s.fingerprint = a.intention, def.Target, def.Labels, def.fingerprint
 	return a.recordAs(def, replay, now)
 }
@@ -92,7 +93,7 @@ func (a *autoscaler) recordAs(def *definition, replay *state.Replay, through tim
 		Seen:        a.seen.of(def.Target),
 		Doubts:      a.doubts,
 		Bounds:      a.bounds,
-		Hindrance:   a.hindrance.record(),
+		Hindrance:   hindranceRecord(&a.hindrance),
 		Target:      def.Target,
 		Labels:      def.Labels,
 		Fingerprint: def.fingerprint,
@@ -174,11 +175,11 @@ func sameStatus(a, b *policy.Status) bool {
 }
 
 // sameHindrance reports whether the record has what is wrong now.
-func sameHindrance(saved *state.Hindrance, now *follower) bool {
+func sameHindrance(saved *state.Hindrance, now *trouble.Follower) bool {
 	if saved == nil {
-		return now.cause == ""
+		return now.Cause == ""
 	}
-	return saved.Cause == now.cause && saved.Since.Equal(now.since)
+	return saved.Cause == now.Cause && saved.Since.Equal(now.Since)
 }
 
 // sameReasons compares what makes a decision worth an entry in the history, besides
@@ -187,4 +188,20 @@ func sameReasons(a, b *policy.Status) bool {
 	return slices.EqualFunc(a.Conditions, b.Conditions, func(x, y policy.Condition) bool {
 		return x.Type == y.Type && x.Status == y.Status && x.Reason == y.Reason
 	})
+}
+
+// hindranceRecord returns what the store keeps of what is wrong; nil while nothing is.
+func hindranceRecord(f *trouble.Follower) *state.Hindrance {
+	if f.Cause == "" {
+		return nil
+	}
+	return &state.Hindrance{Cause: f.Cause, Since: f.Since}
+}
+
+// knownHindrance returns the follower of what the store kept, which was told.
+func knownHindrance(kept *state.Hindrance) trouble.Follower {
+	if kept == nil {
+		return trouble.Follower{}
+	}
+	return trouble.Known(kept.Cause, kept.Since)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/targets/clock"
 )
 
@@ -105,7 +106,7 @@ func (r *recorder) commit() {
 	}
 	changes.Clock = r.clock.State()
 	started := time.Now()
-	now.err = guard(func() error { return r.store.Commit(context.Background(), changes) })
+	now.err = trouble.Guard(func() error { return r.store.Commit(context.Background(), changes) })
 	r.observe(time.Since(started), len(changes.Records), now.err)
 	if now.err != nil {
 		r.keep(changes)

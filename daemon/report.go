@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 )
 
@@ -66,22 +67,22 @@ func (d *Daemon) failureNews(a *autoscaler, def *definition, after *publication)
 		return nil
 	}
 	cause := failureOf(&after.decision, after.outcome, after.failed)
-	news, flapped := a.failing.follow(cause, after.tick, false)
+	news, flapped := a.failing.Follow(cause, after.tick, false)
 	if a.panicked && cause == "" { // which has its own line
 		news, a.panicked = true, false
 	}
 	if !news {
 		return nil
 	}
-	return append([]zap.Field{zap.String("autoscaler", a.name), zap.Stringer("target", def.Target)}, a.failing.fields(flapped, d.clock.Scale().Wall)...)
+	return append([]zap.Field{zap.String("autoscaler", a.name), zap.Stringer("target", def.Target)}, a.failing.Fields(flapped, d.clock.Scale().Wall)...)
 }
 
 // reportPanic logs and counts a panic of a pass.
 func (d *Daemon) reportPanic(a *autoscaler, err error, quarantinedUntil time.Time) {
 	fields := []zap.Field{zap.String("autoscaler", a.name), zap.NamedError("err", err)}
-	var caught *panicError
+	var caught *trouble.Panic
 	if errors.As(err, &caught) {
-		fields = append(fields, zap.ByteString("stack", caught.stack))
+		fields = append(fields, zap.ByteString("stack", caught.Stack))
 	}
 	if !quarantinedUntil.IsZero() {
 		fields = append(fields, zap.Time("quarantined_until", quarantinedUntil))
@@ -96,7 +97,7 @@ func (d *Daemon) reportFleet(h *fleetHandle, autoscalers int, err error) {
 	if d.runContext.Err() != nil {
 		return // the stop cut the read off
 	}
-	news, fields := h.problem.set(err)
+	news, fields := h.problem.Set(err)
 	fields = append([]zap.Field{zap.String("fleet", h.name), zap.Int("autoscalers", autoscalers)}, fields...)
 	switch {
 	case news && err != nil:
@@ -115,7 +116,7 @@ func (d *Daemon) reportSamples(h *fleetHandle, autoscalers int, err error) {
 	if d.runContext.Err() != nil {
 		return // the stop cut the read off
 	}
-	news, fields := h.unsampled.set(err)
+	news, fields := h.unsampled.Set(err)
 	fields = append([]zap.Field{zap.String("fleet", h.name), zap.Int("autoscalers", autoscalers)}, fields...)
 	switch {
 	case news && err != nil:
@@ -131,7 +132,7 @@ func (d *Daemon) reportSource(h *sourceHandle, autoscalers int, err error) {
 	if d.runContext.Err() != nil {
 		return // the stop cut the queries off
 	}
-	news, fields := h.problem.set(err)
+	news, fields := h.problem.Set(err)
 	fields = append([]zap.Field{zap.String("source", h.name), zap.Int("autoscalers", autoscalers)}, fields...)
 	switch {
 	case news && err != nil:
@@ -171,7 +172,7 @@ func (d *Daemon) reportWarnings(h *sourceHandle, query string, warnings []string
 // logs when that changes.
 func (d *Daemon) reportState(took time.Duration, records int, err error) {
 	d.metrics.StateWrite(took, records, err)
-	news, fields := d.unwritten.set(err)
+	news, fields := d.unwritten.Set(err)
 	switch {
 	case news && err != nil:
 		d.log.Error("state cannot be written; scaling goes on", append(fields, zap.NamedError("err", err))...)
@@ -181,8 +182,8 @@ func (d *Daemon) reportState(took time.Duration, records int, err error) {
 }
 
 func (d *Daemon) logPanic(what, name string, err error) {
-	var caught *panicError
+	var caught *trouble.Panic
 	if errors.As(err, &caught) {
-		d.log.Error("panic in a "+what, zap.String(what, name), zap.NamedError("err", err), zap.ByteString("stack", caught.stack))
+		d.log.Error("panic in a "+what, zap.String(what, name), zap.NamedError("err", err), zap.ByteString("stack", caught.Stack))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
@@ -223,11 +224,11 @@ func (r *round) readSnapshot(ctx context.Context, i int) {
 	read.fleet.snapshots.run(ctx, 1, func(ctx context.Context, _ int) {
 		var readings map[targets.Ref]targets.Reading
 		started := time.Now()
-		err := guard(func() (err error) {
+		err := trouble.Guard(func() (err error) {
 			readings, err = read.fleet.fleet.Snapshot(ctx, read.refs)
 			return withLimit(ctx, err)
 		})
-		var panicked *panicError
+		var panicked *trouble.Panic
 		if errors.As(err, &panicked) { // any other error names the fleet itself
 			err = fmt.Errorf("read fleet %q: %w", read.fleet.name, err)
 		}
@@ -256,7 +257,7 @@ func (r *round) readSamples(ctx context.Context, i int) {
 	read.fleet.samples.run(ctx, 1, func(ctx context.Context, _ int) {
 		var samples map[targets.Ref]targets.Samples
 		started := time.Now()
-		err := guard(func() (err error) {
+		err := trouble.Guard(func() (err error) {
 			samples, err = read.fleet.sampler.Samples(ctx, read.refs)
 			return withLimit(ctx, err)
 		})
@@ -288,7 +289,7 @@ func (r *round) runQueries(ctx context.Context, i int) {
 	batch.source.queries.run(ctx, len(batch.queries), func(ctx context.Context, i int) {
 		var vector sources.Vector
 		started := time.Now()
-		err := guard(func() (err error) {
+		err := trouble.Guard(func() (err error) {
 			vector, err = batch.source.source.Query(ctx, r.plan.queries[batch.queries[i]].query, r.scale.Wall(r.now))
 			return withLimit(ctx, err)
 		})

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/drain"
@@ -160,7 +161,7 @@ func (p *pass) victims(decision *policy.Decision, reading *targets.Reading) ([]d
 	ctx, cancel := context.WithTimeout(d.actContext, victimsTimeout)
 	defer cancel()
 	var victims []drain.Victim
-	err := guard(func() (err error) {
+	err := trouble.Guard(func() (err error) {
 		victims, err = def.fleet.scaleIn.Victims(ctx, def.Target, *reading, n)
 		return err
 	})

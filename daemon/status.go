@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
@@ -72,8 +73,8 @@ func (d *Daemon) view(a *autoscaler, lost string) api.Autoscaler {
 	if published.outcome.Kind == policy.Written {
 		view.Evaluation.Written = &published.outcome.Reached
 	}
-	if published.untold.changes > 0 {
-		view.Evaluation.Untold = &api.Untold{Changes: published.untold.changes, From: published.untold.from}
+	if published.untold.Changes > 0 {
+		view.Evaluation.Untold = &api.Untold{Changes: published.untold.Changes, From: published.untold.From}
 	}
 	if scaleIn := def.fleet.scaleIn; scaleIn != nil {
 		view.Drains = scaleIn.Draining(def.Target)
@@ -154,19 +155,19 @@ func (d *Daemon) unevaluated(now time.Time) []api.Problem {
 func (d *Daemon) Readiness() api.Readiness {
 	g := d.current.Load()
 	readiness := api.Readiness{Ready: d.lastTick.Load() != nil}
-	if text := d.unwritten.get(); text != "" {
+	if text := d.unwritten.Text(); text != "" {
 		readiness.Problems = append(readiness.Problems, api.Problem{Subject: "state", Message: text})
 	}
 	if text := d.lossText(); text != "" {
 		readiness.Problems = append(readiness.Problems, api.Problem{Subject: "state", Message: text})
 	}
-	if text := d.refused.get(); text != "" {
+	if text := d.refused.Text(); text != "" {
 		readiness.Problems = append(readiness.Problems, api.Problem{Subject: "configuration", Message: text})
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.fleets)) {
 		h := g.fleets[name]
 		readiness.Problems = append(readiness.Problems, adapterProblems("fleet "+name, &h.problem, h.adapter)...)
-		if text := h.undiscovered.get(); text != "" {
+		if text := h.undiscovered.Text(); text != "" {
 			readiness.Problems = append(readiness.Problems, api.Problem{Subject: "fleet " + name, Message: text})
 		}
 	}
@@ -196,9 +197,9 @@ func (d *Daemon) Readiness() api.Readiness {
 func (d *Daemon) Discovered() []api.Discovered { return d.discovery.shown.Load().targets }
 
 // adapterProblems answers what is wrong with a fleet or a source now.
-func adapterProblems(subject string, p *problem, adapter any) []api.Problem {
+func adapterProblems(subject string, p *trouble.Problem, adapter any) []api.Problem {
 	var problems []api.Problem
-	if text := p.get(); text != "" {
+	if text := p.Text(); text != "" {
 		problems = append(problems, api.Problem{Subject: subject, Message: text})
 	}
 	if troubled, ok := adapter.(targets.Troubled); ok {

@@ -1,0 +1,109 @@
+package trouble
+
+import (
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// A cause that was told counts as known for knownFor: when it comes back within
+// that time it is counted, and told only once it has lasted for lastingAfter. Of
+// more than knownCauses different ones within that time the rest is counted too.
+const (
+	knownFor     = 10 * time.Minute
+	lastingAfter = 2 * time.Minute
+	knownCauses  = 8
+)
+
+// Follower follows the cause of what is wrong with something and finds what is
+// news of it. A cause is news when it is another one than was told last; causes
+// that take turns are counted instead. The zero value is ready to use: nothing is
+// wrong, and that is told.
+type Follower struct {
+	// Cause is the present one, empty while nothing is wrong, and Since is when it
+	// began.
+	Cause string
+	Since time.Time
+	// wrong is since when something is wrong, whatever its cause; it stays when that
+	// is over.
+	wrong time.Time
+	// last is the cause that was told last, known are those told within knownFor.
+	last  string
+	known []knownCause
+	// Untold counts the changes that were not told.
+	Untold Flapping
+}
+
+type knownCause struct {
+	cause string
+	told  time.Time
+}
+
+// Flapping counts changes of a cause, from the time of the first; 0 means none.
+type Flapping struct {
+	Changes int
+	From    time.Time
+}
+
+// Follow takes the cause at now and reports whether it is news; any change is where
+// it is told in any case. Flapped are the changes before this one that were not.
+func (f *Follower) Follow(cause string, now time.Time, told bool) (news bool, flapped Flapping) {
+	changed := cause != f.Cause
+	if changed {
+		if f.Cause == "" {
+			f.wrong = now
+		}
+		f.Cause, f.Since = cause, now
+	}
+	steady := cause == f.last && f.Untold.Changes == 0
+	passing := now.Sub(f.Since) < lastingAfter && (cause == f.last || f.isKnown(cause, now))
+	if steady || passing && !told {
+		if changed {
+			f.Untold.add(now)
+		}
+		return false, Flapping{}
+	}
+	flapped, f.Untold = f.Untold, Flapping{}
+	if cause != f.last && !changed { // the last of them is what is told now
+		flapped.Changes--
+	}
+	f.last = cause
+	f.known = append(slices.DeleteFunc(f.known, func(k knownCause) bool { return k.cause == cause }), knownCause{cause, now})
+	return true, flapped
+}
+
+// isKnown reports whether a cause was told lately, or too many others were.
+func (f *Follower) isKnown(cause string, now time.Time) bool {
+	f.known = slices.DeleteFunc(f.known, func(k knownCause) bool { return now.Sub(k.told) >= knownFor || k.told.After(now) })
+	return len(f.known) >= knownCauses || slices.ContainsFunc(f.known, func(k knownCause) bool { return k.cause == cause })
+}
+
+// Known returns a follower of a cause that was told before, and since when it is.
+func Known(cause string, since time.Time) Follower {
+	return Follower{Cause: cause, last: cause, Since: since, wrong: since}
+}
+
+// Fields returns what a line of the log says of news besides the error: since when
+// that is so where it is not new, since when something was wrong where that is
+// over, and the changes that were not told. Wall converts times for people.
+func (f *Follower) Fields(flapped Flapping, wall func(time.Time) time.Time) []zap.Field {
+	var fields []zap.Field
+	switch {
+	case f.Cause != "":
+		fields = append(fields, zap.Time("since", wall(f.Since)))
+	case !f.wrong.IsZero():
+		fields = append(fields, zap.Time("failed_since", wall(f.wrong)))
+	}
+	if flapped.Changes > 0 {
+		fields = append(fields, zap.Int("changes", flapped.Changes), zap.Time("changes_since", wall(flapped.From)))
+	}
+	return fields
+}
+
+func (n *Flapping) add(now time.Time) {
+	if n.Changes == 0 {
+		n.From = now
+	}
+	n.Changes++
+}

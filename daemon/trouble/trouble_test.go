@@ -1,0 +1,75 @@
+package trouble
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestCause(t *testing.T) {
+	if got := Cause(); got != "" {
+		t.Errorf("nothing has the cause %q", got)
+	}
+	if got := Cause("", " \n"); got != "" {
+		t.Errorf("nothing but spaces has the cause %q", got)
+	}
+	for _, test := range []struct {
+		name string
+		a, b string
+		same bool
+	}{
+		{"a port", "read tcp 127.0.0.1:51234->127.0.0.1:9090: connection reset", "read tcp 127.0.0.1:40001->127.0.0.1:9090: connection reset", true},
+		{"counts and times", "no instance has a usable sample: 3 unready, 12 without", "no instance has a usable sample: 1 unready, 0 without", true},
+		{"an id", `instance "3f2a9c" states no cpu request`, `instance "77b01e" states no cpu request`, true},
+		{"another status", "server answered 400 Bad Request", "server answered 503 Service Unavailable", false},
+		{"a right", "403: ACL token not found", "403: Permission denied", false},
+		{"not a number", "connection refused", "value is not a number (NaN)", false},
+	} {
+		if got := Cause(test.a) == Cause(test.b); got != test.same {
+			t.Errorf("%s: the same cause: %v, want %v", test.name, got, test.same)
+		}
+	}
+	if Cause("a", "b") == Cause("a b") {
+		t.Error("two texts have the cause of one")
+	}
+}
+
+// TestFollower follows causes given by the minute, one letter each, "-" for none.
+// The answer is what is news and when, with the changes that were not told.
+func TestFollower(t *testing.T) {
+	// Four causes a minute: one for each pass of a usual period.
+	const flaps = "a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-"
+	for _, test := range []struct{ name, causes, want string }{
+		{"nothing", "----------", ""},
+		{"begins and ends", "--aaaa----", "2a 6-"},
+		{"follows the cause", "-aabbbcc-", "1a 3b 6c 8-"},
+		{"collapses what takes turns", flaps + flaps, "0a 1- 40a+38 41-"},
+		{"tells what lasts after that", "a-a-aaaaaaaaaaaaaa", "0a 1- 12a+2"},
+		{"tells that it is over after that", "a-a-a-------------", "0a 1- 13-+4"},
+		{"two causes that take turns", "abababababab" + strings.Repeat("b", 12), "0a 1b 19b+10"},
+		{"an early return is not news for long", "a-----------a", "0a 1- "},
+		{"a late one is", "a" + strings.Repeat("-", 39) + "a", "0a 1- 40a"},
+		{"more causes than are known", "abcdefghij", "0a 1b 2c 3d 4e 5f 6g 7h"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var f Follower
+			var got []string
+			start := time.Unix(0, 0)
+			for i, cause := range strings.Split(test.causes, "") {
+				news, flapped := f.Follow(strings.Trim(cause, "-"), start.Add(time.Duration(i)*15*time.Second), false)
+				if !news {
+					continue
+				}
+				said := fmt.Sprintf("%d%s", i, cause)
+				if flapped.Changes > 0 {
+					said += fmt.Sprintf("+%d", flapped.Changes)
+				}
+				got = append(got, said)
+			}
+			if want := strings.TrimSpace(test.want); strings.Join(got, " ") != want {
+				t.Errorf("news %q, want %q", strings.Join(got, " "), want)
+			}
+		})
+	}
+}
