@@ -119,15 +119,9 @@ func benchDaemon(b *testing.B, n int) (d *Daemon, rounds func(now time.Time)) {
 			},
 		}
 	}
-	kinds := Kinds{
-		Fleets: map[string]func(config.Fleet, FleetEnv) (targets.Fleet, error){
-			"memory": func(config.Fleet, FleetEnv) (targets.Fleet, error) { return fleet, nil },
-		},
-		Sources: map[string]func(config.Source, SourceEnv) (sources.Source, error){
-			"memory": func(config.Source, SourceEnv) (sources.Source, error) { return source, nil },
-		},
-	}
-	d = New(Options{Load: w.load, Store: nullStore{newMemoryStore()}, Kinds: kinds})
+	w.fleetKind = func(*targettest.Memory) targets.Fleet { return fleet }
+	w.sourceKind = func(string) sources.Source { return source }
+	d = New(Options{Load: w.load, Store: nullStore{newMemoryStore()}})
 	return d, d.roundsFor(b)
 }
 
@@ -188,14 +182,7 @@ func BenchmarkDiscovery(b *testing.B) {
 	const n = 10_000
 	w := newWorld(b)
 	w.discover = true
-	d := New(Options{Load: w.load, Store: newMemoryStore(), Kinds: Kinds{
-		Fleets: map[string]func(config.Fleet, FleetEnv) (targets.Fleet, error){
-			"memory": func(config.Fleet, FleetEnv) (targets.Fleet, error) { return w.fleet(), nil }, // discovers nothing of itself
-		},
-		Sources: map[string]func(config.Source, SourceEnv) (sources.Source, error){
-			"memory": func(config.Source, SourceEnv) (sources.Source, error) { return w.source(), nil },
-		},
-	}})
+	d := New(Options{Load: w.load, Store: newMemoryStore()}) // the fleet discovers nothing of itself
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(ctx) }()

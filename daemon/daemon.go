@@ -18,8 +18,8 @@ import (
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/trouble"
+	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/clock"
-	"github.com/hpad/hpad/targets/cloud"
 )
 
 // Options are what a Daemon is made of beside its configuration.
@@ -28,8 +28,6 @@ type Options struct {
 	Load func() (*config.Config, error)
 	// Store keeps the state; the daemon does not close it.
 	Store state.Store
-	// Kinds are the kinds of fleets and sources; the zero value means BuiltIn.
-	Kinds Kinds
 	// Log is where the daemon logs to; nil discards.
 	Log *zap.Logger
 	// Metrics are the daemon's own; nil means metrics that nobody sees.
@@ -64,9 +62,9 @@ type Daemon struct {
 	// steps counts the steps of the wall clock that this run was told of, step is the
 	// event that tells of the last one.
 	steps atomic.Pointer[clockSteps]
-	// accounts outlive the fleets that call them, so that a reload is no way around
-	// their limits.
-	accounts cloud.Accounts
+	// process is what fleets share; it outlives them, so that a reload is no way around
+	// the limits of an account.
+	process targets.Process
 	// budgets are those of all sources together.
 	budgets budgets
 	// unwritten is why what the recorder has is not in the store.
@@ -113,9 +111,6 @@ func New(options Options) *Daemon {
 	}
 	if options.Metrics == nil {
 		options.Metrics = metrics.New(nil)
-	}
-	if options.Kinds.Fleets == nil && options.Kinds.Sources == nil {
-		options.Kinds = BuiltIn()
 	}
 	if options.Output == nil {
 		options.Output = logOutput(options.Log)

@@ -247,7 +247,7 @@ func TestDiscoveryTellsWhatGoes(t *testing.T) {
 		},
 		"undiscovered": {
 			func(t *testing.T, w *world, _ *labels) {
-				w.discover, w.fleetConfig = false, func() any { return "another" }
+				w.discover, w.fleetConfig = false, func() targets.Config { return fleetTable{w, "another"} }
 				if err := w.daemon.Reload(t.Context()); err != nil {
 					t.Error(err)
 				}
@@ -387,7 +387,7 @@ func TestDiscoveryUnderTheConfiguration(t *testing.T) {
 			t.Errorf("problems are %q", got)
 		}
 		w.discover = false
-		w.fleetConfig = func() any { return "another" }
+		w.fleetConfig = func() targets.Config { return fleetTable{w, "another"} }
 		if err := w.daemon.Reload(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -566,7 +566,7 @@ func TestDiscoveryPartial(t *testing.T) {
 }
 
 // oneEngine is the configuration of fleets that are one engine.
-type oneEngine struct{}
+type oneEngine struct{ fleetTable }
 
 func (oneEngine) Engine() string { return "unix:///run/docker.sock" }
 
@@ -576,7 +576,7 @@ func (oneEngine) Engine() string { return "unix:///run/docker.sock" }
 func TestDiscoveredByTwoFleets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := newDiscoveringWorld(t, 3, 7)
-		w.fleetConfig = func() any { return oneEngine{} }
+		w.fleetConfig = func() targets.Config { return oneEngine{fleetTable{w, nil}} }
 		w.fleets["other"] = targettest.NewMemory("other")
 		w.fleets["other"].Add("web", targettest.MemoryTarget{Replicas: 3, Age: time.Hour})
 		w.start()

@@ -13,7 +13,6 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/hpad/hpad/daemon/api"
-	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets/targettest"
 )
@@ -63,9 +62,7 @@ func TestProblems(t *testing.T) {
 		w.queue("q", 3)
 		w.source().value("q", 3)
 		troubled := &troubledSource{memorySource: w.source()}
-		w.kinds = map[string]func(config.Source, SourceEnv) (sources.Source, error){
-			"memory": func(config.Source, SourceEnv) (sources.Source, error) { return troubled, nil },
-		}
+		w.sourceKind = func(string) sources.Source { return troubled }
 		w.start()
 		w.loadErr = errors.New("hpad.toml:3: no such key")
 		if err := w.daemon.Reload(t.Context()); err == nil {

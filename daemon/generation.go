@@ -14,6 +14,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/trouble"
+	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -118,12 +119,8 @@ func (d *Daemon) buildFleets(ch *change, previous *generation) error {
 			ch.next.fleets[name] = older
 			continue
 		}
-		construct, ok := d.options.Kinds.Fleets[c.Kind]
-		if !ok {
-			return fmt.Errorf("fleet %q: kind %q is not known", name, c.Kind)
-		}
-		fleet, err := construct(c, FleetEnv{
-			Store: d.store.Fleet(name), Meter: d.metrics.Platform(name), Accounts: &d.accounts, Output: d.options.Output, Now: d.clock.Now, DryRun: d.options.DryRun,
+		fleet, err := c.Config.Build(name, targets.Env{
+			Store: d.store.Fleet(name), Meter: d.metrics.Platform(name), Process: &d.process, Output: d.options.Output, Now: d.clock.Now, DryRun: d.options.DryRun,
 			Earlier: func(target string) (int32, bool) {
 				return d.earlierCount(targets.Ref{Fleet: name, Name: target})
 			},
@@ -155,11 +152,7 @@ func (d *Daemon) buildSources(ch *change, previous *generation) error {
 			ch.next.sources[name] = older
 			continue
 		}
-		construct, ok := d.options.Kinds.Sources[c.Kind]
-		if !ok {
-			return fmt.Errorf("source %q: kind %q is not known", name, c.Kind)
-		}
-		source, err := construct(c, SourceEnv{
+		source, err := c.Config.Build(name, sources.Env{
 			StateDir: ch.next.config.Daemon.StateDir, Clock: d.clock, Discover: d.discover,
 			Answers: d.budgets.answers, Samples: d.budgets.samples,
 		})

@@ -20,7 +20,7 @@ import (
 type fleetHandle struct {
 	name   string
 	kind   string
-	config any
+	config targets.Config
 	// fleet is what is read and scaled: scaleIn where that is there, else the adapter.
 	fleet targets.Fleet
 	// adapter is what the kind made.
@@ -50,7 +50,7 @@ type fleetHandle struct {
 type sourceHandle struct {
 	name    string
 	kind    string
-	config  any
+	config  sources.Config
 	source  sources.Source
 	queries gate
 	uses    uses

@@ -171,9 +171,7 @@ func TestReloadReplacesAdapters(t *testing.T) {
 				a := &lifecycle{memorySource: w.source(), name: "a", log: &log, succeeds: test.succeeds}
 				b := &lifecycle{memorySource: w.source(), name: "b", log: &log, succeeds: test.succeeds}
 				current := a
-				w.kinds = map[string]func(config.Source, SourceEnv) (sources.Source, error){
-					"memory": func(config.Source, SourceEnv) (sources.Source, error) { return current, nil },
-				}
+				w.sourceKind = func(string) sources.Source { return current }
 				w.sourceConfig = func() any { return current.name }
 				w.start()
 				w.advance(time.Minute)
@@ -205,13 +203,11 @@ func TestStartThatFails(t *testing.T) {
 		w.source().value("q", 5)
 		w.sources["another"] = newMemorySource()
 		broken := &lifecycle{memorySource: w.sources["another"], name: "another", log: &log, fails: errors.New("directory is locked"), until: time.Now().Add(25 * time.Second)}
-		w.kinds = map[string]func(config.Source, SourceEnv) (sources.Source, error){
-			"memory": func(c config.Source, _ SourceEnv) (sources.Source, error) {
-				if c.Name == "another" {
-					return broken, nil
-				}
-				return w.source(), nil
-			},
+		w.sourceKind = func(name string) sources.Source {
+			if name == "another" {
+				return broken
+			}
+			return w.source()
 		}
 		told := func() bool {
 			return slices.ContainsFunc(w.daemon.Readiness().Problems, func(p api.Problem) bool {
@@ -262,9 +258,7 @@ func TestReloadsInQuickSuccession(t *testing.T) {
 				}
 				lives["b"].fails = test.fails
 				current := lives["a"]
-				w.kinds = map[string]func(config.Source, SourceEnv) (sources.Source, error){
-					"memory": func(config.Source, SourceEnv) (sources.Source, error) { return current, nil },
-				}
+				w.sourceKind = func(string) sources.Source { return current }
 				w.sourceConfig = func() any { return current.name }
 				w.start()
 				w.advance(time.Minute)
@@ -315,7 +309,7 @@ func TestReplacedFleetOutlivesItsPasses(t *testing.T) {
 		w.source().value("q", 3)
 		w.fleetKind = func(m *targettest.Memory) targets.Fleet { return &closingFleet{Memory: m, t: t} }
 		generation := 1
-		w.fleetConfig = func() any { return generation }
+		w.fleetConfig = func() targets.Config { return fleetTable{w, generation} }
 		w.start()
 		w.advance(29 * time.Second)
 		w.source().value("q", 6)
@@ -341,7 +335,7 @@ func TestStopDoesNotWaitForAReplacedFleet(t *testing.T) {
 		w.source().value("q", 3)
 		w.fleetKind = func(m *targettest.Memory) targets.Fleet { return &closingFleet{Memory: m, t: t} }
 		generation := 1
-		w.fleetConfig = func() any { return generation }
+		w.fleetConfig = func() targets.Config { return fleetTable{w, generation} }
 		w.start()
 		w.advance(29 * time.Second)
 		release := make(chan struct{})

@@ -22,6 +22,7 @@ import (
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/clock"
@@ -48,13 +49,12 @@ type world struct {
 	log   *zap.Logger
 	// metrics are those of the daemon; nil for some of its own.
 	metrics *metrics.Metrics
-	// kinds replaces the kinds of sources, and sourceConfig their configuration,
-	// when not nil.
-	kinds        map[string]func(config.Source, SourceEnv) (sources.Source, error)
+	// sourceKind makes the sources, and sourceConfig their configuration, when not nil.
+	sourceKind   func(name string) sources.Source
 	sourceConfig func() any
 	// fleetKind makes the fleets, and fleetConfig their configuration, when not nil.
 	fleetKind   func(*targettest.Memory) targets.Fleet
-	fleetConfig func() any
+	fleetConfig func() targets.Config
 	// discover lets the fleets discover.
 	discover bool
 	// labelLimits are those of every fleet.
@@ -70,7 +70,7 @@ type world struct {
 	telling  sync.Mutex
 
 	// env is what the daemon lent the fleet that was made last.
-	env FleetEnv
+	env targets.Env
 
 	daemon *Daemon
 	cancel context.CancelFunc
@@ -140,34 +140,65 @@ func (w *world) load() (*config.Config, error) {
 	c := *w.config
 	c.Autoscalers = maps.Clone(w.config.Autoscalers)
 	c.Fleets = map[string]config.Fleet{}
-	for name, fleet := range w.fleets {
-		next := config.Fleet{Name: name, Kind: "memory", Config: fleet, Discover: w.discover, LabelLimits: w.labelLimits}
+	for name := range w.fleets {
+		next := config.Fleet{Name: name, Kind: "memory", Config: fleetTable{w, nil}, Discover: w.discover, LabelLimits: w.labelLimits}
 		if w.fleetConfig != nil {
 			next.Config = w.fleetConfig()
 		}
 		c.Fleets[name] = next
 	}
 	c.Sources = map[string]config.Source{}
-	for name, source := range w.sources {
-		next := config.Source{Name: name, Kind: "memory", Config: source}
+	for name := range w.sources {
+		next := config.Source{Name: name, Kind: "memory", Config: sourceTable{w, nil}}
 		if w.sourceConfig != nil {
-			next.Config = w.sourceConfig()
+			next.Config = sourceTable{w, w.sourceConfig()}
 		}
 		c.Sources[name] = next
 	}
 	return &c, nil
 }
 
+// fleetTable is the configuration of a world's fleet; given tells two apart.
+type fleetTable struct {
+	*world
+	given any
+}
+
+func (fleetTable) SetDefaults()                    {}
+func (fleetTable) Validate() []settings.FieldError { return nil }
+
+func (c fleetTable) Build(name string, env targets.Env) (targets.Fleet, error) {
+	c.env = env
+	memory := c.fleets[name]
+	switch {
+	case c.fleetKind != nil:
+		return c.fleetKind(memory), nil
+	case c.blind:
+		return struct{ targets.Fleet }{memory}, nil
+	}
+	return memory, nil
+}
+
+// sourceTable is the configuration of a world's source; given tells two apart.
+type sourceTable struct {
+	*world
+	given any
+}
+
+func (sourceTable) SetDefaults()                    {}
+func (sourceTable) Validate() []settings.FieldError { return nil }
+
+func (c sourceTable) Build(name string, _ sources.Env) (sources.Source, error) {
+	if c.sourceKind != nil {
+		return c.sourceKind(name), nil
+	}
+	return c.sources[name], nil
+}
+
 // start runs a daemon until stop, or until the test ends.
 func (w *world) start() {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	w.cancel, w.ended = cancel, make(chan error, 1)
-	kinds := w.kinds
-	if kinds == nil {
-		kinds = map[string]func(config.Source, SourceEnv) (sources.Source, error){
-			"memory": func(c config.Source, _ SourceEnv) (sources.Source, error) { return c.Config.(*memorySource), nil },
-		}
-	}
 	w.daemon = New(Options{
 		Load:   w.load,
 		Store:  w.store,
@@ -178,22 +209,6 @@ func (w *world) start() {
 			w.telling.Lock()
 			defer w.telling.Unlock()
 			w.notified = append(w.notified, state)
-		},
-		Kinds: Kinds{
-			Fleets: map[string]func(config.Fleet, FleetEnv) (targets.Fleet, error){
-				"memory": func(c config.Fleet, env FleetEnv) (targets.Fleet, error) {
-					w.env = env
-					if w.fleetKind != nil {
-						return w.fleetKind(w.fleets[c.Name]), nil
-					}
-					fleet := targets.Fleet(c.Config.(*targettest.Memory))
-					if w.blind {
-						fleet = struct{ targets.Fleet }{fleet}
-					}
-					return fleet, nil
-				},
-			},
-			Sources: kinds,
 		},
 	})
 	ended, daemon := w.ended, w.daemon

@@ -8,7 +8,6 @@ import (
 
 	"github.com/hpad/hpad/cmd/hpad/live"
 	"github.com/hpad/hpad/cmd/hpad/show"
-	"github.com/hpad/hpad/daemon"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/redact"
 )
@@ -62,7 +61,7 @@ when something is wrong, and 0 with warnings alone.`,
 			if !tryLive {
 				return nil
 			}
-			return tell(stream, live.Check(cmd.Context(), c, daemon.BuiltIn()))
+			return tell(stream, live.Check(cmd.Context(), c))
 		},
 	}
 	cmd.Flags().BoolVar(&tryLive, "live", false, "also connect to fleets and sources and run every query once")

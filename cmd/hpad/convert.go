@@ -19,6 +19,7 @@ import (
 	"github.com/hpad/hpad/cmd/hpad/manifest"
 	"github.com/hpad/hpad/cmd/hpad/show"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/kinds"
 )
 
 // maxManifest bounds what is read of one file, in bytes.
@@ -60,7 +61,7 @@ it, and the query of every metric that is not cpu or memory.`,
 	flags.StringVar(&options.choices.Source, "source", "", "the `name` of the source that queries are asked of")
 	flags.StringVarP(&options.output, "output", "o", "", "write to this `file`, which there must not be yet")
 	flags.StringVar(&options.into, "output-dir", "", "write one file for each autoscaler to this `directory`")
-	completeFlag(cmd, "kind", config.FleetKinds()...)
+	completeFlag(cmd, "kind", slices.Sorted(maps.Keys(kinds.Fleets))...)
 	cmd.ValidArgsFunction = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
 	cmd.RunE = func(cmd *cobra.Command, files []string) error {
 		if options.output != "" && options.into != "" {
@@ -94,11 +95,11 @@ func (o *convertOptions) check() error {
 		}
 		choices.Kind = fleet.Kind
 	}
-	samples, known := config.KindSamples(choices.Kind)
+	kind, known := kinds.Fleets[choices.Kind]
 	if !known {
-		return wrongUse(fmt.Errorf("--kind %q is no kind of fleet", choices.Kind), "the kinds are "+strings.Join(config.FleetKinds(), ", "))
+		return wrongUse(fmt.Errorf("--kind %q is no kind of fleet", choices.Kind), "the kinds are "+strings.Join(slices.Sorted(maps.Keys(kinds.Fleets)), ", "))
 	}
-	choices.Samples = samples
+	choices.Samples = kind.Samples
 	return nil
 }
 

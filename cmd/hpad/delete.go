@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"github.com/hpad/hpad/cmd/hpad/hint"
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/kinds"
 )
 
 // newDeleteCommand answers "hpad delete".
@@ -177,14 +179,5 @@ func (c *configuration) notConfigured(cmd *cobra.Command, loaded *config.Config,
 
 // labelsHint says where a kind of fleet has its labels.
 func labelsHint(kind string) string {
-	where := "its labels"
-	switch kind {
-	case "nomad":
-		where = "the meta of the task group, in the job's file"
-	case "compose":
-		where = "the labels of the service, in the project's compose.yaml"
-	case "swarm":
-		where = "the labels of the service: docker service update --label-rm hpad.enable SERVICE"
-	}
-	return "take hpad.enable away or set it to \"false\" in " + where
+	return "take hpad.enable away or set it to \"false\" in " + cmp.Or(kinds.Fleets[kind].LabelPlace, "its labels")
 }

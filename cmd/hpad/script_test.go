@@ -12,7 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/hpad/hpad/daemon/api"
-	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/kinds"
 )
 
 func TestMain(m *testing.M) {
@@ -33,7 +33,7 @@ func TestScript(t *testing.T) {
 			if !ok {
 				return false, errors.New("there is no such condition")
 			}
-			_, known := config.KindSamples(kind)
+			_, known := kinds.Fleets[kind]
 			return known, nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"serve": serve},

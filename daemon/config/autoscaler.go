@@ -132,7 +132,7 @@ func (t *table) readScaling(c *Config, given scalingTable, a *Autoscaler) {
 		t.addWritten("initialization", "must be at least 0s")
 	}
 	a.Initialization = given.Initialization
-	a.Guard = t.readGuard(given.Guard, t.loader.kinds.fleets[c.Fleets[a.Target.Fleet].Kind].guarded)
+	a.Guard = t.readGuard(given.Guard, t.loader.kinds.fleets[c.Fleets[a.Target.Fleet].Kind].Guarded)
 	spec := policy.Spec{MinReplicas: given.MinReplicas, MaxReplicas: given.MaxReplicas}
 	for i, metric := range given.Metrics {
 		spec.Metrics = append(spec.Metrics, metric.spec(i))
@@ -176,7 +176,7 @@ func (t *table) readTargetName(c *Config, fleet string, raw map[string]any, a *A
 	if a.target == nil {
 		return
 	}
-	if defaulter, ok := c.Fleets[fleet].Config.(targetDefaulter); ok {
+	if defaulter, ok := c.Fleets[fleet].Config.(targets.TargetDefaulter); ok {
 		defaulter.DefaultTarget(a.target)
 	}
 	a.Target = targets.Ref{Fleet: fleet, Name: a.target.Name()}
@@ -187,8 +187,8 @@ func (t *table) readTargetName(c *Config, fleet string, raw map[string]any, a *A
 
 // readKindTarget decodes and validates the part of a target that is its fleet's
 // kind's; nil means that it is mistaken.
-func (t *table) readKindTarget(kind fleetKind, raw map[string]any) kindTarget {
-	target := kind.target()
+func (t *table) readKindTarget(kind targets.Kind, raw map[string]any) targets.Target {
+	target := kind.Target()
 	to, before := reflect.ValueOf(target).Elem(), len(t.misfits)
 	t.decodeKeys("target", raw, to, slices.Concat(targetFields.Keys, settings.FieldsOf(to.Type()).Keys), targetFields.Has)
 	mistakes := target.Validate()

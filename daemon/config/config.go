@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/drain"
 )
@@ -69,17 +70,17 @@ type Fleet struct {
 	Discover bool
 	// LabelLimits bound what those labels may ask for.
 	LabelLimits targets.LabelLimits
-	// Config is the kind's own configuration, as *process.Config. Two of them are
-	// the same iff reflect.DeepEqual says so.
-	Config any
+	// Config is the kind's own table, defaulted and valid. Two of them are the same iff
+	// reflect.DeepEqual says so.
+	Config targets.Config
 }
 
 // Source is one [sources.NAME] table.
 type Source struct {
 	Name string
 	Kind string
-	// Config is the kind's own configuration, as *prometheus.Config.
-	Config any
+	// Config is the kind's own table, defaulted and valid.
+	Config sources.Config
 }
 
 // Autoscaler is one [autoscalers.NAME] table.
@@ -116,7 +117,7 @@ type Autoscaler struct {
 	Warnings []Error `json:"-"`
 
 	// target is the kind's part of the target's table, for Redacted.
-	target kindTarget
+	target targets.Target
 }
 
 // Input tells where one metric's reading comes from.

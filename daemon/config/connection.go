@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/hpad/hpad/settings"
+	"github.com/hpad/hpad/sources"
+	"github.com/hpad/hpad/targets"
 )
 
 // kindKey is the key that every fleet and source has.
@@ -22,10 +24,10 @@ func (l *loader) readFleets() map[string]Fleet {
 		if !ok {
 			continue
 		}
-		c := l.kinds.fleets[kind].config()
+		c := l.kinds.fleets[kind].Config()
 		if readConnection(t, c) {
 			fleet := Fleet{Name: name, Kind: kind, Config: c}
-			if able, ok := c.(discoverer); ok {
+			if able, ok := c.(targets.LabelReader); ok {
 				fleet.Discover, fleet.LabelLimits = able.Discovers(), able.LimitsLabels()
 			}
 			fleets[name] = fleet
@@ -36,19 +38,19 @@ func (l *loader) readFleets() map[string]Fleet {
 
 // readSources decodes and validates the sources. One with mistakes has no entry.
 func (l *loader) readSources() map[string]Source {
-	sources := make(map[string]Source, len(l.sources))
+	read := make(map[string]Source, len(l.sources))
 	for _, name := range slices.Sorted(maps.Keys(l.sources)) {
 		t := l.sources[name]
 		kind, ok := readKind(t, "source", l.kinds.sources, nil)
 		if !ok {
 			continue
 		}
-		c := l.kinds.sources[kind].config()
+		c := l.kinds.sources[kind].Config()
 		if readConnection(t, c) {
-			sources[name] = Source{Name: name, Kind: kind, Config: c}
+			read[name] = Source{Name: name, Kind: kind, Config: c}
 		}
 	}
-	return sources
+	return read
 }
 
 // readKind answers the kind that a table names. Omitted are the kinds that this
@@ -96,16 +98,16 @@ func readConnection(t *table, c kindConfig) bool {
 func (l *loader) checkScrapes(c *Config) {
 	for _, name := range slices.Sorted(maps.Keys(c.Sources)) {
 		source := c.Sources[name]
-		scrapes := l.kinds.sources[source.Kind].scrapes
-		if scrapes == nil {
+		evaluator, ok := source.Config.(sources.Evaluator)
+		if !ok {
 			continue
 		}
-		for _, s := range scrapes(source.Config) {
-			if s.fleet == "" || !l.knownFleet(l.sources[name], under(s.field, "fleet"), s.fleet) {
+		for _, s := range evaluator.Scrapes() {
+			if s.Fleet == "" || !l.knownFleet(l.sources[name], under(s.Field, "fleet"), s.Fleet) {
 				continue
 			}
-			if detail := checkTarget(c.Fleets[s.fleet], s.target); detail != "" {
-				l.sources[name].addWritten(under(s.field, "target"), detail)
+			if detail := checkTarget(c.Fleets[s.Fleet], s.Target); detail != "" {
+				l.sources[name].addWritten(under(s.Field, "target"), detail)
 			}
 		}
 	}
@@ -144,7 +146,7 @@ func known(t *table, key, name, what string, defined map[string]*table) bool {
 // checkTarget says why a fleet has no target of that name; "" when it has, or
 // when only the platform can tell.
 func checkTarget(fleet Fleet, name string) string {
-	if checker, ok := fleet.Config.(targetChecker); ok {
+	if checker, ok := fleet.Config.(targets.TargetChecker); ok {
 		return checker.CheckTarget(name)
 	}
 	return ""

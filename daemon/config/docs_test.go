@@ -28,12 +28,12 @@ func TestDocs(t *testing.T) {
 	}
 	for name, kind := range builtIn.fleets {
 		keys[name] = true
-		collectKeys(reflect.TypeOf(kind.config()), keys)
-		collectKeys(reflect.TypeOf(kind.target()), keys)
+		collectKeys(reflect.TypeOf(kind.Config()), keys)
+		collectKeys(reflect.TypeOf(kind.Target()), keys)
 	}
 	for name, kind := range builtIn.sources {
 		keys[name] = true
-		collectKeys(reflect.TypeOf(kind.config()), keys)
+		collectKeys(reflect.TypeOf(kind.Config()), keys)
 	}
 	for key := range keys {
 		if !regexp.MustCompile("[`\"\\[]" + key + "[`\".\\]]").Match(page) {

@@ -119,11 +119,11 @@ dots, ` + "`NAME`" + ` stands for any name and ` + "`[]`" + ` for each element o
 	k.section("## [daemon]", reflect.TypeFor[daemonTable](), k.example.Daemon.written(), nil)
 	k.kinds("fleets", slices.Sorted(maps.Keys(builtIn.fleets)))
 	for _, name := range slices.Sorted(maps.Keys(builtIn.fleets)) {
-		k.kind(name, builtIn.fleets[name].config())
+		k.kind(name, builtIn.fleets[name].Config())
 	}
 	k.kinds("sources", slices.Sorted(maps.Keys(builtIn.sources)))
 	for _, name := range slices.Sorted(maps.Keys(builtIn.sources)) {
-		k.kind(name, builtIn.sources[name].config())
+		k.kind(name, builtIn.sources[name].Config())
 	}
 	plain, drained := k.example.Autoscalers["plain"].written(), k.example.Autoscalers["drained"].Drain.written()
 	delete(plain, metricsKey) // the default one tells no defaults of others
@@ -137,7 +137,7 @@ dots, ` + "`NAME`" + ` stands for any name and ` + "`[]`" + ` for each element o
 	k.section("## [autoscalers.NAME]", reflect.TypeFor[autoscalerTable](), plain, needed)
 	k.section("### target", reflect.TypeFor[targetTable](), nil, map[string]bool{"fleet": true})
 	for _, name := range slices.Sorted(maps.Keys(builtIn.fleets)) {
-		target := builtIn.fleets[name].target()
+		target := builtIn.fleets[name].Target()
 		k.section(fmt.Sprintf("### target, in a fleet of kind %q", name), reflect.TypeOf(target), nil, required(target))
 	}
 	k.section("### drain", reflect.TypeFor[drainTable](), drained, map[string]bool{"kind": true})

@@ -148,7 +148,7 @@ func (l *loader) read(path string) {
 
 // loader puts a configuration together from its files.
 type loader struct {
-	kinds kinds
+	kinds kindSet
 	errs  Errors
 	// warnings are of what is no mistake and hardly meant.
 	warnings Errors
@@ -163,7 +163,7 @@ type loader struct {
 	autoscalers map[string]*table
 }
 
-func newLoader(kinds kinds) *loader {
+func newLoader(kinds kindSet) *loader {
 	return &loader{
 		kinds:       kinds,
 		fleets:      map[string]*table{},

@@ -70,10 +70,8 @@ func skipOmitted(t *testing.T, file string) {
 
 // TestOmitted has a build without a kind of fleet.
 func TestOmitted(t *testing.T) {
-	known := fleetKind{config: builtIn.fleets["process"].config, target: builtIn.fleets["process"].target}
-	l := newLoader(kinds{fleets: map[string]fleetKind{"process": known}}.with(
-		optionalKind{name: "cloudy", tag: "nocloudy"}, optionalKind{name: "sunny", tag: "nosunny", kind: &known},
-	))
+	known := builtIn.fleets["process"]
+	l := newLoader(kindSet{fleets: map[string]targets.Kind{"process": known, "sunny": known}, omitted: map[string]string{"cloudy": "nocloudy"}})
 	l.parse("hpad.toml", []byte("[fleets.a]\nkind = \"cloudy\"\n[fleets.b]\nkind = \"sunny\"\n[fleets.c]\nkind = \"rainy\"\n"))
 	_, err := l.finish()
 	want := `hpad.toml:2: fleets.a.kind = "cloudy": is not part of this hpad: it was built without (tag nocloudy)
@@ -370,7 +368,7 @@ func TestLoadMistakes(t *testing.T) {
 
 // TestNoSamples has a fleet that cannot tell the use of resources.
 func TestNoSamples(t *testing.T) {
-	l := newLoader(kinds{fleets: map[string]fleetKind{"process": {config: builtIn.fleets["process"].config, target: builtIn.fleets["process"].target}}})
+	l := newLoader(kindSet{fleets: map[string]targets.Kind{"process": {Config: builtIn.fleets["process"].Config, Target: builtIn.fleets["process"].Target}}})
 	l.parse("hpad.toml", []byte(fleetText+"[autoscalers.a]\ntarget = { fleet = \"local\", service = \"worker\" }\nmax_replicas = 2\n"))
 	_, err := l.finish()
 	want := `hpad.toml:8: autoscalers.a.metrics.source: is required: a fleet of kind "process" cannot tell the use of resources itself`

@@ -283,7 +283,7 @@ func (t *table) checkSampled(m metricTable, path string, a Autoscaler) {
 			return // told already
 		}
 		kind, ok := t.loader.kinds.fleets[kindOfTable(fleet)]
-		if ok && !kind.samples {
+		if ok && !kind.Samples {
 			t.add(under(path, "source"), "", fmt.Sprintf("is required: a fleet of kind %q cannot tell the use of resources itself", kindOfTable(fleet)))
 		}
 	}

@@ -31,7 +31,7 @@ func newOwners(fleets map[string]Fleet) Owners {
 	first := map[engine]string{}
 	for _, name := range slices.Sorted(maps.Keys(fleets)) {
 		o.first[name] = name
-		named, ok := fleets[name].Config.(engineNamer)
+		named, ok := fleets[name].Config.(targets.EngineNamer)
 		if !ok {
 			continue
 		}

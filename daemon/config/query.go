@@ -6,7 +6,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/config/query"
 	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/sources/embedded"
+	"github.com/hpad/hpad/sources"
 )
 
 // assumedInterval is how often few servers scrape that hpad cannot ask.
@@ -19,23 +19,23 @@ func (t *table) checkQuery(c *Config, path string, m metricTable) {
 	if !ok || m.Query == "" {
 		return // told already
 	}
-	intervalOf := t.loader.kinds.sources[source.Kind].interval
+	evaluator, evaluated := source.Config.(sources.Evaluator)
 	q, err := query.Parse(m.Query)
 	if err != nil {
-		if intervalOf != nil { // hpad itself evaluates it; a server may know more than hpad
+		if evaluated { // hpad itself evaluates it; a server may know more than hpad
 			t.addWritten(under(path, "query"), "cannot be parsed: "+err.Error())
 		}
 		return
 	}
 	for _, r := range q.Ranges() {
-		if intervalOf == nil {
+		if !evaluated {
 			if least := least(r, assumedInterval); r.Span < least {
 				t.warn(under(path, "query"), fmt.Sprintf("%s over %s needs %s in that time, and few servers scrape every %s; use %s or more, better four times the server's scrape_interval",
 					r.Function, writtenSpan(r.Span), samples(r), writtenSpan(assumedInterval), writtenSpan(least)))
 			}
 			continue
 		}
-		interval := intervalOf(source.Config, r.OfJob)
+		interval := evaluator.ScrapeInterval(r.OfJob)
 		if least := least(r, interval); r.Span < least {
 			t.addWritten(under(path, "query"), fmt.Sprintf("%s over %s needs %s in that time, and source %q scrapes every %s: use %s or more, better %s",
 				r.Function, writtenSpan(r.Span), samples(r), m.Source, writtenSpan(interval), writtenSpan(least), writtenSpan(4*interval)))
@@ -59,30 +59,4 @@ func samples(r query.Range) string {
 		return "a sample"
 	}
 	return fmt.Sprintf("%d samples", r.Samples)
-}
-
-// embeddedInterval returns the shortest interval in which an embedded source scrapes
-// one of the jobs, or any where it scrapes none of them.
-func embeddedInterval(config any, ofJob func(job string) bool) time.Duration {
-	c, ok := config.(*embedded.Config)
-	if !ok {
-		return 0
-	}
-	var ofAny, shortest time.Duration
-	shorter := func(a, b time.Duration) time.Duration {
-		if a == 0 {
-			return b
-		}
-		return min(a, b)
-	}
-	for _, s := range c.Scrape {
-		ofAny = shorter(ofAny, s.Interval)
-		if ofJob(s.Job) {
-			shortest = shorter(shortest, s.Interval)
-		}
-	}
-	if shortest == 0 {
-		return ofAny
-	}
-	return shortest
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/targets"
 )
 
 // fleetsForReferences has a fleet of each kind that is named as its kind.
@@ -54,24 +56,24 @@ func configForReferences(t *testing.T) *Config {
 
 func TestParseReference(t *testing.T) {
 	c := configForReferences(t)
-	key := func(name, value string) TargetKey { return TargetKey{Name: name, Value: value} }
+	key := func(name, value string) targets.Key { return targets.Key{Name: name, Value: value} }
 	for _, test := range []struct {
 		text, ref string
-		keys      []TargetKey
+		keys      []targets.Key
 	}{
-		{"process/worker", "process/worker", []TargetKey{key("service", "worker")}},
-		{"nomad/checkout/api", "nomad/shop/checkout/api", []TargetKey{key("job", "checkout"), key("group", "api")}},
-		{"nomad/default/checkout/api", "nomad/checkout/api", []TargetKey{key("namespace", "default"), key("job", "checkout"), key("group", "api")}},
-		{"nomad/west/shop/checkout/api", "nomad/west/shop/checkout/api", []TargetKey{key("region", "west"), key("namespace", "shop"), key("job", "checkout"), key("group", "api")}},
-		{"nomad/a%2Fb%25/api", "nomad/shop/a%2Fb%25/api", []TargetKey{key("job", "a/b%"), key("group", "api")}},
-		{"east/checkout/api", "east/east/default/checkout/api", []TargetKey{key("job", "checkout"), key("group", "api")}},
-		{"compose/shop/web", "compose/shop/web", []TargetKey{key("project", "shop"), key("service", "web")}},
-		{"swarm/shop_web", "swarm/shop_web", []TargetKey{key("service", "shop_web")}},
-		{"awsasg/team/web", "awsasg/team/web", []TargetKey{key("group", "team/web")}},
-		{"gcemig/zones/us-east1-b/web", "gcemig/zones/us-east1-b/web", []TargetKey{key("zone", "us-east1-b"), key("group", "web")}},
-		{"gcemig/regions/us-east1/web", "gcemig/regions/us-east1/web", []TargetKey{key("region", "us-east1"), key("group", "web")}},
-		{"gcemig/web", "gcemig/zones/europe-west4-a/web", []TargetKey{key("group", "web")}},
-		{"azurevmss/Shop/Web", "azurevmss/shop/web", []TargetKey{key("resource_group", "Shop"), key("scale_set", "Web")}},
+		{"process/worker", "process/worker", []targets.Key{key("service", "worker")}},
+		{"nomad/checkout/api", "nomad/shop/checkout/api", []targets.Key{key("job", "checkout"), key("group", "api")}},
+		{"nomad/default/checkout/api", "nomad/checkout/api", []targets.Key{key("namespace", "default"), key("job", "checkout"), key("group", "api")}},
+		{"nomad/west/shop/checkout/api", "nomad/west/shop/checkout/api", []targets.Key{key("region", "west"), key("namespace", "shop"), key("job", "checkout"), key("group", "api")}},
+		{"nomad/a%2Fb%25/api", "nomad/shop/a%2Fb%25/api", []targets.Key{key("job", "a/b%"), key("group", "api")}},
+		{"east/checkout/api", "east/east/default/checkout/api", []targets.Key{key("job", "checkout"), key("group", "api")}},
+		{"compose/shop/web", "compose/shop/web", []targets.Key{key("project", "shop"), key("service", "web")}},
+		{"swarm/shop_web", "swarm/shop_web", []targets.Key{key("service", "shop_web")}},
+		{"awsasg/team/web", "awsasg/team/web", []targets.Key{key("group", "team/web")}},
+		{"gcemig/zones/us-east1-b/web", "gcemig/zones/us-east1-b/web", []targets.Key{key("zone", "us-east1-b"), key("group", "web")}},
+		{"gcemig/regions/us-east1/web", "gcemig/regions/us-east1/web", []targets.Key{key("region", "us-east1"), key("group", "web")}},
+		{"gcemig/web", "gcemig/zones/europe-west4-a/web", []targets.Key{key("group", "web")}},
+		{"azurevmss/Shop/Web", "azurevmss/shop/web", []targets.Key{key("resource_group", "Shop"), key("scale_set", "Web")}},
 	} {
 		fleet, _, _ := strings.Cut(test.text, "/")
 		if _, ok := c.Fleets[fleet]; !ok && builtIn.omitted[fleet] != "" {
@@ -88,7 +90,7 @@ func TestParseReference(t *testing.T) {
 			if diff := cmp.Diff(test.keys, got.Keys); diff != "" {
 				t.Errorf("keys (-want +got):\n%s", diff)
 			}
-			if got.Kind != c.Fleets[fleet].Kind || got.Samples != builtIn.fleets[got.Kind].samples {
+			if got.Kind != c.Fleets[fleet].Kind || got.Samples != builtIn.fleets[got.Kind].Samples {
 				t.Errorf("kind %q, samples %v", got.Kind, got.Samples)
 			}
 		})
@@ -100,17 +102,13 @@ func TestParseReference(t *testing.T) {
 func TestEveryKindHasReferences(t *testing.T) {
 	c := configForReferences(t)
 	for name, kind := range builtIn.fleets {
-		form, ok := referenceForms[name]
+		form := kind.Reference
+		keys, ok := form.Parse(form.Example)
 		if !ok {
-			t.Errorf("kind %q has no form of references", name)
+			t.Errorf("the example %q of kind %q is not as %q", form.Example, name, form.Paths)
 			continue
 		}
-		keys, ok := form.match(form.paths[0], form.example)
-		if !ok {
-			t.Errorf("the example %q of kind %q is not as %q", form.example, name, form.paths[0])
-			continue
-		}
-		target := kind.target()
+		target := kind.Target()
 		if mistakes := target.Validate(); len(mistakes) == 0 {
 			t.Errorf("an empty target of kind %q is valid", name)
 		}

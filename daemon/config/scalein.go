@@ -33,7 +33,7 @@ func (t *table) checkRemoves(key string, a *Autoscaler) {
 		return // told already
 	}
 	name := kindOfTable(fleet)
-	if kind, ok := t.loader.kinds.fleets[name]; ok && !kind.removes {
+	if kind, ok := t.loader.kinds.fleets[name]; ok && !kind.Removes {
 		t.add(key, "", fmt.Sprintf("is not allowed for a fleet of kind %q, whose platform chooses the instances to take", name))
 	}
 }

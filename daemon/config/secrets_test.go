@@ -66,17 +66,17 @@ func TestNoKindShowsSecrets(t *testing.T) {
 		}
 	}
 	for name, kind := range builtIn.fleets {
-		filled := kind.config()
+		filled := kind.Config()
 		if mark("fleets.x", reflect.ValueOf(filled).Elem()) == 0 {
 			t.Errorf("a fleet of kind %s has no text", name)
 		}
 		check("fleet of kind "+name, &Config{Fleets: map[string]Fleet{"x": {Name: "x", Kind: name, Config: filled}}})
-		target := kind.target()
+		target := kind.Target()
 		mark("autoscalers.x.target", reflect.ValueOf(target).Elem())
 		check("target of kind "+name, &Config{Autoscalers: map[string]Autoscaler{"x": {Name: "x", target: target}}})
 	}
 	for name, kind := range builtIn.sources {
-		filled := kind.config()
+		filled := kind.Config()
 		if mark("sources.x", reflect.ValueOf(filled).Elem()) == 0 {
 			t.Errorf("a source of kind %s has no text", name)
 		}

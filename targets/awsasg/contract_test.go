@@ -39,7 +39,7 @@ func openFleet(t testing.TB, c *Config, options Options) *Fleet {
 func ref(name string) targets.Ref { return targets.Ref{Fleet: "cloud", Name: name} }
 
 func TestContract(t *testing.T) {
-	targettest.Run(t, targettest.Kind{Name: "awsasg", New: func(t *testing.T, counts ...int32) *targettest.Platform {
+	targettest.Run(t, targettest.Kind{Of: &Kind, New: func(t *testing.T, counts ...int32) *targettest.Platform {
 		c := awstest.New(t)
 		p := &targettest.Platform{Missing: ref("nobody"), Survive: true, Writes: c.Writes}
 		for n, count := range counts {

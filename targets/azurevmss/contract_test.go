@@ -57,7 +57,7 @@ func TestContract(t *testing.T) {
 	for name, kind := range map[string]targettest.Kind{
 		"Uniform":              {New: platform(false, false, "")},
 		"Flexible":             {New: platform(true, false, "list_by = \"subscription\"\n")},
-		"write while updating": {Name: "azurevmss", New: platform(false, true, "while_updating = \"write\"\n")},
+		"write while updating": {Of: &Kind, New: platform(false, true, "while_updating = \"write\"\n")},
 	} {
 		t.Run(name, func(t *testing.T) { targettest.Run(t, kind) })
 	}

@@ -46,7 +46,7 @@ func serviceOf(ref targets.Ref) string {
 func TestContract(t *testing.T) {
 	for _, version := range []string{"1.41", "1.51"} {
 		t.Run("API "+version, func(t *testing.T) {
-			targettest.Run(t, targettest.Kind{Name: "compose", Samples: true, New: func(t *testing.T, counts ...int32) *targettest.Platform {
+			targettest.Run(t, targettest.Kind{Of: &Kind, Samples: true, New: func(t *testing.T, counts ...int32) *targettest.Platform {
 				i := newImitation(t)
 				i.version = version
 				return contractPlatform(t, i, counts)

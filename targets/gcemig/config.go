@@ -158,7 +158,7 @@ func quoteEndpoint(text string) string {
 }
 
 // DefaultTarget fills in what a target leaves to its fleet.
-func (c *Config) DefaultTarget(target any) {
+func (c *Config) DefaultTarget(target targets.Target) {
 	if t, ok := target.(*Target); ok && t.Zone == "" && t.Region == "" {
 		t.Zone, t.Region = c.Zone, c.Region
 	}

@@ -44,7 +44,7 @@ func TestContract(t *testing.T) {
 
 // contractKind is the kind with groups of one place.
 func contractKind(place gcetest.Group) targettest.Kind {
-	return targettest.Kind{Name: "gcemig", New: func(t *testing.T, counts ...int32) *targettest.Platform {
+	return targettest.Kind{Of: &Kind, New: func(t *testing.T, counts ...int32) *targettest.Platform {
 		server := gcetest.Start(t)
 		missing := place
 		missing.Name = "nobody"

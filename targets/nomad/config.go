@@ -179,7 +179,7 @@ func quoteAddress(text string) string {
 }
 
 // DefaultTarget fills in what a target leaves to its fleet.
-func (c *Config) DefaultTarget(target any) {
+func (c *Config) DefaultTarget(target targets.Target) {
 	if t, ok := target.(*Target); ok {
 		t.Namespace = cmp.Or(t.Namespace, c.Namespace)
 		t.Region = cmp.Or(t.Region, c.Region)

@@ -39,7 +39,7 @@ func jobOf(ref targets.Ref) string {
 }
 
 func TestContract(t *testing.T) {
-	targettest.Run(t, targettest.Kind{Name: "nomad", Samples: true, New: func(t *testing.T, counts ...int32) *targettest.Platform {
+	targettest.Run(t, targettest.Kind{Of: &Kind, Samples: true, New: func(t *testing.T, counts ...int32) *targettest.Platform {
 		i := newImitation(t)
 		p := &targettest.Platform{Missing: ref("nobody/app"), Survive: true, Compares: true}
 		for n, count := range counts {

@@ -105,7 +105,7 @@ func (b *buffer) String() string {
 func ref(name string) targets.Ref { return targets.Ref{Fleet: "local", Name: name} }
 
 func TestContract(t *testing.T) {
-	targettest.Run(t, targettest.Kind{Name: "process", Samples: true, New: func(t *testing.T, counts ...int32) *targettest.Platform {
+	targettest.Run(t, targettest.Kind{Of: &Kind, Samples: true, New: func(t *testing.T, counts ...int32) *targettest.Platform {
 		w := newWorld(t, counts...)
 		var current *Fleet
 		p := &targettest.Platform{Missing: ref("nobody")}

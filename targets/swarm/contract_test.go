@@ -44,7 +44,7 @@ func openFleet(t testing.TB, c *Config) *Fleet {
 func ref(name string) targets.Ref { return targets.Ref{Fleet: "shop", Name: name} }
 
 func TestContract(t *testing.T) {
-	targettest.Run(t, targettest.Kind{Name: "swarm", Samples: true, New: func(t *testing.T, counts ...int32) *targettest.Platform {
+	targettest.Run(t, targettest.Kind{Of: &Kind, Samples: true, New: func(t *testing.T, counts ...int32) *targettest.Platform {
 		i := newImitation(t)
 		p := &targettest.Platform{Missing: ref("nobody"), Survive: true, Compares: true}
 		for n, count := range counts {

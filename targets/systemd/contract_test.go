@@ -38,7 +38,7 @@ func (r *readyServer) set(unit string, ready bool) {
 }
 
 func TestContract(t *testing.T) {
-	targettest.Run(t, targettest.Kind{Name: "systemd", Samples: true, New: newPlatform})
+	targettest.Run(t, targettest.Kind{Of: &Kind, Samples: true, New: newPlatform})
 }
 
 func newPlatform(t *testing.T, counts ...int32) *targettest.Platform {

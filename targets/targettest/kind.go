@@ -9,10 +9,9 @@ import (
 
 // Kind is a kind of fleet under test.
 type Kind struct {
-	// Name is the kind's in the contract's Table, of which it then must have every
-	// row; empty for a run beside that one, as with other options or on a real
-	// engine.
-	Name string
+	// Of is the kind, which then must have every row of the contract's Table; nil for a
+	// run beside that one, as with other options or on a real engine.
+	Of *targets.Kind
 	// New answers a platform of the test's own with one target per count, at that
 	// count. It cleans up through t.Cleanup.
 	New func(t *testing.T, counts ...int32) *Platform

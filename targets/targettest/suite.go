@@ -21,7 +21,7 @@ func Run(t *testing.T, kind Kind) {
 	if kind.Patience == 0 {
 		kind.Patience = 10 * time.Second
 	}
-	if first := kind.New(t, 1); kind.Name != "" {
+	if first := kind.New(t, 1); kind.Of != nil {
 		kind.check(t, first)
 	} else if absent := first.absent(); len(absent) > 0 {
 		t.Logf("this kind cannot be in the situations of these hooks: %s", strings.Join(absent, ", "))

@@ -12,59 +12,48 @@ import (
 	"testing"
 	"text/tabwriter"
 
-	"github.com/hpad/hpad/daemon"
+	"github.com/hpad/hpad/daemon/kinds"
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// TestEveryKind: each kind that hpad comes with is in the table, and its package
-// runs the suite under the kind's name, which holds it to all rows. The log has the
-// table.
+// TestEveryKind: the package of each kind that hpad comes with runs the suite of the
+// kind, which holds it to all rows. The log has the table.
 func TestEveryKind(t *testing.T) {
-	for _, kind := range slices.Sorted(maps.Keys(daemon.BuiltIn().Fleets)) {
-		if !slices.Contains(targettest.Kinds, kind) {
-			t.Errorf("kind %q is not among targettest.Kinds: add it, and to rows of targettest.Table why it cannot be in their situations", kind)
-		}
-	}
-	for _, kind := range targettest.Kinds {
-		if named := runs(t, kind); !slices.Contains(named, kind) {
-			t.Errorf("the tests of targets/%s run the contract suite as %q, want a targettest.Kind with Name: %q", kind, named, kind)
+	for _, name := range names() {
+		if !runs(t, name) {
+			t.Errorf("the tests of targets/%s do not run the contract suite of the kind, as a targettest.Kind with Of: &Kind", name)
 		}
 	}
 	t.Logf("the contract:\n%s", written(targettest.Table))
 }
 
-// runs answers the texts of fields called Name in the tests of a kind's package that
-// run the suite: the kind's among them.
-func runs(t *testing.T, kind string) []string {
+// names returns the names of the kinds, in order.
+func names() []string { return slices.Sorted(maps.Keys(kinds.Fleets)) }
+
+// runs reports whether the tests of a kind's package run the suite of the kind.
+func runs(t *testing.T, kind string) bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("..", "..", "targets", kind, "*_test.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []string
+	ran, of := false, false
 	for _, path := range files {
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ran := false
-		var names []string
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.CallExpr:
 				ran = ran || types.ExprString(n.Fun) == "targettest.Run"
 			case *ast.KeyValueExpr:
-				if value, ok := n.Value.(*ast.BasicLit); ok && types.ExprString(n.Key) == "Name" {
-					names = append(names, strings.Trim(value.Value, `"`))
-				}
+				of = of || types.ExprString(n.Key) == "Of" && types.ExprString(n.Value) == "&Kind"
 			}
 			return true
 		})
-		if ran {
-			all = append(all, names...)
-		}
 	}
-	return all
+	return ran && of
 }
 
 // written is the table for people, with what kinds cannot be in below it.
@@ -72,12 +61,12 @@ func written(table []targettest.Row) string {
 	var b, notes strings.Builder
 	columns := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	line := func(cells ...string) { _, _ = columns.Write([]byte(strings.Join(cells, "\t") + "\n")) }
-	line(append([]string{"situation"}, targettest.Kinds...)...)
+	line(append([]string{"situation"}, names()...)...)
 	for _, row := range table {
 		cells := []string{row.Situation}
-		for _, kind := range targettest.Kinds {
+		for _, kind := range names() {
 			cell := "yes"
-			if why, without := row.Without[kind]; without {
+			if why, without := kinds.Fleets[kind].Without[row.Situation]; without {
 				cell = "-"
 				notes.WriteString(row.Situation + ", " + kind + ": " + why + "\n")
 			}

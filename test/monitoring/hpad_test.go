@@ -73,10 +73,15 @@ func start(t *testing.T) *hpad {
 		t.Fatal(err)
 	}
 	h.Daemon = daemon.New(daemon.Options{
-		Load:    func() (*config.Config, error) { return config.Parse("hpad.toml", []byte(text)) },
+		Load: func() (*config.Config, error) {
+			c, err := config.Parse("hpad.toml", []byte(text))
+			if err == nil {
+				world.Wrap(c, &inMemory)
+			}
+			return c, err
+		},
 		Store:   store,
 		Metrics: measured,
-		Kinds:   kinds(),
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -100,19 +105,14 @@ func start(t *testing.T) *hpad {
 	return h
 }
 
-// kinds are the built-in ones; a fleet of the name "labeled" is in memory.
-func kinds() daemon.Kinds {
-	kinds := daemon.BuiltIn()
-	compose := kinds.Fleets["compose"]
-	kinds.Fleets["compose"] = func(c config.Fleet, env daemon.FleetEnv) (targets.Fleet, error) {
-		if c.Name != "labeled" {
-			return compose(c, env)
-		}
-		memory := targettest.NewMemory(c.Name)
-		memory.Add("asks", targettest.MemoryTarget{Replicas: 1, Age: time.Hour})
-		return labeled{memory}, nil
+// inMemory puts a fleet in memory in the place of the one of the name "labeled".
+var inMemory = func(name string, fleet targets.Fleet) targets.Fleet {
+	if name != "labeled" {
+		return fleet
 	}
-	return kinds
+	memory := targettest.NewMemory(name)
+	memory.Add("asks", targettest.MemoryTarget{Replicas: 1, Age: time.Hour})
+	return labeled{memory}
 }
 
 // configuration is that of the daemon. The fleet of AWS may make fewer calls than one

@@ -7,8 +7,6 @@ import (
 
 	nomadapi "github.com/hashicorp/nomad/api"
 
-	"github.com/hpad/hpad/daemon"
-	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/test/internal/world"
 	"github.com/hpad/hpad/test/nomad/nomadtest"
@@ -46,13 +44,9 @@ func compareAndSet(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 		writes++
 		once()
 	}
-	kinds := daemon.BuiltIn()
-	construct := kinds.Fleets["nomad"]
-	kinds.Fleets["nomad"] = func(c config.Fleet, env daemon.FleetEnv) (targets.Fleet, error) {
-		built, err := construct(c, env)
-		return &meddled{Fleet: built, meddle: meddle}, err
-	}
-	w := world.NewOf(t, kinds, fleet(agent.URL, "")+l.Source()+queued("raced", 1, 5))
+	w := world.NewWrapped(t, fleet(agent.URL, "")+l.Source()+queued("raced", 1, 5), func(_ string, fleet targets.Fleet) targets.Fleet {
+		return &meddled{Fleet: fleet, meddle: meddle}
+	})
 	agent.AwaitRunning(t, "raced", 3, patience)
 	w.Passes("raced", 1)
 	mu.Lock()

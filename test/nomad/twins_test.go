@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/hpad/hpad/cmd/hpad/live"
-	"github.com/hpad/hpad/daemon"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/test/nomad/nomadtest"
 )
@@ -42,7 +41,7 @@ func TestTwins(t *testing.T) {
 		t.Fatal(err)
 	}
 	var problems []string
-	for _, finding := range live.Check(t.Context(), c, daemon.BuiltIn()) {
+	for _, finding := range live.Check(t.Context(), c) {
 		if finding.Problem {
 			problems = append(problems, finding.Key+": "+finding.Text)
 		}

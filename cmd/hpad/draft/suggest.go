@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/hpad/hpad/daemon/kinds"
 )
 
 // UndecidedFleet and UndecidedSource stand where somebody has to name a fleet or
@@ -37,8 +39,8 @@ func (m *Metric) AskSource(source, kind, matchers string) {
 	case "Instances":
 		label := Key{"instance_label", "instance"}
 		keys := []Key{{"match", "address"}}
-		if kind == "nomad" {
-			label.Value, keys = "alloc_id", nil
+		if own := kinds.Fleets[kind].InstanceLabel; own != "" {
+			label.Value, keys = own, nil
 		}
 		m.Suggested = append([]Key{{"query", "sum by (" + label.Value + ") (" + series(m.Name, matchers) + ")"}, label}, keys...)
 	default:

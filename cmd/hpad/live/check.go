@@ -19,7 +19,6 @@ import (
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/sources/embedded"
 	"github.com/hpad/hpad/targets"
-	"github.com/hpad/hpad/targets/cloud"
 )
 
 // The bounds of a check: how long one call may take, and how many calls are under
@@ -44,12 +43,11 @@ type Finding struct {
 // then sources, then autoscalers, each in name order, then autoscalers whose targets
 // turned out to be one. It ends early, with what it
 // has, when ctx ends.
-func Check(ctx context.Context, c *config.Config, kinds daemon.Kinds) []Finding {
+func Check(ctx context.Context, c *config.Config) []Finding {
 	whole := *c
 	whole.Autoscalers = maps.Clone(c.Autoscalers)
 	checker := &checker{
 		config:   &whole,
-		kinds:    kinds,
 		fleets:   map[string]targets.Fleet{},
 		readings: map[string]snapshot{},
 		answers:  map[question]answer{},
@@ -68,9 +66,8 @@ func Check(ctx context.Context, c *config.Config, kinds daemon.Kinds) []Finding 
 type checker struct {
 	// config is the configuration with the autoscalers that were discovered.
 	config *config.Config
-	kinds  daemon.Kinds
-	// accounts are those that all fleets of the check call.
-	accounts cloud.Accounts
+	// process is what all fleets of the check share.
+	process  targets.Process
 	fleets   map[string]targets.Fleet
 	closers  []io.Closer
 	readings map[string]snapshot
@@ -161,13 +158,9 @@ func (c *checker) tellReach(name string, fleet targets.Fleet) {
 
 // buildFleet constructs a fleet with a store that begins empty and is forgotten.
 func (c *checker) buildFleet(fleet config.Fleet) (targets.Fleet, error) {
-	construct, ok := c.kinds.Fleets[fleet.Kind]
-	if !ok {
-		return nil, fmt.Errorf("this hpad has no fleets of kind %q", fleet.Kind)
-	}
-	return construct(fleet, daemon.FleetEnv{
+	return fleet.Config.Build(fleet.Name, targets.Env{
 		Store: newStore(),
-		Meter: metrics.New(nil).Platform(fleet.Name), Accounts: &c.accounts,
+		Meter: metrics.New(nil).Platform(fleet.Name), Process: &c.process,
 		Output: func(string, string) io.Writer { return io.Discard },
 	})
 }
@@ -242,7 +235,7 @@ func (c *checker) queries() map[string][]sources.Query {
 			if in.InstanceLabel != "" {
 				named[in.InstanceLabel] = true
 			}
-			if _, own := c.config.Sources[in.Source].Config.(*embedded.Config); own {
+			if _, evaluated := c.config.Sources[in.Source].Config.(sources.Evaluator); evaluated {
 				continue // told by the configuration alone
 			}
 			for _, r := range rangesOf(in.Query) {
@@ -263,11 +256,7 @@ func (c *checker) queries() map[string][]sources.Query {
 // buildSource constructs a source that finds instances through the fleets of the
 // check.
 func (c *checker) buildSource(source config.Source) (sources.Source, error) {
-	construct, ok := c.kinds.Sources[source.Kind]
-	if !ok {
-		return nil, fmt.Errorf("this hpad has no sources of kind %q", source.Kind)
-	}
-	return construct(source, daemon.SourceEnv{
+	return source.Config.Build(source.Name, sources.Env{
 		StateDir: c.config.Daemon.StateDir, Discover: c.discover, Answers: daemon.AnswerBudget(c.config.Daemon),
 	})
 }

@@ -13,9 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/hpad/hpad/daemon"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/sources/embedded"
 	"github.com/hpad/hpad/targets"
@@ -63,7 +63,26 @@ type world struct {
 	config *config.Config
 	fleet  *targettest.Memory
 	source *fakeSource
-	kinds  daemon.Kinds
+	// buildFleet and buildSource make the fleets and sources.
+	buildFleet  func(name string) (targets.Fleet, error)
+	buildSource func(name string) (sources.Source, error)
+}
+
+// fleetTable and sourceTable are the configurations of a world's fleets and sources.
+type (
+	fleetTable  struct{ *world }
+	sourceTable struct{ *world }
+)
+
+func (*world) SetDefaults()                    {}
+func (*world) Validate() []settings.FieldError { return nil }
+
+func (c fleetTable) Build(name string, _ targets.Env) (targets.Fleet, error) {
+	return c.buildFleet(name)
+}
+
+func (c sourceTable) Build(name string, _ sources.Env) (sources.Source, error) {
+	return c.buildSource(name)
 }
 
 func newWorld() *world {
@@ -73,18 +92,12 @@ func newWorld() *world {
 	}
 	w.fleet.Add("web", targettest.MemoryTarget{Replicas: 2, Age: time.Hour})
 	w.config = &config.Config{
-		Fleets:      map[string]config.Fleet{"shop": {Name: "shop", Kind: "memory"}},
-		Sources:     map[string]config.Source{"prom": {Name: "prom", Kind: "fake"}},
+		Fleets:      map[string]config.Fleet{"shop": {Name: "shop", Kind: "memory", Config: fleetTable{w}}},
+		Sources:     map[string]config.Source{"prom": {Name: "prom", Kind: "fake", Config: sourceTable{w}}},
 		Autoscalers: map[string]config.Autoscaler{},
 	}
-	w.kinds = daemon.Kinds{
-		Fleets: map[string]func(config.Fleet, daemon.FleetEnv) (targets.Fleet, error){
-			"memory": func(config.Fleet, daemon.FleetEnv) (targets.Fleet, error) { return w.fleet, nil },
-		},
-		Sources: map[string]func(config.Source, daemon.SourceEnv) (sources.Source, error){
-			"fake": func(config.Source, daemon.SourceEnv) (sources.Source, error) { return w.source, nil },
-		},
-	}
+	w.buildFleet = func(string) (targets.Fleet, error) { return w.fleet, nil }
+	w.buildSource = func(string) (sources.Source, error) { return w.source, nil }
 	return w
 }
 
@@ -102,7 +115,7 @@ func (w *world) metric(name string, metricType policy.MetricType, in config.Inpu
 // check answers the findings, one in a line, problems with an exclamation mark.
 func (w *world) check() []string {
 	var lines []string
-	for _, finding := range Check(context.Background(), w.config, w.kinds) {
+	for _, finding := range Check(context.Background(), w.config) {
 		mark := ""
 		if finding.Problem {
 			mark = "! "
@@ -220,7 +233,7 @@ func TestReach(t *testing.T) {
 	w.config.Autoscalers["a"] = config.Autoscaler{Name: "a", Target: w.fleet.Ref("web"), Spec: policy.Spec{MaxReplicas: 20}}
 	w.config.Autoscalers["b"] = config.Autoscaler{Name: "b", Target: targets.Ref{Fleet: "elsewhere", Name: "web"}, Spec: policy.Spec{MaxReplicas: 30}}
 	fleet := &reachingFleet{Fleet: w.fleet, most: map[targets.Ref]int32{}}
-	w.kinds.Fleets["memory"] = func(config.Fleet, daemon.FleetEnv) (targets.Fleet, error) { return fleet, nil }
+	w.buildFleet = func(string) (targets.Fleet, error) { return fleet, nil }
 	if got, want := w.check(), "fleets.shop: grows to map[shop/web:20]"; !slices.Contains(got, want) {
 		t.Errorf("findings %q, want %q", got, want)
 	}
@@ -230,8 +243,8 @@ func TestBrokenConnections(t *testing.T) {
 	w := newWorld()
 	w.metric("a", policy.ExternalMetric, config.Input{Query: "q"})
 	refused := errors.New("refused")
-	w.kinds.Fleets["memory"] = func(config.Fleet, daemon.FleetEnv) (targets.Fleet, error) { return nil, refused }
-	w.kinds.Sources["fake"] = func(config.Source, daemon.SourceEnv) (sources.Source, error) { return nil, refused }
+	w.buildFleet = func(string) (targets.Fleet, error) { return nil, refused }
+	w.buildSource = func(string) (sources.Source, error) { return nil, refused }
 	want := []string{
 		"! fleets.shop: refused",
 		"! sources.prom: refused",
@@ -259,7 +272,7 @@ func TestUnreadableFleet(t *testing.T) {
 	w := newWorld()
 	w.metric("a", policy.ExternalMetric, config.Input{Query: "q"})
 	w.source.answers["q"] = vector(labeled(1))
-	w.kinds.Fleets["memory"] = func(config.Fleet, daemon.FleetEnv) (targets.Fleet, error) { return unreadableFleet{w.fleet}, nil }
+	w.buildFleet = func(string) (targets.Fleet, error) { return unreadableFleet{w.fleet}, nil }
 	want := []string{
 		"fleets.shop: server answers; its version is 1.0.0",
 		"! fleets.shop: list jobs: forbidden",
@@ -280,8 +293,10 @@ func TestTwins(t *testing.T) {
 		twin := targettest.NewMemory("twin")
 		twin.Add("web", targettest.MemoryTarget{Replicas: 2, Age: time.Hour})
 		fleets := map[string]targets.Fleet{"shop": w.fleet, "twin": twin}
-		w.kinds.Fleets[kind] = func(c config.Fleet, _ daemon.FleetEnv) (targets.Fleet, error) { return fleets[c.Name], nil }
-		w.config.Fleets = map[string]config.Fleet{"shop": {Name: "shop", Kind: kind}, "twin": {Name: "twin", Kind: kind}}
+		w.buildFleet = func(name string) (targets.Fleet, error) { return fleets[name], nil }
+		w.config.Fleets = map[string]config.Fleet{
+			"shop": {Name: "shop", Kind: kind, Config: fleetTable{w}}, "twin": {Name: "twin", Kind: kind, Config: fleetTable{w}},
+		}
 		w.config.Autoscalers["a"] = config.Autoscaler{Name: "a", Target: w.fleet.Ref("web")}
 		w.config.Autoscalers["b"] = config.Autoscaler{Name: "b", Target: twin.Ref("web")}
 		want := []string{

@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/hpad/hpad/daemon"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
@@ -44,7 +43,7 @@ func TestDiscovered(t *testing.T) {
 		ask("web"), ask("mine"), ask("off", "hpad.enable", "false"), ask("bad", "hpad.max", "many", "hpad.mim", "1"),
 		{Name: "split", Problem: "containers carry different labels"},
 	}}
-	w.kinds.Fleets["memory"] = func(config.Fleet, daemon.FleetEnv) (targets.Fleet, error) { return fleet, nil }
+	w.buildFleet = func(string) (targets.Fleet, error) { return fleet, nil }
 	shop := w.config.Fleets["shop"]
 	shop.Discover = true
 	w.config.Fleets["shop"] = shop
@@ -56,7 +55,7 @@ func TestDiscovered(t *testing.T) {
 	w.config.Autoscalers["own"] = own
 	w.source.answers["mine"] = vector(labeled(1))
 
-	findings := Check(t.Context(), w.config, w.kinds)
+	findings := Check(t.Context(), w.config)
 	var fleetFindings []Finding
 	var keys []string
 	for _, finding := range findings {
@@ -84,14 +83,14 @@ func TestDiscovered(t *testing.T) {
 	}
 
 	fleet.err = errors.New("connection refused")
-	findings = Check(t.Context(), w.config, w.kinds)
+	findings = Check(t.Context(), w.config)
 	if !slices.Contains(findings, Finding{"fleets.shop", "discover targets by their labels: connection refused", true}) {
 		t.Errorf("findings are %v", findings)
 	}
 }
 
 // oneEngine is the configuration of fleets that are one engine.
-type oneEngine struct{}
+type oneEngine struct{ fleetTable }
 
 func (oneEngine) Engine() string { return "unix:///run/docker.sock" }
 
@@ -103,11 +102,11 @@ func TestDiscoveredTwice(t *testing.T) {
 		"hpad.enable": "true", "hpad.max": "5", "hpad.metrics.0.type": "External", "hpad.metrics.0.name": "queue",
 		"hpad.metrics.0.source": "prom", "hpad.metrics.0.query": "web", "hpad.metrics.0.average_value": "1",
 	}}}
-	w.kinds.Fleets["memory"] = func(config.Fleet, daemon.FleetEnv) (targets.Fleet, error) {
+	w.buildFleet = func(string) (targets.Fleet, error) {
 		return discovering{Memory: w.fleet, found: found}, nil
 	}
 	for _, name := range []string{"shop", "twin"} {
-		w.config.Fleets[name] = config.Fleet{Name: name, Kind: "memory", Discover: true, Config: oneEngine{}}
+		w.config.Fleets[name] = config.Fleet{Name: name, Kind: "memory", Discover: true, Config: oneEngine{fleetTable{w}}}
 	}
 	want := []string{
 		"fleets.shop: discovers 1 target",

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hpad/hpad/daemon"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/test/prometheus/promtest"
 )
@@ -68,7 +67,7 @@ average_value = "3"
 		{"autoscalers.worker.metrics[1]", true, "the query answers no series"},
 		{"autoscalers.worker.metrics[2]", true, "sum("},
 	}
-	got := Check(context.Background(), c, daemon.BuiltIn())
+	got := Check(context.Background(), c)
 	if len(got) != len(want) {
 		t.Fatalf("%d findings, want %d: %+v", len(got), len(want), got)
 	}

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/kinds"
 )
 
 // checkTwins tells of autoscalers whose targets are one, reached by fleets that only
@@ -17,7 +17,7 @@ func (c *checker) checkTwins() {
 	for _, name := range slices.Sorted(maps.Keys(c.config.Autoscalers)) {
 		a := c.config.Autoscalers[name]
 		kind := c.config.Fleets[a.Target.Fleet].Kind
-		if !config.KindUnique(kind) {
+		if !kinds.Fleets[kind].Unique {
 			continue
 		}
 		reading := c.readings[a.Target.Fleet].readings[a.Target]

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hpad/hpad/cmd/hpad/draft"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/kinds"
 )
 
 // Choices are what a manifest cannot say.
@@ -146,25 +147,8 @@ func (c *Choices) target(o *Object) draft.Target {
 	if namespace == "" {
 		namespace = ref.Name
 	}
-	name := func(keys ...string) (named []draft.Key) {
-		for _, key := range keys {
-			named = append(named, draft.Key{Name: key, Value: ref.Name})
-		}
-		return named
-	}
-	switch c.Kind {
-	case "nomad":
-		target.Keys = name("job", "group")
-	case "compose":
-		target.Keys = append([]draft.Key{{Name: "project", Value: namespace}}, name("service")...)
-	case "azurevmss":
-		target.Keys = append([]draft.Key{{Name: "resource_group", Value: namespace}}, name("scale_set")...)
-	case "awsasg", "gcemig":
-		target.Keys = name("group")
-	case "systemd":
-		target.Keys = []draft.Key{{Name: "template", Value: ref.Name + "@.service"}}
-	default:
-		target.Keys = name("service")
+	for _, key := range kinds.Fleets[c.Kind].Reference.Suggest(namespace, ref.Name) {
+		target.Keys = append(target.Keys, draft.Key(key))
 	}
 	return target
 }

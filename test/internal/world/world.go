@@ -21,6 +21,7 @@ import (
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/test/internal/wait"
 )
 
@@ -32,10 +33,10 @@ const Patience = 90 * time.Second
 // goroutine.
 type World struct {
 	*daemon.Daemon
-	t     testing.TB
-	dir   string
-	kinds daemon.Kinds
-	stop  func()
+	t    testing.TB
+	dir  string
+	wrap func(name string, fleet targets.Fleet) targets.Fleet
+	stop func()
 	// text is the whole configuration, dry says that the daemon writes no counts.
 	text atomic.Pointer[string]
 	dry  bool
@@ -47,13 +48,13 @@ type World struct {
 // rounds every second.
 func New(t testing.TB, text string) *World {
 	t.Helper()
-	return NewOf(t, daemon.BuiltIn(), text)
+	return NewWrapped(t, text, nil)
 }
 
-// NewOf is New with other kinds than the built-in ones.
-func NewOf(t testing.TB, kinds daemon.Kinds, text string) *World {
+// NewWrapped is New with something around the fleets; nil wraps none.
+func NewWrapped(t testing.TB, text string, wrap func(name string, fleet targets.Fleet) targets.Fleet) *World {
 	t.Helper()
-	w := &World{t: t, dir: t.TempDir(), kinds: kinds}
+	w := &World{t: t, dir: t.TempDir(), wrap: wrap}
 	w.run(text)
 	return w
 }
@@ -61,7 +62,7 @@ func NewOf(t testing.TB, kinds daemon.Kinds, text string) *World {
 // Rehearse is New with a daemon that writes no counts. Restart runs one that does.
 func Rehearse(t testing.TB, text string) *World {
 	t.Helper()
-	w := &World{t: t, dir: t.TempDir(), kinds: daemon.BuiltIn(), dry: true}
+	w := &World{t: t, dir: t.TempDir(), dry: true}
 	w.run(text)
 	return w
 }
@@ -111,8 +112,14 @@ func (w *World) run(text string) {
 	measured := metrics.New(registry)
 	w.measured = measured.Exposition(registry)
 	w.Daemon = daemon.New(daemon.Options{
-		Load:  func() (*config.Config, error) { return config.Parse("hpad.toml", []byte(*w.text.Load())) },
-		Store: store, Kinds: w.kinds, Metrics: measured, DryRun: w.dry,
+		Load: func() (*config.Config, error) {
+			c, err := config.Parse("hpad.toml", []byte(*w.text.Load()))
+			if err == nil && w.wrap != nil {
+				Wrap(c, &w.wrap)
+			}
+			return c, err
+		},
+		Store: store, Metrics: measured, DryRun: w.dry,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -149,6 +149,9 @@ func (h *house) report() {
 	}
 }
 
+// kindList is the package that lists the kinds, which counts as one place.
+const kindList = "daemon/kinds"
+
 // reportKinds prints, for each kind of fleet, the production files outside of its
 // own directory that import it or bear its name as a string.
 func (h *house) reportKinds() {
@@ -164,8 +167,15 @@ func (h *house) reportKinds() {
 		for _, f := range files {
 			for _, kind := range kinds {
 				own := "targets/" + kind
-				if room != own && !strings.HasPrefix(room, own+"/") && names(f.syntax, kind) {
-					named[kind] = append(named[kind], f.path)
+				if room == own || strings.HasPrefix(room, own+"/") || !names(f.syntax, kind) {
+					continue
+				}
+				place := f.path
+				if room == kindList {
+					place = kindList
+				}
+				if !slices.Contains(named[kind], place) {
+					named[kind] = append(named[kind], place)
 				}
 			}
 		}

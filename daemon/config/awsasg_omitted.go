@@ -1,5 +1,0 @@
-//go:build noaws
-
-package config
-
-var awsasgKind = optionalKind{name: "awsasg", tag: "noaws"}

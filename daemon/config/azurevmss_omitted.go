@@ -1,5 +1,0 @@
-//go:build noazure
-
-package config
-
-var azurevmssKind = optionalKind{name: "azurevmss", tag: "noazure"}

@@ -1,5 +1,0 @@
-//go:build nogce
-
-package config
-
-var gcemigKind = optionalKind{name: "gcemig", tag: "nogce"}

@@ -1,0 +1,43 @@
+// Package kinds lists the kinds of fleets and of sources.
+package kinds
+
+import (
+	"maps"
+
+	"github.com/hpad/hpad/sources"
+	"github.com/hpad/hpad/sources/embedded"
+	"github.com/hpad/hpad/sources/prometheus"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/compose"
+	"github.com/hpad/hpad/targets/nomad"
+	"github.com/hpad/hpad/targets/process"
+	"github.com/hpad/hpad/targets/swarm"
+	"github.com/hpad/hpad/targets/systemd"
+)
+
+// Fleets are the kinds of fleets that this build has, by name: these, and those of
+// the files that a build tag may leave out. It is not to be changed.
+var Fleets = map[string]targets.Kind{
+	process.Kind.Name: process.Kind,
+	nomad.Kind.Name:   nomad.Kind,
+	compose.Kind.Name: compose.Kind,
+	swarm.Kind.Name:   swarm.Kind,
+	systemd.Kind.Name: systemd.Kind,
+}
+
+// Sources are the kinds of sources, by name. It is not to be changed.
+var Sources = map[string]sources.Kind{
+	prometheus.Kind.Name: prometheus.Kind,
+	embedded.Kind.Name:   embedded.Kind,
+}
+
+// tags are the kinds of fleets that a build may leave out, each with the tag that does.
+var tags = map[string]string{"awsasg": "noaws", "azurevmss": "noazure", "gcemig": "nogce"}
+
+// Omitted returns the kinds of fleets that this build leaves out, each with the build
+// tag that did.
+func Omitted() map[string]string {
+	omitted := maps.Clone(tags)
+	maps.DeleteFunc(omitted, func(name, _ string) bool { return Fleets[name].Name != "" })
+	return omitted
+}

@@ -1,0 +1,26 @@
+package awsasg
+
+import (
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/cloud"
+)
+
+// Kind is the kind of fleets of Auto Scaling groups.
+var Kind = targets.Kind{
+	Name:      "awsasg",
+	Config:    func() targets.Config { return new(Config) },
+	Target:    func() targets.Target { return new(Target) },
+	Reference: targets.Reference{Paths: []string{"{group}"}, Whole: true, Example: "web-asg", Workload: "{name}"},
+	Removes:   true,
+	Guarded:   true,
+	Unique:    true,
+	Without: map[string]string{
+		"partly done":  "AWS takes a count or refuses it",
+		"resource use": "what machines use comes from node_exporter by way of Prometheus",
+	},
+}
+
+// Build makes a fleet of that name.
+func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
+	return New(name, c, Options{Store: env.Store, Meter: env.Meter, Accounts: targets.Shared[cloud.Accounts](env.Process)}), nil
+}

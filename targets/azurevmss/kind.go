@@ -1,0 +1,25 @@
+package azurevmss
+
+import (
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/cloud"
+)
+
+// Kind is the kind of fleets of virtual machine scale sets.
+var Kind = targets.Kind{
+	Name:      "azurevmss",
+	Config:    func() targets.Config { return new(Config) },
+	Target:    func() targets.Target { return new(Target) },
+	Reference: targets.Reference{Paths: []string{"{resource_group}/{scale_set}"}, Example: "shop/web", Workload: "{namespace}/{name}"},
+	Removes:   true,
+	Guarded:   true,
+	Without: map[string]string{
+		"partly done":  "Azure takes a capacity or refuses it",
+		"resource use": "what machines use comes from node_exporter by way of Prometheus",
+	},
+}
+
+// Build makes a fleet of that name.
+func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
+	return New(name, c, Options{Store: env.Store, Meter: env.Meter, Accounts: targets.Shared[cloud.Accounts](env.Process)}), nil
+}

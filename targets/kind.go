@@ -1,0 +1,75 @@
+package targets
+
+import "github.com/hpad/hpad/settings"
+
+// Kind is a kind of fleet, declared by its package as the variable Kind and listed
+// in package daemon/kinds.
+type Kind struct {
+	// Name is what a fleet of the configuration has as its kind.
+	Name string
+	// Config returns the empty table of a fleet, Target the empty table of a target
+	// of one: pointers to structs with toml tags.
+	Config func() Config
+	Target func() Target
+	// Reference is how targets are written on the command line.
+	Reference Reference
+	// Samples is set where fleets are Samplers, Removes where they are Removers.
+	Samples, Removes bool
+	// Guarded is set where a reading by which a target collapses is doubted unless the
+	// configuration says otherwise.
+	Guarded bool
+	// Unique is set where no two instances anywhere have the same id.
+	Unique bool
+	// InstanceLabel is the label by which series of a metrics system usually name an
+	// instance of the kind by its id; empty where there is no such custom.
+	InstanceLabel string
+	// LabelPlace says where a person edits the labels of a target; empty where fleets
+	// are no Discoverers.
+	LabelPlace string
+	// Without says why fleets cannot be in a situation of the contract, by the
+	// situation; all others are tested (see targettest.Table).
+	Without map[string]string
+}
+
+// Config is the table of one fleet, of one kind.
+type Config interface {
+	// SetDefaults fills in what was not given.
+	SetDefaults()
+	// Validate returns every mistake of a defaulted table, with paths relative to it.
+	Validate() []settings.FieldError
+	// Build makes the fleet of a valid table, with no effect outside of the process.
+	Build(name string, env Env) (Fleet, error)
+}
+
+// Target is the part of an autoscaler's target table that one kind of fleet reads.
+type Target interface {
+	// Validate returns every mistake, with paths relative to the table.
+	Validate() []settings.FieldError
+	// Name returns the target's canonical name, for a Ref.
+	Name() string
+}
+
+// TargetChecker is a Config that knows the targets there are. CheckTarget returns why
+// there is none of that name; "" when there is.
+type TargetChecker interface {
+	CheckTarget(name string) string
+}
+
+// TargetDefaulter is a Config by which a target, of the same kind, is completed.
+type TargetDefaulter interface {
+	DefaultTarget(target Target)
+}
+
+// LabelReader is a Config of a kind whose fleets are Discoverers: whether this one is
+// to discover, and what labels may ask for.
+type LabelReader interface {
+	Discovers() bool
+	LimitsLabels() LabelLimits
+}
+
+// EngineNamer is a Config of a kind of which several fleets may reach the same
+// targets. Engine returns what two fleets have in common that are sure to do so, as
+// the configuration tells. That two differ proves nothing.
+type EngineNamer interface {
+	Engine() string
+}

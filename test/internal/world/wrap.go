@@ -1,0 +1,31 @@
+package world
+
+import (
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/targets"
+)
+
+// Wrap puts something of a test's own around each fleet of a configuration, or in its
+// place.
+func Wrap(c *config.Config, wrap *func(name string, fleet targets.Fleet) targets.Fleet) {
+	for name, fleet := range c.Fleets {
+		fleet.Config = wrapped{fleet.Config, wrap}
+		c.Fleets[name] = fleet
+	}
+}
+
+// wrapped is a table whose fleets are wrapped. Wrap is a pointer, so that two tables
+// can be compared.
+type wrapped struct {
+	targets.Config
+	wrap *func(name string, fleet targets.Fleet) targets.Fleet
+}
+
+// Build makes the fleet and wraps it.
+func (w wrapped) Build(name string, env targets.Env) (targets.Fleet, error) {
+	fleet, err := w.Config.Build(name, env)
+	if err != nil {
+		return nil, err
+	}
+	return (*w.wrap)(name, fleet), nil
+}
