@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -26,47 +25,41 @@ const (
 	awsTags = "aws:"
 )
 
-// detail is what EC2 says of an instance.
+// detail is what EC2 knows of an instance.
 type detail struct {
 	launched time.Time
 	facts    cloud.Facts
 }
 
-// details remember whether EC2 may be asked. They are safe for concurrent use.
-type details struct {
-	mu sync.Mutex
-	// refused is why the last lookup failed, retry when the next may be made.
-	refused error
-	retry   time.Time
-}
-
 // look asks EC2 for the instances in service that nothing is known of yet.
 func (f *Fleet) look(ctx context.Context, s *session, described map[string]found) map[string]*detail {
 	learned := map[string]*detail{}
-	if !aws.ToBool(f.config.DescribeInstances) || !f.details.may() {
+	if !aws.ToBool(f.config.DescribeInstances) {
 		return learned
 	}
-	calls := 0
-	for chunk := range slices.Chunk(f.unknown(described), instancesPerCall) {
-		if calls == lookupsPerRound || ctx.Err() != nil {
-			break
+	f.details.Try(f.config.CheckInterval, func() (struct{}, error) {
+		calls := 0
+		for chunk := range slices.Chunk(f.unknown(described), instancesPerCall) {
+			if calls == lookupsPerRound || ctx.Err() != nil {
+				break
+			}
+			calls++
+			found, err := f.lookUp(ctx, s, chunk)
+			if err != nil && ctx.Err() != nil && len(learned) > 0 {
+				break // there is no time for more in this round
+			}
+			if err != nil {
+				return struct{}{}, err
+			}
+			maps.Copy(learned, found)
 		}
-		calls++
-		found, err := f.lookUp(ctx, s, chunk)
-		if err != nil && ctx.Err() != nil && len(learned) > 0 {
-			break // there is no time for more in this round
-		}
-		f.details.note(err, f.config.CheckInterval)
-		if err != nil {
-			break
-		}
-		maps.Copy(learned, found)
-	}
+		return struct{}{}, nil
+	})
 	return learned
 }
 
-// unknown answers the instances in service that were not looked up yet, and forgets
-// that of those that start anew from the warm pool.
+// unknown returns the instances in service that were not looked up yet, and forgets
+// those that start anew from the warm pool.
 func (f *Fleet) unknown(described map[string]found) []string {
 	var ids []string
 	for _, one := range described {
@@ -88,28 +81,6 @@ func (f *Fleet) unknown(described map[string]found) []string {
 	}
 	slices.Sort(ids)
 	return ids
-}
-
-// may says whether EC2 may be asked: after a refusal not for a while.
-func (d *details) may() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return !time.Now().Before(d.retry)
-}
-
-func (d *details) note(err error, interval time.Duration) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.refused, d.retry = err, time.Time{}
-	if err != nil {
-		d.retry = time.Now().Add(interval)
-	}
-}
-
-func (d *details) failure() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.refused
 }
 
 // lookUp asks for instances by a filter, which leaves out those that EC2 does not
@@ -134,7 +105,7 @@ func (f *Fleet) lookUp(ctx context.Context, s *session, ids []string) (map[strin
 	return found, nil
 }
 
-// detailOf answers what an instance's description means. Its name is the private
+// detailOf returns what an instance's description means. Its name is the private
 // DNS name: the tag "Name" is mostly the same for a whole group.
 func detailOf(i *types.Instance) *detail {
 	d := &detail{launched: aws.ToTime(i.LaunchTime)}

@@ -49,10 +49,11 @@ type Fleet struct {
 	connection *connection
 	memory     *cloud.Memory
 	shortages  cloud.Shortages
-	policies   policies
+	policies   cloud.Aside[policies]
 	refreshes  refreshes
-	details    details
-	written    cloud.Written[string, change]
+	// details are looked up into memory.
+	details cloud.Aside[struct{}]
+	written cloud.Written[string, change]
 }
 
 // New answers a fleet of that name, which connects when it is first read. The
@@ -93,8 +94,8 @@ func (f *Fleet) Problems() []string {
 		what string
 		err  error
 	}{
-		{"scaling policies are not known: ", f.policies.failure()},
-		{"start times and addresses of instances are not known: ", f.details.failure()},
+		{"scaling policies are not known: ", f.policies.Failure()},
+		{"start times and addresses of instances are not known: ", f.details.Failure()},
 		{"what is known of instances cannot be stored: ", f.memory.Failure()},
 	} {
 		if problem.err != nil {

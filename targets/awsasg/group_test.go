@@ -249,17 +249,21 @@ func TestPoliciesOfGroups(t *testing.T) {
 // refused to; what it told before stands.
 func TestPoliciesStillUnknown(t *testing.T) {
 	for _, c := range []struct {
-		policies *policies
-		want     bool
+		read []error
+		want bool
 	}{
-		{&policies{}, false},
-		{&policies{failed: targets.ErrTransient}, true},
-		{&policies{failed: targets.ErrForbidden}, false},
-		{&policies{known: true}, false},
-		{&policies{known: true, failed: targets.ErrTransient}, false},
+		{nil, false},
+		{[]error{targets.ErrTransient}, true},
+		{[]error{targets.ErrForbidden}, false},
+		{[]error{nil}, false},
+		{[]error{nil, targets.ErrTransient}, false},
 	} {
-		if err := c.policies.unknown(); (err != nil) != c.want {
-			t.Errorf("known %t, after %v: unknown() = %v", c.policies.known, c.policies.failed, err)
+		f := &Fleet{}
+		for _, err := range c.read {
+			f.policies.Refresh(0, func() (policies, error) { return policies{}, err })
+		}
+		if err := f.policiesUnknown(); (err != nil) != c.want {
+			t.Errorf("after reading them with %v: policiesUnknown() = %v", c.read, err)
 		}
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
@@ -30,77 +28,50 @@ const (
 	policyPages     = 50
 )
 
-// policies are the scaling policies that change the counts of groups. They are safe
-// for concurrent use.
-type policies struct {
-	mu sync.Mutex
-	// alarmed and predictive name one policy of each group that has any of either
-	// kind.
-	alarmed, predictive map[string]string
-	// known says that they were read once.
-	known bool
-	// due is when they are read again, failed why they could not be read.
-	due    time.Time
-	failed error
-}
+// policies name one scaling policy of each group that has any that changes its count:
+// by alarms, or by forecasts.
+type policies struct{ alarmed, predictive map[string]string }
 
-// readPolicies reads the scaling policies of the region, once in a while. Without
-// the right to read them the groups are taken to have none.
+// readPolicies reads the scaling policies of the region, once in a while. Without the
+// right to read them the groups are taken to have none.
 func (f *Fleet) readPolicies(ctx context.Context, s *session) {
-	p := &f.policies
-	now := time.Now()
-	p.mu.Lock()
-	due := !now.Before(p.due) && f.config.NativeAutoscaler == NativeHold
-	if due {
-		p.due = now.Add(f.config.CheckInterval) // one snapshot reads them
-	}
-	p.mu.Unlock()
-	if !due {
-		return
-	}
-	alarmed, predictive, err := f.listPolicies(ctx, s)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.failed = err
-	if err == nil {
-		p.known, p.alarmed, p.predictive = true, alarmed, predictive
-	} else if !errors.Is(err, targets.ErrForbidden) {
-		p.due = time.Time{}
+	if f.config.NativeAutoscaler == NativeHold {
+		f.policies.Refresh(f.config.CheckInterval, func() (policies, error) { return f.listPolicies(ctx, s) })
 	}
 }
 
-func (f *Fleet) listPolicies(ctx context.Context, s *session) (alarmed, predictive map[string]string, err error) {
-	alarmed, predictive = map[string]string{}, map[string]string{}
+func (f *Fleet) listPolicies(ctx context.Context, s *session) (policies, error) {
+	found := policies{alarmed: map[string]string{}, predictive: map[string]string{}}
 	pages := autoscaling.NewDescribePoliciesPaginator(s.groups, &autoscaling.DescribePoliciesInput{
 		MaxRecords: aws.Int32(policiesPerCall),
 	}, func(o *autoscaling.DescribePoliciesPaginatorOptions) { o.StopOnDuplicateToken = true })
 	for read := 0; pages.HasMorePages(); read++ {
 		if read == policyPages {
-			return nil, nil, fmt.Errorf("the region has more than %d policies; set native_autoscaler = %q to do without", policyPages*policiesPerCall, NativeIgnore)
+			return found, fmt.Errorf("the region has more than %d policies; set native_autoscaler = %q to do without", policyPages*policiesPerCall, NativeIgnore)
 		}
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			f.seen(s, err)
-			return nil, nil, fmt.Errorf("describe policies (autoscaling:DescribePolicies): %w", readError(err))
+			return found, fmt.Errorf("describe policies (autoscaling:DescribePolicies): %w", readError(err))
 		}
 		for _, one := range page.ScalingPolicies {
 			switch name := aws.ToString(one.AutoScalingGroupName); {
 			case !changes(&one):
 			case aws.ToString(one.PolicyType) == typePredictive:
-				predictive[name] = describePolicy(&one)
+				found.predictive[name] = describePolicy(&one)
 			default:
-				alarmed[name] = describePolicy(&one)
+				found.alarmed[name] = describePolicy(&one)
 			}
 		}
 	}
-	return alarmed, predictive, nil
+	return found, nil
 }
 
 func describePolicy(p *types.ScalingPolicy) string {
 	return fmt.Sprintf("%q (%s)", aws.ToString(p.PolicyName), aws.ToString(p.PolicyType))
 }
 
-// changes says that a policy changes counts by itself.
+// changes reports whether a policy changes counts by itself.
 func changes(p *types.ScalingPolicy) bool {
 	if p.Enabled != nil && !*p.Enabled {
 		return false
@@ -116,11 +87,9 @@ func changes(p *types.ScalingPolicy) bool {
 	return false
 }
 
-// hold answers the hold of a group with policies that change its count; nil for
-// one without.
-func (p *policies) hold(g *group) *policy.Hold {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+// hold returns the hold of a group with policies that change its count; nil for one
+// without.
+func (p policies) hold(g *group) *policy.Hold {
 	name := p.predictive[g.name()]
 	if name == "" && !g.suspended(processAlarms) {
 		name = p.alarmed[g.name()]
@@ -132,19 +101,12 @@ func (p *policies) hold(g *group) *policy.Hold {
 		"the scaling policy %s of group %q changes its count too: delete or disable it, or set native_autoscaler = %q", name, g.name(), NativeIgnore)}
 }
 
-// unknown answers why nothing is known of policies yet, where AWS may still tell;
-// nil where it told, or refuses to.
-func (p *policies) unknown() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.known || p.failed == nil || errors.Is(p.failed, targets.ErrForbidden) {
+// policiesUnknown returns why nothing is known of policies yet, where AWS may still
+// allow to read them; nil where they were read, or may not be.
+func (f *Fleet) policiesUnknown() error {
+	err := f.policies.Failure()
+	if _, known := f.policies.Value(); known || errors.Is(err, targets.ErrForbidden) {
 		return nil
 	}
-	return p.failed
-}
-
-func (p *policies) failure() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.failed
+	return err
 }

@@ -53,7 +53,8 @@ func (f *Fleet) hold(g *group) *policy.Hold {
 	if hold := g.deleting(); hold != nil {
 		return hold
 	}
-	if hold := f.policies.hold(g); hold != nil && f.config.NativeAutoscaler == NativeHold {
+	known, _ := f.policies.Value() // none where they do not matter
+	if hold := known.hold(g); hold != nil {
 		return hold
 	}
 	return f.refreshes.hold(g.name())

@@ -80,7 +80,7 @@ func (f *Fleet) writable(ctx context.Context, s *session, g *group) error {
 	if hold := f.hold(g); hold != nil {
 		return &targets.HeldError{Hold: *hold}
 	}
-	if err := f.policies.unknown(); err != nil && f.config.NativeAutoscaler == NativeHold {
+	if err := f.policiesUnknown(); err != nil && f.config.NativeAutoscaler == NativeHold {
 		return fmt.Errorf("see whether it has scaling policies of its own: %w", err)
 	}
 	if !f.config.HoldDuringRefresh {
