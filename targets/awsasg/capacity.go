@@ -42,8 +42,8 @@ func (f *Fleet) explainShortages(ctx context.Context, s *session, described map[
 		if g == nil {
 			continue
 		}
-		f.shortages.Note(name, g.observed() < g.desired(), now)
-		if ctx.Err() != nil || !f.shortages.Due(name, now) {
+		due := f.shortages.Update(name, g.observed() < g.desired(), now)
+		if ctx.Err() != nil || !due {
 			continue
 		}
 		answer, err := s.groups.DescribeScalingActivities(ctx, &autoscaling.DescribeScalingActivitiesInput{
@@ -51,13 +51,13 @@ func (f *Fleet) explainShortages(ctx context.Context, s *session, described map[
 		})
 		if err != nil {
 			f.seen(s, err)
-			f.shortages.Told(name, &policy.Notice{
+			f.shortages.Explain(name, &policy.Notice{
 				Condition: cloud.InsufficientCapacity, Reason: LaunchFailed,
 				Message: "the group lacks instances; why is not known: describe scaling activities (autoscaling:DescribeScalingActivities): " + readError(err).Error(),
 			}, now)
 			continue
 		}
-		f.shortages.Told(name, failedLaunch(answer.Activities, now), now)
+		f.shortages.Explain(name, failedLaunch(answer.Activities, now), now)
 	}
 }
 

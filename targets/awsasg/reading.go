@@ -70,7 +70,7 @@ func (f *Fleet) instance(i *types.Instance, s stage, learned *detail, now time.T
 	if sighting.Readiness == policy.ReadinessTrue {
 		sighting.Since = sighting.Launched // at the first sight of one that runs
 	}
-	known := f.memory.Note(id, sighting, now)
+	known := f.memory.Update(id, sighting, now)
 	if learned != nil {
 		f.memory.Learn(id, learned.launched, &learned.facts)
 	}

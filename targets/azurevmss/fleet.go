@@ -245,7 +245,7 @@ func (s *snapshot) reading(k key) (targets.Reading, error) {
 		}
 		known, ok := s.fleet.memory.Recall(m.id)
 		if !ok {
-			known = s.fleet.memory.Note(m.id, m.sighting(set.monitored), members.at)
+			known = s.fleet.memory.Update(m.id, m.sighting(set.monitored), members.at)
 		}
 		instance, location := m.instance(known)
 		if !instance.Deleting && instance.Phase != policy.PhaseFailed {

@@ -195,7 +195,7 @@ func (f *Fleet) listSet(ctx context.Context, s *scaleSet) *membership {
 	next.settled = settled(s, next.machines) && next.upgrade == ""
 	for _, m := range next.machines {
 		if m.member() {
-			f.memory.Note(m.id, m.sighting(s.monitored), next.at)
+			f.memory.Update(m.id, m.sighting(s.monitored), next.at)
 		}
 	}
 	f.addresses.learn(ctx, f, s, next.machines, next.at)

@@ -10,34 +10,31 @@ import (
 	"github.com/hpad/hpad/targets/memory"
 )
 
-// Sighting is what a platform says of an instance now.
+// Sighting is what a platform shows of an instance now.
 type Sighting struct {
-	// Launched is when the instance started, or started anew; zero when the platform
-	// does not say.
+	// Launched is when the instance started, or started anew; zero when not known.
 	Launched time.Time
 	// Readiness is its health. ReadinessNotKnown leaves an instance ready that was.
 	Readiness policy.Readiness
-	// Since is when Readiness last changed; zero when the platform does not say.
+	// Since is when Readiness last changed; zero when not known.
 	Since time.Time
 }
 
 // Record is what is remembered of an instance.
 type Record struct {
-	// FirstSeen is when the fleet first saw it.
 	FirstSeen time.Time `json:"f"`
-	// Launched is when it started, as the platform says; zero when it did not.
+	// Launched is when it started, as the platform says; zero when not known.
 	Launched time.Time `json:"l,omitzero"`
 	// Readiness and Changed are its health and when that changed.
 	Readiness policy.Readiness `json:"r"`
 	Changed   time.Time        `json:"c"`
-	// Facts are what was learned of it.
-	Facts *Facts `json:"i,omitempty"`
+	Facts     *Facts           `json:"i,omitempty"`
 }
 
-// Facts are what does not change as long as an instance runs. They are shared and
-// not to be modified.
+// Facts are what does not change as long as an instance runs. They are shared and not
+// to be modified.
 type Facts struct {
-	// Name is the instance's name where it differs from its id.
+	// Name is empty where it is the id.
 	Name string `json:"n,omitempty"`
 	// Addresses are host names and IP addresses.
 	Addresses []string `json:"a,omitempty"`
@@ -45,7 +42,7 @@ type Facts struct {
 	Labels map[string]string `json:"t,omitempty"`
 }
 
-// Started is when the instance started: when the platform says, else when it was
+// Started returns when the instance started: as the platform says, else when it was
 // first seen.
 func (r Record) Started() time.Time {
 	if r.Launched.IsZero() {
@@ -54,7 +51,7 @@ func (r Record) Started() time.Time {
 	return r.Launched
 }
 
-// Equal says whether another record says the same.
+// Equal reports whether another record need not be stored in place of this one.
 func (r Record) Equal(other Record) bool {
 	return r.FirstSeen.Equal(other.FirstSeen) && r.Launched.Equal(other.Launched) &&
 		r.Readiness == other.Readiness && r.Changed.Equal(other.Changed) && r.Facts == other.Facts
@@ -65,12 +62,11 @@ const (
 	shards      = 256
 )
 
-// Memory is what is remembered of all instances of a fleet, across restarts. It is
-// safe for concurrent use.
+// Memory holds what is known of all instances of a fleet, across restarts. It is safe
+// for concurrent use.
 type Memory struct{ *memory.Records[Record] }
 
-// NewMemory answers the memory that is kept in a store; nil keeps none across
-// restarts.
+// NewMemory returns the memory kept in a store; nil keeps none across restarts.
 func NewMemory(store targets.Store) *Memory {
 	return &Memory{memory.New[Record](store, shardPrefix, shardOf)}
 }
@@ -81,7 +77,7 @@ func shardOf(id string) string {
 	return fmt.Sprintf("%02x", hash.Sum32()%shards)
 }
 
-// Learn remembers what was found out about an instance that is known.
+// Learn adds facts of an instance that was seen before; a zero launched adds nothing.
 func (m *Memory) Learn(id string, launched time.Time, facts *Facts) {
 	m.Change(id, func(record *Record) {
 		if !launched.IsZero() {
@@ -91,8 +87,8 @@ func (m *Memory) Learn(id string, launched time.Time, facts *Facts) {
 	})
 }
 
-// Note remembers a sighting of an instance and answers what is known of it then.
-func (m *Memory) Note(id string, s Sighting, now time.Time) Record {
+// Update remembers a sighting of an instance and returns what is known of it then.
+func (m *Memory) Update(id string, s Sighting, now time.Time) Record {
 	return m.See(id, now, func(before Record, known bool) Record {
 		next := before
 		if !known {

@@ -66,7 +66,7 @@ func TestMemoryNotes(t *testing.T) {
 			store := &targettest.Store{}
 			m := loaded(t, store, noon)
 			for _, s := range c.steps {
-				got := m.Note("i-1", s.seen, at(s.minute))
+				got := m.Update("i-1", s.seen, at(s.minute))
 				if !got.Started().Equal(s.started) || got.Readiness != s.ready || !got.Changed.Equal(s.changed) {
 					t.Errorf("%s: started %v, %v since %v, want %v, %v since %v", s.name, got.Started(), got.Readiness, got.Changed, s.started, s.ready, s.changed)
 				}
@@ -110,7 +110,7 @@ func TestMemoryLearns(t *testing.T) {
 	if _, ok := m.Recall("i-0"); ok {
 		t.Error("an instance is known that was never seen")
 	}
-	m.Note("i-1", Sighting{Readiness: policy.ReadinessTrue}, noon)
+	m.Update("i-1", Sighting{Readiness: policy.ReadinessTrue}, noon)
 	facts := &Facts{Name: "web-1", Addresses: []string{"10.0.0.1"}, Labels: map[string]string{"role": "web"}}
 	m.Learn("i-1", noon.Add(-time.Hour), facts)
 	m.Save(t.Context(), noon)

@@ -59,7 +59,7 @@ func (s *snapshot) instance(group *compute.InstanceGroupManager, m *compute.Mana
 		sighting.Readiness = healthOf(m, watched(group))
 		sighting.Since = later(found.started, before.Launched)
 	}
-	record := s.fleet.memory.Note(id, sighting, now)
+	record := s.fleet.memory.Update(id, sighting, now)
 	if looked {
 		s.fleet.memory.Learn(id, found.started, found.facts)
 		s.fleet.noteStarted(id)

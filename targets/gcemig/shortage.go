@@ -29,8 +29,7 @@ func (s *snapshot) explain(ctx context.Context) {
 			continue
 		}
 		name := a.target.Name()
-		s.fleet.shortages.Note(name, short(a), now)
-		if launchNotice(a.members) == nil && s.fleet.shortages.Due(name, now) {
+		if s.fleet.shortages.Update(name, short(a), now) && launchNotice(a.members) == nil {
 			due = append(due, a)
 		}
 	}
@@ -42,7 +41,7 @@ func (s *snapshot) explain(ctx context.Context) {
 			if err != nil {
 				return nil // It is asked again, and nothing else depends on it.
 			}
-			s.fleet.shortages.Told(a.target.Name(), failureNotice(found, now), now)
+			s.fleet.shortages.Explain(a.target.Name(), failureNotice(found, now), now)
 			return nil
 		})
 	}
