@@ -19,6 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go/logging"
+	"github.com/aws/smithy-go/middleware"
 
 	"github.com/hpad/hpad/targets"
 )
@@ -29,8 +30,8 @@ const sessionName = "hpad"
 // maxConnections bounds the connections to one service.
 const maxConnections = 10
 
-// connection makes sessions, of which one is kept until AWS refuses its
-// credentials: files are then read again. It is safe for concurrent use.
+// connection makes sessions, of which one is kept until AWS rejects its credentials:
+// files are then read again. It is safe for concurrent use.
 type connection struct {
 	config    *Config
 	groups    *callLimit
@@ -49,15 +50,15 @@ type session struct {
 	region    string
 }
 
-// newHTTPClient answers what the SDK begins with, to which it adds the authorities
-// of AWS_CA_BUNDLE.
+// newHTTPClient returns what the SDK begins with, to which it adds the authorities of
+// AWS_CA_BUNDLE.
 func newHTTPClient(timeout time.Duration) *awshttp.BuildableClient {
 	return awshttp.NewBuildableClient().WithTimeout(timeout).WithTransportOptions(func(t *http.Transport) {
 		t.MaxIdleConns, t.MaxIdleConnsPerHost, t.MaxConnsPerHost = 3*maxConnections, maxConnections, maxConnections
 	})
 }
 
-// client answers a client as the SDK's, whose connections can be given up.
+// client returns a client as the SDK's, whose connections can be given up.
 func client(from aws.HTTPClient, timeout time.Duration) (*http.Client, error) {
 	built, ok := from.(*awshttp.BuildableClient)
 	if !ok {
@@ -69,42 +70,22 @@ func client(from aws.HTTPClient, timeout time.Duration) (*http.Client, error) {
 	}, nil
 }
 
-// timedClient says which limit ended a request.
-type timedClient struct{ *http.Client }
-
-// Do sends a request.
-func (c *timedClient) Do(r *http.Request) (*http.Response, error) {
-	response, err := c.Client.Do(r)
-	if err == nil {
-		response.Body = &timedBody{ReadCloser: response.Body, client: c, request: r}
-	}
-	return response, c.named(r, err)
+// nameTimeout adds the fleet's timeout to the errors of calls that it ended.
+func (c *connection) nameTimeout(stack *middleware.Stack) error {
+	return stack.Finalize.Add(middleware.FinalizeMiddlewareFunc("HpadTimeout", func(
+		ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler,
+	) (middleware.FinalizeOutput, middleware.Metadata, error) {
+		out, metadata, err := next.HandleFinalize(ctx, in)
+		if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() && ctx.Err() == nil {
+			err = fmt.Errorf("no answer within the fleet's timeout of %v: %w", c.config.Timeout, err)
+		}
+		return out, metadata, err
+	}), middleware.After)
 }
 
-// named adds the fleet's timeout to an error that it led to.
-func (c *timedClient) named(r *http.Request, err error) error {
-	if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() && r.Context().Err() == nil {
-		err = fmt.Errorf("no answer within the fleet's timeout of %v: %w", c.Timeout, err)
-	}
-	return err
-}
-
-// timedBody says which limit ended an answer that had begun.
-type timedBody struct {
-	io.ReadCloser
-	client  *timedClient
-	request *http.Request
-}
-
-// Read reads from the body.
-func (b *timedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	return n, b.client.named(b.request, err)
-}
-
-// wholeBodies sends requests from memory. The SDK closes a request's body as soon as
-// the answer begins; where net/http has not seen the body's end by then, it takes
-// that for a failure to write and closes the connection amidst the answer.
+// wholeBodies sends requests from memory. The SDK closes a request's body as soon as the
+// response begins; where net/http has not seen the body's end by then, it takes that for
+// a failure to write and closes the connection amidst the response.
 type wholeBodies struct{ *http.Transport }
 
 // RoundTrip sends a request whose body is small.
@@ -122,7 +103,7 @@ func (t *wholeBodies) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.Transport.RoundTrip(whole)
 }
 
-// open answers the session there is, or a new one.
+// open returns the session there is, or a new one.
 func (c *connection) open(ctx context.Context) (*session, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,12 +131,12 @@ func (c *connection) open(ctx context.Context) (*session, error) {
 }
 
 // renew makes the next open read the credentials again.
-func (c *connection) renew(refused *session) {
+func (c *connection) renew(old *session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.session == refused {
+	if c.session == old {
 		c.session = nil
-		refused.client.CloseIdleConnections()
+		old.client.CloseIdleConnections()
 	}
 }
 
@@ -199,7 +180,8 @@ func (c *connection) load(ctx context.Context) (aws.Config, *http.Client, error)
 	case loaded.Region == "":
 		return loaded, nil, fmt.Errorf("%w: no region is known: set region in the fleet's table, or AWS_REGION", targets.ErrForbidden)
 	}
-	loaded.HTTPClient = &timedClient{own}
+	loaded.HTTPClient = own
+	loaded.APIOptions = append(loaded.APIOptions, c.nameTimeout)
 	if c.config.RoleARN != "" {
 		loaded.Credentials = aws.NewCredentialsCache(c.role(loaded))
 	}
@@ -207,7 +189,7 @@ func (c *connection) load(ctx context.Context) (aws.Config, *http.Client, error)
 	return loaded, own, nil
 }
 
-// role answers the credentials of the role to assume.
+// role returns the credentials of the role to assume.
 func (c *connection) role(loaded aws.Config) aws.CredentialsProvider {
 	return stscreds.NewAssumeRoleProvider(c.newSTS(loaded), c.config.RoleARN, func(o *stscreds.AssumeRoleOptions) {
 		o.RoleSessionName = sessionName
@@ -230,7 +212,7 @@ func endpoint(base **string, configured string) {
 // provider marks errors of retrieving credentials.
 type provider struct{ inner aws.CredentialsProvider }
 
-// Retrieve answers the credentials, or a credentialsError.
+// Retrieve returns the credentials, or a credentialsError.
 func (p *provider) Retrieve(ctx context.Context) (aws.Credentials, error) {
 	found, err := p.inner.Retrieve(ctx)
 	if err != nil {
@@ -239,16 +221,16 @@ func (p *provider) Retrieve(ctx context.Context) (aws.Credentials, error) {
 	return found, nil
 }
 
-// credentialsError says that there are no credentials, so that nothing was sent.
+// credentialsError is why there are no credentials, so that nothing was sent.
 type credentialsError struct{ err error }
 
 func (e *credentialsError) Error() string { return "get credentials: " + e.err.Error() }
 
 func (e *credentialsError) Unwrap() error { return e.err }
 
-// refused says that there are none to be had, as opposed to a source of
-// credentials that does not answer.
-func (e *credentialsError) refused() bool {
+// final reports whether there are none to be had, as opposed to a source of credentials
+// that cannot be reached.
+func (e *credentialsError) final() bool {
 	var network *net.OpError
 	return !errors.As(e.err, &network) && !errors.Is(e.err, context.Canceled) && !errors.Is(e.err, context.DeadlineExceeded)
 }

@@ -37,7 +37,7 @@ const (
 	InstanceProtected = "InstanceProtected"
 )
 
-// What AWS's refusals are recognized by.
+// What AWS's errors are recognized by.
 const (
 	codeValidation      = "ValidationError"
 	codeActivity        = "ScalingActivityInProgress"
@@ -57,8 +57,8 @@ const (
 	sayingTerminating = "is already terminating"
 )
 
-// forbiddenCodes are those of refused credentials and permissions; true marks
-// those of credentials, which may have been renewed since they were read.
+// forbiddenCodes are those of rejected credentials and permissions; true marks those of
+// credentials, which may have been renewed since they were read.
 var forbiddenCodes = map[string]bool{
 	"AccessDenied":                false,
 	"AccessDeniedException":       false,
@@ -81,13 +81,14 @@ var forbiddenCodes = map[string]bool{
 // reasoned gives an error a condition reason.
 func reasoned(reason string, err error) error { return &targets.ReasonError{Reason: reason, Err: err} }
 
-// answerError is an answer of AWS that is an error, in one line.
+// answerError is an error that AWS answered with.
 type answerError struct {
 	code, message, request string
 	status                 int
 	operation              string
 }
 
+// Error returns the answer in one line.
 func (e *answerError) Error() string {
 	const longest = 300
 	message := e.message
@@ -104,8 +105,7 @@ func (e *answerError) Error() string {
 	return text
 }
 
-// answerOf answers what AWS said; nil for an error that is not an answer of the
-// service.
+// answerOf returns the answer in an error; nil where there is none.
 func answerOf(err error) *answerError {
 	var said smithy.APIError
 	if !errors.As(err, &said) {
@@ -124,7 +124,8 @@ func answerOf(err error) *answerError {
 	return answer
 }
 
-// throttled marks an error by which AWS wants fewer calls.
+// throttled returns a ThrottledError for an answer that asks for fewer calls, and any
+// other error as it is.
 func throttled(err error) error {
 	answer := answerOf(err)
 	if answer == nil {
@@ -136,7 +137,7 @@ func throttled(err error) error {
 	return &targets.ThrottledError{RetryAfter: retryAfter(err), Err: err}
 }
 
-// retryAfter answers how long AWS asks to wait; 0 when it does not say.
+// retryAfter returns how long AWS asks to wait; 0 when it does not.
 func retryAfter(err error) time.Duration {
 	var response *awshttp.ResponseError
 	if !errors.As(err, &response) || response.Response == nil {
@@ -149,16 +150,16 @@ func retryAfter(err error) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// renewable says that an error may be gone once the credentials are read again.
+// renewable reports whether an error may be gone once the credentials are read again.
 func renewable(err error) bool {
 	if missing, ok := errors.AsType[*credentialsError](err); ok {
-		return missing.refused()
+		return missing.final()
 	}
 	answer := answerOf(err)
 	return answer != nil && forbiddenCodes[answer.code]
 }
 
-// readError puts an error of a read into one of the classes of package targets.
+// readError returns the error of a read as one of a class of package targets.
 func readError(err error) error {
 	if err == nil || errors.Is(err, targets.ErrTransient) || errors.Is(err, targets.ErrForbidden) {
 		return err
@@ -171,7 +172,7 @@ func readError(err error) error {
 	}
 	if missing, ok := errors.AsType[*credentialsError](err); ok {
 		class := targets.ErrTransient
-		if missing.refused() {
+		if missing.final() {
 			class = targets.ErrForbidden
 		}
 		return fmt.Errorf("%w: %w", class, missing)
@@ -186,8 +187,8 @@ func readError(err error) error {
 	return fmt.Errorf("%w: %w", targets.ErrTransient, answer)
 }
 
-// writeError puts an error of a write to a group into one of the classes of
-// package targets, and says so where it leaves open what became of it.
+// writeError returns the error of a write to a group as one of a class of package
+// targets, and as an ErrUnknownOutcome besides where the write may have been made.
 func writeError(err error, g *group) error {
 	if err == nil {
 		return nil

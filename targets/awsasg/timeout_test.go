@@ -3,19 +3,20 @@ package awsasg
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hpad/hpad/test/aws/awstest"
 )
 
-// A request that the fleet's timeout ends says so; one that its context ends does not.
-func TestTimedClient(t *testing.T) {
+// A call that the fleet's timeout ends says so; one that its context ends does not.
+func TestTimeout(t *testing.T) {
 	over := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/begun" {
+		if strings.HasPrefix(r.URL.Path, "/begun") {
 			w.WriteHeader(http.StatusOK)
 			_ = http.NewResponseController(w).Flush()
 		}
@@ -37,18 +38,15 @@ func TestTimedClient(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), test.context)
 			defer cancel()
-			request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+test.path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			client := &timedClient{&http.Client{Timeout: test.timeout}}
-			response, err := client.Do(request)
+			config := testConfig(t, awstest.New(t))
+			config.Endpoints.AutoScaling, config.Timeout = server.URL+test.path, test.timeout
+			f := openFleet(t, config, Options{})
+			s, err := f.connection.open(t.Context())
 			if err == nil {
-				_, err = io.ReadAll(response.Body)
-				_ = response.Body.Close()
+				_, err = f.describeChunk(ctx, s, []string{"web"})
 			}
 			if !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), says) != test.says {
-				t.Errorf("Do() = %v; want that it tells of the fleet's timeout: %v", err, test.says)
+				t.Errorf("describeChunk() = %v; want that it tells of the fleet's timeout: %v", err, test.says)
 			}
 		})
 	}
