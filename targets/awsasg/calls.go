@@ -19,8 +19,8 @@ import (
 	"github.com/hpad/hpad/targets/cloud"
 )
 
-// How often a read is tried, and the longest wait in between. The next round reads
-// anew anyway.
+// How often calls are tried, and the longest wait in between: not often, since the next
+// round reads anew anyway.
 const (
 	readAttempts  = 2
 	writeAttempts = 3
@@ -35,8 +35,8 @@ type callLimit struct {
 	service string
 }
 
-// newCallLimit answers that of a service at an endpoint. Which account the credentials
-// are of is not known before AWS has answered: until then the calls count with those of
+// newCallLimit returns that of a service at an endpoint. Which account the credentials
+// are of is not known before the first reading: until then the calls count with those of
 // the fleets that take their credentials from the same place.
 func newCallLimit(c *Config, service, endpoint string, options Options) *callLimit {
 	limit := func(perSecond float64) cloud.Limit {
@@ -50,7 +50,7 @@ func newCallLimit(c *Config, service, endpoint string, options Options) *callLim
 	return l
 }
 
-// countWith tells the account and region that the calls are to.
+// countWith names the account and region that the calls are to.
 func (l *callLimit) countWith(owner arn.ARN) {
 	l.limiter.CountWith(fmt.Sprintf("%s %s:%s:%s", l.service, owner.Partition, owner.Region, owner.AccountID))
 }
@@ -77,8 +77,8 @@ func (l *callLimit) middleware(stack *middleware.Stack) error {
 	}), "Retry", middleware.After)
 }
 
-// newRetryer answers how reads are tried again: not after being throttled, which
-// the limiter heeds.
+// newRetryer returns how reads are tried again: not after being throttled, which the
+// limiter heeds.
 func newRetryer() aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts, o.MaxBackoff = readAttempts, longestRetry
@@ -86,8 +86,8 @@ func newRetryer() aws.Retryer {
 	})
 }
 
-// newWriteRetryer answers how writes are tried again: only after an answer that
-// proves that nothing was changed.
+// newWriteRetryer returns how writes are tried again: only after an error that proves
+// that nothing was changed.
 func newWriteRetryer() aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts, o.MaxBackoff = writeAttempts, longestRetry
@@ -105,8 +105,8 @@ var neverThrottled = retry.IsErrorRetryableFunc(func(err error) aws.Ternary {
 	return aws.UnknownTernary
 })
 
-// expectXML refuses answers that are none of AWS's, as a proxy's page: the SDK does
-// not look at the answers of operations that answer nothing.
+// expectXML rejects responses that are none of AWS's, as a proxy's page: the SDK does not
+// look at those of operations that return nothing.
 func expectXML(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
 	out, metadata, err := next.HandleDeserialize(ctx, in)
 	if response, ok := out.RawResponse.(*smithyhttp.Response); ok && err == nil && response.StatusCode < http.StatusMultipleChoices {

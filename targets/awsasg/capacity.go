@@ -21,20 +21,20 @@ const (
 	CapacityShortage = "CapacityShortage"
 	// QuotaExceeded: the account may have no more.
 	QuotaExceeded = "QuotaExceeded"
-	// LaunchFailed: instances cannot be launched for another reason.
+	// LaunchFailed: another reason.
 	LaunchFailed = "LaunchFailed"
 )
 
 const (
-	// activitiesPerCall is how many of a group's newest activities are looked at.
+	// activitiesPerCall is how many of a group's newest activities are read.
 	activitiesPerCall = 20
-	// activityAge is how old one may be that explains a shortage.
+	// activityAge is how old an activity that explains a shortage may be.
 	activityAge = time.Hour
 	// sayingLaunch begins the description of activities that launch instances.
 	sayingLaunch = "Launching"
 )
 
-// explainShortages asks why groups lack instances, those that have for a while.
+// explainShortages asks why groups lack instances, where they have for a while.
 func (f *Fleet) explainShortages(ctx context.Context, s *session, described map[string]found) {
 	now := time.Now()
 	for _, name := range slices.Sorted(maps.Keys(described)) {
@@ -50,7 +50,7 @@ func (f *Fleet) explainShortages(ctx context.Context, s *session, described map[
 			AutoScalingGroupName: &name, MaxRecords: aws.Int32(activitiesPerCall),
 		})
 		if err != nil {
-			f.seen(s, err)
+			f.heed(s, err)
 			f.shortages.Explain(name, &policy.Notice{
 				Condition: cloud.InsufficientCapacity, Reason: LaunchFailed,
 				Message: "the group lacks instances; why is not known: describe scaling activities (autoscaling:DescribeScalingActivities): " + readError(err).Error(),
@@ -61,7 +61,7 @@ func (f *Fleet) explainShortages(ctx context.Context, s *session, described map[
 	}
 }
 
-// failedLaunch answers what the newest launch that ended says, where it failed; nil
+// failedLaunch returns the message of the newest launch that ended, where it failed; nil
 // where it did not. Activities come newest first.
 func failedLaunch(activities []types.Activity, now time.Time) *policy.Notice {
 	for _, one := range activities {
@@ -92,7 +92,7 @@ var (
 	sayingShortage = []string{"insufficientinstancecapacity", "sufficient", "unfulfillablecapacity", "no spot capacity", "capacity-not-available", "capacityoversubscribed"}
 )
 
-// launchReason answers the reason that a message of a failed launch means.
+// launchReason returns the reason that the message of a failed launch means.
 func launchReason(message string) string {
 	message = strings.ToLower(message)
 	says := func(words []string) bool {

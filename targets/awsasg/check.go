@@ -20,10 +20,10 @@ import (
 // nobody is an instance that no group has.
 const nobody = "i-00000000000000000"
 
-// Check answers whom AWS takes hpad for, and what it may do with the groups that
-// were read. The error names the permissions that are missing, and the groups.
-// Nothing is changed: the right to scale is tried with a count that no group can
-// have, the right to terminate with an instance that there is not.
+// Check returns whom AWS takes hpad for, and what it may do with the groups that were
+// read. The error names the permissions that are missing, and the groups. Nothing is
+// changed: the right to scale is tried with a count that no group can have, the right
+// to terminate with an instance that does not exist.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	return targets.Ask(ctx, &f.base, "check", f.check)
 }
@@ -51,7 +51,7 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 	return append(found, f.Problems()...), errors.Join(missing...)
 }
 
-// whoami tells the account and the user or role.
+// whoami returns the account and the user or role in a sentence.
 func (f *Fleet) whoami(ctx context.Context, s *session) string {
 	identity, err := s.identity.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
 	if err != nil {
@@ -63,10 +63,10 @@ func (f *Fleet) whoami(ctx context.Context, s *session) string {
 // try is one permission to be tried.
 type try struct {
 	action string
-	// each says that it is tried for each group, else once for all.
+	// each tries it for each group, else it is tried once for all.
 	each     bool
 	required bool
-	// without says what is different without it.
+	// without is what is different without it, in words.
 	without string
 	call    func(ctx context.Context, group string) error
 }
@@ -115,8 +115,8 @@ func (f *Fleet) tries(s *session) []try {
 	return tries
 }
 
-// try answers the groups for which a permission is missing, an empty name for all
-// of them. The error says that it could not be tried.
+// try returns the groups for which a permission is missing, an empty name for all of
+// them. An error means that it could not be tried.
 func (f *Fleet) try(ctx context.Context, t try) ([]string, error) {
 	groups := []string{""}
 	if t.each {
@@ -138,7 +138,7 @@ func (f *Fleet) try(ctx context.Context, t try) ([]string, error) {
 	return lacking, nil
 }
 
-// ofGroups names groups as part of a sentence.
+// ofGroups returns the names of groups as part of a sentence.
 func ofGroups(names []string) string {
 	const most = 10
 	if len(names) == 1 && names[0] == "" {

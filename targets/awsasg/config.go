@@ -107,8 +107,8 @@ func (c *Config) SetDefaults() {
 	}
 }
 
-// Validate answers every mistake of a defaulted configuration, with paths below
-// the fleet's table.
+// Validate returns every mistake of a defaulted configuration, with paths below the
+// fleet's table.
 func (c *Config) Validate() []settings.FieldError {
 	var mistakes []settings.FieldError
 	add := func(field, value, detail string) {
@@ -152,7 +152,7 @@ func (c *Config) Validate() []settings.FieldError {
 	return mistakes
 }
 
-// checkEndpoint says what is wrong with an endpoint; "" when nothing is.
+// checkEndpoint returns what is wrong with an endpoint; "" when nothing is.
 func checkEndpoint(text string) string {
 	if text == "" {
 		return ""
@@ -177,7 +177,7 @@ type Target struct {
 // longestName is how long AWS lets a group's name be.
 const longestName = 255
 
-// Validate answers every mistake of the target.
+// Validate returns every mistake of the target.
 func (t *Target) Validate() []settings.FieldError {
 	switch {
 	case t.Group == "":
@@ -191,11 +191,11 @@ func (t *Target) Validate() []settings.FieldError {
 	return nil
 }
 
-// Name answers the target's name in a targets.Ref: the group's.
+// Name returns the target's name in a targets.Ref: the group's.
 func (t *Target) Name() string { return t.Group }
 
-// validName says that AWS takes a name, which matters to the other groups that are
-// described in the same call.
+// validName reports whether AWS takes a name: another one fails the whole call in which
+// groups are described.
 func validName(name string) bool {
 	return name != "" && len(name) <= longestName && !strings.ContainsFunc(name, func(r rune) bool {
 		return r < ' ' || r > '~' || r == ':'

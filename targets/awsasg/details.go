@@ -15,9 +15,8 @@ import (
 	"github.com/hpad/hpad/targets/cloud"
 )
 
-// How instances are looked up: as many in a call as a filter takes comfortably, and
-// at most so many calls in a round, so that a large fleet that is new to hpad is
-// learned over some rounds.
+// How instances are looked up: so many in a call, and at most so many calls in a round;
+// a large fleet that is new to hpad takes some rounds.
 const (
 	instancesPerCall = 100
 	lookupsPerRound  = 20
@@ -83,8 +82,8 @@ func (f *Fleet) unknown(described map[string]found) []string {
 	return ids
 }
 
-// lookUp asks for instances by a filter, which leaves out those that EC2 does not
-// know yet instead of failing.
+// lookUp asks for instances by a filter, which leaves out those that EC2 does not know
+// yet instead of failing.
 func (f *Fleet) lookUp(ctx context.Context, s *session, ids []string) (map[string]*detail, error) {
 	found := make(map[string]*detail, len(ids))
 	pages := ec2.NewDescribeInstancesPaginator(s.instances, &ec2.DescribeInstancesInput{
@@ -93,7 +92,7 @@ func (f *Fleet) lookUp(ctx context.Context, s *session, ids []string) (map[strin
 	for read := 0; pages.HasMorePages() && read < pagesPerCall; read++ {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			f.seen(s, err)
+			f.heed(s, err)
 			return nil, fmt.Errorf("describe instances (ec2:DescribeInstances): %w", readError(err))
 		}
 		for _, reservation := range page.Reservations {

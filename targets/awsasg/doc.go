@@ -6,6 +6,5 @@
 // forbids or reserves for itself becomes the reading's bounds, hold or notice.
 //
 // Auto Scaling compares no versions: a write reads its group just before, and is
-// refused as a conflict where the desired capacity is another one than that of the
-// reading.
+// an ErrConflict where the desired capacity is another one than that of the reading.
 package awsasg

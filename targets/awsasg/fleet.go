@@ -31,7 +31,7 @@ type Options struct {
 }
 
 // How groups are described: by name, as many in a call as AWS takes, a few calls at
-// once. An answer of more pages than it can have is garbled.
+// once. More pages than there can be are garbled.
 const (
 	groupsPerCall   = 100
 	describingCalls = 4
@@ -56,7 +56,7 @@ type Fleet struct {
 	written cloud.Written[string, change]
 }
 
-// New answers a fleet of that name, which connects when it is first read. The
+// New returns a fleet of that name, which connects when it is first read. The
 // configuration is defaulted and valid, and is not modified.
 func New(name string, config *Config, options Options) *Fleet {
 	f := &Fleet{
@@ -80,14 +80,15 @@ func (f *Fleet) Close() error {
 	return nil
 }
 
-// seen looks at an error of a call: refused credentials are read again next time.
-func (f *Fleet) seen(s *session, err error) {
+// heed makes the next call read the credentials again where the error of one shows that
+// they were rejected.
+func (f *Fleet) heed(s *session, err error) {
 	if renewable(err) {
 		f.connection.renew(s)
 	}
 }
 
-// Problems tells of calls that AWS refuses and that readings do without.
+// Problems returns what readings do without, and why.
 func (f *Fleet) Problems() []string {
 	var problems []string
 	for _, problem := range []struct {
@@ -134,8 +135,8 @@ func (f *Fleet) snapshot(ctx context.Context, wanted map[targets.Ref]string) (ma
 }
 
 // readMore reads what readings can do without, for a moment at most: policies,
-// refreshes, the reasons of shortages, and what there is to learn of instances,
-// which it answers.
+// refreshes, the reasons of shortages, and what there is to learn of instances, which it
+// returns.
 func (f *Fleet) readMore(ctx context.Context, s *session, described map[string]found) map[string]*detail {
 	ctx, cancel := context.WithTimeout(ctx, moreTimeout)
 	defer cancel()
@@ -145,14 +146,14 @@ func (f *Fleet) readMore(ctx context.Context, s *session, described map[string]f
 	return f.look(ctx, s, described)
 }
 
-// found is what describing a group answered: the group, why it could not be
-// described, or neither where there is none.
+// found is a group that was described, why it could not be, or neither where there is
+// none.
 type found struct {
 	group *group
 	err   error
 }
 
-// describe reads groups by their names. The error says that none could be read.
+// describe reads groups by their names. An error means that none could be read.
 func (f *Fleet) describe(ctx context.Context, s *session, names []string) (map[string]found, error) {
 	var mu sync.Mutex
 	all := make(map[string]found, len(names))
@@ -193,7 +194,7 @@ func (f *Fleet) describeChunk(ctx context.Context, s *session, names []string) (
 		}
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			f.seen(s, err)
+			f.heed(s, err)
 			return nil, f.describeError(ctx, err)
 		}
 		for _, one := range page.AutoScalingGroups {
@@ -204,13 +205,13 @@ func (f *Fleet) describeChunk(ctx context.Context, s *session, names []string) (
 			g.apply(f.written.Unseen(g.name(), g.version(), time.Now()))
 			groups[g.name()] = g
 		}
-		f.noteOwner(page.AutoScalingGroups)
+		f.learnOwner(page.AutoScalingGroups)
 	}
 	return groups, nil
 }
 
-// noteOwner learns from groups which account and region the calls are counted for.
-func (f *Fleet) noteOwner(groups []types.AutoScalingGroup) {
+// learnOwner learns from groups which account and region the calls are counted for.
+func (f *Fleet) learnOwner(groups []types.AutoScalingGroup) {
 	if len(groups) == 0 {
 		return
 	}

@@ -46,8 +46,8 @@ func (g *group) name() string { return aws.ToString(g.AutoScalingGroupName) }
 
 func (g *group) desired() int32 { return aws.ToInt32(g.DesiredCapacity) }
 
-// version answers the version of a reading: the desired capacity of this very
-// group, which a new one of the same name has not.
+// version returns the version of a reading: the desired capacity, and when the group
+// was created, which another one of its name was not.
 func (g *group) version() string {
 	return strconv.Itoa(int(g.desired())) + "@" + strconv.FormatInt(aws.ToTime(g.CreatedTime).UnixMilli(), 36)
 }
@@ -56,8 +56,8 @@ func (g *group) suspended(process string) bool {
 	return slices.ContainsFunc(g.SuspendedProcesses, func(p types.SuspendedProcess) bool { return aws.ToString(p.ProcessName) == process })
 }
 
-// min answers the lowest count that the group can get: that which is there where
-// nothing may be terminated.
+// min returns the lowest count that the group can get: the present one where nothing
+// may be terminated.
 func (g *group) min() *int32 {
 	lowest := aws.ToInt32(g.MinSize)
 	if g.suspended(processTerminate) {
@@ -66,8 +66,8 @@ func (g *group) min() *int32 {
 	return &lowest
 }
 
-// max answers the highest count that the group can get: that which is there where
-// nothing may be launched.
+// max returns the highest count that the group can get: the present one where nothing
+// may be launched.
 func (g *group) max() *int32 {
 	highest := aws.ToInt32(g.MaxSize)
 	if g.suspended(processLaunch) {
@@ -76,8 +76,7 @@ func (g *group) max() *int32 {
 	return &highest
 }
 
-// unscalable answers why the group's capacity is no count of instances; nil when it
-// is.
+// unscalable returns why the group's capacity is no count of instances; nil when it is.
 func (g *group) unscalable() error {
 	if kind := aws.ToString(g.DesiredCapacityType); kind != "" && kind != capacityUnits {
 		return reasoned(CapacityType, fmt.Errorf("%w: the desired capacity of group %q is counted in %s, not in instances", targets.ErrUnscalable, g.name(), kind))
@@ -102,7 +101,7 @@ func (g *group) weighs(what, weight string) error {
 	return reasoned(WeightedCapacity, fmt.Errorf("%w: the capacity of group %q is weighted (%s counts %s), so it is no count of instances", targets.ErrUnscalable, g.name(), what, weight))
 }
 
-// deleting answers the hold of a group that is being deleted; nil when it is not.
+// deleting returns the hold of a group that is being deleted; nil when it is not.
 func (g *group) deleting() *policy.Hold {
 	if g.Status == nil {
 		return nil
@@ -110,7 +109,7 @@ func (g *group) deleting() *policy.Hold {
 	return &policy.Hold{Reason: GroupDeleting, Message: fmt.Sprintf("group %q: %s", g.name(), *g.Status)}
 }
 
-// notices answers what else the group says.
+// notices returns which of the group's processes are suspended.
 func (g *group) notices() []policy.Notice {
 	var said []string
 	for _, process := range []struct{ name, effect string }{
@@ -142,16 +141,15 @@ func (g *group) notices() []policy.Notice {
 // stage is what a lifecycle state means.
 type stage struct {
 	phase policy.Phase
-	// serving says that the instance's health tells whether it is ready.
+	// serving instances are ready where they are healthy.
 	serving  bool
 	deleting bool
-	// outside says that the instance is none of the desired capacity: in the warm
-	// pool or on standby.
+	// outside instances are none of the desired capacity: in the warm pool or on standby.
 	outside bool
 }
 
-// stageOf answers what a lifecycle state means. One that is not known counts, and
-// is not ready.
+// stageOf returns what a lifecycle state means. One that is not known counts, and is not
+// ready.
 func stageOf(state types.LifecycleState) stage {
 	main, _, _ := strings.Cut(string(state), ":")
 	switch main {
@@ -169,7 +167,7 @@ func stageOf(state types.LifecycleState) stage {
 	return stage{phase: policy.PhaseUnknown}
 }
 
-// readiness answers the health of an instance.
+// readiness returns what the health of an instance means.
 func (s stage) readiness(health string) policy.Readiness {
 	if s.serving && strings.EqualFold(health, "Healthy") {
 		return policy.ReadinessTrue
@@ -177,7 +175,7 @@ func (s stage) readiness(health string) policy.Readiness {
 	return policy.ReadinessFalse
 }
 
-// ordered answers the group's instances in order of their ids.
+// ordered returns the group's instances in the order of their ids.
 func (g *group) ordered() []types.Instance {
 	return slices.SortedFunc(slices.Values(g.Instances), func(a, b types.Instance) int {
 		return cmp.Compare(aws.ToString(a.InstanceId), aws.ToString(b.InstanceId))
@@ -191,7 +189,7 @@ type change struct {
 	terminated []string
 }
 
-// apply makes the group what changes made of it that AWS does not show yet.
+// apply makes changes that AWS does not show yet.
 func (g *group) apply(changes []change) {
 	for _, c := range changes {
 		g.DesiredCapacity = &c.desired
@@ -204,7 +202,7 @@ func (g *group) apply(changes []change) {
 	}
 }
 
-// observed answers how many instances the group has.
+// observed returns how many instances the group has.
 func (g *group) observed() int32 {
 	count := int32(0)
 	for _, instance := range g.Instances {

@@ -51,7 +51,7 @@ func (f *Fleet) listPolicies(ctx context.Context, s *session) (policies, error) 
 		}
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			f.seen(s, err)
+			f.heed(s, err)
 			return found, fmt.Errorf("describe policies (autoscaling:DescribePolicies): %w", readError(err))
 		}
 		for _, one := range page.ScalingPolicies {

@@ -19,8 +19,7 @@ const (
 	labelType = "instance_type"
 )
 
-// reading answers what describing a group means, and what was learned of its
-// instances.
+// reading returns the reading of a group as it was described.
 func (f *Fleet) reading(name string, described found, learned map[string]*detail, now time.Time) targets.Reading {
 	g := described.group
 	switch {
@@ -48,7 +47,7 @@ func (f *Fleet) reading(name string, described found, learned map[string]*detail
 	return r
 }
 
-// hold answers why a group must not be scaled now; nil when it may be.
+// hold returns why a group must not be scaled now; nil when it may be.
 func (f *Fleet) hold(g *group) *policy.Hold {
 	if hold := g.deleting(); hold != nil {
 		return hold
@@ -60,7 +59,7 @@ func (f *Fleet) hold(g *group) *policy.Hold {
 	return f.refreshes.hold(g.name())
 }
 
-// instance answers an instance, and remembers it.
+// instance returns an instance, and remembers it.
 func (f *Fleet) instance(i *types.Instance, s stage, learned *detail, now time.Time) policy.Instance {
 	id := aws.ToString(i.InstanceId)
 	sighting := cloud.Sighting{Readiness: s.readiness(aws.ToString(i.HealthStatus))}
@@ -80,7 +79,7 @@ func (f *Fleet) instance(i *types.Instance, s stage, learned *detail, now time.T
 	}
 }
 
-// location answers where an instance is to be found.
+// location returns where an instance is to be found.
 func (f *Fleet) location(i *types.Instance) targets.Location {
 	l := targets.Location{Protected: aws.ToBool(i.ProtectedFromScaleIn), Labels: map[string]string{}}
 	if known, ok := f.memory.Recall(aws.ToString(i.InstanceId)); ok && known.Facts != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// refreshes are the groups whose instances are known to be refreshed, where that
-// holds them. AWS tells it only for one group a call, so it is asked before a write,
-// and from then on until the refresh ends. They are safe for concurrent use.
+// refreshes are the groups whose instances are known to be refreshed, where that holds
+// them. AWS shows one group a call, so it is asked before a write, and from then on
+// until the refresh ends. They are safe for concurrent use; the zero value has none.
 type refreshes struct {
 	mu      sync.Mutex
 	running map[string]*refresh
@@ -28,17 +28,17 @@ type refresh struct {
 	due  time.Time
 }
 
-// followRefreshes looks again at the groups that are known to be refreshed.
+// followRefreshes asks again about the groups that are known to be refreshed.
 func (f *Fleet) followRefreshes(ctx context.Context, s *session) {
-	for _, name := range f.refreshes.take(time.Now(), f.config.CheckInterval) {
+	for _, name := range f.refreshes.due(time.Now(), f.config.CheckInterval) {
 		if _, err := f.checkRefresh(ctx, s, name); err != nil {
 			return // the hold stays until AWS answers
 		}
 	}
 }
 
-// take answers the groups that are due to be looked at.
-func (r *refreshes) take(now time.Time, interval time.Duration) []string {
+// due returns the groups that are to be asked about now, and again after the interval.
+func (r *refreshes) due(now time.Time, interval time.Duration) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var due []string
@@ -51,7 +51,7 @@ func (r *refreshes) take(now time.Time, interval time.Duration) []string {
 	return due
 }
 
-// hold answers the hold of a group that is being refreshed; nil for another one.
+// hold returns the hold of a group that is being refreshed; nil for another one.
 func (r *refreshes) hold(name string) *policy.Hold {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -62,14 +62,14 @@ func (r *refreshes) hold(name string) *policy.Hold {
 	return nil
 }
 
-// checkRefresh asks whether a group's instances are being refreshed, and answers
-// the hold; nil when they are not.
+// checkRefresh asks whether a group's instances are being refreshed, and returns the
+// hold; nil when they are not.
 func (f *Fleet) checkRefresh(ctx context.Context, s *session, name string) (*policy.Hold, error) {
 	answer, err := s.groups.DescribeInstanceRefreshes(ctx, &autoscaling.DescribeInstanceRefreshesInput{
 		AutoScalingGroupName: &name, MaxRecords: aws.Int32(1), // the newest
 	})
 	if err != nil {
-		f.seen(s, err)
+		f.heed(s, err)
 		return nil, fmt.Errorf("describe instance refreshes (autoscaling:DescribeInstanceRefreshes): %w", readError(err))
 	}
 	var hold *policy.Hold
@@ -81,11 +81,12 @@ func (f *Fleet) checkRefresh(ctx context.Context, s *session, name string) (*pol
 				"instance refresh %s of group %q is %s, %d%% complete", aws.ToString(one.InstanceRefreshId), name, one.Status, aws.ToInt32(one.PercentageComplete))}
 		}
 	}
-	f.refreshes.note(name, hold, time.Now().Add(f.config.CheckInterval))
+	f.refreshes.set(name, hold, time.Now().Add(f.config.CheckInterval))
 	return hold, nil
 }
 
-func (r *refreshes) note(name string, hold *policy.Hold, due time.Time) {
+// set records the hold of a group until the time to ask again; nil ends it.
+func (r *refreshes) set(name string, hold *policy.Hold, due time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if hold == nil {

@@ -18,9 +18,9 @@ import (
 // removalsPerCall is how many instances AWS terminates in a call.
 const removalsPerCall = 100
 
-// Remove terminates instances of a group and lowers its desired capacity with each
-// of them, if it is still that of version. Instances that are gone or going are left
-// alone; where one is protected from scale-in none is terminated.
+// Remove terminates instances of a group and lowers its desired capacity by as many, if
+// it is still that of version. Instances that are gone or going are left out; where one
+// is protected from scale-in none is terminated.
 func (f *Fleet) Remove(ctx context.Context, ref targets.Ref, ids []string, version, _ string) error {
 	what := fmt.Sprintf("remove %d instances from group %q of fleet %q", len(ids), ref.Name, f.base.Name)
 	return f.base.Write(ctx, ref, what, func(ctx context.Context, name string) error {
@@ -66,17 +66,17 @@ func (f *Fleet) remove(ctx context.Context, name string, ids []string, version s
 	return err
 }
 
-// victims answers those of the instances that the group still has, each once.
+// victims returns the ids of those instances that the group still has, each once.
 func (g *group) victims(ids []string) ([]string, error) {
-	asked := make(map[string]bool, len(ids))
+	chosen := make(map[string]bool, len(ids))
 	for _, id := range ids {
-		asked[id] = true
+		chosen[id] = true
 	}
 	var victims, protected []string
 	for _, instance := range g.ordered() {
 		id, s := aws.ToString(instance.InstanceId), stageOf(instance.LifecycleState)
 		switch {
-		case !asked[id], s.deleting, s.outside:
+		case !chosen[id], s.deleting, s.outside:
 		case aws.ToBool(instance.ProtectedFromScaleIn):
 			protected = append(protected, id)
 		default:
@@ -92,7 +92,7 @@ func (g *group) victims(ids []string) ([]string, error) {
 	return victims, nil
 }
 
-// terminate ends instances and answers which, in one call where AWS takes one.
+// terminate terminates instances, in one call where AWS takes one, and returns which.
 func (f *Fleet) terminate(ctx context.Context, s *session, g *group, ids []string) ([]string, error) {
 	if len(ids) > 1 {
 		_, err := s.groups.TerminateInstanceInAutoScalingGroup(ctx, &autoscaling.TerminateInstanceInAutoScalingGroupInput{
@@ -102,7 +102,7 @@ func (f *Fleet) terminate(ctx context.Context, s *session, g *group, ids []strin
 			return ids, nil
 		}
 		if !oneByOne(err) {
-			f.seen(s, err)
+			f.heed(s, err)
 			return nil, terminateError(err, g)
 		}
 	}
@@ -115,7 +115,7 @@ func (f *Fleet) terminate(ctx context.Context, s *session, g *group, ids []strin
 		case err == nil:
 			ended = append(ended, id)
 		case !gone(err):
-			f.seen(s, err)
+			f.heed(s, err)
 			return ended, terminateError(err, g)
 		}
 	}
@@ -126,15 +126,15 @@ func terminateError(err error, g *group) error {
 	return permission(writeError(err, g), "autoscaling:TerminateInstanceInAutoScalingGroup")
 }
 
-// gone says that an instance went before it could be terminated.
+// gone reports whether an instance went before it could be terminated.
 func gone(err error) bool {
 	answer := answerOf(err)
 	return answer != nil && answer.code == codeValidation &&
 		(strings.Contains(answer.message, sayingNoInstance) || strings.Contains(answer.message, sayingTerminating))
 }
 
-// oneByOne says that instances have to be terminated one by one: one of them went
-// meanwhile, or the endpoint does not know how to terminate several at once.
+// oneByOne reports whether instances have to be terminated one by one: one of them went
+// meanwhile, or the endpoint cannot terminate several at once.
 func oneByOne(err error) bool {
 	answer := answerOf(err)
 	return gone(err) || answer != nil && answer.code == codeValidation && strings.Contains(strings.ToLower(answer.message), strings.ToLower(sayingInstanceID))

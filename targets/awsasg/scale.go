@@ -12,9 +12,9 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// SetReplicas sets a group's desired capacity, whatever its cooldown, if it is
-// still that of version. It reads the group first: a count that is there already
-// is not written again.
+// SetReplicas sets a group's desired capacity, whatever its cooldown, if it is still
+// that of version. It reads the group first: a count that is there already is not
+// written again.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
 	return f.base.Scale(ctx, ref, n, "group", func(ctx context.Context, name string) error {
 		return f.setReplicas(ctx, name, n, version)
@@ -43,14 +43,14 @@ func (f *Fleet) setReplicas(ctx context.Context, name string, n int32, version s
 		f.written.Add(name, g.version(), change{desired: n}, time.Now())
 		return nil
 	}
-	f.seen(session, err)
+	f.heed(session, err)
 	return permission(writeError(err, g), "autoscaling:SetDesiredCapacity")
 }
 
-// writing is how writes are sent.
+// writing makes a call with the retries of writes.
 func writing(o *autoscaling.Options) { o.Retryer = newWriteRetryer() }
 
-// permission names what a refused call takes.
+// permission adds to an ErrForbidden the permission that the call takes.
 func permission(err error, action string) error {
 	if errors.Is(err, targets.ErrForbidden) {
 		return fmt.Errorf("%w; it takes %s", err, action)
@@ -58,8 +58,8 @@ func permission(err error, action string) error {
 	return err
 }
 
-// current reads a group just before it is written, and sees that it is the one of
-// version.
+// current reads a group just before it is written. An ErrConflict means that it is not
+// at version any more.
 func (f *Fleet) current(ctx context.Context, s *session, name, version string) (*group, error) {
 	groups, err := f.describeChunk(ctx, s, []string{name})
 	if err != nil {
@@ -75,7 +75,7 @@ func (f *Fleet) current(ctx context.Context, s *session, name, version string) (
 	return g, g.unscalable()
 }
 
-// writable answers why a group must not be written now; nil when it may be.
+// writable returns why a group must not be written now; nil when it may be.
 func (f *Fleet) writable(ctx context.Context, s *session, g *group) error {
 	if hold := f.hold(g); hold != nil {
 		return &targets.HeldError{Hold: *hold}
@@ -96,7 +96,7 @@ func (f *Fleet) writable(ctx context.Context, s *session, g *group) error {
 	return nil
 }
 
-// allows answers the error of a count outside of the group's bounds; nil inside.
+// allows returns the error of a count outside of the group's bounds; nil inside.
 func (g *group) allows(n int32) error {
 	lowest, highest := g.min(), g.max()
 	var why error
