@@ -2,6 +2,7 @@ package gcemig
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -14,95 +15,97 @@ import (
 // not happen.
 const changeFailed policy.ConditionType = "ChangeFailed"
 
-// changes are those of the fleet whose end is not known yet, and what became of
-// them. The zero value knows none; it is safe for concurrent use.
+// changes are those that hpad made, by the names of targets, and what became of them.
+// The zero value knows none; it is safe for concurrent use.
 type changes struct {
-	mu sync.Mutex
-	// operations are under way, failed are the notices of those that failed, by the
-	// names of targets.
-	operations map[string]string
-	failed     map[string]failedChange
+	mu   sync.Mutex
+	last map[string]change
 	// requests are the ids of writes whose outcome is not known.
 	requests map[decision]request
-	// written are the last changes of targets.
-	written map[string]written
 }
 
-// written is a change of a target, from a version.
-type written struct {
+// change is the last one of a target.
+type change struct {
+	// version is the one that it was made from, at written.
 	version string
-	at      time.Time
+	written time.Time
+	// operation is its name while it is under way, failed its notice once it failed.
+	operation string
+	failed    *policy.Notice
+	failedAt  time.Time
 }
 
-type failedChange struct {
-	notice policy.Notice
-	at     time.Time
+func (c *changes) of(target string) change {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last[target]
+}
+
+func (c *changes) set(target string, set func(last *change)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.last == nil {
+		c.last = map[string]change{}
+	}
+	last := c.last[target]
+	set(&last)
+	c.last[target] = last
 }
 
 // shownFor is how long the failure of a change is shown.
 const shownFor = 15 * time.Minute
 
-func (c *changes) pending(target string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.operations[target] != ""
-}
-
 func (c *changes) notice(target string, now time.Time) *policy.Notice {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	failed, ok := c.failed[target]
-	if !ok || now.Sub(failed.at) > shownFor {
-		delete(c.failed, target)
+	last := c.of(target)
+	if now.Sub(last.failedAt) > shownFor {
 		return nil
 	}
-	return &failed.notice
+	return last.failed
 }
 
-// begun remembers an operation on a target, in place of what was known of others;
-// "" says that none is under way.
+// wrote remembers from which version a target is changed, in place of what was known of
+// other changes.
+func (c *changes) wrote(d decision, now time.Time) {
+	c.set(d.target, func(last *change) { *last = change{version: d.version, written: now} })
+}
+
+// begun remembers that an operation is under way.
 func (c *changes) begun(target, operation string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.operations == nil {
-		c.operations, c.failed = map[string]string{}, map[string]failedChange{}
-	}
-	delete(c.failed, target)
-	if operation == "" {
-		delete(c.operations, target)
-		return
-	}
-	c.operations[target] = operation
+	c.set(target, func(last *change) { last.operation = operation })
 }
 
-// ended remembers how the operation on a target ended; a nil error says well.
+// ended remembers how the operation on a target ended; a nil error means well.
 func (c *changes) ended(target string, err error, now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.operations, target)
-	if err == nil {
-		return
-	}
-	c.failed[target] = failedChange{at: now, notice: policy.Notice{
-		Condition: changeFailed, Reason: ChangeFailed, Message: "the last change was accepted and failed: " + err.Error(),
-	}}
+	c.set(target, func(last *change) {
+		last.operation = ""
+		if err != nil {
+			last.failedAt, last.failed = now, &policy.Notice{
+				Condition: changeFailed, Reason: ChangeFailed, Message: "the last change was accepted and failed: " + err.Error(),
+			}
+		}
+	})
 }
 
-// settle asks how a target's operation is doing.
+// doubtedFor is how long a list is not believed that shows a group as it was before
+// hpad changed it: lists may lag behind.
+const doubtedFor = time.Minute
+
+// doubted reports whether a target was changed a moment ago from the version that a
+// list shows of it.
+func (c *changes) doubted(target, version string, now time.Time) bool {
+	last := c.of(target)
+	return last.version == version && now.Sub(last.written) <= doubtedFor
+}
+
+// settle reads a target's operation, if one is under way.
 func (f *Fleet) settle(ctx context.Context, s *session, t *Target) {
-	name := t.Name()
-	f.changes.mu.Lock()
-	operation := f.changes.operations[name]
-	f.changes.mu.Unlock()
+	operation := f.changes.of(t.Name()).operation
 	if operation == "" {
 		return
 	}
-	found, err := s.follow(ctx, t, operation)
-	if err != nil {
-		return // it is asked again in the next round
-	}
-	if found.Status == operationDone {
-		f.changes.ended(name, operationError(found), time.Now())
+	found, err := s.follow(ctx, t, operation) // an error is for the next round
+	if err == nil && found.Status == operationDone {
+		f.changes.ended(t.Name(), operationError(found), time.Now())
 	}
 }
 
@@ -120,61 +123,24 @@ type request struct {
 // person to put the size back.
 const requestKept = 2 * time.Minute
 
-// requestOf answers the id of a decision: that of the same decision while nobody
+// requestOf returns the id of a decision: that of the same decision while nobody
 // knows what became of it, else a new one.
 func (c *changes) requestOf(d decision, now time.Time) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	maps.DeleteFunc(c.requests, func(_ decision, sent request) bool { return now.Sub(sent.at) > requestKept })
 	if c.requests == nil {
 		c.requests = map[decision]request{}
 	}
-	for old, sent := range c.requests {
-		if now.Sub(sent.at) > requestKept {
-			delete(c.requests, old)
-		}
+	if _, ok := c.requests[d]; !ok {
+		c.requests[d] = request{id: uuid.NewString(), at: now}
 	}
-	sent, ok := c.requests[d]
-	if !ok {
-		sent = request{id: uuid.NewString(), at: now}
-		c.requests[d] = sent
-	}
-	return sent.id
+	return c.requests[d].id
 }
 
 // forget gives up the ids of all decisions on a target: the next ones are others.
 func (c *changes) forget(target string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for d := range c.requests {
-		if d.target == target {
-			delete(c.requests, d)
-		}
-	}
-}
-
-// doubtedFor is how long a list is not believed that shows a group as it was before
-// hpad changed it: lists may lag behind.
-const doubtedFor = time.Minute
-
-// wrote remembers from which version a target was changed.
-func (c *changes) wrote(d decision, now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.written == nil {
-		c.written = map[string]written{}
-	}
-	c.written[d.target] = written{version: d.version, at: now}
-}
-
-// doubted says that a target was changed a moment ago from the version that a list
-// shows of it.
-func (c *changes) doubted(target, version string, now time.Time) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	last, ok := c.written[target]
-	if ok && now.Sub(last.at) > doubtedFor {
-		delete(c.written, target)
-		return false
-	}
-	return ok && last.version == version
+	maps.DeleteFunc(c.requests, func(d decision, _ request) bool { return d.target == target })
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -23,62 +23,47 @@ const (
 	autoscalersPermission = "compute.autoscalers.list"
 )
 
-// Check answers which permissions the account has on every group that was read, and
+// Check returns which permissions the account has on every group that was read, and
 // what lacking optional ones means. The error names those that are missing. Nothing
 // is changed: the right to change a group is tried with a change of nothing, for a
 // version of the group that does not exist.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
-	found, err := f.check(ctx)
-	if err != nil {
-		return found, fmt.Errorf("check fleet %q: %w", f.name, err)
-	}
-	return found, nil
+	return targets.Ask(ctx, &f.base, "check", f.check)
 }
 
 func (f *Fleet) check(ctx context.Context) ([]string, error) {
-	session, err := f.open(ctx)
+	session, err := f.open()
 	if err != nil {
 		return nil, err
 	}
 	listing, err := session.list(ctx)
+	if errors.Is(err, targets.ErrForbidden) {
+		err = fmt.Errorf("the account lacks %s in project %q: %w", listPermission, f.config.Project, err)
+	}
 	if err != nil {
-		if errors.Is(err, targets.ErrForbidden) {
-			err = fmt.Errorf("the account lacks %s in project %q: %w", listPermission, f.config.Project, err)
-		}
 		return nil, err
 	}
 	found := []string{fmt.Sprintf("may list the managed instance groups of project %q: there are %d", f.config.Project, len(listing.groups))}
-	f.mu.Lock()
-	read := f.read
-	f.mu.Unlock()
-	var mu sync.Mutex
-	var missing []error
-	var changeable int
+	known := f.base.Known()
+	missing := make([]error, len(known))
 	var group errgroup.Group
 	group.SetLimit(f.config.MaxConnections)
-	for _, t := range read {
+	for i, t := range known {
 		group.Go(func() error {
-			err := f.checkGroup(ctx, session, listing, &t)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				missing = append(missing, err)
-				return nil
-			}
-			changeable++
+			missing[i] = checkGroup(ctx, session, listing, &t)
 			return nil
 		})
 	}
 	_ = group.Wait() // each group has its own error
-	if changeable > 0 {
-		found = append(found, fmt.Sprintf("may read and resize %d of %d groups", changeable, len(read)))
+	missing = slices.DeleteFunc(missing, func(err error) bool { return err == nil })
+	if changeable := len(known) - len(missing); changeable > 0 {
+		found = append(found, fmt.Sprintf("may read and resize %d of %d groups", changeable, len(known)))
 	}
-	found = append(found, f.checkOptional(ctx, session)...)
-	return found, errors.Join(missing...)
+	return append(found, f.checkOptional(ctx, session)...), errors.Join(missing...)
 }
 
-// checkGroup answers what is missing for one group; nil when nothing is.
-func (f *Fleet) checkGroup(ctx context.Context, s *session, l *listing, t *Target) error {
+// checkGroup returns what is missing for one group; nil when nothing is.
+func checkGroup(ctx context.Context, s *session, l *listing, t *Target) error {
 	if _, err := l.find(t); err != nil {
 		return err
 	}

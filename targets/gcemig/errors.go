@@ -158,11 +158,13 @@ func classify(err error, rules []cloud.Rule, lost func(error) error) error {
 // passing reports whether the same call may do better at once: after a server's own
 // trouble, or a connection that broke.
 func passing(err error) bool {
-	if !errors.Is(err, targets.ErrTransient) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errTimeout) || credentialsError(err) != nil {
-		return false
+	for _, other := range []error{context.Canceled, context.DeadlineExceeded, targets.ErrTimeout} {
+		if errors.Is(err, other) {
+			return false
+		}
 	}
 	answer := answerOf(err)
-	return answer == nil || answer.Status >= http.StatusInternalServerError
+	return errors.Is(err, targets.ErrTransient) && credentialsError(err) == nil && (answer == nil || answer.Status >= http.StatusInternalServerError)
 }
 
 // unauthorized reports whether the credentials of a call were refused.

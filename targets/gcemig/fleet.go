@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"sync"
 	"time"
@@ -29,9 +30,8 @@ type Options struct {
 // Fleet reads and scales the managed instance groups of one project. It is safe for
 // concurrent use.
 type Fleet struct {
-	name        string
+	base        targets.Base[Target]
 	config      *Config
-	life        targets.Life
 	connection  *connection
 	limiter     *cloud.Limiter
 	memory      *cloud.Memory
@@ -47,8 +47,6 @@ type Fleet struct {
 	restarting map[string]bool
 	// refreshed is when instances of stable groups were last listed again.
 	refreshed time.Time
-	// read are the targets of the largest reading.
-	read []Target
 }
 
 // membership is what was last listed of a group's instances.
@@ -62,28 +60,26 @@ type membership struct {
 // configuration is defaulted and valid, and is not modified.
 func New(name string, config *Config, options Options) *Fleet {
 	f := &Fleet{
-		name: name, config: config, connection: newConnection(config),
+		config: config, connection: newConnection(config),
 		limiter: options.Accounts.Limiter(config.caller(), config.limits(), options.Meter), memory: cloud.NewMemory(options.Store),
 		machines: machines{connections: config.MaxConnections},
 		known:    map[string]*membership{}, restarting: map[string]bool{},
 	}
+	f.base.Name, f.base.Place, f.base.Parse = name, fmt.Sprintf(" in project %q", config.Project), parseName
 	f.connection.limiter = f.limiter
 	return f
 }
 
 // Close gives up the connections, and the fleet's part in the limits of its project.
 func (f *Fleet) Close() error {
-	f.life.End()
+	f.base.End()
 	f.connection.Close()
 	f.limiter.Close()
 	return nil
 }
 
 // open returns a session with the credentials as they are now.
-func (f *Fleet) open(ctx context.Context) (*session, error) {
-	if err := f.life.Usable(ctx); err != nil {
-		return nil, err
-	}
+func (f *Fleet) open() (*session, error) {
 	if err := f.limiter.Refusal(); err != nil {
 		return nil, err
 	}
@@ -98,32 +94,28 @@ func (f *Fleet) open(ctx context.Context) (*session, error) {
 // Snapshot reads the given groups: one list for each 500 groups of the project, and
 // the instances of those groups where something is going on.
 func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
-	readings, err := f.snapshot(ctx, refs)
-	if err != nil {
-		return nil, fmt.Errorf("read fleet %q in project %q: %w", f.name, f.config.Project, err)
-	}
-	return readings, nil
+	return f.base.Snapshot(ctx, refs, f.snapshot)
 }
 
-func (f *Fleet) snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
-	session, err := f.open(ctx)
+func (f *Fleet) snapshot(ctx context.Context, wanted map[targets.Ref]Target) (map[targets.Ref]targets.Reading, error) {
+	session, err := f.open()
 	if err != nil {
 		return nil, err
 	}
 	if err := f.memory.Load(ctx, time.Now()); err != nil {
 		return nil, err
 	}
-	s := &snapshot{fleet: f, session: session, asked: map[targets.Ref]*asked{}}
-	s.parse(refs)
-	if len(refs) == 0 {
-		return map[targets.Ref]targets.Reading{}, nil
-	}
-	s.listing, err = session.list(ctx)
-	if err != nil {
+	s := &snapshot{fleet: f, session: session, asked: make(map[targets.Ref]*asked, len(wanted))}
+	if s.listing, err = session.list(ctx); err != nil {
 		return nil, err
 	}
-	s.find(ctx)
-	s.list(ctx)
+	for ref, t := range wanted {
+		group, err := s.listing.find(&t)
+		s.asked[ref] = &asked{target: t, group: group, err: err}
+	}
+	s.readChanged(ctx)
+	s.readAutoscalers(ctx)
+	s.listMembers(ctx)
 	s.lookUp(ctx)
 	s.explain(ctx)
 	readings := s.readings()
@@ -147,59 +139,53 @@ type asked struct {
 	err     error
 	group   *compute.InstanceGroupManager
 	members []*compute.ManagedInstance
+	// known is the list of instances that stands in for one that fails; nil for none.
+	known *membership
 }
 
-// parse reads the targets' names.
-func (s *snapshot) parse(refs []targets.Ref) {
-	var read []Target
-	for _, ref := range refs {
-		t, err := parseName(ref.Name)
-		switch {
-		case err != nil:
-			err = fmt.Errorf("%w: %w", targets.ErrTargetNotFound, err)
-		case ref.Fleet != s.fleet.name:
-			err = fmt.Errorf("%w: target %s is of another fleet than %q", targets.ErrTargetNotFound, ref, s.fleet.name)
-		default:
-			read = append(read, t)
+// good yields the targets that have no error so far.
+func (s *snapshot) good(yield func(*asked) bool) {
+	for _, a := range s.asked {
+		if a.err == nil && !yield(a) {
+			return
 		}
-		s.asked[ref] = &asked{target: t, err: err}
-	}
-	s.fleet.mu.Lock()
-	defer s.fleet.mu.Unlock()
-	if len(read) >= len(s.fleet.read) { // not a single target that is read again
-		s.fleet.read = read
 	}
 }
 
-// find sees to the groups and their autoscalers. A group that the list shows as it
-// was before a change of a moment ago is read once more.
-func (s *snapshot) find(ctx context.Context) {
-	now := time.Now()
-	var again errgroup.Group
-	again.SetLimit(s.fleet.config.MaxConnections)
-	for _, a := range s.asked {
-		if a.err != nil {
-			continue
-		}
-		a.group, a.err = s.listing.find(&a.target)
-		if a.err == nil && s.fleet.changes.doubted(a.target.Name(), versionOf(a.group), now) {
-			again.Go(func() error {
-				a.group, a.err = s.session.group(ctx, &a.target)
-				return nil
-			})
+// each calls do for some targets, several at once.
+func (s *snapshot) each(asked iter.Seq[*asked], do func(a *asked)) {
+	var group errgroup.Group
+	group.SetLimit(s.fleet.config.MaxConnections)
+	for a := range asked {
+		group.Go(func() error {
+			do(a)
+			return nil
+		})
+	}
+	_ = group.Wait() // each target has its own error
+}
+
+// readChanged reads the groups again that the list shows as they were before hpad
+// changed them a moment ago.
+func (s *snapshot) readChanged(ctx context.Context) {
+	var changed []*asked
+	for a := range s.good {
+		if s.fleet.changes.doubted(a.target.Name(), versionOf(a.group), time.Now()) {
+			changed = append(changed, a)
 		}
 	}
-	_ = again.Wait() // each target has its own error
-	var autoscalers []string
-	for _, a := range s.asked {
-		if a.err != nil {
-			continue
-		}
+	s.each(slices.Values(changed), func(a *asked) { a.group, a.err = s.session.group(ctx, &a.target) })
+}
+
+// readAutoscalers reads the modes of the groups' autoscalers.
+func (s *snapshot) readAutoscalers(ctx context.Context) {
+	var paths []string
+	for a := range s.good {
 		if path := autoscalerOf(a.group); path != "" {
-			autoscalers = append(autoscalers, path)
+			paths = append(paths, path)
 		}
 	}
-	s.fleet.autoscalers.refresh(ctx, s.session, autoscalers)
+	s.fleet.autoscalers.refresh(ctx, s.session, paths)
 }
 
 const (
@@ -212,52 +198,48 @@ const (
 	longestPause = time.Minute
 )
 
-// list sees to the instances of all groups: those of groups where something is going
-// on are listed, and as many stable ones again as the limits leave room for, the
-// longest ago first.
-func (s *snapshot) list(ctx context.Context) {
+// listMembers lists the instances of the groups where something is going on, and of as
+// many stable ones again as the limits allow, the longest ago first.
+func (s *snapshot) listMembers(ctx context.Context) {
 	now := time.Now()
-	var listed, again []*asked
-	listedAt := map[*asked]time.Time{}
-	for _, a := range s.asked {
-		if a.err != nil {
-			continue
-		}
-		known := s.fleet.recall(&a.target)
+	due := s.dueLists(now)
+	s.each(slices.Values(due), func(a *asked) {
+		members, err := s.session.members(ctx, &a.target)
+		passes := errors.Is(err, targets.ErrTransient) || errors.Is(err, targets.ErrThrottled)
 		switch {
-		case known == nil, known.group != a.group.Id, !stable(a.group), !settled(known.list, a.group.TargetSize):
-			listed = append(listed, a)
-			continue
-		case watched(a.group), now.Sub(known.at) >= relistedAfter:
-			again = append(again, a)
-			listedAt[a] = known.at
+		case err == nil:
+			a.members = members
+			s.fleet.mu.Lock()
+			defer s.fleet.mu.Unlock()
+			s.fleet.known[a.target.Name()] = &membership{group: a.group.Id, list: members, at: now}
+		case a.known == nil, now.Sub(a.known.at) >= relistedAfter, !passes:
+			a.err = err
 		}
-		a.members = known.list
-	}
-	slices.SortFunc(again, func(a, b *asked) int { return listedAt[a].Compare(listedAt[b]) })
-	listed = append(listed, again[:min(len(again), s.fleet.refreshes(now))]...)
-	var group errgroup.Group
-	group.SetLimit(s.fleet.config.MaxConnections)
-	for _, a := range listed {
-		group.Go(func() error {
-			members, err := s.session.members(ctx, &a.target)
-			at, again := listedAt[a]
-			switch {
-			case err == nil:
-				a.members = members
-				s.fleet.remember(&a.target, &membership{group: a.group.Id, list: members, at: now})
-			case again && now.Sub(at) < relistedAfter && (errors.Is(err, targets.ErrTransient) || errors.Is(err, targets.ErrThrottled)):
-				// The list before is young enough.
-			default:
-				a.err = err
-			}
-			return nil
-		})
-	}
-	_ = group.Wait() // each target has its own error
+	})
 }
 
-// refreshes answers how many stable groups may be listed again now.
+// dueLists returns the targets whose instances are to be listed; the others have those
+// of the list before.
+func (s *snapshot) dueLists(now time.Time) []*asked {
+	var due, again []*asked
+	s.fleet.mu.Lock()
+	for a := range s.good {
+		known := s.fleet.known[a.target.Name()]
+		if known == nil || known.group != a.group.Id || !stable(a.group) || !settled(known.list, a.group.TargetSize) {
+			due = append(due, a)
+			continue
+		}
+		a.known, a.members = known, known.list
+		if watched(a.group) || now.Sub(known.at) >= relistedAfter {
+			again = append(again, a)
+		}
+	}
+	s.fleet.mu.Unlock()
+	slices.SortFunc(again, func(a, b *asked) int { return a.known.at.Compare(b.known.at) })
+	return append(due, again[:min(len(again), s.fleet.refreshes(now))]...)
+}
+
+// refreshes returns how many stable groups may be listed again now.
 func (f *Fleet) refreshes(now time.Time) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -266,35 +248,23 @@ func (f *Fleet) refreshes(now time.Time) int {
 	return max(leastRefresh, int(pause.Seconds()*f.config.ReadsPerSecond/refreshShare))
 }
 
-// recall answers what was last listed of a group; nil when nothing was, or when the
-// group was changed since.
-func (f *Fleet) recall(t *Target) *membership {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.known[t.Name()]
-}
-
-func (f *Fleet) remember(t *Target, m *membership) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.known[t.Name()] = m
-}
-
-// changed forgets what was listed of a group, because hpad changed it.
-func (f *Fleet) changed(t *Target) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.known, t.Name())
-}
-
 // lookUp finds out when instances started and where they are: once for each that
 // runs, and again when it was restarted.
 func (s *snapshot) lookUp(ctx context.Context) {
+	s.found = s.fleet.machines.find(ctx, s.session, s.unknown())
+	s.fleet.mu.Lock()
+	defer s.fleet.mu.Unlock()
+	for id := range s.found {
+		delete(s.fleet.restarting, id)
+	}
+}
+
+// unknown returns the machines that are to be looked up.
+func (s *snapshot) unknown() []lookup {
+	s.fleet.mu.Lock()
+	defer s.fleet.mu.Unlock()
 	var wanted []lookup
-	for _, a := range s.asked {
-		if a.err != nil {
-			continue
-		}
+	for a := range s.good {
 		for _, m := range a.members {
 			if m.Id == 0 || !standingOf(m).counted {
 				continue
@@ -302,14 +272,13 @@ func (s *snapshot) lookUp(ctx context.Context) {
 			id := idOf(m)
 			record, ok := s.fleet.memory.Recall(id)
 			learned := ok && record.Facts != nil
-			if m.InstanceStatus != statusRunning {
-				s.fleet.noteRestart(id, learned)
-				continue
-			}
-			if !learned || s.fleet.isRestarting(id) {
+			switch {
+			case m.InstanceStatus != statusRunning && learned:
+				s.fleet.restarting[id] = true
+			case m.InstanceStatus == statusRunning && (!learned || s.fleet.restarting[id]):
 				wanted = append(wanted, lookup{id: id, zone: zoneOf(m), name: nameOf(m)})
 			}
 		}
 	}
-	s.found = s.fleet.machines.find(ctx, s.session, wanted)
+	return wanted
 }

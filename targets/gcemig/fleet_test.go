@@ -370,7 +370,7 @@ func TestFailures(t *testing.T) {
 // session answers one of a fleet.
 func (f *Fleet) session(t testing.TB) *session {
 	t.Helper()
-	s, err := f.open(t.Context())
+	s, err := f.open()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -14,21 +15,21 @@ import (
 	"github.com/hpad/hpad/targets/cloud"
 )
 
-// readings answers what was read of every target.
+// readings returns what was read of every target.
 func (s *snapshot) readings() map[targets.Ref]targets.Reading {
-	answer := make(map[targets.Ref]targets.Reading, len(s.asked))
 	now := time.Now()
+	readings := make(map[targets.Ref]targets.Reading, len(s.asked))
 	for ref, a := range s.asked {
 		if a.err != nil {
-			answer[ref] = targets.Reading{Err: a.err, Observed: now}
+			readings[ref] = targets.Reading{Err: a.err}
 			continue
 		}
-		answer[ref] = s.reading(a, now)
+		readings[ref] = s.reading(a, now)
 	}
-	return answer
+	return readings
 }
 
-// reading answers what was read of one target.
+// reading returns what was read of one target.
 func (s *snapshot) reading(a *asked, now time.Time) targets.Reading {
 	reading := targets.Reading{
 		SpecReplicas: replicas(a.group.TargetSize), Version: versionOf(a.group), Observed: s.listing.observed,
@@ -49,7 +50,7 @@ func (s *snapshot) reading(a *asked, now time.Time) targets.Reading {
 	return reading
 }
 
-// instance answers what a member of a group is to policy, and where it is.
+// instance returns what a member of a group is to policy, and where it is.
 func (s *snapshot) instance(group *compute.InstanceGroupManager, m *compute.ManagedInstance, standing standing, now time.Time) (policy.Instance, targets.Location) {
 	id := idOf(m)
 	before, _ := s.fleet.memory.Recall(id)
@@ -57,12 +58,11 @@ func (s *snapshot) instance(group *compute.InstanceGroupManager, m *compute.Mana
 	sighting := cloud.Sighting{Launched: found.started, Readiness: policy.ReadinessFalse}
 	if standing.phase == policy.PhaseRunning {
 		sighting.Readiness = healthOf(m, watched(group))
-		sighting.Since = later(found.started, before.Launched)
+		sighting.Since = slices.MaxFunc([]time.Time{found.started, before.Launched}, time.Time.Compare)
 	}
 	record := s.fleet.memory.Update(id, sighting, now)
 	if looked {
 		s.fleet.memory.Learn(id, found.started, found.facts)
-		s.fleet.noteStarted(id)
 		record.Facts = found.facts
 	}
 	instance := policy.Instance{
@@ -80,32 +80,7 @@ func (s *snapshot) instance(group *compute.InstanceGroupManager, m *compute.Mana
 	return instance, location
 }
 
-// noteRestart remembers that a machine whose start time is known does not run now.
-func (f *Fleet) noteRestart(id string, learned bool) {
-	if !learned {
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.restarting[id] = true
-}
-
-// noteStarted remembers that a machine's start time was looked up.
-func (f *Fleet) noteStarted(id string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.restarting, id)
-}
-
-// isRestarting says that a machine did not run when it was last seen, so that its
-// start time has to be looked up again.
-func (f *Fleet) isRestarting(id string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.restarting[id]
-}
-
-// hold answers why a group must not be resized now; nil when it may be.
+// hold returns why a group must not be resized now; nil when it may be.
 func (s *snapshot) hold(a *asked) *policy.Hold {
 	if hold := s.fleet.autoscalers.hold(&a.target, autoscalerOf(a.group)); hold != nil {
 		return hold
@@ -113,7 +88,7 @@ func (s *snapshot) hold(a *asked) *policy.Hold {
 	return s.fleet.config.rolloutHold(&a.target, a.group)
 }
 
-// rolloutHold answers the hold of a group whose instances are being updated, where
+// rolloutHold returns the hold of a group whose instances are being updated, where
 // the fleet is to wait for that.
 func (c *Config) rolloutHold(t *Target, group *compute.InstanceGroupManager) *policy.Hold {
 	if !c.HoldDuringRollout || !rolling(group) {
@@ -122,16 +97,9 @@ func (c *Config) rolloutHold(t *Target, group *compute.InstanceGroupManager) *po
 	return &policy.Hold{Reason: RolloutInProgress, Message: fmt.Sprintf("a proactive update of %v is under way", t)}
 }
 
-// versionOf answers the version of a reading: which group it was, and its size.
+// versionOf returns the version of a reading: which group it was, and its size.
 func versionOf(group *compute.InstanceGroupManager) string {
 	return strconv.FormatUint(group.Id, 10) + "/" + strconv.FormatInt(group.TargetSize, 10)
 }
 
 func replicas(size int64) int32 { return int32(min(max(size, 0), math.MaxInt32)) }
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}

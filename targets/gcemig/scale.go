@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/googleapis/gax-go/v2"
 	"google.golang.org/api/compute/v1"
 
 	"github.com/hpad/hpad/policy"
@@ -19,47 +20,27 @@ import (
 // group first: a size that it has already is not written again. A write that is
 // repeated because its outcome is not known is the same one to Compute Engine.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
-	err := f.change(ctx, ref, func(s *session, t *Target) error { return f.resize(ctx, s, t, n, version) })
-	if err != nil {
-		return fmt.Errorf("resize group %q of fleet %q to %d instances: %w", ref.Name, f.name, n, err)
-	}
-	return nil
+	what := fmt.Sprintf("resize group %q of fleet %q to %d instances", ref.Name, f.base.Name, n)
+	return f.base.Write(ctx, ref, what, func(ctx context.Context, t Target) error { return f.resize(ctx, &t, n, version) })
 }
 
 // Remove deletes instances of a group by their ids, which lowers its size by as
 // many in the same call, if the size is still that of version. Instances that are
 // gone, or on their way, are passed over.
 func (f *Fleet) Remove(ctx context.Context, ref targets.Ref, ids []string, version, _ string) error {
-	err := f.change(ctx, ref, func(s *session, t *Target) error { return f.remove(ctx, s, t, ids, version) })
-	if err != nil {
-		return fmt.Errorf("delete %d instances of group %q of fleet %q: %w", len(ids), ref.Name, f.name, err)
-	}
-	return nil
+	what := fmt.Sprintf("delete %d instances of group %q of fleet %q", len(ids), ref.Name, f.base.Name)
+	return f.base.Write(ctx, ref, what, func(ctx context.Context, t Target) error { return f.remove(ctx, &t, ids, version) })
 }
 
-// change opens a session for a change of one target. Once the context ended nobody
-// knows what became of it.
-func (f *Fleet) change(ctx context.Context, ref targets.Ref, do func(s *session, t *Target) error) error {
-	session, err := f.open(ctx)
-	if err != nil {
-		return err
-	}
-	t, err := parseName(ref.Name)
-	if err != nil || ref.Fleet != f.name {
-		return errors.Join(fmt.Errorf("%w: %s", targets.ErrTargetNotFound, ref), err)
-	}
-	err = do(session, &t)
-	if ctx.Err() != nil && err != nil && !errors.Is(err, targets.ErrUnknownOutcome) {
-		err = fmt.Errorf("%w: %w: %w", targets.ErrUnknownOutcome, ctx.Err(), err)
-	}
-	return err
-}
-
-func (f *Fleet) resize(ctx context.Context, s *session, t *Target, n int32, version string) error {
+func (f *Fleet) resize(ctx context.Context, t *Target, n int32, version string) error {
 	if n < 0 {
 		return &targets.OutOfRangeError{Min: new(int32), Err: fmt.Errorf("%d instances are less than none", n)}
 	}
-	group, err := f.current(ctx, s, t, version)
+	s, err := f.open()
+	if err != nil {
+		return err
+	}
+	group, err := current(ctx, s, t, version)
 	if err != nil || replicas(group.TargetSize) == n {
 		return err
 	}
@@ -71,7 +52,7 @@ func (f *Fleet) resize(ctx context.Context, s *session, t *Target, n int32, vers
 }
 
 // current reads a group, which has to be at version still.
-func (f *Fleet) current(ctx context.Context, s *session, t *Target, version string) (*compute.InstanceGroupManager, error) {
+func current(ctx context.Context, s *session, t *Target, version string) (*compute.InstanceGroupManager, error) {
 	group, err := s.group(ctx, t)
 	if err != nil {
 		return nil, err
@@ -82,7 +63,7 @@ func (f *Fleet) current(ctx context.Context, s *session, t *Target, version stri
 	return group, nil
 }
 
-// free answers an error when a group must not be changed now.
+// free returns why a group must not be changed now; nil when it may be.
 func (f *Fleet) free(ctx context.Context, s *session, t *Target, group *compute.InstanceGroupManager) error {
 	hold := f.config.rolloutHold(t, group)
 	if path := autoscalerOf(group); path != "" {
@@ -108,8 +89,12 @@ func (f *Fleet) free(ctx context.Context, s *session, t *Target, group *compute.
 // mostRemoved is how many instances Compute Engine deletes in one call.
 const mostRemoved = 1000
 
-func (f *Fleet) remove(ctx context.Context, s *session, t *Target, ids []string, version string) error {
-	group, err := f.current(ctx, s, t, version)
+func (f *Fleet) remove(ctx context.Context, t *Target, ids []string, version string) error {
+	s, err := f.open()
+	if err != nil {
+		return err
+	}
+	group, err := current(ctx, s, t, version)
 	if err != nil {
 		return err
 	}
@@ -150,17 +135,22 @@ func (f *Fleet) remove(ctx context.Context, s *session, t *Target, ids []string,
 func (f *Fleet) write(ctx context.Context, s *session, t *Target, d decision, send func(request string) (*compute.Operation, error)) error {
 	f.changed(t)
 	defer f.changed(t)
-	f.changes.begun(d.target, "")
 	f.changes.wrote(d, time.Now())
 	started, err := send(f.changes.requestOf(d, time.Now()))
+	if !errors.Is(err, targets.ErrUnknownOutcome) {
+		f.changes.forget(d.target)
+	}
 	if err != nil {
-		if !errors.Is(err, targets.ErrUnknownOutcome) {
-			f.changes.forget(d.target)
-		}
 		return err
 	}
-	f.changes.forget(d.target)
 	return f.confirm(ctx, s, t, started)
+}
+
+// changed forgets what was listed of a group, because hpad changes it.
+func (f *Fleet) changed(t *Target) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.known, t.Name())
 }
 
 // How long the end of an operation is waited for, which tells whether the change
@@ -176,29 +166,30 @@ const operationDone = "DONE"
 // confirm waits a moment for the end of an operation. One that is still under way
 // then is accepted, and asked for in later rounds.
 func (f *Fleet) confirm(ctx context.Context, s *session, t *Target, started *compute.Operation) error {
-	end := time.Now().Add(confirmedWithin)
-	for pause := firstConfirm; started.Status != operationDone; pause = min(2*pause, longestConfirm) {
-		if time.Now().Add(pause).After(end) {
-			f.changes.begun(t.Name(), started.Name)
-			return nil
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-		}
-		next, err := s.follow(ctx, t, started.Name)
-		if err != nil { // The change was accepted all the same.
-			f.changes.begun(t.Name(), started.Name)
-			return nil
-		}
-		started = next
+	if last := s.await(ctx, t, started); last.Status == operationDone {
+		return operationError(last)
 	}
-	return operationError(started)
+	f.changes.begun(t.Name(), started.Name)
+	return nil
 }
 
-// operationError answers why an operation failed, in a class; nil when it did not.
+// await follows an operation for a moment, and returns it as it was seen last.
+func (s *session) await(ctx context.Context, t *Target, last *compute.Operation) *compute.Operation {
+	end := time.Now().Add(confirmedWithin)
+	for pause := firstConfirm; last.Status != operationDone; pause = min(2*pause, longestConfirm) {
+		if time.Now().Add(pause).After(end) || gax.Sleep(ctx, pause) != nil {
+			break
+		}
+		next, err := s.follow(ctx, t, last.Name)
+		if err != nil {
+			break
+		}
+		last = next
+	}
+	return last
+}
+
+// operationError returns why an operation failed, in a class; nil when it did not.
 func operationError(o *compute.Operation) error {
 	if o.Error == nil && o.HttpErrorStatusCode < 400 {
 		return nil

@@ -3,8 +3,6 @@ package gcemig
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -14,6 +12,7 @@ import (
 	"github.com/googleapis/gax-go/v2"
 	"google.golang.org/api/googleapi"
 
+	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/cloud"
 )
 
@@ -23,9 +22,6 @@ const (
 	attempts   = 3
 	firstPause = 200 * time.Millisecond
 )
-
-// errTimeout is the cause of a call that took longer than the configured timeout.
-var errTimeout = errors.New("no answer within the fleet's timeout")
 
 // sender sends what the SDK asks for: each attempt within the limits of the project and
 // the fleet's timeout. Its errors are in a class. A change is the same one when it is
@@ -81,31 +77,26 @@ func newRetryer() gax.Retryer {
 	})
 }
 
-// attempt sends a request once and reads the whole answer within the fleet's timeout,
-// which is no deadline of the caller.
+// attempt sends a request once and reads the whole answer within the fleet's timeout.
 func (s *sender) attempt(ctx context.Context, r *http.Request) (*http.Response, error) {
-	timeout := s.connection.config.Timeout
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errTimeout)
+	ctx, cancel := targets.Bounded(ctx, s.connection.config.Timeout)
 	defer cancel()
 	r = r.Clone(ctx)
 	if r.GetBody != nil {
 		r.Body, _ = r.GetBody() // of what is in memory
 	}
 	response, err := s.RoundTripper.RoundTrip(r)
+	var body []byte
 	if err == nil {
-		var body []byte
 		body, err = io.ReadAll(response.Body)
 		_ = response.Body.Close()
-		if err == nil {
-			response.Body = io.NopCloser(bytes.NewReader(body))
-			if response.StatusCode >= http.StatusBadRequest {
-				err = googleapi.CheckResponseWithBody(response, body)
-			}
-			return response, err
-		}
 	}
-	if ctx.Err() != nil && errors.Is(context.Cause(ctx), errTimeout) {
-		return nil, fmt.Errorf("%w of %v", errTimeout, timeout)
+	if err != nil {
+		return nil, targets.Overdue(ctx, &url.Error{Op: r.Method[:1] + strings.ToLower(r.Method[1:]), URL: r.URL.String(), Err: err})
 	}
-	return nil, &url.Error{Op: r.Method[:1] + strings.ToLower(r.Method[1:]), URL: r.URL.String(), Err: err}
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	if response.StatusCode >= http.StatusBadRequest {
+		err = googleapi.CheckResponseWithBody(response, body)
+	}
+	return response, err
 }

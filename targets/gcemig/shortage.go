@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/api/compute/v1"
 
 	"github.com/hpad/hpad/policy"
@@ -20,43 +19,23 @@ import (
 const toldWithin = 15 * time.Minute
 
 // explain asks why groups lack instances that have for a while, where their
-// instances do not tell, and how changes ended that were under way.
+// instances do not tell, and how changes ended that were under way. What fails is asked
+// again, and nothing else depends on it.
 func (s *snapshot) explain(ctx context.Context) {
 	now := time.Now()
-	var due []*asked
-	for _, a := range s.asked {
-		if a.err != nil {
-			continue
-		}
+	s.each(s.good, func(a *asked) {
 		name := a.target.Name()
-		if s.fleet.shortages.Update(name, short(a), now) && launchNotice(a.members) == nil {
-			due = append(due, a)
+		s.fleet.settle(ctx, s.session, &a.target)
+		if !s.fleet.shortages.Update(name, short(a), now) || launchNotice(a.members) != nil {
+			return
 		}
-	}
-	var group errgroup.Group
-	group.SetLimit(s.fleet.config.MaxConnections)
-	for _, a := range due {
-		group.Go(func() error {
-			found, err := s.session.failures(ctx, &a.target)
-			if err != nil {
-				return nil // It is asked again, and nothing else depends on it.
-			}
-			s.fleet.shortages.Explain(a.target.Name(), failureNotice(found, now), now)
-			return nil
-		})
-	}
-	for _, a := range s.asked {
-		if a.err == nil && s.fleet.changes.pending(a.target.Name()) {
-			group.Go(func() error {
-				s.fleet.settle(ctx, s.session, &a.target)
-				return nil
-			})
+		if found, err := s.session.failures(ctx, &a.target); err == nil {
+			s.fleet.shortages.Explain(name, failureNotice(found, now), now)
 		}
-	}
-	_ = group.Wait() // no call of it fails the reading
+	})
 }
 
-// short says that a group has fewer running instances than it should.
+// short reports whether a group has fewer running instances than it should.
 func short(a *asked) bool {
 	running := int64(0)
 	for _, m := range a.members {
@@ -67,7 +46,7 @@ func short(a *asked) bool {
 	return running < a.group.TargetSize
 }
 
-// notices answers what a person should know of a group.
+// notices returns what a person should know of a group.
 func (f *Fleet) notices(a *asked, now time.Time) []policy.Notice {
 	name := a.target.Name()
 	var told []policy.Notice
@@ -85,7 +64,7 @@ func (f *Fleet) notices(a *asked, now time.Time) []policy.Notice {
 // failure is why a machine did not start.
 type failure struct{ code, message string }
 
-// launchNotice answers why instances do not start, as they themselves tell; nil when
+// launchNotice returns why instances do not start, as they themselves tell; nil when
 // none does.
 func launchNotice(members []*compute.ManagedInstance) *policy.Notice {
 	counts := map[failure]int{}
@@ -113,7 +92,7 @@ func launchNotice(members []*compute.ManagedInstance) *policy.Notice {
 	}
 }
 
-// failureNotice answers the latest of a group's errors; nil when there is none of
+// failureNotice returns the latest of a group's errors; nil when there is none of
 // late.
 func failureNotice(found []*compute.InstanceManagedByIgmError, now time.Time) *policy.Notice {
 	var latest *compute.InstanceManagedByIgmError

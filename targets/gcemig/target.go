@@ -18,7 +18,7 @@ type Target struct {
 	Region string `toml:"region"`
 }
 
-// Validate answers every mistake of the target; Config.CheckTarget those that it makes
+// Validate returns every mistake of the target; Config.CheckTarget those that it makes
 // together with its fleet.
 func (t *Target) Validate() []settings.FieldError {
 	var mistakes []settings.FieldError
@@ -42,7 +42,7 @@ func (t *Target) Validate() []settings.FieldError {
 	return mistakes
 }
 
-// Name answers the target's name in a targets.Ref: "zones/ZONE/GROUP" or
+// Name returns the target's name in a targets.Ref: "zones/ZONE/GROUP" or
 // "regions/REGION/GROUP".
 func (t *Target) Name() string { return t.scope() + "/" + t.Group }
 
@@ -74,5 +74,5 @@ func parseName(name string) (Target, error) {
 	return Target{}, fmt.Errorf("target %q is not as zones/ZONE/GROUP or regions/REGION/GROUP", name)
 }
 
-// String answers the group in words.
+// String returns the group in words.
 func (t *Target) String() string { return fmt.Sprintf("group %q of %s", t.Group, t.scope()) }
