@@ -3,7 +3,6 @@ package azurevmss
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
@@ -34,26 +33,17 @@ const (
 	permissionsVersion      = "2022-04-01"
 )
 
-// client answers a client for calls.
-func (f *Fleet) client() (*client, error) {
-	c, err := f.connection.Client()
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", targets.ErrForbidden, err)
-	}
-	return c, nil
-}
-
-// do makes one call within the fleet's limits. The errors of call are put into
-// classes by judge.
-func (f *Fleet) do(ctx context.Context, c *client, call platform.Call, judge func(error) error, do func(ctx context.Context) error) error {
+// do makes one call within the fleet's limits and its timeout. The errors of call are
+// put into classes by classify.
+func (f *Fleet) do(ctx context.Context, c *client, call platform.Call, classify func(error) error, do func(ctx context.Context) error) error {
 	err := f.limiter.Do(ctx, call, func(ctx context.Context) error {
-		limited, cancel := context.WithTimeout(ctx, f.config.Timeout)
+		ctx, cancel := targets.Bounded(ctx, f.config.Timeout)
 		defer cancel()
-		err := do(limited)
-		if err != nil && limited.Err() != nil && ctx.Err() == nil {
-			err = fmt.Errorf("no answer within the fleet's timeout of %v: %w", f.config.Timeout, err)
+		err := do(ctx)
+		if _, unsent := errors.AsType[*tokenError](err); !unsent {
+			err = targets.Overdue(ctx, err)
 		}
-		return judge(err)
+		return classify(err)
 	})
 	if answer, ok := errors.AsType[*platform.Answer](err); ok && answer.Status == http.StatusUnauthorized {
 		f.connection.Forget(c) // whose token is of no use any more
@@ -63,7 +53,7 @@ func (f *Fleet) do(ctx context.Context, c *client, call platform.Call, judge fun
 
 // read makes one call that changes nothing.
 func (f *Fleet) read(ctx context.Context, operation string, do func(ctx context.Context, c *client) error) error {
-	c, err := f.client()
+	c, err := f.connection.Client()
 	if err != nil {
 		return err
 	}
@@ -74,24 +64,21 @@ func (f *Fleet) read(ctx context.Context, operation string, do func(ctx context.
 
 // pages reads all pages of a list, each a call of its own.
 func pages[T any](ctx context.Context, f *Fleet, operation string, open func(c *client) *runtime.Pager[T], take func(page T)) error {
-	c, err := f.client()
+	c, err := f.connection.Client()
 	if err != nil {
 		return err
 	}
-	pager := open(c)
-	for pager.More() {
-		err := f.do(ctx, c, platform.Call{Operation: operation, Class: platform.Read}, readError, func(ctx context.Context) error {
+	call := platform.Call{Operation: operation, Class: platform.Read}
+	for pager := open(c); err == nil && pager.More(); {
+		err = f.do(ctx, c, call, readError, func(ctx context.Context) error {
 			page, err := pager.NextPage(ctx)
 			if err == nil {
 				take(page)
 			}
 			return err
 		})
-		if err != nil {
-			return err
-		}
 	}
-	return nil
+	return err
 }
 
 // valuePage is one page of a list that the SDK has no client for.

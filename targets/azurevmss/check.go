@@ -31,7 +31,7 @@ type permission struct {
 	NotActions []string `json:"notActions"`
 }
 
-// allows says that an action is permitted.
+// allows reports whether an action is permitted.
 func allows(permissions []permission, action string) bool {
 	return slices.ContainsFunc(permissions, func(p permission) bool {
 		matches := func(pattern string) bool { return matchAction(pattern, action) }
@@ -39,7 +39,7 @@ func allows(permissions []permission, action string) bool {
 	})
 }
 
-// matchAction says whether a pattern, in which * stands for anything, covers an
+// matchAction reports whether a pattern, in which * stands for anything, covers an
 // action.
 func matchAction(pattern, action string) bool {
 	parts := strings.Split(pattern, "*")
@@ -50,7 +50,7 @@ func matchAction(pattern, action string) bool {
 	return err == nil && matched
 }
 
-// needs answers the actions that scaling a set takes, and those that more takes
+// needs returns the actions that scaling a set takes, and those that more takes
 // than that.
 func (f *Fleet) needs(s *scaleSet) (required, optional []string) {
 	required = []string{actionReadSet, actionWriteSet, actionReadMembers, actionReadMemberView}
@@ -69,24 +69,23 @@ func (f *Fleet) needs(s *scaleSet) (required, optional []string) {
 	return required, optional
 }
 
-// Check answers what hpad may do to the scale sets that were read, as Azure tells
+// Check returns what hpad may do to the scale sets that were read, as Azure tells
 // of its role assignments. The error names what is missing, for each scale set.
 // Nothing is changed.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
-	if err := f.life.Usable(ctx); err != nil {
-		return nil, f.checkFailure(err)
-	}
-	f.mu.Lock()
-	asked := slices.Clone(f.asked)
-	f.mu.Unlock()
-	slices.SortFunc(asked, func(a, b key) int { return strings.Compare(a.String(), b.String()) })
-	wanted, groups := map[key]bool{}, map[string]bool{}
+	return targets.Ask(ctx, &f.base, "check", f.check)
+}
+
+func (f *Fleet) check(ctx context.Context) ([]string, error) {
+	asked := f.base.Known()
+	slices.SortFunc(asked, key.compare)
+	wanted := map[key]bool{}
 	for _, k := range asked {
-		wanted[k], groups[k.group] = true, true
+		wanted[k] = true
 	}
-	listed := f.listSets(ctx, f.config.scopes(groups), wanted)
+	listed := f.listSets(ctx, f.config.scopes(wanted), wanted)
 	if err := listed.failure(); err != nil {
-		return nil, f.checkFailure(err)
+		return nil, err
 	}
 	found := []string{fmt.Sprintf("lists %d of %d scale sets of subscription %s", len(listed.sets), len(asked), f.config.Subscription)}
 	var missing []error
@@ -102,18 +101,10 @@ func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 			missing = append(missing, err)
 		}
 	}
-	found = append(found, f.Problems()...)
-	if err := errors.Join(missing...); err != nil {
-		return found, f.checkFailure(err)
-	}
-	return found, nil
+	return append(found, f.Problems()...), errors.Join(missing...)
 }
 
-func (f *Fleet) checkFailure(err error) error {
-	return fmt.Errorf("check fleet %q: %w", f.name, err)
-}
-
-// checkSet tells what hpad may do to one scale set.
+// checkSet finds what hpad may do to one scale set.
 func (f *Fleet) checkSet(ctx context.Context, s *scaleSet, found *[]string) error {
 	if err := s.unscalable(); err != nil {
 		return err

@@ -3,7 +3,6 @@ package azurevmss
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -28,9 +27,8 @@ type Options struct {
 // Fleet reads and scales the virtual machine scale sets of one subscription. It is
 // safe for concurrent use.
 type Fleet struct {
-	name        string
+	base        targets.Base[key]
 	config      *Config
-	life        targets.Life
 	connection  *platform.Connection[client]
 	limiter     *platform.Limiter
 	memory      *platform.Memory
@@ -38,30 +36,28 @@ type Fleet struct {
 	operations  *operations
 	autoscalers autoscalers
 	addresses   addresses
-	written     written
+	written     platform.Written[key, change]
 	troubles    troubles
-
-	mu sync.Mutex
-	// asked are the sets of the largest reading, for Check.
-	asked []key
 }
 
-// New answers a fleet of that name, which connects when it is first read. The
+// New returns a fleet of that name, which connects when it is first read. The
 // configuration is defaulted and valid, and is not modified.
 func New(name string, config *Config, options Options) *Fleet {
-	return &Fleet{
-		name: name, config: config, connection: newConnection(config),
+	f := &Fleet{
+		config: config, connection: newConnection(config),
 		limiter:    options.Accounts.Limiter(config.account(), config.limits(), options.Meter),
 		memory:     platform.NewMemory(options.Store),
 		members:    newMembers(),
 		operations: newOperations(options.Store),
 	}
+	f.base.Name, f.base.Place, f.base.Parse = name, " at "+config.address(), keyOf
+	return f
 }
 
 // Close gives up the connections, and the fleet's part in the limits of its
 // subscription.
 func (f *Fleet) Close() error {
-	f.life.End()
+	f.base.End()
 	f.connection.Close()
 	f.limiter.Close()
 	return nil
@@ -70,83 +66,53 @@ func (f *Fleet) Close() error {
 // Snapshot reads the given scale sets: one list of the sets, or one for each of a
 // few resource groups, and the machines of those sets that are due.
 func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
-	err := f.life.Usable(ctx)
-	if err == nil {
-		err = f.memory.Load(ctx, time.Now())
-	}
+	err := f.memory.Load(ctx, time.Now())
 	if err == nil {
 		err = f.operations.load(ctx)
 	}
 	if err != nil {
-		return nil, f.readFailure(err)
+		return nil, fmt.Errorf("read fleet %q%s: %w", f.base.Name, f.base.Place, err)
 	}
-	s := &snapshot{fleet: f, asked: map[targets.Ref]key{}, failed: map[targets.Ref]error{}, now: time.Now()}
-	s.parse(refs)
+	return f.base.Snapshot(ctx, refs, f.snapshot)
+}
+
+func (f *Fleet) snapshot(ctx context.Context, asked map[targets.Ref]key) (map[targets.Ref]targets.Reading, error) {
+	s := &snapshot{fleet: f, wanted: make(map[key]bool, len(asked)), now: time.Now()}
+	for _, k := range asked {
+		s.wanted[k] = true
+	}
 	if err := s.list(ctx); err != nil {
-		return nil, f.readFailure(err)
+		return nil, err
 	}
 	s.poll(ctx)
-	readings := s.readings()
+	readings := make(map[targets.Ref]targets.Reading, len(asked))
+	for ref, k := range asked {
+		reading, err := s.reading(k)
+		if err != nil {
+			reading = targets.Reading{Err: err}
+		}
+		readings[ref] = reading
+	}
 	f.memory.Save(ctx, s.now)
-	f.members.sweep(s.now)
 	return readings, nil
 }
 
-func (f *Fleet) readFailure(err error) error {
-	return fmt.Errorf("read fleet %q at %s: %w", f.name, f.config.address(), err)
-}
-
-// snapshot is one reading of targets under way.
+// snapshot is one reading of scale sets under way.
 type snapshot struct {
-	fleet *Fleet
-	// asked are the targets whose names can be read, failed are why others cannot.
-	asked   map[targets.Ref]key
-	failed  map[targets.Ref]error
+	fleet   *Fleet
+	wanted  map[key]bool
 	listing *setsListing
 	members map[key]*membership
 	now     time.Time
 }
 
-// parse reads the targets' names.
-func (s *snapshot) parse(refs []targets.Ref) {
-	for _, ref := range refs {
-		k, err := keyOf(ref.Name)
-		switch {
-		case err != nil:
-			s.failed[ref] = fmt.Errorf("%w: %w", targets.ErrTargetNotFound, err)
-		case ref.Fleet != s.fleet.name:
-			s.failed[ref] = fmt.Errorf("%w: target %s is of another fleet than %q", targets.ErrTargetNotFound, ref, s.fleet.name)
-		default:
-			s.asked[ref] = k
-		}
-	}
-}
-
-// keys answers the sets that are asked for.
-func (s *snapshot) keys() map[key]bool {
-	wanted := make(map[key]bool, len(s.asked))
-	for _, k := range s.asked {
-		wanted[k] = true
-	}
-	return wanted
-}
-
 // list reads the sets, the settings of the platform's own autoscaler, and the
 // machines of the sets that are due. An error means that no set could be read.
 func (s *snapshot) list(ctx context.Context) error {
-	wanted := s.keys()
-	s.fleet.noteAsked(wanted)
-	groups := map[string]bool{}
-	for k := range wanted {
-		groups[k.group] = true
-	}
-	scopes := s.fleet.config.scopes(groups)
-	if len(wanted) == 0 {
-		scopes = nil
-	}
+	scopes := s.fleet.config.scopes(s.wanted)
 	var group errgroup.Group
 	group.Go(func() error {
-		s.listing = s.fleet.listSets(ctx, scopes, wanted)
+		s.listing = s.fleet.listSets(ctx, scopes, s.wanted)
 		return s.listing.failure()
 	})
 	group.Go(func() error {
@@ -158,7 +124,7 @@ func (s *snapshot) list(ctx context.Context) error {
 	}
 	due := make(map[key]*scaleSet, len(s.listing.sets))
 	for k, set := range s.listing.sets {
-		s.fleet.written.apply(set)
+		s.fleet.applyUnseen(set)
 		if set.unscalable() == nil {
 			due[k] = set
 		}
@@ -167,25 +133,16 @@ func (s *snapshot) list(ctx context.Context) error {
 	return nil
 }
 
-// noteAsked remembers what is read, for Check.
-func (f *Fleet) noteAsked(wanted map[key]bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(wanted) < len(f.asked) { // a single target that is read again
-		return
-	}
-	f.asked = f.asked[:0]
-	for k := range wanted {
-		f.asked = append(f.asked, k)
-	}
-}
+// applyUnseen makes a set that was read what the last changes made of it that Azure
+// does not show yet.
+func (f *Fleet) applyUnseen(s *scaleSet) { s.apply(f.written.Unseen(s.key, s.version(), time.Now())) }
 
 // poll asks what became of accepted changes, a few in each round.
 func (s *snapshot) poll(ctx context.Context) {
 	var group errgroup.Group
 	group.SetLimit(listing)
 	room := s.fleet.limiter.Room(platform.Read)
-	for i, k := range s.fleet.operations.due(s.keys(), s.now) {
+	for i, k := range s.fleet.operations.due(s.wanted, s.now) {
 		if i >= room {
 			break
 		}
@@ -196,26 +153,10 @@ func (s *snapshot) poll(ctx context.Context) {
 			return nil
 		})
 	}
-	_ = group.Wait() // none answers an error
+	_ = group.Wait() // no call of it fails the reading
 }
 
-// readings answers what was read of every target.
-func (s *snapshot) readings() map[targets.Ref]targets.Reading {
-	answer := make(map[targets.Ref]targets.Reading, len(s.asked)+len(s.failed))
-	for ref, err := range s.failed {
-		answer[ref] = targets.Reading{Err: err, Observed: s.now}
-	}
-	for ref, k := range s.asked {
-		reading, err := s.reading(k)
-		if err != nil {
-			reading = targets.Reading{Err: err, Observed: s.now}
-		}
-		answer[ref] = reading
-	}
-	return answer
-}
-
-// reading answers what was read of one scale set.
+// reading returns what was read of one scale set.
 func (s *snapshot) reading(k key) (targets.Reading, error) {
 	set, err := s.listing.of(k)
 	if err != nil {
@@ -258,7 +199,7 @@ func (s *snapshot) reading(k key) (targets.Reading, error) {
 	return reading, nil
 }
 
-// hold answers why a set's count must not be written now; nil when it may be.
+// hold returns why a set's count must not be written now; nil when it may be.
 // Upgrade is the rolling upgrade that is under way, in words.
 func (f *Fleet) hold(s *scaleSet, upgrade string) *policy.Hold {
 	if s.state == stateDeleting {
@@ -279,7 +220,7 @@ func (f *Fleet) hold(s *scaleSet, upgrade string) *policy.Hold {
 	return nil
 }
 
-// notices answers what else Azure says of a set, so many of whose machines are
+// notices returns what else Azure says of a set, so many of whose machines are
 // there.
 func (s *snapshot) notices(set *scaleSet, members *membership, there int32) []policy.Notice {
 	short := there < set.capacity
@@ -294,7 +235,7 @@ func (s *snapshot) notices(set *scaleSet, members *membership, there int32) []po
 	return told
 }
 
-// Problems answers what is wrong with the fleet and no call tells of.
+// Problems returns what is wrong with the fleet and no call tells of.
 func (f *Fleet) Problems() []string {
 	var problems []string
 	for _, problem := range []string{f.autoscalers.problem(), f.addresses.problem()} {

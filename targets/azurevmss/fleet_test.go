@@ -277,23 +277,24 @@ func TestLaggingList(t *testing.T) {
 	}
 
 	before := &scaleSet{key: key{group: "shop", set: "web"}, capacity: 2, etag: `"1"`, state: stateSucceeded}
-	var w written
-	w.note(before, 5, `"2"`, time.Now())
+	var w platform.Written[key, change]
+	apply := func(to *scaleSet) { to.apply(w.Unseen(to.key, to.version(), time.Now())) }
+	w.Add(before.key, before.version(), change{capacity: 5, etag: `"2"`}, time.Now())
 	late := *before
-	if w.apply(&late); late.capacity != 5 || late.etag != `"2"` || late.state != stateUpdating {
+	if apply(&late); late.capacity != 5 || late.etag != `"2"` || late.state != stateUpdating {
 		t.Errorf("a list that lags behind is read as %+v", late)
 	}
 	newer := scaleSet{key: before.key, capacity: 3, etag: `"3"`, state: stateSucceeded}
-	if w.apply(&newer); newer.capacity != 3 {
+	if apply(&newer); newer.capacity != 3 {
 		t.Errorf("somebody's later change is read as %+v", newer)
 	}
 	late = *before
-	if w.apply(&late); late.capacity != 2 {
+	if apply(&late); late.capacity != 2 {
 		t.Errorf("once the change was seen it is believed still: %+v", late)
 	}
-	w.note(before, 5, `"2"`, time.Now().Add(-2*believed))
+	w.Add(before.key, before.version(), change{capacity: 5, etag: `"2"`}, time.Now().Add(-2*time.Minute))
 	late = *before
-	if w.apply(&late); late.capacity != 2 {
+	if apply(&late); late.capacity != 2 {
 		t.Errorf("a change that nobody sees is believed for too long: %+v", late)
 	}
 }

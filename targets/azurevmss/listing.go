@@ -25,19 +25,19 @@ const (
 // subscription.
 type scope string
 
-// scopes answers what is listed for these resource groups.
-func (c *Config) scopes(groups map[string]bool) []scope {
+// scopes returns what is listed for some scale sets.
+func (c *Config) scopes(wanted map[key]bool) []scope {
+	groups := map[scope]bool{}
+	for k := range wanted {
+		groups[scope(k.group)] = true
+	}
 	if c.ListBy == ListSubscription || c.ListBy == ListAuto && len(groups) > mostGroups {
 		return []scope{""}
 	}
-	found := make([]scope, 0, len(groups))
-	for _, group := range slices.Sorted(maps.Keys(groups)) {
-		found = append(found, scope(group))
-	}
-	return found
+	return slices.Sorted(maps.Keys(groups))
 }
 
-// path answers the path of a scope in a subscription.
+// path returns the path of a scope in a subscription.
 func (s scope) path(subscription string) string {
 	if s == "" {
 		return "/subscriptions/" + subscription
@@ -45,7 +45,7 @@ func (s scope) path(subscription string) string {
 	return "/subscriptions/" + subscription + "/resourceGroups/" + string(s)
 }
 
-// String answers the scope in words.
+// String returns the scope in words.
 func (s scope) String() string {
 	if s == "" {
 		return "the subscription"
@@ -61,7 +61,7 @@ type setsListing struct {
 	scopes []scope
 }
 
-// of answers a scale set, nil where there is none, or why its scope could not be
+// of returns a scale set, nil where there is none, or why its scope could not be
 // listed.
 func (l *setsListing) of(k key) (*scaleSet, error) {
 	for _, at := range []scope{"", scope(k.group)} {
@@ -72,7 +72,7 @@ func (l *setsListing) of(k key) (*scaleSet, error) {
 	return l.sets[k], nil
 }
 
-// failure answers an error when no scope could be listed.
+// failure returns an error when no scope could be listed.
 func (l *setsListing) failure() error {
 	if len(l.failed) < len(l.scopes) || len(l.scopes) == 0 {
 		return nil
@@ -161,7 +161,7 @@ func (f *Fleet) listMachines(ctx context.Context, s *scaleSet) ([]*machine, erro
 	return ordered(found), nil
 }
 
-// belongs says that a machine is of a Flexible set.
+// belongs reports whether a machine is of a Flexible set.
 func belongs(vm *armcompute.VirtualMachine, s *scaleSet) bool {
 	return vm.Properties != nil && vm.Properties.VirtualMachineScaleSet != nil &&
 		strings.EqualFold(value(vm.Properties.VirtualMachineScaleSet.ID), s.id)
@@ -185,6 +185,6 @@ func (f *Fleet) readSet(ctx context.Context, k key) (*scaleSet, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read scale set %q: %w", k, err)
 	}
-	f.written.apply(s)
+	f.applyUnseen(s)
 	return s, nil
 }

@@ -18,8 +18,6 @@ import (
 const (
 	// membersAge is how old a settled set's list of machines may become.
 	membersAge = 2 * time.Minute
-	// unaskedAge is how long a set that nobody asks for is remembered.
-	unaskedAge = time.Hour
 	// listingTime bounds how long a round lists machines where its own end is far;
 	// listingShare is the share of the round that it may take.
 	listingTime  = 20 * time.Second
@@ -34,7 +32,6 @@ const (
 type members struct {
 	mu    sync.Mutex
 	known map[key]*membership
-	swept time.Time
 }
 
 // membership is what the last list of a set's machines said. Once it is known it is
@@ -74,21 +71,6 @@ func (m *members) forget(k key) {
 	delete(m.known, k)
 }
 
-// sweep forgets sets that were not listed for long: nobody asks for them.
-func (m *members) sweep(now time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if now.Sub(m.swept) < unaskedAge {
-		return
-	}
-	m.swept = now
-	for k, known := range m.known {
-		if now.Sub(known.at) > unaskedAge {
-			delete(m.known, k)
-		}
-	}
-}
-
 // stale says that a set's machines have to be listed again.
 func (known *membership) stale(s *scaleSet, now time.Time) bool {
 	return known == nil || !known.settled || known.set.version() != s.version() || known.set.state != s.state ||
@@ -122,7 +104,7 @@ func (m *members) choose(sets map[key]*scaleSet, room int, now time.Time) []*sca
 			}
 			return 1
 		}
-		return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.set.key.group, b.set.key.group), cmp.Compare(a.set.key.set, b.set.key.set))
+		return cmp.Or(a.at.Compare(b.at), a.set.key.compare(b.set.key))
 	})
 	var chosen []*scaleSet
 	for _, each := range candidates {

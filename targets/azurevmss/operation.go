@@ -117,7 +117,7 @@ func (o *operations) due(asked map[key]bool, now time.Time) []key {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var found []key
-	for _, k := range slices.SortedFunc(maps.Keys(o.known), func(a, b key) int { return strings.Compare(a.String(), b.String()) }) {
+	for _, k := range slices.SortedFunc(maps.Keys(o.known), key.compare) {
 		if known := o.known[k]; asked[k] && now.Sub(known.polled) >= pollEvery {
 			known.polled = now
 			o.known[k] = known

@@ -23,32 +23,11 @@ import (
 // the set is read first, and the write names the ETag that it had then. A capacity
 // that the set has already is not written again. Azure has no place for the reason.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
-	err := f.life.Usable(ctx)
-	if err == nil {
-		err = unknownAfter(ctx, f.setReplicas(ctx, ref, n, version))
-	}
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("scale set %q of fleet %q to %d replicas: %w", ref.Name, f.name, n, err)
+	return f.base.Scale(ctx, ref, n, "set", func(ctx context.Context, k key) error { return f.setReplicas(ctx, k, n, version) })
 }
 
-// unknownAfter says of an error that came with the end of the context that the
-// outcome is not known.
-func unknownAfter(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil && !errors.Is(err, targets.ErrUnknownOutcome) {
-		return fmt.Errorf("%w: %w", targets.ErrUnknownOutcome, err)
-	}
-	return err
-}
-
-// find answers the scale set of a target as it is now, where it is still at a
-// version.
-func (f *Fleet) find(ctx context.Context, ref targets.Ref, version string) (*scaleSet, error) {
-	k, err := keyOf(ref.Name)
-	if err != nil || ref.Fleet != f.name {
-		return nil, errors.Join(fmt.Errorf("%w: %s", targets.ErrTargetNotFound, ref), err)
-	}
+// find returns a scale set as it is now, where it is still at a version.
+func (f *Fleet) find(ctx context.Context, k key, version string) (*scaleSet, error) {
 	s, err := f.readSet(ctx, k)
 	if err != nil {
 		return nil, err
@@ -59,7 +38,7 @@ func (f *Fleet) find(ctx context.Context, ref targets.Ref, version string) (*sca
 	return s, s.compare(version)
 }
 
-// held answers a HeldError while the count of a set must not be written.
+// held returns a HeldError while the count of a set must not be written.
 func (f *Fleet) held(s *scaleSet) error {
 	upgrade := ""
 	if known := f.members.at(s.key); known != nil {
@@ -71,11 +50,8 @@ func (f *Fleet) held(s *scaleSet) error {
 	return nil
 }
 
-func (f *Fleet) setReplicas(ctx context.Context, ref targets.Ref, n int32, version string) error {
-	if n < 0 {
-		return &targets.OutOfRangeError{Min: new(int32), Err: fmt.Errorf("%d replicas are less than none", n)}
-	}
-	s, err := f.find(ctx, ref, version)
+func (f *Fleet) setReplicas(ctx context.Context, k key, n int32, version string) error {
+	s, err := f.find(ctx, k, version)
 	if err != nil {
 		return err
 	}
@@ -122,7 +98,7 @@ func (f *Fleet) update(ctx context.Context, s *scaleSet, n int32, version string
 
 // write makes one call that changes a set.
 func (f *Fleet) write(ctx context.Context, operation string, s *scaleSet, do func(ctx context.Context, c *client) error) error {
-	c, err := f.client()
+	c, err := f.connection.Client()
 	if err != nil {
 		return err
 	}
@@ -139,7 +115,7 @@ func (f *Fleet) write(ctx context.Context, operation string, s *scaleSet, do fun
 // whose failure is worth telling where it is to make machines.
 func (f *Fleet) accepted(ctx context.Context, s *scaleSet, n int32, etag, token string) {
 	now := time.Now()
-	f.written.note(s, n, etag, now)
+	f.written.Add(s.key, s.version(), change{capacity: n, etag: etag}, now)
 	f.members.forget(s.key)
 	f.troubles.clear(s.key)
 	if token != "" && n > s.capacity {
@@ -160,7 +136,7 @@ func (f *Fleet) refused(s *scaleSet, err error) {
 	}, time.Now())
 }
 
-// etagIn answers the ETag in the answer to a change; "" when it has none.
+// etagIn returns the ETag in the answer to a change; "" when it has none.
 func etagIn(response *http.Response) string {
 	if response == nil {
 		return ""
@@ -179,18 +155,12 @@ func etagIn(response *http.Response) string {
 // the set has not changed since version. Machines that are gone or on their way are
 // left out; none is taken when one of them is protected.
 func (f *Fleet) Remove(ctx context.Context, ref targets.Ref, ids []string, version, _ string) error {
-	err := f.life.Usable(ctx)
-	if err == nil {
-		err = unknownAfter(ctx, f.remove(ctx, ref, ids, version))
-	}
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("remove machines %q of scale set %q of fleet %q: %w", ids, ref.Name, f.name, err)
+	what := fmt.Sprintf("remove machines %q of scale set %q of fleet %q", ids, ref.Name, f.base.Name)
+	return f.base.Write(ctx, ref, what, func(ctx context.Context, k key) error { return f.remove(ctx, k, ids, version) })
 }
 
-func (f *Fleet) remove(ctx context.Context, ref targets.Ref, ids []string, version string) error {
-	s, err := f.find(ctx, ref, version)
+func (f *Fleet) remove(ctx context.Context, k key, ids []string, version string) error {
+	s, err := f.find(ctx, k, version)
 	if err != nil {
 		return err
 	}
@@ -220,7 +190,7 @@ func (f *Fleet) remove(ctx context.Context, ref targets.Ref, ids []string, versi
 	return nil
 }
 
-// victimsOf answers the machines of some ids that are there and not on their way
+// victimsOf returns the machines of some ids that are there and not on their way
 // out.
 func victimsOf(s *scaleSet, machines []*machine, ids []string) ([]*machine, error) {
 	var victims, protected []*machine

@@ -1,6 +1,7 @@
 package azurevmss
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -149,4 +150,21 @@ func (s *scaleSet) unscalable() error {
 		return nil
 	}
 	return reasoned(NoProfile, fmt.Errorf("%w: scale set %q has no machine profile, so that Azure cannot add machines to it", targets.ErrUnscalable, s.key))
+}
+
+// change is an accepted change of a scale set.
+type change struct {
+	capacity int32
+	// etag is the set's from then on; empty where the answer had none.
+	etag string
+}
+
+// apply makes the set what changes made of it.
+func (s *scaleSet) apply(changes []change) {
+	for _, c := range changes {
+		s.capacity, s.etag = c.capacity, cmp.Or(c.etag, s.etag)
+	}
+	if len(changes) > 0 && !s.busy() {
+		s.state = stateUpdating
+	}
 }

@@ -1,6 +1,7 @@
 package azurevmss
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -15,7 +16,7 @@ type Target struct {
 	ScaleSet      string `toml:"scale_set"`
 }
 
-// Validate answers every mistake of the target.
+// Validate returns every mistake of the target.
 func (t *Target) Validate() []settings.FieldError {
 	var mistakes []settings.FieldError
 	check := func(field, value, what string) {
@@ -31,14 +32,14 @@ func (t *Target) Validate() []settings.FieldError {
 	return mistakes
 }
 
-// Name answers the target's name in a targets.Ref: "resource_group/scale_set" in
+// Name returns the target's name in a targets.Ref: "resource_group/scale_set" in
 // lower case, since Azure does not tell the cases apart.
 func (t *Target) Name() string { return strings.ToLower(t.ResourceGroup + "/" + t.ScaleSet) }
 
 // key names a scale set, in lower case.
 type key struct{ group, set string }
 
-// keyOf answers the key that a target's name stands for.
+// keyOf returns the key that a target's name stands for.
 func keyOf(name string) (key, error) {
 	group, set, ok := strings.Cut(strings.ToLower(name), "/")
 	if !ok || group == "" || set == "" || strings.Contains(set, "/") {
@@ -47,10 +48,14 @@ func keyOf(name string) (key, error) {
 	return key{group: group, set: set}, nil
 }
 
-// String answers "resource_group/scale_set".
+// String returns "resource_group/scale_set".
 func (k key) String() string { return k.group + "/" + k.set }
 
-// keyOfID answers the key in a resource id, as
+func (k key) compare(other key) int {
+	return cmp.Or(strings.Compare(k.group, other.group), strings.Compare(k.set, other.set))
+}
+
+// keyOfID returns the key in a resource id, as
 // "/subscriptions/S/resourceGroups/G/providers/Microsoft.Compute/virtualMachineScaleSets/V".
 func keyOfID(id string) (key, bool) {
 	parts := strings.Split(strings.ToLower(strings.Trim(id, "/")), "/")

@@ -1,10 +1,12 @@
 package cloud
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 
 	"github.com/hpad/hpad/settings/httpclient"
+	"github.com/hpad/hpad/targets"
 )
 
 // Connection keeps the client that calls are made with, and makes another one when a
@@ -24,7 +26,8 @@ type Connection[C any] struct {
 }
 
 // Client returns the client made from the files as they are now. Where they are of no
-// use it returns why, beside the client there was before; nil where there was none.
+// use it returns why, as an [targets.ErrForbidden], beside the client there was before;
+// nil where there was none.
 func (c *Connection[C]) Client() (*C, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -34,7 +37,7 @@ func (c *Connection[C]) Client() (*C, error) {
 	}
 	next, err := c.Make()
 	if err != nil {
-		return c.current, err
+		return c.current, fmt.Errorf("%w: %w", targets.ErrForbidden, err)
 	}
 	if c.current != nil {
 		c.Drop(c.current)

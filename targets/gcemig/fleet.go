@@ -85,7 +85,7 @@ func (f *Fleet) open() (*session, error) {
 	}
 	s, err := f.connection.Client()
 	if s == nil {
-		return nil, fmt.Errorf("%w: %w", targets.ErrForbidden, err)
+		return nil, err
 	}
 	f.limiter.CountWith(f.config.account(s.quotaProject))
 	return s, nil
