@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 
+	azpolicy "github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 
 	"github.com/hpad/hpad/targets"
@@ -90,15 +91,16 @@ type valuePage[T any] struct {
 // list reads all pages of a list that the SDK has no client for.
 func list[T any](ctx context.Context, f *Fleet, operation, path, version string, take func(value T)) error {
 	open := func(c *client) *runtime.Pager[valuePage[T]] {
+		first := func(ctx context.Context) (*azpolicy.Request, error) {
+			return runtime.NewRequest(ctx, http.MethodGet, runtime.JoinPaths(c.manager.Endpoint(), path)+"?api-version="+version)
+		}
 		return runtime.NewPager(runtime.PagingHandler[valuePage[T]]{
 			More: func(page valuePage[T]) bool { return page.NextLink != "" },
-			Fetcher: func(ctx context.Context, last *valuePage[T]) (valuePage[T], error) {
-				address := runtime.JoinPaths(c.manager.Endpoint(), path) + "?api-version=" + version
-				if last != nil {
-					address = last.NextLink
+			Fetcher: func(ctx context.Context, last *valuePage[T]) (page valuePage[T], err error) {
+				response, err := runtime.FetcherForNextLink(ctx, c.manager.Pipeline(), value(last).NextLink, first, nil)
+				if err == nil {
+					err = runtime.UnmarshalAsJSON(response, &page)
 				}
-				var page valuePage[T]
-				err := c.get(ctx, address, &page)
 				return page, err
 			},
 		})
@@ -108,21 +110,4 @@ func list[T any](ctx context.Context, f *Fleet, operation, path, version string,
 			take(value)
 		}
 	})
-}
-
-// get asks for one document.
-func (c *client) get(ctx context.Context, address string, into any) error {
-	request, err := runtime.NewRequest(ctx, http.MethodGet, address)
-	if err != nil {
-		return err
-	}
-	request.Raw().Header.Set("Accept", "application/json")
-	response, err := c.manager.Pipeline().Do(request)
-	if err != nil {
-		return err
-	}
-	if !runtime.HasStatusCode(response, http.StatusOK) {
-		return runtime.NewResponseError(response)
-	}
-	return runtime.UnmarshalAsJSON(response, into)
 }

@@ -23,26 +23,16 @@ import (
 
 // The reasons of holds, and of errors of targets that cannot be read or scaled.
 const (
-	// ScaleSetNotFound: there is no such scale set.
-	ScaleSetNotFound = "ScaleSetNotFound"
-	// ScaleSetUpdating: the platform works on the set.
-	ScaleSetUpdating = "ScaleSetUpdating"
-	// ScaleSetDeleting: the set is being deleted.
-	ScaleSetDeleting = "ScaleSetDeleting"
-	// RolloutInProgress: a rolling upgrade replaces the machines.
-	RolloutInProgress = "RolloutInProgress"
-	// NativeAutoscaler: an autoscale setting of Azure Monitor changes the count too.
-	NativeAutoscaler = "NativeAutoscaler"
-	// ConcurrentRequest: the platform works on another request for the set.
-	ConcurrentRequest = "ConcurrentRequest"
-	// OperationNotAllowed: the platform refuses the change for now, in its words.
-	OperationNotAllowed = "OperationNotAllowed"
-	// NoProfile: a Flexible set without a profile of machines cannot grow.
-	NoProfile = "NoMachineProfile"
-	// MachineProtected: a machine that was to be taken is protected.
-	MachineProtected = "InstanceProtected"
-	// QuotaExceeded: the subscription allows no more.
-	QuotaExceeded = "QuotaExceeded"
+	ScaleSetNotFound    = "ScaleSetNotFound"
+	ScaleSetUpdating    = "ScaleSetUpdating"
+	ScaleSetDeleting    = "ScaleSetDeleting"
+	RolloutInProgress   = "RolloutInProgress"   // a rolling upgrade replaces the machines
+	NativeAutoscaler    = "NativeAutoscaler"    // an autoscale setting of Azure Monitor changes the count too
+	ConcurrentRequest   = "ConcurrentRequest"   // another request for the set is under way
+	OperationNotAllowed = "OperationNotAllowed" // for now, in Azure's words
+	NoProfile           = "NoMachineProfile"    // a Flexible set without a profile of machines cannot grow
+	MachineProtected    = "InstanceProtected"   // one that was to be taken
+	QuotaExceeded       = "QuotaExceeded"
 )
 
 // reasoned gives an error a condition reason.
@@ -55,7 +45,7 @@ type platformError struct {
 	Details []platformError `json:"details"`
 }
 
-// innermost answers the most precise of an error and its details.
+// innermost returns the most precise of an error and its details.
 func (e platformError) innermost() platformError {
 	for _, detail := range e.Details {
 		if detail.Code != "" {
@@ -92,7 +82,7 @@ func answerOf(err error) *platform.Answer {
 	return answer
 }
 
-// retryAfter answers how long Azure asks to wait; 0 when it does not say.
+// retryAfter returns how long Azure asks to wait; 0 when it does not say.
 func retryAfter(header http.Header) time.Duration {
 	for _, name := range []string{"retry-after-ms", "x-ms-retry-after-ms"} {
 		if n, err := strconv.Atoi(header.Get(name)); err == nil && n > 0 {
@@ -163,7 +153,7 @@ func classify(err error, rules []platform.Rule, lost func(error) error) error {
 	return lost(plain(err))
 }
 
-// plain answers an error in one line that is the same to errors.Is.
+// plain returns an error in one line that is the same to errors.Is.
 func plain(err error) error {
 	text := platform.OneLine(err.Error())
 	if text == err.Error() {
@@ -197,7 +187,7 @@ func tokenFailure(err *tokenError) error {
 	return fmt.Errorf("%w: no access token: %w", targets.ErrForbidden, plain(err))
 }
 
-// tokenWords answers what Microsoft Entra ID said.
+// tokenWords returns what Microsoft Entra ID said.
 func tokenWords(refused *azidentity.AuthenticationFailedError) string {
 	body, err := runtime.Payload(refused.RawResponse)
 	var said struct {

@@ -1,6 +1,7 @@
 package azurevmss
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -58,29 +59,18 @@ func memberOf(from *armcompute.VirtualMachineScaleSetVM) (*machine, bool) {
 	if from == nil || value(from.ID) == "" || value(from.InstanceID) == "" {
 		return nil, false
 	}
-	m := &machine{id: strings.ToLower(*from.ID), name: value(from.Name), handle: *from.InstanceID, tags: tagsOf(from.Tags), zone: zoneOf(from.Zones)}
-	if m.name == "" {
-		m.name = m.handle
-	}
-	properties := from.Properties
-	if properties == nil {
+	m := &machine{id: strings.ToLower(*from.ID), name: cmp.Or(value(from.Name), *from.InstanceID), handle: *from.InstanceID, tags: tagsOf(from.Tags), zone: zoneOf(from.Zones)}
+	p := from.Properties
+	if p == nil {
 		return m, true
 	}
-	m.state = strings.ToLower(value(properties.ProvisioningState))
-	m.created = value(properties.TimeCreated)
-	m.vmID = value(properties.VMID)
-	m.outdated = properties.LatestModelApplied != nil && !*properties.LatestModelApplied
-	if properties.OSProfile != nil {
-		m.computer = value(properties.OSProfile.ComputerName)
-	}
-	if protection := properties.ProtectionPolicy; protection != nil {
+	m.describe(p.ProvisioningState, p.TimeCreated, p.VMID, p.OSProfile)
+	m.outdated = p.LatestModelApplied != nil && !*p.LatestModelApplied
+	if protection := p.ProtectionPolicy; protection != nil {
 		m.protected = value(protection.ProtectFromScaleIn) || value(protection.ProtectFromScaleSetActions)
 	}
-	if view := properties.InstanceView; view != nil {
-		m.read(view.Statuses, view.VMHealth)
-		if m.computer == "" {
-			m.computer = value(view.ComputerName)
-		}
+	if view := p.InstanceView; view != nil {
+		m.view(view.Statuses, view.VMHealth, view.ComputerName)
 	}
 	return m, true
 }
@@ -91,28 +81,28 @@ func machineOf(from *armcompute.VirtualMachine) (*machine, bool) {
 		return nil, false
 	}
 	m := &machine{id: strings.ToLower(*from.ID), name: *from.Name, handle: *from.Name, tags: tagsOf(from.Tags), zone: zoneOf(from.Zones)}
-	properties := from.Properties
-	if properties == nil {
+	p := from.Properties
+	if p == nil {
 		return m, true
 	}
-	m.state = strings.ToLower(value(properties.ProvisioningState))
-	m.created = value(properties.TimeCreated)
-	m.vmID = value(properties.VMID)
-	if properties.OSProfile != nil {
-		m.computer = value(properties.OSProfile.ComputerName)
-	}
-	if view := properties.InstanceView; view != nil {
-		m.read(view.Statuses, view.VMHealth)
+	m.describe(p.ProvisioningState, p.TimeCreated, p.VMID, p.OSProfile)
+	if view := p.InstanceView; view != nil {
+		m.view(view.Statuses, view.VMHealth, view.ComputerName)
 		m.standby = value(view.IsVMInStandbyPool)
-		if m.computer == "" {
-			m.computer = value(view.ComputerName)
-		}
 	}
 	return m, true
 }
 
-// read takes what the statuses of an instance view say.
-func (m *machine) read(statuses []*armcompute.InstanceViewStatus, health *armcompute.VirtualMachineHealthStatus) {
+func (m *machine) describe(state *string, created *time.Time, vmID *string, profile *armcompute.OSProfile) {
+	m.state, m.created, m.vmID = strings.ToLower(value(state)), value(created), value(vmID)
+	if profile != nil {
+		m.computer = value(profile.ComputerName)
+	}
+}
+
+// view reads an instance view.
+func (m *machine) view(statuses []*armcompute.InstanceViewStatus, health *armcompute.VirtualMachineHealthStatus, computer *string) {
+	m.computer = cmp.Or(m.computer, value(computer))
 	for _, status := range statuses {
 		if status == nil {
 			continue
@@ -147,18 +137,18 @@ func zoneOf(zones []*string) string {
 	return value(zones[0])
 }
 
-// member says that a machine is one of the set's count, or was: those that are
+// member reports whether a machine is one of the set's count, or was: those that are
 // switched off, or wait in a standby pool, are not.
 func (m *machine) member() bool {
 	return !m.standby && m.power != powerStopped && m.power != powerDeallocated
 }
 
-// leaving says that a machine is being deleted or switched off.
+// leaving reports whether a machine is being deleted or switched off.
 func (m *machine) leaving() bool {
 	return m.state == stateDeleting || m.power == powerStopping || m.power == powerDeallocating
 }
 
-// phase answers where a machine is in its life.
+// phase returns where a machine is in its life.
 func (m *machine) phase() policy.Phase {
 	switch {
 	case m.state == stateFailed:
@@ -171,7 +161,7 @@ func (m *machine) phase() policy.Phase {
 	return policy.PhaseUnknown
 }
 
-// readiness answers the health of a machine.
+// readiness returns the health of a machine.
 func (m *machine) readiness(monitored bool) policy.Readiness {
 	switch {
 	case m.phase() == policy.PhaseUnknown:
@@ -190,7 +180,7 @@ func (m *machine) readiness(monitored bool) policy.Readiness {
 	return policy.ReadinessTrue
 }
 
-// sighting answers what is to be remembered of a machine.
+// sighting returns what is to be remembered of a machine.
 func (m *machine) sighting(monitored bool) platform.Sighting {
 	seen := platform.Sighting{Launched: m.created, Readiness: m.readiness(monitored), Since: m.healthAt}
 	if m.power == powerRunning && m.poweredAt.After(m.created) {
@@ -202,7 +192,7 @@ func (m *machine) sighting(monitored bool) platform.Sighting {
 	return seen
 }
 
-// instance answers what a machine is to policy, and where it is to be found.
+// instance returns what a machine is to policy, and where it is to be found.
 func (m *machine) instance(known platform.Record) (policy.Instance, targets.Location) {
 	location := targets.Location{Name: m.computer, Protected: m.protected}
 	if known.Facts != nil {
@@ -223,7 +213,7 @@ func (m *machine) instance(known platform.Record) (policy.Instance, targets.Loca
 	}, location
 }
 
-// settled says that nothing of a set is about to change by itself.
+// settled reports whether nothing of a set is about to change by itself.
 func settled(s *scaleSet, machines []*machine) bool {
 	ready := int32(0)
 	for _, m := range machines {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -50,7 +51,7 @@ type membership struct {
 
 func newMembers() *members { return &members{known: map[key]*membership{}} }
 
-// at answers what is known of a set; nil when nothing is.
+// at returns what is known of a set; nil when nothing is.
 func (m *members) at(k key) *membership {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -71,56 +72,41 @@ func (m *members) forget(k key) {
 	delete(m.known, k)
 }
 
-// stale says that a set's machines have to be listed again.
+// stale reports whether a set's machines have to be listed again.
 func (known *membership) stale(s *scaleSet, now time.Time) bool {
 	return known == nil || !known.settled || known.set.version() != s.version() || known.set.state != s.state ||
 		now.Sub(known.at) >= membersAge
 }
 
-// choose answers the sets whose machines are listed in this round: those that have
-// to be, longest ago first, and then as many others as there is room for.
-func (m *members) choose(sets map[key]*scaleSet, room int, now time.Time) []*scaleSet {
-	type candidate struct {
-		set   *scaleSet
-		at    time.Time
-		stale bool
-	}
+// choose returns the sets whose machines are listed in this round: those that have
+// to be, and as many others as fit in, longest ago first.
+func (m *members) choose(sets map[key]*scaleSet, fit int, now time.Time) []*scaleSet {
 	m.mu.Lock()
-	candidates := make([]candidate, 0, len(sets))
-	for k, s := range sets {
-		next := candidate{set: s}
-		known := m.known[k]
-		next.stale = known.stale(s, now)
-		if known != nil {
-			next.at = known.at
-		}
-		candidates = append(candidates, next)
-	}
+	known := maps.Clone(m.known)
 	m.mu.Unlock()
-	slices.SortFunc(candidates, func(a, b candidate) int {
-		if a.stale != b.stale {
-			if a.stale {
-				return -1
-			}
-			return 1
+	var due, others []*scaleSet
+	for k, s := range sets {
+		if known[k].stale(s, now) {
+			due = append(due, s)
+		} else {
+			others = append(others, s)
 		}
-		return cmp.Or(a.at.Compare(b.at), a.set.key.compare(b.set.key))
-	})
-	var chosen []*scaleSet
-	for _, each := range candidates {
-		if !each.stale && len(chosen) >= room {
-			break
-		}
-		chosen = append(chosen, each.set)
 	}
-	return chosen
+	longestAgo := func(a, b *scaleSet) int {
+		return cmp.Or(known[a.key].listed().Compare(known[b.key].listed()), a.key.compare(b.key))
+	}
+	slices.SortFunc(due, longestAgo)
+	slices.SortFunc(others, longestAgo)
+	return append(due, others[:max(0, min(len(others), fit-len(due)))]...)
 }
+
+// listed returns when the list was made; zero when there is none.
+func (known *membership) listed() time.Time { return value(known).at }
 
 // listMembers lists the machines of the sets that are due, as far as the fleet's
 // limits and the round's time allow, and answers what is known of every set then.
 func (f *Fleet) listMembers(ctx context.Context, sets map[key]*scaleSet, now time.Time) map[key]*membership {
-	room := f.limiter.Room(platform.Read)
-	spare := room - int(reserve*float64(10*f.config.ReadsPerSecond))
+	spare := f.limiter.Room(platform.Read) - int(reserve*float64(10*f.config.ReadsPerSecond))
 	limit := listingTime
 	if deadline, ok := ctx.Deadline(); ok {
 		limit = min(limit, time.Duration(listingShare*float64(time.Until(deadline))))
@@ -154,7 +140,7 @@ func (f *Fleet) listMembers(ctx context.Context, sets map[key]*scaleSet, now tim
 	return answers
 }
 
-// passing says that an error is none of the set's: a server's trouble, a limit, a
+// passing reports whether an error is none of the set's: a server's trouble, a limit, a
 // round whose time was over.
 func passing(err error) bool {
 	return errors.Is(err, targets.ErrTransient) || errors.Is(err, targets.ErrThrottled)

@@ -19,7 +19,7 @@ import (
 	platform "github.com/hpad/hpad/targets/cloud"
 )
 
-// How often an accepted change is asked about, and for how long.
+// How often an accepted change is polled, and for how long.
 const (
 	pollEvery     = 10 * time.Second
 	operationLife = time.Hour
@@ -28,7 +28,8 @@ const (
 )
 
 // operations are the accepted scale-ups that the platform still works on. They are
-// kept across restarts, and safe for concurrent use.
+// kept across restarts, and safe for concurrent use. A store that fails forgets them at
+// a restart, and with them only the words of a failure.
 type operations struct {
 	store targets.Store
 
@@ -76,49 +77,38 @@ func (o *operations) load(ctx context.Context) error {
 	return nil
 }
 
-// begin remembers an accepted change. A store that fails forgets it at a restart,
-// and with it only the words of a failure.
+// begin remembers an accepted change, in place of an earlier one of the set.
 func (o *operations) begin(ctx context.Context, k key, token string, now time.Time) {
 	next := operation{Token: token, Began: now, polled: now}
 	o.mu.Lock()
 	o.known[k] = next
 	o.mu.Unlock()
-	if o.store == nil {
-		return
-	}
-	if text, err := json.Marshal(next); err == nil {
+	if text, err := json.Marshal(next); err == nil && o.store != nil {
 		_ = o.store.Save(ctx, operationPrefix+k.String(), text)
 	}
 }
 
-// drop forgets the change of a set, which a later one took the place of.
-func (o *operations) drop(ctx context.Context, k key) {
-	if under := o.at(k); under.Token != "" {
-		o.end(ctx, k, under.Token)
-	}
-}
-
-// end forgets a change.
+// end forgets the change that a token resumes, unless a later one took its place.
 func (o *operations) end(ctx context.Context, k key, token string) {
 	o.mu.Lock()
-	if o.known[k].Token != token { // a newer one
-		o.mu.Unlock()
-		return
+	known, ok := o.known[k]
+	ended := ok && known.Token == token
+	if ended {
+		delete(o.known, k)
 	}
-	delete(o.known, k)
 	o.mu.Unlock()
-	if o.store != nil {
+	if ended && o.store != nil {
 		_ = o.store.Delete(ctx, operationPrefix+k.String())
 	}
 }
 
-// due answers the changes to be asked about now, in order.
-func (o *operations) due(asked map[key]bool, now time.Time) []key {
+// due returns the changes to be polled now, in order.
+func (o *operations) due(wanted map[key]bool, now time.Time) []key {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var found []key
 	for _, k := range slices.SortedFunc(maps.Keys(o.known), key.compare) {
-		if known := o.known[k]; asked[k] && now.Sub(known.polled) >= pollEvery {
+		if known := o.known[k]; wanted[k] && now.Sub(known.polled) >= pollEvery {
 			known.polled = now
 			o.known[k] = known
 			found = append(found, k)
@@ -133,51 +123,42 @@ func (o *operations) at(k key) operation {
 	return o.known[k]
 }
 
-// poll asks about an accepted change, once. It answers what failed when it did; an
+// poll asks about an accepted change, once. It returns what failed when it did; an
 // operation that ended, or that cannot be asked about any more, is forgotten.
 func (f *Fleet) poll(ctx context.Context, k key, now time.Time) *platform.Answer {
 	under := f.operations.at(k)
-	if under.Token == "" {
-		return nil
-	}
-	if now.Sub(under.Began) > operationLife {
-		f.operations.end(ctx, k, under.Token)
-		return nil
-	}
+	ended := now.Sub(under.Began) > operationLife
 	var status struct {
 		Status string        `json:"status"`
 		Error  platformError `json:"error"`
 	}
-	ended := false
-	err := f.read(ctx, opPoll, func(ctx context.Context, c *client) error {
-		poller, err := c.sets.BeginUpdate(ctx, k.group, k.set, armcompute.VirtualMachineScaleSetUpdate{},
-			&armcompute.VirtualMachineScaleSetsClientBeginUpdateOptions{ResumeToken: under.Token})
-		if err != nil {
-			ended = true // the token is of no use
+	if !ended {
+		err := f.read(ctx, opPoll, func(ctx context.Context, c *client) error {
+			poller, err := c.sets.BeginUpdate(ctx, k.group, k.set, armcompute.VirtualMachineScaleSetUpdate{},
+				&armcompute.VirtualMachineScaleSetsClientBeginUpdateOptions{ResumeToken: under.Token})
+			if err != nil {
+				ended = true // the token is of no use
+				return nil
+			}
+			response, err := poller.Poll(ctx)
+			if err != nil {
+				return err
+			}
+			ended = poller.Done()
+			if body, err := runtime.Payload(response); err == nil {
+				_ = json.Unmarshal(body, &status) // one that is no status says nothing
+			}
 			return nil
-		}
-		response, err := poller.Poll(ctx)
-		if err != nil {
-			return err
-		}
-		ended = poller.Done()
-		if body, err := runtime.Payload(response); err == nil {
-			_ = json.Unmarshal(body, &status) // one that is no status says nothing
-		}
-		return nil
-	})
-	answer, answered := errors.AsType[*platform.Answer](err)
-	switch {
-	case err == nil && !ended:
-		return nil
-	case err == nil:
-		f.operations.end(ctx, k, under.Token)
-		if strings.EqualFold(status.Status, "Failed") {
-			inner := status.Error.innermost()
-			return newAnswer(0, inner.Code, inner.Message)
-		}
-	case answered && answer.Status/100 == 4 && answer.Status != http.StatusTooManyRequests:
-		f.operations.end(ctx, k, under.Token) // nobody will know
+		})
+		answer, answered := errors.AsType[*platform.Answer](err)
+		ended = ended || answered && answer.Status/100 == 4 && answer.Status != http.StatusTooManyRequests // nobody will know
 	}
-	return nil
+	if ended {
+		f.operations.end(ctx, k, under.Token)
+	}
+	if !strings.EqualFold(status.Status, stateFailed) {
+		return nil
+	}
+	inner := status.Error.innermost()
+	return newAnswer(0, inner.Code, inner.Message)
 }

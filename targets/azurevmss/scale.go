@@ -121,7 +121,7 @@ func (f *Fleet) accepted(ctx context.Context, s *scaleSet, n int32, etag, token 
 	if token != "" && n > s.capacity {
 		f.operations.begin(ctx, s.key, token, now)
 	} else {
-		f.operations.drop(ctx, s.key)
+		f.operations.end(ctx, s.key, f.operations.at(s.key).Token)
 	}
 }
 

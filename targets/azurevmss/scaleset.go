@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -83,26 +84,22 @@ func scaleSetOf(from *armcompute.VirtualMachineScaleSet) (*scaleSet, bool) {
 	return s, true
 }
 
-// monitored says that a profile has a health probe or the health extension.
+// monitored reports whether a profile has a health probe or the health extension.
 func monitored(profile *armcompute.VirtualMachineScaleSetVMProfile) bool {
-	if profile == nil {
+	switch {
+	case profile == nil:
 		return false
-	}
-	if profile.NetworkProfile != nil && profile.NetworkProfile.HealthProbe != nil {
+	case profile.NetworkProfile != nil && profile.NetworkProfile.HealthProbe != nil:
 		return true
-	}
-	if profile.ExtensionProfile == nil {
+	case profile.ExtensionProfile == nil:
 		return false
 	}
-	for _, extension := range profile.ExtensionProfile.Extensions {
-		if extension != nil && extension.Properties != nil && strings.HasPrefix(strings.ToLower(value(extension.Properties.Type)), "applicationhealth") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(profile.ExtensionProfile.Extensions, func(e *armcompute.VirtualMachineScaleSetExtension) bool {
+		return e != nil && e.Properties != nil && strings.HasPrefix(strings.ToLower(value(e.Properties.Type)), "applicationhealth")
+	})
 }
 
-// value answers what a pointer points at; the zero value for nil.
+// value returns what a pointer points at; the zero value for nil.
 func value[T any](p *T) T {
 	if p == nil {
 		var none T
@@ -111,7 +108,7 @@ func value[T any](p *T) T {
 	return *p
 }
 
-// highest answers the most machines that the set may have.
+// highest returns the most machines that the set may have.
 func (s *scaleSet) highest() *int32 {
 	most := int32(mostInSet)
 	if s.single {
@@ -120,17 +117,17 @@ func (s *scaleSet) highest() *int32 {
 	return &most
 }
 
-// busy says that the platform works on the set.
+// busy reports whether the platform works on the set.
 func (s *scaleSet) busy() bool {
 	return s.state == stateUpdating || s.state == stateCreating || s.state == stateMigrating
 }
 
-// version answers the version of a reading: what has to be as it was for a write.
+// version returns the version of a reading: what has to be as it was for a write.
 func (s *scaleSet) version() string {
 	return strings.TrimSpace(strconv.Itoa(int(s.capacity)) + " " + s.etag)
 }
 
-// compare answers an ErrConflict where the set is not at a version; an empty one is
+// compare returns an ErrConflict where the set is not at a version; an empty one is
 // not compared.
 func (s *scaleSet) compare(version string) error {
 	if version == "" || version == s.version() {
@@ -143,7 +140,7 @@ func (s *scaleSet) compare(version string) error {
 	return fmt.Errorf("%w: scale set %q was at %s and is at %s now", targets.ErrConflict, s.key, version, s.version())
 }
 
-// unscalable answers why the set has no count that could be changed; nil when it
+// unscalable returns why the set has no count that could be changed; nil when it
 // has one.
 func (s *scaleSet) unscalable() error {
 	if s.sized {

@@ -22,27 +22,16 @@ import (
 // The reasons of holds, of notices, and of errors of targets that cannot be read
 // or scaled.
 const (
-	// GroupNotFound: there is no such group.
-	GroupNotFound = "GroupNotFound"
-	// NativeAutoscaler: Compute Engine's own autoscaler sets the group's size.
-	NativeAutoscaler = "NativeAutoscaler"
-	// RolloutInProgress: a proactive update of the group's instances is under way,
-	// and the fleet is configured to wait for it.
-	RolloutInProgress = "RolloutInProgress"
-	// GroupNotReady: the group is being made, changed or deleted.
-	GroupNotReady = "GroupNotReady"
-	// GroupInUse: another change of the group is under way.
-	GroupInUse = "GroupInUse"
-	// ChangeRefused: the platform's rules for the group forbid the change.
-	ChangeRefused = "ChangeRefused"
-	// QuotaExceeded: the project may have no more of something.
-	QuotaExceeded = "QuotaExceeded"
-	// OutOfCapacity: the platform has no more machines of the kind.
-	OutOfCapacity = "OutOfCapacity"
-	// LaunchFailed: machines fail to start for another reason.
-	LaunchFailed = "LaunchFailed"
-	// ChangeFailed: a change of the size was accepted and failed later.
-	ChangeFailed = "ChangeFailed"
+	GroupNotFound     = "GroupNotFound"
+	NativeAutoscaler  = "NativeAutoscaler"  // Compute Engine's own autoscaler sets the group's size
+	RolloutInProgress = "RolloutInProgress" // a proactive update that the fleet is to wait for
+	GroupNotReady     = "GroupNotReady"     // it is being made, changed or deleted
+	GroupInUse        = "GroupInUse"        // another change of the group is under way
+	ChangeRefused     = "ChangeRefused"     // by the platform's rules for the group
+	QuotaExceeded     = "QuotaExceeded"
+	OutOfCapacity     = "OutOfCapacity" // the platform has no more machines of the kind
+	LaunchFailed      = "LaunchFailed"  // machines fail to start for another reason
+	ChangeFailed      = "ChangeFailed"  // a change of the size was accepted and failed later
 )
 
 // reasoned gives an error a condition reason.
