@@ -16,7 +16,7 @@ import (
 // then asks for the highest of them too.
 func (f *Fleet) Reaches(ref targets.Ref, most int32) {
 	t, wrong := parseTemplate(ref.Name)
-	if ref.Fleet != f.name || wrong != "" {
+	if ref.Fleet != f.base.Name || wrong != "" {
 		return
 	}
 	f.mu.Lock()
@@ -28,15 +28,7 @@ func (f *Fleet) Reaches(ref targets.Ref, most int32) {
 // hpad's user may not start and stop: it asks for the first index of each template
 // and for the one that as many replicas as there may be need, and changes nothing.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
-	err := f.life.Usable(ctx)
-	var found []string
-	if err == nil {
-		found, err = f.check(ctx)
-	}
-	if err != nil {
-		return found, fmt.Errorf("check fleet %q: %w", f.name, err)
-	}
-	return found, nil
+	return targets.Ask(ctx, &f.base, "check", f.check)
 }
 
 func (f *Fleet) check(ctx context.Context) ([]string, error) {

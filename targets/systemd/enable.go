@@ -45,26 +45,25 @@ func (m members) settled() members {
 
 // behind says that instances are still to be enabled or disabled, and that it is time
 // to try it. The caller holds mu.
-func (t *target) behind(now time.Time) bool {
-	enable, disable := t.left()
-	refused := t.unfollowed != nil && !errors.Is(t.unfollowed, errLost)
-	return len(enable)+len(disable) > 0 && (!refused || now.Sub(t.followed) >= followPause)
+func (b *book) behind(now time.Time) bool {
+	enable, disable := b.left()
+	refused := b.unfollowed != nil && !errors.Is(b.unfollowed, errLost)
+	return len(enable)+len(disable) > 0 && (!refused || now.Sub(b.followed) >= followPause)
 }
 
 // left answers the instances to be enabled and disabled. The manager disables nothing
 // that is masked, which does not start anyway. The caller holds mu.
-func (t *target) left() (enable, disable indexes) {
-	disable = slices.DeleteFunc(slices.Clone(t.members.Disable), func(index int32) bool { return t.refused[index].masked })
-	return t.members.Enable, disable
+func (b *book) left() (enable, disable indexes) {
+	disable = slices.DeleteFunc(slices.Clone(b.members.Disable), func(index int32) bool { return b.refused[index].masked })
+	return b.members.Enable, disable
 }
 
 // follow enables and disables what is still to be, so that the manager begins with the
 // count. What is cut short is done with a later reading.
 func (c *change) follow(ctx context.Context) error {
 	err := c.findMasked(ctx, c.current().Disable)
-	c.mu.Lock()
-	enable, disable := c.left()
-	c.mu.Unlock()
+	var enable, disable indexes
+	c.with(func(b *book) { enable, disable = b.left() })
 	if len(enable)+len(disable) == 0 {
 		return err
 	}
@@ -74,9 +73,7 @@ func (c *change) follow(ctx context.Context) error {
 	if err == nil || goesOn(err) {
 		err = cmp.Or(err, c.inTurn(ctx, disable, c.fleet.manager.disable, func(m *members, index int32) { m.Disable = m.Disable.without(index) }))
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.unfollowed, c.followed = err, time.Now()
+	c.with(func(b *book) { b.unfollowed, b.followed = err, time.Now() })
 	return err
 }
 
@@ -87,13 +84,13 @@ func (c *change) findMasked(ctx context.Context, among indexes) error {
 		patterns = append(patterns, escape(name))
 	}
 	states, err := c.fleet.fileStates(ctx, patterns)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, index := range among {
-		if isMasked(states[c.template.unit(index)]) {
-			c.refused[index] = refusedStart{masked: true, said: "the unit is masked", at: time.Now()}
+	c.with(func(b *book) {
+		for _, index := range among {
+			if isMasked(states[c.template.unit(index)]) {
+				b.refused[index] = refusedStart{masked: true, said: "the unit is masked", at: time.Now()}
+			}
 		}
-	}
+	})
 	return err
 }
 
@@ -125,17 +122,17 @@ func (c *change) inTurn(ctx context.Context, all indexes, do func(context.Contex
 
 // unsettled tells of instances that could not be enabled or disabled. The caller holds
 // mu.
-func (t *target) unsettled() *policy.Notice {
+func (b *book) unsettled() *policy.Notice {
 	var left []string
-	enable, disable := t.left()
-	if names := t.template.units(enable); len(names) > 0 {
+	enable, disable := b.left()
+	if names := b.template.units(enable); len(names) > 0 {
 		left = append(left, some(names)+" should be enabled")
 	}
-	if names := t.template.units(disable); len(names) > 0 {
+	if names := b.template.units(disable); len(names) > 0 {
 		left = append(left, some(names)+" should be disabled")
 	}
-	if t.unfollowed == nil || len(left) == 0 {
+	if b.unfollowed == nil || len(left) == 0 {
 		return nil
 	}
-	return &policy.Notice{Condition: UnitFilesFailing, Reason: EnableRefused, Message: fmt.Sprintf("%s: %v; hpad tries again every %v, until then the manager begins with another count when it starts", strings.Join(left, ", "), t.unfollowed, followPause)}
+	return &policy.Notice{Condition: UnitFilesFailing, Reason: EnableRefused, Message: fmt.Sprintf("%s: %v; hpad tries again every %v, until then the manager begins with another count when it starts", strings.Join(left, ", "), b.unfollowed, followPause)}
 }

@@ -2,7 +2,6 @@ package systemd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -26,9 +25,8 @@ type Options struct {
 // Fleet reads and scales the templates of one service manager. It is safe for
 // concurrent use.
 type Fleet struct {
-	name    string
+	base    targets.Base[*target]
 	config  *Config
-	life    targets.Life
 	options Options
 	manager manager
 	known   *particulars
@@ -40,12 +38,12 @@ type Fleet struct {
 
 	mu      sync.Mutex
 	targets map[template]*target
-	// reach is how many replicas a target may have, where that was said.
+	// reach is how many replicas a target may have, where Reaches was called.
 	reach   map[template]int32
 	started bool
 }
 
-// New answers a fleet of that name, which connects when it is first read. The
+// New returns a fleet of that name, which connects when it is first read. The
 // configuration is defaulted and valid, and is not modified.
 func New(name string, config *Config, options Options) *Fleet {
 	return newFleet(name, config, options, newConnection(config))
@@ -53,24 +51,25 @@ func New(name string, config *Config, options Options) *Fleet {
 
 func newFleet(name string, config *Config, options Options, m manager) *Fleet {
 	f := &Fleet{
-		name: name, config: config, options: options, manager: m,
+		config: config, options: options, manager: m,
 		known: newParticulars(m), targets: map[template]*target{}, reach: map[template]int32{},
 	}
+	f.base.Name, f.base.Parse = name, f.targetOf
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	f.sampler = newSampler(config.ResourceInterval, m)
 	return f
 }
 
-// Start begins to see to the counts: instances that hpad started and that do not
+// Start begins to keep the counts: instances that hpad started and that do not
 // run are started again when their target is next read.
 func (f *Fleet) Start(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("start fleet %q: %w", f.name, err)
+		return fmt.Errorf("start fleet %q: %w", f.base.Name, err)
 	}
-	if f.started || f.life.Ended() {
-		return fmt.Errorf("start fleet %q: it was started or closed before", f.name)
+	if f.started || f.base.Ended() {
+		return fmt.Errorf("start fleet %q: it was started or closed before", f.base.Name)
 	}
 	f.started = true
 	// What was learned before may be older than what another fleet saved since.
@@ -82,7 +81,7 @@ func (f *Fleet) Start(ctx context.Context) error {
 // Units stay as they are.
 func (f *Fleet) Close() error {
 	f.mu.Lock()
-	first := f.life.End()
+	first := f.base.End()
 	f.cancel()
 	all := maps.Clone(f.targets)
 	f.mu.Unlock()
@@ -100,14 +99,11 @@ func (f *Fleet) Close() error {
 	return nil
 }
 
-// target answers what the fleet knows of a target.
-func (f *Fleet) target(ref targets.Ref) (*target, error) {
-	t, wrong := parseTemplate(ref.Name)
-	switch {
-	case ref.Fleet != f.name:
-		return nil, fmt.Errorf("%w: target %s is of another fleet than %q", targets.ErrTargetNotFound, ref, f.name)
-	case wrong != "":
-		return nil, &targets.ReasonError{Reason: TemplateNotFound, Err: fmt.Errorf("%w: %q: %s", targets.ErrTargetNotFound, ref.Name, wrong)}
+// targetOf returns the target of a template's name.
+func (f *Fleet) targetOf(name string) (*target, error) {
+	t, wrong := parseTemplate(name)
+	if wrong != "" {
+		return nil, &targets.ReasonError{Reason: TemplateNotFound, Err: fmt.Errorf("%w: %q: %s", targets.ErrTargetNotFound, name, wrong)}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -115,7 +111,7 @@ func (f *Fleet) target(ref targets.Ref) (*target, error) {
 	if known == nil {
 		known = newTarget(t, f.config, f.options)
 		f.targets[t] = known
-		if f.started && !f.life.Ended() && known.config.ReadyProbe.probes() {
+		if f.started && !f.base.Ended() && known.config.ReadyProbe.probes() {
 			known.prober = newProber(known, f.options.Store)
 		}
 	}
@@ -126,42 +122,23 @@ func (f *Fleet) target(ref targets.Ref) (*target, error) {
 // one, and one list of unit files where a template has no unit. A fleet that was
 // started then starts, in the background, the instances that should run and do not.
 func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
-	err := f.life.Usable(ctx)
-	answer := make(map[targets.Ref]targets.Reading, len(refs))
-	if err == nil && len(refs) > 0 {
-		err = f.snapshot(ctx, refs, answer)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read fleet %q: %w", f.name, err)
-	}
-	return answer, nil
+	return f.base.Snapshot(ctx, refs, f.snapshot)
 }
 
-func (f *Fleet) snapshot(ctx context.Context, refs []targets.Ref, answer map[targets.Ref]targets.Reading) error {
-	asked := make(map[targets.Ref]*target, len(refs))
-	for _, ref := range refs {
-		t, err := f.target(ref)
-		if err != nil {
-			answer[ref] = targets.Reading{Err: err, Observed: time.Now()}
-			continue
-		}
-		asked[ref] = t
-	}
-	if len(asked) == 0 {
-		return nil
-	}
-	s, err := f.look(ctx, asked)
+func (f *Fleet) snapshot(ctx context.Context, wanted map[targets.Ref]*target) (map[targets.Ref]targets.Reading, error) {
+	s, err := f.look(ctx, wanted)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	templates := make(map[template]bool, len(asked))
-	for _, t := range asked {
+	templates := make(map[template]bool, len(wanted))
+	for _, t := range wanted {
 		templates[t.template] = true
 	}
 	if err := f.known.learn(ctx, templates, s.members()); err != nil {
-		return err
+		return nil, err
 	}
-	for ref, t := range asked {
+	readings := make(map[targets.Ref]targets.Reading, len(wanted))
+	for ref, t := range wanted {
 		reading, err := f.reading(ctx, t, s)
 		if err != nil {
 			f.sampler.Withdraw(ref)
@@ -169,9 +146,9 @@ func (f *Fleet) snapshot(ctx context.Context, refs []targets.Ref, answer map[tar
 		} else {
 			f.sampler.Publish(ref, t.sampled(s.units[t.template], f.known))
 		}
-		answer[ref] = reading
+		readings[ref] = reading
 	}
-	return nil
+	return readings, nil
 }
 
 // look is what a list of units showed.
@@ -296,24 +273,10 @@ func (f *Fleet) reading(ctx context.Context, t *target, s look) (targets.Reading
 	return reading, nil
 }
 
-// Samples answers cpu and memory of each running instance, as the manager accounts
+// Samples returns cpu and memory of each running instance, as the manager accounts
 // them, and begins to sample when nobody has asked for a while.
 func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
-	if err := f.life.Usable(ctx); err != nil {
-		return nil, fmt.Errorf("sample fleet %q: %w", f.name, err)
-	}
-	answer, err := f.sampler.Samples(refs)
-	if err != nil {
-		return nil, fmt.Errorf("sample fleet %q: %w", f.name, err)
-	}
-	return answer, nil
-}
-
-// outcome adds to an error of a change that the context cut short, that nobody
-// knows how it went.
-func outcome(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() == nil || errors.Is(err, targets.ErrUnknownOutcome) {
-		return err
-	}
-	return fmt.Errorf("%w: %w: %w", targets.ErrUnknownOutcome, ctx.Err(), err)
+	return targets.Ask(ctx, &f.base, "sample", func(context.Context) (map[targets.Ref]targets.Samples, error) {
+		return f.sampler.Samples(refs)
+	})
 }

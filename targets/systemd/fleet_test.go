@@ -850,13 +850,11 @@ func TestStoredBefore(t *testing.T) {
 		if want := `{"format":1,"version":3,"run":"boot-1","started":[1],"found":[2],"leaving":[]}`; err != nil || string(saved) != want {
 			r.Errorf("the store has %s, %v, want %s", saved, err, want)
 		}
-		worker, err := r.fleet.target(workerRef)
+		worker, err := r.fleet.base.Target(workerRef)
 		if err != nil {
 			r.Fatal(err)
 		}
-		worker.prober.mu.Lock()
-		defer worker.prober.mu.Unlock()
-		known, err := json.Marshal(worker.prober.saved)
+		known, err := json.Marshal(worker.prober.saved())
 		if err != nil || len(known) == 0 || !strings.Contains(string(stored["ready/worker@.service"]), string(known[1:len(known)-1])) {
 			r.Errorf("of %s is known %s", stored["ready/worker@.service"], known)
 		}
@@ -894,7 +892,7 @@ func TestUnreadable(t *testing.T) {
 func TestStaleList(t *testing.T) {
 	run(t, []int{1, 2, 3}, func(r *rig) {
 		r.wantSpec(3)
-		worker, err := r.fleet.target(workerRef)
+		worker, err := r.fleet.base.Target(workerRef)
 		if err != nil {
 			r.Fatal(err)
 		}

@@ -137,7 +137,7 @@ func manyHands(t *testing.T, rt *rapid.T) {
 	if last.Hold != nil {
 		rt.Errorf("held: %+v", last.Hold)
 	}
-	worker, err := f.target(workerRef)
+	worker, err := f.base.Target(workerRef)
 	if err != nil {
 		rt.Fatal(err)
 	}

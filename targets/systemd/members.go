@@ -1,12 +1,10 @@
 package systemd
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
-
-	"github.com/hpad/hpad/targets"
+	"strconv"
 )
 
 // indexes are indexes of instances, in order.
@@ -54,7 +52,10 @@ type members struct {
 	Disable indexes `json:"disable,omitempty"`
 }
 
-const membersFormat = 1
+const (
+	membersFormat = 1
+	membersPrefix = "members/"
+)
 
 func (m members) count() int32 { return int32(len(m.Started) + len(m.Found)) }
 
@@ -65,11 +66,17 @@ func (m members) all() indexes {
 	return slices.Sorted(slices.Values(slices.Concat(m.Started, m.Found)))
 }
 
-func (m members) same(other members) bool {
+// Same reports whether other need not be stored in place of the members.
+func (m members) Same(other members) bool {
 	return m.Version == other.Version && m.Run == other.Run && slices.Equal(m.Started, other.Started) &&
 		slices.Equal(m.Found, other.Found) && slices.Equal(m.Leaving, other.Leaving) &&
 		slices.Equal(m.Enable, other.Enable) && slices.Equal(m.Disable, other.Disable)
 }
+
+// Empty returns false: a target without members has a version.
+func (m members) Empty() bool { return false }
+
+func (m members) versionText() string { return strconv.FormatUint(m.Version, 10) }
 
 // from answers the members without those below a first index, which a changed
 // configuration leaves alone.
@@ -148,42 +155,12 @@ func (m members) learn(units map[int32]unit, run string) members {
 	return m
 }
 
-func membersKey(t template) string { return "members/" + t.file() }
-
-// loadMembers answers what was saved of a target; nil when nothing was.
-func loadMembers(ctx context.Context, store targets.Store, t template) (*members, error) {
-	if store == nil {
-		return nil, nil
-	}
-	value, err := store.Load(ctx, membersKey(t))
-	if err != nil {
-		return nil, fmt.Errorf("%w: load the saved count of %s: %w", targets.ErrTransient, t.file(), err)
-	}
-	if value == nil {
-		return nil, nil
-	}
-	var m members
-	err = json.Unmarshal(value, &m)
+// UnmarshalJSON reads saved members.
+func (m *members) UnmarshalJSON(text []byte) error {
+	type plain members
+	err := json.Unmarshal(text, (*plain)(m))
 	if err == nil && m.Format != membersFormat {
 		err = fmt.Errorf("want format %d, not %d", membersFormat, m.Format)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: saved count %q of %s cannot be read: %w; give the fleet another name, or start with an empty state directory", targets.ErrUnscalable, value, t.file(), err)
-	}
-	return &m, nil
-}
-
-// saveMembers saves what is known of a target.
-func saveMembers(ctx context.Context, store targets.Store, t template, m members) error {
-	if store == nil {
-		return nil
-	}
-	value, err := json.Marshal(m)
-	if err == nil {
-		err = store.Save(ctx, membersKey(t), value)
-	}
-	if err != nil {
-		return fmt.Errorf("save the count of %s: %w", t.file(), err)
-	}
-	return nil
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -28,21 +29,21 @@ const (
 // nothing to do, it does nothing.
 func (f *Fleet) mend(t *target, units map[int32]unit) {
 	now := time.Now()
-	if w := t.work(units, f.known, now); w.none() || !t.tryLock() {
+	var w work
+	t.with(func(b *book) { w = b.work(units, f.known, now) })
+	if w.none() || !t.tryLock() {
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.life.Ended() {
+	if f.base.Ended() {
 		t.unlock()
 		return
 	}
 	f.work.Go(func() {
 		defer t.unlock()
 		err := f.mendNow(t)
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.trouble = err
+		t.with(func(b *book) { b.trouble = err })
 	})
 }
 
@@ -61,19 +62,15 @@ func (w work) none() bool {
 }
 
 // work answers what there is to do.
-func (t *target) work(units map[int32]unit, known *particulars, now time.Time) work {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	w := work{ask: t.overdue(units, now), follow: t.behind(now), replace: t.limited(units, known)}
-	m := t.members
-	for index, done := range t.mended {
-		if !m.Started.has(index) || units[index].state.alive() && now.Sub(done.at) > mendStays {
-			delete(t.mended, index)
-		}
-	}
-	held := t.hold(units, now) != nil
+func (b *book) work(units map[int32]unit, known *particulars, now time.Time) work {
+	w := work{ask: b.overdue(units, now), follow: b.behind(now), replace: b.limited(units, known)}
+	m := b.members
+	maps.DeleteFunc(b.mended, func(index int32, done mended) bool {
+		return !m.Started.has(index) || units[index].state.alive() && now.Sub(done.at) > mendStays
+	})
+	held := b.hold(units, now) != nil
 	for _, index := range m.Started {
-		tried := latest(t.mended[index].at, t.refused[index].at)
+		tried := latest(b.mended[index].at, b.refused[index].at)
 		if u := units[index]; u.state == absent && !held && now.Sub(tried) >= mendPause {
 			w.start = append(w.start, index)
 		}
@@ -97,7 +94,8 @@ func (f *Fleet) mendNow(t *target) error {
 		return err
 	}
 	now := time.Now()
-	w := t.work(c.units, f.known, now)
+	var w work
+	t.with(func(b *book) { w = b.work(c.units, f.known, now) })
 	failed := c.finish(f.ctx, w)
 	if failed != nil && !goesOn(failed) {
 		return failed
@@ -111,7 +109,7 @@ func (f *Fleet) mendNow(t *target) error {
 	}
 	started, err := c.startAgain(f.ctx, w.start, others, now)
 	failed = cmp.Or(failed, err)
-	if c.enable {
+	if c.fleet.config.Enable {
 		c.alter(func(m *members) { *m = m.enabling(started).settled() })
 	}
 	if err := t.save(f.ctx); err != nil {
@@ -162,9 +160,7 @@ func (c *change) startAgain(ctx context.Context, missing, others indexes, now ti
 			case err == nil:
 				works = true
 				started = started.with(index)
-				c.mu.Lock()
-				c.mended[index] = mended{at: now, times: c.mended[index].times + again}
-				c.mu.Unlock()
+				c.with(func(b *book) { b.mended[index] = mended{at: now, times: b.mended[index].times + again} })
 			case c.passesOver(index):
 				refused = append(refused, index)
 			case goesOn(err):

@@ -66,11 +66,11 @@ const (
 const tellRestarts = 3
 
 // notices tells of instances that do not do as they should. The caller holds mu.
-func (t *target) notices(units map[int32]unit, known *particulars, now time.Time) []policy.Notice {
+func (b *book) notices(units map[int32]unit, known *particulars, now time.Time) []policy.Notice {
 	var notices []policy.Notice
 	for _, notice := range []*policy.Notice{
-		t.failing(units, known), t.missing(units), t.forbidden(units), t.refusing(),
-		t.unsettled(), t.stuck(units, known, now), t.stale(units, known),
+		b.failing(units, known), b.missing(units), b.forbidden(units), b.refusing(),
+		b.unsettled(), b.stuck(units, known, now), b.stale(units, known),
 	} {
 		if notice != nil {
 			notices = append(notices, *notice)
@@ -81,14 +81,14 @@ func (t *target) notices(units map[int32]unit, known *particulars, now time.Time
 
 // failing tells of failed instances; of those, the ones that are not started again
 // go first.
-func (t *target) failing(units map[int32]unit, known *particulars) *policy.Notice {
+func (b *book) failing(units map[int32]unit, known *particulars) *policy.Notice {
 	byReason := map[string][]string{}
 	for _, index := range slices.Sorted(maps.Keys(units)) {
 		u := units[index]
 		d, _ := known.of(u.Name)
 		reason := ""
 		switch {
-		case t.members.Leaving.has(index):
+		case b.members.Leaving.has(index):
 		case u.state == failed && d.gaveUp:
 			reason = StartLimitHit
 		case u.state == failed:
@@ -128,20 +128,20 @@ func (d details) how() string {
 }
 
 // missing tells of instances that hpad starts again. The caller holds mu.
-func (t *target) missing(units map[int32]unit) *policy.Notice {
+func (b *book) missing(units map[int32]unit) *policy.Notice {
 	var names []string
 	trouble := ""
-	if t.trouble != nil {
-		trouble = t.trouble.Error()
+	if b.trouble != nil {
+		trouble = b.trouble.Error()
 	}
-	for _, index := range t.members.Started {
+	for _, index := range b.members.Started {
 		gone := units[index].state == absent
-		refused, isRefused := t.refused[index]
+		refused, isRefused := b.refused[index]
 		if gone && isRefused {
 			trouble = cmp.Or(trouble, refused.said)
 		}
-		if gone && (isRefused || t.trouble != nil || t.mended[index].times > 0) || t.mended[index].times >= tellRestarts {
-			names = append(names, t.template.unit(index))
+		if gone && (isRefused || b.trouble != nil || b.mended[index].times > 0) || b.mended[index].times >= tellRestarts {
+			names = append(names, b.template.unit(index))
 		}
 	}
 	switch {

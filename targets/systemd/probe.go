@@ -2,7 +2,7 @@ package systemd
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"maps"
 	"sync"
 	"time"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/ledger"
 	"github.com/hpad/hpad/targets/probe"
 )
 
@@ -21,7 +22,9 @@ const probesAtOnce = 16
 type prober struct {
 	template template
 	probe    ReadyProbe
-	store    targets.Store
+	// verdicts are those of all instances when they were last asked, which they have
+	// after a restart until they are asked again.
+	verdicts *ledger.Ledger[ledger.Map[verdict]]
 	ctx      context.Context
 	cancel   context.CancelFunc
 	loop     sync.WaitGroup
@@ -29,11 +32,7 @@ type prober struct {
 	mu sync.Mutex
 	// probed are the running instances, by name.
 	probed map[string]*probed
-	// saved are the answers of before, which an instance has until it is asked,
-	// unsaved says that there are others now.
-	saved   map[string]savedAnswer
-	unsaved bool
-	loaded  bool
+	loaded bool
 }
 
 // probed is one instance.
@@ -45,18 +44,27 @@ type probed struct {
 	changed    time.Time
 }
 
-// savedAnswer is what the store keeps of an instance: since when it is ready.
-type savedAnswer struct {
+// verdict is what the store keeps of an instance: since when it is ready, or not.
+type verdict struct {
 	Activation string    `json:"activation"`
 	Ready      bool      `json:"ready"`
 	Changed    time.Time `json:"changed"`
 }
 
 func newProber(t *target, store targets.Store) *prober {
-	p := &prober{template: t.template, probe: t.config.ReadyProbe, store: store, probed: map[string]*probed{}, saved: map[string]savedAnswer{}}
+	p := &prober{template: t.template, probe: t.config.ReadyProbe, verdicts: ledger.New[ledger.Map[verdict]](store, verdictPrefix), probed: map[string]*probed{}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.loop.Go(p.run)
 	return p
+}
+
+// verdictPrefix is where the store has verdicts.
+const verdictPrefix = "ready/"
+
+// saved returns the last verdicts, by the instances' names.
+func (p *prober) saved() ledger.Map[verdict] {
+	saved, _ := p.verdicts.Of(p.template.file())
+	return saved
 }
 
 func (p *prober) close() {
@@ -84,7 +92,7 @@ func (p *prober) watch(units map[int32]unit, known *particulars) {
 
 // begin answers an instance that was not asked yet. The caller holds mu.
 func (p *prober) begin(index int32, name string, d details) *probed {
-	if before, ok := p.saved[name]; ok && before.Activation == d.activation {
+	if before, ok := p.saved()[name]; ok && before.Activation == d.activation {
 		return &probed{index: index, activation: d.activation, asked: true, verdict: probe.Verdict{Ready: before.Ready}, changed: before.Changed}
 	}
 	return &probed{index: index, activation: d.activation, changed: d.active}
@@ -97,7 +105,7 @@ func (p *prober) readiness(name, activation string, active time.Time) (policy.Re
 	defer p.mu.Unlock()
 	now := p.probed[name]
 	if now == nil || now.activation != activation {
-		if before, ok := p.saved[name]; ok && before.Activation == activation && before.Ready {
+		if before, ok := p.saved()[name]; ok && before.Activation == activation && before.Ready {
 			return policy.ReadinessTrue, before.Changed
 		}
 		return policy.ReadinessFalse, active
@@ -156,54 +164,41 @@ func (p *prober) take(name string, instance *probed, err error) {
 		instance.changed = time.Now()
 	}
 	instance.asked = true
-	p.saved[name] = savedAnswer{Activation: instance.activation, Ready: instance.verdict.Ready, Changed: instance.changed}
-	p.unsaved = true
+	p.change(func(all ledger.Map[verdict]) {
+		all[name] = verdict{Activation: instance.activation, Ready: instance.verdict.Ready, Changed: instance.changed}
+		maps.DeleteFunc(all, func(name string, _ verdict) bool { return p.probed[name] == nil })
+	})
 }
 
-func (p *prober) key() string { return "ready/" + p.template.file() }
+func (p *prober) change(change func(all ledger.Map[verdict])) {
+	p.verdicts.Change(p.template.file(), func(before ledger.Map[verdict]) ledger.Map[verdict] { return before.With(change) })
+}
 
-// load loads the answers of before, once. Where that cannot be done the instances
+// load loads the verdicts of before, once. Where that cannot be done the instances
 // are asked anew.
 func (p *prober) load(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.loaded || p.store == nil {
+	if p.loaded {
 		return
 	}
-	value, err := p.store.Load(ctx, p.key())
-	if err != nil {
+	saved, _, err := p.verdicts.Read(ctx, p.template.file())
+	if _, garbled := errors.AsType[*ledger.GarbledError](err); err != nil && !garbled {
 		return
 	}
 	p.loaded = true
-	var saved map[string]savedAnswer
-	if json.Unmarshal(value, &saved) != nil {
-		return
-	}
-	for name, answer := range saved {
-		if _, newer := p.saved[name]; !newer {
-			p.saved[name] = answer
-		}
-	}
+	newer := p.saved()
+	p.verdicts.Keep(p.template.file(), saved)
+	p.change(func(all ledger.Map[verdict]) { maps.Copy(all, newer) })
 }
 
-// save saves the answers of the instances there are, where they changed.
+// save saves the verdicts where they changed; what cannot be saved is by the next pass.
 func (p *prober) save() {
 	p.mu.Lock()
-	due := p.unsaved && p.loaded
-	p.unsaved = p.unsaved && !due
-	maps.DeleteFunc(p.saved, func(name string, _ savedAnswer) bool { return due && p.probed[name] == nil })
-	value, err := json.Marshal(p.saved)
+	loaded := p.loaded
 	p.mu.Unlock()
-	if !due {
-		return
-	}
-	if err == nil {
-		err = p.store.Save(p.ctx, p.key(), value)
-	}
-	if err != nil {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.unsaved = true
+	if loaded {
+		_ = p.verdicts.Save(p.ctx, p.template.file())
 	}
 }
 

@@ -18,12 +18,13 @@ const requestHint = "set CPUQuota= and MemoryHigh= or MemoryMax= in the unit fil
 
 // read answers the target's reading of units that were listed at a time.
 func (t *target) read(units map[int32]unit, known *particulars, at time.Time) targets.Reading {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	m := t.members
-	reading := targets.Reading{
-		SpecReplicas: m.count(), Version: m.versionText(), Hold: t.hold(units, at), Observed: at,
-	}
+	reading := targets.Reading{Observed: at}
+	var m members
+	t.with(func(b *book) {
+		m = b.members
+		reading.Hold, reading.Notices = b.hold(units, at), b.notices(units, known, at)
+	})
+	reading.SpecReplicas, reading.Version = m.count(), m.versionText()
 	for _, index := range slices.Sorted(maps.Keys(units)) {
 		u := units[index]
 		leaving := m.Leaving.has(index) || !m.has(index) && u.state != failed
@@ -39,7 +40,6 @@ func (t *target) read(units map[int32]unit, known *particulars, at time.Time) ta
 			reading.StatusReplicas++
 		}
 	}
-	reading.Notices = t.notices(units, known, at)
 	return reading
 }
 

@@ -36,30 +36,28 @@ const refusalPause = time.Minute
 func (c *change) startOne(ctx context.Context, index int32) error {
 	err := c.fleet.manager.start(ctx, c.template.unit(index))
 	refused, isRefused := errors.AsType[*refusedError](err)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.refused, index)
-	if isRefused {
-		c.refused[index] = refusedStart{masked: refused.masked, said: refused.said, at: time.Now()}
-	}
+	c.with(func(b *book) {
+		delete(b.refused, index)
+		if isRefused {
+			b.refused[index] = refusedStart{masked: refused.masked, said: refused.said, at: time.Now()}
+		}
+	})
 	return err
 }
 
 // passesOver says that another index may take the place of a refused one.
-func (t *target) passesOver(index int32) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	found, refused := t.refused[index]
-	passed := 0
-	for _, r := range t.refused {
-		if r.masked == found.masked {
-			passed++
+func (t *target) passesOver(index int32) (passes bool) {
+	t.with(func(b *book) {
+		found, refused := b.refused[index]
+		passed := 0
+		for _, r := range b.refused {
+			if r.masked == found.masked {
+				passed++
+			}
 		}
-	}
-	if found.masked {
-		return passed <= maskedOver
-	}
-	return refused && passed <= refusedOver
+		passes = found.masked && passed <= maskedOver || !found.masked && refused && passed <= refusedOver
+	})
+	return passes
 }
 
 // instead gives the place of a refused index to the next free one, which it answers.
@@ -68,7 +66,7 @@ func (c *change) instead(refused int32) int32 {
 	next := c.candidates(1)[0]
 	c.alter(func(m *members) {
 		m.Started = m.Started.with(next)
-		if c.enable {
+		if c.fleet.config.Enable {
 			*m = m.disabling(indexes{refused}).enabling(indexes{next})
 		}
 	})
@@ -76,37 +74,36 @@ func (c *change) instead(refused int32) int32 {
 }
 
 // knownMasked answers the instances that are known to be masked.
-func (t *target) knownMasked() indexes {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var masked indexes
-	for _, index := range slices.Sorted(maps.Keys(t.refused)) {
-		if t.refused[index].masked {
-			masked = append(masked, index)
+func (t *target) knownMasked() (masked indexes) {
+	t.with(func(b *book) {
+		for _, index := range slices.Sorted(maps.Keys(b.refused)) {
+			if b.refused[index].masked {
+				masked = append(masked, index)
+			}
 		}
-	}
+	})
 	return masked
 }
 
 // unmask forgets those of the masked instances that are not masked any more, by the
 // states of their unit files.
 func (t *target) unmask(known indexes, states map[string]string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, index := range known {
-		if !isMasked(states[t.template.unit(index)]) {
-			delete(t.refused, index)
+	t.with(func(b *book) {
+		for _, index := range known {
+			if !isMasked(states[t.template.unit(index)]) {
+				delete(b.refused, index)
+			}
 		}
-	}
+	})
 }
 
 // overdue answers the refused instances that the manager is to be asked about, and
 // forgets those that somebody else has started. The caller holds mu.
-func (t *target) overdue(units map[int32]unit, now time.Time) indexes {
-	maps.DeleteFunc(t.refused, func(index int32, _ refusedStart) bool { return units[index].state.alive() })
+func (b *book) overdue(units map[int32]unit, now time.Time) indexes {
+	maps.DeleteFunc(b.refused, func(index int32, _ refusedStart) bool { return units[index].state.alive() })
 	var overdue indexes
-	for _, index := range slices.Sorted(maps.Keys(t.refused)) {
-		if r := t.refused[index]; !r.masked && !t.members.has(index) && now.Sub(r.at) >= refusalPause {
+	for _, index := range slices.Sorted(maps.Keys(b.refused)) {
+		if r := b.refused[index]; !r.masked && !b.members.has(index) && now.Sub(r.at) >= refusalPause {
 			overdue = append(overdue, index)
 		}
 	}
@@ -117,7 +114,7 @@ func (t *target) overdue(units map[int32]unit, now time.Time) indexes {
 // manager did not begin because there were too many before: few of them, as others take
 // their places. Those that hpad started again keep theirs: they end all the time, and so
 // would others. The caller holds mu.
-func (t *target) limited(units map[int32]unit, known *particulars) indexes {
+func (b *book) limited(units map[int32]unit, known *particulars) indexes {
 	var limited indexes
 	passed := 0
 	for _, index := range slices.Sorted(maps.Keys(units)) {
@@ -125,9 +122,9 @@ func (t *target) limited(units map[int32]unit, known *particulars) indexes {
 		d, _ := known.of(u.Name)
 		switch {
 		case u.state != failed || !d.limited:
-		case t.members.Started.has(index) && t.mended[index].times == 0:
+		case b.members.Started.has(index) && b.mended[index].times == 0:
 			limited = append(limited, index)
-		case !t.members.has(index):
+		case !b.members.has(index):
 			passed++
 		}
 	}
@@ -150,24 +147,24 @@ func (c *change) askAgain(ctx context.Context, overdue indexes) error {
 		if err != nil && !goesOn(err) {
 			return err
 		}
-		c.mu.Lock()
-		if r := c.refused[index]; err == nil && state == "loaded" {
-			delete(c.refused, index)
-		} else {
-			r.at = time.Now()
-			c.refused[index] = r
-		}
-		c.mu.Unlock()
+		c.with(func(b *book) {
+			if r := b.refused[index]; err == nil && state == "loaded" {
+				delete(b.refused, index)
+			} else {
+				r.at = time.Now()
+				b.refused[index] = r
+			}
+		})
 	}
 	return nil
 }
 
 // refusing tells of instances that the manager refuses to start, so that others take
 // their places, and what it says of the first of them. The caller holds mu.
-func (t *target) refusing() *policy.Notice {
+func (b *book) refusing() *policy.Notice {
 	var passed indexes
-	for index, r := range t.refused {
-		if !r.masked && !t.members.has(index) {
+	for index, r := range b.refused {
+		if !r.masked && !b.members.has(index) {
 			passed = passed.with(index)
 		}
 	}
@@ -175,18 +172,18 @@ func (t *target) refusing() *policy.Notice {
 		return nil
 	}
 	return &policy.Notice{Condition: UnitsRefused, Reason: UnitRefused, Message: fmt.Sprintf("%s cannot be started: %s; other indexes take their places until that is mended (systemd-analyze verify, systemctl cat; then systemctl daemon-reload)",
-		some(t.template.units(passed)), t.refused[passed[0]].said)}
+		some(b.template.units(passed)), b.refused[passed[0]].said)}
 }
 
 // forbidden tells of masked instances. The caller holds mu.
-func (t *target) forbidden(units map[int32]unit) *policy.Notice {
+func (b *book) forbidden(units map[int32]unit) *policy.Notice {
 	var all indexes
 	for index, u := range units {
 		if u.masked() {
 			all = all.with(index)
 		}
 	}
-	for index, r := range t.refused {
+	for index, r := range b.refused {
 		if r.masked {
 			all = all.with(index)
 		}
@@ -194,5 +191,5 @@ func (t *target) forbidden(units map[int32]unit) *policy.Notice {
 	if len(all) == 0 {
 		return nil
 	}
-	return &policy.Notice{Condition: UnitsMasked, Reason: UnitMasked, Message: some(t.template.units(all)) + " are masked; other indexes take their places until systemctl unmask allows these again"}
+	return &policy.Notice{Condition: UnitsMasked, Reason: UnitMasked, Message: some(b.template.units(all)) + " are masked; other indexes take their places until systemctl unmask allows these again"}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -15,24 +16,16 @@ import (
 // count is saved before; what is cut short is finished in the background. Systemd
 // has no place for the reason.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
-	err := f.life.Usable(ctx)
-	if err == nil {
-		err = outcome(ctx, f.setReplicas(ctx, ref, n, version))
-	}
-	if err != nil {
-		return fmt.Errorf("scale %s of fleet %q to %d replicas: %w", ref.Name, f.name, n, err)
-	}
-	return nil
+	what := fmt.Sprintf("scale %s of fleet %q to %d replicas", ref.Name, f.base.Name, n)
+	return f.base.Write(ctx, ref, what, func(ctx context.Context, t *target) error {
+		if n < 0 {
+			return &targets.OutOfRangeError{Min: new(int32), Err: fmt.Errorf("%d replicas are less than none", n)}
+		}
+		return f.setReplicas(ctx, t, n, version)
+	})
 }
 
-func (f *Fleet) setReplicas(ctx context.Context, ref targets.Ref, n int32, version string) error {
-	if n < 0 {
-		return &targets.OutOfRangeError{Min: new(int32), Err: fmt.Errorf("%d replicas are less than none", n)}
-	}
-	t, err := f.target(ref)
-	if err != nil {
-		return err
-	}
+func (f *Fleet) setReplicas(ctx context.Context, t *target, n int32, version string) error {
 	if err := t.lock(ctx); err != nil {
 		return err
 	}
@@ -48,9 +41,8 @@ func (f *Fleet) setReplicas(ctx context.Context, ref targets.Ref, n int32, versi
 	case n == m.count():
 		return nil
 	}
-	t.mu.Lock()
-	hold := t.hold(c.units, time.Now())
-	t.mu.Unlock()
+	var hold *policy.Hold
+	t.with(func(b *book) { hold = b.hold(c.units, time.Now()) })
 	if hold != nil {
 		return &targets.HeldError{Hold: *hold}
 	}
@@ -68,7 +60,7 @@ type change struct {
 
 // begin lists a target's units for a change. The caller holds the target.
 func (f *Fleet) begin(ctx context.Context, t *target) (*change, error) {
-	s, err := f.look(ctx, map[targets.Ref]*target{{Fleet: f.name, Name: t.template.file()}: t})
+	s, err := f.look(ctx, map[targets.Ref]*target{{Fleet: f.base.Name, Name: t.template.file()}: t})
 	if err == nil {
 		err = s.unusable[t.template]
 	}
@@ -106,7 +98,7 @@ func (c *change) up(ctx context.Context, n int, before members) error {
 		for _, index := range chosen {
 			m.Started = m.Started.with(index)
 		}
-		if c.enable {
+		if c.fleet.config.Enable {
 			*m = m.enabling(chosen)
 		}
 		m.Version++
@@ -124,7 +116,7 @@ func (c *change) down(ctx context.Context, n int, before members) error {
 		for _, index := range victims {
 			m.Started, m.Found, m.Leaving = m.Started.without(index), m.Found.without(index), m.Leaving.with(index)
 		}
-		if c.enable {
+		if c.fleet.config.Enable {
 			*m = m.disabling(victims)
 		}
 		m.Version++
@@ -137,11 +129,7 @@ func (c *change) down(ctx context.Context, n int, before members) error {
 
 // alter changes the members.
 func (c *change) alter(change func(m *members)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	next := c.members
-	change(&next)
-	c.replace(next)
+	c.with(func(b *book) { change(&b.members) })
 }
 
 // commit saves the new members before anything is done. Where they cannot be saved
@@ -156,16 +144,15 @@ func (c *change) commit(ctx context.Context, before members) error {
 }
 
 // candidates answers the lowest free indexes.
-func (c *change) candidates(n int) indexes {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var chosen indexes
-	for index := *c.config.FirstIndex; len(chosen) < n; index++ {
-		_, refused := c.refused[index]
-		if !refused && (free(c.units, index) || c.allowedAgain(index)) && !c.members.has(index) && !c.members.Leaving.has(index) {
-			chosen = append(chosen, index)
+func (c *change) candidates(n int) (chosen indexes) {
+	c.with(func(b *book) {
+		for index := b.first; len(chosen) < n; index++ {
+			_, refused := b.refused[index]
+			if !refused && (free(c.units, index) || c.allowedAgain(index)) && !b.members.has(index) && !b.members.Leaving.has(index) {
+				chosen = append(chosen, index)
+			}
 		}
-	}
+	})
 	return chosen
 }
 

@@ -38,7 +38,7 @@ func (u unit) stuckSince(d details, now time.Time) time.Time {
 }
 
 // stuck tells of instances that neither start nor stop. The caller holds mu.
-func (t *target) stuck(units map[int32]unit, known *particulars, now time.Time) *policy.Notice {
+func (b *book) stuck(units map[int32]unit, known *particulars, now time.Time) *policy.Notice {
 	var starting, stopping []string
 	for _, index := range slices.Sorted(maps.Keys(units)) {
 		u := units[index]
@@ -64,7 +64,7 @@ func (t *target) stuck(units map[int32]unit, known *particulars, now time.Time) 
 
 // stale tells of instances whose unit files changed since the manager read them. The
 // caller holds mu.
-func (t *target) stale(units map[int32]unit, known *particulars) *policy.Notice {
+func (b *book) stale(units map[int32]unit, known *particulars) *policy.Notice {
 	var names []string
 	for _, index := range slices.Sorted(maps.Keys(units)) {
 		if d, _ := known.of(units[index].Name); d.stale {

@@ -2,39 +2,43 @@ package systemd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
-	"strconv"
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/ledger"
 )
 
-// target is one template and what the fleet knows of its instances.
+// target is one template of a fleet.
 type target struct {
 	template template
 	config   Template
-	store    targets.Store
+	ledger   *ledger.Ledger[members]
 	earlier  func(template string) (int32, bool)
 	prober   *prober
-	// enable says that instances are enabled and disabled.
+	// writing is held while instances are started and stopped.
+	writing *semaphore.Weighted
+
+	mu   sync.Mutex
+	book book
+}
+
+// book is what is known of a target's instances.
+type book struct {
+	template template
+	// first is the lowest index; enable reports that instances are enabled and disabled.
+	first  int32
 	enable bool
-
-	// writing is held while instances are started and stopped; a channel, so that
-	// waiting for it ends with a context. What it guards is also guarded by mu.
-	writing chan struct{}
-	// saving is held while members are saved, so that older ones are not saved last.
-	saving chan struct{}
-
-	mu sync.Mutex
-	// known says that members are: before, they have to be loaded.
+	// known reports that members are: before, they have to be loaded.
 	known   bool
 	members members
-	// unsaved says that the store has older members.
-	unsaved bool
-	// busy says that a change is under way, asOf since when lists may be believed
+	// busy reports that a change is under way, asOf is since when lists may be believed
 	// that contradict the members.
 	busy bool
 	asOf time.Time
@@ -42,11 +46,10 @@ type target struct {
 	// last mending did not succeed.
 	refused map[int32]refusedStart
 	trouble error
-	// mended says when a missing instance was started again, and how often in a
-	// row.
+	// mended are the missing instances that were started again.
 	mended map[int32]mended
-	// told are the jobs that somebody else asked for.
-	told map[int32]told
+	// jobs are those that somebody else asked for.
+	jobs map[int32]job
 	// unfollowed is why instances could not be enabled or disabled when that was last
 	// tried, which was at followed.
 	unfollowed error
@@ -54,53 +57,66 @@ type target struct {
 }
 
 func newTarget(t template, config *Config, options Options) *target {
+	own := config.template(t)
 	return &target{
-		template: t, config: config.template(t), store: options.Store, earlier: options.Earlier, enable: config.Enable,
-		writing: make(chan struct{}, 1), saving: make(chan struct{}, 1),
-		refused: map[int32]refusedStart{}, mended: map[int32]mended{}, told: map[int32]told{},
+		template: t, config: own, earlier: options.Earlier,
+		ledger: ledger.New[members](options.Store, membersPrefix), writing: semaphore.NewWeighted(1),
+		book: book{
+			template: t, first: *own.FirstIndex, enable: config.Enable,
+			refused: map[int32]refusedStart{}, mended: map[int32]mended{}, jobs: map[int32]job{},
+		},
 	}
+}
+
+// with calls do with the book, which nobody else has meanwhile, and enters the members
+// that it leaves into the ledger.
+func (t *target) with(do func(b *book)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	do(&t.book)
+	if t.book.known {
+		t.ledger.Change(t.template.file(), func(members) members { return t.book.members })
+	}
+}
+
+// current returns the members.
+func (t *target) current() (m members) {
+	t.with(func(b *book) { m = b.members })
+	return m
+}
+
+// save stores the members where the store has others.
+func (t *target) save(ctx context.Context) error {
+	if err := t.ledger.Save(ctx, t.template.file()); err != nil {
+		return fmt.Errorf("save the count of %s: %w", t.template.file(), err)
+	}
+	return nil
 }
 
 // lock holds the instances for a change.
 func (t *target) lock(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
+	err := t.writing.Acquire(ctx, 1)
+	if err == nil {
+		t.with(func(b *book) { b.busy = true })
 	}
-	select {
-	case t.writing <- struct{}{}:
-		t.setBusy(true)
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return err
 }
 
 // tryLock holds the instances unless somebody does already.
 func (t *target) tryLock() bool {
-	select {
-	case t.writing <- struct{}{}:
-		t.setBusy(true)
-		return true
-	default:
+	if !t.writing.TryAcquire(1) {
 		return false
 	}
+	t.with(func(b *book) { b.busy = true })
+	return true
 }
 
 func (t *target) unlock() {
-	t.setBusy(false)
-	<-t.writing
+	t.with(func(b *book) { b.busy, b.asOf = false, time.Now() })
+	t.writing.Release(1)
 }
 
-func (t *target) setBusy(busy bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.busy = busy
-	if !busy {
-		t.asOf = time.Now()
-	}
-}
-
-// unitsOf answers the listed instances of the target, by index.
+// unitsOf returns the listed instances of the target, by index.
 func (t *target) unitsOf(all []unit) map[int32]unit {
 	units := map[int32]unit{}
 	for _, u := range all {
@@ -111,47 +127,52 @@ func (t *target) unitsOf(all []unit) map[int32]unit {
 	return units
 }
 
-// learn takes in what was listed at a time, and loads the members first where
-// that was not done. A list that is older than the last change, or that was asked
-// for during one, teaches nothing, unless it is the change's own.
+// learn enters what was listed at a time, and loads the members first where that was
+// not done. A list that is older than the last change, or that was asked for during
+// one, is of no use, unless it is the change's own.
 func (t *target) learn(ctx context.Context, units map[int32]unit, run string, at time.Time, own bool) error {
-	t.mu.Lock()
-	known := t.known
-	t.mu.Unlock()
-	var saved *members
+	known := false
+	t.with(func(b *book) { known = b.known })
+	var saved members
+	found := false
 	if !known {
 		var err error
-		if saved, err = loadMembers(ctx, t.store, t.template); err != nil {
+		if saved, found, err = t.load(ctx); err != nil {
 			return err
 		}
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.take(saved, units, run, at, own)
+	t.with(func(b *book) {
+		fresh := own || !b.known || !b.busy && !at.Before(b.asOf)
+		switch {
+		case !b.known && found:
+			t.ledger.Keep(t.template.file(), saved)
+			b.members = saved.from(b.first)
+			if !b.enable {
+				b.members.Enable, b.members.Disable = nil, nil
+			}
+		case !b.known:
+			b.members = begin(units, run, b.first, t.first)
+		}
+		b.known = true
+		b.enterJobs(units, at)
+		if fresh {
+			b.asOf, b.members = at, b.members.learn(units, run)
+		}
+	})
 	return nil
 }
 
-// take takes in what was listed; saved is what the store had where the members are
-// not known yet, nil for nothing. The caller holds mu.
-func (t *target) take(saved *members, units map[int32]unit, run string, at time.Time, own bool) {
+// load returns the members that were saved; false where none were.
+func (t *target) load(ctx context.Context) (members, bool, error) {
+	saved, found, err := t.ledger.Read(ctx, t.template.file())
+	garbled, isGarbled := errors.AsType[*ledger.GarbledError](err)
 	switch {
-	case !t.known && saved == nil:
-		t.members, t.unsaved = begin(units, run, *t.config.FirstIndex, t.first), true
-	case !t.known:
-		t.members = saved.from(*t.config.FirstIndex)
-		if !t.enable {
-			t.members.Enable, t.members.Disable = nil, nil
-		}
-		t.unsaved = !t.members.same(*saved)
+	case isGarbled:
+		return members{}, false, fmt.Errorf("%w: saved count %q of %s cannot be read: %w; give the fleet another name, or start with an empty state directory", targets.ErrUnscalable, garbled.Text, t.template.file(), err)
+	case err != nil:
+		return members{}, false, fmt.Errorf("%w: load the saved count of %s: %w", targets.ErrTransient, t.template.file(), err)
 	}
-	t.see(units, at)
-	fresh := own || !t.known || !t.busy && !at.Before(t.asOf)
-	t.known = true
-	if !fresh {
-		return
-	}
-	t.asOf = at
-	t.replace(t.members.learn(units, run))
+	return saved, found, nil
 }
 
 // first returns the count of a target of which nothing was saved and no instance runs:
@@ -168,46 +189,9 @@ func (t *target) first() int32 {
 	return 0
 }
 
-// replace sets the members. The caller holds mu.
-func (t *target) replace(next members) {
-	if !t.members.same(next) {
-		t.members, t.unsaved = next, true
-	}
-}
-
-// save saves members that are not. It answers why they could not be.
-func (t *target) save(ctx context.Context) error {
-	select {
-	case t.saving <- struct{}{}:
-		defer func() { <-t.saving }()
-	case <-ctx.Done():
-		return fmt.Errorf("save the count of %s: %w", t.template.file(), ctx.Err())
-	}
-	t.mu.Lock()
-	unsaved, now := t.unsaved, t.members
-	t.mu.Unlock()
-	if !unsaved {
-		return nil
-	}
-	if err := saveMembers(ctx, t.store, t.template, now); err != nil {
-		return err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.unsaved = !t.members.same(now)
-	return nil
-}
-
-// current answers the members.
-func (t *target) current() members {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.members
-}
-
-// told is a job that somebody else asked for, and when it was first seen.
-type told struct {
-	job   uint32
+// job is one that somebody else asked for, and when it was first seen.
+type job struct {
+	id    uint32
 	since time.Time
 }
 
@@ -215,29 +199,25 @@ type told struct {
 // stop of an instance that may take any time, must not keep a target from scaling.
 const holdsAtMost = 5 * time.Minute
 
-// see remembers since when jobs are there that somebody else asked for. The caller holds
-// mu.
-func (t *target) see(units map[int32]unit, at time.Time) {
-	maps.DeleteFunc(t.told, func(index int32, seen told) bool {
-		return !units[index].told() || units[index].JobId != seen.job
+func (b *book) enterJobs(units map[int32]unit, at time.Time) {
+	maps.DeleteFunc(b.jobs, func(index int32, seen job) bool {
+		return !units[index].told() || units[index].JobId != seen.id
 	})
 	for index, u := range units {
-		if _, seen := t.told[index]; !seen && u.told() {
-			t.told[index] = told{job: u.JobId, since: at}
+		if _, seen := b.jobs[index]; !seen && u.told() {
+			b.jobs[index] = job{id: u.JobId, since: at}
 		}
 	}
 }
 
-// hold answers why the count must not be written: somebody else has just told an
-// instance of the target to stop or to start anew. The caller holds mu.
-func (t *target) hold(units map[int32]unit, now time.Time) *policy.Hold {
-	for _, index := range t.members.all() {
-		seen, known := t.told[index]
+// hold returns why the count must not be written: somebody else has just told an
+// instance of the target to stop or to start anew.
+func (b *book) hold(units map[int32]unit, now time.Time) *policy.Hold {
+	for _, index := range b.members.all() {
+		seen, known := b.jobs[index]
 		if u := units[index]; u.told() && (!known || now.Sub(seen.since) <= holdsAtMost) {
 			return &policy.Hold{Reason: JobQueued, Message: fmt.Sprintf("somebody else asked for a %s of %s, which is %s (%s)", u.JobType, u.Name, u.ActiveState, u.SubState)}
 		}
 	}
 	return nil
 }
-
-func (m members) versionText() string { return strconv.FormatUint(m.Version, 10) }

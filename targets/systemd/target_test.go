@@ -38,9 +38,7 @@ func TestSavesInTurn(t *testing.T) {
 		store := &slowStore{first: make(chan struct{}), second: make(chan struct{})}
 		worker := newTarget("worker", config, Options{Store: store})
 		for version := range uint64(2) {
-			worker.mu.Lock()
-			worker.replace(members{Format: membersFormat, Version: version + 1})
-			worker.mu.Unlock()
+			worker.with(func(b *book) { b.known, b.members = true, members{Format: membersFormat, Version: version + 1} })
 			go func() {
 				if err := worker.save(t.Context()); err != nil {
 					t.Errorf("save() = %v", err)
@@ -52,8 +50,8 @@ func TestSavesInTurn(t *testing.T) {
 		synctest.Wait()
 		close(store.second)
 		synctest.Wait()
-		saved, err := loadMembers(t.Context(), store, "worker")
-		if err != nil || saved == nil || saved.Version != 2 {
+		saved, found, err := worker.load(t.Context())
+		if err != nil || !found || saved.Version != 2 {
 			t.Errorf("saved %+v, %v, want version 2", saved, err)
 		}
 	})
