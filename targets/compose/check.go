@@ -17,17 +17,10 @@ import (
 // what of the services that were read hpad cannot copy by itself. Nothing is
 // changed: what may be done is tried on a container that is not there.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
-	found, err := f.check(ctx)
-	if err != nil {
-		return found, fmt.Errorf("check fleet %q: %w", f.name, err)
-	}
-	return found, nil
+	return targets.Ask(ctx, &f.base, "check", f.check)
 }
 
 func (f *Fleet) check(ctx context.Context) ([]string, error) {
-	if err := f.life.Usable(ctx); err != nil {
-		return nil, err
-	}
 	var found []string
 	err := f.engine.Read(ctx, func(ctx context.Context, c *client.Client) error {
 		version, err := c.ServerVersion(ctx)
@@ -43,13 +36,10 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 		return found, fmt.Errorf("%w: the engine, or a proxy in front of it, does not let hpad %s", targets.ErrForbidden, strings.Join(lack, ", "))
 	}
 	found = append(found, "may create, start, stop and remove containers")
-	f.mu.Lock()
-	refs := slices.Clone(f.read)
-	f.mu.Unlock()
-	for _, ref := range refs {
-		if k, err := parseName(ref.Name); err == nil {
-			found = append(found, f.checkService(ctx, k)...)
-		}
+	known := f.base.Known()
+	slices.SortFunc(known, func(a, b key) int { return strings.Compare(a.String(), b.String()) })
+	for _, k := range known {
+		found = append(found, f.checkService(k)...)
 	}
 	if err := f.memories.failure(); err != nil {
 		found = append(found, "readiness cannot be stored: "+err.Error())
@@ -104,7 +94,7 @@ func (f *Fleet) lacks(ctx context.Context) []string {
 }
 
 // checkService answers what of a service hpad can copy only as far as it knows.
-func (f *Fleet) checkService(ctx context.Context, k key) []string {
+func (f *Fleet) checkService(k key) []string {
 	f.templates.mu.Lock()
 	failure, failed := f.templates.failed[k]
 	f.templates.mu.Unlock()

@@ -145,9 +145,7 @@ func scaleOnce(t *testing.T, f *Fleet, r targets.Ref, n int32) {
 		t.Fatal(err)
 	}
 	waitFor(t, "end of the removals", func() bool {
-		f.removals.mu.Lock()
-		defer f.removals.mu.Unlock()
-		return len(f.removals.doomed) == 0
+		return len(f.removals.doomed.services()) == 0
 	})
 	if err := f.Close(); err != nil {
 		t.Fatal(err)

@@ -2,7 +2,6 @@ package compose
 
 import (
 	"context"
-	"encoding/json"
 	"maps"
 	"slices"
 	"sync"
@@ -44,15 +43,14 @@ type copied struct {
 
 // copies are those of all services, by container. They are safe for concurrent use.
 type copies struct {
-	store targets.Store
+	byContainer[copied]
 
-	mu    sync.Mutex
-	known map[key]map[string]copied
+	mu sync.Mutex
 	// replacing are the containers that new ones are to take the place of, by the new
 	// ones' names.
 	replacing map[key]map[string]string
-	// failed is why copies could not be replaced, and when that was.
-	failed map[key]templateFailure
+	// failed is why copies could not be replaced.
+	failed failures
 	// last is what was made last of a service that has copies which were overtaken.
 	last map[key]lastMade
 }
@@ -65,33 +63,7 @@ type lastMade struct {
 }
 
 func newCopies(store targets.Store) *copies {
-	return &copies{store: store, known: map[key]map[string]copied{}, replacing: map[key]map[string]string{}, failed: map[key]templateFailure{}, last: map[key]lastMade{}}
-}
-
-// load reads what was stored, in place of what is known.
-func (c *copies) load(ctx context.Context) error {
-	known := map[key]map[string]copied{}
-	if err := loadAll(ctx, c.store, copyPrefix, func(k key, stored map[string]copied) { known[k] = stored }); err != nil {
-		return err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.known = known
-	return nil
-}
-
-// of answers the copies of a service.
-func (c *copies) of(k key) map[string]copied {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return maps.Clone(c.known[k])
-}
-
-// services answers those that have any.
-func (c *copies) services() []key {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Collect(maps.Keys(c.known))
+	return &copies{byContainer: newByContainer[copied](store, copyPrefix), replacing: map[key]map[string]string{}, failed: failures{}, last: map[key]lastMade{}}
 }
 
 // note remembers a replica that was created.
@@ -132,37 +104,6 @@ func (c *copies) settle(ctx context.Context, k key, members []*member, now time.
 	})
 }
 
-// change changes the copies of a service, and stores them where they are others
-// then.
-func (c *copies) change(ctx context.Context, k key, do func(known map[string]copied)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	keepByContainer(ctx, c.store, copyPrefix, c.known, k, do)
-}
-
-// keepByContainer changes what is known of a service's containers, and stores it below
-// a prefix where it is something else then. What cannot be stored is known all the
-// same.
-func keepByContainer[V comparable](ctx context.Context, store targets.Store, prefix string, known map[key]map[string]V, k key, do func(all map[string]V)) {
-	next := maps.Clone(known[k])
-	if next == nil {
-		next = map[string]V{}
-	}
-	do(next)
-	if maps.Equal(next, known[k]) {
-		return
-	}
-	if len(next) == 0 {
-		delete(known, k)
-		_ = store.Delete(ctx, prefix+k.String())
-		return
-	}
-	known[k] = next
-	if text, err := json.Marshal(next); err == nil {
-		_ = store.Save(ctx, prefix+k.String(), text)
-	}
-}
-
 // replace notes which containers the next ones of these names are to take the
 // place of; none, when that is over.
 func (c *copies) replace(k key, instead map[string]string) {
@@ -181,7 +122,7 @@ func (c *copies) fail(k key, err error, now time.Time) {
 		delete(c.failed, k)
 		return
 	}
-	c.failed[k] = templateFailure{err: err, at: now}
+	c.failed[k] = failure{err: err, at: now}
 }
 
 // failure answers why copies of a service could not be replaced; nil when they
@@ -200,8 +141,7 @@ func (c *copies) due(k key, last *member, now time.Time) bool {
 	if c.last[k].id != last.ID {
 		c.last[k] = lastMade{id: last.ID, seen: now}
 	}
-	failed, ok := c.failed[k]
-	return now.Sub(c.last[k].seen) >= renewalQuiet && (!ok || now.Sub(failed.at) >= templateRetry)
+	return now.Sub(c.last[k].seen) >= renewalQuiet && c.failed.over(k, now)
 }
 
 // fine notes that no copies are overtaken.
@@ -219,7 +159,7 @@ func (c *copies) mark(l *listing, before map[string]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for k, members := range l.services {
-		known := c.known[k]
+		known := c.of(k)
 		if len(known) == 0 && len(c.replacing[k]) == 0 {
 			continue
 		}

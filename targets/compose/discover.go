@@ -16,7 +16,7 @@ import (
 // those it had last, unless its project is gone; one that somebody else left
 // without containers is not found, as one that is in its Compose file no more.
 func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
-	err := f.life.Usable(ctx)
+	err := f.base.Usable(ctx)
 	if err == nil {
 		err = f.load(ctx)
 	}

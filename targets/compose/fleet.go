@@ -5,12 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/docker/docker/api/types/network"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
@@ -36,9 +36,8 @@ var networkInspect = network.InspectOptions{}
 // Fleet reads and scales the services of the Compose projects on one engine. It
 // is safe for concurrent use.
 type Fleet struct {
-	name   string
+	base   targets.Base[key]
 	config *Config
-	life   targets.Life
 	engine *docker.Engine
 	// waiting has connections of its own for the calls that last as long as a
 	// container takes to stop: they must not keep others waiting.
@@ -50,15 +49,14 @@ type Fleet struct {
 	removals  *removals
 	copies    *copies
 	revivals  *revivals
-	// dryRun is that of the options.
-	dryRun bool
+	dryRun    bool
 
 	// ctx ends with Close, and with it all work in the background.
 	ctx        context.Context
 	cancel     context.CancelFunc
 	background sync.WaitGroup
 	// starts is held by whoever starts a container.
-	starts chan struct{}
+	starts *semaphore.Weighted
 
 	// loading is held while the store is read.
 	loading sync.Mutex
@@ -67,9 +65,7 @@ type Fleet struct {
 	mu      sync.Mutex
 	started bool
 	// turns are held by whoever changes a service's count.
-	turns map[key]chan struct{}
-	// read are the targets of the largest reading, for Check.
-	read []targets.Ref
+	turns map[key]*semaphore.Weighted
 }
 
 // New answers a fleet of that name, which connects when it is first read. The
@@ -88,11 +84,13 @@ func New(name string, config *Config, options Options) (*Fleet, error) {
 		return nil, fmt.Errorf("connect fleet %q: %w", name, err)
 	}
 	f := &Fleet{
-		name: name, config: config, engine: engine, waiting: waiting, sampler: docker.NewSampler(config.ResourceInterval),
+		config: config, engine: engine, waiting: waiting, sampler: docker.NewSampler(config.ResourceInterval),
 		details:  details{known: map[string]*detail{}},
-		memories: newMemories(options.Store), templates: newTemplates(options.Store), removals: newRemovals(options.Store), copies: newCopies(options.Store), revivals: newRevivals(options.Store, options.Now), dryRun: options.DryRun,
-		starts: make(chan struct{}, 1), turns: map[key]chan struct{}{},
+		memories: newMemories(options.Store), templates: newTemplates(options.Store), removals: newRemovals(options.Store),
+		copies: newCopies(options.Store), revivals: newRevivals(options.Store, options.Now), dryRun: options.DryRun,
+		starts: semaphore.NewWeighted(1), turns: map[key]*semaphore.Weighted{},
 	}
+	f.base.Name, f.base.Parse = name, parseName
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	return f, nil
 }
@@ -101,8 +99,8 @@ func New(name string, config *Config, options Options) (*Fleet, error) {
 // cannot be read is read again by the next reading; one that was read before is
 // read anew, since an older fleet of the same name may have written until now.
 func (f *Fleet) Start(ctx context.Context) error {
-	if err := f.life.Usable(ctx); err != nil {
-		return fmt.Errorf("start fleet %q: %w", f.name, err)
+	if err := f.base.Usable(ctx); err != nil {
+		return fmt.Errorf("start fleet %q: %w", f.base.Name, err)
 	}
 	f.loading.Lock()
 	f.loaded = false
@@ -121,7 +119,7 @@ func (f *Fleet) Start(ctx context.Context) error {
 // engine finishes the stops that it was asked for.
 func (f *Fleet) Close() error {
 	f.mu.Lock() // nothing begins in the background any more
-	first := f.life.End()
+	first := f.base.End()
 	f.mu.Unlock()
 	if first {
 		f.cancel()
@@ -140,7 +138,7 @@ func (f *Fleet) load(ctx context.Context) error {
 	if f.loaded {
 		return nil
 	}
-	for _, load := range []func(context.Context) error{f.memories.load, f.templates.load, f.removals.load, f.copies.load, f.revivals.load} {
+	for _, load := range []func(context.Context) error{f.memories.Load, f.templates.load, f.removals.load, f.copies.Load, f.revivals.load} {
 		if err := load(ctx); err != nil {
 			return err
 		}
@@ -154,33 +152,21 @@ func (f *Fleet) load(ctx context.Context) error {
 // with the connection.
 func (f *Fleet) Problems() []string { return append(f.removals.problems(), f.engine.Problems()...) }
 
-// Samples answers cpu and memory of each running container, and begins to sample
+// Samples returns cpu and memory of each running container, and begins to sample
 // when nobody has asked for a while.
 func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
-	err := f.life.Usable(ctx)
-	if err == nil {
-		var answer map[targets.Ref]targets.Samples
-		if answer, err = f.sampler.Samples(refs); err == nil {
-			return answer, nil
-		}
-	}
-	return nil, fmt.Errorf("sample fleet %q: %w", f.name, err)
+	return targets.Ask(ctx, &f.base, "sample", func(context.Context) (map[targets.Ref]targets.Samples, error) {
+		return f.sampler.Samples(refs)
+	})
 }
 
 // Snapshot reads the given services: one list for the whole engine, and one call
 // for each container that is new or changed.
 func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
-	readings, err := f.snapshot(ctx, refs)
-	if err != nil {
-		return nil, fmt.Errorf("read fleet %q: %w", f.name, err)
-	}
-	return readings, nil
+	return f.base.Snapshot(ctx, refs, f.snapshot)
 }
 
-func (f *Fleet) snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
-	if err := f.life.Usable(ctx); err != nil {
-		return nil, err
-	}
+func (f *Fleet) snapshot(ctx context.Context, keys map[targets.Ref]key) (map[targets.Ref]targets.Reading, error) {
 	if err := f.load(ctx); err != nil {
 		return nil, err
 	}
@@ -188,26 +174,18 @@ func (f *Fleet) snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 	if err != nil {
 		return nil, err
 	}
-	f.noteRead(refs)
 	f.details.forget(l)
 	f.clear(ctx, l)
 	f.review(ctx, l)
-	readings := make(map[targets.Ref]targets.Reading, len(refs))
 	var members []*member
-	keys := make(map[targets.Ref]key, len(refs))
-	for _, ref := range refs {
-		k, err := f.keyOf(ref)
-		if err != nil {
-			readings[ref] = targets.Reading{Err: err, Observed: l.observed}
-			continue
-		}
-		keys[ref] = k
+	for _, k := range keys {
 		members = append(members, l.services[k]...)
 	}
 	known, failed := f.detailsOf(ctx, members, l.observed)
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%w: inspect containers: %w", targets.ErrTransient, context.Cause(ctx))
 	}
+	readings := make(map[targets.Ref]targets.Reading, len(keys))
 	var mu sync.Mutex
 	var group errgroup.Group
 	group.SetLimit(refreshing)
@@ -228,27 +206,6 @@ func (f *Fleet) snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 	f.memories.sweep(ctx, l.observed)
 	f.templates.sweep(ctx, l.observed)
 	return readings, nil
-}
-
-// noteRead remembers what is read, for Check.
-func (f *Fleet) noteRead(refs []targets.Ref) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(refs) >= len(f.read) { // not a single target that is read again
-		f.read = slices.Clone(refs)
-	}
-}
-
-// keyOf answers which service a target is.
-func (f *Fleet) keyOf(ref targets.Ref) (key, error) {
-	k, err := parseName(ref.Name)
-	switch {
-	case err != nil:
-		return key{}, fmt.Errorf("%w: %w", targets.ErrTargetNotFound, err)
-	case ref.Fleet != f.name:
-		return key{}, fmt.Errorf("%w: target %s is of another fleet than %q", targets.ErrTargetNotFound, ref, f.name)
-	}
-	return k, nil
 }
 
 // reading answers what a list says of one service.
@@ -289,7 +246,7 @@ func (f *Fleet) reading(ctx context.Context, ref targets.Ref, k key, l *listing,
 		f.sampler.Publish(ref, nil)
 		return reading, nil
 	}
-	f.templates.use(k, l.observed)
+	f.templates.used.use(k, l.observed)
 	reading.Hold = cmp.Or(hold(k, members), f.holdStopped(k, living, known))
 	from := source(living)
 	if d := known[from.ID]; d != nil && reading.Hold == nil {
@@ -322,7 +279,7 @@ func (f *Fleet) readZero(ctx context.Context, k key, l *listing, reading *target
 	if f.removed(k, t, l) {
 		return &targets.ReasonError{Reason: ProjectRemoved, Err: fmt.Errorf("%w: project %q of service %q has no containers any more, and it was not hpad that scaled it to 0; \"docker compose up -d\" brings it back", targets.ErrTargetNotFound, k.project, k.service)}
 	}
-	f.templates.use(k, l.observed)
+	f.templates.used.use(k, l.observed)
 	reading.Max = t.Most
 	if notice := t.stale(k); notice != nil {
 		reading.Notices = append(reading.Notices, *notice)
@@ -340,40 +297,33 @@ func (f *Fleet) readZero(ctx context.Context, k key, l *listing, reading *target
 	return nil
 }
 
-// turnOf answers what is held by whoever changes a service's count.
-func (f *Fleet) turnOf(k key) chan struct{} {
+// turnOf returns what is held by whoever changes a service's count.
+func (f *Fleet) turnOf(k key) *semaphore.Weighted {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	held := f.turns[k]
 	if held == nil {
-		held = make(chan struct{}, 1)
+		held = semaphore.NewWeighted(1)
 		f.turns[k] = held
 	}
 	return held
 }
 
-// turn waits until nobody else changes a service's count; the answer ends the
+// turn waits until nobody else changes a service's count, and returns the end of the
 // turn.
 func (f *Fleet) turn(ctx context.Context, k key) (end func(), err error) {
 	held := f.turnOf(k)
-	select {
-	case held <- struct{}{}:
-		return func() { <-held }, nil
-	case <-ctx.Done():
+	if held.Acquire(ctx, 1) != nil {
 		return nil, fmt.Errorf("%w: an earlier change of service %q has not ended: %w", targets.ErrTransient, k, context.Cause(ctx))
 	}
+	return func() { held.Release(1) }, nil
 }
 
-// turnNow answers the end of a turn as turn does, or false where somebody else
+// turnNow returns the end of a turn as turn does, or false where somebody else
 // changes the service's count.
 func (f *Fleet) turnNow(k key) (end func(), ok bool) {
 	held := f.turnOf(k)
-	select {
-	case held <- struct{}{}:
-		return func() { <-held }, true
-	default:
-		return nil, false
-	}
+	return func() { held.Release(1) }, held.TryAcquire(1)
 }
 
 // cut says that an error came of a context that ended.

@@ -266,7 +266,8 @@ func TestVictims(t *testing.T) {
 func TestFailedStart(t *testing.T) {
 	i := newImitation(t)
 	i.up(service{project: "shop", name: "web"}, 1)
-	f := started(t, i, &targettest.Store{})
+	store := &targettest.Store{}
+	f := started(t, i, store)
 	fail := ""
 	i.refuseStart = func(c *imitated) string {
 		if strings.HasSuffix(c.Name, fail) {
@@ -286,7 +287,7 @@ func TestFailedStart(t *testing.T) {
 		t.Errorf("SetReplicas() = %v, want a PartialError with 2", err)
 	}
 	wantNames(t, i, "shop-web-1", "shop-web-2")
-	if left, err := f.removals.store.List(t.Context(), startPrefix); err != nil || len(left) > 0 {
+	if left, err := store.List(t.Context(), startPrefix); err != nil || len(left) > 0 {
 		t.Errorf("starts under way: %v, %v, want none", left, err)
 	}
 }

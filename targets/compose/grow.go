@@ -155,12 +155,10 @@ func (f *Fleet) restartExited(members []*member) {
 // one after the other too, because ports of a range are given out on a first come
 // basis.
 func (f *Fleet) startInTurn(ctx context.Context, made *batch, number int) error {
-	select {
-	case f.starts <- struct{}{}:
-		defer func() { <-f.starts }()
-	case <-ctx.Done():
+	if f.starts.Acquire(ctx, 1) != nil {
 		return fmt.Errorf("%w: containers of other services are still being started: %w", targets.ErrTransient, context.Cause(ctx))
 	}
+	defer f.starts.Release(1)
 	if ctx.Err() != nil {
 		return fmt.Errorf("%w: %w", targets.ErrTransient, context.Cause(ctx))
 	}

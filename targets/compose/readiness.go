@@ -2,15 +2,15 @@ package compose
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"sync"
+	"maps"
+	"sync/atomic"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/ledger"
 	"github.com/hpad/hpad/targets/memory"
 )
 
@@ -36,148 +36,70 @@ func (m record) equal(other record) bool {
 	return m.Readiness == other.Readiness && m.Changed.Equal(other.Changed) && m.Started.Equal(other.Started) && m.Asked.Equal(other.Asked) && m.Gone.Equal(other.Gone)
 }
 
-const (
-	memoryPrefix = "instances/"
-	// forgottenAfter is how long a vanished container is remembered.
-	forgottenAfter = 24 * time.Hour
-	sweepInterval  = time.Hour
-)
+// records are those of a service's containers, by id.
+type records map[string]record
+
+// Same reports whether other need not be stored in place of the records.
+func (r records) Same(other records) bool { return maps.EqualFunc(r, other, record.equal) }
+
+// Empty reports whether there are none.
+func (r records) Empty() bool { return len(r) == 0 }
+
+const memoryPrefix = "instances/"
 
 // memories are those of all containers, stored by service. They are safe for
 // concurrent use.
 type memories struct {
-	store targets.Store
-
-	mu    sync.Mutex
-	known map[key]map[string]record
-	// unsaved are the services whose entry in the store is older.
-	unsaved map[key]bool
-	// kept is when each service was read last, swept when that was looked at.
-	kept  map[key]time.Time
-	swept time.Time
-	// saveErr is why the last save failed; nil when it did not.
-	saveErr error
+	*ledger.Ledger[records]
+	// read is when each service was last read.
+	read    *uses
+	saveErr atomic.Pointer[error]
 }
 
 func newMemories(store targets.Store) *memories {
-	return &memories{store: store, known: map[key]map[string]record{}, unsaved: map[key]bool{}, kept: map[key]time.Time{}, swept: time.Now()}
+	return &memories{Ledger: ledger.New[records](store, memoryPrefix), read: newUses()}
 }
 
-// load reads what was stored, in place of what is known.
-func (m *memories) load(ctx context.Context) error {
-	known, kept := map[key]map[string]record{}, map[key]time.Time{}
-	err := loadAll(ctx, m.store, memoryPrefix, func(k key, stored map[string]record) {
-		known[k], kept[k] = stored, time.Now()
-	})
-	if err != nil {
-		return err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.known, m.kept = known, kept
-	return nil
-}
-
-// recall answers what is known of a service's containers.
+// recall returns what is known of a service's containers.
 func (m *memories) recall(k key) map[string]record {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.known[k]
+	known, _ := m.Of(k.String())
+	return known
 }
 
-// keep remembers what was answered of a service's containers and stores what
-// changed. What cannot be stored stays known, and is stored as soon as it can be.
+// keep remembers what was read of a service's containers and stores what changed. What
+// cannot be stored stays known, and is stored as soon as it can be.
 func (m *memories) keep(ctx context.Context, k key, next map[string]record, now time.Time) {
-	m.mu.Lock()
-	before := m.known[k]
-	changed := m.unsaved[k]
-	for id, old := range before {
-		if _, there := next[id]; there {
-			continue
+	m.Change(k.String(), func(before records) records {
+		for id, old := range before {
+			if _, there := next[id]; there {
+				continue
+			}
+			if old.Gone.IsZero() {
+				old.Gone = now
+			}
+			if now.Sub(old.Gone) <= forgottenAfter {
+				next[id] = old
+			}
 		}
-		if old.Gone.IsZero() {
-			old.Gone = now
-		}
-		if now.Sub(old.Gone) <= forgottenAfter {
-			next[id] = old
-		} else {
-			changed = true
-		}
-	}
-	for id, record := range next {
-		if old, known := before[id]; !known || !old.equal(record) {
-			changed = true
-		}
-	}
-	m.known[k], m.kept[k] = next, now
-	m.mu.Unlock()
-	if !changed {
-		return
-	}
-	err := m.save(ctx, k, next)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.saveErr = err
-	m.unsaved[k] = err != nil
-}
-
-func (m *memories) save(ctx context.Context, k key, known map[string]record) error {
-	if len(known) == 0 {
-		return m.store.Delete(ctx, memoryPrefix+k.String())
-	}
-	text, err := json.Marshal(known)
-	if err != nil {
-		return err
-	}
-	return m.store.Save(ctx, memoryPrefix+k.String(), text)
+		return next
+	})
+	m.read.use(k, now)
+	err := m.Save(ctx, k.String())
+	m.saveErr.Store(&err)
 }
 
 // sweep forgets services that nobody has read for long.
 func (m *memories) sweep(ctx context.Context, now time.Time) {
-	m.mu.Lock()
-	var over []key
-	if now.Sub(m.swept) >= sweepInterval {
-		m.swept = now
-		for k, kept := range m.kept {
-			if now.Sub(kept) > forgottenAfter {
-				over = append(over, k)
-			}
-		}
-	}
-	for _, k := range over {
-		delete(m.known, k)
-		delete(m.kept, k)
-		delete(m.unsaved, k)
-	}
-	m.mu.Unlock()
-	for _, k := range over {
-		_ = m.store.Delete(ctx, memoryPrefix+k.String()) // the next hpad's sweep finds what stays
+	for _, k := range m.read.over(keysOf(m.Names()), now) {
+		m.Change(k.String(), func(records) records { return nil })
+		_ = m.Save(ctx, k.String()) // the next hpad's sweep finds what stays
 	}
 }
 
-// failure answers why the last save failed; nil when it did not.
+// failure returns why the last save failed; nil when it did not.
 func (m *memories) failure() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.saveErr
-}
-
-// loadAll reads all entries of the store with a prefix, by service.
-func loadAll[V any](ctx context.Context, store targets.Store, prefix string, take func(k key, value V)) error {
-	entries, err := store.List(ctx, prefix)
-	if err != nil {
-		return fmt.Errorf("%w: load %q from the fleet's store: %w", targets.ErrTransient, prefix, err)
-	}
-	for name, text := range entries {
-		k, err := parseName(name[len(prefix):])
-		var value V
-		if err == nil {
-			err = json.Unmarshal(text, &value)
-		}
-		if err != nil {
-			return fmt.Errorf("%w: load entry %q of the fleet's store: %w", targets.ErrTransient, name, err)
-		}
-		take(k, value)
+	if err := m.saveErr.Load(); err != nil {
+		return *err
 	}
 	return nil
 }

@@ -2,10 +2,10 @@ package compose
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -13,8 +13,10 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/ledger"
 )
 
 // A scale-down is accepted once its victims are stored: from then on they are
@@ -35,17 +37,16 @@ const (
 // removals are the containers that hpad is getting rid of. They are safe for
 // concurrent use.
 type removals struct {
-	store targets.Store
 	// places is how many may be stopped at once.
-	places chan struct{}
+	places *semaphore.Weighted
+	// doomed are the victims' names, begun the starts that are stored.
+	doomed byContainer[string]
+	begun  *ledger.Ledger[starting]
 
 	mu sync.Mutex
-	// doomed are the victims' names by id and service.
-	doomed map[key]map[string]string
-	// begun are the starts that are stored, by service. Those that are unfinished,
-	// as those of an earlier hpad, are not under way any more.
-	begun      map[key]starting
-	unfinished map[key]bool
+	// underWay are the services whose starts that were begun last go on. Those of all
+	// others are unfinished, as those of an earlier hpad.
+	underWay map[key]bool
 	// working are the containers that a goroutine sees to, and troubles why they
 	// are still there, or what else went wrong with a service's.
 	working  map[string]bool
@@ -60,8 +61,14 @@ type starting struct {
 	Earlier []starting `json:"earlier,omitempty"`
 }
 
-// made says that a container may be one that was created for these starts, and was
-// not started.
+// Same reports whether other need not be stored in place of the starts.
+func (s starting) Same(other starting) bool { return reflect.DeepEqual(s, other) }
+
+// Empty reports whether there are none.
+func (s starting) Empty() bool { return len(s.Names) == 0 && len(s.Earlier) == 0 }
+
+// made reports whether a container may be one that was created for these starts, and
+// was not started.
 func (s starting) made(m *member) bool {
 	since := time.Unix(m.Created, 0).Sub(s.Since)
 	return slices.Contains(s.Names, m.name) && since >= -createdSlack && since <= unfinishedAfter+createdSlack
@@ -69,27 +76,22 @@ func (s starting) made(m *member) bool {
 
 func newRemovals(store targets.Store) *removals {
 	return &removals{
-		store: store, places: make(chan struct{}, removing), doomed: map[key]map[string]string{},
-		begun: map[key]starting{}, unfinished: map[key]bool{}, working: map[string]bool{}, troubles: map[string]string{},
+		places: semaphore.NewWeighted(removing), doomed: newByContainer[string](store, removalPrefix), begun: ledger.New[starting](store, startPrefix),
+		underWay: map[key]bool{}, working: map[string]bool{}, troubles: map[string]string{},
 	}
 }
 
 // load reads what was stored, in place of what is known.
 func (r *removals) load(ctx context.Context) error {
-	doomed, begun, unfinished := map[key]map[string]string{}, map[key]starting{}, map[key]bool{}
-	err := loadAll(ctx, r.store, removalPrefix, func(k key, stored map[string]string) { doomed[k] = stored })
-	if err == nil {
-		err = loadAll(ctx, r.store, startPrefix, func(k key, stored starting) {
-			begun[k] = stored
-			unfinished[k] = true
-		})
+	if err := r.doomed.Load(ctx); err != nil {
+		return err
 	}
-	if err != nil {
+	if err := r.begun.Load(ctx); err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.doomed, r.begun, r.unfinished = doomed, begun, unfinished
+	clear(r.underWay)
 	return nil
 }
 
@@ -97,105 +99,77 @@ func (r *removals) load(ctx context.Context) error {
 func (r *removals) doom(ctx context.Context, k key, victims []*member) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	next := maps.Clone(r.doomed[k])
-	if next == nil {
-		next = map[string]string{}
-	}
-	for _, m := range victims {
-		next[m.ID] = m.name
-	}
-	if len(next) == len(r.doomed[k]) {
+	before, _ := r.doomed.Of(k.String())
+	next := before.With(func(all ledger.Map[string]) {
+		for _, m := range victims {
+			all[m.ID] = m.name
+		}
+	})
+	if len(next) == len(before) {
 		return nil
 	}
-	if err := r.saveDoomed(ctx, k, next); err != nil {
+	if err := r.doomed.Commit(ctx, k.String(), next); err != nil {
 		return fmt.Errorf("%w: store which containers of service %q are to go: %w", targets.ErrTransient, k, err)
 	}
-	r.doomed[k] = next
 	return nil
 }
 
-func (r *removals) saveDoomed(ctx context.Context, k key, doomed map[string]string) error {
-	if len(doomed) == 0 {
-		return r.store.Delete(ctx, removalPrefix+k.String())
-	}
-	text, err := json.Marshal(doomed)
-	if err != nil {
-		return err
-	}
-	return r.store.Save(ctx, removalPrefix+k.String(), text)
-}
-
-// gone notes that a container is no more. What cannot be stored costs the next
+// gone forgets a container that is no more. What cannot be stored costs the next
 // hpad one question.
 func (r *removals) gone(ctx context.Context, k key, id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.doomed[k], id)
 	delete(r.troubles, id)
-	_ = r.saveDoomed(ctx, k, r.doomed[k])
-	if len(r.doomed[k]) == 0 {
-		delete(r.doomed, k)
-	}
+	r.doomed.change(ctx, k, func(all map[string]string) { delete(all, id) })
 }
 
 // begin stores the names of containers that are about to be created. A store that
 // fails does not keep a service from growing.
 func (r *removals) begin(ctx context.Context, k key, names []string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	entry := starting{Names: names, Since: time.Now().UTC(), Earlier: r.earlier(k)}
-	delete(r.unfinished, k)
-	r.saveStarting(ctx, k, entry)
+	r.start(ctx, k, true, func(before starting, unfinished []starting) starting {
+		return starting{Names: names, Since: time.Now().UTC(), Earlier: unfinished}
+	})
 }
 
-// end notes that all of them are started, or gone. What is unfinished of earlier
+// end forgets them, since all are started, or gone. What is unfinished of earlier
 // ones stays: the engine may still be about to create it.
 func (r *removals) end(ctx context.Context, k key) {
+	r.start(ctx, k, false, func(before starting, _ []starting) starting { return starting{Earlier: before.Earlier} })
+}
+
+// start changes the starts of a service, of which some are unfinished, and stores them.
+func (r *removals) start(ctx context.Context, k key, underWay bool, change func(before starting, unfinished []starting) starting) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.unfinished[k] = true
-	r.saveStarting(ctx, k, starting{Earlier: r.begun[k].Earlier})
+	before, _ := r.begun.Of(k.String())
+	next := change(before, before.unfinished(r.underWay[k]))
+	r.underWay[k] = underWay
+	r.begun.Change(k.String(), func(starting) starting { return next })
+	_ = r.begun.Save(ctx, k.String())
 }
 
-// earlier answers the unfinished starts of a service. The caller holds the lock.
-func (r *removals) earlier(k key) []starting {
-	entry := r.begun[k]
-	earlier := slices.Clone(entry.Earlier)
-	if r.unfinished[k] && len(entry.Names) > 0 {
-		earlier = append(earlier, starting{Names: entry.Names, Since: entry.Since})
+// unfinished returns the starts that nobody waits for, where the last ones may be under
+// way.
+func (s starting) unfinished(underWay bool) []starting {
+	earlier := slices.Clone(s.Earlier)
+	if !underWay && len(s.Names) > 0 {
+		earlier = append(earlier, starting{Names: s.Names, Since: s.Since})
 	}
 	return earlier
-}
-
-// saveStarting keeps and stores the starts of a service, or that there are none.
-// The caller holds the lock.
-func (r *removals) saveStarting(ctx context.Context, k key, entry starting) {
-	if len(entry.Names) == 0 && len(entry.Earlier) == 0 {
-		delete(r.begun, k)
-		delete(r.unfinished, k)
-		_ = r.store.Delete(ctx, startPrefix+k.String())
-		return
-	}
-	r.begun[k] = entry
-	if text, err := json.Marshal(entry); err == nil {
-		_ = r.store.Save(ctx, startPrefix+k.String(), text)
-	}
 }
 
 // abandon leaves starts stored that nobody knows the end of.
 func (r *removals) abandon(k key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.unfinished[k] = true
+	r.underWay[k] = false
 }
 
-// ids answers the containers that are to go.
+// ids returns the containers that are to go.
 func (r *removals) ids() map[string]bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	all := map[string]bool{}
-	for _, names := range r.doomed {
-		for id := range names {
+	for _, k := range r.doomed.services() {
+		for id := range r.doomed.of(k) {
 			all[id] = true
 		}
 	}
@@ -209,25 +183,17 @@ func (r *removals) mark(l *listing, before map[string]bool, running bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for k, members := range l.services {
+		doomed := r.doomed.of(k)
+		begun, _ := r.begun.Of(k.String())
+		unfinished := begun.unfinished(r.underWay[k])
 		for _, m := range members {
-			_, doomed := r.doomed[k][m.ID]
-			m.leftOver = running && r.leftOver(m)
-			m.doomed = doomed || before[m.ID] || m.leftOver
+			_, victim := doomed[m.ID]
+			beingStarted := r.underWay[k] && slices.Contains(begun.Names, m.name)
+			m.leftOver = running && m.State == container.StateCreated && !beingStarted &&
+				slices.ContainsFunc(unfinished, func(one starting) bool { return one.made(m) })
+			m.doomed = victim || before[m.ID] || m.leftOver
 		}
 	}
-}
-
-// leftOver says that a container is one that was created and not started. The
-// caller holds the lock.
-func (r *removals) leftOver(m *member) bool {
-	entry := r.begun[m.key]
-	switch {
-	case m.State != container.StateCreated:
-		return false
-	case slices.Contains(entry.Names, m.name) && !r.unfinished[m.key]:
-		return false // it is being started
-	}
-	return slices.ContainsFunc(r.earlier(m.key), func(one starting) bool { return one.made(m) })
 }
 
 // createdSlack is by how much the engine's clock may differ from hpad's.
@@ -241,7 +207,7 @@ func (f *Fleet) clear(ctx context.Context, l *listing) {
 	for k, members := range l.services {
 		for _, m := range members {
 			if m.leftOver && f.removals.doom(ctx, k, []*member{m}) == nil {
-				f.removals.found(k, m.name)
+				f.removals.found(ctx, k, m.name)
 				f.remove(k, m.ID, m.name)
 			}
 		}
@@ -251,53 +217,48 @@ func (f *Fleet) clear(ctx context.Context, l *listing) {
 	}
 }
 
-// found notes that what was left of a start is among the victims: the next
-// container of that name is somebody else's.
-func (r *removals) found(k key, name string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// found forgets a start whose container is among the victims: the next one of that name
+// is somebody else's.
+func (r *removals) found(ctx context.Context, k key, name string) {
 	without := func(names []string) []string {
 		return slices.DeleteFunc(slices.Clone(names), func(other string) bool { return other == name })
 	}
-	entry := r.begun[k]
-	if r.unfinished[k] {
-		entry.Names = without(entry.Names)
-	}
-	entry.Earlier = slices.Clone(entry.Earlier)
-	for i := range entry.Earlier {
-		entry.Earlier[i].Names = without(entry.Earlier[i].Names)
-	}
-	r.begun[k] = entry
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.begun.Change(k.String(), func(entry starting) starting {
+		if !r.underWay[k] {
+			entry.Names = without(entry.Names)
+		}
+		entry.Earlier = slices.Clone(entry.Earlier)
+		for i := range entry.Earlier {
+			entry.Earlier[i].Names = without(entry.Earlier[i].Names)
+		}
+		return entry
+	})
+	_ = r.begun.Save(ctx, k.String())
 }
 
 // settle forgets unfinished starts that are too old to leave anything.
 func (r *removals) settle(ctx context.Context, now time.Time) {
+	over := func(s starting) bool { return now.Sub(s.Since) > unfinishedAfter }
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	over := func(s starting) bool { return now.Sub(s.Since) > unfinishedAfter }
-	for k, entry := range r.begun {
-		ended := r.unfinished[k] && len(entry.Names) > 0 && over(entry)
-		if !ended && !slices.ContainsFunc(entry.Earlier, over) {
-			continue
-		}
-		if ended {
-			entry.Names = nil
-		}
-		entry.Earlier = slices.DeleteFunc(slices.Clone(entry.Earlier), over)
-		r.saveStarting(ctx, k, entry)
+	for _, k := range keysOf(r.begun.Names()) {
+		r.begun.Change(k.String(), func(entry starting) starting {
+			if !r.underWay[k] && over(entry) {
+				entry.Names = nil
+			}
+			entry.Earlier = slices.DeleteFunc(slices.Clone(entry.Earlier), over)
+			return entry
+		})
+		_ = r.begun.Save(ctx, k.String())
 	}
 }
 
 // resume removes what an earlier hpad had begun to.
 func (f *Fleet) resume() {
-	f.removals.mu.Lock()
-	doomed := map[key]map[string]string{}
-	for k, names := range f.removals.doomed {
-		doomed[k] = maps.Clone(names)
-	}
-	f.removals.mu.Unlock()
-	for k, names := range doomed {
-		for id, name := range names {
+	for _, k := range f.removals.doomed.services() {
+		for id, name := range f.removals.doomed.of(k) {
 			f.remove(k, id, name)
 		}
 	}
@@ -307,7 +268,7 @@ func (f *Fleet) resume() {
 func (f *Fleet) remove(k key, id, name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.life.Ended() || !f.started || !f.removals.claim(id) {
+	if f.base.Ended() || !f.started || !f.removals.claim(id) {
 		return
 	}
 	f.background.Go(func() {
@@ -321,11 +282,9 @@ func (f *Fleet) remove(k key, id, name string) {
 				return
 			}
 			f.removals.trouble(id, fmt.Sprintf("container %s cannot be removed: %v", name, err))
-			timer := time.NewTimer(wait)
 			select {
-			case <-timer.C:
+			case <-time.After(wait):
 			case <-f.ctx.Done():
-				timer.Stop()
 				return
 			}
 			wait = min(2*wait, removalRetryMax)
@@ -373,12 +332,10 @@ func (r *removals) problems() []string {
 // removeOnce stops a container with its own signal and grace period and removes
 // it. The stop has no limit of its own: the engine kills when the grace is over.
 func (f *Fleet) removeOnce(id string) error {
-	select {
-	case f.removals.places <- struct{}{}:
-		defer func() { <-f.removals.places }()
-	case <-f.ctx.Done():
-		return f.ctx.Err()
+	if err := f.removals.places.Acquire(f.ctx, 1); err != nil {
+		return err
 	}
+	defer f.removals.places.Release(1)
 	c, err := f.waiting.Client(f.ctx)
 	if err != nil {
 		return err

@@ -82,7 +82,7 @@ func (f *Fleet) replaceObsolete(k key) error {
 	if err != nil {
 		return err
 	}
-	o := &order{key: k, members: l.services[k], living: counted(l.services[k]), listing: l}
+	o := newOrder(k, l, len(counted(l.services[k]))+1)
 	old := obsolete(o.members)
 	if len(old) == 0 || hold(k, o.members) != nil {
 		return nil
@@ -90,7 +90,6 @@ func (f *Fleet) replaceObsolete(k key) error {
 	if old = f.withoutReplacement(o, old); len(old) == 0 {
 		return nil
 	}
-	o.to = len(o.living) + 1
 	if err = f.replace(o, old, nil); errors.Is(err, targets.ErrOutOfRange) {
 		return f.takeBack(k, old[:1]) // there is no room for one more beside it
 	}

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
@@ -96,11 +95,8 @@ func (r revival) plan() string {
 
 // revivals are those of all services, by container. They are safe for concurrent use.
 type revivals struct {
-	store targets.Store
-	now   func() time.Time
-
-	mu    sync.Mutex
-	known map[key]map[string]revival
+	byContainer[revival]
+	now func() time.Time
 }
 
 // newRevivals returns what measures waits by now; nil means time.Now.
@@ -108,40 +104,21 @@ func newRevivals(store targets.Store, now func() time.Time) *revivals {
 	if now == nil {
 		now = time.Now
 	}
-	return &revivals{store: store, now: now, known: map[key]map[string]revival{}}
+	return &revivals{byContainer: newByContainer[revival](store, revivalPrefix), now: now}
 }
 
 // load reads what was stored, in place of what is known, but for what is of no use any
 // more.
 func (r *revivals) load(ctx context.Context) error {
-	known := map[key]map[string]revival{}
-	err := loadAll(ctx, r.store, revivalPrefix, func(k key, stored map[string]revival) { known[k] = stored })
-	if err != nil {
+	if err := r.Load(ctx); err != nil {
 		return err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.known = known
-	for k := range maps.Clone(known) {
-		keepByContainer(ctx, r.store, revivalPrefix, known, k, func(all map[string]revival) {
+	for _, k := range r.services() {
+		r.change(ctx, k, func(all map[string]revival) {
 			maps.DeleteFunc(all, func(_ string, one revival) bool { return r.now().Sub(one.Since) > forgottenAfter })
 		})
 	}
 	return nil
-}
-
-// of returns those of a service.
-func (r *revivals) of(k key) map[string]revival {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return maps.Clone(r.known[k])
-}
-
-// change changes those of a service, and stores them where they are others then.
-func (r *revivals) change(ctx context.Context, k key, do func(all map[string]revival)) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	keepByContainer(ctx, r.store, revivalPrefix, r.known, k, do)
 }
 
 // take takes in how a service's containers are.
@@ -235,7 +212,7 @@ func (f *Fleet) reviveDue(k key, due map[string]bool) {
 	if err != nil {
 		return // it is tried again as soon as the engine answers
 	}
-	o := &order{key: k, members: l.services[k], living: counted(l.services[k]), listing: l}
+	o := newOrder(k, l, len(counted(l.services[k]))) // those that have failed need no ports
 	w := f.follow(k.project)
 	defer w.close()
 	if held, _ := w.stopping(k, l, nil); held != nil || hold(k, o.members) != nil {
@@ -274,12 +251,10 @@ func (f *Fleet) hasFailed(m *member) bool {
 // other is being started. Where somebody stops the others meanwhile, who could not stop
 // this one, it is stopped too.
 func (f *Fleet) startAgain(w *watch, m *member, ended time.Time) error {
-	select {
-	case f.starts <- struct{}{}:
-		defer func() { <-f.starts }()
-	case <-f.ctx.Done():
-		return f.ctx.Err()
+	if err := f.starts.Acquire(f.ctx, 1); err != nil {
+		return err
 	}
+	defer f.starts.Release(1)
 	err := f.call(func(ctx context.Context, c *client.Client) error {
 		return c.ContainerStart(ctx, m.ID, container.StartOptions{})
 	})
@@ -301,7 +276,6 @@ func (f *Fleet) startAgain(w *watch, m *member, ended time.Time) error {
 // replaceFailed makes a new container for each that has failed too often, and removes
 // that one then. What the new one had to wait for goes on with the next.
 func (f *Fleet) replaceFailed(o *order, old []*member) {
-	o.to = len(o.living) // those that have failed need no ports
 	err := f.replace(o, old, func(m *member, id string) {
 		f.revivals.change(f.ctx, o.key, func(all map[string]revival) {
 			before := all[m.ID]

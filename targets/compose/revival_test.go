@@ -1,6 +1,7 @@
 package compose
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -122,13 +123,13 @@ func (i *imitation) fail(code int, numbers ...int) {
 
 // impatient lets the waits of all containers that have failed pass.
 func impatient(f *Fleet) {
-	f.revivals.mu.Lock()
-	defer f.revivals.mu.Unlock()
-	for _, all := range f.revivals.known {
-		for id, one := range all {
-			one.Since = one.Since.Add(-longestWait)
-			all[id] = one
-		}
+	for _, k := range f.revivals.services() {
+		f.revivals.change(context.Background(), k, func(all map[string]revival) {
+			for id, one := range all {
+				one.Since = one.Since.Add(-longestWait)
+				all[id] = one
+			}
+		})
 	}
 }
 

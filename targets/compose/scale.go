@@ -18,24 +18,12 @@ import (
 // started when it returns; victims are terminating. The engine has no place for
 // the reason.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
-	err := f.life.Usable(ctx)
-	if err == nil {
-		err = targets.CutOff(ctx, f.setReplicas(ctx, ref, n, version))
-	}
-	if err != nil {
-		return fmt.Errorf("scale service %q of fleet %q to %d replicas: %w", ref.Name, f.name, n, err)
-	}
-	return nil
+	return f.base.Scale(ctx, ref, n, "service", func(ctx context.Context, k key) error {
+		return f.setReplicas(ctx, k, n, version)
+	})
 }
 
-func (f *Fleet) setReplicas(ctx context.Context, ref targets.Ref, n int32, version string) error {
-	if n < 0 {
-		return &targets.OutOfRangeError{Min: new(int32), Err: fmt.Errorf("%d replicas are less than none", n)}
-	}
-	k, err := f.keyOf(ref)
-	if err != nil {
-		return err
-	}
+func (f *Fleet) setReplicas(ctx context.Context, k key, n int32, version string) error {
 	if err := f.load(ctx); err != nil {
 		return err
 	}
@@ -56,7 +44,7 @@ func (f *Fleet) setReplicas(ctx context.Context, ref targets.Ref, n int32, versi
 	if err != nil {
 		return err
 	}
-	o := &order{key: k, members: l.services[k], living: counted(l.services[k]), listing: l, to: int(n)}
+	o := newOrder(k, l, int(n))
 	if err := f.refuse(ctx, o, version); err != nil {
 		return err
 	}
@@ -87,7 +75,7 @@ func (f *Fleet) setReplicas(ctx context.Context, ref targets.Ref, n int32, versi
 func (f *Fleet) running() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.life.Ended() || !f.started {
+	if f.base.Ended() || !f.started {
 		return fmt.Errorf("%w: the fleet is not running", targets.ErrTransient)
 	}
 	return nil
@@ -97,7 +85,7 @@ func (f *Fleet) running() error {
 func (f *Fleet) inBackground(run func()) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.life.Ended() {
+	if f.base.Ended() {
 		return fmt.Errorf("%w: the fleet is closed", targets.ErrTransient)
 	}
 	f.background.Go(run)
@@ -111,6 +99,10 @@ type order struct {
 	members, living []*member
 	listing         *listing
 	to              int
+}
+
+func newOrder(k key, l *listing, to int) *order {
+	return &order{key: k, members: l.services[k], living: counted(l.services[k]), listing: l, to: to}
 }
 
 // refuse answers why a count cannot be set now; nil when it can, or is the one

@@ -23,9 +23,10 @@ func TestStoredBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	web, idle := key{"shop", "web"}, key{"shop", "idle"}
+	begun, _ := f.removals.begun.Of(web.String())
 	for entry, known := range map[string]any{
 		"copies/shop/web": f.copies.of(web), "failed/shop/web": f.revivals.of(web), "instances/shop/web": f.memories.recall(web),
-		"removing/shop/web": f.removals.doomed[web], "starting/shop/web": f.removals.begun[web], "template/shop/idle": f.templates.of(idle),
+		"removing/shop/web": f.removals.doomed.of(web), "starting/shop/web": begun, "template/shop/idle": f.templates.of(idle),
 	} {
 		text, err := json.Marshal(known)
 		if err != nil || string(text) != string(stored[entry]) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/ledger"
 )
 
 // A service at 0 replicas has left no trace in the engine, so what it takes to
@@ -52,86 +52,77 @@ type template struct {
 	ComposeFiles map[string]string `json:"compose_files,omitempty"`
 }
 
+// Same reports whether two templates are one.
+func (t *template) Same(other *template) bool { return t == other }
+
+// Empty reports whether there is none.
+func (t *template) Empty() bool { return t == nil }
+
+// usable reports whether the template is of this format, and has what a replica needs.
+func (t *template) usable() bool {
+	return t != nil && t.Format == templateFormat && t.Blueprint != nil && t.Blueprint.Config != nil && t.Blueprint.HostConfig != nil && t.Blueprint.Prefix != "" && t.Blueprint.Config.Labels != nil
+}
+
 // templates are those of all services, which may hold secrets. They are safe for
 // concurrent use.
 type templates struct {
-	store targets.Store
-
-	mu    sync.Mutex
-	known map[key]*template
-	// sources are the containers whose blueprint the template has, failed is why
-	// there is none and when that was.
-	sources map[key]string
-	failed  map[key]templateFailure
+	*ledger.Ledger[*template]
 	// used is when each was last of use: when its service was read and not gone.
-	used  map[key]time.Time
-	swept time.Time
+	used *uses
+
+	mu sync.Mutex
+	// sources are the containers whose blueprint the template has, failed is why
+	// there is none.
+	sources map[key]string
+	failed  failures
 }
 
-type templateFailure struct {
+// failures are why something could not be done for a service, and when that was.
+type failures map[key]failure
+
+type failure struct {
 	err error
 	at  time.Time
 }
 
+// over reports whether it may be tried again.
+func (f failures) over(k key, now time.Time) bool {
+	last, failed := f[k]
+	return !failed || now.Sub(last.at) >= templateRetry
+}
+
 func newTemplates(store targets.Store) *templates {
-	return &templates{store: store, known: map[key]*template{}, sources: map[key]string{}, failed: map[key]templateFailure{}, used: map[key]time.Time{}, swept: time.Now()}
+	return &templates{Ledger: ledger.New[*template](store, templatePrefix), used: newUses(), sources: map[key]string{}, failed: failures{}}
 }
 
 // load reads what was stored, in place of what is known.
 func (t *templates) load(ctx context.Context) error {
-	known, used := map[key]*template{}, map[key]time.Time{}
-	err := loadAll(ctx, t.store, templatePrefix, func(k key, stored *template) {
-		if stored.Format == templateFormat && stored.Blueprint.complete() {
-			known[k], used[k] = stored, time.Now()
-		}
-	})
-	if err != nil {
+	if err := t.Load(ctx); err != nil {
 		return err
+	}
+	now := time.Now()
+	for k := range t.all() {
+		t.used.use(k, now)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.known, t.used = known, used
 	clear(t.sources)
 	return nil
 }
 
-func (b *blueprint) complete() bool {
-	return b != nil && b.Config != nil && b.HostConfig != nil && b.Prefix != "" && b.Config.Labels != nil
-}
-
-// of answers the template of a service; nil when there is none.
+// of returns the template of a service; nil when there is none.
 func (t *templates) of(k key) *template {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.known[k]
-}
-
-// use notes that a template is of use.
-func (t *templates) use(k key, now time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.used[k] = now
+	if known, _ := t.Of(k.String()); known.usable() {
+		return known
+	}
+	return nil
 }
 
 // sweep forgets templates that have been of no use for a day: those of services
 // that nobody reads, and of projects that are gone.
 func (t *templates) sweep(ctx context.Context, now time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if now.Sub(t.swept) < sweepInterval {
-		return
-	}
-	t.swept = now
-	for k := range t.known {
-		if now.Sub(t.used[k]) <= forgottenAfter {
-			continue
-		}
-		if t.store.Delete(ctx, templatePrefix+k.String()) == nil {
-			delete(t.known, k)
-			delete(t.sources, k)
-			delete(t.failed, k)
-			delete(t.used, k)
-		}
+	for _, k := range t.used.over(slices.Collect(maps.Keys(t.all())), now) {
+		t.drop(ctx, k)
 	}
 }
 
@@ -148,60 +139,55 @@ func (f *Fleet) removed(k key, t *template, l *listing) bool {
 	})
 }
 
-// all answers all templates.
+// all returns all templates.
 func (t *templates) all() map[key]*template {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return maps.Clone(t.known)
+	all := map[key]*template{}
+	for _, k := range keysOf(t.Names()) {
+		if known := t.of(k); known != nil {
+			all[k] = known
+		}
+	}
+	return all
 }
 
-// due says that the template of a service has to be looked at, since another
+// due reports whether the template of a service has to be looked at, since another
 // container is its source now.
 func (t *templates) due(k key, source string, now time.Time) bool {
+	known := t.of(k)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.sources[k] == source && (t.known[k] == nil || !t.known[k].Zeroed) {
-		return false
-	}
-	failure, failed := t.failed[k]
-	return !failed || now.Sub(failure.at) >= templateRetry
+	return (t.sources[k] != source || known != nil && known.Zeroed) && t.failed.over(k, now)
 }
 
-// fail notes why there is no template.
+// fail keeps why there is no template.
 func (t *templates) fail(k key, err error, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.failed[k] = templateFailure{err: err, at: now}
+	t.failed[k] = failure{err: err, at: now}
 }
 
 // put stores a template.
 func (t *templates) put(ctx context.Context, k key, source string, next *template) error {
-	text, err := json.Marshal(next)
-	if err == nil {
-		err = t.store.Save(ctx, templatePrefix+k.String(), text)
-	}
-	if err != nil {
+	if err := t.Commit(ctx, k.String(), next); err != nil {
 		return fmt.Errorf("%w: store the template of service %q: %w", targets.ErrTransient, k, err)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.known[k], t.sources[k], t.used[k] = next, source, time.Now()
-	delete(t.failed, k)
+	t.used.use(k, time.Now())
+	t.same(k, source)
 	return nil
 }
 
 // drop deletes a template. One that cannot be deleted is tried again with the next
 // refresh.
 func (t *templates) drop(ctx context.Context, k key) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.known[k] != nil && t.store.Delete(ctx, templatePrefix+k.String()) == nil {
-		delete(t.known, k)
+	if t.of(k) != nil && t.Commit(ctx, k.String(), nil) == nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
 		delete(t.sources, k)
+		delete(t.failed, k)
 	}
 }
 
-// same notes that a container is as the template has it.
+// same keeps that a container is as the template has it.
 func (t *templates) same(k key, source string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
