@@ -1,10 +1,12 @@
 package drain
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"time"
 
+	"go.uber.org/zap"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/hpad/hpad/targets"
@@ -15,7 +17,7 @@ const (
 	// removalsAtOnce the targets that instances are being removed of.
 	callsAtOnce    = 16
 	removalsAtOnce = 4
-	// linger is how long what is drained waits for others that are about to be.
+	// linger is how long what is drained waits for others of its target.
 	linger = time.Second
 	// conflicts is how often a removal that lost against another write is tried again
 	// without a pause.
@@ -38,7 +40,7 @@ type book struct {
 	tasks []task
 }
 
-// task is an effect of an operation's step.
+// task is an effect of a step of an operation, or of a target's own.
 type task struct {
 	target    *target
 	operation operation
@@ -59,8 +61,8 @@ type target struct {
 	wanted int32
 	// operations are those under way and some that ended, the oldest first.
 	operations []operation
-	// calls are the calls of the drainer under way, by instance.
-	calls map[string]*call
+	// calls end the calls of the drainer under way, by instance.
+	calls map[string]context.CancelFunc
 	// changes counts what happened to the operations; saved is the change that the
 	// store has, saveAt when saving may be tried again.
 	changes, saved uint64
@@ -72,214 +74,30 @@ type target struct {
 	failures int
 }
 
-// call is one call of a drainer under way.
-type call struct {
-	cancel func()
-	begun  time.Time
-}
-
 func newTarget(ref targets.Ref) *target {
-	return &target{ref: ref, writing: semaphore.NewWeighted(1), saving: semaphore.NewWeighted(1), calls: map[string]*call{}}
+	return &target{ref: ref, writing: semaphore.NewWeighted(1), saving: semaphore.NewWeighted(1), calls: map[string]context.CancelFunc{}}
 }
 
 // configure sets the options of all targets. Operations of a target that lost its
 // drainer go on under the options that they had.
 func (b *book) configure(options map[targets.Ref]Options) {
-	b.options = options
+	b.options = map[targets.Ref]Options{}
+	for ref, o := range options {
+		b.options[ref] = o.defaulted()
+	}
 	for ref, t := range b.targets {
-		if next, configured := options[ref]; next.Drainer != nil || t.options.Drainer == nil || !t.active() {
+		if next, configured := b.options[ref]; next.Drainer != nil || t.options.Drainer == nil || !t.active() {
 			t.options, t.configured = next, configured
 		}
 	}
 }
 
-// add adds a target that has no operations yet, or those that were recorded.
+// add adds a target with the operations that were recorded of it.
 func (b *book) add(t *target, now time.Time) {
 	b.targets[t.ref] = t
 	t.options, t.configured = b.options[t.ref]
 	b.all(t, restarted{}, now)
 	b.supersede(t, now)
-}
-
-// happen lets an event happen to the i-th operation of a target.
-func (b *book) happen(t *target, i int, e event, now time.Time) {
-	next, effects := step(t.operations[i], e, now)
-	t.operations[i] = next
-	for _, each := range effects {
-		switch each.action {
-		case doSave:
-			t.changes++
-			continue
-		case doCall:
-			t.calls[next.Instance.ID] = &call{begun: now}
-			b.calling++
-		}
-		b.tasks = append(b.tasks, task{t, next, each})
-	}
-}
-
-// all lets an event happen to all operations of a target, or to those with the
-// given ids.
-func (b *book) all(t *target, e event, now time.Time, ids ...string) {
-	for i := range t.operations {
-		if len(ids) == 0 || slices.Contains(ids, t.operations[i].ID) {
-			b.happen(t, i, e, now)
-		}
-	}
-}
-
-// due is the work that a tick begins.
-type due struct {
-	// busy means that anything is under way.
-	busy bool
-	// unsaved are to be recorded, removals to have instances removed, readings to be
-	// read.
-	unsaved, removals []*target
-	readings          []targets.Ref
-}
-
-// tick lets time go on, and returns what is to be begun.
-func (b *book) tick(now time.Time) due {
-	var d due
-	pause := longestPause
-	for ref, t := range b.targets {
-		if t.active() {
-			d.busy = true
-			b.advance(t, now)
-			if t.configured {
-				d.readings = append(d.readings, ref)
-				pause = min(pause, t.options.interval())
-			}
-			if t.removable(now) && b.removing < removalsAtOnce {
-				t.removing = true
-				b.removing++
-				d.removals = append(d.removals, t)
-			}
-		}
-		if t.changes != t.saved {
-			d.busy = true
-			if !now.Before(t.saveAt) {
-				d.unsaved = append(d.unsaved, t)
-			}
-		}
-	}
-	if b.reading || now.Before(b.readAt) {
-		d.readings = nil
-	}
-	if len(d.readings) > 0 {
-		b.reading, b.readAt = true, now.Add(pause)
-	}
-	return d
-}
-
-// advance lets time go on for the operations of a target.
-func (b *book) advance(t *target, now time.Time) {
-	for i := range t.operations {
-		e := tick{options: t.options, configured: t.configured, full: b.calling >= callsAtOnce}
-		if c := t.calls[t.operations[i].Instance.ID]; c != nil {
-			e.calling = c.begun
-		}
-		b.happen(t, i, e, now)
-	}
-}
-
-// removable reports whether drained instances can be removed now: others are not
-// about to join them, or were waited for.
-func (t *target) removable(now time.Time) bool {
-	if !t.configured || t.removing || now.Before(t.retry) {
-		return false
-	}
-	found, waited, joining := false, false, false
-	for _, op := range t.operations {
-		switch op.State {
-		case Drained:
-			found = true
-			waited = waited || now.Sub(op.Changed) >= linger
-		case Waiting, Draining:
-			joining = joining || t.calls[op.Instance.ID] != nil || !now.Before(op.next)
-		}
-	}
-	return found && (waited || !joining)
-}
-
-// release ends a call of the drainer for an instance.
-func (b *book) release(t *target, instance string) {
-	delete(t.calls, instance)
-	b.calling--
-}
-
-// see lets a reading of a target happen to its operations.
-func (b *book) see(t *target, reading targets.Reading, observed, now time.Time) {
-	if errors.Is(reading.Err, targets.ErrTargetNotFound) {
-		b.all(t, lost{reading.Err}, now)
-	}
-	if reading.Err != nil {
-		return
-	}
-	instances := map[string]seen{}
-	for i, instance := range reading.Instances {
-		instances[instance.ID] = seen{
-			there: true, staying: !instance.Deleting, protected: reading.Locations != nil && reading.Locations[i].Protected,
-		}
-	}
-	for i := range t.operations {
-		e := instances[t.operations[i].Instance.ID]
-		e.observed = observed
-		b.happen(t, i, e, now)
-	}
-	b.takeBack(t, t.tally(reading, observed), "somebody else lowered the count", now)
-}
-
-// takeBack takes back what a tally has too many.
-func (b *book) takeBack(t *target, c tally, why string, now time.Time) {
-	if len(c.surplus) > 0 {
-		b.all(t, unwanted{why}, now, c.surplus...)
-	}
-}
-
-// choose returns the operations whose instances are to be removed now, by a reading
-// of their target: the newest last.
-func (b *book) choose(t *target, reading targets.Reading, observed, now time.Time) []operation {
-	var chosen []operation
-	leaving := t.tally(reading, observed).leaving
-	for i, op := range t.operations {
-		if op.State == Drained && leaving[op.Instance.ID] == op.ID {
-			b.happen(t, i, removing{}, now)
-			chosen = append(chosen, op)
-		}
-	}
-	return chosen
-}
-
-// settle ends a removal of the operations with the given ids, if any.
-func (b *book) settle(t *target, ids []string, err error, now time.Time) {
-	t.removing = false
-	b.removing--
-	if len(ids) > 0 {
-		b.all(t, removed{err}, now, ids...)
-	}
-	if err != nil {
-		t.retry = now.Add(max(pause(t.options.interval(), t.failures), waitOf(err)))
-		t.failures++
-		if errors.Is(err, targets.ErrConflict) && t.failures <= conflicts {
-			t.retry = now.Add(tickInterval)
-		}
-		b.readAt = now // what became of it is to be read
-		b.all(t, delayed{err}, now)
-		return
-	}
-	t.failures, t.retry = 0, time.Time{}
-	if len(ids) == 0 {
-		t.retry = now.Add(t.options.interval())
-	}
-}
-
-// waitOf returns how long the platform wants to be left alone after an error.
-func waitOf(err error) time.Duration {
-	if throttled, ok := errors.AsType[*targets.ThrottledError](err); ok {
-		return throttled.RetryAfter
-	}
-	return 0
 }
 
 // begin adds operations to a target.
@@ -301,6 +119,194 @@ func (b *book) supersede(t *target, now time.Time) {
 	}
 }
 
+// happen lets an event happen to the i-th operation of a target.
+func (b *book) happen(t *target, i int, e event, now time.Time) {
+	next, effects := step(t.operations[i], e, now)
+	t.operations[i] = next
+	for _, each := range effects {
+		switch each.action {
+		case doSave:
+			t.changes++
+			continue
+		case doCall:
+			t.calls[next.Instance.ID] = nil
+			b.calling++
+		}
+		b.tasks = append(b.tasks, task{t, next, each})
+	}
+}
+
+// all lets an event happen to all operations of a target.
+func (b *book) all(t *target, e event, now time.Time) {
+	for i := range t.operations {
+		b.happen(t, i, e, now)
+	}
+}
+
+// some lets an event happen to the operations with the given ids.
+func (b *book) some(t *target, ids []string, e event, now time.Time) {
+	for i := range t.operations {
+		if slices.Contains(ids, t.operations[i].ID) {
+			b.happen(t, i, e, now)
+		}
+	}
+}
+
+// returned ends a call of the drainer for an operation.
+func (b *book) returned(t *target, op operation, e returned, now time.Time) {
+	delete(t.calls, op.Instance.ID)
+	b.calling--
+	e.interval = t.options.Interval
+	b.some(t, []string{op.ID}, e, now)
+}
+
+// tick lets time go on. It returns the targets to be read and those to be saved, and
+// whether anything is under way.
+func (b *book) tick(now time.Time) (readings []targets.Ref, unsaved []*target, busy bool) {
+	pause, due := longestPause, !now.Before(b.readAt)
+	for ref, t := range b.targets {
+		if t.active() {
+			busy = true
+			b.advance(t, now)
+			if t.configured && (due || b.removable(t, now)) {
+				readings = append(readings, ref)
+				pause = min(pause, t.options.Interval)
+			}
+		}
+		if t.changes != t.saved {
+			busy = true
+			if !now.Before(t.saveAt) {
+				unsaved = append(unsaved, t)
+			}
+		}
+	}
+	if b.reading || len(readings) == 0 {
+		return nil, unsaved, busy
+	}
+	b.reading = true
+	if due {
+		b.readAt = now.Add(pause)
+	}
+	return readings, unsaved, busy
+}
+
+// advance lets time go on for the operations of a target.
+func (b *book) advance(t *target, now time.Time) {
+	for i := range t.operations {
+		_, calling := t.calls[t.operations[i].Instance.ID]
+		b.happen(t, i, tick{t.options, t.configured, calling || b.calling >= callsAtOnce}, now)
+	}
+}
+
+// removable reports whether drained instances can be removed now: no others of the
+// target are about to be drained, or they were waited for.
+func (b *book) removable(t *target, now time.Time) bool {
+	if !t.configured || t.removing || b.removing >= removalsAtOnce || now.Before(t.retry) {
+		return false
+	}
+	found, waited, joining := false, false, false
+	for _, op := range t.operations {
+		switch op.State {
+		case Drained:
+			found = true
+			waited = waited || now.Sub(op.Changed) >= linger
+		case Waiting, Draining:
+			joining = true
+		}
+	}
+	return found && (waited || !joining)
+}
+
+// removal is what the platform is to be asked for: the instances of some
+// operations of a target, by the version of a reading.
+type removal struct {
+	target          *target
+	operations, ids []string
+	version, reason string
+}
+
+// read lets a reading of a target happen to its operations. It returns the removal
+// that is due, if any.
+func (b *book) read(t *target, reading targets.Reading, observed, now time.Time) *removal {
+	b.see(t, reading, observed, now)
+	if !b.removable(t, now) {
+		return nil
+	}
+	t.removing = true
+	b.removing++
+	if reading.Hold != nil {
+		reading.Err = &targets.HeldError{Hold: *reading.Hold}
+	}
+	r := &removal{target: t, version: reading.Version}
+	leaving := t.tally(reading, observed).leaving
+	for i, op := range t.operations {
+		if reading.Err == nil && op.State == Drained && leaving[op.Instance.ID] == op.ID {
+			b.happen(t, i, removing{}, now)
+			r.operations, r.ids, r.reason = append(r.operations, op.ID), append(r.ids, op.Instance.ID), op.Decision // the newest one's
+		}
+	}
+	if len(r.ids) == 0 {
+		b.settle(r, reading.Err, now)
+		return nil
+	}
+	return r
+}
+
+// settle ends a removal.
+func (b *book) settle(r *removal, err error, now time.Time) {
+	t := r.target
+	t.removing = false
+	b.removing--
+	b.some(t, r.operations, removed{err}, now)
+	if err != nil {
+		b.tasks = append(b.tasks, task{target: t, effect: effect{doReport, zap.WarnLevel, "drained instances are not removed", []zap.Field{zap.Error(err)}}})
+		t.retry = now.Add(max(pause(t.options.Interval, t.failures), waitOf(err)))
+		t.failures++
+		if errors.Is(err, targets.ErrConflict) && t.failures <= conflicts {
+			t.retry = now.Add(tickInterval)
+		}
+		b.all(t, delayed{err}, now)
+		if len(r.ids) > 0 {
+			b.readAt = now // what became of it is to be read
+		}
+		return
+	}
+	t.failures, t.retry = 0, time.Time{}
+	if len(r.ids) == 0 {
+		t.retry = now.Add(t.options.Interval)
+	}
+}
+
+// waitOf returns how long the platform wants to be left alone after an error.
+func waitOf(err error) time.Duration {
+	if throttled, ok := errors.AsType[*targets.ThrottledError](err); ok {
+		return throttled.RetryAfter
+	}
+	return 0
+}
+
+// see lets a reading of a target happen to its operations.
+func (b *book) see(t *target, reading targets.Reading, observed, now time.Time) {
+	if errors.Is(reading.Err, targets.ErrTargetNotFound) {
+		b.all(t, lost{reading.Err}, now)
+	}
+	if reading.Err != nil {
+		return
+	}
+	instances := map[string]seen{}
+	for i, instance := range reading.Instances {
+		instances[instance.ID] = seen{
+			there: true, staying: !instance.Deleting, protected: reading.Locations != nil && reading.Locations[i].Protected,
+		}
+	}
+	for i := range t.operations {
+		e := instances[t.operations[i].Instance.ID]
+		e.observed = observed
+		b.happen(t, i, e, now)
+	}
+	b.some(t, t.tally(reading, observed).surplus, unwanted{"somebody else lowered the count"}, now)
+}
+
 // active reports whether there are operations under way.
 func (t *target) active() bool {
 	return slices.ContainsFunc(t.operations, func(op operation) bool { return op.State != Ended })
@@ -308,10 +314,10 @@ func (t *target) active() bool {
 
 // decide sets the count that is wanted from now on.
 func (t *target) decide(n int32) {
-	if t.wanted != n {
-		t.wanted = n
+	if t.wanted != n && len(t.operations) > 0 {
 		t.changes++
 	}
+	t.wanted = n
 }
 
 // forget deletes operations as if they had never begun.
@@ -322,16 +328,16 @@ func (t *target) forget(ids []string) {
 
 // prune forgets operations that ended long ago.
 func (t *target) prune(now time.Time) {
-	ended := 0
+	excess := -endedMost
 	for _, op := range t.operations {
 		if op.State == Ended {
-			ended++
+			excess++
 		}
 	}
 	t.operations = slices.DeleteFunc(t.operations, func(op operation) bool {
-		old := op.State == Ended && (ended > endedMost || now.Sub(op.Ended) > endedKept)
+		old := op.State == Ended && (excess > 0 || now.Sub(op.Ended) > endedKept)
 		if old {
-			ended--
+			excess--
 		}
 		return old
 	})

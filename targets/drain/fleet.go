@@ -72,11 +72,16 @@ func (f *Fleet) locked(do func(b *book)) {
 		case doCall:
 			f.call(t, op)
 		case doCancel:
-			if c := t.calls[op.Instance.ID]; c != nil {
-				c.cancel()
+			if cancel := t.calls[op.Instance.ID]; cancel != nil {
+				cancel()
 			}
 		case doReport:
-			f.log.With(zap.Stringer("target", t.ref), zap.String("instance", op.Instance.ID)).Log(e.level, e.message, e.fields...)
+			if op.ID != "" {
+				e.fields = append(e.fields, zap.String("instance", op.Instance.ID))
+			}
+			if e.level < zap.WarnLevel || f.work.Err() == nil {
+				f.log.Log(e.level, e.message, append(e.fields, zap.Stringer("target", t.ref))...)
+			}
 		}
 	}
 }
@@ -88,7 +93,7 @@ func (f *Fleet) locked(do func(b *book)) {
 // named without a drainer are drained at once, and those of one that is not named
 // are left alone, for a day after their deadline.
 func (f *Fleet) Configure(options map[targets.Ref]Options) {
-	f.locked(func(b *book) { b.configure(maps.Clone(options)) })
+	f.locked(func(b *book) { b.configure(options) })
 	f.poke()
 }
 

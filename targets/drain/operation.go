@@ -67,24 +67,18 @@ type Operation struct {
 	Ended time.Time `json:"ended,omitzero"`
 }
 
-// leaving says that the instance is on its way out, and not to be counted.
-func (o *Operation) leaving() bool {
-	switch o.State {
-	case Waiting, Draining, Drained, Removing, Terminating, Finishing:
-		return true
-	default:
-		return false
-	}
-}
+// leaving reports whether the instance is on its way out, and not to be counted.
+func (o *Operation) leaving() bool { return o.State != Undoing && o.State != Ended }
 
-// Removes says that the instance is still there and on its way out.
+// Removes reports whether the instance is still there and on its way out.
 func (o *Operation) Removes() bool { return o.leaving() && o.State != Finishing }
 
-// Overdue says that the operation should be over at now and is not: its deadline
-// has passed, and the instance is neither gone and cleared up nor taken back.
+// Overdue reports whether the operation should be over at now and is not: its
+// deadline has passed, and the instance is neither gone and cleared up nor taken
+// back.
 func (o *Operation) Overdue(now time.Time) bool { return o.leaving() && now.After(o.Deadline) }
 
-// returnable says that the instance can still be taken back.
+// returnable reports whether the instance can still be taken back.
 func (o *Operation) returnable() bool {
 	return o.State == Waiting || o.State == Draining || o.State == Drained
 }

@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -48,26 +49,14 @@ type Options struct {
 	CPU func(ctx context.Context, ref targets.Ref) (map[string]int64, error)
 }
 
-// order returns the order that is in force.
-func (o Options) order() Order {
+// defaulted returns the options with their defaults.
+func (o Options) defaulted() Options {
 	if o.Drainer != nil && !o.Victims.Named() {
-		return Oldest
+		o.Victims = Oldest
 	}
-	return o.Victims
-}
-
-func (o Options) deadline() time.Duration {
-	if o.Deadline > 0 {
-		return o.Deadline
-	}
-	return DefaultDeadline
-}
-
-func (o Options) interval() time.Duration {
-	if o.Interval > 0 {
-		return o.Interval
-	}
-	return DefaultInterval
+	o.Deadline = cmp.Or(o.Deadline, DefaultDeadline)
+	o.Interval = cmp.Or(o.Interval, DefaultInterval)
+	return o
 }
 
 // Instance is what a Drainer is told of an instance.

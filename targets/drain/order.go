@@ -36,32 +36,29 @@ const (
 	EmptyNomadNodes Order = "empty-nomad-nodes"
 )
 
-// Orders are all orders, as a configuration writes them.
+// Orders returns all orders, as a configuration writes them.
 func Orders() []Order {
 	return []Order{Platform, Oldest, Newest, UnhealthyFirst, LeastCPU, EmptyNomadNodes}
 }
 
-// errPlatformChooses says that nobody but the platform knows the victims.
-var errPlatformChooses = errors.New("the platform chooses the victims")
-
-// Validate says what is wrong with an order, and what there is; nil when nothing
-// is. The zero Order is valid.
+// Validate returns an error that lists the orders, unless the order is one of them
+// or zero.
 func (o Order) Validate() error {
 	if o == "" || slices.Contains(Orders(), o) {
 		return nil
 	}
-	names := make([]string, 0, len(Orders()))
+	var names []string
 	for _, order := range Orders() {
 		names = append(names, string(order))
 	}
 	return fmt.Errorf("%q is no order of victims: want one of %s", string(o), strings.Join(names, ", "))
 }
 
-// Named says that instances are taken by name, in an order of hpad's own.
+// Named reports whether instances are taken by name, in an order of hpad's own.
 func (o Order) Named() bool { return o != "" && o != Platform }
 
-// Facts are what some orders go by, by the instances' ids. What is missing is not
-// known.
+// Facts are what some orders go by, by the instances' ids. What is missing is
+// unknown.
 type Facts struct {
 	// CPUMilli is the use of cpu in thousandths of a core.
 	CPUMilli map[string]int64
@@ -80,51 +77,46 @@ type Victim struct {
 	Reason string `json:"reason"`
 }
 
-// Pick answers whom a scale-down by n would take, the first one first: fewer than
+// Pick returns whom a scale-down by n would take, the first one first: fewer than
 // n where the others are protected or on their way already. It takes no instance
 // that is Deleting, Protected or Succeeded. The same arguments always have the
-// same answer. It is an error to ask for victims in an order that is not Named.
+// same result. An order that is not Named is an error.
 func (o Order) Pick(reading targets.Reading, n int, facts Facts) ([]Victim, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	if !o.Named() {
-		return nil, errPlatformChooses
+		return nil, errors.New("the platform chooses the victims")
 	}
 	var candidates []candidate
 	for i := range reading.Instances {
-		c := candidate{instance: &reading.Instances[i]}
+		instance := &reading.Instances[i]
+		var location targets.Location
 		if reading.Locations != nil {
-			c.location = reading.Locations[i]
+			location = reading.Locations[i]
 		}
-		if c.instance.Deleting || c.location.Protected || c.instance.Phase == policy.PhaseSucceeded {
-			continue
+		if !instance.Deleting && !location.Protected && instance.Phase != policy.PhaseSucceeded {
+			rank, reason := o.rank(instance, facts)
+			candidates = append(candidates, candidate{Victim{instance.ID, location.Name, reason}, rank, age(instance)})
 		}
-		c.rank, c.reason = o.rank(c.instance, facts)
-		candidates = append(candidates, c)
 	}
-	slices.SortFunc(candidates, candidate.compare)
-	candidates = candidates[:max(0, min(n, len(candidates)))]
-	victims := make([]Victim, len(candidates))
-	for i, c := range candidates {
-		victims[i] = Victim{ID: c.instance.ID, Name: c.location.Name, Reason: c.reason}
+	slices.SortFunc(candidates, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.age, b.age), cmp.Compare(a.ID, b.ID))
+	})
+	victims := make([]Victim, max(0, min(n, len(candidates))))
+	for i := range victims {
+		victims[i] = candidates[i].Victim
 	}
 	return victims, nil
 }
 
 // candidate is an instance that may be taken, the lowest rank first.
 type candidate struct {
-	instance *policy.Instance
-	location targets.Location
-	rank     int64
-	reason   string
+	Victim
+	rank, age int64
 }
 
-func (c candidate) compare(d candidate) int {
-	return cmp.Or(cmp.Compare(c.rank, d.rank), cmp.Compare(age(c.instance), age(d.instance)), cmp.Compare(c.instance.ID, d.instance.ID))
-}
-
-// The ranks of instances that failed, and of those that nothing is known of.
+// The ranks of instances that failed, and of those of which nothing is known.
 const (
 	failedRank  = math.MinInt64
 	unknownRank = math.MaxInt64
@@ -139,7 +131,7 @@ func age(instance *policy.Instance) int64 {
 	return instance.StartedAt.UnixNano()
 }
 
-// rank answers an instance's place in the order, before age, and why it has it.
+// rank returns an instance's place in the order, before age, and why it has it.
 func (o Order) rank(instance *policy.Instance, facts Facts) (int64, string) {
 	if instance.Phase == policy.PhaseFailed {
 		return failedRank, "it failed"

@@ -107,19 +107,24 @@ func (f *Fleet) setAside(ctx context.Context, key string, value []byte, why erro
 	return nil
 }
 
-// save records a target's operations, and those to be added, which then are the
-// target's.
+// save records what changed of a target's operations, and those to be added, which
+// then are the target's.
 func (f *Fleet) save(ctx context.Context, t *target, added ...operation) error {
 	if t.saving.Acquire(ctx, 1) != nil {
 		return fmt.Errorf("%w: record the operations of %s: %w", targets.ErrTransient, t.ref, context.Cause(ctx))
 	}
 	defer t.saving.Release(1)
 	var changes uint64
+	unchanged := false
 	r := record{Format: recordFormat, Target: t.ref}
 	f.locked(func(*book) {
 		t.prune(f.clock.Now())
+		unchanged = t.changes == t.saved && len(added) == 0
 		changes, r.Wanted, r.Operations = t.changes, t.wanted, slices.Concat(t.operations, added)
 	})
+	if unchanged {
+		return nil
+	}
 	if err := f.write(ctx, r); err != nil {
 		return fmt.Errorf("%w: record the operations of %s: %w", targets.ErrTransient, t.ref, err)
 	}

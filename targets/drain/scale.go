@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -30,7 +31,7 @@ func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, versi
 	managed := false
 	f.locked(func(b *book) {
 		w.options, w.target = b.options[ref], b.targets[ref]
-		managed = w.options.order().Named() || w.target != nil && w.target.active()
+		managed = w.options.Victims.Named() || w.target != nil && w.target.active()
 		if managed && w.target == nil {
 			w.target = newTarget(ref)
 			b.add(w.target, f.clock.Now())
@@ -56,35 +57,62 @@ type write struct {
 	options         Options
 	n               int32
 	version, reason string
-	// reading is the inner fleet's, read for this; current is what the operations make
-	// of it.
+	// reading is the inner fleet's, read for this, without a version where none is to be
+	// compared; current is what the operations made of it.
 	reading targets.Reading
 	current tally
+	// leaving is how many instances are leaving, reached the count that was decided
+	// even if the rest of the write is refused.
+	leaving, reached int32
 	// named means that the error is the inner fleet's, which names the attempt.
 	named bool
 }
 
-func (w *write) do(ctx context.Context) (err error) {
+func (w *write) do(ctx context.Context) error {
 	f, t := w.fleet, w.target
 	if t.writing.Acquire(ctx, 1) != nil {
 		return fmt.Errorf("%w: an earlier write has not returned yet: %w", targets.ErrTransient, context.Cause(ctx))
 	}
 	defer t.writing.Release(1)
-	if w.reading, err = f.read(ctx, t.ref); err != nil {
+	if err := w.read(ctx); err != nil {
 		return err
 	}
 	f.locked(func(*book) { w.current = w.tally() })
-	switch now := w.current.version(w.reading); {
-	case w.version != "" && w.version != now:
-		return fmt.Errorf("%w: version %s is now %s", targets.ErrConflict, w.version, now)
+	w.leaving, w.reached = int32(len(w.current.leaving)), w.current.spec
+	var err error
+	switch version := w.current.version(w.reading); {
+	case w.version != "" && w.version != version:
+		return fmt.Errorf("%w: version %s is now %s", targets.ErrConflict, w.version, version)
 	case w.n < 0 || w.reading.Min != nil && w.n < *w.reading.Min || w.reading.Max != nil && w.n > *w.reading.Max:
 		return &targets.OutOfRangeError{Min: w.reading.Min, Max: w.reading.Max, Err: fmt.Errorf("%d replicas asked for", w.n)}
-	case w.n > w.current.spec:
-		return w.grow(ctx)
 	case w.n < w.current.spec:
-		return w.shrink(ctx)
+		err = w.shrink(ctx)
+	case w.n > w.current.spec:
+		err = w.grow(ctx)
 	}
-	return w.saveChanges(ctx)
+	if refused(err) {
+		f.locked(func(*book) { t.decide(w.reached) })
+	}
+	if err != nil && !isPartial(err) && w.reached != w.current.spec {
+		err = &targets.PartialError{Reached: w.reached, Err: err}
+	}
+	if w.n >= w.current.spec {
+		// A full disk must not keep a target from growing: it is saved later.
+		if unsaved := f.save(ctx, t); unsaved != nil && err == nil {
+			return &targets.PartialError{Reached: w.n, Err: unsaved}
+		}
+	}
+	return err
+}
+
+// read reads the target of the inner fleet.
+func (w *write) read(ctx context.Context) error {
+	readings, err := w.fleet.inner.Snapshot(ctx, []targets.Ref{w.target.ref})
+	w.reading = readingOf(w.target.ref, readings, err)
+	if w.version == "" {
+		w.reading.Version = ""
+	}
+	return w.reading.Err
 }
 
 // tally returns what the operations make of the reading now.
@@ -95,58 +123,36 @@ func (w *write) tally() tally {
 // grow takes draining instances back, and asks the inner fleet for the rest.
 func (w *write) grow(ctx context.Context) error {
 	f, t := w.fleet, w.target
-	var leaving int32
 	f.locked(func(b *book) {
 		t.decide(w.n)
 		now := w.tally()
-		b.takeBack(t, now, "more instances are wanted again", f.clock.Now())
-		leaving = int32(len(now.leaving))
+		b.some(t, now.surplus, unwanted{"more instances are wanted again"}, f.clock.Now())
+		returned := w.leaving - int32(len(now.leaving))
+		w.leaving, w.reached = w.leaving-returned, w.reached+returned
 	})
 	f.poke()
-	returned := int32(len(w.current.leaving)) - leaving
-	if returned > 0 {
+	if returned := w.reached - w.current.spec; returned > 0 {
 		f.log.Info("draining instances are taken back", zap.Stringer("target", t.ref), zap.Int32("instances", returned))
 	}
 	// The platform's count still has those that can no longer be taken back.
-	var err error
-	if n := w.n + leaving; n != w.reading.SpecReplicas {
-		err = w.set(ctx, n, leaving)
+	if n := w.n + w.leaving; n != w.reading.SpecReplicas {
+		return w.set(ctx, n)
 	}
-	reached := w.current.spec + returned
-	if refused(err) {
-		f.locked(func(*book) { t.decide(reached) })
-	}
-	unsaved := w.saveChanges(ctx)
-	switch {
-	case err == nil:
-		return unsaved
-	case returned > 0 && !isPartial(err):
-		return &targets.PartialError{Reached: reached, Err: err}
-	}
-	return err
+	return nil
 }
 
-// set asks the inner fleet for a count, of which some instances are leaving.
-func (w *write) set(ctx context.Context, n, leaving int32) error {
-	err := w.fleet.inner.SetReplicas(ctx, w.target.ref, n, w.innerVersion(), w.reason)
+// set asks the inner fleet for a count.
+func (w *write) set(ctx context.Context, n int32) error {
+	err := w.fleet.inner.SetReplicas(ctx, w.target.ref, n, w.reading.Version, w.reason)
 	w.named = err != nil && !isPartial(err)
-	return less(err, leaving)
+	return w.staying(err)
 }
 
-// innerVersion returns what the inner fleet is to compare: what was just read, where
-// a comparison is wanted at all.
-func (w *write) innerVersion() string {
-	if w.version == "" {
-		return ""
-	}
-	return w.reading.Version
-}
-
-// less corrects the count that an error says was reached by instances that are
+// staying corrects the count that an error says was reached by instances that are
 // leaving.
-func less(err error, leaving int32) error {
+func (w *write) staying(err error) error {
 	if partial, ok := errors.AsType[*targets.PartialError](err); ok {
-		return &targets.PartialError{Reached: partial.Reached - leaving, Err: partial.Err}
+		return &targets.PartialError{Reached: partial.Reached - w.leaving, Err: partial.Err}
 	}
 	return err
 }
@@ -161,26 +167,14 @@ func refused(err error) bool {
 	return err != nil && !isPartial(err) && !errors.Is(err, targets.ErrUnknownOutcome)
 }
 
-// saveChanges records what changed, if anything did. A full disk must not keep a
-// target from growing: that is a targets.PartialError, and saved later.
-func (w *write) saveChanges(ctx context.Context) error {
-	unsaved := false
-	w.fleet.locked(func(*book) { unsaved = w.target.changes != w.target.saved && len(w.target.operations) > 0 })
-	if unsaved {
-		if err := w.fleet.save(ctx, w.target); err != nil {
-			return &targets.PartialError{Reached: w.n, Err: err}
-		}
-	}
-	return nil
-}
-
 // shrink lowers the count by instances that do not exist first, then takes victims.
 func (w *write) shrink(ctx context.Context) error {
 	if hold := w.reading.Hold; hold != nil {
 		return &targets.HeldError{Hold: *hold}
 	}
-	if leaving := int32(len(w.current.leaving)); !w.options.order().Named() {
-		return w.deciding(w.n, func() error { return w.set(ctx, w.n+leaving, leaving) })
+	if !w.options.Victims.Named() {
+		w.fleet.locked(func(*book) { w.target.decide(w.n) })
+		return w.set(ctx, w.n+w.leaving)
 	}
 	fewer := w.current.spec - w.n
 	unfilled := min(fewer, max(0, w.reading.SpecReplicas-existing(w.reading)))
@@ -193,89 +187,72 @@ func (w *write) shrink(ctx context.Context) error {
 	if missing == fewer {
 		return &targets.HeldError{Hold: policy.Hold{Reason: InstancesProtected, Message: "no instance can be taken: all are protected, or not known by name"}}
 	}
-	err = w.deciding(w.n+missing, func() error { return w.lower(ctx, unfilled, victims) })
+	w.fleet.locked(func(*book) { w.target.decide(w.n + missing) })
+	err = w.lower(ctx, unfilled, victims)
 	if err == nil && missing > 0 {
 		return &targets.PartialError{Reached: w.n + missing, Err: fmt.Errorf("%d more instances are protected, or not known by name", missing)}
 	}
 	return err
 }
 
-// deciding makes a change of the inner fleet under the count that is wanted then,
-// and under the one before when that was refused.
-func (w *write) deciding(n int32, change func() error) error {
-	before := n
-	w.fleet.locked(func(*book) {
-		before = w.target.wanted
-		w.target.decide(n)
-	})
-	err := change()
-	if refused(err) {
-		w.fleet.locked(func(*book) { w.target.decide(before) })
-	}
-	return err
-}
-
 // lower gives up what does not exist, then takes the victims.
-func (w *write) lower(ctx context.Context, unfilled int32, victims []Victim) (err error) {
+func (w *write) lower(ctx context.Context, unfilled int32, victims []Victim) error {
 	if unfilled > 0 {
-		if err := w.set(ctx, w.reading.SpecReplicas-unfilled, int32(len(w.current.leaving))); err != nil {
+		if err := w.set(ctx, w.reading.SpecReplicas-unfilled); err != nil {
 			return err
 		}
-		if w.version != "" { // it is another one now
-			w.reading, err = w.fleet.read(ctx, w.target.ref)
+		w.reached -= unfilled
+		if err := w.read(ctx); err != nil { // the version is another one
+			return err
 		}
 	}
 	switch {
-	case err != nil || len(victims) == 0:
+	case len(victims) == 0:
+		return nil
 	case w.options.Drainer == nil:
-		err = w.remove(ctx, victims)
+		return w.remove(ctx, victims)
 	default:
-		err = w.drain(ctx, victims)
+		return w.drain(ctx, victims)
 	}
-	if err != nil && unfilled > 0 && !isPartial(err) {
-		return &targets.PartialError{Reached: w.current.spec - unfilled, Err: err}
-	}
-	return err
 }
 
 // remove takes the victims at once. They are recorded before the platform is asked:
 // when nobody knows what became of that, these are asked for again, and no others.
 // A store that cannot be written does not keep a fleet from shrinking.
-func (w *write) remove(ctx context.Context, victims []Victim) (err error) {
-	f, t := w.fleet, w.target
-	operations := w.begin(victims)
+func (w *write) remove(ctx context.Context, victims []Victim) error {
+	f, t, now := w.fleet, w.target, w.fleet.clock.Now()
+	operations := w.begin(victims, now)
 	ids, instances := make([]string, len(victims)), make([]string, len(victims))
 	for i := range operations {
-		op := &operations[i]
-		op.State, op.Attempts, op.asking = Removing, 1, true
-		ids[i], instances[i] = op.ID, op.Instance.ID
+		operations[i], _ = step(operations[i], removing{}, now)
+		ids[i], instances[i] = operations[i].ID, operations[i].Instance.ID
 	}
 	if err := f.save(ctx, t, operations...); err != nil {
 		f.log.Warn("who is to be removed is not recorded; removed all the same", zap.Stringer("target", t.ref), zap.Error(err))
 		f.locked(func(b *book) {
-			b.begin(t, operations, f.clock.Now())
+			b.begin(t, operations, now)
 			t.changes++
 		})
 	}
-	err = targets.ErrUnknownOutcome // of a call that panics
+	err := targets.ErrUnknownOutcome // of a call that panics
 	defer func() {
-		open := errors.Is(err, targets.ErrUnknownOutcome) || ctx.Err() != nil && refused(err)
+		open := errors.Is(err, targets.ErrUnknownOutcome) || refused(err) && ctx.Err() != nil
 		f.locked(func(b *book) {
 			if open {
-				b.all(t, removed{targets.CutOff(ctx, err)}, f.clock.Now(), ids...)
+				b.some(t, ids, removed{targets.CutOff(ctx, err)}, f.clock.Now())
 			} else {
 				t.forget(ids)
 			}
 		})
 		f.poke()
 	}()
-	err = less(f.inner.Remove(ctx, t.ref, instances, w.innerVersion(), w.reason), int32(len(w.current.leaving)))
+	err = w.staying(f.inner.Remove(ctx, t.ref, instances, w.reading.Version, w.reason))
 	return err
 }
 
 // drain begins the drains of the victims. Nothing is begun that is not recorded.
 func (w *write) drain(ctx context.Context, victims []Victim) error {
-	f, operations := w.fleet, w.begin(victims)
+	f, operations := w.fleet, w.begin(victims, w.fleet.clock.Now())
 	if err := f.save(ctx, w.target, operations...); err != nil {
 		return err
 	}
@@ -288,8 +265,7 @@ func (w *write) drain(ctx context.Context, victims []Victim) error {
 }
 
 // begin returns new operations.
-func (w *write) begin(victims []Victim) []operation {
-	now := w.fleet.clock.Now()
+func (w *write) begin(victims []Victim, now time.Time) []operation {
 	instances := map[string]Instance{}
 	for i := range w.reading.Instances {
 		instances[w.reading.Instances[i].ID] = instanceOf(w.target.ref, w.reading, i)
@@ -298,7 +274,7 @@ func (w *write) begin(victims []Victim) []operation {
 	for i, victim := range victims {
 		op := Operation{
 			ID: strings.ToLower(rand.Text()), Instance: instances[victim.ID], Reason: victim.Reason, Decision: w.reason,
-			Begun: now, Deadline: now.Add(w.options.deadline()), State: Waiting, Changed: now,
+			Begun: now, Deadline: now.Add(w.options.Deadline), State: Waiting, Changed: now,
 		}
 		op.Instance.Target, op.Instance.ID, op.Instance.Deadline = w.target.ref, victim.ID, op.Deadline
 		operations[i] = operation{Operation: op}

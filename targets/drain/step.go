@@ -3,7 +3,6 @@ package drain
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -13,21 +12,19 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// How an operation goes on.
 const (
 	// callTimeout bounds one call of a drainer.
 	callTimeout = time.Minute
 	// longestPause is the most between two tries, and between two readings.
 	longestPause = time.Minute
 	// undoPatience is how long the work of an instance is tried to be given back,
-	// finishTries how often clearing up is tried.
+	// finishTries how often clearing up is tried, removalTries how often a removal.
 	undoPatience = 24 * time.Hour
 	finishTries  = 10
-	// removalTries is how often the platform is asked to remove an instance.
 	removalTries = 3
 	// settleTime is how long the platform may take to show that it heard of a removal
-	// whose answer was lost; terminationTime how long an instance may be shown as if
-	// nothing had happened after the platform accepted its removal.
+	// whose answer was lost, terminationTime how long an instance may be shown as if
+	// nothing had happened after its removal was accepted.
 	settleTime      = 30 * time.Second
 	terminationTime = 5 * time.Minute
 	// absentTime is how long an instance must be missing in all readings to be gone:
@@ -52,28 +49,23 @@ type operation struct {
 	absent time.Time
 }
 
-// action is a kind of effect.
-type action string
-
-const (
-	// doSave: the operation changed, and is to be recorded.
-	doSave action = "save"
-	// doCall: the drainer is to be called for what the operation's state asks.
-	doCall action = "call"
-	// doCancel: a call of the drainer for the instance is of no use any more.
-	doCancel action = "cancel"
-	// doReport: an entry is to be logged.
-	doReport action = "report"
-)
-
-// effect is what a step asks the world to do.
+// effect is what a step asks the world to do; level, message and fields are those
+// of a report.
 type effect struct {
-	action action
-	// level, message and fields are those of the entry.
+	action  action
 	level   zapcore.Level
 	message string
 	fields  []zap.Field
 }
+
+type action string
+
+const (
+	doSave   action = "save"   // record the operation
+	doCall   action = "call"   // call the drainer for the operation's state
+	doCancel action = "cancel" // end the call of the drainer for the instance
+	doReport action = "report" // log an entry
+)
 
 // event is what may happen to an operation.
 type event interface{ happen(s *transition) }
@@ -145,10 +137,8 @@ type tick struct {
 	// options are those in force; they mean nothing unless the target is configured.
 	options    Options
 	configured bool
-	// calling is since when the drainer is being called for the instance, zero when
-	// it is not; full means that no more calls can be made.
-	calling time.Time
-	full    bool
+	// busy means that the drainer cannot be called for the instance now.
+	busy bool
 }
 
 func (e tick) happen(s *transition) {
@@ -160,13 +150,7 @@ func (e tick) happen(s *transition) {
 		return
 	}
 	e.pass(s)
-	switch {
-	case s.State == Ended:
-	case !e.calling.IsZero():
-		if s.now.Sub(e.calling) > callTimeout+closePatience {
-			s.fail(fmt.Sprintf("the drainer has not returned within %v", callTimeout))
-		}
-	case e.options.Drainer != nil && s.called() && !e.full && !s.now.Before(s.next):
+	if e.options.Drainer != nil && s.called() && !e.busy && !s.now.Before(s.next) {
 		s.touched = true
 		s.do(doCall)
 	}

@@ -13,7 +13,7 @@ import (
 func (f *Fleet) Victims(ctx context.Context, ref targets.Ref, reading targets.Reading, n int32) ([]Victim, error) {
 	var options Options
 	f.locked(func(b *book) { options = b.options[ref] })
-	if !options.order().Named() || n <= 0 {
+	if !options.Victims.Named() || n <= 0 {
 		return nil, nil
 	}
 	n -= max(0, reading.SpecReplicas-existing(reading)) // which costs nobody
@@ -24,14 +24,14 @@ func (f *Fleet) Victims(ctx context.Context, ref targets.Ref, reading targets.Re
 func (f *Fleet) pick(ctx context.Context, ref targets.Ref, options Options, reading targets.Reading, n int32) ([]Victim, error) {
 	facts, err := f.facts(ctx, ref, options, reading)
 	if err != nil {
-		return nil, fmt.Errorf("choose instances of %s by %s: %w", ref, options.order(), err)
+		return nil, fmt.Errorf("choose instances of %s by %s: %w", ref, options.Victims, err)
 	}
-	return options.order().Pick(reading, int(n), facts)
+	return options.Victims.Pick(reading, int(n), facts)
 }
 
 // facts returns what the order goes by.
 func (f *Fleet) facts(ctx context.Context, ref targets.Ref, options Options, reading targets.Reading) (facts Facts, err error) {
-	switch options.order() {
+	switch options.Victims {
 	case LeastCPU:
 		if options.CPU != nil {
 			facts.CPUMilli, err = options.CPU(ctx, ref)

@@ -2,7 +2,6 @@ package drain
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -56,18 +55,16 @@ func (f *Fleet) pass(now time.Time) (busy bool) {
 		f.log.Warn("drains under way are not known", zap.Error(err))
 		return true
 	}
-	var d due
-	f.locked(func(b *book) { d = b.tick(now) })
-	if len(d.readings) > 0 {
-		f.running.Go(func() { f.look(d.readings) })
+	var readings []targets.Ref
+	var unsaved []*target
+	f.locked(func(b *book) { readings, unsaved, busy = b.tick(now) })
+	if len(readings) > 0 {
+		f.running.Go(func() { f.look(readings) })
 	}
-	for _, t := range d.removals {
-		f.running.Go(func() { f.remove(t) })
-	}
-	for _, t := range d.unsaved {
+	for _, t := range unsaved {
 		f.saveAgain(t, now)
 	}
-	return d.busy
+	return busy
 }
 
 // saveAgain records what happened since the last time.
@@ -90,7 +87,7 @@ func (f *Fleet) saveAgain(t *target, now time.Time) {
 // call makes the call of the drainer that an operation's state asks for.
 func (f *Fleet) call(t *target, op operation) {
 	ctx, cancel := context.WithTimeout(f.work, callTimeout)
-	t.calls[op.Instance.ID].cancel = cancel
+	t.calls[op.Instance.ID] = cancel
 	drainer, instance := t.options.Drainer, op.Instance
 	instance.Deadline = f.clock.Scale().Wall(op.Deadline)
 	f.running.Go(func() {
@@ -100,13 +97,10 @@ func (f *Fleet) call(t *target, op operation) {
 			e.drained, err = perform(ctx, drainer, op.State, instance)
 			return err
 		})
-		f.locked(func(b *book) {
-			b.release(t, op.Instance.ID)
-			if e.err == nil || f.work.Err() == nil {
-				e.interval = t.options.interval()
-				b.all(t, e, f.clock.Now(), op.ID)
-			}
-		})
+		if e.err != nil && f.work.Err() != nil {
+			e.state = Ended // the call was ended, which says nothing
+		}
+		f.locked(func(b *book) { b.returned(t, op, e, f.clock.Now()) })
 		f.poke()
 	})
 }
@@ -125,7 +119,8 @@ func perform(ctx context.Context, drainer Drainer, state State, instance Instanc
 	}
 }
 
-// look reads the targets that have operations under way.
+// look reads targets that have operations under way, and begins the removals that
+// are due.
 func (f *Fleet) look(refs []targets.Ref) {
 	ctx, cancel := context.WithTimeout(f.work, platformTimeout)
 	defer cancel()
@@ -135,95 +130,57 @@ func (f *Fleet) look(refs []targets.Ref) {
 		return err
 	})
 	f.locked(func(b *book) {
-		now := f.clock.Now()
 		b.reading = false
-		if err != nil {
-			b.readAt = later(b.readAt, now.Add(waitOf(err)))
+		if f.work.Err() != nil {
+			return
 		}
-		for ref, reading := range readings {
-			if t := b.targets[ref]; t != nil {
-				b.see(t, reading, f.clock.Of(reading.Observed), now)
+		now := f.clock.Now()
+		b.readAt = later(b.readAt, now.Add(waitOf(err)))
+		for _, ref := range refs {
+			reading := readingOf(ref, readings, err)
+			if r := b.read(b.targets[ref], reading, f.clock.Of(reading.Observed), now); r != nil {
+				f.running.Go(func() { f.remove(r) })
 			}
 		}
 	})
 	f.poke()
 }
 
-// read reads one target of the inner fleet.
-func (f *Fleet) read(ctx context.Context, ref targets.Ref) (reading targets.Reading, err error) {
-	readings, err := f.inner.Snapshot(ctx, []targets.Ref{ref})
-	if err != nil {
-		return targets.Reading{}, err
-	}
+// readingOf returns one target's part of a snapshot.
+func readingOf(ref targets.Ref, readings map[targets.Ref]targets.Reading, err error) targets.Reading {
 	reading, ok := readings[ref]
-	if !ok {
-		return targets.Reading{}, fmt.Errorf("%w: %s was not read", targets.ErrTransient, ref)
+	switch {
+	case err != nil:
+		return targets.Reading{Err: err}
+	case !ok:
+		return targets.Reading{Err: fmt.Errorf("%w: %s was not read", targets.ErrTransient, ref)}
 	}
-	return reading, reading.Err
+	return reading
 }
 
-// remove asks the platform to remove all drained instances of a target, in one
-// call, if the count that is wanted still asks for it.
-func (f *Fleet) remove(t *target) {
-	ids, err := f.removeDrained(t)
-	if err != nil && f.work.Err() == nil {
-		f.log.Warn("drained instances are not removed", zap.Stringer("target", t.ref), zap.Error(err))
-	}
-	f.locked(func(b *book) { b.settle(t, ids, err, f.clock.Now()) })
-	f.poke()
-}
-
-// removeDrained returns the ids of the operations whose instances the platform was
-// asked to remove, and how that went.
-func (f *Fleet) removeDrained(t *target) (ids []string, err error) {
-	ctx, cancel := context.WithTimeout(f.work, platformTimeout)
+// remove makes a removal. An end of the work is waited with: who is recorded as
+// being removed should be.
+func (f *Fleet) remove(r *removal) {
+	ctx, cancel := context.WithTimeout(f.writes, platformTimeout)
 	defer cancel()
-	var reading targets.Reading
-	if err := guard(func() (err error) {
-		reading, err = f.read(ctx, t.ref)
-		return err
-	}); err != nil {
-		return nil, err
-	}
-	// From here on an end of the work is waited with: who is recorded as being
-	// removed should be.
-	ctx, cancelWrite := context.WithTimeout(f.writes, platformTimeout)
-	defer cancelWrite()
-	var chosen []operation
-	f.locked(func(b *book) {
-		now, observed := f.clock.Now(), f.clock.Of(reading.Observed)
-		if f.life.Ended() {
-			return
+	err := f.save(ctx, r.target)
+	if err != nil {
+		f.locked(func(b *book) { b.some(r.target, r.operations, withdrawn{err}, f.clock.Now()) })
+	} else {
+		f.log.Info("drained instances are removed", zap.Stringer("target", r.target.ref), zap.Strings("instances", r.ids))
+		panicked := true
+		err = guard(func() error {
+			err := f.inner.Remove(ctx, r.target.ref, r.ids, r.version, r.reason)
+			panicked = false
+			return err
+		})
+		if panicked {
+			err = fmt.Errorf("%w: %w", targets.ErrUnknownOutcome, err)
 		}
-		if b.see(t, reading, observed, now); reading.Hold == nil {
-			chosen = b.choose(t, reading, observed, now)
-		}
-	})
-	if reading.Hold != nil {
-		return nil, &targets.HeldError{Hold: *reading.Hold}
+		err = targets.CutOff(ctx, err)
 	}
-	if len(chosen) == 0 {
-		return nil, nil
-	}
-	var instances []string
-	for _, op := range chosen {
-		ids, instances = append(ids, op.ID), append(instances, op.Instance.ID)
-	}
-	if err := f.save(ctx, t); err != nil {
-		f.locked(func(b *book) { b.all(t, withdrawn{err}, f.clock.Now(), ids...) })
-		return nil, err
-	}
-	f.log.Info("drained instances are removed", zap.Stringer("target", t.ref), zap.Strings("instances", instances))
-	panicked := true
-	err = guard(func() error {
-		err := f.inner.Remove(ctx, t.ref, instances, reading.Version, chosen[len(chosen)-1].Decision)
-		panicked = false
-		return err
-	})
-	if panicked && !errors.Is(err, targets.ErrUnknownOutcome) {
-		err = fmt.Errorf("%w: %w", targets.ErrUnknownOutcome, err)
-	}
-	return ids, targets.CutOff(ctx, err)
+	f.locked(func(b *book) { b.settle(r, err, f.clock.Now()) })
+	f.poke()
 }
 
 // guard calls f and returns its panic as an error.

@@ -1,0 +1,299 @@
+package drain
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+var (
+	errTest = errors.New("spoiled")
+	begun   = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+)
+
+// idle is a Drainer that nobody calls.
+type idle struct{}
+
+func (idle) Begin(context.Context, Instance) error           { return errTest }
+func (idle) Drained(context.Context, Instance) (bool, error) { return false, errTest }
+func (idle) Undo(context.Context, Instance) error            { return errTest }
+func (idle) Finish(context.Context, Instance) error          { return errTest }
+
+var (
+	draining  = Options{Drainer: idle{}}.defaulted()
+	undoing   = Options{Drainer: idle{}, Expiry: Undo}.defaulted()
+	undrained = Options{Victims: Oldest}.defaulted()
+)
+
+// at returns an operation that has been in a state since it began.
+func at(state State, change ...func(o *operation)) operation {
+	o := operation{Operation: Operation{
+		ID: "op", Instance: Instance{ID: "web-0"}, Begun: begun, Deadline: begun.Add(10 * time.Minute), State: state, Changed: begun,
+	}}
+	for _, c := range change {
+		c(&o)
+	}
+	return o
+}
+
+func touched(o *operation) { o.touched = true }
+
+func asking(o *operation) { o.asking = true }
+
+func attempts(n int) func(o *operation) { return func(o *operation) { o.Attempts = n } }
+
+// TestStep: what each event does in each state that it matters in.
+func TestStep(t *testing.T) {
+	reading := func(after time.Duration, there, staying bool) seen {
+		return seen{observed: begun.Add(after), there: there, staying: staying}
+	}
+	absent := func(o *operation) { o.absent = begun }
+	for _, c := range []struct {
+		name  string
+		from  operation
+		event event
+		after time.Duration
+		// want is the state, the outcome, the attempts if any, why or else the error,
+		// and then the effects.
+		want string
+	}{
+		{"tick calls the drainer", at(Waiting), tick{draining, true, false}, 0, "waiting; call"},
+		{"tick while the drainer is busy", at(Waiting), tick{draining, true, true}, 0, "waiting;"},
+		{"tick before the next call", at(Draining, func(o *operation) { o.next = begun.Add(time.Minute) }), tick{draining, true, false}, 0, "draining;"},
+		{"tick without a drainer", at(Waiting), tick{undrained, true, false}, 0, "drained; save"},
+		{"tick without a drainer any more", at(Undoing, touched), tick{undrained, true, false}, 0, "ended; save"},
+		{"tick at the deadline", at(Draining, touched), tick{draining, true, true}, 10 * time.Minute, "drained, it was not drained by its deadline; save cancel"},
+		{"tick at the deadline, to be undone", at(Draining, touched), tick{undoing, true, true}, 10 * time.Minute, "undoing failed, it was not drained by its deadline; cancel save"},
+		{"tick at the deadline, before any call", at(Waiting), tick{undoing, true, true}, 10 * time.Minute, "ended failed, it was not drained by its deadline; cancel save"},
+		{"tick when undoing took a day", at(Undoing, touched), tick{draining, true, false}, 25 * time.Hour, "ended; save"},
+		{"tick after too many failures to clear up", at(Finishing, func(o *operation) { o.failures = finishTries }), tick{draining, true, false}, 0, "ended; save"},
+		{"tick of a target that nobody has", at(Draining), tick{}, 24 * time.Hour, "draining;"},
+		{"tick of a target that nobody has, for long", at(Draining), tick{}, 25 * time.Hour, "ended failed, no autoscaler has the target any more; save"},
+		{"begun", at(Waiting), returned{state: Waiting}, 0, "draining; save"},
+		{"not begun", at(Waiting), returned{state: Waiting, err: errTest}, 0, "waiting, spoiled; report save"},
+		{"not begun again", at(Waiting, func(o *operation) { o.failures, o.Error = 3, "spoiled" }), returned{state: Waiting, err: errTest}, 0, "waiting, spoiled;"},
+		{"still at work", at(Draining), returned{state: Draining}, 0, "draining;"},
+		{"drained", at(Draining), returned{state: Draining, drained: true}, 0, "drained; report save"},
+		{"drained too late", at(Undoing), returned{state: Draining, drained: true}, 0, "undoing;"},
+		{"undone", at(Undoing), returned{state: Undoing}, 0, "ended; report save"},
+		{"cleared up", at(Finishing), returned{state: Finishing}, 0, "ended; save"},
+		{"there", at(Draining), reading(1, true, true), 1, "draining;"},
+		{"taken by somebody else", at(Draining), reading(1, true, false), 1, "terminating; cancel save"},
+		{"read before the last change", at(Draining), reading(-1, true, false), 1, "draining;"},
+		{"missing", at(Draining), reading(1, false, false), 1, "draining;"},
+		{"missing for long", at(Draining, absent), reading(1, false, false), absentTime, "ended vanished; report save"},
+		{"missing for long, after calls", at(Draining, absent, touched), reading(1, false, false), absentTime, "finishing vanished; report save"},
+		{"gone after its removal", at(Terminating, absent, attempts(1)), reading(1, false, false), absentTime, "ended terminated x1; report save"},
+		{"missing while its removal is under way", at(Removing, absent, asking), reading(1, false, false), absentTime, "removing;"},
+		{"leaving by a removal without answer", at(Removing), reading(1, true, false), 1, "terminating; save"},
+		{"there after a removal without answer", at(Removing, attempts(1)), reading(1, true, true), 1, "removing x1;"},
+		{"there long after a removal without answer", at(Removing, attempts(1)), reading(settleTime, true, true), settleTime, "drained x1; save"},
+		{"there after the last removal without answer", at(Removing, attempts(3)), reading(settleTime, true, true), settleTime, "ended failed x3, the platform was asked to remove it, and it is still there; cancel save"},
+		{"there after a removal that was refused", at(Removing, touched, func(o *operation) { o.Why = "no" }), reading(1, true, true), 1, "undoing failed, no; cancel save"},
+		{"there long after its removal was accepted", at(Terminating, touched), reading(1, true, true), terminationTime, "undoing failed, the platform accepted its removal, and it is still there; cancel save"},
+		{"protected", at(Drained, touched), seen{begun, true, true, true}, 0, "undoing failed, the platform protects it; cancel save"},
+		{"target is gone", at(Draining), lost{errTest}, 0, "draining;"},
+		{"target is gone after the deadline", at(Draining), lost{errTest}, time.Hour, "ended failed, the target is gone: spoiled; save cancel"},
+		{"wanted again", at(Draining, touched), unwanted{"more"}, 0, "undoing undone, more; cancel save"},
+		{"wanted again before any call", at(Waiting), unwanted{"more"}, 0, "ended undone, more; cancel save"},
+		{"wanted again too late", at(Removing), unwanted{"more"}, 0, "removing;"},
+		{"chosen again", at(Undoing), superseded{}, 0, "ended; save"},
+		{"restarted", at(Draining), restarted{}, 0, "draining;"},
+		{"asked for", at(Drained), removing{}, 0, "removing x1; save"},
+		{"not recorded", at(Removing, asking, attempts(1)), withdrawn{errTest}, 0, "drained, spoiled; save"},
+		{"cannot be asked for yet", at(Drained), delayed{errTest}, 0, "drained, spoiled; save"},
+		{"removed", at(Removing, asking, attempts(1)), removed{}, 0, "terminating x1; save"},
+		{"removed for all that is known", at(Removing, asking, attempts(1)), removed{targets.ErrUnknownOutcome}, 0, "removing x1, outcome of the write is not known; save"},
+		{"removal is held", at(Removing, asking, attempts(1)), removed{targets.ErrHeld}, 0, "drained, held by the platform; save"},
+		{"removal fails", at(Removing, asking, attempts(1)), removed{targets.ErrTransient}, 0, "drained x1, temporary failure; save"},
+		{"removal fails too often", at(Removing, asking, attempts(3)), removed{targets.ErrTransient}, 0, "ended failed x3, the platform cannot be asked to remove it: temporary failure; save cancel"},
+		{"removal is refused", at(Removing, asking, attempts(1)), removed{targets.ErrForbidden}, 0, "removing x1, the platform refuses to remove it: forbidden; save"},
+		{"removal of another time", at(Removing), removed{}, 0, "removing;"},
+		{"nothing after the end", at(Ended), seen{}, time.Hour, "ended;"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := c.from
+			after, effects := step(c.from, c.event, begun.Add(c.after))
+			if got := shown(after, effects); got != c.want {
+				t.Errorf("%s\nwant %s", got, c.want)
+			}
+			if !reflect.DeepEqual(c.from, before) {
+				t.Errorf("step changed its argument to %+v", c.from)
+			}
+		})
+	}
+}
+
+// shown returns what TestStep compares.
+func shown(o operation, effects []effect) string {
+	text := strings.TrimSpace(string(o.State) + " " + string(o.Outcome))
+	if o.Attempts > 0 {
+		text += fmt.Sprintf(" x%d", o.Attempts)
+	}
+	for _, why := range []string{o.Why, o.Error} {
+		if why != "" {
+			text += ", " + why
+			break
+		}
+	}
+	text += ";"
+	for _, e := range effects {
+		text += " " + string(e.action)
+	}
+	return text
+}
+
+// events are any, as of a moment.
+func events(now time.Time) *rapid.Generator[event] {
+	classes := []error{nil, errTest, targets.ErrUnknownOutcome, targets.ErrHeld, targets.ErrTransient, &targets.PartialError{Err: errTest}}
+	return rapid.Custom(func(t *rapid.T) event {
+		err := rapid.SampledFrom(classes).Draw(t, "err")
+		failed := errors.Join(errTest, err)
+		flag := func(name string) bool { return rapid.Bool().Draw(t, name) }
+		switch rapid.IntRange(0, 11).Draw(t, "event") {
+		case 0, 1:
+			options := rapid.SampledFrom([]Options{draining, undoing, undrained}).Draw(t, "options")
+			return tick{options, flag("configured"), flag("busy")}
+		case 2, 3:
+			state := rapid.SampledFrom([]State{Waiting, Draining, Undoing, Finishing}).Draw(t, "state")
+			return returned{state: state, drained: flag("drained"), err: err, interval: time.Second}
+		case 4, 5:
+			age := time.Duration(rapid.IntRange(0, 60).Draw(t, "age")) * time.Second
+			return seen{now.Add(-age), flag("there"), flag("staying"), flag("protected")}
+		case 6:
+			return lost{failed}
+		case 7:
+			return unwanted{"more"}
+		case 8:
+			return superseded{}
+		case 9:
+			return restarted{}
+		case 10:
+			return delayed{failed}
+		default:
+			return removed{err}
+		}
+	})
+}
+
+// TestAnyEvents: whatever happens to an operation in whatever order, it goes one
+// way, is undone before it ends if its drainer may have begun, and is recorded as
+// it is.
+func TestAnyEvents(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o, now, undone := at(Waiting), begun, false
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			now = now.Add(rapid.SampledFrom([]time.Duration{0, time.Second, time.Minute, 20 * time.Minute, 30 * time.Hour}).Draw(t, "pause"))
+			e := events(now).Draw(t, "event")
+			if o.State == Drained && rapid.Bool().Draw(t, "ask") {
+				e = removing{}
+			} else if o.asking && rapid.Bool().Draw(t, "withdraw") {
+				e = withdrawn{errTest}
+			}
+			next, effects := step(o, e, now)
+			again, same := step(o, e, now)
+			if !reflect.DeepEqual(next, again) || !reflect.DeepEqual(same, effects) {
+				t.Fatalf("%T makes %+v and %+v of the same", e, next, again)
+			}
+			check(t, o, next, e, effects)
+			undone = undone || next.State == Undoing
+			if _, forgotten := e.(tick); next.State == Ended && o.State != Ended && next.Why != "" && next.touched && !undone && !forgotten {
+				t.Fatalf("%+v ended without its work", next)
+			}
+			o = next
+		}
+	})
+}
+
+// check holds one step against what is true of all.
+func check(t *rapid.T, o, next operation, e event, effects []effect) {
+	did := func(a action) bool {
+		return slices.ContainsFunc(effects, func(e effect) bool { return e.action == a })
+	}
+	switch {
+	case o.State == Ended && (!reflect.DeepEqual(o, next) || len(effects) > 0):
+		t.Fatalf("%T makes %+v of what has ended", e, next)
+	case !reflect.DeepEqual(o.Operation, next.Operation) && !did(doSave):
+		t.Fatalf("%T changes %+v to %+v, which is not recorded", e, o.Operation, next.Operation)
+	case did(doCall) && (!next.called() || !next.touched):
+		t.Fatalf("%T calls a drainer for %+v", e, next)
+	case (next.State == Ended) != !next.Ended.IsZero():
+		t.Fatalf("%T: %+v ended at %v", e, next, next.Ended)
+	case next.asking && next.State != Removing && next.State != Ended:
+		t.Fatalf("%T leaves %+v, whose removal nobody answers for", e, next)
+	case o.State == Undoing && next.leaving() && next.State != Finishing:
+		t.Fatalf("%T takes %+v again, which was taken back", e, next)
+	case next.Attempts < 0 || next.Attempts > removalTries:
+		t.Fatalf("%T: %d attempts", e, next.Attempts)
+	}
+	text, err := json.Marshal(record{Operations: []operation{next}})
+	var r record
+	if err == nil {
+		err = json.Unmarshal(text, &r)
+	}
+	if err != nil || !reflect.DeepEqual(r.Operations[0].Operation, next.Operation) {
+		t.Fatalf("%s became %+v, %v", text, r.Operations, err)
+	}
+}
+
+// TestBook drains two instances of a target without a lock or a clock: together,
+// in one removal.
+func TestBook(t *testing.T) {
+	ref := targets.Ref{Fleet: "f", Name: "web"}
+	b := &book{targets: map[targets.Ref]*target{}}
+	b.configure(map[targets.Ref]Options{ref: draining})
+	tg := newTarget(ref)
+	b.add(tg, begun)
+	tg.decide(1)
+	first, second := at(Waiting), at(Waiting)
+	second.ID, second.Instance.ID, second.Decision = "op2", "web-1", "the newest"
+	b.begin(tg, []operation{first, second}, begun)
+	calls := func() (ids []string) {
+		for _, each := range b.tasks {
+			if each.effect.action == doCall {
+				ids = append(ids, each.operation.Instance.ID)
+			}
+		}
+		b.tasks = nil
+		return ids
+	}
+	for _, state := range []State{Waiting, Draining} {
+		readings, unsaved, busy := b.tick(begun)
+		if !busy || len(unsaved) != 1 && state == Draining {
+			t.Fatalf("tick in state %s: %v, %v, %t", state, readings, unsaved, busy)
+		}
+		if got := calls(); !slices.Equal(got, []string{"web-0", "web-1"}) || b.calling != 2 {
+			t.Fatalf("calls of %v, %d under way", got, b.calling)
+		}
+		for _, op := range slices.Clone(tg.operations) {
+			b.returned(tg, op, returned{state: state, drained: true}, begun)
+		}
+		b.reading = false
+	}
+	reading := targets.Reading{SpecReplicas: 3, Version: "v", Instances: []policy.Instance{{ID: "web-0"}, {ID: "web-1"}, {ID: "web-2"}}}
+	if readings, _, _ := b.tick(begun.Add(time.Second)); !slices.Equal(readings, []targets.Ref{ref}) {
+		t.Fatalf("%v are to be read", readings)
+	}
+	r := b.read(tg, reading, begun.Add(time.Second), begun.Add(time.Second))
+	if r == nil || !slices.Equal(r.ids, []string{"web-0", "web-1"}) || r.version != "v" || r.reason != "the newest" || b.removing != 1 {
+		t.Fatalf("removal %+v, %d under way", r, b.removing)
+	}
+	if c := tg.tally(reading, begun); c.spec != 1 || len(c.leaving) != 2 {
+		t.Errorf("tally %+v", c)
+	}
+	b.settle(r, nil, begun.Add(time.Second))
+	if states := []State{tg.operations[0].State, tg.operations[1].State}; states[0] != Terminating || states[1] != Terminating || b.removing != 0 {
+		t.Errorf("states %v, %d removals under way", states, b.removing)
+	}
+}
