@@ -18,6 +18,12 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
+// Inner is the fleet that is wrapped.
+type Inner interface {
+	targets.Fleet
+	targets.Remover
+}
+
 // Fleet is a fleet whose scale-downs take named instances, drained where that is
 // configured. It is safe for concurrent use.
 type Fleet struct {

@@ -11,7 +11,7 @@ import (
 // DefaultDeadline is how long a drain may take where Options say nothing.
 const DefaultDeadline = 15 * time.Minute
 
-// DefaultInterval is how often a Drainer is asked where Options say nothing.
+// DefaultInterval is how often a Drainer is called where Options say nothing.
 const DefaultInterval = 5 * time.Second
 
 // Expiry is what becomes of an instance that is not drained by its deadline. The
@@ -40,11 +40,10 @@ type Options struct {
 	Deadline time.Duration
 	// Expiry is what happens at the deadline.
 	Expiry Expiry
-	// Interval is how often the Drainer is asked whether an instance is drained,
-	// and how soon it is asked again after its first failure; 0 means
-	// DefaultInterval.
+	// Interval is the time between calls of Drained, and before the first repetition
+	// of a call that failed; 0 means DefaultInterval.
 	Interval time.Duration
-	// CPU answers the use of cpu in thousandths of a core by instance, for LeastCPU;
+	// CPU returns the use of cpu in thousandths of a core by instance, for LeastCPU;
 	// nil means that the inner fleet's own samples are taken, where it has any.
 	CPU func(ctx context.Context, ref targets.Ref) (map[string]int64, error)
 }
@@ -57,50 +56,4 @@ func (o Options) defaulted() Options {
 	o.Deadline = cmp.Or(o.Deadline, DefaultDeadline)
 	o.Interval = cmp.Or(o.Interval, DefaultInterval)
 	return o
-}
-
-// Instance is what a Drainer is told of an instance.
-type Instance struct {
-	// Target is the target it is a member of.
-	Target targets.Ref `json:"target"`
-	// ID is its id on the platform, Name its name where that differs.
-	ID   string `json:"id"`
-	Name string `json:"name,omitempty"`
-	// Node is the machine it runs on, where the platform tells.
-	Node string `json:"node,omitempty"`
-	// Addresses are host names or IP addresses without port.
-	Addresses []string `json:"addresses,omitempty"`
-	// Labels are the platform's own labels of the instance.
-	Labels map[string]string `json:"labels,omitempty"`
-	// Deadline is when it must be drained.
-	Deadline time.Time `json:"deadline,omitzero"`
-}
-
-// Drainer takes the work of instances away. It is safe for concurrent use. Each
-// call may be repeated, also after a restart, and must then change nothing more;
-// none waits for work to end. An error is tried again later.
-type Drainer interface {
-	// Begin stops the giving of work to an instance, and asks it to finish what it
-	// has.
-	Begin(ctx context.Context, instance Instance) error
-	// Drained says whether the instance's work is done.
-	Drained(ctx context.Context, instance Instance) (bool, error)
-	// Undo gives work to an instance again. It may be called without Begin.
-	Undo(ctx context.Context, instance Instance) error
-	// Finish clears up after an instance that is gone.
-	Finish(ctx context.Context, instance Instance) error
-}
-
-// Counter counts the work on instances.
-type Counter interface {
-	// Allocations answers how many allocations there are on the node of each
-	// instance, without those of system jobs, by the instances' ids. An instance
-	// whose node is not known has no entry.
-	Allocations(ctx context.Context, instances []Instance) (map[string]int, error)
-}
-
-// Inner is the fleet that is wrapped.
-type Inner interface {
-	targets.Fleet
-	targets.Remover
 }

@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -141,11 +142,8 @@ func shown(o operation, effects []effect) string {
 	if o.Attempts > 0 {
 		text += fmt.Sprintf(" x%d", o.Attempts)
 	}
-	for _, why := range []string{o.Why, o.Error} {
-		if why != "" {
-			text += ", " + why
-			break
-		}
+	if why := cmp.Or(o.Why, o.Error); why != "" {
+		text += ", " + why
 	}
 	text += ";"
 	for _, e := range effects {

@@ -37,51 +37,29 @@ import (
 const notYet = 75
 
 // Drainer is a drain.Drainer. It is safe for concurrent use.
-type Drainer struct{ config Config }
-
-var _ drain.Drainer = (*Drainer)(nil)
-
-// New answers a drainer. The configuration is defaulted and valid.
-func New(config Config) *Drainer { return &Drainer{config: config} }
-
-// Begin runs the action "begin".
-func (d *Drainer) Begin(ctx context.Context, instance drain.Instance) error {
-	return d.run(ctx, "begin", instance)
+type Drainer struct {
+	drain.Func
+	config Config
 }
 
-// Drained runs the action "drained".
-func (d *Drainer) Drained(ctx context.Context, instance drain.Instance) (bool, error) {
-	err := d.run(ctx, "drained", instance)
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == notYet {
-		return false, nil
-	}
-	return err == nil, err
+// New returns a drainer. The configuration is defaulted and valid.
+func New(config Config) *Drainer {
+	d := &Drainer{config: config}
+	d.Func = d.run
+	return d
 }
 
-// Undo runs the action "undo".
-func (d *Drainer) Undo(ctx context.Context, instance drain.Instance) error {
-	return d.run(ctx, "undo", instance)
-}
-
-// Finish runs the action "finish".
-func (d *Drainer) Finish(ctx context.Context, instance drain.Instance) error {
-	return d.run(ctx, "finish", instance)
-}
-
-// pipeDelay is how long what a command left running may hold its output.
+// pipeDelay is how long processes that a command left behind may hold its output.
 const pipeDelay = time.Second
 
 // run runs the command once, and kills it with all that it started when its time is
 // over.
-func (d *Drainer) run(ctx context.Context, action string, instance drain.Instance) error {
+func (d *Drainer) run(ctx context.Context, action string, instance drain.Instance) (done bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, d.config.Timeout)
 	defer cancel()
-	labels, err := json.Marshal(instance.Labels)
-	if err != nil {
-		return fmt.Errorf("write the labels of instance %s: %w", instance.ID, err)
-	}
-	if instance.Labels == nil {
-		labels = []byte("{}")
+	labels := []byte("{}")
+	if instance.Labels != nil {
+		labels, _ = json.Marshal(instance.Labels) // a map of strings never fails
 	}
 	var said tail
 	command := exec.CommandContext(ctx, d.config.Command[0], d.config.Command[1:]...)
@@ -100,16 +78,18 @@ func (d *Drainer) run(ctx context.Context, action string, instance drain.Instanc
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
 	command.WaitDelay = pipeDelay
 	err = command.Run()
-	if err == nil || errors.Is(err, exec.ErrWaitDelay) && command.ProcessState.Success() {
-		return nil
-	}
-	if ctx.Err() != nil {
+	switch {
+	case err == nil || errors.Is(err, exec.ErrWaitDelay) && command.ProcessState.Success():
+		return true, nil
+	case ctx.Err() != nil:
 		err = fmt.Errorf("killed after %v, the drain's timeout: %w", d.config.Timeout, context.Cause(ctx))
+	case action == "drained" && command.ProcessState != nil && command.ProcessState.ExitCode() == notYet:
+		return false, nil
 	}
 	if text := said.String(); text != "" {
-		return fmt.Errorf("run %q to %s instance %s: %w: %s", d.config.Command[0], action, instance.ID, err, text)
+		err = fmt.Errorf("%w: %s", err, text)
 	}
-	return fmt.Errorf("run %q to %s instance %s: %w", d.config.Command[0], action, instance.ID, err)
+	return false, fmt.Errorf("run %q to %s instance %s: %w", d.config.Command[0], action, instance.ID, err)
 }
 
 // private are variables that are between the service manager and hpad alone.
@@ -117,7 +97,7 @@ var private = []string{
 	"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID", "MAINPID", "MANAGERPID", "SYSTEMD_EXEC_PID",
 }
 
-// environment answers hpad's own environment without what is private.
+// environment returns hpad's own environment without what is private.
 func environment() []string {
 	return slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
@@ -128,10 +108,9 @@ func environment() []string {
 // tail is a writer that keeps the end of what is written.
 type tail struct{ kept []byte }
 
-// maxTail is how much of a command's output is told.
+// maxTail is how many bytes of a command's output an error has.
 const maxTail = 300
 
-// Write keeps the end.
 func (t *tail) Write(p []byte) (int, error) {
 	t.kept = append(t.kept, p...)
 	if len(t.kept) > maxTail {
@@ -140,7 +119,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String answers what was kept, in one line.
+// String returns what was kept, in one line.
 func (t *tail) String() string {
 	return strings.Join(strings.Fields(strings.ToValidUTF8(string(t.kept), "")), " ")
 }

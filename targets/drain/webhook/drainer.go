@@ -7,10 +7,12 @@ package webhook
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -20,20 +22,10 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// Action is what a call asks for.
-type Action string
-
-// The actions, as of a drain.Drainer.
-const (
-	Begin   Action = "begin"
-	Drained Action = "drained"
-	Undo    Action = "undo"
-	Finish  Action = "finish"
-)
-
 // Request is what is posted.
 type Request struct {
-	Action Action `json:"action"`
+	// Action is "begin", "drained", "undo" or "finish".
+	Action string `json:"action"`
 	// Target is "fleet/name".
 	Target   string   `json:"target"`
 	Instance Instance `json:"instance"`
@@ -53,56 +45,34 @@ type Instance struct {
 
 // Drainer is a drain.Drainer. It is safe for concurrent use.
 type Drainer struct {
+	drain.Func
 	config Config
 	http   *http.Client
 }
 
-var _ drain.Drainer = (*Drainer)(nil)
-
-// New answers a drainer, which connects when it is first called. The configuration
+// New returns a drainer, which connects when it is first called. The configuration
 // is defaulted and valid. An error names a file that cannot be used.
 func New(c Config) (*Drainer, error) {
 	client, err := config.NewClientFromConfig(c.httpConfig(), "drain")
 	if err != nil {
 		return nil, fmt.Errorf("prepare calls of the drain webhook: %w", err)
 	}
-	return &Drainer{config: c, http: client}, nil
+	d := &Drainer{config: c, http: client}
+	d.Func = d.post
+	return d, nil
 }
 
-// Close gives up the connections nobody uses.
+// Close closes idle connections.
 func (d *Drainer) Close() error {
 	d.http.CloseIdleConnections()
 	return nil
 }
 
-// Begin posts the action "begin".
-func (d *Drainer) Begin(ctx context.Context, instance drain.Instance) error {
-	_, err := d.post(ctx, Begin, instance)
-	return err
-}
-
-// Drained posts the action "drained".
-func (d *Drainer) Drained(ctx context.Context, instance drain.Instance) (bool, error) {
-	return d.post(ctx, Drained, instance)
-}
-
-// Undo posts the action "undo".
-func (d *Drainer) Undo(ctx context.Context, instance drain.Instance) error {
-	_, err := d.post(ctx, Undo, instance)
-	return err
-}
-
-// Finish posts the action "finish".
-func (d *Drainer) Finish(ctx context.Context, instance drain.Instance) error {
-	_, err := d.post(ctx, Finish, instance)
-	return err
-}
-
-// maxTold is how much of an answer is told in an error.
+// maxTold is how many bytes of an answer an error has.
 const maxTold = 300
 
-// post makes one call, and says whether it is done.
-func (d *Drainer) post(ctx context.Context, action Action, instance drain.Instance) (done bool, err error) {
+// post makes one call.
+func (d *Drainer) post(ctx context.Context, action string, instance drain.Instance) (done bool, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("ask the drain webhook to %s instance %s: %w", action, instance.ID, err)
@@ -136,20 +106,15 @@ func (d *Drainer) post(ctx context.Context, action Action, instance drain.Instan
 	return false, fmt.Errorf("it answers %s: %s", answer.Status, strings.Join(strings.Fields(strings.ToValidUTF8(string(text), "")), " "))
 }
 
-// request answers what is posted; lists and objects are never null.
-func request(action Action, instance drain.Instance) Request {
+// request returns what is posted; lists and objects are never null.
+func request(action string, instance drain.Instance) Request {
 	r := Request{
 		Action: action, Target: instance.Target.String(), Deadline: instance.Deadline.UTC(),
-		Instance: Instance{ID: instance.ID, Name: instance.Name, Node: instance.Node, Addresses: instance.Addresses, Labels: instance.Labels},
+		Instance: Instance{
+			ID: instance.ID, Name: cmp.Or(instance.Name, instance.ID), Node: instance.Node,
+			Addresses: append([]string{}, instance.Addresses...), Labels: map[string]string{},
+		},
 	}
-	if r.Instance.Name == "" {
-		r.Instance.Name = instance.ID
-	}
-	if r.Instance.Addresses == nil {
-		r.Instance.Addresses = []string{}
-	}
-	if r.Instance.Labels == nil {
-		r.Instance.Labels = map[string]string{}
-	}
+	maps.Copy(r.Instance.Labels, instance.Labels)
 	return r
 }

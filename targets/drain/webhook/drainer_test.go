@@ -102,7 +102,7 @@ func TestCalls(t *testing.T) {
 		t.Errorf("Content-Type %q", got)
 	}
 	var request webhook.Request
-	if err := json.Unmarshal([]byte(strings.TrimPrefix(h.bodies[0], "POST /drain ")), &request); err != nil || request.Action != webhook.Begin || request.Instance.ID != "i-1" {
+	if err := json.Unmarshal([]byte(strings.TrimPrefix(h.bodies[0], "POST /drain ")), &request); err != nil || request.Action != "begin" || request.Instance.ID != "i-1" {
 		t.Errorf("request %+v, %v", request, err)
 	}
 }
