@@ -16,6 +16,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/daemon/observe"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/targets"
@@ -309,11 +310,11 @@ func (d *Daemon) keepUnfinished(completed time.Time) {
 
 // work runs passes as they become ready.
 func (d *Daemon) work() {
-	var room room
+	var scratch observe.Scratch
 	for passes := range d.ready {
 		var recordings []*recording // of one commit, for the most part
 		for _, p := range passes {
-			if recording := p.evaluate(&room); recording != nil {
+			if recording := p.evaluate(&scratch); recording != nil {
 				recordings = append(recordings, recording)
 			}
 		}

@@ -5,10 +5,10 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/observe"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/drain"
@@ -35,14 +35,9 @@ type definition struct {
 
 // input is where the readings of one metric come from.
 type input struct {
-	config.Input
+	observe.Input
 	// source is nil where the fleet's own samples feed the metric.
 	source *sourceHandle
-	// labels are the label names by which a query's series are looked up: those
-	// of Select in order, then InstanceLabel if there is one.
-	labels []string
-	// selected is the part of the look-up key that Select gives.
-	selected string
 }
 
 func define(c config.Autoscaler, daemon config.Daemon, fleet *fleetHandle, sources map[string]*sourceHandle) *definition {
@@ -55,20 +50,7 @@ func define(c config.Autoscaler, daemon config.Daemon, fleet *fleetHandle, sourc
 		fleet:      fleet,
 	}
 	for _, in := range c.Inputs {
-		next := input{Input: in, source: sources[in.Source]}
-		var values []string
-		for label := range in.Select {
-			next.labels = append(next.labels, label)
-		}
-		slices.Sort(next.labels)
-		for _, label := range next.labels {
-			values = append(values, in.Select[label])
-		}
-		next.selected = strings.Join(values, keySeparator)
-		if in.InstanceLabel != "" {
-			next.labels = append(next.labels, in.InstanceLabel)
-		}
-		d.inputs = append(d.inputs, next)
+		d.inputs = append(d.inputs, input{Input: observe.NewInput(in), source: sources[in.Source]})
 	}
 	text, err := json.Marshal(c)
 	if err == nil { // Config is plain data: it always marshals.

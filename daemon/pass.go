@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/hpad/hpad/daemon/observe"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
@@ -31,7 +32,7 @@ func (p *pass) leaveAnswers() {
 // evaluate observes and decides once the reads of the pass are there. A decision
 // that changes the count is carried out by scale, in a goroutine of its own; any
 // other pass ends here, or, where it returns a recording, with that.
-func (p *pass) evaluate(room *room) *recording {
+func (p *pass) evaluate(scratch *observe.Scratch) *recording {
 	a, d := p.plan.autoscaler, p.round.daemon
 	if d.runContext.Err() != nil || a.removed.Load() { // what was read may have been cut off
 		p.end()
@@ -40,7 +41,7 @@ func (p *pass) evaluate(room *room) *recording {
 	after := &publication{tick: p.round.now}
 	var version string
 	err := trouble.Guard(func() error {
-		version = p.decide(after, room)
+		version = p.decide(after, scratch)
 		return nil
 	})
 	switch {
@@ -60,11 +61,11 @@ func (p *pass) evaluate(room *room) *recording {
 
 // decide fills in what the pass saw and decided, and returns the version at which
 // the target was read.
-func (p *pass) decide(after *publication, room *room) string {
+func (p *pass) decide(after *publication, scratch *observe.Scratch) string {
 	a, def := p.plan.autoscaler, p.plan.definition
-	room.clear()
+	scratch.Clear()
 	p.events = p.clockEvents()
-	observation, reading := p.observe(room)
+	observation, reading := p.observe(scratch)
 	p.leaveAnswers()
 	after.instances = countInstances(observation.Instances)
 	a.restoration = a.restoration.under(def)

@@ -116,7 +116,7 @@ func newPlan(autoscalers []*autoscaler) *plan {
 				queries[key] = q
 				p.queries = append(p.queries, queryRead{source: in.source, query: sources.Query{Text: in.Query}, rank: metric})
 			}
-			p.queries[q].join(in.labels, metric, def.Labels == nil)
+			p.queries[q].join(in.Labels, metric, def.Labels == nil)
 			timeouts[q] = max(timeouts[q], timeout)
 			next.queries[metric] = q
 			waiting := &p.queries[q].waiting

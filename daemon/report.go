@@ -156,7 +156,7 @@ func (d *Daemon) reportWarnings(h *sourceHandle, query string, warnings []string
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, warning := range warnings {
-		key := query + keySeparator + warning
+		key := query + "\xff" + warning
 		if h.warned[key] || len(h.warned) >= keptWarnings {
 			continue
 		}

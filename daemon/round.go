@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/hpad/hpad/daemon/observe"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources"
@@ -97,9 +96,8 @@ type samplesAnswer struct {
 }
 
 type queryAnswer struct {
-	vector sources.Vector
-	err    error
-	index  vectorIndex
+	found observe.Answer
+	err   error
 }
 
 // queryRound is a query in a round: its answer, and how many metrics have not read
@@ -121,8 +119,7 @@ func (q *queryRound) read() {
 // drop gives the answer back once it is there and nobody will read it any more.
 func (q *queryRound) drop() {
 	if q.told.Load() && q.readers.Load() == 0 && q.gone.CompareAndSwap(false, true) {
-		q.value.vector.Release()
-		q.value.vector, q.value.index.byKey = sources.Vector{}, nil
+		q.value.found.Release()
 	}
 }
 
@@ -275,8 +272,7 @@ func (r *round) runQueries(ctx context.Context, i int) {
 		late := true
 		q.tell(func(told *queryAnswer) {
 			late = false
-			told.vector, told.err = vector, err
-			told.index.vector = &told.vector
+			told.found.Vector, told.err = vector, err
 		}, func() {
 			q.drop() // whoever waited for it may have given up
 			state.ended(err)
@@ -355,71 +351,4 @@ func (r *round) ended() {
 		r.plan.batches[i].source.uses.end()
 	}
 	r.daemon.roundCompleted(r)
-}
-
-// vectorIndex finds series by label values. It is built once per set of labels,
-// by whoever needs it first, and shared by all passes of the round.
-type vectorIndex struct {
-	vector *sources.Vector
-	mu     sync.Mutex
-	byKey  map[string]seriesIndex
-}
-
-// seriesIndex holds the series of a vector by the values of some labels.
-type seriesIndex struct {
-	// first is the first series of each key; next[i] is the one after series i
-	// with the same key, or negative.
-	first map[string]int32
-	next  []int32
-}
-
-// at answers the first series of a key, negative when there is none.
-func (x seriesIndex) at(key string) int32 {
-	if i, ok := x.first[key]; ok {
-		return i
-	}
-	return -1
-}
-
-// keySeparator stands between label values in a key; it occurs in no valid UTF-8.
-const keySeparator = "\xff"
-
-// indexBytes is what a series is taken to need in an index, besides its key.
-const indexBytes = 48
-
-// by answers the series by the values of the labels, joined with keySeparator; a
-// label that a series lacks counts as empty. It is an error when the answers'
-// memory has no room for the index.
-func (x *vectorIndex) by(labels []string) (seriesIndex, error) {
-	name := strings.Join(labels, keySeparator)
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if found, ok := x.byKey[name]; ok {
-		return found, nil
-	}
-	series := x.vector.Series
-	size := int64(len(series)) * indexBytes
-	for i := range series {
-		for _, label := range labels[min(1, len(labels)):] {
-			size += int64(len(series[i].Labels.Get(label)))
-		}
-	}
-	if !x.vector.Extend(size) {
-		return seriesIndex{}, fmt.Errorf("%w: %d series by %s; let the query select or aggregate more", sources.ErrNoRoom, len(series), strings.Join(labels, ", "))
-	}
-	built := seriesIndex{first: make(map[string]int32, len(series)), next: make([]int32, len(series))}
-	values := make([]string, len(labels))
-	for i, one := range slices.Backward(series) {
-		for v, label := range labels {
-			values[v] = one.Labels.Get(label)
-		}
-		key := strings.Join(values, keySeparator)
-		built.next[i] = built.at(key)
-		built.first[key] = int32(i)
-	}
-	if x.byKey == nil {
-		x.byKey = map[string]seriesIndex{}
-	}
-	x.byKey[name] = built
-	return built, nil
 }

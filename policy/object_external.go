@@ -56,6 +56,15 @@ func wholeUsage(metric *MetricSpec, reading *Reading, goal TargetType) (usage in
 	}
 }
 
+// ExternalTotal returns the one number that the values of an External metric come to
+// under its goal, in milli-units (R42, R43).
+func ExternalTotal(metric *MetricSpec, values []int64) int64 {
+	if metric.Target.AverageValueMilli == nil && metric.Target.ValueMilli != nil {
+		return sumForValue(values)
+	}
+	return sumForAverage(values)
+}
+
 // sumForValue adds values and stops at the largest number (R42).
 func sumForValue(values []int64) (sum int64) {
 	for _, value := range values {

@@ -1,10 +1,13 @@
 package live
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/observe"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/settings/quantity"
 	"github.com/hpad/hpad/sources"
@@ -16,8 +19,8 @@ type question struct{ source, text string }
 
 // answer is what came back.
 type answer struct {
-	vector sources.Vector
-	err    error
+	found *observe.Answer
+	err   error
 	// untried is set when the source could not be asked without starting it.
 	untried bool
 }
@@ -26,12 +29,15 @@ type answer struct {
 func (c *checker) checkAutoscaler(a config.Autoscaler) {
 	key := "autoscalers." + a.Name
 	reading, read := c.checkTarget(key, a.Target)
+	target := &observe.Target{
+		Ref: a.Target, Reading: &reading, Strict: c.config.Daemon.Strict, Scale: c.clock.Scale(), Observed: c.clock.Now(),
+	}
 	for i, metric := range a.Spec.Metrics {
 		in := a.Inputs[i]
 		if in.Source == "" {
 			continue // the fleet's own samples, which take a while to gather
 		}
-		c.checkMetric(fmt.Sprintf("%s.metrics[%d]", key, i), metric, in, reading, read)
+		c.checkMetric(fmt.Sprintf("%s.metrics[%d]", key, i), &metric, in, target, read)
 	}
 }
 
@@ -59,9 +65,9 @@ func (c *checker) checkTarget(key string, ref targets.Ref) (reading targets.Read
 	return reading, read
 }
 
-// checkMetric tells what a metric's query answered and whether the metric could
-// be computed of it.
-func (c *checker) checkMetric(key string, metric policy.MetricSpec, in config.Input, reading targets.Reading, read bool) {
+// checkMetric says what a metric's query answers, and what a pass of the daemon makes
+// of it.
+func (c *checker) checkMetric(key string, metric *policy.MetricSpec, in config.Input, target *observe.Target, read bool) {
 	answered := c.answers[question{in.Source, in.Query}]
 	if answered.err == nil {
 		c.checkRanges(key, in)
@@ -73,100 +79,97 @@ func (c *checker) checkMetric(key string, metric policy.MetricSpec, in config.In
 		c.problem(key, answered.err.Error())
 		return
 	}
-	for _, warning := range answered.vector.Warnings {
+	for _, warning := range answered.found.Vector.Warnings {
 		c.note(key, "the source warns: "+warning)
 	}
-	series := selected(answered.vector.Series, in.Select)
-	if len(series) == 0 {
-		text := "the query answers no series"
-		if all := len(answered.vector.Series); all > 0 {
-			text = fmt.Sprintf("the query answers %d series, none of which has the labels of select", all)
+	series, err := selected(in, answered.found)
+	if err == nil && len(series) == 0 {
+		err = errors.New("the query answers no series")
+		if all := len(answered.found.Vector.Series); all > 0 {
+			err = fmt.Errorf("the query answers %d series, none of which has the labels of select", all)
 		}
-		c.problem(key, text)
-		return
 	}
-	total, err := sum(series)
 	if err != nil {
 		c.problem(key, err.Error())
 		return
 	}
 	found := fmt.Sprintf("%s %s: %s", metric.Type, metric.Name, count(len(series), "series"))
 	switch metric.Type {
-	case policy.ExternalMetric:
-		c.note(key, found+", which add up to "+quantity.FormatMilli(total))
-	case policy.ObjectMetric:
-		if len(series) > 1 {
-			c.problem(key, fmt.Sprintf("the query answers %d series for one object; aggregate them or select one", len(series)))
+	case policy.ExternalMetric, policy.ObjectMetric:
+		text, err := whole(metric, in, target, answered.found, len(series))
+		if err != nil {
+			c.problem(key, err.Error())
 			return
 		}
-		c.note(key, found+" of value "+quantity.FormatMilli(total))
+		c.note(key, found+text)
 	default:
-		c.checkJoin(key, found, in, series, reading, read)
+		c.checkJoin(key, found, metric, in, series, target, read)
 	}
 }
 
-// selected answers the series whose labels have the given values.
-func selected(series []sources.Series, labels map[string]string) []sources.Series {
-	var found []sources.Series
-	for _, s := range series {
-		fits := true
-		for name, value := range labels {
-			fits = fits && s.Labels.Get(name) == value
-		}
-		if fits {
-			found = append(found, s)
-		}
-	}
-	return found
-}
-
-// sum adds values in milli-units; one that is no amount is an error.
-func sum(series []sources.Series) (int64, error) {
-	var total int64
-	for _, s := range series {
-		milli, err := sources.Milli(s.Value)
+// selected returns the series of an answer that select picks.
+func selected(in config.Input, answer *observe.Answer) ([]*sources.Series, error) {
+	var found []*sources.Series
+	input := observe.NewInput(config.Input{Select: in.Select})
+	for series, err := range input.Selected(answer) {
 		if err != nil {
-			return 0, fmt.Errorf("series %s: %w", s.Labels, err)
+			return nil, err
 		}
-		total += milli
+		found = append(found, series)
 	}
-	return total, nil
+	return found, nil
 }
 
-// checkJoin tells how many of the target's instances have a series of their own.
-func (c *checker) checkJoin(key, found string, in config.Input, series []sources.Series, reading targets.Reading, read bool) {
-	bearers := map[string]int{}
+// whole says what the series of a metric of the whole target come to.
+func whole(metric *policy.MetricSpec, in config.Input, target *observe.Target, answer *observe.Answer, series int) (string, error) {
+	if metric.Type == policy.ObjectMetric && series > 1 {
+		return "", fmt.Errorf("the query answers %d series for one object; aggregate them or select one", series)
+	}
+	input := observe.NewInput(in)
+	reading, err := target.Queried(metric, &input, answer, nil)
+	switch {
+	case err != nil:
+		return "", err
+	case metric.Type == policy.ObjectMetric:
+		return " of value " + quantity.FormatMilli(*reading.ValueMilli), nil
+	}
+	return ", which add up to " + quantity.FormatMilli(policy.ExternalTotal(metric, reading.ValuesMilli)), nil
+}
+
+// checkJoin says how many of the target's instances have a series of their own.
+func (c *checker) checkJoin(key, found string, metric *policy.MetricSpec, in config.Input, series []*sources.Series, target *observe.Target, read bool) {
+	bearers := map[string]bool{}
 	for _, s := range series {
 		if value := s.Labels.Get(in.InstanceLabel); value != "" {
-			bearers[value]++
+			bearers[value] = true
 		}
 	}
 	if len(bearers) == 0 {
 		c.problem(key, fmt.Sprintf("none of %d series has the label %q of instance_label", len(series), in.InstanceLabel))
 		return
 	}
-	if !read || len(reading.Instances) == 0 {
+	instances := len(target.Reading.Instances)
+	if !read || instances == 0 {
 		c.note(key, fmt.Sprintf("%s of %s; the target has no instances now to compare with", found, count(len(bearers), "instance")))
 		return
 	}
-	joined := 0
-	for i, instance := range reading.Instances {
-		of := 0
-		for _, name := range in.Match.Names(&reading, i) {
-			of += bearers[name]
-		}
-		if of > 1 {
-			c.problem(key, fmt.Sprintf("the query answers %d series for instance %s; aggregate them by the instance label", of, instance.ID))
-			return
-		}
-		joined += of
+	input := observe.NewInput(in)
+	reading, err := target.Queried(metric, &input, c.answers[question{in.Source, in.Query}].found, nil)
+	if _, none := errors.AsType[*observe.UnjoinedError](err); none {
+		err = fmt.Errorf("no series is of an instance of the target: the label %q holds %q and the like, and the instances' %s are %q and the like",
+			in.InstanceLabel, slices.Min(slices.Collect(maps.Keys(bearers))), plural(in.Match), in.Match.Names(target.Reading, 0))
 	}
-	if joined == 0 {
-		c.problem(key, fmt.Sprintf("no series is of an instance of the target: the label %q holds %q and the like, and the instances' %s are %q and the like",
-			in.InstanceLabel, least(bearers), plural(in.Match), in.Match.Names(&reading, 0)))
+	if err != nil {
+		c.problem(key, err.Error())
 		return
 	}
-	c.note(key, fmt.Sprintf("%s, for %d of %s", found, joined, count(len(reading.Instances), "instance")))
+	joined := 0
+	for _, sample := range reading.Samples {
+		if sample.OK {
+			joined++
+		}
+	}
+	c.note(key, fmt.Sprintf("%s, for %d of %s", found, joined, count(instances, "instance")))
 }
 
 // plural names what a match compares with.
@@ -178,13 +181,4 @@ func plural(match config.Match) string {
 		return "addresses"
 	}
 	return "ids"
-}
-
-// least answers the first key in order.
-func least(counts map[string]int) string {
-	keys := make([]string, 0, len(counts))
-	for key := range counts {
-		keys = append(keys, key)
-	}
-	return slices.Min(keys)
 }

@@ -15,10 +15,12 @@ import (
 	"github.com/hpad/hpad/daemon"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/daemon/observe"
 	"github.com/hpad/hpad/daemon/redact"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/sources/embedded"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/clock"
 )
 
 // The bounds of a check: how long one call may take, and how many calls are under
@@ -51,6 +53,7 @@ func Check(ctx context.Context, c *config.Config) []Finding {
 		fleets:   map[string]targets.Fleet{},
 		readings: map[string]snapshot{},
 		answers:  map[question]answer{},
+		clock:    clock.New(clock.System{}),
 	}
 	defer checker.close()
 	checker.checkFleets(ctx)
@@ -72,6 +75,7 @@ type checker struct {
 	closers  []io.Closer
 	readings map[string]snapshot
 	answers  map[question]answer
+	clock    *clock.Clock
 	findings []Finding
 }
 
@@ -289,8 +293,10 @@ func (c *checker) ask(ctx context.Context, name string, source sources.Source, q
 		group.Go(func() error {
 			ctx, cancel := context.WithTimeout(ctx, callTimeout)
 			defer cancel()
-			answers[i].vector, answers[i].err = source.Query(ctx, query, now)
-			answers[i].vector.Release() // it is kept, and the next one has room nevertheless
+			var vector sources.Vector
+			vector, answers[i].err = source.Query(ctx, query, now)
+			vector.Release() // it is kept, and yet leaves the budget to the next one
+			answers[i].found = &observe.Answer{Vector: sources.Vector{Series: vector.Series, Warnings: vector.Warnings}}
 			return nil
 		})
 	}

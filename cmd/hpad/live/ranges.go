@@ -25,10 +25,10 @@ func rangesOf(text string) []query.Range {
 func (c *checker) checkRanges(key string, in config.Input) {
 	for _, r := range rangesOf(in.Query) {
 		counted := c.answers[question{in.Source, r.Count(countedRanges)}]
-		if counted.untried || counted.err != nil || len(counted.vector.Series) != 1 {
+		if counted.untried || counted.err != nil || len(counted.found.Vector.Series) != 1 {
 			continue
 		}
-		found := counted.vector.Series[0].Value / countedRanges
+		found := counted.found.Vector.Series[0].Value / countedRanges
 		if found < 0.9*float64(r.Samples) { // scrapes are not on the dot
 			c.note(key, fmt.Sprintf("%s over %s needs %d in that time, and has %.1f samples there on average: use a longer range, better four times the interval of the samples",
 				r.Function, r.Span, r.Samples, found))

@@ -1,0 +1,85 @@
+package observe
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/hpad/hpad/sources"
+)
+
+// Answer is what a source's answer to a query holds, for any number of readers: its
+// series are found by the values of labels, through an index that the first reader
+// builds. The zero value is an answer without series.
+type Answer struct {
+	Vector sources.Vector
+
+	mu    sync.Mutex
+	byKey map[string]seriesIndex
+}
+
+// Release gives the memory of the answer back; nobody may read it any more.
+func (a *Answer) Release() {
+	a.Vector.Release()
+	a.Vector, a.byKey = sources.Vector{}, nil
+}
+
+// seriesIndex holds the series of a vector by the values of some labels.
+type seriesIndex struct {
+	// first is the first series of each key; next[i] is the one after series i
+	// with the same key, or negative.
+	first map[string]int32
+	next  []int32
+}
+
+// at returns the first series of a key, negative when there is none.
+func (x seriesIndex) at(key string) int32 {
+	if i, ok := x.first[key]; ok {
+		return i
+	}
+	return -1
+}
+
+// keySeparator stands between label values in a key; it occurs in no valid UTF-8.
+const keySeparator = "\xff"
+
+// indexBytes is what a series is taken to need in an index, besides its key.
+const indexBytes = 48
+
+// by returns the series by the values of the labels, joined with keySeparator; a
+// label that a series lacks counts as empty. It is an error when the memory of
+// answers does not suffice for the index.
+func (a *Answer) by(labels []string) (seriesIndex, error) {
+	name := strings.Join(labels, keySeparator)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if found, ok := a.byKey[name]; ok {
+		return found, nil
+	}
+	series := a.Vector.Series
+	size := int64(len(series)) * indexBytes
+	for i := range series {
+		for _, label := range labels[min(1, len(labels)):] {
+			size += int64(len(series[i].Labels.Get(label)))
+		}
+	}
+	if !a.Vector.Extend(size) {
+		return seriesIndex{}, fmt.Errorf("%w: %d series by %s; let the query select or aggregate more", sources.ErrNoRoom, len(series), strings.Join(labels, ", "))
+	}
+	built := seriesIndex{first: make(map[string]int32, len(series)), next: make([]int32, len(series))}
+	values := make([]string, len(labels))
+	for i, one := range slices.Backward(series) {
+		for v, label := range labels {
+			values[v] = one.Labels.Get(label)
+		}
+		key := strings.Join(values, keySeparator)
+		built.next[i] = built.at(key)
+		built.first[key] = int32(i)
+	}
+	if a.byKey == nil {
+		a.byKey = map[string]seriesIndex{}
+	}
+	a.byKey[name] = built
+	return built, nil
+}

@@ -1,0 +1,60 @@
+package observe
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/sources"
+)
+
+// Input is where the readings of one metric come from, with how its series are found.
+type Input struct {
+	config.Input
+	// Labels are the label names by which a query's series are looked up: those of
+	// Select in order, then InstanceLabel if there is one.
+	Labels []string
+	// selected is the part of the look-up key that Select gives.
+	selected string
+}
+
+// NewInput returns the input that a configuration describes.
+func NewInput(c config.Input) Input {
+	in := Input{Input: c, Labels: slices.Sorted(maps.Keys(c.Select))}
+	values := make([]string, len(in.Labels))
+	for i, label := range in.Labels {
+		values[i] = c.Select[label]
+	}
+	in.selected = strings.Join(values, keySeparator)
+	if c.InstanceLabel != "" {
+		in.Labels = append(in.Labels, c.InstanceLabel)
+	}
+	return in
+}
+
+// Selected yields the series of an answer that Select picks, or an error.
+func (in *Input) Selected(answer *Answer) iter.Seq2[*sources.Series, error] {
+	return func(yield func(*sources.Series, error) bool) {
+		series := answer.Vector.Series
+		if len(in.Labels) == 0 {
+			for i := range series {
+				if !yield(&series[i], nil) {
+					return
+				}
+			}
+			return
+		}
+		index, err := answer.by(in.Labels)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for i := index.at(in.selected); i >= 0; i = index.next[i] {
+			if !yield(&series[i], nil) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,235 @@
+// Package observe turns what fleets and sources say into what policy decides on. The
+// daemon's passes and "hpad check --live" both read through it, so that they judge
+// alike.
+package observe
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings/quantity"
+	"github.com/hpad/hpad/sources"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/clock"
+)
+
+// Scratch is what one reader builds readings in, one target after the other: policy
+// keeps nothing of them.
+type Scratch struct {
+	// Readings is for the caller.
+	Readings []policy.Reading
+	values   []int64
+}
+
+// Clear makes way for the next target.
+func (s *Scratch) Clear() {
+	clear(s.Readings)
+	s.Readings, s.values = s.Readings[:0], s.values[:0]
+}
+
+// Target is a target as it was read.
+type Target struct {
+	Ref     targets.Ref
+	Reading *targets.Reading
+	// Strict is compat = "strict".
+	Strict bool
+	// Scale converts the times of samples and series, and Observed is the steady time
+	// of the reading.
+	Scale    *clock.Scale
+	Observed time.Time
+}
+
+// happened returns the steady time of what a platform or a source dates.
+func (t *Target) happened(wall time.Time) time.Time { return t.Scale.Happened(wall, t.Observed) }
+
+// Sampled returns the reading of a metric from samples that the target's own fleet
+// took.
+func (t *Target) Sampled(metric *policy.MetricSpec, found targets.Samples) (policy.Reading, error) {
+	samples := found.Instances
+	if len(samples) == 0 && found.Err != nil {
+		return policy.Reading{}, fmt.Errorf("read samples of fleet %q: %w", t.Ref.Fleet, found.Err)
+	}
+	if len(samples) == 0 && len(t.Reading.Instances) == 0 {
+		return policy.Reading{}, errors.New("the target has no instances")
+	}
+	if len(samples) == 0 {
+		return policy.Reading{}, errors.New("the fleet has no samples of the target yet; it takes two readings of an instance to have one")
+	}
+	joined := make([]policy.Sample, len(t.Reading.Instances))
+	index := make(map[string]int, len(t.Reading.Instances))
+	for i := range t.Reading.Instances {
+		index[t.Reading.Instances[i].ID] = i
+	}
+	for _, sample := range samples {
+		next := policy.Sample{At: t.happened(sample.At), Window: sample.Window}
+		if metric.Type == policy.ContainerResourceMetric {
+			next.Milli, next.OK = policy.TaskSample(sample.Tasks, metric.Task, metric.Name)
+		} else {
+			next.Milli, next.OK = policy.ResourceSample(sample.Tasks, metric.Name)
+		}
+		if next.OK && next.Milli < 0 && !t.Strict {
+			return policy.Reading{}, negative(next.Milli, "instance "+sample.ID)
+		}
+		if i, ok := index[sample.ID]; ok {
+			joined[i] = next
+		} else {
+			joined = append(joined, next) // R34
+		}
+	}
+	return policy.Reading{Samples: joined}, nil
+}
+
+// Queried returns the reading of a metric from the answer to its query. It builds
+// what it can in scratch, for which nil will do. An error comes with the source's
+// warnings.
+func (t *Target) Queried(metric *policy.MetricSpec, in *Input, answer *Answer, scratch *Scratch) (policy.Reading, error) {
+	if scratch == nil {
+		scratch = &Scratch{}
+	}
+	reading := policy.Reading{Warnings: answer.Vector.Warnings}
+	var err error
+	switch metric.Type {
+	case policy.ExternalMetric:
+		reading.ValuesMilli, err = t.externalValues(in, answer, scratch)
+	case policy.ObjectMetric:
+		reading.ValueMilli, err = t.objectValue(in, answer)
+	default:
+		reading.Samples, err = t.instanceValues(in, answer)
+	}
+	return reading, err
+}
+
+// externalValues hands over every selected series; policy sums them (R42, R43).
+func (t *Target) externalValues(in *Input, answer *Answer, scratch *Scratch) ([]int64, error) {
+	start := len(scratch.values)
+	for series, err := range in.Selected(answer) {
+		if err != nil {
+			return nil, err
+		}
+		milli, err := t.value(series)
+		if err != nil {
+			return nil, err
+		}
+		scratch.values = append(scratch.values, milli)
+	}
+	return scratch.values[start:len(scratch.values):len(scratch.values)], nil
+}
+
+// objectValue wants exactly one series.
+func (t *Target) objectValue(in *Input, answer *Answer) (*int64, error) {
+	var found []*sources.Series
+	for series, err := range in.Selected(answer) {
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, series)
+	}
+	if len(found) == 0 {
+		return nil, nil // an empty answer, which is R26's to judge
+	}
+	if len(found) > 1 {
+		return nil, fmt.Errorf("the query answers %d series for one object, as %s and %s; aggregate them or select one",
+			len(found), found[0].Labels, found[1].Labels)
+	}
+	milli, err := t.value(found[0])
+	if err != nil {
+		return nil, err
+	}
+	return &milli, nil
+}
+
+// instanceValues joins the series with the instances. A series that belongs to
+// no instance of this target is somebody else's and left out, as
+// prometheus-adapter asks for the target's own pods only.
+func (t *Target) instanceValues(in *Input, answer *Answer) ([]policy.Sample, error) {
+	index, err := answer.by(in.Labels)
+	if err != nil {
+		return nil, err
+	}
+	prefix := ""
+	if len(in.Labels) > 1 {
+		prefix = in.selected + keySeparator
+	}
+	var samples []policy.Sample
+	for i := range t.Reading.Instances {
+		found, err := findInstance(index, prefix, in.Match, t.Reading, i)
+		if err != nil {
+			return nil, err
+		}
+		if found < 0 {
+			continue
+		}
+		series := &answer.Vector.Series[found]
+		milli, err := t.value(series)
+		if err != nil {
+			return nil, err
+		}
+		if samples == nil {
+			samples = make([]policy.Sample, len(t.Reading.Instances))
+		}
+		samples[i] = policy.Sample{Milli: milli, OK: true, At: t.happened(series.At), Window: in.Window}
+	}
+	if samples == nil && len(t.Reading.Instances) > 0 {
+		return nil, t.noneJoined(in, answer)
+	}
+	return samples, nil
+}
+
+// UnjoinedError says why no series found its instance. It is an empty answer (R26).
+type UnjoinedError struct{ why string }
+
+// Error says why.
+func (e *UnjoinedError) Error() string { return e.why }
+
+func (t *Target) noneJoined(in *Input, answer *Answer) error {
+	series := answer.Vector.Series
+	if len(series) == 0 {
+		return &UnjoinedError{"the query answers no series at all"}
+	}
+	label := in.InstanceLabel
+	bearer := slices.IndexFunc(series, func(s sources.Series) bool { return s.Labels.Get(label) != "" })
+	if bearer < 0 {
+		return &UnjoinedError{fmt.Sprintf("the query answers %d series, and none has the label %q", len(series), label)}
+	}
+	return &UnjoinedError{fmt.Sprintf("the query answers %d series, and none is of an instance of the target: the label %s is %q and the like, and an instance is known by one like %q",
+		len(series), label, series[bearer].Labels.Get(label), strings.Join(in.Match.Names(t.Reading, 0), `" or "`))}
+}
+
+// findInstance returns the one series of an instance, negative when it has none.
+func findInstance(index seriesIndex, prefix string, match config.Match, reading *targets.Reading, i int) (int32, error) {
+	found, count := int32(-1), 0
+	for _, name := range match.Names(reading, i) {
+		for series := index.at(prefix + name); series >= 0; series = index.next[series] {
+			found = series
+			count++
+		}
+	}
+	if count > 1 {
+		return -1, fmt.Errorf("the query answers %d series for instance %s; aggregate them by the instance label", count, reading.Instances[i].ID)
+	}
+	return found, nil
+}
+
+// value returns a series' value in milli-units. What is no number fails the
+// metric; so does a value below zero, unless compat is strict.
+func (t *Target) value(series *sources.Series) (int64, error) {
+	milli, err := sources.Milli(series.Value)
+	if err != nil {
+		return 0, fmt.Errorf("series %s: %w", series.Labels, err)
+	}
+	if milli < 0 && !t.Strict {
+		return 0, negative(milli, "series "+series.Labels.String())
+	}
+	return milli, nil
+}
+
+// negative is the error of a reading below zero: a deviation from upstream,
+// which would scale by it (R43).
+func negative(milli int64, what string) error {
+	return fmt.Errorf("%s reads %s, and a metric below zero is not decided on", what, quantity.FormatMilli(milli))
+}
