@@ -27,7 +27,7 @@ func (w *world) decided(t *testing.T) (failure string, milli int64) {
 	defer store.Close()
 	decided := make(chan struct{}, 100)
 	d := daemon.New(daemon.Options{
-		Load: func() (*config.Config, error) { return w.config, nil }, Store: store, Kinds: w.kinds,
+		Load: func() (*config.Config, error) { return w.config, nil }, Store: store,
 		Decided: func(string) { decided <- struct{}{} },
 	})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -104,7 +104,7 @@ func TestCheckAgreesWithTheDaemon(t *testing.T) {
 			w.config.Autoscalers["a"] = a
 			w.source.answers["q"] = test.answer
 
-			findings := Check(t.Context(), w.config, w.kinds)
+			findings := Check(t.Context(), w.config)
 			said := findings[len(findings)-1]
 			failure, milli := w.decided(t)
 			if said.Problem != test.fails || (failure != "") != test.fails {
