@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"fmt"
 	"reflect"
 	"time"
 
@@ -13,9 +12,6 @@ import (
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/drain"
-	"github.com/hpad/hpad/targets/drain/command"
-	nomaddrain "github.com/hpad/hpad/targets/drain/nomad"
-	"github.com/hpad/hpad/targets/drain/webhook"
 )
 
 // wrapFleet puts around a fleet that can take instances by name what chooses and
@@ -77,19 +73,7 @@ func (g *generation) newDrainer(c config.Autoscaler, earlier *definition) (drain
 	if earlier != nil && earlier.drainer != nil && reflect.DeepEqual(earlier.Drain, c.Drain) && earlier.drainsBy == g.drainsBy(c) {
 		return earlier.drainer, nil
 	}
-	switch own := c.Drain.Config.(type) {
-	case *nomaddrain.Config:
-		nodes, ok := g.drainsBy(c).(nomaddrain.Nodes)
-		if !ok {
-			return nil, fmt.Errorf("fleet %q has no nodes to drain", own.Fleet)
-		}
-		return nomaddrain.New(nodes, *own), nil
-	case *webhook.Config:
-		return webhook.New(*own)
-	case *command.Config:
-		return command.New(*own), nil
-	}
-	return nil, fmt.Errorf("drain of kind %q does not take a configuration of type %T", c.Drain.Kind, c.Drain.Config)
+	return c.Drain.Config.Build(g.drainsBy(c))
 }
 
 // closeDrainer lets go of what a drainer that nobody uses any more holds: idle
@@ -103,17 +87,21 @@ func (d *Daemon) closeDrainer(def *definition) {
 	}
 }
 
-// drainsBy answers the fleet whose nodes an autoscaler's drain drains; nil when it
-// is not of that kind.
+// drainsBy returns the fleet by whose means an autoscaler's drain works; nil where it
+// names none.
 func (g *generation) drainsBy(c config.Autoscaler) targets.Fleet {
 	if c.Drain == nil {
 		return nil
 	}
-	own, ok := c.Drain.Config.(*nomaddrain.Config)
-	if !ok || g.fleets[own.Fleet] == nil {
+	namer, ok := c.Drain.Config.(drain.FleetNamer)
+	if !ok {
 		return nil
 	}
-	return g.fleets[own.Fleet].adapter
+	name, _ := namer.DrainFleet()
+	if g.fleets[name] == nil {
+		return nil
+	}
+	return g.fleets[name].adapter
 }
 
 // cpuMetric answers the index of the metric that says how much cpu each instance

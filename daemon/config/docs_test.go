@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hpad/hpad/daemon/kinds"
 	"github.com/hpad/hpad/settings"
 )
 
@@ -22,9 +23,9 @@ func TestDocs(t *testing.T) {
 	collectKeys(reflect.TypeFor[autoscalerTable](), keys)
 	collectKeys(reflect.TypeFor[targetTable](), keys)
 	collectKeys(reflect.TypeFor[drainTable](), keys)
-	for name, kind := range drainKinds {
+	for name, kind := range kinds.Drains {
 		keys[name] = true
-		collectKeys(reflect.TypeOf(kind()), keys)
+		collectKeys(reflect.TypeOf(kind.Config()), keys)
 	}
 	for name, kind := range builtIn.fleets {
 		keys[name] = true

@@ -10,10 +10,8 @@ import (
 
 	"github.com/hpad/hpad/settings"
 
+	"github.com/hpad/hpad/daemon/kinds"
 	"github.com/hpad/hpad/targets/drain"
-	"github.com/hpad/hpad/targets/drain/command"
-	"github.com/hpad/hpad/targets/drain/nomad"
-	"github.com/hpad/hpad/targets/drain/webhook"
 )
 
 // Drain is how the work of instances is taken away before they are removed.
@@ -25,15 +23,8 @@ type Drain struct {
 	OnDeadline drain.Expiry
 	// Interval is how often it is asked whether an instance is drained.
 	Interval time.Duration
-	// Config is the kind's own: *nomad.Config, *webhook.Config or *command.Config.
-	Config any
-}
-
-// drainKinds make the empty tables of the kinds of drains.
-var drainKinds = map[string]func() kindConfig{
-	"nomad":   func() kindConfig { return &nomad.Config{} },
-	"webhook": func() kindConfig { return &webhook.Config{} },
-	"command": func() kindConfig { return &command.Config{} },
+	// Config is the kind's own table, defaulted and valid.
+	Config drain.Config
 }
 
 // drainTable is what every drain has, whatever its kind.
@@ -66,7 +57,7 @@ func (t *table) readDrain(raw map[string]any, a *Autoscaler) {
 	kind := t.readDrainKind(whole.Kind, raw)
 	d := &Drain{Kind: whole.Kind, Deadline: drain.DefaultDeadline, OnDeadline: drain.Terminate, Interval: drain.DefaultInterval, Config: kind}
 	t.readDrainTimes(whole, d)
-	if a.Victims == drain.EmptyNomadNodes && whole.Kind != "nomad" && !slices.Contains(t.misfits, "drain.kind") {
+	if a.Victims == drain.EmptyNomadNodes && !kinds.Drains[whole.Kind].Counts && !slices.Contains(t.misfits, "drain.kind") {
 		t.addWritten("victims", `needs drain = { kind = "nomad", … }, which names the nodes`)
 	}
 	if kind != nil {
@@ -96,10 +87,10 @@ func (t *table) readDrainTimes(given drainTable, d *Drain) {
 
 // readDrainKind decodes and validates the part of a drain that is its kind's; nil
 // means that it is mistaken.
-func (t *table) readDrainKind(name string, raw map[string]any) kindConfig {
-	make, ok := drainKinds[name]
+func (t *table) readDrainKind(name string, raw map[string]any) drain.Config {
+	found, ok := kinds.Drains[name]
 	if !ok {
-		detail := "must be one of " + strings.Join(slices.Sorted(maps.Keys(drainKinds)), ", ")
+		detail := "must be one of " + strings.Join(slices.Sorted(maps.Keys(kinds.Drains)), ", ")
 		if name == "" {
 			t.add("drain.kind", "", "is required and "+detail)
 		} else {
@@ -107,7 +98,7 @@ func (t *table) readDrainKind(name string, raw map[string]any) kindConfig {
 		}
 		return nil
 	}
-	kind := make()
+	kind := found.Config()
 	to := reflect.ValueOf(kind).Elem()
 	t.decodeKeys("drain", raw, to, slices.Concat(drainFields.Keys, settings.FieldsOf(to.Type()).Keys), drainFields.Has)
 	kind.SetDefaults()
@@ -119,17 +110,19 @@ func (t *table) readDrainKind(name string, raw map[string]any) kindConfig {
 	return kind
 }
 
-// checkDrainFleet says whether the fleet that a drain of Nomad nodes names is one.
-func (t *table) checkDrainFleet(kind kindConfig) bool {
-	own, ok := kind.(*nomad.Config)
+// checkDrainFleet reports whether the fleet that a drain names, if any, is one of the
+// kind it drains by.
+func (t *table) checkDrainFleet(given drain.Config) bool {
+	namer, ok := given.(drain.FleetNamer)
 	if !ok {
 		return true
 	}
-	if !t.loader.knownFleet(t, "drain.fleet", own.Fleet) {
+	name, kind := namer.DrainFleet()
+	if !t.loader.knownFleet(t, "drain.fleet", name) {
 		return false
 	}
-	if name := kindOfTable(t.loader.fleets[own.Fleet]); name != "nomad" {
-		t.addWritten("drain.fleet", fmt.Sprintf(`must be a fleet of kind "nomad", not %q`, name))
+	if other := kindOfTable(t.loader.fleets[name]); other != kind {
+		t.addWritten("drain.fleet", fmt.Sprintf("must be a fleet of kind %q, not %q", kind, other))
 		return false
 	}
 	return true

@@ -20,6 +20,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/hpad/hpad/daemon/kinds"
 	"github.com/hpad/hpad/settings"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -141,8 +142,8 @@ dots, ` + "`NAME`" + ` stands for any name and ` + "`[]`" + ` for each element o
 		k.section(fmt.Sprintf("### target, in a fleet of kind %q", name), reflect.TypeOf(target), nil, required(target))
 	}
 	k.section("### drain", reflect.TypeFor[drainTable](), drained, map[string]bool{"kind": true})
-	for _, name := range slices.Sorted(maps.Keys(drainKinds)) {
-		kind := drainKinds[name]()
+	for _, name := range slices.Sorted(maps.Keys(kinds.Drains)) {
+		kind := kinds.Drains[name].Config()
 		kind.SetDefaults()
 		k.section(fmt.Sprintf("### drain, kind = %q", name), reflect.TypeOf(kind), tableOf(kind), required(kind))
 	}

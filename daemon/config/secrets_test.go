@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hpad/hpad/daemon/kinds"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/settings"
 )
@@ -82,8 +83,8 @@ func TestNoKindShowsSecrets(t *testing.T) {
 		}
 		check("source of kind "+name, &Config{Sources: map[string]Source{"x": {Name: "x", Kind: name, Config: filled}}})
 	}
-	for name, kind := range drainKinds {
-		filled := kind()
+	for name, kind := range kinds.Drains {
+		filled := kind.Config()
 		if mark("autoscalers.x.drain", reflect.ValueOf(filled).Elem()) == 0 {
 			t.Errorf("a drain of kind %s has no text", name)
 		}

@@ -1,4 +1,4 @@
-// Package kinds lists the kinds of fleets and of sources.
+// Package kinds lists the kinds of fleets, of sources and of drains.
 package kinds
 
 import (
@@ -9,7 +9,11 @@ import (
 	"github.com/hpad/hpad/sources/prometheus"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/compose"
+	"github.com/hpad/hpad/targets/drain"
+	"github.com/hpad/hpad/targets/drain/command"
+	"github.com/hpad/hpad/targets/drain/webhook"
 	"github.com/hpad/hpad/targets/nomad"
+	"github.com/hpad/hpad/targets/nomad/drainer"
 	"github.com/hpad/hpad/targets/process"
 	"github.com/hpad/hpad/targets/swarm"
 	"github.com/hpad/hpad/targets/systemd"
@@ -29,6 +33,13 @@ var Fleets = map[string]targets.Kind{
 var Sources = map[string]sources.Kind{
 	prometheus.Kind.Name: prometheus.Kind,
 	embedded.Kind.Name:   embedded.Kind,
+}
+
+// Drains are the kinds of drains, by name. It is not to be changed.
+var Drains = map[string]drain.Kind{
+	drainer.Kind.Name: drainer.Kind,
+	webhook.Kind.Name: webhook.Kind,
+	command.Kind.Name: command.Kind,
 }
 
 // tags are the kinds of fleets that a build may leave out, each with the tag that does.

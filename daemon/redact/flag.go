@@ -12,11 +12,11 @@ var shortFlag = regexp.MustCompile(`(^|[\s"'\x60(\[,])(-p|-u|-U|--user|--proxy-u
 
 // openFlags are the words that single-dash flags beginning with "-p" have: those
 // of programs that write whole words so.
-var openFlags = []string{
-	"page", "parallel", "params", "parallelism", "passin", "passout", "password", "path", "paths", "peer", "peers", "period", "pid", "pidfile", "plain", "platform",
-	"plugin", "plugins", "policy", "poll", "pool", "port", "ports", "pprof", "prefetch", "prefix", "pretty", "print", "priority",
-	"process", "processes", "procs", "profile", "progress", "project", "prometheus", "protocol", "provider", "proxy", "publish", "purge",
-}
+var openFlags = strings.Fields(`
+	page parallel params parallelism passin passout password path paths peer peers period pid pidfile plain
+	platform plugin plugins policy poll pool port ports pprof prefetch prefix pretty print priority process
+	processes procs profile progress project prometheus protocol provider proxy publish purge
+`)
 
 // hideFlags replaces what follows the short flags of passwords.
 func hideFlags(text string) string {

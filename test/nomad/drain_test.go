@@ -13,8 +13,8 @@ import (
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/clock"
 	"github.com/hpad/hpad/targets/drain"
-	drainnomad "github.com/hpad/hpad/targets/drain/nomad"
 	"github.com/hpad/hpad/targets/nomad"
+	"github.com/hpad/hpad/targets/nomad/drainer"
 	"github.com/hpad/hpad/targets/targettest"
 	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/nomad/nomadtest"
@@ -28,7 +28,7 @@ type machines struct {
 	agents   map[string]*nomadtest.Agent
 	platform targettest.Removable
 	store    *targettest.Store
-	drainer  *drainnomad.Drainer
+	drainer  *drainer.Drainer
 	ref      targets.Ref
 	fleet    *drain.Fleet
 }
@@ -52,7 +52,7 @@ func newMachines(t *testing.T) *machines {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = nodes.Close() })
-	m.drainer = drainnomad.New(nodes, drainnomad.Config{})
+	m.drainer = drainer.New(nodes, drainer.Config{})
 	m.open()
 	t.Cleanup(func() { _ = m.fleet.Close() })
 	return m

@@ -190,7 +190,7 @@ func (h *house) reportKinds() {
 	}
 }
 
-// declaresKind reports whether a directory below targets is a kind: it has a
+// declaresKind reports whether a directory below targets is a kind: it has a struct
 // Config and a method SetReplicas.
 func (h *house) declaresKind(room string) bool {
 	config, scales := false, false
@@ -202,7 +202,7 @@ func (h *house) declaresKind(room string) bool {
 			case *ast.GenDecl:
 				for _, spec := range d.Specs {
 					if t, ok := spec.(*ast.TypeSpec); ok && t.Name.Name == "Config" {
-						config = true
+						_, config = t.Type.(*ast.StructType)
 					}
 				}
 			}

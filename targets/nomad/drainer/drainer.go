@@ -1,7 +1,7 @@
-// Package nomad drains the Nomad nodes that run on instances: they take no new
+// Package drainer drains the Nomad nodes that run on instances: they take no new
 // work, what runs moves to other nodes within a deadline, and nodes whose instances
 // are gone are purged.
-package nomad
+package drainer
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package nomad_test
+package drainer_test
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/drain"
-	drainnomad "github.com/hpad/hpad/targets/drain/nomad"
 	"github.com/hpad/hpad/targets/nomad"
+	"github.com/hpad/hpad/targets/nomad/drainer"
 )
 
 // nodes are Nodes in memory that note what they are asked.
@@ -67,7 +67,7 @@ func (n *nodes) said() string {
 func TestDrainer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &nodes{of: map[string]string{"i-1": "n-1", "i-2": "twins"}}
-		d := drainnomad.New(n, drainnomad.Config{})
+		d := drainer.New(n, drainer.Config{})
 		instance := drain.Instance{
 			ID: "i-1", Name: "web-1", Node: "host-1", Addresses: []string{"10.0.0.1"}, Deadline: time.Now().Add(10 * time.Minute),
 		}
@@ -115,7 +115,7 @@ func TestDrainer(t *testing.T) {
 // TestLostNode: a node that is not there any more is looked for again.
 func TestLostNode(t *testing.T) {
 	n := &nodes{of: map[string]string{"i-1": "n-1"}}
-	d := drainnomad.New(n, drainnomad.Config{NodeAttribute: "meta.machine", IgnoreSystemJobs: true, KeepNodes: true})
+	d := drainer.New(n, drainer.Config{NodeAttribute: "meta.machine", IgnoreSystemJobs: true, KeepNodes: true})
 	instance := drain.Instance{ID: "i-1", Deadline: time.Now().Add(time.Hour)}
 	n.err = targets.ErrTargetNotFound
 	if err := d.Begin(t.Context(), instance); !errors.Is(err, targets.ErrTargetNotFound) {
@@ -137,7 +137,7 @@ func TestLostNode(t *testing.T) {
 
 func TestAllocations(t *testing.T) {
 	n := &nodes{of: map[string]string{"i-1": "n-1", "i-2": "n-2"}, counts: map[string]int{"n-1": 4}}
-	d := drainnomad.New(n, drainnomad.Config{})
+	d := drainer.New(n, drainer.Config{})
 	instances := []drain.Instance{{ID: "i-1"}, {ID: "i-2"}, {ID: "i-3"}}
 	for _, want := range []map[string]int{{"i-1": 4, "i-2": 0}, {"i-1": 4, "i-2": 7}} {
 		counts, err := d.Allocations(t.Context(), instances)

@@ -1,4 +1,4 @@
-package nomad
+package drainer
 
 import "github.com/hpad/hpad/settings"
 
