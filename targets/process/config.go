@@ -105,8 +105,8 @@ func (c *Config) SetDefaults() {
 // environment values and log fields.
 var serviceName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
 
-// Validate answers every mistake of a defaulted configuration, with paths below
-// the fleet's table.
+// Validate returns every mistake of a defaulted configuration, with paths below the
+// fleet's table.
 func (c *Config) Validate() []settings.FieldError {
 	var errs []settings.FieldError
 	if c.ResourceInterval < minResourceInterval {
@@ -137,7 +137,6 @@ func (c *Config) Validate() []settings.FieldError {
 	return errs
 }
 
-// mistakes are those of one service.
 type mistakes []settings.FieldError
 
 func (m *mistakes) add(field, value, detail string) {
@@ -220,7 +219,7 @@ func (r Readiness) validate(m *mistakes) {
 	}
 }
 
-// CheckTarget answers why no service has that name, and "" when one has.
+// CheckTarget returns why no service has that name, and "" when one has.
 func (c *Config) CheckTarget(name string) string {
 	if _, ok := c.Services[name]; ok {
 		return ""
@@ -237,7 +236,7 @@ type Target struct {
 	Service string `toml:"service"`
 }
 
-// Validate answers every mistake of the target.
+// Validate returns every mistake of the target.
 func (t *Target) Validate() []settings.FieldError {
 	if t.Service == "" {
 		return []settings.FieldError{{Field: "service", Detail: "is required: the name of one of the fleet's services"}}
@@ -245,7 +244,7 @@ func (t *Target) Validate() []settings.FieldError {
 	return nil
 }
 
-// Name answers the target's name in a targets.Ref: the service's.
+// Name returns the target's name in a targets.Ref: the service's.
 func (t *Target) Name() string { return t.Service }
 
 // portRange is a range of ports, both ends included; the zero one is empty.
@@ -268,7 +267,7 @@ func parsePorts(text string) (portRange, error) {
 	return portRange{int(first), int(last)}, nil
 }
 
-// count answers the number of ports; 0 for the empty range.
+// count returns 0 for the empty range.
 func (p portRange) count() int32 {
 	if p.first == 0 {
 		return 0
@@ -280,5 +279,5 @@ func (p portRange) overlaps(other portRange) bool {
 	return p.first <= other.last && other.first <= p.last
 }
 
-// String answers the range as it is written.
+// String returns the range as it is written.
 func (p portRange) String() string { return strconv.Itoa(p.first) + "-" + strconv.Itoa(p.last) }

@@ -300,7 +300,6 @@ func (f *Fleet) service(name string) (*service, error) {
 	return nil, fmt.Errorf("%w: %s", targets.ErrTargetNotFound, f.config.CheckTarget(name))
 }
 
-// sampled returns the instances to sample, by service.
 func (f *Fleet) sampled() map[string][]*instance {
 	f.mu.Lock()
 	services := maps.Clone(f.services)

@@ -9,16 +9,15 @@ import (
 	"time"
 )
 
-// Instances end with hpad in three ways. Close stops them gracefully. When hpad
-// dies otherwise, the kernel kills each instance's first process (PDEATHSIG, see
-// nursery), and what that process has started is killed by the guard: a small
-// shell that is told of every process group and that kills those still there
-// when the pipe it reads from ends, as it does with hpad. What leaves its process
-// group on purpose escapes the guard; under systemd the unit's control group
-// still holds it.
+// Instances end with hpad in three ways. Close stops them gracefully. When hpad dies
+// otherwise, the kernel kills each instance's first process (PDEATHSIG, see nursery),
+// and what that process has started is killed by the guard: a small shell that reads the
+// process groups from a pipe, and kills those still there when the pipe ends, as it does
+// with hpad. What leaves its process group on purpose escapes the guard; under systemd
+// the unit's control group still holds it.
 //
-// One shell serves a whole fleet: a supervisor for each instance, or hpad's own
-// binary in the shell's place, would do the same for many times the memory.
+// One shell serves a whole fleet: a supervisor for each instance, or hpad's own binary
+// in the shell's place, would do the same for many times the memory.
 
 // guardScript keeps the groups in $groups as " 12 34 ". It survives what is meant
 // for hpad: a terminal's interrupt, or a SIGTERM to all of a unit's processes.
@@ -36,8 +35,8 @@ for group in $groups; do kill -s KILL -- "-$group"; done
 // guardRestart is how long a guard that ended by itself stays away.
 const guardRestart = 100 * time.Millisecond
 
-// guard tells the shell which process groups are there, and starts it again
-// when it ends too early. Its zero value is ready.
+// guard keeps the shell informed of the process groups, and starts it again when it ends
+// too early. Its zero value is ready.
 type guard struct {
 	mu     sync.Mutex
 	groups map[int]bool
@@ -46,8 +45,8 @@ type guard struct {
 	ended  sync.WaitGroup
 }
 
-// ready starts the shell where there is none, so that a group can be told of the
-// moment it is there.
+// ready starts the shell where there is none, before the group is there that it is to
+// guard.
 func (g *guard) ready() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -58,10 +57,10 @@ func (g *guard) ready() error {
 	if g.pipe != nil {
 		return nil
 	}
-	return g.start()
+	return g.startLocked()
 }
 
-// add tells of a group. An error means that nothing guards it now.
+// add guards a group. An error means that nothing guards it now.
 func (g *guard) add(group int) error {
 	if err := g.ready(); err != nil {
 		return err
@@ -70,9 +69,9 @@ func (g *guard) add(group int) error {
 	defer g.mu.Unlock()
 	g.groups[group] = true
 	if g.pipe == nil {
-		return g.start()
+		return g.startLocked()
 	}
-	return g.tell("+", group)
+	return g.send("+", group)
 }
 
 // remove takes a group back, before its number can mean another one.
@@ -82,11 +81,10 @@ func (g *guard) remove(group int) {
 	delete(g.groups, group)
 	if g.pipe != nil {
 		// A shell that is gone is started again, with the groups there are.
-		_ = g.tell("-", group)
+		_ = g.send("-", group)
 	}
 }
 
-// close ends the shell and waits for it.
 func (g *guard) close() {
 	g.mu.Lock()
 	if g.closed != nil {
@@ -99,7 +97,7 @@ func (g *guard) close() {
 	g.ended.Wait()
 }
 
-func (g *guard) tell(change string, group int) error {
+func (g *guard) send(change string, group int) error {
 	_, err := fmt.Fprintln(g.pipe, change, group)
 	if err != nil {
 		return fmt.Errorf("tell the guard of process group %d: %w", group, err)
@@ -107,8 +105,8 @@ func (g *guard) tell(change string, group int) error {
 	return nil
 }
 
-// start starts the shell and tells it of all groups. The caller holds the lock.
-func (g *guard) start() error {
+// startLocked starts the shell with all groups there are.
+func (g *guard) startLocked() error {
 	// The shell's group is its own, and no PDEATHSIG ends it.
 	cmd := exec.Command("sh", "-c", guardScript, "hpad-guard")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -122,15 +120,14 @@ func (g *guard) start() error {
 	g.pipe = pipe
 	g.ended.Go(func() { g.watch(cmd) })
 	for group := range g.groups {
-		if err := g.tell("+", group); err != nil {
+		if err := g.send("+", group); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// watch waits for the shell's end, and starts another unless the guard is
-// closed.
+// watch waits for the shell's end, and starts another unless the guard is closed.
 func (g *guard) watch(cmd *exec.Cmd) {
 	_ = cmd.Wait() // how it ended does not matter
 	g.mu.Lock()
@@ -148,7 +145,8 @@ func (g *guard) watch(cmd *exec.Cmd) {
 	}
 }
 
-// revive starts the shell where there is none, and says whether there is one.
+// revive starts the shell where there is none, and reports whether none is needed any
+// more.
 func (g *guard) revive() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -157,5 +155,5 @@ func (g *guard) revive() bool {
 		return true
 	default:
 	}
-	return g.pipe != nil || g.start() == nil
+	return g.pipe != nil || g.startLocked() == nil
 }

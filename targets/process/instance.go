@@ -43,14 +43,13 @@ type instance struct {
 	ready    bool
 	// changed is when ready last changed.
 	changed time.Time
-	// trouble says why there is no process; empty when nothing went wrong.
+	// trouble is why there is no process; empty when nothing went wrong.
 	trouble string
 }
 
 // idLetters are those of an id's suffix: no vowels, so that it makes no words.
 const idLetters = "bcdfghjklmnpqrstvwxz2456789"
 
-// newInstance answers an instance that has not been begun.
 func newInstance(service string, index int, config Service, nursery *nursery, output Output) *instance {
 	suffix := make([]byte, 6)
 	for i := range suffix {
@@ -71,8 +70,8 @@ func newInstance(service string, index int, config Service, nursery *nursery, ou
 	return i
 }
 
-// stop asks the instance to end; its process is asked before stop returns, so
-// that instances are asked in the order of the calls.
+// stop begins to end the instance. Its process has its signal when stop returns, so that
+// instances end in the order of the calls.
 func (i *instance) stop() {
 	i.cancel()
 	i.mu.Lock()
@@ -106,7 +105,7 @@ func (i *instance) run() {
 		if time.Since(begun) > i.config.RestartBackoffMax {
 			wait = i.config.RestartBackoffMin
 		}
-		i.fell(describe(err))
+		i.ended(describe(err))
 		i.out.say("%s: %s; the next start is in %v", i.name, describe(err), wait)
 		timer := time.NewTimer(wait)
 		select {
@@ -118,17 +117,17 @@ func (i *instance) run() {
 	}
 }
 
-// live starts a process, sees it through to its end and answers how it ended.
+// live starts a process and returns how it ended.
 func (i *instance) live() error {
 	child, err := i.nursery.start(i.command())
 	if err != nil {
 		return err
 	}
-	i.rose(child)
+	i.began(child)
 	probing, stopProbing := context.WithCancel(i.ctx)
 	var probe sync.WaitGroup
 	if i.config.Readiness.probes() {
-		probe.Go(func() { i.config.Readiness.watch(probing, i.port, i.turn) })
+		probe.Go(func() { i.config.Readiness.watch(probing, i.port, i.setReady) })
 	}
 	select {
 	case <-child.exited:
@@ -140,7 +139,6 @@ func (i *instance) live() error {
 	return child.err
 }
 
-// command answers what to start.
 func (i *instance) command() *exec.Cmd {
 	cmd := exec.Command(i.config.Command[0], slices.Concat(i.config.Command[1:], i.config.Args)...)
 	cmd.Dir = i.config.Dir
@@ -157,8 +155,8 @@ var private = []string{
 	"MAINPID", "MANAGERPID", "SYSTEMD_EXEC_PID", "CREDENTIALS_DIRECTORY",
 }
 
-// environment answers hpad's own environment without what is private, the
-// configured one, and what tells the instance about itself.
+// environment returns hpad's own environment without what is private, the configured
+// one, and what an instance needs to know of itself.
 func (i *instance) environment() []string {
 	env := slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
@@ -174,8 +172,7 @@ func (i *instance) environment() []string {
 	return env
 }
 
-// rose notes a started process.
-func (i *instance) rose(child *child) {
+func (i *instance) began(child *child) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.child, i.trouble = child, ""
@@ -184,15 +181,14 @@ func (i *instance) rose(child *child) {
 	}
 }
 
-// turn notes a change of readiness that a probe saw.
-func (i *instance) turn(ready bool) {
+func (i *instance) setReady(ready bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.ready, i.changed = ready, time.Now()
 }
 
-// fell notes that there is no process, and why.
-func (i *instance) fell(trouble string) {
+// ended enters that there is no process, and why.
+func (i *instance) ended(trouble string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.child, i.trouble = nil, trouble
@@ -201,7 +197,6 @@ func (i *instance) fell(trouble string) {
 	}
 }
 
-// read answers what the instance is, and where.
 func (i *instance) read() (policy.Instance, targets.Location) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -218,7 +213,7 @@ func (i *instance) read() (policy.Instance, targets.Location) {
 	return seen, i.location
 }
 
-// locate answers where the instance is; port 0 means none.
+// locate returns where the instance is; port 0 means none.
 func (i *instance) locate(port int) targets.Location {
 	location := targets.Location{
 		Name: i.name, Node: hostname(), Addresses: []string{"127.0.0.1"},
@@ -230,7 +225,7 @@ func (i *instance) locate(port int) targets.Location {
 	return location
 }
 
-// leader answers the process to sample; 0 means none.
+// leader returns the process to sample; 0 means none.
 func (i *instance) leader() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -240,14 +235,14 @@ func (i *instance) leader() int {
 	return i.child.pid()
 }
 
-// hostname answers the machine's name, and "" when it has none.
+// hostname returns the machine's name, "" when it has none.
 var hostname = sync.OnceValue(func() string {
 	name, _ := os.Hostname()
 	return name
 })
 
-// state answers why the instance has no process; "" when it has one or nothing
-// went wrong.
+// state returns why the instance has no process; "" when it has one or nothing went
+// wrong.
 func (i *instance) state() string {
 	i.mu.Lock()
 	defer i.mu.Unlock()

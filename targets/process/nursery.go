@@ -39,18 +39,16 @@ type startRequest struct {
 	done chan<- startAnswer
 }
 
-// startAnswer tells of a started process that it is, or is not, guarded; err says
-// that there is none.
+// startAnswer has err where there is no process, unguarded where the guard lacks it.
 type startAnswer struct{ err, unguarded error }
 
-// newNursery answers a nursery with one owner.
+// newNursery returns a nursery with one owner.
 func newNursery() *nursery {
 	n := &nursery{starts: make(chan startRequest), owners: 1, ended: make(chan struct{}), ports: map[int]bool{}, freed: make(chan struct{})}
 	go n.startAll()
 	return n
 }
 
-// share adds an owner.
 func (n *nursery) share() *nursery {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -58,8 +56,7 @@ func (n *nursery) share() *nursery {
 	return n
 }
 
-// leave takes an owner away. The last one may leave only when all children are
-// gone.
+// leave takes an owner away; the last one when all children are gone.
 func (n *nursery) leave() {
 	n.mu.Lock()
 	n.owners--
@@ -92,7 +89,7 @@ func (n *nursery) startAll() {
 	}
 }
 
-// takePort answers the lowest free port of a range, waiting for one if need be.
+// takePort returns the lowest free port of a range, and waits for one if need be.
 func (n *nursery) takePort(ctx context.Context, ports portRange) (int, error) {
 	for {
 		n.mu.Lock()
@@ -133,8 +130,8 @@ type child struct {
 	terminate sync.Once
 
 	mu sync.Mutex
-	// gone says that the process was waited for, so that its number may mean
-	// another one by now.
+	// gone reports that the process was waited for, so that its number may mean another
+	// one by now.
 	gone bool
 }
 
@@ -168,8 +165,7 @@ func (n *nursery) start(cmd *exec.Cmd) (*child, error) {
 
 func (c *child) pid() int { return c.cmd.Process.Pid }
 
-// signal sends a signal to the whole process group. One that is gone is left
-// alone.
+// signal sends a signal to the whole process group, unless that is gone.
 func (c *child) signal(signal syscall.Signal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,8 +175,8 @@ func (c *child) signal(signal syscall.Signal) {
 	}
 }
 
-// wait waits for the process to end, ends what is left of its group, and answers
-// how the process ended.
+// wait waits for the process to end, ends what is left of its group, and returns how the
+// process ended.
 func (c *child) wait(g *guard) error {
 	for {
 		// The process stays a zombie here, so that its number still means its group.
@@ -219,8 +215,8 @@ func (c *child) waitForGroup() {
 // askToEnd sends SIGTERM, once: programs take a second one for impatience.
 func (c *child) askToEnd() { c.terminate.Do(func() { c.signal(syscall.SIGTERM) }) }
 
-// stop asks the group to end, and ends it when it did not within the grace
-// period. It returns when the group is gone.
+// stop ends the group by SIGTERM, and by SIGKILL after the grace period. It returns when
+// the group is gone.
 func (c *child) stop(grace time.Duration) {
 	c.askToEnd()
 	timer := time.NewTimer(grace)
@@ -234,7 +230,7 @@ func (c *child) stop(grace time.Duration) {
 	<-c.exited
 }
 
-// describe answers how a process ended, for a person.
+// describe returns how a process ended, for a person.
 func describe(err error) string {
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) || errors.Is(err, errExit) {
 		return fmt.Sprintf("process ended: %v", err)

@@ -10,15 +10,15 @@ import (
 // maxLine is where a line of output is cut that has no end.
 const maxLine = 64 << 10
 
-// lines hands on whole lines, each with its line feed and in one Write. What the
-// writer answers is ignored: output that cannot be kept does not stop a process.
+// lines hands on whole lines, each with its line feed and in one Write. The writer's
+// errors are ignored: output that cannot be kept does not stop a process.
 type lines struct {
 	mu   sync.Mutex
 	to   io.Writer
 	rest []byte
 }
 
-// newLines answers a writer to the given one; nil discards.
+// newLines returns lines to a writer; nil discards them.
 func newLines(to io.Writer) *lines {
 	if to == nil {
 		to = io.Discard
@@ -26,7 +26,6 @@ func newLines(to io.Writer) *lines {
 	return &lines{to: to}
 }
 
-// discards says that what is written goes nowhere.
 func (l *lines) discards() bool { return l.to == io.Discard }
 
 // Write takes a piece of output.

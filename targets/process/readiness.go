@@ -37,7 +37,6 @@ func (r Readiness) watch(ctx context.Context, port int, report func(ready bool))
 	}
 }
 
-// probe asks once whether an instance is ready.
 func (r Readiness) probe(ctx context.Context, port int) error {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()

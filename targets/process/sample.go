@@ -11,8 +11,7 @@ import (
 	"github.com/hpad/hpad/targets/sampling"
 )
 
-// sampler reads the resource use of instances every interval while it is being
-// asked.
+// sampler reads the resource use of instances at an interval, while somebody wants it.
 type sampler struct {
 	clock     *sampling.Clock
 	instances func() map[string][]*instance
@@ -48,8 +47,8 @@ func (s *sampler) inherit(older *sampler) {
 	s.previous, s.published = previous, published
 }
 
-// ask answers the samples published last that are not too old, by service, and
-// sees to it that there will be more. The error is that of the last reading.
+// ask returns the samples published last that are not too old, by service, and keeps the
+// sampler going. The error is that of the last reading.
 func (s *sampler) ask(now time.Time) (map[string]targets.Samples, error) {
 	if !s.clock.Ask(nil, now) {
 		return nil, nil
@@ -69,8 +68,7 @@ func (s *sampler) ask(now time.Time) (map[string]targets.Samples, error) {
 	return fresh, nil
 }
 
-// sample reads all instances and publishes what they used since the reading
-// before.
+// sample publishes what all instances used since the reading before.
 func (s *sampler) sample(context.Context, []targets.Ref) {
 	all := s.instances()
 	leaders := map[int]bool{}
@@ -118,9 +116,9 @@ func (s *sampler) sample(context.Context, []targets.Ref) {
 	s.previous, s.published = counters, published
 }
 
-// since answers what was used between two readings of an instance. There is
-// nothing to answer when its process is another one, or when cpu time was lost
-// because a process ended that nobody in the group waited for.
+// since returns what was used between two readings of an instance: nothing when its
+// process is another one, or when cpu time was lost because a process ended that nobody
+// in the group waited for.
 func (c counter) since(before counter) (targets.InstanceSample, bool) {
 	window := c.at.Sub(before.at)
 	if before.at.IsZero() || window <= 0 || c.leader != before.leader || c.started != before.started || c.ticks < before.ticks {

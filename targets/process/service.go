@@ -94,7 +94,6 @@ func sameProcesses(a, b Service) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// ledger returns where the count is.
 func (s *service) ledger() *ledger.Ledger[count] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,7 +185,6 @@ func (s *service) load(ctx context.Context) (first count, saved bool, err error)
 	return first, true, nil
 }
 
-// UnmarshalJSON reads a saved count.
 func (c *count) UnmarshalJSON(text []byte) error {
 	type plain count
 	err := json.Unmarshal(text, (*plain)(c))
@@ -246,7 +244,7 @@ func (s *service) refuse(now count, known bool, n int32, version string) error {
 	return nil
 }
 
-// highest returns the bound on the count; nil means none.
+// highest returns the highest count; nil means none.
 func (s *service) highest() *int32 {
 	if highest := s.ports.count(); highest > 0 {
 		return &highest
@@ -275,7 +273,6 @@ func (s *service) scale() {
 	s.stopLocked(int(want.Replicas))
 }
 
-// stopLocked stops all but n instances.
 func (s *service) stopLocked(n int) {
 	for index := len(s.living) - 1; index >= n; index-- {
 		victim := s.living[index]
@@ -347,7 +344,6 @@ func (s *service) read(ctx context.Context) targets.Reading {
 	return reading
 }
 
-// instances returns the wanted instances.
 func (s *service) instances() []*instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
