@@ -10,17 +10,17 @@ import (
 	"strings"
 )
 
-// hierarchies is where control groups and processes are to be found.
+// hierarchies are the paths of control groups and processes.
 type hierarchies struct{ groups, processes string }
 
 var controlGroups = hierarchies{groups: "/sys/fs/cgroup", processes: "/proc"}
 
-// clockTicks is how many ticks of cpu time /proc counts in a second: the same on
-// every Linux.
+// clockTicks is how many ticks of cpu time /proc counts in a second: the same on every
+// Linux.
 const clockTicks = 100
 
-// inactiveFile answers how many bytes of a group's memory are pages of files that
-// were not used lately; 0 where that is not known.
+// inactiveFile returns how many bytes of a group's memory are pages of files that were
+// not used lately; 0 where that is not known.
 func (h hierarchies) inactiveFile(group string) uint64 {
 	if group == "" {
 		return 0
@@ -43,8 +43,8 @@ func (h hierarchies) inactiveFile(group string) uint64 {
 	return 0
 }
 
-// cpu answers the nanoseconds that the processes of a group used, those included
-// whose end they waited for: for managers that do not account cpu.
+// cpu returns the nanoseconds that the processes of a group used, and the children that
+// they waited for: for managers that do not account cpu.
 func (h hierarchies) cpu(group string) (uint64, error) {
 	if group == "" {
 		return 0, errors.New("it has no control group")
@@ -76,11 +76,10 @@ func (h hierarchies) cpu(group string) (uint64, error) {
 	return ticks * (1e9 / clockTicks), nil
 }
 
-// parseTicks reads the cpu time of a process and of its children that were waited
-// for, in user and system mode.
+// parseTicks reads the user and system time of a process and of the children that it
+// waited for.
 func parseTicks(stat []byte) (uint64, error) {
-	// The second field is the program's name in parentheses, which may hold
-	// anything.
+	// The second field is the program's name in parentheses, which may hold anything.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	const firstTime = 11 // of the fields after the name
 	if len(fields) < firstTime+4 {

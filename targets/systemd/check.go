@@ -12,8 +12,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Reaches says that an autoscaler may have a target grow to so many replicas: Check
-// then asks for the highest of them too.
+// Reaches makes Check ask for the highest instance that so many replicas need.
 func (f *Fleet) Reaches(ref targets.Ref, most int32) {
 	t, wrong := parseTemplate(ref.Name)
 	if ref.Fleet != f.base.Name || wrong != "" {
@@ -24,9 +23,9 @@ func (f *Fleet) Reaches(ref targets.Ref, most int32) {
 	f.reach[t] = max(f.reach[t], most)
 }
 
-// Check answers which templates cannot be used. The error tells of units that
-// hpad's user may not start and stop: it asks for the first index of each template
-// and for the one that as many replicas as there may be need, and changes nothing.
+// Check returns which templates cannot be used. The error names units that hpad's user
+// may not start and stop: of each template the first index is tried, and the one that as
+// many replicas as there may be need, without a change.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	return targets.Ask(ctx, &f.base, "check", f.check)
 }
@@ -63,7 +62,7 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 	return found, errors.Join(refused...)
 }
 
-// templates answers the templates that were read or are configured, in order.
+// templates returns the templates that were read or are configured, in order.
 func (f *Fleet) templates() []template {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -77,7 +76,7 @@ func (f *Fleet) templates() []template {
 	return templates
 }
 
-// may answers why instances of a template may not be started or stopped; nil when they
+// may returns why instances of a template may not be started or stopped; nil when they
 // may.
 func (f *Fleet) may(ctx context.Context, t template) error {
 	first := *f.config.template(t).FirstIndex

@@ -116,8 +116,8 @@ func (t *Template) setDefaults() {
 // bareKey is a key that TOML lets stand without quotes, as no template's is.
 var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// Validate answers every mistake of a defaulted configuration, with paths below
-// the fleet's table.
+// Validate returns every mistake of a defaulted configuration, with paths below the
+// fleet's table.
 func (c *Config) Validate() []settings.FieldError {
 	var errs []settings.FieldError
 	add := func(field, value, detail string) {
@@ -174,7 +174,6 @@ func (t Template) validate() []settings.FieldError {
 	return errs
 }
 
-// probes says whether there is anything to probe.
 func (p ReadyProbe) probes() bool { return p.HTTP != "" || p.TCP != "" }
 
 func (p ReadyProbe) validate() []settings.FieldError {
@@ -219,15 +218,14 @@ func probesTCP(text string) bool {
 	return err == nil && host != "" && port != ""
 }
 
-// indexMark is what stands for an instance's index, as in unit files.
+// indexMark stands for an instance's index, as in unit files.
 const indexMark = "%i"
 
-// atIndex answers a text for one instance.
 func atIndex(text string, index int32) string {
 	return strings.ReplaceAll(text, indexMark, strconv.Itoa(int(index)))
 }
 
-// portAt answers the port of one instance; 0 when it has none.
+// portAt returns the port of one instance; 0 when it has none.
 func portAt(text string, index int32) int {
 	port, err := strconv.ParseUint(atIndex(text, index), 10, 16)
 	if err != nil || !strings.Contains(text, indexMark) {
@@ -236,7 +234,7 @@ func portAt(text string, index int32) int {
 	return int(port)
 }
 
-// template answers what is configured of a template, or the defaults.
+// template returns what is configured of a template, or the defaults.
 func (c *Config) template(t template) Template {
 	own := c.Templates[t.file()]
 	own.setDefaults()
@@ -249,7 +247,7 @@ type Target struct {
 	Template string `toml:"template"`
 }
 
-// Validate answers every mistake of the target.
+// Validate returns every mistake of the target.
 func (t *Target) Validate() []settings.FieldError {
 	if t.Template == "" {
 		return []settings.FieldError{{Field: "template", Detail: `is required: the name of a template's unit file, as "worker@.service"`}}
@@ -260,7 +258,7 @@ func (t *Target) Validate() []settings.FieldError {
 	return nil
 }
 
-// Name answers the target's name in a targets.Ref: the template's.
+// Name returns the target's name in a targets.Ref: the template's.
 func (t *Target) Name() string { return t.Template }
 
 // Engine returns what two fleets have in common that are sure to be of one manager. A

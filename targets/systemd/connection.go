@@ -23,9 +23,8 @@ const (
 	ownSocket    = "/systemd/private"
 )
 
-// connection is a manager that is reached through D-Bus. It connects when it is
-// first asked, and anew when the connection was lost. It is safe for concurrent
-// use.
+// connection reaches a manager through D-Bus. It connects by the first call, and anew
+// when the connection was lost. It is safe for concurrent use.
 type connection struct {
 	config *Config
 	ctx    context.Context
@@ -34,10 +33,8 @@ type connection struct {
 	current chan *session
 }
 
-// session is one connection to a manager.
 type session struct {
 	*systemd.Conn
-	// end closes it.
 	end context.CancelFunc
 	// run names the manager's run.
 	run string
@@ -63,7 +60,7 @@ func (c *connection) close() {
 	c.current <- nil
 }
 
-// session answers a session that is connected as far as is known.
+// session returns a session that is connected as far as is known.
 func (c *connection) session(ctx context.Context) (*session, error) {
 	var s *session
 	select {
@@ -83,7 +80,7 @@ func (c *connection) session(ctx context.Context) (*session, error) {
 	return s, err
 }
 
-// dial connects to the manager and asks which run of it this is.
+// dial connects to the manager and reads which run of it this is.
 func (c *connection) dial(ctx context.Context) (*session, error) {
 	address := addressOf(c.config)
 	fail := func(err error) (*session, error) {
@@ -157,8 +154,8 @@ func runOf(ctx context.Context, bus *godbus.Conn) (string, error) {
 	return strings.Join(parts, "-"), nil
 }
 
-// addressOf answers the D-Bus address of a manager: of the usual places its own
-// socket, which is root's alone for the system, else the bus.
+// addressOf returns the D-Bus address of a manager: of the usual places its own socket,
+// which is root's alone for the system, else the bus.
 func addressOf(c *Config) string {
 	switch {
 	case filepath.IsAbs(c.Address):
@@ -182,7 +179,7 @@ func runtimeDir() string {
 	return cmp.Or(os.Getenv("XDG_RUNTIME_DIR"), fmt.Sprintf("/run/user/%d", os.Getuid()))
 }
 
-// usualSockets returns where a manager is reached unless it is told otherwise.
+// usualSockets returns where a manager is reached by default.
 func usualSockets(manager string) []string {
 	if manager == userManager {
 		return []string{runtimeDir() + ownSocket, runtimeDir() + "/bus"}
@@ -195,8 +192,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// connectHint says what to do about a manager that cannot be reached; "" when
-// there is nothing to say.
+// connectHint returns what to do about a manager that cannot be reached; "" for nothing.
 func connectHint(c *Config, err error) string {
 	switch {
 	case !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrPermission):
@@ -279,7 +275,7 @@ func (c *connection) property(ctx context.Context, unit, name string) (value any
 	return value, err
 }
 
-// replacing lets a call take the place of what was asked of the unit before.
+// replacing lets a job take the place of an earlier one of the unit.
 const replacing = "replace"
 
 func (c *connection) start(ctx context.Context, unit string) error {
@@ -296,11 +292,11 @@ func (c *connection) stop(ctx context.Context, unit string) error {
 	})
 }
 
-// may asks for a start and a stop in ways that there are not: to isolate by a stop, and
-// to stop what triggers a unit by a start. The manager asks polkit first, for the unit
-// and the verb, and then refuses. (Where it knows no "triggering", before systemd 246,
-// it refuses that at once, and the stop alone tells.) To ask polkit itself would not
-// do: only root may name the unit there.
+// may tries a start and a stop of kinds that there are not: to isolate by a stop, and to
+// stop what triggers a unit by a start. The manager asks polkit first, for the unit and
+// the verb, and then refuses. (Where it knows no "triggering", before systemd 246, it
+// refuses that at once, and the stop alone counts.) To ask polkit itself would not do:
+// only root may name the unit there.
 func (c *connection) may(ctx context.Context, unit string) error {
 	err := c.call(ctx, "ask for a stop of "+unit, func(ctx context.Context, s *session) error {
 		_, err := s.StopUnitContext(ctx, unit, "isolate", nil)
@@ -340,7 +336,7 @@ func (c *connection) disable(ctx context.Context, units []string) error {
 	}))
 }
 
-// enableHint says what more is needed for unit files than for units.
+// enableHint adds what unit files need beyond units.
 func enableHint(err error) error {
 	if errors.Is(err, targets.ErrForbidden) {
 		return fmt.Errorf("%w; enable = true needs org.freedesktop.systemd1.manage-unit-files as well", err)

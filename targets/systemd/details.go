@@ -27,37 +27,36 @@ const (
 // startLimitHit is the result of a service that was started too often.
 const startLimitHit = "start-limit-hit"
 
-// detailsAge is how long properties are believed that somebody may set while an
-// instance runs, as its limits.
+// detailsAge is how long properties are believed that may change while an instance runs,
+// as its limits.
 const detailsAge = 5 * time.Minute
 
-// atOnce is how many calls to a manager are under way at once: it answers one
-// after the other.
+// atOnce bounds the calls to a manager that are under way: it answers one by one.
 const atOnce = 8
 
 // details are what a list does not say of an instance. They stay as they are from
 // one activation to the next.
 type details struct {
-	// activation tells one activation from another one.
+	// activation is the id of one activation.
 	activation string
 	state      state
 	// started is when the activation began, active when it was done.
 	started, active time.Time
-	// left is when it began to stop, startWithin and stopWithin are how long it may
-	// take to start and to stop, 0 for any time.
+	// left is when it began to stop, startWithin and stopWithin are how long it may take
+	// to start and to stop, 0 for any time.
 	left                    time.Time
 	startWithin, stopWithin time.Duration
-	// stale says that its unit file changed since the manager read it.
+	// stale reports that its unit file changed since the manager read it.
 	stale bool
-	// result says how it ended, as "exit-code", restarts how often its own
-	// Restart= has started it again.
+	// result is how it ended, as "exit-code", restarts how often its own Restart= has
+	// started it again.
 	result   string
 	restarts uint32
-	// gaveUp says that the manager does not start it again because it ended too
+	// gaveUp reports that the manager does not start it again because it ended too
 	// often.
 	gaveUp bool
-	// limited says that the manager did not even begin a start that it was asked for,
-	// because there were too many before, allowed when it does again.
+	// limited reports that the manager did not even begin a start because there were too
+	// many before, allowed is when it does again.
 	limited bool
 	allowed time.Time
 	// group is its control group, "" for none.
@@ -67,7 +66,7 @@ type details struct {
 	read     time.Time
 }
 
-// particulars are the details of all instances, remembered.
+// particulars are the remembered details of all instances.
 type particulars struct {
 	manager manager
 
@@ -79,8 +78,8 @@ func newParticulars(m manager) *particulars {
 	return &particulars{manager: m, units: map[string]details{}}
 }
 
-// learn reads what is not known yet of units, and forgets all others of their
-// templates. An error means that the manager does not answer.
+// learn reads what is not known yet of units, and forgets all others of their templates.
+// An error means that the manager does not answer.
 func (p *particulars) learn(ctx context.Context, templates map[template]bool, units []unit) error {
 	p.forget(templates, units)
 	group, ctx := errgroup.WithContext(ctx)
@@ -130,7 +129,7 @@ func (p *particulars) learnUnit(ctx context.Context, u unit) error {
 	return nil
 }
 
-// ignoreGone answers nil for a unit that is not there any more.
+// ignoreGone returns nil for a unit that is not there any more.
 func ignoreGone(err error) error {
 	if errors.Is(err, errLost) || errors.Is(err, targets.ErrForbidden) {
 		return err
@@ -138,7 +137,6 @@ func ignoreGone(err error) error {
 	return nil
 }
 
-// of answers what is known of a unit.
 func (p *particulars) of(name string) (details, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -146,7 +144,7 @@ func (p *particulars) of(name string) (details, bool) {
 	return d, ok
 }
 
-// parseDetails reads the properties of a service, which are of now.
+// parseDetails reads the properties of a service, as of now.
 func parseDetails(properties map[string]any, now time.Time) details {
 	d := details{
 		read:       now,
@@ -163,7 +161,7 @@ func parseDetails(properties map[string]any, now time.Time) details {
 	d.gaveUp = gaveUp(d, properties)
 	if d.limited = d.result == startLimitHit && d.restarts == 0; d.limited {
 		interval, _ := properties["StartLimitIntervalUSec"].(uint64)
-		// By now, so that the interval is measured by the monotonic clock.
+		// From now, so that the interval is measured by the monotonic clock.
 		changed := now.Add(min(instant(properties["StateChangeTimestamp"]).Sub(now), 0))
 		d.allowed = changed.Add(time.Duration(min(interval, math.MaxInt64/1000)) * time.Microsecond)
 	}
@@ -179,15 +177,15 @@ func parseDetails(properties map[string]any, now time.Time) details {
 	return d
 }
 
-// gaveUp says that the manager gave a failed service up. Where one has failed
-// before, that stays its result, and only the number of restarts tells.
+// gaveUp reports whether the manager gave a failed service up. Where one has failed
+// before, that stays its result, and only the number of restarts shows it.
 func gaveUp(d details, properties map[string]any) bool {
 	burst, _ := properties["StartLimitBurst"].(uint32)
 	restart := text(properties["Restart"])
 	return d.result == startLimitHit || restart != "" && restart != "no" && burst > 0 && d.restarts >= burst
 }
 
-// set answers a number and whether it is one: the highest stands for none.
+// set returns a number and whether it is one: the highest stands for none.
 func set(value any) (uint64, bool) {
 	number, ok := value.(uint64)
 	return number, ok && number != math.MaxUint64
@@ -202,7 +200,7 @@ func instant(value any) time.Time {
 	return time.UnixMicro(int64(micro))
 }
 
-// text answers a text, or the hexadecimal digits of bytes.
+// text returns a text, or the hexadecimal digits of bytes.
 func text(value any) string {
 	switch v := value.(type) {
 	case string:
@@ -213,8 +211,8 @@ func text(value any) string {
 	return ""
 }
 
-// requestsOf answers what an instance reserves: what is configured, else what its
-// unit file states.
+// requestsOf returns what an instance reserves: what is configured, else what its unit
+// file states.
 func requestsOf(config Template, d details) []policy.Amount {
 	requests := slices.DeleteFunc(slices.Clone(d.requests), func(a policy.Amount) bool {
 		_, configured := config.Requests[a.Resource]

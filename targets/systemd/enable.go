@@ -12,14 +12,12 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// errNoInstall says that units cannot be enabled at all.
 var errNoInstall = errors.New("the template has no [Install] section")
 
-// followPause is how long hpad waits until it tries again to enable and disable what
-// it could not.
+// followPause is how long after a failure unit files are enabled and disabled again.
 const followPause = time.Minute
 
-// enabling answers the members with instances still to be enabled, which hpad started.
+// enabling returns the members with started instances still to be enabled.
 func (m members) enabling(started indexes) members {
 	for _, index := range started {
 		m.Enable, m.Disable = m.Enable.with(index), m.Disable.without(index)
@@ -27,7 +25,7 @@ func (m members) enabling(started indexes) members {
 	return m
 }
 
-// disabling answers the members with instances still to be disabled, which hpad stops.
+// disabling returns the members with victims still to be disabled.
 func (m members) disabling(victims indexes) members {
 	for _, index := range victims {
 		m.Enable, m.Disable = m.Enable.without(index), m.Disable.with(index)
@@ -35,7 +33,7 @@ func (m members) disabling(victims indexes) members {
 	return m
 }
 
-// settled answers the members without instances to be enabled that are not wanted, and
+// settled returns the members without instances to be enabled that are not wanted, and
 // without such to be disabled that are hpad's own.
 func (m members) settled() members {
 	m.Enable = slices.DeleteFunc(slices.Clone(m.Enable), func(index int32) bool { return !m.Started.has(index) })
@@ -43,22 +41,21 @@ func (m members) settled() members {
 	return m
 }
 
-// behind says that instances are still to be enabled or disabled, and that it is time
-// to try it. The caller holds mu.
+// behind reports whether it is time to enable or disable what still has to be.
 func (b *book) behind(now time.Time) bool {
 	enable, disable := b.left()
 	refused := b.unfollowed != nil && !errors.Is(b.unfollowed, errLost)
 	return len(enable)+len(disable) > 0 && (!refused || now.Sub(b.followed) >= followPause)
 }
 
-// left answers the instances to be enabled and disabled. The manager disables nothing
-// that is masked, which does not start anyway. The caller holds mu.
+// left returns the instances to be enabled and disabled. The manager disables nothing
+// that is masked, which does not start anyway.
 func (b *book) left() (enable, disable indexes) {
 	disable = slices.DeleteFunc(slices.Clone(b.members.Disable), func(index int32) bool { return b.refused[index].masked })
 	return b.members.Enable, disable
 }
 
-// follow enables and disables what is still to be, so that the manager begins with the
+// follow enables and disables what still has to be, so that the manager begins with the
 // count. What is cut short is done with a later reading.
 func (c *change) follow(ctx context.Context) error {
 	err := c.findMasked(ctx, c.current().Disable)
@@ -77,7 +74,7 @@ func (c *change) follow(ctx context.Context) error {
 	return err
 }
 
-// findMasked notes which of some instances are masked.
+// findMasked enters which of some instances are masked.
 func (c *change) findMasked(ctx context.Context, among indexes) error {
 	var patterns []string
 	for _, name := range c.template.units(among) {
@@ -94,8 +91,8 @@ func (c *change) findMasked(ctx context.Context, among indexes) error {
 	return err
 }
 
-// inTurn does something to the unit files of instances, to each alone where one of
-// them keeps the others from it, and notes for which it is done.
+// inTurn does something to the unit files of instances, to each alone where one of them
+// keeps the others from it, and calls done for each that it was done to.
 func (c *change) inTurn(ctx context.Context, all indexes, do func(context.Context, []string) error, done func(*members, int32)) error {
 	if len(all) == 0 {
 		return nil
@@ -120,8 +117,6 @@ func (c *change) inTurn(ctx context.Context, all indexes, do func(context.Contex
 	return err
 }
 
-// unsettled tells of instances that could not be enabled or disabled. The caller holds
-// mu.
 func (b *book) unsettled() *policy.Notice {
 	var left []string
 	enable, disable := b.left()

@@ -28,20 +28,18 @@ const (
 	ShuttingDown = "ShuttingDown"
 )
 
-// refusedError says that the manager does not start one unit as it stands; others of
-// its template it may.
+// refusedError is the manager's refusal to start one unit as it stands; others of its
+// template it may start.
 type refusedError struct {
-	// masked says that somebody forbade the unit.
+	// masked reports that somebody forbade the unit, said is what the manager said.
 	masked bool
-	// said is what the manager said.
-	said string
+	said   string
 }
 
 func (e *refusedError) Error() string { return e.said }
 
-// refusalOf answers the error of a start as that of the one unit, where it is: what
-// the manager has against the unit, its file or what it depends on. Any other is
-// answered as it is.
+// refusalOf returns the error of a start as that of the one unit, where it is: what the
+// manager has against the unit, its file or what it depends on; any other as it is.
 func refusalOf(err error, unit string) error {
 	reply, ok := errors.AsType[godbus.Error](err)
 	if !ok {
@@ -67,10 +65,10 @@ func refusalOf(err error, unit string) error {
 	return &targets.ReasonError{Reason: reason, Err: fmt.Errorf("%w: %w", class, refused)}
 }
 
-// errLost says that nobody knows what became of a call.
+// errLost means that nobody knows what became of a call.
 var errLost = errors.New("no answer")
 
-// classed makes the answer to a call one of the classes of package targets.
+// classed gives the error of a call one of the classes of package targets.
 func classed(err error) error {
 	if _, done := errors.AsType[*refusedError](err); done {
 		return err
@@ -107,8 +105,7 @@ func classed(err error) error {
 	return fmt.Errorf("%w: %w", targets.ErrTransient, said)
 }
 
-// unlessDenied answers nil for what a manager only says once polkit has agreed: that
-// it does not do what was asked.
+// unlessDenied returns nil for errors that come after polkit has agreed.
 func unlessDenied(err error) error {
 	if reply, ok := errors.AsType[godbus.Error](err); ok &&
 		(strings.HasPrefix(reply.Name, "org.freedesktop.systemd1.") || reply.Name == "org.freedesktop.DBus.Error.InvalidArgs") {
@@ -117,14 +114,12 @@ func unlessDenied(err error) error {
 	return err
 }
 
-// polkitHint says what lets another user than root manage units.
 const polkitHint = "another user than root needs a rule of polkit for org.freedesktop.systemd1.manage-units that names the template, as in 49-hpad-systemd.rules (see docs/systemd.md)"
 
-// shutdownTarget is the unit that is started when a manager stops all others.
+// shutdownTarget is started when a manager stops all others.
 const shutdownTarget = "shutdown.target"
 
-// errShutdown says that a manager stops all units, which tells nothing of what is
-// wanted of them.
+// errShutdown means that a manager stops all units, whatever is wanted of them.
 var errShutdown = &targets.ReasonError{Reason: ShuttingDown, Err: fmt.Errorf("%w: the manager stops all units, as when the machine shuts down or the user's last session ends", targets.ErrTransient)}
 
 func shuttingDown(reply godbus.Error) policy.Hold {

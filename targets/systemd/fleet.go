@@ -31,7 +31,7 @@ type Fleet struct {
 	manager manager
 	known   *particulars
 	sampler *sampler
-	// ctx ends with the fleet, work is what it does in the background.
+	// ctx ends with the fleet, and with it work, which is in the background.
 	ctx    context.Context
 	cancel context.CancelFunc
 	work   sync.WaitGroup
@@ -99,7 +99,6 @@ func (f *Fleet) Close() error {
 	return nil
 }
 
-// targetOf returns the target of a template's name.
 func (f *Fleet) targetOf(name string) (*target, error) {
 	t, wrong := parseTemplate(name)
 	if wrong != "" {
@@ -151,7 +150,7 @@ func (f *Fleet) snapshot(ctx context.Context, wanted map[targets.Ref]*target) (m
 	return readings, nil
 }
 
-// look is what a list of units showed.
+// look is the result of one list of units.
 type look struct {
 	// at is when the list was asked for, run the manager's run it is of.
 	at    time.Time
@@ -161,7 +160,6 @@ type look struct {
 	unusable map[template]error
 }
 
-// members answers the instances of all targets.
 func (s look) members() []unit {
 	var all []unit
 	for _, units := range s.units {
@@ -171,11 +169,11 @@ func (s look) members() []unit {
 }
 
 // look lists the units of targets, and the files of templates without any.
-func (f *Fleet) look(ctx context.Context, asked map[targets.Ref]*target) (look, error) {
+func (f *Fleet) look(ctx context.Context, wanted map[targets.Ref]*target) (look, error) {
 	s := look{at: time.Now(), units: map[template]map[int32]unit{}, unusable: map[template]error{}}
-	patterns := make([]string, 0, len(asked)+1)
+	patterns := make([]string, 0, len(wanted)+1)
 	patterns = append(patterns, shutdownTarget)
-	for _, t := range asked {
+	for _, t := range wanted {
 		patterns = append(patterns, t.template.pattern())
 	}
 	found, err := f.manager.list(ctx, patterns)
@@ -192,9 +190,9 @@ func (f *Fleet) look(ctx context.Context, asked map[targets.Ref]*target) (look, 
 		byTemplate[templateOf(u.Name)] = append(byTemplate[templateOf(u.Name)], u)
 	}
 	var unseen []template
-	masked := make(map[*target]indexes, len(asked))
+	masked := make(map[*target]indexes, len(wanted))
 	patterns = nil
-	for _, t := range asked {
+	for _, t := range wanted {
 		s.units[t.template] = t.unitsOf(byTemplate[t.template])
 		if !seen(s.units[t.template]) {
 			unseen = append(unseen, t.template)
@@ -220,7 +218,7 @@ func (f *Fleet) look(ctx context.Context, asked map[targets.Ref]*target) (look, 
 	return s, nil
 }
 
-// seen says that a template is there: the manager made a unit of it.
+// seen reports whether a template is there: the manager made a unit of it.
 func seen(units map[int32]unit) bool {
 	for _, u := range units {
 		if u.LoadState == "loaded" {
@@ -230,8 +228,7 @@ func seen(units map[int32]unit) bool {
 	return false
 }
 
-// fileStates answers the states of unit files that match one of the patterns, by
-// name. Without a pattern the manager is not asked.
+// fileStates returns the states of unit files that match one of the patterns, by name.
 func (f *Fleet) fileStates(ctx context.Context, patterns []string) (map[string]string, error) {
 	if len(patterns) == 0 {
 		return nil, nil
@@ -247,7 +244,7 @@ func (f *Fleet) fileStates(ctx context.Context, patterns []string) (map[string]s
 	return states, nil
 }
 
-// reading answers one target's reading, and sees to its instances.
+// reading returns one target's reading, and begins to mend its instances.
 func (f *Fleet) reading(ctx context.Context, t *target, s look) (targets.Reading, error) {
 	if err := s.unusable[t.template]; err != nil {
 		return targets.Reading{}, err

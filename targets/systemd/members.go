@@ -15,7 +15,6 @@ func (i indexes) has(index int32) bool {
 	return found
 }
 
-// with answers the indexes and one more.
 func (i indexes) with(index int32) indexes {
 	at, found := slices.BinarySearch(i, index)
 	if found {
@@ -24,7 +23,6 @@ func (i indexes) with(index int32) indexes {
 	return slices.Insert(slices.Clone(i), at, index)
 }
 
-// without answers the indexes less one.
 func (i indexes) without(index int32) indexes {
 	at, found := slices.BinarySearch(i, index)
 	if !found {
@@ -38,9 +36,9 @@ type members struct {
 	Format int `json:"format"`
 	// Version counts the changes of the count.
 	Version uint64 `json:"version"`
-	// Run is the manager's run of which the rest is said.
+	// Run is the manager's run of which the rest is true.
 	Run string `json:"run"`
-	// Started are the indexes that hpad started and sees to, Found those that ran
+	// Started are the indexes that hpad started and keeps running, Found those that ran
 	// already or were started by somebody else, who may stop them.
 	Started indexes `json:"started"`
 	Found   indexes `json:"found"`
@@ -61,7 +59,7 @@ func (m members) count() int32 { return int32(len(m.Started) + len(m.Found)) }
 
 func (m members) has(index int32) bool { return m.Started.has(index) || m.Found.has(index) }
 
-// all answers the wanted indexes in order.
+// all returns the wanted indexes in order.
 func (m members) all() indexes {
 	return slices.Sorted(slices.Values(slices.Concat(m.Started, m.Found)))
 }
@@ -78,7 +76,7 @@ func (m members) Empty() bool { return false }
 
 func (m members) versionText() string { return strconv.FormatUint(m.Version, 10) }
 
-// from answers the members without those below a first index, which a changed
+// from returns the members without those below a first index, which a changed
 // configuration leaves alone.
 func (m members) from(first int32) members {
 	for _, index := range m.all() {
@@ -93,8 +91,8 @@ func (m members) from(first int32) members {
 	return m.settled()
 }
 
-// begin answers the members of a target of which nothing was saved: the instances
-// that are there, or where there are none as many as count says, from an index on.
+// begin returns the members of a target of which nothing was saved: the instances that
+// are there, or where there are none as many as count returns, from an index on.
 func begin(units map[int32]unit, run string, from int32, count func() int32) members {
 	m := members{Format: membersFormat, Version: 1, Run: run}
 	for index, u := range units {
@@ -113,17 +111,16 @@ func begin(units map[int32]unit, run string, from int32, count func() int32) mem
 	return m
 }
 
-// free says that an index may be taken for a new instance.
+// free reports whether an index may be taken for a new instance.
 func free(units map[int32]unit, index int32) bool {
 	u := units[index]
 	return u.state == absent && !u.masked()
 }
 
-// learn answers the members after the units were listed. An instance that
-// somebody else started belongs to the target from then on; one that hpad did not
-// start and that is gone does not belong to it any more. In a new run of the
-// manager all have yet to be started, which is for hpad to do, and it may have started
-// some that were still to be disabled.
+// learn returns the members after the units were listed. An instance that somebody else
+// started belongs to the target from then on; one that hpad did not start and that is
+// gone does not any more. In a new run of the manager all have yet to be started, which
+// is for hpad to do, and it may have started some that were still to be disabled.
 func (m members) learn(units map[int32]unit, run string) members {
 	if m.Run != run {
 		m.Started, m.Found, m.Run = m.all(), nil, run
@@ -155,7 +152,6 @@ func (m members) learn(units map[int32]unit, run string) members {
 	return m
 }
 
-// UnmarshalJSON reads saved members.
 func (m *members) UnmarshalJSON(text []byte) error {
 	type plain members
 	err := json.Unmarshal(text, (*plain)(m))

@@ -11,22 +11,21 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// mended is when a missing instance was last started again, and how often it was.
+// mended is when a missing instance was last started again, and how often.
 type mended struct {
 	at    time.Time
 	times int
 }
 
-// How hpad starts instances again: each at most so often, and the count of how
-// often is forgotten once it has stayed for a while.
+// How hpad starts instances again: each at most so often, and how often is forgotten
+// once it has stayed for a while.
 const (
 	mendPause = 10 * time.Second
 	mendStays = 3 * mendPause
 )
 
-// mend starts the instances that should run and do not, and finishes to stop those
-// that should not, in the background. Where that is under way already, or there is
-// nothing to do, it does nothing.
+// mend starts the instances that should run and do not, and goes on to stop those that
+// should not, in the background, unless that is under way already.
 func (f *Fleet) mend(t *target, units map[int32]unit) {
 	now := time.Now()
 	var w work
@@ -49,11 +48,11 @@ func (f *Fleet) mend(t *target, units map[int32]unit) {
 
 // work is what there is to do for a target.
 type work struct {
-	// start are indexes to start, stop those to stop, reset those whose failure is
-	// to be taken away, ask refused ones to ask about again, replace those whose start
-	// the manager did not begin because there were too many.
+	// start are indexes to start, stop those to stop, reset those whose failure is to be
+	// cleared, ask refused ones to ask about again, replace those whose start the
+	// manager did not begin because there were too many.
 	start, stop, reset, ask, replace indexes
-	// follow says that instances are to be enabled or disabled.
+	// follow reports that instances are to be enabled or disabled.
 	follow bool
 }
 
@@ -61,7 +60,6 @@ func (w work) none() bool {
 	return len(w.start)+len(w.stop)+len(w.reset)+len(w.ask)+len(w.replace) == 0 && !w.follow
 }
 
-// work answers what there is to do.
 func (b *book) work(units map[int32]unit, known *particulars, now time.Time) work {
 	w := work{ask: b.overdue(units, now), follow: b.behind(now), replace: b.limited(units, known)}
 	m := b.members
@@ -86,8 +84,8 @@ func (b *book) work(units map[int32]unit, known *particulars, now time.Time) wor
 	return w
 }
 
-// mendNow does what there is to do. A unit that cannot be started or stopped keeps
-// no other one from it; the first of them is told. The caller holds the target.
+// mendNow does the target's work. A unit that cannot be started or stopped keeps no
+// other one from it; the error is that of the first.
 func (f *Fleet) mendNow(t *target) error {
 	c, err := f.begin(f.ctx, t)
 	if err != nil {
@@ -122,7 +120,7 @@ func (f *Fleet) mendNow(t *target) error {
 	return failed
 }
 
-// finish takes failures away and stops what is to be stopped.
+// finish clears failures and stops what is to be stopped.
 func (c *change) finish(ctx context.Context, w work) error {
 	var failed error
 	for _, index := range w.reset {
@@ -144,9 +142,9 @@ func (c *change) finish(ctx context.Context, w work) error {
 	return failed
 }
 
-// startAgain starts missing instances, and others that are to be started the first time,
-// more of these in the places of those that the manager refuses, and answers which.
-// Where it refuses all of a template, the missing ones keep their places.
+// startAgain starts missing instances, and others for the first time, more of these in
+// the places of those that the manager refuses, and returns which. Where it refuses all
+// of a template, the missing ones keep their places.
 func (c *change) startAgain(ctx context.Context, missing, others indexes, now time.Time) (started indexes, failed error) {
 	before, works := c.current(), c.anyAlive()
 	for len(missing)+len(others) > 0 {
@@ -180,7 +178,6 @@ func (c *change) startAgain(ctx context.Context, missing, others indexes, now ti
 	return started, failed
 }
 
-// anyAlive says that instances run.
 func (c *change) anyAlive() bool {
 	for _, u := range c.units {
 		if u.state.alive() {
@@ -197,7 +194,7 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// goesOn says that an error may be one unit's own, and others may not meet it.
+// goesOn reports whether an error may be one unit's own, and others may not meet it.
 func goesOn(err error) bool {
 	return !errors.Is(err, errLost) && !errors.Is(err, targets.ErrForbidden) && !errors.Is(err, targets.ErrHeld) && !errors.Is(err, targets.ErrThrottled)
 }

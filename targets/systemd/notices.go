@@ -62,10 +62,10 @@ const (
 	EnableRefused = "EnableRefused"
 )
 
-// tellRestarts is how often an instance was started again until it is told.
+// tellRestarts is how many restarts of an instance make a notice.
 const tellRestarts = 3
 
-// notices tells of instances that do not do as they should. The caller holds mu.
+// notices returns those of instances that do not do as they should.
 func (b *book) notices(units map[int32]unit, known *particulars, now time.Time) []policy.Notice {
 	var notices []policy.Notice
 	for _, notice := range []*policy.Notice{
@@ -79,8 +79,7 @@ func (b *book) notices(units map[int32]unit, known *particulars, now time.Time) 
 	return notices
 }
 
-// failing tells of failed instances; of those, the ones that are not started again
-// go first.
+// failing returns that instances failed; those that are not started again go first.
 func (b *book) failing(units map[int32]unit, known *particulars) *policy.Notice {
 	byReason := map[string][]string{}
 	for _, index := range slices.Sorted(maps.Keys(units)) {
@@ -108,14 +107,13 @@ func (b *book) failing(units map[int32]unit, known *particulars) *policy.Notice 
 	return nil
 }
 
-// remedies tell what is to do.
 var remedies = map[string]string{
 	StartLimitHit:  " ended or were started so often that the manager does not start them any more (StartLimitBurst=); systemctl reset-failed lets hpad start them again",
 	UnitFailed:     " failed and are not counted; systemctl reset-failed lets hpad start them again, Restart=always in the unit file lets the manager do so",
 	UnitRestarting: " ended and wait to be started again by their own Restart=",
 }
 
-// how tells how an instance ended.
+// how is a result for a person.
 func (d details) how() string {
 	how := "result: " + d.result
 	if d.result == "" || d.result == "success" {
@@ -127,7 +125,7 @@ func (d details) how() string {
 	return how
 }
 
-// missing tells of instances that hpad starts again. The caller holds mu.
+// missing returns that instances are started again and again, or cannot be.
 func (b *book) missing(units map[int32]unit) *policy.Notice {
 	var names []string
 	trouble := ""

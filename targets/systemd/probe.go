@@ -18,12 +18,12 @@ import (
 // probesAtOnce bounds the probes of one target that are under way.
 const probesAtOnce = 16
 
-// prober asks the instances of one target again and again whether they are ready.
+// prober probes the instances of one target for readiness at an interval.
 type prober struct {
 	template template
 	probe    ReadyProbe
-	// verdicts are those of all instances when they were last asked, which they have
-	// after a restart until they are asked again.
+	// verdicts are the last ones of all instances, which they have after a restart until
+	// they are probed again.
 	verdicts *ledger.Ledger[ledger.Map[verdict]]
 	ctx      context.Context
 	cancel   context.CancelFunc
@@ -35,7 +35,6 @@ type prober struct {
 	loaded bool
 }
 
-// probed is one instance.
 type probed struct {
 	index      int32
 	activation string
@@ -58,7 +57,6 @@ func newProber(t *target, store targets.Store) *prober {
 	return p
 }
 
-// verdictPrefix is where the store has verdicts.
 const verdictPrefix = "ready/"
 
 // saved returns the last verdicts, by the instances' names.
@@ -72,7 +70,7 @@ func (p *prober) close() {
 	p.loop.Wait()
 }
 
-// watch says which instances are to be asked.
+// watch sets which instances are to be probed.
 func (p *prober) watch(units map[int32]unit, known *particulars) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,22 +82,22 @@ func (p *prober) watch(units map[int32]unit, known *particulars) {
 		listed[u.Name] = true
 		d, _ := known.of(u.Name)
 		if now := p.probed[u.Name]; now == nil || now.activation != d.activation {
-			p.probed[u.Name] = p.begin(index, u.Name, d)
+			p.probed[u.Name] = p.newProbed(index, u.Name, d)
 		}
 	}
 	maps.DeleteFunc(p.probed, func(name string, _ *probed) bool { return !listed[name] })
 }
 
-// begin answers an instance that was not asked yet. The caller holds mu.
-func (p *prober) begin(index int32, name string, d details) *probed {
+// newProbed returns an instance that was not probed yet, with its saved verdict.
+func (p *prober) newProbed(index int32, name string, d details) *probed {
 	if before, ok := p.saved()[name]; ok && before.Activation == d.activation {
 		return &probed{index: index, activation: d.activation, asked: true, verdict: probe.Verdict{Ready: before.Ready}, changed: before.Changed}
 	}
 	return &probed{index: index, activation: d.activation, changed: d.active}
 }
 
-// readiness answers what is known of an instance, and since when; active is since
-// when it is.
+// readiness returns the verdict on an instance, and since when; active is since when it
+// is.
 func (p *prober) readiness(name, activation string, active time.Time) (policy.Readiness, time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,7 +128,6 @@ func (p *prober) run() {
 	}
 }
 
-// pass asks all instances once.
 func (p *prober) pass() {
 	p.mu.Lock()
 	all := maps.Clone(p.probed)
@@ -141,7 +138,7 @@ func (p *prober) pass() {
 		group.Go(func() error {
 			err := p.probe.ask(p.ctx, instance.index)
 			if p.ctx.Err() == nil {
-				p.take(name, instance, err)
+				p.enter(name, instance, err)
 			}
 			return nil
 		})
@@ -149,8 +146,8 @@ func (p *prober) pass() {
 	_ = group.Wait() // each instance has its own answer
 }
 
-// take takes in an instance's answer; an error means that it is not ready.
-func (p *prober) take(name string, instance *probed, err error) {
+// enter weighs an instance's probe; an error means that it is not ready.
+func (p *prober) enter(name string, instance *probed, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.probed[name] != instance {
@@ -174,8 +171,8 @@ func (p *prober) change(change func(all ledger.Map[verdict])) {
 	p.verdicts.Change(p.template.file(), func(before ledger.Map[verdict]) ledger.Map[verdict] { return before.With(change) })
 }
 
-// load loads the verdicts of before, once. Where that cannot be done the instances
-// are asked anew.
+// load loads the verdicts of before, once. Where that cannot be done the instances are
+// probed anew.
 func (p *prober) load(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -202,7 +199,7 @@ func (p *prober) save() {
 	}
 }
 
-// ask asks one instance; an error means that it is not ready.
+// ask probes one instance; an error means that it is not ready.
 func (r ReadyProbe) ask(ctx context.Context, index int32) error {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()

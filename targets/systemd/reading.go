@@ -13,10 +13,9 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// requestHint tells how to state a request that is missing.
 const requestHint = "set CPUQuota= and MemoryHigh= or MemoryMax= in the unit file, or requests in the fleet's table of the template"
 
-// read answers the target's reading of units that were listed at a time.
+// read returns the target's reading of units that were listed at a time.
 func (t *target) read(units map[int32]unit, known *particulars, at time.Time) targets.Reading {
 	reading := targets.Reading{Observed: at}
 	var m members
@@ -43,7 +42,6 @@ func (t *target) read(units map[int32]unit, known *particulars, at time.Time) ta
 	return reading
 }
 
-// instance answers one instance.
 func (t *target) instance(u unit, d details, at time.Time) policy.Instance {
 	instance := policy.Instance{
 		ID: u.Name, Phase: phaseOf(u.state), Readiness: policy.ReadinessFalse,
@@ -81,7 +79,6 @@ func phaseOf(s state) policy.Phase {
 	return policy.PhasePending
 }
 
-// location tells where an instance is to be found.
 func (t *target) location(index int32, u unit) targets.Location {
 	location := targets.Location{
 		Name: string(t.template) + "@" + strconv.Itoa(int(index)), Node: hostname(), Addresses: []string{"127.0.0.1"},
@@ -101,7 +98,7 @@ var hostname = sync.OnceValue(func() string {
 	return name
 })
 
-// unusable says why a template cannot be used, of the unit files found; nil when it
+// unusable returns why a template cannot be used, of the unit files found; nil when it
 // can.
 func (t template) unusable(files map[string]string) error {
 	state, found := files[t.file()]
@@ -116,5 +113,4 @@ func (t template) unusable(files map[string]string) error {
 	return nil
 }
 
-// isMasked says that the state of a unit file is that of one that somebody forbade.
 func isMasked(state string) bool { return state == "masked" || state == "masked-runtime" }

@@ -13,26 +13,26 @@ import (
 
 // refusedStart is why the manager did not start an instance.
 type refusedStart struct {
-	// masked says that somebody forbade it, said is what the manager said.
+	// masked reports that somebody forbade it, said is what the manager said.
 	masked bool
 	said   string
 	// at is when it was last so.
 	at time.Time
 }
 
-// How many instances of a target may be passed over at a time because they are
-// masked, which is somebody's wish, and because the manager refuses them for another
-// reason, which may be that of all of them.
+// How many instances of a target may be passed over at a time because they are masked,
+// which is somebody's wish, and because the manager refuses them for another reason,
+// which may be that of all of them.
 const (
 	maskedOver  = 100
 	refusedOver = 10
 )
 
-// refusalPause is how long a refused instance is passed over until the manager is
-// asked whether it can be loaded by now.
+// refusalPause is how long a refused instance is passed over until the manager is asked
+// whether it can be loaded by now.
 const refusalPause = time.Minute
 
-// startOne starts an instance, and remembers where the manager refuses it.
+// startOne starts an instance, and remembers a refusal by the manager.
 func (c *change) startOne(ctx context.Context, index int32) error {
 	err := c.fleet.manager.start(ctx, c.template.unit(index))
 	refused, isRefused := errors.AsType[*refusedError](err)
@@ -45,7 +45,7 @@ func (c *change) startOne(ctx context.Context, index int32) error {
 	return err
 }
 
-// passesOver says that another index may take the place of a refused one.
+// passesOver reports whether another index may take the place of a refused one.
 func (t *target) passesOver(index int32) (passes bool) {
 	t.with(func(b *book) {
 		found, refused := b.refused[index]
@@ -60,7 +60,7 @@ func (t *target) passesOver(index int32) (passes bool) {
 	return passes
 }
 
-// instead gives the place of a refused index to the next free one, which it answers.
+// instead gives the place of a refused index to the next free one, and returns that.
 func (c *change) instead(refused int32) int32 {
 	c.alter(func(m *members) { m.Started = m.Started.without(refused) })
 	next := c.candidates(1)[0]
@@ -73,7 +73,6 @@ func (c *change) instead(refused int32) int32 {
 	return next
 }
 
-// knownMasked answers the instances that are known to be masked.
 func (t *target) knownMasked() (masked indexes) {
 	t.with(func(b *book) {
 		for _, index := range slices.Sorted(maps.Keys(b.refused)) {
@@ -85,8 +84,8 @@ func (t *target) knownMasked() (masked indexes) {
 	return masked
 }
 
-// unmask forgets those of the masked instances that are not masked any more, by the
-// states of their unit files.
+// unmask forgets the masked instances that are not any more, by the states of their unit
+// files.
 func (t *target) unmask(known indexes, states map[string]string) {
 	t.with(func(b *book) {
 		for _, index := range known {
@@ -97,8 +96,8 @@ func (t *target) unmask(known indexes, states map[string]string) {
 	})
 }
 
-// overdue answers the refused instances that the manager is to be asked about, and
-// forgets those that somebody else has started. The caller holds mu.
+// overdue returns the refused instances that the manager is to be asked about, and
+// forgets those that somebody else has started.
 func (b *book) overdue(units map[int32]unit, now time.Time) indexes {
 	maps.DeleteFunc(b.refused, func(index int32, _ refusedStart) bool { return units[index].state.alive() })
 	var overdue indexes
@@ -110,10 +109,10 @@ func (b *book) overdue(units map[int32]unit, now time.Time) indexes {
 	return overdue
 }
 
-// limited answers the instances that were to be started more, and whose start the
+// limited returns the instances that were to be started more, and whose start the
 // manager did not begin because there were too many before: few of them, as others take
 // their places. Those that hpad started again keep theirs: they end all the time, and so
-// would others. The caller holds mu.
+// would others.
 func (b *book) limited(units map[int32]unit, known *particulars) indexes {
 	var limited indexes
 	passed := 0
@@ -131,16 +130,16 @@ func (b *book) limited(units map[int32]unit, known *particulars) indexes {
 	return limited[:min(len(limited), max(refusedOver-passed, 0))]
 }
 
-// allowedAgain says that a failed instance may be started that was started too often
-// before.
+// allowedAgain reports whether a failed instance may be started that was started too
+// often before.
 func (c *change) allowedAgain(index int32) bool {
 	u := c.units[index]
 	d, _ := c.fleet.known.of(u.Name)
 	return u.state == failed && d.limited && time.Now().After(d.allowed)
 }
 
-// askAgain asks the manager about refused instances: those that it can load by now
-// are free again.
+// askAgain asks the manager about refused instances: those that it can load by now are
+// free again.
 func (c *change) askAgain(ctx context.Context, overdue indexes) error {
 	for _, index := range overdue {
 		state, err := c.fleet.manager.property(ctx, c.template.unit(index), loadState)
@@ -159,8 +158,8 @@ func (c *change) askAgain(ctx context.Context, overdue indexes) error {
 	return nil
 }
 
-// refusing tells of instances that the manager refuses to start, so that others take
-// their places, and what it says of the first of them. The caller holds mu.
+// refusing returns that others take the places of refused instances, and why the first
+// of them was.
 func (b *book) refusing() *policy.Notice {
 	var passed indexes
 	for index, r := range b.refused {
@@ -175,7 +174,6 @@ func (b *book) refusing() *policy.Notice {
 		some(b.template.units(passed)), b.refused[passed[0]].said)}
 }
 
-// forbidden tells of masked instances. The caller holds mu.
 func (b *book) forbidden(units map[int32]unit) *policy.Notice {
 	var all indexes
 	for index, u := range units {

@@ -12,17 +12,16 @@ import (
 	"github.com/hpad/hpad/targets/sampling"
 )
 
-// sampler asks for the resource use of instances, by the names of their units,
-// while somebody asks for it.
+// sampler reads the resource use of instances, by the names of their units, while
+// somebody wants it.
 type sampler struct {
 	*sampling.Members[string, sampled, measured]
 	manager manager
 }
 
-// measured is what is known of an instance's use.
 type measured struct {
-	// counters are the newest, sample what follows from the last two, err why there
-	// is none or not all.
+	// counters are the newest, sample what follows from the last two, err why there is
+	// none or not all.
 	counters counters
 	sample   targets.InstanceSample
 	err      error
@@ -39,8 +38,8 @@ type sampled struct {
 type counters struct {
 	activation string
 	at         time.Time
-	// nanoseconds of cpu were used, from the same source each time; bytes of
-	// memory are, where hasMemory.
+	// nanoseconds of cpu were used, from the same source each time; bytes of memory are,
+	// where hasMemory.
 	nanoseconds uint64
 	processes   bool
 	hasCPU      bool
@@ -56,7 +55,7 @@ func newSampler(interval time.Duration, m manager) *sampler {
 	return s
 }
 
-// sampled answers the instances whose use can be asked for.
+// sampled returns the instances whose use can be read.
 func (t *target) sampled(units map[int32]unit, known *particulars) []sampled {
 	m := t.current()
 	var all []sampled
@@ -68,7 +67,7 @@ func (t *target) sampled(units map[int32]unit, known *particulars) []sampled {
 	return all
 }
 
-// sample answers an instance's sample where that is not too old, and what there is
+// sample returns an instance's sample where that is not too old, and what there is
 // nothing of.
 func (s *sampler) sample(m sampled, known measured) (*targets.InstanceSample, error) {
 	if known.counters.activation != m.activation || time.Since(known.sample.At) > s.Validity() {
@@ -77,14 +76,13 @@ func (s *sampler) sample(m sampled, known measured) (*targets.InstanceSample, er
 	return &known.sample, known.err
 }
 
-// pass samples instances once.
 func (s *sampler) pass(ctx context.Context, due []sampled) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
 	for _, m := range due {
 		group.Go(func() error {
 			found, err := s.count(ctx, m)
-			s.Learn(m.unit, func(known *measured) { known.take(m, found, err, s.Validity()) })
+			s.Learn(m.unit, func(known *measured) { known.enter(m, found, err, s.Validity()) })
 			return nil
 		})
 	}
@@ -92,9 +90,8 @@ func (s *sampler) pass(ctx context.Context, due []sampled) error {
 	return nil
 }
 
-// count reads the counters of one instance. What the manager does not account is
-// looked up in the instance's control group where it can be; an error says what
-// there is nothing of.
+// count reads the counters of one instance. What the manager does not account is looked
+// up in the instance's control group; an error is about what is missing.
 func (s *sampler) count(ctx context.Context, m sampled) (counters, error) {
 	found := counters{activation: m.activation}
 	value, err := s.manager.property(ctx, m.unit, cpuUsage)
@@ -121,10 +118,10 @@ func (s *sampler) count(ctx context.Context, m sampled) (counters, error) {
 	return found, err
 }
 
-// take keeps what was read of an instance, and makes a sample of it where it
-// follows on what was read before: not where the instance was started again, the
-// counter went back, or more time passed than a sample may cover.
-func (known *measured) take(m sampled, found counters, err error, validity time.Duration) {
+// enter keeps what was read of an instance, and makes a sample of it where it follows on
+// what was read before: not where the instance was started again, the counter went back,
+// or more time passed than a sample may cover.
+func (known *measured) enter(m sampled, found counters, err error, validity time.Duration) {
 	known.err = err
 	if found.at.IsZero() {
 		return
@@ -144,8 +141,7 @@ func (known *measured) take(m sampled, found counters, err error, validity time.
 	}
 }
 
-// usageOf answers what was used between two readings; what was not measured is
-// left out.
+// usageOf returns what was used between two readings, without what was not measured.
 func usageOf(before, now counters, span time.Duration) []policy.Amount {
 	var usage []policy.Amount
 	if before.hasCPU && now.hasCPU && before.processes == now.processes && now.nanoseconds >= before.nanoseconds {

@@ -11,10 +11,10 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// SetReplicas starts the lowest indexes that are free, or stops instances: those
-// that failed first, then those that do not run, then the highest indexes. The
-// count is saved before; what is cut short is finished in the background. Systemd
-// has no place for the reason.
+// SetReplicas starts the lowest free indexes, or stops instances: those that failed
+// first, then those that do not run, then the highest indexes. The count is saved
+// before; what is cut short is finished in the background. Systemd has no place for the
+// reason.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
 	what := fmt.Sprintf("scale %s of fleet %q to %d replicas", ref.Name, f.base.Name, n)
 	return f.base.Write(ctx, ref, what, func(ctx context.Context, t *target) error {
@@ -49,8 +49,7 @@ func (f *Fleet) setReplicas(ctx context.Context, t *target, n int32, version str
 	return c.scale(ctx, n)
 }
 
-// change is a change of one target's instances under way. Whoever makes it holds
-// the target's lock.
+// change is a change of one target's instances under way, between lock and unlock.
 type change struct {
 	*target
 	fleet *Fleet
@@ -58,7 +57,7 @@ type change struct {
 	units map[int32]unit
 }
 
-// begin lists a target's units for a change. The caller holds the target.
+// begin lists a target's units for a change.
 func (f *Fleet) begin(ctx context.Context, t *target) (*change, error) {
 	s, err := f.look(ctx, map[targets.Ref]*target{{Fleet: f.base.Name, Name: t.template.file()}: t})
 	if err == nil {
@@ -71,7 +70,7 @@ func (f *Fleet) begin(ctx context.Context, t *target) (*change, error) {
 	return &change{target: t, fleet: f, units: units}, t.learn(ctx, units, s.run, s.at, true)
 }
 
-// scale makes the count n. What could not be saved, or not enabled, is told as a
+// scale makes the count n. What could not be saved, or not enabled, is a
 // targets.PartialError: it must not keep a fleet from growing.
 func (c *change) scale(ctx context.Context, n int32) error {
 	before := c.current()
@@ -91,7 +90,6 @@ func (c *change) scale(ctx context.Context, n int32) error {
 	return nil
 }
 
-// up starts n instances more.
 func (c *change) up(ctx context.Context, n int, before members) error {
 	chosen := c.candidates(n)
 	c.alter(func(m *members) {
@@ -109,7 +107,6 @@ func (c *change) up(ctx context.Context, n int, before members) error {
 	return c.startAll(ctx, chosen, before)
 }
 
-// down stops n instances.
 func (c *change) down(ctx context.Context, n int, before members) error {
 	victims := c.victims(n)
 	c.alter(func(m *members) {
@@ -127,13 +124,12 @@ func (c *change) down(ctx context.Context, n int, before members) error {
 	return c.stopAll(ctx, victims, before)
 }
 
-// alter changes the members.
 func (c *change) alter(change func(m *members)) {
 	c.with(func(b *book) { change(&b.members) })
 }
 
-// commit saves the new members before anything is done. Where they cannot be saved
-// it is tried again later; a change whose time is over is taken back.
+// commit saves the new members before anything is done. What cannot be saved is later; a
+// change whose time is over is taken back.
 func (c *change) commit(ctx context.Context, before members) error {
 	err := c.save(ctx)
 	if err == nil || ctx.Err() == nil {
@@ -143,7 +139,7 @@ func (c *change) commit(ctx context.Context, before members) error {
 	return fmt.Errorf("%w: %w", ctx.Err(), err)
 }
 
-// candidates answers the lowest free indexes.
+// candidates returns the lowest free indexes.
 func (c *change) candidates(n int) (chosen indexes) {
 	c.with(func(b *book) {
 		for index := b.first; len(chosen) < n; index++ {
@@ -157,8 +153,8 @@ func (c *change) candidates(n int) (chosen indexes) {
 }
 
 // startAll starts instances. One that the manager refuses gives its place to the next
-// free index. Where it refuses too many, or anything else than a unit, the rest is
-// given up, and told: as a targets.PartialError where some were started.
+// free index. Where it refuses too many, or anything else than a unit, the rest is given
+// up: with a targets.PartialError where some were started.
 func (c *change) startAll(ctx context.Context, chosen indexes, before members) error {
 	started := before
 	for i := 0; i < len(chosen); i++ {
@@ -178,7 +174,7 @@ func (c *change) startAll(ctx context.Context, chosen indexes, before members) e
 	return nil
 }
 
-// stay makes the members what was reached, and answers why it is not more.
+// stay makes the members what was reached, and returns why it is not more.
 func (c *change) stay(ctx context.Context, reached, before members, err error) error {
 	if reached.count() == before.count() {
 		c.alter(func(m *members) { *m = before })
@@ -191,8 +187,8 @@ func (c *change) stay(ctx context.Context, reached, before members, err error) e
 	return err
 }
 
-// victims answers whom to stop: instances that failed, then those that do not run
-// or are ending, and of others the highest indexes.
+// victims returns whom to stop: instances that failed, then those that do not run or are
+// ending, and of others the highest indexes.
 func (c *change) victims(n int) indexes {
 	rank := func(index int32) int {
 		switch c.units[index].state {
@@ -213,8 +209,7 @@ func (c *change) victims(n int) indexes {
 	return all[:n]
 }
 
-// stopAll stops victims. Where the manager refuses, the rest is given up, and
-// told.
+// stopAll stops victims. Where the manager refuses, the rest is given up.
 func (c *change) stopAll(ctx context.Context, victims indexes, before members) error {
 	reached := before
 	for _, index := range victims {
@@ -231,8 +226,8 @@ func (c *change) stopAll(ctx context.Context, victims indexes, before members) e
 	return nil
 }
 
-// stopOne stops one instance, and takes the failure of a failed one away, which
-// keeps its index.
+// stopOne stops one instance, and clears the failure of a failed one, which keeps its
+// index.
 func (c *change) stopOne(ctx context.Context, index int32) error {
 	u := c.units[index]
 	if u.state == absent {

@@ -10,15 +10,15 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// How long an instance may take to start or to stop until that is told, where its own
-// TimeoutStartSec= and TimeoutStopSec= do not give it more, and how long to stop where
-// it is given any time.
+// How long an instance may take to start or to stop until there is a notice, where its
+// own TimeoutStartSec= and TimeoutStopSec= do not give it more, and how long to stop
+// where it has any time.
 const (
 	takesLong    = 5 * time.Minute
 	stopsForLong = time.Hour
 )
 
-// stuckSince answers when an instance began to start or to stop that takes longer for it
+// stuckSince returns when an instance began to start or to stop that takes longer for it
 // than it should; the zero time for any other.
 func (u unit) stuckSince(d details, now time.Time) time.Time {
 	since, most := d.started, max(takesLong, d.startWithin)
@@ -37,7 +37,6 @@ func (u unit) stuckSince(d details, now time.Time) time.Time {
 	return since
 }
 
-// stuck tells of instances that neither start nor stop. The caller holds mu.
 func (b *book) stuck(units map[int32]unit, known *particulars, now time.Time) *policy.Notice {
 	var starting, stopping []string
 	for _, index := range slices.Sorted(maps.Keys(units)) {
@@ -62,8 +61,6 @@ func (b *book) stuck(units map[int32]unit, known *particulars, now time.Time) *p
 	return nil
 }
 
-// stale tells of instances whose unit files changed since the manager read them. The
-// caller holds mu.
 func (b *book) stale(units map[int32]unit, known *particulars) *policy.Notice {
 	var names []string
 	for _, index := range slices.Sorted(maps.Keys(units)) {

@@ -79,7 +79,6 @@ func (t *target) with(do func(b *book)) {
 	}
 }
 
-// current returns the members.
 func (t *target) current() (m members) {
 	t.with(func(b *book) { m = b.members })
 	return m
@@ -116,7 +115,7 @@ func (t *target) unlock() {
 	t.writing.Release(1)
 }
 
-// unitsOf returns the listed instances of the target, by index.
+// unitsOf returns the target's units, by index.
 func (t *target) unitsOf(all []unit) map[int32]unit {
 	units := map[int32]unit{}
 	for _, u := range all {
@@ -201,10 +200,10 @@ const holdsAtMost = 5 * time.Minute
 
 func (b *book) enterJobs(units map[int32]unit, at time.Time) {
 	maps.DeleteFunc(b.jobs, func(index int32, seen job) bool {
-		return !units[index].told() || units[index].JobId != seen.id
+		return !units[index].commanded() || units[index].JobId != seen.id
 	})
 	for index, u := range units {
-		if _, seen := b.jobs[index]; !seen && u.told() {
+		if _, seen := b.jobs[index]; !seen && u.commanded() {
 			b.jobs[index] = job{id: u.JobId, since: at}
 		}
 	}
@@ -215,7 +214,7 @@ func (b *book) enterJobs(units map[int32]unit, at time.Time) {
 func (b *book) hold(units map[int32]unit, now time.Time) *policy.Hold {
 	for _, index := range b.members.all() {
 		seen, known := b.jobs[index]
-		if u := units[index]; u.told() && (!known || now.Sub(seen.since) <= holdsAtMost) {
+		if u := units[index]; u.commanded() && (!known || now.Sub(seen.since) <= holdsAtMost) {
 			return &policy.Hold{Reason: JobQueued, Message: fmt.Sprintf("somebody else asked for a %s of %s, which is %s (%s)", u.JobType, u.Name, u.ActiveState, u.SubState)}
 		}
 	}

@@ -13,12 +13,12 @@ import (
 // template is a unit file's name without "@.service": "worker".
 type template string
 
-// templateForm is the only spelling of a template that is taken: what systemd
-// itself calls the unit file.
+// templateForm is the only spelling of a template that is accepted: what systemd itself
+// calls the unit file.
 var templateForm = regexp.MustCompile(`^[A-Za-z0-9:_.\\-]{1,200}@\.service$`)
 
-// parseTemplate reads "worker@.service"; wrong says what is wrong with a name, and
-// is empty when nothing is.
+// parseTemplate reads "worker@.service"; wrong is what is wrong with a name, empty when
+// nothing is.
 func parseTemplate(name string) (t template, wrong string) {
 	if templateForm.MatchString(name) {
 		return template(strings.TrimSuffix(name, "@.service")), ""
@@ -37,15 +37,12 @@ func parseTemplate(name string) (t template, wrong string) {
 	return "", fmt.Sprintf("%s; did you mean %q? hpad adds the index itself", form, meant)
 }
 
-// file is the template's unit file.
 func (t template) file() string { return string(t) + "@.service" }
 
-// unit is the instance of an index.
 func (t template) unit(index int32) string {
 	return string(t) + "@" + strconv.Itoa(int(index)) + ".service"
 }
 
-// units answers the instances of indexes.
 func (t template) units(of []int32) []string {
 	names := make([]string, len(of))
 	for i, index := range of {
@@ -60,11 +57,11 @@ func (t template) pattern() string { return escape(string(t)) + "@*.service" }
 // filePattern matches the name of the template's file.
 func (t template) filePattern() string { return escape(t.file()) }
 
-// escape answers a pattern that matches a name alone: in a pattern a backslash is
-// the mark of characters that mean themselves.
+// escape returns a pattern that matches a name alone: in a pattern a backslash makes
+// characters mean themselves.
 func escape(name string) string { return strings.ReplaceAll(name, `\`, `\\`) }
 
-// index answers the index in the name of an instance: a number as hpad writes it.
+// index returns the index in the name of an instance: a number as hpad writes it.
 func (t template) index(unit string) (int32, bool) {
 	text, ok := strings.CutPrefix(unit, string(t)+"@")
 	if ok {
@@ -80,7 +77,6 @@ func (t template) index(unit string) (int32, bool) {
 	return int32(index), true
 }
 
-// templateOf answers the template of an instance's name.
 func templateOf(unit string) template {
 	prefix, _, _ := strings.Cut(unit, "@")
 	return template(prefix)
@@ -99,13 +95,11 @@ const (
 	failed
 )
 
-// unit is one listed instance.
 type unit struct {
 	systemd.UnitStatus
 	state state
 }
 
-// stateOf tells what the manager's words for a unit mean.
 func stateOf(u systemd.UnitStatus) state {
 	switch u.ActiveState {
 	case "active", "reloading", "refreshing":
@@ -125,18 +119,17 @@ func stateOf(u systemd.UnitStatus) state {
 	return absent
 }
 
-// alive says that the unit runs or is about to.
+// alive reports whether the unit runs or is about to.
 func (s state) alive() bool { return s == running || s == pending }
 
-// restarting says that the unit waits to be started again by its own Restart=.
+// restarting reports whether the unit waits to be started again by its own Restart=.
 func (u unit) restarting() bool { return strings.HasPrefix(u.SubState, "auto-restart") }
 
-// told says that somebody told the unit to stop or to start anew, and that it has
+// commanded reports whether somebody told the unit to stop or to start anew, and it has
 // not happened yet. A unit that starts by itself after a crash was told nothing.
-func (u unit) told() bool {
+func (u unit) commanded() bool {
 	return u.JobId != 0 && u.state != pending && u.state != failed &&
 		slices.Contains([]string{"stop", "restart", "try-restart"}, u.JobType)
 }
 
-// masked says that somebody forbade the unit.
 func (u unit) masked() bool { return u.LoadState == "masked" }
