@@ -138,18 +138,22 @@ func TestStep(t *testing.T) {
 
 // shown returns what TestStep compares.
 func shown(o operation, effects []effect) string {
-	text := strings.TrimSpace(string(o.State) + " " + string(o.Outcome))
-	if o.Attempts > 0 {
-		text += fmt.Sprintf(" x%d", o.Attempts)
+	words := []string{string(o.State)}
+	if o.Outcome != "" {
+		words = append(words, string(o.Outcome))
 	}
+	if o.Attempts > 0 {
+		words = append(words, fmt.Sprintf("x%d", o.Attempts))
+	}
+	text := strings.Join(words, " ")
 	if why := cmp.Or(o.Why, o.Error); why != "" {
 		text += ", " + why
 	}
-	text += ";"
+	words = []string{text + ";"}
 	for _, e := range effects {
-		text += " " + string(e.action)
+		words = append(words, string(e.action))
 	}
-	return text
+	return strings.Join(words, " ")
 }
 
 // events are any, as of a moment.
