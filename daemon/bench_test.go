@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/discovery"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources"
@@ -201,20 +202,20 @@ func BenchmarkDiscovery(b *testing.B) {
 			"hpad.enable": "true", "hpad.min": "1", "hpad.max": "10", "hpad.sync_period": "1h", "hpad.cpu": "60",
 		}}
 	}
-	answers := map[*fleetHandle]found{d.current.Load().fleets["fleet"]: {targets: labeled}}
-	d.takeIn(answers)
+	found := map[string]discovery.Found{"fleet": {Targets: labeled}}
+	d.keepDiscovered(d.current.Load(), found)
 	if got := len(d.Autoscalers()); got != n {
 		b.Fatalf("%d autoscalers, want %d", got, n)
 	}
 	b.Run("unchanged", func(b *testing.B) {
 		for b.Loop() {
-			d.takeIn(answers)
+			d.keepDiscovered(d.current.Load(), found)
 		}
 	})
 	b.Run("one changed", func(b *testing.B) {
 		for i := 0; b.Loop(); i++ {
 			labeled[0].Labels = map[string]string{"hpad.enable": "true", "hpad.max": fmt.Sprint(10 + i%100)}
-			d.takeIn(answers)
+			d.keepDiscovered(d.current.Load(), found)
 		}
 	})
 }

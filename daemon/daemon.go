@@ -15,6 +15,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/discovery"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/observe"
 	"github.com/hpad/hpad/daemon/state"
@@ -83,8 +84,9 @@ type Daemon struct {
 	// force; refused is why the last reload was.
 	fixed   config.Daemon
 	refused trouble.Problem
-	// discovery is what targets ask for by their labels.
-	discovery discovery
+	// labels are what targets ask for by them. Once the daemon runs, reloads guards
+	// them, but for what is shown.
+	labels *discovery.Labels
 	// reloaded tells discoverLabels that the sync period may be another one.
 	reloaded chan struct{}
 	// lastTick is when the scheduler last looked for rounds that are due.
@@ -128,11 +130,11 @@ func New(options Options) *Daemon {
 		completed: make(chan *round, 16),
 		running:   make(chan struct{}),
 		reloaded:  make(chan struct{}, 1),
+		labels:    discovery.New(options.Log),
 	}
 	d.steps.Store(&clockSteps{})
 	d.recorder = newRecorder(options.Store, d.clock, d.reportState)
 	d.current.Store(&generation{config: &config.Config{}})
-	d.discovery.shown.Store(&shownLabels{})
 	d.metrics.Show(d.Autoscalers)
 	d.metrics.ShowDiscovered(d.Discovered)
 	d.metrics.ShowLost(d.lostParts)
@@ -214,13 +216,17 @@ func (d *Daemon) start(ctx context.Context) (*change, error) {
 		return nil, fmt.Errorf("load the state: %w", err)
 	}
 	d.resumeClock()
-	d.recallLabels()
-	whole, shown := d.withDiscovered(c)
-	first, err := d.build(whole, d.current.Load())
+	for name, record := range d.restored.Autoscalers {
+		if record.Labels != nil && name == config.LabelsName(record.Target) {
+			d.labels.Recall(record.Target, record.Labels)
+		}
+	}
+	merged := d.labels.Merge(c)
+	first, err := d.build(merged.Config, d.current.Load())
 	if err != nil {
 		return nil, err
 	}
-	d.settleLabels(c, shown)
+	d.labels.Settle(merged)
 	d.starting.Store(first.next)
 	// What cannot be started now is tried again beside the rest, as after a reload.
 	first.adapters = slices.DeleteFunc(first.adapters, func(r replacement) bool {

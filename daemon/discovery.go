@@ -3,12 +3,12 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/discovery"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/targets"
 )
@@ -17,7 +17,10 @@ import (
 // daemon's sync period, until the daemon stops.
 func (d *Daemon) discoverLabels(ctx context.Context) {
 	for {
-		d.discoverOnce(ctx, d.current.Load())
+		asked := d.current.Load()
+		if found := discovery.Ask(ctx, d.log, d.discoverers(asked)); len(found) > 0 {
+			d.keepDiscovered(asked, found)
+		}
 		for looked, due := d.clock.Now(), false; !due; {
 			next := nextTick(looked, d.current.Load().config.Daemon.SyncPeriod)
 			select {
@@ -31,115 +34,88 @@ func (d *Daemon) discoverLabels(ctx context.Context) {
 	}
 }
 
-// discoverOnce asks every fleet that discovers, all at once, and takes in the
-// answers.
-func (d *Daemon) discoverOnce(ctx context.Context, g *generation) {
-	timeout := readTimeout(g.config.Daemon.SyncPeriod)
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, readLimit(timeout))
-	defer cancel()
-	var asking sync.WaitGroup
-	var mu sync.Mutex
-	answers := map[*fleetHandle]found{}
+// discoverers returns the fleets of a generation that are to discover.
+func (d *Daemon) discoverers(g *generation) []discovery.Fleet {
+	var fleets []discovery.Fleet
 	for name, h := range g.fleets {
-		if !g.config.Fleets[name].Discover || h.discoverer == nil {
-			continue
+		if g.config.Fleets[name].Discover && h.discoverer != nil {
+			fleets = append(fleets, discovery.Fleet{
+				Name: name, Problem: &h.undiscovered,
+				Ask: func(ctx context.Context) ([]targets.Discovered, error) {
+					return d.discoverFleet(ctx, h, readTimeout(g.config.Daemon.SyncPeriod))
+				},
+			})
 		}
-		asking.Go(func() {
-			found, err := d.discoverFleet(ctx, h)
-			if d.runContext.Err() != nil {
-				return
-			}
-			d.reportDiscovery(h, err)
-			var partial *targets.PartialDiscoveryError
-			if errors.As(err, &partial) {
-				found.unread, err = partial.Unread, nil
-			}
-			if err == nil {
-				mu.Lock()
-				answers[h] = found
-				mu.Unlock()
-			}
-		})
 	}
-	asking.Wait()
-	if len(answers) > 0 {
-		d.takeIn(answers)
-	}
+	return fleets
 }
 
 // discoverFleet asks one fleet. It does not wait for one that does not heed the
 // context.
-func (d *Daemon) discoverFleet(ctx context.Context, h *fleetHandle) (found, error) {
+func (d *Daemon) discoverFleet(ctx context.Context, h *fleetHandle, timeout time.Duration) ([]targets.Discovered, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, readLimit(timeout))
+	defer cancel()
 	type answer struct {
-		found found
+		found []targets.Discovered
 		err   error
 	}
-	answered := make(chan answer, 1)
+	answered := make(chan answer, 2) // the call's own and that it is too late
 	h.discoveries.run(ctx, 1, func(ctx context.Context, _ int) {
 		h.uses.begin()
 		defer h.uses.end()
 		started := time.Now()
 		var a answer
 		a.err = trouble.Guard(func() (err error) {
-			a.found.targets, err = h.discoverer.Discover(ctx)
+			a.found, err = h.discoverer.Discover(ctx)
 			return withLimit(ctx, err)
 		})
 		d.metrics.FleetCall(h.name, callDiscover, time.Since(started), a.err)
-		select {
-		case answered <- a:
-		default: // too late
-		}
-	}, func(_ int, err error) {
-		select {
-		case answered <- answer{err: err}:
-		default:
-		}
-	})
+		answered <- a
+	}, func(_ int, err error) { answered <- answer{err: err} })
 	a := <-answered
 	return a.found, a.err
 }
 
-// found is what a fleet discovered.
-type found struct {
-	targets []targets.Discovered
-	// unread says of a name whether nothing is known about its target; nil says no.
-	unread func(name string) bool
-}
-
-// takeIn takes in what fleets discovered and puts in force what it changes.
-func (d *Daemon) takeIn(answers map[*fleetHandle]found) {
+// keepDiscovered keeps what fleets of a generation discovered and puts in force what
+// that changes.
+func (d *Daemon) keepDiscovered(asked *generation, found map[string]discovery.Found) {
 	d.reloads.Lock()
 	defer d.reloads.Unlock()
 	d.prune()
 	g := d.current.Load()
 	changed := false
-	for h, found := range answers {
-		if g.fleets[h.name] == h && d.discovery.note(h.name, found) {
+	for name, found := range found {
+		if g.fleets[name] == asked.fleets[name] && d.labels.Keep(name, found) {
 			changed = true
 		}
 	}
 	if !changed || d.runContext.Err() != nil {
 		return
 	}
-	if err := d.putInForce(d.discovery.file); err != nil {
+	if err := d.putInForce(d.labels.File()); err != nil {
 		d.log.Error("put discovered autoscalers in force; those before stay", zap.NamedError("err", err))
 	}
 }
 
-// reportDiscovery keeps whether a fleet can discover, and logs when that changes.
-func (d *Daemon) reportDiscovery(h *fleetHandle, err error) {
+// putInForce makes a configuration of files, together with the autoscalers that
+// targets ask for, the one in force. It builds beside what runs, so that the
+// scheduler has only to swap; once the swap is asked for it is not given up. An
+// error leaves everything as it was. One goroutine at a time may call it.
+func (d *Daemon) putInForce(file *config.Config) error {
+	merged := d.labels.Merge(file)
+	ch, err := d.build(merged.Config, d.current.Load())
 	if err != nil {
-		err = fmt.Errorf("discover targets by their labels: %w", err)
+		return err
 	}
-	news, fields := h.undiscovered.Set(err)
-	fields = append([]zap.Field{zap.String("fleet", h.name)}, fields...)
-	switch {
-	case news && err != nil:
-		d.log.Warn("targets cannot be discovered; those known stay", append(fields, zap.NamedError("err", err))...)
-	case news:
-		d.log.Info("targets can be discovered again", fields...)
+	swapped := make(chan struct{})
+	if d.request(func(s *scheduler) { s.swap(ch); close(swapped) }) {
+		<-swapped
+		d.labels.Settle(merged)
+		return nil
 	}
-	if news {
-		d.logPanic("fleet", h.name, err)
+	err = errStopping
+	for _, made := range ch.adapters {
+		err = errors.Join(err, closeAdapter(made.adapter))
 	}
+	return err
 }

@@ -106,7 +106,7 @@ func (d *Daemon) reportFleet(h *fleetHandle, autoscalers int, err error) {
 		d.log.Info("fleet can be read again", fields...)
 	}
 	if news {
-		d.logPanic("fleet", h.name, err)
+		trouble.LogPanic(d.log, "fleet", h.name, err)
 	}
 }
 
@@ -141,7 +141,7 @@ func (d *Daemon) reportSource(h *sourceHandle, autoscalers int, err error) {
 		d.log.Info("source answers again", fields...)
 	}
 	if news {
-		d.logPanic("source", h.name, err)
+		trouble.LogPanic(d.log, "source", h.name, err)
 	}
 }
 
@@ -178,12 +178,5 @@ func (d *Daemon) reportState(took time.Duration, records int, err error) {
 		d.log.Error("state cannot be written; scaling goes on", append(fields, zap.NamedError("err", err))...)
 	case news:
 		d.log.Info("state can be written again", fields...)
-	}
-}
-
-func (d *Daemon) logPanic(what, name string, err error) {
-	var caught *trouble.Panic
-	if errors.As(err, &caught) {
-		d.log.Error("panic in a "+what, zap.String(what, name), zap.NamedError("err", err), zap.ByteString("stack", caught.Stack))
 	}
 }

@@ -65,7 +65,7 @@ func (d *Daemon) view(a *autoscaler, lost string) api.Autoscaler {
 		Instances: published.instances,
 		Events:    published.events,
 		Labels:    def.Labels,
-		Discovery: d.discovery.shown.Load().byAutoscaler[a.name],
+		Discovery: d.labels.Of(a.name),
 		Victims:   published.victims,
 
 		VictimsError: published.unchosen,
@@ -194,7 +194,7 @@ func (d *Daemon) Readiness() api.Readiness {
 }
 
 // Discovered answers the targets that fleets found by their labels, in order.
-func (d *Daemon) Discovered() []api.Discovered { return d.discovery.shown.Load().targets }
+func (d *Daemon) Discovered() []api.Discovered { return d.labels.Targets() }
 
 // adapterProblems answers what is wrong with a fleet or a source now.
 func adapterProblems(subject string, p *trouble.Problem, adapter any) []api.Problem {

@@ -1,8 +1,11 @@
 package trouble
 
 import (
+	"errors"
 	"fmt"
 	"runtime/debug"
+
+	"go.uber.org/zap"
 )
 
 // Panic is a panic that was caught, as an error.
@@ -22,4 +25,11 @@ func Guard(f func() error) (err error) {
 		}
 	}()
 	return f()
+}
+
+// LogPanic logs a panic of something with its stack; any other error is none.
+func LogPanic(log *zap.Logger, what, name string, err error) {
+	if caught, ok := errors.AsType[*Panic](err); ok {
+		log.Error("panic in a "+what, zap.String(what, name), zap.NamedError("err", err), zap.ByteString("stack", caught.Stack))
+	}
 }

@@ -1,4 +1,4 @@
-package daemon
+package discovery
 
 import (
 	"cmp"
@@ -16,19 +16,37 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// discovery keeps what targets themselves ask for by their labels, and makes
-// autoscalers of it. The Daemon's reloads guards it, except for what is shown.
-type discovery struct {
+// Labels is what targets ask for by their labels. It is for one goroutine at a time,
+// but for Targets and Of.
+type Labels struct {
+	log     *zap.Logger
 	labeled map[targets.Ref]*labeled
-	// file is the configuration of the files, to which the autoscalers are added.
+	// file is the configuration of files in force, to which autoscalers are added.
 	file *config.Config
 	// shown is what readers see.
-	shown atomic.Pointer[shownLabels]
+	shown atomic.Pointer[shown]
 }
 
-// shownLabels is what readers see of the targets with labels. It is never
-// changed.
-type shownLabels struct {
+// New returns labels of no target.
+func New(log *zap.Logger) *Labels {
+	l := &Labels{log: log, labeled: map[targets.Ref]*labeled{}}
+	l.shown.Store(&shown{})
+	return l
+}
+
+// File returns the configuration of files in force; nil before the first.
+func (l *Labels) File() *config.Config { return l.file }
+
+// Targets returns what was made of each target's labels, in order.
+func (l *Labels) Targets() []api.Discovered { return l.shown.Load().targets }
+
+// Of returns what readers of an autoscaler should know of labels; nil for nothing.
+func (l *Labels) Of(autoscaler string) *api.Discovered {
+	return l.shown.Load().byAutoscaler[autoscaler]
+}
+
+// shown is what readers see of the targets with labels. It is never changed.
+type shown struct {
 	targets []api.Discovered
 	// byAutoscaler has those that an autoscaler's readers should know of: labels
 	// that it overrides, or that have a mistake.
@@ -65,15 +83,10 @@ type labeled struct {
 // the next registration, is not gone.
 const absencesUntilGone = 3
 
-// recallLabels takes from the state what targets asked for before the restart,
-// so that their autoscalers work before, and without, the first discovery.
-func (d *Daemon) recallLabels() {
-	d.discovery.labeled = map[targets.Ref]*labeled{}
-	for name, record := range d.restored.Autoscalers {
-		if record.Labels != nil && name == config.LabelsName(record.Target) {
-			d.discovery.labeled[record.Target] = &labeled{inForce: record.Labels, placed: true}
-		}
-	}
+// Recall keeps that a target has an autoscaler by labels that were in force before the
+// restart, so that it works before, and without, the first discovery.
+func (l *Labels) Recall(target targets.Ref, labels map[string]string) {
+	l.labeled[target] = &labeled{inForce: labels, placed: true}
 }
 
 // judged is what was made of a target's labels.
@@ -82,28 +95,36 @@ type judged struct {
 	api.Discovered
 }
 
-// withDiscovered answers a configuration of files together with the autoscalers
-// that targets ask for. One of a file wins over labels of the same target, the first
-// of several fleets that are one engine wins over the others, and labels with a
-// mistake leave the last ones without in force. The caller holds d.reloads.
-func (d *Daemon) withDiscovered(file *config.Config) (*config.Config, []judged) {
-	if len(d.discovery.labeled) == 0 {
-		return file, nil
+// Merged is a configuration of files together with the autoscalers that targets ask
+// for.
+type Merged struct {
+	Config *config.Config
+	file   *config.Config
+	judged []judged
+}
+
+// Merge adds the autoscalers that targets ask for to a configuration of files. One of
+// a file wins over labels of the same target, the first of several fleets that are
+// one engine wins over the others, and labels with a mistake leave the last ones
+// without in force.
+func (l *Labels) Merge(file *config.Config) *Merged {
+	if len(l.labeled) == 0 {
+		return &Merged{Config: file, file: file}
 	}
 	owners := file.Owners()
 	whole := *file
 	whole.Autoscalers = maps.Clone(file.Autoscalers)
-	var shown []judged
+	merged := &Merged{Config: &whole, file: file}
 	count := map[string]int{}
-	for _, ref := range d.discovery.inOrder() {
-		l := d.discovery.labeled[ref]
+	for _, ref := range l.inOrder() {
+		target := l.labeled[ref]
 		if !file.Fleets[ref.Fleet].Discover {
 			continue
 		}
 		view := api.Discovered{Reference: ref.String()}
-		a, ok := l.autoscaler(file, ref)
-		view.Problem = l.trouble()
-		switch owner := owners.Of(ref, l.aliases); {
+		a, ok := target.autoscaler(file, ref)
+		view.Problem = target.trouble()
+		switch owner := owners.Of(ref, target.aliases); {
 		case owner != "" && (ok || view.Problem != ""):
 			view.State, view.Autoscaler, view.Problem = api.DiscoveredOverridden, owner, ""
 		case ok && count[ref.Fleet] >= file.LabelLimits(ref.Fleet).Autoscalers:
@@ -120,18 +141,18 @@ func (d *Daemon) withDiscovered(file *config.Config) (*config.Config, []judged) 
 		if view.Problem != "" {
 			view.State = api.DiscoveredMistaken
 		}
-		l.placed = view.State == api.DiscoveredActive || l.placed && ok
-		shown = append(shown, judged{ref: ref, Discovered: view})
+		target.placed = view.State == api.DiscoveredActive || target.placed && ok
+		merged.judged = append(merged.judged, judged{ref: ref, Discovered: view})
 	}
-	slices.SortFunc(shown, func(a, b judged) int { return compareRefs(a.ref, b.ref) })
-	return &whole, shown
+	slices.SortFunc(merged.judged, func(a, b judged) int { return compareRefs(a.ref, b.ref) })
+	return merged
 }
 
 // inOrder returns the targets in the order in which they get their autoscalers:
 // first those that have one, and then by name.
-func (d *discovery) inOrder() []targets.Ref {
-	return slices.SortedFunc(maps.Keys(d.labeled), func(a, b targets.Ref) int {
-		if x, y := d.labeled[a].placed, d.labeled[b].placed; x != y {
+func (l *Labels) inOrder() []targets.Ref {
+	return slices.SortedFunc(maps.Keys(l.labeled), func(a, b targets.Ref) int {
+		if x, y := l.labeled[a].placed, l.labeled[b].placed; x != y {
 			if x {
 				return -1
 			}
@@ -189,116 +210,93 @@ func (l *labeled) trouble() string {
 	return strings.Join(sentences, "; ")
 }
 
-// note keeps what a fleet discovered and says whether that is news.
-func (d *discovery) note(fleet string, found found) (news bool) {
-	seen := make(map[targets.Ref]bool, len(found.targets))
-	for _, target := range found.targets {
-		ref := targets.Ref{Fleet: fleet, Name: target.Name}
+// Keep keeps what a fleet discovered and reports whether that is news.
+func (l *Labels) Keep(fleet string, found Found) (news bool) {
+	seen := make(map[targets.Ref]bool, len(found.Targets))
+	for _, discovered := range found.Targets {
+		ref := targets.Ref{Fleet: fleet, Name: discovered.Name}
 		seen[ref] = true
-		l := d.labeled[ref]
-		if l == nil {
-			l = &labeled{}
-			d.labeled[ref] = l
+		target := l.labeled[ref]
+		if target == nil {
+			target = &labeled{}
+			l.labeled[ref] = target
 		}
-		l.absences = 0
-		if l.labels == nil || l.problem != target.Problem || target.Problem == "" && !maps.Equal(l.labels, target.Labels) {
-			l.labels, l.problem, l.readUnder = target.Labels, target.Problem, nil
+		target.absences = 0
+		if target.labels == nil || target.problem != discovered.Problem || discovered.Problem == "" && !maps.Equal(target.labels, discovered.Labels) {
+			target.labels, target.problem, target.readUnder = discovered.Labels, discovered.Problem, nil
 			news = true
 		}
-		if !slices.Equal(l.aliases, target.Aliases) {
-			l.aliases, news = target.Aliases, true
+		if !slices.Equal(target.aliases, discovered.Aliases) {
+			target.aliases, news = discovered.Aliases, true
 		}
-		if l.labels == nil {
-			l.labels = map[string]string{}
+		if target.labels == nil {
+			target.labels = map[string]string{}
 		}
 	}
-	for ref, l := range d.labeled {
-		if ref.Fleet != fleet || seen[ref] || found.unread != nil && found.unread(ref.Name) {
+	for ref, target := range l.labeled {
+		if ref.Fleet != fleet || seen[ref] || found.Unread != nil && found.Unread(ref.Name) {
 			continue
 		}
-		if l.absences++; l.absences >= absencesUntilGone {
-			delete(d.labeled, ref)
+		if target.absences++; target.absences >= absencesUntilGone {
+			delete(l.labeled, ref)
 			news = true
 		}
 	}
 	return news
 }
 
-// putInForce makes a configuration of files, together with the autoscalers that
-// targets ask for, the one in force. It builds beside what runs, so that the
-// scheduler has only to swap; once the swap is asked for it is not given up. An
-// error leaves everything as it was. The caller holds d.reloads.
-func (d *Daemon) putInForce(file *config.Config) error {
-	whole, shown := d.withDiscovered(file)
-	ch, err := d.build(whole, d.current.Load())
-	if err != nil {
-		return err
-	}
-	swapped := make(chan struct{})
-	if d.request(func(s *scheduler) { s.swap(ch); close(swapped) }) {
-		<-swapped
-		d.settleLabels(file, shown)
-		return nil
-	}
-	err = errStopping
-	for _, made := range ch.adapters {
-		err = errors.Join(err, closeAdapter(made.adapter))
-	}
-	return err
-}
-
-// settleLabels notes that a configuration of files and what was made of labels
-// are in force, and tells of what changed.
-func (d *Daemon) settleLabels(file *config.Config, shown []judged) {
-	d.discovery.file = file
-	for ref := range d.discovery.labeled {
+// Settle keeps that a merged configuration is in force, and logs what changed.
+func (l *Labels) Settle(merged *Merged) {
+	file := merged.file
+	l.file = file
+	for ref := range l.labeled {
 		if !file.Fleets[ref.Fleet].Discover {
-			delete(d.discovery.labeled, ref)
+			delete(l.labeled, ref)
 		}
 	}
-	next := &shownLabels{targets: make([]api.Discovered, len(shown)), byAutoscaler: map[string]*api.Discovered{}}
-	there := make(map[string]bool, len(shown))
-	for i, target := range shown {
+	next := &shown{targets: make([]api.Discovered, len(merged.judged)), byAutoscaler: map[string]*api.Discovered{}}
+	there := make(map[string]bool, len(merged.judged))
+	for i, target := range merged.judged {
 		next.targets[i] = target.Discovered
 		_, ofFile := file.Autoscalers[target.Autoscaler]
 		if target.State == api.DiscoveredOverridden && ofFile || target.State == api.DiscoveredMistaken && target.Autoscaler != "" {
 			next.byAutoscaler[target.Autoscaler] = &next.targets[i]
 		}
 		there[target.Reference] = true
-		d.tellLabels(target)
+		l.report(target)
 	}
-	for _, before := range d.discovery.shown.Load().targets {
+	for _, before := range l.shown.Load().targets {
 		if scaledByLabels(before) && !there[before.Reference] {
-			d.log.Info("a target with labels is not found any more; its autoscaler is gone", zap.String("target", before.Reference))
+			l.log.Info("a target with labels is not found any more; its autoscaler is gone", zap.String("target", before.Reference))
 		}
 	}
-	d.discovery.shown.Store(next)
+	l.shown.Store(next)
 }
 
-// tellLabels logs what was made of a target's labels where that changed.
-func (d *Daemon) tellLabels(view judged) {
-	l := d.discovery.labeled[view.ref]
-	if l == nil || l.told == view.Discovered {
+// report logs what was made of a target's labels where that changed.
+func (l *Labels) report(view judged) {
+	known := l.labeled[view.ref]
+	if known == nil || known.told == view.Discovered {
 		return
 	}
-	before := l.told
-	l.told = view.Discovered
+	before := known.told
+	known.told = view.Discovered
 	target := zap.String("target", view.Reference)
 	switch view.State {
 	case api.DiscoveredActive:
-		d.log.Info("a target's labels are in force", target)
+		l.log.Info("a target's labels are in force", target)
 	case api.DiscoveredOverridden:
-		d.log.Info("a target's labels are ignored: another autoscaler scales it", target, zap.String("autoscaler", view.Autoscaler))
+		l.log.Info("a target's labels are ignored: another autoscaler scales it", target, zap.String("autoscaler", view.Autoscaler))
 	case api.DiscoveredDisabled:
 		if scaledByLabels(before) {
-			d.log.Info("a target's labels ask for no autoscaler any more; it is gone", target)
+			l.log.Info("a target's labels ask for no autoscaler any more; it is gone", target)
 		}
 	case api.DiscoveredMistaken:
-		d.log.Warn("a target's labels have a mistake", target, zap.String("err", view.Problem))
+		l.log.Warn("a target's labels have a mistake", target, zap.String("err", view.Problem))
 	}
 }
 
-// scaledByLabels says whether an autoscaler that the target itself asked for
+// scaledByLabels reports whether an autoscaler that the target itself asked for
 // scales it.
 func scaledByLabels(view api.Discovered) bool {
 	return view.Autoscaler != "" && view.State != api.DiscoveredOverridden
