@@ -23,13 +23,13 @@ type budgets struct {
 func AnswerBudget(c config.Daemon) *sources.Budget { return answerBudget(c, nil) }
 
 func answerBudget(c config.Daemon, released func()) *sources.Budget {
-	bytes := cmp.Or(c.AnswerMemory, config.DefaultAnswerMemory)
+	bytes := int64(cmp.Or(c.AnswerMemory, config.DefaultDaemon().AnswerMemory))
 	return sources.NewBudget(bytes, fmt.Sprintf("daemon.answer_memory = %q", quantity.FormatBytes(bytes*1000)), released)
 }
 
 func newBudgets(c config.Daemon) budgets {
 	var memory reclaimer
-	samples := cmp.Or(c.QuerySamples, config.DefaultQuerySamples)
+	samples := cmp.Or(c.QuerySamples, config.DefaultDaemon().QuerySamples)
 	return budgets{
 		answers: answerBudget(c, memory.reclaim),
 		samples: sources.NewBudget(samples, fmt.Sprintf("daemon.query_samples = %d", samples), memory.reclaim),

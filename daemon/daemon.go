@@ -418,21 +418,8 @@ func (d *Daemon) reload() error {
 
 // warnFixed tells of changed keys that only a restart puts in force.
 func (d *Daemon) warnFixed(next config.Daemon) {
-	now := d.fixed
-	for key, changed := range map[string]bool{
-		"listen":           now.Listen != next.Listen,
-		"web_config":       now.WebConfig != next.WebConfig,
-		"allowed_hosts":    !slices.Equal(now.AllowedHosts, next.AllowedHosts),
-		"socket":           now.Socket != next.Socket,
-		"socket_group":     now.SocketGroup != next.SocketGroup,
-		"state_dir":        now.StateDir != next.StateDir,
-		"concurrent_syncs": now.ConcurrentSyncs != next.ConcurrentSyncs,
-		"answer_memory":    now.AnswerMemory != next.AnswerMemory,
-		"query_samples":    now.QuerySamples != next.QuerySamples,
-	} {
-		if changed {
-			d.log.Warn("a changed key takes effect at the next start only", zap.String("key", "daemon."+key))
-		}
+	for _, key := range d.fixed.ChangedFixed(&next) {
+		d.log.Warn("a changed key takes effect at the next start only", zap.String("key", key))
 	}
 }
 

@@ -44,8 +44,8 @@ func define(c config.Autoscaler, daemon config.Daemon, fleet *fleetHandle, sourc
 	d := &definition{
 		Autoscaler: c,
 		settings:   settingsOf(c, daemon),
-		rules:      policy.RulesFor(daemon.Settings, c.Spec),
-		strict:     daemon.Strict,
+		rules:      policy.RulesFor(daemon.Settings(), c.Spec),
+		strict:     daemon.Strict(),
 		kind:       fleet.kind,
 		fleet:      fleet,
 	}
@@ -63,8 +63,8 @@ func define(c config.Autoscaler, daemon config.Daemon, fleet *fleetHandle, sourc
 // settingsOf answers the daemon's settings with what the autoscaler has of its
 // own.
 func settingsOf(c config.Autoscaler, daemon config.Daemon) policy.Settings {
-	settings := daemon.Settings
-	if c.Initialization != nil && !daemon.Strict {
+	settings := daemon.Settings()
+	if c.Initialization != nil && !daemon.Strict() {
 		settings.CPUInitializationPeriod = *c.Initialization
 	}
 	return settings

@@ -243,7 +243,7 @@ func TestGuardKnowsTheLatest(t *testing.T) {
 func TestGuardOff(t *testing.T) {
 	for name, off := range map[string]func(*world, *config.Autoscaler){
 		"not asked for": func(_ *world, a *config.Autoscaler) { a.Guard = config.Guard{} },
-		"strict":        func(w *world, _ *config.Autoscaler) { w.config.Daemon.Strict = true },
+		"strict":        func(w *world, _ *config.Autoscaler) { w.config.Daemon.Compat = config.CompatStrict },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -294,7 +294,9 @@ func TestInitialization(t *testing.T) {
 	for strict, want := range map[bool]time.Duration{false: time.Hour, true: 5 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
-			w.config.Daemon.Strict = strict
+			if strict {
+				w.config.Daemon.Compat = config.CompatStrict
+			}
 			w.queue("web", 1, func(a *config.Autoscaler) { a.Initialization = new(time.Hour) })
 			w.start()
 			defer w.stop()

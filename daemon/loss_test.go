@@ -94,7 +94,7 @@ func TestLossIsTold(t *testing.T) {
 func TestLossIsToldForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.config.Daemon.Settings.DownscaleStabilization = time.Second
+		w.config.Daemon.DownscaleStabilization = time.Second
 		w.queue("a", 3)
 		w.source().value("a", 3)
 		w.store.losses = []state.Loss{memoryLoss()}

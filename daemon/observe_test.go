@@ -344,7 +344,7 @@ func TestSeriesFindTheirInstances(t *testing.T) {
 func TestStrictDecidesOnNegativeValues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.config.Daemon.Strict = true
+		w.config.Daemon.Compat = config.CompatStrict
 		w.queue("q", 3)
 		w.source().value("q", -1)
 		w.start()
@@ -362,7 +362,9 @@ func TestPlatformBounds(t *testing.T) {
 		t.Run(fmt.Sprintf("strict=%t", strict), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				w.config.Daemon.Strict = strict
+				if strict {
+					w.config.Daemon.Compat = config.CompatStrict
+				}
 				w.queue("q", 3)
 				five := int32(5)
 				w.fleet().Change("q", func(target *targettest.MemoryTarget) { target.Max = &five })

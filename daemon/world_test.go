@@ -86,17 +86,7 @@ func newWorld(t testing.TB) *world {
 		boot:    "boot-1",
 		log:     zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel)),
 		config: &config.Config{
-			Daemon: config.Daemon{
-				SyncPeriod:      15 * time.Second,
-				ConcurrentSyncs: 5,
-				Settings: policy.Settings{
-					Tolerance:               0.1,
-					DownscaleStabilization:  5 * time.Minute,
-					CPUInitializationPeriod: 5 * time.Minute,
-					InitialReadinessDelay:   30 * time.Second,
-					ScaleToZero:             true,
-				},
-			},
+			Daemon:      config.DefaultDaemon(),
 			Autoscalers: map[string]config.Autoscaler{},
 		},
 	}

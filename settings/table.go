@@ -1,15 +1,34 @@
 package settings
 
 import (
+	"cmp"
+	"fmt"
 	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 )
+
+// A key of a table is one field of a struct. Its tags say what is the same for all
+// who read, validate, show and document it:
+//
+//	toml       its name; ",omitempty" leaves an empty one out where it is shown
+//	default    what SetDefaults fills in
+//	min, max   its bounds, above one that it must exceed
+//	whole      what it must be a multiple of
+//	values     the words there are besides none, parted by blanks
+//	must       what a mistake says instead of what follows from the bounds
+//	next_start "true" for what a reload does not change
+//	secret     "true" for a table whose values are never shown
 
 // Fields are the keys of a struct type, those of untagged embedded structs included.
 type Fields struct {
 	Keys  []string
 	ByKey map[string]reflect.StructField
+	// defaults and bounds are set where any key has such tags, or any of a table inside.
+	defaults, bounds bool
 }
 
 // Has reports whether there is a key of that name.
@@ -38,7 +57,136 @@ func FieldsOf(goType reflect.Type) Fields {
 		}
 		fields.Keys = append(fields.Keys, key)
 		fields.ByKey[key] = field
+		inner := field.Type
+		for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice {
+			inner = inner.Elem()
+		}
+		var nested Fields
+		if inner.Kind() == reflect.Struct && !IsValue(inner) {
+			nested = FieldsOf(inner)
+		}
+		fields.defaults = fields.defaults || nested.defaults || field.Tag.Get("default") != ""
+		fields.bounds = fields.bounds || nested.bounds || boundTag.MatchString(string(field.Tag))
 	}
 	knownFields.Store(goType, fields)
 	return fields
+}
+
+// SetDefaults fills in the defaults of keys that are zero in a table, a pointer to a
+// struct, and in the tables inside of it.
+func SetDefaults(table any) {
+	walk("", reflect.ValueOf(table).Elem(), func(f Fields) bool { return f.defaults }, func(_ string, field reflect.StructField, value reflect.Value) {
+		text, ok := field.Tag.Lookup("default")
+		if !ok || !value.CanSet() || !value.IsZero() {
+			return
+		}
+		if value.Kind() == reflect.Pointer {
+			value.Set(reflect.New(value.Type().Elem()))
+			value = value.Elem()
+		}
+		if err := SetText(value, text); err != nil {
+			panic(fmt.Sprintf("default of %s: %v", field.Name, err)) // of the program, not of a file
+		}
+	})
+}
+
+// Validate returns the mistakes in the keys of a table, a pointer to a struct, that
+// their tags tell.
+func Validate(table any) []FieldError {
+	var mistakes []FieldError
+	walk("", reflect.ValueOf(table).Elem(), func(f Fields) bool { return f.bounds }, func(path string, field reflect.StructField, value reflect.Value) {
+		if value = reflect.Indirect(value); !value.IsValid() {
+			return
+		}
+		if detail := check(field.Tag, value); detail != "" {
+			mistakes = append(mistakes, FieldError{Field: path, Value: Text(value), Detail: detail})
+		}
+	})
+	return mistakes
+}
+
+// boundTag matches the tags that bound a value.
+var boundTag = regexp.MustCompile(`\b(min|max|above|whole|values):`)
+
+// walk visits every key that is no table, in the order of the fields, of the tables
+// that have any of interest.
+func walk(path string, table reflect.Value, interest func(Fields) bool, visit func(path string, field reflect.StructField, value reflect.Value)) {
+	fields := FieldsOf(table.Type())
+	if !interest(fields) {
+		return
+	}
+	for _, key := range fields.Keys {
+		field := fields.ByKey[key]
+		value, err := table.FieldByIndexErr(field.Index)
+		if err != nil {
+			continue
+		}
+		at := strings.TrimPrefix(path+"."+key, ".")
+		inner := reflect.Indirect(value)
+		switch {
+		case !inner.IsValid() || IsValue(inner.Type()):
+			visit(at, field, value)
+		case inner.Kind() == reflect.Struct:
+			walk(at, inner, interest, visit)
+		case inner.Kind() == reflect.Slice && inner.Type().Elem().Kind() == reflect.Struct && !IsValue(inner.Type().Elem()):
+			for i := range inner.Len() {
+				walk(at+"["+strconv.Itoa(i)+"]", inner.Index(i), interest, visit)
+			}
+		}
+	}
+}
+
+// check returns what the tags of a key say is wrong with a value; "" when nothing is.
+func check(tag reflect.StructTag, value reflect.Value) string {
+	least, hasLeast := tag.Lookup("min")
+	most, hasMost := tag.Lookup("max")
+	above, hasAbove := tag.Lookup("above")
+	detail := ""
+	switch {
+	case hasLeast && compare(value, least) < 0, hasMost && compare(value, most) > 0:
+		detail = "must be at least " + least
+		if hasMost {
+			detail = "must be from " + least + " to " + most
+		}
+	case hasAbove && compare(value, above) <= 0:
+		detail = "must be more than " + above
+	case tag.Get("whole") != "" && value.Int()%parsed(value.Type(), tag.Get("whole")).Int() != 0:
+		detail = WholeSeconds
+	}
+	words := strings.Fields(tag.Get("values"))
+	if len(words) > 0 && value.String() != "" && !slices.Contains(words, value.String()) {
+		for i, word := range words {
+			words[i] = strconv.Quote(word)
+		}
+		last := len(words) - 1
+		detail = "must be " + strings.TrimPrefix(strings.Join(words[:last], ", ")+" or ", " or ") + words[last]
+	}
+	if must := tag.Get("must"); must != "" && detail != "" {
+		return "must be " + must
+	}
+	return detail
+}
+
+// WholeSeconds is what a span has to be where the algorithm counts seconds.
+const WholeSeconds = `must be whole seconds, as "90s" or "5m"`
+
+// compare returns how a number compares to a bound of its type.
+func compare(value reflect.Value, bound string) int {
+	to := parsed(value.Type(), bound)
+	switch {
+	case value.CanInt():
+		return cmp.Compare(value.Int(), to.Int())
+	case value.CanUint():
+		return cmp.Compare(value.Uint(), to.Uint())
+	}
+	return cmp.Compare(value.Float(), to.Float())
+}
+
+// parsed returns the value of a tag.
+func parsed(goType reflect.Type, text string) reflect.Value {
+	value := reflect.New(goType).Elem()
+	if err := SetText(value, text); err != nil {
+		panic(fmt.Sprintf("bound of a %s: %v", goType, err)) // of the program, not of a file
+	}
+	return value
 }

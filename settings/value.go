@@ -154,8 +154,11 @@ func Written(value reflect.Value) any {
 	case fmt.Stringer:
 		return known.String()
 	}
-	if value.Kind() == reflect.String {
+	switch {
+	case value.Kind() == reflect.String:
 		return value.String()
+	case value.CanFloat():
+		return value.Float()
 	}
 	return value.Interface()
 }

@@ -1,64 +1,48 @@
 package config
 
-import (
-	"fmt"
-	"math"
-	"strconv"
+import "github.com/hpad/hpad/settings/quantity"
 
-	"github.com/hpad/hpad/settings"
-	"github.com/hpad/hpad/settings/quantity"
-)
+// Tolerance is a number, or a quantity as R6 makes a float of it. It is the daemon's,
+// which upstream reads as a float.
+type Tolerance float64
 
-// amount is a quantity that may also be written as a TOML number, which is read
-// through its shortest decimal text (R6).
-type amount struct {
-	quantity.Quantity
-	// number is set when it was written as a number.
-	number *float64
-}
-
-// UnmarshalTOML reads a quantity or a number.
-func (a *amount) UnmarshalTOML(value any) error {
-	var text string
-	switch value := value.(type) {
-	case string:
-		text = value
-	case int64:
-		text = strconv.FormatInt(value, 10)
-		a.number = new(float64(value))
+// UnmarshalTOML reads a number or a quantity.
+func (t *Tolerance) UnmarshalTOML(value any) error {
+	var n quantity.OrNumber
+	err := n.UnmarshalTOML(value)
+	*t = Tolerance(n.Float())
+	switch number := value.(type) {
 	case float64:
-		if math.IsNaN(value) || math.IsInf(value, 0) {
-			return fmt.Errorf("must be a finite number")
-		}
-		text = strconv.FormatFloat(value, 'f', -1, 64)
-		a.number = &value
-	default:
-		return fmt.Errorf("must be a number or a quantity, as 0.05 or \"50m\", not %s", settings.KindOf(value))
+		*t = Tolerance(number)
+	case int64:
+		*t = Tolerance(number)
 	}
-	parsed, err := quantity.Parse(text)
-	if err != nil {
-		return err
-	}
-	a.Quantity = parsed
-	return nil
+	return err
 }
 
-// plain answers the number as it was written, and a quantity as R6 makes a float
-// of it. It is what the daemon's tolerance is, which upstream reads as a float.
-func (a amount) plain() float64 {
-	if a.number != nil {
-		return *a.number
-	}
-	return a.Float()
+// ratio is a number or a quantity, either as R6 makes a float of it.
+type ratio float64
+
+// UnmarshalTOML reads a number or a quantity.
+func (r *ratio) UnmarshalTOML(value any) error {
+	var n quantity.OrNumber
+	err := n.UnmarshalTOML(value)
+	*r = ratio(n.Float())
+	return err
 }
 
-// bytes returns the whole bytes of an amount of memory.
-func (a amount) bytes() int64 { return a.Milli() / 1000 }
-
-// milli answers the milli-units (R2), and nil for nil.
-func (a *amount) milli() *int64 {
-	if a == nil {
+// milliOf returns the milli-units of an amount (R2), and nil for nil.
+func milliOf(n *quantity.OrNumber) *int64 {
+	if n == nil {
 		return nil
 	}
-	return new(a.Milli())
+	return new(n.Milli())
+}
+
+// ofMilli returns an amount of milli-units, and nil for nil.
+func ofMilli(milli *int64) *quantity.OrNumber {
+	if milli == nil {
+		return nil
+	}
+	return new(quantity.OfMilli(*milli))
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/settings"
+	"github.com/hpad/hpad/settings/quantity"
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
@@ -23,7 +25,7 @@ type autoscalerTable struct {
 	// Victims says which instances are taken when the count goes down, for fleets that
 	// can take chosen ones; left out, "platform", which lets it choose, or "oldest"
 	// with a drain, which has to know them. Never a protected one.
-	Victims drain.Order `toml:"victims"`
+	Victims drain.Order `toml:"victims,omitempty"`
 	// Drain takes the work of instances away before they are removed; left out,
 	// nothing does.
 	Drain map[string]any `toml:"drain"`
@@ -39,15 +41,15 @@ type scalingTable struct {
 	MaxReplicas int32 `toml:"max_replicas"`
 	// SyncPeriod is how often it is evaluated: whole seconds, 1s to 1h; left out, the
 	// daemon's.
-	SyncPeriod *time.Duration `toml:"sync_period"`
+	SyncPeriod *time.Duration `toml:"sync_period" min:"1s" max:"1h" whole:"1s" must:"whole seconds from \"1s\" to \"1h\""`
 	// OnForeignChange says what happens when somebody else changes the count.
-	OnForeignChange OnForeignChange `toml:"on_foreign_change"`
+	OnForeignChange OnForeignChange `toml:"on_foreign_change" values:"accept restore"`
 	// Initialization takes the place of the daemon's cpu_initialization_period for
 	// this target; at least 0.
-	Initialization *time.Duration `toml:"initialization"`
+	Initialization *time.Duration `toml:"initialization" min:"0s"`
 	// Guard says which readings are not believed at once; left out, that of the
 	// fleet's kind: cloud groups have one, others none.
-	Guard *guardTable `toml:"guard"`
+	Guard *Guard `toml:"guard"`
 	// Metrics are what the count is computed from; left out, cpu at 80 % of what is
 	// requested.
 	Metrics []metricTable `toml:"metrics"`
@@ -62,7 +64,7 @@ type targetTable struct {
 	Fleet string `toml:"fleet"`
 	// Requests are what each instance requests, by resource, where the fleet cannot
 	// tell; greater than 0.
-	Requests map[string]amount `toml:"requests"`
+	Requests map[string]quantity.OrNumber `toml:"requests"`
 }
 
 // targetFields are the keys of every target.
@@ -116,23 +118,14 @@ func (t *table) readAutoscaler(c *Config) (a Autoscaler, ok bool) {
 
 // readScaling validates how an autoscaler's target is scaled.
 func (t *table) readScaling(c *Config, given scalingTable, a *Autoscaler) {
+	t.checkTags("", &given)
 	a.SyncPeriod = c.Daemon.SyncPeriod
 	if given.SyncPeriod != nil {
 		a.SyncPeriod = *given.SyncPeriod
-		checkSyncPeriod(t, a.SyncPeriod)
 	}
-	switch a.OnForeignChange = given.OnForeignChange; a.OnForeignChange {
-	case "":
-		a.OnForeignChange = AcceptForeignChange
-	case AcceptForeignChange, RestoreForeignChange:
-	default:
-		t.addWritten("on_foreign_change", `must be "accept" or "restore"`)
-	}
-	if given.Initialization != nil && *given.Initialization < 0 {
-		t.addWritten("initialization", "must be at least 0s")
-	}
+	a.OnForeignChange = cmp.Or(given.OnForeignChange, AcceptForeignChange)
 	a.Initialization = given.Initialization
-	a.Guard = t.readGuard(given.Guard, t.loader.kinds.fleets[c.Fleets[a.Target.Fleet].Kind].Guarded)
+	a.Guard = guardOf(given.Guard, t.loader.kinds.fleets[c.Fleets[a.Target.Fleet].Kind].Guarded)
 	spec := policy.Spec{MinReplicas: given.MinReplicas, MaxReplicas: given.MaxReplicas}
 	for i, metric := range given.Metrics {
 		spec.Metrics = append(spec.Metrics, metric.spec(i))
@@ -142,7 +135,7 @@ func (t *table) readScaling(c *Config, given scalingTable, a *Autoscaler) {
 		spec.Behavior = given.Behavior.spec(t)
 	}
 	a.Spec = policy.Default(spec)
-	t.addSpec(given, policy.Validate(a.Spec, c.Daemon.Settings.ScaleToZero))
+	t.addSpec(given, policy.Validate(a.Spec, c.Daemon.ScaleToZero))
 	a.Inputs = t.readInputs(c, given.Metrics, *a)
 }
 
@@ -172,10 +165,11 @@ func (t *table) readTargetName(c *Config, fleet string, raw map[string]any, a *A
 	if !ok {
 		return // the fleet's own mistake
 	}
-	a.target = t.readKindTarget(kind, raw)
-	if a.target == nil {
+	target := kind.Target()
+	if !t.readOwn("target", raw, targetFields, target) {
 		return
 	}
+	a.target = target
 	if defaulter, ok := c.Fleets[fleet].Config.(targets.TargetDefaulter); ok {
 		defaulter.DefaultTarget(a.target)
 	}
@@ -183,20 +177,6 @@ func (t *table) readTargetName(c *Config, fleet string, raw map[string]any, a *A
 	if detail := checkTarget(c.Fleets[fleet], a.Target.Name); detail != "" {
 		t.addTargetMistake(raw, detail)
 	}
-}
-
-// readKindTarget decodes and validates the part of a target that is its fleet's
-// kind's; nil means that it is mistaken.
-func (t *table) readKindTarget(kind targets.Kind, raw map[string]any) targets.Target {
-	target := kind.Target()
-	to, before := reflect.ValueOf(target).Elem(), len(t.misfits)
-	t.decodeKeys("target", raw, to, slices.Concat(targetFields.Keys, settings.FieldsOf(to.Type()).Keys), targetFields.Has)
-	mistakes := target.Validate()
-	t.addFields("target", mistakes)
-	if len(mistakes) > 0 || len(t.misfits) > before {
-		return nil
-	}
-	return target
 }
 
 // addTargetMistake records that there is no such target, at its only key where
@@ -217,7 +197,7 @@ func kindOfTable(t *table) string {
 }
 
 // readRequests answers the requests of each instance, by resource.
-func (t *table) readRequests(at string, given map[string]amount) []policy.Amount {
+func (t *table) readRequests(at string, given map[string]quantity.OrNumber) []policy.Amount {
 	var requests []policy.Amount
 	for _, resource := range slices.Sorted(maps.Keys(given)) {
 		key := join(at, resource)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings"
 )
 
 // behaviorTable is [autoscalers.NAME.behavior] as it is written.
@@ -28,7 +29,7 @@ type rulesTable struct {
 	// replaces the default one whole.
 	Policies []policyTable `toml:"policies"`
 	// Tolerance takes the place of the daemon's in this direction; at least 0.
-	Tolerance *amount `toml:"tolerance"`
+	Tolerance *ratio `toml:"tolerance"`
 }
 
 // policyTable is one scaling policy as it is written.
@@ -75,9 +76,25 @@ func (r *rulesTable) spec(t *table, path string) *policy.ScalingRules {
 		}
 	}
 	if r.Tolerance != nil {
-		rules.Tolerance = new(r.Tolerance.Float())
+		rules.Tolerance = new(float64(*r.Tolerance))
 	}
 	return rules
+}
+
+// rulesTableOf returns one direction's rules as they would be written, and nil for
+// nil.
+func rulesTableOf(rules *policy.ScalingRules) *rulesTable {
+	if rules == nil {
+		return nil
+	}
+	r := &rulesTable{SelectPolicy: rules.SelectPolicy, Tolerance: (*ratio)(rules.Tolerance)}
+	if window := rules.StabilizationWindowSeconds; window != nil {
+		r.StabilizationWindow = new(time.Duration(*window) * time.Second)
+	}
+	for _, p := range rules.Policies {
+		r.Policies = append(r.Policies, policyTable{Type: string(p.Type), Value: p.Value, Period: time.Duration(p.PeriodSeconds) * time.Second})
+	}
+	return r
 }
 
 // seconds answers a span in seconds, recording one that is not whole. What does
@@ -85,7 +102,7 @@ func (r *rulesTable) spec(t *table, path string) *policy.ScalingRules {
 // from zero, so that it is not out of bounds as well.
 func (t *table) seconds(key string, span time.Duration) int32 {
 	if span%time.Second != 0 {
-		t.addWritten(key, wholeSeconds)
+		t.addWritten(key, settings.WholeSeconds)
 	}
 	whole := span / time.Second
 	if span%time.Second > 0 {

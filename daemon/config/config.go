@@ -30,38 +30,6 @@ func (c *Config) Warnings() []Error {
 	return warnings.sorted(c.Files)
 }
 
-// Daemon is the [daemon] table.
-type Daemon struct {
-	// Listen is the address of the HTTP server; empty means none.
-	Listen string
-	// WebConfig is the path of the file that says how the HTTP server is protected,
-	// and was valid when it was read; empty means that it is not, and read-only.
-	WebConfig string
-	// AllowedHosts are names under which the HTTP server may be asked; empty means
-	// localhost and addresses where it listens on the machine itself, and every
-	// name elsewhere.
-	AllowedHosts []string
-	// Socket is the path of the unix socket; empty means none.
-	Socket string
-	// SocketGroup is the group that may use the socket; empty means hpad's own.
-	SocketGroup string
-	// StateDir is the directory of the state.
-	StateDir string
-	// SyncPeriod is how often autoscalers without a period of their own are
-	// evaluated: whole seconds, 1 s to 1 h.
-	SyncPeriod time.Duration
-	// ConcurrentSyncs bounds the passes under way at once (R24); at least 1.
-	ConcurrentSyncs int
-	// AnswerMemory bounds the memory, in bytes, that the answers of all queries take
-	// together, QuerySamples the samples that all queries of embedded sources hold
-	// together.
-	AnswerMemory, QuerySamples int64
-	// Strict is compat = "strict": every deviation that concerns decisions is off.
-	Strict bool
-	// Settings are what policy needs (R7, R8).
-	Settings policy.Settings
-}
-
 // Fleet is one [fleets.NAME] table.
 type Fleet struct {
 	Name string

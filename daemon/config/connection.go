@@ -25,7 +25,7 @@ func (l *loader) readFleets() map[string]Fleet {
 			continue
 		}
 		c := l.kinds.fleets[kind].Config()
-		if readConnection(t, c) {
+		if t.readOwn("", t.raw, connectionFields, c) {
 			fleet := Fleet{Name: name, Kind: kind, Config: c}
 			if able, ok := c.(targets.LabelReader); ok {
 				fleet.Discover, fleet.LabelLimits = able.Discovers(), able.LimitsLabels()
@@ -46,7 +46,7 @@ func (l *loader) readSources() map[string]Source {
 			continue
 		}
 		c := l.kinds.sources[kind].Config()
-		if readConnection(t, c) {
+		if t.readOwn("", t.raw, connectionFields, c) {
 			read[name] = Source{Name: name, Kind: kind, Config: c}
 		}
 	}
@@ -83,16 +83,9 @@ func readKind[K any](t *table, what string, known map[string]K, omitted map[stri
 	return kind, true
 }
 
-// readConnection decodes a table into its kind's configuration and says whether
-// it is valid.
-func readConnection(t *table, c kindConfig) bool {
-	to := reflect.ValueOf(c).Elem()
-	t.decodeKeys("", t.raw, to, settings.FieldsOf(to.Type()).Keys, func(name string) bool { return name == kindKey })
-	c.SetDefaults()
-	mistakes := c.Validate()
-	t.addFields("", mistakes)
-	return len(mistakes) == 0 && len(t.misfits) == 0
-}
+// connectionFields has the key of every fleet and source, which is not named among
+// those that are allowed.
+var connectionFields = settings.Fields{ByKey: map[string]reflect.StructField{kindKey: {}}}
 
 // checkScrapes checks that the targets that sources read by themselves exist.
 func (l *loader) checkScrapes(c *Config) {

@@ -10,125 +10,119 @@ import (
 
 	"github.com/hpad/hpad/daemon/web"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings"
+	"github.com/hpad/hpad/settings/quantity"
 )
 
-// The defaults of [daemon]; those of the algorithm are R7's.
-const (
-	DefaultListen                  = "127.0.0.1:4720"
-	DefaultSocket                  = "/run/hpad/hpad.sock"
-	DefaultStateDir                = "/var/lib/hpad"
-	DefaultSyncPeriod              = 15 * time.Second
-	DefaultTolerance               = 0.1
-	DefaultDownscaleStabilization  = 5 * time.Minute
-	DefaultCPUInitializationPeriod = 5 * time.Minute
-	DefaultInitialReadinessDelay   = 30 * time.Second
-	DefaultConcurrentSyncs         = 5
-	DefaultAnswerMemory            = 256 << 20
-	DefaultQuerySamples            = 10_000_000
-)
+// maxSocketPathLen is the longest path of a unix socket on Linux.
+const maxSocketPathLen = 107
 
-// The least budgets: one answer may take a quarter of its, and what each query gets
-// at once is a small part.
-const (
-	minAnswerMemory = 16 << 20
-	minQuerySamples = 100_000
-)
+// CompatStrict is the value of compat that turns every deviation off.
+const CompatStrict = "strict"
 
-// The bounds of a sync period, and the longest path of a unix socket on Linux.
-const (
-	minSyncPeriod    = time.Second
-	maxSyncPeriod    = time.Hour
-	maxSocketPathLen = 107
-)
-
-// compatStrict is the value of compat that turns every deviation off.
-const compatStrict = "strict"
-
-// daemonTable is [daemon] as it is written.
-type daemonTable struct {
+// Daemon is the [daemon] table; its defaults are R7's and R8's where they are of the
+// algorithm.
+type Daemon struct {
 	// Listen is HOST:PORT of the HTTP server, as "127.0.0.1:4720"; empty means none.
-	Listen string `toml:"listen"`
+	Listen string `toml:"listen" default:"127.0.0.1:4720" next_start:"true"`
 	// WebConfig is an absolute path of a file that says how that server uses TLS and
 	// who may do what, in the format of Prometheus' exporter-toolkit; empty means
 	// none, and the server only answers questions.
-	WebConfig string `toml:"web_config"`
+	WebConfig string `toml:"web_config" next_start:"true"`
 	// AllowedHosts are names under which that server may be asked besides localhost
 	// and addresses; empty means no other where Listen is an address of the machine
 	// itself, and any elsewhere.
-	AllowedHosts []string `toml:"allowed_hosts"`
+	AllowedHosts []string `toml:"allowed_hosts" next_start:"true"`
 	// Socket is an absolute path of the unix socket for the command line, at most 107
 	// bytes; empty means none.
-	Socket string `toml:"socket"`
+	Socket string `toml:"socket" default:"/run/hpad/hpad.sock" next_start:"true"`
 	// SocketGroup is the group, by name or number, that gets the socket; empty means
 	// the group that hpad runs with, and any other one is for hpad run as root.
-	SocketGroup string `toml:"socket_group"`
+	SocketGroup string `toml:"socket_group" next_start:"true"`
 	// StateDir is the directory of what survives a restart; not empty.
-	StateDir string `toml:"state_dir"`
+	StateDir string `toml:"state_dir" default:"/var/lib/hpad" next_start:"true"`
 	// SyncPeriod is how often an autoscaler is evaluated: whole seconds, 1s to 1h.
-	SyncPeriod time.Duration `toml:"sync_period"`
+	SyncPeriod time.Duration `toml:"sync_period" default:"15s" min:"1s" max:"1h" whole:"1s" must:"whole seconds from \"1s\" to \"1h\""`
 	// Tolerance is how far the usage ratio may be from 1 before anything changes, at
 	// least 0.
-	Tolerance *amount `toml:"tolerance"`
+	Tolerance Tolerance `toml:"tolerance" default:"0.1" min:"0"`
 	// DownscaleStabilization is the scale-down window where an autoscaler names none:
 	// whole seconds, at least 0.
-	DownscaleStabilization time.Duration `toml:"downscale_stabilization"`
+	DownscaleStabilization time.Duration `toml:"downscale_stabilization" default:"5m" min:"0s" whole:"1s"`
 	// CPUInitializationPeriod is how long after its start an instance's cpu counts
 	// only from samples newer than its readiness; at least 0.
-	CPUInitializationPeriod time.Duration `toml:"cpu_initialization_period"`
+	CPUInitializationPeriod time.Duration `toml:"cpu_initialization_period" default:"5m" min:"0s"`
 	// InitialReadinessDelay is how long after its start an instance that became
 	// unready counts as never ready; at least 0.
-	InitialReadinessDelay time.Duration `toml:"initial_readiness_delay"`
+	InitialReadinessDelay time.Duration `toml:"initial_readiness_delay" default:"30s" min:"0s"`
 	// ScaleToZero lets min_replicas be 0.
-	ScaleToZero bool `toml:"scale_to_zero"`
+	ScaleToZero bool `toml:"scale_to_zero" default:"true"`
 	// ConcurrentSyncs is how many evaluations are under way at once; at least 1.
-	ConcurrentSyncs int `toml:"concurrent_syncs"`
+	ConcurrentSyncs int `toml:"concurrent_syncs" default:"5" min:"1" next_start:"true"` // R24
 	// AnswerMemory is how much memory the answers of all queries under way may take
 	// together, those of every source; at least 16Mi. One answer may take a quarter of
 	// it.
-	AnswerMemory *amount `toml:"answer_memory"`
+	AnswerMemory quantity.Bytes `toml:"answer_memory" default:"256Mi" min:"16Mi" must:"at least \"16Mi\"" next_start:"true"`
 	// QuerySamples is how many samples all queries of embedded sources may hold
 	// together while they are evaluated; at least 100000. One of max_samples takes at
 	// most half of it.
-	QuerySamples int `toml:"query_samples"`
+	QuerySamples int64 `toml:"query_samples" default:"10000000" min:"100000" next_start:"true"`
 	// Compat turns off every deviation from the HPA that concerns decisions when it is
 	// "strict"; empty leaves them on.
-	Compat string `toml:"compat"`
+	Compat string `toml:"compat" values:"strict" must:"\"strict\", or empty"`
 }
 
-// defaultDaemon answers the table with everything at its default (R7, R8).
-func defaultDaemon() daemonTable {
-	return daemonTable{
-		Listen:                  DefaultListen,
-		Socket:                  DefaultSocket,
-		StateDir:                DefaultStateDir,
-		SyncPeriod:              DefaultSyncPeriod,
-		DownscaleStabilization:  DefaultDownscaleStabilization,
-		CPUInitializationPeriod: DefaultCPUInitializationPeriod,
-		InitialReadinessDelay:   DefaultInitialReadinessDelay,
-		ScaleToZero:             true,
-		ConcurrentSyncs:         DefaultConcurrentSyncs,
-		QuerySamples:            DefaultQuerySamples,
+// DefaultDaemon returns the table with everything at its default.
+func DefaultDaemon() Daemon {
+	var d Daemon
+	settings.SetDefaults(&d)
+	return d
+}
+
+// Strict reports whether every deviation that concerns decisions is off.
+func (d *Daemon) Strict() bool { return d.Compat == CompatStrict }
+
+// Settings returns what policy needs (R7, R8).
+func (d *Daemon) Settings() policy.Settings {
+	return policy.Settings{
+		Tolerance:               float64(d.Tolerance),
+		DownscaleStabilization:  d.DownscaleStabilization,
+		CPUInitializationPeriod: d.CPUInitializationPeriod,
+		InitialReadinessDelay:   d.InitialReadinessDelay,
+		ScaleToZero:             d.ScaleToZero,
 	}
+}
+
+// ChangedFixed returns the keys whose values differ and that only a restart puts in
+// force.
+func (d *Daemon) ChangedFixed(next *Daemon) []string {
+	var keys []string
+	now, then := tableOf(d), tableOf(next)
+	fields := settings.FieldsOf(reflect.TypeFor[Daemon]())
+	for _, key := range fields.Keys {
+		if fields.ByKey[key].Tag.Get("next_start") == "true" && !reflect.DeepEqual(now[key], then[key]) {
+			keys = append(keys, join(daemonKey, key))
+		}
+	}
+	return keys
 }
 
 // readDaemon decodes and validates [daemon].
 func (l *loader) readDaemon() Daemon {
-	given := defaultDaemon()
+	d := DefaultDaemon()
 	if t := l.daemon; t != nil {
-		t.decode("", reflect.ValueOf(&given).Elem(), t.raw)
-		given.validate(t)
+		t.decode("", reflect.ValueOf(&d).Elem(), t.raw)
+		t.checkTags("", &d)
+		d.validate(t)
 	}
-	return given.build()
+	return d
 }
 
-// validate records the mistakes of a decoded table.
-func (d daemonTable) validate(t *table) {
-	if d.Listen != "" {
-		if detail := checkAddress(d.Listen); detail != "" {
-			t.addWritten("listen", detail)
-		}
+// validate records the mistakes that tags cannot tell.
+func (d *Daemon) validate(t *table) {
+	if detail := checkAddress(d.Listen); d.Listen != "" && detail != "" {
+		t.addWritten("listen", detail)
 	}
-	d.validateWeb(t)
 	if d.Socket != "" && !filepath.IsAbs(d.Socket) {
 		t.addWritten("socket", `must be an absolute path, as "/run/hpad/hpad.sock", or empty for no socket`)
 	}
@@ -136,40 +130,8 @@ func (d daemonTable) validate(t *table) {
 		t.addWritten("socket", "must have at most "+strconv.Itoa(maxSocketPathLen)+" bytes: the system allows no longer path of a socket")
 	}
 	if d.StateDir == "" {
-		t.addWritten("state_dir", "must not be empty; leave the key out for "+strconv.Quote(DefaultStateDir))
+		t.addWritten("state_dir", "must not be empty; leave the key out for "+strconv.Quote(DefaultDaemon().StateDir))
 	}
-	checkSyncPeriod(t, d.SyncPeriod)
-	if d.Tolerance != nil && d.Tolerance.plain() < 0 {
-		t.addWritten("tolerance", "must be at least 0")
-	}
-	switch {
-	case d.DownscaleStabilization < 0:
-		t.addWritten("downscale_stabilization", "must be at least 0s")
-	case d.DownscaleStabilization%time.Second != 0:
-		t.addWritten("downscale_stabilization", wholeSeconds)
-	}
-	if d.CPUInitializationPeriod < 0 {
-		t.addWritten("cpu_initialization_period", "must be at least 0s")
-	}
-	if d.InitialReadinessDelay < 0 {
-		t.addWritten("initial_readiness_delay", "must be at least 0s")
-	}
-	if d.ConcurrentSyncs < 1 { // R24
-		t.addWritten("concurrent_syncs", "must be at least 1")
-	}
-	if d.AnswerMemory != nil && d.AnswerMemory.bytes() < minAnswerMemory {
-		t.addWritten("answer_memory", `must be at least "16Mi"`)
-	}
-	if d.QuerySamples < minQuerySamples {
-		t.addWritten("query_samples", "must be at least "+strconv.Itoa(minQuerySamples))
-	}
-	if d.Compat != "" && d.Compat != compatStrict {
-		t.addWritten("compat", `must be "strict", or empty`)
-	}
-}
-
-// validateWeb records the mistakes of what says who may use the HTTP server.
-func (d daemonTable) validateWeb(t *table) {
 	switch {
 	case d.WebConfig == "":
 	case !filepath.IsAbs(d.WebConfig):
@@ -186,56 +148,13 @@ func (d daemonTable) validateWeb(t *table) {
 	}
 }
 
-// isHostName says whether a text can be the name of a host.
+// isHostName reports whether a text can be the name of a host.
 func isHostName(text string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
 	return text != "" && len(text) <= 253 && strings.Trim(text, letters) == ""
 }
 
-// build answers the daemon's configuration.
-func (d daemonTable) build() Daemon {
-	tolerance := DefaultTolerance
-	if d.Tolerance != nil {
-		tolerance = d.Tolerance.plain()
-	}
-	memory := int64(DefaultAnswerMemory)
-	if d.AnswerMemory != nil {
-		memory = d.AnswerMemory.bytes()
-	}
-	return Daemon{
-		AnswerMemory:    memory,
-		QuerySamples:    int64(d.QuerySamples),
-		Listen:          d.Listen,
-		WebConfig:       d.WebConfig,
-		AllowedHosts:    d.AllowedHosts,
-		Socket:          d.Socket,
-		SocketGroup:     d.SocketGroup,
-		StateDir:        d.StateDir,
-		SyncPeriod:      d.SyncPeriod,
-		ConcurrentSyncs: d.ConcurrentSyncs,
-		Strict:          d.Compat == compatStrict,
-		Settings: policy.Settings{
-			Tolerance:               tolerance,
-			DownscaleStabilization:  d.DownscaleStabilization,
-			CPUInitializationPeriod: d.CPUInitializationPeriod,
-			InitialReadinessDelay:   d.InitialReadinessDelay,
-			ScaleToZero:             d.ScaleToZero,
-		},
-	}
-}
-
-// wholeSeconds is what a span of time has to be where the algorithm counts
-// seconds.
-const wholeSeconds = `must be whole seconds, as "90s" or "5m"`
-
-// checkSyncPeriod records a sync period that is out of bounds.
-func checkSyncPeriod(t *table, period time.Duration) {
-	if period < minSyncPeriod || period > maxSyncPeriod || period%time.Second != 0 {
-		t.addWritten("sync_period", `must be whole seconds from "1s" to "1h"`)
-	}
-}
-
-// checkAddress says what is wrong with an address to listen on.
+// checkAddress returns what is wrong with an address to listen on.
 func checkAddress(address string) string {
 	const form = `must be HOST:PORT, as "127.0.0.1:4720" or ":4720", or empty for no HTTP server`
 	_, port, err := net.SplitHostPort(address)

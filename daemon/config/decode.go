@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 
 	"github.com/hpad/hpad/settings"
@@ -47,9 +48,35 @@ func (t *table) decode(key string, to reflect.Value, value any) bool {
 		}
 		return true
 	}
-	fields := settings.FieldsOf(to.Type())
-	t.decodeKeys(key, raw, to, fields.Keys, nil)
+	settings.SetDefaults(to.Addr().Interface())
+	t.decodeKeys(key, raw, to, settings.FieldsOf(to.Type()).Keys, nil)
 	return true
+}
+
+// readOwn decodes and validates what a kind has in a table that it shares: the keys
+// in common are not its own. It reports whether there is no mistake.
+func (t *table) readOwn(key string, raw map[string]any, common settings.Fields, own validator) bool {
+	to, before := reflect.ValueOf(own).Elem(), len(t.misfits)
+	t.decodeKeys(key, raw, to, slices.Concat(common.Keys, settings.FieldsOf(to.Type()).Keys), common.Has)
+	if defaulter, ok := own.(interface{ SetDefaults() }); ok {
+		defaulter.SetDefaults()
+	}
+	mistakes := own.Validate()
+	for _, mistake := range mistakes {
+		t.add(under(key, mistake.Field), mistake.Value, mistake.Detail)
+	}
+	return len(mistakes) == 0 && len(t.misfits) == before
+}
+
+// validator is the table of a kind, a pointer to a struct with toml tags. Validate
+// returns every mistake, with paths relative to the table.
+type validator interface{ Validate() []settings.FieldError }
+
+// checkTags records the mistakes that the tags of a decoded table tell.
+func (t *table) checkTags(key string, decoded any) {
+	for _, mistake := range settings.Validate(decoded) {
+		t.addWritten(under(key, mistake.Field), mistake.Detail)
+	}
 }
 
 // decodeKeys decodes a table, or those of its keys that are not of others, into a

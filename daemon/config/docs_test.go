@@ -19,10 +19,10 @@ func TestDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys := map[string]bool{kindKey: true, daemonKey: true, fleetsKey: true, sourcesKey: true, autoscalersKey: true}
-	collectKeys(reflect.TypeFor[daemonTable](), keys)
+	collectKeys(reflect.TypeFor[Daemon](), keys)
 	collectKeys(reflect.TypeFor[autoscalerTable](), keys)
 	collectKeys(reflect.TypeFor[targetTable](), keys)
-	collectKeys(reflect.TypeFor[drainTable](), keys)
+	collectKeys(reflect.TypeFor[Drain](), keys)
 	for name, kind := range kinds.Drains {
 		keys[name] = true
 		collectKeys(reflect.TypeOf(kind.Config()), keys)

@@ -169,13 +169,6 @@ func (t *table) addWritten(key, detail string) {
 	t.add(key, t.doc.textOf(under(t.path, key)), detail)
 }
 
-// addFields records mistakes that a kind found in its own table.
-func (t *table) addFields(prefix string, mistakes []settings.FieldError) {
-	for _, mistake := range mistakes {
-		t.add(under(prefix, mistake.Field), mistake.Value, mistake.Detail)
-	}
-}
-
 // unknown records an unknown key, with the one that was probably meant.
 func (t *table) unknown(key string, allowed []string) {
 	detail := "unknown key"

@@ -117,7 +117,7 @@ Generated from the types that read the configuration, by ` + "`go generate ./dae
 to read; this one is to look things up. A default is what hpad fills in; – stands for nothing. Keys of tables inside of tables are joined by
 dots, ` + "`NAME`" + ` stands for any name and ` + "`[]`" + ` for each element of an array.
 `)
-	k.section("## [daemon]", reflect.TypeFor[daemonTable](), k.example.Daemon.written(), nil)
+	k.section("## [daemon]", reflect.TypeFor[Daemon](), tableOf(k.example.Daemon), nil)
 	k.kinds("fleets", slices.Sorted(maps.Keys(builtIn.fleets)))
 	for _, name := range slices.Sorted(maps.Keys(builtIn.fleets)) {
 		k.kind(name, builtIn.fleets[name].Config())
@@ -126,7 +126,7 @@ dots, ` + "`NAME`" + ` stands for any name and ` + "`[]`" + ` for each element o
 	for _, name := range slices.Sorted(maps.Keys(builtIn.sources)) {
 		k.kind(name, builtIn.sources[name].Config())
 	}
-	plain, drained := k.example.Autoscalers["plain"].written(), k.example.Autoscalers["drained"].Drain.written()
+	plain, drained := tableOf(k.example.Autoscalers["plain"].table()), tableOf(k.example.Autoscalers["drained"].Drain)
 	delete(plain, metricsKey) // the default one tells no defaults of others
 	needed := map[string]bool{"target": true, maxKey: true, "metrics[].type": true}
 	for _, direction := range []string{"scale_up", "scale_down"} {
@@ -141,7 +141,7 @@ dots, ` + "`NAME`" + ` stands for any name and ` + "`[]`" + ` for each element o
 		target := builtIn.fleets[name].Target()
 		k.section(fmt.Sprintf("### target, in a fleet of kind %q", name), reflect.TypeOf(target), nil, required(target))
 	}
-	k.section("### drain", reflect.TypeFor[drainTable](), drained, map[string]bool{"kind": true})
+	k.section("### drain", reflect.TypeFor[Drain](), drained, map[string]bool{"kind": true})
 	for _, name := range slices.Sorted(maps.Keys(kinds.Drains)) {
 		kind := kinds.Drains[name].Config()
 		kind.SetDefaults()
@@ -314,12 +314,6 @@ func seed(value reflect.Value) {
 	}
 }
 
-// tableOf answers a defaulted table as it would be written.
-func tableOf(kind any) map[string]any {
-	whole, _ := written(reflect.ValueOf(kind)).(map[string]any)
-	return whole
-}
-
 // required answers the keys of a defaulted table that validation misses.
 func required(kind interface{ Validate() []settings.FieldError }) map[string]bool {
 	needed := map[string]bool{}
@@ -339,11 +333,11 @@ func typeName(goType reflect.Type) string {
 	switch goType {
 	case reflect.TypeFor[time.Duration]():
 		return "duration"
-	case reflect.TypeFor[amount]():
+	case reflect.TypeFor[quantity.OrNumber](), reflect.TypeFor[quantity.Bytes](), reflect.TypeFor[Tolerance](), reflect.TypeFor[ratio]():
 		return "number or quantity"
 	case reflect.TypeFor[quantity.Quantity]():
 		return "quantity"
-	case reflect.TypeFor[percent]():
+	case reflect.TypeFor[Percent]():
 		return "percentage"
 	case reflect.TypeFor[map[string]any]():
 		return "table"
@@ -623,7 +617,7 @@ func constantText(expression ast.Expr) string {
 		return strings.ReplaceAll(expression.Value, "_", "")
 	case *ast.SelectorExpr:
 		if unit, ok := units[expression.Sel.Name]; ok {
-			return writtenSpan(unit)
+			return settings.Span(unit)
 		}
 	case *ast.BinaryExpr:
 		number, isNumber := expression.X.(*ast.BasicLit)
@@ -631,7 +625,7 @@ func constantText(expression ast.Expr) string {
 		if isNumber && isUnit && expression.Op == token.MUL {
 			count, err := strconv.Atoi(number.Value)
 			if unit, ok := units[of.Sel.Name]; ok && err == nil {
-				return writtenSpan(time.Duration(count) * unit)
+				return settings.Span(time.Duration(count) * unit)
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/hpad/hpad/daemon/redact"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/settings"
+	"github.com/hpad/hpad/settings/quantity"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -20,7 +21,7 @@ import (
 type labelTable struct {
 	// Requests are what each instance requests, by resource, where the fleet cannot
 	// tell; greater than 0.
-	Requests map[string]amount `toml:"requests"`
+	Requests map[string]quantity.OrNumber `toml:"requests"`
 	scalingTable
 }
 
@@ -172,6 +173,9 @@ func (r *labelReader) put(table reflect.Value, at string, parts []string, label,
 	if to.Kind() == reflect.Pointer {
 		if to.IsNil() {
 			to.Set(reflect.New(to.Type().Elem()))
+			if to.Elem().Kind() == reflect.Struct {
+				settings.SetDefaults(to.Interface())
+			}
 		}
 		to = to.Elem()
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/hpad/hpad/settings"
+	"github.com/hpad/hpad/settings/quantity"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -78,7 +79,7 @@ func randomLeaf(random *rand.Rand, goType reflect.Type, key, path string, labels
 	switch {
 	case goType == reflect.TypeFor[time.Duration]():
 		of = "duration"
-	case goType == reflect.TypeFor[amount]():
+	case goType == reflect.TypeFor[quantity.OrNumber](), goType == reflect.TypeFor[ratio]():
 		of = "quantity"
 	case value.CanInt():
 		of = "number"
@@ -103,7 +104,7 @@ func TestLabelsAreAsAFile(t *testing.T) {
 	for seed := range uint64(1500) {
 		labels := map[string]string{}
 		random := rand.New(rand.NewPCG(seed, 1))
-		requests := randomValue(random, reflect.TypeFor[map[string]amount](), "requests", "requests", labels)
+		requests := randomValue(random, reflect.TypeFor[map[string]quantity.OrNumber](), "requests", "requests", labels)
 		keys := randomKeys(random, reflect.TypeFor[scalingTable](), "", labels)
 		file := base + "[autoscalers.worker]\ntarget = { fleet = \"local\", service = \"worker\", requests = " + requests + " }\n" + strings.Join(keys, "\n")
 		fromFile, fileErr := Parse("file.toml", []byte(file))

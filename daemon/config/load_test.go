@@ -164,20 +164,18 @@ func TestDaemonDefaults(t *testing.T) { // R7, R8
 		t.Fatal(err)
 	}
 	want := Daemon{
-		Listen:          "127.0.0.1:4720",
-		Socket:          "/run/hpad/hpad.sock",
-		StateDir:        "/var/lib/hpad",
-		SyncPeriod:      15 * time.Second,
-		ConcurrentSyncs: 5,
-		AnswerMemory:    256 << 20,
-		QuerySamples:    10_000_000,
-		Settings: policy.Settings{
-			Tolerance:               0.1,
-			DownscaleStabilization:  5 * time.Minute,
-			CPUInitializationPeriod: 5 * time.Minute,
-			InitialReadinessDelay:   30 * time.Second,
-			ScaleToZero:             true,
-		},
+		Listen:                  "127.0.0.1:4720",
+		Socket:                  "/run/hpad/hpad.sock",
+		StateDir:                "/var/lib/hpad",
+		SyncPeriod:              15 * time.Second,
+		ConcurrentSyncs:         5,
+		AnswerMemory:            256 << 20,
+		QuerySamples:            10_000_000,
+		Tolerance:               0.1,
+		DownscaleStabilization:  5 * time.Minute,
+		CPUInitializationPeriod: 5 * time.Minute,
+		InitialReadinessDelay:   30 * time.Second,
+		ScaleToZero:             true,
 	}
 	if diff := cmp.Diff(want, c.Daemon); diff != "" {
 		t.Errorf("daemon (-want +got):\n%s", diff)
@@ -186,7 +184,7 @@ func TestDaemonDefaults(t *testing.T) { // R7, R8
 	if err != nil {
 		t.Fatal(err)
 	}
-	want = Daemon{StateDir: "/var/lib/hpad", SyncPeriod: 15 * time.Second, ConcurrentSyncs: 1, AnswerMemory: 16 << 20, QuerySamples: 100_000, Strict: true}
+	want = Daemon{StateDir: "/var/lib/hpad", SyncPeriod: 15 * time.Second, ConcurrentSyncs: 1, AnswerMemory: 16 << 20, QuerySamples: 100_000, Compat: "strict"}
 	if diff := cmp.Diff(want, c.Daemon); diff != "" {
 		t.Errorf("daemon with zeros (-want +got):\n%s", diff)
 	}
@@ -211,8 +209,8 @@ func TestTolerance(t *testing.T) { // R6
 		if got := *c.Autoscalers["a"].Spec.Behavior.ScaleUp.Tolerance; got != want {
 			t.Errorf("tolerance = %s reads as %v, want %v", text, got, want)
 		}
-		if text == `0.3` && c.Daemon.Settings.Tolerance != 0.3 {
-			t.Errorf("the daemon's tolerance = 0.3 reads as %v, want the float of that text", c.Daemon.Settings.Tolerance)
+		if text == `0.3` && c.Daemon.Tolerance != 0.3 {
+			t.Errorf("the daemon's tolerance = 0.3 reads as %v, want the float of that text", c.Daemon.Tolerance)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings/quantity"
 )
 
 // metricTable is one [[autoscalers.NAME.metrics]] as it is written.
@@ -17,40 +18,40 @@ type metricTable struct {
 	Type string `toml:"type"`
 	// Name is the metric's, without slash and percent sign: required of "Object" and
 	// "External", and "metric-" and the position of "Instances" when left out.
-	Name string `toml:"name"`
+	Name string `toml:"name,omitempty"`
 	// Resource is "cpu", "memory" or another one: required of "Resource" and
 	// "ContainerResource".
-	Resource string `toml:"resource"`
+	Resource string `toml:"resource,omitempty"`
 	// Task is whose resource is measured: required of "ContainerResource".
-	Task string `toml:"task"`
+	Task string `toml:"task,omitempty"`
 	// Object is what the metric is about, as "route/main": required of "Object".
-	Object string `toml:"object"`
+	Object string `toml:"object,omitempty"`
 	// TargetType says which goal is held: "Utilization", "Value" or "AverageValue";
 	// required of "Object" with both Value and AverageValue, else told by the goal
 	// given.
-	TargetType string `toml:"target_type"`
+	TargetType string `toml:"target_type,omitempty"`
 	// Value is the goal for the metric as a whole, of "Object" and "External", which has
 	// to fall when instances are added; greater than 0.
-	Value *amount `toml:"value"`
+	Value *quantity.OrNumber `toml:"value"`
 	// AverageValue is the goal for each instance; greater than 0.
-	AverageValue *amount `toml:"average_value"`
+	AverageValue *quantity.OrNumber `toml:"average_value"`
 	// AverageUtilization is the goal in percent of what is requested, of "Resource"
 	// and "ContainerResource"; at least 1.
 	AverageUtilization *int32 `toml:"average_utilization"`
 	// Source is the name of a source: required of "Instances", "Object" and
 	// "External". A "Resource" or "ContainerResource" metric without one is read from
 	// the fleet.
-	Source string `toml:"source"`
+	Source string `toml:"source,omitempty"`
 	// Query is what the source is asked; required with one.
-	Query string `toml:"query"`
+	Query string `toml:"query,omitempty"`
 	// Select picks the series whose labels have these values.
 	Select map[string]string `toml:"select"`
 	// InstanceLabel is the label by which a series finds its instance: required where
 	// a source tells a value for each.
-	InstanceLabel string `toml:"instance_label"`
+	InstanceLabel string `toml:"instance_label,omitempty"`
 	// Match says what that label holds: the id, the name or the address of the
 	// instance; left out, the id.
-	Match Match `toml:"match"`
+	Match Match `toml:"match,omitempty"`
 	// Window is the span that each value covers, of "Resource" and "ContainerResource"
 	// with a source; required for cpu.
 	Window *time.Duration `toml:"window"`
@@ -87,8 +88,8 @@ func (m metricTable) spec(i int) policy.MetricSpec {
 		Object: m.Object,
 		Target: policy.MetricTarget{
 			Type:               m.targetType(),
-			ValueMilli:         m.Value.milli(),
-			AverageValueMilli:  m.AverageValue.milli(),
+			ValueMilli:         milliOf(m.Value),
+			AverageValueMilli:  milliOf(m.AverageValue),
 			AverageUtilization: m.AverageUtilization,
 		},
 	}
@@ -99,6 +100,22 @@ func (m metricTable) spec(i int) policy.MetricSpec {
 		spec.Name = "metric-" + strconv.Itoa(i+1)
 	}
 	return spec
+}
+
+// metricTableOf returns a metric as it would be written.
+func metricTableOf(metric policy.MetricSpec, in Input) metricTable {
+	m := metricTable{
+		Type: string(metric.Type), Name: metric.Name, Task: metric.Task, Object: metric.Object, TargetType: string(metric.Target.Type),
+		Value: ofMilli(metric.Target.ValueMilli), AverageValue: ofMilli(metric.Target.AverageValueMilli), AverageUtilization: metric.Target.AverageUtilization,
+		Source: in.Source, Query: in.Query, Select: in.Select, InstanceLabel: in.InstanceLabel, Match: in.Match,
+	}
+	if m.ofResource() {
+		m.Name, m.Resource = "", metric.Name
+		if in.Source != "" {
+			m.Window = &in.Window
+		}
+	}
+	return m
 }
 
 // targetType answers the type word of the goal: the one given, or the one of the

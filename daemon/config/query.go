@@ -6,6 +6,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/config/query"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/sources"
 )
 
@@ -31,14 +32,14 @@ func (t *table) checkQuery(c *Config, path string, m metricTable) {
 		if !evaluated {
 			if least := least(r, assumedInterval); r.Span < least {
 				t.warn(under(path, "query"), fmt.Sprintf("%s over %s needs %s in that time, and few servers scrape every %s; use %s or more, better four times the server's scrape_interval",
-					r.Function, writtenSpan(r.Span), samples(r), writtenSpan(assumedInterval), writtenSpan(least)))
+					r.Function, settings.Span(r.Span), samples(r), settings.Span(assumedInterval), settings.Span(least)))
 			}
 			continue
 		}
 		interval := evaluator.ScrapeInterval(r.OfJob)
 		if least := least(r, interval); r.Span < least {
 			t.addWritten(under(path, "query"), fmt.Sprintf("%s over %s needs %s in that time, and source %q scrapes every %s: use %s or more, better %s",
-				r.Function, writtenSpan(r.Span), samples(r), m.Source, writtenSpan(interval), writtenSpan(least), writtenSpan(4*interval)))
+				r.Function, settings.Span(r.Span), samples(r), m.Source, settings.Span(interval), settings.Span(least), settings.Span(4*interval)))
 			return
 		}
 	}

@@ -6,38 +6,32 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/BurntSushi/toml"
 
 	"github.com/hpad/hpad/daemon/redact"
-	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/settings/quantity"
 )
 
-// Redacted answers the configuration in force as TOML, its defaults filled in.
+// Redacted returns the configuration in force as TOML, its defaults filled in.
 // What may be secret is replaced: values of headers and environment variables, of
 // keys named like a password, token or secret (their files are named), and whatever
 // package redact hides in commands, queries and URLs.
 func (c *Config) Redacted() string {
-	whole := map[string]any{
-		daemonKey:      c.Daemon.written(),
-		fleetsKey:      map[string]any{},
-		sourcesKey:     map[string]any{},
-		autoscalersKey: map[string]any{},
-	}
+	daemon, fleets, sources, autoscalers := tableOf(c.Daemon), map[string]any{}, map[string]any{}, map[string]any{}
+	put(daemon, "allowed_hosts", slices.Concat([]string{}, c.Daemon.AllowedHosts)) // which says something where it is empty
 	for name, fleet := range c.Fleets {
-		whole[fleetsKey].(map[string]any)[name] = writtenKind(fleet.Kind, fleet.Config)
+		fleets[name] = writtenKind(fleet.Kind, fleet.Config)
 	}
 	for name, source := range c.Sources {
-		whole[sourcesKey].(map[string]any)[name] = writtenKind(source.Kind, source.Config)
+		sources[name] = writtenKind(source.Kind, source.Config)
 	}
 	for name, a := range c.Autoscalers {
-		whole[autoscalersKey].(map[string]any)[name] = a.written()
+		autoscalers[name] = tableOf(a.table())
 	}
+	whole := map[string]any{daemonKey: daemon, fleetsKey: fleets, sourcesKey: sources, autoscalersKey: autoscalers}
 	var text bytes.Buffer
 	encoder := toml.NewEncoder(&text)
 	encoder.Indent = ""
@@ -47,69 +41,36 @@ func (c *Config) Redacted() string {
 	return text.String()
 }
 
-// written answers [daemon] as it would be written.
-func (d Daemon) written() map[string]any {
-	compat := ""
-	if d.Strict {
-		compat = compatStrict
-	}
-	return map[string]any{
-		"listen":                    d.Listen,
-		"web_config":                d.WebConfig,
-		"allowed_hosts":             slices.Concat([]string{}, d.AllowedHosts),
-		"socket":                    d.Socket,
-		"socket_group":              d.SocketGroup,
-		"state_dir":                 d.StateDir,
-		"sync_period":               writtenSpan(d.SyncPeriod),
-		"tolerance":                 d.Settings.Tolerance,
-		"downscale_stabilization":   writtenSpan(d.Settings.DownscaleStabilization),
-		"cpu_initialization_period": writtenSpan(d.Settings.CPUInitializationPeriod),
-		"initial_readiness_delay":   writtenSpan(d.Settings.InitialReadinessDelay),
-		"scale_to_zero":             d.Settings.ScaleToZero,
-		"concurrent_syncs":          d.ConcurrentSyncs,
-		"answer_memory":             quantity.FormatBytes(d.AnswerMemory * 1000),
-		"query_samples":             d.QuerySamples,
-		"compat":                    compat,
-	}
-}
-
-// writtenKind answers a fleet's or source's table as it would be written.
+// writtenKind returns a fleet's, source's or drain's table as it would be written.
 func writtenKind(kind string, config any) map[string]any {
-	table, ok := written(reflect.ValueOf(config)).(map[string]any)
-	if !ok {
-		table = map[string]any{}
-	}
+	table := tableOf(config)
 	table[kindKey] = kind
 	return table
 }
 
-// written answers a decoded value as it would be written, and nil for what can
+// tableOf returns a struct as the table of its keys, as they would be written.
+func tableOf(config any) map[string]any {
+	table, ok := written(reflect.ValueOf(config)).(map[string]any)
+	if !ok {
+		table = map[string]any{}
+	}
+	return table
+}
+
+// written returns a decoded value as it would be written, and nil for what can
 // be left out: nil and empty tables and arrays.
 func written(value reflect.Value) any {
-	if !value.IsValid() {
+	value = reflect.Indirect(value)
+	switch {
+	case !value.IsValid():
 		return nil
+	case settings.IsValue(value.Type()):
+		return settings.Written(value)
 	}
-	if value.CanInterface() {
-		switch known := value.Interface().(type) {
-		case time.Duration:
-			return writtenSpan(known)
-		case fmt.Stringer:
-			if value.Kind() != reflect.Pointer {
-				return known.String()
-			}
-		}
-	}
+	table := map[string]any{}
 	switch value.Kind() {
-	case reflect.Pointer, reflect.Interface:
+	case reflect.Interface:
 		return written(value.Elem())
-	case reflect.Struct:
-		return writtenStruct(value)
-	case reflect.Map:
-		table := map[string]any{}
-		for _, key := range value.MapKeys() {
-			put(table, key.String(), written(value.MapIndex(key)))
-		}
-		return orNil(table)
 	case reflect.Slice:
 		var array []any
 		for i := range value.Len() {
@@ -121,19 +82,23 @@ func written(value reflect.Value) any {
 			return nil
 		}
 		return array
-	}
-	return value.Interface()
-}
-
-// writtenStruct answers a struct as the table of its keys.
-func writtenStruct(value reflect.Value) any {
-	table := map[string]any{}
-	for key, field := range settings.FieldsOf(value.Type()).ByKey {
-		if inner, err := value.FieldByIndexErr(field.Index); err == nil {
+	case reflect.Map:
+		for _, key := range value.MapKeys() {
+			put(table, key.String(), written(value.MapIndex(key)))
+		}
+	case reflect.Struct:
+		for key, field := range settings.FieldsOf(value.Type()).ByKey {
+			inner, err := value.FieldByIndexErr(field.Index)
+			if err != nil || inner.IsZero() && strings.HasSuffix(field.Tag.Get("toml"), ",omitempty") {
+				continue
+			}
 			put(table, key, written(inner))
 		}
 	}
-	return orNil(table)
+	if len(table) == 0 {
+		return nil
+	}
+	return table
 }
 
 // put adds a key unless its value can be left out.
@@ -143,138 +108,39 @@ func put(table map[string]any, key string, value any) {
 	}
 }
 
-// orNil answers nil for an empty table.
-func orNil(table map[string]any) any {
-	if len(table) == 0 {
-		return nil
-	}
-	return table
-}
-
-// writtenSpan answers a duration without zero parts: "5m", not "5m0s".
-func writtenSpan(span time.Duration) string {
-	text := span.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
-}
-
-// written answers [autoscalers.NAME] as it would be written.
-func (a Autoscaler) written() map[string]any {
+// table returns the autoscaler as [autoscalers.NAME] would say it.
+func (a Autoscaler) table() autoscalerTable {
 	target := map[string]any{"name": a.Target.Name}
 	if a.target != nil {
-		target, _ = written(reflect.ValueOf(a.target)).(map[string]any)
+		target = tableOf(a.target)
 	}
-	table := map[string]any{
-		"target":            target,
-		"max_replicas":      a.Spec.MaxReplicas,
-		"sync_period":       writtenSpan(a.SyncPeriod),
-		"on_foreign_change": string(a.OnForeignChange),
+	requests := map[string]quantity.OrNumber{}
+	for _, request := range a.Requests {
+		requests[request.Resource] = quantity.OfMilli(request.Milli)
 	}
-	if a.Initialization != nil {
-		table["initialization"] = writtenSpan(*a.Initialization)
-	}
+	maps.Copy(target, tableOf(targetTable{Fleet: a.Target.Fleet, Requests: requests}))
+	t := autoscalerTable{Target: target, Victims: a.Victims, scalingTable: scalingTable{
+		MinReplicas: a.Spec.MinReplicas, MaxReplicas: a.Spec.MaxReplicas, SyncPeriod: &a.SyncPeriod,
+		OnForeignChange: a.OnForeignChange, Initialization: a.Initialization,
+	}}
 	if a.Guard.Drop != 0 { // as in a configuration that was read
-		table["guard"] = map[string]any{"drop": strconv.Itoa(int(a.Guard.Drop)) + "%", "confirm": a.Guard.Confirm}
-	}
-	if a.Victims != "" {
-		table["victims"] = string(a.Victims)
+		t.Guard = &a.Guard
 	}
 	if a.Drain != nil {
-		table["drain"] = a.Drain.written()
+		t.Drain = writtenKind(a.Drain.Kind, a.Drain.Config)
+		maps.Copy(t.Drain, tableOf(a.Drain))
 	}
-	target["fleet"] = a.Target.Fleet
-	requests := map[string]any{}
-	for _, request := range a.Requests {
-		requests[request.Resource] = quantity.FormatMilli(request.Milli)
-	}
-	put(target, "requests", orNil(requests))
-	if a.Spec.MinReplicas != nil {
-		table["min_replicas"] = *a.Spec.MinReplicas
-	}
-	var metrics []map[string]any
 	for i, metric := range a.Spec.Metrics {
 		var in Input
 		if i < len(a.Inputs) {
 			in = a.Inputs[i]
 		}
-		metrics = append(metrics, writtenMetric(metric, in))
+		t.Metrics = append(t.Metrics, metricTableOf(metric, in))
 	}
-	table["metrics"] = metrics
-	if a.Spec.Behavior != nil {
-		behavior := map[string]any{}
-		put(behavior, "scale_up", writtenRules(a.Spec.Behavior.ScaleUp))
-		put(behavior, "scale_down", writtenRules(a.Spec.Behavior.ScaleDown))
-		table["behavior"] = behavior
+	if b := a.Spec.Behavior; b != nil {
+		t.Behavior = &behaviorTable{ScaleUp: rulesTableOf(b.ScaleUp), ScaleDown: rulesTableOf(b.ScaleDown)}
 	}
-	return table
-}
-
-// writtenMetric answers one metric as it would be written.
-func writtenMetric(metric policy.MetricSpec, in Input) map[string]any {
-	table := map[string]any{"type": string(metric.Type)}
-	text := func(key, value string) {
-		if value != "" {
-			table[key] = value
-		}
-	}
-	if metric.Type == policy.ResourceMetric || metric.Type == policy.ContainerResourceMetric {
-		text("resource", metric.Name)
-		if in.Source != "" {
-			table["window"] = writtenSpan(in.Window)
-		}
-	} else {
-		text("name", metric.Name)
-	}
-	text("task", metric.Task)
-	text("object", metric.Object)
-	text("target_type", string(metric.Target.Type))
-	if value := metric.Target.ValueMilli; value != nil {
-		table["value"] = quantity.FormatMilli(*value)
-	}
-	if value := metric.Target.AverageValueMilli; value != nil {
-		table["average_value"] = quantity.FormatMilli(*value)
-	}
-	if value := metric.Target.AverageUtilization; value != nil {
-		table["average_utilization"] = *value
-	}
-	text("source", in.Source)
-	text("query", in.Query)
-	text("instance_label", in.InstanceLabel)
-	text("match", string(in.Match))
-	if len(in.Select) > 0 {
-		table["select"] = written(reflect.ValueOf(in.Select))
-	}
-	return table
-}
-
-// writtenRules answers one direction's rules as they would be written, and nil
-// for nil.
-func writtenRules(rules *policy.ScalingRules) any {
-	if rules == nil {
-		return nil
-	}
-	table := map[string]any{"select_policy": string(rules.SelectPolicy)}
-	if window := rules.StabilizationWindowSeconds; window != nil {
-		table["stabilization_window"] = writtenSpan(time.Duration(*window) * time.Second)
-	}
-	if rules.Tolerance != nil {
-		table["tolerance"] = *rules.Tolerance
-	}
-	policies := []map[string]any{}
-	for _, p := range rules.Policies {
-		policies = append(policies, map[string]any{
-			"type":   string(p.Type),
-			"value":  p.Value,
-			"period": writtenSpan(time.Duration(p.PeriodSeconds) * time.Second),
-		})
-	}
-	table["policies"] = policies
-	return table
+	return t
 }
 
 // hidden are the tables whose values are never shown, whatever their keys.
@@ -306,12 +172,6 @@ func withoutSecrets(path string, value any) any {
 			table[key] = withoutSecrets(join(path, key), value[key])
 		}
 		return table
-	case []map[string]any:
-		array := make([]map[string]any, len(value))
-		for i := range value {
-			array[i] = withoutSecrets(path, value[i]).(map[string]any)
-		}
-		return array
 	case []any:
 		return withoutSecretElements(path, value)
 	case string:

@@ -56,7 +56,7 @@ func TestWholeConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys := map[string]bool{}
-	collectKeys(reflect.TypeFor[daemonTable](), keys)
+	collectKeys(reflect.TypeFor[Daemon](), keys)
 	collectKeys(reflect.TypeFor[autoscalerTable](), keys)
 	collectKeys(reflect.TypeFor[targetTable](), keys)
 	for key := range keys {

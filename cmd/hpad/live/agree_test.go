@@ -91,7 +91,10 @@ func TestCheckAgreesWithTheDaemon(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
 			w.metric("a", test.kind, test.in)
-			w.config.Daemon = config.Daemon{SyncPeriod: time.Hour, ConcurrentSyncs: 1, Strict: test.strict}
+			w.config.Daemon = config.Daemon{SyncPeriod: time.Hour, ConcurrentSyncs: 1}
+			if test.strict {
+				w.config.Daemon.Compat = config.CompatStrict
+			}
 			one, goal := int64(1000), policy.MetricTarget{Type: policy.AverageValueTarget}
 			if test.goal == policy.ValueTarget {
 				goal = policy.MetricTarget{Type: policy.ValueTarget, ValueMilli: &one}

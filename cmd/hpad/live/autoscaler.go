@@ -30,7 +30,7 @@ func (c *checker) checkAutoscaler(a config.Autoscaler) {
 	key := "autoscalers." + a.Name
 	reading, read := c.checkTarget(key, a.Target)
 	target := &observe.Target{
-		Ref: a.Target, Reading: &reading, Strict: c.config.Daemon.Strict, Scale: c.clock.Scale(), Observed: c.clock.Now(),
+		Ref: a.Target, Reading: &reading, Strict: c.config.Daemon.Strict(), Scale: c.clock.Scale(), Observed: c.clock.Now(),
 	}
 	for i, metric := range a.Spec.Metrics {
 		in := a.Inputs[i]
