@@ -2,30 +2,33 @@ package config
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/settings/quantity"
 )
 
-// metricTable is one [[autoscalers.NAME.metrics]] as it is written.
+// metricTable is one [[autoscalers.NAME.metrics]] as it is written. The tag "of" names
+// the types that a key is for, "with" a key that it says something about.
 type metricTable struct {
 	// Type is what is measured: "Resource", "ContainerResource", "Instances" (also
 	// "Pods"), "Object" or "External".
 	Type string `toml:"type"`
 	// Name is the metric's, without slash and percent sign: required of "Object" and
 	// "External", and "metric-" and the position of "Instances" when left out.
-	Name string `toml:"name,omitempty"`
+	Name string `toml:"name,omitempty" of:"Instances Object External"`
 	// Resource is "cpu", "memory" or another one: required of "Resource" and
 	// "ContainerResource".
-	Resource string `toml:"resource,omitempty"`
+	Resource string `toml:"resource,omitempty" of:"Resource ContainerResource"`
 	// Task is whose resource is measured: required of "ContainerResource".
-	Task string `toml:"task,omitempty"`
+	Task string `toml:"task,omitempty" of:"ContainerResource"`
 	// Object is what the metric is about, as "route/main": required of "Object".
-	Object string `toml:"object,omitempty"`
+	Object string `toml:"object,omitempty" of:"Object"`
 	// TargetType says which goal is held: "Utilization", "Value" or "AverageValue";
 	// required of "Object" with both Value and AverageValue, else told by the goal
 	// given.
@@ -43,24 +46,24 @@ type metricTable struct {
 	// the fleet.
 	Source string `toml:"source,omitempty"`
 	// Query is what the source is asked; required with one.
-	Query string `toml:"query,omitempty"`
+	Query string `toml:"query,omitempty" with:"source"`
 	// Select picks the series whose labels have these values.
-	Select map[string]string `toml:"select"`
+	Select map[string]string `toml:"select" with:"source"`
 	// InstanceLabel is the label by which a series finds its instance: required where
 	// a source tells a value for each.
-	InstanceLabel string `toml:"instance_label,omitempty"`
+	InstanceLabel string `toml:"instance_label,omitempty" of:"Resource ContainerResource Instances" with:"source"`
 	// Match says what that label holds: the id, the name or the address of the
 	// instance; left out, the id.
-	Match Match `toml:"match,omitempty"`
+	Match Match `toml:"match,omitempty" of:"Resource ContainerResource Instances" with:"source"`
 	// Window is the span that each value covers, of "Resource" and "ContainerResource"
 	// with a source; required for cpu.
-	Window *time.Duration `toml:"window"`
+	Window *time.Duration `toml:"window" of:"Resource ContainerResource" with:"source"`
 }
 
 // podsAlias is upstream's word for Instances.
 const podsAlias = "Pods"
 
-// metricType answers the metric's type, its alias resolved.
+// metricType returns the metric's type, its alias resolved.
 func (m metricTable) metricType() policy.MetricType {
 	if m.Type == podsAlias {
 		return policy.InstancesMetric
@@ -68,17 +71,17 @@ func (m metricTable) metricType() policy.MetricType {
 	return policy.MetricType(m.Type)
 }
 
-// ofResource says whether the metric measures a resource.
+// ofResource reports whether the metric measures a resource.
 func (m metricTable) ofResource() bool {
 	return m.metricType() == policy.ResourceMetric || m.metricType() == policy.ContainerResourceMetric
 }
 
-// ofInstances says whether each instance has a value of its own.
+// ofInstances reports whether each instance has a value of its own.
 func (m metricTable) ofInstances() bool {
 	return m.ofResource() || m.metricType() == policy.InstancesMetric
 }
 
-// spec answers the metric for policy. An Instances metric need not have a name;
+// spec returns the metric for policy. An Instances metric need not have a name;
 // it gets one from its position.
 func (m metricTable) spec(i int) policy.MetricSpec {
 	spec := policy.MetricSpec{
@@ -139,14 +142,11 @@ func (m metricTable) targetType() policy.TargetType {
 
 // validate records the mistakes that concern keys which only the file has.
 func (m metricTable) validate(t *table, path string) {
-	for _, key := range m.misplaced() {
-		t.addWritten(under(path, key.name), "is not allowed for a metric of type "+m.Type+"; it is for "+key.only)
-	}
+	m.validateOf(t, path)
 	if m.metricType() == policy.ObjectMetric {
 		m.validateObjectTarget(t, path)
 	}
 	if m.Source == "" {
-		m.validateSourceless(t, path)
 		return
 	}
 	if m.Query == "" {
@@ -164,6 +164,36 @@ func (m metricTable) validate(t *table, path string) {
 	case m.Window == nil && m.ofResource() && m.Resource == "cpu":
 		t.add(under(path, "window"), "", `is required for cpu from a source: the span that each value covers, as "1m" for a rate(…[1m])`)
 	}
+}
+
+// validateOf records the given keys that mean nothing for the metric's type or
+// without a source.
+func (m metricTable) validateOf(t *table, path string) {
+	value, fields := reflect.ValueOf(m), settings.FieldsOf(reflect.TypeOf(m))
+	for _, key := range fields.Keys {
+		field := fields.ByKey[key]
+		if value.FieldByIndex(field.Index).IsZero() {
+			continue
+		}
+		types := strings.Fields(field.Tag.Get("of"))
+		if len(types) > 0 && isMetricType(m.metricType()) && !slices.Contains(types, string(m.metricType())) {
+			only := strings.Join(types, ", ")
+			if last := strings.LastIndex(only, ", "); last >= 0 {
+				only = only[:last] + " and " + only[last+2:]
+			}
+			t.addWritten(under(path, key), "is not allowed for a metric of type "+m.Type+"; it is for "+only)
+		}
+		if m.Source == "" && field.Tag.Get("with") == "source" && (m.ofResource() || key == "query") {
+			t.addWritten(under(path, key), "needs a source, which is not given")
+		}
+	}
+}
+
+// isMetricType reports whether there is a type; where not, that is the mistake.
+func isMetricType(metricType policy.MetricType) bool {
+	return slices.Contains([]policy.MetricType{
+		policy.ResourceMetric, policy.ContainerResourceMetric, policy.InstancesMetric, policy.ObjectMetric, policy.ExternalMetric,
+	}, metricType)
 }
 
 // validateObjectTarget records a type word without the field it names, which
@@ -186,54 +216,6 @@ func (m metricTable) validateObjectTarget(t *table, path string) {
 	case policy.UtilizationTarget:
 		t.addWritten(key, "must be Value or AverageValue for a metric of type Object")
 	}
-}
-
-// validateSourceless records keys that only say something about a source.
-func (m metricTable) validateSourceless(t *table, path string) {
-	for _, key := range []struct {
-		name  string
-		given bool
-	}{
-		{"query", m.Query != ""},
-		{"select", m.Select != nil},
-		{"instance_label", m.InstanceLabel != "" && m.ofInstances()},
-		{"match", m.Match != "" && m.ofInstances()},
-		{"window", m.Window != nil && m.ofResource()},
-	} {
-		if key.given && (m.ofResource() || key.name == "query") {
-			t.addWritten(under(path, key.name), "needs a source, which is not given")
-		}
-	}
-}
-
-// misplacedKey is a key that a metric of some other type may have.
-type misplacedKey struct{ name, only string }
-
-// misplaced answers the given keys that mean nothing for the metric's type.
-func (m metricTable) misplaced() []misplacedKey {
-	const (
-		named     = "Instances, Object and External"
-		resources = "Resource and ContainerResource"
-		instances = "Resource, ContainerResource and Instances"
-	)
-	var keys []misplacedKey
-	add := func(wrong bool, name, only string) {
-		if wrong {
-			keys = append(keys, misplacedKey{name, only})
-		}
-	}
-	metricType := m.metricType()
-	if !slices.Contains([]policy.MetricType{policy.ResourceMetric, policy.ContainerResourceMetric, policy.InstancesMetric, policy.ObjectMetric, policy.ExternalMetric}, metricType) {
-		return nil // the type itself is the mistake
-	}
-	add(m.Name != "" && m.ofResource(), "name", named)
-	add(m.Resource != "" && !m.ofResource(), "resource", resources)
-	add(m.Task != "" && metricType != policy.ContainerResourceMetric, "task", "ContainerResource")
-	add(m.Object != "" && metricType != policy.ObjectMetric, "object", "Object")
-	add(m.InstanceLabel != "" && !m.ofInstances(), "instance_label", instances)
-	add(m.Match != "" && !m.ofInstances(), "match", instances)
-	add(m.Window != nil && !m.ofResource(), "window", resources)
-	return keys
 }
 
 // fileMetricKey answers the key of a metric's table for a field of its spec, and

@@ -1,25 +1,17 @@
 package config
 
-import "strings"
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
 
 // nameRule says what validName allows: what Kubernetes allows as the name of a
 // HorizontalPodAutoscaler.
 const nameRule = `use at most 253 lower-case letters, digits, "-" and ".", each part between dots beginning and ending with a letter or digit`
 
-const maxNameLength = 253
-
-// validName says whether a fleet, source or autoscaler may have the name.
-func validName(name string) bool {
-	if len(name) > maxNameLength {
-		return false
-	}
-	for part := range strings.SplitSeq(name, ".") {
-		if part == "" || part[0] == '-' || part[len(part)-1] == '-' || strings.Trim(part, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
-			return false
-		}
-	}
-	return true
-}
+// validName reports whether a fleet, source or autoscaler may have the name.
+func validName(name string) bool { return validation.IsDNS1123Subdomain(name) == nil }
 
 // AdaptName answers a valid name for something that is called text elsewhere: text
 // itself where it is valid, else in lower case and with "-" for what is not
@@ -43,8 +35,8 @@ func AdaptName(text string) string {
 		}
 	}
 	name := strings.Join(parts, ".")
-	if len(name) > maxNameLength {
-		name = strings.TrimRight(name[:maxNameLength], "-.")
+	if len(name) > validation.DNS1123SubdomainMaxLength {
+		name = strings.TrimRight(name[:validation.DNS1123SubdomainMaxLength], "-.")
 	}
 	return name
 }
