@@ -13,12 +13,32 @@ import (
 // conf.d beside it, in name order; there need not be such a directory. The
 // tables of fleets, sources and autoscalers come together from all files; a name
 // may occur once, and so may [daemon]. The error is an [Errors].
-func Load(path string) (*Config, error) {
-	files, err := Files(path)
+func Load(path string) (*Config, error) { return LoadWith(path, nil) }
+
+// LoadWith reads what [Load] would read once files beside or at path had other
+// contents: changes has the new text by the path of the file, as Load names it,
+// and nil for one that is gone. Nothing is written. The error is an [Errors].
+func LoadWith(path string, changes map[string][]byte) (*Config, error) {
+	l, err := readAll(path, changes)
 	if err != nil {
 		return nil, err
 	}
-	return LoadFiles(files...)
+	return l.finish()
+}
+
+// LoadFleets reads only the fleets of what [Load] would read. Mistakes in anything
+// else do not matter, such as autoscalers that are not decided yet. The error is
+// an [Errors].
+func LoadFleets(path string) (map[string]Fleet, error) {
+	l, err := readAll(path, nil)
+	if err != nil {
+		return nil, err
+	}
+	fleets := l.readFleets()
+	if len(l.errs) > 0 {
+		return nil, l.errs.sorted(l.files)
+	}
+	return fleets, nil
 }
 
 // LoadFiles reads exactly these files, in this order, as one configuration. The
@@ -31,29 +51,8 @@ func LoadFiles(paths ...string) (*Config, error) {
 	return l.finish()
 }
 
-// LoadFleets reads only the fleets of what [Load] would read. Mistakes in anything
-// else do not matter, such as autoscalers that are not decided yet. The error is
-// an [Errors].
-func LoadFleets(path string) (map[string]Fleet, error) {
-	files, err := Files(path)
-	if err != nil {
-		return nil, err
-	}
-	l := newLoader(builtIn)
-	for _, file := range files {
-		l.read(file)
-	}
-	fleets := l.readFleets()
-	if len(l.errs) > 0 {
-		return nil, l.errs.sorted(l.files)
-	}
-	return fleets, nil
-}
-
-// LoadWith reads what [Load] would read once files beside or at path had other
-// contents: changes has the new text by the path of the file, as Load names it,
-// and nil for one that is gone. Nothing is written. The error is an [Errors].
-func LoadWith(path string, changes map[string][]byte) (*Config, error) {
+// readAll reads the files of the main file at path, with changes as of LoadWith.
+func readAll(path string, changes map[string][]byte) (*loader, error) {
 	files, err := Files(path)
 	if err != nil {
 		return nil, err
@@ -74,7 +73,7 @@ func LoadWith(path string, changes map[string][]byte) (*Config, error) {
 			l.parse(file, text)
 		}
 	}
-	return l.finish()
+	return l, nil
 }
 
 // Parse reads one text; name stands for the file in messages. The error is an
@@ -85,31 +84,14 @@ func Parse(name string, text []byte) (*Config, error) {
 	return l.finish()
 }
 
-// Files answers the files that [Load] reads for the main file at path, in order.
+// Files returns the files that [Load] reads for the main file at path, in order.
 // The error is an [Errors].
 func Files(path string) ([]string, error) {
-	extra, err := filesBeside(path)
-	if err != nil {
-		return nil, Errors{*err}
-	}
-	return append([]string{path}, extra...), nil
-}
-
-// ExtraDir answers the directory whose *.toml files are read together with the
-// main file at path.
-func ExtraDir(path string) string { return filepath.Join(filepath.Dir(path), "conf.d") }
-
-// filesBeside answers the files of conf.d beside a main file.
-func filesBeside(path string) ([]string, *Error) {
-	dir := ExtraDir(path)
+	files, dir := []string{path}, ExtraDir(path)
 	entries, err := os.ReadDir(dir) // sorted by name
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, Errors{{File: dir, Detail: unreadable("list the directory", err)}}
 	}
-	if err != nil {
-		return nil, &Error{File: dir, Detail: unreadable("list the directory", err)}
-	}
-	var files []string
 	for _, entry := range entries {
 		if strings.HasSuffix(entry.Name(), ".toml") && !entry.IsDir() {
 			files = append(files, filepath.Join(dir, entry.Name()))
@@ -118,7 +100,11 @@ func filesBeside(path string) ([]string, *Error) {
 	return files, nil
 }
 
-// unreadable says what could not be read and what to do about it.
+// ExtraDir returns the directory whose *.toml files are read together with the
+// main file at path.
+func ExtraDir(path string) string { return filepath.Join(filepath.Dir(path), "conf.d") }
+
+// unreadable returns what could not be read and what to do about it.
 func unreadable(attempt string, err error) string {
 	cause := err
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
