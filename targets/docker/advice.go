@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// sayingTLS is what a server that speaks TLS answers to one who does not.
+// sayingTLS is in the response of a server that speaks TLS to a client that does not.
 const sayingTLS = "HTTP request to an HTTPS server"
 
-// advise adds to an error of the connection what is to be done about it. Of an ssh
-// that has ended all is left out but what it said.
+// advise adds to an error of the connection what is to be done about it. Of an ssh that
+// has ended only its own words are kept.
 func (e *Engine) advise(err error) error {
 	if ended := (*sshError)(nil); errors.As(err, &ended) {
-		return fmt.Errorf("%s; %s", ended.tell(), ended.advice(e.config.Host))
+		return fmt.Errorf("%s; %s", ended.words(), ended.advice(e.config.Host))
 	}
 	if advice := e.adviceTLS(err); advice != "" {
 		err = fmt.Errorf("%w; %s", err, advice)
@@ -28,7 +28,7 @@ func (e *Engine) advise(err error) error {
 	return err
 }
 
-// adviceTLS says what is to be done about an error of TLS; "" when it is none.
+// adviceTLS returns what is to be done about an error of TLS; "" when it is none.
 func (e *Engine) adviceTLS(err error) string {
 	var (
 		unknown x509.UnknownAuthorityError
@@ -55,14 +55,14 @@ func (e *Engine) adviceTLS(err error) string {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return "the engine needs a new certificate, or a clock is wrong"
 	case errors.As(err, &failed) && failed.Op == "remote error" && strings.Contains(failed.Err.Error(), "certificate"):
-		return e.adviceRefused()
+		return e.adviceCertificate()
 	}
 	return ""
 }
 
-// adviceRefused says what is to be done where the engine does not take hpad's
+// adviceCertificate returns what is to be done where the engine rejects hpad's
 // certificate.
-func (e *Engine) adviceRefused() string {
+func (e *Engine) adviceCertificate() string {
 	used, settings := e.config.usedTLS(), e.link.Load().tls
 	if used.CertFile == "" {
 		return "the engine wants a certificate: set tls.cert_file and tls.key_file to one of the authority that the engine trusts"

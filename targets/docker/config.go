@@ -74,8 +74,8 @@ func (c *Config) SetDefaults() {
 	c.ResourceInterval = cmp.Or(c.ResourceInterval, DefaultResourceInterval)
 }
 
-// environmentTLS answers what the environment says of TLS, as the Docker command
-// line reads it; nil when it says nothing.
+// environmentTLS returns the environment's settings of TLS, as the Docker command line
+// reads them; nil when it has none.
 func environmentTLS() *httpclient.TLS {
 	verify, dir := os.Getenv(client.EnvTLSVerify), os.Getenv(client.EnvOverrideCertPath)
 	if verify == "" && dir == "" {
@@ -94,15 +94,15 @@ func environmentTLS() *httpclient.TLS {
 	}
 }
 
-// Validate answers every mistake of a defaulted configuration, with paths below
-// the fleet's table.
+// Validate returns every mistake of a defaulted configuration, with paths below the
+// fleet's table.
 func (c *Config) Validate() []settings.FieldError {
 	var mistakes []settings.FieldError
 	add := func(field, value, detail string) {
 		mistakes = append(mistakes, settings.FieldError{Field: field, Value: value, Detail: detail})
 	}
 	if detail := CheckHost(c.Host); detail != "" {
-		add("host", quoteHost(c.Host), detail)
+		add("host", QuoteHost(c.Host), detail)
 	}
 	mistakes = append(mistakes, c.TLS.Validate()...)
 	if detail := checkVersion(c.APIVersion); detail != "" {
@@ -123,7 +123,7 @@ func (c *Config) Validate() []settings.FieldError {
 // versionForm is the form of a version of the Engine API.
 var versionForm = regexp.MustCompile(`^[1-9][0-9]*\.[0-9]+$`)
 
-// checkVersion says what is wrong with a fixed version; "" when nothing is.
+// checkVersion returns what is wrong with a fixed version; "" when nothing is.
 func checkVersion(version string) string {
 	switch {
 	case version == "":
@@ -136,7 +136,7 @@ func checkVersion(version string) string {
 	return ""
 }
 
-// CheckHost says what is wrong with the address of an engine; "" when nothing is.
+// CheckHost returns what is wrong with the address of an engine; "" when nothing is.
 func CheckHost(text string) string {
 	const form = `must be the address of a Docker engine, as "unix:///var/run/docker.sock", "tcp://192.0.2.1:2376" or "ssh://me@192.0.2.1"`
 	address, err := url.Parse(text)
@@ -167,15 +167,15 @@ func CheckHost(text string) string {
 	return ""
 }
 
-// quoteHost is how a mistaken address is shown; "" where it may hold a secret.
-func quoteHost(text string) string {
+// QuoteHost returns a mistaken address for a message; "" where it may hold a secret.
+func QuoteHost(text string) string {
 	if strings.ContainsAny(text, "@?") {
 		return ""
 	}
 	return strconv.Quote(text)
 }
 
-// connections answers how many connections may be open at once.
+// connections returns how many connections may be open at once.
 func (c *Config) connections() int {
 	if c.MaxConnections > 0 {
 		return c.MaxConnections

@@ -26,8 +26,7 @@ type link struct {
 	transport *http.Transport
 	// tls is the client's side of TLS; nil where it is not spoken.
 	tls *tls.Config
-	// stamps are those of the files it was made from, or of newer ones that cannot be
-	// used.
+	// stamps are of the files it was made from, or of newer ones that cannot be used.
 	stamps []httpclient.Stamp
 }
 
@@ -49,8 +48,8 @@ func newLink(ctx context.Context, c *Config, stamps []httpclient.Stamp, version 
 	return &link{client: talking, transport: transport, tls: settings, stamps: stamps}, nil
 }
 
-// newTransport builds what connects to an engine until ctx ends; it does not
-// connect. Settings are nil where TLS is not spoken.
+// newTransport returns a transport to an engine, which does not connect after ctx ends.
+// Settings are nil where TLS is not spoken.
 func newTransport(ctx context.Context, c *Config, settings *tls.Config) (*http.Transport, error) {
 	transport := &http.Transport{
 		TLSHandshakeTimeout: c.Timeout,
@@ -80,8 +79,7 @@ func newTransport(ctx context.Context, c *Config, settings *tls.Config) (*http.T
 	return transport, nil
 }
 
-// newClient builds a client that talks one version of the API over connections of a
-// transport.
+// newClient returns a client that talks one version of the API over a transport.
 func newClient(c *Config, transport *http.Transport, version string) (*client.Client, error) {
 	options := []client.Opt{client.WithVersion(version), client.WithUserAgent("hpad")}
 	if c.scheme() == "ssh" {
@@ -96,19 +94,18 @@ func newClient(c *Config, transport *http.Transport, version string) (*client.Cl
 	if transport.TLSClientConfig != nil {
 		options = append(options, client.WithScheme("https"))
 	}
-	// The client sets up a transport of its own for the host, in place of which it
-	// gets this one.
+	// In place of the transport that the client has made for the host.
 	options = append(options, client.WithHTTPClient(&http.Client{Transport: verbatim{transport}, CheckRedirect: client.CheckRedirect}))
 	return client.NewClientWithOpts(options...)
 }
 
-// scheme is what the host begins with: unix, tcp or ssh.
+// scheme returns what the host begins with: unix, tcp or ssh.
 func (c *Config) scheme() string {
 	scheme, _, _ := strings.Cut(c.Host, "://")
 	return scheme
 }
 
-// usedTLS answers what is said of TLS; nil where it is not spoken.
+// usedTLS returns the settings of TLS; nil where it is not spoken.
 func (c *Config) usedTLS() *httpclient.TLS {
 	if c.scheme() != "tcp" {
 		return nil
@@ -116,7 +113,7 @@ func (c *Config) usedTLS() *httpclient.TLS {
 	return c.TLS
 }
 
-// stamps answers those of all files that a client is made from.
+// stamps returns those of all files that a link is made from.
 func (c *Config) stamps() []httpclient.Stamp {
 	t := c.usedTLS()
 	if t == nil {
@@ -125,7 +122,7 @@ func (c *Config) stamps() []httpclient.Stamp {
 	return httpclient.StampFiles(t.CAFile, t.CertFile, t.KeyFile)
 }
 
-// tlsSettings answers the client's side of TLS, nil where it is not spoken.
+// tlsSettings returns the client's side of TLS; nil where it is not spoken.
 func tlsSettings(c *Config) (*tls.Config, error) {
 	t := c.usedTLS()
 	if t == nil {
@@ -141,14 +138,14 @@ func tlsSettings(c *Config) (*tls.Config, error) {
 	return settings, nil
 }
 
-// verbatim sends a body as it is given by WithBody.
+// verbatim sends the body given to WithBody in place of a request's own.
 type verbatim struct{ *http.Transport }
 
 // bodyKey is the key of that body in a context.
 type bodyKey struct{}
 
-// WithBody answers a context in which a call that sends a document sends this one
-// in its place: for documents with fields that the client does not know.
+// WithBody returns a context in which a call that sends a document sends this one in its
+// place: for documents with fields that the client does not know.
 func WithBody(ctx context.Context, document []byte) context.Context {
 	return context.WithValue(ctx, bodyKey{}, document)
 }

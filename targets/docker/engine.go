@@ -168,7 +168,7 @@ func (e *Engine) end(version string, err error) (*client.Client, error) {
 	return l.client, nil
 }
 
-// negotiate asks the engine for its version and answers the one to talk.
+// negotiate asks the engine for its version and returns the one to talk.
 func (e *Engine) negotiate(ctx context.Context, c *client.Client) (string, error) {
 	ctx, cancel := targets.Bounded(ctx, e.config.Timeout)
 	defer cancel()
@@ -192,31 +192,30 @@ func (e *Engine) negotiate(ctx context.Context, c *client.Client) (string, error
 	return api.DefaultVersion, nil
 }
 
-// Read makes a call that changes nothing, within the fleet's timeout. Errors are
-// of the classes in package targets; those that the call itself put into one stay
-// as they are.
+// Read makes a call that changes nothing, within the fleet's timeout. Errors are of the
+// classes in package targets; one that the call itself gave a class stays as it is.
 func (e *Engine) Read(ctx context.Context, call func(context.Context, *client.Client) error) error {
 	_, err := e.do(ctx, call)
 	return err
 }
 
-// Write makes a call that changes something, within the fleet's timeout. Errors
-// are as those of Read; one after which nobody knows whether the engine did it is
-// a targets.ErrUnknownOutcome besides.
+// Write makes a call that changes something, within the fleet's timeout. Errors are as
+// those of Read; one after which the engine may have done it is an ErrUnknownOutcome
+// besides.
 func (e *Engine) Write(ctx context.Context, call func(context.Context, *client.Client) error) error {
 	var sent atomic.Bool
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }}
 	raw, err := e.do(ctx, func(ctx context.Context, c *client.Client) error {
 		return call(httptrace.WithClientTrace(ctx, trace), c)
 	})
-	if err != nil && sent.Load() && !targets.Classed(raw) && !refused(raw) {
+	if err != nil && sent.Load() && !targets.Classed(raw) && !undone(raw) {
 		return fmt.Errorf("%w: %w", targets.ErrUnknownOutcome, err)
 	}
 	return err
 }
 
-// do makes a call and answers its error as it was and as it is to be told.
-func (e *Engine) do(ctx context.Context, call func(context.Context, *client.Client) error) (raw, told error) {
+// do makes a call and returns its error, as it was and in a class.
+func (e *Engine) do(ctx context.Context, call func(context.Context, *client.Client) error) (raw, classed error) {
 	ctx, cancel := targets.Bounded(ctx, e.config.Timeout)
 	defer cancel()
 	c, err := e.Client(ctx)

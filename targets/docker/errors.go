@@ -12,20 +12,19 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// sayingTooNew is what the engine's refusal of a version is recognized by: it was
-// replaced by an older one.
+// sayingTooNew is in the error of an engine that was replaced by an older one.
 const sayingTooNew = "client version"
 
-// refused says that an error is an answer by which the engine did nothing.
-func refused(err error) bool {
+// undone reports whether an error is a response by which the engine did nothing.
+func undone(err error) bool {
 	return errdefs.IsNotFound(err) || errdefs.IsInvalidArgument(err) || errdefs.IsConflict(err) || errdefs.IsUnauthorized(err) ||
 		errdefs.IsPermissionDenied(err) || errdefs.IsResourceExhausted(err) || errdefs.IsFailedPrecondition(err) ||
 		errdefs.IsUnavailable(err) || errdefs.IsNotImplemented(err) || errdefs.IsNotModified(err)
 }
 
-// Error puts an error of the client into one of the classes of package targets:
-// 404 is ErrTargetNotFound and 409 ErrConflict, whatever they are about. An error
-// that has a class, and nil, stay as they are.
+// Error returns an error of the client as one of a class of package targets: 404 is
+// ErrTargetNotFound and 409 ErrConflict, whatever they are about. An error that has a
+// class, and nil, stay as they are.
 func (e *Engine) Error(err error) error {
 	if err == nil || targets.Classed(err) {
 		return err
@@ -50,12 +49,12 @@ func (e *Engine) Error(err error) error {
 	return wrap(targets.ErrTransient)
 }
 
-// transient says what is wrong with the engine.
+// transient returns an ErrTransient of the engine.
 func (e *Engine) transient(err error) error {
 	return fmt.Errorf("%w: docker at %s: %w", targets.ErrTransient, e.config.Host, err)
 }
 
-// lost says that the next call may reach another engine, of another version.
+// lost reports whether the next call may reach another engine, of another version.
 func lost(err error) bool {
 	return client.IsErrConnectionFailed(err) || errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), sayingTooNew)
 }

@@ -16,9 +16,9 @@ const (
 	defaultPeriodUs = 100_000
 )
 
-// Requests answers what a container reserves (R28): of cpu its limit, else its
-// quota, else its shares, of memory its reservation, else its limit. What it does
-// not state is left out.
+// Requests returns what a container reserves (R28): of cpu its limit, else its quota,
+// else its shares, of memory its reservation, else its limit. What it does not state is
+// left out.
 func Requests(c *container.HostConfig) []policy.Amount {
 	if c == nil {
 		return nil
@@ -43,8 +43,8 @@ func Requests(c *container.HostConfig) []policy.Amount {
 	return Amounts(nano, memory)
 }
 
-// Amounts answers what billionths of a core and bytes of memory are as requests;
-// what is not more than 0 is left out.
+// Amounts returns billionths of a core and bytes of memory as requests; what is not more
+// than 0 is left out.
 func Amounts(nanoCores, bytes int64) []policy.Amount {
 	var amounts []policy.Amount
 	if nanoCores > 0 {

@@ -15,21 +15,19 @@ import (
 	"github.com/hpad/hpad/targets/sampling"
 )
 
-// How many containers of one engine are asked for at once. Engines before 23.0.8
-// and 24.0.7 keep every question waiting for the next tick of a second: all are
-// asked at once then.
+// How many containers of one engine are read at once. Engines before 23.0.8 and 24.0.7
+// answer every call at the next tick of a second: many more are read at once then.
 const (
 	samplingAtOnce     = 64
 	slowSamplingAtOnce = 512
 	slowAnswer         = 500 * time.Millisecond
 )
 
-// Container is a running container whose use can be asked for.
+// Container is a running container whose use can be sampled.
 type Container struct {
-	// Instance is the id of its instance in readings, Task the name of its task
-	// there.
+	// Instance is the id of its instance in readings, Task the name of its task there.
 	Instance, Task string
-	// Engine runs it; nil when none is known that does, and Err then says why.
+	// Engine runs it; nil when none is known that does, for the reason of Err.
 	Engine *Engine
 	Err    error
 	// ID is the container's id on that engine.
@@ -53,7 +51,7 @@ type Sampler struct {
 	work    sync.WaitGroup
 
 	mu sync.Mutex
-	// busy are the engines that are being asked.
+	// busy are the engines that are being read.
 	busy map[*Engine]bool
 }
 
@@ -75,8 +73,8 @@ type sample struct {
 	learned time.Time
 }
 
-// NewSampler answers a sampler with that interval, which does nothing until it is
-// asked.
+// NewSampler returns a sampler with that interval, which does nothing before the first
+// call of Samples.
 func NewSampler(interval time.Duration) *Sampler {
 	s := &Sampler{busy: map[*Engine]bool{}}
 	s.members = sampling.NewMembers(interval, sampling.Kind[key, Container, measured]{
@@ -85,13 +83,12 @@ func NewSampler(interval time.Duration) *Sampler {
 	return s
 }
 
-// Publish says which running containers a target has: at every reading.
+// Publish sets the running containers of a target: at every reading.
 func (s *Sampler) Publish(ref targets.Ref, containers []Container) {
 	s.members.Publish(ref, containers)
 }
 
-// Withdraw says that a target has no containers that are known: when it cannot be
-// read.
+// Withdraw forgets the containers of a target: when it cannot be read.
 func (s *Sampler) Withdraw(ref targets.Ref) { s.members.Withdraw(ref) }
 
 // Close ends the sampling.
@@ -100,15 +97,15 @@ func (s *Sampler) Close() {
 	s.work.Wait()
 }
 
-// Samples answers the newest samples that are not too old, and sees to it that
-// there will be more. A container takes two readings to have one. A target that
-// was not published has no entry.
+// Samples returns the newest samples that are not too old, and has more taken. A
+// container takes two readings to have one. A target that was not published has no
+// entry.
 func (s *Sampler) Samples(refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
 	return s.members.Samples(refs)
 }
 
-// sampleOf answers a container's sample where that is not too old, and what went
-// wrong with it.
+// sampleOf returns a container's sample where that is not too old, and what went wrong
+// with it.
 func (s *Sampler) sampleOf(c Container, known measured) (*targets.InstanceSample, error) {
 	err := c.Err
 	if err == nil && known.err != nil {
@@ -123,8 +120,8 @@ func (s *Sampler) sampleOf(c Container, known measured) (*targets.InstanceSample
 	}, err
 }
 
-// pass samples containers once, each engine's on its own: one that does not answer
-// keeps no other waiting.
+// pass samples containers once, each engine's on its own: a slow one keeps no other
+// waiting.
 func (s *Sampler) pass(ctx context.Context, due []Container) error {
 	byEngine := map[*Engine][]Container{}
 	for _, c := range due {
@@ -149,8 +146,8 @@ func (s *Sampler) pass(ctx context.Context, due []Container) error {
 	return nil
 }
 
-// sampleEngine asks one engine for containers of its own: one alone, which tells
-// how fast it answers and whether it does, then the others.
+// sampleEngine samples one engine's containers: one alone, which shows how fast the
+// engine is and whether it can be reached, then the others.
 func (s *Sampler) sampleEngine(ctx context.Context, engine *Engine, containers []Container) {
 	begun := time.Now()
 	err := s.sample(ctx, containers[0])
@@ -179,13 +176,13 @@ func (s *Sampler) sampleEngine(ctx context.Context, engine *Engine, containers [
 	_ = group.Wait() // each container has its own error
 }
 
-// gone says that an engine is not worth asking again in this pass.
+// gone reports whether an engine is not to be called again in this pass.
 func gone(err error) bool {
 	return errors.Is(err, targets.ErrTimeout) || errors.Is(err, context.Canceled) || errors.Is(err, targets.ErrForbidden) ||
 		errors.Is(err, targets.ErrThrottled) || lost(err)
 }
 
-// sample asks for the use of one container.
+// sample samples one container.
 func (s *Sampler) sample(ctx context.Context, c Container) error {
 	found, err := readCounters(ctx, c.Engine, c.ID)
 	if err != nil {
@@ -194,11 +191,11 @@ func (s *Sampler) sample(ctx context.Context, c Container) error {
 	}
 	found.started = c.Started
 	now := time.Now()
-	s.members.Learn(c.key(), func(known *measured) { known.take(found, now, s.members.Validity()) })
+	s.members.Learn(c.key(), func(known *measured) { known.add(found, now, s.members.Validity()) })
 	return nil
 }
 
-// fail notes why a container has no new sample. One that is gone is no failure.
+// fail records why a container has no new sample. One that is gone is no failure.
 func (s *Sampler) fail(c Container, err error) {
 	if errors.Is(err, targets.ErrTargetNotFound) {
 		err = nil
@@ -206,10 +203,10 @@ func (s *Sampler) fail(c Container, err error) {
 	s.members.Learn(c.key(), func(known *measured) { known.err = err })
 }
 
-// take keeps what an engine says of the container, and makes a sample of it where
-// it follows on what was said before: not where the container started again, a
-// counter or the clock went back, or more time passed than a sample may cover.
-func (known *measured) take(found counters, now time.Time, validity time.Duration) {
+// add keeps new counters, and makes a sample of them where they follow on the ones
+// before: not where the container started again, a counter or the clock went back, or
+// more time passed than a sample may cover.
+func (known *measured) add(found counters, now time.Time, validity time.Duration) {
 	known.err = nil
 	before := known.counters
 	if before.started.Equal(found.started) && found.read.Equal(before.read) {

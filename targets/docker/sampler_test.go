@@ -285,11 +285,11 @@ func TestPairs(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var known measured
-			known.take(first, first.read, validity)
+			known.add(first, first.read, validity)
 			if !known.sample.at.IsZero() {
 				t.Fatal("one reading makes a sample")
 			}
-			known.take(test.second, test.second.read, validity)
+			known.add(test.second, test.second.read, validity)
 			if got := !known.sample.at.IsZero(); got != test.want {
 				t.Fatalf("a sample is %v, want %v", got, test.want)
 			}
@@ -297,11 +297,11 @@ func TestPairs(t *testing.T) {
 			third := test.second
 			third.read = third.read.Add(15 * time.Second)
 			third.cpu += 7_500_000_000
-			known.take(third, third.read, validity)
+			known.add(third, third.read, validity)
 			if got := known.sample; got.window != 15*time.Second || !got.at.Equal(third.read) || got.usage[0].Milli != 500 {
 				t.Errorf("sample %+v, want half a core over 15s", got)
 			}
-			known.take(third, third.read, validity)
+			known.add(third, third.read, validity)
 			if known.sample.at.IsZero() {
 				t.Error("a reading that was measured no second time takes the sample away")
 			}
@@ -311,8 +311,8 @@ func TestPairs(t *testing.T) {
 	t.Run("a clock ahead", func(t *testing.T) {
 		var known measured
 		now := first.read.Add(-time.Second)
-		known.take(first, now, validity)
-		known.take(next(func(*counters) {}), now, validity)
+		known.add(first, now, validity)
+		known.add(next(func(*counters) {}), now, validity)
 		if got := known.sample; !got.at.Equal(now) {
 			t.Errorf("sample at %v, want it no later than %v", got.at, now)
 		}

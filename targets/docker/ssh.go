@@ -20,11 +20,11 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// sshHelper answers the library's way to an engine by the ssh program, and the host
-// that requests then name.
+// sshHelper returns the library's way to an engine by the ssh program, and the host that
+// requests then name.
 func sshHelper(c *Config) (*connhelper.ConnectionHelper, error) {
-	// Nobody is there to be asked for a password. A stop has no limit of its own,
-	// so ssh has to notice when the other side is gone.
+	// Nobody is there to give a password. A stop has no limit of its own, so ssh has to
+	// find out when the other side is gone.
 	return connhelper.GetConnectionHelperWithSSHOpts(c.Host, []string{
 		"-o BatchMode=yes", fmt.Sprintf("-o ConnectTimeout=%d", max(1, int(c.Timeout.Seconds()))), "-o ServerAliveInterval=15",
 	})
@@ -34,15 +34,14 @@ func sshHelper(c *Config) (*connhelper.ConnectionHelper, error) {
 type sshDialer struct {
 	// life ends attempts that are under way.
 	life context.Context
-	// timeout bounds one attempt, to the engine's first answer.
+	// timeout bounds one attempt, to the engine's first response.
 	timeout time.Duration
 	// start starts a process.
 	start func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// dial answers a connection on which the engine has answered: a process is there
-// before anybody knows whether it can connect, and what is sent then would be lost
-// or not, nobody knows which.
+// dial returns a connection on which the engine has responded: a process is there before
+// it is known whether it can connect, and so whether what is sent then would be lost.
 func (d *sshDialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	ctx, cancel := targets.Bounded(ctx, d.timeout)
 	defer cancel()
@@ -66,7 +65,7 @@ func (d *sshDialer) dial(ctx context.Context, network, address string) (net.Conn
 	return d.begin(ctx, network, address) // It takes one request at a time.
 }
 
-// begin starts a process.
+// begin starts a process, and returns its connection.
 func (d *sshDialer) begin(ctx context.Context, network, address string) (net.Conn, error) {
 	connection, err := d.start(ctx, network, address)
 	switch {
@@ -78,10 +77,10 @@ func (d *sshDialer) begin(ctx context.Context, network, address string) (net.Con
 	return sshConnection{connection}, nil
 }
 
-// proven asks for an answer, whatever it is, and says whether more may be asked on
-// the same connection.
+// proven waits for a response, whatever it is, and reports whether the connection takes
+// more requests.
 func proven(connection net.Conn) (more bool, err error) {
-	// A process that has ended tells why where it is read, not here.
+	// Why a process has ended is in the error of reading, not of writing.
 	_, _ = io.WriteString(connection, "HEAD /_ping HTTP/1.1\r\nHost: docker\r\n\r\n")
 	response, err := http.ReadResponse(bufio.NewReader(connection), &http.Request{Method: http.MethodHead})
 	if err != nil {
@@ -115,12 +114,12 @@ const (
 	sshNotFound = "exit status 127"
 )
 
-// Error answers none of what was said: the client takes words such as "dial unix"
-// for its own.
+// Error leaves out what was said: the client takes words such as "dial unix" for its
+// own.
 func (e *sshError) Error() string { return "ssh has ended with " + e.status }
 
-// tell tells what is wrong.
-func (e *sshError) tell() string {
+// words returns what is wrong.
+func (e *sshError) words() string {
 	said := cmp.Or(e.said, e.status)
 	switch e.status {
 	case sshFailed:
@@ -131,7 +130,7 @@ func (e *sshError) tell() string {
 	return `"docker system dial-stdio" on the other side says: ` + said
 }
 
-// advice says what is to be done about it, where host is what was to be reached.
+// advice returns what is to be done about it, where host was to be reached.
 func (e *sshError) advice(host string) string {
 	if e.status == sshNotFound {
 		return "install Docker's command line there, where commands by ssh find it on their PATH"
@@ -149,10 +148,10 @@ func (e *sshError) advice(host string) string {
 	return fmt.Sprintf(`as hpad's user "ssh %s docker version" has to work without a question`, destination)
 }
 
-// ended is by what the library tells that the process ended, and what it said.
+// ended matches the library's error of a process that ended, with its status and words.
 var ended = regexp.MustCompile(`(?s)has exited with (.*?), make sure the URL is valid, .*?: stderr=(.*)$`)
 
-// explainSSH puts what the library says of an ssh that has ended into few words.
+// explainSSH returns an sshError for the library's error of an ssh that has ended.
 func explainSSH(err error) error {
 	if err == nil {
 		return nil
@@ -164,8 +163,8 @@ func explainSSH(err error) error {
 	return &sshError{status: found[1], said: lastWords(found[2])}
 }
 
-// lastWords answers the last two lines with letters in them as one: those before
-// are greetings and warnings.
+// lastWords returns the last two lines with letters in them as one: those before are
+// greetings and warnings.
 func lastWords(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {

@@ -15,10 +15,10 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// errUnmeasured says that an engine knows the container and not its use.
+// errUnmeasured is the error of a container whose use the engine does not know.
 var errUnmeasured = errors.New("the engine measures nothing of it: it just stopped, or the engine cannot read its cgroups (its log then says \"no metrics received\")")
 
-// counters are what an engine answered of a container at one time.
+// counters are those of a container at one time.
 type counters struct {
 	// started is the container's start, read the engine's time of measuring.
 	started, read time.Time
@@ -28,8 +28,8 @@ type counters struct {
 	memory int64
 }
 
-// readCounters asks an engine for the counters of one container, once and without
-// waiting for a second measurement.
+// readCounters reads the counters of one container, without waiting for a second
+// measurement.
 func readCounters(ctx context.Context, engine *Engine, id string) (counters, error) {
 	var found counters
 	err := engine.Read(ctx, func(ctx context.Context, c *client.Client) error {
@@ -47,8 +47,8 @@ func readCounters(ctx context.Context, engine *Engine, id string) (counters, err
 	return found, err
 }
 
-// parseCounters reads a stats document. One of a container that does not run, or
-// that the engine cannot measure, has no time.
+// parseCounters parses a stats document. One of a container that does not run, or that
+// the engine cannot measure, has no time.
 func parseCounters(body io.Reader) (counters, error) {
 	var document container.StatsResponse
 	if err := json.NewDecoder(body).Decode(&document); err != nil {
@@ -61,9 +61,9 @@ func parseCounters(body io.Reader) (counters, error) {
 	return found, nil
 }
 
-// workingSet answers the memory that counts as used, as "docker stats" and the
-// kubelet have it: without what the page cache has not touched lately. It is
-// negative where nothing was measured.
+// workingSet returns the memory that counts as used, as for "docker stats" and the
+// kubelet: without what the page cache has not touched lately. It is negative where
+// nothing was measured.
 func workingSet(stats container.MemoryStats) int64 {
 	// A number this large is none.
 	const highest = math.MaxInt64 / 1000
@@ -80,8 +80,8 @@ func workingSet(stats container.MemoryStats) int64 {
 	return int64(stats.Usage - inactive)
 }
 
-// usage answers what a container used between two readings of its counters, as
-// far as it was measured.
+// usage returns what a container used between two readings of its counters, as far as it
+// was measured.
 func usage(before, after counters) []policy.Amount {
 	var used []policy.Amount
 	span := after.read.Sub(before.read).Nanoseconds()

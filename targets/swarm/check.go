@@ -15,9 +15,9 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Check answers the engine's version, what the manager says of its swarm, and
-// which nodes' engines can be asked for cpu and memory. Nothing is changed: the
-// right to update is tried with a service that cannot be.
+// Check returns the engine's version, what the manager knows of its swarm, and which
+// nodes' cpu and memory cannot be sampled. Nothing is changed: the right to update is
+// tried with a service that cannot exist.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	return targets.Ask(ctx, &f.base, "check", f.check)
 }
@@ -45,7 +45,7 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 	return append(found, f.checkNodes(ctx)...), nil
 }
 
-// noManager says what an engine is that cannot scale services.
+// noManager returns the error of an engine that cannot scale services.
 func noManager(info system.Info) error {
 	err := fmt.Errorf("%w: the engine of %q is not a swarm manager (its part in a swarm is: %s)", targets.ErrTransient, info.Name, info.Swarm.LocalNodeState)
 	if info.Swarm.Error != "" {
@@ -67,10 +67,10 @@ func (f *Fleet) tryUpdate(ctx context.Context) error {
 	return nil
 }
 
-// checkNodes tells of nodes whose engines are not known, of engines whose nodes
-// are not, and of those that do not answer.
+// checkNodes returns the nodes whose engines are not known, the engines whose nodes are
+// not, and those that cannot be reached.
 func (f *Fleet) checkNodes(ctx context.Context) []string {
-	own, names, err := f.nodes.ask(ctx)
+	own, names, err := f.nodes.list(ctx)
 	if err != nil {
 		return []string{"cpu and memory cannot be sampled, because the nodes are not known: " + err.Error()}
 	}

@@ -3,8 +3,6 @@ package swarm
 import (
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/hpad/hpad/settings"
 
@@ -29,7 +27,7 @@ type Config struct {
 	LabelLimits targets.LabelLimits `toml:"label_limits"`
 }
 
-// Discovers says whether the fleet is configured to find targets by their labels.
+// Discovers reports whether the fleet finds targets by their labels.
 func (c *Config) Discovers() bool { return c.Discover }
 
 // LimitsLabels returns what labels may ask for.
@@ -41,8 +39,8 @@ func (c *Config) SetDefaults() {
 	c.LabelLimits.SetDefaults()
 }
 
-// Validate answers every mistake of a defaulted configuration, with paths below
-// the fleet's table.
+// Validate returns every mistake of a defaulted configuration, with paths below the
+// fleet's table.
 func (c *Config) Validate() []settings.FieldError {
 	mistakes := append(c.Config.Validate(), c.LabelLimits.Validate()...)
 	for _, node := range slices.Sorted(maps.Keys(c.Nodes)) {
@@ -51,11 +49,7 @@ func (c *Config) Validate() []settings.FieldError {
 		case node == "":
 			mistakes = append(mistakes, settings.FieldError{Field: "nodes", Detail: "names a node without a name: each key is a node's id or hostname"})
 		case detail != "":
-			value := strconv.Quote(host)
-			if strings.ContainsAny(host, "@?") {
-				value = "" // it may hold a secret
-			}
-			mistakes = append(mistakes, settings.FieldError{Field: "nodes." + node, Value: value, Detail: detail})
+			mistakes = append(mistakes, settings.FieldError{Field: "nodes." + node, Value: docker.QuoteHost(host), Detail: detail})
 		}
 	}
 	return mistakes

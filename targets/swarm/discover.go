@@ -11,11 +11,10 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Discover answers all services with a label that begins with "hpad.", by name:
-// those that cannot be scaled too, since reading them says so. The labels are
-// those of the service (deploy.labels in a stack), not of its containers. A service
-// without is told with a Problem where its containers' ask for an autoscaler, which
-// would have no effect unseen. It takes one list.
+// Discover returns all services with a label that begins with "hpad.", by name: also
+// those that cannot be scaled, since reading them says so. The labels are those of the
+// service (deploy.labels in a stack); where only its containers have the label that asks
+// for an autoscaler, which has no effect there, the service has a Problem.
 func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
 	if !f.config.Discover {
 		return nil, nil
@@ -51,7 +50,7 @@ func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
 	return found, nil
 }
 
-// misplaced says that the labels of a service's containers ask for an autoscaler.
+// misplaced reports whether the labels of a service's containers ask for an autoscaler.
 func misplaced(service *swarm.Service) bool {
 	container := service.Spec.TaskTemplate.ContainerSpec
 	return container != nil && container.Labels[targets.EnableLabel] == "true"

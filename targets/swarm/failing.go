@@ -12,18 +12,16 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// TasksFailing is the condition of a service whose tasks fail, so that the swarm
-// puts others in their places.
+// TasksFailing is the condition of a service whose tasks fail and are replaced.
 const TasksFailing policy.ConditionType = "TasksFailing"
 
-// TaskFailed is the reason of TasksFailing; the message says in the swarm's words
-// how.
+// TaskFailed is the reason of TasksFailing; its message has the swarm's own words.
 const TaskFailed = "TaskFailed"
 
-// failingWindow is how long ago a task failed that is told of.
+// failingWindow is how long ago a task that counts may have failed.
 const failingWindow = time.Minute
 
-// unsettled says that a service has tasks that do not run yet, or not for long:
+// unsettled reports whether a service has tasks that do not run yet, or not for long:
 // others may have failed before them.
 func unsettled(tasks []*swarm.Task, now time.Time) bool {
 	return slices.ContainsFunc(tasks, func(task *swarm.Task) bool {
@@ -31,8 +29,8 @@ func unsettled(tasks []*swarm.Task, now time.Time) bool {
 	})
 }
 
-// listFailed asks for the tasks that ended, of services where some may have failed:
-// one list, and none while all is quiet. Without an answer nothing is told.
+// listFailed lists the tasks that ended, of services where some may have failed: one
+// call, and none while all is quiet. One that fails is left out.
 func (s *snapshot) listFailed(ctx context.Context, names []string) {
 	wanted := filters.NewArgs(filters.Arg("desired-state", string(swarm.TaskStateShutdown)))
 	for _, name := range names {
@@ -54,7 +52,7 @@ func (s *snapshot) listFailed(ctx context.Context, names []string) {
 	}
 }
 
-// failing tells of tasks of a service that failed lately; nil when none did.
+// failing returns the notice of tasks of a service that failed lately; nil when none did.
 func failing(service *swarm.Service, tasks []*swarm.Task, now time.Time) *policy.Notice {
 	places := map[int]bool{}
 	var last *swarm.Task

@@ -18,7 +18,7 @@ import (
 // swarm, or not of one with a leader.
 const NotSwarmManager = "NotSwarmManager"
 
-// sayingNotManager is what an engine's refusal is recognized by.
+// sayingNotManager is in the errors of an engine that is no manager.
 const sayingNotManager = "not a swarm manager"
 
 // Fleet reads and scales the services of one swarm. It is safe for concurrent
@@ -31,7 +31,7 @@ type Fleet struct {
 	sampler *docker.Sampler
 }
 
-// New answers a fleet of that name, which connects when it is first read. The
+// New returns a fleet of that name, which connects when it is first read. The
 // configuration is defaulted and valid, and is not modified. An error names a
 // file that cannot be used.
 func New(name string, config *Config) (*Fleet, error) {
@@ -59,8 +59,8 @@ func (f *Fleet) Close() error {
 	return nil
 }
 
-// Problems answers what is wrong with the connections to the manager and to the
-// engines of nodes.
+// Problems returns what is wrong with the connections to the manager and to the engines
+// of nodes.
 func (f *Fleet) Problems() []string {
 	problems := f.engine.Problems()
 	for _, node := range slices.Sorted(maps.Keys(f.nodes.engines)) {
@@ -69,8 +69,8 @@ func (f *Fleet) Problems() []string {
 	return problems
 }
 
-// Samples answers cpu and memory of each running task whose node's engine is
-// known, and begins to sample when nobody has asked for a while.
+// Samples returns cpu and memory of each running task whose node's engine is known, and
+// begins to sample when it was not called for a while.
 func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
 	return targets.Ask(ctx, &f.base, "sample", func(context.Context) (map[targets.Ref]targets.Samples, error) {
 		return f.sampler.Samples(refs)
@@ -82,7 +82,7 @@ func (f *Fleet) read(ctx context.Context, call func(context.Context, *client.Cli
 	return managerError(f.engine.Read(ctx, call))
 }
 
-// managerError says what to do about an engine that is no manager.
+// managerError adds what to do about an engine that is no manager.
 func managerError(err error) error {
 	if err == nil || !strings.Contains(err.Error(), sayingNotManager) || errors.Is(err, targets.ErrForbidden) {
 		return err

@@ -17,37 +17,36 @@ import (
 )
 
 const (
-	// learningInterval is how long to wait before asking about nodes again that the
-	// manager refused to tell of, retryInterval where it did not answer.
+	// learningInterval is how long to wait before listing nodes again where that is
+	// forbidden, retryInterval where it failed otherwise.
 	learningInterval = time.Minute
 	retryInterval    = 5 * time.Second
-	// learningWait is how long a round waits for the answer: it is worth less than
-	// the round.
+	// learningWait is how long a round waits for the list, which is worth less than it.
 	learningWait = 2 * time.Second
 )
 
-// nodes knows the swarm's nodes and their engines. It is safe for concurrent use.
+// nodes are the swarm's nodes and their engines. They are safe for concurrent use.
 type nodes struct {
 	manager *docker.Engine
 	// engines are the configured ones, by the id or the hostname of a node.
 	engines map[string]*docker.Engine
-	// ctx ends with the fleet, work is the question under way.
+	// ctx ends with the fleet; work is the list under way.
 	ctx    context.Context
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 
 	mu sync.Mutex
-	// asking says that a question is under way.
-	asking bool
+	// listing reports whether a list is under way.
+	listing bool
 	// own is the id of the manager's node, names are the hostnames of all.
 	own   string
 	names map[string]string
-	// err is why the last question was not answered, asked when it was asked.
+	// err is why the last list failed, begun when it began.
 	err   error
-	asked time.Time
+	begun time.Time
 }
 
-// newNodes builds the engines of the configured nodes.
+// newNodes connects the engines of the configured nodes.
 func newNodes(config *Config, manager *docker.Engine) (*nodes, error) {
 	n := &nodes{manager: manager, engines: map[string]*docker.Engine{}, names: map[string]string{}}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
@@ -64,7 +63,7 @@ func newNodes(config *Config, manager *docker.Engine) (*nodes, error) {
 	return n, nil
 }
 
-// close gives up a question under way and the connections nobody uses.
+// close gives up a list under way and the connections nobody uses.
 func (n *nodes) close() {
 	n.mu.Lock()
 	n.cancel()
@@ -75,24 +74,24 @@ func (n *nodes) close() {
 	}
 }
 
-// learn asks the manager about the nodes when some are not known, and waits a
-// moment for the answer. Until it comes they stay unknown.
+// learn lists the nodes where some of those in use are not known, and waits a moment for
+// the result. Until it comes they stay unknown.
 func (n *nodes) learn(ctx context.Context, running map[string]bool, now time.Time) {
-	answered := n.begin(running, now)
-	if answered == nil {
+	listed := n.begin(running, now)
+	if listed == nil {
 		return
 	}
 	timer := time.NewTimer(learningWait)
 	defer timer.Stop()
 	select {
-	case <-answered:
+	case <-listed:
 	case <-timer.C:
 	case <-ctx.Done():
 	}
 }
 
-// begin asks about the nodes, where some are not known and it is time to, and
-// answers what is closed when the answer is there; nil where nothing was asked.
+// begin begins to list the nodes, where some are not known and it is time to, and
+// returns what is closed at the end; nil where it did not.
 func (n *nodes) begin(running map[string]bool, now time.Time) <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -106,44 +105,44 @@ func (n *nodes) begin(running map[string]bool, now time.Time) <-chan struct{} {
 	if errors.Is(n.err, targets.ErrForbidden) {
 		interval = learningInterval
 	}
-	if !unknown || n.asking || n.ctx.Err() != nil || n.err != nil && now.Sub(n.asked) < interval {
+	if !unknown || n.listing || n.ctx.Err() != nil || n.err != nil && now.Sub(n.begun) < interval {
 		return nil
 	}
-	n.asking, n.asked = true, now
-	answered := make(chan struct{})
+	n.listing, n.begun = true, now
+	listed := make(chan struct{})
 	n.work.Go(func() {
-		defer close(answered)
-		own, names, err := n.ask(n.ctx)
+		defer close(listed)
+		own, names, err := n.list(n.ctx)
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		n.asking, n.err = false, err
+		n.listing, n.err = false, err
 		if err != nil {
 			return
 		}
 		n.own, n.names = own, names
 		for id := range running {
 			if _, ok := names[id]; !ok {
-				n.names[id] = "" // removed from the swarm, not to be asked for again
+				n.names[id] = "" // removed from the swarm, not to be listed for again
 			}
 		}
 	})
-	return answered
+	return listed
 }
 
-// ask asks the manager which node it is and how all of them are called.
-func (n *nodes) ask(ctx context.Context) (own string, names map[string]string, err error) {
+// list returns the id of the manager's node, and the hostnames of all by their ids.
+func (n *nodes) list(ctx context.Context) (own string, names map[string]string, err error) {
 	err = n.manager.Read(ctx, func(ctx context.Context, c *client.Client) error {
 		info, err := c.Info(ctx)
 		if err != nil {
 			return fmt.Errorf("ask for the manager's node: %w", err)
 		}
 		own = info.Swarm.NodeID
-		list, err := c.NodeList(ctx, swarm.NodeListOptions{})
+		all, err := c.NodeList(ctx, swarm.NodeListOptions{})
 		if err != nil {
 			return fmt.Errorf("list nodes: %w", err)
 		}
-		names = make(map[string]string, len(list))
-		for _, node := range list {
+		names = make(map[string]string, len(all))
+		for _, node := range all {
 			names[node.ID] = node.Description.Hostname
 		}
 		return nil
@@ -151,7 +150,7 @@ func (n *nodes) ask(ctx context.Context) (own string, names map[string]string, e
 	return own, names, err
 }
 
-// name answers a node's hostname, and its id where that is not known.
+// name returns a node's hostname, and its id where that is not known.
 func (n *nodes) name(id string) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -161,7 +160,7 @@ func (n *nodes) name(id string) string {
 	return id
 }
 
-// engineOf answers the engine of a node, and an error where none is known.
+// engineOf returns the engine of a node, and an error where none is known.
 func (n *nodes) engineOf(id string) (*docker.Engine, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -182,7 +181,7 @@ func (n *nodes) engineOf(id string) (*docker.Engine, error) {
 	return nil, fmt.Errorf("%w: a task runs on node %q, whose engine nodes does not name: add nodes = { %q = \"tcp://…\" } to the fleet, or take the metric from Prometheus", targets.ErrTransient, name, name)
 }
 
-// container answers where the use of a running task can be asked for.
+// container returns the container by which the use of a running task is sampled.
 func (n *nodes) container(service *swarm.Service, task *swarm.Task) docker.Container {
 	c := docker.Container{Instance: task.ID, Task: service.Spec.Name, Started: task.Status.Timestamp}
 	if task.Status.ContainerStatus == nil || task.Status.ContainerStatus.ContainerID == "" {
@@ -194,8 +193,8 @@ func (n *nodes) container(service *swarm.Service, task *swarm.Task) docker.Conta
 	return c
 }
 
-// location answers where a task is to be found: by the addresses it has in the
-// networks of the service, and there by the ports that the service listens on.
+// location returns where a task is to be found: by its addresses in the networks of the
+// service, and there by the ports that the service listens on.
 func (n *nodes) location(service *swarm.Service, task *swarm.Task) targets.Location {
 	l := targets.Location{Name: fmt.Sprintf("%s.%d.%s", service.Spec.Name, task.Slot, task.ID), Node: n.name(task.NodeID)}
 	for _, attachment := range task.NetworksAttachments {

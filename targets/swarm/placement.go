@@ -11,16 +11,15 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// InsufficientCapacity is the condition of a service with tasks that find no
-// node.
+// InsufficientCapacity is the condition of a service with tasks that find no node.
 const InsufficientCapacity policy.ConditionType = "InsufficientCapacity"
 
-// NoSuitableNode is the reason of InsufficientCapacity; the message says in the
-// swarm's words why.
+// NoSuitableNode is the reason of InsufficientCapacity; its message has the swarm's own
+// words.
 const NoSuitableNode = "NoSuitableNode"
 
-// waiting tells of members that the swarm has no node for; nil when there are
-// none.
+// waiting returns the notice of members that the swarm has no node for; nil when there
+// are none.
 func waiting(service *swarm.Service, members []member) *policy.Notice {
 	count := 0
 	why := map[string]bool{}

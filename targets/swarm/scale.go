@@ -15,14 +15,14 @@ import (
 	"github.com/hpad/hpad/targets/docker"
 )
 
-// sayingOutOfSequence is what a refused version is recognized by: it comes with
-// the status of a server's own error.
+// sayingOutOfSequence is in the error of an old version, whose status is that of a
+// server's own error.
 const sayingOutOfSequence = "update out of sequence"
 
 // SetReplicas scales a service, if it has not changed since version. It reads the
-// service first: a count that it has already is not written again, since every
-// write takes away the version that a rollback returns to. All else in the
-// service stays as it is. Swarm has no place for the reason.
+// service first: a count that it has already is not written again, since every write
+// takes away the version that a rollback returns to. All else in the service stays as it
+// is. Swarm has no place for the reason.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
 	return f.base.Scale(ctx, ref, n, "service", func(ctx context.Context, name string) error {
 		return f.setReplicas(ctx, name, n, version)
@@ -58,8 +58,8 @@ func (f *Fleet) setReplicas(ctx context.Context, name string, n int32, version s
 	return f.update(ctx, service, spec)
 }
 
-// tasksOfFresh asks for the tasks of a service that was changed just now; those of
-// others need not be known.
+// tasksOfFresh lists the tasks of a service that was changed just now; those of others
+// need not be known.
 func (f *Fleet) tasksOfFresh(ctx context.Context, service *swarm.Service) ([]*swarm.Task, error) {
 	if !fresh(service, time.Now()) {
 		return nil, nil
@@ -99,8 +99,8 @@ func (f *Fleet) inspect(ctx context.Context, name string) (*swarm.Service, []byt
 	return &service, document, nil
 }
 
-// update sends a new specification of a service, which has to be as it was read.
-// The credentials for its registry stay those it has.
+// update sends a new specification of a service, which has to be as it was read. The
+// credentials for its registry stay those it has.
 func (f *Fleet) update(ctx context.Context, service *swarm.Service, spec []byte) error {
 	options := swarm.ServiceUpdateOptions{RegistryAuthFrom: swarm.RegistryAuthFromSpec}
 	err := f.engine.Write(docker.WithBody(ctx, spec), func(ctx context.Context, c *client.Client) error {
@@ -116,8 +116,8 @@ func (f *Fleet) update(ctx context.Context, service *swarm.Service, spec []byte)
 	return managerError(err)
 }
 
-// withReplicas answers the specification in a service's document with another
-// count; everything else in it stays as it is, unknown fields included.
+// withReplicas returns the specification in a service's document with another count;
+// everything else in it stays as it is, unknown fields included.
 func withReplicas(document []byte, n int32) ([]byte, error) {
 	var service struct{ Spec json.RawMessage }
 	if err := json.Unmarshal(document, &service); err != nil {
@@ -130,7 +130,7 @@ func withReplicas(document []byte, n int32) ([]byte, error) {
 	return replace(service.Spec, count, "Mode", "Replicated", "Replicas")
 }
 
-// replace answers an object with another value at a path of keys.
+// replace returns an object with another value at a path of keys.
 func replace(object, value json.RawMessage, path ...string) (json.RawMessage, error) {
 	if len(path) == 0 {
 		return value, nil

@@ -19,8 +19,8 @@ import (
 	"github.com/hpad/hpad/targets/docker"
 )
 
-// filtered is up to how many targets are named in the lists' filters; for more
-// the swarm is asked for everything.
+// filtered is up to how many targets are named in the filters of lists; for more
+// everything is listed.
 const filtered = 20
 
 // The condition reasons of services that cannot be read or scaled.
@@ -60,13 +60,13 @@ func (f *Fleet) snapshot(ctx context.Context, wanted map[targets.Ref]string) (ma
 type snapshot struct {
 	fleet    *Fleet
 	services map[string]*swarm.Service
-	// tasks are those of each service, by its id, ended those that were replaced,
-	// as far as they were asked for.
+	// tasks are those of each service, by its id, ended those that were replaced, as far
+	// as they were listed.
 	tasks, ended map[string][]*swarm.Task
 	observed     time.Time
 }
 
-// read asks for the lists.
+// read reads the lists.
 func (s *snapshot) read(ctx context.Context, names []string) error {
 	if err := s.listServices(ctx, names); err != nil {
 		return fmt.Errorf("list services: %w", err)
@@ -90,8 +90,7 @@ func (s *snapshot) read(ctx context.Context, names []string) error {
 	return nil
 }
 
-// listServices asks for the services: for a few targets, those whose names begin
-// as theirs.
+// listServices lists the services: for a few targets, those whose names begin as theirs.
 func (s *snapshot) listServices(ctx context.Context, names []string) error {
 	var options swarm.ServiceListOptions
 	if len(names) <= filtered {
@@ -112,8 +111,8 @@ func (s *snapshot) listServices(ctx context.Context, names []string) error {
 	return err
 }
 
-// current filters tasks that are to run, wait for their slot, or are being removed:
-// not the history of those that are gone.
+// current returns a filter of tasks that are to run, wait for their slot, or are being
+// removed: not of those that are gone.
 func current() filters.Args {
 	return filters.NewArgs(
 		filters.Arg("desired-state", string(swarm.TaskStateRunning)),
@@ -122,7 +121,7 @@ func current() filters.Args {
 	)
 }
 
-// listTasks asks for the tasks: for a few targets, those of their services.
+// listTasks lists the tasks: for a few targets, those of their services.
 func (s *snapshot) listTasks(ctx context.Context, names []string) ([]swarm.Task, error) {
 	narrow := current()
 	if len(names) <= filtered {
@@ -145,7 +144,7 @@ func (s *snapshot) listTasks(ctx context.Context, names []string) ([]swarm.Task,
 	return tasks, err
 }
 
-// tasks asks for tasks.
+// tasks lists tasks.
 func (f *Fleet) tasks(ctx context.Context, wanted filters.Args) (tasks []swarm.Task, err error) {
 	err = f.read(ctx, func(ctx context.Context, c *client.Client) (err error) {
 		tasks, err = c.TaskList(ctx, swarm.TaskListOptions{Filters: wanted})
@@ -154,7 +153,7 @@ func (f *Fleet) tasks(ctx context.Context, wanted filters.Args) (tasks []swarm.T
 	return tasks, err
 }
 
-// reading answers what was read of one target.
+// reading returns the reading of one target.
 func (s *snapshot) reading(ref targets.Ref, name string) (targets.Reading, error) {
 	service := s.services[name]
 	if service == nil {
@@ -190,7 +189,7 @@ func (s *snapshot) reading(ref targets.Ref, name string) (targets.Reading, error
 	return reading, nil
 }
 
-// notFound says that there is no such service; cause may be nil.
+// notFound returns the error of a service that does not exist; cause may be nil.
 func notFound(name string, cause error) error {
 	err := fmt.Errorf("%w: there is no service %q in the swarm; one of a stack has the stack's name before its own, as \"shop_web\"", targets.ErrTargetNotFound, name)
 	if cause != nil {
@@ -199,7 +198,7 @@ func notFound(name string, cause error) error {
 	return &targets.ReasonError{Reason: ServiceNotFound, Err: err}
 }
 
-// replicasOf answers a service's count, and an error for one that has none.
+// replicasOf returns a service's count, and an error for one that has none.
 func replicasOf(service *swarm.Service) (int32, error) {
 	mode := service.Spec.Mode
 	switch {
@@ -213,7 +212,7 @@ func replicasOf(service *swarm.Service) (int32, error) {
 	return 0, &targets.ReasonError{Reason: JobService, Err: fmt.Errorf("%w: service %q is a job: its tasks run to completion; only replicated services have a count to keep", targets.ErrUnscalable, service.Spec.Name)}
 }
 
-// versionOf answers the version of a reading.
+// versionOf returns the version of a reading.
 func versionOf(service *swarm.Service) string {
 	return strconv.FormatUint(service.Version.Index, 10)
 }

@@ -9,7 +9,7 @@ type Target struct {
 	Service string `toml:"service"`
 }
 
-// Validate answers every mistake of the target.
+// Validate returns every mistake of the target.
 func (t *Target) Validate() []settings.FieldError {
 	if t.Service == "" {
 		return []settings.FieldError{{Field: "service", Detail: `is required: the name of a service, as "shop_web" for the service web of the stack shop`}}
@@ -17,5 +17,5 @@ func (t *Target) Validate() []settings.FieldError {
 	return nil
 }
 
-// Name answers the target's name in a targets.Ref: the service's.
+// Name returns the target's name in a targets.Ref: the service's.
 func (t *Target) Name() string { return t.Service }

@@ -10,22 +10,20 @@ import (
 	"github.com/hpad/hpad/targets/docker"
 )
 
-// requestHint says how a service states what it reserves.
+// requestHint is how a service states what it reserves.
 const requestHint = `reserve it in the service (deploy.resources.reservations or limits; docker service update --reserve-cpu, --reserve-memory), or say requests = { cpu = "500m", memory = "256Mi" } in the autoscaler's target`
 
 // member is a task that counts as an instance.
 type member struct {
 	*swarm.Task
-	// leaving says that the swarm stops it, or is about to.
+	// leaving reports whether the swarm stops it, or is about to.
 	leaving bool
 }
 
-// living says that a member is neither terminal nor being stopped.
-func (m member) living() bool {
-	return !m.leaving && !slices.Contains([]policy.Phase{policy.PhaseSucceeded, policy.PhaseFailed}, phaseOf(m.Task))
-}
+// living reports whether a member is neither terminal nor being stopped.
+func (m member) living() bool { return !m.leaving && !ended(m.Task) }
 
-// phaseOf answers where a task is in its life.
+// phaseOf returns where a task is in its life.
 func phaseOf(task *swarm.Task) policy.Phase {
 	switch task.Status.State {
 	case swarm.TaskStateNew, swarm.TaskStateAllocated, swarm.TaskStatePending, swarm.TaskStateAssigned,
@@ -41,13 +39,13 @@ func phaseOf(task *swarm.Task) policy.Phase {
 	return policy.PhaseUnknown
 }
 
-// ended says that a task does not run any more.
+// ended reports whether a task does not run any more.
 func ended(task *swarm.Task) bool {
 	phase := phaseOf(task)
 	return phase == policy.PhaseSucceeded || phase == policy.PhaseFailed
 }
 
-// stopping says that the swarm wants a task to stop.
+// stopping reports whether the swarm wants a task to stop.
 func stopping(task *swarm.Task) bool {
 	switch task.DesiredState {
 	case swarm.TaskStateShutdown, swarm.TaskStateRemove, swarm.TaskStateOrphaned:
@@ -56,10 +54,10 @@ func stopping(task *swarm.Task) bool {
 	return false
 }
 
-// membersOf answers the tasks of a service that count as its instances: of each
-// slot one that lives, and those that are being stopped. A task that waits for
-// another of its slot to make room does not count yet. With more living ones than
-// the count, those that the swarm is about to stop are leaving.
+// membersOf returns the tasks of a service that count as its instances: of each slot one
+// that lives, and those that are being stopped. A task that waits for another of its
+// slot to end does not count yet. With more living ones than the count, those that the
+// swarm is about to stop are leaving.
 func membersOf(tasks []*swarm.Task, count int) []member {
 	var members []member
 	slots := map[int][]*swarm.Task{}
@@ -96,9 +94,9 @@ func membersOf(tasks []*swarm.Task, count int) []member {
 	return members
 }
 
-// bySeniority orders the tasks of one slot, first the one that fills it: one that
-// runs, the newer of two; else one that is on its way; else one that ended and
-// has no successor yet.
+// bySeniority orders the tasks of one slot, first the one that fills it: one that runs,
+// the newer of two; else one that is on its way; else one that ended and has no
+// successor yet.
 func bySeniority(a, b *swarm.Task) int {
 	rank := func(task *swarm.Task) int {
 		switch {
@@ -112,9 +110,8 @@ func bySeniority(a, b *swarm.Task) int {
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID))
 }
 
-// order puts tasks in the order in which the swarm keeps them when a count is
-// lowered: those of the nodes with the fewest first, as the swarm's own
-// orchestrator sorts them.
+// order puts tasks in the order in which the swarm keeps them when a count is lowered:
+// those of the nodes with the fewest first, as the swarm's own orchestrator sorts them.
 func order(living []*swarm.Task) {
 	running := func(task *swarm.Task) int {
 		if task.Status.State == swarm.TaskStateRunning {
@@ -138,9 +135,8 @@ func order(living []*swarm.Task) {
 	slices.SortStableFunc(living, func(a, b *swarm.Task) int { return cmp.Compare(nth[a], nth[b]) })
 }
 
-// instance answers what a member is to policy. A task runs only once its
-// healthcheck succeeds, and is replaced when it fails, so that one that runs is
-// ready.
+// instance returns what a member is to policy. A task runs only once its healthcheck
+// succeeds, and is replaced when it fails, so that one that runs is ready.
 func (m member) instance(service *swarm.Service) policy.Instance {
 	instance := policy.Instance{
 		ID: m.ID, Phase: phaseOf(m.Task), Readiness: policy.ReadinessFalse, Deleting: m.leaving,
@@ -154,7 +150,7 @@ func (m member) instance(service *swarm.Service) policy.Instance {
 	return instance
 }
 
-// requestsOf answers what a task reserves, and else how much it may use.
+// requestsOf returns what a task reserves, and else how much it may use.
 func requestsOf(task *swarm.Task) []policy.Amount {
 	resources := task.Spec.Resources
 	if resources == nil {

@@ -21,30 +21,28 @@ const (
 	UpdatePaused = "UpdatePaused"
 )
 
-// updateBeginning is how long after a change tasks of an older version are taken
-// for an update that is about to begin: the swarm takes a moment to say that it
-// updates. Later they are such as need none, as after a change of constraints
-// that their nodes fulfill.
+// updateBeginning is how long after a change tasks of an older version are taken for an
+// update that is about to begin, which the swarm shows after a moment. Later they are
+// such as need none, as after a change of constraints that their nodes fulfill.
 const updateBeginning = 10 * time.Second
 
-// beginning says that an update is about to begin.
+// beginning reports whether an update is about to begin.
 func beginning(service *swarm.Service, tasks []*swarm.Task, now time.Time) bool {
 	return fresh(service, now) && slices.ContainsFunc(tasks, func(task *swarm.Task) bool {
 		made := task.Spec
-		made.Runtime = service.Spec.TaskTemplate.Runtime // which tasks do not tell
+		made.Runtime = service.Spec.TaskTemplate.Runtime // which tasks do not have
 		return !stopping(task) && !ended(task) && !reflect.DeepEqual(made, service.Spec.TaskTemplate)
 	})
 }
 
-// fresh says that the last change of a service was just now and one of its tasks'
-// template, and that the swarm does not say what became of it.
+// fresh reports whether the last change of a service was just now and one of its tasks'
+// template, and the swarm does not show what became of it.
 func fresh(service *swarm.Service, now time.Time) bool {
 	return service.UpdateStatus == nil && now.Sub(service.UpdatedAt).Abs() < updateBeginning &&
 		service.PreviousSpec != nil && !reflect.DeepEqual(service.PreviousSpec.TaskTemplate, service.Spec.TaskTemplate)
 }
 
-// hold answers why a service with such tasks must not be scaled now; nil when it
-// may be.
+// hold returns why a service with such tasks must not be scaled now; nil when it may be.
 func (f *Fleet) hold(service *swarm.Service, tasks []*swarm.Task, now time.Time) *policy.Hold {
 	name, said := service.Spec.Name, ""
 	if beginning(service, tasks, now) && !f.config.ScaleDuringUpdate {
