@@ -20,15 +20,7 @@ import (
 )
 
 // Options are what a fleet is given besides its configuration.
-type Options struct {
-	// Store keeps what is known of instances; nil keeps it until the fleet is closed.
-	Store targets.Store
-	// Meter counts the calls; nil counts none.
-	Meter targets.Meter
-	// Accounts limit the calls together with those of other fleets of the same account
-	// and region; nil limits them alone.
-	Accounts *cloud.Accounts
-}
+type Options = cloud.Options
 
 // How groups are described: by name, as many in a call as AWS takes, a few calls at
 // once. More pages than there can be are garbled.

@@ -13,16 +13,7 @@ import (
 )
 
 // Options are what a fleet is given besides its configuration.
-type Options struct {
-	// Store keeps start times, readiness and changes under way; nil keeps none, so
-	// that after every start all machines look new.
-	Store targets.Store
-	// Meter counts the calls to Azure; nil counts none.
-	Meter targets.Meter
-	// Accounts limit the calls together with those of other fleets of the same
-	// subscription; nil limits them alone.
-	Accounts *platform.Accounts
-}
+type Options = platform.Options
 
 // Fleet reads and scales the virtual machine scale sets of one subscription. It is
 // safe for concurrent use.

@@ -21,5 +21,5 @@ var Kind = targets.Kind{
 
 // Build makes a fleet of that name.
 func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
-	return New(name, c, Options{Store: env.Store, Meter: env.Meter, Accounts: targets.Shared[cloud.Accounts](env.Process)}), nil
+	return New(name, c, cloud.OptionsOf(env)), nil
 }

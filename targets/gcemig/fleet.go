@@ -17,15 +17,7 @@ import (
 )
 
 // Options are what a fleet is given besides its configuration.
-type Options struct {
-	// Store keeps start times and readiness; nil keeps none across restarts.
-	Store targets.Store
-	// Meter counts calls; nil counts none.
-	Meter targets.Meter
-	// Accounts limit the calls together with those of other fleets that Compute Engine
-	// counts for the same project; nil limits them alone.
-	Accounts *cloud.Accounts
-}
+type Options = cloud.Options
 
 // Fleet reads and scales the managed instance groups of one project. It is safe for
 // concurrent use.

@@ -1,0 +1,19 @@
+package cloud
+
+import "github.com/hpad/hpad/targets"
+
+// Options are what a fleet is given besides its configuration.
+type Options struct {
+	// Store keeps what is known of instances; nil keeps it until the fleet is closed.
+	Store targets.Store
+	// Meter counts the calls; nil counts none.
+	Meter targets.Meter
+	// Accounts limit the calls together with those of other fleets of the same account;
+	// nil limits them alone.
+	Accounts *Accounts
+}
+
+// OptionsOf returns the options of a fleet that the daemon makes.
+func OptionsOf(env targets.Env) Options {
+	return Options{Store: env.Store, Meter: env.Meter, Accounts: targets.Shared[Accounts](env.Process)}
+}
