@@ -6,60 +6,45 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/cloud"
 )
 
-// refreshes are the groups whose instances are known to be refreshed, where that holds
-// them. AWS shows one group a call, so it is asked before a write, and from then on
-// until the refresh ends. They are safe for concurrent use; the zero value has none.
+// refreshes are the holds of groups whose instances are known to be refreshed, by name.
+// AWS shows one group a call, so it is asked before a write, and from then on until the
+// refresh ends. They are safe for concurrent use; the zero value has none.
 type refreshes struct {
-	mu      sync.Mutex
-	running map[string]*refresh
-}
-
-type refresh struct {
-	hold policy.Hold
-	due  time.Time
+	mu    sync.Mutex
+	holds map[string]*policy.Hold
+	// checks is when all of them are asked about again.
+	checks cloud.Aside[struct{}]
 }
 
 // followRefreshes asks again about the groups that are known to be refreshed.
 func (f *Fleet) followRefreshes(ctx context.Context, s *session) {
-	for _, name := range f.refreshes.due(time.Now(), f.config.CheckInterval) {
-		if _, err := f.checkRefresh(ctx, s, name); err != nil {
-			return // the hold stays until AWS answers
+	f.refreshes.checks.Refresh(f.config.CheckInterval, func() (struct{}, error) {
+		f.refreshes.mu.Lock()
+		names := slices.Sorted(maps.Keys(f.refreshes.holds))
+		f.refreshes.mu.Unlock()
+		for _, name := range names {
+			if _, err := f.checkRefresh(ctx, s, name); err != nil {
+				break // the hold stays until AWS answers
+			}
 		}
-	}
-}
-
-// due returns the groups that are to be asked about now, and again after the interval.
-func (r *refreshes) due(now time.Time, interval time.Duration) []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var due []string
-	for _, name := range slices.Sorted(maps.Keys(r.running)) {
-		if one := r.running[name]; !now.Before(one.due) {
-			one.due = now.Add(interval)
-			due = append(due, name)
-		}
-	}
-	return due
+		return struct{}{}, nil
+	})
 }
 
 // hold returns the hold of a group that is being refreshed; nil for another one.
 func (r *refreshes) hold(name string) *policy.Hold {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if one := r.running[name]; one != nil {
-		hold := one.hold
-		return &hold
-	}
-	return nil
+	return r.holds[name]
 }
 
 // checkRefresh asks whether a group's instances are being refreshed, and returns the
@@ -81,20 +66,13 @@ func (f *Fleet) checkRefresh(ctx context.Context, s *session, name string) (*pol
 				"instance refresh %s of group %q is %s, %d%% complete", aws.ToString(one.InstanceRefreshId), name, one.Status, aws.ToInt32(one.PercentageComplete))}
 		}
 	}
-	f.refreshes.set(name, hold, time.Now().Add(f.config.CheckInterval))
+	f.refreshes.mu.Lock()
+	defer f.refreshes.mu.Unlock()
+	if f.refreshes.holds == nil {
+		f.refreshes.holds = map[string]*policy.Hold{}
+	}
+	if f.refreshes.holds[name] = hold; hold == nil {
+		delete(f.refreshes.holds, name)
+	}
 	return hold, nil
-}
-
-// set records the hold of a group until the time to ask again; nil ends it.
-func (r *refreshes) set(name string, hold *policy.Hold, due time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if hold == nil {
-		delete(r.running, name)
-		return
-	}
-	if r.running == nil {
-		r.running = map[string]*refresh{}
-	}
-	r.running[name] = &refresh{hold: *hold, due: due}
 }
