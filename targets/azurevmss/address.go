@@ -4,8 +4,9 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/hpad/hpad/policy"
 	platform "github.com/hpad/hpad/targets/cloud"
@@ -27,33 +28,42 @@ type networkInterface struct {
 	} `json:"properties"`
 }
 
-// addresses remembers why addresses could not be looked up. It is safe for
-// concurrent use; the zero value is ready.
-type addresses struct {
-	mu  sync.Mutex
-	err error
-	// again is when they are looked up again after that.
-	again time.Time
-}
-
 // addressRetry is how long addresses are left alone after they could not be had.
 const addressRetry = time.Minute
 
-// learn looks up the addresses of the machines of a set, if some run that have none
-// yet: one call for the set, or for the resource group of a Flexible one.
-func (a *addresses) learn(ctx context.Context, f *Fleet, s *scaleSet, machines []*machine, now time.Time) {
-	if f.config.Addresses == AddressesNone || !a.due(now) {
+// learnAddresses looks up the addresses of machines of sets that were just listed, where
+// some run that have none yet: one call for a set, or for the resource group of a
+// Flexible one.
+func (f *Fleet) learnAddresses(ctx context.Context, listed map[key]*membership) {
+	if f.config.Addresses == AddressesNone {
 		return
 	}
-	unknown := map[string]bool{}
-	for _, m := range machines {
-		if known, ok := f.memory.Recall(m.id); ok && known.Facts == nil && m.member() && m.phase() == policy.PhaseRunning {
-			unknown[m.id] = true
+	unknown := map[key]map[string]bool{}
+	for k, members := range listed {
+		for _, m := range members.machines {
+			if known, ok := f.memory.Recall(m.id); ok && known.Facts == nil && m.member() && m.phase() == policy.PhaseRunning {
+				if unknown[k] == nil {
+					unknown[k] = map[string]bool{}
+				}
+				unknown[k][m.id] = true
+			}
 		}
 	}
 	if len(unknown) == 0 {
 		return
 	}
+	f.addresses.Try(addressRetry, func() (struct{}, error) {
+		var group errgroup.Group
+		group.SetLimit(listing)
+		for k, ids := range unknown {
+			group.Go(func() error { return f.learnOf(ctx, listed[k].set, ids) })
+		}
+		return struct{}{}, group.Wait()
+	})
+}
+
+// learnOf looks up the addresses of some machines of a set.
+func (f *Fleet) learnOf(ctx context.Context, s *scaleSet, ids map[string]bool) error {
 	base := scope(s.group).path(f.config.Subscription)
 	path, version := base+"/providers/Microsoft.Compute/virtualMachineScaleSets/"+s.name+"/networkInterfaces", memberInterfacesVersion
 	if s.flexible {
@@ -62,7 +72,7 @@ func (a *addresses) learn(ctx context.Context, f *Fleet, s *scaleSet, machines [
 	found := map[string][]string{}
 	err := list(ctx, f, opInterfaces, path, version, func(each networkInterface) {
 		id := strings.ToLower(each.Properties.Machine.ID)
-		if !unknown[id] {
+		if !ids[id] {
 			return
 		}
 		for _, configuration := range each.Properties.Configurations {
@@ -76,33 +86,11 @@ func (a *addresses) learn(ctx context.Context, f *Fleet, s *scaleSet, machines [
 			}
 		}
 	})
-	a.note(err, s, now)
 	for id, addresses := range found {
 		f.memory.Learn(id, time.Time{}, &platform.Facts{Addresses: addresses})
 	}
-}
-
-func (a *addresses) due(now time.Time) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return !now.Before(a.again)
-}
-
-func (a *addresses) note(err error, s *scaleSet, now time.Time) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.err, a.again = nil, time.Time{}
 	if err != nil {
-		a.err, a.again = fmt.Errorf("list network interfaces of scale set %q: %w", s.key, err), now.Add(addressRetry)
+		return fmt.Errorf("list network interfaces of scale set %q: %w", s.key, err)
 	}
-}
-
-// problem says why machines have no addresses; "" when they have.
-func (a *addresses) problem() string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.err == nil {
-		return ""
-	}
-	return `addresses of machines are not known, so that no series finds one by match = "address" (addresses = "none" leaves them out): ` + a.err.Error()
+	return nil
 }

@@ -104,14 +104,14 @@ func (a *autoscalers) hold(k key) *policy.Hold {
 	}
 }
 
-// problem says why it is not known which sets have autoscale settings; "" when it is.
-func (a *autoscalers) problem() string {
+// failure returns why it is not known which sets have autoscale settings; nil when it is.
+func (a *autoscalers) failure() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, at := range slices.Sorted(maps.Keys(a.lists)) {
 		if err := a.lists[at].err; err != nil {
-			return "it is not known which scale sets have an autoscale setting of their own (Microsoft.Insights/autoscaleSettings/read): " + err.Error()
+			return err
 		}
 	}
-	return ""
+	return nil
 }

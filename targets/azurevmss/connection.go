@@ -4,9 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"net"
 	"net/http"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/arm"
@@ -40,16 +38,8 @@ func newConnection(c *Config) *platform.Connection[client] {
 
 // newClient builds a client; it does not connect.
 func newClient(c *Config) (*client, error) {
-	transport := &http.Transport{
-		Proxy:               http.ProxyFromEnvironment,
-		DialContext:         (&net.Dialer{Timeout: c.Timeout, KeepAlive: 30 * time.Second}).DialContext,
-		TLSHandshakeTimeout: c.Timeout,
-		TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12},
-		ForceAttemptHTTP2:   true,
-		MaxConnsPerHost:     maxConnections,
-		MaxIdleConnsPerHost: maxConnections,
-		IdleConnTimeout:     90 * time.Second,
-	}
+	transport := platform.NewTransport(c.Timeout, maxConnections)
+	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	if c.CAFile != "" {
 		text, err := readFile("ca_file", c.CAFile)
 		if err != nil {

@@ -26,7 +26,7 @@ type Fleet struct {
 	members     *members
 	operations  *operations
 	autoscalers autoscalers
-	addresses   addresses
+	addresses   platform.Aside[struct{}]
 	written     platform.Written[key, change]
 	troubles    troubles
 }
@@ -226,16 +226,20 @@ func (s *snapshot) notices(set *scaleSet, members *membership, there int32) []po
 	return told
 }
 
-// Problems returns what is wrong with the fleet and no call tells of.
+// Problems returns what is wrong with the fleet and no call shows.
 func (f *Fleet) Problems() []string {
 	var problems []string
-	for _, problem := range []string{f.autoscalers.problem(), f.addresses.problem()} {
-		if problem != "" {
-			problems = append(problems, problem)
+	for _, problem := range []struct {
+		what string
+		err  error
+	}{
+		{"it is not known which scale sets have an autoscale setting of their own (Microsoft.Insights/autoscaleSettings/read): ", f.autoscalers.failure()},
+		{`addresses of machines are not known, so that no series finds one by match = "address" (addresses = "none" leaves them out): `, f.addresses.Failure()},
+		{"what is known of machines cannot be stored: ", f.memory.Failure()},
+	} {
+		if problem.err != nil {
+			problems = append(problems, problem.what+problem.err.Error())
 		}
-	}
-	if err := f.memory.Failure(); err != nil {
-		problems = append(problems, "what is known of machines cannot be stored: "+err.Error())
 	}
 	return problems
 }

@@ -960,8 +960,8 @@ func TestAutoscalersStayKnown(t *testing.T) {
 	}
 	a.note("", map[key]string{k: "again"}, nil, now.Add(2*time.Second))
 	a.note("", nil, targets.ErrTransient, now.Add(3*time.Second))
-	if hold := a.hold(k); hold == nil || !strings.Contains(hold.Message, "again") || a.problem() == "" {
-		t.Errorf("hold %+v and problem %q, want that what was known stays", hold, a.problem())
+	if hold := a.hold(k); hold == nil || !strings.Contains(hold.Message, "again") || a.failure() == nil {
+		t.Errorf("hold %+v and problem %q, want that what was known stays", hold, a.failure())
 	}
 }
 

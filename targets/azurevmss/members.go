@@ -104,40 +104,40 @@ func (m *members) choose(sets map[key]*scaleSet, fit int, now time.Time) []*scal
 func (known *membership) listed() time.Time { return value(known).at }
 
 // listMembers lists the machines of the sets that are due, as far as the fleet's
-// limits and the round's time allow, and answers what is known of every set then.
+// limits and the round's time allow, and returns what is known of every set then.
 func (f *Fleet) listMembers(ctx context.Context, sets map[key]*scaleSet, now time.Time) map[key]*membership {
 	spare := f.limiter.Room(platform.Read) - int(reserve*float64(10*f.config.ReadsPerSecond))
 	limit := listingTime
 	if deadline, ok := ctx.Deadline(); ok {
 		limit = min(limit, time.Duration(listingShare*float64(time.Until(deadline))))
 	}
-	ctx, cancel := context.WithDeadline(ctx, now.Add(limit))
+	within, cancel := context.WithDeadline(ctx, now.Add(limit))
 	defer cancel()
-	var mu sync.Mutex
-	answers := make(map[key]*membership, len(sets))
+	chosen := f.members.choose(sets, spare, now)
+	lists := make([]*membership, len(chosen))
 	var group errgroup.Group
 	group.SetLimit(listing)
-	for _, s := range f.members.choose(sets, spare, now) {
+	for i, s := range chosen {
 		group.Go(func() error {
-			next := f.listSet(ctx, s)
-			if next.err != nil && passing(next.err) {
-				if known := f.members.at(s.key); !known.stale(s, now) {
-					next = known // which this list was to renew before it had to be
-				}
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			answers[s.key] = next
+			lists[i] = f.listSet(within, s)
 			return nil
 		})
 	}
 	_ = group.Wait() // each set has its own error
+	found, listed := make(map[key]*membership, len(sets)), map[key]*membership{}
 	for k := range sets {
-		if answers[k] == nil {
-			answers[k] = f.members.at(k)
-		}
+		found[k] = f.members.at(k)
 	}
-	return answers
+	for i, s := range chosen {
+		switch {
+		case lists[i].err == nil:
+			listed[s.key] = lists[i]
+		case !passing(lists[i].err) || found[s.key].stale(s, now):
+			found[s.key] = lists[i]
+		} // else the list before is good, which this one was to renew before it had to be
+	}
+	f.learnAddresses(ctx, listed)
+	return found
 }
 
 // passing reports whether an error is none of the set's: a server's trouble, a limit, a
@@ -166,7 +166,6 @@ func (f *Fleet) listSet(ctx context.Context, s *scaleSet) *membership {
 			f.memory.Update(m.id, m.sighting(s.monitored), next.at)
 		}
 	}
-	f.addresses.learn(ctx, f, s, next.machines, next.at)
 	f.members.keep(s.key, next)
 	return next
 }

@@ -2,8 +2,11 @@ package cloud
 
 import (
 	"fmt"
+	"net"
+	"net/http"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/targets"
@@ -61,5 +64,19 @@ func (c *Connection[C]) drop(due func() bool) {
 	if c.current != nil && due() {
 		c.Drop(c.current)
 		c.current = nil
+	}
+}
+
+// NewTransport returns what connects to a platform: within the fleet's timeout, and with
+// so many connections to one host at once.
+func NewTransport(timeout time.Duration, connections int) *http.Transport {
+	return &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         (&net.Dialer{Timeout: timeout, KeepAlive: 30 * time.Second}).DialContext,
+		TLSHandshakeTimeout: timeout,
+		ForceAttemptHTTP2:   true,
+		MaxConnsPerHost:     connections,
+		MaxIdleConnsPerHost: connections,
+		IdleConnTimeout:     90 * time.Second,
 	}
 }

@@ -6,11 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"strings"
-	"time"
 
 	"cloud.google.com/go/auth"
 	"cloud.google.com/go/auth/credentials"
@@ -69,7 +67,10 @@ func (c *connection) credentialsFile() string {
 // newSession builds a session. It connects to nobody, but for the question whether
 // this is a machine of Google's, where there are no other credentials.
 func (c *connection) newSession() (*session, error) {
-	made := &session{project: c.config.Project, transports: [2]*http.Transport{c.newTransport(), c.newTransport()}}
+	made := &session{project: c.config.Project}
+	for i := range made.transports {
+		made.transports[i] = cloud.NewTransport(c.config.Timeout, c.config.MaxConnections)
+	}
 	found, err := c.credentials(&http.Client{Transport: made.transports[0], Timeout: c.config.Timeout})
 	if err != nil {
 		return nil, err
@@ -96,18 +97,6 @@ func (c *connection) newSession() (*session, error) {
 	}
 	made.service.UserAgent = userAgent
 	return made, nil
-}
-
-func (c *connection) newTransport() *http.Transport {
-	return &http.Transport{
-		Proxy:               http.ProxyFromEnvironment,
-		DialContext:         (&net.Dialer{Timeout: c.config.Timeout, KeepAlive: 30 * time.Second}).DialContext,
-		TLSHandshakeTimeout: c.config.Timeout,
-		ForceAttemptHTTP2:   true,
-		MaxConnsPerHost:     c.config.MaxConnections,
-		MaxIdleConnsPerHost: c.config.MaxConnections,
-		IdleConnTimeout:     90 * time.Second,
-	}
 }
 
 // credentials finds those of the configuration, or Application Default Credentials,
