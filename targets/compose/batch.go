@@ -16,10 +16,10 @@ import (
 )
 
 // Somebody may change a service while hpad makes replicas of it: "docker compose up"
-// renews the containers that it saw when it began, "docker compose down" removes
-// those. Of a replica that was made meanwhile neither knows, so that hpad looks after
-// each of its own what became of the others, and takes back what it made where the
-// service is another one by then, or gone.
+// renews the containers that it saw when it began, "docker compose down" removes those.
+// Neither knows of a replica that was made meanwhile, so hpad lists the service after
+// each of its own, and takes back what it made where the service is another one by then,
+// or gone.
 
 // batch is what one change of a count makes.
 type batch struct {
@@ -29,7 +29,7 @@ type batch struct {
 	// configuration is that of the blueprint, as is copied.As of the replicas.
 	configuration configuration
 	as            int64
-	// alone says that nothing else of the project was there when it began.
+	// alone reports that nothing else of the project was there when it began.
 	alone bool
 	// instead is what the next replica is to take the place of; nil for nothing.
 	instead *member
@@ -37,8 +37,7 @@ type batch struct {
 	replicas map[string]string
 }
 
-// newBatch answers an empty batch of replicas by a blueprint that was made for an
-// order.
+// newBatch returns an empty batch of replicas by a blueprint that was made for an order.
 func newBatch(o *order, b *blueprint, w *watch) *batch {
 	made := &batch{
 		key: o.key, blueprint: b, watch: w, replicas: map[string]string{},
@@ -51,12 +50,10 @@ func newBatch(o *order, b *blueprint, w *watch) *batch {
 	return made
 }
 
-// names tells the replicas in messages.
 func (b *batch) names() string {
 	return strings.Join(slices.Sorted(maps.Values(b.replicas)), ", ")
 }
 
-// keep remembers a replica that was created.
 func (f *Fleet) keep(made *batch, id, name string) {
 	made.replicas[id] = name
 	one := copied{As: made.as, Made: time.Now().UTC(), Unchecked: true, Alone: made.alone}
@@ -66,7 +63,6 @@ func (f *Fleet) keep(made *batch, id, name string) {
 	f.copies.note(f.ctx, made.key, id, one)
 }
 
-// drop forgets a replica that was removed.
 func (f *Fleet) drop(made *batch, id string) {
 	delete(made.replicas, id)
 	f.copies.forget(f.ctx, made.key, id)
@@ -85,7 +81,7 @@ func (f *Fleet) add(ctx context.Context, made *batch, number int) error {
 	return err
 }
 
-// finish ends a batch, which err keeps from going on where it is not nil.
+// finish ends a batch, where err is what keeps it from going on.
 func (f *Fleet) finish(made *batch, err error) error {
 	if overtaken, ok := errors.AsType[*overtakenError](err); ok {
 		err = f.withdraw(made, overtaken)
@@ -98,8 +94,8 @@ func (f *Fleet) finish(made *batch, err error) error {
 	return err
 }
 
-// overtakenError says that replicas of a batch, by id, are not what the service is
-// any more, and have to go.
+// overtakenError means that replicas of a batch, by id, are not what the service is any
+// more, and have to go.
 type overtakenError struct {
 	replicas []string
 	err      error
@@ -108,8 +104,8 @@ type overtakenError struct {
 func (e *overtakenError) Error() string { return e.err.Error() }
 func (e *overtakenError) Unwrap() error { return e.err }
 
-// look answers why a batch must not go on, since somebody else changes the service:
-// an overtakenError where something that it made must go too.
+// look returns why a batch must not go on, since somebody else changes the service: an
+// overtakenError where something that it made must go too.
 func (f *Fleet) look(made *batch) error {
 	l, err := f.list(f.ctx, made.key.project)
 	if err != nil {
@@ -139,9 +135,9 @@ func (f *Fleet) look(made *batch) error {
 	return nil
 }
 
-// haltToo begins to stop what a batch has made where somebody has asked all others of the
-// service to end: those that had not started then Compose could not stop, and would
-// leave running.
+// haltToo begins to stop what a batch has made where somebody has ended all others of
+// the service: those that had not started then Compose could not stop, and would leave
+// running.
 func (f *Fleet) haltToo(made *batch, l *listing) {
 	if !made.watch.halted(l.services[made.key], made.replicas, l.observed) {
 		return
@@ -160,10 +156,10 @@ func (f *Fleet) halt(id string) error {
 	return c.ContainerStop(f.ctx, id, container.StopOptions{})
 }
 
-// stopped removes replicas of a batch that were created since somebody stops
-// containers of the project, and answers the hold. They have served nobody yet, and
-// are removed at once: "docker compose down" removes networks when the others have
-// ended. Of earlier ones Compose may know, and is about to remove or to renew them.
+// stopped removes replicas of a batch that were created since somebody stops containers
+// of the project, and returns the hold. They have served nobody yet, and are removed at
+// once: "docker compose down" removes networks when the others have ended. Of earlier
+// ones Compose may know, and is about to remove or to renew them.
 func (f *Fleet) stopped(made *batch, held *policy.Hold, since []string) error {
 	for _, id := range since {
 		if err := f.discard(id); err != nil {
@@ -174,10 +170,10 @@ func (f *Fleet) stopped(made *batch, held *policy.Hold, since []string) error {
 	return &targets.HeldError{Hold: *held}
 }
 
-// renewed answers that Compose has renewed a service since a batch began; nil when
-// it has not. Of the replicas those go that are newer than the last one that Compose
-// made: it does not know of them. The others it may be about to renew too; of those
-// that it does not the next readings tell. The newest container is listed first.
+// renewed returns an error where Compose has renewed a service since a batch began. Of
+// the replicas those go that are newer than the last one that Compose made: it does not
+// know of them. The others it may be about to renew too, or the next readings do. The
+// newest container is listed first.
 func (b *batch) renewed(members []*member, held *policy.Hold) error {
 	last := latest(counted(members))
 	if last == nil || last.configuration() == b.configuration {
@@ -199,10 +195,10 @@ func (b *batch) renewed(members []*member, held *policy.Hold) error {
 	return &overtakenError{unknown, err}
 }
 
-// takenAway answers who took everything of a service but the replicas that hpad has
-// just made, by id: "docker compose down" the whole project, "docker compose rm" the
-// service; nil when something else is there. Of a service that was at 0 nothing was
-// there, and nothing else of the project where it was alone.
+// takenAway returns who took everything of a service but the replicas that hpad has just
+// made, by id: "docker compose down" the whole project, "docker compose rm" the service;
+// nil when something else is there. Of a service that was at 0 nothing was there, and
+// nothing else of the project where it was alone.
 func (f *Fleet) takenAway(k key, l *listing, made map[string]string, fromZero, alone bool) error {
 	ours := 0
 	for _, m := range l.services[k] {
@@ -224,7 +220,7 @@ func (f *Fleet) takenAway(k key, l *listing, made map[string]string, fromZero, a
 	return &targets.ReasonError{Reason: ProjectRemoved, Err: fmt.Errorf(told, targets.ErrTargetNotFound, fmt.Sprintf("all of project %q", k.project), k, "")}
 }
 
-// withdraw removes replicas of a batch, and answers why.
+// withdraw removes replicas of a batch, and returns why.
 func (f *Fleet) withdraw(made *batch, why *overtakenError) error {
 	victims := make([]*member, 0, len(why.replicas))
 	for _, id := range why.replicas {
@@ -241,8 +237,8 @@ func (f *Fleet) withdraw(made *batch, why *overtakenError) error {
 	return why.err
 }
 
-// takeBack begins to remove replicas that hpad made. Where that cannot be stored
-// they are removed at once.
+// takeBack begins to remove replicas that hpad made, or removes them at once where that
+// cannot be stored.
 func (f *Fleet) takeBack(k key, replicas []*member) error {
 	stored := f.removals.doom(f.ctx, k, replicas) == nil
 	for _, m := range replicas {

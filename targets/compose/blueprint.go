@@ -39,7 +39,7 @@ const ownName = "{name}"
 // anonymous is what the engine calls volumes that nobody named.
 var anonymous = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// newBlueprint answers the blueprint of a container, without files.
+// newBlueprint returns the blueprint of a container, without files.
 func newBlueprint(m *member, inspected *container.InspectResponse) (*blueprint, error) {
 	b := &blueprint{
 		Prefix: prefixOf(m.key, m.name, m.number), ImageID: inspected.Image,
@@ -68,7 +68,7 @@ func (b *blueprint) clone() (*blueprint, error) {
 	return fresh, nil
 }
 
-// dropIdentity takes out what names one container.
+// dropIdentity removes what names one container.
 func (b *blueprint) dropIdentity(id string) {
 	mode := b.HostConfig.NetworkMode
 	if b.Config.Hostname == shortID(id) || mode.IsHost() || mode.IsContainer() {
@@ -134,7 +134,7 @@ func (b *blueprint) endpoints(name string, inspected *container.InspectResponse)
 	}
 }
 
-// replica answers the name of a replica and a blueprint with its number.
+// replica returns the name of a replica and a blueprint with its number.
 func (b *blueprint) replica(number int) (string, *blueprint, error) {
 	r, err := b.clone()
 	if err != nil {
@@ -152,7 +152,7 @@ func (b *blueprint) replica(number int) (string, *blueprint, error) {
 	return name, r, nil
 }
 
-// names answers the names of so many replicas, from a number on.
+// names returns the names of so many replicas, from a number on.
 func (b *blueprint) names(first, n int) []string {
 	names := make([]string, 0, n)
 	for number := first; number < first+n; number++ {
@@ -161,7 +161,6 @@ func (b *blueprint) names(first, n int) []string {
 	return names
 }
 
-// digest tells blueprints apart.
 func (b *blueprint) digest() (string, error) {
 	text, err := json.Marshal(b)
 	if err != nil {
@@ -171,8 +170,7 @@ func (b *blueprint) digest() (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// primary answers the network that a container is created in; "" for none of its
-// own.
+// primary returns the network that a container is created in; "" for none of its own.
 func (b *blueprint) primary() string {
 	mode := b.HostConfig.NetworkMode
 	if _, ok := b.Networks[string(mode)]; ok {
@@ -186,7 +184,7 @@ func (b *blueprint) primary() string {
 	return ""
 }
 
-// volumes answers the named volumes in order.
+// volumes returns the named volumes in order.
 func (b *blueprint) volumes() []string {
 	var names []string
 	for _, m := range b.HostConfig.Mounts {
@@ -203,7 +201,7 @@ func (b *blueprint) volumes() []string {
 	return slices.Compact(names)
 }
 
-// parents answers the containers whose namespaces or volumes are used, in order.
+// parents returns the containers whose namespaces or volumes are used, in order.
 func (b *blueprint) parents() []string {
 	var ids []string
 	for _, from := range b.HostConfig.VolumesFrom {

@@ -13,9 +13,9 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Check answers the engine's version, whether hpad may do what scaling takes, and
-// what of the services that were read hpad cannot copy by itself. Nothing is
-// changed: what may be done is tried on a container that is not there.
+// Check returns the engine's version, whether hpad may do what scaling takes, and what
+// of the services that were read hpad cannot copy by itself. Nothing is changed: what
+// may be done is tried on a container that is not there.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	return targets.Ask(ctx, &f.base, "check", f.check)
 }
@@ -47,7 +47,7 @@ func (f *Fleet) check(ctx context.Context) ([]string, error) {
 	return found, nil
 }
 
-// lacks answers what hpad may not do.
+// lacks returns what hpad may not do.
 func (f *Fleet) lacks(ctx context.Context) []string {
 	const nobody = "hpad-check-nobody"
 	var lack []string
@@ -56,7 +56,7 @@ func (f *Fleet) lacks(ctx context.Context) []string {
 		call func(ctx context.Context, c *client.Client) error
 	}{
 		{"create containers", func(ctx context.Context, c *client.Client) error {
-			// Without an image it is refused as a mistake.
+			// Without an image it is a mistake.
 			_, err := c.ContainerCreate(ctx, &container.Config{}, &container.HostConfig{}, nil, nil, "")
 			return err
 		}},
@@ -93,7 +93,7 @@ func (f *Fleet) lacks(ctx context.Context) []string {
 	return lack
 }
 
-// checkService answers what of a service hpad can copy only as far as it knows.
+// checkService returns what of a service hpad can copy only as far as it knows.
 func (f *Fleet) checkService(k key) []string {
 	f.templates.mu.Lock()
 	failure, failed := f.templates.failed[k]

@@ -70,14 +70,14 @@ func (c *Config) SetDefaults() {
 	}
 }
 
-// Discovers says whether services with labels become autoscalers.
+// Discovers reports whether services with labels become autoscalers.
 func (c *Config) Discovers() bool { return c.Discover }
 
 // LimitsLabels returns what labels may ask for.
 func (c *Config) LimitsLabels() targets.LabelLimits { return c.LabelLimits }
 
-// Validate answers every mistake of a defaulted configuration, with paths below
-// the fleet's table.
+// Validate returns every mistake of a defaulted configuration, with paths below the
+// fleet's table.
 func (c *Config) Validate() []settings.FieldError {
 	mistakes := append(c.Config.Validate(), c.LabelLimits.Validate()...)
 	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
@@ -124,7 +124,7 @@ var (
 	serviceName = regexp.MustCompile(`^[a-zA-Z0-9._-]+$`)
 )
 
-// Validate answers every mistake of the target.
+// Validate returns every mistake of the target.
 func (t *Target) Validate() []settings.FieldError {
 	var mistakes []settings.FieldError
 	switch {
@@ -142,7 +142,7 @@ func (t *Target) Validate() []settings.FieldError {
 	return mistakes
 }
 
-// Name answers the target's name in a targets.Ref: "project/service".
+// Name returns the target's name in a targets.Ref: "project/service".
 func (t *Target) Name() string { return key{t.Project, t.Service}.String() }
 
 // key names a service on an engine.

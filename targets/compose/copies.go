@@ -10,10 +10,10 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// A replica that hpad makes is as new as the one that it is a copy of, whenever it
-// was made: while hpad made it, Compose may have begun to renew the service, which
-// it does with the containers that it saw when it began. So it is remembered which
-// replicas hpad made lately, and of what.
+// A replica that hpad makes is as new as the one that it is a copy of, whenever it was
+// made: while hpad made it, Compose may have begun to renew the service, which it does
+// with the containers that it saw when it began. So hpad remembers which replicas it
+// made lately, and of what.
 
 const (
 	copyPrefix = "copies/"
@@ -25,14 +25,13 @@ const (
 	renewalQuiet = 10 * time.Second
 )
 
-// copied is what is remembered of a replica that hpad made.
 type copied struct {
 	// As is when the container was created, in seconds of the engine's clock, whose
 	// configuration the replica has; 0 when that is the template's.
 	As   int64     `json:"as"`
 	Made time.Time `json:"made"`
-	// Unchecked says that no reading since has shown whether the service is still
-	// there. Alone says that nothing else of the project was before.
+	// Unchecked reports that no reading since has shown whether the service is still
+	// there, Alone that nothing else of the project was before.
 	Unchecked bool `json:"unchecked,omitzero"`
 	Alone     bool `json:"alone,omitzero"`
 	// Instead is the container that the replica is to take the place of, or has taken;
@@ -41,7 +40,7 @@ type copied struct {
 	Number  int    `json:"number,omitzero"`
 }
 
-// copies are those of all services, by container. They are safe for concurrent use.
+// copies are those of all services. They are safe for concurrent use.
 type copies struct {
 	byContainer[copied]
 
@@ -66,12 +65,10 @@ func newCopies(store targets.Store) *copies {
 	return &copies{byContainer: newByContainer[copied](store, copyPrefix), replacing: map[key]map[string]string{}, failed: failures{}, last: map[key]lastMade{}}
 }
 
-// note remembers a replica that was created.
 func (c *copies) note(ctx context.Context, k key, id string, one copied) {
 	c.change(ctx, k, func(known map[string]copied) { known[id] = one })
 }
 
-// forget drops replicas.
 func (c *copies) forget(ctx context.Context, k key, ids ...string) {
 	c.change(ctx, k, func(known map[string]copied) {
 		for _, id := range ids {
@@ -80,7 +77,7 @@ func (c *copies) forget(ctx context.Context, k key, ids ...string) {
 	})
 }
 
-// checked notes that the service was still there when replicas had started.
+// checked enters that the service was still there when replicas had started.
 func (c *copies) checked(ctx context.Context, k key, ids ...string) {
 	c.change(ctx, k, func(known map[string]copied) {
 		for _, id := range ids {
@@ -104,8 +101,8 @@ func (c *copies) settle(ctx context.Context, k key, members []*member, now time.
 	})
 }
 
-// replace notes which containers the next ones of these names are to take the
-// place of; none, when that is over.
+// replace sets which containers the next ones of these names are to take the place of;
+// none, when that is over.
 func (c *copies) replace(k key, instead map[string]string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,7 +111,7 @@ func (c *copies) replace(k key, instead map[string]string) {
 	}
 }
 
-// fail notes why copies could not be replaced; nil, that they could.
+// fail sets why copies could not be replaced; nil, that they could.
 func (c *copies) fail(k key, err error, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,15 +122,15 @@ func (c *copies) fail(k key, err error, now time.Time) {
 	c.failed[k] = failure{err: err, at: now}
 }
 
-// failure answers why copies of a service could not be replaced; nil when they
-// could, or nobody tried.
+// failure returns why copies of a service could not be replaced; nil when they could, or
+// nobody tried.
 func (c *copies) failure(k key) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.failed[k].err
 }
 
-// due says that copies which were overtaken may be replaced: Compose has made
+// due reports whether copies which were overtaken may be replaced: Compose has made
 // nothing for a while, and the last time it did not fail, or that was a while ago.
 func (c *copies) due(k key, last *member, now time.Time) bool {
 	c.mu.Lock()
@@ -144,7 +141,7 @@ func (c *copies) due(k key, last *member, now time.Time) bool {
 	return now.Sub(c.last[k].seen) >= renewalQuiet && c.failed.over(k, now)
 }
 
-// fine notes that no copies are overtaken.
+// fine forgets what was known of overtaken copies: there are none.
 func (c *copies) fine(k key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,9 +149,9 @@ func (c *copies) fine(k key) {
 	delete(c.last, k)
 }
 
-// mark marks the copies in a list, and those that are to take the place of a
-// container which is still there. One that a list does not have yet is in its place
-// there, unless that one was to go before it was asked for.
+// mark marks the copies in a list, and those that are to take the place of a container
+// which is still there. One that a list does not have yet is in its place there, unless
+// that one was to go before the list was begun.
 func (c *copies) mark(l *listing, before map[string]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -197,8 +194,8 @@ func surplus(members []*member, known map[string]copied) []*member {
 	return found
 }
 
-// obsolete answers the copies of a service that Compose has made newer containers
-// than, in order.
+// obsolete returns the copies of a service that Compose has made newer containers than,
+// in order.
 func obsolete(members []*member) []*member {
 	living := counted(members)
 	current := newest(living)

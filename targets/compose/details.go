@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// inspecting is how many containers are asked for at once.
+	// inspecting is how many containers are inspected at once.
 	inspecting = 16
-	// detailsAge is after how long a container is asked for again although nothing
-	// seems to have changed: "docker update" changes limits without a trace.
+	// detailsAge is after how long a container is inspected again although nothing seems
+	// to have changed: "docker update" changes limits without a trace.
 	detailsAge = 10 * time.Minute
 )
 
@@ -29,14 +29,14 @@ type detail struct {
 	// it never did.
 	started, finished time.Time
 	exitCode          int
-	// running says that it ran when it was asked for, whatever the list said before:
+	// running reports that it ran when it was inspected, whatever the list said before:
 	// its exit code is that of no end then.
 	running bool
 	// restarts is how often the engine has restarted it.
 	restarts    int
 	outOfMemory bool
-	// end is how it ended. Signalled says that it would look like a failure, but for a
-	// signal that the engine told of.
+	// end is how it ended. Signalled reports that it would look like a failure, but for
+	// a signal among the engine's events.
 	end       end
 	signalled bool
 	// healthySince is when it became healthy, as far as the engine remembers; zero
@@ -45,13 +45,13 @@ type detail struct {
 	requests     []policy.Amount
 	limits       limits
 
-	// The list as it was when the container was asked for.
+	// The list as it was when the container was inspected.
 	state, health string
 	up            uptime
 	asked         time.Time
 }
 
-// current says that nothing in a list speaks against what is known.
+// current reports whether nothing in a list contradicts what is known.
 func (d *detail) current(m *member, now time.Time) bool {
 	switch {
 	case m.State != d.state || m.health != d.health || now.Sub(d.asked) > detailsAge:
@@ -64,16 +64,14 @@ func (d *detail) current(m *member, now time.Time) bool {
 	return true
 }
 
-// details are those of all containers that were read. They are safe for
-// concurrent use.
+// details are those of all containers that were read. They are safe for concurrent use.
 type details struct {
 	mu    sync.Mutex
 	known map[string]*detail
 }
 
-// detailsOf answers the details of containers, asking for those that are new or
-// changed, and why it did not get them. A container that is gone by now is left
-// out.
+// detailsOf returns the details of containers, inspecting those that are new or changed,
+// and why it did not get them. A container that is gone by now is left out.
 func (f *Fleet) detailsOf(ctx context.Context, members []*member, observed time.Time) (map[string]*detail, map[string]error) {
 	answer, failed := make(map[string]*detail, len(members)), map[string]error{}
 	var ask []*member
@@ -119,14 +117,13 @@ func (f *Fleet) detailsOf(ctx context.Context, members []*member, observed time.
 	return answer, failed
 }
 
-// drop forgets what is known of a container.
 func (d *details) drop(id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.known, id)
 }
 
-// ended says in words how a container ended.
+// ended returns in words how a container ended.
 func (d *detail) ended() string {
 	switch {
 	case d.outOfMemory:
@@ -137,7 +134,7 @@ func (d *detail) ended() string {
 	return fmt.Sprintf("exited with %d", d.exitCode)
 }
 
-// forget drops what is known of containers that are in no list any more.
+// forget forgets the containers that are in no list any more.
 func (d *details) forget(l *listing) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -154,7 +151,7 @@ func (d *details) forget(l *listing) {
 	}
 }
 
-// inspect asks for a container; nil when there is none.
+// inspect inspects a container; nil when there is none.
 func (f *Fleet) inspect(ctx context.Context, id string) (*container.InspectResponse, error) {
 	var inspected container.InspectResponse
 	err := f.engine.Read(ctx, func(ctx context.Context, c *client.Client) (err error) {
@@ -195,7 +192,7 @@ func parseTime(text string) time.Time {
 	return t
 }
 
-// healthySince answers the end of the first success after which no check failed.
+// healthySince returns the end of the first success after which no check failed.
 func healthySince(h *container.Health) time.Time {
 	if h == nil || h.Status != container.Healthy {
 		return time.Time{}

@@ -11,10 +11,10 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Discover answers the services with labels that begin with "hpad.", in order:
-// those of the newest configuration of each. A service that hpad scaled to 0 has
-// those it had last, unless its project is gone; one that somebody else left
-// without containers is not found, as one that is in its Compose file no more.
+// Discover returns the services with labels that begin with "hpad.", in order: those of
+// the newest configuration of each. A service that hpad scaled to 0 has those it had
+// last, unless its project is gone; one that somebody else left without containers is
+// not found, as one that is in its Compose file no more.
 func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
 	err := f.base.Usable(ctx)
 	if err == nil {
@@ -43,8 +43,8 @@ func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
 	return found, nil
 }
 
-// discovered answers the labels of a service's newest containers. They differ
-// only where somebody made containers by other means than Compose.
+// discovered returns the labels of a service's newest containers. They differ only where
+// somebody made containers by other means than Compose.
 func discovered(k key, members []*member) targets.Discovered {
 	current := newest(members)
 	d := targets.Discovered{Name: k.String()}
@@ -65,7 +65,6 @@ func discovered(k key, members []*member) targets.Discovered {
 	return d
 }
 
-// ownLabels answers the labels that are for hpad.
 func ownLabels(labels map[string]string) map[string]string {
 	own := map[string]string{}
 	for name, value := range labels {

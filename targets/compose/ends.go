@@ -20,10 +20,10 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// The engine does not say who ended a container. A person who stops one leaves it with
+// The engine does not keep who ended a container. A person who stops one leaves it with
 // the code of its signal or with 0, or with a restart policy by which it would run
-// again; what a program answers to a signal with another code is told from a failure
-// by the engine's events, as long as it has them.
+// again. Where a program ends with another code by a signal, the engine's events show
+// that it is no failure, as long as it has them.
 
 // end is how the last run of a container ended.
 type end int
@@ -75,8 +75,8 @@ func stopCodes(signal string) []int {
 	return codes
 }
 
-// endOf returns how a container ended, as above, and whether it was by a signal that
-// the engine's events tell of. An end that was looked into before is remembered.
+// endOf returns how a container ended, as above, and whether it was by a signal among
+// the engine's events. An end that was looked into before is remembered.
 func (f *Fleet) endOf(ctx context.Context, m *member, c *container.InspectResponse) (how end, signalled bool) {
 	if how = endOf(c); how != endFailed || c.State.Error != "" {
 		return how, false
@@ -88,12 +88,12 @@ func (f *Fleet) endOf(ctx context.Context, m *member, c *container.InspectRespon
 	return endStopped, true
 }
 
-// signalSlack is how much later than the end of a container its engine may tell of
-// the signal.
+// signalSlack is how much later than the end of a container its engine may have the
+// event of the signal.
 const signalSlack = time.Second
 
-// signalled reports whether the engine's events tell of a signal by which somebody
-// asked a container to end. An engine that does not say has none.
+// signalled reports whether the engine's events have a signal by which somebody ended a
+// container. An engine that has no events has none.
 func (f *Fleet) signalled(ctx context.Context, c *container.InspectResponse, ended time.Time) bool {
 	grace := stopAge
 	if seconds := c.Config.StopTimeout; seconds != nil {

@@ -18,9 +18,9 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Compose copies secrets and configs that come from its environment or from its
-// own file into each container before it starts it. Nothing of the container
-// tells of them, so they are copied from a container that has them.
+// Compose copies secrets and configs that come from its environment or from its own file
+// into each container before it starts it. The engine does not list them, so they are
+// copied from a container that has them.
 
 const (
 	// secretsDir is where Compose puts secrets that name no place.
@@ -29,7 +29,6 @@ const (
 	filesSize = 1 << 20
 )
 
-// file is one file that was copied into a container.
 type file struct {
 	// Path is absolute.
 	Path string `json:"path"`
@@ -82,7 +81,7 @@ func (f *Fleet) filesOf(ctx context.Context, k key, inspected *container.Inspect
 	return files, nil
 }
 
-// below says that a path is at or below one of the mounts.
+// below reports whether a path is at or below one of the mounts.
 func below(p string, mounted map[string]bool) bool {
 	for ; p != "/" && p != "."; p = path.Dir(p) {
 		if mounted[p] {
@@ -92,8 +91,8 @@ func below(p string, mounted map[string]bool) bool {
 	return false
 }
 
-// archive reads the regular files at and below a path of a container, as far as
-// they have no more than so many bytes together.
+// archive reads the regular files at and below a path of a container, no more than so
+// many bytes together.
 func (f *Fleet) archive(ctx context.Context, id, from string, most int64) ([]file, error) {
 	var files []file
 	err := f.engine.Read(ctx, func(ctx context.Context, c *client.Client) error {
@@ -134,7 +133,7 @@ func untar(r io.Reader, dir string, most int64) ([]file, error) {
 	}
 }
 
-// archived answers files as an archive to be unpacked at the root.
+// archived returns files as an archive to be unpacked at the root.
 func archived(files []file) (*bytes.Buffer, error) {
 	var buffer bytes.Buffer
 	archive := tar.NewWriter(&buffer)

@@ -30,7 +30,7 @@ type Options struct {
 // refreshing is how many templates are taken at once.
 const refreshing = 4
 
-// networkInspect asks for a network without its containers' details.
+// networkInspect leaves out a network's containers.
 var networkInspect = network.InspectOptions{}
 
 // Fleet reads and scales the services of the Compose projects on one engine. It
@@ -68,9 +68,9 @@ type Fleet struct {
 	turns map[key]*semaphore.Weighted
 }
 
-// New answers a fleet of that name, which connects when it is first read. The
-// configuration is defaulted and valid, and is not modified. An error names a
-// file that cannot be used.
+// New returns a fleet of that name, which connects when it is first read. The
+// configuration is defaulted and valid, and is not modified. An error names a file that
+// cannot be used.
 func New(name string, config *Config, options Options) (*Fleet, error) {
 	if options.Store == nil {
 		return nil, fmt.Errorf("fleet %q: a store is required", name)
@@ -114,9 +114,9 @@ func (f *Fleet) Start(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the work in the background and gives up the connections. Victims
-// that are still there are removed by the next fleet of the same store; the
-// engine finishes the stops that it was asked for.
+// Close ends the work in the background and gives up the connections. Victims that are
+// still there are removed by the next fleet of the same store; the engine finishes the
+// stops under way.
 func (f *Fleet) Close() error {
 	f.mu.Lock() // nothing begins in the background any more
 	first := f.base.End()
@@ -148,8 +148,8 @@ func (f *Fleet) load(ctx context.Context) error {
 	return nil
 }
 
-// Problems answers why containers that are to go are still there, and what is wrong
-// with the connection.
+// Problems returns why containers that are to go are still there, and what is wrong with
+// the connection.
 func (f *Fleet) Problems() []string { return append(f.removals.problems(), f.engine.Problems()...) }
 
 // Samples returns cpu and memory of each running container, and begins to sample
@@ -208,7 +208,7 @@ func (f *Fleet) snapshot(ctx context.Context, keys map[targets.Ref]key) (map[tar
 	return readings, nil
 }
 
-// reading answers what a list says of one service.
+// reading returns what a list shows of one service.
 func (f *Fleet) reading(ctx context.Context, ref targets.Ref, k key, l *listing, known map[string]*detail, failed map[string]error) (targets.Reading, error) {
 	members := l.services[k]
 	for _, m := range members {
@@ -326,7 +326,7 @@ func (f *Fleet) turnNow(k key) (end func(), ok bool) {
 	return func() { held.Release(1) }, held.TryAcquire(1)
 }
 
-// cut says that an error came of a context that ended.
+// cut reports whether an error came of a context that ended.
 func cut(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

@@ -25,8 +25,8 @@ const manyNetworks = "1.44"
 
 // grow starts containers one after the other, until there are enough, one fails,
 // somebody else changes the service, or there is no time left for another before ctx
-// ends. It makes its calls under the fleet's own context: none is cut off with a
-// container half made.
+// ends. Its calls have the fleet's own context: none is cut off with a container half
+// made.
 func (f *Fleet) grow(ctx context.Context, o *order) error {
 	w := f.follow(o.key.project)
 	defer w.close()
@@ -68,8 +68,8 @@ func (f *Fleet) grow(ctx context.Context, o *order) error {
 	return &targets.PartialError{Reached: int32(from + len(made.replicas)), Err: err}
 }
 
-// plan answers what to make new containers by: the newest replica, or where there
-// is none the template.
+// plan returns what to make new containers by: the newest replica, or where there is
+// none the template.
 func (f *Fleet) plan(ctx context.Context, o *order) (*blueprint, error) {
 	var b *blueprint
 	most, setting := (*int32)(nil), ""
@@ -93,8 +93,8 @@ func (f *Fleet) plan(ctx context.Context, o *order) (*blueprint, error) {
 	return f.withImage(ctx, b)
 }
 
-// blueprintOf answers the blueprint of a container with the files that were
-// copied into it.
+// blueprintOf returns the blueprint of a container with the files that were copied into
+// it.
 func (f *Fleet) blueprintOf(ctx context.Context, from *member) (*blueprint, *container.InspectResponse, error) {
 	inspected, err := f.inspect(ctx, from.ID)
 	if err != nil {
@@ -111,10 +111,9 @@ func (f *Fleet) blueprintOf(ctx context.Context, from *member) (*blueprint, *con
 	return b, inspected, err
 }
 
-// withImage names the image so that it is the one Compose made the others from:
-// by its name as long as that still means it, else by its id. The name may have
-// moved on, and a replica of another image would be an update that nobody asked
-// for.
+// withImage names the image that Compose made the others from: by its name as long as
+// that still means it, else by its id. A replica of another image would be an update
+// that nobody asked for.
 func (f *Fleet) withImage(ctx context.Context, b *blueprint) (*blueprint, error) {
 	if b.ImageID == "" {
 		return b, nil
@@ -139,8 +138,8 @@ func (f *Fleet) withImage(ctx context.Context, b *blueprint) (*blueprint, error)
 	return named, nil
 }
 
-// restartExited starts the containers that have exited. One that cannot be
-// started stays as it is, and the reading tells of it.
+// restartExited starts the containers that have exited. One that cannot be started stays
+// as it is, as the reading shows.
 func (f *Fleet) restartExited(members []*member) {
 	for _, m := range members {
 		if m.State == container.StateExited {
@@ -151,9 +150,8 @@ func (f *Fleet) restartExited(members []*member) {
 	}
 }
 
-// startInTurn starts one container when no other is being started: Compose starts
-// one after the other too, because ports of a range are given out on a first come
-// basis.
+// startInTurn starts one container when no other is being started, as Compose does,
+// because ports of a range are given out on a first come basis.
 func (f *Fleet) startInTurn(ctx context.Context, made *batch, number int) error {
 	if f.starts.Acquire(ctx, 1) != nil {
 		return fmt.Errorf("%w: containers of other services are still being started: %w", targets.ErrTransient, context.Cause(ctx))
@@ -165,8 +163,8 @@ func (f *Fleet) startInTurn(ctx context.Context, made *batch, number int) error 
 	return f.startReplica(made, number)
 }
 
-// startReplica creates and starts one container of a batch. One that cannot be
-// started is removed.
+// startReplica creates and starts one container of a batch, and removes one that cannot
+// be started.
 func (f *Fleet) startReplica(made *batch, number int) error {
 	name, r, err := made.blueprint.replica(number)
 	if err != nil {
@@ -221,7 +219,7 @@ func (f *Fleet) call(do func(ctx context.Context, c *client.Client) error) error
 	return do(ctx, c)
 }
 
-// create creates a container in its networks. Its id is told also where a network
+// create creates a container in its networks. Its id is returned also where a network
 // could not be joined.
 func create(ctx context.Context, c *client.Client, name string, r *blueprint) (id string, err error) {
 	created, later := r.Networks, []string(nil)
@@ -257,8 +255,7 @@ const (
 // sayingPortTaken are the engine's words for a port that is taken.
 var sayingPortTaken = []string{"port is already allocated", "address already in use"}
 
-// explainStart puts an error of a new container into one of the classes of
-// package targets.
+// explainStart gives an error of a new container one of the classes of package targets.
 func explainStart(what, name string, r *blueprint, err error) error {
 	text := err.Error()
 	says := func(saying string) bool { return strings.Contains(text, saying) }

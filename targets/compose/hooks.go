@@ -53,14 +53,13 @@ func (h Hook) validate(field string) []settings.FieldError {
 	return mistakes
 }
 
-// A hook is looked after at first this often; the wait doubles up to a second.
+// How often a hook is looked after at first; the wait doubles up to a second.
 const (
 	firstHookLook = 25 * time.Millisecond
 	lastHookLook  = time.Second
 )
 
-// runHook runs a command in a container and waits until it has ended. It has to
-// succeed.
+// runHook runs a command in a container and waits until it has ended. It has to succeed.
 func (f *Fleet) runHook(id string, h Hook) error {
 	limit := cmp.Or(h.Timeout, DefaultHookTimeout)
 	ctx, cancel := context.WithTimeout(f.ctx, limit)
@@ -107,7 +106,7 @@ func (f *Fleet) runHook(id string, h Hook) error {
 	}
 }
 
-// afterStart runs what a service wants to be run in a container that has started.
+// afterStart runs the post_start of a service in a container that has started.
 func (f *Fleet) afterStart(k key, id string) error {
 	for _, h := range f.config.Services[k.String()].PostStart {
 		if err := f.runHook(id, h); err != nil {
@@ -117,9 +116,9 @@ func (f *Fleet) afterStart(k key, id string) error {
 	return nil
 }
 
-// beforeStop runs what a service wants to be run in a container before it is
-// stopped. What fails does not keep it from being stopped, or it would stay for
-// ever; it is told until one of the service's does not fail.
+// beforeStop runs the pre_stop of a service in a container. What fails does not keep it
+// from being stopped, or it would stay for ever; it is a problem until one of the
+// service's does not fail.
 func (f *Fleet) beforeStop(k key, id, name string) {
 	hooks := f.config.Services[k.String()].PreStop
 	if len(hooks) == 0 {

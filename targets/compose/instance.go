@@ -13,8 +13,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// instance answers what a container is to policy. Its only task has the name of
-// the service.
+// instance returns a container as policy has it. Its only task has the name of the
+// service.
 func (m *member) instance(known record, requests []policy.Amount) policy.Instance {
 	return policy.Instance{
 		ID: m.ID, Phase: m.phase(), Readiness: known.Readiness, Deleting: m.doomed || m.State == container.StateRemoving,
@@ -23,14 +23,14 @@ func (m *member) instance(known record, requests []policy.Amount) policy.Instanc
 	}
 }
 
-// requestHint says how a service states what it reserves.
+// requestHint returns how a service states what it reserves.
 func requestHint(k key) string {
 	return fmt.Sprintf("set cpus and mem_limit of service %q (or deploy.resources.limits; reservations only count for memory) and run \"docker compose up -d %s\", "+
 		"or say requests = { cpu = \"500m\", memory = \"256Mi\" } in the autoscaler's target", k.service, k.service)
 }
 
-// location answers where a container is to be found: its addresses in its
-// networks, and the ports that it exposes there, each by its number.
+// location returns a container's addresses in its networks, and the ports that it
+// exposes there, each by its number.
 func (m *member) location() targets.Location {
 	l := targets.Location{Name: m.name, Labels: m.Labels}
 	if m.NetworkSettings != nil {
@@ -62,8 +62,8 @@ func (m *member) location() targets.Location {
 // themselves, or do so again and again.
 const ContainersFailing policy.ConditionType = "ContainersFailing"
 
-// failing tells of containers that have exited or keep restarting; nil when none
-// has. What hpad does about some is in what is remembered of them.
+// failing returns that containers have exited or keep restarting, with what hpad does
+// about some; nil when none has.
 func failing(members []*member, known map[string]*detail, all map[string]revival) *policy.Notice {
 	reason := ""
 	var told []string

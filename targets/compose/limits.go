@@ -13,13 +13,12 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// limits is how far a service can be scaled with the settings that a container
-// of it has.
+// limits is how far a service can be scaled with the settings of one of its containers.
 type limits struct {
 	// refusal is why it cannot be at all; nil when it can.
 	refusal error
-	// most is the highest count; nil means that there is none. Setting says what
-	// makes it that.
+	// most is the highest count; nil means that there is none. Setting is what makes it
+	// that.
 	most    *int32
 	setting string
 }
@@ -71,8 +70,8 @@ func portLimits(c *container.HostConfig, refuse func(reason, setting, wayOut str
 	return found
 }
 
-// portCount answers how many ports a binding names; false when it leaves the
-// choice to the engine.
+// portCount returns how many ports a binding names; false when it leaves the choice to
+// the engine.
 func portCount(text string) (int32, bool) {
 	if text == "" || text == "0" {
 		return 0, false
@@ -90,9 +89,9 @@ func atoi(text string) int {
 	return n
 }
 
-// prefixOf answers the part of a container's name before its number, as Compose
-// makes names: "shop-web-" of "shop-web-3", with underscores in older projects;
-// "" when the name is another one.
+// prefixOf returns the part of a container's name before its number, as Compose makes
+// names: "shop-web-" of "shop-web-3", with underscores in older projects; "" when the
+// name is another one.
 func prefixOf(k key, name string, number int) string {
 	for _, separator := range []string{"-", "_"} {
 		prefix := k.project + separator + k.service + separator
@@ -103,7 +102,6 @@ func prefixOf(k key, name string, number int) string {
 	return ""
 }
 
-// shortMode shortens the container's id in a network mode.
 func shortMode(mode string) string {
 	name, id, ok := strings.Cut(mode, ":")
 	if !ok {

@@ -28,19 +28,19 @@ type member struct {
 	// number is the replica's index, from 1; 0 where Compose gave none.
 	number int
 	health string
-	// doomed says that hpad is removing it, leftOver that it is to because it was
+	// doomed reports that hpad is removing it, leftOver that it is to because it was
 	// created and not started.
 	doomed, leftOver bool
-	// copied says that hpad made it lately, of the configuration of a container that
-	// was created at as. One that is spare is to take the place of another that is
-	// still there.
+	// copied reports that hpad made it lately, of the configuration of a container that
+	// was created at as. One that is spare is to take the place of another that is still
+	// there.
 	copied bool
 	as     int64
 	spare  bool
 }
 
-// since answers when Compose made the first container of the member's
-// configuration that is known of, in seconds.
+// since returns when Compose made the first container of the member's configuration that
+// is known of, in seconds.
 func (m *member) since() int64 {
 	if m.copied {
 		return m.as
@@ -48,26 +48,26 @@ func (m *member) since() int64 {
 	return m.Created
 }
 
-// configuration tells which containers of a service Compose made alike.
+// configuration is the same of containers of a service that Compose made alike.
 type configuration struct{ hash, image string }
 
 func (m *member) configuration() configuration {
 	return configuration{hash: m.Labels[labelHash], image: m.Labels[labelImage]}
 }
 
-// counts says that a container is a replica to Compose, and stays one.
+// counts reports whether a container is a replica to Compose, and stays one.
 func (m *member) counts() bool {
 	return !m.doomed && !m.spare && m.State != container.StateRemoving && m.State != container.StateDead
 }
 
-// runs says that a container does what it is there for, or would if it were not
+// runs reports whether a container does what it is there for, or would if it were not
 // paused.
 func (m *member) runs() bool {
 	return m.State == container.StateRunning || m.State == container.StatePaused
 }
 
-// phase answers where a container is in its life. The engine tells the code of
-// one that has exited in words only: "Exited (0) 3 minutes ago".
+// phase returns where a container is in its life. The engine has the code of one that
+// has exited in words only: "Exited (0) 3 minutes ago".
 func (m *member) phase() policy.Phase {
 	switch m.State {
 	case container.StateRunning, container.StatePaused:
@@ -85,8 +85,8 @@ func (m *member) phase() policy.Phase {
 	return policy.PhaseUnknown
 }
 
-// newMember answers what a container is to Compose; nil when it is no replica of
-// a service.
+// newMember returns what a container is to Compose; nil when it is no replica of a
+// service.
 func newMember(s container.Summary) *member {
 	k := key{project: s.Labels[labelProject], service: s.Labels[labelService]}
 	_, hook := s.Labels[labelHook]
@@ -100,7 +100,7 @@ func newMember(s container.Summary) *member {
 	return m
 }
 
-// nameOf answers a container's own name: the others are links to it.
+// nameOf returns a container's own name: the others are links to it.
 func nameOf(names []string) string {
 	for _, name := range names {
 		if name = strings.TrimPrefix(name, "/"); !strings.Contains(name, "/") {
@@ -126,16 +126,15 @@ func healthOf(state, status string) string {
 	return ""
 }
 
-// listing is what one list of containers says.
 type listing struct {
 	services map[key][]*member
-	// projects are how many containers each has, one-off ones included and those
-	// left out that hpad removes.
+	// projects are how many containers each has, one-off ones included and those left
+	// out that hpad removes.
 	projects map[string]int
 	observed time.Time
 }
 
-// list asks for the containers of all projects, or of one.
+// list lists the containers of all projects, or of one.
 func (f *Fleet) list(ctx context.Context, project string) (*listing, error) {
 	label := labelProject
 	if project != "" {
@@ -169,7 +168,7 @@ func (f *Fleet) list(ctx context.Context, project string) (*listing, error) {
 	return l, nil
 }
 
-// counted answers the containers that make up a service's count.
+// counted returns the containers that make up a service's count.
 func counted(members []*member) []*member {
 	var kept []*member
 	for _, m := range members {
@@ -180,9 +179,8 @@ func counted(members []*member) []*member {
 	return kept
 }
 
-// latest answers the container that was created last, where a copy is as old as
-// what it was made of; nil when there is none at all. The engine lists the newest
-// first.
+// latest returns the container that was created last, where a copy is as old as what it
+// was made of; nil when there is none at all. The engine lists the newest first.
 func latest(members []*member) *member {
 	var found *member
 	for _, m := range members {
@@ -193,7 +191,7 @@ func latest(members []*member) *member {
 	return found
 }
 
-// newest answers the configuration that Compose used last.
+// newest returns the configuration that Compose used last.
 func newest(members []*member) configuration {
 	if m := latest(members); m != nil {
 		return m.configuration()
@@ -201,8 +199,8 @@ func newest(members []*member) configuration {
 	return configuration{}
 }
 
-// source answers the container to copy: of the newest configuration one that
-// runs, of these the one with the highest number; nil when there is none at all.
+// source returns the container to copy: of the newest configuration one that runs, of
+// these the one with the highest number; nil when there is none at all.
 func source(members []*member) *member {
 	current := newest(members)
 	var best *member
@@ -227,8 +225,8 @@ func compareBools(a, b bool) int {
 	return -1
 }
 
-// victims answers which n containers go first, as Compose chooses them: what does
-// not run, then what an older configuration made, then the highest number.
+// victims returns which n containers go first, as Compose chooses them: what does not
+// run, then what an older configuration made, then the highest number.
 func victims(members []*member, n int) []*member {
 	current := newest(members)
 	ordered := slices.SortedStableFunc(slices.Values(members), func(a, b *member) int {
@@ -242,7 +240,6 @@ func victims(members []*member, n int) []*member {
 	return ordered[:n]
 }
 
-// highest answers the highest number in use.
 func highest(members []*member) int {
 	most := 0
 	for _, m := range members {
@@ -251,11 +248,11 @@ func highest(members []*member) int {
 	return most
 }
 
-// replaced is the name of a container that Compose is putting in the place of
-// another one.
+// replaced is the name of a container that Compose is putting in the place of another
+// one.
 var replaced = regexp.MustCompile(`^[0-9a-f]{12}_.+`)
 
-// hold answers why a service must not be scaled now; nil when it may be.
+// hold returns why a service must not be scaled now; nil when it may be.
 func hold(k key, members []*member) *policy.Hold {
 	taken := map[int]string{}
 	for _, m := range members {
@@ -281,7 +278,7 @@ func hold(k key, members []*member) *policy.Hold {
 	return nil
 }
 
-// versionOf answers the version of a reading: which containers the count is of.
+// versionOf returns the version of a reading: which containers the count is of.
 func versionOf(members []*member) string {
 	ids := make([]string, 0, len(members))
 	for _, m := range members {

@@ -20,13 +20,13 @@ import (
 
 // record is what is remembered of a container.
 type record struct {
-	// Readiness and Changed are as last answered.
+	// Readiness and Changed are as last read.
 	Readiness policy.Readiness `json:"r"`
 	Changed   time.Time        `json:"c"`
 	// Started is when it was started last, or first seen running.
 	Started time.Time `json:"s"`
 	// Asked is when it ended in a way that looks like a failure, though somebody had
-	// asked for it; zero when it did not.
+	// ended it; zero when it did not.
 	Asked time.Time `json:"a,omitzero"`
 	// Gone is when it was first missing; zero while it is there.
 	Gone time.Time `json:"g,omitzero"`
@@ -42,13 +42,11 @@ type records map[string]record
 // Same reports whether other need not be stored in place of the records.
 func (r records) Same(other records) bool { return maps.EqualFunc(r, other, record.equal) }
 
-// Empty reports whether there are none.
 func (r records) Empty() bool { return len(r) == 0 }
 
 const memoryPrefix = "instances/"
 
-// memories are those of all containers, stored by service. They are safe for
-// concurrent use.
+// memories are the records of all services. They are safe for concurrent use.
 type memories struct {
 	*ledger.Ledger[records]
 	// read is when each service was last read.
@@ -60,7 +58,6 @@ func newMemories(store targets.Store) *memories {
 	return &memories{Ledger: ledger.New[records](store, memoryPrefix), read: newUses()}
 }
 
-// recall returns what is known of a service's containers.
 func (m *memories) recall(k key) map[string]record {
 	known, _ := m.Of(k.String())
 	return known
@@ -104,8 +101,8 @@ func (m *memories) failure() error {
 	return nil
 }
 
-// judge answers what is to be remembered of a container, from what the engine
-// says of it now and what is known of it.
+// judge returns what is to be remembered of a container, from what the engine shows of
+// it now and what is known of it.
 func judge(m *member, d *detail, before record, now time.Time) record {
 	next := record{Started: d.started}
 	if d.signalled {

@@ -34,8 +34,8 @@ const (
 	removalRetryMax = 30 * time.Second
 )
 
-// removals are the containers that hpad is getting rid of. They are safe for
-// concurrent use.
+// removals are the containers that hpad is getting rid of. They are safe for concurrent
+// use.
 type removals struct {
 	// places is how many may be stopped at once.
 	places *semaphore.Weighted
@@ -44,11 +44,11 @@ type removals struct {
 	begun  *ledger.Ledger[starting]
 
 	mu sync.Mutex
-	// underWay are the services whose starts that were begun last go on. Those of all
-	// others are unfinished, as those of an earlier hpad.
+	// underWay are the services whose last starts go on. Those of all others are
+	// unfinished, as those of an earlier hpad.
 	underWay map[key]bool
-	// working are the containers that a goroutine sees to, and troubles why they
-	// are still there, or what else went wrong with a service's.
+	// working are the containers that are being removed, troubles why they are still
+	// there, or what else went wrong with a service's.
 	working  map[string]bool
 	troubles map[string]string
 }
@@ -64,11 +64,10 @@ type starting struct {
 // Same reports whether other need not be stored in place of the starts.
 func (s starting) Same(other starting) bool { return reflect.DeepEqual(s, other) }
 
-// Empty reports whether there are none.
 func (s starting) Empty() bool { return len(s.Names) == 0 && len(s.Earlier) == 0 }
 
-// made reports whether a container may be one that was created for these starts, and
-// was not started.
+// made reports whether a container may be one that was created for these starts, and was
+// not started.
 func (s starting) made(m *member) bool {
 	since := time.Unix(m.Created, 0).Sub(s.Since)
 	return slices.Contains(s.Names, m.name) && since >= -createdSlack && since <= unfinishedAfter+createdSlack
@@ -131,8 +130,8 @@ func (r *removals) begin(ctx context.Context, k key, names []string) {
 	})
 }
 
-// end forgets them, since all are started, or gone. What is unfinished of earlier
-// ones stays: the engine may still be about to create it.
+// end forgets them, since all are started, or gone. What is unfinished of earlier ones
+// stays: the engine may still be about to create it.
 func (r *removals) end(ctx context.Context, k key) {
 	r.start(ctx, k, false, func(before starting, _ []starting) starting { return starting{Earlier: before.Earlier} })
 }
@@ -165,7 +164,6 @@ func (r *removals) abandon(k key) {
 	r.underWay[k] = false
 }
 
-// ids returns the containers that are to go.
 func (r *removals) ids() map[string]bool {
 	all := map[string]bool{}
 	for _, k := range r.doomed.services() {
@@ -176,9 +174,9 @@ func (r *removals) ids() map[string]bool {
 	return all
 }
 
-// mark marks the containers of a list that are to go, or were when it was asked
-// for and may be gone by now, and once the fleet runs those that an earlier hpad
-// created and did not start: until then an older fleet may be starting them.
+// mark marks the containers of a list that are to go, or were when the list was begun
+// and may be gone by now, and once the fleet runs those that an earlier hpad created and
+// did not start: until then an older fleet may be starting them.
 func (r *removals) mark(l *listing, before map[string]bool, running bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -255,7 +253,6 @@ func (r *removals) settle(ctx context.Context, now time.Time) {
 	}
 }
 
-// resume removes what an earlier hpad had begun to.
 func (f *Fleet) resume() {
 	for _, k := range f.removals.doomed.services() {
 		for id, name := range f.removals.doomed.of(k) {
@@ -292,7 +289,7 @@ func (f *Fleet) remove(k key, id, name string) {
 	})
 }
 
-// claim says that nobody sees to a container yet, and that the caller does now.
+// claim reports whether a container is the caller's to remove now, and nobody else's.
 func (r *removals) claim(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -315,22 +312,21 @@ func (r *removals) trouble(id, text string) {
 	r.troubles[id] = text
 }
 
-// fine takes back a trouble.
 func (r *removals) fine(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.troubles, id)
 }
 
-// problems answers why containers that are to go are still there.
+// problems returns why containers that are to go are still there.
 func (r *removals) problems() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Sorted(maps.Values(r.troubles))
 }
 
-// removeOnce stops a container with its own signal and grace period and removes
-// it. The stop has no limit of its own: the engine kills when the grace is over.
+// removeOnce stops a container with its own signal and grace period and removes it. The
+// stop has no limit of its own: the engine kills when the grace is over.
 func (f *Fleet) removeOnce(id string) error {
 	if err := f.removals.places.Acquire(f.ctx, 1); err != nil {
 		return err
@@ -370,18 +366,16 @@ func (f *Fleet) discard(id string) error {
 	return f.engine.Error(err)
 }
 
-// stopping says that the engine is already removing the container.
+// stopping reports whether the engine is already removing the container.
 func stopping(err error) bool {
 	return errdefs.IsConflict(err) && strings.Contains(err.Error(), "is already in progress")
 }
 
-// errRemovalUnderWay says that somebody else is removing the container.
 var errRemovalUnderWay = errors.New("its removal is under way")
 
-// errIncomplete says that the engine's answer cannot be used.
+// errIncomplete is the error of an answer that cannot be used.
 var errIncomplete = errors.New("the answer lacks what every container has")
 
-// isNotFound says that what was asked for is not there.
 func isNotFound(err error) bool {
 	return errors.Is(err, targets.ErrTargetNotFound) || errdefs.IsNotFound(err)
 }

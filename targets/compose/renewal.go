@@ -12,9 +12,9 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// review looks at the replicas that hpad made lately. What an earlier hpad had no
-// time to look after, or what could not be seen then, it takes back where the
-// service was taken away meanwhile. What Compose has overtaken since it replaces.
+// review looks at the replicas that hpad made lately. It takes back what an earlier hpad
+// had no time to look after, or what could not be seen then, where the service was taken
+// away meanwhile, and replaces what Compose has overtaken since.
 func (f *Fleet) review(ctx context.Context, l *listing) {
 	if f.running() != nil {
 		return
@@ -44,8 +44,8 @@ func (f *Fleet) review(ctx context.Context, l *listing) {
 	}
 }
 
-// reviewUnchecked looks at the replicas of a service that nobody has looked after
-// since they had started.
+// reviewUnchecked looks at the replicas of a service that nobody has looked after since
+// they had started.
 func (f *Fleet) reviewUnchecked(ctx context.Context, k key, l *listing) {
 	known := f.copies.of(k)
 	made := map[string]string{}
@@ -74,9 +74,8 @@ func (f *Fleet) reviewUnchecked(ctx context.Context, k key, l *listing) {
 	}
 }
 
-// replaceObsolete makes a replica of the newest configuration for each that Compose
-// has overtaken, and removes that one then. The count stays what it is. The caller
-// holds the turn.
+// replaceObsolete makes a replica of the newest configuration, in its turn, for each
+// that Compose has overtaken, and removes that one then. The count stays what it is.
 func (f *Fleet) replaceObsolete(k key) error {
 	l, err := f.list(f.ctx, k.project)
 	if err != nil {
@@ -96,10 +95,9 @@ func (f *Fleet) replaceObsolete(k key) error {
 	return err
 }
 
-// replace makes a replica of the newest configuration for each of some containers of a
-// service, and removes that one then; replaced, if not nil, is told of both. It is an
-// ErrOutOfRange where there is no room for as many as the order has. The caller holds
-// the turn.
+// replace makes a replica of the newest configuration, in the service's turn, for each
+// of some containers, and removes that one then; replaced, if not nil, is called with
+// both. It is an ErrOutOfRange where there is no room for as many as the order has.
 func (f *Fleet) replace(o *order, old []*member, replaced func(m *member, id string)) error {
 	k, l := o.key, o.listing
 	if err := o.waits(f.templates); err != nil {
@@ -150,7 +148,7 @@ func (f *Fleet) replace(o *order, old []*member, replaced func(m *member, id str
 }
 
 // withoutReplacement removes those containers whose replacement an earlier hpad has
-// made, and answers the others.
+// made, and returns the others.
 func (f *Fleet) withoutReplacement(o *order, old []*member) []*member {
 	current := newest(o.living)
 	known := f.copies.of(o.key)
@@ -170,8 +168,8 @@ func (f *Fleet) withoutReplacement(o *order, old []*member) []*member {
 	return others
 }
 
-// overtaken tells of replicas that hpad made while Compose renewed the service; nil
-// when there are none.
+// overtaken returns that hpad made replicas while Compose renewed the service; nil when
+// it has none.
 func (f *Fleet) overtaken(k key, members []*member) *policy.Notice {
 	old := obsolete(members)
 	if len(old) == 0 {
@@ -188,7 +186,6 @@ func (f *Fleet) overtaken(k key, members []*member) *policy.Notice {
 	return &policy.Notice{Condition: ObsoleteReplicas, Reason: "RenewedMeanwhile", Message: message}
 }
 
-// emptied tells that somebody else removed all containers of a service.
 func emptied(k key) *policy.Notice {
 	return &policy.Notice{
 		Condition: ContainersRemoved, Reason: ServiceRemoved,

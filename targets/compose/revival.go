@@ -80,7 +80,7 @@ func (r revival) due(now time.Time) bool { return r.Wait > 0 && now.Sub(r.Since)
 // exhausted reports whether the next try makes a new container.
 func (r revival) exhausted() bool { return r.Starts >= mostStarts }
 
-// plan says what hpad does about a container that has failed.
+// plan returns what hpad does about a container that has failed.
 func (r revival) plan() string {
 	does := "starts it again"
 	if r.exhausted() {
@@ -93,13 +93,13 @@ func (r revival) plan() string {
 	return text
 }
 
-// revivals are those of all services, by container. They are safe for concurrent use.
+// revivals are those of all services. They are safe for concurrent use.
 type revivals struct {
 	byContainer[revival]
 	now func() time.Time
 }
 
-// newRevivals returns what measures waits by now; nil means time.Now.
+// newRevivals returns revivals that measure waits by now; nil means time.Now.
 func newRevivals(store targets.Store, now func() time.Time) *revivals {
 	if now == nil {
 		now = time.Now
@@ -121,8 +121,8 @@ func (r *revivals) load(ctx context.Context) error {
 	return nil
 }
 
-// take takes in how a service's containers are.
-func (r *revivals) take(ctx context.Context, k key, members []*member, known map[string]*detail, now time.Time) {
+// enter enters how a service's containers are.
+func (r *revivals) enter(ctx context.Context, k key, members []*member, known map[string]*detail, now time.Time) {
 	r.change(ctx, k, func(all map[string]revival) {
 		there := map[string]bool{}
 		for _, m := range members {
@@ -143,7 +143,7 @@ func (r *revivals) take(ctx context.Context, k key, members []*member, known map
 	})
 }
 
-// try notes that hpad sets out to start or to replace a container, and returns what was
+// try enters that hpad sets out to start or to replace a container, and returns what was
 // remembered of it before; false where its wait is not over.
 func (r *revivals) try(ctx context.Context, k key, id string, now time.Time) (before revival, due bool) {
 	r.change(ctx, k, func(all map[string]revival) {
@@ -155,7 +155,6 @@ func (r *revivals) try(ctx context.Context, k key, id string, now time.Time) (be
 	return before, due
 }
 
-// fail notes why a container could not be started or replaced.
 func (r *revivals) fail(ctx context.Context, k key, id string, err error) {
 	r.change(ctx, k, func(all map[string]revival) {
 		one := all[id]
@@ -164,7 +163,7 @@ func (r *revivals) fail(ctx context.Context, k key, id string, err error) {
 	})
 }
 
-// revive takes in which containers of a service have failed, and begins to start those
+// revive enters which containers of a service have failed, and begins to start those
 // again, or to replace them, whose wait is over; none while the service is held.
 func (f *Fleet) revive(ctx context.Context, k key, members []*member, known map[string]*detail, held bool) {
 	now := f.revivals.now()
@@ -175,7 +174,7 @@ func (f *Fleet) revive(ctx context.Context, k key, members []*member, known map[
 		f.revivals.change(ctx, k, func(all map[string]revival) { clear(all) })
 		return
 	}
-	f.revivals.take(ctx, k, members, known, now)
+	f.revivals.enter(ctx, k, members, known, now)
 	copies := f.copies.of(k)
 	replaced := map[string]bool{} // by a hpad that ended before it removed them
 	for _, m := range members {
@@ -205,8 +204,7 @@ func (f *Fleet) revive(ctx context.Context, k key, members []*member, known map[
 	}
 }
 
-// reviveDue starts containers of a service again, or replaces them. The caller holds
-// the turn.
+// reviveDue starts containers of a service again, or replaces them, in its turn.
 func (f *Fleet) reviveDue(k key, due map[string]bool) {
 	l, err := f.list(f.ctx, k.project)
 	if err != nil {
@@ -237,7 +235,7 @@ func (f *Fleet) reviveDue(k key, due map[string]bool) {
 	}
 }
 
-// hasFailed asks the engine whether a container is still one that has failed.
+// hasFailed inspects whether a container is still one that has failed.
 func (f *Fleet) hasFailed(m *member) bool {
 	inspected, err := f.inspect(f.ctx, m.ID)
 	if err != nil || inspected == nil {
@@ -294,8 +292,8 @@ func (f *Fleet) replaceFailed(o *order, old []*member) {
 	}
 }
 
-// revived tells of containers that hpad has started again, and of those that it has
-// made in the place of others, until they have run for long enough.
+// revived returns which containers hpad has started again, and which it has made in the
+// place of others, until they have run for long enough.
 func revived(living []*member, all map[string]revival) []policy.Notice {
 	var started, made []string
 	for _, m := range living {
@@ -317,7 +315,7 @@ func revived(living []*member, all map[string]revival) []policy.Notice {
 	return notices
 }
 
-// shortened joins what is told of containers, of many the first.
+// shortened joins texts about containers, of many the first.
 func shortened(told []string) string {
 	const most = 3
 	slices.Sort(told)

@@ -37,7 +37,7 @@ func TestRevivalWaits(t *testing.T) {
 			if err := r.load(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			r.take(t.Context(), k, []*member{m}, known, time.Now())
+			r.enter(t.Context(), k, []*member{m}, known, time.Now())
 			if d.end == endFailed {
 				before, due := r.try(t.Context(), k, m.ID, time.Now())
 				if due {

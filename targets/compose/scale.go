@@ -71,7 +71,7 @@ func (f *Fleet) setReplicas(ctx context.Context, k key, n int32, version string)
 	return nil
 }
 
-// running answers why nothing can be changed; nil between Start and Close.
+// running returns why nothing can be changed; nil between Start and Close.
 func (f *Fleet) running() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -105,8 +105,7 @@ func newOrder(k key, l *listing, to int) *order {
 	return &order{key: k, members: l.services[k], living: counted(l.services[k]), listing: l, to: to}
 }
 
-// refuse answers why a count cannot be set now; nil when it can, or is the one
-// there is.
+// refuse returns why a count cannot be set now; nil when it can, or is the one there is.
 func (f *Fleet) refuse(ctx context.Context, o *order, version string) error {
 	var zero targets.Reading
 	if len(o.living) == 0 {
@@ -137,8 +136,8 @@ func (f *Fleet) refuse(ctx context.Context, o *order, version string) error {
 	return nil
 }
 
-// waits answers whether a service that this one depends on keeps new containers
-// from being started, as depends_on asks.
+// waits returns whether a service that this one depends on keeps new containers from
+// being started, as depends_on asks.
 func (o *order) waits(templates *templates) error {
 	labels := map[string]string{}
 	if from := source(o.living); from != nil {
@@ -167,8 +166,8 @@ func (o *order) waits(templates *templates) error {
 	return nil
 }
 
-// lacks answers what the containers of a dependency lack of a condition of
-// depends_on; "" for nothing.
+// lacks returns what the containers of a dependency lack of a condition of depends_on;
+// "" for nothing.
 func lacks(members []*member, condition string) string {
 	if len(members) == 0 {
 		if condition == "service_completed_successfully" {
@@ -194,8 +193,7 @@ func lacks(members []*member, condition string) string {
 	return ""
 }
 
-// shrink dooms victims. Before the last one goes it keeps what it takes to start
-// again.
+// shrink dooms victims. Before the last one goes it keeps what it takes to start again.
 func (f *Fleet) shrink(ctx context.Context, o *order) error {
 	if o.to == 0 {
 		if err := f.takeTemplate(ctx, o.key, source(o.living), true, o.peers()); err != nil {
@@ -212,8 +210,8 @@ func (f *Fleet) shrink(ctx context.Context, o *order) error {
 	return nil
 }
 
-// peers answers the other services of the project that have running containers,
-// in order.
+// peers returns the other services of the project that have running containers, in
+// order.
 func (o *order) peers() []string {
 	var names []string
 	for k, members := range o.listing.services {

@@ -35,7 +35,6 @@ func (b byContainer[V]) change(ctx context.Context, k key, change func(all map[s
 	_ = b.Save(ctx, k.String())
 }
 
-// keysOf returns the services of names that the store has.
 func keysOf(names []string) []key {
 	var keys []key
 	for _, name := range names {

@@ -39,12 +39,12 @@ const (
 type template struct {
 	Format    int        `json:"format"`
 	Blueprint *blueprint `json:"blueprint"`
-	// Digest tells the blueprint from others, Taken is when it was taken.
+	// Digest is that of the blueprint, Taken when it was taken.
 	Digest string    `json:"digest"`
 	Taken  time.Time `json:"taken"`
 	// Most is the highest count; nil means that there is none.
 	Most *int32 `json:"most,omitempty"`
-	// Zeroed says that hpad scaled the service to 0, and no replica was seen since.
+	// Zeroed reports that hpad scaled the service to 0, and no replica was seen since.
 	Zeroed bool `json:"zeroed,omitempty"`
 	// Peers are the services of the project that ran when it was scaled to 0.
 	Peers []string `json:"peers,omitempty"`
@@ -55,7 +55,6 @@ type template struct {
 // Same reports whether two templates are one.
 func (t *template) Same(other *template) bool { return t == other }
 
-// Empty reports whether there is none.
 func (t *template) Empty() bool { return t == nil }
 
 // usable reports whether the template is of this format, and has what a replica needs.
@@ -110,7 +109,6 @@ func (t *templates) load(ctx context.Context) error {
 	return nil
 }
 
-// of returns the template of a service; nil when there is none.
 func (t *templates) of(k key) *template {
 	if known, _ := t.Of(k.String()); known.usable() {
 		return known
@@ -126,9 +124,9 @@ func (t *templates) sweep(ctx context.Context, now time.Time) {
 	}
 }
 
-// removed says that a project without containers is not there any more, as after
-// "docker compose down": somebody else than hpad took the last container of the
-// service, or of another one that ran when hpad scaled this one to 0.
+// removed reports whether a project without containers is not there any more, as after
+// "docker compose down": somebody else than hpad took the last container of the service,
+// or of another one that ran when hpad scaled this one to 0.
 func (f *Fleet) removed(k key, t *template, l *listing) bool {
 	if l.projects[k.project] > 0 {
 		return false
@@ -139,7 +137,6 @@ func (f *Fleet) removed(k key, t *template, l *listing) bool {
 	})
 }
 
-// all returns all templates.
 func (t *templates) all() map[key]*template {
 	all := map[key]*template{}
 	for _, k := range keysOf(t.Names()) {
@@ -159,14 +156,12 @@ func (t *templates) due(k key, source string, now time.Time) bool {
 	return (t.sources[k] != source || known != nil && known.Zeroed) && t.failed.over(k, now)
 }
 
-// fail keeps why there is no template.
 func (t *templates) fail(k key, err error, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.failed[k] = failure{err: err, at: now}
 }
 
-// put stores a template.
 func (t *templates) put(ctx context.Context, k key, source string, next *template) error {
 	if err := t.Commit(ctx, k.String(), next); err != nil {
 		return fmt.Errorf("%w: store the template of service %q: %w", targets.ErrTransient, k, err)
@@ -176,8 +171,7 @@ func (t *templates) put(ctx context.Context, k key, source string, next *templat
 	return nil
 }
 
-// drop deletes a template. One that cannot be deleted is tried again with the next
-// refresh.
+// drop deletes a template; what cannot be is by the next refresh.
 func (t *templates) drop(ctx context.Context, k key) {
 	if t.of(k) != nil && t.Commit(ctx, k.String(), nil) == nil {
 		t.mu.Lock()
@@ -187,7 +181,7 @@ func (t *templates) drop(ctx context.Context, k key) {
 	}
 }
 
-// same keeps that a container is as the template has it.
+// same enters that a container is as the template has it.
 func (t *templates) same(k key, source string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -195,9 +189,8 @@ func (t *templates) same(k key, source string) {
 	delete(t.failed, k)
 }
 
-// refresh takes the template of a service anew where it is not known to be that
-// of the container which would be copied now. What keeps it from being taken is
-// told by a scale-down to 0.
+// refresh takes the template of a service anew where it is not known to be that of the
+// container which would be copied now. A failure is the error of a scale-down to 0.
 func (f *Fleet) refresh(ctx context.Context, k key, from *member, now time.Time) {
 	if from == nil || from.doomed || !f.templates.due(k, from.ID, now) {
 		return
@@ -207,9 +200,9 @@ func (f *Fleet) refresh(ctx context.Context, k key, from *member, now time.Time)
 	}
 }
 
-// takeTemplate stores the template of a service, unless the stored one is the
-// same. Before a scale-down to 0 it is stored in any case, with the services that
-// run beside it.
+// takeTemplate stores the template of a service, unless the stored one is the same.
+// Before a scale-down to 0 it is stored in any case, with the services that run beside
+// it.
 func (f *Fleet) takeTemplate(ctx context.Context, k key, from *member, zeroed bool, peers []string) error {
 	b, inspected, err := f.blueprintOf(ctx, from)
 	if err != nil {
@@ -278,8 +271,8 @@ func digestFile(dir, name string) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// stale answers what changed of the project's files since the template was taken;
-// nil when nothing did.
+// stale returns what changed of the project's files since the template was taken; nil
+// when nothing did.
 func (t *template) stale(k key) *policy.Notice {
 	for _, name := range slices.Sorted(maps.Keys(t.ComposeFiles)) {
 		digest, err := digestFile(t.Blueprint.Config.Labels[labelWorkingDir], name)
@@ -298,8 +291,8 @@ func (t *template) stale(k key) *policy.Notice {
 	return nil
 }
 
-// missing answers what a replica of a template lacks on the engine: the image,
-// networks, volumes, other containers; "" for nothing.
+// missing returns what a replica of a template lacks on the engine: the image, networks,
+// volumes, other containers; "" for nothing.
 func (f *Fleet) missing(ctx context.Context, b *blueprint) (string, error) {
 	type need struct {
 		what string
@@ -339,7 +332,6 @@ func (f *Fleet) missing(ctx context.Context, b *blueprint) (string, error) {
 	return "", nil
 }
 
-// unusable is why a service at 0 replicas cannot be started again.
 func unusable(k key, missing string) *policy.Hold {
 	return &policy.Hold{
 		Reason:  TemplateUnusable,

@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// A list does not say when a container started, only for about how long it has
-// been up: "Up 5 minutes". That is enough to see, without asking for each
-// container, that one has started again.
+// A list has no start of a container, only for about how long it has been up: "Up 5
+// minutes". That is enough to see, without an inspection, that one has started again.
 
 // uptime bounds how long a container has been up.
 type uptime struct {
@@ -56,14 +55,13 @@ func parseUptime(status string) (uptime, bool) {
 	return up, true
 }
 
-// restartedSince says that a container which had been up for the given time a
-// while ago has started since then. Status that cannot be read says that it may
-// have.
+// restartedSince reports whether a container which had been up for the given time a
+// while ago has started since then. With a status that cannot be read it may have.
 func (before uptime) restartedSince(ago time.Duration, status string) bool {
 	up, ok := parseUptime(status)
 	return !ok || up.most < before.least+ago-clockSlack
 }
 
-// clockSlack is how much the time between two lists may be wrong by: the engine
-// looked at its clock at some time between question and answer.
+// clockSlack is how much the time between two lists may be wrong by: the engine read its
+// clock at some time between call and result.
 const clockSlack = time.Second

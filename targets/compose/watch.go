@@ -16,9 +16,9 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// No list tells of a container that is being stopped: it runs until it has ended. Its
-// engine has an event for the signal, so that while replicas are made hpad follows
-// the events of the project. Where it may not, it does without.
+// No list shows that a container is being stopped: it runs until it has ended. Its
+// engine has an event for the signal, so that while replicas are made hpad follows the
+// events of the project, where it may.
 
 const (
 	// stopAge is how long a container is taken for one that is being stopped, from the
@@ -27,7 +27,7 @@ const (
 	// endAge is how long one that has ended after a signal is: Compose removes it then,
 	// where it is to.
 	endAge = 3 * time.Second
-	// followWait is how long is waited for the first events.
+	// followWait is how long the first events may take.
 	followWait = time.Second
 )
 
@@ -48,14 +48,14 @@ type watch struct {
 	// created is when containers were created, started when they were started last, as
 	// far as that was seen.
 	created, started map[string]time.Time
-	// noted is closed, and another one, with each event.
-	noted chan struct{}
+	// changed is closed, and another one, with each event.
+	changed chan struct{}
 }
 
 // follow begins to follow the containers of a project, from stopAge ago on.
 func (f *Fleet) follow(project string) *watch {
 	ctx, cancel := context.WithCancel(f.ctx)
-	w := &watch{stop: cancel, done: make(chan struct{}), signalled: map[string]signalled{}, created: map[string]time.Time{}, started: map[string]time.Time{}, noted: make(chan struct{})}
+	w := &watch{stop: cancel, done: make(chan struct{}), signalled: map[string]signalled{}, created: map[string]time.Time{}, started: map[string]time.Time{}, changed: make(chan struct{})}
 	opened := make(chan struct{})
 	go func() {
 		defer close(w.done)
@@ -75,7 +75,7 @@ func (f *Fleet) follow(project string) *watch {
 		for {
 			select {
 			case event := <-found:
-				w.note(event)
+				w.enter(event)
 			case <-failed:
 				return
 			}
@@ -90,26 +90,25 @@ func (f *Fleet) follow(project string) *watch {
 	return w
 }
 
-// close ends the watch.
 func (w *watch) close() {
 	w.stop()
 	<-w.done
 }
 
-// await waits until the start of a container after its last end was noted, and with it
+// await waits until the start of a container after its last end was seen, and with it
 // all that happened before, unless that takes too long.
 func (w *watch) await(id string, ended time.Time) {
 	timer := time.NewTimer(followWait)
 	defer timer.Stop()
 	for {
 		w.mu.Lock()
-		started, noted := w.started[id], w.noted
+		started, changed := w.started[id], w.changed
 		w.mu.Unlock()
 		if started.After(ended) {
 			return
 		}
 		select {
-		case <-noted:
+		case <-changed:
 		case <-w.done:
 			return
 		case <-timer.C:
@@ -118,22 +117,20 @@ func (w *watch) await(id string, ended time.Time) {
 	}
 }
 
-// asksToEnd reports whether the event of a signal is of one that is to end its
-// container.
+// asksToEnd reports whether a signal is to end its container.
 func asksToEnd(kill events.Message) bool {
 	return !slices.Contains(asksForMore, kill.Actor.Attributes["signal"])
 }
 
-// asksForMore are the signals by which programs are asked to go on in another way,
-// and no end: SIGHUP, SIGUSR1 and SIGUSR2.
+// asksForMore are the signals by which programs go on in another way, and do not end:
+// SIGHUP, SIGUSR1 and SIGUSR2.
 var asksForMore = []string{"1", "10", "12"}
 
-// note takes in an event.
-func (w *watch) note(event events.Message) {
+func (w *watch) enter(event events.Message) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	close(w.noted)
-	w.noted = make(chan struct{})
+	close(w.changed)
+	w.changed = make(chan struct{})
 	id := event.Actor.ID
 	known, ok := w.signalled[id]
 	at := time.Unix(0, event.TimeNano)
@@ -151,8 +148,8 @@ func (w *watch) note(event events.Message) {
 	}
 }
 
-// halted reports whether somebody has lately asked some of a service's containers to
-// end, and none runs on but those that were made since, by id.
+// halted reports whether somebody has lately ended some of a service's containers, and
+// none runs on but those that were made since, by id.
 func (w *watch) halted(members []*member, but map[string]string, now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -171,9 +168,9 @@ func (w *watch) halted(members []*member, but map[string]string, now time.Time) 
 	return found
 }
 
-// stopping answers the hold of a service while somebody else stops containers of its
+// stopping returns the hold of a service while somebody else stops containers of its
 // project, and which of some new replicas were created since that began: of these
-// Compose does not know. It answers nil when nobody does.
+// Compose does not know. It returns nil when nobody does.
 func (w *watch) stopping(k key, l *listing, replicas map[string]string) (held *policy.Hold, since []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -201,7 +198,7 @@ func (w *watch) stopping(k key, l *listing, replicas map[string]string) (held *p
 		return nil, nil
 	}
 	for id := range replicas {
-		// The engine tells of what happened in order: what it has not told of is later.
+		// Events come in order: what has none yet is later.
 		if created, told := w.created[id]; !told || created.After(begun) {
 			since = append(since, id)
 		}
