@@ -39,8 +39,8 @@ func (m record) equal(other record) bool {
 // records are those of a service's containers, by id.
 type records map[string]record
 
-// Same reports whether other need not be stored in place of the records.
-func (r records) Same(other records) bool { return maps.EqualFunc(r, other, record.equal) }
+// Equal reports whether other need not be stored in place of the records.
+func (r records) Equal(other records) bool { return maps.EqualFunc(r, other, record.equal) }
 
 func (r records) Empty() bool { return len(r) == 0 }
 

@@ -61,8 +61,8 @@ type starting struct {
 	Earlier []starting `json:"earlier,omitempty"`
 }
 
-// Same reports whether other need not be stored in place of the starts.
-func (s starting) Same(other starting) bool { return reflect.DeepEqual(s, other) }
+// Equal reports whether other need not be stored in place of the starts.
+func (s starting) Equal(other starting) bool { return reflect.DeepEqual(s, other) }
 
 func (s starting) Empty() bool { return len(s.Names) == 0 && len(s.Earlier) == 0 }
 

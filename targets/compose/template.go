@@ -52,8 +52,8 @@ type template struct {
 	ComposeFiles map[string]string `json:"compose_files,omitempty"`
 }
 
-// Same reports whether two templates are one.
-func (t *template) Same(other *template) bool { return t == other }
+// Equal reports whether two templates are one.
+func (t *template) Equal(other *template) bool { return t == other }
 
 func (t *template) Empty() bool { return t == nil }
 

@@ -18,8 +18,8 @@ import (
 
 // Value is what is kept of one target; it is stored as JSON.
 type Value[V any] interface {
-	// Same reports whether other need not be stored in its place.
-	Same(other V) bool
+	// Equal reports whether other need not be stored in its place.
+	Equal(other V) bool
 	// Empty reports whether there is nothing to store: the entry is deleted then.
 	Empty() bool
 }
@@ -133,7 +133,7 @@ func (l *Ledger[V]) Change(name string, change func(before V) V) {
 	if !one.known && next.Empty() {
 		return
 	}
-	one.unsaved = one.unsaved || !one.known || !one.value.Same(next)
+	one.unsaved = one.unsaved || !one.known || !one.value.Equal(next)
 	one.value, one.known = next, true
 }
 
@@ -172,7 +172,7 @@ func (l *Ledger[V]) Save(ctx context.Context, name string) error {
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		one.unsaved = !one.value.Same(value)
+		one.unsaved = !one.value.Equal(value)
 		return nil
 	})
 }
@@ -231,8 +231,8 @@ func newEntry[V any]() *entry[V] { return &entry[V]{saving: make(chan struct{}, 
 // Map is a Value of things that a target has, by name or id.
 type Map[T comparable] map[string]T
 
-// Same reports whether other has the same entries.
-func (m Map[T]) Same(other Map[T]) bool { return maps.Equal(m, other) }
+// Equal reports whether other has the same entries.
+func (m Map[T]) Equal(other Map[T]) bool { return maps.Equal(m, other) }
 
 // Empty reports whether there are no entries.
 func (m Map[T]) Empty() bool { return len(m) == 0 }

@@ -24,7 +24,7 @@ const (
 
 // Record is what is remembered of one instance; it is stored as JSON.
 type Record[R any] interface {
-	// Equal says whether another record need not be stored in place of this one.
+	// Equal reports whether another record need not be stored in place of this one.
 	Equal(other R) bool
 }
 
@@ -52,10 +52,10 @@ type entry[R any] struct {
 	seen   time.Time
 }
 
-// New answers the records that a store keeps below a prefix of its keys; a store
-// of nil keeps none across restarts. Shard answers where a record is stored, by
-// its id, so that a change of one rewrites a small part of all. It must answer the
-// same in every version of hpad.
+// New returns the records that a store keeps below a prefix of its keys; a store of nil
+// keeps none across restarts. Shard returns where a record is stored, by its id, so that
+// a change of one rewrites a small part of all. It must return the same in every version
+// of hpad.
 func New[R Record[R]](store targets.Store, prefix string, shard func(id string) string) *Records[R] {
 	return &Records[R]{store: store, prefix: prefix, shard: shard, saving: make(chan struct{}, 1), known: map[string]entry[R]{}, dirty: map[string]bool{}}
 }
@@ -86,7 +86,7 @@ func (r *Records[R]) Load(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// Recall answers what is known of an instance; false says that nothing is.
+// Recall returns what is known of an instance; false when nothing is.
 func (r *Records[R]) Recall(id string) (R, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,9 +94,8 @@ func (r *Records[R]) Recall(id string) (R, bool) {
 	return known.record, ok
 }
 
-// See remembers an instance that is there now, and answers its record. Next makes
-// it of the one before, which is zero where none is known. It must not use the
-// Records.
+// See remembers an instance that is there now, and returns its record. Next makes it of
+// the one before, which is zero where none is known. It must not use the Records.
 func (r *Records[R]) See(id string, now time.Time, next func(before R, known bool) R) R {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -125,20 +124,19 @@ func (r *Records[R]) Change(id string, change func(record *R)) {
 func (r *Records[R]) Forget(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.forget(id)
+	r.forgetLocked(id)
 }
 
-// forget is Forget for callers that hold the lock.
-func (r *Records[R]) forget(id string) {
+func (r *Records[R]) forgetLocked(id string) {
 	if _, ok := r.known[id]; ok {
 		delete(r.known, id)
 		r.dirty[r.shard(id)] = true
 	}
 }
 
-// Save stores what changed since the last save, and forgets instances that
-// vanished a day ago. What cannot be stored stays known, and is stored as soon as
-// it can be; Failure says why.
+// Save stores what changed since the last save, and forgets instances that vanished a
+// day ago. What cannot be stored stays known, and is stored as soon as it can be;
+// Failure returns why.
 func (r *Records[R]) Save(ctx context.Context, now time.Time) {
 	select {
 	case r.saving <- struct{}{}:
@@ -169,12 +167,12 @@ func (r *Records[R]) Save(ctx context.Context, now time.Time) {
 	r.saveErr = err
 }
 
-// changed answers the records of shards that are to be stored, and takes them for
+// changed returns the records of shards that are to be stored, and takes them for
 // stored.
 func (r *Records[R]) changed(now time.Time) map[string]map[string]R {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.sweep(now)
+	r.sweepLocked(now)
 	defer clear(r.dirty)
 	if r.store == nil || len(r.dirty) == 0 {
 		return nil
@@ -202,20 +200,20 @@ func (r *Records[R]) saveShard(ctx context.Context, shard string, records map[st
 	return r.store.Save(ctx, r.prefix+shard, text)
 }
 
-// sweep forgets instances that vanished long ago. The caller holds the lock.
-func (r *Records[R]) sweep(now time.Time) {
+// sweepLocked forgets instances that vanished long ago.
+func (r *Records[R]) sweepLocked(now time.Time) {
 	if now.Sub(r.swept) < sweepInterval {
 		return
 	}
 	r.swept = now
 	for id, known := range r.known {
 		if now.Sub(known.seen) > forgottenAfter {
-			r.forget(id)
+			r.forgetLocked(id)
 		}
 	}
 }
 
-// Failure answers why the last save failed; nil when it did not.
+// Failure returns why the last save failed; nil when it did not.
 func (r *Records[R]) Failure() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -2,13 +2,13 @@ package memory
 
 import "time"
 
-// Turned answers when an instance became as ready, or unready, as it is now.
-// Before is when it turned last, zero where it was not known; turned says that it
-// is not as it was then, or started again since. Since is when the platform says
-// that it turned, zero where it does not say.
+// Turned returns when an instance became as ready, or unready, as it is now. Before is
+// when it turned last, zero where it was not known; turned is whether it is not as it
+// was then, or started again since. Since is when it turned by the platform, zero where
+// that has no time.
 //
-// That time counts where it is after before and not after now. Where it is not,
-// the instance turned while hpad looked: now.
+// That time counts where it is after before and not after now. Where it is not, the
+// instance turned while hpad looked: now.
 func Turned(turned bool, before, since, now time.Time) time.Time {
 	switch {
 	case !turned && !before.IsZero():

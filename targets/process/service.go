@@ -56,8 +56,8 @@ const (
 	countPrefix = "replicas/"
 )
 
-// Same reports whether two counts are one.
-func (c count) Same(other count) bool { return c == other }
+// Equal reports whether two counts are one.
+func (c count) Equal(other count) bool { return c == other }
 
 // Empty returns false: a count of 0 is one too.
 func (c count) Empty() bool { return false }

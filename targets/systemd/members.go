@@ -64,8 +64,8 @@ func (m members) all() indexes {
 	return slices.Sorted(slices.Values(slices.Concat(m.Started, m.Found)))
 }
 
-// Same reports whether other need not be stored in place of the members.
-func (m members) Same(other members) bool {
+// Equal reports whether other need not be stored in place of the members.
+func (m members) Equal(other members) bool {
 	return m.Version == other.Version && m.Run == other.Run && slices.Equal(m.Started, other.Started) &&
 		slices.Equal(m.Found, other.Found) && slices.Equal(m.Leaving, other.Leaving) &&
 		slices.Equal(m.Enable, other.Enable) && slices.Equal(m.Disable, other.Disable)
