@@ -3,98 +3,70 @@ package nomad
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/hpad/hpad/targets"
 )
 
-// How long a fleet, or one scope of it, leaves Nomad alone after a refusal: the
-// first wait, doubled with each further refusal, up to the longest. After a refusal for
-// too many calls it is less up to half of that at random, so that not all fleets come
-// back at once, and longer where the answer asks for that, up to the longest that is
-// believed.
+// How long a scope of a fleet leaves Nomad alone after a refusal of the token: the
+// first wait, doubled with each further refusal, up to the longest.
 const (
-	firstThrottledWait    = time.Second
-	longestThrottledWait  = 20 * time.Second
-	believedThrottledWait = time.Hour
-	firstForbiddenWait    = 5 * time.Second
-	longestForbiddenWait  = time.Minute
+	firstForbiddenWait   = 5 * time.Second
+	longestForbiddenWait = time.Minute
 )
 
-// backoff remembers refusals and answers them while it waits. The zero backoff
-// waits for nothing; it is safe for concurrent use.
+// backoff keeps calls from Nomad after refusals: for too many calls, all, else those
+// to the scope that was refused. The zero backoff holds none back. It is safe for
+// concurrent use.
 type backoff struct {
-	mu        sync.Mutex
-	throttled refusal
+	throttled targets.Backoff
+
+	mu sync.Mutex
 	// forbidden is kept by scope: a token may read one namespace and not another.
 	forbidden map[scope]refusal
 	// token is the one that was refused: another one is tried at once.
 	token string
 }
 
-// refusal is one answer that wants to be left alone.
+// refusal is what Nomad said when it refused a token, and how long it is left alone.
 type refusal struct {
 	err   error
 	wait  time.Duration
 	until time.Time
 }
 
-// again answers the refusal that follows this one.
-func (r refusal) again(err error, first, longest time.Duration, now time.Time) refusal {
-	next := refusal{err: err, wait: first}
-	if r.err != nil {
-		next.wait = min(2*r.wait, longest)
-	}
-	next.until = now.Add(next.wait)
-	return next
-}
-
-// waiting answers the error that a call to a scope would get; nil means that it
-// may be made.
+// waiting returns the error of a call to a scope that is not to be made now; nil
+// means that it may be made.
 func (b *backoff) waiting(s scope, token string, now time.Time) error {
+	if left, cause := b.throttled.Left(now); left > 0 {
+		return &targets.ThrottledError{RetryAfter: left.Round(time.Millisecond), Err: fmt.Errorf("waiting after %w", cause)}
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if now.Before(b.throttled.until) {
-		return &targets.ThrottledError{
-			RetryAfter: b.throttled.until.Sub(now).Round(time.Millisecond),
-			Err:        fmt.Errorf("waiting after %w", b.throttled.err),
-		}
-	}
 	if b.token != token {
 		clear(b.forbidden)
 		b.token = token
 	}
-	if refused := b.forbidden[s]; now.Before(refused.until) {
-		return fmt.Errorf("waiting %v after: %w", refused.until.Sub(now).Round(time.Second), refused.err)
+	if last := b.forbidden[s]; now.Before(last.until) {
+		return fmt.Errorf("waiting %v after: %w", last.until.Sub(now).Round(time.Second), last.err)
 	}
 	return nil
 }
 
-// note remembers what a read of a scope answered.
-func (b *backoff) note(s scope, err error, now time.Time) {
+// record heeds the error of a call to a scope.
+func (b *backoff) record(s scope, err error, now time.Time) {
+	b.throttled.Record(err, now, now)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var throttled *targets.ThrottledError
 	switch {
-	case errors.As(err, &throttled):
-		if !now.Before(b.throttled.until) { // else it is one of several calls of the same time
-			b.throttled = b.throttled.again(throttled.Err, firstThrottledWait, longestThrottledWait, now)
-			b.throttled.until = now.Add(b.throttled.wait - time.Duration(rand.Float64()*float64(b.throttled.wait)/2))
-		}
-		if asked := now.Add(min(throttled.RetryAfter, believedThrottledWait)); asked.After(b.throttled.until) {
-			b.throttled.until = asked
-		}
 	case errors.Is(err, targets.ErrForbidden):
 		if b.forbidden == nil {
 			b.forbidden = map[scope]refusal{}
 		}
-		b.forbidden[s] = b.forbidden[s].again(err, firstForbiddenWait, longestForbiddenWait, now)
+		wait := min(max(firstForbiddenWait, 2*b.forbidden[s].wait), longestForbiddenWait)
+		b.forbidden[s] = refusal{err: err, wait: wait, until: now.Add(wait)}
 	case err == nil:
-		if !now.Before(b.throttled.until) { // else the call began before the refusal
-			b.throttled = refusal{}
-		}
 		delete(b.forbidden, s)
 	}
 }

@@ -12,16 +12,16 @@ import (
 )
 
 // TestThrottledWaits: without being asked for a wait hpad is back after a second, then
-// two, and so on, never after more than longestThrottledWait.
+// two, and so on, never after more than 20 s.
 func TestThrottledWaits(t *testing.T) {
 	refused := &targets.ThrottledError{Err: errors.New("too many")}
 	var b backoff
 	now := time.Now()
 	for n, longest := range []time.Duration{1, 2, 4, 8, 16, 20, 20} {
 		longest *= time.Second
-		b.note(scope{}, refused, now)
-		b.note(scope{}, refused, now.Add(longest/10)) // of a call of the same time
-		b.note(scope{}, nil, now.Add(longest/10))     // of one that began before
+		b.record(scope{}, refused, now)
+		b.record(scope{}, refused, now.Add(longest/10)) // of a call of the same time
+		b.record(scope{}, nil, now.Add(longest/10))     // of one that began before
 		err := b.waiting(scope{}, "", now)
 		throttled, ok := errors.AsType[*targets.ThrottledError](err)
 		if !ok || throttled.RetryAfter < longest/2 || throttled.RetryAfter > longest {
@@ -32,10 +32,10 @@ func TestThrottledWaits(t *testing.T) {
 			t.Fatalf("after wait %d: %v", n+1, err)
 		}
 	}
-	b.note(scope{}, nil, now)
-	b.note(scope{}, refused, now)
-	if err := b.waiting(scope{}, "", now.Add(firstThrottledWait)); err != nil {
-		t.Errorf("after an answer the first wait is longer than %v: %v", firstThrottledWait, err)
+	b.record(scope{}, nil, now)
+	b.record(scope{}, refused, now)
+	if err := b.waiting(scope{}, "", now.Add(time.Second)); err != nil {
+		t.Errorf("after an answer the first wait is longer than %v: %v", time.Second, err)
 	}
 }
 
@@ -46,7 +46,7 @@ func TestWaitsDiffer(t *testing.T) {
 	waits := map[time.Duration]bool{}
 	for range 20 {
 		var b backoff
-		b.note(scope{}, &targets.ThrottledError{Err: errors.New("too many")}, now)
+		b.record(scope{}, &targets.ThrottledError{Err: errors.New("too many")}, now)
 		throttled, _ := errors.AsType[*targets.ThrottledError](b.waiting(scope{}, "", now))
 		waits[throttled.RetryAfter] = true
 	}
@@ -67,7 +67,7 @@ func TestForbiddenWaits(t *testing.T) {
 	}
 	refused := func(wait time.Duration) {
 		t.Helper()
-		b.note(here, targets.ErrForbidden, now)
+		b.record(here, targets.ErrForbidden, now)
 		if err := b.waiting(there, "token", now); err != nil {
 			t.Errorf("another namespace waits: %v", err)
 		}
@@ -82,11 +82,11 @@ func TestForbiddenWaits(t *testing.T) {
 	for _, wait := range []time.Duration{5, 10, 20, 40, 60, 60} {
 		refused(wait * time.Second)
 	}
-	b.note(there, nil, now)
+	b.record(there, nil, now)
 	refused(time.Minute)
-	b.note(here, nil, now)
+	b.record(here, nil, now)
 	refused(5 * time.Second)
-	b.note(here, targets.ErrForbidden, now)
+	b.record(here, targets.ErrForbidden, now)
 	if err := b.waiting(here, "another token", now); err != nil {
 		t.Errorf("another token waits: %v", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -24,82 +23,76 @@ var comparingSince = [3]int{1, 8, 2}
 // where targets are discovered. The error names those that are missing. Nothing is
 // changed: the right to scale is tried with a count that no job can have.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
+	return targets.Ask(ctx, &f.base, "check", f.check)
+}
+
+func (f *Fleet) check(ctx context.Context) ([]string, error) {
 	session, err := f.open(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("check fleet %q: %w", f.name, err)
+		return nil, err
 	}
+	at := scope{region: f.config.Region}
 	var leader string
-	if err := session.get(ctx, scope{region: f.config.Region}, "/v1/status/leader", nil, "", &leader); err != nil {
-		return nil, fmt.Errorf("check fleet %q: ask %s for the leader: %w", f.name, f.config.Address, readError(err))
+	if err := session.get(ctx, at, "/v1/status/leader", nil, "", &leader); err != nil {
+		return nil, fmt.Errorf("ask %s for the leader: %w", f.config.Address, readError(err))
 	}
-	found := []string{session.version(ctx, scope{region: f.config.Region})}
+	found := []string{session.version(ctx, at)}
 	var missing []error
+	jobs := map[scope][]string{}
+	for _, t := range f.base.Known() {
+		jobs[t.scope()] = append(jobs[t.scope()], t.Job)
+	}
 	for _, at := range f.scopes() {
 		have, lack, err := session.capabilities(ctx, at)
 		if err != nil {
-			return found, fmt.Errorf("check fleet %q: %w", f.name, err)
+			return found, err
 		}
-		jobs := f.jobsIn(at)
 		if len(lack) > 0 {
-			missing = append(missing, fmt.Errorf("%w: the token lacks %s in %v%s", targets.ErrForbidden, strings.Join(lack, ", "), at, jobs))
+			missing = append(missing, fmt.Errorf("%w: the token lacks %s in %v%s", targets.ErrForbidden, strings.Join(lack, ", "), at, named(jobs[at])))
 			continue
 		}
 		found = append(found, fmt.Sprintf("may %s in %v", strings.Join(have, ", "), at))
 	}
 	var nodes []*api.NodeListStub
-	if err := readError(session.get(ctx, scope{region: f.config.Region}, "/v1/nodes", map[string]string{"per_page": "1"}, "", &nodes)); errors.Is(err, targets.ErrForbidden) {
+	if err := readError(session.get(ctx, at, "/v1/nodes", map[string]string{"per_page": "1"}, "", &nodes)); errors.Is(err, targets.ErrForbidden) {
 		found = append(found, `the token may not read nodes, so amounts of cpu count 1000 MHz as a core; utilization is not affected (grant node { policy = "read" } for cores)`)
 	}
 	if err := f.records.Failure(); err != nil {
 		found = append(found, "readiness cannot be stored: "+err.Error())
 	}
-	if err := errors.Join(missing...); err != nil {
-		return found, fmt.Errorf("check fleet %q: %w", f.name, err)
-	}
-	return found, nil
+	return found, errors.Join(missing...)
 }
 
-// scopes answers the namespaces that were read and those where targets are
+// scopes returns the namespaces that were read and those where targets are
 // discovered, in order, and the fleet's own where there are none.
 func (f *Fleet) scopes() []scope {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	used := map[scope]bool{}
-	for at := range f.read {
-		used[at] = true
+	var scopes []scope
+	for _, t := range f.base.Known() {
+		scopes = append(scopes, t.scope())
 	}
-	if f.config.Discover {
-		for _, namespace := range f.config.DiscoverNamespaces {
-			if namespace != everyNamespace {
-				used[scope{region: f.config.Region, namespace: namespace}] = true
-			}
+	for _, namespace := range f.config.DiscoverNamespaces {
+		if f.config.Discover && namespace != everyNamespace {
+			scopes = append(scopes, scope{region: f.config.Region, namespace: namespace})
 		}
 	}
-	if len(used) == 0 {
+	if len(scopes) == 0 {
 		return []scope{{region: f.config.Region, namespace: f.config.Namespace}}
 	}
-	return slices.SortedFunc(maps.Keys(used), func(a, b scope) int {
-		return strings.Compare(a.String(), b.String())
-	})
+	slices.SortFunc(scopes, func(a, b scope) int { return strings.Compare(a.String(), b.String()) })
+	return slices.Compact(scopes)
 }
 
-// jobsIn names the jobs that were read in a namespace, as part of a sentence.
-func (f *Fleet) jobsIn(at scope) string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// named returns jobs as part of a sentence; "" for none.
+func named(jobs []string) string {
 	const most = 10
-	jobs := f.read[at]
-	names := slices.Sorted(slices.Values(jobs))
-	names = slices.Compact(names)
-	if len(names) == 0 {
+	names := slices.Compact(slices.Sorted(slices.Values(jobs)))
+	switch {
+	case len(names) == 0:
 		return ""
+	case len(names) > most:
+		return fmt.Sprintf(", for %q and %d more", names[:most], len(names)-most)
 	}
-	more := ""
-	if len(names) > most {
-		more = fmt.Sprintf(" and %d more", len(names)-most)
-		names = names[:most]
-	}
-	return fmt.Sprintf(", for %q%s", names, more)
+	return fmt.Sprintf(", for %q", names)
 }
 
 // version tells the agent's version, as far as the token may know it.

@@ -22,7 +22,7 @@ func (s *snapshot) checks(ctx context.Context) map[string]policy.Readiness {
 	var mu sync.Mutex
 	var group errgroup.Group
 	group.SetLimit(s.fleet.config.fetching())
-	for _, t := range s.asked {
+	for _, t := range s.wanted {
 		spec := s.specs[t.jobKey()]
 		if spec == nil || spec.groups[t.Group] == nil || !spec.groups[t.Group].checked {
 			continue

@@ -18,6 +18,7 @@ import (
 	"github.com/hashicorp/nomad/api"
 
 	"github.com/hpad/hpad/settings/httpclient"
+	"github.com/hpad/hpad/targets"
 )
 
 // connection is a client of one agent, made anew when a file that it was made from
@@ -203,7 +204,7 @@ func (c *connection) session() (*session, error) {
 
 // get asks for one path of the API. Params may be nil.
 func (s *session) get(ctx context.Context, at scope, path string, params map[string]string, filter string, out any) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, s.config.Timeout, errTimeout)
+	ctx, cancel := targets.Bounded(ctx, s.config.Timeout)
 	defer cancel()
 	options := (&api.QueryOptions{
 		Region: at.region, Namespace: at.namespace, AllowStale: s.config.Stale,
@@ -213,7 +214,7 @@ func (s *session) get(ctx context.Context, at scope, path string, params map[str
 	if err == nil && s.config.Stale && !meta.KnownLeader {
 		return errLeaderless
 	}
-	return s.explain(ctx, err)
+	return explain(ctx, err)
 }
 
 // errLeaderless is why a stale answer is not used: the server may have restarted and
@@ -222,22 +223,17 @@ var errLeaderless = errors.New("the server that answered knows no leader, so tha
 
 // scale asks for a new count.
 func (s *session) scale(ctx context.Context, at scope, job string, request *api.ScalingRequest) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, s.config.Timeout, errTimeout)
+	ctx, cancel := targets.Bounded(ctx, s.config.Timeout)
 	defer cancel()
 	options := (&api.WriteOptions{Region: at.region, Namespace: at.namespace, AuthToken: s.token}).WithContext(ctx)
 	_, _, err := s.client.Jobs().ScaleWithRequest(job, request, options)
-	return s.explain(ctx, err)
+	return explain(ctx, err)
 }
 
-// errTimeout is the cause of a call that took longer than the configured timeout.
-var errTimeout = errors.New("no answer within the fleet's timeout")
-
-// explain says why a context ended: the fleet's own timeout is no deadline of the
-// caller. It leaves the query out of the address, which may name many jobs.
-func (s *session) explain(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil && errors.Is(context.Cause(ctx), errTimeout) {
-		return fmt.Errorf("%w of %v", errTimeout, s.config.Timeout)
-	}
+// explain returns the error of a call without the query of its address, which may
+// name many jobs, or why its context ended.
+func explain(ctx context.Context, err error) error {
+	err = targets.Overdue(ctx, err)
 	var failed *url.Error
 	if errors.As(err, &failed) {
 		short := *failed

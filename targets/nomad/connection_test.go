@@ -92,7 +92,7 @@ func TestStale(t *testing.T) {
 	c := testConfig(t, server)
 	c.Stale = true
 	f := openFleet(t, c, nil)
-	ref := targets.Ref{Fleet: f.name, Name: "web/app"}
+	ref := targets.Ref{Fleet: f.base.Name, Name: "web/app"}
 	if _, err := f.Snapshot(t.Context(), []targets.Ref{ref}); !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), "knows no leader") {
 		t.Errorf("Snapshot() = %v of a server without a leader", err)
 	}
@@ -156,12 +156,12 @@ func TestExplains(t *testing.T) {
 	hasty, patient := openFleet(t, c, nil), newFleet(t, i)
 	i.setHang(true)
 	refs := []targets.Ref{ref("web/app")}
-	if _, err := hasty.Snapshot(t.Context(), refs); !errors.Is(err, errTimeout) || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "timeout of 20ms") {
+	if _, err := hasty.Snapshot(t.Context(), refs); !errors.Is(err, targets.ErrTimeout) || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "timeout of 20ms") {
 		t.Errorf("Snapshot() without an answer in time = %v, want the fleet's timeout", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := patient.Snapshot(ctx, refs); errors.Is(err, errTimeout) || !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := patient.Snapshot(ctx, refs); errors.Is(err, targets.ErrTimeout) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Snapshot() without an answer before the deadline = %v, want the deadline", err)
 	}
 }

@@ -143,7 +143,7 @@ func (d *discovering) namespace(ctx context.Context, at scope) error {
 	}
 	var jobs []*jobStub
 	err := readError(d.session.get(ctx, at, "/v1/jobs", nil, `ParentID == ""`, &jobs))
-	d.fleet.backoff.note(at, err, time.Now())
+	d.fleet.backoff.record(at, err, time.Now())
 	if err != nil {
 		return fmt.Errorf("list jobs of %v: %w", at, err)
 	}
@@ -158,7 +158,7 @@ func (d *discovering) namespace(ctx context.Context, at scope) error {
 		group.Go(func() error { return d.job(ctx, key) })
 	}
 	if err := group.Wait(); err != nil { // too many calls
-		d.fleet.backoff.note(at, err, time.Now())
+		d.fleet.backoff.record(at, err, time.Now())
 		return err
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -29,19 +28,14 @@ func (c *Config) fetching() int { return max(1, c.MaxConnections/3) }
 // Fleet reads and scales the task groups of one Nomad cluster. It is safe for
 // concurrent use.
 type Fleet struct {
-	name           string
+	base           targets.Base[Target]
 	config         *Config
-	life           targets.Life
 	connection     *connection
 	backoff        backoff
 	specifications specifications
 	records        *memory.Records[record]
 	speeds         *speeds
 	sampler        *sampler
-
-	mu sync.Mutex
-	// read are the jobs of the largest reading, by namespace.
-	read map[scope][]string
 }
 
 // New answers a fleet of that name, which connects when it is first read. The
@@ -53,7 +47,8 @@ func New(name string, config *Config, options Options) (*Fleet, error) {
 		return nil, fmt.Errorf("connect fleet %q: %w", name, err)
 	}
 	f := &Fleet{
-		name: name, config: config, connection: connection,
+		base:   targets.Base[Target]{Name: name, Place: " at " + config.Address, Parse: parseName},
+		config: config, connection: connection,
 		records: newRecords(options.Store), speeds: newSpeeds(),
 	}
 	f.sampler = newSampler(config, connection)
@@ -62,7 +57,7 @@ func New(name string, config *Config, options Options) (*Fleet, error) {
 
 // Close ends the sampling and gives up the connections.
 func (f *Fleet) Close() error {
-	if f.life.End() {
+	if f.base.End() {
 		f.sampler.Close()
 		f.connection.close()
 	}
@@ -71,7 +66,7 @@ func (f *Fleet) Close() error {
 
 // open answers a session with the token as it is now.
 func (f *Fleet) open(ctx context.Context) (*session, error) {
-	if err := f.life.Usable(ctx); err != nil {
+	if err := f.base.Usable(ctx); err != nil {
 		return nil, err
 	}
 	session, err := f.connection.session()
@@ -84,61 +79,43 @@ func (f *Fleet) open(ctx context.Context) (*session, error) {
 // Snapshot reads the given groups: three lists for each of their namespaces, and
 // the specification of each job that changed since it was read last.
 func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
-	session, err := f.open(ctx)
-	if err == nil {
-		err = f.records.Load(ctx, time.Now())
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read fleet %q at %s: %w", f.name, f.config.Address, err)
-	}
-	s := &snapshot{fleet: f, session: session, asked: map[targets.Ref]Target{}, failed: map[targets.Ref]error{}}
-	s.parse(refs)
-	s.list(ctx)
-	if err := s.failure(); err != nil {
-		return nil, fmt.Errorf("read fleet %q at %s: %w", f.name, f.config.Address, err)
-	}
-	s.specify(ctx)
-	s.explainWaiting(ctx)
-	readings := s.readings(ctx)
-	f.records.Save(ctx, time.Now())
-	return readings, nil
+	return f.base.Snapshot(ctx, refs, func(ctx context.Context, wanted map[targets.Ref]Target) (map[targets.Ref]targets.Reading, error) {
+		session, err := f.open(ctx)
+		if err == nil {
+			err = f.records.Load(ctx, time.Now())
+		}
+		if err != nil {
+			return nil, err
+		}
+		s := &snapshot{fleet: f, session: session, wanted: wanted}
+		s.list(ctx)
+		if err := s.failure(); err != nil {
+			return nil, err
+		}
+		s.specify(ctx)
+		s.explainWaiting(ctx)
+		readings := s.readings(ctx)
+		f.records.Save(ctx, time.Now())
+		return readings, nil
+	})
 }
 
 // snapshot is one reading of targets under way.
 type snapshot struct {
-	fleet   *Fleet
-	session *session
-	// asked are the targets whose names can be read, failed are why others, or
-	// what was read of these, cannot be used.
-	asked    map[targets.Ref]Target
-	failed   map[targets.Ref]error
+	fleet    *Fleet
+	session  *session
+	wanted   map[targets.Ref]Target
 	listings map[scope]*listing
 	specs    map[jobKey]*specification
 	specErrs map[jobKey]error
 }
 
-// parse reads the targets' names.
-func (s *snapshot) parse(refs []targets.Ref) {
-	for _, ref := range refs {
-		t, err := parseName(ref.Name)
-		switch {
-		case err != nil:
-			s.failed[ref] = fmt.Errorf("%w: %w", targets.ErrTargetNotFound, err)
-		case ref.Fleet != s.fleet.name:
-			s.failed[ref] = fmt.Errorf("%w: target %s is of another fleet than %q", targets.ErrTargetNotFound, ref, s.fleet.name)
-		default:
-			s.asked[ref] = t
-		}
-	}
-}
-
 // list reads the lists of all namespaces in use, a few at a time.
 func (s *snapshot) list(ctx context.Context) {
 	jobs := map[scope][]string{}
-	for _, t := range s.asked {
+	for _, t := range s.wanted {
 		jobs[t.scope()] = append(jobs[t.scope()], t.Job)
 	}
-	s.fleet.noteRead(jobs)
 	s.listings = make(map[scope]*listing, len(jobs))
 	var mu sync.Mutex
 	var group errgroup.Group
@@ -155,20 +132,6 @@ func (s *snapshot) list(ctx context.Context) {
 	_ = group.Wait() // each listing has its own error
 }
 
-// noteRead remembers what is read, for Check.
-func (f *Fleet) noteRead(jobs map[scope][]string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.read == nil {
-		f.read = map[scope][]string{}
-	}
-	for at, ids := range jobs {
-		if len(ids) >= len(f.read[at]) { // not a single target that is read again
-			f.read[at] = slices.Clone(ids)
-		}
-	}
-}
-
 // listScope reads the lists of one namespace, unless Nomad wants to be left alone.
 func (s *snapshot) listScope(ctx context.Context, at scope, jobs []string) *listing {
 	if err := s.fleet.backoff.waiting(at, s.session.token, time.Now()); err != nil {
@@ -181,7 +144,7 @@ func (s *snapshot) listScope(ctx context.Context, at scope, jobs []string) *list
 			l.err = fmt.Errorf("%w; the token needs the capabilities list-jobs and read-job", l.err)
 		}
 	}
-	s.fleet.backoff.note(at, l.err, time.Now())
+	s.fleet.backoff.record(at, l.err, time.Now())
 	if l.err == nil {
 		nodes := map[string]bool{}
 		for _, allocs := range l.allocs {
@@ -218,7 +181,7 @@ func (s *snapshot) specify(ctx context.Context) {
 	group.SetLimit(s.fleet.config.fetching())
 	now := time.Now()
 	begun := map[jobKey]bool{}
-	for _, t := range s.asked {
+	for _, t := range s.wanted {
 		key := t.jobKey()
 		l := s.listings[key.scope]
 		if begun[key] || l.err != nil || l.jobs[t.Job] == nil {
@@ -249,13 +212,10 @@ func (s *snapshot) specify(ctx context.Context) {
 
 // readings answers what was read of every target.
 func (s *snapshot) readings(ctx context.Context) map[targets.Ref]targets.Reading {
-	answer := make(map[targets.Ref]targets.Reading, len(s.asked)+len(s.failed))
+	answer := make(map[targets.Ref]targets.Reading, len(s.wanted))
 	now := time.Now()
-	for ref, err := range s.failed {
-		answer[ref] = targets.Reading{Err: err, Observed: now}
-	}
 	checks := s.checks(ctx)
-	for ref, t := range s.asked {
+	for ref, t := range s.wanted {
 		reading, err := s.reading(ref, t, checks, now)
 		if err != nil {
 			s.fleet.sampler.Withdraw(ref)

@@ -298,11 +298,11 @@ func (f *Fleet) changeNode(ctx context.Context, id string, change func(node *api
 	if options == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, f.config.Timeout, errTimeout)
+	ctx, cancel := targets.Bounded(ctx, f.config.Timeout)
 	defer cancel()
 	write := (&api.WriteOptions{Region: f.config.Region, AuthToken: session.token}).WithContext(ctx)
 	_, err = session.client.Nodes().UpdateDrainOpts(id, options, write)
-	return f.nodeError(session.explain(ctx, err), "write")
+	return f.nodeError(explain(ctx, err), "write")
 }
 
 // NodeDrained says whether the drain of a node is through. A node that is gone is
@@ -342,11 +342,11 @@ func (f *Fleet) RestoreNode(ctx context.Context, id string) error {
 func (f *Fleet) PurgeNode(ctx context.Context, id string) error {
 	session, err := f.openNodes(ctx)
 	if err == nil {
-		ctx, cancel := context.WithTimeoutCause(ctx, f.config.Timeout, errTimeout)
+		ctx, cancel := targets.Bounded(ctx, f.config.Timeout)
 		defer cancel()
 		options := (&api.QueryOptions{Region: f.config.Region, AuthToken: session.token}).WithContext(ctx)
 		_, _, err = session.client.Nodes().Purge(id, options)
-		err = f.nodeError(session.explain(ctx, err), "write")
+		err = f.nodeError(explain(ctx, err), "write")
 	}
 	if err != nil && !errors.Is(err, targets.ErrTargetNotFound) {
 		return fmt.Errorf("purge Nomad node %s: %w", id, err)
@@ -395,7 +395,7 @@ func (f *Fleet) nodeError(err error, right string) error {
 		return fmt.Errorf("%w; the token needs node { policy = %q }", err, right)
 	}
 	if errors.Is(err, targets.ErrThrottled) {
-		f.backoff.note(scope{}, err, time.Now())
+		f.backoff.record(scope{}, err, time.Now())
 	}
 	return err
 }

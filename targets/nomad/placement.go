@@ -74,7 +74,7 @@ const (
 // unknown.
 func (s *snapshot) explainWaiting(ctx context.Context) {
 	jobs := map[scope][]string{}
-	for _, t := range s.asked {
+	for _, t := range s.wanted {
 		if s.waiting(t) > 0 {
 			jobs[t.scope()] = append(jobs[t.scope()], t.Job)
 		}
@@ -106,7 +106,7 @@ func (s *snapshot) failures(ctx context.Context, at scope, jobs []string) map[gr
 	var blocked []*blockedStub
 	err := readError(s.session.get(ctx, at, "/v1/evaluations", nil, both(`Status == "blocked"`, jobFilter("JobID", slices.Compact(jobs))), &blocked))
 	if errors.Is(err, targets.ErrThrottled) {
-		s.fleet.backoff.note(at, err, time.Now())
+		s.fleet.backoff.record(at, err, time.Now())
 	}
 	failures := map[groupKey]*placement{}
 	for _, evaluation := range blocked {

@@ -56,14 +56,9 @@ func newSampler(config *Config, connection *connection) *sampler {
 // Samples answers cpu and memory of each running allocation and its tasks, and
 // begins to sample when nobody has asked for a while.
 func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
-	if err := f.life.Usable(ctx); err != nil {
-		return nil, fmt.Errorf("sample fleet %q: %w", f.name, err)
-	}
-	answer, err := f.sampler.Samples(refs)
-	if err != nil {
-		return nil, fmt.Errorf("sample fleet %q: %w", f.name, err)
-	}
-	return answer, nil
+	return targets.Ask(ctx, &f.base, "sample", func(context.Context) (map[targets.Ref]targets.Samples, error) {
+		return f.sampler.Samples(refs)
+	})
 }
 
 // sample answers the newest sample of an allocation where that is not too old.

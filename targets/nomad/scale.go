@@ -17,30 +17,19 @@ import (
 // job first: a count that the group has already is not written again, since
 // every write makes a version of the job.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, reason string) error {
-	err := f.life.Usable(ctx)
-	if err == nil {
-		err = targets.CutOff(ctx, f.setReplicas(ctx, ref, n, version, reason))
-	}
-	if err == nil {
-		return nil
-	}
+	err := f.base.Scale(ctx, ref, n, "group", func(ctx context.Context, t Target) error {
+		return f.setReplicas(ctx, ref, t, n, version, reason)
+	})
 	if errors.Is(err, targets.ErrThrottled) {
-		f.backoff.note(scope{}, err, time.Now())
+		f.backoff.record(scope{}, err, time.Now())
 	}
-	return fmt.Errorf("scale group %q of fleet %q to %d replicas: %w", ref.Name, f.name, n, err)
+	return err
 }
 
-func (f *Fleet) setReplicas(ctx context.Context, ref targets.Ref, n int32, version, reason string) error {
-	if n < 0 {
-		return &targets.OutOfRangeError{Min: new(int32), Err: fmt.Errorf("%d replicas are less than none", n)}
-	}
+func (f *Fleet) setReplicas(ctx context.Context, ref targets.Ref, t Target, n int32, version, reason string) error {
 	session, err := f.open(ctx)
 	if err != nil {
 		return err
-	}
-	t, err := parseName(ref.Name)
-	if err != nil || ref.Fleet != f.name {
-		return errors.Join(fmt.Errorf("%w: %s", targets.ErrTargetNotFound, ref), err)
 	}
 	if err := f.backoff.waiting(t.scope(), session.token, time.Now()); err != nil {
 		return err
