@@ -9,27 +9,26 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// How long a scope of a fleet leaves Nomad alone after a refusal of the token: the
+// How long a fleet leaves a scope of Nomad alone that rejects its token: the
 // first wait, doubled with each further refusal, up to the longest.
 const (
 	firstForbiddenWait   = 5 * time.Second
 	longestForbiddenWait = time.Minute
 )
 
-// backoff keeps calls from Nomad after refusals: for too many calls, all, else those
-// to the scope that was refused. The zero backoff holds none back. It is safe for
-// concurrent use.
+// backoff keeps calls from Nomad: all after too many, else those to a scope that
+// rejects the token. The zero backoff keeps none. It is safe for concurrent use.
 type backoff struct {
 	throttled targets.Backoff
 
 	mu sync.Mutex
 	// forbidden is kept by scope: a token may read one namespace and not another.
 	forbidden map[scope]refusal
-	// token is the one that was refused: another one is tried at once.
+	// token is the rejected one: another one is tried at once.
 	token string
 }
 
-// refusal is what Nomad said when it refused a token, and how long it is left alone.
+// refusal is the error of a rejected token, and how long its scope is left alone.
 type refusal struct {
 	err   error
 	wait  time.Duration

@@ -16,8 +16,8 @@ import (
 // which changes.
 const manyJobs = 10_000
 
-// newPrepared answers the address of an imitation of that many jobs, which ask for
-// autoscalers, and their names. Its answers are made beforehand.
+// newPrepared returns the address of an imitation of that many jobs, which ask for
+// autoscalers, and their names. Its responses are made beforehand.
 func newPrepared(b *testing.B) (address string, refs []targets.Ref) {
 	b.Helper()
 	i := newImitation(b)
@@ -81,7 +81,7 @@ func BenchmarkNomadSnapshot(b *testing.B) {
 	b.ReportMetric(float64(cpuNanoseconds(b)-before)/float64(b.N)/manyJobs, "cpu-ns/target")
 }
 
-// cpuNanoseconds answers the cpu time of this process, the imitation's included.
+// cpuNanoseconds returns the cpu time of this process, the imitation's included.
 func cpuNanoseconds(b *testing.B) int64 {
 	b.Helper()
 	var usage unix.Rusage

@@ -18,10 +18,10 @@ import (
 // index; older ones ignore it.
 var comparingSince = [3]int{1, 8, 2}
 
-// Check answers the server's version and what it means for hpad, and which
-// capabilities the token has in every namespace that was read, for which jobs, or
-// where targets are discovered. The error names those that are missing. Nothing is
-// changed: the right to scale is tried with a count that no job can have.
+// Check returns the server's version and what it means for hpad, and the
+// capabilities of the token in every namespace that was read or where targets are
+// discovered. The error names those that are missing. Nothing is changed: the right
+// to scale is tried with a count that no job can have.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	return targets.Ask(ctx, &f.base, "check", f.check)
 }
@@ -95,7 +95,7 @@ func named(jobs []string) string {
 	return fmt.Sprintf(", for %q", names)
 }
 
-// version tells the agent's version, as far as the token may know it.
+// version returns the agent's version in a sentence.
 func (s *session) version(ctx context.Context, at scope) string {
 	var self struct {
 		Member struct{ Tags map[string]string }
@@ -114,7 +114,7 @@ func (s *session) version(ctx context.Context, at scope) string {
 	return text
 }
 
-// older says that a version such as "1.8.0-rc1" comes before another; one that
+// older reports whether a version such as "1.8.0-rc1" comes before another; one that
 // cannot be read does not.
 func older(version string, than [3]int) bool {
 	number, _, _ := strings.Cut(version, "-")
@@ -134,7 +134,7 @@ func older(version string, than [3]int) bool {
 	return false
 }
 
-// capabilities answers what the token may do in a namespace and what it may not.
+// capabilities returns what the token may do in a namespace and what it may not.
 func (s *session) capabilities(ctx context.Context, at scope) (have, lack []string, err error) {
 	const nobody = "hpad-check"
 	impossible := int64(-1)

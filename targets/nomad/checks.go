@@ -11,9 +11,9 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// checks asks for the service checks of the running allocations whose groups have
-// any, where the fleet is configured to: one call for each allocation. An
-// allocation that is not in the answer has none to pass.
+// checks reads the service checks of the running allocations whose groups have any,
+// where the fleet is configured to: one call for each allocation. An allocation
+// without an entry has none to pass.
 func (s *snapshot) checks(ctx context.Context) map[string]policy.Readiness {
 	if s.fleet.config.Readiness != ReadinessChecks {
 		return nil
@@ -44,7 +44,7 @@ func (s *snapshot) checks(ctx context.Context) map[string]policy.Readiness {
 	return answer
 }
 
-// checked answers what the checks of an allocation say together.
+// checked returns the readiness by all checks of an allocation.
 func (s *session) checked(ctx context.Context, at scope, alloc string) policy.Readiness {
 	var statuses api.AllocCheckStatuses
 	if err := s.get(ctx, at, "/v1/client/allocation/"+url.PathEscape(alloc)+"/checks", nil, "", &statuses); err != nil {

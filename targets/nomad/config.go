@@ -105,7 +105,7 @@ func (c *Config) SetDefaults() {
 	}
 }
 
-// Validate answers every mistake of a defaulted configuration, with paths below
+// Validate returns every mistake of a defaulted configuration, with paths below
 // the fleet's table.
 func (c *Config) Validate() []settings.FieldError {
 	var mistakes []settings.FieldError
@@ -151,7 +151,7 @@ func (c *Config) Validate() []settings.FieldError {
 	return mistakes
 }
 
-// checkAddress says what is wrong with an address; "" when nothing is.
+// checkAddress returns what is wrong with an address; "" when nothing is.
 func checkAddress(text string) string {
 	const form = `must be the address of a Nomad agent, as "https://127.0.0.1:4646" or "unix:///run/nomad/api.sock"`
 	address, err := url.Parse(text)

@@ -29,8 +29,8 @@ type connection struct {
 
 	mu      sync.Mutex
 	current *client
-	// made are the stamps of the files that current was made from, failed why those
-	// that are there now are of no use; nil when they are.
+	// made are the stamps of the files that current was made from, failed the error of
+	// a client made from the files as they are now.
 	made   []httpclient.Stamp
 	failed error
 }
@@ -50,13 +50,9 @@ func newConnection(c *Config) (*connection, error) {
 	return made, err
 }
 
-// tlsSettings are what the configuration says of TLS, and the environment where
-// that says nothing.
-func (c *connection) tlsSettings() *api.TLSConfig { return tlsSettings(c.config.TLS, c.environment) }
-
-// stamps answers those of all files that a client is made from.
+// stamps returns the stamps of all files that a client is made from.
 func (c *connection) stamps() []httpclient.Stamp {
-	settings := c.tlsSettings()
+	settings := tlsSettings(c.config.TLS, c.environment)
 	paths := []string{settings.CACert, settings.CAPath, settings.ClientCert, settings.ClientKey}
 	if c.config.BasicAuth != nil {
 		paths = append(paths, c.config.BasicAuth.PasswordFile)
@@ -64,8 +60,8 @@ func (c *connection) stamps() []httpclient.Stamp {
 	return httpclient.StampFiles(paths...)
 }
 
-// refresh answers a client made from the files as they are now. Where those are of
-// no use, as a key that does not fit its certificate yet, the one there is goes on.
+// refresh returns a client made from the files as they are now, or else the one
+// before: a key may not fit its certificate yet.
 func (c *connection) refresh() *client {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,7 +79,7 @@ func (c *connection) refresh() *client {
 	return c.current
 }
 
-// problem says why files that changed are not used; "" when they are.
+// problem returns why changed files are not used; "" when they are.
 func (c *connection) problem() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,7 +125,7 @@ func newClient(c *Config, environment *api.Config) (*client, error) {
 	return &client{api: made, transport: transport}, nil
 }
 
-// tlsSettings joins what is given and what the environment has.
+// tlsSettings returns what is given, completed by the environment.
 func tlsSettings(given httpclient.TLS, environment *api.Config) *api.TLSConfig {
 	settings := environment.TLSConfig.Copy()
 	settings.CACert = cmp.Or(given.CAFile, settings.CACert)
@@ -154,7 +150,7 @@ func configureTLS(client *http.Client, settings *api.TLSConfig) error {
 	return nil
 }
 
-// basicAuth answers the credentials of HTTP basic authentication; nil for none.
+// basicAuth returns the credentials of HTTP basic authentication; nil for none.
 func basicAuth(given *httpclient.BasicAuth, environment *api.HttpBasicAuth) (*api.HttpBasicAuth, error) {
 	if given == nil {
 		return environment, nil
@@ -170,7 +166,7 @@ func basicAuth(given *httpclient.BasicAuth, environment *api.HttpBasicAuth) (*ap
 	return &api.HttpBasicAuth{Username: given.Username, Password: password}, nil
 }
 
-// currentToken answers the ACL token as its file has it now; "" for none.
+// currentToken returns the ACL token as its file has it now; "" for none.
 func (c *connection) currentToken() (string, error) {
 	if c.config.TokenFile == "" {
 		return c.environment.SecretID, nil
@@ -202,7 +198,7 @@ func (c *connection) session() (*session, error) {
 	return &session{client: c.refresh().api, config: c.config, token: token}, nil
 }
 
-// get asks for one path of the API. Params may be nil.
+// get reads one path of the API into out. Params may be nil.
 func (s *session) get(ctx context.Context, at scope, path string, params map[string]string, filter string, out any) error {
 	ctx, cancel := targets.Bounded(ctx, s.config.Timeout)
 	defer cancel()
@@ -217,11 +213,11 @@ func (s *session) get(ctx context.Context, at scope, path string, params map[str
 	return explain(ctx, err)
 }
 
-// errLeaderless is why a stale answer is not used: the server may have restarted and
-// know nothing yet.
+// errLeaderless rejects a stale response: the server may have restarted and know
+// nothing yet.
 var errLeaderless = errors.New("the server that answered knows no leader, so that its answer may be older than any bound")
 
-// scale asks for a new count.
+// scale requests a new count.
 func (s *session) scale(ctx context.Context, at scope, job string, request *api.ScalingRequest) error {
 	ctx, cancel := targets.Bounded(ctx, s.config.Timeout)
 	defer cancel()
@@ -243,7 +239,7 @@ func explain(ctx context.Context, err error) error {
 	return err
 }
 
-// close gives up the connections nobody uses.
+// close closes idle connections.
 func (c *connection) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

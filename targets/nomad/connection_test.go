@@ -73,7 +73,7 @@ func TestFilesChange(t *testing.T) {
 	}
 }
 
-// TestStale: any server's answer is taken with stale, but not that of one that
+// TestStale: any server's response is used with stale, but not that of one that
 // knows no leader, which may have just restarted and know nothing.
 func TestStale(t *testing.T) {
 	i := newImitation(t)
@@ -166,7 +166,7 @@ func TestExplains(t *testing.T) {
 	}
 }
 
-// TestAnswerError: an answer is told in a line that is not long.
+// TestAnswerError: a response makes a line that is not long.
 func TestAnswerError(t *testing.T) {
 	long := strings.Repeat("é", 150)
 	for body, want := range map[string]string{

@@ -10,7 +10,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// testConfig answers a valid configuration of a fleet at an address.
+// testConfig returns a valid configuration of a fleet at an address.
 func testConfig(t testing.TB, address string) *Config {
 	t.Helper()
 	c := &Config{Address: address, ResourceInterval: time.Second, Timeout: 5 * time.Second}

@@ -25,8 +25,8 @@ type speeds struct {
 
 func newSpeeds() *speeds { return &speeds{mhz: map[string]float64{}} }
 
-// learn asks for the nodes of a region when one of those given is not known. A
-// token that may not read nodes is no error.
+// learn reads the nodes of a region when one of those given is unknown. A token that
+// may not read nodes is no error.
 func (s *speeds) learn(ctx context.Context, session *session, region string, nodes map[string]bool) error {
 	if s.knows(nodes) {
 		return nil
@@ -60,8 +60,8 @@ func (s *speeds) knows(nodes map[string]bool) bool {
 	return true
 }
 
-// of answers the MHz of a core of a node. A node's first answer stands: what an
-// allocation reserves and what it uses must be divided by the same.
+// of returns the MHz of a core of a node, which never changes: what an allocation
+// reserves and what it uses must be divided by the same.
 func (s *speeds) of(node string) float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,17 +15,16 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// everyNamespace is the name by which Nomad answers for all that a token may read.
+// everyNamespace stands for all namespaces that a token may read.
 const everyNamespace = "*"
 
-// Discovers says whether the fleet is configured to find targets by their labels.
+// Discovers reports whether the fleet is configured to find targets by their labels.
 func (c *Config) Discovers() bool { return c.Discover }
 
 // LimitsLabels returns what labels may ask for.
 func (c *Config) LimitsLabels() targets.LabelLimits { return c.LabelLimits }
 
-// labels answers those entries of a group's meta that are hpad's; nil when it has
-// none.
+// labels returns hpad's entries in a group's meta; nil for none.
 func labels(tg *api.TaskGroup) map[string]string {
 	var found map[string]string
 	for key, text := range tg.Meta {
@@ -40,8 +39,8 @@ func labels(tg *api.TaskGroup) map[string]string {
 	return found
 }
 
-// misplaced says where a job asks for an autoscaler of a group that does not ask
-// for one itself.
+// misplaced returns where else than in a group's own meta its job enables an
+// autoscaler; "" for nowhere.
 func misplaced(job *api.Job, tg *api.TaskGroup) string {
 	if len(labels(tg)) > 0 {
 		return ""
@@ -57,15 +56,13 @@ func misplaced(job *api.Job, tg *api.TaskGroup) string {
 	return ""
 }
 
-// Discover answers all task groups whose meta has a key that begins with "hpad.",
-// by name: those of stopped jobs and of jobs that cannot be scaled too, since
-// reading them says so, but not those of the jobs that periodic and parameterized
-// ones launch. Groups without are told with a Problem where their job or a task of
-// theirs has such keys, which would have no effect unseen. It takes one list for each namespace, and the specification of
-// each job that changed. Where a job that was read before cannot be read now, its
-// groups are as they were, with the Problem; of one that was not read before, and of
-// a namespace that cannot be listed, a targets.PartialDiscoveryError tells. Any
-// other error means that nothing can be told.
+// Discover returns all task groups whose meta has a key that begins with "hpad.", by
+// name, also of stopped jobs and of jobs that cannot be scaled, but not of jobs that
+// periodic and parameterized ones launch. A group whose job or task has such keys
+// instead has a Problem. It takes one list for each namespace, and the specification
+// of each job that changed. The groups of a job that can no longer be read are as
+// they were, with a Problem; jobs that were never read, and namespaces that cannot
+// be listed, make a targets.PartialDiscoveryError.
 func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
 	if !f.config.Discover {
 		return nil, nil
@@ -107,8 +104,7 @@ type discovering struct {
 	errs         []error
 }
 
-// partial answers an error that names what could not be read; nil when everything
-// could.
+// partial returns an error that names what could not be read, if anything.
 func (d *discovering) partial() error {
 	if len(d.errs) == 0 {
 		return nil
@@ -125,7 +121,7 @@ func (d *discovering) partial() error {
 	}}
 }
 
-// leaveOut notes a job that could not be read.
+// leaveOut adds a job that could not be read.
 func (d *discovering) leaveOut(key jobKey, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -164,8 +160,7 @@ func (d *discovering) namespace(ctx context.Context, at scope) error {
 	return nil
 }
 
-// job finds the groups of a job that changed. The error says that Nomad wants
-// fewer calls.
+// job finds the groups of a job that changed. The error is an ErrThrottled.
 func (d *discovering) job(ctx context.Context, key jobKey) error {
 	spec, err := d.session.read(ctx, key)
 	if err == nil {
@@ -191,7 +186,7 @@ func (d *discovering) job(ctx context.Context, key jobKey) error {
 	return nil
 }
 
-// take notes the groups of a job that have labels.
+// take adds the groups of a job that have labels.
 func (d *discovering) take(key jobKey, spec *specification, problem string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -212,7 +207,7 @@ func (d *discovering) take(key jobKey, spec *specification, problem string) {
 	}
 }
 
-// Problems answers what is wrong with the fleet and no call tells of.
+// Problems returns what is wrong with the fleet without an error of any call.
 func (f *Fleet) Problems() []string {
 	var problems []string
 	if problem := f.connection.problem(); problem != "" {

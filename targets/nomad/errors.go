@@ -45,7 +45,7 @@ func jobError(err error) error {
 	return err
 }
 
-// What Nomad's refusals are recognized by.
+// What Nomad's errors are recognized by.
 const (
 	sayingConflict      = "Enforcing job modify index"
 	sayingDeployment    = "job scaling blocked due to active deployment"
@@ -59,8 +59,8 @@ const (
 	sayingNoRegion      = "No path to region"
 )
 
-// answerOf answers the status and text of an error that is an answer of the
-// server; the status is 0 for one that is not.
+// answerOf returns the status and text of an error of the server; the status is 0
+// for another error.
 func answerOf(err error) (status int, body string) {
 	var answer api.UnexpectedResponseError
 	if !errors.As(err, &answer) {
@@ -69,7 +69,7 @@ func answerOf(err error) (status int, body string) {
 	return answer.StatusCode(), answer.Body()
 }
 
-// answerError is an answer of the server in one line.
+// answerError is a response of the server in one line.
 type answerError struct {
 	status int
 	body   string
@@ -110,8 +110,8 @@ func readError(err error) error {
 	return fmt.Errorf("%w: %w", targets.ErrTransient, answer)
 }
 
-// writeError puts an error of a scaling request into one of the classes of
-// package targets, and says so where it leaves open what became of it.
+// writeError puts an error of a scaling request into one of the classes of package
+// targets, or makes it an ErrUnknownOutcome.
 func writeError(err error, g *group) error {
 	if err == nil {
 		return nil
@@ -150,6 +150,6 @@ func writeError(err error, g *group) error {
 	case status < http.StatusInternalServerError, says(sayingNoLeader), says(sayingNoRegion):
 		return fmt.Errorf("%w: %w", targets.ErrTransient, answer)
 	}
-	// A server's own error, or a proxy's, may come after the change was taken.
+	// A server's own error, or a proxy's, may come after the change was accepted.
 	return fmt.Errorf("%w: %w: %w", targets.ErrUnknownOutcome, targets.ErrTransient, answer)
 }

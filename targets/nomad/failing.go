@@ -19,8 +19,7 @@ import (
 // whose tasks end and are started again.
 const AllocationsFailing policy.ConditionType = "AllocationsFailing"
 
-// The reasons of AllocationsFailing; the message says in Nomad's words how they
-// fail.
+// The reasons of AllocationsFailing.
 const (
 	// AllocationsFailed: allocations failed, and Nomad has not put others in their
 	// places yet, or will not.
@@ -29,21 +28,18 @@ const (
 	TasksRestarting = "TasksRestarting"
 )
 
-// restartingWindow is how long ago a task that runs was started again that is told
-// of.
+// restartingWindow is how long a running task counts as restarting after its start.
 const restartingWindow = time.Minute
 
-// fault is what the events of a task say of how it failed last; it is zero when
-// they tell of no failure.
+// fault is how a task failed last, by its events; zero when it did not.
 type fault struct {
 	words string
-	// restarted is when the task was to be started again after it; zero when it was
-	// not.
+	// restarted is when the task was to be started again; zero when it was not.
 	restarted time.Time
 }
 
-// UnmarshalJSON reads the events of a task. Few have failed ever, and the events
-// are most of what a list says of an allocation: those of others are not read.
+// UnmarshalJSON reads the events of a task. They are most of a list of allocations,
+// so those without any failure, as nearly all, are not parsed.
 func (f *fault) UnmarshalJSON(text []byte) error {
 	*f = fault{}
 	if !bytes.Contains(text, []byte(`Restarting"`)) && !bytes.Contains(text, []byte(`"FailsTask":true`)) {
@@ -82,13 +78,13 @@ func (f *fault) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// failed says that an allocation failed and has no successor.
+// failed reports whether an allocation failed and has no successor.
 func (a *allocStub) failed() bool {
 	return a.ClientStatus == api.AllocClientStatusFailed && a.DesiredStatus == api.AllocDesiredStatusRun && a.NextAllocation == ""
 }
 
-// restarting says that tasks of an allocation failed and are started again: they
-// wait for it, or were a moment ago.
+// restarting reports whether tasks of an allocation failed and are started again, or
+// were a moment ago.
 func (a *allocStub) restarting(now time.Time) bool {
 	for _, task := range a.TaskStates {
 		if task != nil && !task.Events.restarted.IsZero() && (a.phase() == policy.PhasePending || now.Sub(task.Events.restarted) < restartingWindow) {
@@ -98,7 +94,7 @@ func (a *allocStub) restarting(now time.Time) bool {
 	return false
 }
 
-// faults says how the tasks of an allocation failed.
+// faults returns how the tasks of an allocation failed.
 func (a *allocStub) faults() string {
 	var told []string
 	for _, name := range slices.Sorted(maps.Keys(a.TaskStates)) {
@@ -113,7 +109,7 @@ func (a *allocStub) faults() string {
 	return said
 }
 
-// failing tells of allocations of a group that fail; nil when none does.
+// failing returns a notice of the allocations of a group that fail; nil for none.
 func failing(allocs []*allocStub, t Target, now time.Time) *policy.Notice {
 	const most = 3
 	failed, restarting := 0, 0

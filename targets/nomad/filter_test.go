@@ -40,7 +40,7 @@ func evaluate(expression string, document map[string]any) (passes bool, err erro
 	return passes, nil
 }
 
-// take goes on to the next word and answers the one before.
+// take goes on to the next word and returns the one before.
 func (f *filter) take() string {
 	taken := f.next
 	f.next = ""
@@ -124,7 +124,7 @@ func (f *filter) one() bool {
 	panic("unknown operator " + operator)
 }
 
-// pass answers those of some documents that a filter lets through.
+// pass returns those of some documents that a filter lets through.
 func pass(expression string, documents []map[string]any) ([]map[string]any, error) {
 	passed := []map[string]any{}
 	for _, document := range documents {

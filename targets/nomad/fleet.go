@@ -14,10 +14,9 @@ import (
 	"github.com/hpad/hpad/targets/memory"
 )
 
-// Options are what a fleet is given besides its configuration.
+// Options are the parts of a fleet besides its configuration.
 type Options struct {
-	// Store keeps readiness and start times; nil keeps none, so that after every
-	// start what Nomad forgot is forgotten.
+	// Store keeps readiness and start times over restarts; nil keeps none.
 	Store targets.Store
 }
 
@@ -38,9 +37,9 @@ type Fleet struct {
 	sampler        *sampler
 }
 
-// New answers a fleet of that name, which connects when it is first read. The
-// configuration is defaulted and valid, and is not modified. An error names a
-// file that cannot be used.
+// New returns a fleet, which connects when it is first read. The configuration is
+// defaulted and valid, and is not modified. An error names a file that cannot be
+// used.
 func New(name string, config *Config, options Options) (*Fleet, error) {
 	connection, err := newConnection(config)
 	if err != nil {
@@ -55,7 +54,7 @@ func New(name string, config *Config, options Options) (*Fleet, error) {
 	return f, nil
 }
 
-// Close ends the sampling and gives up the connections.
+// Close ends the sampling and closes idle connections.
 func (f *Fleet) Close() error {
 	if f.base.End() {
 		f.sampler.Close()
@@ -64,7 +63,7 @@ func (f *Fleet) Close() error {
 	return nil
 }
 
-// open answers a session with the token as it is now.
+// open returns a session with the token as it is now.
 func (f *Fleet) open(ctx context.Context) (*session, error) {
 	if err := f.base.Usable(ctx); err != nil {
 		return nil, err
@@ -160,7 +159,7 @@ func (s *snapshot) listScope(ctx context.Context, at scope, jobs []string) *list
 	return l
 }
 
-// failure answers an error when no namespace could be read.
+// failure returns an error unless some namespace could be read.
 func (s *snapshot) failure() error {
 	var first error
 	for _, l := range s.listings {
@@ -172,8 +171,8 @@ func (s *snapshot) failure() error {
 	return first
 }
 
-// specify sees to the specifications of all jobs asked for, reading those that
-// are not known as they are now.
+// specify reads the specifications of all wanted jobs that are not known as they are
+// now.
 func (s *snapshot) specify(ctx context.Context) {
 	s.specs, s.specErrs = map[jobKey]*specification{}, map[jobKey]error{}
 	var mu sync.Mutex
@@ -210,7 +209,7 @@ func (s *snapshot) specify(ctx context.Context) {
 	_ = group.Wait() // each job has its own error
 }
 
-// readings answers what was read of every target.
+// readings returns the readings of all targets.
 func (s *snapshot) readings(ctx context.Context) map[targets.Ref]targets.Reading {
 	answer := make(map[targets.Ref]targets.Reading, len(s.wanted))
 	now := time.Now()
@@ -226,7 +225,7 @@ func (s *snapshot) readings(ctx context.Context) map[targets.Ref]targets.Reading
 	return answer
 }
 
-// reading answers what was read of one target.
+// reading returns the reading of one target.
 func (s *snapshot) reading(ref targets.Ref, t Target, checks map[string]policy.Readiness, now time.Time) (targets.Reading, error) {
 	key := t.jobKey()
 	l := s.listings[key.scope]
@@ -280,7 +279,7 @@ func (s *snapshot) reading(ref targets.Ref, t Target, checks map[string]policy.R
 	return reading, nil
 }
 
-// instance answers what an allocation is to policy.
+// instance returns an allocation as an instance.
 func (s *snapshot) instance(alloc *allocStub, g *group, checks map[string]policy.Readiness, now time.Time) policy.Instance {
 	checked, ok := checks[alloc.ID]
 	if !ok {

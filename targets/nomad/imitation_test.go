@@ -17,7 +17,7 @@ import (
 )
 
 // imitation is a Nomad server in memory: as much of its HTTP API as a fleet
-// uses, with the answers of a real one (testdata has recorded ones).
+// uses, with the responses of a real one (testdata has recorded ones).
 type imitation struct {
 	t      testing.TB
 	server *httptest.Server
@@ -28,10 +28,10 @@ type imitation struct {
 	jobs  map[string]*imitatedJob
 	// token is the only one that is taken; empty takes any.
 	token string
-	// throttle answers 429, hang accepts calls and does not answer.
+	// throttle returns 429, hang accepts calls and never returns.
 	throttle bool
 	hang     chan struct{}
-	// dark are nodes that do not answer.
+	// dark are silent nodes.
 	dark map[string]bool
 	// slow makes victims take a moment to go.
 	slow map[string]bool
@@ -89,7 +89,7 @@ type imitatedAlloc struct {
 	gone                time.Time
 	// next is its successor, events are its task's in JSON.
 	next, events string
-	// checks are how its service checks went; nil makes its node not answer.
+	// checks are how its service checks went; nil makes its node silent.
 	checks []string
 }
 
@@ -141,7 +141,7 @@ func (i *imitation) change(id string, change func(job *imitatedJob)) {
 	i.schedule(job)
 }
 
-// schedule starts and stops allocations as the count asks for.
+// schedule starts and stops allocations up to the count.
 func (i *imitation) schedule(job *imitatedJob) {
 	if i.lazy {
 		return
@@ -186,7 +186,7 @@ func (i *imitation) schedule(job *imitatedJob) {
 	}
 }
 
-// ServeHTTP answers as a Nomad agent.
+// ServeHTTP serves as a Nomad agent.
 func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	i.rival.Meet(r.Method + " " + r.URL.Path)
 	i.mu.Lock()
@@ -247,7 +247,7 @@ func (i *imitation) answer(w http.ResponseWriter, what any) {
 	_ = json.NewEncoder(w).Encode(what)
 }
 
-// list answers everything that a list is of, unfiltered; nil for what is no list.
+// list returns everything that a list is of, unfiltered; nil for what is no list.
 func (i *imitation) list(path string) []map[string]any {
 	switch path {
 	case "/v1/jobs":
@@ -264,7 +264,7 @@ func (i *imitation) list(path string) []map[string]any {
 	return nil
 }
 
-// answerList answers what the filter of a call lets through of a list.
+// answerList sends what the filter of a call lets through of a list.
 func (i *imitation) answerList(w http.ResponseWriter, r *http.Request, all []map[string]any) {
 	expression := r.URL.Query().Get("filter")
 	passed, err := pass(expression, all)
@@ -339,7 +339,7 @@ func (i *imitation) listDeployments() []map[string]any {
 	return list
 }
 
-// listBlocked answers the evaluations: of each job one that is through, and one that
+// listBlocked returns the evaluations: of each job one that is through, and one that
 // waits for a place.
 func (i *imitation) listBlocked() []map[string]any {
 	list := []map[string]any{}
@@ -448,7 +448,7 @@ func (i *imitation) answerChecks(w http.ResponseWriter, id string) {
 	http.Error(w, "No path to node", http.StatusInternalServerError)
 }
 
-// counted answers how many calls there were since the last time, by path.
+// counted returns how many calls there were since the last time, by path.
 func (i *imitation) counted() map[string]int {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// jobStub is what a list of jobs says of one. It has the fields that are needed,
-// as the other stubs do: the lists are long.
+// jobStub is a job in a list of jobs. As the other stubs, it has only the fields that
+// are needed: the lists are long.
 type jobStub struct {
 	ID               string
 	Namespace        string
@@ -27,7 +27,7 @@ type jobStub struct {
 	}
 }
 
-// queued answers how many allocations of a group wait for a place.
+// queued returns how many allocations of a group wait for a place.
 func (j *jobStub) queued(group string) int {
 	if j.JobSummary == nil {
 		return 0
@@ -35,7 +35,7 @@ func (j *jobStub) queued(group string) int {
 	return j.JobSummary.Summary[group].Queued
 }
 
-// allocStub is what a list of allocations says of one.
+// allocStub is an allocation in a list.
 type allocStub struct {
 	ID                 string
 	Name               string
@@ -72,7 +72,7 @@ type taskState struct {
 	Events    fault
 }
 
-// index answers the number in an allocation's name, "job.group[3]".
+// index returns the number in an allocation's name, "job.group[3]".
 func (a *allocStub) index() int {
 	open := strings.LastIndexByte(a.Name, '[')
 	if open < 0 || !strings.HasSuffix(a.Name, "]") {
@@ -85,7 +85,7 @@ func (a *allocStub) index() int {
 	return n
 }
 
-// deploymentStub is what a list of deployments says of one.
+// deploymentStub is a deployment in a list.
 type deploymentStub struct {
 	ID                string
 	JobID             string
@@ -97,12 +97,12 @@ type deploymentStub struct {
 // groupKey names a task group inside of a scope.
 type groupKey struct{ job, group string }
 
-// listing is what the lists of one scope say of the jobs in use.
+// listing is what was read of the jobs in use in one scope.
 type listing struct {
 	jobs        map[string]*jobStub
 	allocs      map[groupKey][]*allocStub
 	deployments map[string][]*deploymentStub
-	// failures are why allocations found no place, where that was asked for.
+	// failures are why allocations found no place, where that was read.
 	failures map[groupKey]*placement
 	observed time.Time
 	err      error
@@ -120,8 +120,8 @@ const (
 	activeDeployments = `Status != "successful" and Status != "failed" and Status != "cancelled"`
 )
 
-// jobFilter restricts a list to jobs, by the name of the field that tells them;
-// "" when they are too many.
+// jobFilter returns a filter for jobs by the name of their field; "" when they are
+// too many.
 func jobFilter(field string, jobs []string) string {
 	if len(jobs) > maxFiltered {
 		return ""
@@ -133,7 +133,7 @@ func jobFilter(field string, jobs []string) string {
 	return strings.Join(terms, " or ")
 }
 
-// both joins two filters; an empty one asks for nothing.
+// both joins two filters, each of which may be empty.
 func both(a, b string) string {
 	if a == "" || b == "" {
 		return a + b
@@ -181,7 +181,7 @@ func (s *session) list(ctx context.Context, at scope, jobs []string) *listing {
 	return l
 }
 
-// terminal says that an allocation will not run again.
+// terminal reports whether an allocation will not run again.
 func (a *allocStub) terminal() bool {
 	switch a.ClientStatus {
 	case api.AllocClientStatusComplete, api.AllocClientStatusFailed, api.AllocClientStatusLost:

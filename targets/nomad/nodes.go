@@ -17,9 +17,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// NodeQuery says by what a machine's Nomad node is to be known. Nodes are matched
-// by the ids that the cloud gave the machine first, by names next, by addresses
-// last.
+// NodeQuery describes the machine of a Nomad node. Nodes are matched by the ids of
+// the cloud first, by names next, by addresses last.
 type NodeQuery struct {
 	// IDs are ids of the machine in its cloud: of an EC2, Compute Engine or Azure
 	// instance.
@@ -33,11 +32,11 @@ type NodeQuery struct {
 	Attribute string
 }
 
-// NodeMatch is the answer to a NodeQuery.
+// NodeMatch is the result of a NodeQuery.
 type NodeMatch struct {
 	// ID is the node's; empty when there is none.
 	ID string
-	// Err says why it cannot be told which node it is; nil when it can.
+	// Err is why several nodes cannot be told apart; nil when they can.
 	Err error
 }
 
@@ -48,7 +47,7 @@ type machine struct {
 	meta       map[string]string
 }
 
-// The attributes that tell a machine's id in its cloud, and its names.
+// The attributes with a machine's id in its cloud, its names and its address.
 var (
 	idAttributes = []string{
 		"unique.platform.aws.instance-id", "unique.platform.gce.id", "unique.platform.azure.id", "unique.platform.azure.name",
@@ -80,12 +79,12 @@ func (q NodeQuery) ranks() []clue {
 type clue struct {
 	attributes []string
 	meta       string
-	// name says that the node's own name tells, too.
+	// name means that the node's own name is compared, too.
 	name   bool
 	values []string
 }
 
-// terms answers the clue as filters of Nomad.
+// terms returns Nomad's filters for the clue.
 func (c clue) terms() []string {
 	var terms []string
 	for _, value := range c.values {
@@ -106,7 +105,7 @@ func (c clue) terms() []string {
 	return terms
 }
 
-// fits says that a machine is one that the clue tells.
+// fits reports whether a machine is known by the clue.
 func (c clue) fits(m machine) bool {
 	is := func(value string) bool { return value != "" && slices.Contains(c.values, value) }
 	if slices.ContainsFunc(c.attributes, func(attribute string) bool { return is(m.attributes[attribute]) }) {
@@ -119,7 +118,7 @@ func (c clue) fits(m machine) bool {
 // URL.
 const longestFilter = 2000
 
-// FindNodes answers the nodes of machines, in the order of the queries: in a few
+// FindNodes returns the nodes of machines, in the order of the queries: in a few
 // calls, and one for each node that may be one of them.
 func (f *Fleet) FindNodes(ctx context.Context, queries []NodeQuery) ([]NodeMatch, error) {
 	session, err := f.openNodes(ctx)
@@ -152,7 +151,7 @@ func (f *Fleet) FindNodes(ctx context.Context, queries []NodeQuery) ([]NodeMatch
 	return matches, nil
 }
 
-// openNodes answers a session for calls about nodes, unless Nomad wants to be left
+// openNodes returns a session for calls about nodes, unless Nomad is to be left
 // alone.
 func (f *Fleet) openNodes(ctx context.Context) (*session, error) {
 	session, err := f.open(ctx)
@@ -165,7 +164,7 @@ func (f *Fleet) openNodes(ctx context.Context) (*session, error) {
 // nodeScope is that of the fleet's own region; nodes have no namespace.
 func (f *Fleet) nodeScope() scope { return scope{region: f.config.Region} }
 
-// matchNodes answers some of the queries by the nodes that a filter lets through.
+// matchNodes matches some of the queries with the nodes of a filter.
 func (f *Fleet) matchNodes(ctx context.Context, session *session, filter string, queries []NodeQuery, asked []int, matches []NodeMatch) error {
 	var stubs []*api.NodeListStub
 	if err := session.get(ctx, f.nodeScope(), "/v1/nodes", nil, filter, &stubs); err != nil {
@@ -189,8 +188,7 @@ func (f *Fleet) matchNodes(ctx context.Context, session *session, filter string,
 	return nil
 }
 
-// machine answers what a node is known by. One that is gone by now is known by
-// nothing.
+// machine reads what a node is known by: nothing when it is gone by now.
 func (f *Fleet) machine(ctx context.Context, session *session, id string) (machine, error) {
 	var node api.Node
 	if err := session.get(ctx, f.nodeScope(), "/v1/node/"+id, nil, "", &node); err != nil {
@@ -202,8 +200,8 @@ func (f *Fleet) machine(ctx context.Context, session *session, id string) (machi
 	return machine{name: node.Name, attributes: node.Attributes, meta: node.Meta}, nil
 }
 
-// match answers the node that fits best. Of several that fit alike the one that is
-// ready is it; of several that are, none.
+// match returns the node that fits best: of several that fit alike the one that is
+// ready, of several that are an error.
 func (q NodeQuery) match(stubs []*api.NodeListStub, found []machine) NodeMatch {
 	for _, c := range q.ranks() {
 		var fitting []*api.NodeListStub
@@ -239,7 +237,7 @@ func readyRank(stub *api.NodeListStub) int {
 const (
 	drainedBy = "drained_by"
 	ownDrain  = "hpad"
-	// drainedIneligible says that the node took no work before the drain either.
+	// drainedIneligible means that the node took no work before the drain either.
 	drainedIneligible = "was_ineligible"
 )
 
@@ -270,7 +268,7 @@ func (f *Fleet) DrainNode(ctx context.Context, id string, within time.Duration, 
 	return nil
 }
 
-// ownLast says that a node's last drain is hpad's.
+// ownLast reports whether a node's last drain is hpad's.
 func ownLast(node *api.Node) bool {
 	return node.LastDrain != nil && node.LastDrain.Meta[drainedBy] == ownDrain
 }
@@ -305,7 +303,7 @@ func (f *Fleet) changeNode(ctx context.Context, id string, change func(node *api
 	return f.nodeError(explain(ctx, err), "write")
 }
 
-// NodeDrained says whether the drain of a node is through. A node that is gone is
+// NodeDrained reports whether the drain of a node is through. A node that is gone is
 // drained. It is an error when somebody else gave the node work again.
 func (f *Fleet) NodeDrained(ctx context.Context, id string) (bool, error) {
 	_, node, err := f.readNode(ctx, id)
@@ -354,7 +352,7 @@ func (f *Fleet) PurgeNode(ctx context.Context, id string) error {
 	return nil
 }
 
-// NodeAllocations answers how many allocations run, or are about to, on each node
+// NodeAllocations returns how many allocations run, or are about to, on each node
 // that has any, without those of system jobs, in one call. Those of namespaces that
 // the token may not read are not among them.
 func (f *Fleet) NodeAllocations(ctx context.Context) (map[string]int, error) {
@@ -377,12 +375,11 @@ func (f *Fleet) NodeAllocations(ctx context.Context) (map[string]int, error) {
 	return counts, nil
 }
 
-// sayingNoNode is what Nomad's refusal of a change of an unknown node is recognized
-// by.
+// sayingNoNode is what Nomad's error for an unknown node is recognized by.
 const sayingNoNode = "node not found"
 
 // nodeError puts an error of a call about nodes into one of the classes of package
-// targets, and says which right on nodes is missing.
+// targets, and names the right that is missing.
 func (f *Fleet) nodeError(err error, right string) error {
 	if err == nil {
 		return nil

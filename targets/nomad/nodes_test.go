@@ -22,7 +22,7 @@ type pool struct {
 
 	mu    sync.Mutex
 	nodes map[string]*api.Node
-	// refuse answers calls that begin so, as "POST /v1/node/", with that status.
+	// refuse has the status of calls that begin so, as "POST /v1/node/".
 	refuse string
 	status int
 	// calls are those that were made, filters those of the lists of nodes.
@@ -91,7 +91,7 @@ func (p *pool) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// list answers those of some documents that the filter of a call lets through, and
+// list returns those of some documents that the filter of a call lets through, and
 // how many they are.
 func (p *pool) list(w http.ResponseWriter, r *http.Request, all []map[string]any) int {
 	passed, err := pass(r.URL.Query().Get("filter"), all)
@@ -129,7 +129,7 @@ func (p *pool) done(id string) {
 	p.nodes[id].LastDrain.Status = api.DrainStatusComplete
 }
 
-// made answers how many calls began so since the last time.
+// made returns how many calls began so since the last time.
 func (p *pool) made(prefix string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

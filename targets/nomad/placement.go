@@ -33,14 +33,14 @@ const (
 	AllocationsQueued = "AllocationsQueued"
 )
 
-// blockedStub is what a list of evaluations says of one that waits for a place.
+// blockedStub is an evaluation in a list that waits for a place.
 type blockedStub struct {
 	JobID          string
 	FailedTGAllocs map[string]*placement
 }
 
-// placement is what the scheduler says of an allocation that it found no place
-// for: how many nodes it looked at, and what spoke against them.
+// placement is why the scheduler found no place for an allocation: how many nodes it
+// looked at, and what spoke against them.
 type placement struct {
 	NodesEvaluated     int
 	NodesFiltered      int
@@ -52,7 +52,7 @@ type placement struct {
 	QuotaExhausted     []string
 }
 
-// waiting answers how many allocations of a target wait for a place.
+// waiting returns how many allocations of a target wait for a place.
 func (s *snapshot) waiting(t Target) int {
 	l := s.listings[t.scope()]
 	if l.err != nil || l.jobs[t.Job] == nil || l.jobs[t.Job].Stop {
@@ -61,17 +61,16 @@ func (s *snapshot) waiting(t Target) int {
 	return l.jobs[t.Job].queued(t.Group)
 }
 
-// The reasons why allocations wait are worth this much time, and this part of
-// what a reading has left: no decision needs them, and Nomad looks through all
-// its evaluations for them.
+// The reasons why allocations wait are worth at most this much time, and this part of
+// what a reading has left: no decision needs them, and Nomad searches all its
+// evaluations for them.
 const (
 	longestExplanation = 2 * time.Second
 	explanationShare   = 4
 )
 
-// explainWaiting asks why allocations wait: one call for each namespace where
-// some of the targets' do. Without an answer in time they wait for reasons
-// unknown.
+// explainWaiting reads why allocations wait, in one call for each namespace where
+// some of the targets' do. Without a response in time the reasons are unknown.
 func (s *snapshot) explainWaiting(ctx context.Context) {
 	jobs := map[scope][]string{}
 	for _, t := range s.wanted {
@@ -99,8 +98,7 @@ func (s *snapshot) explainWaiting(ctx context.Context) {
 	_ = group.Wait() // nothing is an error
 }
 
-// failures answers why allocations of some jobs of a namespace found no place, as
-// far as Nomad says.
+// failures reads why allocations of some jobs of a namespace found no place.
 func (s *snapshot) failures(ctx context.Context, at scope, jobs []string) map[groupKey]*placement {
 	slices.Sort(jobs)
 	var blocked []*blockedStub
@@ -117,7 +115,7 @@ func (s *snapshot) failures(ctx context.Context, at scope, jobs []string) map[gr
 	return failures
 }
 
-// notices answers what else Nomad says of a target with such allocations.
+// notices returns the notices of a target with such allocations.
 func (s *snapshot) notices(t Target, allocs []*allocStub, now time.Time) []policy.Notice {
 	var notices []policy.Notice
 	for _, notice := range []*policy.Notice{s.unplaced(t), failing(allocs, t, now)} {
@@ -128,7 +126,7 @@ func (s *snapshot) notices(t Target, allocs []*allocStub, now time.Time) []polic
 	return notices
 }
 
-// unplaced tells of allocations that find no place; nil when all do.
+// unplaced returns a notice of allocations that find no place; nil for none.
 func (s *snapshot) unplaced(t Target) *policy.Notice {
 	waiting := s.waiting(t)
 	if waiting == 0 {
@@ -146,7 +144,7 @@ func (s *snapshot) unplaced(t Target) *policy.Notice {
 	return notice
 }
 
-// why says why there was no place, in the words of Nomad's command line.
+// why returns why there was no place, in the words of Nomad's command line.
 func (m *placement) why() (reason, words string) {
 	var said []string
 	add := func(form string, counts map[string]int) {

@@ -20,14 +20,14 @@ import (
 
 // record is what is remembered of an allocation.
 type record struct {
-	// Readiness and Changed are as last answered.
+	// Readiness and Changed are those of the last reading.
 	Readiness policy.Readiness `json:"r"`
 	Changed   time.Time        `json:"c"`
 	// Started is when its tasks started, or when it was first seen running.
 	Started time.Time `json:"s"`
 }
 
-// Equal says whether another record says the same.
+// Equal reports whether another record is the same.
 func (r record) Equal(other record) bool {
 	return r.Readiness == other.Readiness && r.Changed.Equal(other.Changed) && r.Started.Equal(other.Started)
 }
@@ -42,9 +42,8 @@ func newRecords(store targets.Store) *memory.Records[record] {
 	return memory.New[record](store, shardPrefix, func(id string) string { return id[:min(shardDigits, len(id))] })
 }
 
-// judge answers what is to be remembered of an allocation, from what Nomad says
-// of it now and what is known of it. Checks is what the group's checks say, where
-// they are asked for.
+// judge returns the record of an allocation as Nomad has it now, after the one
+// before. Checks is the readiness by the group's checks, where they are read.
 func judge(a *allocStub, g *group, before record, checks policy.Readiness, now time.Time) record {
 	next := record{Started: a.started()}
 	phase := a.phase()

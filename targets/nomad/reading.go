@@ -14,7 +14,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// phase answers where an allocation is in its life.
+// phase returns where an allocation is in its life.
 func (a *allocStub) phase() policy.Phase {
 	switch a.ClientStatus {
 	case api.AllocClientStatusRunning:
@@ -27,17 +27,16 @@ func (a *allocStub) phase() policy.Phase {
 	return policy.PhaseUnknown
 }
 
-// stopping says that Nomad wants an allocation to stop.
+// stopping reports whether Nomad wants an allocation to stop.
 func (a *allocStub) stopping() bool {
 	return a.DesiredStatus == api.AllocDesiredStatusStop || a.DesiredStatus == api.AllocDesiredStatusEvict
 }
 
-// canary says that an allocation tries out a new version of the job, beside its
+// canary reports whether an allocation tries out a new version of the job, beside its
 // count.
 func (a *allocStub) canary() bool { return a.DeploymentStatus != nil && a.DeploymentStatus.Canary }
 
-// healthy answers what the deployment says of an allocation; nil when it says
-// nothing yet.
+// healthy returns an allocation's health by its deployment; nil before there is any.
 func (a *allocStub) healthy() *bool {
 	if a.DeploymentStatus == nil {
 		return nil
@@ -45,17 +44,13 @@ func (a *allocStub) healthy() *bool {
 	return a.DeploymentStatus.Healthy
 }
 
-// lasting says that a task runs as long as its allocation: it is none of those
+// lasting reports whether a task runs as long as its allocation: it is none of those
 // that prepare or clean up.
 func (a *allocStub) lasting(task string) bool {
-	if a.AllocatedResources == nil {
-		return true
-	}
-	cycle := a.AllocatedResources.TaskLifecycles[task]
-	return cycle == nil || cycle.Hook == "" || cycle.Sidecar
+	return a.main(task) || a.AllocatedResources.TaskLifecycles[task].Sidecar
 }
 
-// main says that a task is neither a sidecar nor one that prepares or cleans up.
+// main reports whether a task is neither a sidecar nor one that prepares or cleans up.
 func (a *allocStub) main(task string) bool {
 	if a.AllocatedResources == nil {
 		return true
@@ -64,8 +59,7 @@ func (a *allocStub) main(task string) bool {
 	return cycle == nil || cycle.Hook == ""
 }
 
-// started answers when the main tasks had all started; zero when Nomad does not
-// say.
+// started returns when the main tasks had all started; zero when that is unknown.
 func (a *allocStub) started() time.Time {
 	var latest time.Time
 	for name, state := range a.TaskStates {
@@ -76,7 +70,7 @@ func (a *allocStub) started() time.Time {
 	return latest
 }
 
-// tasks answers the lasting tasks of an allocation with what they reserve, cpu in
+// tasks returns the lasting tasks of an allocation with what they reserve, cpu in
 // cores of so many MHz.
 func (a *allocStub) tasks(mhz float64) []policy.Task {
 	if a.AllocatedResources == nil {
@@ -100,7 +94,7 @@ func (a *allocStub) tasks(mhz float64) []policy.Task {
 	return tasks
 }
 
-// location answers where an allocation is to be found.
+// location returns where an allocation is to be found.
 func (a *allocStub) location() targets.Location {
 	l := targets.Location{Name: a.Name, Node: a.NodeName}
 	if a.AllocatedResources == nil {
@@ -137,11 +131,10 @@ func (a *allocStub) location() targets.Location {
 	return l
 }
 
-// surplus answers the allocations beyond a count: those that Nomad is about to
-// stop, because the count was lowered and its scheduler has not got to it yet, and
-// those of nodes that do not answer which have others in their places. As the
-// scheduler does, it takes those whose number another one has taken over, then the
-// highest numbers.
+// surplus returns the allocations beyond a count: those that Nomad is about to stop,
+// because the count was lowered just now, and those on silent nodes that have others
+// in their places. As the scheduler does, it takes those whose number another one has
+// taken over, then the highest numbers.
 func surplus(living []*allocStub, count int32) map[string]bool {
 	if len(living) <= int(count) {
 		return nil
@@ -170,7 +163,7 @@ func surplus(living []*allocStub, count int32) map[string]bool {
 	return beyond
 }
 
-// hold answers why a job must not be scaled now; nil when it may be.
+// hold returns why a job must not be scaled now; nil when it may be.
 func hold(job *jobStub, spec *specification, deployments []*deploymentStub, t Target) *policy.Hold {
 	if job.Stop || spec.stopped {
 		return &policy.Hold{Reason: JobStopped, Message: fmt.Sprintf("job %q is stopped; run it again, or purge it, for its count to mean something", t.Job)}
@@ -194,5 +187,5 @@ func hold(job *jobStub, spec *specification, deployments []*deploymentStub, t Ta
 // shortID is how Nomad's command line shows an id.
 func shortID(id string) string { return id[:min(8, len(id))] }
 
-// versionOf answers the version of a reading.
+// versionOf returns the version of a reading.
 func versionOf(index uint64) string { return strconv.FormatUint(index, 10) }

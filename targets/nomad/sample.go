@@ -1,6 +1,7 @@
 package nomad
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,24 +24,24 @@ import (
 // telemetry.collection_interval.
 const statsWindow = time.Second
 
-// sampledAlloc is an allocation whose use can be asked for.
+// sampledAlloc is an allocation whose use can be read.
 type sampledAlloc struct {
 	id, node string
 	at       scope
-	// mhz is what a core of its node counts.
+	// mhz is the speed of a core of its node.
 	mhz float64
 	// tasks are those whose use counts; empty means all.
 	tasks map[string]bool
 }
 
-// sampler asks for the resource use of allocations, by their ids, every interval
-// while somebody asks for it. What is known of each is its newest sample.
+// sampler reads the resource use of allocations, by their ids, every interval while
+// Samples is called. What is known of each is its newest sample.
 type sampler struct {
 	*sampling.Members[string, sampledAlloc, targets.InstanceSample]
 	config     *Config
 	connection *connection
-	// silent are the nodes that did not answer in the last pass; it belongs to the
-	// pass under way.
+	// silent are the nodes without a response in the last pass; it belongs to the pass
+	// under way.
 	silent map[string]bool
 }
 
@@ -53,15 +54,15 @@ func newSampler(config *Config, connection *connection) *sampler {
 	return s
 }
 
-// Samples answers cpu and memory of each running allocation and its tasks, and
-// begins to sample when nobody has asked for a while.
+// Samples returns cpu and memory of each running allocation and its tasks, and
+// begins to sample when it was not called for a while.
 func (f *Fleet) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
 	return targets.Ask(ctx, &f.base, "sample", func(context.Context) (map[targets.Ref]targets.Samples, error) {
 		return f.sampler.Samples(refs)
 	})
 }
 
-// sample answers the newest sample of an allocation where that is not too old.
+// sample returns the newest sample of an allocation where that is not too old.
 func (s *sampler) sample(_ sampledAlloc, newest targets.InstanceSample) (*targets.InstanceSample, error) {
 	if time.Since(newest.At) > s.Validity() {
 		return nil, nil
@@ -69,18 +70,16 @@ func (s *sampler) sample(_ sampledAlloc, newest targets.InstanceSample) (*target
 	return &newest, nil
 }
 
-// pass samples allocations once, those of nodes that were silent before last. The
-// error is why there is no sample at all.
+// pass samples allocations once, those of silent nodes last. An error means that
+// there is no sample at all.
 func (s *sampler) pass(ctx context.Context, due []sampledAlloc) error {
-	slices.SortStableFunc(due, func(a, b sampledAlloc) int {
-		if s.silent[a.node] == s.silent[b.node] {
-			return 0
+	rank := func(alloc sampledAlloc) int {
+		if s.silent[alloc.node] {
+			return 1
 		}
-		if s.silent[b.node] {
-			return -1
-		}
-		return 1
-	})
+		return 0
+	}
+	slices.SortStableFunc(due, func(a, b sampledAlloc) int { return cmp.Compare(rank(a), rank(b)) })
 	p := &samplePass{sampler: s, silent: map[string]bool{}}
 	session, err := s.connection.session()
 	if err != nil {
@@ -108,13 +107,12 @@ type samplePass struct {
 	sampler *sampler
 
 	mu sync.Mutex
-	// silent are the nodes that did not answer in this pass: their other
-	// allocations are not asked for.
+	// silent are the nodes without a response in this pass, whose other allocations are
+	// skipped; ended means that all others are.
 	silent map[string]bool
-	// refused says that Nomad wants no more calls in this pass.
-	refused bool
-	taken   int
-	err     error
+	ended  bool
+	taken  int
+	err    error
 }
 
 func (p *samplePass) fail(err error) {
@@ -125,14 +123,14 @@ func (p *samplePass) fail(err error) {
 	}
 }
 
-// skipped says that an allocation is not worth asking for in this pass.
+// skipped reports whether an allocation is not to be sampled in this pass.
 func (p *samplePass) skipped(ctx context.Context, alloc sampledAlloc) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.refused || p.silent[alloc.node] || ctx.Err() != nil
+	return p.ended || p.silent[alloc.node] || ctx.Err() != nil
 }
 
-// sample asks for the use of one allocation.
+// sample reads the use of one allocation.
 func (p *samplePass) sample(ctx context.Context, session *session, alloc sampledAlloc) {
 	if p.skipped(ctx, alloc) {
 		return
@@ -151,13 +149,13 @@ func (p *samplePass) sample(ctx context.Context, session *session, alloc sampled
 	defer p.mu.Unlock()
 	switch {
 	case errors.Is(err, targets.ErrThrottled), errors.Is(err, targets.ErrForbidden):
-		p.refused = true
+		p.ended = true
 	case !errors.Is(err, targets.ErrTargetNotFound): // a missing allocation is gone, its node is not
 		p.silent[alloc.node] = true
 	}
 }
 
-// take keeps what Nomad says of an allocation's use.
+// take keeps an allocation's use.
 func (p *samplePass) take(alloc sampledAlloc, usage *api.AllocResourceUsage, now time.Time) {
 	s := p.sampler
 	sample, ok := sampleOf(alloc, usage, s.config.Memory, now, s.Validity())
@@ -171,7 +169,7 @@ func (p *samplePass) take(alloc sampledAlloc, usage *api.AllocResourceUsage, now
 	p.mu.Unlock()
 }
 
-// unmeasured says why there is no sample. Clients of newer versions of Nomad measure
+// unmeasured returns why there is no sample. Clients of newer versions of Nomad measure
 // only what they publish (their issue 25870).
 func unmeasured(usage *api.AllocResourceUsage, now time.Time) string {
 	if usage.Timestamp <= 0 {
@@ -180,9 +178,9 @@ func unmeasured(usage *api.AllocResourceUsage, now time.Time) string {
 	return fmt.Sprintf("its client measured it last %v ago, or its clock is not right", now.Sub(time.Unix(0, usage.Timestamp)).Round(time.Second))
 }
 
-// sampleOf turns what Nomad says of an allocation's use into a sample. It is
-// false where that is too old. A task that was not measured, or not lately, has
-// no usage, and leaves the allocation without that resource (R26).
+// sampleOf makes a sample of an allocation's use, and returns false where that is too
+// old. A task that was not measured, or not lately, has no usage, and leaves the
+// allocation without that resource (R26).
 func sampleOf(alloc sampledAlloc, usage *api.AllocResourceUsage, memory string, now time.Time, validity time.Duration) (targets.InstanceSample, bool) {
 	at := time.Unix(0, usage.Timestamp)
 	if usage.Timestamp <= 0 || now.Sub(at) > validity {
@@ -208,7 +206,7 @@ func sampleOf(alloc sampledAlloc, usage *api.AllocResourceUsage, memory string, 
 	return sample, len(sample.Tasks) > 0
 }
 
-// amounts answers what a task used of cpu and memory, as far as it was measured.
+// amounts returns what a task used of cpu and memory, as far as it was measured.
 func amounts(usage *api.ResourceUsage, memory string, mhz float64) []policy.Amount {
 	var used []policy.Amount
 	if cpu := usage.CpuStats; cpu != nil && cpu.TotalTicks >= 0 && !math.IsNaN(cpu.TotalTicks) && !math.IsInf(cpu.TotalTicks, 0) {
@@ -225,7 +223,7 @@ func amounts(usage *api.ResourceUsage, memory string, mhz float64) []policy.Amou
 	return used
 }
 
-// usedBytes answers what counts as used memory.
+// usedBytes returns what counts as used memory.
 func usedBytes(stats *api.MemoryStats, memory string) (uint64, bool) {
 	measured := func(what string) bool { return slices.Contains(stats.Measured, what) }
 	usage := measured("Usage") && stats.Usage > 0

@@ -13,9 +13,9 @@ import (
 )
 
 // SetReplicas scales a group, if its job has not changed since version, with a
-// message and meta that tell Nomad's own record who did it and why. It reads the
-// job first: a count that the group has already is not written again, since
-// every write makes a version of the job.
+// message and meta for Nomad's own record. It reads the job first: a count that the
+// group has already is not written again, since every write makes a version of the
+// job.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, reason string) error {
 	err := f.base.Scale(ctx, ref, n, "group", func(ctx context.Context, t Target) error {
 		return f.setReplicas(ctx, ref, t, n, version, reason)
@@ -57,8 +57,7 @@ func (f *Fleet) setReplicas(ctx context.Context, ref targets.Ref, t Target, n in
 	return writeError(session.scale(ctx, t.scope(), t.Job, request(ref, t, g.count, n, version, spec.index, reason)), g)
 }
 
-// request is what is sent to scale a group. An index of 0 asks for no
-// comparison.
+// request returns what is sent to scale a group.
 func request(ref targets.Ref, t Target, from, to int32, version string, index uint64, reason string) *api.ScalingRequest {
 	count := int64(to)
 	r := &api.ScalingRequest{

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// newHandler serves a handler and answers its address.
+// newHandler serves a handler and returns its address.
 func newHandler(t testing.TB, handle http.HandlerFunc) string {
 	t.Helper()
 	server := httptest.NewServer(handle)

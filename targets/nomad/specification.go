@@ -16,8 +16,7 @@ import (
 // specification is what is needed of a job's specification. It is not modified.
 type specification struct {
 	jobType string
-	// region is the one that the job is in, also where nobody named it; "" where
-	// Nomad does not tell.
+	// region is the job's, also where nobody named it; "" where it is unknown.
 	region string
 	// index is the JobModifyIndex, which a write is compared with. That of
 	// /v1/job/:id/scale is another one.
@@ -35,15 +34,14 @@ type group struct {
 	// min and max are the bounds of the scaling block, which Nomad enforces even
 	// where it is not enabled; nil where there is none.
 	min, max *int32
-	// deployed says that changes of the count make deployments, which give health.
+	// deployed means that changes of the count make deployments, which give health.
 	deployed bool
-	// labels are the entries of the group's meta that are hpad's; nil when it has
-	// none.
+	// labels are hpad's entries in the group's meta; nil for none.
 	labels map[string]string
-	// misplaced says where else the job asks for an autoscaler, to no effect, when the
-	// group does not: "the job", `task "main"`; empty for nowhere.
+	// misplaced is where else the job enables an autoscaler, to no effect: "the job",
+	// `task "main"`; empty for nowhere.
 	misplaced string
-	// checked says that Nomad itself checks services of the group.
+	// checked means that Nomad itself checks services of the group.
 	checked bool
 }
 
@@ -64,7 +62,7 @@ func newSpecification(job *api.Job) *specification {
 	return s
 }
 
-// value answers what a pointer points to, and the zero value for nil.
+// value returns what a pointer points to, and the zero value for nil.
 func value[T any](p *T) T {
 	if p == nil {
 		var zero T
@@ -84,7 +82,7 @@ func bound(n *int64) *int32 {
 	return &clamped
 }
 
-// checked says whether a group has services that Nomad itself checks.
+// checked reports whether a group has services that Nomad itself checks.
 func checked(tg *api.TaskGroup) bool {
 	services := tg.Services
 	for _, task := range tg.Tasks {
@@ -98,7 +96,7 @@ func checked(tg *api.TaskGroup) bool {
 	return false
 }
 
-// find answers a group that can be scaled, or why it cannot.
+// find returns a group that can be scaled, or why it cannot.
 func (s *specification) find(t Target) (*group, error) {
 	unscalable := func(reason, format string, args ...any) error {
 		return reasoned(reason, fmt.Errorf("%w: %s", targets.ErrUnscalable, fmt.Sprintf(format, args...)))
@@ -122,7 +120,7 @@ func (s *specification) find(t Target) (*group, error) {
 	return g, nil
 }
 
-// read asks for the specification of a job.
+// read reads the specification of a job.
 func (s *session) read(ctx context.Context, key jobKey) (*specification, error) {
 	job := new(api.Job)
 	if err := s.get(ctx, key.scope, "/v1/job/"+url.PathEscape(key.id), nil, "", job); err != nil {
@@ -143,10 +141,10 @@ type remembered struct {
 	used time.Time
 }
 
-// forgetAfter is how long a specification is kept that nobody asks for.
+// forgetAfter is how long a specification is kept that is not used.
 const forgetAfter = time.Hour
 
-// at answers the specification of a job if it is known at an index.
+// at returns the specification of a job if it is known at an index.
 func (s *specifications) at(key jobKey, index uint64, now time.Time) *specification {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,8 +157,7 @@ func (s *specifications) at(key jobKey, index uint64, now time.Time) *specificat
 	return found.specification
 }
 
-// last answers the specification of a job as it was last read; nil when it is not
-// known.
+// last returns the specification of a job as it was last read; nil for none.
 func (s *specifications) last(key jobKey) *specification {
 	s.mu.Lock()
 	defer s.mu.Unlock()

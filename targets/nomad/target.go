@@ -9,7 +9,7 @@ import (
 	"github.com/hpad/hpad/settings"
 )
 
-// Target is the part of an autoscaler's target table that a Nomad fleet reads.
+// Target is an autoscaler's target in a Nomad fleet.
 type Target struct {
 	// Job is the job's id, Group the name of one of its task groups.
 	Job   string `toml:"job"`
@@ -20,7 +20,7 @@ type Target struct {
 	Region string `toml:"region"`
 }
 
-// Validate answers every mistake of the target.
+// Validate returns every mistake of the target.
 func (t *Target) Validate() []settings.FieldError {
 	var mistakes []settings.FieldError
 	if t.Job == "" {
@@ -35,7 +35,7 @@ func (t *Target) Validate() []settings.FieldError {
 	return mistakes
 }
 
-// Name answers the target's name in a targets.Ref: "job/group" in the namespace
+// Name returns the target's name in a targets.Ref: "job/group" in the namespace
 // "default", "namespace/job/group" in others, "region/namespace/job/group" where
 // a region is named. A slash inside of a part is "%2F", a percent sign "%25".
 func (t *Target) Name() string {

@@ -9,15 +9,15 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// throttling keeps how long an answer asks to wait, which the client of Nomad's API
-// does not tell. Nomad itself does not ask for a wait; a proxy before it may.
+// throttling keeps how long to wait by a response, which the client of Nomad's API
+// drops. Nomad itself never says so; a proxy before it may.
 type throttling struct{ *http.Transport }
 
-// longestRefusal is how much of a refusal is read.
+// longestRefusal is how many bytes of a response are read.
 const longestRefusal = 4 << 10
 
-// RoundTrip answers a [targets.ThrottledError] in place of an answer that asks for a
-// wait because there were too many calls.
+// RoundTrip returns a [targets.ThrottledError] in place of a response to too many
+// calls that says how long to wait.
 func (t *throttling) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := t.Transport.RoundTrip(request)
 	if err != nil || response.StatusCode != http.StatusTooManyRequests {
@@ -32,7 +32,7 @@ func (t *throttling) RoundTrip(request *http.Request) (*http.Response, error) {
 	return nil, &targets.ThrottledError{RetryAfter: wait, Err: &answerError{status: response.StatusCode, body: string(body)}}
 }
 
-// retryAfter answers how long an answer asks to wait; 0 when it does not say.
+// retryAfter returns how long to wait by a response; 0 when it does not say.
 func retryAfter(header http.Header) time.Duration {
 	text := header.Get("Retry-After")
 	if n, err := strconv.Atoi(text); err == nil && n > 0 {
