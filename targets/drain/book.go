@@ -217,7 +217,7 @@ func (b *book) removable(t *target, now time.Time) bool {
 	return found && (waited || !joining)
 }
 
-// removal is what the platform is to be asked for: the instances of some
+// removal is a call of the platform to come: the instances of some
 // operations of a target, by the version of a reading.
 type removal struct {
 	target          *target

@@ -69,8 +69,8 @@ func TestErrorsNameTheAttemptOnce(t *testing.T) {
 	})
 }
 
-// TestRemovalWithoutAnswer: whatever became of a removal that nobody has an answer
-// to, the same instances go and no others, although the order has others by now,
+// TestRemovalWithoutAnswer: whatever became of a removal whose outcome is unknown, the
+// same instances go and no others, although the order has others by now,
 // and the process is another one.
 func TestRemovalWithoutAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -130,7 +130,7 @@ func TestRemovalWithoutAnswer(t *testing.T) {
 	}
 }
 
-// TestSlowRemoval: while a write waits for its answer nobody else asks for the same.
+// TestSlowRemoval: while a write is under way nobody else removes the same instance.
 func TestSlowRemoval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3, nil)

@@ -1,5 +1,5 @@
-// Package drain chooses the instances that a scale-down takes, and sees to it
-// that they lose their work before they are terminated.
+// Package drain chooses the instances that a scale-down takes, and takes their work
+// away before they are terminated.
 //
 // [Wrap] puts it around a fleet that can take instances by name. A scale-down then
 // records one [Operation] for each victim in the fleet's store and returns; from
@@ -8,9 +8,13 @@
 // of time, is removed from the platform. A scale-up takes draining instances back
 // before it asks the platform for new ones, and waits for none of this.
 //
-// Where nothing is to be drained a scale-down takes its victims at once, and answers
-// what the platform says. They are recorded meanwhile: after an answer that was
-// lost, or a restart, the same instances are removed, and no others.
+// Where nothing is to be drained a scale-down takes its victims at once, and returns
+// the platform's error. They are recorded meanwhile: when the outcome is unknown, or
+// after a restart, the same instances are removed, and no others.
+//
+// An operation is a state machine of values: step takes it and an event to the next
+// one and the effects to be carried out. A book, without lock, has the operations of
+// all targets; Fleet.locked is the one place with the lock.
 //
 // The kinds of drainers are in the packages below this one.
 package drain

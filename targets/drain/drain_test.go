@@ -226,7 +226,7 @@ func TestRefusedRemoval(t *testing.T) {
 	}
 }
 
-// TestLostAnswer: a removal whose answer was lost is seen, and not sent again.
+// TestLostAnswer: a removal whose outcome is unknown is seen, and not sent again.
 func TestLostAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3, newDrainer())

@@ -124,11 +124,10 @@ func (f *Fleet) Start(ctx context.Context) error {
 }
 
 // closePatience is how long calls under way may take to end when the fleet is
-// closed: removals to get their answer, and then all to notice that they must.
+// closed: removals to return, and then all to end when they are cancelled.
 const closePatience = 5 * time.Second
 
 // Close ends the work on drains, which the store has, and closes the inner fleet.
-// An error says what did not end.
 func (f *Fleet) Close() error {
 	if !f.life.End() {
 		return nil
@@ -175,8 +174,7 @@ func (f *Fleet) saveLast() {
 	}
 }
 
-// usable returns why nothing can be read or written now, once the operations are
-// loaded nil.
+// usable returns why nothing can be read or written now, or loads the operations.
 func (f *Fleet) usable(ctx context.Context) error {
 	if err := f.life.Usable(ctx); err != nil {
 		return err

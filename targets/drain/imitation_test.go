@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// drainer is a Drainer in memory that notes what it was asked.
+// drainer is a Drainer in memory that records its calls.
 type drainer struct {
 	mu sync.Mutex
 	// working are the instances that still have work; an instance not among them is
@@ -35,7 +35,7 @@ type drainer struct {
 	// calls are all calls, as "begin web-1", deadlines those of the last ones.
 	calls     []string
 	deadlines map[string]time.Time
-	// allocations are the answers of a Counter.
+	// allocations are the results of a Counter.
 	allocations map[string]int
 }
 
@@ -100,14 +100,14 @@ func (d *drainer) fail(call string, err error) {
 	d.broken[call] = err
 }
 
-// deadline answers the one that the drainer was given last for an instance.
+// deadline returns the one that the drainer got last for an instance.
 func (d *drainer) deadline(id string) time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.deadlines[id]
 }
 
-// asked answers how often the drainer got a call.
+// asked returns how often the drainer got a call.
 func (d *drainer) asked(call string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -229,7 +229,7 @@ func (w *world) expect(what string, spec, status, platform int32) {
 	}
 }
 
-// deleting answers who is on its way out.
+// deleting returns who is on its way out.
 func deleting(reading targets.Reading) []string {
 	ids := []string{}
 	for _, instance := range reading.Instances {
@@ -240,7 +240,7 @@ func deleting(reading targets.Reading) []string {
 	return ids
 }
 
-// taken answers whom the platform took, in order, and fails when it took anybody
+// taken returns whom the platform took, in order, and fails when it took anybody
 // twice.
 func (w *world) taken() []string {
 	w.Helper()
@@ -264,7 +264,7 @@ func (w *world) expectTaken(want ...string) {
 	}
 }
 
-// operation answers the newest operation about an instance.
+// operation returns the newest operation about an instance.
 func (w *world) operation(id string) drain.Operation {
 	w.Helper()
 	for _, op := range slices.Backward(w.fleet.Draining(w.ref)) {

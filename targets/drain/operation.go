@@ -13,7 +13,7 @@ const (
 	Draining State = "draining"
 	// Drained: it is to be removed with the next call.
 	Drained State = "drained"
-	// Removing: the platform was asked to remove it, and may not have heard it.
+	// Removing: its removal was requested, but may not have reached the platform.
 	Removing State = "removing"
 	// Terminating: the platform removes it.
 	Terminating State = "terminating"
@@ -30,7 +30,7 @@ type Outcome string
 
 // The outcomes.
 const (
-	// Terminated: the platform took the instance when hpad asked it to.
+	// Terminated: the platform took the instance as hpad requested.
 	Terminated Outcome = "terminated"
 	// Vanished: the instance went by itself, or somebody else took it.
 	Vanished Outcome = "vanished"
@@ -46,7 +46,7 @@ type Operation struct {
 	ID string `json:"id"`
 	// Instance is whom it is about.
 	Instance Instance `json:"instance"`
-	// Reason says why it is this instance, Decision why the count went down.
+	// Reason is why it is this instance, Decision why the count went down.
 	Reason   string `json:"reason,omitempty"`
 	Decision string `json:"decision,omitempty"`
 	// Begun is when it was recorded, Deadline when the drain ends at the latest.
@@ -55,9 +55,9 @@ type Operation struct {
 	// State is how far it is, since Changed.
 	State   State     `json:"state"`
 	Changed time.Time `json:"changed"`
-	// Attempts is how often the platform was asked to remove the instance.
+	// Attempts is how often the removal of the instance was requested.
 	Attempts int `json:"attempts,omitempty"`
-	// Why says why the instance was taken back; empty when it was not.
+	// Why is why the instance was taken back; empty when it was not.
 	Why string `json:"why,omitempty"`
 	// Error is what went wrong last; empty when nothing did since.
 	Error string `json:"error,omitempty"`

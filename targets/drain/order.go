@@ -73,7 +73,7 @@ type Victim struct {
 	ID string `json:"id"`
 	// Name is the instance's name where it differs from its id.
 	Name string `json:"name,omitempty"`
-	// Reason says in a few words why it is this one.
+	// Reason is why it is this one, in a few words.
 	Reason string `json:"reason"`
 }
 

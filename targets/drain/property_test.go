@@ -132,7 +132,7 @@ func (c *course) do(s step) {
 	}
 }
 
-// decide sets a count, and notes the least count that was decided for since all
+// decide sets a count, and keeps the least count that was decided since all
 // that was decided before came true.
 func (c *course) decide(n int32) {
 	readings, err := c.fleet.Snapshot(c.Context(), []targets.Ref{c.ref})

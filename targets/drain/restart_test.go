@@ -173,7 +173,7 @@ type dying struct {
 
 	mu   sync.Mutex
 	left int
-	// after says that the last step has its effect, and only its answer is lost.
+	// after means that the last step has its effect, and only its result is lost.
 	after bool
 }
 
@@ -270,7 +270,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 	}
 }
 
-// killedAt kills a process at a step of a drain, and says whether it got that far.
+// killedAt kills a process at a step of a drain, and reports whether it got that far.
 func killedAt(t *testing.T, steps int, after bool) (killed bool) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

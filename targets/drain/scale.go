@@ -18,10 +18,10 @@ import (
 // take.
 const InstancesProtected = "InstancesProtected"
 
-// SetReplicas asks for n replicas of one target. Where instances are taken by name
+// SetReplicas requests n replicas of one target. Where instances are taken by name
 // a scale-down records who is to be drained, and returns, or takes them at once where
-// nothing drains them; a scale-up takes back who is not removed yet, and asks the
-// inner fleet for the rest. What could be done in part only is a
+// nothing drains them; a scale-up takes back who is not removed yet, and requests the
+// rest of the inner fleet. What could be done in part only is a
 // targets.PartialError.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, reason string) error {
 	if err := f.usable(ctx); err != nil {
@@ -62,7 +62,7 @@ type write struct {
 	reading targets.Reading
 	current tally
 	// leaving is how many instances are leaving, reached the count that was decided
-	// even if the rest of the write is refused.
+	// even if the rest of the write fails.
 	leaving, reached int32
 	// named means that the error is the inner fleet's, which names the attempt.
 	named bool
@@ -90,7 +90,7 @@ func (w *write) do(ctx context.Context) error {
 	case w.n > w.current.spec:
 		err = w.grow(ctx)
 	}
-	if refused(err) {
+	if unchanged(err) {
 		f.locked(func(*book) { t.decide(w.reached) })
 	}
 	if err != nil && !isPartial(err) && w.reached != w.current.spec {
@@ -120,7 +120,7 @@ func (w *write) tally() tally {
 	return w.target.tally(w.reading, w.fleet.clock.Of(w.reading.Observed))
 }
 
-// grow takes draining instances back, and asks the inner fleet for the rest.
+// grow takes draining instances back, and requests the rest of the inner fleet.
 func (w *write) grow(ctx context.Context) error {
 	f, t := w.fleet, w.target
 	f.locked(func(b *book) {
@@ -141,15 +141,15 @@ func (w *write) grow(ctx context.Context) error {
 	return nil
 }
 
-// set asks the inner fleet for a count.
+// set requests a count of the inner fleet.
 func (w *write) set(ctx context.Context, n int32) error {
 	err := w.fleet.inner.SetReplicas(ctx, w.target.ref, n, w.reading.Version, w.reason)
 	w.named = err != nil && !isPartial(err)
 	return w.staying(err)
 }
 
-// staying corrects the count that an error says was reached by instances that are
-// leaving.
+// staying subtracts the instances that are leaving from the count that an error has
+// as reached.
 func (w *write) staying(err error) error {
 	if partial, ok := errors.AsType[*targets.PartialError](err); ok {
 		return &targets.PartialError{Reached: partial.Reached - w.leaving, Err: partial.Err}
@@ -162,8 +162,8 @@ func isPartial(err error) bool {
 	return ok
 }
 
-// refused reports whether an error means that nothing was changed.
-func refused(err error) bool {
+// unchanged reports whether an error means that nothing was changed.
+func unchanged(err error) bool {
 	return err != nil && !isPartial(err) && !errors.Is(err, targets.ErrUnknownOutcome)
 }
 
@@ -216,9 +216,9 @@ func (w *write) lower(ctx context.Context, unfilled int32, victims []Victim) err
 	}
 }
 
-// remove takes the victims at once. They are recorded before the platform is asked:
-// when nobody knows what became of that, these are asked for again, and no others.
-// A store that cannot be written does not keep a fleet from shrinking.
+// remove takes the victims at once. They are recorded before: when the outcome is
+// unknown these are removed again, and no others. A store that cannot be written does
+// not keep a fleet from shrinking.
 func (w *write) remove(ctx context.Context, victims []Victim) error {
 	f, t, now := w.fleet, w.target, w.fleet.clock.Now()
 	operations := w.begin(victims, now)
@@ -236,7 +236,7 @@ func (w *write) remove(ctx context.Context, victims []Victim) error {
 	}
 	err := targets.ErrUnknownOutcome // of a call that panics
 	defer func() {
-		open := errors.Is(err, targets.ErrUnknownOutcome) || refused(err) && ctx.Err() != nil
+		open := errors.Is(err, targets.ErrUnknownOutcome) || unchanged(err) && ctx.Err() != nil
 		f.locked(func(b *book) {
 			if open {
 				b.some(t, ids, removed{targets.CutOff(ctx, err)}, f.clock.Now())

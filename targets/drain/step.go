@@ -22,9 +22,8 @@ const (
 	undoPatience = 24 * time.Hour
 	finishTries  = 10
 	removalTries = 3
-	// settleTime is how long the platform may take to show that it heard of a removal
-	// whose answer was lost, terminationTime how long an instance may be shown as if
-	// nothing had happened after its removal was accepted.
+	// settleTime is how long the platform may take to show a removal whose outcome is
+	// unknown, terminationTime one that it accepted.
 	settleTime      = 30 * time.Second
 	terminationTime = 5 * time.Minute
 	// absentTime is how long an instance must be missing in all readings to be gone:
@@ -41,8 +40,8 @@ type operation struct {
 	failures int
 	// touched means that the drainer may have been called for it.
 	touched bool
-	// asking means that the platform is being asked to remove the instance; answered
-	// is when it last answered.
+	// asking means that a call to remove the instance is under way; answered is when
+	// the last one returned.
 	asking   bool
 	answered time.Time
 	// absent is since when no reading has the instance; zero when the last one has.
@@ -358,7 +357,7 @@ func (superseded) happen(s *transition) {
 	}
 }
 
-// removing: the platform is about to be asked to remove the instance.
+// removing: a call to remove the instance is about to be made.
 type removing struct{}
 
 func (removing) happen(s *transition) {
@@ -367,7 +366,7 @@ func (removing) happen(s *transition) {
 	s.asking = true
 }
 
-// withdrawn: the platform was not asked after all.
+// withdrawn: it was not made after all.
 type withdrawn struct{ err error }
 
 func (e withdrawn) happen(s *transition) {
@@ -386,7 +385,7 @@ func (e delayed) happen(s *transition) {
 	}
 }
 
-// removed: the platform was asked to remove the instance.
+// removed: it returned.
 type removed struct{ err error }
 
 func (e removed) happen(s *transition) {

@@ -15,7 +15,7 @@ const DefaultTimeout = 30 * time.Second
 // longestTimeout is less than what one call of any drainer gets.
 const longestTimeout = 50 * time.Second
 
-// Config says what is run.
+// Config is what is run.
 type Config struct {
 	// Command is a program with its arguments; no shell is in between.
 	Command []string `toml:"command"`
@@ -26,8 +26,8 @@ type Config struct {
 // SetDefaults fills in what was not given.
 func (c *Config) SetDefaults() { c.Timeout = cmp.Or(c.Timeout, DefaultTimeout) }
 
-// Validate answers every mistake in a configuration that has its defaults; nil
-// means that there is none. Whether the program is there is for Check.
+// Validate returns every mistake of a defaulted configuration. Whether the program is
+// there is for Check.
 func (c *Config) Validate() []settings.FieldError {
 	var mistakes []settings.FieldError
 	if len(c.Command) == 0 || c.Command[0] == "" {
@@ -39,7 +39,7 @@ func (c *Config) Validate() []settings.FieldError {
 	return mistakes
 }
 
-// Check says whether the program can be found.
+// Check returns an error unless the program is found.
 func (c *Config) Check() error {
 	_, err := exec.LookPath(c.Command[0])
 	return err

@@ -1,18 +1,18 @@
 // Package command drains instances with a program of the operator's.
 //
-// It is run with hpad's environment, without what systemd tells hpad alone, and what
+// It is run with hpad's environment, without what is between systemd and hpad, and what
 // it is to do in variables of its own:
 //
 //	HPAD_ACTION     begin, drained, undo or finish
 //	HPAD_TARGET     the target, as fleet/name
 //	HPAD_INSTANCE   the instance's id
 //	HPAD_NAME       its name, or its id
-//	HPAD_NODE       the machine it runs on, where the platform tells
+//	HPAD_NODE       the machine it runs on, where that is known
 //	HPAD_ADDRESSES  its addresses, with spaces between them
 //	HPAD_LABELS     the platform's labels of it, as a JSON object
 //	HPAD_DEADLINE   when it must be drained, as 2026-01-31T15:04:05Z
 //
-// Exit code 0 says that it is done; of drained, 75 says that there is work left.
+// Exit code 0 means that it is done; of drained, 75 means that there is work left.
 package command
 
 import (
@@ -32,7 +32,7 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// notYet is the exit code that says that there is work left: EX_TEMPFAIL of
+// notYet is the exit code that means that there is work left: EX_TEMPFAIL of
 // sysexits.h.
 const notYet = 75
 

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// shell answers a drainer that runs a script.
+// shell returns a drainer that runs a script.
 func shell(t *testing.T, script string, timeout time.Duration) *command.Drainer {
 	t.Helper()
 	config := command.Config{Command: []string{"/bin/sh", "-c", script}, Timeout: timeout}
@@ -140,7 +140,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// running says that a process is there and no zombie.
+// running reports whether a process is there and no zombie.
 func running(pid int) bool {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

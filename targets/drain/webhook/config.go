@@ -19,7 +19,7 @@ const DefaultTimeout = 10 * time.Second
 // longestTimeout is less than what one call of any drainer gets.
 const longestTimeout = 50 * time.Second
 
-// Config says who is called.
+// Config is who is called, and how.
 type Config struct {
 	// URL is what is posted to, http or https, without credentials.
 	URL string `toml:"url"`
@@ -35,8 +35,8 @@ type Config struct {
 // SetDefaults fills in what was not given.
 func (c *Config) SetDefaults() { c.Timeout = cmp.Or(c.Timeout, DefaultTimeout) }
 
-// Validate answers every mistake in a configuration that has its defaults; nil
-// means that there is none. Fields are relative to the table, as "tls.key_file".
+// Validate returns every mistake of a defaulted configuration. Fields are relative to
+// the table, as "tls.key_file".
 func (c *Config) Validate() []settings.FieldError {
 	var mistakes []settings.FieldError
 	add := func(field, value, detail string) {
@@ -52,8 +52,8 @@ func (c *Config) Validate() []settings.FieldError {
 	return append(mistakes, httpclient.ValidateHeaders("header_files", c.HeaderFiles)...)
 }
 
-// checkURL says what is wrong with an address; "" when nothing is. It may hold a
-// secret and is never told.
+// checkURL returns what is wrong with an address, without the address, which may have
+// a secret; "" when nothing is.
 func checkURL(text string) string {
 	address, err := url.Parse(text)
 	switch {
@@ -65,7 +65,7 @@ func checkURL(text string) string {
 	return ""
 }
 
-// httpConfig says what the configuration says in the words of the HTTP client.
+// httpConfig returns the configuration of the HTTP client.
 func (c *Config) httpConfig() config.HTTPClientConfig {
 	made := c.ClientConfig()
 	for name, file := range c.HeaderFiles {

@@ -1,8 +1,8 @@
 // Package webhook drains instances by asking an HTTP server of the operator's.
 //
-// Each call is a POST of a JSON object (see [Request]). An answer of 200 or 204 says
-// that it is done, 202 that it is accepted: of the action "drained" that there is
-// work left. Any other answer is an error, and the call is made again later.
+// Each call is a POST of a JSON object (see [Request]). Status 200 or 204 means that
+// it is done, 202 that it is accepted: of the action "drained" that there is work
+// left. Any other status is an error, and the call is made again later.
 package webhook
 
 import (
@@ -36,7 +36,7 @@ type Request struct {
 // Instance is whom a call is about.
 type Instance struct {
 	ID string `json:"id"`
-	// Name is its name, or its id; Node is empty where the platform tells none.
+	// Name is its name, or its id; Node is empty where it is unknown.
 	Name      string            `json:"name"`
 	Node      string            `json:"node"`
 	Addresses []string          `json:"addresses"`
@@ -68,8 +68,8 @@ func (d *Drainer) Close() error {
 	return nil
 }
 
-// maxTold is how many bytes of an answer an error has.
-const maxTold = 300
+// maxText is how many bytes of a response an error has.
+const maxText = 300
 
 // post makes one call.
 func (d *Drainer) post(ctx context.Context, action string, instance drain.Instance) (done bool, err error) {
@@ -94,7 +94,7 @@ func (d *Drainer) post(ctx context.Context, action string, instance drain.Instan
 		return false, err
 	}
 	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxTold))
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxText))
 	switch {
 	case answer.StatusCode == http.StatusAccepted:
 		return false, nil

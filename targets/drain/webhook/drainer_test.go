@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// hook is a server that notes what it is asked.
+// hook is a server that records its calls.
 type hook struct {
 	mu      sync.Mutex
 	bodies  []string

@@ -2,7 +2,7 @@ package drainer
 
 import "github.com/hpad/hpad/settings"
 
-// Config says which nodes are drained, and how.
+// Config is how the nodes of instances are drained.
 type Config struct {
 	// Fleet is the fleet of kind "nomad" whose nodes they are.
 	Fleet string `toml:"fleet"`

@@ -17,17 +17,17 @@ import (
 
 // Nodes are the nodes of one Nomad region: a nomad.Fleet.
 type Nodes interface {
-	// FindNodes answers the nodes of machines, in the order of the queries.
+	// FindNodes returns the nodes of machines, in the order of the queries.
 	FindNodes(ctx context.Context, queries []nomad.NodeQuery) ([]nomad.NodeMatch, error)
 	// DrainNode makes a node take no new work, and stops what it has within a time.
 	DrainNode(ctx context.Context, id string, within time.Duration, ignoreSystem bool) error
-	// NodeDrained says whether the drain of a node is through.
+	// NodeDrained reports whether the drain of a node is through.
 	NodeDrained(ctx context.Context, id string) (bool, error)
 	// RestoreNode lets a node take work again.
 	RestoreNode(ctx context.Context, id string) error
 	// PurgeNode takes a node out of Nomad's books.
 	PurgeNode(ctx context.Context, id string) error
-	// NodeAllocations answers how many allocations run on each node that has any.
+	// NodeAllocations returns how many allocations run on each node that has any.
 	NodeAllocations(ctx context.Context) (map[string]int, error)
 }
 
@@ -63,7 +63,7 @@ func New(nodes Nodes, c Config) *Drainer {
 	return &Drainer{nodes: nodes, config: c, known: map[instanceKey]string{}}
 }
 
-// errNoNode says that an instance has no Nomad node.
+// errNoNode means that an instance has no Nomad node.
 var errNoNode = errors.New("no Nomad node has the instance's id, name or address; name the node attribute that has it, or start the Nomad client there")
 
 // graceShare is which part of the time is left for what Nomad stops by force at its
@@ -88,7 +88,7 @@ func (d *Drainer) Begin(ctx context.Context, instance drain.Instance) error {
 	return d.forget(instance, d.nodes.DrainNode(ctx, node, within, d.config.IgnoreSystemJobs))
 }
 
-// Drained says whether the node has nothing left to run.
+// Drained reports whether the node has nothing left to run.
 func (d *Drainer) Drained(ctx context.Context, instance drain.Instance) (bool, error) {
 	node, err := d.node(ctx, instance)
 	if err != nil {
@@ -125,8 +125,8 @@ func (d *Drainer) Finish(ctx context.Context, instance drain.Instance) error {
 	return nil
 }
 
-// forget forgets the node of an instance when an error says that there is no such
-// node any more, so that it is looked for again.
+// forget forgets the node of an instance after an error that it is gone, so that it
+// is looked for again.
 func (d *Drainer) forget(instance drain.Instance, err error) error {
 	if errors.Is(err, targets.ErrTargetNotFound) {
 		d.lose(instance)
@@ -141,7 +141,7 @@ func (d *Drainer) lose(instance drain.Instance) {
 	delete(d.known, keyOf(instance))
 }
 
-// node answers the node of an instance; empty when it has none.
+// node returns the node of an instance; empty when it has none.
 func (d *Drainer) node(ctx context.Context, instance drain.Instance) (string, error) {
 	matches, err := d.find(ctx, []drain.Instance{instance})
 	if err != nil {
@@ -154,7 +154,7 @@ func (d *Drainer) node(ctx context.Context, instance drain.Instance) (string, er
 // reached.
 const maxKnown = 20000
 
-// find answers the nodes of instances, in their order.
+// find returns the nodes of instances, in their order.
 func (d *Drainer) find(ctx context.Context, instances []drain.Instance) ([]nomad.NodeMatch, error) {
 	matches := make([]nomad.NodeMatch, len(instances))
 	var queries []nomad.NodeQuery
@@ -190,7 +190,7 @@ func (d *Drainer) find(ctx context.Context, instances []drain.Instance) ([]nomad
 	return matches, nil
 }
 
-// query says by what an instance's node is known.
+// query returns what an instance's node is known by.
 func (d *Drainer) query(instance drain.Instance) nomad.NodeQuery {
 	query := nomad.NodeQuery{IDs: []string{instance.ID}, Names: []string{instance.ID}, Addresses: instance.Addresses, Attribute: d.config.NodeAttribute}
 	for _, name := range []string{instance.Name, instance.Node} {
@@ -201,7 +201,7 @@ func (d *Drainer) query(instance drain.Instance) nomad.NodeQuery {
 	return query
 }
 
-// Allocations answers how many allocations run on the nodes of instances, without
+// Allocations returns how many allocations run on the nodes of instances, without
 // those of system jobs.
 func (d *Drainer) Allocations(ctx context.Context, instances []drain.Instance) (map[string]int, error) {
 	matches, err := d.find(ctx, instances)

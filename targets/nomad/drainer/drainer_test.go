@@ -17,7 +17,7 @@ import (
 	"github.com/hpad/hpad/targets/nomad/drainer"
 )
 
-// nodes are Nodes in memory that note what they are asked.
+// nodes are Nodes in memory that record their calls.
 type nodes struct {
 	// of are the nodes by the first id of a query, counts their allocations.
 	of     map[string]string
@@ -57,7 +57,7 @@ func (n *nodes) NodeAllocations(context.Context) (map[string]int, error) {
 	return maps.Clone(n.counts), n.note("count")
 }
 
-// said answers the calls since the last time.
+// said returns the calls since the last time.
 func (n *nodes) said() string {
 	said := strings.Join(n.calls, "; ")
 	n.calls = nil
