@@ -23,19 +23,14 @@ func (r Record) withoutFuture(now time.Time) Record {
 	r.Created, r.Through = notAfter(r.Created, now), notAfter(r.Through, now)
 	r.Memory.Recommendations = slices.Clone(r.Memory.Recommendations)
 	for i := range r.Memory.Recommendations {
-		entry := &r.Memory.Recommendations[i]
-		entry.Time = notAfter(entry.Time, now)
+		r.Memory.Recommendations[i].Time = notAfter(r.Memory.Recommendations[i].Time, now)
 	}
 	r.Memory.ScaleUpEvents = pastEvents(r.Memory.ScaleUpEvents, now)
 	r.Memory.ScaleDownEvents = pastEvents(r.Memory.ScaleDownEvents, now)
 	r.Status.LastScaleTime = notAfter(r.Status.LastScaleTime, now)
 	r.Status.Conditions = slices.Clone(r.Status.Conditions)
 	for i := range r.Status.Conditions {
-		condition := &r.Status.Conditions[i]
-		condition.Since = notAfter(condition.Since, now)
-	}
-	if r.Hindrance != nil {
-		r.Hindrance = &Hindrance{Cause: r.Hindrance.Cause, Since: notAfter(r.Hindrance.Since, now)}
+		r.Status.Conditions[i].Since = notAfter(r.Status.Conditions[i].Since, now)
 	}
 	if r.Intention != nil {
 		intention := *r.Intention

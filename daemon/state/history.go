@@ -228,8 +228,7 @@ func (h *history) forget(names []string) error {
 	return nil
 }
 
-// LastCount returns the count that an autoscaler's history told last, however long ago;
-// false when it told none.
+// LastCount is as [Store] has it.
 func (s *store) LastCount(ctx context.Context, name string) (count int32, told bool, err error) {
 	if err := checkKey(name); err != nil {
 		return 0, false, err
@@ -255,9 +254,7 @@ func (s *store) LastCount(ctx context.Context, name string) (count int32, told b
 	return count, told, nil
 }
 
-// History answers an autoscaler's entries, or with an empty name those of all,
-// from one time up to, and not with, another, oldest first; a zero time is no
-// bound. A limit above 0 keeps the newest ones.
+// History is as [Store] has it.
 func (s *store) History(ctx context.Context, name string, from, to time.Time, limit int) ([]Entry, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // lockName is the file that says who holds the directory. It stays when nobody
@@ -64,7 +66,7 @@ func readHolder(path string) holder {
 type claim struct {
 	dir             string
 	file, directory *os.File
-	// place is nil where there is no lock of that sort.
+	// place is nil where the kernel grants none.
 	place *place
 	// opened says that the databases are there, or were there once, as far as the lock
 	// file told.
@@ -196,4 +198,22 @@ func (c *claim) release(kept *claim) error {
 		errs = append(errs, c.place.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// tryLock locks a file for this process; false when another one has it.
+func tryLock(file *os.File) (bool, error) {
+	err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// unlock lets go of a file's lock, which closing it does not do as long as it is
+// mapped into memory.
+func unlock(file *os.File) error { return unix.Flock(int(file.Fd()), unix.LOCK_UN) }
+
+// outOfRoom reports whether a write failed for lack of room.
+func outOfRoom(err error) bool {
+	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
 }

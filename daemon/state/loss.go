@@ -39,8 +39,7 @@ var lossesKey = []byte("losses")
 // keptLosses bounds how many losses are kept: the newest ones.
 const keptLosses = 10
 
-// Losses returns what was lost of the state, now or at earlier starts, oldest first:
-// the newest 10. The caller must not change it.
+// Losses is as [Store] has it.
 func (s *store) Losses() []Loss { return *s.losses.Load() }
 
 // loadLosses reads the losses. One from the future, as after a clock was set back, is
@@ -70,7 +69,8 @@ func (s *store) loadLosses() error {
 	return s.state.update(putLosses(losses))
 }
 
-// lose records a loss. The caller holds the writes.
+// lose records a loss. Like every write it is one of [store.write]'s, or of a store that
+// is being opened.
 func (s *store) lose(part Part, message string) error {
 	loss := Loss{At: time.Now().UTC(), Part: part, Message: message}
 	losses := append(slices.Clone(s.Losses()), loss)

@@ -26,9 +26,9 @@ type storedMemory struct {
 
 func sealRecord(name string, r Record) ([]byte, error) {
 	stored := storedRecord{Record: r, Memory: storedMemory{
-		Recommendations: packRecommendations(r.Memory.Recommendations),
-		ScaleUpEvents:   packEvents(r.Memory.ScaleUpEvents),
-		ScaleDownEvents: packEvents(r.Memory.ScaleDownEvents),
+		Recommendations: pack(r.Memory.Recommendations, (*packer).recommendation),
+		ScaleUpEvents:   pack(r.Memory.ScaleUpEvents, (*packer).event),
+		ScaleDownEvents: pack(r.Memory.ScaleDownEvents, (*packer).event),
 	}}
 	return sealJSON(name, &stored)
 }
@@ -38,9 +38,9 @@ func unsealRecord(name string, sealed []byte) (Record, error) {
 	if err := unsealJSON(name, sealed, &stored); err != nil {
 		return Record{}, err
 	}
-	up, upErr := unpackEvents(stored.Memory.ScaleUpEvents)
-	down, downErr := unpackEvents(stored.Memory.ScaleDownEvents)
-	recommendations, err := unpackRecommendations(stored.Memory.Recommendations)
+	up, upErr := unpack(stored.Memory.ScaleUpEvents, (*unpacker).event)
+	down, downErr := unpack(stored.Memory.ScaleDownEvents, (*unpacker).event)
+	recommendations, err := unpack(stored.Memory.Recommendations, (*unpacker).recommendation)
 	r := stored.Record
 	r.Memory = policy.Memory{Recommendations: recommendations, ScaleUpEvents: up, ScaleDownEvents: down}
 	return r, errors.Join(err, upErr, downErr)
@@ -52,57 +52,53 @@ const (
 	usualEntry = 6
 )
 
-func packRecommendations(list []policy.Recommendation) []byte {
+// pack packs a list, of whose elements each adds one.
+func pack[E any](list []E, each func(*packer, E)) []byte {
 	if len(list) == 0 {
 		return nil
 	}
 	p := packer{packed: make([]byte, 0, usualEntry*(len(list)+1))}
-	for _, r := range list {
-		p.entry(r.Time, r.Replicas)
+	for _, element := range list {
+		each(&p, element)
 	}
 	return p.packed
 }
 
-func unpackRecommendations(packed []byte) ([]policy.Recommendation, error) {
+// unpack returns the list that pack packed, of which each reads one element.
+func unpack[E any](packed []byte, each func(*unpacker) E) ([]E, error) {
 	if len(packed) == 0 {
 		return nil, nil
 	}
-	list := make([]policy.Recommendation, 0, len(packed)/minPacked)
+	list := make([]E, 0, len(packed)/minPacked)
 	u := unpacker{packed: packed}
 	for len(u.packed) > 0 && !u.short {
-		at, replicas := u.entry()
-		list = append(list, policy.Recommendation{Replicas: replicas, Time: at})
+		list = append(list, each(&u))
 	}
-	return list, u.err()
+	if u.short {
+		return list, errTruncated
+	}
+	return list, nil
 }
 
-func packEvents(list []policy.ScaleEvent) []byte {
-	if len(list) == 0 {
-		return nil
+func (p *packer) recommendation(r policy.Recommendation) { p.entry(r.Time, r.Replicas) }
+
+func (p *packer) event(e policy.ScaleEvent) {
+	p.entry(e.Time, e.Change)
+	outdated := int64(0)
+	if e.Outdated {
+		outdated = 1
 	}
-	p := packer{packed: make([]byte, 0, usualEntry*(len(list)+1))}
-	for _, e := range list {
-		p.entry(e.Time, e.Change)
-		outdated := int64(0)
-		if e.Outdated {
-			outdated = 1
-		}
-		p.number(outdated)
-	}
-	return p.packed
+	p.number(outdated)
 }
 
-func unpackEvents(packed []byte) ([]policy.ScaleEvent, error) {
-	if len(packed) == 0 {
-		return nil, nil
-	}
-	list := make([]policy.ScaleEvent, 0, len(packed)/minPacked)
-	u := unpacker{packed: packed}
-	for len(u.packed) > 0 && !u.short {
-		at, change := u.entry()
-		list = append(list, policy.ScaleEvent{Change: change, Time: at, Outdated: u.number() != 0})
-	}
-	return list, u.err()
+func (u *unpacker) recommendation() policy.Recommendation {
+	at, replicas := u.entry()
+	return policy.Recommendation{Replicas: replicas, Time: at}
+}
+
+func (u *unpacker) event() policy.ScaleEvent {
+	at, change := u.entry()
+	return policy.ScaleEvent{Change: change, Time: at, Outdated: u.number() != 0}
 }
 
 // packer writes a list.
@@ -142,11 +138,4 @@ func (u *unpacker) entry() (time.Time, int32) {
 	u.seconds += u.number()
 	nanoseconds := u.number()
 	return time.Unix(u.seconds, nanoseconds).UTC(), int32(u.number())
-}
-
-func (u *unpacker) err() error {
-	if u.short {
-		return errTruncated
-	}
-	return nil
 }

@@ -57,14 +57,14 @@ func TestRecordsAreStoredExactly(t *testing.T) {
 }
 
 func TestTruncatedList(t *testing.T) {
-	packed := packEvents([]policy.ScaleEvent{{Change: 300, Time: epoch}, {Change: 2, Time: epoch.Add(time.Hour), Outdated: true}})
+	packed := pack([]policy.ScaleEvent{{Change: 300, Time: epoch}, {Change: 2, Time: epoch.Add(time.Hour), Outdated: true}}, (*packer).event)
 	for length := range len(packed) {
-		list, err := unpackEvents(packed[:length])
+		list, err := unpack(packed[:length], (*unpacker).event)
 		if err == nil && len(list) > 1 || err != nil && !errors.Is(err, errTruncated) {
 			t.Errorf("%d bytes: %v, %v", length, list, err)
 		}
 	}
-	if _, err := unpackRecommendations([]byte{1, 2, 0x80}); !errors.Is(err, errTruncated) {
+	if _, err := unpack([]byte{1, 2, 0x80}, (*unpacker).recommendation); !errors.Is(err, errTruncated) {
 		t.Errorf("a truncated number: %v", err)
 	}
 }

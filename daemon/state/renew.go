@@ -27,7 +27,7 @@ type renewal struct {
 // renew makes sure that what is written next can be found by the next start: where the
 // directory or a file in it was removed or replaced, which writes to open files do not
 // notice, it claims the directory again, and writes the files that are not in their
-// places anew, whole, from those that are open. The caller holds the writes.
+// places anew, whole, from those that are open. It begins every write.
 func (s *store) renew() error {
 	s.claim.place.notice()
 	if s.claim.inPlace() && s.state.inPlace() && s.history.inPlace() {
@@ -92,7 +92,7 @@ func (s *store) renewAll() error {
 func (d *database) inPlace() bool { return isAt(d.file, d.path) }
 
 // writeAnew writes what the open file holds to the database's path, and goes on with
-// that. What is there in its place is set aside, as aside. The caller holds the writes.
+// that. What is there in its place is set aside, as aside.
 func (d *database) writeAnew() (aside string, err error) {
 	draft := d.path + draftSuffix
 	if err := copyFile(d.file, draft); err != nil {

@@ -32,12 +32,11 @@ type store struct {
 	state, history *database
 	losses         atomic.Pointer[[]Loss]
 	group          group
-	// renewal is guarded by the group's writing.
+	// renewal is guarded by the group's writing, as are all writes.
 	renewal renewal
 }
 
-// Load answers everything that is known, with Memory brought up to the last
-// completed round.
+// Load is as [Store] has it.
 func (s *store) Load(ctx context.Context) (Snapshot, error) {
 	snapshot := Snapshot{Autoscalers: map[string]Record{}}
 	err := s.state.view(func(tx *bolt.Tx) error {
@@ -97,10 +96,7 @@ func decodeRecords(ctx context.Context, bucket *bolt.Bucket, lastRound time.Time
 	return names, records, workers.Wait()
 }
 
-// Commit writes all changes or none; once it returns nil a crash loses none of
-// them. Commits that are under way together share one transaction.
-//
-// Entries of the history are in a file of their own, which is written first: a
+// Commit is as [Store] has it. Entries of the history are in a file of their own, which is written first: a
 // crash in between leaves entries without what came with them, and so may an
 // error. Writing an entry again replaces it.
 func (s *store) Commit(ctx context.Context, changes Changes) error {
@@ -198,11 +194,11 @@ func checkKey(key string) error {
 // keyRoom is what keys need beside a name.
 const keyRoom = 16
 
-// Fleet answers the small store of the fleet of that name.
+// Fleet is as [Store] has it.
 func (s *store) Fleet(name string) targets.Store { return &fleetStore{store: s, name: name} }
 
-// Close ends the store after the commits under way, and leaves its files where the next
-// start looks for them. Calls after it fail.
+// Close is as [Store] has it, and leaves the files where the next start looks for them.
+// Calls after it fail.
 func (s *store) Close() error {
 	s.group.writing.Lock()
 	defer s.group.writing.Unlock()
