@@ -13,7 +13,7 @@ type Budgets struct {
 }
 
 // ShowBudgets sets where the usage of budgets comes from, once per scrape.
-func (m *Metrics) ShowBudgets(budgets func() Budgets) { m.budgets.Store(&budgets) }
+func (m *Metrics) ShowBudgets(budgets func() Budgets) { m.budgets.view.Store(&budgets) }
 
 func budgetDesc(name, help string) *prometheus.Desc {
 	return prometheus.NewDesc("hpad_"+name, help, []string{"budget"}, nil)
@@ -26,23 +26,7 @@ var (
 	budgetRefusalsDesc = budgetDesc("query_budget_refusals_total", "Times that a query failed because there was no room in time, or because it wanted more than one may have, by budget.")
 )
 
-// budgetUsage shows the budgets of queries when somebody scrapes.
-type budgetUsage Metrics
-
-// Describe sends what Collect may.
-func (b *budgetUsage) Describe(descs chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{budgetLimitDesc, budgetUsedDesc, budgetWaitsDesc, budgetRefusalsDesc} {
-		descs <- desc
-	}
-}
-
-// Collect sends the usage of every budget.
-func (b *budgetUsage) Collect(metrics chan<- prometheus.Metric) {
-	show := b.budgets.Load()
-	if show == nil {
-		return
-	}
-	now := (*show)()
+func sendBudgets(now Budgets, metrics chan<- prometheus.Metric) {
 	for name, usage := range map[string]sources.Usage{"answer_memory": now.Answers, "query_samples": now.Samples} {
 		metrics <- prometheus.MustNewConstMetric(budgetLimitDesc, prometheus.GaugeValue, float64(usage.Total), name)
 		metrics <- prometheus.MustNewConstMetric(budgetUsedDesc, prometheus.GaugeValue, float64(usage.Used), name)

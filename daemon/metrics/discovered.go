@@ -12,25 +12,15 @@ var discoveredDesc = prometheus.NewDesc("hpad_discovered_targets",
 	"Targets that a fleet found by their labels, by what became of the labels: active, disabled, mistaken or overridden.",
 	[]string{"fleet", "state"}, nil)
 
-// discoveries counts the targets that fleets found by their labels when somebody
-// scrapes.
-type discoveries Metrics
-
-// Describe answers what Collect may.
-func (d *discoveries) Describe(descs chan<- *prometheus.Desc) { descs <- discoveredDesc }
-
-// Collect answers every state of every fleet that found a target.
-func (d *discoveries) Collect(metrics chan<- prometheus.Metric) {
-	show := d.discovered.Load()
-	if show == nil {
-		return
-	}
+// sendDiscovered counts the targets that fleets found by their labels: every state of
+// every fleet that found one.
+func sendDiscovered(discovered []api.Discovered, metrics chan<- prometheus.Metric) {
 	type group struct {
 		fleet string
 		state api.DiscoveredState
 	}
 	counts := map[group]int{}
-	for _, target := range (*show)() {
+	for _, target := range discovered {
 		fleet, _, _ := strings.Cut(target.Reference, "/")
 		for _, state := range api.DiscoveredStates {
 			counts[group{fleet, state}] += 0

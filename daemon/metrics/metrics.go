@@ -27,9 +27,9 @@ type Metrics struct {
 	reloads     reloads
 	dryRun      prometheus.Gauge
 	views       atomic.Pointer[func() []api.Autoscaler]
-	discovered  atomic.Pointer[func() []api.Discovered]
-	lost        atomic.Pointer[func() map[string]bool]
-	budgets     atomic.Pointer[func() Budgets]
+	discovered  scraped[[]api.Discovered]
+	lost        scraped[map[string]bool]
+	budgets     scraped[Budgets]
 	mu          sync.RWMutex
 	autoscalers map[string]*Autoscaler
 }
@@ -39,11 +39,16 @@ type Metrics struct {
 func New(reg prometheus.Registerer) *Metrics {
 	factory := promauto.With(reg)
 	m := &Metrics{
-		passes:      newPasses(factory),
-		calls:       newCalls(factory),
-		state:       newStateWrites(factory),
-		clock:       newClockSteps(factory),
-		reloads:     newReloads(factory),
+		passes:     newPasses(factory),
+		calls:      newCalls(factory),
+		state:      newStateWrites(factory),
+		clock:      newClockSteps(factory),
+		reloads:    newReloads(factory),
+		discovered: scraped[[]api.Discovered]{descs: []*prometheus.Desc{discoveredDesc}, send: sendDiscovered},
+		lost:       scraped[map[string]bool]{descs: []*prometheus.Desc{lostDesc}, send: sendLost},
+		budgets: scraped[Budgets]{
+			descs: []*prometheus.Desc{budgetLimitDesc, budgetUsedDesc, budgetWaitsDesc, budgetRefusalsDesc}, send: sendBudgets,
+		},
 		autoscalers: map[string]*Autoscaler{},
 		dryRun: factory.NewGauge(prometheus.GaugeOpts{
 			Name: "hpad_dry_run",
@@ -59,7 +64,7 @@ func New(reg prometheus.Registerer) *Metrics {
 		},
 	}).Set(1)
 	if reg != nil {
-		reg.MustRegister((*discoveries)(m), (*losses)(m), (*budgetUsage)(m))
+		reg.MustRegister(&m.discovered, &m.lost, &m.budgets)
 	}
 	return m
 }
@@ -70,7 +75,7 @@ func (m *Metrics) Show(views func() []api.Autoscaler) { m.views.Store(&views) }
 // ShowDiscovered sets where the targets come from that fleets found by their
 // labels, once per scrape.
 func (m *Metrics) ShowDiscovered(discovered func() []api.Discovered) {
-	m.discovered.Store(&discovered)
+	m.discovered.view.Store(&discovered)
 }
 
 // DryRun says whether the daemon writes no counts.
