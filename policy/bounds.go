@@ -8,7 +8,7 @@ func minReplicasOf(spec *Spec) int32 {
 	return *spec.MinReplicas
 }
 
-// hasWholeMetric says whether a spec has a metric that can be read without
+// hasWholeMetric reports whether a spec has a metric that can be read without
 // instances: an Object or External one (R15, R51, R72).
 func hasWholeMetric(spec *Spec) bool {
 	for i := range spec.Metrics {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// setCondition answers the list with one condition set: in its place where its
+// setCondition returns the list with one condition set: in its place where its
 // type is there, else appended. Its time moves only when its status changes
-// (R77). It never modifies list, and answers it as it is where nothing changes,
+// (R77). It never modifies list, and returns it as it is where nothing changes,
 // as in most passes; only then is nothing copied and no message built.
 func setCondition(list []Condition, now time.Time, kind ConditionType, status ConditionStatus, reason string, message ...string) []Condition {
 	at := indexOfCondition(list, kind)
@@ -28,7 +28,7 @@ func setCondition(list []Condition, now time.Time, kind ConditionType, status Co
 	return next
 }
 
-// isConcatenation says whether a text is made of these parts.
+// isConcatenation reports whether a text is made of these parts.
 func isConcatenation(text string, parts []string) bool {
 	for _, part := range parts {
 		var found bool
@@ -58,7 +58,7 @@ func indexOfCondition(list []Condition, kind ConditionType) int {
 	return -1
 }
 
-// removeCondition answers the list without the condition of that type. It never
+// removeCondition returns the list without the condition of that type. It never
 // modifies list.
 func removeCondition(list []Condition, kind ConditionType) []Condition {
 	at := indexOfCondition(list, kind)
@@ -68,7 +68,7 @@ func removeCondition(list []Condition, kind ConditionType) []Condition {
 	return slices.Delete(slices.Clone(list), at, at+1)
 }
 
-// sameStatus says whether two statuses say the same, so that the second need
+// sameStatus reports whether two statuses say the same, so that the second need
 // not be written (R74).
 func sameStatus(a, b *Status) bool {
 	return a.CurrentReplicas == b.CurrentReplicas &&

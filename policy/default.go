@@ -15,7 +15,7 @@ const (
 	defaultMetricTargetType           = UtilizationTarget
 )
 
-// Default answers the spec with everything filled in that a user may leave out
+// Default returns the spec with everything filled in that a user may leave out
 // (R9 to R12): the lower bound, the metric, and, where a behavior is present,
 // its scaling rules field by field. It never modifies its argument; the result
 // shares with it what was not filled in.

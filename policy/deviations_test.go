@@ -150,7 +150,7 @@ func TestSettlePartialWrite(t *testing.T) {
 	}
 }
 
-// TestSettleLate: a write whose answer was lost and that the next reading
+// TestSettleLate: a write whose response was lost and that the next reading
 // proves leaves the same memory as one that was answered.
 func TestSettleLate(t *testing.T) {
 	settings := benchSettings

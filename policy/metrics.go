@@ -9,13 +9,13 @@ type metricNumbers struct {
 	utilization      int32
 }
 
-// keepRatio keeps the first ratio and answers nil where it is not finite.
+// keepRatio keeps the first ratio and returns nil where it is not finite.
 func (n *metricNumbers) keepRatio(ratio float64) *float64 {
 	n.ratio = ratio
 	return finitePointer(&n.ratio)
 }
 
-// keepCompleted keeps the ratio after completion and answers nil where it is
+// keepCompleted keeps the ratio after completion and returns nil where it is
 // not finite.
 func (n *metricNumbers) keepCompleted(ratio float64) *float64 {
 	n.completed = ratio

@@ -37,7 +37,7 @@ func (p *pass) noticePlatform() {
 	}
 }
 
-// notices says whether the platform says something of this type now.
+// notices reports whether the platform says something of this type now.
 func (p *pass) notices(kind ConditionType) bool {
 	for i := range p.decision.Notices {
 		if p.decision.Notices[i].Condition == kind {

@@ -40,7 +40,7 @@ func saturateToInt32(n int64) int32 {
 	return int32(min(max(n, math.MinInt32), math.MaxInt32))
 }
 
-// finite says whether a float can be written as a JSON number.
+// finite reports whether a float can be written as a JSON number.
 func finite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
 
 // recorded is a float as decisions show it: the nearest finite one.

@@ -3,7 +3,7 @@ package policy
 import "math"
 
 // evaluateWhole computes the proposal of an Object or External metric (R39 to
-// R45). The answer is the metric's error, empty when it has none.
+// R45). It returns the metric's error, empty when it has none.
 func (p *pass) evaluateWhole(metric *MetricSpec, reading *Reading, result *MetricResult, numbers *metricNumbers) string {
 	var goal int64
 	switch target := &metric.Target; {
@@ -29,13 +29,13 @@ func (p *pass) evaluateWhole(metric *MetricSpec, reading *Reading, result *Metri
 	return ""
 }
 
-// usesAverageValue says whether the goal may be the average value: for External
+// usesAverageValue reports whether the goal may be the average value: for External
 // whenever it is given (R39), for Object by the type word (R40).
 func usesAverageValue(metric *MetricSpec) bool {
 	return metric.Type == ExternalMetric || metric.Target.Type == AverageValueTarget
 }
 
-// usesValue says whether the goal may be the value (R39, R40).
+// usesValue reports whether the goal may be the value (R39, R40).
 func usesValue(metric *MetricSpec) bool {
 	return metric.Type == ExternalMetric || metric.Target.Type == ValueTarget
 }

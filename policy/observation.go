@@ -91,7 +91,7 @@ const (
 	PhaseFailed
 )
 
-// String answers upstream's word for the phase.
+// String returns upstream's word for the phase.
 func (p Phase) String() string {
 	switch p {
 	case PhasePending:
@@ -120,7 +120,7 @@ const (
 	ReadinessUnknown
 )
 
-// String answers upstream's word for the readiness, and "" where upstream has
+// String returns upstream's word for the readiness, and "" where upstream has
 // no condition at all.
 func (r Readiness) String() string {
 	switch r {
@@ -177,16 +177,16 @@ type Amount struct {
 
 // Reading is what a metric's source answered.
 type Reading struct {
-	// Error says why the source failed; empty when it answered. An empty answer
+	// Error says why the source failed; empty when it did not. An empty result
 	// is an error of the metric too, which policy says by itself (R26).
 	Error string
-	// Warnings are what the source added to its answer; they change nothing and
+	// Warnings are what the source added to its result; they change nothing and
 	// are kept for explanations.
 	Warnings []string
 	// Samples belongs to Resource, ContainerResource and Instances metrics:
 	// Samples[i] is of Observation.Instances[i], and any after the last instance
 	// are of instances that are not (or no longer) there (R34). Empty or nil
-	// means the source's answer was empty.
+	// means the source's result was empty.
 	Samples []Sample
 	// ValueMilli belongs to Object metrics; nil means no value.
 	ValueMilli *int64

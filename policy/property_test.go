@@ -408,7 +408,7 @@ func checkNotices(t *rapid.T, w *world, d policy.Decision) {
 	}
 }
 
-// findCondition answers a condition, the zero one where it is not set.
+// findCondition returns a condition, the zero one where it is not set.
 func findCondition(status policy.Status, kind policy.ConditionType) policy.Condition {
 	for _, c := range status.Conditions {
 		if c.Type == kind {
@@ -487,7 +487,7 @@ func drawWildWorld(t *rapid.T) *world {
 	return w
 }
 
-// wildProperty is what holds whatever the numbers are: an answer, and one that
+// wildProperty is what holds whatever the numbers are: a result, and one that
 // can be recorded.
 func wildProperty(t *rapid.T) {
 	w := drawWildWorld(t)

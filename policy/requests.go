@@ -67,7 +67,7 @@ func sumStated(tasks []Task, resource string) (sum int64, ok bool) {
 	return sum - roundedUp/nanoPerMilli, ok
 }
 
-// statesWhole says whether requests of a whole instance name a resource for
+// statesWhole reports whether requests of a whole instance name a resource for
 // which such requests count: cpu, memory or huge pages (R29).
 func statesWhole(amounts []Amount) bool {
 	for i := range amounts {

@@ -47,7 +47,7 @@ func Settle(decision Decision, outcome Outcome, now time.Time) Settlement {
 	return s
 }
 
-// Explained answers the decision without what only [Settle] needs of it: the
+// Explained returns the decision without what only [Settle] needs of it: the
 // part that explains it, for whoever keeps it.
 func (d Decision) Explained() Decision {
 	d.Memory, d.Status, d.Events, d.settling = Memory{}, Status{}, nil, settling{}
@@ -89,7 +89,7 @@ type rescale struct {
 func (s *Settlement) rescaled(change rescale, now time.Time) {
 	s.Status.Conditions = setCondition(s.Status.Conditions, now,
 		AbleToScale, ConditionTrue, "SucceededRescale", "the target was scaled to ", itoa(change.to), " replicas")
-	s.tell(NormalEvent, rescaledReason, change.message)
+	s.event(NormalEvent, rescaledReason, change.message)
 	s.rememberChange(change)
 	s.rememberZero(change, now)
 	s.overwritten(now)
@@ -108,7 +108,7 @@ func (s *Settlement) rememberChange(change rescale) {
 	}
 }
 
-// rememberEvent answers the list of a direction with one more event: the last
+// rememberEvent returns the list of a direction with one more event: the last
 // outdated one is overwritten, else it is appended (R73).
 func rememberEvent(list []ScaleEvent, change int64, at time.Time, longest time.Duration) []ScaleEvent {
 	next := append(make([]ScaleEvent, 0, len(list)+1), list...)
@@ -147,7 +147,7 @@ func (s *Settlement) rememberZero(change rescale, now time.Time) {
 
 // writeFailed takes in a write that failed (R71, R75). The error names the attempt.
 func (s *Settlement) writeFailed(decision *Decision, outcome Outcome, now time.Time) {
-	s.tell(WarningEvent, failedRescaleReason, outcome.Error)
+	s.event(WarningEvent, failedRescaleReason, outcome.Error)
 	s.Status.Conditions = setCondition(s.Status.Conditions, now,
 		AbleToScale, ConditionFalse, cmp.Or(outcome.Reason, failedUpdateReason), outcome.Error)
 	s.Status.DesiredReplicas = decision.settling.previous.DesiredReplicas
@@ -168,14 +168,14 @@ func (s *Settlement) writeHeld(decision *Decision, hold *Hold, now time.Time) {
 	}
 	if decision.Hold == nil && !held(decision.settling.previous.Conditions, hold) { // else the pass told
 		event := hold.event()
-		s.tell(event.Kind, event.Reason, event.Message)
+		s.event(event.Kind, event.Reason, event.Message)
 	}
 	s.Status.Conditions = setCondition(s.Status.Conditions, since,
 		AbleToScale, ConditionFalse, holdReason(hold), hold.Message)
 }
 
-// tell adds an event, leaving the decision's own list alone.
-func (s *Settlement) tell(kind EventKind, reason, message string) {
+// event adds an event, leaving the decision's own list alone.
+func (s *Settlement) event(kind EventKind, reason, message string) {
 	s.Events = append(slices.Clip(s.Events), Event{Kind: kind, Reason: reason, Message: message})
 }
 
@@ -190,7 +190,7 @@ func (s *Settlement) fail(message string) {
 	}
 }
 
-// StatusWriteFailed answers the events of the pass when its status could not be
+// StatusWriteFailed returns the events of the pass when its status could not be
 // written: FailedUpdateStatus stands before FailedComputeMetricsReplicas, which
 // follows the status, and last otherwise (R74, R78). A status that did not
 // change is not written, and its events stay as they are.

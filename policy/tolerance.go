@@ -20,7 +20,7 @@ func toleranceOf(settings *Settings, spec *Spec) tolerance {
 	return band
 }
 
-// within says whether a ratio is inside the band, both ends included. NaN is
+// within reports whether a ratio is inside the band, both ends included. NaN is
 // not (R30).
 func (t tolerance) within(ratio float64) bool {
 	return 1-t.down <= ratio && ratio <= 1+t.up

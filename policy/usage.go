@@ -32,7 +32,7 @@ type usageMetric struct {
 }
 
 // evaluateUsage computes the proposal of a Resource, ContainerResource or
-// Instances metric. The answer is the metric's error, empty when it has none.
+// Instances metric. It returns the metric's error, empty when it has none.
 func (p *pass) evaluateUsage(metric *MetricSpec, reading *Reading, result *MetricResult, numbers *metricNumbers) string {
 	instances := p.observation.Instances
 	switch {
@@ -67,7 +67,7 @@ func (p *pass) evaluateUsage(metric *MetricSpec, reading *Reading, result *Metri
 	return u.byAmount(result, numbers)
 }
 
-// walk groups the instances and adds up what the calculation needs. It answers
+// walk groups the instances and adds up what the calculation needs. It returns
 // the index of the first instance that lacks a needed request, else -1.
 func (u *usageMetric) walk(grouping grouping, instances []Instance, samples []Sample, utilization bool) int {
 	t := &u.tally
@@ -190,7 +190,7 @@ func (u *usageMetric) byAmount(result *MetricResult, numbers *metricNumbers) str
 
 // completion says which instances R36.3 adds to the samples.
 type completion struct {
-	// direct says that nothing is to be completed and R36.2 answers.
+	// direct says that nothing is to be completed and R36.2 decides.
 	direct           bool
 	missing, unready bool
 	// samples is |S| afterwards.

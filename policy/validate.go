@@ -16,7 +16,7 @@ const (
 	maxTaskNameLength             = 63
 )
 
-// Validate answers every mistake in a defaulted spec (R14 to R19), in the order
+// Validate returns every mistake in a defaulted spec (R14 to R19), in the order
 // of the spec's fields; none means that the spec is valid. The paths are the
 // JSON names of [Spec], as "metrics[0].target.value". ScaleToZero is
 // [Settings].ScaleToZero (R15). R20: the number of metrics and duplicates among
@@ -214,12 +214,12 @@ func validatePolicy(mistakes *mistakes, path string, policy ScalingPolicy) {
 	}
 }
 
-// isPathSegment says whether a name obeys R16.
+// isPathSegment reports whether a name obeys R16.
 func isPathSegment(name string) bool {
 	return name != "." && name != ".." && !strings.ContainsAny(name, "/%")
 }
 
-// isLabel says whether a name is a DNS label (R17).
+// isLabel reports whether a name is a DNS label (R17).
 func isLabel(name string) bool {
 	if name == "" || len(name) > maxTaskNameLength || name[0] == '-' || name[len(name)-1] == '-' {
 		return false
@@ -227,7 +227,7 @@ func isLabel(name string) bool {
 	return strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// knownResource says whether a resource may be measured for one task (R17).
+// knownResource reports whether a resource may be measured for one task (R17).
 func knownResource(name string) bool {
 	switch name {
 	case "cpu", "memory", "ephemeral-storage":

@@ -278,7 +278,7 @@ func (i *vectorInstance) policyInstance(t *testing.T) policy.Instance {
 	return instance
 }
 
-// policyReading converts a metric's answer; samples are aligned with the
+// policyReading converts a metric's result; samples are aligned with the
 // instances, and those of unknown instances come after them.
 func (r *vectorReading) policyReading(metric *policy.MetricSpec, instances []policy.Instance, at time.Time) policy.Reading {
 	if r.Error {
@@ -389,7 +389,7 @@ func (r *replay) observe(t *testing.T, step *vectorStep) policy.Observation {
 	return observation
 }
 
-// run runs one step and answers what it did in the words of the vectors.
+// run runs one step and returns what it did in the words of the vectors.
 func (r *replay) run(t *testing.T, step *vectorStep) vectorExpect {
 	if step.Spec != nil {
 		r.spec = policy.Default(step.Spec.policySpec())

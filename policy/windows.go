@@ -16,7 +16,7 @@ type WindowRules struct {
 	Down time.Duration `json:"down"`
 }
 
-// RulesFor answers the windows that hold for a defaulted spec (R61).
+// RulesFor returns the windows that hold for a defaulted spec (R61).
 func RulesFor(settings Settings, spec Spec) WindowRules {
 	return rulesFor(&settings, &spec)
 }
@@ -36,9 +36,9 @@ func rulesFor(settings *Settings, spec *Spec) WindowRules {
 	return rules
 }
 
-// Remember answers the recommendation list after a pass at now recommended
+// Remember returns the recommendation list after a pass at now recommended
 // replicas: the last old entry is overwritten, or a new one is appended (R55
-// without behavior, R63 with it). It never modifies list and never answers a
+// without behavior, R63 with it). It never modifies list and never returns a
 // part of it.
 func Remember(rules WindowRules, list []Recommendation, replicas int32, now time.Time) []Recommendation {
 	cutoff := now.Add(-rules.longest())

@@ -1,6 +1,6 @@
 package policy
 
-// fromZero says whether the autoscaler itself, and not a person, scaled the
+// fromZero reports whether the autoscaler itself, and not a person, scaled the
 // target to zero (R50).
 func (p *pass) fromZero() bool {
 	if !p.settings.ScaleToZero {
@@ -10,7 +10,7 @@ func (p *pass) fromZero() bool {
 	return condition != nil && condition.Status == ConditionTrue
 }
 
-// computesAtZero says whether metrics are computed for a target of no replicas
+// computesAtZero reports whether metrics are computed for a target of no replicas
 // (R51).
 func (p *pass) computesAtZero() bool {
 	return p.fromZero() && (p.decision.MinReplicas != 0 || hasWholeMetric(&p.spec))

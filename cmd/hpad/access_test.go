@@ -50,7 +50,7 @@ func openDir(t *testing.T) string {
 	return dir
 }
 
-// freeAddress answers an address of this machine that nobody listens on.
+// freeAddress returns an address of this machine that nobody listens on.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -98,9 +98,9 @@ func runConfig(t *testing.T, dir, text string) *running {
 	}
 }
 
-// answer asks a server for a path without TLS, and answers the status. One that
-// answers serves, and has read its web config: a connection is accepted before that.
-// One with TLS answers that this is not HTTPS.
+// answer asks a server for a path without TLS, and returns the status. One that
+// responds serves, and has read its web config: a connection is accepted before that.
+// One with TLS responds that this is not HTTPS.
 func answer(network, address, path string) (int, error) {
 	conn, err := net.DialTimeout(network, address, time.Second)
 	if err != nil {
@@ -137,7 +137,7 @@ func (r *running) expect(code int, want string, args ...string) {
 	}
 }
 
-// ask makes one request of HTTP over TCP and answers the status and the body.
+// ask makes one request of HTTP over TCP and returns the status and the body.
 func (r *running) ask(method, path string, change func(*http.Request)) (int, string) {
 	r.t.Helper()
 	request, err := http.NewRequestWithContext(r.t.Context(), method, "http://"+r.address+path, nil)
@@ -364,7 +364,7 @@ func TestSocketUsers(t *testing.T) {
 	}
 }
 
-// exitOf answers the exit code of a command; nil is that of success.
+// exitOf returns the exit code of a command; nil is that of success.
 func exitOf(exit *exec.ExitError) int {
 	if exit == nil {
 		return exitFine

@@ -28,7 +28,7 @@ type autoscaleOptions struct {
 	cpu, memory int32
 }
 
-// newAutoscaleCommand answers "hpad autoscale".
+// newAutoscaleCommand returns "hpad autoscale".
 func newAutoscaleCommand(stream streams) *cobra.Command {
 	var options autoscaleOptions
 	cmd := &cobra.Command{
@@ -189,7 +189,7 @@ func nameOf(reference config.Reference) string {
 	return strings.ReplaceAll(config.AdaptName(strings.Join(parts, "-")), ".", "-")
 }
 
-// autoscaleNotes answers what is written above an autoscaler: where it is from,
+// autoscaleNotes returns what is written above an autoscaler: where it is from,
 // and then what it means that it has no metrics.
 func autoscaleNotes(name string) []string {
 	return []string{
@@ -198,7 +198,7 @@ func autoscaleNotes(name string) []string {
 	}
 }
 
-// draft answers the autoscaler.
+// draft returns the autoscaler.
 func (o *autoscaleOptions) draft(reference config.Reference) *draft.Autoscaler {
 	a := &draft.Autoscaler{
 		Name:        o.name,

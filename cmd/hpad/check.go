@@ -15,7 +15,7 @@ import (
 // checkError is what "hpad check" found wrong, one error for each mistake.
 type checkError struct{ mistakes []error }
 
-// Error answers the mistakes, one in a line.
+// Error returns the mistakes, one in a line.
 func (e *checkError) Error() string {
 	lines := make([]string, len(e.mistakes))
 	for i, mistake := range e.mistakes {
@@ -24,10 +24,10 @@ func (e *checkError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap answers the mistakes, so that each is told on its own.
+// Unwrap returns the mistakes, so that each is told on its own.
 func (e *checkError) Unwrap() []error { return e.mistakes }
 
-// newCheckCommand answers "hpad check".
+// newCheckCommand returns "hpad check".
 func newCheckCommand(stream streams) *cobra.Command {
 	var tryLive bool
 	cmd := &cobra.Command{
@@ -80,7 +80,7 @@ func loadFiles(files []string) (*config.Config, error) {
 	default:
 		c, err = config.LoadFiles(files...)
 	}
-	if joined, ok := err.(config.Errors); ok { //nolint:errorlint // Loading answers nothing else.
+	if joined, ok := err.(config.Errors); ok { //nolint:errorlint // Loading returns nothing else.
 		return nil, &checkError{mistakes: joined.Unwrap()}
 	}
 	return c, err

@@ -25,7 +25,7 @@ type configuration struct {
 	// dryRun says that nothing is to be changed, reload that the daemon is to be
 	// told of a change.
 	dryRun, reload bool
-	// named answers a client of the daemon that flags or environment name.
+	// named returns a client of the daemon that flags or environment name.
 	named func() *api.Client
 }
 
@@ -42,7 +42,7 @@ func (c *configuration) add(cmd *cobra.Command) {
 // dryRun is a truth value that also takes kubectl's words for it.
 type dryRun bool
 
-// String answers the value's word.
+// String returns the value's word.
 func (d *dryRun) String() string { return fmt.Sprint(bool(*d)) }
 
 // Set takes a word.
@@ -58,10 +58,10 @@ func (d *dryRun) Set(text string) error {
 	return nil
 }
 
-// Type answers what help calls the value.
+// Type returns what help calls the value.
 func (d *dryRun) Type() string { return "bool" }
 
-// client answers a client of the daemon that runs a configuration: where flags or
+// client returns a client of the daemon that runs a configuration: where flags or
 // the environment say, or else at the socket of the configuration.
 func (c *configuration) client(cmd *cobra.Command, loaded *config.Config) *api.Client {
 	named := cmd.Flags().Changed("socket") || cmd.Flags().Changed("server") || os.Getenv(socketVariable) != "" || os.Getenv(serverVariable) != ""
@@ -102,7 +102,7 @@ func (c *configuration) apply(cmd *cobra.Command, stream streams, loaded *config
 	return say(stream.out, "In force.\n")
 }
 
-// holders answers the files that have the tables of an autoscaler, with their
+// holders returns the files that have the tables of an autoscaler, with their
 // texts; files that are no TOML are told.
 func (c *configuration) holders(name string) (files []string, texts map[string][]byte, err error) {
 	all, err := config.Files(c.file)

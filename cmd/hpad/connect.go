@@ -31,7 +31,7 @@ const (
 )
 
 // addConnectFlags gives a command the flags that say where the daemon is, and
-// answers how to get a client of it once flags are parsed. A flag goes before the
+// returns how to get a client of it once flags are parsed. A flag goes before the
 // environment, and a server of the environment before a socket of it.
 func addConnectFlags(cmd *cobra.Command) func() *api.Client {
 	socket, server := defaultSocket, api.Server{}

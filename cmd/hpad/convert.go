@@ -32,7 +32,7 @@ type convertOptions struct {
 	output, into string
 }
 
-// newConvertCommand answers "hpad convert".
+// newConvertCommand returns "hpad convert".
 func newConvertCommand(stream streams) *cobra.Command {
 	var options convertOptions
 	cmd := &cobra.Command{
@@ -118,7 +118,7 @@ func convert(stream streams, o *convertOptions, files []string) error {
 		for _, each := range skipped {
 			note(stream.err, "%s:%d: %s is no HorizontalPodAutoscaler: skipped", each.File, each.Line, each.What)
 		}
-		if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // Read answers joined errors.
+		if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // Read returns joined errors.
 			mistakes = append(mistakes, joined.Unwrap()...)
 		}
 	}
@@ -162,7 +162,7 @@ func readManifest(stream streams, file string) ([]byte, error) {
 	return text, nil
 }
 
-// fileName answers what a file is called in messages.
+// fileName returns what a file is called in messages.
 func fileName(file string) string {
 	if file == "-" {
 		return "stdin"
@@ -242,8 +242,8 @@ func (o *convertOptions) conclude(stream streams, conversions []manifest.Convers
 	}
 }
 
-// note tells something beside the answer. When it cannot be written there is
-// nobody left to tell.
+// note writes something beside the output. When it cannot be written there is nobody
+// left to tell.
 func note(w io.Writer, format string, args ...any) {
 	_, _ = fmt.Fprintf(w, "hpad: note: %s\n", strings.Map(show.Printable, fmt.Sprintf(format, args...)))
 }

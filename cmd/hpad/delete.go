@@ -17,7 +17,7 @@ import (
 	"github.com/hpad/hpad/daemon/kinds"
 )
 
-// newDeleteCommand answers "hpad delete".
+// newDeleteCommand returns "hpad delete".
 func newDeleteCommand(stream streams) *cobra.Command {
 	var c configuration
 	cmd := &cobra.Command{
@@ -79,7 +79,7 @@ func deleteAutoscaler(cmd *cobra.Command, stream streams, c *configuration, name
 	return c.apply(cmd, stream, loaded, name, false)
 }
 
-// planDeletion answers what is to be done, once it is known to be safe.
+// planDeletion returns what is to be done, once it is known to be safe.
 func (c *configuration) planDeletion(cmd *cobra.Command, loaded *config.Config, name string) (*deletion, error) {
 	files, texts, unread := c.holders(name)
 	switch {

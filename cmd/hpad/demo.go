@@ -13,7 +13,7 @@ import (
 	"github.com/hpad/hpad/cmd/hpad/demo"
 )
 
-// newDemoCommand answers "hpad demo".
+// newDemoCommand returns "hpad demo".
 func newDemoCommand(stream streams) *cobra.Command {
 	var duration time.Duration
 	var printConfig bool
@@ -51,7 +51,7 @@ whatever way it ends, no process is left.`,
 	return cmd
 }
 
-// newDemoWorkerCommand answers "hpad demo worker", which the demo starts.
+// newDemoWorkerCommand returns "hpad demo worker", which the demo starts.
 func newDemoWorkerCommand() *cobra.Command {
 	var queue string
 	cmd := &cobra.Command{

@@ -21,7 +21,7 @@ import (
 // demoMark is a variable by which the processes of a test's demo are known.
 const demoMark = "DEMO_OF_TEST"
 
-// startDemo starts a demo that takes long, and answers it with what it writes.
+// startDemo starts a demo that takes long, and returns it with what it writes.
 func startDemo(t *testing.T, prepare func(*exec.Cmd)) (*exec.Cmd, *transcript) {
 	t.Helper()
 	cmd := exec.Command("hpad", "demo", "--for", "10m")
@@ -64,7 +64,7 @@ func (s *transcript) String() string {
 	return s.text.String()
 }
 
-// demoProcesses answers the command lines of the processes that a test's demo
+// demoProcesses returns the command lines of the processes that a test's demo
 // has started.
 func demoProcesses(t *testing.T) []string {
 	t.Helper()
@@ -104,7 +104,7 @@ func waitUntil(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// hasWorker says whether a worker and the guard of it are there.
+// hasWorker reports whether a worker and the guard of it are there.
 func hasWorker(processes []string) bool {
 	all := strings.Join(processes, "\n")
 	return strings.Contains(all, "demo worker --queue") && strings.Contains(all, "hpad-guard")

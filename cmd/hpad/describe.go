@@ -9,7 +9,7 @@ import (
 	"github.com/hpad/hpad/cmd/hpad/show"
 )
 
-// newDescribeCommand answers "hpad describe".
+// newDescribeCommand returns "hpad describe".
 func newDescribeCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "describe NAME",

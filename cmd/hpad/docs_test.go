@@ -11,7 +11,7 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// readDoc answers a page of the documentation.
+// readDoc returns a page of the documentation.
 func readDoc(t *testing.T, name string) string {
 	t.Helper()
 	data, err := os.ReadFile("../../docs/" + name)

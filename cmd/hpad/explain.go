@@ -13,7 +13,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// newExplainCommand answers "hpad explain".
+// newExplainCommand returns "hpad explain".
 func newExplainCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain NAME",
@@ -49,7 +49,7 @@ history" lists those that are.`,
 	return cmd
 }
 
-// explanationAt answers the explanation of the last decision, or of that at a time
+// explanationAt returns the explanation of the last decision, or of that at a time
 // that is named.
 func explanationAt(cmd *cobra.Command, client *api.Client, name, text string) (api.Explanation, error) {
 	if text == "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/hpad/hpad/daemon/explain"
 )
 
-// newGetCommand answers "hpad get".
+// newGetCommand returns "hpad get".
 func newGetCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get [NAME]...",
@@ -67,7 +67,7 @@ func warnOfLabels(ctx context.Context, client *api.Client, to io.Writer) error {
 	return nil
 }
 
-// fetch answers all autoscalers, or those named that exist together with the
+// fetch returns all autoscalers, or those named that exist together with the
 // errors of those that do not.
 func fetch(ctx context.Context, client *api.Client, names []string) ([]api.Autoscaler, error) {
 	if len(names) == 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// newHistoryCommand answers "hpad history".
+// newHistoryCommand returns "hpad history".
 func newHistoryCommand(stream streams) *cobra.Command {
 	var since string
 	limit := 20

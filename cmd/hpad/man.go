@@ -11,7 +11,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// newManCommand answers "hpad man", which packages are built with.
+// newManCommand returns "hpad man", which packages are built with.
 func newManCommand() *cobra.Command {
 	var date string
 	cmd := &cobra.Command{

@@ -2,7 +2,7 @@ package main
 
 import "strings"
 
-// nearest answers the word that was probably meant by one that does not exist;
+// nearest returns the word that was probably meant by one that does not exist;
 // empty when none is near. Letter case does not count.
 func nearest(word string, words []string) string {
 	best, bestDistance := "", max(2, len(word)/3)+1

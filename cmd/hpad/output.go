@@ -14,7 +14,7 @@ import (
 	"github.com/hpad/hpad/cmd/hpad/show"
 )
 
-// outputFormat is how a command writes what it answers.
+// outputFormat is how a command writes what it shows.
 type outputFormat string
 
 // The output formats. Wide differs from table where a command has more to show.
@@ -28,7 +28,7 @@ const (
 // outputFormats are all of them, as help and errors list them.
 var outputFormats = []string{string(outputTable), string(outputWide), string(outputJSON), string(outputYAML)}
 
-// String answers the format's word.
+// String returns the format's word.
 func (f *outputFormat) String() string { return string(*f) }
 
 // Set takes the word of a format.
@@ -40,10 +40,10 @@ func (f *outputFormat) Set(text string) error {
 	return nil
 }
 
-// Type answers what help calls the value.
+// Type returns what help calls the value.
 func (f *outputFormat) Type() string { return "FORMAT" }
 
-// addOutputFlag gives a command the flag -o and answers its value.
+// addOutputFlag gives a command the flag -o and returns its value.
 func addOutputFlag(cmd *cobra.Command) *outputFormat {
 	format := outputTable
 	cmd.Flags().VarP(&format, "output", "o", "how to write the answer: "+strings.Join(outputFormats, ", "))
@@ -63,7 +63,7 @@ func write(w io.Writer, format outputFormat, value any, text func(io.Writer) err
 	return nil
 }
 
-// render answers what write writes.
+// render returns what write writes.
 func render(format outputFormat, value any, text func(io.Writer) error) ([]byte, error) {
 	var page bytes.Buffer
 	switch format {

@@ -10,7 +10,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// newReloadCommand answers "hpad reload".
+// newReloadCommand returns "hpad reload".
 func newReloadCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reload",

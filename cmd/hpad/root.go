@@ -15,7 +15,7 @@ type streams struct {
 	out, err io.Writer
 }
 
-// run runs one command line and answers its exit code. What goes wrong is told
+// run runs one command line and returns its exit code. What goes wrong is told
 // on the error stream.
 func run(ctx context.Context, args []string, io streams) int {
 	root := newRootCommand(io)
@@ -28,7 +28,7 @@ func run(ctx context.Context, args []string, io streams) int {
 	return exitCode(err)
 }
 
-// newRootCommand answers the command line with all its commands.
+// newRootCommand returns the command line with all its commands.
 func newRootCommand(io streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "hpad",

@@ -25,7 +25,7 @@ import (
 // defaultConfig is where the configuration is unless --config says otherwise.
 const defaultConfig = "/etc/hpad/hpad.toml"
 
-// newRunCommand answers "hpad run".
+// newRunCommand returns "hpad run".
 func newRunCommand(stream streams) *cobra.Command {
 	var file string
 	var logs logFlags
@@ -106,7 +106,7 @@ func runDaemon(ctx context.Context, options runOptions) (err error) {
 // errEnded ends the group when the daemon has ended as it was asked to.
 var errEnded = errors.New("ended")
 
-// ended answers an error in any case, so that nothing goes on without the daemon.
+// ended returns an error in any case, so that nothing goes on without the daemon.
 func ended(ctx context.Context, err error) error {
 	if err == nil && ctx.Err() != nil {
 		return errEnded
@@ -114,7 +114,7 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// loadOnce answers the configuration that is read already at first, and then
+// loadOnce returns the configuration that is read already at first, and then
 // reads it again.
 func loadOnce(first *config.Config, file string) func() (*config.Config, error) {
 	return func() (*config.Config, error) {

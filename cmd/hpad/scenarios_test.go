@@ -41,7 +41,7 @@ func (s *scenario) Readiness() api.Readiness     { return api.Readiness{Ready: t
 func (s *scenario) Discovered() []api.Discovered { return s.discovered }
 func (s *scenario) Config() string               { return "" }
 
-// History answers what is recorded of a scenario, or of all that are configured.
+// History returns what is recorded of a scenario, or of all that are configured.
 func (s *scenario) History(ctx context.Context, name string, from, to time.Time, limit int) ([]api.Recorded, error) {
 	all := s.recorded(name, from, to)
 	if name == "" {
@@ -55,7 +55,7 @@ func (s *scenario) History(ctx context.Context, name string, from, to time.Time,
 	return all, ctx.Err()
 }
 
-// recorded answers the history of one scenario: its last decision, of "rehearsal" an
+// recorded returns the history of one scenario: its last decision, of "rehearsal" an
 // earlier one too, and of "past", which is not configured any more, a whole story.
 func (s *scenario) recorded(name string, from, to time.Time) []api.Recorded {
 	all := past()
@@ -116,7 +116,7 @@ func past() []api.Recorded {
 	}
 }
 
-// last answers the last decision of a scenario as an entry.
+// last returns the last decision of a scenario as an entry.
 func (s *scenario) last(name string) []api.Recorded {
 	view, ok := s.Autoscaler(name)
 	if !ok || view.Decision == nil {
@@ -164,7 +164,7 @@ var (
 	}
 )
 
-// passed answers the view of an autoscaler after one pass of the real policy,
+// passed returns the view of an autoscaler after one pass of the real policy,
 // and the outcome of its write.
 func passed(name, kind string, spec policy.Spec, memory policy.Memory, status policy.Status, seen policy.Observation, outcome policy.Outcome, inputs ...api.Input) api.Autoscaler {
 	spec = policy.Default(spec)
@@ -186,7 +186,7 @@ func passed(name, kind string, spec policy.Spec, memory policy.Memory, status po
 	return view
 }
 
-// working answers instances that each use milli of the half core they request.
+// working returns instances that each use milli of the half core they request.
 func working(count int, milli int64) ([]policy.Instance, policy.Reading) {
 	var instances []policy.Instance
 	var reading policy.Reading
@@ -274,7 +274,7 @@ func steady() api.Autoscaler {
 		policy.Outcome{}, api.Input{})
 }
 
-// blind has no metric that answers.
+// blind has no metric that can be read.
 func blind() api.Autoscaler {
 	instances, _ := working(6, 0)
 	view := passed("mailer", "nomad",

@@ -19,7 +19,7 @@ import (
 	"github.com/hpad/hpad/daemon/web/webtest"
 )
 
-// cloudsWithSecrets answers fleets of clouds that nobody answers for, with an
+// cloudsWithSecrets returns fleets of clouds that nobody serves, with an
 // autoscaler each and a webhook that takes their machines' work away; nothing for
 // a build without them.
 func cloudsWithSecrets(t *testing.T, dir, secret string) string {
@@ -70,7 +70,7 @@ metrics      = [{ type = "External", name = "works", source = "basic", query = "
 	return text
 }
 
-// allEvaluated says whether every autoscaler had a pass.
+// allEvaluated reports whether every autoscaler had a pass.
 func allEvaluated(t *testing.T, r *running) bool {
 	t.Helper()
 	views, err := api.NewClient(r.socket).Autoscalers(t.Context())

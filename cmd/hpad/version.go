@@ -9,7 +9,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// newVersionCommand answers "hpad version".
+// newVersionCommand returns "hpad version".
 func newVersionCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",

@@ -5,8 +5,8 @@ import (
 	"net/http"
 )
 
-// Access says whether a request may write, and is asked for each write: nil, or
-// an error that says why not and what to do. It is safe for concurrent use.
+// Access returns nil for a request that may write, or an error that says why not and
+// what to do. It is called for each write. It is safe for concurrent use.
 type Access func(r *http.Request) error
 
 // errReadOnly is why a listener without access refuses writes.
@@ -20,9 +20,9 @@ func ReadOnly(*http.Request) error { return errReadOnly }
 // guard.
 func Full(*http.Request) error { return nil }
 
-// BrokenWebConfig answers requests that cannot be let in because the web config has
-// a mistake: it is the server's and nobody's password is wrong. What is in the file
-// is not told.
+// BrokenWebConfig returns the handler of requests that cannot be let in because the web
+// config has a mistake: it is the server's, and nobody's password is wrong. What is in
+// the file is not shown.
 func BrokenWebConfig() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		writeError(w, http.StatusInternalServerError, ErrorInternal, brokenWebConfig)

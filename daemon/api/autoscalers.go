@@ -5,8 +5,8 @@ import (
 	"net/http"
 )
 
-// autoscalers answers all autoscalers without their decisions and events, which
-// would be most of the answer.
+// autoscalers writes all autoscalers without their decisions and events, which
+// would be most of the response.
 func (h handlers) autoscalers(w http.ResponseWriter, _ *http.Request) {
 	views := h.daemon.Autoscalers()
 	list := make([]Autoscaler, len(views))
@@ -17,14 +17,14 @@ func (h handlers) autoscalers(w http.ResponseWriter, _ *http.Request) {
 	writeData(w, list)
 }
 
-// autoscaler answers one autoscaler with everything known of it.
+// autoscaler writes one autoscaler with everything known of it.
 func (h handlers) autoscaler(w http.ResponseWriter, r *http.Request) {
 	if view, ok := h.named(w, r); ok {
 		writeData(w, view)
 	}
 }
 
-// explain answers one autoscaler's last decision, or that of another time.
+// explain writes one autoscaler's last decision, or that of another time.
 func (h handlers) explain(w http.ResponseWriter, r *http.Request) {
 	view, ok := h.named(w, r)
 	if !ok {
@@ -37,7 +37,7 @@ func (h handlers) explain(w http.ResponseWriter, r *http.Request) {
 	writeData(w, view.Explanation())
 }
 
-// discovery answers the targets that fleets found by their labels.
+// discovery writes the targets that fleets found by their labels.
 func (h handlers) discovery(w http.ResponseWriter, _ *http.Request) {
 	list := h.daemon.Discovered()
 	if list == nil {
@@ -46,7 +46,7 @@ func (h handlers) discovery(w http.ResponseWriter, _ *http.Request) {
 	writeData(w, list)
 }
 
-// named finds the autoscaler that the path names, or answers 404.
+// named finds the autoscaler that the path names, or writes 404.
 func (h handlers) named(w http.ResponseWriter, r *http.Request) (Autoscaler, bool) {
 	name := r.PathValue("name")
 	view, ok := h.daemon.Autoscaler(name)

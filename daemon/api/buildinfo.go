@@ -23,7 +23,7 @@ type BuildInfo struct {
 	Platform  string `json:"platform"`
 }
 
-// Build answers which hpad the running binary is: the version that the linker
+// Build returns which hpad the running binary is: the version that the linker
 // was given, else the module's own.
 func Build() BuildInfo {
 	info, _ := debug.ReadBuildInfo()

@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// maxAnswer bounds an answer, in bytes: a hundred thousand autoscalers take less.
+// maxAnswer bounds a response, in bytes: a hundred thousand autoscalers take less.
 const maxAnswer = 1 << 30
 
 // dialTimeout bounds how long a connection to the socket may take.
 const dialTimeout = 5 * time.Second
 
-// answerTimeout bounds a whole call: no hpad takes longer for an answer.
+// answerTimeout bounds a whole call: no hpad takes longer for a response.
 const answerTimeout = writeTimeout + 15*time.Second
 
 // errUnanswered is what a call ends with that takes longer.
@@ -28,7 +28,7 @@ var errUnanswered = fmt.Errorf("the connection was taken, and there was no answe
 
 // Client asks a daemon over its unix socket or over TCP. It is safe for
 // concurrent use and holds no connection between calls. Its errors are a
-// [ReachError] when the daemon cannot be reached and an [Error] when it answers
+// [ReachError] when the daemon cannot be reached and an [Error] when it responds
 // with one.
 type Client struct {
 	// address is where the daemon is, as it is told; base is what paths are
@@ -43,7 +43,7 @@ type Client struct {
 	err error
 }
 
-// NewClient answers a client of the daemon that listens on the socket.
+// NewClient returns a client of the daemon that listens on the socket.
 func NewClient(socket string) *Client {
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	return &Client{
@@ -63,7 +63,7 @@ func NewClient(socket string) *Client {
 	}
 }
 
-// Autoscalers answers all autoscalers, by name, without their decisions and
+// Autoscalers returns all autoscalers, by name, without their decisions and
 // events.
 func (c *Client) Autoscalers(ctx context.Context) ([]Autoscaler, error) {
 	var list []Autoscaler
@@ -71,7 +71,7 @@ func (c *Client) Autoscalers(ctx context.Context) ([]Autoscaler, error) {
 	return list, err
 }
 
-// Autoscaler answers one; an error that is ErrNotFound means that there is none
+// Autoscaler returns one; an error that is ErrNotFound means that there is none
 // of that name.
 func (c *Client) Autoscaler(ctx context.Context, name string) (Autoscaler, error) {
 	var view Autoscaler
@@ -79,7 +79,7 @@ func (c *Client) Autoscaler(ctx context.Context, name string) (Autoscaler, error
 	return view, err
 }
 
-// Explain answers one autoscaler's last decision; an error that is ErrNotFound
+// Explain returns one autoscaler's last decision; an error that is ErrNotFound
 // means that there is none of that name.
 func (c *Client) Explain(ctx context.Context, name string) (Explanation, error) {
 	var explanation Explanation
@@ -87,7 +87,7 @@ func (c *Client) Explain(ctx context.Context, name string) (Explanation, error) 
 	return explanation, err
 }
 
-// Discovered answers the targets that fleets found by their labels, in order.
+// Discovered returns the targets that fleets found by their labels, in order.
 func (c *Client) Discovered(ctx context.Context) ([]Discovered, error) {
 	var list []Discovered
 	err := c.call(ctx, http.MethodGet, "/api/v1/discovery", &list)
@@ -100,14 +100,14 @@ func (c *Client) Reload(ctx context.Context) error {
 	return c.call(ctx, http.MethodPost, "/-/reload", nil)
 }
 
-// BuildInfo answers which hpad the daemon is.
+// BuildInfo returns which hpad the daemon is.
 func (c *Client) BuildInfo(ctx context.Context) (BuildInfo, error) {
 	var build BuildInfo
 	err := c.call(ctx, http.MethodGet, "/api/v1/status/buildinfo", &build)
 	return build, err
 }
 
-// Config answers the configuration in force as TOML, without secrets.
+// Config returns the configuration in force as TOML, without secrets.
 func (c *Client) Config(ctx context.Context) (string, error) {
 	var text ConfigText
 	err := c.call(ctx, http.MethodGet, "/api/v1/status/config", &text)
@@ -121,7 +121,7 @@ const (
 	maxWait    = 10 * time.Second
 )
 
-// call asks for a path and decodes the data of the answer into data, or drops it
+// call asks for a path and decodes the data of the response into data, or drops it
 // when that is nil. It waits when the daemon asks it to, for a while.
 func (c *Client) call(ctx context.Context, method, path string, data any) error {
 	for retry := 0; ; retry++ {
@@ -217,7 +217,7 @@ func (c *Client) open(status int, method, path string, body []byte, data any) er
 	return nil
 }
 
-// garbled is the error of an answer that this hpad cannot read.
+// garbled is the error of a response that this hpad cannot read.
 func (c *Client) garbled(status int, method, path string, err error) error {
 	return fmt.Errorf("the answer to %s %s at %q (HTTP %d) is not that of an hpad of this version: %w",
 		method, path, c.address, status, err)

@@ -24,7 +24,7 @@ type Error struct {
 	Message string
 }
 
-// Error answers the daemon's words.
+// Error returns the daemon's words.
 func (e *Error) Error() string { return e.Message }
 
 // Is makes an Error of the type not_found an ErrNotFound.
@@ -39,13 +39,13 @@ type ReachError struct {
 	Err  error
 }
 
-// Error answers the address and what is wrong with it.
+// Error returns the address and what is wrong with it.
 func (e *ReachError) Error() string { return fmt.Sprintf("reach hpad at %q: %v", e.Address, e.Err) }
 
-// Unwrap answers what is wrong with the address.
+// Unwrap returns what is wrong with the address.
 func (e *ReachError) Unwrap() error { return e.Err }
 
-// causeOf answers the error of a request without the request.
+// causeOf returns the error of a request without the request.
 func causeOf(err error) error {
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		return failed.Err
@@ -82,7 +82,7 @@ func permissionHint(socket string) string {
 		name, group, group)
 }
 
-// socketGroup answers the group of the socket, or that of the nearest directory
+// socketGroup returns the group of the socket, or that of the nearest directory
 // above it that can be seen; an empty group when none can.
 func socketGroup(socket string) (name, group string) {
 	for name = filepath.Clean(socket); ; name = filepath.Dir(name) {

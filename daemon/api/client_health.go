@@ -9,7 +9,7 @@ import (
 	"net/http"
 )
 
-// Health answers whether the daemon's scheduler ticks, and which autoscalers it
+// Health reports whether the daemon's scheduler ticks, and which autoscalers it
 // does not evaluate. A daemon that says it is not healthy is no error.
 func (c *Client) Health(ctx context.Context) (Health, error) {
 	const path = "/-/healthy"

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// History answers what was recorded of an autoscaler, or with an empty name of all,
+// History returns what was recorded of an autoscaler, or with an empty name of all,
 // from one time up to, and not with, another, oldest first; a zero time is no
 // bound. Of more than limit entries it is the newest ones; a limit of 0 means
 // DefaultHistoryLimit. An error that is ErrNotFound means that nothing is known of
@@ -32,7 +32,7 @@ func (c *Client) History(ctx context.Context, name string, from, to time.Time, l
 	return entries, err
 }
 
-// ExplainAt answers the newest decision of an autoscaler that was recorded up to a
+// ExplainAt returns the newest decision of an autoscaler that was recorded up to a
 // time; an error that is ErrNotFound means that there is none.
 func (c *Client) ExplainAt(ctx context.Context, name string, at time.Time) (Explanation, error) {
 	var explanation Explanation

@@ -31,7 +31,7 @@ type Server struct {
 	Username, PasswordFile string
 }
 
-// NewServerClient answers a client of the daemon that serves at a URL. What is
+// NewServerClient returns a client of the daemon that serves at a URL. What is
 // wrong with the server's fields is the error of every call.
 func NewServerClient(s Server) *Client {
 	client, err := newServerClient(s)
@@ -88,7 +88,7 @@ func newServerClient(s Server) (*Client, error) {
 	}, nil
 }
 
-// ExposedTo answers the host to which a password goes without TLS and not within
+// ExposedTo returns the host to which a password goes without TLS and not within
 // the machine; empty where none does.
 func (s Server) ExposedTo() string {
 	address, err := url.Parse(s.URL)
@@ -102,7 +102,7 @@ func (s Server) ExposedTo() string {
 	return address.Host
 }
 
-// base answers the URL that paths are appended to.
+// base returns the URL that paths are appended to.
 func (s Server) base() (string, error) {
 	address, err := url.Parse(s.URL)
 	switch {
@@ -120,7 +120,7 @@ func (s Server) base() (string, error) {
 	return strings.TrimSuffix(address.String(), "/"), nil
 }
 
-// redactedURL answers a URL without what may be a password.
+// redactedURL returns a URL without what may be a password.
 func redactedURL(text string) string {
 	before, after, found := strings.Cut(text, "://")
 	if at := strings.LastIndex(after, "@"); found && at >= 0 {
@@ -132,7 +132,7 @@ func redactedURL(text string) string {
 	return text
 }
 
-// readable answers why a file cannot be read; an empty name is none.
+// readable returns why a file cannot be read; an empty name is none.
 func readable(name string) error {
 	if name == "" {
 		return nil

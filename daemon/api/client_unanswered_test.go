@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A call to somebody who takes the connection and never answers, or never ends the
-// answer, ends and says so; one whose caller has less patience ends as the caller
+// A call to somebody who takes the connection and never responds, or never ends the
+// response, ends and says so; one whose caller has less patience ends as the caller
 // wants.
 func TestUnanswered(t *testing.T) {
 	for _, test := range []struct {

@@ -7,7 +7,7 @@ import (
 	"github.com/hpad/hpad/daemon/redact"
 )
 
-// ErrorType is the machine-readable kind of an error in an answer.
+// ErrorType is the machine-readable kind of an error in a response.
 type ErrorType string
 
 // The error types.
@@ -15,7 +15,7 @@ const (
 	// ErrorBadData: the request makes no sense (400).
 	ErrorBadData ErrorType = "bad_data"
 	// ErrorUnauthorized: a name and a password are needed, and were missing or
-	// wrong (401). Only [Client] says so: the server's own answer is no JSON.
+	// wrong (401). Only [Client] says so: the server's own response is no JSON.
 	ErrorUnauthorized ErrorType = "unauthorized"
 	// ErrorForbidden: not over this listener, not for this client, not under this
 	// name, or not from another site (403).
@@ -43,7 +43,7 @@ const (
 	statusError   = "error"
 )
 
-// envelope is what every answer of the API is wrapped in.
+// envelope is what every response of the API is wrapped in.
 type envelope struct {
 	Status    string          `json:"status"`
 	Data      json.RawMessage `json:"data,omitempty"`
@@ -51,11 +51,11 @@ type envelope struct {
 	Error     string          `json:"error,omitempty"`
 }
 
-// writeData answers 200 with data in the envelope, without what may be secret in it:
+// writeData writes 200 with data in the envelope, without what may be secret in it:
 // in a query, a label or an error. Nil data leaves it out.
 func writeData(w http.ResponseWriter, data any) { writeDataAs(w, data, redact.JSON) }
 
-// writeDataAs answers 200 with data in the envelope, as redacted returns it.
+// writeDataAs writes 200 with data in the envelope, as redacted returns it.
 func writeDataAs(w http.ResponseWriter, data any, redacted func(encoded []byte) []byte) {
 	answer := envelope{Status: statusSuccess}
 	if data != nil {
@@ -69,13 +69,13 @@ func writeDataAs(w http.ResponseWriter, data any, redacted func(encoded []byte) 
 	writeEncoded(w, http.StatusOK, answer)
 }
 
-// writeError answers an error in the envelope, without what may be secret in it.
+// writeError writes an error in the envelope, without what may be secret in it.
 func writeError(w http.ResponseWriter, status int, kind ErrorType, message string) {
 	writeEncoded(w, status, envelope{Status: statusError, ErrorType: kind, Error: redact.Text(message)})
 }
 
-// writeJSON answers body as it is, but for what may be secret in it. What cannot be
-// encoded is an error that answers itself, before anything was written.
+// writeJSON writes body as it is, but for what may be secret in it. What cannot be
+// encoded is an error by itself, before anything was written.
 func writeJSON(w http.ResponseWriter, status int, body any) {
 	encoded, err := json.Marshal(body)
 	if err != nil {
@@ -85,7 +85,7 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 	writeEncoded(w, status, json.RawMessage(redact.JSON(encoded)))
 }
 
-// writeEncoded answers body as it is, whose texts are known to hold no secret.
+// writeEncoded writes body as it is, whose texts are known to hold no secret.
 func writeEncoded(w http.ResponseWriter, status int, body any) {
 	encoded, err := json.Marshal(body)
 	if err != nil {

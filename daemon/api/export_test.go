@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Routes answers the methods of every path, as the description of the API writes
+// Routes returns the methods of every path, as the description of the API writes
 // them.
 func Routes() map[string][]string {
 	paths := map[string][]string{}
@@ -18,7 +18,7 @@ func Routes() map[string][]string {
 	return paths
 }
 
-// ErrorTypes are the types of errors that the server answers.
+// ErrorTypes are the types of errors that the server writes.
 var ErrorTypes = []ErrorType{
 	ErrorBadData, ErrorForbidden, ErrorNotFound, ErrorMethod, ErrorTooLarge, ErrorMediaType, ErrorTooMany, ErrorReload, ErrorInternal,
 }

@@ -46,7 +46,7 @@ func (f *fakeDaemon) Readiness() api.Readiness     { return f.readiness }
 func (f *fakeDaemon) Discovered() []api.Discovered { return f.discovered }
 func (f *fakeDaemon) Config() string               { return f.config }
 
-// History answers by the rules of the store's.
+// History follows the rules of the store's.
 func (f *fakeDaemon) History(_ context.Context, name string, from, to time.Time, limit int) ([]api.Recorded, error) {
 	var found []api.Recorded
 	entries := f.history[name]

@@ -16,7 +16,7 @@ import (
 // maxBody bounds the body of a request, in bytes; no request needs one.
 const maxBody = 64 << 10
 
-// NewHandler answers the handler of everything hpad serves over HTTP: the JSON
+// NewHandler returns the handler of everything hpad serves over HTTP: the JSON
 // API, health, readiness, reload, the metrics of gatherer and an index. It is
 // safe for concurrent use.
 func NewHandler(d Daemon, gatherer prometheus.Gatherer, access Access) http.Handler {
@@ -33,8 +33,7 @@ func NewHandler(d Daemon, gatherer prometheus.Gatherer, access Access) http.Hand
 	return withCommonHeaders(withBodyLimit(sameOrigin.Handler(mux)))
 }
 
-// routes answers every path there is with the methods that it answers. The
-// description of the API has the same.
+// routes returns every path with its methods. The description of the API has the same.
 func routes(d Daemon, gatherer prometheus.Gatherer, access Access) map[string]methods {
 	h := handlers{daemon: d}
 	return map[string]methods{
@@ -55,15 +54,15 @@ func routes(d Daemon, gatherer prometheus.Gatherer, access Access) map[string]me
 	}
 }
 
-// handlers answer requests from what the daemon tells.
+// handlers serve requests from what the daemon returns.
 type handlers struct {
 	daemon Daemon
 }
 
-// methods answers one path by method. HEAD is served where GET is.
+// methods serve one path by method. HEAD is served where GET is.
 type methods map[string]http.HandlerFunc
 
-// ServeHTTP answers 405 and the allowed methods for any other method.
+// ServeHTTP writes 405 and the allowed methods for any other method.
 func (m methods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	method := r.Method
 	if method == http.MethodHead {
@@ -98,7 +97,7 @@ func writing(access Access, handler http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// checkBody reads the body of a write, which says nothing yet, and answers what
+// checkBody reads the body of a write, which says nothing yet, and returns what
 // is wrong with it; a status of 0 when nothing is. A form is refused: it is what
 // a page of another site can send without asking.
 func checkBody(r *http.Request) (status int, kind ErrorType, message string) {
@@ -119,7 +118,7 @@ func checkBody(r *http.Request) (status int, kind ErrorType, message string) {
 	return 0, "", ""
 }
 
-// isTooLarge says whether a body could not be read because it is too large.
+// isTooLarge reports whether a body could not be read because it is too large.
 func isTooLarge(err error) bool {
 	_, large := errors.AsType[*http.MaxBytesError](err)
 	return large
@@ -142,12 +141,12 @@ func withBodyLimit(next http.Handler) http.Handler {
 	})
 }
 
-// noSuchPath answers 404 in the envelope.
+// noSuchPath writes 404 in the envelope.
 func noSuchPath(w http.ResponseWriter, r *http.Request) {
 	writeError(w, http.StatusNotFound, ErrorNotFound, "no such path: "+r.URL.Path)
 }
 
-// withCommonHeaders marks every answer as one of this instant and of the type
+// withCommonHeaders marks every response as one of this instant and of the type
 // it states.
 func withCommonHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -25,7 +25,7 @@ type answer struct {
 	Error     string          `json:"error"`
 }
 
-// ask sends one request to the handler of d, and holds the answer to the
+// ask sends one request to the handler of d, and holds the response to the
 // description of the API.
 func ask(t *testing.T, d api.Daemon, access api.Access, request *http.Request) *httptest.ResponseRecorder {
 	t.Helper()

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// healthy answers 200 while the scheduler ticks and 503 when it does not. With
-// "strict" it also answers 503 while any autoscaler is not being evaluated.
+// healthy writes 200 while the scheduler ticks and 503 when it does not. With
+// "strict" it also writes 503 while any autoscaler is not being evaluated.
 func (h handlers) healthy(w http.ResponseWriter, r *http.Request) {
 	strict, err := boolParameter(r, "strict")
 	if err != nil {
@@ -20,16 +20,16 @@ func (h handlers) healthy(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, statusOf(health.Healthy && (!strict || len(health.Unevaluated) == 0)), health)
 }
 
-// ready answers 200 once the configuration is live and 503 before.
+// ready writes 200 once the configuration is live and 503 before.
 func (h handlers) ready(w http.ResponseWriter, _ *http.Request) {
 	readiness := h.daemon.Readiness()
 	writeJSON(w, statusOf(readiness.Ready), readiness)
 }
 
 // reload reads the configuration again. It goes on to its end when the client
-// does not wait for the answer.
+// does not wait for the response.
 func (h handlers) reload(w http.ResponseWriter, r *http.Request) {
-	// Building fleets and sources may take longer than other answers; a writer
+	// Building fleets and sources may take longer than other responses; a writer
 	// without deadlines needs none lifted.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 	if err := h.daemon.Reload(context.WithoutCancel(r.Context())); err != nil {
@@ -39,7 +39,7 @@ func (h handlers) reload(w http.ResponseWriter, r *http.Request) {
 	writeData(w, nil)
 }
 
-// statusOf answers 200 or 503.
+// statusOf returns 200 or 503.
 func statusOf(ok bool) int {
 	if ok {
 		return http.StatusOK

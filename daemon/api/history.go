@@ -53,7 +53,7 @@ func (r Recorded) Evaluation() Evaluation {
 	}
 }
 
-// At answers the explanation of an autoscaler as it was at a decision, after which
+// At returns the explanation of an autoscaler as it was at a decision, after which
 // next was recorded; nil when nothing was. Where its metrics came from is as it is
 // now: that is not recorded.
 func (e Explanation) At(r Recorded, next *Recorded) Explanation {
@@ -95,7 +95,7 @@ func (e *Explanation) agree(r Recorded, next *Recorded) {
 	}
 }
 
-// history answers what was recorded of an autoscaler, oldest first. One that the
+// history writes what was recorded of an autoscaler, oldest first. One that the
 // configuration does not have any more has a history too.
 func (h handlers) history(w http.ResponseWriter, r *http.Request) {
 	entries, ok := h.recorded(w, r)
@@ -110,7 +110,7 @@ func (h handlers) history(w http.ResponseWriter, r *http.Request) {
 	writeData(w, entries)
 }
 
-// wholeHistory answers what was recorded of all autoscalers, oldest first.
+// wholeHistory writes what was recorded of all autoscalers, oldest first.
 func (h handlers) wholeHistory(w http.ResponseWriter, r *http.Request) {
 	if entries, ok := h.recorded(w, r); ok {
 		writeData(w, entries)
@@ -118,7 +118,7 @@ func (h handlers) wholeHistory(w http.ResponseWriter, r *http.Request) {
 }
 
 // recorded reads what a request asks for of the history of the autoscaler that the
-// path names, or of all, or answers what is wrong with it.
+// path names, or of all, or writes what is wrong with it.
 func (h handlers) recorded(w http.ResponseWriter, r *http.Request) ([]Recorded, bool) {
 	query := r.URL.Query()
 	from, err1 := instant("from", query.Get("from"))
@@ -136,12 +136,12 @@ func (h handlers) recorded(w http.ResponseWriter, r *http.Request) ([]Recorded, 
 		return nil, false
 	}
 	if entries == nil {
-		entries = []Recorded{} // no null in the answer
+		entries = []Recorded{} // no null in the response
 	}
 	return entries, true
 }
 
-// explainAt answers the newest decision of an autoscaler that was recorded up to
+// explainAt writes the newest decision of an autoscaler that was recorded up to
 // an instant.
 func (h handlers) explainAt(w http.ResponseWriter, r *http.Request, view Autoscaler, text string) {
 	at, err := instant("at", text)
@@ -165,7 +165,7 @@ func (h handlers) explainAt(w http.ResponseWriter, r *http.Request, view Autosca
 	}
 }
 
-// recordedAfter answers the first entry of an autoscaler's history after an instant;
+// recordedAfter returns the first entry of an autoscaler's history after an instant;
 // nil when there is none. It looks ever further, so that it reads few of those that
 // come later.
 func (h handlers) recordedAfter(ctx context.Context, name string, after time.Time) (*Recorded, error) {

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// CheckHosts answers next behind a check of the Host that requests name. Without
+// CheckHosts returns next behind a check of the Host that requests name. Without
 // it, a web site could have its own name resolve to hpad's address and read what
-// hpad answers in the browser of somebody who may connect (DNS rebinding).
+// hpad serves in the browser of somebody who may connect (DNS rebinding).
 // Addresses, localhost and the hosts of allowed pass; nil refuses every other
 // name.
 func CheckHosts(allowed []string, next http.Handler) http.Handler {
@@ -26,7 +26,7 @@ func CheckHosts(allowed []string, next http.Handler) http.Handler {
 	})
 }
 
-// hostName answers a host without its port, as it is compared.
+// hostName returns a host without its port, as it is compared.
 func hostName(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -35,7 +35,7 @@ func hostName(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// isOwnHost says whether a host is one that no other web site can have: an
+// isOwnHost reports whether a host is one that no other web site can have: an
 // address, the machine itself, or none, which only old clients send.
 func isOwnHost(host string) bool {
 	if _, err := netip.ParseAddr(host); err == nil {

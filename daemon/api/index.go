@@ -25,7 +25,7 @@ const indexPage = `<!DOCTYPE html>
 </html>
 `
 
-// index answers the page at the root.
+// index writes the page at the root.
 func index(w http.ResponseWriter, _ *http.Request) {
 	header := w.Header()
 	header.Set("Content-Type", "text/html; charset=utf-8")

@@ -251,7 +251,7 @@ func listen(t *testing.T) string {
 const patience, impatience = 20 * time.Second, 200 * time.Millisecond
 
 // connect connects from an address of this machine and asks for the readiness.
-// The connection stays open; the error is that of the answer.
+// The connection stays open; the error is that of the response.
 func connect(t *testing.T, from, to string, wait time.Duration) (net.Conn, error) {
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: patience}

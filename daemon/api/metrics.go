@@ -19,11 +19,11 @@ const metricsTimeout = 30 * time.Second
 type TextGatherer interface {
 	prometheus.Gatherer
 	// WriteText writes the metrics of these names in Prometheus's text format, and
-	// without any name all that Gather answers.
+	// without any name all that Gather returns.
 	WriteText(w io.Writer, names ...string) error
 }
 
-// metricsHandler answers /metrics in the format that the client asks for. Where
+// metricsHandler serves /metrics in the format that the client asks for. Where
 // gatherer is a TextGatherer, it writes the text.
 func metricsHandler(gatherer prometheus.Gatherer) http.Handler {
 	gathered := promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{
@@ -45,14 +45,14 @@ func metricsHandler(gatherer prometheus.Gatherer) http.Handler {
 	})
 }
 
-// textFormat answers the format that the client asks for, as promhttp does.
+// textFormat returns the format that the client asks for, as promhttp does.
 func textFormat(r *http.Request) expfmt.Format {
 	return expfmt.NegotiateAccept(r.Header,
 		expfmt.NewFormat(expfmt.TypeProtoDelim), expfmt.NewFormat(expfmt.TypeProtoText),
 		expfmt.NewFormat(expfmt.TypeProtoCompact), expfmt.NewFormat(expfmt.TypeTextPlain))
 }
 
-// writtenText answers the text as it is written, compressed where the client takes
+// writtenText serves the text as it is written, compressed where the client takes
 // that. The server bounds how long a slow client may take.
 func writtenText(metrics TextGatherer) http.Handler {
 	return gzhttp.GzipHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -16,7 +16,7 @@ import (
 // writer is a registry whose text can be told from what is gathered.
 type writer struct{ *prometheus.Registry }
 
-// written is long enough for an answer to be compressed.
+// written is long enough for a response to be compressed.
 var written = "# what was written\n" + strings.Repeat("hpad_written 1\n", 1000)
 
 func (writer) WriteText(w io.Writer, names ...string) error {

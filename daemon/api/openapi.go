@@ -11,7 +11,7 @@ import (
 //go:embed openapi.yaml
 var OpenAPI []byte
 
-// description answers the description of the API.
+// description writes the description of the API.
 func description(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/yaml")
 	// A client that is gone is told nothing more.

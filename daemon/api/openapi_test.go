@@ -58,7 +58,7 @@ var router = sync.OnceValues(func() (routers.Router, error) {
 	return gorillamux.NewRouter(doc)
 })
 
-// checkAnswer fails t unless the description has the answer to a request.
+// checkAnswer fails t unless the description has the response to a request.
 func checkAnswer(t *testing.T, request *http.Request, response *httptest.ResponseRecorder) {
 	t.Helper()
 	if err := describedAs(t, request, response); err != nil {
@@ -66,7 +66,7 @@ func checkAnswer(t *testing.T, request *http.Request, response *httptest.Respons
 	}
 }
 
-// describedAs answers how an answer differs from the description: in its path,
+// describedAs returns how a response differs from the description: in its path,
 // method, status, media type or body.
 func describedAs(t *testing.T, request *http.Request, response *httptest.ResponseRecorder) error {
 	t.Helper()
@@ -80,7 +80,7 @@ func describedAs(t *testing.T, request *http.Request, response *httptest.Respons
 	}
 	route, parameters, err := found.FindRoute(asked)
 	if err != nil {
-		// Each path has other methods too, which answer 405; other paths are 404, or
+		// Each path has other methods too, which are 405; other paths are 404, or
 		// redirected to what they mean.
 		refused := []int{http.StatusForbidden, http.StatusNotFound, http.StatusTemporaryRedirect, http.StatusMovedPermanently}
 		if errors.Is(err, routers.ErrMethodNotAllowed) {
@@ -100,7 +100,7 @@ func describedAs(t *testing.T, request *http.Request, response *httptest.Respons
 	})
 }
 
-// Answers in which everything is there are as described, and so are those in which
+// Responses in which everything is there are as described, and so are those in which
 // nothing is.
 func TestWholeAndEmptyAnswers(t *testing.T) {
 	var whole api.Autoscaler
@@ -326,7 +326,7 @@ func collectFields(answered reflect.Type, fields map[string]reflect.StructField)
 	}
 }
 
-// schemaType answers the word of a Go type in JSON schema.
+// schemaType returns the word of a Go type in JSON schema.
 func schemaType(answered reflect.Type) string {
 	switch answered.Kind() {
 	case reflect.Bool:
@@ -382,7 +382,7 @@ func words[T ~string](values ...T) []string {
 	return all
 }
 
-// enum answers the words of a schema.
+// enum returns the words of a schema.
 func enum(schema *openapi3.Schema) []string {
 	var all []string
 	for _, value := range schema.Enum {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peerName answers which process listens at the other end of a connection to a
+// peerName returns which process listens at the other end of a connection to a
 // unix socket, as " (process 42)", or nothing when the kernel does not tell.
 func peerName(conn net.Conn) string {
 	unixConn, ok := conn.(*net.UnixConn)

@@ -15,7 +15,7 @@ const (
 	maxHeaderBytes    = 32 << 10
 )
 
-// NewServer answers a server of handler with limits on time and size. It writes
+// NewServer returns a server of handler with limits on time and size. It writes
 // its own errors to errorLog; nil means the standard logger. The caller serves
 // and shuts it down.
 func NewServer(handler http.Handler, errorLog *log.Logger) *http.Server {

@@ -15,7 +15,7 @@ type shownDecision struct {
 	DesiredReplicas *int32 `json:"desired_replicas,omitempty"`
 }
 
-// show answers what is shown of a decision; nil of none.
+// show returns what is shown of a decision; nil of none.
 func show(d *policy.Decision) *shownDecision {
 	if d == nil {
 		return nil

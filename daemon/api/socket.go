@@ -24,13 +24,13 @@ const (
 // (sun_path of unix(7), less the closing zero).
 const maxSocketPath = 107
 
-// socketProbeTimeout bounds the question whether somebody answers on a socket.
+// socketProbeTimeout bounds the question whether somebody listens on a socket.
 const socketProbeTimeout = 2 * time.Second
 
 // ListenSocket listens on a unix socket at path, with mode 0660, in a directory
-// that is made with mode 0750 when it is not there. A socket that nobody answers
-// on is what a killed hpad left behind and is replaced; one that answers, or
-// anything else at path, is an error. Close removes the socket.
+// that is made with mode 0750 when it is not there. A socket that nobody listens
+// on is what a killed hpad left behind and is replaced; any other, and anything else at
+// path, is an error. Close removes the socket.
 func ListenSocket(path string) (net.Listener, error) { return ListenGroupSocket(path, "") }
 
 // ListenGroupSocket does what [ListenSocket] does, and gives the socket, and the
@@ -80,7 +80,7 @@ func listenSocket(path, group string) (net.Listener, error) {
 // ownGroup is the id that leaves a file's group as it is.
 const ownGroup = -1
 
-// groupID answers the id of a group by name or number; ownGroup for an empty one.
+// groupID returns the id of a group by name or number; ownGroup for an empty one.
 func groupID(group string) (int, error) {
 	if group == "" {
 		return ownGroup, nil
@@ -134,7 +134,7 @@ func makeSocketDir(dir string, gid int) error {
 	return nil
 }
 
-// removeStaleSocket removes a socket at path that nobody answers on.
+// removeStaleSocket removes a socket at path that nobody listens on.
 func removeStaleSocket(path string) error {
 	info, err := os.Lstat(path)
 	switch {

@@ -42,7 +42,7 @@ func serve(t *testing.T, socket string, handler http.Handler) {
 	})
 }
 
-// socketPath answers a path that is short enough for a socket.
+// socketPath returns a path that is short enough for a socket.
 func socketPath(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "hpad")

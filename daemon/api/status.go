@@ -8,13 +8,13 @@ type ConfigText struct {
 	TOML string `json:"toml"`
 }
 
-// config answers the configuration in force, which the daemon has taken the secrets
+// config writes the configuration in force, which the daemon has taken the secrets
 // out of.
 func (h handlers) config(w http.ResponseWriter, _ *http.Request) {
 	writeDataAs(w, ConfigText{TOML: h.daemon.Config()}, func(encoded []byte) []byte { return encoded })
 }
 
-// buildInfo answers which hpad this is.
+// buildInfo writes which hpad this is.
 func (h handlers) buildInfo(w http.ResponseWriter, _ *http.Request) {
 	writeData(w, Build())
 }

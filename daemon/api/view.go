@@ -8,27 +8,27 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// Daemon is what the handlers ask of the daemon. Every answer is a copy that
-// the caller may hold; none waits for a pass.
+// Daemon is what the handlers ask of the daemon. What it returns are copies
+// that the caller may hold; nothing waits for a pass.
 type Daemon interface {
-	// Autoscalers answers all autoscalers, by name.
+	// Autoscalers returns all autoscalers, by name.
 	Autoscalers() []Autoscaler
-	// Autoscaler answers one; false when there is none of that name.
+	// Autoscaler returns one; false when there is none of that name.
 	Autoscaler(name string) (Autoscaler, bool)
-	// Health answers whether the daemon is alive and who is not being evaluated.
+	// Health reports whether the daemon is alive and who is not being evaluated.
 	Health() Health
-	// Readiness answers whether the configuration is live and what is failing.
+	// Readiness reports whether the configuration is live and what is failing.
 	Readiness() Readiness
-	// Discovered answers the targets that fleets found by their labels, in order.
+	// Discovered returns the targets that fleets found by their labels, in order.
 	Discovered() []Discovered
-	// History answers what was recorded of an autoscaler, or with an empty name of
+	// History returns what was recorded of an autoscaler, or with an empty name of
 	// all, from one time up to, and not with, another, oldest first; a zero time is no
 	// bound. Of more than limit entries it is the newest ones.
 	History(ctx context.Context, name string, from, to time.Time, limit int) ([]Recorded, error)
 	// Reload reads the configuration again and swaps it in; an error leaves the
 	// old one running.
 	Reload(ctx context.Context) error
-	// Config answers the configuration in force as TOML, without secrets.
+	// Config returns the configuration in force as TOML, without secrets.
 	Config() string
 }
 
@@ -205,7 +205,7 @@ type Explanation struct {
 	Decision *policy.Decision `json:"decision"`
 }
 
-// Explanation answers what explains the autoscaler's last decision.
+// Explanation returns what explains the autoscaler's last decision.
 func (a Autoscaler) Explanation() Explanation {
 	return Explanation{
 		Name:              a.Name,

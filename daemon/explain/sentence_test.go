@@ -21,7 +21,7 @@ var cpu = policy.MetricResult{
 // queue is a result that failed.
 var queue = policy.MetricResult{Type: policy.ExternalMetric, Name: "queue", Error: "no answer\nfrom prom."}
 
-// byMetrics answers a decision that cpu's proposal led to.
+// byMetrics returns a decision that cpu's proposal led to.
 func byMetrics(current, wanted, desired int32) policy.Decision {
 	return policy.Decision{
 		Time: noon, Case: policy.CaseMetrics, CurrentReplicas: current, DesiredReplicas: desired, Write: current != desired,

@@ -33,8 +33,8 @@ func newFamily(name, help string, kind prometheus.ValueType, add func(s *sink, a
 	}
 }
 
-// ofMetrics is a family with a series for each metric of an autoscaler; value
-// answers false for none.
+// ofMetrics is a family with a series for each metric of an autoscaler for which
+// value returns true.
 func ofMetrics(name, help string, value func(m *shownMetric) (float64, bool)) *family {
 	return newFamily("metric_"+name, help, prometheus.GaugeValue, func(s *sink, a *shown) {
 		for i := range a.metrics {
@@ -193,7 +193,7 @@ type shownMetric struct {
 
 func (m *shownMetric) succeeded() bool { return m.result != nil && m.result.Error == "" }
 
-// show answers all autoscalers in the order of their names.
+// show returns all autoscalers in the order of their names.
 func (m *Metrics) show() []shown {
 	var views []api.Autoscaler
 	if show := m.views.Load(); show != nil {
@@ -217,7 +217,7 @@ func (m *Metrics) show() []shown {
 	return all
 }
 
-// showMetrics answers the metrics of an autoscaler in the order of their labels.
+// showMetrics returns the metrics of an autoscaler in the order of their labels.
 func showMetrics(view *api.Autoscaler) []shownMetric {
 	metrics := make([]shownMetric, len(view.Spec.Metrics))
 	for i := range metrics {
@@ -260,7 +260,7 @@ func truth(is bool) float64 {
 	return 0
 }
 
-// goalOf answers which of the goals is used: the one that the pass says it used,
+// goalOf returns which of the goals is used: the one that the pass says it used,
 // or the one that the spec has.
 func goalOf(spec *policy.MetricSpec, result *policy.MetricResult) policy.TargetType {
 	target := &spec.Target

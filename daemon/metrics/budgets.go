@@ -8,7 +8,7 @@ import (
 
 // Budgets are how the budgets of queries are used.
 type Budgets struct {
-	// Answers is in bytes, Samples in samples.
+	// The first is in bytes, the second in samples.
 	Answers, Samples sources.Usage
 }
 

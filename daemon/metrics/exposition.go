@@ -27,7 +27,7 @@ type Exposition struct {
 	rest, autoscalers prometheus.Gatherer
 }
 
-// Exposition answers what to scrape; rest is the registry that the metrics were
+// Exposition returns what to scrape; rest is the registry that the metrics were
 // made with.
 func (m *Metrics) Exposition(rest prometheus.Gatherer) *Exposition {
 	autoscalers := prometheus.NewRegistry()
@@ -35,14 +35,14 @@ func (m *Metrics) Exposition(rest prometheus.Gatherer) *Exposition {
 	return &Exposition{metrics: m, rest: rest, autoscalers: autoscalers}
 }
 
-// Gather answers all metrics, as a registry does.
+// Gather returns all metrics, as a registry does.
 func (e *Exposition) Gather() ([]*dto.MetricFamily, error) {
 	rest, err := e.rest.Gather()
 	autoscalers, errAutoscalers := e.autoscalers.Gather()
 	return slices.Insert(rest, place(rest), autoscalers...), errors.Join(err, errAutoscalers)
 }
 
-// place answers where the families of the autoscalers come among the others; no
+// place returns where the families of the autoscalers come among the others; no
 // other sorts between them.
 func place(rest []*dto.MetricFamily) int {
 	at, _ := slices.BinarySearchFunc(rest, families[0].name, func(f *dto.MetricFamily, name string) int {
@@ -66,7 +66,7 @@ func (e *Exposition) WriteText(w io.Writer, names ...string) error {
 	return encode(w, rest[at:], names)
 }
 
-// isAsked says whether a metric is among the names, or there are none.
+// isAsked reports whether a metric is among the names, or there are none.
 func isAsked(names []string, name string) bool {
 	return len(names) == 0 || slices.Contains(names, name)
 }
@@ -107,7 +107,7 @@ func (m *Metrics) writeText(w io.Writer, names []string) error {
 // collector gives a registry the series of the autoscalers.
 type collector Metrics
 
-// Describe answers what Collect may.
+// Describe sends what Collect may.
 func (c *collector) Describe(descs chan<- *prometheus.Desc) {
 	for _, family := range families {
 		descs <- family.desc
@@ -115,7 +115,7 @@ func (c *collector) Describe(descs chan<- *prometheus.Desc) {
 	descs <- count.desc
 }
 
-// Collect answers what WriteText writes.
+// Collect sends what WriteText writes.
 func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 	all := (*Metrics)(c).show()
 	s := &sink{metrics: metrics}
@@ -218,7 +218,7 @@ func (t *text) end(value float64) {
 	}
 }
 
-// flush answers the first error there was.
+// flush returns the first error there was.
 func (t *text) flush() error {
 	if t.err == nil {
 		_, t.err = t.to.Write(t.pending)
@@ -238,5 +238,5 @@ func appendLabel(line []byte, separator byte, name, value string) []byte {
 	return append(line, '"')
 }
 
-// validText answers a value that a label may have.
+// validText returns a value that a label may have.
 func validText(value string) string { return strings.ToValidUTF8(value, "\uFFFD") }

@@ -78,10 +78,10 @@ func (m *Metrics) ShowDiscovered(discovered func() []api.Discovered) {
 	m.discovered.view.Store(&discovered)
 }
 
-// DryRun says whether the daemon writes no counts.
+// DryRun sets whether the daemon writes no counts.
 func (m *Metrics) DryRun(on bool) { m.dryRun.Set(truth(on)) }
 
-// Autoscaler answers the handle of the autoscaler of that name, to be kept by
+// Autoscaler returns the handle of the autoscaler of that name, to be kept by
 // whoever evaluates it.
 func (m *Metrics) Autoscaler(name string) *Autoscaler {
 	m.mu.Lock()
@@ -130,7 +130,7 @@ func (m *Metrics) Doubted(name string) {
 	}
 }
 
-// find answers nil for an autoscaler that is not there, as one that is gone.
+// find returns nil for an autoscaler that is not there, as one that is gone.
 func (m *Metrics) find(name string) *Autoscaler {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

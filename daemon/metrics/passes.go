@@ -20,7 +20,7 @@ const (
 	// SpecError: the autoscaler asks for what cannot be, until its configuration
 	// or its target changes.
 	SpecError
-	// InternalError: everything else that fails, as a source that does not answer.
+	// InternalError: everything else that fails, as a source that does not respond.
 	InternalError
 	errorKinds
 )

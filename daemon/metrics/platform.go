@@ -40,7 +40,7 @@ func (p *platformCalls) forget(fleet string) {
 	}
 }
 
-// Platform answers what counts the calls of a fleet to its platform.
+// Platform returns what counts the calls of a fleet to its platform.
 func (m *Metrics) Platform(fleet string) targets.Meter { return platform{m: m, fleet: fleet} }
 
 // platform is the Meter of one fleet.

@@ -44,7 +44,7 @@ func (e *DamagedError) Error() string {
 		e.Path, e.Err, e.Aside)
 }
 
-// Unwrap answers what is wrong with the file.
+// Unwrap returns what is wrong with the file.
 func (e *DamagedError) Unwrap() error { return e.Err }
 
 // database is a bbolt file that was found sound when it was opened.
@@ -100,7 +100,7 @@ func exists(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// isTrouble says whether an error comes from the operating system, and so tells
+// isTrouble reports whether an error comes from the operating system, and so tells
 // nothing about the file's content.
 func isTrouble(err error) bool {
 	var errno syscall.Errno
@@ -369,7 +369,7 @@ func (e *panicError) Error() string {
 	return fmt.Sprint(e.value)
 }
 
-// guard runs f and answers a panic as an error, that of a page which cannot be
+// guard runs f and returns a panic as an error, that of a page which cannot be
 // read included: the file is mapped into memory, and reading past its end or a
 // bad sector is a fault.
 func guard(f func() error) (err error) {

@@ -15,7 +15,7 @@ type fleetStore struct {
 	name  string
 }
 
-// Load answers the value of a key, and nil when there is none.
+// Load returns the value of a key, and nil when there is none.
 func (f *fleetStore) Load(ctx context.Context, key string) ([]byte, error) {
 	var value []byte
 	err := f.view(ctx, func(bucket *bolt.Bucket) error {
@@ -47,7 +47,7 @@ func (f *fleetStore) Delete(ctx context.Context, key string) error {
 	return f.update(ctx, "delete", key, func(bucket *bolt.Bucket) error { return bucket.Delete([]byte(key)) })
 }
 
-// List answers all entries whose key starts with prefix; "" answers all.
+// List returns all entries whose key starts with prefix: all with "".
 func (f *fleetStore) List(ctx context.Context, prefix string) (map[string][]byte, error) {
 	found := map[string][]byte{}
 	err := f.view(ctx, func(bucket *bolt.Bucket) error {

@@ -45,7 +45,7 @@ func checksum(format byte, key string, payload []byte) uint32 {
 	return crc32.Update(sum, castagnoli, payload)
 }
 
-// unseal answers the payload of a sealed value, which it is a part of.
+// unseal returns the payload of a sealed value, which it is a part of.
 func unseal(key string, sealed []byte) ([]byte, error) {
 	if len(sealed) < sealSize {
 		return nil, errTruncated

@@ -159,7 +159,7 @@ func (h *history) add(e *sealedEntry) error {
 }
 
 // prune removes the oldest entries, those before cutoff and those beyond a sum
-// of sizes, up to a number of them. It answers how many went for their size.
+// of sizes, up to a number of them. It returns how many went for their size.
 func (h *history) prune(cutoff time.Time, maxBytes int64, most int) (early int, err error) {
 	before := timeKey(cutoff)
 	cursor := h.entries.Cursor()
@@ -195,8 +195,8 @@ func (h *history) keepCount(key, sealed []byte) error {
 	if err := unsealJSON(string(key), sealed, &entry); err != nil {
 		return err
 	}
-	count, told := entry.count()
-	if !told {
+	count, known := entry.count()
+	if !known {
 		return nil
 	}
 	value, err := sealJSON(entry.Autoscaler, count)
@@ -229,21 +229,21 @@ func (h *history) forget(names []string) error {
 }
 
 // LastCount is as [Store] has it.
-func (s *store) LastCount(ctx context.Context, name string) (count int32, told bool, err error) {
+func (s *store) LastCount(ctx context.Context, name string) (count int32, known bool, err error) {
 	if err := checkKey(name); err != nil {
 		return 0, false, err
 	}
 	err = s.history.view(func(tx *bolt.Tx) error {
 		err := eachEntry(ctx, tx, name, time.Time{}, time.Time{}, func(entry *Entry) bool {
-			count, told = entry.count()
-			return !told
+			count, known = entry.count()
+			return !known
 		})
 		counts := tx.Bucket(countsBucket)
-		if err != nil || told || counts == nil {
+		if err != nil || known || counts == nil {
 			return err
 		}
 		if sealed := counts.Get([]byte(name)); sealed != nil {
-			told = true
+			known = true
 			return unsealJSON(name, sealed, &count)
 		}
 		return nil
@@ -251,7 +251,7 @@ func (s *store) LastCount(ctx context.Context, name string) (count int32, told b
 	if err != nil {
 		return 0, false, fmt.Errorf("read the last count of autoscaler %q in %q: %w", name, s.history.path, err)
 	}
-	return count, told, nil
+	return count, known, nil
 }
 
 // History is as [Store] has it.

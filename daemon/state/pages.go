@@ -64,7 +64,7 @@ func (w *pageWalk) tree(id uint64) error {
 	return nil
 }
 
-// read answers a page with those it overflows into.
+// read returns a page with those it overflows into.
 func (w *pageWalk) read(id uint64) ([]byte, error) {
 	if id >= w.end {
 		return nil, fmt.Errorf("there are only %d", w.end)

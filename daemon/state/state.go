@@ -14,21 +14,21 @@ import (
 // outside of this package may assume that it is one file. All times in it are
 // those of the daemon's own clock.
 type Store interface {
-	// Load answers everything that is known, with Memory brought up to the last
+	// Load returns everything that is known, with Memory brought up to the last
 	// completed round.
 	Load(ctx context.Context) (Snapshot, error)
 	// Commit writes all changes or none; once it returns nil a crash loses none
 	// of them. Commits that are under way together share one transaction.
 	Commit(ctx context.Context, changes Changes) error
-	// Fleet answers the small store of the fleet of that name.
+	// Fleet returns the small store of the fleet of that name.
 	Fleet(name string) targets.Store
-	// History answers an autoscaler's entries, or with an empty name those of all,
+	// History returns an autoscaler's entries, or with an empty name those of all,
 	// from one time up to, and not with, another, oldest first; a zero time is no
 	// bound. A limit above 0 keeps the newest ones.
 	History(ctx context.Context, name string, from, to time.Time, limit int) ([]Entry, error)
 	// LastCount returns the count that an autoscaler's history told last, however
 	// long ago; false when it told none.
-	LastCount(ctx context.Context, name string) (count int32, told bool, err error)
+	LastCount(ctx context.Context, name string) (count int32, known bool, err error)
 	// Losses returns what was lost of the state, now or at earlier starts, oldest
 	// first: the newest 10. The caller must not change it.
 	Losses() []Loss

@@ -180,7 +180,7 @@ func sealMeta(changes Changes) (map[string][]byte, error) {
 
 var errNoKey = errors.New("name is empty")
 
-// checkKey says whether bbolt can hold a key.
+// checkKey returns why bbolt cannot hold a key; nil where it can.
 func checkKey(key string) error {
 	if key == "" {
 		return errNoKey

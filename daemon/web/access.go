@@ -16,13 +16,13 @@ var (
 	ErrAnonymous = errors.New("the client did not say who it is: it showed no certificate")
 )
 
-// usersKey is the context key under which a request notes that the web config
+// usersKey is the context key under which a request is marked where the web config
 // had users when it came in.
 type usersKey struct{}
 
-// noteUsers notes in requests whether the web config has users, before the
+// markUsers marks requests where the web config has users, before the
 // toolkit looks at it.
-func noteUsers(path string, next http.Handler) http.Handler {
+func markUsers(path string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "" {
 			if c, err := read(path); err == nil && len(c.Users) > 0 {
@@ -33,7 +33,7 @@ func noteUsers(path string, next http.Handler) http.Handler {
 	})
 }
 
-// Identify answers nil for a request whose client said who it is, as the web
+// Identify returns nil for a request whose client said who it is, as the web
 // config at path stands: with the name and password of a user, or with a
 // certificate that the named authority signed. The request has to come through
 // [Serve], which lets no wrong password and no wrong certificate get here. The
@@ -60,12 +60,12 @@ func Identify(path string, r *http.Request) error {
 	return ErrAnonymous
 }
 
-// verifies says whether a client_auth_type has certificates verified.
+// verifies reports whether a client_auth_type has certificates verified.
 func verifies(clientAuth string) bool {
 	return clientAuth == requireAndVerify || clientAuth == verifyIfGiven
 }
 
-// IsExposed says whether passwords go to the server of the web config at path
+// IsExposed reports whether passwords go to the server of the web config at path
 // without TLS, for everybody on the way to read.
 func IsExposed(path string) bool {
 	c, err := read(path)

@@ -13,12 +13,12 @@ import (
 // mistakeRepeat is after how long the same mistake in a web config is logged again.
 const mistakeRepeat = time.Minute
 
-// guard is around the toolkit. Where its answer is owed to a mistake in the web
+// guard is around the toolkit. Where its response is owed to a mistake in the web
 // config and not to the client, the client is told so.
 type guard struct {
 	path string
 	log  *zap.Logger
-	// broken answers a client whose request cannot be let in because of that.
+	// broken serves requests that cannot be let in because of that.
 	broken http.Handler
 
 	mu sync.Mutex
@@ -27,31 +27,31 @@ type guard struct {
 	logged  time.Time
 }
 
-// guardKey is the context key of a request's answer.
+// guardKey is the context key of a request's response.
 type guardKey struct{}
 
-// answer is what a request is answered with while it is with the toolkit.
-type answer struct {
+// response is that to a request while it is with the toolkit.
+type response struct {
 	http.ResponseWriter
 	guard   *guard
 	request *http.Request
-	// refused says that the client is answered already.
-	refused bool
+	// done reports whether the client has its response already.
+	done bool
 }
 
-// outside answers next, which is the toolkit around what inside answered.
+// outside returns next, which is the toolkit around what inside answered.
 func (g *guard) outside(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		a := &answer{ResponseWriter: w, guard: g, request: r}
+		a := &response{ResponseWriter: w, guard: g, request: r}
 		next.ServeHTTP(a, r.WithContext(context.WithValue(r.Context(), guardKey{}, a)))
 	})
 }
 
-// inside answers next, which the toolkit lets requests to: what it answers is its
+// inside returns next, which the toolkit lets requests to: what it responds is its
 // own.
 func (*guard) inside(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if a, ok := r.Context().Value(guardKey{}).(*answer); ok {
+		if a, ok := r.Context().Value(guardKey{}).(*response); ok {
 			w = a.ResponseWriter
 		}
 		next.ServeHTTP(w, r)
@@ -59,11 +59,11 @@ func (*guard) inside(next http.Handler) http.Handler {
 }
 
 // WriteHeader is called by the toolkit where it lets a request in no further.
-func (a *answer) WriteHeader(status int) {
+func (a *response) WriteHeader(status int) {
 	if err := a.guard.mistakeBehind(status, a.request); err != nil {
-		a.guard.note(err)
+		a.guard.logMistake(err)
 		a.Header().Del("WWW-Authenticate")
-		a.refused = true
+		a.done = true
 		a.guard.broken.ServeHTTP(a.ResponseWriter, a.request)
 		return
 	}
@@ -71,14 +71,14 @@ func (a *answer) WriteHeader(status int) {
 }
 
 // Write leaves out what the toolkit says to a client that is answered already.
-func (a *answer) Write(text []byte) (int, error) {
-	if a.refused {
+func (a *response) Write(text []byte) (int, error) {
+	if a.done {
 		return len(text), nil
 	}
 	return a.ResponseWriter.Write(text)
 }
 
-// mistakeBehind answers the mistake in the web config to which the toolkit's answer
+// mistakeBehind returns the mistake in the web config to which the toolkit's response
 // is owed: the file cannot be used at all, or a user's hash is none, so that no
 // password is right. It is nil where it is the client's.
 func (g *guard) mistakeBehind(status int, r *http.Request) error {
@@ -104,8 +104,8 @@ func (g *guard) mistakeBehind(status int, r *http.Request) error {
 	return nil
 }
 
-// note logs a mistake, once in a while if it stays.
-func (g *guard) note(err error) {
+// logMistake logs a mistake, once in a while if it stays.
+func (g *guard) logMistake(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if now := time.Now(); err.Error() != g.mistake || now.Sub(g.logged) >= mistakeRepeat {

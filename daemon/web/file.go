@@ -55,7 +55,8 @@ func check(path string) error {
 	return checkClientCA(c.TLSConfig)
 }
 
-// checkHash says whether what is written for a user is the hash of a password.
+// checkHash returns an error unless what is written for a user is the hash of a
+// password.
 func checkHash(user, hash string) error {
 	if _, err := bcrypt.Cost([]byte(hash)); err != nil {
 		return fmt.Errorf("basic_auth_users: the hash of user %q: %w; make one with: htpasswd -nB %s", user, err, user)
@@ -84,7 +85,7 @@ func checkClientCA(c toolkit.TLSConfig) error {
 	return nil
 }
 
-// hasClientCA says whether the authority of clients is named.
+// hasClientCA reports whether the authority of clients is named.
 func hasClientCA(c toolkit.TLSConfig) bool { return c.ClientCAs != "" || c.ClientCAsText != "" }
 
 // read reads the web config at path without looking at the files that it names.
@@ -120,7 +121,7 @@ func read(path string) (*toolkit.Config, error) {
 	return c, nil
 }
 
-// cause answers what is wrong with a file whose name is told already.
+// cause returns what is wrong with a file whose name is told already.
 func cause(err error) error {
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
 		err = failed.Err
@@ -141,7 +142,7 @@ var (
 	anchor  = regexp.MustCompile(`(?s)unknown anchor '.*?' referenced`)
 )
 
-// Scrub answers what a server or its web config has to tell without the values
+// Scrub returns what a server or its web config has to tell without the values
 // that it quotes: one in the wrong place may be a password.
 func Scrub(text string) string {
 	text = snippet.ReplaceAllString(text, "`…`$1")

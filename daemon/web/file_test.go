@@ -13,7 +13,7 @@ import (
 // tlsKeys are the keys of a server's certificate.
 const tlsKeys = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n"
 
-// newDir answers a directory with an authority "clients" and a certificate
+// newDir returns a directory with an authority "clients" and a certificate
 // "server".
 func newDir(t *testing.T) (string, *webtest.Authority) {
 	t.Helper()

@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap/exp/zapslog"
 )
 
-// Serve serves on listener as the web config at path says, and answers what
+// Serve serves on listener as the web config at path says, and returns what
 // [http.Server.Serve] does. Users, passwords and certificates are read again as
 // they are needed; whether there is TLS at all, http2 and rate_limit are as they
 // were when Serve began. What outer makes of the handler sees requests before
@@ -27,7 +27,7 @@ func Serve(listener net.Listener, server *http.Server, path string, log *zap.Log
 	guard := &guard{path: path, log: log, broken: broken}
 	server.Handler = guard.inside(server.Handler)
 	server.BaseContext = func(net.Listener) context.Context {
-		server.Handler = outer(guard.outside(noteUsers(path, server.Handler)))
+		server.Handler = outer(guard.outside(markUsers(path, server.Handler)))
 		return context.Background()
 	}
 	logger := slog.New(scrubbing{zapslog.NewHandler(log.Core(), zapslog.WithName(log.Name()))})

@@ -35,7 +35,7 @@ type served struct {
 	outer atomic.Int32
 }
 
-// serve serves what answers 200 to reads, and to writes of those who said who
+// serve serves 200 to reads, and to writes of those who said who
 // they are; other writes are answered with 403 and the reason.
 func serve(t *testing.T, config string) *served {
 	t.Helper()
@@ -96,7 +96,7 @@ type client struct {
 	user, password string
 }
 
-// ask makes a request over a connection of its own, and answers the status, or 0
+// ask makes a request over a connection of its own, and returns the status, or 0
 // and what went wrong.
 func (s *served) ask(c client, method string) (int, string) {
 	s.t.Helper()

@@ -70,7 +70,7 @@ func write(in input, file string) error {
 	return nil
 }
 
-// tagOf answers the version as a tag may have it, in which there is no plus sign.
+// tagOf returns the version as a tag may have it, in which there is no plus sign.
 func tagOf(version string) string {
 	return string(bytes.ReplaceAll([]byte(version), []byte("+"), []byte("_")))
 }
@@ -127,7 +127,7 @@ func build(in input) (v1.Image, error) {
 	return mutate.ConfigFile(image, config)
 }
 
-// archive answers the files of the image.
+// archive returns the files of the image.
 func archive(in input) ([]byte, error) {
 	var buffer bytes.Buffer
 	w := tar.NewWriter(&buffer)
@@ -175,7 +175,7 @@ func archive(in input) ([]byte, error) {
 	return buffer.Bytes(), failed
 }
 
-// authorities answers the certificates of Mozilla's list, without those that are
+// authorities returns the certificates of Mozilla's list, without those that are
 // trusted with restrictions which a file cannot say.
 func authorities() []byte {
 	var text []byte

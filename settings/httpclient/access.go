@@ -52,7 +52,7 @@ type TLS struct {
 	InsecureSkipVerify bool `toml:"insecure_skip_verify"`
 }
 
-// Validate answers every mistake in an Access; nil means that there is none.
+// Validate returns every mistake in an Access; nil means that there is none.
 // Fields are relative to its table, as "tls.key_file".
 func (a Access) Validate() []settings.FieldError {
 	mistakes := a.BasicAuth.Validate()
@@ -65,7 +65,7 @@ func (a Access) Validate() []settings.FieldError {
 	return append(mistakes, a.TLS.Validate()...)
 }
 
-// Validate answers every mistake in credentials, below "basic_auth"; nil means
+// Validate returns every mistake in credentials, below "basic_auth"; nil means
 // that there is none, as in credentials that are nil.
 func (b *BasicAuth) Validate() []settings.FieldError {
 	if b != nil && b.Username == "" {
@@ -74,7 +74,7 @@ func (b *BasicAuth) Validate() []settings.FieldError {
 	return nil
 }
 
-// Validate answers every mistake in what is said of TLS, below "tls"; nil means
+// Validate returns every mistake in what is said of TLS, below "tls"; nil means
 // that there is none, as in a TLS that is nil.
 func (t *TLS) Validate() []settings.FieldError {
 	switch {
@@ -88,7 +88,7 @@ func (t *TLS) Validate() []settings.FieldError {
 	return nil
 }
 
-// ValidateHeaders answers every mistake in a table of headers, below its name; nil
+// ValidateHeaders returns every mistake in a table of headers, below its name; nil
 // means that there is none. Values may be secret and are never told.
 func ValidateHeaders(table string, headers map[string]string) []settings.FieldError {
 	var mistakes []settings.FieldError

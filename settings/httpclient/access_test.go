@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/common/config"
 )
 
-// told answers mistakes as people see them.
+// told returns mistakes as people see them.
 func told(mistakes []settings.FieldError) []string {
 	var texts []string
 	for _, mistake := range mistakes {

@@ -14,7 +14,7 @@ type Stamp struct {
 	size     int64
 }
 
-// StampFiles answers the stamps of files; those without a name are left out. It
+// StampFiles returns the stamps of files; those without a name are left out. It
 // reads none of them.
 func StampFiles(paths ...string) []Stamp {
 	var stamps []Stamp

@@ -53,7 +53,7 @@ func (q *Quantity) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// String answers the text as it was written.
+// String returns the text as it was written.
 func (q Quantity) String() string {
 	if q.text == "" {
 		return "0"
@@ -61,13 +61,13 @@ func (q Quantity) String() string {
 	return q.text
 }
 
-// Milli answers the amount in milli-units, rounded away from zero (R2).
+// Milli returns the amount in milli-units, rounded away from zero (R2).
 func (q Quantity) Milli() int64 { return q.milli }
 
-// Float answers the amount as R6 makes a float of it.
+// Float returns the amount as R6 makes a float of it.
 func (q Quantity) Float() float64 { return q.float }
 
-// Amount answers the amount of a resource, with what the rounding added.
+// Amount returns the amount of a resource, with what the rounding added.
 func (q Quantity) Amount(name string) policy.Amount {
 	return policy.Amount{Resource: name, Milli: q.milli, RoundedUpNano: q.roundedUp}
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/hpad/hpad/test/internal/wait"
 )
 
-// startMoto starts moto, an imitation of AWS by others, and answers its address.
+// startMoto starts moto, an imitation of AWS by others, and returns its address.
 func startMoto(t *testing.T) string {
 	t.Helper()
 	if _, err := exec.LookPath("moto_server"); err != nil {
@@ -160,7 +160,7 @@ func TestMoto(t *testing.T) {
 	both("up again", scale(2))
 }
 
-// differentialFleet answers a fleet at an address.
+// differentialFleet returns a fleet at an address.
 func differentialFleet(t *testing.T, address, file string) *awsasg.Fleet {
 	t.Helper()
 	c := &awsasg.Config{

@@ -175,7 +175,7 @@ func chosen(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	}
 }
 
-// ids answers the ids of a group's instances that stay, in order.
+// ids returns the ids of a group's instances that stay, in order.
 func ids(c *awstest.Cloud, group string) []string {
 	var found []string
 	for _, instance := range c.Look(group).Instances {

@@ -19,7 +19,7 @@ type client struct {
 	credentials string
 }
 
-// run runs a command, and answers what it printed and said.
+// run runs a command, and returns what it printed and said.
 func (c *client) run(service string, arguments ...string) (output, said string) {
 	c.t.Helper()
 	arguments = append([]string{service, "--endpoint-url", c.cloud.URL, "--region", awstest.Region, "--output", "json"}, arguments...)

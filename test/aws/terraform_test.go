@@ -18,7 +18,7 @@ import (
 // not let fetch any.
 var providers = []string{os.Getenv("HPAD_TEST_TERRAFORM_PLUGINS"), "/usr/local/share/terraform/plugins", "/usr/share/terraform/plugins", "/opt/tf-plugins"}
 
-// providerDir answers the directory of providers that has the one of AWS; "" when
+// providerDir returns the directory of providers that has the one of AWS; "" when
 // none has.
 func providerDir() string {
 	for _, dir := range providers {

@@ -29,7 +29,7 @@ type pool struct {
 	// fleet is the configuration of a fleet called cloud, target the group as TOML
 	// has it.
 	fleet, target string
-	// look answers the count that the group is to have, and the names of its machines
+	// look returns the count that the group is to have, and the names of its machines
 	// that stay, by one of which hpad knows each: the first one made first.
 	look func() (wanted int, staying []string)
 	// bury lets machines that were taken be gone, which they are not before.

@@ -110,7 +110,7 @@ func (m *machines) finish() {
 	}
 }
 
-// node answers the Nomad node of an instance; nil when there is none.
+// node returns the Nomad node of an instance; nil when there is none.
 func (m *machines) node(id string) *nomadapi.Node {
 	m.Helper()
 	return m.cluster.NodeOf(m.T, m.agents[id].Name)
@@ -130,7 +130,7 @@ func (m *machines) awaitEligible(id string) {
 }
 
 // awaitDraining waits until hpad drains so many instances, and their nodes do, and
-// answers the operations by instance.
+// returns the operations by instance.
 func (m *machines) awaitDraining(h *program.Program, n int) map[string]drain.Operation {
 	m.Helper()
 	operations := map[string]drain.Operation{}

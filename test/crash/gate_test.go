@@ -23,7 +23,7 @@ import (
 type gate struct {
 	URL string
 
-	// victims answers the instances that a call asks to take; none for other calls.
+	// victims returns the instances that a call asks to take; none for other calls.
 	victims func(r *http.Request, body []byte) []string
 	forward *httputil.ReverseProxy
 
@@ -42,7 +42,7 @@ type held string
 const (
 	// passed: it is passed on and answered.
 	passed held = ""
-	// unanswered: it is passed on, and its answer is held until the gate is opened.
+	// unanswered: it is passed on, and its response is held until the gate is opened.
 	unanswered held = "unanswered"
 	// late: it is passed on when the gate is opened, whoever still waits for it.
 	late held = "late"
@@ -97,7 +97,7 @@ func (g *gate) await(t *testing.T) {
 	})
 }
 
-// taken answers the instances that were to be taken, in order, and how often at most
+// taken returns the instances that were to be taken, in order, and how often at most
 // one of them.
 func (g *gate) taken() (ids []string, most int) {
 	g.mu.Lock()
@@ -150,5 +150,5 @@ func (g *gate) note(victims []string) held {
 	return how
 }
 
-// lastOf answers what follows the last slash of an address.
+// lastOf returns what follows the last slash of an address.
 func lastOf(address string) string { return address[strings.LastIndex(address, "/")+1:] }

@@ -29,7 +29,7 @@ func (c cloud) configuration(l *world.Load, name, victims, drain string) string 
 }
 
 // TestRemoval kills hpad after it has asked a cloud to take two of three machines,
-// and before it has an answer.
+// and before it has a response.
 func TestRemoval(t *testing.T) {
 	l := world.NewLoad(t)
 	// The group ends before Prometheus does.
@@ -118,7 +118,7 @@ func (r *removal) awaitTerminated(t *testing.T, h *program.Program, begun []drai
 	})
 }
 
-// webhook answers the configuration of a drain that is through at once.
+// webhook returns the configuration of a drain that is through at once.
 func webhook(t *testing.T) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -136,7 +136,7 @@ func webhook(t *testing.T) string {
 // directory, in which the command notes what it was asked.
 const drainVariable = "HPAD_CRASH_TEST_DRAIN"
 
-// command answers the configuration of a drain that is through at once.
+// command returns the configuration of a drain that is through at once.
 func command(t *testing.T) string {
 	t.Helper()
 	own, err := os.Executable()

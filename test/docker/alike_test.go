@@ -69,7 +69,7 @@ func document(t testing.TB, e *dockertest.Engine, name string) (fields map[strin
 	return fields, volumes
 }
 
-// byPath answers mounts, which are in no order, by where they are. Compose names
+// byPath returns mounts, which are in no order, by where they are. Compose names
 // the anonymous volumes that a replica inherits from the one it replaces.
 func byPath(mounts any, key string) map[string]any {
 	list, _ := mounts.([]any)
@@ -117,7 +117,7 @@ func flatten(fields map[string]string, path string, value any) {
 
 // alike wants two replicas to be the same but for what is each container's own, as
 // the engine sees them and as they see themselves, and their anonymous volumes to
-// be different ones. It answers how many fields it compared.
+// be different ones. It returns how many fields it compared.
 func alike(t testing.TB, e *dockertest.Engine, composes, hpads string) int {
 	t.Helper()
 	want, wantVolumes := document(t, e, composes)

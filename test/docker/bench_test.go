@@ -80,7 +80,7 @@ func crowd(b *testing.B, e *dockertest.Engine) []targets.Ref {
 	return refs
 }
 
-// benchFleet answers a fleet on an engine.
+// benchFleet returns a fleet on an engine.
 func benchFleet(b *testing.B, host string) *compose.Fleet {
 	b.Helper()
 	c := &compose.Config{Config: docker.Config{Host: host, Timeout: time.Minute}}
@@ -93,7 +93,7 @@ func benchFleet(b *testing.B, host string) *compose.Fleet {
 	return f
 }
 
-// counting answers the address of a way to an engine that counts the calls.
+// counting returns the address of a way to an engine that counts the calls.
 func counting(b *testing.B, e *dockertest.Engine) (host string, calls *atomic.Int64) {
 	b.Helper()
 	calls = new(atomic.Int64)

@@ -85,7 +85,7 @@ func (b *beside) awaitSignals(n int) {
 	}
 }
 
-// configurations answers Compose's hashes of containers, each once. Compose may keep
+// configurations returns Compose's hashes of containers, each once. Compose may keep
 // any of those that it renews, so that their numbers tell nothing.
 func configurations(found []container.Summary) []string {
 	var hashes []string

@@ -119,7 +119,7 @@ func (c *contract) up() {
 	c.project.Compose("up", "--detach")
 }
 
-// open answers a fleet that reaches the engine through the gate.
+// open returns a fleet that reaches the engine through the gate.
 func (c *contract) open(t *testing.T) *compose.Fleet {
 	t.Helper()
 	config := &compose.Config{Config: docker.Config{Host: c.gate.host(), ResourceInterval: time.Second}}
@@ -150,7 +150,7 @@ func (c *contract) toZero(t *testing.T, ref targets.Ref) {
 	}
 }
 
-// setReady tells a worker how to answer its health check.
+// setReady tells a worker how to respond to its health check.
 func (c *contract) setReady(t *testing.T, _ targets.Ref, id string, ready bool) {
 	t.Helper()
 	inspected, err := c.e.Client.ContainerInspect(t.Context(), id)

@@ -49,7 +49,7 @@ func (s *site) queued(project string, minimum, maximum int) string {
 		world.Queued(project, fmt.Sprintf(`{ fleet = "shop", project = %q, service = "web" }`, project), minimum, maximum)
 }
 
-// replicas answers all containers of a service, by number.
+// replicas returns all containers of a service, by number.
 func (s *site) replicas(t testing.TB, project, service string) []container.Summary {
 	t.Helper()
 	found, err := s.Client.ContainerList(t.Context(), container.ListOptions{All: true, Filters: filters.NewArgs(
@@ -77,7 +77,7 @@ func tell(found []container.Summary) string {
 }
 
 // awaitReplicas waits until so many containers of a project's service web are
-// there, all running, and answers them.
+// there, all running, and returns them.
 func (s *site) awaitReplicas(t testing.TB, project string, n int) []container.Summary {
 	t.Helper()
 	var found []container.Summary

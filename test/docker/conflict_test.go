@@ -83,7 +83,7 @@ func countPutBack(t *testing.T, s *site) {
 	w.AwaitRestored("putback")
 }
 
-// images answers the images of containers, by number.
+// images returns the images of containers, by number.
 func images(found []container.Summary) map[int]string {
 	m := map[int]string{}
 	for _, c := range found {

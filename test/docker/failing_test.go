@@ -19,7 +19,7 @@ import (
 	"github.com/hpad/hpad/test/soak"
 )
 
-// states answers the state of each container of a project's service web, by number.
+// states returns the state of each container of a project's service web, by number.
 func (s *site) states(t testing.TB, project string) (map[int]string, string) {
 	t.Helper()
 	found := s.replicas(t, project, "web")

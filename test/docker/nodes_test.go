@@ -122,7 +122,7 @@ func connect(a, b *dockertest.Engine, addressOfA, addressOfB string) error {
 	return nil
 }
 
-// networkOf answers the file of an engine's network namespace.
+// networkOf returns the file of an engine's network namespace.
 func networkOf(engine *dockertest.Engine) (string, error) {
 	paths, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range paths {

@@ -15,7 +15,7 @@ import (
 )
 
 // halted: services that somebody stops stay as they are, whatever their containers
-// answer to the signal, while their backlog grows and across a restart of hpad, until
+// do at the signal, while their backlog grows and across a restart of hpad, until
 // one of their containers runs again.
 func halted(t *testing.T, s *site) {
 	services := []string{"plain", "always", "sulky", "struck"}

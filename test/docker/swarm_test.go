@@ -72,7 +72,7 @@ func (c *cluster) update(t testing.TB, name string, args ...string) {
 	c.CLI(t, append(append([]string{"service", "update", "--detach", "--no-resolve-image"}, args...), name)...)
 }
 
-// service answers a service as the swarm has it.
+// service returns a service as the swarm has it.
 func (c *cluster) service(t testing.TB, name string) swarm.Service {
 	t.Helper()
 	service, _, err := c.Client.ServiceInspectWithRaw(t.Context(), name, swarm.ServiceInspectOptions{})
@@ -91,7 +91,7 @@ func (c *cluster) awaitUpdate(t testing.TB, name string) {
 	})
 }
 
-// running answers how many tasks of a service run and are to.
+// running returns how many tasks of a service run and are to.
 func (c *cluster) running(t testing.TB, name string) int {
 	t.Helper()
 	tasks, err := c.Client.TaskList(t.Context(), swarm.TaskListOptions{
@@ -117,7 +117,7 @@ func (c *cluster) awaitRunning(t testing.TB, name string, n int) {
 	})
 }
 
-// fleet answers a fleet at a host.
+// fleet returns a fleet at a host.
 func swarmFleet(t testing.TB, host string) *swarmfleet.Fleet {
 	t.Helper()
 	config := &swarmfleet.Config{Config: docker.Config{Host: host, ResourceInterval: time.Second}, Discover: true}
@@ -502,7 +502,7 @@ func swarmSamplesCPU(t *testing.T, c *cluster) {
 	})
 }
 
-// stats answers what "docker stats" says of a container: percents of a core, and
+// stats returns what "docker stats" says of a container: percents of a core, and
 // bytes.
 func (c *cluster) stats(t testing.TB, name string) (cpu, memory float64) {
 	t.Helper()

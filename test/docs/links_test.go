@@ -50,7 +50,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// read answers a page without its examples.
+// read returns a page without its examples.
 func read(t *testing.T, page string) string {
 	t.Helper()
 	text, err := os.ReadFile(page)

@@ -12,7 +12,7 @@ import (
 )
 
 // TestCauses gives an autoscaler one reason after the other to fail, by a server
-// that is gone, a query that has a mistake, and one whose answer is no number. Log,
+// that is gone, a query that has a mistake, and one whose result is no number. Log,
 // history and problems follow the cause, and blame whom it is about.
 func TestCauses(t *testing.T) {
 	t.Parallel()

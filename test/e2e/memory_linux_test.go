@@ -111,7 +111,7 @@ func (h *hpad) resident() (now, most int64) {
 	return now, most
 }
 
-// largeAnswer is an answer of 58 MiB: 250,000 series of seven labels.
+// largeAnswer is a response of 58 MiB: 250,000 series of seven labels.
 func largeAnswer(at int64) []byte {
 	var body bytes.Buffer
 	body.WriteString(`{"status":"success","data":{"resultType":"vector","result":[`)
@@ -126,7 +126,7 @@ func largeAnswer(at int64) []byte {
 	return body.Bytes()
 }
 
-// flood is a server whose answers to "large" queries have 58 MiB, as long as it is
+// flood is a server whose responses to "large" queries have 58 MiB, as long as it is
 // on, and one series to others.
 type flood struct {
 	*httptest.Server
@@ -237,7 +237,7 @@ func (w *world) withstand(t *testing.T, setting string) (h *hpad, g memoryGroup)
 	return h, g
 }
 
-// Answers of many times the memory that hpad has do not end it, and do not disturb
+// Responses of many times the memory that hpad has do not end it, and do not disturb
 // autoscalers of the same server; the memory that it used goes back.
 func TestLargeAnswers(t *testing.T) {
 	w, server := newWorld(t), newFlood(t)

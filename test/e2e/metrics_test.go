@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 )
 
-// metrics answers what /metrics shows over TCP.
+// metrics returns what /metrics shows over TCP.
 func (h *hpad) metrics() string {
 	h.w.t.Helper()
 	status, text, err := h.request(http.MethodGet, "http://"+h.w.listen+"/metrics")

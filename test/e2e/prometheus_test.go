@@ -29,7 +29,7 @@ func (w *world) scrape() string {
 	return text.String()
 }
 
-// awaitSeen waits until the server answers a query with one value.
+// awaitSeen waits until a query of the server has one value.
 func awaitSeen(t *testing.T, server *promtest.Server, query string, value int) time.Time {
 	t.Helper()
 	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
@@ -56,7 +56,7 @@ type change struct {
 	at    time.Time
 }
 
-// changes waits until a count was written, and answers all that were written on
+// changes waits until a count was written, and returns all that were written on
 // the way.
 func (h *hpad) changes(until int32, limit time.Duration) []change {
 	h.w.t.Helper()

@@ -80,7 +80,7 @@ func TestSecond(t *testing.T) {
 	w.noneLeft()
 }
 
-// hasOpen says whether hpad holds a file open, or has ended.
+// hasOpen reports whether hpad holds a file open, or has ended.
 func (h *hpad) hasOpen(path string) bool {
 	select {
 	case <-h.done:

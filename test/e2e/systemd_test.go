@@ -56,7 +56,7 @@ func newManager(w *world) *manager {
 	return m
 }
 
-// all answers what was told so far.
+// all returns what was told so far.
 func (m *manager) all() []message {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -64,7 +64,7 @@ func (m *manager) all() []message {
 }
 
 // await waits for a message after the first so many, which has a word that
-// begins so, and answers how many were told up to it.
+// begins so, and returns how many were told up to it.
 func (m *manager) await(after int, word string) int {
 	m.t.Helper()
 	found := 0

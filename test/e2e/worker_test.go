@@ -51,7 +51,7 @@ func (w *world) load(name string, value int) {
 	}
 }
 
-// workers answers the process ids of the workers that serve, by port.
+// workers returns the process ids of the workers that serve, by port.
 func (w *world) workers() map[int]string {
 	client := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	pids := map[int]string{}

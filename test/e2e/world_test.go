@@ -101,7 +101,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// freePorts answers the first of a block of ports that nobody listens on, below
+// freePorts returns the first of a block of ports that nobody listens on, below
 // those that the kernel hands out by itself. A socket without a file keeps the
 // block from other runs of these tests until this one ends.
 func freePorts(t testing.TB) int {
@@ -223,7 +223,7 @@ type hpad struct {
 	done <-chan struct{}
 }
 
-// start runs hpad over the world's configuration until it answers.
+// start runs hpad over the world's configuration until it responds.
 func (w *world) start(args ...string) *hpad {
 	w.t.Helper()
 	h := w.launch(w.environment, args...)
@@ -353,7 +353,7 @@ func (h *hpad) request(method, path string) (status int, body string, err error)
 	return response.StatusCode, string(text), err
 }
 
-// get answers a page, and an error unless its status is 200.
+// get returns a page, and an error unless its status is 200.
 func get(client *http.Client, address string) (string, error) {
 	response, err := client.Get(address)
 	if err != nil {
@@ -367,7 +367,7 @@ func get(client *http.Client, address string) (string, error) {
 	return string(text), err
 }
 
-// view answers the autoscaler of the world.
+// view returns the autoscaler of the world.
 func (h *hpad) view() api.Autoscaler {
 	h.w.t.Helper()
 	return h.viewOf("worker")
@@ -384,7 +384,7 @@ func (h *hpad) viewOf(name string) api.Autoscaler {
 }
 
 // awaitView waits until the autoscaler, which has a decision then, is as wanted,
-// and answers it.
+// and returns it.
 func (h *hpad) awaitView(what string, limit time.Duration, ok func(api.Autoscaler) bool) api.Autoscaler {
 	h.w.t.Helper()
 	var view api.Autoscaler

@@ -18,13 +18,13 @@ import (
 // query is one row of the table of queries.
 type query struct {
 	text string
-	// ordered says that the order of the answer is part of it.
+	// ordered says that the order of the response is part of it.
 	ordered bool
-	// rounds says that version 2 reckons in another order, so that its answer may
+	// rounds says that version 2 reckons in another order, so that its response may
 	// differ in the last digits.
 	rounds bool
-	// since3 says why a server of version 2 answers otherwise; empty when it
-	// answers the same.
+	// since3 says why a server of version 2 differs; empty when it
+	// does not.
 	since3 string
 }
 
@@ -141,7 +141,7 @@ var queries = []query{
 	{text: `mad_over_time(queue_depth[5m])`},
 	{text: `label_replace(queue_depth, "service", "x", "instance", ".*")`},
 	{text: `double_exponential_smoothing(queue_depth[5m], 0.5, 0.5)`},
-	// Version 2 answers otherwise.
+	// Version 2 differs.
 	{text: `holt_winters(queue_depth[5m], 0.5, 0.5)`, since3: "renamed to double_exponential_smoothing, which is experimental"},
 	{text: `capacity atan2 64`, since3: "2.42 leaves the metric's name in the answer"},
 }
@@ -174,7 +174,7 @@ func TestSameAnswersAsVersion2(t *testing.T) {
 	compare(t, server, embedded(t, samples), same, betweenSamples)
 }
 
-// embedded answers a source over the samples.
+// embedded returns a source over the samples.
 func embedded(t *testing.T, samples []sample) *source.Source {
 	t.Helper()
 	dir := t.TempDir()
@@ -244,7 +244,7 @@ func compare(t *testing.T, server *server, s *source.Source, table []query, inst
 	}
 }
 
-// lines answers every series of a vector with the exact bits of its value, or
+// lines returns every series of a vector with the exact bits of its value, or
 // with its first digits where the query rounds.
 func lines(vector sources.Vector, q query) []string {
 	var list []string

@@ -21,7 +21,7 @@ type sample struct {
 	value  float64
 }
 
-// recorded answers the samples of testdata in the order of time. Those of
+// recorded returns the samples of testdata in the order of time. Those of
 // stale.om become staleness markers, which no exposition can state.
 func recorded(t *testing.T) []sample {
 	t.Helper()

@@ -18,7 +18,7 @@ import (
 // account or that only a server makes.
 const everything = `{job="static",__name__!~"scrape_duration_seconds|scrape_samples_post_metric_relabeling|scrape_series_added|scrape_sample_limit|scrape_timeout_seconds|scrape_body_size_bytes"}`
 
-// page is an endpoint whose answer the test changes.
+// page is an endpoint whose response the test changes.
 type page struct {
 	mu          sync.Mutex
 	status      int
@@ -65,7 +65,7 @@ func TestSameSeriesFromOnePage(t *testing.T) {
 		name              string
 		status            int
 		contentType, text string
-		// mark is a query that has an answer once this page was scraped.
+		// mark is a query that has a response once this page was scraped.
 		mark string
 	}{
 		{"labels in conflict", http.StatusOK, plain, "step 1\nload{job=\"a\",instance=\"b\",env=\"c\",exported_job=\"d\"} 1\nload{job=\"\"} 2\n", "step == 1"},
@@ -102,7 +102,7 @@ func (s *server) now(t *testing.T) func(string) (sources.Vector, error) {
 	return func(text string) (sources.Vector, error) { return s.query(t.Context(), text, time.Now()) }
 }
 
-// seriesAfter waits until mark has an answer and answers all series.
+// seriesAfter waits until mark has a response and returns all series.
 func seriesAfter(t *testing.T, ask func(string) (sources.Vector, error), mark string) []string {
 	t.Helper()
 	deadline := time.After(10 * time.Second)

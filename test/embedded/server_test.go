@@ -33,7 +33,7 @@ type server struct {
 	api apiv1.API
 }
 
-// built answers the server of the embedded source's own version, which
+// built returns the server of the embedded source's own version, which
 // test/install/promserver.sh builds.
 func built(t *testing.T) string {
 	t.Helper()
@@ -60,7 +60,7 @@ func built(t *testing.T) string {
 	return path
 }
 
-// packaged answers the server of the distribution.
+// packaged returns the server of the distribution.
 func packaged(t *testing.T) string {
 	t.Helper()
 	path, err := exec.LookPath("prometheus")
@@ -209,7 +209,7 @@ func (s *server) write(t *testing.T, message *prompb.WriteRequest) {
 	}
 }
 
-// query asks the server and answers in the form of a source.
+// query asks the server and returns in the form of a source.
 func (s *server) query(ctx context.Context, text string, at time.Time) (sources.Vector, error) {
 	result, _, err := s.api.Query(ctx, text, at)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/test/gce/gcetest"
 )
 
-// gcloud runs Google's own command line on a server, and decodes what it answers.
+// gcloud runs Google's own command line on a server, and decodes what it prints.
 // Nothing installs it, so that a test is skipped where it is not there, also with
 // CI=true.
 func gcloud(t *testing.T, server *gcetest.Server, answer any, arguments ...string) {

@@ -236,7 +236,7 @@ func nativeAutoscaler(t *testing.T, p *place) {
 	p.awaitRunning(3)
 }
 
-// lostAnswers: changes whose answers get lost are made once each.
+// lostAnswers: changes whose responses get lost are made once each.
 func lostAnswers(t *testing.T, p *place) {
 	p.add(1, 0)
 	for _, method := range []string{"compute.instanceGroupManagers.resize", "compute.zoneOperations.get"} {

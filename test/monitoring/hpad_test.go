@@ -48,7 +48,7 @@ type hpad struct {
 // cannot be understood.
 type labeled struct{ *targettest.Memory }
 
-// Discover answers the targets with labels.
+// Discover returns the targets with labels.
 func (labeled) Discover(context.Context) ([]targets.Discovered, error) {
 	return []targets.Discovered{
 		{Name: "asks", Labels: map[string]string{"hpad.enable": "true", "hpad.max": "3", "hpad.cpu": "60"}},
@@ -199,7 +199,7 @@ average_value = "1Gi"
 // family is what is exported of one name: its labels, each with its values.
 type family map[string]map[string]bool
 
-// exported answers what the daemon exports, by the name that a query has.
+// exported returns what the daemon exports, by the name that a query has.
 func (h *hpad) exported(t *testing.T) map[string]family {
 	t.Helper()
 	families, err := h.exposition.Gather()

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestMonitoring runs hpad with fleets and sources of all kinds. All names and
 // labels that rules and dashboard use must be among what it exports, and real
-// servers, which scrape it as scrape.yml says, must answer every query: those of
+// servers, which scrape it as scrape.yml says, must respond to every query: those of
 // the dashboard with data.
 func TestMonitoring(t *testing.T) {
 	h := start(t)
@@ -96,7 +96,7 @@ func (h *hpad) upAndDown(t *testing.T) {
 	}
 }
 
-// value answers a counter of an autoscaler.
+// value returns a counter of an autoscaler.
 func (h *hpad) value(t *testing.T, name, autoscaler string) float64 {
 	t.Helper()
 	families, err := h.exposition.Gather()
@@ -150,7 +150,7 @@ func shows(t *testing.T, server *promtest.Server) {
 	}
 }
 
-// answers asks a query as Grafana does, and answers how many series there are.
+// answers asks a query as Grafana does, and returns how many series there are.
 func answers(t *testing.T, server *promtest.Server, q query) int {
 	t.Helper()
 	now := time.Now()
@@ -166,7 +166,7 @@ func answers(t *testing.T, server *promtest.Server, q query) int {
 	return len(answer.Result)
 }
 
-// ask decodes the data of an answer of the server's API.
+// ask decodes the data of a response of the server's API.
 func ask(t *testing.T, server *promtest.Server, path string, parameters url.Values, data any) {
 	t.Helper()
 	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}

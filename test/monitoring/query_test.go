@@ -48,7 +48,7 @@ func (c *tally) Errorf(format string, arguments ...any) {
 func (*tally) Helper() {}
 
 // checkQuery holds a query against what is exported: that it can be parsed, and
-// that every name, label and value there is. It answers the labels that what it
+// that every name, label and value there is. It returns the labels that what it
 // reads has.
 func checkQuery(t reporter, exported map[string]family, query string) family {
 	t.Helper()

@@ -135,7 +135,7 @@ func collectReasons(path string, found map[string]string) error {
 	return nil
 }
 
-// literal answers the text of a string that looks like a reason; "" for anything
+// literal returns the text of a string that looks like a reason; "" for anything
 // else.
 func literal(expression ast.Expr) string {
 	basic, ok := expression.(*ast.BasicLit)
@@ -149,7 +149,7 @@ func literal(expression ast.Expr) string {
 	return text
 }
 
-// called answers the name of the function that is called.
+// called returns the name of the function that is called.
 func called(call *ast.CallExpr) string {
 	switch function := call.Fun.(type) {
 	case *ast.Ident:

@@ -135,7 +135,7 @@ func TestLeader(t *testing.T) {
 	}
 	l.Queue("steady", 50)
 	l.AwaitQueue(t, "steady")
-	w.Passes("steady", 2) // the second began with the new length: none knows the empty queue when a leader answers
+	w.Passes("steady", 2) // the second began with the new length: none knows the empty queue when a leader is there
 	first.Restart()
 	cluster.AwaitRunning(t, "steady", 5, patience)
 	for _, event := range cluster.Scalings(t, "steady") {
@@ -146,7 +146,7 @@ func TestLeader(t *testing.T) {
 	second.Restart()
 }
 
-// TestOutage: a Nomad that answers nothing for many rounds, and then is not there
+// TestOutage: a Nomad that responds to nothing for many rounds, and then is not there
 // for more, leaves no goroutine and no connection behind, in the fleet and in the
 // daemon over it. The test runs alone.
 func TestOutage(t *testing.T) {
@@ -226,7 +226,7 @@ max_replicas = 2
 	}
 }
 
-// countSockets answers how many sockets the process has open.
+// countSockets returns how many sockets the process has open.
 func countSockets(t *testing.T) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")

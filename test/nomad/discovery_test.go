@@ -51,7 +51,7 @@ job "labeled" {
 `, most, window)
 }
 
-// found answers what became of a target's labels.
+// found returns what became of a target's labels.
 func found(w *world.World, reference string) api.Discovered {
 	for _, target := range w.Discovered() {
 		if target.Reference == reference {

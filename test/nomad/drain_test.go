@@ -80,7 +80,7 @@ func (m *machines) scale(n int32) {
 	}
 }
 
-// node answers the Nomad node of an instance; nil when Nomad has none.
+// node returns the Nomad node of an instance; nil when Nomad has none.
 func (m *machines) node(id string) *nomadapi.Node {
 	m.Helper()
 	return m.cluster.Servers[0].NodeOf(m.T, m.agents[id].Name)
@@ -100,7 +100,7 @@ func (m *machines) await(id string, draining, ineligible bool) {
 	})
 }
 
-// running answers how many allocations of a job run on each instance's node.
+// running returns how many allocations of a job run on each instance's node.
 func (m *machines) running(job string) map[string]int {
 	m.Helper()
 	allocs, _, err := m.cluster.Servers[0].Client.Jobs().Allocations(job, false, nil)

@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/test/nomad/nomadtest"
 )
 
-// TestNodeIsLost: a client that does not answer makes the samples of its allocations
+// TestNodeIsLost: a client that does not respond makes the samples of its allocations
 // missing and nothing else. Once Nomad calls the node disconnected, what it puts in
 // their place is counted, and they are not; when the client is back all is as before.
 func TestNodeIsLost(t *testing.T) {

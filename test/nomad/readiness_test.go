@@ -25,7 +25,7 @@ import (
 // names a directory.
 const healthVariable = "HPAD_NOMAD_TEST_HEALTH"
 
-// serveHealth answers on the allocation's port until it is ended: well, unless the
+// serveHealth responds on the allocation's port until it is ended: well, unless the
 // directory has a file named "sick-" and the number of the allocation.
 func serveHealth(dir string) {
 	sick := filepath.Join(dir, "sick-"+os.Getenv("NOMAD_ALLOC_INDEX"))

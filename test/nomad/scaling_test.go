@@ -122,7 +122,7 @@ stabilization_window = "3s"
 }
 
 // instances: a metric by allocation finds its instances by their ids, and an
-// External metric is asked beside it; the larger answer counts.
+// External metric is asked beside it; the larger result counts.
 func instances(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	agent.Run(t, nomadtest.Job{ID: "shop", Count: 2})
 	agent.AwaitRunning(t, "shop", 2, patience)

@@ -49,7 +49,7 @@ func script(name string, environment ...string) error {
 // build is a directory of packages that are built once.
 type build func() (string, error)
 
-// built answers a build of a version.
+// built returns a build of a version.
 func built(name, version, architectures, formats string) build {
 	return sync.OnceValues(func() (string, error) {
 		directory := filepath.Join(scratch, name)
@@ -67,7 +67,7 @@ var (
 	newer = built("newer", newVersion, runtime.GOARCH, "deb")
 )
 
-// in answers the directory of a build.
+// in returns the directory of a build.
 func (b build) in(t testing.TB) string {
 	t.Helper()
 	directory, err := b()
@@ -77,7 +77,7 @@ func (b build) in(t testing.TB) string {
 	return directory
 }
 
-// deb, rpm, archive and image answer the names of packages.
+// deb, rpm, archive and image return the names of packages.
 func deb(version, architecture string) string {
 	return fmt.Sprintf("hpad_%s-1_%s.deb", strings.Replace(version, "-", "~", 1), architecture)
 }

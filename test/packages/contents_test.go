@@ -35,7 +35,7 @@ var everywhere = []string{
 	"/usr/share/doc/hpad/third-party-licenses.gz",
 }
 
-// fromCheckout answers the paths of what packages take from folders.
+// fromCheckout returns the paths of what packages take from folders.
 func fromCheckout(t testing.TB) []string {
 	t.Helper()
 	var paths []string
@@ -224,7 +224,7 @@ func program(t testing.TB, name, architecture string) {
 	}
 }
 
-// output runs a command, which is to succeed, and answers its standard output.
+// output runs a command, which is to succeed, and returns its standard output.
 func output(t testing.TB, name string, args ...string) string {
 	t.Helper()
 	var errs bytes.Buffer

@@ -49,7 +49,7 @@ func boot(t testing.TB, shared string) *machine {
 	return m
 }
 
-// try runs a script on the machine and answers all it printed.
+// try runs a script on the machine and returns all it printed.
 func (m *machine) try(script string) (string, error) {
 	m.t.Helper()
 	printed, err := m.engine.Run(m.t, "", "exec", machineName, "sh", "-euc", script)

@@ -250,7 +250,7 @@ func (a *administrator) unitsAre(count int) {
 		"systemctl list-units --plain --no-legend --no-pager --state active 'worker@*' | cut -d ' ' -f 1 | sort")
 }
 
-// window waits until a recommendation of the past holds the count, and answers it,
+// window waits until a recommendation of the past holds the count, and returns it,
 // when it leaves, and when the count was changed last.
 func (a *administrator) window() (policy.Recommendation, time.Time, time.Time) {
 	a.t.Helper()
@@ -300,7 +300,7 @@ func (a *administrator) reload() {
 	a.remembers()
 }
 
-// pid answers the main process.
+// pid returns the main process.
 func (a *administrator) pid() string {
 	a.t.Helper()
 	return a.run("systemctl show --property MainPID --value hpad")

@@ -24,7 +24,7 @@ exec chroot /media/root /bin/sh -euc "cd /mnt; $3"
 `
 
 // judge runs a script with the tools that judge packages, in a directory, and
-// answers what it printed. Without them, or without root, the test is skipped, and
+// returns what it printed. Without them, or without root, the test is skipped, and
 // fails where CI=true.
 func judge(t testing.TB, directory, script string) (string, error) {
 	t.Helper()

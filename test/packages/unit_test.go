@@ -29,7 +29,7 @@ func secure(t testing.TB, output string) {
 }
 
 // unit makes a root with the unit, a program in the place of hpad and of what
-// drop-ins want, and a drop-in, and answers it.
+// drop-ins want, and a drop-in, and returns it.
 func unit(t testing.TB, dropIn string) string {
 	t.Helper()
 	root := t.TempDir()

@@ -51,7 +51,7 @@ func samples() string {
 	return text.String()
 }
 
-// warning is a configuration whose server warns at every query, as nobody answers
+// warning is a configuration whose server warns at every query, as nobody responds
 // at port 1.
 const warning = `
 remote_read:
@@ -59,7 +59,7 @@ remote_read:
     read_recent: true
 `
 
-// TestAnswers holds the recorded answers that unit tests rely on against a real
+// TestAnswers holds the recorded responses that unit tests rely on against a real
 // server. The wording of errors and warnings may differ between versions.
 func TestAnswers(t *testing.T) {
 	plain := promtest.Start(t, "")
@@ -108,13 +108,13 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// answer is an answer of the HTTP API.
+// answer is a response of the HTTP API.
 type answer struct {
 	status int
 	body   []byte
 }
 
-// String is the part of the answer that is the same in every version, indented.
+// String is the part of the response that is the same in every version, indented.
 func (a answer) String() string {
 	var body struct {
 		Status    string `json:"status"`

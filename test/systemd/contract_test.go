@@ -58,7 +58,7 @@ func newPlatform(t *testing.T, m *systemdtest.Manager, prefix string, counts ...
 
 func ref(template string) targets.Ref { return targets.Ref{Fleet: "vm", Name: template} }
 
-// open answers a fleet of a manager.
+// open returns a fleet of a manager.
 func open(m *systemdtest.Manager, store targets.Store, configure func(c *systemd.Config)) *systemd.Fleet {
 	c := &systemd.Config{Manager: "user", Address: m.Socket, ResourceInterval: time.Second}
 	if configure != nil {

@@ -34,7 +34,7 @@ func queued(name string, minimum, maximum int) string {
 }
 
 // worker makes a template of workers, with more lines of its [Service] section, and
-// answers the directory by which they are told what to do.
+// returns the directory by which they are told what to do.
 func worker(t testing.TB, m *systemdtest.Manager, name, kind, more string) (control string) {
 	t.Helper()
 	control = t.TempDir()
@@ -52,7 +52,7 @@ func untouch(t testing.TB, control, what string) {
 	}
 }
 
-// units answers the names of instances.
+// units returns the names of instances.
 func units(name string, indexes ...int) []string {
 	names := make([]string, len(indexes))
 	for i, index := range indexes {
@@ -373,7 +373,7 @@ func TestConnection(t *testing.T) {
 	})
 }
 
-// TestHungManager: a manager that takes connections and answers nothing costs the
+// TestHungManager: a manager that takes connections and responds to nothing costs the
 // fleet's timeout, and nothing of the tries stays.
 func TestHungManager(t *testing.T) {
 	m := systemdtest.Start(t)
@@ -484,8 +484,8 @@ func (s *hangingStore) Save(ctx context.Context, key string, value []byte) error
 	return err
 }
 
-// TestEnableCutShort: instances that hpad stopped without an answer are disabled once
-// the manager answers again, by the next hpad, so that a boot does not bring them back.
+// TestEnableCutShort: instances that hpad stopped without a response are disabled once
+// the manager responds again, by the next hpad, so that a boot does not bring them back.
 func TestEnableCutShort(t *testing.T) {
 	m := systemdtest.Start(t)
 	worker(t, m, "short", "notify", "")

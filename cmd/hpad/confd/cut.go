@@ -35,7 +35,7 @@ type Cutting struct {
 	Bare, Empty bool
 }
 
-// Holds says whether a text, which is the TOML of a configuration, has the tables
+// Holds reports whether a text, which is the TOML of a configuration, has the tables
 // of an autoscaler. The error is the TOML parser's.
 func Holds(text []byte, name string) (bool, error) {
 	tree, err := decode(text)
@@ -46,7 +46,7 @@ func Holds(text []byte, name string) (bool, error) {
 	return ok, nil
 }
 
-// Find answers the lines of an autoscaler's tables in a text, as far as they are
+// Find returns the lines of an autoscaler's tables in a text, as far as they are
 // lines of their own.
 func Find(text []byte, name string) []Lines {
 	c := cutter{lines: bytes.SplitAfter(text, []byte("\n")), name: name}
@@ -89,7 +89,7 @@ func Cut(text []byte, name string, notes ...string) (*Cutting, error) {
 	return cutting, nil
 }
 
-// decode answers a text as plain maps.
+// decode returns a text as plain maps.
 func decode(text []byte) (map[string]any, error) {
 	tree := map[string]any{}
 	_, err := toml.Decode(string(text), &tree)
@@ -99,7 +99,7 @@ func decode(text []byte) (map[string]any, error) {
 // notANumber stands for a NaN, which is not even equal to itself.
 type notANumber struct{}
 
-// selfEqual answers a tree with all that equals itself.
+// selfEqual returns a tree with all that equals itself.
 func selfEqual(value any) any {
 	switch value := value.(type) {
 	case float64:
@@ -120,7 +120,7 @@ func selfEqual(value any) any {
 	return value
 }
 
-// each answers the elements of an array with all that equals itself.
+// each returns the elements of an array with all that equals itself.
 func each[E any](array []E) []any {
 	elements := make([]any, len(array))
 	for i, element := range array {
@@ -129,7 +129,7 @@ func each[E any](array []E) []any {
 	return elements
 }
 
-// named answers the autoscalers of a tree; it may be nil.
+// named returns the autoscalers of a tree; it may be nil.
 func named(tree map[string]any) map[string]any {
 	autoscalers, _ := tree[autoscalersKey].(map[string]any)
 	return autoscalers
@@ -189,7 +189,7 @@ func (c *cutter) parse(text []byte) {
 	}
 }
 
-// spans answers the lines of the autoscaler's headers and keys, with what is
+// spans returns the lines of the autoscaler's headers and keys, with what is
 // between those that follow each other. They count from 0.
 func (c *cutter) spans() []Lines {
 	var spans []Lines
@@ -214,7 +214,7 @@ func (c *cutter) spans() []Lines {
 	return spans
 }
 
-// lastOf answers the last line of what begins at start, when something else
+// lastOf returns the last line of what begins at start, when something else
 // begins at next: comments right below it are part of it, unless something
 // follows right below them.
 func (c *cutter) lastOf(start, next int) int {
@@ -265,7 +265,7 @@ func (c *cutter) blank(line int) bool { return len(bytes.TrimSpace(c.lines[line]
 
 func (c *cutter) comment(line int) bool { return c.comments[line] }
 
-// note answers what a comment says.
+// note returns what a comment says.
 func (c *cutter) note(line int) string {
 	text := bytes.TrimSpace(bytes.TrimPrefix(c.lines[line], byteOrderMark))
 	return string(bytes.TrimSpace(bytes.TrimPrefix(text, []byte("#"))))

@@ -60,7 +60,7 @@ func Remove(path string) error {
 }
 
 // stage writes a text to a file beside path that no daemon reads, with the mode,
-// owner and group of like, and answers its name. There is none after an error.
+// owner and group of like, and returns its name. There is none after an error.
 func stage(path, like string, text []byte) (name string, err error) {
 	model, err := os.Stat(like)
 	if err != nil {
@@ -117,7 +117,7 @@ func own(file *os.File, model fs.FileInfo) error {
 	return errOwner
 }
 
-// sibling answers the file whose mode and owner a new one gets: the first *.toml
+// sibling returns the file whose mode and owner a new one gets: the first *.toml
 // beside it, or else like. Where everybody may make files, as in /tmp, those that
 // are there say nothing: somebody else's would get the new one.
 func sibling(path, like string) string {

@@ -16,7 +16,7 @@ import (
 	"github.com/hpad/hpad/cmd/hpad/hint"
 )
 
-// smallDir answers a directory on a file system of 16 kB, of which nothing is
+// smallDir returns a directory on a file system of 16 kB, of which nothing is
 // left but a few bytes.
 func smallDir(t *testing.T, flags uintptr) string {
 	t.Helper()

@@ -36,7 +36,7 @@ type display struct {
 	queue  *Queue
 
 	decisions chan api.Autoscaler
-	notes     chan string
+	warnings  chan string
 
 	begun  time.Time
 	ended  time.Time
@@ -55,7 +55,7 @@ func newDisplay(out io.Writer, setup Setup, queue *Queue) *display {
 		out: out, screen: newScreen(out), setup: setup, queue: queue,
 		// What nobody reads for so long is left out.
 		decisions: make(chan api.Autoscaler, 64),
-		notes:     make(chan string, 64),
+		warnings:  make(chan string, 64),
 		panel:     panel{total: setup.Duration},
 	}
 }
@@ -68,10 +68,10 @@ func (s *display) decided(view api.Autoscaler) {
 	}
 }
 
-// note shows a line about something that went wrong.
-func (s *display) note(line string) {
+// warn shows a line about something that went wrong.
+func (s *display) warn(line string) {
 	select {
-	case s.notes <- line:
+	case s.warnings <- line:
 	default:
 	}
 }
@@ -93,11 +93,11 @@ func (s *display) run(ctx context.Context) error {
 			return nil
 		case view := <-s.decisions:
 			err = s.tell(view)
-		case line := <-s.notes:
+		case line := <-s.warnings:
 			if ctx.Err() != nil {
 				// Calls that are broken off at the end are no trouble; where it is
-				// the daemon that failed, lastNotes tells.
-				s.note(line)
+				// the daemon that failed, lastWarnings tells.
+				s.warn(line)
 				return nil
 			}
 			err = s.print("! " + line)
@@ -159,7 +159,7 @@ func (s *display) print(lines ...string) error {
 	return nil
 }
 
-// drawPanel answers the panel while the demo runs.
+// drawPanel returns the panel while the demo runs.
 func (s *display) drawPanel(width int) []string {
 	if !s.ended.IsZero() {
 		return nil
@@ -167,11 +167,11 @@ func (s *display) drawPanel(width int) []string {
 	return s.panel.lines(width)
 }
 
-// lastNotes prints what was noted when the daemon failed.
-func (s *display) lastNotes() {
+// lastWarnings prints what was noted when the daemon failed.
+func (s *display) lastWarnings() {
 	for {
 		select {
-		case line := <-s.notes:
+		case line := <-s.warnings:
 			// When this cannot be printed, the failure itself is still told.
 			_ = s.print("! " + line)
 		default:
@@ -211,7 +211,7 @@ type gistKey struct {
 // before is no news.
 const firstSamples = 10 * time.Second
 
-// news says whether a decision comes down to something else than the last one.
+// news reports whether a decision comes down to something else than the last one.
 func (g *gist) news(d policy.Decision, elapsed time.Duration) bool {
 	key := gistKey{desired: d.DesiredReplicas, fails: d.Error != ""}
 	for _, result := range d.Metrics {
@@ -278,13 +278,13 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(first, second)
 }
 
-// newLog answers a logger whose warnings and errors the show notes. Passes that
+// newLog returns a logger whose warnings and errors the show warnings. Passes that
 // fail are left out: their decisions say it.
 func newLog(d *display) *zap.Logger {
 	encoding := zap.NewProductionEncoderConfig()
 	encoding.TimeKey, encoding.LevelKey, encoding.CallerKey, encoding.StacktraceKey = "", "", "", ""
 	encoder := zapcore.NewConsoleEncoder(encoding)
-	return zap.New(quietCore{zapcore.NewCore(encoder, zapcore.AddSync(noteWriter(d.note)), zap.WarnLevel)})
+	return zap.New(quietCore{zapcore.NewCore(encoder, zapcore.AddSync(lineWriter(d.warn)), zap.WarnLevel)})
 }
 
 // quietCore leaves out what decisions say.
@@ -301,11 +301,11 @@ func (c quietCore) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *za
 // With adds fields.
 func (c quietCore) With(fields []zapcore.Field) zapcore.Core { return quietCore{c.Core.With(fields)} }
 
-// noteWriter hands on what is written, each time as one line.
-type noteWriter func(line string)
+// lineWriter hands on what is written, each time as one line.
+type lineWriter func(line string)
 
 // Write takes a line.
-func (w noteWriter) Write(line []byte) (int, error) {
+func (w lineWriter) Write(line []byte) (int, error) {
 	w(explain.OneLine(string(line)))
 	return len(line), nil
 }

@@ -27,7 +27,7 @@ func TestShowTellsOfTrouble(t *testing.T) {
 	log.Warn("evaluation failed", zap.String("err", "no sample"))
 	log.With(zap.String("source", "own")).Warn("evaluation failed")
 	log.With(zap.String("source", "own")).Warn("source does not answer", zap.Error(errors.New("disk\nfull \x1b[2J")))
-	shown.lastNotes()
+	shown.lastWarnings()
 	text := said.String()
 	if !strings.HasPrefix(text, "! source does not answer") || !strings.Contains(text, `"source": "own"`) || strings.Count(text, "\n") != 1 {
 		t.Errorf("printed %q, want one line about the source", text)
@@ -43,14 +43,14 @@ func TestShowIsSilentAboutItsEnd(t *testing.T) {
 	shown, said := testDisplay(time.Minute)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	shown.note("fleet cannot be read")
+	shown.warn("fleet cannot be read")
 	if err := shown.run(ended); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(said.String(), "! ") {
 		t.Errorf("said at the end:\n%s", said)
 	}
-	shown.lastNotes()
+	shown.lastWarnings()
 	if !strings.HasSuffix(said.String(), "! fleet cannot be read\n") {
 		t.Errorf("not said after a failure:\n%s", said)
 	}
@@ -60,7 +60,7 @@ func TestShowDoesNotBlockTheDaemon(t *testing.T) {
 	shown, _ := testDisplay(time.Minute)
 	for range 1000 { // nobody reads
 		shown.decided(viewAt(0, 1, 1, 0, 0))
-		shown.note("trouble")
+		shown.warn("trouble")
 	}
 }
 

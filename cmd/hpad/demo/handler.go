@@ -20,7 +20,7 @@ const (
 	donePath = "/jobs/done"
 )
 
-// NewHandler answers the HTTP face of a queue: workers take jobs and report
+// NewHandler returns the HTTP face of a queue: workers take jobs and report
 // them done, and the metrics of the registry are at /metrics.
 func NewHandler(queue *Queue, registry *prometheus.Registry) http.Handler {
 	mux := http.NewServeMux()

@@ -36,12 +36,12 @@ type Load struct {
 	Duration time.Duration
 }
 
-// Waves answers how often the load rises and falls.
+// Waves returns how often the load rises and falls.
 func (l Load) Waves() int {
 	return max(1, int(math.Ceil(float64(l.Duration)/float64(wave))))
 }
 
-// Rate answers the load after a time since its beginning, in jobs a second. It
+// Rate returns the load after a time since its beginning, in jobs a second. It
 // is low before its beginning and after its end.
 func (l Load) Rate(elapsed time.Duration) float64 {
 	if elapsed <= 0 || elapsed >= l.Duration {
@@ -51,7 +51,7 @@ func (l Load) Rate(elapsed time.Duration) float64 {
 	return lowRate + (highRate-lowRate)*height(at)
 }
 
-// height answers how high a wave is at a share of its time, from 0 to 1.
+// height returns how high a wave is at a share of its time, from 0 to 1.
 func height(at float64) float64 {
 	switch {
 	case at <= riseBegins || at >= fallEnds:

@@ -37,7 +37,7 @@ func (p *panel) sample(load float64, waiting int) {
 	p.samples = append(p.samples, sample{elapsed: p.elapsed, load: load, waiting: waiting, workers: p.workers()})
 }
 
-// workers answers the count that was decided on last.
+// workers returns the count that was decided on last.
 func (p *panel) workers() int {
 	if d := p.view.Decision; d != nil {
 		return int(d.DesiredReplicas)
@@ -45,7 +45,7 @@ func (p *panel) workers() int {
 	return 0
 }
 
-// load answers the load as it was seen last.
+// load returns the load as it was seen last.
 func (p *panel) load() float64 {
 	if len(p.samples) == 0 {
 		return 0

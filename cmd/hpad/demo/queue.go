@@ -95,7 +95,7 @@ func NewQueue(registry prometheus.Registerer) *Queue {
 	return q
 }
 
-// Stats answers what the queue has seen so far.
+// Stats returns what the queue has seen so far.
 func (q *Queue) Stats() Stats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -136,7 +136,7 @@ func (q *Queue) reclaim(now time.Time) {
 	q.waiting = slices.Concat(lost, q.waiting)
 }
 
-// Take answers the oldest job and gives it to the caller for a while, waiting for
+// Take returns the oldest job and gives it to the caller for a while, waiting for
 // one if need be. It says false when ctx ends first.
 func (q *Queue) Take(ctx context.Context) (Job, bool) {
 	for {

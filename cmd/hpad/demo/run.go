@@ -51,7 +51,7 @@ func Run(ctx context.Context, out io.Writer, duration time.Duration) (err error)
 
 	shown := newDisplay(out, stage.setup, stage.queue)
 	if err := stage.run(ctx, shown, duration); err != nil {
-		shown.lastNotes()
+		shown.lastWarnings()
 		return err
 	}
 	return shown.conclude()
@@ -192,7 +192,7 @@ const (
 )
 
 // reservePorts takes a block of ports that are free: it listens on the first and
-// answers the second, which is the first of the workers'.
+// returns the second, which is the first of the workers'.
 func reservePorts(ctx context.Context) (net.Listener, int, error) {
 	var err error
 	for range portAttempts {

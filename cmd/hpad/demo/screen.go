@@ -16,13 +16,13 @@ import (
 // and lines above it that stay.
 type screen struct {
 	out io.Writer
-	// size answers columns and rows.
+	// size returns columns and rows.
 	size func() (columns, rows int, err error)
 	// drawn is the panel as it was drawn last.
 	drawn []string
 }
 
-// newScreen answers a screen on a terminal that can be steered, nil for all
+// newScreen returns a screen on a terminal that can be steered, nil for all
 // else.
 func newScreen(out io.Writer) *screen {
 	file, ok := out.(*os.File)
@@ -70,7 +70,7 @@ func (s *screen) draw(stay []string, panel func(width int) []string) error {
 	return nil
 }
 
-// height answers how many rows the drawn panel takes: where the terminal has
+// height returns how many rows the drawn panel takes: where the terminal has
 // become narrower, its lines take several.
 func (s *screen) height(columns int) int {
 	rows := 0

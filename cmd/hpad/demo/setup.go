@@ -44,7 +44,7 @@ func Example(duration time.Duration) Setup {
 	}
 }
 
-// Config answers the configuration as TOML text.
+// Config returns the configuration as TOML text.
 func (s Setup) Config() []byte {
 	var text bytes.Buffer
 	if err := configTemplate.Execute(&text, s); err != nil {
@@ -66,15 +66,15 @@ func quote(value any) (string, error) {
 	return strings.ReplaceAll(string(text), `","`, `", "`), err
 }
 
-// Command answers the whole command of a worker.
+// Command returns the whole command of a worker.
 func (s Setup) Command() []string {
 	return append(s.Worker[:len(s.Worker):len(s.Worker)], "http://"+s.Queue)
 }
 
-// Ports answers the workers' range of ports.
+// Ports returns the workers' range of ports.
 func (s Setup) Ports() string { return fmt.Sprintf("%d-%d", s.FirstPort, s.FirstPort+Ports-1) }
 
-// MaxWorkers answers how many workers there may be.
+// MaxWorkers returns how many workers there may be.
 func (s Setup) MaxWorkers() int { return MaxWorkers }
 
 // The bounds of the scale-down window.
@@ -83,7 +83,7 @@ const (
 	maxWindow = 15 * time.Second
 )
 
-// Window answers the scale-down window: a twelfth of a wave.
+// Window returns the scale-down window: a twelfth of a wave.
 func (s Setup) Window() time.Duration {
 	each := s.Duration / time.Duration(Load{Duration: s.Duration}.Waves())
 	return min(max((each/12).Round(time.Second), minWindow), maxWindow)

@@ -10,7 +10,7 @@ import (
 	"github.com/hpad/hpad/targets/process"
 )
 
-// parse answers the configuration of a setup.
+// parse returns the configuration of a setup.
 func parse(t *testing.T, setup Setup) *config.Config {
 	t.Helper()
 	c, err := config.Parse("demo.toml", setup.Config())

@@ -81,18 +81,18 @@ func (s *Story) measure(d *policy.Decision) {
 	}
 }
 
-// Changed says whether a view's decision changed the count.
+// Changed reports whether a view's decision changed the count.
 func Changed(view api.Autoscaler) bool {
 	d := view.Decision
 	return d != nil && d.Write && view.Status.LastScaleTime.Equal(d.Time)
 }
 
-// OverGoal says whether a metric is over its goal by more than the tolerance.
+// OverGoal reports whether a metric is over its goal by more than the tolerance.
 func OverGoal(result *policy.MetricResult) bool {
 	return result.Error == "" && result.Ratio != nil && *result.Ratio > 1+result.ToleranceUp
 }
 
-// Verdict answers nil if the fleet grew and then shrank, else what did not
+// Verdict returns nil if the fleet grew and then shrank, else what did not
 // happen.
 func (s *Story) Verdict() error {
 	switch {

@@ -10,7 +10,7 @@ import (
 
 var begin = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// view answers a decision after some seconds.
+// view returns a decision after some seconds.
 func view(second int, from, to int32, ratio float64) api.Autoscaler {
 	at := begin.Add(time.Duration(second) * time.Second)
 	v := api.Autoscaler{Decision: &policy.Decision{

@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// How a worker bears with a queue that does not answer: it asks again after a
+// How a worker bears with a queue that does not respond: it asks again after a
 // pause, and gives up after a while.
 const (
 	retryPause = 100 * time.Millisecond
@@ -36,7 +36,7 @@ type worker struct {
 // Work takes jobs from the queue at an address, as "http://127.0.0.1:4729", and
 // does them one after the other until ctx ends; the job in hand is done first.
 // Meanwhile it serves /metrics and /ready on the listener, which it closes. The
-// error says that the queue does not answer, or that nothing could be served.
+// error says that the queue does not respond, or that nothing could be served.
 func Work(ctx context.Context, queue string, listener net.Listener) error {
 	registry := prometheus.NewRegistry()
 	w := &worker{
@@ -92,7 +92,7 @@ func (w *worker) run(ctx context.Context) error {
 	return nil
 }
 
-// next answers the next job, nil when there is none for now.
+// next returns the next job, nil when there is none for now.
 func (w *worker) next(ctx context.Context) (*Job, error) {
 	response, err := w.post(ctx, nextPath)
 	if err != nil {
@@ -126,7 +126,7 @@ func (w *worker) do(ctx context.Context, job Job) error {
 	return response.Body.Close()
 }
 
-// post calls the queue; any answer but success is an error.
+// post calls the queue; any response but success is an error.
 func (w *worker) post(ctx context.Context, path string) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, w.queue+path, http.NoBody)
 	if err != nil {

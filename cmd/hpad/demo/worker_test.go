@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// startWorker runs a worker on a queue of its own. It answers the queue, the
+// startWorker runs a worker on a queue of its own. It returns the queue, the
 // worker's address, and how to end the worker.
 func startWorker(t *testing.T) (queue *Queue, address string, end func() error) {
 	t.Helper()
@@ -44,7 +44,7 @@ func startWorker(t *testing.T) (queue *Queue, address string, end func() error) 
 	return queue, "http://" + listener.Addr().String(), end
 }
 
-// get answers a page of a worker.
+// get returns a page of a worker.
 func get(t *testing.T, url string) (int, string) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
@@ -87,7 +87,7 @@ func TestWorkerDoesJobs(t *testing.T) {
 	}
 }
 
-// cpuTime answers how long the test has been computing.
+// cpuTime returns how long the test has been computing.
 func cpuTime(t *testing.T) time.Duration {
 	t.Helper()
 	var usage syscall.Rusage
@@ -125,7 +125,7 @@ func TestWorkerSaysThatItCannotServe(t *testing.T) {
 	}
 }
 
-// answers is a transport that answers as a function says.
+// answers is a transport that responds as a function says.
 type answers func(*http.Request) (*http.Response, error)
 
 func (a answers) RoundTrip(request *http.Request) (*http.Response, error) { return a(request) }

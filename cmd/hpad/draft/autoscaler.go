@@ -75,7 +75,7 @@ type Policy struct {
 	Period time.Duration
 }
 
-// TOML answers the autoscaler as TOML.
+// TOML returns the autoscaler as TOML.
 func (a *Autoscaler) TOML() string {
 	var p page
 	path := "autoscalers." + key(a.Name)
@@ -94,7 +94,7 @@ func (a *Autoscaler) TOML() string {
 	return p.String()
 }
 
-// toml answers the target as an inline table.
+// toml returns the target as an inline table.
 func (t *Target) toml() string {
 	var inner []line
 	for _, k := range append([]Key{{Name: "fleet", Value: t.Fleet}}, t.Keys...) {
@@ -167,7 +167,7 @@ func (r *Rules) write(p *page, path string) {
 	p.lines(lines)
 }
 
-// policies answers an array of inline tables, one in a line where there are
+// policies returns an array of inline tables, one in a line where there are
 // several.
 func policies(given []Policy) string {
 	var elements []string

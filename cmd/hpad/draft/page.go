@@ -26,7 +26,7 @@ func (p *page) notes(notes []string) {
 	}
 }
 
-// commentable answers what may stand in a comment.
+// commentable returns what may stand in a comment.
 func commentable(r rune) rune {
 	if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
 		return ' '
@@ -45,7 +45,7 @@ func (p *page) lines(lines []line) {
 	}
 }
 
-// inline answers an inline table.
+// inline returns an inline table.
 func inline(lines []line) string {
 	inner := make([]string, len(lines))
 	for i, l := range lines {
@@ -54,7 +54,7 @@ func inline(lines []line) string {
 	return "{ " + strings.Join(inner, ", ") + " }"
 }
 
-// array answers an array, one element in a line where there are several.
+// array returns an array, one element in a line where there are several.
 func array(elements []string) string {
 	if len(elements) < 2 {
 		return "[" + strings.Join(elements, "") + "]"
@@ -62,7 +62,7 @@ func array(elements []string) string {
 	return "[\n  " + strings.Join(elements, ",\n  ") + ",\n]"
 }
 
-// key answers a key as TOML writes it, in quotes where it needs them.
+// key returns a key as TOML writes it, in quotes where it needs them.
 func key(name string) string {
 	bare := name != "" && !strings.ContainsFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
@@ -73,7 +73,7 @@ func key(name string) string {
 	return basic(name)
 }
 
-// text answers a text as TOML: in single quotes where that saves backslashes.
+// text returns a text as TOML: in single quotes where that saves backslashes.
 func text(value string) string {
 	if strings.ContainsAny(value, `"\`) && !strings.Contains(value, "'") && !strings.ContainsFunc(value, unicode.IsControl) {
 		return "'" + strings.ToValidUTF8(value, "�") + "'"
@@ -81,7 +81,7 @@ func text(value string) string {
 	return basic(value)
 }
 
-// basic answers a text in double quotes.
+// basic returns a text in double quotes.
 func basic(value string) string {
 	var quoted strings.Builder
 	quoted.WriteByte('"')
@@ -104,7 +104,7 @@ func basic(value string) string {
 	return quoted.String()
 }
 
-// duration answers a span as TOML, without the zero units that Go writes.
+// duration returns a span as TOML, without the zero units that Go writes.
 func duration(d time.Duration) string {
 	written := d.String()
 	if strings.HasSuffix(written, "m0s") {

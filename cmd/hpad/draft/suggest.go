@@ -77,7 +77,7 @@ var plainName = regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*$`)
 // perSecond is how prometheus-adapter's customary rules rename a counter.
 const perSecond = "_per_second"
 
-// series answers the selector of the series that a metric is probably made of.
+// series returns the selector of the series that a metric is probably made of.
 func series(name, matchers string) string {
 	counter, isRate := strings.CutSuffix(name, perSecond)
 	switch {

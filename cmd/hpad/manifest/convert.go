@@ -23,7 +23,7 @@ type Choices struct {
 	Fleet string
 	// Kind is the fleet's; empty where there is no fleet.
 	Kind string
-	// Samples says whether the fleet itself can tell the use of resources.
+	// Samples is whether the fleet itself measures the use of resources.
 	Samples bool
 	// Source is what all queries are asked of; empty leaves it undecided.
 	Source string
@@ -88,7 +88,7 @@ func Convert(objects []Object, choices Choices) []Conversion {
 	return conversions
 }
 
-// reference answers "namespace/name", as far as it is known.
+// reference returns "namespace/name", as far as it is known.
 func (o *Object) reference() string {
 	switch {
 	case o.Name == "":
@@ -99,7 +99,7 @@ func (o *Object) reference() string {
 	return o.Namespace + "/" + o.Name
 }
 
-// autoscalerName answers a name that is not taken, and why it is not the
+// autoscalerName returns a name that is not taken, and why it is not the
 // object's.
 func (o *Object) autoscalerName(taken map[string]bool) (name, note string) {
 	name = config.AdaptName(o.Name)
@@ -196,7 +196,7 @@ func (c *Choices) metric(given *autoscalingv2.MetricSpec) draft.Metric {
 	return m
 }
 
-// namesGoal says whether the type word of an Object metric's goal is that of a
+// namesGoal reports whether the type word of an Object metric's goal is that of a
 // goal that is given (R40).
 func namesGoal(target autoscalingv2.MetricTarget) bool {
 	switch target.Type {
@@ -208,7 +208,7 @@ func namesGoal(target autoscalingv2.MetricTarget) bool {
 	return false
 }
 
-// impliedType answers the type word that follows from the goal.
+// impliedType returns the type word that follows from the goal.
 func impliedType(metricType autoscalingv2.MetricSourceType, target autoscalingv2.MetricTarget) autoscalingv2.MetricTargetType {
 	switch {
 	case target.AverageUtilization != nil:
@@ -236,7 +236,7 @@ func metricNote(metricType autoscalingv2.MetricSourceType, object string, identi
 // labelName is what Prometheus takes as a label.
 var labelName = regexp.MustCompile(`[^a-zA-Z0-9_]`)
 
-// matchers answers a selector as Prometheus writes it.
+// matchers returns a selector as Prometheus writes it.
 func matchers(selector *metav1.LabelSelector) string {
 	if selector == nil {
 		return ""
@@ -268,7 +268,7 @@ func matchers(selector *metav1.LabelSelector) string {
 	return strings.Join(found, ", ")
 }
 
-// unknownOperators answers the operators of a selector that nobody knows.
+// unknownOperators returns the operators of a selector that nobody knows.
 func unknownOperators(selector *metav1.LabelSelector) []metav1.LabelSelectorOperator {
 	if selector == nil {
 		return nil
@@ -284,7 +284,7 @@ func unknownOperators(selector *metav1.LabelSelector) []metav1.LabelSelectorOper
 	return unknown
 }
 
-// quantityText answers a quantity as a text; empty for nil.
+// quantityText returns a quantity as a text; empty for nil.
 func quantityText(given *resource.Quantity) string {
 	if given == nil {
 		return ""
@@ -292,7 +292,7 @@ func quantityText(given *resource.Quantity) string {
 	return given.String()
 }
 
-// toleranceText answers a tolerance as people write it: the decimal number that it
+// toleranceText returns a tolerance as people write it: the decimal number that it
 // is, or the quantity where TOML's numbers cannot hold it; empty for nil.
 func toleranceText(given *resource.Quantity) string {
 	if given == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/settings/quantity"
 )
 
-// Meaning answers what the object asks for, defaulted (R9 to R12).
+// Meaning returns what the object asks for, defaulted (R9 to R12).
 func (o *Object) Meaning() (policy.Spec, error) {
 	spec := policy.Spec{MinReplicas: o.Spec.MinReplicas, MaxReplicas: o.Spec.MaxReplicas}
 	for i := range o.Spec.Metrics {
@@ -35,7 +35,7 @@ func (o *Object) Meaning() (policy.Spec, error) {
 	return policy.Default(spec), nil
 }
 
-// meaningOf answers a metric for policy; one that lacks the part that its type
+// meaningOf returns a metric for policy; one that lacks the part that its type
 // names has no name and no goal.
 func meaningOf(given *autoscalingv2.MetricSpec) (policy.MetricSpec, error) {
 	metric := policy.MetricSpec{Type: policy.MetricType(given.Type)}
@@ -72,10 +72,10 @@ func meaningOf(given *autoscalingv2.MetricSpec) (policy.MetricSpec, error) {
 	return metric, err
 }
 
-// objectOf answers what an Object metric describes, as "kind/name".
+// objectOf returns what an Object metric describes, as "kind/name".
 func objectOf(ref autoscalingv2.CrossVersionObjectReference) string { return ref.Kind + "/" + ref.Name }
 
-// milli answers a quantity in milli-units (R2), and nil for nil.
+// milli returns a quantity in milli-units (R2), and nil for nil.
 func milli(given *resource.Quantity) (*int64, error) {
 	if given == nil {
 		return nil, nil
@@ -87,7 +87,7 @@ func milli(given *resource.Quantity) (*int64, error) {
 	return new(parsed.Milli()), nil
 }
 
-// rulesOf answers one direction's rules for policy, and nil for nil.
+// rulesOf returns one direction's rules for policy, and nil for nil.
 func rulesOf(given *autoscalingv2.HPAScalingRules) (*policy.ScalingRules, error) {
 	if given == nil {
 		return nil, nil
@@ -152,7 +152,7 @@ var upstreamWords = strings.NewReplacer(
 	"min_replicas", "minReplicas", "average_value", "averageValue", "average_utilization", "averageUtilization", "Instances", "Pods",
 )
 
-// sources answers the part of a metric that its type wants and that is missing,
+// sources returns the part of a metric that its type wants and that is missing,
 // and those that are other types' (R17).
 func sources(metric *autoscalingv2.MetricSpec) (missing string, others []string) {
 	for _, source := range []struct {
@@ -176,7 +176,7 @@ func sources(metric *autoscalingv2.MetricSpec) (missing string, others []string)
 	return missing, others
 }
 
-// upstreamPath answers the field of a manifest for a field of a spec, as
+// upstreamPath returns the field of a manifest for a field of a spec, as
 // "spec.metrics[0].pods.target.averageValue".
 func upstreamPath(object *Object, field string) string {
 	words := strings.Split(field, "_")
@@ -193,7 +193,7 @@ func upstreamPath(object *Object, field string) string {
 	return "spec." + path
 }
 
-// metricField answers the field of a metric for one of a spec's.
+// metricField returns the field of a metric for one of a spec's.
 func metricField(metricType autoscalingv2.MetricSourceType, field string) string {
 	ofResource := metricType == autoscalingv2.ResourceMetricSourceType || metricType == autoscalingv2.ContainerResourceMetricSourceType
 	switch {

@@ -58,7 +58,7 @@ type Error struct {
 	Detail string
 }
 
-// Error answers "file:line: detail".
+// Error returns "file:line: detail".
 func (e *Error) Error() string {
 	if e.Line == 0 {
 		return e.File + ": " + e.Detail
@@ -67,8 +67,8 @@ func (e *Error) Error() string {
 }
 
 // Read reads the manifests of a file, as YAML documents or JSON; lists are taken
-// apart. What has a mistake is in no answer but the error, which joins an [Error]
-// for each.
+// apart. What has a mistake is left out, and the error joins an [Error] for
+// each.
 func Read(file string, text []byte) ([]Object, []Skipped, error) {
 	r := &reader{file: file, template: bytes.Contains(text, []byte("{{"))}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
@@ -246,7 +246,7 @@ func kindOf(wrong *json.UnmarshalTypeError) string {
 	}
 }
 
-// child answers what a mapping has under a key; nil when it has nothing.
+// child returns what a mapping has under a key; nil when it has nothing.
 func child(node *yaml.Node, key string) *yaml.Node {
 	if node.Kind == yaml.AliasNode {
 		node = node.Alias
@@ -262,7 +262,7 @@ func child(node *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// lineOf answers the line of a path as "spec.metrics[0].type", or else of the
+// lineOf returns the line of a path as "spec.metrics[0].type", or else of the
 // nearest part of it that there is.
 func lineOf(node *yaml.Node, path string) int {
 	line := node.Line

@@ -128,7 +128,7 @@ func (r *reader) v1(node *yaml.Node, raw json.RawMessage, annotations map[string
 	return spec
 }
 
-// behavior answers the behavior of the annotation; nil when there is none. Its
+// behavior returns the behavior of the annotation; nil when there is none. Its
 // keys are in upper case, as Kubernetes writes it, and an empty one does not
 // count.
 func (r *reader) behavior(node *yaml.Node, annotations map[string]string) *autoscalingv2.HorizontalPodAutoscalerBehavior {
@@ -171,7 +171,7 @@ func (r *reader) badAnnotation(node *yaml.Node, annotation string, err error) {
 	r.add(line, "annotation %s: %s", annotation, strings.TrimPrefix(err.Error(), "json: "))
 }
 
-// modern answers a metric of v1 as v2 has it. As upstream converts it.
+// modern returns a metric of v1 as v2 has it. As upstream converts it.
 func modern(metric autoscalingv1.MetricSpec) autoscalingv2.MetricSpec {
 	spec := autoscalingv2.MetricSpec{Type: autoscalingv2.MetricSourceType(metric.Type)}
 	resourceTarget := func(percent *int32, average *resource.Quantity) autoscalingv2.MetricTarget {

@@ -36,7 +36,6 @@ func Autoscaler(w io.Writer, view api.Autoscaler, now time.Time) error {
 	d.conditions(view.Status.Conditions)
 	d.drains(view.Drains)
 	d.events(view.Events)
-	// What the writer could not write is what Flush answers.
 	return table.Flush()
 }
 

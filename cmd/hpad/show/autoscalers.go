@@ -43,7 +43,6 @@ func Autoscalers(w io.Writer, views []api.Autoscaler, wide bool, now time.Time) 
 		}
 		_, _ = fmt.Fprintln(table, strings.Join(cells, "\t"))
 	}
-	// What the writer could not write is what Flush answers.
 	return table.Flush()
 }
 
@@ -102,7 +101,7 @@ func targetText(spec policy.MetricSpec, status policy.MetricStatus) string {
 	}
 }
 
-// goalType answers which field of a metric's target kubectl shows: the average
+// goalType returns which field of a metric's target kubectl shows: the average
 // value where there is one, else the utilization of a resource, else the value.
 func goalType(spec policy.MetricSpec) policy.TargetType {
 	switch {

@@ -97,7 +97,7 @@ func (p *page) agreed(view api.Explanation, d policy.Decision) {
 
 // evaluation adds what is wrong with the passes themselves, if anything; an error
 // that the decision that follows has, and is not old, is told there.
-func (p *page) evaluation(view api.Explanation, zone *time.Location, told bool) {
+func (p *page) evaluation(view api.Explanation, zone *time.Location, shown bool) {
 	evaluation := view.Evaluation
 	if evaluation.Unevaluated {
 		last := "never"
@@ -112,7 +112,7 @@ func (p *page) evaluation(view api.Explanation, zone *time.Location, told bool) 
 	if !evaluation.Since.IsZero() {
 		p.field("Cause", "the same since %s%s", explain.Stamp(evaluation.Since.In(zone)), turns(evaluation.Untold, zone))
 	}
-	if evaluation.Error != "" && (!told || evaluation.Unevaluated) {
+	if evaluation.Error != "" && (!shown || evaluation.Unevaluated) {
 		p.field("Error", "%s", explain.OneLine(evaluation.Error))
 	}
 }
@@ -271,7 +271,7 @@ func (p *page) result(view api.Explanation, d policy.Decision) {
 	}
 }
 
-// untold answers a text without the error of a metric at its end, which stands with
+// untold returns a text without the error of a metric at its end, which stands with
 // the metric.
 func untold(d policy.Decision, text string) string {
 	for _, result := range d.Metrics {

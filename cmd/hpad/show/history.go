@@ -26,7 +26,6 @@ func History(w io.Writer, entries []api.Recorded, several bool) error {
 	for _, entry := range entries {
 		row(entry.Time.UTC().Format(time.DateTime), entry.Autoscaler, explain.Count(entry.Decision, entry.Evaluation()), whyText(entry))
 	}
-	// What the writer could not write is what Flush answers.
 	return table.Flush()
 }
 

@@ -16,10 +16,10 @@ const (
 	unknown = "<unknown>"
 )
 
-// newTable answers a writer of aligned columns, as kubectl aligns them.
+// newTable returns a writer of aligned columns, as kubectl aligns them.
 func newTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 6, 4, 3, ' ', 0) }
 
-// orNone answers text, or the word for none.
+// orNone returns text, or the word for none.
 func orNone(text string) string {
 	if text == "" {
 		return none

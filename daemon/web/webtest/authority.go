@@ -46,7 +46,7 @@ func NewAuthority(t testing.TB, dir, name string) *Authority {
 }
 
 // Issue makes a certificate for a server at the loopback addresses and at the
-// DNS name, which is also that of a client, and answers its files.
+// DNS name, which is also that of a client, and returns its files.
 func (a *Authority) Issue(t testing.TB, name string) (certFile, keyFile string) {
 	t.Helper()
 	return a.issue(t, newTemplate(name), name)
@@ -78,7 +78,7 @@ func (a *Authority) issue(t testing.TB, template *x509.Certificate, name string)
 	return certFile, keyFile
 }
 
-// ClientConfig answers the TLS of a client that trusts the authority and shows
+// ClientConfig returns the TLS of a client that trusts the authority and shows
 // the certificate of files; empty ones are none.
 func (a *Authority) ClientConfig(t testing.TB, certFile, keyFile string) *tls.Config {
 	t.Helper()
@@ -94,7 +94,7 @@ func (a *Authority) ClientConfig(t testing.TB, certFile, keyFile string) *tls.Co
 	return c
 }
 
-// Hash answers the bcrypt hash of a password, of the least cost there is.
+// Hash returns the bcrypt hash of a password, of the least cost there is.
 func Hash(t testing.TB, password string) string {
 	t.Helper()
 	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
@@ -104,7 +104,7 @@ func Hash(t testing.TB, password string) string {
 	return string(hash)
 }
 
-// Write writes a file and answers its name.
+// Write writes a file and returns its name.
 func Write(t testing.TB, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)

@@ -46,7 +46,7 @@ func (e element) write(b *strings.Builder) {
 	b.WriteString("</" + name + ">")
 }
 
-// refusal is an answer that is an error.
+// refusal is a response that is an error.
 type refusal struct {
 	status        int
 	code, message string
@@ -64,7 +64,7 @@ var spaces = map[string]string{
 	versionSTS:         "https://sts.amazonaws.com/doc/2011-06-15/",
 }
 
-// answer writes the answer to a call.
+// answer writes the response to a call.
 func answer(w http.ResponseWriter, version, name, id string, result element) {
 	root := element{name: fmt.Sprintf("%sResponse xmlns=%q", name, spaces[version])}
 	if version == versionEC2 {

@@ -25,7 +25,7 @@ func readPage(r *request) page {
 	return page{most: r.number("MaxRecords", defaultPage), token: r.text("NextToken")}
 }
 
-// cut answers the part of a list, and the token of the next one.
+// cut returns the part of a list, and the token of the next one.
 func cut[T any](c *Cloud, p page, all []T) ([]T, string, *refusal) {
 	from, _ := strconv.Atoi(p.token)
 	if p.most < 1 || p.most > longestPage || from < 0 || from > len(all) {

@@ -86,7 +86,7 @@ func New(t testing.TB) *Cloud {
 }
 
 // Credentials writes a shared credentials file that holds the access key that is
-// valid now, and answers its path.
+// valid now, and returns its path.
 func (c *Cloud) Credentials(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "credentials")
@@ -155,7 +155,7 @@ func (c *Cloud) Spend(d time.Duration) {
 	c.locked(func() { c.bucket, c.ec2Bucket = spent(), spent() })
 }
 
-// Refused answers how many calls found their bucket empty so far.
+// Refused returns how many calls found their bucket empty so far.
 func (c *Cloud) Refused() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,7 +165,7 @@ func (c *Cloud) Refused() int {
 // Unthrottle ends that.
 func (c *Cloud) Unthrottle() { c.locked(func() { c.bucket, c.ec2Bucket = nil, nil }) }
 
-// Hang makes the imitation take calls and not answer them, or ends that.
+// Hang makes the imitation take calls and not respond, or ends that.
 func (c *Cloud) Hang(on bool) {
 	c.locked(func() {
 		if on && c.hang == nil {
@@ -177,7 +177,7 @@ func (c *Cloud) Hang(on bool) {
 	})
 }
 
-// Calls answers how many calls there were since the last time, by action.
+// Calls returns how many calls there were since the last time, by action.
 func (c *Cloud) Calls() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,7 +186,7 @@ func (c *Cloud) Calls() map[string]int {
 	return counted
 }
 
-// Writes answers how many calls changed a count so far.
+// Writes returns how many calls changed a count so far.
 func (c *Cloud) Writes() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -250,7 +250,7 @@ func (c *Cloud) Delete(name string) {
 	c.names = slices.DeleteFunc(c.names, func(n string) bool { return n == name })
 }
 
-// Look answers a copy of a group as it is now.
+// Look returns a copy of a group as it is now.
 func (c *Cloud) Look(name string) Group {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -259,7 +259,7 @@ func (c *Cloud) Look(name string) Group {
 	return g.clone()
 }
 
-// ServeHTTP answers as AWS.
+// ServeHTTP responds as AWS.
 func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	hang := c.hang

@@ -251,7 +251,7 @@ func (g *Group) complete(i *Instance, result string, now time.Time) {
 	}
 }
 
-// refusal answers why no instance can be launched beside n; "" when one can be.
+// refusal returns why no instance can be launched beside n; "" when one can be.
 func (c *Cloud) refusal(g *Group, n int) string {
 	switch {
 	case c.quota >= 0 && c.living >= c.quota:

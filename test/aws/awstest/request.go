@@ -79,7 +79,7 @@ func (r *request) filters(prefix, values string) []filter {
 	}
 }
 
-// left answers the parameters that nothing read.
+// left returns the parameters that nothing read.
 func (r *request) left() []string {
 	var keys []string
 	for key := range r.values {
@@ -89,7 +89,7 @@ func (r *request) left() []string {
 	return keys
 }
 
-// Decode reads the body of a request, as the imitation does, and answers the
+// Decode reads the body of a request, as the imitation does, and returns the
 // parameters that it does not know.
 func Decode(body string) (unknown []string, err error) {
 	values, err := url.ParseQuery(strings.TrimSpace(body))

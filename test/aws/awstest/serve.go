@@ -13,23 +13,23 @@ type Fault struct {
 	Action string
 	// Times is how many calls it meets.
 	Times int
-	// Delay holds the answer.
+	// Delay holds the response.
 	Delay time.Duration
 	// Status, Code and Message are answered in place of doing anything.
 	Status        int
 	Code, Message string
 	// RetryAfter is the header of that, in seconds.
 	RetryAfter int
-	// Lost does what is asked and cuts the connection in place of an answer.
+	// Lost does what is asked and cuts the connection in place of a response.
 	Lost bool
-	// Garbled answers what is no XML.
+	// Garbled responds with what is no XML.
 	Garbled bool
 }
 
 // Inject adds a fault.
 func (c *Cloud) Inject(f Fault) { c.locked(func() { c.faults = append(c.faults, &f) }) }
 
-// take answers the fault that meets a call; the zero one where none does.
+// take returns the fault that meets a call; the zero one where none does.
 func (c *Cloud) take(name string) Fault {
 	for _, f := range c.faults {
 		if f.Times > 0 && (f.Action == "" || f.Action == name) {
@@ -40,7 +40,7 @@ func (c *Cloud) take(name string) Fault {
 	return Fault{}
 }
 
-// serve answers one call.
+// serve serves one call.
 func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
 	name, version := r.PostForm.Get("Action"), r.PostForm.Get("Version")
 	called, parameters, err := decode(r.PostForm)
@@ -86,7 +86,7 @@ func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// admit answers why a call is not even looked at; nil when it is. It goes through
+// admit returns why a call is not even looked at; nil when it is. It goes through
 // what AWS goes through, in its order.
 func (c *Cloud) admit(r *http.Request, name, version string, called action, parameters *request, err error) *refusal {
 	c.mu.Lock()

@@ -14,7 +14,7 @@ func (s *Server) serveSubscriptions(w http.ResponseWriter, _ *http.Request, _ []
 	}}})
 }
 
-// serveOperation answers how far a long-running operation is.
+// serveOperation writes how far a long-running operation is.
 func (s *Server) serveOperation(w http.ResponseWriter, _ *http.Request, parts []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +95,7 @@ func (s *Set) interfaces() []any {
 	return found
 }
 
-// servePermissions answers what the client may do.
+// servePermissions writes what the client may do.
 func (s *Server) servePermissions(w http.ResponseWriter, _ *http.Request, _ []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

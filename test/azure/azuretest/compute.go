@@ -26,8 +26,8 @@ type call struct {
 	operation string
 }
 
-// transport answers the SDK's fake server of an operation, which decodes the request
-// and encodes the answer.
+// transport returns the SDK's fake server of an operation, which decodes the request
+// and encodes the response.
 func (c *call) transport(api string) azpolicy.Transporter {
 	client, _, _ := strings.Cut(api, ".")
 	switch client {
@@ -43,7 +43,7 @@ func (c *call) transport(api string) azpolicy.Transporter {
 	})
 }
 
-// page answers where a page of so many entries begins and ends, and the link to the
+// page returns where a page of so many entries begins and ends, and the link to the
 // next; nil when there is none.
 func (c *call) page(entries int) (from, to int, next *string) {
 	query := c.request.URL.Query()
@@ -60,7 +60,7 @@ func (c *call) page(entries int) (from, to int, next *string) {
 	return from, to, &text
 }
 
-// listed answers one page of the sets of a resource group, or of all.
+// listed returns one page of the sets of a resource group, or of all.
 func (c *call) listed(group string) ([]*armcompute.VirtualMachineScaleSet, *string) {
 	s := c.server
 	s.mu.Lock()
@@ -86,7 +86,7 @@ func (c *call) listed(group string) ([]*armcompute.VirtualMachineScaleSet, *stri
 	return found, next
 }
 
-// lied answers the lie that a read of a set is told; nil for the truth. A read is
+// lied returns the lie that a read of a set is told; nil for the truth. A read is
 // that of the set or of its machines.
 func (s *Server) lied(name string) *lie {
 	for i, each := range s.lies {
@@ -160,7 +160,7 @@ func setID(set *Set) string {
 	return fmt.Sprintf("/subscriptions/%s/resourceGroups/%s/providers/Microsoft.Compute/virtualMachineScaleSets/%s", Subscription, set.Group, set.Name)
 }
 
-// found answers a set, or the refusal for one that is not there.
+// found returns a set, or the refusal for one that is not there.
 func (s *Server) found(group, name string) (*Set, error) {
 	set := s.sets[keyOf(group, name)]
 	if set == nil {
@@ -206,7 +206,7 @@ func (c *call) update(_ context.Context, group, name string, parameters armcompu
 	return answer, failed
 }
 
-// changed answers a set that may be changed, at an ETag where one is given.
+// changed returns a set that may be changed, at an ETag where one is given.
 func (c *call) changed(group, name, ifMatch string) (*Set, error) {
 	set, err := c.server.found(group, name)
 	if err != nil {
@@ -343,7 +343,7 @@ func (c *call) listMembers(group, name string, options *armcompute.VirtualMachin
 	return answer
 }
 
-// shown answers the machines that a list shows: all, or as many as a lie has it.
+// shown returns the machines that a list shows: all, or as many as a lie has it.
 func (s *Server) shown(set *Set) []*Machine {
 	lied := s.lied(keyOf(set.Group, set.Name))
 	if lied == nil || lied.count < 0 {
@@ -433,7 +433,7 @@ func (c *call) listMachines(group string, options *armcompute.VirtualMachinesCli
 	return answer
 }
 
-// filtered answers the Flexible set that a list of machines is filtered by.
+// filtered returns the Flexible set that a list of machines is filtered by.
 func (c *call) filtered(group string, options *armcompute.VirtualMachinesClientListOptions) (*Set, bool, error) {
 	if options == nil || options.Filter == nil {
 		return nil, false, errors.New("this Azure lists no machines without a filter")

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// moduleDir answers where a module is that hpad or its dependencies require. Without
+// moduleDir returns where a module is that hpad or its dependencies require. Without
 // it the test is skipped.
 func moduleDir(t *testing.T, module string) string {
 	t.Helper()
@@ -71,7 +71,7 @@ func TestRoutes(t *testing.T) {
 }
 
 // TestInterfaceRoutes holds what hpad asks of the network API, and what this package
-// answers, against the SDK's client for it.
+// responses, against the SDK's client for it.
 func TestInterfaceRoutes(t *testing.T) {
 	dir := moduleDir(t, "github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/network/armnetwork/v8")
 	source, err := os.ReadFile(filepath.Join(dir, "interfaces_client.go"))

@@ -68,7 +68,7 @@ func compile(routes []route) []route {
 	return routes
 }
 
-// ServeHTTP answers as Azure Resource Manager and as Microsoft Entra ID.
+// ServeHTTP responds as Azure Resource Manager and as Microsoft Entra ID.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.await(r.Context()) {
 		return
@@ -113,7 +113,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// thaw answers a call, with what it was answered before where the script wants that.
+// thaw serves a call, with what it was answered before where the script wants that.
 func (s *Server) thaw(found *route, w http.ResponseWriter, r *http.Request, parts []string) error {
 	s.mu.Lock()
 	frozen := s.frozen
@@ -222,7 +222,7 @@ func (s *Server) permitted(action string) bool {
 	return false
 }
 
-// fail answers with a failure of the script.
+// fail responds with a failure of the script.
 func (s *Server) fail(w http.ResponseWriter, f *Failure) {
 	if f.Cut {
 		panic(http.ErrAbortHandler)
@@ -258,7 +258,7 @@ func (found *route) answer(s *Server, w http.ResponseWriter, r *http.Request, pa
 	return err
 }
 
-// write answers with an error, as Azure writes them.
+// write responds with an error, as Azure writes them.
 func write(w http.ResponseWriter, err error) {
 	var r *refusal
 	if !errors.As(err, &r) {
@@ -272,7 +272,7 @@ func write(w http.ResponseWriter, err error) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]string{"code": r.code, "message": r.message}})
 }
 
-// document answers with a JSON document.
+// document responds with a JSON document.
 func document(w http.ResponseWriter, what any) error {
 	w.Header().Set("Content-Type", "application/json")
 	return json.NewEncoder(w).Encode(what)
@@ -287,7 +287,7 @@ func (discard) Write(text []byte) (int, error) { return len(text), nil }
 
 func (discard) WriteHeader(int) {}
 
-// serveToken answers as Microsoft Entra ID, or as the federation service of a private
+// serveToken responds as Microsoft Entra ID, or as the federation service of a private
 // cloud.
 func (s *Server) serveToken(w http.ResponseWriter, r *http.Request, tenant, path string) {
 	if strings.HasSuffix(path, ".well-known/openid-configuration") {

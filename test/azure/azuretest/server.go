@@ -68,7 +68,7 @@ type Server struct {
 	page     int
 	// tolerant takes any version of the API.
 	tolerant bool
-	// frozen are answers that are given again, by path and query; nil for none.
+	// frozen are responses that are given again, by path and query; nil for none.
 	frozen map[string][]byte
 }
 
@@ -81,14 +81,14 @@ type operation struct {
 // Failure is what some calls are answered with.
 type Failure struct {
 	// Operation is the operation that fails; empty means any. Times is how often; 0
-	// means until the function that Fail answers is called.
+	// means until the function that Fail returns is called.
 	Operation string
 	Times     int
-	// Status, Code and Message are the answer, and Header more of it.
+	// Status, Code and Message are the response, and Header more of it.
 	Status        int
 	Code, Message string
 	Header        map[string]string
-	// Late does what was asked for before it answers, and Cut cuts the connection
+	// Late does what was asked for before it responds, and Cut cuts the connection
 	// instead of answering.
 	Late, Cut bool
 }
@@ -181,7 +181,7 @@ func (s *Server) Change(target string, change func(set *Set)) {
 	set.settle(time.Now())
 }
 
-// Look answers what a function says of a set.
+// Look returns what a function says of a set.
 func Look[T any](s *Server, target string, look func(set *Set) T) T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,7 +193,7 @@ func Look[T any](s *Server, target string, look func(set *Set) T) T {
 	return look(set)
 }
 
-// Capacity answers a set's capacity.
+// Capacity returns a set's capacity.
 func (s *Server) Capacity(target string) int {
 	return Look(s, target, func(set *Set) int { return set.Capacity })
 }
@@ -205,7 +205,7 @@ func (s *Server) Remove(target string) {
 	delete(s.sets, strings.ToLower(target))
 }
 
-// Calls answers how often an operation was called; "" asks for all that are not for
+// Calls returns how often an operation was called; "" asks for all that are not for
 // tokens.
 func (s *Server) Calls(operation string) int {
 	s.mu.Lock()
@@ -222,7 +222,7 @@ func (s *Server) Calls(operation string) int {
 	return sum
 }
 
-// Hang makes the server accept calls and not answer them, or ends that.
+// Hang makes the server accept calls and not respond, or ends that.
 func (s *Server) Hang(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -234,7 +234,7 @@ func (s *Server) Hang(on bool) {
 	}
 }
 
-// Delay makes every answer take so long.
+// Delay makes every response take so long.
 func (s *Server) Delay(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -271,7 +271,7 @@ func (s *Server) Spend(d time.Duration) {
 	}
 }
 
-// Refused answers how many calls were refused as too many so far.
+// Refused returns how many calls were refused as too many so far.
 func (s *Server) Refused() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -288,7 +288,7 @@ func (s *Server) Refuse(on bool) {
 	}
 }
 
-// Fail answers calls with a failure, until it is over or the function is called.
+// Fail makes calls fail, until it is over or the function is called.
 func (s *Server) Fail(f Failure) (end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -342,7 +342,7 @@ func (s *Server) Tolerate() {
 	s.tolerant = true
 }
 
-// Freeze makes every read answer what it answered first from now on, at no cost: for
+// Freeze makes every read give what it gave first from now on, at no cost: for
 // benchmarks of the other side.
 func (s *Server) Freeze() {
 	s.mu.Lock()
@@ -350,7 +350,7 @@ func (s *Server) Freeze() {
 	s.frozen = map[string][]byte{}
 }
 
-// take answers the failure that meets an operation; nil when there is none.
+// take returns the failure that meets an operation; nil when there is none.
 func (s *Server) take(operation string) *Failure {
 	for i, f := range s.failures {
 		if f.Operation != "" && f.Operation != operation {
@@ -367,7 +367,7 @@ func (s *Server) take(operation string) *Failure {
 	return nil
 }
 
-// refusal is an answer that says no.
+// refusal is a response that says no.
 type refusal struct {
 	status        int
 	code, message string
@@ -376,7 +376,7 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.code + ": " + r.message }
 
-// tooMany is what Azure answers when there are too many calls.
+// tooMany is what Azure responds when there are too many calls.
 func tooMany(wait time.Duration) *refusal {
 	r := &refusal{
 		status: http.StatusTooManyRequests, code: "OperationNotAllowed",

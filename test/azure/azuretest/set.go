@@ -31,7 +31,7 @@ type Set struct {
 	Rolling, Upgrading bool
 	// Busy keeps its provisioning state at Updating.
 	Busy bool
-	// RefusesWhileBusy answers changes with 409 while the platform works on the set.
+	// RefusesWhileBusy responds to changes with 409 while the platform works on the set.
 	RefusesWhileBusy bool
 	// Deleting marks it for deletion.
 	Deleting bool
@@ -39,7 +39,7 @@ type Set struct {
 	Autoscaled bool
 	// FailAllocation is the code that new machines fail with; empty means none.
 	FailAllocation string
-	// Unlisted leaves the ETag out of lists, Silent out of all answers.
+	// Unlisted leaves the ETag out of lists, Silent out of all responses.
 	Unlisted, Silent bool
 
 	// Machines are there now, those that are going too.
@@ -94,7 +94,7 @@ func (s *Set) Host(m *Machine) string {
 	return s.Name + strings.ToUpper(fmt.Sprintf("%06s", strconv.FormatInt(int64(m.Number), 36)))
 }
 
-// Living answers the machines that are no victims.
+// Living returns the machines that are no victims.
 func (s *Set) Living() []*Machine {
 	var living []*Machine
 	for _, m := range s.Machines {

@@ -36,7 +36,7 @@ func (e *Engine) Run(t testing.TB, dir string, args ...string) (Printed, error) 
 	return printed, nil
 }
 
-// CLI runs a docker command, which is to succeed, and answers what it printed on
+// CLI runs a docker command, which is to succeed, and returns what it printed on
 // its standard output.
 func (e *Engine) CLI(t testing.TB, args ...string) string {
 	t.Helper()

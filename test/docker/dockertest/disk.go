@@ -35,7 +35,7 @@ func (e *Engine) unmountDisk() {
 	}
 }
 
-// FillDisk leaves no room on the engine's disk, and answers what makes room again.
+// FillDisk leaves no room on the engine's disk, and returns what makes room again.
 func (e *Engine) FillDisk(t testing.TB) (empty func()) {
 	t.Helper()
 	if e.options.Disk == "" {

@@ -45,7 +45,7 @@ const (
 	Newest
 )
 
-// String answers the name of the version in the names of tests.
+// String returns the name of the version in the names of tests.
 func (v Version) String() string {
 	if v == Newest {
 		return "newest"
@@ -79,7 +79,7 @@ type Engine struct {
 	process  *child.Process
 }
 
-// Start runs an engine and returns once it answers. Without its programs, or
+// Start runs an engine and returns once it responds. Without its programs, or
 // without root, the test is skipped, and fails where CI=true.
 func Start(t testing.TB, options Options) *Engine {
 	t.Helper()
@@ -142,7 +142,7 @@ done
 exec "$@"
 `
 
-// start runs the engine and returns once it answers.
+// start runs the engine and returns once it responds.
 func (e *Engine) start() {
 	e.t.Helper()
 	e.prefer()
@@ -204,7 +204,7 @@ func (e *Engine) prefer() {
 	}
 }
 
-// daemon answers the path of dockerd.
+// daemon returns the path of dockerd.
 func (e *Engine) daemon() string {
 	if e.options.Version == Newest {
 		return installed.Path(e.t, filepath.Join("dockerd-v*", "dockerd"), "test/install/dockerd.sh")
@@ -234,7 +234,7 @@ func (e *Engine) Stop() {
 func (e *Engine) Kill() { e.process.Kill() }
 
 // StartAgain runs the engine with the data it had when it was stopped or killed,
-// and returns once it answers.
+// and returns once it responds.
 func (e *Engine) StartAgain() {
 	e.t.Helper()
 	e.start()
@@ -313,7 +313,7 @@ func (e *Engine) Log() string {
 	return string(bytes.TrimSpace(text[max(0, len(text)-most):]))
 }
 
-// Busy answers how long dockerd itself has kept processors busy since it started,
+// Busy returns how long dockerd itself has kept processors busy since it started,
 // without its containers and what else it started.
 func (e *Engine) Busy(t testing.TB) time.Duration {
 	t.Helper()

@@ -15,7 +15,7 @@ const prefix = "hpad-docker-"
 // on, so that what a killed one left can be told.
 const lockName = "lock"
 
-// claim answers a new directory that nobody takes for a leftover while the answer's
+// claim returns a new directory that nobody takes for a leftover while the result's
 // lock is held.
 func claim() (dir string, lock *os.File, err error) {
 	if dir, err = os.MkdirTemp("", prefix); err != nil {

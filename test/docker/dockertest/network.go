@@ -63,7 +63,7 @@ func (e *Engine) Dial(ctx context.Context, network, address string) (net.Conn, e
 	return a.connection, a.err
 }
 
-// HTTP answers a client in the engine's network.
+// HTTP returns a client in the engine's network.
 func (e *Engine) HTTP() *http.Client {
 	return &http.Client{
 		Timeout:   10 * time.Second,

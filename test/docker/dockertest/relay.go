@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Relay answers an address on the machine's loopback interface, whose connections
+// Relay returns an address on the machine's loopback interface, whose connections
 // lead to one in the engine's network, as Dial has it, until the test ends.
 func (e *Engine) Relay(t testing.TB, address string) string {
 	t.Helper()

@@ -101,7 +101,7 @@ func (s *SSH) write(name string, mode os.FileMode, text string) {
 	}
 }
 
-// makeKey makes a key in a file, and answers its public half.
+// makeKey makes a key in a file, and returns its public half.
 func (s *SSH) makeKey(name string) string {
 	s.t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
@@ -120,7 +120,7 @@ func (s *SSH) makeKey(name string) string {
 	return string(ssh.MarshalAuthorizedKey(key))
 }
 
-// freePort answers a port of the loopback interface that nobody listens on at the
+// freePort returns a port of the loopback interface that nobody listens on at the
 // moment.
 func (s *SSH) freePort() int {
 	s.t.Helper()
@@ -260,7 +260,7 @@ func (s *SSH) StartAgain() {
 	}
 }
 
-// Clients answers the command lines of all processes that are the ssh of Path.
+// Clients returns the command lines of all processes that are the ssh of Path.
 func (s *SSH) Clients() []string {
 	s.t.Helper()
 	paths, err := filepath.Glob("/proc/[0-9]*/cmdline")

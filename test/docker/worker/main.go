@@ -15,7 +15,7 @@
 // and "health" are as /set for every worker that mounts it).
 //
 // With arguments it does one thing and ends: "check" is its health check, "state"
-// prints what /state answers, "resolve NAME" the addresses of a name,
+// prints what /state responds, "resolve NAME" the addresses of a name,
 // "write PATH TEXT" writes a file.
 package main
 
@@ -154,7 +154,7 @@ func serve() error {
 	return http.ListenAndServe(":"+port(), nil)
 }
 
-// duration answers that of a variable, 0 if it is not set.
+// duration returns that of a variable, 0 if it is not set.
 func duration(variable string) (time.Duration, error) {
 	text := os.Getenv(variable)
 	if text == "" {
@@ -321,7 +321,7 @@ func see() state {
 	return s
 }
 
-// read answers a file's text, empty if there is none.
+// read returns a file's text, empty if there is none.
 func read(path string) string {
 	text, _ := os.ReadFile(path)
 	return string(text)

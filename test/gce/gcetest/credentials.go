@@ -28,7 +28,7 @@ const Account = "hpad@shop-prod.iam.gserviceaccount.com"
 var accountKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) })
 
 // CredentialsFile writes the service account's credentials, for which the server
-// gives tokens, and answers the file's path.
+// gives tokens, and returns the file's path.
 func (s *Server) CredentialsFile(t testing.TB) string {
 	t.Helper()
 	return s.UniverseFile(t, "googleapis.com")
@@ -73,7 +73,7 @@ func (s *Server) ExpireCredentials(on bool) {
 // tokenGrant is what a client of a service account sends.
 const tokenGrant = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
-// giveToken answers the request of a service account for a token.
+// giveToken serves the request of a service account for a token.
 func (s *Server) giveToken(w http.ResponseWriter, r *http.Request) {
 	refuse := func(code, description string) {
 		w.Header().Set("Content-Type", "application/json")
@@ -164,7 +164,7 @@ func verify(signed string) (claims, error) {
 	return c, nil
 }
 
-// caller answers the account whose request it is; "" where that is not known. The
+// caller returns the account whose request it is; "" where that is not known. The
 // caller holds the lock.
 func (s *Server) caller(r *http.Request) string {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -191,7 +191,7 @@ func (s *Server) OnlyActing() {
 	s.onlyActing = true
 }
 
-// serveActing answers a request for a token of another service account.
+// serveActing serves a request for a token of another service account.
 func (s *Server) serveActing(w http.ResponseWriter, r *http.Request) {
 	path, ok := strings.CutSuffix(r.URL.Path, ":generateAccessToken")
 	account, ours := strings.CutPrefix(path, "/v1/projects/-/serviceAccounts/")
@@ -246,7 +246,7 @@ func (s *Server) checkToken(schema string, text []byte) error {
 	return nil
 }
 
-// writeStatus answers an error as the APIs do that are newer than Compute Engine's.
+// writeStatus writes an error as the APIs do that are newer than Compute Engine's.
 func writeStatus(w http.ResponseWriter, code int, status, message string) {
 	writeJSON(w, code, map[string]any{"error": map[string]any{"code": code, "message": message, "status": status}})
 }

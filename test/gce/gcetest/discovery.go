@@ -13,7 +13,7 @@ import (
 	"sync"
 )
 
-// Document is a discovery document: what an API takes and answers.
+// Document is a discovery document: what an API takes and returns.
 type Document struct {
 	Revision  string               `json:"revision"`
 	Resources map[string]*resource `json:"resources"`
@@ -55,10 +55,10 @@ type Schema struct {
 	Additional *Schema            `json:"additionalProperties"`
 }
 
-// Discovery answers the document of the API.
+// Discovery returns the document of the API.
 var Discovery = sync.OnceValues(func() (*Document, error) { return discover("compute") })
 
-// tokenDiscovery answers the document of the API that gives tokens of other service
+// tokenDiscovery returns the document of the API that gives tokens of other service
 // accounts.
 var tokenDiscovery = sync.OnceValues(func() (*Document, error) { return discover("iamcredentials") })
 
@@ -87,7 +87,7 @@ func discover(api string) (*Document, error) {
 	return d, nil
 }
 
-// Find answers the method of a verb and a path, as "projects/p/zones/z/…", and the
+// Find returns the method of a verb and a path, as "projects/p/zones/z/…", and the
 // parameters that the path has; nil when there is none.
 func (d *Document) Find(verb, path string) (*Method, map[string]string) {
 	segments := strings.Split(path, "/")
@@ -116,7 +116,7 @@ func (m *Method) match(segments []string) (map[string]string, bool) {
 	return values, true
 }
 
-// CheckQuery answers what is wrong with the parameters of a request.
+// CheckQuery returns what is wrong with the parameters of a request.
 func (d *Document) CheckQuery(m *Method, query url.Values) []string {
 	var wrong []string
 	for name, values := range query {
@@ -167,7 +167,7 @@ func (s *Schema) checkText(text string) string {
 	return ""
 }
 
-// Check answers what is wrong with a JSON value, as encoding/json decodes it with
+// Check returns what is wrong with a JSON value, as encoding/json decodes it with
 // UseNumber, as one of a schema.
 func (d *Document) Check(at string, s *Schema, value any) []string {
 	if s.Ref != "" {

@@ -18,7 +18,7 @@ type Fault struct {
 	// Times is how often; 0 means until it is removed.
 	Times int
 
-	// Delay holds the answer.
+	// Delay holds the response.
 	Delay time.Duration
 	// Hang holds it until the client gives up or the fault is removed.
 	Hang bool
@@ -30,9 +30,9 @@ type Fault struct {
 	Reason     string
 	Message    string
 	RetryAfter time.Duration
-	// Lose does what is asked for, and ends the connection without an answer.
+	// Lose does what is asked for, and ends the connection without a response.
 	Lose bool
-	// Truncate answers half of the answer.
+	// Truncate sends half of the response.
 	Truncate bool
 }
 
@@ -43,7 +43,7 @@ type fault struct {
 	end   func()
 }
 
-// Inject adds a fault; the answer takes it away and may be called more than once.
+// Inject adds a fault; the result takes it away and may be called more than once.
 func (s *Server) Inject(f Fault) (remove func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +62,7 @@ func (s *Server) drop(gone *fault) {
 	gone.end()
 }
 
-// meet answers the fault that meets a call; nil for none. The caller holds the lock.
+// meet returns the fault that meets a call; nil for none. The caller holds the lock.
 func (s *Server) meet(method string) *fault {
 	for _, f := range s.faults {
 		if f.Method != "" && f.Method != method {
@@ -116,7 +116,7 @@ func (s *Server) Spend(d time.Duration) {
 	s.reads, s.writes = spent(), spent()
 }
 
-// Refused answers how many calls were refused as too many so far.
+// Refused returns how many calls were refused as too many so far.
 func (s *Server) Refused() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +138,7 @@ func (s *Server) Forbid(permission string, on bool) {
 	s.forbidden[permission] = on
 }
 
-// apiError is an answer that says no.
+// apiError is a response that says no.
 type apiError struct {
 	status  int
 	domain  string

@@ -73,7 +73,7 @@ func (f *Front) Serve(t testing.TB, domain string, s *Server) {
 	})
 }
 
-// ServeHTTP answers as the host that a request is for.
+// ServeHTTP responds as the host that a request is for.
 func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	service, domain, _ := strings.Cut(strings.TrimSuffix(r.Host, ":443"), ".")
 	f.mu.Lock()

@@ -15,7 +15,7 @@ type Group struct {
 	Size int
 	// Watched gives it a health check.
 	Watched bool
-	// Paginated makes it answer its instances in pages.
+	// Paginated makes it list its instances in pages.
 	Paginated bool
 	// Boot is how long its instances take to run, Healthy how long from then until
 	// their health check succeeds, Stop how long they take to go.
@@ -29,7 +29,7 @@ func (g Group) scope() string {
 	return "zones/" + g.Zone
 }
 
-// Target answers the group's name as hpad has it.
+// Target returns the group's name as hpad has it.
 func (g Group) Target() string { return g.scope() + "/" + g.Name }
 
 // group is a group as it is now.
@@ -221,7 +221,7 @@ func (g *group) stable() bool {
 	return !slices.ContainsFunc(g.instances, func(i *instance) bool { return i.action != actionNone })
 }
 
-// health answers what the group's health check says of an instance; "" where there
+// health returns what the group's health check says of an instance; "" where there
 // is none.
 func (g *group) health(i *instance, now time.Time) string {
 	switch {

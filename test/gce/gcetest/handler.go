@@ -56,7 +56,7 @@ func (c *call) scope() string {
 	return "zones/" + c.parameters["zone"]
 }
 
-// group answers the group that a call names, as it is now.
+// group returns the group that a call names, as it is now.
 func (s *Server) group(c *call) (*group, *apiError) {
 	g := s.groups[c.scope()+"/"+c.parameters["instanceGroupManager"]]
 	if g == nil {
@@ -162,7 +162,7 @@ func getGroup(s *Server, c *call) (proto.Message, *apiError) {
 	return s.manager(g), nil
 }
 
-// members answers a group's instances, in pages where the group has them.
+// members returns a group's instances, in pages where the group has them.
 func (s *Server) members(c *call) ([]*computepb.ManagedInstance, *string, *apiError) {
 	g, refused := s.group(c)
 	if refused != nil {
@@ -233,7 +233,7 @@ func (s *Server) failures(c *call) ([]*computepb.InstanceManagedByIgmError, *api
 	return items, nil
 }
 
-// unchangeable answers why nobody but its autoscaler may set a group's size.
+// unchangeable returns why nobody but its autoscaler may set a group's size.
 func (g *group) unchangeable() *apiError {
 	if g.autoscaler == "" || g.autoscaler == "OFF" {
 		return nil
@@ -309,7 +309,7 @@ func deleteInstances(s *Server, c *call) (proto.Message, *apiError) {
 	})
 }
 
-// find answers the instance of an address, whole or from its zone on.
+// find returns the instance of an address, whole or from its zone on.
 func (g *group) find(address string) *instance {
 	for _, i := range g.instances {
 		if strings.HasSuffix("/"+address, "/zones/"+i.zone+"/instances/"+i.name) {
@@ -401,7 +401,7 @@ func listAutoscalers(s *Server, c *call) (proto.Message, *apiError) {
 	return answer, nil
 }
 
-// scalers answers the autoscalers of the zone or region that a call names.
+// scalers returns the autoscalers of the zone or region that a call names.
 func (s *Server) scalers(c *call) []*computepb.Autoscaler {
 	var found []*computepb.Autoscaler
 	for _, name := range slices.Sorted(maps.Keys(s.groups)) {

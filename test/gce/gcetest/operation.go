@@ -31,7 +31,7 @@ type operation struct {
 var requestID = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[1-5][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 
 // begin accepts a change of a group, once for each request id: do makes it, and
-// answers a refusal or what may come of it later.
+// returns a refusal or what may come of it later.
 func (s *Server) begin(c *call, g *group, kind string, do func(o *operation, now time.Time) *apiError) (proto.Message, *apiError) {
 	request := c.query.Get("requestId")
 	if request != "" && !requestID.MatchString(request) {
@@ -54,14 +54,14 @@ func (s *Server) begin(c *call, g *group, kind string, do func(o *operation, now
 		s.requests[request] = o
 	}
 	answer := s.tell(o, now)
-	if s.operationTime == 0 { // The first answer is never the last one.
+	if s.operationTime == 0 { // The first response is never the last one.
 		answer.Status = computepb.Operation_RUNNING.Enum()
 		answer.EndTime, answer.Progress, answer.Error, answer.HttpErrorStatusCode, answer.HttpErrorMessage = nil, proto.Int32(0), nil, nil, nil
 	}
 	return answer, nil
 }
 
-// tell answers what an operation is now.
+// tell returns what an operation is now.
 func (s *Server) tell(o *operation, now time.Time) *computepb.Operation {
 	answer := &computepb.Operation{
 		Kind: new("compute#operation"), Name: &o.name, Id: &o.id, OperationType: &o.kind, User: new(Account),

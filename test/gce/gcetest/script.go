@@ -53,7 +53,7 @@ func (s *Server) Delete(target string) {
 	delete(s.groups, target)
 }
 
-// Size answers a group's size.
+// Size returns a group's size.
 func (s *Server) Size(t testing.TB, target string) int {
 	t.Helper()
 	size := 0
@@ -61,7 +61,7 @@ func (s *Server) Size(t testing.TB, target string) int {
 	return size
 }
 
-// Running answers the names of a group's instances that run and are not being
+// Running returns the names of a group's instances that run and are not being
 // deleted.
 func (s *Server) Running(t testing.TB, target string) []string {
 	t.Helper()
@@ -76,7 +76,7 @@ func (s *Server) Running(t testing.TB, target string) []string {
 	return names
 }
 
-// Machines answers how many machines were ever made.
+// Machines returns how many machines were ever made.
 func (s *Server) Machines() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -80,7 +80,7 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// close ends all faults, which may hold answers, and the server.
+// close ends all faults, which may hold responses, and the server.
 func (s *Server) close() {
 	s.mu.Lock()
 	for len(s.faults) > 0 {
@@ -98,12 +98,12 @@ func (s *Server) Open() {
 	s.open = true
 }
 
-// SkipChecks answers without a look into the discovery document, for benchmarks.
+// SkipChecks makes responses without a look into the discovery document, for benchmarks.
 func (s *Server) SkipChecks() {
 	s.unchecked.Store(true)
 }
 
-// Calls answers how many calls of each method were let in so far, by its id without
+// Calls returns how many calls of each method were let in so far, by its id without
 // "compute.".
 func (s *Server) Calls() map[string]int {
 	s.mu.Lock()
@@ -118,14 +118,14 @@ func (s *Server) ForgetCalls() {
 	clear(s.calls)
 }
 
-// Writes answers how many changes of sizes were asked for.
+// Writes returns how many changes of sizes were asked for.
 func (s *Server) Writes() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.resized
 }
 
-// ServeHTTP answers one call.
+// ServeHTTP serves one call.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/token" {
 		s.giveToken(w, r)
@@ -188,7 +188,7 @@ func (c *call) read(r *http.Request) error {
 	return decode(text, &c.body)
 }
 
-// suffer holds or answers a call as its fault says; true says that the call is over.
+// suffer holds or ends a call as its fault says; true says that the call is over.
 func (f *fault) suffer(w http.ResponseWriter, r *http.Request) bool {
 	if f == nil {
 		return false
@@ -217,7 +217,7 @@ func (f *fault) suffer(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// answer does what a call asks for. The answer is text before anything can change.
+// answer does what a call asks for. The response is text before anything can change.
 func (s *Server) answer(c *call, r *http.Request) ([]byte, *apiError) {
 	s.Rival.Meet(strings.TrimPrefix(c.method.ID, "compute."))
 	s.mu.Lock()
@@ -272,7 +272,7 @@ func (c *call) resource() string {
 	return path
 }
 
-// limited answers a refusal for too many calls; nil when the call may be made.
+// limited returns a refusal for too many calls; nil when the call may be made.
 func (s *Server) limited(c *call) *apiError {
 	bucket, group, per := s.reads, "Read", "ReadRequestsPerMinutePerProject"
 	if c.changes() {
@@ -294,7 +294,7 @@ func (c *call) changes() bool {
 	return c.method.Verb != http.MethodGet && verb != "listManagedInstances" && verb != "wait"
 }
 
-// write sends an answer, once the document agrees with it.
+// write sends a response, once the document agrees with it.
 func (s *Server) write(w http.ResponseWriter, c *call, text []byte, half bool) {
 	if !s.unchecked.Load() || c.query.Has("fields") {
 		var value any

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Cache answers the directory into which the scripts put things:
+// Cache returns the directory into which the scripts put things:
 // ~/.cache/hpad-test, or what HPAD_TEST_CACHE names.
 func Cache() string {
 	if cache := os.Getenv("HPAD_TEST_CACHE"); cache != "" {
@@ -17,7 +17,7 @@ func Cache() string {
 	return filepath.Join(os.Getenv("HOME"), ".cache", "hpad-test")
 }
 
-// Path answers what matches a pattern below Cache, of several the last in
+// Path returns what matches a pattern below Cache, of several the last in
 // alphabetical order. Where nothing does, the test is skipped, and fails where
 // CI=true; script is what would put it there.
 func Path(t testing.TB, pattern, script string) string {

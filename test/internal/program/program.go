@@ -133,7 +133,7 @@ func (p *Program) Stop() {
 	}
 }
 
-// Check answers what "hpad check --live" says of the configuration, and its exit
+// Check returns what "hpad check --live" says of the configuration, and its exit
 // code.
 func (p *Program) Check() (said string, code int) {
 	p.t.Helper()
@@ -146,7 +146,7 @@ func (p *Program) Check() (said string, code int) {
 	return string(text), command.ProcessState.ExitCode()
 }
 
-// View answers what hpad shows of an autoscaler.
+// View returns what hpad shows of an autoscaler.
 func (p *Program) View(name string) api.Autoscaler {
 	p.t.Helper()
 	view, err := p.Client.Autoscaler(p.t.Context(), name)
@@ -184,7 +184,7 @@ func (p *Program) Passes(name string, n int) {
 	})
 }
 
-// Says runs a command of the command line, which is to succeed, and answers what it
+// Says runs a command of the command line, which is to succeed, and returns what it
 // prints.
 func (p *Program) Says(arguments ...string) string {
 	p.t.Helper()

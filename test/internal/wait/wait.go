@@ -19,7 +19,7 @@ func For(t testing.TB, limit time.Duration, what string, condition func() (seen 
 	}
 }
 
-// Until waits until a condition holds, at most so long, and answers what was seen
+// Until waits until a condition holds, at most so long, and returns what was seen
 // last and whether it held.
 func Until(limit time.Duration, condition func() (seen string, ok bool)) (string, bool) {
 	deadline := time.NewTimer(limit)

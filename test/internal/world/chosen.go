@@ -20,14 +20,14 @@ type Chosen struct {
 	Target func(name string) string
 	// Make makes a target of five running instances, each an hour younger than the one
 	// before it, of which those at some places are unhealthy and the one at protected is
-	// kept by the platform; none where it is negative. It answers what the instances are
+	// kept by the platform; none where it is negative. It returns what the instances are
 	// called, in that order.
 	Make func(name string, unhealthy []int, protected int) []string
 	// Match is what of an instance hpad matches to what it is called: "id" or "name".
 	Match string
 	// Protects says that the platform can protect single instances.
 	Protects bool
-	// Stay answers the instances of a target that are there and not on their way out,
+	// Stay returns the instances of a target that are there and not on their way out,
 	// Count how many it is to have, Writes how many changes the platform was sent.
 	Stay   func(name string) []string
 	Count  func(name string) int
@@ -115,7 +115,7 @@ func (s Chosen) Run(t *testing.T, l *Load) {
 	}
 }
 
-// called answers what victims are called, in their order.
+// called returns what victims are called, in their order.
 func (s Chosen) called(victims []drain.Victim) []string {
 	var names []string
 	for _, v := range victims {

@@ -73,7 +73,7 @@ func (l *Load) AwaitQueue(t testing.TB, of string) {
 	})
 }
 
-// ask answers the value of a series, as Prometheus writes it; empty when it has none.
+// ask returns the value of a series, as Prometheus writes it; empty when it has none.
 func (l *Load) ask(series string) (string, error) {
 	response, err := http.Get(l.url + "/api/v1/query?query=" + url.QueryEscape(series))
 	if err != nil {

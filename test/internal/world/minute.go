@@ -26,16 +26,16 @@ const (
 type Minute struct {
 	// Fleets is the configuration of two fleets: "spent" and "spared".
 	Fleets string
-	// Target answers a target of a fleet, as TOML has it.
+	// Target returns a target of a fleet, as TOML has it.
 	Target func(fleet, name string) string
 	// Spared are targets of one instance each in the fleet of that name: more than
 	// its limit of changes lets be changed at once.
 	Spared []string
-	// Count answers how many instances a target is to have, by the platform.
+	// Count returns how many instances a target is to have, by the platform.
 	Count func(fleet, name string) int
 	// Spend makes the account of fleet "spent" refuse all calls for so long.
 	Spend func(d time.Duration)
-	// Refused and Writes answer how many calls that account refused so far, and how
+	// Refused and Writes return how many calls that account refused so far, and how
 	// many changes of counts it was sent and did not refuse.
 	Refused, Writes func() int
 	// Words are the platform's own, about a call that it refused.

@@ -35,7 +35,7 @@ type Vanishing struct {
 	Lie func(rounds int)
 	// Lose makes somebody else leave the target with Left.
 	Lose func()
-	// Count answers how many instances the target is to have, Writes how many changes
+	// Count returns how many instances the target is to have, Writes how many changes
 	// of that the platform was sent.
 	Count, Writes func() int
 }
@@ -57,7 +57,7 @@ func (v Vanishing) Run(t *testing.T, l *Load) {
 		told := time.Now()
 		wait.For(t, Patience, fmt.Sprintf("%d doubted readings", doubts), func() (string, bool) {
 			now := doubted()
-			if now < doubts && time.Since(told) > lost { // on a busy machine a round may end before its answer is there
+			if now < doubts && time.Since(told) > lost { // on a busy machine a round may end before its response is there
 				v.Lie(doubts - now)
 				told = time.Now()
 			}

@@ -147,7 +147,7 @@ func (w *World) run(text string) {
 	})
 }
 
-// View answers what hpad shows of an autoscaler.
+// View returns what hpad shows of an autoscaler.
 func (w *World) View(name string) api.Autoscaler {
 	w.t.Helper()
 	a, ok := w.Autoscaler(name)
@@ -157,7 +157,7 @@ func (w *World) View(name string) api.Autoscaler {
 	return a
 }
 
-// Condition answers one condition of an autoscaler; the zero one when it is not
+// Condition returns one condition of an autoscaler; the zero one when it is not
 // set yet.
 func (w *World) Condition(name string, kind policy.ConditionType) policy.Condition {
 	w.t.Helper()
@@ -181,7 +181,7 @@ func (w *World) Await(name string, kind policy.ConditionType, reason, words stri
 	return c
 }
 
-// Told answers how often events of some reasons were told.
+// Told returns how often events of some reasons were told.
 func Told(events []api.Event, reasons ...string) int64 {
 	total := int64(0)
 	for _, event := range events {
@@ -214,7 +214,7 @@ func (w *World) Passes(name string, n int) {
 	})
 }
 
-// Metric answers the sum of a metric's series whose labels have these values; 0
+// Metric returns the sum of a metric's series whose labels have these values; 0
 // where there is none. A histogram counts as how much was observed.
 func (w *World) Metric(name string, labels prometheus.Labels) float64 {
 	w.t.Helper()

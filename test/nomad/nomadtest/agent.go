@@ -131,7 +131,7 @@ func (a *Agent) connect() {
 	a.Client = client
 }
 
-// In answers the same agent, which talks of another namespace: its Client, and what
+// In returns the same agent, which talks of another namespace: its Client, and what
 // asks through it. Only the agent itself is to be killed and restarted.
 func (a *Agent) In(t testing.TB, namespace string) *Agent {
 	t.Helper()
@@ -304,7 +304,7 @@ func (a *Agent) awaitNode() {
 	})
 }
 
-// NodeOf answers the node of that name, as this agent's cluster knows it now; nil
+// NodeOf returns the node of that name, as this agent's cluster knows it now; nil
 // when it knows of none.
 func (a *Agent) NodeOf(t testing.TB, name string) *api.Node {
 	t.Helper()
@@ -351,12 +351,12 @@ func (a *Agent) Restart() {
 	}
 }
 
-// Freeze stops the agent in its tracks: it takes connections and answers nothing,
+// Freeze stops the agent in its tracks: it takes connections and responds to nothing,
 // until Thaw.
 func (a *Agent) Freeze() {
 	a.t.Helper()
 	_ = a.process.Command.Process.Signal(syscall.SIGSTOP)
-	// Threads stop one by one, and until then they answer.
+	// Threads stop one by one, and until then they respond.
 	a.eventually(stopTimeout, "stop", func() (string, bool) {
 		paths, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", a.process.Command.Process.Pid))
 		for _, path := range paths {

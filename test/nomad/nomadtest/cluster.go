@@ -50,7 +50,7 @@ func (c *Cluster) AddClient(t testing.TB, meta map[string]string) *Agent {
 	return a
 }
 
-// Leader answers the server that leads.
+// Leader returns the server that leads.
 func (c *Cluster) Leader() *Agent {
 	c.t.Helper()
 	var leader *Agent

@@ -34,7 +34,7 @@ type Job struct {
 	Alter func(job *api.Job)
 }
 
-// Build answers the job as Nomad's API takes it.
+// Build returns the job as Nomad's API takes it.
 func (j Job) Build() *api.Job {
 	job := api.NewServiceJob(j.ID, j.ID, "global", 50)
 	job.Datacenters = []string{"*"}
@@ -81,7 +81,7 @@ func (a *Agent) RunFile(t testing.TB, text string) {
 	}
 }
 
-// Count answers the count of a job's group, as the specification has it.
+// Count returns the count of a job's group, as the specification has it.
 func (a *Agent) Count(t testing.TB, id string) int {
 	t.Helper()
 	return a.countAs(t, id, nil)
@@ -111,7 +111,7 @@ func (a *Agent) count(id string, options *api.QueryOptions) (int, error) {
 	return *job.TaskGroups[0].Count, nil
 }
 
-// Running answers the ids of a job's allocations that run and are to go on.
+// Running returns the ids of a job's allocations that run and are to go on.
 func (a *Agent) Running(t testing.TB, id string) map[string]bool {
 	t.Helper()
 	var running map[string]bool
@@ -155,7 +155,7 @@ func (a *Agent) AwaitRunning(t testing.TB, id string, n int, limit time.Duration
 	})
 }
 
-// Scalings answers the scaling events of a job's group, newest first.
+// Scalings returns the scaling events of a job's group, newest first.
 func (a *Agent) Scalings(t testing.TB, id string) []api.ScalingEvent {
 	t.Helper()
 	var status *api.JobScaleStatusResponse
@@ -166,7 +166,7 @@ func (a *Agent) Scalings(t testing.TB, id string) []api.ScalingEvent {
 	return status.TaskGroups["app"].Events
 }
 
-// asking asks the cluster something, again while it cannot answer: servers that died
+// asking asks the cluster something, again while it cannot respond: servers that died
 // a moment ago are still asked by agents, and others may be choosing a leader.
 func (a *Agent) asking(t testing.TB, what string, ask func() error) {
 	t.Helper()

@@ -69,7 +69,7 @@ func StartBinary(t testing.TB, binary, config string, args ...string) *Server {
 	}
 }
 
-// Binary answers the path of prometheus or promtool: on the PATH, or where
+// Binary returns the path of prometheus or promtool: on the PATH, or where
 // test/install/prometheus.sh puts them. Without it the test is skipped, and fails
 // where CI=true.
 func Binary(t testing.TB, name string) string {
@@ -80,7 +80,7 @@ func Binary(t testing.TB, name string) string {
 	return installed.Path(t, filepath.Join("bin", name), "test/install/prometheus.sh")
 }
 
-// ModuleBinary answers the path of a prometheus as new as the modules of hpad,
+// ModuleBinary returns the path of a prometheus as new as the modules of hpad,
 // which test/install/promserver.sh builds. Without it the test is skipped, and
 // fails where CI=true.
 func ModuleBinary(t testing.TB) string {
@@ -88,7 +88,7 @@ func ModuleBinary(t testing.TB) string {
 	return moduleBinary(t, "prometheus")
 }
 
-// Promtools answers the paths of the promtools there are to hold a file against:
+// Promtools returns the paths of the promtools there are to hold a file against:
 // the installed one, which may be some years old, and one as new as the modules of
 // hpad. Without one of them the test is skipped, and fails where CI=true.
 func Promtools(t testing.TB) map[string]string {
@@ -203,7 +203,7 @@ func (s *Server) log() []byte {
 	return bytes.TrimSpace(text[max(0, len(text)-most):])
 }
 
-// freeAddress answers a loopback address nobody listens on at the moment.
+// freeAddress returns a loopback address nobody listens on at the moment.
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

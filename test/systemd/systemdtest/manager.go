@@ -42,7 +42,7 @@ type Manager struct {
 // script is what sees to the programs that a test lacks.
 const script = "test/install/systemd.sh"
 
-// find answers the manager's and systemctl's paths.
+// find returns the manager's and systemctl's paths.
 func find(t testing.TB) (systemd, systemctl string) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -119,7 +119,7 @@ shift
 exec "$@"
 `
 
-// run starts the manager and waits until it answers.
+// run starts the manager and waits until it responds.
 func (m *Manager) run() {
 	m.t.Helper()
 	log, err := os.OpenFile(filepath.Join(m.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -204,7 +204,7 @@ func (m *Manager) unitFile(name string) string {
 	return filepath.Join(m.dir, "home/.config/systemd/user", name)
 }
 
-// Control runs systemctl, which must succeed, and answers what it says.
+// Control runs systemctl, which must succeed, and returns what it says.
 func (m *Manager) Control(t testing.TB, arguments ...string) string {
 	t.Helper()
 	said, err := m.Try(arguments...)
@@ -214,7 +214,7 @@ func (m *Manager) Control(t testing.TB, arguments ...string) string {
 	return said
 }
 
-// Try runs systemctl and answers what it says.
+// Try runs systemctl and returns what it says.
 func (m *Manager) Try(arguments ...string) (string, error) {
 	command := exec.Command(m.systemctl, append([]string{"--user", "--no-pager"}, arguments...)...)
 	command.Env = m.env()
@@ -222,7 +222,7 @@ func (m *Manager) Try(arguments ...string) (string, error) {
 	return strings.TrimSpace(string(said)), err
 }
 
-// Units answers the units that match a pattern and are in a state, as "active", by
+// Units returns the units that match a pattern and are in a state, as "active", by
 // name.
 func (m *Manager) Units(t testing.TB, pattern, state string) []string {
 	t.Helper()
@@ -236,7 +236,7 @@ func (m *Manager) Units(t testing.TB, pattern, state string) []string {
 	return names
 }
 
-// Bus runs a bus beside the manager, which is on it, and answers its address.
+// Bus runs a bus beside the manager, which is on it, and returns its address.
 func (m *Manager) Bus(t testing.TB) string {
 	t.Helper()
 	daemon, err := exec.LookPath("dbus-daemon")
@@ -268,7 +268,7 @@ const busConfiguration = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus 
 </busconfig>
 `
 
-// Property answers a property of a unit.
+// Property returns a property of a unit.
 func (m *Manager) Property(t testing.TB, unit, name string) string {
 	t.Helper()
 	return m.Control(t, "show", "--value", "--property="+name, unit)
