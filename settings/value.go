@@ -136,8 +136,11 @@ func setWhole(to reflect.Value, number int64) error {
 	return nil
 }
 
-// Text returns a value as it would be written in TOML.
+// Text returns a value as it would be written in TOML, and as a mistake names it.
 func Text(value reflect.Value) string {
+	if span, ok := value.Interface().(time.Duration); ok {
+		return strconv.Quote(span.String())
+	}
 	shown := Written(value)
 	if text, ok := shown.(string); ok {
 		return strconv.Quote(text)

@@ -153,7 +153,7 @@ func TestExample(t *testing.T) {
 	if _, ok := c.Fleets["local"].Config.(*process.Config); !ok {
 		t.Errorf("fleet's configuration is a %T", c.Fleets["local"].Config)
 	}
-	if got, ok := c.Sources["prom"].Config.(*prometheus.Config); !ok || got.Timeout != prometheus.DefaultTimeout {
+	if got, ok := c.Sources["prom"].Config.(*prometheus.Config); !ok || got.Timeout != 10*time.Second {
 		t.Errorf("source's configuration is %T %+v, want its defaults filled in", c.Sources["prom"].Config, got)
 	}
 }

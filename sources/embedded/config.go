@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/url"
@@ -14,17 +15,8 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// The defaults of a Config and its Scrapes.
-const (
-	DefaultRetention     = 6 * time.Hour
-	DefaultTimeout       = 30 * time.Second
-	DefaultLookbackDelta = 5 * time.Minute
-	DefaultMaxSamples    = 5_000_000
-	DefaultPath          = "/metrics"
-	DefaultInterval      = 5 * time.Second
-	// DefaultScrapeTimeout is the timeout of a scrape whose interval is longer.
-	DefaultScrapeTimeout = 10 * time.Second
-)
+// DefaultScrapeTimeout is the timeout of a scrape whose interval is longer.
+const DefaultScrapeTimeout = 10 * time.Second
 
 // MinInterval is the shortest interval between two scrapes of an endpoint.
 const MinInterval = 100 * time.Millisecond
@@ -35,16 +27,16 @@ type Config struct {
 	// the daemon's state_dir. One source at a time may use it.
 	Dir string `toml:"dir"`
 	// Retention is how long samples are kept, at least 1 minute; 0 means
-	// DefaultRetention. Samples go in blocks, so some stay a little longer.
-	Retention time.Duration `toml:"retention"`
-	// Timeout bounds one query; 0 means DefaultTimeout.
-	Timeout time.Duration `toml:"timeout"`
+	// 6h. Samples go in blocks, so some stay a little longer.
+	Retention time.Duration `toml:"retention" default:"6h"`
+	// Timeout bounds one query; 0 means 30s.
+	Timeout time.Duration `toml:"timeout" default:"30s"`
 	// LookbackDelta is how old the newest sample of a series may be for an
-	// instant selector to see it; 0 means DefaultLookbackDelta.
-	LookbackDelta time.Duration `toml:"lookback_delta"`
+	// instant selector to see it; 0 means 5m.
+	LookbackDelta time.Duration `toml:"lookback_delta" default:"5m"`
 	// MaxSamples bounds the samples that one query may hold in memory; 0 means
-	// DefaultMaxSamples.
-	MaxSamples int `toml:"max_samples"`
+	// 5000000.
+	MaxSamples int `toml:"max_samples" default:"5000000"`
 	// Scrape says where samples come from.
 	Scrape []Scrape `toml:"scrape"`
 }
@@ -64,11 +56,11 @@ type Scrape struct {
 	// PortLabel picks a port of each instance; empty means its only one.
 	PortLabel string `toml:"port_label"`
 	// Path is the path and, where there is one, the query of the URL; empty
-	// means DefaultPath.
-	Path string `toml:"path"`
+	// means "/metrics".
+	Path string `toml:"path" default:"/metrics"`
 	// Interval is how often each endpoint is scraped, at least MinInterval; 0
-	// means DefaultInterval.
-	Interval time.Duration `toml:"interval"`
+	// means 5s.
+	Interval time.Duration `toml:"interval" default:"5s"`
 	// Timeout bounds one scrape, at most Interval; 0 means Interval or
 	// DefaultScrapeTimeout, whichever is shorter.
 	Timeout time.Duration `toml:"timeout"`
@@ -92,32 +84,16 @@ var reservedLabels = []string{labelJob, labelInstance, labelInstanceID, labelFle
 
 // SetDefaults fills in what is zero.
 func (c *Config) SetDefaults() {
-	c.Retention = orDefault(c.Retention, DefaultRetention)
-	c.Timeout = orDefault(c.Timeout, DefaultTimeout)
-	c.LookbackDelta = orDefault(c.LookbackDelta, DefaultLookbackDelta)
-	c.MaxSamples = orDefault(c.MaxSamples, DefaultMaxSamples)
+	settings.SetDefaults(c)
 	for i := range c.Scrape {
-		c.Scrape[i].setDefaults()
+		s := &c.Scrape[i]
+		job := s.Target
+		if len(s.Addresses) > 0 {
+			job = "static"
+		}
+		s.Job = cmp.Or(s.Job, job)
+		s.Timeout = cmp.Or(s.Timeout, min(s.Interval, DefaultScrapeTimeout))
 	}
-}
-
-func (s *Scrape) setDefaults() {
-	job := s.Target
-	if len(s.Addresses) > 0 {
-		job = "static"
-	}
-	s.Job = orDefault(s.Job, job)
-	s.Path = orDefault(s.Path, DefaultPath)
-	s.Interval = orDefault(s.Interval, DefaultInterval)
-	s.Timeout = orDefault(s.Timeout, min(s.Interval, DefaultScrapeTimeout))
-}
-
-func orDefault[T comparable](value, otherwise T) T {
-	var zero T
-	if value == zero {
-		return otherwise
-	}
-	return value
 }
 
 // Validate answers every mistake of a defaulted configuration; their fields are

@@ -4,6 +4,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,7 +98,7 @@ type Source struct {
 // New builds a source of a defaulted and valid configuration. It has no effect
 // outside of the process: Start opens the directory and begins to scrape.
 func New(name string, cfg *Config, options Options) (*Source, error) {
-	dir := orDefault(cfg.Dir, options.Dir)
+	dir := cmp.Or(cfg.Dir, options.Dir)
 	if dir == "" {
 		return nil, fmt.Errorf("source %q: no directory for its samples: set dir", name)
 	}

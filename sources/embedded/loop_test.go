@@ -66,7 +66,7 @@ func pageOf(n, value int) string {
 
 // BenchmarkScrape stores a page of 1000 known series; fetching it is left out.
 func BenchmarkScrape(b *testing.B) {
-	held, err := openStore(b.TempDir(), DefaultRetention, wallClock{})
+	held, err := openStore(b.TempDir(), 6*time.Hour, wallClock{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -93,7 +93,7 @@ func FuzzExposition(f *testing.F) {
 	f.Add("a 1\nb{x=\"y\"} NaN\n", "a 2\n", true)
 	f.Add("# TYPE a counter\na_total 1 1793534400.5\n# EOF\n", "{\"a.b\",\"c d\"=\"e\"} 1\n# EOF\n", false)
 	f.Add("a 1\na 2\n", "a{job=\"x\",exported_job=\"y\"} 1e400\n", true)
-	held, err := openStore(f.TempDir(), DefaultRetention, wallClock{})
+	held, err := openStore(f.TempDir(), 6*time.Hour, wallClock{})
 	if err != nil {
 		f.Fatal(err)
 	}

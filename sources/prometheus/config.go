@@ -1,7 +1,6 @@
 package prometheus
 
 import (
-	"cmp"
 	"net/url"
 	"strconv"
 	"strings"
@@ -12,12 +11,6 @@ import (
 	"github.com/hpad/hpad/settings/httpclient"
 )
 
-// Defaults of a Config.
-const (
-	DefaultTimeout       = 10 * time.Second
-	DefaultMaxConcurrent = 20
-)
-
 // Config is one [sources.NAME] table of kind "prometheus".
 type Config struct {
 	// URL is where the server is, http or https, with the path prefix it is
@@ -25,52 +18,34 @@ type Config struct {
 	URL string `toml:"url"`
 	// Timeout bounds one query, from sending it to the end of the answer; more
 	// than 0. The wait for one of MaxConcurrent comes on top.
-	Timeout time.Duration `toml:"timeout"`
+	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, as \"10s\""`
 	// MaxAge is how old the newest sample of a series may be to count: whole
 	// seconds, sent as the query's lookback_delta. It has no bearing on ranges in
 	// square brackets. 0 leaves it to the server, whose own default is 5m.
 	// Servers before 2.43 ignore it, which "hpad check --live" tells.
-	MaxAge time.Duration `toml:"max_age"`
+	MaxAge time.Duration `toml:"max_age" min:"0s" whole:"1s" must:"whole seconds, as \"90s\", or 0 for the server's own default"`
 	// TimeTolerance is how far the time that a result states may be from the instant
 	// that was asked for; 0 means not at all, to the millisecond. It is for servers
 	// that state the time of a sample, or whole seconds: what is older still counts.
-	TimeTolerance time.Duration `toml:"time_tolerance"`
+	TimeTolerance time.Duration `toml:"time_tolerance" min:"0s"`
 	// MaxConcurrent bounds the queries that are sent and not answered yet; at least 1.
-	MaxConcurrent int `toml:"max_concurrent"`
+	MaxConcurrent int `toml:"max_concurrent" default:"20" min:"1"`
 	// Access is how the server is reached. Its Headers are the only place where a
 	// secret may be inline.
 	httpclient.Access
 }
 
 // SetDefaults fills in what was not given.
-func (c *Config) SetDefaults() {
-	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
-	c.MaxConcurrent = cmp.Or(c.MaxConcurrent, DefaultMaxConcurrent)
-}
+func (c *Config) SetDefaults() { settings.SetDefaults(c) }
 
 // Validate answers every mistake in a configuration that has its defaults; nil
 // means that there is none. Fields are relative to the table, as "tls.key_file".
 func (c *Config) Validate() []settings.FieldError {
 	var mistakes []settings.FieldError
-	add := func(field, value, detail string) {
-		mistakes = append(mistakes, settings.FieldError{Field: field, Value: value, Detail: detail})
-	}
-
 	if detail := checkURL(c.URL); detail != "" {
-		add("url", quoteURL(c.URL), detail)
+		mistakes = append(mistakes, settings.FieldError{Field: "url", Value: quoteURL(c.URL), Detail: detail})
 	}
-	if c.Timeout <= 0 {
-		add("timeout", strconv.Quote(c.Timeout.String()), `must be more than 0, as "10s"`)
-	}
-	if c.MaxAge < 0 || c.MaxAge%time.Second != 0 {
-		add("max_age", strconv.Quote(c.MaxAge.String()), `must be whole seconds, as "90s", or 0 for the server's own default`)
-	}
-	if c.TimeTolerance < 0 {
-		add("time_tolerance", strconv.Quote(c.TimeTolerance.String()), `must be at least 0s`)
-	}
-	if c.MaxConcurrent < 1 {
-		add("max_concurrent", strconv.Itoa(c.MaxConcurrent), "must be at least 1")
-	}
+	mistakes = append(mistakes, settings.Validate(c)...)
 	return append(mistakes, c.Access.Validate()...)
 }
 
