@@ -88,6 +88,9 @@ func (t *table) decodeKeys(key string, raw map[string]any, to reflect.Value, all
 			continue
 		}
 		if field, known := fields.ByKey[name]; known {
+			if field.Tag.Get("secret") == "true" {
+				t.doc.secret = append(t.doc.secret, under(t.path, join(key, name)))
+			}
 			t.decode(join(key, name), to.FieldByIndex(field.Index), inner)
 		} else {
 			t.unknown(join(key, name), allowed)

@@ -27,6 +27,8 @@ type document struct {
 	text []byte
 	// index is built when the first mistake is found.
 	index map[string]place
+	// secret are the paths of the tables whose values are never shown.
+	secret []string
 }
 
 // table is one table of a document that is decoded as a whole: [daemon] or a

@@ -169,7 +169,7 @@ func (m metricTable) validate(t *table, path string) {
 // validateOf records the given keys that mean nothing for the metric's type or
 // without a source.
 func (m metricTable) validateOf(t *table, path string) {
-	value, fields := reflect.ValueOf(m), settings.FieldsOf(reflect.TypeOf(m))
+	value, fields := reflect.ValueOf(m), settings.FieldsOf(reflect.TypeFor[metricTable]())
 	for _, key := range fields.Keys {
 		field := fields.ByKey[key]
 		if value.FieldByIndex(field.Index).IsZero() {

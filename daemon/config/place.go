@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"slices"
 	"sort"
 	"strings"
 	"unicode/utf8"
@@ -48,7 +49,7 @@ func (d *document) textOf(path string) string {
 	if d.index == nil {
 		d.index = places(d.text)
 	}
-	if isSecret(path) {
+	if _, last := cutLast(path); redact.Named(last) || slices.ContainsFunc(d.secret, func(secret string) bool { return isWithin(path, secret) }) {
 		return ""
 	}
 	return shorten(redact.Text(d.index[path].text))

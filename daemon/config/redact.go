@@ -92,7 +92,13 @@ func written(value reflect.Value) any {
 			if err != nil || inner.IsZero() && strings.HasSuffix(field.Tag.Get("toml"), ",omitempty") {
 				continue
 			}
-			put(table, key, written(inner))
+			shown := written(inner)
+			if texts, ok := shown.(map[string]any); ok && field.Tag.Get("secret") == "true" {
+				for name, text := range texts {
+					texts[name] = redact.Value("secret", fmt.Sprint(text))
+				}
+			}
+			put(table, key, shown)
 		}
 	}
 	if len(table) == 0 {
@@ -143,49 +149,26 @@ func (a Autoscaler) table() autoscalerTable {
 	return t
 }
 
-// hidden are the tables whose values are never shown, whatever their keys.
-var hidden = []string{"headers", "env", "environment"}
-
-// isSecret reports whether the value at a path may be secret. Names of files are
-// not.
-func isSecret(path string) bool {
-	parent, last := cutLast(path)
-	for {
-		outer, key := cutLast(parent)
-		if parentOf(outer) == "" { // a name that people chose, or a top-level table
-			break
-		}
-		if slices.Contains(hidden, key) {
-			return true
-		}
-		parent = outer
-	}
-	return redact.Named(last)
-}
-
-// withoutSecrets returns a written value with what may be secret replaced.
-func withoutSecrets(path string, value any) any {
+// withoutSecrets returns the written value of a key with what may be secret replaced.
+func withoutSecrets(key string, value any) any {
 	switch value := value.(type) {
 	case map[string]any:
 		table := make(map[string]any, len(value))
-		for _, key := range slices.Sorted(maps.Keys(value)) {
-			table[key] = withoutSecrets(join(path, key), value[key])
+		for name := range value {
+			table[name] = withoutSecrets(name, value[name])
 		}
 		return table
 	case []any:
-		return withoutSecretElements(path, value)
+		return withoutSecretElements(key, value)
 	case string:
-		if value != "" && isSecret(path) {
-			return redact.Mark
-		}
-		return redact.Text(value)
+		return redact.Value(key, value)
 	}
 	return value
 }
 
 // withoutSecretElements returns an array with what may be secret replaced. One of
 // texts may be a command.
-func withoutSecretElements(path string, elements []any) []any {
+func withoutSecretElements(key string, elements []any) []any {
 	array := make([]any, len(elements))
 	texts := make([]string, len(elements))
 	for i := range elements {
@@ -193,14 +176,9 @@ func withoutSecretElements(path string, elements []any) []any {
 	}
 	arguments := redact.Arguments(texts)
 	for i := range elements {
-		_, isText := elements[i].(string)
-		switch {
-		case isText && texts[i] != "" && isSecret(path):
-			array[i] = redact.Mark
-		case isText:
+		array[i] = withoutSecrets(key, elements[i])
+		if _, isText := elements[i].(string); isText && !redact.Named(key) {
 			array[i] = arguments[i]
-		default:
-			array[i] = withoutSecrets(path, elements[i])
 		}
 	}
 	return array

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/hpad/hpad/daemon/kinds"
+	"github.com/hpad/hpad/daemon/redact"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/settings"
 )
@@ -27,7 +28,11 @@ func mark(path string, value reflect.Value) (count int) {
 	case reflect.Struct:
 		for key, field := range settings.FieldsOf(value.Type()).ByKey {
 			if inner, err := value.FieldByIndexErr(field.Index); err == nil {
-				count += mark(join(path, key), inner)
+				at := join(path, key)
+				if field.Tag.Get("secret") == "true" {
+					at = join(path, "secret")
+				}
+				count += mark(at, inner)
 			}
 		}
 	case reflect.Slice:
@@ -45,7 +50,7 @@ func mark(path string, value reflect.Value) (count int) {
 		}
 	case reflect.String:
 		text := "https://user:" + marker + "@127.0.0.1:9/path?token=" + marker + "&a=b"
-		if isSecret(path) {
+		if parent, last := cutLast(path); redact.Named(last) || strings.HasSuffix(parent, ".secret") {
 			text = marker
 		}
 		value.SetString(text)

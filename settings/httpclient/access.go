@@ -23,7 +23,7 @@ type Access struct {
 	// for none.
 	TokenFile string `toml:"token_file"`
 	// Headers are sent with every request, such as a tenant's name.
-	Headers map[string]string `toml:"headers"`
+	Headers map[string]string `toml:"headers" secret:"true"`
 	// TLS applies to https. Its files are read again when they change.
 	TLS TLS `toml:"tls"`
 }

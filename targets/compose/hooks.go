@@ -31,7 +31,7 @@ type Hook struct {
 	// WorkingDir is where it runs; empty means the container's own.
 	WorkingDir string `toml:"working_dir"`
 	// Environment is added to the container's.
-	Environment map[string]string `toml:"environment"`
+	Environment map[string]string `toml:"environment" secret:"true"`
 	// Timeout is how long it may take; 0 means DefaultHookTimeout.
 	Timeout time.Duration `toml:"timeout"`
 }

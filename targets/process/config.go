@@ -31,7 +31,7 @@ type Service struct {
 	Command []string `toml:"command"`
 	Args    []string `toml:"args"`
 	// Env is added to hpad's own environment.
-	Env map[string]string `toml:"env"`
+	Env map[string]string `toml:"env" secret:"true"`
 	// Dir is the working directory; empty means hpad's own.
 	Dir string `toml:"dir"`
 	// Ports is a range as "9100-9199", one port for each instance, which also
