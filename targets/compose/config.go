@@ -28,17 +28,17 @@ type Config struct {
 	RestartExited bool `toml:"restart_exited"`
 	// HoldStopped leaves a service alone whose containers somebody has all stopped, until
 	// one of them runs again; nil means that it does.
-	HoldStopped *bool `toml:"hold_stopped"`
+	HoldStopped *bool `toml:"hold_stopped" default:"true"`
 	// ReplaceFailed starts containers again that ended with an error by themselves and
 	// that the engine does not, or replaces them; nil means that it does.
-	ReplaceFailed *bool `toml:"replace_failed"`
+	ReplaceFailed *bool `toml:"replace_failed" default:"true"`
 	// KeepAnonymousVolumes leaves the anonymous volumes of removed containers
 	// behind, as Compose does.
 	KeepAnonymousVolumes bool `toml:"keep_anonymous_volumes"`
 	// StoreSecrets says whether the contents of secrets that Compose copied into
 	// containers may be kept in hpad's state; nil means that they may. Without, a
 	// service that has any is not scaled to 0.
-	StoreSecrets *bool `toml:"store_secrets"`
+	StoreSecrets *bool `toml:"store_secrets" default:"true"`
 	// Services is what hpad cannot see of services, by "project/service".
 	Services map[string]Service `toml:"services"`
 }
@@ -63,11 +63,7 @@ type Service struct {
 func (c *Config) SetDefaults() {
 	c.Config.SetDefaults()
 	c.LabelLimits.SetDefaults()
-	for _, on := range []**bool{&c.StoreSecrets, &c.HoldStopped, &c.ReplaceFailed} {
-		if *on == nil {
-			*on = new(true)
-		}
-	}
+	settings.SetDefaults(c)
 }
 
 // Discovers reports whether services with labels become autoscalers.

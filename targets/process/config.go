@@ -19,7 +19,7 @@ import (
 // Config is one [fleets.NAME] table of kind "process".
 type Config struct {
 	// ResourceInterval is how often cpu and memory are sampled: at least 100ms.
-	ResourceInterval time.Duration `toml:"resource_interval"`
+	ResourceInterval time.Duration `toml:"resource_interval" default:"15s"`
 	// Services are the targets, by name.
 	Services map[string]Service `toml:"services"`
 }
@@ -39,17 +39,17 @@ type Service struct {
 	Ports string `toml:"ports"`
 	// Replicas is the count of the very first start; nil means 1. Later starts
 	// begin with the count saved last.
-	Replicas *int32 `toml:"replicas"`
+	Replicas *int32 `toml:"replicas" default:"1"`
 	// Readiness says how to tell that an instance is ready. By default it is as
 	// long as its process runs.
 	Readiness Readiness `toml:"readiness"`
 	// StopGracePeriod is the time between SIGTERM and SIGKILL; 0 means 10s.
-	StopGracePeriod time.Duration `toml:"stop_grace_period"`
+	StopGracePeriod time.Duration `toml:"stop_grace_period" default:"10s"`
 	// RestartBackoffMin is the wait before the first restart after a crash; 0
 	// means 1s. It doubles with each further crash up to RestartBackoffMax; 0
 	// means 1m, or the least wait where that is longer. A run longer than
 	// RestartBackoffMax starts over.
-	RestartBackoffMin time.Duration `toml:"restart_backoff_min"`
+	RestartBackoffMin time.Duration `toml:"restart_backoff_min" default:"1s"`
 	RestartBackoffMax time.Duration `toml:"restart_backoff_max"`
 	// Requests are what each instance reserves: cpu in cores, memory in bytes.
 	Requests map[string]quantity.Quantity `toml:"requests"`
@@ -64,20 +64,14 @@ type Readiness struct {
 	HTTP string `toml:"http"`
 	// Interval is the time between probes of a ready instance; 0 means 1s. One
 	// that is not ready yet is probed more often at first.
-	Interval time.Duration `toml:"interval"`
+	Interval time.Duration `toml:"interval" default:"1s"`
 	probe.Patience
 }
 
 func (r Readiness) probes() bool { return r.TCP || r.HTTP != "" }
 
-// The defaults of a configuration, and the least ResourceInterval and probe
-// interval.
 const (
-	defaultResourceInterval  = 15 * time.Second
-	defaultStopGracePeriod   = 10 * time.Second
-	defaultRestartBackoffMin = time.Second
 	defaultRestartBackoffMax = time.Minute
-	defaultProbeInterval     = time.Second
 
 	minResourceInterval = 100 * time.Millisecond
 	minProbeInterval    = 10 * time.Millisecond
@@ -86,16 +80,10 @@ const (
 // SetDefaults fills in what was left out. It changes nothing that was given, and
 // nothing when called again.
 func (c *Config) SetDefaults() {
-	c.ResourceInterval = cmp.Or(c.ResourceInterval, defaultResourceInterval)
+	settings.SetDefaults(c)
 	for name, s := range c.Services {
-		if s.Replicas == nil {
-			one := int32(1)
-			s.Replicas = &one
-		}
-		s.StopGracePeriod = cmp.Or(s.StopGracePeriod, defaultStopGracePeriod)
-		s.RestartBackoffMin = cmp.Or(s.RestartBackoffMin, defaultRestartBackoffMin)
+		settings.SetDefaults(&s)
 		s.RestartBackoffMax = cmp.Or(s.RestartBackoffMax, max(defaultRestartBackoffMax, s.RestartBackoffMin))
-		s.Readiness.Interval = cmp.Or(s.Readiness.Interval, defaultProbeInterval)
 		s.Readiness.SetDefaults()
 		c.Services[name] = s
 	}

@@ -1,7 +1,6 @@
 package systemd
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"net"
@@ -24,15 +23,15 @@ import (
 type Config struct {
 	// Manager is whose units are scaled: "system", or "user" for those of the user
 	// that hpad runs as.
-	Manager string `toml:"manager"`
+	Manager string `toml:"manager" default:"system" values:"system user"`
 	// Address is where that manager is reached, a path or a D-Bus address of the
 	// form "unix:…"; one that ends in "/systemd/private" is the manager's own
 	// socket, any other one a bus. Empty means the usual place.
 	Address string `toml:"address"`
 	// Timeout bounds one call.
-	Timeout time.Duration `toml:"timeout"`
+	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, as \"10s\""`
 	// ResourceInterval is how often cpu and memory are sampled: at least 1s.
-	ResourceInterval time.Duration `toml:"resource_interval"`
+	ResourceInterval time.Duration `toml:"resource_interval" default:"15s" min:"1s"`
 	// Enable also enables units that are started, and disables those that are
 	// stopped, so that the manager itself starts them when it starts.
 	Enable bool `toml:"enable"`
@@ -46,10 +45,10 @@ type Config struct {
 type Template struct {
 	// FirstIndex is the lowest index hpad uses; nil means 1. Units with lower
 	// ones are left alone.
-	FirstIndex *int32 `toml:"first_index"`
+	FirstIndex *int32 `toml:"first_index" default:"1" min:"0" max:"1000000000"`
 	// Replicas is the count to begin with where none was saved and no instance
 	// runs; nil means 0, which leaves an autoscaler switched off.
-	Replicas *int32 `toml:"replicas"`
+	Replicas *int32 `toml:"replicas" min:"0"`
 	// Port is where an instance listens, as the embedded source scrapes it: a
 	// number in which "%i" stands for the instance's index; empty means nowhere.
 	Port string `toml:"port"`
@@ -69,7 +68,7 @@ type ReadyProbe struct {
 	// TCP is a host and port to connect to.
 	TCP string `toml:"tcp"`
 	// Interval is the time between probes; 0 means 1s.
-	Interval time.Duration `toml:"interval"`
+	Interval time.Duration `toml:"interval" default:"1s" min:"100ms"`
 	probe.Patience
 }
 
@@ -79,25 +78,10 @@ const (
 	userManager   = "user"
 )
 
-// Defaults and bounds of a configuration.
-const (
-	defaultTimeout          = 10 * time.Second
-	defaultResourceInterval = 15 * time.Second
-	defaultFirstIndex       = int32(1)
-	defaultProbeInterval    = time.Second
-
-	minResourceInterval = time.Second
-	minProbeInterval    = 100 * time.Millisecond
-	// highestIndex leaves room for the fleet of a lifetime above a first index.
-	highestIndex = int32(1_000_000_000)
-)
-
 // SetDefaults fills in what was left out. It changes nothing that was given, and
 // nothing when called again.
 func (c *Config) SetDefaults() {
-	c.Manager = cmp.Or(c.Manager, systemManager)
-	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
-	c.ResourceInterval = cmp.Or(c.ResourceInterval, defaultResourceInterval)
+	settings.SetDefaults(c)
 	for name, t := range c.Templates {
 		t.setDefaults()
 		c.Templates[name] = t
@@ -105,11 +89,7 @@ func (c *Config) SetDefaults() {
 }
 
 func (t *Template) setDefaults() {
-	if t.FirstIndex == nil {
-		first := defaultFirstIndex
-		t.FirstIndex = &first
-	}
-	t.ReadyProbe.Interval = cmp.Or(t.ReadyProbe.Interval, defaultProbeInterval)
+	settings.SetDefaults(t)
 	t.ReadyProbe.SetDefaults()
 }
 
@@ -119,21 +99,12 @@ var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 // Validate returns every mistake of a defaulted configuration, with paths below the
 // fleet's table.
 func (c *Config) Validate() []settings.FieldError {
-	var errs []settings.FieldError
+	errs := settings.Validate(c)
 	add := func(field, value, detail string) {
 		errs = append(errs, settings.FieldError{Field: field, Value: value, Detail: detail})
 	}
-	if c.Manager != systemManager && c.Manager != userManager {
-		add("manager", strconv.Quote(c.Manager), `must be "system" or "user"`)
-	}
 	if c.Address != "" && !filepath.IsAbs(c.Address) && !strings.HasPrefix(c.Address, "unix:") {
 		add("address", strconv.Quote(c.Address), `must be the path of a socket on this machine or a D-Bus address, as "/run/user/1000/systemd/private" or "unix:path=/run/user/1000/bus"`)
-	}
-	if c.Timeout <= 0 {
-		add("timeout", strconv.Quote(c.Timeout.String()), `must be more than 0, as "10s"`)
-	}
-	if c.ResourceInterval < minResourceInterval {
-		add("resource_interval", strconv.Quote(c.ResourceInterval.String()), "must be at least "+minResourceInterval.String())
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Templates)) {
 		path := "templates." + name
@@ -152,13 +123,7 @@ func (c *Config) Validate() []settings.FieldError {
 }
 
 func (t Template) validate() []settings.FieldError {
-	var errs []settings.FieldError
-	if first := *t.FirstIndex; first < 0 || first > highestIndex {
-		errs = append(errs, settings.FieldError{Field: "first_index", Value: strconv.Itoa(int(first)), Detail: fmt.Sprintf("must be from 0 to %d", highestIndex)})
-	}
-	if t.Replicas != nil && *t.Replicas < 0 {
-		errs = append(errs, settings.FieldError{Field: "replicas", Value: strconv.Itoa(int(*t.Replicas)), Detail: "must be at least 0"})
-	}
+	errs := settings.Validate(&t)
 	if t.Port != "" && portAt(t.Port, *t.FirstIndex) == 0 {
 		errs = append(errs, settings.FieldError{Field: "port", Value: strconv.Quote(t.Port), Detail: fmt.Sprintf(`must be a port from 1 to 65535 at index %d, with "%%i" for the index, as "%%i" or "91%%i"`, *t.FirstIndex)})
 	}
@@ -176,6 +141,7 @@ func (t Template) validate() []settings.FieldError {
 
 func (p ReadyProbe) probes() bool { return p.HTTP != "" || p.TCP != "" }
 
+// validate returns the mistakes besides those that tags tell.
 func (p ReadyProbe) validate() []settings.FieldError {
 	var errs []settings.FieldError
 	add := func(field, value, detail string) {
@@ -189,9 +155,6 @@ func (p ReadyProbe) validate() []settings.FieldError {
 	}
 	if p.TCP != "" && !probesTCP(p.TCP) {
 		add("tcp", strconv.Quote(p.TCP), `must be a host and port with "%i" for the instance's index, as "127.0.0.1:%i"`)
-	}
-	if p.Interval < minProbeInterval {
-		add("interval", strconv.Quote(p.Interval.String()), "must be at least "+minProbeInterval.String())
 	}
 	if p.Timeout <= 0 {
 		add("timeout", strconv.Quote(p.Timeout.String()), `must be more than 0, as "1s"`)

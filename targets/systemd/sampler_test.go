@@ -27,7 +27,7 @@ func (r *rig) sample(change func(u *imitated)) targets.Samples {
 	ask()
 	pass(time.Second)
 	r.m.set(func() { change(r.m.units["worker@1.service"]) })
-	pass(defaultResourceInterval)
+	pass(15 * time.Second)
 	return ask()
 }
 
@@ -52,7 +52,7 @@ func TestSamples(t *testing.T) {
 					r.m.units["worker@1.service"].properties[cpuUsage] = second
 				}
 				samples := r.sample(c.change)
-				if len(samples.Instances) != 1 || samples.Instances[0].ID != "worker@1.service" || samples.Instances[0].Window != defaultResourceInterval {
+				if len(samples.Instances) != 1 || samples.Instances[0].ID != "worker@1.service" || samples.Instances[0].Window != 15*time.Second {
 					r.Fatalf("samples %+v, want one over the interval", samples)
 				}
 				got := map[string]int64{"cpu": -1, "memory": -1}
@@ -86,7 +86,7 @@ func TestNoSamples(t *testing.T) {
 			r.Errorf("samples %+v before it was read that the instance began anew, want the old counter's", samples)
 		}
 		r.read()
-		for _, after := range []time.Duration{0, defaultResourceInterval} {
+		for _, after := range []time.Duration{0, 15 * time.Second} {
 			pass(after)
 			all, err := r.fleet.Samples(t.Context(), []targets.Ref{workerRef})
 			if err != nil || len(all[workerRef].Instances) != 0 {
