@@ -83,11 +83,9 @@ func (f *Fleet) runHook(id string, h Hook) error {
 		return fmt.Errorf("run %q: %w", h.Command, err)
 	}
 	for wait := firstHookLook; ; wait = min(2*wait, lastHookLook) {
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-ctx.Done():
-			timer.Stop()
 			return fmt.Errorf("%w: run %q: it has not ended within %v", targets.ErrTransient, h.Command, limit)
 		}
 		var state container.ExecInspect

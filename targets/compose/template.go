@@ -121,6 +121,9 @@ func (t *templates) of(k key) *template {
 func (t *templates) sweep(ctx context.Context, now time.Time) {
 	for _, k := range t.used.over(slices.Collect(maps.Keys(t.all())), now) {
 		t.drop(ctx, k)
+		t.mu.Lock()
+		delete(t.failed, k)
+		t.mu.Unlock()
 	}
 }
 
@@ -177,7 +180,6 @@ func (t *templates) drop(ctx context.Context, k key) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		delete(t.sources, k)
-		delete(t.failed, k)
 	}
 }
 

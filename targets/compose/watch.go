@@ -81,11 +81,9 @@ func (f *Fleet) follow(project string) *watch {
 			}
 		}
 	}()
-	timer := time.NewTimer(followWait)
-	defer timer.Stop()
 	select {
 	case <-opened:
-	case <-timer.C:
+	case <-time.After(followWait):
 	}
 	return w
 }
@@ -98,8 +96,7 @@ func (w *watch) close() {
 // await waits until the start of a container after its last end was seen, and with it
 // all that happened before, unless that takes too long.
 func (w *watch) await(id string, ended time.Time) {
-	timer := time.NewTimer(followWait)
-	defer timer.Stop()
+	limit := time.After(followWait)
 	for {
 		w.mu.Lock()
 		started, changed := w.started[id], w.changed
@@ -111,7 +108,7 @@ func (w *watch) await(id string, ended time.Time) {
 		case <-changed:
 		case <-w.done:
 			return
-		case <-timer.C:
+		case <-limit:
 			return
 		}
 	}

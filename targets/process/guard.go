@@ -50,9 +50,12 @@ type guard struct {
 func (g *guard) ready() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	return g.readyLocked()
+}
+
+func (g *guard) readyLocked() error {
 	if g.closed == nil {
-		g.closed = make(chan struct{})
-		g.groups = map[int]bool{}
+		g.closed, g.groups = make(chan struct{}), map[int]bool{}
 	}
 	if g.pipe != nil {
 		return nil
@@ -62,15 +65,12 @@ func (g *guard) ready() error {
 
 // add guards a group. An error means that nothing guards it now.
 func (g *guard) add(group int) error {
-	if err := g.ready(); err != nil {
-		return err
-	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.groups[group] = true
-	if g.pipe == nil {
-		return g.startLocked()
+	if err := g.readyLocked(); err != nil {
+		return err
 	}
+	g.groups[group] = true
 	return g.send("+", group)
 }
 

@@ -107,11 +107,9 @@ func (i *instance) run() {
 		}
 		i.ended(describe(err))
 		i.out.say("%s: %s; the next start is in %v", i.name, describe(err), wait)
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-i.ctx.Done():
-			timer.Stop()
 		}
 		wait = min(2*wait, i.config.RestartBackoffMax)
 	}

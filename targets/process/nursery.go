@@ -23,7 +23,7 @@ const groupDelay = time.Second
 // nursery starts processes and holds the ports they were given. The fleets that
 // succeed each other over reloads share one, and the last to go ends it.
 type nursery struct {
-	starts chan startRequest
+	starts chan func()
 	guard  guard
 
 	mu     sync.Mutex
@@ -34,17 +34,9 @@ type nursery struct {
 	freed chan struct{}
 }
 
-type startRequest struct {
-	cmd  *exec.Cmd
-	done chan<- startAnswer
-}
-
-// startAnswer has err where there is no process, unguarded where the guard lacks it.
-type startAnswer struct{ err, unguarded error }
-
 // newNursery returns a nursery with one owner.
 func newNursery() *nursery {
-	n := &nursery{starts: make(chan startRequest), owners: 1, ended: make(chan struct{}), ports: map[int]bool{}, freed: make(chan struct{})}
+	n := &nursery{starts: make(chan func()), owners: 1, ended: make(chan struct{}), ports: map[int]bool{}, freed: make(chan struct{})}
 	go n.startAll()
 	return n
 }
@@ -76,16 +68,8 @@ func (n *nursery) startAll() {
 	defer close(n.ended)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	for request := range n.starts {
-		var answer startAnswer
-		if answer.err = n.guard.ready(); answer.err == nil {
-			answer.err = request.cmd.Start()
-		}
-		if answer.err == nil {
-			// At once: what the process starts is not guarded before.
-			answer.unguarded = n.guard.add(request.cmd.Process.Pid)
-		}
-		request.done <- answer
+	for start := range n.starts {
+		start()
 	}
 }
 
@@ -143,22 +127,32 @@ var errExit = errors.New("exit status 0")
 func (n *nursery) start(cmd *exec.Cmd) (*child, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.WaitDelay = outputDelay
-	done := make(chan startAnswer)
-	n.starts <- startRequest{cmd, done}
-	answer := <-done
-	if answer.err != nil {
-		return nil, answer.err
+	var err, unguarded error
+	done := make(chan struct{})
+	n.starts <- func() {
+		defer close(done)
+		if err = n.guard.ready(); err == nil {
+			err = cmd.Start()
+		}
+		if err == nil {
+			// At once: what the process starts is not guarded before.
+			unguarded = n.guard.add(cmd.Process.Pid)
+		}
+	}
+	<-done
+	if err != nil {
+		return nil, err
 	}
 	c := &child{cmd: cmd, started: time.Now(), exited: make(chan struct{})}
 	go func() {
 		defer close(c.exited)
 		c.err = c.wait(&n.guard)
 	}()
-	if answer.unguarded != nil {
+	if unguarded != nil {
 		// What this process starts might outlive hpad: rather have none.
 		c.signal(syscall.SIGKILL)
 		<-c.exited
-		return nil, answer.unguarded
+		return nil, unguarded
 	}
 	return c, nil
 }
@@ -219,12 +213,10 @@ func (c *child) askToEnd() { c.terminate.Do(func() { c.signal(syscall.SIGTERM) }
 // the group is gone.
 func (c *child) stop(grace time.Duration) {
 	c.askToEnd()
-	timer := time.NewTimer(grace)
-	defer timer.Stop()
 	select {
 	case <-c.exited:
 		return
-	case <-timer.C:
+	case <-time.After(grace):
 	}
 	c.signal(syscall.SIGKILL)
 	<-c.exited

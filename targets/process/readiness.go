@@ -19,11 +19,9 @@ func (r Readiness) watch(ctx context.Context, port int, report func(ready bool))
 	var verdict probe.Verdict
 	pause := min(firstProbe, r.Interval)
 	for {
-		timer := time.NewTimer(pause)
 		select {
-		case <-timer.C:
+		case <-time.After(pause):
 		case <-ctx.Done():
-			timer.Stop()
 			return
 		}
 		err := r.probe(ctx, port)

@@ -227,52 +227,49 @@ func (c *connection) call(ctx context.Context, what string, call func(context.Co
 
 // read makes a call that changes nothing, once more where the connection was lost
 // meanwhile: as when the manager executes itself anew.
-func (c *connection) read(ctx context.Context, what string, call func(context.Context, *session) error) error {
-	err := c.call(ctx, what, call)
-	if errors.Is(err, errLost) && !errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && c.ctx.Err() == nil {
-		err = c.call(ctx, what, call)
+func read[T any](ctx context.Context, c *connection, what string, call func(context.Context, *session) (T, error)) (found T, err error) {
+	once := func(ctx context.Context, s *session) (err error) {
+		found, err = call(ctx, s)
+		return err
 	}
-	return err
-}
-
-func (c *connection) list(ctx context.Context, patterns []string) (found listing, err error) {
-	err = c.read(ctx, "list units", func(ctx context.Context, s *session) (err error) {
-		found.run = s.run
-		found.units, err = s.ListUnitsByPatternsContext(ctx, nil, patterns)
-		return err
-	})
+	err = c.call(ctx, what, once)
+	if errors.Is(err, errLost) && !errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && c.ctx.Err() == nil {
+		err = c.call(ctx, what, once)
+	}
 	return found, err
 }
 
-func (c *connection) files(ctx context.Context, patterns []string) (found []systemd.UnitFile, err error) {
-	err = c.read(ctx, "list unit files", func(ctx context.Context, s *session) (err error) {
-		found, err = s.ListUnitFilesByPatternsContext(ctx, nil, patterns)
-		return err
+func (c *connection) list(ctx context.Context, patterns []string) (listing, error) {
+	return read(ctx, c, "list units", func(ctx context.Context, s *session) (listing, error) {
+		units, err := s.ListUnitsByPatternsContext(ctx, nil, patterns)
+		return listing{units: units, run: s.run}, err
 	})
-	return found, err
 }
 
-func (c *connection) properties(ctx context.Context, unit string) (found map[string]any, err error) {
-	err = c.read(ctx, "read unit "+unit, func(ctx context.Context, s *session) (err error) {
-		found, err = s.GetAllPropertiesContext(ctx, unit)
-		return err
+func (c *connection) files(ctx context.Context, patterns []string) ([]systemd.UnitFile, error) {
+	return read(ctx, c, "list unit files", func(ctx context.Context, s *session) ([]systemd.UnitFile, error) {
+		return s.ListUnitFilesByPatternsContext(ctx, nil, patterns)
 	})
-	return found, err
 }
 
-func (c *connection) property(ctx context.Context, unit, name string) (value any, err error) {
-	err = c.read(ctx, "read "+name+" of unit "+unit, func(ctx context.Context, s *session) error {
+func (c *connection) properties(ctx context.Context, unit string) (map[string]any, error) {
+	return read(ctx, c, "read unit "+unit, func(ctx context.Context, s *session) (map[string]any, error) {
+		return s.GetAllPropertiesContext(ctx, unit)
+	})
+}
+
+func (c *connection) property(ctx context.Context, unit, name string) (any, error) {
+	return read(ctx, c, "read "+name+" of unit "+unit, func(ctx context.Context, s *session) (any, error) {
 		get := s.GetServicePropertyContext
 		if name == invocationID || name == loadState {
 			get = s.GetUnitPropertyContext
 		}
 		found, err := get(ctx, unit, name)
-		if err == nil {
-			value = found.Value.Value()
+		if err != nil {
+			return nil, err
 		}
-		return err
+		return found.Value.Value(), nil
 	})
-	return value, err
 }
 
 // replacing lets a job take the place of an earlier one of the unit.
