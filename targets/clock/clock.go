@@ -17,7 +17,7 @@ type System struct {
 	// Wall returns the time of the wall clock; nil means time.Now.
 	Wall func() time.Time
 	// Boot returns the id of the machine's present boot and the reading of its
-	// monotonic clock. It is asked once, by New. An empty id means that neither is
+	// monotonic clock. It is called once, by New. An empty id means that neither is
 	// known. Nil means those of the machine.
 	Boot func() (id string, reading time.Duration)
 }
@@ -51,7 +51,7 @@ const stepThreshold = time.Second
 // millisecond.
 const offsetUnit = time.Millisecond
 
-// keptOffsets bounds the steps that are told apart.
+// keptOffsets bounds the steps that are kept.
 const keptOffsets = 16
 
 // Clock counts steady time. It is safe for concurrent use. Make one with New.
@@ -65,10 +65,10 @@ type Clock struct {
 
 	scale atomic.Pointer[Scale]
 	// mu is held while scale is replaced, and guards what follows: what Look has yet
-	// to tell, and the scale without that.
-	mu     sync.Mutex
-	untold Step
-	looked *Scale
+	// to return, and the scale without that.
+	mu      sync.Mutex
+	pending Step
+	looked  *Scale
 }
 
 // New returns a Clock that begins at the wall clock's present time.
@@ -137,8 +137,8 @@ func (c *Clock) Scale() *Scale {
 	if within(by) {
 		return scale
 	}
-	c.untold.By += by
-	c.untold.Offset = ahead
+	c.pending.By += by
+	c.pending.Offset = ahead
 	scale = scale.with(Offset{From: c.Now(), Ahead: ahead})
 	c.scale.Store(scale)
 	return scale
@@ -148,13 +148,13 @@ func (c *Clock) Scale() *Scale {
 func (c *Clock) Steady(wall time.Time) time.Time { return c.Scale().Steady(wall) }
 
 // Look returns the step of the wall clock since the last Look, the sum of them
-// where there were several; false says that there was none.
+// where there were several; false means that there was none.
 func (c *Clock) Look() (Step, bool) {
 	c.Scale()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	step := c.untold
-	c.untold, c.looked = Step{}, c.scale.Load()
+	step := c.pending
+	c.pending, c.looked = Step{}, c.scale.Load()
 	return step, step.By != 0
 }
 

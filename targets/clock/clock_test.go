@@ -238,8 +238,8 @@ func TestMachine(t *testing.T) {
 	}
 }
 
-// TestStepLeftToTheNext ends a process after it saw a step and before it told: the
-// next one tells.
+// TestStepLeftToTheNext ends a process after it saw a step and before Look: the next
+// one returns it.
 func TestStepLeftToTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMachine()

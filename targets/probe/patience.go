@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Patience is how long and how often an instance may fail to answer: what the
-// configuration of a probe says alike in all kinds of fleets, which embed it.
+// Patience is how long and how often an instance may fail a probe: the part of its
+// configuration that all kinds of fleets share, which embed it.
 type Patience struct {
 	// Timeout is how long one probe may take; 0 means 1s.
 	Timeout time.Duration `toml:"timeout"`
@@ -21,15 +21,14 @@ const (
 	defaultFailureThreshold = 3
 )
 
-// SetDefaults fills in what was left out. It changes nothing that was given, and
-// nothing when called again.
+// SetDefaults fills in what was left out.
 func (p *Patience) SetDefaults() {
 	p.Timeout = cmp.Or(p.Timeout, defaultTimeout)
 	p.FailureThreshold = cmp.Or(p.FailureThreshold, defaultFailureThreshold)
 }
 
-// Verdict is what all probes of one instance say together. The zero Verdict, before
-// the first one, is that it is not ready.
+// Verdict is the result of all probes of one instance. The zero Verdict, before the
+// first one, is that it is not ready.
 type Verdict struct {
 	Ready bool
 	// failures are those since a probe succeeded.
@@ -37,7 +36,7 @@ type Verdict struct {
 }
 
 // Weigh adds one more probe to a verdict, whose error is nil where the instance is
-// ready, and says whether that changes it.
+// ready, and reports whether that changes it.
 func (p Patience) Weigh(v *Verdict, err error) (changed bool) {
 	before := v.Ready
 	if err == nil {

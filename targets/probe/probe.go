@@ -1,5 +1,5 @@
-// Package probe asks instances whether they are ready, for the kinds of fleets
-// whose platform does not.
+// Package probe probes whether instances are ready, for the kinds of fleets whose
+// platform does not.
 package probe
 
 import (
@@ -10,8 +10,8 @@ import (
 	"net/http"
 )
 
-// TCP answers nil when an address of the form host:port takes a connection, and
-// else why it does not. It waits as long as ctx.
+// TCP returns an error unless an address of the form host:port accepts a connection
+// before ctx ends.
 func TCP(ctx context.Context, address string) error {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -20,15 +20,14 @@ func TCP(ctx context.Context, address string) error {
 	return conn.Close()
 }
 
-// transport follows no redirect, asks no proxy and keeps no connection.
+// transport follows no redirect, uses no proxy and keeps no connection.
 var transport = &http.Transport{DisableKeepAlives: true}
 
-// most is how much of an answer is read, in bytes, so that the instance sees no
-// reset.
+// most is how many bytes of a response are read, so that the instance sees no reset.
 const most = 10 << 10
 
-// HTTP answers nil when getting a URL is answered with a status from 200 to 399,
-// and else why it is not. It waits as long as ctx.
+// HTTP returns an error unless a GET of a URL has a status from 200 to 399 before ctx
+// ends.
 func HTTP(ctx context.Context, url string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {

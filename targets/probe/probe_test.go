@@ -58,7 +58,7 @@ func TestTCP(t *testing.T) {
 	}
 }
 
-// text answers what an error says; "" for nil.
+// text returns the text of an error; "" for nil.
 func text(err error) string {
 	if err == nil {
 		return ""

@@ -9,15 +9,12 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Clock makes passes over what is to be sampled, one every interval, while
-// somebody asks for samples. A target is sampled until it was not asked for three
-// intervals, or for twice the time between the last two questions for it where that
-// is longer, so that an autoscaler with a long period gets samples too, also beside
-// one with a short period. The Clock rests when no target is left and it was not
-// asked for as long; the next question begins again. It is safe for concurrent use.
-//
-// A sampler that guards its samples with a lock of its own calls Ask, Inherit and
-// Close without holding it: the Clock calls rest with its own lock held.
+// Clock makes passes over what is to be sampled, one every interval, while Ask is
+// called. A target is sampled for three intervals after a question for it, or for
+// twice the time between the last two where that is longer, so that an autoscaler
+// with a long period gets samples too, also beside one with a short period. The Clock
+// rests when no target is left and there was no question for as long; the next one
+// begins again. It is safe for concurrent use.
 type Clock struct {
 	interval time.Duration
 	pass     func(ctx context.Context, wanted []targets.Ref)
@@ -33,18 +30,19 @@ type Clock struct {
 	own map[targets.Ref]question
 }
 
-// question is when somebody asked, and how often.
+// question is when Ask was called, and how often.
 type question struct {
-	// asked is when last, counted when gap was found: the time since the question
-	// before, where they were no less than an interval apart, and at most longestGap.
-	asked, counted time.Time
-	gap            time.Duration
+	// last is the time of the last call, counted when gap was found: the time since the
+	// call before, where they were no less than an interval apart, and at most
+	// longestGap.
+	last, counted time.Time
+	gap           time.Duration
 }
 
 // longestGap is the longest period that autoscalers have.
 const longestGap = time.Hour
 
-// again answers the question after it was asked once more.
+// again returns the question after another call.
 func (q question) again(now time.Time, interval time.Duration) question {
 	since := now.Sub(q.counted)
 	if !q.counted.IsZero() && since >= interval {
@@ -53,37 +51,36 @@ func (q question) again(now time.Time, interval time.Duration) question {
 	if q.counted.IsZero() || since >= interval {
 		q.counted = now
 	}
-	q.asked = now
+	q.last = now
 	return q
 }
 
-// stands says that an answer is still wanted.
+// stands reports whether samples are still wanted.
 func (q question) stands(now time.Time, interval time.Duration) bool {
-	return now.Sub(q.asked) <= max(3*interval, 2*q.gap)
+	return now.Sub(q.last) <= max(3*interval, 2*q.gap)
 }
 
-// NewClock answers a Clock that does nothing until it is asked. The interval is
+// NewClock returns a Clock that does nothing until Ask is called. The interval is
 // more than 0.
 //
 // Pass samples once, at the first question and then at every interval; a pass
 // that takes longer leaves out those in between. No two run at once. Wanted are
-// the targets that were asked for lately, in no order, and ctx ends at Close.
+// the targets with lasting questions, in no order, and ctx ends at Close.
 //
 // Rest forgets what is not to be known when sampling begins again; nil forgets
-// nothing. It runs after the last pass has returned and before a question can
-// begin the next; it must not call the Clock.
+// nothing. It runs between the last pass and the next question, and must not call the
+// Clock, nor take a lock under which the Clock is called.
 func NewClock(interval time.Duration, pass func(ctx context.Context, wanted []targets.Ref), rest func()) *Clock {
 	c := &Clock{interval: interval, pass: pass, rest: rest, own: map[targets.Ref]question{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
 }
 
-// Validity is how old a sample may be to be answered, and how long it may cover.
+// Validity returns how old a sample may be, and how long it may cover.
 func (c *Clock) Validity() time.Duration { return 2*c.interval + 5*time.Second }
 
-// Ask says that the samples of these targets are wanted, and begins to sample
-// when nobody has asked for a while. It does not wait for a pass. False says that
-// the Clock is closed.
+// Ask keeps or begins the sampling of these targets. It does not wait for a pass. It
+// returns false once the Clock is closed.
 func (c *Clock) Ask(refs []targets.Ref, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,8 +98,8 @@ func (c *Clock) Ask(refs []targets.Ref, now time.Time) bool {
 	return true
 }
 
-// Inherit takes over when an older Clock was asked, so that the first question
-// knows the one before. It is called before that.
+// Inherit takes over the questions of an older Clock. It is called before the first
+// own one.
 func (c *Clock) Inherit(older *Clock) {
 	older.mu.Lock()
 	all, own := older.all, maps.Clone(older.own)
@@ -112,7 +109,7 @@ func (c *Clock) Inherit(older *Clock) {
 	c.all, c.own = all, own
 }
 
-// Running says whether the Clock makes passes: it was asked and does not rest.
+// Running reports whether the Clock makes passes, rather than rests.
 func (c *Clock) Running() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,8 +139,8 @@ func (c *Clock) run() {
 	}
 }
 
-// lately answers the targets that are still wanted, and forgets those that nobody
-// will ask for again.
+// lately returns the targets that are still wanted, and forgets those that have not
+// been for long.
 func (c *Clock) lately(now time.Time) []targets.Ref {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,14 +149,14 @@ func (c *Clock) lately(now time.Time) []targets.Ref {
 		switch {
 		case q.stands(now, c.interval):
 			refs = append(refs, ref)
-		case now.Sub(q.asked) > 2*longestGap:
+		case now.Sub(q.last) > 2*longestGap:
 			delete(c.own, ref)
 		}
 	}
 	return refs
 }
 
-// idle says whether nobody asked for long enough to rest, and rests if so.
+// idle rests if nothing was wanted for long enough, and reports whether it does.
 func (c *Clock) idle(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

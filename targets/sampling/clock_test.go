@@ -19,7 +19,7 @@ var (
 	db  = targets.Ref{Fleet: "shop", Name: "db"}
 )
 
-// record notes what a Clock does, under a lock as samplers have it.
+// record keeps what a Clock does, under a lock as samplers have it.
 type record struct {
 	mu     sync.Mutex
 	passes []time.Time
@@ -54,14 +54,14 @@ func (r *record) rest() {
 	r.rests++
 }
 
-// get answers how many passes were made, how many cut short, and the rests.
+// get returns how many passes were made, how many cut short, and the rests.
 func (r *record) get() (passes, cut, rests int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.passes), r.cut, r.rests
 }
 
-// since answers when passes were made, and forgets them.
+// since returns when passes were made, and forgets them.
 func (r *record) since(begin time.Time) []time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

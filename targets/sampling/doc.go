@@ -1,6 +1,4 @@
-// Package sampling holds what the samplers of all kinds of fleets have in
-// common: the [Clock] by which they ask their platform for the use of resources,
-// and the [Members] that those keep who ask for them one by one.
-//
-// It is no kind of its own.
+// Package sampling has what the samplers of all kinds of fleets share: the [Clock] by
+// which they read the use of resources, and the [Members] of those that read it one
+// by one.
 package sampling

@@ -11,9 +11,9 @@ import (
 )
 
 // Members samples the members of targets, one by one, on a [Clock] of its own. It
-// keeps which members each target has, as the last reading said, and what is known
-// of each: M is a member, K names it among those of all targets, and V is what is
-// known of it, whose zero value says nothing. It is safe for concurrent use.
+// keeps the members of each target by its last reading, and what is known of each: M
+// is a member, K its name among those of all targets, and V what is known of it, zero
+// for nothing. It is safe for concurrent use.
 type Members[K comparable, M, V any] struct {
 	*Clock
 	kind Kind[K, M, V]
@@ -22,7 +22,7 @@ type Members[K comparable, M, V any] struct {
 	// published are the members of the last reading of each target.
 	published map[targets.Ref][]M
 	known     map[K]V
-	// err is why the last pass learned nothing at all.
+	// err is the last pass's.
 	err error
 }
 
@@ -30,13 +30,13 @@ type Members[K comparable, M, V any] struct {
 type Kind[K comparable, M, V any] struct {
 	// Key names a member.
 	Key func(member M) K
-	// Pass samples once the members that are due, those of all targets that were
-	// asked for lately, and keeps what it finds by [Members.Learn]. An error says why
-	// it found nothing at all, and is the answer to all questions until the next
-	// pass is over. No two passes run at once, and ctx ends at Close.
+	// Pass samples once the members that are due, those of all targets that are
+	// wanted, and keeps what it finds by [Members.Learn]. An error means that it found
+	// nothing at all, and is that of Samples until the next pass is over. No two passes
+	// run at once, and ctx ends at Close.
 	Pass func(ctx context.Context, due []M) error
 	// Sample makes a sample of what is known of a member; nil where that is nothing
-	// or too old. An error says why it is missing. It must not call the Members,
+	// or too old, with an error where there is a reason. It must not call the Members,
 	// but for Validity.
 	Sample func(member M, known V) (*targets.InstanceSample, error)
 	// Rest forgets what else is not to be known when sampling begins again; nil
@@ -44,23 +44,22 @@ type Kind[K comparable, M, V any] struct {
 	Rest func()
 }
 
-// NewMembers answers Members that are not sampled until somebody asks, and then
-// every interval, which is more than 0.
+// NewMembers returns Members that are sampled every interval, which is more than 0,
+// once Samples is called.
 func NewMembers[K comparable, M, V any](interval time.Duration, kind Kind[K, M, V]) *Members[K, M, V] {
 	m := &Members[K, M, V]{kind: kind, published: map[targets.Ref][]M{}, known: map[K]V{}}
 	m.Clock = NewClock(interval, m.pass, m.rest)
 	return m
 }
 
-// Publish says which members a target has: at every reading.
+// Publish sets the members of a target, at every reading.
 func (m *Members[K, M, V]) Publish(ref targets.Ref, members []M) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.published[ref] = members
 }
 
-// Withdraw says that a target has no members that are known: when it cannot be
-// read.
+// Withdraw forgets the members of a target that cannot be read.
 func (m *Members[K, M, V]) Withdraw(ref targets.Ref) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -76,10 +75,9 @@ func (m *Members[K, M, V]) Learn(key K, change func(known *V)) {
 	m.known[key] = known
 }
 
-// Samples answers the newest samples, and sees to it that there will be more. With
-// those of a target goes the first error of any of its members. A target that was
-// not published has no entry. The error is that of the last pass, or an
-// ErrTransient after Close.
+// Samples returns the newest samples, and keeps the sampling going. With those of a
+// target goes the first error of any of its members. A target that was not published
+// has no entry. The error is that of the last pass, or an ErrTransient after Close.
 func (m *Members[K, M, V]) Samples(refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
 	if !m.Ask(refs, time.Now()) {
 		return nil, fmt.Errorf("%w: the fleet is closed", targets.ErrTransient)
@@ -89,28 +87,25 @@ func (m *Members[K, M, V]) Samples(refs []targets.Ref) (map[targets.Ref]targets.
 	if m.err != nil {
 		return nil, m.err
 	}
-	answer := make(map[targets.Ref]targets.Samples, len(refs))
+	all := make(map[targets.Ref]targets.Samples, len(refs))
 	for _, ref := range refs {
-		if members, published := m.published[ref]; published {
-			answer[ref] = m.of(members)
+		members, published := m.published[ref]
+		if !published {
+			continue
 		}
+		var samples targets.Samples
+		for _, member := range members {
+			sample, err := m.kind.Sample(member, m.known[m.kind.Key(member)])
+			if samples.Err == nil {
+				samples.Err = err
+			}
+			if sample != nil {
+				samples.Instances = append(samples.Instances, *sample)
+			}
+		}
+		all[ref] = samples
 	}
-	return answer, nil
-}
-
-// of answers the samples of members. The caller holds the lock.
-func (m *Members[K, M, V]) of(members []M) targets.Samples {
-	var samples targets.Samples
-	for _, member := range members {
-		sample, err := m.kind.Sample(member, m.known[m.kind.Key(member)])
-		if samples.Err == nil {
-			samples.Err = err
-		}
-		if sample != nil {
-			samples.Instances = append(samples.Instances, *sample)
-		}
-	}
-	return samples
+	return all, nil
 }
 
 // pass samples the members of all wanted targets once.
@@ -121,7 +116,7 @@ func (m *Members[K, M, V]) pass(ctx context.Context, wanted []targets.Ref) {
 	m.err = err
 }
 
-// due answers the members to sample, and forgets what is known of all others.
+// due returns the members to sample, and forgets what is known of all others.
 func (m *Members[K, M, V]) due(wanted []targets.Ref) []M {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -30,7 +30,7 @@ type counting struct {
 	mu    sync.Mutex
 	due   [][]string
 	rests int
-	// fails is what the next passes answer.
+	// fails is the error of the next passes.
 	fails error
 }
 
@@ -55,14 +55,14 @@ func (c *counting) sample(m member, known int) (*targets.InstanceSample, error) 
 	return &targets.InstanceSample{ID: m.name, Window: time.Duration(known) * time.Second}, m.wrong
 }
 
-// fail says what the next passes answer.
+// fail sets the error of the next passes.
 func (c *counting) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.fails = err
 }
 
-// says tests what is answered of a target: "name passes" of each member, or "none"
+// says tests the samples of a target: "name passes" of each member, or "none"
 // where there is no entry.
 func (c *counting) says(t *testing.T, ref targets.Ref, want ...string) {
 	t.Helper()
@@ -105,7 +105,7 @@ func count(t *testing.T, test func(t *testing.T, c *counting)) {
 }
 
 // TestMembersOfTargets: a pass is told the members of the targets that were
-// published and asked for, and what is answered is in the order of publishing.
+// published and wanted, and samples are in the order of publishing.
 func TestMembersOfTargets(t *testing.T) {
 	count(t, func(t *testing.T, c *counting) {
 		c.Publish(web, []member{{name: "w2"}, {name: "w1"}})
@@ -164,7 +164,7 @@ func TestFirstErrorOfMembers(t *testing.T) {
 	})
 }
 
-// TestPassThatFindsNothing: its error is the answer until a pass has none, or
+// TestPassThatFindsNothing: its error is returned until a pass has none, or
 // sampling begins again.
 func TestPassThatFindsNothing(t *testing.T) {
 	count(t, func(t *testing.T, c *counting) {
