@@ -176,7 +176,7 @@ func TestQueriesOfManyWaitBehindOthers(t *testing.T) {
 	add("b", nil, "b0", "b1", "b2")
 	add("c", label, "c0")
 	add("d", nil, "b2", "shared")
-	p := newPlan(all)
+	p := newRoster(all).plan
 	var order []string
 	for _, q := range p.batches[0].queries {
 		order = append(order, p.queries[q].query.Text)

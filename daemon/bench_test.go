@@ -144,7 +144,7 @@ func (d *Daemon) roundsFor(b *testing.B) func(now time.Time) {
 	}
 	b.Cleanup(func() {
 		cancel()
-		d.reads.Wait()
+		d.readers.Wait()
 		close(d.ready)
 		<-recording
 	})
@@ -153,7 +153,7 @@ func (d *Daemon) roundsFor(b *testing.B) func(now time.Time) {
 	s.swap(first)
 	d.prune()
 	return func(now time.Time) {
-		s.begin(d.current.Load().planFor([]time.Duration{15 * time.Second}), now, true)
+		s.begin(d.current.Load().rosterFor([]time.Duration{15 * time.Second}), now, true)
 		for len(s.rounds) > 0 {
 			s.completed(<-d.completed)
 		}

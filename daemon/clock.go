@@ -1,11 +1,8 @@
 package daemon
 
 import (
-	"fmt"
 	"slices"
 	"time"
-
-	"go.uber.org/zap"
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/policy"
@@ -13,73 +10,21 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// clockSteppedReason is the reason of the event that tells of a step.
-const clockSteppedReason = "ClockStepped"
+// dates are the times of instances, by id, as they were understood first: after a
+// step back the wall clock shows a time twice. Without a step they hold what was
+// of the future alone.
+type dates map[string]date
 
-// clockSteps are the steps of the wall clock that this run noticed. They are never
-// changed.
-type clockSteps struct {
-	count uint64
-	// event tells of the last one.
-	event policy.Event
-}
-
-// resumeClock makes the daemon's clock go on where the last run's was, and holds
-// what was restored against it.
-func (d *Daemon) resumeClock() {
-	d.clock.Resume(d.restored.Clock)
-	d.lookAtClock()
-	d.metrics.ClockOffset(d.clock.Scale().Offset())
-	d.restored = d.restored.WithoutFuture(d.clock.Now())
-}
-
-// lookAtClock notices a step of the wall clock. The scheduler calls it each time
-// it wakes.
-func (d *Daemon) lookAtClock() {
-	if step, stepped := d.clock.Look(); stepped {
-		d.reportStep(step)
-	}
-}
-
-// reportStep logs and counts a step, and leaves it to the autoscalers' next passes
-// as an event.
-func (d *Daemon) reportStep(step clock.Step) {
-	direction := "forward"
-	if step.By < 0 {
-		direction = "back"
-	}
-	by := step.By.Abs().Round(100 * time.Millisecond)
-	d.log.Warn("the wall clock was stepped; windows and rates go on without it",
-		zap.String("direction", direction), zap.Duration("by", by), zap.Duration("offset", step.Offset))
-	d.metrics.ClockStep(step.By, step.Offset)
-	d.steps.Store(&clockSteps{count: d.steps.Load().count + 1, event: policy.Event{
-		Kind: policy.WarningEvent, Reason: clockSteppedReason,
-		Message: fmt.Sprintf("the wall clock was stepped %s by %s; windows and rates go on without it", direction, by),
-	}})
-}
-
-// clockEvents returns the event of a step that the autoscaler has not told of yet.
-func (p *pass) clockEvents() []policy.Event {
-	a, steps := p.plan.autoscaler, p.round.daemon.steps.Load()
-	if a.stepsTold == steps.count {
-		return nil
-	}
-	a.stepsTold = steps.count
-	return []policy.Event{steps.event}
-}
-
-// dated returns instances with the steady times of what platforms say by the wall
-// clock. What has yet to come by it happened when it was first read.
-func (p *pass) dated(instances []policy.Instance) []policy.Instance {
-	a, scale := p.plan.autoscaler, p.round.scale
-	var dated []policy.Instance
-	var known dates
+// of returns instances with the steady times of what platforms say by the wall clock,
+// and the dates to go on with. What has yet to come by it happened at now.
+func (d dates) of(instances []policy.Instance, scale *clock.Scale, now time.Time) (dated []policy.Instance, known dates) {
+	dated = instances
 	for i := range instances {
 		instance := &instances[i]
-		before := a.dates[instance.ID]
+		before := d[instance.ID]
 		next := date{
-			started: before.started.of(instance.StartedAt, scale, p.observed),
-			changed: before.changed.of(instance.ReadinessChanged, scale, p.observed),
+			started: before.started.of(instance.StartedAt, scale, now),
+			changed: before.changed.of(instance.ReadinessChanged, scale, now),
 		}
 		moved := !next.started.steady.Equal(instance.StartedAt) || !next.changed.steady.Equal(instance.ReadinessChanged)
 		if moved || scale.Stepped() {
@@ -91,22 +36,13 @@ func (p *pass) dated(instances []policy.Instance) []policy.Instance {
 		if !moved {
 			continue
 		}
-		if dated == nil { // the reading is not ours to change
+		if &dated[0] == &instances[0] { // the reading is not ours to change
 			dated = slices.Clone(instances)
 		}
 		dated[i].StartedAt, dated[i].ReadinessChanged = next.started.steady, next.changed.steady
 	}
-	a.dates = known
-	if dated == nil {
-		return instances
-	}
-	return dated
+	return dated, known
 }
-
-// dates are the times of instances, by id, as they were understood first: after a
-// step back the wall clock shows a time twice. Without a step they hold what was
-// of the future alone.
-type dates map[string]date
 
 // date has when an instance started and when its readiness changed.
 type date struct{ started, changed stamp }

@@ -54,16 +54,9 @@ type Options struct {
 
 // Daemon runs the autoscalers of one configuration. Make one with New.
 type Daemon struct {
-	options  Options
-	log      *zap.Logger
-	metrics  *metrics.Metrics
-	store    state.Store
-	recorder *recorder
-	// clock measures whatever lasts, and stamps what is remembered.
-	clock *clock.Clock
-	// steps counts the steps of the wall clock that this run was told of, step is the
-	// event that tells of the last one.
-	steps atomic.Pointer[clockSteps]
+	environment
+	options Options
+	store   state.Store
 	// process is what fleets share; it outlives them, so that a reload is no way around
 	// the limits of an account.
 	process targets.Process
@@ -92,16 +85,13 @@ type Daemon struct {
 	// lastTick is when the scheduler last looked for rounds that are due.
 	lastTick atomic.Pointer[time.Time]
 
-	// runContext ends reads and waits when the daemon stops, actContext writes
-	// when it has stopped waiting for them.
-	runContext, actContext context.Context
-	ready                  chan []*pass
-	requests               chan func(*scheduler)
-	completed              chan *round
-	reloads                sync.Mutex
+	ready     chan []*pass
+	completed chan *round
+	swaps     chan swapRequest
+	reloads   sync.Mutex
 	// running is closed when the first generation is in force.
-	running               chan struct{}
-	reads, acts, adapters sync.WaitGroup
+	running  chan struct{}
+	adapters sync.WaitGroup
 }
 
 // readyQueue is how many chunks of ready passes may wait for a worker.
@@ -119,15 +109,20 @@ func New(options Options) *Daemon {
 		options.Output = logOutput(options.Log)
 	}
 	d := &Daemon{
+		environment: environment{
+			log:         options.Log,
+			metrics:     options.Metrics,
+			clock:       clock.New(options.Clock),
+			dryRun:      options.DryRun,
+			decided:     options.Decided,
+			evaluations: make(chan string),
+		},
 		options:   options,
-		log:       options.Log,
-		metrics:   options.Metrics,
 		store:     options.Store,
-		clock:     clock.New(options.Clock),
 		notifier:  newNotifier(options.Notify, options.WatchdogInterval),
 		ready:     make(chan []*pass, readyQueue),
-		requests:  make(chan func(*scheduler)),
 		completed: make(chan *round, 16),
+		swaps:     make(chan swapRequest),
 		running:   make(chan struct{}),
 		reloaded:  make(chan struct{}, 1),
 		labels:    discovery.New(options.Log),
@@ -181,7 +176,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.prune()
 	d.notifier.ready(d.statusLine())
 	close(d.running)
-	d.reads.Go(func() { d.discoverLabels(ctx) })
+	d.readers.Go(func() { d.discoverLabels(ctx) })
 	d.log.Info("started", zap.Int("autoscalers", len(first.next.names)), zap.Bool("dry_run", d.options.DryRun))
 	if d.options.DryRun {
 		d.log.Warn(api.DryRun)
@@ -215,7 +210,10 @@ func (d *Daemon) start(ctx context.Context) (*change, error) {
 	if d.restored, err = d.store.Load(ctx); err != nil {
 		return nil, fmt.Errorf("load the state: %w", err)
 	}
-	d.resumeClock()
+	d.clock.Resume(d.restored.Clock)
+	d.lookAtClock()
+	d.metrics.ClockOffset(d.clock.Scale().Offset())
+	d.restored = d.restored.WithoutFuture(d.clock.Now())
 	for name, record := range d.restored.Autoscalers {
 		if record.Labels != nil && name == config.LabelsName(record.Target) {
 			d.labels.Recall(record.Target, record.Labels)
@@ -270,9 +268,9 @@ func (d *Daemon) recallEvents(ctx context.Context, g *generation) {
 func (d *Daemon) stop(stopActing context.CancelCauseFunc, stopWorking, stopRecording func()) error {
 	giveUp := time.AfterFunc(stopWait, func() { stopActing(errStopping) })
 	defer giveUp.Stop()
-	d.reads.Wait() // from here on no pass becomes ready
-	stopWorking()  // and no pass sets out to write
-	d.acts.Wait()
+	d.readers.Wait() // from here on no pass becomes ready
+	stopWorking()    // and no pass sets out to write
+	d.actors.Wait()
 	stopRecording()
 	stopActing(errStopping)
 	d.adapters.Wait()
@@ -306,11 +304,7 @@ func (d *Daemon) stop(stopActing context.CancelCauseFunc, stopWorking, stopRecor
 // round had completed, which the stop prevents.
 func (d *Daemon) keepUnfinished(completed time.Time) {
 	for _, a := range d.current.Load().autoscalers {
-		a.mu.Lock()
-		if a.saved.known && a.saved.replay != nil && a.saved.through.After(completed) {
-			d.recorder.record(a.name, a.recordBefore(a.saved.replay))
-		}
-		a.mu.Unlock()
+		a.keepUnfinished(d.recorder, completed)
 	}
 }
 
@@ -325,7 +319,7 @@ func (d *Daemon) work() {
 			}
 		}
 		if len(recordings) > 0 {
-			d.acts.Go(func() {
+			d.actors.Go(func() {
 				for _, recording := range recordings {
 					recording.wait()
 					recording.pass.end()
@@ -335,42 +329,15 @@ func (d *Daemon) work() {
 	}
 }
 
-// handOver gives ready passes to the workers.
-func (d *Daemon) handOver(ready []*pass) { d.ready <- ready }
-
-// roundCompleted tells the scheduler.
-func (d *Daemon) roundCompleted(r *round) {
-	select {
-	case d.completed <- r:
-	case <-d.runContext.Done():
-	}
-}
-
 // ticked notes that the scheduler is alive.
 func (d *Daemon) ticked(now time.Time) {
 	d.lastTick.Store(&now)
 	d.notifier.status(d.statusLine, now)
 }
 
-// request runs f on the scheduler; false when the daemon is stopping.
-func (d *Daemon) request(f func(*scheduler)) bool {
-	select {
-	case d.requests <- f:
-		return true
-	case <-d.runContext.Done():
-		return false
-	}
-}
-
 // Evaluate evaluates an autoscaler at once, or as soon as the pass under way
 // ends. A name that is not known is ignored.
-func (d *Daemon) Evaluate(name string) {
-	d.request(func(s *scheduler) {
-		if a := d.current.Load().autoscalers[name]; a != nil {
-			s.begin(newPlan([]*autoscaler{a}), d.clock.Now(), false)
-		}
-	})
-}
+func (d *Daemon) Evaluate(name string) { d.evaluate(name) }
 
 // Reload reads the configuration again, builds what it asks for, and swaps it
 // in. An error leaves everything as it was. It waits for a daemon that is only
@@ -450,5 +417,18 @@ func (d *Daemon) prune() {
 			d.restored.Autoscalers[name] = record
 			d.recorder.record(name, &record)
 		}
+	}
+}
+
+// reportState counts a write of the state, keeps whether it can be written, and
+// logs when that changes.
+func (d *Daemon) reportState(took time.Duration, records int, err error) {
+	d.metrics.StateWrite(took, records, err)
+	news, fields := d.unwritten.Set(err)
+	switch {
+	case news && err != nil:
+		d.log.Error("state cannot be written; scaling goes on", append(fields, zap.NamedError("err", err))...)
+	case news:
+		d.log.Info("state can be written again", fields...)
 	}
 }

@@ -107,13 +107,15 @@ func (d *Daemon) putInForce(file *config.Config) error {
 	if err != nil {
 		return err
 	}
-	swapped := make(chan struct{})
-	if d.request(func(s *scheduler) { s.swap(ch); close(swapped) }) {
-		<-swapped
+	request := swapRequest{change: ch, swapped: make(chan struct{})}
+	select {
+	case d.swaps <- request:
+		<-request.swapped
 		d.labels.Settle(merged)
 		return nil
+	case <-d.runContext.Done():
+		err = errStopping
 	}
-	err = errStopping
 	for _, made := range ch.adapters {
 		err = errors.Join(err, closeAdapter(made.adapter))
 	}

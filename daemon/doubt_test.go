@@ -350,7 +350,7 @@ func TestGuardAfterOpenWrites(t *testing.T) {
 				intention: &state.Intention{Intention: policy.Intention{From: test.from, To: test.to}}, intended: test.about,
 				seen: &counts{target: def.Target, Counts: state.Counts{Spec: test.before, Status: test.before, Instances: test.before}},
 			}
-			what := a.collapsed(def, state.Counts{Spec: test.found, Status: test.found, Instances: test.found})
+			what := a.seen.collapsed(def.Guard, a.wanted(def.Target, test.before), state.Counts{Spec: test.found, Status: test.found, Instances: test.found})
 			if (what != "") != test.doubted {
 				t.Errorf("%d found after %d (%d>%d) is doubted with %q, want %t", test.found, test.before, test.from, test.to, what, test.doubted)
 			}

@@ -20,7 +20,7 @@ import (
 
 // generation is everything that one configuration leads to. A reload builds the
 // next one beside it, with the adapters and autoscalers that stay, and swaps.
-// Apart from plans, which the scheduler owns, it is immutable.
+// Apart from rosters, which the scheduler owns, it is immutable.
 type generation struct {
 	config      *config.Config
 	fleets      map[string]*fleetHandle
@@ -30,7 +30,7 @@ type generation struct {
 	names []string
 	// periods holds the autoscalers of each sync period, by name.
 	periods map[time.Duration][]*autoscaler
-	plans   map[string]*plan
+	rosters map[string]*roster
 	// longestMemory is the longest window or period of any autoscaler.
 	longestMemory time.Duration
 }
@@ -48,6 +48,13 @@ type change struct {
 	adapters []replacement
 	// retired are adapters that nothing replaces.
 	retired []retiree
+}
+
+// swapRequest asks the scheduler to swap in a generation; swapped is closed once that
+// is done.
+type swapRequest struct {
+	change  *change
+	swapped chan struct{}
 }
 
 // replacement is a new adapter, and the one of the same name and kind that it
@@ -89,7 +96,7 @@ func (d *Daemon) build(c *config.Config, previous *generation) (_ *change, err e
 		autoscalers: map[string]*autoscaler{},
 		names:       slices.Sorted(maps.Keys(c.Autoscalers)),
 		periods:     map[time.Duration][]*autoscaler{},
-		plans:       map[string]*plan{},
+		rosters:     map[string]*roster{},
 	}
 	ch := &change{next: next, definitions: map[*autoscaler]*definition{}}
 	defer func() {
@@ -247,15 +254,9 @@ func (s *scheduler) swap(ch *change) {
 		}
 	}
 	for _, a := range ch.removed {
-		a.mu.Lock()
-		a.removed.Store(true)
-		if orphan := a.orphan(); orphan != nil {
+		if orphan := a.remove(d.recorder); orphan != nil {
 			d.restored.Autoscalers[a.name] = *orphan
-			d.recorder.record(a.name, orphan)
-		} else {
-			d.recorder.remove(a.name)
 		}
-		a.mu.Unlock()
 		d.metrics.Forget(a.name)
 		d.closeDrainer(a.definition.Load())
 	}
@@ -285,7 +286,7 @@ func (s *scheduler) swap(ch *change) {
 		}
 	}
 	if len(fresh) > 0 {
-		s.begin(newPlan(fresh), now, false)
+		s.begin(newRoster(fresh), now, false)
 	}
 }
 
@@ -372,27 +373,27 @@ func (h *sourceHandle) retiree() *retiree {
 	return &retiree{subject: "source " + h.name, adapter: h.source, uses: &h.uses, life: h.life}
 }
 
-// keptPlans bounds the plans of a generation, which are as large as the number of
+// keptRosters bounds the rosters of a generation, which are as large as the number of
 // their autoscalers.
-const keptPlans = 16
+const keptRosters = 16
 
-// planFor answers the plan of everything that has one of the periods.
-func (g *generation) planFor(periods []time.Duration) *plan {
+// rosterFor returns everything that has one of the periods.
+func (g *generation) rosterFor(periods []time.Duration) *roster {
 	var key strings.Builder
 	var all []*autoscaler
 	for _, period := range periods {
 		key.WriteString(period.String() + " ")
 	}
-	if p, ok := g.plans[key.String()]; ok {
-		return p
+	if r, ok := g.rosters[key.String()]; ok {
+		return r
 	}
 	for _, period := range periods {
 		all = append(all, g.periods[period]...)
 	}
-	p := newPlan(all)
-	if len(g.plans) >= keptPlans { // many periods, and so many sets that are due together
-		clear(g.plans)
+	r := newRoster(all)
+	if len(g.rosters) >= keptRosters { // many periods, and so many sets that are due together
+		clear(g.rosters)
 	}
-	g.plans[key.String()] = p
-	return p
+	g.rosters[key.String()] = r
+	return r
 }

@@ -1,58 +1,33 @@
 package daemon
 
 import (
-	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
-	"go.uber.org/zap"
-
-	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 )
 
-// History answers what the store has of an autoscaler's history, for the API. What
-// is being written is not there yet.
-func (d *Daemon) History(ctx context.Context, name string, from, to time.Time, limit int) ([]api.Recorded, error) {
-	scale := d.clock.Scale()
-	entries, err := d.store.History(ctx, name, scale.Steady(from), scale.Steady(to), limit)
-	if err != nil {
-		return nil, err
-	}
-	recorded := make([]api.Recorded, len(entries))
-	for i, entry := range entries {
-		recorded[i] = api.Recorded{
-			Autoscaler: entry.Autoscaler, Time: scale.Wall(entry.Time), Written: entry.Written, Events: entry.Events,
-			Victims: entry.Victims, Error: entry.Error, Decision: decisionShownBy(scale, entry.Decision),
-			Hold: entry.Hold, DryRun: entry.DryRun, Since: scale.Wall(entry.Since),
-		}
-		if entry.Untold != nil {
-			recorded[i].Untold = &api.Untold{Changes: entry.Untold.Changes, From: scale.Wall(entry.Untold.From)}
-		}
-	}
-	return recorded, nil
-}
-
-// history follows what hinders the autoscaler and answers the entry of a pass that
-// is worth one: it settled something, its reasons are new, or what is wrong is.
-func (a *autoscaler) history(before, after *publication, settled, dryRun bool, events []policy.Event, err string) []state.Entry {
+// historyOf follows what hinders an autoscaler and returns the entry of a pass that is
+// worth one: it settled something, its reasons are new, or what is wrong is.
+func historyOf(name string, hindered *trouble.Follower, before, after *publication, settled, dryRun bool, events []policy.Event, err string) []state.Entry {
 	decision := &after.decision
-	known := a.hindrance.Cause
+	known := hindered.Cause
 	hindrance := hindranceOf(decision, after.outcome, failureOf(decision, after.outcome, after.failed))
-	news, flapped := a.hindrance.Follow(hindrance, decision.Time, settled)
-	after.since, after.untold = a.hindrance.Since, a.hindrance.Untold
+	news, flapped := hindered.Follow(hindrance, decision.Time, settled)
+	after.since, after.untold = hindered.Since, hindered.Untold
 	if hindrance == "" {
 		after.since = time.Time{}
 	}
 	// A cause that comes and goes changes the reasons too, which is not news again.
-	if !settled && !news && (hindrance != known || sameReasons(&before.status, &a.status)) {
+	if !settled && !news && (hindrance != known || sameReasons(&before.status, &after.status)) {
 		return nil
 	}
 	entry := state.Entry{
-		Autoscaler: a.name, Time: decision.Time, Decision: *decision, Events: events, Victims: after.victims,
+		Autoscaler: name, Time: decision.Time, Decision: *decision, Events: events, Victims: after.victims,
 		Error: err, Hold: after.outcome.Hold, DryRun: dryRun, Since: after.since,
 	}
 	if after.outcome.Kind == policy.Written {
@@ -64,18 +39,11 @@ func (a *autoscaler) history(before, after *publication, settled, dryRun bool, e
 	return []state.Entry{entry}
 }
 
-// boundsChanged finds what the configuration, or the target's labels, changed of min
-// and max since the last pass. The answer is an event for each such pass.
-func (p *pass) boundsChanged(decision *policy.Decision) []policy.Event {
-	a := p.plan.autoscaler
-	now := state.Bounds{Min: decision.MinReplicas, Max: decision.MaxReplicas}
-	before := a.bounds
-	if before != nil && *before == now {
-		return nil
-	}
-	a.bounds = &now
-	if before == nil {
-		return nil
+// boundsChange says what the configuration, or the target's labels, changed of min and
+// max since the last pass; empty where that is nothing, or not known.
+func boundsChange(before *state.Bounds, now state.Bounds) string {
+	if before == nil || *before == now {
+		return ""
 	}
 	var changed []string
 	if before.Min != now.Min {
@@ -84,10 +52,7 @@ func (p *pass) boundsChanged(decision *policy.Decision) []policy.Event {
 	if before.Max != now.Max {
 		changed = append(changed, fmt.Sprintf("max from %d to %d", before.Max, now.Max))
 	}
-	message := "the configuration changed " + strings.Join(changed, " and ")
-	p.round.daemon.log.Info("bounds changed", zap.String("autoscaler", a.name), zap.Stringer("target", p.plan.definition.Target),
-		zap.Int32("min", now.Min), zap.Int32("max", now.Max), zap.String("change", message))
-	return []policy.Event{{Kind: policy.NormalEvent, Reason: api.BoundsChanged, Message: message}}
+	return "the configuration changed " + strings.Join(changed, " and ")
 }
 
 // failureOf identifies why a pass failed; empty where it did not.
@@ -128,4 +93,12 @@ func hindranceOf(decision *policy.Decision, outcome policy.Outcome, failure stri
 		return cause + failure
 	}
 	return failure
+}
+
+// sameReasons compares what makes a decision worth an entry in the history, besides
+// what hinders it.
+func sameReasons(a, b *policy.Status) bool {
+	return slices.EqualFunc(a.Conditions, b.Conditions, func(x, y policy.Condition) bool {
+		return x.Type == y.Type && x.Status == y.Status && x.Reason == y.Reason
+	})
 }

@@ -54,3 +54,34 @@ func withLimit(ctx context.Context, err error) error {
 	}
 	return fmt.Errorf("%w (%w)", err, limit)
 }
+
+// A pass waits for its reads for two thirds of its period, so that it has time to
+// decide and to write before its next tick. A read that several wait for has as
+// long as the most patient of them.
+const (
+	readShare      = 2.0 / 3
+	maxReadTimeout = 30 * time.Second
+)
+
+func readTimeout(period time.Duration) time.Duration {
+	return min(time.Duration(float64(period)*readShare), maxReadTimeout)
+}
+
+// Writes get as long as the period, within these bounds: they are accepted, not
+// waited for.
+const (
+	minWriteTimeout = 5 * time.Second
+	maxWriteTimeout = 30 * time.Second
+)
+
+// sleep waits, or returns why ctx ended.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -8,37 +8,42 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/observe"
+	"github.com/hpad/hpad/daemon/redact"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
 
-// leaveAnswers gives back the answers that the pass reads, once it needs none any
-// more. Only the first call counts.
-func (p *pass) leaveAnswers() {
-	if p.left {
-		return
-	}
-	p.left = true
-	for _, q := range p.plan.queries {
-		if q >= 0 {
-			p.round.queries[q].read()
-		}
-	}
+// pass is one evaluation of one autoscaler. One goroutine has it at a time.
+type pass struct {
+	*reads
+	// index is the pass's own among those of reads, ended is called once it has ended.
+	index      int
+	ended      func()
+	autoscaler *autoscaler
+	definition *definition
+	started    time.Time
+	// observed is the steady time when its reads were there.
+	observed time.Time
+	// doubted says that the reading is not believed.
+	doubted bool
+	// events are those that came up beside the decision's own.
+	events []policy.Event
 }
 
 // evaluate observes and decides once the reads of the pass are there. A decision
 // that changes the count is carried out by scale, in a goroutine of its own; any
 // other pass ends here, or, where it returns a recording, with that.
 func (p *pass) evaluate(scratch *observe.Scratch) *recording {
-	a, d := p.plan.autoscaler, p.round.daemon
-	if d.runContext.Err() != nil || a.removed.Load() { // what was read may have been cut off
+	if p.runContext.Err() != nil || p.autoscaler.removed.Load() { // what was read may have been cut off
 		p.end()
 		return nil
 	}
-	after := &publication{tick: p.round.now}
+	after := &publication{tick: p.now}
 	var version string
 	err := trouble.Guard(func() error {
 		version = p.decide(after, scratch)
@@ -48,8 +53,8 @@ func (p *pass) evaluate(scratch *observe.Scratch) *recording {
 	case err != nil:
 		p.panicked(err)
 		p.end()
-	case after.decision.Write && !d.options.DryRun:
-		d.acts.Go(func() { p.scale(after, version) })
+	case after.decision.Write && !p.dryRun:
+		p.actors.Go(func() { p.scale(after, version) })
 	default:
 		if recording := p.conclude(after, policy.Outcome{}); recording != nil {
 			return recording
@@ -61,55 +66,108 @@ func (p *pass) evaluate(scratch *observe.Scratch) *recording {
 
 // decide fills in what the pass saw and decided, and returns the version at which
 // the target was read.
-func (p *pass) decide(after *publication, scratch *observe.Scratch) string {
-	a, def := p.plan.autoscaler, p.plan.definition
+func (p *pass) decide(after *publication, scratch *observe.Scratch) (version string) {
+	a, def := p.autoscaler, p.definition
 	scratch.Clear()
-	p.events = p.clockEvents()
+	if steps := p.steps.Load(); a.stepsTold != steps.count {
+		a.stepsTold = steps.count
+		p.events = []policy.Event{steps.event}
+	}
 	observation, reading := p.observe(scratch)
-	p.leaveAnswers()
+	p.leave(p.index)
 	after.instances = countInstances(observation.Instances)
-	a.restoration = a.restoration.under(def)
+	a.restoration = a.restoration.under(&def.Autoscaler)
 	if p.doubted = p.doubt(&observation, &reading); !p.doubted {
 		p.events = append(p.events, p.settleIntention(&observation)...)
-		p.noticeForeign(&observation)
+		p.findForeign(&observation)
 	}
 	observation.Restore = a.restoration.shown()
-	p.noteCPU(&observation)
-	after.decision = policy.Decide(def.settings, def.Spec, a.memory, a.status, observation, p.round.now)
-	after.victims, after.unchosen = p.victims(&after.decision, &reading)
+	if use := def.cpuUse(&observation); use != nil {
+		a.cpuUse.Store(use)
+	}
+	after.decision = policy.Decide(def.settings, def.Spec, a.memory, a.status, observation, p.now)
+	after.victims, after.unchosen = def.chooseVictims(p.actContext, &after.decision, &reading)
 	return reading.Version
 }
 
-// scale carries out what the pass decided: it commits the intention, writes,
-// settles and publishes what became of it, and commits that.
-func (p *pass) scale(after *publication, version string) {
-	defer p.end()
-	a, d, decision := p.plan.autoscaler, p.round.daemon, &after.decision
-	intended := p.intend(decision, version)
-	if intended == nil { // the autoscaler was removed
-		return
+// observe gathers what the reads of the pass say into what policy decides on. A failed
+// read is part of the observation, never an abort.
+func (p *pass) observe(scratch *observe.Scratch) (policy.Observation, targets.Reading) {
+	a, def := p.autoscaler, p.definition
+	p.observed = p.clock.Now()
+	reading, err := p.reading(p.index)
+	if err != nil {
+		return policy.Observation{
+			ReadError: redact.Text(err.Error()), ReadReason: targets.Reason(err), Unscalable: errors.Is(err, targets.ErrUnscalable),
+		}, reading
 	}
-	// A store that cannot be written does not keep a fleet from being scaled.
-	if err := intended.wait(); err != nil {
-		d.log.Error("intention to scale could not be written; scaling all the same",
-			zap.String("autoscaler", a.name), zap.NamedError("err", err))
+	var instances []policy.Instance
+	instances, a.dates = a.dates.of(reading.Instances, p.reads.scale, p.observed)
+	observation := policy.Observation{
+		SpecReplicas:   reading.SpecReplicas,
+		StatusReplicas: reading.StatusReplicas,
+		Hold:           reading.Hold,
+		Notices:        reading.Notices,
+		Instances:      withRequests(instances, def.Requests),
+		Metrics:        scratch.Readings[:0],
 	}
-	err := p.write(order{
-		from: decision.CurrentReplicas, to: decision.DesiredReplicas, version: version, reason: decision.Message,
-	})
-	outcome := outcomeOf(decision, err)
-	if outcome.Kind != policy.WriteFailed || !errors.Is(err, targets.ErrUnknownOutcome) {
-		a.intention = nil // it is known what became of it
+	if !def.strict { // upstream's targets have no bounds of their own
+		observation.PlatformMin, observation.PlatformMax = reading.Min, reading.Max
 	}
-	if _, panicked := errors.AsType[*trouble.Panic](err); panicked {
-		p.panicked(err)
-		return
+	target := observe.Target{Ref: def.Target, Reading: &reading, Strict: def.strict, Scale: p.reads.scale, Observed: p.observed}
+	for i := range def.Spec.Metrics {
+		observation.Metrics = append(observation.Metrics, p.metric(i, &target, scratch))
 	}
-	_, foreign := errors.AsType[*foreignError](err) // which the next pass notices
-	p.evaluateAgain(foreign)
-	if recording := p.conclude(after, outcome); recording != nil {
-		recording.wait()
+	scratch.Readings = observation.Metrics
+	return observation, reading
+}
+
+// metric returns the reading of one metric of the spec.
+func (p *pass) metric(i int, target *observe.Target, scratch *observe.Scratch) policy.Reading {
+	metric, in := &p.definition.Spec.Metrics[i], &p.definition.inputs[i]
+	var reading policy.Reading
+	var err error
+	if in.source == nil {
+		var samples targets.Samples
+		if samples, err = p.sampled(p.index); err == nil {
+			reading, err = target.Sampled(metric, samples)
+		}
+	} else {
+		var answer *observe.Answer
+		if answer, err = p.queried(p.index, i); err == nil {
+			reading, err = target.Queried(metric, &in.Input, answer, scratch)
+		}
 	}
+	if err != nil {
+		// A reading that failed in part is a failed reading: what was found
+		// before the error is not decided on.
+		return policy.Reading{Error: redact.Text(err.Error()), Warnings: reading.Warnings}
+	}
+	return reading
+}
+
+// doubt holds the target while its reading is one that the guard does not
+// believe: some count collapsed since the reading before, and hpad did not write
+// it. The caller then learns nothing from the reading. What is believed in the
+// end, because enough readings agreed, is an ordinary reading.
+func (p *pass) doubt(observation *policy.Observation, reading *targets.Reading) bool {
+	a, def := p.autoscaler, p.definition
+	if def.strict || def.Guard.Confirm == 0 || observation.ReadError != "" {
+		return false
+	}
+	seen, what := countsOf(reading), ""
+	if before := a.seen; before != nil && before.target == def.Target {
+		what = before.collapsed(def.Guard, a.wanted(def.Target, before.Spec), seen)
+	}
+	if what == "" || a.doubts >= def.Guard.Confirm {
+		a.doubts = 0
+		a.seen = &counts{target: def.Target, Counts: seen}
+		return false
+	}
+	a.doubts++
+	p.metrics.Doubted(a.name)
+	observation.Hold = doubtful(def.Guard, what, a.doubts)
+	return true
 }
 
 // settleIntention finds out from the reading what became of a write whose
@@ -117,7 +175,7 @@ func (p *pass) scale(after *publication, version string) {
 // the count is the old one, and otherwise it was made and then changed by
 // somebody else.
 func (p *pass) settleIntention(observation *policy.Observation) []policy.Event {
-	a, def := p.plan.autoscaler, p.plan.definition
+	a, def := p.autoscaler, p.definition
 	intention := a.intention
 	if intention == nil || observation.ReadError != "" {
 		return nil
@@ -126,56 +184,94 @@ func (p *pass) settleIntention(observation *policy.Observation) []policy.Event {
 	if a.intended != def.Target { // a reload pointed the autoscaler at another one
 		return nil
 	}
-	count := observation.SpecReplicas
-	if count == intention.From {
+	if observation.SpecReplicas == intention.From {
 		return nil
 	}
 	a.left = &left{target: def.Target, replicas: intention.To}
-	settlement := policy.SettleLate(def.settings, def.Spec, a.memory, a.status, intention.Intention, p.round.now)
+	settlement := policy.SettleLate(def.settings, def.Spec, a.memory, a.status, intention.Intention, p.now)
 	a.memory, a.status = settlement.Memory, settlement.Status
 	return settlement.Events
 }
 
-// leave notes the count that the pass leaves, as far as it is known.
-func (a *autoscaler) leave(def *definition, decision *policy.Decision, outcome policy.Outcome) {
-	switch {
-	case outcome.Kind == policy.Written:
-		a.left = &left{target: def.Target, replicas: outcome.Reached}
-	case a.intention != nil: // the next reading tells
-		a.left = nil
-	case decision.Case != policy.CaseUnreadable && (a.left == nil || a.left.replicas != decision.CurrentReplicas || a.left.target != def.Target):
-		a.left = &left{target: def.Target, replicas: decision.CurrentReplicas}
+// findForeign compares the count with the one that the last pass left. A count that
+// somebody else changed is to be put back from then on, where the definition asks for
+// it. Who raises a count of 0, which had switched the autoscaler off, switches it on:
+// there is nothing to put back then.
+func (p *pass) findForeign(observation *policy.Observation) {
+	a, def := p.autoscaler, p.definition
+	if a.left == nil || observation.ReadError != "" || a.left.target != def.Target || a.left.replicas == observation.SpecReplicas {
+		return
+	}
+	observation.Foreign = &policy.ForeignChange{From: a.left.replicas}
+	p.metrics.Foreign(a.name)
+	if def.OnForeignChange == config.RestoreForeignChange && !a.status.Disabled() {
+		a.restoration = a.restoration.restoreForeign(&def.Autoscaler, a.left.replicas, observation.SpecReplicas, p.now)
 	}
 }
 
-// intend has the intention committed, with the memory of the decision; nil when
-// the autoscaler was removed.
-func (p *pass) intend(decision *policy.Decision, version string) *commit {
-	a := p.plan.autoscaler
-	intention := &state.Intention{
+// scale carries out what the pass decided: it commits the intention, writes,
+// settles and publishes what became of it, and commits that.
+func (p *pass) scale(after *publication, version string) {
+	defer p.end()
+	a, def, decision := p.autoscaler, p.definition, &after.decision
+	intended := a.intend(p.recorder, def, p.intention(decision, version), decision.Memory)
+	if intended == nil { // the autoscaler was removed
+		return
+	}
+	// A store that cannot be written does not keep a fleet from being scaled.
+	if err := intended.wait(); err != nil {
+		p.log.Error("intention to scale could not be written; scaling all the same",
+			zap.String("autoscaler", a.name), zap.NamedError("err", err))
+	}
+	err := errRemoved
+	if !a.removed.Load() {
+		err = order{
+			fleet: def.fleet, target: def.Target, from: decision.CurrentReplicas, to: decision.DesiredReplicas,
+			version: version, reason: decision.Message, strict: def.strict, period: def.SyncPeriod, metrics: p.metrics,
+		}.write(p.actContext)
+	}
+	outcome := outcomeOf(decision, err)
+	if outcome.Kind != policy.WriteFailed || !errors.Is(err, targets.ErrUnknownOutcome) {
+		a.intention = nil // it is known what became of it
+	}
+	if _, panicked := errors.AsType[*trouble.Panic](err); panicked {
+		p.panicked(err)
+		return
+	}
+	// A write that was lost to somebody else, which the next pass finds, is evaluated
+	// again at once, but not twice in a row.
+	_, foreign := errors.AsType[*foreignError](err)
+	if a.retried = foreign && !a.retried; a.retried {
+		a.askAgain()
+	}
+	if recording := p.conclude(after, outcome); recording != nil {
+		recording.wait()
+	}
+}
+
+// errRemoved is why a count is not written of which a pass has decided.
+var errRemoved = errors.New("the autoscaler was removed")
+
+// intention is what the store is told before a write.
+func (p *pass) intention(decision *policy.Decision, version string) *state.Intention {
+	return &state.Intention{
 		Intention: policy.Intention{
-			From: decision.CurrentReplicas, To: decision.DesiredReplicas, Time: p.round.now,
+			From: decision.CurrentReplicas, To: decision.DesiredReplicas, Time: p.now,
 			Reason: decision.Reason, Message: decision.Message,
 		},
 		ID:      rand.Text(),
 		Version: version,
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.removed.Load() {
-		return nil
-	}
-	return p.round.daemon.recorder.record(a.name, a.intend(p.plan.definition, intention, decision.Memory))
 }
 
 // conclude settles the pass, publishes what it found, and has recorded what the
 // store does not know; nil when there is nothing to record.
 func (p *pass) conclude(after *publication, outcome policy.Outcome) *recording {
-	a, def, d := p.plan.autoscaler, p.plan.definition, p.round.daemon
+	a, def := p.autoscaler, p.definition
 	decision := &after.decision
 	var settlement policy.Settlement
 	err := trouble.Guard(func() error {
-		settlement = policy.Settle(*decision, outcome, p.round.now)
+		settlement = policy.Settle(*decision, outcome, p.now)
 		return nil
 	})
 	if err != nil {
@@ -183,59 +279,116 @@ func (p *pass) conclude(after *publication, outcome policy.Outcome) *recording {
 		return nil
 	}
 	before := a.published.Load()
-	wrote := outcome.Kind == policy.Written
-	a.status = settlement.Status
-	a.panics = 0
 	recommendation := decision.Recommendation
+	a.status, a.panics = settlement.Status, 0
 	if p.doubted { // nothing that such a reading led to is remembered
 		recommendation = nil
 	} else {
 		a.memory = settlement.Memory
 		a.leave(def, decision, outcome)
-		a.settleRestoration(decision, outcome, d.options.DryRun)
+		a.restoration = a.restoration.after(decision, outcome, p.dryRun)
 	}
 	*decision = decision.Explained()
 	events := append(p.events, p.boundsChanged(decision)...)
-	settled := len(events) > 0 || decision.Foreign != nil
+	settled := len(events) > 0 || decision.Foreign != nil || outcome.Kind == policy.Written
 	events = append(events, settlement.Events...)
 
 	if !sleeps(decision, settlement) {
 		after.failed, after.err = settlement.Error, settlement.Error
 	}
 	after.outcome, after.blind = outcome, p.isBlind(decision, outcome)
-	entries := a.history(before, after, wrote || settled, d.options.DryRun, events, settlement.Error)
 	after.memory, after.status, after.restoration = a.memory, a.status, a.restoration
-	after.events = a.events.add(events, p.round.now)
+	entries := historyOf(a.name, &a.hindrance, before, after, settled, p.dryRun, events, settlement.Error)
+	after.events = a.events.add(events, p.now)
 	after.evaluated, after.duration = p.started, time.Since(p.started)
-	news := d.failureNews(a, def, after)
-	commit, removed := p.publish(after, recommendation, wrote, entries)
-	if removed {
+	news := p.failureNews(after)
+	commit, ok := a.publish(p.recorder, def, after, recommendation, entries)
+	if !ok {
 		return nil
 	}
-	d.reportPass(a, def, after, news)
-	d.reportOff(a, def, before, after)
+	p.report(before, after, news)
 	if commit == nil {
 		return nil
 	}
 	return &recording{pass: p, after: after, settlement: settlement, commit: commit}
 }
 
-// publish shows readers what the pass found, unless the autoscaler was removed, and
-// has recorded what the store does not know. Both are one step: a tick that goes by
-// meanwhile has the pass before recorded, as readers saw it.
-func (p *pass) publish(after *publication, recommendation *int32, wrote bool, entries []state.Entry) (_ *commit, removed bool) {
-	a := p.plan.autoscaler
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.removed.Load() {
-		return nil, true
+// report logs and counts the pass.
+func (p *pass) report(before, after *publication, news []zap.Field) {
+	a := p.autoscaler
+	p.reportPass(a.name, p.definition.Target, before, after, news)
+	if after.outcome.Kind == policy.Written {
+		a.metrics.Rescaled(after.decision.CurrentReplicas, after.outcome.Reached)
 	}
-	a.published.Store(after)
-	record := a.record(p.plan.definition, recommendation, wrote, p.round.now)
-	if record == nil && entries == nil {
-		return nil, false
+	a.metrics.Pass(&after.decision, after.errorKind(!a.definition.Load().fleet.problem.Exists()), after.duration)
+	if p.decided != nil {
+		p.decided(a.name)
 	}
-	return p.round.daemon.recorder.record(a.name, record, entries...), false
+}
+
+// boundsChanged finds what was changed of min and max since the last pass, and returns
+// an event for that.
+func (p *pass) boundsChanged(decision *policy.Decision) []policy.Event {
+	a := p.autoscaler
+	now := state.Bounds{Min: decision.MinReplicas, Max: decision.MaxReplicas}
+	change := boundsChange(a.bounds, now)
+	if a.bounds == nil || *a.bounds != now {
+		a.bounds = &now
+	}
+	if change == "" {
+		return nil
+	}
+	p.log.Info("bounds changed", zap.String("autoscaler", a.name), zap.Stringer("target", p.definition.Target),
+		zap.Int32("min", now.Min), zap.Int32("max", now.Max), zap.String("change", change))
+	return []policy.Event{{Kind: policy.NormalEvent, Reason: api.BoundsChanged, Message: change}}
+}
+
+// isBlind reports whether all that failed in a pass is that its fleet, the fleet's
+// samples or its sources could not be read at all, which is told once for all of those
+// who read them.
+func (p *pass) isBlind(decision *policy.Decision, outcome policy.Outcome) bool {
+	if p.isFleetOut(p.index) {
+		return true
+	}
+	if outcome.Error != "" {
+		return false
+	}
+	failed, unsure := false, false
+	for i := range decision.Metrics {
+		if decision.Metrics[i].Error == "" {
+			continue
+		}
+		out, sure := p.isOut(p.index, i)
+		if !out && sure {
+			return false
+		}
+		failed, unsure = true, unsure || !sure
+	}
+	// What the source has yet to show is left to the next pass, once.
+	again := p.autoscaler.unsure && unsure
+	p.autoscaler.unsure = unsure
+	return failed && !again
+}
+
+// failureNews follows why passes fail, and returns what a line of the log has
+// besides the error when they fail, fail for another cause, or work again; nil when
+// that is no news. A fleet or a source that cannot be read has its own line, which is
+// not repeated for each autoscaler.
+func (p *pass) failureNews(after *publication) []zap.Field {
+	if after.blind {
+		return nil
+	}
+	a := p.autoscaler
+	cause := failureOf(&after.decision, after.outcome, after.failed)
+	news, flapped := a.failing.Follow(cause, after.tick, false)
+	if a.panicked && cause == "" { // which has its own line
+		news, a.panicked = true, false
+	}
+	if !news {
+		return nil
+	}
+	return append([]zap.Field{zap.String("autoscaler", a.name), zap.Stringer("target", p.definition.Target)},
+		a.failing.Fields(flapped, p.clock.Scale().Wall)...)
 }
 
 // recording is a pass that is published and whose record is being committed.
@@ -253,49 +406,34 @@ func (r *recording) wait() {
 	if err == nil {
 		return
 	}
-	a := r.pass.plan.autoscaler
+	a := r.pass.autoscaler
 	unwritten := *r.after
 	unwritten.err = err.Error()
 	for _, event := range r.settlement.StatusWriteFailed(err.Error()) {
 		if !slices.Contains(r.settlement.Events, event) { // the others are published already
-			unwritten.events = a.events.add([]policy.Event{event}, r.pass.round.now)
+			unwritten.events = a.events.add([]policy.Event{event}, r.pass.now)
 		}
 	}
 	a.published.Store(&unwritten)
 }
 
-// sleeps says whether all that failed in a pass is that instances could not be
-// measured of which there are none: at zero replicas, with a metric that tells
-// when they are wanted again. That is how such a target is meant to be.
-func sleeps(decision *policy.Decision, settlement policy.Settlement) bool {
-	if decision.CurrentReplicas != 0 || decision.Winner == nil || settlement.Error != decision.Error {
-		return false
-	}
-	return !slices.ContainsFunc(decision.Metrics, func(m policy.MetricResult) bool {
-		return m.Error != "" && (m.Type == policy.ObjectMetric || m.Type == policy.ExternalMetric)
-	})
-}
-
 // panicked publishes that the pass panicked. Nothing it found is kept but the events
 // that came up before; after repeats the autoscaler is left alone for a while.
 func (p *pass) panicked(err error) {
-	a, d := p.plan.autoscaler, p.round.daemon
+	a := p.autoscaler
 	a.panics++
 	after := *a.published.Load()
 	after.unevaluated, after.failed, after.err = err.Error(), err.Error(), err.Error()
 	after.quarantine = time.Time{} // one of earlier panics is over
 	a.panicked = true
-	after.events = a.events.add(p.events, p.round.now)
+	after.events = a.events.add(p.events, p.now)
 	if a.panics >= panicsAllowed {
 		a.panics = 0
-		after.quarantine = p.round.now.Add(quarantine)
+		after.quarantine = p.now.Add(quarantine)
 		after.unevaluated = "quarantined after " + err.Error()
 	}
-	a.mu.Lock()
-	a.published.Store(&after)
-	a.missed(d.recorder)
-	a.mu.Unlock()
-	d.reportPanic(a, err, d.clock.Scale().Wall(after.quarantine))
+	a.publishPanic(p.recorder, &after)
+	p.reportPanic(a.name, err, after.quarantine)
 }
 
 // After panicsAllowed panics in a row an autoscaler is not evaluated for the
@@ -307,9 +445,9 @@ const (
 
 // end gives the autoscaler back and counts the pass out.
 func (p *pass) end() {
-	p.leaveAnswers()
-	if p.plan.autoscaler.release() {
-		p.round.daemon.Evaluate(p.plan.autoscaler.name)
+	p.leave(p.index)
+	if p.autoscaler.release() {
+		p.environment.evaluate(p.autoscaler.name)
 	}
-	p.round.ended()
+	p.ended()
 }

@@ -9,9 +9,30 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// plan is what a round of a given set of autoscalers reads, each fleet once and
-// each distinct query once, and who waits for what. It is immutable and used
-// for every round of the same set.
+// need is what one pass reads, and how long it waits for that.
+type need struct {
+	fleet  *fleetHandle
+	target targets.Ref
+	// samples says that a metric reads the fleet's samples.
+	samples bool
+	// queries has one entry for each metric, without a source where the fleet's samples
+	// feed it.
+	queries []queryNeed
+	// labeled says that the target asks for the autoscaler by its labels.
+	labeled bool
+	timeout time.Duration
+}
+
+// queryNeed is a query that feeds a metric, with the labels that it looks at.
+type queryNeed struct {
+	source *sourceHandle
+	text   string
+	labels []string
+}
+
+// plan is what a round of a given set of passes reads, each fleet once and each
+// distinct query once, and who waits for what. It is immutable and used for every
+// round of the same set.
 type plan struct {
 	passes    []passPlan
 	snapshots []fleetRead
@@ -24,14 +45,13 @@ type plan struct {
 	impatient map[time.Duration][]int
 }
 
-// passPlan is what one autoscaler waits for.
+// passPlan is which reads one pass waits for.
 type passPlan struct {
-	autoscaler *autoscaler
-	definition *definition
-	snapshot   int
+	target   targets.Ref
+	snapshot int
 	// samples is -1 when no metric reads the fleet's samples.
 	samples int
-	// queries has one index per metric, -1 where the fleet's samples feed it.
+	// queries has one index for each metric, -1 where the fleet's samples feed it.
 	queries []int
 	// inputs is the number of distinct reads to wait for, and timeout how long.
 	inputs  int32
@@ -72,20 +92,8 @@ type queryBatch struct {
 	autoscalers int
 }
 
-// A pass waits for its reads for two thirds of its period, so that it has time to
-// decide and to write before its next tick. A read that several wait for has as
-// long as the most patient of them.
-const (
-	readShare      = 2.0 / 3
-	maxReadTimeout = 30 * time.Second
-)
-
-func readTimeout(period time.Duration) time.Duration {
-	return min(time.Duration(float64(period)*readShare), maxReadTimeout)
-}
-
-func newPlan(autoscalers []*autoscaler) *plan {
-	p := &plan{passes: make([]passPlan, 0, len(autoscalers))}
+func newPlan(needs []need) *plan {
+	p := &plan{passes: make([]passPlan, 0, len(needs))}
 	type queryKey struct {
 		source *sourceHandle
 		text   string
@@ -94,30 +102,28 @@ func newPlan(autoscalers []*autoscaler) *plan {
 	samples := map[*fleetHandle]int{}
 	queries := map[queryKey]int{}
 	timeouts := map[int]time.Duration{}
-	for i, a := range autoscalers {
-		def := a.definition.Load()
-		timeout := readTimeout(def.SyncPeriod)
-		next := passPlan{autoscaler: a, definition: def, samples: -1, inputs: 1, timeout: timeout}
-		next.snapshot = joinRead(&p.snapshots, snapshots, def.fleet, def.Target, timeout, i)
-		if def.needsSamples() {
-			next.samples = joinRead(&p.samples, samples, def.fleet, def.Target, timeout, i)
+	for i, n := range needs {
+		next := passPlan{target: n.target, samples: -1, inputs: 1, timeout: n.timeout}
+		next.snapshot = joinRead(&p.snapshots, snapshots, n.fleet, n.target, n.timeout, i)
+		if n.samples {
+			next.samples = joinRead(&p.samples, samples, n.fleet, n.target, n.timeout, i)
 			next.inputs++
 		}
-		next.queries = make([]int, len(def.inputs))
-		for metric, in := range def.inputs {
+		next.queries = make([]int, len(n.queries))
+		for metric, in := range n.queries {
 			if in.source == nil {
 				next.queries[metric] = -1
 				continue
 			}
-			key := queryKey{in.source, in.Query}
+			key := queryKey{in.source, in.text}
 			q, ok := queries[key]
 			if !ok {
 				q = len(p.queries)
 				queries[key] = q
-				p.queries = append(p.queries, queryRead{source: in.source, query: sources.Query{Text: in.Query}, rank: metric})
+				p.queries = append(p.queries, queryRead{source: in.source, query: sources.Query{Text: in.text}, rank: metric})
 			}
-			p.queries[q].join(in.Labels, metric, def.Labels == nil)
-			timeouts[q] = max(timeouts[q], timeout)
+			p.queries[q].join(in.labels, metric, !n.labeled)
+			timeouts[q] = max(timeouts[q], n.timeout)
 			next.queries[metric] = q
 			waiting := &p.queries[q].waiting
 			if n := len(*waiting); n == 0 || (*waiting)[n-1] != i { // two metrics may share a query
@@ -127,7 +133,7 @@ func newPlan(autoscalers []*autoscaler) *plan {
 		}
 		p.passes = append(p.passes, next)
 	}
-	p.batch(timeouts)
+	p.batch(timeouts, asking(needs))
 	p.findImpatient(timeouts)
 	return p
 }
@@ -184,7 +190,7 @@ func joinRead(reads *[]fleetRead, index map[*fleetHandle]int, fleet *fleetHandle
 // batch groups the queries by source and deadline. Those of the configuration come
 // first, so that they do not wait for whatever labels ask, and of both the first ones
 // of all autoscalers, so that none waits for all those of one with many.
-func (p *plan) batch(timeouts map[int]time.Duration) {
+func (p *plan) batch(timeouts map[int]time.Duration, asking map[*sourceHandle]int) {
 	type batchKey struct {
 		source  *sourceHandle
 		timeout time.Duration
@@ -201,7 +207,6 @@ func (p *plan) batch(timeouts map[int]time.Duration) {
 		p.batches[b].queries = append(p.batches[b].queries, q)
 		p.queries[q].batch = b
 	}
-	asking := p.asking()
 	for i := range p.batches {
 		b := &p.batches[i]
 		b.autoscalers = asking[b.source]
@@ -215,17 +220,16 @@ func (p *plan) batch(timeouts map[int]time.Duration) {
 	}
 }
 
-// asking counts the autoscalers that ask each source.
-func (p *plan) asking() map[*sourceHandle]int {
-	autoscalers := map[*sourceHandle]int{}
-	for i := range p.passes {
-		inputs := p.passes[i].definition.inputs
-		for metric, in := range inputs {
-			counted := slices.ContainsFunc(inputs[:metric], func(earlier input) bool { return earlier.source == in.source })
+// asking counts the passes that ask each source.
+func asking(needs []need) map[*sourceHandle]int {
+	passes := map[*sourceHandle]int{}
+	for _, n := range needs {
+		for metric, in := range n.queries {
+			counted := slices.ContainsFunc(n.queries[:metric], func(earlier queryNeed) bool { return earlier.source == in.source })
 			if in.source != nil && !counted {
-				autoscalers[in.source]++
+				passes[in.source]++
 			}
 		}
 	}
-	return autoscalers
+	return passes
 }

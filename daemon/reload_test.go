@@ -448,7 +448,8 @@ func TestRemovedBeforeItsWrite(t *testing.T) {
 		w.start()
 		w.advance(time.Minute)
 		a := w.daemon.current.Load().autoscalers["goes"]
-		r := w.daemon.newRound(newPlan([]*autoscaler{a}), time.Now(), false)
+		d := w.daemon
+		r := newRound(&d.environment, newRoster([]*autoscaler{a}), time.Now(), false, d.ready, d.completed)
 		r.unfinished.Store(2) // it is not to end
 		if !a.begin(r.now, false) {
 			t.Fatal("a pass is under way")

@@ -3,13 +3,10 @@ package daemon
 import (
 	"context"
 	"reflect"
-	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/hpad/hpad/daemon/config"
-	"github.com/hpad/hpad/daemon/trouble"
-	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/drain"
 )
@@ -102,59 +99,4 @@ func (g *generation) drainsBy(c config.Autoscaler) targets.Fleet {
 		return nil
 	}
 	return g.fleets[name].adapter
-}
-
-// cpuMetric answers the index of the metric that says how much cpu each instance
-// uses, where a source feeds it; -1 when there is none.
-func (d *definition) cpuMetric() int {
-	for i, metric := range d.Spec.Metrics {
-		if metric.Type == policy.ResourceMetric && metric.Name == "cpu" && d.inputs[i].source != nil {
-			return i
-		}
-	}
-	return -1
-}
-
-// noteCPU keeps what each instance uses, where victims are chosen by it.
-func (p *pass) noteCPU(observation *policy.Observation) {
-	def := p.plan.definition
-	if def.Victims != drain.LeastCPU {
-		return
-	}
-	metric := def.cpuMetric()
-	if metric < 0 || metric >= len(observation.Metrics) || observation.Metrics[metric].Error != "" {
-		return
-	}
-	use := map[string]int64{}
-	for i, sample := range observation.Metrics[metric].Samples {
-		if i < len(observation.Instances) && sample.OK {
-			use[observation.Instances[i].ID] = sample.Milli
-		}
-	}
-	p.plan.autoscaler.cpuUse.Store(&use)
-}
-
-// victimsTimeout bounds how long choosing victims for an explanation may take,
-// where a platform has to be asked.
-const victimsTimeout = 5 * time.Second
-
-// victims answers whom the decision takes, as far as hpad chooses: for people, who
-// want to know before it happens. The write chooses again, of what there is then.
-func (p *pass) victims(decision *policy.Decision, reading *targets.Reading) ([]drain.Victim, string) {
-	def, d := p.plan.definition, p.round.daemon
-	n := decision.CurrentReplicas - decision.DesiredReplicas
-	if def.fleet.scaleIn == nil || n <= 0 {
-		return nil, ""
-	}
-	ctx, cancel := context.WithTimeout(d.actContext, victimsTimeout)
-	defer cancel()
-	var victims []drain.Victim
-	err := trouble.Guard(func() (err error) {
-		victims, err = def.fleet.scaleIn.Victims(ctx, def.Target, *reading, n)
-		return err
-	})
-	if err != nil {
-		return nil, err.Error()
-	}
-	return victims, ""
 }

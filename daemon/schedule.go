@@ -4,8 +4,52 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 )
+
+// round is all passes that share one tick, or that are evaluated out of turn together.
+type round struct {
+	reads *reads
+	// now is the one instant of all passes, in steady time.
+	now time.Time
+	// tick says that now is a tick of the schedule; a round out of turn is none.
+	tick   bool
+	passes []pass
+	// flagged says that the store was told of the passes that are still under way
+	// although later rounds have completed; the scheduler owns it.
+	flagged bool
+	// unfinished counts the passes that have not ended.
+	unfinished atomic.Int64
+}
+
+// newRound makes a round of a roster. Ready takes passes that have what they read, and
+// completed the round once all have ended.
+func newRound(e *environment, roster *roster, now time.Time, tick bool, ready chan<- []*pass, completed chan<- *round) *round {
+	r := &round{now: now, tick: tick, passes: make([]pass, len(roster.autoscalers))}
+	r.reads = newReads(e, roster.plan, now, func(waiting []int) {
+		passes := make([]*pass, len(waiting))
+		for i, index := range waiting {
+			passes[i] = &r.passes[index]
+		}
+		ready <- passes
+	})
+	ended := func() {
+		if r.unfinished.Add(-1) != 0 {
+			return
+		}
+		r.reads.finish()
+		select {
+		case completed <- r:
+		case <-e.runContext.Done():
+		}
+	}
+	started := time.Now()
+	for i := range r.passes {
+		r.passes[i] = pass{reads: r.reads, index: i, ended: ended, autoscaler: roster.autoscalers[i], definition: roster.definitions[i], started: started}
+	}
+	return r
+}
 
 // scheduler begins the rounds. One goroutine runs it and owns its fields.
 type scheduler struct {
@@ -31,9 +75,15 @@ func (s *scheduler) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case request := <-s.d.requests:
-			s.tick(s.d.clock.Now()) // the tick first: a request may begin a pass of its own
-			request(s)
+		case request := <-s.d.swaps:
+			s.tick(s.d.clock.Now()) // the tick first: a swap may begin passes of its own
+			s.swap(request.change)
+			close(request.swapped)
+		case name := <-s.d.evaluations:
+			s.tick(s.d.clock.Now())
+			if a := s.d.current.Load().autoscalers[name]; a != nil {
+				s.begin(newRoster([]*autoscaler{a}), s.d.clock.Now(), false)
+			}
 		case r := <-s.d.completed:
 			s.completed(r)
 		case <-timer.C:
@@ -90,26 +140,24 @@ func (s *scheduler) tick(now time.Time) {
 	for _, tick := range slices.SortedFunc(maps.Keys(due), time.Time.Compare) {
 		periods := due[tick]
 		slices.Sort(periods)
-		s.begin(g.planFor(periods), tick, true)
+		s.begin(g.rosterFor(periods), tick, true)
 	}
 	s.d.ticked(time.Now())
 }
 
-// begin starts a round of a plan. An autoscaler whose last pass is still under
+// begin starts a round of a roster. An autoscaler whose last pass is still under
 // way takes no part: it is late, and so is one in quarantine not evaluated.
-func (s *scheduler) begin(p *plan, now time.Time, tick bool) {
-	r := s.d.newRound(p, now, tick)
+func (s *scheduler) begin(roster *roster, now time.Time, tick bool) {
+	r := newRound(&s.d.environment, roster, now, tick, s.d.ready, s.d.completed)
 	count := int64(0)
 	for i := range r.passes {
-		pass := &r.passes[i]
-		a := pass.plan.autoscaler
+		a := r.passes[i].autoscaler
 		quarantined := a.published.Load().quarantined(now)
 		if !quarantined && a.begin(now, !tick) {
 			count++
 			continue
 		}
-		pass.skipped = true
-		pass.leaveAnswers()
+		r.reads.skip(i)
 		if !tick {
 			continue
 		}
@@ -117,9 +165,7 @@ func (s *scheduler) begin(p *plan, now time.Time, tick bool) {
 			a.late.Add(1)
 			s.d.metrics.Late(a.name)
 		}
-		a.mu.Lock()
 		a.missed(s.d.recorder)
-		a.mu.Unlock()
 	}
 	r.unfinished.Store(count)
 	s.rounds = append(s.rounds, r)
@@ -127,7 +173,7 @@ func (s *scheduler) begin(p *plan, now time.Time, tick bool) {
 		s.completed(r)
 		return
 	}
-	r.start(s.d.runContext)
+	r.reads.start()
 }
 
 // completed moves the last completed round forward. Passes of earlier rounds
@@ -148,12 +194,7 @@ func (s *scheduler) completed(r *round) {
 		}
 		other.flagged = true
 		for i := range other.passes {
-			a := other.passes[i].plan.autoscaler
-			a.mu.Lock()
-			if a.busy && a.since.Equal(other.now) {
-				a.missed(s.d.recorder)
-			}
-			a.mu.Unlock()
+			other.passes[i].autoscaler.missedAt(s.d.recorder, other.now)
 		}
 	}
 	s.d.recorder.completed(r.now)

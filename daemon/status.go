@@ -56,7 +56,7 @@ func (d *Daemon) view(a *autoscaler, lost string) api.Autoscaler {
 			Error:            published.err,
 			QuarantinedUntil: published.quarantine,
 			Unevaluated:      a.overdue(time.Now()) > 0,
-			DryRun:           d.options.DryRun,
+			DryRun:           d.dryRun,
 			StateLost:        lost,
 			Hold:             published.outcome.Hold,
 			Since:            published.since,
@@ -233,7 +233,7 @@ func (d *Daemon) statusLine() string {
 	if off > 0 {
 		line += fmt.Sprintf(", %d off", off)
 	}
-	if d.options.DryRun {
+	if d.dryRun {
 		line += ", dry run"
 	}
 	return line
@@ -249,4 +249,40 @@ func (d *Daemon) discover(ctx context.Context, fleet, target string) (targets.Re
 	h.uses.begin()
 	defer h.uses.end()
 	return h.reading(ctx, targets.Ref{Fleet: fleet, Name: target}, g.config.Daemon.SyncPeriod)
+}
+
+// History answers what the store has of an autoscaler's history, for the API. What
+// is being written is not there yet.
+func (d *Daemon) History(ctx context.Context, name string, from, to time.Time, limit int) ([]api.Recorded, error) {
+	scale := d.clock.Scale()
+	entries, err := d.store.History(ctx, name, scale.Steady(from), scale.Steady(to), limit)
+	if err != nil {
+		return nil, err
+	}
+	recorded := make([]api.Recorded, len(entries))
+	for i, entry := range entries {
+		recorded[i] = api.Recorded{
+			Autoscaler: entry.Autoscaler, Time: scale.Wall(entry.Time), Written: entry.Written, Events: entry.Events,
+			Victims: entry.Victims, Error: entry.Error, Decision: decisionShownBy(scale, entry.Decision),
+			Hold: entry.Hold, DryRun: entry.DryRun, Since: scale.Wall(entry.Since),
+		}
+		if entry.Untold != nil {
+			recorded[i].Untold = &api.Untold{Changes: entry.Untold.Changes, From: scale.Wall(entry.Untold.From)}
+		}
+	}
+	return recorded, nil
+}
+
+// offProblems are what keeps autoscalers from being scaled although nothing fails.
+func (d *Daemon) offProblems(g *generation) []api.Problem {
+	var problems []api.Problem
+	if d.dryRun {
+		problems = append(problems, api.Problem{Subject: "daemon", Message: api.DryRun})
+	}
+	for _, name := range g.names {
+		if g.autoscalers[name].published.Load().status.Disabled() {
+			problems = append(problems, api.Problem{Subject: "autoscaler " + name, Message: api.Disabled})
+		}
+	}
+	return problems
 }

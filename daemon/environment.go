@@ -1,0 +1,78 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/clock"
+)
+
+// environment is what rounds and passes use of the daemon.
+type environment struct {
+	log     *zap.Logger
+	metrics *metrics.Metrics
+	// clock measures whatever lasts, and stamps what is remembered.
+	clock    *clock.Clock
+	recorder *recorder
+	dryRun   bool
+	// decided, if not nil, is told of every decision as it is published.
+	decided func(name string)
+	// steps counts the steps of the wall clock that this run was told of, and has the
+	// event that tells of the last one.
+	steps atomic.Pointer[clockSteps]
+
+	// runContext ends reads and waits when the daemon stops, actContext writes
+	// when it has stopped waiting for them.
+	runContext, actContext context.Context
+	// evaluations are the names of autoscalers that are to be evaluated out of turn.
+	evaluations     chan string
+	readers, actors sync.WaitGroup
+}
+
+// clockSteps are the steps of the wall clock that this run noticed. They are never
+// changed.
+type clockSteps struct {
+	count uint64
+	// event tells of the last one.
+	event policy.Event
+}
+
+// clockSteppedReason is the reason of the event that tells of a step.
+const clockSteppedReason = "ClockStepped"
+
+// lookAtClock notices a step of the wall clock: it is logged and counted, and the
+// autoscalers' next passes have it as an event. The scheduler calls it each time it
+// wakes.
+func (e *environment) lookAtClock() {
+	step, stepped := e.clock.Look()
+	if !stepped {
+		return
+	}
+	direction := "forward"
+	if step.By < 0 {
+		direction = "back"
+	}
+	by := step.By.Abs().Round(100 * time.Millisecond)
+	e.log.Warn("the wall clock was stepped; windows and rates go on without it",
+		zap.String("direction", direction), zap.Duration("by", by), zap.Duration("offset", step.Offset))
+	e.metrics.ClockStep(step.By, step.Offset)
+	e.steps.Store(&clockSteps{count: e.steps.Load().count + 1, event: policy.Event{
+		Kind: policy.WarningEvent, Reason: clockSteppedReason,
+		Message: fmt.Sprintf("the wall clock was stepped %s by %s; windows and rates go on without it", direction, by),
+	}})
+}
+
+// evaluate has an autoscaler evaluated at once, or as soon as the pass under way ends.
+func (e *environment) evaluate(name string) {
+	select {
+	case e.evaluations <- name:
+	case <-e.runContext.Done():
+	}
+}

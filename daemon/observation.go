@@ -1,0 +1,54 @@
+package daemon
+
+import (
+	"slices"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/policy"
+)
+
+// countInstances counts instances by their state.
+func countInstances(instances []policy.Instance) (n api.Instances) {
+	for i := range instances {
+		switch instance := &instances[i]; {
+		case instance.Deleting:
+			n.Deleting++
+		case instance.Phase == policy.PhasePending:
+			n.Pending++
+		case instance.Phase == policy.PhaseFailed:
+			n.Failed++
+		case instance.Phase == policy.PhaseSucceeded:
+			n.Succeeded++
+		case instance.Phase == policy.PhaseRunning && instance.Readiness != policy.ReadinessFalse && instance.Readiness != policy.ReadinessUnknown:
+			n.Ready++
+		default:
+			n.Unready++
+		}
+	}
+	return n
+}
+
+// withRequests states the configured requests for instances whose fleet states
+// none (R29).
+func withRequests(instances []policy.Instance, requests []policy.Amount) []policy.Instance {
+	if len(requests) == 0 {
+		return instances
+	}
+	stated := slices.Clone(instances)
+	for i := range stated {
+		stated[i].Requests = requests
+	}
+	return stated
+}
+
+// sleeps reports whether all that failed in a pass is that instances could not be
+// measured of which there are none: at zero replicas, with a metric that tells
+// when they are wanted again. That is how such a target is meant to be.
+func sleeps(decision *policy.Decision, settlement policy.Settlement) bool {
+	if decision.CurrentReplicas != 0 || decision.Winner == nil || settlement.Error != decision.Error {
+		return false
+	}
+	return !slices.ContainsFunc(decision.Metrics, func(m policy.MetricResult) bool {
+		return m.Error != "" && (m.Type == policy.ObjectMetric || m.Type == policy.ExternalMetric)
+	})
+}

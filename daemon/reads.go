@@ -1,0 +1,508 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hpad/hpad/daemon/observe"
+	"github.com/hpad/hpad/daemon/trouble"
+	"github.com/hpad/hpad/sources"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/clock"
+)
+
+// reads is what one round reads, each fleet and each query once. It is a memo: a pass
+// goes on as soon as its own reads are there, also those that others asked for.
+type reads struct {
+	*environment
+	plan *plan
+	// now is the one instant of all passes, in steady time, which scale converts for
+	// platforms and sources.
+	now   time.Time
+	scale *clock.Scale
+	// ready is told, once for each pass, which passes have all that they read, or have
+	// waited for long enough: a few at a time, in a slice that is not to be kept.
+	ready func(passes []int)
+
+	waits     []wait
+	snapshots []answer[snapshotAnswer]
+	samples   []answer[samplesAnswer]
+	queries   []queryRound
+	batches   []batchRound
+}
+
+// wait is how far the reads of one pass are.
+type wait struct {
+	// pending counts the reads it waits for.
+	pending atomic.Int32
+	// over is set once, by the last of its reads or by its own deadline.
+	over atomic.Bool
+	// left says that the pass reads no answers any more. It is the pass's own.
+	left bool
+}
+
+// answer is what a read answered. It is told once; whoever is second waits for
+// the first, so that a round whose reads have ended hands over no more passes.
+type answer[T any] struct {
+	once  sync.Once
+	told  atomic.Bool
+	value T
+}
+
+// tell fills in the value, and then goes on.
+func (a *answer[T]) tell(fill func(value *T), then func()) {
+	a.once.Do(func() {
+		fill(&a.value)
+		a.told.Store(true)
+		then()
+	})
+}
+
+// get is nil as long as the read has not ended.
+func (a *answer[T]) get() *T {
+	if !a.told.Load() {
+		return nil
+	}
+	return &a.value
+}
+
+type snapshotAnswer struct {
+	readings map[targets.Ref]targets.Reading
+	err      error
+}
+
+type samplesAnswer struct {
+	samples map[targets.Ref]targets.Samples
+	err     error
+}
+
+type queryAnswer struct {
+	found observe.Answer
+	err   error
+}
+
+// queryRound is a query in a round: its answer, and how many metrics have not read
+// it yet. With the last of them it goes, since it may be large and a round may take
+// as long as its slowest write.
+type queryRound struct {
+	answer[queryAnswer]
+	readers atomic.Int32
+	gone    atomic.Bool
+}
+
+// read counts a metric that has read the answer, or will not.
+func (q *queryRound) read() {
+	if q.readers.Add(-1) == 0 {
+		q.drop()
+	}
+}
+
+// drop gives the answer back once it is there and nobody will read it any more.
+func (q *queryRound) drop() {
+	if q.told.Load() && q.readers.Load() == 0 && q.gone.CompareAndSwap(false, true) {
+		q.value.found.Release()
+	}
+}
+
+// batchRound is what is known in a round of whether a batch's source answers: left
+// counts the queries that have not ended yet, and answered says that one was answered.
+type batchRound struct {
+	left     atomic.Int32
+	answered atomic.Bool
+}
+
+// ended takes in the error of one query. A query that fails is the matter of those who
+// ask it, and so is one with a mistake; a source fails when it answers none.
+func (b *batchRound) ended(err error) {
+	_, mistaken := errors.AsType[*sources.QueryError](err)
+	if err == nil || mistaken || errors.Is(err, sources.ErrNoRoom) {
+		b.answered.Store(true)
+	}
+	b.left.Add(-1)
+}
+
+// readsAtOnce bounds the reads of one kind under way at one fleet: a round makes
+// one, a round out of turn may make another, and some may hang.
+const readsAtOnce = 4
+
+// queriesAtOnce bounds the queries under way at one source; a source may have a
+// lower bound of its own.
+const queriesAtOnce = 64
+
+func newReads(e *environment, p *plan, now time.Time, ready func(passes []int)) *reads {
+	r := &reads{
+		environment: e,
+		plan:        p,
+		now:         now,
+		scale:       e.clock.Scale(),
+		ready:       ready,
+		waits:       make([]wait, len(p.passes)),
+		snapshots:   make([]answer[snapshotAnswer], len(p.snapshots)),
+		samples:     make([]answer[samplesAnswer], len(p.samples)),
+		queries:     make([]queryRound, len(p.queries)),
+		batches:     make([]batchRound, len(p.batches)),
+	}
+	for i := range r.waits {
+		r.waits[i].pending.Store(p.passes[i].inputs)
+	}
+	for i := range r.batches {
+		r.batches[i].left.Store(int32(len(p.batches[i].queries)))
+	}
+	for i := range r.queries {
+		r.queries[i].readers.Store(p.queries[i].readers)
+	}
+	return r
+}
+
+// start begins every read; it does not wait for any. Until finish the round uses all
+// of its adapters, also between a pass's read and its write, and so does each read
+// until it ends.
+func (r *reads) start() {
+	ctx := r.runContext
+	read := func(uses *uses, read func()) {
+		uses.begin() // for the passes
+		uses.begin() // for the read
+		r.readers.Go(func() {
+			defer uses.end()
+			read()
+		})
+	}
+	for i := range r.plan.snapshots {
+		read(&r.plan.snapshots[i].fleet.uses, func() { r.readSnapshot(ctx, i) })
+	}
+	for i := range r.plan.samples {
+		read(&r.plan.samples[i].fleet.uses, func() { r.readSamples(ctx, i) })
+	}
+	for i := range r.plan.batches {
+		read(&r.plan.batches[i].source.uses, func() { r.runQueries(ctx, i) })
+	}
+	for timeout, passes := range r.plan.impatient {
+		r.readers.Go(func() {
+			if sleep(ctx, timeout+callGrace) == nil {
+				r.giveUp(passes)
+			}
+		})
+	}
+}
+
+// finish lets the adapters go: every pass has ended.
+func (r *reads) finish() {
+	for i := range r.plan.snapshots {
+		r.plan.snapshots[i].fleet.uses.end()
+	}
+	for i := range r.plan.samples {
+		r.plan.samples[i].fleet.uses.end()
+	}
+	for i := range r.plan.batches {
+		r.plan.batches[i].source.uses.end()
+	}
+}
+
+// skip leaves out a pass that takes no part. It comes before start.
+func (r *reads) skip(pass int) {
+	r.waits[pass].over.Store(true)
+	r.leave(pass)
+}
+
+// leave gives back the answers that a pass reads, once it needs none any more. Only
+// the first call counts.
+func (r *reads) leave(pass int) {
+	if r.waits[pass].left {
+		return
+	}
+	r.waits[pass].left = true
+	for _, q := range r.plan.passes[pass].queries {
+		if q >= 0 {
+			r.queries[q].read()
+		}
+	}
+}
+
+func (r *reads) readSnapshot(ctx context.Context, i int) {
+	read := &r.plan.snapshots[i]
+	ctx, cancel := context.WithTimeoutCause(ctx, read.timeout, readLimit(read.timeout))
+	defer cancel()
+	tell := func(readings map[targets.Ref]targets.Reading, err error) {
+		r.snapshots[i].tell(func(told *snapshotAnswer) { told.readings, told.err = readings, err }, func() {
+			read.fleet.remember(readings)
+			r.reportFleet(read.fleet, len(read.waiting), err)
+			r.arrived(read.waiting)
+		})
+	}
+	read.fleet.snapshots.run(ctx, 1, func(ctx context.Context, _ int) {
+		var readings map[targets.Ref]targets.Reading
+		started := time.Now()
+		err := trouble.Guard(func() (err error) {
+			readings, err = read.fleet.fleet.Snapshot(ctx, read.refs)
+			return withLimit(ctx, err)
+		})
+		var panicked *trouble.Panic
+		if errors.As(err, &panicked) { // any other error names the fleet itself
+			err = fmt.Errorf("read fleet %q: %w", read.fleet.name, err)
+		}
+		r.metrics.FleetCall(read.fleet.name, callSnapshot, time.Since(started), err)
+		tell(readings, err)
+	}, func(_ int, err error) { tell(nil, fmt.Errorf("read fleet %q: %w", read.fleet.name, err)) })
+}
+
+func (r *reads) readSamples(ctx context.Context, i int) {
+	read := &r.plan.samples[i]
+	ctx, cancel := context.WithTimeoutCause(ctx, read.timeout, readLimit(read.timeout))
+	defer cancel()
+	tell := func(samples map[targets.Ref]targets.Samples, err error) {
+		if err != nil {
+			err = fmt.Errorf("read samples of fleet %q: %w", read.fleet.name, err)
+		}
+		r.samples[i].tell(func(told *samplesAnswer) { told.samples, told.err = samples, err }, func() {
+			r.reportSamples(read.fleet, len(read.waiting), err)
+			r.arrived(read.waiting)
+		})
+	}
+	if read.fleet.sampler == nil {
+		tell(nil, errors.New("this kind of fleet does not measure its instances; give the metric a source and a query"))
+		return
+	}
+	read.fleet.samples.run(ctx, 1, func(ctx context.Context, _ int) {
+		var samples map[targets.Ref]targets.Samples
+		started := time.Now()
+		err := trouble.Guard(func() (err error) {
+			samples, err = read.fleet.sampler.Samples(ctx, read.refs)
+			return withLimit(ctx, err)
+		})
+		r.metrics.FleetCall(read.fleet.name, callSamples, time.Since(started), err)
+		tell(samples, err)
+	}, func(_ int, err error) { tell(nil, err) })
+}
+
+func (r *reads) runQueries(ctx context.Context, i int) {
+	batch, state := &r.plan.batches[i], &r.batches[i]
+	ctx, cancel := context.WithTimeoutCause(ctx, batch.timeout, readLimit(batch.timeout))
+	defer cancel()
+	tell := func(i int, vector sources.Vector, err error) {
+		q := &r.queries[batch.queries[i]]
+		late := true
+		q.tell(func(told *queryAnswer) {
+			late = false
+			told.found.Vector, told.err = vector, err
+		}, func() {
+			q.drop() // whoever waited for it may have given up
+			state.ended(err)
+			r.arrived(r.plan.queries[batch.queries[i]].waiting)
+		})
+		if late {
+			vector.Release()
+		}
+	}
+	batch.source.queries.run(ctx, len(batch.queries), func(ctx context.Context, i int) {
+		var vector sources.Vector
+		started := time.Now()
+		err := trouble.Guard(func() (err error) {
+			vector, err = batch.source.source.Query(ctx, r.plan.queries[batch.queries[i]].query, r.scale.Wall(r.now))
+			return withLimit(ctx, err)
+		})
+		r.metrics.Query(batch.source.name, time.Since(started), err)
+		r.reportWarnings(batch.source, r.plan.queries[batch.queries[i]].query.Text, vector.Warnings)
+		tell(i, vector, err)
+	}, func(i int, err error) {
+		tell(i, sources.Vector{}, fmt.Errorf("query source %q: %w", batch.source.name, err))
+	})
+	var err error
+	if !state.answered.Load() {
+		err = r.queries[batch.queries[0]].get().err
+	}
+	r.reportSource(batch.source, batch.autoscalers, err)
+}
+
+// readyChunk is how many passes become ready together at most.
+const readyChunk = 32
+
+// arrived takes one read off each waiting pass, and tells of those that wait for
+// nothing more.
+func (r *reads) arrived(waiting []int) {
+	r.hand(waiting, func(w *wait) bool { return w.pending.Add(-1) == 0 })
+}
+
+// giveUp tells of passes that have waited for long enough; what they lack by now are
+// failed readings.
+func (r *reads) giveUp(waiting []int) {
+	r.hand(waiting, func(*wait) bool { return true })
+}
+
+// hand tells of the passes that are due, each once.
+func (r *reads) hand(waiting []int, due func(w *wait) bool) {
+	var passes []int
+	for _, i := range waiting {
+		w := &r.waits[i]
+		if !due(w) || !w.over.CompareAndSwap(false, true) {
+			continue
+		}
+		if passes = append(passes, i); len(passes) == readyChunk {
+			r.ready(passes)
+			passes = passes[:0]
+		}
+	}
+	if len(passes) > 0 {
+		r.ready(passes)
+	}
+}
+
+// reading returns what the fleet says of a pass's target.
+func (r *reads) reading(pass int) (targets.Reading, error) {
+	plan := &r.plan.passes[pass]
+	answer := r.snapshots[plan.snapshot].get()
+	if answer == nil {
+		return targets.Reading{}, fmt.Errorf("read fleet %q: %w", r.plan.snapshots[plan.snapshot].fleet.name, r.tooLate(pass))
+	}
+	if answer.err != nil {
+		return targets.Reading{}, answer.err
+	}
+	reading, ok := answer.readings[plan.target]
+	if !ok {
+		return reading, fmt.Errorf("read target %s: the fleet's answer does not mention it", plan.target)
+	}
+	if reading.Err != nil {
+		return reading, fmt.Errorf("read target %s: %w", plan.target, reading.Err)
+	}
+	return reading, nil
+}
+
+// sampled returns what the fleet's samples say of a pass's target.
+func (r *reads) sampled(pass int) (targets.Samples, error) {
+	plan := &r.plan.passes[pass]
+	answer := r.samples[plan.samples].get()
+	switch {
+	case answer == nil:
+		return targets.Samples{}, fmt.Errorf("read samples of fleet %q: %w", r.plan.samples[plan.samples].fleet.name, r.tooLate(pass))
+	case answer.err != nil:
+		return targets.Samples{}, answer.err
+	}
+	return answer.samples[plan.target], nil
+}
+
+// queried returns the answer to the query of a pass's metric.
+func (r *reads) queried(pass, metric int) (*observe.Answer, error) {
+	q := r.plan.passes[pass].queries[metric]
+	answer := r.queries[q].get()
+	switch {
+	case answer == nil:
+		return nil, fmt.Errorf("query source %q: %w", r.plan.queries[q].source.name, r.tooLate(pass))
+	case answer.err != nil:
+		return nil, answer.err
+	}
+	return &answer.found, nil
+}
+
+// tooLate is the error of a read that a pass could not wait for, although others do.
+func (r *reads) tooLate(pass int) error { return readLimit(r.plan.passes[pass].timeout) }
+
+// isFleetOut reports whether the fleet of a pass could not be read at all.
+func (r *reads) isFleetOut(pass int) bool {
+	answer := r.snapshots[r.plan.passes[pass].snapshot].get()
+	return answer != nil && answer.err != nil
+}
+
+// isOut reports whether nothing could be read from where a failed metric of a pass
+// comes from. It is not sure while other queries of a source are under way that was
+// not told to be out.
+func (r *reads) isOut(pass, metric int) (out, sure bool) {
+	plan := &r.plan.passes[pass]
+	q := plan.queries[metric]
+	if q < 0 {
+		answer := r.samples[plan.samples].get()
+		return answer != nil && answer.err != nil, true
+	}
+	if answer := r.queries[q].get(); answer != nil && answer.err == nil {
+		return false, true
+	}
+	batch := &r.batches[r.plan.queries[q].batch]
+	switch {
+	case batch.answered.Load():
+		return false, true
+	case batch.left.Load() == 0 || r.plan.queries[q].source.problem.Exists():
+		return true, true
+	}
+	return false, false
+}
+
+// reportFleet keeps whether a fleet can be read, and logs when that changes or has
+// another cause: one line for all the autoscalers that the read was for.
+func (r *reads) reportFleet(h *fleetHandle, autoscalers int, err error) {
+	if r.runContext.Err() != nil {
+		return // the stop cut the read off
+	}
+	news, fields := h.problem.Set(err)
+	fields = append([]zap.Field{zap.String("fleet", h.name), zap.Int("autoscalers", autoscalers)}, fields...)
+	switch {
+	case news && err != nil:
+		r.log.Warn("fleet cannot be read", append(fields, zap.NamedError("err", err))...)
+	case news:
+		r.log.Info("fleet can be read again", fields...)
+	}
+	if news {
+		trouble.LogPanic(r.log, "fleet", h.name, err)
+	}
+}
+
+// reportSamples logs that the samples of a fleet cannot be read, for another cause,
+// or again.
+func (r *reads) reportSamples(h *fleetHandle, autoscalers int, err error) {
+	if r.runContext.Err() != nil {
+		return // the stop cut the read off
+	}
+	news, fields := h.unsampled.Set(err)
+	fields = append([]zap.Field{zap.String("fleet", h.name), zap.Int("autoscalers", autoscalers)}, fields...)
+	switch {
+	case news && err != nil:
+		r.log.Warn("samples of the fleet cannot be read", append(fields, zap.NamedError("err", err))...)
+	case news:
+		r.log.Info("samples of the fleet can be read again", fields...)
+	}
+}
+
+// reportSource keeps whether a source answers, and logs when that changes or has
+// another cause: one line for all the autoscalers that ask it.
+func (r *reads) reportSource(h *sourceHandle, autoscalers int, err error) {
+	if r.runContext.Err() != nil {
+		return // the stop cut the queries off
+	}
+	news, fields := h.problem.Set(err)
+	fields = append([]zap.Field{zap.String("source", h.name), zap.Int("autoscalers", autoscalers)}, fields...)
+	switch {
+	case news && err != nil:
+		r.log.Warn("source does not answer", append(fields, zap.NamedError("err", err))...)
+	case news:
+		r.log.Info("source answers again", fields...)
+	}
+	if news {
+		trouble.LogPanic(r.log, "source", h.name, err)
+	}
+}
+
+// keptWarnings bounds how many warnings of a source are told apart.
+const keptWarnings = 1000
+
+// reportWarnings logs what a source says beside an answer, once for each query.
+func (r *reads) reportWarnings(h *sourceHandle, query string, warnings []string) {
+	if len(warnings) == 0 {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, warning := range warnings {
+		key := query + "\xff" + warning
+		if h.warned[key] || len(h.warned) >= keptWarnings {
+			continue
+		}
+		if h.warned == nil {
+			h.warned = map[string]bool{}
+		}
+		h.warned[key] = true
+		r.log.Warn("source warns", zap.String("source", h.name), zap.String("query", query), zap.String("warning", warning))
+	}
+}
