@@ -71,7 +71,7 @@ func BenchmarkComposeSnapshot(b *testing.B) {
 	b.ReportMetric(float64(first), "calls/first-op")
 }
 
-// cpuNanoseconds answers the cpu time of this process, the imitation's included.
+// cpuNanoseconds returns the cpu time of this process, the imitation's included.
 func cpuNanoseconds(b *testing.B) int64 {
 	b.Helper()
 	var usage unix.Rusage

@@ -15,7 +15,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// testConfig answers a valid configuration of a fleet on an engine.
+// testConfig returns a valid configuration of a fleet on an engine.
 func testConfig(t testing.TB, host string) *Config {
 	t.Helper()
 	c := &Config{Config: docker.Config{Host: host, ResourceInterval: time.Second, Timeout: 5 * time.Second}}

@@ -27,7 +27,7 @@ import (
 
 var errFull = errors.New("no space left on device")
 
-// started answers a started fleet on an imitation, with its store.
+// started returns a started fleet on an imitation, with its store.
 func started(t testing.TB, i *imitation, store targets.Store, change ...func(c *Config)) *Fleet {
 	t.Helper()
 	c := testConfig(t, i.host())
@@ -64,7 +64,7 @@ func mustScale(t testing.TB, f *Fleet, n int32) {
 	}
 }
 
-// names answers the names of the service's containers by number.
+// names returns the names of the service's containers by number.
 func names(i *imitation) []string {
 	var found []string
 	for _, c := range i.of("shop", "web") {

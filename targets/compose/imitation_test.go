@@ -49,12 +49,12 @@ type imitation struct {
 	throttle, broken bool
 	hang             chan struct{}
 	// slow are the services whose containers take a moment to stop; refuseStart
-	// answers why a container cannot be started, refuse why a call is not allowed.
+	// returns why a container cannot be started, refuse why a call is not allowed.
 	slow        map[string]time.Duration
 	refuseStart func(c *imitated) string
 	refuse      func(r *http.Request) (int, string)
 	order       []string // of hooks, stops and removals, by name
-	// exit answers how a hook ends, execs are those of each id.
+	// exit returns how a hook ends, execs are those of each id.
 	exit  func(command []string) int
 	execs map[string]*imitatedExec
 	// happened are the events, and more is closed when there is another one.
@@ -131,7 +131,7 @@ func (i *imitation) with(change func()) {
 	change()
 }
 
-// of answers the containers of a service that are there, by number.
+// of returns the containers of a service that are there, by number.
 func (i *imitation) of(project, service string) []*imitated {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -242,7 +242,7 @@ func (i *imitation) age() {
 	}
 }
 
-// replica answers a container as Compose makes it.
+// replica returns a container as Compose makes it.
 func (s service) replica(number int) *imitated {
 	name := s.container
 	if name == "" {
@@ -283,7 +283,7 @@ func (s service) replica(number int) *imitated {
 	}}
 }
 
-// summary answers a container as a list shows it.
+// summary returns a container as a list shows it.
 func (c *imitated) summary() container.Summary {
 	s := container.Summary{
 		ID: c.ID, Names: []string{c.Name}, Image: c.Config.Image, ImageID: c.Image, Created: c.created.Unix(), Labels: c.Config.Labels, State: c.State.Status,
@@ -309,7 +309,7 @@ func (c *imitated) summary() container.Summary {
 	return s
 }
 
-// answerError answers as the engine does.
+// answerError writes an error as the engine does.
 func answerError(w http.ResponseWriter, status int, format string, args ...any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
@@ -322,7 +322,7 @@ func answer(w http.ResponseWriter, status int, body any) {
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-// ServeHTTP answers one call.
+// ServeHTTP serves one call.
 func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	if len(parts) > 1 && strings.HasPrefix(parts[0], "v1.") {
@@ -419,7 +419,7 @@ func (i *imitation) serveOthers(w http.ResponseWriter, r *http.Request, parts []
 	}
 }
 
-// tell tells of an event of a container. The caller holds the lock.
+// tell sends an event of a container, under the lock.
 func (i *imitation) tell(c *imitated, action events.Action, signal string) {
 	attributes := maps.Clone(c.Config.Labels)
 	attributes["signal"] = signal
@@ -430,7 +430,7 @@ func (i *imitation) tell(c *imitated, action events.Action, signal string) {
 	i.more = make(chan struct{})
 }
 
-// serveEvents answers the events that there were and follow, as far as their labels
+// serveEvents sends the events that there were and follow, as far as their labels
 // and their kind match.
 func (i *imitation) serveEvents(w http.ResponseWriter, r *http.Request) {
 	var filters struct{ Label, Container, Event map[string]bool }

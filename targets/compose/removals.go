@@ -373,7 +373,7 @@ func stopping(err error) bool {
 
 var errRemovalUnderWay = errors.New("its removal is under way")
 
-// errIncomplete is the error of an answer that cannot be used.
+// errIncomplete is the error of a result that cannot be used.
 var errIncomplete = errors.New("the answer lacks what every container has")
 
 func isNotFound(err error) bool {

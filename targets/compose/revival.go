@@ -208,7 +208,7 @@ func (f *Fleet) revive(ctx context.Context, k key, members []*member, known map[
 func (f *Fleet) reviveDue(k key, due map[string]bool) {
 	l, err := f.list(f.ctx, k.project)
 	if err != nil {
-		return // it is tried again as soon as the engine answers
+		return // it is tried again with the next reading
 	}
 	o := newOrder(k, l, len(counted(l.services[k]))) // those that have failed need no ports
 	w := f.follow(k.project)

@@ -133,7 +133,7 @@ func impatient(f *Fleet) {
 	}
 }
 
-// running answers the numbers of the service's containers that run.
+// running returns the numbers of the service's containers that run.
 func running(i *imitation) []int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -146,7 +146,7 @@ func running(i *imitation) []int {
 	return numbers
 }
 
-// condition answers what a reading says under a condition; "" for nothing.
+// condition returns what a reading says under a condition; "" for nothing.
 func condition(got targets.Reading, kind policy.ConditionType) string {
 	for _, n := range got.Notices {
 		if n.Condition == kind {

@@ -23,7 +23,7 @@ type world struct {
 	output buffer
 }
 
-// newWorld answers a world of services that serve, called "a", "b" and so on.
+// newWorld returns a world of services that serve, called "a", "b" and so on.
 func newWorld(t *testing.T, counts ...int32) *world {
 	w := &world{dir: t.TempDir(), config: &Config{ResourceInterval: 200 * time.Millisecond, Services: map[string]Service{}}}
 	for i, count := range counts {
@@ -48,7 +48,7 @@ func (w *world) service(worker, ports string, count int32) Service {
 	return s
 }
 
-// env answers the variables of a worker. One that is built to find races would
+// env returns the variables of a worker. One that is built to find races would
 // wait a second before it ends.
 func (w *world) env(worker string) map[string]string {
 	return map[string]string{"WORKER": worker, "CONTROL": w.dir, "GORACE": "atexit_sleep_ms=0"}

@@ -23,7 +23,7 @@ import (
 // patience is how long a test waits for what it expects.
 const patience = 20 * time.Second
 
-// eventually waits until a condition answers "".
+// eventually waits until a condition returns "".
 func eventually(t *testing.T, condition func() string) {
 	t.Helper()
 	deadline := time.After(patience)
@@ -109,7 +109,7 @@ func ports(reading targets.Reading) []int {
 	return all
 }
 
-// lines answers the lines of a file of the control directory.
+// lines returns the lines of a file of the control directory.
 func (w *world) lines(name string) []string {
 	text, err := os.ReadFile(filepath.Join(w.dir, name))
 	if err != nil {
@@ -635,7 +635,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// guardOf answers the process id of a process's guard, 0 when there is none.
+// guardOf returns the process id of a process's guard, 0 when there is none.
 func guardOf(t *testing.T, parent int) int {
 	t.Helper()
 	for _, pid := range childrenOf(t, parent) {
@@ -647,7 +647,7 @@ func guardOf(t *testing.T, parent int) int {
 	return 0
 }
 
-// childrenOf answers the process ids of a process's children, zombies included.
+// childrenOf returns the process ids of a process's children, zombies included.
 func childrenOf(t *testing.T, parent int) []int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")

@@ -138,7 +138,7 @@ func TestSamplesOfBusyWorker(t *testing.T) {
 	}
 }
 
-// residentBytes answers what /proc/PID/status says of resident memory.
+// residentBytes returns the resident memory by /proc/PID/status.
 func residentBytes(t *testing.T, pid int) int64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// control answers a path in the directory by which a test steers its workers.
+// control returns a path in the directory by which a test steers its workers.
 func control(name string) string { return filepath.Join(os.Getenv("CONTROL"), name) }
 
 func exists(path string) bool {

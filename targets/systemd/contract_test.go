@@ -99,7 +99,7 @@ func newPlatform(t *testing.T, counts ...int32) *targettest.Platform {
 	return p
 }
 
-// refusal answers how all calls are refused, and nil for not at all.
+// refusal returns how all calls are refused, and nil for not at all.
 func refusal(on bool, why error) func(call, unit string) error {
 	if !on {
 		return nil

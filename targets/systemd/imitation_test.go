@@ -32,7 +32,7 @@ type imitation struct {
 	limited map[string]bool
 	// enabled are the units that would be started at boot.
 	enabled map[string]bool
-	// refuse answers why a call is refused; nil refuses none. Call is the name of
+	// refuse returns why a call is refused; nil refuses none. Call is the name of
 	// the method.
 	refuse func(call, unit string) error
 	// hangs says that calls are not answered.
@@ -64,7 +64,7 @@ func newImitation(files ...string) *imitation {
 	return m
 }
 
-// call begins a call: it answers why it goes no further, with the lock held where
+// call begins a call: it returns why it goes no further, with the lock held where
 // it does.
 func (m *imitation) call(ctx context.Context, name, unit string) error {
 	if err := ctx.Err(); err != nil {
@@ -165,7 +165,7 @@ func (m *imitation) start(ctx context.Context, unit string) error {
 	return m.begin(unit, false)
 }
 
-// begin starts a unit. The caller holds the lock.
+// begin starts a unit, under the lock.
 func (m *imitation) begin(unit string, byHand bool) error {
 	u := m.units[unit]
 	switch file := m.unitFiles[templateOf(unit).file()]; {
@@ -213,7 +213,7 @@ func (m *imitation) stop(ctx context.Context, unit string) error {
 	return nil
 }
 
-// end stops a unit. The caller holds the lock.
+// end stops a unit, under the lock.
 func (m *imitation) end(unit string) {
 	u := m.units[unit]
 	switch {
@@ -356,7 +356,7 @@ func (m *imitation) set(change func()) {
 	change()
 }
 
-// active answers the units that are active, in order.
+// active returns the units that are active, in order.
 func (m *imitation) active() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -370,7 +370,7 @@ func (m *imitation) active() []string {
 	return names
 }
 
-// called answers the calls so far that begin so, and forgets all.
+// called returns the calls so far that begin so, and forgets all.
 func (m *imitation) called(prefix string) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -379,7 +379,7 @@ func (m *imitation) called(prefix string) []string {
 	return calls
 }
 
-// count answers how many calls of some names there were.
+// count returns how many calls of some names there were.
 func (m *imitation) count(names ...string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -143,7 +143,7 @@ func (p *prober) pass() {
 			return nil
 		})
 	}
-	_ = group.Wait() // each instance has its own answer
+	_ = group.Wait() // each instance has its own verdict
 }
 
 // enter weighs an instance's probe; an error means that it is not ready.

@@ -12,7 +12,7 @@ import (
 )
 
 // sample reads the target, lets two intervals pass with a change in between, and
-// answers its samples.
+// returns its samples.
 func (r *rig) sample(change func(u *imitated)) targets.Samples {
 	r.Helper()
 	r.read()
