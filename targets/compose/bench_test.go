@@ -45,9 +45,11 @@ func BenchmarkComposeSnapshot(b *testing.B) {
 		i.ServeHTTP(w, r)
 	}))
 	b.Cleanup(server.Close)
-	f := openFleet(b, &Config{Config: docker.Config{
+	config := &Config{Config: docker.Config{
 		Host: "tcp://" + server.Listener.Addr().String(), ResourceInterval: time.Minute, Timeout: 10 * time.Second,
-	}, StoreSecrets: new(bool)}, &targettest.Store{})
+	}, StoreSecrets: new(bool)}
+	config.SetDefaults()
+	f := openFleet(b, config, &targettest.Store{})
 	round := func() {
 		readings, err := f.Snapshot(b.Context(), refs)
 		if err != nil {
