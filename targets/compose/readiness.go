@@ -87,7 +87,7 @@ func (m *memories) keep(ctx context.Context, k key, next map[string]record, now 
 
 // sweep forgets services that nobody has read for long.
 func (m *memories) sweep(ctx context.Context, now time.Time) {
-	for _, k := range m.read.over(keysOf(m.Names()), now) {
+	for _, k := range m.read.over(func() []key { return keysOf(m.Names()) }, now) {
 		m.Change(k.String(), func(records) records { return nil })
 		_ = m.Save(ctx, k.String()) // the next hpad's sweep finds what stays
 	}

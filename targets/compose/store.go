@@ -68,7 +68,7 @@ func (u *uses) use(k key, now time.Time) {
 
 // over returns which of some services have not been of use for so long that they are
 // to be forgotten, once every sweepInterval. One that was never is as of now.
-func (u *uses) over(all []key, now time.Time) []key {
+func (u *uses) over(all func() []key, now time.Time) []key {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if now.Sub(u.swept) < sweepInterval {
@@ -76,7 +76,7 @@ func (u *uses) over(all []key, now time.Time) []key {
 	}
 	u.swept = now
 	var over []key
-	for _, k := range all {
+	for _, k := range all() {
 		if last, used := u.last[k]; !used {
 			u.last[k] = now
 		} else if now.Sub(last) > forgottenAfter {

@@ -119,7 +119,7 @@ func (t *templates) of(k key) *template {
 // sweep forgets templates that have been of no use for a day: those of services
 // that nobody reads, and of projects that are gone.
 func (t *templates) sweep(ctx context.Context, now time.Time) {
-	for _, k := range t.used.over(slices.Collect(maps.Keys(t.all())), now) {
+	for _, k := range t.used.over(func() []key { return slices.Collect(maps.Keys(t.all())) }, now) {
 		t.drop(ctx, k)
 		t.mu.Lock()
 		delete(t.failed, k)
