@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// ErrNoRoom is of a query that found no room in a Budget while it could wait.
+// ErrNoRoom is the error of a query that waited for a part of a Budget in vain.
 var ErrNoRoom = errors.New("no room for the answer")
 
 // The parts of a Budget: what each query gets at once, and what a large one may
@@ -21,11 +21,10 @@ const (
 )
 
 // Budget bounds what queries hold together. Half of it is for those that take
-// little, a share of which each gets at once. The other half is for those that
-// turn out to take more: such a one waits until there is room for all that it may
-// ever take. So none holds a part of it while it waits for the rest that another
-// one holds, and small ones go on however many large ones wait. It is safe for
-// concurrent use; nil bounds nothing.
+// little: each gets a share at once. The other half is for those that turn out to
+// take more: such a one waits for all that it may ever take. So none waits with a
+// part of it for the rest that another one holds, and small ones go on however many
+// large ones wait. It is safe for concurrent use; nil bounds nothing.
 type Budget struct {
 	setting      string
 	total        int64
@@ -50,9 +49,8 @@ func NewBudget(total int64, setting string, released func()) *Budget {
 type Usage struct {
 	// Total is the whole budget, Used what is held of it now.
 	Total, Used int64
-	// Waits counts the times that a query had to wait for room, Refusals those that
-	// it got none, because its time was over or because it wanted more than one may
-	// have.
+	// Waits counts the times that a query had to wait, Refusals those that it did in
+	// vain or wanted more than one may have.
 	Waits, Refusals int64
 }
 
@@ -61,10 +59,10 @@ func (b *Budget) Usage() Usage {
 	return Usage{Total: b.total, Used: b.used.Load(), Waits: b.waits.Load(), Refusals: b.refusals.Load()}
 }
 
-// Share returns what each query gets at once.
+// Share returns how much each query gets at once.
 func (b *Budget) Share() int64 { return b.total / sharesOfBudget }
 
-// largest is what one answer may take.
+// largest returns how much one result may take.
 func (b *Budget) largest() int64 { return b.total / largestOfBudget }
 
 // Claim is what one query holds of a Budget. It belongs to one goroutine at a
@@ -76,7 +74,7 @@ type Claim struct {
 	enlarged     bool
 }
 
-// Claim takes a small share, waiting for room until ctx ends.
+// Claim takes a share, waiting for it until ctx ends.
 func (b *Budget) Claim(ctx context.Context) (*Claim, error) {
 	if b == nil {
 		return nil, nil
@@ -94,7 +92,7 @@ func (b *Budget) Claim(ctx context.Context) (*Claim, error) {
 func (c *Claim) Room() int64 { return c.small.Load() + c.large.Load() }
 
 // Enlarge makes the claim one of n, or of all that there is for large ones where
-// that is less, waiting for room until ctx ends. What it held before is given back.
+// that is less, waiting until ctx ends. It gives back what the claim held before.
 func (c *Claim) Enlarge(ctx context.Context, n int64) error {
 	n = min(n, c.budget.total/2)
 	if err := c.budget.acquire(ctx, c.budget.large, n); err != nil {
@@ -121,7 +119,7 @@ func (c *Claim) shrink(n int64) {
 	}
 }
 
-// extend takes n more where there is room at once.
+// extend takes n more if there are as many at once.
 func (c *Claim) extend(n int64) bool {
 	switch {
 	case c == nil:
@@ -167,7 +165,7 @@ func (b *Budget) acquire(ctx context.Context, half *semaphore.Weighted, n int64)
 	return nil
 }
 
-// tooLarge is the error of an answer that takes more than one may.
+// tooLarge returns the error of a result that takes more than one may.
 func (b *Budget) tooLarge(series int) error {
 	b.refusals.Add(1)
 	return &QueryError{Err: fmt.Errorf("answer takes more than %d MiB by its series number %d, which is all that one may have of %s; let the query select or aggregate more, or raise it",

@@ -14,7 +14,7 @@ import (
 
 const setting = `daemon.answer_memory = "16Mi"`
 
-// collectSeries reads an answer of so many series, whose one label that is asked for
+// collectSeries reads a result of so many series, whose one label that is named
 // has 100 bytes.
 func collectSeries(ctx context.Context, b *Budget, series int) (Vector, error) {
 	c, err := b.Collect(ctx, Query{Text: "up", Labels: []string{"id"}})
@@ -34,7 +34,7 @@ func collectSeries(ctx context.Context, b *Budget, series int) (Vector, error) {
 	return c.Vector(nil), nil
 }
 
-// A large answer that finds no room waits until another one is released; small ones
+// A large result that finds no room waits until another one is released; small ones
 // do not wait for it, and one whose time is over fails.
 func TestBudgetMakesLargeAnswersWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestBudgetMakesLargeAnswersWait(t *testing.T) {
 	})
 }
 
-// However many answers are read at once, none holds a part of the budget while it
+// However many results are read at once, none holds a part of the budget while it
 // waits for what the others hold: each ends in the end.
 func TestBudgetNeverStalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestBudgetBoundsOneAnswer(t *testing.T) {
 	}
 }
 
-// What a reader makes of an answer is of the budget too.
+// What a reader makes of a result is of the budget too.
 func TestVectorExtend(t *testing.T) {
 	b := NewBudget(16<<20, setting, nil)
 	vector, err := collectSeries(t.Context(), b, 10)
@@ -148,7 +148,7 @@ func TestVectorExtend(t *testing.T) {
 	}
 }
 
-// What an answer is taken to hold is what it holds.
+// What a result counts is what it holds.
 func TestCollectorMeasures(t *testing.T) {
 	b := NewBudget(1<<30, setting, nil)
 	before := heap()

@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// What a series is taken to hold in memory, in bytes: with the hash of its labels
-// and a copy of its place while the answer is read, and afterwards. A label has a
-// string of its own.
+// What a series counts in memory, in bytes: with the hash of its labels and a copy of
+// its place while the result is read, and afterwards. A label has a string of its own.
 const (
 	seriesReadBytes = 160
 	seriesKeptBytes = 72
@@ -26,11 +25,10 @@ const (
 	maxWholeBytes = 64 << 10
 )
 
-// Collector makes the Vector of one answer, series by series, and holds what it
-// keeps within a Budget. It keeps the labels that the query names; of series that
-// an error may have to show it keeps all: the first ones, and those whose value is
-// no plain number, up to 64 KiB. Series are told apart by a hash of 128 bits over
-// all of their labels, with seeds of this answer's own.
+// Collector makes a Vector, series by series, within a Budget. It keeps the labels
+// that the query names; of series that an error may have to show it keeps all: the
+// first ones, and those whose value is no plain number, up to 64 KiB. Series differ by
+// a hash of 128 bits over all of their labels, with seeds of the Collector's own.
 type Collector struct {
 	ctx    context.Context
 	budget *Budget
@@ -39,9 +37,9 @@ type Collector struct {
 	query  Query
 
 	series []Series
-	// kept is what the series hold, held that with what reading takes besides.
+	// kept is how much the series hold, held that with what reading takes besides.
 	kept, held int64
-	// whole is what labels hold that the query does not name.
+	// whole is how much labels hold that the query does not name.
 	whole int64
 
 	seeds [2]maphash.Seed
@@ -60,8 +58,8 @@ type span struct{ start, middle, end int }
 // valid UTF-8.
 const labelSeparator = '\xff'
 
-// Collect begins the answer of a query, waiting for room until ctx ends, which is
-// also how long Add waits. A Collector whose answer is given up is to be Released.
+// Collect begins the Vector of a query, waiting for a share until ctx ends, as Add
+// does for more. A Collector whose Vector is not used is to be Released.
 func (b *Budget) Collect(ctx context.Context, query Query) (*Collector, error) {
 	claim, err := b.Claim(ctx)
 	if err != nil {
@@ -79,8 +77,8 @@ func (b *Budget) Collect(ctx context.Context, query Query) (*Collector, error) {
 	return c, nil
 }
 
-// Label gives the next series a label. One that is empty is as one that is not
-// there. Labels may come in any order; no name may come twice.
+// Label adds a label to the next series, unless it is empty. Labels may come in any
+// order; no name may come twice.
 func (c *Collector) Label(name, value []byte) error {
 	if len(value) == 0 {
 		return nil
@@ -112,9 +110,9 @@ func (c *Collector) Named() map[string]string {
 func (c *Collector) name(label span) []byte  { return c.text[label.start:label.middle] }
 func (c *Collector) value(label span) []byte { return c.text[label.middle+1 : label.end] }
 
-// Add ends a series with its value and the time that the answer states. It is an
-// error when the answer has a series with the same labels, when it takes more than
-// one answer may, and when ctx ends before there is room.
+// Add ends a series with its value and time. It is an error when there is a series
+// with the same labels already, when the Vector takes more than one may, and when ctx
+// ends before there is as much.
 func (c *Collector) Add(value float64, at time.Time) error {
 	if _, double := c.seen[c.hash]; double {
 		return fmt.Errorf("answer has two series with the same labels %s", LabelsOf(c.Named()))
@@ -171,7 +169,7 @@ func (c *Collector) fit() error {
 	return c.claim.Enlarge(c.ctx, c.budget.largest())
 }
 
-// Vector ends the answer. What it holds of the budget is its Release's to give back.
+// Vector returns the Vector, whose Release gives back what it holds of the Budget.
 func (c *Collector) Vector(warnings []string) Vector {
 	if c.claim != nil {
 		c.claim.shrink(c.kept)
@@ -179,5 +177,5 @@ func (c *Collector) Vector(warnings []string) Vector {
 	return Vector{Series: c.series, Warnings: warnings, claim: c.claim}
 }
 
-// Release gives up the answer.
+// Release gives back what the Collector holds of the Budget.
 func (c *Collector) Release() { c.claim.Release() }

@@ -1,12 +1,11 @@
 package sources
 
-// QueryError says that a source answered, and that it is the query that cannot be
-// used: its text has a mistake, or what it evaluates to is nothing to decide on. It
-// is no outage of the source.
+// QueryError means that the source works, and the query cannot be used: its text has
+// a mistake, or its result is nothing to decide on.
 type QueryError struct{ Err error }
 
-// Error answers what is wrong with the query.
+// Error returns the text of the source's own error.
 func (e *QueryError) Error() string { return e.Err.Error() }
 
-// Unwrap answers the source's own error.
+// Unwrap returns the source's own error.
 func (e *QueryError) Unwrap() error { return e.Err }

@@ -1,4 +1,4 @@
-// Package sources holds what a query answers with. Each kind of source lives in
+// Package sources has the results of queries. Each kind of source lives in
 // a package below this one.
 package sources
 
@@ -11,42 +11,42 @@ import (
 	"time"
 )
 
-// Query is what a source is asked.
+// Query is a query of a source.
 type Query struct {
 	// Text is the query in the source's own language.
 	Text string
-	// Labels are the names of the labels that whoever asks looks at, each once.
+	// Labels are the names of the labels that are used, each once.
 	Labels []string
 }
 
-// Vector is the answer of an instant query. A scalar result is a Vector of one
+// Vector is the result of an instant query. A scalar is a Vector of one
 // Series without labels. It is shared between readers and not to be modified.
 type Vector struct {
 	Series []Series
-	// Warnings are the server's own words about the answer.
+	// Warnings are the server's own.
 	Warnings []string
 
-	// claim is what the answer holds of the budget it was read within; nil for none.
+	// claim is what the Vector holds of its Budget; nil for none.
 	claim *Claim
 }
 
 // Series is one element of a Vector.
 type Series struct {
-	// Labels has the labels that the query names, "__name__" among them where it was
-	// asked for and kept. Others may be there too: see Collector.
+	// Labels has the labels that the query names, as far as the series has them. Others
+	// may be there too: see Collector.
 	Labels Labels
-	// Value may be NaN or infinite: what that means is the reader's to say.
+	// Value may be NaN or infinite.
 	Value float64
-	// At is the time the answer states for the value.
+	// At is the time that the source states for the value.
 	At time.Time
 }
 
-// Release gives back what the answer holds of its budget; it is not read any more.
+// Release gives back what the Vector holds of its Budget; it is not read any more.
 // Only the first call counts.
 func (v *Vector) Release() { v.claim.Release() }
 
-// Extend takes n bytes more of the answer's budget, for what a reader makes of it,
-// and reports whether there is room. It does not wait.
+// Extend takes n bytes more of the Budget, for what a reader makes of the Vector, and
+// reports whether there are as many. It does not wait.
 func (v *Vector) Extend(n int64) bool { return v.claim.extend(n) }
 
 // Label is the name and the value of a label.

@@ -13,7 +13,7 @@ import (
 )
 
 // maxAhead is how far in the future a stated time may be: a sample beyond it
-// would make the database refuse the present as too old.
+// would make the present too old for the database.
 const maxAhead = 10 * time.Minute
 
 var staleNaN = math.Float64frombits(value.StaleNaN)
@@ -31,7 +31,7 @@ type appendage struct {
 	dropped dropped
 }
 
-// dropped counts the samples of a scrape that the database would not take.
+// dropped counts the samples of a scrape that the database rejects.
 type dropped struct {
 	outOfOrder, duplicate, outOfBounds int
 }
@@ -89,7 +89,7 @@ func newSeries(sample exposed, own labels.Labels) (*cachedSeries, error) {
 	return &cachedSeries{labels: lset}, nil
 }
 
-// write appends one value; what the database refuses for its time is counted.
+// write appends one value, and counts what the database rejects for its time.
 func (a *appendage) write(series *cachedSeries, at int64, v float64) (bool, error) {
 	if at > a.at+maxAhead.Milliseconds() {
 		a.dropped.outOfBounds++

@@ -117,7 +117,7 @@ func TestManySeriesAreALargeQuery(t *testing.T) {
 	}
 }
 
-// Answers are of the budget of answers, keep the labels that are asked for, and are
+// Results are of the budget of results, keep the labels that are named, and are
 // for the instant and with labels of their own.
 func TestAnswersAreBounded(t *testing.T) {
 	var page strings.Builder

@@ -20,7 +20,7 @@ func (s *stepped) Steady(wall time.Time) time.Time {
 }
 
 // TestSteppedClock asks by a wall clock that was stepped: what was scraped before
-// stays as old as it is, what is scraped since is found, and answers are of the
+// stays as old as it is, what is scraped since is found, and results are of the
 // instant that was asked for.
 func TestSteppedClock(t *testing.T) {
 	for _, by := range []time.Duration{-time.Hour, time.Hour} {

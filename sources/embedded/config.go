@@ -3,6 +3,7 @@ package embedded
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"slices"
@@ -96,7 +97,7 @@ func (c *Config) SetDefaults() {
 	}
 }
 
-// Validate answers every mistake of a defaulted configuration; their fields are
+// Validate returns every mistake of a defaulted configuration; their fields are
 // relative to the source's table, as "scrape[0].interval".
 func (c *Config) Validate() []settings.FieldError {
 	var m mistakes
@@ -142,7 +143,7 @@ func (s *Scrape) validate(field string, m *mistakes) {
 	if s.SampleLimit < 0 {
 		m.add(field+"sample_limit", s.SampleLimit, "must be at least 0, which means no limit")
 	}
-	for _, name := range sortedKeys(s.Labels) {
+	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
 		switch {
 		case slices.Contains(reservedLabels, name):
 			m.add(field+"labels."+name, strconv.Quote(s.Labels[name]), "is a label that hpad sets itself: choose another name")
@@ -185,7 +186,7 @@ func validAddress(address string) bool {
 	return err == nil && number > 0
 }
 
-// endpointKeys answers what would make the series of two endpoints the same.
+// endpointKeys returns what would make the series of two endpoints the same.
 func (s *Scrape) endpointKeys() []string {
 	job := s.Job + "\xff" + fmt.Sprint(s.Labels) + "\xff"
 	if len(s.Addresses) == 0 {

@@ -15,8 +15,8 @@ const maxLabelGrowth = 64
 
 // cost is what a query takes that the engine does not count as samples.
 type cost struct {
-	// steps is how many steps its subqueries have, for each of which the engine makes
-	// room before it evaluates the first.
+	// steps is how many steps its subqueries have, for which the engine takes memory
+	// before it evaluates the first.
 	steps int64
 	// growth is how many times longer a label may get.
 	growth float64

@@ -1,6 +1,6 @@
 // Package embedded is the source of fleets that have no Prometheus: it scrapes
 // endpoints itself, keeps the samples in Prometheus's own database (tsdb) and
-// answers queries with Prometheus's own engine (promql).
+// evaluates queries with Prometheus's own engine (promql).
 package embedded
 
 import (
@@ -21,14 +21,14 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// ErrNotStarted is what a query answers with before Start and after Close.
+// ErrNotStarted is the error of a query before Start and after Close.
 var ErrNotStarted = errors.New("source is not started")
 
-// Options is what the daemon hands over to a source.
+// Options are the parts of a source besides its configuration.
 type Options struct {
 	// Dir is the directory of the samples where the configuration names none.
 	Dir string
-	// Discover answers the instances of a fleet's target; nil where there are no
+	// Discover returns the instances of a fleet's target; nil where there are no
 	// fleets. It is called about as often as the instances are scraped, but not
 	// more than once a second for each Scrape.
 	Discover func(ctx context.Context, fleet, target string) ([]Endpoint, error)
@@ -36,11 +36,11 @@ type Options struct {
 	// makes old ones new nor loses any; nil means the wall clock.
 	Clock Clock
 	// Samples bounds the samples that all queries hold at once, Answers the memory that
-	// their answers take; nil bounds nothing.
+	// their results take; nil bounds nothing.
 	Samples, Answers *sources.Budget
 }
 
-// Clock tells a time that nobody sets.
+// Clock has a time that nobody sets.
 type Clock interface {
 	// Of returns the time of an instant that time.Now returned in this process.
 	Of(instant time.Time) time.Time
@@ -68,7 +68,7 @@ type Endpoint struct {
 	Labels map[string]string
 }
 
-// Source scrapes, stores and answers. It is safe for concurrent use.
+// Source scrapes, stores and evaluates. It is safe for concurrent use.
 type Source struct {
 	name    string
 	cfg     *Config
@@ -131,8 +131,7 @@ func New(name string, cfg *Config, options Options) (*Source, error) {
 // defaultStep is that of a subquery that names none.
 const defaultStep = time.Minute
 
-// newEngine builds an engine that answers as a Prometheus server does which was
-// started without feature flags.
+// newEngine builds an engine like that of a Prometheus server without feature flags.
 func newEngine(cfg *Config, maxSamples int) *promql.Engine {
 	return promql.NewEngine(promql.EngineOpts{
 		MaxSamples:    maxSamples,
@@ -148,9 +147,8 @@ func newEngine(cfg *Config, maxSamples int) *promql.Engine {
 }
 
 // Succeed takes over the open directory of an older source and, at Start, its
-// scraping: a series that both scrape goes on without a gap. It says false when
-// the older one holds another directory, keeps its samples for another time, or
-// is not working.
+// scraping: a series that both scrape goes on without a gap. It returns false when
+// the older one has another directory or retention, or is not working.
 func (s *Source) Succeed(older any) bool {
 	o, ok := older.(*Source)
 	if !ok || o == s || o.dir != s.dir || o.cfg.Retention != s.cfg.Retention {
@@ -213,8 +211,8 @@ func (s *Source) Start(ctx context.Context) error {
 	return nil
 }
 
-// stopScraping ends every scrape and answers what the loops know, by endpoint,
-// for a successor; queries are still answered.
+// stopScraping ends every scrape, but no query, and returns what the loops know, by
+// endpoint, for a successor.
 func (s *Source) stopScraping() map[string]ended {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,9 +229,9 @@ func (s *Source) stopScraping() map[string]ended {
 	return s.known
 }
 
-// Close ends every scrape, waits for the queries under way and closes the
-// directory, unless a successor has it.
-// Series are not marked as stale: a restart goes on with them.
+// Close ends every scrape, waits for the queries under way and closes the directory,
+// unless a successor has it. Series are not marked as stale: a restart goes on with
+// them.
 func (s *Source) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -259,8 +257,8 @@ func (s *Source) Close() error {
 	return nil
 }
 
-// Problems answers, in a sentence each, what is wrong now: endpoints whose last
-// scrape failed, targets whose instances are not known, trouble with storing.
+// Problems returns a sentence for everything that is wrong now: endpoints whose last
+// scrape failed, targets whose instances are unknown, trouble with storing.
 func (s *Source) Problems() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -275,8 +273,8 @@ func (s *Source) Problems() []string {
 	return problems
 }
 
-// Check answers the Problems of a started source. One that is not started tries
-// every endpoint once, without storing anything, and answers what went wrong; it
+// Check returns the Problems of a started source. One that is not started tries
+// every endpoint once, without storing anything, and returns what went wrong; it
 // is an error when nothing could be scraped at all.
 func (s *Source) Check(ctx context.Context) ([]string, error) {
 	s.mu.Lock()
@@ -300,8 +298,4 @@ func (s *Source) Check(ctx context.Context) ([]string, error) {
 		return sentences, fmt.Errorf("source %q: no endpoint could be scraped: %s", s.name, sentences[0])
 	}
 	return sentences, nil
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	return slices.Sorted(maps.Keys(m))
 }

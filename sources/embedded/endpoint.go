@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -39,7 +40,7 @@ func staticEndpoints(s *Scrape) []endpoint {
 	return endpoints
 }
 
-// instanceEndpoint answers where an instance is scraped.
+// instanceEndpoint returns where an instance is scraped.
 func instanceEndpoint(s *Scrape, instance Endpoint) (endpoint, error) {
 	if len(instance.Addresses) == 0 {
 		return endpoint{}, fmt.Errorf("instance %q has no address", instance.ID)
@@ -49,7 +50,7 @@ func instanceEndpoint(s *Scrape, instance Endpoint) (endpoint, error) {
 		return endpoint{}, err
 	}
 	set := make(map[string]string, len(instance.Labels)+len(s.Labels)+len(reservedLabels))
-	for _, name := range sortedKeys(instance.Labels) {
+	for _, name := range slices.Sorted(maps.Keys(instance.Labels)) {
 		if value := instance.Labels[name]; model.LabelValue(value).IsValid() {
 			set[labelName(name)] = value
 		}
@@ -60,7 +61,7 @@ func instanceEndpoint(s *Scrape, instance Endpoint) (endpoint, error) {
 	return newEndpoint(s, net.JoinHostPort(instance.Addresses[0], strconv.Itoa(port)), set), nil
 }
 
-// pickPort answers the port of a label; no label picks the unnamed port or the
+// pickPort returns the port of a label; no label picks the unnamed port or the
 // only one.
 func pickPort(label string, instance Endpoint) (int, error) {
 	if port, found := instance.Ports[label]; found {
@@ -68,7 +69,7 @@ func pickPort(label string, instance Endpoint) (int, error) {
 	}
 	known := "it has none"
 	if len(instance.Ports) > 0 {
-		known = "it has " + strings.Join(sortedKeys(instance.Ports), ", ")
+		known = "it has " + strings.Join(slices.Sorted(maps.Keys(instance.Ports)), ", ")
 	}
 	if label != "" {
 		return 0, fmt.Errorf("instance %q has no port %q: %s", instance.ID, label, known)
@@ -99,7 +100,7 @@ func labelName(name string) string {
 	return clean
 }
 
-// withEndpointLabels answers the labels of a scraped series with those of its
+// withEndpointLabels returns the labels of a scraped series with those of its
 // endpoint. A scraped label of the same name is kept as "exported_" plus its
 // name, with the prefix repeated where that exists too.
 func withEndpointLabels(scraped, own labels.Labels) labels.Labels {

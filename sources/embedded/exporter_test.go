@@ -65,7 +65,7 @@ func (e *exporter) set(status int, contentType, page string) {
 
 func (e *exporter) address() string { return e.Listener.Addr().String() }
 
-// config answers a valid configuration that scrapes addresses every 100 ms.
+// config returns a valid configuration that scrapes addresses every 100 ms.
 func config(addresses ...string) *Config {
 	cfg := &Config{}
 	if len(addresses) > 0 {
@@ -98,7 +98,7 @@ func started(t testing.TB, cfg *Config, options Options) *Source {
 	return source
 }
 
-// text answers a vector in a form that is easy to compare.
+// text returns a vector in a form that is easy to compare.
 func text(vector sources.Vector) string {
 	var lines []string
 	for _, series := range vector.Series {
@@ -107,7 +107,7 @@ func text(vector sources.Vector) string {
 	return strings.Join(lines, "\n")
 }
 
-// eventually asks a query until its answer is want.
+// eventually evaluates a query until its result is want.
 func eventually(t testing.TB, source *Source, query, want string) {
 	t.Helper()
 	var got string

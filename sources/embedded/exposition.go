@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/prometheus/model/textparse"
 )
 
-// fallbackType is assumed where an endpoint does not say a usable one.
+// fallbackType is assumed where an endpoint has no usable one.
 const fallbackType = "text/plain"
 
 // exposed is one sample of an exposition.
@@ -23,7 +23,7 @@ type exposed struct {
 	labels func(*labels.Labels)
 }
 
-// eachSample calls f for every sample of an exposition, and answers how many
+// eachSample calls f for every sample of an exposition, and returns how many
 // there were until it ended or failed.
 func eachSample(body []byte, contentType string, symbols *labels.SymbolTable, f func(exposed) error) (int, error) {
 	parser, err := textparse.New(body, contentType, symbols, textparse.ParserOptions{FallbackContentType: fallbackType})

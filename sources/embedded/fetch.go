@@ -15,20 +15,20 @@ import (
 	"time"
 )
 
-// maxBody bounds the uncompressed answer of one scrape.
+// maxBody bounds the uncompressed response to one scrape.
 const maxBody = 64 << 20
 
-// maxQuoted bounds how much of a refusal is quoted in an error.
+// maxQuoted bounds how much of a response is quoted in an error.
 const maxQuoted = 200
 
-// acceptHeader asks for OpenMetrics, and else the older text format.
+// acceptHeader prefers OpenMetrics to the older text format.
 const acceptHeader = "application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=1.0.0;q=0.3,text/plain;version=0.0.4;q=0.2,*/*;q=0.1"
 
 var gzipReaders = sync.Pool{New: func() any { return new(gzip.Reader) }}
 
 // newClient builds the client of a source. It ignores the environment's proxy,
 // as a Prometheus server does, and leaves compression to fetch, so that the
-// bound on an answer holds for what comes out.
+// bound on a response holds for what comes out.
 func newClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		DisableCompression:  true,
@@ -37,7 +37,7 @@ func newClient() *http.Client {
 	}}
 }
 
-// fetch reads an endpoint into body and answers the content type.
+// fetch reads an endpoint into body and returns the content type.
 func fetch(ctx context.Context, client *http.Client, address string, timeout time.Duration, body *bytes.Buffer) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no complete answer within %s", timeout))
 	defer cancel()
@@ -68,8 +68,7 @@ func get(ctx context.Context, client *http.Client, address string, timeout time.
 	return response.Header.Get("Content-Type"), readBody(response, body)
 }
 
-// withoutURL answers what went wrong without the URL, whose query may hold a
-// secret.
+// withoutURL returns an error without the URL, whose query may hold a secret.
 func withoutURL(err error) error {
 	if failure, ok := errors.AsType[*url.Error](err); ok {
 		return failure.Err

@@ -30,7 +30,7 @@ func newLegacy(held *store, left map[string]ended, pools int) *legacy {
 	return &legacy{store: held, left: left, pools: pools + 1}
 }
 
-// claim answers what the loop of an endpoint knew; nil when there was none.
+// claim returns what the loop of an endpoint knew; nil where there was none.
 func (g *legacy) claim(key string) *seriesCache {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -39,7 +39,7 @@ func (g *legacy) claim(key string) *seriesCache {
 	return found
 }
 
-// settle says of one pool, and once of the source, that it claimed what it will.
+// settle is called when one pool, and once when the source, has claimed what it will.
 func (g *legacy) settle() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -101,7 +101,7 @@ func (l *loop) run(ctx context.Context) {
 	}
 }
 
-// spread answers an endpoint's own place in the interval, the same after every
+// spread returns an endpoint's own place in the interval, the same after every
 // restart, so that many endpoints are not scraped at once.
 func spread(key string, interval time.Duration) time.Duration {
 	hash := fnv.New64a()
@@ -109,14 +109,14 @@ func spread(key string, interval time.Duration) time.Duration {
 	return time.Duration(hash.Sum64() % uint64(interval))
 }
 
-// nextTick answers the first time after now that is offset behind a multiple of
+// nextTick returns the first time after now that is offset behind a multiple of
 // the interval.
 func nextTick(now time.Time, interval, offset time.Duration) time.Time {
 	behind := (time.Duration(now.UnixNano()) - offset) % interval
 	return now.Add(interval - behind)
 }
 
-// scrapeOnce scrapes and stores. Its error is what a person should know of it.
+// scrapeOnce scrapes and stores. Its error is for a person.
 func (l *loop) scrapeOnce(ctx context.Context) error {
 	start := time.Now()
 	l.body.Reset()
@@ -167,24 +167,10 @@ func (l *loop) report(a *appendage, good bool, took time.Duration) {
 	if good {
 		up = 1
 	}
-	for _, sample := range []struct {
-		series *cachedSeries
-		value  float64
-	}{
-		{&l.reports.up, up},
-		{&l.reports.duration, took.Seconds()},
-		{&l.reports.samples, float64(a.samples)},
-	} {
-		// A value that the database refuses is counted; it refuses for no other
-		// reason than its time.
-		_, _ = a.write(sample.series, a.at, sample.value)
-	}
-}
-
-// end marks every series of the endpoint as ended: it is gone. The loop is
-// stopped.
-func (l *loop) end() error {
-	return endSeries(l.store, l.endpoint.labels, l.cache)
+	// What the database rejects, for its time alone, is counted.
+	_, _ = a.write(&l.reports.up, a.at, up)
+	_, _ = a.write(&l.reports.duration, a.at, took.Seconds())
+	_, _ = a.write(&l.reports.samples, a.at, float64(a.samples))
 }
 
 // endSeries marks the series of an endpoint as ended, those about its scrapes

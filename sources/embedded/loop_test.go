@@ -54,7 +54,7 @@ func TestTwiceInOneScrape(t *testing.T) {
 	}
 }
 
-// pageOf answers an exposition of n counters with a few labels.
+// pageOf returns an exposition of n counters with a few labels.
 func pageOf(n, value int) string {
 	var page strings.Builder
 	page.WriteString("# TYPE http_requests_total counter\n")

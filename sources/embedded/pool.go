@@ -26,7 +26,7 @@ const lookupTimeout = 30 * time.Second
 // maxProbes bounds the endpoints that a check scrapes at once.
 const maxProbes = 8
 
-// discoverFunc answers the instances of a fleet's target.
+// discoverFunc returns the instances of a fleet's target.
 type discoverFunc func(ctx context.Context, fleet, target string) ([]Endpoint, error)
 
 // pool scrapes the endpoints of one Scrape, and follows a target's instances as
@@ -42,9 +42,9 @@ type pool struct {
 
 	mu    sync.Mutex
 	loops map[string]*loop
-	// failure is why the instances could not be looked up last time.
+	// failure is the error of the last look-up.
 	failure error
-	// unusable says of instances why they cannot be scraped.
+	// unusable are the errors of instances that cannot be scraped.
 	unusable []error
 }
 
@@ -59,8 +59,8 @@ func newPool(scrape *Scrape, discover discoverFunc, client *http.Client, held *s
 	}
 }
 
-// start begins to scrape. What the endpoints' loops knew before a reload goes on
-// where left says so.
+// start begins to scrape, and goes on with what is left of loops of the same
+// endpoints.
 func (p *pool) start(left *legacy) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.cancel = cancel
@@ -73,7 +73,7 @@ func (p *pool) start(left *legacy) {
 	go p.follow(ctx, left)
 }
 
-// stop ends every scrape and answers what the loops know, by endpoint.
+// stop ends every scrape and returns what the loops know, by endpoint.
 func (p *pool) stop() map[string]ended {
 	p.cancel()
 	<-p.done
@@ -91,8 +91,8 @@ func (p *pool) stop() map[string]ended {
 	return known
 }
 
-// follow looks up the instances again and again. While that fails, the known
-// ones are scraped on: whether they are there, their own answers tell.
+// follow looks up the instances again and again. While that fails, the known ones are
+// scraped on.
 func (p *pool) follow(ctx context.Context, left *legacy) {
 	defer close(p.done)
 	ticker := time.NewTicker(min(max(p.scrape.Interval, minLookup), maxLookup))
@@ -123,7 +123,7 @@ func (p *pool) follow(ctx context.Context, left *legacy) {
 	}
 }
 
-// lookUp answers the endpoints of the instances, and why others have none.
+// lookUp returns the endpoints of the instances, and why others have none.
 func (p *pool) lookUp(ctx context.Context) ([]endpoint, []error, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
@@ -152,10 +152,19 @@ func (p *pool) sync(endpoints []endpoint, left *legacy) {
 	for _, e := range endpoints {
 		wanted[e.key] = true
 	}
-	for _, gone := range p.detach(wanted) {
-		gone.stop()
+	p.mu.Lock()
+	var gone []*loop
+	for key, l := range p.loops {
+		if !wanted[key] {
+			delete(p.loops, key)
+			gone = append(gone, l)
+		}
+	}
+	p.mu.Unlock()
+	for _, l := range gone {
+		l.stop()
 		// A failure is the store's, which reports it itself.
-		_ = gone.end()
+		_ = endSeries(p.store, l.endpoint.labels, l.cache)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -167,20 +176,6 @@ func (p *pool) sync(endpoints []endpoint, left *legacy) {
 		p.loops[e.key] = l
 		l.start()
 	}
-}
-
-// detach takes away the loops of endpoints that are not wanted anymore.
-func (p *pool) detach(wanted map[string]bool) []*loop {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var gone []*loop
-	for key, l := range p.loops {
-		if !wanted[key] {
-			delete(p.loops, key)
-			gone = append(gone, l)
-		}
-	}
-	return gone
 }
 
 func (p *pool) problems() []string {
@@ -205,8 +200,8 @@ func (p *pool) sentence(err error) string {
 	return fmt.Sprintf("job %q: %v", p.scrape.Job, err)
 }
 
-// probe scrapes every endpoint once without storing anything. It answers how
-// many are well and what is wrong with the others.
+// probe scrapes every endpoint once without storing anything. It returns how many are
+// well and what is wrong with the others.
 func (p *pool) probe(ctx context.Context) (int, []string) {
 	endpoints, unusable, err := staticEndpoints(p.scrape), []error(nil), error(nil)
 	if p.scrape.Fleet != "" {

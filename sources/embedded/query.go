@@ -17,8 +17,7 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// maxAnnotations bounds the remarks of the engine about one answer, of each
-// severity.
+// maxAnnotations bounds the remarks of the engine about one result, of each severity.
 const maxAnnotations = 10
 
 // Query evaluates an instant query over the stored samples. A range of samples, a
@@ -32,9 +31,8 @@ func (s *Source) Query(ctx context.Context, query sources.Query, at time.Time) (
 	return vector, nil
 }
 
-// query evaluates first within the small share of samples that every query gets,
-// and only where that is not enough within max_samples, once there is room for as
-// many.
+// query evaluates first within the small share of samples that every query gets, and
+// only where that is not enough within max_samples, once as many are free.
 func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (sources.Vector, error) {
 	held, err := s.hold()
 	if err != nil {
@@ -97,7 +95,7 @@ func (s *Source) evaluate(ctx context.Context, engine *promql.Engine, store stor
 	return collector.Vector(remarks(result.Warnings, query.Text)), nil
 }
 
-// hold answers the store, which stays open until the query is Done.
+// hold returns the store, which stays open until the query is Done.
 func (s *Source) hold() (*store, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -5,9 +5,9 @@ import (
 	"github.com/prometheus/prometheus/storage"
 )
 
-// seriesCache remembers every series of one endpoint by its text in the last
-// scrape, so that a steady scrape neither parses nor hashes labels, and tells
-// which series ended. It belongs to one scrape loop at a time.
+// seriesCache has every series of one endpoint by its text in the last scrape, so that
+// a steady scrape neither parses nor hashes labels, and it is known which series
+// ended. It belongs to one scrape loop at a time.
 type seriesCache struct {
 	entries map[string]*cachedSeries
 	// pass counts scrapes.
@@ -25,7 +25,7 @@ type cachedSeries struct {
 	// tracked is false where the endpoint states the times itself: only it can
 	// know then when the series ends.
 	tracked bool
-	// live says that the newest stored sample is a value, not a staleness marker.
+	// live means that the newest stored sample is a value, not a staleness marker.
 	live bool
 }
 
@@ -33,8 +33,8 @@ func newSeriesCache() *seriesCache {
 	return &seriesCache{entries: map[string]*cachedSeries{}}
 }
 
-// succeeded ends a pass: the series it did not have are answered to ended where
-// they were live, and forgotten.
+// succeeded ends a pass: the series it did not have are forgotten, after a call of
+// ended for those that were live.
 func (c *seriesCache) succeeded(ended func(*cachedSeries)) {
 	for text, series := range c.entries {
 		if series.seen == c.pass {
@@ -48,8 +48,8 @@ func (c *seriesCache) succeeded(ended func(*cachedSeries)) {
 	}
 }
 
-// failed ends a pass of which nothing is stored: every live series is answered
-// to ended. They are remembered for the next pass, others are forgotten.
+// failed ends a pass of which nothing is stored, with a call of ended for every live
+// series. They are kept for the next pass, others are forgotten.
 func (c *seriesCache) failed(ended func(*cachedSeries)) {
 	for text, series := range c.entries {
 		if !series.live {

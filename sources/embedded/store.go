@@ -24,7 +24,7 @@ const (
 	walSegmentSize   = 8 << 20
 	minBlockDuration = 5 * time.Minute
 	maxBlockDuration = 2 * time.Hour
-	// blocksPerRetention says how finely old samples are dropped.
+	// blocksPerRetention is how finely old samples are dropped.
 	blocksPerRetention = 12
 )
 
@@ -77,7 +77,7 @@ func storeOptions(retention time.Duration) *tsdb.Options {
 	return options
 }
 
-// share answers the store for one more holder.
+// share returns the store for one more holder.
 func (s *store) share() *store {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,8 +101,7 @@ func (s *store) appender() storage.AppenderV2 {
 	return s.db.AppenderV2(context.Background())
 }
 
-// commit stores what was appended, all or nothing, and remembers for problems
-// whether that went well.
+// commit stores what was appended, all or nothing.
 func (s *store) commit(app storage.AppenderV2) error {
 	err := app.Commit()
 	s.mu.Lock()
@@ -152,13 +151,13 @@ func (l *troubleLog) Handle(_ context.Context, record slog.Record) error {
 	return nil
 }
 
-// WithAttrs answers the same log: who reports does not matter.
+// WithAttrs returns the same log: who reports does not matter.
 func (l *troubleLog) WithAttrs([]slog.Attr) slog.Handler { return l }
 
-// WithGroup answers the same log.
+// WithGroup returns the same log.
 func (l *troubleLog) WithGroup(string) slog.Handler { return l }
 
-// recent answers the last error, or nothing once it is old.
+// recent returns the last error, or nothing once it is old.
 func (l *troubleLog) recent(now time.Time) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -24,14 +24,14 @@ const (
 	maxShownAnswer = 300
 	// maxShownBytes are enough for maxShownAnswer: a character has up to four bytes.
 	maxShownBytes = 4 * maxShownAnswer
-	// maxErrorBytes bounds what is read of an answer that is no success.
+	// maxErrorBytes bounds what is read of a response that is no success.
 	maxErrorBytes = 64 << 10
-	// readAhead is how much of an answer is read at once.
+	// readAhead is how much of a response is read at once.
 	readAhead = 32 << 10
 )
 
-// explainTransport leaves out of an error what the caller says better: the URL,
-// with whatever it holds.
+// explainTransport returns an error without the URL, which the caller adds without
+// its secrets.
 func explainTransport(err error) error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		return wrapped.Err
@@ -39,7 +39,7 @@ func explainTransport(err error) error {
 	return err
 }
 
-// readVector reads the answer of a query.
+// readVector reads the response to a query.
 func readVector(response *http.Response, limit int64, collector *sources.Collector, m moment) (sources.Vector, error) {
 	body, start, err := open(response)
 	if err != nil {
@@ -62,8 +62,8 @@ func readVector(response *http.Response, limit int64, collector *sources.Collect
 	return sources.Vector{}, err
 }
 
-// open returns the body of an answer that can be a success of the Prometheus API,
-// uncompressed, and how it begins. Any other answer is an error.
+// open returns the body of a response that can be a success of the Prometheus API,
+// uncompressed, and its beginning. Any other response is an error.
 func open(response *http.Response) (body io.Reader, start []byte, err error) {
 	body = response.Body
 	switch encoding := response.Header.Get("Content-Encoding"); encoding {
@@ -98,8 +98,8 @@ func open(response *http.Response) (body io.Reader, start []byte, err error) {
 	return buffered, start, nil
 }
 
-// explainStatus returns the error of a status that is not 200: an answer with any
-// other is none, or not a whole one, whatever it holds.
+// explainStatus returns the error of a status that is not 200, which no whole result
+// has.
 func explainStatus(response *http.Response, body []byte) error {
 	status := strings.TrimSpace(fmt.Sprintf("%d %s", response.StatusCode, http.StatusText(response.StatusCode)))
 	switch class := response.StatusCode / 100; {
@@ -113,8 +113,8 @@ func explainStatus(response *http.Response, body []byte) error {
 	return judgeStatus(response.StatusCode, body, fmt.Errorf("server answered %s: %s", status, errorText(body)))
 }
 
-// errorText is what the body of a failed answer says: the API's type and message,
-// or its beginning.
+// errorText returns the API's type and message of an error, or the beginning of the
+// body.
 func errorText(body []byte) string {
 	var answer struct {
 		ErrorType string `json:"errorType"`

@@ -15,7 +15,7 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// replay is a transport that gives one answer to every request.
+// replay is a transport with one response to every request.
 type replay struct {
 	status int
 	body   []byte
@@ -33,7 +33,7 @@ func (r replay) RoundTrip(request *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// No answer makes a source panic, say an empty error or a long one, be of another
+// No response makes a source panic, return an empty error or a long one, be of another
 // status than 200, or have a series of another time or two with the same labels.
 func FuzzAnswer(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.json")
@@ -113,7 +113,7 @@ func TestWithoutCredentials(t *testing.T) {
 	}
 }
 
-// What is not an error of HTTP is answered as it is.
+// What is not an error of HTTP is returned as it is.
 func TestExplainTransport(t *testing.T) {
 	plain := errors.New("plain")
 	if got := explainTransport(fmt.Errorf("wrapped: %w", plain)); !errors.Is(got, plain) || got.Error() != "wrapped: plain" {

@@ -14,7 +14,7 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// answerOf returns an answer with the labels of a usual series of a container; some
+// answerOf returns a response with the labels of a usual series of a container; some
 // 230 bytes each.
 func answerOf(series int) []byte {
 	var body bytes.Buffer

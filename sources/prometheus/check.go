@@ -18,9 +18,9 @@ const (
 	lookbackMinor = 43
 )
 
-// Check asks the server a query and for its version. The sentences say which
-// version it is and whether max_age takes effect; an error means that the server
-// cannot be queried.
+// Check evaluates a query and reads the server's version. It returns sentences about
+// the version and whether max_age takes effect; an error means that the server cannot
+// be queried.
 func (s *Source) Check(ctx context.Context) ([]string, error) {
 	vector, err := s.Query(ctx, sources.Query{Text: "vector(1)"}, time.Time{})
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *Source) Check(ctx context.Context) ([]string, error) {
 	return sentences, nil
 }
 
-// version asks the server for its version, which may be empty.
+// version reads the server's version, which may be empty.
 func (s *Source) version(ctx context.Context) (version string, err error) {
 	err = s.ask(ctx, func(ctx context.Context) error {
 		response, err := s.get(ctx, s.config.at(buildPath))
@@ -77,8 +77,8 @@ func (s *Source) version(ctx context.Context) (version string, err error) {
 	return version, err
 }
 
-// doubtLookback says what to expect of lookback_delta on a version of the server,
-// such as "2.42.0+ds"; "" when it takes effect.
+// doubtLookback returns why lookback_delta may not take effect on a version of the
+// server, such as "2.42.0+ds"; "" when it does.
 func doubtLookback(version string) string {
 	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
 	if len(parts) < 2 {

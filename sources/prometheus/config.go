@@ -38,8 +38,8 @@ type Config struct {
 // SetDefaults fills in what was not given.
 func (c *Config) SetDefaults() { settings.SetDefaults(c) }
 
-// Validate answers every mistake in a configuration that has its defaults; nil
-// means that there is none. Fields are relative to the table, as "tls.key_file".
+// Validate returns every mistake of a defaulted configuration. Fields are relative to
+// the table, as "tls.key_file".
 func (c *Config) Validate() []settings.FieldError {
 	var mistakes []settings.FieldError
 	if detail := checkURL(c.URL); detail != "" {
@@ -49,7 +49,7 @@ func (c *Config) Validate() []settings.FieldError {
 	return append(mistakes, c.Access.Validate()...)
 }
 
-// checkURL says what is wrong with the address of a server; "" when nothing is.
+// checkURL returns what is wrong with the address of a server; "" when nothing is.
 func checkURL(text string) string {
 	const form = `must be the address of a Prometheus server, as "http://127.0.0.1:9090"`
 	if text == "" {

@@ -24,7 +24,7 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// write puts a file into place and answers its path.
+// write puts a file into place and returns its path.
 func write(t testing.TB, path string, content []byte) string {
 	t.Helper()
 	if err := os.WriteFile(path, content, 0o600); err != nil {
@@ -37,7 +37,7 @@ func certificatePEM(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// serveTLS runs an HTTPS server for example.com and 127.0.0.1, and answers the
+// serveTLS runs an HTTPS server for example.com and 127.0.0.1, and returns the
 // path of its certificate.
 func serveTLS(t testing.TB, handler http.HandlerFunc, edit func(*tls.Config)) (server *httptest.Server, caFile string) {
 	t.Helper()
@@ -53,7 +53,7 @@ func serveTLS(t testing.TB, handler http.HandlerFunc, edit func(*tls.Config)) (s
 	return server, write(t, filepath.Join(t.TempDir(), "ca.pem"), certificatePEM(server.Certificate().Raw))
 }
 
-// newClientCertificate answers a certificate that vouches for itself, and the
+// newClientCertificate returns a certificate that vouches for itself, and the
 // paths of it and of its key.
 func newClientCertificate(t testing.TB) (certificate *x509.Certificate, certFile, keyFile string) {
 	t.Helper()
@@ -184,7 +184,7 @@ func TestNewErrors(t *testing.T) {
 	}
 }
 
-// authorized serves a recorded answer to requests whose Authorization is the
+// authorized serves a recorded response to requests whose Authorization is the
 // current one.
 func authorized(t testing.TB, current *string) *httptest.Server {
 	t.Helper()

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// maxAnswerBytes bounds an answer as it is read, after decompression: enough for
+	// maxAnswerBytes bounds a response as it is read, after decompression: enough for
 	// a million series.
 	maxAnswerBytes = 256 << 20
 	// maxTokenBytes bounds one name, text or number in it.
@@ -33,15 +33,15 @@ const (
 	stringResult = "string"
 )
 
-// errForeign is the error of JSON that is not what the API answers, errTrailing of
-// something after its end.
+// errForeign is the error of JSON that is not the API's, errTrailing of something
+// after its end.
 var (
 	errForeign  = errors.New("not what the Prometheus API answers")
 	errTrailing = errors.New("something after the end")
 )
 
-// decoder reads the answer of a query as it comes in, and hands each series to a
-// collector as soon as it is there.
+// decoder reads the response to a query as it comes in, and hands each series to a
+// collector at once.
 type decoder struct {
 	json      *jsontext.Decoder
 	input     *boundedReader
@@ -57,7 +57,7 @@ type decoder struct {
 	// series counts the series of the result, missing is the first of them without a
 	// value; 0 while each has one.
 	series, missing int
-	// scalarMissing says that the result is a scalar without a value.
+	// scalarMissing means that the result is a scalar without a value.
 	scalarMissing bool
 	// name and text are where names and label values are unquoted.
 	name, text []byte
@@ -71,7 +71,7 @@ func newDecoder(body io.Reader, limit int64, collector *sources.Collector, m mom
 	return d
 }
 
-// decode reads the answer to its end.
+// decode reads the response to its end.
 func (d *decoder) decode() (sources.Vector, error) {
 	if err := d.object(d.member); err != nil {
 		return sources.Vector{}, err
@@ -112,7 +112,7 @@ func (d *decoder) checkType() error {
 	return nil
 }
 
-// member reads a member of the answer itself.
+// member reads a member of the outermost object.
 func (d *decoder) member(name []byte) (err error) {
 	switch string(name) {
 	case "status":
@@ -155,7 +155,7 @@ func (d *decoder) dataMember(name []byte) (err error) {
 	return err
 }
 
-// result reads a vector or a scalar, told apart by their form: the type may come
+// result reads a vector or a scalar, which differ by their form: the type may come
 // after them.
 func (d *decoder) result() error {
 	if d.json.PeekKind() == 'n' {
@@ -395,7 +395,7 @@ func (m moment) check(at time.Time) error {
 		at.Format(time.RFC3339Nano), late.Abs(), what)
 }
 
-// boundedReader bounds an answer, and what the decoder has to hold of it at once.
+// boundedReader bounds a response, and what the decoder has to hold of it at once.
 type boundedReader struct {
 	next        io.Reader
 	read, limit int64

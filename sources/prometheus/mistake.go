@@ -8,12 +8,10 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// mistakeTypes are the types of errors by which the Prometheus API says that it is
-// the query that it cannot answer.
+// mistakeTypes are the types of errors of the Prometheus API that blame the query.
 var mistakeTypes = []string{"bad_data", "execution"}
 
-// judgeStatus makes the error of an answer a sources.QueryError where the server says
-// that the query is to blame: it is well, and answers others.
+// judgeStatus makes an error a sources.QueryError where the server blames the query.
 func judgeStatus(status int, body []byte, err error) error {
 	var answer struct {
 		ErrorType string `json:"errorType"`

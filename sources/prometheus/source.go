@@ -18,13 +18,13 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// The paths of the API that are asked.
+// The paths of the API.
 const (
 	queryPath = "/api/v1/query"
 	buildPath = "/api/v1/status/buildinfo"
 )
 
-// Source asks one server. It is safe for concurrent use.
+// Source queries one server. It is safe for concurrent use.
 type Source struct {
 	name    string
 	config  Config
@@ -37,7 +37,7 @@ type Source struct {
 }
 
 // New builds a source from a valid configuration that has its defaults. The name
-// is for error messages; answers are held within the budget, nil for none. Nothing
+// is for error messages; results are held within the budget, nil for none. Nothing
 // is sent; the files of TLS are read, and one that cannot be used is an error.
 // Proxies are those of the environment (HTTPS_PROXY, NO_PROXY).
 func New(name string, cfg *Config, budget *sources.Budget) (*Source, error) {
@@ -61,7 +61,7 @@ func New(name string, cfg *Config, budget *sources.Budget) (*Source, error) {
 // Query returns what the query evaluates to at an instant, to the millisecond; a
 // zero instant is the server's own present. A result that is not a vector or scalar
 // of plain numbers, of that instant and each of other labels, is an error. Errors
-// name the source, the server, the query and what was answered; one that comes from
+// name the source, the server, the query and the response; one that comes from
 // ctx is its error for errors.Is, and one that is the query's own matter is a
 // sources.QueryError.
 func (s *Source) Query(ctx context.Context, query sources.Query, at time.Time) (sources.Vector, error) {
@@ -82,7 +82,7 @@ func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (
 	if err := s.slots.Acquire(ctx, 1); err != nil {
 		return sources.Vector{}, fmt.Errorf("wait for %d other queries (max_concurrent): %w", s.config.MaxConcurrent, err)
 	}
-	// The server is through with a query when its answer begins: a large one that
+	// The server is through with a query when its response begins: a large one that
 	// waits for memory keeps no other query from being evaluated.
 	leave := sync.OnceFunc(func() { s.slots.Release(1) })
 	defer leave()
@@ -114,8 +114,8 @@ func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (
 	return vector, err
 }
 
-// ask runs one request under the source's timeout. Its errors say which of the two
-// deadlines ended it.
+// ask makes one request under the source's timeout. Its errors name the deadline that
+// ended it.
 func (s *Source) ask(ctx context.Context, request func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
@@ -124,7 +124,7 @@ func (s *Source) ask(ctx context.Context, request func(context.Context) error) e
 	case err == nil || limited.Err() == nil:
 		return explainTransport(err)
 	case ctx.Err() != nil:
-		// The transport answers the context's cause, which need not be its error.
+		// The transport returns the context's cause, which need not be its error.
 		if !errors.Is(err, ctx.Err()) {
 			return fmt.Errorf("%w: %w", ctx.Err(), explainTransport(err))
 		}
@@ -168,7 +168,7 @@ func (s *Source) get(ctx context.Context, address string) (*http.Response, error
 // at returns the address of a path of the API.
 func (c *Config) at(path string) string { return strings.TrimRight(c.URL, "/") + path }
 
-// withoutCredentials is a URL as errors show it.
+// withoutCredentials returns a URL as errors show it.
 func withoutCredentials(text string) string {
 	address, err := url.Parse(text)
 	if err != nil {

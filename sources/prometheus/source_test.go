@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// at is the instant that the answers in testdata were recorded for.
+// at is the instant that the responses in testdata were recorded for.
 var at = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // newSource builds a source that ends with the test; edit may change its
@@ -65,7 +65,7 @@ func serve(t testing.TB, handler http.HandlerFunc) *httptest.Server {
 	return server
 }
 
-// answering is a handler with one answer.
+// answering is a handler with one response.
 func answering(status int, contentType, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", contentType)
@@ -74,7 +74,7 @@ func answering(status int, contentType, body string) http.HandlerFunc {
 	}
 }
 
-// recorded is a handler with an answer that a real server gave; its name begins
+// recorded is a handler with a response of a real server; its name begins
 // with the status.
 func recorded(t testing.TB, name string) http.HandlerFunc {
 	t.Helper()
@@ -129,13 +129,13 @@ func vectorOf(series string) string {
 	return `{"status":"success","data":{"resultType":"vector","result":[` + series + `]}}`
 }
 
-// success is an answer with one series.
+// success is a response with one series.
 var success = vectorOf(`{"metric":{},"value":[1767225600,"1"]}`)
 
 // testedAnswerBytes takes the place of maxAnswerBytes.
 const testedAnswerBytes = 8 << 20
 
-// bomb returns an answer that is small as long as it is compressed.
+// bomb returns a response that is small as long as it is compressed.
 func bomb(t testing.TB) []byte {
 	t.Helper()
 	var text bytes.Buffer
@@ -196,7 +196,7 @@ func TestQueryTimeTolerance(t *testing.T) {
 	}
 }
 
-// Of a large answer the labels that were asked for are kept, and all of those
+// Of a large result the labels that are named are kept, and all of those
 // series that an error may have to show.
 func TestQueryKeepsWhatIsAskedFor(t *testing.T) {
 	var body strings.Builder
@@ -379,8 +379,8 @@ func TestQueryConnectionRefused(t *testing.T) {
 	}
 }
 
-// hanging serves requests that get no answer until the client gives up. It tells
-// of each on arrived.
+// hanging serves requests without a response until the client gives up, and
+// sends on arrived for each.
 func hanging(t testing.TB) (server *httptest.Server, arrived chan struct{}) {
 	t.Helper()
 	arrived = make(chan struct{}, 100)
