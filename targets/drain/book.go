@@ -198,23 +198,10 @@ func (b *book) advance(t *target, now time.Time) {
 	}
 }
 
-// removable reports whether drained instances can be removed now: no others of the
-// target are about to be drained, or they were waited for.
+// removable reports whether instances that are drained can be removed now.
 func (b *book) removable(t *target, now time.Time) bool {
-	if !t.configured || t.removing || b.removing >= removalsAtOnce || now.Before(t.retry) {
-		return false
-	}
-	found, waited, joining := false, false, false
-	for _, op := range t.operations {
-		switch op.State {
-		case Drained:
-			found = true
-			waited = waited || now.Sub(op.Changed) >= linger
-		case Waiting, Draining:
-			joining = true
-		}
-	}
-	return found && (waited || !joining)
+	return t.configured && !t.removing && b.removing < removalsAtOnce && !now.Before(t.retry) &&
+		slices.ContainsFunc(t.operations, func(op operation) bool { return op.State == Drained && now.Sub(op.Changed) >= linger })
 }
 
 // removal is a call of the platform to come: the instances of some
