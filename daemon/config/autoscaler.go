@@ -73,12 +73,12 @@ var targetFields = settings.FieldsOf(reflect.TypeFor[targetTable]())
 // readAutoscalers decodes and validates the autoscalers.
 func (l *loader) readAutoscalers(c *Config) {
 	owners, taken := newOwners(c.Fleets), map[string]targets.Ref{}
-	for _, name := range slices.Sorted(maps.Keys(l.autoscalers)) {
-		t := l.autoscalers[name]
+	for _, name := range slices.Sorted(maps.Keys(l.tables[autoscalersKey])) {
+		t := l.tables[autoscalersKey][name]
 		a, ok := t.readAutoscaler(c)
 		if a.Target.Name != "" {
 			if owner := owners.Of(a.Target, nil); owner != "" {
-				t.recordOwned(a.Target, l.autoscalers[owner], taken[owner])
+				t.recordOwned(a.Target, l.tables[autoscalersKey][owner], taken[owner])
 				continue
 			}
 			owners.Add(a.Target, name)
@@ -101,8 +101,8 @@ func (t *table) recordOwned(ref targets.Ref, owner *table, owned targets.Ref) {
 		owner.name, owner.where("target"), engine, ref))
 }
 
-// readAutoscaler decodes and validates one autoscaler; ok says whether it is
-// valid. Its target is told even where something else is mistaken.
+// readAutoscaler decodes and validates one autoscaler, and reports whether it is
+// valid. Its target is set even where something else is mistaken.
 func (t *table) readAutoscaler(c *Config) (a Autoscaler, ok bool) {
 	before, warned := len(t.loader.errs), len(t.loader.warnings)
 	var given autoscalerTable
@@ -148,22 +148,15 @@ func (t *table) readTarget(c *Config, raw map[string]any, a *Autoscaler) {
 	var shared targetTable
 	t.decodeKeys("target", raw, reflect.ValueOf(&shared).Elem(), nil, func(name string) bool { return !targetFields.Has(name) })
 	a.Requests = t.readRequests("target.requests", shared.Requests)
-	a.Target.Fleet = shared.Fleet
-	if shared.Fleet == "" {
+	fleet := shared.Fleet
+	a.Target.Fleet = fleet
+	if fleet == "" {
 		t.add("target.fleet", "", "is required: the name of one of the fleets")
 		return
 	}
-	t.readTargetName(c, shared.Fleet, raw, a)
-}
-
-// readTargetName decodes and validates what names the target inside of its fleet.
-func (t *table) readTargetName(c *Config, fleet string, raw map[string]any, a *Autoscaler) {
-	if !t.loader.knownFleet(t, "target.fleet", fleet) {
+	_, kind, ok := t.loader.kindOfFleet(fleet)
+	if !t.known("target.fleet", fleet, fleetsKey) || !ok { // or the fleet has a mistake itself
 		return
-	}
-	kind, ok := t.loader.kinds.fleets[kindOfTable(t.loader.fleets[fleet])]
-	if !ok {
-		return // the fleet's own mistake
 	}
 	target := kind.Target()
 	if !t.readOwn("target", raw, targetFields, target) {
@@ -174,29 +167,17 @@ func (t *table) readTargetName(c *Config, fleet string, raw map[string]any, a *A
 		defaulter.DefaultTarget(a.target)
 	}
 	a.Target = targets.Ref{Fleet: fleet, Name: a.target.Name()}
-	if detail := checkTarget(c.Fleets[fleet], a.Target.Name); detail != "" {
-		t.addTargetMistake(raw, detail)
-	}
-}
-
-// addTargetMistake records that there is no such target, at its only key where
-// it has just one.
-func (t *table) addTargetMistake(raw map[string]any, detail string) {
-	own := slices.DeleteFunc(slices.Collect(maps.Keys(raw)), targetFields.Has)
-	if len(own) == 1 {
+	detail, own := checkTarget(c.Fleets[fleet], a.Target.Name), slices.DeleteFunc(slices.Collect(maps.Keys(raw)), targetFields.Has)
+	switch {
+	case detail == "":
+	case len(own) == 1:
 		t.addWritten(join("target", own[0]), detail)
-		return
+	default:
+		t.add("target", "", detail)
 	}
-	t.add("target", "", detail)
 }
 
-// kindOfTable answers the kind that a fleet's table names, which may be none.
-func kindOfTable(t *table) string {
-	kind, _ := t.raw[kindKey].(string)
-	return kind
-}
-
-// readRequests answers the requests of each instance, by resource.
+// readRequests returns the requests of each instance, by resource.
 func (t *table) readRequests(at string, given map[string]quantity.OrNumber) []policy.Amount {
 	var requests []policy.Amount
 	for _, resource := range slices.Sorted(maps.Keys(given)) {
@@ -236,8 +217,8 @@ func (t *table) addSpec(given scalingTable, mistakes []settings.FieldError) {
 	}
 }
 
-// fileKey answers the key of the file for a field of a spec, and "" for a field
-// that follows from others, where the mistake is told already.
+// fileKey returns the key of the file for a field of a spec, and "" for a field
+// that follows from others, whose mistake is recorded.
 func fileKey(given scalingTable, field string) string {
 	if rules, ok := strings.CutSuffix(field, ".stabilization_window_seconds"); ok {
 		return rules + ".stabilization_window"

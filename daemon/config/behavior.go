@@ -43,7 +43,7 @@ type policyTable struct {
 	Period time.Duration `toml:"period"`
 }
 
-// spec answers the behavior for policy, recording spans that are not whole
+// spec returns the behavior for policy, recording spans that are not whole
 // seconds.
 func (b behaviorTable) spec(t *table) *policy.Behavior {
 	return &policy.Behavior{
@@ -52,7 +52,7 @@ func (b behaviorTable) spec(t *table) *policy.Behavior {
 	}
 }
 
-// spec answers one direction's rules for policy, and nil for nil.
+// spec returns one direction's rules for policy, and nil for nil.
 func (r *rulesTable) spec(t *table, path string) *policy.ScalingRules {
 	if r == nil {
 		return nil
@@ -97,7 +97,7 @@ func rulesTableOf(rules *policy.ScalingRules) *rulesTable {
 	return r
 }
 
-// seconds answers a span in seconds, recording one that is not whole. What does
+// seconds returns a span in seconds, recording one that is not whole. What does
 // not fit saturates and is out of bounds for policy. A fraction is rounded away
 // from zero, so that it is not out of bounds as well.
 func (t *table) seconds(key string, span time.Duration) int32 {

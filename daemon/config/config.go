@@ -34,7 +34,7 @@ func (c *Config) Warnings() []Error {
 type Fleet struct {
 	Name string
 	Kind string
-	// Discover says that targets become autoscalers by their labels.
+	// Discover makes targets become autoscalers by their labels.
 	Discover bool
 	// LabelLimits bound what those labels may ask for.
 	LabelLimits targets.LabelLimits
@@ -76,7 +76,7 @@ type Autoscaler struct {
 	Drain *Drain
 	// Spec is defaulted and valid.
 	Spec policy.Spec
-	// Inputs tells where the readings of Spec.Metrics come from, in the same order.
+	// Inputs are where the readings of Spec.Metrics come from, in the same order.
 	Inputs []Input
 	// Labels are those by which the target itself asked for the autoscaler; nil for
 	// one of a file.
@@ -88,7 +88,7 @@ type Autoscaler struct {
 	target targets.Target
 }
 
-// Input tells where one metric's reading comes from.
+// Input is where one metric's reading comes from.
 type Input struct {
 	// Source is the source to ask; empty means the fleet's own samples.
 	Source string

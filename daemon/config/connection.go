@@ -17,9 +17,9 @@ const kindKey = "kind"
 
 // readFleets decodes and validates the fleets. One with mistakes has no entry.
 func (l *loader) readFleets() map[string]Fleet {
-	fleets := make(map[string]Fleet, len(l.fleets))
-	for _, name := range slices.Sorted(maps.Keys(l.fleets)) {
-		t := l.fleets[name]
+	fleets := make(map[string]Fleet, len(l.tables[fleetsKey]))
+	for _, name := range slices.Sorted(maps.Keys(l.tables[fleetsKey])) {
+		t := l.tables[fleetsKey][name]
 		kind, ok := readKind(t, "fleet", l.kinds.fleets, l.kinds.omitted)
 		if !ok {
 			continue
@@ -38,9 +38,9 @@ func (l *loader) readFleets() map[string]Fleet {
 
 // readSources decodes and validates the sources. One with mistakes has no entry.
 func (l *loader) readSources() map[string]Source {
-	read := make(map[string]Source, len(l.sources))
-	for _, name := range slices.Sorted(maps.Keys(l.sources)) {
-		t := l.sources[name]
+	read := make(map[string]Source, len(l.tables[sourcesKey]))
+	for _, name := range slices.Sorted(maps.Keys(l.tables[sourcesKey])) {
+		t := l.tables[sourcesKey][name]
 		kind, ok := readKind(t, "source", l.kinds.sources, nil)
 		if !ok {
 			continue
@@ -53,7 +53,7 @@ func (l *loader) readSources() map[string]Source {
 	return read
 }
 
-// readKind answers the kind that a table names. Omitted are the kinds that this
+// readKind returns the kind that a table names. Omitted are the kinds that this
 // build leaves out, with the build tag that did.
 func readKind[K any](t *table, what string, known map[string]K, omitted map[string]string) (string, bool) {
 	names := slices.Sorted(maps.Keys(known))
@@ -96,25 +96,30 @@ func (l *loader) checkScrapes(c *Config) {
 			continue
 		}
 		for _, s := range evaluator.Scrapes() {
-			if s.Fleet == "" || !l.knownFleet(l.sources[name], under(s.Field, "fleet"), s.Fleet) {
+			if s.Fleet == "" || !l.tables[sourcesKey][name].known(under(s.Field, "fleet"), s.Fleet, fleetsKey) {
 				continue
 			}
 			if detail := checkTarget(c.Fleets[s.Fleet], s.Target); detail != "" {
-				l.sources[name].addWritten(under(s.Field, "target"), detail)
+				l.tables[sourcesKey][name].addWritten(under(s.Field, "target"), detail)
 			}
 		}
 	}
 }
 
-// knownFleet says whether there is a fleet of that name, and records when there
-// is not.
-func (l *loader) knownFleet(t *table, key, name string) bool {
-	return known(t, key, name, "fleet", l.fleets)
+// kindOfFleet returns the kind that a fleet's table names, and reports whether there
+// is one.
+func (l *loader) kindOfFleet(fleet string) (name string, kind targets.Kind, ok bool) {
+	if t := l.tables[fleetsKey][fleet]; t != nil {
+		name, _ = t.raw[kindKey].(string)
+	}
+	kind, ok = l.kinds.fleets[name]
+	return name, kind, ok
 }
 
-// known says whether a table of that name is defined, and records when it is
-// not. It may itself be mistaken.
-func known(t *table, key, name, what string, defined map[string]*table) bool {
+// known reports whether a fleet or source of that name is defined, maybe with
+// mistakes, and records when it is not.
+func (t *table) known(key, name, section string) bool {
+	defined, what := t.loader.tables[section], strings.TrimSuffix(section, "s")
 	if defined[name] != nil {
 		return true
 	}
@@ -123,7 +128,7 @@ func known(t *table, key, name, what string, defined map[string]*table) bool {
 	}
 	names := slices.Sorted(maps.Keys(defined))
 	if len(names) == 0 {
-		t.addWritten(key, fmt.Sprintf("there is no such %s, nor any other; define [%ss.%s]", what, what, name))
+		t.addWritten(key, fmt.Sprintf("there is no such %s, nor any other; define [%s.%s]", what, section, name))
 		return false
 	}
 	detail := "there is no such " + what
@@ -136,7 +141,7 @@ func known(t *table, key, name, what string, defined map[string]*table) bool {
 	return false
 }
 
-// checkTarget says why a fleet has no target of that name; "" when it has, or
+// checkTarget returns why a fleet has no target of that name; "" when it has, or
 // when only the platform can tell.
 func checkTarget(fleet Fleet, name string) string {
 	if checker, ok := fleet.Config.(targets.TargetChecker); ok {

@@ -39,11 +39,11 @@ type table struct {
 	// path is the table's, as "fleets.prod"; name its last part.
 	path, name string
 	raw        map[string]any
-	// misfits are the keys whose values are of another type than they should be:
-	// nothing more is told of them.
+	// misfits are the keys whose values are of another type than they should be: no
+	// other mistake in them is recorded.
 	misfits []string
 	// meant are the keys that an unknown key was probably meant to be: that they
-	// are missing need not be told as well.
+	// are missing is not recorded as well.
 	meant map[string]bool
 }
 
@@ -57,27 +57,21 @@ func (l *loader) parse(name string, text []byte) {
 		l.errs = append(l.errs, syntaxError(name, err))
 		return
 	}
-	top := &table{loader: l, doc: doc}
+	top := &table{loader: l, doc: doc, meant: map[string]bool{}}
 	for _, key := range slices.Sorted(maps.Keys(root)) {
-		switch key {
-		case daemonKey:
-			t := top.child(key, root[key])
-			if t == nil {
-				continue
-			}
-			if l.daemon != nil {
-				t.add("", "", "is already defined in "+l.daemon.where("")+"; keep one [daemon] table")
-				continue
-			}
-			l.daemon = t
-		case fleetsKey:
-			l.collect(top, l.fleets, key, root[key])
-		case sourcesKey:
-			l.collect(top, l.sources, key, root[key])
-		case autoscalersKey:
-			l.collect(top, l.autoscalers, key, root[key])
-		default:
+		section, named := l.tables[key], key != daemonKey
+		if named && section == nil {
 			top.unknown(join("", key), []string{daemonKey, fleetsKey, sourcesKey, autoscalersKey})
+			continue
+		}
+		switch t := top.child(key, root[key]); {
+		case t == nil:
+		case named:
+			t.collect(section)
+		case l.daemon != nil:
+			t.add("", "", "is already defined in "+l.daemon.where("")+"; keep one [daemon] table")
+		default:
+			l.daemon = t
 		}
 	}
 }
@@ -92,26 +86,18 @@ func syntaxError(name string, err error) Error {
 	return e
 }
 
-// collect adds the named tables of one top-level table.
-func (l *loader) collect(top *table, to map[string]*table, key string, value any) {
-	group := top.child(key, value)
-	if group == nil {
-		return
-	}
-	for _, name := range slices.Sorted(maps.Keys(group.raw)) {
-		t := group.child(name, group.raw[name])
-		if t == nil {
-			continue
+// collect adds the tables of a top-level one to those of its section.
+func (t *table) collect(section map[string]*table) {
+	for _, name := range slices.Sorted(maps.Keys(t.raw)) {
+		switch one, other := t.child(name, t.raw[name]), section[name]; {
+		case one == nil:
+		case !validName(name):
+			one.add("", "", fmt.Sprintf("%q is not a valid name: %s", name, nameRule))
+		case other != nil:
+			one.add("", "", "is already defined in "+other.where("")+"; a name may occur once")
+		default:
+			section[name] = one
 		}
-		if !validName(name) {
-			t.add("", "", fmt.Sprintf("%q is not a valid name: %s", name, nameRule))
-			continue
-		}
-		if other := to[name]; other != nil {
-			t.add("", "", "is already defined in "+other.where("")+"; a name may occur once")
-			continue
-		}
-		to[name] = t
 	}
 }
 
@@ -129,7 +115,7 @@ func (t *table) child(key string, value any) *table {
 }
 
 // add records a mistake at a path below the table; "" is the table itself. One
-// that follows from another that is told already is left out.
+// that follows from another is left out.
 func (t *table) add(key, value, detail string) {
 	if t.meant[key] && value == "" {
 		return
@@ -140,19 +126,10 @@ func (t *table) add(key, value, detail string) {
 	t.record(key, value, detail)
 }
 
-// record records a mistake whatever else is told.
+// record records a mistake, whatever it follows from.
 func (t *table) record(key, value, detail string) {
-	path := t.path
-	if key != "" {
-		path = under(t.path, key)
-	}
-	t.loader.errs = append(t.loader.errs, Error{
-		File:   t.doc.name,
-		Line:   t.doc.lineOf(path),
-		Key:    path,
-		Value:  value,
-		Detail: detail,
-	})
+	path := under(t.path, key)
+	t.loader.errs = append(t.loader.errs, Error{File: t.doc.name, Line: t.doc.lineOf(path), Key: path, Value: value, Detail: detail})
 }
 
 // warn records what is allowed and hardly meant, unless the key has a mistake.
@@ -177,18 +154,14 @@ func (t *table) unknown(key string, allowed []string) {
 	parent, last := cutLast(key)
 	if best := nearest(last, allowed); best != "" {
 		detail += fmt.Sprintf("; did you mean %q?", best)
-		if t.meant != nil {
-			t.meant[under(parent, best)] = true
-		}
-	} else if len(allowed) > 0 {
-		detail += "; allowed are " + strings.Join(slices.Sorted(slices.Values(allowed)), ", ")
+		t.meant[under(parent, best)] = true
 	} else {
-		detail += "; no key is allowed here"
+		detail += "; allowed are " + strings.Join(slices.Sorted(slices.Values(allowed)), ", ")
 	}
 	t.add(key, "", detail)
 }
 
-// where answers "file:line" of a key of the table.
+// where returns "file:line" of a key of the table.
 func (t *table) where(key string) string {
 	return t.doc.name + ":" + strconv.Itoa(t.doc.lineOf(under(t.path, key)))
 }

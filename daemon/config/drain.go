@@ -79,10 +79,10 @@ func (t *table) checkDrainFleet(given drain.Config) bool {
 		return true
 	}
 	name, kind := namer.DrainFleet()
-	if !t.loader.knownFleet(t, "drain.fleet", name) {
+	if !t.known("drain.fleet", name, fleetsKey) {
 		return false
 	}
-	if other := kindOfTable(t.loader.fleets[name]); other != kind {
+	if other, _, _ := t.loader.kindOfFleet(name); other != kind {
 		t.addWritten("drain.fleet", fmt.Sprintf("must be a fleet of kind %q, not %q", kind, other))
 		return false
 	}

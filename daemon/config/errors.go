@@ -20,11 +20,11 @@ type Error struct {
 	// Value is what was given, as written; empty when nothing was, when it is a
 	// table, and when it may be secret.
 	Value string
-	// Detail says what is wrong and what is allowed.
+	// Detail is what is wrong and what is allowed.
 	Detail string
 }
 
-// Error answers "file:line: key = value: detail".
+// Error returns "file:line: key = value: detail".
 func (e Error) Error() string {
 	where := e.File
 	if e.Line > 0 {
@@ -33,7 +33,7 @@ func (e Error) Error() string {
 	return where + ": " + e.Text()
 }
 
-// Text answers "key = value: detail", for a reader who knows the file.
+// Text returns "key = value: detail", for a reader who knows the file.
 func (e Error) Text() string {
 	switch {
 	case e.Key == "":
@@ -45,11 +45,11 @@ func (e Error) Text() string {
 }
 
 // Errors are all mistakes of a configuration, in the order of the files,
-// their lines and keys. Load, LoadFiles and Parse answer no other error, so that
+// their lines and keys. Load, LoadFiles and Parse return no other error, so that
 // errors.As finds it.
 type Errors []Error
 
-// Error answers the mistakes, one in a line.
+// Error returns the mistakes, one in a line.
 func (e Errors) Error() string {
 	lines := make([]string, len(e))
 	for i, mistake := range e {
@@ -70,8 +70,7 @@ func (e Errors) sorted(files []string) Errors {
 	return e
 }
 
-// Unwrap answers the mistakes one by one, for errors.As and for telling each on
-// its own.
+// Unwrap returns the mistakes one by one.
 func (e Errors) Unwrap() []error {
 	all := make([]error, len(e))
 	for i, mistake := range e {

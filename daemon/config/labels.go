@@ -160,7 +160,7 @@ func (r *labelReader) read(label, value string) {
 	r.put(reflect.ValueOf(&r.given).Elem(), "", strings.Split(key, "."), label, value)
 }
 
-// put sets the key of a struct, at a path, to what a label says. Parts are what the
+// put sets the key of a struct, at a path, to the value of a label. Parts are what the
 // label has below the struct.
 func (r *labelReader) put(table reflect.Value, at string, parts []string, label, value string) {
 	fields := settings.FieldsOf(table.Type())
@@ -230,7 +230,7 @@ func (r *labelReader) putElement(array reflect.Value, path string, parts []strin
 	r.put(array.Index(i), at, parts[1:], label, value)
 }
 
-// set sets a value to what a label says.
+// set sets a value to that of a label.
 func (r *labelReader) set(to reflect.Value, path, label, value string) {
 	if other, given := r.origins[path]; given {
 		r.add(label, value, "is given already by "+targets.LabelPrefix+other)
@@ -384,12 +384,11 @@ func (r *labelReader) labelOf(path string) string {
 // loaderOf returns a loader that knows the names of the configuration.
 func (c *Config) loaderOf() *loader {
 	l := newLoader(builtIn)
-	empty := &document{}
 	for name, fleet := range c.Fleets {
-		l.fleets[name] = &table{loader: l, doc: empty, path: join(fleetsKey, name), name: name, raw: map[string]any{kindKey: fleet.Kind}}
+		l.tables[fleetsKey][name] = &table{raw: map[string]any{kindKey: fleet.Kind}}
 	}
-	for name, source := range c.Sources {
-		l.sources[name] = &table{loader: l, doc: empty, path: join(sourcesKey, name), name: name, raw: map[string]any{kindKey: source.Kind}}
+	for name := range c.Sources {
+		l.tables[sourcesKey][name] = &table{}
 	}
 	return l
 }

@@ -139,23 +139,17 @@ type loader struct {
 	// warnings are of what is no mistake and hardly meant.
 	warnings Errors
 	files    []string
-	// incomplete is set when a file could not be read or parsed: what it would
-	// have defined cannot be told to be missing.
+	// incomplete is set when a file could not be read or parsed: nothing is known to
+	// be missing then.
 	incomplete bool
 
-	daemon      *table
-	fleets      map[string]*table
-	sources     map[string]*table
-	autoscalers map[string]*table
+	daemon *table
+	// tables are the named ones, by their top-level table and name.
+	tables map[string]map[string]*table
 }
 
 func newLoader(kinds kindSet) *loader {
-	return &loader{
-		kinds:       kinds,
-		fleets:      map[string]*table{},
-		sources:     map[string]*table{},
-		autoscalers: map[string]*table{},
-	}
+	return &loader{kinds: kinds, tables: map[string]map[string]*table{fleetsKey: {}, sourcesKey: {}, autoscalersKey: {}}}
 }
 
 // finish decodes and validates what the files hold.

@@ -18,8 +18,8 @@ const (
 	MatchAddress Match = "address"
 )
 
-// Names answers what an instance label may hold for instance i of a reading. An
-// instance whose fleet tells no name or place is known by its id.
+// Names returns what an instance label may hold for instance i of a reading. An
+// instance whose fleet knows no name or place is known by its id.
 func (m Match) Names(reading *targets.Reading, i int) []string {
 	id := reading.Instances[i].ID
 	if m == MatchID || i >= len(reading.Locations) {

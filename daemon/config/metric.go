@@ -121,7 +121,7 @@ func metricTableOf(metric policy.MetricSpec, in Input) metricTable {
 	return m
 }
 
-// targetType answers the type word of the goal: the one given, or the one of the
+// targetType returns the type word of the goal: the one given, or the one of the
 // field that is filled. An Object metric with both has to say it, because there
 // the word decides (R40).
 func (m metricTable) targetType() policy.TargetType {
@@ -218,8 +218,8 @@ func (m metricTable) validateObjectTarget(t *table, path string) {
 	}
 }
 
-// fileMetricKey answers the key of a metric's table for a field of its spec, and
-// "" where the mistake is told already.
+// fileMetricKey returns the key of a metric's table for a field of its spec, and
+// "" where the mistake is recorded.
 func fileMetricKey(m metricTable, path, field string) string {
 	if goal, ok := strings.CutPrefix(field, "target."); ok {
 		if goal != "type" {
@@ -236,7 +236,7 @@ func fileMetricKey(m metricTable, path, field string) string {
 	return under(path, field)
 }
 
-// readInputs answers where the readings of a defaulted spec's metrics come from,
+// readInputs returns where the readings of a defaulted spec's metrics come from,
 // recording sources that do not exist and metrics that nothing can read.
 func (t *table) readInputs(c *Config, given []metricTable, a Autoscaler) []Input {
 	inputs := make([]Input, len(a.Spec.Metrics))
@@ -252,14 +252,14 @@ func (t *table) readInputs(c *Config, given []metricTable, a Autoscaler) []Input
 			t.checkSampled(m, path, a)
 			continue
 		}
-		known(t, under(path, "source"), m.Source, "source", t.loader.sources)
+		t.known(under(path, "source"), m.Source, sourcesKey)
 		t.checkQuery(c, path, m)
 		inputs[i] = m.input()
 	}
 	return inputs
 }
 
-// input answers where the readings of a metric with a source come from.
+// input returns where the readings of a metric with a source come from.
 func (m metricTable) input() Input {
 	in := Input{Source: m.Source, Query: m.Query, Select: m.Select, InstanceLabel: m.InstanceLabel, Match: m.Match}
 	if m.InstanceLabel != "" && m.Match == "" {
@@ -277,13 +277,8 @@ func (t *table) checkSampled(m metricTable, path string, a Autoscaler) {
 	case policy.InstancesMetric, policy.ObjectMetric, policy.ExternalMetric:
 		t.add(under(path, "source"), "", "is required for a metric of type "+m.Type+": the name of one of the sources")
 	case policy.ResourceMetric, policy.ContainerResourceMetric:
-		fleet := t.loader.fleets[a.Target.Fleet]
-		if fleet == nil {
-			return // told already
-		}
-		kind, ok := t.loader.kinds.fleets[kindOfTable(fleet)]
-		if ok && !kind.Samples {
-			t.add(under(path, "source"), "", fmt.Sprintf("is required: a fleet of kind %q cannot tell the use of resources itself", kindOfTable(fleet)))
+		if name, kind, ok := t.loader.kindOfFleet(a.Target.Fleet); ok && !kind.Samples {
+			t.add(under(path, "source"), "", fmt.Sprintf("is required: a fleet of kind %q cannot tell the use of resources itself", name))
 		}
 	}
 }

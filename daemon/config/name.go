@@ -6,14 +6,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// nameRule says what validName allows: what Kubernetes allows as the name of a
+// nameRule is what validName allows: what Kubernetes allows as the name of a
 // HorizontalPodAutoscaler.
 const nameRule = `use at most 253 lower-case letters, digits, "-" and ".", each part between dots beginning and ending with a letter or digit`
 
 // validName reports whether a fleet, source or autoscaler may have the name.
 func validName(name string) bool { return validation.IsDNS1123Subdomain(name) == nil }
 
-// AdaptName answers a valid name for something that is called text elsewhere: text
+// AdaptName returns a valid name for something that is called text elsewhere: text
 // itself where it is valid, else in lower case and with "-" for what is not
 // allowed; empty where nothing is left.
 func AdaptName(text string) string {

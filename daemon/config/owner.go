@@ -8,7 +8,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Owners tells which autoscaler each target has. Fleets that are one engine have the
+// Owners are the autoscalers of targets. Fleets that are one engine have the
 // same targets.
 type Owners struct {
 	// first is the first fleet, by name, of the engine of each fleet.

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// join answers the path of a key inside of a table, quoting the key where TOML
+// join returns the path of a key inside of a table, quoting the key where TOML
 // would have it quoted.
 func join(path, key string) string {
 	if !isBare(key) {
@@ -14,7 +14,7 @@ func join(path, key string) string {
 	return under(path, key)
 }
 
-// under answers the path of a key that is itself a path.
+// under returns the path of a key that is itself a path.
 func under(path, key string) string {
 	switch {
 	case path == "":
@@ -25,7 +25,7 @@ func under(path, key string) string {
 	return path + "." + key
 }
 
-// element answers the path of an element of an array.
+// element returns the path of an element of an array.
 func element(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
 // cutLast splits a path into what is before its last key and that key, without
@@ -42,7 +42,7 @@ func cutLast(path string) (parent, last string) {
 	return parent, last
 }
 
-// parentOf answers the path without its last key or index; "" has none.
+// parentOf returns the path without its last key or index; "" has none.
 func parentOf(path string) string {
 	cut := 0
 	for i := 0; i < len(path); i++ {
@@ -60,13 +60,13 @@ func parentOf(path string) string {
 	return path[:cut]
 }
 
-// isWithin says whether a path is another one or leads to something inside of it.
+// isWithin reports whether a path is another one or leads to something inside of it.
 func isWithin(path, outer string) bool {
 	rest, ok := strings.CutPrefix(path, outer)
 	return ok && (rest == "" || outer == "" || rest[0] == '.' || rest[0] == '[')
 }
 
-// isBare says whether TOML lets a key stand without quotes.
+// isBare reports whether TOML lets a key stand without quotes.
 func isBare(key string) bool {
 	return key != "" && !strings.ContainsFunc(key, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'

@@ -22,7 +22,7 @@ type place struct {
 // maxValueText is how much of a value a message shows, in characters.
 const maxValueText = 60
 
-// lineOf answers the line of a path, or else of the nearest table around it; 0
+// lineOf returns the line of a path, or else of the nearest table around it; 0
 // when there is none.
 func (d *document) lineOf(path string) int {
 	if d.index == nil {
@@ -36,14 +36,14 @@ func (d *document) lineOf(path string) int {
 	return 0
 }
 
-// has says whether a path is written in the file.
+// has reports whether a path is written in the file.
 func (d *document) has(path string) bool {
 	d.lineOf(path)
 	_, ok := d.index[path]
 	return ok
 }
 
-// textOf answers a value as it is written, shortened, without what may be secret
+// textOf returns a value as it is written, shortened, without what may be secret
 // in it; empty when it is not written or may be secret as a whole.
 func (d *document) textOf(path string) string {
 	if d.index == nil {
@@ -55,7 +55,7 @@ func (d *document) textOf(path string) string {
 	return shorten(redact.Text(d.index[path].text))
 }
 
-// shorten answers the first line of a text, at most maxValueText of it.
+// shorten returns the first line of a text, at most maxValueText of it.
 func shorten(text string) string {
 	first, _, more := strings.Cut(text, "\n")
 	first = strings.TrimSuffix(first, "\r")
@@ -72,7 +72,7 @@ func shorten(text string) string {
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
 // places finds every key of a document that is known to be valid TOML. The
-// decoder does not tell where its values come from, so the text is walked again.
+// decoder has no positions of values, so the text is walked again.
 func places(text []byte) map[string]place {
 	text = bytes.TrimPrefix(text, byteOrderMark) // which the parser does not take
 	w := &placeWalk{
@@ -114,7 +114,7 @@ func (w *placeWalk) expression(node *unstable.Node) {
 	}
 }
 
-// keys visits the keys of a header or of a key with its value and answers the
+// keys visits the keys of a header or of a key with its value and returns the
 // path they name. A key that names an array of tables means its last element,
 // and, at the end of an array's header, a new one.
 func (w *placeWalk) keys(node *unstable.Node, path string, array bool) string {
@@ -123,13 +123,13 @@ func (w *placeWalk) keys(node *unstable.Node, path string, array bool) string {
 		key := keys.Node()
 		path = join(path, string(key.Data))
 		line := w.lineAt(key.Raw)
-		w.note(path, line)
+		w.add(path, line)
 		if array && keys.IsLast() {
 			w.arrays[path]++
 		}
 		if n := w.arrays[path]; n > 0 {
 			path = element(path, n-1)
-			w.note(path, line)
+			w.add(path, line)
 		}
 	}
 	return path
@@ -162,7 +162,7 @@ func (w *placeWalk) value(node *unstable.Node, path string, line int) {
 			if child.Raw.Length > 0 {
 				line = w.lineAt(child.Raw)
 			}
-			w.note(at, line)
+			w.add(at, line)
 			w.value(child, at, line)
 			i++
 		}
@@ -173,14 +173,14 @@ func (w *placeWalk) value(node *unstable.Node, path string, line int) {
 	}
 }
 
-// note records a path's first line.
-func (w *placeWalk) note(path string, line int) {
+// add records a path's first line.
+func (w *placeWalk) add(path string, line int) {
 	if _, ok := w.found[path]; !ok {
 		w.found[path] = place{line: line}
 	}
 }
 
-// lineAt answers the line at which a range of the text begins, from 1.
+// lineAt returns the line at which a range of the text begins, from 1.
 func (w *placeWalk) lineAt(at unstable.Range) int {
 	return sort.SearchInts(w.lineEnds, int(at.Offset)) + 1
 }

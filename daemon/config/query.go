@@ -18,7 +18,7 @@ const assumedInterval = 5 * time.Second
 func (t *table) checkQuery(c *Config, path string, m metricTable) {
 	source, ok := c.Sources[m.Source]
 	if !ok || m.Query == "" {
-		return // told already
+		return // recorded already
 	}
 	evaluator, evaluated := source.Config.(sources.Evaluator)
 	q, err := query.Parse(m.Query)
@@ -54,7 +54,7 @@ func least(r query.Range, interval time.Duration) time.Duration {
 	return time.Duration(r.Samples) * interval
 }
 
-// samples says how many samples a range needs.
+// samples returns in words how many samples a range needs.
 func samples(r query.Range) string {
 	if r.Samples == 1 {
 		return "a sample"

@@ -18,7 +18,7 @@ type Reference struct {
 	Ref targets.Ref
 	// Kind is its fleet's.
 	Kind string
-	// Samples says whether the fleet itself can tell the use of resources.
+	// Samples reports whether the fleet itself can tell the use of resources.
 	Samples bool
 	// Keys are those of the target's table that were given, without the fleet, in the
 	// order they are best written in.
@@ -27,13 +27,13 @@ type Reference struct {
 
 // ReferenceError is a reference that names no target of the configuration.
 type ReferenceError struct {
-	// Detail says what is wrong.
+	// Detail is what is wrong.
 	Detail string
-	// Hint says what a right one looks like.
+	// Hint is what a right one looks like.
 	Hint string
 }
 
-// Error answers what is wrong.
+// Error returns what is wrong.
 func (e *ReferenceError) Error() string { return e.Detail }
 
 // ParseReference reads a reference. The error is a [ReferenceError].
@@ -68,7 +68,7 @@ func (c *Config) ParseReference(text string) (Reference, error) {
 	return reference, nil
 }
 
-// reference answers the target that the keys name in a fleet.
+// reference returns the target that the keys name in a fleet.
 func (c *Config) reference(fleet Fleet, keys []targets.Key) (Reference, error) {
 	kind := builtIn.fleets[fleet.Kind]
 	target := kind.Target()

@@ -25,15 +25,9 @@ func (t *table) readVictims(given drain.Order, a *Autoscaler) {
 	t.checkRemoves("victims", a)
 }
 
-// checkRemoves records a key that only says something where instances can be
-// taken by name.
+// checkRemoves records a key that needs instances to be taken by name.
 func (t *table) checkRemoves(key string, a *Autoscaler) {
-	fleet := t.loader.fleets[a.Target.Fleet]
-	if fleet == nil {
-		return // told already
-	}
-	name := kindOfTable(fleet)
-	if kind, ok := t.loader.kinds.fleets[name]; ok && !kind.Removes {
+	if name, kind, ok := t.loader.kindOfFleet(a.Target.Fleet); ok && !kind.Removes {
 		t.add(key, "", fmt.Sprintf("is not allowed for a fleet of kind %q, whose platform chooses the instances to take", name))
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// nearest answers the allowed key that an unknown one was probably meant to be,
+// nearest returns the allowed key that an unknown one was probably meant to be,
 // and "" when none is near. Kubernetes' own spelling ("maxReplicas") counts as
 // the snake case of it.
 func nearest(key string, allowed []string) string {
@@ -23,7 +23,7 @@ func nearest(key string, allowed []string) string {
 	return best
 }
 
-// snakeCase answers a key in lower case with underscores between its words.
+// snakeCase returns a key in lower case with underscores between its words.
 func snakeCase(key string) string {
 	var b strings.Builder
 	lower := false

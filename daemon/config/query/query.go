@@ -1,4 +1,4 @@
-// Package query judges queries in PromQL by their text, before they are asked: what
+// Package query judges queries in PromQL by their text, before they are sent: what
 // they need that nobody has, and what their values mean.
 package query
 
