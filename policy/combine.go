@@ -3,7 +3,7 @@ package policy
 import "strconv"
 
 // combineMetrics merges the proposals of all metrics into Raw (R46, R47). It
-// says whether they could decide; if not, the decision holds the pass's error.
+// reports whether they could decide; if not, the decision holds the pass's error.
 func (p *pass) combineMetrics() bool {
 	d := &p.decision
 	best, winner, failed, firstFailed := int32(0), -1, 0, -1

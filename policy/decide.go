@@ -221,7 +221,7 @@ func (p *pass) set(kind ConditionType, status ConditionStatus, reason string, me
 	p.decision.Status.Conditions = setCondition(p.decision.Status.Conditions, p.now, kind, status, reason, message...)
 }
 
-// countRead says that the target's count could be read (R25.2).
+// countRead sets that the target's count could be read (R25.2).
 func (p *pass) countRead() {
 	p.ableToScale("SucceededGetScale", "the target's current count could be read")
 }

@@ -72,7 +72,7 @@ type Decision struct {
 	Stabilization *Stabilization `json:"stabilization,omitempty"`
 	// Limit is what rates and bounds made of that; nil in cases without one.
 	Limit *Limit `json:"limit,omitempty"`
-	// RaisedToMin says that R53 lifted the count from zero to min.
+	// RaisedToMin reports whether R53 lifted the count from zero to min.
 	RaisedToMin bool `json:"raised_to_min,omitempty"`
 	// PlatformBound is the platform's bound that clamped the count; nil when
 	// none did.
@@ -80,7 +80,7 @@ type Decision struct {
 	// DesiredReplicas is the count the pass wants. It equals CurrentReplicas
 	// when nothing is to change.
 	DesiredReplicas int32 `json:"desired_replicas"`
-	// Write says that DesiredReplicas is to be written: it differs from
+	// Write reports whether DesiredReplicas is to be written: it differs from
 	// CurrentReplicas and no hold forbids it.
 	Write bool `json:"write"`
 	// Hold is the platform's hold, nil when there is none.
@@ -129,7 +129,7 @@ type MetricResult struct {
 	// ToleranceDown and ToleranceUp are the band that held (R30).
 	ToleranceDown float64 `json:"tolerance_down"`
 	ToleranceUp   float64 `json:"tolerance_up"`
-	// Within says that the ratio that counted was inside the band.
+	// Within reports whether the ratio that counted was inside the band.
 	Within bool `json:"within"`
 	// BaseCount is the number of instances that the ratio was multiplied by; 0
 	// when nothing was multiplied.
@@ -182,7 +182,7 @@ type Limit struct {
 	PeriodStart int32 `json:"period_start,omitempty"`
 	// Replicas is the count after this step.
 	Replicas int32 `json:"replicas"`
-	// Limited says that this step changed the count.
+	// Limited reports whether this step changed the count.
 	Limited bool   `json:"limited"`
 	Reason  string `json:"reason"`
 }
@@ -232,7 +232,7 @@ type Outcome struct {
 type Settlement struct {
 	Memory Memory
 	Status Status
-	// StatusChanged says that Status differs from the one the pass read (R74).
+	// StatusChanged reports whether Status differs from the one the pass read (R74).
 	StatusChanged bool
 	// Events are all of the pass, in order (R78).
 	Events []Event

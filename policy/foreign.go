@@ -2,7 +2,7 @@ package policy
 
 import "time"
 
-// noticeForeign tells of a count that somebody else changed. The condition stays
+// noticeForeign adds the event of a count that somebody else changed. The condition stays
 // until the autoscaler writes the count again.
 func (p *pass) noticeForeign() {
 	foreign := p.observation.Foreign
@@ -47,7 +47,7 @@ func (p *pass) restored() int32 {
 	return min(max(p.decision.Restore.Replicas, p.decision.MinReplicas), p.decision.MaxReplicas)
 }
 
-// overwritten takes in that the autoscaler has written the count since somebody
+// overwritten applies that the autoscaler has written the count since somebody
 // else did.
 func (s *Settlement) overwritten(now time.Time) {
 	if condition := findCondition(s.Status.Conditions, ForeignWriter); condition != nil && condition.Status == ConditionTrue {

@@ -20,7 +20,7 @@ type Recommendation struct {
 
 // ScaleEvent is a change of the count that was really written.
 type ScaleEvent struct {
-	// Change is the absolute difference, at least 0; the list tells the direction.
+	// Change is the absolute difference, at least 0; the list it is in has the direction.
 	Change int32     `json:"change"`
 	Time   time.Time `json:"time"`
 	// Outdated marks a slot that may be overwritten (R73). It still counts as

@@ -4,7 +4,7 @@ package policy
 // longer says it.
 const noticeResolved = "Resolved"
 
-// own says that the algorithm sets conditions of this type itself, so that no
+// own reports whether the algorithm sets conditions of this type itself, so that no
 // notice may.
 func (t ConditionType) own() bool {
 	switch t {
@@ -15,7 +15,7 @@ func (t ConditionType) own() bool {
 }
 
 // noticePlatform makes conditions of what else the platform says of the target:
-// True while it is said, False after. An event tells that one begins. Nothing
+// True while it is said, False after. An event marks that one begins. Nothing
 // here bears on the count.
 func (p *pass) noticePlatform() {
 	for i := range p.observation.Notices {

@@ -107,7 +107,7 @@ func (p Phase) String() string {
 	}
 }
 
-// Readiness is the health of an instance as its platform tells it. R27 tells
+// Readiness is the health of an instance as its platform has it. R27 keeps
 // the four values apart.
 type Readiness uint8
 
@@ -157,9 +157,9 @@ type Instance struct {
 type Task struct {
 	Name string
 	// Requests are the reserved amounts. A resource that is not listed is not
-	// stated, which R28 tells apart from 0.
+	// stated, which R28 distinguishes from 0.
 	Requests []Amount
-	// RequestHint tells a person how to state a request that is missing, as "set
+	// RequestHint says how to state a request that is missing, as "set
 	// its cpus"; empty where the platform has no word on it.
 	RequestHint string
 }

@@ -45,13 +45,13 @@ func (p *pass) boundByPlatform(reason string, wanted, allowed int32, message str
 // holdReason is the reason of AbleToScale under a hold.
 func holdReason(hold *Hold) string { return cmp.Or(hold.Reason, "Held") }
 
-// held says that an earlier pass was held for the same reason.
+// held reports whether an earlier pass was held for the same reason.
 func held(before []Condition, hold *Hold) bool {
 	able := findCondition(before, AbleToScale)
 	return able != nil && able.Status == ConditionFalse && able.Reason == holdReason(hold)
 }
 
-// event tells that a hold begins. It is not a failure: most end by themselves.
+// event is that a hold begins. It is not a failure: most end by themselves.
 func (h *Hold) event() Event {
 	return Event{Kind: NormalEvent, Reason: holdReason(h), Message: h.Message}
 }

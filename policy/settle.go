@@ -12,7 +12,7 @@ type eventRules struct {
 	// behavior has the periods that scale events are kept for; without it none
 	// are kept.
 	behavior *Behavior
-	// scaleToZero is the switch, mayBeZero says that the spec can go to zero.
+	// scaleToZero is the switch, mayBeZero reports whether the spec can go to zero.
 	scaleToZero, mayBeZero bool
 }
 
@@ -54,7 +54,7 @@ func (d Decision) Explained() Decision {
 	return d
 }
 
-// settleWrite takes in what became of the write.
+// settleWrite applies what became of the write.
 func (s *Settlement) settleWrite(decision *Decision, outcome Outcome, now time.Time) {
 	switch outcome.Kind {
 	case NotWritten:
@@ -85,7 +85,7 @@ type rescale struct {
 	rules   eventRules
 }
 
-// rescaled takes in a write that succeeded (R72, R74).
+// rescaled applies a write that succeeded (R72, R74).
 func (s *Settlement) rescaled(change rescale, now time.Time) {
 	s.Status.Conditions = setCondition(s.Status.Conditions, now,
 		AbleToScale, ConditionTrue, "SucceededRescale", "the target was scaled to ", itoa(change.to), " replicas")
@@ -130,7 +130,7 @@ func rememberEvent(list []ScaleEvent, change int64, at time.Time, longest time.D
 	return next
 }
 
-// rememberZero sets ScaledToZero, which tells the autoscaler's own zero from a
+// rememberZero sets ScaledToZero, which distinguishes the autoscaler's own zero from a
 // person's (R72, R54).
 func (s *Settlement) rememberZero(change rescale, now time.Time) {
 	switch {
@@ -145,7 +145,7 @@ func (s *Settlement) rememberZero(change rescale, now time.Time) {
 	}
 }
 
-// writeFailed takes in a write that failed (R71, R75). The error names the attempt.
+// writeFailed applies a write that failed (R71, R75). The error names the attempt.
 func (s *Settlement) writeFailed(decision *Decision, outcome Outcome, now time.Time) {
 	s.event(WarningEvent, failedRescaleReason, outcome.Error)
 	s.Status.Conditions = setCondition(s.Status.Conditions, now,
@@ -154,7 +154,7 @@ func (s *Settlement) writeFailed(decision *Decision, outcome Outcome, now time.T
 	s.fail(outcome.Error)
 }
 
-// writeHeld takes in a platform that did not want to be written to. A hold that
+// writeHeld applies that a platform that did not want to be written to. A hold that
 // lasts keeps the time at which it began, although the pass, which did not know
 // of it yet, said otherwise in between.
 func (s *Settlement) writeHeld(decision *Decision, hold *Hold, now time.Time) {
@@ -166,7 +166,7 @@ func (s *Settlement) writeHeld(decision *Decision, hold *Hold, now time.Time) {
 	if before != nil && before.Status == ConditionFalse {
 		since = before.Since
 	}
-	if decision.Hold == nil && !held(decision.settling.previous.Conditions, hold) { // else the pass told
+	if decision.Hold == nil && !held(decision.settling.previous.Conditions, hold) { // else the pass added it
 		event := hold.event()
 		s.event(event.Kind, event.Reason, event.Message)
 	}
@@ -205,7 +205,7 @@ func (s Settlement) StatusWriteFailed(message string) []Event {
 	return slices.Insert(slices.Clone(s.Events), at, Event{Kind: WarningEvent, Reason: failedStatusReason, Message: message})
 }
 
-// SettleLate takes in a write of an earlier pass whose outcome was not known
+// SettleLate applies a write of an earlier pass whose outcome was not known
 // then and that turned out to have been made: what R72 and R73 ask for, as of
 // the intention's time. Memory and status are the present ones; conditions that
 // change do so at now.

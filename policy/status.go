@@ -74,7 +74,7 @@ const (
 	WarningEvent EventKind = "Warning"
 )
 
-// Event is something a pass has to tell (R78).
+// Event is something that happened in a pass (R78).
 type Event struct {
 	Kind    EventKind `json:"kind"`
 	Reason  string    `json:"reason"`

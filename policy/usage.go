@@ -190,7 +190,7 @@ func (u *usageMetric) byAmount(result *MetricResult, numbers *metricNumbers) str
 
 // completion says which instances R36.3 adds to the samples.
 type completion struct {
-	// direct says that nothing is to be completed and R36.2 decides.
+	// direct reports whether nothing is to be completed and R36.2 decides.
 	direct           bool
 	missing, unready bool
 	// samples is |S| afterwards.

@@ -19,7 +19,7 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 )
 
-// autoscaleOptions are what "hpad autoscale" was asked for.
+// autoscaleOptions are the flags of "hpad autoscale".
 type autoscaleOptions struct {
 	configuration
 	reference   string

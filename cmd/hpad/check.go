@@ -24,7 +24,7 @@ func (e *checkError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap returns the mistakes, so that each is told on its own.
+// Unwrap returns the mistakes, so that each is reported on its own.
 func (e *checkError) Unwrap() []error { return e.mistakes }
 
 // newCheckCommand returns "hpad check".
@@ -55,13 +55,13 @@ when something is wrong, and 0 with warnings alone.`,
 				return fmt.Errorf("write the answer: %w", err)
 			}
 			for _, warning := range c.Warnings() {
-				// The exit code is what counts; nobody is left to tell where this fails.
+				// The exit code is what counts; nobody is left to read it where this fails.
 				_, _ = fmt.Fprintf(stream.err, "hpad: warning: %s\n", strings.Map(show.Printable, redact.Text(warning.Error())))
 			}
 			if !tryLive {
 				return nil
 			}
-			return tell(stream, live.Check(cmd.Context(), c))
+			return writeFindings(stream, live.Check(cmd.Context(), c))
 		},
 	}
 	cmd.Flags().BoolVar(&tryLive, "live", false, "also connect to fleets and sources and run every query once")
@@ -86,8 +86,8 @@ func loadFiles(files []string) (*config.Config, error) {
 	return c, err
 }
 
-// tell writes what a live check found; problems are a checkError.
-func tell(stream streams, findings []live.Finding) error {
+// writeFindings writes what a live check found; problems are a checkError.
+func writeFindings(stream streams, findings []live.Finding) error {
 	var problems []error
 	var page strings.Builder
 	for _, finding := range findings {

@@ -22,8 +22,8 @@ import (
 type configuration struct {
 	// file is the main file.
 	file string
-	// dryRun says that nothing is to be changed, reload that the daemon is to be
-	// told of a change.
+	// dryRun reports whether nothing is to be changed, reload whether the daemon is to
+	// read its configuration again after a change.
 	dryRun, reload bool
 	// named returns a client of the daemon that flags or environment name.
 	named func() *api.Client
@@ -103,7 +103,7 @@ func (c *configuration) apply(cmd *cobra.Command, stream streams, loaded *config
 }
 
 // holders returns the files that have the tables of an autoscaler, with their
-// texts; files that are no TOML are told.
+// texts; files that are no TOML are in the error.
 func (c *configuration) holders(name string) (files []string, texts map[string][]byte, err error) {
 	all, err := config.Files(c.file)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/hpad/hpad/daemon/explain"
 )
 
-// defaultSocket is where the daemon listens unless it was told otherwise.
+// defaultSocket is where the daemon listens by default.
 const defaultSocket = "/run/hpad/hpad.sock"
 
 // The environment variables that say where the daemon is when flags do not.
@@ -67,7 +67,7 @@ func addConnectFlags(cmd *cobra.Command) func() *api.Client {
 	}
 }
 
-// warnOfPassword tells that a password is about to be sent for everybody to read.
+// warnOfPassword warns that a password is about to be sent for everybody to read.
 func warnOfPassword(to io.Writer, server api.Server) {
 	if host := server.ExposedTo(); host != "" {
 		_, _ = fmt.Fprintf(to, "hpad: warning: the password goes to %q without TLS, and anybody on the way can read it: https:// needs TLS in the server's web config\n", host)

@@ -25,7 +25,7 @@ import (
 // maxManifest bounds what is read of one file, in bytes.
 const maxManifest = 64 << 20
 
-// convertOptions are what "hpad convert" was asked for.
+// convertOptions are the flags of "hpad convert".
 type convertOptions struct {
 	config       string
 	choices      manifest.Choices
@@ -242,8 +242,8 @@ func (o *convertOptions) conclude(stream streams, conversions []manifest.Convers
 	}
 }
 
-// note writes something beside the output. When it cannot be written there is nobody
-// left to tell.
+// note writes something beside the output. When it cannot be written nobody is
+// left to read it.
 func note(w io.Writer, format string, args ...any) {
 	_, _ = fmt.Fprintf(w, "hpad: note: %s\n", strings.Map(show.Printable, fmt.Sprintf(format, args...)))
 }

@@ -54,7 +54,7 @@ changed.`,
 // deletion is what is to be done to delete an autoscaler.
 type deletion struct {
 	file string
-	// whole says that the file goes, or else cutting is what is left of it.
+	// whole reports whether the file goes, or else cutting is what is left of it.
 	whole   bool
 	cutting *confd.Cutting
 }

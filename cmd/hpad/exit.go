@@ -47,7 +47,7 @@ func exitCode(err error) int {
 // in common.
 func report(w io.Writer, err error) {
 	advice := ""
-	if hinted, ok := err.(*hint.Error); ok { //nolint:errorlint // Only errors joined at the very top are told apart.
+	if hinted, ok := err.(*hint.Error); ok { //nolint:errorlint // Only errors joined at the very top are separate.
 		advice, err = hinted.Hint, hinted.Err
 	}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // As above.
@@ -55,7 +55,7 @@ func report(w io.Writer, err error) {
 			report(w, one)
 		}
 	} else {
-		// When even this cannot be written there is nobody left to tell.
+		// When even this cannot be written nobody is left to read it.
 		_, _ = fmt.Fprintf(w, "hpad: error: %s\n", strings.Map(show.Printable, redact.Text(err.Error())))
 		advice = cmp.Or(advice, hintOf(err))
 	}

@@ -52,7 +52,7 @@ always has it, with the last evaluation and the conditions that bear on the coun
 	return cmd
 }
 
-// warnOfLabels tells of targets that nothing scales because their labels have a
+// warnOfLabels warns of targets that nothing scales because their labels have a
 // mistake: they are in no row.
 func warnOfLabels(ctx context.Context, client *api.Client, to io.Writer) error {
 	discovered, err := client.Discovered(ctx)

@@ -15,8 +15,8 @@ type streams struct {
 	out, err io.Writer
 }
 
-// run runs one command line and returns its exit code. What goes wrong is told
-// on the error stream.
+// run runs one command line and returns its exit code. What goes wrong is written
+// to the error stream.
 func run(ctx context.Context, args []string, io streams) int {
 	root := newRootCommand(io)
 	root.SetArgs(args)
@@ -39,7 +39,7 @@ Kubernetes.
 Exit codes: 0 fine, 1 failure, 2 wrong use, 3 "hpad check" found errors.`,
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		// Errors are told by run, in one form.
+		// Errors are written by run, in one form.
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},

@@ -50,7 +50,7 @@ configuration again; a bad one is reported and changes nothing.`,
 	return cmd
 }
 
-// runOptions are what "hpad run" was asked for.
+// runOptions are the flags of "hpad run".
 type runOptions struct {
 	file   string
 	dryRun bool
@@ -103,7 +103,7 @@ func runDaemon(ctx context.Context, options runOptions) (err error) {
 	return nil
 }
 
-// errEnded ends the group when the daemon has ended as it was asked to.
+// errEnded ends the group when the daemon has ended as it should.
 var errEnded = errors.New("ended")
 
 // ended returns an error in any case, so that nothing goes on without the daemon.
@@ -126,7 +126,7 @@ func loadOnce(first *config.Config, file string) func() (*config.Config, error) 
 	}
 }
 
-// notify tells the service manager, if there is one.
+// notify notifies the service manager, if there is one.
 func notify(log *zap.Logger) func(state string) {
 	return func(state string) {
 		if _, err := sd.SdNotify(false, state); err != nil {

@@ -29,5 +29,5 @@ func BrokenWebConfig() http.Handler {
 	})
 }
 
-// brokenWebConfig is what a client is told while nobody can be let in.
+// brokenWebConfig is the message while nobody can be let in.
 const brokenWebConfig = `the server cannot tell who asks: its web config has a mistake or cannot be read; its log and "hpad check" on the server say what is wrong`

@@ -8,7 +8,7 @@ import (
 // version is set by the linker: -X github.com/hpad/hpad/daemon/api.version=1.2.3.
 var version string
 
-// BuildInfo tells which hpad this is.
+// BuildInfo is which hpad this is.
 type BuildInfo struct {
 	// Version is the release, "(devel)" for a build from a checkout without one.
 	Version string `json:"version"`
@@ -16,7 +16,7 @@ type BuildInfo struct {
 	Revision string `json:"revision,omitempty"`
 	// RevisionTime is when the commit was made, in RFC 3339.
 	RevisionTime string `json:"revision_time,omitempty"`
-	// Modified says that the checkout differed from the commit.
+	// Modified reports whether the checkout differed from the commit.
 	Modified bool `json:"modified,omitempty"`
 	// GoVersion is the toolchain's, as "go1.26.0"; Platform is "linux/amd64".
 	GoVersion string `json:"go_version"`

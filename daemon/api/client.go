@@ -31,7 +31,7 @@ var errUnanswered = fmt.Errorf("the connection was taken, and there was no answe
 // [ReachError] when the daemon cannot be reached and an [Error] when it responds
 // with one.
 type Client struct {
-	// address is where the daemon is, as it is told; base is what paths are
+	// address is where the daemon is, for errors; base is what paths are
 	// appended to.
 	address, base string
 	// username is whom the client says it is; empty when it says nothing.

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// dialReading dials connections whose reads tell how they ended.
+// dialReading dials connections whose reads return how they ended.
 func dialReading(dialer *net.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dialer.DialContext(ctx, network, address)
@@ -19,7 +19,7 @@ func dialReading(dialer *net.Dialer) func(ctx context.Context, network, address 
 }
 
 // readingConn takes what is written after the server has closed for written. A
-// server tells why it refuses a client by an alert just before it closes, while the
+// server says why it refuses a client by an alert just before it closes, while the
 // client writes already: the failed write would be the error, and the alert that is
 // there to be read would not. Reads of a closed connection end at once.
 type readingConn struct{ net.Conn }

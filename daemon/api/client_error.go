@@ -30,7 +30,7 @@ func (e *Error) Error() string { return e.Message }
 // Is makes an Error of the type not_found an ErrNotFound.
 func (e *Error) Is(target error) bool { return target == ErrNotFound && e.Type == ErrorNotFound }
 
-// ReachError says that the daemon could not be reached where it was looked for.
+// ReachError is that the daemon could not be reached where it was looked for.
 type ReachError struct {
 	// Address is the path of the socket or the URL of the server.
 	Address string
@@ -71,7 +71,7 @@ func unreachableSocket(socket string, err error) error {
 	return &ReachError{Address: socket, Hint: hint, Err: err}
 }
 
-// permissionHint says which group may use the socket. Nobody is told to join
+// permissionHint names the group that may use the socket. Nobody is advised to join
 // root's group.
 func permissionHint(socket string) string {
 	name, group := socketGroup(socket)

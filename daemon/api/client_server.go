@@ -144,7 +144,7 @@ func readable(name string) error {
 	return file.Close()
 }
 
-// How crypto/tls tells that the server refused the certificate of the client, or
+// How crypto/tls reports that the server refused the certificate of the client, or
 // that it cannot use its own web config: it has no type for it.
 const (
 	remoteError         = "remote error"

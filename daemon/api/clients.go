@@ -27,7 +27,7 @@ const (
 	// maxClientChecks bounds a client's passwords that are being checked: each takes
 	// tens of milliseconds of a processor.
 	maxClientChecks = 4
-	// retrySeconds is how long a client with too much under way is told to wait.
+	// retrySeconds is how long a client with too much under way is to wait.
 	retrySeconds = 1
 )
 

@@ -94,6 +94,5 @@ func writeEncoded(w http.ResponseWriter, status int, body any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	// A client that is gone is told nothing more.
 	_, _ = w.Write(append(encoded, '\n'))
 }

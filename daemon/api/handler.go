@@ -124,7 +124,7 @@ func isTooLarge(err error) bool {
 	return large
 }
 
-// tooLarge is what the sender of a body that is too large is told.
+// tooLarge is the message for a body that is too large.
 var tooLarge = fmt.Sprintf("the body has more than %d bytes", maxBody)
 
 // withBodyLimit refuses requests whose body is too large: at once where they say

@@ -57,6 +57,6 @@ func textFormat(r *http.Request) expfmt.Format {
 func writtenText(metrics TextGatherer) http.Handler {
 	return gzhttp.GzipHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", string(textFormat(r)))
-		_ = metrics.WriteText(w, r.URL.Query()["name[]"]...) // a client that went away: nobody to tell
+		_ = metrics.WriteText(w, r.URL.Query()["name[]"]...) // the client went away
 	}))
 }

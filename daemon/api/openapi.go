@@ -14,6 +14,5 @@ var OpenAPI []byte
 // description writes the description of the API.
 func description(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/yaml")
-	// A client that is gone is told nothing more.
 	_, _ = w.Write(OpenAPI)
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // peerName returns which process listens at the other end of a connection to a
-// unix socket, as " (process 42)", or nothing when the kernel does not tell.
+// unix socket, as " (process 42)", or nothing when the kernel does not know.
 func peerName(conn net.Conn) string {
 	unixConn, ok := conn.(*net.UnixConn)
 	if !ok {

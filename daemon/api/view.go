@@ -44,7 +44,7 @@ type Autoscaler struct {
 	Status  policy.Status `json:"status"`
 	// SyncPeriodSeconds is how often it is evaluated.
 	SyncPeriodSeconds float64 `json:"sync_period_seconds"`
-	// Evaluation tells about the passes themselves.
+	// Evaluation is how the passes went.
 	Evaluation Evaluation `json:"evaluation"`
 	// Decision is the last one; nil before the first pass.
 	Decision *policy.Decision `json:"decision,omitempty"`
@@ -53,7 +53,7 @@ type Autoscaler struct {
 	Restore *policy.Restoration `json:"restore,omitempty"`
 	// Instances counts the target's instances as the last pass read them.
 	Instances Instances `json:"instances,omitzero"`
-	// Inputs tells where the readings of Spec.Metrics come from.
+	// Inputs are where the readings of Spec.Metrics come from.
 	Inputs []Input `json:"inputs,omitempty"`
 	// Events are the newest ones, oldest first.
 	Events []Event `json:"events,omitempty"`
@@ -64,7 +64,7 @@ type Autoscaler struct {
 	// under way with those of earlier ones, and what ended within a day.
 	Victims []drain.Victim    `json:"victims,omitempty"`
 	Drains  []drain.Operation `json:"drains,omitempty"`
-	// VictimsError is why Victims could not be told; empty when they could.
+	// VictimsError is why Victims are not known; empty when they are.
 	VictimsError string `json:"victims_error,omitempty"`
 	// Discovery is set when the target has labels that are not in force.
 	Discovery *Discovered `json:"discovery,omitempty"`
@@ -115,15 +115,15 @@ type Instances struct {
 	Deleting int `json:"deleting,omitempty"`
 }
 
-// Input tells where one metric's readings come from.
+// Input is where one metric's readings come from.
 type Input struct {
-	// Source is empty where the fleet itself tells.
+	// Source is empty where the fleet itself measures.
 	Source string            `json:"source,omitempty"`
 	Query  string            `json:"query,omitempty"`
 	Select map[string]string `json:"select,omitempty"`
 }
 
-// Evaluation tells about an autoscaler's passes.
+// Evaluation is how an autoscaler's passes went.
 type Evaluation struct {
 	// Last is the tick of the last pass that ended; zero before the first.
 	Last time.Time `json:"last,omitzero"`
@@ -137,10 +137,10 @@ type Evaluation struct {
 	Error string `json:"error,omitempty"`
 	// QuarantinedUntil is set after repeated panics.
 	QuarantinedUntil time.Time `json:"quarantined_until,omitzero"`
-	// Unevaluated says that three periods went by without a pass that ended, as of
+	// Unevaluated reports whether three periods went by without a pass that ended, as of
 	// when the view was asked for. Health names the autoscaler then.
 	Unevaluated bool `json:"unevaluated,omitempty"`
-	// DryRun says that hpad writes no counts.
+	// DryRun reports whether hpad writes no counts.
 	DryRun bool `json:"dry_run,omitempty"`
 	// StateLost says what of hpad's state was lost, or removed while hpad ran, and
 	// when; empty when nothing was for the longest window of any autoscaler.
@@ -227,7 +227,7 @@ func (a Autoscaler) Explanation() Explanation {
 
 // Health is the body of /-/healthy.
 type Health struct {
-	// Healthy says that the scheduler ticks.
+	// Healthy reports whether the scheduler ticks.
 	Healthy bool `json:"healthy"`
 	// LastTick is the last tick of the scheduler.
 	LastTick time.Time `json:"last_tick,omitzero"`
@@ -238,7 +238,7 @@ type Health struct {
 
 // Readiness is the body of /-/ready.
 type Readiness struct {
-	// Ready says that the configuration is live and every autoscaler had its
+	// Ready reports whether the configuration is live and every autoscaler had its
 	// first pass.
 	Ready bool `json:"ready"`
 	// Problems names fleets, sources and autoscalers that fail now, autoscalers that

@@ -86,7 +86,7 @@ func change(d policy.Decision, became api.Evaluation) string {
 	return fmt.Sprintf("The count goes %s from %d to %d", way, d.CurrentReplicas, d.DesiredReplicas)
 }
 
-// because says why the count is to be another one. What the metrics asked for is
+// because returns why the count is to be another one. What the metrics asked for is
 // the cause where the count moves that way, and what was not followed where it does
 // not.
 func because(d policy.Decision) string {
@@ -116,7 +116,7 @@ func because(d policy.Decision) string {
 	}
 }
 
-// filledText says that the instances which were not measured made the difference: by
+// filledText returns that the instances which were not measured made the difference: by
 // its value alone the winning metric asks for another count (R36).
 func filledText(d policy.Decision) string {
 	if d.Winner == nil || *d.Winner < 0 || *d.Winner >= len(d.Metrics) {
@@ -141,7 +141,7 @@ func winnerText(result policy.MetricResult) string {
 	return fmt.Sprintf("%s (%s of a goal of %s%s)", MetricName(result), current, goalText(result.Type, result.Name, result.Goal, result.GoalValue), averageMark(result))
 }
 
-// changedBefore says that somebody else changed the count since the pass before,
+// changedBefore returns that somebody else changed the count since the pass before,
 // where that is not the cause of what was decided.
 func changedBefore(d policy.Decision) string {
 	if d.Foreign == nil || d.Case == policy.CaseRestored {
@@ -150,7 +150,7 @@ func changedBefore(d policy.Decision) string {
 	return fmt.Sprintf("; somebody else had changed the count from %d to %d", d.Foreign.From, d.CurrentReplicas)
 }
 
-// restraints says what kept the count from what was asked for, in the order of
+// restraints returns what kept the count from what was asked for, in the order of
 // the algorithm.
 func restraints(d policy.Decision, became api.Evaluation) string {
 	var said []string
@@ -182,7 +182,7 @@ func restraints(d policy.Decision, became api.Evaluation) string {
 	return "; " + strings.Join(said, "; ") + changedBefore(d)
 }
 
-// heldText says that a hold keeps a count from being written.
+// heldText returns that a hold keeps a count from being written.
 func heldText(hold *policy.Hold) string {
 	return fmt.Sprintf("it is not written while the platform is held (%s: %s)", hold.Reason, clause(hold.Message))
 }

@@ -46,7 +46,7 @@ func ofMetrics(name, help string, value func(m *shownMetric) (float64, bool)) *f
 	}, "goal", "index", "metric", "type")
 }
 
-// families are what is told of each autoscaler, in the order of their names.
+// families are the metrics of each autoscaler, in the order of their names.
 var families = sortedFamilies(
 	newFamily("info", "What the autoscaler scales; always 1.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		fleet, target, _ := strings.Cut(a.view.Reference, "/")

@@ -92,7 +92,7 @@ func newCalls(factory promauto.Factory) calls {
 	}
 }
 
-// Configured tells which fleets and sources the configuration in force has. The
+// Configured sets which fleets and sources the configuration in force has. The
 // series of new ones start at zero, those of others go, and calls to others that
 // are still under way are not counted.
 func (m *Metrics) Configured(fleets, sources []string) {

@@ -83,7 +83,7 @@ func encode(w io.Writer, families []*dto.MetricFamily, names []string) error {
 	return nil
 }
 
-// count is the number of the autoscalers, which is told with them.
+// count is the number of the autoscalers, which is written with them.
 var count = &family{
 	name: "hpad_autoscalers", help: "Autoscalers in the configuration in force.", kind: prometheus.GaugeValue,
 	desc: prometheus.NewDesc("hpad_autoscalers", "Autoscalers in the configuration in force.", nil, nil),

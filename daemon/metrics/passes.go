@@ -10,7 +10,7 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// ErrorKind is whose fault an error is, as the HPA controller tells them apart.
+// ErrorKind is whose fault an error is, as the HPA controller distinguishes them.
 type ErrorKind uint8
 
 // The kinds of errors.

@@ -26,7 +26,7 @@ var (
 	formatKey  = []byte("format")
 )
 
-// DamagedError says that a file of the store cannot be trusted. Open has set it
+// DamagedError is that a file of the store cannot be trusted. Open has set it
 // aside, so that the next start begins with an empty one.
 type DamagedError struct {
 	// Path is the file, Aside what it was renamed to; empty when that failed.
@@ -100,7 +100,7 @@ func exists(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// isTrouble reports whether an error comes from the operating system, and so tells
+// isTrouble reports whether an error comes from the operating system, and so says
 // nothing about the file's content.
 func isTrouble(err error) bool {
 	var errno syscall.Errno
@@ -197,7 +197,7 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// damaged sets a file aside, and returns the error that tells of it.
+// damaged sets a file aside, and returns the error about it.
 func damaged(path string, damage error) *DamagedError {
 	aside, err := setAside(path, "damaged")
 	if err != nil {

@@ -15,7 +15,7 @@
 // last completed round and each [Loss], "autoscalers" a [Record] by name, and
 // "fleets" a bucket for each fleet. In history.db the bucket "entries" holds an
 // [Entry] by time and name, "names" finds them by name, and "counts" has what
-// removed ones told of counts.
+// removed ones had of counts.
 //
 // Writes to files that were removed succeed, and are lost. So each write looks
 // first whether the files are still those at their paths, and where they are not
@@ -23,5 +23,5 @@
 //
 // A record is written when something in it changes. A pass that recommends what
 // the pass before it did is not: [Record.Replay] and the last completed round
-// tell what such passes did to the recommendation list, and Load does it again.
+// say what such passes did to the recommendation list, and Load does it again.
 package state

@@ -79,7 +79,7 @@ func unsealJSON(key string, sealed []byte, value any) error {
 	return json.Unmarshal(payload, value)
 }
 
-// FormatError says that a newer hpad wrote a file or a part of it. The file is
+// FormatError is that a newer hpad wrote a file or a part of it. The file is
 // fine and stays where it is.
 type FormatError struct {
 	// Path is the file.

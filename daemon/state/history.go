@@ -19,7 +19,7 @@ import (
 // The buckets of history.db. A key of "entries" is a time and a name; one of
 // "names" is the length of a name, the name, and a time, and its value is empty.
 // The sum of the entries' sizes is in metaBucket. "counts" has by name the count of
-// the last entry that was removed and told one; files of earlier versions lack it.
+// the last entry that was removed and had one; files of earlier versions lack it.
 var (
 	entriesBucket = []byte("entries")
 	namesBucket   = []byte("names")
@@ -189,7 +189,7 @@ func (h *history) prune(cutoff time.Time, maxBytes int64, most int) (early int, 
 	return early, nil
 }
 
-// keepCount keeps the count that an entry tells, which is to be removed.
+// keepCount keeps the count of an entry that is to be removed.
 func (h *history) keepCount(key, sealed []byte) error {
 	var entry Entry
 	if err := unsealJSON(string(key), sealed, &entry); err != nil {

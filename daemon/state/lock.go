@@ -19,16 +19,16 @@ const lockName = "lock"
 // so that one that is just ending is no hindrance.
 const lockWait = time.Second
 
-// holder is what the lock file tells.
+// holder is the content of the lock file.
 type holder struct {
 	PID   int       `json:"pid"`
 	Host  string    `json:"host"`
 	Since time.Time `json:"since"`
-	// Opened says that the databases were there, then or earlier.
+	// Opened reports whether the databases were there, then or earlier.
 	Opened bool `json:"opened,omitempty"`
 }
 
-// HeldError says that another hpad uses the state directory.
+// HeldError is that another hpad uses the state directory.
 type HeldError struct {
 	Dir string
 	// PID is the process that holds it, on Host; 0 when that is not known.
@@ -45,13 +45,13 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("state directory %q is held by %s: stop that one, or give this one another state_dir", e.Dir, who)
 }
 
-// heldBy makes the error from what the lock file tells.
+// heldBy makes the error from the lock file.
 func heldBy(dir string) *HeldError {
 	h := readHolder(filepath.Join(dir, lockName))
 	return &HeldError{Dir: dir, PID: h.PID, Host: h.Host}
 }
 
-// readHolder returns what a lock file tells; the zero value where it tells nothing.
+// readHolder reads a lock file; the zero value where that is impossible.
 func readHolder(path string) holder {
 	var h holder
 	if text, err := os.ReadFile(path); err != nil || json.Unmarshal(text, &h) != nil {
@@ -68,12 +68,12 @@ type claim struct {
 	file, directory *os.File
 	// place is nil where the kernel grants none.
 	place *place
-	// opened says that the databases are there, or were there once, as far as the lock
-	// file told.
+	// opened reports whether the databases are there, or were there once as far as the
+	// lock file says.
 	opened bool
 }
 
-// errHeld says that somebody else has a lock.
+// errHeld is that somebody else has a lock.
 var errHeld = errors.New("held")
 
 // take claims a directory, or returns a HeldError if it is not free by a deadline.

@@ -43,7 +43,7 @@ const keptLosses = 10
 func (s *store) Losses() []Loss { return *s.losses.Load() }
 
 // loadLosses reads the losses. One from the future, as after a clock was set back, is
-// taken for noticed now, or it would be told for too long.
+// taken for noticed now, or it would be shown for too long.
 func (s *store) loadLosses() error {
 	losses := []Loss{}
 	err := s.state.view(func(tx *bolt.Tx) error {
@@ -93,7 +93,7 @@ func putLosses(losses []Loss) func(*bolt.Tx) error {
 	}
 }
 
-// earlierState returns what tells of an earlier state.db where there is none; empty
+// earlierState returns what shows that there was an earlier state.db where there is none; empty
 // where there is one, and in a new directory.
 func (s *store) earlierState() string {
 	path := filepath.Join(s.claim.dir, stateName)

@@ -28,7 +28,7 @@ type Options struct {
 	// DefaultHistoryBytes: the oldest ones go first. The file may be up to about
 	// twice as large, and does not get smaller.
 	HistoryBytes int64
-	// Log is told when entries go before their retention is over; nil discards.
+	// Log gets what is lost, and when entries go before their retention is over; nil discards.
 	Log *zap.Logger
 }
 

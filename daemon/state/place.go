@@ -30,7 +30,7 @@ type place struct {
 const waiting = 128
 
 // takePlace claims the place of a directory, or returns a HeldError. Before, if not
-// nil, is what this process has. The place is nil where the kernel does not tell where
+// nil, is what this process has. The place is nil where the kernel does not show where
 // the directory is, where it lets hpad have no such socket, and where a stranger is in
 // the way, who must not keep daemons from starting: the other locks hold all the same.
 func takePlace(directory *os.File, before *place, deadline time.Time) (*place, error) {

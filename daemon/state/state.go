@@ -26,8 +26,8 @@ type Store interface {
 	// from one time up to, and not with, another, oldest first; a zero time is no
 	// bound. A limit above 0 keeps the newest ones.
 	History(ctx context.Context, name string, from, to time.Time, limit int) ([]Entry, error)
-	// LastCount returns the count that an autoscaler's history told last, however
-	// long ago; false when it told none.
+	// LastCount returns the last count of an autoscaler's history, however long
+	// ago; false when it has none.
 	LastCount(ctx context.Context, name string) (count int32, known bool, err error)
 	// Losses returns what was lost of the state, now or at earlier starts, oldest
 	// first: the newest 10. The caller must not change it.
@@ -69,7 +69,7 @@ type Record struct {
 	Status policy.Status `json:"status"`
 	// Through is the tick of the last pass that Memory includes.
 	Through time.Time `json:"through"`
-	// Replay tells what later passes did to Memory that were not written because
+	// Replay is what later passes did to Memory that were not written because
 	// each did the same; nil when nothing may be assumed.
 	Replay *Replay `json:"replay,omitempty"`
 	// Intention is a write whose outcome is not known; nil when there is none.
@@ -94,8 +94,7 @@ type Record struct {
 	// Labels are those by which Target asked for the autoscaler; nil for one of the
 	// configuration, and for one whose target is gone.
 	Labels map[string]string `json:"labels,omitempty"`
-	// Fingerprint tells whether the autoscaler's configuration is still the one
-	// that Memory grew under.
+	// Fingerprint is that of the configuration that Memory grew under.
 	Fingerprint string `json:"fingerprint"`
 }
 
@@ -130,7 +129,7 @@ type Hindrance struct {
 	Since time.Time `json:"since"`
 }
 
-// Replay tells that every pass after Record.Through recommended the same count,
+// Replay is that every pass after Record.Through recommended the same count,
 // at each multiple of Period since the epoch up to the last completed round.
 type Replay struct {
 	Replicas int32              `json:"replicas"`
@@ -161,7 +160,7 @@ type Entry struct {
 	// Hold is why the platform did not take the count; nil when it was not asked, or
 	// took it, and in entries of earlier versions.
 	Hold *policy.Hold `json:"hold,omitempty"`
-	// DryRun says that no count was to be written.
+	// DryRun reports whether no count was to be written.
 	DryRun bool `json:"dry_run,omitempty"`
 	// Since is when what hinders the autoscaler began; zero when nothing does.
 	Since time.Time `json:"since,omitzero"`
@@ -170,7 +169,7 @@ type Entry struct {
 	Untold *Untold `json:"untold,omitempty"`
 }
 
-// Untold counts changes that are told together, because causes took turns.
+// Untold counts changes that have one entry together, because causes took turns.
 type Untold struct {
 	Changes int `json:"changes"`
 	// From is the first of them.

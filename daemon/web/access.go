@@ -37,7 +37,7 @@ func markUsers(path string, next http.Handler) http.Handler {
 // config at path stands: with the name and password of a user, or with a
 // certificate that the named authority signed. The request has to come through
 // [Serve], which lets no wrong password and no wrong certificate get here. The
-// error is ErrNobodyAsked, ErrAnonymous, or says that the file cannot be read.
+// error is ErrNobodyAsked, ErrAnonymous, or why the file cannot be read.
 //
 // The file may change at any time, and the toolkit goes by what it says at each
 // request. Users count only if they were there before and after the toolkit

@@ -14,7 +14,7 @@ import (
 const mistakeRepeat = time.Minute
 
 // guard is around the toolkit. Where its response is owed to a mistake in the web
-// config and not to the client, the client is told so.
+// config and not to the client, the client learns so.
 type guard struct {
 	path string
 	log  *zap.Logger

@@ -30,7 +30,7 @@ const maxFileSize = 1 << 20
 
 // Check says what is wrong with the web config at path: whether it can be read,
 // has only keys that there are, and names certificates, keys and hashes that can
-// be used. The error is about the file without naming it, and tells no secret
+// be used. The error is about the file without naming it, and quotes no secret
 // that is in it.
 func Check(path string) error {
 	if err := check(path); err != nil {
@@ -121,7 +121,7 @@ func read(path string) (*toolkit.Config, error) {
 	return c, nil
 }
 
-// cause returns what is wrong with a file whose name is told already.
+// cause returns what is wrong with a file that the error names already.
 func cause(err error) error {
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
 		err = failed.Err
@@ -142,7 +142,7 @@ var (
 	anchor  = regexp.MustCompile(`(?s)unknown anchor '.*?' referenced`)
 )
 
-// Scrub returns what a server or its web config has to tell without the values
+// Scrub returns a message about a server or its web config without the values
 // that it quotes: one in the wrong place may be a password.
 func Scrub(text string) string {
 	text = snippet.ReplaceAllString(text, "`…`$1")

@@ -15,7 +15,7 @@ import (
 // [http.Server.Serve] does. Users, passwords and certificates are read again as
 // they are needed; whether there is TLS at all, http2 and rate_limit are as they
 // were when Serve began. What outer makes of the handler sees requests before
-// anybody is asked who they are, and so can keep a flood away from the hashes.
+// anybody has to say who they are, and so can keep a flood away from the hashes.
 // What is logged has no secret of the file; what server logs itself needs [Scrub].
 //
 // Requests that cannot be let in because of a mistake in the file, and not of the

@@ -89,7 +89,7 @@ func (t *TLS) Validate() []settings.FieldError {
 }
 
 // ValidateHeaders returns every mistake in a table of headers, below its name; nil
-// means that there is none. Values may be secret and are never told.
+// means that there is none. Values may be secret and are never quoted.
 func ValidateHeaders(table string, headers map[string]string) []settings.FieldError {
 	var mistakes []settings.FieldError
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
@@ -117,7 +117,7 @@ func checkHeader(name, value string) string {
 	return ""
 }
 
-// notInHeaderName says that a header's name cannot hold r (RFC 9110, 5.6.2).
+// notInHeaderName reports whether a header's name cannot hold r (RFC 9110, 5.6.2).
 func notInHeaderName(r rune) bool {
 	switch {
 	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':

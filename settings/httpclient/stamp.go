@@ -6,7 +6,7 @@ import (
 )
 
 // Stamp is by what a change of a file is noticed. Two of them are of the same
-// content as far as their files' times and sizes tell; compare them by ==.
+// content as far as their files' times and sizes show; compare them by ==.
 type Stamp struct {
 	path string
 	// modified and size are zero when the file cannot be found.

@@ -15,7 +15,7 @@ import (
 // autoscalersKey is the table that all autoscalers are in.
 const autoscalersKey = "autoscalers"
 
-// ErrEntangled says that an autoscaler is written in a way that it cannot be cut
+// ErrEntangled is that an autoscaler is written in a way that it cannot be cut
 // out of, as one line with others.
 var ErrEntangled = errors.New("its tables are not on lines of their own")
 
@@ -30,7 +30,7 @@ type Cutting struct {
 	Gone []Lines
 	// Kept are comments directly above these, which are left for a person to judge.
 	Kept []Lines
-	// Bare says that Rest holds nothing but comments, if any, and Empty that it holds
+	// Bare reports whether Rest holds nothing but comments, if any, and Empty whether it holds
 	// nothing at all.
 	Bare, Empty bool
 }

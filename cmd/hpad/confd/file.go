@@ -92,7 +92,7 @@ func stage(path, like string, text []byte) (name string, err error) {
 	return file.Name(), file.Sync()
 }
 
-// errOwner says that a file cannot be given to those who read its siblings.
+// errOwner is that a file cannot be given to those who read its siblings.
 var errOwner = errors.New("cannot be given the owner and group of the other files")
 
 // own gives a file the owner and group of another one. The owner may be another

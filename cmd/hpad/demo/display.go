@@ -27,7 +27,7 @@ const (
 	frameInterval  = 250 * time.Millisecond
 )
 
-// display shows the demo while it runs and tells its story at the end. Notes
+// display shows the demo while it runs and its story at the end. Warnings
 // and decisions may come from anywhere, all else is for one goroutine.
 type display struct {
 	out    io.Writer
@@ -92,11 +92,11 @@ func (s *display) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case view := <-s.decisions:
-			err = s.tell(view)
+			err = s.add(view)
 		case line := <-s.warnings:
 			if ctx.Err() != nil {
 				// Calls that are broken off at the end are no trouble; where it is
-				// the daemon that failed, lastWarnings tells.
+				// the daemon that failed, lastWarnings prints them.
 				s.warn(line)
 				return nil
 			}
@@ -110,8 +110,8 @@ func (s *display) run(ctx context.Context) error {
 	}
 }
 
-// tell adds a decision to the story, and prints it where it says something new.
-func (s *display) tell(view api.Autoscaler) error {
+// add adds a decision to the story, and prints it where it says something new.
+func (s *display) add(view api.Autoscaler) error {
 	if view.Decision == nil {
 		return nil
 	}
@@ -172,7 +172,7 @@ func (s *display) lastWarnings() {
 	for {
 		select {
 		case line := <-s.warnings:
-			// When this cannot be printed, the failure itself is still told.
+			// When this cannot be printed, the failure itself is still reported.
 			_ = s.print("! " + line)
 		default:
 			return
@@ -180,7 +180,7 @@ func (s *display) lastWarnings() {
 	}
 }
 
-// conclude says what happened. The error says that the fleet did not grow and
+// conclude prints what happened. The error is that the fleet did not grow and
 // shrink.
 func (s *display) conclude() error {
 	elapsed := s.ended.Sub(s.begun)

@@ -69,7 +69,7 @@ func TestShowConcludes(t *testing.T) {
 	shown.begun = time.Now().Add(-time.Minute)
 	shown.ended = time.Now()
 	for second, counts := range [][2]int32{{1, 1}, {1, 3}, {3, 2}} {
-		if err := shown.tell(viewAt(second, counts[0], counts[1], 0, 700)); err != nil {
+		if err := shown.add(viewAt(second, counts[0], counts[1], 0, 700)); err != nil {
 			t.Fatal(err)
 		}
 	}

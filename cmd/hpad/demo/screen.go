@@ -32,7 +32,7 @@ func newScreen(out io.Writer) *screen {
 	return &screen{out: out, size: func() (int, int, error) { return term.GetSize(int(file.Fd())) }}
 }
 
-// The size of a terminal that does not tell its own, and the least that is drawn
+// The size of a terminal that does not know its own, and the least that is drawn
 // for.
 const (
 	usualColumns, usualRows = 80, 24

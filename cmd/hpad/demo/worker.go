@@ -36,7 +36,7 @@ type worker struct {
 // Work takes jobs from the queue at an address, as "http://127.0.0.1:4729", and
 // does them one after the other until ctx ends; the job in hand is done first.
 // Meanwhile it serves /metrics and /ready on the listener, which it closes. The
-// error says that the queue does not respond, or that nothing could be served.
+// error is that the queue does not respond, or that nothing could be served.
 func Work(ctx context.Context, queue string, listener net.Listener) error {
 	registry := prometheus.NewRegistry()
 	w := &worker{

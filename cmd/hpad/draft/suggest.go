@@ -48,7 +48,7 @@ func (m *Metric) AskSource(source, kind, matchers string) {
 	}
 }
 
-// suggestResource suggests what node_exporter tells of machines.
+// suggestResource suggests what node_exporter measures of machines.
 func (m *Metric) suggestResource(kind string) {
 	query := "sum by (instance) (" + series(m.Resource, "") + ")"
 	switch m.Resource {

@@ -221,7 +221,7 @@ func impliedType(metricType autoscalingv2.MetricSourceType, target autoscalingv2
 	return autoscalingv2.ValueMetricType
 }
 
-// metricNote tells of a metric of the custom or external metrics API.
+// metricNote describes a metric of the custom or external metrics API.
 func metricNote(metricType autoscalingv2.MetricSourceType, object string, identifier autoscalingv2.MetricIdentifier) string {
 	note := fmt.Sprintf("%s metric %q", metricType, identifier.Name)
 	if object != "" {

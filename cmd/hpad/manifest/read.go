@@ -92,7 +92,7 @@ func Read(file string, text []byte) ([]Object, []Skipped, error) {
 // reader gathers what is in a file.
 type reader struct {
 	file string
-	// template says that there is something in the file that templates have.
+	// template reports whether there is something in the file that templates have.
 	template bool
 
 	objects []Object

@@ -96,7 +96,7 @@ func (p *page) agreed(view api.Explanation, d policy.Decision) {
 }
 
 // evaluation adds what is wrong with the passes themselves, if anything; an error
-// that the decision that follows has, and is not old, is told there.
+// that the decision that follows has, and is not old, is shown there.
 func (p *page) evaluation(view api.Explanation, zone *time.Location, shown bool) {
 	evaluation := view.Evaluation
 	if evaluation.Unevaluated {

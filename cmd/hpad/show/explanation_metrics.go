@@ -74,7 +74,7 @@ func ruleText(rule string) string {
 	return " (" + rule + ")"
 }
 
-// number writes a ratio as shortly as tells it from its neighbors in practice.
+// number writes a ratio with as many digits as matter in practice.
 func number(value float64) string { return strconv.FormatFloat(value, 'g', 6, 64) }
 
 // percent writes a share in percent.

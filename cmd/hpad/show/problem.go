@@ -15,7 +15,7 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// ownConditions are those of every autoscaler; the others tell what its platform
+// ownConditions are those of every autoscaler; the others are what its platform
 // says.
 var ownConditions = []policy.ConditionType{policy.AbleToScale, policy.ScalingActive, policy.ScalingLimited, policy.ScaledToZero, policy.ForeignWriter}
 
