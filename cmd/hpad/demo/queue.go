@@ -104,12 +104,19 @@ func (q *Queue) Stats() Stats {
 	return stats
 }
 
-// Put adds n jobs, and those back that a worker has had for too long.
+// Put adds n jobs, and puts those of workers that are gone in front.
 func (q *Queue) Put(n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
-	q.reclaim(now)
+	var lost []waitingJob
+	for _, id := range slices.Sorted(maps.Keys(q.running)) {
+		if running := q.running[id]; now.After(running.until) {
+			delete(q.running, id)
+			lost = append(lost, running.waitingJob)
+		}
+	}
+	q.waiting = slices.Concat(lost, q.waiting)
 	for range n {
 		q.lastID++
 		job := Job{ID: q.lastID, TimeMillis: jobTime.Milliseconds(), CPUMillis: jobCPU.Milliseconds()}
@@ -123,31 +130,14 @@ func (q *Queue) Put(n int) {
 	}
 }
 
-// reclaim puts the jobs of workers that are gone in front. The caller holds the
-// lock.
-func (q *Queue) reclaim(now time.Time) {
-	var lost []waitingJob
-	for _, id := range slices.Sorted(maps.Keys(q.running)) {
-		if running := q.running[id]; now.After(running.until) {
-			delete(q.running, id)
-			lost = append(lost, running.waitingJob)
-		}
-	}
-	q.waiting = slices.Concat(lost, q.waiting)
-}
-
 // Take returns the oldest job and gives it to the caller for a while, waiting for
-// one if need be. It says false when ctx ends first.
+// one if need be. It returns false when ctx ends first.
 func (q *Queue) Take(ctx context.Context) (Job, bool) {
 	for {
-		q.mu.Lock()
-		if len(q.waiting) > 0 {
-			job := q.takeFirst(time.Now())
-			q.mu.Unlock()
+		job, ok, arrived := q.first()
+		if ok {
 			return job, true
 		}
-		arrived := q.arrived
-		q.mu.Unlock()
 		select {
 		case <-arrived:
 		case <-ctx.Done():
@@ -156,9 +146,15 @@ func (q *Queue) Take(ctx context.Context) (Job, bool) {
 	}
 }
 
-// takeFirst gives the oldest job away. The caller holds the lock.
-func (q *Queue) takeFirst(now time.Time) Job {
-	first := q.waiting[0]
+// first gives the oldest job away. Without one it returns false, and what is closed
+// when there are jobs again.
+func (q *Queue) first() (Job, bool, <-chan struct{}) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.waiting) == 0 {
+		return Job{}, false, q.arrived
+	}
+	first, now := q.waiting[0], time.Now()
 	q.waiting = q.waiting[1:]
 	q.running[first.job.ID] = runningJob{waitingJob: first, until: now.Add(lease)}
 	waited := now.Sub(first.since)
@@ -166,10 +162,10 @@ func (q *Queue) takeFirst(now time.Time) Job {
 	q.stats.Waited += waited
 	q.stats.LongestWait = max(q.stats.LongestWait, waited)
 	q.metrics.wait.Observe(waited.Seconds())
-	return first.job
+	return first.job, true, nil
 }
 
-// Done notes that a job is done. One that nobody has in hand is ignored: it was
+// Done counts a job as done. One that nobody has in hand is ignored: it was
 // given to another worker, which may have done it already.
 func (q *Queue) Done(id uint64) {
 	q.mu.Lock()

@@ -98,7 +98,7 @@ func (s *Server) giveToken(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"access_token": s.issue(Account), "expires_in": 3599, "token_type": "Bearer"})
 }
 
-// issue makes a token of an account. The caller holds the lock.
+// issue makes a token of an account.
 func (s *Server) issue(account string) string {
 	s.issued++
 	token := fmt.Sprintf("ya29.%d", s.issued)
@@ -164,8 +164,7 @@ func verify(signed string) (claims, error) {
 	return c, nil
 }
 
-// caller returns the account whose request it is; "" where that is not known. The
-// caller holds the lock.
+// caller returns the account whose request it is; "" where that is not known.
 func (s *Server) caller(r *http.Request) string {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	switch {

@@ -62,7 +62,7 @@ func (s *Server) drop(gone *fault) {
 	gone.end()
 }
 
-// meet returns the fault that meets a call; nil for none. The caller holds the lock.
+// meet returns the fault that meets a call; nil for none.
 func (s *Server) meet(method string) *fault {
 	for _, f := range s.faults {
 		if f.Method != "" && f.Method != method {

@@ -91,7 +91,7 @@ const (
 	statusStopping     = "STOPPING"
 )
 
-// advance brings a group to what it is at a time. The caller holds the lock.
+// advance brings a group to what it is at a time.
 func (s *Server) advance(g *group, now time.Time) {
 	g.instances = slices.DeleteFunc(g.instances, func(i *instance) bool {
 		return i.action == actionDeleting && now.Sub(i.stopped) >= g.Stop
@@ -163,7 +163,7 @@ func (s *Server) nextID() uint64 {
 }
 
 // setSize changes the size of a group, as Compute Engine does: the instances that
-// do not run go first, then the newest. The caller holds the lock.
+// do not run go first, then the newest.
 func (s *Server) setSize(g *group, size int, now time.Time) {
 	s.advance(g, now)
 	g.lagging = g.size

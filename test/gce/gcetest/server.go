@@ -38,6 +38,8 @@ type Server struct {
 	// report tells a mistake of the imitation, or of its client.
 	report func(format string, arguments ...any)
 
+	// mu guards all that follows. What is exported, or serves a request, locks it;
+	// everything else runs below one of those.
 	mu            sync.Mutex
 	groups        map[string]*group
 	ids           uint64
@@ -233,7 +235,7 @@ func (s *Server) answer(c *call, r *http.Request) ([]byte, *apiError) {
 	return text, nil
 }
 
-// do does what a call asks for. The caller holds the lock.
+// do does what a call asks for.
 func (s *Server) do(c *call, r *http.Request) (proto.Message, *apiError) {
 	switch caller := s.caller(r); {
 	case caller == "":
