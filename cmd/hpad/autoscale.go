@@ -19,7 +19,6 @@ import (
 	"github.com/hpad/hpad/daemon/config"
 )
 
-// autoscaleOptions are the flags of "hpad autoscale".
 type autoscaleOptions struct {
 	configuration
 	reference   string
@@ -28,7 +27,6 @@ type autoscaleOptions struct {
 	cpu, memory int32
 }
 
-// newAutoscaleCommand returns "hpad autoscale".
 func newAutoscaleCommand(stream streams) *cobra.Command {
 	var options autoscaleOptions
 	cmd := &cobra.Command{
@@ -95,7 +93,6 @@ func (o *autoscaleOptions) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// autoscale adds an autoscaler to the configuration.
 func autoscale(cmd *cobra.Command, stream streams, o *autoscaleOptions) error {
 	c, err := config.Load(o.file)
 	if err != nil {
@@ -173,7 +170,6 @@ func (o *autoscaleOptions) checkFree(cmd *cobra.Command, c *config.Config, refer
 		"change the labels, or take hpad.enable away first; an autoscaler in a file would win over them")
 }
 
-// nameOf makes a name of a target's.
 func nameOf(reference config.Reference) string {
 	var parts []string
 	for _, key := range reference.Keys {
@@ -198,7 +194,6 @@ func autoscaleNotes(name string) []string {
 	}
 }
 
-// draft returns the autoscaler.
 func (o *autoscaleOptions) draft(reference config.Reference) *draft.Autoscaler {
 	a := &draft.Autoscaler{
 		Name:        o.name,
@@ -232,7 +227,6 @@ func (o *autoscaleOptions) draft(reference config.Reference) *draft.Autoscaler {
 	return a
 }
 
-// summary says in a few words what the autoscaler does.
 func (o *autoscaleOptions) summary(reference config.Reference) string {
 	var goals []string
 	if o.cpu > 0 {
@@ -247,7 +241,6 @@ func (o *autoscaleOptions) summary(reference config.Reference) string {
 	return fmt.Sprintf("%s, %d to %s, %s", reference.Ref, o.min, plural(int(o.max), "replica"), strings.Join(goals, ", "))
 }
 
-// completeFleets completes the fleets of a configuration, for a target to follow.
 func completeFleets(file string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	fleets, err := config.LoadFleets(file)
 	if err != nil {

@@ -12,10 +12,8 @@ import (
 	"github.com/hpad/hpad/daemon/redact"
 )
 
-// checkError is what "hpad check" found wrong, one error for each mistake.
 type checkError struct{ mistakes []error }
 
-// Error returns the mistakes, one in a line.
 func (e *checkError) Error() string {
 	lines := make([]string, len(e.mistakes))
 	for i, mistake := range e.mistakes {
@@ -24,10 +22,8 @@ func (e *checkError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap returns the mistakes, so that each is reported on its own.
 func (e *checkError) Unwrap() []error { return e.mistakes }
 
-// newCheckCommand returns "hpad check".
 func newCheckCommand(stream streams) *cobra.Command {
 	var tryLive bool
 	cmd := &cobra.Command{
@@ -106,7 +102,6 @@ func writeFindings(stream streams, findings []live.Finding) error {
 	return nil
 }
 
-// plural writes a number of things.
 func plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

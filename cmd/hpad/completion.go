@@ -18,7 +18,6 @@ var completions = map[string]func(*cobra.Command, io.Writer) error{
 	"powershell": func(root *cobra.Command, w io.Writer) error { return root.GenPowerShellCompletionWithDesc(w) },
 }
 
-// newCompletionCommand returns "hpad completion".
 func newCompletionCommand(stream streams) *cobra.Command {
 	shells := slices.Sorted(maps.Keys(completions))
 	return &cobra.Command{

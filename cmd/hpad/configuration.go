@@ -18,7 +18,6 @@ import (
 	"github.com/hpad/hpad/daemon/explain"
 )
 
-// configuration is what a command that changes the configuration knows of it.
 type configuration struct {
 	// file is the main file.
 	file string
@@ -29,7 +28,6 @@ type configuration struct {
 	named func() *api.Client
 }
 
-// add gives a command the flags.
 func (c *configuration) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&c.file, "config", defaultConfig, "the configuration `file`; the others are in conf.d beside it")
@@ -42,10 +40,8 @@ func (c *configuration) add(cmd *cobra.Command) {
 // dryRun is a truth value that also takes kubectl's words for it.
 type dryRun bool
 
-// String returns the value's word.
 func (d *dryRun) String() string { return fmt.Sprint(bool(*d)) }
 
-// Set takes a word.
 func (d *dryRun) Set(text string) error {
 	switch text {
 	case "true", "client":
@@ -58,7 +54,6 @@ func (d *dryRun) Set(text string) error {
 	return nil
 }
 
-// Type returns what help calls the value.
 func (d *dryRun) Type() string { return "bool" }
 
 // client returns a client of the daemon that runs a configuration: where flags or
@@ -128,7 +123,6 @@ func (c *configuration) holders(name string) (files []string, texts map[string][
 	return files, texts, errors.Join(unread...)
 }
 
-// place says in which file an autoscaler is, and from which line on.
 func (c *configuration) place(name string) string {
 	files, texts, _ := c.holders(name)
 	if len(files) == 0 {
@@ -137,7 +131,6 @@ func (c *configuration) place(name string) string {
 	return placeOf(files[0], confd.Find(texts[files[0]], name))
 }
 
-// placeOf names lines of a file.
 func placeOf(file string, lines []confd.Lines) string {
 	if len(lines) == 0 {
 		return file
@@ -152,7 +145,6 @@ func placeOf(file string, lines []confd.Lines) string {
 	return file + ":" + strings.Join(spans, ",")
 }
 
-// completeConfigured completes the names of the autoscalers of a configuration.
 func completeConfigured(file string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	c, err := config.Load(file)
 	if err != nil {
@@ -166,7 +158,6 @@ func completeConfigured(file string) ([]cobra.Completion, cobra.ShellCompDirecti
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// say writes what a person is to read.
 func say(w io.Writer, text string) error {
 	if _, err := io.WriteString(w, text); err != nil {
 		return fmt.Errorf("write the answer: %w", err)

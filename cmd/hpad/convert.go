@@ -25,14 +25,12 @@ import (
 // maxManifest bounds what is read of one file, in bytes.
 const maxManifest = 64 << 20
 
-// convertOptions are the flags of "hpad convert".
 type convertOptions struct {
 	config       string
 	choices      manifest.Choices
 	output, into string
 }
 
-// newConvertCommand returns "hpad convert".
 func newConvertCommand(stream streams) *cobra.Command {
 	var options convertOptions
 	cmd := &cobra.Command{
@@ -75,7 +73,6 @@ it, and the query of every metric that is not cpu or memory.`,
 	return cmd
 }
 
-// check completes the choices.
 func (o *convertOptions) check() error {
 	choices := &o.choices
 	if choices.Fleet == "" {
@@ -141,7 +138,6 @@ func convert(stream streams, o *convertOptions, files []string) error {
 	return nil
 }
 
-// readManifest reads a file or, for "-", the standard input.
 func readManifest(stream streams, file string) ([]byte, error) {
 	from := stream.in
 	if file != "-" {
@@ -162,7 +158,6 @@ func readManifest(stream streams, file string) ([]byte, error) {
 	return text, nil
 }
 
-// fileName returns what a file is called in messages.
 func fileName(file string) string {
 	if file == "-" {
 		return "stdin"
@@ -170,7 +165,6 @@ func fileName(file string) string {
 	return file
 }
 
-// write writes the autoscalers to where they are wanted.
 func (o *convertOptions) write(stream streams, conversions []manifest.Conversion) error {
 	texts := make([]string, len(conversions))
 	for i := range conversions {
@@ -185,7 +179,6 @@ func (o *convertOptions) write(stream streams, conversions []manifest.Conversion
 	return say(stream.out, strings.Join(texts, "\n"))
 }
 
-// writeEach writes a file for each autoscaler, or none at all.
 func (o *convertOptions) writeEach(conversions []manifest.Conversion, texts []string) (err error) {
 	paths := make([]string, len(conversions))
 	for i := range conversions {
@@ -205,7 +198,6 @@ func (o *convertOptions) writeEach(conversions []manifest.Conversion, texts []st
 	return nil
 }
 
-// create writes a file that there is not yet.
 func (o *convertOptions) create(path, text string) error {
 	like := filepath.Dir(path)
 	if _, err := os.Stat(o.config); err == nil && like == config.ExtraDir(o.config) {
@@ -214,7 +206,6 @@ func (o *convertOptions) create(path, text string) error {
 	return confd.Create(path, like, []byte(text))
 }
 
-// conclude says what is left to do.
 func (o *convertOptions) conclude(stream streams, conversions []manifest.Conversion) {
 	decisions := 0
 	for i := range conversions {

@@ -17,7 +17,6 @@ import (
 	"github.com/hpad/hpad/daemon/kinds"
 )
 
-// newDeleteCommand returns "hpad delete".
 func newDeleteCommand(stream streams) *cobra.Command {
 	var c configuration
 	cmd := &cobra.Command{
@@ -51,7 +50,6 @@ changed.`,
 	return cmd
 }
 
-// deletion is what is to be done to delete an autoscaler.
 type deletion struct {
 	file string
 	// whole reports whether the file goes, or else cutting is what is left of it.
@@ -59,7 +57,6 @@ type deletion struct {
 	cutting *confd.Cutting
 }
 
-// deleteAutoscaler removes an autoscaler from the configuration.
 func deleteAutoscaler(cmd *cobra.Command, stream streams, c *configuration, name string) error {
 	loaded, _ := config.Load(c.file) // one with mistakes may be what is to be deleted
 	plan, err := c.planDeletion(cmd, loaded, name)
@@ -108,7 +105,6 @@ func (c *configuration) planDeletion(cmd *cobra.Command, loaded *config.Config, 
 	return plan, nil
 }
 
-// String says what is to be done.
 func (d *deletion) String() string {
 	if d.whole {
 		return d.file + " is removed"
@@ -123,7 +119,6 @@ func (d *deletion) String() string {
 	return text
 }
 
-// carryOut does it.
 func (d *deletion) carryOut() error {
 	if d.whole {
 		return confd.Remove(d.file)
@@ -131,7 +126,6 @@ func (d *deletion) carryOut() error {
 	return confd.Replace(d.file, d.cutting.Rest)
 }
 
-// consequence says what becomes of the target.
 func (c *configuration) consequence(cmd *cobra.Command, loaded *config.Config, name string) string {
 	if loaded == nil {
 		return ""
@@ -177,7 +171,6 @@ func (c *configuration) notConfigured(cmd *cobra.Command, loaded *config.Config,
 	return hint.With(missing, "\"hpad get\" lists the autoscalers")
 }
 
-// labelsHint says where a kind of fleet has its labels.
 func labelsHint(kind string) string {
 	return "take hpad.enable away or set it to \"false\" in " + cmp.Or(kinds.Fleets[kind].LabelPlace, "its labels")
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/hpad/hpad/cmd/hpad/demo"
 )
 
-// newDemoCommand returns "hpad demo".
 func newDemoCommand(stream streams) *cobra.Command {
 	var duration time.Duration
 	var printConfig bool
@@ -51,7 +50,6 @@ whatever way it ends, no process is left.`,
 	return cmd
 }
 
-// newDemoWorkerCommand returns "hpad demo worker", which the demo starts.
 func newDemoWorkerCommand() *cobra.Command {
 	var queue string
 	cmd := &cobra.Command{
@@ -67,7 +65,6 @@ func newDemoWorkerCommand() *cobra.Command {
 	return cmd
 }
 
-// runDemoWorker does jobs until ctx ends.
 func runDemoWorker(ctx context.Context, queue string) error {
 	port := os.Getenv("HPAD_PORT")
 	if queue == "" || port == "" {

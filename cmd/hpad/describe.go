@@ -9,7 +9,6 @@ import (
 	"github.com/hpad/hpad/cmd/hpad/show"
 )
 
-// newDescribeCommand returns "hpad describe".
 func newDescribeCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "describe NAME",

@@ -22,16 +22,13 @@ const (
 	exitMistakes = 3
 )
 
-// usageError is a mistake in the command line itself.
 type usageError struct{ error }
 
-// Unwrap returns the mistake.
 func (e usageError) Unwrap() error { return e.error }
 
 // wrongUse marks an error as a mistake in the command line, with a hint.
 func wrongUse(err error, text string) error { return usageError{hint.With(err, text)} }
 
-// exitCode returns the exit code that an error stands for.
 func exitCode(err error) int {
 	if _, ok := errors.AsType[usageError](err); ok {
 		return exitWrongUse
@@ -64,7 +61,6 @@ func report(w io.Writer, err error) {
 	}
 }
 
-// hintOf returns what to do about an error; empty where nothing is known.
 func hintOf(err error) string {
 	if text := hint.Of(err); text != "" {
 		return text

@@ -13,7 +13,6 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// newExplainCommand returns "hpad explain".
 func newExplainCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain NAME",

@@ -14,7 +14,6 @@ import (
 	"github.com/hpad/hpad/daemon/explain"
 )
 
-// newGetCommand returns "hpad get".
 func newGetCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get [NAME]...",

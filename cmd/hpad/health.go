@@ -13,7 +13,6 @@ import (
 	"github.com/hpad/hpad/cmd/hpad/show"
 )
 
-// newHealthCommand returns "hpad health".
 func newHealthCommand(stream streams) *cobra.Command {
 	var strict bool
 	var timeout time.Duration

@@ -12,7 +12,6 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// newHistoryCommand returns "hpad history".
 func newHistoryCommand(stream streams) *cobra.Command {
 	var since string
 	limit := 20

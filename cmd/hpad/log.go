@@ -12,7 +12,6 @@ import (
 	"github.com/hpad/hpad/daemon/redact"
 )
 
-// logFlags say how the daemon logs.
 type logFlags struct{ level, format string }
 
 func (f *logFlags) add(cmd *cobra.Command) {

@@ -11,7 +11,6 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// newManCommand returns "hpad man", which packages are built with.
 func newManCommand() *cobra.Command {
 	var date string
 	cmd := &cobra.Command{

@@ -28,10 +28,8 @@ const (
 // outputFormats are all of them, as help and errors list them.
 var outputFormats = []string{string(outputTable), string(outputWide), string(outputJSON), string(outputYAML)}
 
-// String returns the format's word.
 func (f *outputFormat) String() string { return string(*f) }
 
-// Set takes the word of a format.
 func (f *outputFormat) Set(text string) error {
 	if !slices.Contains(outputFormats, text) {
 		return fmt.Errorf("want one of %s", strings.Join(outputFormats, ", "))
@@ -40,7 +38,6 @@ func (f *outputFormat) Set(text string) error {
 	return nil
 }
 
-// Type returns what help calls the value.
 func (f *outputFormat) Type() string { return "FORMAT" }
 
 // addOutputFlag gives a command the flag -o and returns its value.
@@ -63,7 +60,6 @@ func write(w io.Writer, format outputFormat, value any, text func(io.Writer) err
 	return nil
 }
 
-// render returns what write writes.
 func render(format outputFormat, value any, text func(io.Writer) error) ([]byte, error) {
 	var page bytes.Buffer
 	switch format {

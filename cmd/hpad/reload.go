@@ -10,7 +10,6 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// newReloadCommand returns "hpad reload".
 func newReloadCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reload",

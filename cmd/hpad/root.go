@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// streams are what a command reads from and writes to.
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
@@ -28,7 +27,6 @@ func run(ctx context.Context, args []string, io streams) int {
 	return exitCode(err)
 }
 
-// newRootCommand returns the command line with all its commands.
 func newRootCommand(io streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "hpad",
@@ -105,7 +103,6 @@ func checkUse(command *cobra.Command) {
 	}
 }
 
-// helpHint points to the help of a command.
 func helpHint(cmd *cobra.Command) string {
 	return fmt.Sprintf("usage: %s; see \"%s --help\"", cmd.UseLine(), cmd.CommandPath())
 }

@@ -25,7 +25,6 @@ import (
 // defaultConfig is where the configuration is unless --config says otherwise.
 const defaultConfig = "/etc/hpad/hpad.toml"
 
-// newRunCommand returns "hpad run".
 func newRunCommand(stream streams) *cobra.Command {
 	var file string
 	var logs logFlags
@@ -50,7 +49,6 @@ configuration again; a bad one is reported and changes nothing.`,
 	return cmd
 }
 
-// runOptions are the flags of "hpad run".
 type runOptions struct {
 	file   string
 	dryRun bool
@@ -126,7 +124,6 @@ func loadOnce(first *config.Config, file string) func() (*config.Config, error) 
 	}
 }
 
-// notify notifies the service manager, if there is one.
 func notify(log *zap.Logger) func(state string) {
 	return func(state string) {
 		if _, err := sd.SdNotify(false, state); err != nil {

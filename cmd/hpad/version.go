@@ -9,7 +9,6 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// newVersionCommand returns "hpad version".
 func newVersionCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
@@ -26,7 +25,6 @@ func newVersionCommand(stream streams) *cobra.Command {
 	return cmd
 }
 
-// writeVersion writes a build on one line.
 func writeVersion(w io.Writer, build api.BuildInfo) error {
 	revision := ""
 	if build.Revision != "" {

@@ -17,7 +17,6 @@ func (h handlers) autoscalers(w http.ResponseWriter, _ *http.Request) {
 	writeData(w, list)
 }
 
-// autoscaler writes one autoscaler with everything known of it.
 func (h handlers) autoscaler(w http.ResponseWriter, r *http.Request) {
 	if view, ok := h.named(w, r); ok {
 		writeData(w, view)
@@ -37,7 +36,6 @@ func (h handlers) explain(w http.ResponseWriter, r *http.Request) {
 	writeData(w, view.Explanation())
 }
 
-// discovery writes the targets that fleets found by their labels.
 func (h handlers) discovery(w http.ResponseWriter, _ *http.Request) {
 	list := h.daemon.Discovered()
 	if list == nil {

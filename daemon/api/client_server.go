@@ -102,7 +102,6 @@ func (s Server) ExposedTo() string {
 	return address.Host
 }
 
-// base returns the URL that paths are appended to.
 func (s Server) base() (string, error) {
 	address, err := url.Parse(s.URL)
 	switch {
@@ -158,7 +157,6 @@ func unreachableServer(base string, err error) error {
 	return &ReachError{Address: base, Hint: serverHint(err), Err: err}
 }
 
-// serverHint says what to do about a server that cannot be reached.
 func serverHint(err error) string {
 	if alert, ok := errors.AsType[*net.OpError](err); ok && alert.Op == remoteError {
 		switch alert.Err.Error() {

@@ -117,7 +117,6 @@ func Checked(next http.Handler) http.Handler {
 	})
 }
 
-// writeTooMany writes 429 with the seconds to wait.
 func writeTooMany(w http.ResponseWriter, what string) {
 	w.Header().Set("Retry-After", strconv.Itoa(retrySeconds))
 	writeError(w, http.StatusTooManyRequests, ErrorTooMany, fmt.Sprintf("%s from this address: try again in %d s", what, retrySeconds))
@@ -144,7 +143,6 @@ func (c *Clients) Listener(listener net.Listener) net.Listener {
 	return &clientListener{Listener: netutil.LimitListener(listener, maxConnections), clients: c}
 }
 
-// clientListener bounds the connections of each client.
 type clientListener struct {
 	net.Listener
 	clients *Clients
@@ -165,13 +163,11 @@ func (l *clientListener) Accept() (net.Conn, error) {
 	}
 }
 
-// clientConn counts until it is closed.
 type clientConn struct {
 	net.Conn
 	end func()
 }
 
-// Close closes the connection.
 func (c *clientConn) Close() error {
 	defer c.end()
 	return c.Conn.Close()

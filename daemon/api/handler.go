@@ -54,7 +54,6 @@ func routes(d Daemon, gatherer prometheus.Gatherer, access Access) map[string]me
 	}
 }
 
-// handlers serve requests from what the daemon returns.
 type handlers struct {
 	daemon Daemon
 }
@@ -118,7 +117,6 @@ func checkBody(r *http.Request) (status int, kind ErrorType, message string) {
 	return 0, "", ""
 }
 
-// isTooLarge reports whether a body could not be read because it is too large.
 func isTooLarge(err error) bool {
 	_, large := errors.AsType[*http.MaxBytesError](err)
 	return large
@@ -141,7 +139,6 @@ func withBodyLimit(next http.Handler) http.Handler {
 	})
 }
 
-// noSuchPath writes 404 in the envelope.
 func noSuchPath(w http.ResponseWriter, r *http.Request) {
 	writeError(w, http.StatusNotFound, ErrorNotFound, "no such path: "+r.URL.Path)
 }

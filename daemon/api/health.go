@@ -39,7 +39,6 @@ func (h handlers) reload(w http.ResponseWriter, r *http.Request) {
 	writeData(w, nil)
 }
 
-// statusOf returns 200 or 503.
 func statusOf(ok bool) int {
 	if ok {
 		return http.StatusOK

@@ -110,7 +110,6 @@ func (h handlers) history(w http.ResponseWriter, r *http.Request) {
 	writeData(w, entries)
 }
 
-// wholeHistory writes what was recorded of all autoscalers, oldest first.
 func (h handlers) wholeHistory(w http.ResponseWriter, r *http.Request) {
 	if entries, ok := h.recorded(w, r); ok {
 		writeData(w, entries)
@@ -206,7 +205,6 @@ func instant(name, text string) (time.Time, error) {
 	return time.Unix(int64(whole), int64(fraction*1e9)).UTC(), nil
 }
 
-// historyLimit reads how many entries are wanted.
 func historyLimit(text string) (int, error) {
 	if text == "" {
 		return DefaultHistoryLimit, nil

@@ -25,7 +25,6 @@ const indexPage = `<!DOCTYPE html>
 </html>
 `
 
-// index writes the page at the root.
 func index(w http.ResponseWriter, _ *http.Request) {
 	header := w.Header()
 	header.Set("Content-Type", "text/html; charset=utf-8")

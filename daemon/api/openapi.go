@@ -11,7 +11,6 @@ import (
 //go:embed openapi.yaml
 var OpenAPI []byte
 
-// description writes the description of the API.
 func description(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/yaml")
 	_, _ = w.Write(OpenAPI)

@@ -95,7 +95,6 @@ func groupID(group string) (int, error) {
 	return strconv.Atoi(found.Gid)
 }
 
-// giveTo gives a file to a group.
 func giveTo(path string, gid int) error {
 	if gid == ownGroup {
 		return nil

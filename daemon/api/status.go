@@ -14,7 +14,6 @@ func (h handlers) config(w http.ResponseWriter, _ *http.Request) {
 	writeDataAs(w, ConfigText{TOML: h.daemon.Config()}, func(encoded []byte) []byte { return encoded })
 }
 
-// buildInfo writes which hpad this is.
 func (h handlers) buildInfo(w http.ResponseWriter, _ *http.Request) {
 	writeData(w, Build())
 }

@@ -68,7 +68,6 @@ func restoredText(d policy.Decision) string {
 		d.Restore.Foreign, d.Restore.Since.In(d.Time.Location()).Format(time.TimeOnly))
 }
 
-// change says how the count moves, or that it does not.
 func change(d policy.Decision, became api.Evaluation) string {
 	if d.DesiredReplicas == d.CurrentReplicas {
 		return fmt.Sprintf("The count stays at %d", d.CurrentReplicas)
@@ -218,7 +217,6 @@ func writeError(d policy.Decision, became api.Evaluation) string {
 	return strings.TrimSuffix(became.Error, "; "+d.Error)
 }
 
-// limitText says which limit held the count.
 func limitText(d policy.Decision, l policy.Limit) string {
 	switch {
 	case l.Reason == "TooManyReplicas":

@@ -172,7 +172,6 @@ func sortedFamilies(families ...*family) []*family {
 	return families
 }
 
-// shown is an autoscaler in a scrape.
 type shown struct {
 	view    *api.Autoscaler
 	counts  *Autoscaler
@@ -182,7 +181,6 @@ type shown struct {
 	name, opening string
 }
 
-// shownMetric is a metric of the spec in a scrape.
 type shownMetric struct {
 	spec *policy.MetricSpec
 	// result is nil where the last pass did not look at it.
@@ -278,7 +276,6 @@ func goalOf(spec *policy.MetricSpec, result *policy.MetricResult) policy.TargetT
 	}
 }
 
-// goalValue picks the value of a goal's type.
 func goalValue(goal policy.TargetType, utilization *int32, averageMilli, valueMilli *int64) (float64, bool) {
 	milli := valueMilli
 	switch goal {

@@ -104,10 +104,8 @@ func (m *Metrics) writeText(w io.Writer, names []string) error {
 	return t.flush()
 }
 
-// collector gives a registry the series of the autoscalers.
 type collector Metrics
 
-// Describe sends what Collect may.
 func (c *collector) Describe(descs chan<- *prometheus.Desc) {
 	for _, family := range families {
 		descs <- family.desc
@@ -115,7 +113,6 @@ func (c *collector) Describe(descs chan<- *prometheus.Desc) {
 	descs <- count.desc
 }
 
-// Collect sends what WriteText writes.
 func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 	all := (*Metrics)(c).show()
 	s := &sink{metrics: metrics}
@@ -180,7 +177,6 @@ func (s *sink) time(at time.Time) {
 	}
 }
 
-// text writes Prometheus's text format.
 type text struct {
 	to      io.Writer
 	pending []byte
@@ -207,7 +203,6 @@ func (t *text) begin(f *family) {
 	}
 }
 
-// end ends a line with the value.
 func (t *text) end(value float64) {
 	if value == 0 {
 		value = 0 // the format has no -0
@@ -218,7 +213,6 @@ func (t *text) end(value float64) {
 	}
 }
 
-// flush returns the first error there was.
 func (t *text) flush() error {
 	if t.err == nil {
 		_, t.err = t.to.Write(t.pending)

@@ -140,7 +140,6 @@ func (m *Metrics) find(name string) *Autoscaler {
 // durationBuckets are those of the HPA controller, in seconds: 1 ms to 32 s.
 func durationBuckets() []float64 { return prometheus.ExponentialBuckets(0.001, 2, 16) }
 
-// stateWrites count what was given to the store.
 type stateWrites struct {
 	duration prometheus.Histogram
 	records  prometheus.Counter
@@ -174,7 +173,6 @@ func (m *Metrics) StateWrite(duration time.Duration, records int, err error) {
 	m.state.records.Add(float64(records))
 }
 
-// reloads count loads of the configuration.
 type reloads struct {
 	total      [2]prometheus.Counter // failures, successes
 	successful prometheus.Gauge

@@ -25,7 +25,6 @@ const (
 	errorKinds
 )
 
-// action is the direction of a change.
 type action uint8
 
 const (
@@ -55,7 +54,6 @@ func actionOf(from, to int32) action {
 	}
 }
 
-// passes count passes of all autoscalers.
 type passes struct {
 	total    [actions][errorKinds]prometheus.Counter
 	duration [actions][errorKinds]prometheus.Observer

@@ -33,7 +33,6 @@ func newPlatformCalls(factory promauto.Factory) platformCalls {
 	}
 }
 
-// forget drops what was counted for a fleet that is gone.
 func (p *platformCalls) forget(fleet string) {
 	for _, vec := range []*prometheus.CounterVec{p.total, p.seconds, p.waited} {
 		vec.DeletePartialMatch(prometheus.Labels{"fleet": fleet})
@@ -43,7 +42,6 @@ func (p *platformCalls) forget(fleet string) {
 // Platform returns what counts the calls of a fleet to its platform.
 func (m *Metrics) Platform(fleet string) targets.Meter { return platform{m: m, fleet: fleet} }
 
-// platform is the Meter of one fleet.
 type platform struct {
 	m     *Metrics
 	fleet string
@@ -68,7 +66,6 @@ func (p platform) Call(operation string, took time.Duration, err error) {
 	})
 }
 
-// Wait counts a wait before a call.
 func (p platform) Wait(operation string, waited time.Duration) {
 	c := &p.m.calls
 	c.count(&c.fleets, p.fleet, c.addFleet, func() {

@@ -14,14 +14,12 @@ type scraped[T any] struct {
 	send func(now T, metrics chan<- prometheus.Metric)
 }
 
-// Describe sends what Collect may.
 func (s *scraped[T]) Describe(descs chan<- *prometheus.Desc) {
 	for _, desc := range s.descs {
 		descs <- desc
 	}
 }
 
-// Collect sends the series of now.
 func (s *scraped[T]) Collect(metrics chan<- prometheus.Metric) {
 	if view := s.view.Load(); view != nil {
 		s.send((*view)(), metrics)

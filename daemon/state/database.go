@@ -58,7 +58,6 @@ type database struct {
 	opened
 }
 
-// opened is an open file of a database.
 type opened struct {
 	db *bolt.DB
 	// file is the one that db holds, to let go of it when db cannot be closed.
@@ -94,7 +93,6 @@ func openDatabase(path string, fill func(*bolt.Tx) error, buckets ...[]byte) (*d
 	return nil, damaged(path, err)
 }
 
-// exists reports whether there is something at a path, whatever it is.
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return !errors.Is(err, fs.ErrNotExist)
@@ -188,7 +186,6 @@ func createDatabase(path string, buckets [][]byte, fill func(*bolt.Tx) error) er
 	return syncDir(filepath.Dir(path))
 }
 
-// syncDir makes renames in a directory last.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

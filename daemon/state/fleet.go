@@ -9,7 +9,6 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// fleetStore is the targets.Store of one fleet: a bucket of its name.
 type fleetStore struct {
 	store *store
 	name  string

@@ -26,7 +26,6 @@ var (
 	errChecksum  = errors.New("checksum does not match")
 )
 
-// seal wraps a payload for the database.
 func seal(key string, payload []byte) []byte {
 	sealed := make([]byte, sealSize, sealSize+len(payload))
 	return sealInPlace(key, append(sealed, payload...))
@@ -60,7 +59,6 @@ func unseal(key string, sealed []byte) ([]byte, error) {
 	return payload, nil
 }
 
-// sealJSON seals a value as JSON.
 func sealJSON(key string, value any) ([]byte, error) {
 	var sealed bytes.Buffer
 	sealed.Write(make([]byte, sealSize))
@@ -70,7 +68,6 @@ func sealJSON(key string, value any) ([]byte, error) {
 	return sealInPlace(key, sealed.Bytes()), nil
 }
 
-// unsealJSON reads what sealJSON made.
 func unsealJSON(key string, sealed []byte, value any) error {
 	payload, err := unseal(key, sealed)
 	if err != nil {

@@ -33,7 +33,6 @@ const (
 	lengthSize = 2
 )
 
-// sealedEntry is an entry ready for the database.
 type sealedEntry struct {
 	time time.Time
 	// at is the time as keys have it, key the entry's key.
@@ -148,7 +147,6 @@ func (h *history) save() error {
 	return h.meta.Put(bytesKey, sealed)
 }
 
-// add adds an entry, in the place of one of the same time and name.
 func (h *history) add(e *sealedEntry) error {
 	h.bytes += int64(len(e.value) - len(h.entries.Get(e.key)))
 	if err := h.entries.Put(e.key, e.value); err != nil {
@@ -277,7 +275,6 @@ func (s *store) History(ctx context.Context, name string, from, to time.Time, li
 	return found, nil
 }
 
-// readHistory returns the newest entries, oldest first.
 func readHistory(ctx context.Context, tx *bolt.Tx, name string, from, to time.Time, limit int) ([]Entry, error) {
 	var found []Entry
 	err := eachEntry(ctx, tx, name, from, to, func(entry *Entry) bool {

@@ -45,7 +45,6 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("state directory %q is held by %s: stop that one, or give this one another state_dir", e.Dir, who)
 }
 
-// heldBy makes the error from the lock file.
 func heldBy(dir string) *HeldError {
 	h := readHolder(filepath.Join(dir, lockName))
 	return &HeldError{Dir: dir, PID: h.PID, Host: h.Host}
@@ -149,7 +148,6 @@ func (c *claim) wrap(err error) error {
 	return fmt.Errorf("lock state directory %q: %w", c.dir, err)
 }
 
-// isSameFile reports whether two open files are one.
 func isSameFile(a, b *os.File) bool {
 	info, err := a.Stat()
 	other, otherErr := b.Stat()
@@ -178,7 +176,6 @@ func (c *claim) inPlace() bool {
 	return isAt(c.directory, c.dir) && isAt(c.file, filepath.Join(c.dir, lockName))
 }
 
-// isAt reports whether an open file is the one at a path.
 func isAt(file *os.File, path string) bool {
 	own, err := file.Stat()
 	found, statErr := os.Stat(path)

@@ -81,7 +81,6 @@ func openStore(dir string, options Options) (*store, error) {
 	return s, nil
 }
 
-// openFiles opens the databases, and records what is lost of them.
 func (s *store) openFiles() error {
 	if err := s.openState(); err != nil {
 		return err

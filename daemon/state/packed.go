@@ -101,7 +101,6 @@ func (u *unpacker) event() policy.ScaleEvent {
 	return policy.ScaleEvent{Change: change, Time: at, Outdated: u.number() != 0}
 }
 
-// packer writes a list.
 type packer struct {
 	packed  []byte
 	seconds int64 // of the entry before
@@ -117,7 +116,6 @@ func (p *packer) entry(at time.Time, count int32) {
 	p.seconds = seconds
 }
 
-// unpacker reads what a packer wrote.
 type unpacker struct {
 	packed  []byte
 	seconds int64

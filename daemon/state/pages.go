@@ -121,7 +121,6 @@ func (w *pageWalk) elements(page []byte) error {
 	return nil
 }
 
-// branch looks at a branch element; what follows it in its page follows here.
 func (w *pageWalk) branch(element []byte) error {
 	position, key := binary.NativeEndian.Uint32(element), binary.NativeEndian.Uint32(element[4:])
 	if uint64(position)+uint64(key) > uint64(len(element)) {
@@ -130,7 +129,6 @@ func (w *pageWalk) branch(element []byte) error {
 	return w.tree(binary.NativeEndian.Uint64(element[8:]))
 }
 
-// leaf looks at a leaf element; what follows it in its page follows here.
 func (w *pageWalk) leaf(element []byte) error {
 	flags, position := binary.NativeEndian.Uint32(element), uint64(binary.NativeEndian.Uint32(element[4:]))
 	value := position + uint64(binary.NativeEndian.Uint32(element[8:]))

@@ -67,7 +67,6 @@ func placeName(key string) string {
 	return "@hpad/state/" + hex.EncodeToString(sum[:16])
 }
 
-// bind returns a listening socket.
 func bind(name string) (int, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -134,7 +133,6 @@ func (p *place) notice() {
 	}
 }
 
-// Close lets go of the place.
 func (p *place) Close() error { return unix.Close(p.fd) }
 
 // keyOf returns where an open directory is: the number of its file system and the

@@ -120,7 +120,6 @@ func (d *database) writeAnew() (aside string, err error) {
 	return aside, syncDir(filepath.Dir(d.path))
 }
 
-// copyFile copies an open file, from its beginning, to a new one at path.
 func copyFile(from *os.File, path string) error {
 	info, err := from.Stat()
 	if err != nil {

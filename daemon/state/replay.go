@@ -88,5 +88,4 @@ func longestWindow(rules policy.WindowRules) time.Duration {
 	return rules.Down
 }
 
-// instant returns the time of nanoseconds since the Unix epoch.
 func instant(nanoseconds int64) time.Time { return time.Unix(0, nanoseconds).UTC() }

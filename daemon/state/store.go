@@ -209,7 +209,6 @@ func (s *store) Close() error {
 	return errors.Join(s.renew(), s.closeFiles())
 }
 
-// closeFiles closes what is open.
 func (s *store) closeFiles() error {
 	var errs []error
 	for _, d := range []*database{s.history, s.state} {

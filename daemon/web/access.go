@@ -60,7 +60,6 @@ func Identify(path string, r *http.Request) error {
 	return ErrAnonymous
 }
 
-// verifies reports whether a client_auth_type has certificates verified.
 func verifies(clientAuth string) bool {
 	return clientAuth == requireAndVerify || clientAuth == verifyIfGiven
 }

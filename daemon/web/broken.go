@@ -27,10 +27,8 @@ type guard struct {
 	logged  time.Time
 }
 
-// guardKey is the context key of a request's response.
 type guardKey struct{}
 
-// response is that to a request while it is with the toolkit.
 type response struct {
 	http.ResponseWriter
 	guard   *guard

@@ -85,7 +85,6 @@ func checkClientCA(c toolkit.TLSConfig) error {
 	return nil
 }
 
-// hasClientCA reports whether the authority of clients is named.
 func hasClientCA(c toolkit.TLSConfig) bool { return c.ClientCAs != "" || c.ClientCAsText != "" }
 
 // read reads the web config at path without looking at the files that it names.
@@ -149,7 +148,6 @@ func Scrub(text string) string {
 	return anchor.ReplaceAllString(text, "unknown anchor '…' referenced; a text that begins with * belongs in quotes")
 }
 
-// scrub takes quoted values out of an error.
 func scrub(err error) error {
 	if text := err.Error(); Scrub(text) != text {
 		return errors.New(Scrub(text))

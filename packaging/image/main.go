@@ -25,7 +25,6 @@ import (
 // user is who hpad runs as, and its group.
 const user = 65532
 
-// input is what an image is made of.
 type input struct {
 	architecture, version, revision string
 	// created is the time of the image and of its files.
@@ -54,7 +53,6 @@ func main() {
 	}
 }
 
-// write makes the image and writes it to a file.
 func write(in input, file string) error {
 	tag, err := name.NewTag("hpad:" + tagOf(in.version))
 	if err != nil {
@@ -75,7 +73,6 @@ func tagOf(version string) string {
 	return string(bytes.ReplaceAll([]byte(version), []byte("+"), []byte("_")))
 }
 
-// build makes an image of one layer.
 func build(in input) (v1.Image, error) {
 	files, err := archive(in)
 	if err != nil {
@@ -127,7 +124,6 @@ func build(in input) (v1.Image, error) {
 	return mutate.ConfigFile(image, config)
 }
 
-// archive returns the files of the image.
 func archive(in input) ([]byte, error) {
 	var buffer bytes.Buffer
 	w := tar.NewWriter(&buffer)

@@ -47,7 +47,6 @@ var row = regexp.MustCompile("(?m)^\\| (`[^|]*`) \\| (.*) \\|$")
 // rest are what is left of a table whose rows are gone.
 var rest = regexp.MustCompile(`(?m)^\|( key \|.*|[-|]*\|)$\n?`)
 
-// page returns the manual page of the reference.
 func page(reference, version string, day time.Time) []byte {
 	_, body, _ := strings.Cut(reference, "\n") // its title
 	body = link.ReplaceAllString(body, "$1")

@@ -89,7 +89,6 @@ func Cut(text []byte, name string, notes ...string) (*Cutting, error) {
 	return cutting, nil
 }
 
-// decode returns a text as plain maps.
 func decode(text []byte) (map[string]any, error) {
 	tree := map[string]any{}
 	_, err := toml.Decode(string(text), &tree)
@@ -120,7 +119,6 @@ func selfEqual(value any) any {
 	return value
 }
 
-// each returns the elements of an array with all that equals itself.
 func each[E any](array []E) []any {
 	elements := make([]any, len(array))
 	for i, element := range array {
@@ -232,7 +230,6 @@ func (c *cutter) lastOf(start, next int) int {
 	return below
 }
 
-// cut leaves the spans out, with the notes above them.
 func (c *cutter) cut(notes []string) *Cutting {
 	cutting := &Cutting{}
 	from := 0

@@ -138,7 +138,6 @@ func sibling(path, like string) string {
 	return like
 }
 
-// syncDir makes a change of a directory last.
 func syncDir(path string) error {
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {

@@ -60,7 +60,6 @@ func newDisplay(out io.Writer, setup Setup, queue *Queue) *display {
 	}
 }
 
-// decided shows a decision.
 func (s *display) decided(view api.Autoscaler) {
 	select {
 	case s.decisions <- view:
@@ -68,7 +67,6 @@ func (s *display) decided(view api.Autoscaler) {
 	}
 }
 
-// warn shows a line about something that went wrong.
 func (s *display) warn(line string) {
 	select {
 	case s.warnings <- line:
@@ -76,7 +74,6 @@ func (s *display) warn(line string) {
 	}
 }
 
-// run shows the demo until ctx ends.
 func (s *display) run(ctx context.Context) error {
 	s.begun = time.Now()
 	s.sampled = s.begun
@@ -127,7 +124,6 @@ func (s *display) add(view api.Autoscaler) error {
 	return s.print(explain.Line(decision, view.Evaluation))
 }
 
-// frame looks at the queue from time to time, and draws.
 func (s *display) frame(now time.Time) error {
 	stats := s.queue.Stats()
 	s.panel.elapsed, s.panel.waiting = now.Sub(s.begun), stats.Waiting
@@ -145,7 +141,6 @@ func (s *display) frame(now time.Time) error {
 	return s.print(s.panel.row(now))
 }
 
-// print prints lines that stay.
 func (s *display) print(lines ...string) error {
 	for i, line := range lines {
 		lines[i] = strings.Map(show.Printable, line)
@@ -234,7 +229,6 @@ func (g *gist) news(d policy.Decision, elapsed time.Duration) bool {
 	return news
 }
 
-// introduction says what is about to be seen.
 func introduction(setup Setup, plain bool) []string {
 	program := program()
 	lines := []string{
@@ -298,13 +292,11 @@ func (c quietCore) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *za
 	return c.Core.Check(entry, checked)
 }
 
-// With adds fields.
 func (c quietCore) With(fields []zapcore.Field) zapcore.Core { return quietCore{c.Core.With(fields)} }
 
 // lineWriter hands on what is written, each time as one line.
 type lineWriter func(line string)
 
-// Write takes a line.
 func (w lineWriter) Write(line []byte) (int, error) {
 	w(explain.OneLine(string(line)))
 	return len(line), nil

@@ -56,7 +56,6 @@ func (p *panel) load() float64 {
 // header is the head of the plain table.
 const header = "TIME         LOAD   WAITING   WORKERS   METRICS"
 
-// row is a line of the plain table.
 func (p *panel) row(now time.Time) string {
 	return fmt.Sprintf("%s  %5s  %8d  %8d   %s", now.Format(time.TimeOnly), rateText(p.load()), p.waiting, p.workers(), p.goals())
 }
@@ -66,7 +65,6 @@ func plainInterval(total time.Duration) time.Duration {
 	return max(2*time.Second, (total / 60).Truncate(time.Second))
 }
 
-// rateText writes a rate in whole jobs a second.
 func rateText(rate float64) string { return strconv.FormatFloat(rate, 'f', 0, 64) + "/s" }
 
 // The columns of the panel around its graphs.
@@ -80,7 +78,6 @@ const (
 // sentenceLines is the room of the panel for the reason of the last decision.
 const sentenceLines = 3
 
-// lines draws the panel at a width.
 func (p *panel) lines(width int) []string {
 	graph := min(max(width-panelLabel-panelValue, minGraph), maxGraph)
 	line := func(label, graph, value string) string {
@@ -114,7 +111,6 @@ func (p *panel) lines(width int) []string {
 	return append(lines, line("time", fmt.Sprintf("%s of %s; Ctrl-C ends it", clock(p.elapsed), clock(p.total)), ""))
 }
 
-// goals writes each metric with its goal.
 func (p *panel) goals() string {
 	if p.view.Decision == nil || len(p.view.Decision.Metrics) == 0 {
 		return "no samples yet"
@@ -126,7 +122,6 @@ func (p *panel) goals() string {
 	return strings.Join(texts, ", ")
 }
 
-// goal writes one metric with its goal per worker.
 func goal(result *policy.MetricResult) string {
 	current := result.Current.AverageValueMilli
 	if result.Error != "" || current == nil {
@@ -139,13 +134,11 @@ func goal(result *policy.MetricResult) string {
 	return text
 }
 
-// decimal writes milli-units with at most two decimals.
 func decimal(milli int64) string {
 	text := strconv.FormatFloat(float64(milli)/1000, 'f', 2, 64)
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
-// clock writes a time as minutes and seconds.
 func clock(span time.Duration) string {
 	whole := int(max(span, 0).Seconds())
 	return fmt.Sprintf("%d:%02d", whole/60, whole%60)
@@ -210,7 +203,6 @@ func wrap(text string, width, indent int) []string {
 	return lines
 }
 
-// summary says what happened in all.
 func summary(story *Story, stats Stats, elapsed, total time.Duration) []string {
 	ran := "The demo ran for " + duration.HumanDuration(elapsed.Round(time.Second))
 	if elapsed < total-time.Second {

@@ -65,7 +65,6 @@ type Stats struct {
 	LongestWait time.Duration
 }
 
-// queueMetrics are the metrics of a queue, as /metrics shows them.
 type queueMetrics struct {
 	arrived, done prometheus.Counter
 	wait          prometheus.Histogram

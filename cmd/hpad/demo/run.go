@@ -78,7 +78,6 @@ func makeDir() (string, error) {
 // socketName is the name of the daemon's socket in the demo's directory.
 const socketName = "hpad.sock"
 
-// stage is all that runs in the demo beside its workers.
 type stage struct {
 	setup     Setup
 	config    *config.Config

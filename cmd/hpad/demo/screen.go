@@ -92,7 +92,6 @@ func wrapLine(line string, width int) []string {
 	return wrap(line, width, hanging)
 }
 
-// cut cuts a line to a width.
 func cut(line string, width int) string {
 	if utf8.RuneCountInString(line) <= width {
 		return line

@@ -56,7 +56,6 @@ func (s *Story) Tell(view api.Autoscaler) {
 	}
 }
 
-// count notes a count of the fleet.
 func (s *Story) count(replicas int32) {
 	s.Now = replicas
 	s.Least = min(s.Least, replicas)

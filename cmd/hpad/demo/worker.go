@@ -25,7 +25,6 @@ const (
 	callTimeout = pollWait + 3*time.Second
 )
 
-// worker takes jobs from a queue and does them.
 type worker struct {
 	queue  string
 	client *http.Client
@@ -67,7 +66,6 @@ func Work(ctx context.Context, queue string, listener net.Listener) error {
 	return errors.Join(err, closed)
 }
 
-// run does jobs until ctx ends.
 func (w *worker) run(ctx context.Context) error {
 	answered := time.Now()
 	for ctx.Err() == nil {
@@ -143,7 +141,6 @@ func (w *worker) post(ctx context.Context, path string) (*http.Response, error) 
 	return response, nil
 }
 
-// compute keeps a processor busy for a time.
 func compute(span time.Duration) {
 	var sum [sha256.Size]byte
 	for begun := time.Now(); time.Since(begun) < span; {
@@ -153,7 +150,6 @@ func compute(span time.Duration) {
 	}
 }
 
-// pause waits, at most until ctx ends.
 func pause(ctx context.Context, span time.Duration) {
 	timer := time.NewTimer(span)
 	defer timer.Stop()

@@ -94,7 +94,6 @@ func (a *Autoscaler) TOML() string {
 	return p.String()
 }
 
-// toml returns the target as an inline table.
 func (t *Target) toml() string {
 	var inner []line
 	for _, k := range append([]Key{{Name: "fleet", Value: t.Fleet}}, t.Keys...) {

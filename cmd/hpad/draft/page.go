@@ -8,10 +8,8 @@ import (
 	"unicode"
 )
 
-// page is TOML that is being written.
 type page struct{ strings.Builder }
 
-// line is a key and its value as TOML.
 type line struct{ name, value string }
 
 func (p *page) blank() { p.WriteByte('\n') }
@@ -45,7 +43,6 @@ func (p *page) lines(lines []line) {
 	}
 }
 
-// inline returns an inline table.
 func inline(lines []line) string {
 	inner := make([]string, len(lines))
 	for i, l := range lines {
@@ -81,7 +78,6 @@ func text(value string) string {
 	return basic(value)
 }
 
-// basic returns a text in double quotes.
 func basic(value string) string {
 	var quoted strings.Builder
 	quoted.WriteByte('"')

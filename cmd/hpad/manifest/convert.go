@@ -130,7 +130,6 @@ func (o *Object) autoscalerName(taken map[string]bool) (name, note string) {
 	}
 }
 
-// target drafts the target of an object.
 func (c *Choices) target(o *Object) draft.Target {
 	ref, namespace := o.Spec.ScaleTargetRef, o.Namespace
 	if c.Fleet == "" {
@@ -153,7 +152,6 @@ func (c *Choices) target(o *Object) draft.Target {
 	return target
 }
 
-// metric drafts a metric.
 func (c *Choices) metric(given *autoscalingv2.MetricSpec) draft.Metric {
 	var m draft.Metric
 	var target autoscalingv2.MetricTarget
@@ -284,7 +282,6 @@ func unknownOperators(selector *metav1.LabelSelector) []metav1.LabelSelectorOper
 	return unknown
 }
 
-// quantityText returns a quantity as a text; empty for nil.
 func quantityText(given *resource.Quantity) string {
 	if given == nil {
 		return ""
@@ -310,7 +307,6 @@ func toleranceText(given *resource.Quantity) string {
 	return strconv.Quote(given.String())
 }
 
-// behaviorDraft drafts a behavior; nil for nil.
 func behaviorDraft(given *autoscalingv2.HorizontalPodAutoscalerBehavior) *draft.Behavior {
 	if given == nil {
 		return nil
@@ -318,7 +314,6 @@ func behaviorDraft(given *autoscalingv2.HorizontalPodAutoscalerBehavior) *draft.
 	return &draft.Behavior{ScaleUp: rulesDraft(given.ScaleUp), ScaleDown: rulesDraft(given.ScaleDown)}
 }
 
-// rulesDraft drafts the rules of one direction; nil for nil.
 func rulesDraft(given *autoscalingv2.HPAScalingRules) *draft.Rules {
 	if given == nil {
 		return nil

@@ -89,7 +89,6 @@ func Read(file string, text []byte) ([]Object, []Skipped, error) {
 	return r.objects, r.skipped, errors.Join(r.errs...)
 }
 
-// reader gathers what is in a file.
 type reader struct {
 	file string
 	// template reports whether there is something in the file that templates have.
@@ -176,14 +175,12 @@ func (r *reader) document(node *yaml.Node, version string) {
 	}
 }
 
-// metadata is what counts of an object's metadata.
 type metadata struct {
 	Name        string            `json:"name"`
 	Namespace   string            `json:"namespace"`
 	Annotations map[string]string `json:"annotations"`
 }
 
-// hpa reads a HorizontalPodAutoscaler.
 func (r *reader) hpa(node *yaml.Node, version string, meta metadata, fields map[string]json.RawMessage) {
 	before := len(r.errs)
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
@@ -232,7 +229,6 @@ func (r *reader) decode(node *yaml.Node, raw json.RawMessage, to any) {
 	}
 }
 
-// kindOf names what a field has to be.
 func kindOf(wrong *json.UnmarshalTypeError) string {
 	switch name := wrong.Type.Kind().String(); {
 	case strings.HasPrefix(name, "int"):

@@ -45,12 +45,10 @@ type description struct {
 	now time.Time
 }
 
-// line adds a line, indented by depth.
 func (d description) line(depth int, format string, args ...any) {
 	_, _ = fmt.Fprintf(d.w, "%s%s\n", strings.Repeat("  ", depth), fmt.Sprintf(format, args...))
 }
 
-// head adds what the autoscaler is.
 func (d description) head(view api.Autoscaler) {
 	d.line(0, "Name:\t%s", view.Name)
 	d.line(0, "Reference:\t%s", view.Reference)
@@ -69,7 +67,6 @@ func (d description) head(view api.Autoscaler) {
 	d.line(0, "Last Scale:\t%s", d.sinceOrNever(view.Status.LastScaleTime))
 }
 
-// metrics adds current values, goals and where the values come from.
 func (d description) metrics(view api.Autoscaler) {
 	if len(view.Spec.Metrics) == 0 {
 		d.line(0, "Metrics:\t%s", none)
@@ -88,7 +85,6 @@ func (d description) metrics(view api.Autoscaler) {
 	}
 }
 
-// metricTitle names a metric as kubectl does.
 func metricTitle(spec policy.MetricSpec) string {
 	goal := goalType(spec)
 	switch spec.Type {
@@ -111,7 +107,6 @@ func metricTitle(spec policy.MetricSpec) string {
 	}
 }
 
-// goalTitle names the goal of a metric that is not measured on instances.
 func goalTitle(goal policy.TargetType) string {
 	if goal == policy.AverageValueTarget {
 		return "target average value"
@@ -130,13 +125,11 @@ func metricValues(spec policy.MetricSpec, status policy.MetricStatus) string {
 	return current + " / " + explain.GoalText(spec, goal)
 }
 
-// bounds adds min and max.
 func (d description) bounds(view api.Autoscaler) {
 	d.line(0, "Min replicas:\t%s", minText(view.Spec))
 	d.line(0, "Max replicas:\t%d", view.Spec.MaxReplicas)
 }
 
-// behavior adds the scaling rules, where there are any.
 func (d description) behavior(behavior *policy.Behavior) {
 	if behavior == nil {
 		return
@@ -146,7 +139,6 @@ func (d description) behavior(behavior *policy.Behavior) {
 	d.rules("Scale Down:", behavior.ScaleDown)
 }
 
-// rules adds the scaling rules of one direction.
 func (d description) rules(title string, rules *policy.ScalingRules) {
 	if rules == nil {
 		return
@@ -175,7 +167,6 @@ func (d description) rules(title string, rules *policy.ScalingRules) {
 	}
 }
 
-// evaluation adds how the passes went.
 func (d description) evaluation(view api.Autoscaler) {
 	evaluation := view.Evaluation
 	d.line(0, "Evaluation:")
@@ -210,7 +201,6 @@ func (d description) evaluation(view api.Autoscaler) {
 	d.line(1, "Cause since:\t%s", since)
 }
 
-// conditions adds the table of conditions.
 func (d description) conditions(conditions []policy.Condition) {
 	if len(conditions) == 0 {
 		d.line(0, "Conditions:\t%s", none)
@@ -236,7 +226,6 @@ func (d description) drains(operations []drain.Operation) {
 	}
 }
 
-// events adds the table of events, the oldest first.
 func (d description) events(events []api.Event) {
 	if len(events) == 0 {
 		d.line(0, "Events:\t%s", none)
@@ -254,7 +243,6 @@ func (d description) events(events []api.Event) {
 	}
 }
 
-// instant writes a time, or the word for none.
 func (d description) instant(at time.Time) string {
 	if at.IsZero() {
 		return none
@@ -262,7 +250,6 @@ func (d description) instant(at time.Time) string {
 	return at.In(d.now.Location()).Format(time.RFC1123Z)
 }
 
-// sinceOrNever writes a time and how long ago it was.
 func (d description) sinceOrNever(at time.Time) string {
 	if at.IsZero() {
 		return "never"

@@ -55,7 +55,6 @@ func replicasText(view api.Autoscaler) string {
 	return strconv.Itoa(int(view.Status.CurrentReplicas))
 }
 
-// minText writes the lower bound.
 func minText(spec policy.Spec) string {
 	if spec.MinReplicas == nil {
 		return unset
@@ -66,7 +65,6 @@ func minText(spec policy.Spec) string {
 // maxTargets is how many metrics the column TARGETS shows.
 const maxTargets = 2
 
-// targetsText writes current values and goals, as kubectl does.
 func targetsText(specs []policy.MetricSpec, statuses []policy.MetricStatus) string {
 	if len(specs) == 0 {
 		return none

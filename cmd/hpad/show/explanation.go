@@ -38,24 +38,20 @@ type page struct {
 	steps int
 }
 
-// field adds one line of the head.
 func (p *page) field(name, format string, args ...any) {
 	fmt.Fprintf(&p.text, "%-13s%s\n", name+":", fmt.Sprintf(format, args...))
 }
 
-// step begins a numbered step.
 func (p *page) step(format string, args ...any) {
 	p.steps++
 	fmt.Fprintf(&p.text, "\n%d. %s\n", p.steps, fmt.Sprintf(format, args...))
 }
 
-// line adds a line to a step, indented by depth.
 func (p *page) line(depth int, format string, args ...any) {
 	text := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "\n"+strings.Repeat("  ", depth+2))
 	fmt.Fprintf(&p.text, "%s%s\n", strings.Repeat("  ", depth+1), text)
 }
 
-// undecided is the page of an autoscaler without a decision.
 func (p *page) undecided(view api.Explanation) {
 	p.evaluation(view, time.UTC, false)
 	sentence := "There is no decision yet: the first pass has not ended."
@@ -65,7 +61,6 @@ func (p *page) undecided(view api.Explanation) {
 	fmt.Fprintf(&p.text, "\n%s\n", sentence)
 }
 
-// decided is the page of a decision.
 func (p *page) decided(view api.Explanation, d policy.Decision) {
 	p.field("Decided", "%s, evaluated every %s", explain.Stamp(d.Time), seconds(view.SyncPeriodSeconds))
 	p.agreed(view, d)
@@ -81,7 +76,6 @@ func (p *page) decided(view api.Explanation, d policy.Decision) {
 	fmt.Fprintf(&p.text, "\n%s\n", explain.Sentence(d, view.Evaluation))
 }
 
-// agreed adds until when later passes agreed with a decision of the past.
 func (p *page) agreed(view api.Explanation, d policy.Decision) {
 	until, next := view.AgreedUntil.In(d.Time.Location()), view.NextRecorded.In(d.Time.Location())
 	switch {
@@ -117,7 +111,6 @@ func (p *page) evaluation(view api.Explanation, zone *time.Location, shown bool)
 	}
 }
 
-// turns says how often causes took turns.
 func turns(untold *api.Untold, zone *time.Location) string {
 	if untold == nil {
 		return ""
@@ -125,7 +118,6 @@ func turns(untold *api.Untold, zone *time.Location) string {
 	return fmt.Sprintf("; others came and went since %s, in %d changes", explain.Stamp(untold.From.In(zone)), untold.Changes)
 }
 
-// read adds what was read of the target and which branch that led to (R25).
 func (p *page) read(d policy.Decision) {
 	p.step("Read the target (R25)")
 	if d.Case == policy.CaseUnreadable {
@@ -145,7 +137,6 @@ func (p *page) read(d policy.Decision) {
 	p.line(1, "%s", caseText(d.Case))
 }
 
-// caseText says what a branch of R25 means.
 func caseText(c policy.Case) string {
 	switch c {
 	case policy.CaseDisabled:
@@ -165,7 +156,6 @@ func caseText(c policy.Case) string {
 	}
 }
 
-// recommendation adds the merged proposal and what was stored of it.
 func (p *page) recommendation(d policy.Decision) {
 	if d.Raw == nil {
 		return
@@ -186,7 +176,6 @@ func (p *page) recommendation(d policy.Decision) {
 	}
 }
 
-// stabilization adds what the window made of the recommendation.
 func (p *page) stabilization(d policy.Decision) {
 	s := d.Stabilization
 	if s == nil {
@@ -204,7 +193,6 @@ func (p *page) stabilization(d policy.Decision) {
 	p.line(1, "%s", s.Reason)
 }
 
-// limit adds what rates and bounds made of the stabilized count.
 func (p *page) limit(d policy.Decision) {
 	l := d.Limit
 	if l == nil {
@@ -225,7 +213,6 @@ func (p *page) limit(d policy.Decision) {
 	p.line(1, "%s", l.Reason)
 }
 
-// afterLimit adds what comes after the limits, where anything did.
 func (p *page) afterLimit(d policy.Decision) {
 	if d.RaisedToMin {
 		p.step("Come back from zero (R53)")
@@ -244,7 +231,6 @@ func (p *page) afterLimit(d policy.Decision) {
 	}
 }
 
-// result adds the count, its reason, and what is recorded of the write.
 func (p *page) result(view api.Explanation, d policy.Decision) {
 	if d.Case == policy.CaseUnreadable {
 		return
@@ -282,7 +268,6 @@ func untold(d policy.Decision, text string) string {
 	return text
 }
 
-// victims adds whom the decision takes, where hpad chooses.
 func (p *page) victims(view api.Explanation) {
 	if view.VictimsError != "" {
 		p.line(1, "whom it takes is not known: %s", explain.OneLine(view.VictimsError))

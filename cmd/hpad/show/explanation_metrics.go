@@ -9,7 +9,6 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// metrics adds how each metric came to its proposal.
 func (p *page) metrics(view api.Explanation, d policy.Decision) {
 	if len(d.Metrics) == 0 {
 		return
@@ -24,7 +23,6 @@ func (p *page) metrics(view api.Explanation, d policy.Decision) {
 	}
 }
 
-// metric adds the steps of one metric, as far as they went.
 func (p *page) metric(result policy.MetricResult) {
 	for _, warning := range result.Warnings {
 		p.line(3, "warning: %s", warning)
@@ -48,7 +46,6 @@ func (p *page) metric(result policy.MetricResult) {
 	p.line(3, "proposal: %d%s", result.Proposal, ruleText(result.Rule))
 }
 
-// ratio adds the ratio, its completion and the tolerance.
 func (p *page) ratio(result policy.MetricResult) {
 	if result.Ratio == nil && result.CompletedRatio == nil {
 		return
@@ -66,7 +63,6 @@ func (p *page) ratio(result policy.MetricResult) {
 	p.line(3, "%s the tolerance: %s down, %s up (R30)", side, percent(result.ToleranceDown), percent(result.ToleranceUp))
 }
 
-// ruleText writes a rule in parentheses.
 func ruleText(rule string) string {
 	if rule == "" {
 		return ""
@@ -77,5 +73,4 @@ func ruleText(rule string) string {
 // number writes a ratio with as many digits as matter in practice.
 func number(value float64) string { return strconv.FormatFloat(value, 'g', 6, 64) }
 
-// percent writes a share in percent.
 func percent(share float64) string { return number(share*100) + "%" }

@@ -119,7 +119,6 @@ func linksOf(text, joint string) []string {
 	return append(links, text[begin:])
 }
 
-// fits reports whether a text fits in a table.
 func fits(text string) bool { return utf8.RuneCountInString(text) <= maxProblem }
 
 // instancesText counts instances by their state; states that none is in are left

@@ -16,7 +16,6 @@ const (
 	unknown = "<unknown>"
 )
 
-// newTable returns a writer of aligned columns, as kubectl aligns them.
 func newTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 6, 4, 3, ' ', 0) }
 
 // orNone returns text, or the word for none.
@@ -27,7 +26,6 @@ func orNone(text string) string {
 	return text
 }
 
-// age writes how long ago something began, as kubectl does.
 func age(since, now time.Time) string {
 	if since.IsZero() {
 		return unknown
@@ -43,7 +41,6 @@ func ago(at, now time.Time) string {
 	return duration.HumanDuration(now.Sub(at)) + " ago"
 }
 
-// seconds writes a number of seconds as a duration.
 func seconds(count float64) time.Duration { return time.Duration(count * float64(time.Second)) }
 
 // Printable keeps what may go to a terminal: words of platforms and sources are
