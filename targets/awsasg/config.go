@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,19 +14,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Defaults and bounds of a Config.
-const (
-	DefaultTimeout         = 10 * time.Second
-	DefaultReadsPerSecond  = 10
-	DefaultWritesPerSecond = 5
-	DefaultCheckInterval   = time.Minute
-
-	minCheckInterval = time.Second
-	maxPerSecond     = 1000
-	// burstSeconds is how many seconds' worth of calls are made at once after a
-	// pause.
-	burstSeconds = 4
-)
+// burstSeconds is how many seconds' worth of calls are made at once after a pause.
+const burstSeconds = 4
 
 // What a group's own scaling policies mean: the values of Config.NativeAutoscaler.
 const (
@@ -56,24 +44,24 @@ type Config struct {
 	// Endpoints are where the services are.
 	Endpoints Endpoints `toml:"endpoints"`
 	// Timeout bounds one call, from sending it to the end of the answer.
-	Timeout time.Duration `toml:"timeout"`
+	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, as \"10s\""`
 	// ReadsPerSecond and WritesPerSecond bound the calls of Auto Scaling in the long
 	// run, and each of them, apart, those of EC2: more than 0 and at most 1000. Four
 	// times as many are made at once after a pause. Fleets of one account and region
 	// make so many together, by the smallest numbers that one of them has.
-	ReadsPerSecond  float64 `toml:"reads_per_second"`
-	WritesPerSecond float64 `toml:"writes_per_second"`
+	ReadsPerSecond  float64 `toml:"reads_per_second" default:"10" above:"0" max:"1000" must:"more than 0 and at most 1000"`
+	WritesPerSecond float64 `toml:"writes_per_second" default:"5" above:"0" max:"1000" must:"more than 0 and at most 1000"`
 	// DescribeInstances asks EC2 once for each instance when it started, its
 	// addresses and its tags; nil means that it does.
-	DescribeInstances *bool `toml:"describe_instances"`
+	DescribeInstances *bool `toml:"describe_instances" default:"true"`
 	// HoldDuringRefresh leaves a group alone while its instances are refreshed.
 	HoldDuringRefresh bool `toml:"hold_during_refresh"`
 	// NativeAutoscaler is what a group's own scaling policies mean: one of the Native
 	// constants.
-	NativeAutoscaler string `toml:"native_autoscaler"`
+	NativeAutoscaler string `toml:"native_autoscaler" default:"hold" values:"hold ignore" must:"one of \"hold\", \"ignore\""`
 	// CheckInterval is how often scaling policies and running refreshes are looked at:
 	// at least 1s.
-	CheckInterval time.Duration `toml:"check_interval"`
+	CheckInterval time.Duration `toml:"check_interval" default:"1m" min:"1s"`
 }
 
 // Endpoints are the addresses of services. An empty one means that of AWS, or what
@@ -85,27 +73,7 @@ type Endpoints struct {
 }
 
 // SetDefaults fills in what was not given.
-func (c *Config) SetDefaults() {
-	if c.Timeout == 0 {
-		c.Timeout = DefaultTimeout
-	}
-	if c.ReadsPerSecond == 0 {
-		c.ReadsPerSecond = DefaultReadsPerSecond
-	}
-	if c.WritesPerSecond == 0 {
-		c.WritesPerSecond = DefaultWritesPerSecond
-	}
-	if c.DescribeInstances == nil {
-		yes := true
-		c.DescribeInstances = &yes
-	}
-	if c.NativeAutoscaler == "" {
-		c.NativeAutoscaler = NativeHold
-	}
-	if c.CheckInterval == 0 {
-		c.CheckInterval = DefaultCheckInterval
-	}
-}
+func (c *Config) SetDefaults() { settings.SetDefaults(c) }
 
 // Validate returns every mistake of a defaulted configuration, with paths below the
 // fleet's table.
@@ -132,24 +100,7 @@ func (c *Config) Validate() []settings.FieldError {
 			add(endpoint.field, "", detail)
 		}
 	}
-	if c.Timeout <= 0 {
-		add("timeout", strconv.Quote(c.Timeout.String()), `must be more than 0, as "10s"`)
-	}
-	for _, limit := range []struct {
-		field string
-		value float64
-	}{{"reads_per_second", c.ReadsPerSecond}, {"writes_per_second", c.WritesPerSecond}} {
-		if !(limit.value > 0 && limit.value <= maxPerSecond) {
-			add(limit.field, strconv.FormatFloat(limit.value, 'g', -1, 64), fmt.Sprintf("must be more than 0 and at most %d", maxPerSecond))
-		}
-	}
-	if !slices.Contains([]string{NativeHold, NativeIgnore}, c.NativeAutoscaler) {
-		add("native_autoscaler", strconv.Quote(c.NativeAutoscaler), fmt.Sprintf("must be one of %q, %q", NativeHold, NativeIgnore))
-	}
-	if c.CheckInterval < minCheckInterval {
-		add("check_interval", strconv.Quote(c.CheckInterval.String()), "must be at least "+minCheckInterval.String())
-	}
-	return mistakes
+	return append(mistakes, settings.Validate(c)...)
 }
 
 // checkEndpoint returns what is wrong with an endpoint; "" when nothing is.

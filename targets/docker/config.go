@@ -2,7 +2,6 @@ package docker
 
 import (
 	"cmp"
-	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -24,21 +23,16 @@ import (
 
 // Defaults and bounds of a Config.
 const (
-	DefaultHost             = "unix:///var/run/docker.sock"
-	DefaultTimeout          = 10 * time.Second
-	DefaultResourceInterval = 15 * time.Second
+	DefaultHost = "unix:///var/run/docker.sock"
 	// DefaultMaxConnections is for hosts that are reached by unix and tcp.
 	DefaultMaxConnections = 512
-	// DefaultSSHConnections is for hosts that are reached by ssh, where each
-	// connection is a process here and a session there.
+	// DefaultSSHConnections is for hosts that are reached by ssh, where each connection
+	// is a process here and a session there.
 	DefaultSSHConnections = 8
 
-	// OldestAPIVersion is the oldest version of the Engine API that hpad talks:
-	// that of Docker 20.10, the first with one-shot stats.
+	// OldestAPIVersion is the oldest version of the Engine API that hpad talks: that of
+	// Docker 20.10, the first with one-shot stats.
 	OldestAPIVersion = "1.41"
-
-	minResourceInterval = time.Second
-	highestConnections  = 4096
 )
 
 // Config is how one engine is reached. A kind embeds it without a tag. What is
@@ -55,12 +49,12 @@ type Config struct {
 	// DOCKER_API_VERSION, or the highest that both sides know.
 	APIVersion string `toml:"api_version"`
 	// Timeout bounds one call, from sending it to the end of the answer.
-	Timeout time.Duration `toml:"timeout"`
+	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, as \"10s\""`
 	// MaxConnections bounds the connections open at once: 1 to 4096. 0 means
 	// DefaultMaxConnections, or DefaultSSHConnections for an ssh host.
-	MaxConnections int `toml:"max_connections"`
+	MaxConnections int `toml:"max_connections" min:"0" max:"4096" must:"from 1 to 4096"`
 	// ResourceInterval is how often cpu and memory are sampled: at least 1s.
-	ResourceInterval time.Duration `toml:"resource_interval"`
+	ResourceInterval time.Duration `toml:"resource_interval" default:"15s" min:"1s"`
 }
 
 // SetDefaults fills in what was not given, from the environment where it has it.
@@ -70,8 +64,7 @@ func (c *Config) SetDefaults() {
 		c.TLS = environmentTLS()
 	}
 	c.APIVersion = cmp.Or(c.APIVersion, os.Getenv(client.EnvOverrideAPIVersion))
-	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
-	c.ResourceInterval = cmp.Or(c.ResourceInterval, DefaultResourceInterval)
+	settings.SetDefaults(c)
 }
 
 // environmentTLS returns the environment's settings of TLS, as the Docker command line
@@ -108,16 +101,7 @@ func (c *Config) Validate() []settings.FieldError {
 	if detail := checkVersion(c.APIVersion); detail != "" {
 		add("api_version", strconv.Quote(c.APIVersion), detail)
 	}
-	if c.Timeout <= 0 {
-		add("timeout", strconv.Quote(c.Timeout.String()), `must be more than 0, as "10s"`)
-	}
-	if c.MaxConnections < 0 || c.MaxConnections > highestConnections {
-		add("max_connections", strconv.Itoa(c.MaxConnections), fmt.Sprintf("must be from 1 to %d", highestConnections))
-	}
-	if c.ResourceInterval < minResourceInterval {
-		add("resource_interval", strconv.Quote(c.ResourceInterval.String()), "must be at least "+minResourceInterval.String())
-	}
-	return mistakes
+	return append(mistakes, settings.Validate(c)...)
 }
 
 // versionForm is the form of a version of the Engine API.
