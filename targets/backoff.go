@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// How long a platform is left alone after a refusal for too many calls: the first
-// wait, doubled with each further refusal, up to the longest, less up to half of it at
-// random, so that not all callers come back at once. It is longer where the platform
+// How long a platform is left alone after it throttled a call: the first wait, doubled
+// with each further time, up to the longest, less up to half of it at random, so that not all callers come back at once. It is longer where the platform
 // asks for that, up to the longest that is believed.
 const (
 	firstWait    = time.Second

@@ -1,7 +1,7 @@
 package targets
 
 // Discovered is one target that a fleet found with labels that begin with
-// [LabelPrefix]: the way a target itself says how it wants to be scaled.
+// [LabelPrefix]: how a target itself asks to be scaled.
 type Discovered struct {
 	// Name is the target's, as in Ref.
 	Name string
@@ -10,8 +10,8 @@ type Discovered struct {
 	Aliases []string
 	// Labels are those that begin with LabelPrefix, as they are written.
 	Labels map[string]string
-	// Problem says why the labels cannot be told, as when instances of one service
-	// carry different ones; empty when they can.
+	// Problem is why the labels are not known, as when instances of one service carry
+	// different ones; empty when they are.
 	Problem string
 }
 
@@ -22,18 +22,18 @@ const LabelPrefix = "hpad."
 // "false", which is also what its absence means.
 const EnableLabel = LabelPrefix + "enable"
 
-// PartialDiscoveryError says that a discovery found targets but could not look
-// everywhere.
+// PartialDiscoveryError is the error of a discovery that found targets but could not
+// look everywhere.
 type PartialDiscoveryError struct {
-	// Unread says whether nothing could be told of the target of a name, which is
-	// then taken to be as it was.
+	// Unread reports whether nothing is known of the target of a name, which is then
+	// taken to be as it was.
 	Unread func(name string) bool
-	// Err says what could not be read, and why.
+	// Err is what could not be read, and why.
 	Err error
 }
 
-// Error answers what could not be read.
+// Error returns what could not be read.
 func (e *PartialDiscoveryError) Error() string { return e.Err.Error() }
 
-// Unwrap answers what could not be read.
+// Unwrap returns what could not be read.
 func (e *PartialDiscoveryError) Unwrap() error { return e.Err }

@@ -9,15 +9,15 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// The classes of errors that a fleet answers with, for errors.Is. A fleet wraps
-// them with what it tried and what the platform said.
+// The classes of errors that a fleet returns, for errors.Is. A fleet wraps them with
+// what it tried and what the platform said.
 var (
 	// ErrTargetNotFound: there is no such target. It is read again every round
 	// and never created.
 	ErrTargetNotFound = errors.New("target not found")
 	// ErrConflict: the target changed since it was read at the version given.
 	ErrConflict = errors.New("target changed since it was read")
-	// ErrForbidden: the platform refused the credentials or the permission.
+	// ErrForbidden: the credentials or the permission do not suffice.
 	ErrForbidden = errors.New("forbidden")
 	// ErrUnscalable: the target cannot be scaled until its own configuration
 	// changes.
@@ -36,7 +36,7 @@ var (
 	ErrOutOfRange = errors.New("count outside of the platform's bounds")
 )
 
-// Classed says that an error is of one of these classes already, or an
+// Classed reports whether an error is of one of these classes already, or an
 // [ErrUnknownOutcome].
 func Classed(err error) bool {
 	return slices.ContainsFunc([]error{
@@ -52,14 +52,13 @@ type ReasonError struct {
 	Err    error
 }
 
-// Error answers the error without the reason.
+// Error returns the error without the reason.
 func (e *ReasonError) Error() string { return e.Err.Error() }
 
-// Unwrap answers the error, which has its class.
+// Unwrap returns the error, which has its class.
 func (e *ReasonError) Unwrap() error { return e.Err }
 
-// Reason answers the condition reason of an error; "" when it has none of its
-// own.
+// Reason returns the condition reason of an error; "" when it has none of its own.
 func Reason(err error) string {
 	if reasoned, ok := errors.AsType[*ReasonError](err); ok {
 		return reasoned.Reason
@@ -67,26 +66,26 @@ func Reason(err error) string {
 	return ""
 }
 
-// HeldError says that the platform refuses writes for now. It is an ErrHeld.
+// HeldError is the error of a write that the platform forbids for now. It is an ErrHeld.
 type HeldError struct {
 	Hold policy.Hold
 }
 
-// Error answers the hold's reason and message.
+// Error returns the hold's reason and message.
 func (e *HeldError) Error() string { return e.Hold.Reason + ": " + e.Hold.Message }
 
 // Is makes every HeldError an ErrHeld.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
-// ThrottledError says that the platform wants fewer calls. The whole fleet
+// ThrottledError is the error of a call of which there were too many. The whole fleet
 // backs off, not only the target. It is an ErrThrottled.
 type ThrottledError struct {
-	// RetryAfter is how long the platform asked to wait; 0 when it did not say.
+	// RetryAfter is how long the platform asked to wait; 0 when it did not.
 	RetryAfter time.Duration
 	Err        error
 }
 
-// Error answers the platform's own words and the wait.
+// Error returns the platform's own words and the wait.
 func (e *ThrottledError) Error() string {
 	return fmt.Sprintf("throttled (retry after %s): %v", e.RetryAfter, e.Err)
 }
@@ -94,10 +93,10 @@ func (e *ThrottledError) Error() string {
 // Is makes every ThrottledError an ErrThrottled.
 func (e *ThrottledError) Is(target error) bool { return target == ErrThrottled }
 
-// Unwrap answers the platform's own error.
+// Unwrap returns the platform's own error.
 func (e *ThrottledError) Unwrap() error { return e.Err }
 
-// OutOfRangeError says that the platform's bounds forbid a count. It is an
+// OutOfRangeError is the error of a count that the platform's bounds forbid. It is an
 // ErrOutOfRange.
 type OutOfRangeError struct {
 	// Min and Max are the platform's bounds; nil where there is none.
@@ -105,28 +104,28 @@ type OutOfRangeError struct {
 	Err      error
 }
 
-// Error answers the platform's own words.
+// Error returns the platform's own words.
 func (e *OutOfRangeError) Error() string { return fmt.Sprintf("%v: %v", ErrOutOfRange, e.Err) }
 
 // Is makes every OutOfRangeError an ErrOutOfRange.
 func (e *OutOfRangeError) Is(target error) bool { return target == ErrOutOfRange }
 
-// Unwrap answers the platform's own error.
+// Unwrap returns the platform's own error.
 func (e *OutOfRangeError) Unwrap() error { return e.Err }
 
-// PartialError says that SetReplicas could do only a part: not all replicas, or
+// PartialError is the error of a SetReplicas that did only a part: not all replicas, or
 // all of them but not what goes with them, such as saving the count.
 type PartialError struct {
 	// Reached is the count that the target really has now.
 	Reached int32
-	// Err says what stopped the rest.
+	// Err is what stopped the rest.
 	Err error
 }
 
-// Error answers the count that was reached and what stopped the rest.
+// Error returns the count that was reached and what stopped the rest.
 func (e *PartialError) Error() string {
 	return fmt.Sprintf("%d replicas reached: %v", e.Reached, e.Err)
 }
 
-// Unwrap answers what stopped the rest.
+// Unwrap returns what stopped the rest.
 func (e *PartialError) Unwrap() error { return e.Err }

@@ -23,10 +23,10 @@ type Kind struct {
 	// InstanceLabel is the label by which series of a metrics system usually name an
 	// instance of the kind by its id; empty where there is no such custom.
 	InstanceLabel string
-	// LabelPlace says where a person edits the labels of a target; empty where fleets
+	// LabelPlace is where a person edits the labels of a target; empty where fleets
 	// are no Discoverers.
 	LabelPlace string
-	// Without says why fleets cannot be in a situation of the contract, by the
+	// Without is why fleets cannot be in a situation of the contract, by the
 	// situation; all others are tested (see targettest.Table).
 	Without map[string]string
 }

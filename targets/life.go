@@ -6,17 +6,17 @@ import (
 	"sync/atomic"
 )
 
-// Life says whether a fleet may be used: from when it is made until it is closed.
+// Life is how long a fleet may be used: from when it is made until it is closed.
 // The zero Life has not ended. It is safe for concurrent use.
 type Life struct{ ended atomic.Bool }
 
-// End closes the fleet for good; false says that it was closed before.
+// End closes the fleet for good. It returns false where it was closed before.
 func (l *Life) End() bool { return l.ended.CompareAndSwap(false, true) }
 
-// Ended says whether the fleet is closed.
+// Ended reports whether the fleet is closed.
 func (l *Life) Ended() bool { return l.ended.Load() }
 
-// Usable answers why the fleet cannot be used now: the error of ctx where that has
+// Usable returns why the fleet cannot be used now: the error of ctx where that has
 // ended, or an [ErrTransient] once the fleet is closed; else nil.
 func (l *Life) Usable(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {

@@ -8,12 +8,12 @@ import (
 )
 
 // ErrUnknownOutcome marks an error of SetReplicas after which nobody knows
-// whether the platform took the count: an answer that got lost, a deadline that
+// whether the platform took the count: a response that got lost, a deadline that
 // passed. The next reading settles it.
 var ErrUnknownOutcome = errors.New("outcome of the write is not known")
 
 // CutOff makes an error of a write an [ErrUnknownOutcome] where its context has
-// ended, and answers any other one, and nil, as it is.
+// ended, and returns any other one, and nil, as it is.
 func CutOff(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil || errors.Is(err, ErrUnknownOutcome) {
 		return err
@@ -21,7 +21,7 @@ func CutOff(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
 }
 
-// Undelivered makes the error of a write that got no answer an [ErrTransient], and
+// Undelivered makes the error of a write without a response an [ErrTransient], and
 // an [ErrUnknownOutcome] besides unless there was never a connection: nothing
 // changed then.
 func Undelivered(err error) error {

@@ -16,7 +16,7 @@ type Ref struct {
 	Name string `json:"name"`
 }
 
-// String answers "fleet/name".
+// String returns "fleet/name".
 func (r Ref) String() string { return r.Fleet + "/" + r.Name }
 
 // Reading is what reading one target yields. Its slices belong to the reader,
@@ -37,8 +37,8 @@ type Reading struct {
 	// instance: where the platform gives none, it is when the fleet first saw
 	// the instance.
 	Instances []policy.Instance
-	// Locations tells where Instances[i] is to be found, in the same order; nil
-	// when the kind cannot tell.
+	// Locations are where Instances[i] are to be found, in the same order; nil when the
+	// kind does not know.
 	Locations []Location
 	// Version is handed back to SetReplicas for compare-and-set; empty where the
 	// platform has none. It has no meaning outside the fleet.
@@ -52,7 +52,7 @@ type Reading struct {
 	Observed time.Time
 }
 
-// Location tells where an instance is to be found: for scraping it, and for
+// Location is where an instance is to be found: for scraping it, and for
 // joining query results by name or address.
 type Location struct {
 	// Name is the instance's name where it differs from its id.
@@ -65,15 +65,14 @@ type Location struct {
 	Ports map[string]int
 	// Labels are the platform's own labels of the instance.
 	Labels map[string]string
-	// Protected says that the platform does not let the instance be taken when the
-	// count goes down.
+	// Protected reports whether the platform keeps the instance when the count goes down.
 	Protected bool
 }
 
 // Samples is the resource use of one target's instances.
 type Samples struct {
 	Instances []InstanceSample
-	// Err says why instances have no sample, where the fleet knows more than that
+	// Err is why instances have no sample, where the fleet knows more than that
 	// there is none yet; nil when it does not.
 	Err error
 }

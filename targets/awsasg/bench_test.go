@@ -49,7 +49,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	b.ReportMetric(float64(calls)/float64(b.N), "calls/round")
 }
 
-// cpuNanoseconds answers the cpu time of this process.
+// cpuNanoseconds returns the cpu time of this process.
 func cpuNanoseconds(b *testing.B) int64 {
 	b.Helper()
 	var usage unix.Rusage

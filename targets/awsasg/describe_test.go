@@ -13,7 +13,7 @@ import (
 	"github.com/hpad/hpad/test/aws/awstest"
 )
 
-// TestPages: AWS may answer with fewer groups than a call asks for, and the rest on
+// TestPages: AWS may return fewer groups than a call asks for, and the rest on
 // further pages.
 func TestPages(t *testing.T) {
 	c := awstest.New(t)
@@ -64,7 +64,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestEndlessPages: an answer that has no end is garbled.
+// TestEndlessPages: pages without an end are garbled.
 func TestEndlessPages(t *testing.T) {
 	pages := 0
 	_, f := altered(t, func(answer string) string {
@@ -102,8 +102,8 @@ func TestNoSizes(t *testing.T) {
 	}
 }
 
-// altered answers an imitated cloud with a group "web", and a fleet that gets its
-// answers altered.
+// altered returns an imitated cloud with a group "web", and a fleet that gets its
+// responses altered.
 func altered(t *testing.T, alter func(answer string) string) (*awstest.Cloud, *Fleet) {
 	t.Helper()
 	c := awstest.New(t)

@@ -69,7 +69,7 @@ func TestReadErrorOnce(t *testing.T) {
 	}
 }
 
-// TestAnswerText: an answer is told in a line that is not long, with AWS's own id of
+// TestAnswerText: an error is one line that is not long, with AWS's own id of
 // the request.
 func TestAnswerText(t *testing.T) {
 	long := strings.Repeat("é", 150)
@@ -92,7 +92,7 @@ func TestAnswerText(t *testing.T) {
 	}
 }
 
-// answered is an error that came as an answer with a header.
+// answered returns an error that came with a header.
 func answered(header http.Header, err error) error {
 	return &awshttp.ResponseError{RequestID: "r-1", ResponseError: &smithyhttp.ResponseError{
 		Response: &smithyhttp.Response{Response: &http.Response{StatusCode: http.StatusBadRequest, Header: header}}, Err: err,

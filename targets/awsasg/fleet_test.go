@@ -19,7 +19,7 @@ import (
 	"github.com/hpad/hpad/test/aws/awstest"
 )
 
-// open answers an imitated cloud with a group "web" of so many instances, and a
+// open returns an imitated cloud with a group "web" of so many instances, and a
 // fleet in it.
 func open(t *testing.T, count int, change func(c *Config)) (*awstest.Cloud, *Fleet) {
 	t.Helper()
@@ -375,7 +375,7 @@ func TestUnscalableGroups(t *testing.T) {
 	}
 }
 
-// TestWriteErrors has each answer to SetDesiredCapacity and its class.
+// TestWriteErrors has each error of SetDesiredCapacity and its class.
 func TestWriteErrors(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -424,7 +424,7 @@ func TestWriteErrors(t *testing.T) {
 	}
 }
 
-// TestReadErrors has each answer to DescribeAutoScalingGroups and its class.
+// TestReadErrors has each error of DescribeAutoScalingGroups and its class.
 func TestReadErrors(t *testing.T) {
 	for _, c := range []struct {
 		name  string

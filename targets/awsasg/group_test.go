@@ -65,7 +65,7 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
-// made answers a group of so many instances in service.
+// made returns a group of so many instances in service.
 func made(desired int32, change func(g *group)) *group {
 	g := &group{types.AutoScalingGroup{
 		AutoScalingGroupName: aws.String("web"), MinSize: aws.Int32(1), MaxSize: aws.Int32(9), DesiredCapacity: &desired,

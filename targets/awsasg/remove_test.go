@@ -11,7 +11,7 @@ import (
 	"github.com/hpad/hpad/test/aws/awstest"
 )
 
-// idsOf answers the ids of a group's instances that are not on their way out.
+// idsOf returns the ids of a group's instances that are not on their way out.
 func idsOf(g awstest.Group) []string {
 	var ids []string
 	for _, instance := range g.Instances {
@@ -39,7 +39,7 @@ func TestRemove(t *testing.T) {
 	if n := c.Calls()["TerminateInstanceInAutoScalingGroup"]; n != 1 {
 		t.Errorf("%d calls for two instances, want 1", n)
 	}
-	// The same again, as after an answer that was lost: it lowers nothing.
+	// The same again, as after a lost response: it lowers nothing.
 	if err := f.Remove(t.Context(), ref("web"), []string{all[4], all[1]}, "", ""); err != nil {
 		t.Errorf("Remove() of what is gone = %v", err)
 	}

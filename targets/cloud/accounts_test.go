@@ -268,7 +268,7 @@ func TestAccountLearned(t *testing.T) {
 			t.Errorf("the other account has room for %d calls, %v; the first one says %v", next.Room(Read), err, one.Refusal())
 		}
 		next.Close()
-		next.CountWith("account") // of an answer that came late
+		next.CountWith("account") // of a response that came late
 		if err := accounts.Limiter("key 2", reads(1, 10), nil).Refusal(); err != nil {
 			t.Errorf("a fleet that was closed moved its caller: %v", err)
 		}

@@ -15,7 +15,7 @@ import (
 // Class is a kind of calls that the platform counts together.
 type Class string
 
-// The classes that every platform tells apart. A kind may have others.
+// The classes that every platform limits apart. A kind may have others.
 const (
 	Read  Class = "read"
 	Write Class = "write"

@@ -89,8 +89,8 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// TestSlowToConnect: an engine that takes longer to answer first than a caller has
-// time is asked once, and those who come later have the answer.
+// TestSlowToConnect: an engine that takes longer to connect than a caller has time is
+// connected once, and those who come later have the connection.
 func TestSlowToConnect(t *testing.T) {
 	clearEnvironment(t)
 	asked, answer := make(chan struct{}, 10), make(chan int)

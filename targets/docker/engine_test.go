@@ -59,12 +59,12 @@ func dialStdio(socket string) int {
 	return 0
 }
 
-// imitation is an engine that answers its version and what a test says.
+// imitation is an engine of some version that does what a test says.
 type imitation struct {
 	mu      sync.Mutex
 	version string
 	paths   []string
-	// answer answers all calls but the ping; nil answers 200 and an empty object.
+	// answer serves all calls but the ping; nil sends 200 and an empty object.
 	answer http.HandlerFunc
 }
 
@@ -91,7 +91,7 @@ func (i *imitation) asked() []string {
 	return slices.Clone(i.paths)
 }
 
-// answering answers a status and an error in the engine's form.
+// answering sends a status and an error in the engine's form.
 func answering(status int, message string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
@@ -99,7 +99,7 @@ func answering(status int, message string) http.HandlerFunc {
 	}
 }
 
-// serve serves an imitation by tcp and answers its host.
+// serve serves an imitation by tcp and returns its host.
 func serve(t testing.TB, i http.Handler) string {
 	t.Helper()
 	server := httptest.NewServer(i)
@@ -110,7 +110,7 @@ func serve(t testing.TB, i http.Handler) string {
 	return "tcp://" + server.Listener.Addr().String()
 }
 
-// serveUnix serves an imitation by a socket and answers its path.
+// serveUnix serves an imitation by a socket and returns its path.
 func serveUnix(t *testing.T, i http.Handler) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "docker.sock")
@@ -124,7 +124,7 @@ func serveUnix(t *testing.T, i http.Handler) string {
 	return path
 }
 
-// connect answers an engine at a host.
+// connect returns an engine at a host.
 func connect(t testing.TB, host string, changes ...func(c *Config)) *Engine {
 	t.Helper()
 	c := &Config{Host: host, Timeout: 5 * time.Second, ResourceInterval: time.Second}
@@ -236,7 +236,7 @@ func TestEngineIsReplaced(t *testing.T) {
 	}
 }
 
-// sshPath answers a directory in which the test binary is "ssh".
+// sshPath returns a directory in which the test binary is "ssh".
 func sshPath(t *testing.T) string {
 	t.Helper()
 	bin := t.TempDir()

@@ -22,9 +22,9 @@ type meter struct {
 	begun time.Time
 
 	mu sync.Mutex
-	// silent answers nothing measured, hangUp no answer at all.
+	// silent sends nothing measured, hangUp nothing at all.
 	silent, hangUp bool
-	// wait keeps every answer waiting.
+	// wait delays every response.
 	wait         time.Duration
 	asked        int
 	atOnce, peak int
@@ -101,7 +101,7 @@ func waitFor(t *testing.T, what string, condition func() bool) {
 
 var web = targets.Ref{Fleet: "shop", Name: "shop/web"}
 
-// containersOn answers so many containers of an engine.
+// containersOn returns so many containers of an engine.
 func containersOn(e *Engine, n int) []Container {
 	containers := make([]Container, n)
 	for i := range containers {

@@ -77,7 +77,7 @@ func TestSSHIsGone(t *testing.T) {
 }
 
 // TestSSHOneByOne: an engine, or what is in front of it, may close a connection
-// after each answer.
+// after each response.
 func TestSSHOneByOne(t *testing.T) {
 	clearEnvironment(t)
 	t.Setenv("PATH", sshPath(t))

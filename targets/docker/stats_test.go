@@ -17,7 +17,7 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// document answers a stats document of testdata.
+// document returns a stats document of testdata.
 func document(t *testing.T, name string) io.Reader {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name))

@@ -11,7 +11,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// testConfig answers a valid configuration of a fleet at a host.
+// testConfig returns a valid configuration of a fleet at a host.
 func testConfig(t testing.TB, host string, changes ...func(c *Config)) *Config {
 	t.Helper()
 	for _, name := range []string{"DOCKER_HOST", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "DOCKER_API_VERSION"} {
@@ -28,7 +28,7 @@ func testConfig(t testing.TB, host string, changes ...func(c *Config)) *Config {
 	return c
 }
 
-// tlsOf answers settings that name a file of authorities.
+// tlsOf returns settings with a file of authorities.
 func tlsOf(ca string) *httpclient.TLS { return &httpclient.TLS{CAFile: ca} }
 
 func openFleet(t testing.TB, c *Config) *Fleet {
@@ -93,7 +93,7 @@ func TestContract(t *testing.T) {
 		p.SlowStop = func(_ *testing.T, ref targets.Ref) {
 			i.mu.Lock()
 			defer i.mu.Unlock()
-			i.find(ref.Name).slow = true
+			i.findLocked(ref.Name).slow = true
 		}
 		p.Writes = func() int {
 			i.mu.Lock()

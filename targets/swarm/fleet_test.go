@@ -152,7 +152,7 @@ func TestFailuresAreTold(t *testing.T) {
 		t.Errorf("notices %+v after %d lists of a quiet service, want none after one", got.Notices, i.called("GET tasks"))
 	}
 	i.mu.Lock()
-	s := i.find("web")
+	s := i.findLocked("web")
 	s.tasks[0].created = time.Now()
 	failed := func(slot int, ago time.Duration, state, err string) {
 		s.tasks = append(s.tasks, &imitatedTask{id: fmt.Sprintf("failed%d", len(s.tasks)), slot: slot, state: state, desired: "shutdown", err: err, since: time.Now().Add(-ago), spec: s.spec["TaskTemplate"]})
@@ -324,7 +324,7 @@ func TestUpdateThatBegins(t *testing.T) {
 		t.Errorf("SetReplicas() right after an update = %v, hold %+v, want ErrHeld", err, reading.Hold)
 	}
 	i.mu.Lock()
-	i.find("web").changed = time.Now().Add(-time.Minute)
+	i.findLocked("web").changed = time.Now().Add(-time.Minute)
 	i.mu.Unlock()
 	if err := f.SetReplicas(t.Context(), ref("web"), 3, "", ""); err != nil {
 		t.Errorf("SetReplicas() a minute later = %v", err)
@@ -549,7 +549,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// BenchmarkSnapshot reads 200 services of 5 tasks. The answers are made once, so
+// BenchmarkSnapshot reads 200 services of 5 tasks. The responses are made once, so
 // that the other side costs little more than sending them.
 func BenchmarkSnapshot(b *testing.B) {
 	i := newImitation(b)

@@ -112,7 +112,7 @@ func (i *imitation) add(name string, count int) *imitatedService {
 func (i *imitation) with(name string, change func(s *imitatedService)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	s := i.find(name)
+	s := i.findLocked(name)
 	change(s)
 	i.index++
 	s.version = i.index
@@ -154,9 +154,8 @@ func (i *imitation) called(call string) int {
 	return i.calls[call]
 }
 
-// find answers a service by name or id; nil when there is none. The caller holds
-// the lock.
-func (i *imitation) find(name string) *imitatedService {
+// findLocked returns a service by name or id; nil when there is none.
+func (i *imitation) findLocked(name string) *imitatedService {
 	for _, s := range i.services {
 		if s.spec["Name"] == name || s.id == name {
 			return s
@@ -169,7 +168,7 @@ func (s *imitatedService) setCount(n int) {
 	s.spec["Mode"] = map[string]any{"Replicated": map[string]any{"Replicas": json.Number(strconv.Itoa(n))}}
 }
 
-// count answers the count of a replicated service; false for any other.
+// count returns the count of a replicated service; false for any other.
 func (s *imitatedService) count() (int, bool) {
 	replicated, ok := s.spec["Mode"].(map[string]any)["Replicated"].(map[string]any)
 	if !ok {
@@ -253,7 +252,7 @@ func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		i.mu.Lock()
 		defer i.mu.Unlock()
-		i.answer(w, r, path)
+		i.answerLocked(w, r, path)
 	}
 }
 
@@ -264,8 +263,8 @@ func refused(w http.ResponseWriter, status int, message string) {
 
 func answer(w io.Writer, v any) { _ = json.NewEncoder(w).Encode(v) }
 
-// answer answers one call. The caller holds the lock.
-func (i *imitation) answer(w http.ResponseWriter, r *http.Request, path string) {
+// answerLocked serves one call.
+func (i *imitation) answerLocked(w http.ResponseWriter, r *http.Request, path string) {
 	now := time.Now()
 	for _, s := range i.services {
 		i.reconcile(s, now)
@@ -296,7 +295,7 @@ func (i *imitation) answer(w http.ResponseWriter, r *http.Request, path string) 
 		fmt.Fprintf(w, `{"read":%q,"cpu_stats":{"cpu_usage":{"total_usage":%d}},"memory_stats":{"usage":1048576}}`,
 			now.Format(time.RFC3339Nano), now.UnixNano()/2)
 	case len(parts) == 2 && parts[0] == "services":
-		s := i.find(parts[1])
+		s := i.findLocked(parts[1])
 		if s == nil {
 			refused(w, http.StatusNotFound, "service "+parts[1]+" not found")
 			return
@@ -347,7 +346,7 @@ func (i *imitation) listServices(w io.Writer, wanted map[string]map[string]bool)
 
 func (i *imitation) listTasks(w http.ResponseWriter, wanted map[string]map[string]bool) {
 	for id := range wanted["service"] {
-		if s := i.find(id); s == nil || s.hidden {
+		if s := i.findLocked(id); s == nil || s.hidden {
 			refused(w, http.StatusNotFound, "service "+id+" not found")
 			return
 		}
@@ -400,7 +399,7 @@ func (i *imitation) update(w http.ResponseWriter, r *http.Request, name string) 
 		refused(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	s := i.find(name)
+	s := i.findLocked(name)
 	switch {
 	case s == nil:
 		refused(w, http.StatusNotFound, "service "+name+" not found")

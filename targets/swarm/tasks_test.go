@@ -15,7 +15,7 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// task answers a task of a slot that was made so many minutes after noon.
+// task returns a task of a slot that was made so many minutes after noon.
 func task(id string, slot, minute int, state, desired swarm.TaskState, node string) *swarm.Task {
 	t := &swarm.Task{ID: id, Slot: slot, NodeID: node, DesiredState: desired}
 	t.Status.State = state

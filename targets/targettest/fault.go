@@ -8,7 +8,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Call names one of the calls a Memory answers.
+// Call names one of the calls to a Memory.
 type Call uint8
 
 // The calls. The zero value is AnyCall.
@@ -36,15 +36,15 @@ type Fault struct {
 	Block <-chan struct{}
 	// Delay holds the call that long, or until its context ends.
 	Delay time.Duration
-	// Hang holds the call until its context ends. A write that hangs answers
+	// Hang holds the call until its context ends. A write that hangs returns
 	// targets.ErrUnknownOutcome besides the context's error, and was not done.
 	Hang bool
 	// Rival acts before a write is compared with its version, as somebody else who
 	// comes in between; it may call the Memory. Nil means that nobody does.
 	Rival func()
-	// Err is answered in place of doing anything.
+	// Err is returned in place of doing anything.
 	Err error
-	// Lost does the write and answers targets.ErrUnknownOutcome.
+	// Lost does the write and returns targets.ErrUnknownOutcome.
 	Lost bool
 	// Reach stops a write at that count, with a targets.PartialError; nil means
 	// that it does not.
@@ -58,7 +58,7 @@ type fault struct {
 }
 
 // Inject adds a fault; of several that meet a call the first added applies. The
-// answer takes it away again, and may be called more than once.
+// returned function takes it away again, and may be called more than once.
 func (m *Memory) Inject(f Fault) (remove func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -71,9 +71,8 @@ func (m *Memory) Inject(f Fault) (remove func()) {
 	}
 }
 
-// take answers the fault that meets a call, and nil when there is none. The
-// caller holds the lock.
-func (m *Memory) take(call Call, refs []targets.Ref) *fault {
+// takeLocked returns the fault that meets a call, and nil when there is none.
+func (m *Memory) takeLocked(call Call, refs []targets.Ref) *fault {
 	for _, f := range m.faults {
 		if f.Call != AnyCall && f.Call != call || !f.meets(refs) {
 			continue
@@ -111,7 +110,7 @@ func (f *fault) meets(refs []targets.Ref) bool {
 	return false
 }
 
-// suffer holds a call as its fault says and answers why it goes no further; nil
+// suffer holds a call as its fault says and returns why it goes no further; nil
 // means that it does. A nil fault holds nothing.
 func (f *fault) suffer(ctx context.Context) error {
 	if f == nil {

@@ -12,10 +12,10 @@ type Kind struct {
 	// Of is the kind, which then must have every row of the contract's Table; nil for a
 	// run beside that one, as with other options or on a real engine.
 	Of *targets.Kind
-	// New answers a platform of the test's own with one target per count, at that
+	// New returns a platform of the test's own with one target per count, at that
 	// count. It cleans up through t.Cleanup.
 	New func(t *testing.T, counts ...int32) *Platform
-	// Samples says that the kind's fleets are Samplers and that a target's
+	// Samples is set where the kind's fleets are Samplers and a target's
 	// instances get samples within the patience.
 	Samples bool
 	// Patience is how long counts, instances and samples may take to follow; 0
@@ -24,7 +24,7 @@ type Kind struct {
 }
 
 // Platform is one platform with targets, and the hooks by which the suite brings
-// about its situations. A nil hook says that the platform cannot be brought into
+// about its situations. A nil hook is of a platform that cannot be brought into
 // that situation: the Table has the reasons of the kinds, and the suite logs which
 // hooks of others were nil.
 type Platform struct {
@@ -37,11 +37,11 @@ type Platform struct {
 	Open func(t *testing.T) targets.Fleet
 	// Highest is the bound to try where the platform cannot enforce any; 0 means 3.
 	Highest int32
-	// Untold says that the platform tells a bound only by refusing more.
+	// Untold is set where the platform shows a bound only by rejecting more.
 	Untold bool
-	// Survive says that instances outlive the fleet that started them.
+	// Survive is set where instances outlive the fleet that started them.
 	Survive bool
-	// Compares says that the platform itself refuses a write that somebody else's came
+	// Compares is set where the platform itself rejects a write that somebody else's came
 	// before.
 	Compares bool
 
@@ -68,9 +68,9 @@ type Platform struct {
 	// SlowStop makes a target's victims take a moment to go, long enough to be
 	// seen and shorter than the patience.
 	SlowStop func(t *testing.T, ref targets.Ref)
-	// Writes answers how many changes of counts the platform was sent so far.
+	// Writes returns how many changes of counts the platform was sent so far.
 	Writes func() int
-	// Sampling says whether the fleet samples right now.
+	// Sampling reports whether the fleet samples right now.
 	Sampling func() bool
 }
 

@@ -37,7 +37,7 @@ type MemoryTarget struct {
 	Min, Max *int32
 	// Hold refuses writes while it is set.
 	Hold *policy.Hold
-	// Err is answered for this target alone in every reading; nil means none.
+	// Err is returned for this target alone in every reading; nil means none.
 	Err error
 	// Age is how old the instances are that the target is added with.
 	Age time.Duration
@@ -46,17 +46,17 @@ type MemoryTarget struct {
 	StartDelay, ReadyDelay, StopDelay time.Duration
 	// Tasks are those of each instance, with their requests.
 	Tasks []policy.Task
-	// Usage answers the use of one Running instance of so many; nil means that
+	// Usage returns the use of one Running instance of so many; nil means that
 	// there are no samples. It must not call the Memory.
 	Usage func(now time.Time, instance policy.Instance, running int) []policy.TaskUsage
-	// SamplesErr is answered with the samples; nil means none.
+	// SamplesErr is returned with the samples; nil means none.
 	SamplesErr error
 	// Window is the span each sample covers; 0 means 15 s.
 	Window time.Duration
 	// Bare leaves the instances out of readings, whose StatusReplicas is then the
 	// wanted count: for many targets in little memory.
 	Bare bool
-	// Edit changes a reading before it is answered, for whatever cannot be said
+	// Edit changes a reading before it is returned, for whatever cannot be said
 	// above; nil changes nothing. It replaces slices rather than writing to them.
 	Edit func(reading *targets.Reading)
 }
@@ -75,7 +75,7 @@ type MemoryWrite struct {
 	From, To        int32
 	Version, Reason string
 	At              time.Time
-	// Err is what was answered. A lost answer's write was done all the same.
+	// Err is what was returned. Where that is lost the write was done all the same.
 	Err error
 }
 
@@ -99,16 +99,16 @@ type memoryInstance struct {
 	// ready is what the test said of its readiness, at readyAt; nil means nothing.
 	ready   *bool
 	readyAt time.Time
-	// protected says that it may not be taken by name.
+	// protected instances may not be taken by name.
 	protected bool
 }
 
-// NewMemory answers an empty fleet of that name.
+// NewMemory returns an empty fleet of that name.
 func NewMemory(name string) *Memory {
 	return &Memory{name: name, targets: map[string]*memoryTarget{}}
 }
 
-// Ref answers the reference of a target, existing or not.
+// Ref returns the reference of a target, existing or not.
 func (m *Memory) Ref(name string) targets.Ref { return targets.Ref{Fleet: m.name, Name: name} }
 
 // Add creates a target with its instances, or replaces one.
@@ -143,7 +143,7 @@ func (m *Memory) Change(name string, change func(target *MemoryTarget)) {
 	}
 }
 
-// SetReady says that an instance is ready or is not, from now on. An unknown
+// SetReady makes an instance ready or unready from now on. An unknown
 // target panics; an unknown instance is left alone.
 func (m *Memory) SetReady(name, id string, ready bool) {
 	m.mu.Lock()
@@ -171,7 +171,7 @@ func (m *Memory) Restart(name, id string) {
 	}
 }
 
-// Replicas answers the wanted count of a target, without counting as a call. An
+// Replicas returns the wanted count of a target, without counting as a call. An
 // unknown target panics.
 func (m *Memory) Replicas(name string) int32 {
 	m.mu.Lock()
@@ -179,14 +179,14 @@ func (m *Memory) Replicas(name string) int32 {
 	return m.known(name).Replicas
 }
 
-// Calls answers how often the Memory was called.
+// Calls returns how often the Memory was called.
 func (m *Memory) Calls() MemoryCalls {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.calls
 }
 
-// Writes answers all calls of SetReplicas, in the order of their ends.
+// Writes returns all calls of SetReplicas, in the order of their ends.
 func (m *Memory) Writes() []MemoryWrite {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -198,7 +198,7 @@ func (m *Memory) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.
 	m.mu.Lock()
 	m.calls.Snapshots++
 	m.calls.Refs += len(refs)
-	fault := m.take(SnapshotCall, refs)
+	fault := m.takeLocked(SnapshotCall, refs)
 	m.mu.Unlock()
 	if err := fault.suffer(ctx); err != nil {
 		return nil, fmt.Errorf("read fleet %q: %w", m.name, err)
@@ -225,7 +225,7 @@ func (m *Memory) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.
 func (m *Memory) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, reason string) error {
 	m.mu.Lock()
 	m.calls.Writes++
-	fault := m.take(WriteCall, []targets.Ref{ref})
+	fault := m.takeLocked(WriteCall, []targets.Ref{ref})
 	m.mu.Unlock()
 	fate := fault.suffer(ctx)
 
@@ -277,12 +277,12 @@ func (m *Memory) write(ref targets.Ref, n int32, version string, fault *fault) e
 	return nil
 }
 
-// Samples answers the use of the Running instances of the given targets, as of
+// Samples returns the use of the Running instances of the given targets, as of
 // now.
 func (m *Memory) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
 	m.mu.Lock()
 	m.calls.Samples++
-	fault := m.take(SamplesCall, refs)
+	fault := m.takeLocked(SamplesCall, refs)
 	m.mu.Unlock()
 	if err := fault.suffer(ctx); err != nil {
 		return nil, fmt.Errorf("sample fleet %q: %w", m.name, err)
@@ -371,7 +371,7 @@ func (t *memoryTarget) observe(now time.Time) {
 	}
 }
 
-// instance answers what an instance is at now, and notes when that changes.
+// instance returns what an instance is at now, and records when that changes.
 func (t *memoryTarget) instance(i *memoryInstance, now time.Time) policy.Instance {
 	instance := policy.Instance{
 		ID: i.id, Phase: policy.PhasePending, Readiness: policy.ReadinessFalse,

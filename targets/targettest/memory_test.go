@@ -80,7 +80,7 @@ func TestMemoryContract(t *testing.T) {
 	}})
 }
 
-// toggle answers a hook that switches a fault on and off.
+// toggle returns a hook that switches a fault on and off.
 func toggle(m *Memory, f Fault) func(t *testing.T, on bool) {
 	remove := func() {}
 	return func(_ *testing.T, on bool) {
@@ -112,7 +112,7 @@ func (f *spoiledFleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32
 	return f.Memory.SetReplicas(ctx, ref, n, version, reason)
 }
 
-// edited answers a fleet whose readings are changed.
+// edited returns a fleet whose readings are changed.
 func edited(edit func(reading *targets.Reading)) func(m *Memory) *spoiledFleet {
 	return func(m *Memory) *spoiledFleet {
 		return &spoiledFleet{Memory: m, snapshot: func(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
@@ -127,7 +127,7 @@ func edited(edit func(reading *targets.Reading)) func(m *Memory) *spoiledFleet {
 	}
 }
 
-// writing answers a fleet whose writes are others than asked for.
+// writing returns a fleet whose writes are others than asked for.
 func writing(write func(ctx context.Context, m *Memory, ref targets.Ref, n int32, version string) error) func(m *Memory) *spoiledFleet {
 	return func(m *Memory) *spoiledFleet {
 		return &spoiledFleet{Memory: m, write: func(ctx context.Context, ref targets.Ref, n int32, version string) error {

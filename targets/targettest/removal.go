@@ -17,11 +17,11 @@ type Removable struct{ *Memory }
 // MemoryRemoval is one call of Remove of a Removable.
 type MemoryRemoval struct {
 	Ref targets.Ref
-	// IDs are the instances asked for, Taken those of them that were taken.
+	// IDs are the instances to take, Taken those of them that were taken.
 	IDs, Taken      []string
 	Version, Reason string
 	At              time.Time
-	// Err is what was answered. A lost answer's instances were taken all the same.
+	// Err is what was returned. Where that is lost the instances were taken all the same.
 	Err error
 }
 
@@ -31,7 +31,7 @@ func (r Removable) Remove(ctx context.Context, ref targets.Ref, ids []string, ve
 	m := r.Memory
 	m.mu.Lock()
 	m.calls.Writes++
-	fault := m.take(WriteCall, []targets.Ref{ref})
+	fault := m.takeLocked(WriteCall, []targets.Ref{ref})
 	m.mu.Unlock()
 	fate := fault.suffer(ctx)
 
@@ -51,14 +51,14 @@ func (r Removable) Remove(ctx context.Context, ref targets.Ref, ids []string, ve
 	return removal.Err
 }
 
-// Removals answers all calls of Remove, in the order of their ends.
+// Removals returns all calls of Remove, in the order of their ends.
 func (m *Memory) Removals() []MemoryRemoval {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.removals)
 }
 
-// Protect says that an instance may not be taken by name, or that it may. An
+// Protect sets whether an instance may not be taken by name. An
 // unknown target panics; an unknown instance is left alone.
 func (m *Memory) Protect(name, id string, on bool) {
 	m.mu.Lock()
@@ -87,7 +87,7 @@ func (m *Memory) Lose(name, id string, replace bool) {
 	}
 }
 
-// removeInstances does what Remove asks for, and answers the instances it took.
+// removeInstances takes instances, and returns those that it took.
 func (m *Memory) removeInstances(ref targets.Ref, ids []string, version string) ([]string, error) {
 	t, ok := m.targets[ref.Name]
 	if !ok || ref.Fleet != m.name {

@@ -28,8 +28,8 @@ func (r *Rival) Before(act func(), calls ...string) {
 	r.act, r.calls = act, calls
 }
 
-// Meet lets the rival act if a call is the one it waits for. The caller holds no lock
-// that the act needs, and does what the call asks for only afterwards.
+// Meet lets the rival act if a call is the one it waits for. It is called without a lock
+// that the act needs, and before the call has any effect.
 func (r *Rival) Meet(call string) {
 	r.mu.Lock()
 	act := r.act

@@ -90,7 +90,7 @@ func leavesEqual(t *trial) {
 	}
 }
 
-// writes answers how many writes the platform saw, and 0 where it cannot tell.
+// writes returns how many writes the platform saw, and 0 where that is not known.
 func (t *trial) writes() int {
 	if t.Writes == nil {
 		return 0

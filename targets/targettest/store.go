@@ -24,14 +24,14 @@ type Store struct {
 	err     error
 }
 
-// Fail makes every call answer err until it is called with nil.
+// Fail makes every call fail with err until it is called with nil.
 func (s *Store) Fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.err = err
 }
 
-// Load answers the value of a key, and nil when there is none.
+// Load returns the value of a key, and nil when there is none.
 func (s *Store) Load(ctx context.Context, key string) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +66,7 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-// List answers all entries whose key starts with prefix.
+// List returns all entries whose key starts with prefix.
 func (s *Store) List(ctx context.Context, prefix string) (map[string][]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

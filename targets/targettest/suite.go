@@ -44,7 +44,7 @@ type contractCase struct {
 	name string
 	// counts are those of the targets the case starts with.
 	counts []int32
-	// needs says whether the case can be had; nil means always.
+	// needs reports whether the case can be had; nil means always.
 	needs func(kind Kind, platform *Platform) bool
 	run   func(t *trial)
 }
@@ -153,7 +153,7 @@ func (f *fleet) scale(ref targets.Ref, n int32) {
 }
 
 // settle waits until exactly n instances of a target are there, all of them
-// running and ready, and answers that reading.
+// running and ready, and returns that reading.
 func (f *fleet) settle(ref targets.Ref, n int32) targets.Reading {
 	f.t.Helper()
 	var reading targets.Reading
@@ -223,7 +223,7 @@ func (t *trial) poll(what string, condition func() (seen string, ok bool)) {
 	}
 }
 
-// ids answers the ids of the instances that are not being stopped.
+// ids returns the ids of the instances that are not being stopped.
 func ids(reading targets.Reading) map[string]bool {
 	found := map[string]bool{}
 	for _, instance := range reading.Instances {
