@@ -44,8 +44,8 @@ func (b *Base[N]) Target(ref Ref) (N, error) {
 }
 
 // Snapshot reads the targets whose names are good with read, which returns a reading
-// of each, and gives the others a reading with the error. A reading without a time was
-// observed now. Without any good name nothing is read.
+// of each and leaves the map as it is, and gives the others a reading with the error. A
+// reading without a time was observed now. Without any good name nothing is read.
 func (b *Base[N]) Snapshot(ctx context.Context, refs []Ref, read func(context.Context, map[Ref]N) (map[Ref]Reading, error)) (map[Ref]Reading, error) {
 	readings := make(map[Ref]Reading, len(refs))
 	wanted := make(map[Ref]N, len(refs))

@@ -104,7 +104,7 @@ func (i *imitation) add(name string, count int) *imitatedService {
 		},
 	}
 	i.services = append(i.services, s)
-	i.reconcile(s, time.Now())
+	i.reconcileLocked(s, time.Now())
 	return s
 }
 
@@ -178,9 +178,9 @@ func (s *imitatedService) count() (int, bool) {
 	return int(n), err == nil
 }
 
-// reconcile makes a service's tasks follow its count, as the swarm's orchestrator
-// does. The caller holds the lock.
-func (i *imitation) reconcile(s *imitatedService, now time.Time) {
+// reconcileLocked makes a service's tasks follow its count, as the swarm's orchestrator
+// does.
+func (i *imitation) reconcileLocked(s *imitatedService, now time.Time) {
 	const stopping = 300 * time.Millisecond
 	s.tasks = slices.DeleteFunc(s.tasks, func(t *imitatedTask) bool {
 		return t.desired == "remove" && (!s.slow || now.Sub(t.since) > stopping)
@@ -267,7 +267,7 @@ func answer(w io.Writer, v any) { _ = json.NewEncoder(w).Encode(v) }
 func (i *imitation) answerLocked(w http.ResponseWriter, r *http.Request, path string) {
 	now := time.Now()
 	for _, s := range i.services {
-		i.reconcile(s, now)
+		i.reconcileLocked(s, now)
 	}
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	i.calls[r.Method+" "+parts[0]]++
