@@ -28,7 +28,7 @@ type autoscaleList struct {
 	// names are those of the settings, by the sets they change.
 	names map[key]string
 	read  time.Time
-	// tried is when the settings were last asked for, err why they were not told.
+	// tried is when they were last to be listed, err why they could not be.
 	tried time.Time
 	err   error
 }
@@ -43,7 +43,7 @@ type autoscaleSetting struct {
 }
 
 // refresh lists the settings of some scopes, where what is known of them is old.
-// Where they cannot be listed what was known stays, and problem says so.
+// Where they cannot be listed what was known stays, and failure returns why.
 func (a *autoscalers) refresh(ctx context.Context, f *Fleet, scopes []scope) {
 	for _, at := range scopes {
 		a.mu.Lock()
@@ -60,12 +60,12 @@ func (a *autoscalers) refresh(ctx context.Context, f *Fleet, scopes []scope) {
 				names[k] = setting.Name
 			}
 		})
-		a.note(at, names, err, time.Now())
+		a.record(at, names, err, time.Now())
 	}
 }
 
-// note remembers what a list said, or why it said nothing.
-func (a *autoscalers) note(at scope, names map[key]string, err error, now time.Time) {
+// record remembers what a list said, or why it said nothing.
+func (a *autoscalers) record(at scope, names map[key]string, err error, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.lists == nil {
@@ -86,7 +86,7 @@ func (a *autoscalers) note(at scope, names map[key]string, err error, now time.T
 	a.lists[at] = next
 }
 
-// hold answers why a set is left to its autoscale setting; nil when it has none.
+// hold returns why a set is left to its autoscale setting; nil when it has none.
 func (a *autoscalers) hold(k key) *policy.Hold {
 	a.mu.Lock()
 	defer a.mu.Unlock()

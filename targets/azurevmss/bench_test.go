@@ -11,7 +11,7 @@ import (
 
 // BenchmarkSnapshot reads scale sets of two machines each: 5,000 in a round in which
 // nothing changed, and 1,000 in one that lists all machines. The time is both sides'
-// of the connection, without what Azure does for its answers.
+// of the connection, without what Azure itself does.
 func BenchmarkSnapshot(b *testing.B) {
 	for _, bench := range []struct {
 		name string

@@ -69,27 +69,26 @@ func (f *Fleet) needs(s *scaleSet) (required, optional []string) {
 	return required, optional
 }
 
-// Check returns what hpad may do to the scale sets that were read, as Azure tells
-// of its role assignments. The error names what is missing, for each scale set.
-// Nothing is changed.
+// Check returns what hpad may do to the scale sets that were read, by Azure's role
+// assignments. The error names what is missing, for each scale set. Nothing is changed.
 func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 	return targets.Ask(ctx, &f.base, "check", f.check)
 }
 
 func (f *Fleet) check(ctx context.Context) ([]string, error) {
-	asked := f.base.Known()
-	slices.SortFunc(asked, key.compare)
+	known := f.base.Known()
+	slices.SortFunc(known, key.compare)
 	wanted := map[key]bool{}
-	for _, k := range asked {
+	for _, k := range known {
 		wanted[k] = true
 	}
 	listed := f.listSets(ctx, f.config.scopes(wanted), wanted)
 	if err := listed.failure(); err != nil {
 		return nil, err
 	}
-	found := []string{fmt.Sprintf("lists %d of %d scale sets of subscription %s", len(listed.sets), len(asked), f.config.Subscription)}
+	found := []string{fmt.Sprintf("lists %d of %d scale sets of subscription %s", len(listed.sets), len(known), f.config.Subscription)}
 	var missing []error
-	for _, k := range asked {
+	for _, k := range known {
 		s, err := listed.of(k)
 		if err == nil && s == nil {
 			err = fmt.Errorf("%w: there is no scale set %q, or none that may be read (%s)", targets.ErrTargetNotFound, k, actionReadSet)

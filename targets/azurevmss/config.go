@@ -122,7 +122,7 @@ type Config struct {
 	// WhileUpgrading says the same of rolling upgrades.
 	WhileUpgrading string `toml:"while_upgrading"`
 
-	// identity says that Client was written, not taken from the environment.
+	// identity is set where Client was written, not taken from the environment.
 	identity bool
 }
 
@@ -144,7 +144,7 @@ func (c *Config) SetDefaults() {
 	c.WhileUpgrading = cmp.Or(c.WhileUpgrading, Hold)
 }
 
-// Validate answers every mistake of a defaulted configuration, with paths below
+// Validate returns every mistake of a defaulted configuration, with paths below
 // the fleet's table.
 func (c *Config) Validate() []settings.FieldError {
 	var mistakes []settings.FieldError
@@ -187,7 +187,7 @@ func (c *Config) Validate() []settings.FieldError {
 	return mistakes
 }
 
-// checkCredentials answers the mistakes of the keys that say who hpad is.
+// checkCredentials returns the mistakes of the keys that say who hpad is.
 func (c *Config) checkCredentials() []settings.FieldError {
 	var given []string
 	for _, file := range []struct{ field, path string }{
@@ -215,13 +215,13 @@ func (c *Config) checkCredentials() []settings.FieldError {
 	return mistakes
 }
 
-// isHTTPS says that a text is an https address without credentials and query.
+// isHTTPS reports whether a text is an https address without credentials and query.
 func isHTTPS(text string) bool {
 	address, err := url.Parse(text)
 	return err == nil && address.Scheme == "https" && address.Hostname() != "" && address.User == nil && address.RawQuery == "" && address.Fragment == ""
 }
 
-// quoteAddress is how a mistaken address is shown; "" where it may hold a secret.
+// quoteAddress returns how a mistaken address is shown; "" where it may hold a secret.
 func quoteAddress(text string) string {
 	if strings.ContainsAny(text, "@?") {
 		return ""
@@ -229,7 +229,7 @@ func quoteAddress(text string) string {
 	return strconv.Quote(text)
 }
 
-// services answers the addresses of the cloud.
+// services returns the addresses of the cloud.
 func (c *Config) services() cloud.Configuration {
 	named := map[string]cloud.Configuration{PublicCloud: cloud.AzurePublic, GovernmentCloud: cloud.AzureGovernment, ChinaCloud: cloud.AzureChina}[c.Cloud]
 	manager := named.Services[cloud.ResourceManager]
@@ -243,16 +243,15 @@ func (c *Config) services() cloud.Configuration {
 	}
 }
 
-// address answers where Azure Resource Manager is.
+// address returns where Azure Resource Manager is.
 func (c *Config) address() string { return c.services().Services[cloud.ResourceManager].Endpoint }
 
-// account answers what Azure counts the fleet's calls with: a subscription. Resource
+// account returns what Azure counts the fleet's calls with: a subscription. Resource
 // Manager counts each identity apart, but what Compute allows is for all of them.
 func (c *Config) account() string {
 	return fmt.Sprintf("azurevmss %q %s", strings.TrimSuffix(c.address(), "/"), strings.ToLower(c.Subscription))
 }
 
-// limits answers those of the fleet's calls.
 func (c *Config) limits() platform.Limits {
 	return platform.Limits{
 		Calls: map[platform.Class]platform.Limit{

@@ -12,7 +12,7 @@ import (
 	"github.com/hpad/hpad/test/azure/azuretest"
 )
 
-// testConfig answers a valid configuration of a fleet of an Azure, with more lines
+// testConfig returns a valid configuration of a fleet of an Azure, with more lines
 // of its table.
 func testConfig(t testing.TB, s *azuretest.Server, extra string) *Config {
 	t.Helper()

@@ -12,8 +12,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 )
 
-// credential is who hpad is to Azure. Its errors are told apart from those of the
-// call that the token was for.
+// credential is who hpad is to Azure. Its errors are tokenErrors, to differ from those
+// of the call that the token was for.
 type credential struct{ azcore.TokenCredential }
 
 // tokenError is an error of getting an access token: the call it was for was never
@@ -24,7 +24,7 @@ func (e *tokenError) Error() string { return e.err.Error() }
 
 func (e *tokenError) Unwrap() error { return e.err }
 
-// GetToken answers an access token.
+// GetToken returns an access token.
 func (c credential) GetToken(ctx context.Context, options azpolicy.TokenRequestOptions) (azcore.AccessToken, error) {
 	token, err := c.TokenCredential.GetToken(ctx, options)
 	if err != nil {
@@ -33,7 +33,7 @@ func (c credential) GetToken(ctx context.Context, options azpolicy.TokenRequestO
 	return token, nil
 }
 
-// newCredential answers the credential that a configuration asks for.
+// newCredential returns the credential that a configuration asks for.
 func newCredential(c *Config, options azcore.ClientOptions) (azcore.TokenCredential, error) {
 	made, err := chooseCredential(c, options)
 	if err != nil {

@@ -82,7 +82,7 @@ func answerOf(err error) *platform.Answer {
 	return answer
 }
 
-// retryAfter returns how long Azure asks to wait; 0 when it does not say.
+// retryAfter returns how long Azure wants hpad to wait; 0 when it does not say.
 func retryAfter(header http.Header) time.Duration {
 	for _, name := range []string{"retry-after-ms", "x-ms-retry-after-ms"} {
 		if n, err := strconv.Atoi(header.Get(name)); err == nil && n > 0 {
@@ -99,7 +99,7 @@ func retryAfter(header http.Header) time.Duration {
 	return 0
 }
 
-// What answers mean.
+// What refusals mean.
 var (
 	readRules = []platform.Rule{
 		{Status: http.StatusTooManyRequests, Class: targets.ErrThrottled},
@@ -138,7 +138,7 @@ func writeError(err error, s *scaleSet) error {
 	return err
 }
 
-// classify puts an error into a class: an answer by rules, and what is no answer with
+// classify puts an error into a class: by rules where Azure refused the call, else with
 // lost.
 func classify(err error, rules []platform.Rule, lost func(error) error) error {
 	if err == nil || targets.Classed(err) {
@@ -173,12 +173,12 @@ func (e *plainError) Unwrap() error { return e.err }
 
 // tokenFailure puts an error of getting a token into a class.
 func tokenFailure(err *tokenError) error {
-	refused, ok := errors.AsType[*azidentity.AuthenticationFailedError](err)
-	if ok && refused.RawResponse != nil && refused.RawResponse.StatusCode < http.StatusInternalServerError {
-		return fmt.Errorf("%w: no access token: %w", targets.ErrForbidden, newAnswer(refused.RawResponse.StatusCode, "", tokenWords(refused)))
+	failed, ok := errors.AsType[*azidentity.AuthenticationFailedError](err)
+	if ok && failed.RawResponse != nil && failed.RawResponse.StatusCode < http.StatusInternalServerError {
+		return fmt.Errorf("%w: no access token: %w", targets.ErrForbidden, newAnswer(failed.RawResponse.StatusCode, "", tokenWords(failed)))
 	}
 	_, network := errors.AsType[net.Error](err)
-	if network || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || ok && refused.RawResponse != nil {
+	if network || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || ok && failed.RawResponse != nil {
 		return fmt.Errorf("%w: no access token: %w", targets.ErrTransient, plain(err))
 	}
 	if ok && strings.Contains(err.Error(), "dial tcp") { // whose type is lost on the way
@@ -188,14 +188,14 @@ func tokenFailure(err *tokenError) error {
 }
 
 // tokenWords returns what Microsoft Entra ID said.
-func tokenWords(refused *azidentity.AuthenticationFailedError) string {
-	body, err := runtime.Payload(refused.RawResponse)
+func tokenWords(failed *azidentity.AuthenticationFailedError) string {
+	body, err := runtime.Payload(failed.RawResponse)
 	var said struct {
 		Description string `json:"error_description"`
 		Code        string `json:"error"`
 	}
 	if err != nil || json.Unmarshal(body, &said) != nil || said.Description == "" {
-		return refused.Error()
+		return failed.Error()
 	}
 	return said.Code + ": " + said.Description
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// answer is a refusal as the SDK hands it over.
+// answer returns a refusal as the SDK hands it over.
 func answer(status int, body string, header ...string) error {
 	response := &http.Response{
 		StatusCode: status, Status: http.StatusText(status), Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)),
@@ -32,7 +32,7 @@ func coded(code, message string) string {
 	return `{"error":{"code":"` + code + `","message":"` + message + `"}}`
 }
 
-// TestErrors puts what Azure answers into classes, of reads and of writes.
+// TestErrors puts what Azure says into classes, of reads and of writes.
 func TestErrors(t *testing.T) {
 	dial := &url.Error{Op: "Patch", URL: "https://x", Err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}}
 	cut := &url.Error{Op: "Patch", URL: "https://x", Err: io.ErrUnexpectedEOF}

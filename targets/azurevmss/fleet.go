@@ -67,17 +67,17 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 	return f.base.Snapshot(ctx, refs, f.snapshot)
 }
 
-func (f *Fleet) snapshot(ctx context.Context, asked map[targets.Ref]key) (map[targets.Ref]targets.Reading, error) {
-	s := &snapshot{fleet: f, wanted: make(map[key]bool, len(asked)), now: time.Now()}
-	for _, k := range asked {
+func (f *Fleet) snapshot(ctx context.Context, refs map[targets.Ref]key) (map[targets.Ref]targets.Reading, error) {
+	s := &snapshot{fleet: f, wanted: make(map[key]bool, len(refs)), now: time.Now()}
+	for _, k := range refs {
 		s.wanted[k] = true
 	}
 	if err := s.list(ctx); err != nil {
 		return nil, err
 	}
 	s.poll(ctx)
-	readings := make(map[targets.Ref]targets.Reading, len(asked))
-	for ref, k := range asked {
+	readings := make(map[targets.Ref]targets.Reading, len(refs))
+	for ref, k := range refs {
 		reading, err := s.reading(k)
 		if err != nil {
 			reading = targets.Reading{Err: err}
@@ -128,18 +128,18 @@ func (s *snapshot) list(ctx context.Context) error {
 // does not show yet.
 func (f *Fleet) applyUnseen(s *scaleSet) { s.apply(f.written.Unseen(s.key, s.version(), time.Now())) }
 
-// poll asks what became of accepted changes, a few in each round.
+// poll reads what became of accepted changes, a few in each round.
 func (s *snapshot) poll(ctx context.Context) {
 	var group errgroup.Group
 	group.SetLimit(listing)
-	room := s.fleet.limiter.Room(platform.Read)
+	most := s.fleet.limiter.Room(platform.Read)
 	for i, k := range s.fleet.operations.due(s.wanted, s.now) {
-		if i >= room {
+		if i >= most {
 			break
 		}
 		group.Go(func() error {
 			if failed := s.fleet.poll(ctx, k, s.now); failed != nil {
-				s.fleet.troubles.note(k, shortage(failed.Code, failed.Message), s.now)
+				s.fleet.troubles.record(k, shortage(failed.Code, failed.Message), s.now)
 			}
 			return nil
 		})
@@ -218,12 +218,12 @@ func (s *snapshot) notices(set *scaleSet, members *membership, there int32) []po
 	if failed := failedMachines(members.machines); failed != nil {
 		return []policy.Notice{*failed}
 	}
-	told := s.fleet.troubles.notices(set.key, short, s.now)
-	if told == nil && short && set.state == stateFailed {
+	known := s.fleet.troubles.notices(set.key, short, s.now)
+	if known == nil && short && set.state == stateFailed {
 		notice := shortage("", fmt.Sprintf("the last change of scale set %q failed, and %d of %d machines are there", set.key, there, set.capacity))
 		return []policy.Notice{notice}
 	}
-	return told
+	return known
 }
 
 // Problems returns what is wrong with the fleet and no call shows.

@@ -236,7 +236,7 @@ func TestForeignEdit(t *testing.T) {
 	}
 }
 
-// TestLostAnswers has a write done without an answer that says so.
+// TestLostAnswers has a write done without a response that says so.
 func TestLostAnswers(t *testing.T) {
 	for name, failure := range map[string]azuretest.Failure{
 		"an error after the fact": {Status: 500, Code: "InternalServerError", Late: true},
@@ -451,7 +451,7 @@ func TestAllocationFailed(t *testing.T) {
 	if failed == nil || failed.Code != "AllocationFailed" || !strings.Contains(failed.Message, "sufficient capacity") {
 		t.Fatalf("poll() = %v, want that the allocation failed", failed)
 	}
-	again.troubles.note(key{group: "shop", set: "web"}, shortage(failed.Code, failed.Message), time.Now())
+	again.troubles.record(key{group: "shop", set: "web"}, shortage(failed.Code, failed.Message), time.Now())
 	if r := read(t, again, "shop/web"); len(r.Notices) != 1 || r.Notices[0].Reason != "AllocationFailed" {
 		t.Errorf("notices %+v, want what the operation said", r.Notices)
 	}
@@ -896,7 +896,7 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// TestClosed answers nothing any more.
+// TestClosed uses a fleet after its end.
 func TestClosed(t *testing.T) {
 	s := azuretest.New(t)
 	f := New("cloud", testConfig(t, s, ""), Options{})
@@ -953,13 +953,13 @@ func TestAutoscalersStayKnown(t *testing.T) {
 	k := key{group: "group-0", set: "web"}
 	var a autoscalers
 	now := time.Now()
-	a.note("", map[key]string{k: "old"}, nil, now)
-	a.note("group-0", nil, nil, now.Add(time.Second))
+	a.record("", map[key]string{k: "old"}, nil, now)
+	a.record("group-0", nil, nil, now.Add(time.Second))
 	if hold := a.hold(k); hold != nil {
 		t.Errorf("hold %+v, want that the newer list counts", hold)
 	}
-	a.note("", map[key]string{k: "again"}, nil, now.Add(2*time.Second))
-	a.note("", nil, targets.ErrTransient, now.Add(3*time.Second))
+	a.record("", map[key]string{k: "again"}, nil, now.Add(2*time.Second))
+	a.record("", nil, targets.ErrTransient, now.Add(3*time.Second))
 	if hold := a.hold(k); hold == nil || !strings.Contains(hold.Message, "again") || a.failure() == nil {
 		t.Errorf("hold %+v and problem %q, want that what was known stays", hold, a.failure())
 	}

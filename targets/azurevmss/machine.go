@@ -48,9 +48,9 @@ type machine struct {
 	// failure is why the machine could not be provisioned, where it could not.
 	failure   platformError
 	protected bool
-	// standby says that the machine waits in a standby pool, beside the count.
+	// standby machines wait in a pool beside the count.
 	standby bool
-	// outdated says that the machine is not of the set's latest model.
+	// outdated machines are not of the set's latest model.
 	outdated bool
 }
 

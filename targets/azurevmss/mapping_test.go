@@ -90,7 +90,7 @@ func TestMachine(t *testing.T) {
 	}
 }
 
-// described answers what a machine counts as.
+// described returns what a machine counts as.
 func described(m *machine) string {
 	switch {
 	case !m.member():

@@ -123,8 +123,8 @@ func (o *operations) at(k key) operation {
 	return o.known[k]
 }
 
-// poll asks about an accepted change, once. It returns what failed when it did; an
-// operation that ended, or that cannot be asked about any more, is forgotten.
+// poll reads the operation of an accepted change, and returns what failed when it did.
+// One that ended, or cannot be read any more, is forgotten.
 func (f *Fleet) poll(ctx context.Context, k key, now time.Time) *platform.Answer {
 	under := f.operations.at(k)
 	ended := now.Sub(under.Began) > operationLife

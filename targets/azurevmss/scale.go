@@ -106,7 +106,7 @@ func (f *Fleet) write(ctx context.Context, operation string, s *scaleSet, do fun
 	err = f.do(ctx, c, call, func(err error) error { return writeError(err, s) }, func(ctx context.Context) error { return do(ctx, c) })
 	if err != nil {
 		f.members.forget(s.key) // what is known of it may be wrong
-		f.refused(s, err)
+		f.recordShortage(s, err)
 	}
 	return err
 }
@@ -125,18 +125,18 @@ func (f *Fleet) accepted(ctx context.Context, s *scaleSet, n int32, etag, token 
 	}
 }
 
-// refused remembers a change that was refused for want of capacity.
-func (f *Fleet) refused(s *scaleSet, err error) {
+// recordShortage remembers a change that failed for want of capacity.
+func (f *Fleet) recordShortage(s *scaleSet, err error) {
 	held, ok := errors.AsType[*targets.HeldError](err)
 	if !ok || held.Hold.Reason != QuotaExceeded && !slices.Contains(sayingShortage, held.Hold.Reason) {
 		return
 	}
-	f.troubles.note(s.key, policy.Notice{
+	f.troubles.record(s.key, policy.Notice{
 		Condition: platform.InsufficientCapacity, Reason: held.Hold.Reason, Message: held.Hold.Message,
 	}, time.Now())
 }
 
-// etagIn returns the ETag in the answer to a change; "" when it has none.
+// etagIn returns the ETag in the response to a change; "" when it has none.
 func etagIn(response *http.Response) string {
 	if response == nil {
 		return ""

@@ -42,18 +42,18 @@ type scaleSet struct {
 	etag            string
 	// state is the provisioning state, in lower case.
 	state string
-	// sized says that the set has a size and a count of machines.
+	// sized sets have a size and a count of machines.
 	sized    bool
 	flexible bool
-	// monitored says that the set's machines have their health looked at.
+	// monitored sets have the health of their machines looked at.
 	monitored bool
-	// upgrading says that the set can have rolling upgrades.
+	// upgrading sets can have rolling upgrades.
 	upgrading bool
-	// single says that the set keeps to one placement group.
+	// single sets keep to one placement group.
 	single bool
 }
 
-// scaleSetOf reads a scale set; false says that it is none that has a name.
+// scaleSetOf reads a scale set; false for one without a name.
 func scaleSetOf(from *armcompute.VirtualMachineScaleSet) (*scaleSet, bool) {
 	if from == nil || from.ID == nil {
 		return nil, false
@@ -135,7 +135,7 @@ func (s *scaleSet) compare(version string) error {
 	}
 	capacity, etag, _ := strings.Cut(version, " ")
 	if capacity == strconv.Itoa(int(s.capacity)) && (etag == "" || s.etag == "") {
-		return nil // one of the answers had no ETag
+		return nil // it was read without ETag once
 	}
 	return fmt.Errorf("%w: scale set %q was at %s and is at %s now", targets.ErrConflict, s.key, version, s.version())
 }
@@ -152,16 +152,18 @@ func (s *scaleSet) unscalable() error {
 // change is an accepted change of a scale set.
 type change struct {
 	capacity int32
-	// etag is the set's from then on; empty where the answer had none.
+	// etag is the set's from then on; empty where Azure did not say.
 	etag string
 }
 
-// apply makes the set what changes made of it.
+// apply makes the set what changes made of it. Of changes at the same time the one that
+// comes last may be the one that the set shows.
 func (s *scaleSet) apply(changes []change) {
+	before := s.version()
 	for _, c := range changes {
 		s.capacity, s.etag = c.capacity, cmp.Or(c.etag, s.etag)
 	}
-	if len(changes) > 0 && !s.busy() {
+	if s.version() != before && !s.busy() {
 		s.state = stateUpdating
 	}
 }

@@ -33,7 +33,7 @@ func (t *Target) Validate() []settings.FieldError {
 }
 
 // Name returns the target's name in a targets.Ref: "resource_group/scale_set" in
-// lower case, since Azure does not tell the cases apart.
+// lower case, since Azure ignores the case.
 func (t *Target) Name() string { return strings.ToLower(t.ResourceGroup + "/" + t.ScaleSet) }
 
 // key names a scale set, in lower case.

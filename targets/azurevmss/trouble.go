@@ -15,7 +15,7 @@ const (
 	// gives no word of its own for it.
 	ProvisioningFailed = "ProvisioningFailed"
 
-	// troubleAge is how long a failed or refused change is told of at least.
+	// troubleAge is how long a failed change is shown at least.
 	troubleAge = 2 * time.Minute
 )
 
@@ -29,12 +29,12 @@ type troubles struct {
 // trouble is one failure.
 type trouble struct {
 	notice policy.Notice
-	// until is when it is told no more, unless the set still lacks machines then.
+	// until is how long it is shown at least; longer as long as the set lacks machines.
 	until time.Time
 }
 
-// note remembers why a set lacks machines.
-func (t *troubles) note(k key, notice policy.Notice, now time.Time) {
+// record remembers why a set lacks machines.
+func (t *troubles) record(k key, notice policy.Notice, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.known == nil {
@@ -50,7 +50,7 @@ func (t *troubles) clear(k key) {
 	delete(t.known, k)
 }
 
-// notices answers what is to be told of a set that lacks machines, or does not.
+// notices returns what is shown of a set that lacks machines, or does not.
 func (t *troubles) notices(k key, short bool, now time.Time) []policy.Notice {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -68,7 +68,7 @@ func (t *troubles) notices(k key, short bool, now time.Time) []policy.Notice {
 // codeWord is what a condition's reason looks like.
 var codeWord = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
 
-// shortage answers the notice of a failure in the platform's words.
+// shortage returns the notice of a failure in the platform's words.
 func shortage(code, message string) policy.Notice {
 	text := platform.OneLine(message)
 	if text == "" {
@@ -87,7 +87,7 @@ func shortage(code, message string) policy.Notice {
 	return policy.Notice{Condition: platform.InsufficientCapacity, Reason: reason, Message: text}
 }
 
-// failedMachines answers the notice of machines that could not be provisioned; nil
+// failedMachines returns the notice of machines that could not be provisioned; nil
 // when there is none.
 func failedMachines(machines []*machine) *policy.Notice {
 	failed := 0

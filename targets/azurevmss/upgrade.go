@@ -12,12 +12,12 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// mayUpgrade says that a rolling upgrade of a set may be under way.
+// mayUpgrade reports whether a rolling upgrade of a set may be under way.
 func mayUpgrade(s *scaleSet, machines []*machine) bool {
 	return s.upgrading && (s.busy() || slices.ContainsFunc(machines, func(m *machine) bool { return m.outdated }))
 }
 
-// readUpgrade answers how far a rolling upgrade of a set is, in words; "" when none
+// readUpgrade returns how far a rolling upgrade of a set is, in words; "" when none
 // is under way.
 func (f *Fleet) readUpgrade(ctx context.Context, s *scaleSet) (string, error) {
 	var found armcompute.VirtualMachineScaleSetRollingUpgradesClientGetLatestResponse

@@ -1,9 +1,11 @@
 package gcemig
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,15 +15,14 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// autoscalersKept is how long the modes of Compute Engine's own autoscalers are
-// believed.
+// autoscalersKept is how long modes that were read are believed.
 const autoscalersKept = time.Minute
 
-// modeOff is that of an autoscaler that leaves its group alone.
+// modeOff leaves the group alone.
 const modeOff = "OFF"
 
-// autoscalers knows the modes of Compute Engine's own autoscalers. The zero value
-// knows none; it is safe for concurrent use.
+// autoscalers are the modes of Compute Engine's own autoscalers. The zero value has
+// none; it is safe for concurrent use.
 type autoscalers struct {
 	mu sync.Mutex
 	// modes are by the path of the autoscaler.
@@ -30,7 +31,7 @@ type autoscalers struct {
 	err   error
 }
 
-// autoscalerOf answers the path of a group's autoscaler, as
+// autoscalerOf returns the path of a group's autoscaler, as
 // "zones/ZONE/autoscalers/NAME"; "" when it has none.
 func autoscalerOf(group *compute.InstanceGroupManager) string {
 	if group.Status == nil || group.Status.Autoscaler == "" {
@@ -39,22 +40,20 @@ func autoscalerOf(group *compute.InstanceGroupManager) string {
 	return lastSegments(group.Status.Autoscaler, 4)
 }
 
-// refresh reads the modes where they are not known or old. Paths are the
-// autoscalers that matter; without any nothing is read.
+// refresh reads the modes where they are old, or that of one of paths is not known.
+// Without paths it reads nothing.
 func (a *autoscalers) refresh(ctx context.Context, s *session, paths []string) {
 	if len(paths) == 0 {
 		return
 	}
 	a.mu.Lock()
 	now := time.Now()
-	fresh := now.Sub(a.read) < autoscalersKept && (a.err == nil || errors.Is(a.err, targets.ErrForbidden))
-	if fresh && a.err == nil {
-		for _, path := range paths {
-			if _, ok := a.modes[path]; !ok {
-				fresh = false
-			}
-		}
+	unknown := func(path string) bool {
+		_, ok := a.modes[path]
+		return !ok
 	}
+	fresh := now.Sub(a.read) < autoscalersKept &&
+		(errors.Is(a.err, targets.ErrForbidden) || a.err == nil && !slices.ContainsFunc(paths, unknown))
 	a.mu.Unlock()
 	if fresh {
 		return
@@ -68,8 +67,8 @@ func (a *autoscalers) refresh(ctx context.Context, s *session, paths []string) {
 	}
 }
 
-// hold answers why a group with that autoscaler must not be resized; nil when it
-// may be. What is not known counts as an autoscaler that is on.
+// hold returns why a group with that autoscaler must not be resized; nil when it
+// may be. An unknown mode counts as on.
 func (a *autoscalers) hold(t *Target, path string) *policy.Hold {
 	if path == "" {
 		return nil
@@ -89,16 +88,13 @@ func (a *autoscalers) hold(t *Target, path string) *policy.Hold {
 	return &policy.Hold{Reason: NativeAutoscaler, Message: message}
 }
 
-// modeHold answers the hold of an autoscaler in that mode.
+// modeHold returns the hold of an autoscaler in that mode.
 func modeHold(t *Target, path, mode string) *policy.Hold {
 	if mode == modeOff {
 		return nil
 	}
-	if mode == "" {
-		mode = "ON"
-	}
 	return &policy.Hold{Reason: NativeAutoscaler, Message: fmt.Sprintf(
-		"Compute Engine's autoscaler %q sets the size of %v (mode %s): set its mode to OFF or delete it", lastSegments(path, 1), t, mode)}
+		"Compute Engine's autoscaler %q sets the size of %v (mode %s): set its mode to OFF or delete it", lastSegments(path, 1), t, cmp.Or(mode, "ON"))}
 }
 
 // autoscalers reads the modes of all autoscalers of the project, by path.

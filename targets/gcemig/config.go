@@ -88,10 +88,9 @@ var (
 	domainName   = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+$`)
 )
 
-// nameForm says what a name must be.
 const nameForm = `must be a name of lower-case letters, digits and hyphens, at most 63`
 
-// Validate answers every mistake of a defaulted configuration, with paths below
+// Validate returns every mistake of a defaulted configuration, with paths below
 // the fleet's table.
 func (c *Config) Validate() []settings.FieldError {
 	var mistakes []settings.FieldError
@@ -134,7 +133,7 @@ func (c *Config) Validate() []settings.FieldError {
 	return mistakes
 }
 
-// checkEndpoint says what is wrong with an endpoint; "" when nothing is.
+// checkEndpoint returns what is wrong with an endpoint; "" when nothing is.
 func checkEndpoint(text string) string {
 	const form = `must be the address of the Compute Engine API, as "https://compute.googleapis.com/compute/v1/"`
 	endpoint, err := url.Parse(text)
@@ -149,7 +148,7 @@ func checkEndpoint(text string) string {
 	return ""
 }
 
-// quoteEndpoint is how a mistaken endpoint is shown; "" where it may hold a secret.
+// quoteEndpoint returns how a mistaken endpoint is shown; "" where it may hold a secret.
 func quoteEndpoint(text string) string {
 	if strings.ContainsAny(text, "@?") {
 		return ""
@@ -164,7 +163,7 @@ func (c *Config) DefaultTarget(target targets.Target) {
 	}
 }
 
-// CheckTarget says what is wrong with the name of a target that has what its fleet
+// CheckTarget returns what is wrong with the name of a target that has what its fleet
 // leaves to it; "" when nothing is.
 func (c *Config) CheckTarget(name string) string {
 	if _, err := parseName(name); err != nil {
@@ -173,19 +172,18 @@ func (c *Config) CheckTarget(name string) string {
 	return ""
 }
 
-// caller is who makes the fleet's calls, as far as that is known without its
+// caller returns who makes the fleet's calls, as far as that is known without its
 // credentials.
 func (c *Config) caller() string {
 	return fmt.Sprintf("gcemig %q", []string{c.Endpoint, c.Project, c.QuotaProject, c.CredentialsFile, c.Impersonate})
 }
 
-// account is what Compute Engine counts the fleet's calls with: a project, which may be
-// that of the credentials.
+// account returns what Compute Engine counts the fleet's calls with: a project, which
+// may be that of the credentials.
 func (c *Config) account(ofCredentials string) string {
 	return fmt.Sprintf("gcemig %q %s", strings.TrimSuffix(c.Endpoint, "/"), cmp.Or(c.QuotaProject, ofCredentials, c.Project))
 }
 
-// limits are those of the fleet's calls.
 func (c *Config) limits() cloud.Limits {
 	limit := func(perSecond float64) cloud.Limit {
 		return cloud.Limit{PerSecond: perSecond, Burst: max(1, int(perSecond*burstSeconds))}

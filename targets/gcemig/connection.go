@@ -20,11 +20,7 @@ import (
 	"github.com/hpad/hpad/targets/cloud"
 )
 
-// userAgent tells the platform who calls.
-const userAgent = "hpad"
-
-// tokenScope is what tokens are asked for: what they allow is up to the roles of
-// their account.
+// tokenScope is that of all tokens: what they allow is up to the roles of their account.
 const tokenScope = "https://www.googleapis.com/auth/cloud-platform"
 
 // connection makes sessions with the credentials as they are now. Where a changed file
@@ -64,8 +60,8 @@ func (c *connection) credentialsFile() string {
 	return cmp.Or(c.config.CredentialsFile, os.Getenv("GOOGLE_APPLICATION_CREDENTIALS"))
 }
 
-// newSession builds a session. It connects to nobody, but for the question whether
-// this is a machine of Google's, where there are no other credentials.
+// newSession makes a session. It connects to nobody, except to find out whether this is
+// a machine of Google's, where there are no other credentials.
 func (c *connection) newSession() (*session, error) {
 	made := &session{project: c.config.Project}
 	for i := range made.transports {
@@ -95,7 +91,7 @@ func (c *connection) newSession() (*session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("use endpoint %q: %w", c.config.Endpoint, err)
 	}
-	made.service.UserAgent = userAgent
+	made.service.UserAgent = "hpad"
 	return made, nil
 }
 
@@ -113,7 +109,7 @@ func (c *connection) credentials(tokens *http.Client) (*auth.Credentials, error)
 	if err != nil {
 		return nil, fmt.Errorf("find credentials: %w", err)
 	}
-	if path := c.credentialsFile(); path != "" { // others have to be asked over the network
+	if path := c.credentialsFile(); path != "" { // for others that takes a call
 		domain, err := found.UniverseDomain(context.Background())
 		if err == nil && domain != c.config.UniverseDomain {
 			return nil, fmt.Errorf("credentials in %q are of universe domain %q, not of %q: set universe_domain, or take other credentials", path, domain, c.config.UniverseDomain)
@@ -142,23 +138,22 @@ func (c *connection) actAs(own *auth.Credentials, tokens *http.Client, scopes []
 	})
 }
 
-// refusals makes answers that are no tokens errors, where the token of another account
-// is asked for.
+// refusals makes refusals of a token of another account errors.
 type refusals struct{ http.RoundTripper }
 
-// longestRefusal is how much of an answer is read.
+// longestRefusal is how much of one is read, in bytes.
 const longestRefusal = 64 << 10
 
-// RoundTrip returns a tokenError in place of an answer that says no.
+// RoundTrip returns a tokenError for a refusal.
 func (r *refusals) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := r.RoundTripper.RoundTrip(request)
 	if err != nil || response.StatusCode < http.StatusMultipleChoices {
 		return response, err
 	}
 	defer func() { _ = response.Body.Close() }()
-	var answer struct{ Error struct{ Message string } }
-	_ = json.NewDecoder(io.LimitReader(response.Body, longestRefusal)).Decode(&answer) // what is no such answer has no message
-	return nil, tokenError{&cloud.Answer{Platform: "the server", Status: response.StatusCode, Message: answer.Error.Message}}
+	var body struct{ Error struct{ Message string } }
+	_ = json.NewDecoder(io.LimitReader(response.Body, longestRefusal)).Decode(&body) // another body has no message
+	return nil, tokenError{&cloud.Answer{Platform: "the server", Status: response.StatusCode, Message: body.Error.Message}}
 }
 
 // fileCredentials reads credentials of whichever type the file says.

@@ -10,7 +10,7 @@ import (
 	"github.com/hpad/hpad/test/gce/gcetest"
 )
 
-// testConfig answers a valid configuration of a fleet at a server.
+// testConfig returns a valid configuration of a fleet at a server.
 func testConfig(t testing.TB, server *gcetest.Server) *Config {
 	t.Helper()
 	c := &Config{

@@ -37,7 +37,7 @@ const (
 // reasoned gives an error a condition reason.
 func reasoned(reason string, err error) error { return &targets.ReasonError{Reason: reason, Err: err} }
 
-// answerOf returns what the server said; nil for an error that is no answer.
+// answerOf returns what the server said; nil where it said nothing.
 func answerOf(err error) *cloud.Answer {
 	if answer, ok := errors.AsType[*cloud.Answer](err); ok {
 		return answer
@@ -62,7 +62,7 @@ func newAnswer(status int, reason, message string) *cloud.Answer {
 	return &cloud.Answer{Platform: "compute engine", Status: status, Code: reason, Message: message}
 }
 
-// tokenError is an answer that says no to who wants to act as another account.
+// tokenError is the refusal of a token of another account.
 type tokenError struct{ *cloud.Answer }
 
 // credentialsError puts an error of getting a token into a class; nil when err is
@@ -83,7 +83,7 @@ func credentialsError(err error) error {
 	return fmt.Errorf("%w: get a token: %w", targets.ErrForbidden, err)
 }
 
-// What answers mean. A quota of calls differs from one of machines by what it counts.
+// What refusals mean. A quota of calls differs from one of machines by what it counts.
 var (
 	readRules = []cloud.Rule{
 		{Status: http.StatusTooManyRequests, Class: targets.ErrThrottled},
@@ -96,7 +96,7 @@ var (
 		{Status: http.StatusNotFound, Class: targets.ErrTargetNotFound},
 	}
 	throttles = readRules[:5]
-	// changeRules are those of answers after which it is known what became of a change.
+	// changeRules are of those that leave no doubt about a change.
 	changeRules = slices.Concat(throttles, []cloud.Rule{
 		{Code: codeQuota, Class: targets.ErrOutOfRange, Reason: QuotaExceeded},
 		{Status: http.StatusForbidden, Class: targets.ErrForbidden},
@@ -125,9 +125,8 @@ func readError(err error) error {
 // writeError puts an error of a change into one of the classes of package targets.
 func writeError(err error) error { return classify(err, writeRules, targets.Undelivered) }
 
-// classify puts an error into a class: an answer by rules, and what is no answer with
-// lost. It takes errors of the sender, which have a class, out of what the SDK makes of
-// them.
+// classify puts an error into a class: by rules where the server said something, else
+// with lost. It unwraps errors of the sender, which have a class.
 func classify(err error, rules []cloud.Rule, lost func(error) error) error {
 	if sent, ok := errors.AsType[*url.Error](err); ok && targets.Classed(sent.Err) {
 		return sent.Err

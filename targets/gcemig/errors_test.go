@@ -20,7 +20,7 @@ const (
 	web          = "zones/us-east1-b/web"
 )
 
-// startWeb answers a server with one group of so many instances, and a fleet of it.
+// startWeb returns a server with one group of so many instances, and a fleet of it.
 func startWeb(t testing.TB, size int, change ...func(g *gcetest.Group)) (*gcetest.Server, *Fleet) {
 	t.Helper()
 	server := gcetest.Start(t)
@@ -45,7 +45,7 @@ func read(t testing.TB, f *Fleet, name string) targets.Reading {
 	return reading
 }
 
-// TestRefusals gives every answer of the platform its class.
+// TestRefusals gives every refusal its class.
 func TestRefusals(t *testing.T) {
 	const autoscaled = "Resizing of autoscaled regional managed instance groups is not allowed. If you want to manually adjust target size remove the autoscaler or set autoscaling policy mode to OFF."
 	for name, c := range map[string]struct {
@@ -147,7 +147,7 @@ func TestCredentialsRefused(t *testing.T) {
 	}
 }
 
-// TestLostAnswer: a resize whose answer got lost is sent again as the same one.
+// TestLostAnswer: a resize without a response is sent again as the same one.
 func TestLostAnswer(t *testing.T) {
 	server, f := startWeb(t, 2)
 	version := read(t, f, web).Version

@@ -89,7 +89,7 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 	return f.base.Snapshot(ctx, refs, f.snapshot)
 }
 
-func (f *Fleet) snapshot(ctx context.Context, wanted map[targets.Ref]Target) (map[targets.Ref]targets.Reading, error) {
+func (f *Fleet) snapshot(ctx context.Context, refs map[targets.Ref]Target) (map[targets.Ref]targets.Reading, error) {
 	session, err := f.open()
 	if err != nil {
 		return nil, err
@@ -97,13 +97,13 @@ func (f *Fleet) snapshot(ctx context.Context, wanted map[targets.Ref]Target) (ma
 	if err := f.memory.Load(ctx, time.Now()); err != nil {
 		return nil, err
 	}
-	s := &snapshot{fleet: f, session: session, asked: make(map[targets.Ref]*asked, len(wanted))}
+	s := &snapshot{fleet: f, session: session, wanted: make(map[targets.Ref]*wanted, len(refs))}
 	if s.listing, err = session.list(ctx); err != nil {
 		return nil, err
 	}
-	for ref, t := range wanted {
+	for ref, t := range refs {
 		group, err := s.listing.find(&t)
-		s.asked[ref] = &asked{target: t, group: group, err: err}
+		s.wanted[ref] = &wanted{target: t, group: group, err: err}
 	}
 	s.readChanged(ctx)
 	s.readAutoscalers(ctx)
@@ -120,13 +120,13 @@ type snapshot struct {
 	fleet   *Fleet
 	session *session
 	listing *listing
-	asked   map[targets.Ref]*asked
+	wanted  map[targets.Ref]*wanted
 	// found are the machines that were looked up, by id.
 	found map[string]machine
 }
 
-// asked is one target of a reading. Once err is set nothing else counts.
-type asked struct {
+// wanted is one target of a reading. Once err is set nothing else counts.
+type wanted struct {
 	target  Target
 	err     error
 	group   *compute.InstanceGroupManager
@@ -136,19 +136,19 @@ type asked struct {
 }
 
 // good yields the targets that have no error so far.
-func (s *snapshot) good(yield func(*asked) bool) {
-	for _, a := range s.asked {
+func (s *snapshot) good(yield func(*wanted) bool) {
+	for _, a := range s.wanted {
 		if a.err == nil && !yield(a) {
 			return
 		}
 	}
 }
 
-// each calls do for some targets, several at once.
-func (s *snapshot) each(asked iter.Seq[*asked], do func(a *asked)) {
+// each calls do with some targets, several at once.
+func (s *snapshot) each(of iter.Seq[*wanted], do func(a *wanted)) {
 	var group errgroup.Group
 	group.SetLimit(s.fleet.config.MaxConnections)
-	for a := range asked {
+	for a := range of {
 		group.Go(func() error {
 			do(a)
 			return nil
@@ -160,13 +160,13 @@ func (s *snapshot) each(asked iter.Seq[*asked], do func(a *asked)) {
 // readChanged reads the groups again that the list shows as they were before hpad
 // changed them a moment ago.
 func (s *snapshot) readChanged(ctx context.Context) {
-	var changed []*asked
+	var changed []*wanted
 	for a := range s.good {
 		if s.fleet.changes.doubted(a.target.Name(), versionOf(a.group), time.Now()) {
 			changed = append(changed, a)
 		}
 	}
-	s.each(slices.Values(changed), func(a *asked) { a.group, a.err = s.session.group(ctx, &a.target) })
+	s.each(slices.Values(changed), func(a *wanted) { a.group, a.err = s.session.group(ctx, &a.target) })
 }
 
 // readAutoscalers reads the modes of the groups' autoscalers.
@@ -195,7 +195,7 @@ const (
 func (s *snapshot) listMembers(ctx context.Context) {
 	now := time.Now()
 	due := s.dueLists(now)
-	s.each(slices.Values(due), func(a *asked) {
+	s.each(slices.Values(due), func(a *wanted) {
 		members, err := s.session.members(ctx, &a.target)
 		passes := errors.Is(err, targets.ErrTransient) || errors.Is(err, targets.ErrThrottled)
 		switch {
@@ -212,8 +212,8 @@ func (s *snapshot) listMembers(ctx context.Context) {
 
 // dueLists returns the targets whose instances are to be listed; the others have those
 // of the list before.
-func (s *snapshot) dueLists(now time.Time) []*asked {
-	var due, again []*asked
+func (s *snapshot) dueLists(now time.Time) []*wanted {
+	var due, again []*wanted
 	s.fleet.mu.Lock()
 	for a := range s.good {
 		known := s.fleet.known[a.target.Name()]
@@ -227,7 +227,7 @@ func (s *snapshot) dueLists(now time.Time) []*asked {
 		}
 	}
 	s.fleet.mu.Unlock()
-	slices.SortFunc(again, func(a, b *asked) int { return a.known.at.Compare(b.known.at) })
+	slices.SortFunc(again, func(a, b *wanted) int { return a.known.at.Compare(b.known.at) })
 	return append(due, again[:min(len(again), s.fleet.refreshes(now))]...)
 }
 

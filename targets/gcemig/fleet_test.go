@@ -367,7 +367,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// session answers one of a fleet.
+// session returns one of a fleet.
 func (f *Fleet) session(t testing.TB) *session {
 	t.Helper()
 	s, err := f.open()
@@ -395,7 +395,7 @@ func (m *meter) Call(operation string, _ time.Duration, err error) {
 
 func (*meter) Wait(string, time.Duration) {}
 
-// many answers a server with so many groups of three instances each, half of them
+// many returns a server with so many groups of three instances each, half of them
 // regional, and their targets.
 func many(t testing.TB, groups int, watched bool) (*gcetest.Server, []targets.Ref) {
 	server := gcetest.Start(t)

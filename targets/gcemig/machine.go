@@ -21,10 +21,10 @@ const (
 	listFields    = "nextPageToken,unreachables,items/*/instances(" + machineFields + ")"
 )
 
-// refusedFor is how long machines are not looked up after the right to was missing.
-const refusedFor = 10 * time.Minute
+// forbiddenFor is how long machines are not looked up after the right to was missing.
+const forbiddenFor = 10 * time.Minute
 
-// lookup says which machine is to be looked up.
+// lookup is a machine to be looked up.
 type lookup struct{ id, zone, name string }
 
 // machine is what was looked up of one.
@@ -42,17 +42,17 @@ type machines struct {
 	mu sync.Mutex
 	// pages is how many calls it took to list all machines of the project.
 	pages int
-	// refused is why machines could not be looked up, until when that counts.
-	refused error
-	until   time.Time
+	// forbidden is why machines are not looked up, until then.
+	forbidden error
+	until     time.Time
 }
 
-// problem answers why machines cannot be looked up; nil when they can.
+// problem returns why machines cannot be looked up; nil when they can.
 func (m *machines) problem(now time.Time) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if now.Before(m.until) {
-		return m.refused
+		return m.forbidden
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ func (m *machines) find(ctx context.Context, s *session, wanted []lookup) map[st
 	if errors.Is(err, targets.ErrForbidden) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.refused, m.until = err, time.Now().Add(refusedFor)
+		m.forbidden, m.until = err, time.Now().Add(forbiddenFor)
 	}
 	return found
 }

@@ -32,7 +32,7 @@ const (
 
 // standing is what a member of a group is to policy.
 type standing struct {
-	// counted says that it is an instance at all.
+	// counted reports whether it is an instance at all.
 	counted  bool
 	phase    policy.Phase
 	deleting bool
@@ -67,35 +67,35 @@ func goingPhase(status string) policy.Phase {
 	return policy.PhaseUnknown
 }
 
-// healthOf answers the readiness of a running instance: what its health checks say,
-// and nothing where they have not said it yet. Without a health check an instance
-// that runs is ready.
+// healthOf returns the readiness of a running instance: what its health checks say,
+// and ReadinessNotKnown as long as one says nothing. Without a health check a running
+// instance is ready.
 func healthOf(m *compute.ManagedInstance, watched bool) policy.Readiness {
 	if !watched {
 		return policy.ReadinessTrue
 	}
-	told := false
+	healthy := false
 	for _, health := range m.InstanceHealth {
 		if health == nil {
 			continue
 		}
 		switch health.DetailedHealthState {
 		case healthHealthy:
-			told = true
+			healthy = true
 		case "", healthUnknown:
 			return policy.ReadinessNotKnown
 		default:
 			return policy.ReadinessFalse
 		}
 	}
-	if !told {
+	if !healthy {
 		return policy.ReadinessNotKnown
 	}
 	return policy.ReadinessTrue
 }
 
-// idOf answers the id of an instance: that of its machine, and its name as long as
-// there is none.
+// idOf returns the id of an instance: that of its machine, or its name as long as it
+// has none.
 func idOf(m *compute.ManagedInstance) string {
 	if m.Id == 0 {
 		return nameOf(m)
@@ -105,7 +105,7 @@ func idOf(m *compute.ManagedInstance) string {
 
 func nameOf(m *compute.ManagedInstance) string { return cmp.Or(m.Name, lastSegments(m.Instance, 1)) }
 
-// zoneOf answers the zone of an instance, from its address.
+// zoneOf returns the zone of an instance, from its address.
 func zoneOf(m *compute.ManagedInstance) string {
 	zone, _, found := strings.Cut(lastSegments(m.Instance, 3), "/") // …/zones/ZONE/instances/NAME
 	if !found {
@@ -114,7 +114,7 @@ func zoneOf(m *compute.ManagedInstance) string {
 	return zone
 }
 
-// settled says that nothing is going on with any member, and that so many run.
+// settled reports whether nothing is going on with any member, and so many run.
 func settled(members []*compute.ManagedInstance, size int64) bool {
 	running := int64(0)
 	for _, m := range members {

@@ -9,7 +9,7 @@ import (
 	"github.com/hpad/hpad/test/gce/gcetest"
 )
 
-// documented answers the values of an enum of the API.
+// documented returns the values of an enum of the API.
 func documented(t *testing.T, schema, property string) []string {
 	t.Helper()
 	document, err := gcetest.Discovery()

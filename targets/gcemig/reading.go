@@ -18,8 +18,8 @@ import (
 // readings returns what was read of every target.
 func (s *snapshot) readings() map[targets.Ref]targets.Reading {
 	now := time.Now()
-	readings := make(map[targets.Ref]targets.Reading, len(s.asked))
-	for ref, a := range s.asked {
+	readings := make(map[targets.Ref]targets.Reading, len(s.wanted))
+	for ref, a := range s.wanted {
 		if a.err != nil {
 			readings[ref] = targets.Reading{Err: a.err}
 			continue
@@ -30,7 +30,7 @@ func (s *snapshot) readings() map[targets.Ref]targets.Reading {
 }
 
 // reading returns what was read of one target.
-func (s *snapshot) reading(a *asked, now time.Time) targets.Reading {
+func (s *snapshot) reading(a *wanted, now time.Time) targets.Reading {
 	reading := targets.Reading{
 		SpecReplicas: replicas(a.group.TargetSize), Version: versionOf(a.group), Observed: s.listing.observed,
 		Hold: s.hold(a), Notices: s.fleet.notices(a, now),
@@ -81,7 +81,7 @@ func (s *snapshot) instance(group *compute.InstanceGroupManager, m *compute.Mana
 }
 
 // hold returns why a group must not be resized now; nil when it may be.
-func (s *snapshot) hold(a *asked) *policy.Hold {
+func (s *snapshot) hold(a *wanted) *policy.Hold {
 	if hold := s.fleet.autoscalers.hold(&a.target, autoscalerOf(a.group)); hold != nil {
 		return hold
 	}

@@ -131,7 +131,7 @@ func (f *Fleet) remove(ctx context.Context, t *Target, ids []string, version str
 	return nil
 }
 
-// write sends a decision, and watches for a moment whether it is refused.
+// write sends a decision, and waits a moment for its failure.
 func (f *Fleet) write(ctx context.Context, s *session, t *Target, d decision, send func(request string) (*compute.Operation, error)) error {
 	f.changed(t)
 	defer f.changed(t)
@@ -153,8 +153,8 @@ func (f *Fleet) changed(t *Target) {
 	delete(f.known, t.Name())
 }
 
-// How long the end of an operation is waited for, which tells whether the change
-// can be had at all; and how often it is asked for, after a pause that grows.
+// How long the end of an operation is waited for, which shows whether the change can
+// be had at all, and the pauses between looks, which grow.
 const (
 	confirmedWithin = 3 * time.Second
 	firstConfirm    = 100 * time.Millisecond
@@ -164,7 +164,7 @@ const (
 const operationDone = "DONE"
 
 // confirm waits a moment for the end of an operation. One that is still under way
-// then is accepted, and asked for in later rounds.
+// then is accepted, and followed in later rounds.
 func (f *Fleet) confirm(ctx context.Context, s *session, t *Target, started *compute.Operation) error {
 	if last := s.await(ctx, t, started); last.Status == operationDone {
 		return operationError(last)

@@ -15,15 +15,15 @@ import (
 	"github.com/hpad/hpad/targets/cloud"
 )
 
-// toldWithin is how old an error may be that still explains a shortage.
+// toldWithin is the age up to which an error explains a shortage.
 const toldWithin = 15 * time.Minute
 
-// explain asks why groups lack instances that have for a while, where their
-// instances do not tell, and how changes ended that were under way. What fails is asked
-// again, and nothing else depends on it.
+// explain reads how changes ended that were under way, and why groups have lacked
+// instances for a while where these have no error of their own. What fails is read
+// again in the next round.
 func (s *snapshot) explain(ctx context.Context) {
 	now := time.Now()
-	s.each(s.good, func(a *asked) {
+	s.each(s.good, func(a *wanted) {
 		name := a.target.Name()
 		s.fleet.settle(ctx, s.session, &a.target)
 		if !s.fleet.shortages.Update(name, short(a), now) || launchNotice(a.members) != nil {
@@ -36,7 +36,7 @@ func (s *snapshot) explain(ctx context.Context) {
 }
 
 // short reports whether a group has fewer running instances than it should.
-func short(a *asked) bool {
+func short(a *wanted) bool {
 	running := int64(0)
 	for _, m := range a.members {
 		if s := standingOf(m); s.counted && s.phase == policy.PhaseRunning && !s.deleting {
@@ -47,25 +47,25 @@ func short(a *asked) bool {
 }
 
 // notices returns what a person should know of a group.
-func (f *Fleet) notices(a *asked, now time.Time) []policy.Notice {
+func (f *Fleet) notices(a *wanted, now time.Time) []policy.Notice {
 	name := a.target.Name()
-	var told []policy.Notice
+	var notices []policy.Notice
 	if notice := launchNotice(a.members); notice != nil {
-		told = append(told, *notice)
+		notices = append(notices, *notice)
 	} else {
-		told = f.shortages.Notices(name)
+		notices = f.shortages.Notices(name)
 	}
 	if notice := f.changes.notice(name, now); notice != nil {
-		told = append(told, *notice)
+		notices = append(notices, *notice)
 	}
-	return told
+	return notices
 }
 
 // failure is why a machine did not start.
 type failure struct{ code, message string }
 
-// launchNotice returns why instances do not start, as they themselves tell; nil when
-// none does.
+// launchNotice returns why instances do not start, by their own errors; nil when none
+// has any.
 func launchNotice(members []*compute.ManagedInstance) *policy.Notice {
 	counts := map[failure]int{}
 	for _, m := range members {
