@@ -130,8 +130,8 @@ func (f *Fleet) listMembers(ctx context.Context, sets map[key]*scaleSet, now tim
 	}
 	for i, s := range chosen {
 		switch {
-		case lists[i].err == nil:
-			listed[s.key] = lists[i]
+		case lists[i].err == nil: // which a write may have made unknown meanwhile
+			found[s.key], listed[s.key] = lists[i], lists[i]
 		case !passing(lists[i].err) || found[s.key].stale(s, now):
 			found[s.key] = lists[i]
 		} // else the list before is good, which this one was to renew before it had to be
