@@ -5,27 +5,15 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/hpad/hpad/settings"
-
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
 
+	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/targets"
 	platform "github.com/hpad/hpad/targets/cloud"
-)
-
-// Defaults and bounds of a Config.
-const (
-	DefaultTimeout            = 20 * time.Second
-	DefaultReadsPerSecond     = 20
-	DefaultWritesPerSecond    = 5
-	DefaultSetWritesPerMinute = 4
-
-	highestRate = 100_000
 )
 
 // The public and sovereign clouds: the values of Config.Cloud.
@@ -37,29 +25,22 @@ const (
 
 // How the scale sets are listed: the values of Config.ListBy.
 const (
-	// ListAuto lists resource groups while they are few.
-	ListAuto = "auto"
-	// ListSubscription lists the whole subscription, in one call and its pages.
-	ListSubscription = "subscription"
-	// ListResourceGroups lists each resource group with targets.
-	ListResourceGroups = "resource-groups"
+	ListAuto           = "auto"            // resource groups while they are few
+	ListSubscription   = "subscription"    // the whole of it, in one call and its pages
+	ListResourceGroups = "resource-groups" // each with targets
 )
 
 // What addresses of machines are looked up: the values of Config.Addresses.
 const (
-	// AddressesPrivate are the private IP addresses of the network interfaces.
-	AddressesPrivate = "private"
-	// AddressesNone are none.
-	AddressesNone = "none"
+	AddressesPrivate = "private" // IP addresses of the network interfaces
+	AddressesNone    = "none"
 )
 
 // What happens to writes while the platform works on a set: the values of
 // Config.WhileUpdating and Config.WhileUpgrading.
 const (
-	// Hold leaves the count alone.
-	Hold = "hold"
-	// Write changes it, where the platform takes that.
-	Write = "write"
+	Hold  = "hold"  // the count is left alone
+	Write = "write" // it is changed, where the platform takes that
 )
 
 // Config is one [fleets.NAME] table of kind "azurevmss". What is left out comes
@@ -69,7 +50,7 @@ type Config struct {
 	// AZURE_SUBSCRIPTION_ID.
 	Subscription string `toml:"subscription"`
 	// Cloud is one of the Cloud constants; empty means PublicCloud.
-	Cloud string `toml:"cloud"`
+	Cloud string `toml:"cloud" default:"public" values:"public usgovernment china" must:"one of \"public\", \"usgovernment\", \"china\""`
 	// Endpoint is the address of Azure Resource Manager, https; empty means that of
 	// Cloud.
 	Endpoint string `toml:"endpoint"`
@@ -103,24 +84,24 @@ type Config struct {
 	FederatedTokenFile string `toml:"federated_token_file"`
 
 	// Timeout bounds one call, from sending it to the end of the answer.
-	Timeout time.Duration `toml:"timeout"`
+	Timeout time.Duration `toml:"timeout" default:"20s" above:"0s" must:"more than 0, as \"20s\""`
 	// ReadsPerSecond and WritesPerSecond bound the calls of the fleet in the long
 	// run; ten and twenty times as many are made at once after a pause. Fleets of one
 	// subscription make so many together, by the smallest numbers that one of them has.
-	ReadsPerSecond  int `toml:"reads_per_second"`
-	WritesPerSecond int `toml:"writes_per_second"`
+	ReadsPerSecond  int `toml:"reads_per_second" default:"20" min:"1" max:"100000"`
+	WritesPerSecond int `toml:"writes_per_second" default:"5" min:"1" max:"100000"`
 	// SetWritesPerMinute bounds the changes of one scale set in the long run; two and
 	// a half times as many are made at once after a pause.
-	SetWritesPerMinute int `toml:"set_writes_per_minute"`
+	SetWritesPerMinute int `toml:"set_writes_per_minute" default:"4" min:"1" max:"100000"`
 	// ListBy is one of the List constants.
-	ListBy string `toml:"list_by"`
+	ListBy string `toml:"list_by" default:"auto" values:"auto subscription resource-groups" must:"one of \"auto\", \"subscription\", \"resource-groups\""`
 	// Addresses is one of the Addresses constants.
-	Addresses string `toml:"addresses"`
+	Addresses string `toml:"addresses" default:"private" values:"private none" must:"one of \"private\", \"none\""`
 	// WhileUpdating says what happens to writes while the platform works on the set:
 	// Hold or Write.
-	WhileUpdating string `toml:"while_updating"`
+	WhileUpdating string `toml:"while_updating" default:"hold" values:"hold write" must:"one of \"hold\", \"write\""`
 	// WhileUpgrading says the same of rolling upgrades.
-	WhileUpgrading string `toml:"while_upgrading"`
+	WhileUpgrading string `toml:"while_upgrading" default:"hold" values:"hold write" must:"one of \"hold\", \"write\""`
 
 	// identity is set where Client was written, not taken from the environment.
 	identity bool
@@ -130,24 +111,16 @@ type Config struct {
 func (c *Config) SetDefaults() {
 	c.identity = c.Client != "" && c.Tenant == ""
 	c.Subscription = cmp.Or(c.Subscription, os.Getenv("AZURE_SUBSCRIPTION_ID"))
-	c.Cloud = cmp.Or(c.Cloud, PublicCloud)
 	c.AuthorityHost = cmp.Or(c.AuthorityHost, os.Getenv("AZURE_AUTHORITY_HOST"))
 	c.Tenant = cmp.Or(c.Tenant, os.Getenv("AZURE_TENANT_ID"))
 	c.Client = cmp.Or(c.Client, os.Getenv("AZURE_CLIENT_ID"))
-	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
-	c.ReadsPerSecond = cmp.Or(c.ReadsPerSecond, DefaultReadsPerSecond)
-	c.WritesPerSecond = cmp.Or(c.WritesPerSecond, DefaultWritesPerSecond)
-	c.SetWritesPerMinute = cmp.Or(c.SetWritesPerMinute, DefaultSetWritesPerMinute)
-	c.ListBy = cmp.Or(c.ListBy, ListAuto)
-	c.Addresses = cmp.Or(c.Addresses, AddressesPrivate)
-	c.WhileUpdating = cmp.Or(c.WhileUpdating, Hold)
-	c.WhileUpgrading = cmp.Or(c.WhileUpgrading, Hold)
+	settings.SetDefaults(c)
 }
 
 // Validate returns every mistake of a defaulted configuration, with paths below
 // the fleet's table.
 func (c *Config) Validate() []settings.FieldError {
-	var mistakes []settings.FieldError
+	mistakes := settings.Validate(c)
 	add := func(field, value, detail string) {
 		mistakes = append(mistakes, settings.FieldError{Field: field, Value: value, Detail: detail})
 	}
@@ -157,34 +130,12 @@ func (c *Config) Validate() []settings.FieldError {
 	case strings.ContainsAny(c.Subscription, "/ "):
 		add("subscription", strconv.Quote(c.Subscription), "must be the id of a subscription alone, without slashes")
 	}
-	oneOf := func(field, value string, allowed ...string) {
-		if !slices.Contains(allowed, value) {
-			add(field, strconv.Quote(value), `must be one of "`+strings.Join(allowed, `", "`)+`"`)
-		}
-	}
-	oneOf("cloud", c.Cloud, PublicCloud, GovernmentCloud, ChinaCloud)
 	for _, address := range []struct{ field, value string }{{"endpoint", c.Endpoint}, {"authority_host", c.AuthorityHost}} {
 		if address.value != "" && !isHTTPS(address.value) {
 			add(address.field, quoteAddress(address.value), `must be an https address without credentials, as "https://management.example.com"`)
 		}
 	}
-	mistakes = append(mistakes, c.checkCredentials()...)
-	if c.Timeout <= 0 {
-		add("timeout", strconv.Quote(c.Timeout.String()), `must be more than 0, as "20s"`)
-	}
-	rate := func(field string, value int) {
-		if value < 1 || value > highestRate {
-			add(field, strconv.Itoa(value), "must be from 1 to "+strconv.Itoa(highestRate))
-		}
-	}
-	rate("reads_per_second", c.ReadsPerSecond)
-	rate("writes_per_second", c.WritesPerSecond)
-	rate("set_writes_per_minute", c.SetWritesPerMinute)
-	oneOf("list_by", c.ListBy, ListAuto, ListSubscription, ListResourceGroups)
-	oneOf("addresses", c.Addresses, AddressesPrivate, AddressesNone)
-	oneOf("while_updating", c.WhileUpdating, Hold, Write)
-	oneOf("while_upgrading", c.WhileUpgrading, Hold, Write)
-	return mistakes
+	return append(mistakes, c.checkCredentials()...)
 }
 
 // checkCredentials returns the mistakes of the keys that say who hpad is.
@@ -199,18 +150,17 @@ func (c *Config) checkCredentials() []settings.FieldError {
 			given = append(given, file.field)
 		}
 	}
+	if len(given) == 0 {
+		return nil
+	}
 	var mistakes []settings.FieldError
 	if len(given) > 1 {
 		mistakes = append(mistakes, settings.FieldError{Field: given[1], Detail: "must not be set beside " + given[0] + ": one of them says who hpad is"})
 	}
-	if len(given) == 0 {
-		return mistakes
-	}
-	if c.Tenant == "" {
-		mistakes = append(mistakes, settings.FieldError{Field: "tenant_id", Detail: "must be set where " + given[0] + " is, here or as AZURE_TENANT_ID"})
-	}
-	if c.Client == "" {
-		mistakes = append(mistakes, settings.FieldError{Field: "client_id", Detail: "must be set where " + given[0] + " is, here or as AZURE_CLIENT_ID"})
+	for _, name := range []struct{ field, value, variable string }{{"tenant_id", c.Tenant, "AZURE_TENANT_ID"}, {"client_id", c.Client, "AZURE_CLIENT_ID"}} {
+		if name.value == "" {
+			mistakes = append(mistakes, settings.FieldError{Field: name.field, Detail: "must be set where " + given[0] + " is, here or as " + name.variable})
+		}
 	}
 	return mistakes
 }

@@ -16,20 +16,11 @@ import (
 	"github.com/hpad/hpad/targets/cloud"
 )
 
-// Defaults and bounds of a Config. Compute Engine allows a project 1500 reads and
-// 1500 changes a minute by default.
-const (
-	DefaultUniverseDomain  = "googleapis.com"
-	DefaultTimeout         = 10 * time.Second
-	DefaultReadsPerSecond  = 20
-	DefaultWritesPerSecond = 10
-	DefaultMaxConnections  = 20
+// DefaultUniverseDomain is Google's own cloud.
+const DefaultUniverseDomain = "googleapis.com"
 
-	maxPerSecond   = 10_000
-	maxConnections = 1000
-	// burstSeconds is how long calls can be saved up for a burst.
-	burstSeconds = 10
-)
+// burstSeconds is how long calls can be saved up for a burst.
+const burstSeconds = 10
 
 // Config is one [fleets.NAME] table of kind "gcemig".
 type Config struct {
@@ -55,15 +46,15 @@ type Config struct {
 	// the credentials.
 	QuotaProject string `toml:"quota_project"`
 	// Timeout bounds one call, from sending it to the end of the answer.
-	Timeout time.Duration `toml:"timeout"`
+	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, as \"10s\""`
 	// ReadsPerSecond and WritesPerSecond are how many calls the fleet makes at most in
 	// the long run; those of 10 seconds may be saved up. More than 0, at most 10000.
 	// Fleets whose calls are counted for one project make so many together, by the
 	// smallest numbers that one of them has.
-	ReadsPerSecond  float64 `toml:"reads_per_second"`
-	WritesPerSecond float64 `toml:"writes_per_second"`
+	ReadsPerSecond  float64 `toml:"reads_per_second" default:"20" above:"0" max:"10000" must:"more than 0, and at most 10000"`
+	WritesPerSecond float64 `toml:"writes_per_second" default:"10" above:"0" max:"10000" must:"more than 0, and at most 10000"`
 	// MaxConnections bounds the calls under way at once: 1 to 1000.
-	MaxConnections int `toml:"max_connections"`
+	MaxConnections int `toml:"max_connections" default:"20" min:"1" max:"1000"`
 	// HoldDuringRollout makes a group's count wait while a proactive update of its
 	// instances is under way.
 	HoldDuringRollout bool `toml:"hold_during_rollout"`
@@ -74,10 +65,7 @@ func (c *Config) SetDefaults() {
 	c.Project = cmp.Or(c.Project, os.Getenv("GOOGLE_CLOUD_PROJECT"), os.Getenv("CLOUDSDK_CORE_PROJECT"))
 	c.UniverseDomain = cmp.Or(c.UniverseDomain, os.Getenv("GOOGLE_CLOUD_UNIVERSE_DOMAIN"), DefaultUniverseDomain)
 	c.Endpoint = cmp.Or(c.Endpoint, os.Getenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE"), "https://compute."+c.UniverseDomain+"/compute/v1/")
-	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
-	c.ReadsPerSecond = cmp.Or(c.ReadsPerSecond, DefaultReadsPerSecond)
-	c.WritesPerSecond = cmp.Or(c.WritesPerSecond, DefaultWritesPerSecond)
-	c.MaxConnections = cmp.Or(c.MaxConnections, DefaultMaxConnections)
+	settings.SetDefaults(c)
 }
 
 // Names as Compute Engine takes them; a project may be one of a domain.
@@ -93,42 +81,34 @@ const nameForm = `must be a name of lower-case letters, digits and hyphens, at m
 // Validate returns every mistake of a defaulted configuration, with paths below
 // the fleet's table.
 func (c *Config) Validate() []settings.FieldError {
-	var mistakes []settings.FieldError
+	mistakes := settings.Validate(c)
 	add := func(field, value, detail string) {
 		mistakes = append(mistakes, settings.FieldError{Field: field, Value: value, Detail: detail})
-	}
-	matches := func(field, value string, form *regexp.Regexp, detail string) {
-		if value != "" && !form.MatchString(value) {
-			add(field, strconv.Quote(value), detail)
-		}
 	}
 	if c.Project == "" {
 		add("project", "", "must be set, here or in GOOGLE_CLOUD_PROJECT: the id of the groups' project")
 	}
-	matches("project", c.Project, projectID, `must be the id of a project, as "my-project-123"`)
-	matches("quota_project", c.QuotaProject, projectID, `must be the id of a project, as "my-project-123"`)
-	matches("zone", c.Zone, resourceName, nameForm)
-	matches("region", c.Region, resourceName, nameForm)
+	for _, name := range []struct {
+		field, value string
+		form         *regexp.Regexp
+		detail       string
+	}{
+		{"project", c.Project, projectID, `must be the id of a project, as "my-project-123"`},
+		{"quota_project", c.QuotaProject, projectID, `must be the id of a project, as "my-project-123"`},
+		{"zone", c.Zone, resourceName, nameForm},
+		{"region", c.Region, resourceName, nameForm},
+		{"impersonate_service_account", c.Impersonate, accountName, `must be the address of a service account, as "hpad@my-project.iam.gserviceaccount.com"`},
+		{"universe_domain", c.UniverseDomain, domainName, `must be a domain, as "googleapis.com"`},
+	} {
+		if name.value != "" && !name.form.MatchString(name.value) {
+			add(name.field, strconv.Quote(name.value), name.detail)
+		}
+	}
 	if c.Zone != "" && c.Region != "" {
 		add("region", strconv.Quote(c.Region), "must not be set where zone is: targets that name neither are in one of them")
 	}
-	matches("impersonate_service_account", c.Impersonate, accountName, `must be the address of a service account, as "hpad@my-project.iam.gserviceaccount.com"`)
-	matches("universe_domain", c.UniverseDomain, domainName, `must be a domain, as "googleapis.com"`)
 	if detail := checkEndpoint(c.Endpoint); detail != "" {
 		add("endpoint", quoteEndpoint(c.Endpoint), detail)
-	}
-	if c.Timeout <= 0 {
-		add("timeout", strconv.Quote(c.Timeout.String()), `must be more than 0, as "10s"`)
-	}
-	perSecond := func(field string, n float64) {
-		if !(n > 0 && n <= maxPerSecond) {
-			add(field, strconv.FormatFloat(n, 'g', -1, 64), "must be more than 0, and at most "+strconv.Itoa(maxPerSecond))
-		}
-	}
-	perSecond("reads_per_second", c.ReadsPerSecond)
-	perSecond("writes_per_second", c.WritesPerSecond)
-	if c.MaxConnections < 1 || c.MaxConnections > maxConnections {
-		add("max_connections", strconv.Itoa(c.MaxConnections), "must be from 1 to "+strconv.Itoa(maxConnections))
 	}
 	return mistakes
 }

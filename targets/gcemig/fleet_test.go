@@ -469,7 +469,7 @@ func TestWatchedCalls(t *testing.T) {
 	config.ReadsPerSecond = 10_000
 	f := openFleet(t, config, &targettest.Store{})
 	readAll(t, f, refs)
-	f.config.ReadsPerSecond = DefaultReadsPerSecond
+	f.config.ReadsPerSecond = 20
 	listed := map[string]int{}
 	for range 3 {
 		server.ForgetCalls()
