@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
@@ -31,7 +32,7 @@ func (e *foreignError) Error() string {
 // order is a write of a count. It is a copy: a call that does not heed its context may
 // outlive the pass.
 type order struct {
-	fleet           *fleetHandle
+	fleet           *adapters.Fleet
 	target          targets.Ref
 	from, to        int32
 	version, reason string
@@ -57,16 +58,16 @@ func (o order) write(ctx context.Context) error {
 // does not heed its context; such a call keeps its place until it returns.
 func (o order) call(ctx context.Context) error {
 	select {
-	case o.fleet.writes <- struct{}{}:
+	case o.fleet.Writes <- struct{}{}:
 	case <-ctx.Done():
 		return fmt.Errorf("scale %s to %d replicas: %w, because %d earlier writes to fleet %q have not returned yet",
-			o.target, o.to, context.Cause(ctx), cap(o.fleet.writes), o.fleet.name)
+			o.target, o.to, context.Cause(ctx), cap(o.fleet.Writes), o.fleet.Name)
 	}
-	o.fleet.uses.begin()
+	o.fleet.Uses.Begin()
 	result := make(chan error, 1)
 	go func() {
-		defer o.fleet.uses.end()
-		defer func() { <-o.fleet.writes }()
+		defer o.fleet.Uses.End()
+		defer func() { <-o.fleet.Writes }()
 		result <- trouble.Guard(func() error { return o.retryConflicts(ctx) })
 	}()
 	select {
@@ -77,7 +78,7 @@ func (o order) call(ctx context.Context) error {
 	select {
 	case err := <-result:
 		return o.judge(ctx, err)
-	case <-time.After(callGrace):
+	case <-time.After(adapters.CallGrace):
 		return o.unanswered(context.Cause(ctx))
 	}
 }
@@ -108,15 +109,15 @@ func (o order) judge(ctx context.Context, err error) error {
 func (o order) retryConflicts(ctx context.Context) error {
 	for attempt := 1; ; attempt++ {
 		started := time.Now()
-		err := o.fleet.fleet.SetReplicas(ctx, o.target, o.to, o.version, o.reason)
-		o.metrics.FleetCall(o.fleet.name, callSetReplicas, time.Since(started), err)
+		err := o.fleet.SetReplicas(ctx, o.target, o.to, o.version, o.reason)
+		o.metrics.FleetCall(o.fleet.Name, callSetReplicas, time.Since(started), err)
 		if !errors.Is(err, targets.ErrConflict) || attempt == conflictAttempts {
 			return err
 		}
 		if err := sleep(ctx, conflictDelay+time.Duration(rand.Float64()*conflictJitter*float64(conflictDelay))); err != nil {
 			return err
 		}
-		readings, err := o.fleet.fleet.Snapshot(ctx, []targets.Ref{o.target})
+		readings, err := o.fleet.Snapshot(ctx, []targets.Ref{o.target})
 		if err != nil {
 			return fmt.Errorf("read again after a version conflict: %w", err)
 		}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources"
@@ -157,8 +158,8 @@ func TestLookupsAreOfTheBudget(t *testing.T) {
 // before the further ones of any: where many are slow, they are so for themselves.
 func TestQueriesOfManyWaitBehindOthers(t *testing.T) {
 	w := newWorld(t)
-	source := &sourceHandle{name: "source"}
-	fleet := &fleetHandle{name: "fleet"}
+	source := &adapters.Source{Adapter: adapters.Adapter{Name: "source"}}
+	fleet := &adapters.Fleet{Adapter: adapters.Adapter{Name: "fleet"}}
 	var all []*autoscaler
 	add := func(name string, labels map[string]string, queries ...string) {
 		w.queue(name, 1)
@@ -168,7 +169,7 @@ func TestQueriesOfManyWaitBehindOthers(t *testing.T) {
 			c.Inputs = append(c.Inputs, config.Input{Source: "source", Query: query})
 		}
 		a := &autoscaler{name: name}
-		a.definition.Store(define(c, w.config.Daemon, fleet, map[string]*sourceHandle{"source": source}))
+		a.definition.Store(define(c, w.config.Daemon, fleet, map[string]*adapters.Source{"source": source}))
 		all = append(all, a)
 	}
 	label := map[string]string{"hpad.enable": "true"}

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
@@ -403,10 +404,10 @@ func TestOutcomesAreKept(t *testing.T) {
 		{"failed", targettest.Fault{Err: targets.ErrForbidden}, false, 0, func(e state.Entry) bool {
 			return e.Written == nil && e.Hold == nil && e.Error == "scale fleet/q to 6 replicas: forbidden"
 		}},
-		{"cut off", targettest.Fault{Hang: true}, false, 15*time.Second + 2*callGrace, func(e state.Entry) bool {
+		{"cut off", targettest.Fault{Hang: true}, false, 15*time.Second + 2*adapters.CallGrace, func(e state.Entry) bool {
 			return strings.Count(e.Error, "scale ") == 1 && strings.HasSuffix(e.Error, "(no answer within 15s, the sync_period)")
 		}},
-		{"hung", targettest.Fault{Block: make(chan struct{})}, false, 15*time.Second + 2*callGrace, func(e state.Entry) bool {
+		{"hung", targettest.Fault{Block: make(chan struct{})}, false, 15*time.Second + 2*adapters.CallGrace, func(e state.Entry) bool {
 			return strings.Count(e.Error, "scale ") == 1 && strings.HasSuffix(e.Error, "no answer within 15s, the sync_period")
 		}},
 		{"dry run", targettest.Fault{Err: errors.New("not to be asked")}, true, 0, func(e state.Entry) bool {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapio"
 
+	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/discovery"
@@ -20,6 +20,7 @@ import (
 	"github.com/hpad/hpad/daemon/observe"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/trouble"
+	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/clock"
 )
@@ -57,9 +58,8 @@ type Daemon struct {
 	environment
 	options Options
 	store   state.Store
-	// process is what fleets share; it outlives them, so that a reload is no way around
-	// the limits of an account.
-	process targets.Process
+	// adapters keeps the fleets and sources.
+	adapters *adapters.Keeper
 	// budgets are those of all sources together.
 	budgets budgets
 	// unwritten is why what the recorder has is not in the store.
@@ -90,8 +90,7 @@ type Daemon struct {
 	swaps     chan swapRequest
 	reloads   sync.Mutex
 	// running is closed when the first generation is in force.
-	running  chan struct{}
-	adapters sync.WaitGroup
+	running chan struct{}
 }
 
 // readyQueue is how many chunks of ready passes may wait for a worker.
@@ -210,6 +209,14 @@ func (d *Daemon) start(ctx context.Context) (*change, error) {
 	if d.restored, err = d.store.Load(ctx); err != nil {
 		return nil, fmt.Errorf("load the state: %w", err)
 	}
+	d.adapters = adapters.NewKeeper(d.runContext, d.actContext, adapters.Env{
+		Log: d.log, Clock: d.clock, Store: d.store.Fleet, Earlier: d.earlierCount,
+		Meter: func(fleet string) targets.Meter { return d.metrics.Platform(fleet) },
+		// What fleets share outlives them, so that a reload is no way around the limits of
+		// an account.
+		Fleet:  targets.Env{Process: new(targets.Process), Output: d.options.Output, Now: d.clock.Now, DryRun: d.dryRun},
+		Source: sources.Env{Clock: d.clock, Discover: d.discover, Answers: d.budgets.answers, Samples: d.budgets.samples},
+	})
 	d.clock.Resume(d.restored.Clock)
 	d.lookAtClock()
 	d.metrics.ClockOffset(d.clock.Scale().Offset())
@@ -226,14 +233,7 @@ func (d *Daemon) start(ctx context.Context) (*change, error) {
 	}
 	d.labels.Settle(merged)
 	d.starting.Store(first.next)
-	// What cannot be started now is tried again beside the rest, as after a reload.
-	first.adapters = slices.DeleteFunc(first.adapters, func(r replacement) bool {
-		if err := startNow(ctx, r.adapter); err != nil {
-			return false
-		}
-		close(r.life.begun)
-		return true
-	})
+	first.adapters.Start(ctx)
 	d.recallEvents(ctx, first.next)
 	return first, nil
 }
@@ -274,30 +274,11 @@ func (d *Daemon) stop(stopActing context.CancelCauseFunc, stopWorking, stopRecor
 	stopRecording()
 	stopActing(errStopping)
 	d.adapters.Wait()
-	var closing sync.WaitGroup
-	g := d.current.Load()
-	errs := make([]error, 0, len(g.fleets)+len(g.sources)+1)
+	var lost error
 	if text := d.unwritten.Text(); text != "" {
-		errs = append(errs, fmt.Errorf("what could not be written is lost: %s", text))
+		lost = fmt.Errorf("what could not be written is lost: %s", text)
 	}
-	var mu sync.Mutex
-	end := func(subject string, adapter any) {
-		closing.Go(func() {
-			if err := closeAdapter(adapter); err != nil {
-				mu.Lock()
-				errs = append(errs, fmt.Errorf("close %s: %w", subject, err))
-				mu.Unlock()
-			}
-		})
-	}
-	for name, h := range g.sources {
-		end("source "+name, h.source)
-	}
-	for name, h := range g.fleets {
-		end("fleet "+name, h.fleet)
-	}
-	closing.Wait()
-	return errors.Join(errs...)
+	return errors.Join(lost, d.current.Load().Set.Close())
 }
 
 // keepUnfinished has the passes recorded that the store was to replay once their

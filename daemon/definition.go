@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/observe"
 	"github.com/hpad/hpad/policy"
@@ -22,7 +23,7 @@ type definition struct {
 	rules    policy.WindowRules
 	strict   bool
 	kind     string
-	fleet    *fleetHandle
+	fleet    *adapters.Fleet
 	// drainer takes the work of instances away; nil when nothing does. DrainsBy is
 	// the fleet that it asks, nil when none.
 	drainer  drain.Drainer
@@ -37,16 +38,16 @@ type definition struct {
 type input struct {
 	observe.Input
 	// source is nil where the fleet's own samples feed the metric.
-	source *sourceHandle
+	source *adapters.Source
 }
 
-func define(c config.Autoscaler, daemon config.Daemon, fleet *fleetHandle, sources map[string]*sourceHandle) *definition {
+func define(c config.Autoscaler, daemon config.Daemon, fleet *adapters.Fleet, sources map[string]*adapters.Source) *definition {
 	d := &definition{
 		Autoscaler: c,
 		settings:   settingsOf(c, daemon),
 		rules:      policy.RulesFor(daemon.Settings(), c.Spec),
 		strict:     daemon.Strict(),
-		kind:       fleet.kind,
+		kind:       fleet.Kind,
 		fleet:      fleet,
 	}
 	for _, in := range c.Inputs {

@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/discovery"
 	"github.com/hpad/hpad/daemon/trouble"
@@ -37,10 +38,10 @@ func (d *Daemon) discoverLabels(ctx context.Context) {
 // discoverers returns the fleets of a generation that are to discover.
 func (d *Daemon) discoverers(g *generation) []discovery.Fleet {
 	var fleets []discovery.Fleet
-	for name, h := range g.fleets {
-		if g.config.Fleets[name].Discover && h.discoverer != nil {
+	for name, h := range g.Fleets {
+		if g.config.Fleets[name].Discover && h.Discoverer != nil {
 			fleets = append(fleets, discovery.Fleet{
-				Name: name, Problem: &h.undiscovered,
+				Name: name, Problem: &h.Undiscovered,
 				Ask: func(ctx context.Context) ([]targets.Discovered, error) {
 					return d.discoverFleet(ctx, h, readTimeout(g.config.Daemon.SyncPeriod))
 				},
@@ -52,7 +53,7 @@ func (d *Daemon) discoverers(g *generation) []discovery.Fleet {
 
 // discoverFleet asks one fleet. It does not wait for one that does not heed the
 // context.
-func (d *Daemon) discoverFleet(ctx context.Context, h *fleetHandle, timeout time.Duration) ([]targets.Discovered, error) {
+func (d *Daemon) discoverFleet(ctx context.Context, h *adapters.Fleet, timeout time.Duration) ([]targets.Discovered, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, readLimit(timeout))
 	defer cancel()
 	type answer struct {
@@ -60,16 +61,16 @@ func (d *Daemon) discoverFleet(ctx context.Context, h *fleetHandle, timeout time
 		err   error
 	}
 	answered := make(chan answer, 2) // the call's own and that it is too late
-	h.discoveries.run(ctx, 1, func(ctx context.Context, _ int) {
-		h.uses.begin()
-		defer h.uses.end()
+	h.Discoveries.Run(ctx, 1, func(ctx context.Context, _ int) {
+		h.Uses.Begin()
+		defer h.Uses.End()
 		started := time.Now()
 		var a answer
 		a.err = trouble.Guard(func() (err error) {
-			a.found, err = h.discoverer.Discover(ctx)
+			a.found, err = h.Discoverer.Discover(ctx)
 			return withLimit(ctx, err)
 		})
-		d.metrics.FleetCall(h.name, callDiscover, time.Since(started), a.err)
+		d.metrics.FleetCall(h.Name, callDiscover, time.Since(started), a.err)
 		answered <- a
 	}, func(_ int, err error) { answered <- answer{err: err} })
 	a := <-answered
@@ -85,7 +86,7 @@ func (d *Daemon) keepDiscovered(asked *generation, found map[string]discovery.Fo
 	g := d.current.Load()
 	changed := false
 	for name, found := range found {
-		if g.fleets[name] == asked.fleets[name] && d.labels.Keep(name, found) {
+		if g.Fleets[name] == asked.Fleets[name] && d.labels.Keep(name, found) {
 			changed = true
 		}
 	}
@@ -114,10 +115,6 @@ func (d *Daemon) putInForce(file *config.Config) error {
 		d.labels.Settle(merged)
 		return nil
 	case <-d.runContext.Done():
-		err = errStopping
+		return errors.Join(errStopping, ch.adapters.Discard())
 	}
-	for _, made := range ch.adapters {
-		err = errors.Join(err, closeAdapter(made.adapter))
-	}
-	return err
 }

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,19 +11,16 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/daemon/config"
-	"github.com/hpad/hpad/daemon/trouble"
-	"github.com/hpad/hpad/sources"
-	"github.com/hpad/hpad/targets"
 )
 
 // generation is everything that one configuration leads to. A reload builds the
 // next one beside it, with the adapters and autoscalers that stay, and swaps.
 // Apart from rosters, which the scheduler owns, it is immutable.
 type generation struct {
+	adapters.Set
 	config      *config.Config
-	fleets      map[string]*fleetHandle
-	sources     map[string]*sourceHandle
 	autoscalers map[string]*autoscaler
 	// names are the autoscalers' names in order.
 	names []string
@@ -44,10 +40,8 @@ type change struct {
 	// definitions are those that autoscalers which stay get.
 	definitions map[*autoscaler]*definition
 	removed     []*autoscaler
-	// adapters are the new adapters with those they replace.
-	adapters []replacement
-	// retired are adapters that nothing replaces.
-	retired []retiree
+	// adapters is what becomes of the fleets and sources.
+	adapters *adapters.Change
 }
 
 // swapRequest asks the scheduler to swap in a generation; swapped is closed once that
@@ -57,144 +51,40 @@ type swapRequest struct {
 	swapped chan struct{}
 }
 
-// replacement is a new adapter, and the one of the same name and kind that it
-// replaces, if any.
-type replacement struct {
-	subject string
-	adapter any
-	problem *trouble.Problem
-	life    life
-	older   *retiree
-}
-
-// retiree is an adapter that a new generation no longer uses.
-type retiree struct {
-	subject string
-	adapter any
-	uses    *uses
-	life    life
-}
-
-// life is how far an adapter is in its life, so that reloads in quick succession
-// do with each adapter one thing after the other.
-type life struct {
-	// begun is closed once it has started, or will not be any more.
-	begun chan struct{}
-	// over is closed when a reload replaced it.
-	over chan struct{}
-}
-
-func newLife() life { return life{begun: make(chan struct{}), over: make(chan struct{})} }
-
 // build makes the next generation. Nothing that runs is touched, and on an error
 // nothing that was made is left over.
-func (d *Daemon) build(c *config.Config, previous *generation) (_ *change, err error) {
-	next := &generation{
+func (d *Daemon) build(c *config.Config, previous *generation) (*change, error) {
+	made, err := d.adapters.Build(c, previous.Set)
+	if err != nil {
+		return nil, err
+	}
+	ch := &change{adapters: made, definitions: map[*autoscaler]*definition{}, next: &generation{
+		Set:         made.Set,
 		config:      c,
-		fleets:      map[string]*fleetHandle{},
-		sources:     map[string]*sourceHandle{},
 		autoscalers: map[string]*autoscaler{},
 		names:       slices.Sorted(maps.Keys(c.Autoscalers)),
 		periods:     map[time.Duration][]*autoscaler{},
 		rosters:     map[string]*roster{},
-	}
-	ch := &change{next: next, definitions: map[*autoscaler]*definition{}}
-	defer func() {
-		if err != nil {
-			for _, made := range ch.adapters {
-				err = errors.Join(err, closeAdapter(made.adapter))
-			}
-		}
-	}()
-	if err := d.buildFleets(ch, previous); err != nil {
-		return nil, err
-	}
-	if err := d.buildSources(ch, previous); err != nil {
-		return nil, err
-	}
+	}}
 	if err := d.buildAutoscalers(ch, previous); err != nil {
-		return nil, err
+		return nil, errors.Join(err, made.Discard())
 	}
 	return ch, nil
-}
-
-func (d *Daemon) buildFleets(ch *change, previous *generation) error {
-	for _, name := range slices.Sorted(maps.Keys(ch.next.config.Fleets)) {
-		c := ch.next.config.Fleets[name]
-		older := previous.fleets[name]
-		if older != nil && older.same(c) {
-			ch.next.fleets[name] = older
-			continue
-		}
-		fleet, err := c.Config.Build(name, targets.Env{
-			Store: d.store.Fleet(name), Meter: d.metrics.Platform(name), Process: &d.process, Output: d.options.Output, Now: d.clock.Now, DryRun: d.options.DryRun,
-			Earlier: func(target string) (int32, bool) {
-				return d.earlierCount(targets.Ref{Fleet: name, Name: target})
-			},
-		})
-		if err != nil {
-			return fmt.Errorf("fleet %q: %w", name, err)
-		}
-		h := newFleetHandle(c, fleet, d.wrapFleet(name, fleet), ch.next.config.Daemon.ConcurrentSyncs)
-		ch.next.fleets[name] = h
-		r := replacement{subject: "fleet " + name, adapter: h.fleet, problem: &h.problem, life: h.life}
-		if older != nil && older.kind == c.Kind {
-			r.older = older.retiree()
-		}
-		ch.adapters = append(ch.adapters, r)
-	}
-	for name, older := range previous.fleets {
-		if next := ch.next.fleets[name]; next == nil || (next != older && next.kind != older.kind) {
-			ch.retired = append(ch.retired, *older.retiree())
-		}
-	}
-	return nil
-}
-
-func (d *Daemon) buildSources(ch *change, previous *generation) error {
-	for _, name := range slices.Sorted(maps.Keys(ch.next.config.Sources)) {
-		c := ch.next.config.Sources[name]
-		older := previous.sources[name]
-		if older != nil && older.same(c) {
-			ch.next.sources[name] = older
-			continue
-		}
-		source, err := c.Config.Build(name, sources.Env{
-			StateDir: ch.next.config.Daemon.StateDir, Clock: d.clock, Discover: d.discover,
-			Answers: d.budgets.answers, Samples: d.budgets.samples,
-		})
-		if err != nil {
-			return fmt.Errorf("source %q: %w", name, err)
-		}
-		h := newSourceHandle(c, source)
-		ch.next.sources[name] = h
-		r := replacement{subject: "source " + name, adapter: source, problem: &h.problem, life: h.life}
-		if older != nil && older.kind == c.Kind {
-			r.older = older.retiree()
-		}
-		ch.adapters = append(ch.adapters, r)
-	}
-	for name, older := range previous.sources {
-		if next := ch.next.sources[name]; next == nil || (next != older && next.kind != older.kind) {
-			ch.retired = append(ch.retired, *older.retiree())
-		}
-	}
-	return nil
 }
 
 func (d *Daemon) buildAutoscalers(ch *change, previous *generation) error {
 	c := ch.next.config
 	for _, name := range ch.next.names {
-		fleet := ch.next.fleets[c.Autoscalers[name].Target.Fleet]
+		fleet := ch.next.Fleets[c.Autoscalers[name].Target.Fleet]
 		if fleet == nil {
 			return fmt.Errorf("autoscaler %q: there is no fleet %q", name, c.Autoscalers[name].Target.Fleet)
 		}
 		for _, in := range c.Autoscalers[name].Inputs {
-			if in.Source != "" && ch.next.sources[in.Source] == nil {
+			if in.Source != "" && ch.next.Sources[in.Source] == nil {
 				return fmt.Errorf("autoscaler %q: there is no source %q", name, in.Source)
 			}
 		}
-		def := define(c.Autoscalers[name], c.Daemon, fleet, ch.next.sources)
+		def := define(c.Autoscalers[name], c.Daemon, fleet, ch.next.Sources)
 		a := previous.autoscalers[name]
 		var earlier *definition
 		if a != nil {
@@ -262,17 +152,8 @@ func (s *scheduler) swap(ch *change) {
 	}
 	ch.next.configureScaleIn()
 	d.current.Store(ch.next)
-	d.metrics.Configured(slices.Collect(maps.Keys(ch.next.fleets)), slices.Collect(maps.Keys(ch.next.sources)))
-	for _, r := range ch.adapters {
-		if r.older != nil {
-			close(r.older.life.over)
-		}
-		d.adapters.Go(func() { d.replace(r) })
-	}
-	for _, r := range ch.retired {
-		close(r.life.over)
-		d.adapters.Go(func() { d.retire(r) })
-	}
+	d.metrics.Configured(slices.Collect(maps.Keys(ch.next.Fleets)), slices.Collect(maps.Keys(ch.next.Sources)))
+	d.adapters.Swap(ch.adapters)
 	s.follow(ch.next, now)
 	for _, a := range ch.changed {
 		a.pardon()
@@ -297,80 +178,6 @@ func (d *Daemon) warnOf(ch *change) {
 			d.log.Warn("a configuration is allowed and hardly meant", zap.String("autoscaler", a.name), zap.NamedError("err", warning))
 		}
 	}
-}
-
-// replace starts a new adapter in the place of an older one: one that can take
-// over does so at once, any other waits until the older one is closed.
-func (d *Daemon) replace(r replacement) {
-	defer close(r.life.begun)
-	if r.older != nil {
-		<-r.older.life.begun
-		successor, ok := r.adapter.(targets.Successor)
-		if ok && successor.Succeed(r.older.adapter) {
-			d.startAdapter(r)
-			d.retire(*r.older)
-			return
-		}
-		d.retire(*r.older)
-	}
-	d.startAdapter(r)
-}
-
-// startRetry is how long an adapter that could not be started waits before it is
-// tried again.
-const startRetry = 15 * time.Second
-
-// startAdapter starts an adapter, however often it has to be tried, unless the
-// daemon stops or a reload replaces the adapter.
-func (d *Daemon) startAdapter(r replacement) {
-	for {
-		err := startNow(d.runContext, r.adapter)
-		news, _ := r.problem.Set(err)
-		if err == nil {
-			return
-		}
-		if news {
-			d.log.Error("start "+r.subject+"; trying again", zap.NamedError("err", err), zap.Duration("every", startRetry))
-		}
-		select {
-		case <-time.After(startRetry):
-		case <-r.life.over:
-			return
-		case <-d.runContext.Done():
-			return
-		}
-	}
-}
-
-func startNow(ctx context.Context, adapter any) error {
-	starter, ok := adapter.(targets.Starter)
-	if !ok {
-		return nil
-	}
-	return trouble.Guard(func() error { return starter.Start(ctx) })
-}
-
-// retireWait is how long calls into a replaced adapter may take to end.
-const retireWait = time.Minute
-
-// retire closes an adapter once nobody uses it. A daemon that stops has waited
-// for the writes, and waits for nothing else.
-func (d *Daemon) retire(r retiree) {
-	<-r.life.begun
-	ctx, cancel := context.WithTimeout(d.actContext, retireWait)
-	defer cancel()
-	r.uses.wait(ctx)
-	if err := closeAdapter(r.adapter); err != nil {
-		d.log.Error("close "+r.subject, zap.NamedError("err", err))
-	}
-}
-
-func (h *fleetHandle) retiree() *retiree {
-	return &retiree{subject: "fleet " + h.name, adapter: h.fleet, uses: &h.uses, life: h.life}
-}
-
-func (h *sourceHandle) retiree() *retiree {
-	return &retiree{subject: "source " + h.name, adapter: h.source, uses: &h.uses, life: h.life}
 }
 
 // keptRosters bounds the rosters of a generation, which are as large as the number of

@@ -320,7 +320,7 @@ func (p *pass) report(before, after *publication, news []zap.Field) {
 	if after.outcome.Kind == policy.Written {
 		a.metrics.Rescaled(after.decision.CurrentReplicas, after.outcome.Reached)
 	}
-	a.metrics.Pass(&after.decision, after.errorKind(!a.definition.Load().fleet.problem.Exists()), after.duration)
+	a.metrics.Pass(&after.decision, after.errorKind(!a.definition.Load().fleet.Problem.Exists()), after.duration)
 	if p.decided != nil {
 		p.decided(a.name)
 	}

@@ -5,13 +5,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 )
 
 // need is what one pass reads, and how long it waits for that.
 type need struct {
-	fleet  *fleetHandle
+	fleet  *adapters.Fleet
 	target targets.Ref
 	// samples says that a metric reads the fleet's samples.
 	samples bool
@@ -25,7 +26,7 @@ type need struct {
 
 // queryNeed is a query that feeds a metric, with the labels that it looks at.
 type queryNeed struct {
-	source *sourceHandle
+	source *adapters.Source
 	text   string
 	labels []string
 }
@@ -60,7 +61,7 @@ type passPlan struct {
 
 // fleetRead is one read of a fleet.
 type fleetRead struct {
-	fleet   *fleetHandle
+	fleet   *adapters.Fleet
 	refs    []targets.Ref
 	timeout time.Duration
 	waiting []int
@@ -69,7 +70,7 @@ type fleetRead struct {
 // queryRead is one query of a source, with the labels that any of its readers looks
 // at.
 type queryRead struct {
-	source  *sourceHandle
+	source  *adapters.Source
 	query   sources.Query
 	waiting []int
 	// batch is the index of the batch it is in.
@@ -85,7 +86,7 @@ type queryRead struct {
 
 // queryBatch lists queries of one source.
 type queryBatch struct {
-	source  *sourceHandle
+	source  *adapters.Source
 	timeout time.Duration
 	queries []int
 	// autoscalers is how many ask the source, with these queries or others.
@@ -95,11 +96,11 @@ type queryBatch struct {
 func newPlan(needs []need) *plan {
 	p := &plan{passes: make([]passPlan, 0, len(needs))}
 	type queryKey struct {
-		source *sourceHandle
+		source *adapters.Source
 		text   string
 	}
-	snapshots := map[*fleetHandle]int{}
-	samples := map[*fleetHandle]int{}
+	snapshots := map[*adapters.Fleet]int{}
+	samples := map[*adapters.Fleet]int{}
 	queries := map[queryKey]int{}
 	timeouts := map[int]time.Duration{}
 	for i, n := range needs {
@@ -173,7 +174,7 @@ func (p *plan) findImpatient(timeouts map[int]time.Duration) {
 }
 
 // joinRead adds a target to the read of its fleet and answers the read's index.
-func joinRead(reads *[]fleetRead, index map[*fleetHandle]int, fleet *fleetHandle, ref targets.Ref, timeout time.Duration, pass int) int {
+func joinRead(reads *[]fleetRead, index map[*adapters.Fleet]int, fleet *adapters.Fleet, ref targets.Ref, timeout time.Duration, pass int) int {
 	i, ok := index[fleet]
 	if !ok {
 		i = len(*reads)
@@ -190,9 +191,9 @@ func joinRead(reads *[]fleetRead, index map[*fleetHandle]int, fleet *fleetHandle
 // batch groups the queries by source and deadline. Those of the configuration come
 // first, so that they do not wait for whatever labels ask, and of both the first ones
 // of all autoscalers, so that none waits for all those of one with many.
-func (p *plan) batch(timeouts map[int]time.Duration, asking map[*sourceHandle]int) {
+func (p *plan) batch(timeouts map[int]time.Duration, asking map[*adapters.Source]int) {
 	type batchKey struct {
-		source  *sourceHandle
+		source  *adapters.Source
 		timeout time.Duration
 	}
 	index := map[batchKey]int{}
@@ -221,8 +222,8 @@ func (p *plan) batch(timeouts map[int]time.Duration, asking map[*sourceHandle]in
 }
 
 // asking counts the passes that ask each source.
-func asking(needs []need) map[*sourceHandle]int {
-	passes := map[*sourceHandle]int{}
+func asking(needs []need) map[*adapters.Source]int {
+	passes := map[*adapters.Source]int{}
 	for _, n := range needs {
 		for metric, in := range n.queries {
 			counted := slices.ContainsFunc(n.queries[:metric], func(earlier queryNeed) bool { return earlier.source == in.source })

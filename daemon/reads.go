@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/daemon/observe"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/sources"
@@ -127,14 +128,6 @@ func (b *batchRound) ended(err error) {
 	b.left.Add(-1)
 }
 
-// readsAtOnce bounds the reads of one kind under way at one fleet: a round makes
-// one, a round out of turn may make another, and some may hang.
-const readsAtOnce = 4
-
-// queriesAtOnce bounds the queries under way at one source; a source may have a
-// lower bound of its own.
-const queriesAtOnce = 64
-
 func newReads(e *environment, p *plan, now time.Time, ready func(passes []int)) *reads {
 	r := &reads{
 		environment: e,
@@ -165,26 +158,26 @@ func newReads(e *environment, p *plan, now time.Time, ready func(passes []int)) 
 // until it ends.
 func (r *reads) start() {
 	ctx := r.runContext
-	read := func(uses *uses, read func()) {
-		uses.begin() // for the passes
-		uses.begin() // for the read
+	read := func(uses *adapters.Uses, read func()) {
+		uses.Begin() // for the passes
+		uses.Begin() // for the read
 		r.readers.Go(func() {
-			defer uses.end()
+			defer uses.End()
 			read()
 		})
 	}
 	for i := range r.plan.snapshots {
-		read(&r.plan.snapshots[i].fleet.uses, func() { r.readSnapshot(ctx, i) })
+		read(&r.plan.snapshots[i].fleet.Uses, func() { r.readSnapshot(ctx, i) })
 	}
 	for i := range r.plan.samples {
-		read(&r.plan.samples[i].fleet.uses, func() { r.readSamples(ctx, i) })
+		read(&r.plan.samples[i].fleet.Uses, func() { r.readSamples(ctx, i) })
 	}
 	for i := range r.plan.batches {
-		read(&r.plan.batches[i].source.uses, func() { r.runQueries(ctx, i) })
+		read(&r.plan.batches[i].source.Uses, func() { r.runQueries(ctx, i) })
 	}
 	for timeout, passes := range r.plan.impatient {
 		r.readers.Go(func() {
-			if sleep(ctx, timeout+callGrace) == nil {
+			if sleep(ctx, timeout+adapters.CallGrace) == nil {
 				r.giveUp(passes)
 			}
 		})
@@ -194,13 +187,13 @@ func (r *reads) start() {
 // finish lets the adapters go: every pass has ended.
 func (r *reads) finish() {
 	for i := range r.plan.snapshots {
-		r.plan.snapshots[i].fleet.uses.end()
+		r.plan.snapshots[i].fleet.Uses.End()
 	}
 	for i := range r.plan.samples {
-		r.plan.samples[i].fleet.uses.end()
+		r.plan.samples[i].fleet.Uses.End()
 	}
 	for i := range r.plan.batches {
-		r.plan.batches[i].source.uses.end()
+		r.plan.batches[i].source.Uses.End()
 	}
 }
 
@@ -230,25 +223,25 @@ func (r *reads) readSnapshot(ctx context.Context, i int) {
 	defer cancel()
 	tell := func(readings map[targets.Ref]targets.Reading, err error) {
 		r.snapshots[i].tell(func(told *snapshotAnswer) { told.readings, told.err = readings, err }, func() {
-			read.fleet.remember(readings)
+			read.fleet.Keep(readings)
 			r.reportFleet(read.fleet, len(read.waiting), err)
 			r.arrived(read.waiting)
 		})
 	}
-	read.fleet.snapshots.run(ctx, 1, func(ctx context.Context, _ int) {
+	read.fleet.Snapshots.Run(ctx, 1, func(ctx context.Context, _ int) {
 		var readings map[targets.Ref]targets.Reading
 		started := time.Now()
 		err := trouble.Guard(func() (err error) {
-			readings, err = read.fleet.fleet.Snapshot(ctx, read.refs)
+			readings, err = read.fleet.Snapshot(ctx, read.refs)
 			return withLimit(ctx, err)
 		})
 		var panicked *trouble.Panic
 		if errors.As(err, &panicked) { // any other error names the fleet itself
-			err = fmt.Errorf("read fleet %q: %w", read.fleet.name, err)
+			err = fmt.Errorf("read fleet %q: %w", read.fleet.Name, err)
 		}
-		r.metrics.FleetCall(read.fleet.name, callSnapshot, time.Since(started), err)
+		r.metrics.FleetCall(read.fleet.Name, callSnapshot, time.Since(started), err)
 		tell(readings, err)
-	}, func(_ int, err error) { tell(nil, fmt.Errorf("read fleet %q: %w", read.fleet.name, err)) })
+	}, func(_ int, err error) { tell(nil, fmt.Errorf("read fleet %q: %w", read.fleet.Name, err)) })
 }
 
 func (r *reads) readSamples(ctx context.Context, i int) {
@@ -257,25 +250,25 @@ func (r *reads) readSamples(ctx context.Context, i int) {
 	defer cancel()
 	tell := func(samples map[targets.Ref]targets.Samples, err error) {
 		if err != nil {
-			err = fmt.Errorf("read samples of fleet %q: %w", read.fleet.name, err)
+			err = fmt.Errorf("read samples of fleet %q: %w", read.fleet.Name, err)
 		}
 		r.samples[i].tell(func(told *samplesAnswer) { told.samples, told.err = samples, err }, func() {
 			r.reportSamples(read.fleet, len(read.waiting), err)
 			r.arrived(read.waiting)
 		})
 	}
-	if read.fleet.sampler == nil {
+	if read.fleet.Sampler == nil {
 		tell(nil, errors.New("this kind of fleet does not measure its instances; give the metric a source and a query"))
 		return
 	}
-	read.fleet.samples.run(ctx, 1, func(ctx context.Context, _ int) {
+	read.fleet.Samples.Run(ctx, 1, func(ctx context.Context, _ int) {
 		var samples map[targets.Ref]targets.Samples
 		started := time.Now()
 		err := trouble.Guard(func() (err error) {
-			samples, err = read.fleet.sampler.Samples(ctx, read.refs)
+			samples, err = read.fleet.Sampler.Samples(ctx, read.refs)
 			return withLimit(ctx, err)
 		})
-		r.metrics.FleetCall(read.fleet.name, callSamples, time.Since(started), err)
+		r.metrics.FleetCall(read.fleet.Name, callSamples, time.Since(started), err)
 		tell(samples, err)
 	}, func(_ int, err error) { tell(nil, err) })
 }
@@ -299,18 +292,18 @@ func (r *reads) runQueries(ctx context.Context, i int) {
 			vector.Release()
 		}
 	}
-	batch.source.queries.run(ctx, len(batch.queries), func(ctx context.Context, i int) {
+	batch.source.Queries.Run(ctx, len(batch.queries), func(ctx context.Context, i int) {
 		var vector sources.Vector
 		started := time.Now()
 		err := trouble.Guard(func() (err error) {
-			vector, err = batch.source.source.Query(ctx, r.plan.queries[batch.queries[i]].query, r.scale.Wall(r.now))
+			vector, err = batch.source.Query(ctx, r.plan.queries[batch.queries[i]].query, r.scale.Wall(r.now))
 			return withLimit(ctx, err)
 		})
-		r.metrics.Query(batch.source.name, time.Since(started), err)
+		r.metrics.Query(batch.source.Name, time.Since(started), err)
 		r.reportWarnings(batch.source, r.plan.queries[batch.queries[i]].query.Text, vector.Warnings)
 		tell(i, vector, err)
 	}, func(i int, err error) {
-		tell(i, sources.Vector{}, fmt.Errorf("query source %q: %w", batch.source.name, err))
+		tell(i, sources.Vector{}, fmt.Errorf("query source %q: %w", batch.source.Name, err))
 	})
 	var err error
 	if !state.answered.Load() {
@@ -357,7 +350,7 @@ func (r *reads) reading(pass int) (targets.Reading, error) {
 	plan := &r.plan.passes[pass]
 	answer := r.snapshots[plan.snapshot].get()
 	if answer == nil {
-		return targets.Reading{}, fmt.Errorf("read fleet %q: %w", r.plan.snapshots[plan.snapshot].fleet.name, r.tooLate(pass))
+		return targets.Reading{}, fmt.Errorf("read fleet %q: %w", r.plan.snapshots[plan.snapshot].fleet.Name, r.tooLate(pass))
 	}
 	if answer.err != nil {
 		return targets.Reading{}, answer.err
@@ -378,7 +371,7 @@ func (r *reads) sampled(pass int) (targets.Samples, error) {
 	answer := r.samples[plan.samples].get()
 	switch {
 	case answer == nil:
-		return targets.Samples{}, fmt.Errorf("read samples of fleet %q: %w", r.plan.samples[plan.samples].fleet.name, r.tooLate(pass))
+		return targets.Samples{}, fmt.Errorf("read samples of fleet %q: %w", r.plan.samples[plan.samples].fleet.Name, r.tooLate(pass))
 	case answer.err != nil:
 		return targets.Samples{}, answer.err
 	}
@@ -391,7 +384,7 @@ func (r *reads) queried(pass, metric int) (*observe.Answer, error) {
 	answer := r.queries[q].get()
 	switch {
 	case answer == nil:
-		return nil, fmt.Errorf("query source %q: %w", r.plan.queries[q].source.name, r.tooLate(pass))
+		return nil, fmt.Errorf("query source %q: %w", r.plan.queries[q].source.Name, r.tooLate(pass))
 	case answer.err != nil:
 		return nil, answer.err
 	}
@@ -424,7 +417,7 @@ func (r *reads) isOut(pass, metric int) (out, sure bool) {
 	switch {
 	case batch.answered.Load():
 		return false, true
-	case batch.left.Load() == 0 || r.plan.queries[q].source.problem.Exists():
+	case batch.left.Load() == 0 || r.plan.queries[q].source.Problem.Exists():
 		return true, true
 	}
 	return false, false
@@ -432,12 +425,12 @@ func (r *reads) isOut(pass, metric int) (out, sure bool) {
 
 // reportFleet keeps whether a fleet can be read, and logs when that changes or has
 // another cause: one line for all the autoscalers that the read was for.
-func (r *reads) reportFleet(h *fleetHandle, autoscalers int, err error) {
+func (r *reads) reportFleet(h *adapters.Fleet, autoscalers int, err error) {
 	if r.runContext.Err() != nil {
 		return // the stop cut the read off
 	}
-	news, fields := h.problem.Set(err)
-	fields = append([]zap.Field{zap.String("fleet", h.name), zap.Int("autoscalers", autoscalers)}, fields...)
+	news, fields := h.Problem.Set(err)
+	fields = append([]zap.Field{zap.String("fleet", h.Name), zap.Int("autoscalers", autoscalers)}, fields...)
 	switch {
 	case news && err != nil:
 		r.log.Warn("fleet cannot be read", append(fields, zap.NamedError("err", err))...)
@@ -445,18 +438,18 @@ func (r *reads) reportFleet(h *fleetHandle, autoscalers int, err error) {
 		r.log.Info("fleet can be read again", fields...)
 	}
 	if news {
-		trouble.LogPanic(r.log, "fleet", h.name, err)
+		trouble.LogPanic(r.log, "fleet", h.Name, err)
 	}
 }
 
 // reportSamples logs that the samples of a fleet cannot be read, for another cause,
 // or again.
-func (r *reads) reportSamples(h *fleetHandle, autoscalers int, err error) {
+func (r *reads) reportSamples(h *adapters.Fleet, autoscalers int, err error) {
 	if r.runContext.Err() != nil {
 		return // the stop cut the read off
 	}
-	news, fields := h.unsampled.Set(err)
-	fields = append([]zap.Field{zap.String("fleet", h.name), zap.Int("autoscalers", autoscalers)}, fields...)
+	news, fields := h.Unsampled.Set(err)
+	fields = append([]zap.Field{zap.String("fleet", h.Name), zap.Int("autoscalers", autoscalers)}, fields...)
 	switch {
 	case news && err != nil:
 		r.log.Warn("samples of the fleet cannot be read", append(fields, zap.NamedError("err", err))...)
@@ -467,12 +460,12 @@ func (r *reads) reportSamples(h *fleetHandle, autoscalers int, err error) {
 
 // reportSource keeps whether a source answers, and logs when that changes or has
 // another cause: one line for all the autoscalers that ask it.
-func (r *reads) reportSource(h *sourceHandle, autoscalers int, err error) {
+func (r *reads) reportSource(h *adapters.Source, autoscalers int, err error) {
 	if r.runContext.Err() != nil {
 		return // the stop cut the queries off
 	}
-	news, fields := h.problem.Set(err)
-	fields = append([]zap.Field{zap.String("source", h.name), zap.Int("autoscalers", autoscalers)}, fields...)
+	news, fields := h.Problem.Set(err)
+	fields = append([]zap.Field{zap.String("source", h.Name), zap.Int("autoscalers", autoscalers)}, fields...)
 	switch {
 	case news && err != nil:
 		r.log.Warn("source does not answer", append(fields, zap.NamedError("err", err))...)
@@ -480,29 +473,13 @@ func (r *reads) reportSource(h *sourceHandle, autoscalers int, err error) {
 		r.log.Info("source answers again", fields...)
 	}
 	if news {
-		trouble.LogPanic(r.log, "source", h.name, err)
+		trouble.LogPanic(r.log, "source", h.Name, err)
 	}
 }
 
-// keptWarnings bounds how many warnings of a source are told apart.
-const keptWarnings = 1000
-
 // reportWarnings logs what a source says beside an answer, once for each query.
-func (r *reads) reportWarnings(h *sourceHandle, query string, warnings []string) {
-	if len(warnings) == 0 {
-		return
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, warning := range warnings {
-		key := query + "\xff" + warning
-		if h.warned[key] || len(h.warned) >= keptWarnings {
-			continue
-		}
-		if h.warned == nil {
-			h.warned = map[string]bool{}
-		}
-		h.warned[key] = true
-		r.log.Warn("source warns", zap.String("source", h.name), zap.String("query", query), zap.String("warning", warning))
+func (r *reads) reportWarnings(h *adapters.Source, query string, warnings []string) {
+	for _, warning := range h.NewWarnings(query, warnings) {
+		r.log.Warn("source warns", zap.String("source", h.Name), zap.String("query", query), zap.String("warning", warning))
 	}
 }

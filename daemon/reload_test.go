@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 
+	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/policy"
@@ -222,7 +223,7 @@ func TestStartThatFails(t *testing.T) {
 		if !told() {
 			t.Errorf("problems %v, want that of the source", w.daemon.Readiness().Problems)
 		}
-		w.advance(startRetry)
+		w.advance(adapters.StartRetry)
 		if problems := w.daemon.Readiness().Problems; len(problems) != 0 {
 			t.Errorf("problems %v once it has started", problems)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/policy"
@@ -235,8 +236,8 @@ func TestAdapterThatIgnoresItsContext(t *testing.T) {
 		release := make(chan struct{})
 		remove := w.fleets["other"].Inject(targettest.Fault{Call: targettest.SnapshotCall, Block: release})
 		w.advance(10 * time.Minute)
-		if got := w.fleets["other"].Calls().Snapshots; got > 1+readsAtOnce {
-			t.Errorf("the blocked fleet was called %d times, want at most %d", got, 1+readsAtOnce)
+		if got := w.fleets["other"].Calls().Snapshots; got > 1+adapters.ReadsAtOnce {
+			t.Errorf("the blocked fleet was called %d times, want at most %d", got, 1+adapters.ReadsAtOnce)
 		}
 		if got := w.condition("blocked", policy.AbleToScale); got != "False/FailedGetScale" {
 			t.Errorf("AbleToScale = %s", got)
@@ -825,7 +826,7 @@ func TestReloadOfThePeriodMissesNoTick(t *testing.T) {
 func TestManyQueriesWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		for i := range 3 * queriesAtOnce {
+		for i := range 3 * adapters.QueriesAtOnce {
 			name := fmt.Sprintf("a%d", i)
 			w.queue(name, 3, func(a *config.Autoscaler) { a.SyncPeriod = time.Duration(10+5*(i%2)) * time.Second })
 			w.source().set(name, slowly(3, time.Second))
@@ -846,7 +847,7 @@ func TestManyQueriesWait(t *testing.T) {
 func TestManyEvaluationsOutOfTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		for i := range 5 * readsAtOnce {
+		for i := range 5 * adapters.ReadsAtOnce {
 			name := fmt.Sprintf("a%d", i)
 			w.queue(name, 3)
 			w.source().value(name, 3)

@@ -6,29 +6,19 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// wrapFleet puts around a fleet that can take instances by name what chooses and
-// drains them; it is nil for any other fleet. Without options it leaves
-// everything to the platform.
-func (d *Daemon) wrapFleet(name string, fleet targets.Fleet) *drain.Fleet {
-	inner, ok := fleet.(drain.Inner)
-	if !ok {
-		return nil
-	}
-	return drain.Wrap(inner, d.store.Fleet(name), d.clock, d.log.With(zap.String("fleet", name)))
-}
-
 // configureScaleIn tells the fleets of a generation how the instances of their
 // targets are taken.
 func (g *generation) configureScaleIn() {
-	options := map[*fleetHandle]map[targets.Ref]drain.Options{}
+	options := map[*adapters.Fleet]map[targets.Ref]drain.Options{}
 	for _, a := range g.autoscalers {
 		def := a.definition.Load()
-		if def.fleet.scaleIn == nil {
+		if def.fleet.ScaleIn == nil {
 			continue
 		}
 		if options[def.fleet] == nil {
@@ -36,9 +26,9 @@ func (g *generation) configureScaleIn() {
 		}
 		options[def.fleet][def.Target] = a.scaleInOptions(def)
 	}
-	for _, h := range g.fleets {
-		if h.scaleIn != nil {
-			h.scaleIn.Configure(options[h])
+	for _, h := range g.Fleets {
+		if h.ScaleIn != nil {
+			h.ScaleIn.Configure(options[h])
 		}
 	}
 }
@@ -79,7 +69,7 @@ func (d *Daemon) closeDrainer(def *definition) {
 	if def.drainer == nil {
 		return
 	}
-	if err := closeAdapter(def.drainer); err != nil {
+	if err := adapters.Close(def.drainer); err != nil {
 		d.log.Error("close the drain of autoscaler "+def.Name, zap.NamedError("err", err))
 	}
 }
@@ -95,8 +85,8 @@ func (g *generation) drainsBy(c config.Autoscaler) targets.Fleet {
 		return nil
 	}
 	name, _ := namer.DrainFleet()
-	if g.fleets[name] == nil {
+	if g.Fleets[name] == nil {
 		return nil
 	}
-	return g.fleets[name].adapter
+	return g.Fleets[name].Inner
 }

@@ -76,7 +76,7 @@ func (d *Daemon) view(a *autoscaler, lost string) api.Autoscaler {
 	if published.untold.Changes > 0 {
 		view.Evaluation.Untold = &api.Untold{Changes: published.untold.Changes, From: published.untold.From}
 	}
-	if scaleIn := def.fleet.scaleIn; scaleIn != nil {
+	if scaleIn := def.fleet.ScaleIn; scaleIn != nil {
 		view.Drains = scaleIn.Draining(def.Target)
 	}
 	if published.decided() {
@@ -164,16 +164,16 @@ func (d *Daemon) Readiness() api.Readiness {
 	if text := d.refused.Text(); text != "" {
 		readiness.Problems = append(readiness.Problems, api.Problem{Subject: "configuration", Message: text})
 	}
-	for _, name := range slices.Sorted(maps.Keys(g.fleets)) {
-		h := g.fleets[name]
-		readiness.Problems = append(readiness.Problems, adapterProblems("fleet "+name, &h.problem, h.adapter)...)
-		if text := h.undiscovered.Text(); text != "" {
+	for _, name := range slices.Sorted(maps.Keys(g.Fleets)) {
+		h := g.Fleets[name]
+		readiness.Problems = append(readiness.Problems, adapterProblems("fleet "+name, &h.Problem, h.Inner)...)
+		if text := h.Undiscovered.Text(); text != "" {
 			readiness.Problems = append(readiness.Problems, api.Problem{Subject: "fleet " + name, Message: text})
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(g.sources)) {
-		h := g.sources[name]
-		readiness.Problems = append(readiness.Problems, adapterProblems("source "+name, &h.problem, h.source)...)
+	for _, name := range slices.Sorted(maps.Keys(g.Sources)) {
+		h := g.Sources[name]
+		readiness.Problems = append(readiness.Problems, adapterProblems("source "+name, &h.Problem, h.Source)...)
 	}
 	readiness.Problems = append(readiness.Problems, d.offProblems(g)...)
 	for _, view := range d.Discovered() {
@@ -242,13 +242,13 @@ func (d *Daemon) statusLine() string {
 // discover answers the instances of a target, for a source that scrapes them.
 func (d *Daemon) discover(ctx context.Context, fleet, target string) (targets.Reading, error) {
 	g := d.current.Load()
-	h := g.fleets[fleet]
+	h := g.Fleets[fleet]
 	if h == nil {
 		return targets.Reading{}, fmt.Errorf("there is no fleet %q", fleet)
 	}
-	h.uses.begin()
-	defer h.uses.end()
-	return h.reading(ctx, targets.Ref{Fleet: fleet, Name: target}, g.config.Daemon.SyncPeriod)
+	h.Uses.Begin()
+	defer h.Uses.End()
+	return h.Read(ctx, targets.Ref{Fleet: fleet, Name: target}, g.config.Daemon.SyncPeriod)
 }
 
 // History answers what the store has of an autoscaler's history, for the API. What

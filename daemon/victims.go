@@ -49,13 +49,13 @@ const victimsTimeout = 5 * time.Second
 // again, of what there is then.
 func (d *definition) chooseVictims(ctx context.Context, decision *policy.Decision, reading *targets.Reading) (victims []drain.Victim, unchosen string) {
 	n := decision.CurrentReplicas - decision.DesiredReplicas
-	if d.fleet.scaleIn == nil || n <= 0 {
+	if d.fleet.ScaleIn == nil || n <= 0 {
 		return nil, ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, victimsTimeout)
 	defer cancel()
 	err := trouble.Guard(func() (err error) {
-		victims, err = d.fleet.scaleIn.Victims(ctx, d.Target, *reading, n)
+		victims, err = d.fleet.ScaleIn.Victims(ctx, d.Target, *reading, n)
 		return err
 	})
 	if err != nil {

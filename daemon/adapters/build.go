@@ -1,0 +1,177 @@
+package adapters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/sources"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/clock"
+	"github.com/hpad/hpad/targets/drain"
+)
+
+// Set is the adapters of one configuration, by name.
+type Set struct {
+	Fleets  map[string]*Fleet
+	Sources map[string]*Source
+}
+
+// Close closes all adapters at once. The error has what could not be closed.
+func (s Set) Close() error {
+	all := slices.Concat(owned(s.Sources), owned(s.Fleets))
+	errs := make([]error, len(all))
+	var closing sync.WaitGroup
+	for i, a := range all {
+		closing.Go(func() {
+			if err := Close(a.built); err != nil {
+				errs[i] = fmt.Errorf("close %s: %w", a.Subject(), err)
+			}
+		})
+	}
+	closing.Wait()
+	return errors.Join(errs...)
+}
+
+func owned[A interface{ own() *Adapter }](set map[string]A) []*Adapter {
+	var all []*Adapter
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		all = append(all, set[name].own())
+	}
+	return all
+}
+
+// Change is what puts another Set in the place of one.
+type Change struct {
+	Set
+	// added are the new adapters, retired those that nothing replaces.
+	added   []replacement
+	retired []*Adapter
+}
+
+// replacement is a new adapter, and the one of the same name and kind that it
+// replaces; nil where there is none.
+type replacement struct{ next, older *Adapter }
+
+// Discard closes what was built for a change that is not made.
+func (c *Change) Discard() error {
+	var err error
+	for _, a := range c.added {
+		err = errors.Join(err, Close(a.next.built))
+	}
+	return err
+}
+
+// Start starts the new adapters of a first Set, one after the other. What cannot be
+// started now is tried again once the change is made.
+func (c *Change) Start(ctx context.Context) {
+	c.added = slices.DeleteFunc(c.added, func(r replacement) bool {
+		if start(ctx, r.next.built) != nil {
+			return false
+		}
+		close(r.next.begun)
+		return true
+	})
+}
+
+// Env is what adapters are lent.
+type Env struct {
+	// Log is logged to, and given to what drains instances.
+	Log *zap.Logger
+	// Clock is the daemon's.
+	Clock *clock.Clock
+	// Store, Meter and Earlier are those of a fleet's targets.Env.
+	Store   func(fleet string) targets.Store
+	Meter   func(fleet string) targets.Meter
+	Earlier func(target targets.Ref) (int32, bool)
+	// Fleet and Source have what all fleets, and all sources, are lent alike.
+	Fleet  targets.Env
+	Source sources.Env
+}
+
+// Build makes the adapters of a configuration. Those whose tables are as before stay,
+// and nothing that runs is touched; on an error nothing that was built is left over.
+func (k *Keeper) Build(c *config.Config, before Set) (_ *Change, err error) {
+	change := &Change{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, change.Discard())
+		}
+	}()
+	change.Fleets, err = build(change, "fleet", c.Fleets, before.Fleets,
+		func(f config.Fleet) (string, any) { return f.Kind, f.Config },
+		func(f config.Fleet) (*Fleet, error) { return k.buildFleet(f, c.Daemon.ConcurrentSyncs) })
+	if err != nil {
+		return nil, err
+	}
+	change.Sources, err = build(change, "source", c.Sources, before.Sources,
+		func(s config.Source) (string, any) { return s.Kind, s.Config },
+		func(s config.Source) (*Source, error) { return k.buildSource(s, c.Daemon.StateDir) })
+	if err != nil {
+		return nil, err
+	}
+	return change, nil
+}
+
+// build makes the adapters of tables, of which tableOf returns the kind and what is
+// compared, and adds to the change what comes and goes.
+func build[T any, A interface{ own() *Adapter }](
+	change *Change, what string, tables map[string]T, before map[string]A, tableOf func(T) (kind string, table any), construct func(T) (A, error),
+) (map[string]A, error) {
+	next := make(map[string]A, len(tables))
+	for _, name := range slices.Sorted(maps.Keys(tables)) {
+		kind, table := tableOf(tables[name])
+		older, had := before[name]
+		if had && older.own().same(kind, table) {
+			next[name] = older
+			continue
+		}
+		made, err := construct(tables[name])
+		if err != nil {
+			return nil, fmt.Errorf("%s %q: %w", what, name, err)
+		}
+		next[name] = made
+		r := replacement{next: made.own()}
+		if had && older.own().Kind == kind {
+			r.older = older.own()
+		}
+		change.added = append(change.added, r)
+	}
+	for name, older := range before {
+		if made, ok := next[name]; !ok || made.own().Kind != older.own().Kind {
+			change.retired = append(change.retired, older.own())
+		}
+	}
+	return next, nil
+}
+
+func (k *Keeper) buildFleet(c config.Fleet, writes int) (*Fleet, error) {
+	env := k.env.Fleet
+	env.Store, env.Meter = k.env.Store(c.Name), k.env.Meter(c.Name)
+	env.Earlier = func(target string) (int32, bool) { return k.env.Earlier(targets.Ref{Fleet: c.Name, Name: target}) }
+	fleet, err := c.Config.Build(c.Name, env)
+	if err != nil {
+		return nil, err
+	}
+	var scaleIn *drain.Fleet
+	if inner, ok := fleet.(drain.Inner); ok { // without options it leaves everything to the platform
+		scaleIn = drain.Wrap(inner, env.Store, k.env.Clock, k.env.Log.With(zap.String("fleet", c.Name)))
+	}
+	return newFleet(c, fleet, scaleIn, writes), nil
+}
+
+func (k *Keeper) buildSource(c config.Source, stateDir string) (*Source, error) {
+	env := k.env.Source
+	env.StateDir = stateDir
+	source, err := c.Config.Build(c.Name, env)
+	if err != nil {
+		return nil, err
+	}
+	return newSource(c, source), nil
+}

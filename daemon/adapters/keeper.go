@@ -1,0 +1,112 @@
+package adapters
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hpad/hpad/daemon/trouble"
+	"github.com/hpad/hpad/targets"
+)
+
+// Keeper builds, starts, replaces and retires adapters.
+type Keeper struct {
+	env Env
+	// running ends when the daemon stops, acting when it has stopped waiting for
+	// writes.
+	running, acting context.Context
+	working         sync.WaitGroup
+}
+
+// NewKeeper returns a keeper. Running ends when the daemon stops, acting when no write
+// is waited for any more.
+func NewKeeper(running, acting context.Context, env Env) *Keeper {
+	return &Keeper{env: env, running: running, acting: acting}
+}
+
+// Swap starts the adapters of a change in the place of those before it, and retires
+// those that nothing replaces. It does not wait for any.
+func (k *Keeper) Swap(c *Change) {
+	for _, r := range c.added {
+		if r.older != nil {
+			close(r.older.over)
+		}
+		k.working.Go(func() { k.replace(r) })
+	}
+	for _, a := range c.retired {
+		close(a.over)
+		k.working.Go(func() { k.retire(a) })
+	}
+}
+
+// Wait returns when nothing is being started or retired, which starting adapters is
+// not once the daemon stops.
+func (k *Keeper) Wait() { k.working.Wait() }
+
+// replace starts a new adapter in the place of an older one: one that can take over
+// does so at once, any other waits until the older one is closed.
+func (k *Keeper) replace(r replacement) {
+	defer close(r.next.begun)
+	if r.older != nil {
+		<-r.older.begun
+		successor, ok := r.next.built.(targets.Successor)
+		if ok && successor.Succeed(r.older.built) {
+			k.start(r.next)
+			k.retire(r.older)
+			return
+		}
+		k.retire(r.older)
+	}
+	k.start(r.next)
+}
+
+// StartRetry is how long an adapter that could not be started waits before it is
+// tried again.
+const StartRetry = 15 * time.Second
+
+// start starts an adapter, however often it has to be tried, unless the daemon stops
+// or a reload replaces the adapter.
+func (k *Keeper) start(a *Adapter) {
+	for {
+		err := start(k.running, a.built)
+		news, _ := a.Problem.Set(err)
+		if err == nil {
+			return
+		}
+		if news {
+			k.env.Log.Error("start "+a.Subject()+"; trying again", zap.NamedError("err", err), zap.Duration("every", StartRetry))
+		}
+		select {
+		case <-time.After(StartRetry):
+		case <-a.over:
+			return
+		case <-k.running.Done():
+			return
+		}
+	}
+}
+
+func start(ctx context.Context, built any) error {
+	starter, ok := built.(targets.Starter)
+	if !ok {
+		return nil
+	}
+	return trouble.Guard(func() error { return starter.Start(ctx) })
+}
+
+// retireWait is how long calls into a replaced adapter may take to end.
+const retireWait = time.Minute
+
+// retire closes an adapter once nobody uses it. A daemon that stops has waited for
+// the writes, and waits for nothing else.
+func (k *Keeper) retire(a *Adapter) {
+	<-a.begun
+	ctx, cancel := context.WithTimeout(k.acting, retireWait)
+	defer cancel()
+	a.Uses.wait(ctx)
+	if err := Close(a.built); err != nil {
+		k.env.Log.Error("close "+a.Subject(), zap.NamedError("err", err))
+	}
+}
