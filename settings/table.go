@@ -144,8 +144,12 @@ func check(tag reflect.StructTag, value reflect.Value) string {
 	detail := ""
 	switch {
 	case hasLeast && compare(value, least) < 0, hasMost && compare(value, most) > 0:
-		detail = "must be at least " + least
-		if hasMost {
+		switch {
+		case !hasMost:
+			detail = "must be at least " + least
+		case !hasLeast:
+			detail = "must be at most " + most
+		default:
 			detail = "must be from " + least + " to " + most
 		}
 	case hasAbove && compare(value, above) <= 0:

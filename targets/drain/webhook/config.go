@@ -1,9 +1,7 @@
 package webhook
 
 import (
-	"cmp"
 	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/hpad/hpad/settings"
@@ -13,18 +11,12 @@ import (
 	"github.com/hpad/hpad/settings/httpclient"
 )
 
-// DefaultTimeout is how long one call may take.
-const DefaultTimeout = 10 * time.Second
-
-// longestTimeout is less than what one call of any drainer gets.
-const longestTimeout = 50 * time.Second
-
 // Config is who is called, and how.
 type Config struct {
 	// URL is what is posted to, http or https, without credentials.
 	URL string `toml:"url"`
 	// Timeout bounds one call, from sending it to the end of the answer: up to 50s.
-	Timeout time.Duration `toml:"timeout"`
+	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" max:"50s" must:"more than 0, and 50s at most"`
 	// Access is how it is reached. Its Headers are no secrets.
 	httpclient.Access
 	// HeaderFiles are files with the values of headers to be sent, read again for
@@ -33,21 +25,16 @@ type Config struct {
 }
 
 // SetDefaults fills in what was not given.
-func (c *Config) SetDefaults() { c.Timeout = cmp.Or(c.Timeout, DefaultTimeout) }
+func (c *Config) SetDefaults() { settings.SetDefaults(c) }
 
 // Validate returns every mistake of a defaulted configuration. Fields are relative to
 // the table, as "tls.key_file".
 func (c *Config) Validate() []settings.FieldError {
 	var mistakes []settings.FieldError
-	add := func(field, value, detail string) {
-		mistakes = append(mistakes, settings.FieldError{Field: field, Value: value, Detail: detail})
-	}
 	if detail := checkURL(c.URL); detail != "" {
-		add("url", "", detail)
+		mistakes = append(mistakes, settings.FieldError{Field: "url", Detail: detail})
 	}
-	if c.Timeout <= 0 || c.Timeout > longestTimeout {
-		add("timeout", strconv.Quote(c.Timeout.String()), "must be more than 0, and "+longestTimeout.String()+" at most")
-	}
+	mistakes = append(mistakes, settings.Validate(c)...)
 	mistakes = append(mistakes, c.Access.Validate()...)
 	return append(mistakes, httpclient.ValidateHeaders("header_files", c.HeaderFiles)...)
 }
