@@ -15,15 +15,10 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Defaults and bounds of a Config.
+// Defaults where the environment has nothing.
 const (
-	DefaultAddress          = "http://127.0.0.1:4646"
-	DefaultNamespace        = "default"
-	DefaultTimeout          = 10 * time.Second
-	DefaultResourceInterval = 15 * time.Second
-	DefaultMaxConnections   = 50
-
-	minResourceInterval = time.Second
+	DefaultAddress   = "http://127.0.0.1:4646"
+	DefaultNamespace = "default"
 )
 
 // What memory counts as used: the values of Config.Memory.
@@ -70,16 +65,16 @@ type Config struct {
 	// Stale lets any server answer reads, not only the leader.
 	Stale bool `toml:"stale"`
 	// Timeout bounds one call, from sending it to the end of the answer.
-	Timeout time.Duration `toml:"timeout"`
+	Timeout time.Duration `toml:"timeout" default:"10s" above:"0s" must:"more than 0, as \"10s\""`
 	// MaxConnections bounds the connections open at once: 1 to 100, which is what
 	// Nomad allows one client by default.
-	MaxConnections int `toml:"max_connections"`
+	MaxConnections int `toml:"max_connections" default:"50" min:"1" max:"100" must:"from 1 to 100, which is what Nomad allows one client by default"`
 	// ResourceInterval is how often cpu and memory are sampled: at least 1s.
-	ResourceInterval time.Duration `toml:"resource_interval"`
+	ResourceInterval time.Duration `toml:"resource_interval" default:"15s" min:"1s"`
 	// Memory is what counts as used memory: one of the Memory constants.
-	Memory string `toml:"nomad_memory"`
+	Memory string `toml:"nomad_memory" default:"usage-cache" values:"usage-cache usage rss" must:"one of \"usage-cache\", \"usage\", \"rss\""`
 	// Readiness is what makes an allocation ready: one of the Readiness constants.
-	Readiness string `toml:"readiness"`
+	Readiness string `toml:"readiness" default:"health" values:"health checks" must:"one of \"health\", \"checks\""`
 	// Discover finds targets by the meta of task groups.
 	Discover bool `toml:"discover"`
 	// DiscoverNamespaces are where: names, or "*" alone for all that the token may
@@ -94,12 +89,7 @@ func (c *Config) SetDefaults() {
 	c.Address = cmp.Or(c.Address, os.Getenv("NOMAD_ADDR"), DefaultAddress)
 	c.Region = cmp.Or(c.Region, os.Getenv("NOMAD_REGION"))
 	c.Namespace = cmp.Or(c.Namespace, os.Getenv("NOMAD_NAMESPACE"), DefaultNamespace)
-	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
-	c.MaxConnections = cmp.Or(c.MaxConnections, DefaultMaxConnections)
-	c.ResourceInterval = cmp.Or(c.ResourceInterval, DefaultResourceInterval)
-	c.Memory = cmp.Or(c.Memory, MemoryUsageCache)
-	c.Readiness = cmp.Or(c.Readiness, ReadinessHealth)
-	c.LabelLimits.SetDefaults()
+	settings.SetDefaults(c)
 	if len(c.DiscoverNamespaces) == 0 {
 		c.DiscoverNamespaces = []string{c.Namespace}
 	}
@@ -120,16 +110,7 @@ func (c *Config) Validate() []settings.FieldError {
 	}
 	mistakes = append(mistakes, c.BasicAuth.Validate()...)
 	mistakes = append(mistakes, c.TLS.Validate()...)
-	mistakes = append(mistakes, c.LabelLimits.Validate()...)
-	if c.Timeout <= 0 {
-		add("timeout", strconv.Quote(c.Timeout.String()), `must be more than 0, as "10s"`)
-	}
-	if c.MaxConnections < 1 || c.MaxConnections > 100 {
-		add("max_connections", strconv.Itoa(c.MaxConnections), "must be from 1 to 100, which is what Nomad allows one client by default")
-	}
-	if c.ResourceInterval < minResourceInterval {
-		add("resource_interval", strconv.Quote(c.ResourceInterval.String()), "must be at least "+minResourceInterval.String())
-	}
+	mistakes = append(mistakes, settings.Validate(c)...)
 	for i, namespace := range c.DiscoverNamespaces {
 		field := "discover_namespaces[" + strconv.Itoa(i) + "]"
 		switch {
@@ -141,13 +122,6 @@ func (c *Config) Validate() []settings.FieldError {
 			add(field, strconv.Quote(namespace), "must not be named twice")
 		}
 	}
-	oneOf := func(field, value string, allowed ...string) {
-		if !slices.Contains(allowed, value) {
-			add(field, strconv.Quote(value), `must be one of "`+strings.Join(allowed, `", "`)+`"`)
-		}
-	}
-	oneOf("nomad_memory", c.Memory, MemoryUsageCache, MemoryUsage, MemoryRSS)
-	oneOf("readiness", c.Readiness, ReadinessHealth, ReadinessChecks)
 	return mistakes
 }
 

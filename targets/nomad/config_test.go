@@ -98,7 +98,7 @@ func TestLimits(t *testing.T) {
 		"no connections":     {func(c *Config) { c.MaxConnections = -1 }, false},
 		"none left":          {func(c *Config) { c.MaxConnections = 0 }, false},
 		"every namespace":    {func(c *Config) { c.DiscoverNamespaces = []string{"*"} }, true},
-		"the least interval": {func(c *Config) { c.ResourceInterval = minResourceInterval }, true},
+		"the least interval": {func(c *Config) { c.ResourceInterval = time.Second }, true},
 		"no timeout":         {func(c *Config) { c.Timeout = 0 }, false},
 	} {
 		config := testConfig(t, "http://127.0.0.1:4646")
