@@ -29,7 +29,7 @@ func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 }
 
 func (f *Fleet) check(ctx context.Context) ([]string, error) {
-	session, err := f.connection.open(ctx)
+	session, err := f.connection.Client(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -22,6 +21,7 @@ import (
 	"github.com/aws/smithy-go/middleware"
 
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/cloud"
 )
 
 // sessionName is what AWS's own records call an assumed role's session.
@@ -33,12 +33,21 @@ const maxConnections = 10
 // connection makes sessions, of which one is kept until AWS rejects its credentials:
 // files are then read again. It is safe for concurrent use.
 type connection struct {
+	cloud.Connection[session]
 	config    *Config
 	groups    *callLimit
 	instances *callLimit
+}
 
-	mu      sync.Mutex
-	session *session
+func newConnection(c *Config, options Options) *connection {
+	made := &connection{
+		config:    c,
+		groups:    newCallLimit(c, "auto scaling", c.Endpoints.AutoScaling, options),
+		instances: newCallLimit(c, "ec2", c.Endpoints.EC2, options),
+	}
+	made.Make = made.newSession
+	made.Drop = func(old *session) { old.client.CloseIdleConnections() }
+	return made
 }
 
 // session is one set of clients with credentials.
@@ -103,18 +112,12 @@ func (t *wholeBodies) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.Transport.RoundTrip(whole)
 }
 
-// open returns the session there is, or a new one.
-func (c *connection) open(ctx context.Context) (*session, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.session != nil {
-		return c.session, nil
-	}
+func (c *connection) newSession(ctx context.Context) (*session, error) {
 	loaded, client, err := c.load(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c.session = &session{
+	return &session{
 		groups: autoscaling.NewFromConfig(loaded, func(o *autoscaling.Options) {
 			endpoint(&o.BaseEndpoint, c.config.Endpoints.AutoScaling)
 			o.APIOptions = append(o.APIOptions, c.groups.middleware)
@@ -126,26 +129,7 @@ func (c *connection) open(ctx context.Context) (*session, error) {
 		identity: c.newSTS(loaded),
 		client:   client,
 		region:   loaded.Region,
-	}
-	return c.session, nil
-}
-
-// renew makes the next open read the credentials again.
-func (c *connection) renew(old *session) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.session == old {
-		c.session = nil
-		old.client.CloseIdleConnections()
-	}
-}
-
-func (c *connection) close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.session != nil {
-		c.session.client.CloseIdleConnections()
-	}
+	}, nil
 }
 
 // load reads what the SDK reads: environment, shared files, the instance's role.

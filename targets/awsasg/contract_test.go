@@ -78,12 +78,16 @@ func TestContract(t *testing.T) {
 		p.Bound = func(_ *testing.T, ref targets.Ref, highest int32) {
 			with(ref, func(g *awstest.Group) { g.Max = int(highest) })
 		}
-		p.Unreachable = func(_ *testing.T, on bool) {
+		p.Unreachable = func(t *testing.T, on bool) {
 			config.Endpoints.AutoScaling = c.URL
 			if on {
 				config.Endpoints.AutoScaling = "http://127.0.0.1:1"
 			}
-			current.connection.renew(current.connection.session)
+			session, err := current.connection.Client(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			current.connection.Forget(session)
 		}
 		p.Throttle = func(_ *testing.T, on bool) {
 			if on {

@@ -51,14 +51,7 @@ type Fleet struct {
 // New returns a fleet of that name, which connects when it is first read. The
 // configuration is defaulted and valid, and is not modified.
 func New(name string, config *Config, options Options) *Fleet {
-	f := &Fleet{
-		config: config, memory: cloud.NewMemory(options.Store),
-		connection: &connection{
-			config:    config,
-			groups:    newCallLimit(config, "auto scaling", config.Endpoints.AutoScaling, options),
-			instances: newCallLimit(config, "ec2", config.Endpoints.EC2, options),
-		},
-	}
+	f := &Fleet{config: config, memory: cloud.NewMemory(options.Store), connection: newConnection(config, options)}
 	f.base.Name, f.base.Parse = name, parseName
 	return f
 }
@@ -66,7 +59,7 @@ func New(name string, config *Config, options Options) *Fleet {
 // Close gives up the connections, and the fleet's part in the limits of its account.
 func (f *Fleet) Close() error {
 	f.base.End()
-	f.connection.close()
+	f.connection.Close()
 	f.connection.groups.limiter.Close()
 	f.connection.instances.limiter.Close()
 	return nil
@@ -76,7 +69,7 @@ func (f *Fleet) Close() error {
 // they were rejected.
 func (f *Fleet) heed(s *session, err error) {
 	if renewable(err) {
-		f.connection.renew(s)
+		f.connection.Forget(s)
 	}
 }
 
@@ -105,7 +98,7 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 }
 
 func (f *Fleet) snapshot(ctx context.Context, wanted map[targets.Ref]string) (map[targets.Ref]targets.Reading, error) {
-	session, err := f.connection.open(ctx)
+	session, err := f.connection.Client(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ func TestHooks(t *testing.T) {
 	}
 	complete := func(hook, id, result string) error {
 		t.Helper()
-		s, err := f.connection.open(t.Context())
+		s, err := f.connection.Client(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

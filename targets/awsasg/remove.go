@@ -29,7 +29,7 @@ func (f *Fleet) Remove(ctx context.Context, ref targets.Ref, ids []string, versi
 }
 
 func (f *Fleet) remove(ctx context.Context, name string, ids []string, version string) error {
-	session, err := f.connection.open(ctx)
+	session, err := f.connection.Client(ctx)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, versi
 }
 
 func (f *Fleet) setReplicas(ctx context.Context, name string, n int32, version string) error {
-	session, err := f.connection.open(ctx)
+	session, err := f.connection.Client(ctx)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func TestTimeout(t *testing.T) {
 			config := testConfig(t, awstest.New(t))
 			config.Endpoints.AutoScaling, config.Timeout = server.URL+test.path, test.timeout
 			f := openFleet(t, config, Options{})
-			s, err := f.connection.open(t.Context())
+			s, err := f.connection.Client(t.Context())
 			if err == nil {
 				_, err = f.describeChunk(ctx, s, []string{"web"})
 			}

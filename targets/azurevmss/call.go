@@ -54,7 +54,7 @@ func (f *Fleet) do(ctx context.Context, c *client, call platform.Call, classify 
 
 // read makes one call that changes nothing.
 func (f *Fleet) read(ctx context.Context, operation string, do func(ctx context.Context, c *client) error) error {
-	c, err := f.connection.Client()
+	c, err := f.connection.Client(ctx)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (f *Fleet) read(ctx context.Context, operation string, do func(ctx context.
 
 // pages reads all pages of a list, each a call of its own.
 func pages[T any](ctx context.Context, f *Fleet, operation string, open func(c *client) *runtime.Pager[T], take func(page T)) error {
-	c, err := f.connection.Client()
+	c, err := f.connection.Client(ctx)
 	if err != nil {
 		return err
 	}

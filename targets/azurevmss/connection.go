@@ -1,6 +1,7 @@
 package azurevmss
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -30,7 +31,7 @@ type client struct {
 // newConnection returns what keeps a client of a subscription.
 func newConnection(c *Config) *platform.Connection[client] {
 	return &platform.Connection[client]{
-		Make:  func() (*client, error) { return newClient(c) },
+		Make:  func(context.Context) (*client, error) { return newClient(c) },
 		Files: func() []string { return []string{c.CAFile, c.ClientSecretFile, c.ClientCertificateFile} },
 		Drop:  func(old *client) { old.transport.CloseIdleConnections() },
 	}

@@ -98,7 +98,7 @@ func (f *Fleet) update(ctx context.Context, s *scaleSet, n int32, version string
 
 // write makes one call that changes a set.
 func (f *Fleet) write(ctx context.Context, operation string, s *scaleSet, do func(ctx context.Context, c *client) error) error {
-	c, err := f.connection.Client()
+	c, err := f.connection.Client(ctx)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package cloud
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -15,10 +16,11 @@ import (
 // Connection keeps the client that calls are made with, and makes another one when a
 // file changes that it was made from. It is safe for concurrent use.
 type Connection[C any] struct {
-	// Make makes a client. It does not connect.
-	Make func() (*C, error)
+	// Make makes a client. It does not connect to the platform. An error without a class
+	// is an ErrForbidden.
+	Make func(ctx context.Context) (*C, error)
 	// Files returns the paths of the files that a client is made from; empty ones are
-	// left out.
+	// left out. Nil means that none is read again before Forget.
 	Files func() []string
 	// Drop gives up the connections of a client.
 	Drop func(*C)
@@ -29,17 +31,22 @@ type Connection[C any] struct {
 }
 
 // Client returns the client made from the files as they are now. Where they are of no
-// use it returns why, as an [targets.ErrForbidden], beside the client there was before;
-// nil where there was none.
-func (c *Connection[C]) Client() (*C, error) {
+// use it returns why, beside the client there was before; nil where there was none.
+func (c *Connection[C]) Client(ctx context.Context) (*C, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := httpclient.StampFiles(c.Files()...)
+	var now []httpclient.Stamp
+	if c.Files != nil {
+		now = httpclient.StampFiles(c.Files()...)
+	}
 	if c.current != nil && slices.Equal(now, c.made) {
 		return c.current, nil
 	}
-	next, err := c.Make()
-	if err != nil {
+	next, err := c.Make(ctx)
+	switch {
+	case targets.Classed(err):
+		return c.current, err
+	case err != nil:
 		return c.current, fmt.Errorf("%w: %w", targets.ErrForbidden, err)
 	}
 	if c.current != nil {

@@ -32,7 +32,7 @@ func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 }
 
 func (f *Fleet) check(ctx context.Context) ([]string, error) {
-	session, err := f.open()
+	session, err := f.open(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -62,7 +62,7 @@ func (c *connection) credentialsFile() string {
 
 // newSession makes a session. It connects to nobody, except to find out whether this is
 // a machine of Google's, where there are no other credentials.
-func (c *connection) newSession() (*session, error) {
+func (c *connection) newSession(context.Context) (*session, error) {
 	made := &session{project: c.config.Project}
 	for i := range made.transports {
 		made.transports[i] = cloud.NewTransport(c.config.Timeout, c.config.MaxConnections)

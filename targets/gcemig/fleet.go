@@ -71,11 +71,11 @@ func (f *Fleet) Close() error {
 }
 
 // open returns a session with the credentials as they are now.
-func (f *Fleet) open() (*session, error) {
+func (f *Fleet) open(ctx context.Context) (*session, error) {
 	if err := f.limiter.Refusal(); err != nil {
 		return nil, err
 	}
-	s, err := f.connection.Client()
+	s, err := f.connection.Client(ctx)
 	if s == nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 }
 
 func (f *Fleet) snapshot(ctx context.Context, refs map[targets.Ref]Target) (map[targets.Ref]targets.Reading, error) {
-	session, err := f.open()
+	session, err := f.open(ctx)
 	if err != nil {
 		return nil, err
 	}

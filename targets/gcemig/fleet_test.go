@@ -370,7 +370,7 @@ func TestFailures(t *testing.T) {
 // session returns one of a fleet.
 func (f *Fleet) session(t testing.TB) *session {
 	t.Helper()
-	s, err := f.open()
+	s, err := f.open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -597,7 +597,7 @@ func TestCountedFor(t *testing.T) {
 	server := gcetest.Start(t)
 	config := testConfig(t, server)
 	t.Setenv("GOOGLE_CLOUD_QUOTA_PROJECT", "elsewhere")
-	made, err := newConnection(config).Client()
+	made, err := newConnection(config).Client(t.Context())
 	if err != nil || made.quotaProject != "elsewhere" {
 		t.Errorf("a client with %+v, %v, want the quota project of the environment", made, err)
 	}

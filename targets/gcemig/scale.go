@@ -36,7 +36,7 @@ func (f *Fleet) resize(ctx context.Context, t *Target, n int32, version string) 
 	if n < 0 {
 		return &targets.OutOfRangeError{Min: new(int32), Err: fmt.Errorf("%d instances are less than none", n)}
 	}
-	s, err := f.open()
+	s, err := f.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (f *Fleet) free(ctx context.Context, s *session, t *Target, group *compute.
 const mostRemoved = 1000
 
 func (f *Fleet) remove(ctx context.Context, t *Target, ids []string, version string) error {
-	s, err := f.open()
+	s, err := f.open(ctx)
 	if err != nil {
 		return err
 	}
