@@ -137,8 +137,8 @@ func (s *Server) thaw(found *route, w http.ResponseWriter, r *http.Request, part
 	return err
 }
 
-// await holds a call for as long as the script wants; false says that nobody waits
-// any more.
+// await holds a call for as long as the script wants; false when nobody waits any
+// more.
 func (s *Server) await(ctx context.Context) bool {
 	s.mu.Lock()
 	hang, delay := s.hang, s.delay
@@ -208,7 +208,7 @@ func (s *Server) admit(r *http.Request, found *route) (*Failure, error) {
 	return s.take(found.operation), nil
 }
 
-// permitted says that the client may do something.
+// permitted reports whether the client may do something.
 func (s *Server) permitted(action string) bool {
 	if strings.HasPrefix(action, "Microsoft.Compute/locations/") {
 		return true
@@ -250,7 +250,7 @@ func (found *route) answer(s *Server, w http.ResponseWriter, r *http.Request, pa
 			w.Header()[name] = values
 		}
 	}
-	if c.operation != "" { // as Azure tells of long-running operations
+	if c.operation != "" { // as Azure announces long-running operations
 		w.Header().Set("Azure-AsyncOperation", fmt.Sprintf("%s/subscriptions/%s/providers/Microsoft.Compute/locations/westeurope/operations/%s?api-version=%s", s.URL, Subscription, c.operation, computeVersion))
 	}
 	w.WriteHeader(response.StatusCode)
