@@ -216,7 +216,7 @@ func (g *group) make(now time.Time) {
 	})
 }
 
-// stable says that nothing is going on in a group.
+// stable reports whether nothing is going on in a group.
 func (g *group) stable() bool {
 	return !slices.ContainsFunc(g.instances, func(i *instance) bool { return i.action != actionNone })
 }

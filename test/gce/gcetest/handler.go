@@ -111,7 +111,7 @@ func listGroups(s *Server, c *call) (proto.Message, *apiError) {
 	})
 }
 
-// reach tells of the scopes that lists cannot reach, where the client wants to hear
+// reach lists the scopes that lists cannot reach, where the client wants to hear
 // of them; else the list fails.
 func (s *Server) reach(c *call, tell func(scope string, warning *computepb.Warning)) *apiError {
 	for _, scope := range slices.Sorted(maps.Keys(s.unreachable)) {

@@ -139,8 +139,7 @@ func (s *Server) SetNeverBoot(t testing.TB, target string, on bool) {
 	s.with(t, target, func(g *group) { g.neverBoot = on })
 }
 
-// SetStockout says that there are no machines of the group's kind, or that there are
-// again.
+// SetStockout takes away all machines of the group's kind, or gives them back.
 func (s *Server) SetStockout(t testing.TB, target string, on bool) {
 	t.Helper()
 	s.with(t, target, func(g *group) {

@@ -35,7 +35,7 @@ type Server struct {
 	document *Document
 	tokenURL string
 	server   *httptest.Server
-	// report tells a mistake of the imitation, or of its client.
+	// report reports a mistake of the imitation, or of its client.
 	report func(format string, arguments ...any)
 
 	// mu guards all that follows. What is exported, or serves a request, locks it;
@@ -190,7 +190,7 @@ func (c *call) read(r *http.Request) error {
 	return decode(text, &c.body)
 }
 
-// suffer holds or ends a call as its fault says; true says that the call is over.
+// suffer holds or ends a call as its fault says; true when the call is over.
 func (f *fault) suffer(w http.ResponseWriter, r *http.Request) bool {
 	if f == nil {
 		return false
@@ -290,7 +290,7 @@ func (s *Server) limited(c *call) *apiError {
 	}
 }
 
-// changes says that a call is a change: all but reads, of which some are posted.
+// changes reports whether a call is a change: all but reads, of which some are posted.
 func (c *call) changes() bool {
 	verb := c.method.ID[strings.LastIndex(c.method.ID, ".")+1:]
 	return c.method.Verb != http.MethodGet && verb != "listManagedInstances" && verb != "wait"
