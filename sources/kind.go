@@ -54,7 +54,7 @@ type Env struct {
 	Clock *clock.Clock
 	// Discover reads the instances of a target, for a source that scrapes them.
 	Discover func(ctx context.Context, fleet, target string) (targets.Reading, error)
-	// Answers bounds the memory that the answers of all sources take together, Samples
+	// Answers bounds the memory that the results of all sources take together, Samples
 	// the samples that all queries hold of sources which evaluate them here; nil bounds
 	// nothing.
 	Answers, Samples *Budget

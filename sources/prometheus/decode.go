@@ -224,7 +224,7 @@ func (d *decoder) element() error {
 		d.missing = d.series
 	}
 	if d.missing > 0 {
-		return nil // the answer is an error, and is read on to say how long it is
+		return nil // it is an error, and is read on to count the series
 	}
 	return d.add(value, at)
 }

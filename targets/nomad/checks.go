@@ -40,7 +40,7 @@ func (s *snapshot) checks(ctx context.Context) map[string]policy.Readiness {
 			})
 		}
 	}
-	_ = group.Wait() // each allocation has its own answer
+	_ = group.Wait() // each allocation has its own result
 	return answer
 }
 
@@ -48,7 +48,7 @@ func (s *snapshot) checks(ctx context.Context) map[string]policy.Readiness {
 func (s *session) checked(ctx context.Context, at scope, alloc string) policy.Readiness {
 	var statuses api.AllocCheckStatuses
 	if err := s.get(ctx, at, "/v1/client/allocation/"+url.PathEscape(alloc)+"/checks", nil, "", &statuses); err != nil {
-		return policy.ReadinessUnknown // its node does not answer
+		return policy.ReadinessUnknown // its node is silent
 	}
 	if len(statuses) == 0 {
 		return policy.ReadinessFalse // none has run yet

@@ -145,7 +145,7 @@ func TestTLSSettings(t *testing.T) {
 	}
 }
 
-// TestExplains: an answer that does not come within the fleet's own timeout is told
+// TestExplains: a response that does not come within the fleet's own timeout is told
 // as that, one that does not come before the caller's deadline is the caller's, and a
 // refusal keeps its words.
 func TestExplains(t *testing.T) {

@@ -246,7 +246,7 @@ func TestLazyScheduler(t *testing.T) {
 	}
 }
 
-// TestDisconnected: an allocation whose node does not answer is not counted beside
+// TestDisconnected: an allocation whose node is silent is not counted beside
 // the one that Nomad put in its place, and nothing else is taken for a victim.
 func TestDisconnected(t *testing.T) {
 	i := newImitation(t)
@@ -483,7 +483,7 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// TestSilentNode holds that a node that does not answer makes samples missing,
+// TestSilentNode holds that a silent node makes samples missing,
 // tells why when there are none at all, and costs one call a pass.
 func TestSilentNode(t *testing.T) {
 	i := newImitation(t)

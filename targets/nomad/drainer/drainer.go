@@ -158,12 +158,12 @@ const maxKnown = 20000
 func (d *Drainer) find(ctx context.Context, instances []drain.Instance) ([]nomad.NodeMatch, error) {
 	matches := make([]nomad.NodeMatch, len(instances))
 	var queries []nomad.NodeQuery
-	var asked []int
+	var unknown []int
 	d.mu.Lock()
 	for i, instance := range instances {
 		if matches[i].ID = d.known[keyOf(instance)]; matches[i].ID == "" {
 			queries = append(queries, d.query(instance))
-			asked = append(asked, i)
+			unknown = append(unknown, i)
 		}
 	}
 	d.mu.Unlock()
@@ -179,7 +179,7 @@ func (d *Drainer) find(ctx context.Context, instances []drain.Instance) ([]nomad
 	if len(d.known) >= maxKnown {
 		clear(d.known)
 	}
-	for n, i := range asked {
+	for n, i := range unknown {
 		matches[i] = found[n]
 		if found[n].Err != nil {
 			matches[i].Err = fmt.Errorf("find the Nomad node of instance %s: %w", instances[i].ID, found[n].Err)
