@@ -148,10 +148,10 @@ func (o *autoscaleOptions) checkFree(cmd *cobra.Command, c *config.Config, refer
 	}
 	if owner := c.Owners().Of(reference.Ref, nil); owner != "" {
 		return hint.With(fmt.Errorf("%s is scaled already, by the autoscaler %q", reference.Ref, owner),
-			fmt.Sprintf("change that one in %s, or \"hpad delete %s\" first", o.place(owner), owner))
+			fmt.Sprintf("change that one in %s, or \"hpad delete %s\" first", confd.Place(o.file, owner), owner))
 	}
 	if _, taken := c.Autoscalers[o.name]; taken {
-		return hint.With(fmt.Errorf("there is an autoscaler %q already, in %s", o.name, o.place(o.name)), "give another name with --name")
+		return hint.With(fmt.Errorf("there is an autoscaler %q already, in %s", o.name, confd.Place(o.file, o.name)), "give another name with --name")
 	}
 	if !c.Fleets[reference.Ref.Fleet].Discover {
 		return nil

@@ -46,9 +46,9 @@ when something is wrong, and 0 with warnings alone.`,
 			if err != nil {
 				return err
 			}
-			if _, err := fmt.Fprintf(stream.out, "%s: fine: %s, %s, %s\n", strings.Join(c.Files, ", "),
-				plural(len(c.Autoscalers), "autoscaler"), plural(len(c.Fleets), "fleet"), plural(len(c.Sources), "source")); err != nil {
-				return fmt.Errorf("write the answer: %w", err)
+			if err := say(stream.out, fmt.Sprintf("%s: fine: %s, %s, %s\n", strings.Join(c.Files, ", "),
+				plural(len(c.Autoscalers), "autoscaler"), plural(len(c.Fleets), "fleet"), plural(len(c.Sources), "source"))); err != nil {
+				return err
 			}
 			for _, warning := range c.Warnings() {
 				// The exit code is what counts; nobody is left to read it where this fails.
@@ -93,8 +93,8 @@ func writeFindings(stream streams, findings []live.Finding) error {
 		}
 		fmt.Fprintf(&page, "%s: %s\n", finding.Key, finding.Text)
 	}
-	if _, err := fmt.Fprint(stream.out, strings.Map(show.Printable, page.String())); err != nil {
-		return fmt.Errorf("write the answer: %w", err)
+	if err := say(stream.out, strings.Map(show.Printable, page.String())); err != nil {
+		return err
 	}
 	if len(problems) > 0 {
 		return &checkError{mistakes: problems}

@@ -1,17 +1,14 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/hpad/hpad/cmd/hpad/confd"
 	"github.com/hpad/hpad/cmd/hpad/hint"
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
@@ -95,54 +92,6 @@ func (c *configuration) apply(cmd *cobra.Command, stream streams, loaded *config
 		return say(stream.out, fmt.Sprintf("In force: \"hpad describe %s\" shows it.\n", name))
 	}
 	return say(stream.out, "In force.\n")
-}
-
-// holders returns the files that have the tables of an autoscaler, with their
-// texts; files that are no TOML are in the error.
-func (c *configuration) holders(name string) (files []string, texts map[string][]byte, err error) {
-	all, err := config.Files(c.file)
-	if err != nil {
-		return nil, nil, err
-	}
-	texts = map[string][]byte{}
-	var unread []error
-	for _, file := range all {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			unread = append(unread, fmt.Errorf("read the configuration: %w", err))
-			continue
-		}
-		holds, err := confd.Holds(text, name)
-		if err != nil {
-			unread = append(unread, fmt.Errorf("%s: %w", file, err))
-		}
-		if holds {
-			files, texts[file] = append(files, file), bytes.Clone(text)
-		}
-	}
-	return files, texts, errors.Join(unread...)
-}
-
-func (c *configuration) place(name string) string {
-	files, texts, _ := c.holders(name)
-	if len(files) == 0 {
-		return "the configuration" // nothing to say it better
-	}
-	return placeOf(files[0], confd.Find(texts[files[0]], name))
-}
-
-func placeOf(file string, lines []confd.Lines) string {
-	if len(lines) == 0 {
-		return file
-	}
-	spans := make([]string, len(lines))
-	for i, span := range lines {
-		spans[i] = fmt.Sprintf("%d-%d", span.First, span.Last)
-		if span.First == span.Last {
-			spans[i] = fmt.Sprint(span.First)
-		}
-	}
-	return file + ":" + strings.Join(spans, ",")
 }
 
 func completeConfigured(file string) ([]cobra.Completion, cobra.ShellCompDirective) {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -30,12 +29,7 @@ tables of the autoscaler go; everything else stays as it is, byte for byte, also
 comments. Where that cannot be done safely, the lines are named and nothing is
 changed.`,
 		Example: "  hpad delete checkout\n  hpad delete checkout --dry-run",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return wrongUse(fmt.Errorf("delete wants the name of one autoscaler, and got %d", len(args)), "\"hpad get\" lists the autoscalers")
-			}
-			return nil
-		},
+		Args:    oneName,
 	}
 	c.add(cmd)
 	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -50,16 +44,12 @@ changed.`,
 	return cmd
 }
 
-type deletion struct {
-	file string
-	// whole reports whether the file goes, or else cutting is what is left of it.
-	whole   bool
-	cutting *confd.Cutting
-}
-
 func deleteAutoscaler(cmd *cobra.Command, stream streams, c *configuration, name string) error {
 	loaded, _ := config.Load(c.file) // one with mistakes may be what is to be deleted
-	plan, err := c.planDeletion(cmd, loaded, name)
+	plan, err := confd.PlanDeletion(c.file, name, autoscaleNotes(name)...)
+	if errors.Is(err, confd.ErrNotConfigured) {
+		return c.notConfigured(cmd, loaded, name)
+	}
 	if err != nil {
 		return err
 	}
@@ -67,63 +57,13 @@ func deleteAutoscaler(cmd *cobra.Command, stream streams, c *configuration, name
 		return say(stream.out, fmt.Sprintf("autoscaler %q would be deleted (dry run): %s\n", name, plan))
 	}
 	consequence := c.consequence(cmd, loaded, name)
-	if err := plan.carryOut(); err != nil {
+	if err := plan.Do(); err != nil {
 		return err
 	}
 	if err := say(stream.out, fmt.Sprintf("autoscaler %q deleted: %s\n%s", name, plan, consequence)); err != nil {
 		return err
 	}
 	return c.apply(cmd, stream, loaded, name, false)
-}
-
-// planDeletion returns what is to be done, once it is known to be safe.
-func (c *configuration) planDeletion(cmd *cobra.Command, loaded *config.Config, name string) (*deletion, error) {
-	files, texts, unread := c.holders(name)
-	switch {
-	case len(files) == 0 && unread != nil:
-		return nil, unread
-	case len(files) == 0:
-		return nil, c.notConfigured(cmd, loaded, name)
-	case len(files) > 1:
-		return nil, hint.With(fmt.Errorf("autoscaler %q is defined in %s", name, strings.Join(files, " and in ")), "remove one of them with an editor")
-	}
-	plan := &deletion{file: files[0]}
-	cutting, err := confd.Cut(texts[plan.file], name, autoscaleNotes(name)...)
-	if err != nil {
-		return nil, hint.With(fmt.Errorf("autoscaler %q cannot be cut out of %s: %w", name, placeOf(plan.file, confd.Find(texts[plan.file], name)), err),
-			"remove it with an editor, then \"hpad reload\"")
-	}
-	plan.cutting = cutting
-	plan.whole = cutting.Empty && plan.file != c.file
-	change := map[string][]byte{plan.file: cutting.Rest}
-	if plan.whole {
-		change[plan.file] = nil
-	}
-	if _, err := config.LoadWith(c.file, change); err != nil {
-		return nil, hint.With(err, fmt.Sprintf("nothing was changed: the configuration would have these mistakes without %q", name))
-	}
-	return plan, nil
-}
-
-func (d *deletion) String() string {
-	if d.whole {
-		return d.file + " is removed"
-	}
-	text := placeOf(d.file, d.cutting.Gone) + " is cut out"
-	if len(d.cutting.Kept) > 0 {
-		text += "; the comment above it stays, see " + placeOf(filepath.Base(d.file), d.cutting.Kept[:1])
-	}
-	if d.cutting.Bare && !d.cutting.Empty {
-		text += "; nothing but comments is left in the file"
-	}
-	return text
-}
-
-func (d *deletion) carryOut() error {
-	if d.whole {
-		return confd.Remove(d.file)
-	}
-	return confd.Replace(d.file, d.cutting.Rest)
 }
 
 func (c *configuration) consequence(cmd *cobra.Command, loaded *config.Config, name string) string {

@@ -36,10 +36,7 @@ whatever way it ends, no process is left.`,
 					"in less time the load cannot rise and fall, and the fleet follow it")
 			}
 			if printConfig {
-				if _, err := stream.out.Write(demo.Example(duration).Config()); err != nil {
-					return fmt.Errorf("write the answer: %w", err)
-				}
-				return nil
+				return say(stream.out, string(demo.Example(duration).Config()))
 			}
 			return demo.Run(cmd.Context(), stream.out, duration)
 		},

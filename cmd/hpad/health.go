@@ -57,10 +57,7 @@ starting it again would not help; with --strict it does.`,
 		if len(unevaluated) > 0 {
 			text = "healthy; not being evaluated: " + strings.Join(unevaluated, "; ") + "\n"
 		}
-		if _, err := fmt.Fprint(stream.out, text); err != nil {
-			return fmt.Errorf("write the answer: %w", err)
-		}
-		return nil
+		return say(stream.out, text)
 	}
 	return cmd
 }

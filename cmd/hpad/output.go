@@ -54,10 +54,7 @@ func write(w io.Writer, format outputFormat, value any, text func(io.Writer) err
 	if err != nil {
 		return err
 	}
-	if _, err := w.Write(body); err != nil {
-		return fmt.Errorf("write the answer: %w", err)
-	}
-	return nil
+	return say(w, string(body))
 }
 
 func render(format outputFormat, value any, text func(io.Writer) error) ([]byte, error) {

@@ -28,10 +28,7 @@ mistake changes nothing.`,
 		case err != nil:
 			return err
 		}
-		if _, err := fmt.Fprintln(stream.out, "The configuration was reloaded."); err != nil {
-			return fmt.Errorf("write the answer: %w", err)
-		}
-		return nil
+		return say(stream.out, "The configuration was reloaded.\n")
 	}
 	return cmd
 }
