@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -13,9 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -24,6 +21,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/test/internal/child"
+	"github.com/hpad/hpad/test/internal/parallel"
 )
 
 // binary is the hpad that the tests run.
@@ -49,17 +47,8 @@ func buildAndRun(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "build hpad: %v\n%s", err, output)
 		return 1
 	}
-	flag.Parse()
-	if err := flag.Set("test.parallel", strconv.Itoa(max(parallel, runtime.GOMAXPROCS(0)))); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
+	return parallel.Run(m, 6)
 }
-
-// parallel is how many tests run at once at least: they wait most of the time,
-// whatever the number of processors.
-const parallel = 6
 
 // world is what one test has of its own: directories, ports and a
 // configuration.

@@ -1,23 +1,12 @@
 package gce
 
 import (
-	"flag"
-	"fmt"
 	"os"
-	"runtime"
-	"strconv"
 	"testing"
+
+	"github.com/hpad/hpad/test/internal/parallel"
 )
 
-// parallel is how many cases run at once at least: they wait most of the time,
-// whatever the number of processors.
-const parallel = 12
-
 func TestMain(m *testing.M) {
-	flag.Parse()
-	if err := flag.Set("test.parallel", strconv.Itoa(max(parallel, runtime.GOMAXPROCS(0)))); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(m.Run())
+	os.Exit(parallel.Run(m, 12))
 }

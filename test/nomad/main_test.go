@@ -1,26 +1,15 @@
 package nomad
 
 import (
-	"flag"
-	"fmt"
 	"os"
-	"runtime"
-	"strconv"
 	"testing"
-)
 
-// parallel is how many cases run at once at least: they wait most of the time,
-// whatever the number of processors.
-const parallel = 12
+	"github.com/hpad/hpad/test/internal/parallel"
+)
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(healthVariable); dir != "" {
 		serveHealth(dir)
 	}
-	flag.Parse()
-	if err := flag.Set("test.parallel", strconv.Itoa(max(parallel, runtime.GOMAXPROCS(0)))); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(m.Run())
+	os.Exit(parallel.Run(m, 12))
 }

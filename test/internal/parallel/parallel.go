@@ -1,0 +1,22 @@
+// Package parallel runs tests that wait most of the time.
+package parallel
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"testing"
+)
+
+// Run runs the tests, so many of them at once at least, whatever the number of
+// processors, and returns the exit code.
+func Run(m *testing.M, least int) int {
+	flag.Parse()
+	if err := flag.Set("test.parallel", strconv.Itoa(max(least, runtime.GOMAXPROCS(0)))); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
