@@ -140,22 +140,22 @@ func (d *Daemon) roundsFor(b *testing.B) func(now time.Time) {
 		d.recorder.run(ctx)
 	}()
 	for range 5 {
-		go d.work()
+		go d.scheduler.work()
 	}
 	b.Cleanup(func() {
 		cancel()
 		d.readers.Wait()
-		close(d.ready)
+		close(d.scheduler.ready)
 		<-recording
 	})
-	s := &scheduler{d: d, last: map[time.Duration]time.Time{}}
+	s := d.scheduler
 	first.added = nil
-	s.swap(first)
+	s.force(first)
 	d.prune()
 	return func(now time.Time) {
 		s.begin(d.current.Load().rosterFor([]time.Duration{15 * time.Second}), now, true)
 		for len(s.rounds) > 0 {
-			s.completed(<-d.completed)
+			s.complete(<-s.completed)
 		}
 	}
 }

@@ -6,20 +6,19 @@ import (
 	"fmt"
 	"io"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapio"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/discovery"
 	"github.com/hpad/hpad/daemon/metrics"
-	"github.com/hpad/hpad/daemon/observe"
 	"github.com/hpad/hpad/daemon/state"
-	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/clock"
@@ -55,46 +54,18 @@ type Options struct {
 
 // Daemon runs the autoscalers of one configuration. Make one with New.
 type Daemon struct {
-	environment
-	options Options
-	store   state.Store
-	// adapters keeps the fleets and sources.
-	adapters *adapters.Keeper
+	*inForce
+	status
+	reloader
+	options   Options
+	scheduler *scheduler
+	notifier  *notifier
 	// budgets are those of all sources together.
 	budgets budgets
-	// unwritten is why what the recorder has is not in the store.
-	unwritten trouble.Problem
-	notifier  *notifier
-
-	current atomic.Pointer[generation]
-	// starting is the first generation until it is in force, and then nil.
-	starting atomic.Pointer[generation]
-	// restored is what was loaded at start, or left by autoscalers whose target is
-	// gone, and has not been running since. Once the daemon runs, reloads guards it:
-	// a swap, which is waited for under it, changes it too.
-	restored state.Snapshot
-	// fixed is the [daemon] table as it was at start, for what only a start puts in
-	// force; refused is why the last reload was.
-	fixed   config.Daemon
-	refused trouble.Problem
-	// labels are what targets ask for by them. Once the daemon runs, reloads guards
-	// them, but for what is shown.
-	labels *discovery.Labels
-	// reloaded tells discoverLabels that the sync period may be another one.
-	reloaded chan struct{}
-	// lastTick is when the scheduler last looked for rounds that are due.
-	lastTick atomic.Pointer[time.Time]
-
-	ready     chan []*pass
-	completed chan *round
-	swaps     chan swapRequest
-	reloads   sync.Mutex
-	// running is closed when the first generation is in force.
-	running chan struct{}
 }
 
-// readyQueue is how many chunks of ready passes may wait for a worker.
-const readyQueue = 256
+// Daemon is what the HTTP API shows.
+var _ api.Daemon = (*Daemon)(nil)
 
 // New makes a daemon from a configuration; nothing runs yet.
 func New(options Options) *Daemon {
@@ -107,7 +78,7 @@ func New(options Options) *Daemon {
 	if options.Output == nil {
 		options.Output = logOutput(options.Log)
 	}
-	d := &Daemon{
+	f := &inForce{
 		environment: environment{
 			log:         options.Log,
 			metrics:     options.Metrics,
@@ -116,19 +87,19 @@ func New(options Options) *Daemon {
 			decided:     options.Decided,
 			evaluations: make(chan string),
 		},
-		options:   options,
-		store:     options.Store,
-		notifier:  newNotifier(options.Notify, options.WatchdogInterval),
-		ready:     make(chan []*pass, readyQueue),
-		completed: make(chan *round, 16),
-		swaps:     make(chan swapRequest),
-		running:   make(chan struct{}),
-		reloaded:  make(chan struct{}, 1),
-		labels:    discovery.New(options.Log),
+		store:  options.Store,
+		labels: discovery.New(options.Log),
 	}
-	d.steps.Store(&clockSteps{})
-	d.recorder = newRecorder(options.Store, d.clock, d.reportState)
-	d.current.Store(&generation{config: &config.Config{}})
+	f.steps.Store(&clockSteps{})
+	f.recorder = newRecorder(options.Store, f.clock, f.reportState)
+	f.current.Store(&generation{config: &config.Config{}})
+	d := &Daemon{inForce: f, options: options, status: status{f}}
+	d.notifier = newNotifier(options.Notify, options.WatchdogInterval, d.statusLine)
+	d.scheduler = newScheduler(f, d.notifier)
+	d.reloader = reloader{
+		inForce: f, load: options.Load, notifier: d.notifier, swaps: d.scheduler.swaps,
+		reloaded: make(chan struct{}, 1), running: make(chan struct{}),
+	}
 	d.metrics.Show(d.Autoscalers)
 	d.metrics.ShowDiscovered(d.Discovered)
 	d.metrics.ShowLost(d.lostParts)
@@ -142,9 +113,6 @@ func logOutput(log *zap.Logger) func(service, instance string) io.Writer {
 		return &zapio.Writer{Log: log.With(zap.String("service", service), zap.String("instance", instance))}
 	}
 }
-
-// errStopping is why calls end when the daemon does, and reloads are refused.
-var errStopping = errors.New("hpad is stopping")
 
 // stopWait bounds how long a stopping daemon waits for writes under way.
 const stopWait = 20 * time.Second
@@ -166,29 +134,28 @@ func (d *Daemon) Run(ctx context.Context) error {
 	var recorder, workers sync.WaitGroup
 	recorder.Go(func() { d.recorder.run(recording) })
 	for range first.next.config.Daemon.ConcurrentSyncs {
-		workers.Go(d.work)
+		workers.Go(d.scheduler.work)
 	}
-	s := &scheduler{d: d, last: map[time.Duration]time.Time{}}
-	s.swap(first)
+	d.scheduler.force(first)
 	d.starting.Store(nil)
 	d.reportLosses()
 	d.prune()
-	d.notifier.ready(d.statusLine())
+	d.notifier.ready()
 	close(d.running)
 	d.readers.Go(func() { d.discoverLabels(ctx) })
-	d.log.Info("started", zap.Int("autoscalers", len(first.next.names)), zap.Bool("dry_run", d.options.DryRun))
-	if d.options.DryRun {
+	d.log.Info("started", zap.Int("autoscalers", len(first.next.names)), zap.Bool("dry_run", d.dryRun))
+	if d.dryRun {
 		d.log.Warn(api.DryRun)
 	}
-	s.run(ctx)
+	d.scheduler.run(ctx)
 
 	d.log.Info("stopping")
 	d.notifier.stopping()
 	err = d.stop(stopActing, func() {
-		close(d.ready)
+		close(d.scheduler.ready)
 		workers.Wait()
 	}, func() {
-		d.keepUnfinished(s.newest)
+		d.scheduler.keepUnfinished()
 		stopRecording()
 		recorder.Wait()
 	})
@@ -215,7 +182,7 @@ func (d *Daemon) start(ctx context.Context) (*change, error) {
 		// What fleets share outlives them, so that a reload is no way around the limits of
 		// an account.
 		Fleet:  targets.Env{Process: new(targets.Process), Output: d.options.Output, Now: d.clock.Now, DryRun: d.dryRun},
-		Source: sources.Env{Clock: d.clock, Discover: d.discover, Answers: d.budgets.answers, Samples: d.budgets.samples},
+		Source: sources.Env{Clock: d.clock, Discover: d.readTarget, Answers: d.budgets.answers, Samples: d.budgets.samples},
 	})
 	d.clock.Resume(d.restored.Clock)
 	d.lookAtClock()
@@ -281,135 +248,12 @@ func (d *Daemon) stop(stopActing context.CancelCauseFunc, stopWorking, stopRecor
 	return errors.Join(lost, d.current.Load().Set.Close())
 }
 
-// keepUnfinished has the passes recorded that the store was to replay once their
-// round had completed, which the stop prevents.
-func (d *Daemon) keepUnfinished(completed time.Time) {
-	for _, a := range d.current.Load().autoscalers {
-		a.keepUnfinished(d.recorder, completed)
-	}
-}
-
-// work runs passes as they become ready.
-func (d *Daemon) work() {
-	var scratch observe.Scratch
-	for passes := range d.ready {
-		var recordings []*recording // of one commit, for the most part
-		for _, p := range passes {
-			if recording := p.evaluate(&scratch); recording != nil {
-				recordings = append(recordings, recording)
-			}
-		}
-		if len(recordings) > 0 {
-			d.actors.Go(func() {
-				for _, recording := range recordings {
-					recording.wait()
-					recording.pass.end()
-				}
-			})
-		}
-	}
-}
-
-// ticked notes that the scheduler is alive.
-func (d *Daemon) ticked(now time.Time) {
-	d.lastTick.Store(&now)
-	d.notifier.status(d.statusLine, now)
-}
-
 // Evaluate evaluates an autoscaler at once, or as soon as the pass under way
 // ends. A name that is not known is ignored.
 func (d *Daemon) Evaluate(name string) { d.evaluate(name) }
 
-// Reload reads the configuration again, builds what it asks for, and swaps it
-// in. An error leaves everything as it was. It waits for a daemon that is only
-// starting, until ctx ends.
-func (d *Daemon) Reload(ctx context.Context) error {
-	select {
-	case <-d.running:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	d.reloads.Lock()
-	defer d.reloads.Unlock()
-	if d.runContext.Err() != nil {
-		return errStopping
-	}
-	d.notifier.reloading()
-	defer func() { d.notifier.ready(d.statusLine()) }()
-	err := d.reload()
-	d.metrics.Reload(err)
-	d.refused.Set(err)
-	if err != nil {
-		d.log.Error("reload failed; the old configuration stays in force", zap.NamedError("err", err))
-		return err
-	}
-	d.log.Info("reloaded", zap.Int("autoscalers", len(d.current.Load().names)))
-	return nil
-}
-
-// reload reads the configuration and puts it in force.
-func (d *Daemon) reload() error {
-	c, err := d.options.Load()
-	if err != nil {
-		return err
-	}
-	if err := d.putInForce(c); err != nil {
-		return err
-	}
-	select {
-	case d.reloaded <- struct{}{}:
-	default: // it will look anyway
-	}
-	d.warnFixed(c.Daemon)
-	return nil
-}
-
-// warnFixed tells of changed keys that only a restart puts in force.
-func (d *Daemon) warnFixed(next config.Daemon) {
-	for _, key := range d.fixed.ChangedFixed(&next) {
-		d.log.Warn("a changed key takes effect at the next start only", zap.String("key", key))
-	}
-}
-
-// restore answers what the store knew of an autoscaler when the daemon started;
-// nil when nothing, or when the autoscaler has been running since.
-func (d *Daemon) restore(name string) *state.Record {
-	record, ok := d.restored.Autoscalers[name]
-	if !ok {
-		return nil
-	}
-	return &record
-}
-
-// orphanKept is how long the record of an autoscaler that the configuration does
-// not name is kept, in case it was left out by mistake. No window is longer.
-const orphanKept = 24 * time.Hour
-
-// prune has old orphans deleted. Once the daemon runs, the caller holds reloads. The younger ones stay, for a reload that names
-// them again; the store replays no passes for them, as there are none.
-func (d *Daemon) prune() {
-	for name, record := range d.restored.Autoscalers {
-		switch {
-		case d.clock.Now().Sub(record.Through) > orphanKept:
-			d.recorder.remove(name)
-			delete(d.restored.Autoscalers, name)
-		case record.Replay != nil:
-			record.Replay = nil
-			d.restored.Autoscalers[name] = record
-			d.recorder.record(name, &record)
-		}
-	}
-}
-
-// reportState counts a write of the state, keeps whether it can be written, and
-// logs when that changes.
-func (d *Daemon) reportState(took time.Duration, records int, err error) {
-	d.metrics.StateWrite(took, records, err)
-	news, fields := d.unwritten.Set(err)
-	switch {
-	case news && err != nil:
-		d.log.Error("state cannot be written; scaling goes on", append(fields, zap.NamedError("err", err))...)
-	case news:
-		d.log.Info("state can be written again", fields...)
-	}
+// Serve serves the daemon's API on the listeners until ctx ends, and closes
+// them. The error says which listener failed.
+func (d *Daemon) Serve(ctx context.Context, l Listeners, gatherer prometheus.Gatherer) error {
+	return (&service{daemon: d, gatherer: gatherer, metrics: d.metrics, log: d.log}).serve(ctx, l)
 }

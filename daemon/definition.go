@@ -89,3 +89,21 @@ func lastTick(t time.Time, period time.Duration) time.Time {
 	}
 	return time.Unix(0, t.UnixNano()-since).UTC()
 }
+
+// longestMemory is how long after a loss the autoscaler may still miss what was lost:
+// its longest window or period.
+func (d *definition) longestMemory() time.Duration {
+	longest := max(d.rules.Up, d.rules.Down)
+	if d.Spec.Behavior == nil {
+		return longest
+	}
+	for _, rules := range []*policy.ScalingRules{d.Spec.Behavior.ScaleUp, d.Spec.Behavior.ScaleDown} {
+		if rules == nil {
+			continue
+		}
+		for _, p := range rules.Policies {
+			longest = max(longest, time.Duration(p.PeriodSeconds)*time.Second)
+		}
+	}
+	return longest
+}

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/clock"
 )
@@ -31,6 +33,11 @@ type environment struct {
 	// runContext ends reads and waits when the daemon stops, actContext writes
 	// when it has stopped waiting for them.
 	runContext, actContext context.Context
+	// unwritten is why what the recorder has is not in the store.
+	unwritten trouble.Problem
+	// lastTick is when the scheduler last looked for rounds that are due.
+	lastTick atomic.Pointer[time.Time]
+
 	// evaluations are the names of autoscalers that are to be evaluated out of turn.
 	evaluations     chan string
 	readers, actors sync.WaitGroup
@@ -76,3 +83,19 @@ func (e *environment) evaluate(name string) {
 	case <-e.runContext.Done():
 	}
 }
+
+// reportState counts a write of the state, keeps whether it can be written, and
+// logs when that changes.
+func (e *environment) reportState(took time.Duration, records int, err error) {
+	e.metrics.StateWrite(took, records, err)
+	news, fields := e.unwritten.Set(err)
+	switch {
+	case news && err != nil:
+		e.log.Error("state cannot be written; scaling goes on", append(fields, zap.NamedError("err", err))...)
+	case news:
+		e.log.Info("state can be written again", fields...)
+	}
+}
+
+// errStopping is why calls end when the daemon does, and reloads are refused.
+var errStopping = errors.New("hpad is stopping")

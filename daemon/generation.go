@@ -1,18 +1,25 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/discovery"
+	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/daemon/trouble"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/drain"
 )
 
 // generation is everything that one configuration leads to. A reload builds the
@@ -51,10 +58,29 @@ type swapRequest struct {
 	swapped chan struct{}
 }
 
+// inForce is what is in force, and what is known besides.
+type inForce struct {
+	environment
+	store state.Store
+	// adapters keeps the fleets and sources.
+	adapters *adapters.Keeper
+	current  atomic.Pointer[generation]
+	// starting is the first generation until it is in force, and then nil.
+	starting atomic.Pointer[generation]
+	// restored is what was loaded at start, or left by autoscalers whose target is gone,
+	// and has not been running since, and labels what targets ask for by them. Once the
+	// daemon runs, both are the reloader's, which waits for swaps; but for what labels
+	// shows.
+	restored state.Snapshot
+	labels   *discovery.Labels
+	// refused is why the last reload was.
+	refused trouble.Problem
+}
+
 // build makes the next generation. Nothing that runs is touched, and on an error
 // nothing that was made is left over.
-func (d *Daemon) build(c *config.Config, previous *generation) (*change, error) {
-	made, err := d.adapters.Build(c, previous.Set)
+func (f *inForce) build(c *config.Config, previous *generation) (*change, error) {
+	made, err := f.adapters.Build(c, previous.Set)
 	if err != nil {
 		return nil, err
 	}
@@ -66,13 +92,13 @@ func (d *Daemon) build(c *config.Config, previous *generation) (*change, error) 
 		periods:     map[time.Duration][]*autoscaler{},
 		rosters:     map[string]*roster{},
 	}}
-	if err := d.buildAutoscalers(ch, previous); err != nil {
+	if err := f.buildAutoscalers(ch, previous); err != nil {
 		return nil, errors.Join(err, made.Discard())
 	}
 	return ch, nil
 }
 
-func (d *Daemon) buildAutoscalers(ch *change, previous *generation) error {
+func (f *inForce) buildAutoscalers(ch *change, previous *generation) error {
 	c := ch.next.config
 	for _, name := range ch.next.names {
 		fleet := ch.next.Fleets[c.Autoscalers[name].Target.Fleet]
@@ -91,14 +117,14 @@ func (d *Daemon) buildAutoscalers(ch *change, previous *generation) error {
 			earlier = a.definition.Load()
 		}
 		var err error
-		if def.drainer, err = ch.next.newDrainer(def.Autoscaler, earlier); err != nil {
+		def.drainsBy = drainsBy(def.Autoscaler, ch.next.Fleets)
+		if def.drainer, err = newDrainer(def.Autoscaler, def.drainsBy, earlier); err != nil {
 			return fmt.Errorf("autoscaler %q: drain: %w", name, err)
 		}
-		def.drainsBy = ch.next.drainsBy(def.Autoscaler)
 		if a == nil {
-			a = newAutoscaler(def, d.restore(name), d.metrics.Autoscaler(name), d.clock.Now())
+			a = newAutoscaler(def, f.restore(name), f.metrics.Autoscaler(name), f.clock.Now())
 			if a.saved.through.IsZero() { // what was before it began is none of its business
-				a.stepsTold = d.steps.Load().count
+				a.stepsTold = f.steps.Load().count
 			}
 			ch.added = append(ch.added, a)
 		} else {
@@ -123,59 +149,88 @@ func (d *Daemon) buildAutoscalers(ch *change, previous *generation) error {
 // waiting for its tick: a new or changed one is (R23), and one that missed a
 // tick; one that a restart interrupted between two ticks goes on as if it had
 // not been.
-func (d *Daemon) dueAtOnce(a *autoscaler, now time.Time) bool {
+func (f *inForce) dueAtOnce(a *autoscaler, now time.Time) bool {
 	def := a.definition.Load()
 	if a.saved.fingerprint != def.fingerprint {
 		return true
 	}
-	last := d.restored.LastRound
+	last := f.restored.LastRound
 	if through := a.published.Load().tick; through.After(last) {
 		last = through
 	}
 	return !now.Before(nextTick(last, def.SyncPeriod))
 }
 
-// swap makes a generation the one in force.
-func (s *scheduler) swap(ch *change) {
-	d, now := s.d, s.d.clock.Now()
+// swap makes a generation the one in force, and returns the autoscalers that are to be
+// evaluated at once.
+func (f *inForce) swap(ch *change) (fresh []*autoscaler) {
 	for a, def := range ch.definitions {
 		if earlier := a.definition.Swap(def); earlier.drainer != def.drainer {
-			d.closeDrainer(earlier)
+			f.closeDrainer(earlier)
 		}
 	}
 	for _, a := range ch.removed {
-		if orphan := a.remove(d.recorder); orphan != nil {
-			d.restored.Autoscalers[a.name] = *orphan
+		if orphan := a.remove(f.recorder); orphan != nil {
+			f.restored.Autoscalers[a.name] = *orphan
 		}
-		d.metrics.Forget(a.name)
-		d.closeDrainer(a.definition.Load())
+		f.metrics.Forget(a.name)
+		f.closeDrainer(a.definition.Load())
 	}
 	ch.next.configureScaleIn()
-	d.current.Store(ch.next)
-	d.metrics.Configured(slices.Collect(maps.Keys(ch.next.Fleets)), slices.Collect(maps.Keys(ch.next.Sources)))
-	d.adapters.Swap(ch.adapters)
-	s.follow(ch.next, now)
+	f.current.Store(ch.next)
+	f.metrics.Configured(slices.Collect(maps.Keys(ch.next.Fleets)), slices.Collect(maps.Keys(ch.next.Sources)))
+	f.adapters.Swap(ch.adapters)
 	for _, a := range ch.changed {
 		a.pardon()
 	}
-	d.warnOf(ch)
-	fresh := ch.changed
+	f.warnOf(ch)
+	fresh = ch.changed
 	for _, a := range ch.added {
-		delete(d.restored.Autoscalers, a.name)
-		if d.dueAtOnce(a, now) {
+		delete(f.restored.Autoscalers, a.name)
+		if f.dueAtOnce(a, f.clock.Now()) {
 			fresh = append(fresh, a)
 		}
 	}
-	if len(fresh) > 0 {
-		s.begin(newRoster(fresh), now, false)
+	return fresh
+}
+
+// configureScaleIn tells the fleets of a generation how the instances of their
+// targets are taken.
+func (g *generation) configureScaleIn() {
+	options := map[*adapters.Fleet]map[targets.Ref]drain.Options{}
+	for _, a := range g.autoscalers {
+		def := a.definition.Load()
+		if def.fleet.ScaleIn == nil {
+			continue
+		}
+		if options[def.fleet] == nil {
+			options[def.fleet] = map[targets.Ref]drain.Options{}
+		}
+		options[def.fleet][def.Target] = def.scaleInOptions(&a.cpuUse)
+	}
+	for _, h := range g.Fleets {
+		if h.ScaleIn != nil {
+			h.ScaleIn.Configure(options[h])
+		}
+	}
+}
+
+// closeDrainer lets go of what a drainer that nobody uses any more holds: idle
+// connections. Drains under way may still call it.
+func (f *inForce) closeDrainer(def *definition) {
+	if def.drainer == nil {
+		return
+	}
+	if err := adapters.Close(def.drainer); err != nil {
+		f.log.Error("close the drain of autoscaler "+def.Name, zap.NamedError("err", err))
 	}
 }
 
 // warnOf logs what new and changed autoscalers hardly mean.
-func (d *Daemon) warnOf(ch *change) {
+func (f *inForce) warnOf(ch *change) {
 	for _, a := range slices.Concat(ch.added, ch.changed) {
 		for _, warning := range a.definition.Load().Warnings {
-			d.log.Warn("a configuration is allowed and hardly meant", zap.String("autoscaler", a.name), zap.NamedError("err", warning))
+			f.log.Warn("a configuration is allowed and hardly meant", zap.String("autoscaler", a.name), zap.NamedError("err", warning))
 		}
 	}
 }
@@ -203,4 +258,70 @@ func (g *generation) rosterFor(periods []time.Duration) *roster {
 	}
 	g.rosters[key.String()] = r
 	return r
+}
+
+// restore returns what the store knew of an autoscaler when the daemon started;
+// nil when nothing, or when the autoscaler has been running since.
+func (f *inForce) restore(name string) *state.Record {
+	record, ok := f.restored.Autoscalers[name]
+	if !ok {
+		return nil
+	}
+	return &record
+}
+
+// losses returns what of the state was lost so lately that it still bears on decisions
+// of a generation.
+func (f *inForce) losses(g *generation) []recentLoss {
+	return recentLosses(f.store.Losses(), g.longestMemory, f.clock)
+}
+
+// reportLosses logs at each start what is still told.
+func (f *inForce) reportLosses() {
+	for _, loss := range f.losses(f.current.Load()) {
+		f.log.Warn("state was lost or removed lately", zap.String("part", string(loss.Part)), zap.Time("at", loss.At),
+			zap.Time("told_until", loss.until), zap.String("err", loss.Message))
+	}
+}
+
+// earlierCount returns the count that the history knows of a target whose count was in
+// state that was lost; false where none was, or nothing is known. It is at most the
+// highest count of the target's autoscaler.
+func (f *inForce) earlierCount(ref targets.Ref) (int32, bool) {
+	g := f.starting.Load()
+	if g == nil {
+		g = f.current.Load()
+	}
+	if !slices.ContainsFunc(f.losses(g), func(loss recentLoss) bool { return loss.Part == state.MemoryPart }) {
+		return 0, false
+	}
+	for name, a := range g.config.Autoscalers {
+		if a.Target != ref {
+			continue
+		}
+		count, told, err := f.store.LastCount(f.runContext, name)
+		if err != nil {
+			f.log.Warn("the count before the state was lost is not known", zap.String("autoscaler", name), zap.NamedError("err", err))
+		}
+		if err != nil || !told {
+			return 0, false
+		}
+		count = min(count, a.Spec.MaxReplicas)
+		f.log.Info("the state of a target was lost; its count is that of the history",
+			zap.String("autoscaler", name), zap.Stringer("target", ref), zap.Int32("replicas", count))
+		return count, true
+	}
+	return 0, false
+}
+
+// readTarget returns the instances of a target, for a source that scrapes them.
+func (f *inForce) readTarget(ctx context.Context, fleet, target string) (targets.Reading, error) {
+	g := f.current.Load()
+	h := g.Fleets[fleet]
+	if h == nil {
+		return targets.Reading{}, fmt.Errorf("there is no fleet %q", fleet)
+	}
+	h.Uses.Begin()
+	defer h.Uses.End()
+	return h.Read(ctx, targets.Ref{Fleet: fleet, Name: target}, g.config.Daemon.SyncPeriod)
 }

@@ -11,19 +11,21 @@ import (
 type notifier struct {
 	notify   func(state string)
 	interval time.Duration
-	fed      time.Time
-	told     string
-	toldAt   time.Time
+	// line is the STATUS line now.
+	line   func() string
+	fed    time.Time
+	told   string
+	toldAt time.Time
 }
 
 // statusEvery is how often the STATUS line may change.
 const statusEvery = 5 * time.Second
 
-func newNotifier(notify func(string), watchdog time.Duration) *notifier {
+func newNotifier(notify func(string), watchdog time.Duration, line func() string) *notifier {
 	if notify == nil {
 		notify = func(string) {}
 	}
-	return &notifier{notify: notify, interval: watchdog}
+	return &notifier{notify: notify, interval: watchdog, line: line}
 }
 
 // alive feeds the watchdog, at least twice as often as it asks for where that is
@@ -38,19 +40,19 @@ func (n *notifier) alive(now time.Time) {
 }
 
 // status tells the STATUS line where it changed.
-func (n *notifier) status(line func() string, now time.Time) {
+func (n *notifier) status(now time.Time) {
 	if since := now.Sub(n.toldAt); since >= 0 && since < statusEvery {
 		return
 	}
 	n.toldAt = now
-	if text := line(); text != n.told {
+	if text := n.line(); text != n.told {
 		n.told = text
 		n.notify("STATUS=" + text)
 	}
 }
 
-func (n *notifier) ready(status string) {
-	n.notify(daemon.SdNotifyReady + "\nSTATUS=" + status)
+func (n *notifier) ready() {
+	n.notify(daemon.SdNotifyReady + "\nSTATUS=" + n.line())
 }
 
 func (n *notifier) reloading() {
@@ -58,3 +60,7 @@ func (n *notifier) reloading() {
 }
 
 func (n *notifier) stopping() { n.notify(daemon.SdNotifyStopping) }
+
+// maxIdle bounds the scheduler's wait for the next tick, so that a step of the wall clock is
+// noticed.
+const maxIdle = time.Second

@@ -17,7 +17,7 @@ func TestWatchdogIsFed(t *testing.T) {
 				t.Errorf("it says %q", state)
 			}
 			fed = append(fed, now)
-		}, interval)
+		}, interval, nil)
 		for begun := now; now.Sub(begun) < 5*time.Minute; now = now.Add(maxIdle + 5*time.Millisecond) {
 			n.alive(now)
 		}

@@ -450,7 +450,7 @@ func TestRemovedBeforeItsWrite(t *testing.T) {
 		w.advance(time.Minute)
 		a := w.daemon.current.Load().autoscalers["goes"]
 		d := w.daemon
-		r := newRound(&d.environment, newRoster([]*autoscaler{a}), time.Now(), false, d.ready, d.completed)
+		r := newRound(&d.environment, newRoster([]*autoscaler{a}), time.Now(), false, d.scheduler.ready, d.scheduler.completed)
 		r.unfinished.Store(2) // it is not to end
 		if !a.begin(r.now, false) {
 			t.Fatal("a pass is under way")

@@ -364,10 +364,10 @@ func TestPanickingDiscovery(t *testing.T) {
 		w.source().value("q", 3)
 		w.start()
 		w.fleet().Inject(targettest.Fault{Call: targettest.SnapshotCall, Times: 1, Panic: "torn"})
-		if _, err := w.daemon.discover(t.Context(), "fleet", "q"); err == nil || !contains([]string{err.Error()}, "torn") {
+		if _, err := w.daemon.readTarget(t.Context(), "fleet", "q"); err == nil || !contains([]string{err.Error()}, "torn") {
 			t.Errorf("discover answered %v, want the panic's words", err)
 		}
-		if reading, err := w.daemon.discover(t.Context(), "fleet", "q"); err != nil || len(reading.Instances) != 3 {
+		if reading, err := w.daemon.readTarget(t.Context(), "fleet", "q"); err != nil || len(reading.Instances) != 3 {
 			t.Errorf("discover answered %d instances and %v, want 3", len(reading.Instances), err)
 		}
 		w.stop()

@@ -3,45 +3,27 @@ package daemon
 import (
 	"context"
 	"reflect"
-
-	"go.uber.org/zap"
+	"sync/atomic"
+	"time"
 
 	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/trouble"
+	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// configureScaleIn tells the fleets of a generation how the instances of their
-// targets are taken.
-func (g *generation) configureScaleIn() {
-	options := map[*adapters.Fleet]map[targets.Ref]drain.Options{}
-	for _, a := range g.autoscalers {
-		def := a.definition.Load()
-		if def.fleet.ScaleIn == nil {
-			continue
-		}
-		if options[def.fleet] == nil {
-			options[def.fleet] = map[targets.Ref]drain.Options{}
-		}
-		options[def.fleet][def.Target] = a.scaleInOptions(def)
+// scaleInOptions returns how the instances of the target are taken;
+// cpuUse is what each of them uses.
+func (d *definition) scaleInOptions(cpuUse *atomic.Pointer[map[string]int64]) drain.Options {
+	options := drain.Options{Victims: d.Victims, Drainer: d.drainer}
+	if d.Drain != nil {
+		options.Deadline, options.Expiry, options.Interval = d.Drain.Deadline, d.Drain.OnDeadline, d.Drain.Interval
 	}
-	for _, h := range g.Fleets {
-		if h.ScaleIn != nil {
-			h.ScaleIn.Configure(options[h])
-		}
-	}
-}
-
-// scaleInOptions answers how the instances of the autoscaler's target are taken.
-func (a *autoscaler) scaleInOptions(def *definition) drain.Options {
-	options := drain.Options{Victims: def.Victims, Drainer: def.drainer}
-	if def.Drain != nil {
-		options.Deadline, options.Expiry, options.Interval = def.Drain.Deadline, def.Drain.OnDeadline, def.Drain.Interval
-	}
-	if def.cpuMetric() >= 0 {
+	if d.cpuMetric() >= 0 {
 		options.CPU = func(context.Context, targets.Ref) (map[string]int64, error) {
-			if use := a.cpuUse.Load(); use != nil {
+			if use := cpuUse.Load(); use != nil {
 				return *use, nil
 			}
 			return nil, nil // nothing was measured yet
@@ -50,33 +32,22 @@ func (a *autoscaler) scaleInOptions(def *definition) drain.Options {
 	return options
 }
 
-// newDrainer answers what takes the work of an autoscaler's instances away; nil
-// where nothing does. One that an earlier definition has goes on where nothing
-// about it changed.
-func (g *generation) newDrainer(c config.Autoscaler, earlier *definition) (drain.Drainer, error) {
+// newDrainer returns what takes the work of an autoscaler's instances away; nil where
+// nothing does. One that an earlier definition has goes on where nothing about it
+// changed.
+func newDrainer(c config.Autoscaler, by targets.Fleet, earlier *definition) (drain.Drainer, error) {
 	if c.Drain == nil {
 		return nil, nil
 	}
-	if earlier != nil && earlier.drainer != nil && reflect.DeepEqual(earlier.Drain, c.Drain) && earlier.drainsBy == g.drainsBy(c) {
+	if earlier != nil && earlier.drainer != nil && reflect.DeepEqual(earlier.Drain, c.Drain) && earlier.drainsBy == by {
 		return earlier.drainer, nil
 	}
-	return c.Drain.Config.Build(g.drainsBy(c))
-}
-
-// closeDrainer lets go of what a drainer that nobody uses any more holds: idle
-// connections. Drains under way may still call it.
-func (d *Daemon) closeDrainer(def *definition) {
-	if def.drainer == nil {
-		return
-	}
-	if err := adapters.Close(def.drainer); err != nil {
-		d.log.Error("close the drain of autoscaler "+def.Name, zap.NamedError("err", err))
-	}
+	return c.Drain.Config.Build(by)
 }
 
 // drainsBy returns the fleet by whose means an autoscaler's drain works; nil where it
 // names none.
-func (g *generation) drainsBy(c config.Autoscaler) targets.Fleet {
+func drainsBy(c config.Autoscaler, fleets map[string]*adapters.Fleet) targets.Fleet {
 	if c.Drain == nil {
 		return nil
 	}
@@ -85,8 +56,62 @@ func (g *generation) drainsBy(c config.Autoscaler) targets.Fleet {
 		return nil
 	}
 	name, _ := namer.DrainFleet()
-	if g.Fleets[name] == nil {
+	if fleets[name] == nil {
 		return nil
 	}
-	return g.Fleets[name].Inner
+	return fleets[name].Inner
+}
+
+// cpuMetric returns the index of the metric that says how much cpu each instance
+// uses, where a source feeds it; -1 when there is none.
+func (d *definition) cpuMetric() int {
+	for i, metric := range d.Spec.Metrics {
+		if metric.Type == policy.ResourceMetric && metric.Name == "cpu" && d.inputs[i].source != nil {
+			return i
+		}
+	}
+	return -1
+}
+
+// cpuUse returns what each instance uses, in thousandths of a core by id, where victims
+// are chosen by it and it was read; else nil.
+func (d *definition) cpuUse(observation *policy.Observation) *map[string]int64 {
+	if d.Victims != drain.LeastCPU {
+		return nil
+	}
+	metric := d.cpuMetric()
+	if metric < 0 || metric >= len(observation.Metrics) || observation.Metrics[metric].Error != "" {
+		return nil
+	}
+	use := map[string]int64{}
+	for i, sample := range observation.Metrics[metric].Samples {
+		if i < len(observation.Instances) && sample.OK {
+			use[observation.Instances[i].ID] = sample.Milli
+		}
+	}
+	return &use
+}
+
+// victimsTimeout bounds how long choosing victims for an explanation may take,
+// where a platform has to be asked.
+const victimsTimeout = 5 * time.Second
+
+// chooseVictims returns whom a decision takes, as far as hpad chooses, or why that
+// cannot be said: for people, who want to know before it happens. The write chooses
+// again, of what there is then.
+func (d *definition) chooseVictims(ctx context.Context, decision *policy.Decision, reading *targets.Reading) (victims []drain.Victim, unchosen string) {
+	n := decision.CurrentReplicas - decision.DesiredReplicas
+	if d.fleet.ScaleIn == nil || n <= 0 {
+		return nil, ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, victimsTimeout)
+	defer cancel()
+	err := trouble.Guard(func() (err error) {
+		victims, err = d.fleet.ScaleIn.Victims(ctx, d.Target, *reading, n)
+		return err
+	})
+	if err != nil {
+		return nil, err.Error()
+	}
+	return victims, ""
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/hpad/hpad/daemon/observe"
 )
 
 // round is all passes that share one tick, or that are evaluated out of turn together.
@@ -53,7 +55,13 @@ func newRound(e *environment, roster *roster, now time.Time, tick bool, ready ch
 
 // scheduler begins the rounds. One goroutine runs it and owns its fields.
 type scheduler struct {
-	d *Daemon
+	*inForce
+	notifier *notifier
+	// ready are chunks of passes that have what they read, for the workers, completed
+	// the rounds whose passes have ended.
+	ready     chan []*pass
+	completed chan *round
+	swaps     chan swapRequest
 	// last is the last tick of each period.
 	last map[time.Duration]time.Time
 	// rounds are those that have not completed, oldest first.
@@ -61,10 +69,6 @@ type scheduler struct {
 	// newest is the newest completed round.
 	newest time.Time
 }
-
-// maxIdle bounds a wait for the next tick, so that a step of the wall clock is
-// noticed.
-const maxIdle = time.Second
 
 // run begins rounds at their ticks until ctx ends. Whatever wakes it, it looks
 // for ticks that have come, so that none waits for what comes at the same time.
@@ -75,24 +79,73 @@ func (s *scheduler) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case request := <-s.d.swaps:
-			s.tick(s.d.clock.Now()) // the tick first: a swap may begin passes of its own
-			s.swap(request.change)
+		case request := <-s.swaps:
+			s.tick(s.clock.Now()) // the tick first: a swap may begin passes of its own
+			s.force(request.change)
 			close(request.swapped)
-		case name := <-s.d.evaluations:
-			s.tick(s.d.clock.Now())
-			if a := s.d.current.Load().autoscalers[name]; a != nil {
-				s.begin(newRoster([]*autoscaler{a}), s.d.clock.Now(), false)
+		case name := <-s.evaluations:
+			s.tick(s.clock.Now())
+			if a := s.current.Load().autoscalers[name]; a != nil {
+				s.begin(newRoster([]*autoscaler{a}), s.clock.Now(), false)
 			}
-		case r := <-s.d.completed:
-			s.completed(r)
+		case r := <-s.completed:
+			s.complete(r)
 		case <-timer.C:
 		}
-		s.d.lookAtClock()
-		now := s.d.clock.Now()
+		s.lookAtClock()
+		now := s.clock.Now()
 		s.tick(now)
-		s.d.notifier.alive(time.Now())
+		s.notifier.alive(time.Now())
 		timer.Reset(min(s.next(now).Sub(now), maxIdle))
+	}
+}
+
+// readyQueue is how many chunks of ready passes may wait for a worker.
+const readyQueue = 256
+
+func newScheduler(f *inForce, n *notifier) *scheduler {
+	return &scheduler{
+		inForce: f, notifier: n, last: map[time.Duration]time.Time{},
+		ready: make(chan []*pass, readyQueue), completed: make(chan *round, 16), swaps: make(chan swapRequest),
+	}
+}
+
+// work runs passes as they become ready.
+func (s *scheduler) work() {
+	var scratch observe.Scratch
+	for passes := range s.ready {
+		var recordings []*recording // of one commit, for the most part
+		for _, p := range passes {
+			if recording := p.evaluate(&scratch); recording != nil {
+				recordings = append(recordings, recording)
+			}
+		}
+		if len(recordings) > 0 {
+			s.actors.Go(func() {
+				for _, recording := range recordings {
+					recording.wait()
+					recording.pass.end()
+				}
+			})
+		}
+	}
+}
+
+// force puts a generation in force, and evaluates what is to be at once.
+func (s *scheduler) force(ch *change) {
+	fresh := s.swap(ch)
+	now := s.clock.Now()
+	s.follow(ch.next, now)
+	if len(fresh) > 0 {
+		s.begin(newRoster(fresh), now, false)
+	}
+}
+
+// keepUnfinished has the passes recorded that the store was to replay once their
+// round had completed, which a stop prevents.
+func (s *scheduler) keepUnfinished() {
+	for _, a := range s.current.Load().autoscalers {
+		a.keepUnfinished(s.recorder, s.newest)
 	}
 }
 
@@ -113,7 +166,7 @@ func (s *scheduler) follow(g *generation, now time.Time) {
 // next answers the next tick of any period.
 func (s *scheduler) next(now time.Time) time.Time {
 	next := now.Add(maxIdle)
-	for period := range s.d.current.Load().periods {
+	for period := range s.current.Load().periods {
 		if tick := nextTick(now, period); tick.Before(next) {
 			next = tick
 		}
@@ -124,7 +177,7 @@ func (s *scheduler) next(now time.Time) time.Time {
 // tick begins the rounds whose ticks have come. Ticks that nobody was awake for
 // are not made up for. It costs little where none has come.
 func (s *scheduler) tick(now time.Time) {
-	g := s.d.current.Load()
+	g := s.current.Load()
 	var due map[time.Time][]time.Duration
 	for period := range g.periods {
 		tick := lastTick(now, period)
@@ -142,13 +195,15 @@ func (s *scheduler) tick(now time.Time) {
 		slices.Sort(periods)
 		s.begin(g.rosterFor(periods), tick, true)
 	}
-	s.d.ticked(time.Now())
+	woken := time.Now()
+	s.lastTick.Store(&woken)
+	s.notifier.status(woken)
 }
 
 // begin starts a round of a roster. An autoscaler whose last pass is still under
 // way takes no part: it is late, and so is one in quarantine not evaluated.
 func (s *scheduler) begin(roster *roster, now time.Time, tick bool) {
-	r := newRound(&s.d.environment, roster, now, tick, s.d.ready, s.d.completed)
+	r := newRound(&s.environment, roster, now, tick, s.ready, s.completed)
 	count := int64(0)
 	for i := range r.passes {
 		a := r.passes[i].autoscaler
@@ -163,25 +218,25 @@ func (s *scheduler) begin(roster *roster, now time.Time, tick bool) {
 		}
 		if !quarantined {
 			a.late.Add(1)
-			s.d.metrics.Late(a.name)
+			s.metrics.Late(a.name)
 		}
-		a.missed(s.d.recorder)
+		a.missed(s.recorder)
 	}
 	r.unfinished.Store(count)
 	s.rounds = append(s.rounds, r)
 	if count == 0 {
-		s.completed(r)
+		s.complete(r)
 		return
 	}
 	r.reads.start()
 }
 
-// completed moves the last completed round forward. Passes of earlier rounds
+// complete moves the last completed round forward. Passes of earlier rounds
 // that are still under way are missing from it, and so the store is told to
 // replay nothing for them.
-func (s *scheduler) completed(r *round) {
+func (s *scheduler) complete(r *round) {
 	s.rounds = slices.DeleteFunc(s.rounds, func(other *round) bool { return other == r })
-	if !r.tick || s.d.runContext.Err() != nil {
+	if !r.tick || s.runContext.Err() != nil {
 		return
 	}
 	if r.now.Before(s.newest) {
@@ -194,8 +249,8 @@ func (s *scheduler) completed(r *round) {
 		}
 		other.flagged = true
 		for i := range other.passes {
-			other.passes[i].autoscaler.missedAt(s.d.recorder, other.now)
+			other.passes[i].autoscaler.missedAt(s.recorder, other.now)
 		}
 	}
-	s.d.recorder.completed(r.now)
+	s.recorder.completed(r.now)
 }

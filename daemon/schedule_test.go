@@ -37,9 +37,10 @@ func TestLastCompletedRound(t *testing.T) {
 				cancel()
 			}
 			d.runContext = ctx
-			s := &scheduler{d: d, rounds: slices.Clone(test.rounds)}
+			s := d.scheduler
+			s.rounds = slices.Clone(test.rounds)
 			for _, r := range test.rounds {
-				s.completed(r)
+				s.complete(r)
 			}
 			if got := d.recorder.changes.LastRound; !got.Equal(test.want) || !s.newest.Equal(test.want) {
 				t.Errorf("the last completed round is %s, to be recorded %s, want %s", s.newest, got, test.want)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/web"
 )
 
@@ -63,9 +64,17 @@ func (l Listeners) Close() error {
 // shutdownWait bounds how long requests under way may take at the end.
 const shutdownWait = 3 * time.Second
 
-// Serve serves the daemon's API on the listeners until ctx ends, and closes
-// them. The error says which listener failed.
-func (d *Daemon) Serve(ctx context.Context, l Listeners, gatherer prometheus.Gatherer) error {
+// service is what is served.
+type service struct {
+	daemon   api.Daemon
+	gatherer prometheus.Gatherer
+	metrics  *metrics.Metrics
+	log      *zap.Logger
+}
+
+// serve serves on the listeners until ctx ends, and closes them. The error says which
+// listener failed.
+func (s *service) serve(ctx context.Context, l Listeners) error {
 	group, ctx := errgroup.WithContext(ctx)
 	run := func(server *http.Server, listener net.Listener, serve func(net.Listener) error) {
 		group.Go(func() error {
@@ -85,11 +94,11 @@ func (d *Daemon) Serve(ctx context.Context, l Listeners, gatherer prometheus.Gat
 		})
 	}
 	if l.Socket != nil {
-		server := api.NewServer(api.NewHandler(d, gatherer, api.Full), d.serverLog(""))
+		server := api.NewServer(api.NewHandler(s.daemon, s.gatherer, api.Full), s.serverLog(""))
 		run(server, l.Socket, server.Serve)
 	}
 	if l.TCP != nil {
-		server, serve := d.serverTCP(l, gatherer)
+		server, serve := s.serverTCP(l)
 		run(server, l.TCP, serve)
 	}
 	return group.Wait()
@@ -97,7 +106,7 @@ func (d *Daemon) Serve(ctx context.Context, l Listeners, gatherer prometheus.Gat
 
 // serverTCP answers the server of the TCP listener, which anybody may reach, and
 // how it serves.
-func (d *Daemon) serverTCP(l Listeners, gatherer prometheus.Gatherer) (*http.Server, func(net.Listener) error) {
+func (s *service) serverTCP(l Listeners) (*http.Server, func(net.Listener) error) {
 	clients := new(api.Clients)
 	outer := func(handler http.Handler) http.Handler {
 		if isLoopback(l.TCP.Addr()) || len(l.AllowedHosts) > 0 {
@@ -107,11 +116,11 @@ func (d *Daemon) serverTCP(l Listeners, gatherer prometheus.Gatherer) (*http.Ser
 	}
 	if l.WebConfig == "" {
 		// Nobody asks for a password, so none is checked.
-		server := api.NewServer(outer(api.Checked(api.NewHandler(d, gatherer, api.ReadOnly))), d.serverLog(""))
+		server := api.NewServer(outer(api.Checked(api.NewHandler(s.daemon, s.gatherer, api.ReadOnly))), s.serverLog(""))
 		return server, func(listener net.Listener) error { return server.Serve(clients.Listener(listener)) }
 	}
 	if !isLoopback(l.TCP.Addr()) && web.IsExposed(l.WebConfig) {
-		d.log.Warn("passwords are sent without TLS", zap.String("web_config", l.WebConfig), zap.Stringer("address", l.TCP.Addr()))
+		s.log.Warn("passwords are sent without TLS", zap.String("web_config", l.WebConfig), zap.Stringer("address", l.TCP.Addr()))
 	}
 	identified := func(r *http.Request) error {
 		if err := web.Identify(l.WebConfig, r); err != nil {
@@ -119,9 +128,9 @@ func (d *Daemon) serverTCP(l Listeners, gatherer prometheus.Gatherer) (*http.Ser
 		}
 		return nil
 	}
-	server := api.NewServer(api.Checked(api.NewHandler(d, gatherer, identified)), d.serverLog(l.WebConfig))
+	server := api.NewServer(api.Checked(api.NewHandler(s.daemon, s.gatherer, identified)), s.serverLog(l.WebConfig))
 	return server, func(listener net.Listener) error {
-		return web.Serve(clients.Listener(listener), server, l.WebConfig, d.log.Named("http"), outer, api.Checked(api.BrokenWebConfig()))
+		return web.Serve(clients.Listener(listener), server, l.WebConfig, s.log.Named("http"), outer, api.Checked(api.BrokenWebConfig()))
 	}
 }
 
@@ -145,9 +154,9 @@ const (
 // serverLog answers the log of an HTTP server, which leaves out what is too much.
 // Where webConfig is not "", mistakes in that file are told apart from those of
 // clients, among which they would be lost.
-func (d *Daemon) serverLog(webConfig string) *log.Logger {
+func (s *service) serverLog(webConfig string) *log.Logger {
 	return log.New(&serverLog{
-		log:       d.log.Named("http"),
+		log:       s.log.Named("http"),
 		limit:     rate.NewLimiter(rate.Every(serverLogInterval/serverLogBurst), serverLogBurst),
 		webConfig: webConfig,
 		looks:     rate.NewLimiter(rate.Every(webConfigInterval), 1),

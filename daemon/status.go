@@ -13,33 +13,33 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Daemon is what the HTTP API shows.
-var _ api.Daemon = (*Daemon)(nil)
+// status is what readers see of a daemon.
+type status struct{ *inForce }
 
 // Autoscalers answers all autoscalers, by name.
-func (d *Daemon) Autoscalers() []api.Autoscaler {
-	g := d.current.Load()
+func (s *status) Autoscalers() []api.Autoscaler {
+	g := s.current.Load()
 	views := make([]api.Autoscaler, 0, len(g.names))
-	lost := d.lossText()
+	lost := lossText(s.losses(s.current.Load()))
 	for _, name := range g.names {
-		views = append(views, d.view(g.autoscalers[name], lost))
+		views = append(views, s.view(g.autoscalers[name], lost))
 	}
 	return views
 }
 
 // Autoscaler answers one autoscaler; false when there is none of that name.
-func (d *Daemon) Autoscaler(name string) (api.Autoscaler, bool) {
-	a := d.current.Load().autoscalers[name]
+func (s *status) Autoscaler(name string) (api.Autoscaler, bool) {
+	a := s.current.Load().autoscalers[name]
 	if a == nil {
 		return api.Autoscaler{}, false
 	}
-	return d.view(a, d.lossText()), true
+	return s.view(a, lossText(s.losses(s.current.Load()))), true
 }
 
 // view shows an autoscaler; lost says what of the state was lost.
-func (d *Daemon) view(a *autoscaler, lost string) api.Autoscaler {
+func (s *status) view(a *autoscaler, lost string) api.Autoscaler {
 	def, published := a.definition.Load(), a.published.Load()
-	scale := d.clock.Scale()
+	scale := s.clock.Scale()
 	view := api.Autoscaler{
 		Name:              a.name,
 		Reference:         def.Target.String(),
@@ -50,13 +50,13 @@ func (d *Daemon) view(a *autoscaler, lost string) api.Autoscaler {
 		SyncPeriodSeconds: def.SyncPeriod.Seconds(),
 		Evaluation: api.Evaluation{
 			Last:             published.tick,
-			Next:             published.next(d.clock.Now(), def.SyncPeriod),
+			Next:             published.next(s.clock.Now(), def.SyncPeriod),
 			DurationSeconds:  published.duration.Seconds(),
 			Late:             a.late.Load(),
 			Error:            published.err,
 			QuarantinedUntil: published.quarantine,
 			Unevaluated:      a.overdue(time.Now()) > 0,
-			DryRun:           d.dryRun,
+			DryRun:           s.dryRun,
 			StateLost:        lost,
 			Hold:             published.outcome.Hold,
 			Since:            published.since,
@@ -65,7 +65,7 @@ func (d *Daemon) view(a *autoscaler, lost string) api.Autoscaler {
 		Instances: published.instances,
 		Events:    published.events,
 		Labels:    def.Labels,
-		Discovery: d.labels.Of(a.name),
+		Discovery: s.labels.Of(a.name),
 		Victims:   published.victims,
 
 		VictimsError: published.unchosen,
@@ -118,19 +118,19 @@ const schedulerSilence = 15 * time.Second
 
 // Health answers whether the scheduler ticks, and which autoscalers have not
 // been evaluated for three periods.
-func (d *Daemon) Health() api.Health {
+func (s *status) Health() api.Health {
 	now := time.Now()
-	health := api.Health{Unevaluated: d.unevaluated(now)}
-	if last := d.lastTick.Load(); last != nil {
+	health := api.Health{Unevaluated: s.unevaluated(now)}
+	if last := s.lastTick.Load(); last != nil {
 		health.LastTick = *last
 		health.Healthy = now.Sub(*last) < schedulerSilence
 	}
 	return health
 }
 
-func (d *Daemon) unevaluated(now time.Time) []api.Problem {
+func (s *status) unevaluated(now time.Time) []api.Problem {
 	var problems []api.Problem
-	g := d.current.Load()
+	g := s.current.Load()
 	for _, name := range g.names {
 		a := g.autoscalers[name]
 		since := a.overdue(now)
@@ -152,16 +152,16 @@ func (d *Daemon) unevaluated(now time.Time) []api.Problem {
 
 // Readiness returns whether every autoscaler had its first pass, and what is
 // failing or switched off now.
-func (d *Daemon) Readiness() api.Readiness {
-	g := d.current.Load()
-	readiness := api.Readiness{Ready: d.lastTick.Load() != nil}
-	if text := d.unwritten.Text(); text != "" {
+func (s *status) Readiness() api.Readiness {
+	g := s.current.Load()
+	readiness := api.Readiness{Ready: s.lastTick.Load() != nil}
+	if text := s.unwritten.Text(); text != "" {
 		readiness.Problems = append(readiness.Problems, api.Problem{Subject: "state", Message: text})
 	}
-	if text := d.lossText(); text != "" {
+	if text := lossText(s.losses(s.current.Load())); text != "" {
 		readiness.Problems = append(readiness.Problems, api.Problem{Subject: "state", Message: text})
 	}
-	if text := d.refused.Text(); text != "" {
+	if text := s.refused.Text(); text != "" {
 		readiness.Problems = append(readiness.Problems, api.Problem{Subject: "configuration", Message: text})
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.Fleets)) {
@@ -175,8 +175,8 @@ func (d *Daemon) Readiness() api.Readiness {
 		h := g.Sources[name]
 		readiness.Problems = append(readiness.Problems, adapterProblems("source "+name, &h.Problem, h.Source)...)
 	}
-	readiness.Problems = append(readiness.Problems, d.offProblems(g)...)
-	for _, view := range d.Discovered() {
+	readiness.Problems = append(readiness.Problems, s.offProblems(g)...)
+	for _, view := range s.Discovered() {
 		if view.Problem != "" {
 			readiness.Problems = append(readiness.Problems, api.Problem{Subject: "target " + view.Reference, Message: view.Problem})
 		}
@@ -194,7 +194,7 @@ func (d *Daemon) Readiness() api.Readiness {
 }
 
 // Discovered answers the targets that fleets found by their labels, in order.
-func (d *Daemon) Discovered() []api.Discovered { return d.labels.Targets() }
+func (s *status) Discovered() []api.Discovered { return s.labels.Targets() }
 
 // adapterProblems answers what is wrong with a fleet or a source now.
 func adapterProblems(subject string, p *trouble.Problem, adapter any) []api.Problem {
@@ -211,11 +211,11 @@ func adapterProblems(subject string, p *trouble.Problem, adapter any) []api.Prob
 }
 
 // Config answers the configuration in force as TOML, without secrets.
-func (d *Daemon) Config() string { return d.current.Load().config.Redacted() }
+func (s *status) Config() string { return s.current.Load().config.Redacted() }
 
 // statusLine is what "systemctl status" shows.
-func (d *Daemon) statusLine() string {
-	g := d.current.Load()
+func (s *status) statusLine() string {
+	g := s.current.Load()
 	failing, off := 0, 0
 	for _, a := range g.autoscalers {
 		published := a.published.Load()
@@ -233,29 +233,17 @@ func (d *Daemon) statusLine() string {
 	if off > 0 {
 		line += fmt.Sprintf(", %d off", off)
 	}
-	if d.dryRun {
+	if s.dryRun {
 		line += ", dry run"
 	}
 	return line
 }
 
-// discover answers the instances of a target, for a source that scrapes them.
-func (d *Daemon) discover(ctx context.Context, fleet, target string) (targets.Reading, error) {
-	g := d.current.Load()
-	h := g.Fleets[fleet]
-	if h == nil {
-		return targets.Reading{}, fmt.Errorf("there is no fleet %q", fleet)
-	}
-	h.Uses.Begin()
-	defer h.Uses.End()
-	return h.Read(ctx, targets.Ref{Fleet: fleet, Name: target}, g.config.Daemon.SyncPeriod)
-}
-
 // History answers what the store has of an autoscaler's history, for the API. What
 // is being written is not there yet.
-func (d *Daemon) History(ctx context.Context, name string, from, to time.Time, limit int) ([]api.Recorded, error) {
-	scale := d.clock.Scale()
-	entries, err := d.store.History(ctx, name, scale.Steady(from), scale.Steady(to), limit)
+func (s *status) History(ctx context.Context, name string, from, to time.Time, limit int) ([]api.Recorded, error) {
+	scale := s.clock.Scale()
+	entries, err := s.store.History(ctx, name, scale.Steady(from), scale.Steady(to), limit)
 	if err != nil {
 		return nil, err
 	}
@@ -274,9 +262,9 @@ func (d *Daemon) History(ctx context.Context, name string, from, to time.Time, l
 }
 
 // offProblems are what keeps autoscalers from being scaled although nothing fails.
-func (d *Daemon) offProblems(g *generation) []api.Problem {
+func (s *status) offProblems(g *generation) []api.Problem {
 	var problems []api.Problem
-	if d.dryRun {
+	if s.dryRun {
 		problems = append(problems, api.Problem{Subject: "daemon", Message: api.DryRun})
 	}
 	for _, name := range g.names {
@@ -286,3 +274,6 @@ func (d *Daemon) offProblems(g *generation) []api.Problem {
 	}
 	return problems
 }
+
+// lostParts reports of each part of the state whether it was lost lately.
+func (s *status) lostParts() map[string]bool { return lostParts(s.losses(s.current.Load())) }

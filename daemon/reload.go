@@ -1,0 +1,165 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/discovery"
+)
+
+// reloader puts configurations in force: at a reload, and when fleets discover. Its
+// methods wait for each other.
+type reloader struct {
+	*inForce
+	load     func() (*config.Config, error)
+	notifier *notifier
+	// swaps asks the scheduler to swap.
+	swaps chan<- swapRequest
+	// fixed is the [daemon] table as it was at start, for what only a start puts in
+	// force.
+	fixed config.Daemon
+	// reloaded tells discoverLabels that the sync period may be another one.
+	reloaded chan struct{}
+	// running is closed when the first generation is in force.
+	running chan struct{}
+	reloads sync.Mutex
+}
+
+// Reload reads the configuration again, builds what it asks for, and swaps it
+// in. An error leaves everything as it was. It waits for a daemon that is only
+// starting, until ctx ends.
+func (r *reloader) Reload(ctx context.Context) error {
+	select {
+	case <-r.running:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	r.reloads.Lock()
+	defer r.reloads.Unlock()
+	if r.runContext.Err() != nil {
+		return errStopping
+	}
+	r.notifier.reloading()
+	defer func() { r.notifier.ready() }()
+	err := r.reload()
+	r.metrics.Reload(err)
+	r.refused.Set(err)
+	if err != nil {
+		r.log.Error("reload failed; the old configuration stays in force", zap.NamedError("err", err))
+		return err
+	}
+	r.log.Info("reloaded", zap.Int("autoscalers", len(r.current.Load().names)))
+	return nil
+}
+
+// reload reads the configuration and puts it in force.
+func (r *reloader) reload() error {
+	c, err := r.load()
+	if err != nil {
+		return err
+	}
+	if err := r.putInForce(c); err != nil {
+		return err
+	}
+	select {
+	case r.reloaded <- struct{}{}:
+	default: // it will look anyway
+	}
+	r.warnFixed(c.Daemon)
+	return nil
+}
+
+// warnFixed tells of changed keys that only a restart puts in force.
+func (r *reloader) warnFixed(next config.Daemon) {
+	for _, key := range r.fixed.ChangedFixed(&next) {
+		r.log.Warn("a changed key takes effect at the next start only", zap.String("key", key))
+	}
+}
+
+// discoverLabels has the fleets discover, at once and at each tick of the
+// daemon's sync period, until the daemon stops.
+func (r *reloader) discoverLabels(ctx context.Context) {
+	for {
+		asked := r.current.Load()
+		if found := discovery.Ask(ctx, r.log, r.discoverers(asked.config, asked.Fleets)); len(found) > 0 {
+			r.keepDiscovered(asked, found)
+		}
+		for looked, due := r.clock.Now(), false; !due; {
+			next := nextTick(looked, r.current.Load().config.Daemon.SyncPeriod)
+			select {
+			case <-time.After(next.Sub(r.clock.Now())):
+				due = true
+			case <-r.reloaded: // perhaps with another period
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// keepDiscovered keeps what fleets of a generation discovered and puts in force what
+// that changes.
+func (r *reloader) keepDiscovered(asked *generation, found map[string]discovery.Found) {
+	r.reloads.Lock()
+	defer r.reloads.Unlock()
+	r.prune()
+	g := r.current.Load()
+	changed := false
+	for name, found := range found {
+		if g.Fleets[name] == asked.Fleets[name] && r.labels.Keep(name, found) {
+			changed = true
+		}
+	}
+	if !changed || r.runContext.Err() != nil {
+		return
+	}
+	if err := r.putInForce(r.labels.File()); err != nil {
+		r.log.Error("put discovered autoscalers in force; those before stay", zap.NamedError("err", err))
+	}
+}
+
+// putInForce makes a configuration of files, together with the autoscalers that
+// targets ask for, the one in force. It builds beside what runs, so that the
+// scheduler has only to swap; once the swap is asked for it is not given up. An
+// error leaves everything as it was. One goroutine at a time may call it.
+func (r *reloader) putInForce(file *config.Config) error {
+	merged := r.labels.Merge(file)
+	ch, err := r.build(merged.Config, r.current.Load())
+	if err != nil {
+		return err
+	}
+	request := swapRequest{change: ch, swapped: make(chan struct{})}
+	select {
+	case r.swaps <- request:
+		<-request.swapped
+		r.labels.Settle(merged)
+		return nil
+	case <-r.runContext.Done():
+		return errors.Join(errStopping, ch.adapters.Discard())
+	}
+}
+
+// orphanKept is how long the record of an autoscaler that the configuration does
+// not name is kept, in case it was left out by mistake. No window is longer.
+const orphanKept = 24 * time.Hour
+
+// prune has old orphans deleted. The younger ones stay, for a reload that names them
+// again; the store replays no passes for them, as there are none.
+func (r *reloader) prune() {
+	for name, record := range r.restored.Autoscalers {
+		switch {
+		case r.clock.Now().Sub(record.Through) > orphanKept:
+			r.recorder.remove(name)
+			delete(r.restored.Autoscalers, name)
+		case record.Replay != nil:
+			record.Replay = nil
+			r.restored.Autoscalers[name] = record
+			r.recorder.record(name, &record)
+		}
+	}
+}
