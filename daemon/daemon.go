@@ -245,7 +245,7 @@ func (d *Daemon) stop(stopActing context.CancelCauseFunc, stopWorking, stopRecor
 	if text := d.unwritten.Text(); text != "" {
 		lost = fmt.Errorf("what could not be written is lost: %s", text)
 	}
-	return errors.Join(lost, d.current.Load().Set.Close())
+	return errors.Join(lost, d.current.Load().Close())
 }
 
 // Evaluate evaluates an autoscaler at once, or as soon as the pass under way

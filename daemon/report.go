@@ -12,14 +12,6 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// The calls into a fleet, as the metrics name them.
-const (
-	callSnapshot    = "snapshot"
-	callSamples     = "samples"
-	callSetReplicas = "set_replicas"
-	callDiscover    = "discover"
-)
-
 // reportPass logs a pass. A change of the count is one line, whoever made it, and so
 // is news of a failure; quiet passes are for debugging. The next pass may be under way
 // already.

@@ -24,7 +24,11 @@ func (w *world) decided(t *testing.T) (failure string, milli int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close()
+	defer func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
 	decided := make(chan struct{}, 100)
 	d := daemon.New(daemon.Options{
 		Load: func() (*config.Config, error) { return w.config, nil }, Store: store,

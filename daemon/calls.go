@@ -8,6 +8,14 @@ import (
 	"time"
 )
 
+// The calls into a fleet, as the metrics name them.
+const (
+	callSnapshot    = "snapshot"
+	callSamples     = "samples"
+	callSetReplicas = "set_replicas"
+	callDiscover    = "discover"
+)
+
 // limitError is the cause of a call that ran out of the time that the daemon gives
 // it. It is a context.DeadlineExceeded.
 type limitError struct {
