@@ -139,7 +139,7 @@ func (a *autoscaler) begin(now time.Time, again bool) bool {
 	return true
 }
 
-// release gives the autoscaler back and says whether another pass was asked for
+// release gives the autoscaler back and reports whether another pass was asked for
 // meanwhile.
 func (a *autoscaler) release() (again bool) {
 	a.mu.Lock()

@@ -36,11 +36,11 @@ type Options struct {
 	Metrics *metrics.Metrics
 	// DryRun does everything but act: no count is ever written.
 	DryRun bool
-	// Output answers where the output of an instance that a fleet itself runs
+	// Output returns where the output of an instance that a fleet itself runs
 	// goes; nil sends it to Log.
 	Output func(service, instance string) io.Writer
-	// Notify tells the service manager, in the words of sd_notify(3); nil tells
-	// nobody.
+	// Notify says things to the service manager, in the words of sd_notify(3); nil
+	// says nothing.
 	Notify func(state string)
 	// WatchdogInterval is how often the service manager wants to hear that the
 	// daemon is alive; 0 means never.

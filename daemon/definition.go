@@ -61,7 +61,7 @@ func define(c config.Autoscaler, daemon config.Daemon, fleet *adapters.Fleet, so
 	return d
 }
 
-// settingsOf answers the daemon's settings with what the autoscaler has of its
+// settingsOf returns the daemon's settings with what the autoscaler has of its
 // own.
 func settingsOf(c config.Autoscaler, daemon config.Daemon) policy.Settings {
 	settings := daemon.Settings()
@@ -71,17 +71,17 @@ func settingsOf(c config.Autoscaler, daemon config.Daemon) policy.Settings {
 	return settings
 }
 
-// needsSamples says whether a metric reads the fleet's own samples.
+// needsSamples reports whether a metric reads the fleet's own samples.
 func (d *definition) needsSamples() bool {
 	return slices.ContainsFunc(d.inputs, func(in input) bool { return in.source == nil })
 }
 
-// nextTick answers the first multiple of period since the epoch after t.
+// nextTick returns the first multiple of period since the epoch after t.
 func nextTick(t time.Time, period time.Duration) time.Time {
 	return lastTick(t, period).Add(period)
 }
 
-// lastTick answers the last multiple of period since the epoch not after t.
+// lastTick returns the last multiple of period since the epoch not after t.
 func lastTick(t time.Time, period time.Duration) time.Time {
 	since := t.UnixNano() % int64(period)
 	if since < 0 {

@@ -56,12 +56,12 @@ func doubtful(guard config.Guard, what string, doubts int32) *policy.Hold {
 	}
 }
 
-// collapses says whether a count fell by more than the guard's share.
+// collapses reports whether a count fell by more than the guard's share.
 func collapses(guard config.Guard, was, is int32) bool {
 	return int64(is)*100 < int64(was)*int64(100-guard.Drop)
 }
 
-// same says whether two readings were of the same target and had the same counts.
+// same reports whether two readings were of the same target and had the same counts.
 func (c *counts) same(other *counts) bool {
 	if c == nil || other == nil {
 		return c == other
@@ -69,7 +69,7 @@ func (c *counts) same(other *counts) bool {
 	return *c == *other
 }
 
-// of answers the counts of a target, nil when they are not known.
+// of returns the counts of a target, nil when they are not known.
 func (c *counts) of(target targets.Ref) *state.Counts {
 	if c == nil || c.target != target {
 		return nil

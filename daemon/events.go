@@ -15,7 +15,7 @@ type eventLog struct{ events []api.Event }
 // keptEvents bounds an eventLog.
 const keptEvents = 20
 
-// add counts the events at now and answers the log as readers may hold it.
+// add counts the events at now and returns the log as readers may hold it.
 func (l *eventLog) add(events []policy.Event, now time.Time) []api.Event {
 	if len(events) == 0 {
 		return l.events

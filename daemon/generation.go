@@ -145,7 +145,7 @@ func (f *inForce) buildAutoscalers(ch *change, previous *generation) error {
 	return nil
 }
 
-// dueAtOnce says whether an autoscaler that was not running is evaluated without
+// dueAtOnce reports whether an autoscaler that was not running is evaluated without
 // waiting for its tick: a new or changed one is (R23), and one that missed a
 // tick; one that a restart interrupted between two ticks goes on as if it had
 // not been.

@@ -6,7 +6,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// notifier tells the service manager the truth, in the words of sd_notify(3).
+// notifier keeps the service manager informed, in the words of sd_notify(3).
 // It is used by one goroutine at a time, apart from reloading and ready.
 type notifier struct {
 	notify   func(state string)
@@ -39,7 +39,7 @@ func (n *notifier) alive(now time.Time) {
 	n.notify(daemon.SdNotifyWatchdog)
 }
 
-// status tells the STATUS line where it changed.
+// status sends the STATUS line where it changed.
 func (n *notifier) status(now time.Time) {
 	if since := now.Sub(n.toldAt); since >= 0 && since < statusEvery {
 		return

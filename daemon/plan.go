@@ -173,7 +173,7 @@ func (p *plan) findImpatient(timeouts map[int]time.Duration) {
 	}
 }
 
-// joinRead adds a target to the read of its fleet and answers the read's index.
+// joinRead adds a target to the read of its fleet and returns the read's index.
 func joinRead(reads *[]fleetRead, index map[*adapters.Fleet]int, fleet *adapters.Fleet, ref targets.Ref, timeout time.Duration, pass int) int {
 	i, ok := index[fleet]
 	if !ok {

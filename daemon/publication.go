@@ -47,8 +47,8 @@ type publication struct {
 	quarantine  time.Time
 }
 
-// decided says whether there was a pass in this run.
+// decided reports whether there was a pass in this run.
 func (p *publication) decided() bool { return !p.decision.Time.IsZero() }
 
-// quarantined says whether the autoscaler is left alone at now.
+// quarantined reports whether the autoscaler is left alone at now.
 func (p *publication) quarantined(now time.Time) bool { return now.Before(p.quarantine) }

@@ -48,7 +48,7 @@ type wait struct {
 	left bool
 }
 
-// answer is what a read answered. It is told once; whoever is second waits for
+// answer is what came of a read. It is set once; whoever is second waits for
 // the first, so that a round whose reads have ended hands over no more passes.
 type answer[T any] struct {
 	once  sync.Once
@@ -56,8 +56,8 @@ type answer[T any] struct {
 	value T
 }
 
-// tell fills in the value, and then goes on.
-func (a *answer[T]) tell(fill func(value *T), then func()) {
+// set fills in the value, and then goes on.
+func (a *answer[T]) set(fill func(value *T), then func()) {
 	a.once.Do(func() {
 		fill(&a.value)
 		a.told.Store(true)
@@ -111,15 +111,15 @@ func (q *queryRound) drop() {
 	}
 }
 
-// batchRound is what is known in a round of whether a batch's source answers: left
+// batchRound is what is known in a round of whether a batch's source works: left
 // counts the queries that have not ended yet, and answered says that one was answered.
 type batchRound struct {
 	left     atomic.Int32
 	answered atomic.Bool
 }
 
-// ended takes in the error of one query. A query that fails is the matter of those who
-// ask it, and so is one with a mistake; a source fails when it answers none.
+// ended counts one query, with its error. A query that fails is the matter of those who
+// ask it, and so is one with a mistake; a source fails when all of its queries do.
 func (b *batchRound) ended(err error) {
 	_, mistaken := errors.AsType[*sources.QueryError](err)
 	if err == nil || mistaken || errors.Is(err, sources.ErrNoRoom) {
@@ -222,7 +222,7 @@ func (r *reads) readSnapshot(ctx context.Context, i int) {
 	ctx, cancel := context.WithTimeoutCause(ctx, read.timeout, readLimit(read.timeout))
 	defer cancel()
 	tell := func(readings map[targets.Ref]targets.Reading, err error) {
-		r.snapshots[i].tell(func(told *snapshotAnswer) { told.readings, told.err = readings, err }, func() {
+		r.snapshots[i].set(func(told *snapshotAnswer) { told.readings, told.err = readings, err }, func() {
 			read.fleet.Keep(readings)
 			r.reportFleet(read.fleet, len(read.waiting), err)
 			r.arrived(read.waiting)
@@ -252,7 +252,7 @@ func (r *reads) readSamples(ctx context.Context, i int) {
 		if err != nil {
 			err = fmt.Errorf("read samples of fleet %q: %w", read.fleet.Name, err)
 		}
-		r.samples[i].tell(func(told *samplesAnswer) { told.samples, told.err = samples, err }, func() {
+		r.samples[i].set(func(told *samplesAnswer) { told.samples, told.err = samples, err }, func() {
 			r.reportSamples(read.fleet, len(read.waiting), err)
 			r.arrived(read.waiting)
 		})
@@ -280,7 +280,7 @@ func (r *reads) runQueries(ctx context.Context, i int) {
 	tell := func(i int, vector sources.Vector, err error) {
 		q := &r.queries[batch.queries[i]]
 		late := true
-		q.tell(func(told *queryAnswer) {
+		q.set(func(told *queryAnswer) {
 			late = false
 			told.found.Vector, told.err = vector, err
 		}, func() {

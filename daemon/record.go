@@ -42,7 +42,7 @@ type left struct {
 	replicas int32
 }
 
-// of answers the count that was left of a target, nil when it is not known.
+// of returns the count that was left of a target, nil when it is not known.
 func (l *left) of(target targets.Ref) *int32 {
 	if l == nil || l.target != target {
 		return nil

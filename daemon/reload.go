@@ -74,7 +74,7 @@ func (r *reloader) reload() error {
 	return nil
 }
 
-// warnFixed tells of changed keys that only a restart puts in force.
+// warnFixed logs changed keys that only a restart puts in force.
 func (r *reloader) warnFixed(next config.Daemon) {
 	for _, key := range r.fixed.ChangedFixed(&next) {
 		r.log.Warn("a changed key takes effect at the next start only", zap.String("key", key))

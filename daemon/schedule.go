@@ -149,7 +149,7 @@ func (s *scheduler) keepUnfinished() {
 	}
 }
 
-// follow notes the periods of a new generation: their ticks after now are due.
+// follow keeps the periods of a new generation: their ticks after now are due.
 func (s *scheduler) follow(g *generation, now time.Time) {
 	for period := range g.periods {
 		if _, known := s.last[period]; !known {
@@ -163,7 +163,7 @@ func (s *scheduler) follow(g *generation, now time.Time) {
 	}
 }
 
-// next answers the next tick of any period.
+// next returns the next tick of any period.
 func (s *scheduler) next(now time.Time) time.Time {
 	next := now.Add(maxIdle)
 	for period := range s.current.Load().periods {

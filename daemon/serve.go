@@ -104,7 +104,7 @@ func (s *service) serve(ctx context.Context, l Listeners) error {
 	return group.Wait()
 }
 
-// serverTCP answers the server of the TCP listener, which anybody may reach, and
+// serverTCP returns the server of the TCP listener, which anybody may reach, and
 // how it serves.
 func (s *service) serverTCP(l Listeners) (*http.Server, func(net.Listener) error) {
 	clients := new(api.Clients)
@@ -134,7 +134,7 @@ func (s *service) serverTCP(l Listeners) (*http.Server, func(net.Listener) error
 	}
 }
 
-// isLoopback says whether an address can be reached from this machine alone.
+// isLoopback reports whether an address can be reached from this machine alone.
 func isLoopback(address net.Addr) bool {
 	tcp, ok := address.(*net.TCPAddr)
 	return ok && tcp.IP.IsLoopback()
@@ -151,7 +151,7 @@ const (
 	webConfigRepeat   = time.Minute
 )
 
-// serverLog answers the log of an HTTP server, which leaves out what is too much.
+// serverLog returns the log of an HTTP server, which leaves out what is too much.
 // Where webConfig is not "", mistakes in that file are told apart from those of
 // clients, among which they would be lost.
 func (s *service) serverLog(webConfig string) *log.Logger {

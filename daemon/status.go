@@ -16,7 +16,7 @@ import (
 // status is what readers see of a daemon.
 type status struct{ *inForce }
 
-// Autoscalers answers all autoscalers, by name.
+// Autoscalers returns all autoscalers, by name.
 func (s *status) Autoscalers() []api.Autoscaler {
 	g := s.current.Load()
 	views := make([]api.Autoscaler, 0, len(g.names))
@@ -27,7 +27,7 @@ func (s *status) Autoscalers() []api.Autoscaler {
 	return views
 }
 
-// Autoscaler answers one autoscaler; false when there is none of that name.
+// Autoscaler returns one autoscaler; false when there is none of that name.
 func (s *status) Autoscaler(name string) (api.Autoscaler, bool) {
 	a := s.current.Load().autoscalers[name]
 	if a == nil {
@@ -88,7 +88,7 @@ func (s *status) view(a *autoscaler, lost string) api.Autoscaler {
 	return shownBy(scale, view)
 }
 
-// next answers when the autoscaler is evaluated next.
+// next returns when the autoscaler is evaluated next.
 func (p *publication) next(now time.Time, period time.Duration) time.Time {
 	if p.quarantined(now) {
 		return nextTick(p.quarantine.Add(-1), period)
@@ -99,7 +99,7 @@ func (p *publication) next(now time.Time, period time.Duration) time.Time {
 // unevaluatedAfter is how many periods may pass without an evaluation.
 const unevaluatedAfter = 3
 
-// overdue answers for how long the autoscaler has not been evaluated, if that is
+// overdue returns for how long the autoscaler has not been evaluated, if that is
 // for more than three periods, else 0.
 func (a *autoscaler) overdue(now time.Time) time.Duration {
 	last := a.published.Load().evaluated
@@ -116,7 +116,7 @@ func (a *autoscaler) overdue(now time.Time) time.Duration {
 // silent before the daemon is not healthy.
 const schedulerSilence = 15 * time.Second
 
-// Health answers whether the scheduler ticks, and which autoscalers have not
+// Health reports whether the scheduler ticks, and which autoscalers have not
 // been evaluated for three periods.
 func (s *status) Health() api.Health {
 	now := time.Now()
@@ -193,10 +193,10 @@ func (s *status) Readiness() api.Readiness {
 	return readiness
 }
 
-// Discovered answers the targets that fleets found by their labels, in order.
+// Discovered returns the targets that fleets found by their labels, in order.
 func (s *status) Discovered() []api.Discovered { return s.labels.Targets() }
 
-// adapterProblems answers what is wrong with a fleet or a source now.
+// adapterProblems returns what is wrong with a fleet or a source now.
 func adapterProblems(subject string, p *trouble.Problem, adapter any) []api.Problem {
 	var problems []api.Problem
 	if text := p.Text(); text != "" {
@@ -210,7 +210,7 @@ func adapterProblems(subject string, p *trouble.Problem, adapter any) []api.Prob
 	return problems
 }
 
-// Config answers the configuration in force as TOML, without secrets.
+// Config returns the configuration in force as TOML, without secrets.
 func (s *status) Config() string { return s.current.Load().config.Redacted() }
 
 // statusLine is what "systemctl status" shows.
@@ -239,7 +239,7 @@ func (s *status) statusLine() string {
 	return line
 }
 
-// History answers what the store has of an autoscaler's history, for the API. What
+// History returns what the store has of an autoscaler's history, for the API. What
 // is being written is not there yet.
 func (s *status) History(ctx context.Context, name string, from, to time.Time, limit int) ([]api.Recorded, error) {
 	scale := s.clock.Scale()

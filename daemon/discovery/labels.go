@@ -166,7 +166,7 @@ func compareRefs(a, b targets.Ref) int {
 	return cmp.Or(cmp.Compare(a.Fleet, b.Fleet), cmp.Compare(a.Name, b.Name))
 }
 
-// autoscaler answers the autoscaler that the target asks for, or asked for
+// autoscaler returns the autoscaler that the target asks for, or asked for
 // before it made a mistake; false when there is none.
 func (l *labeled) autoscaler(file *config.Config, ref targets.Ref) (config.Autoscaler, bool) {
 	if l.readUnder != file {

@@ -41,7 +41,7 @@ func (c *checker) checkAutoscaler(a config.Autoscaler) {
 	}
 }
 
-// checkTarget tells what reading the target answered; read says whether it could
+// checkTarget tells what came of reading the target; read reports whether it could
 // be read.
 func (c *checker) checkTarget(key string, ref targets.Ref) (reading targets.Reading, read bool) {
 	answered := c.readings[ref.Fleet]
@@ -65,7 +65,7 @@ func (c *checker) checkTarget(key string, ref targets.Ref) (reading targets.Read
 	return reading, read
 }
 
-// checkMetric says what a metric's query answers, and what a pass of the daemon makes
+// checkMetric says what came of a metric's query, and what a pass of the daemon makes
 // of it.
 func (c *checker) checkMetric(key string, metric *policy.MetricSpec, in config.Input, target *observe.Target, read bool) {
 	answered := c.answers[question{in.Source, in.Query}]

@@ -79,7 +79,7 @@ type checker struct {
 	findings []Finding
 }
 
-// snapshot is what reading a fleet's targets answered.
+// snapshot is what came of reading a fleet's targets.
 type snapshot struct {
 	readings map[targets.Ref]targets.Reading
 	err      error
@@ -135,7 +135,7 @@ func (c *checker) checkFleets(ctx context.Context) {
 	}
 }
 
-// targetsOf answers the targets of a fleet's autoscalers, in the order of the
+// targetsOf returns the targets of a fleet's autoscalers, in the order of the
 // autoscalers' names.
 func (c *checker) targetsOf(fleet string) []targets.Ref {
 	var refs []targets.Ref

@@ -19,7 +19,7 @@ type store struct {
 
 func newStore() targets.Store { return &store{values: map[string][]byte{}} }
 
-// Load answers a copy of the value of a key, nil when there is none.
+// Load returns a copy of the value of a key, nil when there is none.
 func (s *store) Load(_ context.Context, key string) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,7 +42,7 @@ func (s *store) Delete(_ context.Context, key string) error {
 	return nil
 }
 
-// List answers the entries whose key starts with prefix.
+// List returns the entries whose key starts with prefix.
 func (s *store) List(_ context.Context, prefix string) (map[string][]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
