@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/hpad/hpad/daemon/adapters"
@@ -38,8 +37,7 @@ func collected(ctx context.Context, budget *sources.Budget, series int, at time.
 // An answer is held until the last pass has read it and no longer: not for the
 // writes of the round, not when nobody waits any more, and not when it comes late.
 func TestAnswersAreGivenBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		budget := sources.NewBudget(16<<20, "", nil)
 		var delay atomic.Int64
 		w.source().set("shared", func(ctx context.Context, at time.Time) (sources.Vector, error) {
@@ -92,8 +90,7 @@ func TestAnswersAreGivenBack(t *testing.T) {
 // A source is told the labels that any reader of the answer looks at, whoever of
 // them is due.
 func TestQueriesNameTheirLabels(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("a", 1, func(a *config.Autoscaler) {
 			a.Inputs[0].Query, a.Inputs[0].Select = "shared", map[string]string{"queue": "a", "env": "x"}
 		})
@@ -115,8 +112,7 @@ func TestQueriesNameTheirLabels(t *testing.T) {
 // An answer that is looked up in more ways than there is room for is a failed
 // reading of those who find none, and of nobody else.
 func TestLookupsAreOfTheBudget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		budget := sources.NewBudget(16<<20, "", nil)
 		w.source().set("shared", func(ctx context.Context, at time.Time) (sources.Vector, error) {
 			return collected(ctx, budget, 12_000, at)
@@ -128,8 +124,7 @@ func TestLookupsAreOfTheBudget(t *testing.T) {
 				a.Inputs[0].Query, a.Inputs[0].Select = "shared", map[string]string{"id": "1", fmt.Sprintf("l%d", i): ""}
 			})
 		}
-		w.queue("other", 3)
-		w.source().value("other", 4)
+		w.fed("other", 3, 4)
 		w.start()
 		w.advance(time.Minute)
 		failed := 0

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -68,11 +67,9 @@ func (w *world) historyOf(name string) []state.Entry {
 // The log and the history have each cause of a failure, once, although conditions
 // and reasons stay what they are.
 func TestCausesAreFollowed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		logs := w.observed()
-		w.queue("q", 3)
-		w.source().value("q", 3)
+		w.fed("q", 3, 3)
 		w.start()
 		w.advance(time.Minute)
 		logs.TakeAll()
@@ -126,8 +123,7 @@ func TestCausesAreFollowed(t *testing.T) {
 
 // Causes that take turns do not fill the log and the history; they are counted.
 func TestFlappingCausesAreCounted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		logs := w.observed()
 		w.queue("q", 3)
 		w.source().failing("q", &sources.QueryError{Err: errors.New("too many series")}, &sources.QueryError{Err: errors.New("bad query")}, nil)
@@ -175,8 +171,7 @@ func TestFlappingCausesAreCounted(t *testing.T) {
 // A restart does not forget since when a cause is there, and does not write it into
 // the history again.
 func TestCauseSurvivesARestart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		logs := w.observed()
 		w.queue("q", 3)
 		w.source().failing("q", &sources.QueryError{Err: errors.New("bad query")})
@@ -205,8 +200,7 @@ func TestCauseSurvivesARestart(t *testing.T) {
 
 // A fleet that cannot be read is one line, with how many it is about.
 func TestFailedFleetIsOneLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		logs := w.observed()
 		for i := range 20 {
 			name := fmt.Sprintf("q%d", i)
@@ -244,8 +238,7 @@ func TestFailedFleetIsOneLine(t *testing.T) {
 
 // So are samples of a fleet that cannot be read.
 func TestFailedSamplesAreOneLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		logs := w.observed()
 		goal := int64(1000)
 		measured := func(a *config.Autoscaler) {
@@ -282,8 +275,7 @@ func TestFailedSamplesAreOneLine(t *testing.T) {
 // So is a source that answers no query; one that fails while others are answered is
 // told of by itself, also where those take longer.
 func TestFailedSourceIsOneLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		logs := w.observed()
 		answer := func(err error) {
 			for i := range 200 {
@@ -339,8 +331,7 @@ func TestFailedSourceIsOneLine(t *testing.T) {
 
 // A query's mistake is the matter of those who ask it: the source is well.
 func TestMistakenQueryIsNoOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		logs := w.observed()
 		w.queue("q", 3)
 		w.source().failing("q", fmt.Errorf("source: %w", &sources.QueryError{Err: errors.New("parse error")}))
@@ -360,10 +351,8 @@ func TestMistakenQueryIsNoOutage(t *testing.T) {
 
 // What holds a target and what its platform says has its cause in the history too.
 func TestHoldsAndNoticesAreFollowed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.queue("q", 3)
-		w.source().value("q", 6)
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("q", 3, 6)
 		w.fleet().Change("q", func(target *targettest.MemoryTarget) {
 			target.Hold = &policy.Hold{Reason: "DependencyNotReady", Message: `waits for "db"`}
 		})
@@ -415,11 +404,9 @@ func TestOutcomesAreKept(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+			inWorld(t, func(t *testing.T, w *world) {
 				w.dryRun = test.dryRun
-				w.queue("q", 3)
-				w.source().value("q", 6)
+				w.fed("q", 3, 6)
 				block := make(chan struct{})
 				if test.fault.Block != nil {
 					test.fault.Block = block
@@ -450,11 +437,9 @@ func TestOutcomesAreKept(t *testing.T) {
 // Somebody else's change and bounds that a reload changed are in the log and in the
 // history.
 func TestForeignChangesAndBoundsAreTold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		logs := w.observed()
-		w.queue("q", 3)
-		w.source().value("q", 3)
+		w.fed("q", 3, 3)
 		w.start()
 		w.advance(time.Minute)
 		logs.TakeAll()
@@ -524,8 +509,7 @@ func TestTimeOutsNameTheirLimit(t *testing.T) {
 		{"the longest", 2 * time.Minute, "no answer within 30s, the most that a read gets, whatever sync_period is"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+			inWorld(t, func(t *testing.T, w *world) {
 				w.config.Daemon.SyncPeriod = test.period
 				w.queue("hangs", 3)
 				w.queue("deaf", 3)
@@ -572,8 +556,7 @@ func TestWriteTimeout(t *testing.T) {
 
 // Since when a cause is there, and causes take turns, is told by the wall clock.
 func TestCausesByTheWallClock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("q", 3)
 		w.source().failing("q", errors.New("connection refused"), errors.New("no such host"))
 		w.start()

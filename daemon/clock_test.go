@@ -45,8 +45,7 @@ func limited(a *config.Autoscaler) {
 // without a step, when it is written without one.
 func TestStepsOfTheClock(t *testing.T) {
 	run := func(t *testing.T, by time.Duration, restart func(*world)) (writes, told []string) {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
+		inWorld(t, func(t *testing.T, w *world) {
 			w.queue("q", 1, limited)
 			w.source().value("q", 6)
 			start := time.Now()
@@ -111,8 +110,7 @@ func TestStepsOfTheClock(t *testing.T) {
 // TestStepIsTold wants each step told once: by an event and an entry of the history
 // for each autoscaler, and by the metrics.
 func TestStepIsTold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		registry := prometheus.NewRegistry()
 		w.metrics = metrics.New(registry)
 		for _, name := range []string{"a", "b"} {
@@ -172,8 +170,7 @@ hpad_clock_steps_total{direction="forward"} 2
 // TestScheduleOverSteps wants every tick evaluated, and its round recorded, as if
 // nobody had touched the clock; sources are asked for the instants that it shows.
 func TestScheduleOverSteps(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("q", 3)
 		var asked []time.Time
 		w.source().set("q", func(_ context.Context, at time.Time) (sources.Vector, error) {
@@ -207,8 +204,7 @@ func TestScheduleOverSteps(t *testing.T) {
 func TestShownByTheWallClock(t *testing.T) {
 	for _, by := range []time.Duration{0, -time.Hour, 2 * time.Hour} {
 		t.Run(by.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+			inWorld(t, func(t *testing.T, w *world) {
 				w.queue("q", 1, limited)
 				w.source().value("q", 6)
 				w.start()
@@ -256,8 +252,7 @@ func TestShownByTheWallClock(t *testing.T) {
 // restored runs an autoscaler that grew a moment ago, and whose load fell, on what
 // a store has, and answers when it was written.
 func restored(t *testing.T, prepare func(w *world, left *memoryStore)) (writes []string) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("q", 1, limited)
 		w.source().value("q", 6)
 		w.start()
@@ -368,8 +363,7 @@ func (f dating) Samples(ctx context.Context, refs []targets.Ref) (map[targets.Re
 // which the platform dates those: it makes no difference.
 func TestTimesThatPlatformsState(t *testing.T) {
 	run := func(t *testing.T, steps map[time.Duration]time.Duration) (writes []string) {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
+		inWorld(t, func(t *testing.T, w *world) {
 			var made sync.Map
 			w.fleetKind = func(memory *targettest.Memory) targets.Fleet { return dating{Memory: memory, steps: &made} }
 			w.queue("q", 4, resource(50))
@@ -422,8 +416,7 @@ func TestTimesThatPlatformsState(t *testing.T) {
 // TestStartInTheFuture reads instances of a platform whose clock is ahead: they
 // started when they were first read.
 func TestStartInTheFuture(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("q", 4, resource(50))
 		w.fleet().Change("q", func(target *targettest.MemoryTarget) {
 			target.Tasks, target.Usage = []policy.Task{{Name: "app", Requests: []policy.Amount{{Resource: "cpu", Milli: 500}}}}, busy(2000)

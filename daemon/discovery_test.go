@@ -114,8 +114,7 @@ func TestDiscovery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, l := newDiscoveringWorld(t, 3, 7)
 		l.remove("web")
-		w.queue("file", 2)
-		w.source().value("file", 2)
+		w.fed("file", 2, 2)
 		w.start()
 		defer w.stop()
 		w.advance(time.Minute)

@@ -292,8 +292,7 @@ func TestGuardUnknownOutcome(t *testing.T) {
 // place of the daemon's, unless compat = "strict".
 func TestInitialization(t *testing.T) {
 	for strict, want := range map[bool]time.Duration{false: time.Hour, true: 5 * time.Minute} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
+		inWorld(t, func(t *testing.T, w *world) {
 			if strict {
 				w.config.Daemon.Compat = config.CompatStrict
 			}

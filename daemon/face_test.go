@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
@@ -36,11 +35,9 @@ func messages(logs *observer.ObservedLogs) []string {
 
 // Reads that a stop cuts off are no failure of anybody.
 func TestStopIsNoFailure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		logs := w.observed()
-		w.queue("q", 3)
-		w.source().value("q", 3)
+		w.fed("q", 3, 3)
 		w.start()
 		w.advance(14 * time.Second)
 		w.fleet().Inject(targettest.Fault{Call: targettest.SnapshotCall, Hang: true})
@@ -57,10 +54,8 @@ func TestStopIsNoFailure(t *testing.T) {
 // A refused configuration and what adapters know of their own troubles are among
 // the problems, until they are over.
 func TestProblems(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.queue("q", 3)
-		w.source().value("q", 3)
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("q", 3, 3)
 		troubled := &troubledSource{memorySource: w.source()}
 		w.sourceKind = func(string) sources.Source { return troubled }
 		w.start()
@@ -96,10 +91,8 @@ func (s *troubledSource) Problems() []string { return s.problems }
 
 // A fleet that panics round after round is told of once.
 func TestPanicsOfAFleetAreToldOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.queue("q", 3)
-		w.source().value("q", 3)
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("q", 3, 3)
 		logs := w.observed()
 		w.start()
 		w.advance(time.Second)
@@ -117,10 +110,8 @@ func TestPanicsOfAFleetAreToldOnce(t *testing.T) {
 // An autoscaler in quarantine says when it is evaluated next; a changed one is
 // evaluated at once (R23), as the change may be the remedy.
 func TestQuarantine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.queue("q", 3)
-		w.source().value("q", 6)
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("q", 3, 6)
 		remove := w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Panic: "boom"})
 		w.start()
 		w.advance(time.Minute)
@@ -145,8 +136,7 @@ func TestQuarantine(t *testing.T) {
 
 // A warning of a source is logged once, and shown with every decision.
 func TestWarnings(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		logs := w.observed()
 		w.queue("q", 3)
 		w.source().set("q", func(_ context.Context, at time.Time) (sources.Vector, error) {
@@ -169,10 +159,8 @@ func TestWarnings(t *testing.T) {
 // An autoscaler whose last pass seems to lie ahead, because the clock was set
 // back, is still missed when it is not evaluated.
 func TestUnevaluatedAfterTheClockWasSetBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.queue("q", 3)
-		w.source().value("q", 3)
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("q", 3, 3)
 		w.start()
 		a := w.daemon.current.Load().autoscalers["q"]
 		ahead := *a.published.Load()

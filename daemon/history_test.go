@@ -2,16 +2,13 @@ package daemon
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
 // What was decided can be read back, and is bounded by time and number.
 func TestHistory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.queue("q", 3)
-		w.source().value("q", 4)
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("q", 3, 4)
 		w.start()
 		begin := time.Now()
 		w.advance(time.Minute)

@@ -3,7 +3,6 @@ package daemon
 import (
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
@@ -22,8 +21,7 @@ func memoryLoss() state.Loss {
 // TestLossIsTold loses the memory: it is told everywhere for the longest window of all
 // autoscalers, by each start in that time, and not after it.
 func TestLossIsTold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		core, logs := observer.New(zap.WarnLevel)
 		w.log = zap.New(core)
 		window, period := int32(600), int32(1800)
@@ -92,11 +90,9 @@ func TestLossIsTold(t *testing.T) {
 // TestLossIsToldForAWhile tells a loss for some minutes where no window is that long,
 // also one that is noticed long after the start.
 func TestLossIsToldForAWhile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.config.Daemon.DownscaleStabilization = time.Second
-		w.queue("a", 3)
-		w.source().value("a", 3)
+		w.fed("a", 3, 3)
 		w.store.losses = []state.Loss{memoryLoss()}
 		w.start()
 		for range 2 {
@@ -121,10 +117,8 @@ func TestLossIsToldForAWhile(t *testing.T) {
 // have been without that.
 func TestLossIsToldOverSteps(t *testing.T) {
 	for _, step := range []time.Duration{-time.Hour, time.Hour} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			w.queue("a", 3)
-			w.source().value("a", 3)
+		inWorld(t, func(t *testing.T, w *world) {
+			w.fed("a", 3, 3)
 			w.store.losses = []state.Loss{memoryLoss()}
 			w.start()
 			w.advance(time.Minute)
@@ -145,8 +139,7 @@ func TestLossIsToldOverSteps(t *testing.T) {
 
 // TestEarlierCount asks, as a fleet that keeps counts, for the count of a target.
 func TestEarlierCount(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("a", 3)
 		w.queue("small", 3, func(a *config.Autoscaler) { a.Spec.MaxReplicas = 5 })
 		w.queue("fresh", 3)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,8 +21,7 @@ import (
 // Requests of the configuration are not written into what the fleet keeps: once the
 // configuration has none, there are none.
 func TestRequestsAreNotTheFleets(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("q", 4, resource(50), func(a *config.Autoscaler) { a.Requests = []policy.Amount{{Resource: "cpu", Milli: 500}} })
 		w.fleet().Change("q", func(target *targettest.MemoryTarget) {
 			target.Tasks = []policy.Task{{Name: "app"}}
@@ -79,8 +77,7 @@ func TestFleetSamples(t *testing.T) {
 		{"below zero", stated, nil, -2000, 4, "below zero"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+			inWorld(t, func(t *testing.T, w *world) {
 				w.queue("q", 4, resource(50), func(a *config.Autoscaler) { a.Requests = test.requests })
 				w.fleet().Change("q", func(target *targettest.MemoryTarget) { target.Tasks, target.Usage = test.tasks, busy(test.usage) })
 				w.start()
@@ -116,8 +113,7 @@ func TestInstancesAreCounted(t *testing.T) {
 }
 
 func TestFleetWithoutSamples(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.blind = true
 		w.queue("q", 4, resource(50))
 		w.start()
@@ -141,8 +137,7 @@ func TestFleetSaysWhyThereAreNoSamples(t *testing.T) {
 		{"all", busy(400), ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+			inWorld(t, func(t *testing.T, w *world) {
 				w.queue("q", 4, resource(50))
 				w.fleet().Change("q", func(target *targettest.MemoryTarget) {
 					target.Tasks = []policy.Task{{Name: "app", Requests: []policy.Amount{{Resource: "cpu", Milli: 500}}}}
@@ -163,8 +158,7 @@ func TestFleetSaysWhyThereAreNoSamples(t *testing.T) {
 // it has no instances, in every pass. That is no failure of the autoscaler as long
 // as another metric tells when they are wanted again.
 func TestNoInstancesToMeasure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("q", 1, func(a *config.Autoscaler) {
 			queue, input := a.Spec.Metrics[0], a.Inputs[0]
 			resource(50)(a)
@@ -302,8 +296,7 @@ func TestSeriesFindTheirInstances(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+			inWorld(t, func(t *testing.T, w *world) {
 				w.queue("q", 2, instances(10_000, test.in))
 				w.fleet().Change("q", func(target *targettest.MemoryTarget) { target.Edit = locations })
 				readings, err := w.fleet().Snapshot(t.Context(), []targets.Ref{w.fleet().Ref("q")})
@@ -342,8 +335,7 @@ func TestSeriesFindTheirInstances(t *testing.T) {
 // compat = "strict" decides on values below zero as upstream does: R43 reads a
 // negative total as the largest number there is.
 func TestStrictDecidesOnNegativeValues(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.config.Daemon.Compat = config.CompatStrict
 		w.queue("q", 3)
 		w.source().value("q", -1)
@@ -360,8 +352,7 @@ func TestStrictDecidesOnNegativeValues(t *testing.T) {
 func TestPlatformBounds(t *testing.T) {
 	for _, strict := range []bool{false, true} {
 		t.Run(fmt.Sprintf("strict=%t", strict), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+			inWorld(t, func(t *testing.T, w *world) {
 				if strict {
 					w.config.Daemon.Compat = config.CompatStrict
 				}

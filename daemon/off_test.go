@@ -3,7 +3,6 @@ package daemon
 import (
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,8 +15,7 @@ import (
 // An autoscaler that somebody's count of 0 switched off is among the problems, and
 // in the log at its beginning, after a restart, and at its end.
 func TestDisabledIsTold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("web", 3)
 		w.queue("fine", 3)
 		w.source().value("web", 3)
@@ -67,10 +65,8 @@ func TestDisabledIsTold(t *testing.T) {
 
 // So is a target that has no instances at all from the start on.
 func TestDisabledFromTheStartIsTold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.queue("web", 0)
-		w.source().value("web", 3)
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("web", 0, 3)
 		logs := w.observed()
 		w.start()
 		w.advance(time.Minute)
@@ -87,13 +83,11 @@ func TestDisabledFromTheStartIsTold(t *testing.T) {
 // A dry run is a problem of the daemon, in a metric, and told at the start.
 func TestDryRunIsTold(t *testing.T) {
 	for _, dry := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
+		inWorld(t, func(t *testing.T, w *world) {
 			w.dryRun = dry
 			registry := prometheus.NewRegistry()
 			w.metrics = metrics.New(registry)
-			w.queue("web", 3)
-			w.source().value("web", 3)
+			w.fed("web", 3, 3)
 			logs := w.observed()
 			w.start()
 			w.advance(time.Minute)

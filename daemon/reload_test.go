@@ -24,8 +24,7 @@ import (
 )
 
 func TestReload(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("stays", 3)
 		w.queue("changes", 9)
 		w.queue("goes", 3)
@@ -95,8 +94,7 @@ func TestReload(t *testing.T) {
 
 // A reload while a pass waits for its reads neither loses nor doubles anything.
 func TestReloadInTheMiddleOfARound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("q", 3)
 		w.source().set("q", func(_ context.Context, at time.Time) (sources.Vector, error) {
 			time.Sleep(4 * time.Second)
@@ -167,8 +165,7 @@ func TestReloadReplacesAdapters(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log []string
 				w := newWorld(t)
-				w.queue("q", 3)
-				w.source().value("q", 3)
+				w.fed("q", 3, 3)
 				a := &lifecycle{memorySource: w.source(), name: "a", log: &log, succeeds: test.succeeds}
 				b := &lifecycle{memorySource: w.source(), name: "b", log: &log, succeeds: test.succeeds}
 				current := a
@@ -200,8 +197,7 @@ func TestStartThatFails(t *testing.T) {
 		var log []string
 		w := newWorld(t)
 		w.log = zap.NewNop() // an error on purpose
-		w.queue("q", 3)
-		w.source().value("q", 5)
+		w.fed("q", 3, 5)
 		w.sources["another"] = newMemorySource()
 		broken := &lifecycle{memorySource: w.sources["another"], name: "another", log: &log, fails: errors.New("directory is locked"), until: time.Now().Add(25 * time.Second)}
 		w.sourceKind = func(name string) sources.Source {
@@ -251,8 +247,7 @@ func TestReloadsInQuickSuccession(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log []string
 				w := newWorld(t)
-				w.queue("q", 3)
-				w.source().value("q", 3)
+				w.fed("q", 3, 3)
 				lives := map[string]*lifecycle{}
 				for _, name := range []string{"a", "b", "c"} {
 					lives[name] = &lifecycle{memorySource: w.source(), name: name, log: &log, takes: 2 * time.Second}
@@ -304,10 +299,8 @@ func (f *closingFleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32
 
 // A pass under way when a reload replaces its fleet still has it for its write.
 func TestReplacedFleetOutlivesItsPasses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.queue("q", 3)
-		w.source().value("q", 3)
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("q", 3, 3)
 		w.fleetKind = func(m *targettest.Memory) targets.Fleet { return &closingFleet{Memory: m, t: t} }
 		generation := 1
 		w.fleetConfig = func() targets.Config { return fleetTable{w, generation} }
@@ -330,10 +323,8 @@ func TestReplacedFleetOutlivesItsPasses(t *testing.T) {
 
 // A stop does not wait for calls into a replaced fleet that never return.
 func TestStopDoesNotWaitForAReplacedFleet(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.queue("q", 3)
-		w.source().value("q", 3)
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("q", 3, 3)
 		w.fleetKind = func(m *targettest.Memory) targets.Fleet { return &closingFleet{Memory: m, t: t} }
 		generation := 1
 		w.fleetConfig = func() targets.Config { return fleetTable{w, generation} }
@@ -360,10 +351,8 @@ func TestStopDoesNotWaitForAReplacedFleet(t *testing.T) {
 // A reload that comes before the daemon runs waits until it does; one that comes
 // after its end is refused, and the service manager not told of it.
 func TestReloadBeforeAndAfter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.queue("q", 3)
-		w.source().value("q", 3)
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("q", 3, 3)
 		early := make(chan error, 1)
 		w.starting = func() { go func() { early <- w.daemon.Reload(t.Context()) }() }
 		w.start()
@@ -382,8 +371,7 @@ func TestReloadBeforeAndAfter(t *testing.T) {
 }
 
 func TestUnknownFleetIsAnError(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("q", 3, func(a *config.Autoscaler) { a.Target = targettest.NewMemory("nowhere").Ref("q") })
 		w.start()
 		if err := <-w.ended; err == nil || !strings.Contains(err.Error(), `no fleet "nowhere"`) {
@@ -396,8 +384,7 @@ func TestUnknownFleetIsAnError(t *testing.T) {
 // TestDoubtfulConfiguration holds that what an autoscaler hardly means is logged when it comes and
 // when it changes, and not again.
 func TestDoubtfulConfiguration(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		logs := w.observed()
 		doubt := func(detail string) func(*config.Autoscaler) {
 			return func(a *config.Autoscaler) {
@@ -440,8 +427,7 @@ func TestDoubtfulConfiguration(t *testing.T) {
 // An autoscaler that a reload removes after its pass has decided, and before it
 // writes, is not written: neither its count, nor a record of it.
 func TestRemovedBeforeItsWrite(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("goes", 3)
 		w.queue("stays", 3)
 		w.source().value("goes", 3)

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -47,8 +46,7 @@ func slowly(value float64, after time.Duration) func(context.Context, time.Time)
 // A round that ends after a later one, because of a write that took its time,
 // does not take back what the store knows of the later one.
 func TestRoundThatEndsAfterALaterOne(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		second := func(a *config.Autoscaler) { a.SyncPeriod = time.Second }
 		w.queue("slow", 3, second)
 		w.queue("quick", 3, second)
@@ -79,8 +77,7 @@ func TestRoundThatEndsAfterALaterOne(t *testing.T) {
 // A pass that is late because the store is slow keeps its open intention: at
 // every moment a kill leaves either the intention or what became of it.
 func TestLatePassKeepsItsIntention(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("q", 3, func(a *config.Autoscaler) {
 			a.SyncPeriod = time.Second
 			a.Spec.Behavior = &policy.Behavior{}
@@ -111,8 +108,7 @@ func TestLatePassKeepsItsIntention(t *testing.T) {
 // While the first pass after a long stop waits for its query, the rounds of
 // others do not make up passes for the time of the stop.
 func TestFirstPassThatTakesLong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("slow", 3)
 		w.queue("quick", 3, func(a *config.Autoscaler) { a.SyncPeriod = time.Second })
 		w.source().value("slow", 3)
@@ -135,8 +131,7 @@ func TestFirstPassThatTakesLong(t *testing.T) {
 // The record of a removed autoscaler stays away, also when its last pass is
 // still under way.
 func TestRemovedInTheMiddleOfAPass(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("goes", 3)
 		w.queue("quick", 3, func(a *config.Autoscaler) { a.SyncPeriod = time.Second })
 		w.source().value("goes", 3)
@@ -164,8 +159,7 @@ func TestRemovedInTheMiddleOfAPass(t *testing.T) {
 
 // A write that a stop gives up is settled by the next run.
 func TestStopGivesUpAHungWrite(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("q", 3, func(a *config.Autoscaler) {
 			a.SyncPeriod = time.Minute
 			a.Spec.Behavior = &policy.Behavior{}
@@ -196,8 +190,7 @@ func TestStopGivesUpAHungWrite(t *testing.T) {
 // An open intention is about one target; when a reload points the autoscaler at
 // another one, whose count means nothing to it, it is dropped.
 func TestIntentionOfAnotherTarget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("q", 3, func(a *config.Autoscaler) { a.Spec.Behavior = &policy.Behavior{} })
 		w.source().value("q", 3)
 		w.start()
@@ -227,8 +220,7 @@ func TestIntentionOfAnotherTarget(t *testing.T) {
 // the fleet does not know about the rest.
 func TestPartialWriteOfUnknownEnd(t *testing.T) {
 	partial := &targets.PartialError{Reached: 4, Err: targets.ErrUnknownOutcome}
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("q", 3, func(a *config.Autoscaler) { a.Spec.Behavior = &policy.Behavior{} })
 		w.source().value("q", 3)
 		w.start()
@@ -249,8 +241,7 @@ func TestPartialWriteOfUnknownEnd(t *testing.T) {
 // A change that a run finds to have been made by the one before, which was
 // killed, is in the history.
 func TestSettledWriteIsInTheHistory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("q", 3, func(a *config.Autoscaler) { a.Spec.Behavior = &policy.Behavior{} })
 		w.source().value("q", 4)
 		w.start()
@@ -281,8 +272,7 @@ func TestSettledWriteIsInTheHistory(t *testing.T) {
 // A stop in the middle of a round, some of whose passes have ended, forgets
 // nothing of those.
 func TestStopInTheMiddleOfARound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("quick", 3)
 		w.queue("slow", 3)
 		w.source().value("quick", 3)
@@ -302,8 +292,7 @@ func TestStopInTheMiddleOfARound(t *testing.T) {
 // An autoscaler that a restart found left out of the configuration and a later
 // reload finds back has its windows, and nothing was made up meanwhile.
 func TestLeftOutByMistake(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("q", 9)
 		w.queue("other", 3)
 		w.source().value("q", 9)
@@ -338,10 +327,8 @@ func TestLeftOutByMistake(t *testing.T) {
 // A kill between the intention and its outcome loses nothing of the decision: its
 // recommendation is in the record of the intention.
 func TestIntentionHasTheMemoryOfItsDecision(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.queue("q", 3)
-		w.source().value("q", 3)
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("q", 3, 3)
 		w.start()
 		w.advance(time.Minute)
 		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: 1, Hang: true})

@@ -156,8 +156,7 @@ func TestRestartChangesNothing(t *testing.T) {
 // After a kill in the middle of a write the next run finds out what became of
 // it.
 func TestKilledInTheMiddleOfAWrite(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("q", 3, func(a *config.Autoscaler) { a.Spec.Behavior = &policy.Behavior{} })
 		w.source().value("q", 3)
 		w.start()
@@ -186,10 +185,8 @@ func TestKilledInTheMiddleOfAWrite(t *testing.T) {
 
 // What happened in the last hour is still told after a restart.
 func TestEventsSurvive(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.queue("q", 3)
-		w.source().value("q", 6)
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("q", 3, 6)
 		w.start()
 		w.advance(time.Minute)
 		w.stop()
@@ -210,10 +207,8 @@ func TestEventsSurvive(t *testing.T) {
 // In a fresh directory the count found at first is a recommendation (R25.3), so
 // that nothing shrinks for a whole window.
 func TestFreshStateHoldsForAWindow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.queue("q", 9)
-		w.source().value("q", 2)
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("q", 9, 2)
 		start := time.Now()
 		w.start()
 		w.advance(6 * time.Minute)
@@ -226,8 +221,7 @@ func TestFreshStateHoldsForAWindow(t *testing.T) {
 
 // R54: hpad's own zero survives a restart, and a person's zero stays off.
 func TestOwnZeroSurvives(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		zero := int32(0)
 		w.queue("own", 2, func(a *config.Autoscaler) { a.Spec.MinReplicas = &zero })
 		w.queue("manual", 0, func(a *config.Autoscaler) { a.Spec.MinReplicas = &zero })
@@ -258,8 +252,7 @@ func TestOwnZeroSurvives(t *testing.T) {
 
 // Steady rounds write nothing but the time of the last one.
 func TestSteadyRoundsWriteLittle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		for i := range 50 {
 			name := fmt.Sprintf("a%d", i)
 			w.queue(name, 3)

@@ -23,8 +23,7 @@ import (
 )
 
 func TestRoundReadsOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		for i := range 100 {
 			w.queue(fmt.Sprintf("a%d", i), 3, func(a *config.Autoscaler) { a.Inputs[0].Query = fmt.Sprintf("q%d", i%3) })
 		}
@@ -50,8 +49,7 @@ func TestRoundReadsOnce(t *testing.T) {
 }
 
 func TestTicksAreAligned(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("default", 3)
 		w.queue("slow", 3, func(a *config.Autoscaler) { a.SyncPeriod = time.Minute })
 		w.queue("fast", 3, func(a *config.Autoscaler) { a.SyncPeriod = time.Second })
@@ -85,10 +83,8 @@ func TestTicksAreAligned(t *testing.T) {
 }
 
 func TestScalesUpAndDown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.queue("q", 3)
-		w.source().value("q", 3)
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("q", 3, 3)
 		start := time.Now()
 		w.start()
 		w.advance(time.Minute)
@@ -137,8 +133,7 @@ func TestFailedReadingsNeverShrink(t *testing.T) {
 		{"several for one object", policy.ObjectMetric, series(1, 2), nil, "2 series"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+			inWorld(t, func(t *testing.T, w *world) {
 				w.queue("q", 8, func(a *config.Autoscaler) {
 					a.Spec.Metrics[0].Type = test.metric
 					if test.metric == policy.ObjectMetric {
@@ -166,8 +161,7 @@ func TestFailedReadingsNeverShrink(t *testing.T) {
 
 // A source that hangs delays nobody else, and fails the metric by its deadline.
 func TestHungSourceDelaysNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.sources["slow"] = newMemorySource()
 		w.queue("good", 3)
 		w.queue("stuck", 8, func(a *config.Autoscaler) { a.Inputs[0].Source = "slow" })
@@ -200,8 +194,7 @@ func TestHungSourceDelaysNobody(t *testing.T) {
 
 // A short period makes its own autoscaler impatient, and nobody else.
 func TestShortPeriodShortensNoOtherDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("patient", 3, func(a *config.Autoscaler) { a.Inputs[0].Query = "shared" })
 		w.queue("hasty", 3, func(a *config.Autoscaler) { a.SyncPeriod, a.Inputs[0].Query = time.Second, "shared" })
 		w.source().set("shared", func(ctx context.Context, at time.Time) (sources.Vector, error) {
@@ -223,8 +216,7 @@ func TestShortPeriodShortensNoOtherDeadline(t *testing.T) {
 // An adapter that ignores its context costs its own autoscalers their readings,
 // and no goroutine more than the bound.
 func TestAdapterThatIgnoresItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.fleets["other"] = targettest.NewMemory("other")
 		w.queue("q", 3)
 		w.queue("blocked", 3, func(a *config.Autoscaler) {
@@ -258,8 +250,7 @@ func TestAdapterThatIgnoresItsContext(t *testing.T) {
 // A write that hangs keeps its own autoscaler busy: late, then failed, then
 // settled by what the fleet says.
 func TestHungWrite(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		second := func(a *config.Autoscaler) { a.SyncPeriod = time.Second }
 		w.queue("q", 3, second)
 		w.queue("other", 3, second)
@@ -293,8 +284,7 @@ func TestHungWrite(t *testing.T) {
 }
 
 func TestPanics(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("q", 3)
 		w.queue("other", 3)
 		w.source().value("q", 6)
@@ -328,11 +318,9 @@ func TestPanics(t *testing.T) {
 
 // A fleet and a source that panic fail their reads; the daemon goes on.
 func TestPanickingReads(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("q", 8)
-		w.queue("other", 3)
-		w.source().value("other", 3)
+		w.fed("other", 3, 3)
 		w.source().set("q", func(context.Context, time.Time) (sources.Vector, error) { panic("garbled") })
 		w.start()
 		w.advance(time.Hour)
@@ -358,10 +346,8 @@ func TestPanickingReads(t *testing.T) {
 
 // A fleet that panics while a source asks for its instances fails the answer.
 func TestPanickingDiscovery(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.queue("q", 3)
-		w.source().value("q", 3)
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("q", 3, 3)
 		w.start()
 		w.fleet().Inject(targettest.Fault{Call: targettest.SnapshotCall, Times: 1, Panic: "torn"})
 		if _, err := w.daemon.readTarget(t.Context(), "fleet", "q"); err == nil || !contains([]string{err.Error()}, "torn") {
@@ -376,10 +362,8 @@ func TestPanickingDiscovery(t *testing.T) {
 
 // R71: a lost version is read again and tried again while the count is the same.
 func TestConflictIsRetried(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.queue("q", 3)
-		w.source().value("q", 6)
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("q", 3, 6)
 		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: 2, Err: targets.ErrConflict})
 		w.start()
 		w.advance(time.Second)
@@ -429,10 +413,8 @@ func TestRetriesHaveAVersion(t *testing.T) {
 		{"another count at last", [][]int32{{4, 3}, {4, 3}, {5}}, []string{"1m15s: 5>6"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.queue("q", 3)
-				w.source().value("q", 3)
+			inWorld(t, func(t *testing.T, w *world) {
+				w.fed("q", 3, 3)
 				rival := make(chan []int32, len(test.rival))
 				w.fleetKind = func(memory *targettest.Memory) targets.Fleet {
 					return rivaled{Memory: memory, afterRead: func() {
@@ -465,10 +447,8 @@ func TestRetriesHaveAVersion(t *testing.T) {
 // A count that somebody else changed between read and write is not overwritten:
 // the autoscaler looks again at once.
 func TestForeignChangeIsNotOverwritten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.queue("q", 3)
-		w.source().value("q", 3)
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("q", 3, 3)
 		start := time.Now()
 		w.start()
 		w.advance(time.Minute)
@@ -508,8 +488,7 @@ func TestForeignChange(t *testing.T) {
 		{config.RestoreForeignChange, 0, nil}, // R51
 	} {
 		t.Run(fmt.Sprintf("%s %d", test.answer, test.to), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+			inWorld(t, func(t *testing.T, w *world) {
 				w.queue("q", 5, func(a *config.Autoscaler) { a.OnForeignChange = test.answer })
 				w.source().value("q", 5)
 				start := time.Now()
@@ -542,8 +521,7 @@ func TestForeignChange(t *testing.T) {
 
 // A change made while hpad was away is somebody else's too; hpad's own is not.
 func TestForeignChangeWhileAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("own", 3)
 		w.queue("foreign", 3)
 		w.source().value("own", 6)
@@ -594,8 +572,7 @@ func TestLostAnswer(t *testing.T) {
 		}, 0, "FailedRescale"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+			inWorld(t, func(t *testing.T, w *world) {
 				w.queue("q", 3, func(a *config.Autoscaler) { a.Spec.Behavior = &policy.Behavior{} })
 				w.source().value("q", 3)
 				w.start()
@@ -630,8 +607,7 @@ func TestLostAnswer(t *testing.T) {
 }
 
 func TestPartialWrite(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("q", 3, func(a *config.Autoscaler) { a.Spec.Behavior = &policy.Behavior{} })
 		w.source().value("q", 6)
 		reach := int32(4)
@@ -651,10 +627,8 @@ func TestPartialWrite(t *testing.T) {
 }
 
 func TestHold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.queue("q", 3)
-		w.source().value("q", 6)
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("q", 3, 6)
 		w.fleet().Change("q", func(target *targettest.MemoryTarget) {
 			target.Hold = &policy.Hold{Reason: "DeploymentActive", Message: "a deployment is running"}
 		})
@@ -681,8 +655,7 @@ func TestPlatformWords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const short = policy.ConditionType("InsufficientCapacity")
 		w := newWorld(t)
-		w.queue("q", 3)
-		w.source().value("q", 6)
+		w.fed("q", 3, 6)
 		say := func(notices ...policy.Notice) {
 			w.fleet().Change("q", func(target *targettest.MemoryTarget) {
 				target.Edit = func(reading *targets.Reading) { reading.Notices = notices }
@@ -723,11 +696,9 @@ func TestPlatformWords(t *testing.T) {
 }
 
 func TestDryRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.dryRun = true
-		w.queue("q", 3)
-		w.source().value("q", 6)
+		w.fed("q", 3, 6)
 		w.start()
 		w.advance(time.Minute)
 		if writes := w.fleet().Writes(); len(writes) != 0 {
@@ -746,8 +717,7 @@ func TestDryRun(t *testing.T) {
 // A full disk keeps no fleet from being scaled, and nothing is lost once there
 // is room again.
 func TestStoreThatCannotBeWritten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("q", 3, func(a *config.Autoscaler) { a.Spec.Behavior = &policy.Behavior{} })
 		w.source().value("q", 3)
 		w.start()
@@ -777,8 +747,7 @@ func TestStoreThatCannotBeWritten(t *testing.T) {
 // What happens at the very instant of a tick does not make the scheduler miss
 // it.
 func TestEventsAtTicks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("q", 3, func(a *config.Autoscaler) { a.SyncPeriod = time.Second })
 		w.queue("other", 3, func(a *config.Autoscaler) { a.SyncPeriod = time.Hour })
 		w.source().value("q", 3)
@@ -800,10 +769,8 @@ func TestEventsAtTicks(t *testing.T) {
 // A reload that gives an autoscaler another period starts with the next tick of
 // that period.
 func TestReloadOfThePeriodMissesNoTick(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.queue("q", 3)
-		w.source().value("q", 3)
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("q", 3, 3)
 		w.start()
 		w.advance(17500 * time.Millisecond)
 		changed := w.config.Autoscalers["q"]
@@ -824,8 +791,7 @@ func TestReloadOfThePeriodMissesNoTick(t *testing.T) {
 // More queries than a source is asked at once wait for each other, also those of
 // different deadlines; none fails for it.
 func TestManyQueriesWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		for i := range 3 * adapters.QueriesAtOnce {
 			name := fmt.Sprintf("a%d", i)
 			w.queue(name, 3, func(a *config.Autoscaler) { a.SyncPeriod = time.Duration(10+5*(i%2)) * time.Second })
@@ -845,8 +811,7 @@ func TestManyQueriesWait(t *testing.T) {
 // Evaluations out of turn, of which there may be many at once, wait for each
 // other's reads.
 func TestManyEvaluationsOutOfTurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		for i := range 5 * adapters.ReadsAtOnce {
 			name := fmt.Sprintf("a%d", i)
 			w.queue(name, 3)

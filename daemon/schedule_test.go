@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/hpad/hpad/sources"
@@ -55,10 +54,8 @@ func TestLastCompletedRound(t *testing.T) {
 // TestStopDoesNotCompleteARound ends the daemon while a pass waits for its source:
 // its tick is not replayed by the next run.
 func TestStopDoesNotCompleteARound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.queue("q", 3)
-		w.source().value("q", 3)
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("q", 3, 3)
 		w.start()
 		w.advance(time.Minute)
 		before := w.store.lastRound()

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
@@ -14,12 +13,10 @@ import (
 // TestUnwrittenState cannot write its state for a while, and at the end.
 func TestUnwrittenState(t *testing.T) {
 	full := errors.New("no space left on device")
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(t *testing.T, w *world) {
 		core, logs := observer.New(zap.InfoLevel)
 		w.log = zap.New(core)
-		w.queue("a", 3)
-		w.source().value("a", 3)
+		w.fed("a", 3, 3)
 		w.start()
 		w.advance(time.Minute)
 		if problems := w.daemon.Readiness().Problems; len(problems) != 0 {
@@ -64,10 +61,8 @@ func TestUnwrittenState(t *testing.T) {
 // What could not be written is written with the next commit, also where no later
 // pass has anything of its own to write.
 func TestUnwrittenStateIsWrittenLater(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.queue("a", 3)
-		w.source().value("a", 3)
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("a", 3, 3)
 		w.start()
 		w.advance(time.Minute)
 		w.store.fail(errors.New("no space left on device"))

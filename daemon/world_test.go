@@ -92,6 +92,12 @@ func newWorld(t testing.TB) *world {
 	}
 }
 
+// inWorld runs a test in a synctest bubble, with a world of its own.
+func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, newWorld(t)) })
+}
+
 func (w *world) fleet() *targettest.Memory { return w.fleets["fleet"] }
 
 func (w *world) source() *memorySource { return w.sources["source"] }
@@ -120,6 +126,12 @@ func (w *world) queue(name string, replicas int32, edit ...func(*config.Autoscal
 	}
 	a.Spec = policy.Default(a.Spec)
 	w.config.Autoscalers[name] = a
+}
+
+// fed configures an autoscaler as queue does, whose source has a value.
+func (w *world) fed(name string, replicas int32, value float64, edit ...func(*config.Autoscaler)) {
+	w.queue(name, replicas, edit...)
+	w.source().value(name, value)
 }
 
 // load answers a configuration that shares nothing with the next one.
