@@ -18,7 +18,7 @@ import (
 type Answer struct {
 	// Platform is who answered: "azure".
 	Platform string
-	// Status is that of HTTP; 0 where the answer is the outcome of an operation.
+	// Status is that of HTTP; 0 for the outcome of an operation.
 	Status int
 	// Code is the platform's word for what is wrong; empty when it has none.
 	Code    string
@@ -27,7 +27,7 @@ type Answer struct {
 	RetryAfter time.Duration
 }
 
-// Error returns the answer in one line.
+// Error returns what the platform said, in one line.
 func (a *Answer) Error() string {
 	text := a.Platform + " answers"
 	if a.Status != 0 {
@@ -63,20 +63,20 @@ func (a *Answer) Says(words ...string) bool {
 	})
 }
 
-// Rule is what an answer means. Fields that are zero fit every answer.
+// Rule is what an Answer means. Fields that are zero fit every one.
 type Rule struct {
-	// Status is that of the answer; 4 and 5 are all of the 400s and 500s.
+	// Status is that of HTTP; 4 and 5 are all of the 400s and 500s.
 	Status int
-	// Code is that of the answer, in any case, and Words are some of which it says one.
+	// Code is the platform's, in any case, and Words are some of which it says one.
 	Code  string
 	Words []string
-	// Waits fits answers that ask to wait.
+	// Waits fits where the platform asked to wait.
 	Waits bool
 
 	// Class is one of the error classes of package targets; an ErrUnknownOutcome is an
 	// ErrTransient too.
 	Class error
-	// Reason is that of the error; for an ErrHeld without one it is the answer's code.
+	// Reason is that of the error; for an ErrHeld without one it is the code.
 	Reason string
 }
 
@@ -87,8 +87,8 @@ func (r *Rule) fits(a *Answer) bool {
 		(!r.Waits || a.RetryAfter > 0)
 }
 
-// Classify returns the answer as an error of the class that the first fitting rule
-// gives it, and as an ErrTransient where none fits.
+// Classify returns an error of the class that the first fitting rule gives, and an
+// ErrTransient where none fits.
 func (a *Answer) Classify(rules ...Rule) error {
 	for _, rule := range rules {
 		if rule.fits(a) {

@@ -77,7 +77,7 @@ func newRetryer() gax.Retryer {
 	})
 }
 
-// attempt sends a request once and reads the whole answer within the fleet's timeout.
+// attempt sends a request once and reads the whole response within the fleet's timeout.
 func (s *sender) attempt(ctx context.Context, r *http.Request) (*http.Response, error) {
 	ctx, cancel := targets.Bounded(ctx, s.connection.config.Timeout)
 	defer cancel()

@@ -1,0 +1,66 @@
+package cloud
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// TestClassify gives errors the class of the first rule that fits.
+func TestClassify(t *testing.T) {
+	rules := []Rule{
+		{Status: http.StatusServiceUnavailable, Waits: true, Class: targets.ErrThrottled},
+		{Code: "Quota", Words: []string{"per minute"}, Class: targets.ErrThrottled},
+		{Code: "quota", Class: targets.ErrOutOfRange, Reason: "QuotaExceeded"},
+		{Status: 4, Words: []string{"SoldOut", "no more machines"}, Class: targets.ErrHeld},
+		{Status: http.StatusNotFound, Class: targets.ErrTargetNotFound, Reason: "GroupNotFound"},
+		{Status: 5, Class: targets.ErrUnknownOutcome},
+	}
+	for name, c := range map[string]struct {
+		answer  Answer
+		class   error
+		reason  string
+		unknown bool
+	}{
+		"asks to wait":      {Answer{Status: 503, RetryAfter: time.Second}, targets.ErrThrottled, "", false},
+		"does not":          {Answer{Status: 503}, targets.ErrTransient, "", true},
+		"code and words":    {Answer{Status: 403, Code: "quota", Message: "10 calls Per Minute"}, targets.ErrThrottled, "", false},
+		"code alone":        {Answer{Status: 403, Code: "QUOTA", Message: "10 machines"}, targets.ErrOutOfRange, "QuotaExceeded", false},
+		"a word as code":    {Answer{Status: 409, Code: "soldOut"}, targets.ErrHeld, "soldOut", false},
+		"a word of many":    {Answer{Status: 400, Code: "Bad", Message: "there are no more machines"}, targets.ErrHeld, "Bad", false},
+		"of another status": {Answer{Code: "SoldOut"}, targets.ErrTransient, "", false},
+		"status":            {Answer{Status: 404}, targets.ErrTargetNotFound, "GroupNotFound", false},
+		"no rule":           {Answer{Status: 400}, targets.ErrTransient, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := c.answer.Classify(rules...)
+			reason := targets.Reason(err)
+			if held, ok := errors.AsType[*targets.HeldError](err); ok {
+				reason = held.Hold.Reason
+			}
+			if !errors.Is(err, c.class) || reason != c.reason || errors.Is(err, targets.ErrUnknownOutcome) != c.unknown {
+				t.Errorf("Classify() = %v with reason %q, want %v with %q, of unknown outcome: %t", err, reason, c.class, c.reason, c.unknown)
+			}
+			if throttled, ok := errors.AsType[*targets.ThrottledError](err); ok && throttled.RetryAfter != c.answer.RetryAfter {
+				t.Errorf("retry after %v, want %v", throttled.RetryAfter, c.answer.RetryAfter)
+			}
+		})
+	}
+}
+
+func TestAnswerText(t *testing.T) {
+	for _, c := range []struct {
+		answer Answer
+		want   string
+	}{
+		{Answer{Platform: "azure", Status: 502}, "azure answers 502: Bad Gateway"},
+		{Answer{Platform: "azure", Code: "Failed", Message: "two\n  lines"}, "azure answers Failed: two lines"},
+	} {
+		if got := c.answer.Error(); got != c.want {
+			t.Errorf("Error() = %q, want %q", got, c.want)
+		}
+	}
+}

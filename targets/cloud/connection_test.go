@@ -1,0 +1,65 @@
+package cloud
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// TestConnection makes another client when a file changes, and when one is given up;
+// where a file is of no use it keeps the client there is, and says why.
+func TestConnection(t *testing.T) {
+	type client struct{ secret string }
+	path := filepath.Join(t.TempDir(), "secret")
+	var dropped []string
+	c := &Connection[client]{
+		Make: func(context.Context) (*client, error) {
+			text, err := os.ReadFile(path)
+			return &client{secret: string(text)}, err
+		},
+		Files: func() []string { return []string{path, ""} },
+		Drop:  func(old *client) { dropped = append(dropped, old.secret) },
+	}
+	if made, err := c.Client(t.Context()); made != nil || !errors.Is(err, targets.ErrForbidden) {
+		t.Fatalf("Client() without the file = %v, %v, want none and ErrForbidden", made, err)
+	}
+	write := func(text string) *client {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		made, err := c.Client(t.Context())
+		if err != nil || made.secret != text {
+			t.Fatalf("Client() = %v, %v, want one of %q", made, err, text)
+		}
+		return made
+	}
+	first := write("one")
+	if again, err := c.Client(t.Context()); again != first || err != nil {
+		t.Errorf("Client() again = %v, %v, want the same", again, err)
+	}
+	second := write("other")
+	c.Forget(first)
+	if again, _ := c.Client(t.Context()); again != second {
+		t.Error("a client that was replaced is given up twice")
+	}
+	c.Forget(second)
+	third, err := c.Client(t.Context())
+	if err != nil || third == second {
+		t.Errorf("Client() after Forget() = %v, %v, want another one", third, err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if kept, err := c.Client(t.Context()); kept != third || !errors.Is(err, targets.ErrForbidden) {
+		t.Errorf("Client() when the file is gone = %v, %v, want the one before and ErrForbidden", kept, err)
+	}
+	c.Close()
+	if want := []string{"one", "other", "other"}; len(dropped) != 3 || dropped[0] != want[0] || dropped[2] != want[2] {
+		t.Errorf("connections of %q were given up, want of %q", dropped, want)
+	}
+}
