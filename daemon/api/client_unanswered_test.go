@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -30,7 +31,10 @@ func TestUnanswered(t *testing.T) {
 				c.http.Transport.(*http.Transport).DialContext = func(context.Context, string, string) (net.Conn, error) {
 					ours, theirs := net.Pipe()
 					go func() {
-						go func() { _, _ = io.WriteString(theirs, test.answer) }()
+						_, _ = http.ReadRequest(bufio.NewReader(theirs))
+						if test.answer != "" {
+							_, _ = io.WriteString(theirs, test.answer)
+						}
 						_, _ = io.Copy(io.Discard, theirs)
 					}()
 					return ours, nil
