@@ -98,7 +98,7 @@ func runConfig(t *testing.T, dir, text string) *running {
 	}
 }
 
-// answer asks a server for a path without TLS, and returns the status. One that
+// A server is asked for a path without TLS, for the status. One that
 // responds serves, and has read its web config: a connection is accepted before that.
 // One with TLS responds that this is not HTTPS.
 func answer(network, address, path string) (int, error) {

@@ -17,7 +17,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// answer is an envelope as a client sees it.
+// An envelope as a client sees it.
 type answer struct {
 	Status    string          `json:"status"`
 	Data      json.RawMessage `json:"data"`

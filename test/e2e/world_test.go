@@ -392,7 +392,6 @@ func (h *hpad) awaitCount(want int32, limit time.Duration) api.Autoscaler {
 	})
 }
 
-// answer is what a command printed and ended with.
 type answer struct {
 	out, err string
 	code     int

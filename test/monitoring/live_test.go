@@ -150,7 +150,7 @@ func shows(t *testing.T, server *promtest.Server) {
 	}
 }
 
-// answers asks a query as Grafana does, and returns how many series there are.
+// How many series a query has, as Grafana asks it.
 func answers(t *testing.T, server *promtest.Server, q query) int {
 	t.Helper()
 	now := time.Now()

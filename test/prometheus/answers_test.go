@@ -108,7 +108,6 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// answer is a response of the HTTP API.
 type answer struct {
 	status int
 	body   []byte

@@ -125,7 +125,7 @@ func TestWorkerSaysThatItCannotServe(t *testing.T) {
 	}
 }
 
-// answers is a transport that responds as a function says.
+// A transport that responds as a function says.
 type answers func(*http.Request) (*http.Response, error)
 
 func (a answers) RoundTrip(request *http.Request) (*http.Response, error) { return a(request) }

@@ -64,7 +64,6 @@ var spaces = map[string]string{
 	versionSTS:         "https://sts.amazonaws.com/doc/2011-06-15/",
 }
 
-// answer writes the response to a call.
 func answer(w http.ResponseWriter, version, name, id string, result element) {
 	root := element{name: fmt.Sprintf("%sResponse xmlns=%q", name, spaces[version])}
 	if version == versionEC2 {

@@ -230,7 +230,6 @@ func (s *Server) fail(w http.ResponseWriter, f *Failure) {
 	write(w, &refusal{status: f.Status, code: f.Code, message: f.Message, header: f.Header})
 }
 
-// answer does what a route is for.
 func (found *route) answer(s *Server, w http.ResponseWriter, r *http.Request, parts []string) error {
 	if found.serve != nil {
 		return found.serve(s, w, r, parts)

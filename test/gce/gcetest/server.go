@@ -219,7 +219,7 @@ func (f *fault) suffer(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// answer does what a call asks for. The response is text before anything can change.
+// What a call asks for is done, and the response is text before anything can change.
 func (s *Server) answer(c *call, r *http.Request) ([]byte, *apiError) {
 	s.Rival.Meet(strings.TrimPrefix(c.method.ID, "compute."))
 	s.mu.Lock()
