@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// Env is what a fleet is lent by the daemon. Each field may have its zero value.
+// Env is what a fleet is lent by the daemon. A field may have its zero value, but for
+// the Store of kinds that cannot do without.
 type Env struct {
-	// Store is the fleet's own small store.
+	// Store is the fleet's own small store; nil keeps nothing across restarts.
 	Store Store
 	// Earlier returns the count that a target of that name had before the state was
 	// lost, for kinds that keep counts in Store; false where nothing was lost, or

@@ -28,7 +28,7 @@ func testConfig(t testing.TB, host string) *Config {
 
 func openFleet(t testing.TB, c *Config, store targets.Store) *Fleet {
 	t.Helper()
-	f, err := New("shop", c, Options{Store: store})
+	f, err := New("shop", c, targets.Env{Store: store})
 	if err != nil {
 		t.Fatal(err)
 	}

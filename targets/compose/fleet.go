@@ -17,16 +17,6 @@ import (
 	"github.com/hpad/hpad/targets/docker"
 )
 
-// Options are what a fleet is given besides its configuration.
-type Options struct {
-	// Store keeps what the engine does not. It is required.
-	Store targets.Store
-	// DryRun starts no container that nobody asks for by SetReplicas.
-	DryRun bool
-	// Now is a clock that nobody sets, also across restarts; nil means time.Now.
-	Now func() time.Time
-}
-
 // refreshing is how many templates are taken at once.
 const refreshing = 4
 
@@ -71,7 +61,7 @@ type Fleet struct {
 // New returns a fleet of that name, which connects when it is first read. The
 // configuration is defaulted and valid, and is not modified. An error names a file that
 // cannot be used.
-func New(name string, config *Config, options Options) (*Fleet, error) {
+func New(name string, config *Config, options targets.Env) (*Fleet, error) {
 	if options.Store == nil {
 		return nil, fmt.Errorf("fleet %q: a store is required", name)
 	}

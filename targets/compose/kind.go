@@ -15,5 +15,5 @@ var Kind = targets.Kind{
 
 // Build makes a fleet of that name.
 func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
-	return New(name, c, Options{Store: env.Store, Now: env.Now, DryRun: env.DryRun})
+	return New(name, c, env)
 }

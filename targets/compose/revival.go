@@ -38,7 +38,7 @@ type revival struct {
 	// Ended is its last end, by the engine's clock, and Cause how it ended, in words.
 	Ended time.Time `json:"ended"`
 	Cause string    `json:"cause"`
-	// Since is when hpad saw that end, or started it after that, by Options.Now; Wait is
+	// Since is when hpad saw that end, or started it after that, by Env.Now; Wait is
 	// how long after it hpad starts it the next time.
 	Since time.Time     `json:"since"`
 	Wait  time.Duration `json:"wait"`

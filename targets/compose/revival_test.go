@@ -87,7 +87,7 @@ func TestRevivalSteady(t *testing.T) {
 	passes := func(d time.Duration) []int {
 		t.Helper()
 		now = now.Add(d)
-		f, err := New("shop", testConfig(t, i.host()), Options{Store: store, Now: func() time.Time { return now }})
+		f, err := New("shop", testConfig(t, i.host()), targets.Env{Store: store, Now: func() time.Time { return now }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -326,7 +326,7 @@ func TestLeftAlone(t *testing.T) {
 			if test.change != nil {
 				test.change(c)
 			}
-			f, err := New("shop", c, Options{Store: &targettest.Store{}, DryRun: test.dry})
+			f, err := New("shop", c, targets.Env{Store: &targettest.Store{}, DryRun: test.dry})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
 )
 
@@ -14,7 +15,7 @@ func TestStoredBefore(t *testing.T) {
 	store := &targettest.Store{}
 	stored := store.Fill(t, "testdata/store-1.json")
 	at := time.Date(2026, 11, 22, 22, 0, 0, 0, time.UTC)
-	f, err := New("shop", testConfig(t, i.host()), Options{Store: store, Now: func() time.Time { return at }})
+	f, err := New("shop", testConfig(t, i.host()), targets.Env{Store: store, Now: func() time.Time { return at }})
 	if err != nil {
 		t.Fatal(err)
 	}

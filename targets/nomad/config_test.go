@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hpad/hpad/settings/httpclient"
+	"github.com/hpad/hpad/targets"
 )
 
 func TestEnvironment(t *testing.T) {
@@ -117,7 +118,7 @@ func TestUnusableFiles(t *testing.T) {
 	} {
 		c := testConfig(t, "https://127.0.0.1:4646")
 		change(c)
-		if _, err := New("prod", c, Options{}); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := New("prod", c, targets.Env{}); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("New() with a missing %s = %v, want its name", name, err)
 		}
 	}

@@ -23,7 +23,7 @@ func testConfig(t testing.TB, address string) *Config {
 
 func openFleet(t testing.TB, c *Config, store targets.Store) *Fleet {
 	t.Helper()
-	f, err := New("prod", c, Options{Store: store})
+	f, err := New("prod", c, targets.Env{Store: store})
 	if err != nil {
 		t.Fatal(err)
 	}

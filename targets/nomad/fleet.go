@@ -14,12 +14,6 @@ import (
 	"github.com/hpad/hpad/targets/memory"
 )
 
-// Options are the parts of a fleet besides its configuration.
-type Options struct {
-	// Store keeps readiness and start times over restarts; nil keeps none.
-	Store targets.Store
-}
-
 // fetching is how many specifications are read at once: a part of the
 // connections, so that lists and writes find one too.
 func (c *Config) fetching() int { return max(1, c.MaxConnections/3) }
@@ -40,7 +34,7 @@ type Fleet struct {
 // New returns a fleet, which connects when it is first read. The configuration is
 // defaulted and valid, and is not modified. An error names a file that cannot be
 // used.
-func New(name string, config *Config, options Options) (*Fleet, error) {
+func New(name string, config *Config, options targets.Env) (*Fleet, error) {
 	connection, err := newConnection(config)
 	if err != nil {
 		return nil, fmt.Errorf("connect fleet %q: %w", name, err)

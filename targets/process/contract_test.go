@@ -66,7 +66,7 @@ func (w *world) open(t *testing.T) *Fleet {
 	if errs := w.config.Validate(); errs != nil {
 		t.Fatalf("Validate() = %v", errs)
 	}
-	return New("local", w.config, Options{Store: &w.store, Output: func(_, _ string) io.Writer { return &w.output }})
+	return New("local", w.config, targets.Env{Store: &w.store, Output: func(_, _ string) io.Writer { return &w.output }})
 }
 
 func (w *world) touch(t *testing.T, name string, there bool) {

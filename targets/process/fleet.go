@@ -15,19 +15,6 @@ import (
 	"github.com/hpad/hpad/targets/ledger"
 )
 
-// Options are what a fleet is given besides its configuration.
-type Options struct {
-	// Store keeps the counts; nil keeps none, so that every start begins with the
-	// configured ones.
-	Store targets.Store
-	// Earlier returns the count that a service had before the store lost it; false
-	// where that is not known. Nil knows nothing.
-	Earlier func(service string) (int32, bool)
-	// Output returns where an instance's output goes; nil, as a function or as its
-	// result, discards it.
-	Output Output
-}
-
 // Output returns the writer of an instance's output, by service and instance id, and
 // is called once for each instance. The writer gets one line with each call, never two
 // calls at once, and is closed, if it can be, when the instance is gone. Lines that
@@ -53,7 +40,7 @@ type Fleet struct {
 
 // New returns a fleet of that name that has not been started. The configuration
 // is defaulted and valid, and is not modified.
-func New(name string, config *Config, options Options) *Fleet {
+func New(name string, config *Config, options targets.Env) *Fleet {
 	f := &Fleet{config: config, services: map[string]*service{}, lent: map[string]bool{}}
 	f.base.Name, f.base.Parse = name, f.service
 	f.counts = ledger.New[count](options.Store, countPrefix)

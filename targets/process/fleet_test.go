@@ -313,7 +313,7 @@ func TestRestartFromSavedCount(t *testing.T) {
 func TestRestartFromEarlierCount(t *testing.T) {
 	w := newWorld(t, 1, 2)
 	open := func() *Fleet {
-		return New("local", w.config, Options{Store: &w.store, Earlier: func(service string) (int32, bool) {
+		return New("local", w.config, targets.Env{Store: &w.store, Earlier: func(service string) (int32, bool) {
 			return 3, service == "a"
 		}})
 	}
@@ -476,7 +476,7 @@ func TestReloadGivenUp(t *testing.T) {
 	}
 	scale(t, older, "a", 2)
 	settled(t, older, "a", 2)
-	if newer := New("other", w.config, Options{}); newer.Succeed(older) || newer.Succeed("something else") {
+	if newer := New("other", w.config, targets.Env{}); newer.Succeed(older) || newer.Succeed("something else") {
 		t.Error("Succeed() of another fleet = true")
 	}
 }
@@ -731,7 +731,7 @@ func TestEnvironment(t *testing.T) {
 func TestOutputIsClosed(t *testing.T) {
 	w := newWorld(t, 1)
 	closed := make(chan string, 1)
-	f := New("local", w.config, Options{Output: func(service, instance string) io.Writer {
+	f := New("local", w.config, targets.Env{Output: func(service, instance string) io.Writer {
 		return closing{func() { closed <- service + " " + instance }}
 	}})
 	start(t, f)

@@ -23,5 +23,5 @@ var Kind = targets.Kind{
 
 // Build makes a fleet of that name.
 func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
-	return New(name, c, Options{Store: env.Store, Earlier: env.Earlier, Output: env.Output}), nil
+	return New(name, c, env), nil
 }

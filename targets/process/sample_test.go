@@ -176,7 +176,7 @@ func TestSamplesAge(t *testing.T) {
 func BenchmarkSample(b *testing.B) {
 	config := &Config{Services: map[string]Service{"sleep": {Command: []string{"sleep", "600"}, Replicas: new(int32(50))}}}
 	config.SetDefaults()
-	f := New("local", config, Options{})
+	f := New("local", config, targets.Env{})
 	if err := f.Start(b.Context()); err != nil {
 		b.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func BenchmarkSample(b *testing.B) {
 func BenchmarkSnapshot(b *testing.B) {
 	config := &Config{Services: map[string]Service{"sleep": {Command: []string{"sleep", "600"}, Replicas: new(int32(50))}}}
 	config.SetDefaults()
-	f := New("local", config, Options{})
+	f := New("local", config, targets.Env{})
 	if err := f.Start(b.Context()); err != nil {
 		b.Fatal(err)
 	}

@@ -64,7 +64,7 @@ func (c count) Empty() bool { return false }
 
 func (c count) version() string { return strconv.FormatUint(c.Version, 10) }
 
-func newService(name string, config Service, options Options, counts *ledger.Ledger[count]) *service {
+func newService(name string, config Service, options targets.Env, counts *ledger.Ledger[count]) *service {
 	s := &service{name: name, output: options.Output, earlier: options.Earlier, writing: semaphore.NewWeighted(1)}
 	s.ports, _ = parsePorts(config.Ports) // the configuration is valid
 	s.takeOver(config, counts)

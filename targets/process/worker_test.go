@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
 )
 
@@ -136,7 +137,7 @@ func daemon() error {
 		Command: []string{os.Args[0]}, Env: map[string]string{"WORKER": "family"}, Replicas: new(int32(2)),
 	}}}
 	config.SetDefaults()
-	if err := New("local", config, Options{Store: new(targettest.Store)}).Start(context.Background()); err != nil {
+	if err := New("local", config, targets.Env{Store: new(targettest.Store)}).Start(context.Background()); err != nil {
 		return err
 	}
 	select {}

@@ -133,7 +133,7 @@ func TestAddressOf(t *testing.T) {
 func TestConnect(t *testing.T) {
 	c := &Config{Manager: userManager, Address: filepath.Join(t.TempDir(), "systemd", "private")}
 	c.SetDefaults()
-	f := New("vm", c, Options{})
+	f := New("vm", c, targets.Env{})
 	defer func() { _ = f.Close() }()
 	_, err := f.Snapshot(t.Context(), []targets.Ref{ref("worker@.service")})
 	if !errors.Is(err, targets.ErrTransient) || !strings.Contains(err.Error(), c.Address) || !strings.Contains(err.Error(), "see the fleet's address") {

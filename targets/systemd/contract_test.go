@@ -63,7 +63,7 @@ func newPlatform(t *testing.T, counts ...int32) *targettest.Platform {
 	}
 	config.SetDefaults()
 	p.Open = func(*testing.T) targets.Fleet {
-		current = newFleet("vm", config, Options{Store: &store}, m)
+		current = newFleet("vm", config, targets.Env{Store: &store}, m)
 		return current
 	}
 	p.SetCount = func(t *testing.T, ref targets.Ref, n int32) { setCount(t, m, ref, int(n)) }

@@ -12,22 +12,12 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// Options are what a fleet is given besides its configuration.
-type Options struct {
-	// Store keeps the counts; nil keeps none, so that every start begins with the
-	// instances that are there.
-	Store targets.Store
-	// Earlier returns the count that a template had before the store lost it; false
-	// where that is not known. Nil knows nothing.
-	Earlier func(template string) (int32, bool)
-}
-
 // Fleet reads and scales the templates of one service manager. It is safe for
 // concurrent use.
 type Fleet struct {
 	base    targets.Base[*target]
 	config  *Config
-	options Options
+	options targets.Env
 	manager manager
 	known   *particulars
 	sampler *sampler
@@ -45,11 +35,11 @@ type Fleet struct {
 
 // New returns a fleet of that name, which connects when it is first read. The
 // configuration is defaulted and valid, and is not modified.
-func New(name string, config *Config, options Options) *Fleet {
+func New(name string, config *Config, options targets.Env) *Fleet {
 	return newFleet(name, config, options, newConnection(config))
 }
 
-func newFleet(name string, config *Config, options Options, m manager) *Fleet {
+func newFleet(name string, config *Config, options targets.Env, m manager) *Fleet {
 	f := &Fleet{
 		config: config, options: options, manager: m,
 		known: newParticulars(m), targets: map[template]*target{}, reach: map[template]int32{},

@@ -56,7 +56,7 @@ func (r *rig) open() {
 	if errs := r.config.Validate(); errs != nil {
 		r.Fatalf("Validate() = %v", errs)
 	}
-	r.fleet = newFleet("vm", r.config, Options{Store: &r.store, Earlier: r.earlier}, r.m)
+	r.fleet = newFleet("vm", r.config, targets.Env{Store: &r.store, Earlier: r.earlier}, r.m)
 	if err := r.fleet.Start(r.Context()); err != nil {
 		r.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func TestNotStarted(t *testing.T) {
 		r.scale(3)
 		_ = r.fleet.Close()
 		r.m.byHand(t, "stop", workers(3)...)
-		r.fleet = newFleet("vm", r.config, Options{Store: &r.store}, r.m)
+		r.fleet = newFleet("vm", r.config, targets.Env{Store: &r.store}, r.m)
 		if reading := r.wantSpec(3); reading.StatusReplicas != 2 {
 			r.Errorf("status %d replicas, want 2", reading.StatusReplicas)
 		}
@@ -1171,7 +1171,7 @@ func TestOneList(t *testing.T) {
 		}
 		config := &Config{}
 		config.SetDefaults()
-		f := newFleet("vm", config, Options{}, m)
+		f := newFleet("vm", config, targets.Env{}, m)
 		defer func() { _ = f.Close() }()
 		for range 2 {
 			m.called("")

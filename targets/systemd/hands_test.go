@@ -35,7 +35,7 @@ func manyHands(t *testing.T, rt *rapid.T) {
 		if f != nil {
 			_ = f.Close()
 		}
-		f = newFleet("vm", config, Options{Store: &store}, m)
+		f = newFleet("vm", config, targets.Env{Store: &store}, m)
 		if err := f.Start(t.Context()); err != nil {
 			rt.Fatal(err)
 		}

@@ -56,7 +56,7 @@ type book struct {
 	followed   time.Time
 }
 
-func newTarget(t template, config *Config, options Options) *target {
+func newTarget(t template, config *Config, options targets.Env) *target {
 	own := config.template(t)
 	return &target{
 		template: t, config: own, earlier: options.Earlier,

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
 )
 
@@ -36,7 +37,7 @@ func TestSavesInTurn(t *testing.T) {
 		config := &Config{}
 		config.SetDefaults()
 		store := &slowStore{first: make(chan struct{}), second: make(chan struct{})}
-		worker := newTarget("worker", config, Options{Store: store})
+		worker := newTarget("worker", config, targets.Env{Store: store})
 		for version := range uint64(2) {
 			worker.with(func(b *book) { b.known, b.members = true, members{Format: membersFormat, Version: version + 1} })
 			go func() {

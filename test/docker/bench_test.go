@@ -85,7 +85,7 @@ func benchFleet(b *testing.B, host string) *compose.Fleet {
 	b.Helper()
 	c := &compose.Config{Config: docker.Config{Host: host, Timeout: time.Minute}}
 	c.SetDefaults()
-	f, err := compose.New("shop", c, compose.Options{Store: &targettest.Store{}})
+	f, err := compose.New("shop", c, targets.Env{Store: &targettest.Store{}})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func (s *site) beside(t *testing.T, p *dockertest.Project) *beside {
 	b := &beside{gate: newGate(t, s.Engine), ref: targets.Ref{Fleet: "shop", Name: p.Name + "/web"}}
 	config := &compose.Config{Config: docker.Config{Host: b.gate.host()}}
 	config.SetDefaults()
-	f, err := compose.New("shop", config, compose.Options{Store: &targettest.Store{}})
+	f, err := compose.New("shop", config, targets.Env{Store: &targettest.Store{}})
 	if err != nil {
 		t.Fatal(err)
 	}

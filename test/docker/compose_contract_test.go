@@ -124,7 +124,7 @@ func (c *contract) open(t *testing.T) *compose.Fleet {
 	t.Helper()
 	config := &compose.Config{Config: docker.Config{Host: c.gate.host(), ResourceInterval: time.Second}}
 	config.SetDefaults()
-	f, err := compose.New("shop", config, compose.Options{Store: c.store})
+	f, err := compose.New("shop", config, targets.Env{Store: c.store})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,7 +306,7 @@ func TestComposeHooks(t *testing.T) {
 		Services: map[string]compose.Service{"hooked/web": {PostStart: write("started"), PreStop: write("stopping")}},
 	}
 	config.SetDefaults()
-	f, err := compose.New("shop", config, compose.Options{Store: &targettest.Store{}})
+	f, err := compose.New("shop", config, targets.Env{Store: &targettest.Store{}})
 	if err != nil {
 		t.Fatal(err)
 	}

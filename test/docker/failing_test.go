@@ -93,7 +93,7 @@ func (s *site) exhaust(t *testing.T, project string, count int) {
 	open := func() *compose.Fleet {
 		config := &compose.Config{Config: docker.Config{Host: s.Host()}}
 		config.SetDefaults()
-		f, err := compose.New("shop", config, compose.Options{Store: store})
+		f, err := compose.New("shop", config, targets.Env{Store: store})
 		if err != nil {
 			t.Fatal(err)
 		}

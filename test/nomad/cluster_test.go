@@ -67,7 +67,7 @@ func TestACL(t *testing.T) {
 
 	c := &nomad.Config{Address: agent.URL, TokenFile: file}
 	c.SetDefaults()
-	f, err := nomad.New("prod", c, nomad.Options{})
+	f, err := nomad.New("prod", c, targets.Env{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestCalls(t *testing.T) {
 	}
 	c := &nomad.Config{Address: proxy.URL}
 	c.SetDefaults()
-	f, err := nomad.New("prod", c, nomad.Options{Store: &targettest.Store{}})
+	f, err := nomad.New("prod", c, targets.Env{Store: &targettest.Store{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,7 @@ func TestContract(t *testing.T) {
 		p.Open = func(t *testing.T) targets.Fleet {
 			c := &nomad.Config{Address: agent.URL}
 			c.SetDefaults()
-			f, err := nomad.New("prod", c, nomad.Options{Store: store})
+			f, err := nomad.New("prod", c, targets.Env{Store: store})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -32,7 +32,7 @@ func TestTLS(t *testing.T) {
 
 	anonymous := &nomad.Config{Address: agent.URL, TLS: httpclient.TLS{CAFile: own.CAFile}}
 	anonymous.SetDefaults()
-	f, err := nomad.New("prod", anonymous, nomad.Options{})
+	f, err := nomad.New("prod", anonymous, targets.Env{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ max_replicas = 2
 	w := world.New(t, fleet(agent.URL, "")+text.String())
 	c := &nomad.Config{Address: agent.URL, Timeout: 200 * time.Millisecond, ResourceInterval: time.Second}
 	c.SetDefaults()
-	f, err := nomad.New("prod", c, nomad.Options{})
+	f, err := nomad.New("prod", c, targets.Env{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func newMachines(t *testing.T) *machines {
 	}})
 	c := &nomad.Config{Address: m.cluster.Servers[0].URL}
 	c.SetDefaults()
-	nodes, err := nomad.New("prod", c, nomad.Options{})
+	nodes, err := nomad.New("prod", c, targets.Env{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,7 +69,7 @@ func TestNamespaces(t *testing.T) {
 	}
 	c := &nomad.Config{Address: agent.URL, TokenFile: file}
 	c.SetDefaults()
-	f, err := nomad.New("prod", c, nomad.Options{})
+	f, err := nomad.New("prod", c, targets.Env{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -94,7 +94,7 @@ func readiness(t *testing.T, agent *nomadtest.Agent, _ *world.Load) {
 	open := func(store targets.Store) *nomad.Fleet {
 		c := &nomad.Config{Address: agent.URL}
 		c.SetDefaults()
-		f, err := nomad.New("prod", c, nomad.Options{Store: store})
+		f, err := nomad.New("prod", c, targets.Env{Store: store})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -65,7 +65,7 @@ func open(m *systemdtest.Manager, store targets.Store, configure func(c *systemd
 		configure(c)
 	}
 	c.SetDefaults()
-	return systemd.New("vm", c, systemd.Options{Store: store})
+	return systemd.New("vm", c, targets.Env{Store: store})
 }
 
 // touch tells workers something.
