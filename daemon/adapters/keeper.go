@@ -41,8 +41,7 @@ func (k *Keeper) Swap(c *Change) {
 	}
 }
 
-// Wait returns when nothing is being started or retired, which starting adapters is
-// not once the daemon stops.
+// Wait returns when nothing is being started or retired any more.
 func (k *Keeper) Wait() { k.working.Wait() }
 
 // replace starts a new adapter in the place of an older one: one that can take over
