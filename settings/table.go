@@ -16,7 +16,7 @@ import (
 //
 //	toml       its name; ",omitempty" leaves an empty one out where it is shown
 //	default    what SetDefaults fills in
-//	min, max   its bounds, above one that it must exceed
+//	min, max   the bounds of a number or duration, above one that it must exceed
 //	whole      what it must be a multiple of
 //	values     the words there are besides none, parted by blanks
 //	must       what a mistake says instead of what follows from the bounds

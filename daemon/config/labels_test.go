@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -36,6 +39,8 @@ min_replicas      = 2
 max_replicas      = 40
 sync_period       = "30s"
 on_foreign_change = "restore"
+initialization    = "90s"
+guard             = { drop = "30%" }
 
 [[autoscalers.worker.metrics]]
 type                = "Resource"
@@ -63,7 +68,7 @@ instance_label = "alloc_id"
 average_value  = "1.5"
 
 [autoscalers.worker.behavior.scale_down]
-stabilization_window = "5m"
+stabilization_window = "4m"
 policies             = [{ type = "Percent", value = 10, period = "1m" }, { type = "Instances", value = 4, period = "1m" }]
 select_policy        = "Min"
 tolerance            = 0.05
@@ -75,6 +80,8 @@ var wholeLabels = map[string]string{
 	"hpad.max":                                      "40",
 	"hpad.sync_period":                              "30s",
 	"hpad.on_foreign_change":                        "restore",
+	"hpad.initialization":                           "90s",
+	"hpad.guard.drop":                               "30%",
 	"hpad.cpu":                                      "60",
 	"hpad.memory":                                   "75%",
 	"hpad.requests.cpu":                             "250m",
@@ -89,7 +96,7 @@ var wholeLabels = map[string]string{
 	"hpad.metrics.1.query":                          "x",
 	"hpad.metrics.1.instance_label":                 "alloc_id",
 	"hpad.metrics.1.average_value":                  "1.5",
-	"hpad.behavior.scale_down.stabilization_window": "5m",
+	"hpad.behavior.scale_down.stabilization_window": "4m",
 	"hpad.behavior.scale_down.policies.0.type":      "Percent",
 	"hpad.behavior.scale_down.policies.0.value":     "10",
 	"hpad.behavior.scale_down.policies.0.period":    "1m",
@@ -128,6 +135,39 @@ func TestLabeled(t *testing.T) {
 	}
 	if validName(got.Name) {
 		t.Errorf("a file may name an autoscaler %q too", got.Name)
+	}
+}
+
+// TestEachLabelCounts holds that every key of an autoscaler can be a label, and that
+// the autoscaler is another without it: a key that is decoded and then forgotten would
+// be missing alike in what a file and what labels say.
+func TestEachLabelCounts(t *testing.T) {
+	c := parseLabeledFile(t)
+	ref := targets.Ref{Fleet: "local", Name: "worker"}
+	whole, _, err := c.Labeled(ref, wholeLabels)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole.Labels = nil
+	for label := range wholeLabels {
+		if label == targets.LabelPrefix+"enable" || !strings.HasPrefix(label, targets.LabelPrefix) {
+			continue
+		}
+		labels := maps.Clone(wholeLabels)
+		delete(labels, label)
+		without, _, err := c.Labeled(ref, labels)
+		without.Labels = nil
+		if err == nil && cmp.Equal(whole, without, cmpopts.IgnoreUnexported(Autoscaler{})) {
+			t.Errorf("%s says nothing: the autoscaler is the same without it", label)
+		}
+	}
+	for _, key := range settings.FieldsOf(reflect.TypeFor[scalingTable]()).Keys {
+		prefix := targets.LabelPrefix + strings.TrimSuffix(key, "_replicas")
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(wholeLabels)), func(label string) bool {
+			return label == prefix || strings.HasPrefix(label, prefix+".")
+		}) {
+			t.Errorf("no label of wholeLabels is of the key %q", key)
+		}
 	}
 }
 
