@@ -137,6 +137,7 @@ func (r Readiness) String() string {
 
 // Instance is one member of a target (upstream: pod).
 type Instance struct {
+	// ID is the instance's alone: no later instance of the target has it.
 	ID        string
 	Phase     Phase
 	Readiness Readiness
