@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/settings"
@@ -87,6 +88,8 @@ func parseName(name string) (string, error) {
 type Fleet struct {
 	base targets.Base[string]
 	dir  string
+	// writing is held by a write, which reads first.
+	writing sync.Mutex
 }
 
 // Snapshot reads the given directories.
@@ -134,6 +137,8 @@ const stop = ".stop"
 // SetReplicas makes files, or has workers end, if the directory is still at version.
 func (f *Fleet) SetReplicas(ctx context.Context, ref targets.Ref, n int32, version, _ string) error {
 	return f.base.Scale(ctx, ref, n, "directory", func(_ context.Context, name string) error {
+		f.writing.Lock()
+		defer f.writing.Unlock()
 		r := f.read(name)
 		switch {
 		case r.Err != nil:
