@@ -14,6 +14,7 @@ import (
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/proc"
 )
 
 // instance is one member of a service: a process that is started again whenever
@@ -214,7 +215,7 @@ func (i *instance) read() (policy.Instance, targets.Location) {
 // locate returns where the instance is; port 0 means none.
 func (i *instance) locate(port int) targets.Location {
 	location := targets.Location{
-		Name: i.name, Node: hostname(), Addresses: []string{"127.0.0.1"},
+		Name: i.name, Node: proc.Hostname(), Addresses: []string{"127.0.0.1"},
 		Labels: map[string]string{"service": i.service, "index": strconv.Itoa(i.index)},
 	}
 	if port != 0 {
@@ -232,12 +233,6 @@ func (i *instance) leader() int {
 	}
 	return i.child.pid()
 }
-
-// hostname returns the machine's name, "" when it has none.
-var hostname = sync.OnceValue(func() string {
-	name, _ := os.Hostname()
-	return name
-})
 
 // state returns why the instance has no process; "" when it has one or nothing went
 // wrong.

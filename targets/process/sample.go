@@ -8,6 +8,7 @@ import (
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/proc"
 	"github.com/hpad/hpad/targets/sampling"
 )
 
@@ -124,7 +125,7 @@ func (c counter) since(before counter) (targets.InstanceSample, bool) {
 	if before.at.IsZero() || window <= 0 || c.leader != before.leader || c.started != before.started || c.ticks < before.ticks {
 		return targets.InstanceSample{}, false
 	}
-	seconds := float64(c.ticks-before.ticks) / clockTicks
+	seconds := float64(c.ticks-before.ticks) / proc.ClockTicks
 	return targets.InstanceSample{
 		At: c.at, Window: window,
 		Tasks: []policy.TaskUsage{{Usage: []policy.Amount{

@@ -1,23 +1,19 @@
 package systemd
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/hpad/hpad/targets/proc"
 )
 
 // hierarchies are the paths of control groups and processes.
 type hierarchies struct{ groups, processes string }
 
 var controlGroups = hierarchies{groups: "/sys/fs/cgroup", processes: "/proc"}
-
-// clockTicks is how many ticks of cpu time /proc counts in a second: the same on every
-// Linux.
-const clockTicks = 100
 
 // inactiveFile returns how many bytes of a group's memory are pages of files that were
 // not used lately; 0 where that is not known.
@@ -58,40 +54,17 @@ func (h hierarchies) cpu(group string) (uint64, error) {
 	}
 	var ticks uint64
 	found := false
+	buffer := make([]byte, 4096)
 	for pid := range strings.FieldsSeq(string(text)) {
-		stat, err := os.ReadFile(filepath.Join(h.processes, pid, "stat"))
+		process, err := proc.Read(filepath.Join(h.processes, pid, "stat"), buffer)
 		if err != nil {
-			continue // it has ended meanwhile
+			return 0, err
 		}
-		used, err := parseTicks(stat)
-		if err != nil {
-			return 0, fmt.Errorf("process %s: %w", pid, err)
-		}
-		ticks += used
-		found = true
+		ticks += process.Ticks
+		found = found || process != proc.Stat{} // else it has ended meanwhile
 	}
 	if !found {
 		return 0, errors.New("its control group has no process")
 	}
-	return ticks * (1e9 / clockTicks), nil
-}
-
-// parseTicks reads the user and system time of a process and of the children that it
-// waited for.
-func parseTicks(stat []byte) (uint64, error) {
-	// The second field is the program's name in parentheses, which may hold anything.
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	const firstTime = 11 // of the fields after the name
-	if len(fields) < firstTime+4 {
-		return 0, fmt.Errorf("stat %q is cut short", stat)
-	}
-	var ticks uint64
-	for _, field := range fields[firstTime : firstTime+4] {
-		used, err := strconv.ParseUint(string(field), 10, 64)
-		if err != nil {
-			return 0, err
-		}
-		ticks += used
-	}
-	return ticks, nil
+	return ticks * (1e9 / proc.ClockTicks), nil
 }

@@ -3,14 +3,13 @@ package systemd
 import (
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/proc"
 )
 
 const requestHint = "set CPUQuota= and MemoryHigh= or MemoryMax= in the unit file, or requests in the fleet's table of the template"
@@ -81,7 +80,7 @@ func phaseOf(s state) policy.Phase {
 
 func (t *target) location(index int32, u unit) targets.Location {
 	location := targets.Location{
-		Name: string(t.template) + "@" + strconv.Itoa(int(index)), Node: hostname(), Addresses: []string{"127.0.0.1"},
+		Name: string(t.template) + "@" + strconv.Itoa(int(index)), Node: proc.Hostname(), Addresses: []string{"127.0.0.1"},
 		Labels: map[string]string{"unit": u.Name, "template": t.template.file(), "index": strconv.Itoa(int(index))},
 	}
 	if port := portAt(t.config.Port, index); port != 0 {
@@ -89,14 +88,6 @@ func (t *target) location(index int32, u unit) targets.Location {
 	}
 	return location
 }
-
-var hostname = sync.OnceValue(func() string {
-	name, err := os.Hostname()
-	if err != nil {
-		return "localhost"
-	}
-	return name
-})
 
 // unusable returns why a template cannot be used, of the unit files found; nil when it
 // can.
