@@ -3,13 +3,16 @@ package targets
 import (
 	"errors"
 	"math/rand/v2"
+	"net/http"
+	"strconv"
 	"sync"
 	"time"
 )
 
 // How long a platform is left alone after it throttled a call: the first wait, doubled
-// with each further time, up to the longest, less up to half of it at random, so that not all callers come back at once. It is longer where the platform
-// asks for that, up to the longest that is believed.
+// with each further time, up to the longest, less up to half of it at random, so that
+// not all callers come back at once. It is longer where the platform asks for that, up
+// to the longest that is believed.
 const (
 	firstWait    = time.Second
 	longestWait  = 20 * time.Second
@@ -23,6 +26,24 @@ type Backoff struct {
 	cause error
 	wait  time.Duration
 	until time.Time
+}
+
+// RetryAfter returns how long the header of a response asks to wait, in the ways of HTTP
+// and of Azure; 0 when it does not say.
+func RetryAfter(header http.Header) time.Duration {
+	for _, name := range []string{"retry-after-ms", "x-ms-retry-after-ms"} {
+		if n, err := strconv.Atoi(header.Get(name)); err == nil && n > 0 {
+			return time.Duration(n) * time.Millisecond
+		}
+	}
+	text := header.Get("Retry-After")
+	if n, err := strconv.Atoi(text); err == nil && n > 0 {
+		return time.Duration(n) * time.Second
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(0, time.Until(at))
+	}
+	return 0
 }
 
 // Left returns how long no call is to be made, and what the platform said; 0 and nil

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -143,11 +142,7 @@ func retryAfter(err error) time.Duration {
 	if !errors.As(err, &response) || response.Response == nil {
 		return 0
 	}
-	seconds, err := strconv.Atoi(response.Response.Header.Get("Retry-After"))
-	if err != nil || seconds < 0 {
-		return 0
-	}
-	return time.Duration(seconds) * time.Second
+	return targets.RetryAfter(response.Response.Header)
 }
 
 // renewable reports whether an error may be gone once the credentials are read again.

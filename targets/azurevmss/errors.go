@@ -9,9 +9,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
@@ -70,7 +68,7 @@ func answerOf(err error) *platform.Answer {
 	if response.RawResponse == nil {
 		return answer
 	}
-	answer.RetryAfter = retryAfter(response.RawResponse.Header)
+	answer.RetryAfter = targets.RetryAfter(response.RawResponse.Header)
 	body, readErr := runtime.Payload(response.RawResponse)
 	var wrapped struct {
 		Error platformError `json:"error"`
@@ -80,23 +78,6 @@ func answerOf(err error) *platform.Answer {
 		answer.Message, answer.Code = inner.Message, cmp.Or(inner.Code, answer.Code)
 	}
 	return answer
-}
-
-// retryAfter returns how long Azure wants hpad to wait; 0 when it does not say.
-func retryAfter(header http.Header) time.Duration {
-	for _, name := range []string{"retry-after-ms", "x-ms-retry-after-ms"} {
-		if n, err := strconv.Atoi(header.Get(name)); err == nil && n > 0 {
-			return time.Duration(n) * time.Millisecond
-		}
-	}
-	text := header.Get("Retry-After")
-	if n, err := strconv.Atoi(text); err == nil && n > 0 {
-		return time.Duration(n) * time.Second
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return max(0, time.Until(at))
-	}
-	return 0
 }
 
 // What refusals mean.

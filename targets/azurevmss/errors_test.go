@@ -110,23 +110,3 @@ func TestErrors(t *testing.T) {
 		t.Errorf("throttled as %+v, want 17s", throttled)
 	}
 }
-
-// TestRetryAfter reads the ways in which Azure asks to wait.
-func TestRetryAfter(t *testing.T) {
-	for _, test := range []struct {
-		name, value string
-		low, high   time.Duration
-	}{
-		{"Retry-After", "3", 3 * time.Second, 3 * time.Second},
-		{"Retry-After", "soon", 0, 0},
-		{"x-ms-retry-after-ms", "250", 250 * time.Millisecond, 250 * time.Millisecond},
-		{"Retry-After", time.Now().Add(time.Minute).UTC().Format(http.TimeFormat), 50 * time.Second, time.Minute},
-		{"Retry-After", time.Now().Add(-time.Minute).UTC().Format(http.TimeFormat), 0, 0},
-	} {
-		header := http.Header{}
-		header.Set(test.name, test.value)
-		if got := retryAfter(header); got < test.low || got > test.high {
-			t.Errorf("retryAfter(%s: %s) = %v, want %v to %v", test.name, test.value, got, test.low, test.high)
-		}
-	}
-}

@@ -8,9 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"cloud.google.com/go/auth"
 	"google.golang.org/api/googleapi"
@@ -51,10 +49,7 @@ func answerOf(err error) *cloud.Answer {
 		answer.Code = said.Errors[0].Reason
 		answer.Message = cmp.Or(answer.Message, said.Errors[0].Message)
 	}
-	answer.Message = cmp.Or(answer.Message, said.Body)
-	if seconds, err := strconv.Atoi(said.Header.Get("Retry-After")); err == nil && seconds > 0 {
-		answer.RetryAfter = time.Duration(seconds) * time.Second
-	}
+	answer.Message, answer.RetryAfter = cmp.Or(answer.Message, said.Body), targets.RetryAfter(said.Header)
 	return answer
 }
 

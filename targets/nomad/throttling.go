@@ -3,8 +3,6 @@ package nomad
 import (
 	"io"
 	"net/http"
-	"strconv"
-	"time"
 
 	"github.com/hpad/hpad/targets"
 )
@@ -23,23 +21,11 @@ func (t *throttling) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil || response.StatusCode != http.StatusTooManyRequests {
 		return response, err
 	}
-	wait := retryAfter(response.Header)
+	wait := targets.RetryAfter(response.Header)
 	if wait == 0 {
 		return response, nil
 	}
 	defer func() { _ = response.Body.Close() }()
 	body, _ := io.ReadAll(io.LimitReader(response.Body, longestRefusal)) // what there is of it
 	return nil, &targets.ThrottledError{RetryAfter: wait, Err: &answerError{status: response.StatusCode, body: string(body)}}
-}
-
-// retryAfter returns how long to wait by a response; 0 when it does not say.
-func retryAfter(header http.Header) time.Duration {
-	text := header.Get("Retry-After")
-	if n, err := strconv.Atoi(text); err == nil && n > 0 {
-		return time.Duration(n) * time.Second
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return max(0, time.Until(at))
-	}
-	return 0
 }
