@@ -174,3 +174,11 @@ func (c *Clock) State() State {
 		Time: c.Of(now), Boot: c.boot, Reading: c.reading + now.Sub(c.begun), Offsets: c.looked.offsets,
 	}
 }
+
+// Later returns the later of two times.
+func Later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/clock"
 	"github.com/hpad/hpad/targets/ledger"
 	"github.com/hpad/hpad/targets/memory"
 )
@@ -121,10 +122,10 @@ func judge(m *member, d *detail, before record, now time.Time) record {
 	case m.State == container.StatePaused:
 		since = now
 	case m.State != container.StateRunning:
-		since = later(d.finished, time.Unix(m.Created, 0))
+		since = clock.Later(d.finished, time.Unix(m.Created, 0))
 	case m.health == container.Healthy:
 		next.Readiness = policy.ReadinessTrue
-		since = later(d.healthySince, next.Started)
+		since = clock.Later(d.healthySince, next.Started)
 	case m.health == "": // no healthcheck: ready while it runs
 		next.Readiness = policy.ReadinessTrue
 		since = next.Started
@@ -135,11 +136,4 @@ func judge(m *member, d *detail, before record, now time.Time) record {
 	}
 	next.Changed = memory.Turned(restarted || next.Readiness != before.Readiness, before.Changed, since, now)
 	return next
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

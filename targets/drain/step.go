@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/clock"
 )
 
 const (
@@ -298,7 +299,7 @@ func (e seen) stay(s *transition) {
 			s.takeBack(Failed, "the platform protects it")
 		}
 	case Removing:
-		switch since := e.observed.Sub(later(s.Changed, s.answered)); {
+		switch since := e.observed.Sub(clock.Later(s.Changed, s.answered)); {
 		case s.asking || since < 0:
 		case s.Why != "": // the platform refused, and it really is there
 			s.takeBack(Failed, s.Why)
@@ -310,13 +311,6 @@ func (e seen) stay(s *transition) {
 			s.takeBack(Failed, "the platform accepted its removal, and it is still there")
 		}
 	}
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // again lets a removal that did nothing be tried again, or gives it up.

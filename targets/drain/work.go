@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/clock"
 )
 
 const (
@@ -135,7 +136,7 @@ func (f *Fleet) look(refs []targets.Ref) {
 			return
 		}
 		now := f.clock.Now()
-		b.readAt = later(b.readAt, now.Add(waitOf(err)))
+		b.readAt = clock.Later(b.readAt, now.Add(waitOf(err)))
 		for _, ref := range refs {
 			reading := readingOf(ref, readings, err)
 			if r := b.read(b.targets[ref], reading, f.clock.Of(reading.Observed), now); r != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/clock"
 	"github.com/hpad/hpad/targets/memory"
 )
 
@@ -68,7 +69,7 @@ func judge(a *allocStub, g *group, before record, checks policy.Readiness, now t
 		since = a.DeploymentStatus.Timestamp
 	case healthy != nil:
 		next.Readiness = policy.ReadinessTrue
-		since = later(a.DeploymentStatus.Timestamp, next.Started)
+		since = clock.Later(a.DeploymentStatus.Timestamp, next.Started)
 	case ready:
 		next.Readiness = policy.ReadinessTrue
 	case !g.deployed:
@@ -84,13 +85,6 @@ func judge(a *allocStub, g *group, before record, checks policy.Readiness, now t
 	}
 	next.Changed = memory.Turned(restarted || next.Readiness != before.Readiness, before.Changed, since, now)
 	return next
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // quoted lists names in order.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/clock"
 )
 
 // phase returns where an allocation is in its life.
@@ -64,7 +65,7 @@ func (a *allocStub) started() time.Time {
 	var latest time.Time
 	for name, state := range a.TaskStates {
 		if state != nil && a.main(name) {
-			latest = later(latest, state.StartedAt)
+			latest = clock.Later(latest, state.StartedAt)
 		}
 	}
 	return latest

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/clock"
 )
 
 // mended is when a missing instance was last started again, and how often.
@@ -68,7 +69,7 @@ func (b *book) work(units map[int32]unit, known *particulars, now time.Time) wor
 	})
 	held := b.hold(units, now) != nil
 	for _, index := range m.Started {
-		tried := latest(b.mended[index].at, b.refused[index].at)
+		tried := clock.Later(b.mended[index].at, b.refused[index].at)
 		if u := units[index]; u.state == absent && !held && now.Sub(tried) >= mendPause {
 			w.start = append(w.start, index)
 		}
@@ -185,13 +186,6 @@ func (c *change) anyAlive() bool {
 		}
 	}
 	return false
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // goesOn reports whether an error may be one unit's own, and others may not meet it.

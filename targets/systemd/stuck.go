@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/clock"
 )
 
 // How long an instance may take to start or to stop until there is a notice, where its
@@ -24,7 +25,7 @@ func (u unit) stuckSince(d details, now time.Time) time.Time {
 	since, most := d.started, max(takesLong, d.startWithin)
 	switch {
 	case u.ActiveState == "deactivating":
-		since, most = latest(d.started, d.left), max(takesLong, d.stopWithin)
+		since, most = clock.Later(d.started, d.left), max(takesLong, d.stopWithin)
 		if d.stopWithin == 0 {
 			most = stopsForLong
 		}
