@@ -105,18 +105,11 @@ func (m *memories) failure() error {
 // judge returns what is to be remembered of a container, from what the engine shows of
 // it now and what is known of it.
 func judge(m *member, d *detail, before record, now time.Time) record {
-	next := record{Started: d.started}
+	started, restarted := memory.Begun(d.started, before.Started, m.runs(), now)
+	next := record{Started: started, Readiness: policy.ReadinessFalse}
 	if d.signalled {
 		next.Asked = d.finished
 	}
-	if next.Started.IsZero() {
-		next.Started = before.Started
-		if next.Started.IsZero() && m.runs() {
-			next.Started = now
-		}
-	}
-	restarted := !before.Started.IsZero() && next.Started.After(before.Started)
-	next.Readiness = policy.ReadinessFalse
 	var since time.Time
 	switch {
 	case m.State == container.StatePaused:

@@ -261,3 +261,26 @@ func TestSavesInTurn(t *testing.T) {
 		}
 	})
 }
+
+func TestBegun(t *testing.T) {
+	now, never := noon, time.Time{}
+	for name, test := range map[string]struct {
+		said, before time.Time
+		running      bool
+		want         time.Time
+		again        bool
+	}{
+		"first seen, with a time":     {noon.Add(-time.Hour), never, true, noon.Add(-time.Hour), false},
+		"first seen running":          {never, never, true, now, false},
+		"not running yet":             {never, never, false, never, false},
+		"seen before":                 {never, noon.Add(-time.Hour), true, noon.Add(-time.Hour), false},
+		"the time is no longer told":  {never, noon.Add(-time.Hour), false, noon.Add(-time.Hour), false},
+		"the same time":               {noon.Add(-time.Hour), noon.Add(-time.Hour), true, noon.Add(-time.Hour), false},
+		"started again":               {noon.Add(-time.Minute), noon.Add(-time.Hour), true, noon.Add(-time.Minute), true},
+		"told to have been there all": {noon.Add(-time.Hour), noon.Add(-time.Minute), true, noon.Add(-time.Hour), false},
+	} {
+		if got, again := Begun(test.said, test.before, test.running, now); !got.Equal(test.want) || again != test.again {
+			t.Errorf("%s: Begun() = %v, %t, want %v, %t", name, got, again, test.want, test.again)
+		}
+	}
+}

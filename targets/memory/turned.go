@@ -18,3 +18,15 @@ func Turned(turned bool, before, since, now time.Time) time.Time {
 	}
 	return since
 }
+
+// Begun returns when an instance started: when its platform says, or else as before, or
+// now where it is first seen running. Again reports whether it did so anew.
+func Begun(said, before time.Time, running bool, now time.Time) (started time.Time, again bool) {
+	if said.IsZero() {
+		said = before
+	}
+	if said.IsZero() && running {
+		said = now
+	}
+	return said, !before.IsZero() && said.After(before)
+}

@@ -46,16 +46,9 @@ func newRecords(store targets.Store) *memory.Records[record] {
 // judge returns the record of an allocation as Nomad has it now, after the one
 // before. Checks is the readiness by the group's checks, where they are read.
 func judge(a *allocStub, g *group, before record, checks policy.Readiness, now time.Time) record {
-	next := record{Started: a.started()}
 	phase := a.phase()
-	if next.Started.IsZero() {
-		// Nomad gives no time: the one at which it was first seen running counts.
-		next.Started = before.Started
-		if next.Started.IsZero() && phase == policy.PhaseRunning {
-			next.Started = now
-		}
-	}
-	restarted := !before.Started.IsZero() && next.Started.After(before.Started)
+	started, restarted := memory.Begun(a.started(), before.Started, phase == policy.PhaseRunning, now)
+	next := record{Started: started}
 	ready := before.Readiness == policy.ReadinessTrue && !restarted
 	var since time.Time
 	switch healthy := a.healthy(); {
