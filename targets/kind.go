@@ -61,7 +61,7 @@ type TargetDefaulter interface {
 }
 
 // LabelReader is a Config of a kind whose fleets are Discoverers: whether this one is
-// to discover, and what labels may ask for.
+// to discover, and what labels may ask for. Each embeds a [Discovery].
 type LabelReader interface {
 	Discovers() bool
 	LimitsLabels() LabelLimits

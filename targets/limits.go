@@ -6,6 +6,22 @@ import (
 	"github.com/hpad/hpad/settings"
 )
 
+// Discovery is what a fleet is told of labels that ask for autoscalers. Configurations of
+// kinds that are Discoverers embed it without a tag.
+type Discovery struct {
+	// Discover makes targets with labels that begin with "hpad." autoscalers: services,
+	// and task groups with such meta.
+	Discover bool `toml:"discover"`
+	// LabelLimits bound what the labels may ask for.
+	LabelLimits LabelLimits `toml:"label_limits"`
+}
+
+// Discovers reports whether targets with labels become autoscalers.
+func (d *Discovery) Discovers() bool { return d.Discover }
+
+// LimitsLabels returns what labels may ask for.
+func (d *Discovery) LimitsLabels() LabelLimits { return d.LabelLimits }
+
 // LabelLimits bound what labels may ask for: whoever may deploy a target writes
 // them. The zero value of each is its default.
 type LabelLimits struct {
@@ -24,11 +40,3 @@ type LabelLimits struct {
 
 // SetDefaults fills in what was not given.
 func (l *LabelLimits) SetDefaults() { settings.SetDefaults(l) }
-
-// Validate returns every mistake of defaulted limits, with paths below the fleet's
-// table.
-func (l *LabelLimits) Validate() []settings.FieldError {
-	return settings.Validate(&struct {
-		Limits *LabelLimits `toml:"label_limits"`
-	}{l})
-}

@@ -19,10 +19,8 @@ import (
 type Config struct {
 	// Config is how the engine is reached.
 	docker.Config
-	// Discover makes services with labels that begin with "hpad." autoscalers.
-	Discover bool `toml:"discover"`
-	// LabelLimits bound what their labels may ask for.
-	LabelLimits targets.LabelLimits `toml:"label_limits"`
+	// Discovery is by the labels of services.
+	targets.Discovery
 	// RestartExited starts containers that have exited again before a scale-up
 	// makes new ones.
 	RestartExited bool `toml:"restart_exited"`
@@ -62,20 +60,13 @@ type Service struct {
 // SetDefaults fills in what was not given, from the environment where it has it.
 func (c *Config) SetDefaults() {
 	c.Config.SetDefaults()
-	c.LabelLimits.SetDefaults()
 	settings.SetDefaults(c)
 }
-
-// Discovers reports whether services with labels become autoscalers.
-func (c *Config) Discovers() bool { return c.Discover }
-
-// LimitsLabels returns what labels may ask for.
-func (c *Config) LimitsLabels() targets.LabelLimits { return c.LabelLimits }
 
 // Validate returns every mistake of a defaulted configuration, with paths below the
 // fleet's table.
 func (c *Config) Validate() []settings.FieldError {
-	mistakes := append(c.Config.Validate(), c.LabelLimits.Validate()...)
+	mistakes := append(c.Config.Validate(), settings.Validate(&c.Discovery)...)
 	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
 		field := "services." + strconv.Quote(name)
 		if _, err := parseName(name); err != nil {

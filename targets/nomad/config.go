@@ -75,13 +75,11 @@ type Config struct {
 	Memory string `toml:"nomad_memory" default:"usage-cache" values:"usage-cache usage rss" must:"one of \"usage-cache\", \"usage\", \"rss\""`
 	// Readiness is what makes an allocation ready: one of the Readiness constants.
 	Readiness string `toml:"readiness" default:"health" values:"health checks" must:"one of \"health\", \"checks\""`
-	// Discover finds targets by the meta of task groups.
-	Discover bool `toml:"discover"`
-	// DiscoverNamespaces are where: names, or "*" alone for all that the token may
+	// Discovery is by the meta of task groups.
+	targets.Discovery
+	// DiscoverNamespaces are where targets are discovered: names, or "*" alone for all that the token may
 	// read; empty means the fleet's namespace.
 	DiscoverNamespaces []string `toml:"discover_namespaces"`
-	// LabelLimits bound what the meta may ask for.
-	LabelLimits targets.LabelLimits `toml:"label_limits"`
 }
 
 // SetDefaults fills in what was not given, from the environment where it has it.

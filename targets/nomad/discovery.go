@@ -18,12 +18,6 @@ import (
 // everyNamespace stands for all namespaces that a token may read.
 const everyNamespace = "*"
 
-// Discovers reports whether the fleet is configured to find targets by their labels.
-func (c *Config) Discovers() bool { return c.Discover }
-
-// LimitsLabels returns what labels may ask for.
-func (c *Config) LimitsLabels() targets.LabelLimits { return c.LabelLimits }
-
 // labels returns hpad's entries in a group's meta; nil for none.
 func labels(tg *api.TaskGroup) map[string]string {
 	var found map[string]string

@@ -21,28 +21,20 @@ type Config struct {
 	// ScaleDuringUpdate scales a service while it is being updated, at the cost of
 	// the version to which a rollback returns.
 	ScaleDuringUpdate bool `toml:"scale_during_update"`
-	// Discover finds targets by the labels of services.
-	Discover bool `toml:"discover"`
-	// LabelLimits bound what their labels may ask for.
-	LabelLimits targets.LabelLimits `toml:"label_limits"`
+	// Discovery is by the labels of services.
+	targets.Discovery
 }
-
-// Discovers reports whether the fleet finds targets by their labels.
-func (c *Config) Discovers() bool { return c.Discover }
-
-// LimitsLabels returns what labels may ask for.
-func (c *Config) LimitsLabels() targets.LabelLimits { return c.LabelLimits }
 
 // SetDefaults fills in what was not given, from the environment where it has it.
 func (c *Config) SetDefaults() {
 	c.Config.SetDefaults()
-	c.LabelLimits.SetDefaults()
+	settings.SetDefaults(c)
 }
 
 // Validate returns every mistake of a defaulted configuration, with paths below the
 // fleet's table.
 func (c *Config) Validate() []settings.FieldError {
-	mistakes := append(c.Config.Validate(), c.LabelLimits.Validate()...)
+	mistakes := append(c.Config.Validate(), settings.Validate(&c.Discovery)...)
 	for _, node := range slices.Sorted(maps.Keys(c.Nodes)) {
 		host := c.Nodes[node]
 		switch detail := docker.CheckHost(host); {
