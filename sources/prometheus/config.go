@@ -1,13 +1,9 @@
 package prometheus
 
 import (
-	"net/url"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/hpad/hpad/settings"
-
 	"github.com/hpad/hpad/settings/httpclient"
 )
 
@@ -42,35 +38,19 @@ func (c *Config) SetDefaults() { settings.SetDefaults(c) }
 // the table, as "tls.key_file".
 func (c *Config) Validate() []settings.FieldError {
 	var mistakes []settings.FieldError
-	if detail := checkURL(c.URL); detail != "" {
-		mistakes = append(mistakes, settings.FieldError{Field: "url", Value: quoteURL(c.URL), Detail: detail})
+	if detail := server.Check(c.URL); detail != "" {
+		mistake := settings.FieldError{Field: "url", Detail: detail}
+		if c.URL != "" {
+			mistake.Value = httpclient.QuoteAddress(c.URL)
+		}
+		mistakes = append(mistakes, mistake)
 	}
 	mistakes = append(mistakes, settings.Validate(c)...)
 	return append(mistakes, c.Access.Validate()...)
 }
 
-// checkURL returns what is wrong with the address of a server; "" when nothing is.
-func checkURL(text string) string {
-	const form = `must be the address of a Prometheus server, as "http://127.0.0.1:9090"`
-	if text == "" {
-		return form
-	}
-	address, err := url.Parse(text)
-	switch {
-	case err != nil, address.Scheme != "http" && address.Scheme != "https", address.Hostname() == "":
-		return form
-	case address.User != nil:
-		return "must not hold credentials: use basic_auth or token_file"
-	case address.RawQuery != "" || address.ForceQuery || address.Fragment != "":
-		return `must end with the path: no "?" and no "#"`
-	}
-	return ""
-}
-
-// quoteURL is how a mistaken address is shown; "" where it may hold a secret.
-func quoteURL(text string) string {
-	if text == "" || strings.ContainsAny(text, "@?") {
-		return ""
-	}
-	return strconv.Quote(text)
+var server = httpclient.Address{
+	Form:        `must be the address of a Prometheus server, as "http://127.0.0.1:9090"`,
+	Credentials: "basic_auth or token_file",
+	End:         `must end with the path: no "?" and no "#"`,
 }

@@ -3,14 +3,13 @@ package awsasg
 import (
 	"cmp"
 	"fmt"
-	"net/url"
 	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/hpad/hpad/settings"
-
+	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -96,27 +95,17 @@ func (c *Config) Validate() []settings.FieldError {
 		{"endpoints.ec2", c.Endpoints.EC2},
 		{"endpoints.sts", c.Endpoints.STS},
 	} {
-		if detail := checkEndpoint(endpoint.value); detail != "" {
+		if detail := endpointAddress.Check(endpoint.value); endpoint.value != "" && detail != "" {
 			add(endpoint.field, "", detail)
 		}
 	}
 	return append(mistakes, settings.Validate(c)...)
 }
 
-// checkEndpoint returns what is wrong with an endpoint; "" when nothing is.
-func checkEndpoint(text string) string {
-	if text == "" {
-		return ""
-	}
-	address, err := url.Parse(text)
-	switch {
-	case err != nil, address.Scheme != "http" && address.Scheme != "https", address.Hostname() == "", address.RawQuery != "", address.Fragment != "":
-		return `must be the address of a service, as "https://autoscaling.eu-central-1.amazonaws.com"`
-	case address.User != nil:
-		return "must not hold credentials"
-	}
-	return ""
-}
+// endpointForm is what an endpoint has to be.
+const endpointForm = `must be the address of a service, as "https://autoscaling.eu-central-1.amazonaws.com"`
+
+var endpointAddress = httpclient.Address{Form: endpointForm, End: endpointForm}
 
 // Target is the part of an autoscaler's target table that a fleet of Auto Scaling
 // groups reads.

@@ -12,6 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
 
 	"github.com/hpad/hpad/settings"
+	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/targets"
 	platform "github.com/hpad/hpad/targets/cloud"
 )
@@ -132,7 +133,7 @@ func (c *Config) Validate() []settings.FieldError {
 	}
 	for _, address := range []struct{ field, value string }{{"endpoint", c.Endpoint}, {"authority_host", c.AuthorityHost}} {
 		if address.value != "" && !isHTTPS(address.value) {
-			add(address.field, quoteAddress(address.value), `must be an https address without credentials, as "https://management.example.com"`)
+			add(address.field, httpclient.QuoteAddress(address.value), `must be an https address without credentials, as "https://management.example.com"`)
 		}
 	}
 	return append(mistakes, c.checkCredentials()...)
@@ -169,14 +170,6 @@ func (c *Config) checkCredentials() []settings.FieldError {
 func isHTTPS(text string) bool {
 	address, err := url.Parse(text)
 	return err == nil && address.Scheme == "https" && address.Hostname() != "" && address.User == nil && address.RawQuery == "" && address.Fragment == ""
-}
-
-// quoteAddress returns how a mistaken address is shown; "" where it may hold a secret.
-func quoteAddress(text string) string {
-	if strings.ContainsAny(text, "@?") {
-		return ""
-	}
-	return strconv.Quote(text)
 }
 
 // services returns the addresses of the cloud.

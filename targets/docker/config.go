@@ -10,13 +10,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hpad/hpad/settings"
-
 	"github.com/docker/cli/cli/connhelper"
 	"github.com/docker/docker/api"
 	"github.com/docker/docker/api/types/versions"
 	"github.com/docker/docker/client"
 
+	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/targets"
 )
@@ -95,7 +94,7 @@ func (c *Config) Validate() []settings.FieldError {
 		mistakes = append(mistakes, settings.FieldError{Field: field, Value: value, Detail: detail})
 	}
 	if detail := CheckHost(c.Host); detail != "" {
-		add("host", QuoteHost(c.Host), detail)
+		add("host", httpclient.QuoteAddress(c.Host), detail)
 	}
 	mistakes = append(mistakes, c.TLS.Validate()...)
 	if detail := checkVersion(c.APIVersion); detail != "" {
@@ -149,14 +148,6 @@ func CheckHost(text string) string {
 		return form
 	}
 	return ""
-}
-
-// QuoteHost returns a mistaken address for a message; "" where it may hold a secret.
-func QuoteHost(text string) string {
-	if strings.ContainsAny(text, "@?") {
-		return ""
-	}
-	return strconv.Quote(text)
 }
 
 // connections returns how many connections may be open at once.

@@ -3,7 +3,6 @@ package gcemig
 import (
 	"cmp"
 	"fmt"
-	"net/url"
 	"os"
 	"regexp"
 	"strconv"
@@ -11,7 +10,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/settings"
-
+	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/cloud"
 )
@@ -107,34 +106,16 @@ func (c *Config) Validate() []settings.FieldError {
 	if c.Zone != "" && c.Region != "" {
 		add("region", strconv.Quote(c.Region), "must not be set where zone is: targets that name neither are in one of them")
 	}
-	if detail := checkEndpoint(c.Endpoint); detail != "" {
-		add("endpoint", quoteEndpoint(c.Endpoint), detail)
+	if detail := endpointAddress.Check(c.Endpoint); detail != "" {
+		add("endpoint", httpclient.QuoteAddress(c.Endpoint), detail)
 	}
 	return mistakes
 }
 
-// checkEndpoint returns what is wrong with an endpoint; "" when nothing is.
-func checkEndpoint(text string) string {
-	const form = `must be the address of the Compute Engine API, as "https://compute.googleapis.com/compute/v1/"`
-	endpoint, err := url.Parse(text)
-	switch {
-	case err != nil:
-		return form
-	case endpoint.User != nil:
-		return "must not hold credentials: use credentials_file"
-	case endpoint.Scheme != "http" && endpoint.Scheme != "https", endpoint.Hostname() == "", endpoint.RawQuery != "", endpoint.Fragment != "":
-		return form
-	}
-	return ""
-}
+// endpointForm is what an endpoint has to be.
+const endpointForm = `must be the address of the Compute Engine API, as "https://compute.googleapis.com/compute/v1/"`
 
-// quoteEndpoint returns how a mistaken endpoint is shown; "" where it may hold a secret.
-func quoteEndpoint(text string) string {
-	if strings.ContainsAny(text, "@?") {
-		return ""
-	}
-	return strconv.Quote(text)
-}
+var endpointAddress = httpclient.Address{Form: endpointForm, Credentials: "credentials_file", End: endpointForm}
 
 // DefaultTarget fills in what a target leaves to its fleet.
 func (c *Config) DefaultTarget(target targets.Target) {

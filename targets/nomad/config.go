@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/settings"
-
 	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/targets"
 )
@@ -77,8 +76,8 @@ type Config struct {
 	Readiness string `toml:"readiness" default:"health" values:"health checks" must:"one of \"health\", \"checks\""`
 	// Discovery is by the meta of task groups.
 	targets.Discovery
-	// DiscoverNamespaces are where targets are discovered: names, or "*" alone for all that the token may
-	// read; empty means the fleet's namespace.
+	// DiscoverNamespaces are where targets are discovered: names, or "*" alone for all
+	// that the token may read; empty means the fleet's namespace.
 	DiscoverNamespaces []string `toml:"discover_namespaces"`
 }
 
@@ -101,7 +100,7 @@ func (c *Config) Validate() []settings.FieldError {
 		mistakes = append(mistakes, settings.FieldError{Field: field, Value: value, Detail: detail})
 	}
 	if detail := checkAddress(c.Address); detail != "" {
-		add("address", quoteAddress(c.Address), detail)
+		add("address", httpclient.QuoteAddress(c.Address), detail)
 	}
 	if c.Namespace == "*" {
 		add("namespace", strconv.Quote(c.Namespace), "must be one namespace: targets of others name theirs")
@@ -123,31 +122,25 @@ func (c *Config) Validate() []settings.FieldError {
 	return mistakes
 }
 
-// checkAddress returns what is wrong with an address; "" when nothing is.
-func checkAddress(text string) string {
-	const form = `must be the address of a Nomad agent, as "https://127.0.0.1:4646" or "unix:///run/nomad/api.sock"`
-	address, err := url.Parse(text)
-	switch {
-	case err != nil:
-		return form
-	case address.User != nil:
-		return "must not hold credentials: use token_file or basic_auth"
-	case address.Scheme == "unix" && address.Host == "" && address.Path != "":
-		return ""
-	case address.Scheme != "http" && address.Scheme != "https", address.Hostname() == "":
-		return form
-	case strings.Trim(address.Path, "/") != "" || address.RawQuery != "" || address.Fragment != "":
-		return "must end with the port: the API cannot be below a path"
-	}
-	return ""
+// portEnds is what a mistake says of an address with more than a port.
+const portEnds = "must end with the port: the API cannot be below a path"
+
+var agent = httpclient.Address{
+	Form:        `must be the address of a Nomad agent, as "https://127.0.0.1:4646" or "unix:///run/nomad/api.sock"`,
+	Credentials: "token_file or basic_auth", End: portEnds,
 }
 
-// quoteAddress is how a mistaken address is shown; "" where it may hold a secret.
-func quoteAddress(text string) string {
-	if strings.ContainsAny(text, "@?") {
+// checkAddress returns what is wrong with an address; "" when nothing is.
+func checkAddress(text string) string {
+	address, err := url.Parse(text)
+	if err == nil && address.User == nil && address.Scheme == "unix" && address.Host == "" && address.Path != "" {
 		return ""
 	}
-	return strconv.Quote(text)
+	detail := agent.Check(text)
+	if detail == "" && strings.Trim(address.Path, "/") != "" {
+		return portEnds
+	}
+	return detail
 }
 
 // DefaultTarget fills in what a target leaves to its fleet.

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/hpad/hpad/settings"
-
+	"github.com/hpad/hpad/settings/httpclient"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/docker"
 )
@@ -41,7 +41,7 @@ func (c *Config) Validate() []settings.FieldError {
 		case node == "":
 			mistakes = append(mistakes, settings.FieldError{Field: "nodes", Detail: "names a node without a name: each key is a node's id or hostname"})
 		case detail != "":
-			mistakes = append(mistakes, settings.FieldError{Field: "nodes." + node, Value: docker.QuoteHost(host), Detail: detail})
+			mistakes = append(mistakes, settings.FieldError{Field: "nodes." + node, Value: httpclient.QuoteAddress(host), Detail: detail})
 		}
 	}
 	return mistakes

@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"net/url"
 	"time"
 
 	"github.com/hpad/hpad/settings"
@@ -31,7 +30,7 @@ func (c *Config) SetDefaults() { settings.SetDefaults(c) }
 // the table, as "tls.key_file".
 func (c *Config) Validate() []settings.FieldError {
 	var mistakes []settings.FieldError
-	if detail := checkURL(c.URL); detail != "" {
+	if detail := hook.Check(c.URL); detail != "" { // which may have a secret
 		mistakes = append(mistakes, settings.FieldError{Field: "url", Detail: detail})
 	}
 	mistakes = append(mistakes, settings.Validate(c)...)
@@ -39,17 +38,9 @@ func (c *Config) Validate() []settings.FieldError {
 	return append(mistakes, httpclient.ValidateHeaders("header_files", c.HeaderFiles)...)
 }
 
-// checkURL returns what is wrong with an address, without the address, which may have
-// a secret; "" when nothing is.
-func checkURL(text string) string {
-	address, err := url.Parse(text)
-	switch {
-	case text == "", err != nil, address.Scheme != "http" && address.Scheme != "https", address.Hostname() == "":
-		return `must be an address to post to, as "https://drain.example.com/hpad"`
-	case address.User != nil:
-		return "must not hold credentials: use basic_auth or token_file"
-	}
-	return ""
+var hook = httpclient.Address{
+	Form:        `must be an address to post to, as "https://drain.example.com/hpad"`,
+	Credentials: "basic_auth or token_file",
 }
 
 // httpConfig returns the configuration of the HTTP client.
