@@ -130,7 +130,7 @@ func (f *Fleet) try(ctx context.Context, t try) ([]string, error) {
 		switch {
 		case errors.Is(class, targets.ErrForbidden) && !renewable(err):
 			lacking = append(lacking, group)
-		case err == nil, answer != nil && answer.status < http.StatusInternalServerError && !errors.Is(class, targets.ErrThrottled) && !renewable(err):
+		case err == nil, answer != nil && answer.Status < http.StatusInternalServerError && !errors.Is(class, targets.ErrThrottled) && !renewable(err):
 		default:
 			return nil, class
 		}

@@ -5,15 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/smithy-go"
 
-	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/cloud"
 )
 
 // The reasons of holds, and of errors of targets that cannot be read or scaled.
@@ -80,46 +80,42 @@ var forbiddenCodes = map[string]bool{
 // reasoned gives an error a condition reason.
 func reasoned(reason string, err error) error { return &targets.ReasonError{Reason: reason, Err: err} }
 
-// answerError is an error that AWS answered with.
-type answerError struct {
-	code, message, request string
-	status                 int
-	operation              string
-}
+// longestMessage is how much of AWS's words is shown, in bytes.
+const longestMessage = 300
 
-// Error returns the answer in one line.
-func (e *answerError) Error() string {
-	const longest = 300
-	message := e.message
-	if len(message) > longest {
-		message = strings.ToValidUTF8(message[:longest], "") + " …"
+// newAnswer returns what AWS answered to an operation. Request is its own id of it.
+func newAnswer(status int, code, message, operation, request string) *cloud.Answer {
+	line := fmt.Sprintf("aws answers %s to %s", code, operation)
+	text := message
+	if len(text) > longestMessage {
+		text = strings.ToValidUTF8(text[:longestMessage], "") + " …"
 	}
-	text := fmt.Sprintf("aws answers %s to %s", e.code, e.operation)
-	if message != "" {
-		text += ": " + strings.Join(strings.Fields(message), " ")
+	if text != "" {
+		line += ": " + strings.Join(strings.Fields(text), " ")
 	}
-	if e.request != "" {
-		text += " (request " + e.request + ")"
+	if request != "" {
+		line += " (request " + request + ")"
 	}
-	return text
+	return &cloud.Answer{Platform: "aws", Status: status, Code: code, Message: message, Line: line}
 }
 
 // answerOf returns the answer in an error; nil where there is none.
-func answerOf(err error) *answerError {
+func answerOf(err error) *cloud.Answer {
 	var said smithy.APIError
 	if !errors.As(err, &said) {
 		return nil
 	}
-	answer := &answerError{code: said.ErrorCode(), message: said.ErrorMessage(), operation: "a call"}
+	status, request, called, header := 0, "", "a call", http.Header(nil)
 	var response *awshttp.ResponseError
-	if errors.As(err, &response) {
-		answer.request = response.ServiceRequestID()
-		answer.status = response.HTTPStatusCode()
+	if errors.As(err, &response) && response.Response != nil {
+		status, request, header = response.HTTPStatusCode(), response.ServiceRequestID(), response.Response.Header
 	}
 	var operation *smithy.OperationError
 	if errors.As(err, &operation) {
-		answer.operation = operation.Operation()
+		called = operation.Operation()
 	}
+	answer := newAnswer(status, said.ErrorCode(), said.ErrorMessage(), called, request)
+	answer.RetryAfter = targets.RetryAfter(header)
 	return answer
 }
 
@@ -130,19 +126,10 @@ func throttled(err error) error {
 	if answer == nil {
 		return err
 	}
-	if _, ok := retry.DefaultThrottleErrorCodes[answer.code]; !ok && answer.status != http.StatusTooManyRequests {
+	if _, ok := retry.DefaultThrottleErrorCodes[answer.Code]; !ok && answer.Status != http.StatusTooManyRequests {
 		return err
 	}
-	return &targets.ThrottledError{RetryAfter: retryAfter(err), Err: err}
-}
-
-// retryAfter returns how long AWS asks to wait; 0 when it does not.
-func retryAfter(err error) time.Duration {
-	var response *awshttp.ResponseError
-	if !errors.As(err, &response) || response.Response == nil {
-		return 0
-	}
-	return targets.RetryAfter(response.Response.Header)
+	return &targets.ThrottledError{RetryAfter: answer.RetryAfter, Err: err}
 }
 
 // renewable reports whether an error may be gone once the credentials are read again.
@@ -151,16 +138,66 @@ func renewable(err error) bool {
 		return missing.final()
 	}
 	answer := answerOf(err)
-	return answer != nil && forbiddenCodes[answer.code]
+	return answer != nil && forbiddenCodes[answer.Code]
+}
+
+// What answers mean.
+var (
+	readRules  = forbiddenRules()
+	writeRules = slices.Concat([]cloud.Rule{
+		{Code: codeActivity, Class: targets.ErrHeld, Reason: ScalingActivityInProgress},
+		{Code: codeActivityFault, Class: targets.ErrHeld, Reason: ScalingActivityInProgress},
+		{Code: codeInUse, Class: targets.ErrHeld, Reason: ScalingActivityInProgress},
+		{Code: codeInUseFault, Class: targets.ErrHeld, Reason: ScalingActivityInProgress},
+		{Code: codeContention, Class: targets.ErrTransient},
+		{Code: codeContentionFault, Class: targets.ErrTransient},
+		{Code: codeValidation, Words: []string{sayingAboveMax, sayingBelowMin, sayingAtMin}, Class: targets.ErrOutOfRange},
+		{Code: codeValidation, Words: []string{sayingNoGroup}, Class: targets.ErrTargetNotFound, Reason: GroupNotFound},
+		{Code: codeValidation, Words: []string{sayingNoInstance}, Class: targets.ErrTransient},
+		{Code: codeValidation, Words: []string{sayingNotFound}, Class: targets.ErrTargetNotFound, Reason: GroupNotFound},
+		{Code: codeValidation, Class: targets.ErrTransient},
+	}, readRules, []cloud.Rule{{Status: 5, Class: targets.ErrUnknownOutcome}})
+)
+
+func forbiddenRules() []cloud.Rule {
+	var rules []cloud.Rule
+	for code := range forbiddenCodes {
+		rules = append(rules, cloud.Rule{Code: code, Class: targets.ErrForbidden})
+	}
+	return rules
 }
 
 // readError returns the error of a read as one of a class of package targets.
 func readError(err error) error {
-	if err == nil || errors.Is(err, targets.ErrTransient) || errors.Is(err, targets.ErrForbidden) {
+	if errors.Is(err, targets.ErrTransient) || errors.Is(err, targets.ErrForbidden) {
 		return err
 	}
+	return classify(err, readRules, func(err error) error { return fmt.Errorf("%w: %w", targets.ErrTransient, err) })
+}
+
+// writeError returns the error of a write to a group as one of a class of package
+// targets, and as an ErrUnknownOutcome besides where the write may have been made.
+func writeError(err error, g *group) error {
+	err = classify(err, writeRules, func(err error) error {
+		if errors.Is(err, context.DeadlineExceeded) { // of a dial too: another attempt may have been sent
+			return fmt.Errorf("%w: %w: %w", targets.ErrUnknownOutcome, targets.ErrTransient, err)
+		}
+		return targets.Undelivered(err)
+	})
+	if bounds, ok := errors.AsType[*targets.OutOfRangeError](err); ok {
+		bounds.Min, bounds.Max = g.min(), g.max()
+	}
+	return err
+}
+
+// classify puts an error into a class: by rules where AWS answered, else with lost.
+func classify(err error, rules []cloud.Rule, lost func(error) error) error {
+	if err == nil {
+		return nil
+	}
+	answer := answerOf(err)
 	if throttled, ok := errors.AsType[*targets.ThrottledError](err); ok {
-		if answer := answerOf(err); answer != nil {
+		if answer != nil { // else there was no call
 			return &targets.ThrottledError{RetryAfter: throttled.RetryAfter, Err: answer}
 		}
 		return throttled
@@ -172,52 +209,8 @@ func readError(err error) error {
 		}
 		return fmt.Errorf("%w: %w", class, missing)
 	}
-	answer := answerOf(err)
-	if answer == nil {
-		return fmt.Errorf("%w: %w", targets.ErrTransient, err)
+	if answer != nil {
+		return answer.Classify(rules...)
 	}
-	if _, ok := forbiddenCodes[answer.code]; ok {
-		return fmt.Errorf("%w: %w", targets.ErrForbidden, answer)
-	}
-	return fmt.Errorf("%w: %w", targets.ErrTransient, answer)
-}
-
-// writeError returns the error of a write to a group as one of a class of package
-// targets, and as an ErrUnknownOutcome besides where the write may have been made.
-func writeError(err error, g *group) error {
-	if err == nil {
-		return nil
-	}
-	answer := answerOf(err)
-	_, unsent := errors.AsType[*credentialsError](err)
-	switch {
-	case errors.Is(err, targets.ErrThrottled), unsent:
-		return readError(err)
-	case answer == nil && errors.Is(err, context.DeadlineExceeded): // of a dial too: another attempt may have been sent
-		return fmt.Errorf("%w: %w: %w", targets.ErrUnknownOutcome, targets.ErrTransient, err)
-	case answer == nil:
-		return targets.Undelivered(err)
-	}
-	says := func(saying string) bool { return strings.Contains(answer.message, saying) }
-	switch answer.code {
-	case codeActivity, codeActivityFault, codeInUse, codeInUseFault:
-		return &targets.HeldError{Hold: policy.Hold{Reason: ScalingActivityInProgress, Message: answer.Error()}}
-	case codeContention, codeContentionFault:
-		return fmt.Errorf("%w: %w", targets.ErrTransient, answer)
-	case codeValidation:
-		switch {
-		case says(sayingAboveMax), says(sayingBelowMin), says(sayingAtMin):
-			return &targets.OutOfRangeError{Min: g.min(), Max: g.max(), Err: answer}
-		case says(sayingNoGroup), says(sayingNotFound) && !says(sayingNoInstance):
-			return reasoned(GroupNotFound, fmt.Errorf("%w: %w", targets.ErrTargetNotFound, answer))
-		}
-		return fmt.Errorf("%w: %w", targets.ErrTransient, answer)
-	}
-	if _, ok := forbiddenCodes[answer.code]; ok {
-		return fmt.Errorf("%w: %w", targets.ErrForbidden, answer)
-	}
-	if answer.status >= http.StatusInternalServerError {
-		return fmt.Errorf("%w: %w: %w", targets.ErrUnknownOutcome, targets.ErrTransient, answer)
-	}
-	return fmt.Errorf("%w: %w", targets.ErrTransient, answer)
+	return lost(err)
 }

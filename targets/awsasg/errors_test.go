@@ -16,6 +16,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/cloud"
 )
 
 // TestWriteErrorClasses: what AWS says of a change, or what kept it from being sent.
@@ -74,20 +75,20 @@ func TestReadErrorOnce(t *testing.T) {
 func TestAnswerText(t *testing.T) {
 	long := strings.Repeat("é", 150)
 	for _, c := range []struct {
-		answer answerError
+		answer *cloud.Answer
 		want   string
 	}{
-		{answerError{code: "Oops", operation: "Call"}, "aws answers Oops to Call"},
-		{answerError{code: "Oops", operation: "Call", message: "two\n  lines", request: "r-1"}, "aws answers Oops to Call: two lines (request r-1)"},
-		{answerError{code: "Oops", operation: "Call", message: long}, "aws answers Oops to Call: " + long},
-		{answerError{code: "Oops", operation: "Call", message: "a" + long}, "aws answers Oops to Call: a" + strings.Repeat("é", 149) + " …"},
+		{newAnswer(0, "Oops", "", "Call", ""), "aws answers Oops to Call"},
+		{newAnswer(0, "Oops", "two\n  lines", "Call", "r-1"), "aws answers Oops to Call: two lines (request r-1)"},
+		{newAnswer(0, "Oops", long, "Call", ""), "aws answers Oops to Call: " + long},
+		{newAnswer(0, "Oops", "a"+long, "Call", ""), "aws answers Oops to Call: a" + strings.Repeat("é", 149) + " …"},
 	} {
 		if got := c.answer.Error(); got != c.want {
 			t.Errorf("%+v is told as %q, want %q", c.answer, got, c.want)
 		}
 	}
 	err := &smithy.OperationError{OperationName: "SetDesiredCapacity", Err: answered(http.Header{}, &smithy.GenericAPIError{Code: "Oops"})}
-	if got := answerOf(err); got == nil || got.operation != "SetDesiredCapacity" || got.status != http.StatusBadRequest || got.request != "r-1" {
+	if got := answerOf(err); got == nil || got.Status != http.StatusBadRequest || got.Error() != "aws answers Oops to SetDesiredCapacity (request r-1)" {
 		t.Errorf("answerOf() = %+v, want the operation, 400 and r-1", got)
 	}
 }
@@ -100,16 +101,15 @@ func answered(header http.Header, err error) error {
 }
 
 func TestRetryAfterHeader(t *testing.T) {
+	slow := &smithy.GenericAPIError{Code: "Throttling", Message: "slow down"}
 	for text, want := range map[string]time.Duration{"": 0, "7": 7 * time.Second, "0": 0, "-7": 0, "soon": 0} {
-		err := answered(http.Header{"Retry-After": {text}}, errors.New("slow down"))
-		if got := retryAfter(err); got != want {
-			t.Errorf("Retry-After %q means %v, want %v", text, got, want)
+		got, ok := errors.AsType[*targets.ThrottledError](throttled(answered(http.Header{"Retry-After": {text}}, slow)))
+		if !ok || got.RetryAfter != want {
+			t.Errorf("Retry-After %q means %+v, want %v", text, got, want)
 		}
 	}
-	if got := retryAfter(errors.New("no answer")); got != 0 {
-		t.Errorf("no answer asks for %v", got)
-	}
-	if got := retryAfter(&awshttp.ResponseError{ResponseError: &smithyhttp.ResponseError{Err: errors.New("no answer")}}); got != 0 {
-		t.Errorf("an answer that did not come asks for %v", got)
+	lost := &awshttp.ResponseError{ResponseError: &smithyhttp.ResponseError{Err: slow}}
+	if got, ok := errors.AsType[*targets.ThrottledError](throttled(lost)); !ok || got.RetryAfter != 0 {
+		t.Errorf("an answer whose header is lost asks for %+v", got)
 	}
 }

@@ -129,13 +129,12 @@ func terminateError(err error, g *group) error {
 // gone reports whether an instance went before it could be terminated.
 func gone(err error) bool {
 	answer := answerOf(err)
-	return answer != nil && answer.code == codeValidation &&
-		(strings.Contains(answer.message, sayingNoInstance) || strings.Contains(answer.message, sayingTerminating))
+	return answer != nil && answer.Code == codeValidation && answer.Says(sayingNoInstance, sayingTerminating)
 }
 
 // oneByOne reports whether instances have to be terminated one by one: one of them went
 // meanwhile, or the endpoint cannot terminate several at once.
 func oneByOne(err error) bool {
 	answer := answerOf(err)
-	return gone(err) || answer != nil && answer.code == codeValidation && strings.Contains(strings.ToLower(answer.message), strings.ToLower(sayingInstanceID))
+	return gone(err) || answer != nil && answer.Code == codeValidation && answer.Says(sayingInstanceID)
 }

@@ -25,10 +25,15 @@ type Answer struct {
 	Message string
 	// RetryAfter is how long the platform asked to wait; 0 when it did not.
 	RetryAfter time.Duration
+	// Line is what Error returns; empty where that is made of the rest.
+	Line string
 }
 
 // Error returns what the platform said, in one line.
 func (a *Answer) Error() string {
+	if a.Line != "" {
+		return a.Line
+	}
 	text := a.Platform + " answers"
 	if a.Status != 0 {
 		text += " " + strconv.Itoa(a.Status)
