@@ -218,7 +218,7 @@ func (s *snapshot) notices(set *scaleSet, members *membership, there int32) []po
 	if failed := failedMachines(members.machines); failed != nil {
 		return []policy.Notice{*failed}
 	}
-	known := s.fleet.troubles.notices(set.key, short, s.now)
+	known := s.fleet.troubles.Notices(set.key, short, s.now)
 	if known == nil && short && set.state == stateFailed {
 		notice := shortage("", fmt.Sprintf("the last change of scale set %q failed, and %d of %d machines are there", set.key, there, set.capacity))
 		return []policy.Notice{notice}

@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/hpad/hpad/targets"
 	platform "github.com/hpad/hpad/targets/cloud"
+	"github.com/hpad/hpad/targets/ledger"
 )
 
 // How often an accepted change is polled, and for how long.
@@ -31,47 +30,42 @@ const (
 // kept across restarts, and safe for concurrent use. A store that fails forgets them at
 // a restart, and with them only the words of a failure.
 type operations struct {
-	store targets.Store
+	*ledger.Ledger[operation]
 
 	mu     sync.Mutex
 	loaded bool
-	known  map[key]operation
+	// polled is when each was read last.
+	polled map[key]time.Time
 }
 
 // operation is one accepted change.
 type operation struct {
-	// Token resumes it.
+	// Token resumes it; empty where there is none.
 	Token string    `json:"token"`
 	Began time.Time `json:"began"`
-
-	polled time.Time
 }
 
+// Equal reports whether another operation is the same.
+func (o operation) Equal(other operation) bool {
+	return o.Token == other.Token && o.Began.Equal(other.Began)
+}
+
+// Empty reports whether there is none.
+func (o operation) Empty() bool { return o.Token == "" }
+
 func newOperations(store targets.Store) *operations {
-	return &operations{store: store, known: map[key]operation{}}
+	return &operations{Ledger: ledger.New[operation](store, operationPrefix), loaded: store == nil, polled: map[key]time.Time{}}
 }
 
 // load reads what was stored, once.
 func (o *operations) load(ctx context.Context) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.loaded || o.store == nil {
+	if o.loaded {
 		return nil
 	}
-	stored, err := o.store.List(ctx, operationPrefix)
-	if err != nil {
-		return fmt.Errorf("%w: load the changes under way: %w", targets.ErrTransient, err)
-	}
-	for name, text := range stored {
-		var known operation
-		k, err := keyOf(strings.TrimPrefix(name, operationPrefix))
-		if err == nil {
-			err = json.Unmarshal(text, &known)
-		}
-		if err != nil {
-			return fmt.Errorf("%w: load the changes under way: entry %q of the fleet's store: %w", targets.ErrTransient, name, err)
-		}
-		o.known[k] = known
+	if err := o.Load(ctx); err != nil {
+		return fmt.Errorf("load the changes under way: %w", err)
 	}
 	o.loaded = true
 	return nil
@@ -79,27 +73,22 @@ func (o *operations) load(ctx context.Context) error {
 
 // begin remembers an accepted change, in place of an earlier one of the set.
 func (o *operations) begin(ctx context.Context, k key, token string, now time.Time) {
-	next := operation{Token: token, Began: now, polled: now}
 	o.mu.Lock()
-	o.known[k] = next
+	o.polled[k] = now
 	o.mu.Unlock()
-	if text, err := json.Marshal(next); err == nil && o.store != nil {
-		_ = o.store.Save(ctx, operationPrefix+k.String(), text)
-	}
+	o.Change(k.String(), func(operation) operation { return operation{Token: token, Began: now} })
+	_ = o.Save(ctx, k.String())
 }
 
 // end forgets the change that a token resumes, unless a later one took its place.
 func (o *operations) end(ctx context.Context, k key, token string) {
-	o.mu.Lock()
-	known, ok := o.known[k]
-	ended := ok && known.Token == token
-	if ended {
-		delete(o.known, k)
-	}
-	o.mu.Unlock()
-	if ended && o.store != nil {
-		_ = o.store.Delete(ctx, operationPrefix+k.String())
-	}
+	o.Change(k.String(), func(known operation) operation {
+		if known.Token == token {
+			return operation{}
+		}
+		return known
+	})
+	_ = o.Save(ctx, k.String())
 }
 
 // due returns the changes to be polled now, in order.
@@ -107,10 +96,9 @@ func (o *operations) due(wanted map[key]bool, now time.Time) []key {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var found []key
-	for _, k := range slices.SortedFunc(maps.Keys(o.known), key.compare) {
-		if known := o.known[k]; wanted[k] && now.Sub(known.polled) >= pollEvery {
-			known.polled = now
-			o.known[k] = known
+	for _, name := range o.Names() {
+		if k, err := keyOf(name); err == nil && wanted[k] && now.Sub(o.polled[k]) >= pollEvery {
+			o.polled[k] = now
 			found = append(found, k)
 		}
 	}
@@ -118,9 +106,8 @@ func (o *operations) due(wanted map[key]bool, now time.Time) []key {
 }
 
 func (o *operations) at(k key) operation {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.known[k]
+	known, _ := o.Of(k.String())
+	return known
 }
 
 // poll reads the operation of an accepted change, and returns what failed when it did.

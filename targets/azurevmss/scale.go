@@ -117,7 +117,7 @@ func (f *Fleet) accepted(ctx context.Context, s *scaleSet, n int32, etag, token 
 	now := time.Now()
 	f.written.Add(s.key, s.version(), change{capacity: n, etag: etag}, now)
 	f.members.forget(s.key)
-	f.troubles.clear(s.key)
+	f.troubles.Clear(s.key)
 	if token != "" && n > s.capacity {
 		f.operations.begin(ctx, s.key, token, now)
 	} else {

@@ -3,7 +3,6 @@ package azurevmss
 import (
 	"fmt"
 	"regexp"
-	"sync"
 	"time"
 
 	"github.com/hpad/hpad/policy"
@@ -19,50 +18,13 @@ const (
 	troubleAge = 2 * time.Minute
 )
 
-// troubles are why sets lack machines, as far as the platform said. They are safe
-// for concurrent use; the zero value knows of none.
-type troubles struct {
-	mu    sync.Mutex
-	known map[key]trouble
-}
-
-// trouble is one failure.
-type trouble struct {
-	notice policy.Notice
-	// until is how long it is shown at least; longer as long as the set lacks machines.
-	until time.Time
-}
+// troubles are why sets lack machines, as far as the platform said: shown as long as
+// they do, and troubleAge at least.
+type troubles struct{ platform.Failures[key] }
 
 // record remembers why a set lacks machines.
 func (t *troubles) record(k key, notice policy.Notice, now time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.known == nil {
-		t.known = map[key]trouble{}
-	}
-	t.known[k] = trouble{notice: notice, until: now.Add(troubleAge)}
-}
-
-// clear forgets why a set lacked machines.
-func (t *troubles) clear(k key) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.known, k)
-}
-
-// notices returns what is shown of a set that lacks machines, or does not.
-func (t *troubles) notices(k key, short bool, now time.Time) []policy.Notice {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	known, ok := t.known[k]
-	if !ok {
-		return nil
-	}
-	if !short && now.After(known.until) {
-		delete(t.known, k)
-		return nil
-	}
-	return []policy.Notice{known.notice}
+	t.Record(k, notice, now.Add(troubleAge))
 }
 
 // codeWord is what a condition's reason looks like.

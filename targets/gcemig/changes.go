@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/cloud"
 )
 
 // changeFailed is the condition of a group whose last change was accepted and did
@@ -18,8 +19,9 @@ const changeFailed policy.ConditionType = "ChangeFailed"
 // changes are those that hpad made, by the names of targets, and what became of them.
 // The zero value knows none; it is safe for concurrent use.
 type changes struct {
-	mu   sync.Mutex
-	last map[string]change
+	mu       sync.Mutex
+	last     map[string]change
+	failures cloud.Failures[string]
 	// requests are the ids of writes whose outcome is not known.
 	requests map[decision]request
 }
@@ -29,10 +31,8 @@ type change struct {
 	// version is the one that it was made from, at written.
 	version string
 	written time.Time
-	// operation is its name while it is under way, failed its notice once it failed.
+	// operation is its name while it is under way.
 	operation string
-	failed    *policy.Notice
-	failedAt  time.Time
 }
 
 func (c *changes) of(target string) change {
@@ -55,17 +55,10 @@ func (c *changes) set(target string, set func(last *change)) {
 // shownFor is how long the failure of a change is shown.
 const shownFor = 15 * time.Minute
 
-func (c *changes) notice(target string, now time.Time) *policy.Notice {
-	last := c.of(target)
-	if now.Sub(last.failedAt) > shownFor {
-		return nil
-	}
-	return last.failed
-}
-
 // wrote remembers from which version a target is changed, in place of what was known of
 // other changes.
 func (c *changes) wrote(d decision, now time.Time) {
+	c.failures.Clear(d.target)
 	c.set(d.target, func(last *change) { *last = change{version: d.version, written: now} })
 }
 
@@ -76,14 +69,12 @@ func (c *changes) begun(target, operation string) {
 
 // ended remembers how the operation on a target ended; a nil error means well.
 func (c *changes) ended(target string, err error, now time.Time) {
-	c.set(target, func(last *change) {
-		last.operation = ""
-		if err != nil {
-			last.failedAt, last.failed = now, &policy.Notice{
-				Condition: changeFailed, Reason: ChangeFailed, Message: "the last change was accepted and failed: " + err.Error(),
-			}
-		}
-	})
+	c.set(target, func(last *change) { last.operation = "" })
+	if err != nil {
+		c.failures.Record(target, policy.Notice{
+			Condition: changeFailed, Reason: ChangeFailed, Message: "the last change was accepted and failed: " + err.Error(),
+		}, now.Add(shownFor))
+	}
 }
 
 // doubtedFor is how long a list is not believed that shows a group as it was before

@@ -722,7 +722,7 @@ func TestRequestsForgotten(t *testing.T) {
 		}
 		c.begun("a", "")
 		c.ended("a", errors.New("no"), time.Now())
-		if c.notice("a", time.Now()) == nil || c.notice("a", time.Now().Add(2*shownFor)) != nil {
+		if c.failures.Notices("a", false, time.Now()) == nil || c.failures.Notices("a", false, time.Now().Add(2*shownFor)) != nil {
 			t.Error("the notice of a failed change is not shown for its time")
 		}
 	})

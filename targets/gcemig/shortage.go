@@ -55,10 +55,7 @@ func (f *Fleet) notices(a *wanted, now time.Time) []policy.Notice {
 	} else {
 		notices = f.shortages.Notices(name)
 	}
-	if notice := f.changes.notice(name, now); notice != nil {
-		notices = append(notices, *notice)
-	}
-	return notices
+	return append(notices, f.changes.failures.Notices(name, false, now)...)
 }
 
 // failure is why a machine did not start.
