@@ -1,0 +1,231 @@
+package adapters
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/settings"
+	"github.com/hpad/hpad/targets"
+)
+
+// journal is what became of the fleets of a test, in order.
+type journal struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (j *journal) add(line string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lines = append(j.lines, line)
+}
+
+// want checks what was added since the last call.
+func (j *journal) want(t *testing.T, lines ...string) {
+	t.Helper()
+	synctest.Wait()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if diff := cmp.Diff(lines, j.lines); diff != "" {
+		t.Errorf("what happened (-want +got):\n%s", diff)
+	}
+	j.lines = nil
+}
+
+// table is the configuration of an imitated fleet.
+type table struct {
+	journal *journal
+	// version tells tables of one name apart.
+	version string
+	// unbuildable and the number of starts that fail are its faults.
+	unbuildable   bool
+	failingStarts int
+	// succeeds is set where the fleet can take over from an older one.
+	succeeds bool
+}
+
+func (*table) SetDefaults()                    {}
+func (*table) Validate() []settings.FieldError { return nil }
+
+func (c *table) Build(name string, _ targets.Env) (targets.Fleet, error) {
+	if c.unbuildable {
+		return nil, errors.New("no such thing")
+	}
+	return &fleet{table: *c, name: name + " " + c.version}, nil
+}
+
+// fleet is an imitated fleet.
+type fleet struct {
+	targets.Fleet
+	table
+	name string
+}
+
+func (f *fleet) Start(context.Context) error {
+	if f.failingStarts > 0 {
+		f.failingStarts--
+		f.journal.add(f.name + " fails to start")
+		return errors.New("not yet")
+	}
+	f.journal.add(f.name + " starts")
+	return nil
+}
+
+func (f *fleet) Succeed(any) bool { return f.succeeds }
+
+func (f *fleet) Close() error {
+	f.journal.add(f.name + " is closed")
+	return nil
+}
+
+// keeper returns a keeper, and what stops it.
+func keeper(t *testing.T) (*Keeper, context.CancelFunc) {
+	t.Helper()
+	running, stop := context.WithCancel(t.Context())
+	t.Cleanup(stop)
+	return NewKeeper(running, running, Env{
+		Log:     zap.NewNop(),
+		Store:   func(string) targets.Store { return nil },
+		Meter:   func(string) targets.Meter { return nil },
+		Earlier: func(targets.Ref) (int32, bool) { return 0, false },
+	}), stop
+}
+
+// of returns a configuration with fleets of those tables, by name.
+func of(tables map[string]*table) *config.Config {
+	c := &config.Config{Fleets: map[string]config.Fleet{}}
+	c.Daemon.ConcurrentSyncs = 1
+	for name, one := range tables {
+		c.Fleets[name] = config.Fleet{Name: name, Kind: "imitated", Config: one}
+	}
+	return c
+}
+
+// reload builds the fleets of those tables in the place of others, and swaps them.
+func reload(t *testing.T, k *Keeper, tables map[string]*table, before Set) Set {
+	t.Helper()
+	change, err := k.Build(of(tables), before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.Swap(change)
+	return change.Set
+}
+
+// TestReload: what is as before stays, what is changed waits until the older one is
+// closed, and nothing is closed that is in use.
+func TestReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, _ := keeper(t)
+		j := &journal{}
+		first := reload(t, k, map[string]*table{
+			"same": {journal: j, version: "1"}, "other": {journal: j, version: "1"}, "gone": {journal: j, version: "1"},
+		}, Set{})
+		synctest.Wait()
+		slices.Sort(j.lines)
+		j.want(t, "gone 1 starts", "other 1 starts", "same 1 starts")
+		first.Fleets["other"].Uses.Begin()
+		next := reload(t, k, map[string]*table{"same": {journal: j, version: "1"}, "other": {journal: j, version: "2"}}, first)
+		if next.Fleets["same"] != first.Fleets["same"] || next.Fleets["other"] == first.Fleets["other"] {
+			t.Error("the fleet whose table is the same was built anew, or the other one was not")
+		}
+		j.want(t, "gone 1 is closed")
+		first.Fleets["other"].Uses.End()
+		j.want(t, "other 1 is closed", "other 2 starts")
+		k.Wait()
+		if err := next.Close(); err != nil {
+			t.Errorf("Close() = %v", err)
+		}
+	})
+}
+
+// TestSuccessor: one that takes over does not wait for calls into the older one.
+func TestSuccessor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, _ := keeper(t)
+		j := &journal{}
+		first := reload(t, k, map[string]*table{"web": {journal: j, version: "1"}}, Set{})
+		j.want(t, "web 1 starts")
+		first.Fleets["web"].Uses.Begin()
+		reload(t, k, map[string]*table{"web": {journal: j, version: "2", succeeds: true}}, first)
+		j.want(t, "web 2 starts")
+		time.Sleep(retireWait - time.Second)
+		j.want(t)
+		time.Sleep(time.Second) // the call is taken to hang
+		j.want(t, "web 1 is closed")
+		k.Wait()
+	})
+}
+
+// TestStartAgain: one that cannot be started is tried again, until it is replaced or
+// the daemon stops.
+func TestStartAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, stop := keeper(t)
+		j := &journal{}
+		first := reload(t, k, map[string]*table{"web": {journal: j, version: "1", failingStarts: 2}}, Set{})
+		j.want(t, "web 1 fails to start")
+		if got := first.Fleets["web"].Problem.Text(); !strings.Contains(got, "not yet") {
+			t.Errorf("the problem is %q, want why it cannot be started", got)
+		}
+		time.Sleep(StartRetry)
+		j.want(t, "web 1 fails to start")
+		time.Sleep(StartRetry)
+		j.want(t, "web 1 starts")
+		if got := first.Fleets["web"].Problem.Text(); got != "" {
+			t.Errorf("the problem is %q once it has started", got)
+		}
+		second := reload(t, k, map[string]*table{"web": {journal: j, version: "2", failingStarts: 100}}, first)
+		j.want(t, "web 1 is closed", "web 2 fails to start")
+		reload(t, k, map[string]*table{"web": {journal: j, version: "3", failingStarts: 100}}, second)
+		j.want(t, "web 2 is closed", "web 3 fails to start")
+		stop()
+		k.Wait()
+		j.want(t)
+	})
+}
+
+// TestBuildFails: of a configuration that cannot be built nothing is left, and what
+// runs is not touched.
+func TestBuildFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, _ := keeper(t)
+		j := &journal{}
+		first := reload(t, k, map[string]*table{"web": {journal: j, version: "1"}}, Set{})
+		j.want(t, "web 1 starts")
+		_, err := k.Build(of(map[string]*table{"api": {journal: j, version: "1"}, "web": {journal: j, unbuildable: true}}), first)
+		if err == nil || !strings.Contains(err.Error(), `fleet "web": no such thing`) {
+			t.Errorf("Build() = %v, want which fleet cannot be built", err)
+		}
+		j.want(t, "api 1 is closed")
+		k.Wait()
+	})
+}
+
+// TestFirstStart: what a first Set starts is not started again by the swap, but for what
+// could not be.
+func TestFirstStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, _ := keeper(t)
+		j := &journal{}
+		change, err := k.Build(of(map[string]*table{"a": {journal: j}, "b": {journal: j, failingStarts: 1}}), Set{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		change.Start(t.Context())
+		j.want(t, "a  starts", "b  fails to start")
+		k.Swap(change)
+		j.want(t, "b  starts")
+		k.Wait()
+	})
+}
