@@ -89,10 +89,16 @@ func (l *Labels) Recall(target targets.Ref, labels map[string]string) {
 	l.labeled[target] = &labeled{inForce: labels, placed: true}
 }
 
-// judged is what was made of a target's labels.
-type judged struct {
-	ref targets.Ref
+// Judgement is what was made of a target's labels.
+type Judgement struct {
 	api.Discovered
+	// Mistakes are those in the labels.
+	Mistakes config.Errors
+	// Over is set where other targets of the fleet have as many autoscalers as there may
+	// be.
+	Over bool
+
+	ref targets.Ref
 }
 
 // Merged is a configuration of files together with the autoscalers that targets ask
@@ -100,7 +106,16 @@ type judged struct {
 type Merged struct {
 	Config *config.Config
 	file   *config.Config
-	judged []judged
+	judged []Judgement
+}
+
+// Of returns what was made of a target's labels.
+func (m *Merged) Of(ref targets.Ref) Judgement {
+	i, found := slices.BinarySearchFunc(m.judged, ref, func(j Judgement, ref targets.Ref) int { return compareRefs(j.ref, ref) })
+	if !found {
+		return Judgement{ref: ref}
+	}
+	return m.judged[i]
 }
 
 // Merge adds the autoscalers that targets ask for to a configuration of files. One of
@@ -121,14 +136,14 @@ func (l *Labels) Merge(file *config.Config) *Merged {
 		if !file.Fleets[ref.Fleet].Discover {
 			continue
 		}
-		view := api.Discovered{Reference: ref.String()}
 		a, ok := target.autoscaler(file, ref)
-		view.Problem = target.trouble()
+		view := Judgement{ref: ref, Mistakes: target.mistakes(), Discovered: api.Discovered{Reference: ref.String(), Problem: target.trouble()}}
 		switch owner := owners.Of(ref, target.aliases); {
 		case owner != "" && (ok || view.Problem != ""):
 			view.State, view.Autoscaler, view.Problem = api.DiscoveredOverridden, owner, ""
 		case ok && count[ref.Fleet] >= file.LabelLimits(ref.Fleet).Autoscalers:
 			limit := file.LabelLimits(ref.Fleet).Autoscalers
+			view.Over = true
 			view.Problem = fmt.Sprintf("%d targets of the fleet have an autoscaler by their labels already (%s)", limit, config.LabelLimit(ref.Fleet, "autoscalers", limit))
 		case ok:
 			count[ref.Fleet]++
@@ -142,9 +157,9 @@ func (l *Labels) Merge(file *config.Config) *Merged {
 			view.State = api.DiscoveredMistaken
 		}
 		target.placed = view.State == api.DiscoveredActive || target.placed && ok
-		merged.judged = append(merged.judged, judged{ref: ref, Discovered: view})
+		merged.judged = append(merged.judged, view)
 	}
-	slices.SortFunc(merged.judged, func(a, b judged) int { return compareRefs(a.ref, b.ref) })
+	slices.SortFunc(merged.judged, func(a, b Judgement) int { return compareRefs(a.ref, b.ref) })
 	return merged
 }
 
@@ -193,6 +208,12 @@ func (l *labeled) autoscaler(file *config.Config, ref targets.Ref) (config.Autos
 	return l.read, l.enabled
 }
 
+// mistakes returns those in the labels read last.
+func (l *labeled) mistakes() config.Errors {
+	mistakes, _ := errors.AsType[config.Errors](l.mistake)
+	return mistakes
+}
+
 // trouble says what is wrong with the labels as they are now; empty when nothing
 // is.
 func (l *labeled) trouble() string {
@@ -200,8 +221,7 @@ func (l *labeled) trouble() string {
 	if l.problem != "" {
 		sentences = append(sentences, l.problem)
 	}
-	mistakes, _ := errors.AsType[config.Errors](l.mistake)
-	for _, mistake := range mistakes {
+	for _, mistake := range l.mistakes() {
 		sentences = append(sentences, mistake.Text())
 	}
 	if len(sentences) > 0 && l.enabled {
@@ -274,7 +294,7 @@ func (l *Labels) Settle(merged *Merged) {
 }
 
 // report logs what was made of a target's labels where that changed.
-func (l *Labels) report(view judged) {
+func (l *Labels) report(view Judgement) {
 	known := l.labeled[view.ref]
 	if known == nil || known.told == view.Discovered {
 		return

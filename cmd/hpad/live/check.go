@@ -10,10 +10,12 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/hpad/hpad/daemon"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/discovery"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/observe"
 	"github.com/hpad/hpad/daemon/redact"
@@ -46,10 +48,10 @@ type Finding struct {
 // turned out to be one. It ends early, with what it
 // has, when ctx ends.
 func Check(ctx context.Context, c *config.Config) []Finding {
-	whole := *c
-	whole.Autoscalers = maps.Clone(c.Autoscalers)
 	checker := &checker{
-		config:   &whole,
+		file:     c,
+		config:   c,
+		labels:   discovery.New(zap.NewNop()),
 		fleets:   map[string]targets.Fleet{},
 		readings: map[string]snapshot{},
 		answers:  map[question]answer{},
@@ -58,8 +60,8 @@ func Check(ctx context.Context, c *config.Config) []Finding {
 	defer checker.close()
 	checker.checkFleets(ctx)
 	checker.checkSources(ctx)
-	for _, name := range slices.Sorted(maps.Keys(whole.Autoscalers)) {
-		checker.checkAutoscaler(whole.Autoscalers[name])
+	for _, name := range slices.Sorted(maps.Keys(checker.config.Autoscalers)) {
+		checker.checkAutoscaler(checker.config.Autoscalers[name])
 	}
 	checker.checkTwins()
 	return checker.findings
@@ -67,8 +69,10 @@ func Check(ctx context.Context, c *config.Config) []Finding {
 
 // checker is one check.
 type checker struct {
-	// config is the configuration with the autoscalers that were discovered.
-	config *config.Config
+	// file is the configuration of files, labels what targets ask for by theirs, and
+	// config both together.
+	file, config *config.Config
+	labels       *discovery.Labels
 	// process is what all fleets of the check share.
 	process  targets.Process
 	fleets   map[string]targets.Fleet

@@ -2,10 +2,11 @@ package live
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
+	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/discovery"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -22,14 +23,15 @@ func (c *checker) discoverTargets(ctx context.Context, key string, fleet config.
 	if err != nil {
 		c.problem(key, fmt.Sprintf("discover targets by their labels: %v", err))
 	}
-	owners := c.config.Owners()
+	c.labels.Keep(fleet.Name, discovery.Found{Targets: found})
+	merged := c.labels.Merge(c.file)
+	c.config = merged.Config
 	active, over := 0, 0
 	for _, target := range found {
 		ref := targets.Ref{Fleet: fleet.Name, Name: target.Name}
-		a, enabled, err := c.config.Labeled(ref, target.Labels)
-		mistakes, _ := errors.AsType[config.Errors](err)
-		switch owner := owners.Of(ref, target.Aliases); {
-		case owner != "" && (enabled || err != nil):
+		switch judged := merged.Of(ref); {
+		case judged.State == api.DiscoveredOverridden:
+			owner := judged.Autoscaler
 			if owner == config.LabelsName(c.config.Autoscalers[owner].Target) { // found by its labels too
 				c.problem(key, fmt.Sprintf("the labels of %s are ignored: autoscaler %q scales it, whose fleet is the same engine; let one of the fleets discover", ref, owner))
 				continue
@@ -37,16 +39,15 @@ func (c *checker) discoverTargets(ctx context.Context, key string, fleet config.
 			c.note(key, fmt.Sprintf("the labels of %s are ignored: autoscaler %q of the configuration wins", ref, owner))
 		case target.Problem != "":
 			c.problem(key, fmt.Sprintf("the labels of %s cannot be used: %s", ref, target.Problem))
-		case err != nil:
-			for _, mistake := range mistakes {
+		case judged.Over:
+			over++
+		case judged.State == api.DiscoveredMistaken:
+			for _, mistake := range judged.Mistakes {
 				c.problem(key, fmt.Sprintf("the labels of %s have a mistake: %s", ref, mistake.Text()))
 			}
-		case enabled && active >= c.config.LabelLimits(fleet.Name).Autoscalers:
-			over++
-		case enabled:
+		case judged.State == api.DiscoveredActive:
 			active++
-			c.config.Autoscalers[a.Name] = a
-			for _, warning := range a.Warnings {
+			for _, warning := range c.config.Autoscalers[judged.Autoscaler].Warnings {
 				c.note(key, fmt.Sprintf("the labels of %s may not mean what they say: %s", ref, warning.Text()))
 			}
 		}
