@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -81,5 +82,15 @@ func TestBaseScale(t *testing.T) {
 	err := b.Write(ctx, web, "remove it", func(context.Context, string) error { cancel(); return ErrTransient })
 	if !errors.Is(err, ErrUnknownOutcome) || !errors.Is(err, ErrTransient) {
 		t.Errorf("Write() that is cut off = %v, want an ErrUnknownOutcome besides", err)
+	}
+}
+
+func TestSentences(t *testing.T) {
+	if got := Sentences(Trouble{Words: "nothing is known"}); got != nil {
+		t.Errorf("sentences %q without a trouble", got)
+	}
+	got := Sentences(Trouble{"one is not known", errors.New("no right")}, Trouble{"two", nil}, Trouble{"three is not kept", errors.New("disk full")})
+	if want := []string{"one is not known: no right", "three is not kept: disk full"}; !slices.Equal(got, want) {
+		t.Errorf("sentences %q, want %q", got, want)
 	}
 }

@@ -69,6 +69,24 @@ type Troubled interface {
 	Problems() []string
 }
 
+// Trouble is something that a fleet does without: what, in words, and why. Without an
+// error there is no trouble.
+type Trouble struct {
+	Words string
+	Err   error
+}
+
+// Sentences returns those of the troubles that have an error.
+func Sentences(troubles ...Trouble) []string {
+	var sentences []string
+	for _, t := range troubles {
+		if t.Err != nil {
+			sentences = append(sentences, t.Words+": "+t.Err.Error())
+		}
+	}
+	return sentences
+}
+
 // Checker is a Fleet or source of which "hpad check --live" can ask more than a
 // read: versions, permissions. Check returns sentences for a person; the error means
 // that it cannot be used at all.

@@ -39,13 +39,10 @@ type callLimit struct {
 // are of is not known before the first reading: until then the calls count with those of
 // the fleets that take their credentials from the same place.
 func newCallLimit(c *Config, service, endpoint string, options Options) *callLimit {
-	limit := func(perSecond float64) cloud.Limit {
-		return cloud.Limit{PerSecond: perSecond, Burst: max(1, int(burstSeconds*perSecond))}
-	}
 	l := &callLimit{service: fmt.Sprintf("awsasg %s %q", service, strings.TrimSuffix(endpoint, "/"))}
 	caller := fmt.Sprintf("%s %q", l.service, []string{c.Region, c.Profile, c.CredentialsFile, c.RoleARN})
 	l.limiter = options.Accounts.Limiter(caller, cloud.Limits{Calls: map[cloud.Class]cloud.Limit{
-		cloud.Read: limit(c.ReadsPerSecond), cloud.Write: limit(c.WritesPerSecond),
+		cloud.Read: cloud.Saved(c.ReadsPerSecond, burstSeconds), cloud.Write: cloud.Saved(c.WritesPerSecond, burstSeconds),
 	}}, options.Meter)
 	return l
 }

@@ -75,20 +75,11 @@ func (f *Fleet) heed(s *session, err error) {
 
 // Problems returns what readings do without, and why.
 func (f *Fleet) Problems() []string {
-	var problems []string
-	for _, problem := range []struct {
-		what string
-		err  error
-	}{
-		{"scaling policies are not known: ", f.policies.Failure()},
-		{"start times and addresses of instances are not known: ", f.details.Failure()},
-		{"what is known of instances cannot be stored: ", f.memory.Failure()},
-	} {
-		if problem.err != nil {
-			problems = append(problems, problem.what+problem.err.Error())
-		}
-	}
-	return problems
+	return targets.Sentences(
+		targets.Trouble{Words: "scaling policies are not known", Err: f.policies.Failure()},
+		targets.Trouble{Words: "start times and addresses of instances are not known", Err: f.details.Failure()},
+		targets.Trouble{Words: "what is known of instances cannot be stored", Err: f.memory.Failure()},
+	)
 }
 
 // Snapshot reads the given groups: one call for each hundred, and one for each

@@ -228,18 +228,9 @@ func (s *snapshot) notices(set *scaleSet, members *membership, there int32) []po
 
 // Problems returns what is wrong with the fleet and no call shows.
 func (f *Fleet) Problems() []string {
-	var problems []string
-	for _, problem := range []struct {
-		what string
-		err  error
-	}{
-		{"it is not known which scale sets have an autoscale setting of their own (Microsoft.Insights/autoscaleSettings/read): ", f.autoscalers.failure()},
-		{`addresses of machines are not known, so that no series finds one by match = "address" (addresses = "none" leaves them out): `, f.addresses.Failure()},
-		{"what is known of machines cannot be stored: ", f.memory.Failure()},
-	} {
-		if problem.err != nil {
-			problems = append(problems, problem.what+problem.err.Error())
-		}
-	}
-	return problems
+	return targets.Sentences(
+		targets.Trouble{Words: "it is not known which scale sets have an autoscale setting of their own (Microsoft.Insights/autoscaleSettings/read)", Err: f.autoscalers.failure()},
+		targets.Trouble{Words: `addresses of machines are not known, so that no series finds one by match = "address" (addresses = "none" leaves them out)`, Err: f.addresses.Failure()},
+		targets.Trouble{Words: "what is known of machines cannot be stored", Err: f.memory.Failure()},
+	)
 }

@@ -53,6 +53,13 @@ func (a *Aside[T]) do(interval time.Duration, read func() (T, error), rests func
 	}
 }
 
+// Expire makes the next Refresh or Try read the value anew.
+func (a *Aside[T]) Expire() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.due = time.Time{}
+}
+
 // Value returns what was read last; false says that nothing was.
 func (a *Aside[T]) Value() (T, bool) {
 	a.mu.Lock()

@@ -49,3 +49,18 @@ func TestAside(t *testing.T) {
 		})
 	}
 }
+
+// TestAsideExpires: what is known to be out of date is read again at once.
+func TestAsideExpires(t *testing.T) {
+	var a Aside[int]
+	calls := 0
+	for _, want := range []int{1, 1, 2} {
+		if want > 1 {
+			a.Expire()
+		}
+		a.Refresh(time.Hour, func() (int, error) { calls++; return calls, nil })
+		if value, _ := a.Value(); value != want {
+			t.Errorf("the value is %d, want %d", value, want)
+		}
+	}
+}

@@ -29,6 +29,12 @@ type Limit struct {
 	Burst int
 }
 
+// Saved returns the limit of so many calls a second of which those of some seconds may
+// be saved up.
+func Saved(perSecond, seconds float64) Limit {
+	return Limit{PerSecond: perSecond, Burst: max(1, int(perSecond*seconds))}
+}
+
 // Limits are those of the calls to an account.
 type Limits struct {
 	// Calls are the limits of all calls of a class; one that is not listed is not

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"google.golang.org/api/compute/v1"
 
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/cloud"
 )
 
 // autoscalersKept is how long modes that were read are believed.
@@ -21,15 +21,9 @@ const autoscalersKept = time.Minute
 // modeOff leaves the group alone.
 const modeOff = "OFF"
 
-// autoscalers are the modes of Compute Engine's own autoscalers. The zero value has
-// none; it is safe for concurrent use.
-type autoscalers struct {
-	mu sync.Mutex
-	// modes are by the path of the autoscaler.
-	modes map[string]string
-	read  time.Time
-	err   error
-}
+// autoscalers are the modes of Compute Engine's own autoscalers, by their paths. The zero
+// value has none; it is safe for concurrent use.
+type autoscalers struct{ cloud.Aside[map[string]string] }
 
 // autoscalerOf returns the path of a group's autoscaler, as
 // "zones/ZONE/autoscalers/NAME"; "" when it has none.
@@ -46,25 +40,15 @@ func (a *autoscalers) refresh(ctx context.Context, s *session, paths []string) {
 	if len(paths) == 0 {
 		return
 	}
-	a.mu.Lock()
-	now := time.Now()
+	modes, _ := a.Value()
 	unknown := func(path string) bool {
-		_, ok := a.modes[path]
+		_, ok := modes[path]
 		return !ok
 	}
-	fresh := now.Sub(a.read) < autoscalersKept &&
-		(errors.Is(a.err, targets.ErrForbidden) || a.err == nil && !slices.ContainsFunc(paths, unknown))
-	a.mu.Unlock()
-	if fresh {
-		return
+	if !errors.Is(a.Failure(), targets.ErrForbidden) && slices.ContainsFunc(paths, unknown) {
+		a.Expire()
 	}
-	modes, err := s.autoscalers(ctx)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.read, a.err = now, err
-	if err == nil {
-		a.modes = modes
-	}
+	a.Refresh(autoscalersKept, func() (map[string]string, error) { return s.autoscalers(ctx) })
 }
 
 // hold returns why a group with that autoscaler must not be resized; nil when it
@@ -73,17 +57,17 @@ func (a *autoscalers) hold(t *Target, path string) *policy.Hold {
 	if path == "" {
 		return nil
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if mode, ok := a.modes[path]; ok && a.err == nil {
+	modes, _ := a.Value()
+	err := a.Failure()
+	if mode, ok := modes[path]; ok && err == nil {
 		return modeHold(t, path, mode)
 	}
 	message := fmt.Sprintf("%v has the autoscaler %q, whose mode is not known", t, lastSegments(path, 1))
 	switch {
-	case errors.Is(a.err, targets.ErrForbidden):
-		message += ": grant compute.autoscalers.list, or delete the autoscaler: " + a.err.Error()
-	case a.err != nil:
-		message += ": " + a.err.Error()
+	case errors.Is(err, targets.ErrForbidden):
+		message += ": grant compute.autoscalers.list, or delete the autoscaler: " + err.Error()
+	case err != nil:
+		message += ": " + err.Error()
 	}
 	return &policy.Hold{Reason: NativeAutoscaler, Message: message}
 }

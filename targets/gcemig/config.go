@@ -146,12 +146,9 @@ func (c *Config) account(ofCredentials string) string {
 }
 
 func (c *Config) limits() cloud.Limits {
-	limit := func(perSecond float64) cloud.Limit {
-		return cloud.Limit{PerSecond: perSecond, Burst: max(1, int(perSecond*burstSeconds))}
-	}
 	return cloud.Limits{Calls: map[cloud.Class]cloud.Limit{
-		cloud.Read:  limit(c.ReadsPerSecond),
-		cloud.Write: limit(c.WritesPerSecond),
+		cloud.Read:  cloud.Saved(c.ReadsPerSecond, burstSeconds),
+		cloud.Write: cloud.Saved(c.WritesPerSecond, burstSeconds),
 	}}
 }
 

@@ -80,7 +80,7 @@ func contractKind(place gcetest.Group) targettest.Kind {
 				mode = "ON"
 			}
 			server.SetAutoscaler(t, ref.Name, mode)
-			current.autoscalers.forget()
+			current.autoscalers.Expire()
 		}
 		p.Bound = func(t *testing.T, ref targets.Ref, highest int32) { server.SetLargest(t, ref.Name, int(highest)) }
 		p.Unreachable = func(_ *testing.T, on bool) {
@@ -102,11 +102,4 @@ func contractKind(place gcetest.Group) targettest.Kind {
 		p.Writes = server.Writes
 		return p
 	}}
-}
-
-// forget makes the modes of autoscalers unknown.
-func (a *autoscalers) forget() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.modes = nil
 }
