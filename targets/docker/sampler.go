@@ -44,11 +44,12 @@ type key struct {
 
 func (c Container) key() key { return key{c.Engine, c.ID} }
 
-// Sampler asks for the resource use of containers every interval while somebody
-// asks for it, as a [sampling.Clock] does. It is safe for concurrent use.
+// Sampler asks for the resource use of the containers that were published, every
+// interval while somebody asks for it. A container takes two readings to have a sample.
+// It is safe for concurrent use.
 type Sampler struct {
-	members *sampling.Members[key, Container, measured]
-	work    sync.WaitGroup
+	*sampling.Members[key, Container, measured]
+	work sync.WaitGroup
 
 	mu sync.Mutex
 	// busy are the engines that are being read.
@@ -77,31 +78,16 @@ type sample struct {
 // call of Samples.
 func NewSampler(interval time.Duration) *Sampler {
 	s := &Sampler{busy: map[*Engine]bool{}}
-	s.members = sampling.NewMembers(interval, sampling.Kind[key, Container, measured]{
+	s.Members = sampling.NewMembers(interval, sampling.Kind[key, Container, measured]{
 		Key: Container.key, Pass: s.pass, Sample: s.sampleOf,
 	})
 	return s
 }
 
-// Publish sets the running containers of a target: at every reading.
-func (s *Sampler) Publish(ref targets.Ref, containers []Container) {
-	s.members.Publish(ref, containers)
-}
-
-// Withdraw forgets the containers of a target: when it cannot be read.
-func (s *Sampler) Withdraw(ref targets.Ref) { s.members.Withdraw(ref) }
-
 // Close ends the sampling.
 func (s *Sampler) Close() {
-	s.members.Close() // no pass begins work any more
+	s.Members.Close() // no pass begins work any more
 	s.work.Wait()
-}
-
-// Samples returns the newest samples that are not too old, and has more taken. A
-// container takes two readings to have one. A target that was not published has no
-// entry.
-func (s *Sampler) Samples(refs []targets.Ref) (map[targets.Ref]targets.Samples, error) {
-	return s.members.Samples(refs)
 }
 
 // sampleOf returns a container's sample where that is not too old, and what went wrong
@@ -111,7 +97,7 @@ func (s *Sampler) sampleOf(c Container, known measured) (*targets.InstanceSample
 	if err == nil && known.err != nil {
 		err = fmt.Errorf("read the stats of container %.12s: %w", c.ID, known.err)
 	}
-	if time.Since(known.sample.learned) > s.members.Validity() {
+	if time.Since(known.sample.learned) > s.Validity() {
 		return nil, err
 	}
 	return &targets.InstanceSample{
@@ -191,7 +177,7 @@ func (s *Sampler) sample(ctx context.Context, c Container) error {
 	}
 	found.started = c.Started
 	now := time.Now()
-	s.members.Learn(c.key(), func(known *measured) { known.add(found, now, s.members.Validity()) })
+	s.Learn(c.key(), func(known *measured) { known.add(found, now, s.Validity()) })
 	return nil
 }
 
@@ -200,7 +186,7 @@ func (s *Sampler) fail(c Container, err error) {
 	if errors.Is(err, targets.ErrTargetNotFound) {
 		err = nil
 	}
-	s.members.Learn(c.key(), func(known *measured) { known.err = err })
+	s.Learn(c.key(), func(known *measured) { known.err = err })
 }
 
 // add keeps new counters, and makes a sample of them where they follow on the ones

@@ -163,7 +163,7 @@ func TestSampler(t *testing.T) {
 	if answer, err := s.Samples([]targets.Ref{web}); err != nil || len(answer) != 0 {
 		t.Errorf("Samples() of a target that was withdrawn = %v, %v, want no entry", answer, err)
 	}
-	waitFor(t, "end of sampling", func() bool { return !s.members.Running() })
+	waitFor(t, "end of sampling", func() bool { return !s.Running() })
 	before, _ := m.get()
 	s.Publish(web, containersOn(e, 1))
 	waitFor(t, "sampling that begins again", func() bool { return len(sampled(t, s, web).Instances) == 1 })
