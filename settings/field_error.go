@@ -20,3 +20,12 @@ func (e FieldError) Error() string {
 	}
 	return e.Field + " = " + e.Value + ": " + e.Detail
 }
+
+// Mistakes are those of a table, in the order they were found.
+type Mistakes []FieldError
+
+// Add adds one: the key's path, its value as it is shown, empty where it is not, and
+// what is wrong.
+func (m *Mistakes) Add(field, value, detail string) {
+	*m = append(*m, FieldError{Field: field, Value: value, Detail: detail})
+}

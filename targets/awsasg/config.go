@@ -77,18 +77,15 @@ func (c *Config) SetDefaults() { settings.SetDefaults(c) }
 // Validate returns every mistake of a defaulted configuration, with paths below the
 // fleet's table.
 func (c *Config) Validate() []settings.FieldError {
-	var mistakes []settings.FieldError
-	add := func(field, value, detail string) {
-		mistakes = append(mistakes, settings.FieldError{Field: field, Value: value, Detail: detail})
-	}
+	var mistakes settings.Mistakes
 	if strings.ContainsAny(c.Region, " \t/.:") {
-		add("region", strconv.Quote(c.Region), `must be a region's name, as "eu-central-1"`)
+		mistakes.Add("region", strconv.Quote(c.Region), `must be a region's name, as "eu-central-1"`)
 	}
 	if c.RoleARN != "" && !strings.HasPrefix(c.RoleARN, "arn:") {
-		add("role_arn", strconv.Quote(c.RoleARN), `must be the ARN of a role, as "arn:aws:iam::123456789012:role/hpad"`)
+		mistakes.Add("role_arn", strconv.Quote(c.RoleARN), `must be the ARN of a role, as "arn:aws:iam::123456789012:role/hpad"`)
 	}
 	if c.ExternalID != "" && c.RoleARN == "" {
-		add("external_id", "", "must be left out where no role_arn is set")
+		mistakes.Add("external_id", "", "must be left out where no role_arn is set")
 	}
 	for _, endpoint := range []struct{ field, value string }{
 		{"endpoints.auto_scaling", c.Endpoints.AutoScaling},
@@ -96,7 +93,7 @@ func (c *Config) Validate() []settings.FieldError {
 		{"endpoints.sts", c.Endpoints.STS},
 	} {
 		if detail := endpointAddress.Check(endpoint.value); endpoint.value != "" && detail != "" {
-			add(endpoint.field, "", detail)
+			mistakes.Add(endpoint.field, "", detail)
 		}
 	}
 	return append(mistakes, settings.Validate(c)...)

@@ -121,19 +121,16 @@ func (c *Config) SetDefaults() {
 // Validate returns every mistake of a defaulted configuration, with paths below
 // the fleet's table.
 func (c *Config) Validate() []settings.FieldError {
-	mistakes := settings.Validate(c)
-	add := func(field, value, detail string) {
-		mistakes = append(mistakes, settings.FieldError{Field: field, Value: value, Detail: detail})
-	}
+	mistakes := settings.Mistakes(settings.Validate(c))
 	switch {
 	case c.Subscription == "":
-		add("subscription", "", "is required, here or as AZURE_SUBSCRIPTION_ID: the id of a subscription")
+		mistakes.Add("subscription", "", "is required, here or as AZURE_SUBSCRIPTION_ID: the id of a subscription")
 	case strings.ContainsAny(c.Subscription, "/ "):
-		add("subscription", strconv.Quote(c.Subscription), "must be the id of a subscription alone, without slashes")
+		mistakes.Add("subscription", strconv.Quote(c.Subscription), "must be the id of a subscription alone, without slashes")
 	}
 	for _, address := range []struct{ field, value string }{{"endpoint", c.Endpoint}, {"authority_host", c.AuthorityHost}} {
 		if address.value != "" && !isHTTPS(address.value) {
-			add(address.field, httpclient.QuoteAddress(address.value), `must be an https address without credentials, as "https://management.example.com"`)
+			mistakes.Add(address.field, httpclient.QuoteAddress(address.value), `must be an https address without credentials, as "https://management.example.com"`)
 		}
 	}
 	return append(mistakes, c.checkCredentials()...)

@@ -89,16 +89,13 @@ func environmentTLS() *httpclient.TLS {
 // Validate returns every mistake of a defaulted configuration, with paths below the
 // fleet's table.
 func (c *Config) Validate() []settings.FieldError {
-	var mistakes []settings.FieldError
-	add := func(field, value, detail string) {
-		mistakes = append(mistakes, settings.FieldError{Field: field, Value: value, Detail: detail})
-	}
+	var mistakes settings.Mistakes
 	if detail := CheckHost(c.Host); detail != "" {
-		add("host", httpclient.QuoteAddress(c.Host), detail)
+		mistakes.Add("host", httpclient.QuoteAddress(c.Host), detail)
 	}
 	mistakes = append(mistakes, c.TLS.Validate()...)
 	if detail := checkVersion(c.APIVersion); detail != "" {
-		add("api_version", strconv.Quote(c.APIVersion), detail)
+		mistakes.Add("api_version", strconv.Quote(c.APIVersion), detail)
 	}
 	return append(mistakes, settings.Validate(c)...)
 }

@@ -80,12 +80,9 @@ const nameForm = `must be a name of lower-case letters, digits and hyphens, at m
 // Validate returns every mistake of a defaulted configuration, with paths below
 // the fleet's table.
 func (c *Config) Validate() []settings.FieldError {
-	mistakes := settings.Validate(c)
-	add := func(field, value, detail string) {
-		mistakes = append(mistakes, settings.FieldError{Field: field, Value: value, Detail: detail})
-	}
+	mistakes := settings.Mistakes(settings.Validate(c))
 	if c.Project == "" {
-		add("project", "", "must be set, here or in GOOGLE_CLOUD_PROJECT: the id of the groups' project")
+		mistakes.Add("project", "", "must be set, here or in GOOGLE_CLOUD_PROJECT: the id of the groups' project")
 	}
 	for _, name := range []struct {
 		field, value string
@@ -100,14 +97,14 @@ func (c *Config) Validate() []settings.FieldError {
 		{"universe_domain", c.UniverseDomain, domainName, `must be a domain, as "googleapis.com"`},
 	} {
 		if name.value != "" && !name.form.MatchString(name.value) {
-			add(name.field, strconv.Quote(name.value), name.detail)
+			mistakes.Add(name.field, strconv.Quote(name.value), name.detail)
 		}
 	}
 	if c.Zone != "" && c.Region != "" {
-		add("region", strconv.Quote(c.Region), "must not be set where zone is: targets that name neither are in one of them")
+		mistakes.Add("region", strconv.Quote(c.Region), "must not be set where zone is: targets that name neither are in one of them")
 	}
 	if detail := endpointAddress.Check(c.Endpoint); detail != "" {
-		add("endpoint", httpclient.QuoteAddress(c.Endpoint), detail)
+		mistakes.Add("endpoint", httpclient.QuoteAddress(c.Endpoint), detail)
 	}
 	return mistakes
 }

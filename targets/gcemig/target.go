@@ -21,23 +21,20 @@ type Target struct {
 // Validate returns every mistake of the target; Config.CheckTarget those that it makes
 // together with its fleet.
 func (t *Target) Validate() []settings.FieldError {
-	var mistakes []settings.FieldError
-	add := func(field, value, detail string) {
-		mistakes = append(mistakes, settings.FieldError{Field: field, Value: value, Detail: detail})
-	}
+	var mistakes settings.Mistakes
 	name := func(field, value string) {
 		if value != "" && !resourceName.MatchString(value) {
-			add(field, strconv.Quote(value), nameForm)
+			mistakes.Add(field, strconv.Quote(value), nameForm)
 		}
 	}
 	if t.Group == "" {
-		add("group", "", "is required: the name of a managed instance group")
+		mistakes.Add("group", "", "is required: the name of a managed instance group")
 	}
 	name("group", t.Group)
 	name("zone", t.Zone)
 	name("region", t.Region)
 	if t.Zone != "" && t.Region != "" {
-		add("region", strconv.Quote(t.Region), "must not be set where zone is: a group is zonal or regional")
+		mistakes.Add("region", strconv.Quote(t.Region), "must not be set where zone is: a group is zonal or regional")
 	}
 	return mistakes
 }

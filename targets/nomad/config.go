@@ -95,15 +95,12 @@ func (c *Config) SetDefaults() {
 // Validate returns every mistake of a defaulted configuration, with paths below
 // the fleet's table.
 func (c *Config) Validate() []settings.FieldError {
-	var mistakes []settings.FieldError
-	add := func(field, value, detail string) {
-		mistakes = append(mistakes, settings.FieldError{Field: field, Value: value, Detail: detail})
-	}
+	var mistakes settings.Mistakes
 	if detail := checkAddress(c.Address); detail != "" {
-		add("address", httpclient.QuoteAddress(c.Address), detail)
+		mistakes.Add("address", httpclient.QuoteAddress(c.Address), detail)
 	}
 	if c.Namespace == "*" {
-		add("namespace", strconv.Quote(c.Namespace), "must be one namespace: targets of others name theirs")
+		mistakes.Add("namespace", strconv.Quote(c.Namespace), "must be one namespace: targets of others name theirs")
 	}
 	mistakes = append(mistakes, c.BasicAuth.Validate()...)
 	mistakes = append(mistakes, c.TLS.Validate()...)
@@ -112,11 +109,11 @@ func (c *Config) Validate() []settings.FieldError {
 		field := "discover_namespaces[" + strconv.Itoa(i) + "]"
 		switch {
 		case namespace == "":
-			add(field, strconv.Quote(namespace), "must be the name of a namespace")
+			mistakes.Add(field, strconv.Quote(namespace), "must be the name of a namespace")
 		case namespace == everyNamespace && len(c.DiscoverNamespaces) > 1:
-			add(field, strconv.Quote(namespace), "must stand alone: it means every namespace that the token may read")
+			mistakes.Add(field, strconv.Quote(namespace), "must stand alone: it means every namespace that the token may read")
 		case slices.Contains(c.DiscoverNamespaces[:i], namespace):
-			add(field, strconv.Quote(namespace), "must not be named twice")
+			mistakes.Add(field, strconv.Quote(namespace), "must not be named twice")
 		}
 	}
 	return mistakes

@@ -99,12 +99,9 @@ var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 // Validate returns every mistake of a defaulted configuration, with paths below the
 // fleet's table.
 func (c *Config) Validate() []settings.FieldError {
-	errs := settings.Validate(c)
-	add := func(field, value, detail string) {
-		errs = append(errs, settings.FieldError{Field: field, Value: value, Detail: detail})
-	}
+	errs := settings.Mistakes(settings.Validate(c))
 	if c.Address != "" && !filepath.IsAbs(c.Address) && !strings.HasPrefix(c.Address, "unix:") {
-		add("address", strconv.Quote(c.Address), `must be the path of a socket on this machine or a D-Bus address, as "/run/user/1000/systemd/private" or "unix:path=/run/user/1000/bus"`)
+		errs.Add("address", strconv.Quote(c.Address), `must be the path of a socket on this machine or a D-Bus address, as "/run/user/1000/systemd/private" or "unix:path=/run/user/1000/bus"`)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Templates)) {
 		path := "templates." + name
@@ -112,7 +109,7 @@ func (c *Config) Validate() []settings.FieldError {
 			path = "templates." + strconv.Quote(name)
 		}
 		if _, wrong := parseTemplate(name); wrong != "" {
-			add(path, strconv.Quote(name), wrong)
+			errs.Add(path, strconv.Quote(name), wrong)
 		}
 		for _, e := range c.Templates[name].validate() {
 			e.Field = path + "." + e.Field
@@ -143,24 +140,21 @@ func (p ReadyProbe) probes() bool { return p.HTTP != "" || p.TCP != "" }
 
 // validate returns the mistakes besides those that tags tell.
 func (p ReadyProbe) validate() []settings.FieldError {
-	var errs []settings.FieldError
-	add := func(field, value, detail string) {
-		errs = append(errs, settings.FieldError{Field: field, Value: value, Detail: detail})
-	}
+	var errs settings.Mistakes
 	if p.HTTP != "" && p.TCP != "" {
-		add("tcp", strconv.Quote(p.TCP), "only one of tcp and http is allowed")
+		errs.Add("tcp", strconv.Quote(p.TCP), "only one of tcp and http is allowed")
 	}
 	if p.HTTP != "" && !probesHTTP(p.HTTP) {
-		add("http", strconv.Quote(p.HTTP), `must be a URL with "%i" for the instance's index, as "http://127.0.0.1:%i/ready"`)
+		errs.Add("http", strconv.Quote(p.HTTP), `must be a URL with "%i" for the instance's index, as "http://127.0.0.1:%i/ready"`)
 	}
 	if p.TCP != "" && !probesTCP(p.TCP) {
-		add("tcp", strconv.Quote(p.TCP), `must be a host and port with "%i" for the instance's index, as "127.0.0.1:%i"`)
+		errs.Add("tcp", strconv.Quote(p.TCP), `must be a host and port with "%i" for the instance's index, as "127.0.0.1:%i"`)
 	}
 	if p.Timeout <= 0 {
-		add("timeout", strconv.Quote(p.Timeout.String()), `must be more than 0, as "1s"`)
+		errs.Add("timeout", strconv.Quote(p.Timeout.String()), `must be more than 0, as "1s"`)
 	}
 	if p.FailureThreshold < 1 {
-		add("failure_threshold", strconv.Itoa(p.FailureThreshold), "must be at least 1")
+		errs.Add("failure_threshold", strconv.Itoa(p.FailureThreshold), "must be at least 1")
 	}
 	return errs
 }
