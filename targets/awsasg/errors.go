@@ -83,7 +83,7 @@ func reasoned(reason string, err error) error { return &targets.ReasonError{Reas
 // longestMessage is how much of AWS's words is shown, in bytes.
 const longestMessage = 300
 
-// newAnswer returns what AWS answered to an operation. Request is its own id of it.
+// newAnswer returns the error that an operation had. Request is the id that AWS gave it.
 func newAnswer(status int, code, message, operation, request string) *cloud.Answer {
 	line := fmt.Sprintf("aws answers %s to %s", code, operation)
 	text := message
@@ -141,7 +141,7 @@ func renewable(err error) bool {
 	return answer != nil && forbiddenCodes[answer.Code]
 }
 
-// What answers mean.
+// What errors of AWS mean.
 var (
 	readRules  = forbiddenRules()
 	writeRules = slices.Concat([]cloud.Rule{
@@ -190,7 +190,7 @@ func writeError(err error, g *group) error {
 	return err
 }
 
-// classify puts an error into a class: by rules where AWS answered, else with lost.
+// classify puts an error into a class: by rules where it is of AWS, else with lost.
 func classify(err error, rules []cloud.Rule, lost func(error) error) error {
 	if err == nil {
 		return nil
