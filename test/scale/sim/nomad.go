@@ -1,0 +1,410 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+// The waits of blocking queries where a client does not say, and at most.
+const (
+	defaultWait = 5 * time.Minute
+	maxWait     = 10 * time.Minute
+)
+
+// Nomad returns the HTTP API of the world's cluster.
+func (w *World) Nomad() http.Handler {
+	mux := http.NewServeMux()
+	handle := func(pattern string, serve func(call) error) {
+		mux.HandleFunc(pattern, func(rw http.ResponseWriter, r *http.Request) {
+			c := call{world: w, response: rw, request: r, query: r.URL.Query()}
+			err := c.check()
+			if err == nil {
+				err = serve(c)
+			}
+			if err != nil {
+				status := http.StatusBadRequest
+				if failed, is := err.(statusError); is {
+					status = failed.status
+				}
+				http.Error(rw, err.Error(), status)
+			}
+		})
+	}
+	handle("GET /v1/jobs", listJobs)
+	handle("GET /v1/allocations", listAllocs)
+	handle("GET /v1/deployments", listDeployments)
+	handle("GET /v1/nodes", listNodes)
+	handle("GET /v1/node/{id}", readNode)
+	handle("GET /v1/job/{id}", readJob)
+	handle("GET /v1/job/{id}/allocations", listJobAllocs)
+	handle("GET /v1/job/{id}/scale", readScale)
+	handle("PUT /v1/job/{id}/scale", writeScale)
+	handle("POST /v1/job/{id}/scale", writeScale)
+	handle("GET /v1/scaling/policies", listPolicies)
+	handle("GET /v1/scaling/policy/{id}", readPolicy)
+	handle("GET /v1/status/leader", func(c call) error { return c.plain(`"10.0.0.1:4647"`) })
+	handle("GET /v1/regions", func(c call) error { return c.plain(`["global"]`) })
+	handle("GET /v1/agent/self", func(c call) error { return c.plain(agentSelf) })
+	return mux
+}
+
+const agentSelf = `{"config":{"Datacenter":"dc1","Region":"global","Version":{"Version":"1.11.2"}},"member":{"Addr":"10.0.0.1","DelegateCur":4,"DelegateMax":5,"DelegateMin":2,"Name":"server-1.global","Port":4648,"ProtocolCur":2,"ProtocolMax":5,"ProtocolMin":1,"Status":"alive","Tags":{"build":"1.11.2","dc":"dc1","region":"global","role":"nomad"}},"stats":{"nomad":{"leader":"true","server":"true"}}}`
+
+type statusError struct {
+	status int
+	text   string
+}
+
+func (e statusError) Error() string { return e.text }
+
+// call is a request under way.
+type call struct {
+	world    *World
+	response http.ResponseWriter
+	request  *http.Request
+	query    map[string][]string
+}
+
+func (c call) get(name string) string {
+	if values := c.query[name]; len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}
+
+// check refuses what is not known.
+func (c call) check() error {
+	for name := range c.query {
+		if !slices.Contains([]string{"region", "namespace", "stale", "index", "wait", "filter", "prefix", "resources", "task_states", "meta", "type"}, name) {
+			return fmt.Errorf("the simulator does not know the parameter %q", name)
+		}
+	}
+	if namespace := c.get("namespace"); namespace != "" && namespace != "default" && namespace != "*" {
+		return fmt.Errorf("the simulator has no namespace %q", namespace)
+	}
+	return nil
+}
+
+// block waits while nothing is newer than the index that was asked with, and
+// returns with the world's lock held for reading.
+func (c call) block(what watched, current func() uint64) {
+	w := c.world
+	after, _ := strconv.ParseUint(c.get("index"), 10, 64)
+	if after == 0 {
+		w.mu.RLock()
+		return
+	}
+	wait, err := time.ParseDuration(c.get("wait"))
+	if err != nil {
+		wait = defaultWait
+	}
+	wait = min(wait, maxWait)
+	limit := time.NewTimer(wait + rand.N(wait/16+1)) // as Nomad spreads them
+	defer limit.Stop()
+	for {
+		w.mu.Lock()
+		if current() > after {
+			break
+		}
+		changed := w.watch(what)
+		w.mu.Unlock()
+		select {
+		case <-changed:
+			continue
+		case <-limit.C:
+		case <-c.request.Context().Done():
+		}
+		w.mu.RLock()
+		return
+	}
+	w.mu.Unlock()
+	w.mu.RLock()
+}
+
+// blockTable waits for a change of one of the tables, and returns their index with
+// the world's lock held for reading.
+func (c call) blockTable(tables ...int) uint64 {
+	current := func() (index uint64) {
+		for _, table := range tables {
+			index = max(index, c.world.table[table])
+		}
+		return index
+	}
+	c.block(watched{table: tables[0]}, current)
+	return current()
+}
+
+var compressors = sync.Pool{New: func() any {
+	writer, _ := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed)
+	return writer
+}}
+
+// answer sends JSON in pieces, compressed where the client takes it, with Nomad's
+// headers where there is an index.
+func (c call) answer(index uint64, pieces func(yield func(appendTo func([]byte) []byte))) error {
+	header := c.response.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Vary", "Accept-Encoding")
+	if index > 0 {
+		header.Set("X-Nomad-Index", strconv.FormatUint(index, 10))
+		header.Set("X-Nomad-Lastcontact", "0")
+		header.Set("X-Nomad-Knownleader", "true")
+	}
+	return send(c.response, c.request, pieces)
+}
+
+// send sends pieces, compressed where the client takes it.
+func send(response http.ResponseWriter, request *http.Request, pieces func(yield func(appendTo func([]byte) []byte))) error {
+	var out io.Writer = response
+	if strings.Contains(request.Header.Get("Accept-Encoding"), "gzip") {
+		response.Header().Set("Content-Encoding", "gzip")
+		writer := compressors.Get().(*gzip.Writer)
+		defer compressors.Put(writer)
+		writer.Reset(response)
+		defer func() { _ = writer.Close() }()
+		out = writer
+	}
+	const full = 64 << 10
+	buffer := make([]byte, 0, full+16<<10)
+	var failed error
+	pieces(func(appendTo func([]byte) []byte) {
+		if buffer = appendTo(buffer); len(buffer) >= full {
+			if failed == nil {
+				_, failed = out.Write(buffer)
+			}
+			buffer = buffer[:0]
+		}
+	})
+	if failed == nil {
+		_, _ = out.Write(buffer)
+	}
+	return nil // the client went
+}
+
+func (c call) plain(body string) error {
+	return c.answer(0, func(yield func(func([]byte) []byte)) { yield(func(dst []byte) []byte { return append(dst, body...) }) })
+}
+
+// list sends those of some documents that pass.
+func list[T any](c call, index uint64, all []T, known fields[T], stub func([]byte, T) []byte) error {
+	pass, err := compile(c.get("filter"), known)
+	if err != nil {
+		return err
+	}
+	return c.answer(index, func(yield func(func([]byte) []byte)) {
+		next := "["
+		for _, one := range all {
+			if c.request.Context().Err() != nil {
+				return
+			}
+			if pass(one) {
+				yield(func(dst []byte) []byte { return stub(append(dst, next...), one) })
+				next = ","
+			}
+		}
+		if next == "[" {
+			yield(func(dst []byte) []byte { return append(dst, '[') })
+		}
+		yield(func(dst []byte) []byte { return append(dst, ']') })
+	})
+}
+
+func listJobs(c call) error {
+	index := c.blockTable(jobsTable, summariesTable)
+	all := c.jobs()
+	c.world.mu.RUnlock()
+	prefix, meta := c.get("prefix"), c.get("meta") == "true"
+	all = slices.DeleteFunc(all, func(j *job) bool { return !strings.HasPrefix(j.id, prefix) })
+	return list(c, index, all, jobFields, func(dst []byte, j *job) []byte { return j.stub(dst, meta) })
+}
+
+// jobs returns all jobs in the order of their ids. The caller holds the lock.
+func (c call) jobs() []*job { return slices.Clone(c.world.jobs) }
+
+func (c call) detail(resources bool) detail {
+	return detail{resources: resources, states: c.get("task_states") != "false"}
+}
+
+func listAllocs(c call) error {
+	index := c.blockTable(allocsTable)
+	all, jobs := slices.Clone(c.world.allocs), c.jobs()
+	c.world.mu.RUnlock()
+	with := c.detail(c.get("resources") == "true")
+	return list(c, index, all, allocFields, func(dst []byte, a *alloc) []byte { return a.stub(dst, jobs[a.job], with) })
+}
+
+func listDeployments(c call) error {
+	index := c.blockTable(deploymentsTable)
+	all := c.jobs()
+	c.world.mu.RUnlock()
+	slices.SortFunc(all, func(a, b *job) int { return strings.Compare(a.deployment.id, b.deployment.id) })
+	return list(c, index, all, deploymentFields, func(dst []byte, j *job) []byte { return j.deployment.stub(dst, j) })
+}
+
+func listNodes(c call) error {
+	index := c.blockTable(nodesTable)
+	c.world.mu.RUnlock()
+	all := make([]int, nodes)
+	for n := range all {
+		all[n] = n
+	}
+	return list(c, index, all, fields[int]{"ID": nodeID, "Status": func(int) string { return "ready" }}, func(dst []byte, n int) []byte {
+		if c.get("resources") == "true" {
+			return nodeWithResources(dst, n, c.world.begun)
+		}
+		return node(dst, n, c.world.begun, false)
+	})
+}
+
+func readNode(c call) error {
+	n := slices.IndexFunc(nodeNames[:], func(named nodeNamed) bool { return named.id == c.request.PathValue("id") })
+	if n < 0 {
+		return statusError{http.StatusNotFound, "node not found"}
+	}
+	index := c.blockTable(nodesTable)
+	c.world.mu.RUnlock()
+	return c.one(index, func(dst []byte) []byte { return node(dst, n, c.world.begun, true) })
+}
+
+func (c call) one(index uint64, appendTo func([]byte) []byte) error {
+	return c.answer(index, func(yield func(func([]byte) []byte)) { yield(appendTo) })
+}
+
+// blockJob waits for a change of the job that is called for or of what belongs to it,
+// and returns it.
+func (c call) blockJob(indexOf func(*job) uint64) (*job, error) {
+	number, err := c.jobNumber(c.request.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	c.block(watched{table: -1, job: number}, func() uint64 { return indexOf(c.world.jobs[number]) })
+	defer c.world.mu.RUnlock()
+	return c.world.jobs[number], nil
+}
+
+func (c call) jobNumber(id string) (int, error) {
+	number, err := strconv.Atoi(strings.TrimPrefix(id, "shop-"))
+	if err != nil || number < 0 || number >= c.world.options.Jobs || JobID(number) != id {
+		return 0, statusError{http.StatusNotFound, "job not found"}
+	}
+	return number, nil
+}
+
+func readJob(c call) error {
+	j, err := c.blockJob(func(j *job) uint64 { return j.index })
+	if err != nil {
+		return err
+	}
+	return c.one(j.index, func(dst []byte) []byte { return j.specification(dst, c.world.options.Period) })
+}
+
+// allIndex is the newest index of a job and of its allocations.
+func (j *job) allIndex() uint64 {
+	index := j.index
+	for _, a := range j.allocs {
+		index = max(index, a.index)
+	}
+	return index
+}
+
+func listJobAllocs(c call) error {
+	j, err := c.blockJob(func(j *job) uint64 { return j.allIndex() })
+	if err != nil {
+		return err
+	}
+	with := c.detail(true)
+	return list(c, j.allIndex(), j.allocs, allocFields, func(dst []byte, a *alloc) []byte { return a.stub(dst, j, with) })
+}
+
+func readScale(c call) error {
+	j, err := c.blockJob((*job).allIndex)
+	if err != nil {
+		return err
+	}
+	return c.one(j.allIndex(), j.scaleStatus)
+}
+
+// writeScale checks what the real server checks, in its order.
+func writeScale(c call) error {
+	var request struct {
+		Count          *int
+		Target         map[string]string
+		Message        string
+		Meta           json.RawMessage
+		Error          bool
+		JobModifyIndex uint64
+	}
+	if err := json.NewDecoder(c.request.Body).Decode(&request); err != nil {
+		return err
+	}
+	number, err := c.jobNumber(c.request.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	w := c.world
+	w.mu.Lock()
+	j := w.jobs[number]
+	specIndex, eval := j.specIndex, ""
+	switch {
+	case request.Count == nil && request.Error: // an autoscaler tells what went wrong
+	case request.Count == nil: // or that it would do something
+	case *request.Count < 0:
+		err = fmt.Errorf("scaling action count can't be negative")
+	case request.Target["Group"] != "app":
+		err = fmt.Errorf("task group %q specified for scaling does not exist in job", request.Target["Group"])
+	case *request.Count > 20:
+		err = fmt.Errorf("group count was greater than scaling policy maximum: %d > 20", *request.Count)
+	case *request.Count < 1:
+		err = fmt.Errorf("group count was less than scaling policy minimum: %d < 1", *request.Count)
+	case j.deployment.status == "running":
+		err = fmt.Errorf("job scaling blocked due to active deployment")
+	case request.JobModifyIndex > 0 && request.JobModifyIndex != j.specIndex:
+		err = statusError{http.StatusInternalServerError, fmt.Sprintf("Enforcing job modify index %d: job exists with conflicting job modify index: %d", request.JobModifyIndex, j.specIndex)}
+	default:
+		specIndex, eval = w.scale(number, *request.Count, request.Message, meta(request.Meta))
+	}
+	index := w.index
+	w.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	header := c.response.Header()
+	header.Set("X-Nomad-Index", strconv.FormatUint(index, 10))
+	return c.plain(fmt.Sprintf(`{"EvalCreateIndex":%d,"EvalID":%q,"Index":%d,"JobModifyIndex":%d,"KnownLeader":true,"LastContact":0,"NextToken":"","Warnings":""}`, index, eval, index, specIndex))
+}
+
+func listPolicies(c call) error {
+	index := c.blockTable(policiesTable)
+	all := c.jobs()
+	c.world.mu.RUnlock()
+	return list(c, index, all, fields[*job]{}, func(dst []byte, j *job) []byte { return j.policyStub(dst) })
+}
+
+func readPolicy(c call) error {
+	number, err := strconv.ParseInt(strings.TrimPrefix(c.request.PathValue("id"), policyPrefix), 16, 64)
+	if err != nil || int(number) >= c.world.options.Jobs {
+		return statusError{http.StatusNotFound, "policy not found"}
+	}
+	j := c.world.jobs[number]
+	c.block(watched{table: policiesTable}, func() uint64 { return j.createIndex })
+	c.world.mu.RUnlock()
+	return c.one(j.createIndex, func(dst []byte) []byte { return j.policy(dst, c.world.options.Period) })
+}
+
+// meta is what a call gave, or null.
+func meta(raw json.RawMessage) []byte {
+	if len(raw) == 0 {
+		return []byte("null")
+	}
+	return raw
+}

@@ -1,0 +1,116 @@
+package sim
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// SharedQuery has a series for each job: its load, with the job's id as the label
+// "service".
+const SharedQuery = `sum by (service) (shop_load)`
+
+// Load returns the query for the load of one job.
+func Load(number int) string { return `sum(shop_load{service="` + JobID(number) + `"})` }
+
+var loadQuery = regexp.MustCompile(`^sum\(shop_load\{service="shop-(\d+)"\}\)(?: / (\d+))?$`)
+
+// Prometheus returns the HTTP API of the server that knows the loads.
+func (w *World) Prometheus() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/api/v1/query", w.answerQuery)
+	mux.HandleFunc("GET /api/v1/status/buildinfo", func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "application/json")
+		_, _ = rw.Write([]byte(`{"status":"success","data":{"version":"3.15.0","revision":"","branch":"","buildUser":"","buildDate":"","goVersion":"go1.26"}}`))
+	})
+	return mux
+}
+
+func (w *World) answerQuery(rw http.ResponseWriter, r *http.Request) {
+	at, err := instant(r.FormValue("time"))
+	query := strings.TrimSpace(r.FormValue("query"))
+	match := loadQuery.FindStringSubmatch(query)
+	rw.Header().Set("Content-Type", "application/json")
+	if err != nil || match == nil && query != SharedQuery {
+		rw.WriteHeader(http.StatusBadRequest)
+		_, _ = fmt.Fprintf(rw, `{"status":"error","errorType":"bad_data","error":%q}`, fmt.Sprintf("the simulator does not know the query %s, %v", query, err))
+		return
+	}
+	const begin, end = `{"status":"success","data":{"resultType":"vector","result":[`, `]}}`
+	if match != nil {
+		number, _ := strconv.Atoi(match[1])
+		divisor := max(1, atoi(match[2]))
+		_ = send(rw, r, func(yield func(func([]byte) []byte)) {
+			yield(func(dst []byte) []byte {
+				dst = append(dst, begin...)
+				if value, there := w.loadAt(number, at); there {
+					dst = sample(append(dst, `{"metric":{},`...), at, value/divisor)
+				}
+				return append(dst, end...)
+			})
+		})
+		return
+	}
+	w.mu.RLock()
+	values := make([]int, len(w.loads))
+	for number := range values {
+		values[number] = w.loads[number].at(at)
+	}
+	w.mu.RUnlock()
+	_ = send(rw, r, func(yield func(func([]byte) []byte)) {
+		next := begin
+		for number, value := range values {
+			yield(func(dst []byte) []byte {
+				dst = append(append(append(dst, next...), `{"metric":{"service":"`...), JobID(number)...)
+				return sample(append(dst, `"},`...), at, value)
+			})
+			next = ","
+		}
+		yield(func(dst []byte) []byte { return append(dst, end...) })
+	})
+}
+
+func atoi(text string) int {
+	n, _ := strconv.Atoi(text)
+	return n
+}
+
+// sample appends the value of a series.
+func sample(dst []byte, at time.Time, value int) []byte {
+	dst = append(dst, `"value":[`...)
+	dst = strconv.AppendFloat(dst, float64(at.UnixMilli())/1000, 'f', -1, 64)
+	dst = append(dst, `,"`...)
+	dst = strconv.AppendInt(dst, int64(value), 10)
+	return append(dst, `"]}`...)
+}
+
+// instant reads the time of a query.
+func instant(text string) (time.Time, error) {
+	if text == "" {
+		return time.Now(), nil
+	}
+	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
+		return time.UnixMilli(int64(seconds*1000 + 0.5)), nil
+	}
+	return time.Parse(time.RFC3339Nano, text)
+}
+
+// at returns the load at an instant.
+func (l load) at(at time.Time) int {
+	if at.Before(l.changed) {
+		return l.before
+	}
+	return l.now
+}
+
+func (w *World) loadAt(number int, at time.Time) (int, bool) {
+	if number >= w.options.Jobs {
+		return 0, false
+	}
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.loads[number].at(at), true
+}

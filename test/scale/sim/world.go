@@ -1,0 +1,343 @@
+// Package sim simulates a Nomad cluster of many jobs and the Prometheus server that
+// knows their load, with answers of recorded size: as much of both APIs as hpad and
+// nomad-autoscaler use. A call that it does not know is refused, never answered with
+// less than the real thing would.
+package sim
+
+import (
+	"container/heap"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Options are what worlds differ in.
+type Options struct {
+	// Jobs is how many there are, each with one group that has one task.
+	Jobs int
+	// Single gives each job one allocation; else they have 1 to 20, 5 on average.
+	Single bool
+	// Changes is how many jobs a second get another load, which asks for another
+	// count; 0 is none.
+	Changes float64
+	// Period is how often nomad-autoscaler is to evaluate a policy.
+	Period time.Duration
+}
+
+// PerInstance is the load that an instance is to have.
+const PerInstance = 10
+
+// counts are those of the jobs in turn: 1 to 20, 5 on average.
+var counts = [...]int{1, 2, 20, 3, 4, 1, 5, 2, 6, 3, 7, 4, 1, 5, 9, 2, 3, 13, 4, 5}
+
+// How long Nomad and its clients take for what follows a change of a count: what an
+// idle agent took, and a second for a task to start.
+const (
+	placing    = 50 * time.Millisecond
+	receiving  = 400 * time.Millisecond
+	starting   = time.Second
+	stopping   = 500 * time.Millisecond
+	healthy    = 2 * time.Second
+	concluding = 3 * time.Second
+	collecting = 2 * time.Minute
+)
+
+// The tables of Nomad's state that have an index of their own.
+const (
+	jobsTable = iota
+	summariesTable
+	allocsTable
+	deploymentsTable
+	policiesTable
+	nodesTable
+	tables
+)
+
+// nodes is how many the cluster has.
+const nodes = 50
+
+// World is a cluster and its load. It is safe for concurrent use.
+type World struct {
+	options Options
+	begun   time.Time
+	random  *rand.ChaCha8
+
+	mu    sync.RWMutex
+	index uint64
+	table [tables]uint64
+	// watched are closed when a table, or a job or what belongs to it, changes.
+	watched map[watched]chan struct{}
+	// jobs are by number, allocs by id. A job and an allocation are never modified:
+	// another takes the place.
+	jobs   []*job
+	allocs []*alloc
+	// loads are those of the jobs.
+	loads []load
+	due   timers
+	wake  chan struct{}
+
+	reactions []time.Duration
+	writes    int
+}
+
+// watched is a table, or with table -1 the job of a number.
+type watched struct{ table, job int }
+
+// load is what a job has to do.
+type load struct {
+	now, before int
+	changed     time.Time
+	// asked means that the count does not follow yet.
+	asked bool
+}
+
+type job struct {
+	number      int
+	id          string
+	count       int
+	base        int
+	createIndex uint64
+	// specIndex is the JobModifyIndex.
+	specIndex, index, summaryIndex uint64
+	version                        int
+	submitted                      time.Time
+	// allocs are those that the world still has.
+	allocs     []*alloc
+	deployment deployment
+	scalings   []scaling
+}
+
+type deployment struct {
+	id, status         string
+	version            int
+	createIndex, index uint64
+	created            time.Time
+	total, placed      int
+	healthy            int
+}
+
+type scaling struct {
+	time     time.Time
+	count    int
+	previous int
+	message  string
+	meta     []byte
+	eval     string
+	index    uint64
+}
+
+type alloc struct {
+	id, eval    string
+	jobID       string
+	job, number int
+	node        int
+	version     int
+	desired     string
+	client      string
+	// healthIndex is when the health was told; 0 while it is not.
+	healthIndex        uint64
+	healthTime         time.Time
+	createIndex, index uint64
+	created, modified  time.Time
+	// tasks is how far the task is: it has as many of its events.
+	tasks   int
+	started time.Time
+	ended   time.Time
+}
+
+// How far a task is.
+const (
+	unreceived = 0
+	received   = 3
+	running    = 4
+	ended      = 7
+)
+
+// timer is something that happens later.
+type timer struct {
+	at time.Time
+	do func()
+}
+
+type timers []timer
+
+func (t timers) Len() int           { return len(t) }
+func (t timers) Less(i, j int) bool { return t[i].at.Before(t[j].at) }
+func (t timers) Swap(i, j int)      { t[i], t[j] = t[j], t[i] }
+func (t *timers) Push(x any)        { *t = append(*t, x.(timer)) }
+func (t *timers) Pop() any {
+	last := (*t)[len(*t)-1]
+	*t = (*t)[:len(*t)-1]
+	return last
+}
+
+// New returns a world whose jobs have run for an hour, with nothing under way.
+func New(options Options) *World {
+	now := time.Now()
+	w := &World{
+		options: options, begun: now, index: 1000, random: rand.NewChaCha8([32]byte{1}),
+		watched: map[watched]chan struct{}{}, wake: make(chan struct{}, 1), loads: make([]load, options.Jobs),
+	}
+	long := now.Add(-time.Hour)
+	for number := range options.Jobs {
+		base := counts[number%len(counts)]
+		if options.Single {
+			base = 1
+		}
+		j := &job{number: number, id: JobID(number), count: base, base: base, submitted: long}
+		w.index++
+		j.createIndex, j.specIndex = w.index, w.index
+		j.deployment = deployment{id: w.uuid(), status: "successful", createIndex: w.index, created: long, total: base, placed: base, healthy: base}
+		for n := range base {
+			w.index++
+			j.allocs = append(j.allocs, &alloc{
+				id: w.uuid(), eval: w.uuid(), jobID: j.id, job: number, number: n, node: (number + n*7) % nodes, desired: "run", client: "running", createIndex: w.index, index: w.index,
+				healthIndex: w.index, healthTime: long, created: long, modified: long, tasks: running, started: long,
+			})
+		}
+		w.index++
+		j.index, j.summaryIndex, j.deployment.index = w.index, w.index, w.index
+		w.jobs = append(w.jobs, j)
+		w.allocs = append(w.allocs, j.allocs...)
+		w.loads[number] = load{now: base * PerInstance, before: base * PerInstance, changed: long}
+	}
+	slices.SortFunc(w.allocs, func(a, b *alloc) int { return strings.Compare(a.id, b.id) })
+	for n := range w.table {
+		w.table[n] = w.index
+	}
+	return w
+}
+
+// JobID returns the id of the job of a number.
+func JobID(number int) string { return fmt.Sprintf("shop-%06d", number) }
+
+// uuid returns an id as Nomad makes them. The caller holds mu, or is alone.
+func (w *World) uuid() string {
+	var raw [16]byte
+	_, _ = w.random.Read(raw[:])
+	text := hex.EncodeToString(raw[:])
+	return text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
+}
+
+// Run lets time pass in the world, until ctx ends.
+func (w *World) Run(ctx context.Context) {
+	if w.options.Changes > 0 {
+		go w.change(ctx)
+	}
+	clock := time.NewTimer(time.Hour)
+	defer clock.Stop()
+	for {
+		w.mu.Lock()
+		for len(w.due) > 0 && !w.due[0].at.After(time.Now()) {
+			heap.Pop(&w.due).(timer).do()
+		}
+		wait := time.Hour
+		if len(w.due) > 0 {
+			wait = time.Until(w.due[0].at)
+		}
+		w.mu.Unlock()
+		clock.Reset(wait)
+		select {
+		case <-ctx.Done():
+			return
+		case <-clock.C:
+		case <-w.wake:
+		}
+	}
+}
+
+// after does something later, holding mu. The caller holds mu.
+func (w *World) after(wait time.Duration, do func()) {
+	heap.Push(&w.due, timer{at: time.Now().Add(wait), do: do})
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// change gives one job after the other another load.
+func (w *World) change(ctx context.Context) {
+	ticker := time.NewTicker(time.Duration(float64(time.Second) / w.options.Changes))
+	defer ticker.Stop()
+	for number := 0; ; number++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			w.mu.Lock()
+			// Neighbours have other counts, and 7919 is a prime: each has its turn.
+			w.ask(number * 7919 % len(w.jobs))
+			w.mu.Unlock()
+		}
+	}
+}
+
+// ask gives a job a load that asks for another count, unless the last change of it
+// is still under way. The caller holds mu.
+func (w *World) ask(number int) {
+	j, l := w.jobs[number], &w.loads[number]
+	if l.asked || j.deployment.status == "running" {
+		return
+	}
+	wanted := j.base
+	if j.count == j.base {
+		wanted = other(j.base)
+	}
+	*l = load{now: wanted * PerInstance, before: l.now, changed: time.Now(), asked: true}
+}
+
+// other returns the count that a job has in turn with its own: less by more than any
+// tolerance, or 2 for 1.
+func other(base int) int {
+	if base == 1 {
+		return 2
+	}
+	return base - max(1, base/3)
+}
+
+// touched notes that tables changed, with what belongs to a job. The caller holds mu
+// and has moved the index.
+func (w *World) touched(number int, changed ...int) {
+	for _, table := range changed {
+		w.table[table] = w.index
+		w.tell(watched{table: table})
+	}
+	w.tell(watched{table: -1, job: number})
+}
+
+func (w *World) tell(what watched) {
+	if waiting := w.watched[what]; waiting != nil {
+		close(waiting)
+		delete(w.watched, what)
+	}
+}
+
+// watch returns what is closed when something changes. The caller holds mu.
+func (w *World) watch(what watched) <-chan struct{} {
+	waiting := w.watched[what]
+	if waiting == nil {
+		waiting = make(chan struct{})
+		w.watched[what] = waiting
+	}
+	return waiting
+}
+
+// Reactions returns the times from a change of a load to the write of the count, and
+// how many writes there were, since the last time; and how many jobs still wait.
+func (w *World) Reactions() (reactions []time.Duration, writes, waiting int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	reactions, writes = w.reactions, w.writes
+	w.reactions, w.writes = nil, 0
+	for _, l := range w.loads {
+		if l.asked {
+			waiting++
+		}
+	}
+	return reactions, writes, waiting
+}
