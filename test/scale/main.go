@@ -3,7 +3,7 @@
 //
 //	go run ./test/scale -n 1000                       one row: this tree's hpad, 1,000 jobs, a shared query
 //	go run ./test/scale -n 1000 -query each           a query for each autoscaler
-//	go run ./test/scale -n 10000 -hpad before,after   two programs in turn
+//	go run ./test/scale -n 10000 -programs ./before,hpad -times 2   two programs in turn
 //	go run ./test/scale -n 100000 -single -extra      one allocation a job; restart, get, scrape and check, too
 //	go run ./test/scale -serve -n 1000                the simulator alone, and a configuration for it
 //
@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -43,48 +44,131 @@ func run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	var r row
-	var query, binaries string
-	var serve bool
+	var query, programs string
+	var serve, all bool
 	var times int
 	flag.IntVar(&r.n, "n", 1000, "jobs, each with an autoscaler")
 	flag.DurationVar(&r.period, "period", 15*time.Second, "how often an autoscaler is evaluated")
 	flag.BoolVar(&r.single, "single", false, "one allocation a job, not 1 to 20")
 	flag.StringVar(&query, "query", "shared", "shared: one query with a series for each job; each: a query for each")
 	flag.Float64Var(&r.changes, "changes", -1, "jobs a second that get another load; -1 is one, or one of 5,000 jobs where that is more")
-	flag.IntVar(&r.warm, "warm", 3, "periods before the measurement")
+	flag.IntVar(&r.warm, "warm", 2, "periods before the measurement, at least")
 	flag.IntVar(&r.periods, "periods", 4, "periods that are measured")
-	flag.BoolVar(&r.extra, "extra", false, "measure check, get, a scrape and a restart, too")
-	flag.StringVar(&binaries, "hpad", "", "programs to measure in turn, separated by commas; empty builds this tree's")
+	flag.BoolVar(&r.extra, "extra", false, "measure check, get, a scrape and a restart of hpad, too")
+	flag.StringVar(&programs, "programs", "hpad", `what to measure in turn, separated by commas: "hpad" is this tree's, "nomad-autoscaler", or the path of an hpad`)
 	flag.IntVar(&times, "times", 1, "how often each is measured")
 	flag.BoolVar(&serve, "serve", false, "run the simulator alone, until it is interrupted")
+	flag.BoolVar(&all, "all", false, "measure all rows of docs/performance.md")
 	flag.Parse()
 	if query != "shared" && query != "each" {
 		return fmt.Errorf("-query %s: must be shared or each", query)
 	}
 	r.each = query == "each"
+	if serve {
+		return serveAlone(ctx, r.settled())
+	}
+	b := &bench{built: map[string]string{}}
+	defer b.clean()
+	b.show(head)
+	if all {
+		return b.rows(ctx, r)
+	}
+	for range times {
+		for _, program := range strings.Split(programs, ",") {
+			if err := b.measure(ctx, program, r.settled()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// settled returns the row with its changes.
+func (r row) settled() row {
 	if r.changes < 0 {
 		r.changes = max(1, float64(r.n)/5000)
 	}
-	if serve {
-		return serveAlone(ctx, r)
+	return r
+}
+
+// bench measures programs, and builds them once.
+type bench struct {
+	built  map[string]string
+	cleans []func()
+}
+
+func (b *bench) clean() {
+	for _, clean := range b.cleans {
+		clean()
 	}
-	programs := strings.Split(binaries, ",")
-	if binaries == "" {
-		built, clean, err := buildHpad(ctx)
+}
+
+// show prints a row of the table.
+func (b *bench) show(cells []string) {
+	fmt.Println("| " + strings.Join(cells, " | ") + " |")
+	if &cells[0] == &head[0] {
+		fmt.Println(strings.Repeat("|---", len(head)) + "|")
+	}
+}
+
+// rows measures all rows, with as many periods as r says.
+func (b *bench) rows(ctx context.Context, r row) error {
+	both := []string{"nomad-autoscaler", "hpad"}
+	for _, one := range []struct {
+		row
+		programs []string
+	}{
+		{row{n: 100, each: true}, both},
+		{row{n: 100}, both[1:]},
+		{row{n: 1000, each: true}, both},
+		{row{n: 1000}, both[1:]},
+		{row{n: 10_000, each: true}, both},
+		{row{n: 10_000, extra: true}, both[1:]},
+		{row{n: 10_000, single: true, period: time.Second, periods: 15 * r.periods}, both[1:]},
+		{row{n: 100_000, single: true, extra: true}, both[1:]},
+	} {
+		one.warm, one.changes = r.warm, -1
+		if one.period == 0 {
+			one.period, one.periods = r.period, r.periods
+		}
+		for _, program := range one.programs {
+			if err := b.measure(ctx, program, one.settled()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// measure measures a program for a row and shows it.
+func (b *bench) measure(ctx context.Context, program string, r row) error {
+	path := b.built[program]
+	if path == "" {
+		path = program
+		var err error
+		switch program {
+		case "hpad":
+			var clean func()
+			if path, clean, err = buildHpad(ctx); err == nil {
+				b.cleans = append(b.cleans, clean)
+			}
+		case "nomad-autoscaler":
+			path, err = buildAutoscaler(ctx)
+		}
 		if err != nil {
 			return err
 		}
-		defer clean()
-		programs = []string{built}
+		b.built[program] = path
 	}
-	for range times {
-		for _, program := range programs {
-			result, err := measureHpad(ctx, program, r)
-			if err != nil {
-				return err
-			}
-			fmt.Println(result)
-		}
+	run := measureHpad
+	if program == "nomad-autoscaler" {
+		run, r.each = measureAutoscaler, true
 	}
+	m, err := run(ctx, path, r)
+	if err != nil {
+		return fmt.Errorf("%s, n = %d: %w", program, r.n, err)
+	}
+	m.program = filepath.Base(program)
+	b.show(m.cells())
 	return nil
 }

@@ -1,32 +1,104 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
+
+// process is a program under measurement. It is killed should this one end first.
+type process struct {
+	command *exec.Cmd
+	ended   chan struct{}
+	log     string
+}
+
+// start runs a program whose output is added to a file.
+func start(log, program string, args ...string) (*process, error) {
+	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	p := &process{command: exec.Command(program, args...), ended: make(chan struct{}), log: log}
+	p.command.Stdout, p.command.Stderr = file, file
+	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := p.command.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		_ = p.command.Wait()
+		close(p.ended)
+	}()
+	return p, nil
+}
+
+// running returns an error, with what the program said at last, once it has ended.
+func (p *process) running() error {
+	select {
+	case <-p.ended:
+		return fmt.Errorf("%s ended with %s\n%s", p.command.Path, p.command.ProcessState, p.said())
+	default:
+		return nil
+	}
+}
+
+func (p *process) said() []byte {
+	const most = 4000
+	said, err := os.ReadFile(p.log)
+	if err != nil {
+		return []byte(err.Error())
+	}
+	return said[max(0, len(said)-most):]
+}
+
+// stop ends the program, and returns an error if it does not end in time and well.
+func (p *process) stop() error {
+	_ = p.command.Process.Signal(syscall.SIGTERM)
+	late := time.NewTimer(time.Minute)
+	defer late.Stop()
+	select {
+	case <-p.ended:
+	case <-late.C:
+		_ = p.command.Process.Kill()
+		<-p.ended
+	}
+	if !p.command.ProcessState.Success() {
+		return p.running()
+	}
+	return nil
+}
 
 // ticksPerSecond is the kernel's unit of cpu time in /proc.
 const ticksPerSecond = 100
 
-// cpu returns the cpu time that a process has used.
-func cpu(pid int) (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+// cpu returns the cpu time that the program has used.
+func (p *process) cpu() (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.command.Process.Pid))
 	if err != nil {
 		return 0, err
 	}
 	_, rest, _ := strings.Cut(string(text), ") ")
 	fields := strings.Fields(rest)
-	user, _ := strconv.Atoi(fields[11])
-	system, _ := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * time.Second / ticksPerSecond, nil
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("/proc/%d/stat: %q", p.command.Process.Pid, text)
+	}
+	user, userErr := strconv.Atoi(fields[11])
+	system, systemErr := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * time.Second / ticksPerSecond, errors.Join(userErr, systemErr)
 }
 
-// memory returns the resident set of a process and its peak, in bytes.
-func memory(pid int) (now, peak int64) {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+// memory returns the resident set of the program and its peak, in bytes.
+func (p *process) memory() (now, peak int64) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.command.Process.Pid))
+	if err != nil {
+		return 0, 0 // it ended
+	}
 	for line := range strings.Lines(string(text)) {
 		fields := strings.Fields(line)
 		if len(fields) < 2 {
@@ -43,9 +115,12 @@ func memory(pid int) (now, peak int64) {
 	return now, peak
 }
 
-// loadAverage is how busy the machine was in the last minute.
+// loadAverage is how many threads wanted to run in the last minute.
 func loadAverage() string {
-	text, _ := os.ReadFile("/proc/loadavg")
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return err.Error()
+	}
 	load, _, _ := strings.Cut(string(text), " ")
 	return load
 }

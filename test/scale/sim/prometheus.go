@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -22,6 +23,7 @@ var loadQuery = regexp.MustCompile(`^sum\(shop_load\{service="shop-(\d+)"\}\)(?:
 func (w *World) Prometheus() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/api/v1/query", w.answerQuery)
+	mux.HandleFunc("/api/v1/query_range", w.answerRange)
 	mux.HandleFunc("GET /api/v1/status/buildinfo", func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "application/json")
 		_, _ = rw.Write([]byte(`{"status":"success","data":{"version":"3.15.0","revision":"","branch":"","buildUser":"","buildDate":"","goVersion":"go1.26"}}`))
@@ -35,8 +37,7 @@ func (w *World) answerQuery(rw http.ResponseWriter, r *http.Request) {
 	match := loadQuery.FindStringSubmatch(query)
 	rw.Header().Set("Content-Type", "application/json")
 	if err != nil || match == nil && query != SharedQuery {
-		rw.WriteHeader(http.StatusBadRequest)
-		_, _ = fmt.Fprintf(rw, `{"status":"error","errorType":"bad_data","error":%q}`, fmt.Sprintf("the simulator does not know the query %s, %v", query, err))
+		refuse(rw, query, err)
 		return
 	}
 	const begin, end = `{"status":"success","data":{"resultType":"vector","result":[`, `]}}`
@@ -73,6 +74,41 @@ func (w *World) answerQuery(rw http.ResponseWriter, r *http.Request) {
 	})
 }
 
+// answerRange answers with the load of one job at every step of a range, as
+// nomad-autoscaler asks for it.
+func (w *World) answerRange(rw http.ResponseWriter, r *http.Request) {
+	start, startErr := instant(r.FormValue("start"))
+	end, endErr := instant(r.FormValue("end"))
+	step, stepErr := strconv.ParseFloat(r.FormValue("step"), 64)
+	match := loadQuery.FindStringSubmatch(strings.TrimSpace(r.FormValue("query")))
+	rw.Header().Set("Content-Type", "application/json")
+	if err := errors.Join(startErr, endErr, stepErr); err != nil || match == nil || step <= 0 {
+		refuse(rw, r.FormValue("query"), err)
+		return
+	}
+	number, divisor := atoi(match[1]), max(1, atoi(match[2]))
+	w.mu.RLock()
+	var l load
+	if number < len(w.loads) {
+		l = w.loads[number]
+	}
+	w.mu.RUnlock()
+	_ = send(rw, r, func(yield func(func([]byte) []byte)) {
+		next := `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[`
+		for at := start; !at.After(end); at = at.Add(time.Duration(step * float64(time.Second))) {
+			yield(func(dst []byte) []byte { return point(append(dst, next...), at, l.at(at)/divisor) })
+			next = ","
+		}
+		yield(func(dst []byte) []byte { return append(dst, `]}]}}`...) })
+	})
+}
+
+// refuse answers a query that is not known.
+func refuse(rw http.ResponseWriter, query string, err error) {
+	rw.WriteHeader(http.StatusBadRequest)
+	_, _ = fmt.Fprintf(rw, `{"status":"error","errorType":"bad_data","error":%q}`, fmt.Sprintf("the simulator does not know the query %s, %v", query, err))
+}
+
 func atoi(text string) int {
 	n, _ := strconv.Atoi(text)
 	return n
@@ -80,11 +116,16 @@ func atoi(text string) int {
 
 // sample appends the value of a series.
 func sample(dst []byte, at time.Time, value int) []byte {
-	dst = append(dst, `"value":[`...)
+	return append(point(append(dst, `"value":`...), at, value), '}')
+}
+
+// point appends a time and a value.
+func point(dst []byte, at time.Time, value int) []byte {
+	dst = append(dst, '[')
 	dst = strconv.AppendFloat(dst, float64(at.UnixMilli())/1000, 'f', -1, 64)
 	dst = append(dst, `,"`...)
 	dst = strconv.AppendInt(dst, int64(value), 10)
-	return append(dst, `"]}`...)
+	return append(dst, `"]`...)
 }
 
 // instant reads the time of a query.

@@ -306,6 +306,9 @@ func (w *World) touched(number int, changed ...int) {
 	for _, table := range changed {
 		w.table[table] = w.index
 		w.tell(watched{table: table})
+		if table == summariesTable { // which the list of jobs has
+			w.tell(watched{table: jobsTable})
+		}
 	}
 	w.tell(watched{table: -1, job: number})
 }

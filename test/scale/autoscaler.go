@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// buildAutoscaler returns the path of nomad-autoscaler, built where it is not there.
+func buildAutoscaler(ctx context.Context) (string, error) {
+	said, err := exec.CommandContext(ctx, "test/scale/nomad-autoscaler.sh").Output()
+	if err != nil {
+		return "", fmt.Errorf("build nomad-autoscaler: %w", err)
+	}
+	return string(bytes.TrimSpace(said)), nil
+}
+
+// autoscaler is a nomad-autoscaler that runs. It does not tell how many evaluations
+// it made; each has one query.
+type autoscaler struct {
+	*process
+	surroundings *surroundings
+}
+
+func (a *autoscaler) count(context.Context) (counts, error) {
+	c := counts{passes: float64(a.surroundings.queries.Load())}
+	text, err := os.ReadFile(a.log)
+	for line := range bytes.Lines(text) {
+		if bytes.Contains(line, []byte("[ERROR]")) || bytes.Contains(line, []byte("[WARN]")) {
+			c.failed++
+		}
+	}
+	return c, err
+}
+
+// measureAutoscaler runs nomad-autoscaler over a new world: its policies are those
+// of the jobs, its defaults stay.
+func measureAutoscaler(ctx context.Context, program string, r row) (*result, error) {
+	s, err := surround(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	defer s.end()
+	dir, err := os.MkdirTemp("", "hpad-scale-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	port := free.Addr().(*net.TCPAddr).Port
+	_ = free.Close()
+	text := fmt.Sprintf(`log_level = "WARN"
+http {
+  bind_address = "127.0.0.1"
+  bind_port    = %d
+}
+nomad {
+  address = %q
+}
+apm "prometheus" {
+  driver = "prometheus"
+  config = {
+    address = %q
+  }
+}
+strategy "pass-through" {
+  driver = "pass-through"
+}
+`, port, s.nomad, s.prometheus)
+	file := filepath.Join(dir, "autoscaler.hcl")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	m := &result{program: program, row: r}
+	p, err := start(filepath.Join(dir, "log"), program, "agent", "-config", file)
+	if err != nil {
+		return nil, err
+	}
+	err = measure(ctx, &autoscaler{process: p, surroundings: s}, s, m)
+	if err == nil && os.Getenv("HPAD_SCALE_LOG") != "" {
+		fmt.Printf("%s\n", p.said())
+	}
+	if ended := p.stop(); err == nil {
+		err = ended
+	}
+	return m, err
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// patience is how long a program may take to begin.
+const patience = 10 * time.Minute
+
+// counts are the passes of a program so far, by how they ended.
+type counts struct{ passes, failed, late float64 }
+
+// measured is a program under measurement.
+type measured interface {
+	running() error
+	cpu() (time.Duration, error)
+	memory() (now, peak int64)
+	count(context.Context) (counts, error)
+}
+
+// result is what was measured of a program for a row.
+type result struct {
+	program     string
+	row         row
+	passes      counts
+	cpu         time.Duration
+	rss, peak   int64
+	connections int64
+	reactions   []time.Duration
+	// waiting is how many jobs still waited for their count at the end.
+	waiting int
+	load    string
+	// What people ask for.
+	scrape, get, check, checkCPU time.Duration
+	scraped                      int
+	restartFirst, restartAll     time.Duration
+}
+
+// measure lets a program begin and run for some periods, and measures some more.
+func measure(ctx context.Context, p measured, s *surroundings, m *result) error {
+	begun := time.Now()
+	for waited := 0; ; waited++ {
+		toTick(ctx, m.row.period)
+		if err := p.running(); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		c, err := p.count(ctx)
+		if waited >= m.row.warm && err == nil && c.passes >= float64(m.row.n) || time.Since(begun) > patience {
+			break
+		}
+	}
+	toTick(ctx, m.row.period)
+	before, err := p.count(ctx)
+	if err != nil {
+		return err
+	}
+	s.Reactions()
+	used, err := p.cpu()
+	if err != nil {
+		return err
+	}
+	m.rss = rssOver(ctx, p, m.row)
+	after, err := p.cpu()
+	if err != nil {
+		return err
+	}
+	m.cpu = after - used
+	_, m.peak = p.memory()
+	m.reactions, _, m.waiting = s.Reactions()
+	m.connections = s.open.Load()
+	m.load = loadAverage()
+	c, err := p.count(ctx)
+	m.passes = counts{passes: c.passes - before.passes, failed: c.failed - before.failed, late: c.late - before.late}
+	return err
+}
+
+// rssOver waits for the periods of a row, to shortly before a tick, and returns the
+// mean of the resident set.
+func rssOver(ctx context.Context, p measured, r row) int64 {
+	end := time.Now().Add(time.Duration(r.periods) * r.period)
+	var sum, samples int64
+	for ctx.Err() == nil && time.Now().Before(end) {
+		now, _ := p.memory()
+		sum, samples = sum+now, samples+1
+		pause(ctx, min(200*time.Millisecond, time.Until(end)))
+	}
+	return sum / max(1, samples)
+}
+
+// toTick waits until shortly before the next tick.
+func toTick(ctx context.Context, period time.Duration) {
+	at := time.Now().Truncate(period).Add(period - period/20)
+	if !at.After(time.Now()) {
+		at = at.Add(period)
+	}
+	pause(ctx, time.Until(at))
+}
+
+func pause(ctx context.Context, wait time.Duration) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// quantile returns how long a part of the reactions took at most.
+func (m *result) quantile(part float64) time.Duration {
+	if len(m.reactions) == 0 {
+		return 0
+	}
+	slices.Sort(m.reactions)
+	return m.reactions[int(part*float64(len(m.reactions)-1))]
+}
+
+// perThousand is the cpu time of a thousand evaluations, in seconds.
+func (m *result) perThousand() float64 { return m.cpu.Seconds() / max(1, m.passes.passes) * 1000 }
+
+// core is how much of a core was used, in percent.
+func (m *result) core() float64 {
+	return 100 * m.cpu.Seconds() / (float64(m.row.periods) * m.row.period.Seconds())
+}
+
+const mebibyte = 1 << 20
+
+// cells are the row of a table.
+func (m *result) cells() []string {
+	mode := "shared"
+	if m.row.each {
+		mode = "each"
+	}
+	allocs := "1 to 20"
+	if m.row.single {
+		allocs = "1"
+	}
+	reaction := func(part float64) string { return fmt.Sprintf("%.1f", m.quantile(part).Seconds()) }
+	cells := []string{
+		m.program, fmt.Sprint(m.row.n), m.row.period.String(), mode, allocs,
+		fmt.Sprintf("%.3f", m.perThousand()), fmt.Sprintf("%.1f", m.core()),
+		fmt.Sprint(m.rss / mebibyte), fmt.Sprint(m.peak / mebibyte), fmt.Sprint(m.connections),
+		reaction(.5), reaction(.99), fmt.Sprintf("%.0f", m.passes.passes), fmt.Sprintf("%.0f", m.passes.failed), fmt.Sprintf("%.0f", m.passes.late), m.load,
+	}
+	if m.restartAll > 0 {
+		cells = append(cells, fmt.Sprintf("restart %.1f s, all %.1f s; get %.1f s; scrape %.1f s of %d MiB; check %.1f s, %.1f cpu s",
+			m.restartFirst.Seconds(), m.restartAll.Seconds(), m.get.Seconds(), m.scrape.Seconds(), m.scraped/mebibyte, m.check.Seconds(), m.checkCPU.Seconds()))
+	}
+	return cells
+}
+
+// head names the cells.
+var head = []string{
+	"program", "n", "period", "query", "allocations", "cpu s per 1,000", "% of a core", "RSS MiB", "peak MiB", "connections",
+	"reaction p50 s", "p99 s", "evaluations", "failed", "late", "load", "besides",
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/hpad/hpad/test/scale/sim"
+)
+
+// surroundings are a world, and where its servers listen.
+type surroundings struct {
+	*sim.World
+	nomad, prometheus string
+	// open is how many connections there are to both, most how many there were at
+	// once; queries is how often Prometheus was asked.
+	open, most, queries atomic.Int64
+	end                 func()
+}
+
+// surround runs a new world for a row, until its end is called.
+func surround(ctx context.Context, r row) (*surroundings, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	s := &surroundings{World: sim.New(sim.Options{Jobs: r.n, Single: r.single, Changes: r.changes, Period: r.period})}
+	var servers []*http.Server
+	s.end = func() {
+		cancel()
+		for _, server := range servers {
+			_ = server.Close()
+		}
+	}
+	listen := func(handler http.Handler) (string, error) {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return "", err
+		}
+		server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute, ConnState: s.count}
+		servers = append(servers, server)
+		go func() { _ = server.Serve(listener) }()
+		return "http://" + listener.Addr().String(), nil
+	}
+	prometheus := s.Prometheus()
+	var err error
+	if s.nomad, err = listen(s.Nomad()); err == nil {
+		s.prometheus, err = listen(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+			s.queries.Add(1)
+			prometheus.ServeHTTP(w, request)
+		}))
+	}
+	if err != nil {
+		s.end()
+		return nil, err
+	}
+	go s.Run(ctx)
+	return s, nil
+}
+
+func (s *surroundings) count(_ net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		open := s.open.Add(1)
+		for most := s.most.Load(); open > most && !s.most.CompareAndSwap(most, open); most = s.most.Load() {
+		}
+	case http.StateClosed, http.StateHijacked:
+		s.open.Add(-1)
+	}
+}
+
+// configure writes hpad's configuration, with all its files in a directory.
+func (s *surroundings) configure(dir string, r row) error {
+	var text bytes.Buffer
+	fmt.Fprintf(&text, `[daemon]
+listen      = ""
+socket      = %q
+state_dir   = %q
+sync_period = %q
+
+[fleets.prod]
+kind    = "nomad"
+address = %q
+
+[sources.prom]
+kind = "prometheus"
+url  = %q
+`, filepath.Join(dir, "sock"), filepath.Join(dir, "state"), r.period, s.nomad, s.prometheus)
+	for number := range r.n {
+		id := sim.JobID(number)
+		query, choice := sim.SharedQuery, fmt.Sprintf("\nselect        = { service = %q }", id)
+		if r.each {
+			query, choice = sim.Load(number), ""
+		}
+		fmt.Fprintf(&text, `
+[autoscalers.%[1]s]
+target       = { fleet = "prod", job = "%[1]s", group = "app" }
+min_replicas = 1
+max_replicas = 20
+
+[[autoscalers.%[1]s.metrics]]
+type          = "External"
+name          = "load"
+source        = "prom"
+query         = '%[2]s'%[3]s
+average_value = "%[4]d"
+
+[autoscalers.%[1]s.behavior.scale_down]
+stabilization_window = "0s"
+`, id, query, choice, sim.PerInstance)
+	}
+	return os.WriteFile(filepath.Join(dir, "hpad.toml"), text.Bytes(), 0o600)
+}
+
+// serveAlone runs the simulator until ctx ends, and writes a configuration of hpad
+// for it.
+func serveAlone(ctx context.Context, r row) error {
+	s, err := surround(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer s.end()
+	dir, err := os.MkdirTemp("", "hpad-scale-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if err := s.configure(dir, r); err != nil {
+		return err
+	}
+	fmt.Printf("nomad       %s\nprometheus  %s\nhpad run --config %s\n", s.nomad, s.prometheus, filepath.Join(dir, "hpad.toml"))
+	<-ctx.Done()
+	return nil
+}
