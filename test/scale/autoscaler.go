@@ -84,9 +84,6 @@ strategy "pass-through" {
 		return nil, err
 	}
 	err = measure(ctx, &autoscaler{process: p, surroundings: s}, s, m)
-	if err == nil && os.Getenv("HPAD_SCALE_LOG") != "" {
-		fmt.Printf("%s\n", p.said())
-	}
 	if ended := p.stop(); err == nil {
 		err = ended
 	}

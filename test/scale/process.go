@@ -9,13 +9,14 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/hpad/hpad/test/internal/child"
 )
 
-// process is a program under measurement. It is killed should this one end first.
+// process is a program under measurement, which does not outlive this one.
 type process struct {
-	command *exec.Cmd
-	ended   chan struct{}
-	log     string
+	*child.Process
+	log string
 }
 
 // start runs a program whose output is added to a file.
@@ -25,53 +26,33 @@ func start(log, program string, args ...string) (*process, error) {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }()
-	p := &process{command: exec.Command(program, args...), ended: make(chan struct{}), log: log}
-	p.command.Stdout, p.command.Stderr = file, file
-	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := p.command.Start(); err != nil {
+	command := exec.Command(program, args...)
+	command.Stdout, command.Stderr = file, file
+	p, err := child.Start(command)
+	if err != nil {
 		return nil, err
 	}
-	go func() {
-		_ = p.command.Wait()
-		close(p.ended)
-	}()
-	return p, nil
+	return &process{Process: p, log: log}, nil
 }
 
 // running returns an error, with what the program said at last, once it has ended.
 func (p *process) running() error {
-	select {
-	case <-p.ended:
-		return fmt.Errorf("%s ended with %s\n%s", p.command.Path, p.command.ProcessState, p.said())
-	default:
+	if !p.Ended() {
 		return nil
 	}
-}
-
-func (p *process) said() []byte {
 	const most = 4000
-	said, err := os.ReadFile(p.log)
-	if err != nil {
-		return []byte(err.Error())
-	}
-	return said[max(0, len(said)-most):]
+	said, _ := os.ReadFile(p.log)
+	return fmt.Errorf("%s ended with %s\n%s", p.Command.Path, p.Command.ProcessState, said[max(0, len(said)-most):])
 }
 
 // stop ends the program, and returns an error if it does not end in time and well.
 func (p *process) stop() error {
-	_ = p.command.Process.Signal(syscall.SIGTERM)
-	late := time.NewTimer(time.Minute)
-	defer late.Stop()
-	select {
-	case <-p.ended:
-	case <-late.C:
-		_ = p.command.Process.Kill()
-		<-p.ended
+	const limit = time.Minute
+	err := p.Stop(syscall.SIGTERM, limit)
+	if err == nil && !p.Command.ProcessState.Success() {
+		err = p.running()
 	}
-	if !p.command.ProcessState.Success() {
-		return p.running()
-	}
-	return nil
+	return err
 }
 
 // ticksPerSecond is the kernel's unit of cpu time in /proc.
@@ -79,14 +60,14 @@ const ticksPerSecond = 100
 
 // cpu returns the cpu time that the program has used.
 func (p *process) cpu() (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.command.Process.Pid))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Command.Process.Pid))
 	if err != nil {
 		return 0, err
 	}
 	_, rest, _ := strings.Cut(string(text), ") ")
 	fields := strings.Fields(rest)
 	if len(fields) < 13 {
-		return 0, fmt.Errorf("/proc/%d/stat: %q", p.command.Process.Pid, text)
+		return 0, fmt.Errorf("/proc/%d/stat: %q", p.Command.Process.Pid, text)
 	}
 	user, userErr := strconv.Atoi(fields[11])
 	system, systemErr := strconv.Atoi(fields[12])
@@ -95,7 +76,7 @@ func (p *process) cpu() (time.Duration, error) {
 
 // memory returns the resident set of the program and its peak, in bytes.
 func (p *process) memory() (now, peak int64) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.command.Process.Pid))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Command.Process.Pid))
 	if err != nil {
 		return 0, 0 // it ended
 	}

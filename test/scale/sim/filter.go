@@ -23,7 +23,7 @@ func compile[T any](expression string, known fields[T]) (pass func(T) bool, err 
 	p.scanner.Mode = scanner.ScanIdents | scanner.ScanStrings | scanner.ScanInts
 	defer func() {
 		if wrong := recover(); wrong != nil {
-			pass, err = nil, fmt.Errorf("failed to read filter expression: %v: %v in %q", p.scanner.Pos(), wrong, expression)
+			pass, err = nil, fmt.Errorf("failed to create result paginator: failed to read filter expression: %v: %v in %q", p.scanner.Pos(), wrong, expression)
 		}
 	}()
 	p.scanner.Error = func(_ *scanner.Scanner, message string) { panic(message) }
@@ -136,7 +136,7 @@ func (p *parser[T]) one() func(T) bool {
 
 func (p *parser[T]) value() string {
 	taken := p.take()
-	if _, err := strconv.Atoi(taken); err == nil {
+	if _, err := strconv.Atoi(taken); err == nil || taken == "true" || taken == "false" {
 		return taken
 	}
 	value, err := strconv.Unquote(taken)

@@ -86,7 +86,7 @@ func (w *World) place(number int, eval string) {
 			w.put(a)
 		}
 		j.deployment = deployment{
-			id: w.uuid(), status: "running", version: j.version, createIndex: w.index, index: w.index, created: now, total: j.count, placed: j.count,
+			id: w.uuid(), status: "running", version: j.version, createIndex: w.index, specIndex: j.specIndex, index: w.index, created: now, total: j.count, placed: j.count,
 		}
 		if made {
 			j.summaryIndex = w.index

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -85,7 +86,7 @@ func (c call) get(name string) string {
 // check refuses what is not known.
 func (c call) check() error {
 	for name := range c.query {
-		if !slices.Contains([]string{"region", "namespace", "stale", "index", "wait", "filter", "prefix", "resources", "task_states", "meta", "type"}, name) {
+		if !slices.Contains([]string{"region", "namespace", "stale", "index", "wait", "filter", "prefix", "resources", "task_states", "meta", "type", "per_page"}, name) {
 			return fmt.Errorf("the simulator does not know the parameter %q", name)
 		}
 	}
@@ -201,6 +202,10 @@ func list[T any](c call, index uint64, all []T, known fields[T], stub func([]byt
 	if err != nil {
 		return err
 	}
+	most, err := strconv.Atoi(cmp.Or(c.get("per_page"), "0"))
+	if err != nil || most == 0 {
+		most = len(all)
+	}
 	return c.answer(index, func(yield func(func([]byte) []byte)) {
 		next := "["
 		for _, one := range all {
@@ -208,6 +213,9 @@ func list[T any](c call, index uint64, all []T, known fields[T], stub func([]byt
 				return
 			}
 			if pass(one) {
+				if most--; most < 0 {
+					break
+				}
 				yield(func(dst []byte) []byte { return stub(append(dst, next...), one) })
 				next = ","
 			}
@@ -259,10 +267,7 @@ func listNodes(c call) error {
 		all[n] = n
 	}
 	return list(c, index, all, fields[int]{"ID": nodeID, "Status": func(int) string { return "ready" }}, func(dst []byte, n int) []byte {
-		if c.get("resources") == "true" {
-			return nodeWithResources(dst, n, c.world.begun)
-		}
-		return node(dst, n, c.world.begun, false)
+		return nodeStub(dst, n, c.world.begun, c.get("resources") == "true")
 	})
 }
 
@@ -273,7 +278,7 @@ func readNode(c call) error {
 	}
 	index := c.blockTable(nodesTable)
 	c.world.mu.RUnlock()
-	return c.one(index, func(dst []byte) []byte { return node(dst, n, c.world.begun, true) })
+	return c.one(index, func(dst []byte) []byte { return node(dst, n, c.world.begun) })
 }
 
 func (c call) one(index uint64, appendTo func([]byte) []byte) error {
@@ -322,7 +327,7 @@ func listJobAllocs(c call) error {
 	if err != nil {
 		return err
 	}
-	with := c.detail(true)
+	with := c.detail(false)
 	return list(c, j.allIndex(), j.allocs, allocFields, func(dst []byte, a *alloc) []byte { return a.stub(dst, j, with) })
 }
 
@@ -349,7 +354,7 @@ func writeScale(c call) error {
 	}
 	number, err := c.jobNumber(c.request.PathValue("id"))
 	if err != nil {
-		return err
+		return statusError{http.StatusNotFound, fmt.Sprintf("job %q not found", c.request.PathValue("id"))}
 	}
 	w := c.world
 	w.mu.Lock()

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 )
@@ -40,8 +39,6 @@ func (j *job) stub(dst []byte, meta bool) []byte {
 	dst = j.summary(dst)
 	if meta {
 		dst = append(dst, `,"Meta":{"team":"checkout"}`...)
-	} else {
-		dst = append(dst, `,"Meta":null`...)
 	}
 	dst = number(dst, `,"ModifyIndex":`, j.index)
 	dst = text(dst, `,"Multiregion":null,"Name":`, j.id)
@@ -164,7 +161,6 @@ type taskEvent struct{ head, tail string }
 var events = [ended]taskEvent{
 	newEvent("Received", "Task received by client", "", `{}`),
 	newEvent("Task Setup", "Building Task Directory", "Building Task Directory", `{"message":"Building Task Directory"}`),
-	newEvent("Driver", "Downloading image", "", `{"image":"registry.example.com/shop/server:1.42.0"}`),
 	newEvent("Started", "Task started by client", "", `{}`),
 	newEvent("Killing", "Sent interrupt. Waiting 5s before force killing", "", `{"kill_timeout":"5s"}`),
 	newEvent("Terminated", "Exit Code: 0", "", `{"exit_code":"0","exit_message":"","oom_killed":"false","signal":"0"}`),
@@ -187,8 +183,8 @@ func (d *deployment) stub(dst []byte, of *job) []byte {
 	dst = text(dst, `,"EvalPriority":50,"ID":`, d.id)
 	dst = number(dst, `,"IsMultiregion":false,"JobCreateIndex":`, of.createIndex)
 	dst = text(dst, `,"JobID":`, of.id)
-	dst = number(dst, `,"JobModifyIndex":`, d.createIndex)
-	dst = number(dst, `,"JobSpecModifyIndex":`, of.specIndex)
+	dst = number(dst, `,"JobModifyIndex":`, d.specIndex)
+	dst = number(dst, `,"JobSpecModifyIndex":`, d.specIndex)
 	dst = number(dst, `,"JobVersion":`, d.version)
 	dst = number(dst, `,"ModifyIndex":`, d.index)
 	dst = text(dst, `,"ModifyTime":0,"Namespace":"default","Status":`, d.status)
@@ -326,25 +322,29 @@ const policyPrefix = "288b0641-4e16-4912-794d-"
 
 func policyID(job int) string { return fmt.Sprintf("%s%012x", policyPrefix, job) }
 
-// node appends a node as a list has it, or as a call for it alone does.
-func node(dst []byte, n int, created time.Time, whole bool) []byte {
-	drivers := `"Drivers":{"docker":{"Attributes":{"driver.docker":"true","driver.docker.version":"28.5.2"},"Detected":true,"HealthDescription":"Healthy","Healthy":true,"UpdateTime":` + string(stamp(nil, created)) + `}}`
+// nodeStub appends a node as a list has it.
+func nodeStub(dst []byte, n int, created time.Time, resources bool) []byte {
 	dst = text(dst, `{"Address":`, address(n))
-	dst = append(append(dst, `,"CreateIndex":8,"Datacenter":"dc1","Drain":false,`...), drivers...)
-	dst = text(dst, `,"HostVolumes":{},"ID":`, nodeID(n))
-	dst = text(dst, `,"LastDrain":null,"ModifyIndex":10,"Name":`, nodeName(n))
-	dst = append(dst, `,"NodeClass":"","NodePool":"default"`...)
-	if whole {
-		dst = append(append(append(dst, `,"NodeResources":`...), nodeResources...), `,"Resources":{"CPU":16000,"Cores":0,"MemoryMB":64000,"DiskMB":200000}`...)
+	dst = append(append(append(dst, `,"CreateIndex":8,"Datacenter":"dc1","Drain":false,"Drivers":`...), drivers(created)...), `,"HostVolumes":{}`...)
+	dst = append(text(text(dst, `,"ID":`, nodeID(n)), `,"LastDrain":null,"ModifyIndex":10,"Name":`, nodeName(n)), `,"NodeClass":"","NodePool":"default"`...)
+	if resources {
+		dst = append(append(dst, `,"NodeResources":`...), nodeResources...)
+		dst = append(dst, `,"ReservedResources":{"Cpu":{"CpuShares":0},"Disk":{"DiskMB":0},"Memory":{"MemoryMB":0},"Networks":{"ReservedHostPorts":""}}`...)
 	}
 	return append(dst, `,"SchedulingEligibility":"eligible","Status":"ready","StatusDescription":"","Version":"1.11.2"}`...)
 }
 
-const nodeResources = `{"Cpu":{"CpuShares":16000,"ReservableCpuCores":[0,1,2,3,4,5,6,7],"TotalCpuCores":8},"Devices":null,"Disk":{"DiskMB":200000},"MaxDynamicPort":32000,"Memory":{"MemoryMB":64000},"MinDynamicPort":20000,"Networks":[{"Device":"eth0","IP":"10.0.0.1","MBits":1000,"Mode":"host"}]}`
-
-// nodeWithResources appends a node as a list with resources has it.
-func nodeWithResources(dst []byte, n int, created time.Time) []byte {
-	dst = node(dst, n, created, false)
-	at := len(dst) - len(`,"SchedulingEligibility":"eligible","Status":"ready","StatusDescription":"","Version":"1.11.2"}`)
-	return slices.Insert(dst, at, []byte(`,"NodeResources":`+nodeResources+`,"ReservedResources":{"Cpu":{"CpuShares":0,"ReservedCpuCores":null},"Disk":{"DiskMB":0},"Memory":{"MemoryMB":0},"Networks":{"ReservedHostPorts":""}}`)...)
+// node appends a node as a call for it alone has it, of it as much as matters.
+func node(dst []byte, n int, created time.Time) []byte {
+	dst = append(append(dst, `{"CreateIndex":8,"Datacenter":"dc1","Drain":false,"DrainStrategy":null,"Drivers":`...), drivers(created)...)
+	dst = text(dst, `,"HTTPAddr":`, address(n))
+	dst = text(text(dst, `,"ID":`, nodeID(n)), `,"LastDrain":null,"ModifyIndex":10,"Name":`, nodeName(n))
+	dst = append(append(dst, `,"NodeClass":"","NodePool":"default","NodeResources":`...), nodeResources...)
+	return append(dst, `,"SchedulingEligibility":"eligible","Status":"ready","StatusDescription":""}`...)
 }
+
+func drivers(created time.Time) string {
+	return `{"docker":{"Attributes":{"driver.docker":"true","driver.docker.version":"28.5.2"},"Detected":true,"HealthDescription":"Healthy","Healthy":true,"UpdateTime":` + string(stamp(nil, created)) + `}}`
+}
+
+const nodeResources = `{"Cpu":{"CpuShares":16000,"ReservableCpuCores":[0,1,2,3,4,5,6,7],"TotalCpuCores":8},"Devices":null,"Disk":{"DiskMB":200000},"MaxDynamicPort":32000,"Memory":{"MemoryMB":64000},"MinDynamicPort":20000,"Networks":[{"Device":"eth0","IP":"10.0.0.1","MBits":1000,"Mode":"host"}]}`

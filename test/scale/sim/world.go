@@ -116,9 +116,11 @@ type deployment struct {
 	id, status         string
 	version            int
 	createIndex, index uint64
-	created            time.Time
-	total, placed      int
-	healthy            int
+	// specIndex is the job's when the deployment began.
+	specIndex     uint64
+	created       time.Time
+	total, placed int
+	healthy       int
 }
 
 type scaling struct {
@@ -153,9 +155,9 @@ type alloc struct {
 // How far a task is.
 const (
 	unreceived = 0
-	received   = 3
-	running    = 4
-	ended      = 7
+	received   = 2
+	running    = 3
+	ended      = 6
 )
 
 // timer is something that happens later.
@@ -192,7 +194,7 @@ func New(options Options) *World {
 		j := &job{number: number, id: JobID(number), count: base, base: base, submitted: long}
 		w.index++
 		j.createIndex, j.specIndex = w.index, w.index
-		j.deployment = deployment{id: w.uuid(), status: "successful", createIndex: w.index, created: long, total: base, placed: base, healthy: base}
+		j.deployment = deployment{id: w.uuid(), status: "successful", createIndex: w.index, specIndex: w.index, created: long, total: base, placed: base, healthy: base}
 		for n := range base {
 			w.index++
 			j.allocs = append(j.allocs, &alloc{
@@ -343,4 +345,11 @@ func (w *World) Reactions() (reactions []time.Duration, writes, waiting int) {
 		}
 	}
 	return reactions, writes, waiting
+}
+
+// Load returns what a job has to do now.
+func (w *World) Load(number int) int {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.loads[number].now
 }
