@@ -1,4 +1,4 @@
-.PHONY: build packages image test soak bench lint fmt
+.PHONY: build packages image test soak bench scale lint fmt
 
 # build puts hpad into bin/.
 build:
@@ -25,6 +25,11 @@ soak:
 # bench runs every benchmark and reports time and allocations.
 bench:
 	go test -run '^$$' -bench . -benchmem ./...
+
+# scale measures hpad over simulated clusters, and nomad-autoscaler beside it, which
+# takes three quarters of an hour; SCALE chooses a part, as make scale SCALE="-n 1000".
+scale:
+	go run ./test/scale $(or $(SCALE),-all)
 
 # lint checks the code, fmt formats it; .golangci.yml says how.
 lint:

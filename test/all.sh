@@ -31,7 +31,7 @@ go vet ./...
 
 # Engines that run programs of others are heavy, and what is tested on them is
 # timed: those packages run one at a time, after all others.
-heavy='/test/(clouds|crash|docker|nomad|packages|systemd)$'
+heavy='/test/(clouds|crash|docker|nomad|packages|scale|systemd)$'
 mapfile -t light < <(go list ./... | grep -vE "$heavy")
 mapfile -t engines < <(go list ./... | grep -E "$heavy")
 run() {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,8 +33,8 @@ func buildHpad(ctx context.Context) (path string, clean func(), err error) {
 // hpad is one that runs over files in a directory.
 type hpad struct {
 	*process
+	*socket
 	program, dir string
-	client       *http.Client
 }
 
 // startHpad runs a program over the configuration in a directory.
@@ -42,23 +43,26 @@ func startHpad(program, dir string) (*hpad, error) {
 	if err != nil {
 		return nil, err
 	}
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(dir, "sock"))
-	}}
-	return &hpad{process: p, program: program, dir: dir, client: &http.Client{Transport: transport}}, nil
+	return &hpad{process: p, program: program, dir: dir, socket: newSocket(filepath.Join(dir, "sock"))}, nil
+}
+
+// socket asks an hpad over its socket.
+type socket struct{ http.Client }
+
+func newSocket(path string) *socket {
+	return &socket{http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", path)
+	}}}}
 }
 
 // scrape reads metrics of some names, or all.
-func (h *hpad) scrape(ctx context.Context, names ...string) ([]byte, error) {
-	address := "http://hpad/metrics?"
-	for _, name := range names {
-		address += "name[]=" + name + "&"
-	}
+func (s *socket) scrape(ctx context.Context, names ...string) ([]byte, error) {
+	address := "http://hpad/metrics?" + url.Values{"name[]": names}.Encode()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return nil, err
 	}
-	response, err := h.client.Do(request)
+	response, err := s.Do(request)
 	if err != nil {
 		return nil, err
 	}
@@ -72,8 +76,8 @@ const (
 )
 
 // counts returns the passes so far; late ones only of lateMetric.
-func (h *hpad) counts(ctx context.Context, names ...string) (c counts, err error) {
-	text, err := h.scrape(ctx, names...)
+func (s *socket) counts(ctx context.Context, names ...string) (c counts, err error) {
+	text, err := s.scrape(ctx, names...)
 	for line := range strings.Lines(string(text)) {
 		name, number, _ := strings.Cut(strings.TrimSpace(line), "} ")
 		value, _ := strconv.ParseFloat(number, 64)
@@ -91,8 +95,8 @@ func (h *hpad) counts(ctx context.Context, names ...string) (c counts, err error
 }
 
 // count is counts of all of them.
-func (h *hpad) count(ctx context.Context) (counts, error) {
-	return h.counts(ctx, passesMetric, lateMetric)
+func (s *socket) count(ctx context.Context) (counts, error) {
+	return s.counts(ctx, passesMetric, lateMetric)
 }
 
 // ask measures what people ask of a daemon under way, and of its configuration.
@@ -153,7 +157,7 @@ func restart(ctx context.Context, program, dir string, m *result) error {
 
 // end stops it.
 func (h *hpad) end() error {
-	h.client.CloseIdleConnections()
+	h.CloseIdleConnections()
 	return h.stop()
 }
 

@@ -74,7 +74,7 @@ func run() error {
 		return b.rows(ctx, r)
 	}
 	for range times {
-		for _, program := range strings.Split(programs, ",") {
+		for program := range strings.SplitSeq(programs, ",") {
 			if err := b.measure(ctx, program, r.settled()); err != nil {
 				return err
 			}

@@ -1,13 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -74,13 +74,16 @@ func (s *surroundings) count(_ net.Conn, state http.ConnState) {
 
 // configure writes hpad's configuration, with all its files in a directory.
 func (s *surroundings) configure(dir string, r row) error {
-	var text bytes.Buffer
-	fmt.Fprintf(&text, `[daemon]
-listen      = ""
-socket      = %q
-state_dir   = %q
-sync_period = %q
+	text := fmt.Sprintf("[daemon]\nlisten      = \"\"\nsocket      = %q\nstate_dir   = %q\nsync_period = %q\n%s",
+		filepath.Join(dir, "sock"), filepath.Join(dir, "state"), r.period, s.autoscalers(r))
+	return os.WriteFile(filepath.Join(dir, "hpad.toml"), []byte(text), 0o600)
+}
 
+// autoscalers is what a configuration has but for its [daemon] table: an autoscaler
+// for each job, by the name of that.
+func (s *surroundings) autoscalers(r row) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, `
 [fleets.prod]
 kind    = "nomad"
 address = %q
@@ -88,7 +91,7 @@ address = %q
 [sources.prom]
 kind = "prometheus"
 url  = %q
-`, filepath.Join(dir, "sock"), filepath.Join(dir, "state"), r.period, s.nomad, s.prometheus)
+`, s.nomad, s.prometheus)
 	for number := range r.n {
 		id := sim.JobID(number)
 		query, choice := sim.SharedQuery, fmt.Sprintf("\nselect        = { service = %q }", id)
@@ -112,7 +115,7 @@ average_value = "%[4]d"
 stabilization_window = "0s"
 `, id, query, choice, sim.PerInstance)
 	}
-	return os.WriteFile(filepath.Join(dir, "hpad.toml"), text.Bytes(), 0o600)
+	return text.String()
 }
 
 // serveAlone runs the simulator until ctx ends, and writes a configuration of hpad

@@ -83,6 +83,9 @@ func New(t testing.TB, text string, environment ...string) *Program {
 	return p
 }
 
+// Socket is where it listens.
+func (p *Program) Socket() string { return p.path("sock") }
+
 func (p *Program) path(name string) string { return filepath.Join(p.dir, name) }
 
 // Start runs hpad again after Kill, with the state it had, until all its autoscalers

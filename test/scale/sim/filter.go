@@ -105,10 +105,6 @@ func (p *parser[T]) one() func(T) bool {
 		return func(of T) bool { return !inner(of) }
 	}
 	name := p.take()
-	for p.next == "." {
-		p.take()
-		name += "." + p.take()
-	}
 	field := p.known[name]
 	if field == nil {
 		panic("there is no field " + name)

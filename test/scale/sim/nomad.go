@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -34,8 +35,9 @@ func (w *World) Nomad() http.Handler {
 			}
 			if err != nil {
 				status := http.StatusBadRequest
-				if failed, is := err.(statusError); is {
-					status = failed.status
+				var refused statusError
+				if errors.As(err, &refused) {
+					status = refused.status
 				}
 				http.Error(rw, err.Error(), status)
 			}

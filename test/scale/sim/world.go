@@ -83,6 +83,8 @@ type World struct {
 
 	reactions []time.Duration
 	writes    int
+	// calm means that no load changes any more.
+	calm bool
 }
 
 // watched is a table, or with table -1 the job of a number.
@@ -283,7 +285,7 @@ func (w *World) change(ctx context.Context) {
 // is still under way. The caller holds mu.
 func (w *World) ask(number int) {
 	j, l := w.jobs[number], &w.loads[number]
-	if l.asked || j.deployment.status == "running" {
+	if w.calm || l.asked || j.deployment.status == "running" {
 		return
 	}
 	wanted := j.base
@@ -352,4 +354,40 @@ func (w *World) Load(number int) int {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	return w.loads[number].now
+}
+
+// Calm ends the changes of loads.
+func (w *World) Calm() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calm = true
+}
+
+// Truth is what there is of a job.
+type Truth struct {
+	// Wanted is the count that its load asks for, Count the one that it has.
+	Wanted, Count int
+	// Healthy are allocations that run and are to go on, and whose health is told;
+	// Others are those that are there besides.
+	Healthy, Others int
+	// Deploying means that a deployment runs.
+	Deploying bool
+}
+
+// Truth returns what there is of the job of a number.
+func (w *World) Truth(number int) Truth {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	j := w.jobs[number]
+	t := Truth{Wanted: w.loads[number].now / PerInstance, Count: j.count, Deploying: j.deployment.status == "running"}
+	for _, a := range j.allocs {
+		switch {
+		case a.client == "complete":
+		case a.client == "running" && a.desired == "run" && a.healthIndex > 0:
+			t.Healthy++
+		default:
+			t.Others++
+		}
+	}
+	return t
 }

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/test/internal/program"
+	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/internal/world"
+	"github.com/hpad/hpad/test/scale/sim"
+)
+
+// TestFollow runs hpad over 200 jobs whose loads change, with a query for all of them
+// and with one for each. Every autoscaler is evaluated, none fails, each count
+// follows its load, and what hpad says at last is what the cluster has.
+func TestFollow(t *testing.T) {
+	for _, query := range []string{"shared", "each"} {
+		t.Run(query, func(t *testing.T) {
+			r := row{n: 200, period: time.Second, changes: 20, each: query == "each"}
+			s, err := surround(t.Context(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(s.end)
+			p := program.New(t, s.autoscalers(r))
+			const least = 100
+			reactions := 0
+			wait.For(t, world.Patience, fmt.Sprintf("%d changed counts", least), func() (string, bool) {
+				more, _, waiting := s.Reactions()
+				reactions += len(more)
+				return fmt.Sprintf("%d changed, %d wait", reactions, waiting), reactions >= least
+			})
+			s.Calm()
+			wait.For(t, world.Patience, "agreement", func() (string, bool) { return disagreement(t, p, s) })
+			for number := range r.n {
+				view := p.View(sim.JobID(number))
+				if view.Evaluation.Unevaluated || view.Evaluation.Error != "" || view.Evaluation.Last.IsZero() || time.Since(view.Evaluation.Last) > world.Patience {
+					t.Errorf("%s was evaluated so: %+v", view.Name, view.Evaluation)
+				}
+			}
+			asked := newSocket(p.Socket())
+			defer asked.CloseIdleConnections()
+			c, err := asked.count(t.Context())
+			if err != nil || c.failed > 0 || c.passes < float64(r.n) {
+				t.Errorf("passes: %+v, %v", c, err)
+			}
+		})
+	}
+}
+
+// disagreement returns how what hpad says differs from the truth, and whether it
+// does not.
+func disagreement(t *testing.T, p *program.Program, s *surroundings) (string, bool) {
+	t.Helper()
+	views, err := p.Client.Autoscalers(t.Context())
+	if err != nil || len(views) != 200 {
+		return fmt.Sprintf("there are %d, %v", len(views), err), false
+	}
+	for number, view := range views {
+		truth := s.Truth(number)
+		says := fmt.Sprintf("%s has %d of %d, %+v, and in truth %+v", view.Name, view.Status.CurrentReplicas, view.Status.DesiredReplicas, view.Instances, truth)
+		settled := sim.Truth{Wanted: truth.Wanted, Count: truth.Wanted, Healthy: truth.Wanted}
+		agreed := api.Instances{Ready: truth.Wanted}
+		if view.Name != sim.JobID(number) || truth != settled || view.Instances != agreed ||
+			int(view.Status.CurrentReplicas) != truth.Count || int(view.Status.DesiredReplicas) != truth.Count {
+			return says, false
+		}
+	}
+	return "", true
+}
