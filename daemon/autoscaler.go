@@ -9,19 +9,18 @@ import (
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/targets"
 )
 
 // autoscaler is one autoscaler at run time. It outlives reloads; its definition
 // does not.
 type autoscaler struct {
-	name    string
-	created time.Time
+	name string
 	// added is since when this run has it, on Go's monotonic clock.
 	added      time.Time
 	definition atomic.Pointer[definition]
 	metrics    *metrics.Autoscaler
-	// published is what readers see: replaced whole, never changed.
+	// published is what readers see and the next pass begins with: replaced whole, with
+	// mu held, and never changed.
 	published atomic.Pointer[publication]
 	// cpuUse is what each instance used at the last reading, in thousandths of a
 	// core by id, where victims are chosen by it; nil before the first.
@@ -41,46 +40,30 @@ type autoscaler struct {
 	since time.Time
 	// again asks for another pass as soon as the one under way ends.
 	again bool
-	// saved tells what the store has been given.
-	saved saved
+	// recorded is set once the store was given a record by this run.
+	recorded bool
 	// gap is set when a tick passed by while a pass was under way.
 	gap bool
 
 	// The pass under way owns the rest.
-	memory    policy.Memory
-	status    policy.Status
-	intention *state.Intention
-	// intended is the target that the intention is about.
-	intended targets.Ref
-	// left is the count that the last pass left; nil when it is not known.
-	left *left
-	// restoration is what is to be put back after somebody else changed the count;
-	// nil when nothing is.
-	restoration *restoration
-	// seen are the counts of the last reading that was believed, nil when none is
-	// known, and doubts how many readings in a row were not believed since.
-	seen   *counts
-	doubts int32
+	//
 	// retried says that the last pass lost its write to somebody else and the
 	// autoscaler was evaluated again at once for it.
 	retried bool
+	// unsure says that the last pass did not know whether the source was out that
+	// failed.
+	unsure bool
+	// panicked says that a pass did, and none has gone well since.
+	panicked bool
 	// panics counts panics in a row.
 	panics int
 	// dates are those of the instances at the last reading, where they are kept.
 	dates dates
 	// stepsTold is how many steps of the wall clock are among the events.
 	stepsTold uint64
-	events    eventLog
-	// unsure says that the last pass did not know whether the source was out that
-	// failed.
-	unsure bool
-	// panicked says that a pass did, and none has gone well since.
-	panicked bool
 	// hindrance follows what is wrong, for the history, failing why passes fail, for
 	// the log.
 	hindrance, failing trouble.Follower
-	// bounds are min and max of the last pass; nil when they are not known.
-	bounds *state.Bounds
 }
 
 // pardon ends a quarantine: what led to it may have been changed.
@@ -96,31 +79,12 @@ func (a *autoscaler) pardon() {
 // newAutoscaler makes an autoscaler from its definition and what the store
 // knows of it; record is nil for a new one.
 func newAutoscaler(def *definition, record *state.Record, m *metrics.Autoscaler, now time.Time) *autoscaler {
-	a := &autoscaler{name: def.Name, created: now, added: time.Now(), metrics: m}
+	a := &autoscaler{name: def.Name, added: time.Now(), metrics: m}
 	a.definition.Store(def)
-	published := &publication{}
+	published := &publication{record: state.Record{Created: now}}
 	if record != nil {
-		a.created = record.Created
-		a.memory, a.status = record.Memory, record.Status
-		a.intention, a.intended = record.Intention, record.Target
-		if record.Left != nil {
-			a.left = &left{target: record.Target, replicas: *record.Left}
-		}
-		if record.Restore != nil {
-			a.restoration = &restoration{target: record.Target, Restoration: *record.Restore}
-		}
-		if record.Seen != nil {
-			a.seen = &counts{target: record.Target, Counts: *record.Seen}
-		}
-		a.doubts, a.bounds = record.Doubts, record.Bounds
+		published.record = *record
 		a.hindrance = knownHindrance(record.Hindrance)
-		published.tick, published.memory, published.status = record.Through, record.Memory, record.Status
-		published.restoration = a.restoration
-		a.saved = saved{
-			restoration: a.restoration, seen: a.seen, doubts: a.doubts, bounds: a.bounds, hindrance: record.Hindrance,
-			through: record.Through, replay: record.Replay, status: record.Status,
-			intention: record.Intention, target: record.Target, labels: record.Labels, fingerprint: record.Fingerprint,
-		}
 	}
 	a.published.Store(published)
 	return a
@@ -156,51 +120,20 @@ func (a *autoscaler) askAgain() {
 	a.again = true
 }
 
-// record returns what the store needs to know of a pass at now, nil when it knows
-// already. It is for publish.
-func (a *autoscaler) record(def *definition, recommendation *int32, wrote bool, now time.Time) *state.Record {
-	var replay *state.Replay
-	if recommendation != nil && !a.gap { // with a gap LastRound may be past now already, and those ticks were missed
-		replay = &state.Replay{Replicas: *recommendation, Period: def.SyncPeriod, Rules: def.rules}
-	}
-	s := &a.saved
-	expected := s.known && !wrote && !a.gap && s.intention == nil && a.intention == nil &&
-		s.fingerprint == def.fingerprint &&
-		now.Equal(nextTick(s.through, def.SyncPeriod)) &&
-		sameReplay(s.replay, replay) && sameStatus(&s.status, &a.status) && s.left == a.left &&
-		s.restoration == a.restoration && s.seen.same(a.seen) && s.doubts == a.doubts && s.bounds == a.bounds &&
-		sameHindrance(s.hindrance, &a.hindrance)
-	a.gap = false
-	s.through = now
-	if expected {
-		return nil
-	}
-	if replay != nil {
-		kept := *replay // on the heap only where it changed
-		replay = &kept
-	}
-	s.known, s.replay, s.status = true, replay, a.status
-	s.status.Metrics = nil // not compared, and not to be held
-	s.left, s.restoration, s.seen, s.doubts = a.left, a.restoration, a.seen, a.doubts
-	s.bounds, s.hindrance = a.bounds, hindranceRecord(&a.hindrance)
-	s.intention, s.target, s.labels, s.fingerprint = a.intention, def.Target, def.Labels, def.fingerprint
-	return a.recordAs(def, replay, now)
-}
-
 // intend has a write that is about to be made committed, with the memory of the
-// decision; nil when the autoscaler was removed.
-func (a *autoscaler) intend(to *recorder, def *definition, intention *state.Intention, memory policy.Memory) *commit {
+// decision; nil when the autoscaler was removed. What readers see stays the pass before,
+// with the intention.
+func (a *autoscaler) intend(to *recorder, record *state.Record) *commit {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.removed.Load() {
 		return nil
 	}
-	a.intention, a.intended = intention, def.Target
-	s := &a.saved
-	s.known, s.replay = true, nil
-	s.intention, s.target, s.labels, s.fingerprint = intention, def.Target, def.Labels, def.fingerprint
-	record := a.recordAs(def, nil, intention.Time)
-	record.Memory = memory
+	before := *a.published.Load()
+	before.record.Intention, before.record.Replay = record.Intention, nil
+	before.record.Target, before.record.Labels, before.record.Fingerprint = record.Target, record.Labels, record.Fingerprint
+	a.published.Store(&before)
+	a.recorded = true
 	return to.record(a.name, record)
 }
 
@@ -208,16 +141,24 @@ func (a *autoscaler) intend(to *recorder, def *definition, intention *state.Inte
 // know, which may be nothing, and then there is no commit. Both are one step: a tick
 // that goes by meanwhile has the pass before recorded, as readers saw it. It is false
 // when the autoscaler was removed.
-func (a *autoscaler) publish(to *recorder, def *definition, after *publication, recommendation *int32, entries []state.Entry) (*commit, bool) {
+func (a *autoscaler) publish(to *recorder, after *publication, period time.Duration, entries []state.Entry) (*commit, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.removed.Load() {
 		return nil, false
 	}
+	record := &after.record
+	if a.gap { // LastRound may be past this pass already, and those ticks were missed
+		record.Replay = nil
+	}
+	known := a.recorded && !a.gap && after.outcome.Kind != policy.Written && follows(record, &a.published.Load().record, period)
+	a.gap, a.recorded = false, true
 	a.published.Store(after)
-	record := a.record(def, recommendation, after.outcome.Kind == policy.Written, after.tick)
-	if record == nil && entries == nil {
-		return nil, true
+	if known {
+		record = nil
+		if entries == nil {
+			return nil, true
+		}
 	}
 	return to.record(a.name, record, entries...), true
 }
@@ -230,25 +171,13 @@ func (a *autoscaler) publishPanic(to *recorder, after *publication) {
 	a.missedLocked(to)
 }
 
-// recordAs returns the record of the autoscaler as it is.
-func (a *autoscaler) recordAs(def *definition, replay *state.Replay, through time.Time) *state.Record {
-	return &state.Record{
-		Created:     a.created,
-		Memory:      a.memory,
-		Status:      a.status,
-		Through:     through,
-		Replay:      replay,
-		Intention:   a.intention,
-		Left:        a.left.of(def.Target),
-		Restore:     a.restoration.of(def.Target),
-		Seen:        a.seen.of(def.Target),
-		Doubts:      a.doubts,
-		Bounds:      a.bounds,
-		Hindrance:   hindranceRecord(&a.hindrance),
-		Target:      def.Target,
-		Labels:      def.Labels,
-		Fingerprint: def.fingerprint,
-	}
+// unwritten shows readers that what a pass left could not be written.
+func (a *autoscaler) unwritten(err string, events []policy.Event, now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	after := *a.published.Load()
+	after.err, after.events = err, addEvents(after.events, events, now)
+	a.published.Store(&after)
 }
 
 // missed has the store replay nothing for a tick that passed by without a pass of its
@@ -270,12 +199,14 @@ func (a *autoscaler) missedAt(to *recorder, tick time.Time) {
 
 func (a *autoscaler) missedLocked(to *recorder) {
 	a.gap = true
-	s := &a.saved
-	if s.replay == nil || a.removed.Load() {
+	before := a.published.Load()
+	if before.record.Replay == nil || a.removed.Load() {
 		return
 	}
-	s.replay = nil
-	to.record(a.name, a.recordBefore(nil))
+	after := *before
+	after.record.Replay = nil
+	a.published.Store(&after)
+	to.record(a.name, &after.record)
 }
 
 // keepUnfinished has the last pass recorded where the store was to replay it once its
@@ -283,8 +214,9 @@ func (a *autoscaler) missedLocked(to *recorder) {
 func (a *autoscaler) keepUnfinished(to *recorder, completed time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.saved.known && a.saved.replay != nil && a.saved.through.After(completed) {
-		to.record(a.name, a.recordBefore(a.saved.replay))
+	record := &a.published.Load().record
+	if a.recorded && record.Replay != nil && record.Through.After(completed) {
+		to.record(a.name, record)
 	}
 }
 
@@ -295,61 +227,14 @@ func (a *autoscaler) remove(to *recorder) (orphan *state.Record) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.removed.Store(true)
-	if a.definition.Load().Labels == nil || a.published.Load().tick.IsZero() {
+	record := a.published.Load().record
+	if a.definition.Load().Labels == nil || record.Through.IsZero() {
 		to.remove(a.name)
 		return nil
 	}
-	orphan = a.recordBefore(nil)
-	orphan.Labels = nil
-	to.record(a.name, orphan)
-	return orphan
-}
-
-// recordBefore returns the record of the last pass that ended; the one under way is
-// not in it.
-func (a *autoscaler) recordBefore(replay *state.Replay) *state.Record {
-	before, s := a.published.Load(), &a.saved
-	return &state.Record{
-		Created:     a.created,
-		Memory:      before.memory,
-		Status:      before.status,
-		Through:     before.tick,
-		Replay:      replay,
-		Intention:   s.intention,
-		Left:        s.left.of(s.target),
-		Restore:     s.restoration.of(s.target),
-		Seen:        s.seen.of(s.target),
-		Doubts:      s.doubts,
-		Bounds:      s.bounds,
-		Hindrance:   s.hindrance,
-		Target:      s.target,
-		Labels:      s.labels,
-		Fingerprint: s.fingerprint,
-	}
-}
-
-// leave keeps the count that a pass leaves, as far as it is known.
-func (a *autoscaler) leave(def *definition, decision *policy.Decision, outcome policy.Outcome) {
-	switch {
-	case outcome.Kind == policy.Written:
-		a.left = &left{target: def.Target, replicas: outcome.Reached}
-	case a.intention != nil: // the next reading tells
-		a.left = nil
-	case decision.Case != policy.CaseUnreadable && (a.left == nil || a.left.replicas != decision.CurrentReplicas || a.left.target != def.Target):
-		a.left = &left{target: def.Target, replicas: decision.CurrentReplicas}
-	}
-}
-
-// wanted is the lowest count that hpad may have left the target with since it was
-// before.
-func (a *autoscaler) wanted(target targets.Ref, before int32) int32 {
-	switch {
-	case a.intention != nil && a.intended == target:
-		return min(a.intention.From, a.intention.To)
-	case a.left != nil && a.left.target == target:
-		return a.left.replicas
-	}
-	return before
+	record.Replay, record.Labels = nil, nil
+	to.record(a.name, &record)
+	return &record
 }
 
 // roster is the autoscalers that are due together, with what defined them when it was

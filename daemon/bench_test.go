@@ -86,8 +86,8 @@ func benchmarkRound(b *testing.B, n int) {
 	b.ReportMetric(float64(memory.TotalAlloc-bytes)/per, "B/autoscaler")
 	b.ReportMetric(float64(held)/float64(n), "idle-B/autoscaler")
 	for name, a := range d.current.Load().autoscalers {
-		if got := a.published.Load(); !got.tick.Equal(now) || got.err != "" {
-			b.Fatalf("%s was evaluated last at %s (%s), want %s without an error", name, got.tick, got.err, now)
+		if got := a.published.Load(); !got.record.Through.Equal(now) || got.err != "" {
+			b.Fatalf("%s was evaluated last at %s (%s), want %s without an error", name, got.record.Through, got.err, now)
 		}
 	}
 }

@@ -224,7 +224,7 @@ func (d *Daemon) recallEvents(ctx context.Context, g *generation) {
 		}
 		published := *a.published.Load()
 		for _, entry := range entries {
-			published.events = a.events.add(entry.Events, entry.Time)
+			published.events = addEvents(published.events, entry.Events, entry.Time)
 		}
 		a.published.Store(&published)
 	}

@@ -12,12 +12,6 @@ import (
 // implausibleReason is the condition reason while a reading is not believed.
 const implausibleReason = "ImplausibleReading"
 
-// counts are those of the last reading that was believed. They are never changed.
-type counts struct {
-	target targets.Ref
-	state.Counts
-}
-
 func countsOf(reading *targets.Reading) state.Counts {
 	living := int32(0)
 	for i := range reading.Instances {
@@ -30,14 +24,14 @@ func countsOf(reading *targets.Reading) state.Counts {
 
 // collapsed says which count has collapsed since the reading that was believed last;
 // empty when none has. Wanted is the lowest count that hpad may have written since.
-func (c *counts) collapsed(guard config.Guard, wanted int32, seen state.Counts) string {
+func collapsed(before *state.Counts, guard config.Guard, wanted int32, seen state.Counts) string {
 	for _, count := range []struct {
 		name    string
 		was, is int32
 	}{
 		{"wanted replicas", wanted, seen.Spec},
-		{"observed replicas", min(c.Status, wanted), seen.Status},
-		{"instances", min(c.Instances, wanted), seen.Instances},
+		{"observed replicas", min(before.Status, wanted), seen.Status},
+		{"instances", min(before.Instances, wanted), seen.Instances},
 	} {
 		if collapses(guard, count.was, count.is) {
 			return fmt.Sprintf("the number of %s fell from %d to %d", count.name, count.was, count.is)
@@ -59,20 +53,4 @@ func doubtful(guard config.Guard, what string, doubts int32) *policy.Hold {
 // collapses reports whether a count fell by more than the guard's share.
 func collapses(guard config.Guard, was, is int32) bool {
 	return int64(is)*100 < int64(was)*int64(100-guard.Drop)
-}
-
-// same reports whether two readings were of the same target and had the same counts.
-func (c *counts) same(other *counts) bool {
-	if c == nil || other == nil {
-		return c == other
-	}
-	return *c == *other
-}
-
-// of returns the counts of a target, nil when they are not known.
-func (c *counts) of(target targets.Ref) *state.Counts {
-	if c == nil || c.target != target {
-		return nil
-	}
-	return &c.Counts
 }

@@ -8,19 +8,16 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// eventLog keeps the newest events of an autoscaler; the same event again is
-// counted. The zero value is ready to use.
-type eventLog struct{ events []api.Event }
-
-// keptEvents bounds an eventLog.
+// keptEvents bounds the events of an autoscaler.
 const keptEvents = 20
 
-// add counts the events at now and returns the log as readers may hold it.
-func (l *eventLog) add(events []policy.Event, now time.Time) []api.Event {
+// addEvents returns the newest events of an autoscaler with those at now; the same event
+// again is counted. The list before is not changed.
+func addEvents(list []api.Event, events []policy.Event, now time.Time) []api.Event {
 	if len(events) == 0 {
-		return l.events
+		return list
 	}
-	next := slices.Clone(l.events)
+	next := slices.Clone(list)
 	for _, event := range events {
 		added := api.Event{Event: event, Count: 1, First: now, Last: now}
 		if i := slices.IndexFunc(next, func(e api.Event) bool { return e.Event == event }); i >= 0 {
@@ -29,6 +26,5 @@ func (l *eventLog) add(events []policy.Event, now time.Time) []api.Event {
 		}
 		next = append(next, added)
 	}
-	l.events = slices.Clip(next[max(0, len(next)-keptEvents):])
-	return l.events
+	return slices.Clip(next[max(0, len(next)-keptEvents):])
 }

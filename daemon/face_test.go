@@ -164,7 +164,7 @@ func TestUnevaluatedAfterTheClockWasSetBack(t *testing.T) {
 		w.start()
 		a := w.daemon.current.Load().autoscalers["q"]
 		ahead := *a.published.Load()
-		ahead.tick = ahead.tick.Add(time.Hour)
+		ahead.record.Through = ahead.record.Through.Add(time.Hour)
 		a.published.Store(&ahead)
 		a.begin(time.Now(), false) // a pass that does not end
 		w.advance(time.Minute)

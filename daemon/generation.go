@@ -123,7 +123,7 @@ func (f *inForce) buildAutoscalers(ch *change, previous *generation) error {
 		}
 		if a == nil {
 			a = newAutoscaler(def, f.restore(name), f.metrics.Autoscaler(name), f.clock.Now())
-			if a.saved.through.IsZero() { // what was before it began is none of its business
+			if a.published.Load().record.Through.IsZero() { // what was before it began is none of its business
 				a.stepsTold = f.steps.Load().count
 			}
 			ch.added = append(ch.added, a)
@@ -151,11 +151,12 @@ func (f *inForce) buildAutoscalers(ch *change, previous *generation) error {
 // not been.
 func (f *inForce) dueAtOnce(a *autoscaler, now time.Time) bool {
 	def := a.definition.Load()
-	if a.saved.fingerprint != def.fingerprint {
+	record := &a.published.Load().record
+	if record.Fingerprint != def.fingerprint {
 		return true
 	}
 	last := f.restored.LastRound
-	if through := a.published.Load().tick; through.After(last) {
+	if through := record.Through; through.After(last) {
 		last = through
 	}
 	return !now.Before(nextTick(last, def.SyncPeriod))

@@ -23,7 +23,7 @@ func historyOf(name string, hindered *trouble.Follower, before, after *publicati
 		after.since = time.Time{}
 	}
 	// A cause that comes and goes changes the reasons too, which is not news again.
-	if !settled && !news && (hindrance != known || sameReasons(&before.status, &after.status)) {
+	if !settled && !news && (hindrance != known || sameReasons(&before.record.Status, &after.record.Status)) {
 		return nil
 	}
 	entry := state.Entry{

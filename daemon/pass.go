@@ -27,6 +27,8 @@ type pass struct {
 	autoscaler *autoscaler
 	definition *definition
 	started    time.Time
+	// after is what it will publish.
+	after *publication
 	// observed is the steady time when its reads were there.
 	observed time.Time
 	// doubted says that the reading is not believed.
@@ -43,10 +45,11 @@ func (p *pass) evaluate(scratch *observe.Scratch) *recording {
 		p.end()
 		return nil
 	}
-	after := &publication{tick: p.now}
+	after := &publication{record: recordUnder(&p.autoscaler.published.Load().record, p.definition, p.now)}
+	p.after = after
 	var version string
 	err := trouble.Guard(func() error {
-		version = p.decide(after, scratch)
+		version = p.decide(scratch)
 		return nil
 	})
 	switch {
@@ -54,9 +57,9 @@ func (p *pass) evaluate(scratch *observe.Scratch) *recording {
 		p.panicked(err)
 		p.end()
 	case after.decision.Write && !p.dryRun:
-		p.actors.Go(func() { p.scale(after, version) })
+		p.actors.Go(func() { p.scale(version) })
 	default:
-		if recording := p.conclude(after, policy.Outcome{}); recording != nil {
+		if recording := p.conclude(policy.Outcome{}); recording != nil {
 			return recording
 		}
 		p.end()
@@ -66,8 +69,9 @@ func (p *pass) evaluate(scratch *observe.Scratch) *recording {
 
 // decide fills in what the pass saw and decided, and returns the version at which
 // the target was read.
-func (p *pass) decide(after *publication, scratch *observe.Scratch) (version string) {
-	a, def := p.autoscaler, p.definition
+func (p *pass) decide(scratch *observe.Scratch) (version string) {
+	a, def, after := p.autoscaler, p.definition, p.after
+	record := &after.record
 	scratch.Clear()
 	if steps := p.steps.Load(); a.stepsTold != steps.count {
 		a.stepsTold = steps.count
@@ -76,16 +80,16 @@ func (p *pass) decide(after *publication, scratch *observe.Scratch) (version str
 	observation, reading := p.observe(scratch)
 	p.leave(p.index)
 	after.instances = countInstances(observation.Instances)
-	a.restoration = a.restoration.under(&def.Autoscaler)
+	record.Restore = restorationUnder(record.Restore, &def.Autoscaler)
 	if p.doubted = p.doubt(&observation, &reading); !p.doubted {
 		p.events = append(p.events, p.settleIntention(&observation)...)
 		p.findForeign(&observation)
 	}
-	observation.Restore = a.restoration.shown()
+	observation.Restore = shownRestoration(record.Restore)
 	if use := def.cpuUse(&observation); use != nil {
 		a.cpuUse.Store(use)
 	}
-	after.decision = policy.Decide(def.settings, def.Spec, a.memory, a.status, observation, p.now)
+	after.decision = policy.Decide(def.settings, def.Spec, record.Memory, record.Status, observation, p.now)
 	after.victims, after.unchosen = def.chooseVictims(p.actContext, &after.decision, &reading)
 	return reading.Version
 }
@@ -151,22 +155,21 @@ func (p *pass) metric(i int, target *observe.Target, scratch *observe.Scratch) p
 // it. The caller then learns nothing from the reading. What is believed in the
 // end, because enough readings agreed, is an ordinary reading.
 func (p *pass) doubt(observation *policy.Observation, reading *targets.Reading) bool {
-	a, def := p.autoscaler, p.definition
+	def, record := p.definition, &p.after.record
 	if def.strict || def.Guard.Confirm == 0 || observation.ReadError != "" {
 		return false
 	}
 	seen, what := countsOf(reading), ""
-	if before := a.seen; before != nil && before.target == def.Target {
-		what = before.collapsed(def.Guard, a.wanted(def.Target, before.Spec), seen)
+	if before := record.Seen; before != nil {
+		what = collapsed(before, def.Guard, wanted(record, before.Spec), seen)
 	}
-	if what == "" || a.doubts >= def.Guard.Confirm {
-		a.doubts = 0
-		a.seen = &counts{target: def.Target, Counts: seen}
+	if what == "" || record.Doubts >= def.Guard.Confirm {
+		record.Doubts, record.Seen = 0, keep(record.Seen, seen)
 		return false
 	}
-	a.doubts++
-	p.metrics.Doubted(a.name)
-	observation.Hold = doubtful(def.Guard, what, a.doubts)
+	record.Doubts++
+	p.metrics.Doubted(p.autoscaler.name)
+	observation.Hold = doubtful(def.Guard, what, record.Doubts)
 	return true
 }
 
@@ -175,21 +178,18 @@ func (p *pass) doubt(observation *policy.Observation, reading *targets.Reading) 
 // the count is the old one, and otherwise it was made and then changed by
 // somebody else.
 func (p *pass) settleIntention(observation *policy.Observation) []policy.Event {
-	a, def := p.autoscaler, p.definition
-	intention := a.intention
+	def, record := p.definition, &p.after.record
+	intention := record.Intention
 	if intention == nil || observation.ReadError != "" {
 		return nil
 	}
-	a.intention = nil
-	if a.intended != def.Target { // a reload pointed the autoscaler at another one
-		return nil
-	}
+	record.Intention = nil
 	if observation.SpecReplicas == intention.From {
 		return nil
 	}
-	a.left = &left{target: def.Target, replicas: intention.To}
-	settlement := policy.SettleLate(def.settings, def.Spec, a.memory, a.status, intention.Intention, p.now)
-	a.memory, a.status = settlement.Memory, settlement.Status
+	record.Left = &intention.To
+	settlement := policy.SettleLate(def.settings, def.Spec, record.Memory, record.Status, intention.Intention, p.now)
+	record.Memory, record.Status = settlement.Memory, settlement.Status
 	return settlement.Events
 }
 
@@ -198,23 +198,26 @@ func (p *pass) settleIntention(observation *policy.Observation) []policy.Event {
 // it. Who raises a count of 0, which had switched the autoscaler off, switches it on:
 // there is nothing to put back then.
 func (p *pass) findForeign(observation *policy.Observation) {
-	a, def := p.autoscaler, p.definition
-	if a.left == nil || observation.ReadError != "" || a.left.target != def.Target || a.left.replicas == observation.SpecReplicas {
+	def, record := p.definition, &p.after.record
+	if record.Left == nil || observation.ReadError != "" || *record.Left == observation.SpecReplicas {
 		return
 	}
-	observation.Foreign = &policy.ForeignChange{From: a.left.replicas}
-	p.metrics.Foreign(a.name)
-	if def.OnForeignChange == config.RestoreForeignChange && !a.status.Disabled() {
-		a.restoration = a.restoration.restoreForeign(&def.Autoscaler, a.left.replicas, observation.SpecReplicas, p.now)
+	observation.Foreign = &policy.ForeignChange{From: *record.Left}
+	p.metrics.Foreign(p.autoscaler.name)
+	if def.OnForeignChange == config.RestoreForeignChange && !record.Status.Disabled() {
+		record.Restore = restoreForeign(record.Restore, &def.Autoscaler, *record.Left, observation.SpecReplicas, p.now)
 	}
 }
 
 // scale carries out what the pass decided: it commits the intention, writes,
 // settles and publishes what became of it, and commits that.
-func (p *pass) scale(after *publication, version string) {
+func (p *pass) scale(version string) {
 	defer p.end()
-	a, def, decision := p.autoscaler, p.definition, &after.decision
-	intended := a.intend(p.recorder, def, p.intention(decision, version), decision.Memory)
+	a, def, decision := p.autoscaler, p.definition, &p.after.decision
+	p.after.record.Intention = p.intention(decision, version)
+	intent := p.after.record
+	intent.Memory = decision.Memory
+	intended := a.intend(p.recorder, &intent)
 	if intended == nil { // the autoscaler was removed
 		return
 	}
@@ -232,7 +235,7 @@ func (p *pass) scale(after *publication, version string) {
 	}
 	outcome := outcomeOf(decision, err)
 	if outcome.Kind != policy.WriteFailed || !errors.Is(err, targets.ErrUnknownOutcome) {
-		a.intention = nil // it is known what became of it
+		p.after.record.Intention = nil // it is known what became of it
 	}
 	if _, panicked := errors.AsType[*trouble.Panic](err); panicked {
 		p.panicked(err)
@@ -244,7 +247,7 @@ func (p *pass) scale(after *publication, version string) {
 	if a.retried = foreign && !a.retried; a.retried {
 		a.askAgain()
 	}
-	if recording := p.conclude(after, outcome); recording != nil {
+	if recording := p.conclude(outcome); recording != nil {
 		recording.wait()
 	}
 }
@@ -266,8 +269,9 @@ func (p *pass) intention(decision *policy.Decision, version string) *state.Inten
 
 // conclude settles the pass, publishes what it found, and has recorded what the
 // store does not know; nil when there is nothing to record.
-func (p *pass) conclude(after *publication, outcome policy.Outcome) *recording {
-	a, def := p.autoscaler, p.definition
+func (p *pass) conclude(outcome policy.Outcome) *recording {
+	a, def, after := p.autoscaler, p.definition, p.after
+	record := &after.record
 	decision := &after.decision
 	var settlement policy.Settlement
 	err := trouble.Guard(func() error {
@@ -279,14 +283,14 @@ func (p *pass) conclude(after *publication, outcome policy.Outcome) *recording {
 		return nil
 	}
 	before := a.published.Load()
-	recommendation := decision.Recommendation
-	a.status, a.panics = settlement.Status, 0
-	if p.doubted { // nothing that such a reading led to is remembered
-		recommendation = nil
-	} else {
-		a.memory = settlement.Memory
-		a.leave(def, decision, outcome)
-		a.restoration = a.restoration.after(decision, outcome, p.dryRun)
+	record.Status, a.panics = settlement.Status, 0
+	if !p.doubted { // else nothing that the reading led to is remembered
+		record.Memory = settlement.Memory
+		leave(record, decision, outcome)
+		record.Restore = restorationAfter(record.Restore, decision, outcome, p.dryRun)
+		if count := decision.Recommendation; count != nil {
+			record.Replay = keep(before.record.Replay, state.Replay{Replicas: *count, Period: def.SyncPeriod, Rules: def.rules})
+		}
 	}
 	*decision = decision.Explained()
 	events := append(p.events, p.boundsChanged(decision)...)
@@ -297,12 +301,14 @@ func (p *pass) conclude(after *publication, outcome policy.Outcome) *recording {
 		after.failed, after.err = settlement.Error, settlement.Error
 	}
 	after.outcome, after.blind = outcome, p.isBlind(decision, outcome)
-	after.memory, after.status, after.restoration = a.memory, a.status, a.restoration
 	entries := historyOf(a.name, &a.hindrance, before, after, settled, p.dryRun, events, settlement.Error)
-	after.events = a.events.add(events, p.now)
+	if now := hindranceRecord(&a.hindrance); !sameHindrance(record.Hindrance, now) {
+		record.Hindrance = now
+	}
+	after.events = addEvents(before.events, events, p.now)
 	after.evaluated, after.duration = p.started, time.Since(p.started)
 	news := p.failureNews(after)
-	commit, ok := a.publish(p.recorder, def, after, recommendation, entries)
+	commit, ok := a.publish(p.recorder, after, def.SyncPeriod, entries)
 	if !ok {
 		return nil
 	}
@@ -310,7 +316,7 @@ func (p *pass) conclude(after *publication, outcome policy.Outcome) *recording {
 	if commit == nil {
 		return nil
 	}
-	return &recording{pass: p, after: after, settlement: settlement, commit: commit}
+	return &recording{pass: p, settlement: settlement, commit: commit}
 }
 
 // report logs and counts the pass.
@@ -331,10 +337,9 @@ func (p *pass) report(before, after *publication, news []zap.Field) {
 func (p *pass) boundsChanged(decision *policy.Decision) []policy.Event {
 	a := p.autoscaler
 	now := state.Bounds{Min: decision.MinReplicas, Max: decision.MaxReplicas}
-	change := boundsChange(a.bounds, now)
-	if a.bounds == nil || *a.bounds != now {
-		a.bounds = &now
-	}
+	record := &p.after.record
+	change := boundsChange(record.Bounds, now)
+	record.Bounds = keep(record.Bounds, now)
 	if change == "" {
 		return nil
 	}
@@ -380,7 +385,7 @@ func (p *pass) failureNews(after *publication) []zap.Field {
 	}
 	a := p.autoscaler
 	cause := failureOf(&after.decision, after.outcome, after.failed)
-	news, flapped := a.failing.Follow(cause, after.tick, false)
+	news, flapped := a.failing.Follow(cause, after.record.Through, false)
 	if a.panicked && cause == "" { // which has its own line
 		news, a.panicked = true, false
 	}
@@ -394,7 +399,6 @@ func (p *pass) failureNews(after *publication) []zap.Field {
 // recording is a pass that is published and whose record is being committed.
 type recording struct {
 	pass       *pass
-	after      *publication
 	settlement policy.Settlement
 	commit     *commit
 }
@@ -406,15 +410,13 @@ func (r *recording) wait() {
 	if err == nil {
 		return
 	}
-	a := r.pass.autoscaler
-	unwritten := *r.after
-	unwritten.err = err.Error()
+	var events []policy.Event
 	for _, event := range r.settlement.StatusWriteFailed(err.Error()) {
 		if !slices.Contains(r.settlement.Events, event) { // the others are published already
-			unwritten.events = a.events.add([]policy.Event{event}, r.pass.now)
+			events = append(events, event)
 		}
 	}
-	a.published.Store(&unwritten)
+	r.pass.autoscaler.unwritten(err.Error(), events, r.pass.now)
 }
 
 // panicked publishes that the pass panicked. Nothing it found is kept but the events
@@ -426,7 +428,7 @@ func (p *pass) panicked(err error) {
 	after.unevaluated, after.failed, after.err = err.Error(), err.Error(), err.Error()
 	after.quarantine = time.Time{} // one of earlier panics is over
 	a.panicked = true
-	after.events = a.events.add(p.events, p.now)
+	after.events = addEvents(after.events, p.events, p.now)
 	if a.panics >= panicsAllowed {
 		a.panics = 0
 		after.quarantine = p.now.Add(quarantine)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/drain"
@@ -12,12 +13,9 @@ import (
 // publication is what readers see of an autoscaler after a pass. It is never
 // changed.
 type publication struct {
-	// tick is the instant of the pass, zero before the first.
-	tick   time.Time
-	memory policy.Memory
-	status policy.Status
-	// restoration is what is still to be put back; nil when nothing is.
-	restoration *restoration
+	// record is what the pass left, and the store has or makes of the one before by
+	// itself; Through is the instant of the pass, zero before the first.
+	record state.Record
 	// decision is empty before the first pass: its Time is zero.
 	decision policy.Decision
 	// outcome is what became of its write.

@@ -7,54 +7,46 @@ import (
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/targets"
 )
 
-// saved is what the store has been given of an autoscaler, by this run or an
-// earlier one, as far as it tells whether a pass has to be written. An unchanged
-// recommendation is not: loading replays it at the ticks up to the last completed
-// round.
-type saved struct {
-	// known is false until the first record of this run.
-	known bool
-	// through is the last pass that the store knows or will replay.
-	through time.Time
-	replay  *state.Replay
-	status  policy.Status
-	left    *left
-	// restoration is what the record says is to be put back; nil when nothing is.
-	restoration *restoration
-	seen        *counts
-	doubts      int32
-	// bounds and hindrance are never changed.
-	bounds    *state.Bounds
-	hindrance *state.Hindrance
-	// intention is the one that the record holds; nil when there is none.
-	intention   *state.Intention
-	target      targets.Ref
-	labels      map[string]string
-	fingerprint string
-}
-
-// left is the count of a target after a pass. It is never changed.
-type left struct {
-	target   targets.Ref
-	replicas int32
-}
-
-// of returns the count that was left of a target, nil when it is not known.
-func (l *left) of(target targets.Ref) *int32 {
-	if l == nil || l.target != target {
-		return nil
+// recordUnder returns the record that a pass at now begins with: the one that the pass
+// before left, for a definition. Under another target nothing is known of the count.
+func recordUnder(before *state.Record, def *definition, now time.Time) state.Record {
+	record := *before
+	if record.Target != def.Target {
+		record.Intention, record.Left, record.Restore, record.Seen, record.Doubts = nil, nil, nil, nil, 0
 	}
-	return &l.replicas
+	record.Through, record.Replay = now, nil
+	record.Target, record.Labels, record.Fingerprint = def.Target, def.Labels, def.fingerprint
+	return record
 }
 
-func sameReplay(a, b *state.Replay) bool {
+// follows reports whether a record of a pass is what the store makes of the one before
+// by itself: loading replays an unchanged recommendation at the ticks up to the last
+// completed round.
+func follows(after, before *state.Record, period time.Duration) bool {
+	return before.Intention == nil && after.Intention == nil && before.Fingerprint == after.Fingerprint &&
+		after.Through.Equal(nextTick(before.Through, period)) &&
+		same(before.Replay, after.Replay) && sameStatus(&before.Status, &after.Status) &&
+		same(before.Left, after.Left) && same(before.Restore, after.Restore) &&
+		same(before.Seen, after.Seen) && before.Doubts == after.Doubts && same(before.Bounds, after.Bounds) &&
+		sameHindrance(before.Hindrance, after.Hindrance)
+}
+
+// same reports whether two values are the same, or both missing.
+func same[T comparable](a, b *T) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return *a == *b
+	return a == b || *a == *b
+}
+
+// keep returns a pointer to a value: the one before where that has the same.
+func keep[T comparable](before *T, value T) *T {
+	if before != nil && *before == value {
+		return before
+	}
+	return &value
 }
 
 // sameStatus compares what has to survive a restart. Readings that fluctuate
@@ -68,12 +60,12 @@ func sameStatus(a, b *policy.Status) bool {
 		})
 }
 
-// sameHindrance reports whether the record has what is wrong now.
-func sameHindrance(saved *state.Hindrance, now *trouble.Follower) bool {
-	if saved == nil {
-		return now.Cause == ""
+// sameHindrance compares what is wrong.
+func sameHindrance(a, b *state.Hindrance) bool {
+	if a == nil || b == nil {
+		return a == b
 	}
-	return saved.Cause == now.Cause && saved.Since.Equal(now.Since)
+	return a.Cause == b.Cause && a.Since.Equal(b.Since)
 }
 
 // hindranceRecord returns what the store keeps of what is wrong; nil while nothing is.
@@ -90,4 +82,28 @@ func knownHindrance(kept *state.Hindrance) trouble.Follower {
 		return trouble.Follower{}
 	}
 	return trouble.Known(kept.Cause, kept.Since)
+}
+
+// leave keeps the count that a pass leaves, as far as it is known.
+func leave(record *state.Record, decision *policy.Decision, outcome policy.Outcome) {
+	switch {
+	case outcome.Kind == policy.Written:
+		record.Left = keep(record.Left, outcome.Reached)
+	case record.Intention != nil: // the next reading tells
+		record.Left = nil
+	case decision.Case != policy.CaseUnreadable:
+		record.Left = keep(record.Left, decision.CurrentReplicas)
+	}
+}
+
+// wanted returns the lowest count that hpad may have left the target with since it was
+// before.
+func wanted(record *state.Record, before int32) int32 {
+	switch {
+	case record.Intention != nil:
+		return min(record.Intention.From, record.Intention.To)
+	case record.Left != nil:
+		return *record.Left
+	}
+	return before
 }

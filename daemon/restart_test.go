@@ -98,8 +98,8 @@ func runHours(t *testing.T, seed uint64, length time.Duration, restarts []time.D
 	for name := range behaviors {
 		result.Writes[name] = w.writes(name, start)
 		a := w.daemon.current.Load().autoscalers[name].published.Load()
-		result.Memories[name] = a.memory
-		result.Statuses[name] = a.status.Conditions
+		result.Memories[name] = a.record.Memory
+		result.Statuses[name] = a.record.Status.Conditions
 	}
 	w.stop()
 	return result
@@ -176,8 +176,8 @@ func TestKilledInTheMiddleOfAWrite(t *testing.T) {
 		w.start()
 		w.advance(15 * time.Second)
 		a := w.daemon.current.Load().autoscalers["q"].published.Load()
-		if len(a.memory.ScaleUpEvents) == 0 || a.memory.ScaleUpEvents[0].Change != 3 || !a.memory.ScaleUpEvents[0].Time.Equal(wrote) {
-			t.Errorf("scale-up events = %+v, want the change of 3 at %s", a.memory.ScaleUpEvents, wrote)
+		if len(a.record.Memory.ScaleUpEvents) == 0 || a.record.Memory.ScaleUpEvents[0].Change != 3 || !a.record.Memory.ScaleUpEvents[0].Time.Equal(wrote) {
+			t.Errorf("scale-up events = %+v, want the change of 3 at %s", a.record.Memory.ScaleUpEvents, wrote)
 		}
 		w.stop()
 	})

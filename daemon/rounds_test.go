@@ -588,11 +588,11 @@ func TestLostAnswer(t *testing.T) {
 				w.source().value("q", float64(w.fleet().Replicas("q")))
 				w.advance(30 * time.Second)
 				a := w.daemon.current.Load().autoscalers["q"].published.Load()
-				if got := len(a.memory.ScaleUpEvents); got != test.events {
-					t.Errorf("scale-up events = %+v, want %d", a.memory.ScaleUpEvents, test.events)
+				if got := len(a.record.Memory.ScaleUpEvents); got != test.events {
+					t.Errorf("scale-up events = %+v, want %d", a.record.Memory.ScaleUpEvents, test.events)
 				}
-				if test.events > 0 && (a.memory.ScaleUpEvents[0].Change != 3 || !a.memory.ScaleUpEvents[0].Time.Equal(wrote) || !a.status.LastScaleTime.Equal(wrote)) {
-					t.Errorf("event = %+v, last scale %s, want a change of 3 at %s", a.memory.ScaleUpEvents[0], a.status.LastScaleTime, wrote)
+				if test.events > 0 && (a.record.Memory.ScaleUpEvents[0].Change != 3 || !a.record.Memory.ScaleUpEvents[0].Time.Equal(wrote) || !a.record.Status.LastScaleTime.Equal(wrote)) {
+					t.Errorf("event = %+v, last scale %s, want a change of 3 at %s", a.record.Memory.ScaleUpEvents[0], a.record.Status.LastScaleTime, wrote)
 				}
 				if !contains(w.reasons("q"), test.says) {
 					t.Errorf("events = %v, want %s", w.reasons("q"), test.says)
@@ -615,8 +615,8 @@ func TestPartialWrite(t *testing.T) {
 		w.start()
 		w.advance(time.Second)
 		a := w.daemon.current.Load().autoscalers["q"].published.Load()
-		if len(a.memory.ScaleUpEvents) != 1 || a.memory.ScaleUpEvents[0].Change != 1 {
-			t.Errorf("scale-up events = %+v, want a change of 1 (R73)", a.memory.ScaleUpEvents)
+		if len(a.record.Memory.ScaleUpEvents) != 1 || a.record.Memory.ScaleUpEvents[0].Change != 1 {
+			t.Errorf("scale-up events = %+v, want a change of 1 (R73)", a.record.Memory.ScaleUpEvents)
 		}
 		w.advance(15 * time.Second)
 		if got := w.fleet().Replicas("q"); got != 6 {

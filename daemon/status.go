@@ -44,12 +44,12 @@ func (s *status) view(a *autoscaler, lost string) api.Autoscaler {
 		Name:              a.name,
 		Reference:         def.Target.String(),
 		Kind:              def.kind,
-		Created:           a.created,
+		Created:           published.record.Created,
 		Spec:              def.Spec,
-		Status:            published.status,
+		Status:            published.record.Status,
 		SyncPeriodSeconds: def.SyncPeriod.Seconds(),
 		Evaluation: api.Evaluation{
-			Last:             published.tick,
+			Last:             published.record.Through,
 			Next:             published.next(s.clock.Now(), def.SyncPeriod),
 			DurationSeconds:  published.duration.Seconds(),
 			Late:             a.late.Load(),
@@ -61,7 +61,7 @@ func (s *status) view(a *autoscaler, lost string) api.Autoscaler {
 			Hold:             published.outcome.Hold,
 			Since:            published.since,
 		},
-		Restore:   published.restoration.shown(),
+		Restore:   shownRestoration(published.record.Restore),
 		Instances: published.instances,
 		Events:    published.events,
 		Labels:    def.Labels,
@@ -222,7 +222,7 @@ func (s *status) statusLine() string {
 		if published.err != "" {
 			failing++
 		}
-		if published.status.Disabled() {
+		if published.record.Status.Disabled() {
 			off++
 		}
 	}
@@ -268,7 +268,7 @@ func (s *status) offProblems(g *generation) []api.Problem {
 		problems = append(problems, api.Problem{Subject: "daemon", Message: api.DryRun})
 	}
 	for _, name := range g.names {
-		if g.autoscalers[name].published.Load().status.Disabled() {
+		if g.autoscalers[name].published.Load().record.Status.Disabled() {
 			problems = append(problems, api.Problem{Subject: "autoscaler " + name, Message: api.Disabled})
 		}
 	}
