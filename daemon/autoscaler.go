@@ -45,8 +45,12 @@ type autoscaler struct {
 	// gap is set when a tick passed by while a pass was under way.
 	gap bool
 
-	// The pass under way owns the rest.
+	// The pass under way owns the rest, and the scheduler while there is none.
 	//
+	// known is since when at least what it knows of its target was so, on Go's monotonic
+	// clock: the beginning of the last read that a pass went by, or the end of a write
+	// since; zero before the first.
+	known time.Time
 	// retried says that the last pass lost its write to somebody else and the
 	// autoscaler was evaluated again at once for it.
 	retried bool
@@ -171,11 +175,15 @@ func (a *autoscaler) publishPanic(to *recorder, after *publication) {
 	a.missedLocked(to)
 }
 
-// unwritten shows readers that what a pass left could not be written.
+// unwritten shows readers that what a pass at now left could not be written, unless there
+// was another one since.
 func (a *autoscaler) unwritten(err string, events []policy.Event, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	after := *a.published.Load()
+	if !after.record.Through.Equal(now) {
+		return
+	}
 	after.err, after.events = err, addEvents(after.events, events, now)
 	a.published.Store(&after)
 }

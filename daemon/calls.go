@@ -31,7 +31,7 @@ func (e *limitError) Error() string { return fmt.Sprintf("no answer within %s, %
 func (e *limitError) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // readLimit is the cause of a read that took longer than readTimeout allows it.
-func readLimit(timeout time.Duration) error {
+func readLimit(timeout time.Duration) *limitError {
 	if timeout >= maxReadTimeout {
 		return &limitError{timeout, "the most that a read gets, whatever sync_period is"}
 	}
@@ -70,6 +70,10 @@ const (
 	readShare      = 2.0 / 3
 	maxReadTimeout = 30 * time.Second
 )
+
+// partly returns how much longer than its limit a read may take to hand over what it has
+// by then, which passes wait for.
+func partly(limit time.Duration) time.Duration { return min(limit/20, time.Second) }
 
 func readTimeout(period time.Duration) time.Duration {
 	return min(time.Duration(float64(period)*readShare), maxReadTimeout)

@@ -23,7 +23,7 @@ type pass struct {
 	*reads
 	// index is the pass's own among those of reads, ended is called once it has ended.
 	index      int
-	ended      func()
+	ended      func(passes int64)
 	autoscaler *autoscaler
 	definition *definition
 	started    time.Time
@@ -39,7 +39,7 @@ type pass struct {
 
 // evaluate observes and decides once the reads of the pass are there. A decision
 // that changes the count is carried out by scale, in a goroutine of its own; any
-// other pass ends here, or, where it returns a recording, with that.
+// other pass ends here, and is recorded once the recording that it returns is, if any.
 func (p *pass) evaluate(scratch *observe.Scratch) *recording {
 	if p.runContext.Err() != nil || p.autoscaler.removed.Load() { // what was read may have been cut off
 		p.end()
@@ -59,10 +59,9 @@ func (p *pass) evaluate(scratch *observe.Scratch) *recording {
 	case after.decision.Write && !p.dryRun:
 		p.actors.Go(func() { p.scale(version) })
 	default:
-		if recording := p.conclude(policy.Outcome{}); recording != nil {
-			return recording
-		}
+		recording := p.conclude(policy.Outcome{})
 		p.end()
+		return recording
 	}
 	return nil
 }
@@ -99,8 +98,10 @@ func (p *pass) decide(scratch *observe.Scratch) (version string) {
 func (p *pass) observe(scratch *observe.Scratch) (policy.Observation, targets.Reading) {
 	a, def := p.autoscaler, p.definition
 	p.observed = p.clock.Now()
-	reading, err := p.reading(p.index)
-	if err != nil {
+	reading, since, err := p.reading(p.index)
+	if err == nil {
+		a.known = since
+	} else {
 		return policy.Observation{
 			ReadError: redact.Text(err.Error()), ReadReason: targets.Reason(err), Unscalable: errors.Is(err, targets.ErrUnscalable),
 		}, reading
@@ -232,6 +233,7 @@ func (p *pass) scale(version string) {
 			fleet: def.fleet, target: def.Target, from: decision.CurrentReplicas, to: decision.DesiredReplicas,
 			version: version, reason: decision.Message, strict: def.strict, period: def.SyncPeriod, metrics: p.metrics,
 		}.write(p.actContext)
+		a.known = time.Now()
 	}
 	outcome := outcomeOf(decision, err)
 	if outcome.Kind != policy.WriteFailed || !errors.Is(err, targets.ErrUnknownOutcome) {
@@ -316,7 +318,7 @@ func (p *pass) conclude(outcome policy.Outcome) *recording {
 	if commit == nil {
 		return nil
 	}
-	return &recording{pass: p, settlement: settlement, commit: commit}
+	return &recording{autoscaler: a, now: p.now, settlement: settlement, commit: commit}
 }
 
 // report logs and counts the pass.
@@ -398,7 +400,9 @@ func (p *pass) failureNews(after *publication) []zap.Field {
 
 // recording is a pass that is published and whose record is being committed.
 type recording struct {
-	pass       *pass
+	autoscaler *autoscaler
+	// now is the pass's.
+	now        time.Time
 	settlement policy.Settlement
 	commit     *commit
 }
@@ -416,7 +420,7 @@ func (r *recording) wait() {
 			events = append(events, event)
 		}
 	}
-	r.pass.autoscaler.unwritten(err.Error(), events, r.pass.now)
+	r.autoscaler.unwritten(err.Error(), events, r.now)
 }
 
 // panicked publishes that the pass panicked. Nothing it found is kept but the events
@@ -451,5 +455,5 @@ func (p *pass) end() {
 	if p.autoscaler.release() {
 		p.environment.evaluate(p.autoscaler.name)
 	}
-	p.ended()
+	p.ended(1)
 }

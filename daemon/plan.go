@@ -41,9 +41,8 @@ type plan struct {
 	queries   []queryRead
 	// batches are the queries of one source that share a deadline.
 	batches []queryBatch
-	// impatient are the passes that wait for less long than one of their reads
-	// may take, by how long they wait.
-	impatient map[time.Duration][]int
+	// patience has the passes by how long they wait: a read may take longer.
+	patience map[time.Duration][]int
 }
 
 // passPlan is which reads one pass waits for.
@@ -59,7 +58,8 @@ type passPlan struct {
 	timeout time.Duration
 }
 
-// fleetRead is one read of a fleet.
+// fleetRead is one read of a fleet, and how long the most patient of its passes waits
+// for it.
 type fleetRead struct {
 	fleet   *adapters.Fleet
 	refs    []targets.Ref
@@ -94,7 +94,7 @@ type queryBatch struct {
 }
 
 func newPlan(needs []need) *plan {
-	p := &plan{passes: make([]passPlan, 0, len(needs))}
+	p := &plan{passes: make([]passPlan, 0, len(needs)), patience: map[time.Duration][]int{}}
 	type queryKey struct {
 		source *adapters.Source
 		text   string
@@ -133,9 +133,9 @@ func newPlan(needs []need) *plan {
 			}
 		}
 		p.passes = append(p.passes, next)
+		p.patience[n.timeout] = append(p.patience[n.timeout], i)
 	}
 	p.batch(timeouts, asking(needs))
-	p.findImpatient(timeouts)
 	return p
 }
 
@@ -148,27 +148,6 @@ func (q *queryRead) join(labels []string, metric int, own bool) {
 	for _, label := range labels {
 		if !slices.Contains(q.query.Labels, label) {
 			q.query.Labels = append(q.query.Labels, label)
-		}
-	}
-}
-
-// findImpatient groups the passes that may give up a read before it ends, by how
-// long they wait.
-func (p *plan) findImpatient(timeouts map[int]time.Duration) {
-	for i := range p.passes {
-		pass := &p.passes[i]
-		longest := p.snapshots[pass.snapshot].timeout
-		if pass.samples >= 0 {
-			longest = max(longest, p.samples[pass.samples].timeout)
-		}
-		for _, q := range pass.queries {
-			longest = max(longest, timeouts[q]) // none for -1
-		}
-		if pass.timeout < longest {
-			if p.impatient == nil {
-				p.impatient = map[time.Duration][]int{}
-			}
-			p.impatient[pass.timeout] = append(p.impatient[pass.timeout], i)
 		}
 	}
 }

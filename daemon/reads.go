@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,11 +32,15 @@ type reads struct {
 	// waited for long enough: a few at a time, in a slice that is not to be kept.
 	ready func(passes []int)
 
-	waits     []wait
-	snapshots []answer[snapshotAnswer]
+	waits []wait
+	// snapshots has one read for each of the plan, and as many again for passes that
+	// cannot share one that is under way already.
+	snapshots []snapshotRound
 	samples   []answer[samplesAnswer]
 	queries   []queryRound
 	batches   []batchRound
+	// over is closed once every pass has ended.
+	over chan struct{}
 }
 
 // wait is how far the reads of one pass are.
@@ -46,6 +51,8 @@ type wait struct {
 	over atomic.Bool
 	// left says that the pass reads no answers any more. It is the pass's own.
 	left bool
+	// snapshot is the index of the read of its target.
+	snapshot int
 }
 
 // answer is what came of a read. It is set once; whoever is second waits for
@@ -76,6 +83,22 @@ func (a *answer[T]) get() *T {
 type snapshotAnswer struct {
 	readings map[targets.Ref]targets.Reading
 	err      error
+	// since is when the read began.
+	since time.Time
+}
+
+// snapshotRound is a read of a fleet's targets in a round.
+type snapshotRound struct {
+	answer[snapshotAnswer]
+	fleet *adapters.Fleet
+	refs  []targets.Ref
+	// waiting are the passes that wait for it, timeout how long the most patient does.
+	waiting []int
+	timeout time.Duration
+	// shared is a read of an earlier round that was under way; nil where none was.
+	shared *adapters.Read
+	// late says that all passes gave it up.
+	late atomic.Bool
 }
 
 type samplesAnswer struct {
@@ -136,10 +159,11 @@ func newReads(e *environment, p *plan, now time.Time, ready func(passes []int)) 
 		scale:       e.clock.Scale(),
 		ready:       ready,
 		waits:       make([]wait, len(p.passes)),
-		snapshots:   make([]answer[snapshotAnswer], len(p.snapshots)),
+		snapshots:   make([]snapshotRound, 2*len(p.snapshots)),
 		samples:     make([]answer[samplesAnswer], len(p.samples)),
 		queries:     make([]queryRound, len(p.queries)),
 		batches:     make([]batchRound, len(p.batches)),
+		over:        make(chan struct{}),
 	}
 	for i := range r.waits {
 		r.waits[i].pending.Store(p.passes[i].inputs)
@@ -155,8 +179,9 @@ func newReads(e *environment, p *plan, now time.Time, ready func(passes []int)) 
 
 // start begins every read; it does not wait for any. Until finish the round uses all
 // of its adapters, also between a pass's read and its write, and so does each read
-// until it ends.
-func (r *reads) start() {
+// until it ends. Known returns since when at least what a pass's autoscaler knows of its
+// target was so.
+func (r *reads) start(known func(pass int) time.Time) {
 	ctx := r.runContext
 	read := func(uses *adapters.Uses, read func()) {
 		uses.Begin() // for the passes
@@ -167,7 +192,12 @@ func (r *reads) start() {
 		})
 	}
 	for i := range r.plan.snapshots {
-		read(&r.plan.snapshots[i].fleet.Uses, func() { r.readSnapshot(ctx, i) })
+		r.share(i, known)
+	}
+	for i := range r.snapshots {
+		if s := &r.snapshots[i]; len(s.waiting) > 0 {
+			read(&s.fleet.Uses, func() { r.readSnapshot(ctx, s) })
+		}
 	}
 	for i := range r.plan.samples {
 		read(&r.plan.samples[i].fleet.Uses, func() { r.readSamples(ctx, i) })
@@ -175,19 +205,67 @@ func (r *reads) start() {
 	for i := range r.plan.batches {
 		read(&r.plan.batches[i].source.Uses, func() { r.runQueries(ctx, i) })
 	}
-	for timeout, passes := range r.plan.impatient {
-		r.readers.Go(func() {
-			if sleep(ctx, timeout+adapters.CallGrace) == nil {
-				r.giveUp(passes)
-			}
-		})
+	for timeout, passes := range r.plan.patience {
+		r.readers.Go(func() { r.await(ctx, timeout, passes) })
+	}
+}
+
+// await has passes go on after their time, with what is there by then, unless every
+// pass has ended before.
+func (r *reads) await(ctx context.Context, timeout time.Duration, passes []int) {
+	timer := time.NewTimer(timeout + partly(timeout) + adapters.CallGrace*3/2) // later than a read with the same limit
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.over:
+		return
+	case <-ctx.Done():
+		return
+	}
+	for i := range r.snapshots {
+		if s := &r.snapshots[i]; len(s.waiting) > 0 && s.timeout == timeout && s.get() == nil {
+			s.late.Store(true)
+			r.reportFleet(s.fleet, len(s.waiting), fmt.Errorf("read fleet %q: %w", s.fleet.Name, readLimit(timeout)))
+		}
+	}
+	r.giveUp(passes)
+}
+
+// share decides who waits for which read of a fleet's targets. One of an earlier round
+// that is under way is not begun a second time: what it finds is as new as that round
+// was, and younger than a read may get. But a target of which something newer is known,
+// as that it was written meanwhile, is read by itself.
+func (r *reads) share(i int, known func(pass int) time.Time) {
+	read := &r.plan.snapshots[i]
+	s := &r.snapshots[i]
+	s.fleet, s.refs, s.waiting, s.timeout = read.fleet, read.refs, read.waiting, read.timeout
+	for _, pass := range s.waiting {
+		r.waits[pass].snapshot = i
+	}
+	if s.shared = read.fleet.Snapshots.Covering(read.refs); s.shared == nil {
+		return
+	}
+	own := &r.snapshots[len(r.plan.snapshots)+i]
+	own.fleet, own.timeout = read.fleet, read.timeout
+	for at, pass := range read.waiting {
+		if r.waits[pass].over.Load() || !known(pass).After(s.shared.Began) {
+			continue
+		}
+		own.refs, own.waiting = append(own.refs, read.refs[at]), append(own.waiting, pass)
+		r.waits[pass].snapshot = len(r.plan.snapshots) + i
+	}
+	if len(own.waiting) > 0 {
+		s.waiting = slices.DeleteFunc(slices.Clone(s.waiting), func(pass int) bool { return r.waits[pass].snapshot != i })
 	}
 }
 
 // finish lets the adapters go: every pass has ended.
 func (r *reads) finish() {
-	for i := range r.plan.snapshots {
-		r.plan.snapshots[i].fleet.Uses.End()
+	close(r.over)
+	for i := range r.snapshots {
+		if s := &r.snapshots[i]; len(s.waiting) > 0 {
+			s.fleet.Uses.End()
+		}
 	}
 	for i := range r.plan.samples {
 		r.plan.samples[i].fleet.Uses.End()
@@ -201,6 +279,15 @@ func (r *reads) finish() {
 func (r *reads) skip(pass int) {
 	r.waits[pass].over.Store(true)
 	r.leave(pass)
+}
+
+// withdraw leaves out a pass that still waits for its reads; false where it does not.
+func (r *reads) withdraw(pass int) bool {
+	if !r.waits[pass].over.CompareAndSwap(false, true) {
+		return false
+	}
+	r.leave(pass)
+	return true
 }
 
 // leave gives back the answers that a pass reads, once it needs none any more. Only
@@ -217,31 +304,55 @@ func (r *reads) leave(pass int) {
 	}
 }
 
-func (r *reads) readSnapshot(ctx context.Context, i int) {
-	read := &r.plan.snapshots[i]
-	ctx, cancel := context.WithTimeoutCause(ctx, read.timeout, readLimit(read.timeout))
+// readSnapshot reads the targets that passes wait for, unless a read of an earlier round
+// has them.
+func (r *reads) readSnapshot(ctx context.Context, s *snapshotRound) {
+	tell := func(read *adapters.Read) {
+		s.set(func(told *snapshotAnswer) { *told = snapshotAnswer{read.Readings, read.Err, read.Began} }, func() { r.arrived(s.waiting) })
+	}
+	if s.shared != nil {
+		select {
+		case <-s.shared.Done:
+		case <-r.over:
+			return
+		}
+		if s.shared.Err == nil {
+			tell(s.shared)
+			return
+		}
+	}
+	limit := readLimit(s.timeout)
+	if s.fleet.Timeout > s.timeout {
+		limit = &limitError{s.fleet.Timeout, "the fleet's timeout"}
+	}
+	outer, cancel := context.WithTimeoutCause(ctx, limit.limit+partly(limit.limit), limit)
 	defer cancel()
-	tell := func(readings map[targets.Ref]targets.Reading, err error) {
-		r.snapshots[i].set(func(told *snapshotAnswer) { told.readings, told.err = readings, err }, func() {
-			read.fleet.Keep(readings)
-			r.reportFleet(read.fleet, len(read.waiting), err)
-			r.arrived(read.waiting)
+	under := s.fleet.Snapshots.Begin(s.refs)
+	var once sync.Once
+	end := func(readings map[targets.Ref]targets.Reading, err error) {
+		once.Do(func() {
+			s.fleet.Keep(readings)
+			r.reportFleet(s.fleet, len(s.waiting), err)
+			s.fleet.Snapshots.End(under, readings, err)
+			tell(under)
 		})
 	}
-	read.fleet.Snapshots.Run(ctx, 1, func(ctx context.Context, _ int) {
+	s.fleet.Snapshots.Run(outer, 1, func(context.Context, int) {
 		var readings map[targets.Ref]targets.Reading
+		inner, cancel := context.WithTimeoutCause(ctx, limit.limit, limit)
+		defer cancel()
 		started := time.Now()
 		err := trouble.Guard(func() (err error) {
-			readings, err = read.fleet.Snapshot(ctx, read.refs)
-			return withLimit(ctx, err)
+			readings, err = s.fleet.Snapshot(inner, s.refs)
+			return withLimit(inner, err)
 		})
 		var panicked *trouble.Panic
 		if errors.As(err, &panicked) { // any other error names the fleet itself
-			err = fmt.Errorf("read fleet %q: %w", read.fleet.Name, err)
+			err = fmt.Errorf("read fleet %q: %w", s.fleet.Name, err)
 		}
-		r.metrics.FleetCall(read.fleet.Name, callSnapshot, time.Since(started), err)
-		tell(readings, err)
-	}, func(_ int, err error) { tell(nil, fmt.Errorf("read fleet %q: %w", read.fleet.Name, err)) })
+		r.metrics.FleetCall(s.fleet.Name, callSnapshot, time.Since(started), err)
+		end(readings, err)
+	}, func(_ int, err error) { end(nil, fmt.Errorf("read fleet %q: %w", s.fleet.Name, err)) })
 }
 
 func (r *reads) readSamples(ctx context.Context, i int) {
@@ -345,24 +456,26 @@ func (r *reads) hand(waiting []int, due func(w *wait) bool) {
 	}
 }
 
-// reading returns what the fleet says of a pass's target.
-func (r *reads) reading(pass int) (targets.Reading, error) {
+// reading returns what the fleet says of a pass's target, and since when at least that
+// was so.
+func (r *reads) reading(pass int) (_ targets.Reading, since time.Time, _ error) {
 	plan := &r.plan.passes[pass]
-	answer := r.snapshots[plan.snapshot].get()
+	read := &r.snapshots[r.waits[pass].snapshot]
+	answer := read.get()
 	if answer == nil {
-		return targets.Reading{}, fmt.Errorf("read fleet %q: %w", r.plan.snapshots[plan.snapshot].fleet.Name, r.tooLate(pass))
+		return targets.Reading{}, since, fmt.Errorf("read fleet %q: %w", read.fleet.Name, r.tooLate(pass))
 	}
 	if answer.err != nil {
-		return targets.Reading{}, answer.err
+		return targets.Reading{}, since, answer.err
 	}
 	reading, ok := answer.readings[plan.target]
 	if !ok {
-		return reading, fmt.Errorf("read target %s: the fleet's answer does not mention it", plan.target)
+		return reading, since, fmt.Errorf("read target %s: the fleet's answer does not mention it", plan.target)
 	}
 	if reading.Err != nil {
-		return reading, fmt.Errorf("read target %s: %w", plan.target, reading.Err)
+		return reading, since, fmt.Errorf("read target %s: %w", plan.target, reading.Err)
 	}
-	return reading, nil
+	return reading, answer.since, nil
 }
 
 // sampled returns what the fleet's samples say of a pass's target.
@@ -394,10 +507,14 @@ func (r *reads) queried(pass, metric int) (*observe.Answer, error) {
 // tooLate is the error of a read that a pass could not wait for, although others do.
 func (r *reads) tooLate(pass int) error { return readLimit(r.plan.passes[pass].timeout) }
 
-// isFleetOut reports whether the fleet of a pass could not be read at all.
+// isFleetOut reports whether the fleet of a pass could not be read at all, or not in the
+// time of any pass.
 func (r *reads) isFleetOut(pass int) bool {
-	answer := r.snapshots[r.plan.passes[pass].snapshot].get()
-	return answer != nil && answer.err != nil
+	read := &r.snapshots[r.waits[pass].snapshot]
+	if answer := read.get(); answer != nil {
+		return answer.err != nil
+	}
+	return read.late.Load()
 }
 
 // isOut reports whether nothing could be read from where a failed metric of a pass

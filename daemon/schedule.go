@@ -21,8 +21,9 @@ type round struct {
 	// flagged says that the store was told of the passes that are still under way
 	// although later rounds have completed; the scheduler owns it.
 	flagged bool
-	// unfinished counts the passes that have not ended.
+	// unfinished counts the passes that have not ended, ended takes some off it.
 	unfinished atomic.Int64
+	ended      func(passes int64)
 }
 
 // newRound makes a round of a roster. Ready takes passes that have what they read, and
@@ -36,8 +37,8 @@ func newRound(e *environment, roster *roster, now time.Time, tick bool, ready ch
 		}
 		ready <- passes
 	})
-	ended := func() {
-		if r.unfinished.Add(-1) != 0 {
+	r.ended = func(passes int64) {
+		if r.unfinished.Add(-passes) != 0 {
 			return
 		}
 		r.reads.finish()
@@ -48,7 +49,7 @@ func newRound(e *environment, roster *roster, now time.Time, tick bool, ready ch
 	}
 	started := time.Now()
 	for i := range r.passes {
-		r.passes[i] = pass{reads: r.reads, index: i, ended: ended, autoscaler: roster.autoscalers[i], definition: roster.definitions[i], started: started}
+		r.passes[i] = pass{reads: r.reads, index: i, ended: r.ended, autoscaler: roster.autoscalers[i], definition: roster.definitions[i], started: started}
 	}
 	return r
 }
@@ -124,7 +125,6 @@ func (s *scheduler) work() {
 			s.actors.Go(func() {
 				for _, recording := range recordings {
 					recording.wait()
-					recording.pass.end()
 				}
 			})
 		}
@@ -204,6 +204,9 @@ func (s *scheduler) tick(now time.Time) {
 // way takes no part: it is late, and so is one in quarantine not evaluated.
 func (s *scheduler) begin(roster *roster, now time.Time, tick bool) {
 	r := newRound(&s.environment, roster, now, tick, s.ready, s.completed)
+	if tick {
+		s.withdraw(now)
+	}
 	count := int64(0)
 	for i := range r.passes {
 		a := r.passes[i].autoscaler
@@ -228,7 +231,29 @@ func (s *scheduler) begin(roster *roster, now time.Time, tick bool) {
 		s.complete(r)
 		return
 	}
-	r.reads.start()
+	r.reads.start(func(pass int) time.Time { return r.passes[pass].autoscaler.known })
+}
+
+// withdraw takes the passes back that still wait for what they read, of rounds out of
+// turn, where the autoscaler is due at a tick: the tick's pass waits for the same read.
+// So a first round that is slow leaves none late.
+func (s *scheduler) withdraw(tick time.Time) {
+	for _, r := range s.rounds {
+		if r.tick {
+			continue
+		}
+		withdrawn := int64(0)
+		for i := range r.passes {
+			p := &r.passes[i]
+			if lastTick(tick, p.definition.SyncPeriod).Equal(tick) && r.reads.withdraw(i) {
+				p.autoscaler.release()
+				withdrawn++
+			}
+		}
+		if withdrawn > 0 { // not by the scheduler, which takes what has completed
+			s.actors.Go(func() { r.ended(withdrawn) })
+		}
+	}
 }
 
 // complete moves the last completed round forward. Passes of earlier rounds

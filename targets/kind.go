@@ -1,6 +1,10 @@
 package targets
 
-import "github.com/hpad/hpad/settings"
+import (
+	"time"
+
+	"github.com/hpad/hpad/settings"
+)
 
 // Kind is a kind of fleet, declared by its package as the variable Kind and listed
 // in package daemon/kinds.
@@ -65,6 +69,12 @@ type TargetDefaulter interface {
 type LabelReader interface {
 	Discovers() bool
 	LimitsLabels() LabelLimits
+}
+
+// Limited is a Config that bounds each call. A read of targets, which may take several
+// calls, goes on for as long as one of them at least, whoever still waits for it.
+type Limited interface {
+	CallTimeout() time.Duration
 }
 
 // EngineNamer is a Config of a kind of which several fleets may reach the same

@@ -67,10 +67,14 @@ type Fleet struct {
 	// Sampler and Discoverer are nil where the fleet is none.
 	Sampler    targets.Sampler
 	Discoverer targets.Discoverer
+	// Timeout is the fleet's own limit of a call, which a read of its targets gets at
+	// least; 0 where its kind has none.
+	Timeout time.Duration
 	// Snapshots, Samples and Discoveries bound the reads under way, Writes the writes,
 	// by concurrent_syncs.
-	Snapshots, Samples, Discoveries Gate
-	Writes                          chan struct{}
+	Snapshots            Reads
+	Samples, Discoveries Gate
+	Writes               chan struct{}
 	// Undiscovered is why targets cannot be discovered, Unsampled why samples cannot
 	// be read.
 	Undiscovered, Unsampled trouble.Problem
@@ -83,12 +87,15 @@ type Fleet struct {
 func newFleet(c config.Fleet, inner targets.Fleet, scaleIn *drain.Fleet, writes int) *Fleet {
 	f := &Fleet{
 		Fleet: inner, Inner: inner, ScaleIn: scaleIn,
-		Snapshots: newGate(ReadsAtOnce), Samples: newGate(ReadsAtOnce), Discoveries: newGate(1),
+		Snapshots: Reads{Gate: newGate(ReadsAtOnce)}, Samples: newGate(ReadsAtOnce), Discoveries: newGate(1),
 		Writes: make(chan struct{}, writes),
 		latest: map[targets.Ref]targets.Reading{},
 	}
 	if scaleIn != nil {
 		f.Fleet = scaleIn
+	}
+	if limited, ok := c.Config.(targets.Limited); ok {
+		f.Timeout = limited.CallTimeout()
 	}
 	f.Sampler, _ = inner.(targets.Sampler)
 	f.Discoverer, _ = inner.(targets.Discoverer)

@@ -74,6 +74,9 @@ type Endpoints struct {
 // SetDefaults fills in what was not given.
 func (c *Config) SetDefaults() { settings.SetDefaults(c) }
 
+// CallTimeout returns how long a call may take.
+func (c *Config) CallTimeout() time.Duration { return c.Timeout }
+
 // Validate returns every mistake of a defaulted configuration, with paths below the
 // fleet's table.
 func (c *Config) Validate() []settings.FieldError {

@@ -86,6 +86,9 @@ func environmentTLS() *httpclient.TLS {
 	}
 }
 
+// CallTimeout returns how long a call may take.
+func (c *Config) CallTimeout() time.Duration { return c.Timeout }
+
 // Validate returns every mistake of a defaulted configuration, with paths below the
 // fleet's table.
 func (c *Config) Validate() []settings.FieldError {

@@ -77,6 +77,9 @@ var (
 
 const nameForm = `must be a name of lower-case letters, digits and hyphens, at most 63`
 
+// CallTimeout returns how long a call may take.
+func (c *Config) CallTimeout() time.Duration { return c.Timeout }
+
 // Validate returns every mistake of a defaulted configuration, with paths below
 // the fleet's table.
 func (c *Config) Validate() []settings.FieldError {

@@ -92,6 +92,9 @@ func (c *Config) SetDefaults() {
 	}
 }
 
+// CallTimeout returns how long a call may take.
+func (c *Config) CallTimeout() time.Duration { return c.Timeout }
+
 // Validate returns every mistake of a defaulted configuration, with paths below
 // the fleet's table.
 func (c *Config) Validate() []settings.FieldError {

@@ -96,6 +96,9 @@ func (t *Template) setDefaults() {
 // bareKey is a key that TOML lets stand without quotes, as no template's is.
 var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
+// CallTimeout returns how long a call may take.
+func (c *Config) CallTimeout() time.Duration { return c.Timeout }
+
 // Validate returns every mistake of a defaulted configuration, with paths below the
 // fleet's table.
 func (c *Config) Validate() []settings.FieldError {

@@ -1,0 +1,85 @@
+package adapters
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// Reads are the reads of a fleet's targets that are under way, each for all that wait
+// for one when it ends. It is safe for concurrent use.
+type Reads struct {
+	Gate
+	mu      sync.Mutex
+	running []*Read
+}
+
+// Read is a read of some targets of a fleet.
+type Read struct {
+	// Began is when it did, on Go's monotonic clock: what it finds was so then, or later.
+	Began time.Time
+	// Done is closed once Readings and Err are what came of it.
+	Done     chan struct{}
+	Readings map[targets.Ref]targets.Reading
+	Err      error
+
+	refs []targets.Ref
+	// set holds refs, for whoever asks for others than those of the same plan.
+	set func() map[targets.Ref]struct{}
+}
+
+// Begin adds a read of the targets, which End ends. The caller must not change refs.
+func (r *Reads) Begin(refs []targets.Ref) *Read {
+	read := &Read{Began: time.Now(), Done: make(chan struct{}), refs: refs}
+	read.set = sync.OnceValue(func() map[targets.Ref]struct{} {
+		set := make(map[targets.Ref]struct{}, len(refs))
+		for _, ref := range refs {
+			set[ref] = struct{}{}
+		}
+		return set
+	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.running = append(r.running, read)
+	return read
+}
+
+// End hands over what came of a read.
+func (r *Reads) End(read *Read, readings map[targets.Ref]targets.Reading, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.running = slices.DeleteFunc(r.running, func(other *Read) bool { return other == read })
+	read.Readings, read.Err = readings, err
+	close(read.Done)
+}
+
+// Covering returns the newest read under way that has all of the targets; nil when none
+// has.
+func (r *Reads) Covering(refs []targets.Ref) *Read {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, read := range slices.Backward(r.running) {
+		if read.covers(refs) {
+			return read
+		}
+	}
+	return nil
+}
+
+func (r *Read) covers(refs []targets.Ref) bool {
+	if len(refs) > len(r.refs) {
+		return false
+	}
+	if len(refs) == 0 || &refs[0] == &r.refs[0] && len(refs) == len(r.refs) {
+		return true
+	}
+	set := r.set()
+	for _, ref := range refs {
+		if _, ok := set[ref]; !ok {
+			return false
+		}
+	}
+	return true
+}

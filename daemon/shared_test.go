@@ -1,0 +1,154 @@
+package daemon
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// limitedTable is the configuration of a fleet with a timeout.
+type limitedTable struct {
+	fleetTable
+	timeout time.Duration
+}
+
+func (c limitedTable) CallTimeout() time.Duration { return c.timeout }
+
+// slowFleet takes a while to hand over what it read. Where the context ends before, it
+// hands over what is there: the targets but for those in missing.
+type slowFleet struct {
+	*targettest.Memory
+	takes   func() time.Duration
+	missing map[string]error
+}
+
+func (f *slowFleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
+	readings, err := f.Memory.Snapshot(ctx, refs)
+	if err != nil {
+		return nil, err
+	}
+	cut := sleep(ctx, f.takes())
+	if cut != nil && f.missing == nil {
+		return nil, cut
+	}
+	for ref, reading := range readings {
+		if missing := f.missing[ref.Name]; cut != nil && missing != nil {
+			reading.Err = missing
+			readings[ref] = reading
+		}
+	}
+	return readings, nil
+}
+
+// slow makes the world's fleet take a while for each read, within a timeout.
+func (w *world) slow(timeout time.Duration, takes func() time.Duration) *slowFleet {
+	fleet := &slowFleet{takes: takes}
+	w.fleetConfig = func() targets.Config { return limitedTable{fleetTable{w, nil}, timeout} }
+	w.fleetKind = func(memory *targettest.Memory) targets.Fleet {
+		fleet.Memory = memory
+		return fleet
+	}
+	return fleet
+}
+
+func everySecond(a *config.Autoscaler) { a.SyncPeriod = time.Second }
+
+// A read that takes longer than its passes wait goes on, and serves those of the round
+// in which it ends: it is not begun again every time.
+func TestReadOutlastsItsRound(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.slow(10*time.Second, func() time.Duration { return 2300 * time.Millisecond })
+		w.fed("q", 3, 6, everySecond)
+		w.start()
+		w.advance(31 * time.Second)
+		if got := w.fleet().Calls().Snapshots; got < 9 || got > 12 {
+			t.Errorf("%d reads in 31 s, want one after the other", got)
+		}
+		if got := w.fleet().Replicas("q"); got != 6 {
+			t.Errorf("%d replicas, want 6 by what the reads found", got)
+		}
+		if got := w.view("q").Evaluation.Late; got != 0 {
+			t.Errorf("%d passes were late, want them to give up in time", got)
+		}
+		w.stop()
+	})
+}
+
+// A read that is cut off by the fleet's timeout serves the targets that it has.
+func TestReadInPart(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		fleet := w.slow(10*time.Second, func() time.Duration { return time.Hour })
+		fleet.missing = map[string]error{"gone": targets.ErrTransient}
+		w.fed("q", 3, 6)
+		w.fed("gone", 3, 6)
+		w.start()
+		w.advance(time.Minute)
+		if got := w.view("q").Evaluation.Error; got != "" {
+			t.Errorf("the error of a target that was read = %q", got)
+		}
+		if got := w.fleet().Replicas("q"); got != 6 {
+			t.Errorf("%d replicas of the target that was read, want 6", got)
+		}
+		if got := w.condition("gone", policy.AbleToScale); got != "False/FailedGetScale" {
+			t.Errorf("AbleToScale of the target that was not read = %s", got)
+		}
+		w.stop()
+	})
+}
+
+// What a read found before hpad wrote is not decided on, however late the read ends.
+func TestReadOlderThanAWrite(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		var takes atomic.Int64
+		w.slow(10*time.Second, func() time.Duration { return time.Duration(takes.Load()) })
+		w.fed("q", 3, 3, everySecond)
+		w.fed("other", 3, 3, everySecond)
+		w.start()
+		w.advance(3500 * time.Millisecond)
+		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Target: "q", Times: 1, Delay: 2500 * time.Millisecond})
+		w.source().value("q", 6)
+		w.advance(time.Second) // q is being written, and 3 yet
+		takes.Store(int64(5300 * time.Millisecond))
+		w.advance(time.Second) // and this read is under way
+		takes.Store(0)
+		w.advance(10 * time.Second)
+		if got := w.fleet().Replicas("q"); got != 6 {
+			t.Errorf("%d replicas, want the 6 that were written", got)
+		}
+		if contains(w.reasons("q"), foreignEvent) {
+			t.Errorf("events = %v, want none of somebody else", w.reasons("q"))
+		}
+		if got := w.view("q").Evaluation; time.Since(got.Last) > time.Second || got.Error != "" {
+			t.Errorf("evaluation = %+v, want q evaluated in the newest round", got)
+		}
+		w.stop()
+	})
+}
+
+// A first round whose reads take longer than it is to the next tick is no late one: the
+// tick's passes wait for the same reads.
+func TestSlowFirstRound(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.slow(20*time.Second, func() time.Duration { return 9 * time.Second })
+		w.fed("q", 3, 6)
+		w.advance(8 * time.Second)
+		w.start()
+		w.advance(10 * time.Second)
+		if got := w.fleet().Calls().Snapshots; got != 1 {
+			t.Errorf("%d reads, want the first one alone", got)
+		}
+		if got := w.view("q").Evaluation; got.Late != 0 || got.Error != "" || !got.Last.Equal(time.Now().Truncate(15*time.Second)) {
+			t.Errorf("evaluation = %+v, want the tick's", got)
+		}
+		if got := w.fleet().Replicas("q"); got != 6 {
+			t.Errorf("%d replicas, want 6", got)
+		}
+		w.stop()
+	})
+}
