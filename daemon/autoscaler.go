@@ -87,7 +87,7 @@ func newAutoscaler(def *definition, record *state.Record, m *metrics.Autoscaler,
 	a.definition.Store(def)
 	published := &publication{record: state.Record{Created: now}}
 	if record != nil {
-		published.record = *record
+		published = publicationOf(record)
 		a.hindrance = knownHindrance(record.Hindrance)
 	}
 	a.published.Store(published)
@@ -145,7 +145,7 @@ func (a *autoscaler) intend(to *recorder, record *state.Record) *commit {
 // know, which may be nothing, and then there is no commit. Both are one step: a tick
 // that goes by meanwhile has the pass before recorded, as readers saw it. It is false
 // when the autoscaler was removed.
-func (a *autoscaler) publish(to *recorder, after *publication, period time.Duration, entries []state.Entry) (*commit, bool) {
+func (a *autoscaler) publish(to *recorder, after *result, period time.Duration, scratch *[]byte, entries []state.Entry) (*commit, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.removed.Load() {
@@ -155,16 +155,18 @@ func (a *autoscaler) publish(to *recorder, after *publication, period time.Durat
 	if a.gap { // LastRound may be past this pass already, and those ticks were missed
 		record.Replay = nil
 	}
-	known := a.recorded && !a.gap && after.outcome.Kind != policy.Written && follows(record, &a.published.Load().record, period)
+	known := a.recorded && !a.gap && after.Outcome.Kind != policy.Written && follows(record, &a.published.Load().record, period)
 	a.gap, a.recorded = false, true
-	a.published.Store(after)
-	if known {
-		record = nil
-		if entries == nil {
-			return nil, true
-		}
+	a.published.Store(after.keep(scratch))
+	switch {
+	case !known:
+		given := *record
+		given.Memory = cloned(record.Memory) // the pass's own is used again
+		return to.record(a.name, &given, entries...), true
+	case entries != nil:
+		return to.record(a.name, nil, entries...), true
 	}
-	return to.record(a.name, record, entries...), true
+	return nil, true
 }
 
 // publishPanic shows readers that a pass panicked; the store has the pass before.
@@ -214,7 +216,7 @@ func (a *autoscaler) missedLocked(to *recorder) {
 	after := *before
 	after.record.Replay = nil
 	a.published.Store(&after)
-	to.record(a.name, &after.record)
+	to.record(a.name, after.whole())
 }
 
 // keepUnfinished has the last pass recorded where the store was to replay it once its
@@ -222,9 +224,9 @@ func (a *autoscaler) missedLocked(to *recorder) {
 func (a *autoscaler) keepUnfinished(to *recorder, completed time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	record := &a.published.Load().record
-	if a.recorded && record.Replay != nil && record.Through.After(completed) {
-		to.record(a.name, record)
+	published := a.published.Load()
+	if record := &published.record; a.recorded && record.Replay != nil && record.Through.After(completed) {
+		to.record(a.name, published.whole())
 	}
 }
 
@@ -235,14 +237,14 @@ func (a *autoscaler) remove(to *recorder) (orphan *state.Record) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.removed.Store(true)
-	record := a.published.Load().record
+	record := a.published.Load().whole()
 	if a.definition.Load().Labels == nil || record.Through.IsZero() {
 		to.remove(a.name)
 		return nil
 	}
 	record.Replay, record.Labels = nil, nil
-	to.record(a.name, &record)
-	return &record
+	to.record(a.name, record)
+	return record
 }
 
 // roster is the autoscalers that are due together, with what defined them when it was

@@ -13,25 +13,25 @@ import (
 
 // historyOf follows what hinders an autoscaler and returns the entry of a pass that is
 // worth one: it settled something, its reasons are new, or what is wrong is.
-func historyOf(name string, hindered *trouble.Follower, before, after *publication, settled, dryRun bool, events []policy.Event, err string) []state.Entry {
-	decision := &after.decision
+func historyOf(name string, hindered *trouble.Follower, before *publication, after *result, settled, dryRun bool, events []policy.Event, err string) []state.Entry {
+	decision := &after.Decision
 	known := hindered.Cause
-	hindrance := hindranceOf(decision, after.outcome, failureOf(decision, after.outcome, after.failed))
+	hindrance := hindranceOf(decision, after.Outcome, failureOf(decision, after.Outcome, after.failed))
 	news, flapped := hindered.Follow(hindrance, decision.Time, settled)
-	after.since, after.untold = hindered.Since, hindered.Untold
+	after.Since, after.Untold = hindered.Since, hindered.Untold
 	if hindrance == "" {
-		after.since = time.Time{}
+		after.Since = time.Time{}
 	}
 	// A cause that comes and goes changes the reasons too, which is not news again.
 	if !settled && !news && (hindrance != known || sameReasons(&before.record.Status, &after.record.Status)) {
 		return nil
 	}
 	entry := state.Entry{
-		Autoscaler: name, Time: decision.Time, Decision: *decision, Events: events, Victims: after.victims,
-		Error: err, Hold: after.outcome.Hold, DryRun: dryRun, Since: after.since,
+		Autoscaler: name, Time: decision.Time, Decision: *decision, Events: events, Victims: after.Victims,
+		Error: err, Hold: after.Outcome.Hold, DryRun: dryRun, Since: after.Since,
 	}
-	if after.outcome.Kind == policy.Written {
-		entry.Written = &after.outcome.Reached
+	if after.Outcome.Kind == policy.Written {
+		entry.Written = &after.Outcome.Reached
 	}
 	if flapped.Changes > 0 {
 		entry.Untold = &state.Untold{Changes: flapped.Changes, From: flapped.From}

@@ -27,8 +27,8 @@ type pass struct {
 	autoscaler *autoscaler
 	definition *definition
 	started    time.Time
-	// after is what it will publish.
-	after *publication
+	// after is what it comes to.
+	after *result
 	// observed is the steady time when its reads were there.
 	observed time.Time
 	// doubted says that the reading is not believed.
@@ -40,35 +40,56 @@ type pass struct {
 // evaluate observes and decides once the reads of the pass are there. A decision
 // that changes the count is carried out by scale, in a goroutine of its own; any
 // other pass ends here, and is recorded once the recording that it returns is, if any.
-func (p *pass) evaluate(scratch *observe.Scratch) *recording {
+func (p *pass) evaluate(scratch *scratch) *recording {
 	if p.runContext.Err() != nil || p.autoscaler.removed.Load() { // what was read may have been cut off
 		p.end()
 		return nil
 	}
-	after := &publication{record: recordUnder(&p.autoscaler.published.Load().record, p.definition, p.now)}
+	before := p.autoscaler.published.Load()
+	after := &scratch.result
+	*after = result{publication: publication{record: recordUnder(&before.record, p.definition, p.now)}}
+	state.UnpackMemory(before.memory, &scratch.memory)
+	after.record.Memory = scratch.memory
 	p.after = after
-	var version string
 	err := trouble.Guard(func() error {
-		version = p.decide(scratch)
+		p.decide(scratch)
 		return nil
 	})
 	switch {
 	case err != nil:
 		p.panicked(err)
 		p.end()
-	case after.decision.Write && !p.dryRun:
-		p.actors.Go(func() { p.scale(version) })
+	case after.Decision.Write && !p.dryRun:
+		own := *after // which the next pass does not use
+		own.record.Memory, own.Decision.Memory = cloned(own.record.Memory), cloned(own.Decision.Memory)
+		p.after = &own
+		p.actors.Go(p.scale)
 	default:
-		recording := p.conclude(policy.Outcome{})
+		recording := p.conclude(policy.Outcome{}, &scratch.packed)
 		p.end()
 		return recording
 	}
 	return nil
 }
 
-// decide fills in what the pass saw and decided, and returns the version at which
-// the target was read.
-func (p *pass) decide(scratch *observe.Scratch) (version string) {
+// scratch is what a worker evaluates passes in, one after the other.
+type scratch struct {
+	observe.Scratch
+	reading targets.Reading
+	result  result
+	memory  policy.Memory
+	packed  []byte
+}
+
+// cloned returns a memory that shares nothing.
+func cloned(m policy.Memory) policy.Memory {
+	return policy.Memory{
+		Recommendations: slices.Clone(m.Recommendations), ScaleUpEvents: slices.Clone(m.ScaleUpEvents), ScaleDownEvents: slices.Clone(m.ScaleDownEvents),
+	}
+}
+
+// decide fills in what the pass saw and decided.
+func (p *pass) decide(scratch *scratch) {
 	a, def, after := p.autoscaler, p.definition, p.after
 	record := &after.record
 	scratch.Clear()
@@ -76,36 +97,40 @@ func (p *pass) decide(scratch *observe.Scratch) (version string) {
 		a.stepsTold = steps.count
 		p.events = []policy.Event{steps.event}
 	}
-	observation, reading := p.observe(scratch)
+	reading := &scratch.reading
+	observation := p.observe(&scratch.Scratch, reading)
 	p.leave(p.index)
-	after.instances = countInstances(observation.Instances)
+	after.Instances = countInstances(observation.Instances)
 	record.Restore = restorationUnder(record.Restore, &def.Autoscaler)
-	if p.doubted = p.doubt(&observation, &reading); !p.doubted {
+	if p.doubted = p.doubt(&observation, reading); !p.doubted {
 		p.events = append(p.events, p.settleIntention(&observation)...)
 		p.findForeign(&observation)
 	}
 	observation.Restore = shownRestoration(record.Restore)
+	if observation.ReadError != "" { // the status of before stays
+		record.Status.Metrics = a.published.Load().look().Metrics
+	}
 	if use := def.cpuUse(&observation); use != nil {
 		a.cpuUse.Store(use)
 	}
-	after.decision = policy.Decide(def.settings, def.Spec, record.Memory, record.Status, observation, p.now)
-	after.victims, after.unchosen = def.chooseVictims(p.actContext, &after.decision, &reading)
-	return reading.Version
+	after.Decision = policy.Decide(def.settings, def.Spec, record.Memory, record.Status, observation, p.now)
+	after.Victims, after.Unchosen = def.chooseVictims(p.actContext, &after.Decision, reading)
+	after.version = reading.Version
 }
 
-// observe gathers what the reads of the pass say into what policy decides on. A failed
-// read is part of the observation, never an abort.
-func (p *pass) observe(scratch *observe.Scratch) (policy.Observation, targets.Reading) {
+// observe fills in the reading of the target, and gathers what the reads of the pass say
+// into what policy decides on. A failed read is part of the observation, never an abort.
+func (p *pass) observe(scratch *observe.Scratch, reading *targets.Reading) policy.Observation {
 	a, def := p.autoscaler, p.definition
 	p.observed = p.clock.Now()
-	reading, since, err := p.reading(p.index)
-	if err == nil {
-		a.known = since
-	} else {
+	found, since, err := p.reading(p.index)
+	*reading = found
+	if err != nil {
 		return policy.Observation{
 			ReadError: redact.Text(err.Error()), ReadReason: targets.Reason(err), Unscalable: errors.Is(err, targets.ErrUnscalable),
-		}, reading
+		}
 	}
+	a.known = since
 	var instances []policy.Instance
 	instances, a.dates = a.dates.of(reading.Instances, p.reads.scale, p.observed)
 	observation := policy.Observation{
@@ -119,12 +144,12 @@ func (p *pass) observe(scratch *observe.Scratch) (policy.Observation, targets.Re
 	if !def.strict { // upstream's targets have no bounds of their own
 		observation.PlatformMin, observation.PlatformMax = reading.Min, reading.Max
 	}
-	target := observe.Target{Ref: def.Target, Reading: &reading, Strict: def.strict, Scale: p.reads.scale, Observed: p.observed}
+	target := observe.Target{Ref: def.Target, Reading: reading, Strict: def.strict, Scale: p.reads.scale, Observed: p.observed}
 	for i := range def.Spec.Metrics {
 		observation.Metrics = append(observation.Metrics, p.metric(i, &target, scratch))
 	}
 	scratch.Readings = observation.Metrics
-	return observation, reading
+	return observation
 }
 
 // metric returns the reading of one metric of the spec.
@@ -212,12 +237,12 @@ func (p *pass) findForeign(observation *policy.Observation) {
 
 // scale carries out what the pass decided: it commits the intention, writes,
 // settles and publishes what became of it, and commits that.
-func (p *pass) scale(version string) {
+func (p *pass) scale() {
 	defer p.end()
-	a, def, decision := p.autoscaler, p.definition, &p.after.decision
-	p.after.record.Intention = p.intention(decision, version)
+	a, def, decision := p.autoscaler, p.definition, &p.after.Decision
+	p.after.record.Intention = p.intention(decision, p.after.version)
 	intent := p.after.record
-	intent.Memory = decision.Memory
+	intent.Memory, intent.Status.Metrics = decision.Memory, a.published.Load().look().Metrics
 	intended := a.intend(p.recorder, &intent)
 	if intended == nil { // the autoscaler was removed
 		return
@@ -231,7 +256,7 @@ func (p *pass) scale(version string) {
 	if !a.removed.Load() {
 		err = order{
 			fleet: def.fleet, target: def.Target, from: decision.CurrentReplicas, to: decision.DesiredReplicas,
-			version: version, reason: decision.Message, strict: def.strict, period: def.SyncPeriod, metrics: p.metrics,
+			version: p.after.version, reason: decision.Message, strict: def.strict, period: def.SyncPeriod, metrics: p.metrics,
 		}.write(p.actContext)
 		a.known = time.Now()
 	}
@@ -249,7 +274,7 @@ func (p *pass) scale(version string) {
 	if a.retried = foreign && !a.retried; a.retried {
 		a.askAgain()
 	}
-	if recording := p.conclude(outcome); recording != nil {
+	if recording := p.conclude(outcome, new([]byte)); recording != nil {
 		recording.wait()
 	}
 }
@@ -271,10 +296,10 @@ func (p *pass) intention(decision *policy.Decision, version string) *state.Inten
 
 // conclude settles the pass, publishes what it found, and has recorded what the
 // store does not know; nil when there is nothing to record.
-func (p *pass) conclude(outcome policy.Outcome) *recording {
+func (p *pass) conclude(outcome policy.Outcome, scratch *[]byte) *recording {
 	a, def, after := p.autoscaler, p.definition, p.after
 	record := &after.record
-	decision := &after.decision
+	decision := &after.Decision
 	var settlement policy.Settlement
 	err := trouble.Guard(func() error {
 		settlement = policy.Settle(*decision, outcome, p.now)
@@ -302,7 +327,7 @@ func (p *pass) conclude(outcome policy.Outcome) *recording {
 	if !sleeps(decision, settlement) {
 		after.failed, after.err = settlement.Error, settlement.Error
 	}
-	after.outcome, after.blind = outcome, p.isBlind(decision, outcome)
+	after.Outcome, after.blind = outcome, p.isBlind(decision, outcome)
 	entries := historyOf(a.name, &a.hindrance, before, after, settled, p.dryRun, events, settlement.Error)
 	if now := hindranceRecord(&a.hindrance); !sameHindrance(record.Hindrance, now) {
 		record.Hindrance = now
@@ -310,7 +335,7 @@ func (p *pass) conclude(outcome policy.Outcome) *recording {
 	after.events = addEvents(before.events, events, p.now)
 	after.evaluated, after.duration = p.started, time.Since(p.started)
 	news := p.failureNews(after)
-	commit, ok := a.publish(p.recorder, after, def.SyncPeriod, entries)
+	commit, ok := a.publish(p.recorder, after, def.SyncPeriod, scratch, entries)
 	if !ok {
 		return nil
 	}
@@ -318,17 +343,17 @@ func (p *pass) conclude(outcome policy.Outcome) *recording {
 	if commit == nil {
 		return nil
 	}
-	return &recording{autoscaler: a, now: p.now, settlement: settlement, commit: commit}
+	return &recording{autoscaler: a, now: p.now, before: before, settlement: settlement, commit: commit}
 }
 
 // report logs and counts the pass.
-func (p *pass) report(before, after *publication, news []zap.Field) {
+func (p *pass) report(before *publication, after *result, news []zap.Field) {
 	a := p.autoscaler
 	p.reportPass(a.name, p.definition.Target, before, after, news)
-	if after.outcome.Kind == policy.Written {
-		a.metrics.Rescaled(after.decision.CurrentReplicas, after.outcome.Reached)
+	if after.Outcome.Kind == policy.Written {
+		a.metrics.Rescaled(after.Decision.CurrentReplicas, after.Outcome.Reached)
 	}
-	a.metrics.Pass(&after.decision, after.errorKind(!a.definition.Load().fleet.Problem.Exists()), after.duration)
+	a.metrics.Pass(&after.Decision, after.errorKind(!a.definition.Load().fleet.Problem.Exists()), after.duration)
 	if p.decided != nil {
 		p.decided(a.name)
 	}
@@ -381,12 +406,12 @@ func (p *pass) isBlind(decision *policy.Decision, outcome policy.Outcome) bool {
 // besides the error when they fail, fail for another cause, or work again; nil when
 // that is no news. A fleet or a source that cannot be read has its own line, which is
 // not repeated for each autoscaler.
-func (p *pass) failureNews(after *publication) []zap.Field {
+func (p *pass) failureNews(after *result) []zap.Field {
 	if after.blind {
 		return nil
 	}
 	a := p.autoscaler
-	cause := failureOf(&after.decision, after.outcome, after.failed)
+	cause := failureOf(&after.Decision, after.Outcome, after.failed)
 	news, flapped := a.failing.Follow(cause, after.record.Through, false)
 	if a.panicked && cause == "" { // which has its own line
 		news, a.panicked = true, false
@@ -403,6 +428,7 @@ type recording struct {
 	autoscaler *autoscaler
 	// now is the pass's.
 	now        time.Time
+	before     *publication
 	settlement policy.Settlement
 	commit     *commit
 }
@@ -415,6 +441,7 @@ func (r *recording) wait() {
 		return
 	}
 	var events []policy.Event
+	r.settlement.StatusChanged = !r.before.status(r.before.look()).Same(r.settlement.Status)
 	for _, event := range r.settlement.StatusWriteFailed(err.Error()) {
 		if !slices.Contains(r.settlement.Events, event) { // the others are published already
 			events = append(events, event)
@@ -429,7 +456,7 @@ func (p *pass) panicked(err error) {
 	a := p.autoscaler
 	a.panics++
 	after := *a.published.Load()
-	after.unevaluated, after.failed, after.err = err.Error(), err.Error(), err.Error()
+	after.unevaluated, after.err = err.Error(), err.Error()
 	after.quarantine = time.Time{} // one of earlier panics is over
 	a.panicked = true
 	after.events = addEvents(after.events, p.events, p.now)

@@ -4,49 +4,113 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/pack"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// publication is what readers see of an autoscaler after a pass. It is never
-// changed.
+// publication is what is kept of an autoscaler after a pass, for readers and the next
+// pass. It is never changed. There is one of each autoscaler all the time: what nobody
+// looks at in most rounds is packed.
 type publication struct {
 	// record is what the pass left, and the store has or makes of the one before by
-	// itself; Through is the instant of the pass, zero before the first.
+	// itself, but for what is packed: see whole. Its Through is the instant of the pass,
+	// zero before the first.
 	record state.Record
-	// decision is empty before the first pass: its Time is zero.
-	decision policy.Decision
-	// outcome is what became of its write.
-	outcome   policy.Outcome
-	instances api.Instances
-	events    []api.Event
-	// victims are those that the decision takes, as far as hpad chooses; unchosen is
-	// why they could not be told.
-	victims  []drain.Victim
-	unchosen string
+	// memory is the record's, packed, and found a finding.
+	memory, found []byte
+	events        []api.Event
 	// evaluated is when the pass began, on Go's monotonic clock; zero when there was
 	// none in this run.
 	evaluated time.Time
 	duration  time.Duration
-	// failed is what the pass itself failed with, and err that or why it could not
-	// be written. Blind says that this is told of its fleet or sources.
-	failed string
-	err    string
-	blind  bool
-	// since is when what hinders the autoscaler began, zero when nothing does, and
-	// untold are changes of it that the history does not have.
-	since  time.Time
-	untold trouble.Flapping
+	// err is what the pass failed with, or why it could not be written.
+	err string
 	// unevaluated says why the autoscaler could not be evaluated, as a panic;
 	// empty when it was.
 	unevaluated string
 	quarantine  time.Time
 }
 
+// finding is what a pass found besides what it leaves.
+type finding struct {
+	// Decision is empty before the first pass: its Time is zero.
+	Decision policy.Decision
+	// Metrics are those of the status.
+	Metrics []policy.MetricStatus
+	// Outcome is what became of the decision's write.
+	Outcome   policy.Outcome
+	Instances api.Instances
+	// Victims are those that the decision takes, as far as hpad chooses; Unchosen is
+	// why they could not be told.
+	Victims  []drain.Victim
+	Unchosen string
+	// Since is when what hinders the autoscaler began, zero when nothing does, and
+	// Untold are changes of it that the history does not have.
+	Since  time.Time
+	Untold trouble.Flapping
+}
+
+// result is what a pass comes to, as long as it is under way.
+type result struct {
+	publication
+	finding
+	// failed is what the pass itself failed with. Blind says that this is told of its
+	// fleet or sources.
+	failed string
+	blind  bool
+	// version is what the target was read at.
+	version string
+}
+
+// keep returns the result as it is kept. It packs in scratch.
+func (r *result) keep(scratch *[]byte) *publication {
+	kept := r.publication
+	r.Metrics = r.record.Status.Metrics
+	*scratch = state.PackMemory((*scratch)[:0], r.record.Memory)
+	size := len(*scratch)
+	*scratch = pack.Append(*scratch, &r.finding)
+	packed := append(make([]byte, 0, len(*scratch)), *scratch...)
+	kept.memory, kept.found = packed[:size:size], packed[size:]
+	kept.record.Memory, kept.record.Status.Metrics = policy.Memory{}, nil
+	return &kept
+}
+
+// publicationOf returns what is kept of an autoscaler that the store knows.
+func publicationOf(record *state.Record) *publication {
+	var scratch []byte
+	r := &result{publication: publication{record: *record}}
+	return r.keep(&scratch)
+}
+
+// look returns what the pass found.
+func (p *publication) look() *finding {
+	found := new(finding)
+	if len(p.found) > 0 {
+		pack.Into(found, p.found)
+	}
+	return found
+}
+
+// status returns the status with its metrics, of what the pass found.
+func (p *publication) status(found *finding) policy.Status {
+	status := p.record.Status
+	status.Metrics = found.Metrics
+	return status
+}
+
+// whole returns the record with what is packed of it.
+func (p *publication) whole() *state.Record {
+	record := p.record
+	state.UnpackMemory(p.memory, &record.Memory)
+	record.Status = p.status(p.look())
+	return &record
+}
+
 // decided reports whether there was a pass in this run.
-func (p *publication) decided() bool { return !p.decision.Time.IsZero() }
+func (p *publication) decided() bool { return !p.evaluated.IsZero() }
 
 // quarantined reports whether the autoscaler is left alone at now.
 func (p *publication) quarantined(now time.Time) bool { return now.Before(p.quarantine) }

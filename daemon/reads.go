@@ -29,7 +29,7 @@ type reads struct {
 	now   time.Time
 	scale *clock.Scale
 	// ready is told, once for each pass, which passes have all that they read, or have
-	// waited for long enough: a few at a time, in a slice that is not to be kept.
+	// waited for long enough: a few at a time.
 	ready func(passes []int)
 
 	waits []wait
@@ -448,7 +448,7 @@ func (r *reads) hand(waiting []int, due func(w *wait) bool) {
 		}
 		if passes = append(passes, i); len(passes) == readyChunk {
 			r.ready(passes)
-			passes = passes[:0]
+			passes = nil
 		}
 	}
 	if len(passes) > 0 {

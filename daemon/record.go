@@ -46,7 +46,8 @@ func keep[T comparable](before *T, value T) *T {
 	if before != nil && *before == value {
 		return before
 	}
-	return &value
+	kept := value // on the heap only where it changed
+	return &kept
 }
 
 // sameStatus compares what has to survive a restart. Readings that fluctuate

@@ -446,8 +446,8 @@ func TestRemovedBeforeItsWrite(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		r.passes[0].after = &publication{decision: policy.Decision{Time: r.now, CurrentReplicas: 3, DesiredReplicas: 6, Write: true}}
-		r.passes[0].scale("1")
+		r.passes[0].after = &result{finding: finding{Decision: policy.Decision{Time: r.now, CurrentReplicas: 3, DesiredReplicas: 6, Write: true}}}
+		r.passes[0].scale()
 		w.advance(time.Minute)
 		if _, ok := w.store.record("goes"); ok {
 			t.Error("the removed autoscaler has a record again")

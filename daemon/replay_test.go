@@ -22,7 +22,7 @@ import (
 
 // remembered answers what the running daemon remembers of an autoscaler.
 func (w *world) remembered(name string) policy.Memory {
-	return w.daemon.current.Load().autoscalers[name].published.Load().record.Memory
+	return w.daemon.current.Load().autoscalers[name].published.Load().whole().Memory
 }
 
 // stored answers what a kill at this moment leaves of an autoscaler's memory.

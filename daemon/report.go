@@ -15,8 +15,8 @@ import (
 // reportPass logs a pass. A change of the count is one line, whoever made it, and so
 // is news of a failure; quiet passes are for debugging. The next pass may be under way
 // already.
-func (e *environment) reportPass(name string, target targets.Ref, before, after *publication, news []zap.Field) {
-	decision, outcome := &after.decision, after.outcome
+func (e *environment) reportPass(name string, target targets.Ref, before *publication, after *result, news []zap.Field) {
+	decision, outcome := &after.Decision, after.Outcome
 	fields := func(more ...zap.Field) []zap.Field {
 		return append([]zap.Field{zap.String("autoscaler", name), zap.Stringer("target", target)}, more...)
 	}
@@ -55,11 +55,11 @@ func (e *environment) reportPass(name string, target targets.Ref, before, after 
 
 // errorKind says whose fault a pass's error was: upstream calls what is wrong with the
 // autoscaler itself "spec" and everything else "internal".
-func (p *publication) errorKind(fleetAnswers bool) metrics.ErrorKind {
+func (r *result) errorKind(fleetAnswers bool) metrics.ErrorKind {
 	switch {
-	case p.err == "":
+	case r.err == "":
 		return metrics.NoError
-	case p.decision.Case == policy.CaseUnreadable && fleetAnswers: // and does not know the target
+	case r.Decision.Case == policy.CaseUnreadable && fleetAnswers: // and does not know the target
 		return metrics.SpecError
 	}
 	return metrics.InternalError

@@ -97,9 +97,9 @@ func runHours(t *testing.T, seed uint64, length time.Duration, restarts []time.D
 	result := outcome{Writes: map[string][]string{}, Memories: map[string]policy.Memory{}, Statuses: map[string][]policy.Condition{}}
 	for name := range behaviors {
 		result.Writes[name] = w.writes(name, start)
-		a := w.daemon.current.Load().autoscalers[name].published.Load()
-		result.Memories[name] = a.record.Memory
-		result.Statuses[name] = a.record.Status.Conditions
+		a := w.daemon.current.Load().autoscalers[name].published.Load().whole()
+		result.Memories[name] = a.Memory
+		result.Statuses[name] = a.Status.Conditions
 	}
 	w.stop()
 	return result
@@ -175,9 +175,9 @@ func TestKilledInTheMiddleOfAWrite(t *testing.T) {
 		w.source().value("q", 30)
 		w.start()
 		w.advance(15 * time.Second)
-		a := w.daemon.current.Load().autoscalers["q"].published.Load()
-		if len(a.record.Memory.ScaleUpEvents) == 0 || a.record.Memory.ScaleUpEvents[0].Change != 3 || !a.record.Memory.ScaleUpEvents[0].Time.Equal(wrote) {
-			t.Errorf("scale-up events = %+v, want the change of 3 at %s", a.record.Memory.ScaleUpEvents, wrote)
+		a := w.daemon.current.Load().autoscalers["q"].published.Load().whole()
+		if len(a.Memory.ScaleUpEvents) == 0 || a.Memory.ScaleUpEvents[0].Change != 3 || !a.Memory.ScaleUpEvents[0].Time.Equal(wrote) {
+			t.Errorf("scale-up events = %+v, want the change of 3 at %s", a.Memory.ScaleUpEvents, wrote)
 		}
 		w.stop()
 	})

@@ -587,12 +587,12 @@ func TestLostAnswer(t *testing.T) {
 				test.after(w)
 				w.source().value("q", float64(w.fleet().Replicas("q")))
 				w.advance(30 * time.Second)
-				a := w.daemon.current.Load().autoscalers["q"].published.Load()
-				if got := len(a.record.Memory.ScaleUpEvents); got != test.events {
-					t.Errorf("scale-up events = %+v, want %d", a.record.Memory.ScaleUpEvents, test.events)
+				a := w.daemon.current.Load().autoscalers["q"].published.Load().whole()
+				if got := len(a.Memory.ScaleUpEvents); got != test.events {
+					t.Errorf("scale-up events = %+v, want %d", a.Memory.ScaleUpEvents, test.events)
 				}
-				if test.events > 0 && (a.record.Memory.ScaleUpEvents[0].Change != 3 || !a.record.Memory.ScaleUpEvents[0].Time.Equal(wrote) || !a.record.Status.LastScaleTime.Equal(wrote)) {
-					t.Errorf("event = %+v, last scale %s, want a change of 3 at %s", a.record.Memory.ScaleUpEvents[0], a.record.Status.LastScaleTime, wrote)
+				if test.events > 0 && (a.Memory.ScaleUpEvents[0].Change != 3 || !a.Memory.ScaleUpEvents[0].Time.Equal(wrote) || !a.Status.LastScaleTime.Equal(wrote)) {
+					t.Errorf("event = %+v, last scale %s, want a change of 3 at %s", a.Memory.ScaleUpEvents[0], a.Status.LastScaleTime, wrote)
 				}
 				if !contains(w.reasons("q"), test.says) {
 					t.Errorf("events = %v, want %s", w.reasons("q"), test.says)
@@ -614,9 +614,9 @@ func TestPartialWrite(t *testing.T) {
 		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: 1, Reach: &reach})
 		w.start()
 		w.advance(time.Second)
-		a := w.daemon.current.Load().autoscalers["q"].published.Load()
-		if len(a.record.Memory.ScaleUpEvents) != 1 || a.record.Memory.ScaleUpEvents[0].Change != 1 {
-			t.Errorf("scale-up events = %+v, want a change of 1 (R73)", a.record.Memory.ScaleUpEvents)
+		a := w.daemon.current.Load().autoscalers["q"].published.Load().whole()
+		if len(a.Memory.ScaleUpEvents) != 1 || a.Memory.ScaleUpEvents[0].Change != 1 {
+			t.Errorf("scale-up events = %+v, want a change of 1 (R73)", a.Memory.ScaleUpEvents)
 		}
 		w.advance(15 * time.Second)
 		if got := w.fleet().Replicas("q"); got != 6 {

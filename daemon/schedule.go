@@ -6,8 +6,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
-
-	"github.com/hpad/hpad/daemon/observe"
 )
 
 // round is all passes that share one tick, or that are evaluated out of turn together.
@@ -26,17 +24,17 @@ type round struct {
 	ended      func(passes int64)
 }
 
+// chunk is passes of a round that have what they read.
+type chunk struct {
+	round  *round
+	passes []int
+}
+
 // newRound makes a round of a roster. Ready takes passes that have what they read, and
 // completed the round once all have ended.
-func newRound(e *environment, roster *roster, now time.Time, tick bool, ready chan<- []*pass, completed chan<- *round) *round {
+func newRound(e *environment, roster *roster, now time.Time, tick bool, ready chan<- chunk, completed chan<- *round) *round {
 	r := &round{now: now, tick: tick, passes: make([]pass, len(roster.autoscalers))}
-	r.reads = newReads(e, roster.plan, now, func(waiting []int) {
-		passes := make([]*pass, len(waiting))
-		for i, index := range waiting {
-			passes[i] = &r.passes[index]
-		}
-		ready <- passes
-	})
+	r.reads = newReads(e, roster.plan, now, func(passes []int) { ready <- chunk{r, passes} })
 	r.ended = func(passes int64) {
 		if r.unfinished.Add(-passes) != 0 {
 			return
@@ -60,7 +58,7 @@ type scheduler struct {
 	notifier *notifier
 	// ready are chunks of passes that have what they read, for the workers, completed
 	// the rounds whose passes have ended.
-	ready     chan []*pass
+	ready     chan chunk
 	completed chan *round
 	swaps     chan swapRequest
 	// last is the last tick of each period.
@@ -107,17 +105,17 @@ const readyQueue = 256
 func newScheduler(f *inForce, n *notifier) *scheduler {
 	return &scheduler{
 		inForce: f, notifier: n, last: map[time.Duration]time.Time{},
-		ready: make(chan []*pass, readyQueue), completed: make(chan *round, 16), swaps: make(chan swapRequest),
+		ready: make(chan chunk, readyQueue), completed: make(chan *round, 16), swaps: make(chan swapRequest),
 	}
 }
 
 // work runs passes as they become ready.
 func (s *scheduler) work() {
-	var scratch observe.Scratch
-	for passes := range s.ready {
+	var scratch scratch
+	for ready := range s.ready {
 		var recordings []*recording // of one commit, for the most part
-		for _, p := range passes {
-			if recording := p.evaluate(&scratch); recording != nil {
+		for _, i := range ready.passes {
+			if recording := ready.round.passes[i].evaluate(&scratch); recording != nil {
 				recordings = append(recordings, recording)
 			}
 		}

@@ -39,6 +39,7 @@ func (s *status) Autoscaler(name string) (api.Autoscaler, bool) {
 // view shows an autoscaler; lost says what of the state was lost.
 func (s *status) view(a *autoscaler, lost string) api.Autoscaler {
 	def, published := a.definition.Load(), a.published.Load()
+	found := published.look()
 	scale := s.clock.Scale()
 	view := api.Autoscaler{
 		Name:              a.name,
@@ -46,7 +47,7 @@ func (s *status) view(a *autoscaler, lost string) api.Autoscaler {
 		Kind:              def.kind,
 		Created:           published.record.Created,
 		Spec:              def.Spec,
-		Status:            published.record.Status,
+		Status:            published.status(found),
 		SyncPeriodSeconds: def.SyncPeriod.Seconds(),
 		Evaluation: api.Evaluation{
 			Last:             published.record.Through,
@@ -58,29 +59,29 @@ func (s *status) view(a *autoscaler, lost string) api.Autoscaler {
 			Unevaluated:      a.overdue(time.Now()) > 0,
 			DryRun:           s.dryRun,
 			StateLost:        lost,
-			Hold:             published.outcome.Hold,
-			Since:            published.since,
+			Hold:             found.Outcome.Hold,
+			Since:            found.Since,
 		},
 		Restore:   shownRestoration(published.record.Restore),
-		Instances: published.instances,
+		Instances: found.Instances,
 		Events:    published.events,
 		Labels:    def.Labels,
 		Discovery: s.labels.Of(a.name),
-		Victims:   published.victims,
+		Victims:   found.Victims,
 
-		VictimsError: published.unchosen,
+		VictimsError: found.Unchosen,
 	}
-	if published.outcome.Kind == policy.Written {
-		view.Evaluation.Written = &published.outcome.Reached
+	if found.Outcome.Kind == policy.Written {
+		view.Evaluation.Written = &found.Outcome.Reached
 	}
-	if published.untold.Changes > 0 {
-		view.Evaluation.Untold = &api.Untold{Changes: published.untold.Changes, From: published.untold.From}
+	if found.Untold.Changes > 0 {
+		view.Evaluation.Untold = &api.Untold{Changes: found.Untold.Changes, From: found.Untold.From}
 	}
 	if scaleIn := def.fleet.ScaleIn; scaleIn != nil {
 		view.Drains = scaleIn.Draining(def.Target)
 	}
 	if published.decided() {
-		view.Decision = &published.decision
+		view.Decision = &found.Decision
 	}
 	for _, in := range def.inputs {
 		view.Inputs = append(view.Inputs, api.Input{Source: in.Source, Query: in.Query, Select: in.Select})

@@ -68,8 +68,10 @@ func removeCondition(list []Condition, kind ConditionType) []Condition {
 	return slices.Delete(slices.Clone(list), at, at+1)
 }
 
-// sameStatus reports whether two statuses say the same, so that the second need
-// not be written (R74).
+// Same reports whether two statuses say the same, so that the second need not be
+// written (R74).
+func (s Status) Same(other Status) bool { return sameStatus(&s, &other) }
+
 func sameStatus(a, b *Status) bool {
 	return a.CurrentReplicas == b.CurrentReplicas &&
 		a.DesiredReplicas == b.DesiredReplicas &&

@@ -46,6 +46,53 @@ func unsealRecord(name string, sealed []byte) (Record, error) {
 	return r, errors.Join(err, upErr, downErr)
 }
 
+// PackMemory adds a memory to packed, in a fraction of what it takes otherwise.
+func PackMemory(packed []byte, m policy.Memory) []byte {
+	p := packer{packed: packed}
+	p.begin(len(m.Recommendations))
+	for _, r := range m.Recommendations {
+		p.recommendation(r)
+	}
+	for _, events := range [][]policy.ScaleEvent{m.ScaleUpEvents, m.ScaleDownEvents} {
+		p.begin(len(events))
+		for _, e := range events {
+			p.event(e)
+		}
+	}
+	return p.packed
+}
+
+// UnpackMemory replaces a memory by the one of which PackMemory made packed, in the room
+// that its lists have. Nothing packed is the zero memory.
+func UnpackMemory(packed []byte, m *policy.Memory) {
+	u := unpacker{packed: packed}
+	m.Recommendations = m.Recommendations[:0]
+	for range u.begin() {
+		m.Recommendations = append(m.Recommendations, u.recommendation())
+	}
+	for _, events := range []*[]policy.ScaleEvent{&m.ScaleUpEvents, &m.ScaleDownEvents} {
+		*events = (*events)[:0]
+		for range u.begin() {
+			*events = append(*events, u.event())
+		}
+	}
+}
+
+// begin begins a list of so many entries.
+func (p *packer) begin(entries int) {
+	p.seconds = 0
+	p.number(int64(entries))
+}
+
+// begin returns how many entries the list that begins has.
+func (u *unpacker) begin() int64 {
+	u.seconds = 0
+	if len(u.packed) == 0 {
+		return 0
+	}
+	return u.number()
+}
+
 // Sizes of packed entries: the least one may have, and a usual one.
 const (
 	minPacked  = 3

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/hpad/hpad/policy"
@@ -37,6 +38,11 @@ func TestRecordsAreStoredExactly(t *testing.T) {
 		got, err := unsealRecord("a", sealed)
 		if err != nil {
 			t.Fatal(err)
+		}
+		room := policy.Memory{Recommendations: make([]policy.Recommendation, 3), ScaleDownEvents: make([]policy.ScaleEvent, 9)}
+		UnpackMemory(PackMemory([]byte("before"), want.Memory)[len("before"):], &room)
+		if diff := cmp.Diff(want.Memory, room, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("packed in memory (-want +got):\n%s", diff)
 		}
 		// An empty list comes back as none.
 		if diff := cmp.Diff(want, got, cmp.Transformer("none", func(m policy.Memory) policy.Memory {
