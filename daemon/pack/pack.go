@@ -9,25 +9,26 @@ import (
 	"reflect"
 	"sync"
 	"time"
+	"unsafe"
 )
 
-// Append adds a value, given by a pointer to a struct, to packed. Fields that are not
-// exported, or not shown (json:"-"), are left out. It panics for types that have maps,
-// interfaces or the like.
-func Append(packed []byte, value any) []byte {
-	v := reflect.ValueOf(value).Elem()
-	return shapeOf(v.Type()).append(packed, v)
+// Append adds a value to packed. Fields that are not exported, or not shown (json:"-"),
+// are left out. It panics for types that have maps, interfaces or the like.
+func Append[T any](packed []byte, value *T) []byte {
+	return shapeOf(reflect.TypeFor[T]()).append(packed, unsafe.Pointer(value))
 }
 
-// Into fills in the value of which packed was made, given by a pointer to a zero one.
-func Into(value any, packed []byte) {
+// Into fills in a zero value with the one of which packed was made.
+func Into[T any](value *T, packed []byte) {
 	v := reflect.ValueOf(value).Elem()
 	shapeOf(v.Type()).read(&reader{packed}, v)
 }
 
-// shape is how the values of one type are packed.
+// shape is how the values of one type are packed. Every pass packs and few values are
+// read again, so that packing takes the fields by where they are in memory.
 type shape struct {
-	append func(packed []byte, v reflect.Value) []byte
+	zero   func(p unsafe.Pointer) bool
+	append func(packed []byte, p unsafe.Pointer) []byte
 	read   func(r *reader, v reflect.Value)
 }
 
@@ -68,28 +69,25 @@ func newShape(t reflect.Type) *shape {
 	switch t.Kind() {
 	case reflect.Bool:
 		return &shape{
-			append: func(packed []byte, v reflect.Value) []byte {
-				if v.Bool() {
-					return append(packed, 1)
-				}
-				return append(packed, 0)
-			},
-			read: func(r *reader, v reflect.Value) { v.SetBool(r.bytes(1)[0] == 1) },
+			zero:   func(p unsafe.Pointer) bool { return !*(*bool)(p) },
+			append: func(packed []byte, p unsafe.Pointer) []byte { return append(packed, *(*byte)(p)) },
+			read:   func(r *reader, v reflect.Value) { v.SetBool(r.bytes(1)[0] == 1) },
 		}
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+	case reflect.Int, reflect.Int64:
+		return intShape[int64]()
+	case reflect.Int32:
+		return intShape[int32]()
+	case reflect.Uint8:
 		return &shape{
-			append: func(packed []byte, v reflect.Value) []byte { return binary.AppendVarint(packed, v.Int()) },
-			read:   func(r *reader, v reflect.Value) { v.SetInt(r.int()) },
+			zero:   func(p unsafe.Pointer) bool { return *(*byte)(p) == 0 },
+			append: func(packed []byte, p unsafe.Pointer) []byte { return append(packed, *(*byte)(p)) },
+			read:   func(r *reader, v reflect.Value) { v.SetUint(uint64(r.bytes(1)[0])) },
 		}
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+	case reflect.Float64:
 		return &shape{
-			append: func(packed []byte, v reflect.Value) []byte { return binary.AppendUvarint(packed, v.Uint()) },
-			read:   func(r *reader, v reflect.Value) { v.SetUint(r.uint()) },
-		}
-	case reflect.Float32, reflect.Float64:
-		return &shape{
-			append: func(packed []byte, v reflect.Value) []byte {
-				return binary.LittleEndian.AppendUint64(packed, math.Float64bits(v.Float()))
+			zero: func(p unsafe.Pointer) bool { return *(*uint64)(p) == 0 },
+			append: func(packed []byte, p unsafe.Pointer) []byte {
+				return binary.LittleEndian.AppendUint64(packed, *(*uint64)(p))
 			},
 			read: func(r *reader, v reflect.Value) {
 				v.SetFloat(math.Float64frombits(binary.LittleEndian.Uint64(r.bytes(8))))
@@ -97,7 +95,8 @@ func newShape(t reflect.Type) *shape {
 		}
 	case reflect.String:
 		return &shape{
-			append: func(packed []byte, v reflect.Value) []byte { return words.append(packed, v.String()) },
+			zero:   func(p unsafe.Pointer) bool { return *(*string)(p) == "" },
+			append: func(packed []byte, p unsafe.Pointer) []byte { return words.append(packed, *(*string)(p)) },
 			read:   func(r *reader, v reflect.Value) { v.SetString(words.read(r)) },
 		}
 	case reflect.Pointer:
@@ -113,11 +112,20 @@ func newShape(t reflect.Type) *shape {
 	panic(fmt.Sprintf("pack: %s cannot be packed", t))
 }
 
+func intShape[I int32 | int64]() *shape {
+	return &shape{
+		zero:   func(p unsafe.Pointer) bool { return *(*I)(p) == 0 },
+		append: func(packed []byte, p unsafe.Pointer) []byte { return binary.AppendVarint(packed, int64(*(*I)(p))) },
+		read:   func(r *reader, v reflect.Value) { v.SetInt(r.int()) },
+	}
+}
+
 func timeShape() *shape {
 	return &shape{
-		append: func(packed []byte, v reflect.Value) []byte {
+		zero: func(p unsafe.Pointer) bool { return (*time.Time)(p).IsZero() },
+		append: func(packed []byte, p unsafe.Pointer) []byte {
 			at := len(packed)
-			packed, err := v.Addr().Interface().(*time.Time).AppendBinary(append(packed, 0))
+			packed, err := (*time.Time)(p).AppendBinary(append(packed, 0))
 			if err != nil { // a year or a zone that no platform has
 				return append(packed[:at], 0)
 			}
@@ -136,11 +144,13 @@ func timeShape() *shape {
 func pointerShape(t reflect.Type) *shape {
 	elem := shapeOf(t.Elem())
 	return &shape{
-		append: func(packed []byte, v reflect.Value) []byte {
-			if v.IsNil() {
+		zero: func(p unsafe.Pointer) bool { return *(*unsafe.Pointer)(p) == nil },
+		append: func(packed []byte, p unsafe.Pointer) []byte {
+			to := *(*unsafe.Pointer)(p)
+			if to == nil {
 				return append(packed, 0)
 			}
-			return elem.append(append(packed, 1), v.Elem())
+			return elem.append(append(packed, 1), to)
 		},
 		read: func(r *reader, v reflect.Value) {
 			if r.bytes(1)[0] == 1 {
@@ -152,15 +162,18 @@ func pointerShape(t reflect.Type) *shape {
 }
 
 func sliceShape(t reflect.Type) *shape {
-	elem := shapeOf(t.Elem())
+	elem, size := shapeOf(t.Elem()), t.Elem().Size()
 	return &shape{
-		append: func(packed []byte, v reflect.Value) []byte {
-			if v.IsNil() {
+		zero: func(p unsafe.Pointer) bool { return unsafe.SliceData(*(*[]byte)(p)) == nil },
+		append: func(packed []byte, p unsafe.Pointer) []byte {
+			list := *(*[]byte)(p) // whose length is that of the elements
+			first := unsafe.Pointer(unsafe.SliceData(list))
+			if first == nil {
 				return append(packed, 0)
 			}
-			packed = binary.AppendUvarint(packed, uint64(v.Len())+1)
-			for i := range v.Len() {
-				packed = elem.append(packed, v.Index(i))
+			packed = binary.AppendUvarint(packed, uint64(len(list))+1)
+			for i := range len(list) {
+				packed = elem.append(packed, unsafe.Add(first, uintptr(i)*size))
 			}
 			return packed
 		},
@@ -181,27 +194,36 @@ func sliceShape(t reflect.Type) *shape {
 // those fields.
 func structShape(t reflect.Type) *shape {
 	type field struct {
-		index int
+		index  int
+		offset uintptr
 		*shape
 	}
 	var fields []field
 	for i := range t.NumField() {
 		if f := t.Field(i); f.IsExported() && f.Tag.Get("json") != "-" {
-			fields = append(fields, field{i, shapeOf(f.Type)})
+			fields = append(fields, field{i, f.Offset, shapeOf(f.Type)})
 		}
 	}
 	bits := (len(fields) + 7) / 8
 	return &shape{
-		append: func(packed []byte, v reflect.Value) []byte {
+		zero: func(p unsafe.Pointer) bool {
+			for i := range fields {
+				if f := &fields[i]; !f.zero(unsafe.Add(p, f.offset)) {
+					return false
+				}
+			}
+			return true
+		},
+		append: func(packed []byte, p unsafe.Pointer) []byte {
 			at := len(packed)
 			for range bits {
 				packed = append(packed, 0)
 			}
 			for i := range fields {
-				f := v.Field(fields[i].index)
-				if !f.IsZero() {
+				f := &fields[i]
+				if value := unsafe.Add(p, f.offset); !f.zero(value) {
 					packed[at+i/8] |= 1 << (i % 8)
-					packed = fields[i].append(packed, f)
+					packed = f.append(packed, value)
 				}
 			}
 			return packed

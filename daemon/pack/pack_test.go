@@ -18,10 +18,11 @@ type all struct {
 	Float  float64
 	Text   string
 	Time   time.Time
-	Nested struct{ A, B int }
+	Nested struct{ A, B int64 }
 	Number *int32
-	Empty  *struct{ A int }
+	Empty  *struct{ A uint8 }
 	List   []policy.Amount
+	Long   int
 	Hidden int `json:"-"`
 	not    int
 }
