@@ -3,7 +3,10 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"runtime"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -13,6 +16,7 @@ import (
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources"
+	"github.com/hpad/hpad/sources/prometheus"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
 )
@@ -46,20 +50,70 @@ type nullStore struct{ *memoryStore }
 
 func (nullStore) Commit(context.Context, state.Changes) error { return nil }
 
-// BenchmarkRound measures whole rounds in a steady state: each autoscaler has a
-// metric from a query that all share and one from a query of its own, behavior,
-// and a full window. Reported are CPU time (user and system, all threads) and
-// allocations per autoscaler and round, and the memory that an idle autoscaler
-// holds.
+// BenchmarkRound measures whole rounds in a steady state: each autoscaler has two
+// metrics, behavior, and a full window. Reported are CPU time (user and system, all
+// threads) and allocations per autoscaler and round, and the memory that an idle
+// autoscaler holds.
+//
+// In the rounds called autoscalers=N everything around costs nothing: the first metric is
+// of a query that all share, the second of a query of its own. In those called
+// whole/autoscalers=N both are of queries that all share, whose responses a source of the
+// kind prometheus receives over HTTP and decodes, and the state is on disk.
 func BenchmarkRound(b *testing.B) {
 	for _, n := range []int{1000, 10_000, 100_000} {
-		b.Run(fmt.Sprintf("autoscalers=%d", n), func(b *testing.B) { benchmarkRound(b, n) })
+		b.Run(fmt.Sprintf("autoscalers=%d", n), func(b *testing.B) {
+			before := heap()
+			d, rounds := benchDaemon(b, n)
+			benchmarkRound(b, d, rounds, n, before)
+		})
+		b.Run(fmt.Sprintf("whole/autoscalers=%d", n), func(b *testing.B) {
+			before := heap()
+			w := benchWorld(b, n)
+			for _, a := range w.config.Autoscalers {
+				a.Inputs[1].Query, a.Inputs[1].Select = "shared as well", a.Inputs[0].Select
+			}
+			w.sourceKind = recordedSource(b, n)
+			store := openStore(b, b.TempDir())
+			b.Cleanup(func() {
+				if err := store.Close(); err != nil {
+					b.Error(err)
+				}
+			})
+			d := New(Options{Load: w.load, Store: store})
+			benchmarkRound(b, d, d.roundsFor(b), n, before)
+		})
 	}
 }
 
-func benchmarkRound(b *testing.B, n int) {
-	before := heap()
-	d, rounds := benchDaemon(b, n)
+// recordedSource returns what makes a source of Prometheus, which a server answers with
+// a series for each autoscaler, as Prometheus writes it.
+func recordedSource(b *testing.B, n int) func(name string) sources.Source {
+	body := []byte(`{"status":"success","data":{"resultType":"vector","result":[`)
+	for i := range n {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = fmt.Appendf(body, `{"metric":{"__name__":"rabbitmq_queue_messages_ready","cluster":"production","instance":"10.0.%d.%d:15692","job":"rabbitmq","queue":"autoscaler-%06d"},"value":[1700000000.781,"3"]}`,
+			i/250%250, i%250, i)
+	}
+	body = append(body, "]}}"...)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(body)
+	}))
+	b.Cleanup(server.Close)
+	return func(name string) sources.Source {
+		c := &prometheus.Config{URL: server.URL, TimeTolerance: 100 * 365 * 24 * time.Hour}
+		c.SetDefaults()
+		source, err := c.Build(name, sources.Env{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		return source
+	}
+}
+
+func benchmarkRound(b *testing.B, d *Daemon, rounds func(now time.Time), n int, before uint64) {
 	// A window's worth of rounds, so that the lists are as long as they get.
 	now := lastTick(time.Now().Add(-1000*time.Hour), 15*time.Second) // no round is ahead of the clock
 	for range 22 {
@@ -95,6 +149,13 @@ func benchmarkRound(b *testing.B, n int) {
 // benchDaemon answers a running daemon of n autoscalers whose scheduler is the
 // caller: rounds runs one and waits for its end.
 func benchDaemon(b *testing.B, n int) (d *Daemon, rounds func(now time.Time)) {
+	d = New(Options{Load: benchWorld(b, n).load, Store: nullStore{newMemoryStore()}})
+	return d, d.roundsFor(b)
+}
+
+// benchWorld returns a world of n autoscalers with two metrics each, whose fleet and
+// source cost nothing.
+func benchWorld(b *testing.B, n int) *world {
 	fleet := &benchFleet{readings: make(map[targets.Ref]targets.Reading, n)}
 	source := &benchSource{}
 	w := newWorld(b)
@@ -122,8 +183,7 @@ func benchDaemon(b *testing.B, n int) (d *Daemon, rounds func(now time.Time)) {
 	}
 	w.fleetKind = func(*targettest.Memory) targets.Fleet { return fleet }
 	w.sourceKind = func(string) sources.Source { return source }
-	d = New(Options{Load: w.load, Store: nullStore{newMemoryStore()}})
-	return d, d.roundsFor(b)
+	return w
 }
 
 // roundsFor starts everything of the daemon but its scheduler.
@@ -174,6 +234,71 @@ func cpuTime(b *testing.B) time.Duration {
 		b.Fatal(err)
 	}
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// BenchmarkStart measures what a restart takes until its first round has ended: the
+// state is on disk, and each autoscaler has some history of the last hour.
+func BenchmarkStart(b *testing.B) {
+	for _, n := range []int{1000, 10_000} {
+		b.Run(fmt.Sprintf("autoscalers=%d", n), func(b *testing.B) {
+			dir := b.TempDir()
+			changes := state.Changes{Records: map[string]state.Record{}, LastRound: time.Now()}
+			w := benchWorld(b, n)
+			for name, a := range w.config.Autoscalers {
+				changes.Records[name] = state.Record{
+					Created: time.Now(), Through: time.Now(), Target: a.Target, Status: policy.Status{DesiredReplicas: 3},
+				}
+				for i := range 3 {
+					changes.Entries = append(changes.Entries, state.Entry{
+						Autoscaler: name, Time: time.Now().Add(-time.Duration(i) * time.Minute),
+						Events: []policy.Event{{Kind: policy.NormalEvent, Reason: "SuccessfulRescale", Message: fmt.Sprintf("New size: %d", i)}},
+					})
+				}
+			}
+			store := openStore(b, dir)
+			if err := store.Commit(b.Context(), changes); err != nil {
+				b.Fatal(err)
+			}
+			if err := store.Close(); err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				started := time.Now()
+				store := openStore(b, dir)
+				opened := time.Since(started)
+				ctx, cancel := context.WithCancel(b.Context())
+				var decided atomic.Int64
+				first := make(chan struct{})
+				d := New(Options{Load: w.load, Store: store, Decided: func(string) {
+					if decided.Add(1) == int64(n) {
+						close(first)
+					}
+				}})
+				ended := make(chan error, 1)
+				go func() { ended <- d.Run(ctx) }()
+				<-d.running
+				running := time.Since(started)
+				<-first
+				b.ReportMetric(opened.Seconds(), "s-to-open")
+				b.ReportMetric(running.Seconds(), "s-to-run")
+				cancel()
+				if err := <-ended; err != nil {
+					b.Error(err)
+				}
+				if err := store.Close(); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+}
+
+func openStore(b *testing.B, dir string) state.Store {
+	store, err := state.Open(dir, state.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return store
 }
 
 // BenchmarkDiscovery measures what discoveries of 10,000 targets with labels
