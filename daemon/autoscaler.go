@@ -65,10 +65,16 @@ type autoscaler struct {
 	dates dates
 	// stepsTold is how many steps of the wall clock are among the events.
 	stepsTold uint64
-	// hindrance follows what is wrong, for the history, failing why passes fail, for
-	// the log.
-	hindrance, failing trouble.Follower
+	// following follows what is wrong; nil as long as nothing was.
+	following *following
 }
+
+// following follows what is wrong with an autoscaler: hindrance for the history, failing
+// is why passes fail, for the log.
+type following struct{ hindrance, failing trouble.Follower }
+
+// follows reports whether something was wrong.
+func (f *following) follows() bool { return f.hindrance.Follows() || f.failing.Follows() }
 
 // pardon ends a quarantine: what led to it may have been changed.
 func (a *autoscaler) pardon() {
@@ -88,7 +94,9 @@ func newAutoscaler(def *definition, record *state.Record, m *metrics.Autoscaler,
 	published := &publication{record: state.Record{Created: now}}
 	if record != nil {
 		published = publicationOf(record)
-		a.hindrance = knownHindrance(record.Hindrance)
+		if record.Hindrance != nil {
+			a.following = &following{hindrance: trouble.Known(record.Hindrance.Cause, record.Hindrance.Since)}
+		}
 	}
 	a.published.Store(published)
 	return a

@@ -311,6 +311,9 @@ func (p *pass) conclude(outcome policy.Outcome, scratch *[]byte) *recording {
 	}
 	before := a.published.Load()
 	record.Status, a.panics = settlement.Status, 0
+	if !sameList(record.Status.Conditions, before.record.Status.Conditions) {
+		record.Status.Conditions = p.conditions.share(record.Status.Conditions)
+	}
 	if !p.doubted { // else nothing that the reading led to is remembered
 		record.Memory = settlement.Memory
 		leave(record, decision, outcome)
@@ -328,13 +331,20 @@ func (p *pass) conclude(outcome policy.Outcome, scratch *[]byte) *recording {
 		after.failed, after.err = settlement.Error, settlement.Error
 	}
 	after.Outcome, after.blind = outcome, p.isBlind(decision, outcome)
-	entries := historyOf(a.name, &a.hindrance, before, after, settled, p.dryRun, events, settlement.Error)
-	if now := hindranceRecord(&a.hindrance); !sameHindrance(record.Hindrance, now) {
+	if after.following = a.following; after.following == nil {
+		after.following = &after.first
+	}
+	entries := historyOf(a.name, &after.following.hindrance, before, after, settled, p.dryRun, events, settlement.Error)
+	if now := hindranceRecord(&after.following.hindrance); !sameHindrance(record.Hindrance, now) {
 		record.Hindrance = now
 	}
 	after.events = addEvents(before.events, events, p.now)
 	after.evaluated, after.duration = p.started, time.Since(p.started)
 	news := p.failureNews(after)
+	if after.first.follows() {
+		first := after.first
+		a.following = &first
+	}
 	commit, ok := a.publish(p.recorder, after, def.SyncPeriod, scratch, entries)
 	if !ok {
 		return nil
@@ -344,6 +354,11 @@ func (p *pass) conclude(outcome policy.Outcome, scratch *[]byte) *recording {
 		return nil
 	}
 	return &recording{autoscaler: a, now: p.now, before: before, settlement: settlement, commit: commit}
+}
+
+// sameList reports whether two lists are one and the same.
+func sameList(a, b []policy.Condition) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
 // report logs and counts the pass.
@@ -412,7 +427,7 @@ func (p *pass) failureNews(after *result) []zap.Field {
 	}
 	a := p.autoscaler
 	cause := failureOf(&after.Decision, after.Outcome, after.failed)
-	news, flapped := a.failing.Follow(cause, after.record.Through, false)
+	news, flapped := after.following.failing.Follow(cause, after.record.Through, false)
 	if a.panicked && cause == "" { // which has its own line
 		news, a.panicked = true, false
 	}
@@ -420,7 +435,7 @@ func (p *pass) failureNews(after *result) []zap.Field {
 		return nil
 	}
 	return append([]zap.Field{zap.String("autoscaler", a.name), zap.Stringer("target", p.definition.Target)},
-		a.failing.Fields(flapped, p.clock.Scale().Wall)...)
+		after.following.failing.Fields(flapped, p.clock.Scale().Wall)...)
 }
 
 // recording is a pass that is published and whose record is being committed.

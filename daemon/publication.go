@@ -63,6 +63,9 @@ type result struct {
 	blind  bool
 	// version is what the target was read at.
 	version string
+	// following is the autoscaler's, or first, which is empty where that has none.
+	following *following
+	first     following
 }
 
 // keep returns the result as it is kept. It packs in scratch.

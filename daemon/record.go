@@ -77,14 +77,6 @@ func hindranceRecord(f *trouble.Follower) *state.Hindrance {
 	return &state.Hindrance{Cause: f.Cause, Since: f.Since}
 }
 
-// knownHindrance returns the follower of what the store kept, which was told.
-func knownHindrance(kept *state.Hindrance) trouble.Follower {
-	if kept == nil {
-		return trouble.Follower{}
-	}
-	return trouble.Known(kept.Cause, kept.Since)
-}
-
 // leave keeps the count that a pass leaves, as far as it is known.
 func leave(record *state.Record, decision *policy.Decision, outcome policy.Outcome) {
 	switch {

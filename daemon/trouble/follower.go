@@ -79,6 +79,9 @@ func (f *Follower) isKnown(cause string, now time.Time) bool {
 	return len(f.known) >= knownCauses || slices.ContainsFunc(f.known, func(k knownCause) bool { return k.cause == cause })
 }
 
+// Follows reports whether something was wrong: if not, it is the zero value.
+func (f *Follower) Follows() bool { return f.Cause != "" || len(f.known) > 0 || f.Untold.Changes > 0 }
+
 // Known returns a follower of a cause that was told before, and since when it is.
 func Known(cause string, since time.Time) Follower {
 	return Follower{Cause: cause, last: cause, Since: since, wrong: since}
