@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -17,14 +18,24 @@ import (
 type status struct{ *inForce }
 
 // Autoscalers returns all autoscalers, by name.
-func (s *status) Autoscalers() []api.Autoscaler {
-	g := s.current.Load()
-	views := make([]api.Autoscaler, 0, len(g.names))
-	lost := lossText(s.losses(s.current.Load()))
-	for _, name := range g.names {
-		views = append(views, s.view(g.autoscalers[name], lost))
+func (s *status) Autoscalers() []api.Autoscaler { return slices.Collect(s.AutoscalersAfter("")) }
+
+// AutoscalersAfter returns the autoscalers whose names come after a name, by name,
+// each made when it is its turn.
+func (s *status) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
+	return func(yield func(api.Autoscaler) bool) {
+		g := s.current.Load()
+		lost := lossText(s.losses(g))
+		first, found := slices.BinarySearch(g.names, name)
+		if found {
+			first++
+		}
+		for _, name := range g.names[first:] {
+			if !yield(s.view(g.autoscalers[name], lost)) {
+				return
+			}
+		}
 	}
-	return views
 }
 
 // Autoscaler returns one autoscaler; false when there is none of that name.
@@ -83,6 +94,7 @@ func (s *status) view(a *autoscaler, lost string) api.Autoscaler {
 	if published.decided() {
 		view.Decision = &found.Decision
 	}
+	view.Inputs = slices.Grow(view.Inputs, len(def.inputs))
 	for _, in := range def.inputs {
 		view.Inputs = append(view.Inputs, api.Input{Source: in.Source, Query: in.Query, Select: in.Select})
 	}

@@ -81,12 +81,11 @@ func completeNames(client func() *api.Client, limit int) cobra.CompletionFunc {
 		if limit > 0 && len(args) >= limit {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		views, err := client().Autoscalers(cmd.Context())
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
 		var names []cobra.Completion
-		for _, view := range views {
+		for view, err := range client().EachAutoscaler(cmd.Context()) {
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveError
+			}
 			names = append(names, view.Name)
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
@@ -98,17 +97,16 @@ func suggestName(ctx context.Context, client *api.Client, name string, err error
 	if !errors.Is(err, api.ErrNotFound) {
 		return err
 	}
-	views, listErr := client.Autoscalers(ctx)
-	if listErr != nil {
-		// The name is wrong all the same; only the hint is lost.
-		return err
+	var names []string
+	for view, listErr := range client.EachAutoscaler(ctx) {
+		if listErr != nil {
+			// The name is wrong all the same; only the hint is lost.
+			return err
+		}
+		names = append(names, view.Name)
 	}
 	if text := labelsText(ctx, client, name); text != "" {
 		return hint.With(err, text)
-	}
-	names := make([]string, len(views))
-	for i, view := range views {
-		names[i] = view.Name
 	}
 	if near := nearest(name, names); near != "" {
 		return hint.With(err, "did you mean \""+near+"\"?")

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,6 +30,9 @@ always has it, with the last evaluation and the conditions that bear on the coun
 	client := addConnectFlags(cmd)
 	cmd.ValidArgsFunction = completeNames(client, 0)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		if len(names) == 0 {
+			return getAll(cmd.Context(), client(), *format, stream)
+		}
 		views, missing := fetch(cmd.Context(), client(), names)
 		if len(views) == 0 && missing != nil {
 			return missing
@@ -36,19 +41,46 @@ always has it, with the last evaluation and the conditions that bear on the coun
 		if len(names) == 1 {
 			value = views[0]
 		}
-		if len(names) == 0 && (*format == outputTable || *format == outputWide) {
-			missing = warnOfLabels(cmd.Context(), client(), stream.err)
-		}
 		written := write(stream.out, *format, value, func(w io.Writer) error {
-			if len(views) == 0 {
-				_, err := io.WriteString(stream.err, "No autoscalers are configured.\n")
-				return err
-			}
-			return show.Autoscalers(w, views, *format == outputWide, time.Now())
+			return show.Autoscalers(w, slices.Values(views), *format == outputWide, time.Now())
 		})
 		return errors.Join(written, missing)
 	}
 	return cmd
+}
+
+// getAll writes all autoscalers as they come: a table once all are there, and nothing
+// of it where some are not.
+func getAll(ctx context.Context, client *api.Client, format outputFormat, stream streams) error {
+	if format == outputJSON || format == outputYAML {
+		return writeList(stream.out, format, client.EachAutoscaler(ctx))
+	}
+	count := 0
+	var failed error
+	views := func(yield func(api.Autoscaler) bool) {
+		for view, err := range client.EachAutoscaler(ctx) {
+			if failed = err; err != nil || !yield(view) {
+				return
+			}
+			count++
+		}
+	}
+	var warned error
+	written := write(stream.out, format, nil, func(w io.Writer) error {
+		var table bytes.Buffer
+		err := show.Autoscalers(&table, views, format == outputWide, time.Now())
+		if failed != nil {
+			return failed
+		}
+		warned = warnOfLabels(ctx, client, stream.err)
+		if count == 0 {
+			_, err = io.WriteString(stream.err, "No autoscalers are configured.\n")
+			return err
+		}
+		_, _ = table.WriteTo(w)
+		return err
+	})
+	return errors.Join(written, warned)
 }
 
 // warnOfLabels warns of targets that nothing scales because their labels have a
@@ -66,12 +98,8 @@ func warnOfLabels(ctx context.Context, client *api.Client, to io.Writer) error {
 	return nil
 }
 
-// fetch returns all autoscalers, or those named that exist together with the
-// errors of those that do not.
+// fetch returns those named that exist together with the errors of those that do not.
 func fetch(ctx context.Context, client *api.Client, names []string) ([]api.Autoscaler, error) {
-	if len(names) == 0 {
-		return client.Autoscalers(ctx)
-	}
 	var views []api.Autoscaler
 	var missing []error
 	for _, name := range names {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,9 +17,9 @@ import (
 func TestGolden(t *testing.T) {
 	list := scenarios().list
 	pages := map[string]func(io.Writer) error{
-		"get.txt":      func(w io.Writer) error { return show.Autoscalers(w, list, false, now) },
-		"get-wide.txt": func(w io.Writer) error { return show.Autoscalers(w, list, true, now) },
-		"get-fine.txt": func(w io.Writer) error { return show.Autoscalers(w, list[2:3], false, now) },
+		"get.txt":      func(w io.Writer) error { return show.Autoscalers(w, slices.Values(list), false, now) },
+		"get-wide.txt": func(w io.Writer) error { return show.Autoscalers(w, slices.Values(list), true, now) },
+		"get-fine.txt": func(w io.Writer) error { return show.Autoscalers(w, slices.Values(list[2:3]), false, now) },
 	}
 	for _, view := range list {
 		file := strings.ReplaceAll(view.Name, "/", "-") + ".txt"

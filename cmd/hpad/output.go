@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"strings"
 
@@ -57,17 +59,69 @@ func write(w io.Writer, format outputFormat, value any, text func(io.Writer) err
 	return say(w, string(body))
 }
 
+// writeList writes what a sequence has as JSON or YAML, as write writes a slice, item by
+// item: nothing before the first. An error ends it where it is, so that nobody takes a
+// part for the whole.
+func writeList[T any](w io.Writer, format outputFormat, items iter.Seq2[T, error]) error {
+	to := bufio.NewWriter(w)
+	count := 0
+	for item, err := range items {
+		if err != nil {
+			_ = to.Flush()
+			return err
+		}
+		encoded, err := renderItem(format, item, count == 0)
+		if err != nil {
+			return err
+		}
+		count++
+		if _, err := to.Write(encoded); err != nil {
+			break // Flush has the same error
+		}
+	}
+	switch {
+	case count == 0:
+		_, _ = to.WriteString("[]\n")
+	case format == outputJSON:
+		_, _ = to.WriteString("\n]\n")
+	}
+	if err := to.Flush(); err != nil {
+		return fmt.Errorf("write the answer: %w", err)
+	}
+	return nil
+}
+
+// renderItem renders an item of a list with what parts it from the one before.
+func renderItem(format outputFormat, item any, first bool) ([]byte, error) {
+	if format == outputYAML {
+		return render(format, []any{item}, nil)
+	}
+	opening := ",\n  "
+	if first {
+		opening = "[\n  "
+	}
+	page := bytes.NewBufferString(opening)
+	err := encodeJSON(page, item, "  ")
+	return bytes.TrimSuffix(page.Bytes(), []byte("\n")), err
+}
+
+// encodeJSON writes a value as people read JSON, each line but the first after a prefix.
+func encodeJSON(w io.Writer, value any, prefix string) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent(prefix, "  ")
+	if err := encoder.Encode(value); err != nil {
+		return fmt.Errorf("encode the answer: %w", err)
+	}
+	return nil
+}
+
 func render(format outputFormat, value any, text func(io.Writer) error) ([]byte, error) {
 	var page bytes.Buffer
 	switch format {
 	case outputJSON:
-		encoder := json.NewEncoder(&page)
-		encoder.SetEscapeHTML(false)
-		encoder.SetIndent("", "  ")
-		if err := encoder.Encode(value); err != nil {
-			return nil, fmt.Errorf("encode the answer: %w", err)
-		}
-		return page.Bytes(), nil
+		err := encodeJSON(&page, value, "")
+		return page.Bytes(), err
 	case outputYAML:
 		encoded, err := yaml.Marshal(value)
 		if err != nil {

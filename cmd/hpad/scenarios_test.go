@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -26,7 +27,15 @@ type scenario struct {
 	health      api.Health
 }
 
-func (s *scenario) Autoscalers() []api.Autoscaler { return s.list }
+func (s *scenario) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
+	return func(yield func(api.Autoscaler) bool) {
+		for _, view := range s.list {
+			if (name == "" || view.Name > name) && !yield(view) {
+				return
+			}
+		}
+	}
+}
 
 func (s *scenario) Autoscaler(name string) (api.Autoscaler, bool) {
 	i := slices.IndexFunc(s.list, func(view api.Autoscaler) bool { return view.Name == name })

@@ -1,20 +1,66 @@
 package api
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/hpad/hpad/daemon/redact"
 )
 
-// autoscalers writes all autoscalers without their decisions and events, which
-// would be most of the response.
-func (h handlers) autoscalers(w http.ResponseWriter, _ *http.Request) {
-	views := h.daemon.Autoscalers()
-	list := make([]Autoscaler, len(views))
-	for i, view := range views {
-		view.Decision, view.Events = nil, nil
-		list[i] = view
+// autoscalers writes the autoscalers of a page, one by one, so that none but the one
+// that is being written takes memory.
+func (h handlers) autoscalers(w http.ResponseWriter, r *http.Request) {
+	limit, after, err := pageAsked(r.URL.Query())
+	if err != nil {
+		writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
+		return
 	}
-	writeData(w, list)
+	list := newListWriter(w)
+	last := ""
+	for view := range h.daemon.AutoscalersAfter(after) {
+		if limit > 0 && list.items == limit {
+			list.end(continueAfter(last))
+			return
+		}
+		if !list.add(encodeListed(&view)) {
+			return
+		}
+		last = view.Name
+	}
+	list.end("")
+}
+
+// pageAsked returns what a query asks for of a list: how many items at most, 0 for
+// all, and the name that they come after.
+func pageAsked(query url.Values) (limit int, after string, err error) {
+	if text := query.Get("limit"); text != "" {
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 {
+			return 0, "", fmt.Errorf("limit = %q: must be a whole number of at least 1", text)
+		}
+	}
+	text := query.Get("continue")
+	name, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		return 0, "", fmt.Errorf("continue = %q: must be what an answer had there", text)
+	}
+	return limit, string(name), nil
+}
+
+// continueAfter returns what asks for the page after a name. A name, and no number, is
+// what stays true while autoscalers come and go.
+func continueAfter(name string) string { return base64.RawURLEncoding.EncodeToString([]byte(name)) }
+
+// encodeListed returns an autoscaler of a list, without its decision and its events,
+// which would be most of the response, and without what may be secret.
+func encodeListed(view *Autoscaler) ([]byte, error) {
+	type plain Autoscaler // whose decision needs no care: it has none
+	view.Decision, view.Events = nil, nil
+	encoded, err := json.Marshal((*plain)(view))
+	return redact.JSON(encoded), err
 }
 
 func (h handlers) autoscaler(w http.ResponseWriter, r *http.Request) {

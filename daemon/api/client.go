@@ -63,14 +63,6 @@ func NewClient(socket string) *Client {
 	}
 }
 
-// Autoscalers returns all autoscalers, by name, without their decisions and
-// events.
-func (c *Client) Autoscalers(ctx context.Context) ([]Autoscaler, error) {
-	var list []Autoscaler
-	err := c.call(ctx, http.MethodGet, "/api/v1/autoscalers", &list)
-	return list, err
-}
-
 // Autoscaler returns one; an error that is ErrNotFound means that there is none
 // of that name.
 func (c *Client) Autoscaler(ctx context.Context, name string) (Autoscaler, error) {
@@ -122,10 +114,22 @@ const (
 )
 
 // call asks for a path and decodes the data of the response into data, or drops it
-// when that is nil. It waits when the daemon asks it to, for a while.
+// when that is nil.
 func (c *Client) call(ctx context.Context, method, path string, data any) error {
+	return c.ask(ctx, method, path, func(response *http.Response) error {
+		body, err := io.ReadAll(response.Body)
+		if err != nil {
+			return err
+		}
+		return c.open(response.StatusCode, method, path, body, data)
+	})
+}
+
+// ask asks for a path and has the response taken. It waits when the daemon asks it to,
+// for a while.
+func (c *Client) ask(ctx context.Context, method, path string, take func(*http.Response) error) error {
 	for retry := 0; ; retry++ {
-		wait, err := c.try(ctx, method, path, data)
+		wait, err := c.try(ctx, method, path, take)
 		if wait == 0 || wait > maxWait || retry == maxRetries {
 			return err
 		}
@@ -139,8 +143,9 @@ func (c *Client) call(ctx context.Context, method, path string, data any) error 
 	}
 }
 
-// try makes one call. The time to wait is 0 unless the call was one too many.
-func (c *Client) try(ctx context.Context, method, path string, data any) (time.Duration, error) {
+// try makes one call. The time to wait is 0 unless the call was one too many. Errors
+// of reading the body go before those that take makes of them.
+func (c *Client) try(ctx context.Context, method, path string, take func(*http.Response) error) (time.Duration, error) {
 	if c.err != nil {
 		return 0, c.err
 	}
@@ -157,16 +162,15 @@ func (c *Client) try(ctx context.Context, method, path string, data any) (time.D
 	if err != nil {
 		return 0, c.unreachable(err)
 	}
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	body := &boundedBody{ReadCloser: response.Body, left: maxAnswer}
+	response.Body = body
+	defer func() { _ = body.Close() }()
+	err = take(response)
 	if errors.Is(context.Cause(ctx), errUnanswered) {
 		return 0, c.unanswered()
 	}
-	if err != nil {
-		return 0, fmt.Errorf("read hpad's answer to %s %s at %q: %w", method, path, c.address, err)
-	}
-	if len(body) > maxAnswer {
-		return 0, fmt.Errorf("read hpad's answer to %s %s at %q: it has more than %d bytes", method, path, c.address, maxAnswer)
+	if body.err != nil {
+		return 0, fmt.Errorf("read hpad's answer to %s %s at %q: %w", method, path, c.address, body.err)
 	}
 	wait := time.Duration(0)
 	if response.StatusCode == http.StatusTooManyRequests {
@@ -174,7 +178,26 @@ func (c *Client) try(ctx context.Context, method, path string, data any) (time.D
 			wait = time.Duration(seconds) * time.Second
 		}
 	}
-	return wait, c.open(response.StatusCode, method, path, body, data)
+	return wait, err
+}
+
+// boundedBody is the body of a response up to a number of bytes.
+type boundedBody struct {
+	io.ReadCloser
+	left int64
+	// err is why it could not be read to its end.
+	err error
+}
+
+func (b *boundedBody) Read(to []byte) (int, error) {
+	n, err := b.ReadCloser.Read(to)
+	if b.left -= int64(n); b.left < 0 {
+		err = fmt.Errorf("it has more than %d bytes", maxAnswer)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		b.err = err
+	}
+	return n, err
 }
 
 // unanswered is the error of a call that took longer than hpad ever does.

@@ -25,3 +25,6 @@ var ErrorTypes = []ErrorType{
 
 // ShownDecision is what is written of a decision.
 type ShownDecision = shownDecision
+
+// PageSize is how many autoscalers a client asks for at once.
+const PageSize = pageSize

@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -30,7 +31,15 @@ type fakeDaemon struct {
 	onReload func()
 }
 
-func (f *fakeDaemon) Autoscalers() []api.Autoscaler { return f.autoscalers }
+func (f *fakeDaemon) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
+	return func(yield func(api.Autoscaler) bool) {
+		for _, view := range f.autoscalers {
+			if (name == "" || view.Name > name) && !yield(view) {
+				return
+			}
+		}
+	}
+}
 
 func (f *fakeDaemon) Autoscaler(name string) (api.Autoscaler, bool) {
 	for _, view := range f.autoscalers {

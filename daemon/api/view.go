@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"iter"
 	"time"
 
 	"github.com/hpad/hpad/policy"
@@ -11,8 +12,9 @@ import (
 // Daemon is what the handlers ask of the daemon. What it returns are copies
 // that the caller may hold; nothing waits for a pass.
 type Daemon interface {
-	// Autoscalers returns all autoscalers, by name.
-	Autoscalers() []Autoscaler
+	// AutoscalersAfter returns the autoscalers whose names come after a name, by name,
+	// each made when it is its turn. With "" it is all of them.
+	AutoscalersAfter(name string) iter.Seq[Autoscaler]
 	// Autoscaler returns one; false when there is none of that name.
 	Autoscaler(name string) (Autoscaler, bool)
 	// Health reports whether the daemon is alive and who is not being evaluated.

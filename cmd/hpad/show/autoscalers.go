@@ -3,6 +3,7 @@ package show
 import (
 	"fmt"
 	"io"
+	"iter"
 	"strconv"
 	"strings"
 	"time"
@@ -13,24 +14,15 @@ import (
 )
 
 // Autoscalers writes a table of autoscalers as "kubectl get hpa" does. Wide adds columns; a
-// narrow table gets PROBLEM only when there is one.
-func Autoscalers(w io.Writer, views []api.Autoscaler, wide bool, now time.Time) error {
+// narrow table gets PROBLEM only when there is one. Of each it keeps the cells alone.
+func Autoscalers(w io.Writer, views iter.Seq[api.Autoscaler], wide bool, now time.Time) error {
 	columns := []string{"NAME", "REFERENCE", "TARGETS", "MIN", "MAX", "REPLICAS", "AGE"}
-	problems := make([]string, len(views))
-	withProblems := wide
-	for i, view := range views {
-		problems[i] = problem(view, now)
-		withProblems = withProblems || problems[i] != ""
-	}
 	if wide {
 		columns = append(columns, "LAST EVALUATION", "CONDITIONS")
 	}
-	if withProblems {
-		columns = append(columns, "PROBLEM")
-	}
-	table := newTable(w)
-	_, _ = fmt.Fprintln(table, strings.Join(columns, "\t"))
-	for i, view := range views {
+	var rows, problems []string
+	withProblems := wide
+	for view := range views {
 		cells := []string{
 			view.Name, view.Reference, targetsText(view.Spec.Metrics, view.Status.Metrics), minText(view.Spec),
 			strconv.Itoa(int(view.Spec.MaxReplicas)), replicasText(view), age(view.Created, now),
@@ -38,10 +30,20 @@ func Autoscalers(w io.Writer, views []api.Autoscaler, wide bool, now time.Time) 
 		if wide {
 			cells = append(cells, ago(view.Evaluation.Last, now), conditionsText(view.Status.Conditions))
 		}
+		problem := problem(view, now)
+		withProblems = withProblems || problem != ""
+		rows, problems = append(rows, strings.Join(cells, "\t")), append(problems, problem)
+	}
+	if withProblems {
+		columns = append(columns, "PROBLEM")
+	}
+	table := newTable(w)
+	_, _ = fmt.Fprintln(table, strings.Join(columns, "\t"))
+	for i, row := range rows {
 		if withProblems {
-			cells = append(cells, orNone(problems[i]))
+			row += "\t" + orNone(problems[i])
 		}
-		_, _ = fmt.Fprintln(table, strings.Join(cells, "\t"))
+		_, _ = fmt.Fprintln(table, row)
 	}
 	return table.Flush()
 }

@@ -1,0 +1,153 @@
+package api_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/hpad/hpad/daemon/api"
+)
+
+// fleetOf is a daemon with so many autoscalers, by name.
+func fleetOf(n int) *fakeDaemon {
+	d := &fakeDaemon{}
+	whole := twoAutoscalers().autoscalers[0]
+	for i := range n {
+		whole.Name = fmt.Sprintf("a-%06d", i)
+		d.autoscalers = append(d.autoscalers, whole)
+	}
+	return d
+}
+
+func namesOf(views []api.Autoscaler) []string {
+	var names []string
+	for _, view := range views {
+		names = append(names, view.Name)
+	}
+	return names
+}
+
+// listed asks for a page of a list and returns its names, and what asks for more.
+func listed(t *testing.T, d *fakeDaemon, query url.Values) (names []string, more string) {
+	t.Helper()
+	response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers?"+query.Encode(), nil))
+	var page struct {
+		Status   string
+		Data     []api.Autoscaler
+		Continue string
+	}
+	if err := json.Unmarshal(response.Body.Bytes(), &page); err != nil || response.Code != http.StatusOK || page.Status != "success" {
+		t.Fatalf("status %d, %v: %s", response.Code, err, response.Body)
+	}
+	return namesOf(page.Data), page.Continue
+}
+
+// Pages have every autoscaler once, in order, however many are on one.
+func TestPages(t *testing.T) {
+	d := fleetOf(10)
+	for limit := 1; limit <= 11; limit++ {
+		var got []string
+		query := url.Values{"limit": {fmt.Sprint(limit)}}
+		for {
+			names, more := listed(t, d, query)
+			if len(names) > limit || len(names) == 0 {
+				t.Fatalf("limit %d: a page has %d", limit, len(names))
+			}
+			got = append(got, names...)
+			if more == "" {
+				break
+			}
+			query.Set("continue", more)
+		}
+		if diff := cmp.Diff(namesOf(d.autoscalers), got); diff != "" {
+			t.Errorf("limit %d (-want +got):\n%s", limit, diff)
+		}
+	}
+}
+
+// What comes and goes between two pages makes no other autoscaler come twice, or not
+// at all.
+func TestPagesOfAChangingList(t *testing.T) {
+	d := fleetOf(10)
+	query := url.Values{"limit": {"4"}}
+	first, more := listed(t, d, query)
+	all := d.autoscalers
+	d.autoscalers = slices.Concat([]api.Autoscaler{{Name: "a-"}}, all[1:3], all[4:5], all[6:]) // without 0, 3, where the page ended, and 5
+	query.Set("continue", more)
+	second, more := listed(t, d, query)
+	query.Set("continue", more)
+	third, more := listed(t, d, query)
+	want := append(namesOf(all[:5]), namesOf(all[6:])...)
+	if diff := cmp.Diff(want, slices.Concat(first, second, third)); diff != "" || more != "" {
+		t.Errorf("and more is %q (-want +got):\n%s", more, diff)
+	}
+}
+
+// A list of which no page is asked for has all, as clients that know none want it.
+func TestListWithoutPages(t *testing.T) {
+	d := fleetOf(100)
+	response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers", nil))
+	want := slices.Clone(d.autoscalers)
+	for i := range want {
+		want[i].Decision, want[i].Events = nil, nil
+	}
+	encoded, err := json.Marshal(map[string]any{"status": "success", "data": want})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var a, b any
+	if json.Unmarshal(encoded, &a) != nil || json.Unmarshal(response.Body.Bytes(), &b) != nil {
+		t.Fatal(response.Body)
+	}
+	if diff := cmp.Diff(a, b); diff != "" {
+		t.Errorf("list (-want +got):\n%s", diff)
+	}
+}
+
+func TestBadPages(t *testing.T) {
+	for _, query := range []string{"limit=0", "limit=-1", "limit=many", "continue=%3F"} {
+		response := ask(t, fleetOf(3), api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers?"+query, nil))
+		if a := open(t, response); response.Code != http.StatusBadRequest || a.ErrorType != "bad_data" {
+			t.Errorf("%s answers %d, %+v; want bad_data", query, response.Code, a)
+		}
+	}
+}
+
+// A client goes through all pages.
+func TestClientReadsPages(t *testing.T) {
+	socket := socketPath(t)
+	d := fleetOf(api.PageSize + 1)
+	serve(t, socket, api.NewHandler(d, prometheus.NewRegistry(), api.Full))
+	list, err := api.NewClient(socket).Autoscalers(t.Context())
+	if err != nil || !slices.Equal(namesOf(list), namesOf(d.autoscalers)) {
+		t.Errorf("%d autoscalers, %v; want all %d", len(list), err, len(d.autoscalers))
+	}
+}
+
+// What cannot be encoded is an error as long as nothing was written, and then breaks
+// the response off: nobody takes a part for the whole.
+func TestUnencodableListIsAnError(t *testing.T) {
+	for _, at := range []int{0, 999} {
+		socket := socketPath(t)
+		d := fleetOf(1000)
+		d.autoscalers[at].Created = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)
+		serve(t, socket, api.NewHandler(d, prometheus.NewRegistry(), api.Full))
+		want := "encode the answer"
+		if at > 0 {
+			want = "unexpected EOF"
+		}
+		list, err := api.NewClient(socket).Autoscalers(t.Context())
+		if err == nil || !strings.Contains(err.Error(), want) || list != nil {
+			t.Errorf("with autoscaler %d: %d autoscalers, error %v; want none and %q", at, len(list), err, want)
+		}
+	}
+}

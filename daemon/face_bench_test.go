@@ -1,0 +1,134 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime/metrics"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/hpad/hpad/daemon/api"
+)
+
+// peak returns how far the heap grew while do ran, as it is looked at every
+// millisecond, garbage included.
+func peak(do func()) (bytes uint64) {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	now := func() uint64 {
+		metrics.Read(sample)
+		return sample[0].Value.Uint64()
+	}
+	before := heap()
+	stop, highest := make(chan struct{}), make(chan uint64)
+	go func() {
+		most := uint64(0)
+		for {
+			most = max(most, now())
+			select {
+			case <-stop:
+				highest <- most
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}()
+	do()
+	close(stop)
+	return max(<-highest, before) - before
+}
+
+// BenchmarkFace measures what those who look at a daemon of n autoscalers wait
+// for, over its socket: the whole list, both sides of it in this process, and a
+// scrape.
+func BenchmarkFace(b *testing.B) {
+	for _, n := range []int{10_000, 100_000} {
+		d, rounds := benchDaemon(b, n)
+		now := lastTick(time.Now(), 15*time.Second)
+		for i := range 3 {
+			rounds(now.Add(time.Duration(i-3) * 15 * time.Second))
+		}
+		socket := serveBench(b, d)
+		client := api.NewClient(socket)
+		b.Run(fmt.Sprintf("list/%d", n), func(b *testing.B) {
+			var held uint64
+			for b.Loop() {
+				held = max(held, peak(func() {
+					listed := 0
+					for _, err := range client.EachAutoscaler(b.Context()) {
+						if err != nil {
+							b.Fatal(err)
+						}
+						listed++
+					}
+					if listed != n {
+						b.Fatalf("%d autoscalers, want %d", listed, n)
+					}
+				}))
+			}
+			b.ReportMetric(float64(held), "peak-B")
+		})
+		transport := &http.Transport{DisableCompression: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		}}
+		for _, encoding := range []string{"gzip", "identity"} {
+			b.Run(fmt.Sprintf("scrape/%s/%d", encoding, n), func(b *testing.B) {
+				var held uint64
+				var size int64
+				for b.Loop() {
+					held = max(held, peak(func() { size = scrape(b, transport, encoding) }))
+				}
+				b.ReportMetric(float64(held), "peak-B")
+				b.ReportMetric(float64(size), "bytes-sent")
+			})
+		}
+	}
+}
+
+// scrape asks for the metrics and returns how many bytes came.
+func scrape(b *testing.B, transport http.RoundTripper, encoding string) int64 {
+	request, err := http.NewRequestWithContext(b.Context(), http.MethodGet, "http://hpad/metrics", http.NoBody)
+	if err != nil {
+		b.Fatal(err)
+	}
+	request.Header.Set("Accept", "text/plain;version=0.0.4")
+	request.Header.Set("Accept-Encoding", encoding)
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	size, err := io.Copy(io.Discard, response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		b.Fatalf("status %d: %v", response.StatusCode, err)
+	}
+	return size
+}
+
+// serveBench serves a daemon on a socket until the benchmark ends.
+func serveBench(b *testing.B, d *Daemon) (socket string) {
+	dir, err := os.MkdirTemp("", "hpad")
+	if err != nil {
+		b.Fatal(err)
+	}
+	socket = filepath.Join(dir, "hpad.sock")
+	listener, err := api.ListenSocket(socket)
+	if err != nil {
+		b.Fatal(err)
+	}
+	server := api.NewServer(api.NewHandler(d, d.metrics.Exposition(prometheus.NewRegistry()), api.Full), nil)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	b.Cleanup(func() {
+		_ = server.Close()
+		<-served
+		_ = os.RemoveAll(dir)
+	})
+	return socket
+}
