@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"sync"
 	"time"
 
@@ -100,7 +101,7 @@ func New(options Options) *Daemon {
 		inForce: f, load: options.Load, notifier: d.notifier, swaps: d.scheduler.swaps,
 		reloaded: make(chan struct{}, 1), running: make(chan struct{}),
 	}
-	d.metrics.Show(d.Autoscalers)
+	d.metrics.Show(func() iter.Seq[api.Autoscaler] { return d.AutoscalersAfter("") })
 	d.metrics.ShowDiscovered(d.Discovered)
 	d.metrics.ShowLost(d.lostParts)
 	d.metrics.DryRun(options.DryRun)

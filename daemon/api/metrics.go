@@ -23,40 +23,50 @@ type TextGatherer interface {
 	WriteText(w io.Writer, names ...string) error
 }
 
-// metricsHandler serves /metrics in the format that the client asks for. Where
-// gatherer is a TextGatherer, it writes the text.
+// DelimitedGatherer is a TextGatherer that can write what it gathers as delimited
+// protocol buffers too.
+type DelimitedGatherer interface {
+	TextGatherer
+	// WriteDelimited writes what WriteText does, each metric after its length.
+	WriteDelimited(w io.Writer, names ...string) error
+}
+
+// metricsHandler serves /metrics in the format that the client asks for. What
+// gatherer can write itself, it does.
 func metricsHandler(gatherer prometheus.Gatherer) http.Handler {
 	gathered := promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{
 		// One collector that fails does not hide what the others say.
 		ErrorHandling: promhttp.ContinueOnError,
 		Timeout:       metricsTimeout,
 	})
-	writer, ok := gatherer.(TextGatherer)
-	if !ok {
-		return gathered
+	written := map[expfmt.FormatType]http.Handler{}
+	if gatherer, ok := gatherer.(TextGatherer); ok {
+		written[expfmt.TypeTextPlain] = writtenMetrics(gatherer.WriteText)
 	}
-	text := writtenText(writer)
+	if gatherer, ok := gatherer.(DelimitedGatherer); ok {
+		written[expfmt.TypeProtoDelim] = writtenMetrics(gatherer.WriteDelimited)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if textFormat(r).FormatType() != expfmt.TypeTextPlain {
-			gathered.ServeHTTP(w, r)
+		if handler := written[metricsFormat(r).FormatType()]; handler != nil {
+			handler.ServeHTTP(w, r)
 			return
 		}
-		text.ServeHTTP(w, r)
+		gathered.ServeHTTP(w, r)
 	})
 }
 
-// textFormat returns the format that the client asks for, as promhttp does.
-func textFormat(r *http.Request) expfmt.Format {
+// metricsFormat returns the format that the client asks for, as promhttp does.
+func metricsFormat(r *http.Request) expfmt.Format {
 	return expfmt.NegotiateAccept(r.Header,
 		expfmt.NewFormat(expfmt.TypeProtoDelim), expfmt.NewFormat(expfmt.TypeProtoText),
 		expfmt.NewFormat(expfmt.TypeProtoCompact), expfmt.NewFormat(expfmt.TypeTextPlain))
 }
 
-// writtenText serves the text as it is written, compressed where the client takes
+// writtenMetrics serves metrics as they are written, compressed where the client takes
 // that. The server bounds how long a slow client may take.
-func writtenText(metrics TextGatherer) http.Handler {
+func writtenMetrics(write func(w io.Writer, names ...string) error) http.Handler {
 	return gzhttp.GzipHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", string(textFormat(r)))
-		_ = metrics.WriteText(w, r.URL.Query()["name[]"]...) // the client went away
+		w.Header().Set("Content-Type", string(metricsFormat(r)))
+		_ = write(w, r.URL.Query()["name[]"]...) // the client went away
 	}))
 }

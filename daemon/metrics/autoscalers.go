@@ -22,23 +22,19 @@ type family struct {
 	add func(s *sink, a *shown)
 	// labels are those besides the autoscaler's name, in their order.
 	labels []string
-	desc   *prometheus.Desc
 }
 
 func newFamily(name, help string, kind prometheus.ValueType, add func(s *sink, a *shown), labels ...string) *family {
-	name = "hpad_autoscaler_" + name
-	return &family{
-		name: name, help: help, kind: kind, add: add, labels: labels,
-		desc: prometheus.NewDesc(name, help, append([]string{"autoscaler"}, labels...), nil),
-	}
+	return &family{name: "hpad_autoscaler_" + name, help: help, kind: kind, add: add, labels: labels}
 }
 
 // ofMetrics is a family with a series for each metric of an autoscaler for which
 // value returns true.
 func ofMetrics(name, help string, value func(m *shownMetric) (float64, bool)) *family {
 	return newFamily("metric_"+name, help, prometheus.GaugeValue, func(s *sink, a *shown) {
-		for i := range a.metrics {
-			m := &a.metrics[i]
+		s.metrics = a.metricsIn(s.metrics[:0])
+		for i := range s.metrics {
+			m := &s.metrics[i]
 			if value, ok := value(m); ok {
 				s.add(value, string(m.goal), m.index, m.spec.Name, string(m.spec.Type))
 			}
@@ -49,25 +45,25 @@ func ofMetrics(name, help string, value func(m *shownMetric) (float64, bool)) *f
 // families are the metrics of each autoscaler, in the order of their names.
 var families = sortedFamilies(
 	newFamily("info", "What the autoscaler scales; always 1.", prometheus.GaugeValue, func(s *sink, a *shown) {
-		fleet, target, _ := strings.Cut(a.view.Reference, "/")
-		s.add(1, fleet, a.view.Kind, target)
+		fleet, target, _ := strings.Cut(a.reference, "/")
+		s.add(1, fleet, a.kind, target)
 	}, "fleet", "kind", "target"),
 	newFamily("current_replicas", "Replicas before the write of the last pass.", prometheus.GaugeValue, func(s *sink, a *shown) {
-		s.add(float64(a.view.Status.CurrentReplicas))
+		s.add(float64(a.current))
 	}),
 	newFamily("desired_replicas", "Replicas that the last pass wanted.", prometheus.GaugeValue, func(s *sink, a *shown) {
-		s.add(float64(a.view.Status.DesiredReplicas))
+		s.add(float64(a.desired))
 	}),
 	newFamily("min_replicas", "Lower bound on replicas.", prometheus.GaugeValue, func(s *sink, a *shown) {
-		if a.view.Spec.MinReplicas != nil {
-			s.add(float64(*a.view.Spec.MinReplicas))
+		if a.min != nil {
+			s.add(float64(*a.min))
 		}
 	}),
 	newFamily("max_replicas", "Upper bound on replicas.", prometheus.GaugeValue, func(s *sink, a *shown) {
-		s.add(float64(a.view.Spec.MaxReplicas))
+		s.add(float64(a.max))
 	}),
 	newFamily("instances", "Instances of the target that the last pass saw, by state.", prometheus.GaugeValue, func(s *sink, a *shown) {
-		n := &a.view.Instances
+		n := &a.instances
 		s.add(float64(n.Deleting), "deleting")
 		s.add(float64(n.Failed), "failed")
 		s.add(float64(n.Pending), "pending")
@@ -76,37 +72,37 @@ var families = sortedFamilies(
 		s.add(float64(n.Unready), "unready")
 	}, "state"),
 	newFamily("recommended_replicas", "Replicas that the metrics asked for in the last pass, before stabilization and limits; absent when no metric was looked at or none could be.", prometheus.GaugeValue, func(s *sink, a *shown) {
-		if a.view.Decision != nil && a.view.Decision.Recommendation != nil {
-			s.add(float64(*a.view.Decision.Recommendation))
+		if a.recommended != nil {
+			s.add(float64(*a.recommended))
 		}
 	}),
 	newFamily("condition", "State of a condition: 1 for True, 0 for False, -1 for Unknown.", prometheus.GaugeValue, conditions, "condition"),
 	newFamily("last_scale_timestamp_seconds", "When the count was last written; absent before the first time.", prometheus.GaugeValue, func(s *sink, a *shown) {
-		s.time(a.view.Status.LastScaleTime)
+		s.time(a.scaled)
 	}),
 	newFamily("last_evaluation_timestamp_seconds", "The tick of the last pass that ended; absent before the first.", prometheus.GaugeValue, func(s *sink, a *shown) {
-		s.time(a.view.Evaluation.Last)
+		s.time(a.evaluated)
 	}),
 	newFamily("last_evaluation_duration_seconds", "How long the last pass took.", prometheus.GaugeValue, func(s *sink, a *shown) {
-		s.add(a.view.Evaluation.DurationSeconds)
+		s.add(a.duration)
 	}),
 	newFamily("sync_period_seconds", "How often the autoscaler is evaluated.", prometheus.GaugeValue, func(s *sink, a *shown) {
-		s.add(a.view.SyncPeriodSeconds)
+		s.add(a.period)
 	}),
 	newFamily("failing", "Whether the last pass ended with an error: 1 or 0.", prometheus.GaugeValue, func(s *sink, a *shown) {
-		s.add(truth(a.view.Evaluation.Error != ""))
+		s.add(truth(a.failing))
 	}),
 	newFamily("held", "Whether the platform does not want the count to be written: 1 or 0.", prometheus.GaugeValue, func(s *sink, a *shown) {
-		s.add(truth(a.view.Decision != nil && a.view.Decision.Hold != nil))
+		s.add(truth(a.held))
 	}),
 	newFamily("disabled", "Whether autoscaling is off because the target has 0 replicas that hpad did not set: 1 or 0.", prometheus.GaugeValue, func(s *sink, a *shown) {
-		s.add(truth(a.view.Status.Disabled()))
+		s.add(truth(a.disabled))
 	}),
 	newFamily("unevaluated", "Whether three periods went by without a pass that ended: 1 or 0.", prometheus.GaugeValue, func(s *sink, a *shown) {
-		s.add(truth(a.view.Evaluation.Unevaluated))
+		s.add(truth(a.unevaluated))
 	}),
 	newFamily("quarantined", "Whether the autoscaler is left alone after repeated panics: 1 or 0.", prometheus.GaugeValue, func(s *sink, a *shown) {
-		s.add(truth(a.now.Before(a.view.Evaluation.QuarantinedUntil)))
+		s.add(truth(a.quarantined))
 	}),
 	newFamily("late_passes_total", "Ticks at which a pass was still under way.", prometheus.CounterValue, func(s *sink, a *shown) {
 		s.add(float64(a.counts.late.Load()))
@@ -124,22 +120,10 @@ var families = sortedFamilies(
 		s.add(float64(a.counts.reversals.Load()))
 	}),
 	newFamily("draining_instances", "Instances that a drain takes the work of, or that are being removed after it.", prometheus.GaugeValue, func(s *sink, a *shown) {
-		draining := 0
-		for i := range a.view.Drains {
-			if a.view.Drains[i].Removes() {
-				draining++
-			}
-		}
-		s.add(float64(draining))
+		s.add(float64(a.draining))
 	}),
 	newFamily("overdue_drains", "Drains that are not over although their deadline has passed.", prometheus.GaugeValue, func(s *sink, a *shown) {
-		overdue := 0
-		for i := range a.view.Drains {
-			if a.view.Drains[i].Overdue(a.now) {
-				overdue++
-			}
-		}
-		s.add(float64(overdue))
+		s.add(float64(a.overdue))
 	}),
 
 	ofMetrics("value", "Current value of a metric, in the unit of its goal; absent when it failed.", func(m *shownMetric) (float64, bool) {
@@ -172,14 +156,33 @@ func sortedFamilies(families ...*family) []*family {
 	return families
 }
 
+// shown is what a scrape keeps of an autoscaler until it is written: what its series
+// are made of, and not the whole view.
 type shown struct {
-	view    *api.Autoscaler
-	counts  *Autoscaler
-	metrics []shownMetric
-	now     time.Time
-	// name is the label of that name, opening the beginning of all labels as text.
-	name, opening string
+	// name is the label of that name, escaped what it is in text.
+	name, escaped   string
+	reference, kind string
+	counts          *Autoscaler
+	conditions      []policy.Condition
+	specs           []policy.MetricSpec
+	// results are those of the last pass; nil before the first.
+	results                                           []policy.MetricResult
+	min, recommended                                  *int32
+	current, desired, max                             int32
+	draining, overdue                                 int32
+	instances                                         api.Instances
+	scaled, evaluated                                 instant
+	duration, period                                  float64
+	failing, held, disabled, unevaluated, quarantined bool
 }
+
+// instant is a time in milliseconds since the epoch.
+type instant struct {
+	milli int64
+	known bool
+}
+
+func instantOf(at time.Time) instant { return instant{milli: at.UnixMilli(), known: !at.IsZero()} }
 
 type shownMetric struct {
 	spec *policy.MetricSpec
@@ -193,38 +196,58 @@ func (m *shownMetric) succeeded() bool { return m.result != nil && m.result.Erro
 
 // show returns all autoscalers in the order of their names.
 func (m *Metrics) show() []shown {
-	var views []api.Autoscaler
-	if show := m.views.Load(); show != nil {
-		views = (*show)()
+	show := m.views.Load()
+	if show == nil {
+		return nil
 	}
 	now := time.Now()
-	all := make([]shown, len(views))
-	for i := range views {
-		view := &views[i]
+	all := make([]shown, 0, m.count())
+	for view := range (*show)() {
 		counts := m.find(view.Name)
 		if counts == nil {
 			counts = &Autoscaler{}
 		}
-		name := validText(view.Name)
-		all[i] = shown{
-			view: view, counts: counts, metrics: showMetrics(view), now: now,
-			name: name, opening: string(appendLabel(nil, '{', "autoscaler", name)),
-		}
+		all = append(all, shownOf(&view, counts, now))
 	}
 	slices.SortFunc(all, func(a, b shown) int { return cmp.Compare(a.name, b.name) })
 	return all
 }
 
-// showMetrics returns the metrics of an autoscaler in the order of their labels.
-func showMetrics(view *api.Autoscaler) []shownMetric {
-	metrics := make([]shownMetric, len(view.Spec.Metrics))
-	for i := range metrics {
-		spec := &view.Spec.Metrics[i]
-		var result *policy.MetricResult
-		if view.Decision != nil && i < len(view.Decision.Metrics) {
-			result = &view.Decision.Metrics[i]
+func shownOf(view *api.Autoscaler, counts *Autoscaler, now time.Time) shown {
+	name := validText(view.Name)
+	a := shown{
+		name: name, escaped: labelEscapes.Replace(name), reference: view.Reference, kind: view.Kind,
+		counts: counts, conditions: view.Status.Conditions, specs: view.Spec.Metrics,
+		min: view.Spec.MinReplicas, max: view.Spec.MaxReplicas,
+		current: view.Status.CurrentReplicas, desired: view.Status.DesiredReplicas,
+		instances: view.Instances, scaled: instantOf(view.Status.LastScaleTime), evaluated: instantOf(view.Evaluation.Last),
+		duration: view.Evaluation.DurationSeconds, period: view.SyncPeriodSeconds,
+		failing: view.Evaluation.Error != "", disabled: view.Status.Disabled(),
+		unevaluated: view.Evaluation.Unevaluated, quarantined: now.Before(view.Evaluation.QuarantinedUntil),
+	}
+	if decision := view.Decision; decision != nil {
+		a.results, a.recommended, a.held = decision.Metrics, decision.Recommendation, decision.Hold != nil
+	}
+	for i := range view.Drains {
+		if view.Drains[i].Removes() {
+			a.draining++
 		}
-		metrics[i] = shownMetric{spec: spec, result: result, goal: goalOf(spec, result), index: strconv.Itoa(i)}
+		if view.Drains[i].Overdue(now) {
+			a.overdue++
+		}
+	}
+	return a
+}
+
+// metricsIn appends the metrics of the autoscaler, in the order of their labels.
+func (a *shown) metricsIn(metrics []shownMetric) []shownMetric {
+	for i := range a.specs {
+		spec := &a.specs[i]
+		var result *policy.MetricResult
+		if i < len(a.results) {
+			result = &a.results[i]
+		}
+		metrics = append(metrics, shownMetric{spec: spec, result: result, goal: goalOf(spec, result), index: strconv.Itoa(i)})
 	}
 	slices.SortFunc(metrics, func(a, b shownMetric) int {
 		return cmp.Or(cmp.Compare(a.goal, b.goal), cmp.Compare(a.index, b.index))
@@ -234,8 +257,8 @@ func showMetrics(view *api.Autoscaler) []shownMetric {
 
 func conditions(s *sink, a *shown) {
 	byType := func(a, b policy.Condition) int { return cmp.Compare(a.Type, b.Type) }
-	conditions := a.view.Status.Conditions
-	if !slices.IsSortedFunc(conditions, byType) { // the view is not ours to sort
+	conditions := a.conditions
+	if !slices.IsSortedFunc(conditions, byType) { // they are not ours to sort
 		conditions = slices.SortedFunc(slices.Values(conditions), byType)
 	}
 	for i := range conditions {

@@ -1,17 +1,19 @@
 package metrics
 
 import (
+	"bufio"
+	"bytes"
 	"cmp"
 	"errors"
 	"io"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
+	"google.golang.org/protobuf/encoding/protodelim"
 )
 
 // Exposition is what a scrape is answered from: what a daemon counts, its
@@ -19,28 +21,41 @@ import (
 // for concurrent use.
 //
 // The registry's way of gathering costs more than a round of the daemon: it
-// builds, checks and sorts each of the 40 series that an autoscaler has. WriteText
-// writes these series as the text they come to, and nothing is kept of them
-// between scrapes. Gather goes the registry's way, for any other format.
+// builds, checks and sorts each of the 40 series that an autoscaler has. Here they
+// are written as the text, or the protocol buffers, that they come to, family by
+// family, and nothing is kept of them between scrapes.
 type Exposition struct {
-	metrics           *Metrics
-	rest, autoscalers prometheus.Gatherer
+	metrics *Metrics
+	rest    prometheus.Gatherer
 }
 
 // Exposition returns what to scrape; rest is the registry that the metrics were
 // made with.
 func (m *Metrics) Exposition(rest prometheus.Gatherer) *Exposition {
-	autoscalers := prometheus.NewRegistry()
-	autoscalers.MustRegister((*collector)(m))
-	return &Exposition{metrics: m, rest: rest, autoscalers: autoscalers}
+	return &Exposition{metrics: m, rest: rest}
 }
 
-// Gather returns all metrics, as a registry does.
+// Gather returns all metrics, as a registry does. It takes memory for each series:
+// it is for formats that nobody asks for but to look at them.
 func (e *Exposition) Gather() ([]*dto.MetricFamily, error) {
 	rest, err := e.rest.Gather()
-	autoscalers, errAutoscalers := e.autoscalers.Gather()
+	encoded := new(bytes.Buffer)
+	errAutoscalers := e.metrics.write(&sink{delimited: &delimited{to: encoded}}, e.metrics.asked(nil), true)
+	var autoscalers []*dto.MetricFamily
+	for reader := bufio.NewReader(encoded); errAutoscalers == nil; {
+		family := new(dto.MetricFamily)
+		if errAutoscalers = wholeFamily.UnmarshalFrom(reader, family); errAutoscalers == nil {
+			autoscalers = append(autoscalers, family)
+		}
+	}
+	if errors.Is(errAutoscalers, io.EOF) {
+		errAutoscalers = nil
+	}
 	return slices.Insert(rest, place(rest), autoscalers...), errors.Join(err, errAutoscalers)
 }
+
+// wholeFamily reads what this process has written, however long it is.
+var wholeFamily = protodelim.UnmarshalOptions{MaxSize: -1}
 
 // place returns where the families of the autoscalers come among the others; no
 // other sorts between them.
@@ -55,15 +70,41 @@ func place(rest []*dto.MetricFamily) int {
 // them where there are none: the same text as that of Gather. What cannot be
 // gathered is left out; the error is that of writing.
 func (e *Exposition) WriteText(w io.Writer, names ...string) error {
-	rest, _ := e.rest.Gather() // one collector that fails does not hide what the others say
+	return e.write(w, expfmt.NewFormat(expfmt.TypeTextPlain), &sink{text: &text{to: w}}, names)
+}
+
+// WriteDelimited writes what WriteText does as protocol buffers, each after its
+// length. Of the autoscalers' it holds one family in memory.
+func (e *Exposition) WriteDelimited(w io.Writer, names ...string) error {
+	return e.write(w, expfmt.NewFormat(expfmt.TypeProtoDelim), &sink{delimited: &delimited{to: w}}, names)
+}
+
+func (e *Exposition) write(w io.Writer, format expfmt.Format, s *sink, names []string) error {
+	asked := e.metrics.asked(names)
+	counted := isAsked(names, count.name)
+	rest := e.gatherRest(names)
 	at := place(rest)
-	if err := encode(w, rest[:at], names); err != nil {
+	encoder := expfmt.NewEncoder(w, format)
+	if err := encode(encoder, rest[:at], names); err != nil {
 		return err
 	}
-	if err := e.metrics.writeText(w, names); err != nil {
+	if err := e.metrics.write(s, asked, counted); err != nil {
 		return err
 	}
-	return encode(w, rest[at:], names)
+	return encode(encoder, rest[at:], names)
+}
+
+// gatherRest returns what is in the registry, unless nothing of it is asked for. One
+// collector that fails does not hide what the others say.
+func (e *Exposition) gatherRest(names []string) []*dto.MetricFamily {
+	isAutoscalers := func(name string) bool {
+		return name == count.name || slices.ContainsFunc(families, func(f *family) bool { return f.name == name })
+	}
+	if len(names) > 0 && !slices.ContainsFunc(names, func(name string) bool { return !isAutoscalers(name) }) {
+		return nil
+	}
+	rest, _ := e.rest.Gather()
+	return rest
 }
 
 // isAsked reports whether a metric is among the names, or there are none.
@@ -71,12 +112,12 @@ func isAsked(names []string, name string) bool {
 	return len(names) == 0 || slices.Contains(names, name)
 }
 
-func encode(w io.Writer, families []*dto.MetricFamily, names []string) error {
+func encode(encoder expfmt.Encoder, families []*dto.MetricFamily, names []string) error {
 	for _, family := range families {
 		if !isAsked(names, family.GetName()) {
 			continue
 		}
-		if _, err := expfmt.MetricFamilyToText(w, family); err != nil {
+		if err := encoder.Encode(family); err != nil {
 			return err
 		}
 	}
@@ -86,94 +127,81 @@ func encode(w io.Writer, families []*dto.MetricFamily, names []string) error {
 // count is the number of the autoscalers, which is written with them.
 var count = &family{
 	name: "hpad_autoscalers", help: "Autoscalers in the configuration in force.", kind: prometheus.GaugeValue,
-	desc: prometheus.NewDesc("hpad_autoscalers", "Autoscalers in the configuration in force.", nil, nil),
 }
 
-// writeText writes the series of the autoscalers in the metrics of these names.
-func (m *Metrics) writeText(w io.Writer, names []string) error {
-	all := m.show()
-	t := &text{to: w}
-	s := &sink{text: t}
-	s.addAll(all, names)
-	if isAsked(names, count.name) {
-		t.begin(count)
-		t.pending = append(t.pending, count.name...)
-		t.pending = append(t.pending, ' ')
-		t.end(float64(len(all)))
+// asked returns the families of these names, all of them where there are none.
+func (m *Metrics) asked(names []string) []*family {
+	if len(names) == 0 {
+		return families
 	}
-	return t.flush()
-}
-
-type collector Metrics
-
-func (c *collector) Describe(descs chan<- *prometheus.Desc) {
+	var asked []*family
 	for _, family := range families {
-		descs <- family.desc
-	}
-	descs <- count.desc
-}
-
-func (c *collector) Collect(metrics chan<- prometheus.Metric) {
-	all := (*Metrics)(c).show()
-	s := &sink{metrics: metrics}
-	s.addAll(all, nil)
-	metrics <- prometheus.MustNewConstMetric(count.desc, count.kind, float64(len(all)))
-}
-
-// sink takes the series of a scrape, family by family and autoscaler by
-// autoscaler. Where there is no text, they are sent as metrics.
-type sink struct {
-	family  *family
-	of      *shown
-	text    *text
-	metrics chan<- prometheus.Metric
-}
-
-// addAll takes the families of these names, of every autoscaler. It stops where
-// the text cannot be written.
-func (s *sink) addAll(all []shown, names []string) {
-	for _, s.family = range families {
-		if !isAsked(names, s.family.name) {
-			continue
+		if slices.Contains(names, family.name) {
+			asked = append(asked, family)
 		}
+	}
+	return asked
+}
+
+// write gives a sink the families that are asked for, of every autoscaler, and their
+// count where that is. It stops where they cannot be written.
+func (m *Metrics) write(s *sink, asked []*family, counted bool) error {
+	if len(asked) == 0 && !counted {
+		return nil
+	}
+	all := m.show()
+	for _, s.family = range asked {
 		for i := range all {
 			s.of = &all[i]
 			s.family.add(s, s.of)
 		}
-		if s.text != nil && s.text.err != nil {
-			return
+		if err := s.err(); err != nil {
+			return err
 		}
 	}
+	if counted {
+		s.family, s.of = count, nil
+		s.add(float64(len(all)))
+	}
+	if s.text != nil {
+		return s.text.flush()
+	}
+	return s.delimited.flush()
+}
+
+// sink takes the series of a scrape, family by family and autoscaler by
+// autoscaler, as text or as protocol buffers.
+type sink struct {
+	family *family
+	// of is nil for what is of none.
+	of        *shown
+	text      *text
+	delimited *delimited
+	// metrics is memory for those of an autoscaler.
+	metrics []shownMetric
+}
+
+// err is why what was written could not be.
+func (s *sink) err() error {
+	if s.text != nil {
+		return s.text.err
+	}
+	return s.delimited.err
 }
 
 // add takes a series with the values of the family's labels.
 func (s *sink) add(value float64, labels ...string) {
-	if s.text == nil {
-		s.send(value, labels)
+	if s.text != nil {
+		s.text.add(s.family, s.of, value, labels)
 		return
 	}
-	s.text.begin(s.family)
-	line := append(s.text.pending, s.family.name...)
-	line = append(line, s.of.opening...)
-	for i, label := range labels {
-		line = appendLabel(line, ',', s.family.labels[i], label)
-	}
-	s.text.pending = append(line, "} "...)
-	s.text.end(value)
-}
-
-func (s *sink) send(value float64, labels []string) {
-	values := []string{s.of.name}
-	for _, label := range labels {
-		values = append(values, validText(label))
-	}
-	s.metrics <- prometheus.MustNewConstMetric(s.family.desc, s.family.kind, value, values...)
+	s.delimited.add(s.family, s.of, value, labels)
 }
 
 // time takes a series whose value is a time; none for the zero one.
-func (s *sink) time(at time.Time) {
-	if !at.IsZero() {
-		s.add(float64(at.UnixMilli()) / 1000)
+func (s *sink) time(at instant) {
+	if at.known {
+		s.add(float64(at.milli) / 1000)
 	}
 }
 
@@ -203,6 +231,22 @@ func (t *text) begin(f *family) {
 	}
 }
 
+func (t *text) add(f *family, of *shown, value float64, labels []string) {
+	t.begin(f)
+	line := append(t.pending, f.name...)
+	if of != nil {
+		line = append(line, `{autoscaler="`...)
+		line = append(line, of.escaped...)
+		line = append(line, '"')
+		for i, label := range labels {
+			line = appendLabel(line, f.labels[i], label)
+		}
+		line = append(line, '}')
+	}
+	t.pending = append(line, ' ')
+	t.end(value)
+}
+
 func (t *text) end(value float64) {
 	if value == 0 {
 		value = 0 // the format has no -0
@@ -223,9 +267,9 @@ func (t *text) flush() error {
 
 var labelEscapes = strings.NewReplacer("\\", `\\`, "\n", `\n`, `"`, `\"`)
 
-// appendLabel appends a label after what separates it from what is before.
-func appendLabel(line []byte, separator byte, name, value string) []byte {
-	line = append(line, separator)
+// appendLabel appends a label after those before.
+func appendLabel(line []byte, name, value string) []byte {
+	line = append(line, ',')
 	line = append(line, name...)
 	line = append(line, `="`...)
 	line = append(line, labelEscapes.Replace(validText(value))...)

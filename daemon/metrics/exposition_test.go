@@ -1,9 +1,11 @@
 package metrics
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
+	"google.golang.org/protobuf/encoding/protodelim"
 	"pgregory.net/rapid"
 
 	"github.com/hpad/hpad/daemon/api"
@@ -39,6 +42,63 @@ func gathered(t interface{ Fatal(...any) }, gatherer prometheus.Gatherer) string
 	return text.String()
 }
 
+// collector gathers the series of the autoscalers as a registry is given any: one by
+// one, as metrics of the library's own.
+type collector Metrics
+
+func (c *collector) Describe(chan<- *prometheus.Desc) {} // they are checked all the same
+
+func (c *collector) Collect(metrics chan<- prometheus.Metric) {
+	all := (*Metrics)(c).show()
+	for _, family := range append(slices.Clone(families), count) {
+		names := family.labels
+		if family != count {
+			names = append([]string{"autoscaler"}, names...)
+		}
+		desc := prometheus.NewDesc(family.name, family.help, names, nil)
+		if family == count {
+			metrics <- prometheus.MustNewConstMetric(desc, family.kind, float64(len(all)))
+			continue
+		}
+		for i := range all {
+			for _, one := range seriesOf(family, &all[i]) {
+				metrics <- prometheus.MustNewConstMetric(desc, family.kind, one.value, append([]string{all[i].name}, one.labels...)...)
+			}
+		}
+	}
+}
+
+type oneSeries struct {
+	value  float64
+	labels []string
+}
+
+// seriesOf returns the series of an autoscaler in a family, read back.
+func seriesOf(f *family, of *shown) []oneSeries {
+	buffer := new(bytes.Buffer)
+	s := &sink{family: f, of: of, delimited: &delimited{to: buffer}}
+	f.add(s, of)
+	if err := s.delimited.flush(); err != nil {
+		panic(err)
+	}
+	if buffer.Len() == 0 {
+		return nil
+	}
+	read := new(dto.MetricFamily)
+	if err := protodelim.UnmarshalFrom(buffer, read); err != nil {
+		panic(err)
+	}
+	var all []oneSeries
+	for _, metric := range read.GetMetric() {
+		one := oneSeries{value: metric.GetGauge().GetValue() + metric.GetCounter().GetValue()}
+		for _, label := range metric.GetLabel()[1:] {
+			one.labels = append(one.labels, label.GetValue())
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
 func written(t interface{ Fatal(...any) }, exposition *Exposition) string {
 	var text strings.Builder
 	if err := exposition.WriteText(&text); err != nil {
@@ -58,6 +118,63 @@ func TestText(t *testing.T) {
 	}
 	if diff := cmp.Diff(gathered(t, exposition), written(t, exposition)); diff != "" {
 		t.Errorf("text (-gathered +written):\n%s", diff)
+	}
+}
+
+// TestDelimited: protocol buffers say what the text does, and of some names too.
+func TestDelimited(t *testing.T) {
+	_, exposition := exercised(t)
+	for _, names := range [][]string{nil, {"hpad_fleets", "hpad_autoscaler_failing"}, {"hpad_autoscaler_instances"}, {"hpad_unheard_of"}} {
+		var text strings.Builder
+		delimited := new(bytes.Buffer)
+		if err := errors.Join(exposition.WriteText(&text, names...), exposition.WriteDelimited(delimited, names...)); err != nil {
+			t.Fatal(err)
+		}
+		got := gathered(t, prometheus.GathererFunc(func() (families []*dto.MetricFamily, err error) {
+			for delimited.Len() > 0 && err == nil {
+				family := new(dto.MetricFamily)
+				err = protodelim.UnmarshalFrom(delimited, family)
+				families = append(families, family)
+			}
+			return families, err
+		}))
+		if diff := cmp.Diff(text.String(), got); diff != "" {
+			t.Errorf("%v (-text +delimited):\n%s", names, diff)
+		}
+	}
+}
+
+// TestOnlyWhatIsAsked: names of autoscalers have nothing else gathered, and other
+// names no autoscaler looked at.
+func TestOnlyWhatIsAsked(t *testing.T) {
+	m := New(nil)
+	looked := 0
+	m.Show(func() iter.Seq[api.Autoscaler] {
+		looked++
+		return slices.Values([]api.Autoscaler{checkout()})
+	})
+	gathered := 0
+	exposition := m.Exposition(prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		gathered++
+		return nil, nil
+	}))
+	for _, test := range []struct {
+		names                    []string
+		wantLooked, wantGathered int
+	}{
+		{[]string{"hpad_autoscaler_failing", "hpad_autoscalers"}, 1, 0},
+		{[]string{"hpad_fleets"}, 0, 1},
+		{[]string{"hpad_fleets", "hpad_autoscaler_failing"}, 1, 1},
+		{nil, 1, 1},
+	} {
+		looked, gathered = 0, 0
+		if err := exposition.WriteText(io.Discard, test.names...); err != nil {
+			t.Fatal(err)
+		}
+		if looked != test.wantLooked || gathered != test.wantGathered {
+			t.Errorf("%v: autoscalers looked at %d times and the rest gathered %d times, want %d and %d",
+				test.names, looked, gathered, test.wantLooked, test.wantGathered)
+		}
 	}
 }
 
@@ -115,7 +232,7 @@ func TestTextOfAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		views := rapid.SliceOfNDistinct(rapid.Custom(anyAutoscaler), 0, 4, func(a api.Autoscaler) string { return validText(a.Name) }).Draw(t, "views")
 		m := New(nil)
-		m.Show(func() []api.Autoscaler { return views })
+		m.Show(func() iter.Seq[api.Autoscaler] { return slices.Values(views) })
 		everything := prometheus.NewPedanticRegistry()
 		everything.MustRegister((*collector)(m))
 		if diff := cmp.Diff(gathered(t, everything), written(t, m.Exposition(prometheus.NewRegistry()))); diff != "" {
@@ -139,6 +256,9 @@ func (f *failing) Write(text []byte) (int, error) {
 func TestClientGoesAway(t *testing.T) {
 	exposition := fleetOf(1_000)
 	for _, left := range []int{0, 100, 3 * maxPending} {
+		if err := exposition.WriteDelimited(&failing{left: left}); !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("after %d bytes: %v", left, err)
+		}
 		client := &failing{left: left}
 		if err := exposition.WriteText(client); !errors.Is(err, io.ErrClosedPipe) {
 			t.Errorf("after %d bytes: %v", left, err)
@@ -156,7 +276,7 @@ func TestTextOfABrokenCollector(t *testing.T) {
 	reg.MustRegister(prometheus.CollectorFunc(func(metrics chan<- prometheus.Metric) {
 		metrics <- prometheus.NewInvalidMetric(prometheus.NewDesc("hpad_broken", "Broken.", nil, nil), errors.New("the disk is on fire"))
 	}))
-	m.Show(func() []api.Autoscaler { return []api.Autoscaler{checkout()} })
+	m.Show(func() iter.Seq[api.Autoscaler] { return slices.Values([]api.Autoscaler{checkout()}) })
 	for _, line := range []string{"hpad_fleets 0\n", "hpad_autoscalers 1\n"} {
 		if got := written(t, m.Exposition(reg)); !strings.Contains(got, line) {
 			t.Errorf("%q is not in the text:\n%s", line, got)
@@ -188,7 +308,7 @@ func fleetOf(count int) *Exposition {
 		views[i] = view
 	}
 	slices.SortFunc(views, func(a, b api.Autoscaler) int { return strings.Compare(a.Name, b.Name) })
-	m.Show(func() []api.Autoscaler { return views })
+	m.Show(func() iter.Seq[api.Autoscaler] { return slices.Values(views) })
 	return m.Exposition(reg)
 }
 
@@ -208,17 +328,23 @@ func (s *scraper) Write(text []byte) (int, error) {
 }
 
 // BenchmarkScrape is a whole scrape through the handler that the daemon serves:
-// text, compressed and not, and what is gathered for other formats.
+// text, compressed and not, one metric of it, and protocol buffers.
 func BenchmarkScrape(b *testing.B) {
-	for _, count := range []int{1_000, 10_000} {
-		metrics := fleetOf(count)
-		handler := api.NewHandler(nil, metrics, nil)
-		for _, encoding := range []string{"gzip", "identity"} {
-			b.Run(fmt.Sprintf("%s/%d", encoding, count), func(b *testing.B) {
-				request := httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody)
-				// As Prometheus asks.
-				request.Header.Set("Accept", "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2")
-				request.Header.Set("Accept-Encoding", encoding)
+	// As Prometheus asks.
+	const text = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
+	const delimited = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.7," + text
+	for _, count := range []int{1_000, 10_000, 100_000} {
+		handler := api.NewHandler(nil, fleetOf(count), nil)
+		for _, test := range []struct{ name, path, accept, encoding string }{
+			{"gzip", "/metrics", text, "gzip"},
+			{"identity", "/metrics", text, "identity"},
+			{"one", "/metrics?name[]=hpad_autoscaler_failing", text, "gzip"},
+			{"delimited", "/metrics", delimited, "gzip"},
+		} {
+			b.Run(fmt.Sprintf("%s/%d", test.name, count), func(b *testing.B) {
+				request := httptest.NewRequest(http.MethodGet, test.path, http.NoBody)
+				request.Header.Set("Accept", test.accept)
+				request.Header.Set("Accept-Encoding", test.encoding)
 				b.ReportAllocs()
 				answer := scraper{}
 				for b.Loop() {
@@ -231,13 +357,5 @@ func BenchmarkScrape(b *testing.B) {
 				b.ReportMetric(float64(answer.size), "bytes-sent")
 			})
 		}
-		b.Run(fmt.Sprintf("gather/%d", count), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := metrics.Gather(); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
 	}
 }

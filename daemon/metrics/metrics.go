@@ -8,6 +8,7 @@
 package metrics
 
 import (
+	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,7 +27,7 @@ type Metrics struct {
 	clock       clockSteps
 	reloads     reloads
 	dryRun      prometheus.Gauge
-	views       atomic.Pointer[func() []api.Autoscaler]
+	views       atomic.Pointer[func() iter.Seq[api.Autoscaler]]
 	discovered  scraped[[]api.Discovered]
 	lost        scraped[map[string]bool]
 	budgets     scraped[Budgets]
@@ -70,7 +71,7 @@ func New(reg prometheus.Registerer) *Metrics {
 }
 
 // Show sets where the views of the autoscalers come from, once per scrape.
-func (m *Metrics) Show(views func() []api.Autoscaler) { m.views.Store(&views) }
+func (m *Metrics) Show(views func() iter.Seq[api.Autoscaler]) { m.views.Store(&views) }
 
 // ShowDiscovered sets where the targets come from that fleets found by their
 // labels, once per scrape.
@@ -135,6 +136,13 @@ func (m *Metrics) find(name string) *Autoscaler {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.autoscalers[name]
+}
+
+// count returns how many autoscalers there are handles of.
+func (m *Metrics) count() int {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return len(m.autoscalers)
 }
 
 // durationBuckets are those of the HPA controller, in seconds: 1 ms to 32 s.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"os"
 	"regexp"
@@ -73,7 +74,7 @@ func exercised(t *testing.T) (*Metrics, *Exposition) {
 	reg := prometheus.NewPedanticRegistry()
 	m := New(reg)
 	view := checkout()
-	m.Show(func() []api.Autoscaler { return []api.Autoscaler{view} })
+	m.Show(func() iter.Seq[api.Autoscaler] { return slices.Values([]api.Autoscaler{view}) })
 	m.ShowDiscovered(func() []api.Discovered {
 		return []api.Discovered{
 			{Reference: "shop/web/a", State: api.DiscoveredActive},
@@ -287,7 +288,7 @@ func TestSeriesGo(t *testing.T) {
 	m, exposition := exercised(t)
 	handle := m.Autoscaler("checkout")
 	m.Forget("checkout")
-	m.Show(func() []api.Autoscaler { return nil })
+	m.Show(func() iter.Seq[api.Autoscaler] { return slices.Values([]api.Autoscaler(nil)) })
 	m.Configured([]string{"shop"}, nil)
 	handle.Pass(checkout().Decision, NoError, time.Second) // a pass that was ending
 	m.Late("checkout")
@@ -299,7 +300,7 @@ func TestSeriesGo(t *testing.T) {
 			t.Errorf("%s is still there", name)
 		}
 	}
-	m.Show(func() []api.Autoscaler { return []api.Autoscaler{checkout()} })
+	m.Show(func() iter.Seq[api.Autoscaler] { return slices.Values([]api.Autoscaler{checkout()}) })
 	if late := series(t, exposition)["hpad_autoscaler_late_passes_total{autoscaler=checkout}"]; late != 0 {
 		t.Errorf("an autoscaler of the same name begins with %v late passes", late)
 	}
@@ -331,8 +332,8 @@ func TestNewAutoscalerShowsLittle(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	m := New(reg)
 	m.Autoscaler("new")
-	m.Show(func() []api.Autoscaler {
-		return []api.Autoscaler{{Name: "new", Spec: policy.Spec{MaxReplicas: 3, Metrics: []policy.MetricSpec{{Type: policy.ExternalMetric, Name: "q"}}}}}
+	m.Show(func() iter.Seq[api.Autoscaler] {
+		return slices.Values([]api.Autoscaler{{Name: "new", Spec: policy.Spec{MaxReplicas: 3, Metrics: []policy.MetricSpec{{Type: policy.ExternalMetric, Name: "q"}}}}})
 	})
 	got := series(t, m.Exposition(reg))
 	for _, absent := range []string{"min_replicas", "recommended_replicas", "last_scale_timestamp_seconds", "last_evaluation_timestamp_seconds"} {
