@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets/targettest"
 )
@@ -170,6 +173,34 @@ func TestUnevaluatedAfterTheClockWasSetBack(t *testing.T) {
 		w.advance(time.Minute)
 		if problems := w.daemon.Health().Unevaluated; len(problems) != 1 {
 			t.Errorf("unevaluated = %v, want q", problems)
+		}
+		w.stop()
+	})
+}
+
+// A reload takes the series of autoscalers out of the metrics, and puts them back.
+func TestAutoscalerSeriesFollowTheConfiguration(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("q", 3, 3)
+		registry := prometheus.NewRegistry()
+		w.metrics = metrics.New(registry)
+		w.start()
+		w.advance(time.Minute)
+		for _, on := range []bool{true, false, true} {
+			w.config.Daemon.AutoscalerSeries = on
+			if err := w.daemon.Reload(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			var text strings.Builder
+			if err := w.metrics.Exposition(registry).WriteText(&text); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Contains(text.String(), `hpad_autoscaler_failing{autoscaler="q"} 0`); got != on {
+				t.Errorf("autoscaler_series = %v: they are there: %v", on, got)
+			}
+			if !strings.Contains(text.String(), "hpad_autoscalers 1\n") {
+				t.Errorf("autoscaler_series = %v: how many there are is not told", on)
+			}
 		}
 		w.stop()
 	})

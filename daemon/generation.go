@@ -180,6 +180,7 @@ func (f *inForce) swap(ch *change) (fresh []*autoscaler) {
 	ch.next.configureScaleIn()
 	f.current.Store(ch.next)
 	f.metrics.Configured(slices.Collect(maps.Keys(ch.next.Fleets)), slices.Collect(maps.Keys(ch.next.Sources)))
+	f.metrics.ShowSeries(ch.next.config.Daemon.AutoscalerSeries)
 	f.adapters.Swap(ch.adapters)
 	for _, a := range ch.changed {
 		a.pardon()

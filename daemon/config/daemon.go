@@ -67,6 +67,9 @@ type Daemon struct {
 	// together while they are evaluated; at least 100000. One of max_samples takes at
 	// most half of it.
 	QuerySamples int64 `toml:"query_samples" default:"10000000" min:"100000" next_start:"true"`
+	// AutoscalerSeries has /metrics show the series of each autoscaler, some 40 of them;
+	// without, they are there only where they are asked for by name[].
+	AutoscalerSeries bool `toml:"autoscaler_series" default:"true"`
 	// Compat turns off every deviation from the HPA that concerns decisions when it is
 	// "strict"; empty leaves them on.
 	Compat string `toml:"compat" values:"strict" must:"\"strict\", or empty"`

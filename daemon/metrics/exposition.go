@@ -66,8 +66,8 @@ func place(rest []*dto.MetricFamily) int {
 	return at
 }
 
-// WriteText writes the metrics of these names in Prometheus's text format, all of
-// them where there are none: the same text as that of Gather. What cannot be
+// WriteText writes the metrics of these names in Prometheus's text format, or, where
+// there are none, all that are not left out: the same text as that of Gather. What cannot be
 // gathered is left out; the error is that of writing.
 func (e *Exposition) WriteText(w io.Writer, names ...string) error {
 	return e.write(w, expfmt.NewFormat(expfmt.TypeTextPlain), &sink{text: &text{to: w}}, names)
@@ -129,9 +129,10 @@ var count = &family{
 	name: "hpad_autoscalers", help: "Autoscalers in the configuration in force.", kind: prometheus.GaugeValue,
 }
 
-// asked returns the families of these names, all of them where there are none.
+// asked returns the families of these names, all of them where there are no names,
+// unless they are left out then.
 func (m *Metrics) asked(names []string) []*family {
-	if len(names) == 0 {
+	if len(names) == 0 && !m.withoutSeries.Load() {
 		return families
 	}
 	var asked []*family

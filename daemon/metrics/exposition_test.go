@@ -144,6 +144,29 @@ func TestDelimited(t *testing.T) {
 	}
 }
 
+// TestSeriesLeftOut: without them, the series of autoscalers are where they are named,
+// and all others as ever.
+func TestSeriesLeftOut(t *testing.T) {
+	m, exposition := exercised(t)
+	whole := strings.SplitAfter(written(t, exposition), "\n")
+	m.ShowSeries(false)
+	want := slices.DeleteFunc(slices.Clone(whole), func(line string) bool { return strings.Contains(line, "hpad_autoscaler_") })
+	if diff := cmp.Diff(strings.Join(want, ""), written(t, exposition)); diff != "" || len(want) == len(whole) {
+		t.Errorf("left out (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(gathered(t, exposition), written(t, exposition)); diff != "" {
+		t.Errorf("text (-gathered +written):\n%s", diff)
+	}
+	var named strings.Builder
+	if err := exposition.WriteText(&named, "hpad_autoscaler_failing"); err != nil || !strings.Contains(named.String(), "hpad_autoscaler_failing{autoscaler=\"checkout\"} ") {
+		t.Errorf("asked for by its name: %q, %v", named.String(), err)
+	}
+	m.ShowSeries(true)
+	if diff := cmp.Diff(strings.Join(whole, ""), written(t, exposition)); diff != "" {
+		t.Errorf("shown again (-before +after):\n%s", diff)
+	}
+}
+
 // TestOnlyWhatIsAsked: names of autoscalers have nothing else gathered, and other
 // names no autoscaler looked at.
 func TestOnlyWhatIsAsked(t *testing.T) {

@@ -21,18 +21,20 @@ import (
 
 // Metrics are the metrics of one daemon. They are safe for concurrent use.
 type Metrics struct {
-	passes      passes
-	calls       calls
-	state       stateWrites
-	clock       clockSteps
-	reloads     reloads
-	dryRun      prometheus.Gauge
-	views       atomic.Pointer[func() iter.Seq[api.Autoscaler]]
-	discovered  scraped[[]api.Discovered]
-	lost        scraped[map[string]bool]
-	budgets     scraped[Budgets]
-	mu          sync.RWMutex
-	autoscalers map[string]*Autoscaler
+	passes  passes
+	calls   calls
+	state   stateWrites
+	clock   clockSteps
+	reloads reloads
+	dryRun  prometheus.Gauge
+	// withoutSeries is set where those of autoscalers are left out unless they are named.
+	withoutSeries atomic.Bool
+	views         atomic.Pointer[func() iter.Seq[api.Autoscaler]]
+	discovered    scraped[[]api.Discovered]
+	lost          scraped[map[string]bool]
+	budgets       scraped[Budgets]
+	mu            sync.RWMutex
+	autoscalers   map[string]*Autoscaler
 }
 
 // New makes the metrics of a daemon and registers them; nil registers nowhere.
@@ -72,6 +74,10 @@ func New(reg prometheus.Registerer) *Metrics {
 
 // Show sets where the views of the autoscalers come from, once per scrape.
 func (m *Metrics) Show(views func() iter.Seq[api.Autoscaler]) { m.views.Store(&views) }
+
+// ShowSeries sets whether the series of each autoscaler are shown also where they are
+// not asked for by their names; they are, until it is called.
+func (m *Metrics) ShowSeries(on bool) { m.withoutSeries.Store(!on) }
 
 // ShowDiscovered sets where the targets come from that fleets found by their
 // labels, once per scrape.
