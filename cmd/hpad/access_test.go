@@ -177,6 +177,7 @@ func TestPlainTCPIsReadOnly(t *testing.T) {
 	}{
 		{"a read", http.MethodGet, "/api/v1/status/config", nil, 200, "[daemon]"},
 		{"a write", http.MethodPost, "/-/reload", nil, 403, "is a write"},
+		{"a profile", http.MethodGet, "/debug/pprof/heap", nil, 403, "is a profile"},
 		{"a write from another site", http.MethodPost, "/-/reload", func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }, 403, "cross-origin"},
 		{"a read under another name", http.MethodGet, "/api/v1/status/config", func(r *http.Request) { r.Host = "evil.example" }, 403, "no name of this hpad"},
 		{"a read as localhost", http.MethodGet, "/-/ready", func(r *http.Request) { r.Host = "localhost:4720" }, 200, "ready"},
@@ -223,6 +224,8 @@ func TestProtectedTCP(t *testing.T) {
 		r, authority, server := begin(t, cert)
 		r.expect(exitFine, "No autoscalers", "get", "--server", server, "--ca-file", authority.File)
 		r.expect(exitFailure, "asks nobody who they are", "reload", "--server", server, "--ca-file", authority.File)
+		r.expect(exitFailure, "is a profile, and the web config asks nobody who they are", "debug", "profile", "heap",
+			"--file", filepath.Join(r.dir, "heap"), "--server", server, "--ca-file", authority.File)
 		r.expect(exitFailure, "name its authority with --ca-file", "get", "--server", server)
 		r.expect(exitFailure, "write https:// instead of http://", "get", "--server", "http://"+r.address)
 		r.expect(exitFailure, "by a name of its certificate: server, 127.0.0.1", "get", "--ca-file", authority.File,
@@ -255,6 +258,7 @@ func TestProtectedTCP(t *testing.T) {
 		t.Setenv(passwordFileVariable, right)
 		r.expect(exitFine, reloaded, "reload")
 		r.expect(exitFine, reloaded, "reload", "--socket", r.socket)
+		r.expect(exitFine, "look at it with: go tool pprof", "debug", "profile", "--seconds", "1", "--file", filepath.Join(r.dir, "cpu"))
 	})
 	t.Run("users without TLS", func(t *testing.T) {
 		r, _, _ := begin(t, users)
@@ -272,6 +276,13 @@ func TestProtectedTCP(t *testing.T) {
 		})
 		if got != 403 || !strings.Contains(body, "cross-origin") {
 			t.Errorf("another site is answered with %d %s, want 403", got, body)
+		}
+		got, body = r.ask(http.MethodGet, "/debug/pprof/heap", func(r *http.Request) {
+			signed(r)
+			r.Header.Set("Sec-Fetch-Site", "cross-site")
+		})
+		if got != 403 || !strings.Contains(body, "cross-origin") {
+			t.Errorf("another site that wants a profile is answered with %d %s, want 403", got, body)
 		}
 		got, body = r.ask(http.MethodGet, "/-/ready", func(r *http.Request) {
 			signed(r)

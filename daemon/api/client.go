@@ -20,11 +20,12 @@ const maxAnswer = 1 << 30
 // dialTimeout bounds how long a connection to the socket may take.
 const dialTimeout = 5 * time.Second
 
-// answerTimeout bounds a whole call: no hpad takes longer for a response.
+// answerTimeout bounds a whole call: no hpad takes longer for a response, but for one
+// that is to take its time.
 const answerTimeout = writeTimeout + 15*time.Second
 
 // errUnanswered is what a call ends with that takes longer.
-var errUnanswered = fmt.Errorf("the connection was taken, and there was no answer within %s", answerTimeout)
+var errUnanswered = errors.New("the connection was taken, and there was no answer")
 
 // Client asks a daemon over its unix socket or over TCP. It is safe for
 // concurrent use and holds no connection between calls. Its errors are a
@@ -116,7 +117,7 @@ const (
 // call asks for a path and decodes the data of the response into data, or drops it
 // when that is nil.
 func (c *Client) call(ctx context.Context, method, path string, data any) error {
-	return c.ask(ctx, method, path, func(response *http.Response) error {
+	return c.ask(ctx, method, path, answerTimeout, func(response *http.Response) error {
 		body, err := io.ReadAll(response.Body)
 		if err != nil {
 			return err
@@ -125,11 +126,11 @@ func (c *Client) call(ctx context.Context, method, path string, data any) error 
 	})
 }
 
-// ask asks for a path and has the response taken. It waits when the daemon asks it to,
-// for a while.
-func (c *Client) ask(ctx context.Context, method, path string, take func(*http.Response) error) error {
+// ask asks for a path and has the response taken, both within a time. It waits when the
+// daemon asks it to, for a while.
+func (c *Client) ask(ctx context.Context, method, path string, within time.Duration, take func(*http.Response) error) error {
 	for retry := 0; ; retry++ {
-		wait, err := c.try(ctx, method, path, take)
+		wait, err := c.try(ctx, method, path, within, take)
 		if wait == 0 || wait > maxWait || retry == maxRetries {
 			return err
 		}
@@ -145,11 +146,11 @@ func (c *Client) ask(ctx context.Context, method, path string, take func(*http.R
 
 // try makes one call. The time to wait is 0 unless the call was one too many. Errors
 // of reading the body go before those that take makes of them.
-func (c *Client) try(ctx context.Context, method, path string, take func(*http.Response) error) (time.Duration, error) {
+func (c *Client) try(ctx context.Context, method, path string, within time.Duration, take func(*http.Response) error) (time.Duration, error) {
 	if c.err != nil {
 		return 0, c.err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout, errUnanswered)
+	ctx, cancel := context.WithTimeoutCause(ctx, within, errUnanswered)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, c.base+path, http.NoBody)
 	if err != nil {
@@ -157,7 +158,7 @@ func (c *Client) try(ctx context.Context, method, path string, take func(*http.R
 	}
 	response, err := c.http.Do(request)
 	if errors.Is(context.Cause(ctx), errUnanswered) {
-		return 0, c.unanswered()
+		return 0, c.unanswered(within)
 	}
 	if err != nil {
 		return 0, c.unreachable(err)
@@ -167,7 +168,7 @@ func (c *Client) try(ctx context.Context, method, path string, take func(*http.R
 	defer func() { _ = body.Close() }()
 	err = take(response)
 	if errors.Is(context.Cause(ctx), errUnanswered) {
-		return 0, c.unanswered()
+		return 0, c.unanswered(within)
 	}
 	if body.err != nil {
 		return 0, fmt.Errorf("read hpad's answer to %s %s at %q: %w", method, path, c.address, body.err)
@@ -201,8 +202,8 @@ func (b *boundedBody) Read(to []byte) (int, error) {
 }
 
 // unanswered is the error of a call that took longer than hpad ever does.
-func (c *Client) unanswered() error {
-	return &ReachError{Address: c.address, Err: errUnanswered, Hint: "look at hpad's log, and at whether it is hpad that listens there"}
+func (c *Client) unanswered(within time.Duration) error {
+	return &ReachError{Address: c.address, Err: fmt.Errorf("%w within %s", errUnanswered, within), Hint: "look at hpad's log, and at whether it is hpad that listens there"}
 }
 
 // open takes the data out of an envelope.

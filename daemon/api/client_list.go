@@ -61,7 +61,7 @@ func (c *Client) page(ctx context.Context, after string) (page []Autoscaler, mor
 		query.Set("continue", after)
 	}
 	path := "/api/v1/autoscalers?" + query.Encode()
-	err = c.ask(ctx, http.MethodGet, path, func(response *http.Response) error {
+	err = c.ask(ctx, http.MethodGet, path, answerTimeout, func(response *http.Response) error {
 		if response.StatusCode != http.StatusOK {
 			body, err := io.ReadAll(response.Body)
 			if err != nil {

@@ -17,8 +17,8 @@ import (
 const maxBody = 64 << 10
 
 // NewHandler returns the handler of everything hpad serves over HTTP: the JSON
-// API, health, readiness, reload, the metrics of gatherer and an index. It is
-// safe for concurrent use.
+// API, health, readiness, reload, the metrics of gatherer, profiles of the process
+// itself and an index. It is safe for concurrent use.
 func NewHandler(d Daemon, gatherer prometheus.Gatherer, access Access) http.Handler {
 	mux := http.NewServeMux()
 	for pattern, answers := range routes(d, gatherer, access) {
@@ -51,6 +51,7 @@ func routes(d Daemon, gatherer prometheus.Gatherer, access Access) map[string]me
 		"/api/v1/status/config":              {http.MethodGet: h.config},
 		"/api/v1/status/buildinfo":           {http.MethodGet: h.buildInfo},
 		"/api/v1/openapi.yaml":               {http.MethodGet: description},
+		"/debug/pprof/{name}":                {http.MethodGet: identified(access, profile)},
 	}
 }
 

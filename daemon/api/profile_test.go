@@ -1,0 +1,116 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/hpad/hpad/daemon/api"
+)
+
+// isProfile reports whether a body is what Go's tools read.
+func isProfile(kind string, body []byte) bool {
+	if kind == "trace" {
+		return bytes.HasPrefix(body, []byte("go 1."))
+	}
+	return bytes.HasPrefix(body, []byte{0x1f, 0x8b}) // gzip
+}
+
+// Every kind of profile is served to who may write.
+func TestProfiles(t *testing.T) {
+	for _, kind := range api.ProfileKinds {
+		response := ask(t, twoAutoscalers(), api.Full, httptest.NewRequest(http.MethodGet, "/debug/pprof/"+kind.Name+"?seconds=1", nil))
+		if response.Code != http.StatusOK || !isProfile(kind.Name, response.Body.Bytes()) {
+			t.Errorf("%s: status %d and %d bytes, want a profile", kind.Name, response.Code, response.Body.Len())
+		}
+	}
+}
+
+func TestRefusedProfiles(t *testing.T) {
+	anonymous := func(*http.Request) error { return errors.New("and the client did not say who it is") }
+	for _, test := range []struct {
+		path   string
+		access api.Access
+		status int
+		want   string
+	}{
+		{"/debug/pprof/heap", api.ReadOnly, http.StatusForbidden, "/debug/pprof/heap is a profile, which this listener does not accept: use the unix socket"},
+		{"/debug/pprof/profile?seconds=1", anonymous, http.StatusForbidden, "is a profile, and the client did not say who it is"},
+		{"/debug/pprof/disk", api.Full, http.StatusNotFound, `no profile named "disk": there are allocs, block, goroutine, heap, mutex, profile, trace`},
+		{"/debug/pprof/profile?seconds=0", api.Full, http.StatusBadRequest, "must be from 1 to 120"},
+		{"/debug/pprof/trace?seconds=121", api.Full, http.StatusBadRequest, "must be from 1 to 120"},
+		{"/debug/pprof/block?seconds=soon", api.Full, http.StatusBadRequest, "must be from 1 to 120"},
+	} {
+		response := ask(t, twoAutoscalers(), test.access, httptest.NewRequest(http.MethodGet, test.path, nil))
+		if response.Code != test.status || !strings.Contains(open(t, response).Error, test.want) {
+			t.Errorf("%s answers %d: %s; want %d and %q", test.path, response.Code, response.Body, test.status, test.want)
+		}
+	}
+}
+
+// A profile takes its time whatever the limits of other responses are.
+func TestProfileOutlastsTheLimits(t *testing.T) {
+	server := httptest.NewUnstartedServer(api.NewHandler(twoAutoscalers(), prometheus.NewRegistry(), api.Full))
+	server.Config.ReadTimeout, server.Config.WriteTimeout = 100*time.Millisecond, 100*time.Millisecond
+	server.Start()
+	defer server.Close()
+	var body bytes.Buffer
+	begun := time.Now()
+	if err := api.NewServerClient(api.Server{URL: server.URL}).Profile(t.Context(), "profile", 1, &body); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(begun); took < time.Second || !isProfile("profile", body.Bytes()) {
+		t.Errorf("%d bytes after %s, want a profile of a second", body.Len(), took)
+	}
+}
+
+// There is one profile at a time, of the socket and of TCP together, and one whose
+// client has gone is over.
+func TestOneProfileAtATime(t *testing.T) {
+	socket := socketPath(t)
+	serve(t, socket, api.NewHandler(twoAutoscalers(), prometheus.NewRegistry(), api.Full))
+	client := api.NewClient(socket)
+	ctx, cancel := context.WithCancel(t.Context())
+	first := make(chan error, 1)
+	go func() { first <- client.Profile(ctx, "profile", 60, io.Discard) }()
+	refused := func() bool {
+		response := ask(t, twoAutoscalers(), api.Full, httptest.NewRequest(http.MethodGet, "/debug/pprof/heap", nil))
+		if response.Code != http.StatusTooManyRequests {
+			return false
+		}
+		wait, err := strconv.Atoi(response.Header().Get("Retry-After"))
+		if err != nil || wait < 1 || wait > 60 || open(t, response).ErrorType != "too_many_requests" {
+			t.Errorf("Retry-After %q, %s", response.Header().Get("Retry-After"), response.Body)
+		}
+		return true
+	}
+	waitFor(t, "the first profile begins", refused)
+	var second *api.Error
+	if err := client.Profile(t.Context(), "trace", 1, io.Discard); !errors.As(err, &second) || second.Type != api.ErrorTooMany {
+		t.Errorf("a second profile: %v, want one of too many requests", err)
+	}
+	cancel()
+	if err := <-first; !errors.Is(err, context.Canceled) {
+		t.Errorf("the first profile ended with %v", err)
+	}
+	waitFor(t, "the first profile is over", func() bool { return !refused() })
+}
+
+// waitFor waits until something is so.
+func waitFor(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for begun := time.Now(); !is(); time.Sleep(10 * time.Millisecond) {
+		if time.Since(begun) > 10*time.Second {
+			t.Fatalf("it does not come to it that %s", what)
+		}
+	}
+}
