@@ -53,7 +53,7 @@ always has it, with the last evaluation and the conditions that bear on the coun
 // of it where some are not.
 func getAll(ctx context.Context, client *api.Client, format outputFormat, stream streams) error {
 	if format == outputJSON || format == outputYAML {
-		return writeList(stream.out, format, client.EachAutoscaler(ctx))
+		return writeList(stream.out, format, client.EachAutoscalerJSON(ctx))
 	}
 	count := 0
 	var failed error

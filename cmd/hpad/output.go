@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
@@ -62,7 +63,7 @@ func write(w io.Writer, format outputFormat, value any, text func(io.Writer) err
 // writeList writes what a sequence has as JSON or YAML, as write writes a slice, item by
 // item: nothing before the first. An error ends it where it is, so that nobody takes a
 // part for the whole.
-func writeList[T any](w io.Writer, format outputFormat, items iter.Seq2[T, error]) error {
+func writeList(w io.Writer, format outputFormat, items iter.Seq2[jsontext.Value, error]) error {
 	to := bufio.NewWriter(w)
 	count := 0
 	for item, err := range items {
@@ -92,36 +93,32 @@ func writeList[T any](w io.Writer, format outputFormat, items iter.Seq2[T, error
 }
 
 // renderItem renders an item of a list with what parts it from the one before.
-func renderItem(format outputFormat, item any, first bool) ([]byte, error) {
+func renderItem(format outputFormat, item jsontext.Value, first bool) ([]byte, error) {
 	if format == outputYAML {
-		return render(format, []any{item}, nil)
+		return render(format, []jsontext.Value{item}, nil)
 	}
 	opening := ",\n  "
 	if first {
 		opening = "[\n  "
 	}
-	page := bytes.NewBufferString(opening)
-	err := encodeJSON(page, item, "  ")
-	return bytes.TrimSuffix(page.Bytes(), []byte("\n")), err
-}
-
-// encodeJSON writes a value as people read JSON, each line but the first after a prefix.
-func encodeJSON(w io.Writer, value any, prefix string) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent(prefix, "  ")
-	if err := encoder.Encode(value); err != nil {
-		return fmt.Errorf("encode the answer: %w", err)
+	encoded, err := jsontext.AppendFormat([]byte(opening), item, jsontext.WithIndentPrefix("  "), jsontext.WithIndent("  "), jsontext.PreserveRawStrings(true))
+	if err != nil {
+		return nil, fmt.Errorf("encode the answer: %w", err)
 	}
-	return nil
+	return encoded, nil
 }
 
 func render(format outputFormat, value any, text func(io.Writer) error) ([]byte, error) {
 	var page bytes.Buffer
 	switch format {
 	case outputJSON:
-		err := encodeJSON(&page, value, "")
-		return page.Bytes(), err
+		encoder := json.NewEncoder(&page)
+		encoder.SetEscapeHTML(false)
+		encoder.SetIndent("", "  ")
+		if err := encoder.Encode(value); err != nil {
+			return nil, fmt.Errorf("encode the answer: %w", err)
+		}
+		return page.Bytes(), nil
 	case outputYAML:
 		encoded, err := yaml.Marshal(value)
 		if err != nil {

@@ -2,11 +2,12 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"testing"
 
-	"github.com/hpad/hpad/daemon/api"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 func TestTerminalIsNotSteered(t *testing.T) {
@@ -29,18 +30,19 @@ func TestTerminalIsNotSteered(t *testing.T) {
 // off is no whole one.
 func TestListIsWrittenAsItComes(t *testing.T) {
 	all := scenarios().list
+	all[0].Evaluation.Error = "</b> & \u2028 \xff 5 → 7 \x1b"
 	broken := errors.New("broken")
 	for _, format := range []outputFormat{outputJSON, outputYAML} {
 		for _, count := range []int{0, 1, len(all)} {
-			sequence := func(err error) func(func(api.Autoscaler, error) bool) {
-				return func(yield func(api.Autoscaler, error) bool) {
+			sequence := func(err error) func(func(jsontext.Value, error) bool) {
+				return func(yield func(jsontext.Value, error) bool) {
 					for _, view := range all[:count] {
-						if !yield(view, nil) {
+						if encoded, err := json.Marshal(view); !yield(encoded, err) {
 							return
 						}
 					}
 					if err != nil {
-						yield(api.Autoscaler{}, err)
+						yield(nil, err)
 					}
 				}
 			}

@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
@@ -33,29 +34,43 @@ func (c *Client) Autoscalers(ctx context.Context) ([]Autoscaler, error) {
 // EachAutoscaler returns what Autoscalers does, page by page: an autoscaler that is
 // there from the first to the last comes once. An error is the last to come.
 func (c *Client) EachAutoscaler(ctx context.Context) iter.Seq2[Autoscaler, error] {
-	return func(yield func(Autoscaler, error) bool) {
+	return eachAutoscaler[Autoscaler](ctx, c)
+}
+
+// EachAutoscalerJSON is EachAutoscaler with what the daemon says of each, as it is.
+func (c *Client) EachAutoscalerJSON(ctx context.Context) iter.Seq2[jsontext.Value, error] {
+	return eachAutoscaler[jsontext.Value](ctx, c)
+}
+
+func eachAutoscaler[T any](ctx context.Context, c *Client) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
 		for more := ""; ; {
-			page, next, err := c.page(ctx, more)
+			got, err := askPage[T](ctx, c, more)
 			if err != nil {
-				yield(Autoscaler{}, err)
+				yield(*new(T), err)
 				return
 			}
-			for i := range page {
-				if !yield(page[i], nil) {
+			for i := range got.Data {
+				if !yield(got.Data[i], nil) {
 					return
 				}
 			}
-			if next == "" {
+			if more = got.Continue; more == "" {
 				return
 			}
-			more = next
 		}
 	}
 }
 
-// page returns autoscalers, and what asks for those after them; "" when there are no
-// more. An hpad that knows no pages has all of them in one.
-func (c *Client) page(ctx context.Context, after string) (page []Autoscaler, more string, err error) {
+// page is a part of a list, and what asks for what comes after it; "" when there is no
+// more. An hpad that knows no pages has all in one.
+type page[T any] struct {
+	Status   string `json:"status"`
+	Data     []T    `json:"data"`
+	Continue string `json:"continue"`
+}
+
+func askPage[T any](ctx context.Context, c *Client, after string) (got page[T], err error) {
 	query := url.Values{"limit": {strconv.Itoa(pageSize)}}
 	if after != "" {
 		query.Set("continue", after)
@@ -69,31 +84,25 @@ func (c *Client) page(ctx context.Context, after string) (page []Autoscaler, mor
 			}
 			return c.open(response.StatusCode, http.MethodGet, path, body, nil)
 		}
-		page, more, err = decodePage(response.Body)
-		if err != nil {
+		if err := got.decode(response.Body); err != nil {
 			return c.garbled(response.StatusCode, http.MethodGet, path, err)
 		}
 		return nil
 	})
-	return page, more, err
+	return got, err
 }
 
-// decodePage decodes a list as it comes in.
-func decodePage(body io.Reader) (page []Autoscaler, more string, err error) {
-	var answer struct {
-		Status   string       `json:"status"`
-		Data     []Autoscaler `json:"data"`
-		Continue string       `json:"continue"`
-	}
-	switch err := json.UnmarshalRead(body, &answer, jsonv1.FormatDurationAsNano(true)); {
+// decode decodes a page as it comes in.
+func (p *page[T]) decode(body io.Reader) error {
+	switch err := json.UnmarshalRead(body, p, jsonv1.FormatDurationAsNano(true)); {
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, "", errors.New("unexpected end of JSON")
+		return errors.New("unexpected end of JSON")
 	case err != nil:
-		return nil, "", err
-	case answer.Status != statusSuccess:
-		return nil, "", fmt.Errorf("its status is %q", answer.Status)
-	case answer.Data == nil:
-		return nil, "", errors.New("it has no data")
+		return err
+	case p.Status != statusSuccess:
+		return fmt.Errorf("its status is %q", p.Status)
+	case p.Data == nil:
+		return errors.New("it has no data")
 	}
-	return answer.Data, answer.Continue, nil
+	return nil
 }
