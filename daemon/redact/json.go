@@ -9,13 +9,12 @@ import (
 // may be secret replaced in its texts: all of the value of a key with a secret name.
 // Keys stay as they are.
 func JSON(encoded []byte) []byte {
-	var shown []byte
+	var shown, key []byte
 	done := 0
-	key := ""
 	for at := 0; at < len(encoded); {
 		if encoded[at] != '"' {
 			if encoded[at] == ',' || encoded[at] == '}' || encoded[at] == ']' {
-				key = ""
+				key = nil
 			}
 			at++
 			continue
@@ -23,10 +22,12 @@ func JSON(encoded []byte) []byte {
 		end := stringEnd(encoded, at)
 		literal := encoded[at:end]
 		if end < len(encoded) && encoded[end] == ':' {
-			key = textOf(literal)
-		} else if hidden, changed := literalWithout(key, literal); changed {
-			shown = append(append(shown, encoded[done:at]...), hidden...)
-			done = end
+			key = literal
+		} else if inDoubt(key) || inDoubt(literal) { // few are, and only those cost memory
+			if hidden, changed := literalWithout(textOf(key), literal); changed {
+				shown = append(append(shown, encoded[done:at]...), hidden...)
+				done = end
+			}
 		}
 		at = end
 	}

@@ -117,6 +117,7 @@ func FuzzJSON(f *testing.F) {
 	f.Add("token", `x{token="a\"b`)
 	f.Add("a\"b", "-p hunter2 \xff")
 	f.Add("", "postgres://a:b@c")
+	f.Add("pass\u2028word", "<key>\n\\/bot12:abc\t\"-p x\" p\x00wd=1")
 	f.Fuzz(func(t *testing.T, key, text string) {
 		encoded, err := json.Marshal(map[string]any{"list": []any{text, 1, map[string]string{key: text}}})
 		if err != nil {
