@@ -120,7 +120,7 @@ func (c *cluster) awaitRunning(t testing.TB, name string, n int) {
 // fleet returns a fleet at a host.
 func swarmFleet(t testing.TB, host string) *swarmfleet.Fleet {
 	t.Helper()
-	config := &swarmfleet.Config{Config: docker.Config{Host: host, ResourceInterval: time.Second}, Discover: true}
+	config := &swarmfleet.Config{Config: docker.Config{Host: host, ResourceInterval: time.Second}, Discovery: targets.Discovery{Discover: true}}
 	config.SetDefaults()
 	f, err := swarmfleet.New("shop", config)
 	if err != nil {
