@@ -27,8 +27,15 @@ import (
 type Fields struct {
 	Keys  []string
 	ByKey map[string]reflect.StructField
-	// defaults and bounds are set where any key has such tags, or any of a table inside.
-	defaults, bounds bool
+	// defaulted and bounded are the keys that have such tags, or a table inside with
+	// any.
+	defaulted, bounded []key
+}
+
+// key is a key with its field.
+type key struct {
+	name  string
+	field reflect.StructField
 }
 
 // Has reports whether there is a key of that name.
@@ -48,15 +55,15 @@ func FieldsOf(goType reflect.Type) Fields {
 	}
 	fields := Fields{ByKey: map[string]reflect.StructField{}}
 	for _, field := range reflect.VisibleFields(goType) {
-		key, _, _ := strings.Cut(field.Tag.Get("toml"), ",")
-		if !field.IsExported() || key == "-" || field.Anonymous && key == "" {
+		name, _, _ := strings.Cut(field.Tag.Get("toml"), ",")
+		if !field.IsExported() || name == "-" || field.Anonymous && name == "" {
 			continue
 		}
-		if key == "" {
-			key = field.Name
+		if name == "" {
+			name = field.Name
 		}
-		fields.Keys = append(fields.Keys, key)
-		fields.ByKey[key] = field
+		fields.Keys = append(fields.Keys, name)
+		fields.ByKey[name] = field
 		inner := field.Type
 		for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice {
 			inner = inner.Elem()
@@ -65,8 +72,12 @@ func FieldsOf(goType reflect.Type) Fields {
 		if inner.Kind() == reflect.Struct && !IsValue(inner) {
 			nested = FieldsOf(inner)
 		}
-		fields.defaults = fields.defaults || nested.defaults || field.Tag.Get("default") != ""
-		fields.bounds = fields.bounds || nested.bounds || boundTag.MatchString(string(field.Tag))
+		if len(nested.defaulted) > 0 || field.Tag.Get("default") != "" {
+			fields.defaulted = append(fields.defaulted, key{name, field})
+		}
+		if len(nested.bounded) > 0 || boundTag.MatchString(string(field.Tag)) {
+			fields.bounded = append(fields.bounded, key{name, field})
+		}
 	}
 	knownFields.Store(goType, fields)
 	return fields
@@ -75,8 +86,8 @@ func FieldsOf(goType reflect.Type) Fields {
 // SetDefaults fills in the defaults of keys that are zero in a table, a pointer to a
 // struct, and in the tables inside of it.
 func SetDefaults(table any) {
-	walk("", reflect.ValueOf(table).Elem(), func(f Fields) bool { return f.defaults }, func(_ string, field reflect.StructField, value reflect.Value) {
-		text, ok := field.Tag.Lookup("default")
+	walk("", reflect.ValueOf(table).Elem(), func(f Fields) []key { return f.defaulted }, func(_ string, k key, value reflect.Value) {
+		text, ok := k.field.Tag.Lookup("default")
 		if !ok || !value.CanSet() || !value.IsZero() {
 			return
 		}
@@ -85,7 +96,7 @@ func SetDefaults(table any) {
 			value = value.Elem()
 		}
 		if err := SetText(value, text); err != nil {
-			panic(fmt.Sprintf("default of %s: %v", field.Name, err)) // of the program, not of a file
+			panic(fmt.Sprintf("default of %s: %v", k.field.Name, err)) // of the program, not of a file
 		}
 	})
 }
@@ -94,12 +105,12 @@ func SetDefaults(table any) {
 // their tags tell.
 func Validate(table any) []FieldError {
 	var mistakes []FieldError
-	walk("", reflect.ValueOf(table).Elem(), func(f Fields) bool { return f.bounds }, func(path string, field reflect.StructField, value reflect.Value) {
+	walk("", reflect.ValueOf(table).Elem(), func(f Fields) []key { return f.bounded }, func(path string, k key, value reflect.Value) {
 		if value = reflect.Indirect(value); !value.IsValid() {
 			return
 		}
-		if detail := check(field.Tag, value); detail != "" {
-			mistakes = append(mistakes, FieldError{Field: path, Value: Text(value), Detail: detail})
+		if detail := check(k.field.Tag, value); detail != "" {
+			mistakes = append(mistakes, FieldError{Field: inside(path, k.name), Value: Text(value), Detail: detail})
 		}
 	})
 	return mistakes
@@ -108,33 +119,30 @@ func Validate(table any) []FieldError {
 // boundTag matches the tags that bound a value.
 var boundTag = regexp.MustCompile(`\b(min|max|above|whole|values):`)
 
-// walk visits every key that is no table, in the order of the fields, of the tables
-// that have any of interest.
-func walk(path string, table reflect.Value, interest func(Fields) bool, visit func(path string, field reflect.StructField, value reflect.Value)) {
-	fields := FieldsOf(table.Type())
-	if !interest(fields) {
-		return
-	}
-	for _, key := range fields.Keys {
-		field := fields.ByKey[key]
-		value, err := table.FieldByIndexErr(field.Index)
+// walk visits those keys of interest that are no tables, in the order of the fields,
+// each with the path of its table.
+func walk(path string, table reflect.Value, ofInterest func(Fields) []key, visit func(path string, k key, value reflect.Value)) {
+	for _, k := range ofInterest(FieldsOf(table.Type())) {
+		value, err := table.FieldByIndexErr(k.field.Index)
 		if err != nil {
 			continue
 		}
-		at := strings.TrimPrefix(path+"."+key, ".")
 		inner := reflect.Indirect(value)
 		switch {
 		case !inner.IsValid() || IsValue(inner.Type()):
-			visit(at, field, value)
+			visit(path, k, value)
 		case inner.Kind() == reflect.Struct:
-			walk(at, inner, interest, visit)
+			walk(inside(path, k.name), inner, ofInterest, visit)
 		case inner.Kind() == reflect.Slice && inner.Type().Elem().Kind() == reflect.Struct && !IsValue(inner.Type().Elem()):
 			for i := range inner.Len() {
-				walk(at+"["+strconv.Itoa(i)+"]", inner.Index(i), interest, visit)
+				walk(inside(path, k.name)+"["+strconv.Itoa(i)+"]", inner.Index(i), ofInterest, visit)
 			}
 		}
 	}
 }
+
+// inside returns the path of a key of the table at a path.
+func inside(path, key string) string { return strings.TrimPrefix(path+"."+key, ".") }
 
 // check returns what the tags of a key say is wrong with a value; "" when nothing is.
 func check(tag reflect.StructTag, value reflect.Value) string {
