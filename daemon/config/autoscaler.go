@@ -137,6 +137,7 @@ func (t *table) readScaling(c *Config, given scalingTable, a *Autoscaler) {
 	a.Spec = policy.Default(spec)
 	t.addSpec(given, policy.Validate(a.Spec, c.Daemon.ScaleToZero))
 	a.Inputs = t.readInputs(c, given.Metrics, *a)
+	t.loader.shared.share(a)
 }
 
 // readTarget decodes and validates the target table.

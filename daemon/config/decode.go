@@ -25,6 +25,9 @@ func (t *table) decode(key string, to reflect.Value, value any) bool {
 		to.Set(reflect.ValueOf(value))
 		return true
 	case settings.IsValue(to.Type()):
+		if text, ok := value.(string); ok {
+			value = t.loader.texts.kept(text)
+		}
 		err := settings.SetValue(to, value)
 		if err != nil {
 			t.misfit(key, err.Error())
@@ -38,12 +41,16 @@ func (t *table) decode(key string, to reflect.Value, value any) bool {
 		t.misfit(key, "must be a table, not "+settings.KindOf(value))
 		return false
 	}
+	if to.Kind() == reflect.Map && to.Type().Elem().Kind() == reflect.Interface {
+		to.Set(reflect.ValueOf(raw))
+		return true
+	}
 	if to.Kind() == reflect.Map {
 		to.Set(reflect.MakeMapWithSize(to.Type(), len(raw)))
 		for name, inner := range raw {
 			element := reflect.New(to.Type().Elem()).Elem()
 			if t.decode(join(key, name), element, inner) {
-				to.SetMapIndex(reflect.ValueOf(name), element)
+				to.SetMapIndex(reflect.ValueOf(t.loader.texts.kept(name)), element)
 			}
 		}
 		return true

@@ -51,8 +51,8 @@ type table struct {
 func (l *loader) parse(name string, text []byte) {
 	l.files = append(l.files, name)
 	doc := &document{name: name, text: text}
-	var root map[string]any
-	if err := toml.Unmarshal(text, &root); err != nil {
+	root, err := parseTOML(text)
+	if err != nil {
 		l.incomplete = true
 		l.errs = append(l.errs, syntaxError(name, err))
 		return
@@ -96,7 +96,8 @@ func (t *table) collect(section map[string]*table) {
 		case other != nil:
 			one.add("", "", "is already defined in "+other.where("")+"; a name may occur once")
 		default:
-			section[name] = one
+			one.name, _ = t.loader.texts.kept(name).(string) // not the text of the whole file with it
+			section[one.name] = one
 		}
 	}
 }

@@ -146,10 +146,17 @@ type loader struct {
 	daemon *table
 	// tables are the named ones, by their top-level table and name.
 	tables map[string]map[string]*table
+	texts  texts
+	shared shared
+	// plain are the queries of which nothing is to be said.
+	plain map[asked]bool
 }
 
 func newLoader(kinds kindSet) *loader {
-	return &loader{kinds: kinds, tables: map[string]map[string]*table{fleetsKey: {}, sourcesKey: {}, autoscalersKey: {}}}
+	return &loader{
+		kinds: kinds, tables: map[string]map[string]*table{fleetsKey: {}, sourcesKey: {}, autoscalersKey: {}},
+		texts: texts{}, plain: map[asked]bool{},
+	}
 }
 
 // finish decodes and validates what the files hold.

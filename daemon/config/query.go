@@ -13,9 +13,27 @@ import (
 // assumedInterval is how often few servers scrape that hpad cannot ask.
 const assumedInterval = 5 * time.Second
 
+// asked is a query as far as what is said of it depends on the metric.
+type asked struct {
+	source, query string
+	metric        policy.MetricType
+	goal          policy.TargetType
+}
+
 // checkQuery records what a metric's query cannot yield, and warns of what it hardly
 // means.
 func (t *table) checkQuery(c *Config, path string, m metricTable) {
+	of := asked{m.Source, m.Query, m.metricType(), m.targetType()}
+	if t.loader.plain[of] {
+		return
+	}
+	before, warned := len(t.loader.errs), len(t.loader.warnings)
+	t.judgeQuery(c, path, m)
+	t.loader.plain[of] = len(t.loader.errs) == before && len(t.loader.warnings) == warned && len(t.misfits) == 0
+}
+
+// judgeQuery does, whatever was said of the query before.
+func (t *table) judgeQuery(c *Config, path string, m metricTable) {
 	source, ok := c.Sources[m.Source]
 	if !ok || m.Query == "" {
 		return // recorded already

@@ -1,0 +1,72 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestShared holds autoscalers that differ in one key each, and the same ones again,
+// read together, against each read alone: none has what another one says, and those
+// that say the same hold one copy.
+func TestShared(t *testing.T) {
+	const metric = "\n[[autoscalers.NAME.metrics]]\ntype = \"External\"\nname = \"n\"\nsource = \"s\"\nquery = \"q\"\n"
+	bodies := []string{
+		"", "\nmin_replicas = 2", "\nmin_replicas = 3", "\nbehavior = {}",
+		metric + `value = 1`, metric + `value = 2`, metric + `average_value = 1`,
+		strings.Replace(metric, `"q"`, `"r"`, 1) + `value = 1`, strings.Replace(metric, `"n"`, `"m"`, 1) + `value = 1`,
+		metric + `value = 1` + metric + `value = 2`, metric + `value = 2` + metric + `value = 1`,
+		metric + "value = 1\nselect = {}", metric + "value = 1\nselect = { a = \"b\" }", metric + "value = 1\nselect = { a = \"c\" }",
+		metric + "value = 1\nselect = { a = \"b\", c = \"d\" }",
+	}
+	for _, utilization := range []string{"average_utilization = 1", "average_utilization = 2", "average_value = 1"} {
+		for _, of := range []string{"", "\nsource = \"s\"\nquery = \"q\"\ninstance_label = \"l\"\nwindow = \"1m\"", "\nsource = \"s\"\nquery = \"q\"\ninstance_label = \"l\"\nwindow = \"2m\"",
+			"\nsource = \"s\"\nquery = \"q\"\ninstance_label = \"k\"\nwindow = \"1m\"", "\nsource = \"s\"\nquery = \"q\"\ninstance_label = \"l\"\nmatch = \"name\"\nwindow = \"1m\""} {
+			bodies = append(bodies, "\n[[autoscalers.NAME.metrics]]\ntype = \"Resource\"\nresource = \"cpu\"\n"+utilization+of)
+		}
+	}
+	for _, rules := range []string{
+		"", "stabilization_window = \"1m\"", "stabilization_window = \"2m\"", "select_policy = \"Min\"", "tolerance = 0.1", "tolerance = 0",
+		"policies = [{ type = \"Percent\", value = 1, period = \"1m\" }]", "policies = [{ type = \"Pods\", value = 1, period = \"1m\" }]",
+		"policies = [{ type = \"Percent\", value = 2, period = \"1m\" }]", "policies = [{ type = \"Percent\", value = 1, period = \"2m\" }]",
+	} {
+		bodies = append(bodies, "\n[autoscalers.NAME.behavior.scale_up]\n"+rules, "\n[autoscalers.NAME.behavior.scale_down]\n"+rules)
+	}
+	file := func(names ...int) string {
+		text := "[fleets.f]\nkind = \"nomad\"\naddress = \"http://127.0.0.1:1\"\n[sources.s]\nkind = \"prometheus\"\nurl = \"http://127.0.0.1:1\"\n"
+		for _, i := range names {
+			name := fmt.Sprintf("a%d", i)
+			text += fmt.Sprintf("[autoscalers.%s]\ntarget = { fleet = \"f\", job = \"%s\", group = \"g\" }\nmax_replicas = 5%s\n", name, name, strings.ReplaceAll(bodies[i%len(bodies)], "NAME", name))
+		}
+		return text
+	}
+	read := func(names ...int) map[string]Autoscaler {
+		c, err := Parse("hpad.toml", []byte(file(names...)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Autoscalers
+	}
+	var all []int
+	for i := range 2 * len(bodies) {
+		all = append(all, i)
+	}
+	together := read(all...)
+	for i, body := range bodies {
+		name, again := fmt.Sprintf("a%d", i), fmt.Sprintf("a%d", i+len(bodies))
+		a, b := together[name], together[again]
+		if diff := cmp.Diff(read(i)[name], a, cmp.AllowUnexported(Autoscaler{})); diff != "" {
+			t.Errorf("%s\ntogether with others (-alone +together):\n%s", body, diff)
+		}
+		if a.Spec.MinReplicas != b.Spec.MinReplicas || a.Spec.Behavior != b.Spec.Behavior || &a.Spec.Metrics[0] != &b.Spec.Metrics[0] ||
+			a.Inputs[0].Select == nil && &a.Inputs[0] != &b.Inputs[0] {
+			t.Errorf("%s\nis held twice:\n%+v\n%+v", body, a, b)
+		}
+	}
+	if reflect.DeepEqual(together["a1"].Spec, together["a2"].Spec) {
+		t.Error("different autoscalers are alike")
+	}
+}
