@@ -81,12 +81,14 @@ func BenchmarkFace(b *testing.B) {
 		transport := &http.Transport{DisableCompression: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)
 		}}
-		for _, encoding := range []string{"gzip", "identity"} {
-			b.Run(fmt.Sprintf("scrape/%s/%d", encoding, n), func(b *testing.B) {
+		for _, format := range []struct{ name, accept, encoding string }{
+			{"gzip", text, "gzip"}, {"identity", text, "identity"}, {"delimited", delimited, "gzip"},
+		} {
+			b.Run(fmt.Sprintf("scrape/%s/%d", format.name, n), func(b *testing.B) {
 				var held uint64
 				var size int64
 				for b.Loop() {
-					held = max(held, peak(b, func() { size = scrape(b, transport, encoding) }))
+					held = max(held, peak(b, func() { size = scrape(b, transport, format.accept, format.encoding) }))
 				}
 				b.ReportMetric(float64(held), "peak-B")
 				b.ReportMetric(float64(size), "bytes-sent")
@@ -95,13 +97,19 @@ func BenchmarkFace(b *testing.B) {
 	}
 }
 
+// What a scrape asks for.
+const (
+	text      = "text/plain;version=0.0.4"
+	delimited = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
+)
+
 // scrape asks for the metrics and returns how many bytes came.
-func scrape(b *testing.B, transport http.RoundTripper, encoding string) int64 {
+func scrape(b *testing.B, transport http.RoundTripper, accept, encoding string) int64 {
 	request, err := http.NewRequestWithContext(b.Context(), http.MethodGet, "http://hpad/metrics", http.NoBody)
 	if err != nil {
 		b.Fatal(err)
 	}
-	request.Header.Set("Accept", "text/plain;version=0.0.4")
+	request.Header.Set("Accept", accept)
 	request.Header.Set("Accept-Encoding", encoding)
 	response, err := transport.RoundTrip(request)
 	if err != nil {

@@ -3,6 +3,7 @@ package metrics
 import (
 	"io"
 	"math"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -25,11 +26,17 @@ const (
 type delimited struct {
 	to io.Writer
 	// begun is the family that the series are of; nil before the first.
-	begun          *family
-	series         []byte
+	begun *family
+	// series are in parts, of which those after used are memory, and take size bytes.
+	series         [][]byte
+	used, size     int
 	metric, nested []byte // memory for one
 	err            error
 }
+
+// partSize is from how many bytes on a part has no more series: one of all of them
+// would be copied again and again as it grows.
+const partSize = 256 << 10
 
 func (d *delimited) add(f *family, of *shown, value float64, labels []string) {
 	if d.begun != f {
@@ -50,7 +57,21 @@ func (d *delimited) add(f *family, of *shown, value float64, labels []string) {
 		kind = metricCounter
 	}
 	d.metric = appendMessage(d.metric, kind, d.nested)
-	d.series = appendMessage(d.series, familyMetric, d.metric)
+	if d.used == 0 || len(d.series[d.used-1]) >= partSize {
+		d.nextPart()
+	}
+	part := &d.series[d.used-1]
+	before := len(*part)
+	*part = appendMessage(*part, familyMetric, d.metric)
+	d.size += len(*part) - before
+}
+
+func (d *delimited) nextPart() {
+	if d.used == len(d.series) {
+		d.series = append(d.series, make([]byte, 0, partSize+partSize/8))
+	}
+	d.series[d.used] = d.series[d.used][:0]
+	d.used++
 }
 
 func (d *delimited) label(name, value string) {
@@ -70,13 +91,13 @@ func (d *delimited) flush() error {
 		kind = dto.MetricType_COUNTER
 	}
 	head = protowire.AppendVarint(head, uint64(kind))
-	length := protowire.AppendVarint(nil, uint64(len(head)+len(d.series)))
-	for _, part := range [][]byte{length, head, d.series} {
+	length := protowire.AppendVarint(nil, uint64(len(head)+d.size))
+	for _, part := range slices.Concat([][]byte{length, head}, d.series[:d.used]) {
 		if d.err == nil {
 			_, d.err = d.to.Write(part)
 		}
 	}
-	d.series = d.series[:0]
+	d.used, d.size = 0, 0
 	return d.err
 }
 

@@ -123,11 +123,21 @@ func TestText(t *testing.T) {
 
 // TestDelimited: protocol buffers say what the text does, and of some names too.
 func TestDelimited(t *testing.T) {
-	_, exposition := exercised(t)
-	for _, names := range [][]string{nil, {"hpad_fleets", "hpad_autoscaler_failing"}, {"hpad_autoscaler_instances"}, {"hpad_unheard_of"}} {
+	_, one := exercised(t)
+	many := fleetOf(1_000) // of which a family is in more than one part
+	for _, test := range []struct {
+		exposition *Exposition
+		names      []string
+	}{
+		{one, nil},
+		{one, []string{"hpad_fleets", "hpad_autoscaler_failing"}},
+		{one, []string{"hpad_autoscaler_instances"}},
+		{one, []string{"hpad_unheard_of"}},
+		{many, nil},
+	} {
 		var text strings.Builder
 		delimited := new(bytes.Buffer)
-		if err := errors.Join(exposition.WriteText(&text, names...), exposition.WriteDelimited(delimited, names...)); err != nil {
+		if err := errors.Join(test.exposition.WriteText(&text, test.names...), test.exposition.WriteDelimited(delimited, test.names...)); err != nil {
 			t.Fatal(err)
 		}
 		got := gathered(t, prometheus.GathererFunc(func() (families []*dto.MetricFamily, err error) {
@@ -139,7 +149,7 @@ func TestDelimited(t *testing.T) {
 			return families, err
 		}))
 		if diff := cmp.Diff(text.String(), got); diff != "" {
-			t.Errorf("%v (-text +delimited):\n%s", names, diff)
+			t.Errorf("%v (-text +delimited):\n%s", test.names, diff)
 		}
 	}
 }
