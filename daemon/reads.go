@@ -310,16 +310,19 @@ func (r *reads) readSnapshot(ctx context.Context, s *snapshotRound) {
 	tell := func(read *adapters.Read) {
 		s.set(func(told *snapshotAnswer) { *told = snapshotAnswer{read.Readings, read.Err, read.Began} }, func() { r.arrived(s.waiting) })
 	}
-	if s.shared != nil {
-		select {
-		case <-s.shared.Done:
-		case <-r.over:
-			return
+	if s.shared != nil && !r.ended(s.shared) {
+		return
+	}
+	if s.shared != nil && s.shared.Err == nil {
+		tell(s.shared)
+		return
+	}
+	under, begun := s.fleet.Snapshots.Begin(s.refs, s.shared)
+	if !begun {
+		if r.ended(under) {
+			tell(under)
 		}
-		if s.shared.Err == nil {
-			tell(s.shared)
-			return
-		}
+		return
 	}
 	limit := readLimit(s.timeout)
 	if s.fleet.Timeout > s.timeout {
@@ -327,7 +330,6 @@ func (r *reads) readSnapshot(ctx context.Context, s *snapshotRound) {
 	}
 	outer, cancel := context.WithTimeoutCause(ctx, limit.limit+partly(limit.limit), limit)
 	defer cancel()
-	under := s.fleet.Snapshots.Begin(s.refs)
 	var once sync.Once
 	end := func(readings map[targets.Ref]targets.Reading, err error) {
 		once.Do(func() {
@@ -353,6 +355,17 @@ func (r *reads) readSnapshot(ctx context.Context, s *snapshotRound) {
 		r.metrics.FleetCall(s.fleet.Name, callSnapshot, time.Since(started), err)
 		end(readings, err)
 	}, func(_ int, err error) { end(nil, fmt.Errorf("read fleet %q: %w", s.fleet.Name, err)) })
+}
+
+// ended waits for a read of another round; false where all passes of this one ended
+// before.
+func (r *reads) ended(read *adapters.Read) bool {
+	select {
+	case <-read.Done:
+		return true
+	case <-r.over:
+		return false
+	}
 }
 
 func (r *reads) readSamples(ctx context.Context, i int) {

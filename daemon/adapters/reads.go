@@ -30,9 +30,18 @@ type Read struct {
 	set func() map[targets.Ref]struct{}
 }
 
-// Begin adds a read of the targets, which End ends. The caller must not change refs.
-func (r *Reads) Begin(refs []targets.Ref) *Read {
-	read := &Read{Began: time.Now(), Done: make(chan struct{}), refs: refs}
+// Begin adds a read of the targets, which End ends. Where failed is not nil and another
+// read of them began since that did, it is that one, and there is none to end. The caller
+// must not change refs.
+func (r *Reads) Begin(refs []targets.Ref, failed *Read) (read *Read, begun bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if failed != nil {
+		if other := r.covering(refs); other != nil && other.Began.After(failed.Began) {
+			return other, false
+		}
+	}
+	read = &Read{Began: time.Now(), Done: make(chan struct{}), refs: refs}
 	read.set = sync.OnceValue(func() map[targets.Ref]struct{} {
 		set := make(map[targets.Ref]struct{}, len(refs))
 		for _, ref := range refs {
@@ -40,10 +49,8 @@ func (r *Reads) Begin(refs []targets.Ref) *Read {
 		}
 		return set
 	})
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.running = append(r.running, read)
-	return read
+	return read, true
 }
 
 // End hands over what came of a read.
@@ -60,6 +67,10 @@ func (r *Reads) End(read *Read, readings map[targets.Ref]targets.Reading, err er
 func (r *Reads) Covering(refs []targets.Ref) *Read {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.covering(refs)
+}
+
+func (r *Reads) covering(refs []targets.Ref) *Read {
 	for _, read := range slices.Backward(r.running) {
 		if read.covers(refs) {
 			return read
