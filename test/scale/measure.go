@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 )
@@ -16,6 +17,7 @@ type counts struct{ passes, failed, late float64 }
 // measured is a program under measurement.
 type measured interface {
 	running() error
+	said() []byte
 	cpu() (time.Duration, error)
 	memory() (now, peak int64)
 	count(context.Context) (counts, error)
@@ -77,6 +79,9 @@ func measure(ctx context.Context, p measured, s *surroundings, m *result) error 
 	m.load = loadAverage()
 	c, err := p.count(ctx)
 	m.passes = counts{passes: c.passes - before.passes, failed: c.failed - before.failed, late: c.late - before.late}
+	if m.passes.failed > 0 || m.passes.passes == 0 {
+		fmt.Fprintf(os.Stderr, "%s, n = %d, said at last:\n%s\n", m.program, m.row.n, p.said())
+	}
 	return err
 }
 

@@ -40,9 +40,17 @@ func (p *process) running() error {
 	if !p.Ended() {
 		return nil
 	}
+	return fmt.Errorf("%s ended with %s\n%s", p.Command.Path, p.Command.ProcessState, p.said())
+}
+
+// said is the end of what it printed.
+func (p *process) said() []byte {
 	const most = 4000
-	said, _ := os.ReadFile(p.log)
-	return fmt.Errorf("%s ended with %s\n%s", p.Command.Path, p.Command.ProcessState, said[max(0, len(said)-most):])
+	said, err := os.ReadFile(p.log)
+	if err != nil {
+		return []byte(err.Error())
+	}
+	return said[max(0, len(said)-most):]
 }
 
 // stop ends the program, and returns an error if it does not end in time and well.
