@@ -38,7 +38,7 @@ type connection struct {
 // client is what calls are made with.
 type client struct {
 	api       *api.Client
-	transport *http.Transport
+	transport *transporter
 }
 
 // newConnection builds a connection; it does not connect.
@@ -98,6 +98,7 @@ func newClient(c *Config, environment *api.Config) (*client, error) {
 		MaxConnsPerHost:     c.MaxConnections,
 		MaxIdleConnsPerHost: c.MaxConnections,
 		IdleConnTimeout:     90 * time.Second,
+		DisableCompression:  true, // a transporter sees to it
 	}
 	address, err := url.Parse(c.Address)
 	if err != nil {
@@ -117,12 +118,13 @@ func newClient(c *Config, environment *api.Config) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	httpClient.Transport = &throttling{transport}
+	sending := &transporter{Transport: transport, near: near(address)}
+	httpClient.Transport = sending
 	made, err := api.NewClient(&api.Config{Address: c.Address, HttpClient: httpClient, HttpAuth: auth})
 	if err != nil {
 		return nil, err
 	}
-	return &client{api: made, transport: transport}, nil
+	return &client{api: made, transport: sending}, nil
 }
 
 // tlsSettings returns what is given, completed by the environment.

@@ -7,8 +7,6 @@ import (
 	"math"
 	"sync"
 
-	"github.com/hashicorp/nomad/api"
-
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
 )
@@ -25,14 +23,25 @@ type speeds struct {
 
 func newSpeeds() *speeds { return &speeds{mhz: map[string]float64{}} }
 
+// nodeStub is a node in a list.
+type nodeStub struct {
+	ID            string
+	NodeResources *struct {
+		Cpu struct {
+			CpuShares     int64
+			TotalCpuCores uint16
+		}
+	}
+}
+
 // learn reads the nodes of a region when one of those given is unknown. A token that
 // may not read nodes is no error.
 func (s *speeds) learn(ctx context.Context, session *session, region string, nodes map[string]bool) error {
 	if s.knows(nodes) {
 		return nil
 	}
-	var stubs []*api.NodeListStub
-	err := readError(session.get(ctx, scope{region: region}, "/v1/nodes", map[string]string{"resources": "true"}, "", &stubs))
+	var stubs []*nodeStub
+	err := readError(each(ctx, session, scope{region: region}, "/v1/nodes", map[string]string{"resources": "true"}, "", func(node *nodeStub) { stubs = append(stubs, node) }))
 	if err != nil && !errors.Is(err, targets.ErrForbidden) {
 		return fmt.Errorf("read the speed of nodes: %w", err)
 	}

@@ -132,7 +132,7 @@ func (d *discovering) namespace(ctx context.Context, at scope) error {
 		return fmt.Errorf("list jobs of %v: %w", at, err)
 	}
 	var jobs []*jobStub
-	err := readError(d.session.get(ctx, at, "/v1/jobs", nil, `ParentID == ""`, &jobs))
+	err := readError(each(ctx, d.session, at, "/v1/jobs", nil, `ParentID == ""`, func(job *jobStub) { jobs = append(jobs, job) }))
 	d.fleet.backoff.record(at, err, time.Now())
 	if err != nil {
 		return fmt.Errorf("list jobs of %v: %w", at, err)

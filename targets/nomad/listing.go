@@ -49,12 +49,15 @@ type allocStub struct {
 	ClientStatus       string
 	NextAllocation     string
 	AllocatedResources *struct {
-		Tasks          map[string]*api.AllocatedTaskResources
+		Tasks          map[string]*taskResources
 		TaskLifecycles map[string]*struct {
 			Hook    string
 			Sidecar bool
 		}
-		Shared api.AllocatedSharedResources
+		Shared struct {
+			Networks []*network
+			Ports    []port
+		}
 	}
 	TaskStates       map[string]*taskState
 	DeploymentStatus *struct {
@@ -63,6 +66,26 @@ type allocStub struct {
 		Canary    bool
 	}
 	CreateTime int64
+}
+
+// taskResources are what is reserved for a task.
+type taskResources struct {
+	Cpu      struct{ CpuShares int64 }
+	Memory   struct{ MemoryMB int64 }
+	Networks []*network
+}
+
+// network is a network of an allocation, port one of its ports; HostIP is that of a
+// port beside networks.
+type network struct {
+	IP                          string
+	ReservedPorts, DynamicPorts []port
+}
+
+type port struct {
+	Label  string
+	Value  int
+	HostIP string
 }
 
 // taskState is where a task is in its life.
@@ -145,39 +168,29 @@ func both(a, b string) string {
 func (s *session) list(ctx context.Context, at scope, jobs []string) *listing {
 	slices.Sort(jobs)
 	jobs = slices.Compact(jobs)
-	var jobStubs []*jobStub
-	var allocs []*allocStub
-	var deployments []*deploymentStub
+	l := &listing{jobs: make(map[string]*jobStub, len(jobs)), allocs: make(map[groupKey][]*allocStub, len(jobs)), deployments: map[string][]*deploymentStub{}}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return s.get(ctx, at, "/v1/jobs", nil, jobFilter("ID", jobs), &jobStubs)
+		return each(ctx, s, at, "/v1/jobs", nil, jobFilter("ID", jobs), func(job *jobStub) { l.jobs[job.ID] = job })
 	})
 	group.Go(func() error {
 		params := map[string]string{"resources": "true"}
-		return s.get(ctx, at, "/v1/allocations", params, both(presentAllocs, jobFilter("JobID", jobs)), &allocs)
+		return each(ctx, s, at, "/v1/allocations", params, both(presentAllocs, jobFilter("JobID", jobs)), func(alloc *allocStub) {
+			if !alloc.terminal() || alloc.failed() {
+				key := groupKey{job: alloc.JobID, group: alloc.TaskGroup}
+				l.allocs[key] = append(l.allocs[key], alloc)
+			}
+		})
 	})
 	group.Go(func() error {
-		return s.get(ctx, at, "/v1/deployments", nil, both(activeDeployments, jobFilter("JobID", jobs)), &deployments)
+		return each(ctx, s, at, "/v1/deployments", nil, both(activeDeployments, jobFilter("JobID", jobs)), func(deployment *deploymentStub) {
+			l.deployments[deployment.JobID] = append(l.deployments[deployment.JobID], deployment)
+		})
 	})
 	if err := group.Wait(); err != nil {
 		return &listing{err: err}
 	}
-	l := &listing{
-		jobs: make(map[string]*jobStub, len(jobStubs)), allocs: make(map[groupKey][]*allocStub, len(jobs)),
-		deployments: map[string][]*deploymentStub{}, observed: time.Now(),
-	}
-	for _, job := range jobStubs {
-		l.jobs[job.ID] = job
-	}
-	for _, alloc := range allocs {
-		if !alloc.terminal() || alloc.failed() {
-			key := groupKey{job: alloc.JobID, group: alloc.TaskGroup}
-			l.allocs[key] = append(l.allocs[key], alloc)
-		}
-	}
-	for _, deployment := range deployments {
-		l.deployments[deployment.JobID] = append(l.deployments[deployment.JobID], deployment)
-	}
+	l.observed = time.Now()
 	return l
 }
 

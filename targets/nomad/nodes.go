@@ -357,20 +357,18 @@ func (f *Fleet) PurgeNode(ctx context.Context, id string) error {
 // the token may not read are not among them.
 func (f *Fleet) NodeAllocations(ctx context.Context) (map[string]int, error) {
 	session, err := f.openNodes(ctx)
-	var allocs []*allocStub
+	counts := map[string]int{}
 	if err == nil {
 		at := scope{region: f.config.Region, namespace: "*"}
 		params := map[string]string{"task_states": "false"}
-		err = f.nodeError(session.get(ctx, at, "/v1/allocations", params, livingAllocs, &allocs), "read")
+		err = f.nodeError(each(ctx, session, at, "/v1/allocations", params, livingAllocs, func(alloc *allocStub) {
+			if !alloc.terminal() && alloc.JobType != api.JobTypeSystem && alloc.JobType != api.JobTypeSysbatch {
+				counts[alloc.NodeID]++
+			}
+		}), "read")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("count the allocations of Nomad nodes: %w", err)
-	}
-	counts := map[string]int{}
-	for _, alloc := range allocs {
-		if !alloc.terminal() && alloc.JobType != api.JobTypeSystem && alloc.JobType != api.JobTypeSysbatch {
-			counts[alloc.NodeID]++
-		}
 	}
 	return counts, nil
 }

@@ -101,16 +101,15 @@ func (s *snapshot) explainWaiting(ctx context.Context) {
 // failures reads why allocations of some jobs of a namespace found no place.
 func (s *snapshot) failures(ctx context.Context, at scope, jobs []string) map[groupKey]*placement {
 	slices.Sort(jobs)
-	var blocked []*blockedStub
-	err := readError(s.session.get(ctx, at, "/v1/evaluations", nil, both(`Status == "blocked"`, jobFilter("JobID", slices.Compact(jobs))), &blocked))
-	if errors.Is(err, targets.ErrThrottled) {
-		s.fleet.backoff.record(at, err, time.Now())
-	}
 	failures := map[groupKey]*placement{}
-	for _, evaluation := range blocked {
+	filter := both(`Status == "blocked"`, jobFilter("JobID", slices.Compact(jobs)))
+	err := readError(each(ctx, s.session, at, "/v1/evaluations", nil, filter, func(evaluation *blockedStub) {
 		for name, failed := range evaluation.FailedTGAllocs {
 			failures[groupKey{job: evaluation.JobID, group: name}] = failed
 		}
+	}))
+	if errors.Is(err, targets.ErrThrottled) {
+		s.fleet.backoff.record(at, err, time.Now())
 	}
 	return failures
 }
