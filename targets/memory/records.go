@@ -120,6 +120,17 @@ func (r *Records[R]) Change(id string, change func(record *R)) {
 	}
 }
 
+// Keep notes that an instance is still there, as it was; nothing where nothing is known
+// of it.
+func (r *Records[R]) Keep(id string, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known, ok := r.known[id]; ok {
+		known.seen = now
+		r.known[id] = known
+	}
+}
+
 // Forget removes what is known of an instance: one that starts its life anew.
 func (r *Records[R]) Forget(id string) {
 	r.mu.Lock()

@@ -284,3 +284,22 @@ func TestBegun(t *testing.T) {
 		}
 	}
 }
+
+// TestKeep: an instance that is kept is not forgotten, though nobody sees it, and one
+// that is not known is not made known.
+func TestKeep(t *testing.T) {
+	r := loaded(t, &targettest.Store{}, noon)
+	see(r, "i-1", noon)
+	see(r, "i-2", noon)
+	for hours := range 30 {
+		now := noon.Add(time.Duration(hours) * time.Hour)
+		r.Keep("i-1", now)
+		r.Keep("i-3", now)
+		r.Save(t.Context(), now)
+	}
+	for id, want := range map[string]bool{"i-1": true, "i-2": false, "i-3": false} {
+		if _, known := r.Recall(id); known != want {
+			t.Errorf("%s is known: %t, want %t", id, known, want)
+		}
+	}
+}

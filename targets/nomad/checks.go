@@ -23,11 +23,11 @@ func (s *snapshot) checks(ctx context.Context) map[string]policy.Readiness {
 	var group errgroup.Group
 	group.SetLimit(s.fleet.config.fetching())
 	for _, t := range s.wanted {
-		spec := s.specs[t.jobKey()]
-		if spec == nil || spec.groups[t.Group] == nil || !spec.groups[t.Group].checked {
+		state, err := s.surveys[t.scope()].group(t)
+		if err != nil || state.known == nil || state.job.spec.groups[t.Group] == nil || !state.job.spec.groups[t.Group].checked {
 			continue
 		}
-		for _, alloc := range s.listings[t.scope()].allocs[groupKey{job: t.Job, group: t.Group}] {
+		for _, alloc := range state.known.allocs {
 			if alloc.phase() != policy.PhaseRunning || alloc.stopping() || alloc.canary() {
 				continue
 			}

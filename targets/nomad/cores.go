@@ -41,7 +41,8 @@ func (s *speeds) learn(ctx context.Context, session *session, region string, nod
 		return nil
 	}
 	var stubs []*nodeStub
-	err := readError(each(ctx, session, scope{region: region}, "/v1/nodes", map[string]string{"resources": "true"}, "", func(node *nodeStub) { stubs = append(stubs, node) }))
+	_, err := each(ctx, session, scope{region: region}, "/v1/nodes", map[string]string{"resources": "true"}, "", func(node *nodeStub) { stubs = append(stubs, node) })
+	err = readError(err)
 	if err != nil && !errors.Is(err, targets.ErrForbidden) {
 		return fmt.Errorf("read the speed of nodes: %w", err)
 	}

@@ -131,8 +131,15 @@ func (d *discovering) namespace(ctx context.Context, at scope) error {
 	if err := d.fleet.backoff.waiting(at, d.session.token, time.Now()); err != nil {
 		return fmt.Errorf("list jobs of %v: %w", at, err)
 	}
-	var jobs []*jobStub
-	err := readError(each(ctx, d.session, at, "/v1/jobs", nil, `ParentID == ""`, func(job *jobStub) { jobs = append(jobs, job) }))
+	type listed struct {
+		key   jobKey
+		index uint64
+	}
+	var jobs []listed
+	_, err := d.session.readJobs(ctx, at, `ParentID == ""`, func(job *jobReader) {
+		jobs = append(jobs, listed{jobKey{scope: scope{region: at.region, namespace: string(job.namespace)}, id: string(job.id)}, job.stub.specified})
+	})
+	err = readError(err)
 	d.fleet.backoff.record(at, err, time.Now())
 	if err != nil {
 		return fmt.Errorf("list jobs of %v: %w", at, err)
@@ -140,12 +147,11 @@ func (d *discovering) namespace(ctx context.Context, at scope) error {
 	var group errgroup.Group
 	group.SetLimit(d.fleet.config.fetching())
 	for _, job := range jobs {
-		key := jobKey{scope: scope{region: at.region, namespace: job.Namespace}, id: job.ID}
-		if spec := d.fleet.specifications.at(key, job.JobModifyIndex, time.Now()); spec != nil {
-			d.take(key, spec, "")
+		if spec := d.fleet.specifications.at(job.key, job.index, time.Now()); spec != nil {
+			d.take(job.key, spec, "")
 			continue
 		}
-		group.Go(func() error { return d.job(ctx, key) })
+		group.Go(func() error { return d.job(ctx, job.key) })
 	}
 	if err := group.Wait(); err != nil { // too many calls
 		d.fleet.backoff.record(at, err, time.Now())

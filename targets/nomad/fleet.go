@@ -1,10 +1,10 @@
 package nomad
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -26,9 +26,12 @@ type Fleet struct {
 	connection     *connection
 	backoff        backoff
 	specifications specifications
-	records        *memory.Records[record]
-	speeds         *speeds
-	sampler        *sampler
+	books          books
+	// always is up to how many jobs of a namespace are read each time.
+	always  int
+	records *memory.Records[record]
+	speeds  *speeds
+	sampler *sampler
 }
 
 // New returns a fleet, which connects when it is first read. The configuration is
@@ -42,7 +45,7 @@ func New(name string, config *Config, options targets.Env) (*Fleet, error) {
 	f := &Fleet{
 		base:   targets.Base[Target]{Name: name, Place: " at " + config.Address, Parse: parseName},
 		config: config, connection: connection,
-		records: newRecords(options.Store), speeds: newSpeeds(),
+		always: maxFiltered, records: newRecords(options.Store), speeds: newSpeeds(),
 	}
 	f.sampler = newSampler(config, connection)
 	return f, nil
@@ -69,8 +72,10 @@ func (f *Fleet) open(ctx context.Context) (*session, error) {
 	return session, nil
 }
 
-// Snapshot reads the given groups: three lists for each of their namespaces, and
-// the specification of each job that changed since it was read last.
+// Snapshot reads the given groups: two lists for each of their namespaces, and the
+// allocations and the specification of each job that changed since they were read last.
+// What was read before ctx ends is there; the rest have errors, and less is to be read
+// next time.
 func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.Ref]targets.Reading, error) {
 	return f.base.Snapshot(ctx, refs, func(ctx context.Context, wanted map[targets.Ref]Target) (map[targets.Ref]targets.Reading, error) {
 		session, err := f.open(ctx)
@@ -81,7 +86,7 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 			return nil, err
 		}
 		s := &snapshot{fleet: f, session: session, wanted: wanted}
-		s.list(ctx)
+		s.survey(ctx)
 		if err := s.failure(); err != nil {
 			return nil, err
 		}
@@ -95,72 +100,72 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 
 // snapshot is one reading of targets under way.
 type snapshot struct {
-	fleet    *Fleet
-	session  *session
-	wanted   map[targets.Ref]Target
-	listings map[scope]*listing
-	specs    map[jobKey]*specification
-	specErrs map[jobKey]error
+	fleet   *Fleet
+	session *session
+	wanted  map[targets.Ref]Target
+	surveys map[scope]*survey
 }
 
-// list reads the lists of all namespaces in use, a few at a time.
-func (s *snapshot) list(ctx context.Context) {
-	jobs := map[scope][]string{}
+// survey reads the lists of all namespaces in use, a few at a time.
+func (s *snapshot) survey(ctx context.Context) {
+	s.surveys = map[scope]*survey{}
 	for _, t := range s.wanted {
-		jobs[t.scope()] = append(jobs[t.scope()], t.Job)
+		at := t.scope()
+		if s.surveys[at] == nil {
+			s.surveys[at] = newSurvey(at, s.session, s.fleet.books.of(at), s.fleet.always)
+		}
+		s.surveys[at].add(t)
 	}
-	s.listings = make(map[scope]*listing, len(jobs))
-	var mu sync.Mutex
 	var group errgroup.Group
-	group.SetLimit(max(1, s.fleet.config.MaxConnections/6)) // of three lists each
-	for at, ids := range jobs {
+	group.SetLimit(max(1, s.fleet.config.MaxConnections/6)) // of two lists each, and more
+	for _, v := range s.surveys {
 		group.Go(func() error {
-			l := s.listScope(ctx, at, ids)
-			mu.Lock()
-			defer mu.Unlock()
-			s.listings[at] = l
+			s.surveyScope(ctx, v)
 			return nil
 		})
 	}
-	_ = group.Wait() // each listing has its own error
+	_ = group.Wait() // each survey has its own errors
 }
 
-// listScope reads the lists of one namespace, unless Nomad wants to be left alone.
-func (s *snapshot) listScope(ctx context.Context, at scope, jobs []string) *listing {
-	if err := s.fleet.backoff.waiting(at, s.session.token, time.Now()); err != nil {
-		return &listing{err: fmt.Errorf("list jobs of %v: %w", at, err)}
+// surveyScope reads the lists of one namespace, unless Nomad wants to be left alone.
+func (s *snapshot) surveyScope(ctx context.Context, v *survey) {
+	backoff := &s.fleet.backoff
+	if err := backoff.waiting(v.at, s.session.token, time.Now()); err != nil {
+		v.err = fmt.Errorf("list jobs of %v: %w", v.at, err)
+		return
 	}
-	l := s.session.list(ctx, at, jobs)
-	if l.err != nil {
-		l.err = readError(l.err)
-		if errors.Is(l.err, targets.ErrForbidden) {
-			l.err = fmt.Errorf("%w; the token needs the capabilities list-jobs and read-job", l.err)
+	v.list(ctx)
+	if v.err == nil {
+		v.unread = v.read(ctx, v.moved(ctx))
+		if v.unread != nil && v.nothing() {
+			v.err = v.unread
 		}
 	}
-	s.fleet.backoff.record(at, l.err, time.Now())
-	if l.err == nil {
-		nodes := map[string]bool{}
-		for _, allocs := range l.allocs {
-			for _, alloc := range allocs {
-				nodes[alloc.NodeID] = true
-			}
+	for _, err := range []*error{&v.err, &v.unlisted, &v.unread} {
+		*err = readError(*err)
+		if errors.Is(*err, targets.ErrForbidden) {
+			*err = fmt.Errorf("%w; the token needs the capabilities list-jobs and read-job", *err)
 		}
-		l.err = s.fleet.speeds.learn(ctx, s.session, at.region, nodes)
 	}
-	if l.err != nil {
-		l.err = fmt.Errorf("list jobs of %v: %w", at, l.err)
+	backoff.record(v.at, cmp.Or(v.err, v.unread), time.Now())
+	if v.err == nil {
+		v.unmeasured = s.fleet.speeds.learn(ctx, s.session, v.at.region, v.nodes())
 	}
-	return l
+	for _, err := range []*error{&v.err, &v.unlisted, &v.unread, &v.unmeasured} {
+		if *err != nil {
+			*err = fmt.Errorf("list jobs of %v: %w", v.at, *err)
+		}
+	}
 }
 
 // failure returns an error unless some namespace could be read.
 func (s *snapshot) failure() error {
 	var first error
-	for _, l := range s.listings {
-		if l.err == nil {
+	for _, v := range s.surveys {
+		if v.err == nil {
 			return nil
 		}
-		first = l.err
+		first = v.err
 	}
 	return first
 }
@@ -168,37 +173,29 @@ func (s *snapshot) failure() error {
 // specify reads the specifications of all wanted jobs that are not known as they are
 // now.
 func (s *snapshot) specify(ctx context.Context) {
-	s.specs, s.specErrs = map[jobKey]*specification{}, map[jobKey]error{}
-	var mu sync.Mutex
 	var group errgroup.Group
 	group.SetLimit(s.fleet.config.fetching())
 	now := time.Now()
-	begun := map[jobKey]bool{}
-	for _, t := range s.wanted {
-		key := t.jobKey()
-		l := s.listings[key.scope]
-		if begun[key] || l.err != nil || l.jobs[t.Job] == nil {
-			continue
-		}
-		begun[key] = true
-		if spec := s.fleet.specifications.at(key, l.jobs[t.Job].JobModifyIndex, now); spec != nil {
-			mu.Lock()
-			s.specs[key] = spec
-			mu.Unlock()
-			continue
-		}
-		group.Go(func() error {
-			spec, err := s.session.read(ctx, key)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				s.specErrs[key] = fmt.Errorf("read job %q of %v: %w", key.id, key.scope, jobError(err))
-				return nil
+	for at, v := range s.surveys {
+		for id, job := range v.jobs {
+			key := jobKey{scope: at, id: id}
+			if v.err != nil || !job.listed {
+				continue
 			}
-			s.specs[key] = spec
-			s.fleet.specifications.remember(key, spec, now)
-			return nil
-		})
+			if job.spec = s.fleet.specifications.at(key, job.specified, now); job.spec != nil {
+				continue
+			}
+			group.Go(func() error {
+				spec, err := s.session.read(ctx, key)
+				if err != nil {
+					job.err = fmt.Errorf("read job %q of %v: %w", key.id, key.scope, jobError(err))
+					return nil
+				}
+				job.spec = spec
+				s.fleet.specifications.remember(key, spec, now)
+				return nil
+			})
+		}
 	}
 	_ = group.Wait() // each job has its own error
 }
@@ -221,76 +218,23 @@ func (s *snapshot) readings(ctx context.Context) map[targets.Ref]targets.Reading
 
 // reading returns the reading of one target.
 func (s *snapshot) reading(ref targets.Ref, t Target, checks map[string]policy.Readiness, now time.Time) (targets.Reading, error) {
-	key := t.jobKey()
-	l := s.listings[key.scope]
-	if l.err != nil {
-		return targets.Reading{}, l.err
-	}
-	job := l.jobs[t.Job]
-	if job == nil {
-		return targets.Reading{}, reasoned(JobNotFound, fmt.Errorf("%w: there is no job %q in %v", targets.ErrTargetNotFound, t.Job, t.scope()))
-	}
-	if err := s.specErrs[key]; err != nil {
-		return targets.Reading{}, err
-	}
-	spec := s.specs[key]
-	g, err := spec.find(t)
+	v := s.surveys[t.scope()]
+	state, err := v.group(t)
 	if err != nil {
 		return targets.Reading{}, err
 	}
-	reading := targets.Reading{SpecReplicas: g.count, Min: g.min, Max: g.max, Version: versionOf(spec.index), Observed: l.observed}
-	count := g.count
-	if job.Stop || spec.stopped {
-		count = 0
+	job := state.job
+	g, err := job.spec.find(t)
+	if err != nil {
+		return targets.Reading{}, err
 	}
-	var living []*allocStub
-	allocs := l.allocs[groupKey{job: t.Job, group: t.Group}]
-	for _, alloc := range allocs {
-		if !alloc.stopping() && !alloc.canary() && !alloc.failed() {
-			living = append(living, alloc)
-		}
+	m, err := s.members(v, state, t, g, checks, now)
+	if err != nil {
+		return targets.Reading{}, err
 	}
-	beyond := surplus(living, count)
-	var sampled []sampledAlloc
-	for _, alloc := range allocs {
-		if alloc.canary() {
-			continue
-		}
-		instance := s.instance(alloc, g, checks, now)
-		instance.Deleting = alloc.stopping() || beyond[alloc.ID]
-		if !instance.Deleting && !alloc.failed() {
-			reading.StatusReplicas++
-		}
-		reading.Instances = append(reading.Instances, instance)
-		reading.Locations = append(reading.Locations, alloc.location())
-		if instance.Phase == policy.PhaseRunning && !instance.Deleting {
-			sampled = append(sampled, sampledAlloc{id: alloc.ID, node: alloc.NodeID, at: t.scope(), mhz: s.fleet.speeds.of(alloc.NodeID), tasks: taskNames(instance.Tasks)})
-		}
-	}
-	reading.Hold = hold(job, spec, l.deployments[t.Job], t)
-	reading.Notices = s.notices(t, allocs, now)
-	s.fleet.sampler.Publish(ref, sampled)
-	return reading, nil
-}
-
-// instance returns an allocation as an instance.
-func (s *snapshot) instance(alloc *allocStub, g *group, checks map[string]policy.Readiness, now time.Time) policy.Instance {
-	checked, ok := checks[alloc.ID]
-	if !ok {
-		checked = policy.ReadinessTrue
-	}
-	known := s.fleet.records.See(alloc.ID, now, func(before record, _ bool) record { return judge(alloc, g, before, checked, now) })
-	return policy.Instance{
-		ID: alloc.ID, Phase: alloc.phase(), Readiness: known.Readiness,
-		StartedAt: known.Started, ReadinessChanged: known.Changed,
-		Tasks: alloc.tasks(s.fleet.speeds.of(alloc.NodeID)),
-	}
-}
-
-func taskNames(tasks []policy.Task) map[string]bool {
-	names := make(map[string]bool, len(tasks))
-	for _, task := range tasks {
-		names[task.Name] = true
-	}
-	return names
+	s.fleet.sampler.Publish(ref, m.sampled)
+	return targets.Reading{
+		SpecReplicas: g.count, StatusReplicas: m.status, Min: g.min, Max: g.max, Version: versionOf(job.spec.index), Observed: v.observed,
+		Instances: m.instances, Locations: m.locations, Hold: hold(job, v.deployments[t.Job], t), Notices: s.notices(t, m.failing),
+	}, nil
 }

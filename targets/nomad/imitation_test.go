@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -76,6 +77,10 @@ type imitatedJob struct {
 	checked bool
 	// extra is more of the specification.
 	extra map[string]any
+	// summary is the index of the last change of how many allocations are in which
+	// state, stable those of the job itself beside its specification's.
+	summary, stable uint64
+	summed          string
 }
 
 type imitatedAlloc struct {
@@ -91,13 +96,13 @@ type imitatedAlloc struct {
 	next, events string
 	// checks are how its service checks went; nil makes its node silent.
 	checks []string
+	// index is that of its last change, after which it looked as told.
+	index uint64
+	told  string
 }
 
 func newImitation(t testing.TB) *imitation {
-	i := &imitation{
-		t: t, build: "1.11.2", index: 10, jobs: map[string]*imitatedJob{}, dark: map[string]bool{}, slow: map[string]bool{}, forbidden: map[string]bool{},
-		calls: map[string]int{}, filters: map[string]string{}, listed: map[string]int{},
-	}
+	i := unserved(t)
 	i.server = httptest.NewServer(i)
 	t.Cleanup(func() {
 		i.setHang(false)
@@ -105,6 +110,14 @@ func newImitation(t testing.TB) *imitation {
 		i.server.Close()
 	})
 	return i
+}
+
+// unserved returns an imitation that nobody can call.
+func unserved(t testing.TB) *imitation {
+	return &imitation{
+		t: t, build: "1.11.2", index: 10, jobs: map[string]*imitatedJob{}, dark: map[string]bool{}, slow: map[string]bool{}, forbidden: map[string]bool{},
+		calls: map[string]int{}, filters: map[string]string{}, listed: map[string]int{},
+	}
 }
 
 func (i *imitation) setHang(on bool) {
@@ -219,6 +232,10 @@ func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer i.mu.Unlock()
+	if path := r.URL.Path; path == "/v1/jobs" || path == "/v1/allocations" {
+		i.settle()
+	}
+	w.Header().Set("X-Nomad-Index", strconv.FormatUint(i.index, 10))
 	if all := i.list(r.URL.Path); all != nil {
 		i.answerList(w, r, all)
 		return
@@ -264,6 +281,32 @@ func (i *imitation) list(path string) []map[string]any {
 	return nil
 }
 
+// settle moves the indexes of what changed since the last call, as a real server does:
+// that of a job's summary when one of its allocations is placed or is in another state
+// by its client, and by nothing else that happens to them.
+func (i *imitation) settle() {
+	for _, id := range slices.Sorted(maps.Keys(i.jobs)) {
+		job := i.jobs[id]
+		states := []any{job.createIndex, job.queued}
+		for _, alloc := range job.allocs {
+			if alloc.desired == "stop" && alloc.client == "running" && time.Now().After(alloc.gone) {
+				alloc.client = "complete"
+			}
+			if told, err := json.Marshal(alloc.stub(job)); err != nil {
+				i.t.Error(err)
+			} else if alloc.told != string(told) {
+				i.index++
+				alloc.index, alloc.told = i.index, string(told)
+			}
+			states = append(states, alloc.id, alloc.client)
+		}
+		if summed := fmt.Sprint(states...); job.summed != summed {
+			i.index++
+			job.summary, job.summed = i.index, summed
+		}
+	}
+}
+
 // answerList sends what the filter of a call lets through of a list.
 func (i *imitation) answerList(w http.ResponseWriter, r *http.Request, all []map[string]any) {
 	expression := r.URL.Query().Get("filter")
@@ -273,6 +316,21 @@ func (i *imitation) answerList(w http.ResponseWriter, r *http.Request, all []map
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+	query := r.URL.Query()
+	prefix := query.Get("prefix")
+	if len(prefix)%2 != 0 {
+		http.Error(w, "index error: Input (without hyphens) must be even length", http.StatusInternalServerError)
+		return
+	}
+	passed = slices.DeleteFunc(passed, func(element map[string]any) bool { return !strings.HasPrefix(fmt.Sprint(element["ID"]), prefix) })
+	for _, element := range passed {
+		if r.URL.Path == "/v1/allocations" && query.Get("resources") != "true" {
+			delete(element, "AllocatedResources")
+		}
+		if query.Get("task_states") == "false" {
+			delete(element, "TaskStates")
+		}
+	}
 	i.filters[r.URL.Path], i.listed[r.URL.Path] = expression, len(passed)
 	i.answer(w, passed)
 }
@@ -280,10 +338,14 @@ func (i *imitation) answerList(w http.ResponseWriter, r *http.Request, all []map
 func (i *imitation) listJobs() []map[string]any {
 	list := []map[string]any{}
 	for _, job := range i.jobs {
+		states := map[string]int{}
+		for _, alloc := range job.allocs {
+			states[alloc.client]++
+		}
 		list = append(list, map[string]any{
 			"ID": job.id, "ParentID": job.parent, "Name": job.id, "Namespace": "default", "Type": job.kind, "Stop": job.stopped, "Status": "running",
-			"CreateIndex": job.createIndex, "JobModifyIndex": job.index, "ModifyIndex": job.index + 6,
-			"JobSummary": map[string]any{"Summary": map[string]any{"app": map[string]any{"Queued": job.queued}}},
+			"CreateIndex": job.createIndex, "JobModifyIndex": job.index, "ModifyIndex": max(job.index+6, job.stable),
+			"JobSummary": map[string]any{"ModifyIndex": job.summary, "Summary": map[string]any{"app": map[string]any{"Queued": job.queued, "Starting": states["pending"], "Running": states["running"], "Unknown": states["unknown"]}}},
 		})
 	}
 	return list
@@ -293,10 +355,9 @@ func (i *imitation) listAllocs() []map[string]any {
 	list := []map[string]any{}
 	for _, job := range i.jobs {
 		for _, alloc := range job.allocs {
-			if alloc.desired == "stop" && alloc.client == "running" && time.Now().After(alloc.gone) {
-				alloc.client = "complete"
-			}
-			list = append(list, alloc.stub(job))
+			stub := alloc.stub(job)
+			stub["ModifyIndex"] = alloc.index
+			list = append(list, stub)
 		}
 	}
 	return list
@@ -371,7 +432,7 @@ func (i *imitation) readJob(w http.ResponseWriter, id string) {
 	}
 	answer := map[string]any{
 		"ID": id, "Name": id, "Type": job.kind, "Stop": job.stopped, "CreateIndex": job.createIndex,
-		"JobModifyIndex": job.index, "ModifyIndex": job.index + 6, "TaskGroups": []any{group},
+		"JobModifyIndex": job.index, "ModifyIndex": job.index + 6, "Version": job.version, "TaskGroups": []any{group},
 	}
 	maps.Copy(answer, job.extra)
 	i.answer(w, answer)

@@ -1,39 +1,12 @@
 package nomad
 
 import (
-	"context"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/hashicorp/nomad/api"
-	"golang.org/x/sync/errgroup"
 )
-
-// jobStub is a job in a list of jobs. As the other stubs, it has only the fields that
-// are needed: the lists are long.
-type jobStub struct {
-	ID               string
-	Namespace        string
-	Type             string
-	Periodic         bool
-	ParameterizedJob bool
-	Stop             bool
-	CreateIndex      uint64
-	JobModifyIndex   uint64
-	JobSummary       *struct {
-		Summary map[string]struct{ Queued int }
-	}
-}
-
-// queued returns how many allocations of a group wait for a place.
-func (j *jobStub) queued(group string) int {
-	if j.JobSummary == nil {
-		return 0
-	}
-	return j.JobSummary.Summary[group].Queued
-}
 
 // allocStub is an allocation in a list.
 type allocStub struct {
@@ -65,8 +38,12 @@ type allocStub struct {
 		Timestamp time.Time
 		Canary    bool
 	}
-	CreateTime int64
+	CreateTime, ModifyTime int64
+	ModifyIndex            uint64
 }
+
+// key is the group of an allocation.
+func (a *allocStub) key() groupKey { return groupKey{job: a.JobID, group: a.TaskGroup} }
 
 // taskResources are what is reserved for a task.
 type taskResources struct {
@@ -120,17 +97,6 @@ type deploymentStub struct {
 // groupKey names a task group inside of a scope.
 type groupKey struct{ job, group string }
 
-// listing is what was read of the jobs in use in one scope.
-type listing struct {
-	jobs        map[string]*jobStub
-	allocs      map[groupKey][]*allocStub
-	deployments map[string][]*deploymentStub
-	// failures are why allocations found no place, where that was read.
-	failures map[groupKey]*placement
-	observed time.Time
-	err      error
-}
-
 // maxFiltered is how many jobs the lists are filtered by; for more, everything in
 // the namespace is read. A filter is part of the URL, which must not grow long.
 const maxFiltered = 20
@@ -162,36 +128,6 @@ func both(a, b string) string {
 		return a + b
 	}
 	return "(" + a + ") and (" + b + ")"
-}
-
-// list reads the three lists of a scope.
-func (s *session) list(ctx context.Context, at scope, jobs []string) *listing {
-	slices.Sort(jobs)
-	jobs = slices.Compact(jobs)
-	l := &listing{jobs: make(map[string]*jobStub, len(jobs)), allocs: make(map[groupKey][]*allocStub, len(jobs)), deployments: map[string][]*deploymentStub{}}
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		return each(ctx, s, at, "/v1/jobs", nil, jobFilter("ID", jobs), func(job *jobStub) { l.jobs[job.ID] = job })
-	})
-	group.Go(func() error {
-		params := map[string]string{"resources": "true"}
-		return each(ctx, s, at, "/v1/allocations", params, both(presentAllocs, jobFilter("JobID", jobs)), func(alloc *allocStub) {
-			if !alloc.terminal() || alloc.failed() {
-				key := groupKey{job: alloc.JobID, group: alloc.TaskGroup}
-				l.allocs[key] = append(l.allocs[key], alloc)
-			}
-		})
-	})
-	group.Go(func() error {
-		return each(ctx, s, at, "/v1/deployments", nil, both(activeDeployments, jobFilter("JobID", jobs)), func(deployment *deploymentStub) {
-			l.deployments[deployment.JobID] = append(l.deployments[deployment.JobID], deployment)
-		})
-	})
-	if err := group.Wait(); err != nil {
-		return &listing{err: err}
-	}
-	l.observed = time.Now()
-	return l
 }
 
 // terminal reports whether an allocation will not run again.

@@ -361,11 +361,12 @@ func (f *Fleet) NodeAllocations(ctx context.Context) (map[string]int, error) {
 	if err == nil {
 		at := scope{region: f.config.Region, namespace: "*"}
 		params := map[string]string{"task_states": "false"}
-		err = f.nodeError(each(ctx, session, at, "/v1/allocations", params, livingAllocs, func(alloc *allocStub) {
+		_, err = each(ctx, session, at, "/v1/allocations", params, livingAllocs, func(alloc *allocStub) {
 			if !alloc.terminal() && alloc.JobType != api.JobTypeSystem && alloc.JobType != api.JobTypeSysbatch {
 				counts[alloc.NodeID]++
 			}
-		}), "read")
+		})
+		err = f.nodeError(err, "read")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("count the allocations of Nomad nodes: %w", err)

@@ -54,11 +54,11 @@ type placement struct {
 
 // waiting returns how many allocations of a target wait for a place.
 func (s *snapshot) waiting(t Target) int {
-	l := s.listings[t.scope()]
-	if l.err != nil || l.jobs[t.Job] == nil || l.jobs[t.Job].Stop {
+	job := s.surveys[t.scope()].jobs[t.Job]
+	if job.stopped {
 		return 0
 	}
-	return l.jobs[t.Job].queued(t.Group)
+	return job.queued[t.Group]
 }
 
 // The reasons why allocations wait are worth at most this much time, and this part of
@@ -91,7 +91,7 @@ func (s *snapshot) explainWaiting(ctx context.Context) {
 	group.SetLimit(s.fleet.config.fetching())
 	for at, ids := range jobs {
 		group.Go(func() error {
-			s.listings[at].failures = s.failures(ctx, at, ids)
+			s.surveys[at].failures = s.failures(ctx, at, ids)
 			return nil
 		})
 	}
@@ -103,21 +103,21 @@ func (s *snapshot) failures(ctx context.Context, at scope, jobs []string) map[gr
 	slices.Sort(jobs)
 	failures := map[groupKey]*placement{}
 	filter := both(`Status == "blocked"`, jobFilter("JobID", slices.Compact(jobs)))
-	err := readError(each(ctx, s.session, at, "/v1/evaluations", nil, filter, func(evaluation *blockedStub) {
+	_, err := each(ctx, s.session, at, "/v1/evaluations", nil, filter, func(evaluation *blockedStub) {
 		for name, failed := range evaluation.FailedTGAllocs {
 			failures[groupKey{job: evaluation.JobID, group: name}] = failed
 		}
-	}))
-	if errors.Is(err, targets.ErrThrottled) {
+	})
+	if err = readError(err); errors.Is(err, targets.ErrThrottled) {
 		s.fleet.backoff.record(at, err, time.Now())
 	}
 	return failures
 }
 
-// notices returns the notices of a target with such allocations.
-func (s *snapshot) notices(t Target, allocs []*allocStub, now time.Time) []policy.Notice {
+// notices returns the notices of a target, of which failing may be one.
+func (s *snapshot) notices(t Target, failing *policy.Notice) []policy.Notice {
 	var notices []policy.Notice
-	for _, notice := range []*policy.Notice{s.unplaced(t), failing(allocs, t, now)} {
+	for _, notice := range []*policy.Notice{s.unplaced(t), failing} {
 		if notice != nil {
 			notices = append(notices, *notice)
 		}
@@ -135,7 +135,7 @@ func (s *snapshot) unplaced(t Target) *policy.Notice {
 		Condition: InsufficientCapacity, Reason: AllocationsQueued,
 		Message: fmt.Sprintf("%d allocations of group %q wait for a place", waiting, t.Group),
 	}
-	if failed := s.listings[t.scope()].failures[groupKey{job: t.Job, group: t.Group}]; failed != nil {
+	if failed := s.surveys[t.scope()].failures[t.groupKey()]; failed != nil {
 		reason, words := failed.why()
 		notice.Reason = reason
 		notice.Message += ": " + words

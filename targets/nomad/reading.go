@@ -165,19 +165,19 @@ func surplus(living []*allocStub, count int32) map[string]bool {
 }
 
 // hold returns why a job must not be scaled now; nil when it may be.
-func hold(job *jobStub, spec *specification, deployments []*deploymentStub, t Target) *policy.Hold {
-	if job.Stop || spec.stopped {
+func hold(job *jobState, deployments []*deploymentStub, t Target) *policy.Hold {
+	if job.stopped || job.spec.stopped {
 		return &policy.Hold{Reason: JobStopped, Message: fmt.Sprintf("job %q is stopped; run it again, or purge it, for its count to mean something", t.Job)}
 	}
 	for _, d := range deployments {
-		if d.JobCreateIndex != spec.createIndex {
+		if d.JobCreateIndex != job.spec.createIndex {
 			continue
 		}
 		message := fmt.Sprintf("deployment %s of job %q is %s", shortID(d.ID), t.Job, d.Status)
 		if d.StatusDescription != "" {
 			message += ": " + d.StatusDescription
 		}
-		if waiting := job.queued(t.Group); waiting > 0 {
+		if waiting := job.queued[t.Group]; waiting > 0 {
 			message += fmt.Sprintf("; %d allocations of group %q wait for a place", waiting, t.Group)
 		}
 		return &policy.Hold{Reason: DeploymentActive, Message: message}

@@ -20,8 +20,10 @@ type specification struct {
 	region string
 	// index is the JobModifyIndex, which a write is compared with. That of
 	// /v1/job/:id/scale is another one.
-	index         uint64
-	createIndex   uint64
+	index       uint64
+	createIndex uint64
+	// version is the job's; allocations have the one that they were last changed for.
+	version       uint64
 	stopped       bool
 	periodic      bool
 	parameterized bool
@@ -48,7 +50,7 @@ type group struct {
 // newSpecification takes from a job what is needed.
 func newSpecification(job *api.Job) *specification {
 	s := &specification{
-		jobType: value(job.Type), region: value(job.Region), index: value(job.JobModifyIndex), createIndex: value(job.CreateIndex), stopped: value(job.Stop),
+		jobType: value(job.Type), region: value(job.Region), index: value(job.JobModifyIndex), createIndex: value(job.CreateIndex), version: value(job.Version), stopped: value(job.Stop),
 		periodic: job.Periodic != nil, parameterized: job.ParameterizedJob != nil, groups: make(map[string]*group, len(job.TaskGroups)),
 	}
 	for _, tg := range job.TaskGroups {

@@ -1,11 +1,15 @@
 package nomad
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"io"
+	"math"
 	"net/http"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -20,6 +24,8 @@ type reply struct {
 	index uint64
 	// leader means that the server that answered knows one.
 	leader bool
+	// contact is how long ago that server last heard of it.
+	contact time.Duration
 }
 
 // replyKey is where a context has the header that a response is to leave.
@@ -28,7 +34,8 @@ type replyKey struct{}
 // replyOf reads the headers of a response.
 func replyOf(header http.Header) reply {
 	index, _ := strconv.ParseUint(header.Get("X-Nomad-Index"), 10, 64) // zero where there is none
-	return reply{index: index, leader: header.Get("X-Nomad-KnownLeader") == "true"}
+	contact, _ := strconv.ParseInt(header.Get("X-Nomad-LastContact"), 10, 64)
+	return reply{index: index, leader: header.Get("X-Nomad-KnownLeader") == "true", contact: time.Duration(contact) * time.Millisecond}
 }
 
 // noteReply leaves the headers of a response where its caller looks for them.
@@ -91,8 +98,8 @@ func readList(body io.Reader, element func(*jsontext.Decoder) error) error {
 }
 
 // each reads a list as stream does, each element as a T, which the function may keep.
-func each[T any](ctx context.Context, s *session, at scope, path string, params map[string]string, filter string, take func(*T)) error {
-	_, err := s.stream(ctx, at, path, params, filter, func(decoder *jsontext.Decoder) error {
+func each[T any](ctx context.Context, s *session, at scope, path string, params map[string]string, filter string, take func(*T)) (reply, error) {
+	return s.stream(ctx, at, path, params, filter, func(decoder *jsontext.Decoder) error {
 		element := new(T)
 		if err := json.UnmarshalDecode(decoder, element); err != nil {
 			return err
@@ -100,5 +107,64 @@ func each[T any](ctx context.Context, s *session, at scope, path string, params 
 		take(element)
 		return nil
 	})
+}
+
+// eachMember reads an object, each member by a function that reads its value; null is one
+// without members. The name is valid until then.
+func eachMember(d *jsontext.Decoder, member func(name []byte) error) error {
+	token, err := d.ReadToken()
+	if err != nil || token.Kind() == 'n' {
+		return err
+	}
+	if token.Kind() != '{' {
+		return errForeign
+	}
+	for d.PeekKind() != '}' {
+		name, err := d.ReadValue()
+		if err == nil && bytes.IndexByte(name, '\\') >= 0 {
+			name, err = jsontext.AppendUnquote([]byte{'"'}, name)
+			name = append(name, '"')
+		}
+		if err == nil {
+			err = member(name[1 : len(name)-1])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	_, err = d.ReadToken()
 	return err
+}
+
+// errForeign is the error of JSON that is not Nomad's.
+var errForeign = errors.New("not what Nomad answers")
+
+// number reads a number that is not negative; null is 0.
+func number(d *jsontext.Decoder) (uint64, error) {
+	value, err := d.ReadValue()
+	if err != nil || value.Kind() == 'n' {
+		return 0, err
+	}
+	n := uint64(0)
+	for _, digit := range value {
+		if digit < '0' || digit > '9' || n > (math.MaxUint64-9)/10 {
+			return 0, errForeign
+		}
+		n = 10*n + uint64(digit-'0')
+	}
+	return n, nil
+}
+
+// appendText reads a text, and appends it.
+func appendText(to []byte, d *jsontext.Decoder) ([]byte, error) {
+	value, err := d.ReadValue()
+	switch {
+	case err != nil:
+		return to, err
+	case value.Kind() != '"':
+		return to, errForeign
+	case bytes.IndexByte(value, '\\') < 0:
+		return append(to, value[1:len(value)-1]...), nil
+	}
+	return jsontext.AppendUnquote(to, value)
 }

@@ -101,3 +101,5 @@ type jobKey struct {
 }
 
 func (t Target) jobKey() jobKey { return jobKey{scope: t.scope(), id: t.Job} }
+
+func (t Target) groupKey() groupKey { return groupKey{job: t.Job, group: t.Group} }

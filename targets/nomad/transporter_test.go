@@ -3,7 +3,6 @@ package nomad
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"net/http"
 	"net/url"
 	"strings"
@@ -54,7 +53,7 @@ func TestCompression(t *testing.T) {
 					t.Fatal(err)
 				}
 				var got []string
-				err = each(t.Context(), session, scope{}, "/v1/jobs", nil, "", func(job *jobStub) { got = append(got, job.ID) })
+				_, err = session.readJobs(t.Context(), scope{}, "", func(job *jobReader) { got = append(got, string(job.id)) })
 				if strings.Join(got, " ") != c.want || (err != nil) != c.failed {
 					t.Errorf("read %q, %v, want %q", got, err, c.want)
 				}
@@ -94,7 +93,7 @@ func TestReadList(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = each(context.Background(), session, scope{}, "/v1/jobs", nil, "", func(*jobStub) { read++ })
+		_, err = each(t.Context(), session, scope{}, "/v1/jobs", nil, "", func(*deploymentStub) { read++ })
 		if read != want.read || (err != nil) != want.failed {
 			t.Errorf("%s: %d elements, %v, want %+v", text, read, err, want)
 		}

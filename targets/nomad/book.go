@@ -1,0 +1,178 @@
+package nomad
+
+import (
+	"sync"
+	"time"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// knownGroup is what is known of the allocations of a task group, as they were read
+// last. It is not modified once others may see it.
+type knownGroup struct {
+	// stamp is what the job's was before they were read, and stays as long as they do
+	// but for what settled and sweeps are for.
+	stamp stamp
+	// read is when their reading began; since is when the stamp was first seen.
+	read, since time.Time
+	// contact is how old what was read may be where any server may answer.
+	contact time.Duration
+	// deployed means that a deployment of the job was active then.
+	deployed bool
+	// marks name all of them, in no order.
+	marks []mark
+	// allocs are they, until they are made into members.
+	allocs []*allocStub
+	// members is what they are made into; nil before.
+	members *members
+}
+
+// add adds an allocation.
+func (k *knownGroup) add(alloc *allocStub) {
+	k.allocs = append(k.allocs, alloc)
+	k.marks = append(k.marks, mark{id: alloc.ID, index: alloc.ModifyIndex})
+}
+
+// mark is an allocation and the index of its last change.
+type mark struct {
+	id    string
+	index uint64
+}
+
+// members are the allocations of a group as its readings have them.
+type members struct {
+	instances []policy.Instance
+	locations []targets.Location
+	sampled   []sampledAlloc
+	// status counts those that stay.
+	status int32
+	// failing is a notice of those that fail; nil for none.
+	failing *policy.Notice
+	// settled means that nothing will happen to them of which the job's stamp does not
+	// tell: each runs, is ready, and its health is known or no longer looked for.
+	settled bool
+}
+
+// book is what is known of the groups of a scope between readings. It is safe for
+// concurrent use.
+type book struct {
+	mu     sync.Mutex
+	groups map[groupKey]*entry
+	// index is that of the last list of jobs, listed when that was through.
+	index  uint64
+	listed time.Time
+	// present is about how many allocations there are.
+	present int
+	// gathering is a reading of all allocations that was cut off; nil for none.
+	gathering *gathering
+	sweep     sweep
+	// forgotten is when groups that nobody uses were forgotten last.
+	forgotten time.Time
+}
+
+// entry is a group in a book, and when it was used last.
+type entry struct {
+	*knownGroup
+	used time.Time
+}
+
+// newBook returns an empty book.
+func newBook() *book { return &book{groups: map[groupKey]*entry{}} }
+
+// heed forgets everything where the index of a list of jobs, which began at some time,
+// went back: the cluster was restored from a backup, or is another one. Present is about
+// how many allocations there are.
+func (b *book) heed(index uint64, present int, began, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.present = present
+	if began.Before(b.listed) {
+		b.index = max(b.index, index) // of calls side by side, the first may end last
+		return
+	}
+	if index < b.index {
+		clear(b.groups)
+		b.gathering = nil
+	}
+	b.index, b.listed = index, now
+}
+
+// lookUp returns what is known of a group; nil for nothing. Remember means that the
+// memory of its allocations is to be kept up.
+func (b *book) lookUp(key groupKey, now time.Time) (known *knownGroup, remember bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	found := b.groups[key]
+	if found == nil {
+		return nil, false
+	}
+	if now.Sub(found.used) > forgetAfter/2 {
+		remember = true
+		found.used = now
+	}
+	return found.knownGroup, remember
+}
+
+// enter keeps what is known of a group, unless something newer is.
+func (b *book) enter(key groupKey, known *knownGroup, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	found := b.groups[key]
+	if found != nil && found.read.After(known.read) {
+		return
+	}
+	if found != nil && found.stamp == known.stamp {
+		known.since = found.since
+	}
+	if found == nil {
+		b.groups[key] = &entry{knownGroup: known, used: now}
+	} else {
+		found.knownGroup = known
+	}
+	if now.Sub(b.forgotten) < forgetAfter {
+		return
+	}
+	b.forgotten = now
+	for key, known := range b.groups {
+		if now.Sub(known.used) > forgetAfter {
+			delete(b.groups, key)
+		}
+	}
+}
+
+// takeGathering returns the reading that was cut off, for the caller to go on with; nil
+// for none.
+func (b *book) takeGathering() *gathering {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	taken := b.gathering
+	b.gathering = nil
+	return taken
+}
+
+// keepGathering keeps a reading that was cut off.
+func (b *book) keepGathering(g *gathering) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.gathering = g
+}
+
+// books are those of all scopes. They are safe for concurrent use.
+type books struct {
+	mu     sync.Mutex
+	scopes map[scope]*book
+}
+
+// of returns the book of a scope.
+func (b *books) of(at scope) *book {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.scopes == nil {
+		b.scopes = map[scope]*book{}
+	}
+	if b.scopes[at] == nil {
+		b.scopes[at] = newBook()
+	}
+	return b.scopes[at]
+}

@@ -1,0 +1,401 @@
+package nomad
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// pipe is a network in memory, so that tests with it go by a clock of their own.
+type pipe struct {
+	calls  chan net.Conn
+	closed chan struct{}
+}
+
+func (p *pipe) Accept() (net.Conn, error) {
+	select {
+	case call := <-p.calls:
+		return call, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipe) Close() error   { return nil }
+func (p *pipe) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
+
+func (p *pipe) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	here, there := net.Pipe()
+	select {
+	case p.calls <- there:
+		return here, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// newPiped serves a handler in memory, and returns what opens fleets of it.
+func newPiped(t *testing.T, handler http.Handler) func(always int, store targets.Store) *Fleet {
+	p := &pipe{calls: make(chan net.Conn), closed: make(chan struct{})}
+	server := &http.Server{Handler: handler}
+	go func() { _ = server.Serve(p) }()
+	t.Cleanup(func() {
+		close(p.closed)
+		_ = server.Close()
+	})
+	return func(always int, store targets.Store) *Fleet {
+		f := openFleet(t, testConfig(t, "http://127.0.0.1:4646"), store)
+		f.connection.current.transport.DialContext = p.dial
+		f.always = always
+		return f
+	}
+}
+
+// cluster changes what an imitation has as a real cluster does: its stamps move only
+// where those of a real one were seen to.
+type cluster struct {
+	*imitation
+	random *rand.Rand
+	made   int
+	// lively are the numbers of the jobs to which much happens.
+	lively []int
+	// restarts means that tasks are started again without their clients telling that
+	// they had ended.
+	restarts bool
+}
+
+// any returns one of some jobs.
+func (c *cluster) any(numbers []int) *imitatedJob {
+	return c.jobs[fmt.Sprintf("job-%02d", numbers[c.random.IntN(len(numbers))])]
+}
+
+// register adds a job, in place of one that is purged.
+func (c *cluster) register(id string) {
+	c.index++
+	job := &imitatedJob{id: id, kind: "service", createIndex: c.index, index: c.index, count: c.random.IntN(6), deployed: c.random.IntN(3) == 0}
+	if before := c.jobs[id]; before != nil {
+		job.allocs, job.made = before.allocs, before.made
+		for _, alloc := range job.allocs {
+			alloc.desired, alloc.gone = "stop", far()
+		}
+	}
+	c.jobs[id] = job
+	c.evaluate(job)
+}
+
+// submit changes the specification of a job.
+func (c *cluster) submit(job *imitatedJob, change func()) {
+	c.index++
+	job.index = c.index
+	job.version++
+	change()
+}
+
+// place makes an allocation of a number of a job.
+func (c *cluster) place(job *imitatedJob, number int) *imitatedAlloc {
+	c.made++
+	job.made++
+	alloc := &imitatedAlloc{
+		id: fmt.Sprintf("%08x-%s-%d", uint32(c.made*2654435761), job.id, job.made), desired: "run", client: "pending",
+		number: number, created: time.Now(), version: job.version, gone: far(),
+	}
+	job.allocs = append(job.allocs, alloc)
+	return alloc
+}
+
+// evaluate does for a job what the scheduler does.
+func (c *cluster) evaluate(job *imitatedJob) {
+	want := job.count
+	if job.stopped {
+		want = 0
+	}
+	taken := map[int]bool{}
+	for _, alloc := range slices.Clone(job.allocs) {
+		switch {
+		case alloc.desired != "run" || alloc.client == "complete" || alloc.client == "lost" || alloc.next != "":
+		case alloc.client == "failed" && alloc.number < want && c.random.IntN(2) == 0:
+			alloc.next = c.place(job, alloc.number).id
+			taken[alloc.number] = true
+		case alloc.number >= want || taken[alloc.number]:
+			alloc.desired = "stop"
+		default:
+			taken[alloc.number] = true
+			if alloc.version != job.version && job.deployed {
+				alloc.healthy, alloc.turned = nil, time.Time{} // updated in place
+			}
+			alloc.version = job.version
+		}
+	}
+	job.queued = 0
+	for number := range want {
+		if taken[number] {
+			continue
+		}
+		if c.random.IntN(10) == 0 {
+			job.queued++
+			continue
+		}
+		c.place(job, number)
+	}
+	if job.deployed && job.deployment == "" && c.random.IntN(2) == 0 {
+		job.deployment = "Deployment is running"
+	}
+}
+
+// step does one of the things that happen.
+func (c *cluster) step() {
+	job := c.any(c.lively)
+	var alloc *imitatedAlloc
+	if len(job.allocs) > 0 {
+		alloc = job.allocs[c.random.IntN(len(job.allocs))]
+	}
+	now := time.Now()
+	runs := alloc != nil && alloc.client == "running"
+	switch c.random.IntN(16) {
+	case 0:
+		if c.random.IntN(4) == 0 { // a scaling, which the scheduler gets to later
+			c.submit(job, func() { job.count = c.random.IntN(6) })
+		}
+	case 1, 2:
+		c.evaluate(job)
+	case 3, 4, 5:
+		if alloc != nil && (alloc.client == "pending" || alloc.client == "unknown") && alloc.desired == "run" {
+			if alloc.client == "pending" {
+				alloc.started = now
+			}
+			alloc.client = "running"
+		}
+	case 6, 7:
+		if alloc != nil && alloc.desired == "stop" && (runs || alloc.client == "pending") {
+			alloc.client = "complete"
+		}
+	case 8:
+		if runs && c.random.IntN(8) == 0 {
+			alloc.client, alloc.events = "failed", "["+event("Terminated", "Exit Code: 3", false, now)+"]"
+		}
+	case 9:
+		if runs && c.random.IntN(8) == 0 {
+			alloc.client = "unknown"
+		}
+	case 10, 11:
+		c.restart(job)
+	case 12: // Nomad finds its health, which takes at most so long
+		if runs && alloc.healthy == nil && now.Sub(alloc.started) < watched {
+			healthy := c.random.IntN(5) > 0
+			alloc.healthy, alloc.turned = &healthy, now
+		}
+	case 13:
+		if job.deployment != "" {
+			job.deployment = ""
+			job.ended = append(job.ended, "successful")
+			c.index++
+			job.stable = c.index + 100_000
+		}
+	case 14: // a node is drained
+		if runs && alloc.desired == "run" && alloc.number < job.count && c.random.IntN(4) == 0 {
+			alloc.desired = "stop"
+			c.place(job, alloc.number)
+		}
+	case 15:
+		switch c.random.IntN(40) {
+		case 0:
+			c.register(job.id)
+		case 1:
+			c.submit(job, func() { job.stopped = !job.stopped })
+		default: // garbage is collected
+			job.allocs = slices.DeleteFunc(job.allocs, func(a *imitatedAlloc) bool {
+				return a.client == "complete" || a.client == "lost" || a.client == "failed" && c.random.IntN(4) == 0
+			})
+		}
+	}
+}
+
+// restart starts a task of a job again, before its client told that it had ended: it
+// failed, or a person had it run again.
+func (c *cluster) restart(job *imitatedJob) {
+	now := time.Now()
+	for _, alloc := range job.allocs {
+		if alloc.client == "running" && c.restarts && c.random.IntN(4) == 0 {
+			alloc.started, alloc.events = now, ""
+			if c.random.IntN(2) == 0 {
+				alloc.events = "[" + event("Terminated", "Exit Code: 3", false, now) + "," + event("Restarting", "Task restarting", false, now) + "]"
+			}
+			return
+		}
+	}
+}
+
+// settleDown has all allocations run, and be healthy.
+func (c *cluster) settleDown() {
+	for _, job := range c.jobs {
+		for _, alloc := range job.allocs {
+			healthy := true
+			alloc.client, alloc.started, alloc.healthy, alloc.turned = "running", time.Now(), &healthy, time.Now()
+		}
+		job.deployment = ""
+	}
+}
+
+// saved returns a copy of the state, and what puts it back, with the index that it had.
+func (c *cluster) saved() (restore func()) {
+	index, jobs := c.index, map[string]*imitatedJob{}
+	for id, job := range c.jobs {
+		kept := *job
+		kept.allocs = nil
+		for _, alloc := range job.allocs {
+			one := *alloc
+			kept.allocs = append(kept.allocs, &one)
+		}
+		jobs[id] = &kept
+	}
+	return func() { c.index, c.jobs = index, jobs }
+}
+
+// TestFollows: what a fleet has by reading what moved is what it would have by reading
+// everything, at every tick, among a thousand changes a second, also of such that no
+// list tells, with servers that restart, lose their leader, or are restored from a
+// backup, and with changes between the calls of one reading.
+func TestFollows(t *testing.T) {
+	for name, c := range map[string]struct{ between, sweeps bool }{
+		"lists": {false, false}, "lists and sweeps": {false, true}, "changes between calls": {true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { follow(t, c.between, c.sweeps) })
+		})
+	}
+}
+
+// follow compares the two. Without sweeps there is nothing of which only these tell.
+func follow(t *testing.T, between, sweeps bool) {
+	const jobs, ticks, changes, period = 60, 40, 15_000, 15 * time.Second
+	i := unserved(t)
+	c := &cluster{imitation: i, random: rand.New(rand.NewPCG(7, 0))}
+	var refs []targets.Ref
+	var all []int
+	for n := range jobs {
+		id := fmt.Sprintf("job-%02d", n)
+		refs, all = append(refs, ref(id+"/app")), append(all, n)
+		i.jobs[id] = nil
+		c.register(id)
+	}
+	c.settleDown()
+	disturbed, down := false, false
+	open := newPiped(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		i.mu.Lock()
+		for range 20 {
+			if disturbed {
+				c.step()
+			}
+		}
+		fails := down
+		i.mu.Unlock()
+		if fails {
+			http.Error(w, "No cluster leader", http.StatusInternalServerError)
+			return
+		}
+		i.ServeHTTP(w, r)
+	}))
+	moving, whole := open(0, &targettest.Store{}), open(1<<30, &targettest.Store{})
+	moving.books.of(scope{namespace: "default"}).sweep.busy = !sweeps
+	c.restarts = sweeps
+	var restore func()
+	named := 0
+	for tick := range ticks {
+		i.mu.Lock()
+		first := tick / 8 * 7 // here much happens for a while, then elsewhere
+		c.lively = append(slices.Clone(all), all...)[first%jobs:][:8]
+		for n := range changes {
+			if n%15 == 14 {
+				i.mu.Unlock()
+				time.Sleep(period / (changes / 15))
+				i.mu.Lock()
+			}
+			c.step()
+		}
+		for range tick % 3 {
+			c.restart(c.any(all))
+		}
+		switch tick % 20 {
+		case 5:
+			restore = c.saved()
+		case 9: // another server leads
+			c.index += 1000
+		case 14: // the cluster is restored from a backup
+			restore()
+		}
+		down = tick%20 == 11
+		disturbed = between && tick%6 == 4
+		i.mu.Unlock()
+		got, err := moving.Snapshot(t.Context(), refs)
+		if strings.Contains(i.filters["/v1/allocations"], "JobID") {
+			named++
+		}
+		if down {
+			if !errors.Is(err, targets.ErrTransient) {
+				t.Errorf("tick %d: %v, want ErrTransient of a server without a leader", tick, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if disturbed {
+			continue
+		}
+		want, err := whole.Snapshot(t.Context(), refs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(ordered(want, between), ordered(got, between), cmp.Comparer(func(a, b error) bool { return fmt.Sprint(a) == fmt.Sprint(b) })); diff != "" {
+			t.Fatalf("tick %d: by reading what moved (-everything +what moved):\n%s", tick, diff)
+		}
+	}
+	if named < ticks/3 {
+		t.Errorf("allocations were read by name at %d of %d ticks, want it at more of them", named, ticks)
+	}
+}
+
+// ordered puts the instances of readings in order. Of fleets that did not look at the
+// same times it leaves out what depends on what they saw before: whether an instance was
+// ready before its health was forgotten, since when, and when it started before that.
+func ordered(readings map[targets.Ref]targets.Reading, apart bool) map[targets.Ref]targets.Reading {
+	for ref, reading := range readings {
+		type both struct {
+			policy.Instance
+			targets.Location
+		}
+		all := make([]both, len(reading.Instances))
+		for n := range all {
+			all[n] = both{reading.Instances[n], reading.Locations[n]}
+			if apart {
+				all[n].ReadinessChanged, all[n].Readiness = time.Time{}, policy.ReadinessTrue
+				if all[n].Phase != policy.PhaseRunning {
+					all[n].StartedAt = time.Time{}
+				}
+			}
+		}
+		slices.SortFunc(all, func(a, b both) int { return strings.Compare(a.ID, b.ID) })
+		reading.Instances, reading.Locations = nil, nil
+		for _, one := range all {
+			reading.Instances, reading.Locations = append(reading.Instances, one.Instance), append(reading.Locations, one.Location)
+		}
+		readings[ref] = reading
+	}
+	return readings
+}

@@ -1,0 +1,115 @@
+package nomad
+
+import (
+	"context"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// stamp is what moves when something happens to a job. It is compared and not ordered:
+// a cluster that was restored from a backup goes back.
+type stamp struct {
+	// created, modified and specified are the indexes of the job, the last one of its
+	// specification; summary is that of how many allocations it has in which state.
+	created, modified, specified, summary uint64
+}
+
+// jobStub is what is needed of a job in a list.
+type jobStub struct {
+	stamp
+	stopped bool
+	// queued is how many allocations wait for a place, by group; nil for none.
+	queued map[string]int
+}
+
+// jobReader reads jobs in a list, one after the other into the same memory: there may
+// be a hundred thousand, few of which moved.
+type jobReader struct {
+	*jsontext.Decoder
+	// id and namespace are valid until the next job, group until the next group.
+	id, namespace, group []byte
+	stub                 jobStub
+	// present counts the allocations of all jobs that were read.
+	present int
+}
+
+// next reads one job.
+func (r *jobReader) next() error {
+	r.id, r.namespace, r.stub = r.id[:0], r.namespace[:0], jobStub{}
+	return eachMember(r.Decoder, func(name []byte) (err error) {
+		switch string(name) {
+		case "ID":
+			r.id, err = appendText(r.id, r.Decoder)
+		case "Namespace":
+			r.namespace, err = appendText(r.namespace, r.Decoder)
+		case "Stop":
+			r.stub.stopped, err = r.isTrue()
+		case "CreateIndex":
+			r.stub.created, err = number(r.Decoder)
+		case "ModifyIndex":
+			r.stub.modified, err = number(r.Decoder)
+		case "JobModifyIndex":
+			r.stub.specified, err = number(r.Decoder)
+		case "JobSummary":
+			err = eachMember(r.Decoder, r.summary)
+		default:
+			err = r.SkipValue()
+		}
+		return err
+	})
+}
+
+func (r *jobReader) isTrue() (bool, error) {
+	token, err := r.ReadToken()
+	return err == nil && token.Kind() == 't', err
+}
+
+// summary reads a member of a job's summary.
+func (r *jobReader) summary(name []byte) (err error) {
+	switch string(name) {
+	case "ModifyIndex":
+		r.stub.summary, err = number(r.Decoder)
+	case "Summary":
+		err = eachMember(r.Decoder, func(group []byte) error {
+			r.group = append(r.group[:0], group...)
+			return eachMember(r.Decoder, r.count)
+		})
+	default:
+		err = r.SkipValue()
+	}
+	return err
+}
+
+// count reads how many allocations of a group are in a state.
+func (r *jobReader) count(state []byte) error {
+	switch string(state) {
+	case "Queued":
+		n, err := number(r.Decoder)
+		if n > 0 {
+			if r.stub.queued == nil {
+				r.stub.queued = map[string]int{}
+			}
+			r.stub.queued[string(r.group)] = int(n)
+		}
+		return err
+	case "Starting", "Running", "Unknown":
+		n, err := number(r.Decoder)
+		r.present += int(n)
+		return err
+	}
+	return r.SkipValue()
+}
+
+// readJobs reads the list of jobs of a filter, each by a function, which is to copy the
+// texts that it keeps.
+func (s *session) readJobs(ctx context.Context, at scope, filter string, take func(job *jobReader)) (reply, error) {
+	r := new(jobReader)
+	return s.stream(ctx, at, "/v1/jobs", nil, filter, func(decoder *jsontext.Decoder) error {
+		r.Decoder = decoder
+		err := r.next()
+		if err == nil {
+			take(r)
+		}
+		return err
+	})
+}

@@ -1,0 +1,316 @@
+package nomad
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hpad/hpad/targets"
+)
+
+// survey is the reading of the groups in use in one scope. The lists of jobs and of
+// deployments are read each time; allocations are where something moved, and what the
+// book has of the others is good.
+type survey struct {
+	session *session
+	at      scope
+	book    *book
+	// always is up to how many jobs are read each time, whether they moved or not.
+	always int
+
+	began       time.Time
+	jobs        map[string]*jobState
+	groups      map[groupKey]*groupState
+	deployments map[string][]*deploymentStub
+	// present is about how many allocations there are in the scope.
+	present int
+	// failures are why allocations found no place, where that was read.
+	failures map[groupKey]*placement
+	observed time.Time
+	// err is why nothing is known of any job, unlisted why nothing is of those that were
+	// not listed, unread why nothing is of allocations that were to be read, unmeasured
+	// why the speed of their nodes is not known.
+	err, unlisted, unread, unmeasured error
+}
+
+// jobState is a job in use.
+type jobState struct {
+	jobStub
+	listed bool
+	// spec is its specification; nil where it could not be read, for the reason of err.
+	spec *specification
+	err  error
+}
+
+// groupState is a group in use.
+type groupState struct {
+	job *jobState
+	// known is what is known of its allocations; nil where they are to be read.
+	known *knownGroup
+	// remember means that the memory of its allocations is to be kept up.
+	remember bool
+}
+
+// newSurvey returns a survey of no group.
+func newSurvey(at scope, session *session, book *book, always int) *survey {
+	return &survey{at: at, session: session, book: book, always: always, jobs: map[string]*jobState{}, groups: map[groupKey]*groupState{}, deployments: map[string][]*deploymentStub{}}
+}
+
+// add adds a group.
+func (v *survey) add(t Target) {
+	job := v.jobs[t.Job]
+	if job == nil {
+		job = new(jobState)
+		v.jobs[t.Job] = job
+	}
+	v.groups[t.groupKey()] = &groupState{job: job}
+}
+
+// few reports whether the jobs are so few that lists are filtered by them.
+func (v *survey) few() bool { return len(v.jobs) <= maxFiltered }
+
+// filter returns the filter of lists of what is in use, by the name of the field with
+// the job's id; "" where that is too much.
+func (v *survey) filter(field string) string {
+	if !v.few() {
+		return ""
+	}
+	ids := make([]string, 0, len(v.jobs))
+	for id := range v.jobs {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return jobFilter(field, ids)
+}
+
+// list reads the lists of jobs and of deployments. A list of jobs that is cut off is
+// good for those that are in it.
+func (v *survey) list(ctx context.Context) {
+	v.began = time.Now()
+	var headers reply
+	var listed int
+	var group errgroup.Group
+	group.Go(func() (err error) {
+		headers, err = v.session.readJobs(ctx, v.at, v.filter("ID"), func(job *jobReader) {
+			if state := v.jobs[string(job.id)]; state != nil {
+				state.jobStub, state.listed = job.stub, true
+				listed++
+			}
+			v.present = job.present
+		})
+		v.unlisted = err
+		return nil
+	})
+	group.Go(func() error {
+		_, err := each(ctx, v.session, v.at, "/v1/deployments", nil, both(activeDeployments, v.filter("JobID")), func(deployment *deploymentStub) {
+			v.deployments[deployment.JobID] = append(v.deployments[deployment.JobID], deployment)
+		})
+		return err
+	})
+	v.err = group.Wait()
+	v.observed = time.Now()
+	if v.err == nil && listed == 0 {
+		v.err = v.unlisted
+	}
+	if v.err == nil {
+		v.book.heed(headers.index, v.present, v.began, v.observed)
+	}
+}
+
+// staleness is how much older than its last contact with the leader a server may be.
+const staleness = time.Second
+
+// moved returns the groups whose allocations are to be read, with nothing in them: all
+// groups where most moved, and else also those that moved without any list telling.
+func (v *survey) moved(ctx context.Context) map[groupKey]*knownGroup {
+	due := v.due()
+	switch {
+	case v.few():
+	case v.worthAll(len(jobsOf(due))):
+		for key, state := range v.groups {
+			if state.job.listed && due[key] == nil {
+				due[key] = v.unknown(key, state)
+			}
+		}
+	case v.book.look(ctx, v.session, v.at):
+		return v.due()
+	}
+	return due
+}
+
+// unknown returns a group of which only its job is known.
+func (v *survey) unknown(key groupKey, state *groupState) *knownGroup {
+	return &knownGroup{stamp: state.job.stamp, read: v.began, since: v.began, deployed: len(v.deployments[key.job]) > 0}
+}
+
+// due returns the groups whose allocations are to be read by what is known of
+// them and was listed.
+func (v *survey) due() map[groupKey]*knownGroup {
+	due := map[groupKey]*knownGroup{}
+	for key, state := range v.groups {
+		if !state.job.listed {
+			continue
+		}
+		state.known, state.remember = v.book.lookUp(key, v.began)
+		if len(v.jobs) > v.always && len(v.deployments[key.job]) == 0 && v.good(state.known, state.job.stamp) {
+			continue
+		}
+		state.known = nil
+		due[key] = v.unknown(key, state)
+	}
+	return due
+}
+
+// good reports whether what is known of a group is how it is now.
+func (v *survey) good(known *knownGroup, now stamp) bool {
+	switch {
+	case known == nil || known.stamp != now || known.deployed || known.members != nil && !known.members.settled:
+		return false
+	case v.session.config.Stale && known.read.Sub(known.since) < known.contact+staleness:
+		return false // by a server that may not have known of what moved
+	}
+	return known.read.After(v.began.Add(-trusted)) || v.book.swept().After(v.began.Add(-trusted))
+}
+
+// read reads the allocations of groups that are due. What was read before an error is
+// good.
+func (v *survey) read(ctx context.Context, due map[groupKey]*knownGroup) error {
+	begun := v.book.takeGathering()
+	for len(due) > 0 {
+		var err error
+		switch jobs := jobsOf(due); {
+		case begun != nil || v.worthAll(len(jobs)):
+			if begun == nil {
+				begun = newGathering(due, v.present, v.began)
+			}
+			err = begun.read(ctx, v.session, v.at)
+			if len(begun.parts) > 0 {
+				v.book.keepGathering(begun)
+				return err
+			}
+			v.take(due, begun.groups)
+			begun = nil
+		default:
+			err = v.readNamed(ctx, due, jobs)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mostFiltered is how many jobs are read in lists that are filtered by them: the server
+// looks at all allocations for each such list.
+const mostFiltered = 5 * maxFiltered
+
+// worthAll reports whether all allocations are to be read for those of so many jobs.
+func (v *survey) worthAll(jobs int) bool {
+	return !v.few() && (jobs > mostFiltered || jobs > maxFiltered && 2*jobs > len(v.jobs))
+}
+
+// jobsOf returns the ids of the jobs of groups, in order.
+func jobsOf(groups map[groupKey]*knownGroup) []string {
+	ids := make([]string, 0, len(groups))
+	for key := range groups {
+		ids = append(ids, key.job)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// take takes groups that were read out of those that are due, unless their job moved
+// since the reading began.
+func (v *survey) take(due, groups map[groupKey]*knownGroup) {
+	for key, known := range groups {
+		state := v.groups[key]
+		if due[key] == nil || state == nil || known.stamp != state.job.stamp || known.deployed != (len(v.deployments[key.job]) > 0) {
+			continue
+		}
+		delete(due, key)
+		if state.known == nil || state.known.read.Before(known.read) {
+			state.known = known
+			v.book.enter(key, known, v.began)
+		}
+	}
+}
+
+// readNamed reads the allocations of groups that are due by filters of their jobs.
+func (v *survey) readNamed(ctx context.Context, due map[groupKey]*knownGroup, jobs []string) error {
+	var mu sync.Mutex
+	var group errgroup.Group
+	group.SetLimit(v.session.config.fetching())
+	for named := range slices.Chunk(jobs, maxFiltered) {
+		group.Go(func() error {
+			found := map[groupKey]*knownGroup{}
+			mu.Lock()
+			for key, known := range due {
+				if slices.Contains(named, key.job) {
+					found[key] = known
+				}
+			}
+			mu.Unlock()
+			headers, err := v.session.readAllocs(ctx, v.at, "", both(presentAllocs, jobFilter("JobID", named)), func(alloc *allocStub) {
+				if known := found[alloc.key()]; known != nil {
+					known.add(alloc)
+				}
+			})
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, known := range found {
+				known.contact = headers.contact
+			}
+			v.take(due, found)
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// nothing reports whether nothing is known of any group.
+func (v *survey) nothing() bool {
+	for _, state := range v.groups {
+		if state.known != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// nodes returns the nodes of allocations that are to be made into members.
+func (v *survey) nodes() map[string]bool {
+	nodes := map[string]bool{}
+	for _, state := range v.groups {
+		if state.known == nil {
+			continue
+		}
+		for _, alloc := range state.known.allocs {
+			nodes[alloc.NodeID] = true
+		}
+	}
+	return nodes
+}
+
+// group returns what is known of a group of a job that is there, or why nothing is.
+func (v *survey) group(t Target) (*groupState, error) {
+	if v.err != nil {
+		return nil, v.err
+	}
+	state := v.groups[t.groupKey()]
+	switch {
+	case !state.job.listed && v.unlisted != nil:
+		return nil, v.unlisted
+	case !state.job.listed:
+		return nil, reasoned(JobNotFound, fmt.Errorf("%w: there is no job %q in %v", targets.ErrTargetNotFound, t.Job, t.scope()))
+	case state.job.err != nil:
+		return nil, state.job.err
+	}
+	return state, nil
+}
