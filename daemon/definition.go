@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"reflect"
 	"slices"
 	"time"
 
@@ -59,6 +60,24 @@ func define(c config.Autoscaler, daemon config.Daemon, fleet *adapters.Fleet, so
 		d.fingerprint = base64.RawURLEncoding.EncodeToString(sum[:12])
 	}
 	return d
+}
+
+// redefine returns the definition of an autoscaler, with what drains its instances. The
+// earlier one stays where it says the same, so that where one of many autoscalers changed
+// the others are not made anew; nil where there is none.
+func redefine(earlier *definition, c config.Autoscaler, daemon config.Daemon, set adapters.Set) (*definition, error) {
+	fleet, by := set.Fleets[c.Target.Fleet], drainsBy(c, set.Fleets)
+	if earlier != nil && earlier.fleet == fleet && earlier.drainsBy == by && earlier.strict == daemon.Strict() &&
+		earlier.settings == settingsOf(c, daemon) && earlier.rules == policy.RulesFor(daemon.Settings(), c.Spec) &&
+		!slices.ContainsFunc(earlier.inputs, func(in input) bool { return in.source != set.Sources[in.Source] }) &&
+		reflect.DeepEqual(earlier.Autoscaler, c) {
+		return earlier, nil
+	}
+	d := define(c, daemon, fleet, set.Sources)
+	d.drainsBy = by
+	var err error
+	d.drainer, err = newDrainer(c, by, earlier)
+	return d, err
 }
 
 // settingsOf returns the daemon's settings with what the autoscaler has of its

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -44,7 +43,7 @@ type change struct {
 	// added are autoscalers that were not running, changed those whose
 	// configuration changed: to be evaluated at once (R23).
 	added, changed []*autoscaler
-	// definitions are those that autoscalers which stay get.
+	// definitions are those that autoscalers which stay get, where it is another one.
 	definitions map[*autoscaler]*definition
 	removed     []*autoscaler
 	// adapters is what becomes of the fleets and sources.
@@ -110,26 +109,25 @@ func (f *inForce) buildAutoscalers(ch *change, previous *generation) error {
 				return fmt.Errorf("autoscaler %q: there is no source %q", name, in.Source)
 			}
 		}
-		def := define(c.Autoscalers[name], c.Daemon, fleet, ch.next.Sources)
 		a := previous.autoscalers[name]
 		var earlier *definition
 		if a != nil {
 			earlier = a.definition.Load()
 		}
-		var err error
-		def.drainsBy = drainsBy(def.Autoscaler, ch.next.Fleets)
-		if def.drainer, err = newDrainer(def.Autoscaler, def.drainsBy, earlier); err != nil {
+		def, err := redefine(earlier, c.Autoscalers[name], c.Daemon, ch.next.Set)
+		if err != nil {
 			return fmt.Errorf("autoscaler %q: drain: %w", name, err)
 		}
-		if a == nil {
+		switch {
+		case a == nil:
 			a = newAutoscaler(def, f.restore(name), f.metrics.Autoscaler(name), f.clock.Now())
 			if a.published.Load().record.Through.IsZero() { // what was before it began is none of its business
 				a.stepsTold = f.steps.Load().count
 			}
 			ch.added = append(ch.added, a)
-		} else {
+		case def != earlier:
 			ch.definitions[a] = def
-			if old := a.definition.Load(); old.fingerprint != def.fingerprint || !reflect.DeepEqual(old.settings, def.settings) {
+			if earlier.fingerprint != def.fingerprint || earlier.settings != def.settings {
 				ch.changed = append(ch.changed, a)
 			}
 		}

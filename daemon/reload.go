@@ -63,6 +63,7 @@ func (r *reloader) reload() error {
 	if err != nil {
 		return err
 	}
+	c.Adopt(r.labels.File())
 	if err := r.putInForce(c); err != nil {
 		return err
 	}

@@ -461,3 +461,53 @@ func TestRemovedBeforeItsWrite(t *testing.T) {
 		w.stop()
 	})
 }
+
+// TestReloadKeepsDefinitions reloads where one thing changed: what says the same as
+// before is not made anew, and held once.
+func TestReloadKeepsDefinitions(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.queue("stays", 3)
+		w.queue("changes", 3)
+		w.start()
+		w.advance(time.Second)
+		reload := func() (stays, changes *definition) {
+			for name, a := range w.config.Autoscalers { // as from files that were read again
+				a.Inputs, a.Spec.Metrics = slices.Clone(a.Inputs), slices.Clone(a.Spec.Metrics)
+				w.config.Autoscalers[name] = a
+			}
+			if err := w.daemon.Reload(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			g := w.daemon.current.Load()
+			for name, a := range g.autoscalers {
+				if &g.config.Autoscalers[name].Inputs[0] != &w.daemon.labels.File().Autoscalers[name].Inputs[0] ||
+					g.config.Autoscalers[name].Spec.MaxReplicas != a.definition.Load().Spec.MaxReplicas {
+					t.Errorf("%s is configured in two ways", name)
+				}
+			}
+			return g.autoscalers["stays"].definition.Load(), g.autoscalers["changes"].definition.Load()
+		}
+		stays, changes := reload()
+		edited := w.config.Autoscalers["changes"]
+		edited.Spec.MaxReplicas = 50
+		w.config.Autoscalers["changes"] = edited
+		if a, b := reload(); a != stays || b == changes || b.Spec.MaxReplicas != 50 {
+			t.Errorf("after one changed: stays %t, changed %t", a == stays, b != changes)
+		} else if &a.Inputs[0] != &w.daemon.current.Load().config.Autoscalers["stays"].Inputs[0] {
+			t.Error("what stays is held twice")
+		}
+		for name, change := range map[string]func(){
+			"settings": func() { w.config.Daemon.Tolerance = 0.5 },
+			"strict":   func() { w.config.Daemon.Compat = "strict" },
+			"window":   func() { w.config.Daemon.DownscaleStabilization = time.Minute },
+			"source":   func() { w.sourceConfig = func() any { return "another" } },
+			"fleet":    func() { w.fleetConfig = func() targets.Config { return fleetTable{w, "another"} } },
+		} {
+			before, _ := reload()
+			change()
+			if after, _ := reload(); after == before {
+				t.Errorf("%s: the definition is the one before", name)
+			}
+		}
+	})
+}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -19,6 +20,16 @@ type Config struct {
 	Autoscalers map[string]Autoscaler
 	// Files are the files it was read from, in order.
 	Files []string
+}
+
+// Adopt has the configuration hold those autoscalers of an earlier one that both have
+// alike, so that they are held once. Nobody else may use it yet.
+func (c *Config) Adopt(earlier *Config) {
+	for name, a := range c.Autoscalers {
+		if before, had := earlier.Autoscalers[name]; had && reflect.DeepEqual(before, a) {
+			c.Autoscalers[name] = before
+		}
+	}
 }
 
 // Warnings returns what is no mistake and hardly meant, in the order of the files.
