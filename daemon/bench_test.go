@@ -308,6 +308,7 @@ func BenchmarkDiscovery(b *testing.B) {
 	const n = 10_000
 	w := newWorld(b)
 	w.discover = true
+	w.labelLimits.Autoscalers = n
 	d := New(Options{Load: w.load, Store: newMemoryStore()}) // the fleet discovers nothing of itself
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan error, 1)

@@ -130,10 +130,16 @@ func (l *Labels) Merge(file *config.Config) *Merged {
 	whole := *file
 	whole.Autoscalers = maps.Clone(file.Autoscalers)
 	merged := &Merged{Config: &whole, file: file}
-	count := map[string]int{}
+	count, limits := map[string]int{}, map[string]int{}
+	for name, fleet := range file.Fleets {
+		if fleet.Discover {
+			limits[name] = file.LabelLimits(name).Autoscalers
+		}
+	}
 	for _, ref := range l.inOrder() {
 		target := l.labeled[ref]
-		if !file.Fleets[ref.Fleet].Discover {
+		limit, discovers := limits[ref.Fleet]
+		if !discovers {
 			continue
 		}
 		a, ok := target.autoscaler(file, ref)
@@ -141,8 +147,7 @@ func (l *Labels) Merge(file *config.Config) *Merged {
 		switch owner := owners.Of(ref, target.aliases); {
 		case owner != "" && (ok || view.Problem != ""):
 			view.State, view.Autoscaler, view.Problem = api.DiscoveredOverridden, owner, ""
-		case ok && count[ref.Fleet] >= file.LabelLimits(ref.Fleet).Autoscalers:
-			limit := file.LabelLimits(ref.Fleet).Autoscalers
+		case ok && count[ref.Fleet] >= limit:
 			view.Over = true
 			view.Problem = fmt.Sprintf("%d targets of the fleet have an autoscaler by their labels already (%s)", limit, config.LabelLimit(ref.Fleet, "autoscalers", limit))
 		case ok:
@@ -166,15 +171,17 @@ func (l *Labels) Merge(file *config.Config) *Merged {
 // inOrder returns the targets in the order in which they get their autoscalers:
 // first those that have one, and then by name.
 func (l *Labels) inOrder() []targets.Ref {
-	return slices.SortedFunc(maps.Keys(l.labeled), func(a, b targets.Ref) int {
-		if x, y := l.labeled[a].placed, l.labeled[b].placed; x != y {
-			if x {
-				return -1
-			}
-			return 1
+	var placed, others []targets.Ref
+	for ref, target := range l.labeled {
+		if target.placed {
+			placed = append(placed, ref)
+		} else {
+			others = append(others, ref)
 		}
-		return compareRefs(a, b)
-	})
+	}
+	slices.SortFunc(placed, compareRefs)
+	slices.SortFunc(others, compareRefs)
+	return append(placed, others...)
 }
 
 func compareRefs(a, b targets.Ref) int {
