@@ -92,11 +92,16 @@ func askPage[T any](ctx context.Context, c *Client, after string) (got page[T], 
 	return got, err
 }
 
-// decode decodes a page as it comes in.
+// decode decodes a page as it comes in. The package's own words for what does not fit
+// differ from one build to the next.
 func (p *page[T]) decode(body io.Reader) error {
-	switch err := json.UnmarshalRead(body, p, jsonv1.FormatDurationAsNano(true)); {
+	err := json.UnmarshalRead(body, p, jsonv1.FormatDurationAsNano(true))
+	misfit, isMisfit := errors.AsType[*json.SemanticError](err)
+	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return errors.New("unexpected end of JSON")
+	case isMisfit:
+		return fmt.Errorf("cannot unmarshal a %s at %s", misfit.JSONKind, misfit.JSONPointer)
 	case err != nil:
 		return err
 	case p.Status != statusSuccess:

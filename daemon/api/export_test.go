@@ -28,3 +28,10 @@ type ShownDecision = shownDecision
 
 // PageSize is how many autoscalers a client asks for at once.
 const PageSize = pageSize
+
+// Profiling reports whether a profile is being taken.
+func Profiling() bool {
+	profiling.mu.Lock()
+	defer profiling.mu.Unlock()
+	return !profiling.until.IsZero()
+}
