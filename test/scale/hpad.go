@@ -128,28 +128,28 @@ func (h *hpad) run(ctx context.Context, args ...string) (time.Duration, error) {
 	return command.ProcessState.UserTime() + command.ProcessState.SystemTime(), nil
 }
 
-// restart starts a program again with the state it had, some seconds before a tick,
-// and measures when it has decided for the first, and for every, autoscaler.
+// restart starts a program again with the state it had, just after a tick, and
+// measures when it has decided for the first, and for every, autoscaler: at its start
+// all are due.
 func restart(ctx context.Context, program, dir string, m *result) error {
-	ahead := min(5*time.Second, m.row.period/3)
-	due := time.Now().Add(ahead).Truncate(m.row.period).Add(m.row.period)
-	pause(ctx, time.Until(due.Add(-ahead)))
+	toTick(ctx, m.row.period)
+	pause(ctx, m.row.period/10)
+	begun := time.Now()
 	h, err := startHpad(program, dir)
 	if err != nil {
 		return err
 	}
-	for m.restartAll == 0 && ctx.Err() == nil && time.Since(due) < patience {
+	for m.restartAll == 0 && ctx.Err() == nil && time.Since(begun) < patience {
 		pause(ctx, 20*time.Millisecond)
 		c, err := h.counts(ctx, passesMetric)
 		if err != nil {
 			continue // it has not begun to listen
 		}
-		since := max(time.Millisecond, time.Since(due))
 		if m.restartFirst == 0 && c.passes > 0 {
-			m.restartFirst = since
+			m.restartFirst = time.Since(begun)
 		}
 		if c.passes >= float64(m.row.n) {
-			m.restartAll = since
+			m.restartAll = time.Since(begun)
 		}
 	}
 	return h.end()

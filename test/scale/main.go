@@ -12,11 +12,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -53,7 +55,7 @@ func run() error {
 	flag.StringVar(&query, "query", "shared", "shared: one query with a series for each job; each: a query for each")
 	flag.Float64Var(&r.changes, "changes", -1, "jobs a second that get another load; -1 is one, or one of 5,000 jobs where that is more")
 	flag.IntVar(&r.warm, "warm", 2, "periods before the measurement, at least")
-	flag.IntVar(&r.periods, "periods", 4, "periods that are measured")
+	flag.IntVar(&r.periods, "periods", 8, "periods that are measured")
 	flag.BoolVar(&r.extra, "extra", false, "measure check, get, a scrape and a restart of hpad, too")
 	flag.StringVar(&programs, "programs", "hpad", `what to measure in turn, separated by commas: "hpad" is this tree's, "nomad-autoscaler", or the path of an hpad`)
 	flag.IntVar(&times, "times", 1, "how often each is measured")
@@ -67,20 +69,13 @@ func run() error {
 	if serve {
 		return serveAlone(ctx, r.settled())
 	}
+	rows := slices.Repeat([]measurement{{r, strings.Split(programs, ",")}}, times)
+	if all {
+		rows = allRows(r)
+	}
 	b := &bench{built: map[string]string{}}
 	defer b.clean()
-	b.show(head)
-	if all {
-		return b.rows(ctx, r)
-	}
-	for range times {
-		for program := range strings.SplitSeq(programs, ",") {
-			if err := b.measure(ctx, program, r.settled()); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return b.measureAll(ctx, rows)
 }
 
 // settled returns the row with its changes.
@@ -91,7 +86,37 @@ func (r row) settled() row {
 	return r
 }
 
-// bench measures programs, and builds them once.
+// measurement is a row, and what is measured for it.
+type measurement struct {
+	row
+	programs []string
+}
+
+// allRows are those of docs/performance.md, as long as r says.
+func allRows(r row) []measurement {
+	both := []string{"nomad-autoscaler", "hpad"}
+	rows := []measurement{
+		{row{n: 100, each: true}, both},
+		{row{n: 100}, both[1:]},
+		{row{n: 1000, each: true}, both},
+		{row{n: 1000}, both[1:]},
+		{row{n: 10_000, each: true}, both},
+		{row{n: 10_000, extra: true}, both[1:]},
+		{row{n: 10_000, single: true}, both[1:]},
+		{row{n: 10_000, single: true, period: time.Second, periods: 60}, both[1:]},
+		{row{n: 100_000, single: true, extra: true}, both[1:]},
+	}
+	for n := range rows {
+		one := &rows[n].row
+		one.warm, one.changes = r.warm, -1
+		if one.period == 0 {
+			one.period, one.periods = r.period, r.periods
+		}
+	}
+	return rows
+}
+
+// bench measures programs, which it builds once.
 type bench struct {
 	built  map[string]string
 	cleans []func()
@@ -103,72 +128,74 @@ func (b *bench) clean() {
 	}
 }
 
-// show prints a row of the table.
-func (b *bench) show(cells []string) {
-	fmt.Println("| " + strings.Join(cells, " | ") + " |")
-	if &cells[0] == &head[0] {
-		fmt.Println(strings.Repeat("|---", len(head)) + "|")
-	}
-}
-
-// rows measures all rows, with as many periods as r says.
-func (b *bench) rows(ctx context.Context, r row) error {
-	both := []string{"nomad-autoscaler", "hpad"}
-	for _, one := range []struct {
-		row
-		programs []string
-	}{
-		{row{n: 100, each: true}, both},
-		{row{n: 100}, both[1:]},
-		{row{n: 1000, each: true}, both},
-		{row{n: 1000}, both[1:]},
-		{row{n: 10_000, each: true}, both},
-		{row{n: 10_000, extra: true}, both[1:]},
-		{row{n: 10_000, single: true, period: time.Second, periods: 15 * r.periods}, both[1:]},
-		{row{n: 100_000, single: true, extra: true}, both[1:]},
-	} {
-		one.warm, one.changes = r.warm, -1
-		if one.period == 0 {
-			one.period, one.periods = r.period, r.periods
-		}
+// measureAll measures all rows and prints tables of them. A measurement that fails
+// keeps none of the others from being made.
+func (b *bench) measureAll(ctx context.Context, rows []measurement) error {
+	fmt.Printf("%s\n\n", machine())
+	costs.begin()
+	var asked []*result
+	var errs []error
+	for _, one := range rows {
 		for _, program := range one.programs {
-			if err := b.measure(ctx, program, one.settled()); err != nil {
-				return err
+			m, err := b.measure(ctx, program, one.settled())
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err != nil {
+				errs = append(errs, err)
+				fmt.Fprintln(os.Stderr, err)
+				continue
+			}
+			costs.show(m)
+			if m.restartAll > 0 {
+				asked = append(asked, m)
 			}
 		}
 	}
-	return nil
+	if len(asked) > 0 {
+		fmt.Println()
+		extras.begin()
+	}
+	for _, m := range asked {
+		extras.show(m)
+	}
+	return errors.Join(errs...)
 }
 
-// measure measures a program for a row and shows it.
-func (b *bench) measure(ctx context.Context, program string, r row) error {
-	path := b.built[program]
-	if path == "" {
-		path = program
-		var err error
-		switch program {
-		case "hpad":
-			var clean func()
-			if path, clean, err = buildHpad(ctx); err == nil {
-				b.cleans = append(b.cleans, clean)
-			}
-		case "nomad-autoscaler":
-			path, err = buildAutoscaler(ctx)
-		}
-		if err != nil {
-			return err
-		}
-		b.built[program] = path
+// measure measures a program for a row.
+func (b *bench) measure(ctx context.Context, program string, r row) (*result, error) {
+	path, err := b.build(ctx, program)
+	if err != nil {
+		return nil, err
 	}
 	run := measureHpad
-	if program == "nomad-autoscaler" {
+	if program == "nomad-autoscaler" { // which has a query for each
 		run, r.each = measureAutoscaler, true
 	}
 	m, err := run(ctx, path, r)
 	if err != nil {
-		return fmt.Errorf("%s, n = %d: %w", program, r.n, err)
+		return nil, fmt.Errorf("%s, n = %d: %w", program, r.n, err)
 	}
 	m.program = filepath.Base(program)
-	b.show(m.cells())
-	return nil
+	return m, nil
+}
+
+// build returns the path of a program, built where it is known by a name.
+func (b *bench) build(ctx context.Context, program string) (path string, err error) {
+	if path = b.built[program]; path != "" {
+		return path, nil
+	}
+	switch program {
+	case "hpad":
+		var clean func()
+		if path, clean, err = buildHpad(ctx); err == nil {
+			b.cleans = append(b.cleans, clean)
+		}
+	case "nomad-autoscaler":
+		path, err = buildAutoscaler(ctx)
+	default:
+		path = program
+	}
+	b.built[program] = path
+	return path, err
 }

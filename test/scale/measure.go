@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -135,32 +137,54 @@ func (m *result) core() float64 {
 
 const mebibyte = 1 << 20
 
-// cells are the row of a table.
-func (m *result) cells() []string {
-	mode := "shared"
-	if m.row.each {
-		mode = "each"
-	}
-	allocs := "1 to 20"
-	if m.row.single {
-		allocs = "1"
-	}
-	reaction := func(part float64) string { return fmt.Sprintf("%.1f", m.quantile(part).Seconds()) }
-	cells := []string{
-		m.program, fmt.Sprint(m.row.n), m.row.period.String(), mode, allocs,
-		fmt.Sprintf("%.3f", m.perThousand()), fmt.Sprintf("%.1f", m.core()),
-		fmt.Sprint(m.rss / mebibyte), fmt.Sprint(m.peak / mebibyte), fmt.Sprint(m.connections),
-		reaction(.5), reaction(.99), fmt.Sprintf("%.0f", m.passes.passes), fmt.Sprintf("%.0f", m.passes.failed), fmt.Sprintf("%.0f", m.passes.late), m.load,
-	}
-	if m.restartAll > 0 {
-		cells = append(cells, fmt.Sprintf("restart %.1f s, all %.1f s; get %.1f s; scrape %.1f s of %d MiB; check %.1f s, %.1f cpu s",
-			m.restartFirst.Seconds(), m.restartAll.Seconds(), m.get.Seconds(), m.scrape.Seconds(), m.scraped/mebibyte, m.check.Seconds(), m.checkCPU.Seconds()))
-	}
-	return cells
+// table is what is printed of results: a row of cells each.
+type table struct {
+	head  []string
+	cells func(*result) []string
 }
 
-// head names the cells.
-var head = []string{
-	"program", "n", "period", "query", "allocations", "cpu s per 1,000", "% of a core", "RSS MiB", "peak MiB", "connections",
-	"reaction p50 s", "p99 s", "evaluations", "failed", "late", "load", "besides",
+// costs is the table of what programs cost and how fast they are.
+var costs = table{
+	head: []string{
+		"program", "autoscalers", "period", "query", "allocations", "cpu s per 1,000 evaluations", "% of a core", "RSS MiB", "peak MiB", "connections",
+		"reaction p50 s", "p99 s", "evaluations", "failed", "late", "load",
+	},
+	cells: func(m *result) []string {
+		query, allocs := "shared", "1 to 20"
+		if m.row.each {
+			query = "each"
+		}
+		if m.row.single {
+			allocs = "1"
+		}
+		return []string{
+			m.program, strconv.Itoa(m.row.n), m.row.period.String(), query, allocs, fmt.Sprintf("%.3f", m.perThousand()), fmt.Sprintf("%.1f", m.core()),
+			strconv.FormatInt(m.rss/mebibyte, 10), strconv.FormatInt(m.peak/mebibyte, 10), strconv.FormatInt(m.connections, 10),
+			seconds(m.quantile(.5)), seconds(m.quantile(.99)), fmt.Sprintf("%.0f", m.passes.passes), fmt.Sprintf("%.0f", m.passes.failed), fmt.Sprintf("%.0f", m.passes.late), m.load,
+		}
+	},
 }
+
+// extras is the table of what people ask of hpad.
+var extras = table{
+	head: []string{
+		"program", "autoscalers", "restart: first decision s", "all s", "get s", "scrape s", "of MiB", "check s", "cpu s",
+	},
+	cells: func(m *result) []string {
+		return []string{
+			m.program, strconv.Itoa(m.row.n), seconds(m.restartFirst), seconds(m.restartAll), seconds(m.get),
+			seconds(m.scrape), strconv.Itoa(m.scraped / mebibyte), seconds(m.check), seconds(m.checkCPU),
+		}
+	},
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()) }
+
+// begin prints the head of the table, in Markdown.
+func (t table) begin() {
+	fmt.Println("| " + strings.Join(t.head, " | ") + " |")
+	fmt.Println(strings.Repeat("|---", len(t.head)) + "|")
+}
+
+// show prints a row.
+func (t table) show(m *result) { fmt.Println("| " + strings.Join(t.cells(m), " | ") + " |") }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -112,4 +113,21 @@ func loadAverage() string {
 	}
 	load, _, _ := strings.Cut(string(text), " ")
 	return load
+}
+
+// machine is what the figures are of.
+func machine() string {
+	model, memory := "", ""
+	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		if _, rest, found := strings.Cut(string(text), "model name"); found {
+			model, _, _ = strings.Cut(strings.TrimLeft(rest, "\t :"), "\n")
+		}
+	}
+	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
+		if fields := strings.Fields(string(text)); len(fields) > 1 {
+			kib, _ := strconv.Atoi(fields[1])
+			memory = fmt.Sprintf("%d GiB", kib>>20)
+		}
+	}
+	return fmt.Sprintf("%d cores, %s, %s, %s %s", runtime.NumCPU(), model, memory, runtime.Version(), time.Now().Format(time.DateOnly))
 }
