@@ -326,6 +326,17 @@ func (p pair) testFilters(t *testing.T) {
 			t.Errorf("%s has %d, and in truth %d", path, simulated, real)
 		}
 	}
+	found := func(address string) string {
+		id := list(t, address, "/v1/allocations")[5]["ID"].(string)
+		digits := list(t, address, "/v1/allocations?resources=true&prefix="+id[:2])
+		here := slices.ContainsFunc(digits, func(a map[string]any) bool { return a["ID"] == id })
+		others := slices.ContainsFunc(digits, func(a map[string]any) bool { return !strings.HasPrefix(a["ID"].(string), id[:2]) })
+		whole := list(t, address, "/v1/allocations?prefix="+id)
+		return fmt.Sprintf("it: %t, others: %t, the whole id: %d", here, others, len(whole))
+	}
+	if real, simulated := both(p, found); real != simulated {
+		t.Errorf("by a prefix there is %s, and in truth %s", simulated, real)
+	}
 }
 
 // testRefusals compares what is refused, and how.

@@ -204,6 +204,10 @@ func list[T any](c call, index uint64, all []T, known fields[T], stub func([]byt
 	if err != nil {
 		return err
 	}
+	prefix, id := c.get("prefix"), known["ID"]
+	if prefix != "" && id == nil {
+		return errors.New("the simulator does not know ids of these")
+	}
 	most, err := strconv.Atoi(cmp.Or(c.get("per_page"), "0"))
 	if err != nil || most == 0 {
 		most = len(all)
@@ -214,7 +218,7 @@ func list[T any](c call, index uint64, all []T, known fields[T], stub func([]byt
 			if c.request.Context().Err() != nil {
 				return
 			}
-			if pass(one) {
+			if (prefix == "" || strings.HasPrefix(id(one), prefix)) && pass(one) {
 				if most--; most < 0 {
 					break
 				}
@@ -233,8 +237,7 @@ func listJobs(c call) error {
 	index := c.blockTable(jobsTable, summariesTable)
 	all := c.jobs()
 	c.world.mu.RUnlock()
-	prefix, meta := c.get("prefix"), c.get("meta") == "true"
-	all = slices.DeleteFunc(all, func(j *job) bool { return !strings.HasPrefix(j.id, prefix) })
+	meta := c.get("meta") == "true"
 	return list(c, index, all, jobFields, func(dst []byte, j *job) []byte { return j.stub(dst, meta) })
 }
 
