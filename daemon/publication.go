@@ -38,8 +38,10 @@ type publication struct {
 type finding struct {
 	// Decision is empty before the first pass: its Time is zero.
 	Decision policy.Decision
-	// Metrics are those of the status.
+	// Metrics are those of the status, unless Current says that they are those of the
+	// decision.
 	Metrics []policy.MetricStatus
+	Current bool
 	// Outcome is what became of the decision's write.
 	Outcome   policy.Outcome
 	Instances api.Instances
@@ -72,6 +74,9 @@ type result struct {
 func (r *result) keep(scratch *[]byte) *publication {
 	kept := r.publication
 	r.Metrics = r.record.Status.Metrics
+	if r.Current = sameMetrics(&r.Decision, r.Metrics); r.Current {
+		r.Metrics = nil
+	}
 	*scratch = state.PackMemory((*scratch)[:0], r.record.Memory)
 	size := len(*scratch)
 	*scratch = pack.Append(*scratch, &r.finding)
@@ -79,6 +84,19 @@ func (r *result) keep(scratch *[]byte) *publication {
 	kept.memory, kept.found = packed[:size:size], packed[size:]
 	kept.record.Memory, kept.record.Status.Metrics = policy.Memory{}, nil
 	return &kept
+}
+
+// sameMetrics reports whether the metrics of a status are those of the decision.
+func sameMetrics(decision *policy.Decision, metrics []policy.MetricStatus) bool {
+	if len(decision.Metrics) != len(metrics) {
+		return false
+	}
+	for i := range metrics {
+		if decision.Metrics[i].Current != metrics[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // publicationOf returns what is kept of an autoscaler that the store knows.
@@ -93,6 +111,12 @@ func (p *publication) look() *finding {
 	found := new(finding)
 	if len(p.found) > 0 {
 		pack.Into(found, p.found)
+	}
+	if found.Current && len(found.Decision.Metrics) > 0 {
+		found.Metrics = make([]policy.MetricStatus, len(found.Decision.Metrics))
+		for i := range found.Metrics {
+			found.Metrics[i] = found.Decision.Metrics[i].Current
+		}
 	}
 	return found
 }

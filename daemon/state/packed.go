@@ -153,7 +153,13 @@ type packer struct {
 	seconds int64 // of the entry before
 }
 
-func (p *packer) number(n int64) { p.packed = binary.AppendVarint(p.packed, n) }
+func (p *packer) number(n int64) {
+	if -1<<6 <= n && n < 1<<6 { // as most are
+		p.packed = append(p.packed, byte(n<<1)^byte(n>>63))
+		return
+	}
+	p.packed = binary.AppendVarint(p.packed, n)
+}
 
 func (p *packer) entry(at time.Time, count int32) {
 	seconds := at.Unix()
@@ -170,6 +176,11 @@ type unpacker struct {
 }
 
 func (u *unpacker) number() int64 {
+	if len(u.packed) > 0 && u.packed[0] < 1<<7 { // as most are
+		n := int64(u.packed[0])
+		u.packed = u.packed[1:]
+		return n>>1 ^ -(n & 1)
+	}
 	n, size := binary.Varint(u.packed)
 	if size <= 0 {
 		u.short = true
