@@ -102,7 +102,7 @@ func SetDefaults(table any) {
 }
 
 // Validate returns the mistakes in the keys of a table, a pointer to a struct, that
-// their tags tell.
+// their tags declare.
 func Validate(table any) []FieldError {
 	var mistakes []FieldError
 	walk("", reflect.ValueOf(table).Elem(), func(f Fields) []key { return f.bounded }, func(path string, k key, value reflect.Value) {

@@ -1,7 +1,7 @@
 // Package redact hides what may be secret in whatever hpad shows: its
-// configuration, the answers of its API, its log and its errors. There is one rule
+// configuration, the responses of its API, its log and its errors. There is one rule
 // for all of them, and it errs on hiding. It goes by names ("DB_PASSWORD=…",
 // "--token …", {api_key="…"}), by places (credentials of a URL, what follows "-p"
 // or "Bearer") and by the shapes of well-known tokens. A secret that stands by
-// itself, as "echo hunter2", cannot be told from any other word.
+// itself, as "echo hunter2", looks like any other word.
 package redact

@@ -112,7 +112,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// FuzzJSON holds that an answer stays JSON of the same shape whatever it says.
+// FuzzJSON holds that JSON stays JSON of the same shape whatever it says.
 func FuzzJSON(f *testing.F) {
 	f.Add("token", `x{token="a\"b`)
 	f.Add("a\"b", "-p hunter2 \xff")

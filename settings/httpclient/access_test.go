@@ -9,13 +9,13 @@ import (
 	"github.com/prometheus/common/config"
 )
 
-// told returns mistakes as people see them.
-func told(mistakes []settings.FieldError) []string {
-	var texts []string
+// messages returns mistakes as people see them.
+func messages(mistakes []settings.FieldError) []string {
+	var all []string
 	for _, mistake := range mistakes {
-		texts = append(texts, mistake.Error())
+		all = append(all, mistake.Error())
 	}
-	return texts
+	return all
 }
 
 func TestValidate(t *testing.T) {
@@ -39,7 +39,7 @@ func TestValidate(t *testing.T) {
 		}},
 		{"a key alone", Access{TLS: TLS{KeyFile: "key"}}, []string{"tls.cert_file: must be set where tls.key_file is"}},
 	} {
-		if diff := cmp.Diff(test.want, told(test.access.Validate())); diff != "" {
+		if diff := cmp.Diff(test.want, messages(test.access.Validate())); diff != "" {
 			t.Errorf("%s: Validate (-want +got):\n%s", test.name, diff)
 		}
 	}
@@ -64,7 +64,7 @@ func TestValidateHeaders(t *testing.T) {
 		"extra.authorization: must not be set here: use basic_auth or token_file",
 		"extra.content-type: must not be set: the connection needs it",
 	}
-	if diff := cmp.Diff(want, told(ValidateHeaders("extra", headers))); diff != "" {
+	if diff := cmp.Diff(want, messages(ValidateHeaders("extra", headers))); diff != "" {
 		t.Errorf("ValidateHeaders (-want +got):\n%s", diff)
 	}
 }
