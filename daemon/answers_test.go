@@ -16,7 +16,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// collected answers so many series of a label "id" within a budget.
+// collected returns so many series of a label "id" within a budget.
 func collected(ctx context.Context, budget *sources.Budget, series int, at time.Time) (sources.Vector, error) {
 	c, err := budget.Collect(ctx, sources.Query{Labels: []string{"id"}})
 	if err != nil {
@@ -87,8 +87,8 @@ func TestAnswersAreGivenBack(t *testing.T) {
 	})
 }
 
-// A source is told the labels that any reader of the answer looks at, whoever of
-// them is due.
+// A source gets the labels that any reader of the answer looks at, whoever of them
+// is due.
 func TestQueriesNameTheirLabels(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("a", 1, func(a *config.Autoscaler) {

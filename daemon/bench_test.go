@@ -21,7 +21,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// benchFleet answers every target with the same count, at no cost of its own.
+// benchFleet reads every target as the same count, at no cost of its own.
 type benchFleet struct {
 	readings map[targets.Ref]targets.Reading
 }
@@ -34,8 +34,8 @@ func (f *benchFleet) SetReplicas(context.Context, targets.Ref, int32, string, st
 	return nil
 }
 
-// benchSource answers a shared query with one series for each autoscaler, and
-// any other with one series.
+// benchSource returns one series for each autoscaler for a shared query, and one for
+// any other.
 type benchSource struct{ shared sources.Vector }
 
 func (s *benchSource) Query(_ context.Context, query sources.Query, at time.Time) (sources.Vector, error) {
@@ -85,7 +85,7 @@ func BenchmarkRound(b *testing.B) {
 	}
 }
 
-// recordedSource returns what makes a source of Prometheus, which a server answers with
+// recordedSource returns what makes a source of Prometheus, whose server responds with
 // a series for each autoscaler, as Prometheus writes it.
 func recordedSource(b *testing.B, n int) func(name string) sources.Source {
 	body := []byte(`{"status":"success","data":{"resultType":"vector","result":[`)
@@ -146,7 +146,7 @@ func benchmarkRound(b *testing.B, d *Daemon, rounds func(now time.Time), n int, 
 	}
 }
 
-// benchDaemon answers a running daemon of n autoscalers whose scheduler is the
+// benchDaemon returns a running daemon of n autoscalers whose scheduler is the
 // caller: rounds runs one and waits for its end.
 func benchDaemon(b *testing.B, n int) (d *Daemon, rounds func(now time.Time)) {
 	d = New(Options{Load: benchWorld(b, n).load, Store: nullStore{newMemoryStore()}})

@@ -22,7 +22,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// failing answers errors in turn.
+// failing makes a query return errors in turn.
 func (s *memorySource) failing(text string, errs ...error) {
 	calls := 0
 	s.set(text, func(_ context.Context, at time.Time) (sources.Vector, error) {
@@ -35,8 +35,8 @@ func (s *memorySource) failing(text string, errs ...error) {
 	})
 }
 
-// told answers what the log said of failures since it was asked last.
-func told(logs *observer.ObservedLogs) []string {
+// failuresLogged returns what was logged of failures since the last call.
+func failuresLogged(logs *observer.ObservedLogs) []string {
 	var all []string
 	for _, entry := range logs.TakeAll() {
 		line := []string{entry.Message}
@@ -54,7 +54,7 @@ func told(logs *observer.ObservedLogs) []string {
 	return all
 }
 
-// historyOf answers what the store has of an autoscaler's history.
+// historyOf returns what the store has of an autoscaler's history.
 func (w *world) historyOf(name string) []state.Entry {
 	w.t.Helper()
 	entries, err := w.store.History(w.t.Context(), name, time.Time{}, time.Time{}, 0)
@@ -99,8 +99,8 @@ func TestCausesAreFollowed(t *testing.T) {
 			"evaluation failed | q | " + first + "series {}: value is not a number (NaN)",
 			"evaluation works again | q",
 		}
-		got := told(logs)
-		slices.Sort(want) // the source and those who ask it are told of in any order
+		got := failuresLogged(logs)
+		slices.Sort(want) // the source and those who query it are logged in any order
 		slices.Sort(got)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("log (-want +got):\n%s", diff)
@@ -131,7 +131,7 @@ func TestFlappingCausesAreCounted(t *testing.T) {
 		w.advance(2 * time.Hour)
 		passes := int(2 * time.Hour / (15 * time.Second))
 		changes := 0
-		for _, line := range told(logs) {
+		for _, line := range failuresLogged(logs) {
 			var n int
 			if _, count, ok := strings.Cut(line, "bad query | "); ok {
 				_, _ = fmt.Sscanf(count, "%d changes", &n)
@@ -154,14 +154,14 @@ func TestFlappingCausesAreCounted(t *testing.T) {
 		if counted < passes-3 || counted > passes+3 {
 			t.Errorf("the history has %d changes of %d passes that each changed", counted, passes)
 		}
-		// What lasts in the end is told.
+		// What lasts in the end is logged.
 		w.source().value("q", 3)
 		w.advance(5 * time.Minute)
 		last := w.historyOf("q")
 		if newest := last[len(last)-1]; newest.Error != "" || newest.Untold == nil {
 			t.Errorf("the newest entry is %+v, want that it works again after changes", newest)
 		}
-		if got := told(logs); len(got) == 0 || !strings.HasPrefix(got[len(got)-1], "evaluation works again | q") {
+		if got := failuresLogged(logs); len(got) == 0 || !strings.HasPrefix(got[len(got)-1], "evaluation works again | q") {
 			t.Errorf("the log ends with %q", got)
 		}
 		w.stop()
@@ -191,7 +191,7 @@ func TestCauseSurvivesARestart(t *testing.T) {
 		if got := w.historyOf("q"); len(got) != 1 {
 			t.Errorf("history after a restart: %+v", got)
 		}
-		if got := told(logs); !contains(got, "evaluation failed | q") {
+		if got := failuresLogged(logs); !contains(got, "evaluation failed | q") {
 			t.Errorf("the log of the new process is %q", got)
 		}
 		w.stop()
@@ -222,14 +222,14 @@ func TestFailedFleetIsOneLine(t *testing.T) {
 				t.Errorf("%s of %v autoscalers, want 20", line.Message, got)
 			}
 		}
-		got := told(logs)
+		got := failuresLogged(logs)
 		if len(got) != 3 || !strings.Contains(got[0], "connection refused") || !strings.Contains(got[1], "forbidden") || got[2] != "fleet can be read again" {
 			t.Errorf("log %q, want one line for each cause and one for the end", got)
 		}
-		// A target of its own that cannot be read is told of by itself.
+		// A target of its own that cannot be read is logged by itself.
 		w.fleet().Change("q3", func(target *targettest.MemoryTarget) { target.Err = targets.ErrTargetNotFound })
 		w.advance(time.Minute)
-		if got := told(logs); len(got) != 1 || !strings.HasPrefix(got[0], "evaluation failed | q3 | ") {
+		if got := failuresLogged(logs); len(got) != 1 || !strings.HasPrefix(got[0], "evaluation failed | q3 | ") {
 			t.Errorf("log %q, want one line of q3", got)
 		}
 		w.stop()
@@ -265,15 +265,15 @@ func TestFailedSamplesAreOneLine(t *testing.T) {
 				t.Errorf("%s of %v autoscalers, want 20", line.Message, got)
 			}
 		}
-		if got := told(logs); len(got) != 2 || !strings.HasPrefix(got[0], "samples of the fleet cannot be read") || got[1] != "samples of the fleet can be read again" {
+		if got := failuresLogged(logs); len(got) != 2 || !strings.HasPrefix(got[0], "samples of the fleet cannot be read") || got[1] != "samples of the fleet can be read again" {
 			t.Errorf("log %q, want that the samples cannot be read, and can be again", got)
 		}
 		w.stop()
 	})
 }
 
-// So is a source that answers no query; one that fails while others are answered is
-// told of by itself, also where those take longer.
+// So is a source where every query fails; one query that fails while others succeed is
+// logged by itself, also where those take longer.
 func TestFailedSourceIsOneLine(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		logs := w.observed()
@@ -306,12 +306,12 @@ func TestFailedSourceIsOneLine(t *testing.T) {
 			}
 		}
 		want := []string{"source does not answer | connection refused", "source answers again"}
-		if diff := cmp.Diff(want, told(logs)); diff != "" {
+		if diff := cmp.Diff(want, failuresLogged(logs)); diff != "" {
 			t.Errorf("log (-want +got):\n%s", diff)
 		}
 		w.source().failing("q3", errors.New("connection reset"))
 		w.advance(time.Minute)
-		if got := told(logs); len(got) != 1 || !strings.HasPrefix(got[0], "evaluation failed | q3 | ") {
+		if got := failuresLogged(logs); len(got) != 1 || !strings.HasPrefix(got[0], "evaluation failed | q3 | ") {
 			t.Errorf("log %q, want one line of q3", got)
 		}
 		for i := range 200 {
@@ -322,7 +322,7 @@ func TestFailedSourceIsOneLine(t *testing.T) {
 		}
 		w.source().failing("q0", errors.New("connection reset")) // which is asked first
 		w.advance(time.Minute + 10*time.Second)                  // so that no query is under way
-		if got := told(logs); len(got) != 2 || !strings.HasPrefix(got[0], "evaluation works again | q3") || !strings.HasPrefix(got[1], "evaluation failed | q0 | ") {
+		if got := failuresLogged(logs); len(got) != 2 || !strings.HasPrefix(got[0], "evaluation works again | q3") || !strings.HasPrefix(got[1], "evaluation failed | q0 | ") {
 			t.Errorf("log %q, want one line of q0, once others were answered", got)
 		}
 		w.stop()
@@ -337,7 +337,7 @@ func TestMistakenQueryIsNoOutage(t *testing.T) {
 		w.source().failing("q", fmt.Errorf("source: %w", &sources.QueryError{Err: errors.New("parse error")}))
 		w.start()
 		w.advance(time.Minute)
-		if got := told(logs); contains(got, "source does not answer") || !contains(got, "evaluation failed | q") {
+		if got := failuresLogged(logs); contains(got, "source does not answer") || !contains(got, "evaluation failed | q") {
 			t.Errorf("log %q", got)
 		}
 		for _, problem := range w.daemon.Readiness().Problems {

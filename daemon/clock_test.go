@@ -107,7 +107,7 @@ func TestStepsOfTheClock(t *testing.T) {
 	}
 }
 
-// TestStepIsTold wants each step told once: by an event and an entry of the history
+// TestStepIsTold wants each step shown once: by an event and an entry of the history
 // for each autoscaler, and by the metrics.
 func TestStepIsTold(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
@@ -168,7 +168,7 @@ hpad_clock_steps_total{direction="forward"} 2
 }
 
 // TestScheduleOverSteps wants every tick evaluated, and its round recorded, as if
-// nobody had touched the clock; sources are asked for the instants that it shows.
+// nobody had touched the clock; sources are queried at the instants that it shows.
 func TestScheduleOverSteps(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("q", 3)
@@ -250,7 +250,7 @@ func TestShownByTheWallClock(t *testing.T) {
 }
 
 // restored runs an autoscaler that grew a moment ago, and whose load fell, on what
-// a store has, and answers when it was written.
+// a store has, and returns when it was written.
 func restored(t *testing.T, prepare func(w *world, left *memoryStore)) (writes []string) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("q", 1, limited)

@@ -284,7 +284,7 @@ func TestDiscoveryTellsWhatGoes(t *testing.T) {
 	}
 }
 
-// TestDiscoveryMistakes holds that a mistake is told of its target, touches no
+// TestDiscoveryMistakes holds that a mistake is shown of its target, touches no
 // other, and leaves the labels before it in force, also across a restart.
 func TestDiscoveryMistakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -326,7 +326,7 @@ func TestDiscoveryMistakes(t *testing.T) {
 		}
 		defer w.stop()
 		w.advance(time.Minute)
-		// What cannot be told at all is like a mistake.
+		// What cannot be read at all is like a mistake.
 		l.mu.Lock()
 		l.found["api"] = targets.Discovered{Name: "api", Problem: "containers carry different labels"}
 		l.mu.Unlock()
@@ -483,7 +483,7 @@ func TestDiscoveryFollowsThePeriod(t *testing.T) {
 	})
 }
 
-// TestDiscoveryOff holds that a fleet is not asked where the configuration does
+// TestDiscoveryOff holds that nothing is discovered where the configuration does
 // not say so.
 func TestDiscoveryOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

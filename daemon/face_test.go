@@ -19,7 +19,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// These tests are about what a person is told.
+// These tests are about what a person sees.
 
 // observed has what the daemon logs from Info on collected.
 func (w *world) observed() *observer.ObservedLogs {
@@ -92,7 +92,7 @@ type troubledSource struct {
 
 func (s *troubledSource) Problems() []string { return s.problems }
 
-// A fleet that panics round after round is told of once.
+// A fleet that panics round after round is logged once.
 func TestPanicsOfAFleetAreToldOnce(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("q", 3, 3)

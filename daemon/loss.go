@@ -9,9 +9,9 @@ import (
 	"github.com/hpad/hpad/targets/clock"
 )
 
-// leastTold is for how long a loss of state is told at least: whoever scrapes must have
+// leastShown is for how long a loss of state is shown at least: whoever scrapes must have
 // a chance to see it.
-const leastTold = 5 * time.Minute
+const leastShown = 5 * time.Minute
 
 // recentLoss is a loss that still bears on decisions.
 type recentLoss struct {
@@ -27,7 +27,7 @@ func recentLosses(losses []state.Loss, memory time.Duration, clock *clock.Clock)
 	var recent []recentLoss
 	for _, loss := range losses {
 		scale, now := clock.Scale(), clock.Now()
-		until := scale.Happened(loss.At, now).Add(max(leastTold, memory))
+		until := scale.Happened(loss.At, now).Add(max(leastShown, memory))
 		if now.Before(until) {
 			recent = append(recent, recentLoss{Loss: loss, until: scale.Wall(until).UTC()})
 		}

@@ -18,7 +18,7 @@ func memoryLoss() state.Loss {
 	return state.Loss{At: time.Now().UTC(), Part: state.MemoryPart, Message: `"/state.db" was lost`}
 }
 
-// TestLossIsTold loses the memory: it is told everywhere for the longest window of all
+// TestLossIsTold loses the memory: it is shown everywhere for the longest window of all
 // autoscalers, by each start in that time, and not after it.
 func TestLossIsTold(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
@@ -87,8 +87,8 @@ func TestLossIsTold(t *testing.T) {
 	})
 }
 
-// TestLossIsToldForAWhile tells a loss for some minutes where no window is that long,
-// also one that is noticed long after the start.
+// TestLossIsToldForAWhile wants a loss shown for some minutes where no window is that
+// long, also one that is noticed long after the start.
 func TestLossIsToldForAWhile(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.config.Daemon.DownscaleStabilization = time.Second
@@ -96,7 +96,7 @@ func TestLossIsToldForAWhile(t *testing.T) {
 		w.store.losses = []state.Loss{memoryLoss()}
 		w.start()
 		for range 2 {
-			w.advance(leastTold - time.Second)
+			w.advance(leastShown - time.Second)
 			if w.view("a").Evaluation.StateLost == "" {
 				t.Error("it is told too shortly")
 			}
@@ -113,8 +113,8 @@ func TestLossIsToldForAWhile(t *testing.T) {
 	})
 }
 
-// TestLossIsToldOverSteps steps the wall clock after a loss: it is told as long as it would
-// have been without that.
+// TestLossIsToldOverSteps steps the wall clock after a loss: it is shown as long as it
+// would have been without that.
 func TestLossIsToldOverSteps(t *testing.T) {
 	for _, step := range []time.Duration{-time.Hour, time.Hour} {
 		inWorld(t, func(t *testing.T, w *world) {
@@ -123,7 +123,7 @@ func TestLossIsToldOverSteps(t *testing.T) {
 			w.start()
 			w.advance(time.Minute)
 			w.stepClock(step)
-			w.advance(leastTold - time.Minute - time.Second)
+			w.advance(leastShown - time.Minute - time.Second)
 			until := w.wall().Add(time.Second).Format(time.RFC3339)
 			if text := w.view("a").Evaluation.StateLost; !strings.Contains(text, "shown until "+until) {
 				t.Errorf("after a step of %s the view says %q, want it shown until %s", step, text, until)
@@ -167,7 +167,7 @@ func TestEarlierCount(t *testing.T) {
 		want("small", 5, true)
 		want("fresh", 0, false)
 		want("gone", 0, false)
-		w.advance(leastTold + time.Second)
+		w.advance(leastShown + time.Second)
 		want("a", 0, false) // by now every count is saved
 		w.stop()
 	})

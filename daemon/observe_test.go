@@ -53,7 +53,7 @@ func resource(utilization int32) func(a *config.Autoscaler) {
 	}
 }
 
-// busy answers a use of cpu that many instances share.
+// busy returns a use of cpu that many instances share.
 func busy(total int64) func(time.Time, policy.Instance, int) []policy.TaskUsage {
 	return func(_ time.Time, _ policy.Instance, running int) []policy.TaskUsage {
 		return []policy.TaskUsage{{Task: "app", Usage: []policy.Amount{{Resource: "cpu", Milli: total / int64(running)}}}}
@@ -126,7 +126,7 @@ func TestFleetWithoutSamples(t *testing.T) {
 }
 
 // TestFleetSaysWhyThereAreNoSamples: what the fleet knows of one target's samples
-// is told; where others have some it is none of the metric's business.
+// is shown; where others have some it is none of the metric's business.
 func TestFleetSaysWhyThereAreNoSamples(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -156,7 +156,7 @@ func TestFleetSaysWhyThereAreNoSamples(t *testing.T) {
 
 // TestNoInstancesToMeasure: a target that was scaled to zero has no samples because
 // it has no instances, in every pass. That is no failure of the autoscaler as long
-// as another metric tells when they are wanted again.
+// as another metric says when they are wanted again.
 func TestNoInstancesToMeasure(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("q", 1, func(a *config.Autoscaler) {

@@ -80,7 +80,7 @@ func TestDisabledFromTheStartIsTold(t *testing.T) {
 	})
 }
 
-// A dry run is a problem of the daemon, in a metric, and told at the start.
+// A dry run is a problem of the daemon, in a metric, and logged at the start.
 func TestDryRunIsTold(t *testing.T) {
 	for _, dry := range []bool{true, false} {
 		inWorld(t, func(t *testing.T, w *world) {

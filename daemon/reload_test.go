@@ -190,7 +190,7 @@ func TestReloadReplacesAdapters(t *testing.T) {
 	}
 }
 
-// TestStartThatFails: a source that cannot be started is told, keeps nothing else
+// TestStartThatFails: a source that cannot be started is logged, keeps nothing else
 // from being scaled, and is tried again until it can.
 func TestStartThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -349,7 +349,7 @@ func TestStopDoesNotWaitForAReplacedFleet(t *testing.T) {
 }
 
 // A reload that comes before the daemon runs waits until it does; one that comes
-// after its end is refused, and the service manager not told of it.
+// after its end is refused, and the service manager not notified of it.
 func TestReloadBeforeAndAfter(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("q", 3, 3)

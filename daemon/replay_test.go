@@ -20,12 +20,12 @@ import (
 // These tests are about what a kill at a bad moment leaves: the store replays
 // exactly the passes that there were.
 
-// remembered answers what the running daemon remembers of an autoscaler.
+// remembered returns what the running daemon remembers of an autoscaler.
 func (w *world) remembered(name string) policy.Memory {
 	return w.daemon.current.Load().autoscalers[name].published.Load().whole().Memory
 }
 
-// stored answers what a kill at this moment leaves of an autoscaler's memory.
+// stored returns what a kill at this moment leaves of an autoscaler's memory.
 func (w *world) stored(name string) policy.Memory {
 	w.t.Helper()
 	snapshot, err := w.store.copied().Load(w.t.Context())
@@ -35,7 +35,7 @@ func (w *world) stored(name string) policy.Memory {
 	return snapshot.Autoscalers[name].Memory
 }
 
-// slowly answers one series after a while, whatever the context says.
+// slowly returns one series after a while, whatever the context says.
 func slowly(value float64, after time.Duration) func(context.Context, time.Time) (sources.Vector, error) {
 	return func(_ context.Context, at time.Time) (sources.Vector, error) {
 		time.Sleep(after)

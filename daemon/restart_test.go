@@ -183,7 +183,7 @@ func TestKilledInTheMiddleOfAWrite(t *testing.T) {
 	})
 }
 
-// What happened in the last hour is still told after a restart.
+// What happened in the last hour is still shown after a restart.
 func TestEventsSurvive(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("q", 3, 6)

@@ -257,7 +257,7 @@ func TestRestoreEnds(t *testing.T) {
 	}
 }
 
-// A newer foreign count takes the place of the one before, and each is told once.
+// A newer foreign count takes the place of the one before, and each has one event.
 func TestRestoreTellsOfEachChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, start := newRestoringWorld(t)

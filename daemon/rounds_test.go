@@ -344,7 +344,7 @@ func TestPanickingReads(t *testing.T) {
 	})
 }
 
-// A fleet that panics while a source asks for its instances fails the answer.
+// A fleet that panics while a source asks for its instances fails the query.
 func TestPanickingDiscovery(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("q", 3, 3)
@@ -473,8 +473,8 @@ func TestForeignChangeIsNotOverwritten(t *testing.T) {
 	})
 }
 
-// A count that somebody else changes between two passes is told, and accepted or
-// put back.
+// A count that somebody else changes between two passes has an event, and is accepted
+// or put back.
 func TestForeignChange(t *testing.T) {
 	for _, test := range []struct {
 		answer config.OnForeignChange
@@ -554,7 +554,7 @@ func trimFractions(all []string) []string {
 	return all
 }
 
-// A write whose answer got lost is settled by the next reading: its event counts
+// A write whose response got lost is settled by the next reading: its event counts
 // once, at the time of the write.
 func TestLostAnswer(t *testing.T) {
 	for _, test := range []struct {
@@ -788,7 +788,7 @@ func TestReloadOfThePeriodMissesNoTick(t *testing.T) {
 	})
 }
 
-// More queries than a source is asked at once wait for each other, also those of
+// More queries than a source gets at once wait for each other, also those of
 // different deadlines; none fails for it.
 func TestManyQueriesWait(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {

@@ -77,8 +77,8 @@ func TestVictims(t *testing.T) {
 	})
 }
 
-// TestVictimsInDryRun holds that a dry run tells the victims again and again and
-// takes none.
+// TestVictimsInDryRun holds that a dry run names the victims again and again and takes
+// none.
 func TestVictimsInDryRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newRemovingWorld(t, func(a *config.Autoscaler) { a.Victims = drain.Oldest })
@@ -145,7 +145,7 @@ func TestVictimsByCPU(t *testing.T) {
 	})
 }
 
-// instanceIDs answers the ids of a target's instances.
+// instanceIDs returns the ids of a target's instances.
 func (w *world) instanceIDs(t *testing.T, name string) []string {
 	t.Helper()
 	ref := w.fleet().Ref(name)

@@ -29,7 +29,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// foreignEvent is the reason of the event that tells of somebody else's change.
+// foreignEvent is the reason of the event for somebody else's change.
 const foreignEvent = string(policy.ForeignWriter)
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -65,7 +65,7 @@ type world struct {
 	// the bubble began. Change step with stepClock.
 	boot string
 	step atomic.Int64
-	// notified are the words told to the service manager.
+	// notified are the words sent to the service manager.
 	notified []string
 	telling  sync.Mutex
 
@@ -134,7 +134,7 @@ func (w *world) fed(name string, replicas int32, value float64, edit ...func(*co
 	w.source().value(name, value)
 }
 
-// load answers a configuration that shares nothing with the next one.
+// load returns a configuration that shares nothing with the next one.
 func (w *world) load() (*config.Config, error) {
 	if w.loadErr != nil {
 		return nil, w.loadErr
@@ -160,7 +160,7 @@ func (w *world) load() (*config.Config, error) {
 	return &c, nil
 }
 
-// fleetTable is the configuration of a world's fleet; given tells two apart.
+// fleetTable is the configuration of a world's fleet; two with another given differ.
 type fleetTable struct {
 	*world
 	given any
@@ -181,7 +181,7 @@ func (c fleetTable) Build(name string, env targets.Env) (targets.Fleet, error) {
 	return memory, nil
 }
 
-// sourceTable is the configuration of a world's source; given tells two apart.
+// sourceTable is the configuration of a world's source; two with another given differ.
 type sourceTable struct {
 	*world
 	given any
@@ -273,7 +273,7 @@ func (w *world) condition(name string, kind policy.ConditionType) string {
 	return ""
 }
 
-// writes answers the successful writes to a target as "offset: from>to".
+// writes returns the successful writes to a target as "offset: from>to".
 func (w *world) writes(name string, since time.Time) []string {
 	var all []string
 	for _, write := range w.fleet().Writes() {
@@ -284,7 +284,7 @@ func (w *world) writes(name string, since time.Time) []string {
 	return all
 }
 
-// memorySource answers queries as a test says.
+// memorySource returns for queries what a test says.
 type memorySource struct {
 	mu      sync.Mutex
 	answers map[string]func(ctx context.Context, at time.Time) (sources.Vector, error)
@@ -316,7 +316,7 @@ func (s *memorySource) set(text string, answer func(ctx context.Context, at time
 	s.answers[text] = answer
 }
 
-// value answers one series.
+// value makes a query return one series.
 func (s *memorySource) value(text string, value float64) {
 	s.set(text, func(_ context.Context, at time.Time) (sources.Vector, error) { return one(value, at), nil })
 }
@@ -412,7 +412,7 @@ func (s *memoryStore) fail(err error) {
 	s.failing = err
 }
 
-// copied answers a store that holds what this one holds: what a kill at this
+// copied returns a store that holds what this one holds: what a kill at this
 // moment leaves to the next run.
 func (s *memoryStore) copied() *memoryStore {
 	s.mu.Lock()
