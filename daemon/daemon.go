@@ -48,8 +48,8 @@ type Options struct {
 	WatchdogInterval time.Duration
 	// Clock is what the daemon takes the time from; the zero value is the machine.
 	Clock clock.System
-	// Decided, if not nil, is told of every decision as it is published. It must
-	// not block.
+	// Decided, if not nil, is called with the autoscaler of every decision as it is
+	// published. It must not block.
 	Decided func(name string)
 }
 

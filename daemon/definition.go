@@ -31,7 +31,7 @@ type definition struct {
 	drainsBy targets.Fleet
 	// inputs has one entry per metric of the spec, in order.
 	inputs []input
-	// fingerprint tells, across restarts, whether the configuration changed.
+	// fingerprint is another one once the configuration changed, also across restarts.
 	fingerprint string
 }
 

@@ -24,10 +24,10 @@ type environment struct {
 	clock    *clock.Clock
 	recorder *recorder
 	dryRun   bool
-	// decided, if not nil, is told of every decision as it is published.
+	// decided, if not nil, is called with the autoscaler of every decision as it is published.
 	decided func(name string)
-	// steps counts the steps of the wall clock that this run was told of, and has the
-	// event that tells of the last one.
+	// steps counts the steps of the wall clock that this run has seen, and has the event
+	// for the last one.
 	steps atomic.Pointer[clockSteps]
 
 	// runContext ends reads and waits when the daemon stops, actContext writes
@@ -49,11 +49,11 @@ type environment struct {
 // changed.
 type clockSteps struct {
 	count uint64
-	// event tells of the last one.
+	// event is that for the last one.
 	event policy.Event
 }
 
-// clockSteppedReason is the reason of the event that tells of a step.
+// clockSteppedReason is the reason of the event for a step.
 const clockSteppedReason = "ClockStepped"
 
 // lookAtClock notices a step of the wall clock: it is logged and counted, and the

@@ -194,7 +194,7 @@ func (f *inForce) swap(ch *change) (fresh []*autoscaler) {
 	return fresh
 }
 
-// configureScaleIn tells the fleets of a generation how the instances of their
+// configureScaleIn configures in the fleets of a generation how the instances of their
 // targets are taken.
 func (g *generation) configureScaleIn() {
 	options := map[*adapters.Fleet]map[targets.Ref]drain.Options{}
@@ -277,7 +277,7 @@ func (f *inForce) losses(g *generation) []recentLoss {
 	return recentLosses(f.store.Losses(), g.longestMemory, f.clock)
 }
 
-// reportLosses logs at each start what is still told.
+// reportLosses logs at each start what is still shown.
 func (f *inForce) reportLosses() {
 	for _, loss := range f.losses(f.current.Load()) {
 		f.log.Warn("state was lost or removed lately", zap.String("part", string(loss.Part)), zap.Time("at", loss.At),

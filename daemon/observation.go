@@ -42,7 +42,7 @@ func withRequests(instances []policy.Instance, requests []policy.Amount) []polic
 }
 
 // sleeps reports whether all that failed in a pass is that instances could not be
-// measured of which there are none: at zero replicas, with a metric that tells
+// measured of which there are none: at zero replicas, with a metric that says
 // when they are wanted again. That is how such a target is meant to be.
 func sleeps(decision *policy.Decision, settlement policy.Settlement) bool {
 	if decision.CurrentReplicas != 0 || decision.Winner == nil || settlement.Error != decision.Error {

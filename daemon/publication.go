@@ -46,7 +46,7 @@ type finding struct {
 	Outcome   policy.Outcome
 	Instances api.Instances
 	// Victims are those that the decision takes, as far as hpad chooses; Unchosen is
-	// why they could not be told.
+	// why they are not known.
 	Victims  []drain.Victim
 	Unchosen string
 	// Since is when what hinders the autoscaler began, zero when nothing does, and
@@ -59,8 +59,8 @@ type finding struct {
 type result struct {
 	publication
 	finding
-	// failed is what the pass itself failed with. Blind says that this is told of its
-	// fleet or sources.
+	// failed is what the pass itself failed with. Blind says that this is shown as a
+	// failure of its fleet or sources.
 	failed string
 	blind  bool
 	// version is what the target was read at.

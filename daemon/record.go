@@ -82,7 +82,7 @@ func leave(record *state.Record, decision *policy.Decision, outcome policy.Outco
 	switch {
 	case outcome.Kind == policy.Written:
 		record.Left = keep(record.Left, outcome.Reached)
-	case record.Intention != nil: // the next reading tells
+	case record.Intention != nil: // the next reading says
 		record.Left = nil
 	case decision.Case != policy.CaseUnreadable:
 		record.Left = keep(record.Left, decision.CurrentReplicas)

@@ -23,7 +23,7 @@ type reloader struct {
 	// fixed is the [daemon] table as it was at start, for what only a start puts in
 	// force.
 	fixed config.Daemon
-	// reloaded tells discoverLabels that the sync period may be another one.
+	// reloaded has a value once the sync period may be another one, for discoverLabels.
 	reloaded chan struct{}
 	// running is closed when the first generation is in force.
 	running chan struct{}

@@ -44,7 +44,7 @@ func (e *environment) reportPass(name string, target targets.Ref, before *public
 	default:
 		e.log.Info("evaluation works again", news...)
 	}
-	// That an autoscaler is off is told once it begins, and once in each run.
+	// That an autoscaler is off is logged once it begins, and once in each run.
 	switch was, is := before.record.Status.Disabled(), after.record.Status.Disabled(); {
 	case is && (!was || !before.decided()):
 		e.log.Warn("autoscaling is off", fields(zap.String("reason", decision.Message))...)

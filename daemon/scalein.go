@@ -93,7 +93,7 @@ func (d *definition) cpuUse(observation *policy.Observation) *map[string]int64 {
 }
 
 // victimsTimeout bounds how long choosing victims for an explanation may take,
-// where a platform has to be asked.
+// where it takes calls of a platform.
 const victimsTimeout = 5 * time.Second
 
 // chooseVictims returns whom a decision takes, as far as hpad chooses, or why that

@@ -16,7 +16,7 @@ type round struct {
 	// tick says that now is a tick of the schedule; a round out of turn is none.
 	tick   bool
 	passes []pass
-	// flagged says that the store was told of the passes that are still under way
+	// flagged says that the store knows of the passes that are still under way
 	// although later rounds have completed; the scheduler owns it.
 	flagged bool
 	// unfinished counts the passes that have not ended, ended takes some off it.
@@ -255,8 +255,8 @@ func (s *scheduler) withdraw(tick time.Time) {
 }
 
 // complete moves the last completed round forward. Passes of earlier rounds
-// that are still under way are missing from it, and so the store is told to
-// replay nothing for them.
+// that are still under way are missing from it, and so the store is to replay nothing
+// for them.
 func (s *scheduler) complete(r *round) {
 	s.rounds = slices.DeleteFunc(s.rounds, func(other *round) bool { return other == r })
 	if !r.tick || s.runContext.Err() != nil {

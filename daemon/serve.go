@@ -29,7 +29,7 @@ type Listeners struct {
 	// WebConfig is the path of the file that protects TCP; empty means that nothing
 	// does.
 	WebConfig string
-	// AllowedHosts are names under which TCP may be asked, as in config.Daemon.
+	// AllowedHosts are names that requests over TCP may be for, as in config.Daemon.
 	AllowedHosts []string
 }
 
@@ -146,13 +146,13 @@ const (
 	serverLogBurst    = 10
 	serverLogInterval = time.Minute
 	// webConfigInterval is how often handshakes that fail have the web config looked
-	// at, and webConfigRepeat after how long the same mistake in it is told again.
+	// at, and webConfigRepeat after how long the same mistake in it is logged again.
 	webConfigInterval = time.Second
 	webConfigRepeat   = time.Minute
 )
 
 // serverLog returns the log of an HTTP server, which leaves out what is too much.
-// Where webConfig is not "", mistakes in that file are told apart from those of
+// Where webConfig is not "", mistakes in that file are logged apart from those of
 // clients, among which they would be lost.
 func (s *service) serverLog(webConfig string) *log.Logger {
 	return log.New(&serverLog{
@@ -169,9 +169,9 @@ type serverLog struct {
 	limit     *rate.Limiter
 	webConfig string
 	looks     *rate.Limiter
-	// mistake is what was told last of the web config, and told when.
+	// mistake is what was logged last of the web config, and logged when.
 	mistake string
-	told    time.Time
+	logged  time.Time
 }
 
 // Write logs a line, or leaves it out. Panics of hpad's own are never left out.
@@ -195,8 +195,8 @@ func (s *serverLog) lookAtWebConfig() {
 		s.mistake = ""
 		return
 	}
-	if now := time.Now(); err.Error() != s.mistake || now.Sub(s.told) >= webConfigRepeat {
-		s.mistake, s.told = err.Error(), now
+	if now := time.Now(); err.Error() != s.mistake || now.Sub(s.logged) >= webConfigRepeat {
+		s.mistake, s.logged = err.Error(), now
 		s.log.Error("the web config has a mistake", zap.String("web_config", s.webConfig), zap.String("err", err.Error()))
 	}
 }
