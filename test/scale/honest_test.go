@@ -321,6 +321,16 @@ func (p pair) testFilters(t *testing.T) {
 			}
 		}
 	}
+	parts := func(address string) (counts []int) {
+		for n := range 256 {
+			counts = append(counts, len(list(t, address, fmt.Sprintf("/v1/allocations?prefix=%02x", n))))
+		}
+		slices.Sort(counts)
+		return []int{counts[0], sum(counts)}
+	}
+	if real, simulated := both(p, parts); !slices.Equal(real, simulated) {
+		t.Errorf("the parts of the allocations, by the beginnings of their ids, have at least, and in all, %d, and in truth %d", simulated, real)
+	}
 	for _, path := range []string{"/v1/jobs?prefix=shop-00000", "/v1/jobs?prefix=x", "/v1/allocations?per_page=2", "/v1/jobs?namespace=*"} {
 		if real, simulated := both(p, func(address string) int { return len(list(t, address, path)) }); real != simulated {
 			t.Errorf("%s has %d, and in truth %d", path, simulated, real)
@@ -571,4 +581,12 @@ func answered(t *testing.T, a answer) map[string]any {
 		}
 	}
 	return body
+}
+
+func sum(counts []int) int {
+	total := 0
+	for _, n := range counts {
+		total += n
+	}
+	return total
 }

@@ -249,8 +249,24 @@ func (c call) detail(resources bool) detail {
 }
 
 func listAllocs(c call) error {
+	prefix := c.get("prefix")
+	if len(strings.ReplaceAll(prefix, "-", ""))%2 != 0 {
+		return statusError{http.StatusInternalServerError, "alloc lookup failed: index error: Input (without hyphens) must be even length"}
+	}
 	index := c.blockTable(allocsTable)
-	all, jobs := slices.Clone(c.world.allocs), c.jobs()
+	all, jobs := c.world.allocs, c.jobs()
+	if prefix == "" {
+		all = slices.Clone(all)
+	} else { // few, and in the order of their ids
+		all = slices.Collect(func(yield func(*alloc) bool) {
+			for _, a := range c.world.allocs {
+				if strings.HasPrefix(a.id, prefix) && !yield(a) {
+					return
+				}
+			}
+		})
+		slices.SortFunc(all, func(a, b *alloc) int { return strings.Compare(a.id, b.id) })
+	}
 	c.world.mu.RUnlock()
 	with := c.detail(c.get("resources") == "true")
 	return list(c, index, all, allocFields, func(dst []byte, a *alloc) []byte { return a.stub(dst, jobs[a.job], with) })
