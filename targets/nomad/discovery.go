@@ -65,6 +65,7 @@ func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.config.Address, err)
 	}
+	f.specifications.load(ctx, time.Now())
 	d := &discovering{fleet: f, session: session, found: map[string]targets.Discovered{}}
 	for _, namespace := range f.config.DiscoverNamespaces {
 		at := scope{region: f.config.Region, namespace: namespace}
@@ -81,6 +82,7 @@ func (f *Fleet) Discover(ctx context.Context) ([]targets.Discovered, error) {
 		answer = append(answer, found)
 	}
 	slices.SortFunc(answer, func(a, b targets.Discovered) int { return strings.Compare(a.Name, b.Name) })
+	f.specifications.records.Save(ctx, time.Now())
 	return answer, d.partial()
 }
 
@@ -132,12 +134,12 @@ func (d *discovering) namespace(ctx context.Context, at scope) error {
 		return fmt.Errorf("list jobs of %v: %w", at, err)
 	}
 	type listed struct {
-		key   jobKey
-		index uint64
+		key jobKey
+		jobStub
 	}
 	var jobs []listed
 	_, err := d.session.readJobs(ctx, at, `ParentID == ""`, func(job *jobReader) {
-		jobs = append(jobs, listed{jobKey{scope: scope{region: at.region, namespace: string(job.namespace)}, id: string(job.id)}, job.stub.specified})
+		jobs = append(jobs, listed{jobKey{scope: scope{region: at.region, namespace: string(job.namespace)}, id: string(job.id)}, job.stub})
 	})
 	err = readError(err)
 	d.fleet.backoff.record(at, err, time.Now())
@@ -147,7 +149,7 @@ func (d *discovering) namespace(ctx context.Context, at scope) error {
 	var group errgroup.Group
 	group.SetLimit(d.fleet.config.fetching())
 	for _, job := range jobs {
-		if spec := d.fleet.specifications.at(job.key, job.index, time.Now()); spec != nil {
+		if spec := d.fleet.specifications.find(job.key, &job.jobStub, time.Now()); spec != nil {
 			d.take(job.key, spec, "")
 			continue
 		}

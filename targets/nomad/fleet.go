@@ -47,6 +47,7 @@ func New(name string, config *Config, options targets.Env) (*Fleet, error) {
 		config: config, connection: connection,
 		always: maxFiltered, records: newRecords(options.Store), speeds: newSpeeds(),
 	}
+	f.specifications.records = storedSpecifications(options.Store)
 	f.sampler = newSampler(config, connection)
 	return f, nil
 }
@@ -85,6 +86,7 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 		if err != nil {
 			return nil, err
 		}
+		f.specifications.load(ctx, time.Now())
 		s := &snapshot{fleet: f, session: session, wanted: wanted}
 		s.survey(ctx)
 		if err := s.failure(); err != nil {
@@ -94,6 +96,7 @@ func (f *Fleet) Snapshot(ctx context.Context, refs []targets.Ref) (map[targets.R
 		s.explainWaiting(ctx)
 		readings := s.readings(ctx)
 		f.records.Save(ctx, time.Now())
+		f.specifications.records.Save(ctx, time.Now())
 		return readings, nil
 	})
 }
@@ -182,7 +185,11 @@ func (s *snapshot) specify(ctx context.Context) {
 			if v.err != nil || !job.listed {
 				continue
 			}
-			if job.spec = s.fleet.specifications.at(key, job.specified, now); job.spec != nil {
+			if job.spec = s.fleet.specifications.find(key, &job.jobStub, now); job.spec != nil {
+				continue
+			}
+			if ctx.Err() != nil {
+				job.err = fmt.Errorf("read job %q of %v: %w", key.id, key.scope, readError(context.Cause(ctx)))
 				continue
 			}
 			group.Go(func() error {

@@ -17,7 +17,9 @@ type stamp struct {
 // jobStub is what is needed of a job in a list.
 type jobStub struct {
 	stamp
-	stopped bool
+	// submitted is when it was submitted, in nanoseconds.
+	submitted int64
+	stopped   bool
 	// queued is how many allocations wait for a place, by group; nil for none.
 	queued map[string]int
 }
@@ -50,6 +52,10 @@ func (r *jobReader) next() error {
 			r.stub.modified, err = number(r.Decoder)
 		case "JobModifyIndex":
 			r.stub.specified, err = number(r.Decoder)
+		case "SubmitTime":
+			var at uint64
+			at, err = number(r.Decoder)
+			r.stub.submitted = int64(at)
 		case "JobSummary":
 			err = eachMember(r.Decoder, r.summary)
 		default:

@@ -65,7 +65,7 @@ func newPrepared(t testing.TB, jobs int, counts []int) (p *prepared, address str
 		id := fmt.Sprintf("job-%06d", n)
 		p.index++
 		job := &preparedJob{id: id, created: p.index}
-		job.spec = fmt.Appendf(nil, `{"ID":%q,"Name":%q,"Type":"service","CreateIndex":%d,"JobModifyIndex":%d,"ModifyIndex":%d,"TaskGroups":[{"Name":"app","Count":%d,"Update":{"MaxParallel":0},"Meta":{%q:"true","hpad.max":"9"}}]}`,
+		job.spec = fmt.Appendf(nil, `{"ID":%q,"Name":%q,"Type":"service","CreateIndex":%d,"JobModifyIndex":%d,"ModifyIndex":%d,"SubmitTime":1795265758149547619,"TaskGroups":[{"Name":"app","Count":%d,"Update":{"MaxParallel":0},"Meta":{%q:"true","hpad.max":"9"}}]}`,
 			id, id, p.index, p.index, p.index, counts[n%len(counts)], targets.EnableLabel)
 		for number := range counts[n%len(counts)] {
 			alloc := &preparedAlloc{id: fmt.Sprintf("%08x-%04x-4000-8000-%012x", uint32((n*32+number)*2654435761), number, n), job: id, number: number, started: started, modified: started}
@@ -88,7 +88,9 @@ func recorded(t testing.TB, file string, tasks ...string) []byte {
 		t.Fatal(err)
 	}
 	var list []map[string]any
-	if err := json.Unmarshal(text, &list); err != nil {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&list); err != nil {
 		t.Fatal(err)
 	}
 	for _, task := range tasks {
@@ -145,6 +147,7 @@ func (p *prepared) write(a *preparedAlloc) {
 // list makes the text of a job in the list, whose summary moved at an index.
 func (p *prepared) list(job *preparedJob, summary uint64) {
 	text := replace(p.job, "ID", strconv.Quote(job.id))
+	text = bytes.Replace(text, []byte(`"Running":3`), fmt.Appendf(nil, `"Running":%d`, len(job.allocs)), 1)
 	text = replace(text, "CreateIndex", strconv.FormatUint(job.created, 10))
 	text = replace(text, "JobModifyIndex", strconv.FormatUint(job.created, 10))
 	job.text = replace(text, "ModifyIndex", strconv.FormatUint(summary, 10)) // the summary's comes first

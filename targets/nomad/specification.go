@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/nomad/api"
 
 	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/memory"
 )
 
 // specification is what is needed of a job's specification. It is not modified.
@@ -22,6 +23,8 @@ type specification struct {
 	// /v1/job/:id/scale is another one.
 	index       uint64
 	createIndex uint64
+	// submitted is when it was submitted, in nanoseconds.
+	submitted int64
 	// version is the job's; allocations have the one that they were last changed for.
 	version       uint64
 	stopped       bool
@@ -50,7 +53,7 @@ type group struct {
 // newSpecification takes from a job what is needed.
 func newSpecification(job *api.Job) *specification {
 	s := &specification{
-		jobType: value(job.Type), region: value(job.Region), index: value(job.JobModifyIndex), createIndex: value(job.CreateIndex), version: value(job.Version), stopped: value(job.Stop),
+		jobType: value(job.Type), region: value(job.Region), index: value(job.JobModifyIndex), createIndex: value(job.CreateIndex), submitted: value(job.SubmitTime), version: value(job.Version), stopped: value(job.Stop),
 		periodic: job.Periodic != nil, parameterized: job.ParameterizedJob != nil, groups: make(map[string]*group, len(job.TaskGroups)),
 	}
 	for _, tg := range job.TaskGroups {
@@ -131,11 +134,17 @@ func (s *session) read(ctx context.Context, key jobKey) (*specification, error) 
 	return newSpecification(job), nil
 }
 
-// specifications remembers those that were read. It is safe for concurrent use.
+// specifications remembers those that were read, also across restarts. It is safe for
+// concurrent use.
 type specifications struct {
+	// records are what is kept of them in the fleet's store; nil for nothing.
+	records *memory.Records[storedSpecification]
+
 	mu    sync.Mutex
 	known map[jobKey]remembered
 	swept time.Time
+	// loaded is set once the store was read, or cannot be.
+	loaded bool
 }
 
 type remembered struct {
@@ -154,8 +163,13 @@ func (s *specifications) at(key jobKey, index uint64, now time.Time) *specificat
 	if !ok || found.index != index {
 		return nil
 	}
-	found.used = now
-	s.known[key] = found
+	if s.records != nil && now.Sub(found.used) > forgetAfter/4 {
+		s.records.Keep(key.stored(), now)
+	}
+	if now.Sub(found.used) > forgetAfter/4 {
+		found.used = now
+		s.known[key] = found
+	}
 	return found.specification
 }
 
@@ -175,6 +189,9 @@ func (s *specifications) remember(key jobKey, spec *specification, now time.Time
 	}
 	if known, ok := s.known[key]; !ok || known.index <= spec.index || known.createIndex != spec.createIndex {
 		s.known[key] = remembered{specification: spec, used: now}
+		if s.records != nil {
+			s.records.See(key.stored(), now, func(storedSpecification, bool) storedSpecification { return spec.stored() })
+		}
 	}
 	if now.Sub(s.swept) < forgetAfter {
 		return
