@@ -1,6 +1,9 @@
 package targets
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Reference is how the targets of a kind are written on the command line, after
 // "FLEET/".
@@ -15,6 +18,10 @@ type Reference struct {
 	// Workload is the target that a workload of Kubernetes probably is: "{name}" stands
 	// for its name, "{namespace}" for its namespace.
 	Workload string
+	// Around are the keys of what a target is in, as a region, and Suffix ends the name of
+	// every target: both are left out where a target is called by a short name.
+	Around []string
+	Suffix string
 }
 
 // Key is a key of a target's table and its text.
@@ -42,6 +49,19 @@ func (r Reference) Suggest(namespace, name string) []Key {
 		keys[i].Value = of.Replace(keys[i].Value)
 	}
 	return keys
+}
+
+// Short returns what a target with these keys is called in short: the values that tell
+// it from others, each once.
+func (r Reference) Short(keys []Key) string {
+	var parts []string
+	for _, key := range keys {
+		part := strings.TrimSuffix(key.Value, r.Suffix)
+		if !slices.Contains(r.Around, key.Name) && !slices.Contains(parts, part) {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, "-")
 }
 
 // match returns the keys of a path that a name fills; false when it does not.

@@ -29,6 +29,8 @@ region = "east"
 kind = "compose"
 [fleets.swarm]
 kind = "swarm"
+[fleets.systemd]
+kind = "systemd"
 `
 
 // optionalFleets are the fleets of kinds that a build may leave out.
@@ -60,20 +62,23 @@ func TestParseReference(t *testing.T) {
 	for _, test := range []struct {
 		text, ref string
 		keys      []targets.Key
+		short     string
 	}{
-		{"process/worker", "process/worker", []targets.Key{key("service", "worker")}},
-		{"nomad/checkout/api", "nomad/shop/checkout/api", []targets.Key{key("job", "checkout"), key("group", "api")}},
-		{"nomad/default/checkout/api", "nomad/checkout/api", []targets.Key{key("namespace", "default"), key("job", "checkout"), key("group", "api")}},
-		{"nomad/west/shop/checkout/api", "nomad/west/shop/checkout/api", []targets.Key{key("region", "west"), key("namespace", "shop"), key("job", "checkout"), key("group", "api")}},
-		{"nomad/a%2Fb%25/api", "nomad/shop/a%2Fb%25/api", []targets.Key{key("job", "a/b%"), key("group", "api")}},
-		{"east/checkout/api", "east/east/default/checkout/api", []targets.Key{key("job", "checkout"), key("group", "api")}},
-		{"compose/shop/web", "compose/shop/web", []targets.Key{key("project", "shop"), key("service", "web")}},
-		{"swarm/shop_web", "swarm/shop_web", []targets.Key{key("service", "shop_web")}},
-		{"awsasg/team/web", "awsasg/team/web", []targets.Key{key("group", "team/web")}},
-		{"gcemig/zones/us-east1-b/web", "gcemig/zones/us-east1-b/web", []targets.Key{key("zone", "us-east1-b"), key("group", "web")}},
-		{"gcemig/regions/us-east1/web", "gcemig/regions/us-east1/web", []targets.Key{key("region", "us-east1"), key("group", "web")}},
-		{"gcemig/web", "gcemig/zones/europe-west4-a/web", []targets.Key{key("group", "web")}},
-		{"azurevmss/Shop/Web", "azurevmss/shop/web", []targets.Key{key("resource_group", "Shop"), key("scale_set", "Web")}},
+		{"process/worker", "process/worker", []targets.Key{key("service", "worker")}, "worker"},
+		{"nomad/checkout/api", "nomad/shop/checkout/api", []targets.Key{key("job", "checkout"), key("group", "api")}, "checkout-api"},
+		{"nomad/api/api", "nomad/shop/api/api", []targets.Key{key("job", "api"), key("group", "api")}, "api"},
+		{"nomad/default/checkout/api", "nomad/checkout/api", []targets.Key{key("namespace", "default"), key("job", "checkout"), key("group", "api")}, "checkout-api"},
+		{"nomad/west/shop/checkout/api", "nomad/west/shop/checkout/api", []targets.Key{key("region", "west"), key("namespace", "shop"), key("job", "checkout"), key("group", "api")}, "checkout-api"},
+		{"nomad/a%2Fb%25/api", "nomad/shop/a%2Fb%25/api", []targets.Key{key("job", "a/b%"), key("group", "api")}, "a/b%-api"},
+		{"east/checkout/api", "east/east/default/checkout/api", []targets.Key{key("job", "checkout"), key("group", "api")}, "checkout-api"},
+		{"compose/shop/web", "compose/shop/web", []targets.Key{key("project", "shop"), key("service", "web")}, "shop-web"},
+		{"swarm/shop_web", "swarm/shop_web", []targets.Key{key("service", "shop_web")}, "shop_web"},
+		{"awsasg/team/web", "awsasg/team/web", []targets.Key{key("group", "team/web")}, "team/web"},
+		{"gcemig/zones/us-east1-b/web", "gcemig/zones/us-east1-b/web", []targets.Key{key("zone", "us-east1-b"), key("group", "web")}, "web"},
+		{"gcemig/regions/us-east1/web", "gcemig/regions/us-east1/web", []targets.Key{key("region", "us-east1"), key("group", "web")}, "web"},
+		{"gcemig/web", "gcemig/zones/europe-west4-a/web", []targets.Key{key("group", "web")}, "web"},
+		{"azurevmss/Shop/Web", "azurevmss/shop/web", []targets.Key{key("resource_group", "Shop"), key("scale_set", "Web")}, "Web"},
+		{"systemd/worker@.service", "systemd/worker@.service", []targets.Key{key("template", "worker@.service")}, "worker"},
 	} {
 		fleet, _, _ := strings.Cut(test.text, "/")
 		if _, ok := c.Fleets[fleet]; !ok && builtIn.omitted[fleet] != "" {
@@ -89,6 +94,9 @@ func TestParseReference(t *testing.T) {
 			}
 			if diff := cmp.Diff(test.keys, got.Keys); diff != "" {
 				t.Errorf("keys (-want +got):\n%s", diff)
+			}
+			if short := builtIn.fleets[got.Kind].Reference.Short(got.Keys); short != test.short {
+				t.Errorf("in short %q, want %q", short, test.short)
 			}
 			if got.Kind != c.Fleets[fleet].Kind || got.Samples != builtIn.fleets[got.Kind].Samples {
 				t.Errorf("kind %q, samples %v", got.Kind, got.Samples)

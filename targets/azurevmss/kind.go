@@ -7,12 +7,15 @@ import (
 
 // Kind is the kind of fleets of virtual machine scale sets.
 var Kind = targets.Kind{
-	Name:      "azurevmss",
-	Config:    func() targets.Config { return new(Config) },
-	Target:    func() targets.Target { return new(Target) },
-	Reference: targets.Reference{Paths: []string{"{resource_group}/{scale_set}"}, Example: "shop/web", Workload: "{namespace}/{name}"},
-	Removes:   true,
-	Guarded:   true,
+	Name:   "azurevmss",
+	Config: func() targets.Config { return new(Config) },
+	Target: func() targets.Target { return new(Target) },
+	Reference: targets.Reference{
+		Paths:   []string{"{resource_group}/{scale_set}"},
+		Example: "shop/web", Workload: "{namespace}/{name}", Around: []string{"resource_group"},
+	},
+	Removes: true,
+	Guarded: true,
 	Without: map[string]string{
 		"partly done":  "Azure takes a capacity or refuses it",
 		"resource use": "what machines use comes from node_exporter by way of Prometheus",

@@ -12,7 +12,7 @@ var Kind = targets.Kind{
 	Target: func() targets.Target { return new(Target) },
 	Reference: targets.Reference{
 		Paths:   []string{"zones/{zone}/{group}", "regions/{region}/{group}", "{group}"},
-		Example: "zones/europe-west4-a/web", Workload: "{name}",
+		Example: "zones/europe-west4-a/web", Workload: "{name}", Around: []string{"zone", "region"},
 	},
 	Removes: true,
 	Guarded: true,

@@ -10,6 +10,7 @@ var Kind = targets.Kind{
 	Reference: targets.Reference{
 		Paths:   []string{"{job}/{group}", "{namespace}/{job}/{group}", "{region}/{namespace}/{job}/{group}"},
 		Escaped: true, Example: "checkout/api", Workload: "{name}/{name}",
+		Around: []string{"region", "namespace"},
 	},
 	Samples:       true,
 	Unique:        true,

@@ -7,7 +7,7 @@ var Kind = targets.Kind{
 	Name:      "systemd",
 	Config:    func() targets.Config { return new(Config) },
 	Target:    func() targets.Target { return new(Target) },
-	Reference: targets.Reference{Paths: []string{"{template}"}, Whole: true, Example: "worker@.service", Workload: "{name}@.service"},
+	Reference: targets.Reference{Paths: []string{"{template}"}, Whole: true, Example: "worker@.service", Workload: "{name}@.service", Suffix: "@.service"},
 	Samples:   true,
 	Without: map[string]string{
 		"out of range": "a template may have any number of instances",
