@@ -3,12 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -21,10 +17,8 @@ import (
 
 type autoscaleOptions struct {
 	configuration
-	reference   string
-	name        string
-	min, max    int32
-	cpu, memory int32
+	reference string
+	wish      draft.Wish
 }
 
 func newAutoscaleCommand(stream streams) *cobra.Command {
@@ -53,11 +47,11 @@ instances request, as for "kubectl autoscale".`,
 	}
 	options.add(cmd)
 	flags := cmd.Flags()
-	flags.Int32Var(&options.min, "min", 1, "the least `count`")
-	flags.Int32Var(&options.max, "max", 0, "the greatest `count`; required")
-	flags.Int32Var(&options.cpu, "cpu-percent", 0, "cpu that instances are to use, in `percent` of what they request")
-	flags.Int32Var(&options.memory, "memory-percent", 0, "memory that instances are to use, in `percent` of what they request")
-	flags.StringVar(&options.name, "name", "", "the autoscaler's `name`; made of the target's when empty")
+	flags.Int32Var(&options.wish.Min, "min", 1, "the least `count`")
+	flags.Int32Var(&options.wish.Max, "max", 0, "the greatest `count`; required")
+	flags.Int32Var(&options.wish.CPU, "cpu-percent", 0, "cpu that instances are to use, in `percent` of what they request")
+	flags.Int32Var(&options.wish.Memory, "memory-percent", 0, "memory that instances are to use, in `percent` of what they request")
+	flags.StringVar(&options.wish.Name, "name", "", "the autoscaler's `name`; made of the target's when empty")
 	format := flags.StringP("output", "o", "", "\"toml\" prints the file and writes nothing, as --dry-run does")
 	completeFlag(cmd, "output", "toml")
 	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -85,10 +79,10 @@ func (o *autoscaleOptions) check(cmd *cobra.Command) error {
 	switch flags := cmd.Flags(); {
 	case !flags.Changed("max"):
 		return wrongUse(errors.New("--max is required: the greatest count there may be"), "for example --min 2 --max 10")
-	case flags.Changed("cpu-percent") && o.cpu < 1:
-		return wrongUse(fmt.Errorf("--cpu-percent %d: must be at least 1", o.cpu), "for example --cpu-percent 60")
-	case flags.Changed("memory-percent") && o.memory < 1:
-		return wrongUse(fmt.Errorf("--memory-percent %d: must be at least 1", o.memory), "for example --memory-percent 75")
+	case flags.Changed("cpu-percent") && o.wish.CPU < 1:
+		return wrongUse(fmt.Errorf("--cpu-percent %d: must be at least 1", o.wish.CPU), "for example --cpu-percent 60")
+	case flags.Changed("memory-percent") && o.wish.Memory < 1:
+		return wrongUse(fmt.Errorf("--memory-percent %d: must be at least 1", o.wish.Memory), "for example --memory-percent 75")
 	}
 	return nil
 }
@@ -108,50 +102,46 @@ func autoscale(cmd *cobra.Command, stream streams, o *autoscaleOptions) error {
 	if err := o.checkFree(cmd, c, reference); err != nil {
 		return err
 	}
-	written := o.draft(reference)
-	text := written.TOML()
+	text := o.wish.Draft(reference).TOML()
 	complete := reference.Samples
 	if !complete && !o.dryRun {
 		return hint.With(fmt.Errorf("a fleet of kind %q cannot tell the use of cpu or memory itself: the metric needs a source and a query", reference.Kind),
 			"--dry-run prints the autoscaler with what is left to decide")
 	}
-	path := filepath.Join(config.ExtraDir(o.file), o.name+".toml")
+	addition := confd.Addition{Main: o.file, Name: o.wish.Name, Text: []byte(text)}
 	if complete {
-		if _, err := os.Lstat(path); err == nil {
-			return hint.With(fmt.Errorf("%q: %w", path, fs.ErrExist), "no file is overwritten: give another name with --name, or edit that file")
-		}
-		if _, err := config.LoadWith(o.file, map[string][]byte{path: []byte(text)}); err != nil {
-			return hint.With(err, "nothing was written")
+		if err := addition.Check(); err != nil {
+			return err
 		}
 	}
 	if o.dryRun {
 		return say(stream.out, text)
 	}
-	if err := confd.Create(path, o.file, []byte(text)); err != nil {
+	if err := addition.Do(); err != nil {
 		return err
 	}
-	if err := say(stream.out, fmt.Sprintf("autoscaler %q written to %s: %s\n", o.name, path, o.summary(reference))); err != nil {
+	if err := say(stream.out, fmt.Sprintf("autoscaler %q written to %s: %s\n", o.wish.Name, addition.Path(), o.wish.Summary(reference))); err != nil {
 		return err
 	}
-	return o.apply(cmd, stream, c, o.name, true)
+	return o.apply(cmd, stream, c, o.wish.Name, true)
 }
 
 // checkFree completes the name, and checks that nothing scales the target or has
 // the name.
 func (o *autoscaleOptions) checkFree(cmd *cobra.Command, c *config.Config, reference config.Reference) error {
-	if o.name == "" {
-		o.name = nameOf(reference)
+	if o.wish.Name == "" {
+		o.wish.Name = draft.NameOf(reference)
 	}
-	if config.AdaptName(o.name) != o.name {
-		return wrongUse(fmt.Errorf("--name %q is not a valid name", o.name),
-			fmt.Sprintf("names are lower-case letters, digits, \"-\" and \".\": for example %q", config.AdaptName(o.name)))
+	if config.AdaptName(o.wish.Name) != o.wish.Name {
+		return wrongUse(fmt.Errorf("--name %q is not a valid name", o.wish.Name),
+			fmt.Sprintf("names are lower-case letters, digits, \"-\" and \".\": for example %q", config.AdaptName(o.wish.Name)))
 	}
 	if owner := c.Owners().Of(reference.Ref, nil); owner != "" {
 		return hint.With(fmt.Errorf("%s is scaled already, by the autoscaler %q", reference.Ref, owner),
 			fmt.Sprintf("change that one in %s, or \"hpad delete %s\" first", confd.Place(o.file, owner), owner))
 	}
-	if _, taken := c.Autoscalers[o.name]; taken {
-		return hint.With(fmt.Errorf("there is an autoscaler %q already, in %s", o.name, confd.Place(o.file, o.name)), "give another name with --name")
+	if _, taken := c.Autoscalers[o.wish.Name]; taken {
+		return hint.With(fmt.Errorf("there is an autoscaler %q already, in %s", o.wish.Name, confd.Place(o.file, o.wish.Name)), "give another name with --name")
 	}
 	if !c.Fleets[reference.Ref.Fleet].Discover {
 		return nil
@@ -168,77 +158,6 @@ func (o *autoscaleOptions) checkFree(cmd *cobra.Command, c *config.Config, refer
 	}
 	return hint.With(fmt.Errorf("%s is scaled already, as its own labels ask for", reference.Ref),
 		"change the labels, or take hpad.enable away first; an autoscaler in a file would win over them")
-}
-
-func nameOf(reference config.Reference) string {
-	var parts []string
-	for _, key := range reference.Keys {
-		switch key.Name {
-		case "namespace", "region", "zone", "resource_group":
-			continue
-		}
-		part := strings.TrimSuffix(key.Value, "@.service")
-		if !slices.Contains(parts, part) {
-			parts = append(parts, part)
-		}
-	}
-	return strings.ReplaceAll(config.AdaptName(strings.Join(parts, "-")), ".", "-")
-}
-
-// autoscaleNotes returns what is written above an autoscaler: where it is from,
-// and then what it means that it has no metrics.
-func autoscaleNotes(name string) []string {
-	return []string{
-		fmt.Sprintf("Written by \"hpad autoscale\"; \"hpad delete %s\" removes it.", name),
-		"No metrics are named: cpu at 80 % of what instances request.",
-	}
-}
-
-func (o *autoscaleOptions) draft(reference config.Reference) *draft.Autoscaler {
-	a := &draft.Autoscaler{
-		Name:        o.name,
-		Notes:       autoscaleNotes(o.name)[:1],
-		Target:      draft.Target{Fleet: reference.Ref.Fleet},
-		MinReplicas: &o.min,
-		MaxReplicas: o.max,
-	}
-	for _, key := range reference.Keys {
-		a.Target.Keys = append(a.Target.Keys, draft.Key(key))
-	}
-	resources := []struct {
-		name    string
-		percent int32
-	}{{"cpu", o.cpu}, {"memory", o.memory}}
-	if o.cpu == 0 && o.memory == 0 && reference.Samples {
-		a.Notes = autoscaleNotes(o.name)
-	} else if o.cpu == 0 && o.memory == 0 {
-		resources[0].percent = 80
-	}
-	for _, resource := range resources {
-		if resource.percent == 0 {
-			continue
-		}
-		metric := draft.Metric{Type: "Resource", Resource: resource.name, AverageUtilization: &resource.percent}
-		if !reference.Samples {
-			metric.AskSource("", reference.Kind, "")
-		}
-		a.Metrics = append(a.Metrics, metric)
-	}
-	return a
-}
-
-func (o *autoscaleOptions) summary(reference config.Reference) string {
-	var goals []string
-	if o.cpu > 0 {
-		goals = append(goals, fmt.Sprintf("cpu at %d%%", o.cpu))
-	}
-	if o.memory > 0 {
-		goals = append(goals, fmt.Sprintf("memory at %d%%", o.memory))
-	}
-	if len(goals) == 0 {
-		goals = []string{"cpu at 80%, the default where no metric is named"}
-	}
-	return fmt.Sprintf("%s, %d to %s, %s", reference.Ref, o.min, plural(int(o.max), "replica"), strings.Join(goals, ", "))
 }
 
 func completeFleets(file string) ([]cobra.Completion, cobra.ShellCompDirective) {

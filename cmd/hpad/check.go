@@ -9,6 +9,7 @@ import (
 	"github.com/hpad/hpad/cmd/hpad/live"
 	"github.com/hpad/hpad/cmd/hpad/show"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/daemon/redact"
 )
 
@@ -47,7 +48,7 @@ when something is wrong, and 0 with warnings alone.`,
 				return err
 			}
 			if err := say(stream.out, fmt.Sprintf("%s: fine: %s, %s, %s\n", strings.Join(c.Files, ", "),
-				plural(len(c.Autoscalers), "autoscaler"), plural(len(c.Fleets), "fleet"), plural(len(c.Sources), "source"))); err != nil {
+				explain.Plural(len(c.Autoscalers), "autoscaler"), explain.Plural(len(c.Fleets), "fleet"), explain.Plural(len(c.Sources), "source"))); err != nil {
 				return err
 			}
 			for _, warning := range c.Warnings() {
@@ -100,11 +101,4 @@ func writeFindings(stream streams, findings []live.Finding) error {
 		return &checkError{mistakes: problems}
 	}
 	return nil
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,11 +17,9 @@ import (
 	"github.com/hpad/hpad/cmd/hpad/manifest"
 	"github.com/hpad/hpad/cmd/hpad/show"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/daemon/kinds"
 )
-
-// maxManifest bounds what is read of one file, in bytes.
-const maxManifest = 64 << 20
 
 type convertOptions struct {
 	config       string
@@ -102,22 +98,9 @@ func (o *convertOptions) check() error {
 
 // convert converts manifests. What can be converted is, whatever else is wrong.
 func convert(stream streams, o *convertOptions, files []string) error {
-	var objects []manifest.Object
-	var mistakes []error
-	for _, file := range files {
-		text, err := readManifest(stream, file)
-		if err != nil {
-			mistakes = append(mistakes, err)
-			continue
-		}
-		found, skipped, err := manifest.Read(fileName(file), text)
-		objects = append(objects, found...)
-		for _, each := range skipped {
-			note(stream.err, "%s:%d: %s is no HorizontalPodAutoscaler: skipped", each.File, each.Line, each.What)
-		}
-		if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // Read returns joined errors.
-			mistakes = append(mistakes, joined.Unwrap()...)
-		}
+	objects, skipped, mistakes := manifest.ReadFiles(files, stream.in)
+	for _, each := range skipped {
+		note(stream.err, "%s:%d: %s is no HorizontalPodAutoscaler: skipped", each.File, each.Line, each.What)
 	}
 	if len(objects) == 0 && len(mistakes) == 0 {
 		return hint.With(fmt.Errorf("no HorizontalPodAutoscaler in %s", strings.Join(files, ", ")), "kubectl get hpa -A -o yaml writes those of a cluster")
@@ -138,72 +121,21 @@ func convert(stream streams, o *convertOptions, files []string) error {
 	return nil
 }
 
-func readManifest(stream streams, file string) ([]byte, error) {
-	from := stream.in
-	if file != "-" {
-		opened, err := os.Open(file)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = opened.Close() }()
-		from = opened
-	}
-	text, err := io.ReadAll(io.LimitReader(from, maxManifest+1))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", fileName(file), err)
-	}
-	if len(text) > maxManifest {
-		return nil, fmt.Errorf("read %s: it has more than %d MiB", fileName(file), maxManifest>>20)
-	}
-	return text, nil
-}
-
-func fileName(file string) string {
-	if file == "-" {
-		return "stdin"
-	}
-	return file
-}
-
 func (o *convertOptions) write(stream streams, conversions []manifest.Conversion) error {
 	texts := make([]string, len(conversions))
+	files := make([]confd.File, len(conversions))
 	for i := range conversions {
 		texts[i] = conversions[i].Draft.TOML()
+		files[i] = confd.File{Path: filepath.Join(o.into, conversions[i].Draft.Name+".toml"), Text: texts[i]}
 	}
+	text := strings.Join(texts, "\n")
 	switch {
 	case o.into != "":
-		return o.writeEach(conversions, texts)
+		return confd.CreateAll(o.config, files)
 	case o.output != "":
-		return o.create(o.output, strings.Join(texts, "\n"))
+		return confd.CreateFor(o.config, confd.File{Path: o.output, Text: text})
 	}
-	return say(stream.out, strings.Join(texts, "\n"))
-}
-
-func (o *convertOptions) writeEach(conversions []manifest.Conversion, texts []string) (err error) {
-	paths := make([]string, len(conversions))
-	for i := range conversions {
-		paths[i] = filepath.Join(o.into, conversions[i].Draft.Name+".toml")
-		if _, err := os.Lstat(paths[i]); err == nil {
-			return hint.With(fmt.Errorf("%q: %w", paths[i], fs.ErrExist), "no file is overwritten: move it away, or write to another directory")
-		}
-	}
-	for i, path := range paths {
-		if err := o.create(path, texts[i]); err != nil {
-			for _, written := range paths[:i] {
-				err = errors.Join(err, os.Remove(written))
-			}
-			return err
-		}
-	}
-	return nil
-}
-
-func (o *convertOptions) create(path, text string) error {
-	like := filepath.Dir(path)
-	if _, err := os.Stat(o.config); err == nil && like == config.ExtraDir(o.config) {
-		like = o.config
-	}
-	return confd.Create(path, like, []byte(text))
+	return say(stream.out, text)
 }
 
 func (o *convertOptions) conclude(stream streams, conversions []manifest.Conversion) {
@@ -211,7 +143,7 @@ func (o *convertOptions) conclude(stream streams, conversions []manifest.Convers
 	for i := range conversions {
 		decisions += conversions[i].Decisions()
 	}
-	text := plural(len(conversions), "autoscaler") + " converted"
+	text := explain.Plural(len(conversions), "autoscaler") + " converted"
 	switch {
 	case o.into != "":
 		text += " to " + o.into
@@ -219,7 +151,7 @@ func (o *convertOptions) conclude(stream streams, conversions []manifest.Convers
 		text += " to " + o.output
 	}
 	if decisions > 0 {
-		text += fmt.Sprintf("; %s left, marked %q: \"hpad check\" refuses what is not decided", plural(decisions, "decision"), strings.TrimSpace(draft.Decide))
+		text += fmt.Sprintf("; %s left, marked %q: \"hpad check\" refuses what is not decided", explain.Plural(decisions, "decision"), strings.TrimSpace(draft.Decide))
 	} else {
 		text += "; \"hpad check\" says whether the configuration takes them"
 	}

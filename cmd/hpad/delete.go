@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hpad/hpad/cmd/hpad/confd"
+	"github.com/hpad/hpad/cmd/hpad/draft"
 	"github.com/hpad/hpad/cmd/hpad/hint"
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
@@ -46,7 +47,7 @@ changed.`,
 
 func deleteAutoscaler(cmd *cobra.Command, stream streams, c *configuration, name string) error {
 	loaded, _ := config.Load(c.file) // one with mistakes may be what is to be deleted
-	plan, err := confd.PlanDeletion(c.file, name, autoscaleNotes(name)...)
+	plan, err := confd.PlanDeletion(c.file, name, draft.WishNotes(name)...)
 	if errors.Is(err, confd.ErrNotConfigured) {
 		return c.notConfigured(cmd, loaded, name)
 	}

@@ -12,11 +12,19 @@ import (
 func Stamp(t time.Time) string { return t.Format("2006-01-02 15:04:05 MST") }
 
 // Replicas writes a count with its noun.
-func Replicas(count int32) string {
-	if count == 1 {
-		return "1 replica"
+func Replicas(count int32) string { return Plural(int(count), "replica") }
+
+// Plural writes a number of things.
+func Plural(n int, what string) string {
+	switch {
+	case n == 1:
+		return "1 " + what
+	case strings.HasSuffix(what, "y"):
+		return fmt.Sprintf("%d %sies", n, strings.TrimSuffix(what, "y"))
+	case strings.HasSuffix(what, "s"):
+		return fmt.Sprintf("%d %s", n, what)
 	}
-	return fmt.Sprintf("%d replicas", count)
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // OneLine joins the lines and spaces of a text into one line.

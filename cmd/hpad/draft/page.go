@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/hpad/hpad/settings"
 )
 
 type page struct{ strings.Builder }
@@ -100,14 +102,4 @@ func basic(value string) string {
 	return quoted.String()
 }
 
-// duration returns a span as TOML, without the zero units that Go writes.
-func duration(d time.Duration) string {
-	written := d.String()
-	if strings.HasSuffix(written, "m0s") {
-		written = strings.TrimSuffix(written, "0s")
-	}
-	if strings.HasSuffix(written, "h0m") {
-		written = strings.TrimSuffix(written, "0m")
-	}
-	return strconv.Quote(written)
-}
+func duration(d time.Duration) string { return strconv.Quote(settings.Span(d)) }

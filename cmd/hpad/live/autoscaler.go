@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/daemon/observe"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/settings/quantity"
@@ -56,7 +57,7 @@ func (c *checker) checkTarget(key string, ref targets.Ref) (reading targets.Read
 		c.problem(key+".target", fmt.Sprintf("%s: %v", ref, reading.Err))
 		return reading, false
 	default:
-		text := fmt.Sprintf("%s wants %s and has %d", ref, count(int(reading.SpecReplicas), "replica"), reading.StatusReplicas)
+		text := fmt.Sprintf("%s wants %s and has %d", ref, explain.Replicas(reading.SpecReplicas), reading.StatusReplicas)
 		if reading.Hold != nil {
 			text += "; it is held by the platform: " + reading.Hold.Reason + ": " + reading.Hold.Message
 		}
@@ -93,7 +94,7 @@ func (c *checker) checkMetric(key string, metric *policy.MetricSpec, in config.I
 		c.problem(key, err.Error())
 		return
 	}
-	found := fmt.Sprintf("%s %s: %s", metric.Type, metric.Name, count(len(series), "series"))
+	found := fmt.Sprintf("%s %s: %s", metric.Type, metric.Name, explain.Plural(len(series), "series"))
 	switch metric.Type {
 	case policy.ExternalMetric, policy.ObjectMetric:
 		text, err := whole(metric, in, target, answered.found, len(series))
@@ -150,7 +151,7 @@ func (c *checker) checkJoin(key, found string, metric *policy.MetricSpec, in con
 	}
 	instances := len(target.Reading.Instances)
 	if !read || instances == 0 {
-		c.note(key, fmt.Sprintf("%s of %s; the target has no instances now to compare with", found, count(len(bearers), "instance")))
+		c.note(key, fmt.Sprintf("%s of %s; the target has no instances now to compare with", found, explain.Plural(len(bearers), "instance")))
 		return
 	}
 	input := observe.NewInput(in)
@@ -169,7 +170,7 @@ func (c *checker) checkJoin(key, found string, metric *policy.MetricSpec, in con
 			joined++
 		}
 	}
-	c.note(key, fmt.Sprintf("%s, for %d of %s", found, joined, count(instances, "instance")))
+	c.note(key, fmt.Sprintf("%s, for %d of %s", found, joined, explain.Plural(instances, "instance")))
 }
 
 // plural names what a match compares with.

@@ -16,6 +16,7 @@ import (
 	"github.com/hpad/hpad/daemon"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/discovery"
+	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/observe"
 	"github.com/hpad/hpad/daemon/redact"
@@ -135,7 +136,7 @@ func (c *checker) checkFleets(ctx context.Context) {
 			c.problem(key, err.Error())
 			continue
 		}
-		c.note(key, fmt.Sprintf("reads %s", count(len(refs), "target")))
+		c.note(key, fmt.Sprintf("reads %s", explain.Plural(len(refs), "target")))
 	}
 }
 
@@ -314,19 +315,6 @@ func (c *checker) ask(ctx context.Context, name string, source sources.Source, q
 		c.answers[question{name, query.Text}] = answers[i]
 	}
 	if untried > 0 {
-		c.note("sources."+name, count(untried, "query")+" not asked: the samples are hpad's own, and only \"hpad run\" gathers them")
+		c.note("sources."+name, explain.Plural(untried, "query")+" not asked: the samples are hpad's own, and only \"hpad run\" gathers them")
 	}
-}
-
-// count writes a number of things.
-func count(n int, what string) string {
-	switch {
-	case n == 1:
-		return "1 " + what
-	case strings.HasSuffix(what, "y"):
-		return fmt.Sprintf("%d %sies", n, strings.TrimSuffix(what, "y"))
-	case strings.HasSuffix(what, "s"):
-		return fmt.Sprintf("%d %s", n, what)
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

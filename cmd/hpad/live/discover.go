@@ -7,6 +7,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/discovery"
+	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/targets"
 )
 
@@ -57,7 +58,7 @@ func (c *checker) discoverTargets(ctx context.Context, key string, fleet config.
 	}
 	if over > 0 {
 		limit := c.config.LabelLimits(fleet.Name).Autoscalers
-		c.problem(key, fmt.Sprintf("%s too many for an autoscaler by their labels (%s)", count(over, "target"), config.LabelLimit(fleet.Name, "autoscalers", limit)))
+		c.problem(key, fmt.Sprintf("%s too many for an autoscaler by their labels (%s)", explain.Plural(over, "target"), config.LabelLimit(fleet.Name, "autoscalers", limit)))
 	}
-	c.note(key, fmt.Sprintf("discovers %s", count(active, "target")))
+	c.note(key, fmt.Sprintf("discovers %s", explain.Plural(active, "target")))
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -64,6 +65,48 @@ func (e *Error) Error() string {
 		return e.File + ": " + e.Detail
 	}
 	return e.File + ":" + strconv.Itoa(e.Line) + ": " + e.Detail
+}
+
+// maxFile bounds what is read of one file, in bytes.
+const maxFile = 64 << 20
+
+// ReadFiles reads files as [Read] does; "-" is stdin. What can be read is, whatever
+// else is wrong.
+func ReadFiles(files []string, stdin io.Reader) (objects []Object, skipped []Skipped, mistakes []error) {
+	for _, file := range files {
+		name, text, err := readFile(file, stdin)
+		if err != nil {
+			mistakes = append(mistakes, err)
+			continue
+		}
+		found, others, err := Read(name, text)
+		objects, skipped = append(objects, found...), append(skipped, others...)
+		if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // Read returns joined errors.
+			mistakes = append(mistakes, joined.Unwrap()...)
+		}
+	}
+	return objects, skipped, mistakes
+}
+
+// readFile returns the text of a file and what the file is called in messages.
+func readFile(file string, stdin io.Reader) (name string, text []byte, err error) {
+	name, from := "stdin", stdin
+	if file != "-" {
+		opened, err := os.Open(file)
+		if err != nil {
+			return file, nil, err
+		}
+		defer func() { _ = opened.Close() }()
+		name, from = file, opened
+	}
+	text, err = io.ReadAll(io.LimitReader(from, maxFile+1))
+	if err != nil {
+		return name, nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if len(text) > maxFile {
+		return name, nil, fmt.Errorf("read %s: it has more than %d MiB", name, maxFile>>20)
+	}
+	return name, text, nil
 }
 
 // Read reads the manifests of a file, as YAML documents or JSON; lists are taken
