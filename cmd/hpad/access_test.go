@@ -98,7 +98,7 @@ func runConfig(t *testing.T, dir, text string) *running {
 	}
 }
 
-// A server is asked for a path without TLS, for the status. One that
+// A path is requested without TLS, for the status. One that
 // responds serves, and has read its web config: a connection is accepted before that.
 // One with TLS responds that this is not HTTPS.
 func answer(network, address, path string) (int, error) {
@@ -128,7 +128,7 @@ func (r *running) hpad(args ...string) (code int, out, errs string) {
 	return code, stdout.String(), stderr.String()
 }
 
-// expect runs a command line that ends with a code, and tells what is wanted.
+// expect runs a command line that is to end with a code and to write what is wanted.
 func (r *running) expect(code int, want string, args ...string) {
 	r.t.Helper()
 	got, out, errs := r.hpad(args...)
@@ -194,7 +194,7 @@ func TestPlainTCPIsReadOnly(t *testing.T) {
 	}
 }
 
-// Names that the configuration allows are asked by.
+// Requests may be for the names that the configuration allows.
 func TestAllowedHosts(t *testing.T) {
 	r := runConfig(t, openDir(t), `allowed_hosts = ["hpad.example.com"]`)
 	for host, want := range map[string]int{"hpad.example.com": 200, "evil.example": 403} {
@@ -294,7 +294,7 @@ func TestProtectedTCP(t *testing.T) {
 	})
 }
 
-// A server is named in a way that can be used, and told without what is secret.
+// A server is named in a way that can be used, and shown without what is secret.
 func TestServerNames(t *testing.T) {
 	r := &running{t: t}
 	for server, want := range map[string]string{
@@ -395,7 +395,7 @@ func copyProgram(t *testing.T, from, to string) {
 	}
 }
 
-// A group that cannot have the socket is told before anything is served.
+// A group that cannot have the socket is an error before anything is served.
 func TestSocketGroupMistakes(t *testing.T) {
 	dir := openDir(t)
 	file := webtest.Write(t, dir, "hpad.toml", fmt.Sprintf("[daemon]\nlisten = \"\"\nsocket = %q\nstate_dir = %q\nsocket_group = \"no-such-group\"\n",
@@ -419,7 +419,7 @@ func TestSocketGroupMistakes(t *testing.T) {
 	}
 }
 
-// A web config with a mistake is told by check, keeps a daemon from starting, and
+// A web config with a mistake is one for check, keeps a daemon from starting, and
 // a reload from changing anything.
 func TestMistakenWebConfig(t *testing.T) {
 	dir := openDir(t)
@@ -449,7 +449,7 @@ func TestMistakenWebConfig(t *testing.T) {
 }
 
 // TestWebConfigMistakenLater breaks a web config under a daemon that clients pester:
-// the mistake is logged all the same, and a client is told that it is not its own.
+// the mistake is logged all the same, and a client's error says that it is not its own.
 func TestWebConfigMistakenLater(t *testing.T) {
 	const config = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n"
 	dir := openDir(t)
@@ -473,8 +473,8 @@ func TestWebConfigMistakenLater(t *testing.T) {
 	r.expect(exitFine, "No autoscalers", get...)
 }
 
-// While the web config has a mistake, clients with the right password are told that it
-// is not theirs. Once the file is mended they are let in at once.
+// While the web config has a mistake, the error of clients with the right password says
+// that it is not theirs. Once the file is mended they are let in at once.
 func TestWebConfigMistakenForUsers(t *testing.T) {
 	dir := openDir(t)
 	good := "basic_auth_users:\n  alice: " + webtest.Hash(t, "wonder") + "\n"

@@ -81,8 +81,8 @@ func allEvaluated(t *testing.T, r *running) bool {
 }
 
 // TestNoSecretIsTold runs a daemon whose every secret is the same word, over
-// sources that work and that fail, and looks for it in all that a daemon tells
-// and keeps.
+// sources that work and that fail, and looks for it in all that a daemon shows and
+// keeps.
 func TestNoSecretIsTold(t *testing.T) {
 	const secret = "hunter2"
 	var sent atomic.Int32 // requests that had the secret
@@ -181,7 +181,7 @@ metrics      = [{ type = "External", name = "works", source = "basic", query = "
 			t.Errorf("hpad describe %s does not tell what failed:\n%s%s", name, out, errs)
 		}
 	}
-	// What is mistaken, and who is refused, is told without it as well.
+	// Mistakes, and errors of who is refused, are without it as well.
 	webtest.Write(t, dir, "hpad.toml", "[sources.x]\nkind = \"prometheus\"\nurl = \"http://a:"+secret+"@b\"\npassword = \""+secret+"\"\nheaders = { Authorization = \""+secret+"\" }\n")
 	for _, command := range [][]string{
 		{"check", filepath.Join(dir, "hpad.toml")},

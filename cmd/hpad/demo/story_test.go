@@ -23,7 +23,7 @@ func view(second int, from, to int32, ratio float64) api.Autoscaler {
 	return v
 }
 
-// counts tells a story of counts, one decision each second.
+// counts returns a story of counts, one decision each second.
 func counts(all ...int32) *Story {
 	story := new(Story)
 	for i := range all {

@@ -56,7 +56,7 @@ func (w *world) decided(t *testing.T) (failure string, milli int64) {
 	return metric.Error, milli
 }
 
-// TestCheckAgreesWithTheDaemon holds what a check says of an answer against what a
+// TestCheckAgreesWithTheDaemon holds what a check says of a vector against what a
 // pass makes of it: the same ones fail, and the same ones add up to the same.
 func TestCheckAgreesWithTheDaemon(t *testing.T) {
 	const first, second = "web-0", "web-1"

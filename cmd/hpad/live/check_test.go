@@ -22,7 +22,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// fakeSource answers queries from a map and counts them.
+// fakeSource returns vectors from a map and counts queries.
 type fakeSource struct {
 	mu       sync.Mutex
 	asked    map[string]int
@@ -112,7 +112,7 @@ func (w *world) metric(name string, metricType policy.MetricType, in config.Inpu
 	}
 }
 
-// check answers the findings, one in a line, problems with an exclamation mark.
+// check returns the findings, one in a line, problems with an exclamation mark.
 func (w *world) check() []string {
 	var lines []string
 	for _, finding := range Check(context.Background(), w.config) {
@@ -215,7 +215,7 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// reachingFleet is a fleet whose check tells how far it was said to be able to grow.
+// reachingFleet is a fleet whose check says how far its autoscalers may grow.
 type reachingFleet struct {
 	targets.Fleet
 	most map[targets.Ref]int32
@@ -227,7 +227,7 @@ func (f *reachingFleet) Check(context.Context) ([]string, error) {
 	return []string{fmt.Sprint("grows to ", f.most)}, nil
 }
 
-// TestReach tells a fleet what its autoscalers may ask of it before it is checked.
+// TestReach holds that a fleet knows the bounds of its autoscalers before it is checked.
 func TestReach(t *testing.T) {
 	w := newWorld()
 	w.config.Autoscalers["a"] = config.Autoscaler{Name: "a", Target: w.fleet.Ref("web"), Spec: policy.Spec{MaxReplicas: 20}}
@@ -255,7 +255,7 @@ func TestBrokenConnections(t *testing.T) {
 	}
 }
 
-// unreadableFleet is a fleet that answers a check and cannot be read.
+// unreadableFleet is a fleet that passes its check and cannot be read.
 type unreadableFleet struct{ targets.Fleet }
 
 func (unreadableFleet) Snapshot(context.Context, []targets.Ref) (map[targets.Ref]targets.Reading, error) {
@@ -267,7 +267,7 @@ func (unreadableFleet) Check(context.Context) ([]string, error) {
 }
 
 // TestUnreadableFleet has a fleet whose targets cannot be read at all, which is
-// told once, with the fleet.
+// shown once, with the fleet.
 func TestUnreadableFleet(t *testing.T) {
 	w := newWorld()
 	w.metric("a", policy.ExternalMetric, config.Input{Query: "q"})
@@ -314,8 +314,8 @@ func TestTwins(t *testing.T) {
 	}
 }
 
-// TestJoined has a source that finds several mistakes, and tells one of them by
-// itself too.
+// TestJoined has a source that finds several mistakes, and shows one of them by itself
+// too.
 func TestJoined(t *testing.T) {
 	w := newWorld()
 	w.metric("a", policy.ExternalMetric, config.Input{Query: "q"})

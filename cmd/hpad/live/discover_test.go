@@ -24,7 +24,7 @@ type discovering struct {
 func (f discovering) Discover(context.Context) ([]targets.Discovered, error) { return f.found, f.err }
 
 // TestDiscovered holds that what targets ask for by their labels is checked as
-// what the configuration has, and every mistake told.
+// what the configuration has, and every mistake shown.
 func TestDiscovered(t *testing.T) {
 	w := newWorld()
 	w.fleet.Add("mine", targettest.MemoryTarget{Replicas: 1, Age: time.Hour})
