@@ -418,7 +418,7 @@ func TestRestoreRemembers(t *testing.T) {
 }
 
 // TestNotices: what the platform says besides is a condition for as long as it is
-// said, told once.
+// said, once.
 func TestNotices(t *testing.T) {
 	const short = policy.ConditionType("InsufficientCapacity")
 	notice := func(reason, message string) []policy.Notice {
@@ -470,7 +470,7 @@ func TestNotices(t *testing.T) {
 }
 
 // TestReadReason: the platform's own reason of a read that failed is the
-// condition's, told once; it changes nothing else of R25.1.
+// condition's, shown once; it changes nothing else of R25.1.
 func TestReadReason(t *testing.T) {
 	settled := func(memory policy.Memory, status policy.Status, o policy.Observation, now time.Time) policy.Settlement {
 		return policy.Settle(policy.Decide(benchSettings, queueSpec(2, 50), memory, status, o, now), policy.Outcome{}, now)

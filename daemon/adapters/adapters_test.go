@@ -45,7 +45,7 @@ func (j *journal) want(t *testing.T, lines ...string) {
 // table is the configuration of an imitated fleet.
 type table struct {
 	journal *journal
-	// version tells tables of one name apart.
+	// version differs between tables of one name.
 	version string
 	// unbuildable and the number of starts that fail are its faults.
 	unbuildable   bool

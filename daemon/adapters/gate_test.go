@@ -54,7 +54,7 @@ func TestGate(t *testing.T) {
 }
 
 // TestGateHung: calls that do not heed their context delay nobody, and keep their
-// places, so that the next round is told why it gets none.
+// places, so that the next round has an error that says why it gets none.
 func TestGateHung(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, hung := newGate(2), make(chan struct{})

@@ -11,7 +11,7 @@ import (
 )
 
 // TestRefusedWhileWriting: a client that has written already when the server refuses
-// its certificate is told of that, and not of its write.
+// its certificate has an error about that, and not about its write.
 func TestRefusedWhileWriting(t *testing.T) {
 	authority := webtest.NewAuthority(t, t.TempDir(), "authority")
 	config := authority.ClientConfig(t, "", "")

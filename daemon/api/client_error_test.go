@@ -31,7 +31,7 @@ func TestPermissionHint(t *testing.T) {
 	if got := hint(); strings.Contains(got, "usermod") || !strings.Contains(got, "as root") {
 		t.Errorf("hint %q, want one that sends nobody into root's group", got)
 	}
-	// A group without a name is told by its number.
+	// A group without a name is called by its number.
 	if err := os.Chown(dir, -1, 54321); err != nil {
 		t.Fatal(err)
 	}

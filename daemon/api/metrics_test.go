@@ -13,7 +13,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
-// writer is a registry whose text can be told from what is gathered.
+// writer is a registry whose text differs from what is gathered.
 type writer struct{ *prometheus.Registry }
 
 // written is long enough for a response to be compressed.

@@ -152,7 +152,7 @@ func TestExplanation(t *testing.T) {
 	}
 }
 
-// fill sets every field that is told to something that it may be.
+// fill sets every field that is shown to something that it may be.
 func fill(value reflect.Value) {
 	word := map[reflect.Type]string{
 		reflect.TypeFor[policy.Case]():            string(policy.CaseMetrics),

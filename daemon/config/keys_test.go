@@ -41,7 +41,7 @@ const (
 
 // TestKeys holds docs/config-keys.md to the types of the configuration: every key
 // with its type, its default, as hpad fills it in, whether it is required, as
-// validation says, and what its comment in the code tells.
+// validation says, and what its comment in the code says.
 func TestKeys(t *testing.T) {
 	if len(builtIn.omitted) > 0 {
 		t.Skipf("this build leaves out the kinds %s, of which the page tells", slices.Sorted(maps.Keys(builtIn.omitted)))
@@ -76,8 +76,7 @@ type keys struct {
 	example  *Config
 }
 
-// everything is a configuration by which the defaults are told that no kind's own
-// table has.
+// everything is a configuration that shows the defaults that no kind's own table has.
 const everything = `
 [fleets.local]
 kind = "process"
@@ -109,7 +108,7 @@ func newKeys(t *testing.T) *keys {
 	return &keys{t: t, packages: map[string]*source{}, example: example}
 }
 
-// page answers the whole page.
+// page returns the whole page.
 func (k *keys) page() string {
 	k.text.WriteString(`# All keys
 
@@ -127,7 +126,7 @@ dots, ` + "`NAME`" + ` stands for any name and ` + "`[]`" + ` for each element o
 		k.kind(name, builtIn.sources[name].Config())
 	}
 	plain, drained := tableOf(k.example.Autoscalers["plain"].table()), tableOf(k.example.Autoscalers["drained"].Drain)
-	delete(plain, metricsKey) // the default one tells no defaults of others
+	delete(plain, metricsKey) // the default one shows no defaults of others
 	needed := map[string]bool{"target": true, maxKey: true, "metrics[].type": true}
 	for _, direction := range []string{"scale_up", "scale_down"} {
 		delete(plain["behavior"].(map[string]any)[direction].(map[string]any), "policies")
@@ -213,7 +212,7 @@ type row struct {
 	table                  bool
 }
 
-// rows answers the keys of a type and of the types inside of it.
+// rows returns the keys of a type and of the types inside of it.
 func (k *keys) rows(goType reflect.Type, prefix string, defaults map[string]any, needed map[string]bool) []row {
 	for goType.Kind() == reflect.Pointer {
 		goType = goType.Elem()
@@ -242,7 +241,7 @@ func (k *keys) rows(goType reflect.Type, prefix string, defaults map[string]any,
 	return all
 }
 
-// innerType answers the struct type inside of a field that is a table, tables by
+// innerType returns the struct type inside of a field that is a table, tables by
 // name or an array of tables, and what stands for its name or number; nil for any
 // other field.
 func innerType(goType reflect.Type) (inner reflect.Type, suffix string) {
@@ -261,7 +260,7 @@ func innerType(goType reflect.Type) (inner reflect.Type, suffix string) {
 	return goType, suffix
 }
 
-// elementOf answers the first element of an array, the table NAME of tables by
+// elementOf returns the first element of an array, the table NAME of tables by
 // name, or the value itself.
 func elementOf(value any) any {
 	switch value := value.(type) {
@@ -314,7 +313,7 @@ func seed(value reflect.Value) {
 	}
 }
 
-// required answers the keys of a defaulted table that validation misses.
+// required returns the keys of a defaulted table that validation misses.
 func required(kind interface{ Validate() []settings.FieldError }) map[string]bool {
 	needed := map[string]bool{}
 	for _, mistake := range kind.Validate() {
@@ -399,14 +398,14 @@ type source struct {
 	types map[string]*ast.StructType
 	// comments are those of the types.
 	comments map[string]string
-	// constants are the values of constants that can be told, as TOML has them, by
+	// constants are the values of constants that can be shown, as TOML has them, by
 	// name; typed are the names of those of a type, in order.
 	constants map[string]string
 	typed     map[string][]string
 	names     []string
 }
 
-// meaning answers the comment of a field, in the words of the configuration.
+// meaning returns the comment of a field, in the words of the configuration.
 func (k *keys) meaning(goType reflect.Type, field reflect.StructField) string {
 	if len(field.Index) > 1 { // of an embedded struct
 		goType = goType.FieldByIndex(field.Index[:len(field.Index)-1]).Type
@@ -419,7 +418,7 @@ func (k *keys) meaning(goType reflect.Type, field reflect.StructField) string {
 	}
 	text, shared := commentOf(declared, field.Name)
 	if text == "" && goType.Name() != "Config" && token.IsExported(goType.Name()) {
-		text, shared = pack.comments[goType.Name()], true // which tells of all its fields
+		text, shared = pack.comments[goType.Name()], true // which is about all its fields
 	}
 	if text == "" {
 		k.t.Errorf("%s.%s has no comment, from which docs/config-keys.md would tell what it means", goType, field.Name)
@@ -432,7 +431,7 @@ func (k *keys) meaning(goType reflect.Type, field reflect.StructField) string {
 	return marked(meaning) + k.values(field.Type, text)
 }
 
-// values answers the values of a type that has constants, unless the comment names
+// values returns the values of a type that has constants, unless the comment names
 // them.
 func (k *keys) values(goType reflect.Type, text string) string {
 	for goType.Kind() == reflect.Pointer {
@@ -454,8 +453,8 @@ func (k *keys) values(goType reflect.Type, text string) string {
 	return " One of " + strings.Join(all, ", ") + "."
 }
 
-// commentOf answers the comment of a field, or the one of the fields before it that
-// tells of it too; shared says that it tells of several.
+// commentOf returns the comment of a field, or the one of the fields before it that is
+// about it too; shared says that it is about several.
 func commentOf(declared *ast.StructType, name string) (text string, shared bool) {
 	var told []string // the fields of one comment
 	comment := ""
@@ -530,7 +529,7 @@ func (s *source) translate(text string, goType reflect.Type, field reflect.Struc
 	return goWords.Replace(out.String())
 }
 
-// ownSentence answers a comment without the key with which it begins.
+// ownSentence returns a comment without the key with which it begins.
 func ownSentence(text string) string {
 	rest := regexp.MustCompile("^`\\w+` (?:is |are )?").ReplaceAllString(text, "")
 	first, size := utf8.DecodeRuneInString(rest)
@@ -609,7 +608,7 @@ func (s *source) add(declaration *ast.GenDecl) {
 // units are the spans that constants are made of.
 var units = map[string]time.Duration{"Millisecond": time.Millisecond, "Second": time.Second, "Minute": time.Minute, "Hour": time.Hour}
 
-// constantText answers a text, a number or a span as TOML has it; "" for what else
+// constantText returns a text, a number or a span as TOML has it; "" for what else
 // a constant may be.
 func constantText(expression ast.Expr) string {
 	switch expression := expression.(type) {

@@ -45,7 +45,7 @@ func TestConfigs(t *testing.T) {
 	}
 }
 
-// omittedIn answers the kind of fleet that a configuration uses and this build leaves
+// omittedIn returns the kind of fleet that a configuration uses and this build leaves
 // out; "" when there is none.
 func omittedIn(text []byte) string {
 	for name := range builtIn.omitted {
@@ -234,7 +234,7 @@ func TestDefaultsOfAutoscaler(t *testing.T) { // R9, R10, R11
 	checkRedactedLoads(t, c)
 }
 
-// write writes files below a new directory and answers it.
+// write writes files below a new directory and returns it.
 func write(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -327,7 +327,7 @@ func TestLoadMistakes(t *testing.T) {
 			files: map[string]string{"hpad.toml": "\xef\xbb\xbf" + fleetText + strings.Replace(worker, "= 2", "= -2", 1)},
 			want:  []string{"hpad.toml:10: autoscalers.worker.max_replicas = -2: must be at least 1"},
 		},
-		"one file is no TOML": { // what it would define is not told to be missing
+		"one file is no TOML": { // what it would define is not said to be missing
 			files: map[string]string{
 				"hpad.toml":     worker,
 				"conf.d/a.toml": "fleets.local\n",
@@ -365,7 +365,7 @@ func TestLoadMistakes(t *testing.T) {
 	}
 }
 
-// TestNoSamples has a fleet that cannot tell the use of resources.
+// TestNoSamples has a fleet that does not measure the use of resources.
 func TestNoSamples(t *testing.T) {
 	l := newLoader(kindSet{fleets: map[string]targets.Kind{"process": {Config: builtIn.fleets["process"].Config, Target: builtIn.fleets["process"].Target}}})
 	l.parse("hpad.toml", []byte(fleetText+"[autoscalers.a]\ntarget = { fleet = \"local\", service = \"worker\" }\nmax_replicas = 2\n"))

@@ -82,7 +82,7 @@ x.toml:4: sources.prom.timeout = 5: must be a duration with its unit: write "5s"
 	}
 }
 
-// A value of another type is one mistake: nothing is told of what follows from it.
+// A value of another type is one mistake: what follows from it is none.
 // Every key of every example gets a number, a text and an array.
 func TestMisfitIsOneMistake(t *testing.T) {
 	files, err := filepath.Glob("../../configs/*.toml")

@@ -16,7 +16,7 @@ const marker = "hunter2"
 
 // mark sets every text of a configuration at a path to something that has the
 // marker where a secret may be: as a whole where the key is one of secrets, and
-// inside of a URL everywhere else. It answers how many texts it set.
+// inside of a URL everywhere else. It returns how many texts it set.
 func mark(path string, value reflect.Value) (count int) {
 	if !value.CanSet() {
 		return 0

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestForbidden holds that who may not use what is there is told what to do, and
-// changes nothing.
+// TestForbidden holds that who may not use what is there gets an error that says what
+// to do, and changes nothing.
 func TestForbidden(t *testing.T) {
 	for _, name := range []string{"lock", "state.db", "history.db"} {
 		t.Run(name, func(t *testing.T) {

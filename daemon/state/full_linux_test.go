@@ -91,8 +91,7 @@ func TestRemovedFromAUnit(t *testing.T) {
 	}
 }
 
-// TestFullDisk runs out of room, wants to be told, and goes on when there is
-// some again.
+// TestFullDisk runs out of room, wants an error, and goes on when there is some again.
 func TestFullDisk(t *testing.T) {
 	dir, ok := smallDisk(t)
 	if !ok {

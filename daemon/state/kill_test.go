@@ -21,7 +21,7 @@ const killedEnv = "HPAD_TEST_COMMIT_UNTIL_KILLED"
 
 func killedDir() string { return os.Getenv(killedEnv) }
 
-// commitUntilKilled commits numbers, and tells each once it is committed.
+// commitUntilKilled commits numbers, and prints each once it is committed.
 func commitUntilKilled(dir string) {
 	fail := func(err error) {
 		if err != nil {

@@ -26,7 +26,7 @@ func wantLosses(t *testing.T, s Store, want ...Part) {
 	}
 }
 
-// TestLossIsTold loses files between two starts: what is lost is told at the next
+// TestLossIsTold loses files between two starts: what is lost is reported at the next
 // start, and at those after it.
 func TestLossIsTold(t *testing.T) {
 	for _, test := range []struct {
@@ -137,8 +137,8 @@ func TestLossFromTheFuture(t *testing.T) {
 	}
 }
 
-// TestLastCount asks for counts of entries that are there, that tell none, and that
-// were removed for their age.
+// TestLastCount wants counts of entries that are there, that have none, and that were
+// removed for their age.
 func TestLastCount(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(dir, Options{Retention: time.Hour})

@@ -192,7 +192,7 @@ func TestDamagedFileIsSetAside(t *testing.T) {
 				}
 				s := open(t, dir)
 				defer closeStore(t, s)
-				// What was not damaged is there, and the rest is told of.
+				// What was not damaged is there, and the rest is reported.
 				wantLosses(t, s, part)
 				if aside := asideNames(path, "damaged"); len(aside) != 1 || !strings.Contains(s.Losses()[0].Message, aside[0]) {
 					t.Errorf("set aside is %q, told is %q", aside, s.Losses()[0].Message)

@@ -56,8 +56,7 @@ func TestHeldWhenMadeAgain(t *testing.T) {
 
 // TestHeldInNamespaces has the other process in namespaces of its own, as in a
 // container. Where it has a network of its own, a directory that was made again in
-// place of the one it holds is told apart from that by nobody; docs/operations.md says
-// so.
+// place of the one it holds looks the same; docs/operations.md says so.
 func TestHeldInNamespaces(t *testing.T) {
 	for _, test := range []struct {
 		name    string

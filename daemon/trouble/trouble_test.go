@@ -36,7 +36,7 @@ func TestCause(t *testing.T) {
 }
 
 // TestFollower follows causes given by the minute, one letter each, "-" for none.
-// The answer is what is news and when, with the changes that were not told.
+// What is returned is what is news and when, with the changes left out before it.
 func TestFollower(t *testing.T) {
 	// Four causes a minute: one for each pass of a usual period.
 	const flaps = "a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-"

@@ -23,8 +23,7 @@ func newDir(t *testing.T) (string, *webtest.Authority) {
 	return dir, authority
 }
 
-// What is wrong with a file is told with its place, and without the secrets that
-// may be in it.
+// An error about a file has its place, and not the secrets that may be in it.
 func TestCheck(t *testing.T) {
 	const hash = "$2a$04$hunter2hunter2"
 	good := webtest.Hash(t, "hunter2")

@@ -31,7 +31,7 @@ type served struct {
 	authority *webtest.Authority
 	address   string
 	logs      *observer.ObservedLogs
-	// outer counts requests before anybody was asked who they are.
+	// outer counts requests before passwords are checked.
 	outer atomic.Int32
 }
 
@@ -243,7 +243,7 @@ func TestFileChanges(t *testing.T) {
 	}
 	_ = after.Close()
 
-	// A file with a mistake lets nobody in, and its log tells no secret.
+	// A file with a mistake lets nobody in, and its log has no secret.
 	webtest.Write(t, s.dir, "web.yml", "basic_auth_users: hunter2\n")
 	if status, _ := s.ask(alice, http.MethodPost); status == 200 {
 		t.Error("a broken file lets writes in")

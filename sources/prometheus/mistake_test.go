@@ -9,7 +9,7 @@ import (
 	"github.com/hpad/hpad/sources"
 )
 
-// What is the query's own matter is told from a server that is not well.
+// A mistake of a query is not taken for a server that is not well.
 func TestMistakes(t *testing.T) {
 	for _, test := range []struct {
 		name    string
