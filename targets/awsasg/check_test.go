@@ -100,7 +100,7 @@ func TestOfGroups(t *testing.T) {
 	}
 }
 
-// TestCheckProblems: what readings do without is told by a check too.
+// TestCheckProblems: what readings do without is in a check's findings too.
 func TestCheckProblems(t *testing.T) {
 	c, f := open(t, 2, nil)
 	c.Deny("DescribePolicies", "")

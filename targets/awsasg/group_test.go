@@ -245,8 +245,8 @@ func TestPoliciesOfGroups(t *testing.T) {
 	}
 }
 
-// TestPoliciesStillUnknown: nothing is written before AWS has told of policies, or
-// refused to; what it told before stands.
+// TestPoliciesStillUnknown: nothing is written before AWS has listed policies, or
+// refused to; what it listed before stands.
 func TestPoliciesStillUnknown(t *testing.T) {
 	for _, c := range []struct {
 		read []error

@@ -168,7 +168,7 @@ func TestRemoveMeetsRival(t *testing.T) {
 }
 
 // TestRemoveChunks: where AWS takes the first hundred and not the rest, the rest is
-// left, and told: as part of it where AWS refused, as open where nobody knows.
+// left, and in the error: as part of it where AWS refused, as open where nobody knows.
 func TestRemoveChunks(t *testing.T) {
 	const count = removalsPerCall + 5
 	for name, c := range map[string]struct {

@@ -16,8 +16,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// answer returns a refusal as the SDK hands it over.
-func answer(status int, body string, header ...string) error {
+// refusal returns an error as the SDK hands it over.
+func refusal(status int, body string, header ...string) error {
 	response := &http.Response{
 		StatusCode: status, Status: http.StatusText(status), Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)),
 		Request: &http.Request{Method: http.MethodPatch, URL: &url.URL{Scheme: "https", Host: "management.azure.com"}},
@@ -47,37 +47,37 @@ func TestErrors(t *testing.T) {
 		says string
 	}{
 		{
-			name: "no authorization", err: answer(403, coded("AuthorizationFailed", "does not have authorization to perform action 'Microsoft.Compute/virtualMachineScaleSets/write'")),
+			name: "no authorization", err: refusal(403, coded("AuthorizationFailed", "does not have authorization to perform action 'Microsoft.Compute/virtualMachineScaleSets/write'")),
 			read: targets.ErrForbidden, write: targets.ErrForbidden, says: "Microsoft.Compute/virtualMachineScaleSets/write",
 		},
-		{name: "expired token", err: answer(401, coded("ExpiredAuthenticationToken", "expired")), read: targets.ErrForbidden, write: targets.ErrForbidden},
-		{name: "no set", err: answer(404, coded("ResourceNotFound", "was not found")), read: targets.ErrTargetNotFound, write: targets.ErrTargetNotFound, reason: ScaleSetNotFound},
-		{name: "no group", err: answer(404, coded("ResourceGroupNotFound", "was not found")), read: targets.ErrTargetNotFound, write: targets.ErrTargetNotFound, reason: ScaleSetNotFound},
-		{name: "no subscription", err: answer(404, coded("SubscriptionNotFound", "not found")), read: targets.ErrForbidden, write: targets.ErrForbidden},
-		{name: "too many", err: answer(429, coded("OperationNotAllowed", "too many requests"), "Retry-After", "17"), read: targets.ErrThrottled, write: targets.ErrThrottled},
-		{name: "overloaded", err: answer(503, coded("ServerBusy", "busy"), "Retry-After", "5"), read: targets.ErrThrottled, write: targets.ErrThrottled},
-		{name: "unavailable", err: answer(503, ""), read: targets.ErrTransient, write: targets.ErrTransient, unknown: true},
-		{name: "server's own error", err: answer(500, coded("InternalServerError", "oops")), read: targets.ErrTransient, write: targets.ErrTransient, unknown: true},
-		{name: "proxy's page", err: answer(502, "<html>Bad Gateway</html>"), read: targets.ErrTransient, write: targets.ErrTransient, unknown: true},
-		{name: "other ETag", err: answer(412, coded("ConditionNotMet", "If-Match")), read: targets.ErrTransient, write: targets.ErrConflict},
+		{name: "expired token", err: refusal(401, coded("ExpiredAuthenticationToken", "expired")), read: targets.ErrForbidden, write: targets.ErrForbidden},
+		{name: "no set", err: refusal(404, coded("ResourceNotFound", "was not found")), read: targets.ErrTargetNotFound, write: targets.ErrTargetNotFound, reason: ScaleSetNotFound},
+		{name: "no group", err: refusal(404, coded("ResourceGroupNotFound", "was not found")), read: targets.ErrTargetNotFound, write: targets.ErrTargetNotFound, reason: ScaleSetNotFound},
+		{name: "no subscription", err: refusal(404, coded("SubscriptionNotFound", "not found")), read: targets.ErrForbidden, write: targets.ErrForbidden},
+		{name: "too many", err: refusal(429, coded("OperationNotAllowed", "too many requests"), "Retry-After", "17"), read: targets.ErrThrottled, write: targets.ErrThrottled},
+		{name: "overloaded", err: refusal(503, coded("ServerBusy", "busy"), "Retry-After", "5"), read: targets.ErrThrottled, write: targets.ErrThrottled},
+		{name: "unavailable", err: refusal(503, ""), read: targets.ErrTransient, write: targets.ErrTransient, unknown: true},
+		{name: "server's own error", err: refusal(500, coded("InternalServerError", "oops")), read: targets.ErrTransient, write: targets.ErrTransient, unknown: true},
+		{name: "proxy's page", err: refusal(502, "<html>Bad Gateway</html>"), read: targets.ErrTransient, write: targets.ErrTransient, unknown: true},
+		{name: "other ETag", err: refusal(412, coded("ConditionNotMet", "If-Match")), read: targets.ErrTransient, write: targets.ErrConflict},
 		{
-			name: "marked for deletion", err: answer(409, coded("OperationNotAllowed", "since the VM Scale Set is marked for deletion.")),
+			name: "marked for deletion", err: refusal(409, coded("OperationNotAllowed", "since the VM Scale Set is marked for deletion.")),
 			read: targets.ErrTransient, write: targets.ErrTargetNotFound, reason: ScaleSetDeleting,
 		},
-		{name: "conflict", err: answer(409, coded("Conflict", "conflict with a concurrent request")), read: targets.ErrTransient, write: targets.ErrHeld, reason: ConcurrentRequest},
-		{name: "not allowed", err: answer(409, coded("OperationNotAllowed", "in this state")), read: targets.ErrTransient, write: targets.ErrHeld, reason: OperationNotAllowed},
+		{name: "conflict", err: refusal(409, coded("Conflict", "conflict with a concurrent request")), read: targets.ErrTransient, write: targets.ErrHeld, reason: ConcurrentRequest},
+		{name: "not allowed", err: refusal(409, coded("OperationNotAllowed", "in this state")), read: targets.ErrTransient, write: targets.ErrHeld, reason: OperationNotAllowed},
 		{
-			name: "quota", err: answer(409, coded("OperationNotAllowed", "Operation could not be completed as it results in exceeding approved Total Regional Cores quota.")),
+			name: "quota", err: refusal(409, coded("OperationNotAllowed", "Operation could not be completed as it results in exceeding approved Total Regional Cores quota.")),
 			read: targets.ErrTransient, write: targets.ErrHeld, reason: QuotaExceeded, says: "Total Regional Cores",
 		},
 		{
-			name: "quota inside of details", err: answer(400, `{"error":{"code":"InvalidTemplateDeployment","message":"see details","details":[{"code":"QuotaExceeded","message":"Family quota"}]}}`),
+			name: "quota inside of details", err: refusal(400, `{"error":{"code":"InvalidTemplateDeployment","message":"see details","details":[{"code":"QuotaExceeded","message":"Family quota"}]}}`),
 			read: targets.ErrTransient, write: targets.ErrHeld, reason: QuotaExceeded, says: "Family quota",
 		},
-		{name: "shortage", err: answer(409, coded("SkuNotAvailable", "not available in this region")), read: targets.ErrTransient, write: targets.ErrHeld, reason: "SkuNotAvailable"},
-		{name: "models", err: answer(409, coded("OperationNotAllowed", "has reached its limit of 10 models that may be referenced")), read: targets.ErrTransient, write: targets.ErrHeld, reason: "ModelLimitReached"},
-		{name: "beyond the bounds", err: answer(400, coded("InvalidParameter", "singlePlacementGroup has at most 100")), read: targets.ErrTransient, write: targets.ErrOutOfRange},
-		{name: "other mistake", err: answer(400, coded("InvalidParameter", "sku.name")), read: targets.ErrTransient, write: targets.ErrTransient},
+		{name: "shortage", err: refusal(409, coded("SkuNotAvailable", "not available in this region")), read: targets.ErrTransient, write: targets.ErrHeld, reason: "SkuNotAvailable"},
+		{name: "models", err: refusal(409, coded("OperationNotAllowed", "has reached its limit of 10 models that may be referenced")), read: targets.ErrTransient, write: targets.ErrHeld, reason: "ModelLimitReached"},
+		{name: "beyond the bounds", err: refusal(400, coded("InvalidParameter", "singlePlacementGroup has at most 100")), read: targets.ErrTransient, write: targets.ErrOutOfRange},
+		{name: "other mistake", err: refusal(400, coded("InvalidParameter", "sku.name")), read: targets.ErrTransient, write: targets.ErrTransient},
 		{name: "no connection", err: dial, read: targets.ErrTransient, write: targets.ErrTransient},
 		{name: "cut connection", err: cut, read: targets.ErrTransient, write: targets.ErrTransient, unknown: true},
 		{name: "deadline", err: context.DeadlineExceeded, read: targets.ErrTransient, write: targets.ErrTransient, unknown: true},
@@ -105,7 +105,7 @@ func TestErrors(t *testing.T) {
 	if readError(nil) != nil || writeError(nil, nil) != nil {
 		t.Error("no error became one")
 	}
-	throttled, ok := errors.AsType[*targets.ThrottledError](readError(answer(429, "", "Retry-After", "17")))
+	throttled, ok := errors.AsType[*targets.ThrottledError](readError(refusal(429, "", "Retry-After", "17")))
 	if !ok || throttled.RetryAfter != 17*time.Second {
 		t.Errorf("throttled as %+v, want 17s", throttled)
 	}

@@ -391,7 +391,7 @@ func TestRemoveProtected(t *testing.T) {
 	}
 }
 
-// TestQuota has a change refused for a quota, which is told until it is lifted.
+// TestQuota has a change refused for a quota, which is a notice until it is lifted.
 func TestQuota(t *testing.T) {
 	s := azuretest.New(t)
 	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2})
@@ -435,7 +435,7 @@ func TestAllocationFailed(t *testing.T) {
 	if len(r.Notices) != 1 || r.Notices[0].Reason != "AllocationFailed" || !strings.Contains(r.Notices[0].Message, "sufficient capacity") {
 		t.Errorf("notices %+v, want Azure's own words", r.Notices)
 	}
-	// The failed machines go, and the operation is what tells of the failure.
+	// The failed machines go, and the operation alone has the failure.
 	s.Change("shop/web", func(set *azuretest.Set) {
 		set.Machines = set.Machines[:2]
 		set.Machines = append(set.Machines, &azuretest.Machine{Number: 7, Power: "stopped"}, &azuretest.Machine{Number: 8, Power: "stopped"})
@@ -460,7 +460,7 @@ func TestAllocationFailed(t *testing.T) {
 	}
 }
 
-// TestOperations are asked about when they are due, and forgotten when they end.
+// TestOperations wants them read when they are due, and forgotten when they end.
 func TestOperations(t *testing.T) {
 	s := azuretest.New(t)
 	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2, NeverBoot: true})
@@ -519,7 +519,7 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// TestSecretFile is read again when it changes, and told of when it is of no use.
+// TestSecretFile is read again when it changes, and an error when it is of no use.
 func TestSecretFile(t *testing.T) {
 	s := azuretest.New(t)
 	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2})
@@ -605,7 +605,7 @@ func TestPermissions(t *testing.T) {
 }
 
 // TestWithoutExtras has a client that may read no autoscale settings and no network
-// interfaces: that is told, and nothing else is wrong.
+// interfaces: that is reported, and nothing else is wrong.
 func TestWithoutExtras(t *testing.T) {
 	s := azuretest.New(t)
 	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2})
@@ -662,7 +662,7 @@ func TestOneSetFails(t *testing.T) {
 
 // TestListThatCanWait reads settled sets on when their machines could not be listed
 // again: the list before is young enough. Where it is not, or the right is missing,
-// that is told.
+// that is reported.
 func TestListThatCanWait(t *testing.T) {
 	s := azuretest.New(t)
 	s.Add(azuretest.Set{Group: "shop", Name: "web", Capacity: 2})
@@ -914,7 +914,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestGarbledStore is told, and nothing is decided on.
+// TestGarbledStore is an error, and nothing is decided on.
 func TestGarbledStore(t *testing.T) {
 	s := azuretest.New(t)
 	for _, name := range []string{operationPrefix + "shop/web", operationPrefix + "x", "instances/00"} {

@@ -101,7 +101,7 @@ func described(m *machine) string {
 	return m.phase().String()
 }
 
-// TestMachineDetails reads what else is told of a machine.
+// TestMachineDetails reads what else there is of a machine.
 func TestMachineDetails(t *testing.T) {
 	var vm armcompute.VirtualMachineScaleSetVM
 	if err := json.Unmarshal([]byte(`{

@@ -161,7 +161,7 @@ func TestServiceEnded(t *testing.T) {
 	}
 }
 
-// TestStoppedWithAnError holds that containers which answer the signal with an error
+// TestStoppedWithAnError holds that containers which end at the signal with an error
 // were stopped all the same, also once the engine has forgotten its events, and that
 // signals which ask for something else, or came long before, stop nothing.
 func TestStoppedWithAnError(t *testing.T) {
@@ -211,7 +211,7 @@ func TestStoppedWithAnError(t *testing.T) {
 	}
 }
 
-// TestStoppedWithoutEvents holds that an engine which does not tell of its events
+// TestStoppedWithoutEvents holds that an engine which does not send its events
 // leaves what can be seen of the end.
 func TestStoppedWithoutEvents(t *testing.T) {
 	i := newImitation(t)

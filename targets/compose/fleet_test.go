@@ -572,7 +572,7 @@ func TestStoreComesLate(t *testing.T) {
 	wantNames(t, i, "shop-web-1")
 }
 
-// TestStubbornVictim holds that a removal is tried again, and told of meanwhile.
+// TestStubbornVictim holds that a removal is tried again, and a notice meanwhile.
 func TestStubbornVictim(t *testing.T) {
 	i := newImitation(t)
 	i.up(service{project: "shop", name: "web"}, 2)
@@ -710,7 +710,7 @@ func TestRemovedProject(t *testing.T) {
 	mustScale(t, f, 2)
 }
 
-// TestTakenDown holds that "docker compose down" is told from services that hpad
+// TestTakenDown holds that "docker compose down" is not taken for services that hpad
 // itself has all scaled to 0.
 func TestTakenDown(t *testing.T) {
 	i := newImitation(t)
@@ -740,7 +740,7 @@ func TestTakenDown(t *testing.T) {
 	}
 	mustScale(t, f, 0)
 	wantNames(t, i)
-	i.up(db, 0) // docker compose down; no network of the project's own tells
+	i.up(db, 0) // docker compose down; no network of the project's own is left
 	if got := read(t, f); targets.Reason(got.Err) != ProjectRemoved {
 		t.Errorf("after docker compose down the error is %v, want %s", got.Err, ProjectRemoved)
 	}
@@ -1014,7 +1014,7 @@ func TestDiscover(t *testing.T) {
 }
 
 // TestCheck holds what a check says, and that a proxy which allows too little is
-// told before the first scale-up.
+// said before the first scale-up.
 func TestCheck(t *testing.T) {
 	i := newImitation(t)
 	i.up(service{project: "shop", name: "web"}, 1)
@@ -1147,8 +1147,8 @@ func TestVictimGoneWhileListed(t *testing.T) {
 	}
 }
 
-// TestRequestHint holds that a service without requests is told a key that there
-// is.
+// TestRequestHint holds that the hint for a service without requests names a key that
+// there is.
 func TestRequestHint(t *testing.T) {
 	i := newImitation(t)
 	i.up(service{project: "shop", name: "web"}, 1)

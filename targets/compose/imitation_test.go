@@ -219,7 +219,7 @@ func (c *imitated) end(code int) {
 	c.State.FinishedAt = time.Now().UTC().Format(time.RFC3339Nano)
 }
 
-// halt does what "docker compose stop" does to a service, whose containers answer the
+// halt does what "docker compose stop" does to a service, whose containers end at the
 // signal with a code; those that do not run it leaves alone, without a trace.
 func (i *imitation) halt(project, service string, code int) {
 	i.mu.Lock()
@@ -451,7 +451,7 @@ func (i *imitation) serveEvents(w http.ResponseWriter, r *http.Request) {
 		}
 		told += len(found)
 		_ = http.NewResponseController(w).Flush()
-		if bounded { // this engine has told all that happened until now
+		if bounded { // this engine has sent all that happened until now
 			return
 		}
 		select {
@@ -470,7 +470,7 @@ func eventStamp(text string) (time.Time, bool) {
 	return time.Unix(seconds, nanoseconds), err == nil
 }
 
-// serveExec starts a command, or tells how it goes: it runs for two looks.
+// serveExec starts a command, or sends how it goes: it runs for two looks.
 func (i *imitation) serveExec(w http.ResponseWriter, exec *imitatedExec, what string) {
 	if what == "start" {
 		i.order = append(i.order, "run "+strings.Join(exec.options.Cmd, " ")+" in "+strings.TrimPrefix(exec.container.Name, "/"))

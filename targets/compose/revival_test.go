@@ -172,7 +172,7 @@ func revivedBy(t *testing.T, i *imitation, f *Fleet, numbers ...int) targets.Rea
 }
 
 // TestReplaceFailed holds that a container which fails again and again is started
-// again, and then replaced, while the count stays what it is, and what is told of it;
+// again, and then replaced, while the count stays what it is, and what is shown of it;
 // each time by another hpad.
 func TestReplaceFailed(t *testing.T) {
 	i := newImitation(t)
@@ -355,7 +355,7 @@ func TestLeftAlone(t *testing.T) {
 	}
 }
 
-// TestStartAgainFails holds that a container which cannot be started is told, and tried
+// TestStartAgainFails holds that a container which cannot be started is shown, and tried
 // again as one that has failed, until it is replaced.
 func TestStartAgainFails(t *testing.T) {
 	i := newImitation(t)

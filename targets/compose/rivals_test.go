@@ -48,7 +48,7 @@ func (i *imitation) count(before map[int]func()) *calls {
 	return c
 }
 
-// end answers how many calls there were, and runs what would have come before later
+// end returns how many calls there were, and runs what would have come before later
 // ones.
 func (c *calls) end() int {
 	c.mu.Lock()
@@ -62,7 +62,7 @@ func (c *calls) end() int {
 	return c.taken
 }
 
-// seen answers the ids of a project's containers, as Compose sees them when it
+// seen returns the ids of a project's containers, as Compose sees them when it
 // begins.
 func (i *imitation) seen(project string) []string {
 	i.mu.Lock()
@@ -77,7 +77,7 @@ func (i *imitation) seen(project string) []string {
 }
 
 // beginRenewal makes the container that is to replace another one of a service, as
-// "docker compose up" does, and answers it; nil when that one is gone.
+// "docker compose up" does, and returns it; nil when that one is gone.
 func (i *imitation) beginRenewal(s service, id string) *imitated {
 	old := i.find(id)
 	if old == nil {
@@ -102,7 +102,7 @@ func (i *imitation) endRenewal(id string, next *imitated) {
 }
 
 // renew does what "docker compose up" does to those of a service's containers that it
-// saw when it began, and answers the new ones.
+// saw when it began, and returns the new ones.
 func (i *imitation) renew(s service, seen []string) (made []string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -136,14 +136,14 @@ func (i *imitation) takeDown(project string, seen []string) {
 	}
 }
 
-// die leaves a call without an answer, and all later ones; not one that nobody waits
+// die leaves a call without a response, and all later ones; not one that nobody waits
 // for any more, once the next hpad is there.
 func (i *imitation) die() {
 	i.with(func() { i.broken = i.refuse != nil })
 	panic(http.ErrAbortHandler)
 }
 
-// hashes answers the configurations of the service's containers, by number.
+// hashes returns the configurations of the service's containers, by number.
 func hashes(i *imitation) []string {
 	var found []string
 	for _, c := range i.of("shop", "web") {
@@ -186,7 +186,7 @@ func settled(t *testing.T, i *imitation, f *Fleet, n int32, hash string) {
 	})
 }
 
-// wholeWrite answers how many calls the engine takes of a write that nobody
+// wholeWrite returns how many calls the engine takes of a write that nobody
 // disturbs.
 func wholeWrite(t *testing.T) int {
 	t.Helper()
@@ -362,7 +362,7 @@ func TestListBesideReplacement(t *testing.T) {
 }
 
 // TestReplacementFails holds that an obsolete replica stays until another one has
-// started in its place, that it is told why none has, and that hpad does not try
+// started in its place, that its notice says why none has, and that hpad does not try
 // again at once.
 func TestReplacementFails(t *testing.T) {
 	i := newImitation(t)

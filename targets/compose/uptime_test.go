@@ -34,7 +34,7 @@ func TestParseUptime(t *testing.T) {
 
 // TestUptimeBounds holds that what the engine says of a container's uptime bounds
 // it, that one which goes on is never taken for restarted, and that one is which
-// was up for long enough to tell and started again.
+// was up for long enough to be counted and started again.
 func TestUptimeBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		up := time.Duration(rapid.Int64Range(0, int64(3*365*24*time.Hour)).Draw(t, "up"))

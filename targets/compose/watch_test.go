@@ -14,7 +14,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// happens tells of an event of one of the service's containers.
+// happens sends an event of one of the service's containers.
 func (i *imitation) happens(number int, action events.Action, signal string) {
 	c := i.of("shop", "web")[number-1]
 	i.with(func() { i.tell(c, action, signal) })

@@ -19,7 +19,7 @@ import (
 )
 
 // TestFilesChange: files are read again when they change, and those that cannot be
-// used are told and change nothing.
+// used are reported and change nothing.
 func TestFilesChange(t *testing.T) {
 	clearEnvironment(t)
 	server := httptest.NewTLSServer(&imitation{version: "1.41"})
@@ -64,7 +64,7 @@ func TestFilesChange(t *testing.T) {
 	}
 }
 
-// TestAdvice: what is wrong with TLS is told with what to do about it.
+// TestAdvice: the error about TLS says what to do about it.
 func TestAdvice(t *testing.T) {
 	clearEnvironment(t)
 	sealed := httptest.NewTLSServer(&imitation{version: "1.41"})

@@ -176,7 +176,7 @@ func TestSampler(t *testing.T) {
 	}
 }
 
-// TestSamplerSaysWhy: what keeps containers from having samples is told, and one
+// TestSamplerSaysWhy: what keeps containers from having samples is reported, and one
 // engine's trouble is none of another's.
 func TestSamplerSaysWhy(t *testing.T) {
 	clearEnvironment(t)

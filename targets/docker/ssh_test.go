@@ -15,7 +15,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// TestSSHEnded tells what ssh said, and what to do about it.
+// TestSSHEnded wants an error with what ssh said, and what to do about it.
 func TestSSHEnded(t *testing.T) {
 	const ended = "command [ssh -T -- vm] has exited with %s, make sure the URL is valid, and Docker 18.09 or later is installed on the remote host: stderr=%s"
 	for _, test := range []struct {

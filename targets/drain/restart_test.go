@@ -313,7 +313,7 @@ func killedAt(t *testing.T, steps int, after bool) (killed bool) {
 }
 
 // TestSteppedClock steps the wall clock while an instance drains: the drain has the
-// time that it was given, also over a restart, and the drainer is told until when by
+// time that it was given, also over a restart, and the drainer gets the end of it by
 // the wall clock.
 func TestSteppedClock(t *testing.T) {
 	for _, by := range []time.Duration{-time.Hour, time.Hour} {

@@ -120,7 +120,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestCredentialsRefused: without a token nothing is asked, and the error says that
+// TestCredentialsRefused: without a token nothing is called, and the error says that
 // it is about the token.
 func TestCredentialsRefused(t *testing.T) {
 	server, f := startWeb(t, 1)
@@ -205,7 +205,7 @@ func TestTimeout(t *testing.T) {
 }
 
 // TestOperationFails: a change that is accepted and fails at once is refused, one
-// that fails later is told of.
+// that fails later is reported.
 func TestOperationFails(t *testing.T) {
 	server, f := startWeb(t, 2)
 	version := read(t, f, web).Version

@@ -308,7 +308,7 @@ func TestRemoveMany(t *testing.T) {
 	}
 }
 
-// TestCapacity: what instances or the group's errors tell of a shortage is a notice,
+// TestCapacity: what instances or the group's errors say of a shortage is a notice,
 // until it is over.
 func TestCapacity(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -346,8 +346,8 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
-// TestFailures: the errors of a group are asked for while it lacks instances that do
-// not tell why.
+// TestFailures: the errors of a group are read while it lacks instances that do not
+// say why.
 func TestFailures(t *testing.T) {
 	server, f := startWeb(t, 2)
 	server.SetStockout(t, web, true)
@@ -496,7 +496,7 @@ func TestWatchedCalls(t *testing.T) {
 
 // TestListThatCanWait: a stable group whose instances could not be listed again is read
 // on with the list before, which is young enough; where it is not, or the right is
-// missing, that is told.
+// missing, that is reported.
 func TestListThatCanWait(t *testing.T) {
 	server, refs := many(t, 1, true)
 	f := openFleet(t, testConfig(t, server), &targettest.Store{})
@@ -603,7 +603,7 @@ func TestCountedFor(t *testing.T) {
 	}
 }
 
-// TestAutoscalersKept: the modes of autoscalers are asked for once a minute, and at
+// TestAutoscalersKept: the modes of autoscalers are read once a minute, and at
 // once for one that is new.
 func TestAutoscalersKept(t *testing.T) {
 	server, f := startWeb(t, 1)
@@ -622,7 +622,7 @@ func TestAutoscalersKept(t *testing.T) {
 }
 
 // TestMachinesForbidden: without the right to look machines up they count as started
-// when they were first seen, and are asked for again only after a while.
+// when they were first seen, and are read again only after a while.
 func TestMachinesForbidden(t *testing.T) {
 	server, f := startWeb(t, 2)
 	server.Forbid("compute.instances.get", true)

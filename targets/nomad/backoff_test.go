@@ -11,7 +11,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// TestThrottledWaits: without being asked for a wait hpad is back after a second, then
+// TestThrottledWaits: without a wait in the response hpad is back after a second, then
 // two, and so on, never after more than 20 s.
 func TestThrottledWaits(t *testing.T) {
 	refused := &targets.ThrottledError{Err: errors.New("too many")}

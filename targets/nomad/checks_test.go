@@ -9,8 +9,8 @@ import (
 )
 
 // TestChecks: with readiness = "checks" an allocation is ready once all checks of its
-// services succeed. Those that do not run, or go, are not asked about, nor is
-// anything where the group has no checks or the fleet is not to ask.
+// services succeed. Those of allocations that do not run, or go, are not read, nor is
+// anything where the group has no checks or the fleet is not to read them.
 func TestChecks(t *testing.T) {
 	i := newImitation(t)
 	i.add("web", 0).checked = true

@@ -21,8 +21,8 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// TestShortErrors: an error names the address without what was asked for, which
-// may be long.
+// TestShortErrors: an error names the address without the path and query, which may
+// be long.
 func TestShortErrors(t *testing.T) {
 	f := openFleet(t, testConfig(t, "http://127.0.0.1:1"), nil)
 	_, err := f.Snapshot(t.Context(), []targets.Ref{ref("web/app")})
@@ -32,7 +32,7 @@ func TestShortErrors(t *testing.T) {
 }
 
 // TestFilesChange: a password file that changes counts at the next round; where
-// what it stands for cannot be had, the old one goes on, and that is told.
+// what it stands for cannot be had, the old one goes on, and that is reported.
 func TestFilesChange(t *testing.T) {
 	i := newImitation(t)
 	i.add("web", 1)
@@ -145,8 +145,8 @@ func TestTLSSettings(t *testing.T) {
 	}
 }
 
-// TestExplains: a response that does not come within the fleet's own timeout is told
-// as that, one that does not come before the caller's deadline is the caller's, and a
+// TestExplains: a response that does not come within the fleet's own timeout is an error
+// of that, one that does not come before the caller's deadline is the caller's, and a
 // refusal keeps its words.
 func TestExplains(t *testing.T) {
 	i := newImitation(t)

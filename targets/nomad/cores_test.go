@@ -14,7 +14,7 @@ import (
 func far() time.Time { return time.Now().Add(time.Hour) }
 
 // TestSpeeds: a core of a node counts what Nomad says of the node, as it was first
-// said, or 1000 MHz where it says nothing or may not be asked.
+// said, or 1000 MHz where it says nothing or may not be read.
 func TestSpeeds(t *testing.T) {
 	nodes := `[
 		{"ID": "node-1", "NodeResources": {"Cpu": {"CpuShares": 8000, "TotalCpuCores": 4}}},

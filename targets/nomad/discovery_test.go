@@ -111,7 +111,7 @@ func TestDiscoverRegion(t *testing.T) {
 	}
 }
 
-// TestDiscoverMisplaced: meta that would have no effect is told of the group that
+// TestDiscoverMisplaced: meta that would have no effect is a mistake of the group that
 // it was meant for.
 func TestDiscoverMisplaced(t *testing.T) {
 	i := newImitation(t)
@@ -184,7 +184,7 @@ func TestDiscoverUnreadable(t *testing.T) {
 }
 
 // TestDiscoverBroken: where a job that is not known cannot be read for a passing
-// reason, the rest is told, and that nothing is known of it.
+// reason, the rest is returned, and that nothing is known of it.
 func TestDiscoverBroken(t *testing.T) {
 	i := newImitation(t)
 	i.add("web", 1).meta = meta("hpad.enable", "true")

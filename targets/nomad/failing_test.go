@@ -20,7 +20,7 @@ func event(kind, message string, fails bool, at time.Time) string {
 
 // TestFailing: allocations that failed and have no successor are instances that
 // failed, which are not counted; they and those whose tasks are started again are
-// told, with how they failed.
+// shown, with how they failed.
 func TestFailing(t *testing.T) {
 	now := time.Now()
 	ended := event("Terminated", "Exit Code: 3", false, now)
@@ -115,7 +115,7 @@ func TestFailing(t *testing.T) {
 	}
 }
 
-// TestFailingWhich: allocations that go, and canaries, are not told of; the others in
+// TestFailingWhich: allocations that go, and canaries, are left out; the others are in
 // the order of their numbers, with the words of the tasks that failed.
 func TestFailingWhich(t *testing.T) {
 	now := time.Unix(1_790_000_000, 0)

@@ -160,7 +160,7 @@ func TestUnscalable(t *testing.T) {
 	}
 }
 
-// TestNoPlace: allocations that find no place are told, with Nomad's reason, which
+// TestNoPlace: allocations that find no place are shown, with Nomad's reason, which
 // takes one call while there are any.
 func TestNoPlace(t *testing.T) {
 	i := newImitation(t)
@@ -484,7 +484,7 @@ func TestToken(t *testing.T) {
 }
 
 // TestSilentNode holds that a silent node makes samples missing,
-// tells why when there are none at all, and costs one call a pass.
+// says why when there are none at all, and costs one call a pass.
 func TestSilentNode(t *testing.T) {
 	i := newImitation(t)
 	i.add("web", 5)
@@ -553,7 +553,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestCheckLacks: what is missing is told with the jobs that it is missing for, the
+// TestCheckLacks: what is missing is shown with the jobs that it is missing for, the
 // first of them where they are many; so is a Nomad that compares nothing.
 func TestCheckLacks(t *testing.T) {
 	i := newImitation(t)
@@ -626,7 +626,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestUnmeasured: where clients measure nothing, that is told, and what helps.
+// TestUnmeasured: where clients measure nothing, that is shown, and what helps.
 func TestUnmeasured(t *testing.T) {
 	i := newImitation(t)
 	i.add("web", 1)

@@ -226,7 +226,7 @@ func (c *cluster) step() {
 	}
 }
 
-// restart starts a task of a job again, before its client told that it had ended: it
+// restart starts a task of a job again, before its client sent that it had ended: it
 // failed, or a person had it run again.
 func (c *cluster) restart(job *imitatedJob) {
 	now := time.Now()
@@ -269,7 +269,7 @@ func (c *cluster) saved() (restore func()) {
 
 // TestFollows: what a fleet has by reading what moved is what it would have by reading
 // everything, at every tick, among a thousand changes a second, also of such that no
-// list tells, with servers that restart, lose their leader, or are restored from a
+// list shows, with servers that restart, lose their leader, or are restored from a
 // backup, and with changes between the calls of one reading.
 func TestFollows(t *testing.T) {
 	for name, c := range map[string]struct{ between, sweeps bool }{
@@ -281,7 +281,7 @@ func TestFollows(t *testing.T) {
 	}
 }
 
-// follow compares the two. Without sweeps there is nothing of which only these tell.
+// follow compares the two. Without sweeps there is no change that only they would find.
 func follow(t *testing.T, between, sweeps bool) {
 	const jobs, ticks, changes, period = 60, 40, 15_000, 15 * time.Second
 	i := unserved(t)

@@ -38,12 +38,12 @@ type imitation struct {
 	slow map[string]bool
 	// lazy puts the scheduler off: counts change, allocations do not.
 	lazy bool
-	// build is the version that the agent tells, unmeasured makes its clients tell no
+	// build is the version that the agent has, unmeasured makes its clients measure no
 	// use of allocations.
 	build      string
 	unmeasured bool
 	// forbidden are paths that the token may not use, silent those that take calls
-	// and do not answer.
+	// and do not respond.
 	forbidden map[string]bool
 	silent    map[string]bool
 	calls     map[string]int
@@ -96,7 +96,7 @@ type imitatedAlloc struct {
 	next, events string
 	// checks are how its service checks went; nil makes its node silent.
 	checks []string
-	// index is that of its last change, after which it looked as told.
+	// index is that of its last change, after which it looked as in told.
 	index uint64
 	told  string
 }
@@ -489,7 +489,7 @@ func (i *imitation) stats(w http.ResponseWriter, id string) {
 		now = 0
 	}
 	task := map[string]any{"ResourceUsage": use, "Timestamp": now}
-	// A task that only prepares is told of, too.
+	// A task that only prepares is listed, too.
 	i.answer(w, map[string]any{"ResourceUsage": use, "Timestamp": now, "Tasks": map[string]any{"main": task, "setup": task}})
 }
 

@@ -26,9 +26,9 @@ func listedBy(i *imitation, allocs ...*imitatedAlloc) {
 	})
 }
 
-// TestListsPresent: Nomad is asked for the allocations that are there, or that
-// failed and have no successor, and for the deployments that are under way, and
-// for no others of the many that it remembers.
+// TestListsPresent: the lists have the allocations that are there, or that failed and
+// have no successor, and the deployments that are under way, and no others of the many
+// that Nomad remembers.
 func TestListsPresent(t *testing.T) {
 	i := newImitation(t)
 	i.add("web", 0).ended = []string{"successful", "failed", "cancelled"}
@@ -196,7 +196,7 @@ func TestJobUnread(t *testing.T) {
 	}
 }
 
-// TestSampled: allocations that run, and stay, are asked for what they use.
+// TestSampled: the use of allocations that run, and stay, is read.
 func TestSampled(t *testing.T) {
 	i := newImitation(t)
 	i.add("web", 0)

@@ -35,7 +35,7 @@ func TestLocation(t *testing.T) {
 }
 
 // TestTasks: what prepares or cleans up is none of an allocation's tasks, a sidecar is
-// one, and does not tell when it started.
+// one, and does not say when it started.
 func TestTasks(t *testing.T) {
 	first, second := time.Unix(1_790_000_000, 0).UTC(), time.Unix(1_790_000_060, 0).UTC()
 	alloc := &allocStub{TaskStates: map[string]*taskState{

@@ -30,7 +30,7 @@ func TestChecked(t *testing.T) {
 }
 
 // TestSpecifications: what is known is the newest of each job, also of a job made
-// anew, and goes after an hour in which nobody asked.
+// anew, and goes after an hour in which nobody needed it.
 func TestSpecifications(t *testing.T) {
 	begun := time.Unix(1_790_000_000, 0)
 	web, other := jobKey{id: "web"}, jobKey{id: "other"}

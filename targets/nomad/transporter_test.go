@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestCompression: responses are asked for compressed, unless the agent is on this
+// TestCompression: responses come compressed, unless the agent is on this
 // machine, and are the same; one that is cut, or is none, is an error.
 func TestCompression(t *testing.T) {
 	whole := []byte(`[{"ID":"web","JobModifyIndex":7},{"ID":"api"}]`)

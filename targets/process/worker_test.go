@@ -44,8 +44,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// note adds a line to a file of the control directory.
-func note(name, line string) error {
+// appendLine adds a line to a file of the control directory.
+func appendLine(name, line string) error {
 	file, err := os.OpenFile(control(name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -56,7 +56,7 @@ func note(name, line string) error {
 	return file.Close()
 }
 
-// serve answers 200 on HPAD_PORT until SIGTERM, or 503 while the file
+// serve responds with 200 on HPAD_PORT until SIGTERM, or 503 while the file
 // "unready-ID" is there. With the file "slow" it takes a moment to end, with
 // "stubborn" it does not.
 func serve() error {
@@ -78,7 +78,7 @@ func serve() error {
 	}
 	fmt.Println("serving as", id)
 	for range terminated {
-		if err := note("terminated", os.Getenv("HPAD_INDEX")); err != nil {
+		if err := appendLine("terminated", os.Getenv("HPAD_INDEX")); err != nil {
 			return err
 		}
 		if exists(control("slow")) {
@@ -93,7 +93,7 @@ func serve() error {
 
 // crash ends at once and badly.
 func crash() error {
-	if err := note("crashes", os.Getenv("HPAD_INSTANCE")); err != nil {
+	if err := appendLine("crashes", os.Getenv("HPAD_INSTANCE")); err != nil {
 		return err
 	}
 	fmt.Print("about to crash\nhalf a line")
@@ -121,10 +121,10 @@ func family() error {
 	if err := child.Start(); err != nil {
 		return err
 	}
-	if err := note("family", strconv.Itoa(os.Getpid())); err != nil {
+	if err := appendLine("family", strconv.Itoa(os.Getpid())); err != nil {
 		return err
 	}
-	if err := note("family", strconv.Itoa(child.Process.Pid)); err != nil {
+	if err := appendLine("family", strconv.Itoa(child.Process.Pid)); err != nil {
 		return err
 	}
 	return child.Wait()

@@ -198,7 +198,7 @@ func TestPeriodsBesideEachOther(t *testing.T) {
 	}
 }
 
-// TestWanted: a pass is told the targets that were asked for lately.
+// TestWanted: a pass gets the targets that were asked for lately.
 func TestWanted(t *testing.T) {
 	run(t, func(t *testing.T, c *Clock, r *record) {
 		c.Ask([]targets.Ref{web, db}, time.Now())

@@ -104,7 +104,7 @@ func count(t *testing.T, test func(t *testing.T, c *counting)) {
 	})
 }
 
-// TestMembersOfTargets: a pass is told the members of the targets that were
+// TestMembersOfTargets: a pass gets the members of the targets that were
 // published and wanted, and samples are in the order of publishing.
 func TestMembersOfTargets(t *testing.T) {
 	count(t, func(t *testing.T, c *counting) {
@@ -123,7 +123,7 @@ func TestMembersOfTargets(t *testing.T) {
 	})
 }
 
-// TestMembersThatGo: nothing is told of a member that is published no more, and
+// TestMembersThatGo: there is no sample of a member that is published no more, and
 // nothing is known of it when it comes back after a pass.
 func TestMembersThatGo(t *testing.T) {
 	count(t, func(t *testing.T, c *counting) {

@@ -141,8 +141,8 @@ func TestServiceIsRemovedBetweenLists(t *testing.T) {
 	}
 }
 
-// TestFailuresAreTold: tasks that failed and were replaced are asked for while
-// those in their places are young, and told.
+// TestFailuresAreTold: tasks that failed and were replaced are read while those in
+// their places are young, and shown.
 func TestFailuresAreTold(t *testing.T) {
 	i := newImitation(t)
 	i.add("web", 2)
@@ -411,7 +411,7 @@ func TestNodes(t *testing.T) {
 	})
 }
 
-// TestNodesAreSlow: a manager that takes its time to tell of the nodes keeps no
+// TestNodesAreSlow: a manager that takes its time to list the nodes keeps no
 // round waiting for long, and is heard in the end.
 func TestNodesAreSlow(t *testing.T) {
 	i := newImitation(t)

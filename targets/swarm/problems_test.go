@@ -11,7 +11,7 @@ import (
 	"github.com/hpad/hpad/targets"
 )
 
-// TestFileThatIsSpoiled: certificates that were replaced by what is none are told,
+// TestFileThatIsSpoiled: certificates that were replaced by what is none are reported,
 // and disturb nothing.
 func TestFileThatIsSpoiled(t *testing.T) {
 	server := httptest.NewTLSServer(newImitation(t))

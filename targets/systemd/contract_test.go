@@ -16,7 +16,7 @@ import (
 	"github.com/hpad/hpad/targets/targettest"
 )
 
-// readyServer is what instances answer to probes: whether they are ready, by their
+// readyServer responds to probes of instances: whether they are ready, by their
 // units' names.
 type readyServer struct {
 	mu      sync.Mutex

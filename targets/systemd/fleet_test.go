@@ -561,7 +561,7 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
-// TestFailing: what failed is told, by how bad it is.
+// TestFailing: what failed is shown, by how bad it is.
 func TestFailing(t *testing.T) {
 	run(t, []int{1, 2, 3, 4}, func(r *rig) {
 		r.wantNotice(UnitsFailing, "", "")
@@ -664,7 +664,7 @@ func TestHoldEnds(t *testing.T) {
 	})
 }
 
-// TestStuck: what takes longer to start or to stop than it should is told.
+// TestStuck: what takes longer to start or to stop than it should is shown.
 func TestStuck(t *testing.T) {
 	minutes := func(n uint64) uint64 { return n * uint64(time.Minute.Microseconds()) }
 	run(t, []int{1, 2, 3}, func(r *rig) {
@@ -709,7 +709,7 @@ func TestStuck(t *testing.T) {
 	}
 }
 
-// TestFileChanged: a unit file that the manager has not read is told until it has.
+// TestFileChanged: a unit file that the manager has not read is shown until it has.
 func TestFileChanged(t *testing.T) {
 	run(t, []int{1, 2}, func(r *rig) {
 		r.read()
@@ -769,7 +769,7 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// TestLost: a change whose answer was lost is finished once the manager answers
+// TestLost: a change whose response was lost is finished once the manager responds
 // again, by this fleet or the next one.
 func TestLost(t *testing.T) {
 	lost := func(at string) func(string, string) error {
@@ -887,7 +887,7 @@ func TestUnreadable(t *testing.T) {
 	})
 }
 
-// TestStaleList: a list that was asked for before a change ended tells nothing of
+// TestStaleList: a list that was requested before a change ended says nothing of
 // who started what.
 func TestStaleList(t *testing.T) {
 	run(t, []int{1, 2, 3}, func(r *rig) {
@@ -946,7 +946,7 @@ func TestEnable(t *testing.T) {
 }
 
 // TestEnableLost: what was cut short leaves no victim enabled, nor a new instance
-// disabled, once the manager answers again; and a victim that the manager started at
+// disabled, once the manager responds again; and a victim that the manager started at
 // boot because it was enabled still goes.
 func TestEnableLost(t *testing.T) {
 	refuses := func(why error, calls ...string) func(string, string) error {
@@ -1009,7 +1009,7 @@ func TestEnableLost(t *testing.T) {
 }
 
 // TestEnableRefused: an instance that cannot be enabled keeps no other from it, is
-// tried again after a while, and is told.
+// tried again after a while, and is shown.
 func TestEnableRefused(t *testing.T) {
 	run(t, []int{1}, func(r *rig) {
 		r.config.Enable = true

@@ -31,7 +31,7 @@ func (r *rig) sample(change func(u *imitated)) targets.Samples {
 	return ask()
 }
 
-// TestSamples: what was measured is told, and what was not is missing.
+// TestSamples: what was measured is there, and what was not is missing.
 func TestSamples(t *testing.T) {
 	const second = uint64(time.Second)
 	for name, c := range map[string]struct {
@@ -77,7 +77,7 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// TestNoSamples: nothing is told of an instance that began anew, nor of one with
+// TestNoSamples: there is no sample of an instance that began anew, nor of one with
 // nothing accounted.
 func TestNoSamples(t *testing.T) {
 	run(t, []int{1}, func(r *rig) {
