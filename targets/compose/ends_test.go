@@ -201,7 +201,7 @@ func TestStoppedWithAnError(t *testing.T) {
 		read(t, f)
 		i.with(func() {
 			c := i.replicas("shop", "web")[0]
-			i.tell(c, events.ActionKill, signal.number)
+			i.emit(c, events.ActionKill, signal.number)
 			i.happened[0].TimeNano -= signal.ago.Nanoseconds()
 			c.end(1)
 		})

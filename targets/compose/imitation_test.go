@@ -226,9 +226,9 @@ func (i *imitation) halt(project, service string, code int) {
 	defer i.mu.Unlock()
 	for _, c := range i.replicas(project, service) {
 		if c.State.Status == container.StateRunning {
-			i.tell(c, events.ActionKill, "15")
+			i.emit(c, events.ActionKill, "15")
 			c.end(code)
-			i.tell(c, events.ActionDie, "")
+			i.emit(c, events.ActionDie, "")
 		}
 	}
 }
@@ -419,8 +419,8 @@ func (i *imitation) serveOthers(w http.ResponseWriter, r *http.Request, parts []
 	}
 }
 
-// tell sends an event of a container, under the lock.
-func (i *imitation) tell(c *imitated, action events.Action, signal string) {
+// emit sends an event of a container, under the lock.
+func (i *imitation) emit(c *imitated, action events.Action, signal string) {
 	attributes := maps.Clone(c.Config.Labels)
 	attributes["signal"] = signal
 	i.happened = append(i.happened, events.Message{
@@ -537,7 +537,7 @@ func (i *imitation) serveContainers(w http.ResponseWriter, r *http.Request, part
 			}
 		}
 		c.start()
-		i.tell(c, events.ActionStart, "")
+		i.emit(c, events.ActionStart, "")
 		if c.health != "" {
 			c.health = container.Healthy // these checks take no time
 		}
@@ -620,7 +620,7 @@ func (i *imitation) create(w http.ResponseWriter, r *http.Request) {
 		c.NetworkSettings.Networks = body.NetworkingConfig.EndpointsConfig
 	}
 	i.add(c)
-	i.tell(c, events.ActionCreate, "")
+	i.emit(c, events.ActionCreate, "")
 	answer(w, http.StatusCreated, container.CreateResponse{ID: c.ID})
 }
 
@@ -634,7 +634,7 @@ func (i *imitation) stop(w http.ResponseWriter, r *http.Request, c *imitated) {
 		return
 	}
 	c.busy = true
-	i.tell(c, events.ActionKill, "15")
+	i.emit(c, events.ActionKill, "15")
 	i.mu.Unlock()
 	if wait > 0 {
 		timer := time.NewTimer(wait)
@@ -648,7 +648,7 @@ func (i *imitation) stop(w http.ResponseWriter, r *http.Request, c *imitated) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	c.end(143)
-	i.tell(c, events.ActionDie, "")
+	i.emit(c, events.ActionDie, "")
 	w.WriteHeader(http.StatusNoContent)
 }
 

@@ -303,7 +303,7 @@ func TestLeftAlone(t *testing.T) {
 		"with 0":              {end: end(0)},
 		"docker stop":         {end: end(143)},
 		"docker kill":         {end: end(137)},
-		"stopped with 1":      {end: func(i *imitation, c *imitated) { i.tell(c, events.ActionKill, "15"); c.end(1) }},
+		"stopped with 1":      {end: func(i *imitation, c *imitated) { i.emit(c, events.ActionKill, "15"); c.end(1) }},
 		"always":              {end: policy(container.RestartPolicyAlways)},
 		"unless stopped":      {end: policy(container.RestartPolicyUnlessStopped)},
 		"on failure":          {end: policy(container.RestartPolicyOnFailure)},
@@ -540,7 +540,7 @@ func TestHaltedBesideStart(t *testing.T) {
 				i.refuseStart = func(*imitated) string { // under the lock
 					for _, c := range i.replicas("shop", "web") {
 						if slices.Contains(others, c.number()) {
-							i.tell(c, events.ActionKill, "15")
+							i.emit(c, events.ActionKill, "15")
 						}
 					}
 					return ""

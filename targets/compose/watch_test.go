@@ -17,7 +17,7 @@ import (
 // happens sends an event of one of the service's containers.
 func (i *imitation) happens(number int, action events.Action, signal string) {
 	c := i.of("shop", "web")[number-1]
-	i.with(func() { i.tell(c, action, signal) })
+	i.with(func() { i.emit(c, action, signal) })
 }
 
 // TestStopping holds which containers are taken for ones that somebody is stopping,
@@ -30,7 +30,7 @@ func TestStopping(t *testing.T) {
 	f := started(t, i, &targettest.Store{})
 	k := key{"shop", "db"}
 	i.happens(1, events.ActionKill, "15") // before anybody follows
-	i.with(func() { i.tell(i.replicas("else", "web")[0], events.ActionKill, "15") })
+	i.with(func() { i.emit(i.replicas("else", "web")[0], events.ActionKill, "15") })
 	w := f.follow("shop")
 	defer w.close()
 	told := func(later time.Duration) string {
@@ -137,9 +137,9 @@ func TestHaltedBesideGrowth(t *testing.T) {
 			i.with(func() {
 				i.refuseStart = func(*imitated) string { // under the lock
 					for _, c := range i.replicas("shop", "web")[:halted] {
-						i.tell(c, events.ActionKill, "15")
+						i.emit(c, events.ActionKill, "15")
 						c.end(143)
-						i.tell(c, events.ActionDie, "")
+						i.emit(c, events.ActionDie, "")
 					}
 					return ""
 				}

@@ -96,9 +96,9 @@ type imitatedAlloc struct {
 	next, events string
 	// checks are how its service checks went; nil makes its node silent.
 	checks []string
-	// index is that of its last change, after which it looked as in told.
-	index uint64
-	told  string
+	// index is that of its last change, after which listed is what it looked like.
+	index  uint64
+	listed string
 }
 
 func newImitation(t testing.TB) *imitation {
@@ -292,11 +292,11 @@ func (i *imitation) settle() {
 			if alloc.desired == "stop" && alloc.client == "running" && time.Now().After(alloc.gone) {
 				alloc.client = "complete"
 			}
-			if told, err := json.Marshal(alloc.stub(job)); err != nil {
+			if listed, err := json.Marshal(alloc.stub(job)); err != nil {
 				i.t.Error(err)
-			} else if alloc.told != string(told) {
+			} else if alloc.listed != string(listed) {
 				i.index++
-				alloc.index, alloc.told = i.index, string(told)
+				alloc.index, alloc.listed = i.index, string(listed)
 			}
 			states = append(states, alloc.id, alloc.client)
 		}

@@ -145,7 +145,7 @@ average_utilization = 60
 	}
 }
 
-// chosen: instances go in the orders of hpad's own, told before, never protected ones,
+// chosen: instances go in the orders of hpad's own, shown before, never protected ones,
 // and the count with them.
 func chosen(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	world.Chosen{
@@ -187,7 +187,7 @@ func ids(c *awstest.Cloud, group string) []string {
 	return found
 }
 
-// quota: launches fail until it is raised; that is told, and decisions go on.
+// quota: launches fail until it is raised; that is shown, and decisions go on.
 func quota(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "big", Max: 100, Desired: 2})
 	c.SetQuota(3)
@@ -257,7 +257,7 @@ func oneAccount(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	}
 }
 
-// credentials: expired ones are told, and new ones in the file count without a
+// credentials: expired ones are reported, and new ones in the file count without a
 // reload.
 func credentials(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "locked", Max: 100, Desired: 2})
@@ -279,7 +279,7 @@ func credentials(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	w.Await("locked", policy.AbleToScale, "ReadyForNewScale", "")
 }
 
-// edited: somebody else changes the count, which is told, and then the minimum,
+// edited: somebody else changes the count, which is shown, and then the minimum,
 // which holds.
 func edited(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "shared", Max: 100, Desired: 2})
@@ -297,7 +297,7 @@ func edited(t *testing.T, c *awstest.Cloud, l *world.Load) {
 }
 
 // lagging: descriptions show for some rounds what was before a change. It is not taken
-// for somebody else's, and nothing is written twice; somebody else's is told all the
+// for somebody else's, and nothing is written twice; somebody else's is shown all the
 // same.
 func lagging(t *testing.T, c *awstest.Cloud, l *world.Load) {
 	c.Add(awstest.Group{Name: "late", Max: 100, Desired: 2, ReadLag: 3 * time.Second})

@@ -130,7 +130,7 @@ average_utilization = 60
 	}
 }
 
-// quota: a refusal for a quota is told in Azure's own words, and hpad goes on as
+// quota: a refusal for a quota is shown in Azure's own words, and hpad goes on as
 // soon as it is lifted.
 func quota(t *testing.T, s *azuretest.Server, l *world.Load) {
 	s.Add(azuretest.Set{Group: "Shop", Name: "large", Capacity: 1})
@@ -150,7 +150,7 @@ func quota(t *testing.T, s *azuretest.Server, l *world.Load) {
 	w.Await("large", cloud.InsufficientCapacity, "Resolved", "")
 }
 
-// noCapacity: machines that Azure cannot make are told, and do not count as there.
+// noCapacity: machines that Azure cannot make are shown, and do not count as there.
 func noCapacity(t *testing.T, s *azuretest.Server, l *world.Load) {
 	s.Add(azuretest.Set{Group: "Shop", Name: "rare", Capacity: 1, FailAllocation: "ZonalAllocationFailed"})
 	l.Queue("rare", 30)
@@ -261,7 +261,7 @@ func rollingUpgrade(t *testing.T, s *azuretest.Server, l *world.Load) {
 	awaitCapacity(t, s, "rolling", 5)
 }
 
-// chosen: machines go in the orders of hpad's own, told before, never protected ones.
+// chosen: machines go in the orders of hpad's own, shown before, never protected ones.
 func chosen(t *testing.T, s *azuretest.Server, l *world.Load) {
 	target := func(name string) string { return "shop/" + name }
 	deleted := func() int { return s.Calls("VirtualMachineScaleSets_DeleteInstances") }

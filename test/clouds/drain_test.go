@@ -191,7 +191,7 @@ func drains(t *testing.T, l *world.Load, name string, p pool) {
 	}
 }
 
-// slowToEnd is a script that ends some time after it is told to, once a file is gone.
+// slowToEnd is a script that ends some time after the signal to, once a file is gone.
 func slowToEnd(unfinished string) string {
 	return fmt.Sprintf(`trap told=yes INT; while [ -z "$told" ] || [ -e %s ]; do sleep 0.2; done`, unfinished)
 }

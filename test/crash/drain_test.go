@@ -45,7 +45,7 @@ type machines struct {
 	*testing.T
 	aws     *awstest.Cloud
 	cluster *nomadtest.Cluster
-	// ids are the instances, as they are chosen when nothing else tells them apart.
+	// ids are the instances, as they are chosen when they do not differ otherwise.
 	ids    []string
 	agents map[string]*nomadtest.Agent
 	load   *world.Load
@@ -172,7 +172,7 @@ func (m *machines) bury(id string) {
 }
 
 // awaitOutcome waits until the operations ended as they should, under their ids and
-// deadlines, and sees that hpad tells of each.
+// deadlines, and wants hpad to show each.
 func (m *machines) awaitOutcome(h *program.Program, begun map[string]drain.Operation, outcome drain.Outcome) {
 	m.Helper()
 	wait.For(m.T, patience, fmt.Sprintf("operations that are %s", outcome), func() (string, bool) {
@@ -187,11 +187,11 @@ func (m *machines) awaitOutcome(h *program.Program, begun map[string]drain.Opera
 		}
 		return fmt.Sprintf("there are %d", len(now)), len(now) == len(begun)
 	})
-	m.told(h, "describe", begun, fmt.Sprintf("%s at ", outcome))
+	m.wantShown(h, "describe", begun, fmt.Sprintf("%s at ", outcome))
 }
 
-// told sees that a command tells something of each instance.
-func (m *machines) told(h *program.Program, command string, operations map[string]drain.Operation, words string) {
+// wantShown wants a command to show something of each instance.
+func (m *machines) wantShown(h *program.Program, command string, operations map[string]drain.Operation, words string) {
 	m.Helper()
 	said := h.Says(command, m.name)
 	for id := range operations {
@@ -221,8 +221,8 @@ func resumed(t *testing.T, l *world.Load) {
 			t.Errorf("operation %+v after a restart, before %+v", op, was)
 		}
 	}
-	m.told(h, "explain", begun, "draining since ")
-	m.told(h, "describe", begun, "draining since ")
+	m.wantShown(h, "explain", begun, "draining since ")
+	m.wantShown(h, "describe", begun, "draining since ")
 	if taken, _ := m.taken(); len(taken) > 0 {
 		t.Errorf("%v were terminated before they were drained", taken)
 	}
@@ -264,7 +264,7 @@ func takenBack(t *testing.T, l *world.Load) {
 		m.awaitEligible(id)
 	}
 	m.awaitOutcome(h, begun, drain.Undone)
-	m.told(h, "describe", begun, "more instances are wanted again")
+	m.wantShown(h, "describe", begun, "more instances are wanted again")
 	wait.For(t, patience, "three machines", func() (string, bool) {
 		wanted, staying := m.look(t)
 		return fmt.Sprintf("%v stay for a count of %d", staying, wanted), wanted == 3 && len(staying) == 3

@@ -114,7 +114,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	how := g.note(g.victims(r, body))
+	how := g.take(g.victims(r, body))
 	if how == late || how == lost {
 		g.arrived <- struct{}{}
 		<-g.opened
@@ -135,8 +135,8 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer.Body.Bytes())
 }
 
-// note counts a call, and says what becomes of it.
-func (g *gate) note(victims []string) held {
+// take counts a call, and returns what becomes of it.
+func (g *gate) take(victims []string) held {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, id := range victims {

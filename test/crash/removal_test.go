@@ -133,7 +133,7 @@ func webhook(t *testing.T) string {
 }
 
 // drainVariable makes the test's own program the command of a drain. It names a
-// directory, in which the command notes what it was asked.
+// directory, in which the command writes down its calls.
 const drainVariable = "HPAD_CRASH_TEST_DRAIN"
 
 // command returns the configuration of a drain that is through at once.

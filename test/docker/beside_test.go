@@ -69,7 +69,7 @@ func (b *beside) at(word string, do func()) {
 	})
 }
 
-// awaitSignals waits until the fleet was told of so many signals, or for long enough.
+// awaitSignals waits until the fleet had so many signals, or for long enough.
 func (b *beside) awaitSignals(n int) {
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
@@ -86,7 +86,7 @@ func (b *beside) awaitSignals(n int) {
 }
 
 // configurations returns Compose's hashes of containers, each once. Compose may keep
-// any of those that it renews, so that their numbers tell nothing.
+// any of those that it renews, so that their numbers say nothing.
 func configurations(found []container.Summary) []string {
 	var hashes []string
 	for _, c := range found {
@@ -191,7 +191,7 @@ func takenDownBeside(t *testing.T, s *site) {
 			}
 			names := []string{test.project + "-web-1", test.project + "-web-2", test.project + "-web-3"}[:1+test.before]
 			if found := s.replicas(t, test.project, "web"); len(found) != len(names) {
-				t.Errorf("while they are being stopped %s, want %q", tell(found), names)
+				t.Errorf("while they are being stopped %s, want %q", describe(found), names)
 			}
 			if err := b.SetReplicas(t.Context(), b.ref, 5, "", "a test asks"); !errors.Is(err, targets.ErrHeld) {
 				t.Errorf("SetReplicas() = %v, want ErrHeld", err)
@@ -201,7 +201,7 @@ func takenDownBeside(t *testing.T, s *site) {
 				t.Errorf("docker compose %s: %v\n%s", test.args, err, printed.Err)
 			}
 			if found := s.replicas(t, test.project, "web"); len(found) != 0 {
-				t.Errorf("after docker compose %s %s", test.args, tell(found))
+				t.Errorf("after docker compose %s %s", test.args, describe(found))
 			}
 			got := b.read(t)
 			told := targets.Reason(got.Err) == test.reason || slices.ContainsFunc(got.Notices, func(n policy.Notice) bool { return n.Reason == test.reason })

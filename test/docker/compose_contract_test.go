@@ -150,7 +150,7 @@ func (c *contract) toZero(t *testing.T, ref targets.Ref) {
 	}
 }
 
-// setReady tells a worker how to respond to its health check.
+// setReady sets how a worker responds to its health check.
 func (c *contract) setReady(t *testing.T, _ targets.Ref, id string, ready bool) {
 	t.Helper()
 	inspected, err := c.e.Client.ContainerInspect(t.Context(), id)

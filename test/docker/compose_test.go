@@ -67,13 +67,13 @@ func number(c container.Summary) int {
 	return n
 }
 
-// tell is how containers are shown in messages.
-func tell(found []container.Summary) string {
-	var told []string
+// describe returns how containers are shown in messages.
+func describe(found []container.Summary) string {
+	var shown []string
 	for _, c := range found {
-		told = append(told, strings.Join(c.Names, " ")+" is "+c.State+", "+c.Status)
+		shown = append(shown, strings.Join(c.Names, " ")+" is "+c.State+", "+c.Status)
 	}
-	return "there are " + strings.Join(told, "; ")
+	return "there are " + strings.Join(shown, "; ")
 }
 
 // awaitReplicas waits until so many containers of a project's service web are
@@ -84,7 +84,7 @@ func (s *site) awaitReplicas(t testing.TB, project string, n int) []container.Su
 	wait.For(t, patience, fmt.Sprintf("%d replicas of %s", n, project), func() (string, bool) {
 		found = s.replicas(t, project, "web")
 		stopped := slices.ContainsFunc(found, func(c container.Summary) bool { return c.State != "running" })
-		return tell(found), len(found) == n && !stopped
+		return describe(found), len(found) == n && !stopped
 	})
 	return found
 }
@@ -94,7 +94,7 @@ func (s *site) stays(t testing.TB, w *world.World, project string, n, passes int
 	t.Helper()
 	w.Passes(project, passes)
 	if found := s.replicas(t, project, "web"); len(found) != n {
-		t.Errorf("%d replicas after %d passes, want the %d of before: %s", len(found), passes, n, tell(found))
+		t.Errorf("%d replicas after %d passes, want the %d of before: %s", len(found), passes, n, describe(found))
 	}
 }
 
@@ -140,7 +140,7 @@ func TestCompose(t *testing.T) {
 	}
 }
 
-// comparison: replicas that Compose made are alike, and one that differs is told.
+// comparison: replicas that Compose made are alike, and one that differs is shown.
 func comparison(t *testing.T, s *site) {
 	p := newEverything(t, s.Engine, "alike", 18180)
 	p.Compose("up", "--detach", "--wait")
@@ -203,7 +203,7 @@ stabilization_window = "3s"
 	}
 	p.Compose("down", "--timeout", "1")
 	if left := s.replicas(t, "burn", "web"); len(left) > 0 {
-		t.Errorf("after docker compose down %s", tell(left))
+		t.Errorf("after docker compose down %s", describe(left))
 	}
 }
 
@@ -296,7 +296,7 @@ func everythingScales(t *testing.T, s *site) {
 		wait.For(t, patience, "4 healthy replicas", func() (string, bool) {
 			found := s.replicas(t, "all", "web")
 			sick := slices.ContainsFunc(found, func(c container.Summary) bool { return !strings.Contains(c.Status, "(healthy)") })
-			return tell(found), len(found) == 4 && !sick
+			return describe(found), len(found) == 4 && !sick
 		})
 		var volumes []string
 		for _, name := range []string{"all-web-3", "all-web-4"} {

@@ -187,7 +187,7 @@ func rangeOfPorts(t *testing.T, s *site) {
 	}
 }
 
-// TestDisk: on a full disk nothing shrinks, what could not be made is told and
+// TestDisk: on a full disk nothing shrinks, what could not be made is shown and
 // leaves nothing, and the service grows once there is room.
 func TestDisk(t *testing.T) {
 	t.Parallel()
@@ -243,7 +243,7 @@ func TestEngineDown(t *testing.T) {
 	wait.For(t, patience, "5 running replicas", func() (string, bool) {
 		found := s.replicas(t, "down", "web")
 		stopped := slices.ContainsFunc(found, func(c container.Summary) bool { return c.State != "running" })
-		return tell(found), len(found) == 5 && !stopped
+		return describe(found), len(found) == 5 && !stopped
 	})
 }
 
@@ -266,7 +266,7 @@ func noImage(t *testing.T, s *site) {
 }
 
 // takenName: a container of somebody else's that has the name of the next replica
-// is told, again and again, and nothing else happens until it is gone.
+// is shown, again and again, and nothing else happens until it is gone.
 func takenName(t *testing.T, s *site) {
 	p := s.Project(t, "occupied", "services: { web: { image: \"worker:1\", stop_grace_period: 1s } }\n")
 	p.Compose("up", "--detach")
@@ -293,7 +293,7 @@ func compatibility(t *testing.T, s *site) {
 	w := world.New(t, s.queued("classic", 1, 5))
 	wait.For(t, patience, "3 replicas beside what was run", func() (string, bool) {
 		found := s.replicas(t, "classic", "web")
-		return tell(found), len(found) == 4 // the one that was run has no number
+		return describe(found), len(found) == 4 // the one that was run has no number
 	})
 	s.stays(t, w, "classic", 4, 2)
 	before := map[string]bool{}

@@ -21,7 +21,7 @@ type misfit struct {
 	name string
 	// keys are the fleet's besides its kind.
 	keys string
-	// words are what its error tells, the last ones being what to do about it.
+	// words are those of its error, the last ones being what to do about it.
 	words []string
 }
 
@@ -86,7 +86,7 @@ func copyFile(t *testing.T, from, to string) {
 
 // TestTLS: an engine that asks for certificates is scaled with the right ones, from
 // the configuration and from the environment, also once they were replaced. What is
-// wrong with others is told, and disturbs nobody.
+// wrong with others is shown, and disturbs nobody.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	for _, version := range versions {
@@ -142,7 +142,7 @@ services:
 	copyFile(t, key, oldKey)
 	wait.For(t, patience, "replicas with the renewed certificate", func() (string, bool) {
 		found := s.replicas(t, "sealed", "old")
-		return tell(found), len(found) == 2
+		return describe(found), len(found) == 2
 	})
 
 	// The right one loses its authority, and finds it again.
@@ -152,7 +152,7 @@ services:
 	s.load.AwaitQueue(t, "right")
 	h.Passes("right", 4) // more than the window of 2s
 	if found := s.replicas(t, "sealed", "web"); len(found) != 3 {
-		t.Errorf("without an authority to trust %s, want the 3 replicas of before", tell(found))
+		t.Errorf("without an authority to trust %s, want the 3 replicas of before", describe(found))
 	}
 	copyFile(t, authority.File, ca)
 	s.awaitReplicas(t, "sealed", 1)
@@ -173,7 +173,7 @@ services:
 }
 
 // TestSSH: an engine behind an ssh server is scaled, also once the server was gone
-// for a while, and no ssh is left when hpad ends. What is wrong with others is told,
+// for a while, and no ssh is left when hpad ends. What is wrong with others is shown,
 // and disturbs nobody.
 func TestSSH(t *testing.T) {
 	t.Parallel()
@@ -208,7 +208,7 @@ func TestSSH(t *testing.T) {
 	s.load.AwaitQueue(t, "right")
 	h.Passes("right", 4) // more than the window of 2s
 	if found := s.replicas(t, "remote", "web"); len(found) != 3 {
-		t.Errorf("without an ssh server %s, want the 3 replicas of before", tell(found))
+		t.Errorf("without an ssh server %s, want the 3 replicas of before", describe(found))
 	}
 	server.StartAgain()
 	s.awaitReplicas(t, "remote", 1)

@@ -27,11 +27,11 @@ func (s *site) states(t testing.TB, project string) (map[int]string, string) {
 	for _, c := range found {
 		m[number(c)] = c.State
 	}
-	return m, tell(found)
+	return m, describe(found)
 }
 
 // failing: a container that fails, and one that runs out of memory, are started again
-// and told, by the next hpad where one was replaced meanwhile; one that somebody kills
+// and shown, by the next hpad where one was replaced meanwhile; one that somebody kills
 // or stops is not, and nothing is in a dry run.
 func failing(t *testing.T, s *site) {
 	p := s.Project(t, "failing", "services: { web: { image: worker:1, mem_limit: 48m, environment: { GOGC: \"400\" } } }\n")
@@ -42,7 +42,7 @@ func failing(t *testing.T, s *site) {
 	w := world.Rehearse(t, text)
 	s.CLI(t, "kill", "failing-web-3")
 	s.CLI(t, "stop", "failing-web-4")
-	s.tell(t, found[1], "exit?code=3")
+	s.post(t, found[1], "exit?code=3")
 	w.Await("failing", compose.ContainersFailing, "ContainersExited", "failing-web-2 exited with 3;")
 	w.Passes("failing", 12) // longer than the wait would be
 	if state, told := s.states(t, "failing"); state[2] != container.StateExited {
@@ -52,7 +52,7 @@ func failing(t *testing.T, s *site) {
 	w.Restart(text)
 	w.Await("failing", compose.ContainersFailing, "ContainersExited", "failing-web-2 exited with 3, hpad starts it again 10s after that")
 	w.Restart(text)
-	s.tell(t, found[4], "eat")
+	s.post(t, found[4], "eat")
 	wait.For(t, patience, "containers that run again", func() (string, bool) {
 		state, told := s.states(t, "failing")
 		c := w.Condition("failing", compose.ContainersRestarted)
@@ -117,7 +117,7 @@ func (s *site) exhaust(t *testing.T, project string, count int) {
 	fail := func(plan string) {
 		t.Helper()
 		found := s.awaitReplicas(t, project, count)
-		s.tell(t, found[0], "exit?code=1")
+		s.post(t, found[0], "exit?code=1")
 		wait.For(t, patience, "failure with "+plan, func() (string, bool) {
 			got := read(f)
 			return fmt.Sprintf("%+v", got.Notices), strings.Contains(fmt.Sprint(got.Notices), "exited with 1, hpad "+plan)

@@ -15,7 +15,7 @@ import (
 )
 
 // late: replicas that are not healthy yet count as idle, so that a service does not
-// grow for the load that they are to take; one that becomes unhealthy later is told
+// grow for the load that they are to take; one that becomes unhealthy later is shown
 // and changes nothing.
 func late(t *testing.T, s *site) {
 	p := s.Project(t, "late", `
@@ -42,9 +42,9 @@ average_utilization = 55
 		found := s.replicas(t, "late", "web")
 		sawTwo = sawTwo || len(found) == 2
 		if len(found) > 2 && !strings.Contains(found[1].Status, "(healthy)") {
-			t.Fatalf("it grew beyond 2 while the second was not healthy: %s", tell(found))
+			t.Fatalf("it grew beyond 2 while the second was not healthy: %s", describe(found))
 		}
-		return tell(found), len(found) == 4
+		return describe(found), len(found) == 4
 	})
 	if !sawTwo {
 		t.Error("it grew to 4 at once, want 2 first: the load of one is 1.8 times the goal")
@@ -53,7 +53,7 @@ average_utilization = 55
 		ready := w.View("late").Instances
 		return fmt.Sprintf("they are %+v", ready), ready.Ready == 4
 	})
-	s.tell(t, s.replicas(t, "late", "web")[3], "set?health=bad")
+	s.post(t, s.replicas(t, "late", "web")[3], "set?health=bad")
 	wait.For(t, patience, "unready instance", func() (string, bool) {
 		ready := w.View("late").Instances
 		return fmt.Sprintf("they are %+v", ready), ready.Unready == 1 && ready.Ready == 3
@@ -61,24 +61,24 @@ average_utilization = 55
 	s.stays(t, w, "late", 4, 3)
 }
 
-// tell asks a worker for something over HTTP.
-func (s *site) tell(t testing.TB, c container.Summary, request string) {
+// post requests something of a worker over HTTP.
+func (s *site) post(t testing.TB, c container.Summary, request string) {
 	t.Helper()
 	for _, endpoint := range c.NetworkSettings.Networks {
-		answer, err := s.HTTP().Post(fmt.Sprintf("http://%s:8080/%s", endpoint.IPAddress, request), "", nil)
+		response, err := s.HTTP().Post(fmt.Sprintf("http://%s:8080/%s", endpoint.IPAddress, request), "", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = answer.Body.Close()
-		if answer.StatusCode != http.StatusOK {
-			t.Fatalf("%s answers %s", request, answer.Status)
+		_ = response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %s", request, response.Status)
 		}
 		return
 	}
 	t.Fatalf("container %s has no network", c.Names)
 }
 
-// crash: containers that end again and again are told, and their number is not.
+// crash: containers that end again and again are shown, and their number is not.
 func crash(t *testing.T, s *site) {
 	p := s.Project(t, "crash", `
 services:
@@ -90,13 +90,13 @@ services:
 	w.Await("crash", compose.ContainersFailing, "ContainersRestarting", "exited with 1 and was restarted")
 	wait.For(t, patience, "2 replicas of crash", func() (string, bool) {
 		found := s.replicas(t, "crash", "web")
-		return tell(found), len(found) == 2
+		return describe(found), len(found) == 2
 	})
 	s.stays(t, w, "crash", 2, 3)
 }
 
 // killed: a container that was killed is a failed one of the count, and is replaced
-// once it is removed; or is started again, where the fleet is told to.
+// once it is removed; or is started again, where the fleet is to do so.
 func killed(t *testing.T, s *site) {
 	p := s.Project(t, "killed", "services: { web: { image: worker:1 } }\n")
 	p.Compose("up", "--detach", "--scale", "web=3")
@@ -109,7 +109,7 @@ func killed(t *testing.T, s *site) {
 	s.load.Queue("killed", 40)
 	wait.For(t, patience, "a fourth replica", func() (string, bool) {
 		found := s.replicas(t, "killed", "web")
-		return tell(found), len(found) == 4 && found[3].State == "running" && number(found[3]) == 4
+		return describe(found), len(found) == 4 && found[3].State == "running" && number(found[3]) == 4
 	})
 	// What does not run goes first.
 	s.load.Queue("killed", 30)

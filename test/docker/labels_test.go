@@ -89,7 +89,7 @@ func labels(t *testing.T, s *site) {
 	w.Passes(name, 3)
 	w.Await(name, policy.AbleToScale, "ScaleDownStabilized", "")
 	if found := s.replicas(t, "labeled", "web"); len(found) != 4 {
-		t.Errorf("after a restart %s, want 4: the window of 10m still has them", tell(found))
+		t.Errorf("after a restart %s, want 4: the window of 10m still has them", describe(found))
 	}
 
 	// Changed.

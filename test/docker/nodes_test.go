@@ -23,7 +23,7 @@ import (
 	"github.com/hpad/hpad/test/internal/wait"
 )
 
-// TestSwarmNodes: tasks on a node whose engine hpad is told are sampled there. When
+// TestSwarmNodes: tasks on a node whose engine is configured are sampled there. When
 // that node is lost its samples are missing and nothing else; the swarm makes others
 // for its tasks, and as many count as before all the while.
 func TestSwarmNodes(t *testing.T) {

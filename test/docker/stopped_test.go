@@ -54,7 +54,7 @@ services:
 			found := s.replicas(t, "halted", name)
 			runs := slices.ContainsFunc(found, func(c container.Summary) bool { return c.State == "running" })
 			if len(found) != 2 || runs {
-				t.Errorf("%s was stopped, and %s", name, tell(found))
+				t.Errorf("%s was stopped, and %s", name, describe(found))
 			}
 		}
 	}
@@ -77,7 +77,7 @@ services:
 		wait.For(t, patience, "3 replicas of "+name, func() (string, bool) {
 			found := s.replicas(t, "halted", name)
 			stopped := slices.ContainsFunc(found, func(c container.Summary) bool { return c.State != "running" })
-			return tell(found), len(found) == 3 && !stopped
+			return describe(found), len(found) == 3 && !stopped
 		})
 	}
 	w.Await("always", policy.AbleToScale, "ReadyForNewScale", "")
@@ -86,12 +86,12 @@ services:
 	s.load.Queue("struck", 10)
 	wait.For(t, patience, "1 replica of struck", func() (string, bool) {
 		found := s.replicas(t, "halted", "struck")
-		return tell(found), len(found) == 1
+		return describe(found), len(found) == 1
 	})
 	p.Compose("stop", "struck")
 	s.load.Queue("struck", 20)
 	wait.For(t, patience, "another replica of struck", func() (string, bool) {
 		found := s.replicas(t, "halted", "struck")
-		return tell(found), len(found) == 2 && found[1].State == "running"
+		return describe(found), len(found) == 2 && found[1].State == "running"
 	})
 }

@@ -418,7 +418,7 @@ func swarmWaitsWhilePaused(t *testing.T, c *cluster) {
 	c.awaitRunning(t, "failing", 3)
 }
 
-// swarmTellsOfNoPlace: tasks that no node has room for are told of, and count.
+// swarmTellsOfNoPlace: tasks that no node has room for are shown, and count.
 func swarmTellsOfNoPlace(t *testing.T, c *cluster) {
 	c.create(t, "large", 1, "--reserve-memory", "100GB")
 	f := swarmFleet(t, c.Host())
@@ -433,7 +433,7 @@ func swarmTellsOfNoPlace(t *testing.T, c *cluster) {
 }
 
 // swarmTellsOfFailures: tasks that fail again and again, and those that cannot
-// even be made, are told of with the swarm's words.
+// even be made, are shown with the swarm's words.
 func swarmTellsOfFailures(t *testing.T, c *cluster) {
 	c.create(t, "crashing", 1, "--env", "WORKER_EXIT_AFTER=300ms")
 	c.createOf(t, "nowhere:1", "imageless", 1)

@@ -23,13 +23,13 @@ func (s *site) awaitHealthy(t testing.TB, project, service string, n int) {
 	wait.For(t, patience, fmt.Sprintf("%d healthy replicas of %s", n, project), func() (string, bool) {
 		found := s.replicas(t, project, service)
 		sick := slices.ContainsFunc(found, func(c container.Summary) bool { return !strings.Contains(c.Status, "(healthy)") })
-		return tell(found), len(found) == n && !sick
+		return describe(found), len(found) == n && !sick
 	})
 }
 
 // TestZero: a service that uses all there is goes to zero and comes back as it was,
 // although hpad was killed and the engine restarted in between, once what it depends
-// on is there. What changed or went away meanwhile is told.
+// on is there. What changed or went away meanwhile is shown.
 func TestZero(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, dockertest.Options{})
@@ -47,7 +47,7 @@ func TestZero(t *testing.T) {
 	h.Start()
 	h.Await("night", policy.AbleToScale, compose.DependencyNotReady, `"db"`)
 	if found := s.replicas(t, "night", "web"); len(found) > 0 {
-		t.Errorf("before its dependency runs %s", tell(found))
+		t.Errorf("before its dependency runs %s", describe(found))
 	}
 	p.Compose("start", "db")
 	s.awaitHealthy(t, "night", "web", 2)
@@ -70,7 +70,7 @@ func TestZero(t *testing.T) {
 	s.load.Queue("night", 20)
 	h.Await("night", policy.AbleToScale, compose.ProjectRemoved, "docker compose up -d")
 	if found := s.replicas(t, "night", "web"); len(found) > 0 {
-		t.Errorf("of a project that was taken down %s", tell(found))
+		t.Errorf("of a project that was taken down %s", describe(found))
 	}
 	p.Compose("up", "--detach", "--wait", "--scale", "web=1")
 	s.awaitHealthy(t, "night", "web", 2)
@@ -104,7 +104,7 @@ services:
 	s.load.Queue("mid", 90)
 	wait.For(t, patience, "a new container", func() (string, bool) {
 		found := s.replicas(t, "mid", "web")
-		return tell(found), len(found) > 1
+		return describe(found), len(found) > 1
 	})
 	h.Kill()
 	h.Start()

@@ -139,7 +139,7 @@ func (s *stepper) step(by time.Duration) {
 func (s *stepper) steady(wall time.Time) time.Time { return wall.Add(-s.by) }
 
 // answering is a Prometheus server that has one value for each query, and knows
-// for when each was asked last.
+// for when each was queried last.
 type answering struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -170,7 +170,7 @@ func answerWith(t *testing.T, values map[string]int) *answering {
 	return a
 }
 
-// set sets a value, and returns for when the one before was asked last.
+// set sets a value, and returns for when the one before was queried last.
 func (a *answering) set(query string, value int) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -338,7 +338,7 @@ func stepClock(t *testing.T, stepped string, steps []clockStep) {
 	h.end()
 }
 
-// wantStepTold wants a step to be told by events, in the log and by /metrics, which has
+// wantStepTold wants a step to be shown by events, in the log and by /metrics, which has
 // counted those before it.
 func (h *hpad) wantStepTold(by time.Duration, counted map[string]int) {
 	h.w.t.Helper()

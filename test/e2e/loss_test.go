@@ -16,7 +16,7 @@ import (
 )
 
 // wantLossTold wants the log since a position, /-/ready, "hpad get", "hpad describe" and
-// /metrics to tell that a part of the state was lost, with all the texts.
+// /metrics to show that a part of the state was lost, with all the texts.
 func (h *hpad) wantLossTold(since int, part string, texts ...string) {
 	h.w.t.Helper()
 	_, ready, err := h.request(http.MethodGet, "/-/ready")
@@ -48,7 +48,7 @@ func (h *hpad) wantLossTold(since int, part string, texts ...string) {
 }
 
 // TestLostState loses the state of 7 workers between a stop and a start: they come up as
-// 7, which nobody else knows, and the loss is told by that start and by the next.
+// 7, which nobody else knows, and the loss is shown by that start and by the next.
 func TestLostState(t *testing.T) {
 	for _, test := range []struct {
 		name string

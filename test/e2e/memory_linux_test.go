@@ -21,7 +21,7 @@ import (
 	"github.com/hpad/hpad/test/soak"
 )
 
-// The memory that hpad.service gives hpad, and what it tells Go of it.
+// The memory that hpad.service gives hpad, and what Go may take of it.
 const (
 	unitMemory = 2 << 30
 	unitGo     = "GOMEMLIMIT=1792MiB"
@@ -136,7 +136,7 @@ type flood struct {
 
 func newFlood(t *testing.T) *flood {
 	t.Helper()
-	const when = 1_000_000_000 // takes the place of the time that is asked for, which has as many digits
+	const when = 1_000_000_000 // takes the place of the time of the query, which has as many digits
 	large := largeAnswer(when)
 	times := strings.Count(string(large[:1000]), strconv.Itoa(when))
 	if times == 0 {

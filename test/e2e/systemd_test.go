@@ -19,8 +19,8 @@ type manager struct {
 	path string
 
 	mu sync.Mutex
-	// told are the messages, and when they came.
-	told []message
+	// sent are the messages, and when they came.
+	sent []message
 }
 
 type message struct {
@@ -49,22 +49,22 @@ func newManager(w *world) *manager {
 				return
 			}
 			m.mu.Lock()
-			m.told = append(m.told, message{strings.Split(string(buffer[:n]), "\n"), time.Now()})
+			m.sent = append(m.sent, message{strings.Split(string(buffer[:n]), "\n"), time.Now()})
 			m.mu.Unlock()
 		}
 	}()
 	return m
 }
 
-// all returns what was told so far.
+// all returns what was sent so far.
 func (m *manager) all() []message {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Clone(m.told)
+	return slices.Clone(m.sent)
 }
 
 // await waits for a message after the first so many, which has a word that
-// begins so, and returns how many were told up to it.
+// begins so, and returns how many were sent up to it.
 func (m *manager) await(after int, word string) int {
 	m.t.Helper()
 	found := 0
@@ -97,7 +97,7 @@ func (m *manager) awaitStatus(want string) {
 	})
 }
 
-// TestNotify listens to what hpad tells systemd over its life.
+// TestNotify listens to what hpad sends systemd over its life.
 func TestNotify(t *testing.T) {
 	t.Parallel()
 	const watchdog = 2 * time.Second

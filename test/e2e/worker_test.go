@@ -73,7 +73,7 @@ func (w *world) awaitWorkers(want int) {
 }
 
 // worldVariable is in the environment of each hpad, and so in that of all that
-// it starts; its value tells one world from others.
+// it starts; its value differs between worlds.
 const worldVariable = "E2E_WORLD"
 
 // noneLeft waits until no process of this world is left: neither hpad nor a

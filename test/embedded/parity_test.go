@@ -146,7 +146,7 @@ var queries = []query{
 	{text: `capacity atan2 64`, since3: "2.42 leaves the metric's name in the answer"},
 }
 
-// The instants at which every query is asked. At the first ones no sample has
+// The instants of every query. At the first ones no sample has
 // exactly an age that a query names.
 var (
 	betweenSamples = []time.Time{time.Unix(1793534707, 0), time.Unix(1793534987, 500e6), time.Unix(1793535060, 1e6)}

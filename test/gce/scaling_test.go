@@ -18,7 +18,7 @@ import (
 // patience is how long hpad and the imitation may take.
 const patience = world.Patience
 
-// stopDelay is how long a program may take to end once it is told to.
+// stopDelay is how long a program may take to end once it is to.
 const stopDelay = 10 * time.Second
 
 // TestGCE runs the cases that can share one Prometheus.
@@ -147,7 +147,7 @@ func queue(t *testing.T, p *place) {
 	p.awaitRunning(2)
 }
 
-// quota: machines that the project may not have are told of, in the platform's
+// quota: machines that the project may not have are shown, in the platform's
 // words, until it may.
 func quota(t *testing.T, p *place) {
 	p.add(1, 0)
@@ -205,7 +205,7 @@ func credentials(t *testing.T, p *place) {
 	p.awaitRunning(1)
 }
 
-// edited: somebody else's size is seen, told of and put right by the metrics.
+// edited: somebody else's size is seen, shown and put right by the metrics.
 func edited(t *testing.T, p *place) {
 	p.add(3, 0)
 	p.load.Queue(p.name, 50)
@@ -287,7 +287,7 @@ func restart(t *testing.T, p *place) {
 	}
 }
 
-// chosen: machines go in the orders of hpad's own, told before.
+// chosen: machines go in the orders of hpad's own, shown before.
 func chosen(t *testing.T, p *place) {
 	group := func(name string) gcetest.Group {
 		return gcetest.Group{Zone: "us-east1-b", Name: name, Size: 5, Watched: true, Stop: time.Second}

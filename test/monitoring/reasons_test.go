@@ -23,7 +23,7 @@ var otherWords = map[string]string{
 	"WeightedCapacity": "a setting of AWS'",
 }
 
-// TestReasonsAreDocumented wants docs to tell of every reason that a condition or
+// TestReasonsAreDocumented wants every reason in the docs that a condition or
 // event may have, found in the code: a word that is a reason's constant, in a
 // literal that has the field Reason, in a call that takes a reason, or answered by a
 // function that chooses one.

@@ -46,7 +46,7 @@ func token(t *testing.T, agent *nomadtest.Agent, name, rules string) *nomadapi.A
 	return made
 }
 
-// TestACL: the minimal token is enough, one without scale-job is told apart, and a
+// TestACL: the minimal token is enough, one without scale-job has its own error, and a
 // token that is revoked while hpad runs holds everything until there is another.
 func TestACL(t *testing.T) {
 	t.Parallel()

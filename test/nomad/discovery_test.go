@@ -175,7 +175,7 @@ func discovery(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 		t.Errorf("discovered %+v, want the two jobs that were submitted", found)
 	}
 
-	// Meta of a job, which a group does not have, is told and has no effect.
+	// Meta of a job, which a group does not have, is shown and has no effect.
 	agent.Run(t, nomadtest.Job{ID: "above", Count: 1, Alter: func(job *nomadapi.Job) {
 		job.Meta = map[string]string{"hpad.enable": "true", "hpad.max": "3"}
 	}})

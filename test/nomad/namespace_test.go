@@ -18,7 +18,7 @@ import (
 )
 
 // TestNamespaces: jobs of the same name in three namespaces are three targets. What
-// a token may not do in one is told of that one, with the capability, and holds up
+// a token may not do in one is shown of that one, with the capability, and holds up
 // no other; with a token that may, all are scaled, and found by their meta.
 func TestNamespaces(t *testing.T) {
 	t.Parallel()

@@ -21,7 +21,7 @@ import (
 	"github.com/hpad/hpad/test/nomad/nomadtest"
 )
 
-// healthVariable makes the test's own program a task that tells its health. It
+// healthVariable makes the test's own program a task that serves its health. It
 // names a directory.
 const healthVariable = "HPAD_NOMAD_TEST_HEALTH"
 

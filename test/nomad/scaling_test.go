@@ -122,7 +122,7 @@ stabilization_window = "3s"
 }
 
 // instances: a metric by allocation finds its instances by their ids, and an
-// External metric is asked beside it; the larger result counts.
+// External metric is queried beside it; the larger result counts.
 func instances(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	agent.Run(t, nomadtest.Job{ID: "shop", Count: 2})
 	agent.AwaitRunning(t, "shop", 2, patience)
@@ -392,8 +392,8 @@ func unscalable(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	}
 }
 
-// toldOnce fails unless an event of a reason told once that it began, and none told
-// of an error.
+// toldOnce fails unless one event of a reason says that it began, and none is of an
+// error.
 func toldOnce(t *testing.T, w *world.World, job, reason string) {
 	t.Helper()
 	events := w.View(job).Events
@@ -437,7 +437,7 @@ func noPlace(t *testing.T, agent *nomadtest.Agent, l *world.Load) {
 	w.Await("large", nomad.InsufficientCapacity, "Resolved", "")
 }
 
-// failing: allocations that fail are told with Nomad's words, while they wait to be
+// failing: allocations that fail are shown with Nomad's words, while they wait to be
 // started again and once they are given up; none is counted twice, and none is made
 // in their place.
 func failing(t *testing.T, agent *nomadtest.Agent, l *world.Load) {

@@ -51,8 +51,8 @@ func TestPolkit(t *testing.T) {
 	}
 	may(false, "nobody", "StopUnit ss worker@1.service replace")
 
-	// What "hpad check --live" asks: polkit is asked for the unit and the verb, and
-	// then nothing happens.
+	// What "hpad check --live" does: polkit decides on the unit and the verb, and then
+	// nothing happens.
 	asks := func(want bool, call, refusal string) {
 		t.Helper()
 		said, err := m.try("setpriv --reuid hpad --regid $(id -g hpad) --init-groups busctl call org.freedesktop.systemd1 /org/freedesktop/systemd1 org.freedesktop.systemd1.Manager " + call)

@@ -87,7 +87,7 @@ func (a *administrator) install() {
 	a.says("", "dpkg --verify hpad")
 }
 
-// showsStatus waits for a line that the daemon tells the service manager.
+// showsStatus waits for a line that the daemon sends the service manager.
 func (a *administrator) showsStatus(want string) {
 	a.t.Helper()
 	a.await(patience, `Status: "`+want+`"`, `systemctl status --no-pager hpad | sed -n 's/^ *\(Status: \)/\1/p'`)

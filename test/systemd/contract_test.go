@@ -68,7 +68,7 @@ func open(m *systemdtest.Manager, store targets.Store, configure func(c *systemd
 	return systemd.New("vm", c, targets.Env{Store: store})
 }
 
-// touch tells workers something.
+// touch makes a file that workers look for.
 func touch(t testing.TB, control, what string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(control, what), nil, 0o600); err != nil {

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The environment of a worker: a directory by which the test tells it what to do,
-// and the index it has.
+// The environment of a worker: the directory of the files that control it, and the
+// index it has.
 const (
 	controlVariable = "HPAD_SYSTEMDTEST_CONTROL"
 	indexVariable   = "HPAD_SYSTEMDTEST_INDEX"
@@ -33,10 +33,10 @@ func workerUnit(kind, control, more string) string {
 		kind, os.Args[0], controlVariable, control, indexVariable, more)
 }
 
-// look is how often a worker looks at what it is told.
+// look is how often a worker looks at its control directory.
 const look = 20 * time.Millisecond
 
-// work is a worker's life. Files in the control directory tell it what to do: with
+// work is a worker's life. Files in the control directory say what it does: with
 // "unready-INDEX" or "unready" it does not say that it is ready, with
 // "crash-INDEX" it ends with status 1, with "slow" it takes a moment to stop, with
 // "slower" until that is gone, with "burn-INDEX" it uses a processor.
@@ -77,7 +77,7 @@ func work(control, index string) {
 	}
 }
 
-// notify tells the manager something, where it listens.
+// notify sends the manager something, where it listens.
 func notify(words string) {
 	socket := os.Getenv("NOTIFY_SOCKET")
 	if socket == "" {

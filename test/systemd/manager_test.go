@@ -34,7 +34,7 @@ func queued(name string, minimum, maximum int) string {
 }
 
 // worker makes a template of workers, with more lines of its [Service] section, and
-// returns the directory by which they are told what to do.
+// returns the directory that controls them.
 func worker(t testing.TB, m *systemdtest.Manager, name, kind, more string) (control string) {
 	t.Helper()
 	control = t.TempDir()
@@ -174,7 +174,7 @@ func byHand(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	awaitActive(t, m, "hand", 1, 2, 3) // too many for the queue, the highest goes
 }
 
-// empty: a template without instances is told to be off, until somebody starts one.
+// empty: a template without instances is shown as off, until somebody starts one.
 func empty(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	worker(t, m, "empty", "notify", "")
 	l.Queue("empty", 30)
@@ -201,7 +201,7 @@ func toldByHand(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	awaitActive(t, m, "told", 1, 2, 3)
 }
 
-// failing: an instance that failed is told, is not counted, and is the first to go.
+// failing: an instance that failed is shown, is not counted, and is the first to go.
 func failing(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	control := worker(t, m, "fails", "notify", "Restart=no")
 	m.Control(t, "start", "fails@1")
@@ -218,7 +218,7 @@ func failing(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	})
 }
 
-// startLimit: an instance that the manager gave up is told as such, and comes back
+// startLimit: an instance that the manager gave up is shown as such, and comes back
 // once somebody takes its failure away.
 func startLimit(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	control := worker(t, m, "limited", "notify", "Restart=always\nRestartSec=50ms\n[Unit]\nStartLimitBurst=3\nStartLimitIntervalSec=1h")
@@ -233,7 +233,7 @@ func startLimit(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 }
 
 // crashLoop: an instance that its own Restart= starts again and again is pending,
-// and told.
+// and shown.
 func crashLoop(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	control := worker(t, m, "loops", "notify", "Restart=always\nRestartSec=2s\n[Unit]\nStartLimitIntervalSec=0")
 	touch(t, control, "crash-2")
@@ -294,7 +294,7 @@ func TestRefused(t *testing.T) {
 	awaitActive(t, m, "spoiled", 1, 3, 4) // too many for the queue, the highest goes
 }
 
-// templateGone: a template without a file is told, and is read again every round.
+// templateGone: a template without a file is shown, and is read again every round.
 func templateGone(t *testing.T, m *systemdtest.Manager, l *world.Load) {
 	l.Queue("later", 20)
 	w := world.New(t, fleet(m, "[fleets.vm.templates.\"later@.service\"]\nreplicas = 1\n")+l.Source()+queued("later", 1, 5))
@@ -526,7 +526,7 @@ func TestEnableCutShort(t *testing.T) {
 	awaitActive(t, m, "short", 1)
 }
 
-// TestFileChanged: a template that was written anew is told until the manager reads it.
+// TestFileChanged: a template that was written anew is shown until the manager reads it.
 func TestFileChanged(t *testing.T) {
 	m := systemdtest.Start(t)
 	worker(t, m, "edited", "notify", "")

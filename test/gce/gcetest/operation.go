@@ -39,7 +39,7 @@ func (s *Server) begin(c *call, g *group, kind string, do func(o *operation, now
 	}
 	now := time.Now()
 	if before := s.requests[request]; request != "" && before != nil {
-		return s.tell(before, now), nil
+		return s.look(before, now), nil
 	}
 	s.ids++
 	o := &operation{
@@ -53,7 +53,7 @@ func (s *Server) begin(c *call, g *group, kind string, do func(o *operation, now
 	if request != "" {
 		s.requests[request] = o
 	}
-	answer := s.tell(o, now)
+	answer := s.look(o, now)
 	if s.operationTime == 0 { // The first response is never the last one.
 		answer.Status = computepb.Operation_RUNNING.Enum()
 		answer.EndTime, answer.Progress, answer.Error, answer.HttpErrorStatusCode, answer.HttpErrorMessage = nil, proto.Int32(0), nil, nil, nil
@@ -62,7 +62,7 @@ func (s *Server) begin(c *call, g *group, kind string, do func(o *operation, now
 }
 
 // tell returns what an operation is now.
-func (s *Server) tell(o *operation, now time.Time) *computepb.Operation {
+func (s *Server) look(o *operation, now time.Time) *computepb.Operation {
 	answer := &computepb.Operation{
 		Kind: new("compute#operation"), Name: &o.name, Id: &o.id, OperationType: &o.kind, User: new(Account),
 		TargetLink: new(s.link(strings.Replace(o.target, "/"+lastOf(o.target), "/instanceGroupManagers/"+lastOf(o.target), 1))),
@@ -105,5 +105,5 @@ func getOperation(s *Server, c *call) (proto.Message, *apiError) {
 		}
 		s.mu.Lock()
 	}
-	return s.tell(o, time.Now()), nil
+	return s.look(o, time.Now()), nil
 }
