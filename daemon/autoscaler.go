@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/trouble"
@@ -44,6 +45,8 @@ type autoscaler struct {
 	recorded bool
 	// gap is set when a tick passed by while a pass was under way.
 	gap bool
+	// recalled are events of before the start that the pass under way may not know.
+	recalled []api.Event
 
 	// The pass under way owns the rest, and the scheduler while there is none.
 	//
@@ -165,6 +168,7 @@ func (a *autoscaler) publish(to *recorder, after *result, period time.Duration, 
 	}
 	known := a.recorded && !a.gap && after.Outcome.Kind != policy.Written && follows(record, &a.published.Load().record, period)
 	a.gap, a.recorded = false, true
+	a.keepRecalled(&after.publication)
 	a.published.Store(after.keep(scratch))
 	switch {
 	case !known:
@@ -177,10 +181,32 @@ func (a *autoscaler) publish(to *recorder, after *result, period time.Duration, 
 	return nil, true
 }
 
+// recall shows readers events of before the start, and has the pass under way keep them.
+func (a *autoscaler) recall(events []api.Event) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	after := *a.published.Load()
+	after.events, after.recalled = joinEvents(events, after.events), true
+	a.published.Store(&after)
+	if a.busy {
+		a.recalled = events
+	}
+}
+
+// keepRecalled adds events of before the start to what a pass found that began before
+// they were known.
+func (a *autoscaler) keepRecalled(after *publication) {
+	if a.recalled != nil && !after.recalled {
+		after.events, after.recalled = joinEvents(a.recalled, after.events), true
+	}
+	a.recalled = nil
+}
+
 // publishPanic shows readers that a pass panicked; the store has the pass before.
 func (a *autoscaler) publishPanic(to *recorder, after *publication) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.keepRecalled(after)
 	a.published.Store(after)
 	a.missedLocked(to)
 }

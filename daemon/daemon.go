@@ -137,6 +137,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	for range first.next.config.Daemon.ConcurrentSyncs {
 		workers.Go(d.scheduler.work)
 	}
+	recall := d.restoredOf(first.next)
+	started := d.clock.Now()
 	d.scheduler.force(first)
 	d.starting.Store(nil)
 	d.reportLosses()
@@ -144,6 +146,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.notifier.ready()
 	close(d.running)
 	d.readers.Go(func() { d.discoverLabels(ctx) })
+	d.readers.Go(func() { d.recallEvents(ctx, recall, started) })
 	d.log.Info("started", zap.Int("autoscalers", len(first.next.names)), zap.Bool("dry_run", d.dryRun))
 	if d.dryRun {
 		d.log.Warn(api.DryRun)
@@ -202,7 +205,6 @@ func (d *Daemon) start(ctx context.Context) (*change, error) {
 	d.labels.Settle(merged)
 	d.starting.Store(first.next)
 	first.adapters.Start(ctx)
-	d.recallEvents(ctx, first.next)
 	return first, nil
 }
 
@@ -210,24 +212,37 @@ func (d *Daemon) start(ctx context.Context) (*change, error) {
 // as long as Kubernetes keeps events.
 const eventsRecalled = time.Hour
 
-// recallEvents takes the events of the last hour from the history. They are for
-// people alone, and so a history that cannot be read keeps nothing from running.
-func (d *Daemon) recallEvents(ctx context.Context, g *generation) {
+// restoredOf returns the autoscalers of a generation that the state tells of.
+func (d *Daemon) restoredOf(g *generation) []*autoscaler {
+	var restored []*autoscaler
 	for name := range d.restored.Autoscalers {
-		a := g.autoscalers[name]
-		if a == nil {
-			continue
+		if a := g.autoscalers[name]; a != nil {
+			restored = append(restored, a)
 		}
-		entries, err := d.store.History(ctx, name, d.clock.Now().Add(-eventsRecalled), time.Time{}, keptEvents)
+	}
+	return restored
+}
+
+// recallEvents takes the events of the hour before the start from the history. They are
+// for people alone, and so no decision waits for them, and a history that cannot be read
+// keeps nothing from running.
+func (d *Daemon) recallEvents(ctx context.Context, restored []*autoscaler, started time.Time) {
+	for _, a := range restored {
+		if ctx.Err() != nil {
+			return
+		}
+		entries, err := d.store.History(ctx, a.name, started.Add(-eventsRecalled), started, keptEvents)
 		if err != nil {
 			d.log.Warn("events before the restart are not shown", zap.NamedError("err", err))
 			return
 		}
-		published := *a.published.Load()
+		var events []api.Event
 		for _, entry := range entries {
-			published.events = addEvents(published.events, entry.Events, entry.Time)
+			events = addEvents(events, entry.Events, entry.Time)
 		}
-		a.published.Store(&published)
+		if len(events) > 0 {
+			a.recall(events)
+		}
 	}
 }
 

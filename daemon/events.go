@@ -28,3 +28,17 @@ func addEvents(list []api.Event, events []policy.Event, now time.Time) []api.Eve
 	}
 	return slices.Clip(next[max(0, len(next)-keptEvents):])
 }
+
+// joinEvents returns the newest of events and later ones; those that are the same are
+// counted together. Neither list is changed.
+func joinEvents(earlier, later []api.Event) []api.Event {
+	next, after := slices.Clone(earlier), slices.Clone(later)
+	for i, event := range after {
+		if at := slices.IndexFunc(next, func(e api.Event) bool { return e.Event == event.Event }); at >= 0 {
+			after[i].Count, after[i].First = next[at].Count+event.Count, next[at].First
+			next = slices.Delete(next, at, at+1)
+		}
+	}
+	next = append(next, after...)
+	return slices.Clip(next[max(0, len(next)-keptEvents):])
+}

@@ -338,7 +338,7 @@ func (p *pass) conclude(outcome policy.Outcome, scratch *[]byte) *recording {
 	if now := hindranceRecord(&after.following.hindrance); !sameHindrance(record.Hindrance, now) {
 		record.Hindrance = now
 	}
-	after.events = addEvents(before.events, events, p.now)
+	after.events, after.recalled = addEvents(before.events, events, p.now), before.recalled
 	after.evaluated, after.duration = p.started, time.Since(p.started)
 	news := p.failureNews(after)
 	if after.first.follows() {

@@ -32,6 +32,8 @@ type publication struct {
 	// empty when it was.
 	unevaluated string
 	quarantine  time.Time
+	// recalled says that the events have those of before the start.
+	recalled bool
 }
 
 // finding is what a pass found besides what it leaves.

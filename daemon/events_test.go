@@ -1,0 +1,73 @@
+package daemon
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/policy"
+)
+
+// TestJoinEvents holds two lists that are joined against one that had all events.
+func TestJoinEvents(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 1000 {
+		kinds := 1 + random.IntN(2*keptEvents)
+		var all, earlier, later []api.Event
+		split := random.IntN(30)
+		for i := range 30 {
+			event, at := []policy.Event{{Reason: fmt.Sprint(random.IntN(kinds))}}, time.Unix(int64(i), 0)
+			all = addEvents(all, event, at)
+			if i < split {
+				earlier = addEvents(earlier, event, at)
+			} else {
+				later = addEvents(later, event, at)
+			}
+		}
+		if kinds > keptEvents {
+			// What a list had to drop is not counted any more.
+			continue
+		}
+		if diff := cmp.Diff(all, joinEvents(earlier, later)); diff != "" {
+			t.Fatalf("joined (-all +joined):\n%s", diff)
+		}
+	}
+}
+
+// TestRecallDuringPass has events of before the start come to be known before, during
+// and after a pass: they are there once.
+func TestRecallDuringPass(t *testing.T) {
+	events := addEvents(nil, []policy.Event{{Reason: "SuccessfulRescale"}}, time.Unix(1, 0))
+	for name, at := range map[string]int{"before": 0, "before it is read": 1, "during": 2, "after": 3} {
+		a := &autoscaler{}
+		a.published.Store(&publication{})
+		for step := range 4 {
+			if step == 1 {
+				a.begin(time.Unix(2, 0), false)
+			}
+			if step == at {
+				a.recall(events)
+			}
+			if step != 1 {
+				continue
+			}
+			after := *a.published.Load() // as the pass reads it
+			if at == 2 {
+				a.recall(events)
+			}
+			a.keepRecalled(&after)
+			a.published.Store(&after)
+			a.release()
+			if at == 2 {
+				break
+			}
+		}
+		if diff := cmp.Diff(events, a.published.Load().events); diff != "" {
+			t.Errorf("%s a pass (-want +got):\n%s", name, diff)
+		}
+	}
+}
