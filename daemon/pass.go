@@ -20,21 +20,13 @@ import (
 
 // pass is one evaluation of one autoscaler. One goroutine has it at a time.
 type pass struct {
-	*reads
-	// index is the pass's own among those of reads, ended is called once it has ended.
+	*round
+	// index is the pass's own among those of the round.
 	index      int
-	ended      func(passes int64)
 	autoscaler *autoscaler
 	definition *definition
-	started    time.Time
 	// after is what it comes to.
 	after *result
-	// observed is the steady time when its reads were there.
-	observed time.Time
-	// doubted says that the reading is not believed.
-	doubted bool
-	// events are those that came up beside the decision's own.
-	events []policy.Event
 }
 
 // evaluate observes and decides once the reads of the pass are there. A decision
@@ -95,15 +87,15 @@ func (p *pass) decide(scratch *scratch) {
 	scratch.Clear()
 	if steps := p.steps.Load(); a.stepsTold != steps.count {
 		a.stepsTold = steps.count
-		p.events = []policy.Event{steps.event}
+		p.after.besides = []policy.Event{steps.event}
 	}
 	reading := &scratch.reading
 	observation := p.observe(&scratch.Scratch, reading)
 	p.leave(p.index)
 	after.Instances = countInstances(observation.Instances)
 	record.Restore = restorationUnder(record.Restore, &def.Autoscaler)
-	if p.doubted = p.doubt(&observation, reading); !p.doubted {
-		p.events = append(p.events, p.settleIntention(&observation)...)
+	if p.after.doubted = p.doubt(&observation, reading); !p.after.doubted {
+		p.after.besides = append(p.after.besides, p.settleIntention(&observation)...)
 		p.findForeign(&observation)
 	}
 	observation.Restore = shownRestoration(record.Restore)
@@ -122,7 +114,7 @@ func (p *pass) decide(scratch *scratch) {
 // into what policy decides on. A failed read is part of the observation, never an abort.
 func (p *pass) observe(scratch *observe.Scratch, reading *targets.Reading) policy.Observation {
 	a, def := p.autoscaler, p.definition
-	p.observed = p.clock.Now()
+	observed := p.clock.Now()
 	found, since, err := p.reading(p.index)
 	*reading = found
 	if err != nil {
@@ -132,7 +124,7 @@ func (p *pass) observe(scratch *observe.Scratch, reading *targets.Reading) polic
 	}
 	a.known = since
 	var instances []policy.Instance
-	instances, a.dates = a.dates.of(reading.Instances, p.reads.scale, p.observed)
+	instances, a.dates = a.dates.of(reading.Instances, p.reads.scale, observed)
 	observation := policy.Observation{
 		SpecReplicas:   reading.SpecReplicas,
 		StatusReplicas: reading.StatusReplicas,
@@ -144,7 +136,7 @@ func (p *pass) observe(scratch *observe.Scratch, reading *targets.Reading) polic
 	if !def.strict { // upstream's targets have no bounds of their own
 		observation.PlatformMin, observation.PlatformMax = reading.Min, reading.Max
 	}
-	target := observe.Target{Ref: def.Target, Reading: reading, Strict: def.strict, Scale: p.reads.scale, Observed: p.observed}
+	target := observe.Target{Ref: def.Target, Reading: reading, Strict: def.strict, Scale: p.reads.scale, Observed: observed}
 	for i := range def.Spec.Metrics {
 		observation.Metrics = append(observation.Metrics, p.metric(i, &target, scratch))
 	}
@@ -314,7 +306,7 @@ func (p *pass) conclude(outcome policy.Outcome, scratch *[]byte) *recording {
 	if !sameList(record.Status.Conditions, before.record.Status.Conditions) {
 		record.Status.Conditions = p.conditions.share(record.Status.Conditions)
 	}
-	if !p.doubted { // else nothing that the reading led to is remembered
+	if !p.after.doubted { // else nothing that the reading led to is remembered
 		record.Memory = settlement.Memory
 		leave(record, decision, outcome)
 		record.Restore = restorationAfter(record.Restore, decision, outcome, p.dryRun)
@@ -323,7 +315,7 @@ func (p *pass) conclude(outcome policy.Outcome, scratch *[]byte) *recording {
 		}
 	}
 	*decision = decision.Explained()
-	events := append(p.events, p.boundsChanged(decision)...)
+	events := append(p.after.besides, p.boundsChanged(decision)...)
 	settled := len(events) > 0 || decision.Foreign != nil || outcome.Kind == policy.Written
 	events = append(events, settlement.Events...)
 
@@ -474,7 +466,7 @@ func (p *pass) panicked(err error) {
 	after.unevaluated, after.err = err.Error(), err.Error()
 	after.quarantine = time.Time{} // one of earlier panics is over
 	a.panicked = true
-	after.events = addEvents(after.events, p.events, p.now)
+	after.events = addEvents(after.events, p.after.besides, p.now)
 	if a.panics >= panicsAllowed {
 		a.panics = 0
 		after.quarantine = p.now.Add(quarantine)
@@ -497,5 +489,5 @@ func (p *pass) end() {
 	if p.autoscaler.release() {
 		p.environment.evaluate(p.autoscaler.name)
 	}
-	p.ended(1)
+	p.round.end(1)
 }

@@ -65,8 +65,12 @@ type result struct {
 	// failure of its fleet or sources.
 	failed string
 	blind  bool
-	// version is what the target was read at.
+	// version is what the target was read at, doubted says that the reading is not
+	// believed.
 	version string
+	doubted bool
+	// besides are events that came up beside the decision's own.
+	besides []policy.Event
 	// following is the autoscaler's, or first, which is empty where that has none.
 	following *following
 	first     following

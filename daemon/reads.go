@@ -52,7 +52,7 @@ type wait struct {
 	// left says that the pass reads no answers any more. It is the pass's own.
 	left bool
 	// snapshot is the index of the read of its target.
-	snapshot int
+	snapshot int32
 }
 
 // answer is what came of a read. It is set once; whoever is second waits for
@@ -240,7 +240,7 @@ func (r *reads) share(i int, known func(pass int) time.Time) {
 	s := &r.snapshots[i]
 	s.fleet, s.refs, s.waiting, s.timeout = read.fleet, read.refs, read.waiting, read.timeout
 	for _, pass := range s.waiting {
-		r.waits[pass].snapshot = i
+		r.waits[pass].snapshot = int32(i)
 	}
 	if s.shared = read.fleet.Snapshots.Covering(read.refs); s.shared == nil {
 		return
@@ -252,10 +252,10 @@ func (r *reads) share(i int, known func(pass int) time.Time) {
 			continue
 		}
 		own.refs, own.waiting = append(own.refs, read.refs[at]), append(own.waiting, pass)
-		r.waits[pass].snapshot = len(r.plan.snapshots) + i
+		r.waits[pass].snapshot = int32(len(r.plan.snapshots) + i)
 	}
 	if len(own.waiting) > 0 {
-		s.waiting = slices.DeleteFunc(slices.Clone(s.waiting), func(pass int) bool { return r.waits[pass].snapshot != i })
+		s.waiting = slices.DeleteFunc(slices.Clone(s.waiting), func(pass int) bool { return r.waits[pass].snapshot != int32(i) })
 	}
 }
 
