@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -44,12 +45,18 @@ func (p *process) running() error {
 	return fmt.Errorf("%s ended with %s\n%s", p.Command.Path, p.Command.ProcessState, p.said())
 }
 
-// said is the end of what it printed.
+// said is the end of what it printed, but for what is no trouble.
 func (p *process) said() []byte {
 	const most = 4000
-	said, err := os.ReadFile(p.log)
+	text, err := os.ReadFile(p.log)
 	if err != nil {
 		return []byte(err.Error())
+	}
+	var said []byte
+	for line := range bytes.Lines(text) {
+		if !bytes.Contains(line, []byte("\tINFO\t")) {
+			said = append(said, line...)
+		}
 	}
 	return said[max(0, len(said)-most):]
 }
