@@ -23,8 +23,11 @@ func TestShared(t *testing.T) {
 		metric + "value = 1\nselect = { a = \"b\", c = \"d\" }",
 	}
 	for _, utilization := range []string{"average_utilization = 1", "average_utilization = 2", "average_value = 1"} {
-		for _, of := range []string{"", "\nsource = \"s\"\nquery = \"q\"\ninstance_label = \"l\"\nwindow = \"1m\"", "\nsource = \"s\"\nquery = \"q\"\ninstance_label = \"l\"\nwindow = \"2m\"",
-			"\nsource = \"s\"\nquery = \"q\"\ninstance_label = \"k\"\nwindow = \"1m\"", "\nsource = \"s\"\nquery = \"q\"\ninstance_label = \"l\"\nmatch = \"name\"\nwindow = \"1m\""} {
+		const asked = "\nsource = \"s\"\nquery = \"q\"\ninstance_label = \"l\"\nwindow = \"1m\""
+		for _, of := range []string{
+			"", asked, asked + "\nmatch = \"name\"",
+			strings.Replace(asked, "1m", "2m", 1), strings.Replace(asked, `"l"`, `"k"`, 1),
+		} {
 			bodies = append(bodies, "\n[[autoscalers.NAME.metrics]]\ntype = \"Resource\"\nresource = \"cpu\"\n"+utilization+of)
 		}
 	}
@@ -36,12 +39,13 @@ func TestShared(t *testing.T) {
 		bodies = append(bodies, "\n[autoscalers.NAME.behavior.scale_up]\n"+rules, "\n[autoscalers.NAME.behavior.scale_down]\n"+rules)
 	}
 	file := func(names ...int) string {
-		text := "[fleets.f]\nkind = \"nomad\"\naddress = \"http://127.0.0.1:1\"\n[sources.s]\nkind = \"prometheus\"\nurl = \"http://127.0.0.1:1\"\n"
+		var text strings.Builder
+		text.WriteString("[fleets.f]\nkind = \"nomad\"\naddress = \"http://127.0.0.1:1\"\n[sources.s]\nkind = \"prometheus\"\nurl = \"http://127.0.0.1:1\"\n")
 		for _, i := range names {
 			name := fmt.Sprintf("a%d", i)
-			text += fmt.Sprintf("[autoscalers.%s]\ntarget = { fleet = \"f\", job = \"%s\", group = \"g\" }\nmax_replicas = 5%s\n", name, name, strings.ReplaceAll(bodies[i%len(bodies)], "NAME", name))
+			fmt.Fprintf(&text, "[autoscalers.%s]\ntarget = { fleet = \"f\", job = \"%s\", group = \"g\" }\nmax_replicas = 5%s\n", name, name, strings.ReplaceAll(bodies[i%len(bodies)], "NAME", name))
 		}
-		return text
+		return text.String()
 	}
 	read := func(names ...int) map[string]Autoscaler {
 		c, err := Parse("hpad.toml", []byte(file(names...)))
