@@ -55,6 +55,7 @@ func (s *snapshot) gather(t Target, job *jobState, allocs []*allocStub, g *group
 	if job.stopped || job.spec.stopped {
 		count = 0
 	}
+	var names map[string]bool
 	beyond := surplus(living, count)
 	m.settled = m.settled && len(beyond) == 0
 	m.instances, m.locations = make([]policy.Instance, 0, len(allocs)), make([]targets.Location, 0, len(allocs))
@@ -64,8 +65,10 @@ func (s *snapshot) gather(t Target, job *jobState, allocs []*allocStub, g *group
 		}
 		instance := s.instance(alloc, g, checks, now)
 		instance.Deleting = alloc.stopping() || beyond[alloc.ID]
-		if len(m.instances) > 0 { // most have the same
-			instance.Tasks = shared(instance.Tasks, m.instances[len(m.instances)-1].Tasks)
+		if last := len(m.instances) - 1; last < 0 || !sameTasks(instance.Tasks, m.instances[last].Tasks) {
+			names = taskNames(instance.Tasks)
+		} else { // most have the same, and share the memory
+			instance.Tasks = m.instances[last].Tasks
 		}
 		if !instance.Deleting && !alloc.failed() {
 			m.status++
@@ -74,7 +77,7 @@ func (s *snapshot) gather(t Target, job *jobState, allocs []*allocStub, g *group
 		m.instances = append(m.instances, instance)
 		m.locations = append(m.locations, alloc.location())
 		if instance.Phase == policy.PhaseRunning && !instance.Deleting {
-			m.sampled = append(m.sampled, sampledAlloc{id: alloc.ID, node: alloc.NodeID, at: t.scope(), mhz: s.fleet.speeds.of(alloc.NodeID), tasks: taskNames(instance.Tasks)})
+			m.sampled = append(m.sampled, sampledAlloc{id: alloc.ID, node: alloc.NodeID, at: t.scope(), mhz: s.fleet.speeds.of(alloc.NodeID), tasks: names})
 		}
 	}
 	return m
@@ -95,16 +98,11 @@ func (a *allocStub) settled(version uint64, now time.Time) bool {
 	return a.JobType != api.JobTypeService || a.healthy() != nil || now.Sub(changed) > watched
 }
 
-// shared returns tasks, as those before where they are the same, so that the memory of
-// one is enough.
-func shared(tasks, before []policy.Task) []policy.Task {
-	same := slices.EqualFunc(tasks, before, func(a, b policy.Task) bool {
+// sameTasks reports whether tasks are the same.
+func sameTasks(a, b []policy.Task) bool {
+	return slices.EqualFunc(a, b, func(a, b policy.Task) bool {
 		return a.Name == b.Name && slices.Equal(a.Requests, b.Requests) && a.RequestHint == b.RequestHint
 	})
-	if same {
-		return before
-	}
-	return tasks
 }
 
 // instance returns an allocation as an instance.

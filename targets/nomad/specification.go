@@ -190,7 +190,7 @@ func (s *specifications) remember(key jobKey, spec *specification, now time.Time
 	if known, ok := s.known[key]; !ok || known.index <= spec.index || known.createIndex != spec.createIndex {
 		s.known[key] = remembered{specification: spec, used: now}
 		if s.records != nil {
-			s.records.See(key.stored(), now, func(storedSpecification, bool) storedSpecification { return spec.stored() })
+			s.records.See(key.stored(), now, func(storedSpecification, bool) storedSpecification { return storedSpecification{spec} })
 		}
 	}
 	if now.Sub(s.swept) < forgetAfter {

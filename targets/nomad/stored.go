@@ -2,9 +2,9 @@ package nomad
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"hash/fnv"
-	"maps"
 	"strings"
 	"time"
 
@@ -16,22 +16,43 @@ import (
 // that changed: as much as hpad needs of a specification, and nothing else of it, as
 // its tasks' environment. What is not there, or of another cluster, is read.
 
-// storedSpecification is a specification as it is stored.
-type storedSpecification struct {
-	Type          string                 `json:"t,omitempty"`
-	Region        string                 `json:"r,omitempty"`
-	Index         uint64                 `json:"i"`
-	Created       uint64                 `json:"c"`
-	Submitted     int64                  `json:"s"`
-	Version       uint64                 `json:"v,omitempty"`
-	Stopped       bool                   `json:"stopped,omitempty"`
-	Periodic      bool                   `json:"periodic,omitempty"`
-	Parameterized bool                   `json:"parameterized,omitempty"`
-	Groups        map[string]storedGroup `json:"g"`
+// storedSpecification is a specification as it is kept in the store.
+type storedSpecification struct{ *specification }
+
+// Equal reports whether another one is of the same submission.
+func (s storedSpecification) Equal(other storedSpecification) bool {
+	return other.specification != nil && s.index == other.index && s.createIndex == other.createIndex && s.submitted == other.submitted && s.version == other.version
 }
 
-// storedGroup is a group of it.
-type storedGroup struct {
+// MarshalJSON writes it.
+func (s storedSpecification) MarshalJSON() ([]byte, error) { return json.Marshal(s.text()) }
+
+// UnmarshalJSON reads it.
+func (s *storedSpecification) UnmarshalJSON(text []byte) error {
+	var read specificationText
+	if err := json.Unmarshal(text, &read); err != nil {
+		return err
+	}
+	s.specification = read.specification()
+	return nil
+}
+
+// specificationText is what is written of it.
+type specificationText struct {
+	Type          string               `json:"t,omitempty"`
+	Region        string               `json:"r,omitempty"`
+	Index         uint64               `json:"i"`
+	Created       uint64               `json:"c"`
+	Submitted     int64                `json:"s"`
+	Version       uint64               `json:"v,omitempty"`
+	Stopped       bool                 `json:"stopped,omitempty"`
+	Periodic      bool                 `json:"periodic,omitempty"`
+	Parameterized bool                 `json:"parameterized,omitempty"`
+	Groups        map[string]groupText `json:"g"`
+}
+
+// groupText is what is written of a group.
+type groupText struct {
 	Count     int32             `json:"n"`
 	Min       *int32            `json:"min,omitempty"`
 	Max       *int32            `json:"max,omitempty"`
@@ -41,27 +62,20 @@ type storedGroup struct {
 	Labels    map[string]string `json:"labels,omitempty"`
 }
 
-// Equal reports whether another one is of the same submission.
-func (s storedSpecification) Equal(other storedSpecification) bool {
-	return s.Index == other.Index && s.Created == other.Created && s.Submitted == other.Submitted && maps.EqualFunc(s.Groups, other.Groups, func(a, b storedGroup) bool {
-		return a.Count == b.Count
-	})
-}
-
-// stored returns a specification as it is stored.
-func (s *specification) stored() storedSpecification {
-	stored := storedSpecification{
+// text returns what is written of a specification.
+func (s *specification) text() specificationText {
+	text := specificationText{
 		Type: s.jobType, Region: s.region, Index: s.index, Created: s.createIndex, Submitted: s.submitted, Version: s.version,
-		Stopped: s.stopped, Periodic: s.periodic, Parameterized: s.parameterized, Groups: make(map[string]storedGroup, len(s.groups)),
+		Stopped: s.stopped, Periodic: s.periodic, Parameterized: s.parameterized, Groups: make(map[string]groupText, len(s.groups)),
 	}
 	for name, g := range s.groups {
-		stored.Groups[name] = storedGroup{Count: g.count, Min: g.min, Max: g.max, Deployed: g.deployed, Checked: g.checked, Misplaced: g.misplaced, Labels: g.labels}
+		text.Groups[name] = groupText{Count: g.count, Min: g.min, Max: g.max, Deployed: g.deployed, Checked: g.checked, Misplaced: g.misplaced, Labels: g.labels}
 	}
-	return stored
+	return text
 }
 
-// specification is the inverse of stored.
-func (s storedSpecification) specification() *specification {
+// specification is the inverse of text.
+func (s *specificationText) specification() *specification {
 	spec := &specification{
 		jobType: s.Type, region: s.Region, index: s.Index, createIndex: s.Created, submitted: s.Submitted, version: s.Version,
 		stopped: s.Stopped, periodic: s.Periodic, parameterized: s.Parameterized, groups: make(map[string]*group, len(s.Groups)),
@@ -113,10 +127,9 @@ func (s *specifications) recall(key jobKey, job *jobStub, now time.Time) *specif
 		return nil
 	}
 	stored, ok := s.records.Recall(key.stored())
-	if !ok || stored.Index != job.specified || stored.Created != job.created || stored.Submitted != job.submitted {
+	if !ok || stored.specification == nil || stored.index != job.specified || stored.createIndex != job.created || stored.submitted != job.submitted {
 		return nil
 	}
-	spec := stored.specification()
-	s.remember(key, spec, now)
-	return spec
+	s.remember(key, stored.specification, now)
+	return stored.specification
 }
