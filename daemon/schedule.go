@@ -217,7 +217,7 @@ func (s *scheduler) begin(roster *roster, now time.Time, tick bool) {
 			count++
 			continue
 		}
-		r.reads.skip(i)
+		r.skip(i)
 		if !tick {
 			continue
 		}
@@ -233,7 +233,7 @@ func (s *scheduler) begin(roster *roster, now time.Time, tick bool) {
 		s.complete(r)
 		return
 	}
-	r.reads.start(func(pass int) time.Time { return r.passes[pass].autoscaler.known })
+	r.start(func(pass int) time.Time { return r.passes[pass].autoscaler.known })
 }
 
 // withdraw takes the passes back that still wait for what they read, of rounds out of
@@ -247,7 +247,7 @@ func (s *scheduler) withdraw(tick time.Time) {
 		withdrawn := int64(0)
 		for i := range r.passes {
 			p := &r.passes[i]
-			if lastTick(tick, p.definition.SyncPeriod).Equal(tick) && r.reads.withdraw(i) {
+			if lastTick(tick, p.definition.SyncPeriod).Equal(tick) && r.withdraw(i) {
 				p.autoscaler.release()
 				withdrawn++
 			}
