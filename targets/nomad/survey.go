@@ -208,9 +208,13 @@ func (v *survey) read(ctx context.Context, due map[groupKey]*knownGroup) error {
 // looks at all allocations for each such list.
 const mostFiltered = 5 * maxFiltered
 
+// fewAllocs is how many allocations are all read rather than those of more than
+// maxFiltered jobs.
+const fewAllocs = 1000
+
 // worthAll reports whether all allocations are to be read for those of so many jobs.
 func (v *survey) worthAll(jobs int) bool {
-	return !v.few() && (jobs > mostFiltered || jobs > maxFiltered && 2*jobs > len(v.jobs))
+	return !v.few() && (jobs > mostFiltered || jobs > maxFiltered && (2*jobs > len(v.jobs) || v.present <= fewAllocs))
 }
 
 // jobsOf returns the ids of the jobs of groups, in order.

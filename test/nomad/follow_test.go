@@ -1,0 +1,137 @@
+package nomad
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	nomadapi "github.com/hashicorp/nomad/api"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/nomad"
+	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/nomad/nomadtest"
+)
+
+// TestFollows: a fleet that reads what moved has what one has that has just begun, and
+// reads everything, at all times while jobs are scaled, deployed, stopped, run again and
+// purged, and their allocations stopped, started again and fail.
+func TestFollows(t *testing.T) {
+	t.Parallel()
+	agent := nomadtest.Start(t, nomadtest.Options{})
+	const jobs, changes = 30, 40
+	job := func(n, count int) nomadtest.Job {
+		j := nomadtest.Job{ID: fmt.Sprintf("moving-%02d", n), Count: count, Deployed: n%3 == 0}
+		if n%5 == 1 {
+			j.Script = "sleep 7; exit 3" // fails, and is started again
+		}
+		return j
+	}
+	var refs []targets.Ref
+	for n := range jobs {
+		agent.Run(t, job(n, 1+n%3))
+		refs = append(refs, targets.Ref{Fleet: "prod", Name: job(n, 0).ID + "/app"})
+	}
+	c := &nomad.Config{Address: agent.URL}
+	c.SetDefaults()
+	open := func() *nomad.Fleet {
+		f, err := nomad.New("prod", c, targets.Env{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	read := func(f *nomad.Fleet) string {
+		readings, err := f.Snapshot(t.Context(), refs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return state(refs, readings)
+	}
+	whole := func() string {
+		f := open()
+		defer func() { _ = f.Close() }()
+		return read(f)
+	}
+	moving := open()
+	t.Cleanup(func() { _ = moving.Close() })
+	random := rand.New(rand.NewPCG(1, 2))
+	for n := range changes {
+		change(t, agent, job, random)
+		// Between two that are the same, and began before and after, nothing happened.
+		wait.For(t, patience, fmt.Sprintf("moment without a change after the change %d", n), func() (string, bool) {
+			before := whole()
+			got := read(moving)
+			if whole() != before {
+				return "always something happens", false
+			}
+			if got != before {
+				t.Fatalf("after %d changes, by reading what moved:\n%s\nby reading everything:\n%s", n, got, before)
+			}
+			return "", true
+		})
+	}
+}
+
+// change does something to one of the jobs.
+func change(t *testing.T, agent *nomadtest.Agent, job func(n, count int) nomadtest.Job, random *rand.Rand) {
+	t.Helper()
+	n, count := random.IntN(30), random.IntN(5)
+	id := job(n, 0).ID
+	var allocs []*nomadapi.AllocationListStub
+	for _, stub := range list(t, agent, id) {
+		if stub.ClientStatus == nomadapi.AllocClientStatusRunning {
+			allocs = append(allocs, stub)
+		}
+	}
+	var err error
+	switch what := random.IntN(6); {
+	case what == 0 && len(allocs) > 0:
+		_, err = agent.Client.Allocations().Stop(&nomadapi.Allocation{ID: allocs[0].ID}, nil)
+	case what == 1:
+		_, _, err = agent.Client.Jobs().Deregister(id, false, nil)
+	case what == 2:
+		if _, _, err = agent.Client.Jobs().Deregister(id, true, nil); err == nil {
+			agent.Run(t, job(n, count))
+		}
+	default:
+		agent.Run(t, job(n, count))
+	}
+	if err != nil {
+		t.Logf("change %s: %v", id, err) // as of one that is deployed
+	}
+	time.Sleep(time.Duration(random.IntN(400)) * time.Millisecond)
+}
+
+// list returns the allocations of a job.
+func list(t *testing.T, agent *nomadtest.Agent, id string) []*nomadapi.AllocationListStub {
+	t.Helper()
+	allocs, _, err := agent.Client.Jobs().Allocations(id, true, nil)
+	if err != nil {
+		t.Logf("list the allocations of %s: %v", id, err)
+	}
+	return allocs
+}
+
+// state writes readings, without what depends on what was seen before.
+func state(refs []targets.Ref, readings map[targets.Ref]targets.Reading) string {
+	var text strings.Builder
+	for _, ref := range refs {
+		reading := readings[ref]
+		var instances []string
+		for n, instance := range reading.Instances {
+			started := ""
+			if instance.Phase == policy.PhaseRunning {
+				started = instance.StartedAt.UTC().String()
+			}
+			instances = append(instances, fmt.Sprint(instance.ID[:8], instance.Phase, instance.Deleting, started, reading.Locations[n], instance.Tasks))
+		}
+		slices.Sort(instances)
+		fmt.Fprintln(&text, ref, reading.Err, reading.SpecReplicas, reading.StatusReplicas, reading.Version, reading.Hold != nil, reading.Notices, instances)
+	}
+	return text.String()
+}
