@@ -15,6 +15,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -49,6 +50,7 @@ func run() error {
 	var query, programs string
 	var serve, all bool
 	var times int
+	var page string
 	flag.IntVar(&r.n, "n", 1000, "jobs, each with an autoscaler")
 	flag.DurationVar(&r.period, "period", 15*time.Second, "how often an autoscaler is evaluated")
 	flag.BoolVar(&r.single, "single", false, "one allocation a job, not 1 to 20")
@@ -61,6 +63,7 @@ func run() error {
 	flag.IntVar(&times, "times", 1, "how often each is measured")
 	flag.BoolVar(&serve, "serve", false, "run the simulator alone, until it is interrupted")
 	flag.BoolVar(&all, "all", false, "measure all rows of docs/performance.md")
+	flag.StringVar(&page, "write", "", "a page of Markdown in which the tables take the place of those that were written before")
 	flag.Parse()
 	if query != "shared" && query != "each" {
 		return fmt.Errorf("-query %s: must be shared or each", query)
@@ -73,9 +76,34 @@ func run() error {
 	if all {
 		rows = allRows(r)
 	}
-	b := &bench{built: map[string]string{}}
+	var tables strings.Builder
+	b := &bench{built: map[string]string{}, out: io.MultiWriter(os.Stdout, &tables)}
 	defer b.clean()
-	return b.measureAll(ctx, rows)
+	err := b.measureAll(ctx, rows)
+	if page != "" && ctx.Err() == nil {
+		err = errors.Join(err, rewrite(page, tables.String()))
+	}
+	return err
+}
+
+// What is written stands between these two lines of a page.
+const (
+	tablesBegin = "<!-- begin of what make scale writes -->\n"
+	tablesEnd   = "<!-- end of what make scale writes -->\n"
+)
+
+// rewrite puts tables into a page.
+func rewrite(page, tables string) error {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	before, rest, begun := strings.Cut(string(text), tablesBegin)
+	_, after, ended := strings.Cut(rest, tablesEnd)
+	if !begun || !ended {
+		return fmt.Errorf("%s has no lines %q and %q", page, tablesBegin, tablesEnd)
+	}
+	return os.WriteFile(page, []byte(before+tablesBegin+"\n"+tables+"\n"+tablesEnd+after), 0o644)
 }
 
 // settled returns the row with its changes.
@@ -120,6 +148,8 @@ func allRows(r row) []measurement {
 type bench struct {
 	built  map[string]string
 	cleans []func()
+	// out is where the tables go.
+	out io.Writer
 }
 
 func (b *bench) clean() {
@@ -131,10 +161,10 @@ func (b *bench) clean() {
 // measureAll measures all rows and prints tables of them. A measurement that fails
 // keeps none of the others from being made.
 func (b *bench) measureAll(ctx context.Context, rows []measurement) error {
-	fmt.Printf("%s\n\n", machine())
-	costs.begin()
+	_, _ = fmt.Fprintf(b.out, "%s\n\n", machine())
+	costs.begin(b.out)
 	var asked []*result
-	var errs []error
+	failed := 0
 	for _, one := range rows {
 		for _, program := range one.programs {
 			m, err := b.measure(ctx, program, one.settled())
@@ -142,24 +172,27 @@ func (b *bench) measureAll(ctx context.Context, rows []measurement) error {
 				return ctx.Err()
 			}
 			if err != nil {
-				errs = append(errs, err)
+				failed++
 				fmt.Fprintln(os.Stderr, err)
 				continue
 			}
-			costs.show(m)
+			costs.show(b.out, m)
 			if m.restartAll > 0 {
 				asked = append(asked, m)
 			}
 		}
 	}
 	if len(asked) > 0 {
-		fmt.Println()
-		extras.begin()
+		_, _ = fmt.Fprintln(b.out)
+		extras.begin(b.out)
 	}
 	for _, m := range asked {
-		extras.show(m)
+		extras.show(b.out, m)
 	}
-	return errors.Join(errs...)
+	if failed > 0 {
+		return fmt.Errorf("%d measurements failed", failed)
+	}
+	return nil
 }
 
 // measure measures a program for a row.

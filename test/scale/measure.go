@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -180,11 +181,12 @@ var extras = table{
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()) }
 
-// begin prints the head of the table, in Markdown.
-func (t table) begin() {
-	fmt.Println("| " + strings.Join(t.head, " | ") + " |")
-	fmt.Println(strings.Repeat("|---", len(t.head)) + "|")
+// begin writes the head of the table, in Markdown.
+func (t table) begin(out io.Writer) {
+	_, _ = fmt.Fprintf(out, "| %s |\n%s|\n", strings.Join(t.head, " | "), strings.Repeat("|---", len(t.head)))
 }
 
-// show prints a row.
-func (t table) show(m *result) { fmt.Println("| " + strings.Join(t.cells(m), " | ") + " |") }
+// show writes a row.
+func (t table) show(out io.Writer, m *result) {
+	_, _ = fmt.Fprintf(out, "| %s |\n", strings.Join(t.cells(m), " | "))
+}
