@@ -61,7 +61,7 @@ func (s *Server) begin(c *call, g *group, kind string, do func(o *operation, now
 	return answer, nil
 }
 
-// tell returns what an operation is now.
+// look returns what an operation is now.
 func (s *Server) look(o *operation, now time.Time) *computepb.Operation {
 	answer := &computepb.Operation{
 		Kind: new("compute#operation"), Name: &o.name, Id: &o.id, OperationType: &o.kind, User: new(Account),
