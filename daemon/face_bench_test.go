@@ -130,7 +130,7 @@ func serveBench(b *testing.B, d *Daemon) (socket string) {
 		b.Fatal(err)
 	}
 	socket = filepath.Join(dir, "hpad.sock")
-	listener, err := api.ListenSocket(socket)
+	listener, err := api.ListenSocket(socket, "")
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func Listen(ctx context.Context, c config.Daemon) (Listeners, error) {
 	l := Listeners{WebConfig: c.WebConfig, AllowedHosts: c.AllowedHosts}
 	var err error
 	if c.Socket != "" {
-		if l.Socket, err = api.ListenGroupSocket(c.Socket, c.SocketGroup); err != nil {
+		if l.Socket, err = api.ListenSocket(c.Socket, c.SocketGroup); err != nil {
 			return Listeners{}, err
 		}
 	}

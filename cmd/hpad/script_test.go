@@ -65,7 +65,7 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 	dir, err := os.MkdirTemp("", "hpad")
 	ts.Check(err)
 	socket := filepath.Join(dir, "hpad.sock")
-	listener, err := api.ListenSocket(socket)
+	listener, err := api.ListenSocket(socket, "")
 	ts.Check(err)
 	server := api.NewServer(api.NewHandler(daemon, prometheus.NewRegistry(), api.Full), nil)
 	done := make(chan error, 1)

@@ -93,20 +93,6 @@ func (c *Client) Reload(ctx context.Context) error {
 	return c.call(ctx, http.MethodPost, "/-/reload", nil)
 }
 
-// BuildInfo returns which hpad the daemon is.
-func (c *Client) BuildInfo(ctx context.Context) (BuildInfo, error) {
-	var build BuildInfo
-	err := c.call(ctx, http.MethodGet, "/api/v1/status/buildinfo", &build)
-	return build, err
-}
-
-// Config returns the configuration in force as TOML, without secrets.
-func (c *Client) Config(ctx context.Context) (string, error) {
-	var text ConfigText
-	err := c.call(ctx, http.MethodGet, "/api/v1/status/config", &text)
-	return text.TOML, err
-}
-
 // How often a call is made again that was one too many, and how long it waits for
 // that at most.
 const (

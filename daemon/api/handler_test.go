@@ -120,6 +120,22 @@ func TestPathsAndMethods(t *testing.T) {
 	}
 }
 
+func TestStatus(t *testing.T) {
+	d := twoAutoscalers()
+	for path, want := range map[string]any{
+		"/api/v1/status/config": api.ConfigText{TOML: d.config}, "/api/v1/status/buildinfo": api.Build(),
+	} {
+		wanted, err := json.Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := open(t, ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, path, nil))).Data
+		if string(got) != string(wanted) {
+			t.Errorf("%s is %s, want %s", path, got, wanted)
+		}
+	}
+}
+
 func TestListLeavesOutDecisionsAndEvents(t *testing.T) {
 	d := twoAutoscalers()
 	a := open(t, ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers", nil)))

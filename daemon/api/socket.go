@@ -31,12 +31,10 @@ const socketProbeTimeout = 2 * time.Second
 // that is made with mode 0750 when it is not there. A socket that nobody listens
 // on is what a killed hpad left behind and is replaced; any other, and anything else at
 // path, is an error. Close removes the socket.
-func ListenSocket(path string) (net.Listener, error) { return ListenGroupSocket(path, "") }
-
-// ListenGroupSocket does what [ListenSocket] does, and gives the socket, and the
-// directory if it has to be made, to a group by name or number. That is for a
-// daemon that runs as root; empty leaves the process's own group.
-func ListenGroupSocket(path, group string) (net.Listener, error) {
+//
+// The socket, and the directory if it has to be made, are given to a group by name or
+// number. That is for a daemon that runs as root; empty leaves the process's own group.
+func ListenSocket(path, group string) (net.Listener, error) {
 	listener, err := listenSocket(path, group)
 	if err != nil {
 		return nil, fmt.Errorf("listen on socket %q: %w", path, err)

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // serve serves a handler on a socket until the test ends.
 func serve(t *testing.T, socket string, handler http.Handler) {
 	t.Helper()
-	listener, err := api.ListenSocket(socket)
+	listener, err := api.ListenSocket(socket, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func socketPath(t *testing.T) string {
 
 func TestListenSocketModesAndRemoval(t *testing.T) {
 	socket := socketPath(t)
-	listener, err := api.ListenSocket(socket)
+	listener, err := api.ListenSocket(socket, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestListenSocketModesAndRemoval(t *testing.T) {
 func TestListenSocketReplacesAStaleOne(t *testing.T) {
 	socket := socketPath(t)
 	leaveStale(t, socket)
-	listener, err := api.ListenSocket(socket)
+	listener, err := api.ListenSocket(socket, "")
 	if err != nil {
 		t.Fatalf("a stale socket is in the way: %v", err)
 	}
@@ -107,7 +107,7 @@ func leaveStale(t *testing.T, socket string) {
 func TestListenSocketRefusesOneInUse(t *testing.T) {
 	socket := socketPath(t)
 	serve(t, socket, http.NotFoundHandler())
-	_, err := api.ListenSocket(socket)
+	_, err := api.ListenSocket(socket, "")
 	want := fmt.Sprintf("another hpad (process %d) answers on it", os.Getpid())
 	if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), socket) {
 		t.Errorf("error %v, want it to name %q and say %q", err, socket, want)
@@ -122,7 +122,7 @@ func TestListenSocketRefusesWhatIsNoSocket(t *testing.T) {
 	if err := os.WriteFile(socket, []byte("data"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := api.ListenSocket(socket); err == nil || !strings.Contains(err.Error(), "not a socket") {
+	if _, err := api.ListenSocket(socket, ""); err == nil || !strings.Contains(err.Error(), "not a socket") {
 		t.Errorf("error %v, want one about something that is not a socket", err)
 	}
 	if data, err := os.ReadFile(socket); err != nil || string(data) != "data" {
@@ -131,7 +131,7 @@ func TestListenSocketRefusesWhatIsNoSocket(t *testing.T) {
 }
 
 func TestListenSocketNamesATooLongPath(t *testing.T) {
-	_, err := api.ListenSocket("/tmp/" + strings.Repeat("x", 200))
+	_, err := api.ListenSocket("/tmp/"+strings.Repeat("x", 200), "")
 	if err == nil || !strings.Contains(err.Error(), "205 bytes") {
 		t.Errorf("error %v, want one about 205 bytes", err)
 	}
@@ -139,14 +139,14 @@ func TestListenSocketNamesATooLongPath(t *testing.T) {
 
 func TestCloseLeavesAnothersSocket(t *testing.T) {
 	socket := socketPath(t)
-	listener, err := api.ListenSocket(socket)
+	listener, err := api.ListenSocket(socket, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(socket); err != nil {
 		t.Fatal(err)
 	}
-	other, err := api.ListenSocket(socket)
+	other, err := api.ListenSocket(socket, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,12 +190,6 @@ func TestClient(t *testing.T) {
 	_, err = client.Autoscaler(ctx, "nobody")
 	if !errors.Is(err, api.ErrNotFound) || err.Error() != `no autoscaler named "nobody"` {
 		t.Errorf("error %v, want an ErrNotFound that names nobody", err)
-	}
-	if text, err := client.Config(ctx); err != nil || text != d.config {
-		t.Errorf("config %q, %v; want %q", text, err, d.config)
-	}
-	if build, err := client.BuildInfo(ctx); err != nil || build != api.Build() {
-		t.Errorf("build %+v, %v; want %+v", build, err, api.Build())
 	}
 	if err := client.Reload(ctx); err != nil || d.reloads != 1 {
 		t.Errorf("reload: %v, %d reloads; want one", err, d.reloads)
