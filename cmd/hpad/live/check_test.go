@@ -125,6 +125,14 @@ func (w *world) check() []string {
 	return lines
 }
 
+// wantFindings checks, and compares what is found line by line.
+func (w *world) wantFindings(t *testing.T, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, w.check()); diff != "" {
+		t.Errorf("findings (-want +got):\n%s", diff)
+	}
+}
+
 func TestMetrics(t *testing.T) {
 	reading, err := newWorld().fleet.Snapshot(context.Background(), []targets.Ref{{Fleet: "shop", Name: "web"}})
 	if err != nil {
@@ -245,14 +253,11 @@ func TestBrokenConnections(t *testing.T) {
 	refused := errors.New("refused")
 	w.buildFleet = func(string) (targets.Fleet, error) { return nil, refused }
 	w.buildSource = func(string) (sources.Source, error) { return nil, refused }
-	want := []string{
+	w.wantFindings(t,
 		"! fleets.shop: refused",
 		"! sources.prom: refused",
 		"! autoscalers.a.metrics[0]: refused",
-	}
-	if diff := cmp.Diff(want, w.check()); diff != "" {
-		t.Errorf("findings (-want +got):\n%s", diff)
-	}
+	)
 }
 
 // unreadableFleet is a fleet that passes its check and cannot be read.
@@ -273,14 +278,11 @@ func TestUnreadableFleet(t *testing.T) {
 	w.metric("a", policy.ExternalMetric, config.Input{Query: "q"})
 	w.source.answers["q"] = vector(labeled(1))
 	w.buildFleet = func(string) (targets.Fleet, error) { return unreadableFleet{w.fleet}, nil }
-	want := []string{
+	w.wantFindings(t,
 		"fleets.shop: server answers; its version is 1.0.0",
 		"! fleets.shop: list jobs: forbidden",
 		"autoscalers.a.metrics[0]: External m: 1 series, which add up to 1",
-	}
-	if diff := cmp.Diff(want, w.check()); diff != "" {
-		t.Errorf("findings (-want +got):\n%s", diff)
-	}
+	)
 }
 
 // TestTwins has two fleets of different addresses that turn out to be one engine.
@@ -308,9 +310,7 @@ func TestTwins(t *testing.T) {
 		if problem != "" {
 			want = append(want, problem)
 		}
-		if diff := cmp.Diff(want, w.check()); diff != "" {
-			t.Errorf("%s: findings (-want +got):\n%s", kind, diff)
-		}
+		t.Run(kind, func(t *testing.T) { w.wantFindings(t, want...) })
 	}
 }
 
@@ -322,16 +322,13 @@ func TestJoined(t *testing.T) {
 	w.source.answers["q"] = vector(labeled(1))
 	w.source.check = []string{"no token", "version 3"}
 	w.source.checkErr = errors.Join(errors.New("no token"), errors.New("no user"))
-	want := []string{
+	w.wantFindings(t,
 		"fleets.shop: reads 1 target",
 		"sources.prom: version 3",
 		"! sources.prom: no token; no user",
 		"autoscalers.a.target: shop/web wants 2 replicas and has 2",
 		"autoscalers.a.metrics[0]: External m: 1 series, which add up to 1",
-	}
-	if diff := cmp.Diff(want, w.check()); diff != "" {
-		t.Errorf("findings (-want +got):\n%s", diff)
-	}
+	)
 }
 
 // TestRanges has a server that scrapes every 15 s, by what it says of the samples.
@@ -358,9 +355,7 @@ func TestRanges(t *testing.T) {
 			want = append(want, key+test.want)
 		}
 		want = append(want, key+"External m: 1 series, which add up to 1")
-		if diff := cmp.Diff(want, w.check()); diff != "" {
-			t.Errorf("%s: findings (-want +got):\n%s", text, diff)
-		}
+		t.Run(text, func(t *testing.T) { w.wantFindings(t, want...) })
 		if test.count != "" && w.source.asked[test.count] != 1 {
 			t.Errorf("%s: %s was asked %d times", text, test.count, w.source.asked[test.count])
 		}
@@ -372,14 +367,11 @@ func TestUntried(t *testing.T) {
 	w := newWorld()
 	w.metric("a", policy.ExternalMetric, config.Input{Query: "q"})
 	w.source.errs["q"] = fmt.Errorf("source %q: %w", "prom", embedded.ErrNotStarted)
-	want := []string{
+	w.wantFindings(t,
 		"fleets.shop: reads 1 target",
 		`sources.prom: 1 query not asked: the samples are hpad's own, and only "hpad run" gathers them`,
 		"autoscalers.a.target: shop/web wants 2 replicas and has 2",
-	}
-	if diff := cmp.Diff(want, w.check()); diff != "" {
-		t.Errorf("findings (-want +got):\n%s", diff)
-	}
+	)
 }
 
 func TestStore(t *testing.T) {
