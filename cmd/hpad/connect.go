@@ -13,6 +13,7 @@ import (
 
 	"github.com/hpad/hpad/cmd/hpad/hint"
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/explain"
 )
 
@@ -108,7 +109,7 @@ func suggestName(ctx context.Context, client *api.Client, name string, err error
 	if text := labelsText(ctx, client, name); text != "" {
 		return hint.With(err, text)
 	}
-	if near := nearest(name, names); near != "" {
+	if near := config.Nearest(name, names); near != "" {
 		return hint.With(err, "did you mean \""+near+"\"?")
 	}
 	return hint.With(err, "\"hpad get\" lists the autoscalers")

@@ -103,7 +103,7 @@ func (c *configuration) notConfigured(cmd *cobra.Command, loaded *config.Config,
 		names = append(names, configured)
 	}
 	slices.Sort(names)
-	if near := nearest(name, names); near != "" {
+	if near := config.Nearest(name, names); near != "" {
 		return hint.With(missing, "did you mean \""+near+"\"?")
 	}
 	if _, err := c.client(cmd, loaded).Autoscaler(cmd.Context(), name); err == nil {

@@ -74,7 +74,7 @@ func readKind[K any](t *table, what string, known map[string]K, omitted map[stri
 		return "", false
 	}
 	if _, ok := known[kind]; !ok {
-		if best := nearest(kind, names); best != "" {
+		if best := Nearest(kind, names); best != "" {
 			allowed = fmt.Sprintf("did you mean %q? (%s)", best, allowed)
 		}
 		t.addWritten(kindKey, "is no kind of "+what+"; "+allowed)
@@ -132,7 +132,7 @@ func (t *table) known(key, name, section string) bool {
 		return false
 	}
 	detail := "there is no such " + what
-	if best := nearest(name, names); best != "" {
+	if best := Nearest(name, names); best != "" {
 		detail += fmt.Sprintf("; did you mean %q?", best)
 	} else {
 		detail += "; there is " + strings.Join(names, ", ")

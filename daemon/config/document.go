@@ -153,7 +153,7 @@ func (t *table) addWritten(key, detail string) {
 func (t *table) unknown(key string, allowed []string) {
 	detail := "unknown key"
 	parent, last := cutLast(key)
-	if best := nearest(last, allowed); best != "" {
+	if best := Nearest(last, allowed); best != "" {
 		detail += fmt.Sprintf("; did you mean %q?", best)
 		t.meant[under(parent, best)] = true
 	} else {

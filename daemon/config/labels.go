@@ -128,7 +128,7 @@ func (r *labelReader) enabled(labels map[string]string) bool {
 	allowed := vocabulary(fields, true)
 	for _, label := range slices.Sorted(maps.Keys(labels)) {
 		key, ok := strings.CutPrefix(label, targets.LabelPrefix)
-		if ok && !fields.Has(key) && utf8.ValidString(key) && nearest(key, allowed) == enableLabel {
+		if ok && !fields.Has(key) && utf8.ValidString(key) && Nearest(key, allowed) == enableLabel {
 			r.unknown(key, key, allowed)
 		}
 	}
@@ -297,7 +297,7 @@ func vocabulary(fields settings.Fields, top bool) []string {
 // unknown records a label that does not exist.
 func (r *labelReader) unknown(label, part string, allowed []string) {
 	detail := "unknown label"
-	if best := nearest(part, allowed); best != "" {
+	if best := Nearest(part, allowed); best != "" {
 		detail += fmt.Sprintf("; did you mean %q?", best)
 	} else {
 		detail += "; allowed are " + strings.Join(slices.Sorted(slices.Values(allowed)), ", ")

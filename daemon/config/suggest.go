@@ -5,14 +5,14 @@ import (
 	"unicode"
 )
 
-// nearest returns the allowed key that an unknown one was probably meant to be,
-// and "" when none is near. Kubernetes' own spelling ("maxReplicas") counts as
-// the snake case of it.
-func nearest(key string, allowed []string) string {
+// Nearest returns the allowed key or name that an unknown one was probably meant to
+// be, and "" when none is near. Kubernetes' own spelling ("maxReplicas") counts as the
+// snake case of it.
+func Nearest(key string, allowed []string) string {
 	spelled := snakeCase(key)
 	best, least := "", len(spelled)/3+2
 	for _, candidate := range allowed {
-		d := distance(spelled, candidate)
+		d := min(distance(spelled, candidate), distance(key, candidate))
 		if strings.HasPrefix(spelled, candidate+"_") || strings.HasPrefix(candidate, spelled+"_") {
 			d = min(d, 1)
 		}

@@ -48,7 +48,7 @@ func (c *Config) ParseReference(text string) (Reference, error) {
 	known, ok := c.Fleets[fleet]
 	if !ok {
 		hint := c.referencesHint()
-		if best := nearest(fleet, slices.Sorted(maps.Keys(c.Fleets))); best != "" {
+		if best := Nearest(fleet, slices.Sorted(maps.Keys(c.Fleets))); best != "" {
 			hint = fmt.Sprintf("did you mean %q?", best+"/"+name)
 		}
 		return Reference{}, &ReferenceError{Detail: fmt.Sprintf("there is no fleet %q", fleet), Hint: hint}

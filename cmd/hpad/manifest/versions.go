@@ -85,36 +85,32 @@ func (r *reader) v2beta1(node *yaml.Node, raw json.RawMessage, annotations map[s
 		Metrics        []autoscalingv1.MetricSpec                `json:"metrics"`
 	}
 	r.decode(node, raw, &given)
-	spec := autoscalingv2.HorizontalPodAutoscalerSpec{
-		ScaleTargetRef: autoscalingv2.CrossVersionObjectReference(given.ScaleTargetRef),
-		MinReplicas:    given.MinReplicas,
-		MaxReplicas:    given.MaxReplicas,
+	spec := r.older(node, annotations, given.ScaleTargetRef, given.MinReplicas, given.MaxReplicas)
+	spec.Metrics = modern(given.Metrics)
+	return spec
+}
+
+// older returns what v1 and v2beta1 have in common.
+func (r *reader) older(node *yaml.Node, annotations map[string]string, target autoscalingv1.CrossVersionObjectReference, least *int32, most int32) autoscalingv2.HorizontalPodAutoscalerSpec {
+	return autoscalingv2.HorizontalPodAutoscalerSpec{
+		ScaleTargetRef: autoscalingv2.CrossVersionObjectReference(target),
+		MinReplicas:    least,
+		MaxReplicas:    most,
 		Behavior:       r.behavior(node, annotations),
 	}
-	for _, metric := range given.Metrics {
-		spec.Metrics = append(spec.Metrics, modern(metric))
-	}
-	return spec
 }
 
 // v1 has only cpu; its other metrics are in an annotation, and come first.
 func (r *reader) v1(node *yaml.Node, raw json.RawMessage, annotations map[string]string) autoscalingv2.HorizontalPodAutoscalerSpec {
 	var given autoscalingv1.HorizontalPodAutoscalerSpec
 	r.decode(node, raw, &given)
-	spec := autoscalingv2.HorizontalPodAutoscalerSpec{
-		ScaleTargetRef: autoscalingv2.CrossVersionObjectReference(given.ScaleTargetRef),
-		MinReplicas:    given.MinReplicas,
-		MaxReplicas:    given.MaxReplicas,
-		Behavior:       r.behavior(node, annotations),
-	}
+	spec := r.older(node, annotations, given.ScaleTargetRef, given.MinReplicas, given.MaxReplicas)
 	if text, ok := annotations[metricsAnnotation]; ok {
 		var metrics []autoscalingv1.MetricSpec
 		if err := decodeAnnotation(text, &metrics); err != nil {
 			r.badAnnotation(node, metricsAnnotation, err)
 		}
-		for _, metric := range metrics {
-			spec.Metrics = append(spec.Metrics, modern(metric))
-		}
+		spec.Metrics = modern(metrics)
 	}
 	if percent := given.TargetCPUUtilizationPercentage; percent != nil {
 		spec.Metrics = append(spec.Metrics, autoscalingv2.MetricSpec{
@@ -171,8 +167,16 @@ func (r *reader) badAnnotation(node *yaml.Node, annotation string, err error) {
 	r.add(line, "annotation %s: %s", annotation, strings.TrimPrefix(err.Error(), "json: "))
 }
 
-// modern returns a metric of v1 as v2 has it. As upstream converts it.
-func modern(metric autoscalingv1.MetricSpec) autoscalingv2.MetricSpec {
+// modern returns metrics of v1 as v2 has them.
+func modern(metrics []autoscalingv1.MetricSpec) (all []autoscalingv2.MetricSpec) {
+	for _, metric := range metrics {
+		all = append(all, modernMetric(metric))
+	}
+	return all
+}
+
+// modernMetric returns a metric of v1 as v2 has it. As upstream converts it.
+func modernMetric(metric autoscalingv1.MetricSpec) autoscalingv2.MetricSpec {
 	spec := autoscalingv2.MetricSpec{Type: autoscalingv2.MetricSourceType(metric.Type)}
 	resourceTarget := func(percent *int32, average *resource.Quantity) autoscalingv2.MetricTarget {
 		target := autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: average, AverageUtilization: percent}

@@ -201,14 +201,21 @@ func (d description) evaluation(view api.Autoscaler) {
 	d.line(1, "Cause since:\t%s", since)
 }
 
-func (d description) conditions(conditions []policy.Condition) {
-	if len(conditions) == 0 {
-		d.line(0, "Conditions:\t%s", none)
+// table begins a table with its title and the lines above its rows; where there are
+// none it has only the title.
+func (d description) table(title string, rows int, head ...string) {
+	if rows == 0 {
+		d.line(0, "%s:\t%s", title, none)
 		return
 	}
-	d.line(0, "Conditions:")
-	d.line(1, "Type\tStatus\tReason\tMessage")
-	d.line(1, "----\t------\t------\t-------")
+	d.line(0, "%s:", title)
+	for _, line := range head {
+		d.line(1, "%s", line)
+	}
+}
+
+func (d description) conditions(conditions []policy.Condition) {
+	d.table("Conditions", len(conditions), "Type\tStatus\tReason\tMessage", "----\t------\t------\t-------")
 	for _, c := range conditions {
 		d.line(1, "%s\t%s\t%s\t%s", c.Type, c.Status, c.Reason, explain.OneLine(c.Message))
 	}
@@ -227,13 +234,7 @@ func (d description) drains(operations []drain.Operation) {
 }
 
 func (d description) events(events []api.Event) {
-	if len(events) == 0 {
-		d.line(0, "Events:\t%s", none)
-		return
-	}
-	d.line(0, "Events:")
-	d.line(1, "Type\tReason\tAge\tFrom\tMessage")
-	d.line(1, "----\t------\t----\t----\t-------")
+	d.table("Events", len(events), "Type\tReason\tAge\tFrom\tMessage", "----\t------\t----\t----\t-------")
 	for _, event := range events {
 		when := age(event.Last, d.now)
 		if event.Count > 1 {

@@ -1,18 +1,19 @@
-package main
+package config
 
 import "testing"
 
 func TestNearest(t *testing.T) {
-	names := []string{"checkout", "search", "käse"}
+	names := []string{"checkout", "search", "käse", "a-b-c-d"}
 	for word, want := range map[string]string{
 		"chekout":  "checkout",
 		"Checkout": "checkout",
 		"serach":   "search",
 		"kase":     "käse",
+		"a-b-c-e":  "a-b-c-d",
 		"payments": "",
 		"":         "",
 	} {
-		if got := nearest(word, names); got != want {
+		if got := Nearest(word, names); got != want {
 			t.Errorf("nearest to %q is %q, want %q", word, got, want)
 		}
 	}
