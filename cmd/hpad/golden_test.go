@@ -15,7 +15,7 @@ import (
 
 // TestGolden compares what people read with files that people reviewed.
 func TestGolden(t *testing.T) {
-	list := scenarios().list
+	list := scenarios().List
 	pages := map[string]func(io.Writer) error{
 		"get.txt":      func(w io.Writer) error { return show.Autoscalers(w, slices.Values(list), false, now) },
 		"get-wide.txt": func(w io.Writer) error { return show.Autoscalers(w, slices.Values(list), true, now) },

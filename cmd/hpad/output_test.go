@@ -29,7 +29,7 @@ func TestTerminalIsNotSteered(t *testing.T) {
 // A list that comes item by item is written as one that is there, and one that breaks
 // off is no whole one.
 func TestListIsWrittenAsItComes(t *testing.T) {
-	all := scenarios().list
+	all := scenarios().List
 	all[0].Evaluation.Error = "</b> & \u2028 \xff 5 → 7 \x1b"
 	broken := errors.New("broken")
 	for _, format := range []outputFormat{outputJSON, outputYAML} {

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"iter"
-	"slices"
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/api/apitest"
 	"github.com/hpad/hpad/policy"
 )
 
@@ -18,69 +15,6 @@ var (
 	now  = time.Date(2026, 11, 21, 12, 0, 20, 0, time.UTC)
 	tick = now.Add(-5 * time.Second)
 )
-
-// scenario is a daemon whose autoscalers each show one situation.
-type scenario struct {
-	list        []api.Autoscaler
-	discovered  []api.Discovered
-	reloadError string
-	health      api.Health
-}
-
-func (s *scenario) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
-	return func(yield func(api.Autoscaler) bool) {
-		for _, view := range s.list {
-			if (name == "" || view.Name > name) && !yield(view) {
-				return
-			}
-		}
-	}
-}
-
-func (s *scenario) Autoscaler(name string) (api.Autoscaler, bool) {
-	i := slices.IndexFunc(s.list, func(view api.Autoscaler) bool { return view.Name == name })
-	if i < 0 {
-		return api.Autoscaler{}, false
-	}
-	return s.list[i], true
-}
-
-func (s *scenario) Health() api.Health           { return s.health }
-func (s *scenario) Readiness() api.Readiness     { return api.Readiness{Ready: true} }
-func (s *scenario) Discovered() []api.Discovered { return s.discovered }
-func (s *scenario) Config() string               { return "" }
-
-// History returns what is recorded of a scenario, or of all that are configured.
-func (s *scenario) History(ctx context.Context, name string, from, to time.Time, limit int) ([]api.Recorded, error) {
-	all := s.recorded(name, from, to)
-	if name == "" {
-		for _, view := range s.list {
-			all = append(all, s.recorded(view.Name, from, to)...)
-		}
-	}
-	if limit > 0 {
-		all = all[max(0, len(all)-limit):]
-	}
-	return all, ctx.Err()
-}
-
-// recorded returns the history of one scenario: its last decision, of "rehearsal" an
-// earlier one too, and of "past", which is not configured any more, a whole story.
-func (s *scenario) recorded(name string, from, to time.Time) []api.Recorded {
-	all := past()
-	if name != "past" {
-		all = s.last(name)
-	}
-	if name == "rehearsal" {
-		earlier := all[0]
-		earlier.Time = earlier.Time.Add(-10 * time.Minute)
-		earlier.Decision.Time = earlier.Time
-		all = append([]api.Recorded{earlier}, all...)
-	}
-	return slices.DeleteFunc(all, func(entry api.Recorded) bool {
-		return entry.Time.Before(from) || !to.IsZero() && !entry.Time.Before(to)
-	})
-}
 
 // past is a history that has everything that may become of a decision.
 func past() []api.Recorded {
@@ -125,28 +59,31 @@ func past() []api.Recorded {
 	}
 }
 
-// last returns the last decision of a scenario as an entry.
-func (s *scenario) last(name string) []api.Recorded {
-	view, ok := s.Autoscaler(name)
-	if !ok || view.Decision == nil {
-		return nil
+// recorded returns what is recorded of scenarios: the last decision of each, of
+// "rehearsal" an earlier one too, and of "past", which is not configured any more, a
+// whole story.
+func recorded(list []api.Autoscaler) []api.Recorded {
+	all := past()
+	for _, view := range list {
+		if view.Decision == nil {
+			continue
+		}
+		became := view.Evaluation
+		entry := api.Recorded{
+			Autoscaler: view.Name, Time: view.Decision.Time, Decision: *view.Decision, Error: became.Error,
+			Written: became.Written, Hold: became.Hold, DryRun: became.DryRun, Since: became.Since, Untold: became.Untold,
+		}
+		for _, event := range view.Events {
+			entry.Events = append(entry.Events, event.Event)
+		}
+		all = append(all, entry)
+		if view.Name == "rehearsal" {
+			entry.Time = entry.Time.Add(-10 * time.Minute)
+			entry.Decision.Time = entry.Time
+			all = append(all, entry)
+		}
 	}
-	became := view.Evaluation
-	entry := api.Recorded{
-		Autoscaler: name, Time: view.Decision.Time, Decision: *view.Decision, Error: became.Error,
-		Written: became.Written, Hold: became.Hold, DryRun: became.DryRun, Since: became.Since, Untold: became.Untold,
-	}
-	for _, event := range view.Events {
-		entry.Events = append(entry.Events, event.Event)
-	}
-	return []api.Recorded{entry}
-}
-
-func (s *scenario) Reload(context.Context) error {
-	if s.reloadError != "" {
-		return errors.New(s.reloadError)
-	}
-	return nil
+	return all
 }
 
 // settings are the daemon's defaults.
@@ -211,13 +148,16 @@ func working(count int, milli int64) ([]policy.Instance, policy.Reading) {
 }
 
 // scenarios are a daemon with one autoscaler per situation.
-func scenarios() *scenario {
-	return &scenario{
-		health: api.Health{Healthy: true, LastTick: tick},
-		list: []api.Autoscaler{
-			growing(), shrinking(), steady(), blind(), gone(), tooMany(), switchedOff(), rehearsing(), looping(), fresh(), crashing(), overruled(), labeled(),
-		},
-		discovered: []api.Discovered{
+func scenarios() *apitest.Daemon {
+	list := []api.Autoscaler{
+		growing(), shrinking(), steady(), blind(), gone(), tooMany(), switchedOff(), rehearsing(), looping(), fresh(), crashing(), overruled(), labeled(),
+	}
+	return &apitest.Daemon{
+		List:     list,
+		Alive:    api.Health{Healthy: true, LastTick: tick},
+		State:    api.Readiness{Ready: true},
+		Recorded: recorded(list),
+		Targets: []api.Discovered{
 			{Reference: "prod/batch", State: api.DiscoveredOverridden, Autoscaler: "batch"},
 			{Reference: "prod/batch/main", State: api.DiscoveredOverridden, Autoscaler: "nightly"},
 			{Reference: "prod/mail/send", State: api.DiscoveredActive, Autoscaler: "prod/mail/send"},

@@ -51,13 +51,13 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("serve cannot be negated")
 	case len(args) == 0:
 	case len(args) == 1 && args[0] == "empty":
-		daemon.list = nil
+		daemon.List = nil
 	case len(args) == 2 && args[0] == "bad":
-		daemon.reloadError = args[1]
+		daemon.ReloadErr = errors.New(args[1])
 	case len(args) == 1 && args[0] == "hung":
-		daemon.health.Healthy = false
+		daemon.Alive.Healthy = false
 	case len(args) == 2 && args[0] == "late":
-		daemon.health.Unevaluated = []api.Problem{{Subject: "autoscaler " + args[1], Message: "read the target: timeout"}}
+		daemon.Alive.Unevaluated = []api.Problem{{Subject: "autoscaler " + args[1], Message: "read the target: timeout"}}
 	default:
 		ts.Fatalf("usage: serve [empty | bad MESSAGE | hung | late NAME]")
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/api/apitest"
 )
 
 // An envelope as a client sees it.
@@ -123,7 +124,7 @@ func TestPathsAndMethods(t *testing.T) {
 func TestStatus(t *testing.T) {
 	d := twoAutoscalers()
 	for path, want := range map[string]any{
-		"/api/v1/status/config": api.ConfigText{TOML: d.config}, "/api/v1/status/buildinfo": api.Build(),
+		"/api/v1/status/config": api.ConfigText{TOML: d.TOML}, "/api/v1/status/buildinfo": api.Build(),
 	} {
 		wanted, err := json.Marshal(want)
 		if err != nil {
@@ -143,18 +144,18 @@ func TestListLeavesOutDecisionsAndEvents(t *testing.T) {
 	if err := json.Unmarshal(a.Data, &list); err != nil {
 		t.Fatal(err)
 	}
-	want := twoAutoscalers().autoscalers
+	want := twoAutoscalers().List
 	want[0].Decision, want[0].Events = nil, nil
 	if diff := cmp.Diff(want, list, asShown); diff != "" {
 		t.Errorf("list differs (-want +got):\n%s", diff)
 	}
-	if d.autoscalers[0].Decision == nil {
+	if d.List[0].Decision == nil {
 		t.Error("the handler changed the daemon's own view")
 	}
 }
 
 func TestNoAutoscalersAreAnEmptyList(t *testing.T) {
-	a := open(t, ask(t, &fakeDaemon{}, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers", nil)))
+	a := open(t, ask(t, &apitest.Daemon{}, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers", nil)))
 	if a.Status != "success" || string(a.Data) != "[]" {
 		t.Errorf("envelope %s with data %s, want success with []", a.Status, a.Data)
 	}
@@ -162,7 +163,7 @@ func TestNoAutoscalersAreAnEmptyList(t *testing.T) {
 
 func TestUnencodableDecisionIsAnError(t *testing.T) {
 	d := twoAutoscalers()
-	d.autoscalers[0].Decision.Metrics = append(d.autoscalers[0].Decision.Metrics, metricWithTolerance(math.Inf(1)))
+	d.List[0].Decision.Metrics = append(d.List[0].Decision.Metrics, metricWithTolerance(math.Inf(1)))
 	response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers/checkout", nil))
 	if a := open(t, response); response.Code != 500 || a.ErrorType != "internal" || !strings.Contains(a.Error, "encode the answer") {
 		t.Errorf("status %d, envelope %+v, want a 500 that says what could not be encoded", response.Code, a)
@@ -185,7 +186,7 @@ func TestHealth(t *testing.T) {
 		{"stuck", "/-/healthy", api.Health{Unevaluated: unevaluated}, 503},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			response := ask(t, &fakeDaemon{health: test.health}, api.ReadOnly, httptest.NewRequest(http.MethodGet, test.path, nil))
+			response := ask(t, &apitest.Daemon{Alive: test.health}, api.ReadOnly, httptest.NewRequest(http.MethodGet, test.path, nil))
 			if response.Code != test.want {
 				t.Errorf("status %d, want %d", response.Code, test.want)
 			}
@@ -209,7 +210,7 @@ func TestReadiness(t *testing.T) {
 		{api.Readiness{Ready: true, Problems: problems}, 200},
 		{api.Readiness{Problems: problems}, 503},
 	} {
-		response := ask(t, &fakeDaemon{readiness: test.readiness}, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/-/ready", nil))
+		response := ask(t, &apitest.Daemon{State: test.readiness}, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/-/ready", nil))
 		var got api.Readiness
 		if err := json.Unmarshal(response.Body.Bytes(), &got); err != nil {
 			t.Fatal(err)
@@ -224,13 +225,13 @@ func TestReload(t *testing.T) {
 	t.Run("is refused over TCP", func(t *testing.T) {
 		d := twoAutoscalers()
 		ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodPost, "/-/reload", nil))
-		if d.reloads != 0 {
+		if d.Reloads != 0 {
 			t.Error("a read-only listener reloaded")
 		}
 	})
 	t.Run("tells a bad configuration", func(t *testing.T) {
 		d := twoAutoscalers()
-		d.reloadErr = errBadConfig
+		d.ReloadErr = errBadConfig
 		response := ask(t, d, api.Full, httptest.NewRequest(http.MethodPost, "/-/reload", nil))
 		a := open(t, response)
 		if response.Code != 500 || a.ErrorType != "reload" || a.Error != errBadConfig.Error() {
@@ -242,17 +243,17 @@ func TestReload(t *testing.T) {
 		request := httptest.NewRequest(http.MethodPost, "/-/reload", nil)
 		request.Header.Set("Sec-Fetch-Site", "cross-site")
 		response := ask(t, d, api.Full, request)
-		if a := open(t, response); response.Code != 403 || a.ErrorType != "forbidden" || d.reloads != 0 {
-			t.Errorf("status %d, envelope %+v, %d reloads; want 403 and none", response.Code, a, d.reloads)
+		if a := open(t, response); response.Code != 403 || a.ErrorType != "forbidden" || d.Reloads != 0 {
+			t.Errorf("status %d, envelope %+v, %d reloads; want 403 and none", response.Code, a, d.Reloads)
 		}
 	})
 	t.Run("goes on when the client leaves", func(t *testing.T) {
 		d := twoAutoscalers()
 		ctx, cancel := context.WithCancel(t.Context())
-		d.onReload = cancel
+		d.OnReload = cancel
 		ask(t, d, api.Full, httptest.NewRequestWithContext(ctx, http.MethodPost, "/-/reload", nil))
-		if d.reloads != 1 || d.reloadCtx != nil {
-			t.Errorf("%d reloads, context %v; want one with a live context", d.reloads, d.reloadCtx)
+		if d.Reloads != 1 || d.ReloadCtx != nil {
+			t.Errorf("%d reloads, context %v; want one with a live context", d.Reloads, d.ReloadCtx)
 		}
 	})
 }
@@ -275,7 +276,7 @@ func TestMetricsServesWhatCanBeGathered(t *testing.T) {
 		brokenCollector{},
 	)
 	recorder := httptest.NewRecorder()
-	api.NewHandler(&fakeDaemon{}, registry, api.ReadOnly).ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	api.NewHandler(&apitest.Daemon{}, registry, api.ReadOnly).ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if recorder.Code != 200 || !strings.Contains(recorder.Body.String(), "hpad_tests_total 0") {
 		t.Errorf("status %d, body %q; want the counter in spite of the broken collector", recorder.Code, recorder.Body)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/api/apitest"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/drain"
 )
@@ -36,11 +37,11 @@ func recordedAt(name string, at time.Time, count int32) api.Recorded {
 
 // remembering is a daemon with three entries of "checkout" a minute apart, of
 // which the last one failed, and one of "gone", which is not configured.
-func remembering() *fakeDaemon {
+func remembering() *apitest.Daemon {
 	d := twoAutoscalers()
-	d.history = map[string][]api.Recorded{
-		"checkout": {recordedAt("checkout", noon, 5), recordedAt("checkout", noon.Add(time.Minute), 6), recordedAt("checkout", noon.Add(2*time.Minute), 0)},
-		"gone":     {recordedAt("gone", noon, 3)},
+	d.Recorded = []api.Recorded{
+		recordedAt("checkout", noon, 5), recordedAt("checkout", noon.Add(time.Minute), 6), recordedAt("checkout", noon.Add(2*time.Minute), 0),
+		recordedAt("gone", noon, 3),
 	}
 	return d
 }
@@ -51,14 +52,14 @@ func TestHistory(t *testing.T) {
 		query string
 		want  []api.Recorded
 	}{
-		{"autoscalers/checkout/history", d.history["checkout"]},
-		{"autoscalers/checkout/history?limit=2", d.history["checkout"][1:]},
-		{"autoscalers/checkout/history?from=2026-11-21T12:01:00Z", d.history["checkout"][1:]},
-		{"autoscalers/checkout/history?to=2026-11-21T13:01:00%2B01:00", d.history["checkout"][:1]},
-		{"autoscalers/checkout/history?from=1795262459.5&to=1795262460.001", d.history["checkout"][1:2]},
-		{"autoscalers/gone/history", d.history["gone"]},
-		{"history?to=2026-11-21T12:01:00Z", []api.Recorded{d.history["checkout"][0], d.history["gone"][0]}},
-		{"history?limit=1", d.history["checkout"][2:]},
+		{"autoscalers/checkout/history", d.RecordedOf("checkout")},
+		{"autoscalers/checkout/history?limit=2", d.RecordedOf("checkout")[1:]},
+		{"autoscalers/checkout/history?from=2026-11-21T12:01:00Z", d.RecordedOf("checkout")[1:]},
+		{"autoscalers/checkout/history?to=2026-11-21T13:01:00%2B01:00", d.RecordedOf("checkout")[:1]},
+		{"autoscalers/checkout/history?from=1795262459.5&to=1795262460.001", d.RecordedOf("checkout")[1:2]},
+		{"autoscalers/gone/history", d.RecordedOf("gone")},
+		{"history?to=2026-11-21T12:01:00Z", []api.Recorded{d.RecordedOf("checkout")[0], d.RecordedOf("gone")[0]}},
+		{"history?limit=1", d.RecordedOf("checkout")[2:]},
 		{"history?from=2027-01-01T00:00:00Z", []api.Recorded{}},
 		{"autoscalers/k%C3%A4se%2F1/history", []api.Recorded{}},
 	} {
@@ -73,7 +74,7 @@ func TestHistory(t *testing.T) {
 			}
 		})
 	}
-	d.historyErr = errors.New("checksum does not match")
+	d.HistoryErr = errors.New("checksum does not match")
 	for _, path := range []string{"autoscalers/checkout/history", "autoscalers/checkout/explain?at=0", "history"} {
 		response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/"+path, nil))
 		if got := open(t, response); response.Code != http.StatusInternalServerError || got.Error != "checksum does not match" {
@@ -84,8 +85,8 @@ func TestHistory(t *testing.T) {
 
 func TestExplainAt(t *testing.T) {
 	d := remembering()
-	d.autoscalers[0].Victims = []drain.Victim{{ID: "i-9"}}
-	d.autoscalers[0].Evaluation.Error = "of now"
+	d.List[0].Victims = []drain.Victim{{ID: "i-9"}}
+	d.List[0].Evaluation.Error = "of now"
 	for _, test := range []struct {
 		at       string
 		decided  time.Time
@@ -122,8 +123,8 @@ func TestExplainAtTellsUntilWhenItHeld(t *testing.T) {
 	turning := recordedAt("checkout", minute(90), 4)
 	turning.Untold = &api.Untold{Changes: 7, From: minute(70)}
 	d := twoAutoscalers()
-	d.history = map[string][]api.Recorded{"checkout": {recordedAt("checkout", noon, 5), recordedAt("checkout", minute(60), 6), turning}}
-	d.autoscalers[0].Evaluation = api.Evaluation{Last: minute(95)}
+	d.Recorded = []api.Recorded{recordedAt("checkout", noon, 5), recordedAt("checkout", minute(60), 6), turning}
+	d.List[0].Evaluation = api.Evaluation{Last: minute(95)}
 	ask := func(at time.Time) api.Explanation {
 		t.Helper()
 		response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers/checkout/explain?at="+at.Format(time.RFC3339), nil))
@@ -145,11 +146,11 @@ func TestExplainAtTellsUntilWhenItHeld(t *testing.T) {
 			t.Errorf("%s: agreed until %s, next %s; want %s, %s", test.name, got.AgreedUntil, got.NextRecorded, test.agreed, test.record)
 		}
 	}
-	d.autoscalers[0].Evaluation = api.Evaluation{Last: minute(95), Untold: &api.Untold{Changes: 2, From: minute(92)}}
+	d.List[0].Evaluation = api.Evaluation{Last: minute(95), Untold: &api.Untold{Changes: 2, From: minute(92)}}
 	if got := ask(minute(93)); !got.AgreedUntil.Equal(minute(92)) {
 		t.Errorf("agreed until %s, want the first of the causes that take turns now", got.AgreedUntil)
 	}
-	d.autoscalers[0].Evaluation = api.Evaluation{Last: minute(90)}
+	d.List[0].Evaluation = api.Evaluation{Last: minute(90)}
 	if got := ask(minute(93)); !got.AgreedUntil.IsZero() {
 		t.Errorf("agreed until %s without a later pass", got.AgreedUntil)
 	}
@@ -165,8 +166,8 @@ func TestUnreadCountsAreAbsent(t *testing.T) {
 		there    bool
 	}{{"unread", unread, false}, {"zero", zero, true}} {
 		d := twoAutoscalers()
-		d.autoscalers[0].Decision = &test.decision
-		d.history = map[string][]api.Recorded{"checkout": {{Autoscaler: "checkout", Time: noon, Decision: test.decision}}}
+		d.List[0].Decision = &test.decision
+		d.Recorded = []api.Recorded{{Autoscaler: "checkout", Time: noon, Decision: test.decision}}
 		for _, path := range []string{"", "/explain", "/history", "/explain?at=2026-11-21T12:00:00Z"} {
 			response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers/checkout"+path, nil))
 			data := open(t, response).Data
@@ -201,7 +202,7 @@ func TestClientAsksForHistory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(d.history["checkout"][1:2], got, asShown); diff != "" {
+	if diff := cmp.Diff(d.RecordedOf("checkout")[1:2], got, asShown); diff != "" {
 		t.Errorf("history (-want +got):\n%s", diff)
 	}
 	if got, err = client.History(t.Context(), "", time.Time{}, time.Time{}, 0); err != nil || len(got) != 4 {

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/api/apitest"
 )
 
 // A body is small JSON or none.
@@ -55,8 +56,8 @@ func TestBodies(t *testing.T) {
 			if response.Code != test.want || a.ErrorType != test.wantType {
 				t.Errorf("status %d, envelope %+v; want %d %q", response.Code, a, test.want, test.wantType)
 			}
-			if (d.reloads == 1) != (test.want == 200) {
-				t.Errorf("%d reloads", d.reloads)
+			if (d.Reloads == 1) != (test.want == 200) {
+				t.Errorf("%d reloads", d.Reloads)
 			}
 		})
 	}
@@ -92,7 +93,7 @@ func TestHosts(t *testing.T) {
 		request := httptest.NewRequest(http.MethodGet, "/-/ready", nil)
 		request.Host = host
 		response := httptest.NewRecorder()
-		handler := api.NewHandler(&fakeDaemon{readiness: api.Readiness{Ready: true}}, prometheus.NewRegistry(), api.ReadOnly)
+		handler := api.NewHandler(&apitest.Daemon{State: api.Readiness{Ready: true}}, prometheus.NewRegistry(), api.ReadOnly)
 		api.CheckHosts([]string{"hpad.example.com"}, handler).ServeHTTP(response, request)
 		checkAnswer(t, request, response)
 		if response.Code != want {

@@ -15,15 +15,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/api/apitest"
 )
 
 // fleetOf is a daemon with so many autoscalers, by name.
-func fleetOf(n int) *fakeDaemon {
-	d := &fakeDaemon{}
-	whole := twoAutoscalers().autoscalers[0]
+func fleetOf(n int) *apitest.Daemon {
+	d := &apitest.Daemon{}
+	whole := twoAutoscalers().List[0]
 	for i := range n {
 		whole.Name = fmt.Sprintf("a-%06d", i)
-		d.autoscalers = append(d.autoscalers, whole)
+		d.List = append(d.List, whole)
 	}
 	return d
 }
@@ -37,7 +38,7 @@ func namesOf(views []api.Autoscaler) []string {
 }
 
 // listed asks for a page of a list and returns its names, and what asks for more.
-func listed(t *testing.T, d *fakeDaemon, query url.Values) (names []string, more string) {
+func listed(t *testing.T, d *apitest.Daemon, query url.Values) (names []string, more string) {
 	t.Helper()
 	response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers?"+query.Encode(), nil))
 	var page struct {
@@ -68,7 +69,7 @@ func TestPages(t *testing.T) {
 			}
 			query.Set("continue", more)
 		}
-		if diff := cmp.Diff(namesOf(d.autoscalers), got); diff != "" {
+		if diff := cmp.Diff(namesOf(d.List), got); diff != "" {
 			t.Errorf("limit %d (-want +got):\n%s", limit, diff)
 		}
 	}
@@ -80,8 +81,8 @@ func TestPagesOfAChangingList(t *testing.T) {
 	d := fleetOf(10)
 	query := url.Values{"limit": {"4"}}
 	first, more := listed(t, d, query)
-	all := d.autoscalers
-	d.autoscalers = slices.Concat([]api.Autoscaler{{Name: "a-"}}, all[1:3], all[4:5], all[6:]) // without 0, 3, where the page ended, and 5
+	all := d.List
+	d.List = slices.Concat([]api.Autoscaler{{Name: "a-"}}, all[1:3], all[4:5], all[6:]) // without 0, 3, where the page ended, and 5
 	query.Set("continue", more)
 	second, more := listed(t, d, query)
 	query.Set("continue", more)
@@ -96,7 +97,7 @@ func TestPagesOfAChangingList(t *testing.T) {
 func TestListWithoutPages(t *testing.T) {
 	d := fleetOf(100)
 	response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/autoscalers", nil))
-	want := slices.Clone(d.autoscalers)
+	want := slices.Clone(d.List)
 	for i := range want {
 		want[i].Decision, want[i].Events = nil, nil
 	}
@@ -128,8 +129,8 @@ func TestClientReadsPages(t *testing.T) {
 	d := fleetOf(api.PageSize + 1)
 	serve(t, socket, api.NewHandler(d, prometheus.NewRegistry(), api.Full))
 	list, err := api.NewClient(socket).Autoscalers(t.Context())
-	if err != nil || !slices.Equal(namesOf(list), namesOf(d.autoscalers)) {
-		t.Errorf("%d autoscalers, %v; want all %d", len(list), err, len(d.autoscalers))
+	if err != nil || !slices.Equal(namesOf(list), namesOf(d.List)) {
+		t.Errorf("%d autoscalers, %v; want all %d", len(list), err, len(d.List))
 	}
 }
 
@@ -139,7 +140,7 @@ func TestUnencodableListIsAnError(t *testing.T) {
 	for _, at := range []int{0, 999} {
 		socket := socketPath(t)
 		d := fleetOf(1000)
-		d.autoscalers[at].Created = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)
+		d.List[at].Created = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)
 		serve(t, socket, api.NewHandler(d, prometheus.NewRegistry(), api.Full))
 		want := "encode the answer"
 		if at > 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/api/apitest"
 )
 
 // writer is a registry whose text differs from what is gathered.
@@ -32,7 +33,7 @@ func TestMetricsFormats(t *testing.T) {
 	for _, name := range []string{"hpad_this", "hpad_that"} {
 		registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: "A test."}))
 	}
-	handler := api.NewHandler(&fakeDaemon{}, writer{registry}, api.ReadOnly)
+	handler := api.NewHandler(&apitest.Daemon{}, writer{registry}, api.ReadOnly)
 	tests := []struct {
 		name, path, accept, encoding string
 		wantType, wantEncoding       string

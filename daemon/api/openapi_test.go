@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/api/apitest"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/drain"
 )
@@ -110,19 +111,20 @@ func TestWholeAndEmptyAnswers(t *testing.T) {
 	fill(reflect.ValueOf(&discovered).Elem())
 	var recorded api.Recorded
 	fill(reflect.ValueOf(&recorded).Elem())
-	full := &fakeDaemon{
-		autoscalers: []api.Autoscaler{whole}, discovered: []api.Discovered{discovered}, config: "[daemon]\n",
-		history: map[string][]api.Recorded{"whole": {recorded}},
+	recorded.Autoscaler = whole.Name
+	full := &apitest.Daemon{
+		List: []api.Autoscaler{whole}, Targets: []api.Discovered{discovered}, TOML: "[daemon]\n",
+		Recorded: []api.Recorded{recorded},
 	}
-	fill(reflect.ValueOf(&full.health).Elem())
-	fill(reflect.ValueOf(&full.readiness).Elem())
-	empty := &fakeDaemon{autoscalers: []api.Autoscaler{{Name: "whole", Spec: policy.Spec{Metrics: []policy.MetricSpec{}}}}}
+	fill(reflect.ValueOf(&full.Alive).Elem())
+	fill(reflect.ValueOf(&full.State).Elem())
+	empty := &apitest.Daemon{List: []api.Autoscaler{{Name: "whole", Spec: policy.Spec{Metrics: []policy.MetricSpec{}}}}}
 	for _, path := range []string{
 		"/-/healthy", "/-/ready", "/api/v1/autoscalers", "/api/v1/autoscalers/whole", "/api/v1/autoscalers/whole/explain",
 		"/api/v1/autoscalers/whole/history", "/api/v1/history", "/api/v1/autoscalers/whole/explain?at=2026-11-21T12:00:00Z",
 		"/api/v1/discovery", "/api/v1/status/config",
 	} {
-		for _, d := range []*fakeDaemon{full, empty} {
+		for _, d := range []*apitest.Daemon{full, empty} {
 			if response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, path, nil)); response.Code == http.StatusInternalServerError {
 				t.Errorf("%s answers %s", path, response.Body)
 			}

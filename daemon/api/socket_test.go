@@ -171,7 +171,7 @@ func TestClient(t *testing.T) {
 	if err != nil || len(list) != 2 || list[0].Name != "checkout" {
 		t.Errorf("list %v, %v; want checkout and käse/1", list, err)
 	}
-	for _, want := range d.autoscalers {
+	for _, want := range d.List {
 		got, err := client.Autoscaler(ctx, want.Name)
 		if err != nil {
 			t.Fatal(err)
@@ -191,10 +191,10 @@ func TestClient(t *testing.T) {
 	if !errors.Is(err, api.ErrNotFound) || err.Error() != `no autoscaler named "nobody"` {
 		t.Errorf("error %v, want an ErrNotFound that names nobody", err)
 	}
-	if err := client.Reload(ctx); err != nil || d.reloads != 1 {
-		t.Errorf("reload: %v, %d reloads; want one", err, d.reloads)
+	if err := client.Reload(ctx); err != nil || d.Reloads != 1 {
+		t.Errorf("reload: %v, %d reloads; want one", err, d.Reloads)
 	}
-	d.reloadErr = errBadConfig
+	d.ReloadErr = errBadConfig
 	var answered *api.Error
 	if err := client.Reload(ctx); !errors.As(err, &answered) || answered.Type != api.ErrorReload || err.Error() != errBadConfig.Error() {
 		t.Errorf("reload error %v, want the daemon's words", err)

@@ -1,0 +1,94 @@
+// Package apitest is a daemon in memory, to be served by the API in tests.
+package apitest
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/hpad/hpad/daemon/api"
+)
+
+// Daemon is an [api.Daemon] that has what is in its fields.
+type Daemon struct {
+	// List is by name.
+	List     []api.Autoscaler
+	Alive    api.Health
+	State    api.Readiness
+	Targets  []api.Discovered
+	TOML     string
+	Recorded []api.Recorded
+	// HistoryErr is what a look at Recorded fails with; nil for none.
+	HistoryErr error
+	// ReloadErr is what a reload fails with, and OnReload runs inside of it; either may
+	// be nil.
+	ReloadErr error
+	OnReload  func()
+	// Reloads counts the reloads, and ReloadCtx is the state of the context at the end
+	// of the last one.
+	Reloads   int
+	ReloadCtx error
+}
+
+// AutoscalersAfter returns those of the list that come after a name.
+func (d *Daemon) AutoscalersAfter(name string) iter.Seq[api.Autoscaler] {
+	return func(yield func(api.Autoscaler) bool) {
+		for _, view := range d.List {
+			if (name == "" || view.Name > name) && !yield(view) {
+				return
+			}
+		}
+	}
+}
+
+// Autoscaler returns one of the list.
+func (d *Daemon) Autoscaler(name string) (api.Autoscaler, bool) {
+	i := slices.IndexFunc(d.List, func(view api.Autoscaler) bool { return view.Name == name })
+	if i < 0 {
+		return api.Autoscaler{}, false
+	}
+	return d.List[i], true
+}
+
+// Health returns Alive.
+func (d *Daemon) Health() api.Health { return d.Alive }
+
+// Readiness returns State.
+func (d *Daemon) Readiness() api.Readiness { return d.State }
+
+// Discovered returns Targets.
+func (d *Daemon) Discovered() []api.Discovered { return d.Targets }
+
+// Config returns TOML.
+func (d *Daemon) Config() string { return d.TOML }
+
+// History returns what is recorded, by the rules of the real one.
+func (d *Daemon) History(_ context.Context, name string, from, to time.Time, limit int) ([]api.Recorded, error) {
+	found := d.RecordedOf(name)
+	found = slices.DeleteFunc(found, func(entry api.Recorded) bool {
+		return entry.Time.Before(from) || !to.IsZero() && !entry.Time.Before(to)
+	})
+	if limit > 0 {
+		found = found[max(0, len(found)-limit):]
+	}
+	return found, d.HistoryErr
+}
+
+// RecordedOf returns what is recorded of an autoscaler, or with an empty name of all,
+// oldest first.
+func (d *Daemon) RecordedOf(name string) []api.Recorded {
+	found := slices.DeleteFunc(slices.Clone(d.Recorded), func(entry api.Recorded) bool { return name != "" && entry.Autoscaler != name })
+	slices.SortStableFunc(found, func(a, b api.Recorded) int { return a.Time.Compare(b.Time) })
+	return found
+}
+
+// Reload counts itself.
+func (d *Daemon) Reload(ctx context.Context) error {
+	if d.OnReload != nil {
+		d.OnReload()
+	}
+	d.Reloads++
+	d.ReloadCtx = ctx.Err()
+	return d.ReloadErr
+}
