@@ -145,39 +145,39 @@ func isLoopback(address net.Addr) bool {
 const (
 	serverLogBurst    = 10
 	serverLogInterval = time.Minute
-	// webConfigInterval is how often handshakes that fail have the web config looked
-	// at, and webConfigRepeat after how long the same mistake in it is logged again.
+	// webConfigInterval is how often handshakes that fail have the web config looked at.
 	webConfigInterval = time.Second
-	webConfigRepeat   = time.Minute
 )
 
 // serverLog returns the log of an HTTP server, which leaves out what is too much.
 // Where webConfig is not "", mistakes in that file are logged apart from those of
 // clients, among which they would be lost.
 func (s *service) serverLog(webConfig string) *log.Logger {
-	return log.New(&serverLog{
-		log:       s.log.Named("http"),
-		limit:     rate.NewLimiter(rate.Every(serverLogInterval/serverLogBurst), serverLogBurst),
-		webConfig: webConfig,
-		looks:     rate.NewLimiter(rate.Every(webConfigInterval), 1),
-	}, "", 0)
+	server := &serverLog{
+		log:   s.log.Named("http"),
+		limit: rate.NewLimiter(rate.Every(serverLogInterval/serverLogBurst), serverLogBurst),
+		looks: rate.NewLimiter(rate.Every(webConfigInterval), 1),
+	}
+	if webConfig != "" {
+		server.mistakes = web.NewMistakes(webConfig, server.log)
+	}
+	return log.New(server, "", 0)
 }
 
 // serverLog logs lines up to a limit. A [log.Logger] writes them one by one.
 type serverLog struct {
-	log       *zap.Logger
-	limit     *rate.Limiter
-	webConfig string
-	looks     *rate.Limiter
-	// mistake is what was logged last of the web config, and logged when.
-	mistake string
-	logged  time.Time
+	log   *zap.Logger
+	limit *rate.Limiter
+	// mistakes are those in the web config, which is looked at as often as looks allows;
+	// nil where there is no web config.
+	mistakes *web.Mistakes
+	looks    *rate.Limiter
 }
 
 // Write logs a line, or leaves it out. Panics of hpad's own are never left out.
 func (s *serverLog) Write(line []byte) (int, error) {
-	if s.webConfig != "" && bytes.HasPrefix(line, []byte("http: TLS handshake error")) && s.looks.Allow() {
-		s.lookAtWebConfig()
+	if s.mistakes != nil && bytes.HasPrefix(line, []byte("http: TLS handshake error")) && s.looks.Allow() {
+		s.mistakes.Check() // a mistake fails every handshake
 	}
 	switch {
 	case bytes.HasPrefix(line, []byte("http: panic")):
@@ -186,17 +186,4 @@ func (s *serverLog) Write(line []byte) (int, error) {
 		s.log.Warn("a client was not served", zap.String("err", web.Scrub(string(bytes.TrimSpace(line)))))
 	}
 	return len(line), nil
-}
-
-// lookAtWebConfig logs a mistake in the web config, which fails every handshake.
-func (s *serverLog) lookAtWebConfig() {
-	err := web.Check(s.webConfig)
-	if err == nil {
-		s.mistake = ""
-		return
-	}
-	if now := time.Now(); err.Error() != s.mistake || now.Sub(s.logged) >= webConfigRepeat {
-		s.mistake, s.logged = err.Error(), now
-		s.log.Error("the web config has a mistake", zap.String("web_config", s.webConfig), zap.String("err", err.Error()))
-	}
 }

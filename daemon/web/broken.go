@@ -4,27 +4,15 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"sync"
-	"time"
-
-	"go.uber.org/zap"
 )
-
-// mistakeRepeat is after how long the same mistake in a web config is logged again.
-const mistakeRepeat = time.Minute
 
 // guard is around the toolkit. Where its response is owed to a mistake in the web
 // config and not to the client, the client learns so.
 type guard struct {
-	path string
-	log  *zap.Logger
+	path     string
+	mistakes *Mistakes
 	// broken serves requests that cannot be let in because of that.
 	broken http.Handler
-
-	mu sync.Mutex
-	// mistake is what was logged last, and logged when.
-	mistake string
-	logged  time.Time
 }
 
 type guardKey struct{}
@@ -59,7 +47,7 @@ func (*guard) inside(next http.Handler) http.Handler {
 // WriteHeader is called by the toolkit where it lets a request in no further.
 func (a *response) WriteHeader(status int) {
 	if err := a.guard.mistakeBehind(status, a.request); err != nil {
-		a.guard.logMistake(err)
+		a.guard.mistakes.Log(err)
 		a.Header().Del("WWW-Authenticate")
 		a.done = true
 		a.guard.broken.ServeHTTP(a.ResponseWriter, a.request)
@@ -100,14 +88,4 @@ func (g *guard) mistakeBehind(status int, r *http.Request) error {
 		}
 	}
 	return nil
-}
-
-// logMistake logs a mistake, once in a while if it stays.
-func (g *guard) logMistake(err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if now := time.Now(); err.Error() != g.mistake || now.Sub(g.logged) >= mistakeRepeat {
-		g.mistake, g.logged = err.Error(), now
-		g.log.Error("the web config has a mistake", zap.String("web_config", g.path), zap.String("err", err.Error()))
-	}
 }

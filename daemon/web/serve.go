@@ -24,7 +24,7 @@ import (
 func Serve(listener net.Listener, server *http.Server, path string, log *zap.Logger, outer func(http.Handler) http.Handler, broken http.Handler) error {
 	// The toolkit puts its handler around the server's own. The base context is
 	// asked for after that, and before the first connection is accepted.
-	guard := &guard{path: path, log: log, broken: broken}
+	guard := &guard{path: path, mistakes: NewMistakes(path, log), broken: broken}
 	server.Handler = guard.inside(server.Handler)
 	server.BaseContext = func(net.Listener) context.Context {
 		server.Handler = outer(guard.outside(markUsers(path, server.Handler)))
