@@ -80,9 +80,9 @@ func runConfig(t *testing.T, dir, text string) *running {
 		}
 	})
 	for end := time.Now().Add(time.Minute); ; {
-		status, err := answer("unix", r.socket, "/-/ready")
+		status, err := statusOf("unix", r.socket, "/-/ready")
 		if status == http.StatusOK { // only then: few requests by TCP are free
-			if _, err = answer("tcp", r.address, "/-/healthy"); err == nil {
+			if _, err = statusOf("tcp", r.address, "/-/healthy"); err == nil {
 				return r
 			}
 		}
@@ -98,10 +98,10 @@ func runConfig(t *testing.T, dir, text string) *running {
 	}
 }
 
-// A path is requested without TLS, for the status. One that
+// statusOf requests a path without TLS and returns the status. A server that
 // responds serves, and has read its web config: a connection is accepted before that.
 // One with TLS responds that this is not HTTPS.
-func answer(network, address, path string) (int, error) {
+func statusOf(network, address, path string) (int, error) {
 	conn, err := net.DialTimeout(network, address, time.Second)
 	if err != nil {
 		return 0, err
@@ -138,13 +138,13 @@ func (r *running) expect(code int, want string, args ...string) {
 }
 
 // ask makes one request of HTTP over TCP and returns the status and the body.
-func (r *running) ask(method, path string, change func(*http.Request)) (int, string) {
+func (r *running) ask(method, path string, changes ...func(*http.Request)) (int, string) {
 	r.t.Helper()
 	request, err := http.NewRequestWithContext(r.t.Context(), method, "http://"+r.address+path, nil)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if change != nil {
+	for _, change := range changes {
 		change(request)
 	}
 	response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
@@ -159,6 +159,22 @@ func (r *running) ask(method, path string, change func(*http.Request)) (int, str
 	return response.StatusCode, string(body)
 }
 
+// expectResponse makes one request, as "GET /-/ready", and wants a status, and words in
+// the body.
+func (r *running) expectResponse(status int, words, what string, changes ...func(*http.Request)) {
+	r.t.Helper()
+	method, path, _ := strings.Cut(what, " ")
+	if got, body := r.ask(method, path, changes...); got != status || !strings.Contains(body, words) {
+		r.t.Errorf("%s is answered with %d %s, want %d and %q", what, got, body, status, words)
+	}
+}
+
+// signed makes a request one of alice.
+func signed(r *http.Request) { r.SetBasicAuth("alice", "wonder") }
+
+// as makes a request one to a server of that name.
+func as(host string) func(*http.Request) { return func(r *http.Request) { r.Host = host } }
+
 const reloaded = "The configuration was reloaded."
 
 // Without a web config, TCP may be read and nothing else.
@@ -169,28 +185,15 @@ func TestPlainTCPIsReadOnly(t *testing.T) {
 	r.expect(exitFailure, "/-/reload is a write, which this listener does not accept: use the unix socket", "reload", "--server", server)
 	r.expect(exitFailure, "write http:// instead of https://", "get", "--server", "https://"+r.address)
 	r.expect(exitFine, reloaded, "reload", "--socket", r.socket)
-	for _, test := range []struct {
-		name, method, path string
-		change             func(*http.Request)
-		want               int
-		wantBody           string
-	}{
-		{"a read", http.MethodGet, "/api/v1/status/config", nil, 200, "[daemon]"},
-		{"a write", http.MethodPost, "/-/reload", nil, 403, "is a write"},
-		{"a profile", http.MethodGet, "/debug/pprof/heap", nil, 403, "is a profile"},
-		{"a write from another site", http.MethodPost, "/-/reload", func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }, 403, "cross-origin"},
-		{"a read under another name", http.MethodGet, "/api/v1/status/config", func(r *http.Request) { r.Host = "evil.example" }, 403, "no name of this hpad"},
-		{"a read as localhost", http.MethodGet, "/-/ready", func(r *http.Request) { r.Host = "localhost:4720" }, 200, "ready"},
-	} {
-		if got, body := r.ask(test.method, test.path, test.change); got != test.want || !strings.Contains(body, test.wantBody) {
-			t.Errorf("%s is answered with %d %s, want %d and %q", test.name, got, body, test.want, test.wantBody)
-		}
-	}
+	r.expectResponse(200, "[daemon]", "GET /api/v1/status/config")
+	r.expectResponse(403, "is a write", "POST /-/reload")
+	r.expectResponse(403, "is a profile", "GET /debug/pprof/heap")
+	r.expectResponse(403, "cross-origin", "POST /-/reload", func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") })
+	r.expectResponse(403, "no name of this hpad", "GET /api/v1/status/config", as("evil.example"))
+	r.expectResponse(200, "ready", "GET /-/ready", as("localhost:4720"))
 	// Where nobody asks for a password, none is checked.
 	for range 20 {
-		if got, body := r.ask(http.MethodGet, "/-/ready", func(r *http.Request) { r.SetBasicAuth("alice", "wonder") }); got != 200 {
-			t.Fatalf("a read with a password is answered with %d %s, want 200", got, body)
-		}
+		r.expectResponse(200, "", "GET /-/ready", signed)
 	}
 }
 
@@ -198,9 +201,7 @@ func TestPlainTCPIsReadOnly(t *testing.T) {
 func TestAllowedHosts(t *testing.T) {
 	r := runConfig(t, openDir(t), `allowed_hosts = ["hpad.example.com"]`)
 	for host, want := range map[string]int{"hpad.example.com": 200, "evil.example": 403} {
-		if got, body := r.ask(http.MethodGet, "/-/ready", func(r *http.Request) { r.Host = host }); got != want {
-			t.Errorf("%s is answered with %d %s, want %d", host, got, body, want)
-		}
+		r.expectResponse(want, "", "GET /-/ready", as(host))
 	}
 }
 
@@ -262,35 +263,12 @@ func TestProtectedTCP(t *testing.T) {
 	})
 	t.Run("users without TLS", func(t *testing.T) {
 		r, _, _ := begin(t, users)
-		signed := func(r *http.Request) { r.SetBasicAuth("alice", "wonder") }
-		if got, body := r.ask(http.MethodPost, "/-/reload", signed); got != 200 {
-			t.Errorf("alice is answered with %d %s, want 200", got, body)
-		}
-		if got, body := r.ask(http.MethodGet, "/-/healthy", nil); got != 401 {
-			t.Errorf("a probe without a name is answered with %d %s, want 401", got, body)
-		}
+		r.expectResponse(200, "", "POST /-/reload", signed)
+		r.expectResponse(401, "", "GET /-/healthy")
 		// Who is known is still no other site.
-		got, body := r.ask(http.MethodPost, "/-/reload", func(r *http.Request) {
-			signed(r)
-			r.Header.Set("Origin", "https://evil.example")
-		})
-		if got != 403 || !strings.Contains(body, "cross-origin") {
-			t.Errorf("another site is answered with %d %s, want 403", got, body)
-		}
-		got, body = r.ask(http.MethodGet, "/debug/pprof/heap", func(r *http.Request) {
-			signed(r)
-			r.Header.Set("Sec-Fetch-Site", "cross-site")
-		})
-		if got != 403 || !strings.Contains(body, "cross-origin") {
-			t.Errorf("another site that wants a profile is answered with %d %s, want 403", got, body)
-		}
-		got, body = r.ask(http.MethodGet, "/-/ready", func(r *http.Request) {
-			signed(r)
-			r.Host = "evil.example"
-		})
-		if got != 403 || !strings.Contains(body, "no name of this hpad") {
-			t.Errorf("another name is answered with %d %s, want 403", got, body)
-		}
+		r.expectResponse(403, "cross-origin", "POST /-/reload", signed, func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") })
+		r.expectResponse(403, "cross-origin", "GET /debug/pprof/heap", signed, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") })
+		r.expectResponse(403, "no name of this hpad", "GET /-/ready", signed, as("evil.example"))
 	})
 }
 
@@ -488,7 +466,7 @@ func TestWebConfigMistakenForUsers(t *testing.T) {
 		for range 2 {
 			r.expect(exitFailure, "its web config has a mistake or cannot be read", get...)
 		}
-		if status, body := r.ask(http.MethodGet, "/api/v1/autoscalers", func(request *http.Request) { request.SetBasicAuth("alice", "wonder") }); status != 500 || strings.Contains(body, "hunter2") {
+		if status, body := r.ask(http.MethodGet, "/api/v1/autoscalers", signed); status != 500 || strings.Contains(body, "hunter2") {
 			t.Errorf("answered with %d %s, want 500 without what is in the file", status, body)
 		}
 	}

@@ -46,21 +46,39 @@ func names(t *testing.T, dir string) string {
 	return strings.Join(all, " ")
 }
 
-func TestCreate(t *testing.T) {
-	dir := t.TempDir()
-	main, path := filepath.Join(dir, "main"), filepath.Join(dir, "web.toml")
-	write(t, main, "", 0o600)
-	if err := confd.Create(path, main, []byte("one")); err != nil {
+// create creates a file of the text "one", and returns its mode, owner and group.
+func create(t *testing.T, path, like string) (mode os.FileMode, user, group int) {
+	t.Helper()
+	if err := confd.Create(path, like, []byte("one")); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Stat(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if read(t, path) != "one" || info.Mode() != 0o600 {
-		t.Errorf("%q with mode %v, want that of the main file", read(t, path), info.Mode())
+	stat := info.Sys().(*syscall.Stat_t)
+	return info.Mode(), int(stat.Uid), int(stat.Gid)
+}
+
+// giveAway gives a file to user 12 and group 34, where the test may do so.
+func giveAway(t *testing.T, path string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		return
 	}
-	err = confd.Create(path, main, []byte("two"))
+	if err := os.Chown(path, 12, 34); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCreate(t *testing.T) {
+	dir := t.TempDir()
+	main, path := filepath.Join(dir, "main"), filepath.Join(dir, "web.toml")
+	write(t, main, "", 0o600)
+	if mode, _, _ := create(t, path, main); read(t, path) != "one" || mode != 0o600 {
+		t.Errorf("%q with mode %v, want that of the main file", read(t, path), mode)
+	}
+	err := confd.Create(path, main, []byte("two"))
 	if !errors.Is(err, fs.ErrExist) || hint.Of(err) == "" {
 		t.Errorf("Create over a file: %v", err)
 	}
@@ -69,21 +87,9 @@ func TestCreate(t *testing.T) {
 	}
 	// The other *.toml files come before the main one.
 	write(t, path, "one", 0o640)
-	if os.Geteuid() == 0 {
-		if err := os.Chown(path, 12, 34); err != nil {
-			t.Fatal(err)
-		}
-	}
-	other := filepath.Join(dir, "x.toml")
-	if err := confd.Create(other, main, nil); err != nil {
-		t.Fatal(err)
-	}
-	if info, err = os.Stat(other); err != nil {
-		t.Fatal(err)
-	}
-	stat := info.Sys().(*syscall.Stat_t)
-	if info.Mode() != 0o640 || os.Geteuid() == 0 && (stat.Uid != 12 || stat.Gid != 34) {
-		t.Errorf("mode %v, owner %d:%d, want those of web.toml", info.Mode(), stat.Uid, stat.Gid)
+	giveAway(t, path)
+	if mode, user, group := create(t, filepath.Join(dir, "x.toml"), main); mode != 0o640 || os.Geteuid() == 0 && (user != 12 || group != 34) {
+		t.Errorf("mode %v, owner %d:%d, want those of web.toml", mode, user, group)
 	}
 }
 
@@ -96,20 +102,9 @@ func TestCreateAmongStrangers(t *testing.T) {
 	}
 	planted, path := filepath.Join(dir, "a.toml"), filepath.Join(dir, "web.toml")
 	write(t, planted, "", 0o606)
-	if os.Geteuid() == 0 {
-		if err := os.Chown(planted, 12, 34); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := confd.Create(path, dir, []byte("one")); err != nil {
-		t.Fatal(err)
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if stat := info.Sys().(*syscall.Stat_t); info.Mode() != 0o644 || int(stat.Uid) != os.Geteuid() {
-		t.Errorf("mode %v, owner %d, want -rw-r--r-- of one's own", info.Mode(), stat.Uid)
+	giveAway(t, planted)
+	if mode, user, _ := create(t, path, dir); mode != 0o644 || user != os.Geteuid() {
+		t.Errorf("mode %v, owner %d, want -rw-r--r-- of one's own", mode, user)
 	}
 }
 
