@@ -21,8 +21,8 @@ func (f *logFlags) add(cmd *cobra.Command) {
 	completeFlag(cmd, "log-format", "console", "json")
 }
 
-// logger returns the logger that the flags ask for, which hides what may be secret. Under journald, which notes
-// the time itself, lines carry none.
+// logger returns the logger that the flags ask for, which hides what may be secret.
+// Under journald, which writes the time itself, lines carry none.
 func (f *logFlags) logger(w io.Writer) (*zap.Logger, error) {
 	level, err := zapcore.ParseLevel(f.level)
 	if err != nil {

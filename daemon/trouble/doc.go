@@ -1,3 +1,3 @@
-// Package trouble follows what is wrong with something, so that a person is told
-// once of each cause, and not of every time it is found again.
+// Package trouble follows what is wrong with something, so that each cause is reported
+// once, and not every time it is found again.
 package trouble

@@ -32,7 +32,7 @@ type sample struct {
 	waiting, workers int
 }
 
-// sample notes what the demo is like now.
+// sample records what the demo is like now.
 func (p *panel) sample(load float64, waiting int) {
 	p.samples = append(p.samples, sample{elapsed: p.elapsed, load: load, waiting: waiting, workers: p.workers()})
 }

@@ -22,11 +22,11 @@ type question struct{ source, text string }
 type answer struct {
 	found *observe.Answer
 	err   error
-	// untried is set when the source could not be asked without starting it.
+	// untried is set when the source could not be queried without starting it.
 	untried bool
 }
 
-// checkAutoscaler tells what an autoscaler would see.
+// checkAutoscaler finds what an autoscaler would see.
 func (c *checker) checkAutoscaler(a config.Autoscaler) {
 	key := "autoscalers." + a.Name
 	reading, read := c.checkTarget(key, a.Target)
@@ -42,7 +42,7 @@ func (c *checker) checkAutoscaler(a config.Autoscaler) {
 	}
 }
 
-// checkTarget tells what came of reading the target; read reports whether it could
+// checkTarget finds what came of reading the target; read reports whether it could
 // be read.
 func (c *checker) checkTarget(key string, ref targets.Ref) (reading targets.Reading, read bool) {
 	answered := c.readings[ref.Fleet]

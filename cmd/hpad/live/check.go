@@ -128,9 +128,9 @@ func (c *checker) checkFleets(ctx context.Context) {
 		c.fleets[name] = fleet
 		c.discoverTargets(ctx, key, c.config.Fleets[name], fleet)
 		refs := c.targetsOf(name)
-		// Read first: a fleet may then tell more, for what it was asked for.
+		// Read first: a fleet may then find more, in what it has read.
 		c.readings[name] = c.read(ctx, fleet, refs)
-		c.tellReach(name, fleet)
+		c.setReach(name, fleet)
 		c.selfCheck(ctx, key, fleet)
 		if err := c.readings[name].err; err != nil {
 			c.problem(key, err.Error())
@@ -152,8 +152,8 @@ func (c *checker) targetsOf(fleet string) []targets.Ref {
 	return refs
 }
 
-// tellReach tells a fleet how far its targets may grow, where it wants to know.
-func (c *checker) tellReach(name string, fleet targets.Fleet) {
+// setReach gives a fleet how far its targets may grow, where it wants to know.
+func (c *checker) setReach(name string, fleet targets.Fleet) {
 	reacher, ok := fleet.(targets.Reacher)
 	if !ok {
 		return
@@ -182,7 +182,7 @@ func (c *checker) read(ctx context.Context, fleet targets.Fleet, refs []targets.
 	return snapshot{readings: readings, err: err}
 }
 
-// selfCheck tells what a fleet or source makes of itself, where it can.
+// selfCheck finds what a fleet or source makes of itself, where it can.
 func (c *checker) selfCheck(ctx context.Context, key string, built any) {
 	able, ok := built.(targets.Checker)
 	if !ok {

@@ -20,7 +20,7 @@ func rangesOf(text string) []query.Range {
 	return q.Ranges()
 }
 
-// checkRanges tells of ranges that have fewer samples than their functions need. It
+// checkRanges finds ranges that have fewer samples than their functions need. It
 // is no problem by itself: the series may be younger than what was counted.
 func (c *checker) checkRanges(key string, in config.Input) {
 	for _, r := range rangesOf(in.Query) {

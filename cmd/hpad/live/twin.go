@@ -8,9 +8,9 @@ import (
 	"github.com/hpad/hpad/daemon/kinds"
 )
 
-// checkTwins tells of autoscalers whose targets are one, reached by fleets that only
+// checkTwins finds autoscalers whose targets are one, reached by fleets that only
 // the platform knows to be one engine: an instance is in both. Where there are no
-// instances nothing can be told.
+// instances it finds nothing.
 func (c *checker) checkTwins() {
 	type instance struct{ kind, id string }
 	owners := map[instance]string{}

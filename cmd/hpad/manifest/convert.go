@@ -25,7 +25,7 @@ type Choices struct {
 	Kind string
 	// Samples is whether the fleet itself measures the use of resources.
 	Samples bool
-	// Source is what all queries are asked of; empty leaves it undecided.
+	// Source is the source of all queries; empty leaves it undecided.
 	Source string
 }
 
