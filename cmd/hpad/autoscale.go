@@ -99,17 +99,27 @@ func autoscale(cmd *cobra.Command, stream streams, o *autoscaleOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := o.checkFree(cmd, c, reference); err != nil {
-		return err
+	if o.wish.Name == "" {
+		o.wish.Name = draft.NameOf(reference)
+	}
+	if config.AdaptName(o.wish.Name) != o.wish.Name {
+		return wrongUse(fmt.Errorf("--name %q is not a valid name", o.wish.Name),
+			fmt.Sprintf("names are lower-case letters, digits, \"-\" and \".\": for example %q", config.AdaptName(o.wish.Name)))
 	}
 	text := o.wish.Draft(reference).TOML()
-	complete := reference.Samples
-	if !complete && !o.dryRun {
+	addition := confd.Addition{Main: o.file, Name: o.wish.Name, Text: []byte(text)}
+	if err := addition.CheckFree(c, reference.Ref); err != nil {
+		return err
+	}
+	if o.discovered(cmd, c, reference.Ref, api.DiscoveredActive) {
+		return hint.With(fmt.Errorf("%s is scaled already, as its own labels ask for", reference.Ref),
+			"change the labels, or take hpad.enable away first; an autoscaler in a file would win over them")
+	}
+	if !reference.Samples && !o.dryRun {
 		return hint.With(fmt.Errorf("a fleet of kind %q cannot tell the use of cpu or memory itself: the metric needs a source and a query", reference.Kind),
 			"--dry-run prints the autoscaler with what is left to decide")
 	}
-	addition := confd.Addition{Main: o.file, Name: o.wish.Name, Text: []byte(text)}
-	if complete {
+	if reference.Samples {
 		if err := addition.Check(); err != nil {
 			return err
 		}
@@ -124,40 +134,6 @@ func autoscale(cmd *cobra.Command, stream streams, o *autoscaleOptions) error {
 		return err
 	}
 	return o.apply(cmd, stream, c, o.wish.Name, true)
-}
-
-// checkFree completes the name, and checks that nothing scales the target or has
-// the name.
-func (o *autoscaleOptions) checkFree(cmd *cobra.Command, c *config.Config, reference config.Reference) error {
-	if o.wish.Name == "" {
-		o.wish.Name = draft.NameOf(reference)
-	}
-	if config.AdaptName(o.wish.Name) != o.wish.Name {
-		return wrongUse(fmt.Errorf("--name %q is not a valid name", o.wish.Name),
-			fmt.Sprintf("names are lower-case letters, digits, \"-\" and \".\": for example %q", config.AdaptName(o.wish.Name)))
-	}
-	if owner := c.Owners().Of(reference.Ref, nil); owner != "" {
-		return hint.With(fmt.Errorf("%s is scaled already, by the autoscaler %q", reference.Ref, owner),
-			fmt.Sprintf("change that one in %s, or \"hpad delete %s\" first", confd.Place(o.file, owner), owner))
-	}
-	if _, taken := c.Autoscalers[o.wish.Name]; taken {
-		return hint.With(fmt.Errorf("there is an autoscaler %q already, in %s", o.wish.Name, confd.Place(o.file, o.wish.Name)), "give another name with --name")
-	}
-	if !c.Fleets[reference.Ref.Fleet].Discover {
-		return nil
-	}
-	discovered, err := o.client(cmd, c).Discovered(cmd.Context())
-	if err != nil {
-		return nil //nolint:nilerr // No daemon, so nobody knows of labels; those of a file win in any case.
-	}
-	i := slices.IndexFunc(discovered, func(target api.Discovered) bool {
-		return target.Reference == reference.Ref.String() && target.State == api.DiscoveredActive
-	})
-	if i < 0 {
-		return nil
-	}
-	return hint.With(fmt.Errorf("%s is scaled already, as its own labels ask for", reference.Ref),
-		"change the labels, or take hpad.enable away first; an autoscaler in a file would win over them")
 }
 
 func completeFleets(file string) ([]cobra.Completion, cobra.ShellCompDirective) {

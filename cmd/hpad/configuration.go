@@ -13,6 +13,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/explain"
+	"github.com/hpad/hpad/targets"
 )
 
 type configuration struct {
@@ -61,6 +62,18 @@ func (c *configuration) client(cmd *cobra.Command, loaded *config.Config) *api.C
 		return c.named()
 	}
 	return api.NewClient(loaded.Daemon.Socket)
+}
+
+// discovered reports whether the daemon has found a target by its labels, which are in
+// that state. Without a daemon nobody knows of labels.
+func (c *configuration) discovered(cmd *cobra.Command, loaded *config.Config, ref targets.Ref, state api.DiscoveredState) bool {
+	if !loaded.Fleets[ref.Fleet].Discover {
+		return false
+	}
+	all, err := c.client(cmd, loaded).Discovered(cmd.Context())
+	return err == nil && slices.ContainsFunc(all, func(target api.Discovered) bool {
+		return target.Reference == ref.String() && target.State == state
+	})
 }
 
 // apply has the daemon read its configuration again after a change, and says what

@@ -88,11 +88,9 @@ func (o *convertOptions) check() error {
 		}
 		choices.Kind = fleet.Kind
 	}
-	kind, known := kinds.Fleets[choices.Kind]
-	if !known {
+	if _, known := kinds.Fleets[choices.Kind]; !known {
 		return wrongUse(fmt.Errorf("--kind %q is no kind of fleet", choices.Kind), "the kinds are "+strings.Join(slices.Sorted(maps.Keys(kinds.Fleets)), ", "))
 	}
-	choices.Samples = kind.Samples
 	return nil
 }
 

@@ -72,14 +72,8 @@ func (c *configuration) consequence(cmd *cobra.Command, loaded *config.Config, n
 		return ""
 	}
 	ref := loaded.Autoscalers[name].Target
-	if loaded.Fleets[ref.Fleet].Discover {
-		discovered, err := c.client(cmd, loaded).Discovered(cmd.Context())
-		overridden := err == nil && slices.ContainsFunc(discovered, func(target api.Discovered) bool {
-			return target.Reference == ref.String() && target.State == api.DiscoveredOverridden
-		})
-		if overridden {
-			return fmt.Sprintf("%s keeps its count, and its own labels say how it is scaled from now on.\n", ref)
-		}
+	if c.discovered(cmd, loaded, ref, api.DiscoveredOverridden) {
+		return fmt.Sprintf("%s keeps its count, and its own labels say how it is scaled from now on.\n", ref)
 	}
 	return fmt.Sprintf("%s keeps its count, and nothing scales it any more.\n", ref)
 }

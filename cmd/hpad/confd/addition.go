@@ -9,6 +9,7 @@ import (
 
 	"github.com/hpad/hpad/cmd/hpad/hint"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/targets"
 )
 
 // Addition is a file of its own for one more autoscaler of a configuration.
@@ -22,6 +23,19 @@ type Addition struct {
 
 // Path returns where the file is to be.
 func (a *Addition) Path() string { return filepath.Join(config.ExtraDir(a.Main), a.Name+".toml") }
+
+// CheckFree returns why the file is not to be there: because the configuration has an
+// autoscaler of that name, or one of the target. Errors have hints.
+func (a *Addition) CheckFree(c *config.Config, target targets.Ref) error {
+	if owner := c.Owners().Of(target, nil); owner != "" {
+		return hint.With(fmt.Errorf("%s is scaled already, by the autoscaler %q", target, owner),
+			fmt.Sprintf("change that one in %s, or \"hpad delete %s\" first", Place(a.Main, owner), owner))
+	}
+	if _, taken := c.Autoscalers[a.Name]; taken {
+		return hint.With(fmt.Errorf("there is an autoscaler %q already, in %s", a.Name, Place(a.Main, a.Name)), "give another name with --name")
+	}
+	return nil
+}
 
 // Check returns why the file cannot be there: because there is one, or because the
 // configuration would have a mistake. Errors have hints.

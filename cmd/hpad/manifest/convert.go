@@ -23,8 +23,6 @@ type Choices struct {
 	Fleet string
 	// Kind is the fleet's; empty where there is no fleet.
 	Kind string
-	// Samples is whether the fleet itself measures the use of resources.
-	Samples bool
 	// Source is the source of all queries; empty leaves it undecided.
 	Source string
 }
@@ -188,7 +186,7 @@ func (c *Choices) metric(given *autoscalingv2.MetricSpec) draft.Metric {
 	case identifier.Name != "":
 		m.Notes = append(m.Notes, metricNote(given.Type, m.Object, identifier))
 		m.AskSource(c.Source, c.Kind, matchers(identifier.Selector))
-	case c.Fleet != "" && !c.Samples:
+	case c.Fleet != "" && !kinds.Fleets[c.Kind].Samples:
 		m.AskSource(c.Source, c.Kind, "")
 	}
 	return m
