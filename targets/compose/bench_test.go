@@ -2,14 +2,9 @@ package compose
 
 import (
 	"fmt"
-	"net/http"
 	"net/http/httptest"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/docker"
@@ -32,18 +27,8 @@ func BenchmarkComposeSnapshot(b *testing.B) {
 			c.created, c.started, c.State.StartedAt = old, old, old.UTC().Format(time.RFC3339Nano)
 		}
 	})
-	// The engine's part is a text that is ready.
-	recorded := httptest.NewRecorder()
-	i.list(recorded, httptest.NewRequest(http.MethodGet, "/containers/json", http.NoBody))
-	var calls atomic.Int64
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		calls.Add(1)
-		if strings.HasSuffix(r.URL.Path, "/containers/json") {
-			_, _ = w.Write(recorded.Body.Bytes())
-			return
-		}
-		i.ServeHTTP(w, r)
-	}))
+	replay := &targettest.Replay{Handler: i}
+	server := httptest.NewServer(replay)
 	b.Cleanup(server.Close)
 	config := &Config{Config: docker.Config{
 		Host: "tcp://" + server.Listener.Addr().String(), ResourceInterval: time.Minute, Timeout: 10 * time.Second,
@@ -62,23 +47,5 @@ func BenchmarkComposeSnapshot(b *testing.B) {
 		}
 	}
 	round() // the first one learns the containers
-	first := calls.Swap(0)
-	before := cpuNanoseconds(b)
-	b.ReportAllocs()
-	for b.Loop() {
-		round()
-	}
-	b.ReportMetric(float64(cpuNanoseconds(b)-before)/float64(b.N)/300, "cpu-ns/container")
-	b.ReportMetric(float64(calls.Load())/float64(b.N), "calls/op")
-	b.ReportMetric(float64(first), "calls/first-op")
-}
-
-// cpuNanoseconds returns the cpu time of this process, the imitation's included.
-func cpuNanoseconds(b *testing.B) int64 {
-	b.Helper()
-	var usage unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
-		b.Fatal(err)
-	}
-	return usage.Utime.Nano() + usage.Stime.Nano()
+	replay.Rounds(b, 300, round)
 }

@@ -2,6 +2,7 @@ package gcemig
 
 import (
 	"fmt"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/hpad/hpad/targets/targettest"
@@ -12,17 +13,16 @@ import (
 func BenchmarkSnapshot(b *testing.B) {
 	for _, groups := range []int{1000, 5000} {
 		b.Run(fmt.Sprintf("groups=%d", groups), func(b *testing.B) {
-			server, refs := many(b, groups, false)
-			config := testConfig(b, server)
+			imitation, refs := many(b, groups, false)
+			replay := &targettest.Replay{Handler: imitation}
+			server := httptest.NewServer(replay)
+			b.Cleanup(server.Close)
+			config := testConfig(b, imitation)
+			config.Endpoint = server.URL + "/compute/v1/"
 			config.ReadsPerSecond = 10_000
 			f := openFleet(b, config, &targettest.Store{})
 			readAll(b, f, refs)
-			server.ForgetCalls()
-			b.ReportAllocs()
-			for b.Loop() {
-				readAll(b, f, refs)
-			}
-			b.ReportMetric(float64(total(server.Calls()))/float64(b.N), "calls/op")
+			replay.Rounds(b, 3*groups, func() { readAll(b, f, refs) })
 		})
 	}
 }

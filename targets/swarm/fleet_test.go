@@ -4,13 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -546,38 +543,5 @@ func TestClosed(t *testing.T) {
 	}
 	if _, err := f.Snapshot(t.Context(), []targets.Ref{ref("web")}); !errors.Is(err, targets.ErrTransient) {
 		t.Errorf("Snapshot() of a closed fleet = %v, want ErrTransient", err)
-	}
-}
-
-// BenchmarkSnapshot reads 200 services of 5 tasks. The responses are made once, so
-// that the other side costs little more than sending them.
-func BenchmarkSnapshot(b *testing.B) {
-	i := newImitation(b)
-	var refs []targets.Ref
-	for n := range 200 {
-		name := fmt.Sprintf("s%d", n)
-		i.add(name, 5)
-		refs = append(refs, ref(name))
-	}
-	var mu sync.Mutex
-	answers := map[string]*httptest.ResponseRecorder{}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		defer mu.Unlock()
-		known := answers[r.URL.String()]
-		if known == nil {
-			known = httptest.NewRecorder()
-			i.ServeHTTP(known, r)
-			answers[r.URL.String()] = known
-		}
-		maps.Copy(w.Header(), known.Header())
-		_, _ = w.Write(known.Body.Bytes())
-	}))
-	defer server.Close()
-	f := openFleet(b, testConfig(b, "tcp://"+server.Listener.Addr().String()))
-	for b.Loop() {
-		if _, err := f.Snapshot(b.Context(), refs); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

@@ -18,22 +18,24 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/client"
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/compose"
 	"github.com/hpad/hpad/targets/docker"
+	swarmfleet "github.com/hpad/hpad/targets/swarm"
 	"github.com/hpad/hpad/targets/targettest"
 	"github.com/hpad/hpad/test/docker/dockertest"
 )
 
-// What the benchmarks run.
+// What the benchmarks run: as many containers as leave a machine that allows 4,900
+// threads some room, at 15 of each with its shim.
 const (
-	benchServices = 30
+	benchServices = 20
 	benchReplicas = 10
+	benchCount    = benchServices * benchReplicas
 )
 
-// BenchmarkCompose measures what 300 containers cost on each version of the
+// BenchmarkCompose measures what many containers cost on each version of the
 // engine: a round (one list and what else a reading needs) and the stats of all of
 // them, in time, in calls, and in processor time of hpad and of dockerd.
 func BenchmarkCompose(b *testing.B) {
@@ -59,7 +61,7 @@ func crowd(b *testing.B, e *dockertest.Engine) []targets.Ref {
 		refs = append(refs, targets.Ref{Fleet: "shop", Name: "crowd/" + service})
 		for n := 1; n <= benchReplicas; n++ {
 			group.Go(func() error {
-				config := &container.Config{Image: dockertest.Worker, Labels: map[string]string{
+				config := &container.Config{Image: dockertest.Worker, Env: []string{"GOMAXPROCS=1"}, Labels: map[string]string{
 					"com.docker.compose.project": "crowd", "com.docker.compose.service": service,
 					"com.docker.compose.container-number": strconv.Itoa(n), "com.docker.compose.oneoff": "False",
 					"com.docker.compose.config-hash": strings.Repeat("0", 64), "com.docker.compose.version": "2.40.3",
@@ -83,7 +85,7 @@ func crowd(b *testing.B, e *dockertest.Engine) []targets.Ref {
 // benchFleet returns a fleet on an engine.
 func benchFleet(b *testing.B, host string) *compose.Fleet {
 	b.Helper()
-	c := &compose.Config{Config: docker.Config{Host: host, Timeout: time.Minute}}
+	c := &compose.Config{Config: docker.Config{Host: host, Timeout: time.Minute, ResourceInterval: time.Minute}}
 	c.SetDefaults()
 	f, err := compose.New("shop", c, targets.Env{Store: &targettest.Store{}})
 	if err != nil {
@@ -109,27 +111,12 @@ func counting(b *testing.B, e *dockertest.Engine) (host string, calls *atomic.In
 	return "tcp://" + server.Listener.Addr().String(), calls
 }
 
-// measured reports what the loop cost this process and dockerd, once for each
-// operation.
+// measured reports what the loop cost this process and dockerd, for 1,000 instances.
 func measured(b *testing.B, e *dockertest.Engine, operation func()) {
 	b.Helper()
-	engine, own := e.Busy(b), busy(b)
-	for b.Loop() {
-		operation()
-	}
-	report := func(d time.Duration, unit string) { b.ReportMetric(float64(d.Microseconds())/1000/float64(b.N), unit) }
-	report(busy(b)-own, "hpad-cpu-ms/op")
-	report(e.Busy(b)-engine, "dockerd-cpu-ms/op")
-}
-
-// busy is how long this process has kept processors busy.
-func busy(b *testing.B) time.Duration {
-	b.Helper()
-	var usage unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+	before := e.Busy(b)
+	targettest.Rounds(b, benchCount, operation)
+	b.ReportMetric(float64((e.Busy(b)-before).Microseconds())/float64(b.N)/benchCount, "dockerd-cpu-ms/1000")
 }
 
 func benchRound(b *testing.B, e *dockertest.Engine, refs []targets.Ref) {
@@ -200,4 +187,35 @@ func benchStats(b *testing.B, e *dockertest.Engine, version dockertest.Version) 
 		}
 	})
 	b.ReportMetric(float64(len(found)), "calls/op")
+}
+
+// BenchmarkSwarm measures a round over as many tasks of a swarm of one node.
+func BenchmarkSwarm(b *testing.B) {
+	for _, version := range versions {
+		b.Run(version.String(), func(b *testing.B) {
+			c := newCluster(b, dockertest.Options{Version: version})
+			var refs []targets.Ref
+			for s := range benchServices {
+				name := fmt.Sprintf("svc-%02d", s)
+				refs = append(refs, targets.Ref{Fleet: "swarm", Name: name})
+				c.create(b, name, benchReplicas, "--network", "host", "--env", "GOMAXPROCS=1", "--env", "WORKER_PORT=0", "--limit-cpu", "0.5", "--limit-memory", "64M")
+			}
+			for _, r := range refs {
+				c.awaitRunning(b, r.Name, benchReplicas)
+			}
+			config := &swarmfleet.Config{Config: docker.Config{Host: c.Host(), Timeout: time.Minute, ResourceInterval: time.Minute}}
+			config.SetDefaults()
+			f, err := swarmfleet.New("swarm", config)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Cleanup(func() { _ = f.Close() })
+			measured(b, c.Engine, func() {
+				readings, err := f.Snapshot(b.Context(), refs)
+				if err != nil || len(readings[refs[0]].Instances) != benchReplicas {
+					b.Fatalf("Snapshot() = %v, %+v", err, readings[refs[0]])
+				}
+			})
+		})
+	}
 }

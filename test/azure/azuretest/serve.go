@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"net/http/httptest"
 	"regexp"
 	"strings"
 	"time"
@@ -106,35 +105,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			s.fail(w, failure)
 			return
 		}
-		err = s.thaw(found, w, r, parts)
+		err = found.answer(s, w, r, parts)
 	}
 	if err != nil {
 		write(w, err)
 	}
-}
-
-// thaw serves a call, with what it was answered before where the script wants that.
-func (s *Server) thaw(found *route, w http.ResponseWriter, r *http.Request, parts []string) error {
-	s.mu.Lock()
-	frozen := s.frozen
-	text := frozen[r.URL.String()]
-	s.mu.Unlock()
-	if frozen == nil || r.Method != http.MethodGet {
-		return found.answer(s, w, r, parts)
-	}
-	if text == nil {
-		recorder := httptest.NewRecorder()
-		if err := found.answer(s, recorder, r, parts); err != nil {
-			return err
-		}
-		text = recorder.Body.Bytes()
-		s.mu.Lock()
-		frozen[r.URL.String()] = text
-		s.mu.Unlock()
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, err := w.Write(text)
-	return err
 }
 
 // await holds a call for as long as the script wants; false when nobody waits any

@@ -68,8 +68,6 @@ type Server struct {
 	page     int
 	// tolerant takes any version of the API.
 	tolerant bool
-	// frozen are responses that are given again, by path and query; nil for none.
-	frozen map[string][]byte
 }
 
 // operation is a long-running operation.
@@ -340,14 +338,6 @@ func (s *Server) Tolerate() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tolerant = true
-}
-
-// Freeze makes every read give what it gave first from now on, at no cost: for
-// benchmarks of the other side.
-func (s *Server) Freeze() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.frozen = map[string][]byte{}
 }
 
 // take returns the failure that meets an operation; nil when there is none.

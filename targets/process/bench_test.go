@@ -1,0 +1,72 @@
+package process
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// What the benchmarks run.
+const (
+	benchServices = 10
+	benchReplicas = 20
+	benchCount    = benchServices * benchReplicas
+)
+
+// startSleepers starts a fleet whose processes do nothing, and waits for them.
+func startSleepers(b *testing.B) (*Fleet, []targets.Ref) {
+	b.Helper()
+	config := &Config{Services: map[string]Service{}, ResourceInterval: time.Hour}
+	var refs []targets.Ref
+	for n := range benchServices {
+		name := fmt.Sprintf("sleep-%d", n)
+		config.Services[name] = Service{Command: []string{"sleep", "600"}, Replicas: new(int32(benchReplicas))}
+		refs = append(refs, ref(name))
+	}
+	config.SetDefaults()
+	f := New("local", config, targets.Env{})
+	if err := f.Start(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = f.Close() })
+	running := func() (pids int) {
+		for _, service := range f.services {
+			for _, i := range service.instances() {
+				if i.leader() != 0 {
+					pids++
+				}
+			}
+		}
+		return pids
+	}
+	for deadline := time.Now().Add(patience); running() < benchCount; {
+		if time.Now().After(deadline) {
+			b.Fatalf("only %d processes run", running())
+		}
+		<-time.After(time.Millisecond)
+	}
+	return f, refs
+}
+
+// BenchmarkSample samples the processes, and walks over all others there are.
+func BenchmarkSample(b *testing.B) {
+	f, _ := startSleepers(b)
+	targettest.Rounds(b, benchCount, func() { f.sampler.sample(b.Context(), nil) })
+	if got := len(f.sampler.published["sleep-0"].Instances); got != benchReplicas {
+		b.Errorf("%d samples, want %d", got, benchReplicas)
+	}
+}
+
+// BenchmarkSnapshot reads all services.
+func BenchmarkSnapshot(b *testing.B) {
+	f, refs := startSleepers(b)
+	targettest.Rounds(b, benchCount, func() {
+		readings, err := f.Snapshot(b.Context(), refs)
+		if err != nil || len(readings[refs[0]].Instances) != benchReplicas {
+			b.Fatalf("Snapshot() = %v, %+v", err, readings[refs[0]])
+		}
+	})
+}
