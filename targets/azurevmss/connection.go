@@ -63,7 +63,9 @@ func newClient(c *Config) (*client, error) {
 		return nil, err
 	}
 	armOptions := &arm.ClientOptions{ClientOptions: options, DisableRPRegistration: true}
-	factory, err := armcompute.NewClientFactory(c.Subscription, who, armOptions)
+	trimming := *armOptions
+	trimming.PerCallPolicies = []azpolicy.Policy{trim{}}
+	factory, err := armcompute.NewClientFactory(c.Subscription, who, &trimming)
 	if err != nil {
 		return nil, err
 	}
