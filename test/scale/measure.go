@@ -56,7 +56,7 @@ func measure(ctx context.Context, p measured, s *surroundings, m *result) error 
 			return ctx.Err()
 		}
 		c, err := p.count(ctx)
-		if waited >= m.row.warm && err == nil && c.passes >= float64(m.row.n) || time.Since(begun) > patience {
+		if waited >= m.row.warm && err == nil && c.passes-c.failed >= float64(m.row.n) || time.Since(begun) > patience {
 			break
 		}
 	}
