@@ -72,13 +72,6 @@ type autoscaler struct {
 	following *following
 }
 
-// following follows what is wrong with an autoscaler: hindrance for the history, failing
-// is why passes fail, for the log.
-type following struct{ hindrance, failing trouble.Follower }
-
-// follows reports whether something was wrong.
-func (f *following) follows() bool { return f.hindrance.Follows() || f.failing.Follows() }
-
 // pardon ends a quarantine: what led to it may have been changed.
 func (a *autoscaler) pardon() {
 	a.mu.Lock()

@@ -80,6 +80,36 @@ func redefine(earlier *definition, c config.Autoscaler, daemon config.Daemon, se
 	return d, err
 }
 
+// newDrainer returns what takes the work of an autoscaler's instances away; nil where
+// nothing does. One that an earlier definition has goes on where nothing about it
+// changed.
+func newDrainer(c config.Autoscaler, by targets.Fleet, earlier *definition) (drain.Drainer, error) {
+	if c.Drain == nil {
+		return nil, nil
+	}
+	if earlier != nil && earlier.drainer != nil && reflect.DeepEqual(earlier.Drain, c.Drain) && earlier.drainsBy == by {
+		return earlier.drainer, nil
+	}
+	return c.Drain.Config.Build(by)
+}
+
+// drainsBy returns the fleet by whose means an autoscaler's drain works; nil where it
+// names none.
+func drainsBy(c config.Autoscaler, fleets map[string]*adapters.Fleet) targets.Fleet {
+	if c.Drain == nil {
+		return nil
+	}
+	namer, ok := c.Drain.Config.(drain.FleetNamer)
+	if !ok {
+		return nil
+	}
+	name, _ := namer.DrainFleet()
+	if fleets[name] == nil {
+		return nil
+	}
+	return fleets[name].Inner
+}
+
 // settingsOf returns the daemon's settings with what the autoscaler has of its
 // own.
 func settingsOf(c config.Autoscaler, daemon config.Daemon) policy.Settings {

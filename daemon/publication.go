@@ -76,6 +76,13 @@ type result struct {
 	first     following
 }
 
+// following follows what is wrong with an autoscaler: hindrance for the history, failing
+// is why passes fail, for the log.
+type following struct{ hindrance, failing trouble.Follower }
+
+// follows reports whether something was wrong.
+func (f *following) follows() bool { return f.hindrance.Follows() || f.failing.Follows() }
+
 // keep returns the result as it is kept. It packs in scratch.
 func (r *result) keep(scratch *[]byte) *publication {
 	kept := r.publication

@@ -2,12 +2,9 @@ package daemon
 
 import (
 	"context"
-	"reflect"
 	"sync/atomic"
 	"time"
 
-	"github.com/hpad/hpad/daemon/adapters"
-	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
@@ -30,36 +27,6 @@ func (d *definition) scaleInOptions(cpuUse *atomic.Pointer[map[string]int64]) dr
 		}
 	}
 	return options
-}
-
-// newDrainer returns what takes the work of an autoscaler's instances away; nil where
-// nothing does. One that an earlier definition has goes on where nothing about it
-// changed.
-func newDrainer(c config.Autoscaler, by targets.Fleet, earlier *definition) (drain.Drainer, error) {
-	if c.Drain == nil {
-		return nil, nil
-	}
-	if earlier != nil && earlier.drainer != nil && reflect.DeepEqual(earlier.Drain, c.Drain) && earlier.drainsBy == by {
-		return earlier.drainer, nil
-	}
-	return c.Drain.Config.Build(by)
-}
-
-// drainsBy returns the fleet by whose means an autoscaler's drain works; nil where it
-// names none.
-func drainsBy(c config.Autoscaler, fleets map[string]*adapters.Fleet) targets.Fleet {
-	if c.Drain == nil {
-		return nil
-	}
-	namer, ok := c.Drain.Config.(drain.FleetNamer)
-	if !ok {
-		return nil
-	}
-	name, _ := namer.DrainFleet()
-	if fleets[name] == nil {
-		return nil
-	}
-	return fleets[name].Inner
 }
 
 // cpuMetric returns the index of the metric that says how much cpu each instance

@@ -4,57 +4,8 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"sync/atomic"
 	"time"
 )
-
-// round is all passes that share one tick, or that are evaluated out of turn together.
-type round struct {
-	*reads
-	// now is the one instant of all passes, in steady time.
-	now time.Time
-	// tick says that now is a tick of the schedule; a round out of turn is none.
-	tick   bool
-	passes []pass
-	// started is when it began, on Go's monotonic clock.
-	started time.Time
-	// flagged says that the store knows of the passes that are still under way
-	// although later rounds have completed; the scheduler owns it.
-	flagged bool
-	// unfinished counts the passes that have not ended.
-	unfinished atomic.Int64
-	// completed takes the round once they all have.
-	completed chan<- *round
-}
-
-// chunk is passes of a round that have what they read.
-type chunk struct {
-	round  *round
-	passes []int
-}
-
-// newRound makes a round of a roster. Ready takes passes that have what they read, and
-// completed the round once all have ended.
-func newRound(e *environment, roster *roster, now time.Time, tick bool, ready chan<- chunk, completed chan<- *round) *round {
-	r := &round{now: now, tick: tick, started: time.Now(), passes: make([]pass, len(roster.autoscalers)), completed: completed}
-	r.reads = newReads(e, roster.plan, now, func(passes []int) { ready <- chunk{r, passes} })
-	for i := range r.passes {
-		r.passes[i] = pass{round: r, index: i, autoscaler: roster.autoscalers[i], definition: roster.definitions[i]}
-	}
-	return r
-}
-
-// end counts passes that have ended.
-func (r *round) end(passes int64) {
-	if r.unfinished.Add(-passes) != 0 {
-		return
-	}
-	r.finish()
-	select {
-	case r.completed <- r:
-	case <-r.runContext.Done():
-	}
-}
 
 // scheduler begins the rounds. One goroutine runs it and owns its fields.
 type scheduler struct {
