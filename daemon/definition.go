@@ -125,20 +125,6 @@ func (d *definition) needsSamples() bool {
 	return slices.ContainsFunc(d.inputs, func(in input) bool { return in.source == nil })
 }
 
-// nextTick returns the first multiple of period since the epoch after t.
-func nextTick(t time.Time, period time.Duration) time.Time {
-	return lastTick(t, period).Add(period)
-}
-
-// lastTick returns the last multiple of period since the epoch not after t.
-func lastTick(t time.Time, period time.Duration) time.Time {
-	since := t.UnixNano() % int64(period)
-	if since < 0 {
-		since += int64(period)
-	}
-	return time.Unix(0, t.UnixNano()-since).UTC()
-}
-
 // longestMemory is how long after a loss the autoscaler may still miss what was lost:
 // its longest window or period.
 func (d *definition) longestMemory() time.Duration {

@@ -113,6 +113,18 @@ func (p *pass) evaluate(scratch *scratch) *recording {
 	return nil
 }
 
+// recordUnder returns the record that a pass at now begins with: the one that the pass
+// before left, for a definition. Under another target nothing is known of the count.
+func recordUnder(before *state.Record, def *definition, now time.Time) state.Record {
+	record := *before
+	if record.Target != def.Target {
+		record.Intention, record.Left, record.Restore, record.Seen, record.Doubts = nil, nil, nil, nil, 0
+	}
+	record.Through, record.Replay = now, nil
+	record.Target, record.Labels, record.Fingerprint = def.Target, def.Labels, def.fingerprint
+	return record
+}
+
 // scratch is what a worker evaluates passes in, one after the other.
 type scratch struct {
 	observe.Scratch

@@ -9,18 +9,6 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// recordUnder returns the record that a pass at now begins with: the one that the pass
-// before left, for a definition. Under another target nothing is known of the count.
-func recordUnder(before *state.Record, def *definition, now time.Time) state.Record {
-	record := *before
-	if record.Target != def.Target {
-		record.Intention, record.Left, record.Restore, record.Seen, record.Doubts = nil, nil, nil, nil, 0
-	}
-	record.Through, record.Replay = now, nil
-	record.Target, record.Labels, record.Fingerprint = def.Target, def.Labels, def.fingerprint
-	return record
-}
-
 // follows reports whether a record of a pass is what the store makes of the one before
 // by itself: loading replays an unchanged recommendation at the ticks up to the last
 // completed round.
