@@ -355,6 +355,7 @@ func (p pair) testRefusals(t *testing.T) {
 		{http.MethodGet, "/v1/job/nothing", ""},
 		{http.MethodGet, "/v1/job/nothing/scale", ""},
 		{http.MethodGet, "/v1/jobs?filter=" + url.QueryEscape(`ID = "x"`), ""},
+		{http.MethodGet, "/v1/allocations?prefix=abc", ""},
 		{http.MethodPut, "/v1/job/nothing/scale", `{"Count":2,"Target":{"Group":"app"}}`},
 		{http.MethodPut, "/v1/job/shop-000001/scale", `{"Count":21,"Target":{"Group":"app"}}`},
 		{http.MethodPut, "/v1/job/shop-000001/scale", `{"Count":0,"Target":{"Group":"app"}}`},
