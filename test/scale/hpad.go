@@ -55,19 +55,19 @@ func newSocket(path string) *socket {
 	}}}}
 }
 
-// scrape reads metrics of some names, or all.
-func (s *socket) scrape(ctx context.Context, names ...string) ([]byte, error) {
+// scrape writes metrics of some names, or all, and returns their size.
+func (s *socket) scrape(ctx context.Context, to io.Writer, names ...string) (int64, error) {
 	address := "http://hpad/metrics?" + url.Values{"name[]": names}.Encode()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	response, err := s.Do(request)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	defer func() { _ = response.Body.Close() }()
-	return io.ReadAll(response.Body)
+	return io.Copy(to, response.Body)
 }
 
 const (
@@ -77,8 +77,9 @@ const (
 
 // counts returns the passes so far; late ones only of lateMetric.
 func (s *socket) counts(ctx context.Context, names ...string) (c counts, err error) {
-	text, err := s.scrape(ctx, names...)
-	for line := range strings.Lines(string(text)) {
+	var text strings.Builder
+	_, err = s.scrape(ctx, &text, names...)
+	for line := range strings.Lines(text.String()) {
 		name, number, _ := strings.Cut(strings.TrimSpace(line), "} ")
 		value, _ := strconv.ParseFloat(number, 64)
 		switch {
@@ -101,13 +102,13 @@ func (s *socket) count(ctx context.Context) (counts, error) {
 
 // ask measures what people ask of a daemon under way, and of its configuration.
 func (h *hpad) ask(ctx context.Context, m *result) error {
-	begun := time.Now()
-	text, err := h.scrape(ctx)
+	begun := betweenTicks(ctx, m.row.period)
+	size, err := h.scrape(ctx, io.Discard)
 	if err != nil {
 		return err
 	}
-	m.scrape, m.scraped = time.Since(begun), len(text)
-	begun = time.Now()
+	m.scrape, m.scraped = time.Since(begun), size
+	begun = betweenTicks(ctx, m.row.period)
 	if _, err := h.run(ctx, "get", "--socket", filepath.Join(h.dir, "sock")); err != nil {
 		return err
 	}
@@ -116,6 +117,13 @@ func (h *hpad) ask(ctx context.Context, m *result) error {
 	m.checkCPU, err = h.run(ctx, "check", filepath.Join(h.dir, "hpad.toml"))
 	m.check = time.Since(begun)
 	return err
+}
+
+// betweenTicks waits until no round is about to begin, and returns when that is.
+func betweenTicks(ctx context.Context, period time.Duration) time.Time {
+	toTick(ctx, period)
+	pause(ctx, period/2)
+	return time.Now()
 }
 
 // run runs a command of the program and returns the cpu time that it used.

@@ -40,7 +40,7 @@ type result struct {
 	load    string
 	// What people ask for.
 	scrape, get, check, checkCPU time.Duration
-	scraped                      int
+	scraped                      int64
 	restartFirst, restartAll     time.Duration
 }
 
@@ -174,7 +174,7 @@ var extras = table{
 	cells: func(m *result) []string {
 		return []string{
 			m.program, strconv.Itoa(m.row.n), seconds(m.restartFirst), seconds(m.restartAll), seconds(m.get),
-			seconds(m.scrape), strconv.Itoa(m.scraped / mebibyte), seconds(m.check), seconds(m.checkCPU),
+			seconds(m.scrape), strconv.FormatInt(m.scraped/mebibyte, 10), seconds(m.check), seconds(m.checkCPU),
 		}
 	},
 }
