@@ -3,7 +3,6 @@ package nomad
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -64,14 +63,16 @@ func (b *book) look(ctx context.Context, s *session, at scope) bool {
 	parts := slices.Clone(b.sweep.due(b.present, time.Now()))
 	b.sweep.busy = true
 	b.mu.Unlock()
+	l := &look{book: b, began: time.Now(), parts: map[string]bool{}, same: map[*knownGroup]int{}}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(s.config.fetching())
 	for _, part := range parts {
-		group.Go(func() error { return b.lookAt(ctx, s, at, part) })
+		group.Go(func() error { return l.read(ctx, s, at, part) })
 	}
 	err := group.Wait()
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	l.forget()
 	b.sweep.busy = false
 	if err == nil {
 		b.sweep.done += len(parts)
@@ -115,9 +116,19 @@ func (g *glance) next(d *jsontext.Decoder) error {
 	})
 }
 
-// lookAt looks at one part.
-func (b *book) lookAt(ctx context.Context, s *session, at scope, part string) error {
-	began := time.Now()
+// look is one look at some parts. The book's lock guards it, too.
+type look struct {
+	book  *book
+	began time.Time
+	// parts are those that were read, and same how many allocations of a group are in
+	// them as the book has them.
+	parts map[string]bool
+	same  map[*knownGroup]int
+}
+
+// read reads one part, and forgets the groups of which it has what the book has not.
+func (l *look) read(ctx context.Context, s *session, at scope, part string) error {
+	b := l.book
 	params := map[string]string{"task_states": "false"}
 	if part != "" {
 		params["prefix"] = part
@@ -133,7 +144,7 @@ func (b *book) lookAt(ctx context.Context, s *session, at scope, part string) er
 		key := groupKey{job: string(g.job), group: string(g.group)}
 		if known := b.groups[key]; known != nil && known.has(&g) {
 			same[known.knownGroup]++
-		} else if known != nil && known.read.Before(began) {
+		} else if known != nil && known.read.Before(l.began) {
 			delete(b.groups, key)
 		}
 		return nil
@@ -143,12 +154,23 @@ func (b *book) lookAt(ctx context.Context, s *session, at scope, part string) er
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for key, known := range b.groups {
-		if known.read.Before(began) && known.within(part) != same[known.knownGroup] {
-			delete(b.groups, key)
-		}
+	l.parts[part] = true
+	for known, n := range same {
+		l.same[known] += n
 	}
 	return nil
+}
+
+// forget forgets the groups of which the book has what the parts have not.
+func (l *look) forget() {
+	if len(l.parts) == 0 {
+		return
+	}
+	for key, known := range l.book.groups {
+		if known.read.Before(l.began) && known.within(l.parts) != l.same[known.knownGroup] {
+			delete(l.book.groups, key)
+		}
+	}
 }
 
 // has reports whether a group has an allocation as it is.
@@ -156,11 +178,14 @@ func (k *knownGroup) has(g *glance) bool {
 	return slices.ContainsFunc(k.marks, func(m mark) bool { return m.index == g.index && m.id == string(g.id) })
 }
 
-// within returns how many allocations of a group have ids that begin with a prefix.
-func (k *knownGroup) within(prefix string) int {
+// within returns how many allocations of a group are in parts.
+func (k *knownGroup) within(parts map[string]bool) int {
+	if parts[""] {
+		return len(k.marks)
+	}
 	n := 0
 	for _, m := range k.marks {
-		if strings.HasPrefix(m.id, prefix) {
+		if parts[m.id[:min(2, len(m.id))]] {
 			n++
 		}
 	}
