@@ -256,7 +256,8 @@ func TestLintian(t *testing.T) {
 	}
 }
 
-// TestManual wants pages that man can show, with what they are about.
+// TestManual wants pages that man can show, with what they are about, in lines so wide
+// that no name is broken at its hyphen.
 func TestManual(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -268,7 +269,7 @@ func TestManual(t *testing.T) {
 		"man1/hpad-get.1.gz":  "--output",
 		"man5/hpad.toml.5.gz": "downscale_stabilization",
 	} {
-		if text := judged(t, manual, "mandoc -T ascii "+page+" | sed 's/.\\x08//g'"); !strings.Contains(text, want) {
+		if text := judged(t, manual, "mandoc -T ascii -O width=1000 "+page+" | sed 's/.\\x08//g'"); !strings.Contains(text, want) {
 			t.Errorf("%s says nothing of %s:\n%s", page, want, text)
 		}
 	}
