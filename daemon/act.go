@@ -21,8 +21,7 @@ const (
 	conflictJitter   = 0.1
 )
 
-// foreignError says that somebody else changed the count between the read and
-// the write.
+// foreignError is the error of a write whose count somebody else changed since the read.
 type foreignError struct{ read, found int32 }
 
 func (e *foreignError) Error() string {

@@ -54,13 +54,13 @@ type autoscaler struct {
 	// clock: the beginning of the last read that a pass went by, or the end of a write
 	// since; zero before the first.
 	known time.Time
-	// retried says that the last pass lost its write to somebody else and the
+	// retried reports whether the last pass lost its write to somebody else and the
 	// autoscaler was evaluated again at once for it.
 	retried bool
-	// unsure says that the last pass did not know whether the source was out that
+	// unsure reports whether the last pass did not know whether the source was out that
 	// failed.
 	unsure bool
-	// panicked says that a pass did, and none has gone well since.
+	// panicked reports whether a pass panicked and none has gone well since.
 	panicked bool
 	// panics counts panics in a row.
 	panics int

@@ -212,7 +212,7 @@ func (d *Daemon) start(ctx context.Context) (*change, error) {
 // as long as Kubernetes keeps events.
 const eventsRecalled = time.Hour
 
-// restoredOf returns the autoscalers of a generation that the state tells of.
+// restoredOf returns the autoscalers of a generation that the state has.
 func (d *Daemon) restoredOf(g *generation) []*autoscaler {
 	var restored []*autoscaler
 	for name := range d.restored.Autoscalers {

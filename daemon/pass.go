@@ -24,12 +24,12 @@ type round struct {
 	*reads
 	// now is the one instant of all passes, in steady time.
 	now time.Time
-	// tick says that now is a tick of the schedule; a round out of turn is none.
+	// tick reports whether now is a tick of the schedule; a round out of turn is none.
 	tick   bool
 	passes []pass
 	// started is when it began, on Go's monotonic clock.
 	started time.Time
-	// flagged says that the store knows of the passes that are still under way
+	// flagged reports whether the store knows of the passes that are still under way
 	// although later rounds have completed; the scheduler owns it.
 	flagged bool
 	// unfinished counts the passes that have not ended.

@@ -14,12 +14,12 @@ import (
 type need struct {
 	fleet  *adapters.Fleet
 	target targets.Ref
-	// samples says that a metric reads the fleet's samples.
+	// samples reports whether a metric reads the fleet's samples.
 	samples bool
 	// queries has one entry for each metric, without a source where the fleet's samples
 	// feed it.
 	queries []queryNeed
-	// labeled says that the target asks for the autoscaler by its labels.
+	// labeled reports whether the target asks for the autoscaler by its labels.
 	labeled bool
 	timeout time.Duration
 }
@@ -77,7 +77,7 @@ type queryRead struct {
 	batch int
 	// readers is how many metrics read the answer.
 	readers int32
-	// own says that an autoscaler of the configuration reads it, and not only those
+	// own reports whether an autoscaler of the configuration reads it, and not only those
 	// that targets ask for by their labels.
 	own bool
 	// rank is which of an autoscaler's metrics reads it, the first of any reader.

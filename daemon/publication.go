@@ -32,7 +32,7 @@ type publication struct {
 	// empty when it was.
 	unevaluated string
 	quarantine  time.Time
-	// recalled says that the events have those of before the start.
+	// recalled reports whether the events have those of before the start.
 	recalled bool
 }
 

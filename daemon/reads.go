@@ -49,7 +49,7 @@ type wait struct {
 	pending atomic.Int32
 	// over is set once, by the last of its reads or by its own deadline.
 	over atomic.Bool
-	// left says that the pass reads no answers any more. It is the pass's own.
+	// left reports whether the pass reads no answers any more. It is the pass's own.
 	left bool
 	// snapshot is the index of the read of its target.
 	snapshot int32
@@ -97,7 +97,7 @@ type snapshotRound struct {
 	timeout time.Duration
 	// shared is a read of an earlier round that was under way; nil where none was.
 	shared *adapters.Read
-	// late says that all passes gave it up.
+	// late reports whether all passes gave it up.
 	late atomic.Bool
 }
 

@@ -55,7 +55,7 @@ type shown struct {
 
 // labeled is a target with labels.
 type labeled struct {
-	// labels are those read last; nil for a target that only the state tells of, as
+	// labels are those read last; nil for a target that only the state has, as
 	// after a restart. Problem is why they could not be told.
 	labels  map[string]string
 	problem string
@@ -71,7 +71,7 @@ type labeled struct {
 	enabled   bool
 	mistake   error
 	readUnder *config.Config
-	// placed says that the target has an autoscaler by its labels, which others that
+	// placed reports whether the target has an autoscaler by its labels, which others that
 	// come later do not take from it.
 	placed bool
 	// told is what the log was told last.

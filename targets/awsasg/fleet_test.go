@@ -381,7 +381,7 @@ func TestWriteErrors(t *testing.T) {
 		name  string
 		fault awstest.Fault
 		class error
-		// unknown says that it leaves open what became of the write.
+		// unknown reports whether it leaves open what became of the write.
 		unknown bool
 		reason  string
 		words   string

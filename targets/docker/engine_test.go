@@ -319,7 +319,7 @@ func TestErrors(t *testing.T) {
 		name   string
 		status int
 		class  error
-		// unknown says that a write leaves the outcome open.
+		// unknown reports whether a write leaves the outcome open.
 		unknown bool
 	}{
 		{"not found", http.StatusNotFound, targets.ErrTargetNotFound, false},

@@ -161,7 +161,7 @@ func TestHold(t *testing.T) {
 		state swarm.UpdateState
 		want  string
 		says  string
-		// during says that scale_during_update lifts it.
+		// during reports whether scale_during_update lifts it.
 		during bool
 	}{
 		{swarm.UpdateStateUpdating, UpdateInProgress, `service "web" is being updated: because`, true},

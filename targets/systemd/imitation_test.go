@@ -35,9 +35,9 @@ type imitation struct {
 	// refuse returns why a call is refused; nil refuses none. Call is the name of
 	// the method.
 	refuse func(call, unit string) error
-	// hangs says that calls are not answered.
+	// hangs reports whether calls are not answered.
 	hangs bool
-	// slow says that units take a moment to stop.
+	// slow reports whether units take a moment to stop.
 	slow  bool
 	calls []string
 	jobs  uint32
