@@ -23,7 +23,8 @@ import (
 // The engine does not keep who ended a container. A person who stops one leaves it with
 // the code of its signal or with 0, or with a restart policy by which it would run
 // again. Where a program ends with another code by a signal, the engine's events show
-// that it is no failure, as long as it has them.
+// that it is no failure, as long as it has them; and where one was killed, that nobody
+// asked the engine for it.
 
 // end is how the last run of a container ended.
 type end int
@@ -64,7 +65,7 @@ func restarts(p container.RestartPolicy, exitCode, count int) bool {
 // stopCodes are the exit codes of a container that was stopped or killed, with its
 // own signal where it names one.
 func stopCodes(signal string) []int {
-	codes := []int{0, 128 + int(syscall.SIGKILL), 128 + int(syscall.SIGTERM)}
+	codes := []int{0, killedCode, 128 + int(syscall.SIGTERM)}
 	number, err := strconv.Atoi(signal)
 	if err != nil {
 		number = int(unix.SignalNum(signal))
@@ -78,49 +79,71 @@ func stopCodes(signal string) []int {
 // endOf returns how a container ended, as above, and whether it was by a signal among
 // the engine's events. An end that was looked into before is remembered.
 func (f *Fleet) endOf(ctx context.Context, m *member, c *container.InspectResponse) (how end, signalled bool) {
-	if how = endOf(c); how != endFailed || c.State.Error != "" {
-		return how, false
-	}
+	how = endOf(c)
+	killed := how == endStopped && c.State.ExitCode == killedCode && !restarts(c.HostConfig.RestartPolicy, c.State.ExitCode, c.RestartCount)
 	finished := parseTime(c.State.FinishedAt)
-	if finished.IsZero() || !f.memories.recall(m.key)[m.ID].Asked.Equal(finished) && !f.signalled(ctx, c, finished) {
+	switch {
+	case how != endFailed && !killed, c.State.Error != "", finished.IsZero():
+		return how, false
+	case how == endFailed && f.memories.recall(m.key)[m.ID].Asked.Equal(finished):
+		return endStopped, true
+	}
+	asked, ended := f.traces(ctx, c, finished)
+	switch {
+	case how == endFailed && asked:
+		return endStopped, true
+	case killed && ended && !asked:
+		// Nobody asked the engine for it: the kernel killed it, for memory in most cases.
+		// Engine 20.10 loses one such notice in thirty when its machine is busy.
 		return endFailed, false
 	}
-	return endStopped, true
+	return how, false
 }
+
+// killedCode is the exit code of a program that got SIGKILL.
+const killedCode = 128 + int(syscall.SIGKILL)
 
 // signalSlack is how much later than the end of a container its engine may have the
 // event of the signal.
 const signalSlack = time.Second
 
-// signalled reports whether the engine's events have a signal by which somebody ended a
-// container. An engine that has no events has none.
-func (f *Fleet) signalled(ctx context.Context, c *container.InspectResponse, ended time.Time) bool {
+// traces reports whether the engine's events have a signal by which somebody ended a
+// container, and, where they have none, whether they still have the end itself. An
+// engine that has no events has neither.
+func (f *Fleet) traces(ctx context.Context, c *container.InspectResponse, finished time.Time) (asked, ended bool) {
 	grace := stopAge
 	if seconds := c.Config.StopTimeout; seconds != nil {
 		grace = max(grace, time.Duration(*seconds)*time.Second)
 	}
-	found := false
 	_ = f.engine.Read(ctx, func(ctx context.Context, engine *client.Client) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		told, failed := engine.Events(ctx, events.ListOptions{
-			Since: eventTime(ended.Add(-grace)), Until: eventTime(ended.Add(signalSlack)),
-			Filters: filters.NewArgs(filters.Arg("type", string(events.ContainerEventType)), filters.Arg("container", c.ID), filters.Arg("event", string(events.ActionKill))),
+			Since: eventTime(finished.Add(-grace)), Until: eventTime(finished.Add(signalSlack)),
+			Filters: filters.NewArgs(filters.Arg("type", string(events.ContainerEventType)), filters.Arg("container", c.ID),
+				filters.Arg("event", string(events.ActionKill)), filters.Arg("event", string(events.ActionDie))),
 		})
-		for !found {
+		asked, ended = false, false
+		for !asked {
 			select {
 			case event := <-told:
-				found = asksToEnd(event)
+				switch event.Action {
+				case events.ActionDie:
+					ended = true
+				case events.ActionKill:
+					asked = asksToEnd(event)
+				}
 			case err := <-failed:
 				if errors.Is(err, io.EOF) {
 					return nil
 				}
+				ended = false // the rest was not read
 				return err
 			}
 		}
 		return nil
 	})
-	return found
+	return asked, ended
 }
 
 // eventTime is a time as the engine's events take it.

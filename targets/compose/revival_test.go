@@ -299,10 +299,16 @@ func TestLeftAlone(t *testing.T) {
 		// project is being replaced.
 		dry, idle, held, want bool
 	}{
-		"failed":              {end: end(1), want: true},
-		"with 0":              {end: end(0)},
-		"docker stop":         {end: end(143)},
-		"docker kill":         {end: end(137)},
+		"failed":      {end: end(1), want: true},
+		"with 0":      {end: end(0)},
+		"docker stop": {end: end(143)},
+		"docker kill": {end: func(i *imitation, c *imitated) {
+			i.emit(c, events.ActionKill, "9")
+			c.end(137)
+			i.emit(c, events.ActionDie, "")
+		}},
+		"killed long ago":     {end: end(137)},
+		"killed by nobody":    {end: func(i *imitation, c *imitated) { c.end(137); i.emit(c, events.ActionDie, "") }, want: true},
 		"stopped with 1":      {end: func(i *imitation, c *imitated) { i.emit(c, events.ActionKill, "15"); c.end(1) }},
 		"always":              {end: policy(container.RestartPolicyAlways)},
 		"unless stopped":      {end: policy(container.RestartPolicyUnlessStopped)},
