@@ -1,6 +1,6 @@
 // Command report reads the events of "go test -json" and prints what a person
-// wants of them: the output of what failed as it happens, then what was skipped
-// and why, and last go test's own line for each package.
+// wants of them: the output of what failed as it happens, then what failed and was
+// skipped, and why, and last go test's own line for each package.
 package main
 
 import (
@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 )
 
@@ -44,6 +45,7 @@ type results struct {
 	running map[[2]string][]string
 	// tails has each package's own output, which ends with its verdict.
 	tails    map[string][]string
+	reasons  []string
 	skipped  []string
 	verdicts []string
 	failed   bool
@@ -89,6 +91,7 @@ func (r *results) add(e event) {
 	case e.Action == "fail":
 		r.failed = true
 		r.print(r.running[key])
+		r.reasons = append(r.reasons, assertions(e, r.running[key])...)
 		delete(r.running, key)
 	case e.Action == "skip":
 		r.skipped = append(r.skipped, fmt.Sprintf("%s %s: %s", e.Package, e.Test, reason(r.running[key])))
@@ -136,8 +139,14 @@ func (r *results) print(output []string) {
 	}
 }
 
-// finish prints what was skipped and then the verdicts.
+// finish prints why tests failed, what was skipped and then the verdicts.
 func (r *results) finish() {
+	for i, reason := range r.reasons {
+		if i == 0 {
+			fmt.Fprintln(r.out, "failed:")
+		}
+		fmt.Fprintln(r.out, "  "+reason)
+	}
 	for i, skipped := range r.skipped {
 		if i == 0 {
 			fmt.Fprintln(r.out, "skipped:")
@@ -150,6 +159,22 @@ func (r *results) finish() {
 	if r.failed {
 		fmt.Fprintln(r.out, "FAIL")
 	}
+}
+
+// message begins what a test said itself, at a line of a file of tests.
+var message = regexp.MustCompile(`^ *\w+_test\.go:\d+: `)
+
+// assertions are the beginnings of what a failed test said itself: among what it and
+// its helpers dump they are hard to find.
+func assertions(e event, output []string) (said []string) {
+	const most, longest = 3, 500
+	for _, line := range output {
+		if line = strings.TrimRight(line, "\n"); message.MatchString(line) && len(said) < most {
+			line = strings.TrimSpace(line)
+			said = append(said, fmt.Sprintf("%s %s: %s", e.Package, e.Test, strings.ToValidUTF8(line[:min(len(line), longest)], "")))
+		}
+	}
+	return said
 }
 
 // reason is what a skipped test said, without the marks around it.

@@ -21,7 +21,9 @@ func TestReport(t *testing.T) {
 	if err != nil || !failed {
 		t.Fatalf("report = %v, %v, want true, nil", failed, err)
 	}
-	const end = `skipped:
+	const end = `failed:
+  example.org/rec/bad TestFails/bad: a_test.go:5: got 1, want 2
+skipped:
   tests that need nomad: not there
   example.org/rec/good TestSkips/sub: a_test.go:7: no engine found
 FAIL	example.org/rec/broken [build failed]

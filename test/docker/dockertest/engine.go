@@ -303,14 +303,18 @@ func removeTree(root string) error {
 	return err
 }
 
-// Log is the end of what the engine printed.
+// Log is the end of what the engine printed, without the information that its runtime
+// prints of each container whatever the level.
 func (e *Engine) Log() string {
-	const most = 8 << 10
+	const most = 50
 	text, err := os.ReadFile(e.path("log"))
 	if err != nil {
 		return err.Error()
 	}
-	return string(bytes.TrimSpace(text[max(0, len(text)-most):]))
+	lines := slices.DeleteFunc(bytes.Split(bytes.TrimSpace(text), []byte("\n")), func(line []byte) bool {
+		return bytes.Contains(line, []byte(" level=info "))
+	})
+	return string(bytes.Join(lines[max(0, len(lines)-most):], []byte("\n")))
 }
 
 // Busy returns how long dockerd itself has kept processors busy since it started,
