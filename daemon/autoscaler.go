@@ -7,6 +7,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/daemon/reason"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
@@ -218,10 +219,16 @@ func (a *autoscaler) unwritten(err string, events []policy.Event, now time.Time)
 }
 
 // missed has the store replay nothing for a tick that passed by without a pass of its
-// own: what it gets instead is the pass before, as it was.
-func (a *autoscaler) missed(to *recorder) {
+// own: what it gets instead is the pass before, as it was. Readers see why there was
+// none, until a pass ends.
+func (a *autoscaler) missed(to *recorder, why reason.Code) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if before := a.published.Load(); before.reason != why && (a.busy || why != reason.Late) {
+		after := *before
+		after.reason = why
+		a.published.Store(&after)
+	}
 	a.missedLocked(to)
 }
 

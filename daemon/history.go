@@ -28,7 +28,7 @@ func historyOf(name string, hindered *trouble.Follower, before *publication, aft
 	}
 	entry := state.Entry{
 		Autoscaler: name, Time: decision.Time, Decision: *decision, Events: events, Victims: after.Victims,
-		Error: err, Hold: after.Outcome.Hold, DryRun: dryRun, Since: after.Since,
+		Error: err, Hold: after.Outcome.Hold, DryRun: dryRun, Since: after.Since, Reason: after.reason.String(),
 	}
 	if after.Outcome.Kind == policy.Written {
 		entry.Written = &after.Outcome.Reached

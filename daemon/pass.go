@@ -12,6 +12,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/observe"
+	"github.com/hpad/hpad/daemon/reason"
 	"github.com/hpad/hpad/daemon/redact"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/trouble"
@@ -83,6 +84,7 @@ type pass struct {
 // other pass ends here, and is recorded once the recording that it returns is, if any.
 func (p *pass) evaluate(scratch *scratch) *recording {
 	if p.runContext.Err() != nil || p.autoscaler.removed.Load() { // what was read may have been cut off
+		p.metrics.Reason(reason.Abandoned)
 		p.end()
 		return nil
 	}
@@ -172,6 +174,7 @@ func (p *pass) observe(scratch *observe.Scratch, reading *targets.Reading) polic
 	found, since, err := p.reading(p.index)
 	*reading = found
 	if err != nil {
+		p.after.cause = err
 		return policy.Observation{
 			ReadError: redact.Text(err.Error()), ReadReason: targets.Reason(err), Unscalable: errors.Is(err, targets.ErrUnscalable),
 		}
@@ -307,6 +310,7 @@ func (p *pass) scale() {
 		a.known = time.Now()
 	}
 	outcome := outcomeOf(decision, err)
+	p.after.cause = err
 	if outcome.Kind != policy.WriteFailed || !errors.Is(err, targets.ErrUnknownOutcome) {
 		p.after.record.Intention = nil // it is known what became of it
 	}
@@ -377,6 +381,7 @@ func (p *pass) conclude(outcome policy.Outcome, scratch *[]byte) *recording {
 		after.failed, after.err = settlement.Error, settlement.Error
 	}
 	after.Outcome, after.blind = outcome, p.isBlind(decision, outcome)
+	after.reason = p.reasonOf(after)
 	if after.following = a.following; after.following == nil {
 		after.following = &after.first
 	}
@@ -393,6 +398,7 @@ func (p *pass) conclude(outcome policy.Outcome, scratch *[]byte) *recording {
 	}
 	commit, ok := a.publish(p.recorder, after, def.SyncPeriod, scratch, entries)
 	if !ok {
+		p.metrics.Reason(reason.Abandoned)
 		return nil
 	}
 	p.report(before, after, news)
@@ -400,6 +406,15 @@ func (p *pass) conclude(outcome policy.Outcome, scratch *[]byte) *recording {
 		return nil
 	}
 	return &recording{autoscaler: a, now: p.now, before: before, settlement: settlement, commit: commit}
+}
+
+// reasonOf returns the code that the pass ends with.
+func (p *pass) reasonOf(after *result) reason.Code {
+	_, lost := errors.AsType[*foreignError](after.cause)
+	return reason.Of(reason.Pass{
+		Decision: &after.Decision, Outcome: after.Outcome, Err: after.cause,
+		Doubted: after.doubted, Lost: lost, Failed: after.err != "",
+	})
 }
 
 // sameList reports whether two lists are one and the same.
@@ -414,6 +429,7 @@ func (p *pass) report(before *publication, after *result, news []zap.Field) {
 	if after.Outcome.Kind == policy.Written {
 		a.metrics.Rescaled(after.Decision.CurrentReplicas, after.Outcome.Reached)
 	}
+	p.metrics.Reason(after.reason)
 	a.metrics.Pass(&after.Decision, after.errorKind(!a.definition.Load().fleet.Problem.Exists()), after.duration)
 	if p.decided != nil {
 		p.decided(a.name)
@@ -519,7 +535,7 @@ func (p *pass) panicked(err error) {
 	after := *a.published.Load()
 	after.unevaluated, after.err = err.Error(), err.Error()
 	after.quarantine = time.Time{} // one of earlier panics is over
-	a.panicked = true
+	a.panicked, after.reason = true, reason.Panicked
 	after.events = addEvents(after.events, p.after.besides, p.now)
 	if a.panics >= panicsAllowed {
 		a.panics = 0
@@ -527,6 +543,7 @@ func (p *pass) panicked(err error) {
 		after.unevaluated = "quarantined after " + err.Error()
 	}
 	a.publishPanic(p.recorder, &after)
+	p.metrics.Reason(reason.Panicked)
 	p.reportPanic(a.name, err, after.quarantine)
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/pack"
+	"github.com/hpad/hpad/daemon/reason"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
@@ -34,6 +35,8 @@ type publication struct {
 	quarantine  time.Time
 	// recalled reports whether the events have those of before the start.
 	recalled bool
+	// reason is what the last pass ended with, or why there was none at the last tick.
+	reason reason.Code
 }
 
 // finding is what a pass found besides what it leaves.
@@ -69,6 +72,8 @@ type result struct {
 	// believed.
 	version string
 	doubted bool
+	// cause is why the target could not be read or written; nil when it was.
+	cause error
 	// besides are events that came up beside the decision's own.
 	besides []policy.Event
 	// following is the autoscaler's, or first, which is empty where that has none.

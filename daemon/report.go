@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/daemon/reason"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
@@ -21,7 +22,7 @@ func (e *environment) reportPass(name string, target targets.Ref, before *public
 		return append([]zap.Field{zap.String("autoscaler", name), zap.Stringer("target", target)}, more...)
 	}
 	counts := func(more ...zap.Field) []zap.Field {
-		return append(fields(zap.Int32("current", decision.CurrentReplicas), zap.Int32("desired", decision.DesiredReplicas),
+		return append(fields(zap.Stringer("code", after.reason), zap.Int32("current", decision.CurrentReplicas), zap.Int32("desired", decision.DesiredReplicas),
 			zap.String("reason", decision.Message)), more...)
 	}
 	if foreign := decision.Foreign; foreign != nil {
@@ -40,7 +41,7 @@ func (e *environment) reportPass(name string, target targets.Ref, before *public
 	switch {
 	case news == nil:
 	case after.failed != "":
-		e.log.Warn("evaluation failed", append(news, zap.String("err", after.failed))...)
+		e.log.Warn("evaluation failed", append(news, zap.Stringer("code", after.reason), zap.String("err", after.failed))...)
 	default:
 		e.log.Info("evaluation works again", news...)
 	}
@@ -67,7 +68,7 @@ func (r *result) errorKind(fleetAnswers bool) metrics.ErrorKind {
 
 // reportPanic logs and counts a panic of a pass.
 func (e *environment) reportPanic(name string, err error, quarantinedUntil time.Time) {
-	fields := []zap.Field{zap.String("autoscaler", name), zap.NamedError("err", err)}
+	fields := []zap.Field{zap.String("autoscaler", name), zap.Stringer("code", reason.Panicked), zap.NamedError("err", err)}
 	if caught, ok := errors.AsType[*trouble.Panic](err); ok {
 		fields = append(fields, zap.ByteString("stack", caught.Stack))
 	}

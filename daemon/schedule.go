@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/hpad/hpad/daemon/reason"
 )
 
 // scheduler begins the rounds. One goroutine runs it and owns its fields.
@@ -172,11 +174,14 @@ func (s *scheduler) begin(roster *roster, now time.Time, tick bool) {
 		if !tick {
 			continue
 		}
+		why := reason.Quarantined
 		if !quarantined {
+			why = reason.Late
 			a.late.Add(1)
 			s.metrics.Late(a.name)
 		}
-		a.missed(s.recorder)
+		s.metrics.Reason(why)
+		a.missed(s.recorder, why)
 	}
 	r.unfinished.Store(count)
 	s.rounds = append(s.rounds, r)

@@ -66,6 +66,7 @@ func (s *status) view(a *autoscaler, lost string) api.Autoscaler {
 			DurationSeconds:  published.duration.Seconds(),
 			Late:             a.late.Load(),
 			Error:            published.err,
+			Reason:           published.reason.String(),
 			QuarantinedUntil: published.quarantine,
 			Unevaluated:      a.overdue(time.Now()) > 0,
 			DryRun:           s.dryRun,
@@ -265,7 +266,7 @@ func (s *status) History(ctx context.Context, name string, from, to time.Time, l
 		recorded[i] = api.Recorded{
 			Autoscaler: entry.Autoscaler, Time: scale.Wall(entry.Time), Written: entry.Written, Events: entry.Events,
 			Victims: entry.Victims, Error: entry.Error, Decision: decisionShownBy(scale, entry.Decision),
-			Hold: entry.Hold, DryRun: entry.DryRun, Since: scale.Wall(entry.Since),
+			Hold: entry.Hold, DryRun: entry.DryRun, Reason: entry.Reason, Since: scale.Wall(entry.Since),
 		}
 		if entry.Untold != nil {
 			recorded[i].Untold = &api.Untold{Changes: entry.Untold.Changes, From: scale.Wall(entry.Untold.From)}

@@ -239,6 +239,9 @@ func (w *world) stop() {
 	if err := <-w.ended; err != nil {
 		w.t.Errorf("Run ended with %v", err)
 	}
+	if err := w.unreasoned(); err != nil {
+		w.t.Error(err)
+	}
 }
 
 // advance lets the time pass and everything due happen.

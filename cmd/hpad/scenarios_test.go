@@ -6,6 +6,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/api/apitest"
+	"github.com/hpad/hpad/daemon/reason"
 	"github.com/hpad/hpad/policy"
 )
 
@@ -72,6 +73,7 @@ func recorded(list []api.Autoscaler) []api.Recorded {
 		entry := api.Recorded{
 			Autoscaler: view.Name, Time: view.Decision.Time, Decision: *view.Decision, Error: became.Error,
 			Written: became.Written, Hold: became.Hold, DryRun: became.DryRun, Since: became.Since, Untold: became.Untold,
+			Reason: became.Reason,
 		}
 		for _, event := range view.Events {
 			entry.Events = append(entry.Events, event.Event)
@@ -123,6 +125,7 @@ func passed(name, kind string, spec policy.Spec, memory policy.Memory, status po
 		Decision:   &decision, Inputs: inputs,
 	}
 	view.Evaluation.Hold = outcome.Hold
+	view.Evaluation.Reason = reason.Of(reason.Pass{Decision: &decision, Outcome: outcome, Failed: settled.Error != ""}).String()
 	if outcome.Kind == policy.Written {
 		view.Evaluation.Written = &outcome.Reached
 	}
@@ -340,6 +343,7 @@ func crashing() api.Autoscaler {
 	view := fresh()
 	view.Name, view.Reference = "crashing", "local/crashing"
 	view.Evaluation.Error = "panic: runtime error: index out of range [3] with length 3"
+	view.Evaluation.Reason = reason.Quarantined.String()
 	view.Evaluation.QuarantinedUntil = now.Add(4 * time.Minute)
 	return view
 }

@@ -28,6 +28,8 @@ type Recorded struct {
 	Events  []policy.Event `json:"events,omitempty"`
 	// Victims are those that the decision took, as far as hpad chose them.
 	Victims []drain.Victim `json:"victims,omitempty"`
+	// Reason is the one word that the pass ended with, as in Evaluation.
+	Reason string `json:"reason,omitempty"`
 	// Error is why the pass failed; empty when it did not.
 	Error string `json:"error,omitempty"`
 	// Hold, DryRun, Since and Untold are as in Evaluation. Entries of earlier versions
@@ -49,7 +51,7 @@ const BoundsChanged = "BoundsChanged"
 // Evaluation is what is known of the pass.
 func (r Recorded) Evaluation() Evaluation {
 	return Evaluation{
-		Last: r.Time, Error: r.Error, Written: r.Written, Hold: r.Hold, DryRun: r.DryRun, Since: r.Since, Untold: r.Untold,
+		Last: r.Time, Error: r.Error, Written: r.Written, Hold: r.Hold, DryRun: r.DryRun, Reason: r.Reason, Since: r.Since, Untold: r.Untold,
 	}
 }
 

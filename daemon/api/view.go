@@ -135,6 +135,9 @@ type Evaluation struct {
 	DurationSeconds float64 `json:"duration_seconds"`
 	// Late counts ticks at which a pass was still running.
 	Late uint64 `json:"late,omitempty"`
+	// Reason is the one word that the last pass ended with, or why there was none at the
+	// last tick, of docs/reasons.md; empty before the first.
+	Reason string `json:"reason,omitempty"`
 	// Error is the last pass's; empty when it had none.
 	Error string `json:"error,omitempty"`
 	// QuarantinedUntil is set after repeated panics.

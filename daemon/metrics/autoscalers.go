@@ -89,6 +89,11 @@ var families = sortedFamilies(
 	newFamily("sync_period_seconds", "How often the autoscaler is evaluated.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		s.add(a.period)
 	}),
+	newFamily("reason", "The reason that the last pass ended with, or why there was none at the last tick; always 1, absent before the first.", prometheus.GaugeValue, func(s *sink, a *shown) {
+		if a.reason != "" {
+			s.add(1, a.reason)
+		}
+	}, "reason"),
 	newFamily("failing", "Whether the last pass ended with an error: 1 or 0.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		s.add(truth(a.failing))
 	}),
@@ -162,9 +167,11 @@ type shown struct {
 	// name is the label of that name, escaped what it is in text.
 	name, escaped   string
 	reference, kind string
-	counts          *Autoscaler
-	conditions      []policy.Condition
-	specs           []policy.MetricSpec
+	// reason is the code of the last pass; "" before the first.
+	reason     string
+	counts     *Autoscaler
+	conditions []policy.Condition
+	specs      []policy.MetricSpec
 	// results are those of the last pass; nil before the first.
 	results                                           []policy.MetricResult
 	min, recommended                                  *int32
@@ -221,7 +228,7 @@ func shownOf(view *api.Autoscaler, counts *Autoscaler, now time.Time) shown {
 		min: view.Spec.MinReplicas, max: view.Spec.MaxReplicas,
 		current: view.Status.CurrentReplicas, desired: view.Status.DesiredReplicas,
 		instances: view.Instances, scaled: instantOf(view.Status.LastScaleTime), evaluated: instantOf(view.Evaluation.Last),
-		duration: view.Evaluation.DurationSeconds, period: view.SyncPeriodSeconds,
+		reason: view.Evaluation.Reason, duration: view.Evaluation.DurationSeconds, period: view.SyncPeriodSeconds,
 		failing: view.Evaluation.Error != "", disabled: view.Status.Disabled(),
 		unevaluated: view.Evaluation.Unevaluated, quarantined: now.Before(view.Evaluation.QuarantinedUntil),
 	}

@@ -22,6 +22,7 @@ import (
 // Metrics are the metrics of one daemon. They are safe for concurrent use.
 type Metrics struct {
 	passes  passes
+	reasons []prometheus.Counter
 	calls   calls
 	state   stateWrites
 	clock   clockSteps
@@ -43,6 +44,7 @@ func New(reg prometheus.Registerer) *Metrics {
 	factory := promauto.With(reg)
 	m := &Metrics{
 		passes:     newPasses(factory),
+		reasons:    newReasons(factory),
 		calls:      newCalls(factory),
 		state:      newStateWrites(factory),
 		clock:      newClockSteps(factory),

@@ -47,7 +47,7 @@ func checkout() api.Autoscaler {
 			},
 		},
 		Evaluation: api.Evaluation{
-			Last: now, DurationSeconds: 0.25, Error: "source does not answer", Unevaluated: true,
+			Last: now, Reason: "SomeMetricsFailed", DurationSeconds: 0.25, Error: "source does not answer", Unevaluated: true,
 			QuarantinedUntil: time.Now().Add(time.Hour),
 		},
 		Drains: []drain.Operation{

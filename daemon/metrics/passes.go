@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/hpad/hpad/daemon/reason"
 	"github.com/hpad/hpad/policy"
 )
 
@@ -51,6 +52,26 @@ func actionOf(from, to int32) action {
 		return scaleDown
 	default:
 		return noAction
+	}
+}
+
+// newReasons returns a counter for each code.
+func newReasons(factory promauto.Factory) []prometheus.Counter {
+	ended := factory.NewCounterVec(prometheus.CounterOpts{
+		Name: "hpad_passes_total",
+		Help: "Passes, and ticks without one, by the reason that they ended with.",
+	}, []string{"reason"})
+	counters := []prometheus.Counter{reason.None: nil}
+	for _, code := range reason.All() {
+		counters = append(counters, ended.WithLabelValues(code.String()))
+	}
+	return counters
+}
+
+// Reason counts a pass that ended, or a tick without one.
+func (m *Metrics) Reason(code reason.Code) {
+	if code != reason.None {
+		m.reasons[code].Inc()
 	}
 }
 

@@ -162,6 +162,9 @@ type Entry struct {
 	Hold *policy.Hold `json:"hold,omitempty"`
 	// DryRun reports whether no count was to be written.
 	DryRun bool `json:"dry_run,omitempty"`
+	// Reason is the one word that the pass ended with, of docs/reasons.md; empty in
+	// entries of earlier versions.
+	Reason string `json:"reason,omitempty"`
 	// Since is when what hinders the autoscaler began; zero when nothing does.
 	Since time.Time `json:"since,omitzero"`
 	// Untold are changes of that which have no entry of their own, between the entry

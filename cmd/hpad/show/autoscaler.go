@@ -178,6 +178,9 @@ func (d description) evaluation(view api.Autoscaler) {
 	d.line(1, "Last:\t%s", last)
 	d.line(1, "Next:\t%s", d.instant(evaluation.Next))
 	d.line(1, "Late:\t%d", evaluation.Late)
+	if evaluation.Reason != "" {
+		d.line(1, "Reason:\t%s", evaluation.Reason)
+	}
 	if evaluation.DryRun {
 		d.line(1, "Mode:\tdry run, no count is written")
 	}

@@ -1,0 +1,127 @@
+package reason
+
+import (
+	"cmp"
+	"errors"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// Pass is what a code is derived from.
+type Pass struct {
+	Decision *policy.Decision
+	Outcome  policy.Outcome
+	// Err is why the target could not be read, or not be written; nil when it was, and
+	// without a write.
+	Err error
+	// Doubted reports whether the guard does not believe the reading, Lost whether the
+	// write was lost to somebody else.
+	Doubted, Lost bool
+	// Failed reports whether the pass ended with an error.
+	Failed bool
+}
+
+// Of returns the code of a pass that ended. It is never None.
+func Of(p Pass) Code {
+	d := p.Decision
+	switch {
+	case d.Case == policy.CaseUnreadable:
+		return ofRead(p.Err)
+	case p.Doubted:
+		return ImplausibleReading
+	case d.Case == policy.CaseDisabled:
+		return ScalingDisabled
+	case d.Case == policy.CaseMetricsFailed:
+		return FailedComputeMetricsReplicas
+	case d.DesiredReplicas == d.CurrentReplicas:
+		return ofNoChange(d, p.Failed)
+	case d.Hold != nil || p.Outcome.Kind == policy.WriteHeld:
+		return Held
+	case p.Outcome.Kind == policy.Written && p.Outcome.Reached != d.DesiredReplicas:
+		return RescaledInPart
+	case p.Outcome.Kind == policy.Written:
+		return ofChange(d)
+	case p.Outcome.Kind == policy.WriteFailed:
+		return ofWrite(p)
+	}
+	return DryRun // nothing else keeps a change from being written
+}
+
+func ofRead(err error) Code {
+	switch {
+	case errors.Is(err, targets.ErrForbidden):
+		return Forbidden
+	case errors.Is(err, targets.ErrTargetNotFound):
+		return TargetNotFound
+	case errors.Is(err, targets.ErrUnscalable):
+		return TargetUnscalable
+	}
+	return FailedGetScale
+}
+
+func ofWrite(p Pass) Code {
+	switch {
+	case p.Lost:
+		return ForeignWriter
+	case errors.Is(p.Err, targets.ErrUnknownOutcome):
+		return UnknownOutcome
+	case errors.Is(p.Err, targets.ErrForbidden):
+		return Forbidden
+	}
+	return FailedUpdateScale
+}
+
+// ofChange is why a count changed. The reason of the decision is that of the metrics,
+// which the window may have turned around (R25.5).
+func ofChange(d *policy.Decision) Code {
+	up := cmp.Compare(d.DesiredReplicas, d.CurrentReplicas) > 0
+	switch {
+	case d.Reason == policy.AboveMax:
+		return AboveMax
+	case d.Reason == policy.BelowMin:
+		return BelowMin
+	case d.Reason == policy.ForeignChanged:
+		return ForeignChanged
+	case d.Reason == policy.MetricAboveTarget && up:
+		return MetricAboveTarget
+	case d.Reason == policy.AllBelowTarget && !up:
+		return AllBelowTarget
+	}
+	return EarlierRecommendation
+}
+
+// ofNoChange is what the count stays for: the last step that kept it.
+func ofNoChange(d *policy.Decision, failed bool) Code {
+	switch {
+	case d.PlatformBound != nil && d.PlatformBound.Wanted > d.CurrentReplicas:
+		return PlatformMax
+	case d.PlatformBound != nil:
+		return PlatformMin
+	case d.Limit != nil && d.Limit.Limited:
+		return ofLimit(d.Limit)
+	case d.Recommendation == nil || *d.Recommendation == d.CurrentReplicas:
+	case *d.Recommendation > d.CurrentReplicas:
+		return ScaleUpStabilized
+	default:
+		return ScaleDownStabilized
+	}
+	if failed {
+		return SomeMetricsFailed
+	}
+	return MetricsAtTarget
+}
+
+func ofLimit(l *policy.Limit) Code {
+	switch {
+	case l.Reason == TooFewReplicas.String():
+		return TooFewReplicas
+	case l.Reason == TooManyReplicas.String():
+		return TooManyReplicas
+	case l.Policy == nil: // without behavior the rate always allows a step
+		return DirectionDisabled
+	case l.Reason == ScaleUpLimit.String():
+		return ScaleUpLimit
+	}
+	return ScaleDownLimit
+}

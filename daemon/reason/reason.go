@@ -1,0 +1,109 @@
+// Package reason has the one word that each pass ends with: why the count changed, why it
+// did not, or why there was no pass. The words are stable, docs/reasons.md says what each
+// means, and those that conditions and events have too are spelled as there.
+package reason
+
+// Code is why a pass ended as it did. The zero Code is that of no pass.
+type Code uint8
+
+// The codes. Their numbers mean nothing outside of the process.
+const (
+	// None: there was no pass yet.
+	None Code = iota
+
+	// MetricAboveTarget and AllBelowTarget: the metrics changed the count.
+	MetricAboveTarget
+	AllBelowTarget
+	// EarlierRecommendation: one that the window remembers raised the count.
+	EarlierRecommendation
+	// AboveMax and BelowMin: the count was outside of the bounds, or came back from zero.
+	AboveMax
+	BelowMin
+	// ForeignChanged: what somebody else had changed was put back.
+	ForeignChanged
+	// RescaledInPart: only a part of the change could be made.
+	RescaledInPart
+
+	// MetricsAtTarget: the metrics ask for the count that there is.
+	MetricsAtTarget
+	// SomeMetricsFailed: those that were read ask for the count that there is.
+	SomeMetricsFailed
+	// ScaleDownStabilized and ScaleUpStabilized: a window holds the count.
+	ScaleDownStabilized
+	ScaleUpStabilized
+	// TooFewReplicas and TooManyReplicas: min or max holds the count.
+	TooFewReplicas
+	TooManyReplicas
+	// ScaleUpLimit and ScaleDownLimit: a rate does.
+	ScaleUpLimit
+	ScaleDownLimit
+	// DirectionDisabled: the select policy of that direction is Disabled.
+	DirectionDisabled
+	// PlatformMin and PlatformMax: the platform's own bound holds the count.
+	PlatformMin
+	PlatformMax
+	// ScalingDisabled: the count is 0, and not by the autoscaler.
+	ScalingDisabled
+
+	// DryRun: a change was decided, and hpad writes none.
+	DryRun
+	// Held: a change was decided, and the platform does not take any for now.
+	Held
+	// ImplausibleReading: the guard does not believe the reading.
+	ImplausibleReading
+
+	// FailedGetScale: the target could not be read.
+	FailedGetScale
+	// TargetNotFound: there is no such target.
+	TargetNotFound
+	// TargetUnscalable: it cannot be scaled until its own configuration changes.
+	TargetUnscalable
+	// Forbidden: hpad may not read or write the target.
+	Forbidden
+	// FailedComputeMetricsReplicas: no metric could be read, or one that failed keeps
+	// the others from scaling down.
+	FailedComputeMetricsReplicas
+	// FailedUpdateScale: the write failed.
+	FailedUpdateScale
+	// UnknownOutcome: nobody knows whether the write was made; the next reading says.
+	UnknownOutcome
+	// ForeignWriter: somebody else wrote the count meanwhile.
+	ForeignWriter
+
+	// Panicked: the pass did. Quarantined: it did again and again, and there are none
+	// for a while.
+	Panicked
+	Quarantined
+	// Late: the tick went by while an earlier pass was still under way.
+	Late
+	// Abandoned: the daemon stops, or the autoscaler was removed.
+	Abandoned
+
+	codes
+)
+
+var names = [codes]string{
+	"", "MetricAboveTarget", "AllBelowTarget", "EarlierRecommendation", "AboveMax", "BelowMin", "ForeignChanged", "RescaledInPart",
+	"MetricsAtTarget", "SomeMetricsFailed", "ScaleDownStabilized", "ScaleUpStabilized", "TooFewReplicas", "TooManyReplicas",
+	"ScaleUpLimit", "ScaleDownLimit", "DirectionDisabled", "PlatformMin", "PlatformMax", "ScalingDisabled",
+	"DryRun", "Held", "ImplausibleReading",
+	"FailedGetScale", "TargetNotFound", "TargetUnscalable", "Forbidden", "FailedComputeMetricsReplicas", "FailedUpdateScale", "UnknownOutcome", "ForeignWriter",
+	"Panicked", "Quarantined", "Late", "Abandoned",
+}
+
+// String returns the word, "" for None.
+func (c Code) String() string {
+	if c >= codes {
+		return ""
+	}
+	return names[c]
+}
+
+// All returns every code but None, in the order of docs/reasons.md.
+func All() []Code {
+	all := make([]Code, 0, codes-1)
+	for c := None + 1; c < codes; c++ {
+		all = append(all, c)
+	}
+	return all
+}

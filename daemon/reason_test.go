@@ -1,0 +1,266 @@
+package daemon
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/daemon/reason"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// told is what a daemon says of why passes ended.
+type told struct {
+	w   *world
+	reg *prometheus.Registry
+	// shown are the codes that the view of "web" had.
+	shown map[string]bool
+}
+
+// watch lets time pass, and looks at "web" every second.
+func (o *told) watch(d time.Duration) {
+	for range int(d / time.Second) {
+		o.w.advance(time.Second)
+		o.shown[o.w.view("web").Evaluation.Reason] = true
+	}
+}
+
+// counted returns how often each code was counted, and how many passes were.
+func (o *told) counted(t *testing.T) (codes map[string]float64, passes float64) {
+	t.Helper()
+	families, err := o.reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes = map[string]float64{}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			switch family.GetName() {
+			case "hpad_passes_total":
+				codes[m.GetLabel()[0].GetValue()] = m.GetCounter().GetValue()
+			case "hpad_reconciliations_total":
+				passes += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return codes, passes
+}
+
+// behaves returns rules with a window and one policy per direction.
+func behaves(up, down *policy.ScalingRules) func(*config.Autoscaler) {
+	return func(a *config.Autoscaler) { a.Spec.Behavior = &policy.Behavior{ScaleUp: up, ScaleDown: down} }
+}
+
+func oneIn10Minutes(window int32) *policy.ScalingRules {
+	return &policy.ScalingRules{
+		StabilizationWindowSeconds: &window,
+		Policies:                   []policy.ScalingPolicy{{Type: policy.InstancesPolicy, Value: 1, PeriodSeconds: 600}},
+	}
+}
+
+func retarget(w *world, edit func(*targettest.MemoryTarget)) { w.fleet().Change("web", edit) }
+
+// fails has a call to the fleet fail.
+func fails(call targettest.Call, err error) func(*world, *told) {
+	return func(w *world, o *told) {
+		w.fed("web", 3, 6)
+		w.fleet().Inject(targettest.Fault{Call: call, Err: err})
+		w.start()
+		o.watch(time.Minute)
+	}
+}
+
+// comesTo starts with an autoscaler as given, and has a queue of another length later.
+func comesTo(replicas int32, value float64, later float64, edit ...func(*config.Autoscaler)) func(*world, *told) {
+	return func(w *world, o *told) {
+		w.fed("web", replicas, value, edit...)
+		w.start()
+		o.watch(time.Minute)
+		w.source().value("web", later)
+		o.watch(6 * time.Minute)
+	}
+}
+
+// endings has for each code how a pass comes to end with it.
+var endings = map[reason.Code]func(*world, *told){
+	reason.MetricAboveTarget: comesTo(3, 3, 6),
+	reason.AllBelowTarget:    comesTo(6, 6, 3),
+	reason.MetricsAtTarget:   comesTo(3, 3, 3),
+	reason.EarlierRecommendation: func(w *world, o *told) { // somebody else lowers what the window holds
+		comesTo(6, 6, 3)(w, o)
+		w.source().value("web", 8)
+		o.watch(time.Minute)
+		w.source().value("web", 3)
+		retarget(w, func(target *targettest.MemoryTarget) { target.Replicas = 5 })
+		o.watch(time.Minute)
+	},
+	reason.AboveMax: comesTo(120, 5, 5),
+	reason.BelowMin: comesTo(2, 5, 5, func(a *config.Autoscaler) { *a.Spec.MinReplicas = 4 }),
+	reason.ForeignChanged: func(w *world, o *told) {
+		w.fed("web", 3, 3, func(a *config.Autoscaler) { a.OnForeignChange = config.RestoreForeignChange })
+		w.start()
+		o.watch(time.Minute)
+		retarget(w, func(target *targettest.MemoryTarget) { target.Replicas = 9 })
+		o.watch(time.Minute)
+	},
+	reason.RescaledInPart: func(w *world, o *told) {
+		w.fed("web", 3, 6)
+		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Reach: new(int32(4)), Times: 1})
+		w.start()
+		o.watch(time.Minute)
+	},
+	reason.SomeMetricsFailed: func(w *world, o *told) {
+		w.fed("web", 3, 3, func(a *config.Autoscaler) {
+			a.Spec.Metrics = append(a.Spec.Metrics, a.Spec.Metrics[0])
+			a.Inputs = append(a.Inputs, config.Input{Source: "source", Query: "nothing"})
+		})
+		w.start()
+		o.watch(time.Minute)
+	},
+	reason.ScaleDownStabilized: comesTo(6, 6, 3),
+	reason.ScaleUpStabilized:   comesTo(3, 3, 6, behaves(oneIn10Minutes(120), nil)),
+	reason.TooFewReplicas:      comesTo(3, 3, 1, func(a *config.Autoscaler) { *a.Spec.MinReplicas = 3 }),
+	reason.TooManyReplicas:     comesTo(3, 3, 6, func(a *config.Autoscaler) { a.Spec.MaxReplicas = 3 }),
+	reason.ScaleUpLimit:        comesTo(3, 3, 6, behaves(oneIn10Minutes(0), nil)),
+	reason.ScaleDownLimit:      comesTo(6, 6, 3, behaves(nil, oneIn10Minutes(0))),
+	reason.DirectionDisabled:   comesTo(6, 6, 3, behaves(nil, &policy.ScalingRules{SelectPolicy: policy.DisabledChange})),
+	reason.PlatformMax: func(w *world, o *told) {
+		w.fed("web", 3, 6)
+		retarget(w, func(target *targettest.MemoryTarget) { target.Max = new(int32(3)) })
+		w.start()
+		o.watch(time.Minute)
+	},
+	reason.PlatformMin: func(w *world, o *told) {
+		w.fed("web", 6, 3)
+		retarget(w, func(target *targettest.MemoryTarget) { target.Min = new(int32(6)) })
+		w.start()
+		o.watch(6 * time.Minute)
+	},
+	reason.ScalingDisabled: func(w *world, o *told) {
+		w.fed("web", 0, 3)
+		w.start()
+		o.watch(time.Minute)
+	},
+	reason.DryRun: func(w *world, o *told) {
+		w.dryRun = true
+		w.fed("web", 3, 6)
+		w.start()
+		o.watch(time.Minute)
+	},
+	reason.Held: func(w *world, o *told) {
+		w.fed("web", 3, 6)
+		retarget(w, func(target *targettest.MemoryTarget) { target.Hold = &policy.Hold{Reason: "Busy", Message: "busy"} })
+		w.start()
+		o.watch(time.Minute)
+	},
+	reason.ImplausibleReading: func(w *world, o *told) {
+		w.fed("web", 10, 10, func(a *config.Autoscaler) { a.Guard = config.Guard{Drop: 50, Confirm: 3} })
+		w.start()
+		o.watch(time.Minute)
+		retarget(w, func(target *targettest.MemoryTarget) { target.Replicas = 2 })
+		o.watch(time.Minute)
+	},
+	reason.FailedGetScale:   fails(targettest.SnapshotCall, targets.ErrTransient),
+	reason.TargetNotFound:   fails(targettest.SnapshotCall, targets.ErrTargetNotFound),
+	reason.TargetUnscalable: fails(targettest.SnapshotCall, targets.ErrUnscalable),
+	reason.Forbidden:        fails(targettest.WriteCall, targets.ErrForbidden),
+	reason.FailedComputeMetricsReplicas: func(w *world, o *told) {
+		w.queue("web", 3)
+		w.start()
+		o.watch(time.Minute)
+	},
+	reason.FailedUpdateScale: fails(targettest.WriteCall, targets.ErrTransient),
+	reason.UnknownOutcome:    fails(targettest.WriteCall, targets.ErrUnknownOutcome),
+	reason.ForeignWriter: func(w *world, o *told) {
+		w.fed("web", 3, 6)
+		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Rival: func() {
+			retarget(w, func(target *targettest.MemoryTarget) { target.Replicas++ })
+		}, Times: 2})
+		w.start()
+		o.watch(time.Second)
+	},
+	reason.Panicked: func(w *world, o *told) {
+		w.fed("web", 3, 6)
+		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Panic: "boom", Times: 1})
+		w.start()
+		o.watch(time.Second)
+	},
+	reason.Quarantined: func(w *world, o *told) {
+		w.fed("web", 3, 6)
+		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Panic: "boom", Times: 3})
+		w.start()
+		o.watch(2 * time.Minute)
+	},
+	reason.Late: func(w *world, o *told) {
+		w.fed("web", 3, 6, everySecond)
+		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Hang: true, Times: 1})
+		w.start()
+		o.watch(time.Minute)
+	},
+	reason.Abandoned: func(w *world, o *told) {
+		w.fed("web", 3, 6)
+		w.source().hangs("web")
+		w.start()
+		w.advance(time.Second)
+	},
+}
+
+// TestEveryReasonIsTold holds that passes come to end with each code there is, in the
+// metrics and in the view, that no pass ends without one, and that the history has the
+// same.
+func TestEveryReasonIsTold(t *testing.T) {
+	for _, code := range reason.All() {
+		t.Run(code.String(), func(t *testing.T) {
+			ends := endings[code]
+			if ends == nil {
+				t.Fatal("no case ends with it")
+			}
+			inWorld(t, func(t *testing.T, w *world) {
+				o := &told{w: w, reg: prometheus.NewRegistry(), shown: map[string]bool{}}
+				w.metrics = metrics.New(o.reg)
+				ends(w, o)
+				w.stop()
+				codes, passes := o.counted(t)
+				if codes[code.String()] == 0 {
+					t.Errorf("counted %v, want some of it", slices.Sorted(maps.Keys(codes)))
+				}
+				if code != reason.Abandoned && !o.shown[code.String()] {
+					t.Errorf("the views had %v", slices.Sorted(maps.Keys(o.shown)))
+				}
+				ended := -passes
+				for name, n := range codes {
+					if name != reason.Panicked.String() && name != reason.Quarantined.String() && name != reason.Late.String() && name != reason.Abandoned.String() {
+						ended += n
+					}
+				}
+				if ended != 0 {
+					t.Errorf("%v passes ended more or fewer than were counted by reason, %v", ended, codes)
+				}
+				for _, entry := range w.historyOf("web") {
+					if !o.shown[entry.Reason] {
+						t.Errorf("the history has %q for %s, the views had %v", entry.Reason, entry.Time, slices.Sorted(maps.Keys(o.shown)))
+					}
+				}
+			})
+		})
+	}
+}
+
+// unreasoned returns what is wrong with the codes of a daemon's autoscalers: each that
+// had a pass has one.
+func (w *world) unreasoned() error {
+	for name, a := range w.daemon.current.Load().autoscalers {
+		if published := a.published.Load(); published.decided() && published.reason.String() == "" {
+			return fmt.Errorf("autoscaler %q had a pass that ended without a reason", name)
+		}
+	}
+	return nil
+}
