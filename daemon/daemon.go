@@ -271,5 +271,13 @@ func (d *Daemon) Evaluate(name string) { d.evaluate(name) }
 // Serve serves the daemon's API on the listeners until ctx ends, and closes
 // them. The error says which listener failed.
 func (d *Daemon) Serve(ctx context.Context, l Listeners, gatherer prometheus.Gatherer) error {
-	return (&service{daemon: d, gatherer: gatherer, metrics: d.metrics, log: d.log}).serve(ctx, l)
+	writers := func() []string {
+		select {
+		case <-d.running:
+			return d.current.Load().config.Daemon.Writers
+		default:
+			return l.Writers
+		}
+	}
+	return (&service{daemon: d, gatherer: gatherer, metrics: d.metrics, writers: writers, log: d.log}).serve(ctx, l)
 }

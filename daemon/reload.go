@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/discovery"
 )
@@ -50,11 +51,19 @@ func (r *reloader) Reload(ctx context.Context) error {
 	r.metrics.Reload(err)
 	r.refused.Set(err)
 	if err != nil {
-		r.log.Error("reload failed; the old configuration stays in force", zap.NamedError("err", err))
+		r.log.Error("reload failed; the old configuration stays in force", author(ctx), zap.NamedError("err", err))
 		return err
 	}
-	r.log.Info("reloaded", zap.Int("autoscalers", len(r.current.Load().names)))
+	r.log.Info("reloaded", author(ctx), zap.Int("autoscalers", len(r.current.Load().names)))
 	return nil
+}
+
+// author is who asked for what is logged, where that is known.
+func author(ctx context.Context) zap.Field {
+	if name := api.Author(ctx); name != "" {
+		return zap.String("author", name)
+	}
+	return zap.Skip()
 }
 
 // reload reads the configuration and puts it in force.

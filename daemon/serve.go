@@ -31,11 +31,14 @@ type Listeners struct {
 	WebConfig string
 	// AllowedHosts are names that requests over TCP may be for, as in config.Daemon.
 	AllowedHosts []string
+	// Writers are who may write over TCP until a configuration is in force; empty is
+	// all whom WebConfig knows.
+	Writers []string
 }
 
 // Listen opens the listeners that the configuration names.
 func Listen(ctx context.Context, c config.Daemon) (Listeners, error) {
-	l := Listeners{WebConfig: c.WebConfig, AllowedHosts: c.AllowedHosts}
+	l := Listeners{WebConfig: c.WebConfig, AllowedHosts: c.AllowedHosts, Writers: c.Writers}
 	var err error
 	if c.Socket != "" {
 		if l.Socket, err = api.ListenSocket(c.Socket, c.SocketGroup); err != nil {
@@ -69,7 +72,9 @@ type service struct {
 	daemon   api.Daemon
 	gatherer prometheus.Gatherer
 	metrics  *metrics.Metrics
-	log      *zap.Logger
+	// writers returns who may write over TCP; empty is all whom the web config knows.
+	writers func() []string
+	log     *zap.Logger
 }
 
 // serve serves on the listeners until ctx ends, and closes them. The error says which
@@ -95,6 +100,7 @@ func (s *service) serve(ctx context.Context, l Listeners) error {
 	}
 	if l.Socket != nil {
 		server := api.NewServer(api.NewHandler(s.daemon, s.gatherer, api.Full), s.serverLog(""))
+		server.ConnContext = api.PeerContext
 		run(server, l.Socket, server.Serve)
 	}
 	if l.TCP != nil {
@@ -122,13 +128,14 @@ func (s *service) serverTCP(l Listeners) (*http.Server, func(net.Listener) error
 	if !isLoopback(l.TCP.Addr()) && web.IsExposed(l.WebConfig) {
 		s.log.Warn("passwords are sent without TLS", zap.String("web_config", l.WebConfig), zap.Stringer("address", l.TCP.Addr()))
 	}
-	identified := func(r *http.Request) error {
-		if err := web.Identify(l.WebConfig, r); err != nil {
-			return fmt.Errorf("and %w", err)
+	access := api.Writers(s.writers, func(r *http.Request) (string, error) {
+		author, err := web.Identify(l.WebConfig, r)
+		if err != nil {
+			return "", fmt.Errorf("and %w", err)
 		}
-		return nil
-	}
-	server := api.NewServer(api.Checked(api.NewHandler(s.daemon, s.gatherer, identified)), s.serverLog(l.WebConfig))
+		return author, nil
+	})
+	server := api.NewServer(api.Checked(api.NewHandler(s.daemon, s.gatherer, access)), s.serverLog(l.WebConfig))
 	return server, func(listener net.Listener) error {
 		return web.Serve(clients.Listener(listener), server, l.WebConfig, s.log.Named("http"), outer, api.Checked(api.BrokenWebConfig()))
 	}

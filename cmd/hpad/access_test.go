@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -270,6 +271,46 @@ func TestProtectedTCP(t *testing.T) {
 		r.expectResponse(403, "cross-origin", "GET /debug/pprof/heap", signed, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") })
 		r.expectResponse(403, "no name of this hpad", "GET /-/ready", signed, as("evil.example"))
 	})
+}
+
+// Of those who say who they are, the ones that writers names may write; a reload
+// changes them. The log has who asked.
+func TestWriters(t *testing.T) {
+	dir := openDir(t)
+	authority := webtest.NewAuthority(t, dir, "authority")
+	authority.Issue(t, "server")
+	carol, carolsKey := authority.Issue(t, "carol")
+	path := webtest.Write(t, dir, "web.yml", "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n"+
+		"  client_ca_file: authority.crt\n  client_auth_type: VerifyClientCertIfGiven\n"+
+		"basic_auth_users:\n  alice: "+webtest.Hash(t, "wonder")+"\n  prometheus: "+webtest.Hash(t, "wonder")+"\n")
+	password := webtest.Write(t, dir, "password", "wonder\n")
+	begin := fmt.Sprintf("web_config = %q\n", path)
+	r := runConfig(t, dir, begin+"writers = [\"alice\"]\n")
+	reload := func(user string, more ...string) []string {
+		return append([]string{
+			"reload", "--server", "https://" + r.address, "--ca-file", authority.File,
+			"--username", user, "--password-file", password,
+		}, more...)
+	}
+	r.expect(exitFine, reloaded, reload("alice")...)
+	if want := `"msg":"reloaded","author":"alice"`; !strings.Contains(r.log.String(), want) {
+		t.Errorf("the log has no %s", want)
+	}
+	r.expect(exitFailure, `"prometheus" is not in daemon.writers, which names who may write over TCP`, reload("prometheus")...)
+	r.expectResponse(400, "HTTP request to an HTTPS server", "POST /-/reload", signed)
+
+	webtest.Write(t, dir, "hpad.toml", strings.Replace(r.config, `"alice"`, `"prometheus"`, 1))
+	r.expect(exitFine, reloaded, "reload", "--socket", r.socket)
+	self, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf(`"msg":"reloaded","author":%q`, self.Username); !strings.Contains(r.log.String(), want) {
+		t.Errorf("the log has no %s", want)
+	}
+	r.expect(exitFailure, `"alice" is not in daemon.writers`, reload("alice")...)
+	r.expect(exitFailure, `"alice" is not in daemon.writers`, reload("alice", "--cert-file", carol, "--key-file", carolsKey)...)
+	r.expect(exitFine, reloaded, reload("prometheus")...)
 }
 
 // A server is named in a way that can be used, and shown without what is secret.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -85,7 +86,8 @@ func (m methods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // large or of another type than the API's.
 func writing(access Access, handler http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if err := access(r); err != nil {
+		author, err := access(r)
+		if err != nil {
 			writeError(w, http.StatusForbidden, ErrorForbidden, r.URL.Path+" is a write, "+err.Error())
 			return
 		}
@@ -93,7 +95,7 @@ func writing(access Access, handler http.HandlerFunc) http.HandlerFunc {
 			writeError(w, status, kind, message)
 			return
 		}
-		handler(w, r)
+		handler(w, r.WithContext(context.WithValue(r.Context(), authorKey{}, author)))
 	}
 }
 

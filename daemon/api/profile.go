@@ -181,7 +181,7 @@ func identified(access Access, handler http.HandlerFunc) http.HandlerFunc {
 			writeError(w, http.StatusForbidden, ErrorForbidden, "cross-origin profiles are refused")
 			return
 		}
-		if err := access(r); err != nil {
+		if _, err := access(r); err != nil {
 			writeError(w, http.StatusForbidden, ErrorForbidden, r.URL.Path+" is a profile, "+err.Error())
 			return
 		}

@@ -36,7 +36,7 @@ func TestProfiles(t *testing.T) {
 }
 
 func TestRefusedProfiles(t *testing.T) {
-	anonymous := func(*http.Request) error { return errors.New("and the client did not say who it is") }
+	anonymous := func(*http.Request) (string, error) { return "", errors.New("and the client did not say who it is") }
 	for _, test := range []struct {
 		path   string
 		access api.Access

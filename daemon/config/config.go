@@ -20,6 +20,8 @@ type Config struct {
 	Autoscalers map[string]Autoscaler
 	// Files are the files it was read from, in order.
 	Files []string
+	// warnings are those of the [daemon] table.
+	warnings []Error
 }
 
 // Adopt has the configuration hold those autoscalers of an earlier one that both have
@@ -34,7 +36,7 @@ func (c *Config) Adopt(earlier *Config) {
 
 // Warnings returns what is no mistake and hardly meant, in the order of the files.
 func (c *Config) Warnings() []Error {
-	var warnings Errors
+	warnings := Errors(slices.Clone(c.warnings))
 	for _, name := range slices.Sorted(maps.Keys(c.Autoscalers)) {
 		warnings = append(warnings, c.Autoscalers[name].Warnings...)
 	}

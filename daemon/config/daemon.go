@@ -1,9 +1,11 @@
 package config
 
 import (
+	"fmt"
 	"net"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,6 +31,9 @@ type Daemon struct {
 	// who may do what, in the format of Prometheus' exporter-toolkit; empty means
 	// none, and the server only answers questions.
 	WebConfig string `toml:"web_config" next_start:"true"`
+	// Writers are the users of WebConfig and the names of client certificates that may
+	// write over that server; empty means all whom WebConfig knows.
+	Writers []string `toml:"writers"`
 	// AllowedHosts are names under which that server may be asked besides localhost
 	// and addresses; empty means no other where Listen is an address of the machine
 	// itself, and any elsewhere.
@@ -144,10 +149,32 @@ func (d *Daemon) validate(t *table) {
 			t.addWritten("web_config", err.Error())
 		}
 	}
+	d.validateWriters(t)
 	for i, host := range d.AllowedHosts {
 		if !isHostName(host) {
 			t.addWritten(element("allowed_hosts", i), `must be the name of a host without a port, as "hpad.example.com"`)
 		}
+	}
+}
+
+// validateWriters records what is wrong, or hardly meant, with who may write.
+func (d *Daemon) validateWriters(t *table) {
+	users, certificates := web.Users(d.WebConfig)
+	for i, name := range d.Writers {
+		switch {
+		case name == "":
+			t.addWritten(element("writers", i), `must be a user of the web config or the name of a client certificate, as "alice"`)
+		case slices.Contains(d.Writers[:i], name):
+			t.addWritten(element("writers", i), "is there twice")
+		case d.WebConfig != "" && !certificates && !slices.Contains(users, name):
+			t.warn(element("writers", i), "is no user of the web config, which knows no client certificates either: nobody can write by that name")
+		}
+	}
+	switch {
+	case len(d.Writers) == 0 && len(users) > 0:
+		t.warn("web_config", fmt.Sprintf("each of its users may write, also one that is there for scrapes: daemon.writers = [%q, …] names who may", users[0]))
+	case len(d.Writers) > 0 && d.WebConfig == "":
+		t.warn("writers", "says nothing without web_config: nobody can write over TCP then")
 	}
 }
 

@@ -161,13 +161,9 @@ func newLoader(kinds kindSet) *loader {
 
 // finish decodes and validates what the files hold.
 func (l *loader) finish() (*Config, error) {
-	c := &Config{
-		Daemon:      l.readDaemon(),
-		Fleets:      l.readFleets(),
-		Sources:     l.readSources(),
-		Autoscalers: map[string]Autoscaler{},
-		Files:       slices.Clone(l.files),
-	}
+	c := &Config{Daemon: l.readDaemon(), warnings: slices.Clone(l.warnings)}
+	c.Fleets, c.Sources, c.Autoscalers = l.readFleets(), l.readSources(), map[string]Autoscaler{}
+	c.Files = slices.Clone(l.files)
 	l.checkScrapes(c)
 	l.readAutoscalers(c)
 	if len(l.errs) > 0 {

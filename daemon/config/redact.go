@@ -22,6 +22,7 @@ import (
 func (c *Config) Redacted() string {
 	daemon, fleets, sources, autoscalers := tableOf(c.Daemon), map[string]any{}, map[string]any{}, map[string]any{}
 	put(daemon, "allowed_hosts", slices.Concat([]string{}, c.Daemon.AllowedHosts)) // which says something where it is empty
+	put(daemon, "writers", slices.Concat([]string{}, c.Daemon.Writers))
 	for name, fleet := range c.Fleets {
 		fleets[name] = writtenKind(fleet.Kind, fleet.Config)
 	}

@@ -1,10 +1,14 @@
 package web
 
 import (
+	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 )
 
 // Errors of Identify.
@@ -33,31 +37,51 @@ func markUsers(path string, next http.Handler) http.Handler {
 	})
 }
 
-// Identify returns nil for a request whose client said who it is, as the web
-// config at path stands: with the name and password of a user, or with a
-// certificate that the named authority signed. The request has to come through
+// Identify returns who asks, as the web config at path stands: the name of a user who
+// gave the password, or that of a certificate which the named authority signed: its
+// common name, or else the first of its other names. The request has to come through
 // [Serve], which lets no wrong password and no wrong certificate get here. The
 // error is ErrNobodyAsked, ErrAnonymous, or why the file cannot be read.
 //
 // The file may change at any time, and the toolkit goes by what it says at each
 // request. Users count only if they were there before and after the toolkit
 // looked.
-func Identify(path string, r *http.Request) error {
+func Identify(path string, r *http.Request) (string, error) {
 	c, err := read(path)
 	if err != nil {
-		return fmt.Errorf("web config %q: %w", path, scrub(err))
+		return "", fmt.Errorf("web config %q: %w", path, scrub(err))
 	}
 	before, _ := r.Context().Value(usersKey{}).(bool)
-	_, _, named := r.BasicAuth()
+	user, _, named := r.BasicAuth()
 	switch {
 	case len(c.Users) > 0 && before && named:
-		return nil
+		return user, nil
 	case hasClientCA(c.TLSConfig) && r.TLS != nil && len(r.TLS.VerifiedChains) > 0:
-		return nil
+		return certificateName(r.TLS.VerifiedChains[0][0]), nil
 	case len(c.Users) == 0 && !verifies(c.TLSConfig.ClientAuth):
-		return ErrNobodyAsked
+		return "", ErrNobodyAsked
 	}
-	return ErrAnonymous
+	return "", ErrAnonymous
+}
+
+// certificateName returns the name of a client's certificate.
+func certificateName(c *x509.Certificate) string {
+	names := slices.Concat([]string{c.Subject.CommonName}, c.DNSNames, c.EmailAddresses)
+	for _, uri := range c.URIs {
+		names = append(names, uri.String())
+	}
+	return cmp.Or(names...)
+}
+
+// Users returns the names of the users in the web config at path, in order, and whether
+// clients may show certificates instead. A file that cannot be read has neither: it is
+// Check's to say so.
+func Users(path string) (users []string, certificates bool) {
+	c, err := read(path)
+	if err != nil {
+		return nil, false
+	}
+	return slices.Sorted(maps.Keys(c.Users)), hasClientCA(c.TLSConfig)
 }
 
 func verifies(clientAuth string) bool {

@@ -55,9 +55,11 @@ func serve(t *testing.T, config string) *served {
 	server := &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodPost {
-				if err := web.Identify(path, r); err != nil {
+				name, err := web.Identify(path, r)
+				if err != nil {
 					http.Error(w, err.Error(), http.StatusForbidden)
 				}
+				_, _ = io.WriteString(w, name)
 			}
 		}),
 	}
@@ -149,17 +151,17 @@ func TestIdentify(t *testing.T) {
 		{"TLS alone, a certificate given", tlsKeys, client{tls: true, cert: true}, 200, 403, nobody},
 		{"TLS asked without it", tlsKeys, client{}, 400, 400, plain},
 		{"certificates that are not verified", tlsKeys + whatever, client{tls: true, cert: true}, 200, 403, nobody},
-		{"certificate required and given", tlsKeys + required, client{tls: true, cert: true}, 200, 200, ""},
+		{"certificate required and given", tlsKeys + required, client{tls: true, cert: true}, 200, 200, "client"},
 		{"certificate required and missing", tlsKeys + required, client{tls: true}, 0, 0, wanted},
-		{"certificate welcome and given", tlsKeys + given, client{tls: true, cert: true}, 200, 200, ""},
+		{"certificate welcome and given", tlsKeys + given, client{tls: true, cert: true}, 200, 200, "client"},
 		{"certificate welcome and missing", tlsKeys + given, client{tls: true}, 200, 403, anonymous},
-		{"user", users, alice, 200, 200, ""},
+		{"user", users, alice, 200, 200, "alice"},
 		{"user with a wrong password", users, wrong, 401, 401, "Unauthorized"},
 		{"another user", users, bob, 401, 401, "Unauthorized"},
 		{"no user", users, client{}, 401, 401, "Unauthorized"},
-		{"user over TLS", tlsKeys + users, withTLS(alice), 200, 200, ""},
+		{"user over TLS", tlsKeys + users, withTLS(alice), 200, 200, "alice"},
 		{"no user over TLS", tlsKeys + users, client{tls: true}, 401, 401, "Unauthorized"},
-		{"certificate and user", tlsKeys + required + users, client{tls: true, cert: true, user: "alice", password: "wonder"}, 200, 200, ""},
+		{"certificate and user", tlsKeys + required + users, client{tls: true, cert: true, user: "alice", password: "wonder"}, 200, 200, "alice"},
 		{"certificate without user", tlsKeys + required + users, client{tls: true, cert: true}, 401, 401, "Unauthorized"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

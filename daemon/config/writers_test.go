@@ -1,0 +1,31 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/hpad/hpad/daemon/web/webtest"
+)
+
+// TestWriterWarnings holds what is said of writers that hardly are as they were meant.
+func TestWriterWarnings(t *testing.T) {
+	dir := t.TempDir()
+	users := webtest.Write(t, dir, "web.yml", "basic_auth_users:\n  alice: "+webtest.Hash(t, "wonder")+"\n")
+	for text, want := range map[string]string{
+		fmt.Sprintf("web_config = %q", users):                               `daemon.web_config`,
+		fmt.Sprintf("web_config = %q\nwriters = [\"alice\"]", users):        ``,
+		fmt.Sprintf("web_config = %q\nwriters = [\"alice\",\"bo\"]", users): `daemon.writers[1] = "bo": is no user of the web config`,
+		`writers = ["alice"]`: `daemon.writers: says nothing without web_config`,
+		`listen = ""`:         ``,
+	} {
+		c, err := Parse("hpad.toml", []byte("[daemon]\n"+text+"\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := fmt.Sprint(c.Warnings())
+		if want == "" && got != "[]" || !strings.Contains(got, want) {
+			t.Errorf("%s: warnings %s, want %q", text, got, want)
+		}
+	}
+}
