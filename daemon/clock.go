@@ -78,6 +78,7 @@ func shownBy(scale *clock.Scale, view api.Autoscaler) api.Autoscaler {
 		e.Untold = &api.Untold{Changes: e.Untold.Changes, From: scale.Wall(e.Untold.From)}
 	}
 	view.Restore = restorationShownBy(scale, view.Restore)
+	view.Pauses = pausesShownBy(scale, view.Pauses)
 	view.Events = slices.Clone(view.Events)
 	for i := range view.Events {
 		event := &view.Events[i]
@@ -99,6 +100,7 @@ func shownBy(scale *clock.Scale, view api.Autoscaler) api.Autoscaler {
 func decisionShownBy(scale *clock.Scale, decision policy.Decision) policy.Decision {
 	decision.Time = scale.Wall(decision.Time)
 	decision.Restore = restorationShownBy(scale, decision.Restore)
+	decision.Pauses = pausesShownBy(scale, decision.Pauses)
 	if s := decision.Stabilization; s != nil {
 		stabilization := *s
 		stabilization.BindingLeaves = scale.Wall(s.BindingLeaves)

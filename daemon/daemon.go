@@ -92,6 +92,7 @@ func New(options Options) *Daemon {
 		labels: discovery.New(options.Log),
 	}
 	f.steps.Store(&clockSteps{})
+	f.pauses.recall(nil)
 	f.recorder = newRecorder(options.Store, f.clock, f.reportState)
 	f.current.Store(&generation{config: &config.Config{}})
 	d := &Daemon{inForce: f, options: options, status: status{f}}
@@ -192,6 +193,7 @@ func (d *Daemon) start(ctx context.Context) (*change, error) {
 	d.lookAtClock()
 	d.metrics.ClockOffset(d.clock.Scale().Offset())
 	d.restored = d.restored.WithoutFuture(d.clock.Now())
+	d.pauses.recall(d.restored.Pauses)
 	for name, record := range d.restored.Autoscalers {
 		if record.Labels != nil && name == config.LabelsName(record.Target) {
 			d.labels.Recall(record.Target, record.Labels)

@@ -33,6 +33,8 @@ type environment struct {
 	// runContext ends reads and waits when the daemon stops, actContext writes
 	// when it has stopped waiting for them.
 	runContext, actContext context.Context
+	// pauses are what people paused.
+	pauses pauses
 	// conditions are lists that autoscalers share.
 	conditions conditionLists
 	// unwritten is why what the recorder has is not in the store.

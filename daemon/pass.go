@@ -155,6 +155,7 @@ func (p *pass) decide(scratch *scratch) {
 		p.findForeign(&observation)
 	}
 	observation.Restore = shownRestoration(record.Restore)
+	observation.Pauses, observation.Resumed = p.pauses.of(a.name, def.Target.Fleet, p.now, p.clock.Scale())
 	if observation.ReadError != "" { // the status of before stays
 		record.Status.Metrics = a.published.Load().look().Metrics
 	}
@@ -300,6 +301,13 @@ func (p *pass) scale() {
 	if err := intended.wait(); err != nil {
 		p.log.Error("intention to scale could not be written; scaling all the same",
 			zap.String("autoscaler", a.name), zap.NamedError("err", err))
+	}
+	if p.pausedMeanwhile(decision) {
+		p.after.record.Intention = nil
+		if recording := p.conclude(policy.Outcome{}, new([]byte)); recording != nil {
+			recording.wait()
+		}
+		return
 	}
 	err := errRemoved
 	if !a.removed.Load() {

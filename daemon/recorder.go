@@ -8,6 +8,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/trouble"
+	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/clock"
 )
 
@@ -68,6 +69,17 @@ func (r *recorder) remove(name string) {
 	})
 }
 
+// pause has the next commit keep pauses, each in the place of that of the same scope; nil
+// ones end it.
+func (r *recorder) pause(pauses map[policy.Scope]*policy.Pause) *commit {
+	return r.add(func(c *state.Changes) {
+		if c.Pauses == nil {
+			c.Pauses = map[policy.Scope]*policy.Pause{}
+		}
+		maps.Copy(c.Pauses, pauses)
+	})
+}
+
 func (r *recorder) add(change func(*state.Changes)) *commit {
 	r.mu.Lock()
 	change(&r.changes)
@@ -121,7 +133,12 @@ const keptEntries = 1000
 func (r *recorder) keep(old state.Changes) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	merged := state.Changes{Records: old.Records, LastRound: old.LastRound}
+	merged := state.Changes{Records: old.Records, LastRound: old.LastRound, Pauses: old.Pauses}
+	if merged.Pauses == nil {
+		merged.Pauses = r.changes.Pauses
+	} else {
+		maps.Copy(merged.Pauses, r.changes.Pauses)
+	}
 	if merged.Records == nil {
 		merged.Records = map[string]state.Record{}
 	}

@@ -50,6 +50,7 @@ func (s *scheduler) run(ctx context.Context) {
 		}
 		s.lookAtClock()
 		now := s.clock.Now()
+		s.endPauses(now)
 		s.tick(now)
 		s.notifier.alive(time.Now())
 		timer.Reset(min(s.next(now).Sub(now), maxIdle))

@@ -60,6 +60,7 @@ func (s *status) view(a *autoscaler, lost string) api.Autoscaler {
 		Spec:              def.Spec,
 		Status:            published.status(found),
 		SyncPeriodSeconds: def.SyncPeriod.Seconds(),
+		Mode:              def.settings.Mode,
 		Evaluation: api.Evaluation{
 			Last:             published.record.Through,
 			Next:             published.next(s.clock.Now(), def.SyncPeriod),
@@ -83,6 +84,7 @@ func (s *status) view(a *autoscaler, lost string) api.Autoscaler {
 
 		VictimsError: found.Unchosen,
 	}
+	view.Pauses, _ = s.pauses.of(a.name, def.Target.Fleet, s.clock.Now(), scale)
 	if found.Outcome.Kind == policy.Written {
 		view.Evaluation.Written = &found.Outcome.Reached
 	}

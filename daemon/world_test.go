@@ -380,6 +380,7 @@ func (s *memoryStore) Load(context.Context) (state.Snapshot, error) {
 		}
 		loaded.Autoscalers[name] = record
 	}
+	loaded.Pauses = slices.Clone(s.snapshot.Pauses)
 	return loaded, nil
 }
 
@@ -399,6 +400,12 @@ func (s *memoryStore) Commit(_ context.Context, changes state.Changes) error {
 		delete(s.snapshot.Autoscalers, name)
 	}
 	maps.Copy(s.snapshot.Autoscalers, changes.Records)
+	for scope, pause := range changes.Pauses {
+		s.snapshot.Pauses = slices.DeleteFunc(slices.Clone(s.snapshot.Pauses), func(p policy.Pause) bool { return p.Scope == scope })
+		if pause != nil {
+			s.snapshot.Pauses = append(s.snapshot.Pauses, *pause)
+		}
+	}
 	if !changes.LastRound.IsZero() {
 		s.snapshot.LastRound = changes.LastRound
 	}
@@ -421,7 +428,7 @@ func (s *memoryStore) copied() *memoryStore {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return &memoryStore{
-		snapshot:  state.Snapshot{LastRound: s.snapshot.LastRound, Clock: s.snapshot.Clock, Autoscalers: maps.Clone(s.snapshot.Autoscalers)},
+		snapshot:  state.Snapshot{LastRound: s.snapshot.LastRound, Clock: s.snapshot.Clock, Autoscalers: maps.Clone(s.snapshot.Autoscalers), Pauses: s.snapshot.Pauses},
 		entries:   slices.Clone(s.entries),
 		fleetKeep: maps.Clone(s.fleetKeep),
 		losses:    slices.Clone(s.losses),

@@ -58,6 +58,8 @@ func Decide(settings Settings, spec Spec, memory Memory, status Status, observat
 	p.read()
 	current := observation.SpecReplicas
 	switch { // R25.4
+	case settings.Mode == ModeOff:
+		p.switchedOff()
 	case current == 0 && !p.computesAtZero():
 		p.disable()
 	case p.decision.Restore != nil:
@@ -82,9 +84,10 @@ func (p *pass) begin(memory Memory) {
 	d.MinReplicas, d.MaxReplicas = minReplicasOf(&p.spec), p.spec.MaxReplicas
 	d.Memory = memory
 	d.Status = p.status
-	d.Restore = p.observation.Restore
+	d.Restore, d.Mode = p.observation.Restore, p.settings.Mode
 	d.settling = settling{previous: p.status, rules: eventRulesFor(&p.settings, &p.spec)}
 	p.band = toleranceOf(&p.settings, &p.spec)
+	p.noticePauses()
 }
 
 // unreadable ends a pass whose target could not be read (R25.1).
@@ -167,15 +170,38 @@ func (p *pass) followMetrics() {
 func (p *pass) conclude(desired int32) {
 	d := &p.decision
 	d.DesiredReplicas = p.clampToPlatform(desired)
-	d.Write = d.DesiredReplicas != d.CurrentReplicas && d.Hold == nil
+	held := p.restrain()
+	d.Write = d.DesiredReplicas != d.CurrentReplicas && d.Hold == nil && held == ""
 	switch {
 	case d.DesiredReplicas == d.CurrentReplicas:
 		d.Reason, d.Message = NoReason, p.whyNoChange()
+	case held != "":
+		d.Message = "no change: " + itoa(d.DesiredReplicas) + " replicas are wanted, but " + held
 	case d.Hold != nil:
 		d.Message = "no change: " + itoa(d.DesiredReplicas) + " replicas are wanted, but the target is held: " + d.Hold.Message
 	default:
 		d.Message = newSize(d.DesiredReplicas, p.whyChange())
 	}
+}
+
+// restrain returns why the count is not to be changed as it would be, by what people
+// decided; empty where nothing of that keeps it.
+func (p *pass) restrain() string {
+	d := &p.decision
+	if d.DesiredReplicas == d.CurrentReplicas {
+		return ""
+	}
+	d.HeldBy = "" // a bound, or what R53 raises to, went over what the mode made of it
+	if pause := p.pauseOf(d.CurrentReplicas, d.DesiredReplicas); pause != nil {
+		d.HeldBy = HeldByPause
+		return pause.Message
+	}
+	if d.Mode == ModeRecommend {
+		d.HeldBy = HeldByMode
+		p.set(ScalingLimited, ConditionTrue, modeRecommendReason, `the autoscaler's mode is "recommend": the count is not changed`)
+		return `the autoscaler's mode is "recommend"`
+	}
+	return ""
 }
 
 // newSize is the sentence of a change.
@@ -206,6 +232,8 @@ func (p *pass) whyChange() string {
 func (p *pass) whyNoChange() string {
 	d := &p.decision
 	switch {
+	case d.HeldBy == HeldByMode:
+		return "no change: the autoscaler's mode is \"" + d.Mode.String() + "\", and the metrics ask for the other direction"
 	case d.PlatformBound != nil:
 		return "no change: the platform's own bounds allow no step"
 	case d.Limit != nil && d.Limit.Limited:

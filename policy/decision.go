@@ -11,6 +11,8 @@ const (
 	CaseUnreadable Case = "Unreadable"
 	// CaseDisabled: zero replicas by hand, maintenance mode (R51).
 	CaseDisabled Case = "Disabled"
+	// CaseOff: the autoscaler's mode is off; metrics are not read.
+	CaseOff Case = "Off"
 	// CaseAboveMax: more replicas than max; metrics play no part (R25.4b).
 	CaseAboveMax Case = "AboveMax"
 	// CaseBelowMin: fewer replicas than min; metrics play no part (R25.4c).
@@ -56,6 +58,10 @@ type Decision struct {
 	// Restore is the count that this pass is to put back, after a change of this
 	// pass or of an earlier one; nil when there is none, or it is there again.
 	Restore *Restoration `json:"restore,omitempty"`
+	// Mode is the autoscaler's; empty for "on". Pauses are those in force; empty when
+	// there is none.
+	Mode   Mode    `json:"mode,omitempty"`
+	Pauses []Pause `json:"pauses,omitempty"`
 	// Notices are what else the platform said of the target; empty when nothing.
 	Notices []Notice `json:"notices,omitempty"`
 	// Metrics has one result per metric of the spec, in order; empty when none
@@ -81,10 +87,13 @@ type Decision struct {
 	// when nothing is to change.
 	DesiredReplicas int32 `json:"desired_replicas"`
 	// Write reports whether DesiredReplicas is to be written: it differs from
-	// CurrentReplicas and no hold forbids it.
+	// CurrentReplicas, and no hold, pause or mode forbids it.
 	Write bool `json:"write"`
 	// Hold is the platform's hold, nil when there is none.
 	Hold *Hold `json:"hold,omitempty"`
+	// HeldBy is what people decided that keeps the count from being changed; empty where
+	// it is not to be changed, or nothing does.
+	HeldBy HeldBy `json:"held_by,omitempty"`
 	// Reason is why the count changes (R79), Message the sentence that events
 	// and people read.
 	Reason  RescaleReason `json:"reason,omitempty"`

@@ -144,6 +144,10 @@ func (p *pass) reportLimit(step *Limit) {
 	}
 	message := "the desired count is within the acceptable range"
 	switch step.Reason {
+	case modeUpOnlyReason:
+		message = `the autoscaler's mode is "up-only"`
+	case modeDownOnlyReason:
+		message = `the autoscaler's mode is "down-only"`
 	case tooFewReplicas:
 		message = "the desired count is less than the minimum"
 	case tooManyReplicas:

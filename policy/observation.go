@@ -30,6 +30,10 @@ type Observation struct {
 	// Restore is a count to put back, in whichever pass the platform lets it be
 	// written; nil when there is none (deviation as Foreign).
 	Restore *Restoration
+	// Pauses are those of persons that bear on the autoscaler now (deviation: upstream
+	// cannot be paused). Resumed says how the last one ended; empty when that is not known.
+	Pauses  []Pause
+	Resumed string
 	// Notices are what else the platform says of the target; they change no
 	// decision (deviation: upstream's targets say nothing else).
 	Notices []Notice

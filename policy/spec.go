@@ -19,6 +19,8 @@ type Settings struct {
 	InitialReadinessDelay time.Duration `json:"initial_readiness_delay"`
 	// ScaleToZero is upstream's HPAScaleToZero switch (R8, section 15).
 	ScaleToZero bool `json:"scale_to_zero"`
+	// Mode is how much the autoscaler does by itself (deviation: upstream's only goes on).
+	Mode Mode `json:"mode,omitempty"`
 }
 
 // Spec is what an autoscaler is asked to do: autoscaling/v2 in milli-units. A

@@ -122,7 +122,9 @@ func bind(step *Stabilization, entry *Recommendation, window time.Duration) {
 func (p *pass) normalize(recommended int32) int32 {
 	stabilized := p.stabilize(recommended)
 	step := &p.numbers.limit
-	if p.spec.Behavior == nil {
+	if p.settings.Mode.forbids(p.decision.CurrentReplicas, stabilized) {
+		p.limitByMode(step)
+	} else if p.spec.Behavior == nil {
 		p.limitWithoutBehavior(step, stabilized)
 	} else {
 		p.limitWithBehavior(step, stabilized)

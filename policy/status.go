@@ -43,6 +43,9 @@ const (
 	// ForeignWriter is True after somebody else changed the count, until the
 	// autoscaler writes it again (deviation: upstream does not look).
 	ForeignWriter ConditionType = "ForeignWriter"
+	// Paused is True while a person's pause is in force; an autoscaler that was never
+	// paused does not have it (deviation: upstream cannot be paused).
+	Paused ConditionType = "Paused"
 )
 
 // ConditionStatus is True, False or Unknown.

@@ -166,6 +166,9 @@ func fill(value reflect.Value) {
 		reflect.TypeFor[policy.ConditionStatus](): string(policy.ConditionTrue),
 		reflect.TypeFor[policy.EventKind]():       string(policy.WarningEvent),
 		reflect.TypeFor[api.DiscoveredState]():    string(api.DiscoveredActive),
+		reflect.TypeFor[policy.Direction]():       string(policy.Down),
+		reflect.TypeFor[policy.HeldBy]():          string(policy.HeldByPause),
+		reflect.TypeFor[policy.Mode]():            string(policy.ModeUpOnly),
 		reflect.TypeFor[drain.State]():            string(drain.Ended),
 		reflect.TypeFor[drain.Outcome]():          string(drain.Undone),
 	}
@@ -377,7 +380,7 @@ func TestDescriptionHasEveryWord(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string][]string{
-		"Case":            words(policy.CaseUnreadable, policy.CaseDisabled, policy.CaseAboveMax, policy.CaseBelowMin, policy.CaseRestored, policy.CaseMetrics, policy.CaseMetricsFailed),
+		"Case":            words(policy.CaseUnreadable, policy.CaseDisabled, policy.CaseOff, policy.CaseAboveMax, policy.CaseBelowMin, policy.CaseRestored, policy.CaseMetrics, policy.CaseMetricsFailed),
 		"RescaleReason":   words(policy.MetricAboveTarget, policy.AllBelowTarget, policy.AboveMax, policy.BelowMin, policy.ForeignChanged),
 		"MetricType":      words(policy.ResourceMetric, policy.ContainerResourceMetric, policy.InstancesMetric, policy.ObjectMetric, policy.ExternalMetric),
 		"TargetType":      words(policy.UtilizationTarget, policy.ValueTarget, policy.AverageValueTarget),
@@ -385,6 +388,9 @@ func TestDescriptionHasEveryWord(t *testing.T) {
 		"PolicyType":      words(policy.InstancesPolicy, policy.PercentPolicy),
 		"ConditionStatus": words(policy.ConditionTrue, policy.ConditionFalse, policy.ConditionUnknown),
 		"EventKind":       words(policy.NormalEvent, policy.WarningEvent),
+		"Direction":       words(policy.Up, policy.Down, policy.BothDirections),
+		"HeldBy":          words(policy.HeldByPause, policy.HeldByMode),
+		"Mode":            words(policy.ModeRecommend, policy.ModeUpOnly, policy.ModeDownOnly, policy.ModeOff),
 		"DiscoveredState": words(api.DiscoveredStates...),
 		"DrainState":      words(drain.Waiting, drain.Draining, drain.Drained, drain.Removing, drain.Terminating, drain.Finishing, drain.Undoing, drain.Ended),
 		"DrainOutcome":    words(drain.Terminated, drain.Vanished, drain.Undone, drain.Failed),

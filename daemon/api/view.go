@@ -46,6 +46,11 @@ type Autoscaler struct {
 	Status  policy.Status `json:"status"`
 	// SyncPeriodSeconds is how often it is evaluated.
 	SyncPeriodSeconds float64 `json:"sync_period_seconds"`
+	// Mode is how much it does by itself; empty for "on".
+	Mode policy.Mode `json:"mode,omitempty"`
+	// Pauses are those in force, of the autoscaler, its fleet and of all; empty when there
+	// is none.
+	Pauses []policy.Pause `json:"pauses,omitempty"`
 	// Evaluation is how the passes went.
 	Evaluation Evaluation `json:"evaluation"`
 	// Decision is the last one; nil before the first pass.

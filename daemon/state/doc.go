@@ -12,7 +12,7 @@
 //
 // Both databases carry a format version, and every value in them its own format
 // byte and a checksum. In state.db the bucket "meta" holds the format, the
-// last completed round and each [Loss], "autoscalers" a [Record] by name, and
+// last completed round, each [Loss] and each pause, "autoscalers" a [Record] by name, and
 // "fleets" a bucket for each fleet. In history.db the bucket "entries" holds an
 // [Entry] by time and name, "names" finds them by name, and "counts" has what
 // removed ones had of counts.

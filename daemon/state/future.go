@@ -16,7 +16,25 @@ func (s Snapshot) WithoutFuture(now time.Time) Snapshot {
 		records[name] = record.withoutFuture(now)
 	}
 	s.Autoscalers = records
+	s.Pauses = slices.Clone(s.Pauses)
+	for i := range s.Pauses {
+		s.Pauses[i] = pauseWithoutFuture(s.Pauses[i], now)
+	}
 	return s
+}
+
+// pauseWithoutFuture returns a pause that began at now at the latest, and is as long as
+// before.
+func pauseWithoutFuture(pause policy.Pause, now time.Time) policy.Pause {
+	ahead := pause.Since.Sub(now)
+	if ahead <= 0 {
+		return pause
+	}
+	pause.Since = now
+	if !pause.Until.IsZero() {
+		pause.Until = pause.Until.Add(-ahead)
+	}
+	return pause
 }
 
 func (r Record) withoutFuture(now time.Time) Record {

@@ -41,6 +41,8 @@ type Snapshot struct {
 	// LastRound is the last completed round; zero in a new store.
 	LastRound   time.Time
 	Autoscalers map[string]Record
+	// Pauses has at most one of each scope, with times by the daemon's own clock.
+	Pauses []policy.Pause
 	// Clock is what the last run's clock left behind; zero where that had none.
 	Clock clock.State
 }
@@ -52,6 +54,8 @@ type Changes struct {
 	// Deleted are the names of autoscalers that are gone: their records go, their
 	// history stays until its retention is over.
 	Deleted []string
+	// Pauses replace those of the same scope; nil ones end it.
+	Pauses map[policy.Scope]*policy.Pause
 	// LastRound becomes the last completed round when not zero.
 	LastRound time.Time
 	// Clock replaces what is kept of the daemon's clock, unless its Time is zero.

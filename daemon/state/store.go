@@ -51,6 +51,10 @@ func (s *store) Load(ctx context.Context) (Snapshot, error) {
 				return fmt.Errorf("clock: %w", err)
 			}
 		}
+		var err error
+		if snapshot.Pauses, err = loadPauses(meta); err != nil {
+			return err
+		}
 		names, records, err := decodeRecords(ctx, tx.Bucket(autoscalersBucket), snapshot.LastRound)
 		for i, name := range names {
 			snapshot.Autoscalers[name] = records[i]
@@ -147,7 +151,7 @@ func sealChanges(changes Changes) (*write, error) {
 				}
 			}
 			for key, sealed := range meta {
-				if err := tx.Bucket(metaBucket).Put([]byte(key), sealed); err != nil {
+				if err := putMeta(tx.Bucket(metaBucket), key, sealed); err != nil {
 					return err
 				}
 			}
@@ -158,7 +162,8 @@ func sealChanges(changes Changes) (*write, error) {
 	return w, err
 }
 
-// sealMeta prepares what changes say of all autoscalers together, by its key.
+// sealMeta prepares what changes say of all autoscalers together, and pauses, by the
+// keys; what is to be removed is nil.
 func sealMeta(changes Changes) (map[string][]byte, error) {
 	meta := map[string][]byte{}
 	if !changes.LastRound.IsZero() {
@@ -175,7 +180,15 @@ func sealMeta(changes Changes) (map[string][]byte, error) {
 		}
 		meta[string(clockKey)] = sealed
 	}
-	return meta, nil
+	return meta, sealPauses(changes.Pauses, meta)
+}
+
+// putMeta writes a value of metaBucket; nil removes it.
+func putMeta(meta *bolt.Bucket, key string, sealed []byte) error {
+	if sealed == nil {
+		return meta.Delete([]byte(key))
+	}
+	return meta.Put([]byte(key), sealed)
 }
 
 var errNoKey = errors.New("name is empty")

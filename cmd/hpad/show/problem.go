@@ -17,7 +17,7 @@ import (
 
 // ownConditions are those of every autoscaler; the others are what its platform
 // says.
-var ownConditions = []policy.ConditionType{policy.AbleToScale, policy.ScalingActive, policy.ScalingLimited, policy.ScaledToZero, policy.ForeignWriter}
+var ownConditions = []policy.ConditionType{policy.AbleToScale, policy.ScalingActive, policy.ScalingLimited, policy.ScaledToZero, policy.ForeignWriter, policy.Paused}
 
 // maxProblem is how many letters of a problem fit in a table.
 const maxProblem = 140

@@ -1,0 +1,290 @@
+package daemon
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/policy"
+)
+
+func (w *world) pause(scope policy.Scope, direction policy.Direction, lasts time.Duration) {
+	w.t.Helper()
+	err := w.daemon.Pause(w.t.Context(), policy.Pause{Scope: scope, Direction: direction, Author: "alice", Reason: "deploy"}, lasts)
+	if err != nil {
+		w.t.Fatalf("pause %s: %v", scope, err)
+	}
+	w.advance(time.Millisecond)
+}
+
+func (w *world) resume(scope policy.Scope) {
+	w.t.Helper()
+	if _, err := w.daemon.Resume(w.t.Context(), scope, "bob"); err != nil {
+		w.t.Fatalf("resume %s: %v", scope, err)
+	}
+	w.advance(time.Millisecond)
+}
+
+func (w *world) wantCount(name string, want int32) {
+	w.t.Helper()
+	if got := w.fleet().Replicas(name); got != want {
+		w.t.Errorf("%s has %d replicas, want %d", name, got, want)
+	}
+}
+
+// TestPauseHolds pauses one autoscaler: what it would have done stays recorded, and is
+// done once it is resumed.
+func TestPauseHolds(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		direction policy.Direction
+		// value is what the metric asks for of 5 replicas, with the bound at 10.
+		value  float64
+		want   int32
+		reason string
+	}{
+		{name: "both, up", direction: policy.BothDirections, value: 8, want: 5, reason: "Paused"},
+		{name: "both, by default", value: 8, want: 5, reason: "Paused"},
+		{name: "up", direction: policy.Up, value: 8, want: 5, reason: "PausedUp"},
+		{name: "down, up", direction: policy.Down, value: 8, want: 8, reason: "PausedDown"},
+		{name: "down", direction: policy.Down, value: 2, want: 5, reason: "PausedDown"},
+		{name: "up, down", direction: policy.Up, value: 2, want: 2, reason: "PausedUp"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.config.Daemon.DownscaleStabilization = 0
+				w.fed("web", 5, 5)
+				w.start()
+				w.pause(policy.Scope{Autoscaler: "web"}, c.direction, 0)
+				w.source().value("web", c.value)
+				w.advance(time.Minute)
+				w.wantCount("web", c.want)
+				if got := w.condition("web", policy.Paused); got != "True/"+c.reason {
+					t.Errorf("Paused is %s, want True/%s", got, c.reason)
+				}
+				view := w.view("web")
+				if len(view.Pauses) != 1 || !strings.HasSuffix(view.Pauses[0].Message, "by alice: deploy") {
+					t.Errorf("the pauses shown are %+v", view.Pauses)
+				}
+				if c.want == 5 {
+					d := view.Decision
+					if d.HeldBy != policy.HeldByPause || d.DesiredReplicas != int32(c.value) || d.Write || !strings.Contains(d.Message, view.Pauses[0].Message) {
+						t.Errorf("held by %q, desired %d, write %t: %s", d.HeldBy, d.DesiredReplicas, d.Write, d.Message)
+					}
+				}
+				if problems := w.daemon.Health().Unevaluated; len(problems) > 0 {
+					t.Errorf("a pause is taken for not evaluated: %+v", problems)
+				}
+				w.resume(policy.Scope{Autoscaler: "web"})
+				w.wantCount("web", int32(c.value))
+				if got := w.condition("web", policy.Paused); got != "False/Resumed" {
+					t.Errorf("Paused is %s after it was resumed", got)
+				}
+				if !contains(w.reasons("web"), c.reason+" x1") || !contains(w.reasons("web"), "Resumed x1") {
+					t.Errorf("the events are %v", w.reasons("web"))
+				}
+				w.stop()
+			})
+		})
+	}
+}
+
+// TestPauseStays looks at what must not lift a pause: a restart, a kill, a reload, a
+// changed file, and autoscalers that come and go.
+func TestPauseStays(t *testing.T) {
+	for _, scope := range []policy.Scope{{Autoscaler: "web"}, {Fleet: "fleet"}, {}} {
+		t.Run(scope.String(), func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.fed("web", 5, 8)
+				w.fed("other", 5, 5)
+				w.start()
+				w.wantCount("web", 8)
+				w.pause(scope, policy.BothDirections, 0)
+				w.source().value("web", 12)
+				w.advance(time.Minute)
+				w.wantCount("web", 8)
+				reload := func(what string) {
+					t.Helper()
+					if err := w.daemon.Reload(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					w.advance(time.Minute)
+					if got := w.fleet().Replicas("web"); got != 8 {
+						t.Errorf("after %s there are %d replicas", what, got)
+					}
+				}
+				reload("a reload")
+				edited := w.config.Autoscalers["web"]
+				edited.Spec.MaxReplicas = 50
+				w.config.Autoscalers["web"] = edited
+				reload("a changed file")
+				delete(w.config.Autoscalers, "web")
+				reload("a file without the autoscaler")
+				w.config.Autoscalers["web"] = edited
+				reload("a file with it again")
+				w.stop()
+				w.start()
+				w.advance(time.Minute)
+				w.wantCount("web", 8)
+				w.store = w.store.copied() // what a kill leaves
+				w.stop()
+				w.start()
+				w.advance(time.Minute)
+				w.wantCount("web", 8)
+				if scope.Autoscaler == "" { // one record holds what comes later
+					w.fed("later", 5, 9)
+					reload("another autoscaler")
+					w.wantCount("later", 5)
+				}
+				if pauses := w.daemon.Pauses(); len(pauses) != 1 || pauses[0].Scope != scope || pauses[0].Author != "alice" {
+					t.Errorf("the pauses are %+v", pauses)
+				}
+				w.resume(scope)
+				w.advance(time.Minute)
+				w.wantCount("web", 12)
+				w.stop()
+			})
+		})
+	}
+}
+
+// TestPauseOfLabels has the labels that make an autoscaler go and come back.
+func TestPauseOfLabels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, l := newDiscoveringWorld(t, 3, 3)
+		w.start()
+		w.advance(time.Minute)
+		scope := policy.Scope{Autoscaler: webName}
+		w.pause(scope, policy.BothDirections, 0)
+		w.source().value("web", 7)
+		l.remove("web")
+		w.advance(time.Minute)
+		if len(w.names()) != 0 {
+			t.Fatalf("there are %v", w.names())
+		}
+		l.set("web")
+		w.advance(time.Minute)
+		w.wantCount("web", 3)
+		l.remove("web")
+		w.advance(time.Minute)
+		w.stop()
+		w.start()
+		l.set("web")
+		w.advance(time.Minute)
+		w.wantCount("web", 3)
+		w.resume(scope)
+		w.advance(time.Minute)
+		w.wantCount("web", 7)
+		w.stop()
+	})
+}
+
+// TestPauseEnds lets a pause of an hour end by itself, whatever the wall clock does
+// meanwhile, and also where hpad did not run all the time.
+func TestPauseEnds(t *testing.T) {
+	for _, step := range []time.Duration{0, -3 * time.Hour, 3 * time.Hour} {
+		for _, restart := range []bool{false, true} {
+			t.Run(step.String(), func(t *testing.T) {
+				inWorld(t, func(t *testing.T, w *world) {
+					w.fed("web", 5, 8)
+					w.start()
+					begun := time.Now()
+					w.pause(policy.Scope{}, policy.BothDirections, time.Hour)
+					w.source().value("web", 12)
+					w.advance(10 * time.Minute)
+					if restart {
+						w.stop()
+					}
+					w.stepClock(step)
+					w.advance(10 * time.Minute)
+					if restart {
+						w.start()
+					}
+					until := begun.Add(step + time.Hour)
+					if pauses := w.daemon.Pauses(); len(pauses) != 1 || pauses[0].Until.Sub(until).Abs() > time.Second {
+						t.Errorf("the pauses are %+v, want one until %s", pauses, until)
+					}
+					w.advance(time.Until(begun.Add(time.Hour - time.Second)))
+					w.wantCount("web", 8)
+					w.advance(30 * time.Second)
+					w.wantCount("web", 12)
+					if pauses := w.daemon.Pauses(); len(pauses) > 0 {
+						t.Errorf("the pauses are %+v when it is over", pauses)
+					}
+					if snapshot, err := w.store.Load(t.Context()); err != nil || len(snapshot.Pauses) > 0 {
+						t.Errorf("the state still has %+v (%v)", snapshot.Pauses, err)
+					}
+					w.stop()
+				})
+			})
+		}
+	}
+}
+
+// TestPauseMistakes are acts that are refused.
+func TestPauseMistakes(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("web", 5, 5)
+		w.start()
+		for _, c := range []struct {
+			pause policy.Pause
+			lasts time.Duration
+			want  error
+		}{
+			{pause: policy.Pause{Scope: policy.Scope{Autoscaler: "wbe"}}, want: api.ErrUnknown},
+			{pause: policy.Pause{Scope: policy.Scope{Fleet: "prod"}}, want: api.ErrUnknown},
+			{pause: policy.Pause{Scope: policy.Scope{Fleet: "fleet", Autoscaler: "web"}}, want: api.ErrRefused},
+			{pause: policy.Pause{Direction: "sideways"}, want: api.ErrRefused},
+			{pause: policy.Pause{Reason: strings.Repeat("x", 501)}, want: api.ErrRefused},
+			{lasts: -time.Second, want: api.ErrRefused},
+		} {
+			if err := w.daemon.Pause(t.Context(), c.pause, c.lasts); !errors.Is(err, c.want) {
+				t.Errorf("the error of %+v is %v, want %v", c.pause, err, c.want)
+			}
+		}
+		if pauses := w.daemon.Pauses(); len(pauses) > 0 {
+			t.Errorf("there are pauses: %+v", pauses)
+		}
+		web := policy.Scope{Autoscaler: "web"}
+		if _, err := w.daemon.Resume(t.Context(), web, ""); !errors.Is(err, api.ErrNotPaused) {
+			t.Errorf("resume what is not paused: %v", err)
+		}
+		w.pause(policy.Scope{Fleet: "fleet"}, policy.Down, 0)
+		if _, err := w.daemon.Resume(t.Context(), web, ""); !errors.Is(err, api.ErrNotPaused) || !strings.Contains(err.Error(), `fleet "fleet"`) {
+			t.Errorf("resume what its fleet pauses: %v", err)
+		}
+		w.store.fail(errors.New("disk full"))
+		err := w.daemon.Pause(t.Context(), policy.Pause{Scope: web}, 0)
+		if err == nil || errors.Is(err, api.ErrRefused) || len(w.daemon.Pauses()) != 2 {
+			t.Errorf("a pause that could not be kept: %v, %+v", err, w.daemon.Pauses())
+		}
+		w.store.fail(nil)
+		w.advance(time.Minute)
+		if snapshot, err := w.store.Load(t.Context()); err != nil || len(snapshot.Pauses) != 2 {
+			t.Errorf("once it can be, the state has %+v (%v)", snapshot.Pauses, err)
+		}
+		w.stop()
+	})
+}
+
+// TestPauseBeforeWrite has a pause begin between a decision and its write.
+func TestPauseBeforeWrite(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("web", 5, 5, func(a *config.Autoscaler) { a.OnForeignChange = config.AcceptForeignChange })
+		w.start()
+		w.source().value("web", 9)
+		w.store.slowDown(5 * time.Second) // the intention is being committed
+		w.advance(time.Until(nextTick(time.Now(), 15*time.Second).Add(time.Second)))
+		go func() { _ = w.daemon.Pause(t.Context(), policy.Pause{Scope: policy.Scope{Autoscaler: "web"}}, 0) }()
+		w.advance(time.Minute)
+		w.wantCount("web", 5)
+		if record, _ := w.store.record("web"); record.Intention != nil {
+			t.Errorf("the intention is still open: %+v", record.Intention)
+		}
+		w.stop()
+	})
+}

@@ -1,0 +1,57 @@
+package state
+
+import (
+	"bytes"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// pausePrefix begins the keys that metaBucket has pauses under.
+const pausePrefix = "pause/"
+
+// pauseKey is where metaBucket has the pause of a scope.
+func pauseKey(scope policy.Scope) string {
+	switch {
+	case scope.Autoscaler != "":
+		return pausePrefix + "a/" + scope.Autoscaler
+	case scope.Fleet != "":
+		return pausePrefix + "f/" + scope.Fleet
+	}
+	return pausePrefix
+}
+
+// loadPauses reads all pauses.
+func loadPauses(meta *bolt.Bucket) ([]policy.Pause, error) {
+	var pauses []policy.Pause
+	cursor, prefix := meta.Cursor(), []byte(pausePrefix)
+	for key, sealed := cursor.Seek(prefix); bytes.HasPrefix(key, prefix); key, sealed = cursor.Next() {
+		var pause policy.Pause
+		if err := unsealJSON(string(key), sealed, &pause); err != nil {
+			return nil, fmt.Errorf("%q: %w", key, err)
+		}
+		pauses = append(pauses, pause)
+	}
+	return pauses, nil
+}
+
+// sealPauses adds pauses to what is to be written into metaBucket.
+func sealPauses(pauses map[policy.Scope]*policy.Pause, meta map[string][]byte) error {
+	for scope, pause := range pauses {
+		err := checkKey(scope.Autoscaler + scope.Fleet)
+		if err != nil && scope != (policy.Scope{}) {
+			return fmt.Errorf("write the pause of %s: %w", scope, err)
+		}
+		key := pauseKey(scope)
+		meta[key] = nil
+		if pause == nil {
+			continue
+		}
+		if meta[key], err = sealJSON(key, pause); err != nil {
+			return fmt.Errorf("write the pause of %s: %w", scope, err)
+		}
+	}
+	return nil
+}
