@@ -35,7 +35,8 @@ type order struct {
 	target          targets.Ref
 	from, to        int32
 	version, reason string
-	// strict is compat = "strict", and period the autoscaler's.
+	// strict writes also where somebody else changed the count since it was read, as
+	// compat = "strict" and people do; period is the autoscaler's.
 	strict  bool
 	period  time.Duration
 	metrics *metrics.Metrics

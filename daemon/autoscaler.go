@@ -46,6 +46,8 @@ type autoscaler struct {
 	recorded bool
 	// gap is set when a tick passed by while a pass was under way.
 	gap bool
+	// command is what a person asked for that no pass has taken up; nil when nothing.
+	command *askedCommand
 	// recalled are events of before the start that the pass under way may not know.
 	recalled []api.Event
 
@@ -271,6 +273,10 @@ func (a *autoscaler) remove(to *recorder) (orphan *state.Record) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.removed.Store(true)
+	if a.command != nil {
+		a.command.done <- commandOutcome{err: errRemoved}
+		a.command = nil
+	}
 	record := a.published.Load().whole()
 	if a.definition.Load().Labels == nil || record.Through.IsZero() {
 		to.remove(a.name)

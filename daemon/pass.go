@@ -77,6 +77,9 @@ type pass struct {
 	definition *definition
 	// after is what it comes to.
 	after *result
+	// asked is what a person asked for, which it obeys and has yet to answer; nil when
+	// nothing.
+	asked *askedCommand
 }
 
 // evaluate observes and decides once the reads of the pass are there. A decision
@@ -155,6 +158,7 @@ func (p *pass) decide(scratch *scratch) {
 		p.findForeign(&observation)
 	}
 	observation.Restore = shownRestoration(record.Restore)
+	p.takeCommand(&observation)
 	observation.Pauses, observation.Resumed = p.pauses.of(a.name, def.Target.Fleet, p.now, p.clock.Scale())
 	if observation.ReadError != "" { // the status of before stays
 		record.Status.Metrics = a.published.Load().look().Metrics
@@ -264,6 +268,9 @@ func (p *pass) settleIntention(observation *policy.Observation) []policy.Event {
 		return nil
 	}
 	record.Left = &intention.To
+	if intention.Reason == policy.Commanded { // a person's count takes the place of what was to be put back
+		record.Restore = nil
+	}
 	settlement := policy.SettleLate(def.settings, def.Spec, record.Memory, record.Status, intention.Intention, p.now)
 	record.Memory, record.Status = settlement.Memory, settlement.Status
 	return settlement.Events
@@ -302,7 +309,7 @@ func (p *pass) scale() {
 		p.log.Error("intention to scale could not be written; scaling all the same",
 			zap.String("autoscaler", a.name), zap.NamedError("err", err))
 	}
-	if p.pausedMeanwhile(decision) {
+	if decision.Command == nil && p.pausedMeanwhile(decision) {
 		p.after.record.Intention = nil
 		if recording := p.conclude(policy.Outcome{}, new([]byte)); recording != nil {
 			recording.wait()
@@ -313,7 +320,7 @@ func (p *pass) scale() {
 	if !a.removed.Load() {
 		err = order{
 			fleet: def.fleet, target: def.Target, from: decision.CurrentReplicas, to: decision.DesiredReplicas,
-			version: p.after.version, reason: decision.Message, strict: def.strict, period: def.SyncPeriod, metrics: p.metrics,
+			version: p.after.version, reason: decision.Message, strict: def.strict || decision.Command != nil, period: def.SyncPeriod, metrics: p.metrics,
 		}.write(p.actContext)
 		a.known = time.Now()
 	}
@@ -382,7 +389,7 @@ func (p *pass) conclude(outcome policy.Outcome, scratch *[]byte) *recording {
 	}
 	*decision = decision.Explained()
 	events := append(p.after.besides, p.boundsChanged(decision)...)
-	settled := len(events) > 0 || decision.Foreign != nil || outcome.Kind == policy.Written
+	settled := len(events) > 0 || decision.Foreign != nil || decision.Command != nil || outcome.Kind == policy.Written
 	events = append(events, settlement.Events...)
 
 	if !sleeps(decision, settlement) {
@@ -410,10 +417,12 @@ func (p *pass) conclude(outcome policy.Outcome, scratch *[]byte) *recording {
 		return nil
 	}
 	p.report(before, after, news)
-	if commit == nil {
-		return nil
+	var kept *recording
+	if commit != nil {
+		kept = &recording{autoscaler: a, now: p.now, before: before, settlement: settlement, commit: commit}
 	}
-	return &recording{autoscaler: a, now: p.now, before: before, settlement: settlement, commit: commit}
+	p.answer(outcome, kept)
+	return kept
 }
 
 // reasonOf returns the code that the pass ends with.
@@ -565,6 +574,7 @@ const (
 // end gives the autoscaler back and counts the pass out.
 func (p *pass) end() {
 	p.leave(p.index)
+	p.unanswered()
 	if p.autoscaler.release() {
 		p.environment.evaluate(p.autoscaler.name)
 	}

@@ -33,11 +33,12 @@ func restorationUnder(r *state.Restoration, c *config.Autoscaler) *state.Restora
 }
 
 // restorationAfter returns what is still to be put back after a pass; nil once it is, or
-// is not to be any more. A dry run puts nothing back, and leaves nothing to a run that
-// does.
+// is not to be any more: a person set another count meanwhile. A dry run, and a mode that
+// only recommends or is off, put nothing back, and leave nothing to a pass that does.
 func restorationAfter(r *state.Restoration, decision *policy.Decision, outcome policy.Outcome, dryRun bool) *state.Restoration {
 	reached := decision.Case == policy.CaseRestored && outcome.Kind == policy.Written && outcome.Reached == decision.DesiredReplicas
-	if decision.Restore == nil || reached || dryRun {
+	commanded := decision.Case == policy.CaseCommanded && (outcome.Kind == policy.Written || !decision.Write)
+	if decision.Restore == nil || reached || commanded || dryRun || decision.Mode == policy.ModeRecommend || decision.Mode == policy.ModeOff {
 		return nil
 	}
 	return r

@@ -58,6 +58,8 @@ func Decide(settings Settings, spec Spec, memory Memory, status Status, observat
 	p.read()
 	current := observation.SpecReplicas
 	switch { // R25.4
+	case observation.Command != nil:
+		p.obey()
 	case settings.Mode == ModeOff:
 		p.switchedOff()
 	case current == 0 && !p.computesAtZero():

@@ -20,6 +20,9 @@ const (
 	// CaseRestored: somebody else changed the count, and it is put back. Metrics
 	// are remembered and play no other part.
 	CaseRestored Case = "Restored"
+	// CaseCommanded: a person set the count. Metrics are remembered and play no other
+	// part.
+	CaseCommanded Case = "Commanded"
 	// CaseMetrics: the metrics decided (R25.5).
 	CaseMetrics Case = "Metrics"
 	// CaseMetricsFailed: the metrics could not decide (R47).
@@ -38,6 +41,8 @@ const (
 	BelowMin          RescaleReason = "BelowMin"
 	// ForeignChanged is the reason of a CaseRestored.
 	ForeignChanged RescaleReason = "ForeignChanged"
+	// Commanded is the reason of a CaseCommanded.
+	Commanded RescaleReason = "Commanded"
 )
 
 // Decision is what one pass concluded, with every step that led to it and its
@@ -52,6 +57,8 @@ type Decision struct {
 	StatusReplicas  int32 `json:"status_replicas"`
 	MinReplicas     int32 `json:"min_replicas"`
 	MaxReplicas     int32 `json:"max_replicas"`
+	// Command is the count that a person set in this pass; nil when none did.
+	Command *Command `json:"command,omitempty"`
 	// Foreign is the change that somebody else made since the last pass; nil when
 	// nobody did.
 	Foreign *ForeignChange `json:"foreign,omitempty"`

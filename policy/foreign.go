@@ -31,6 +31,13 @@ func (p *pass) noticeRestored() {
 // the same, because a hold may keep the count from being put back for longer than
 // the windows are.
 func (p *pass) restore() {
+	p.remember()
+	p.force(CaseRestored, ForeignChanged, p.restored())
+}
+
+// remember evaluates the metrics and remembers what they ask for, in a pass in which they
+// have no say.
+func (p *pass) remember() {
 	d := &p.decision
 	p.numbers = new(decisionNumbers)
 	p.evaluateMetrics()
@@ -39,7 +46,6 @@ func (p *pass) restore() {
 		d.Recommendation = &p.numbers.recommendation
 		d.Memory.Recommendations = Remember(rulesFor(&p.settings, &p.spec), d.Memory.Recommendations, *d.Recommendation, p.now)
 	}
-	p.force(CaseRestored, ForeignChanged, p.restored())
 }
 
 // restored is the count that is put back, within the bounds of today.

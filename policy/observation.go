@@ -30,6 +30,9 @@ type Observation struct {
 	// Restore is a count to put back, in whichever pass the platform lets it be
 	// written; nil when there is none (deviation as Foreign).
 	Restore *Restoration
+	// Command is a count that a person sets in this pass; nil when none does. It has no
+	// refusal (deviation: upstream's count is set behind its back).
+	Command *Command
 	// Pauses are those of persons that bear on the autoscaler now (deviation: upstream
 	// cannot be paused). Resumed says how the last one ended; empty when that is not known.
 	Pauses  []Pause

@@ -65,7 +65,7 @@ func (s *Settlement) settleWrite(decision *Decision, outcome Outcome, now time.T
 		}
 		change := rescale{
 			from: decision.CurrentReplicas, to: outcome.Reached, at: now,
-			message: message, rules: decision.settling.rules,
+			message: message, rules: decision.settling.rules, commanded: decision.Reason == Commanded,
 		}
 		s.rescaled(change, now)
 		s.fail(outcome.Error)
@@ -83,6 +83,9 @@ type rescale struct {
 	at      time.Time
 	message string
 	rules   eventRules
+	// commanded reports whether a person set the count: that is no scale event, and a
+	// count of 0 not the autoscaler's own.
+	commanded bool
 }
 
 // rescaled applies a write that succeeded (R72, R74).
@@ -100,7 +103,7 @@ func (s *Settlement) rescaled(change rescale, now time.Time) {
 func (s *Settlement) rememberChange(change rescale) {
 	behavior := change.rules.behavior
 	switch by := int64(change.to) - int64(change.from); {
-	case behavior == nil:
+	case behavior == nil, change.commanded:
 	case by > 0:
 		s.Memory.ScaleUpEvents = rememberEvent(s.Memory.ScaleUpEvents, by, change.at, longestPeriod(behavior.ScaleUp))
 	case by < 0:
@@ -136,7 +139,7 @@ func (s *Settlement) rememberZero(change rescale, now time.Time) {
 	switch {
 	case !change.rules.scaleToZero:
 		s.Status.Conditions = removeCondition(s.Status.Conditions, ScaledToZero)
-	case change.from > 0 && change.to == 0 && change.rules.mayBeZero:
+	case change.from > 0 && change.to == 0 && change.rules.mayBeZero && !change.commanded:
 		s.Status.Conditions = setCondition(s.Status.Conditions, now, ScaledToZero, ConditionTrue, "ScaledToZero",
 			"the autoscaler scaled the target to zero, metrics will scale it up again")
 	default:
@@ -217,7 +220,7 @@ func SettleLate(settings Settings, spec Spec, memory Memory, status Status, inte
 	s := Settlement{Memory: memory, Status: status}
 	s.rescaled(rescale{
 		from: intention.From, to: intention.To, at: intention.Time,
-		message: message, rules: eventRulesFor(&settings, &spec),
+		message: message, rules: eventRulesFor(&settings, &spec), commanded: intention.Reason == Commanded,
 	}, now)
 	s.StatusChanged = !sameStatus(&status, &s.Status)
 	return s

@@ -380,8 +380,8 @@ func TestDescriptionHasEveryWord(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string][]string{
-		"Case":            words(policy.CaseUnreadable, policy.CaseDisabled, policy.CaseOff, policy.CaseAboveMax, policy.CaseBelowMin, policy.CaseRestored, policy.CaseMetrics, policy.CaseMetricsFailed),
-		"RescaleReason":   words(policy.MetricAboveTarget, policy.AllBelowTarget, policy.AboveMax, policy.BelowMin, policy.ForeignChanged),
+		"Case":            words(policy.CaseUnreadable, policy.CaseDisabled, policy.CaseOff, policy.CaseAboveMax, policy.CaseBelowMin, policy.CaseRestored, policy.CaseCommanded, policy.CaseMetrics, policy.CaseMetricsFailed),
+		"RescaleReason":   words(policy.MetricAboveTarget, policy.AllBelowTarget, policy.AboveMax, policy.BelowMin, policy.ForeignChanged, policy.Commanded),
 		"MetricType":      words(policy.ResourceMetric, policy.ContainerResourceMetric, policy.InstancesMetric, policy.ObjectMetric, policy.ExternalMetric),
 		"TargetType":      words(policy.UtilizationTarget, policy.ValueTarget, policy.AverageValueTarget),
 		"SelectPolicy":    words(policy.MaxChange, policy.MinChange, policy.DisabledChange),

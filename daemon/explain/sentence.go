@@ -37,6 +37,8 @@ func Sentence(d policy.Decision, became api.Evaluation) string {
 		return "Nothing is decided, because the target could not be read: " + clause(d.Error) + "."
 	case policy.CaseDisabled:
 		return "The target stays at zero, because it was not hpad that set it to zero" + changedBefore(d) + "."
+	case policy.CaseOff:
+		return fmt.Sprintf("The count stays at %d, because the autoscaler's mode is off%s.", d.CurrentReplicas, changedBefore(d))
 	case policy.CaseMetricsFailed:
 		return fmt.Sprintf("The count stays at %d, because %s%s.", d.CurrentReplicas, undecidedText(d), changedBefore(d))
 	}
@@ -68,6 +70,14 @@ func restoredText(d policy.Decision) string {
 		d.Restore.Foreign, d.Restore.Since.In(d.Time.Location()).Format(time.TimeOnly))
 }
 
+// commandText says whose word the count is.
+func commandText(command *policy.Command) string {
+	if command == nil || command.Author == "" {
+		return "a person set it"
+	}
+	return command.Author + " set it"
+}
+
 func change(d policy.Decision, became api.Evaluation) string {
 	if d.DesiredReplicas == d.CurrentReplicas {
 		return fmt.Sprintf("The count stays at %d", d.CurrentReplicas)
@@ -96,6 +106,8 @@ func because(d policy.Decision) string {
 		return fmt.Sprintf(", because it is below min (%d)", d.MinReplicas)
 	case policy.CaseRestored:
 		return ", " + restoredText(d)
+	case policy.CaseCommanded:
+		return ", because " + commandText(d.Command)
 	}
 	if d.Recommendation == nil {
 		return ""
@@ -166,6 +178,9 @@ func restraints(d policy.Decision, became api.Evaluation) string {
 	if b := d.PlatformBound; b != nil {
 		said = append(said, fmt.Sprintf("the platform's own bound (%s) is %d", b.Reason, b.Replicas))
 	}
+	if text := HeldByText(d); text != "" {
+		said = append(said, "it is not written: "+text)
+	}
 	if d.Hold != nil {
 		said = append(said, heldText(d.Hold))
 	}
@@ -179,6 +194,23 @@ func restraints(d policy.Decision, became api.Evaluation) string {
 		return changedBefore(d)
 	}
 	return "; " + strings.Join(said, "; ") + changedBefore(d)
+}
+
+// HeldByText says what people decided that keeps a count from being written; empty where
+// nothing does, or the count is not to be another one.
+func HeldByText(d policy.Decision) string {
+	switch {
+	case d.DesiredReplicas == d.CurrentReplicas:
+	case d.HeldBy == policy.HeldByPause:
+		for i := range d.Pauses {
+			if pause := &d.Pauses[i]; pause.Direction.Covers(d.CurrentReplicas, d.DesiredReplicas) {
+				return clause(pause.Message)
+			}
+		}
+	case d.HeldBy == policy.HeldByMode:
+		return fmt.Sprintf("the autoscaler's mode is %q", d.Mode)
+	}
+	return ""
 }
 
 // heldText returns that a hold keeps a count from being written.

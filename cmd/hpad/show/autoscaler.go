@@ -184,6 +184,12 @@ func (d description) evaluation(view api.Autoscaler) {
 	if evaluation.DryRun {
 		d.line(1, "Mode:\tdry run, no count is written")
 	}
+	if view.Mode != policy.ModeOn {
+		d.line(1, "Mode:\t%s", view.Mode)
+	}
+	for _, pause := range view.Pauses {
+		d.line(1, "Paused:\t%s", explain.OneLine(pause.Message))
+	}
 	if evaluation.StateLost != "" {
 		d.line(1, "State:\t%s", explain.OneLine(evaluation.StateLost))
 	}

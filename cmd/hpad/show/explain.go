@@ -131,6 +131,12 @@ func (p *page) read(d policy.Decision) {
 	if d.Restore != nil {
 		p.line(1, "%s to be put back, since somebody else's change of %s", explain.Replicas(d.Restore.Replicas), explain.Stamp(d.Restore.Since.In(d.Time.Location())))
 	}
+	if d.Mode != policy.ModeOn {
+		p.line(1, "mode: %s", d.Mode)
+	}
+	for _, pause := range d.Pauses {
+		p.line(1, "%s", pause.Message)
+	}
 	for _, notice := range d.Notices {
 		p.line(1, "%s, %s: %s", notice.Condition, notice.Reason, notice.Message)
 	}
@@ -141,6 +147,10 @@ func caseText(c policy.Case) string {
 	switch c {
 	case policy.CaseDisabled:
 		return "zero replicas that hpad did not set: autoscaling is off until somebody raises the count (R51)"
+	case policy.CaseOff:
+		return "the mode is off: metrics are not read"
+	case policy.CaseCommanded:
+		return "a person set the count, and metrics play no part but to be remembered"
 	case policy.CaseAboveMax:
 		return "more than max: the count goes to max, and metrics play no part (R25.4b)"
 	case policy.CaseBelowMin:
@@ -221,6 +231,10 @@ func (p *page) afterLimit(d policy.Decision) {
 	if bound := d.PlatformBound; bound != nil {
 		p.step("Keep to the platform's own bounds")
 		p.line(1, "%s: %d instead of %d", bound.Reason, bound.Replicas, bound.Wanted)
+	}
+	if text := explain.HeldByText(d); text != "" {
+		p.step("Ask whether people let the count be written")
+		p.line(1, "held: %s", text)
 	}
 	if hold := d.Hold; hold != nil {
 		p.step("Ask whether the platform may be written to")

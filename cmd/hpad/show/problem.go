@@ -34,6 +34,9 @@ func problem(view api.Autoscaler, now time.Time) string {
 	case evaluation.Unevaluated:
 		return "not evaluated for " + duration.HumanDuration(now.Sub(evaluation.Last)) + Because(evaluation.Error)
 	}
+	if view.Mode == policy.ModeOff {
+		return api.Off
+	}
 	for _, condition := range view.Status.Conditions {
 		failed := condition.Status == policy.ConditionFalse &&
 			(condition.Type == policy.AbleToScale || condition.Type == policy.ScalingActive && !view.Status.Disabled())
@@ -58,6 +61,10 @@ func problem(view api.Autoscaler, now time.Time) string {
 		return "labels: " + short(view.Discovery.Problem)
 	case evaluation.DryRun:
 		return api.DryRun
+	case len(view.Pauses) > 0:
+		return short(view.Pauses[0].Message)
+	case view.Mode != policy.ModeOn:
+		return api.ModeText(view.Mode)
 	case evaluation.StateLost != "":
 		return "state " + short(evaluation.StateLost)
 	}

@@ -1,0 +1,237 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+func (w *world) scaleTo(name string, replicas int32, force bool) error {
+	err := w.daemon.ScaleTo(w.t.Context(), name, replicas, force, "alice")
+	w.advance(time.Millisecond)
+	return err
+}
+
+// withBehavior gives an autoscaler rates that a scale event would show in.
+func withBehavior(a *config.Autoscaler) {
+	a.Spec.Behavior = &policy.Behavior{ScaleUp: &policy.ScalingRules{
+		Policies: []policy.ScalingPolicy{{Type: policy.InstancesPolicy, Value: 2, PeriodSeconds: 1800}},
+	}}
+}
+
+// TestScaleTo sets a count by hand: it is written, is no scale event, and is what later
+// passes go on from.
+func TestScaleTo(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("web", 5, 5, withBehavior, func(a *config.Autoscaler) { a.Spec.MaxReplicas = 20 })
+		w.start()
+		w.pause(policy.Scope{}, policy.BothDirections, 0) // people's acts pass
+		if err := w.scaleTo("web", 9, false); err != nil {
+			t.Fatal(err)
+		}
+		w.wantCount("web", 9)
+		record, _ := w.store.record("web")
+		if len(record.Memory.ScaleUpEvents) > 0 || record.Left == nil || *record.Left != 9 || record.Intention != nil {
+			t.Errorf("the record is %+v", record)
+		}
+		if d := w.view("web").Decision; d.Case != policy.CaseCommanded || d.Message != "New size: 9; reason: alice set the count" {
+			t.Errorf("the decision is %s: %s", d.Case, d.Message)
+		}
+		if entries, _ := w.store.History(t.Context(), "web", time.Time{}, time.Time{}, 1); entries[0].Decision.Command == nil || entries[0].Decision.Command.Author != "alice" {
+			t.Errorf("the history has %+v", entries)
+		}
+		w.source().value("web", 20)
+		w.advance(time.Minute)
+		w.wantCount("web", 9)
+		w.resume(policy.Scope{})
+		w.advance(time.Minute)
+		w.wantCount("web", 11) // the rate of 2 in half an hour: of 9, as if there were no event
+		if slices.Contains(w.reasons("web"), "ForeignWriter x1") {
+			t.Errorf("it is taken for somebody else's: %v", w.reasons("web"))
+		}
+		w.stop()
+	})
+}
+
+// TestScaleToZero switches the autoscaler off, also where hpad itself may scale to zero.
+func TestScaleToZero(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.config.Daemon.ScaleToZero = true
+		none := int32(0)
+		w.fed("web", 5, 5, func(a *config.Autoscaler) { a.Spec.MinReplicas = &none })
+		w.start()
+		if err := w.scaleTo("web", 0, false); err != nil {
+			t.Fatal(err)
+		}
+		w.advance(time.Minute)
+		w.wantCount("web", 0)
+		if status := w.view("web").Status; !status.Disabled() {
+			t.Errorf("it is not off: %+v", status.Conditions)
+		}
+		if err := w.scaleTo("web", 3, false); err != nil {
+			t.Fatal(err)
+		}
+		w.advance(time.Minute)
+		w.wantCount("web", 5)
+		w.stop()
+	})
+}
+
+// TestScaleToRestored is what on_foreign_change = "restore" puts back from then on.
+func TestScaleToRestored(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("web", 5, 5, func(a *config.Autoscaler) { a.OnForeignChange = config.RestoreForeignChange })
+		w.start()
+		w.pause(policy.Scope{}, policy.BothDirections, 0)
+		w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Replicas = 2 })
+		w.advance(time.Minute)
+		if w.view("web").Restore == nil {
+			t.Fatal("nothing is to be put back")
+		}
+		if err := w.scaleTo("web", 8, false); err != nil {
+			t.Fatal(err)
+		}
+		if restore := w.view("web").Restore; restore != nil {
+			t.Errorf("%+v is still to be put back", restore)
+		}
+		w.advance(time.Minute)
+		w.wantCount("web", 8)
+		w.source().set("web", nil) // the metric fails, so that nothing else moves the count
+		w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Replicas = 3 })
+		w.resume(policy.Scope{})
+		w.advance(time.Minute)
+		w.wantCount("web", 8)
+		w.stop()
+	})
+}
+
+// TestScaleToRefused leaves the count where it is, and says why.
+func TestScaleToRefused(t *testing.T) {
+	held := &policy.Hold{Reason: "Deploying", Message: "a deployment is under way"}
+	for _, c := range []struct {
+		name     string
+		replicas int32
+		force    bool
+		change   func(w *world)
+		want     error
+		text     string
+		left     int32
+	}{
+		{name: "above max", replicas: 101, want: api.ErrRefused, text: "max_replicas = 100", left: 5},
+		{name: "below min", replicas: 1, want: api.ErrRefused, text: "min_replicas = 2", left: 5},
+		{name: "above max, forced", replicas: 101, force: true, left: 101},
+		{name: "below min, forced", replicas: 1, force: true, left: 1},
+		{name: "maintenance", replicas: 0, left: 0},
+		{name: "no count", replicas: -1, force: true, want: api.ErrRefused, text: "at least 0", left: 5},
+		{name: "what it is", replicas: 5, left: 5},
+		{name: "held", replicas: 7, force: true, want: api.ErrRefused, text: "a deployment is under way", left: 5, change: func(w *world) {
+			w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Hold = held })
+		}},
+		{name: "not there", replicas: 7, want: api.ErrRefused, text: "could not be read", change: func(w *world) { w.fleet().Remove("web") }},
+		{name: "the platform refuses", replicas: 7, text: "quota", left: 5, change: func(w *world) {
+			w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Err: errors.New("quota exceeded")})
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				low := int32(2)
+				w.fed("web", 5, 5, func(a *config.Autoscaler) { a.Spec.MinReplicas = &low })
+				w.start()
+				if c.change != nil {
+					c.change(w)
+				}
+				err := w.daemon.ScaleTo(t.Context(), "web", c.replicas, c.force, "")
+				if c.text == "" && err != nil || c.text != "" && (err == nil || !strings.Contains(err.Error(), c.text)) || c.want != nil && !errors.Is(err, c.want) {
+					t.Errorf("the error is %v, want %v with %q", err, c.want, c.text)
+				}
+				if c.name != "not there" {
+					w.wantCount("web", c.left)
+				}
+				w.stop()
+			})
+		})
+	}
+}
+
+// TestScaleToElsewhere are commands that reach no pass.
+func TestScaleToElsewhere(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("web", 5, 5)
+		w.dryRun = true
+		w.start()
+		if err := w.scaleTo("web", 7, false); !errors.Is(err, api.ErrRefused) || !strings.Contains(err.Error(), "dry run") {
+			t.Errorf("in a dry run: %v", err)
+		}
+		if err := w.scaleTo("wbe", 7, false); !errors.Is(err, api.ErrUnknown) {
+			t.Errorf("of another name: %v", err)
+		}
+		w.stop()
+		w.dryRun = false
+		w.start()
+		w.source().hangs("web") // so that no pass takes it up in time
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := w.daemon.ScaleTo(ctx, "web", 7, false, ""); !errors.Is(err, api.ErrRefused) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("without a pass: %v", err)
+		}
+		w.source().value("web", 5)
+		w.advance(time.Minute)
+		w.wantCount("web", 5) // nobody waits for it any more
+		w.stop()
+		if err := w.daemon.ScaleTo(t.Context(), "web", 7, false, ""); !errors.Is(err, errStopping) {
+			t.Errorf("after the end: %v", err)
+		}
+	})
+}
+
+// TestScaleToKilled is killed between the commit of the intention and the end of the
+// write: what was done is settled as a person's act, and what was not is not done later.
+func TestScaleToKilled(t *testing.T) {
+	for _, done := range []bool{false, true} {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.fed("web", 5, 5, withBehavior, func(a *config.Autoscaler) { a.OnForeignChange = config.RestoreForeignChange })
+			w.start()
+			w.pause(policy.Scope{}, policy.BothDirections, 0)
+			w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Replicas = 4 }) // to be put back
+			w.advance(time.Minute)
+			w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Times: 1, Delay: time.Second})
+			scaled := make(chan error, 1)
+			go func() { scaled <- w.daemon.ScaleTo(t.Context(), "web", 8, false, "alice") }()
+			w.advance(500 * time.Millisecond) // the write is under way
+			killed := w.store.copied()
+			if err := <-scaled; err != nil {
+				t.Fatal(err)
+			}
+			if record, _ := killed.record("web"); record.Intention == nil || record.Intention.To != 8 || record.Intention.Reason != policy.Commanded {
+				t.Fatalf("the intention is %+v", record.Intention)
+			}
+			w.stop()
+			w.store = killed
+			want := int32(4)
+			if done {
+				want = 8
+			} else {
+				w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Replicas = 4 })
+			}
+			w.start()
+			w.advance(time.Minute)
+			w.wantCount("web", want)
+			record, _ := w.store.record("web")
+			if record.Intention != nil || len(record.Memory.ScaleUpEvents) > 0 || done != (record.Restore == nil) {
+				t.Errorf("done %t: the record is %+v", done, record)
+			}
+			if done && !slices.Contains(w.reasons("web"), "SuccessfulRescale x1") {
+				t.Errorf("the events are %v", w.reasons("web"))
+			}
+			w.stop()
+		})
+	}
+}
