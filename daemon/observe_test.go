@@ -219,7 +219,7 @@ func TestSeriesFindTheirInstances(t *testing.T) {
 		reading.Locations = make([]targets.Location, len(reading.Instances))
 		for i := range reading.Locations {
 			reading.Locations[i] = targets.Location{
-				Name: fmt.Sprintf("name-%d", i), Addresses: []string{fmt.Sprintf("10.0.0.%d", i)}, Ports: map[string]int{"": 80},
+				Name: fmt.Sprintf("name-%d", i), Addresses: []string{fmt.Sprintf("10.0.0.%d", i)}, Ports: targets.Ports{{Number: 80}},
 			}
 		}
 	}

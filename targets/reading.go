@@ -61,8 +61,8 @@ type Location struct {
 	Node string
 	// Addresses are host names or IP addresses without port.
 	Addresses []string
-	// Ports are its ports by label; a kind with one unnamed port uses "".
-	Ports map[string]int
+	// Ports are its ports; a kind with one unnamed port labels it "".
+	Ports Ports
 	// Labels are the platform's own labels of the instance.
 	Labels map[string]string
 	// Protected reports whether the platform keeps the instance when the count goes down.

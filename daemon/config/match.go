@@ -36,7 +36,7 @@ func (m Match) Names(reading *targets.Reading, i int) []string {
 	for _, address := range location.Addresses {
 		names = append(names, address)
 		for _, port := range location.Ports {
-			names = append(names, net.JoinHostPort(address, strconv.Itoa(port)))
+			names = append(names, net.JoinHostPort(address, strconv.Itoa(port.Number)))
 		}
 	}
 	return names

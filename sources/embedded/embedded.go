@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/hpad/hpad/sources"
+	"github.com/hpad/hpad/targets"
 )
 
 // ErrNotStarted is the error of a query before Start and after Close.
@@ -60,8 +61,8 @@ type Endpoint struct {
 	ID string
 	// Addresses are host names or IP addresses without port; the first is used.
 	Addresses []string
-	// Ports are its ports by label; "" is a kind's one unnamed port.
-	Ports map[string]int
+	// Ports are its ports; "" labels a kind's one unnamed port.
+	Ports targets.Ports
 	// Labels are added to every series; a name's characters that no label may
 	// have become "_". The labels that hpad sets itself and those of the Scrape
 	// win over them.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/sources"
+	"github.com/hpad/hpad/targets"
 )
 
 func TestScrapeAndQuery(t *testing.T) {
@@ -163,7 +164,7 @@ func (f *fleet) set(endpoints []Endpoint, err error) {
 
 func (e *exporter) endpoint(id string) Endpoint {
 	port := e.Listener.Addr().(*net.TCPAddr).Port
-	return Endpoint{ID: id, Addresses: []string{"127.0.0.1"}, Ports: map[string]int{"http": port}, Labels: map[string]string{"com.example/zone": "z", "job": "no"}}
+	return Endpoint{ID: id, Addresses: []string{"127.0.0.1"}, Ports: targets.Ports{{Label: "http", Number: port}}, Labels: map[string]string{"com.example/zone": "z", "job": "no"}}
 }
 
 func fleetConfig() *Config {
@@ -189,7 +190,7 @@ func TestFleet(t *testing.T) {
 
 	// One instance goes and one has no usable port: all their series end, up too.
 	odd := b.endpoint("w-2")
-	odd.Ports["admin"] = 1
+	odd.Ports.Set("admin", 1)
 	f.set([]Endpoint{a.endpoint("w-0"), odd}, nil)
 	eventually(t, source, "sum(load)", "{} 1")
 	eventually(t, source, "count(up)", "{} 1")

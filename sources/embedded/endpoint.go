@@ -64,12 +64,12 @@ func instanceEndpoint(s *Scrape, instance Endpoint) (endpoint, error) {
 // pickPort returns the port of a label; no label picks the unnamed port or the
 // only one.
 func pickPort(label string, instance Endpoint) (int, error) {
-	if port, found := instance.Ports[label]; found {
+	if port, found := instance.Ports.Find(label); found {
 		return port, nil
 	}
 	known := "it has none"
 	if len(instance.Ports) > 0 {
-		known = "it has " + strings.Join(slices.Sorted(maps.Keys(instance.Ports)), ", ")
+		known = "it has " + strings.Join(instance.Ports.Labels(), ", ")
 	}
 	if label != "" {
 		return 0, fmt.Errorf("instance %q has no port %q: %s", instance.ID, label, known)
@@ -77,10 +77,7 @@ func pickPort(label string, instance Endpoint) (int, error) {
 	if len(instance.Ports) != 1 {
 		return 0, fmt.Errorf("instance %q has not exactly one port, so port_label must pick it: %s", instance.ID, known)
 	}
-	for _, port := range instance.Ports {
-		return port, nil
-	}
-	panic("unreachable: there is exactly one port")
+	return instance.Ports[0].Number, nil
 }
 
 // labelName turns a platform's label name into one that PromQL can name.

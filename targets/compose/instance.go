@@ -50,10 +50,7 @@ func (m *member) location() targets.Location {
 		if port.Type != "tcp" {
 			continue
 		}
-		if l.Ports == nil {
-			l.Ports = map[string]int{}
-		}
-		l.Ports[strconv.Itoa(int(port.PrivatePort))] = int(port.PrivatePort)
+		l.Ports.Set(strconv.Itoa(int(port.PrivatePort)), int(port.PrivatePort))
 	}
 	return l
 }

@@ -74,7 +74,7 @@ func TestRecorded(t *testing.T) {
 			t.Errorf("tasks (-want +got):\n%s", diff)
 		}
 		location := reading.Locations[n]
-		if !strings.HasPrefix(location.Name, "web.app[") || location.Node != "vm" || len(location.Addresses) != 1 || location.Addresses[0] != "127.0.0.1" || location.Ports["http"] == 0 {
+		if !strings.HasPrefix(location.Name, "web.app[") || location.Node != "vm" || len(location.Addresses) != 1 || location.Addresses[0] != "127.0.0.1" || len(location.Ports) == 0 || location.Ports[0].Label != "http" {
 			t.Errorf("location %+v, want the name, the node, 127.0.0.1 and the port http", location)
 		}
 	}

@@ -106,10 +106,7 @@ func (a *allocStub) location() targets.Location {
 			l.Addresses = append(l.Addresses, address)
 		}
 		if port > 0 {
-			if l.Ports == nil {
-				l.Ports = map[string]int{}
-			}
-			l.Ports[label] = port
+			l.Ports.Set(label, port)
 		}
 	}
 	networks := slices.Clone(a.AllocatedResources.Shared.Networks)

@@ -19,10 +19,10 @@ func TestLocation(t *testing.T) {
 		`{"AllocatedResources": {"Shared": {
 			"Ports": [{"Label": "http", "Value": 8080, "HostIP": "10.0.0.1"}, {"Label": "none", "Value": 0, "HostIP": ""}],
 			"Networks": [null, {"IP": "10.0.0.2", "ReservedPorts": [{"Label": "admin", "Value": 9}], "DynamicPorts": [{"Label": "rpc", "Value": 20001}]}]
-		}}}`: {Name: "a", Node: "vm", Addresses: []string{"10.0.0.1", "10.0.0.2"}, Ports: map[string]int{"http": 8080, "admin": 9, "rpc": 20001}},
+		}}}`: {Name: "a", Node: "vm", Addresses: []string{"10.0.0.1", "10.0.0.2"}, Ports: targets.Ports{{Label: "admin", Number: 9}, {Label: "http", Number: 8080}, {Label: "rpc", Number: 20001}}},
 		`{"AllocatedResources": {"Shared": {"Ports": [{"Label": "http", "Value": 8080, "HostIP": "10.0.0.1"}]}, "Tasks": {
 			"empty": null, "main": {"Networks": [{"IP": "10.0.0.1", "DynamicPorts": [{"Label": "db", "Value": 5432}]}]}
-		}}}`: {Name: "a", Node: "vm", Addresses: []string{"10.0.0.1"}, Ports: map[string]int{"http": 8080, "db": 5432}},
+		}}}`: {Name: "a", Node: "vm", Addresses: []string{"10.0.0.1"}, Ports: targets.Ports{{Label: "db", Number: 5432}, {Label: "http", Number: 8080}}},
 	} {
 		alloc := &allocStub{Name: "a", NodeName: "vm"}
 		if err := json.Unmarshal([]byte(text), alloc); err != nil {

@@ -219,7 +219,7 @@ func (i *instance) locate(port int) targets.Location {
 		Labels: map[string]string{"service": i.service, "index": strconv.Itoa(i.index)},
 	}
 	if port != 0 {
-		location.Ports = map[string]int{"": port}
+		location.Ports = targets.Ports{{Number: port}}
 	}
 	return location
 }

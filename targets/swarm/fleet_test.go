@@ -87,7 +87,7 @@ func TestReading(t *testing.T) {
 		t.Fatalf("reading %+v, want one instance and nothing unusual", got)
 	}
 	id := got.Instances[0].ID
-	want := []targets.Location{{Name: "shop_web.1." + id, Node: "node-1", Addresses: []string{"10.0.1.7"}, Ports: map[string]int{"": 8080}}}
+	want := []targets.Location{{Name: "shop_web.1." + id, Node: "node-1", Addresses: []string{"10.0.1.7"}, Ports: targets.Ports{{Number: 8080}}}}
 	if difference := cmp.Diff(want, got.Locations); difference != "" {
 		t.Errorf("locations (-want +got):\n%s", difference)
 	}

@@ -213,10 +213,7 @@ func (n *nodes) location(service *swarm.Service, task *swarm.Task) targets.Locat
 		if label == "" && len(ports) > 1 {
 			label = strconv.FormatUint(uint64(port.TargetPort), 10)
 		}
-		if l.Ports == nil {
-			l.Ports = make(map[string]int, len(ports))
-		}
-		l.Ports[label] = int(port.TargetPort)
+		l.Ports.Set(label, int(port.TargetPort))
 	}
 	if task.Spec.ContainerSpec != nil {
 		l.Labels = task.Spec.ContainerSpec.Labels

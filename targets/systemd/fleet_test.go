@@ -346,8 +346,9 @@ func TestReplicas(t *testing.T) {
 				r.read()
 				r.wantActive(c.want...)
 				for i, location := range r.read().Locations {
-					if want := c.want[len(c.want)-len(r.read().Locations)+i]; location.Ports[""] != want {
-						r.Errorf("port %d of %q, want %d", location.Ports[""], location.Name, want)
+					port, _ := location.Ports.Find("")
+					if want := c.want[len(c.want)-len(r.read().Locations)+i]; port != want {
+						r.Errorf("port %d of %q, want %d", port, location.Name, want)
 					}
 				}
 				r.scale(0)

@@ -84,7 +84,7 @@ func (t *target) location(index int32, u unit) targets.Location {
 		Labels: map[string]string{"unit": u.Name, "template": t.template.file(), "index": strconv.Itoa(int(index))},
 	}
 	if port := portAt(t.config.Port, index); port != 0 {
-		location.Ports = map[string]int{"": port}
+		location.Ports = targets.Ports{{Number: port}}
 	}
 	return location
 }
