@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -87,7 +86,8 @@ func (a *allocStub) failed() bool {
 // were a moment ago.
 func (a *allocStub) restarting(now time.Time) bool {
 	for _, task := range a.TaskStates {
-		if task != nil && !task.Events.restarted.IsZero() && (a.phase() == policy.PhasePending || now.Sub(task.Events.restarted) < restartingWindow) {
+		restarted := task.value.Events.restarted
+		if !restarted.IsZero() && (a.phase() == policy.PhasePending || now.Sub(restarted) < restartingWindow) {
 			return true
 		}
 	}
@@ -97,9 +97,9 @@ func (a *allocStub) restarting(now time.Time) bool {
 // faults returns how the tasks of an allocation failed.
 func (a *allocStub) faults() string {
 	var told []string
-	for _, name := range slices.Sorted(maps.Keys(a.TaskStates)) {
-		if task := a.TaskStates[name]; task != nil && task.Events.words != "" {
-			told = append(told, fmt.Sprintf("task %q: %s", name, task.Events.words))
+	for _, task := range a.TaskStates {
+		if task.value.Events.words != "" {
+			told = append(told, fmt.Sprintf("task %q: %s", task.name, task.value.Events.words))
 		}
 	}
 	said := fmt.Sprintf("%s (%s)", a.Name, shortID(a.ID))

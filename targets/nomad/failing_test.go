@@ -120,8 +120,8 @@ func TestFailing(t *testing.T) {
 func TestFailingWhich(t *testing.T) {
 	now := time.Unix(1_790_000_000, 0)
 	fails := func(name string, ago time.Duration) *allocStub {
-		return &allocStub{ID: name, Name: "web.app[" + name + "]", ClientStatus: "running", DesiredStatus: "run", TaskStates: map[string]*taskState{
-			"main": {Events: fault{words: "Exit Code: 3", restarted: now.Add(-ago)}}, "side": {}, "none": nil,
+		return &allocStub{ID: name, Name: "web.app[" + name + "]", ClientStatus: "running", DesiredStatus: "run", TaskStates: byName[taskState]{
+			{"main", taskState{Events: fault{words: "Exit Code: 3", restarted: now.Add(-ago)}}}, {"side", taskState{}},
 		}}
 	}
 	target := Target{Job: "web", Group: "app"}
@@ -150,7 +150,7 @@ func TestFailingWhich(t *testing.T) {
 		"started long ago": {[]*allocStub{fails("2", restartingWindow)}, ""},
 		"a moment ago":     {[]*allocStub{fails("2", restartingWindow-1)}, one},
 		"waits":            {[]*allocStub{waits}, one},
-		"never failed":     {[]*allocStub{{ID: "2", ClientStatus: "pending", DesiredStatus: "run", TaskStates: map[string]*taskState{"main": {}, "none": nil}}}, ""},
+		"never failed":     {[]*allocStub{{ID: "2", ClientStatus: "pending", DesiredStatus: "run", TaskStates: byName[taskState]{{"main", taskState{}}}}}, ""},
 		"in order": {
 			[]*allocStub{fails("10", 0), goes, fails("2", 0), fails("1", 0)},
 			`tasks of 3 allocations of group "app" failed and are started again: web.app[1] (1) task "main": Exit Code: 3; ` +

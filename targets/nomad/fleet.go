@@ -30,6 +30,7 @@ type Fleet struct {
 	// always is up to how many jobs of a namespace are read each time.
 	always  int
 	records *memory.Records[record]
+	names   names
 	speeds  *speeds
 	sampler *sampler
 }

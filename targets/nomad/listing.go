@@ -22,17 +22,14 @@ type allocStub struct {
 	ClientStatus       string
 	NextAllocation     string
 	AllocatedResources *struct {
-		Tasks          map[string]*taskResources
-		TaskLifecycles map[string]*struct {
-			Hook    string
-			Sidecar bool
-		}
-		Shared struct {
+		Tasks          byName[taskResources]
+		TaskLifecycles byName[lifecycle]
+		Shared         struct {
 			Networks []*network
 			Ports    []port
 		}
 	}
-	TaskStates       map[string]*taskState
+	TaskStates       byName[taskState]
 	DeploymentStatus *struct {
 		Healthy   *bool
 		Timestamp time.Time
@@ -44,6 +41,12 @@ type allocStub struct {
 
 // key is the group of an allocation.
 func (a *allocStub) key() groupKey { return groupKey{job: a.JobID, group: a.TaskGroup} }
+
+// lifecycle is when a task runs that is no main one.
+type lifecycle struct {
+	Hook    string
+	Sidecar bool
+}
 
 // taskResources are what is reserved for a task.
 type taskResources struct {

@@ -33,7 +33,7 @@ func (s *snapshot) members(v *survey, state *groupState, t Target, g *group, che
 	}
 	made := *known
 	made.members = s.gather(t, state.job, known.allocs, g, checks, now)
-	made.allocs = nil
+	made.allocs, made.marks = nil, slices.Clip(slices.Clone(known.marks))
 	v.book.enter(t.groupKey(), &made, now)
 	if !made.members.settled && known.read.Before(v.began) {
 		return nil, fmt.Errorf("list jobs of %v: %w: the allocations of job %q were read in parts since %v ago, and may have changed", v.at, targets.ErrTransient, t.Job, v.began.Sub(known.read).Round(time.Second))
@@ -55,29 +55,33 @@ func (s *snapshot) gather(t Target, job *jobState, allocs []*allocStub, g *group
 	if job.stopped || job.spec.stopped {
 		count = 0
 	}
-	var names map[string]bool
 	beyond := surplus(living, count)
 	m.settled = m.settled && len(beyond) == 0
+	at := t.scope()
 	m.instances, m.locations = make([]policy.Instance, 0, len(allocs)), make([]targets.Location, 0, len(allocs))
+	m.sampled = make([]sampledAlloc, 0, len(allocs))
 	for _, alloc := range allocs {
 		if alloc.canary() {
 			continue
 		}
+		alloc.NodeID, alloc.NodeName = s.fleet.names.share(alloc.NodeID), s.fleet.names.share(alloc.NodeName)
 		instance := s.instance(alloc, g, checks, now)
 		instance.Deleting = alloc.stopping() || beyond[alloc.ID]
-		if last := len(m.instances) - 1; last < 0 || !sameTasks(instance.Tasks, m.instances[last].Tasks) {
-			names = taskNames(instance.Tasks)
-		} else { // most have the same, and share the memory
-			instance.Tasks = m.instances[last].Tasks
+		if last := len(m.instances) - 1; last >= 0 && sameTasks(instance.Tasks, m.instances[last].Tasks) {
+			instance.Tasks = m.instances[last].Tasks // most have the same, and share the memory
 		}
 		if !instance.Deleting && !alloc.failed() {
 			m.status++
 		}
 		m.settled = m.settled && instance.Readiness == policy.ReadinessTrue
 		m.instances = append(m.instances, instance)
-		m.locations = append(m.locations, alloc.location())
+		location := alloc.location()
+		for i, address := range location.Addresses {
+			location.Addresses[i] = s.fleet.names.share(address)
+		}
+		m.locations = append(m.locations, location)
 		if instance.Phase == policy.PhaseRunning && !instance.Deleting {
-			m.sampled = append(m.sampled, sampledAlloc{id: alloc.ID, node: alloc.NodeID, at: t.scope(), mhz: s.fleet.speeds.of(alloc.NodeID), tasks: names})
+			m.sampled = append(m.sampled, sampledAlloc{Instance: &m.instances[len(m.instances)-1], node: alloc.NodeID, at: &at, mhz: s.fleet.speeds.of(alloc.NodeID)})
 		}
 	}
 	return m
@@ -117,12 +121,4 @@ func (s *snapshot) instance(alloc *allocStub, g *group, checks map[string]policy
 		StartedAt: known.Started, ReadinessChanged: known.Changed,
 		Tasks: alloc.tasks(s.fleet.speeds.of(alloc.NodeID)),
 	}
-}
-
-func taskNames(tasks []policy.Task) map[string]bool {
-	names := make(map[string]bool, len(tasks))
-	for _, task := range tasks {
-		names[task.Name] = true
-	}
-	return names
 }

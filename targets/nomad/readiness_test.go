@@ -12,7 +12,7 @@ import (
 // judged is an allocation as judge looks at it: started is when its main task did,
 // zero when Nomad does not say.
 func judged(client string, created, started time.Time, health *bool, turned time.Time) *allocStub {
-	a := &allocStub{ClientStatus: client, CreateTime: created.UnixNano(), TaskStates: map[string]*taskState{"main": {StartedAt: started}}}
+	a := &allocStub{ClientStatus: client, CreateTime: created.UnixNano(), TaskStates: byName[taskState]{{"main", taskState{StartedAt: started}}}}
 	if health != nil {
 		a.DeploymentStatus = &struct {
 			Healthy   *bool

@@ -3,7 +3,6 @@ package nomad
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -48,7 +47,7 @@ func (a *allocStub) healthy() *bool {
 // lasting reports whether a task runs as long as its allocation: it is none of those
 // that prepare or clean up.
 func (a *allocStub) lasting(task string) bool {
-	return a.main(task) || a.AllocatedResources.TaskLifecycles[task].Sidecar
+	return a.main(task) || a.AllocatedResources.TaskLifecycles.find(task).Sidecar
 }
 
 // main reports whether a task is neither a sidecar nor one that prepares or cleans up.
@@ -56,16 +55,16 @@ func (a *allocStub) main(task string) bool {
 	if a.AllocatedResources == nil {
 		return true
 	}
-	cycle := a.AllocatedResources.TaskLifecycles[task]
+	cycle := a.AllocatedResources.TaskLifecycles.find(task)
 	return cycle == nil || cycle.Hook == ""
 }
 
 // started returns when the main tasks had all started; zero when that is unknown.
 func (a *allocStub) started() time.Time {
 	var latest time.Time
-	for name, state := range a.TaskStates {
-		if state != nil && a.main(name) {
-			latest = clock.Later(latest, state.StartedAt)
+	for _, state := range a.TaskStates {
+		if a.main(state.name) {
+			latest = clock.Later(latest, state.value.StartedAt)
 		}
 	}
 	return latest
@@ -78,9 +77,9 @@ func (a *allocStub) tasks(mhz float64) []policy.Task {
 		return nil
 	}
 	tasks := make([]policy.Task, 0, len(a.AllocatedResources.Tasks))
-	for _, name := range slices.Sorted(maps.Keys(a.AllocatedResources.Tasks)) {
-		resources := a.AllocatedResources.Tasks[name]
-		if resources == nil || !a.lasting(name) {
+	for i := range a.AllocatedResources.Tasks {
+		name, resources := a.AllocatedResources.Tasks[i].name, &a.AllocatedResources.Tasks[i].value
+		if !a.lasting(name) {
 			continue
 		}
 		task := policy.Task{Name: name}
@@ -113,10 +112,8 @@ func (a *allocStub) location() targets.Location {
 	for _, port := range a.AllocatedResources.Shared.Ports {
 		add(port.HostIP, port.Label, port.Value)
 	}
-	for _, name := range slices.Sorted(maps.Keys(a.AllocatedResources.Tasks)) {
-		if task := a.AllocatedResources.Tasks[name]; task != nil {
-			networks = append(networks, task.Networks...)
-		}
+	for _, task := range a.AllocatedResources.Tasks {
+		networks = append(networks, task.value.Networks...)
 	}
 	for _, network := range networks {
 		if network == nil {

@@ -1,10 +1,11 @@
 package nomad
 
 import (
-	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hpad/hpad/policy"
@@ -38,9 +39,12 @@ func TestLocation(t *testing.T) {
 // one, and does not say when it started.
 func TestTasks(t *testing.T) {
 	first, second := time.Unix(1_790_000_000, 0).UTC(), time.Unix(1_790_000_060, 0).UTC()
-	alloc := &allocStub{TaskStates: map[string]*taskState{
-		"main": {StartedAt: first}, "side": {StartedAt: second}, "init": {StartedAt: second}, "none": nil,
-	}}
+	alloc := new(allocStub)
+	states := fmt.Sprintf(`{"TaskStates": {"main": {"StartedAt": %q}, "side": {"StartedAt": %q}, "init": {"StartedAt": %q}, "none": null}}`,
+		first.Format(time.RFC3339), second.Format(time.RFC3339), second.Format(time.RFC3339))
+	if err := json.Unmarshal([]byte(states), alloc); err != nil {
+		t.Fatal(err)
+	}
 	if got := alloc.started(); !got.Equal(second) {
 		t.Errorf("started at %v, want the latest where nothing is known of the tasks", got)
 	}

@@ -26,12 +26,13 @@ const statsWindow = time.Second
 
 // sampledAlloc is an allocation whose use can be read.
 type sampledAlloc struct {
-	id, node string
-	at       scope
+	// instance is it in its reading: its tasks are those whose use counts, none means
+	// all. It is not modified.
+	*policy.Instance
+	node string
+	at   *scope
 	// mhz is the speed of a core of its node.
 	mhz float64
-	// tasks are those whose use counts; empty means all.
-	tasks map[string]bool
 }
 
 // sampler reads the resource use of allocations, by their ids, every interval while
@@ -48,7 +49,7 @@ type sampler struct {
 func newSampler(config *Config, connection *connection) *sampler {
 	s := &sampler{config: config, connection: connection}
 	s.Members = sampling.NewMembers(config.ResourceInterval, sampling.Kind[string, sampledAlloc, targets.InstanceSample]{
-		Key: func(alloc sampledAlloc) string { return alloc.id }, Pass: s.pass, Sample: s.sample,
+		Key: func(alloc sampledAlloc) string { return alloc.ID }, Pass: s.pass, Sample: s.sample,
 		Rest: func() { s.silent = nil },
 	})
 	return s
@@ -138,13 +139,13 @@ func (p *samplePass) sample(ctx context.Context, session *session, alloc sampled
 	ctx, cancel := context.WithTimeout(ctx, p.sampler.config.ResourceInterval)
 	defer cancel()
 	usage := new(api.AllocResourceUsage)
-	err := readError(session.get(ctx, alloc.at, "/v1/client/allocation/"+url.PathEscape(alloc.id)+"/stats", nil, "", usage))
+	err := readError(session.get(ctx, *alloc.at, "/v1/client/allocation/"+url.PathEscape(alloc.ID)+"/stats", nil, "", usage))
 	now := time.Now()
 	if err == nil {
 		p.take(alloc, usage, now)
 		return
 	}
-	p.fail(fmt.Errorf("read the stats of allocation %s: %w", shortID(alloc.id), err))
+	p.fail(fmt.Errorf("read the stats of allocation %s: %w", shortID(alloc.ID), err))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -160,10 +161,10 @@ func (p *samplePass) take(alloc sampledAlloc, usage *api.AllocResourceUsage, now
 	s := p.sampler
 	sample, ok := sampleOf(alloc, usage, s.config.Memory, now, s.Validity())
 	if !ok {
-		p.fail(fmt.Errorf("%w: allocation %s: %s", targets.ErrTransient, shortID(alloc.id), unmeasured(usage, now)))
+		p.fail(fmt.Errorf("%w: allocation %s: %s", targets.ErrTransient, shortID(alloc.ID), unmeasured(usage, now)))
 		return
 	}
-	s.Learn(alloc.id, func(newest *targets.InstanceSample) { *newest = sample })
+	s.Learn(alloc.ID, func(newest *targets.InstanceSample) { *newest = sample })
 	p.mu.Lock()
 	p.taken++
 	p.mu.Unlock()
@@ -187,15 +188,15 @@ func sampleOf(alloc sampledAlloc, usage *api.AllocResourceUsage, memory string, 
 		return targets.InstanceSample{}, false
 	}
 	// By now, so that its age is measured by the monotonic clock.
-	sample := targets.InstanceSample{ID: alloc.id, At: now.Add(min(at.Sub(now), 0)), Window: statsWindow}
-	names := alloc.tasks
-	if len(names) == 0 {
-		names = make(map[string]bool, len(usage.Tasks))
-		for name := range usage.Tasks {
-			names[name] = true
-		}
+	sample := targets.InstanceSample{ID: alloc.ID, At: now.Add(min(at.Sub(now), 0)), Window: statsWindow}
+	names := make([]string, len(alloc.Tasks))
+	for i, task := range alloc.Tasks {
+		names[i] = task.Name
 	}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
+	if len(names) == 0 {
+		names = slices.Sorted(maps.Keys(usage.Tasks))
+	}
+	for _, name := range names {
 		task := policy.TaskUsage{Task: name}
 		measured := usage.Tasks[name]
 		if measured != nil && measured.ResourceUsage != nil && at.Sub(time.Unix(0, measured.Timestamp)) <= validity {

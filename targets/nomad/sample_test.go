@@ -44,9 +44,9 @@ func TestSampleOf(t *testing.T) {
 		{"no tasks", 0, nil, nil, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			alloc := sampledAlloc{id: "a", mhz: 1000, tasks: map[string]bool{}}
+			alloc := sampledAlloc{Instance: &policy.Instance{ID: "a"}, mhz: 1000}
 			for _, name := range c.names {
-				alloc.tasks[name] = true
+				alloc.Tasks = append(alloc.Tasks, policy.Task{Name: name})
 			}
 			at := now.Add(-c.age)
 			sample, ok := sampleOf(alloc, &api.AllocResourceUsage{Timestamp: at.UnixNano(), Tasks: c.tasks}, MemoryRSS, now, validity)
@@ -61,7 +61,7 @@ func TestSampleOf(t *testing.T) {
 			}
 		})
 	}
-	ahead, ok := sampleOf(sampledAlloc{mhz: 1000}, &api.AllocResourceUsage{Timestamp: now.Add(time.Hour).UnixNano(), Tasks: map[string]*api.TaskResourceUsage{"main": measured(0)}}, MemoryRSS, now, validity)
+	ahead, ok := sampleOf(sampledAlloc{Instance: &policy.Instance{ID: "a"}, mhz: 1000}, &api.AllocResourceUsage{Timestamp: now.Add(time.Hour).UnixNano(), Tasks: map[string]*api.TaskResourceUsage{"main": measured(0)}}, MemoryRSS, now, validity)
 	if !ok || !ahead.At.Equal(now) {
 		t.Errorf("a sample of a clock that is ahead is of %v, want now", ahead.At)
 	}
@@ -69,7 +69,7 @@ func TestSampleOf(t *testing.T) {
 	// monotonic reading.
 	for _, by := range []time.Duration{-30 * time.Second, 30 * time.Second} {
 		now := time.Now()
-		sample, ok := sampleOf(sampledAlloc{mhz: 1000}, &api.AllocResourceUsage{Timestamp: now.Add(by).UnixNano(), Tasks: map[string]*api.TaskResourceUsage{"main": measured(0)}}, MemoryRSS, now, validity)
+		sample, ok := sampleOf(sampledAlloc{Instance: &policy.Instance{ID: "a"}, mhz: 1000}, &api.AllocResourceUsage{Timestamp: now.Add(by).UnixNano(), Tasks: map[string]*api.TaskResourceUsage{"main": measured(0)}}, MemoryRSS, now, validity)
 		if !ok || !strings.Contains(sample.At.String(), " m=") {
 			t.Errorf("a sample made %v from now is of %v, by the wall clock", by, sample.At)
 		}
