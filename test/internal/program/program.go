@@ -2,6 +2,7 @@
 package program
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -29,6 +30,8 @@ type Program struct {
 	process *child.Process
 	// environment is added to that of the test.
 	environment []string
+	// daemon is what the [daemon] table has besides files, state where the state is.
+	daemon, state string
 }
 
 // build makes the hpad that all programs of the test's process run, once.
@@ -56,31 +59,57 @@ func Clean() {
 	}
 }
 
+// Options are what programs differ in.
+type Options struct {
+	// Config is the configuration but for its [daemon] table, of which Daemon is what
+	// is not files; empty means rounds every second.
+	Config, Daemon string
+	// Environment is added to that of the test, as "PATH=/bin".
+	Environment []string
+	// State is the directory of the state; empty is one of its own.
+	State string
+}
+
 // New runs hpad over a configuration, which lacks its [daemon] table, with rounds
 // every second, and returns once all its autoscalers had a pass. The environment is
 // added to that of the test, as "PATH=/bin". It is killed with the test, and by the
 // kernel should the test's process end first.
 func New(t testing.TB, text string, environment ...string) *Program {
 	t.Helper()
+	p := Prepare(t, Options{Config: text, Environment: environment})
+	p.Start()
+	return p
+}
+
+// Prepare is New without a start.
+func Prepare(t testing.TB, o Options) *Program {
+	t.Helper()
 	binary, err := build()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Program{t: t, dir: t.TempDir(), binary: binary, environment: environment}
-	text = fmt.Sprintf("[daemon]\nlisten = \"\"\nsocket = %q\nstate_dir = %q\nsync_period = \"1s\"\ncpu_initialization_period = \"1s\"\ninitial_readiness_delay = \"1s\"\n%s",
-		p.path("sock"), p.path("state"), text)
-	if err := os.WriteFile(p.path("hpad.toml"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	p := &Program{t: t, dir: t.TempDir(), binary: binary, environment: o.Environment, daemon: cmp.Or(o.Daemon, "listen = \"\"\nsync_period = \"1s\"\n")}
+	p.state = cmp.Or(o.State, p.path("state"))
+	p.Configure(o.Config)
 	p.Client = api.NewClient(p.path("sock"))
 	t.Cleanup(func() {
 		p.Kill()
-		if said, err := os.ReadFile(p.path("log")); t.Failed() {
-			t.Logf("what hpad said at last: %v\n%s", err, said[max(0, len(said)-8000):])
+		if said := p.Said(); t.Failed() {
+			t.Logf("what hpad said at last:\n%s", said[max(0, len(said)-8000):])
 		}
 	})
-	p.Start()
 	return p
+}
+
+// Configure writes another configuration, without its [daemon] table, for the next start
+// or reload.
+func (p *Program) Configure(text string) {
+	p.t.Helper()
+	text = fmt.Sprintf("[daemon]\nsocket = %q\nstate_dir = %q\ncpu_initialization_period = \"1s\"\ninitial_readiness_delay = \"1s\"\n%s%s",
+		p.path("sock"), p.state, p.daemon, text)
+	if err := os.WriteFile(p.path("hpad.toml"), []byte(text), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
 }
 
 // Socket is where it listens.
@@ -91,6 +120,13 @@ func (p *Program) path(name string) string { return filepath.Join(p.dir, name) }
 // Start runs hpad again after Kill, with the state it had, until all its autoscalers
 // had a pass.
 func (p *Program) Start() {
+	p.t.Helper()
+	p.Launch()
+	p.AwaitPasses()
+}
+
+// Launch is Start without waiting for anything.
+func (p *Program) Launch() {
 	p.t.Helper()
 	log, err := os.OpenFile(p.path("log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -103,6 +139,11 @@ func (p *Program) Start() {
 	if p.process, err = child.Start(command); err != nil {
 		p.t.Fatalf("start hpad: %v", err)
 	}
+}
+
+// AwaitPasses waits until all autoscalers of a program that was launched had a pass.
+func (p *Program) AwaitPasses() {
+	p.t.Helper()
 	wait.For(p.t, world.Patience, "pass of hpad", func() (string, bool) {
 		if p.process.Ended() {
 			p.t.Fatalf("hpad ended: %s", p.process.Command.ProcessState)

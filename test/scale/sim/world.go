@@ -356,6 +356,14 @@ func (w *World) Load(number int) int {
 	return w.loads[number].now
 }
 
+// Ask gives a job a load that asks for a count.
+func (w *World) Ask(number, count int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l := &w.loads[number]
+	*l = load{now: count * PerInstance, before: l.now, changed: time.Now(), asked: count != w.jobs[number].count}
+}
+
 // Calm ends the changes of loads.
 func (w *World) Calm() {
 	w.mu.Lock()

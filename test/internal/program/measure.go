@@ -1,0 +1,130 @@
+package program
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// With returns the program as another test's, which does not start or end it.
+func (p *Program) With(t testing.TB) *Program {
+	other := *p
+	other.t = t
+	return &other
+}
+
+// Pid is the process's id.
+func (p *Program) Pid() int { return p.process.Command.Process.Pid }
+
+// Done is closed once it has ended.
+func (p *Program) Done() <-chan struct{} { return p.process.Done }
+
+// Ended says how it ended; empty while it runs.
+func (p *Program) Ended() string {
+	if !p.process.Ended() {
+		return ""
+	}
+	return p.process.Command.ProcessState.String()
+}
+
+// Signal sends a signal, which one that has ended does not get.
+func (p *Program) Signal(signal syscall.Signal) { _ = p.process.Command.Process.Signal(signal) }
+
+// State is the directory of its state.
+func (p *Program) State() string { return p.state }
+
+// Said is all that its runs have logged.
+func (p *Program) Said() string {
+	text, err := os.ReadFile(p.path("log"))
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// Ask gets or posts a page over the socket.
+func (p *Program) Ask(method, path string) (status int, body string, err error) {
+	ctx, cancel := context.WithTimeout(p.t.Context(), 20*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, method, "http://hpad"+path, http.NoBody)
+	if err != nil {
+		return 0, "", err
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", p.Socket())
+	}}}
+	response, err := client.Do(request)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(text), err
+}
+
+// Metric returns the sum of the series of a metric whose labels contain a text.
+func (p *Program) Metric(name, labels string) float64 {
+	p.t.Helper()
+	_, text, err := p.Ask(http.MethodGet, "/metrics?name[]="+name)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	sum := 0.0
+	for line := range strings.Lines(text) {
+		if series, value, found := strings.Cut(strings.TrimSpace(line), " "); found && strings.HasPrefix(line, name) && strings.Contains(series, labels) {
+			number, _ := strconv.ParseFloat(value, 64)
+			sum += number
+		}
+	}
+	return sum
+}
+
+// Use is what a process takes.
+type Use struct {
+	Goroutines, Descriptors int
+	// Resident is memory in bytes.
+	Resident int64
+}
+
+var (
+	goroutines = regexp.MustCompile(`(?m)^go_goroutines (\d+)$`)
+	resident   = regexp.MustCompile(`VmRSS:\s+(\d+) kB`)
+)
+
+// Use returns what it takes now.
+func (p *Program) Use() (Use, error) {
+	var u Use
+	_, text, err := p.Ask(http.MethodGet, "/metrics?name[]=go_goroutines")
+	if err != nil {
+		return u, err
+	}
+	match := goroutines.FindStringSubmatch(text)
+	if match == nil {
+		return u, fmt.Errorf("no count of goroutines in %.200q", text)
+	}
+	u.Goroutines, _ = strconv.Atoi(match[1])
+	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.Pid()))
+	if err != nil {
+		return u, err
+	}
+	u.Descriptors = len(files)
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Pid()))
+	if err != nil {
+		return u, err
+	}
+	if match = resident.FindStringSubmatch(string(status)); match == nil {
+		return u, fmt.Errorf("no memory in %q", status)
+	}
+	kib, _ := strconv.ParseInt(match[1], 10, 64)
+	u.Resident = kib << 10
+	return u, nil
+}
