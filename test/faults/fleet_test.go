@@ -1,0 +1,184 @@
+package faults
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/hpad/hpad/test/internal/program"
+	"github.com/hpad/hpad/test/internal/wait"
+)
+
+// fleetFaults are what may be wrong with all that a fleet answers.
+var fleetFaults = []struct {
+	name string
+	how  misbehavior
+	why  string
+}{
+	{"hangs", hang, "timeout|deadline|timed out|no answer"},
+	{"resets in the middle of the answer", reset, "connection reset|EOF"},
+	{"trickles a byte a second", trickle, "timeout|deadline|timed out|no answer"},
+	{"answers a page with 200", say(200, "text/html", loginPage), "invalid character|text/html|<"},
+	{"answers 500", say(500, "text/plain", "boom"), "nomad answers 500: boom"},
+	{"answers 503", say(503, "text/plain", "no leader"), "nomad answers 503: no leader"},
+	{"answers 429 with Retry-After", say(429, "text/plain", "slow down", "Retry-After", "1"), "nomad answers 429: slow down"},
+	{"redirects", say(302, "text/plain", "", "Location", "https://login.example.org/"), "302|redirect|login.example.org"},
+	{"redirects to itself", say(307, "text/plain", "", "Location", "/"), "307|redirect"},
+	{"answers nothing", say(200, "application/json", ""), "EOF|nothing"},
+	{"forbids", say(403, "text/plain", "Permission denied"), "nomad answers 403: Permission denied"},
+	{"answers other JSON", say(200, "application/json", `{"a":[null]}`), "JSON|json|unmarshal|not what"},
+	{"answers wrong types", say(200, "application/json", `[{"ID":1,"JobModifyIndex":"many"}]`), "JSON|json|unmarshal|not what"},
+	{"says that there are no jobs", say(200, "application/json", `[]`, "X-Nomad-Index", "1"), "not found|no job|older|index"},
+}
+
+// writeFaults are what may be wrong with writes alone.
+var writeFaults = []struct {
+	name string
+	how  misbehavior
+	why  string
+}{
+	{"conflicts for ever", say(500, "text/plain", "Enforcing job modify index 1: job exists with conflicting job modify index: 2"), "Enforcing job modify index"},
+	{"refuses every write", say(400, "text/plain", "no, thanks"), "nomad answers 400: no, thanks"},
+	{"hangs at every write", hang, "timeout|deadline|timed out|no answer"},
+}
+
+// onWrites misbehaves with requests to scale alone.
+func onWrites(how misbehavior) misbehavior {
+	return func(f *front, w http.ResponseWriter, r *http.Request) {
+		if scales(r) {
+			how(f, w, r)
+			return
+		}
+		f.honest.ServeHTTP(w, r)
+	}
+}
+
+// TestFleet has each fleet misbehave in its own way, all of them at the same time.
+func TestFleet(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 100, 3)
+	victims := map[string]*victim{}
+	add := func(name string, f *front, more ...string) *victim {
+		fleet := fmt.Sprintf("f%d", len(victims))
+		w.fleet(fleet, f, more...)
+		v := &victim{world: w, front: f}
+		v.name, v.number = w.autoscaler(fleet, "steady", "")
+		victims[name] = v
+		return v
+	}
+	for _, fault := range append(fleetFaults, writeFaults...) {
+		add(fault.name, newFront(t, w.nomad))
+	}
+	refusing := add("refuses", newFront(t, w.nomad))
+	secure, ca := newSecureFront(t, w.nomad)
+	expired := add("shows an expired certificate", secure, fmt.Sprintf("tls = { ca_file = %q }\n", ca))
+	lost := add("loses the answer of a write that it did", newFront(t, w.nomad))
+	undone := add("accepts a write and does not do it", newFront(t, w.nomad))
+	lying := add("lies for a round", newFront(t, w.nomad))
+
+	p := w.start()
+	p.Passes(w.steady[0], 2)
+	before := uses(t, p)
+	end := w.watch(t, p)
+	t.Run("faults", func(t *testing.T) {
+		for _, fault := range fleetFaults {
+			t.Run(fault.name, func(t *testing.T) {
+				t.Parallel()
+				v := victims[fault.name]
+				v.withstand(t, p, func() { v.misbehave(fault.how) }, v.heal, fault.why)
+			})
+		}
+		for _, fault := range writeFaults {
+			t.Run(fault.name, func(t *testing.T) {
+				t.Parallel()
+				v := victims[fault.name]
+				v.withstand(t, p, func() { v.misbehave(onWrites(fault.how)) }, v.heal, fault.why)
+			})
+		}
+		for name, run := range map[string]func(t *testing.T){
+			"refuses": func(t *testing.T) { refusing.withstand(t, p, refusing.close, refusing.listen, "connection refused") },
+			"shows an expired certificate": func(t *testing.T) {
+				expired.withstand(t, p, func() { expired.expire(true) }, func() { expired.expire(false) }, "certificate has expired")
+			},
+			"loses the answer of a write that it did": func(t *testing.T) { lost.loses(t, p) },
+			"accepts a write and does not do it":      func(t *testing.T) { undone.doesNot(t, p) },
+			"lies for a round":                        func(t *testing.T) { lying.lies(t, p) },
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				run(t)
+			})
+		}
+	})
+	end()
+	comesBack(t, p, before)
+	p.Stop()
+}
+
+// loses does each write and resets its connection: it is done once, and counts as done.
+func (v *victim) loses(t *testing.T, p *program.Program) {
+	v.misbehave(onWrites(func(f *front, w http.ResponseWriter, r *http.Request) {
+		f.honest.ServeHTTP(httptest.NewRecorder(), r)
+		cut(w)
+	}))
+	half := v.Truth(v.number).Count / 2
+	v.Ask(v.number, half)
+	v.recovers(t, p, half)
+	p.With(t).Passes(v.name, 3)
+	v.recovers(t, p, half)
+	a := view(t, p, v.name)
+	if a.Status.LastScaleTime.IsZero() || v.hit() == 0 {
+		t.Errorf("it does not count as scaled: %+v", a.Status)
+	}
+	if said := p.With(t).Says("history", v.name); !strings.Contains(said, "EOF") && !strings.Contains(said, "reset") {
+		t.Errorf("the history does not tell of the lost answer: %s", said)
+	}
+}
+
+// doesNot accepts two writes and does nothing: hpad notices, tells, and tries again.
+func (v *victim) doesNot(t *testing.T, p *program.Program) {
+	ignored := 0
+	v.misbehave(onWrites(func(f *front, w http.ResponseWriter, r *http.Request) {
+		if ignored++; ignored > 2 {
+			f.honest.ServeHTTP(w, r)
+			return
+		}
+		say(200, "application/json", `{"EvalID":"","Index":1,"JobModifyIndex":1}`, "X-Nomad-Index", "1")(f, w, r)
+	}))
+	half := v.Truth(v.number).Count / 2
+	v.Ask(v.number, half)
+	v.recovers(t, p, half)
+	p = p.With(t)
+	wait.For(t, patience, "word that the count was not what was written", func() (string, bool) {
+		said := p.Says("describe", v.name)
+		return said, strings.Contains(said, "ForeignWriter")
+	})
+	if ignored != 3 {
+		t.Errorf("it was written %d times, want the two that were ignored and one more", ignored)
+	}
+}
+
+// lies says for a round that nothing is there of all that is there.
+func (v *victim) lies(t *testing.T, p *program.Program) {
+	count := v.Truth(v.number).Count
+	v.misbehave(func(f *front, w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/v1/job/") {
+			say(404, "text/plain", "job not found")(f, w, r)
+			return
+		}
+		say(200, "application/json", `[]`, "X-Nomad-Index", "999999999")(f, w, r)
+	})
+	wait.For(t, patience, "read of the lie", func() (string, bool) { return fmt.Sprint(v.hit()), v.hit() > 0 })
+	p.With(t).Passes(v.name, 1)
+	v.heal()
+	for range 3 {
+		p.With(t).Passes(v.name, 1)
+		if now := v.Truth(v.number); now.Count != count || len(v.written(v.number)) > 0 {
+			t.Errorf("it has %+v after the lie, want the count %d", now, count)
+		}
+	}
+	v.Ask(v.number, count/2)
+	v.recovers(t, p, count/2)
+}

@@ -1,0 +1,192 @@
+package faults
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// misbehavior is what a front does with a request instead of passing it on.
+type misbehavior func(f *front, w http.ResponseWriter, r *http.Request)
+
+// front is a server before an honest one, which misbehaves while it is told to. It
+// keeps its address.
+type front struct {
+	t       testing.TB
+	honest  http.Handler
+	address string
+	// tls has the certificates of a front that has any, good and expired.
+	tls map[bool]tls.Certificate
+
+	mu      sync.Mutex
+	server  *httptest.Server
+	faulty  misbehavior
+	expired bool
+	// asked counts the requests, broken those that misbehavior answered.
+	asked, broken int
+}
+
+func newFront(t testing.TB, honest http.Handler) *front {
+	t.Helper()
+	f := &front{t: t, honest: honest}
+	f.listen()
+	t.Cleanup(f.close)
+	return f
+}
+
+// listen begins to listen, again where it did before.
+func (f *front) listen() {
+	f.t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at := f.address
+	if at == "" {
+		at = "127.0.0.1:0"
+	}
+	listener, err := net.Listen("tcp", at)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.address = listener.Addr().String()
+	if f.tls != nil {
+		listener = tls.NewListener(listener, &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			certificate := f.tls[!f.expired]
+			return &certificate, nil
+		}})
+	}
+	f.server = &httptest.Server{Listener: listener, Config: &http.Server{
+		Handler: f, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0), // clients that go are meant to
+	}}
+	f.server.Start()
+}
+
+func (f *front) close() {
+	f.mu.Lock()
+	server := f.server
+	f.faulty = nil
+	f.mu.Unlock()
+	server.CloseClientConnections()
+	server.Close()
+}
+
+// misbehave makes the front do something else than what is asked, until heal.
+func (f *front) misbehave(how misbehavior) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.faulty = how
+}
+
+func (f *front) heal() { f.misbehave(nil) }
+
+// hit returns how many requests the misbehavior had.
+func (f *front) hit() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.broken
+}
+
+func (f *front) url() string {
+	if f.tls != nil {
+		return "https://" + f.address
+	}
+	return "http://" + f.address
+}
+
+// ServeHTTP passes a request on, or misbehaves.
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	f.asked++
+	how := f.faulty
+	if how != nil {
+		f.broken++
+	}
+	f.mu.Unlock()
+	if how != nil {
+		how(f, w, r)
+		return
+	}
+	f.honest.ServeHTTP(w, r)
+}
+
+// scales reports whether a request is one to scale a Nomad job.
+func scales(r *http.Request) bool {
+	return r.Method != http.MethodGet && strings.HasSuffix(r.URL.Path, "/scale")
+}
+
+// The misbehaviors of servers of any kind.
+
+// hang never answers.
+func hang(_ *front, _ http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body) // else the end of the client is not noticed
+	<-r.Context().Done()
+}
+
+// beginning is how an answer to a request begins.
+func beginning(r *http.Request) string {
+	if strings.HasPrefix(r.URL.Path, "/v1/") {
+		return `[{"ID":"shop-000000",` + strings.Repeat(" ", 60)
+	}
+	return `{"status":"success","data":{"resultType":"vector","result":[`
+}
+
+// reset begins an answer and resets the connection.
+func reset(_ *front, w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", "1000000")
+	_, _ = fmt.Fprint(w, beginning(r))
+	_ = http.NewResponseController(w).Flush()
+	cut(w)
+}
+
+// cut resets a connection.
+func cut(w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = conn.Close()
+}
+
+// trickle answers a byte a second.
+func trickle(_ *front, w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for _, b := range []byte(beginning(r)) {
+		_, _ = w.Write([]byte{b})
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-r.Context().Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// say answers always the same.
+func say(status int, kind, text string, headers ...string) misbehavior {
+	return func(_ *front, w http.ResponseWriter, _ *http.Request) {
+		for n := 0; n+1 < len(headers); n += 2 {
+			w.Header().Set(headers[n], headers[n+1])
+		}
+		w.Header().Set("Content-Type", kind)
+		w.WriteHeader(status)
+		_, _ = fmt.Fprint(w, text)
+	}
+}
+
+// loginPage is what a proxy that wants a password says.
+const loginPage = "<!doctype html><html><head><title>Sign in</title></head></html>"
