@@ -119,6 +119,7 @@ func (p *pass) read() {
 	d, o := &p.decision, &p.observation
 	d.CurrentReplicas, d.StatusReplicas = o.SpecReplicas, o.StatusReplicas
 	d.DesiredReplicas = d.CurrentReplicas
+	d.PlatformMin, d.PlatformMax = o.PlatformMin, o.PlatformMax
 	if o.Hold != nil {
 		hold := *o.Hold
 		d.Hold = &hold

@@ -59,6 +59,9 @@ type Decision struct {
 	MaxReplicas     int32 `json:"max_replicas"`
 	// Command is the count that a person set in this pass; nil when none did.
 	Command *Command `json:"command,omitempty"`
+	// PlatformMin and PlatformMax are the platform's own bounds; nil where there is none.
+	PlatformMin *int32 `json:"platform_min,omitempty"`
+	PlatformMax *int32 `json:"platform_max,omitempty"`
 	// Foreign is the change that somebody else made since the last pass; nil when
 	// nobody did.
 	Foreign *ForeignChange `json:"foreign,omitempty"`
@@ -145,6 +148,15 @@ type MetricResult struct {
 	// ToleranceDown and ToleranceUp are the band that held (R30).
 	ToleranceDown float64 `json:"tolerance_down"`
 	ToleranceUp   float64 `json:"tolerance_up"`
+	// Total is the value of the metric as a whole where its goal is per instance and its
+	// type External or Object, in milli-units.
+	Total int64 `json:"total,omitempty"`
+	// Ready is how many instances run and are ready, for a goal of the metric as a whole
+	// (R41); -1 where there are no instances at all. With 0 wanted replicas it is 0.
+	Ready int32 `json:"ready,omitempty"`
+	// Requests are what the instances request, for a utilization that instances without
+	// a sample, or that are not ready, bear on (R36.3); else nil.
+	Requests *Requests `json:"requests,omitempty"`
 	// Within reports whether the ratio that counted was inside the band.
 	Within bool `json:"within"`
 	// BaseCount is the number of instances that the ratio was multiplied by; 0
@@ -154,6 +166,15 @@ type MetricResult struct {
 	Proposal int32 `json:"proposal"`
 	// Rule is the rule that gave the proposal, as "R36.2".
 	Rule string `json:"rule,omitempty"`
+}
+
+// Requests are sums over the instances of a group, in milli-units.
+type Requests struct {
+	Ready   int64 `json:"ready"`
+	Missing int64 `json:"missing,omitempty"`
+	Unready int64 `json:"unready,omitempty"`
+	// MissingFill is what R36.3 takes the missing ones to use.
+	MissingFill int64 `json:"missing_fill,omitempty"`
 }
 
 // Groups counts the instances in each group of R27.

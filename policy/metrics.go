@@ -4,6 +4,7 @@ package policy
 // point to: one allocation for all of them.
 type metricNumbers struct {
 	groups           Groups
+	requests         Requests
 	ratio, completed float64
 	average, value   int64
 	utilization      int32

@@ -22,8 +22,12 @@ func (p *pass) evaluateWhole(metric *MetricSpec, reading *Reading, result *Metri
 	if result.Goal == ValueTarget {
 		numbers.value = usage
 		result.Current.ValueMilli = &numbers.value
+		if p.observation.SpecReplicas != 0 {
+			result.Ready = p.runningAndReady()
+		}
 		return p.byValue(usage, goal, result, numbers)
 	}
+	result.Total = usage
 	p.byAverageValue(usage, goal, result, numbers)
 	p.reportAverage(metric, usage, result, numbers)
 	return ""
@@ -102,18 +106,20 @@ func (p *pass) byValue(usage, goal int64, result *MetricResult, numbers *metricN
 		result.Proposal = current
 		return ""
 	}
-	if len(p.observation.Instances) == 0 {
+	if result.Ready < 0 {
 		return "the target has no instances, so that their number cannot be multiplied"
 	}
-	count := p.runningAndReady()
-	result.BaseCount = saturateToInt32(int64(count))
-	result.Proposal = ceilToInt32(ratio * float64(count))
+	result.BaseCount = result.Ready
+	result.Proposal = ceilToInt32(ratio * float64(result.Ready))
 	return ""
 }
 
 // runningAndReady counts the instances that run and are ready, the ones being
-// deleted included (R41).
-func (p *pass) runningAndReady() (count int) {
+// deleted included (R41); -1 where there are no instances at all.
+func (p *pass) runningAndReady() (count int32) {
+	if len(p.observation.Instances) == 0 {
+		return -1
+	}
 	for i := range p.observation.Instances {
 		instance := &p.observation.Instances[i]
 		if instance.Phase == PhaseRunning && instance.Readiness == ReadinessTrue {

@@ -431,6 +431,7 @@ func decisionProperty(t *rapid.T) {
 	if _, err := json.Marshal(d); err != nil {
 		t.Fatalf("marshal the decision: %v", err)
 	}
+	w.next(d)
 	checkSettlement(t, w, d, policy.Outcome{})
 	if d.Write {
 		copied, _ := json.Marshal(d.Status)
@@ -497,6 +498,9 @@ func wildProperty(t *rapid.T) {
 	}
 	if d.Recommendation != nil && *d.Recommendation < 0 {
 		t.Fatalf("recommendation %d", *d.Recommendation)
+	}
+	if _, err := json.Marshal(w.next(d)); err != nil {
+		t.Fatalf("marshal what is next: %v", err)
 	}
 	s := policy.Settle(d, policy.Outcome{Kind: policy.Written, Reached: d.DesiredReplicas}, w.Now)
 	for _, events := range [][]policy.ScaleEvent{s.Memory.ScaleUpEvents, s.Memory.ScaleDownEvents} {

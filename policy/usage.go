@@ -62,6 +62,7 @@ func (p *pass) evaluateUsage(metric *MetricSpec, reading *Reading, result *Metri
 		return u.noSamples()
 	}
 	if utilization {
+		numbers.keepRequests(&u.tally, result)
 		return u.byUtilization(result, numbers)
 	}
 	return u.byAmount(result, numbers)
@@ -118,6 +119,15 @@ func (u *usageMetric) walk(grouping grouping, instances []Instance, samples []Sa
 		}
 	}
 	return -1
+}
+
+// keepRequests keeps what a utilization depends on besides its percent.
+func (n *metricNumbers) keepRequests(t *tally, result *MetricResult) {
+	if t.groups.Missing == 0 && t.groups.Unready == 0 {
+		return
+	}
+	n.requests = Requests{Ready: t.requested, Missing: t.missingRequested, Unready: t.unreadyRequested, MissingFill: t.missingFill}
+	result.Requests = &n.requests
 }
 
 // noSamples says why no sample is left (R34).

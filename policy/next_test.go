@@ -1,0 +1,254 @@
+package policy_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// at returns the world as it is later, if nothing in it changes: what is so old is as
+// old then.
+func (w *world) at(later time.Time) *world {
+	by := later.Sub(w.Now)
+	moved := *w
+	moved.Now = later
+	moved.Observation.Instances = slices.Clone(w.Observation.Instances)
+	for i := range moved.Observation.Instances {
+		instance := &moved.Observation.Instances[i]
+		if !instance.StartedAt.IsZero() {
+			instance.StartedAt = instance.StartedAt.Add(by)
+		}
+		instance.ReadinessChanged = instance.ReadinessChanged.Add(by)
+	}
+	moved.Observation.Metrics = slices.Clone(w.Observation.Metrics)
+	for i := range moved.Observation.Metrics {
+		reading := &moved.Observation.Metrics[i]
+		reading.Samples = slices.Clone(reading.Samples)
+		for j := range reading.Samples {
+			reading.Samples[j].At = reading.Samples[j].At.Add(by)
+		}
+	}
+	return &moved
+}
+
+// asks returns the world with one metric, which asks for a count.
+func (w *world) asks(count int32) *world {
+	asking := *w
+	asking.Spec.Metrics = []policy.MetricSpec{queueMetric(1000)}
+	asking.Observation.StatusReplicas = count
+	asking.Observation.Metrics = []policy.Reading{{ValuesMilli: []int64{int64(count) * 1000}}}
+	return &asking
+}
+
+// after returns the world that a pass leaves, with a write where it asks for one.
+func (w *world) after(d policy.Decision) *world {
+	left, outcome := *w, policy.Outcome{}
+	if d.Write {
+		outcome = policy.Outcome{Kind: policy.Written, Reached: d.DesiredReplicas}
+		left.Observation.SpecReplicas = d.DesiredReplicas
+		left.Observation.Restore = nil
+	}
+	settled := policy.Settle(d, outcome, w.Now)
+	left.Memory, left.Status = settled.Memory, settled.Status
+	return &left
+}
+
+func (w *world) next(d policy.Decision) policy.Next {
+	return policy.LookAhead(w.Settings, w.Spec, w.Memory, w.Status, d.Explained(), w.Observation.SpecReplicas)
+}
+
+// changes fails unless a pass at an instant, in the world as it is then, changes the
+// count to what was said, and none before does, neither alone nor after passes every 15
+// seconds. A zero instant stands for never.
+func (w *world) changes(t *rapid.T, at time.Time, says func(desired int32) bool) {
+	count := w.Observation.SpecReplicas
+	until := at
+	if at.IsZero() {
+		until = w.Now.Add(2 * time.Hour)
+	}
+	early := []time.Time{w.Now, until.Add(-time.Nanosecond), until.Add(-time.Second)}
+	for range 3 {
+		early = append(early, w.Now.Add(time.Duration(rapid.Int64Range(0, int64(2*time.Hour)).Draw(t, "early"))))
+	}
+	for _, instant := range early {
+		if instant.Before(w.Now) || !instant.Before(until) {
+			continue
+		}
+		if d := w.at(instant).decide(); says(d.DesiredReplicas) {
+			t.Fatalf("%d -> %d already %s after the pass, and not %s", count, d.DesiredReplicas, instant.Sub(w.Now), at.Sub(w.Now))
+		}
+	}
+	if at.IsZero() {
+		return
+	}
+	if d := w.at(at).decide(); !says(d.DesiredReplicas) {
+		t.Fatalf("%d -> %d by %s %s after the pass", count, d.DesiredReplicas, d.Case, at.Sub(w.Now))
+	}
+	passing := w
+	for tick := w.Now.Add(15 * time.Second); tick.Before(at); tick = tick.Add(15 * time.Second) {
+		passing = passing.at(tick)
+		d := passing.decide()
+		if says(d.DesiredReplicas) {
+			t.Fatalf("%d -> %d by passes %s after the first, and not %s", count, d.DesiredReplicas, tick.Sub(w.Now), at.Sub(w.Now))
+		}
+		settled := policy.Settle(d, policy.Outcome{}, tick)
+		passing.Memory, passing.Status = settled.Memory, settled.Status
+	}
+	if d := passing.at(at).decide(); !says(d.DesiredReplicas) {
+		t.Fatalf("%d -> %d by %s after passes, %s after the first", count, d.DesiredReplicas, d.Case, at.Sub(w.Now))
+	}
+}
+
+// TestNextHolds replays what was said of the next change: it comes then, and not
+// before.
+func TestNextHolds(t *testing.T) {
+	said := map[string]int{}
+	property := func(t *rapid.T) {
+		w := drawWorld(t)
+		w.Observation.Hold = nil
+		d := w.decide()
+		left := w.after(d)
+		next, count := left.next(d), left.Observation.SpecReplicas
+		says := func(desired int32) bool { return desired == next.Replicas && desired != count }
+		switch {
+		case d.Case == policy.CaseUnreadable:
+			return
+		case d.Write && d.Recommendation != nil: // the instances are others, the metrics ask for the same
+			left = left.asks(*d.Recommendation)
+		case d.Write: // whatever the metrics ask for
+			return
+		}
+		if d.Case == policy.CaseMetricsFailed && d.Restore == nil {
+			said["unknown"]++
+			if !next.At.IsZero() {
+				t.Fatalf("At %s although the metrics failed", next.At)
+			}
+		}
+		if next.At.IsZero() {
+			says = func(desired int32) bool { return desired != count }
+			said["never"]++
+		} else {
+			said["then"]++
+			if next.At.After(w.Now) {
+				said["later"]++
+			}
+		}
+		left.changes(t, next.At, says)
+		for _, way := range []struct {
+			move *policy.Move
+			sign int32
+		}{{next.Up, 1}, {next.Down, -1}} {
+			if way.move == nil {
+				continue
+			}
+			said["move"]++
+			asking := left.asks(count + way.sign)
+			asking.changes(t, way.move.At, func(desired int32) bool { return way.sign*(desired-count) > 0 })
+		}
+	}
+	for range 4 {
+		rapid.Check(t, property)
+	}
+	for _, what := range []string{"unknown", "never", "then", "later", "move"} {
+		if said[what] < 100 {
+			t.Errorf("%d cases of %q, want 100 of %v", said[what], what, said)
+		}
+	}
+}
+
+// valued returns the world with one metric of another value; false where instances
+// cannot have it. A utilization is that of the least usage that comes to it, or of the
+// most.
+func (w *world) valued(metric int, result policy.MetricResult, value int64, least bool) (*world, bool) {
+	valued := *w
+	valued.Observation.Metrics = slices.Clone(w.Observation.Metrics)
+	reading := &valued.Observation.Metrics[metric]
+	reading.Samples = slices.Clone(reading.Samples)
+	switch {
+	case result.Type == policy.ObjectMetric:
+		reading.ValueMilli = &value
+		return &valued, true
+	case result.Type == policy.ExternalMetric:
+		reading.ValuesMilli = []int64{value}
+		return &valued, true
+	case result.Goal == policy.AverageValueTarget:
+		for i := range reading.Samples {
+			reading.Samples[i].Milli = value
+		}
+		return &valued, true
+	}
+	var requested int64 // of ready instances, each of which is found by what it adds
+	var ready []int
+	for i := range reading.Samples {
+		for j := range reading.Samples {
+			reading.Samples[j].Milli = 0
+		}
+		if i >= len(w.Observation.Instances) {
+			break
+		}
+		reading.Samples[i].Milli = 1_000_000_000
+		if found := valued.decide().Metrics[metric].Current.AverageValueMilli; found != nil && *found > 0 {
+			ready = append(ready, i)
+			requested += w.Observation.Instances[i].Tasks[0].Requests[0].Milli
+		}
+		reading.Samples[i].Milli = 0
+	}
+	if len(ready) == 0 || requested == 0 {
+		return nil, false
+	}
+	usage := (value*requested + 99) / 100
+	if !least {
+		usage = ((value+1)*requested+99)/100 - 1
+	}
+	reading.Samples[ready[0]].Milli = usage
+	return &valued, usage*100/requested == value // few milli-units do not come to each percent
+}
+
+// TestThresholdsHold gives metrics the values that were said, and those just past them.
+func TestThresholdsHold(t *testing.T) {
+	said := map[policy.MetricType]int{}
+	property := func(t *rapid.T) {
+		w := drawWorld(t)
+		w.Observation.Hold = &policy.Hold{} // so that the instances stay as they are
+		d := w.decide()
+		left := w.after(d)
+		next := left.next(d)
+		for _, way := range []struct {
+			move *policy.Move
+			sign int32
+		}{{next.Up, 1}, {next.Down, -1}} {
+			if way.move == nil {
+				continue
+			}
+			for _, threshold := range way.move.Metrics {
+				result := d.Metrics[threshold.Metric]
+				for by, past := range map[int64]bool{0: false, int64(way.sign): true} {
+					valued, ok := left.valued(threshold.Metric, result, threshold.Value+by, way.sign > 0)
+					if !ok {
+						continue
+					}
+					said[result.Type]++
+					got := valued.decide().Metrics[threshold.Metric]
+					if got.Error != "" || (way.sign*(got.Proposal-d.CurrentReplicas) > 0) != past || past && got.Proposal != threshold.Proposal {
+						t.Fatalf("%s %s at %d%+d proposes %d instead of %d (%q, rule %s; was %+v), said was %+v in the way of %d",
+							result.Type, result.Name, threshold.Value, by, got.Proposal, d.CurrentReplicas, got.Error, got.Rule, result, threshold, way.sign)
+					}
+				}
+			}
+		}
+	}
+	for range 4 {
+		rapid.Check(t, property)
+	}
+	for _, kind := range []policy.MetricType{
+		policy.ResourceMetric, policy.ContainerResourceMetric, policy.InstancesMetric, policy.ObjectMetric, policy.ExternalMetric,
+	} {
+		if said[kind] < 30 {
+			t.Errorf("%d values of %s were tried, of %v", said[kind], kind, said)
+		}
+	}
+}
