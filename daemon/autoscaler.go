@@ -310,8 +310,12 @@ func newRoster(autoscalers []*autoscaler) *roster {
 func (d *definition) need() need {
 	n := need{
 		fleet: d.fleet, target: d.Target, samples: d.needsSamples(), labeled: d.Labels != nil,
-		timeout: readTimeout(d.SyncPeriod), queries: make([]queryNeed, len(d.inputs)),
+		timeout: readTimeout(d.SyncPeriod),
 	}
+	if d.settings.Mode == policy.ModeOff {
+		return n
+	}
+	n.queries = make([]queryNeed, len(d.inputs))
 	for i, in := range d.inputs {
 		n.queries[i] = queryNeed{source: in.source, text: in.Query, labels: in.Labels}
 	}

@@ -114,6 +114,7 @@ func drainsBy(c config.Autoscaler, fleets map[string]*adapters.Fleet) targets.Fl
 // own.
 func settingsOf(c config.Autoscaler, daemon config.Daemon) policy.Settings {
 	settings := daemon.Settings()
+	settings.Mode = c.Mode
 	if c.Initialization != nil && !daemon.Strict() {
 		settings.CPUInitializationPeriod = *c.Initialization
 	}
@@ -122,7 +123,7 @@ func settingsOf(c config.Autoscaler, daemon config.Daemon) policy.Settings {
 
 // needsSamples reports whether a metric reads the fleet's own samples.
 func (d *definition) needsSamples() bool {
-	return slices.ContainsFunc(d.inputs, func(in input) bool { return in.source == nil })
+	return d.settings.Mode != policy.ModeOff && slices.ContainsFunc(d.inputs, func(in input) bool { return in.source == nil })
 }
 
 // longestMemory is how long after a loss the autoscaler may still miss what was lost:

@@ -198,6 +198,9 @@ func (p *pass) observe(scratch *observe.Scratch, reading *targets.Reading) polic
 	if !def.strict { // upstream's targets have no bounds of their own
 		observation.PlatformMin, observation.PlatformMax = reading.Min, reading.Max
 	}
+	if def.settings.Mode == policy.ModeOff { // and no metric was read
+		return observation
+	}
 	target := observe.Target{Ref: def.Target, Reading: reading, Strict: def.strict, Scale: p.reads.scale, Observed: observed}
 	for i := range def.Spec.Metrics {
 		observation.Metrics = append(observation.Metrics, p.metric(i, &target, scratch))
@@ -389,7 +392,8 @@ func (p *pass) conclude(outcome policy.Outcome, scratch *[]byte) *recording {
 	}
 	*decision = decision.Explained()
 	events := append(p.after.besides, p.boundsChanged(decision)...)
-	settled := len(events) > 0 || decision.Foreign != nil || decision.Command != nil || outcome.Kind == policy.Written
+	after.newlyHeld = isNewlyHeld(before, decision)
+	settled := after.newlyHeld || len(events) > 0 || decision.Foreign != nil || decision.Command != nil || outcome.Kind == policy.Written
 	events = append(events, settlement.Events...)
 
 	if !sleeps(decision, settlement) {

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
@@ -74,6 +75,9 @@ type result struct {
 	doubted bool
 	// cause is why the target could not be read or written; nil when it was.
 	cause error
+	// newlyHeld reports whether a pause or the mode holds a change of the count, and
+	// held none of that direction in the pass before.
+	newlyHeld bool
 	// besides are events that came up beside the decision's own.
 	besides []policy.Event
 	// following is the autoscaler's, or first, which is empty where that has none.
@@ -102,6 +106,17 @@ func (r *result) keep(scratch *[]byte) *publication {
 	kept.memory, kept.found = packed[:size:size], packed[size:]
 	kept.record.Memory, kept.record.Status.Metrics = policy.Memory{}, nil
 	return &kept
+}
+
+// isNewlyHeld reports whether a pause or the mode holds a change in whose direction the
+// pass before had none held.
+func isNewlyHeld(before *publication, decision *policy.Decision) bool {
+	if decision.HeldBy == "" || decision.DesiredReplicas == decision.CurrentReplicas {
+		return false
+	}
+	earlier := &before.look().Decision
+	return earlier.HeldBy == "" ||
+		cmp.Compare(earlier.DesiredReplicas, earlier.CurrentReplicas) != cmp.Compare(decision.DesiredReplicas, decision.CurrentReplicas)
 }
 
 // sameMetrics reports whether the metrics of a status are those of the decision.

@@ -45,6 +45,9 @@ func (e *environment) reportPass(name string, target targets.Ref, before *public
 	default:
 		e.log.Info("evaluation works again", news...)
 	}
+	if after.newlyHeld {
+		e.log.Info("not rescaled", counts(zap.String("held_by", string(decision.HeldBy)))...)
+	}
 	// That an autoscaler is off is logged once it begins, and once in each run.
 	switch was, is := before.record.Status.Disabled(), after.record.Status.Disabled(); {
 	case is && (!was || !before.decided()):

@@ -132,11 +132,11 @@ func (a *autoscaler) overdue(now time.Time) time.Duration {
 // silent before the daemon is not healthy.
 const schedulerSilence = 15 * time.Second
 
-// Health reports whether the scheduler ticks, and which autoscalers have not
-// been evaluated for three periods.
+// Health reports whether the scheduler ticks, which autoscalers have not been evaluated
+// for three periods, and what people hold back.
 func (s *status) Health() api.Health {
 	now := time.Now()
-	health := api.Health{Unevaluated: s.unevaluated(now)}
+	health := api.Health{Unevaluated: s.unevaluated(now), HeldBack: s.heldBack(s.current.Load())}
 	if last := s.lastTick.Load(); last != nil {
 		health.LastTick = *last
 		health.Healthy = now.Sub(*last) < schedulerSilence
@@ -238,7 +238,7 @@ func (s *status) statusLine() string {
 		if published.err != "" {
 			failing++
 		}
-		if published.record.Status.Disabled() {
+		if published.record.Status.Disabled() || a.definition.Load().settings.Mode == policy.ModeOff {
 			off++
 		}
 	}
@@ -248,6 +248,13 @@ func (s *status) statusLine() string {
 	}
 	if off > 0 {
 		line += fmt.Sprintf(", %d off", off)
+	}
+	switch pauses := len(s.Pauses()); pauses {
+	case 0:
+	case 1:
+		line += ", 1 pause"
+	default:
+		line += fmt.Sprintf(", %d pauses", pauses)
 	}
 	if s.dryRun {
 		line += ", dry run"
@@ -288,7 +295,28 @@ func (s *status) offProblems(g *generation) []api.Problem {
 			problems = append(problems, api.Problem{Subject: "autoscaler " + name, Message: api.Disabled})
 		}
 	}
-	return problems
+	return append(problems, s.heldBack(g)...)
+}
+
+// heldBack are the pauses in force and the autoscalers whose mode is not on.
+func (s *status) heldBack(g *generation) []api.Problem {
+	var held []api.Problem
+	for _, pause := range s.Pauses() {
+		subject := "daemon"
+		switch {
+		case pause.Autoscaler != "":
+			subject = "autoscaler " + pause.Autoscaler
+		case pause.Fleet != "":
+			subject = "fleet " + pause.Fleet
+		}
+		held = append(held, api.Problem{Subject: subject, Message: pause.Message})
+	}
+	for _, name := range g.names {
+		if text := api.ModeText(g.autoscalers[name].definition.Load().settings.Mode); text != "" {
+			held = append(held, api.Problem{Subject: "autoscaler " + name, Message: text})
+		}
+	}
+	return held
 }
 
 // lostParts reports of each part of the state whether it was lost lately.

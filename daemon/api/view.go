@@ -244,6 +244,9 @@ type Health struct {
 	// Unevaluated names the autoscalers that were not evaluated for three periods,
 	// and why where that is known.
 	Unevaluated []Problem `json:"unevaluated,omitempty"`
+	// HeldBack are the pauses in force, and the autoscalers whose mode is not "on". They are
+	// evaluated all the same.
+	HeldBack []Problem `json:"held_back,omitempty"`
 }
 
 // Readiness is the body of /-/ready.
@@ -252,7 +255,7 @@ type Readiness struct {
 	// first pass.
 	Ready bool `json:"ready"`
 	// Problems names fleets, sources and autoscalers that fail now, autoscalers that
-	// are off, a dry run, and the state when it cannot be written; they do not make
+	// are off or held back by a pause or their mode, a dry run, and the state when it cannot be written; they do not make
 	// the daemon unready.
 	Problems []Problem `json:"problems,omitempty"`
 }

@@ -39,6 +39,10 @@ type scalingTable struct {
 	MinReplicas *int32 `toml:"min_replicas"`
 	// MaxReplicas is the upper bound, at least 1 and at least MinReplicas.
 	MaxReplicas int32 `toml:"max_replicas"`
+	// Mode is how much it does by itself: "recommend" decides and records and never acts,
+	// "up-only" and "down-only" are select_policy = "Disabled" for the other direction,
+	// "off" reads the target alone; left out, "on".
+	Mode policy.Mode `toml:"mode,omitempty" values:"on recommend up-only down-only off"`
 	// SyncPeriod is how often it is evaluated: whole seconds, 1s to 1h; left out, the
 	// daemon's.
 	SyncPeriod *time.Duration `toml:"sync_period" min:"1s" max:"1h" whole:"1s" must:"whole seconds from \"1s\" to \"1h\""`
@@ -116,6 +120,9 @@ func (t *table) readAutoscaler(c *Config) (a Autoscaler, ok bool) {
 	return a, len(t.loader.errs) == before
 }
 
+// onMode is the word of policy.ModeOn.
+const onMode = "on"
+
 // readScaling validates how an autoscaler's target is scaled.
 func (t *table) readScaling(c *Config, given scalingTable, a *Autoscaler) {
 	t.checkTags("", &given)
@@ -124,6 +131,9 @@ func (t *table) readScaling(c *Config, given scalingTable, a *Autoscaler) {
 		a.SyncPeriod = *given.SyncPeriod
 	}
 	a.OnForeignChange = cmp.Or(given.OnForeignChange, AcceptForeignChange)
+	if given.Mode != onMode {
+		a.Mode = given.Mode
+	}
 	a.Initialization = given.Initialization
 	a.Guard = guardOf(given.Guard, t.loader.kinds.fleets[c.Fleets[a.Target.Fleet].Kind].Guarded)
 	spec := policy.Spec{MinReplicas: given.MinReplicas, MaxReplicas: given.MaxReplicas}

@@ -74,6 +74,8 @@ type Autoscaler struct {
 	// SyncPeriod is the autoscaler's own period or the daemon's: whole seconds,
 	// 1 s to 1 h.
 	SyncPeriod time.Duration
+	// Mode is how much it does by itself.
+	Mode policy.Mode `json:",omitempty"`
 	// OnForeignChange says what happens when somebody else changes the count.
 	OnForeignChange OnForeignChange
 	// Initialization is the target's own CPU initialization period (R27); nil means

@@ -24,7 +24,7 @@ import (
 var candidateTexts = map[string][]string{
 	"type": {"Resource", "External", "Instances", "Pods", "Object", "ContainerResource", "Percent"}, "target_type": {"Value", "AverageValue", "Utilization"},
 	"resource": {"cpu", "memory"}, "source": {"prom", "prom", "nobody"}, "query": {"sum(queue)", "rate(x[1m])"}, "match": {"id", "name", "number"},
-	"on_foreign_change": {"accept", "restore", "ignore"}, "select_policy": {"Max", "Min", "Disabled", "Least"}, "drop": {"20%", "99%", "0%"},
+	"mode": {"on", "recommend", "off", "away"}, "on_foreign_change": {"accept", "restore", "ignore"}, "select_policy": {"Max", "Min", "Disabled", "Least"}, "drop": {"20%", "99%", "0%"},
 	"min_replicas": {"1", "2"}, "max_replicas": {"2", "40"},
 	"duration": {"1s", "30s", "1m", "1500ms", "2h"}, "quantity": {"1", "0.3", "500m", "1.5Gi", "0"}, "number": {"0", "1", "3", "60"}, "text": {"a", "b/c", "ä \"x\""},
 }

@@ -39,6 +39,7 @@ min_replicas      = 2
 max_replicas      = 40
 sync_period       = "30s"
 on_foreign_change = "restore"
+mode = "up-only"
 initialization    = "90s"
 guard             = { drop = "30%" }
 
@@ -75,27 +76,28 @@ tolerance            = 0.05
 `
 
 var wholeLabels = map[string]string{
-	"hpad.enable":                                   "true",
-	"hpad.min":                                      "2",
-	"hpad.max":                                      "40",
-	"hpad.sync_period":                              "30s",
-	"hpad.on_foreign_change":                        "restore",
-	"hpad.initialization":                           "90s",
-	"hpad.guard.drop":                               "30%",
-	"hpad.cpu":                                      "60",
-	"hpad.memory":                                   "75%",
-	"hpad.requests.cpu":                             "250m",
-	"hpad.metrics.0.type":                           "External",
-	"hpad.metrics.0.name":                           "queue",
-	"hpad.metrics.0.source":                         "prom",
-	"hpad.metrics.0.query":                          `sum by (queue) (ready{a="b"})`,
-	"hpad.metrics.0.select.queue":                   "checkout",
-	"hpad.metrics.0.average_value":                  "30",
-	"hpad.metrics.1.type":                           "Instances",
-	"hpad.metrics.1.source":                         "prom",
-	"hpad.metrics.1.query":                          "x",
-	"hpad.metrics.1.instance_label":                 "alloc_id",
-	"hpad.metrics.1.average_value":                  "1.5",
+	"hpad.enable":                   "true",
+	"hpad.min":                      "2",
+	"hpad.max":                      "40",
+	"hpad.sync_period":              "30s",
+	"hpad.on_foreign_change":        "restore",
+	"hpad.mode":                     "up-only",
+	"hpad.initialization":           "90s",
+	"hpad.guard.drop":               "30%",
+	"hpad.cpu":                      "60",
+	"hpad.memory":                   "75%",
+	"hpad.requests.cpu":             "250m",
+	"hpad.metrics.0.type":           "External",
+	"hpad.metrics.0.name":           "queue",
+	"hpad.metrics.0.source":         "prom",
+	"hpad.metrics.0.query":          `sum by (queue) (ready{a="b"})`,
+	"hpad.metrics.0.select.queue":   "checkout",
+	"hpad.metrics.0.average_value":  "30",
+	"hpad.metrics.1.type":           "Instances",
+	"hpad.metrics.1.source":         "prom",
+	"hpad.metrics.1.query":          "x",
+	"hpad.metrics.1.instance_label": "alloc_id",
+	"hpad.metrics.1.average_value":  "1.5",
 	"hpad.behavior.scale_down.stabilization_window": "4m",
 	"hpad.behavior.scale_down.policies.0.type":      "Percent",
 	"hpad.behavior.scale_down.policies.0.value":     "10",
@@ -224,8 +226,8 @@ func TestLabeledMistakes(t *testing.T) {
 		"enabled by nothing": {map[string]string{"hpad.enable": ""}, `hpad.enable: must be "true" or "false"`},
 		"unknown":            {map[string]string{"hpad.maxx": "3"}, `hpad.maxx: unknown label; did you mean "max"?`},
 		"unknown part":       {map[string]string{"hpad.metrics.0.qery": "3"}, `hpad.metrics.0.qery: unknown label; did you mean "query"?`},
-		"the target":         {map[string]string{"hpad.target": "x"}, `hpad.target: unknown label; allowed are behavior, cpu, enable, guard, initialization, max, memory, metrics, min, on_foreign_change, requests, sync_period`},
-		"no prefix left":     {map[string]string{"hpad.": "x"}, `hpad.: unknown label; allowed are behavior, cpu, enable, guard, initialization, max, memory, metrics, min, on_foreign_change, requests, sync_period`},
+		"the target":         {map[string]string{"hpad.target": "x"}, `hpad.target: unknown label; allowed are behavior, cpu, enable, guard, initialization, max, memory, metrics, min, mode, on_foreign_change, requests, sync_period`},
+		"no prefix left":     {map[string]string{"hpad.": "x"}, `hpad.: unknown label; allowed are behavior, cpu, enable, guard, initialization, max, memory, metrics, min, mode, on_foreign_change, requests, sync_period`},
 		"not a number":       {map[string]string{"hpad.min": "two"}, `hpad.min = "two": must be a whole number`},
 		"too large":          {map[string]string{"hpad.max": "3000000000"}, `hpad.max = "3000000000": must be a whole number from -2147483648 to 2147483647`},
 		"given twice":        {map[string]string{"hpad.max": "3", "hpad.max_replicas": "4"}, `hpad.max_replicas = "4": is given already by hpad.max`},

@@ -127,7 +127,7 @@ func (a Autoscaler) table() autoscalerTable {
 	}
 	maps.Copy(target, tableOf(targetTable{Fleet: a.Target.Fleet, Requests: requests}))
 	t := autoscalerTable{Target: target, Victims: a.Victims, scalingTable: scalingTable{
-		MinReplicas: a.Spec.MinReplicas, MaxReplicas: a.Spec.MaxReplicas, SyncPeriod: &a.SyncPeriod,
+		MinReplicas: a.Spec.MinReplicas, MaxReplicas: a.Spec.MaxReplicas, SyncPeriod: &a.SyncPeriod, Mode: a.Mode,
 		OnForeignChange: a.OnForeignChange, Initialization: a.Initialization,
 	}}
 	if a.Guard.Drop != 0 { // as in a configuration that was read

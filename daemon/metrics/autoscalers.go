@@ -103,6 +103,12 @@ var families = sortedFamilies(
 	newFamily("disabled", "Whether autoscaling is off because the target has 0 replicas that hpad did not set: 1 or 0.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		s.add(truth(a.disabled))
 	}),
+	newFamily("paused", "Whether a pause holds changes of the count, in one direction at least: 1 or 0.", prometheus.GaugeValue, func(s *sink, a *shown) {
+		s.add(truth(a.paused))
+	}),
+	newFamily("mode", "How much the autoscaler does by itself, by its configuration; always 1.", prometheus.GaugeValue, func(s *sink, a *shown) {
+		s.add(1, a.mode)
+	}, "mode"),
 	newFamily("unevaluated", "Whether three periods went by without a pass that ended: 1 or 0.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		s.add(truth(a.unevaluated))
 	}),
@@ -181,6 +187,8 @@ type shown struct {
 	scaled, evaluated                                 instant
 	duration, period                                  float64
 	failing, held, disabled, unevaluated, quarantined bool
+	paused                                            bool
+	mode                                              string
 }
 
 // instant is a time in milliseconds since the epoch.
@@ -230,6 +238,7 @@ func shownOf(view *api.Autoscaler, counts *Autoscaler, now time.Time) shown {
 		instances: view.Instances, scaled: instantOf(view.Status.LastScaleTime), evaluated: instantOf(view.Evaluation.Last),
 		reason: view.Evaluation.Reason, duration: view.Evaluation.DurationSeconds, period: view.SyncPeriodSeconds,
 		failing: view.Evaluation.Error != "", disabled: view.Status.Disabled(),
+		paused: len(view.Pauses) > 0, mode: view.Mode.String(),
 		unevaluated: view.Evaluation.Unevaluated, quarantined: now.Before(view.Evaluation.QuarantinedUntil),
 	}
 	if decision := view.Decision; decision != nil {

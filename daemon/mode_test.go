@@ -1,0 +1,145 @@
+package daemon
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/policy"
+)
+
+func (w *world) setMode(name string, mode policy.Mode) {
+	w.t.Helper()
+	a := w.config.Autoscalers[name]
+	a.Mode = mode
+	w.config.Autoscalers[name] = a
+	if err := w.daemon.Reload(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+	w.advance(time.Millisecond)
+}
+
+// TestRecommend recommends for a while: the window grows, scale events do not, so that
+// switching on neither jumps nor inherits a rate limit.
+func TestRecommend(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("web", 10, 10, func(a *config.Autoscaler) {
+			a.Spec.Behavior = &policy.Behavior{
+				ScaleUp: &policy.ScalingRules{Policies: []policy.ScalingPolicy{{Type: policy.InstancesPolicy, Value: 3, PeriodSeconds: 1800}}},
+			}
+			a.Mode = policy.ModeRecommend
+			a.OnForeignChange = config.RestoreForeignChange
+		})
+		logs := w.observed()
+		w.start()
+		w.source().value("web", 20)
+		w.advance(2 * time.Minute)
+		w.wantCount("web", 10)
+		d := w.view("web").Decision
+		if d.HeldBy != policy.HeldByMode || d.Write || d.DesiredReplicas != 13 || !strings.Contains(d.Message, "recommend") {
+			t.Errorf("held by %q, desired %d: %s", d.HeldBy, d.DesiredReplicas, d.Message)
+		}
+		if got := w.condition("web", policy.ScalingLimited); got != "True/ModeRecommend" {
+			t.Errorf("ScalingLimited is %s", got)
+		}
+		if got := messages(logs); slices.Index(got, "not rescaled") < 0 || slices.Index(got, "not rescaled") != len(got)-1 {
+			t.Errorf("logged %q", got)
+		}
+		entries, _ := w.store.History(t.Context(), "web", time.Time{}, time.Time{}, 0)
+		if held := slices.IndexFunc(entries, func(e state.Entry) bool { return e.Decision.HeldBy == policy.HeldByMode }); held < 0 || len(entries) > 3 {
+			t.Errorf("the history has %d entries", len(entries))
+		}
+		w.source().value("web", 4)
+		w.advance(time.Minute)
+		w.setMode("web", policy.ModeOn)
+		w.wantCount("web", 10) // the window has the 20 of before
+		w.advance(6 * time.Minute)
+		w.wantCount("web", 4)
+		w.source().value("web", 20)
+		w.advance(15 * time.Second)
+		w.wantCount("web", 13) // 10 - 6 + 6 + 3: no event of what was recommended
+		w.stop()
+	})
+}
+
+// TestModes shows what each mode makes of more and of less, and that bounds hold.
+func TestModes(t *testing.T) {
+	for _, c := range []struct {
+		mode                   policy.Mode
+		up, down, above, below int32
+	}{
+		{policy.ModeOn, 8, 2, 20, 2},
+		{policy.ModeRecommend, 5, 5, 30, 1},
+		{policy.ModeUpOnly, 8, 5, 20, 2},
+		{policy.ModeDownOnly, 5, 2, 20, 2},
+		{policy.ModeOff, 5, 5, 30, 1},
+	} {
+		for _, behavior := range []bool{false, true} {
+			t.Run(c.mode.String(), func(t *testing.T) {
+				inWorld(t, func(t *testing.T, w *world) {
+					w.config.Daemon.DownscaleStabilization = 0
+					low := int32(2)
+					edit := func(a *config.Autoscaler) {
+						a.Spec.MinReplicas, a.Spec.MaxReplicas, a.Mode = &low, 20, c.mode
+						if behavior {
+							a.Spec.Behavior = &policy.Behavior{}
+						}
+					}
+					w.fed("up", 5, 8, edit)
+					w.fed("down", 5, 2, edit)
+					w.fed("above", 30, 20, edit)
+					w.fed("below", 1, 2, edit)
+					w.start()
+					w.advance(time.Minute)
+					for name, want := range map[string]int32{"up": c.up, "down": c.down, "above": c.above, "below": c.below} {
+						w.wantCount(name, want)
+					}
+					if asked := w.source().count("up"); (asked == 0) != (c.mode == policy.ModeOff) {
+						t.Errorf("the source was asked %d times", asked)
+					}
+					w.stop()
+				})
+			})
+		}
+	}
+}
+
+// TestHeldBackIsTold looks where pauses and modes are to be seen.
+func TestHeldBackIsTold(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		registry := prometheus.NewRegistry()
+		w.metrics = metrics.New(registry)
+		w.fed("web", 5, 5)
+		w.fed("off", 5, 5, func(a *config.Autoscaler) { a.Mode = policy.ModeOff })
+		w.start()
+		w.pause(policy.Scope{Fleet: "fleet"}, policy.Down, 0)
+		w.advance(time.Minute)
+		want := []api.Problem{
+			{Subject: "fleet fleet", Message: `scale-downs are paused for fleet "fleet" by alice: deploy`},
+			{Subject: "autoscaler off", Message: api.Off},
+		}
+		if got := w.daemon.Health(); !got.Healthy || len(got.Unevaluated) > 0 || !slices.Equal(got.HeldBack, want) {
+			t.Errorf("health is %+v", got)
+		}
+		if got := w.daemon.Readiness(); !got.Ready || !slices.Equal(got.Problems, want) {
+			t.Errorf("readiness is %+v", got)
+		}
+		if got := w.daemon.statusLine(); got != "2 autoscalers, 0 failing, 1 off, 1 pause" {
+			t.Errorf("status line %q", got)
+		}
+		if got := w.condition("off", policy.ScalingActive); got != "False/ModeOff" {
+			t.Errorf("ScalingActive is %s", got)
+		}
+		if view := w.view("off"); view.Mode != policy.ModeOff || view.Evaluation.Error != "" || view.Decision.Case != policy.CaseOff {
+			t.Errorf("the view is %+v", view)
+		}
+		w.stop()
+	})
+}

@@ -1,0 +1,84 @@
+package daemon
+
+import (
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// TestPrecedence is the order that docs/operations.md has: where two of them ask for
+// different things, the first one holds. Bounds are 2 and 20.
+func TestPrecedence(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		dryRun bool
+		pause  policy.Direction // "" for none
+		mode   policy.Mode
+		// current is the count, value what the metric asks for; fails adds a metric that fails.
+		current int32
+		value   float64
+		fails   bool
+		want    int32
+		heldBy  policy.HeldBy
+		reason  policy.Case
+	}{
+		{name: "a dry run over bounds", dryRun: true, current: 30, value: 5, want: 30, reason: policy.CaseAboveMax},
+		{name: "a dry run over metrics", dryRun: true, current: 5, value: 8, want: 5, reason: policy.CaseMetrics},
+		{name: "a dry run beside a pause", dryRun: true, pause: policy.Down, current: 5, value: 8, want: 5, reason: policy.CaseMetrics},
+		{name: "a pause over recommend", pause: policy.BothDirections, mode: policy.ModeRecommend, current: 5, value: 8, want: 5, heldBy: policy.HeldByPause, reason: policy.CaseMetrics},
+		{name: "a pause over up-only", pause: policy.Up, mode: policy.ModeUpOnly, current: 5, value: 8, want: 5, heldBy: policy.HeldByPause, reason: policy.CaseMetrics},
+		{name: "a pause over max", pause: policy.Down, current: 30, value: 5, want: 30, heldBy: policy.HeldByPause, reason: policy.CaseAboveMax},
+		{name: "a pause over min", pause: policy.BothDirections, current: 1, value: 5, want: 1, heldBy: policy.HeldByPause, reason: policy.CaseBelowMin},
+		{name: "a pause of the other direction", pause: policy.Up, current: 30, value: 5, want: 20, reason: policy.CaseAboveMax},
+		{name: "off over a pause, which has nothing to hold", pause: policy.BothDirections, mode: policy.ModeOff, current: 5, value: 8, want: 5, reason: policy.CaseOff},
+		{name: "recommend over max", mode: policy.ModeRecommend, current: 30, value: 5, want: 30, heldBy: policy.HeldByMode, reason: policy.CaseAboveMax},
+		{name: "off over max", mode: policy.ModeOff, current: 30, value: 5, want: 30, reason: policy.CaseOff},
+		{name: "max within up-only", mode: policy.ModeUpOnly, current: 30, value: 5, want: 20, reason: policy.CaseAboveMax},
+		{name: "min within down-only", mode: policy.ModeDownOnly, current: 1, value: 1, want: 2, reason: policy.CaseBelowMin},
+		{name: "down-only over metrics", mode: policy.ModeDownOnly, current: 5, value: 8, want: 5, heldBy: policy.HeldByMode, reason: policy.CaseMetrics},
+		{name: "max over a metric that fails", current: 30, value: 5, fails: true, want: 20, reason: policy.CaseAboveMax},
+		{name: "a metric that fails over windows", current: 8, value: 5, fails: true, want: 8, reason: policy.CaseMetricsFailed},
+		{name: "rates after a metric that fails", current: 5, value: 20, fails: true, want: 10, reason: policy.CaseMetrics},
+		{name: "max over windows", current: 30, value: 30, want: 20, reason: policy.CaseAboveMax},
+		{name: "windows", current: 8, value: 5, want: 8, reason: policy.CaseMetrics},
+		{name: "rates", current: 5, value: 20, want: 10, reason: policy.CaseMetrics},
+	} {
+		for _, compat := range []string{"", "strict"} {
+			t.Run(c.name+" "+compat, func(t *testing.T) {
+				inWorld(t, func(t *testing.T, w *world) {
+					w.dryRun, w.config.Daemon.Compat = c.dryRun, compat
+					low := int32(2)
+					w.fed("web", 5, 5, func(a *config.Autoscaler) {
+						a.Spec.MinReplicas, a.Spec.MaxReplicas = &low, 20
+						if c.fails {
+							metric := a.Spec.Metrics[0]
+							metric.Name = "broken"
+							a.Spec.Metrics = append(a.Spec.Metrics, metric)
+							a.Inputs = append(a.Inputs, config.Input{Source: "source", Query: "broken"})
+						}
+					})
+					a := w.config.Autoscalers["web"]
+					a.SyncPeriod, a.Mode = 15*time.Second, c.mode
+					w.config.Autoscalers["web"] = a
+					w.fleet().Remove("web") // it comes at its count once all is in force
+					w.start()
+					if c.pause != "" {
+						w.pause(policy.Scope{}, c.pause, 0)
+					}
+					w.source().value("web", c.value)
+					w.fleet().Add("web", targettest.MemoryTarget{Replicas: c.current, Age: time.Hour})
+					w.advance(15 * time.Second)
+					w.wantCount("web", c.want)
+					d := w.view("web").Decision
+					if d.Case != c.reason || d.HeldBy != c.heldBy {
+						t.Errorf("%s, held by %q, want %s, %q: %s", d.Case, d.HeldBy, c.reason, c.heldBy, d.Message)
+					}
+					w.stop()
+				})
+			})
+		}
+	}
+}
