@@ -84,6 +84,7 @@ func shownBy(scale *clock.Scale, view api.Autoscaler) api.Autoscaler {
 		event := &view.Events[i]
 		event.First, event.Last = scale.Wall(event.First), scale.Wall(event.Last)
 	}
+	view.Next = nextShownBy(scale, view.Next)
 	if view.Decision != nil {
 		decision := decisionShownBy(scale, *view.Decision)
 		view.Decision = &decision
@@ -118,6 +119,26 @@ func restorationShownBy(scale *clock.Scale, restoration *policy.Restoration) *po
 	}
 	shown := *restoration
 	shown.Since = scale.Wall(shown.Since)
+	return &shown
+}
+
+func nextShownBy(scale *clock.Scale, next *policy.Next) *policy.Next {
+	if next == nil {
+		return nil
+	}
+	shown := *next
+	shown.At = scale.Wall(next.At)
+	shown.Waits = slices.Clone(next.Waits)
+	for i := range shown.Waits {
+		shown.Waits[i].Until = scale.Wall(shown.Waits[i].Until)
+	}
+	move := func(m *policy.Move) *policy.Move {
+		if m == nil {
+			return nil
+		}
+		return &policy.Move{At: scale.Wall(m.At), Metrics: m.Metrics}
+	}
+	shown.Up, shown.Down = move(next.Up), move(next.Down)
 	return &shown
 }
 

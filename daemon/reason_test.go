@@ -194,9 +194,11 @@ var endings = map[reason.Code]func(*world, *told){
 		o.watch(time.Second)
 	},
 	reason.Quarantined: func(w *world, o *told) {
-		w.fed("web", 3, 6)
-		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Panic: "boom", Times: 3})
+		w.fed("web", 3, 3)
 		w.start()
+		o.watch(time.Minute)
+		w.source().value("web", 6)
+		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Panic: "boom", Times: 3})
 		o.watch(2 * time.Minute)
 	},
 	reason.Late: func(w *world, o *told) {

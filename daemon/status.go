@@ -44,11 +44,14 @@ func (s *status) Autoscaler(name string) (api.Autoscaler, bool) {
 	if a == nil {
 		return api.Autoscaler{}, false
 	}
-	return s.view(a, lossText(s.losses(s.current.Load()))), true
+	return s.viewWith(a, lossText(s.losses(s.current.Load())), s.next(a)), true
 }
 
-// view shows an autoscaler; lost says what of the state was lost.
-func (s *status) view(a *autoscaler, lost string) api.Autoscaler {
+// view shows an autoscaler as lists do; lost says what of the state was lost.
+func (s *status) view(a *autoscaler, lost string) api.Autoscaler { return s.viewWith(a, lost, nil) }
+
+// viewWith shows an autoscaler, with what is next.
+func (s *status) viewWith(a *autoscaler, lost string, next *policy.Next) api.Autoscaler {
 	def, published := a.definition.Load(), a.published.Load()
 	found := published.look()
 	scale := s.clock.Scale()
@@ -75,6 +78,7 @@ func (s *status) view(a *autoscaler, lost string) api.Autoscaler {
 			Hold:             found.Outcome.Hold,
 			Since:            found.Since,
 		},
+		Next:      next,
 		Restore:   shownRestoration(published.record.Restore),
 		Instances: found.Instances,
 		Events:    published.events,

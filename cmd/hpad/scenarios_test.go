@@ -129,10 +129,36 @@ func passed(name, kind string, spec policy.Spec, memory policy.Memory, status po
 	if outcome.Kind == policy.Written {
 		view.Evaluation.Written = &outcome.Reached
 	}
+	view.Next = nextOf(&view, decision, settled, outcome)
 	for _, event := range settled.Events {
 		view.Events = append(view.Events, api.Event{Event: event, Count: 1, First: tick, Last: tick})
 	}
 	return view
+}
+
+// nextOf returns what is next after a pass, as a daemon says it.
+func nextOf(view *api.Autoscaler, decision policy.Decision, settled policy.Settlement, outcome policy.Outcome) *policy.Next {
+	count := decision.CurrentReplicas
+	if outcome.Kind == policy.Written {
+		count = outcome.Reached
+	}
+	next := policy.LookAhead(settings, view.Spec, settled.Memory, settled.Status, decision, count)
+	for _, at := range []*time.Time{&next.At, atOf(next.Up), atOf(next.Down)} {
+		if at != nil && !at.IsZero() {
+			*at = at.Add(15*time.Second - 1).Truncate(15 * time.Second)
+			if at.Before(view.Evaluation.Next) {
+				*at = view.Evaluation.Next
+			}
+		}
+	}
+	return &next
+}
+
+func atOf(move *policy.Move) *time.Time {
+	if move == nil {
+		return nil
+	}
+	return &move.At
 }
 
 // working returns instances that each use milli of the half core they request.
@@ -314,6 +340,7 @@ func rehearsing() api.Autoscaler {
 		policy.Observation{SpecReplicas: 2, StatusReplicas: 2, Instances: instances, Metrics: []policy.Reading{reading}},
 		policy.Outcome{}, api.Input{})
 	view.Evaluation.DryRun = true
+	view.Next.Waits = append(view.Next.Waits, policy.Wait{Reason: reason.DryRun.String()})
 	view.Instances = api.Instances{Ready: 2}
 	return view
 }

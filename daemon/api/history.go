@@ -60,7 +60,7 @@ func (r Recorded) Evaluation() Evaluation {
 // now: that is not recorded.
 func (e Explanation) At(r Recorded, next *Recorded) Explanation {
 	e.agree(r, next)
-	e.Decision = &r.Decision
+	e.Decision, e.Next = &r.Decision, nil
 	e.Evaluation = r.Evaluation()
 	e.Victims, e.VictimsError, e.Drains = r.Victims, "", nil
 	e.Status = policy.Status{CurrentReplicas: r.Decision.CurrentReplicas, DesiredReplicas: r.Decision.DesiredReplicas}

@@ -55,6 +55,9 @@ type Autoscaler struct {
 	Evaluation Evaluation `json:"evaluation"`
 	// Decision is the last one; nil before the first pass.
 	Decision *policy.Decision `json:"decision,omitempty"`
+	// Next is what would have to happen for the count to change, as of the last pass; nil
+	// where that is not known, as before the first, and in lists.
+	Next *policy.Next `json:"next,omitempty"`
 	// Restore is the count that is still to be put back after somebody else changed
 	// it; nil when there is none.
 	Restore *policy.Restoration `json:"restore,omitempty"`
@@ -203,6 +206,8 @@ type Explanation struct {
 	Drains    []drain.Operation `json:"drains,omitempty"`
 	// VictimsError is as in Autoscaler.
 	VictimsError string `json:"victims_error,omitempty"`
+	// Next is as in Autoscaler; nil with a time that was asked for.
+	Next *policy.Next `json:"next,omitempty"`
 	// AgreedUntil is how long later passes agreed with a decision of the past: they
 	// wrote nothing and gave no other reason. It is when one first did, or the last
 	// pass where none has; zero where there was no later pass, and without a time that
@@ -231,6 +236,7 @@ func (a Autoscaler) Explanation() Explanation {
 		Victims:           a.Victims,
 		Drains:            a.Drains,
 		VictimsError:      a.VictimsError,
+		Next:              a.Next,
 		Decision:          a.Decision,
 	}
 }

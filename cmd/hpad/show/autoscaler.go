@@ -33,6 +33,7 @@ func Autoscaler(w io.Writer, view api.Autoscaler, now time.Time) error {
 		d.line(0, "Instances:\t%s", instancesText(view.Instances))
 	}
 	d.evaluation(view)
+	d.next(view)
 	d.conditions(view.Status.Conditions)
 	d.drains(view.Drains)
 	d.events(view.Events)
@@ -208,6 +209,18 @@ func (d description) evaluation(view api.Autoscaler) {
 		since += fmt.Sprintf("; others came and went since %s, in %d changes", d.instant(untold.From), untold.Changes)
 	}
 	d.line(1, "Cause since:\t%s", since)
+}
+
+// next adds what would have to happen for the count to change; nothing where that is not
+// known.
+func (d description) next(view api.Autoscaler) {
+	for i, line := range explain.Next(view.Next, view.Explanation(), d.now.Location()) {
+		title := ""
+		if i == 0 {
+			title = "Next change:"
+		}
+		d.line(0, "%s\t%s", title, line)
+	}
 }
 
 // table begins a table with its title and the lines above its rows; where there are

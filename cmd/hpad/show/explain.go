@@ -73,7 +73,20 @@ func (p *page) decided(view api.Explanation, d policy.Decision) {
 	p.afterLimit(d)
 	p.result(view, d)
 	p.drains(view)
+	p.next(view, d)
 	fmt.Fprintf(&p.text, "\n%s\n", explain.Sentence(d, view.Evaluation))
+}
+
+// next adds what would have to happen for the count to change.
+func (p *page) next(view api.Explanation, d policy.Decision) {
+	lines := explain.Next(view.Next, view, d.Time.Location())
+	if len(lines) == 0 {
+		return
+	}
+	p.step("Next")
+	for _, line := range lines {
+		p.line(1, "%s", line)
+	}
 }
 
 func (p *page) agreed(view api.Explanation, d policy.Decision) {

@@ -1,0 +1,64 @@
+package explain_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/explain"
+	"github.com/hpad/hpad/policy"
+)
+
+func TestNext(t *testing.T) {
+	at := func(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
+	lag := policy.MetricResult{Type: policy.ExternalMetric, Name: "lag", Goal: policy.AverageValueTarget, GoalValue: 30_000}
+	decision := byMetrics(10, 3, 10)
+	decision.Metrics, decision.StatusReplicas, decision.Recommendation = append(decision.Metrics, lag), 4, new(int32(3))
+	over := func(way int64, values ...int64) (all []policy.Threshold) {
+		for i, value := range values {
+			all = append(all, policy.Threshold{Metric: i, Value: value, Total: i == 1, Proposal: 10 + int32(way)})
+		}
+		return all
+	}
+	for name, c := range map[string]struct {
+		next policy.Next
+		want []string
+	}{
+		"nothing": {policy.Next{}, nil},
+		"window": {
+			policy.Next{At: at(270), Replicas: 5, Waits: []policy.Wait{{Reason: "ScaleDownStabilized", Replicas: 8, Until: at(255)}}},
+			[]string{"to 5 at 12:04:30, if the metrics still ask for 3: the window lets go of 8 at 12:04:15"},
+		},
+		"policy, tomorrow": {
+			policy.Next{At: at(86400), Replicas: 9, Waits: []policy.Wait{{
+				Reason: "ScaleDownLimit", Replicas: 10, Until: at(86400), Policy: &policy.ScalingPolicy{Type: policy.PercentPolicy, Value: 10, PeriodSeconds: 60},
+			}}},
+			[]string{"to 9 at 2026-11-22 12:00:00, if the metrics still ask for 3: the policy Percent 10 per 1m0s allows 10, and more at 2026-11-22 12:00:00"},
+		},
+		"never": {
+			policy.Next{Count: 10, Waits: []policy.Wait{{Reason: "ScaleDownLimit", Replicas: 10}, {Reason: "PlatformMin", Replicas: 10}}},
+			[]string{"waits: this direction is not allowed (DirectionDisabled); the platform's own bound (PlatformMin) is 10"},
+		},
+		"bounds and a hold": {
+			policy.Next{Waits: []policy.Wait{{Reason: "TooFewReplicas", Replicas: 2}, {Reason: "Busy", Message: "a rollout.", Until: at(60)}}},
+			[]string{"waits: min (2) holds it; the platform is held (Busy: a rollout) until 12:01:00"},
+		},
+		"values": {
+			policy.Next{
+				Up:   &policy.Move{At: at(15), Metrics: over(1, 66, 132_000)},
+				Down: &policy.Move{At: at(300), Metrics: over(-1, 54, 90_001)},
+			},
+			[]string{
+				"up at 12:00:15 at the earliest, with cpu over 66% or lag over 33 per instance",
+				"down at 12:05:00 at the earliest, with cpu under 54% and lag at most 90 in total",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := explain.Next(&c.next, api.Explanation{Decision: &decision}, time.UTC); !slices.Equal(got, c.want) {
+				t.Errorf("Next() = %q, want %q", got, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,80 @@
+package daemon
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/hpad/hpad/daemon/reason"
+	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/daemon/trouble"
+	"github.com/hpad/hpad/policy"
+)
+
+// next returns what would have to happen for an autoscaler to change its count, as its
+// last pass left it; nil before the first, and while a pass under another definition is
+// due. It is computed whenever somebody asks.
+func (s *status) next(a *autoscaler) *policy.Next {
+	def, published := a.definition.Load(), a.published.Load()
+	if !published.decided() || published.record.Fingerprint != def.fingerprint {
+		return nil
+	}
+	found := published.look()
+	decision, count := found.Decision, found.Decision.CurrentReplicas
+	if found.Outcome.Kind == policy.Written {
+		count = found.Outcome.Reached
+	}
+	hold := decision.Hold
+	if hold == nil {
+		hold = found.Outcome.Hold
+	}
+	if hold != nil {
+		steady := *hold // which platforms state by the wall clock
+		steady.Until = s.clock.Scale().Steady(hold.Until)
+		decision.Hold = &steady
+	}
+	var next policy.Next
+	err := trouble.Guard(func() error {
+		var memory policy.Memory
+		state.UnpackMemory(published.memory, &memory)
+		next = policy.LookAhead(def.settings, def.Spec, memory, published.status(found), decision, count)
+		return nil
+	})
+	if err != nil {
+		return nil
+	}
+	now := s.clock.Now()
+	next.Waits = append(next.Waits, s.nextWaits(published, now)...)
+	soonest := published.next(now, def.SyncPeriod)
+	due := func(at time.Time) time.Time {
+		if at.IsZero() || at.Before(soonest) {
+			at = soonest
+		}
+		return nextTick(at.Add(-1), def.SyncPeriod)
+	}
+	if !next.At.IsZero() {
+		next.At = due(next.At)
+	}
+	for _, move := range []*policy.Move{next.Up, next.Down} {
+		if move != nil {
+			move.At = due(move.At)
+		}
+	}
+	return &next
+}
+
+// nextWaits are what keeps an autoscaler from a change besides the algorithm.
+func (s *status) nextWaits(published *publication, now time.Time) (waits []policy.Wait) {
+	if intention := published.record.Intention; intention != nil {
+		waits = append(waits, policy.Wait{
+			Reason: reason.UnknownOutcome.String(), Replicas: intention.To,
+			Message: fmt.Sprintf("the next reading says whether the write of %d was made", intention.To),
+		})
+	}
+	if published.quarantined(now) {
+		waits = append(waits, policy.Wait{Reason: reason.Quarantined.String(), Until: published.quarantine})
+	}
+	if s.dryRun {
+		waits = append(waits, policy.Wait{Reason: reason.DryRun.String()})
+	}
+	return waits
+}
