@@ -396,11 +396,7 @@ func (p *pass) conclude(outcome policy.Outcome, scratch *[]byte) *recording {
 	settled := after.newlyHeld || len(events) > 0 || decision.Foreign != nil || decision.Command != nil || outcome.Kind == policy.Written
 	events = append(events, settlement.Events...)
 
-	if !sleeps(decision, settlement) {
-		after.failed, after.err = settlement.Error, settlement.Error
-	}
-	after.Outcome, after.blind = outcome, p.isBlind(decision, outcome)
-	after.reason = p.reasonOf(after)
+	p.judge(outcome, settlement)
 	if after.following = a.following; after.following == nil {
 		after.following = &after.first
 	}
@@ -429,11 +425,16 @@ func (p *pass) conclude(outcome policy.Outcome, scratch *[]byte) *recording {
 	return kept
 }
 
-// reasonOf returns the code that the pass ends with.
-func (p *pass) reasonOf(after *result) reason.Code {
+// judge fills in how the pass ends: its outcome, its error, and its reason.
+func (p *pass) judge(outcome policy.Outcome, settlement policy.Settlement) {
+	after := p.after
+	if !sleeps(&after.Decision, settlement) {
+		after.failed, after.err = settlement.Error, settlement.Error
+	}
+	after.Outcome, after.blind = outcome, p.isBlind(&after.Decision, outcome)
 	_, lost := errors.AsType[*foreignError](after.cause)
-	return reason.Of(reason.Pass{
-		Decision: &after.Decision, Outcome: after.Outcome, Err: after.cause,
+	after.reason = reason.Of(reason.Pass{
+		Decision: &after.Decision, Outcome: outcome, Err: after.cause,
 		Doubted: after.doubted, Lost: lost, Failed: after.err != "",
 	})
 }

@@ -89,6 +89,18 @@ func comesTo(replicas int32, value float64, later float64, edit ...func(*config.
 	}
 }
 
+// inMode runs an autoscaler that would grow in a mode.
+func inMode(mode policy.Mode) func(*world, *told) {
+	return func(w *world, o *told) {
+		w.fed("web", 3, 3)
+		w.start()
+		o.watch(time.Minute)
+		w.daemon.current.Load().autoscalers["web"].definition.Load().settings.Mode = mode
+		w.source().value("web", 6)
+		o.watch(time.Minute)
+	}
+}
+
 // endings has for each code how a pass comes to end with it.
 var endings = map[reason.Code]func(*world, *told){
 	reason.MetricAboveTarget: comesTo(3, 3, 6),
@@ -153,6 +165,24 @@ var endings = map[reason.Code]func(*world, *told){
 		w.dryRun = true
 		w.fed("web", 3, 6)
 		w.start()
+		o.watch(time.Minute)
+	},
+	reason.Paused: func(w *world, o *told) {
+		w.fed("web", 3, 3)
+		w.start()
+		w.pause(policy.Scope{}, policy.Up, 0)
+		w.source().value("web", 6)
+		o.watch(time.Minute)
+	},
+	reason.ModeRecommend: inMode(policy.ModeRecommend),
+	reason.ModeOff:       inMode(policy.ModeOff),
+	reason.Commanded: func(w *world, o *told) {
+		w.fed("web", 3, 3)
+		w.start()
+		o.watch(time.Minute)
+		if err := w.scaleTo("web", 5, false); err != nil {
+			w.t.Error(err)
+		}
 		o.watch(time.Minute)
 	},
 	reason.Held: func(w *world, o *told) {

@@ -120,7 +120,7 @@ func (a *ahead) asked() (int32, bool) {
 	switch {
 	case d.Recommendation != nil:
 		return *d.Recommendation, true
-	case a.outside() || d.Case == CaseDisabled || d.Restore != nil:
+	case a.outside() || d.Case == CaseDisabled || d.Case == CaseOff || d.Restore != nil:
 		return a.count, true // which plays no part
 	}
 	return 0, false
@@ -137,8 +137,14 @@ func (a *ahead) at(now time.Time, asked int32) Decision {
 	one, total := int64(1000), 1000*int64(asked)
 	spec := a.spec
 	spec.Metrics = []MetricSpec{{Type: ExternalMetric, Target: MetricTarget{Type: AverageValueTarget, AverageValueMilli: &one}}}
+	var pauses []Pause
+	for i := range a.decision.Pauses {
+		if pause := &a.decision.Pauses[i]; !pause.Ended(now) {
+			pauses = append(pauses, *pause)
+		}
+	}
 	observation := Observation{
-		SpecReplicas: a.count, StatusReplicas: asked, PlatformMin: a.decision.PlatformMin, PlatformMax: a.decision.PlatformMax,
+		Pauses: pauses, SpecReplicas: a.count, StatusReplicas: asked, PlatformMin: a.decision.PlatformMin, PlatformMax: a.decision.PlatformMax,
 		Restore: a.decision.Restore, Metrics: []Reading{{ValuesMilli: []int64{total}}},
 	}
 	return Decide(a.settings, spec, a.memory, a.status, observation, now)
@@ -149,7 +155,7 @@ func (a *ahead) at(now time.Time, asked int32) Decision {
 // way: 1 is up, -1 down.
 func (a *ahead) earliest(asked, sign int32) (time.Time, int32) {
 	for _, at := range a.instants(asked) {
-		if d := a.at(at, asked); sign*(d.DesiredReplicas-a.count) > 0 || sign == 0 && d.DesiredReplicas != a.count {
+		if d := a.at(at, asked); d.Write && sign*(d.DesiredReplicas-a.count) >= 0 {
 			return at, d.DesiredReplicas
 		}
 	}
@@ -169,6 +175,11 @@ func (a *ahead) instants(asked int32) []time.Time {
 			all = append(all, entry.Time.Add(rules.Down))
 		case entry.Replicas < asked:
 			all = append(all, entry.Time.Add(rules.Up))
+		}
+	}
+	for i := range a.decision.Pauses {
+		if until := a.decision.Pauses[i].Until; !until.IsZero() {
+			all = append(all, until)
 		}
 	}
 	for _, rules := range a.directions() {
@@ -197,8 +208,11 @@ func (a *ahead) directions() []*ScalingRules {
 
 // waits are what keeps the count from what is asked for in a pass.
 func (a *ahead) waits(d *Decision, asked int32) (waits []Wait) {
-	if d.Case == CaseDisabled {
+	switch d.Case {
+	case CaseDisabled:
 		return []Wait{{Reason: scalingDisabled}}
+	case CaseOff:
+		return []Wait{{Reason: modeOffReason}}
 	}
 	if s := d.Stabilization; s != nil && s.Binding != nil {
 		waits = append(waits, Wait{Reason: s.Reason, Replicas: s.Replicas, Until: s.BindingLeaves})
@@ -212,6 +226,22 @@ func (a *ahead) waits(d *Decision, asked int32) (waits []Wait) {
 	}
 	if b := d.PlatformBound; b != nil {
 		waits = append(waits, Wait{Reason: b.Reason, Replicas: b.Replicas})
+	}
+	return append(waits, heldWaits(d)...)
+}
+
+// heldWaits are what people decided that keeps the count in a pass.
+func heldWaits(d *Decision) (waits []Wait) {
+	switch {
+	case d.DesiredReplicas == d.CurrentReplicas:
+	case d.HeldBy == HeldByMode:
+		waits = append(waits, Wait{Reason: modeRecommendReason})
+	case d.HeldBy == HeldByPause:
+		for i := range d.Pauses {
+			if pause := &d.Pauses[i]; pause.Direction.Covers(d.CurrentReplicas, d.DesiredReplicas) {
+				waits = append(waits, Wait{Reason: pausedReason, Until: pause.Until, Message: pause.Message})
+			}
+		}
 	}
 	return waits
 }

@@ -16,6 +16,7 @@ func (w *world) at(later time.Time) *world {
 	by := later.Sub(w.Now)
 	moved := *w
 	moved.Now = later
+	moved.Observation.Pauses = slices.DeleteFunc(slices.Clone(w.Observation.Pauses), func(p policy.Pause) bool { return p.Ended(later) })
 	moved.Observation.Instances = slices.Clone(w.Observation.Instances)
 	for i := range moved.Observation.Instances {
 		instance := &moved.Observation.Instances[i]
@@ -78,27 +79,27 @@ func (w *world) changes(t *rapid.T, at time.Time, says func(desired int32) bool)
 		if instant.Before(w.Now) || !instant.Before(until) {
 			continue
 		}
-		if d := w.at(instant).decide(); says(d.DesiredReplicas) {
+		if d := w.at(instant).decide(); d.Write && says(d.DesiredReplicas) {
 			t.Fatalf("%d -> %d already %s after the pass, and not %s", count, d.DesiredReplicas, instant.Sub(w.Now), at.Sub(w.Now))
 		}
 	}
 	if at.IsZero() {
 		return
 	}
-	if d := w.at(at).decide(); !says(d.DesiredReplicas) {
+	if d := w.at(at).decide(); !d.Write || !says(d.DesiredReplicas) {
 		t.Fatalf("%d -> %d by %s %s after the pass", count, d.DesiredReplicas, d.Case, at.Sub(w.Now))
 	}
 	passing := w
 	for tick := w.Now.Add(15 * time.Second); tick.Before(at); tick = tick.Add(15 * time.Second) {
 		passing = passing.at(tick)
 		d := passing.decide()
-		if says(d.DesiredReplicas) {
+		if d.Write && says(d.DesiredReplicas) {
 			t.Fatalf("%d -> %d by passes %s after the first, and not %s", count, d.DesiredReplicas, tick.Sub(w.Now), at.Sub(w.Now))
 		}
 		settled := policy.Settle(d, policy.Outcome{}, tick)
 		passing.Memory, passing.Status = settled.Memory, settled.Status
 	}
-	if d := passing.at(at).decide(); !says(d.DesiredReplicas) {
+	if d := passing.at(at).decide(); !d.Write || !says(d.DesiredReplicas) {
 		t.Fatalf("%d -> %d by %s after passes, %s after the first", count, d.DesiredReplicas, d.Case, at.Sub(w.Now))
 	}
 }
@@ -110,6 +111,15 @@ func TestNextHolds(t *testing.T) {
 	property := func(t *rapid.T) {
 		w := drawWorld(t)
 		w.Observation.Hold = nil
+		if chance(t, 4, "paused") {
+			w.Observation.Pauses = []policy.Pause{{Direction: rapid.SampledFrom([]policy.Direction{policy.Up, policy.Down, policy.BothDirections}).Draw(t, "direction")}}
+			if rapid.Bool().Draw(t, "ends") {
+				w.Observation.Pauses[0].Until = w.Now.Add(time.Duration(rapid.IntRange(1, 4000).Draw(t, "paused for")) * time.Second)
+			}
+		}
+		if chance(t, 4, "has mode") {
+			w.Settings.Mode = rapid.SampledFrom([]policy.Mode{policy.ModeRecommend, policy.ModeUpOnly, policy.ModeDownOnly, policy.ModeOff}).Draw(t, "mode")
+		}
 		d := w.decide()
 		left := w.after(d)
 		next, count := left.next(d), left.Observation.SpecReplicas

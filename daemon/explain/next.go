@@ -76,6 +76,12 @@ func (t ahead) wait(w policy.Wait) string {
 		return "somebody has to raise the count from 0"
 	case reason.FailedGetScale.String():
 		return "the target has to be read: " + clause(w.Message)
+	case reason.Paused.String():
+		return clause(w.Message)
+	case reason.ModeOff.String(), reason.ModeRecommend.String():
+		return "its mode (" + w.Reason + ")"
+	case "ModeUpOnly", "ModeDownOnly":
+		return "this direction is not allowed (" + w.Reason + ")"
 	case reason.DryRun.String():
 		return "hpad is in a dry run and writes no count"
 	case reason.Quarantined.String():

@@ -30,12 +30,20 @@ func Of(p Pass) Code {
 		return ofRead(p.Err)
 	case p.Doubted:
 		return ImplausibleReading
+	case d.Case == policy.CaseOff:
+		return ModeOff
 	case d.Case == policy.CaseDisabled:
 		return ScalingDisabled
 	case d.Case == policy.CaseMetricsFailed:
 		return FailedComputeMetricsReplicas
+	case d.DesiredReplicas == d.CurrentReplicas && d.Case == policy.CaseCommanded:
+		return Commanded
 	case d.DesiredReplicas == d.CurrentReplicas:
 		return ofNoChange(d, p.Failed)
+	case d.HeldBy == policy.HeldByPause:
+		return Paused
+	case d.HeldBy == policy.HeldByMode:
+		return ModeRecommend
 	case d.Hold != nil || p.Outcome.Kind == policy.WriteHeld:
 		return Held
 	case p.Outcome.Kind == policy.Written && p.Outcome.Reached != d.DesiredReplicas:
@@ -83,6 +91,8 @@ func ofChange(d *policy.Decision) Code {
 		return BelowMin
 	case d.Reason == policy.ForeignChanged:
 		return ForeignChanged
+	case d.Reason == policy.Commanded:
+		return Commanded
 	case d.Reason == policy.MetricAboveTarget && up:
 		return MetricAboveTarget
 	case d.Reason == policy.AllBelowTarget && !up:

@@ -21,6 +21,8 @@ const (
 	BelowMin
 	// ForeignChanged: what somebody else had changed was put back.
 	ForeignChanged
+	// Commanded: a person set it.
+	Commanded
 	// RescaledInPart: only a part of the change could be made.
 	RescaledInPart
 
@@ -37,16 +39,23 @@ const (
 	// ScaleUpLimit and ScaleDownLimit: a rate does.
 	ScaleUpLimit
 	ScaleDownLimit
-	// DirectionDisabled: the select policy of that direction is Disabled.
+	// DirectionDisabled: the select policy of that direction is Disabled, or the mode is
+	// that of the other one.
 	DirectionDisabled
 	// PlatformMin and PlatformMax: the platform's own bound holds the count.
 	PlatformMin
 	PlatformMax
 	// ScalingDisabled: the count is 0, and not by the autoscaler.
 	ScalingDisabled
+	// ModeOff: the autoscaler's mode is off.
+	ModeOff
 
 	// DryRun: a change was decided, and hpad writes none.
 	DryRun
+	// Paused: a change was decided, and somebody paused it.
+	Paused
+	// ModeRecommend: a change was decided, and the autoscaler's mode is recommend.
+	ModeRecommend
 	// Held: a change was decided, and the platform does not take any for now.
 	Held
 	// ImplausibleReading: the guard does not believe the reading.
@@ -83,10 +92,10 @@ const (
 )
 
 var names = [codes]string{
-	"", "MetricAboveTarget", "AllBelowTarget", "EarlierRecommendation", "AboveMax", "BelowMin", "ForeignChanged", "RescaledInPart",
+	"", "MetricAboveTarget", "AllBelowTarget", "EarlierRecommendation", "AboveMax", "BelowMin", "ForeignChanged", "Commanded", "RescaledInPart",
 	"MetricsAtTarget", "SomeMetricsFailed", "ScaleDownStabilized", "ScaleUpStabilized", "TooFewReplicas", "TooManyReplicas",
-	"ScaleUpLimit", "ScaleDownLimit", "DirectionDisabled", "PlatformMin", "PlatformMax", "ScalingDisabled",
-	"DryRun", "Held", "ImplausibleReading",
+	"ScaleUpLimit", "ScaleDownLimit", "DirectionDisabled", "PlatformMin", "PlatformMax", "ScalingDisabled", "ModeOff",
+	"DryRun", "Paused", "ModeRecommend", "Held", "ImplausibleReading",
 	"FailedGetScale", "TargetNotFound", "TargetUnscalable", "Forbidden", "FailedComputeMetricsReplicas", "FailedUpdateScale", "UnknownOutcome", "ForeignWriter",
 	"Panicked", "Quarantined", "Late", "Abandoned",
 }

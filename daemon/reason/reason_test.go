@@ -39,9 +39,10 @@ func TestEveryPassHasAReason(t *testing.T) {
 	pick := func(n int) int { return random.IntN(n) }
 	cases := []policy.Case{
 		policy.CaseUnreadable, policy.CaseDisabled, policy.CaseAboveMax, policy.CaseBelowMin, policy.CaseRestored, policy.CaseMetrics, policy.CaseMetricsFailed,
+		policy.CaseOff, policy.CaseCommanded,
 	}
 	reasons := []policy.RescaleReason{
-		policy.NoReason, policy.MetricAboveTarget, policy.AllBelowTarget, policy.AboveMax, policy.BelowMin, policy.ForeignChanged,
+		policy.NoReason, policy.MetricAboveTarget, policy.AllBelowTarget, policy.AboveMax, policy.BelowMin, policy.ForeignChanged, policy.Commanded,
 	}
 	limits := []string{"DesiredWithinRange", "TooFewReplicas", "TooManyReplicas", "ScaleUpLimit", "ScaleDownLimit"}
 	failures := []error{nil, targets.ErrForbidden, targets.ErrTargetNotFound, targets.ErrUnscalable, targets.ErrUnknownOutcome, targets.ErrTransient}
@@ -56,6 +57,9 @@ func TestEveryPassHasAReason(t *testing.T) {
 		}
 		if is() {
 			d.PlatformBound = &policy.PlatformBound{Wanted: count()}
+		}
+		if pick(4) == 0 {
+			d.HeldBy = []policy.HeldBy{policy.HeldByPause, policy.HeldByMode}[pick(2)]
 		}
 		if pick(4) == 0 {
 			d.Hold = &policy.Hold{}
