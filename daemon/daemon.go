@@ -20,6 +20,7 @@ import (
 	"github.com/hpad/hpad/daemon/discovery"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/clock"
@@ -269,6 +270,42 @@ func (d *Daemon) stop(stopActing context.CancelCauseFunc, stopWorking, stopRecor
 // Evaluate evaluates an autoscaler at once, or as soon as the pass under way
 // ends. A name that is not known is ignored.
 func (d *Daemon) Evaluate(name string) { d.evaluate(name) }
+
+// evaluatedLook is how often EvaluateNow looks whether the pass has ended.
+const evaluatedLook = 20 * time.Millisecond
+
+// EvaluateNow evaluates an autoscaler by a pass that begins after the call, and returns
+// once that pass has ended, whatever it came to. The error is an api.ErrUnknown, an
+// api.ErrRefused while the autoscaler is quarantined, or that of ctx.
+func (d *Daemon) EvaluateNow(ctx context.Context, name string) error {
+	if err := d.awaitRunning(ctx); err != nil {
+		return err
+	}
+	asked := d.clock.Now()
+	d.log.Info("asked to evaluate", zap.String("autoscaler", name), author(ctx))
+	d.evaluate(name)
+	look := time.NewTicker(evaluatedLook)
+	defer look.Stop()
+	for {
+		a := d.current.Load().autoscalers[name]
+		if a == nil {
+			return fmt.Errorf("%s: %w", policy.Scope{Autoscaler: name}, api.ErrUnknown)
+		}
+		switch published := a.published.Load(); {
+		case !published.record.Through.Before(asked):
+			return nil
+		case published.quarantined(d.clock.Now()):
+			return fmt.Errorf("%w: the autoscaler is %s", api.ErrRefused, published.unevaluated)
+		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%s: the pass has not ended yet: %w", policy.Scope{Autoscaler: name}, context.Cause(ctx))
+		case <-d.runContext.Done():
+			return errStopping
+		}
+	}
+}
 
 // Serve serves the daemon's API on the listeners until ctx ends, and closes
 // them. The error says which listener failed.

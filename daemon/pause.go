@@ -234,7 +234,9 @@ func (d *Daemon) Resume(ctx context.Context, scope policy.Scope, author string) 
 	d.log.Info("resumed", pauseFields(scope, author)...)
 	err := awaitKept(ctx, scope, commit)
 	d.evaluateScope(scope)
-	return pauseShownBy(d.clock.Scale(), ended[0]), err
+	scale := d.clock.Scale()
+	ended[0].Message = pauseText(&ended[0], scale)
+	return pauseShownBy(scale, ended[0]), err
 }
 
 // notPaused is the error of a scope without a pause, which names what pauses it all the

@@ -103,7 +103,23 @@ const (
 // call asks for a path and decodes the data of the response into data, or drops it
 // when that is nil.
 func (c *Client) call(ctx context.Context, method, path string, data any) error {
-	return c.ask(ctx, method, path, answerTimeout, func(response *http.Response) error {
+	return c.exchange(ctx, method, path, nil, data)
+}
+
+// send posts a body in JSON, nil for none, and decodes the data of the response.
+func (c *Client) send(ctx context.Context, path string, body, data any) error {
+	if body == nil {
+		return c.exchange(ctx, http.MethodPost, path, nil, data)
+	}
+	encoded, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("encode what is asked of hpad: %w", err)
+	}
+	return c.exchange(ctx, http.MethodPost, path, encoded, data)
+}
+
+func (c *Client) exchange(ctx context.Context, method, path string, sent []byte, data any) error {
+	return c.askWith(ctx, method, path, sent, answerTimeout, func(response *http.Response) error {
 		body, err := io.ReadAll(response.Body)
 		if err != nil {
 			return err
@@ -115,8 +131,13 @@ func (c *Client) call(ctx context.Context, method, path string, data any) error 
 // ask asks for a path and has the response taken, both within a time. It waits when the
 // daemon asks it to, for a while.
 func (c *Client) ask(ctx context.Context, method, path string, within time.Duration, take func(*http.Response) error) error {
+	return c.askWith(ctx, method, path, nil, within, take)
+}
+
+// askWith is ask with a body in JSON; nil is none.
+func (c *Client) askWith(ctx context.Context, method, path string, sent []byte, within time.Duration, take func(*http.Response) error) error {
 	for retry := 0; ; retry++ {
-		wait, err := c.try(ctx, method, path, within, take)
+		wait, err := c.try(ctx, method, path, sent, within, take)
 		if wait == 0 || wait > maxWait || retry == maxRetries {
 			return err
 		}
@@ -132,15 +153,18 @@ func (c *Client) ask(ctx context.Context, method, path string, within time.Durat
 
 // try makes one call. The time to wait is 0 unless the call was one too many. Errors
 // of reading the body go before those that take makes of them.
-func (c *Client) try(ctx context.Context, method, path string, within time.Duration, take func(*http.Response) error) (time.Duration, error) {
+func (c *Client) try(ctx context.Context, method, path string, sent []byte, within time.Duration, take func(*http.Response) error) (time.Duration, error) {
 	if c.err != nil {
 		return 0, c.err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, within, errUnanswered)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, method, c.base+path, http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(sent))
 	if err != nil {
 		return 0, fmt.Errorf("ask hpad at %q: %w", c.address, err)
+	}
+	if len(sent) > 0 {
+		request.Header.Set("Content-Type", "application/json")
 	}
 	response, err := c.http.Do(request)
 	if errors.Is(context.Cause(ctx), errUnanswered) {

@@ -30,6 +30,8 @@ const (
 	ErrorMediaType ErrorType = "unsupported_media_type"
 	// ErrorTooMany: more than one client may ask for (429).
 	ErrorTooMany ErrorType = "too_many_requests"
+	// ErrorRefused: it cannot be done as things are, and nothing was changed (409).
+	ErrorRefused ErrorType = "refused"
 	// ErrorReload: the configuration could not be reloaded; the old one is in
 	// force (500).
 	ErrorReload ErrorType = "reload"

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// maxBody bounds the body of a request, in bytes; no request needs one.
+// maxBody bounds the body of a request, in bytes.
 const maxBody = 64 << 10
 
 // NewHandler returns the handler of everything hpad serves over HTTP: the JSON
@@ -38,21 +39,30 @@ func NewHandler(d Daemon, gatherer prometheus.Gatherer, access Access) http.Hand
 func routes(d Daemon, gatherer prometheus.Gatherer, access Access) map[string]methods {
 	h := handlers{daemon: d}
 	return map[string]methods{
-		"/{$}":                               {http.MethodGet: index},
-		"/metrics":                           {http.MethodGet: metricsHandler(gatherer).ServeHTTP},
-		"/-/healthy":                         {http.MethodGet: h.healthy},
-		"/-/ready":                           {http.MethodGet: h.ready},
-		"/-/reload":                          {http.MethodPost: writing(access, h.reload)},
-		"/api/v1/autoscalers":                {http.MethodGet: h.autoscalers},
-		"/api/v1/autoscalers/{name}":         {http.MethodGet: h.autoscaler},
-		"/api/v1/autoscalers/{name}/explain": {http.MethodGet: h.explain},
-		"/api/v1/autoscalers/{name}/history": {http.MethodGet: h.history},
-		"/api/v1/history":                    {http.MethodGet: h.wholeHistory},
-		"/api/v1/discovery":                  {http.MethodGet: h.discovery},
-		"/api/v1/status/config":              {http.MethodGet: h.config},
-		"/api/v1/status/buildinfo":           {http.MethodGet: h.buildInfo},
-		"/api/v1/openapi.yaml":               {http.MethodGet: description},
-		"/debug/pprof/{name}":                {http.MethodGet: identified(access, profile)},
+		"/{$}":                                {http.MethodGet: index},
+		"/metrics":                            {http.MethodGet: metricsHandler(gatherer).ServeHTTP},
+		"/-/healthy":                          {http.MethodGet: h.healthy},
+		"/-/ready":                            {http.MethodGet: h.ready},
+		"/-/reload":                           {http.MethodPost: writing(access, h.reload)},
+		"/api/v1/autoscalers":                 {http.MethodGet: h.autoscalers},
+		"/api/v1/autoscalers/{name}":          {http.MethodGet: h.autoscaler},
+		"/api/v1/autoscalers/{name}/explain":  {http.MethodGet: h.explain},
+		"/api/v1/autoscalers/{name}/history":  {http.MethodGet: h.history},
+		"/api/v1/autoscalers/{name}/pause":    {http.MethodPost: writing(access, h.pause)},
+		"/api/v1/autoscalers/{name}/resume":   {http.MethodPost: writing(access, h.resume)},
+		"/api/v1/autoscalers/{name}/scale":    {http.MethodPost: writing(access, h.scale)},
+		"/api/v1/autoscalers/{name}/evaluate": {http.MethodPost: writing(access, h.evaluate)},
+		"/api/v1/fleets/{fleet}/pause":        {http.MethodPost: writing(access, h.pause)},
+		"/api/v1/fleets/{fleet}/resume":       {http.MethodPost: writing(access, h.resume)},
+		"/api/v1/pause":                       {http.MethodPost: writing(access, h.pause)},
+		"/api/v1/resume":                      {http.MethodPost: writing(access, h.resume)},
+		"/api/v1/pauses":                      {http.MethodGet: h.pauses},
+		"/api/v1/history":                     {http.MethodGet: h.wholeHistory},
+		"/api/v1/discovery":                   {http.MethodGet: h.discovery},
+		"/api/v1/status/config":               {http.MethodGet: h.config},
+		"/api/v1/status/buildinfo":            {http.MethodGet: h.buildInfo},
+		"/api/v1/openapi.yaml":                {http.MethodGet: description},
+		"/debug/pprof/{name}":                 {http.MethodGet: identified(access, profile)},
 	}
 }
 
@@ -91,33 +101,34 @@ func writing(access Access, handler http.HandlerFunc) http.HandlerFunc {
 			writeError(w, http.StatusForbidden, ErrorForbidden, r.URL.Path+" is a write, "+err.Error())
 			return
 		}
-		if status, kind, message := checkBody(r); status != 0 {
+		body, status, kind, message := checkBody(r)
+		if status != 0 {
 			writeError(w, status, kind, message)
 			return
 		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		handler(w, r.WithContext(context.WithValue(r.Context(), authorKey{}, author)))
 	}
 }
 
-// checkBody reads the body of a write, which says nothing yet, and returns what
-// is wrong with it; a status of 0 when nothing is. A form is refused: it is what
-// a page of another site can send without asking.
-func checkBody(r *http.Request) (status int, kind ErrorType, message string) {
-	size, err := io.Copy(io.Discard, r.Body)
+// checkBody returns the body of a write, or what is wrong with it; a status of 0 when
+// nothing is. A form is refused: it is what a page of another site can send without
+// asking.
+func checkBody(r *http.Request) (body []byte, status int, kind ErrorType, message string) {
+	body, err := io.ReadAll(r.Body)
 	switch {
 	case err != nil && isTooLarge(err):
-		return http.StatusRequestEntityTooLarge, ErrorTooLarge, tooLarge
+		return nil, http.StatusRequestEntityTooLarge, ErrorTooLarge, tooLarge
 	case err != nil:
-		return http.StatusBadRequest, ErrorBadData, "read the body: " + err.Error()
-	case size == 0:
-		return 0, "", ""
+		return nil, http.StatusBadRequest, ErrorBadData, "read the body: " + err.Error()
+	case len(body) == 0:
+		return nil, 0, "", ""
 	}
 	given := r.Header.Get("Content-Type")
 	if media, _, err := mime.ParseMediaType(given); err != nil || media != "application/json" {
-		return http.StatusUnsupportedMediaType, ErrorMediaType,
-			fmt.Sprintf("the body is %q: a body is application/json, and no write needs one", given)
+		return nil, http.StatusUnsupportedMediaType, ErrorMediaType, fmt.Sprintf("the body is %q: a body is application/json", given)
 	}
-	return 0, "", ""
+	return body, 0, "", ""
 }
 
 func isTooLarge(err error) bool {

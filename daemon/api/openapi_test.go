@@ -270,6 +270,9 @@ func TestDescriptionHasEveryField(t *testing.T) {
 		"Readiness":   reflect.TypeFor[api.Readiness](),
 		"ConfigText":  reflect.TypeFor[api.ConfigText](),
 		"BuildInfo":   reflect.TypeFor[api.BuildInfo](),
+
+		"PauseRequest": reflect.TypeFor[api.PauseRequest](),
+		"ScaleRequest": reflect.TypeFor[api.ScaleRequest](),
 	} {
 		compareSchema(t, name, answered, openapi3.NewSchemaRef("#/components/schemas/"+name, doc.Components.Schemas[name].Value), seen)
 	}
@@ -430,7 +433,7 @@ func TestPageHasEveryRoute(t *testing.T) {
 	}
 	for path, methods := range api.Routes() {
 		for _, method := range methods {
-			if heading := "### `" + method + " " + strings.ReplaceAll(path, "{name}", "NAME") + "`\n"; !bytes.Contains(page, []byte(heading)) {
+			if heading := "### `" + method + " " + strings.NewReplacer("{name}", "NAME", "{fleet}", "FLEET").Replace(path) + "`\n"; !bytes.Contains(page, []byte(heading)) {
 				t.Errorf("docs/api.md has no heading %s", heading)
 			}
 		}

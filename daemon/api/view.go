@@ -32,6 +32,18 @@ type Daemon interface {
 	Reload(ctx context.Context) error
 	// Config returns the configuration in force as TOML, without secrets.
 	Config() string
+	// Pauses returns the pauses in force, the widest first.
+	Pauses() []policy.Pause
+	// Pause puts a pause in force, in the place of an earlier one of its scope, for so
+	// long, or with 0 until somebody resumes.
+	Pause(ctx context.Context, pause policy.Pause, lasts time.Duration) error
+	// Resume ends the pause of a scope and returns it.
+	Resume(ctx context.Context, scope policy.Scope, author string) (policy.Pause, error)
+	// ScaleTo sets the count of an autoscaler's target, with force also outside of the
+	// bounds.
+	ScaleTo(ctx context.Context, name string, replicas int32, force bool, author string) error
+	// EvaluateNow evaluates an autoscaler and returns once that is recorded.
+	EvaluateNow(ctx context.Context, name string) error
 }
 
 // Autoscaler is what the API shows of one autoscaler.

@@ -3,11 +3,14 @@ package apitest
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/policy"
 )
 
 // Daemon is an [api.Daemon] that has what is in its fields.
@@ -29,6 +32,11 @@ type Daemon struct {
 	// of the last one.
 	Reloads   int
 	ReloadCtx error
+	// Paused are the pauses in force, and ActErr what people's acts fail with; nil for
+	// none. Scaled are the counts that were asked for.
+	Paused []policy.Pause
+	ActErr error
+	Scaled []policy.Command
 }
 
 // AutoscalersAfter returns those of the list that come after a name.
@@ -92,3 +100,46 @@ func (d *Daemon) Reload(ctx context.Context) error {
 	d.ReloadCtx = ctx.Err()
 	return d.ReloadErr
 }
+
+// Pauses returns Paused.
+func (d *Daemon) Pauses() []policy.Pause { return d.Paused }
+
+// Pause adds to Paused what is not refused, in the place of an earlier one.
+func (d *Daemon) Pause(_ context.Context, pause policy.Pause, lasts time.Duration) error {
+	if _, known := d.Autoscaler(pause.Autoscaler); pause.Autoscaler != "" && !known {
+		return fmt.Errorf("%s: %w", pause.Scope, api.ErrUnknown)
+	}
+	if d.ActErr != nil {
+		return d.ActErr
+	}
+	if pause.Direction == "" {
+		pause.Direction = policy.BothDirections
+	}
+	pause.Since = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	if lasts > 0 {
+		pause.Until = pause.Since.Add(lasts)
+	}
+	pause.Message = strings.TrimSpace("paused for " + pause.Scope.String() + ": " + pause.Reason)
+	d.Paused = append(slices.DeleteFunc(d.Paused, func(p policy.Pause) bool { return p.Scope == pause.Scope }), pause)
+	return nil
+}
+
+// Resume takes a pause out of Paused.
+func (d *Daemon) Resume(_ context.Context, scope policy.Scope, _ string) (policy.Pause, error) {
+	i := slices.IndexFunc(d.Paused, func(p policy.Pause) bool { return p.Scope == scope })
+	if i < 0 {
+		return policy.Pause{}, fmt.Errorf("%s: %w", scope, api.ErrNotPaused)
+	}
+	ended := d.Paused[i]
+	d.Paused = slices.Delete(d.Paused, i, i+1)
+	return ended, nil
+}
+
+// ScaleTo adds to Scaled.
+func (d *Daemon) ScaleTo(_ context.Context, _ string, replicas int32, force bool, author string) error {
+	d.Scaled = append(d.Scaled, policy.Command{Replicas: replicas, Force: force, Author: author})
+	return d.ActErr
+}
+
+// EvaluateNow returns ActErr.
+func (d *Daemon) EvaluateNow(context.Context, string) error { return d.ActErr }

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hpad/hpad/cmd/hpad/hint"
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/explain"
+	"github.com/hpad/hpad/policy"
+)
+
+// scopeFlags are the flags by which an act is about more than the autoscalers named.
+type scopeFlags struct {
+	fleet string
+	all   bool
+}
+
+func (f *scopeFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.fleet, "fleet", "", "all autoscalers of this `fleet`, also those that are added later")
+	cmd.Flags().BoolVar(&f.all, "all", false, "all autoscalers, also those that are added later")
+}
+
+// scopes returns what a command is about.
+func (f *scopeFlags) scopes(cmd *cobra.Command, names []string) ([]policy.Scope, error) {
+	ways := 0
+	for _, used := range []bool{len(names) > 0, f.fleet != "", f.all} {
+		if used {
+			ways++
+		}
+	}
+	if ways != 1 {
+		return nil, wrongUse(fmt.Errorf("%s wants names of autoscalers, --fleet or --all, and got %d of them", cmd.Name(), ways), helpHint(cmd))
+	}
+	if len(names) == 0 {
+		return []policy.Scope{{Fleet: f.fleet}}, nil
+	}
+	var scopes []policy.Scope
+	for _, name := range names {
+		if scope := (policy.Scope{Autoscaler: name}); !slices.Contains(scopes, scope) {
+			scopes = append(scopes, scope)
+		}
+	}
+	return scopes, nil
+}
+
+// each does something for each scope, and all that can be done.
+func (f *scopeFlags) each(cmd *cobra.Command, client *api.Client, names []string, do func(context.Context, policy.Scope) error) error {
+	scopes, err := f.scopes(cmd, names)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, scope := range scopes {
+		err := do(cmd.Context(), scope)
+		if scope.Autoscaler != "" {
+			err = suggestName(cmd.Context(), client, scope.Autoscaler, err)
+		}
+		if err != nil {
+			failed = append(failed, err)
+		}
+	}
+	if len(failed) == 1 {
+		return failed[0]
+	}
+	return errors.Join(failed...)
+}
+
+func newPauseCommand(stream streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "pause NAME... | --fleet FLEET | --all",
+		Short: "Keep counts from being changed for a while",
+		Long: `Keep counts from being changed, until "hpad resume" or for a time. Passes go on and
+record what they would have done. A pause outlives restarts and changes of the
+configuration, and takes the place of an earlier one of the same autoscaler, fleet
+or all.`,
+		Example: "  hpad pause checkout --for 2h --reason \"migration of the database\"\n  hpad pause --fleet prod --direction down",
+		Args:    cobra.ArbitraryArgs,
+	}
+	var scope scopeFlags
+	var asked api.PauseRequest
+	var lasts time.Duration
+	direction := string(policy.BothDirections)
+	scope.add(cmd)
+	cmd.Flags().StringVar(&direction, "direction", direction, "which changes to keep from: up, down or both")
+	completeFlag(cmd, "direction", string(policy.Up), string(policy.Down), string(policy.BothDirections))
+	cmd.Flags().DurationVar(&lasts, "for", 0, "for how `long`, as 2h; left out, until \"hpad resume\"")
+	cmd.Flags().StringVar(&asked.Reason, "reason", "", "why, for all who look at it")
+	client := addConnectFlags(cmd)
+	cmd.ValidArgsFunction = completeNames(client, 0)
+	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		asked.Direction = policy.Direction(direction)
+		switch {
+		case !slices.Contains([]policy.Direction{policy.Up, policy.Down, policy.BothDirections}, asked.Direction):
+			return wrongUse(fmt.Errorf("--direction %q: want up, down or both", direction), helpHint(cmd))
+		case cmd.Flags().Changed("for") && lasts <= 0:
+			return wrongUse(fmt.Errorf("--for %s: want a time longer than 0s, as 2h", lasts), helpHint(cmd))
+		case lasts > 0:
+			asked.For = lasts.String()
+		}
+		return scope.each(cmd, client(), names, func(ctx context.Context, scope policy.Scope) error {
+			pause, err := client().Pause(ctx, scope, asked)
+			if err != nil {
+				return err
+			}
+			return say(stream.out, fmt.Sprintf("%s: %s\n", scope, pauseText(pause)))
+		})
+	}
+	return cmd
+}
+
+// pauseText returns a pause in words, beside the name of what is paused.
+func pauseText(pause policy.Pause) string {
+	return explain.OneLine(strings.Replace(cmp.Or(pause.Message, "the pause is over"), " for "+pause.Scope.String(), "", 1))
+}
+
+func newResumeCommand(stream streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "resume NAME... | --fleet FLEET | --all",
+		Short: "End a pause",
+		Long: `End the pause of autoscalers, of a fleet or of all: each ends only by the same words
+that began it. An autoscaler goes on from where it is, by the windows and rates that
+it has kept.`,
+		Example: "  hpad resume checkout\n  hpad resume --fleet prod",
+		Args:    cobra.ArbitraryArgs,
+	}
+	var scope scopeFlags
+	scope.add(cmd)
+	client := addConnectFlags(cmd)
+	cmd.ValidArgsFunction = completeNames(client, 0)
+	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		return scope.each(cmd, client(), names, func(ctx context.Context, scope policy.Scope) error {
+			ended, err := client().Resume(ctx, scope)
+			if err != nil {
+				return err
+			}
+			return say(stream.out, fmt.Sprintf("%s: resumed; before: %s\n", scope, pauseText(ended)))
+		})
+	}
+	return cmd
+}
+
+func newScaleCommand(stream streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "scale NAME COUNT",
+		Short: "Set a count once",
+		Long: `Set the count of an autoscaler's target once, within its bounds unless forced. The
+passes after it go on from there; "hpad pause" first keeps them from that. 0 switches
+the autoscaler off until somebody sets another count.
+
+It makes no scale event, so that rates do not count it, and it is the count that
+on_foreign_change = "restore" puts back from then on.`,
+		Example: "  hpad scale checkout 8\n  hpad scale checkout 0",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 2 {
+				return nil
+			}
+			return wrongUse(fmt.Errorf("scale wants the name of one autoscaler and a count, and got %d words", len(args)), helpHint(cmd))
+		},
+	}
+	var force bool
+	cmd.Flags().BoolVar(&force, "force", false, "also outside of the bounds")
+	format := addOutputFlag(cmd)
+	client := addConnectFlags(cmd)
+	cmd.ValidArgsFunction = completeNames(client, 1)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		count, err := strconv.ParseInt(args[1], 10, 64)
+		if err != nil || count < 0 || count > math.MaxInt32 {
+			return wrongUse(fmt.Errorf("count %q: want a whole number of at least 0", args[1]), helpHint(cmd))
+		}
+		view, err := client().Scale(cmd.Context(), args[0], int32(count), force)
+		var answered *api.Error
+		switch {
+		case !force && errors.As(err, &answered) && answered.Type == api.ErrorRefused:
+			return hint.With(err, "\"hpad describe "+args[0]+"\" tells more; --force is for counts outside of the bounds")
+		case err != nil:
+			return suggestName(cmd.Context(), client(), args[0], err)
+		}
+		return write(stream.out, *format, view, func(w io.Writer) error {
+			return say(w, fmt.Sprintf("autoscaler %q: set to %s\n", view.Name, explain.Replicas(int32(count))))
+		})
+	}
+	return cmd
+}
+
+func newEvaluateCommand(stream streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "evaluate NAME",
+		Short: "Evaluate an autoscaler now",
+		Long: `Evaluate an autoscaler now, without waiting for its next tick, and say what came of
+it. The pass is one as any other.`,
+		Example: "  hpad evaluate checkout",
+		Args:    oneName,
+	}
+	format := addOutputFlag(cmd)
+	client := addConnectFlags(cmd)
+	cmd.ValidArgsFunction = completeNames(client, 1)
+	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		view, err := client().Evaluate(cmd.Context(), names[0])
+		if err != nil {
+			return suggestName(cmd.Context(), client(), names[0], err)
+		}
+		return write(stream.out, *format, view, func(w io.Writer) error {
+			if view.Decision == nil {
+				return hint.With(fmt.Errorf("autoscaler %q: %s", view.Name, cmp.Or(view.Evaluation.Error, "nothing was decided")), "\"hpad describe\" tells more")
+			}
+			return say(w, explain.Sentence(*view.Decision, view.Evaluation)+"\n")
+		})
+	}
+	return cmd
+}

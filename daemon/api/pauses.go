@@ -1,0 +1,145 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// PauseRequest is the body of a request to pause.
+type PauseRequest struct {
+	// Direction is which changes are held; empty means both.
+	Direction policy.Direction `json:"direction,omitempty"`
+	// For is how long, as "2h"; empty means until somebody resumes.
+	For string `json:"for,omitempty"`
+	// Reason is shown wherever the pause is.
+	Reason string `json:"reason,omitempty"`
+}
+
+// ScaleRequest is the body of a request to set a count.
+type ScaleRequest struct {
+	// Replicas is the count. It has to be given.
+	Replicas *int32 `json:"replicas"`
+	// Force lets it be outside of the bounds.
+	Force bool `json:"force,omitempty"`
+}
+
+// scopeAsked returns what a request to pause or to resume is about.
+func scopeAsked(r *http.Request) policy.Scope {
+	return policy.Scope{Autoscaler: r.PathValue("name"), Fleet: r.PathValue("fleet")}
+}
+
+func (h handlers) pauses(w http.ResponseWriter, _ *http.Request) {
+	writeData(w, append([]policy.Pause{}, h.daemon.Pauses()...))
+}
+
+// pause pauses the scope that the path names, and writes the pause.
+func (h handlers) pause(w http.ResponseWriter, r *http.Request) {
+	var asked PauseRequest
+	if err := readBody(r, &asked); err != nil {
+		writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
+		return
+	}
+	var lasts time.Duration
+	if asked.For != "" {
+		var err error
+		if lasts, err = time.ParseDuration(asked.For); err != nil || lasts <= 0 {
+			writeError(w, http.StatusBadRequest, ErrorBadData, fmt.Sprintf(`for = %q: must be a duration longer than 0s, as "2h"`, asked.For))
+			return
+		}
+	}
+	pause := policy.Pause{Scope: scopeAsked(r), Direction: asked.Direction, Reason: asked.Reason, Author: Author(r.Context())}
+	if err := h.daemon.Pause(r.Context(), pause, lasts); err != nil {
+		writeActError(w, err)
+		return
+	}
+	for _, inForce := range h.daemon.Pauses() {
+		if inForce.Scope == pause.Scope {
+			writeData(w, inForce)
+			return
+		}
+	}
+	writeData(w, nil) // it has ended by now
+}
+
+// resume ends the pause of the scope that the path names, and writes what it was.
+func (h handlers) resume(w http.ResponseWriter, r *http.Request) {
+	ended, err := h.daemon.Resume(r.Context(), scopeAsked(r), Author(r.Context()))
+	if err != nil {
+		writeActError(w, err)
+		return
+	}
+	writeData(w, ended)
+}
+
+// scale sets the count of an autoscaler's target, and writes the autoscaler.
+func (h handlers) scale(w http.ResponseWriter, r *http.Request) {
+	var asked ScaleRequest
+	err := readBody(r, &asked)
+	if err == nil && asked.Replicas == nil {
+		err = errors.New(`the body names no count: it has to be as {"replicas": 5}`)
+	}
+	if err != nil {
+		writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
+		return
+	}
+	h.act(w, r, func(ctx context.Context, name string) error {
+		return h.daemon.ScaleTo(ctx, name, *asked.Replicas, asked.Force, Author(ctx))
+	})
+}
+
+// evaluate evaluates an autoscaler now, and writes it.
+func (h handlers) evaluate(w http.ResponseWriter, r *http.Request) {
+	h.act(w, r, h.daemon.EvaluateNow)
+}
+
+// act does something with the autoscaler that the path names, and writes it then.
+func (h handlers) act(w http.ResponseWriter, r *http.Request, do func(ctx context.Context, name string) error) {
+	view, ok := h.named(w, r)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), writeTimeout/2)
+	defer cancel()
+	if err := do(ctx, view.Name); err != nil {
+		writeActError(w, err)
+		return
+	}
+	if view, ok = h.named(w, r); ok {
+		writeData(w, view)
+	}
+}
+
+// readBody decodes the body of a write, which writing has read; an empty one leaves all
+// as it is.
+func readBody(r *http.Request, into any) error {
+	decoder := json.NewDecoder(r.Body)
+	decoder.DisallowUnknownFields()
+	switch err := decoder.Decode(into); {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read the body: %w", err)
+	case decoder.More():
+		return errors.New("read the body: there is something after the object")
+	}
+	return nil
+}
+
+// writeActError writes why an act was not done, or not kept.
+func writeActError(w http.ResponseWriter, err error) {
+	switch {
+	case errors.Is(err, ErrUnknown):
+		writeError(w, http.StatusNotFound, ErrorNotFound, err.Error())
+	case errors.Is(err, ErrNotPaused), errors.Is(err, ErrRefused):
+		writeError(w, http.StatusConflict, ErrorRefused, err.Error())
+	default:
+		writeError(w, http.StatusInternalServerError, ErrorInternal, err.Error())
+	}
+}
