@@ -134,7 +134,7 @@ func pauseText(pause *policy.Pause, scale *clock.Scale) string {
 		text.WriteString("paused")
 	}
 	if pause.Autoscaler == "" {
-		text.WriteString(" for " + pause.Scope.String())
+		text.WriteString(" for " + pause.String())
 	}
 	if pause.Author != "" {
 		text.WriteString(" by " + pause.Author)

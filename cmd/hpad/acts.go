@@ -121,7 +121,7 @@ or all.`,
 
 // pauseText returns a pause in words, beside the name of what is paused.
 func pauseText(pause policy.Pause) string {
-	return explain.OneLine(strings.Replace(cmp.Or(pause.Message, "the pause is over"), " for "+pause.Scope.String(), "", 1))
+	return explain.OneLine(strings.Replace(cmp.Or(pause.Message, "the pause is over"), " for "+pause.String(), "", 1))
 }
 
 func newResumeCommand(stream streams) *cobra.Command {

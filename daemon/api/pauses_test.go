@@ -42,7 +42,7 @@ func TestActs(t *testing.T) {
 		{"/api/v1/pause", "", nil, 200, `"data":{"direction":"both"`},
 		{"/api/v1/pause", `{"for":"soon"}`, nil, 400, `for = \"soon\": must be a duration`},
 		{"/api/v1/pause", `{"for":"-1h"}`, nil, 400, `longer than 0s`},
-		{"/api/v1/pause", `{"untill":"1h"}`, nil, 400, `unknown field`},
+		{"/api/v1/pause", `{"ends":"1h"}`, nil, 400, `unknown field`},
 		{"/api/v1/pause", `{} {}`, nil, 400, `something after the object`},
 		{"/api/v1/pause", "", fmt.Errorf("%w: no", api.ErrRefused), 409, `"errorType":"refused"`},
 		{"/api/v1/pause", "", errors.New("the disk is full"), 500, `"errorType":"internal"`},

@@ -119,7 +119,7 @@ func (d *Daemon) Pause(_ context.Context, pause policy.Pause, lasts time.Duratio
 	if lasts > 0 {
 		pause.Until = pause.Since.Add(lasts)
 	}
-	pause.Message = strings.TrimSpace("paused for " + pause.Scope.String() + ": " + pause.Reason)
+	pause.Message = strings.TrimSpace("paused for " + pause.String() + ": " + pause.Reason)
 	d.Paused = append(slices.DeleteFunc(d.Paused, func(p policy.Pause) bool { return p.Scope == pause.Scope }), pause)
 	return nil
 }
