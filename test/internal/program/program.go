@@ -107,7 +107,12 @@ func (p *Program) Configure(text string) {
 	p.t.Helper()
 	text = fmt.Sprintf("[daemon]\nsocket = %q\nstate_dir = %q\ncpu_initialization_period = \"1s\"\ninitial_readiness_delay = \"1s\"\n%s%s",
 		p.path("sock"), p.state, p.daemon, text)
-	if err := os.WriteFile(p.path("hpad.toml"), []byte(text), 0o600); err != nil {
+	// At once: a reload may read it meanwhile.
+	err := os.WriteFile(p.path("hpad.toml.new"), []byte(text), 0o600)
+	if err == nil {
+		err = os.Rename(p.path("hpad.toml.new"), p.path("hpad.toml"))
+	}
+	if err != nil {
 		p.t.Fatal(err)
 	}
 }

@@ -1,0 +1,265 @@
+package faults
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/test/internal/program"
+	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/scale/sim"
+	"github.com/hpad/hpad/test/soak"
+)
+
+// rate is how far apart the model wants two writes that each may add, or take, one
+// instance in growSeconds: less by what may lie between a decision and its write.
+const (
+	growSeconds = 10
+	rate        = (growSeconds - 3) * time.Second
+)
+
+// limited configures autoscalers that may change by one instance in a while.
+const limited = `[autoscalers.%[1]s.behavior.scale_up]
+policies = [{ type = "Instances", value = 1, period = "%[2]ds" }]
+[autoscalers.%[1]s.behavior.scale_down]
+stabilization_window = "0s"
+policies = [{ type = "Instances", value = 1, period = "%[2]ds" }]
+`
+
+// remembered is what an hpad has told of an autoscaler: what the next one has to know.
+type remembered struct {
+	created, scaled time.Time
+}
+
+// remember asks hpad for what it knows. One that is ending may not answer any more.
+func remember(p *program.Program, t testing.TB) map[string]remembered {
+	all := map[string]remembered{}
+	views, err := p.Client.Autoscalers(t.Context())
+	if err != nil {
+		return nil
+	}
+	for _, a := range views {
+		all[a.Name] = remembered{a.Created, a.Status.LastScaleTime}
+	}
+	return all
+}
+
+// killed is a world for hpads that are killed: half of its autoscalers grow, half
+// shrink, all the time, by one instance in a while.
+func killed(t testing.TB) (w *world, numbers []int) {
+	t.Helper()
+	w = newWorld(t, 60, 0)
+	slow := newFront(t, w.nomad)
+	slow.misbehave(onWrites(func(f *front, rw http.ResponseWriter, r *http.Request) {
+		pause(r, rand.N(300*time.Millisecond))
+		f.honest.ServeHTTP(rw, r)
+		_ = http.NewResponseController(rw).Flush()
+		pause(r, rand.N(300*time.Millisecond))
+	}))
+	w.fleet("slow", slow)
+	for n := range 20 {
+		name, number := w.autoscaler("slow", "steady", "")
+		text := w.config.String()
+		text = text[:len(text)-len("[autoscalers."+name+".behavior.scale_down]\nstabilization_window = \"0s\"\n\n")]
+		w.config.Reset()
+		w.config.WriteString(text + fmt.Sprintf(limited, name, growSeconds))
+		numbers = append(numbers, number)
+		w.Ask(number, 1+19*(n%2))
+	}
+	return w, numbers
+}
+
+// pause waits, unless the client goes.
+func pause(r *http.Request, wait time.Duration) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.Context().Done():
+	}
+}
+
+// judge compares what was written to the fleet with the model: by one instance each time,
+// and never twice within a while.
+func (w *world) judge(t testing.TB, numbers []int) {
+	t.Helper()
+	total := 0
+	for _, number := range numbers {
+		writes := w.written(number)
+		total += len(writes)
+		for n, one := range writes {
+			if difference := one.to - one.from; difference != 1 && difference != -1 {
+				t.Errorf("%s was scaled from %d to %d, want by one", sim.JobID(number), one.from, one.to)
+			}
+			if n > 0 && one.at.Sub(writes[n-1].at) < rate {
+				t.Errorf("%s was scaled to %d and, %s later, to %d: done twice in %d s", sim.JobID(number), writes[n-1].to, one.at.Sub(writes[n-1].at), one.to, growSeconds)
+			}
+		}
+	}
+	if total < len(numbers)/2 {
+		t.Errorf("only %d writes were made: the model has little to say", total)
+	}
+	t.Logf("%d writes", total)
+}
+
+// knows wants hpad to know what an earlier one has told.
+func knows(t testing.TB, p *program.Program, before map[string]remembered) {
+	t.Helper()
+	now := remember(p, t)
+	for name, was := range before {
+		is, ok := now[name]
+		if !ok || !is.created.Equal(was.created) || is.scaled.Before(was.scaled.Add(-time.Millisecond)) {
+			t.Errorf("%s was created %s and scaled %s, and after the start %s and %s", name, was.created, was.scaled, is.created, is.scaled)
+		}
+	}
+}
+
+// TestKill kills hpad at random moments under load. Nothing that was told is lost,
+// nothing is done twice.
+func TestKill(t *testing.T) {
+	t.Parallel()
+	w, numbers := killed(t)
+	p := w.start()
+	told := map[string]remembered{}
+	random := rand.New(rand.NewPCG(1, 2))
+	for n := range soak.Rounds(25, 1000) {
+		until := time.NewTimer(time.Duration(random.Int64N(int64(2 * time.Second))))
+		for alive := true; alive; {
+			maps.Copy(told, remember(p, t))
+			select {
+			case <-until.C:
+				alive = false
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+		p.Kill()
+		if n%5 == 4 { // also one that has hardly begun
+			p.Launch()
+			pauseFor(time.Duration(random.Int64N(int64(300 * time.Millisecond))))
+			p.Kill()
+		}
+		p.Start()
+		knows(t, p, told)
+		if t.Failed() {
+			break
+		}
+	}
+	w.judge(t, numbers)
+	p.Stop()
+}
+
+func pauseFor(d time.Duration) { <-time.After(d) }
+
+// TestTerm ends hpad in the middle of writes, as systemd does: it ends well, and what was
+// under way is settled by the next one.
+func TestTerm(t *testing.T) {
+	t.Parallel()
+	w, numbers := killed(t)
+	p := w.start()
+	for range soak.Rounds(4, 200) {
+		w.mu.Lock()
+		begun := len(w.writes)
+		w.mu.Unlock()
+		wait.For(t, patience, "write under way", func() (string, bool) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return fmt.Sprint(len(w.writes)), len(w.writes) > begun
+		})
+		told := remember(p, t)
+		p.Stop()
+		p.Start()
+		knows(t, p, told)
+	}
+	w.judge(t, numbers)
+	p.Stop()
+}
+
+// TestReloads reloads without a break, by signals and over the socket, good
+// configurations and bad ones: nothing stops, and nothing is forgotten.
+func TestReloads(t *testing.T) {
+	t.Parallel()
+	w, numbers := killed(t)
+	for range 3 {
+		name, _ := w.autoscaler("steady", "steady", "")
+		w.steady = append(w.steady, name)
+	}
+	good := w.config.String()
+	p := w.start()
+	before := uses(t, p)
+	told := remember(p, t)
+	end := w.watch(t, p)
+	for n := range soak.Rounds(100, 20_000) {
+		switch n % 4 {
+		case 0:
+			p.Configure(good + "[fleets.broken]\nkind = \"nomade\"\n")
+		case 2:
+			p.Configure(good)
+		}
+		if n%2 == 0 {
+			p.Signal(syscall.SIGHUP)
+			continue
+		}
+		if status, body, err := p.Ask(http.MethodPost, "/-/reload"); err != nil || status != http.StatusOK && status != http.StatusInternalServerError {
+			t.Fatalf("reload %d: %d %s, %v", n, status, body, err)
+		}
+	}
+	p.Configure(good)
+	if status, body, err := p.Ask(http.MethodPost, "/-/reload"); err != nil || status != http.StatusOK {
+		t.Errorf("the last reload: %d %s, %v", status, body, err)
+	}
+	p.Passes(w.steady[0], 3)
+	end()
+	knows(t, p, told)
+	if p.Metric("hpad_config_reloads_total", "failure") == 0 || p.Metric("hpad_config_reloads_total", "success") == 0 {
+		t.Error("/metrics does not tell of good and bad reloads")
+	}
+	w.judge(t, numbers)
+	comesBack(t, p, before)
+	p.Stop()
+}
+
+// TestTwo runs two hpads with states of their own over the same targets: they agree, and
+// each tells that somebody else writes.
+func TestTwo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 20, 1)
+	name, number := w.autoscaler("steady", "steady", "")
+	first, second := w.start(), w.start()
+	before := w.Truth(number).Count
+	for _, count := range []int{before / 2, before + 1, before} {
+		w.Ask(number, count)
+		wait.For(t, patience, "count that both want", func() (string, bool) {
+			now := w.Truth(number)
+			return fmt.Sprintf("%+v", now), now.Count == count && !now.Deploying
+		})
+		first.Passes(name, 2)
+		second.Passes(name, 2)
+	}
+	if writes := w.written(number); len(writes) != 3 {
+		t.Errorf("three loads were answered by %+v, want a write each", writes)
+	}
+	foreign := 0
+	for _, p := range []*program.Program{first, second} {
+		if hasEvent(view(t, p, name), "ForeignWriter") {
+			foreign++
+		}
+		p.Stop()
+	}
+	if foreign == 0 {
+		t.Error("neither tells that somebody else writes")
+	}
+}
+
+func hasEvent(a api.Autoscaler, reason string) bool {
+	for _, event := range a.Events {
+		if event.Reason == reason {
+			return true
+		}
+	}
+	return false
+}
