@@ -1,0 +1,181 @@
+package faults
+
+import (
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hpad/hpad/test/internal/installed"
+	"github.com/hpad/hpad/test/internal/program"
+	"github.com/hpad/hpad/test/internal/wait"
+)
+
+// page is the size of a database's pages.
+const page = 4096
+
+// tear writes garbage over a part of a file, as a machine that lost its power in the
+// middle of a write may leave it.
+func tear(at func(size int64) int64, length int) func(path string) error {
+	return func(path string) error {
+		file, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		info, err := file.Stat()
+		if err == nil {
+			garbage := make([]byte, length)
+			_, _ = rand.Read(garbage)
+			_, err = file.WriteAt(garbage, max(0, at(info.Size())))
+		}
+		return errors.Join(err, file.Close())
+	}
+}
+
+func truncate(share float64) func(path string) error {
+	return func(path string) error {
+		info, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		return os.Truncate(path, int64(share*float64(info.Size())))
+	}
+}
+
+// stateFaults are what may become of a file of the state while hpad does not run.
+var stateFaults = []struct {
+	name, file string
+	damage     func(path string) error
+}{
+	{"state with a torn last page", "state.db", tear(func(size int64) int64 { return size - page/2 }, page/2)},
+	{"state with a torn page in use", "state.db", tear(func(int64) int64 { return 3*page + 16 }, page)},
+	{"state with a torn head", "state.db", tear(func(int64) int64 { return page / 2 }, page)},
+	{"state with both heads torn", "state.db", tear(func(int64) int64 { return 0 }, 2*page)},
+	{"truncated state", "state.db", truncate(0.5)},
+	{"empty state", "state.db", truncate(0)},
+	{"removed state", "state.db", os.Remove},
+	{"history with a torn last page", "history.db", tear(func(size int64) int64 { return size - page/2 }, page/2)},
+	{"truncated history", "history.db", truncate(0.5)},
+	{"removed history", "history.db", os.Remove},
+}
+
+// TestState damages the state of an hpad that was killed. The next one either knows what
+// that knew, or tells of the loss where people look; the count stays, and follows.
+func TestState(t *testing.T) {
+	t.Parallel()
+	for _, fault := range stateFaults {
+		t.Run(fault.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, 20, 1)
+			v := &victim{world: w}
+			v.name, v.number = w.autoscaler("steady", "steady", "")
+			p := w.start()
+			half := w.Truth(v.number).Count / 2
+			w.Ask(v.number, half)
+			v.recovers(t, p, half)
+			p.Passes(v.name, 1)
+			told := remember(p, t)
+			p.Kill()
+			if err := fault.damage(filepath.Join(p.State(), fault.file)); err != nil {
+				t.Fatal(err)
+			}
+			startDamaged(t, p)
+			p.Passes(v.name, 2)
+			if _, ready, err := p.Ask(http.MethodGet, "/-/ready"); err != nil || !strings.Contains(ready, `"subject":"state"`) {
+				if fault.file == "state.db" {
+					knows(t, p, told)
+				}
+				t.Logf("nothing is lost: %s %v", ready, err)
+			} else {
+				if p.Metric("hpad_state_lost", "") == 0 || !strings.Contains(p.Says("get"), "PROBLEM") || !strings.Contains(p.Says("describe", v.name), "state") {
+					t.Errorf("/-/ready alone tells of the loss: %s", ready)
+				}
+			}
+			if writes := w.written(v.number); len(writes) != 1 {
+				t.Errorf("the count was written by %+v, want no more than before", writes)
+			}
+			w.Ask(v.number, half+1)
+			wait.For(t, patience, "count that follows", func() (string, bool) {
+				return "", w.Truth(v.number).Count == half+1
+			})
+			p.Stop()
+		})
+	}
+}
+
+// startDamaged starts hpad over damaged state. It may refuse once, and say why.
+func startDamaged(t *testing.T, p *program.Program) {
+	t.Helper()
+	since := len(p.Said())
+	p.Launch()
+	ended := false
+	wait.For(t, patience, "answer or end of hpad", func() (string, bool) {
+		_, _, err := p.Ask(http.MethodGet, "/-/ready")
+		ended = p.Ended() != ""
+		return p.Said()[since:], err == nil || ended
+	})
+	if ended {
+		if said := p.Said()[since:]; p.Ended() != "exit status 1" || !strings.Contains(said, "damaged") {
+			t.Fatalf("hpad ended with %s and said %s", p.Ended(), said)
+		}
+		p.Launch()
+	}
+	p.AwaitPasses()
+}
+
+// TestReadOnlyState starts hpad over a state that cannot be written: it says so and ends,
+// and knows all of it once it can be.
+func TestReadOnlyState(t *testing.T) {
+	t.Parallel()
+	disk := filepath.Join(t.TempDir(), "disk")
+	if err := os.Mkdir(disk, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	err := unix.Mount("hpad-faults", disk, "tmpfs", 0, "size=64m,mode=0700")
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+		installed.Absent(t, "mounting a file system needs privilege: "+err.Error())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(disk, 0); err != nil {
+			t.Errorf("unmount: %v", err)
+		}
+	})
+	w := newWorld(t, 20, 1)
+	v := &victim{world: w}
+	v.name, v.number = w.autoscaler("steady", "steady", "")
+	p := program.Prepare(t, program.Options{Config: w.config.String(), Daemon: daemonTable, State: filepath.Join(disk, "state")})
+	p.Start()
+	half := w.Truth(v.number).Count / 2
+	w.Ask(v.number, half)
+	v.recovers(t, p, half)
+	p.Passes(v.name, 1)
+	told := remember(p, t)
+	p.Kill()
+	remount := func(flags uintptr) {
+		t.Helper()
+		if err := unix.Mount("hpad-faults", disk, "tmpfs", unix.MS_REMOUNT|flags, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remount(unix.MS_RDONLY)
+	p.Launch()
+	wait.For(t, patience, "end of hpad", func() (string, bool) { return p.Said(), p.Ended() != "" })
+	if said := p.Said(); p.Ended() != "exit status 1" || !strings.Contains(said, "read-only file system") {
+		t.Errorf("it ended with %s and said %s", p.Ended(), said)
+	}
+	remount(0)
+	p.Start()
+	knows(t, p, told)
+	if writes := w.written(v.number); len(writes) != 1 {
+		t.Errorf("the count was written by %+v, want no more than before", writes)
+	}
+	p.Stop()
+}
