@@ -1,0 +1,169 @@
+package faults
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/test/internal/program"
+	"github.com/hpad/hpad/test/soak"
+)
+
+// clientFaults are clients that one has rather not: what each of many does with its
+// connection.
+var clientFaults = []struct {
+	name    string
+	clients int
+	do      func(conn net.Conn, ticks <-chan time.Time)
+}{
+	{"send nothing", 100, func(_ net.Conn, ticks <-chan time.Time) {
+		for range ticks {
+		}
+	}},
+	{"send a byte a second", 100, func(conn net.Conn, ticks <-chan time.Time) {
+		for _, b := range []byte("GET /metrics HTTP/1.1\r\nHost: localhost\r\nX-Slow: " + strings.Repeat("x", 1000)) {
+			if _, ok := <-ticks; !ok {
+				return
+			}
+			_, _ = conn.Write([]byte{b})
+		}
+	}},
+	{"do not read", 100, func(conn net.Conn, ticks <-chan time.Time) {
+		request := []byte("GET /api/v1/autoscalers HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		for range ticks {
+			_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
+			_, _ = conn.Write(bytes.Repeat(request, 20))
+		}
+	}},
+	{"send garbage", 100, func(conn net.Conn, ticks <-chan time.Time) {
+		garbage := make([]byte, 64<<10)
+		for n := range garbage {
+			garbage[n] = byte(rand.Uint32())
+		}
+		for range ticks {
+			_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
+			_, _ = conn.Write(garbage)
+		}
+	}},
+	{"post without end", 20, func(conn net.Conn, ticks <-chan time.Time) {
+		_, _ = conn.Write([]byte("POST /-/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000000\r\n\r\n"))
+		body := make([]byte, 64<<10)
+		for range ticks {
+			_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
+			_, _ = conn.Write(body)
+		}
+	}},
+	{"ask as fast as they can", 300, func(conn net.Conn, ticks <-chan time.Time) {
+		answer := make([]byte, 1<<20)
+		for range ticks {
+			for range 5 {
+				_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+				_, _ = conn.Write([]byte("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\nGET /api/v1/autoscalers HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+				_, _ = conn.Read(answer)
+			}
+		}
+	}},
+}
+
+// TestClients lets hundreds of bad clients at hpad's address and at its socket, all kinds
+// at once: the command line is answered all the time, and nobody loses a period.
+func TestClients(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 40, 5)
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	_ = free.Close()
+	p := program.Prepare(t, program.Options{Config: w.config.String(), Daemon: fmt.Sprintf("listen = %q\nsync_period = \"%ds\"\n", address, period)})
+	p.Start()
+	p.Passes(w.steady[0], 2)
+	before := uses(t, p)
+	end := w.watch(t, p)
+	stop := make(chan struct{})
+	var clients sync.WaitGroup
+	var connected atomic.Int64
+	for _, fault := range clientFaults {
+		for n := range fault.clients {
+			network, at := "tcp", address
+			if n%10 == 0 { // whoever may use the socket has fewer such clients
+				network, at = "unix", p.Socket()
+			}
+			clients.Go(func() { besiege(network, at, fault.do, stop, &connected) })
+		}
+	}
+	asked := 0
+	for deadline := time.Now().Add(time.Duration(soak.Rounds(15, 600)) * time.Second); time.Now().Before(deadline); asked++ {
+		if said := p.Says("get"); !strings.Contains(said, w.steady[0]) {
+			t.Errorf("hpad get says %s", said)
+		}
+	}
+	t.Logf("%d connections, and hpad get was answered %d times", connected.Load(), asked)
+	if connected.Load() < 500 {
+		t.Errorf("only %d connections were made", connected.Load())
+	}
+	end()
+	close(stop)
+	clients.Wait()
+	comesBack(t, p, before)
+	response, err := http.Get("http://" + address + "/-/healthy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, response.Body)
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		t.Errorf("after all that /-/healthy says %s", response.Status)
+	}
+	p.Stop()
+}
+
+// besiege does with one connection after the other what a bad client does, until stop.
+func besiege(network, address string, do func(net.Conn, <-chan time.Time), stop <-chan struct{}, connected *atomic.Int64) {
+	for {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		conn, err := net.DialTimeout(network, address, 5*time.Second)
+		if err != nil {
+			pauseFor(100 * time.Millisecond)
+			continue
+		}
+		connected.Add(1)
+		ticks := make(chan time.Time)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			do(conn, ticks)
+		}()
+		// A connection lasts five seconds.
+		pace := time.NewTicker(time.Second)
+		for n := 0; n < 5; n++ {
+			select {
+			case now := <-pace.C:
+				select {
+				case ticks <- now:
+				case <-done:
+				case <-stop:
+				}
+			case <-stop:
+				n = 5
+			}
+		}
+		pace.Stop()
+		close(ticks)
+		_ = conn.Close()
+		<-done
+	}
+}
