@@ -1,0 +1,73 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hpad/hpad/sources"
+	"github.com/hpad/hpad/test/soak"
+)
+
+// TestAnHourOfLoad runs 2,000 autoscalers for an hour, a tenth of which fail and a tenth
+// of which are given another count all the time: none misses a tick, those that fail keep
+// what they have, and the memory stays what it was after ten minutes.
+func TestAnHourOfLoad(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		const autoscalers, replicas = 2000, 3
+		w.log = zap.NewNop()
+		w.config.Daemon.SyncPeriod = time.Minute / time.Duration(soak.Rounds(1, 4))
+		name := func(n int) string { return fmt.Sprintf("a%04d", n) }
+		for n := range autoscalers {
+			w.fed(name(n), replicas, replicas)
+			if n%10 == 0 {
+				w.source().set(name(n), func(context.Context, time.Time) (sources.Vector, error) {
+					return sources.Vector{}, errors.New("the server is on fire")
+				})
+			}
+		}
+		w.start()
+		defer w.stop()
+		run := func(minutes int) (heap uint64) {
+			for minute := range minutes {
+				for n := 1; n < autoscalers; n += 10 {
+					w.source().value(name(n), float64(replicas+(n+minute)%3))
+				}
+				w.advance(time.Minute)
+			}
+			w.store.forget()
+			runtime.GC()
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			return m.HeapAlloc
+		}
+		before := run(10)
+		after := run(50)
+		t.Logf("%d KiB after ten minutes, %d after an hour", before>>10, after>>10)
+		if after > before+before/4 {
+			t.Errorf("the heap has grown from %d to %d bytes", before, after)
+		}
+		for n := range autoscalers {
+			a := w.view(name(n))
+			failing := n%10 == 0
+			if a.Evaluation.Late > 0 || time.Since(a.Evaluation.Last) > w.config.Daemon.SyncPeriod || (a.Evaluation.Error != "") != failing {
+				t.Fatalf("%s after an hour: %+v", a.Name, a.Evaluation)
+			}
+			if failing && (a.Status.CurrentReplicas != replicas || len(w.writes(a.Name, time.Now())) > 0) {
+				t.Errorf("%s, which fails, has %d replicas, want %d", a.Name, a.Status.CurrentReplicas, replicas)
+			}
+		}
+	})
+}
+
+// forget drops what the store keeps for tests to look at.
+func (s *memoryStore) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.entries = nil
+}

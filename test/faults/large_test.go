@@ -1,0 +1,81 @@
+package faults
+
+import (
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// endless answers series, or jobs, for as long as somebody reads: gigabytes a minute.
+func endless(_ *front, w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	pour(w, r)
+}
+
+// bomb is endless in few bytes: compressed it is a thousandth.
+func bomb(_ *front, w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Encoding", "gzip")
+	zipped, _ := gzip.NewWriterLevel(w, gzip.BestSpeed)
+	pour(zipped, r)
+	_ = zipped.Close()
+}
+
+func pour(to io.Writer, r *http.Request) {
+	begin, series := `{"status":"success","data":{"resultType":"vector","result":[`, fmt.Sprintf(`{"metric":{"a":"%%d%s"},"value":[%s,"1"]},`, strings.Repeat("x", 1000), r.FormValue("time"))
+	if strings.HasPrefix(r.URL.Path, "/v1/") {
+		begin, series = "[", `{"ID":"%d`+strings.Repeat("x", 1000)+`","Name":"x","JobModifyIndex":1},`
+	}
+	if _, err := io.WriteString(to, begin); err != nil {
+		return
+	}
+	for n := 0; r.Context().Err() == nil; n += 100 {
+		var text strings.Builder
+		for i := range 100 {
+			fmt.Fprintf(&text, series, n+i)
+		}
+		if _, err := io.WriteString(to, text.String()); err != nil {
+			return
+		}
+	}
+}
+
+// TestLarge has sources and fleets answer without end.
+func TestLarge(t *testing.T) {
+	w := newWorld(t, 40, 2)
+	type large struct {
+		name string
+		how  misbehavior
+		why  string
+		*victim
+	}
+	var all []large
+	for name, how := range map[string]misbehavior{"gigabytes": endless, "a gzip bomb": bomb} {
+		source := &victim{world: w, front: newFront(t, w.prometheus)}
+		w.source(fmt.Sprintf("s%d", len(all)), source.front)
+		source.name, source.number = w.autoscaler("steady", fmt.Sprintf("s%d", len(all)), "")
+		all = append(all, large{"source answers " + name, how, "timeout of 1s|more than|room|budget", source})
+		fleet := &victim{world: w, front: newFront(t, w.nomad)}
+		w.fleet(fmt.Sprintf("f%d", len(all)), fleet.front)
+		fleet.name, fleet.number = w.autoscaler(fmt.Sprintf("f%d", len(all)), "steady", "")
+		all = append(all, large{"fleet answers " + name, how, "timeout|deadline|more than|large|cut off", fleet})
+	}
+	p := w.start()
+	p.Passes(w.steady[0], 2)
+	before := uses(t, p)
+	end := w.watch(t, p)
+	for _, one := range all { // one after the other: each keeps a processor busy
+		t.Run(one.name, func(t *testing.T) {
+			one.withstand(t, p, func() { one.misbehave(one.how) }, one.heal, one.why)
+			if now := uses(t, p); now.Resident > 1<<30 {
+				t.Errorf("hpad has %d MiB", now.Resident>>20)
+			}
+		})
+	}
+	end()
+	comesBack(t, p, before)
+	p.Stop()
+}

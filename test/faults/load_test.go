@@ -1,0 +1,75 @@
+package faults
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/hpad/hpad/test/internal/program"
+	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/scale/sim"
+	"github.com/hpad/hpad/test/soak"
+)
+
+// TestLoad runs 2,000 autoscalers, a tenth of which have a source that fails: the others
+// keep their period, and memory stays what it was; for ten minutes in the long form.
+func TestLoad(t *testing.T) {
+	const autoscalers, seconds = 2000, 5
+	w := newWorld(t, autoscalers, 0)
+	broken := newFront(t, w.prometheus)
+	broken.misbehave(say(500, "text/plain", "boom"))
+	w.source("broken", broken)
+	for number := range autoscalers {
+		source := "steady"
+		if number%10 == 0 {
+			source = "broken"
+		}
+		fmt.Fprintf(&w.config, `[autoscalers.%[1]s]
+target       = { fleet = "steady", job = %[1]q, group = "app" }
+min_replicas = 1
+max_replicas = 20
+[[autoscalers.%[1]s.metrics]]
+type          = "External"
+name          = "load"
+source        = %[2]q
+query         = '%[3]s'
+select        = { service = %[1]q }
+average_value = "%[4]d"
+`, sim.JobID(number), source, sim.SharedQuery, sim.PerInstance)
+	}
+	p := program.Prepare(t, program.Options{Config: w.config.String(), Daemon: fmt.Sprintf("listen = \"\"\nsync_period = \"%ds\"\n", seconds)})
+	p.Start()
+	probe := sim.JobID(1)
+	p.Passes(probe, 3) // until all that is kept is there
+	before := uses(t, p)
+	late := p.Metric("hpad_autoscaler_late_passes_total", "")
+	passes := soak.Rounds(4, 600/seconds)
+	begun := p.Metric("hpad_reconciliations_total", "")
+	for range passes {
+		p.Passes(probe, 1)
+		if health, err := p.Client.Health(t.Context()); err != nil || !health.Healthy || len(health.Unevaluated) > 0 {
+			t.Fatalf("hpad is not healthy: %+v, %v", health, err)
+		}
+	}
+	wait.For(t, patience, "end of the last passes", func() (string, bool) {
+		made := p.Metric("hpad_reconciliations_total", "") - begun
+		return fmt.Sprintf("%.0f passes in %d periods", made, passes), made >= 0.9*float64(passes*autoscalers)
+	})
+	if late = p.Metric("hpad_autoscaler_late_passes_total", "") - late; late > float64(passes*autoscalers)/20 {
+		t.Errorf("%.0f passes were late, of %d", late, passes*autoscalers)
+	}
+	if failing := p.Metric("hpad_autoscaler_failing", ""); failing != autoscalers/10 {
+		t.Errorf("/metrics tells of %.0f that fail, want %d", failing, autoscalers/10)
+	}
+	for number := range autoscalers {
+		if writes := w.written(number); len(writes) > 0 {
+			t.Errorf("%s was scaled by %+v, and its load has not changed", sim.JobID(number), writes)
+		}
+	}
+	comesBack(t, p, before)
+	broken.heal()
+	wait.For(t, patience, "recovery of all", func() (string, bool) {
+		failing := p.Metric("hpad_autoscaler_failing", "")
+		return fmt.Sprintf("%.0f fail", failing), failing == 0
+	})
+	p.Stop()
+}
