@@ -2,15 +2,19 @@ package faults
 
 import (
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/test/internal/installed"
 	"github.com/hpad/hpad/test/internal/program"
 	"github.com/hpad/hpad/test/internal/wait"
@@ -79,7 +83,10 @@ func TestState(t *testing.T) {
 			w.Ask(v.number, half)
 			v.recovers(t, p, half)
 			p.Passes(v.name, 1)
-			told := remember(p, t)
+			told, known := remember(p, t), scaledTo(t, p, v.name, half)
+			if len(known) == 0 {
+				t.Fatal("the history does not have the change")
+			}
 			p.Kill()
 			if err := fault.damage(filepath.Join(p.State(), fault.file)); err != nil {
 				t.Fatal(err)
@@ -87,10 +94,11 @@ func TestState(t *testing.T) {
 			startDamaged(t, p)
 			p.Passes(v.name, 2)
 			if _, ready, err := p.Ask(http.MethodGet, "/-/ready"); err != nil || !strings.Contains(ready, `"subject":"state"`) {
-				if fault.file == "state.db" {
-					knows(t, p, told)
+				// Then nothing is.
+				knows(t, p, told)
+				if now := scaledTo(t, p, v.name, half); err != nil || !slices.ContainsFunc(now, known[0].Equal) {
+					t.Errorf("the change of %s is not in the history any more, but %s, and no loss is told: %s, %v", known[0], now, ready, err)
 				}
-				t.Logf("nothing is lost: %s %v", ready, err)
 			} else {
 				if p.Metric("hpad_state_lost", "") == 0 || !strings.Contains(p.Says("get"), "PROBLEM") || !strings.Contains(p.Says("describe", v.name), "state") {
 					t.Errorf("/-/ready alone tells of the loss: %s", ready)
@@ -106,6 +114,21 @@ func TestState(t *testing.T) {
 			p.Stop()
 		})
 	}
+}
+
+// scaledTo returns when the history says that a count was written.
+func scaledTo(t *testing.T, p *program.Program, name string, count int) (times []time.Time) {
+	t.Helper()
+	var entries []api.Recorded
+	if err := json.Unmarshal([]byte(p.Says("history", name, "-o", "json")), &entries); err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if entry.Written != nil && int(*entry.Written) == count {
+			times = append(times, entry.Time)
+		}
+	}
+	return times
 }
 
 // startDamaged starts hpad over damaged state. It may refuse once, and say why.
