@@ -119,6 +119,10 @@ func knows(t testing.TB, p *program.Program, before map[string]remembered) {
 	}
 }
 
+// turn is after how many kills all have long got what they asked for, and ask for the
+// contrary.
+const turn = 150
+
 // TestKill kills hpad at random moments under load. Nothing that was told is lost,
 // nothing is done twice.
 func TestKill(t *testing.T) {
@@ -147,6 +151,11 @@ func TestKill(t *testing.T) {
 		knows(t, p, told)
 		if t.Failed() {
 			break
+		}
+		if n%turn == turn-1 {
+			for i, number := range numbers {
+				w.Ask(number, 1+19*((i+n/turn+1)%2))
+			}
 		}
 	}
 	w.judge(t, numbers)
