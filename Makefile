@@ -18,7 +18,7 @@ image:
 test:
 	test/all.sh
 
-# soak runs the tests that have a long form in it, which takes more than an hour.
+# soak runs the tests that have a long form in it, which takes hours.
 soak:
 	test/soak.sh
 
