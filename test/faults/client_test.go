@@ -76,7 +76,6 @@ var clientFaults = []struct {
 // TestClients lets hundreds of bad clients at hpad's address and at its socket, all kinds
 // at once: the command line is answered all the time, and nobody loses a period.
 func TestClients(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, 40, 5)
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -57,7 +57,6 @@ func onWrites(how misbehavior) misbehavior {
 
 // TestFleet has each fleet misbehave in its own way, all of them at the same time.
 func TestFleet(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, 100, 3)
 	victims := map[string]*victim{}
 	add := func(name string, f *front, more ...string) *victim {

@@ -191,7 +191,6 @@ func TestTerm(t *testing.T) {
 // TestReloads reloads without a break, by signals and over the socket, good
 // configurations and bad ones: nothing stops, and nothing is forgotten.
 func TestReloads(t *testing.T) {
-	t.Parallel()
 	w, numbers := killed(t)
 	for range 3 {
 		name, _ := w.autoscaler("steady", "steady", "")

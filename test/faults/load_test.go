@@ -39,10 +39,10 @@ average_value = "%[4]d"
 	p := program.Prepare(t, program.Options{Config: w.config.String(), Daemon: fmt.Sprintf("listen = \"\"\nsync_period = \"%ds\"\n", seconds)})
 	p.Start()
 	probe := sim.JobID(1)
-	p.Passes(probe, 3) // until all that is kept is there
+	p.Passes(probe, 2) // until all that is kept is there
 	before := uses(t, p)
 	late := p.Metric("hpad_autoscaler_late_passes_total", "")
-	passes := soak.Rounds(4, 600/seconds)
+	passes := soak.Rounds(3, 600/seconds)
 	begun := p.Metric("hpad_reconciliations_total", "")
 	for range passes {
 		p.Passes(probe, 1)

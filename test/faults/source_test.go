@@ -54,7 +54,6 @@ var sourceFaults = []struct {
 
 // TestSource has each source misbehave in its own way, all of them at the same time.
 func TestSource(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, 100, 3)
 	victims := map[string]*victim{}
 	add := func(name string, f *front, more ...string) {
