@@ -80,6 +80,15 @@ const (
 	resumedReason    = "Resumed"
 )
 
+// TellsOfPause reports whether the event is that a pause began, changed or ended.
+func (e Event) TellsOfPause() bool {
+	switch e.Reason {
+	case pausedReason, pausedUpReason, pausedDownReason, resumedReason:
+		return true
+	}
+	return false
+}
+
 // noticePauses sets the condition of pauses, and adds an event when they begin, change or
 // end. An autoscaler that was never paused has no such condition.
 func (p *pass) noticePauses() {

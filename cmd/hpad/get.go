@@ -52,7 +52,7 @@ always has it, with the last evaluation and the conditions that bear on the coun
 // getAll writes all autoscalers as they come: a table once all are there, and nothing
 // of it where some are not.
 func getAll(ctx context.Context, client *api.Client, format outputFormat, stream streams) error {
-	if format == outputJSON || format == outputYAML {
+	if format == outputJSON || format == outputYAML || format == outputJSONL {
 		return writeList(stream.out, format, client.EachAutoscalerJSON(ctx))
 	}
 	count := 0

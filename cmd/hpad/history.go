@@ -13,7 +13,8 @@ import (
 )
 
 func newHistoryCommand(stream streams) *cobra.Command {
-	var since string
+	var since, until string
+	var changes bool
 	limit := 20
 	cmd := &cobra.Command{
 		Use:   "history [NAME]",
@@ -22,28 +23,40 @@ func newHistoryCommand(stream streams) *cobra.Command {
 new reason, oldest first, each with the count before and after and why. They are
 kept for 7 days, also across restarts and once the autoscaler is deleted.
 
+Times are local, as TZ says. With --changes only those decisions are listed that
+wrote a count, or follow a change by somebody else: of the count, of the bounds,
+or a pause that began or ended.
+
 "hpad explain NAME --at TIME" shows every step of one of them.`,
-		Example: "  hpad history\n  hpad history checkout --since 2h -n 100",
+		Example: "  hpad history\n  hpad history checkout --since 2h -n 100\n  hpad history --since yesterday --until today --changes",
 		Args:    cobra.MaximumNArgs(1),
 	}
 	format := addOutputFlag(cmd)
 	client := addConnectFlags(cmd)
 	cmd.Flags().StringVar(&since, "since", "", "only what came after this `time`: "+instantForms)
+	cmd.Flags().StringVar(&until, "until", "", "only what came before this `time`")
+	cmd.Flags().BoolVar(&changes, "changes", false, "only what changed the count, its bounds or a pause")
 	cmd.Flags().IntVarP(&limit, "limit", "n", limit, fmt.Sprintf("the newest so many, at most %d", api.MaxHistoryLimit))
 	cmd.ValidArgsFunction = completeNames(client, 1)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
-		var from time.Time
-		if since != "" {
+		query := api.HistoryQuery{Changes: changes, Limit: limit}
+		for _, bound := range []struct {
+			flag, text string
+			at         *time.Time
+		}{{"since", since, &query.From}, {"until", until, &query.To}} {
+			if bound.text == "" {
+				continue
+			}
 			var err error
-			if from, err = parseInstant(since, time.Now()); err != nil {
-				return wrongUse(fmt.Errorf("--since %w", err), helpHint(cmd))
+			if *bound.at, err = parseInstant(bound.text, time.Now()); err != nil {
+				return wrongUse(fmt.Errorf("--%s %w", bound.flag, err), helpHint(cmd))
 			}
 		}
 		if limit < 1 || limit > api.MaxHistoryLimit {
 			return wrongUse(fmt.Errorf("--limit %d: must be from 1 to %d", limit, api.MaxHistoryLimit), helpHint(cmd))
 		}
 		name := strings.Join(names, "")
-		entries, err := client().History(cmd.Context(), name, from, time.Time{}, limit)
+		entries, err := client().HistoryOf(cmd.Context(), name, query)
 		if err != nil {
 			return suggestName(cmd.Context(), client(), name, err)
 		}
@@ -52,7 +65,7 @@ kept for 7 days, also across restarts and once the autoscaler is deleted.
 				_, err := io.WriteString(stream.err, "Nothing is recorded.\n")
 				return err
 			}
-			return show.History(w, entries, name == "")
+			return show.History(w, entries, name == "", time.Local)
 		})
 	}
 	return cmd

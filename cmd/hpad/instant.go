@@ -2,21 +2,35 @@ package main
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 )
 
 // instantForms says how parseInstant wants times.
-const instantForms = `"15:04", "2006-01-02 15:04:05" (UTC), RFC 3339, or how long ago, as "90m"`
+const instantForms = `"15:04", "2006-01-02 15:04:05" (local), RFC 3339, "today", "yesterday", or how long ago, as "90m" or "10d"`
 
 // parseInstant reads a time as a person writes it. A time of day is the last one
-// that has been; zones that are not written are UTC, as hpad writes times.
+// that has been, today and yesterday are their midnights, and zones that are not written
+// are that of now.
 func parseInstant(text string, now time.Time) (time.Time, error) {
-	now = now.UTC()
 	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
 		return now.Add(-ago), nil
 	}
+	if number, days := strings.CutSuffix(text, "d"); days {
+		if ago, err := strconv.ParseUint(number, 10, 16); err == nil {
+			return now.AddDate(0, 0, -int(ago)), nil
+		}
+	}
+	year, month, day := now.Date()
+	switch text {
+	case "today":
+		return time.Date(year, month, day, 0, 0, 0, 0, now.Location()), nil
+	case "yesterday":
+		return time.Date(year, month, day-1, 0, 0, 0, 0, now.Location()), nil
+	}
 	for _, layout := range []string{time.RFC3339Nano, time.DateTime, "2006-01-02 15:04:05 MST", "2006-01-02 15:04", time.DateOnly} {
-		if at, err := time.Parse(layout, text); err == nil {
+		if at, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
 			return at, nil
 		}
 	}
@@ -25,9 +39,9 @@ func parseInstant(text string, now time.Time) (time.Time, error) {
 		if err != nil {
 			continue
 		}
-		at := time.Date(now.Year(), now.Month(), now.Day(), clock.Hour(), clock.Minute(), clock.Second(), 0, time.UTC)
+		at := time.Date(year, month, day, clock.Hour(), clock.Minute(), clock.Second(), 0, now.Location())
 		if at.After(now) {
-			at = at.AddDate(0, 0, -1)
+			at = time.Date(year, month, day-1, clock.Hour(), clock.Minute(), clock.Second(), 0, now.Location())
 		}
 		return at, nil
 	}

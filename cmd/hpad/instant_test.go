@@ -16,15 +16,41 @@ func TestParseInstant(t *testing.T) {
 		"2026-11-20 08:00":          "2026-11-20T08:00:00Z",
 		"2026-11-20 08:00:01":       "2026-11-20T08:00:01Z",
 		"2026-11-20 08:00:01 UTC":   "2026-11-20T08:00:01Z",
+		"10d":                       "2026-11-11T12:00:20Z",
+		"today":                     "2026-11-21T00:00:00Z",
+		"yesterday":                 "2026-11-20T00:00:00Z",
 		"2026-11-20T08:00:01+01:00": "2026-11-20T07:00:01Z",
 	} {
 		if got, err := parseInstant(text, now); err != nil || got.UTC().Format(time.RFC3339) != want {
 			t.Errorf("parseInstant(%q) = %v, %v, want %s", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "yesterday", "-5m", "25:00", "2026-13-01"} {
+	for _, text := range []string{"", "tomorrow", "-5m", "-1d", "1.5d", "d", "99999d", "25:00", "2026-13-01"} {
 		if got, err := parseInstant(text, now); err == nil {
 			t.Errorf("parseInstant(%q) = %v, want an error", text, got)
+		}
+	}
+}
+
+// Who writes no zone means that of TZ, also on the day that has an hour less.
+func TestParseInstantOfTheZone(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2026, time.March, 29, 12, 0, 0, 0, berlin) // 02:00 was 03:00
+	for text, want := range map[string]string{
+		"11:59":                "2026-03-29T09:59:00Z",
+		"13:00":                "2026-03-28T12:00:00Z",
+		"1d":                   "2026-03-28T11:00:00Z",
+		"24h":                  "2026-03-28T10:00:00Z",
+		"today":                "2026-03-28T23:00:00Z",
+		"yesterday":            "2026-03-27T23:00:00Z",
+		"2026-03-29 08:00":     "2026-03-29T06:00:00Z",
+		"2026-03-29T08:00:00Z": "2026-03-29T08:00:00Z",
+	} {
+		if got, err := parseInstant(text, at); err != nil || got.UTC().Format(time.RFC3339) != want {
+			t.Errorf("parseInstant(%q) = %v, %v, want %s", text, got, err, want)
 		}
 	}
 }

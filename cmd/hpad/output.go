@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -26,10 +27,12 @@ const (
 	outputWide  outputFormat = "wide"
 	outputJSON  outputFormat = "json"
 	outputYAML  outputFormat = "yaml"
+	// outputJSONL is JSON Lines: a line for each item of a list, or one.
+	outputJSONL outputFormat = "jsonl"
 )
 
 // outputFormats are all of them, as help and errors list them.
-var outputFormats = []string{string(outputTable), string(outputWide), string(outputJSON), string(outputYAML)}
+var outputFormats = []string{string(outputTable), string(outputWide), string(outputJSON), string(outputYAML), string(outputJSONL)}
 
 func (f *outputFormat) String() string { return string(*f) }
 
@@ -51,7 +54,7 @@ func addOutputFlag(cmd *cobra.Command) *outputFormat {
 	return &format
 }
 
-// write writes value as JSON or YAML, or what text makes for a person.
+// write writes value as JSON, JSON Lines or YAML, or what text makes for a person.
 func write(w io.Writer, format outputFormat, value any, text func(io.Writer) error) error {
 	body, err := render(format, value, text)
 	if err != nil {
@@ -60,7 +63,7 @@ func write(w io.Writer, format outputFormat, value any, text func(io.Writer) err
 	return say(w, string(body))
 }
 
-// writeList writes what a sequence has as JSON or YAML, as write writes a slice, item by
+// writeList writes what a sequence has as JSON, JSON Lines or YAML, as write writes a slice, item by
 // item: nothing before the first. An error ends it where it is, so that nobody takes a
 // part for the whole.
 func writeList(w io.Writer, format outputFormat, items iter.Seq2[jsontext.Value, error]) error {
@@ -81,6 +84,7 @@ func writeList(w io.Writer, format outputFormat, items iter.Seq2[jsontext.Value,
 		}
 	}
 	switch {
+	case format == outputJSONL:
 	case count == 0:
 		_, _ = to.WriteString("[]\n")
 	case format == outputJSON:
@@ -96,6 +100,13 @@ func writeList(w io.Writer, format outputFormat, items iter.Seq2[jsontext.Value,
 func renderItem(format outputFormat, item jsontext.Value, first bool) ([]byte, error) {
 	if format == outputYAML {
 		return render(format, []jsontext.Value{item}, nil)
+	}
+	if format == outputJSONL {
+		line := slices.Clone(item)
+		if err := line.Compact(jsontext.PreserveRawStrings(true)); err != nil {
+			return nil, fmt.Errorf("encode the answer: %w", err)
+		}
+		return append(line, '\n'), nil
 	}
 	opening := ",\n  "
 	if first {
@@ -119,6 +130,8 @@ func render(format outputFormat, value any, text func(io.Writer) error) ([]byte,
 			return nil, fmt.Errorf("encode the answer: %w", err)
 		}
 		return page.Bytes(), nil
+	case outputJSONL:
+		return renderLines(value)
 	case outputYAML:
 		encoded, err := yaml.Marshal(value)
 		if err != nil {
@@ -131,4 +144,24 @@ func render(format outputFormat, value any, text func(io.Writer) error) ([]byte,
 		}
 		return bytes.Map(show.Printable, page.Bytes()), nil
 	}
+}
+
+// renderLines renders a value as JSON Lines: a slice has one for each item.
+func renderLines(value any) ([]byte, error) {
+	var page bytes.Buffer
+	encoder := json.NewEncoder(&page)
+	encoder.SetEscapeHTML(false)
+	items := []any{value}
+	if list := reflect.ValueOf(value); list.Kind() == reflect.Slice {
+		items = items[:0]
+		for i := range list.Len() {
+			items = append(items, list.Index(i).Interface())
+		}
+	}
+	for _, item := range items {
+		if err := encoder.Encode(item); err != nil {
+			return nil, fmt.Errorf("encode the answer: %w", err)
+		}
+	}
+	return page.Bytes(), nil
 }

@@ -32,7 +32,7 @@ func TestListIsWrittenAsItComes(t *testing.T) {
 	all := scenarios().List
 	all[0].Evaluation.Error = "</b> & \u2028 \xff 5 → 7 \x1b"
 	broken := errors.New("broken")
-	for _, format := range []outputFormat{outputJSON, outputYAML} {
+	for _, format := range []outputFormat{outputJSON, outputYAML, outputJSONL} {
 		for _, count := range []int{0, 1, len(all)} {
 			sequence := func(err error) func(func(jsontext.Value, error) bool) {
 				return func(yield func(jsontext.Value, error) bool) {

@@ -14,14 +14,33 @@ import (
 // DefaultHistoryLimit. An error that is ErrNotFound means that nothing is known of
 // that name.
 func (c *Client) History(ctx context.Context, name string, from, to time.Time, limit int) ([]Recorded, error) {
+	return c.HistoryOf(ctx, name, HistoryQuery{From: from, To: to, Limit: limit})
+}
+
+// HistoryQuery is what is asked for of a history.
+type HistoryQuery struct {
+	// From is the earliest time, and To the one before which they are; zero ones are no
+	// bounds.
+	From, To time.Time
+	// Changes leaves out what changed nothing, as Recorded.Changed says.
+	Changes bool
+	// Limit is how many of the newest there are at most; 0 means DefaultHistoryLimit.
+	Limit int
+}
+
+// HistoryOf is as History, with all that can be asked for.
+func (c *Client) HistoryOf(ctx context.Context, name string, q HistoryQuery) ([]Recorded, error) {
 	query := url.Values{}
-	for key, at := range map[string]time.Time{"from": from, "to": to} {
+	for key, at := range map[string]time.Time{"from": q.From, "to": q.To} {
 		if !at.IsZero() {
 			query.Set(key, at.Format(time.RFC3339Nano))
 		}
 	}
-	if limit > 0 {
-		query.Set("limit", strconv.Itoa(limit))
+	if q.Limit > 0 {
+		query.Set("limit", strconv.Itoa(q.Limit))
+	}
+	if q.Changes {
+		query.Set("changes", "true")
 	}
 	path := "/api/v1/history"
 	if name != "" {

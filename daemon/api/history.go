@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -125,13 +126,18 @@ func (h handlers) recorded(w http.ResponseWriter, r *http.Request) ([]Recorded, 
 	from, err1 := instant("from", query.Get("from"))
 	to, err2 := instant("to", query.Get("to"))
 	limit, err3 := historyLimit(query.Get("limit"))
-	for _, err := range []error{err1, err2, err3} {
+	changes, err4 := onlyChanges(query.Get("changes"))
+	for _, err := range []error{err1, err2, err3, err4} {
 		if err != nil {
 			writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
 			return nil, false
 		}
 	}
-	entries, err := h.daemon.History(r.Context(), r.PathValue("name"), from, to, limit)
+	read := h.daemon.History
+	if changes {
+		read = h.changes
+	}
+	entries, err := read(r.Context(), r.PathValue("name"), from, to, limit)
 	if err != nil {
 		writeError(w, http.StatusInternalServerError, ErrorInternal, err.Error())
 		return nil, false
@@ -140,6 +146,59 @@ func (h handlers) recorded(w http.ResponseWriter, r *http.Request) ([]Recorded, 
 		entries = []Recorded{} // no null in the response
 	}
 	return entries, true
+}
+
+// changesPage is how many entries are looked through at once for those that changed
+// something.
+const changesPage = 1000
+
+// changes reads as Daemon.History does, but only what changed something. The entries
+// of the earliest instant of a page are left to the next one, which has all of them.
+func (h handlers) changes(ctx context.Context, name string, from, to time.Time, limit int) ([]Recorded, error) {
+	var found []Recorded // newest first
+	for page := changesPage; len(found) < limit; {
+		entries, err := h.daemon.History(ctx, name, from, to, page)
+		if err != nil {
+			return nil, err
+		}
+		whole := len(entries) < page
+		if !whole {
+			earliest := entries[0].Time
+			entries = slices.DeleteFunc(entries, func(r Recorded) bool { return r.Time.Equal(earliest) })
+			to = earliest.Add(time.Nanosecond)
+			if len(entries) == 0 {
+				page *= 2
+			}
+		}
+		for _, entry := range slices.Backward(entries) {
+			if entry.Changed() {
+				found = append(found, entry)
+			}
+		}
+		if whole {
+			break
+		}
+	}
+	found = found[:min(limit, len(found))]
+	slices.Reverse(found)
+	return found, nil
+}
+
+// Changed reports whether the pass wrote a count or was asked for one by a person, or
+// followed a change by somebody else: of the count, of the bounds, or of a pause.
+func (r Recorded) Changed() bool {
+	return r.Written != nil || r.Decision.Foreign != nil || r.Decision.Command != nil ||
+		slices.ContainsFunc(r.Events, func(e policy.Event) bool { return e.Reason == BoundsChanged || e.TellsOfPause() })
+}
+
+func onlyChanges(text string) (bool, error) {
+	switch text {
+	case "", "false":
+		return false, nil
+	case "true":
+		return true, nil
+	}
+	return false, fmt.Errorf("changes = %q: must be true or false", text)
 }
 
 // explainAt writes the newest decision of an autoscaler that was recorded up to

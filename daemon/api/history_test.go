@@ -3,6 +3,7 @@ package api_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -217,5 +218,48 @@ func TestClientAsksForHistory(t *testing.T) {
 	}
 	if _, err := client.ExplainAt(t.Context(), "checkout", noon.Add(-time.Minute)); !errors.Is(err, api.ErrNotFound) {
 		t.Errorf("explanation of before: %v", err)
+	}
+}
+
+// What changed something is found however much did not, also where more entries than
+// are looked through at once are of one instant.
+func TestHistoryOfChanges(t *testing.T) {
+	written := int32(5)
+	d := new(apitest.Daemon)
+	var want []string
+	for i := range 5000 {
+		entry := api.Recorded{Autoscaler: fmt.Sprintf("a%04d", i), Time: noon.Add(time.Duration(i/1700) * time.Second)}
+		switch i {
+		case 3:
+			entry.Events = []policy.Event{{Reason: api.BoundsChanged}}
+		case 1699:
+			entry.Decision.Foreign = &policy.ForeignChange{From: 3}
+		case 1700:
+			entry.Decision.Command = new(policy.Command)
+		case 3000:
+			entry.Events = []policy.Event{{Reason: "PausedUp"}, {Reason: "Other"}}
+		case 4999:
+			entry.Written = &written
+		default:
+			entry.Events = []policy.Event{{Reason: "FailedGetExternalMetric"}}
+			d.Recorded = append(d.Recorded, entry)
+			continue
+		}
+		d.Recorded, want = append(d.Recorded, entry), append(want, entry.Autoscaler)
+	}
+	socket := socketPath(t)
+	serve(t, socket, api.NewHandler(d, prometheus.NewRegistry(), api.Full))
+	for _, limit := range []int{2, len(want), 1000} {
+		got, err := api.NewClient(socket).HistoryOf(t.Context(), "", api.HistoryQuery{Changes: true, Limit: limit})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, entry := range got {
+			names = append(names, entry.Autoscaler)
+		}
+		if diff := cmp.Diff(want[max(0, len(want)-limit):], names); diff != "" {
+			t.Errorf("changes, at most %d (-want +got):\n%s", limit, diff)
+		}
 	}
 }

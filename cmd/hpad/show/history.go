@@ -14,7 +14,7 @@ import (
 
 // History writes entries as a table, with a column for their autoscalers
 // where they are of several.
-func History(w io.Writer, entries []api.Recorded, several bool) error {
+func History(w io.Writer, entries []api.Recorded, several bool, zone *time.Location) error {
 	table := newTable(w)
 	row := func(when, name, replicas, why string) {
 		if several {
@@ -24,14 +24,14 @@ func History(w io.Writer, entries []api.Recorded, several bool) error {
 	}
 	row("TIME", "NAME", "REPLICAS", "WHY")
 	for _, entry := range entries {
-		row(entry.Time.UTC().Format(time.DateTime), entry.Autoscaler, explain.Count(entry.Decision, entry.Evaluation()), whyText(entry))
+		row(entry.Time.In(zone).Format(time.DateTime), entry.Autoscaler, explain.Count(entry.Decision, entry.Evaluation()), whyText(entry, zone))
 	}
 	return table.Flush()
 }
 
 // whyText says why, what the configuration changed, and since when the cause was
 // there where that is longer than the entry.
-func whyText(entry api.Recorded) string {
+func whyText(entry api.Recorded, zone *time.Location) string {
 	said := []string{explain.Sentence(entry.Decision, entry.Evaluation())}
 	for _, event := range entry.Events {
 		if event.Reason == api.BoundsChanged {
@@ -39,10 +39,10 @@ func whyText(entry api.Recorded) string {
 		}
 	}
 	if untold := entry.Untold; untold != nil {
-		said = append(said, fmt.Sprintf("Before that causes took turns, %d times from %s on.", untold.Changes, untold.From.UTC().Format(time.TimeOnly)))
+		said = append(said, fmt.Sprintf("Before that causes took turns, %d times from %s on.", untold.Changes, untold.From.In(zone).Format(time.TimeOnly)))
 	}
 	if !entry.Since.IsZero() && entry.Since.Before(entry.Time) {
-		said = append(said, "The cause began at "+entry.Since.UTC().Format(time.DateTime)+".")
+		said = append(said, "The cause began at "+entry.Since.In(zone).Format(time.DateTime)+".")
 	}
 	return strings.Join(said, " ")
 }
