@@ -11,19 +11,27 @@ import (
 	"github.com/hpad/hpad/policy"
 )
 
-// historyOf follows what hinders an autoscaler and returns the entry of a pass that is
-// worth one: it settled something, its reasons are new, or what is wrong is.
-func historyOf(name string, hindered *trouble.Follower, before *publication, after *result, settled, dryRun bool, events []policy.Event, err string) []state.Entry {
-	decision := &after.Decision
+// historyOf follows what hinders an autoscaler and the reasons of its conditions, and
+// returns the entry of a pass that is worth one: it settled something, its reasons are
+// news, or what is wrong is.
+func historyOf(name string, following *following, before *publication, after *result, settled, dryRun bool, events []policy.Event, err string) []state.Entry {
+	decision, hindered := &after.Decision, &following.hindrance
 	known := hindered.Cause
 	hindrance := hindranceOf(decision, after.Outcome, failureOf(decision, after.Outcome, after.failed))
 	news, flapped := hindered.Follow(hindrance, decision.Time, settled)
+	reasons, turns := followReasons(&following.reasons, &before.record.Status, &after.record.Status, decision.Time, settled || news)
+	if flapped.Changes == 0 {
+		flapped = turns
+	}
 	after.Since, after.Untold = hindered.Since, hindered.Untold
+	if hindrance == "" && after.Untold.Changes == 0 {
+		after.Untold = following.reasons.Untold
+	}
 	if hindrance == "" {
 		after.Since = time.Time{}
 	}
 	// A cause that comes and goes changes the reasons too, which is not news again.
-	if !settled && !news && (hindrance != known || sameReasons(&before.record.Status, &after.record.Status)) {
+	if !settled && !news && (hindrance != known || !reasons) {
 		return nil
 	}
 	entry := state.Entry{
@@ -37,6 +45,34 @@ func historyOf(name string, hindered *trouble.Follower, before *publication, aft
 		entry.Untold = &state.Untold{Changes: flapped.Changes, From: flapped.From}
 	}
 	return []state.Entry{entry}
+}
+
+// followReasons follows the reasons of the conditions, as causes are followed: those that
+// take turns, as those of a metric beside its goal do, are counted. An autoscaler whose
+// reasons stay is not followed. With always the pass has an entry whatever they are.
+func followReasons(f *trouble.Follower, before, after *policy.Status, now time.Time, always bool) (news bool, flapped trouble.Flapping) {
+	same := sameReasons(before, after)
+	switch {
+	case f.Follows() && same:
+		return f.Follow(f.Cause, now, always)
+	case same:
+		return false, flapped
+	case len(before.Conditions) == 0:
+		return true, flapped
+	case !f.Follows():
+		*f = trouble.Known(reasonsOf(before), time.Time{})
+	}
+	return f.Follow(reasonsOf(after), now, always)
+}
+
+// reasonsOf identifies the reasons of all conditions.
+func reasonsOf(status *policy.Status) string {
+	var said []string
+	for i := range status.Conditions {
+		condition := &status.Conditions[i]
+		said = append(said, string(condition.Type), string(condition.Status), condition.Reason)
+	}
+	return strings.Join(said, " ")
 }
 
 // boundsChange says what the configuration, or the target's labels, changed of min and

@@ -400,7 +400,7 @@ func (p *pass) conclude(outcome policy.Outcome, scratch *[]byte) *recording {
 	if after.following = a.following; after.following == nil {
 		after.following = &after.first
 	}
-	entries := historyOf(a.name, &after.following.hindrance, before, after, settled, p.dryRun, events, settlement.Error)
+	entries := historyOf(a.name, after.following, before, after, settled, p.dryRun, events, settlement.Error)
 	if now := hindranceRecord(&after.following.hindrance); !sameHindrance(record.Hindrance, now) {
 		record.Hindrance = now
 	}

@@ -86,11 +86,14 @@ type result struct {
 }
 
 // following follows what is wrong with an autoscaler: hindrance for the history, failing
-// is why passes fail, for the log.
-type following struct{ hindrance, failing trouble.Follower }
+// is why passes fail, for the log. Reasons are those of the conditions since they first
+// changed, for the history.
+type following struct{ hindrance, failing, reasons trouble.Follower }
 
-// follows reports whether something was wrong.
-func (f *following) follows() bool { return f.hindrance.Follows() || f.failing.Follows() }
+// follows reports whether something was wrong, or other than before.
+func (f *following) follows() bool {
+	return f.hindrance.Follows() || f.failing.Follows() || f.reasons.Follows()
+}
 
 // keep returns the result as it is kept. It packs in scratch.
 func (r *result) keep(scratch *[]byte) *publication {
