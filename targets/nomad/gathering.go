@@ -1,11 +1,15 @@
 package nomad
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -19,6 +23,8 @@ type gathering struct {
 	groups map[groupKey]*knownGroup
 	// parts are the prefixes of ids that are left.
 	parts map[string]bool
+	// few means that most of what is read is of other groups.
+	few bool
 }
 
 // wholeList is how many allocations are read in one list; more are read in parts, by
@@ -38,9 +44,9 @@ func parts(present, most int) []string {
 	return all
 }
 
-// newGathering begins to gather groups as they are now.
-func newGathering(groups map[groupKey]*knownGroup, present int, now time.Time) *gathering {
-	g := &gathering{began: now, groups: groups, parts: map[string]bool{}}
+// newGathering begins to gather groups, of so many in the scope, as they are now.
+func newGathering(groups map[groupKey]*knownGroup, all, present int, now time.Time) *gathering {
+	g := &gathering{began: now, groups: groups, parts: map[string]bool{}, few: 2*len(groups) < all}
 	for _, part := range parts(present, wholeList) {
 		g.parts[part] = true
 	}
@@ -60,7 +66,13 @@ func (g *gathering) read(ctx context.Context, s *session, at scope) error {
 	for _, part := range left {
 		group.Go(func() error {
 			var found []*allocStub
-			headers, err := s.readAllocs(ctx, at, part, presentAllocs, func(alloc *allocStub) {
+			var wanted func(*groupReader) bool
+			if g.few {
+				wanted = func(of *groupReader) bool {
+					return g.groups[groupKey{job: string(of.job), group: string(of.group)}] != nil
+				}
+			}
+			headers, err := s.readAllocs(ctx, at, part, presentAllocs, wanted, func(alloc *allocStub) {
 				if g.groups[alloc.key()] != nil {
 					found = append(found, alloc)
 				}
@@ -82,15 +94,69 @@ func (g *gathering) read(ctx context.Context, s *session, at scope) error {
 }
 
 // readAllocs reads the allocations of a filter whose ids begin with a prefix, which may
-// be empty, with all that is needed of them.
-func (s *session) readAllocs(ctx context.Context, at scope, prefix, filter string, take func(*allocStub)) (reply, error) {
+// be empty, with all that is needed of them. Those of groups that are not wanted are
+// not decoded; wanted is nil where all are.
+func (s *session) readAllocs(ctx context.Context, at scope, prefix, filter string, wanted func(of *groupReader) bool, take func(*allocStub)) (reply, error) {
 	params := map[string]string{"resources": "true"}
 	if prefix != "" {
 		params["prefix"] = prefix
 	}
-	return each(ctx, s, at, "/v1/allocations", params, filter, func(alloc *allocStub) {
+	read := func(alloc *allocStub) {
 		if !alloc.terminal() || alloc.failed() {
 			take(alloc)
 		}
+	}
+	if wanted == nil {
+		return each(ctx, s, at, "/v1/allocations", params, filter, read)
+	}
+	of := new(groupReader)
+	return s.stream(ctx, at, "/v1/allocations", params, filter, func(d *jsontext.Decoder) error {
+		text, err := d.ReadValue()
+		if err == nil {
+			err = of.read(text)
+		}
+		if err != nil || !wanted(of) {
+			return err
+		}
+		alloc := new(allocStub)
+		if err := json.Unmarshal(text, alloc, lenientJSON); err != nil {
+			return err
+		}
+		read(alloc)
+		return nil
 	})
+}
+
+// groupReader reads which group allocations are of, one after the other into the same
+// memory, which is the least that tells whether the rest is wanted.
+type groupReader struct {
+	decoder    jsontext.Decoder
+	job, group []byte
+}
+
+// errRead ends the reading of an object of which enough is read.
+var errRead = errors.New("enough is read")
+
+// read reads one allocation.
+func (r *groupReader) read(text jsontext.Value) error {
+	r.job, r.group = r.job[:0], r.group[:0]
+	r.decoder.Reset(bytes.NewBuffer(text), lenient...)
+	err := eachMember(&r.decoder, func(name []byte) (err error) {
+		switch string(name) {
+		case "JobID":
+			r.job, err = appendText(r.job, &r.decoder)
+		case "TaskGroup":
+			r.group, err = appendText(r.group, &r.decoder)
+		default:
+			err = r.decoder.SkipValue()
+		}
+		if err == nil && len(r.job) > 0 && len(r.group) > 0 {
+			err = errRead
+		}
+		return err
+	})
+	if errors.Is(err, errRead) {
+		return nil
+	}
+	return err
 }

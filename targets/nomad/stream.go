@@ -49,6 +49,9 @@ func noteReply(request *http.Request, response *http.Response) {
 // costs a lot to notice; what tasks wrote may be no UTF-8.
 var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
+// lenientJSON is the same for one value.
+var lenientJSON = json.JoinOptions(lenient...)
+
 // decoders are there to be used again: each holds a buffer as large as what it read.
 var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
 

@@ -124,19 +124,11 @@ func (v *survey) list(ctx context.Context) {
 // staleness is how much older than its last contact with the leader a server may be.
 const staleness = time.Second
 
-// moved returns the groups whose allocations are to be read, with nothing in them: all
-// groups where most moved, and else also those that moved without any list telling.
+// moved returns the groups whose allocations are to be read, with nothing in them, also
+// those that moved without any list telling.
 func (v *survey) moved(ctx context.Context) map[groupKey]*knownGroup {
 	due := v.due()
-	switch {
-	case v.few():
-	case v.worthAll(len(jobsOf(due))):
-		for key, state := range v.groups {
-			if state.job.listed && due[key] == nil {
-				due[key] = v.unknown(key, state)
-			}
-		}
-	case v.book.look(ctx, v.session, v.at):
+	if !v.few() && len(due) < len(v.groups) && v.book.look(ctx, v.session, v.at) {
 		return v.due()
 	}
 	return due
@@ -185,7 +177,7 @@ func (v *survey) read(ctx context.Context, due map[groupKey]*knownGroup) error {
 		switch jobs := jobsOf(due); {
 		case begun != nil || v.worthAll(len(jobs)):
 			if begun == nil {
-				begun = newGathering(due, v.present, v.began)
+				begun = newGathering(due, len(v.groups), v.present, v.began)
 			}
 			err = begun.read(ctx, v.session, v.at)
 			if len(begun.parts) > 0 {
@@ -258,7 +250,7 @@ func (v *survey) readNamed(ctx context.Context, due map[groupKey]*knownGroup, jo
 				}
 			}
 			mu.Unlock()
-			headers, err := v.session.readAllocs(ctx, v.at, "", both(presentAllocs, jobFilter("JobID", named)), func(alloc *allocStub) {
+			headers, err := v.session.readAllocs(ctx, v.at, "", both(presentAllocs, jobFilter("JobID", named)), nil, func(alloc *allocStub) {
 				if known := found[alloc.key()]; known != nil {
 					known.add(alloc)
 				}
