@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,6 +36,21 @@ type generation struct {
 	rosters map[string]*roster
 	// longestMemory is the longest window or period of any autoscaler.
 	longestMemory time.Duration
+
+	// byTarget are the autoscalers' names by their targets, once somebody asked.
+	byTarget map[targets.Ref]string
+	indexed  sync.Once
+}
+
+// autoscalerOf returns the name of the autoscaler of a target; "" for none.
+func (g *generation) autoscalerOf(ref targets.Ref) string {
+	g.indexed.Do(func() {
+		g.byTarget = make(map[targets.Ref]string, len(g.config.Autoscalers))
+		for name, a := range g.config.Autoscalers {
+			g.byTarget[a.Target] = name
+		}
+	})
+	return g.byTarget[ref]
 }
 
 // change is what swapping in a generation does.
@@ -296,23 +312,21 @@ func (f *inForce) earlierCount(ref targets.Ref) (int32, bool) {
 	if !slices.ContainsFunc(f.losses(g), func(loss recentLoss) bool { return loss.Part == state.MemoryPart }) {
 		return 0, false
 	}
-	for name, a := range g.config.Autoscalers {
-		if a.Target != ref {
-			continue
-		}
-		count, told, err := f.store.LastCount(f.runContext, name)
-		if err != nil {
-			f.log.Warn("the count before the state was lost is not known", zap.String("autoscaler", name), zap.NamedError("err", err))
-		}
-		if err != nil || !told {
-			return 0, false
-		}
-		count = min(count, a.Spec.MaxReplicas)
-		f.log.Info("the state of a target was lost; its count is that of the history",
-			zap.String("autoscaler", name), zap.Stringer("target", ref), zap.Int32("replicas", count))
-		return count, true
+	name := g.autoscalerOf(ref)
+	if name == "" {
+		return 0, false
 	}
-	return 0, false
+	count, told, err := f.store.LastCount(f.runContext, name)
+	if err != nil {
+		f.log.Warn("the count before the state was lost is not known", zap.String("autoscaler", name), zap.NamedError("err", err))
+	}
+	if err != nil || !told {
+		return 0, false
+	}
+	count = min(count, g.config.Autoscalers[name].Spec.MaxReplicas)
+	f.log.Info("the state of a target was lost; its count is that of the history",
+		zap.String("autoscaler", name), zap.Stringer("target", ref), zap.Int32("replicas", count))
+	return count, true
 }
 
 // readTarget returns the instances of a target, for a source that scrapes them.
