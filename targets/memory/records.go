@@ -42,14 +42,17 @@ type Records[R Record[R]] struct {
 	known  map[string]entry[R]
 	dirty  map[string]bool
 	swept  time.Time
+	// epoch is when they were used first.
+	epoch time.Time
 	// saveErr is why the last save failed; nil when it did not.
 	saveErr error
 }
 
-// entry is a record and when its instance was there last.
+// entry is a record and how long after the epoch of the records its instance was there
+// last, by the steady clock.
 type entry[R any] struct {
 	record R
-	seen   time.Time
+	seen   time.Duration
 }
 
 // New returns the records that a store keeps below a prefix of its keys; a store of nil
@@ -78,12 +81,20 @@ func (r *Records[R]) Load(ctx context.Context, now time.Time) error {
 			return fmt.Errorf("%w: load what is known of instances: entry %q of the fleet's store: %w", targets.ErrTransient, key, err)
 		}
 		for id, record := range stored {
-			r.known[id] = entry[R]{record, now}
+			r.known[id] = entry[R]{record, r.sinceEpoch(now)}
 		}
 	}
 	r.loaded = true
 	r.swept = now
 	return nil
+}
+
+// sinceEpoch returns how long ago the records were used first.
+func (r *Records[R]) sinceEpoch(now time.Time) time.Duration {
+	if r.epoch.IsZero() {
+		r.epoch = now
+	}
+	return now.Sub(r.epoch)
 }
 
 // Recall returns what is known of an instance; false when nothing is.
@@ -101,7 +112,7 @@ func (r *Records[R]) See(id string, now time.Time, next func(before R, known boo
 	defer r.mu.Unlock()
 	before, ok := r.known[id]
 	record := next(before.record, ok)
-	r.known[id] = entry[R]{record, now}
+	r.known[id] = entry[R]{record, r.sinceEpoch(now)}
 	if !ok || !record.Equal(before.record) {
 		r.dirty[r.shard(id)] = true
 	}
@@ -126,7 +137,7 @@ func (r *Records[R]) Keep(id string, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if known, ok := r.known[id]; ok {
-		known.seen = now
+		known.seen = r.sinceEpoch(now)
 		r.known[id] = known
 	}
 }
@@ -218,7 +229,7 @@ func (r *Records[R]) sweepLocked(now time.Time) {
 	}
 	r.swept = now
 	for id, known := range r.known {
-		if now.Sub(known.seen) > forgottenAfter {
+		if r.sinceEpoch(now)-known.seen > forgottenAfter {
 			r.forgetLocked(id)
 		}
 	}
