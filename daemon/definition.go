@@ -51,8 +51,9 @@ func define(c config.Autoscaler, daemon config.Daemon, fleet *adapters.Fleet, so
 		kind:       fleet.Kind,
 		fleet:      fleet,
 	}
-	for _, in := range c.Inputs {
-		d.inputs = append(d.inputs, input{Input: observe.NewInput(in), source: sources[in.Source]})
+	d.inputs = make([]input, len(c.Inputs))
+	for i := range c.Inputs {
+		d.inputs[i] = input{Input: observe.NewInput(&c.Inputs[i]), source: sources[c.Inputs[i].Source]}
 	}
 	text, err := json.Marshal(c)
 	if err == nil { // Config is plain data: it always marshals.

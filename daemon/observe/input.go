@@ -12,7 +12,7 @@ import (
 
 // Input is where the readings of one metric come from, with how its series are found.
 type Input struct {
-	config.Input
+	*config.Input
 	// Labels are the label names by which a query's series are looked up: those of
 	// Select in order, then InstanceLabel if there is one.
 	Labels []string
@@ -20,8 +20,8 @@ type Input struct {
 	selected string
 }
 
-// NewInput returns the input that a configuration describes.
-func NewInput(c config.Input) Input {
+// NewInput returns the input that a configuration describes, which it holds.
+func NewInput(c *config.Input) Input {
 	in := Input{Input: c, Labels: slices.Sorted(maps.Keys(c.Select))}
 	values := make([]string, len(in.Labels))
 	for i, label := range in.Labels {

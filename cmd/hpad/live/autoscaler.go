@@ -111,7 +111,7 @@ func (c *checker) checkMetric(key string, metric *policy.MetricSpec, in config.I
 // selected returns the series of an answer that select picks.
 func selected(in config.Input, answer *observe.Answer) ([]*sources.Series, error) {
 	var found []*sources.Series
-	input := observe.NewInput(config.Input{Select: in.Select})
+	input := observe.NewInput(&config.Input{Select: in.Select})
 	for series, err := range input.Selected(answer) {
 		if err != nil {
 			return nil, err
@@ -126,7 +126,7 @@ func whole(metric *policy.MetricSpec, in config.Input, target *observe.Target, a
 	if metric.Type == policy.ObjectMetric && series > 1 {
 		return "", fmt.Errorf("the query answers %d series for one object; aggregate them or select one", series)
 	}
-	input := observe.NewInput(in)
+	input := observe.NewInput(&in)
 	reading, err := target.Queried(metric, &input, answer, nil)
 	switch {
 	case err != nil:
@@ -154,7 +154,7 @@ func (c *checker) checkJoin(key, found string, metric *policy.MetricSpec, in con
 		c.note(key, fmt.Sprintf("%s of %s; the target has no instances now to compare with", found, explain.Plural(len(bearers), "instance")))
 		return
 	}
-	input := observe.NewInput(in)
+	input := observe.NewInput(&in)
 	reading, err := target.Queried(metric, &input, c.answers[question{in.Source, in.Query}].found, nil)
 	if _, none := errors.AsType[*observe.UnjoinedError](err); none {
 		err = fmt.Errorf("no series is of an instance of the target: the label %q holds %q and the like, and the instances' %s are %q and the like",
