@@ -36,7 +36,7 @@ func TestPauses(t *testing.T) {
 	}
 	store := open(t, dir)
 	snapshot := load(t, store)
-	order := func(a, b policy.Pause) int { return strings.Compare(a.Scope.String(), b.Scope.String()) }
+	order := func(a, b policy.Pause) int { return strings.Compare(a.String(), b.String()) }
 	slices.SortFunc(want, order)
 	slices.SortFunc(snapshot.Pauses, order)
 	if diff := cmp.Diff(want, snapshot.Pauses); diff != "" {
