@@ -22,9 +22,23 @@ var ownConditions = []policy.ConditionType{policy.AbleToScale, policy.ScalingAct
 // maxProblem is how many letters of a problem fit in a table.
 const maxProblem = 140
 
-// problem says in a few words what keeps an autoscaler from doing its work;
-// empty when nothing does.
+// problem says in a few words what keeps an autoscaler from doing its work, what people
+// decided first; empty when nothing does.
 func problem(view api.Autoscaler, now time.Time) string {
+	var all []string
+	for _, pause := range view.Pauses {
+		all = append(all, short(pause.Message))
+	}
+	if trouble := troubleOf(view, now); trouble != "" {
+		all = append(all, trouble)
+	} else if len(all) == 0 && view.Mode != policy.ModeOn {
+		return api.ModeText(view.Mode)
+	}
+	return strings.Join(all, "; ")
+}
+
+// troubleOf is problem without what people decided of the autoscaler while it works.
+func troubleOf(view api.Autoscaler, now time.Time) string {
 	evaluation := view.Evaluation
 	switch {
 	case evaluation.QuarantinedUntil.After(now):
@@ -61,10 +75,6 @@ func problem(view api.Autoscaler, now time.Time) string {
 		return "labels: " + short(view.Discovery.Problem)
 	case evaluation.DryRun:
 		return api.DryRun
-	case len(view.Pauses) > 0:
-		return short(view.Pauses[0].Message)
-	case view.Mode != policy.ModeOn:
-		return api.ModeText(view.Mode)
 	case evaluation.StateLost != "":
 		return "state " + short(evaluation.StateLost)
 	}
