@@ -95,7 +95,7 @@ func inMode(mode policy.Mode) func(*world, *told) {
 		w.fed("web", 3, 3)
 		w.start()
 		o.watch(time.Minute)
-		w.daemon.current.Load().autoscalers["web"].definition.Load().settings.Mode = mode
+		w.setMode("web", mode)
 		w.source().value("web", 6)
 		o.watch(time.Minute)
 	}
