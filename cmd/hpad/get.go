@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -22,14 +24,22 @@ func newGetCommand(stream streams) *cobra.Command {
 		Short: "List autoscalers",
 		Long: `List all autoscalers, or those named, as "kubectl get hpa" does. A last column
 PROBLEM appears when an autoscaler is failing or is not being evaluated; -o wide
-always has it, with the last evaluation and the conditions that bear on the count.`,
+always has it, with the last evaluation and the conditions that bear on the count.
+
+With --watch a line follows for each autoscaler whose line has changed, until it is
+interrupted.`,
 		Example: "  hpad get\n  hpad get checkout -o wide\n  hpad get -o json",
 		Args:    cobra.ArbitraryArgs,
 	}
+	var watching bool
+	cmd.Flags().BoolVarP(&watching, "watch", "w", false, "go on with each autoscaler that changes")
 	format := addOutputFlag(cmd)
 	client := addConnectFlags(cmd)
 	cmd.ValidArgsFunction = completeNames(client, 0)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		if watching {
+			return watch(cmd, stream, client(), *format, names)
+		}
 		if len(names) == 0 {
 			return getAll(cmd.Context(), client(), *format, stream)
 		}
@@ -47,6 +57,52 @@ always has it, with the last evaluation and the conditions that bear on the coun
 		return errors.Join(written, missing)
 	}
 	return cmd
+}
+
+// watch writes autoscalers, and then each that looks otherwise than before.
+func watch(cmd *cobra.Command, stream streams, client *api.Client, format outputFormat, names []string) error {
+	if err := format.refuseWhole("--watch"); err != nil {
+		return wrongUse(err, helpHint(cmd))
+	}
+	var table show.Pieces
+	begun, looks := false, map[string]string{}
+	return follow(cmd.Context(), stream.err, func() error {
+		changed, now := []api.Autoscaler{}, time.Now()
+		there := map[string]bool{}
+		for view, err := range watched(cmd.Context(), client, names) {
+			if err != nil {
+				return err
+			}
+			there[view.Name] = true
+			if look := show.Look(view); looks[view.Name] != look {
+				looks[view.Name] = look
+				changed = append(changed, view)
+			}
+		}
+		maps.DeleteFunc(looks, func(name, _ string) bool { return !there[name] })
+		if begun && len(changed) == 0 {
+			return nil
+		}
+		begun = true
+		return write(stream.out, format, changed, func(w io.Writer) error {
+			return table.Autoscalers(w, slices.Values(changed), format == outputWide, now)
+		})
+	})
+}
+
+// watched yields the autoscalers named, or all; each name has to be there.
+func watched(ctx context.Context, client *api.Client, names []string) iter.Seq2[api.Autoscaler, error] {
+	if len(names) == 0 {
+		return client.EachAutoscaler(ctx)
+	}
+	return func(yield func(api.Autoscaler, error) bool) {
+		for _, name := range names {
+			view, err := client.Autoscaler(ctx, name)
+			if !yield(view, suggestName(ctx, client, name, err)) {
+				return
+			}
+		}
+	}
 }
 
 // getAll writes all autoscalers as they come: a table once all are there, and nothing

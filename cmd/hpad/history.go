@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -14,7 +15,7 @@ import (
 
 func newHistoryCommand(stream streams) *cobra.Command {
 	var since, until string
-	var changes bool
+	var changes, following bool
 	limit := 20
 	cmd := &cobra.Command{
 		Use:   "history [NAME]",
@@ -27,6 +28,8 @@ Times are local, as TZ says. With --changes only those decisions are listed that
 wrote a count, or follow a change by somebody else: of the count, of the bounds,
 or a pause that began or ended.
 
+With --follow what is recorded from then on follows, until it is interrupted.
+
 "hpad explain NAME --at TIME" shows every step of one of them.`,
 		Example: "  hpad history\n  hpad history checkout --since 2h -n 100\n  hpad history --since yesterday --until today --changes",
 		Args:    cobra.MaximumNArgs(1),
@@ -36,6 +39,7 @@ or a pause that began or ended.
 	cmd.Flags().StringVar(&since, "since", "", "only what came after this `time`: "+instantForms)
 	cmd.Flags().StringVar(&until, "until", "", "only what came before this `time`")
 	cmd.Flags().BoolVar(&changes, "changes", false, "only what changed the count, its bounds or a pause")
+	cmd.Flags().BoolVarP(&following, "follow", "f", false, "go on with what is recorded from now on")
 	cmd.Flags().IntVarP(&limit, "limit", "n", limit, fmt.Sprintf("the newest so many, at most %d", api.MaxHistoryLimit))
 	cmd.ValidArgsFunction = completeNames(client, 1)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
@@ -56,6 +60,9 @@ or a pause that began or ended.
 			return wrongUse(fmt.Errorf("--limit %d: must be from 1 to %d", limit, api.MaxHistoryLimit), helpHint(cmd))
 		}
 		name := strings.Join(names, "")
+		if following {
+			return followHistory(cmd, stream, client(), *format, name, query)
+		}
 		entries, err := client().HistoryOf(cmd.Context(), name, query)
 		if err != nil {
 			return suggestName(cmd.Context(), client(), name, err)
@@ -69,4 +76,38 @@ or a pause that began or ended.
 		})
 	}
 	return cmd
+}
+
+// followHistory writes the entries that a query asks for, and then those that come.
+func followHistory(cmd *cobra.Command, stream streams, client *api.Client, format outputFormat, name string, query api.HistoryQuery) error {
+	err := format.refuseWhole("--follow")
+	if !query.To.IsZero() {
+		err = errors.New("--follow goes on, and --until ends it")
+	}
+	if err != nil {
+		return wrongUse(err, helpHint(cmd))
+	}
+	var shown recordedAfter
+	var table show.Pieces
+	begun := false
+	return follow(cmd.Context(), stream.err, func() error {
+		entries, err := client.HistoryOf(cmd.Context(), name, query)
+		if err != nil {
+			return suggestName(cmd.Context(), client, name, err)
+		}
+		if begun && len(entries) == api.MaxHistoryLimit {
+			_, _ = fmt.Fprintf(stream.err, "hpad: warning: more than %d decisions at once: earlier ones may be left out\n", api.MaxHistoryLimit)
+		}
+		entries = shown.unseen(entries)
+		if len(entries) > 0 || !begun {
+			err = write(stream.out, format, entries, func(w io.Writer) error {
+				return table.History(w, entries, name == "", time.Local)
+			})
+		}
+		begun, query.Limit = true, api.MaxHistoryLimit
+		if from := shown.from(); from.After(query.From) {
+			query.From = from
+		}
+		return err
+	})
 }

@@ -16,12 +16,21 @@ import (
 // Autoscalers writes a table of autoscalers as "kubectl get hpa" does. Wide adds columns; a
 // narrow table gets PROBLEM only when there is one. Of each it keeps the cells alone.
 func Autoscalers(w io.Writer, views iter.Seq[api.Autoscaler], wide bool, now time.Time) error {
+	return new(Pieces).autoscalers(w, views, wide, wide, now)
+}
+
+// Autoscalers writes autoscalers as a piece, which always has PROBLEM.
+func (p *Pieces) Autoscalers(w io.Writer, views iter.Seq[api.Autoscaler], wide bool, now time.Time) error {
+	return p.autoscalers(w, views, wide, true, now)
+}
+
+func (p *Pieces) autoscalers(w io.Writer, views iter.Seq[api.Autoscaler], wide, withProblems bool, now time.Time) error {
 	columns := []string{"NAME", "REFERENCE", "TARGETS", "MIN", "MAX", "REPLICAS", "AGE"}
 	if wide {
 		columns = append(columns, "LAST EVALUATION", "CONDITIONS")
 	}
-	var rows, problems []string
-	withProblems := wide
+	var rows [][]string
+	var problems []string
 	for view := range views {
 		cells := []string{
 			view.Name, view.Reference, targetsText(view.Spec.Metrics, view.Status.Metrics), minText(view.Spec),
@@ -32,20 +41,26 @@ func Autoscalers(w io.Writer, views iter.Seq[api.Autoscaler], wide bool, now tim
 		}
 		problem := problem(view, now)
 		withProblems = withProblems || problem != ""
-		rows, problems = append(rows, strings.Join(cells, "\t")), append(problems, problem)
+		rows, problems = append(rows, cells), append(problems, problem)
 	}
 	if withProblems {
 		columns = append(columns, "PROBLEM")
 	}
-	table := newTable(w)
-	_, _ = fmt.Fprintln(table, strings.Join(columns, "\t"))
-	for i, row := range rows {
+	for i := range rows {
 		if withProblems {
-			row += "\t" + orNone(problems[i])
+			rows[i] = append(rows[i], orNone(problems[i]))
 		}
-		_, _ = fmt.Fprintln(table, row)
 	}
-	return table.Flush()
+	return p.write(w, columns, rows)
+}
+
+// Look returns what a watcher sees of an autoscaler: it is another one when something but
+// time has passed.
+func Look(view api.Autoscaler) string {
+	return strings.Join([]string{
+		view.Reference, targetsText(view.Spec.Metrics, view.Status.Metrics), minText(view.Spec),
+		strconv.Itoa(int(view.Spec.MaxReplicas)), replicasText(view), problem(view, view.Evaluation.Last),
+	}, "\n")
 }
 
 // replicasText writes the count before the last pass's write. A 0 of a target that

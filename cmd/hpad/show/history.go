@@ -15,18 +15,22 @@ import (
 // History writes entries as a table, with a column for their autoscalers
 // where they are of several.
 func History(w io.Writer, entries []api.Recorded, several bool, zone *time.Location) error {
-	table := newTable(w)
-	row := func(when, name, replicas, why string) {
+	return new(Pieces).History(w, entries, several, zone)
+}
+
+// History writes entries as a piece.
+func (p *Pieces) History(w io.Writer, entries []api.Recorded, several bool, zone *time.Location) error {
+	row := func(when, name, replicas, why string) []string {
 		if several {
-			when += "\t" + name
+			return []string{when, name, replicas, why}
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", when, replicas, why)
+		return []string{when, replicas, why}
 	}
-	row("TIME", "NAME", "REPLICAS", "WHY")
-	for _, entry := range entries {
-		row(entry.Time.In(zone).Format(time.DateTime), entry.Autoscaler, explain.Count(entry.Decision, entry.Evaluation()), whyText(entry, zone))
+	rows := make([][]string, len(entries))
+	for i, entry := range entries {
+		rows[i] = row(entry.Time.In(zone).Format(time.DateTime), entry.Autoscaler, explain.Count(entry.Decision, entry.Evaluation()), whyText(entry, zone))
 	}
-	return table.Flush()
+	return p.write(w, row("TIME", "NAME", "REPLICAS", "WHY"), rows)
 }
 
 // whyText says why, what the configuration changed, and since when the cause was

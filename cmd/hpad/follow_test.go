@@ -1,0 +1,90 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hpad/hpad/daemon/api"
+)
+
+// TestFollow holds that a daemon that is away is waited for, and told once for each
+// time, that other errors end it, and so does the context, cleanly.
+func TestFollow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		away := &api.ReachError{Address: "/run/hpad/hpad.sock", Err: errors.New("connection refused")}
+		ctx, cancel := context.WithCancel(t.Context())
+		results := []error{nil, away, away, nil, away, nil}
+		looks := 0
+		var told bytes.Buffer
+		err := follow(ctx, &told, func() error {
+			looks++
+			if looks > len(results) {
+				cancel()
+				return context.Canceled
+			}
+			return results[looks-1]
+		})
+		if err != nil || looks != 7 || strings.Count(told.String(), "waiting for it") != 2 {
+			t.Errorf("it ends with %v after %d looks, and tells %q", err, looks, &told)
+		}
+		if err := follow(t.Context(), io.Discard, func() error { return away }); !errors.Is(err, away) {
+			t.Errorf("a daemon that never was there ends it with %v", err)
+		}
+		refused := errors.New("refused")
+		looks = 0
+		err = follow(t.Context(), io.Discard, func() error {
+			if looks++; looks > 1 {
+				return refused
+			}
+			return nil
+		})
+		if !errors.Is(err, refused) {
+			t.Errorf("another error ends it with %v", err)
+		}
+	})
+}
+
+// TestUnseen holds that each entry is shown once, also one that is recorded late or at
+// the instant of another.
+func TestUnseen(t *testing.T) {
+	begin := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	entry := func(name string, after time.Duration) api.Recorded {
+		return api.Recorded{Autoscaler: name, Time: begin.Add(after)}
+	}
+	all := []api.Recorded{entry("a", 0), entry("b", 0)}
+	var r recordedAfter
+	var got []string
+	look := func() {
+		var asked []api.Recorded
+		for _, e := range all {
+			if !e.Time.Before(r.from()) {
+				asked = append(asked, e)
+			}
+		}
+		for _, e := range r.unseen(asked) {
+			got = append(got, fmt.Sprint(e.Autoscaler, e.Time.Sub(begin).Seconds()))
+		}
+	}
+	look()
+	look()
+	all = append(all, entry("b", 15*time.Second))
+	look()
+	all = append(all, entry("a", 15*time.Second), entry("c", 0)) // whose passes took longer
+	look()
+	all = append(all, entry("a", 10*time.Minute))
+	look()
+	look()
+	if want := "a0 b0 b15 a15 c0 a600"; strings.Join(got, " ") != want {
+		t.Errorf("shown %q, want %q", got, want)
+	}
+	if len(r.seen) != 1 {
+		t.Errorf("%d entries are remembered that cannot come again", len(r.seen))
+	}
+}
