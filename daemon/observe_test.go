@@ -241,6 +241,24 @@ func TestSeriesFindTheirInstances(t *testing.T) {
 			policy.Groups{Ready: 2},
 		},
 		{
+			"of too few instances",
+			config.Input{InstanceLabel: "id", Match: config.MatchID, MinSeries: 2},
+			func(ids []string) []sources.Series {
+				return []sources.Series{labelled(20, "id", ids[0]), labelled(9999, "id", "somebody-else")}
+			},
+			2, "1 instances have a series, and min_series = 2",
+			policy.Groups{},
+		},
+		{
+			"out of range",
+			config.Input{InstanceLabel: "id", Match: config.MatchID, Valid: &config.Range{Max: 30_000}},
+			func(ids []string) []sources.Series {
+				return []sources.Series{labelled(20, "id", ids[0]), labelled(40, "id", ids[1])}
+			},
+			2, `reads 40, which is not within valid = [0, 30]`,
+			policy.Groups{},
+		},
+		{
 			"by name",
 			config.Input{InstanceLabel: "name", Match: config.MatchName},
 			func([]string) []sources.Series {

@@ -118,4 +118,11 @@ type Input struct {
 	Match Match
 	// Window is the span each value covers (R27).
 	Window time.Duration
+	// Valid are the values of a series that are believed; nil means all.
+	Valid *Range `json:",omitempty"`
+	// MinSeries is how many series there have to be; 0 means as many as there are.
+	MinSeries int `json:",omitempty"`
 }
+
+// Range is the lowest and the highest of some values, both included, in thousandths.
+type Range struct{ Min, Max int64 }

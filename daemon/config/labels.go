@@ -203,14 +203,16 @@ func (r *labelReader) put(table reflect.Value, at string, parts []string, label,
 	}
 }
 
-// putElement sets a key of an element of an array of tables.
+// putElement sets a key of an element of an array of tables, or an element of one of
+// values.
 func (r *labelReader) putElement(array reflect.Value, path string, parts []string, label, value string) {
 	i, err := strconv.Atoi(parts[0])
 	if err != nil || i < 0 || i >= maxLabelIndex || strconv.Itoa(i) != parts[0] {
 		r.add(label, "", fmt.Sprintf("%q must be the element's number, from 0 to %d", parts[0], maxLabelIndex-1))
 		return
 	}
-	if len(parts) == 1 {
+	ofValues := settings.IsValue(array.Type().Elem())
+	if len(parts) == 1 && !ofValues {
 		r.add(label, value, "is not a value: give its parts, as "+targets.LabelPrefix+label+"."+partOf(array.Type().Elem()))
 		return
 	}
@@ -224,6 +226,14 @@ func (r *labelReader) putElement(array reflect.Value, path string, parts []strin
 		array.Set(reflect.Append(array, reflect.Zero(array.Type().Elem())))
 	}
 	at := element(path, i)
+	if ofValues {
+		if len(parts) > 1 {
+			r.add(label, value, "is of an element that is one value, and has no parts")
+			return
+		}
+		r.set(array.Index(i), at, label, value)
+		return
+	}
 	if _, given := r.origins[at]; !given {
 		r.origins[at] = strings.TrimSuffix(label, "."+strings.Join(parts[1:], "."))
 	}

@@ -65,6 +65,10 @@ func randomValue(random *rand.Rand, goType reflect.Type, key, path string, label
 	}
 	var elements []string
 	for i := range random.IntN(3) {
+		if at := fmt.Sprintf("%s.%d", path, i); settings.IsValue(goType.Elem()) {
+			elements = append(elements, randomLeaf(random, goType.Elem(), "", at, labels))
+			continue
+		}
 		elements = append(elements, inline(randomKeys(random, goType.Elem(), fmt.Sprintf("%s.%d.", path, i), labels)))
 	}
 	if len(elements) == 0 {

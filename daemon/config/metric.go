@@ -58,6 +58,13 @@ type metricTable struct {
 	// Window is the span that each value covers, of "Resource" and "ContainerResource"
 	// with a source; required for cpu.
 	Window *time.Duration `toml:"window" of:"Resource ContainerResource" with:"source"`
+	// Valid is the lowest and the highest value of a series that is believed; any other
+	// makes the metric fail. Not with compat = "strict".
+	Valid []quantity.OrNumber `toml:"valid,omitempty" with:"source"`
+	// MinSeries is how many series there have to be, of metrics per instance how many
+	// instances with one; fewer make the metric fail. At least 1. Not with
+	// compat = "strict".
+	MinSeries *int `toml:"min_series" of:"Resource ContainerResource Instances External" with:"source"`
 }
 
 // podsAlias is upstream's word for Instances.
@@ -117,6 +124,12 @@ func metricTableOf(metric policy.MetricSpec, in Input) metricTable {
 		if in.Source != "" {
 			m.Window = &in.Window
 		}
+	}
+	if v := in.Valid; v != nil {
+		m.Valid = []quantity.OrNumber{quantity.OfMilli(v.Min), quantity.OfMilli(v.Max)}
+	}
+	if in.MinSeries > 0 {
+		m.MinSeries = &in.MinSeries
 	}
 	return m
 }
@@ -254,6 +267,7 @@ func (t *table) readInputs(c *Config, given []metricTable, a Autoscaler) []Input
 		}
 		t.known(under(path, "source"), m.Source, sourcesKey)
 		t.checkQuery(c, path, m)
+		t.checkBelief(path, m, c.Daemon.Strict())
 		inputs[i] = m.input()
 	}
 	return inputs
@@ -268,7 +282,34 @@ func (m metricTable) input() Input {
 	if m.Window != nil {
 		in.Window = *m.Window
 	}
+	if len(m.Valid) == 2 {
+		in.Valid = &Range{Min: *milliOf(&m.Valid[0]), Max: *milliOf(&m.Valid[1])}
+	}
+	if m.MinSeries != nil {
+		in.MinSeries = *m.MinSeries
+	}
 	return in
+}
+
+// checkBelief records what is wrong with which readings of a metric are believed.
+func (t *table) checkBelief(path string, m metricTable, strict bool) {
+	valid, least := under(path, "valid"), under(path, "min_series")
+	if strict {
+		const why = `is not with compat = "strict": an HPA believes every reading`
+		if m.Valid != nil {
+			t.addWritten(valid, why)
+		}
+		if m.MinSeries != nil {
+			t.addWritten(least, why)
+		}
+		return
+	}
+	if m.Valid != nil && (len(m.Valid) != 2 || *milliOf(&m.Valid[0]) > *milliOf(&m.Valid[1])) {
+		t.addWritten(valid, "must be the lowest and the highest value, as [0, 1e6]")
+	}
+	if m.MinSeries != nil && *m.MinSeries < 1 {
+		t.addWritten(least, "must be at least 1")
+	}
 }
 
 // checkSampled records a metric without a source that its fleet cannot read.

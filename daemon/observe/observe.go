@@ -111,11 +111,14 @@ func (t *Target) externalValues(in *Input, answer *Answer, scratch *Scratch) ([]
 		if err != nil {
 			return nil, err
 		}
-		milli, err := t.value(series)
+		milli, err := t.value(in, series)
 		if err != nil {
 			return nil, err
 		}
 		scratch.values = append(scratch.values, milli)
+	}
+	if err := in.enough(len(scratch.values)-start, "series are selected"); err != nil {
+		return nil, err
 	}
 	return scratch.values[start:len(scratch.values):len(scratch.values)], nil
 }
@@ -136,7 +139,7 @@ func (t *Target) objectValue(in *Input, answer *Answer) (*int64, error) {
 		return nil, fmt.Errorf("the query answers %d series for one object, as %s and %s; aggregate them or select one",
 			len(found), found[0].Labels, found[1].Labels)
 	}
-	milli, err := t.value(found[0])
+	milli, err := t.value(in, found[0])
 	if err != nil {
 		return nil, err
 	}
@@ -156,6 +159,7 @@ func (t *Target) instanceValues(in *Input, answer *Answer) ([]policy.Sample, err
 		prefix = in.selected + keySeparator
 	}
 	var samples []policy.Sample
+	joined := 0
 	for i := range t.Reading.Instances {
 		found, err := findInstance(index, prefix, in.Match, t.Reading, i)
 		if err != nil {
@@ -165,7 +169,7 @@ func (t *Target) instanceValues(in *Input, answer *Answer) ([]policy.Sample, err
 			continue
 		}
 		series := &answer.Vector.Series[found]
-		milli, err := t.value(series)
+		milli, err := t.value(in, series)
 		if err != nil {
 			return nil, err
 		}
@@ -173,11 +177,12 @@ func (t *Target) instanceValues(in *Input, answer *Answer) ([]policy.Sample, err
 			samples = make([]policy.Sample, len(t.Reading.Instances))
 		}
 		samples[i] = policy.Sample{Milli: milli, OK: true, At: t.happened(series.At), Window: in.Window}
+		joined++
 	}
 	if samples == nil && len(t.Reading.Instances) > 0 {
 		return nil, t.noneJoined(in, answer)
 	}
-	return samples, nil
+	return samples, in.enough(joined, "instances have a series")
 }
 
 // UnjoinedError says why no series found its instance. It is an empty answer (R26).
@@ -215,9 +220,9 @@ func findInstance(index seriesIndex, prefix string, match config.Match, reading 
 	return found, nil
 }
 
-// value returns a series' value in milli-units. What is no number fails the
-// metric; so does a value below zero, unless compat is strict.
-func (t *Target) value(series *sources.Series) (int64, error) {
+// value returns a series' value in milli-units. What is no number fails the metric; so
+// does what the input does not believe, and a value below zero, unless compat is strict.
+func (t *Target) value(in *Input, series *sources.Series) (int64, error) {
 	milli, err := sources.Milli(series.Value)
 	if err != nil {
 		return 0, fmt.Errorf("series %s: %w", series.Labels, err)
@@ -225,7 +230,19 @@ func (t *Target) value(series *sources.Series) (int64, error) {
 	if milli < 0 && !t.Strict {
 		return 0, negative(milli, "series "+series.Labels.String())
 	}
+	if v := in.Valid; v != nil && (milli < v.Min || milli > v.Max) {
+		return 0, fmt.Errorf("series %s reads %s, which is not within valid = [%s, %s]",
+			series.Labels, quantity.FormatMilli(milli), quantity.FormatMilli(v.Min), quantity.FormatMilli(v.Max))
+	}
 	return milli, nil
+}
+
+// enough returns an error where fewer series than the input wants were found.
+func (in *Input) enough(found int, what string) error {
+	if found < in.MinSeries {
+		return fmt.Errorf("%d %s, and min_series = %d", found, what, in.MinSeries)
+	}
+	return nil
 }
 
 // negative is the error of a reading below zero: a deviation from upstream,

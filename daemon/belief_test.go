@@ -1,0 +1,60 @@
+package daemon
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/sources"
+)
+
+// TestReadingsNotBelieved holds that values outside of valid, and fewer series than
+// min_series, fail the metric and shrink nothing, and that their bounds are believed.
+func TestReadingsNotBelieved(t *testing.T) {
+	several := func(values ...float64) func(context.Context, time.Time) (sources.Vector, error) {
+		return func(_ context.Context, at time.Time) (sources.Vector, error) {
+			var all sources.Vector
+			for _, value := range values {
+				all.Series = append(all.Series, one(value, at).Series...)
+			}
+			return all, nil
+		}
+	}
+	for name, c := range map[string]struct {
+		in      config.Input
+		values  []float64
+		want    int32
+		message string
+	}{
+		"as upstream":      {config.Input{}, []float64{1}, 1, ""},
+		"below":            {config.Input{Valid: &config.Range{Min: 1001, Max: 100_000}}, []float64{1}, 6, `reads 1, which is not within valid = [1001m, 100]`},
+		"above":            {config.Input{Valid: &config.Range{Min: 0, Max: 7_999}}, []float64{8}, 6, `reads 8, which is not within valid = [0, 7999m]`},
+		"the lowest":       {config.Input{Valid: &config.Range{Min: 1_000, Max: 100_000}}, []float64{1}, 1, ""},
+		"the highest":      {config.Input{Valid: &config.Range{Min: 0, Max: 8_000}}, []float64{8}, 8, ""},
+		"one of two wrong": {config.Input{Valid: &config.Range{Min: 0, Max: 5_000}}, []float64{1, 9}, 6, "reads 9"},
+		"too few":          {config.Input{MinSeries: 2}, []float64{1}, 6, "1 series are selected, and min_series = 2"},
+		"none":             {config.Input{MinSeries: 1}, nil, 6, "0 series are selected, and min_series = 1"},
+		"enough":           {config.Input{MinSeries: 2}, []float64{1, 2}, 3, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.fed("web", 6, 6, func(a *config.Autoscaler) {
+					a.Inputs[0].Valid, a.Inputs[0].MinSeries = c.in.Valid, c.in.MinSeries
+				})
+				w.source().set("web", several(c.values...))
+				w.start()
+				w.advance(10 * time.Minute)
+				if got := w.view("web").Status.CurrentReplicas; got != c.want {
+					t.Errorf("the count is %d, want %d", got, c.want)
+				}
+				condition, told := w.condition("web", policy.ScalingActive), w.view("web").Evaluation.Error
+				if failed := strings.HasPrefix(condition, "False/"); failed != (c.message != "") || !strings.Contains(told, c.message) {
+					t.Errorf("ScalingActive is %s and the error %q, want %q", condition, told, c.message)
+				}
+			})
+		})
+	}
+}
