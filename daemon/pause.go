@@ -176,10 +176,18 @@ func (d *Daemon) Pause(ctx context.Context, pause policy.Pause, lasts time.Durat
 	}
 	commit := d.pauses.put(pause, d.recorder)
 	d.log.Info("paused", append(pauseFields(pause.Scope, pause.Author), zap.String("direction", string(pause.Direction)),
-		zap.String("reason", pause.Reason), zap.Duration("for", lasts))...)
+		zap.String("reason", pause.Reason), lastsField(lasts))...)
 	err := awaitKept(ctx, pause.Scope, commit)
 	d.evaluateScope(pause.Scope)
 	return err
+}
+
+// lastsField is for how long a pause is, where it ends by itself.
+func lastsField(lasts time.Duration) zap.Field {
+	if lasts == 0 {
+		return zap.Skip()
+	}
+	return zap.Duration("for", lasts)
 }
 
 // awaitRunning returns once the configuration and the state are in force that a person's
@@ -248,7 +256,7 @@ func (d *Daemon) notPaused(scope policy.Scope) error {
 	}
 	others, _ := d.pauses.of(a.name, a.definition.Load().Target.Fleet, d.clock.Now(), d.clock.Scale())
 	for _, pause := range others {
-		return fmt.Errorf("%s: %w by itself; it is %s", scope, api.ErrNotPaused, pause.Message)
+		return fmt.Errorf("%s: %w by itself, but: %s", scope, api.ErrNotPaused, pause.Message)
 	}
 	return fmt.Errorf("%s: %w", scope, api.ErrNotPaused)
 }
