@@ -33,12 +33,12 @@ func (p *Pieces) History(w io.Writer, entries []api.Recorded, several bool, zone
 	return p.write(w, row("TIME", "NAME", "REPLICAS", "WHY"), rows)
 }
 
-// whyText says why, what the configuration changed, and since when the cause was
+// whyText says why, what the configuration or a pause changed, and since when the cause was
 // there where that is longer than the entry.
 func whyText(entry api.Recorded, zone *time.Location) string {
 	said := []string{explain.Sentence(entry.Decision, entry.Evaluation())}
 	for _, event := range entry.Events {
-		if event.Reason == api.BoundsChanged {
+		if event.Reason == api.BoundsChanged || event.TellsOfPause() && !strings.Contains(said[0], event.Message) {
 			said = append(said, sentence(event.Message))
 		}
 	}

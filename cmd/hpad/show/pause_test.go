@@ -25,3 +25,12 @@ func TestPausesBesideTrouble(t *testing.T) {
 		t.Errorf("the mode alone says %q", got)
 	}
 }
+
+// TestHistoryTellsOfPauses holds that an entry says that a pause began, once.
+func TestHistoryTellsOfPauses(t *testing.T) {
+	entry := api.Recorded{Decision: policy.Decision{Case: policy.CaseMetrics, CurrentReplicas: 4, DesiredReplicas: 4}}
+	entry.Events = []policy.Event{{Reason: "Paused", Message: "paused by alice: deploy"}}
+	if got := whyText(entry, time.UTC); strings.Count(got, "aused by alice: deploy") != 1 {
+		t.Errorf("it says %q", got)
+	}
+}
