@@ -62,6 +62,9 @@ func (d *Daemon) ScaleTo(ctx context.Context, name string, replicas int32, force
 		if outcome.kept != nil {
 			outcome.kept.wait()
 		}
+		if outcome.err != nil {
+			d.log.Warn("not scaled as asked", zap.String("autoscaler", name), zap.Int32("replicas", replicas), zap.String("author", author), zap.NamedError("err", outcome.err))
+		}
 		return outcome.err
 	case <-ctx.Done():
 		return d.giveUp(a, asked, context.Cause(ctx))
