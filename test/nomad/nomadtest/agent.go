@@ -31,7 +31,7 @@ import (
 )
 
 const (
-	startTimeout = time.Minute
+	startTimeout = 2 * time.Minute
 	stopTimeout  = 20 * time.Second
 	askTimeout   = 30 * time.Second
 )
@@ -76,6 +76,7 @@ type Agent struct {
 
 	t       testing.TB
 	options Options
+	ports   []int
 	binary  string
 	dir     string
 	process *child.Process
@@ -99,19 +100,26 @@ func Start(t testing.TB, options Options) *Agent {
 func prepare(t testing.TB, options Options) *Agent {
 	t.Helper()
 	a := &Agent{t: t, options: options, binary: installed.Path(t, filepath.Join("nomad-v*", "nomad"), "test/install/nomad.sh"), dir: t.TempDir()}
-	ports := freePorts(t, 3)
+	a.ports = freePorts(t, 3)
+	ports := a.ports
 	a.URL = fmt.Sprintf("http://127.0.0.1:%d", ports[0])
 	a.RPC, a.Serf = fmt.Sprintf("127.0.0.1:%d", ports[1]), fmt.Sprintf("127.0.0.1:%d", ports[2])
 	a.Name = nameOf(ports)
 	if options.TLS != nil {
 		a.URL = fmt.Sprintf("https://127.0.0.1:%d", ports[0])
 	}
-	if err := os.WriteFile(a.path("agent.hcl"), []byte(configuration(options, a.path("data"), ports)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	a.configure()
 	a.connect()
 	t.Cleanup(a.end)
 	return a
+}
+
+// configure writes the agent's file.
+func (a *Agent) configure() {
+	a.t.Helper()
+	if err := os.WriteFile(a.path("agent.hcl"), []byte(configuration(a.options, a.path("data"), a.ports)), 0o600); err != nil {
+		a.t.Fatal(err)
+	}
 }
 
 // connect makes the Client, with the certificates as they are now.

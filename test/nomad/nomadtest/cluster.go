@@ -27,10 +27,14 @@ func StartServers(t testing.TB, servers int) *Cluster {
 	c := &Cluster{}
 	var join []string
 	for range servers {
-		server := prepare(t, Options{servers: servers, join: join})
+		server := prepare(t, Options{servers: servers})
 		join, c.rpc = append(join, server.Serf), append(c.rpc, server.RPC)
-		server.start()
 		c.Servers = append(c.Servers, server)
+	}
+	for _, server := range c.Servers {
+		server.options.join = join // whichever of them is there when it comes back
+		server.configure()
+		server.start()
 	}
 	for _, server := range c.Servers {
 		server.awaitLeader()
