@@ -103,7 +103,8 @@ func (a *autoscaler) takeBack(asked *askedCommand) bool {
 	return true
 }
 
-// commanded returns what a person asked for, which the pass answers; nil when nothing.
+// commanded returns the command that waits for a pass, which owes it an outcome; nil when
+// there is none.
 func (a *autoscaler) commanded() *askedCommand {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -112,7 +113,7 @@ func (a *autoscaler) commanded() *askedCommand {
 	return asked
 }
 
-// takeCommand has the pass obey a command, or answers why it does not.
+// takeCommand takes up the command that waits, or refuses it.
 func (p *pass) takeCommand(observation *policy.Observation) {
 	asked := p.autoscaler.commanded()
 	if asked == nil {
@@ -126,7 +127,7 @@ func (p *pass) takeCommand(observation *policy.Observation) {
 	p.asked = asked
 }
 
-// answer tells who gave the command that the pass took up what became of it.
+// answer sends the outcome of the command that the pass took up.
 func (p *pass) answer(outcome policy.Outcome, kept *recording) {
 	if p.asked == nil {
 		return
@@ -145,7 +146,7 @@ func (p *pass) answer(outcome policy.Outcome, kept *recording) {
 	p.asked = nil
 }
 
-// unanswered tells that a pass ended that did not get as far as an answer.
+// unanswered sends the outcome of a command whose pass ended without one.
 func (p *pass) unanswered() {
 	if p.asked == nil {
 		return

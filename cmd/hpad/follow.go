@@ -51,14 +51,14 @@ func (f outputFormat) refuseWhole(flag string) error {
 	return nil
 }
 
-// late is for how long after the newest entry that was seen an earlier one may still be
+// recordedLate is for how long after the newest entry that was seen an earlier one may still be
 // recorded: a pass is recorded when it ends, at the time of its tick.
-const late = 2 * time.Minute
+const recordedLate = 2 * time.Minute
 
 // recordedAfter is what a follower of a history has seen.
 type recordedAfter struct {
 	newest time.Time
-	// seen are the entries since late before the newest.
+	// seen are the entries since recordedLate before the newest.
 	seen map[entryID]bool
 }
 
@@ -98,5 +98,5 @@ func (r *recordedAfter) from() time.Time {
 	if r.newest.IsZero() {
 		return time.Time{}
 	}
-	return r.newest.Add(-late)
+	return r.newest.Add(-recordedLate)
 }

@@ -119,7 +119,7 @@ func (c *Client) send(ctx context.Context, path string, body, data any) error {
 }
 
 func (c *Client) exchange(ctx context.Context, method, path string, sent []byte, data any) error {
-	return c.askWith(ctx, method, path, sent, answerTimeout, func(response *http.Response) error {
+	return c.ask(ctx, method, path, sent, answerTimeout, func(response *http.Response) error {
 		body, err := io.ReadAll(response.Body)
 		if err != nil {
 			return err
@@ -128,14 +128,9 @@ func (c *Client) exchange(ctx context.Context, method, path string, sent []byte,
 	})
 }
 
-// ask asks for a path and has the response taken, both within a time. It waits when the
-// daemon asks it to, for a while.
-func (c *Client) ask(ctx context.Context, method, path string, within time.Duration, take func(*http.Response) error) error {
-	return c.askWith(ctx, method, path, nil, within, take)
-}
-
-// askWith is ask with a body in JSON; nil is none.
-func (c *Client) askWith(ctx context.Context, method, path string, sent []byte, within time.Duration, take func(*http.Response) error) error {
+// ask asks for a path, with a body in JSON where sent is not nil, and has the response
+// taken, all within a time. It waits when the daemon asks it to, for a while.
+func (c *Client) ask(ctx context.Context, method, path string, sent []byte, within time.Duration, take func(*http.Response) error) error {
 	for retry := 0; ; retry++ {
 		wait, err := c.try(ctx, method, path, sent, within, take)
 		if wait == 0 || wait > maxWait || retry == maxRetries {

@@ -76,7 +76,7 @@ func askPage[T any](ctx context.Context, c *Client, after string) (got page[T], 
 		query.Set("continue", after)
 	}
 	path := "/api/v1/autoscalers?" + query.Encode()
-	err = c.ask(ctx, http.MethodGet, path, answerTimeout, func(response *http.Response) error {
+	err = c.ask(ctx, http.MethodGet, path, nil, answerTimeout, func(response *http.Response) error {
 		if response.StatusCode != http.StatusOK {
 			body, err := io.ReadAll(response.Body)
 			if err != nil {

@@ -196,7 +196,7 @@ func (c *Client) Profile(ctx context.Context, name string, seconds int, to io.Wr
 	if seconds > 0 {
 		path += "?seconds=" + strconv.Itoa(seconds)
 	}
-	return c.ask(ctx, http.MethodGet, path, answerTimeout+time.Duration(seconds)*time.Second, func(response *http.Response) error {
+	return c.ask(ctx, http.MethodGet, path, nil, answerTimeout+time.Duration(seconds)*time.Second, func(response *http.Response) error {
 		if response.StatusCode == http.StatusOK {
 			_, err := io.Copy(to, response.Body)
 			return err

@@ -26,8 +26,8 @@ func TestPausesBesideTrouble(t *testing.T) {
 	}
 }
 
-// TestHistoryTellsOfPauses holds that an entry says that a pause began, once.
-func TestHistoryTellsOfPauses(t *testing.T) {
+// TestHistoryHasPauses holds that an entry names a pause that began, once.
+func TestHistoryHasPauses(t *testing.T) {
 	entry := api.Recorded{Decision: policy.Decision{Case: policy.CaseMetrics, CurrentReplicas: 4, DesiredReplicas: 4}}
 	entry.Events = []policy.Event{{Reason: "Paused", Message: "paused by alice: deploy"}}
 	if got := whyText(entry, time.UTC); strings.Count(got, "aused by alice: deploy") != 1 {
