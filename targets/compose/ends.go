@@ -103,28 +103,43 @@ func (f *Fleet) endOf(ctx context.Context, m *member, c *container.InspectRespon
 // killedCode is the exit code of a program that got SIGKILL.
 const killedCode = 128 + int(syscall.SIGKILL)
 
-// signalSlack is how much later than the end of a container its engine may have the
-// event of the signal.
-const signalSlack = time.Second
+// An engine has the event of a container's end once it has seen to it, and that of a
+// signal before that: up to half a second after the end on an idle machine, and several
+// seconds on a busy one. Where clocks differ, the engine is waited for no longer than
+// that.
+const (
+	endSlack    = time.Second
+	maxEndSlack = 10 * time.Second
+)
 
-// traces reports whether the engine's events have a signal by which somebody ended a
-// container, and, where they have none, whether they still have the end itself. An
-// engine that has no events has neither.
+// traces reports whether the engine's events have a signal by which somebody ended the
+// last run of a container, and, where they have none, whether they still have the end
+// itself. An engine that has no events has neither.
 func (f *Fleet) traces(ctx context.Context, c *container.InspectResponse, finished time.Time) (asked, ended bool) {
 	grace := stopAge
 	if seconds := c.Config.StopTimeout; seconds != nil {
 		grace = max(grace, time.Duration(*seconds)*time.Second)
 	}
+	since := finished.Add(-grace)
+	if started := parseTime(c.State.StartedAt); started.After(since) && !started.After(finished) {
+		since = started
+	}
+	until := time.Now() // what the engine shows of the container, it has the event of
+	if earliest, latest := finished.Add(endSlack), finished.Add(maxEndSlack); until.Before(earliest) {
+		until = earliest
+	} else if until.After(latest) {
+		until = latest
+	}
 	_ = f.engine.Read(ctx, func(ctx context.Context, engine *client.Client) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		told, failed := engine.Events(ctx, events.ListOptions{
-			Since: eventTime(finished.Add(-grace)), Until: eventTime(finished.Add(signalSlack)),
+			Since: eventTime(since), Until: eventTime(until),
 			Filters: filters.NewArgs(filters.Arg("type", string(events.ContainerEventType)), filters.Arg("container", c.ID),
 				filters.Arg("event", string(events.ActionKill)), filters.Arg("event", string(events.ActionDie))),
 		})
 		asked, ended = false, false
-		for !asked {
+		for !asked && !ended {
 			select {
 			case event := <-told:
 				switch event.Action {
@@ -137,7 +152,6 @@ func (f *Fleet) traces(ctx context.Context, c *container.InspectResponse, finish
 				if errors.Is(err, io.EOF) {
 					return nil
 				}
-				ended = false // the rest was not read
 				return err
 			}
 		}

@@ -203,6 +203,7 @@ func TestStoppedWithAnError(t *testing.T) {
 			c := i.replicas("shop", "web")[0]
 			i.emit(c, events.ActionKill, signal.number)
 			i.happened[0].TimeNano -= signal.ago.Nanoseconds()
+			c.State.StartedAt = time.Now().Add(-time.Hour).UTC().Format(time.RFC3339Nano)
 			c.end(1)
 		})
 		if got := read(t, f).Hold != nil; got != signal.want {

@@ -307,8 +307,19 @@ func TestLeftAlone(t *testing.T) {
 			c.end(137)
 			i.emit(c, events.ActionDie, "")
 		}},
-		"killed long ago":     {end: end(137)},
-		"killed by nobody":    {end: func(i *imitation, c *imitated) { c.end(137); i.emit(c, events.ActionDie, "") }, want: true},
+		"killed long ago":  {end: end(137)},
+		"killed by nobody": {end: func(i *imitation, c *imitated) { c.end(137); i.emit(c, events.ActionDie, "") }, want: true},
+		"seen to late": {end: func(i *imitation, c *imitated) {
+			c.end(137)
+			c.State.FinishedAt = time.Now().Add(-3 * time.Second).UTC().Format(time.RFC3339Nano)
+			c.State.StartedAt = time.Now().Add(-5 * time.Second).UTC().Format(time.RFC3339Nano)
+			i.emit(c, events.ActionDie, "")
+		}, want: true},
+		"the run before ended": {end: func(i *imitation, c *imitated) {
+			i.emit(c, events.ActionDie, "")
+			c.start()
+			c.end(137)
+		}},
 		"stopped with 1":      {end: func(i *imitation, c *imitated) { i.emit(c, events.ActionKill, "15"); c.end(1) }},
 		"always":              {end: policy(container.RestartPolicyAlways)},
 		"unless stopped":      {end: policy(container.RestartPolicyUnlessStopped)},
