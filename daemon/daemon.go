@@ -106,6 +106,7 @@ func New(options Options) *Daemon {
 	d.metrics.Show(func() iter.Seq[api.Autoscaler] { return d.AutoscalersAfter("") })
 	d.metrics.ShowDiscovered(d.Discovered)
 	d.metrics.ShowLost(d.lostParts)
+	d.metrics.ShowBreakers(d.shownBreakers)
 	d.metrics.DryRun(options.DryRun)
 	return d
 }
@@ -195,6 +196,7 @@ func (d *Daemon) start(ctx context.Context) (*change, error) {
 	d.metrics.ClockOffset(d.clock.Scale().Offset())
 	d.restored = d.restored.WithoutFuture(d.clock.Now())
 	d.pauses.recall(d.restored.Pauses)
+	d.breakers.recall(d.restored.Removals)
 	for name, record := range d.restored.Autoscalers {
 		if record.Labels != nil && name == config.LabelsName(record.Target) {
 			d.labels.Recall(record.Target, record.Labels)

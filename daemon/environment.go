@@ -35,6 +35,8 @@ type environment struct {
 	runContext, actContext context.Context
 	// pauses are what people paused.
 	pauses pauses
+	// breakers are those of fleets.
+	breakers breakers
 	// conditions are lists that autoscalers share.
 	conditions conditionLists
 	// unwritten is why what the recorder has is not in the store.

@@ -33,6 +33,8 @@ type round struct {
 	// flagged reports whether the store knows of the passes that are still under way
 	// although later rounds have completed; the scheduler owns it.
 	flagged bool
+	// ballots are by the names of fleets that have a breaker; nil where none has.
+	ballots map[string]*ballot
 	// unfinished counts the passes that have not ended.
 	unfinished atomic.Int64
 	// completed takes the round once they all have.
@@ -80,6 +82,10 @@ type pass struct {
 	// asked is what a person asked for, which it obeys and has yet to answer; nil when
 	// nothing.
 	asked *askedCommand
+	// voted reports whether the breaker of its fleet knows what it decided, and removes is
+	// what it takes away of what that counts.
+	voted   bool
+	removes int64
 }
 
 // evaluate observes and decides once the reads of the pass are there. A decision
@@ -109,8 +115,10 @@ func (p *pass) evaluate(scratch *scratch) *recording {
 		own := *after // which the next pass does not use
 		own.record.Memory, own.Decision.Memory = cloned(own.record.Memory), cloned(own.Decision.Memory)
 		p.after = &own
+		p.vote(&own.Decision)
 		p.actors.Go(p.scale)
 	default:
+		p.vote(&after.Decision)
 		recording := p.conclude(policy.Outcome{}, &scratch.packed)
 		p.end()
 		return recording
@@ -300,6 +308,7 @@ func (p *pass) findForeign(observation *policy.Observation) {
 func (p *pass) scale() {
 	defer p.end()
 	a, def, decision := p.autoscaler, p.definition, &p.after.Decision
+	p.awaitBallot()
 	p.after.record.Intention = p.intention(decision, p.after.version)
 	intent := p.after.record
 	intent.Memory, intent.Status.Metrics = decision.Memory, a.published.Load().look().Metrics
@@ -314,6 +323,7 @@ func (p *pass) scale() {
 	}
 	if decision.Command == nil && p.pausedMeanwhile(decision) {
 		p.after.record.Intention = nil
+		p.returnRemoval(policy.Outcome{})
 		if recording := p.conclude(policy.Outcome{}, new([]byte)); recording != nil {
 			recording.wait()
 		}
@@ -331,6 +341,7 @@ func (p *pass) scale() {
 	p.after.cause = err
 	if outcome.Kind != policy.WriteFailed || !errors.Is(err, targets.ErrUnknownOutcome) {
 		p.after.record.Intention = nil // it is known what became of it
+		p.returnRemoval(outcome)
 	}
 	if _, panicked := errors.AsType[*trouble.Panic](err); panicked {
 		p.panicked(err)
@@ -578,6 +589,7 @@ const (
 
 // end gives the autoscaler back and counts the pass out.
 func (p *pass) end() {
+	p.vote(nil)
 	p.leave(p.index)
 	p.unanswered()
 	if p.autoscaler.release() {

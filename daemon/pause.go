@@ -109,7 +109,7 @@ func (p *pauses) of(name, fleet string, now time.Time, scale *clock.Scale) (inFo
 		return nil, ""
 	}
 	var last ending
-	for _, scope := range [...]policy.Scope{{}, {Fleet: fleet}, {Autoscaler: name}} {
+	for _, scope := range [...]policy.Scope{{}, {Fleet: fleet}, {Fleet: fleet, Breaker: true}, {Autoscaler: name}} {
 		pause, ok := table.inForce[scope]
 		if ok && !pause.Ended(now) {
 			pause.Message = pauseText(&pause, scale)
@@ -125,6 +125,10 @@ func (p *pauses) of(name, fleet string, now time.Time, scale *clock.Scale) (inFo
 // pauseText says in words what is paused, with its end by the wall clock.
 func pauseText(pause *policy.Pause, scale *clock.Scale) string {
 	var text strings.Builder
+	if pause.Breaker {
+		fmt.Fprintf(&text, "the breaker of fleet %q holds all scale-downs until %s: %s", pause.Fleet, scale.Wall(pause.Until).Format(time.RFC3339), pause.Reason)
+		return text.String()
+	}
 	switch pause.Direction {
 	case policy.Up:
 		text.WriteString("scale-ups are paused")
@@ -207,6 +211,8 @@ func (d *Daemon) awaitRunning(ctx context.Context) error {
 func (d *Daemon) checkPause(pause *policy.Pause, lasts time.Duration) error {
 	g := d.current.Load()
 	switch {
+	case pause.Breaker:
+		return fmt.Errorf("%w: nobody but the breaker holds for it", api.ErrRefused)
 	case pause.Autoscaler != "" && pause.Fleet != "":
 		return fmt.Errorf("%w: a pause is of an autoscaler, of a fleet or of all", api.ErrRefused)
 	case pause.Autoscaler != "" && g.autoscalers[pause.Autoscaler] == nil, pause.Fleet != "" && g.Fleets[pause.Fleet] == nil:
@@ -221,7 +227,8 @@ func (d *Daemon) checkPause(pause *policy.Pause, lasts time.Duration) error {
 	return nil
 }
 
-// Resume ends the pause of a scope, and returns it. Pauses of other scopes stay in force,
+// Resume ends the pause of a scope, and returns it; of a fleet also what its breaker
+// holds, which then holds nothing for its window. Pauses of other scopes stay in force,
 // also those that bear on the same autoscalers. The error is an api.ErrNotPaused where
 // there is none; with another one the pause is over and that could not be kept in the
 // state yet.
@@ -234,10 +241,13 @@ func (d *Daemon) Resume(ctx context.Context, scope policy.Scope, author string) 
 		message += " by " + author
 	}
 	ended, commit := d.pauses.end(d.clock.Now(), d.recorder, func(pause policy.Pause) (string, bool) {
-		return message, pause.Scope == scope
+		return message, pause.Scope == scope || scope.Fleet != "" && pause.Scope == policy.Scope{Fleet: scope.Fleet, Breaker: true}
 	})
 	if len(ended) == 0 {
 		return policy.Pause{}, d.notPaused(scope)
+	}
+	if slices.ContainsFunc(ended, func(pause policy.Pause) bool { return pause.Breaker }) {
+		d.waiveBreaker(scope.Fleet)
 	}
 	d.log.Info("resumed", pauseFields(scope, author)...)
 	err := awaitKept(ctx, scope, commit)
@@ -309,7 +319,12 @@ func (e *environment) endPauses(now time.Time) {
 	if next := e.pauses.table.Load().next; next.IsZero() || now.Before(next) {
 		return
 	}
-	ended, _ := e.pauses.end(now, e.recorder, func(pause policy.Pause) (string, bool) { return "the pause is over", pause.Ended(now) })
+	ended, _ := e.pauses.end(now, e.recorder, func(pause policy.Pause) (string, bool) {
+		if pause.Breaker {
+			return "the breaker's window is over", pause.Ended(now)
+		}
+		return "the pause is over", pause.Ended(now)
+	})
 	for _, pause := range ended {
 		e.log.Info("a pause is over", pauseFields(pause.Scope, pause.Author)...)
 	}
@@ -349,7 +364,7 @@ func (p *pass) pausedMeanwhile(decision *policy.Decision) bool {
 	inForce, _ := p.pauses.of(p.autoscaler.name, p.definition.Target.Fleet, p.clock.Now(), p.clock.Scale())
 	for i := range inForce {
 		if inForce[i].Direction.Covers(decision.CurrentReplicas, decision.DesiredReplicas) {
-			decision.Write, decision.HeldBy, decision.Pauses = false, policy.HeldByPause, inForce
+			decision.Write, decision.HeldBy, decision.Pauses = false, inForce[i].HeldBy(), inForce
 			decision.Message = fmt.Sprintf("no change: %d replicas are wanted, but %s", decision.DesiredReplicas, inForce[i].Message)
 			return true
 		}

@@ -174,6 +174,14 @@ var endings = map[reason.Code]func(*world, *told){
 		w.source().value("web", 6)
 		o.watch(time.Minute)
 	},
+	reason.BreakerOpen: func(w *world, o *told) {
+		w.fed("web", 10, 10)
+		w.breaker = &config.Breaker{MaxRemoved: 10, Window: time.Hour}
+		w.config.Daemon.DownscaleStabilization = 0
+		w.start()
+		w.source().value("web", 6)
+		o.watch(time.Minute)
+	},
 	reason.ModeRecommend: inMode(policy.ModeRecommend),
 	reason.ModeOff:       inMode(policy.ModeOff),
 	reason.Commanded: func(w *world, o *told) {

@@ -80,6 +80,16 @@ func (r *recorder) pause(pauses map[policy.Scope]*policy.Pause) *commit {
 	})
 }
 
+// removed has the next commit keep what a fleet's breaker counts.
+func (r *recorder) removed(fleet string, removals state.Removals) {
+	r.add(func(c *state.Changes) {
+		if c.Removals == nil {
+			c.Removals = map[string]state.Removals{}
+		}
+		c.Removals[fleet] = removals
+	})
+}
+
 func (r *recorder) add(change func(*state.Changes)) *commit {
 	r.mu.Lock()
 	change(&r.changes)
@@ -133,31 +143,38 @@ const keptEntries = 1000
 func (r *recorder) keep(old state.Changes) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	merged := state.Changes{Records: old.Records, LastRound: old.LastRound, Pauses: old.Pauses}
-	if merged.Pauses == nil {
-		merged.Pauses = r.changes.Pauses
-	} else {
-		maps.Copy(merged.Pauses, r.changes.Pauses)
+	both := state.Changes{
+		Records: old.Records, LastRound: old.LastRound,
+		Pauses: merged(old.Pauses, r.changes.Pauses), Removals: merged(old.Removals, r.changes.Removals),
 	}
-	if merged.Records == nil {
-		merged.Records = map[string]state.Record{}
+	if both.Records == nil {
+		both.Records = map[string]state.Record{}
 	}
 	for _, name := range r.changes.Deleted {
-		delete(merged.Records, name)
+		delete(both.Records, name)
 	}
-	maps.Copy(merged.Records, r.changes.Records)
+	maps.Copy(both.Records, r.changes.Records)
 	for _, name := range append(old.Deleted, r.changes.Deleted...) {
-		if _, back := merged.Records[name]; !back {
-			merged.Deleted = append(merged.Deleted, name)
+		if _, back := both.Records[name]; !back {
+			both.Deleted = append(both.Deleted, name)
 		}
 	}
 	if !r.changes.LastRound.IsZero() {
-		merged.LastRound = r.changes.LastRound
+		both.LastRound = r.changes.LastRound
 	}
-	merged.Entries = append(old.Entries, r.changes.Entries...)
-	merged.Entries = merged.Entries[max(0, len(merged.Entries)-keptEntries):]
-	r.changes = merged
+	both.Entries = append(old.Entries, r.changes.Entries...)
+	both.Entries = both.Entries[max(0, len(both.Entries)-keptEntries):]
+	r.changes = both
 	if r.next == nil { // nobody asks for a commit, and the last one takes it along
 		r.next = &commit{done: make(chan struct{})}
 	}
+}
+
+// merged returns a map with what is newer in the place of what is older.
+func merged[K comparable, V any](older, newer map[K]V) map[K]V {
+	if older == nil {
+		return newer
+	}
+	maps.Copy(older, newer)
+	return older
 }

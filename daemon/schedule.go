@@ -163,6 +163,7 @@ func (s *scheduler) begin(roster *roster, now time.Time, tick bool) {
 	if tick {
 		s.withdraw(now)
 	}
+	r.callBallots(s.current.Load())
 	count := int64(0)
 	for i := range r.passes {
 		a := r.passes[i].autoscaler
@@ -172,6 +173,7 @@ func (s *scheduler) begin(roster *roster, now time.Time, tick bool) {
 			continue
 		}
 		r.skip(i)
+		r.passes[i].vote(nil)
 		if !tick {
 			continue
 		}
@@ -205,6 +207,7 @@ func (s *scheduler) withdraw(tick time.Time) {
 		for i := range r.passes {
 			p := &r.passes[i]
 			if lastTick(tick, p.definition.SyncPeriod).Equal(tick) && r.withdraw(i) {
+				p.vote(nil)
 				p.autoscaler.release()
 				withdrawn++
 			}

@@ -59,6 +59,8 @@ type world struct {
 	discover bool
 	// labelLimits are those of every fleet.
 	labelLimits targets.LabelLimits
+	// breaker is that of every fleet; nil for none.
+	breaker *config.Breaker
 	// starting, if not nil, is called before a daemon runs.
 	starting func()
 	// boot is the boot of the machine, step how far its wall clock was stepped since
@@ -143,7 +145,7 @@ func (w *world) load() (*config.Config, error) {
 	c.Autoscalers = maps.Clone(w.config.Autoscalers)
 	c.Fleets = map[string]config.Fleet{}
 	for name := range w.fleets {
-		next := config.Fleet{Name: name, Kind: "memory", Config: fleetTable{w, nil}, Discover: w.discover, LabelLimits: w.labelLimits}
+		next := config.Fleet{Name: name, Kind: "memory", Config: fleetTable{w, nil}, Discover: w.discover, LabelLimits: w.labelLimits, Breaker: w.breaker}
 		if w.fleetConfig != nil {
 			next.Config = w.fleetConfig()
 		}
@@ -380,7 +382,7 @@ func (s *memoryStore) Load(context.Context) (state.Snapshot, error) {
 		}
 		loaded.Autoscalers[name] = record
 	}
-	loaded.Pauses = slices.Clone(s.snapshot.Pauses)
+	loaded.Pauses, loaded.Removals = slices.Clone(s.snapshot.Pauses), maps.Clone(s.snapshot.Removals)
 	return loaded, nil
 }
 
@@ -406,6 +408,10 @@ func (s *memoryStore) Commit(_ context.Context, changes state.Changes) error {
 			s.snapshot.Pauses = append(s.snapshot.Pauses, *pause)
 		}
 	}
+	if s.snapshot.Removals == nil {
+		s.snapshot.Removals = map[string]state.Removals{}
+	}
+	maps.Copy(s.snapshot.Removals, changes.Removals)
 	if !changes.LastRound.IsZero() {
 		s.snapshot.LastRound = changes.LastRound
 	}
@@ -428,7 +434,7 @@ func (s *memoryStore) copied() *memoryStore {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return &memoryStore{
-		snapshot:  state.Snapshot{LastRound: s.snapshot.LastRound, Clock: s.snapshot.Clock, Autoscalers: maps.Clone(s.snapshot.Autoscalers), Pauses: s.snapshot.Pauses},
+		snapshot:  state.Snapshot{LastRound: s.snapshot.LastRound, Clock: s.snapshot.Clock, Autoscalers: maps.Clone(s.snapshot.Autoscalers), Pauses: s.snapshot.Pauses, Removals: maps.Clone(s.snapshot.Removals)},
 		entries:   slices.Clone(s.entries),
 		fleetKeep: maps.Clone(s.fleetKeep),
 		losses:    slices.Clone(s.losses),

@@ -196,7 +196,7 @@ func (p *pass) restrain() string {
 	}
 	d.HeldBy = "" // a bound, or what R53 raises to, went over what the mode made of it
 	if pause := p.pauseOf(d.CurrentReplicas, d.DesiredReplicas); pause != nil {
-		d.HeldBy = HeldByPause
+		d.HeldBy = pause.HeldBy()
 		return pause.Message
 	}
 	if d.Mode == ModeRecommend {

@@ -236,10 +236,14 @@ func heldWaits(d *Decision) (waits []Wait) {
 	case d.DesiredReplicas == d.CurrentReplicas:
 	case d.HeldBy == HeldByMode:
 		waits = append(waits, Wait{Reason: modeRecommendReason})
-	case d.HeldBy == HeldByPause:
+	case d.PausedBy():
 		for i := range d.Pauses {
 			if pause := &d.Pauses[i]; pause.Direction.Covers(d.CurrentReplicas, d.DesiredReplicas) {
-				waits = append(waits, Wait{Reason: pausedReason, Until: pause.Until, Message: pause.Message})
+				reason := pausedReason
+				if pause.Breaker {
+					reason = breakerReason
+				}
+				waits = append(waits, Wait{Reason: reason, Until: pause.Until, Message: pause.Message})
 			}
 		}
 	}

@@ -31,11 +31,15 @@ func (d Direction) Covers(from, to int32) bool {
 type Scope struct {
 	Autoscaler string `json:"autoscaler,omitempty"`
 	Fleet      string `json:"fleet,omitempty"`
+	// Breaker reports whether it is what the breaker of Fleet holds, and nobody's act.
+	Breaker bool `json:"breaker,omitempty"`
 }
 
 // String returns the scope in words, as `fleet "prod"`.
 func (s Scope) String() string {
 	switch {
+	case s.Breaker:
+		return "breaker of fleet " + strconv.Quote(s.Fleet)
 	case s.Autoscaler != "":
 		return "autoscaler " + strconv.Quote(s.Autoscaler)
 	case s.Fleet != "":
@@ -66,24 +70,39 @@ func (p *Pause) Ended(now time.Time) bool { return !p.Until.IsZero() && !now.Bef
 // HeldBy is what kept a decision from being carried out, besides the platform.
 type HeldBy string
 
-// What may keep a decision from being carried out. Where both do, it is the pause.
+// What may keep a decision from being carried out. Where several do, it is the first.
 const (
 	HeldByPause HeldBy = "pause"
-	HeldByMode  HeldBy = "mode"
+	// HeldByBreaker is what the breaker of the fleet does.
+	HeldByBreaker HeldBy = "breaker"
+	HeldByMode    HeldBy = "mode"
 )
+
+// HeldBy is what keeps a decision from being carried out by the pause.
+func (p *Pause) HeldBy() HeldBy {
+	if p.Breaker {
+		return HeldByBreaker
+	}
+	return HeldByPause
+}
+
+// PausedBy reports whether a pause keeps the decision from being carried out, a person's
+// or that of the fleet's breaker.
+func (d *Decision) PausedBy() bool { return d.HeldBy == HeldByPause || d.HeldBy == HeldByBreaker }
 
 // The reasons of Paused.
 const (
 	pausedReason     = "Paused"
 	pausedUpReason   = "PausedUp"
 	pausedDownReason = "PausedDown"
+	breakerReason    = "BreakerOpen"
 	resumedReason    = "Resumed"
 )
 
 // TellsOfPause reports whether the event is that a pause began, changed or ended.
 func (e Event) TellsOfPause() bool {
 	switch e.Reason {
-	case pausedReason, pausedUpReason, pausedDownReason, resumedReason:
+	case pausedReason, pausedUpReason, pausedDownReason, breakerReason, resumedReason:
 		return true
 	}
 	return false
@@ -107,23 +126,26 @@ func (p *pass) noticePauses() {
 		}
 		return
 	}
-	message, up, down := "", false, false
+	message, up, down, breaker := "", false, false, false
 	for i := range pauses {
 		if i > 0 {
 			message += "; "
 		}
 		message += pauses[i].Message
+		breaker = breaker || pauses[i].Breaker
 		up, down = up || pauses[i].Direction != Down, down || pauses[i].Direction != Up
 	}
-	reason := pausedReason
+	reason, kind := pausedReason, NormalEvent
 	switch {
+	case breaker:
+		reason, kind = breakerReason, WarningEvent
 	case !down:
 		reason = pausedUpReason
 	case !up:
 		reason = pausedDownReason
 	}
 	if !was || before.Message != message {
-		d.Events = append(d.Events, Event{Kind: NormalEvent, Reason: reason, Message: message})
+		d.Events = append(d.Events, Event{Kind: kind, Reason: reason, Message: message})
 	}
 	p.set(Paused, ConditionTrue, reason, message)
 }

@@ -392,7 +392,7 @@ func TestDescriptionHasEveryWord(t *testing.T) {
 		"ConditionStatus": words(policy.ConditionTrue, policy.ConditionFalse, policy.ConditionUnknown),
 		"EventKind":       words(policy.NormalEvent, policy.WarningEvent),
 		"Direction":       words(policy.Up, policy.Down, policy.BothDirections),
-		"HeldBy":          words(policy.HeldByPause, policy.HeldByMode),
+		"HeldBy":          words(policy.HeldByPause, policy.HeldByBreaker, policy.HeldByMode),
 		"Mode":            words(policy.ModeRecommend, policy.ModeUpOnly, policy.ModeDownOnly, policy.ModeOff),
 		"DiscoveredState": words(api.DiscoveredStates...),
 		"DrainState":      words(drain.Waiting, drain.Draining, drain.Drained, drain.Removing, drain.Terminating, drain.Finishing, drain.Undoing, drain.Ended),

@@ -51,6 +51,8 @@ type Fleet struct {
 	Discover bool
 	// LabelLimits bound what those labels may ask for.
 	LabelLimits targets.LabelLimits
+	// Breaker is nil where the fleet has none.
+	Breaker *Breaker
 	// Config is the kind's own table, defaulted and valid. Two of them are the same iff
 	// reflect.DeepEqual says so.
 	Config targets.Config

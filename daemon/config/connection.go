@@ -15,8 +15,9 @@ import (
 // kindKey is the key that every fleet and source has.
 const kindKey = "kind"
 
-// readFleets decodes and validates the fleets. One with mistakes has no entry.
-func (l *loader) readFleets() map[string]Fleet {
+// readFleets decodes and validates the fleets, by what compat says. One with mistakes
+// has no entry.
+func (l *loader) readFleets(strict bool) map[string]Fleet {
 	fleets := make(map[string]Fleet, len(l.tables[fleetsKey]))
 	for _, name := range slices.Sorted(maps.Keys(l.tables[fleetsKey])) {
 		t := l.tables[fleetsKey][name]
@@ -25,8 +26,9 @@ func (l *loader) readFleets() map[string]Fleet {
 			continue
 		}
 		c := l.kinds.fleets[kind].Config()
-		if t.readOwn("", t.raw, connectionFields, c) {
-			fleet := Fleet{Name: name, Kind: kind, Config: c}
+		breaker := t.readBreaker(strict)
+		if t.readOwn("", t.raw, fleetFields, c) {
+			fleet := Fleet{Name: name, Kind: kind, Breaker: breaker, Config: c}
 			if able, ok := c.(targets.LabelReader); ok {
 				fleet.Discover, fleet.LabelLimits = able.Discovers(), able.LimitsLabels()
 			}
@@ -46,7 +48,7 @@ func (l *loader) readSources() map[string]Source {
 			continue
 		}
 		c := l.kinds.sources[kind].Config()
-		if t.readOwn("", t.raw, connectionFields, c) {
+		if t.readOwn("", t.raw, sourceFields, c) {
 			read[name] = Source{Name: name, Kind: kind, Config: c}
 		}
 	}
@@ -83,9 +85,9 @@ func readKind[K any](t *table, what string, known map[string]K, omitted map[stri
 	return kind, true
 }
 
-// connectionFields has the key of every fleet and source, which is not named among
-// those that are allowed.
-var connectionFields = settings.Fields{ByKey: map[string]reflect.StructField{kindKey: {}}}
+// sourceFields has the key of every source, which is not named among those that are
+// allowed.
+var sourceFields = settings.Fields{ByKey: map[string]reflect.StructField{kindKey: {}}}
 
 // checkScrapes checks that the targets that sources read by themselves exist.
 func (l *loader) checkScrapes(c *Config) {

@@ -81,6 +81,7 @@ const everything = `
 [fleets.local]
 kind = "process"
 services = { worker = { command = ["worker"] } }
+breaker = { max_removed = "30%" }
 [fleets.cloud]
 kind = "awsasg"
 region = "eu-central-1"
@@ -118,6 +119,9 @@ dots, ` + "`NAME`" + ` stands for any name and ` + "`[]`" + ` for each element o
 `)
 	k.section("## [daemon]", reflect.TypeFor[Daemon](), tableOf(k.example.Daemon), nil)
 	k.kinds("fleets", slices.Sorted(maps.Keys(builtIn.fleets)))
+	for _, row := range k.rows(reflect.TypeFor[fleetTable](), "", tableOf(fleetTable{k.example.Fleets["local"].Breaker}), map[string]bool{"breaker.max_removed": true}) {
+		k.row(row)
+	}
 	for _, name := range slices.Sorted(maps.Keys(builtIn.fleets)) {
 		k.kind(name, builtIn.fleets[name].Config())
 	}
@@ -202,8 +206,12 @@ func (k *keys) labels() {
 func (k *keys) section(title string, goType reflect.Type, defaults map[string]any, needed map[string]bool) {
 	k.write("\n" + title + "\n\n| key | type | default | meaning |\n|---|---|---|---|\n")
 	for _, row := range k.rows(goType, "", defaults, needed) {
-		k.write(fmt.Sprintf("| `%s` | %s | %s | %s |\n", row.key, row.kind, row.value, strings.ReplaceAll(row.text, "|", "\\|")))
+		k.row(row)
 	}
+}
+
+func (k *keys) row(r row) {
+	k.write(fmt.Sprintf("| `%s` | %s | %s | %s |\n", r.key, r.kind, r.value, strings.ReplaceAll(r.text, "|", "\\|")))
 }
 
 // row is one key. Table says that its own keys follow.

@@ -34,7 +34,7 @@ func LoadFleets(path string) (map[string]Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	fleets := l.readFleets()
+	fleets := l.readFleets(false)
 	if len(l.errs) > 0 {
 		return nil, l.errs.sorted(l.files)
 	}
@@ -162,7 +162,7 @@ func newLoader(kinds kindSet) *loader {
 // finish decodes and validates what the files hold.
 func (l *loader) finish() (*Config, error) {
 	c := &Config{Daemon: l.readDaemon(), warnings: slices.Clone(l.warnings)}
-	c.Fleets, c.Sources, c.Autoscalers = l.readFleets(), l.readSources(), map[string]Autoscaler{}
+	c.Fleets, c.Sources, c.Autoscalers = l.readFleets(c.Daemon.Strict()), l.readSources(), map[string]Autoscaler{}
 	c.Files = slices.Clone(l.files)
 	l.checkScrapes(c)
 	l.readAutoscalers(c)

@@ -24,7 +24,9 @@ func (c *Config) Redacted() string {
 	put(daemon, "allowed_hosts", slices.Concat([]string{}, c.Daemon.AllowedHosts)) // which says something where it is empty
 	put(daemon, "writers", slices.Concat([]string{}, c.Daemon.Writers))
 	for name, fleet := range c.Fleets {
-		fleets[name] = writtenKind(fleet.Kind, fleet.Config)
+		table := writtenKind(fleet.Kind, fleet.Config)
+		maps.Copy(table, tableOf(fleetTable{fleet.Breaker}))
+		fleets[name] = table
 	}
 	for name, source := range c.Sources {
 		sources[name] = writtenKind(source.Kind, source.Config)

@@ -76,7 +76,7 @@ func (t ahead) wait(w policy.Wait) string {
 		return "somebody has to raise the count from 0"
 	case reason.FailedGetScale.String():
 		return "the target has to be read: " + clause(w.Message)
-	case reason.Paused.String():
+	case reason.Paused.String(), reason.BreakerOpen.String():
 		return clause(w.Message)
 	case reason.ModeOff.String(), reason.ModeRecommend.String():
 		return "its mode (" + w.Reason + ")"

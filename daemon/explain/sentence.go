@@ -201,7 +201,7 @@ func restraints(d policy.Decision, became api.Evaluation) string {
 func HeldByText(d policy.Decision) string {
 	switch {
 	case d.DesiredReplicas == d.CurrentReplicas:
-	case d.HeldBy == policy.HeldByPause:
+	case d.PausedBy():
 		for i := range d.Pauses {
 			if pause := &d.Pauses[i]; pause.Direction.Covers(d.CurrentReplicas, d.DesiredReplicas) {
 				return clause(pause.Message)

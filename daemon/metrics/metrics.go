@@ -33,6 +33,7 @@ type Metrics struct {
 	views         atomic.Pointer[func() iter.Seq[api.Autoscaler]]
 	discovered    scraped[[]api.Discovered]
 	lost          scraped[map[string]bool]
+	breakers      scraped[map[string]Breaker]
 	budgets       scraped[Budgets]
 	mu            sync.RWMutex
 	autoscalers   map[string]*Autoscaler
@@ -51,6 +52,7 @@ func New(reg prometheus.Registerer) *Metrics {
 		reloads:    newReloads(factory),
 		discovered: scraped[[]api.Discovered]{descs: []*prometheus.Desc{discoveredDesc}, send: sendDiscovered},
 		lost:       scraped[map[string]bool]{descs: []*prometheus.Desc{lostDesc}, send: sendLost},
+		breakers:   scraped[map[string]Breaker]{descs: []*prometheus.Desc{breakerOpenDesc, breakerRemovedDesc}, send: sendBreakers},
 		budgets: scraped[Budgets]{
 			descs: []*prometheus.Desc{budgetLimitDesc, budgetUsedDesc, budgetWaitsDesc, budgetRefusalsDesc}, send: sendBudgets,
 		},
@@ -69,7 +71,7 @@ func New(reg prometheus.Registerer) *Metrics {
 		},
 	}).Set(1)
 	if reg != nil {
-		reg.MustRegister(&m.discovered, &m.lost, &m.budgets)
+		reg.MustRegister(&m.discovered, &m.lost, &m.breakers, &m.budgets)
 	}
 	return m
 }

@@ -42,6 +42,8 @@ func Of(p Pass) Code {
 		return ofNoChange(d, p.Failed)
 	case d.HeldBy == policy.HeldByPause:
 		return Paused
+	case d.HeldBy == policy.HeldByBreaker:
+		return BreakerOpen
 	case d.HeldBy == policy.HeldByMode:
 		return ModeRecommend
 	case d.Hold != nil || p.Outcome.Kind == policy.WriteHeld:

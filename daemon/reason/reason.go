@@ -54,6 +54,8 @@ const (
 	DryRun
 	// Paused: a change was decided, and somebody paused it.
 	Paused
+	// BreakerOpen: a scale-down was decided, and the fleet's breaker holds all.
+	BreakerOpen
 	// ModeRecommend: a change was decided, and the autoscaler's mode is recommend.
 	ModeRecommend
 	// Held: a change was decided, and the platform does not take any for now.
@@ -95,7 +97,7 @@ var names = [codes]string{
 	"", "MetricAboveTarget", "AllBelowTarget", "EarlierRecommendation", "AboveMax", "BelowMin", "ForeignChanged", "Commanded", "RescaledInPart",
 	"MetricsAtTarget", "SomeMetricsFailed", "ScaleDownStabilized", "ScaleUpStabilized", "TooFewReplicas", "TooManyReplicas",
 	"ScaleUpLimit", "ScaleDownLimit", "DirectionDisabled", "PlatformMin", "PlatformMax", "ScalingDisabled", "ModeOff",
-	"DryRun", "Paused", "ModeRecommend", "Held", "ImplausibleReading",
+	"DryRun", "Paused", "BreakerOpen", "ModeRecommend", "Held", "ImplausibleReading",
 	"FailedGetScale", "TargetNotFound", "TargetUnscalable", "Forbidden", "FailedComputeMetricsReplicas", "FailedUpdateScale", "UnknownOutcome", "ForeignWriter",
 	"Panicked", "Quarantined", "Late", "Abandoned",
 }

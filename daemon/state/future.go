@@ -20,6 +20,11 @@ func (s Snapshot) WithoutFuture(now time.Time) Snapshot {
 	for i := range s.Pauses {
 		s.Pauses[i] = pauseWithoutFuture(s.Pauses[i], now)
 	}
+	removals := make(map[string]Removals, len(s.Removals))
+	for fleet, r := range s.Removals {
+		removals[fleet] = r.withoutFuture(now)
+	}
+	s.Removals = removals
 	return s
 }
 

@@ -15,6 +15,8 @@ const pausePrefix = "pause/"
 // pauseKey is where metaBucket has the pause of a scope.
 func pauseKey(scope policy.Scope) string {
 	switch {
+	case scope.Breaker:
+		return pausePrefix + "b/" + scope.Fleet
 	case scope.Autoscaler != "":
 		return pausePrefix + "a/" + scope.Autoscaler
 	case scope.Fleet != "":

@@ -43,6 +43,8 @@ type Snapshot struct {
 	Autoscalers map[string]Record
 	// Pauses has at most one of each scope, with times by the daemon's own clock.
 	Pauses []policy.Pause
+	// Removals are by the names of fleets.
+	Removals map[string]Removals
 	// Clock is what the last run's clock left behind; zero where that had none.
 	Clock clock.State
 }
@@ -56,6 +58,8 @@ type Changes struct {
 	Deleted []string
 	// Pauses replace those of the same scope; nil ones end it.
 	Pauses map[policy.Scope]*policy.Pause
+	// Removals replace those of the same fleet; empty ones end.
+	Removals map[string]Removals
 	// LastRound becomes the last completed round when not zero.
 	LastRound time.Time
 	// Clock replaces what is kept of the daemon's clock, unless its Time is zero.

@@ -55,6 +55,9 @@ func (s *store) Load(ctx context.Context) (Snapshot, error) {
 		if snapshot.Pauses, err = loadPauses(meta); err != nil {
 			return err
 		}
+		if snapshot.Removals, err = loadRemovals(meta); err != nil {
+			return err
+		}
 		names, records, err := decodeRecords(ctx, tx.Bucket(autoscalersBucket), snapshot.LastRound)
 		for i, name := range names {
 			snapshot.Autoscalers[name] = records[i]
@@ -179,6 +182,9 @@ func sealMeta(changes Changes) (map[string][]byte, error) {
 			return nil, fmt.Errorf("write the clock: %w", err)
 		}
 		meta[string(clockKey)] = sealed
+	}
+	if err := sealRemovals(changes.Removals, meta); err != nil {
+		return nil, err
 	}
 	return meta, sealPauses(changes.Pauses, meta)
 }

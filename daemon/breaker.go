@@ -1,0 +1,212 @@
+package daemon
+
+import (
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/policy"
+)
+
+// breakers count what the autoscalers of fleets with a breaker take away. It is safe for
+// concurrent use.
+type breakers struct {
+	mu sync.Mutex
+	// removals are by fleet; what counts no more may still be among them.
+	removals map[string]state.Removals
+}
+
+// recall takes over what the state has.
+func (b *breakers) recall(removals map[string]state.Removals) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.removals = removals
+}
+
+// change changes what a fleet's breaker counts, without what is older than its window by
+// now, and has that recorded.
+func (b *breakers) change(fleet string, window time.Duration, now time.Time, to *recorder, how func(*state.Removals)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	next := b.removals[fleet].Within(window, now)
+	how(&next)
+	b.removals[fleet] = next
+	to.removed(fleet, next)
+}
+
+// ballot is what the passes of one round want to take away from a fleet with a breaker.
+// Nothing is taken away before all of them have decided, so that the breaker sees the
+// whole.
+type ballot struct {
+	fleet   string
+	breaker config.Breaker
+	in      *generation
+	// counted is closed once all have decided.
+	counted chan struct{}
+
+	mu        sync.Mutex
+	undecided int
+	removes   int64
+	// counts are the passes' readings, by autoscaler.
+	counts map[string]int32
+}
+
+// callBallots has the scale-downs of a round counted, of fleets that have a breaker.
+func (r *round) callBallots(g *generation) {
+	for i := range r.passes {
+		fleet := g.config.Fleets[r.passes[i].definition.Target.Fleet]
+		if fleet.Breaker == nil {
+			continue
+		}
+		if r.ballots == nil {
+			r.ballots = map[string]*ballot{}
+		}
+		b := r.ballots[fleet.Name]
+		if b == nil {
+			b = &ballot{fleet: fleet.Name, breaker: *fleet.Breaker, in: g, counted: make(chan struct{}), counts: map[string]int32{}}
+			r.ballots[fleet.Name] = b
+		}
+		b.undecided++
+	}
+}
+
+// vote tells the breaker of the fleet what the pass decided, once; nil is a pass that came
+// to no decision. The last pass of a round to do so has the whole judged.
+func (p *pass) vote(decision *policy.Decision) {
+	b := p.ballots[p.definition.Target.Fleet]
+	if b == nil || p.voted {
+		return
+	}
+	p.voted = true
+	b.mu.Lock()
+	if decision != nil && decision.Case != policy.CaseUnreadable {
+		b.counts[p.autoscaler.name] = decision.CurrentReplicas
+		if decision.Write && !p.dryRun && decision.Command == nil { // what a person asks for passes
+			p.removes = max(0, int64(decision.CurrentReplicas)-int64(decision.DesiredReplicas))
+		}
+	}
+	b.removes += p.removes
+	b.undecided--
+	last := b.undecided == 0
+	b.mu.Unlock()
+	if last {
+		p.judgeRemovals(b)
+		close(b.counted)
+	}
+}
+
+// awaitBallot returns once all passes of the round have decided that are about the same
+// fleet, where the pass takes something away from one with a breaker. What the breaker
+// holds is paused then.
+func (p *pass) awaitBallot() {
+	if p.removes == 0 {
+		return
+	}
+	select {
+	case <-p.ballots[p.definition.Target.Fleet].counted:
+	case <-p.actContext.Done(): // no write is made either
+	}
+}
+
+// judgeRemovals counts what a round takes away, or opens the breaker where that is too
+// much together with what was taken away within its window.
+func (r *round) judgeRemovals(b *ballot) {
+	if b.removes == 0 {
+		return
+	}
+	r.breakers.change(b.fleet, b.breaker.Window, r.now, r.recorder, func(removals *state.Removals) {
+		removed := removals.Sum()
+		base := removed + b.instances()
+		if removed+b.removes > b.breaker.Allows(base) && removals.Waived.IsZero() {
+			r.openBreaker(b, removed, base)
+			return
+		}
+		removals.Rounds = append(removals.Rounds, state.Removal{Time: r.now, Instances: b.removes})
+	})
+}
+
+// instances returns how many instances the fleet has, by the last good reading of each of
+// its autoscalers.
+func (b *ballot) instances() int64 {
+	sum := int64(0)
+	for name, a := range b.in.autoscalers {
+		if a.definition.Load().Target.Fleet != b.fleet {
+			continue
+		}
+		count, ok := b.counts[name]
+		if !ok {
+			count = a.published.Load().record.Status.CurrentReplicas
+		}
+		sum += int64(count)
+	}
+	return sum
+}
+
+// openBreaker holds all scale-downs of a fleet for the breaker's window.
+func (r *round) openBreaker(b *ballot, removed, base int64) {
+	share := int64(math.Round(float64(100*(removed+b.removes)) / float64(base)))
+	reason := fmt.Sprintf("its autoscalers would take away %d of %d instances (%d%%) within %s, and %s is allowed",
+		removed+b.removes, base, share, b.breaker.Window, b.breaker.MaxRemoved)
+	until := r.now.Add(b.breaker.Window)
+	r.pauses.put(policy.Pause{
+		Scope: policy.Scope{Fleet: b.fleet, Breaker: true}, Direction: policy.Down, Reason: reason, Since: r.now, Until: until,
+	}, r.recorder)
+	r.log.Warn("the fleet's breaker holds all scale-downs", zap.String("fleet", b.fleet), zap.String("why", reason),
+		zap.Time("until", r.clock.Scale().Wall(until)), zap.String("remedy", fmt.Sprintf("hpad resume --fleet %s", b.fleet)))
+}
+
+// returnRemoval takes back what was counted of a scale-down that was not made, or only in
+// part.
+func (p *pass) returnRemoval(outcome policy.Outcome) {
+	left := p.removes
+	if outcome.Kind == policy.Written {
+		left = max(0, int64(outcome.Reached)-int64(p.after.Decision.DesiredReplicas))
+	}
+	if p.removes == 0 || left == 0 {
+		return
+	}
+	b := p.ballots[p.definition.Target.Fleet]
+	p.breakers.change(b.fleet, b.breaker.Window, p.clock.Now(), p.recorder, func(removals *state.Removals) {
+		for i := range removals.Rounds {
+			if removal := &removals.Rounds[i]; removal.Time.Equal(p.now) {
+				removal.Instances -= min(left, removal.Instances)
+			}
+		}
+	})
+}
+
+// waiveBreaker lets a fleet's scale-downs go on that its breaker held, for its window.
+func (d *Daemon) waiveBreaker(fleet string) {
+	breaker := d.current.Load().config.Fleets[fleet].Breaker
+	if breaker == nil {
+		return
+	}
+	now := d.clock.Now()
+	d.breakers.change(fleet, breaker.Window, now, d.recorder, func(removals *state.Removals) {
+		removals.Waived = now.Add(breaker.Window)
+	})
+}
+
+// shownBreakers returns how the breakers of all fleets stand, for the metrics.
+func (s *status) shownBreakers() map[string]metrics.Breaker {
+	shown := map[string]metrics.Breaker{}
+	now := s.clock.Now()
+	inForce := s.pauses.table.Load().inForce
+	s.breakers.mu.Lock()
+	defer s.breakers.mu.Unlock()
+	for name, fleet := range s.current.Load().config.Fleets {
+		if fleet.Breaker == nil {
+			continue
+		}
+		pause, open := inForce[policy.Scope{Fleet: name, Breaker: true}]
+		removals := s.breakers.removals[name].Within(fleet.Breaker.Window, now)
+		shown[name] = metrics.Breaker{Open: open && !pause.Ended(now), Removed: removals.Sum()}
+	}
+	return shown
+}

@@ -1,0 +1,257 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/sources"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// guarded gives the fleet a breaker at 30%, and ten autoscalers of ten instances each
+// without stabilization, whose names it returns.
+func (w *world) guarded() []string {
+	w.config.Daemon.DownscaleStabilization = 0
+	w.breaker = &config.Breaker{MaxRemoved: 30, Window: 10 * time.Minute}
+	var names []string
+	for i := range 10 {
+		names = append(names, fmt.Sprintf("web-%d", i))
+		w.fed(names[i], 10, 10)
+	}
+	return names
+}
+
+func (w *world) values(value float64, names ...string) {
+	for _, name := range names {
+		w.source().value(name, value)
+	}
+}
+
+func (w *world) wantCounts(want int32, names ...string) {
+	w.t.Helper()
+	for _, name := range names {
+		w.wantCount(name, want)
+	}
+}
+
+// wantBreaker looks at how the breaker stands.
+func (w *world) wantBreaker(open bool, removed int64) {
+	w.t.Helper()
+	if got := w.daemon.shownBreakers()["fleet"]; got.Open != open || got.Removed != removed {
+		w.t.Errorf("open: %t, %d removed, want %t and %d", got.Open, got.Removed, open, removed)
+	}
+}
+
+// TestBreakerRound holds that what the autoscalers of a fleet would take away together in
+// one round is done where the breaker allows it, and none of it where it does not, while
+// others go up.
+func TestBreakerRound(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		last float64
+		open bool
+	}{{"as many as allowed", 7, false}, {"one more", 6, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				names := w.guarded()
+				w.start()
+				if c.open { // 31 of 100 instances
+					w.values(7, names[:8]...)
+					w.values(3, names[8])
+					w.values(12, names[9])
+				} else {
+					w.values(7, names...)
+				}
+				w.advance(15 * time.Second)
+				if !c.open {
+					w.wantCounts(7, names...)
+					w.wantBreaker(false, 30)
+					w.stop()
+					return
+				}
+				w.wantCounts(10, names[:9]...)
+				w.wantCount(names[9], 12)
+				w.wantBreaker(true, 0)
+				view := w.view(names[0])
+				const why = "its autoscalers would take away 31 of 100 instances (31%) within 10m0s, and 30% is allowed"
+				if d := view.Decision; d.HeldBy != policy.HeldByBreaker || d.DesiredReplicas != 7 || d.Write || !strings.Contains(d.Message, why) || view.Evaluation.Reason != "BreakerOpen" {
+					t.Errorf("held by %q, wanted %d, write %t, reason %q: %s", d.HeldBy, d.DesiredReplicas, d.Write, view.Evaluation.Reason, d.Message)
+				}
+				w.advance(15 * time.Second)
+				if got := w.condition(names[9], policy.Paused); got != "True/BreakerOpen" || !contains(w.reasons(names[9]), "BreakerOpen x1") {
+					t.Errorf("Paused is %s, and the events are %v", got, w.reasons(names[9]))
+				}
+				w.stop()
+			})
+		})
+	}
+}
+
+// TestBreakerWindow holds that rounds are counted together, that what was held is looked
+// at again once the window is over, and that neither a restart nor a kill forgets it.
+func TestBreakerWindow(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		names := w.guarded()
+		w.start()
+		w.values(8, names...)
+		w.advance(15 * time.Second)
+		w.wantCounts(8, names...)
+		again := func() {
+			t.Helper()
+			w.stop()
+			w.start()
+			w.store = w.store.copied() // what a kill leaves
+			w.stop()
+			w.start()
+		}
+		again()
+		w.wantBreaker(false, 20)
+		w.values(6, names...) // 20 and 20 of 100
+		w.advance(15 * time.Second)
+		w.wantCounts(8, names...)
+		w.wantBreaker(true, 20)
+		again()
+		w.advance(time.Minute)
+		w.wantCounts(8, names...)
+		w.advance(9 * time.Minute) // and now 20 of 80
+		w.wantCounts(6, names...)
+		w.wantBreaker(false, 20)
+		w.stop()
+	})
+}
+
+// TestBreakerResumed holds that what a person lets go goes, and all that follows within
+// the window.
+func TestBreakerResumed(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		names := w.guarded()
+		w.start()
+		w.values(5, names...)
+		w.advance(15 * time.Second)
+		w.wantCounts(10, names...)
+		w.resume(policy.Scope{Fleet: "fleet"})
+		w.advance(15 * time.Second)
+		w.wantCounts(5, names...)
+		w.values(3, names...)
+		w.advance(9 * time.Minute)
+		w.wantCounts(3, names...)
+		w.advance(time.Minute)
+		w.values(1, names...)
+		w.advance(15 * time.Second)
+		w.wantCounts(3, names...)
+		if _, err := w.daemon.Resume(t.Context(), policy.Scope{Autoscaler: names[0]}, "bob"); err == nil || !strings.Contains(err.Error(), "breaker") {
+			t.Errorf("one of the fleet alone is resumed: %v", err)
+		}
+		if err := w.daemon.Pause(t.Context(), policy.Pause{Scope: policy.Scope{Fleet: "fleet", Breaker: true}}, 0); err == nil {
+			t.Error("a person may open the breaker")
+		}
+		w.stop()
+	})
+}
+
+// TestBreakerPasses holds what the breaker has no part in, and what it does not count.
+func TestBreakerPasses(t *testing.T) {
+	t.Run("a person's count", func(t *testing.T) {
+		inWorld(t, func(t *testing.T, w *world) {
+			names := w.guarded()
+			w.start()
+			w.values(2, names...)
+			w.advance(15 * time.Second)
+			w.wantBreaker(true, 0)
+			if err := w.scaleTo(names[0], 2, false); err != nil {
+				t.Fatal(err)
+			}
+			w.wantCount(names[0], 2)
+			w.wantBreaker(true, 0)
+			w.stop()
+		})
+	})
+	t.Run("failed writes", func(t *testing.T) {
+		inWorld(t, func(t *testing.T, w *world) {
+			names := w.guarded()
+			w.start()
+			remove := w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Err: targets.ErrForbidden})
+			w.values(8, names...)
+			w.advance(time.Minute)
+			w.wantBreaker(false, 0)
+			remove()
+			w.advance(15 * time.Second)
+			w.wantCounts(8, names...)
+			w.wantBreaker(false, 20)
+			w.stop()
+		})
+	})
+	t.Run("what a pause holds at the last moment", func(t *testing.T) {
+		inWorld(t, func(t *testing.T, w *world) {
+			names := w.guarded()
+			w.start()
+			w.values(8, names...)
+			w.store.slowDown(5 * time.Second) // the intentions are being committed
+			w.advance(time.Until(nextTick(time.Now(), 15*time.Second).Add(time.Second)))
+			w.wantBreaker(false, 20)
+			go func() { _ = w.daemon.Pause(t.Context(), policy.Pause{}, 0) }()
+			w.advance(time.Minute)
+			w.wantCounts(10, names...)
+			w.wantBreaker(false, 0)
+			w.stop()
+		})
+	})
+	t.Run("a dry run", func(t *testing.T) {
+		inWorld(t, func(t *testing.T, w *world) {
+			names := w.guarded()
+			w.dryRun = true
+			w.start()
+			w.values(2, names...)
+			w.advance(time.Minute)
+			w.wantBreaker(false, 0)
+			w.stop()
+		})
+	})
+}
+
+// TestBreakerWaits holds that scale-downs wait for those of the round that are slow to
+// decide, no longer than these may take, and for none that panics.
+func TestBreakerWaits(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		names := w.guarded()
+		w.start()
+		w.values(8, names[:9]...)
+		w.source().hangs(names[9])
+		begun := time.Now()
+		w.advance(15*time.Second + time.Millisecond)
+		w.wantCounts(10, names...)
+		w.advance(14 * time.Second)
+		w.wantCounts(8, names[:9]...)
+		if late := w.view(names[0]).Evaluation.Late; late > 0 {
+			t.Errorf("%d passes of one that waited are late", late)
+		}
+		if writes := w.writes(names[0], begun); len(writes) != 1 {
+			t.Errorf("writes %v", writes)
+		}
+		w.source().hangs(names[9]) // of one that is removed before it has an answer
+		w.values(6, names[2:4]...)
+		w.advance(time.Until(nextTick(time.Now(), 15*time.Second).Add(time.Second)))
+		w.wantCounts(8, names[2:4]...)
+		delete(w.config.Autoscalers, names[9])
+		if err := w.daemon.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.advance(14 * time.Second)
+		w.wantCounts(6, names[2:4]...)
+		w.fed(names[9], 10, 10)
+		if err := w.daemon.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.source().set(names[9], func(context.Context, time.Time) (sources.Vector, error) { panic("slow") })
+		w.values(6, names[:2]...)
+		w.advance(20 * time.Second)
+		w.wantCounts(6, names[:2]...)
+		w.stop()
+	})
+}
