@@ -144,8 +144,10 @@ type inputKey struct {
 	source, query, instanceLabel string
 	match                        Match
 	window                       time.Duration
+	valid                        perhaps[Range]
+	minSeries                    int
 }
 
 func inputKeyOf(in Input) inputKey {
-	return inputKey{in.Source, in.Query, in.InstanceLabel, in.Match, in.Window}
+	return inputKey{in.Source, in.Query, in.InstanceLabel, in.Match, in.Window, optional(in.Valid), in.MinSeries}
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/policy"
 )
 
 // TestShared holds autoscalers that differ in one key each, and the same ones again,
@@ -18,6 +20,7 @@ func TestShared(t *testing.T) {
 		"", "\nmin_replicas = 2", "\nmin_replicas = 3", "\nbehavior = {}",
 		metric + `value = 1`, metric + `value = 2`, metric + `average_value = 1`,
 		strings.Replace(metric, `"q"`, `"r"`, 1) + `value = 1`, strings.Replace(metric, `"n"`, `"m"`, 1) + `value = 1`,
+		metric + "value = 1\nvalid = [0, 1]", metric + "value = 1\nvalid = [0, 2]", metric + "value = 1\nmin_series = 1",
 		metric + `value = 1` + metric + `value = 2`, metric + `value = 2` + metric + `value = 1`,
 		metric + "value = 1\nselect = {}", metric + "value = 1\nselect = { a = \"b\" }", metric + "value = 1\nselect = { a = \"c\" }",
 		metric + "value = 1\nselect = { a = \"b\", c = \"d\" }",
@@ -72,5 +75,41 @@ func TestShared(t *testing.T) {
 	}
 	if reflect.DeepEqual(together["a1"].Spec, together["a2"].Spec) {
 		t.Error("different autoscalers are alike")
+	}
+}
+
+// TestSharedKeys holds that what differs in one field has another key, or else an
+// autoscaler would be read as another one says.
+func TestSharedKeys(t *testing.T) {
+	eachField(t, "Input", func(in Input) any { in.Select = nil; return inputKeyOf(in) }, "Select") // one that selects is not shared
+	eachField(t, "MetricSpec", func(m policy.MetricSpec) any { return metricKeyOf(m) }, "Target")
+	eachField(t, "MetricTarget", func(g policy.MetricTarget) any { return metricKeyOf(policy.MetricSpec{Target: g}) })
+	eachField(t, "ScalingPolicy", func(p policy.ScalingPolicy) any { return p })
+	eachField(t, "Amount", func(a policy.Amount) any { return a })
+}
+
+func eachField[T any](t *testing.T, name string, key func(T) any, besides ...string) {
+	t.Helper()
+	var none T
+fields:
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+		for _, other := range besides {
+			if field.Name == other {
+				continue fields
+			}
+		}
+		var one T
+		value := reflect.ValueOf(&one).Elem().FieldByIndex(field.Index)
+		switch value.Kind() {
+		case reflect.Pointer:
+			value.Set(reflect.New(value.Type().Elem()))
+		case reflect.String:
+			value.SetString("x")
+		default:
+			value.SetInt(1)
+		}
+		if key(one) == key(none) {
+			t.Errorf("%s.%s is not in the key", name, field.Name)
+		}
 	}
 }
