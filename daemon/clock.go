@@ -66,6 +66,11 @@ func shownBy(scale *clock.Scale, view api.Autoscaler) api.Autoscaler {
 	}
 	view.Created = scale.Wall(view.Created)
 	view.Status.LastScaleTime = scale.Wall(view.Status.LastScaleTime)
+	view.Status.Metrics = slices.Clone(view.Status.Metrics)
+	for i := range view.Status.Metrics {
+		metric := &view.Status.Metrics[i]
+		metric.FirstFailureTime = scale.Wall(metric.FirstFailureTime)
+	}
 	view.Status.Conditions = slices.Clone(view.Status.Conditions)
 	for i := range view.Status.Conditions {
 		condition := &view.Status.Conditions[i]
@@ -102,6 +107,16 @@ func decisionShownBy(scale *clock.Scale, decision policy.Decision) policy.Decisi
 	decision.Time = scale.Wall(decision.Time)
 	decision.Restore = restorationShownBy(scale, decision.Restore)
 	decision.Pauses = pausesShownBy(scale, decision.Pauses)
+	decision.Metrics = slices.Clone(decision.Metrics)
+	for i := range decision.Metrics {
+		result := &decision.Metrics[i]
+		result.Current.FirstFailureTime = scale.Wall(result.Current.FirstFailureTime)
+		if result.Fallback != nil {
+			fallback := *result.Fallback
+			fallback.FirstFailureTime, fallback.From = scale.Wall(fallback.FirstFailureTime), scale.Wall(fallback.From)
+			result.Fallback = &fallback
+		}
+	}
 	if s := decision.Stabilization; s != nil {
 		stabilization := *s
 		stabilization.BindingLeaves = scale.Wall(s.BindingLeaves)

@@ -102,6 +102,7 @@ func (p *pass) evaluate(scratch *scratch) *recording {
 	*after = result{publication: publication{record: recordUnder(&before.record, p.definition, p.now)}}
 	state.UnpackMemory(before.memory, &scratch.memory)
 	after.record.Memory = scratch.memory
+	after.record.Memory.Missing = before.record.Memory.Missing
 	p.after = after
 	err := trouble.Guard(func() error {
 		p.decide(scratch)

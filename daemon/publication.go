@@ -21,7 +21,7 @@ type publication struct {
 	// itself, but for what is packed: see whole. Its Through is the instant of the pass,
 	// zero before the first.
 	record state.Record
-	// memory is the record's, packed, and found a finding.
+	// memory is the lists of the record's, packed, but for Missing, and found a finding.
 	memory, found []byte
 	events        []api.Event
 	// evaluated is when the pass began, on Go's monotonic clock; zero when there was
@@ -107,7 +107,7 @@ func (r *result) keep(scratch *[]byte) *publication {
 	*scratch = pack.Append(*scratch, &r.finding)
 	packed := append(make([]byte, 0, len(*scratch)), *scratch...)
 	kept.memory, kept.found = packed[:size:size], packed[size:]
-	kept.record.Memory, kept.record.Status.Metrics = policy.Memory{}, nil
+	kept.record.Memory, kept.record.Status.Metrics = policy.Memory{Missing: r.record.Memory.Missing}, nil
 	return &kept
 }
 

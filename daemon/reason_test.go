@@ -106,6 +106,13 @@ var endings = map[reason.Code]func(*world, *told){
 	reason.MetricAboveTarget: comesTo(3, 3, 6),
 	reason.AllBelowTarget:    comesTo(6, 6, 3),
 	reason.MetricsAtTarget:   comesTo(3, 3, 3),
+	reason.MetricMissing: func(w *world, o *told) {
+		w.queue("web", 3, func(a *config.Autoscaler) {
+			a.Spec.Metrics[0].OnMissing = &policy.OnMissing{AfterSeconds: 60, Use: policy.UseReplicas, Replicas: 5}
+		})
+		w.start()
+		o.watch(2 * time.Minute)
+	},
 	reason.EarlierRecommendation: func(w *world, o *told) { // somebody else lowers what the window holds
 		comesTo(6, 6, 3)(w, o)
 		w.source().value("web", 8)

@@ -18,7 +18,7 @@ func follows(after, before *state.Record, period time.Duration) bool {
 		same(before.Replay, after.Replay) && sameStatus(&before.Status, &after.Status) &&
 		same(before.Left, after.Left) && same(before.Restore, after.Restore) &&
 		same(before.Seen, after.Seen) && before.Doubts == after.Doubts && same(before.Bounds, after.Bounds) &&
-		sameHindrance(before.Hindrance, after.Hindrance)
+		sameHindrance(before.Hindrance, after.Hindrance) && before.Memory.SameMissing(&after.Memory)
 }
 
 // same reports whether two values are the same, or both missing.
@@ -93,5 +93,6 @@ func wanted(record *state.Record, before int32) int32 {
 func cloned(m policy.Memory) policy.Memory {
 	return policy.Memory{
 		Recommendations: slices.Clone(m.Recommendations), ScaleUpEvents: slices.Clone(m.ScaleUpEvents), ScaleDownEvents: slices.Clone(m.ScaleDownEvents),
+		Missing: m.Missing, // which nobody changes
 	}
 }

@@ -62,11 +62,22 @@ func runHours(t *testing.T, seed uint64, length time.Duration, restarts []time.D
 			Policies:                   []policy.ScalingPolicy{{Type: policy.InstancesPolicy, Value: 1, PeriodSeconds: 90}},
 		}},
 	}
+	onMissing := map[string]policy.OnMissing{
+		"holds":   {AfterSeconds: 120, Use: policy.UseHold},
+		"repeats": {AfterSeconds: 60, Use: policy.UseLast},
+		"panics":  {AfterSeconds: 240, Use: policy.UseMax},
+	}
+	for name := range onMissing {
+		behaviors[name] = &policy.Behavior{}
+	}
 	for name, behavior := range behaviors {
 		w.queue(name, 3, func(a *config.Autoscaler) {
 			a.Spec.Behavior = behavior
 			if name == "quick" {
 				a.SyncPeriod = 5 * time.Second
+			}
+			if missing, ok := onMissing[name]; ok {
+				a.Spec.Metrics[0].OnMissing = &missing
 			}
 		})
 		w.source().set(name, func(_ context.Context, at time.Time) (sources.Vector, error) {

@@ -12,9 +12,13 @@ func minReplicasOf(spec *Spec) int32 {
 // instances: an Object or External one (R15, R51, R72).
 func hasWholeMetric(spec *Spec) bool {
 	for i := range spec.Metrics {
-		if kind := spec.Metrics[i].Type; kind == ObjectMetric || kind == ExternalMetric {
+		if isWhole(&spec.Metrics[i]) {
 			return true
 		}
 	}
 	return false
+}
+
+func isWhole(metric *MetricSpec) bool {
+	return metric.Type == ObjectMetric || metric.Type == ExternalMetric
 }

@@ -10,32 +10,49 @@ func (p *pass) combineMetrics() bool {
 	for i := range d.Metrics {
 		result := &d.Metrics[i]
 		if result.Error != "" {
+			p.warn(failureReason(result.Type), describeMetric(&p.spec.Metrics[i])+": "+result.Error) // R48
+		}
+		if !result.Proposes() {
 			if failed++; firstFailed < 0 {
 				firstFailed = i
 			}
-			p.warn(failureReason(result.Type), describeMetric(&p.spec.Metrics[i])+": "+result.Error) // R48
 			continue
 		}
 		if best == 0 || result.Proposal > best { // R46
 			best, winner = result.Proposal, i
 		}
 	}
-	if failed > 0 {
-		d.Error = p.describeFailures(failed, firstFailed)
-	}
+	d.Error = p.describeFailures()
 	if failed == len(d.Metrics) || failed > 0 && best < d.CurrentReplicas { // R47
 		p.metricsFailed(failed, firstFailed, best)
 		return false
 	}
 	p.numbers.raw, p.numbers.winner = best, winner
 	d.Raw, d.Winner = &p.numbers.raw, &p.numbers.winner
+	if d.Metrics[winner].FallsBack() {
+		p.set(ScalingActive, ConditionTrue, metricMissing, "the count is that of ", describeOnMissing(&p.spec.Metrics[winner]))
+		return true
+	}
 	prefix, name, joint, about := metricName(&p.spec.Metrics[winner])
 	p.set(ScalingActive, ConditionTrue, "ValidMetricFound", "the count was computed from ", prefix, name, joint, about)
 	return true
 }
 
-// describeFailures is the error of a pass in which metrics failed.
-func (p *pass) describeFailures(failed, first int) string {
+// describeFailures is the error of a pass in which metrics failed, also of those that
+// propose a count all the same; empty where none did.
+func (p *pass) describeFailures() string {
+	failed, first := 0, 0
+	for i := range p.decision.Metrics {
+		if p.decision.Metrics[i].Error == "" {
+			continue
+		}
+		if failed++; failed == 1 {
+			first = i
+		}
+	}
+	if failed == 0 {
+		return ""
+	}
 	return strconv.Itoa(failed) + " of " + strconv.Itoa(len(p.spec.Metrics)) + " metrics failed, first " +
 		describeMetric(&p.spec.Metrics[first]) + ": " + p.decision.Metrics[first].Error
 }

@@ -96,7 +96,8 @@ func sameMetricStatus(a, b MetricStatus) bool {
 	return a.Type == b.Type && a.Name == b.Name && a.Task == b.Task && a.Object == b.Object &&
 		sameNumber(a.AverageUtilization, b.AverageUtilization) &&
 		sameNumber(a.AverageValueMilli, b.AverageValueMilli) &&
-		sameNumber(a.ValueMilli, b.ValueMilli)
+		sameNumber(a.ValueMilli, b.ValueMilli) &&
+		a.FirstFailureTime.Equal(b.FirstFailureTime)
 }
 
 func sameNumber[N int32 | int64](a, b *N) bool {

@@ -161,6 +161,8 @@ func (p *pass) followMetrics() {
 	p.numbers.recommendation = recommended
 	d.Recommendation = &p.numbers.recommendation
 	switch { // the reason is not revised afterwards (R25.5)
+	case recommended != d.CurrentReplicas && d.Metrics[*d.Winner].FallsBack():
+		d.Reason = MetricMissing
 	case recommended > d.CurrentReplicas:
 		d.Reason = MetricAboveTarget
 	case recommended < d.CurrentReplicas:
@@ -220,6 +222,8 @@ func (p *pass) whyChange() string {
 		return describeMetric(&p.spec.Metrics[*d.Winner]) + " above target"
 	case AllBelowTarget:
 		return "all metrics below target"
+	case MetricMissing:
+		return describeOnMissing(&p.spec.Metrics[*d.Winner])
 	case AboveMax:
 		return "current number of replicas above max_replicas"
 	case BelowMin:
@@ -243,6 +247,9 @@ func (p *pass) whyNoChange() string {
 		return "no change: the scaling limits allow no step"
 	case d.Recommendation != nil && *d.Recommendation != d.CurrentReplicas:
 		return "no change: earlier recommendations of the stabilization window hold the count"
+	}
+	if d.Winner != nil && d.Metrics[*d.Winner].FallsBack() {
+		return "no change: " + describeOnMissing(&p.spec.Metrics[*d.Winner]) + ", proposes the current count"
 	}
 	return "no change: the metrics ask for the current count"
 }

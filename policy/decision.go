@@ -37,8 +37,10 @@ const (
 	NoReason          RescaleReason = ""
 	MetricAboveTarget RescaleReason = "MetricAboveTarget"
 	AllBelowTarget    RescaleReason = "AllBelowTarget"
-	AboveMax          RescaleReason = "AboveMax"
-	BelowMin          RescaleReason = "BelowMin"
+	// MetricMissing: what a metric that failed proposes by its OnMissing wins.
+	MetricMissing RescaleReason = metricMissing
+	AboveMax      RescaleReason = "AboveMax"
+	BelowMin      RescaleReason = "BelowMin"
 	// ForeignChanged is the reason of a CaseRestored.
 	ForeignChanged RescaleReason = "ForeignChanged"
 	// Commanded is the reason of a CaseCommanded.
@@ -128,8 +130,11 @@ type MetricResult struct {
 	Task   string     `json:"task,omitempty"`
 	Object string     `json:"object,omitempty"`
 	// Error is why the metric failed; empty when it did not. With an error only
-	// the steps before it are filled.
+	// the steps before it are filled, and the proposal where a fallback has one.
 	Error string `json:"error,omitempty"`
+	// Fallback is what the metric proposes, or will, because it failed; nil when it did
+	// not, or has no OnMissing.
+	Fallback *Fallback `json:"fallback,omitempty"`
 	// Warnings are the source's own.
 	Warnings []string `json:"warnings,omitempty"`
 	// Goal is the target field that was used (R31, R39, R40), GoalValue its

@@ -9,6 +9,9 @@ type Memory struct {
 	Recommendations []Recommendation `json:"recommendations,omitempty"`
 	ScaleUpEvents   []ScaleEvent     `json:"scale_up_events,omitempty"`
 	ScaleDownEvents []ScaleEvent     `json:"scale_down_events,omitempty"`
+	// Missing has an entry for each metric with an OnMissing, in the order of the spec. It
+	// is replaced, never changed.
+	Missing []MissingMetric `json:"missing,omitempty"`
 }
 
 // Recommendation is a count that the metrics asked for, before stabilization

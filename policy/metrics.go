@@ -31,7 +31,7 @@ func finitePointer(f *float64) *float64 {
 }
 
 // evaluateMetrics computes every metric's proposal, in order, failures included
-// (R46), and the status entries (R76).
+// (R46), and the status entries (R76), and what is proposed in the place of failures.
 func (p *pass) evaluateMetrics() {
 	metrics := p.spec.Metrics
 	results := make([]MetricResult, len(metrics))
@@ -43,6 +43,7 @@ func (p *pass) evaluateMetrics() {
 	}
 	p.decision.Metrics = results
 	p.decision.Status.Metrics = statuses
+	p.fallBack()
 }
 
 // evaluateMetric computes one metric's proposal.

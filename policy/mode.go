@@ -37,6 +37,7 @@ const (
 func (p *pass) switchedOff() {
 	d := &p.decision
 	d.Case = CaseOff
+	p.forgetMissing()
 	d.Message = `no change: the autoscaler's mode is "off"`
 	p.set(ScalingActive, ConditionFalse, modeOffReason, `the autoscaler's mode is "off": metrics are not read`)
 }

@@ -28,7 +28,7 @@ type Wait struct {
 	// Reason is a word that conditions and passes have.
 	Reason string `json:"reason"`
 	// Replicas is the count that it allows: the window's recommendation, what the rate
-	// or the bound comes to; 0 where it has none.
+	// or the bound comes to, what a metric that failed will propose; 0 where it has none.
 	Replicas int32 `json:"replicas,omitempty"`
 	// Policy is the scaling policy that allows no more; nil for other waits.
 	Policy *ScalingPolicy `json:"policy,omitempty"`
@@ -90,7 +90,7 @@ func LookAhead(settings Settings, spec Spec, memory Memory, status Status, decis
 	}
 	for i := range decision.Metrics {
 		if result := &decision.Metrics[i]; result.Error != "" {
-			next.Waits = append(next.Waits, Wait{Reason: failureReason(result.Type), Message: describeResult(result)})
+			next.Waits = append(next.Waits, missingWait(result))
 		}
 	}
 	if hold := decision.Hold; hold != nil {
@@ -108,6 +108,16 @@ func LookAhead(settings Settings, spec Spec, memory Memory, status Status, decis
 		next.Down = a.move(-1)
 	}
 	return next
+}
+
+// missingWait is that a metric which failed has to be read, or else proposes something
+// from some time on.
+func missingWait(result *MetricResult) Wait {
+	wait := Wait{Reason: failureReason(result.Type), Message: describeResult(result)}
+	if fallback := result.Fallback; fallback != nil && !fallback.Active && fallback.Replicas != nil {
+		wait.Replicas, wait.Until = *fallback.Replicas, fallback.From
+	}
+	return wait
 }
 
 func describeResult(result *MetricResult) string {
@@ -280,7 +290,7 @@ func (a *ahead) move(sign int32) *Move {
 		result := &a.decision.Metrics[i]
 		switch {
 		case result.Error != "":
-			if sign < 0 {
+			if sign < 0 && (!result.Proposes() || result.Proposal >= a.count) {
 				return nil // R47
 			}
 		case sign*(result.Proposal-a.count) <= 0:

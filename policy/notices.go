@@ -8,7 +8,7 @@ const noticeResolved = "Resolved"
 // notice may.
 func (t ConditionType) own() bool {
 	switch t {
-	case AbleToScale, ScalingActive, ScalingLimited, ScaledToZero, ForeignWriter, Paused:
+	case AbleToScale, ScalingActive, ScalingLimited, ScaledToZero, ForeignWriter, Paused, ExternalMetricFallbackActive:
 		return true
 	}
 	return false

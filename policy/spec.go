@@ -62,6 +62,9 @@ type MetricSpec struct {
 	// Object is what an Object metric describes, as "kind/name".
 	Object string       `json:"object,omitempty"`
 	Target MetricTarget `json:"target"`
+	// OnMissing is what it proposes once it has failed for a while; nil is nothing, as
+	// upstream.
+	OnMissing *OnMissing `json:"on_missing,omitempty"`
 }
 
 // TargetType is the type word of a metric's target. Only Object metrics look at

@@ -18,8 +18,8 @@ type Status struct {
 	Conditions []Condition `json:"conditions,omitempty"`
 }
 
-// MetricStatus is the current value of one metric. The zero value stands for a
-// metric that failed (R76).
+// MetricStatus is the current value of one metric. One that failed has none of it (R76),
+// but for FirstFailureTime.
 type MetricStatus struct {
 	Type   MetricType `json:"type,omitempty"`
 	Name   string     `json:"name,omitempty"`
@@ -29,6 +29,9 @@ type MetricStatus struct {
 	AverageUtilization *int32 `json:"average_utilization,omitempty"`
 	AverageValueMilli  *int64 `json:"average_value_milli,omitempty"`
 	ValueMilli         *int64 `json:"value_milli,omitempty"`
+	// FirstFailureTime is since when a metric with an OnMissing has failed; zero when it
+	// has not.
+	FirstFailureTime time.Time `json:"first_failure_time,omitzero"`
 }
 
 // ConditionType names one aspect of an autoscaler's condition.
@@ -46,6 +49,9 @@ const (
 	// Paused is True while a person's pause is in force; an autoscaler that was never
 	// paused does not have it (deviation: upstream cannot be paused).
 	Paused ConditionType = "Paused"
+	// ExternalMetricFallbackActive is True while a metric of whatever type that failed
+	// proposes what its OnMissing says (deviation: the name is that of KEP-5679).
+	ExternalMetricFallbackActive ConditionType = "ExternalMetricFallbackActive"
 )
 
 // ConditionStatus is True, False or Unknown.

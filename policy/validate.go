@@ -25,7 +25,7 @@ func Validate(spec Spec, scaleToZero bool) []settings.FieldError {
 	var mistakes mistakes
 	validateBounds(&mistakes, spec, scaleToZero)
 	for i, metric := range spec.Metrics {
-		validateMetric(&mistakes, "metrics["+strconv.Itoa(i)+"]", metric)
+		validateMetric(&mistakes, "metrics["+strconv.Itoa(i)+"]", metric, spec.MaxReplicas)
 	}
 	if spec.Behavior != nil {
 		validateRules(&mistakes, "behavior.scale_up", spec.Behavior.ScaleUp)
@@ -68,8 +68,8 @@ func validateBounds(mistakes *mistakes, spec Spec, scaleToZero bool) {
 	}
 }
 
-// validateMetric checks one metric (R17).
-func validateMetric(mistakes *mistakes, path string, metric MetricSpec) {
+// validateMetric checks one metric (R17) of an autoscaler of at most so many replicas.
+func validateMetric(mistakes *mistakes, path string, metric MetricSpec, most int32) {
 	switch metric.Type {
 	case ResourceMetric:
 		if metric.Name == "" {
@@ -87,6 +87,25 @@ func validateMetric(mistakes *mistakes, path string, metric MetricSpec) {
 		return
 	}
 	validateTarget(mistakes, path+".target", metric)
+	validateOnMissing(mistakes, path+".on_missing", metric.OnMissing, most)
+}
+
+// validateOnMissing checks what a metric that failed proposes.
+func validateOnMissing(mistakes *mistakes, path string, missing *OnMissing, most int32) {
+	if missing == nil {
+		return
+	}
+	if missing.AfterSeconds < 1 {
+		mistakes.add(path+".after_seconds", missing.AfterSeconds, "must be at least 1")
+	}
+	switch {
+	case !slices.Contains([]MissingUse{UseHold, UseLast, UseMax, UseReplicas}, missing.Use):
+		mistakes.add(path+".use", quoted(string(missing.Use)), "must be hold, last, max or replicas")
+	case missing.Use != UseReplicas && missing.Replicas != 0:
+		mistakes.add(path+".replicas", missing.Replicas, "is for use = replicas")
+	case missing.Use == UseReplicas && (missing.Replicas < 1 || missing.Replicas > max(1, most)):
+		mistakes.add(path+".replicas", missing.Replicas, "must be from 1 to max_replicas, which is "+itoa(most))
+	}
 }
 
 // validateContainerResource checks the resource and the task of a

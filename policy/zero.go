@@ -32,6 +32,7 @@ func (s *Status) Disabled() bool {
 func (p *pass) disable() {
 	d := &p.decision
 	d.Case = CaseDisabled
+	p.forgetMissing()
 	d.Message = "no change: the target has 0 replicas, which were not set by this autoscaler; scale it up by hand to resume"
 	p.set(ScalingActive, ConditionFalse, scalingDisabled, "scaling is disabled since the replica count of the target is zero")
 	if !p.settings.ScaleToZero {

@@ -168,6 +168,7 @@ func fill(value reflect.Value) {
 		reflect.TypeFor[api.DiscoveredState]():    string(api.DiscoveredActive),
 		reflect.TypeFor[policy.Direction]():       string(policy.Down),
 		reflect.TypeFor[policy.HeldBy]():          string(policy.HeldByPause),
+		reflect.TypeFor[policy.MissingUse]():      string(policy.UseMax),
 		reflect.TypeFor[policy.Mode]():            string(policy.ModeUpOnly),
 		reflect.TypeFor[drain.State]():            string(drain.Ended),
 		reflect.TypeFor[drain.Outcome]():          string(drain.Undone),
@@ -384,7 +385,8 @@ func TestDescriptionHasEveryWord(t *testing.T) {
 	}
 	for name, want := range map[string][]string{
 		"Case":            words(policy.CaseUnreadable, policy.CaseDisabled, policy.CaseOff, policy.CaseAboveMax, policy.CaseBelowMin, policy.CaseRestored, policy.CaseCommanded, policy.CaseMetrics, policy.CaseMetricsFailed),
-		"RescaleReason":   words(policy.MetricAboveTarget, policy.AllBelowTarget, policy.AboveMax, policy.BelowMin, policy.ForeignChanged, policy.Commanded),
+		"RescaleReason":   words(policy.MetricAboveTarget, policy.AllBelowTarget, policy.MetricMissing, policy.AboveMax, policy.BelowMin, policy.ForeignChanged, policy.Commanded),
+		"MissingUse":      words(policy.UseHold, policy.UseLast, policy.UseMax, policy.UseReplicas),
 		"MetricType":      words(policy.ResourceMetric, policy.ContainerResourceMetric, policy.InstancesMetric, policy.ObjectMetric, policy.ExternalMetric),
 		"TargetType":      words(policy.UtilizationTarget, policy.ValueTarget, policy.AverageValueTarget),
 		"SelectPolicy":    words(policy.MaxChange, policy.MinChange, policy.DisabledChange),

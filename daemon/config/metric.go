@@ -65,6 +65,9 @@ type metricTable struct {
 	// instances with one; fewer make the metric fail. At least 1. Not with
 	// compat = "strict".
 	MinSeries *int `toml:"min_series" of:"Resource ContainerResource Instances External" with:"source"`
+	// OnMissing is what the metric proposes once it has failed for a while; left out,
+	// nothing, and nothing is scaled down while it fails. Not with compat = "strict".
+	OnMissing *onMissingTable `toml:"on_missing"`
 }
 
 // podsAlias is upstream's word for Instances.
@@ -102,6 +105,7 @@ func (m metricTable) spec(i int) policy.MetricSpec {
 			AverageValueMilli:  milliOf(m.AverageValue),
 			AverageUtilization: m.AverageUtilization,
 		},
+		OnMissing: m.OnMissing.spec(),
 	}
 	switch {
 	case m.ofResource():
@@ -118,6 +122,7 @@ func metricTableOf(metric policy.MetricSpec, in Input) metricTable {
 		Type: string(metric.Type), Name: metric.Name, Task: metric.Task, Object: metric.Object, TargetType: string(metric.Target.Type),
 		Value: ofMilli(metric.Target.ValueMilli), AverageValue: ofMilli(metric.Target.AverageValueMilli), AverageUtilization: metric.Target.AverageUtilization,
 		Source: in.Source, Query: in.Query, Select: in.Select, InstanceLabel: in.InstanceLabel, Match: in.Match,
+		OnMissing: onMissingTableOf(metric.OnMissing),
 	}
 	if m.ofResource() {
 		m.Name, m.Resource = "", metric.Name
@@ -243,6 +248,12 @@ func fileMetricKey(m metricTable, path, field string) string {
 		}
 		return under(path, "target_type")
 	}
+	switch field {
+	case "on_missing.after_seconds", "on_missing.use":
+		return "" // checkMissing says so
+	case "on_missing.replicas":
+		return under(path, "on_missing.use")
+	}
 	if field == "name" && m.ofResource() {
 		field = "resource"
 	}
@@ -261,6 +272,7 @@ func (t *table) readInputs(c *Config, given []metricTable, a Autoscaler) []Input
 		} else {
 			m = metricTable{Type: string(a.Spec.Metrics[i].Type), Resource: a.Spec.Metrics[i].Name}
 		}
+		t.checkMissing(path, m.OnMissing, a.SyncPeriod, c.Daemon.Strict())
 		if m.Source == "" {
 			t.checkSampled(m, path, a)
 			continue

@@ -121,12 +121,13 @@ type metricKey struct {
 	goal               policy.TargetType
 	value, average     perhaps[int64]
 	utilization        perhaps[int32]
+	missing            perhaps[policy.OnMissing]
 }
 
 func metricKeyOf(m policy.MetricSpec) metricKey {
 	return metricKey{
 		m.Type, m.Name, m.Task, m.Object, m.Target.Type,
-		optional(m.Target.ValueMilli), optional(m.Target.AverageValueMilli), optional(m.Target.AverageUtilization),
+		optional(m.Target.ValueMilli), optional(m.Target.AverageValueMilli), optional(m.Target.AverageUtilization), optional(m.OnMissing),
 	}
 }
 

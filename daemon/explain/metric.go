@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/policy"
@@ -23,6 +24,41 @@ func MetricText(result policy.MetricResult) string {
 		current = CurrentText(result.Current, result.Goal)
 	}
 	return fmt.Sprintf("%s: %s / %s%s", title, current, goalText(result.Type, result.Name, result.Goal, result.GoalValue), averageMark(result))
+}
+
+// FallbackText says since when a metric fails, and what its on_missing makes of that, as
+// of a time.
+func FallbackText(fallback *policy.Fallback, now time.Time) string {
+	text := fmt.Sprintf("failing since %s, and on_missing (%s) ", clockText(fallback.FirstFailureTime, now), useText(fallback))
+	switch {
+	case fallback.Replicas == nil:
+		return text + "has no proposal, because the last one is not known"
+	case fallback.Active:
+		return text + fmt.Sprintf("proposes %d", *fallback.Replicas)
+	}
+	return text + fmt.Sprintf("proposes %d from %s on", *fallback.Replicas, clockText(fallback.From, now))
+}
+
+// clockText writes an instant in the zone of another one, with its day where that differs.
+func clockText(at, now time.Time) string {
+	if at = at.In(now.Location()); at.Format(time.DateOnly) == now.Format(time.DateOnly) {
+		return at.Format(time.TimeOnly)
+	}
+	return at.Format(time.DateTime)
+}
+
+// useText writes what a metric that failed proposes as the configuration says it.
+func useText(fallback *policy.Fallback) string {
+	if fallback.Use == policy.UseReplicas && fallback.Replicas != nil {
+		return fmt.Sprintf("%s:%d", fallback.Use, *fallback.Replicas)
+	}
+	return string(fallback.Use)
+}
+
+// OnMissingText says what a metric proposes once it has failed for a while.
+func OnMissingText(missing policy.OnMissing) string {
+	use := useText(&policy.Fallback{Use: missing.Use, Replicas: &missing.Replicas})
+	return fmt.Sprintf("%s, after %s", use, time.Duration(missing.AfterSeconds)*time.Second)
 }
 
 // averageMark marks a goal that is per instance where the type does not say so.

@@ -53,11 +53,7 @@ type ahead struct {
 
 // when writes an instant, with its day where that is another one than the decision's.
 func (t ahead) when(at time.Time) string {
-	at = at.In(t.zone)
-	if at.Format(time.DateOnly) == t.decision.Time.In(t.zone).Format(time.DateOnly) {
-		return at.Format(time.TimeOnly)
-	}
-	return at.Format(time.DateTime)
+	return clockText(at, t.decision.Time.In(t.zone))
 }
 
 func (t ahead) wait(w policy.Wait) string {
@@ -90,6 +86,9 @@ func (t ahead) wait(w policy.Wait) string {
 		return w.Message
 	}
 	if strings.HasPrefix(w.Reason, "FailedGet") {
+		if !w.Until.IsZero() {
+			return fmt.Sprintf("%s has to be read, or else its on_missing proposes %d at %s", w.Message, w.Replicas, t.when(w.Until))
+		}
 		return w.Message + " has to be read"
 	}
 	text := fmt.Sprintf("the platform is held (%s: %s)", w.Reason, clause(w.Message))

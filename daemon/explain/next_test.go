@@ -44,6 +44,14 @@ func TestNext(t *testing.T) {
 			policy.Next{Waits: []policy.Wait{{Reason: "TooFewReplicas", Replicas: 2}, {Reason: "Busy", Message: "a rollout.", Until: at(60)}}},
 			[]string{"waits: min (2) holds it; the platform is held (Busy: a rollout) until 12:01:00"},
 		},
+		"a metric to be read": {
+			policy.Next{Waits: []policy.Wait{{Reason: "FailedGetExternalMetric", Message: "external metric lag"}}},
+			[]string{"waits: external metric lag has to be read"},
+		},
+		"a metric that will propose": {
+			policy.Next{Waits: []policy.Wait{{Reason: "FailedGetExternalMetric", Message: "external metric lag", Replicas: 0, Until: at(60)}}},
+			[]string{"waits: external metric lag has to be read, or else its on_missing proposes 0 at 12:01:00"},
+		},
 		"values": {
 			policy.Next{
 				Up:   &policy.Move{At: at(15), Metrics: over(1, 66, 132_000)},

@@ -50,7 +50,7 @@ func Sentence(d policy.Decision, became api.Evaluation) string {
 func undecidedText(d policy.Decision) string {
 	best, read := int32(0), false
 	for _, result := range d.Metrics {
-		if result.Error == "" {
+		if result.Proposes() {
 			best, read = max(best, result.Proposal), true
 		}
 	}
@@ -114,7 +114,7 @@ func because(d policy.Decision) string {
 	}
 	asks := "the metrics ask"
 	if d.Winner != nil && *d.Winner >= 0 && *d.Winner < len(d.Metrics) {
-		asks = winnerText(d.Metrics[*d.Winner]) + " asks"
+		asks = winnerText(d, d.Metrics[*d.Winner]) + " asks"
 	}
 	wanted := *d.Recommendation
 	switch {
@@ -144,7 +144,10 @@ func filledText(d policy.Decision) string {
 }
 
 // winnerText names the winning metric with its value and goal.
-func winnerText(result policy.MetricResult) string {
+func winnerText(d policy.Decision, result policy.MetricResult) string {
+	if result.FallsBack() {
+		return fmt.Sprintf("on_missing (%s) of %s, which has failed since %s,", useText(result.Fallback), MetricName(result), clockText(result.Fallback.FirstFailureTime, d.Time))
+	}
 	current := CurrentText(result.Current, result.Goal)
 	if result.Goal == "" || current == "<unknown>" {
 		return MetricName(result)
@@ -268,9 +271,13 @@ func limitText(d policy.Decision, l policy.Limit) string {
 // own error where none did.
 func failures(d policy.Decision) string {
 	var failed []string
-	for _, result := range d.Metrics {
+	for i, result := range d.Metrics {
 		if result.Error != "" {
-			failed = append(failed, MetricName(result)+": "+clause(result.Error))
+			text := MetricName(result) + ": " + clause(result.Error)
+			if said := d.Winner != nil && *d.Winner == i && result.FallsBack(); result.Fallback != nil && !said {
+				text += ", " + FallbackText(result.Fallback, d.Time)
+			}
+			failed = append(failed, text)
 		}
 	}
 	if len(failed) == 0 {

@@ -21,6 +21,17 @@ var cpu = policy.MetricResult{
 // queue is a result that failed.
 var queue = policy.MetricResult{Type: policy.ExternalMetric, Name: "queue", Error: "no answer\nfrom prom."}
 
+// missing returns a result that failed five minutes before, with an on_missing after so
+// many minutes, or after as many again.
+func missing(use policy.MissingUse, replicas int32, active bool) policy.MetricResult {
+	result := queue
+	result.Fallback = &policy.Fallback{Use: use, Replicas: &replicas, FirstFailureTime: noon.Add(-5 * time.Minute), From: noon, Active: active}
+	if result.Proposal = replicas; !active {
+		result.Proposal, result.Fallback.From = 0, noon.Add(5*time.Minute)
+	}
+	return result
+}
+
 // byMetrics returns a decision that cpu's proposal led to.
 func byMetrics(current, wanted, desired int32) policy.Decision {
 	return policy.Decision{
@@ -82,6 +93,24 @@ func TestSentenceAndLine(t *testing.T) {
 		{"one metric failed", with(byMetrics(4, 6, 6), func(d *policy.Decision) {
 			d.Metrics = append(d.Metrics, queue)
 		}), "The count goes up from 4 to 6, because cpu (90% of a goal of 60%) asks for 6; a metric failed (queue: no answer from prom).", ""},
+		{"a metric that failed proposes", with(byMetrics(4, 6, 6), func(d *policy.Decision) {
+			d.Metrics = append(d.Metrics, missing(policy.UseReplicas, 6, true))
+			d.Winner = new(1)
+		}), "The count goes up from 4 to 6, because on_missing (replicas:6) of queue, which has failed since 11:55:00, asks for 6; a metric failed (queue: no answer from prom).", ""},
+		{"a metric that failed proposes the same", with(byMetrics(4, 4, 4), func(d *policy.Decision) {
+			d.Metrics, d.Winner = []policy.MetricResult{missing(policy.UseHold, 4, true)}, new(0)
+		}), "The count stays at 4, because on_missing (hold) of queue, which has failed since 11:55:00, asks for no other; a metric failed (queue: no answer from prom).", ""},
+		{"a metric that failed will propose", with(byMetrics(4, 6, 6), func(d *policy.Decision) {
+			d.Metrics = append(d.Metrics, missing(policy.UseMax, 10, false))
+		}), "The count goes up from 4 to 6, because cpu (90% of a goal of 60%) asks for 6; a metric failed (queue: no answer from prom, failing since 11:55:00, and on_missing (max) proposes 10 from 12:05:00 on).", ""},
+		{"a metric that failed proposes less", with(byMetrics(4, 6, 6), func(d *policy.Decision) {
+			d.Metrics = append(d.Metrics, missing(policy.UseLast, 3, true))
+		}), "The count goes up from 4 to 6, because cpu (90% of a goal of 60%) asks for 6; a metric failed (queue: no answer from prom, failing since 11:55:00, and on_missing (last) proposes 3).", ""},
+		{"a metric that failed has nothing to propose", with(byMetrics(4, 6, 6), func(d *policy.Decision) {
+			result := missing(policy.UseLast, 0, false)
+			result.Fallback.Replicas = nil
+			d.Metrics = append(d.Metrics, result)
+		}), "The count goes up from 4 to 6, because cpu (90% of a goal of 60%) asks for 6; a metric failed (queue: no answer from prom, failing since 11:55:00, and on_missing (last) has no proposal, because the last one is not known).", ""},
 		{"memory", with(byMetrics(4, 6, 6), func(d *policy.Decision) {
 			d.Metrics = []policy.MetricResult{{
 				Type: policy.ContainerResourceMetric, Name: "memory", Task: "app", Goal: policy.AverageValueTarget, GoalValue: 400 << 20 * 1000,

@@ -148,8 +148,8 @@ var families = sortedFamilies(
 		goal := &m.spec.Target
 		return goalValue(m.goal, goal.AverageUtilization, goal.AverageValueMilli, goal.ValueMilli)
 	}),
-	ofMetrics("proposed_replicas", "Replicas that a metric alone asked for in the last pass; absent when it failed.", func(m *shownMetric) (float64, bool) {
-		if !m.succeeded() {
+	ofMetrics("proposed_replicas", "Replicas that a metric alone asked for in the last pass; absent when it failed, unless its on_missing asked.", func(m *shownMetric) (float64, bool) {
+		if m.result == nil || !m.result.Proposes() {
 			return 0, false
 		}
 		return float64(m.result.Proposal), true

@@ -87,6 +87,9 @@ func ofWrite(p Pass) Code {
 func ofChange(d *policy.Decision) Code {
 	up := cmp.Compare(d.DesiredReplicas, d.CurrentReplicas) > 0
 	switch {
+	case d.Reason == policy.MetricMissing && d.Recommendation != nil &&
+		cmp.Compare(*d.Recommendation, d.CurrentReplicas) == cmp.Compare(d.DesiredReplicas, d.CurrentReplicas):
+		return MetricMissing
 	case d.Reason == policy.AboveMax:
 		return AboveMax
 	case d.Reason == policy.BelowMin:
@@ -117,6 +120,9 @@ func ofNoChange(d *policy.Decision, failed bool) Code {
 		return ScaleUpStabilized
 	default:
 		return ScaleDownStabilized
+	}
+	if d.Winner != nil && *d.Winner < len(d.Metrics) && d.Metrics[*d.Winner].FallsBack() {
+		return MetricMissing
 	}
 	if failed {
 		return SomeMetricsFailed

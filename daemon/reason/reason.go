@@ -14,6 +14,8 @@ const (
 	// MetricAboveTarget and AllBelowTarget: the metrics changed the count.
 	MetricAboveTarget
 	AllBelowTarget
+	// MetricMissing: a metric that failed decided, by what its on_missing proposes.
+	MetricMissing
 	// EarlierRecommendation: one that the window remembers raised the count.
 	EarlierRecommendation
 	// AboveMax and BelowMin: the count was outside of the bounds, or came back from zero.
@@ -94,7 +96,7 @@ const (
 )
 
 var names = [codes]string{
-	"", "MetricAboveTarget", "AllBelowTarget", "EarlierRecommendation", "AboveMax", "BelowMin", "ForeignChanged", "Commanded", "RescaledInPart",
+	"", "MetricAboveTarget", "AllBelowTarget", "MetricMissing", "EarlierRecommendation", "AboveMax", "BelowMin", "ForeignChanged", "Commanded", "RescaledInPart",
 	"MetricsAtTarget", "SomeMetricsFailed", "ScaleDownStabilized", "ScaleUpStabilized", "TooFewReplicas", "TooManyReplicas",
 	"ScaleUpLimit", "ScaleDownLimit", "DirectionDisabled", "PlatformMin", "PlatformMax", "ScalingDisabled", "ModeOff",
 	"DryRun", "Paused", "BreakerOpen", "ModeRecommend", "Held", "ImplausibleReading",

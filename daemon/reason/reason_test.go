@@ -42,7 +42,7 @@ func TestEveryPassHasAReason(t *testing.T) {
 		policy.CaseOff, policy.CaseCommanded,
 	}
 	reasons := []policy.RescaleReason{
-		policy.NoReason, policy.MetricAboveTarget, policy.AllBelowTarget, policy.AboveMax, policy.BelowMin, policy.ForeignChanged, policy.Commanded,
+		policy.NoReason, policy.MetricAboveTarget, policy.AllBelowTarget, policy.MetricMissing, policy.AboveMax, policy.BelowMin, policy.ForeignChanged, policy.Commanded,
 	}
 	limits := []string{"DesiredWithinRange", "TooFewReplicas", "TooManyReplicas", "ScaleUpLimit", "ScaleDownLimit"}
 	failures := []error{nil, targets.ErrForbidden, targets.ErrTargetNotFound, targets.ErrUnscalable, targets.ErrUnknownOutcome, targets.ErrTransient}

@@ -91,12 +91,21 @@ func TestWithoutFuture(t *testing.T) {
 	record.Intention = &Intention{Intention: policy.Intention{From: 1, To: 2, Time: epoch.Add(time.Minute)}}
 	record.Restore = &Restoration{Restoration: policy.Restoration{Replicas: 3, Since: epoch}}
 	record.Hindrance = &Hindrance{Since: epoch}
+	record.Memory.Missing = []policy.MissingMetric{{FirstFailureTime: epoch}, {FirstFailureTime: epoch.Add(-time.Hour)}, {}}
+	record.Status.Metrics = []policy.MetricStatus{{FirstFailureTime: epoch}}
 	snapshot := Snapshot{LastRound: epoch, Autoscalers: map[string]Record{"a": record}}
 	got := snapshot.WithoutFuture(epoch.Add(-time.Minute))
 	if at := got.Autoscalers["a"].Intention.Time; !at.Equal(epoch.Add(-time.Minute)) {
 		t.Errorf("an intention of the future is of %s", at)
 	}
-	for what, since := range map[string]time.Time{"restoration": got.Autoscalers["a"].Restore.Since, "hindrance": got.Autoscalers["a"].Hindrance.Since} {
+	missing := got.Autoscalers["a"].Memory.Missing
+	if !missing[1].FirstFailureTime.Equal(epoch.Add(-time.Hour)) || !missing[2].FirstFailureTime.IsZero() || !record.Memory.Missing[0].FirstFailureTime.Equal(epoch) {
+		t.Errorf("failures of the past have changed: %v, and %v in the record", missing, record.Memory.Missing)
+	}
+	for what, since := range map[string]time.Time{
+		"restoration": got.Autoscalers["a"].Restore.Since, "hindrance": got.Autoscalers["a"].Hindrance.Since,
+		"failure": missing[0].FirstFailureTime, "failure shown": got.Autoscalers["a"].Status.Metrics[0].FirstFailureTime,
+	} {
 		if !since.Equal(epoch.Add(-time.Minute)) {
 			t.Errorf("a %s of the future is of %s", what, since)
 		}

@@ -50,6 +50,14 @@ func (r Record) withoutFuture(now time.Time) Record {
 	}
 	r.Memory.ScaleUpEvents = pastEvents(r.Memory.ScaleUpEvents, now)
 	r.Memory.ScaleDownEvents = pastEvents(r.Memory.ScaleDownEvents, now)
+	r.Memory.Missing = slices.Clone(r.Memory.Missing)
+	for i := range r.Memory.Missing {
+		r.Memory.Missing[i].FirstFailureTime = notAfter(r.Memory.Missing[i].FirstFailureTime, now)
+	}
+	r.Status.Metrics = slices.Clone(r.Status.Metrics)
+	for i := range r.Status.Metrics {
+		r.Status.Metrics[i].FirstFailureTime = notAfter(r.Status.Metrics[i].FirstFailureTime, now)
+	}
 	r.Status.LastScaleTime = notAfter(r.Status.LastScaleTime, now)
 	r.Status.Conditions = slices.Clone(r.Status.Conditions)
 	for i := range r.Status.Conditions {

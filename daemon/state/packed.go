@@ -22,6 +22,8 @@ type storedMemory struct {
 	Recommendations []byte `json:"recommendations,omitempty"`
 	ScaleUpEvents   []byte `json:"scale_up_events,omitempty"`
 	ScaleDownEvents []byte `json:"scale_down_events,omitempty"`
+	// Missing is short, and changes when a metric begins or ends to fail.
+	Missing []policy.MissingMetric `json:"missing,omitempty"`
 }
 
 func sealRecord(name string, r Record) ([]byte, error) {
@@ -29,6 +31,7 @@ func sealRecord(name string, r Record) ([]byte, error) {
 		Recommendations: pack(r.Memory.Recommendations, (*packer).recommendation),
 		ScaleUpEvents:   pack(r.Memory.ScaleUpEvents, (*packer).event),
 		ScaleDownEvents: pack(r.Memory.ScaleDownEvents, (*packer).event),
+		Missing:         r.Memory.Missing,
 	}}
 	return sealJSON(name, &stored)
 }
@@ -42,11 +45,12 @@ func unsealRecord(name string, sealed []byte) (Record, error) {
 	down, downErr := unpack(stored.Memory.ScaleDownEvents, (*unpacker).event)
 	recommendations, err := unpack(stored.Memory.Recommendations, (*unpacker).recommendation)
 	r := stored.Record
-	r.Memory = policy.Memory{Recommendations: recommendations, ScaleUpEvents: up, ScaleDownEvents: down}
+	r.Memory = policy.Memory{Recommendations: recommendations, ScaleUpEvents: up, ScaleDownEvents: down, Missing: stored.Memory.Missing}
 	return r, errors.Join(err, upErr, downErr)
 }
 
-// PackMemory adds a memory to packed, in a fraction of what it takes otherwise.
+// PackMemory adds a memory to packed, but for Missing, in a fraction of what it takes
+// otherwise.
 func PackMemory(packed []byte, m policy.Memory) []byte {
 	p := packer{packed: packed}
 	p.begin(len(m.Recommendations))
@@ -63,7 +67,7 @@ func PackMemory(packed []byte, m policy.Memory) []byte {
 }
 
 // UnpackMemory replaces a memory by the one of which PackMemory made packed, in the room
-// that its lists have. Nothing packed is the zero memory.
+// that its lists have; Missing stays. Nothing packed is the zero memory.
 func UnpackMemory(packed []byte, m *policy.Memory) {
 	u := unpacker{packed: packed}
 	m.Recommendations = m.Recommendations[:0]

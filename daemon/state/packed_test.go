@@ -31,6 +31,14 @@ func TestRecordsAreStoredExactly(t *testing.T) {
 			ScaleUpEvents:   anyEvents.Draw(t, "up"),
 			ScaleDownEvents: anyEvents.Draw(t, "down"),
 		}
+		missing := []policy.MissingMetric{
+			{Type: policy.ExternalMetric, Name: "queue", FirstFailureTime: anyTime.Draw(t, "failed"), Proposal: new(rapid.Int32().Draw(t, "proposal"))},
+			{Type: policy.ContainerResourceMetric, Name: "cpu", Task: "app"},
+			{Type: policy.ObjectMetric, Name: "lag", Object: "topic/main"},
+		}
+		if rapid.Bool().Draw(t, "missing") {
+			want.Memory.Missing = missing
+		}
 		sealed, err := sealRecord("a", want)
 		if err != nil {
 			t.Fatal(err)
@@ -39,7 +47,7 @@ func TestRecordsAreStoredExactly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		room := policy.Memory{Recommendations: make([]policy.Recommendation, 3), ScaleDownEvents: make([]policy.ScaleEvent, 9)}
+		room := policy.Memory{Recommendations: make([]policy.Recommendation, 3), ScaleDownEvents: make([]policy.ScaleEvent, 9), Missing: want.Memory.Missing}
 		UnpackMemory(PackMemory([]byte("before"), want.Memory)[len("before"):], &room)
 		if diff := cmp.Diff(want.Memory, room, cmpopts.EquateEmpty()); diff != "" {
 			t.Fatalf("packed in memory (-want +got):\n%s", diff)

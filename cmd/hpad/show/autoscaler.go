@@ -83,7 +83,22 @@ func (d description) metrics(view api.Autoscaler) {
 		if i < len(view.Inputs) {
 			d.line(2, "from:\t%s", explain.InputText(view.Inputs[i]))
 		}
+		d.missing(spec, view.Decision, i)
 	}
+}
+
+// missing adds what a metric proposes once it has failed for a while, and what came of
+// that.
+func (d description) missing(spec policy.MetricSpec, decision *policy.Decision, i int) {
+	if spec.OnMissing == nil {
+		return
+	}
+	d.line(2, "on missing:\t%s", explain.OnMissingText(*spec.OnMissing))
+	if decision == nil || i >= len(decision.Metrics) || decision.Metrics[i].Fallback == nil {
+		return
+	}
+	result := decision.Metrics[i]
+	d.line(2, "failed:\t%s, %s", explain.OneLine(result.Error), explain.FallbackText(result.Fallback, d.now))
 }
 
 func metricTitle(spec policy.MetricSpec) string {

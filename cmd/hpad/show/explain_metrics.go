@@ -3,6 +3,7 @@ package show
 import (
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/explain"
@@ -19,11 +20,11 @@ func (p *page) metrics(view api.Explanation, d policy.Decision) {
 		if i < len(view.Inputs) {
 			p.line(3, "read from %s", explain.InputText(view.Inputs[i]))
 		}
-		p.metric(result)
+		p.metric(result, d.Time)
 	}
 }
 
-func (p *page) metric(result policy.MetricResult) {
+func (p *page) metric(result policy.MetricResult, now time.Time) {
 	for _, warning := range result.Warnings {
 		p.line(3, "warning: %s", warning)
 	}
@@ -37,6 +38,7 @@ func (p *page) metric(result policy.MetricResult) {
 	}
 	if result.Error != "" {
 		p.line(3, "failed: %s", result.Error)
+		p.fallback(result, now)
 		return
 	}
 	p.ratio(result)
@@ -44,6 +46,16 @@ func (p *page) metric(result policy.MetricResult) {
 		p.line(3, "multiplied by %d", result.BaseCount)
 	}
 	p.line(3, "proposal: %d%s", result.Proposal, ruleText(result.Rule))
+}
+
+func (p *page) fallback(result policy.MetricResult, now time.Time) {
+	if result.Fallback == nil {
+		return
+	}
+	p.line(3, "%s", explain.FallbackText(result.Fallback, now))
+	if result.FallsBack() {
+		p.line(3, "proposal: %d (on_missing)", result.Proposal)
+	}
 }
 
 func (p *page) ratio(result policy.MetricResult) {

@@ -1,0 +1,86 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings"
+)
+
+// onMissingTable is what a metric proposes once it has failed for a while, as it is
+// written.
+type onMissingTable struct {
+	// After is for how long it has to have failed: whole seconds, at least the
+	// sync_period.
+	After time.Duration `toml:"after"`
+	// Use is what it proposes then: "hold", the present count; "last", what it proposed
+	// last; "max", max_replicas; or "replicas:N".
+	Use string `toml:"use"`
+}
+
+// replicasUse begins a Use that has a count.
+const replicasUse = string(policy.UseReplicas) + ":"
+
+// spec returns what it says for policy, and nil for nil. A Use that does not exist is
+// none.
+func (o *onMissingTable) spec() *policy.OnMissing {
+	if o == nil {
+		return nil
+	}
+	spec := &policy.OnMissing{AfterSeconds: int32(max(0, min(math.MaxInt32, (o.After+time.Second-1)/time.Second)))}
+	switch use := policy.MissingUse(o.Use); use {
+	case policy.UseHold, policy.UseLast, policy.UseMax:
+		spec.Use = use
+	}
+	if count, ok := strings.CutPrefix(o.Use, replicasUse); ok {
+		if n, err := strconv.ParseInt(count, 10, 32); err == nil {
+			spec.Use, spec.Replicas = policy.UseReplicas, int32(n)
+		}
+	}
+	return spec
+}
+
+// onMissingTableOf returns what policy is told as it would be written, and nil for nil.
+func onMissingTableOf(spec *policy.OnMissing) *onMissingTable {
+	if spec == nil {
+		return nil
+	}
+	o := &onMissingTable{After: time.Duration(spec.AfterSeconds) * time.Second, Use: string(spec.Use)}
+	if spec.Use == policy.UseReplicas {
+		o.Use = replicasUse + strconv.Itoa(int(spec.Replicas))
+	}
+	return o
+}
+
+// checkMissing records what is wrong with what a metric proposes when it fails; that a
+// count is out of bounds is policy's to say.
+func (t *table) checkMissing(path string, o *onMissingTable, period time.Duration, strict bool) {
+	path = under(path, "on_missing")
+	switch {
+	case o == nil:
+		return
+	case strict:
+		t.add(path, "", `is not with compat = "strict": a metric of an HPA that fails proposes nothing`)
+		return
+	}
+	after, use := under(path, "after"), under(path, "use")
+	switch {
+	case o.After == 0:
+		t.add(after, "", `is required: for how long the metric has to have failed, as "3m"`)
+	case o.After < period:
+		t.addWritten(after, fmt.Sprintf("must be at least the sync_period, which is %s", period))
+	case o.After%time.Second != 0:
+		t.addWritten(after, settings.WholeSeconds)
+	}
+	const words = `"hold", "last", "max" or "replicas:N"`
+	switch {
+	case o.Use == "":
+		t.add(use, "", "is required: what the metric proposes then, "+words)
+	case o.spec().Use == "":
+		t.addWritten(use, "must be "+words)
+	}
+}

@@ -1,0 +1,97 @@
+package daemon
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/policy"
+)
+
+// TestOnMissingOverRestarts holds that a metric that fails is followed from its first
+// failure on, over restarts and steps of the clock, and that everybody is told.
+func TestOnMissingOverRestarts(t *testing.T) {
+	for name, step := range map[string]time.Duration{"restart": 0, "clock put back": -time.Hour, "clock put forward": 48 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.fed("web", 6, 6, func(a *config.Autoscaler) {
+					a.Spec.Metrics[0].OnMissing = &policy.OnMissing{AfterSeconds: 180, Use: policy.UseReplicas, Replicas: 8}
+				})
+				w.start()
+				w.advance(time.Minute)
+				began := time.Now()
+				w.source().set("web", nil) // an answer without any series
+				w.advance(15 * time.Second)
+				first := w.view("web").Status.Metrics[0].FirstFailureTime
+				if first.Before(began) || first.After(w.wall()) {
+					t.Fatalf("it has failed since %s, and began at %s", first, began)
+				}
+				w.advance(time.Minute)
+				w.stop()
+				w.stepClock(step)
+				w.advance(20 * time.Second)
+				w.start()
+				w.advance(time.Minute)
+				view := w.view("web")
+				if got := view.Status.Metrics[0].FirstFailureTime; !got.Equal(first.Add(step)) {
+					t.Errorf("after the restart it has failed since %s, want %s", got, first.Add(step))
+				}
+				if wait := view.Next.Waits[0]; wait.Replicas != 8 || !wait.Until.Equal(first.Add(step+3*time.Minute)) {
+					t.Errorf("next: %+v", wait)
+				}
+				if got := w.fleet().Replicas("web"); got != 6 {
+					t.Fatalf("%d replicas before the time is over", got)
+				}
+				w.advance(45 * time.Second)
+				view = w.view("web")
+				want := []string{fmt.Sprintf("%s: 6>8", first.Sub(began)+3*time.Minute)}
+				if got := w.writes("web", began); fmt.Sprint(got) != fmt.Sprint(want) {
+					t.Errorf("writes %v, want %v", got, want)
+				}
+				if got := w.condition("web", policy.ExternalMetricFallbackActive); got != "True/MetricMissing" {
+					t.Errorf("ExternalMetricFallbackActive is %s", got)
+				}
+				if !strings.Contains(view.Evaluation.Error, "the source answered with no value") || view.Evaluation.Reason != "MetricMissing" {
+					t.Errorf("error %q, reason %s", view.Evaluation.Error, view.Evaluation.Reason)
+				}
+				w.source().value("web", 8)
+				w.advance(15 * time.Second)
+				if got, failed := w.condition("web", policy.ExternalMetricFallbackActive), w.view("web").Status.Metrics[0].FirstFailureTime; got != "False/MetricFound" || !failed.IsZero() {
+					t.Errorf("ExternalMetricFallbackActive is %s, failed since %s", got, failed)
+				}
+				w.stop()
+			})
+		})
+	}
+}
+
+// TestLastProposalIsKept holds that what a metric proposed last outlives a kill, although
+// another one decided.
+func TestLastProposalIsKept(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("web", 9, 9, func(a *config.Autoscaler) {
+			a.Spec.Metrics = append(a.Spec.Metrics, a.Spec.Metrics[0])
+			a.Spec.Metrics[1].OnMissing = &policy.OnMissing{AfterSeconds: 60, Use: policy.UseLast}
+			a.Inputs = append(a.Inputs, config.Input{Source: "source", Query: "other"})
+		})
+		w.source().value("other", 4)
+		w.start()
+		w.advance(time.Minute)
+		w.source().value("other", 6)
+		w.advance(20 * time.Second)
+		killed := w.store.copied()
+		w.stop()
+		w.store = killed
+		w.source().set("other", nil)
+		w.start()
+		w.advance(2 * time.Minute)
+		w.source().value("web", 1)
+		w.advance(10 * time.Minute)
+		if got := w.fleet().Replicas("web"); got != 6 {
+			t.Errorf("%d replicas, want the 6 that the metric proposed last", got)
+		}
+		w.stop()
+	})
+}
