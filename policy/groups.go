@@ -12,6 +12,9 @@ const (
 	ignored
 )
 
+// groupNames are the groups in words.
+var groupNames = [...]string{ready: "ready", unready: "unready", missing: "missing", ignored: "ignored"}
+
 // grouping is what telling the groups apart needs besides the instance.
 type grouping struct {
 	// cpu selects step 4 of R27.
@@ -33,6 +36,23 @@ func groupingFor(settings *Settings, metric *MetricSpec, now time.Time) grouping
 		initializedSecond: initialized.Unix(),
 		delay:             settings.InitialReadinessDelay,
 	}
+}
+
+// of returns the group of an instance (R27); sample is nil where it has none.
+func (g *grouping) of(instance *Instance, sample *Sample) group {
+	group := groupOf(instance, sample)
+	if group == ready && g.cpu && g.cpuUnready(instance, sample) {
+		return unready
+	}
+	return group
+}
+
+// sampleOf returns the usable sample of an instance; nil where it has none.
+func sampleOf(samples []Sample, i int) *Sample {
+	if i < len(samples) && samples[i].OK {
+		return &samples[i]
+	}
+	return nil
 }
 
 // groupOf is the group of an instance by the steps of R27 that hold for every

@@ -80,10 +80,7 @@ func (u *usageMetric) walk(grouping grouping, instances []Instance, samples []Sa
 	}
 	for i := range instances {
 		instance := &instances[i]
-		var sample *Sample
-		if i < len(samples) && samples[i].OK {
-			sample = &samples[i]
-		}
+		sample := sampleOf(samples, i)
 		var request int64
 		if utilization { // R28: also of those that do not count
 			var ok bool
@@ -91,11 +88,7 @@ func (u *usageMetric) walk(grouping grouping, instances []Instance, samples []Sa
 				return i
 			}
 		}
-		group := groupOf(instance, sample)
-		if group == ready && grouping.cpu && grouping.cpuUnready(instance, sample) {
-			group = unready
-		}
-		switch group {
+		switch grouping.of(instance, sample) {
 		case ready:
 			readyCount++
 			usage += sample.Milli

@@ -11,6 +11,7 @@ import (
 	"gotest.tools/v3/golden"
 
 	"github.com/hpad/hpad/cmd/hpad/show"
+	"github.com/hpad/hpad/daemon/api"
 )
 
 // TestGolden compares what people read with files that people reviewed.
@@ -23,7 +24,7 @@ func TestGolden(t *testing.T) {
 	}
 	for _, view := range list {
 		file := strings.ReplaceAll(view.Name, "/", "-") + ".txt"
-		pages["describe-"+file] = func(w io.Writer) error { return show.Autoscaler(w, view, now) }
+		pages["describe-"+file] = func(w io.Writer) error { return show.Autoscaler(w, view, api.InstanceList{}, show.MostInstances, now) }
 		pages["explain-"+file] = func(w io.Writer) error { return show.Explanation(w, view.Explanation()) }
 	}
 	for name, page := range pages {

@@ -17,6 +17,19 @@ var (
 	tick = now.Add(-5 * time.Second)
 )
 
+// listed are more instances than are shown where nobody asks for all.
+func listed() api.InstanceList {
+	list := api.InstanceList{Time: now}
+	for i := range 22 {
+		milli := int64(100 * i)
+		list.Instances = append(list.Instances, api.Instance{
+			ID: fmt.Sprintf("%08x", i), Name: fmt.Sprintf("mailer[%d]", i), Node: "node-1", Phase: "Running", Readiness: "True", Started: now.Add(-time.Hour),
+			Metrics: []api.InstanceMetric{{Type: policy.ResourceMetric, Name: "cpu", Measured: policy.Measured{Group: "ready", ValueMilli: &milli}}},
+		})
+	}
+	return list
+}
+
 // past is a history that has everything that may become of a decision.
 func past() []api.Recorded {
 	at := now.Add(-time.Hour).Truncate(time.Minute)
@@ -182,6 +195,7 @@ func scenarios() *apitest.Daemon {
 		growing(), shrinking(), steady(), blind(), gone(), tooMany(), switchedOff(), rehearsing(), looping(), fresh(), crashing(), overruled(), labeled(),
 	}
 	return &apitest.Daemon{
+		Listed:   listed(),
 		List:     list,
 		Alive:    api.Health{Healthy: true, LastTick: tick},
 		State:    api.Readiness{Ready: true},

@@ -72,6 +72,14 @@ func (c *Client) Autoscaler(ctx context.Context, name string) (Autoscaler, error
 	return view, err
 }
 
+// Instances returns the instances of one autoscaler's target as they are now; an error
+// that is ErrNotFound means that there is no autoscaler of that name.
+func (c *Client) Instances(ctx context.Context, name string) (InstanceList, error) {
+	var list InstanceList
+	err := c.call(ctx, http.MethodGet, "/api/v1/autoscalers/"+url.PathEscape(name)+"/instances", &list)
+	return list, err
+}
+
 // Explain returns one autoscaler's last decision; an error that is ErrNotFound
 // means that there is none of that name.
 func (c *Client) Explain(ctx context.Context, name string) (Explanation, error) {

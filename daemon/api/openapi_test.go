@@ -120,7 +120,7 @@ func TestWholeAndEmptyAnswers(t *testing.T) {
 	fill(reflect.ValueOf(&full.State).Elem())
 	empty := &apitest.Daemon{List: []api.Autoscaler{{Name: "whole", Spec: policy.Spec{Metrics: []policy.MetricSpec{}}}}}
 	for _, path := range []string{
-		"/-/healthy", "/-/ready", "/api/v1/autoscalers", "/api/v1/autoscalers/whole", "/api/v1/autoscalers/whole/explain",
+		"/-/healthy", "/-/ready", "/api/v1/autoscalers", "/api/v1/autoscalers/whole", "/api/v1/autoscalers/whole/explain", "/api/v1/autoscalers/whole/instances",
 		"/api/v1/autoscalers/whole/history", "/api/v1/history", "/api/v1/autoscalers/whole/explain?at=2026-11-21T12:00:00Z",
 		"/api/v1/discovery", "/api/v1/status/config",
 	} {
@@ -263,14 +263,15 @@ func TestDescriptionHasEveryField(t *testing.T) {
 	}
 	seen := map[string]bool{"Success": true, "Done": true, "Error": true}
 	for name, answered := range map[string]reflect.Type{
-		"Autoscaler":  reflect.TypeFor[api.Autoscaler](),
-		"Explanation": reflect.TypeFor[api.Explanation](),
-		"Discovered":  reflect.TypeFor[api.Discovered](),
-		"Recorded":    reflect.TypeFor[api.Recorded](),
-		"Health":      reflect.TypeFor[api.Health](),
-		"Readiness":   reflect.TypeFor[api.Readiness](),
-		"ConfigText":  reflect.TypeFor[api.ConfigText](),
-		"BuildInfo":   reflect.TypeFor[api.BuildInfo](),
+		"Autoscaler":   reflect.TypeFor[api.Autoscaler](),
+		"Explanation":  reflect.TypeFor[api.Explanation](),
+		"Discovered":   reflect.TypeFor[api.Discovered](),
+		"Recorded":     reflect.TypeFor[api.Recorded](),
+		"Health":       reflect.TypeFor[api.Health](),
+		"Readiness":    reflect.TypeFor[api.Readiness](),
+		"ConfigText":   reflect.TypeFor[api.ConfigText](),
+		"BuildInfo":    reflect.TypeFor[api.BuildInfo](),
+		"InstanceList": reflect.TypeFor[api.InstanceList](),
 
 		"PauseRequest": reflect.TypeFor[api.PauseRequest](),
 		"ScaleRequest": reflect.TypeFor[api.ScaleRequest](),

@@ -17,6 +17,9 @@ type Daemon interface {
 	AutoscalersAfter(name string) iter.Seq[Autoscaler]
 	// Autoscaler returns one; false when there is none of that name.
 	Autoscaler(name string) (Autoscaler, bool)
+	// InstancesOf reads the instances of an autoscaler's target now, and what its metrics
+	// measure of each. It changes nothing.
+	InstancesOf(ctx context.Context, name string) (InstanceList, error)
 	// Health reports whether the daemon is alive and who is not being evaluated.
 	Health() Health
 	// Readiness reports whether the configuration is live and what is failing.

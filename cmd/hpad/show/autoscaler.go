@@ -16,9 +16,9 @@ import (
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// Autoscaler writes one autoscaler as "kubectl describe hpa" does. Ages
-// are as of now, and times in its zone.
-func Autoscaler(w io.Writer, view api.Autoscaler, now time.Time) error {
+// Autoscaler writes one autoscaler as "kubectl describe hpa" does, with so many of its
+// instances at most. Ages are as of now, and times in its zone.
+func Autoscaler(w io.Writer, view api.Autoscaler, list api.InstanceList, most int, now time.Time) error {
 	table := newTable(w)
 	d := description{w: table, now: now}
 	d.head(view)
@@ -31,6 +31,9 @@ func Autoscaler(w io.Writer, view api.Autoscaler, now time.Time) error {
 	}
 	if view.Instances != (api.Instances{}) {
 		d.line(0, "Instances:\t%s", instancesText(view.Instances))
+	}
+	if err := d.instances(list, most); err != nil {
+		return err
 	}
 	d.evaluation(view)
 	d.next(view)

@@ -25,7 +25,7 @@ func TestOnMissingIsShown(t *testing.T) {
 	d := policy.Decide(policy.Settings{Tolerance: 0.1}, spec, memory, policy.Status{}, observation, now)
 	view := api.Autoscaler{Name: "web", Spec: spec, Status: d.Status, Decision: &d, Inputs: []api.Input{{Source: "prom", Query: "q"}}}
 	var described, explained strings.Builder
-	if err := show.Autoscaler(&described, view, now); err != nil {
+	if err := show.Autoscaler(&described, view, api.InstanceList{}, 0, now); err != nil {
 		t.Fatal(err)
 	}
 	if err := show.Explanation(&explained, view.Explanation()); err != nil {

@@ -16,8 +16,12 @@ import (
 // Daemon is an [api.Daemon] that has what is in its fields.
 type Daemon struct {
 	// List is by name.
-	List     []api.Autoscaler
-	Alive    api.Health
+	List  []api.Autoscaler
+	Alive api.Health
+	// Listed are the instances of each, and ListErr is what a look at them fails with.
+	Listed  api.InstanceList
+	ListErr error
+
 	State    api.Readiness
 	Targets  []api.Discovered
 	TOML     string
@@ -57,6 +61,11 @@ func (d *Daemon) Autoscaler(name string) (api.Autoscaler, bool) {
 		return api.Autoscaler{}, false
 	}
 	return d.List[i], true
+}
+
+// InstancesOf returns Listed.
+func (d *Daemon) InstancesOf(context.Context, string) (api.InstanceList, error) {
+	return d.Listed, d.ListErr
 }
 
 // Health returns Alive.

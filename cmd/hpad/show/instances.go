@@ -1,0 +1,129 @@
+package show
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/explain"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/settings/quantity"
+)
+
+// MostInstances is how many instances are listed where nobody asks for all.
+const MostInstances = 20
+
+// instances lists instances as a table of its own, so that their columns are theirs.
+func (d description) instances(list api.InstanceList, most int) error {
+	if list.Error != "" {
+		d.line(1, "cannot be listed:\t%s", explain.OneLine(list.Error))
+		return nil
+	}
+	for _, failed := range list.Failed {
+		d.line(1, "%s:\t%s", columnTitle(failed.Name, failed.Task), explain.OneLine(failed.Error))
+	}
+	if len(list.Instances) == 0 {
+		return nil
+	}
+	var text strings.Builder
+	table := newTable(&text)
+	own := description{w: table, now: d.now}
+	for i := range list.Instances[:min(most, len(list.Instances))] {
+		if i == 0 {
+			own.line(1, "%s", strings.Join(instanceTitles(&list), "\t"))
+		}
+		own.line(1, "%s", strings.Join(own.instance(&list.Instances[i], hasNodes(&list)), "\t"))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for row := range strings.Lines(text.String()) {
+		d.line(0, "%s", strings.TrimRight(row, " \n"))
+	}
+	if more := len(list.Instances) - most; more > 0 {
+		d.line(1, "and %d more (--instances lists all)", more)
+	}
+	return nil
+}
+
+func instanceTitles(list *api.InstanceList) []string {
+	titles := []string{"NAME"}
+	if hasNodes(list) {
+		titles = append(titles, "NODE")
+	}
+	titles = append(titles, "STATE", "AGE")
+	for _, metric := range list.Instances[0].Metrics {
+		titles = append(titles, strings.ToUpper(columnTitle(metric.Name, metric.Task)))
+	}
+	return titles
+}
+
+func columnTitle(name, task string) string {
+	if task != "" {
+		return name + " of " + task
+	}
+	return name
+}
+
+func hasNodes(list *api.InstanceList) bool {
+	for i := range list.Instances {
+		if list.Instances[i].Node != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// instance returns the columns of one instance.
+func (d description) instance(one *api.Instance, node bool) []string {
+	name := one.ID
+	if one.Name != "" {
+		name = one.Name
+	}
+	columns := []string{explain.OneLine(name)}
+	if node {
+		columns = append(columns, orNone(explain.OneLine(one.Node)))
+	}
+	columns = append(columns, stateText(one), age(one.Started, d.now))
+	for i := range one.Metrics {
+		columns = append(columns, measuredText(&one.Metrics[i].Measured))
+	}
+	return columns
+}
+
+// stateText is what an instance is, as "Running, not ready".
+func stateText(one *api.Instance) string {
+	text := one.Phase
+	switch {
+	case one.Deleting:
+		text = "Stopping"
+	case one.Readiness == policy.ReadinessFalse.String():
+		text += ", not ready"
+	case one.Readiness == policy.ReadinessTrue.String():
+		text += ", ready"
+	}
+	if one.Protected {
+		text += ", protected"
+	}
+	return text
+}
+
+// measuredText is what was measured of an instance, and how it counts where that is not as
+// it would be otherwise.
+func measuredText(m *policy.Measured) string {
+	if m.ValueMilli == nil {
+		return unknown + countsAs(m.Group, "missing")
+	}
+	text := quantity.FormatMilli(*m.ValueMilli)
+	if m.Utilization != nil {
+		text += fmt.Sprintf(" (%d%%)", *m.Utilization)
+	}
+	return text + countsAs(m.Group, "ready")
+}
+
+func countsAs(group, usual string) string {
+	if group == usual {
+		return ""
+	}
+	return " " + group
+}

@@ -1,0 +1,62 @@
+package show_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/cmd/hpad/show"
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/policy"
+)
+
+// TestInstancesAreListed holds how instances are listed, and that many are cut.
+func TestInstancesAreListed(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 5, 0, 0, time.UTC)
+	value, used := int64(120), int32(60)
+	cpu := func(group string, value *int64, used *int32) []api.InstanceMetric {
+		return []api.InstanceMetric{
+			{Type: policy.ResourceMetric, Name: "cpu", Measured: policy.Measured{Group: group, ValueMilli: value, Utilization: used}},
+			{Type: policy.InstancesMetric, Name: "jobs", Measured: policy.Measured{Group: map[bool]string{true: "ready", false: "missing"}[value != nil], ValueMilli: value}},
+		}
+	}
+	list := api.InstanceList{
+		Time: now,
+		Instances: []api.Instance{
+			{ID: "1", Name: "web-1", Node: "n1", Phase: "Running", Readiness: "True", Started: now.Add(-time.Hour), Metrics: cpu("ready", &value, &used)},
+			{ID: "2", Name: "web-2", Phase: "Running", Readiness: "False", Protected: true, Started: now.Add(-time.Minute), Metrics: cpu("unready", &value, nil)},
+			{ID: "3", Node: "n1", Phase: "Pending", Metrics: cpu("unready", nil, nil)},
+			{ID: "4", Node: "n1", Phase: "Running", Readiness: "True", Deleting: true, Metrics: cpu("ignored", &value, &used)},
+			{ID: "5", Node: "n2", Phase: "Running", Readiness: "True", Metrics: cpu("missing", nil, nil)},
+		},
+		Failed: []api.FailedMetric{{Type: policy.ContainerResourceMetric, Name: "memory", Task: "app", Error: "no samples\nyet"}},
+	}
+	text := func(list api.InstanceList, most int) string {
+		t.Helper()
+		var text strings.Builder
+		if err := show.Autoscaler(&text, api.Autoscaler{Name: "web"}, list, most, now); err != nil {
+			t.Fatal(err)
+		}
+		return text.String()
+	}
+	const want = `  memory of app:     no samples yet
+  NAME    NODE     STATE                           AGE         CPU                  JOBS
+  web-1   n1       Running, ready                  60m         120m (60%)           120m
+  web-2   <none>   Running, not ready, protected   60s         120m unready         120m
+  3       n1       Pending                         <unknown>   <unknown> unready    <unknown>
+  4       n1       Stopping                        <unknown>   120m (60%) ignored   120m
+  5       n2       Running, ready                  <unknown>   <unknown>            <unknown>
+Evaluation:
+`
+	if got := text(list, 20); !strings.Contains(got, want) {
+		t.Errorf("they are listed as\n%s\nwant\n%s", got, want)
+	}
+	for most, want := range map[int]string{4: "  and 1 more (--instances lists all)\n", 5: ""} {
+		if got := text(list, most); strings.Contains(got, "more (--instances") != (want != "") || !strings.Contains(got, want) {
+			t.Errorf("of 5 instances %d are listed as\n%s", most, got)
+		}
+	}
+	if got := text(api.InstanceList{Error: "no\nanswer"}, 20); !strings.Contains(got, "  cannot be listed:   no answer\n") {
+		t.Errorf("where they cannot be read it says\n%s", got)
+	}
+}
