@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"context"
+	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -37,12 +39,17 @@ func TestReadingsNotBelieved(t *testing.T) {
 		"one of two wrong": {config.Input{Valid: &config.Range{Min: 0, Max: 5_000}}, []float64{1, 9}, 6, "reads 9"},
 		"too few":          {config.Input{MinSeries: 2}, []float64{1}, 6, "1 series are selected, and min_series = 2"},
 		"none":             {config.Input{MinSeries: 1}, nil, 6, "0 series are selected, and min_series = 1"},
+		"empty":            {config.Input{}, nil, 6, "the source answered with no value"},
+		"empty is zero":    {config.Input{EmptyZero: true}, nil, 1, ""},
+		"none of those":    {config.Input{EmptyZero: true, Select: map[string]string{"queue": "a"}}, []float64{6}, 1, ""},
+		"not empty":        {config.Input{EmptyZero: true}, []float64{4}, 4, ""},
 		"enough":           {config.Input{MinSeries: 2}, []float64{1, 2}, 3, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.fed("web", 6, 6, func(a *config.Autoscaler) {
 					a.Inputs[0].Valid, a.Inputs[0].MinSeries = c.in.Valid, c.in.MinSeries
+					a.Inputs[0].EmptyZero, a.Inputs[0].Select = c.in.EmptyZero, c.in.Select
 				})
 				w.source().set("web", several(c.values...))
 				w.start()
@@ -53,6 +60,54 @@ func TestReadingsNotBelieved(t *testing.T) {
 				condition, told := w.condition("web", policy.ScalingActive), w.view("web").Evaluation.Error
 				if failed := strings.HasPrefix(condition, "False/"); failed != (c.message != "") || !strings.Contains(told, c.message) {
 					t.Errorf("ScalingActive is %s and the error %q, want %q", condition, told, c.message)
+				}
+			})
+		})
+	}
+}
+
+// TestEmptyAsZero holds that only an answer that came, and has no series, counts as zero.
+func TestEmptyAsZero(t *testing.T) {
+	answers := func(vector sources.Vector, err error) func(context.Context, time.Time) (sources.Vector, error) {
+		return func(context.Context, time.Time) (sources.Vector, error) { return vector, err }
+	}
+	object := func(a *config.Autoscaler) {
+		metric := &a.Spec.Metrics[0]
+		metric.Type, metric.Object = policy.ObjectMetric, "topic/main"
+	}
+	for name, c := range map[string]struct {
+		answer  func(context.Context, time.Time) (sources.Vector, error)
+		edit    func(*config.Autoscaler)
+		want    int32
+		message string
+	}{
+		"no series":       {answers(sources.Vector{}, nil), func(*config.Autoscaler) {}, 1, ""},
+		"of an object":    {answers(sources.Vector{}, nil), object, 1, ""},
+		"without the key": {answers(sources.Vector{}, nil), func(a *config.Autoscaler) { a.Inputs[0].EmptyZero = false }, 6, "the source answered with no value"},
+		"query failed":    {answers(sources.Vector{}, errors.New("refused")), func(*config.Autoscaler) {}, 6, "refused"},
+		"in part":         {answers(sources.Vector{Warnings: []string{"one store is down"}}, nil), func(*config.Autoscaler) {}, 6, "the source answered with no value"},
+		"object, in part": {answers(sources.Vector{Warnings: []string{"one store is down"}}, nil), object, 6, "the source answered with no value"},
+		"not a number":    {answers(one(math.NaN(), time.Now()), nil), func(*config.Autoscaler) {}, 6, "not a number"},
+		"no answer in time": {func(ctx context.Context, _ time.Time) (sources.Vector, error) {
+			<-ctx.Done()
+			return sources.Vector{}, ctx.Err()
+		}, func(*config.Autoscaler) {}, 6, "no answer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.fed("web", 6, 6, func(a *config.Autoscaler) {
+					a.Inputs[0].EmptyZero = true
+					c.edit(a)
+				})
+				w.start()
+				w.advance(time.Minute)
+				w.source().set("web", c.answer)
+				w.advance(10 * time.Minute)
+				if got := w.fleet().Replicas("web"); got != c.want {
+					t.Errorf("the count is %d, want %d", got, c.want)
+				}
+				if told := w.view("web").Evaluation.Error; (told == "") != (c.message == "") || !strings.Contains(told, c.message) {
+					t.Errorf("the error is %q, want %q", told, c.message)
 				}
 			})
 		})

@@ -124,6 +124,9 @@ type Input struct {
 	Valid *Range `json:",omitempty"`
 	// MinSeries is how many series there have to be; 0 means as many as there are.
 	MinSeries int `json:",omitempty"`
+	// EmptyZero reports whether an answer without series counts as zero, and not as a
+	// failure.
+	EmptyZero bool `json:",omitempty"`
 }
 
 // Range is the lowest and the highest of some values, both included, in thousandths.

@@ -65,10 +65,16 @@ type metricTable struct {
 	// instances with one; fewer make the metric fail. At least 1. Not with
 	// compat = "strict".
 	MinSeries *int `toml:"min_series" of:"Resource ContainerResource Instances External" with:"source"`
+	// Empty says what an answer without any series is: "zero", or left out, a failure. Not
+	// with compat = "strict".
+	Empty string `toml:"empty,omitempty" values:"zero" of:"Object External" with:"source"`
 	// OnMissing is what the metric proposes once it has failed for a while; left out,
 	// nothing, and nothing is scaled down while it fails. Not with compat = "strict".
 	OnMissing *onMissingTable `toml:"on_missing"`
 }
+
+// emptyZero is the Empty by which an answer without series counts as zero.
+const emptyZero = "zero"
 
 // podsAlias is upstream's word for Instances.
 const podsAlias = "Pods"
@@ -135,6 +141,9 @@ func metricTableOf(metric policy.MetricSpec, in Input) metricTable {
 	}
 	if in.MinSeries > 0 {
 		m.MinSeries = &in.MinSeries
+	}
+	if in.EmptyZero {
+		m.Empty = emptyZero
 	}
 	return m
 }
@@ -300,12 +309,13 @@ func (m metricTable) input() Input {
 	if m.MinSeries != nil {
 		in.MinSeries = *m.MinSeries
 	}
+	in.EmptyZero = m.Empty == emptyZero
 	return in
 }
 
 // checkBelief records what is wrong with which readings of a metric are believed.
 func (t *table) checkBelief(path string, m metricTable, strict bool) {
-	valid, least := under(path, "valid"), under(path, "min_series")
+	valid, least, empty := under(path, "valid"), under(path, "min_series"), under(path, "empty")
 	if strict {
 		const why = `is not with compat = "strict": an HPA believes every reading`
 		if m.Valid != nil {
@@ -314,6 +324,9 @@ func (t *table) checkBelief(path string, m metricTable, strict bool) {
 		if m.MinSeries != nil {
 			t.addWritten(least, why)
 		}
+		if m.Empty != "" {
+			t.addWritten(empty, `is not with compat = "strict": an HPA takes an answer without series for a failure`)
+		}
 		return
 	}
 	if m.Valid != nil && (len(m.Valid) != 2 || *milliOf(&m.Valid[0]) > *milliOf(&m.Valid[1])) {
@@ -321,6 +334,13 @@ func (t *table) checkBelief(path string, m metricTable, strict bool) {
 	}
 	if m.MinSeries != nil && *m.MinSeries < 1 {
 		t.addWritten(least, "must be at least 1")
+	}
+	switch {
+	case m.Empty == "":
+	case m.MinSeries != nil:
+		t.addWritten(empty, "contradicts min_series, by which an answer without series fails the metric")
+	case len(m.Valid) == 2 && (*milliOf(&m.Valid[0]) > 0 || *milliOf(&m.Valid[1]) < 0):
+		t.addWritten(empty, "contradicts valid, by which zero fails the metric")
 	}
 }
 

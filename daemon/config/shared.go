@@ -147,8 +147,9 @@ type inputKey struct {
 	window                       time.Duration
 	valid                        perhaps[Range]
 	minSeries                    int
+	emptyZero                    bool
 }
 
 func inputKeyOf(in Input) inputKey {
-	return inputKey{in.Source, in.Query, in.InstanceLabel, in.Match, in.Window, optional(in.Valid), in.MinSeries}
+	return inputKey{in.Source, in.Query, in.InstanceLabel, in.Match, in.Window, optional(in.Valid), in.MinSeries, in.EmptyZero}
 }

@@ -20,7 +20,8 @@ func TestShared(t *testing.T) {
 		"", "\nmin_replicas = 2", "\nmin_replicas = 3", "\nbehavior = {}",
 		metric + `value = 1`, metric + `value = 2`, metric + `average_value = 1`,
 		strings.Replace(metric, `"q"`, `"r"`, 1) + `value = 1`, strings.Replace(metric, `"n"`, `"m"`, 1) + `value = 1`,
-		metric + "value = 1\nvalid = [0, 1]", metric + "value = 1\nvalid = [0, 2]", metric + "value = 1\nmin_series = 1",
+		metric + "value = 1\nvalid = [0, 1]", metric + "value = 1\nvalid = [0, 2]", metric + "value = 1\nmin_series = 1", metric + "value = 1\nempty = \"zero\"",
+		metric + "value = 1\non_missing = { after = \"1m\", use = \"max\" }", metric + "value = 1\non_missing = { after = \"2m\", use = \"max\" }",
 		metric + `value = 1` + metric + `value = 2`, metric + `value = 2` + metric + `value = 1`,
 		metric + "value = 1\nselect = {}", metric + "value = 1\nselect = { a = \"b\" }", metric + "value = 1\nselect = { a = \"c\" }",
 		metric + "value = 1\nselect = { a = \"b\", c = \"d\" }",
@@ -103,6 +104,8 @@ fields:
 		switch value.Kind() {
 		case reflect.Pointer:
 			value.Set(reflect.New(value.Type().Elem()))
+		case reflect.Bool:
+			value.SetBool(true)
 		case reflect.String:
 			value.SetString("x")
 		default:

@@ -117,6 +117,9 @@ func (t *Target) externalValues(in *Input, answer *Answer, scratch *Scratch) ([]
 		}
 		scratch.values = append(scratch.values, milli)
 	}
+	if len(scratch.values) == start && in.CountsAsZero(answer) {
+		scratch.values = append(scratch.values, 0)
+	}
 	if err := in.enough(len(scratch.values)-start, "series are selected"); err != nil {
 		return nil, err
 	}
@@ -131,6 +134,9 @@ func (t *Target) objectValue(in *Input, answer *Answer) (*int64, error) {
 			return nil, err
 		}
 		found = append(found, series)
+	}
+	if len(found) == 0 && in.CountsAsZero(answer) {
+		return new(int64), nil
 	}
 	if len(found) == 0 {
 		return nil, nil // an empty answer, which is R26's to judge
@@ -235,6 +241,13 @@ func (t *Target) value(in *Input, series *sources.Series) (int64, error) {
 			series.Labels, quantity.FormatMilli(milli), quantity.FormatMilli(v.Min), quantity.FormatMilli(v.Max))
 	}
 	return milli, nil
+}
+
+// CountsAsZero reports whether an answer that has no series of the input counts as zero. One
+// with warnings may be without them for another reason, as the part of a server that did
+// not answer.
+func (in *Input) CountsAsZero(answer *Answer) bool {
+	return in.EmptyZero && len(answer.Vector.Warnings) == 0
 }
 
 // enough returns an error where fewer series than the input wants were found.

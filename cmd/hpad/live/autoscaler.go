@@ -89,6 +89,10 @@ func (c *checker) checkMetric(key string, metric *policy.MetricSpec, in config.I
 		if all := len(answered.found.Vector.Series); all > 0 {
 			err = fmt.Errorf("the query answers %d series, none of which has the labels of select", all)
 		}
+		if input := observe.NewInput(&in); input.CountsAsZero(answered.found) {
+			c.note(key, fmt.Sprintf("%s %s: %s, which counts as 0", metric.Type, metric.Name, err))
+			return
+		}
 	}
 	if err != nil {
 		c.problem(key, err.Error())
