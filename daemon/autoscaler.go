@@ -317,7 +317,7 @@ func (d *definition) need() need {
 	}
 	n.queries = make([]queryNeed, len(d.inputs))
 	for i, in := range d.inputs {
-		n.queries[i] = queryNeed{source: in.source, text: in.Query, labels: in.Labels}
+		n.queries[i] = queryNeed{source: in.source, text: in.Query, labels: in.Labels, maxAge: in.MaxAge}
 	}
 	return n
 }

@@ -226,7 +226,7 @@ func (p *pass) metric(i int, target *observe.Target, scratch *observe.Scratch) p
 	if in.source == nil {
 		var samples targets.Samples
 		if samples, err = p.sampled(p.index); err == nil {
-			reading, err = target.Sampled(metric, samples)
+			reading, err = target.Sampled(metric, &in.Input, samples)
 		}
 	} else {
 		var answer *observe.Answer

@@ -29,6 +29,7 @@ type queryNeed struct {
 	source *adapters.Source
 	text   string
 	labels []string
+	maxAge time.Duration
 }
 
 // plan is what a round of a given set of passes reads, each fleet once and each
@@ -98,6 +99,7 @@ func newPlan(needs []need) *plan {
 	type queryKey struct {
 		source *adapters.Source
 		text   string
+		maxAge time.Duration
 	}
 	snapshots := map[*adapters.Fleet]int{}
 	samples := map[*adapters.Fleet]int{}
@@ -116,12 +118,12 @@ func newPlan(needs []need) *plan {
 				next.queries[metric] = -1
 				continue
 			}
-			key := queryKey{in.source, in.text}
+			key := queryKey{in.source, in.text, in.maxAge}
 			q, ok := queries[key]
 			if !ok {
 				q = len(p.queries)
 				queries[key] = q
-				p.queries = append(p.queries, queryRead{source: in.source, query: sources.Query{Text: in.text}, rank: metric})
+				p.queries = append(p.queries, queryRead{source: in.source, query: sources.Query{Text: in.text, MaxAge: in.maxAge}, rank: metric})
 			}
 			p.queries[q].join(in.labels, metric, !n.labeled)
 			timeouts[q] = max(timeouts[q], n.timeout)

@@ -304,6 +304,9 @@ func newMemorySource() *memorySource {
 
 func (s *memorySource) Query(ctx context.Context, query sources.Query, at time.Time) (sources.Vector, error) {
 	text := query.Text
+	if query.MaxAge > 0 { // which makes it another one
+		text += " within " + query.MaxAge.String()
+	}
 	s.mu.Lock()
 	s.calls[text]++
 	s.labels[text] = query.Labels

@@ -12,3 +12,9 @@ import (
 type Source interface {
 	Query(ctx context.Context, query Query, at time.Time) (Vector, error)
 }
+
+// Ager is a Source whose Check depends on the MaxAge of its queries. Ages is called for
+// each of them that has one, before Check.
+type Ager interface {
+	Ages(maxAge time.Duration)
+}

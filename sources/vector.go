@@ -17,6 +17,9 @@ type Query struct {
 	Text string
 	// Labels are the names of the labels that are used, each once.
 	Labels []string
+	// MaxAge is how old the newest sample of a series may be: whole seconds, 0 leaves it
+	// to the source. It has no bearing on ranges.
+	MaxAge time.Duration
 }
 
 // Vector is the result of an instant query. A scalar is a Vector of one

@@ -124,6 +124,9 @@ type Input struct {
 	Valid *Range `json:",omitempty"`
 	// MinSeries is how many series there have to be; 0 means as many as there are.
 	MinSeries int `json:",omitempty"`
+	// MaxAge is how old a reading may be: whole seconds, 0 leaves it to the source or the
+	// fleet.
+	MaxAge time.Duration `json:",omitempty"`
 	// EmptyZero reports whether an answer without series counts as zero, and not as a
 	// failure.
 	EmptyZero bool `json:",omitempty"`

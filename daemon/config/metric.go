@@ -65,6 +65,10 @@ type metricTable struct {
 	// instances with one; fewer make the metric fail. At least 1. Not with
 	// compat = "strict".
 	MinSeries *int `toml:"min_series" of:"Resource ContainerResource Instances External" with:"source"`
+	// MaxAge is how old a reading may be; an older one makes the metric fail: whole
+	// seconds, at least 1s. With a source it takes the place of that one's, and bounds the
+	// newest sample of each series, but has no bearing on ranges in square brackets.
+	MaxAge *time.Duration `toml:"max_age" min:"1s" whole:"1s" must:"whole seconds, as \"90s\", and at least \"1s\""`
 	// Empty says what an answer without any series is: "zero", or left out, a failure. Not
 	// with compat = "strict".
 	Empty string `toml:"empty,omitempty" values:"zero" of:"Object External" with:"source"`
@@ -144,6 +148,9 @@ func metricTableOf(metric policy.MetricSpec, in Input) metricTable {
 	}
 	if in.EmptyZero {
 		m.Empty = emptyZero
+	}
+	if in.MaxAge > 0 {
+		m.MaxAge = &in.MaxAge
 	}
 	return m
 }
@@ -284,11 +291,13 @@ func (t *table) readInputs(c *Config, given []metricTable, a Autoscaler) []Input
 		t.checkMissing(path, m.OnMissing, a.SyncPeriod, c.Daemon.Strict())
 		if m.Source == "" {
 			t.checkSampled(m, path, a)
+			inputs[i].MaxAge = m.maxAge()
 			continue
 		}
 		t.known(under(path, "source"), m.Source, sourcesKey)
 		t.checkQuery(c, path, m)
 		t.checkBelief(path, m, c.Daemon.Strict())
+		t.checkAge(path, m)
 		inputs[i] = m.input()
 	}
 	return inputs
@@ -296,7 +305,7 @@ func (t *table) readInputs(c *Config, given []metricTable, a Autoscaler) []Input
 
 // input returns where the readings of a metric with a source come from.
 func (m metricTable) input() Input {
-	in := Input{Source: m.Source, Query: m.Query, Select: m.Select, InstanceLabel: m.InstanceLabel, Match: m.Match}
+	in := Input{Source: m.Source, Query: m.Query, Select: m.Select, InstanceLabel: m.InstanceLabel, Match: m.Match, MaxAge: m.maxAge()}
 	if m.InstanceLabel != "" && m.Match == "" {
 		in.Match = MatchID
 	}
@@ -311,6 +320,14 @@ func (m metricTable) input() Input {
 	}
 	in.EmptyZero = m.Empty == emptyZero
 	return in
+}
+
+// maxAge returns how old a reading may be, 0 where the metric does not say.
+func (m metricTable) maxAge() time.Duration {
+	if m.MaxAge == nil {
+		return 0
+	}
+	return *m.MaxAge
 }
 
 // checkBelief records what is wrong with which readings of a metric are believed.
@@ -337,6 +354,8 @@ func (t *table) checkBelief(path string, m metricTable, strict bool) {
 	}
 	switch {
 	case m.Empty == "":
+	case m.MaxAge != nil:
+		t.addWritten(empty, "contradicts max_age, by which an answer is empty whose series are too old")
 	case m.MinSeries != nil:
 		t.addWritten(empty, "contradicts min_series, by which an answer without series fails the metric")
 	case len(m.Valid) == 2 && (*milliOf(&m.Valid[0]) > 0 || *milliOf(&m.Valid[1]) < 0):

@@ -32,6 +32,16 @@ func (t *table) checkQuery(c *Config, path string, m metricTable) {
 	t.loader.plain[of] = len(t.loader.errs) == before && len(t.loader.warnings) == warned && len(t.misfits) == 0
 }
 
+// checkAge warns of a bound on the age of samples that the query does not look at.
+func (t *table) checkAge(path string, m metricTable) {
+	if m.MaxAge == nil {
+		return
+	}
+	if q, err := query.Parse(m.Query); err == nil && !q.Latest() {
+		t.warn(under(path, "max_age"), "has no effect on the query: all its samples are of ranges in square brackets, whose span is how old they may be")
+	}
+}
+
 // judgeQuery does, whatever was said of the query before.
 func (t *table) judgeQuery(c *Config, path string, m metricTable) {
 	source, ok := c.Sources[m.Source]

@@ -29,6 +29,8 @@ metrics = [
   { type = "External", name = "short", source = "prom", query = "sum(rate(x[2s]))", average_value = 100 },
   { type = "External", name = "long", source = "prom", query = "sum(rate(x[10s])) + sum(max_over_time(x[5s]))", average_value = 100 },
   { type = "External", name = "newer", source = "prom", query = "of a newer (server", value = 100 },
+  { type = "External", name = "old", source = "prom", query = "sum(rate(x[10s]))", average_value = 100, max_age = "1m" },
+  { type = "External", name = "young", source = "prom", query = "sum(rate(x[10s])) + sum(y)", average_value = 100, max_age = "1m" },
 ]
 `
 
@@ -47,6 +49,7 @@ func TestWarnings(t *testing.T) {
 		"hpad.toml:13: autoscalers.worker.metrics[0].value = 100: " + totalWarning,
 		"hpad.toml:16: autoscalers.worker.metrics[3].value = 100: " + totalWarning,
 		`hpad.toml:17: autoscalers.worker.metrics[4].query = "sum(rate(x[2s]))": rate over 2s needs 2 samples in that time, and few servers scrape every 5s; use 10s or more, better four times the server's scrape_interval`,
+		`hpad.toml:20: autoscalers.worker.metrics[7].max_age = "1m": has no effect on the query: all its samples are of ranges in square brackets, whose span is how old they may be`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)

@@ -148,8 +148,9 @@ type inputKey struct {
 	valid                        perhaps[Range]
 	minSeries                    int
 	emptyZero                    bool
+	maxAge                       time.Duration
 }
 
 func inputKeyOf(in Input) inputKey {
-	return inputKey{in.Source, in.Query, in.InstanceLabel, in.Match, in.Window, optional(in.Valid), in.MinSeries, in.EmptyZero}
+	return inputKey{in.Source, in.Query, in.InstanceLabel, in.Match, in.Window, optional(in.Valid), in.MinSeries, in.EmptyZero, in.MaxAge}
 }

@@ -49,7 +49,7 @@ func (t *Target) happened(wall time.Time) time.Time { return t.Scale.Happened(wa
 
 // Sampled returns the reading of a metric from samples that the target's own fleet
 // took.
-func (t *Target) Sampled(metric *policy.MetricSpec, found targets.Samples) (policy.Reading, error) {
+func (t *Target) Sampled(metric *policy.MetricSpec, in *Input, found targets.Samples) (policy.Reading, error) {
 	samples := found.Instances
 	if len(samples) == 0 && found.Err != nil {
 		return policy.Reading{}, fmt.Errorf("read samples of fleet %q: %w", t.Ref.Fleet, found.Err)
@@ -75,7 +75,11 @@ func (t *Target) Sampled(metric *policy.MetricSpec, found targets.Samples) (poli
 		if next.OK && next.Milli < 0 && !t.Strict {
 			return policy.Reading{}, negative(next.Milli, "instance "+sample.ID)
 		}
-		if i, ok := index[sample.ID]; ok {
+		i, ok := index[sample.ID]
+		if age := t.Observed.Sub(next.At); ok && next.OK && in.MaxAge > 0 && age > in.MaxAge {
+			return policy.Reading{}, fmt.Errorf("the sample of instance %s is %s old, and max_age = %s", sample.ID, age.Round(time.Second/10), in.MaxAge)
+		}
+		if ok {
 			joined[i] = next
 		} else {
 			joined = append(joined, next) // R34
@@ -123,6 +127,9 @@ func (t *Target) externalValues(in *Input, answer *Answer, scratch *Scratch) ([]
 	if err := in.enough(len(scratch.values)-start, "series are selected"); err != nil {
 		return nil, err
 	}
+	if len(scratch.values) == start && in.MaxAge > 0 {
+		return nil, in.tooOld()
+	}
 	return scratch.values[start:len(scratch.values):len(scratch.values)], nil
 }
 
@@ -137,6 +144,9 @@ func (t *Target) objectValue(in *Input, answer *Answer) (*int64, error) {
 	}
 	if len(found) == 0 && in.CountsAsZero(answer) {
 		return new(int64), nil
+	}
+	if len(found) == 0 && in.MaxAge > 0 {
+		return nil, in.tooOld()
 	}
 	if len(found) == 0 {
 		return nil, nil // an empty answer, which is R26's to judge
@@ -199,6 +209,9 @@ func (e *UnjoinedError) Error() string { return e.why }
 
 func (t *Target) noneJoined(in *Input, answer *Answer) error {
 	series := answer.Vector.Series
+	if len(series) == 0 && in.MaxAge > 0 {
+		return &UnjoinedError{in.tooOld().Error()}
+	}
 	if len(series) == 0 {
 		return &UnjoinedError{"the query answers no series at all"}
 	}
@@ -248,6 +261,11 @@ func (t *Target) value(in *Input, series *sources.Series) (int64, error) {
 // not answer.
 func (in *Input) CountsAsZero(answer *Answer) bool {
 	return in.EmptyZero && len(answer.Vector.Warnings) == 0
+}
+
+// tooOld is the error of an answer without series that are young enough.
+func (in *Input) tooOld() error {
+	return fmt.Errorf("the source answered with no value that is within max_age = %s", in.MaxAge)
 }
 
 // enough returns an error where fewer series than the input wants were found.

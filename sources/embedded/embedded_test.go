@@ -134,6 +134,12 @@ func TestStatedTimes(t *testing.T) {
 	if got, want := source.Problems()[0], "samples were dropped: 0 out of order, 0 twice for one time, 1 too old or too far in the future"; !strings.HasSuffix(got, want) {
 		t.Errorf("Problems() = %q, want %q at its end", got, want)
 	}
+	for age, want := range map[time.Duration]string{0: "{} 1", 20 * time.Second: "", time.Hour: "{} 1"} {
+		vector, err := source.Query(t.Context(), sources.Query{Text: "sum(past)", MaxAge: age}, time.Now())
+		if got := text(vector); err != nil || got != want {
+			t.Errorf("within %s: %q, %v, want %q", age, got, err, want)
+		}
+	}
 	// The endpoint states the time itself, so it alone ends the series.
 	e.set(http.StatusOK, textFormat, "other 1\n")
 	eventually(t, source, "sum(other)", "{} 1")

@@ -69,7 +69,11 @@ func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (
 // shows as at, and copies its result out of the memory that the engine will use
 // again.
 func (s *Source) evaluate(ctx context.Context, engine *promql.Engine, store storage.Queryable, query sources.Query, steady, at time.Time) (sources.Vector, error) {
-	run, err := engine.NewInstantQuery(ctx, store, nil, query.Text, steady)
+	var options promql.QueryOpts // nil leaves the lookback to the engine
+	if query.MaxAge > 0 {
+		options = promql.NewPrometheusQueryOpts(false, query.MaxAge)
+	}
+	run, err := engine.NewInstantQuery(ctx, store, options, query.Text, steady)
 	if err != nil {
 		return sources.Vector{}, &sources.QueryError{Err: err}
 	}

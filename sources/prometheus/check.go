@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +19,10 @@ const (
 	lookbackMajor = 2
 	lookbackMinor = 43
 )
+
+// Ages has Check say whether the max_age of a query takes effect. It is not safe for
+// concurrent use with Check.
+func (s *Source) Ages(maxAge time.Duration) { s.ages[maxAge] = true }
 
 // Check evaluates a query and reads the server's version. It returns sentences about
 // the version and whether max_age takes effect; an error means that the server cannot
@@ -40,9 +46,8 @@ func (s *Source) Check(ctx context.Context) ([]string, error) {
 	default:
 		sentences = append(sentences, fmt.Sprintf("server at %q answers queries; its version is %s", s.address, shorten(version, maxShownAnswer)))
 	}
-	if s.config.MaxAge > 0 {
-		if doubt := doubtLookback(version); doubt != "" {
-			age := s.config.MaxAge
+	if doubt := doubtLookback(version); doubt != "" {
+		for _, age := range slices.Sorted(maps.Keys(s.ages)) {
 			sentences = append(sentences, fmt.Sprintf("max_age = %q %s: it needs Prometheus %d.%d or newer; upgrade the server or start it with --query.lookback-delta=%s",
 				age, doubt, lookbackMajor, lookbackMinor, age))
 		}

@@ -67,6 +67,22 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestCheckOfAges holds that a max_age of a query is judged as the source's.
+func TestCheckOfAges(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/api/v1/query", recorded(t, "200-sum"))
+	mux.HandleFunc("/api/v1/status/buildinfo", answering(200, "application/json", `{"status":"success","data":{"version":"2.42.0"}}`))
+	source := newSource(t, serve(t, mux.ServeHTTP).URL, func(c *Config) { c.MaxAge = time.Minute })
+	for range 2 {
+		source.Ages(20 * time.Second)
+	}
+	source.Ages(time.Minute)
+	got, err := source.Check(t.Context())
+	if err != nil || len(got) != 3 || !strings.HasPrefix(got[1], `max_age = "20s" has no effect`) || !strings.HasPrefix(got[2], `max_age = "1m0s" has no effect`) {
+		t.Errorf("Check = %q, %v", got, err)
+	}
+}
+
 func TestCheckOfAServerThatCannotBeQueried(t *testing.T) {
 	source := newSource(t, serve(t, answering(401, "text/plain", "who are you")).URL, nil)
 	sentences, err := source.Check(t.Context())

@@ -1,6 +1,7 @@
 package prometheus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +33,8 @@ type Source struct {
 	http    *http.Client
 	slots   *semaphore.Weighted
 	budget  *sources.Budget
+	// ages are those that Check is to judge, besides the configuration's.
+	ages map[time.Duration]bool
 	// maxAnswer is maxAnswerBytes, or less for tests.
 	maxAnswer int64
 }
@@ -46,9 +49,14 @@ func New(name string, cfg *Config, budget *sources.Budget) (*Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("source %q: prepare connections to %q: %w", name, address, err)
 	}
+	ages := map[time.Duration]bool{}
+	if cfg.MaxAge > 0 {
+		ages[cfg.MaxAge] = true
+	}
 	return &Source{
 		name:    name,
 		config:  *cfg,
+		ages:    ages,
 		address: address,
 		http:    client,
 		slots:   semaphore.NewWeighted(int64(cfg.MaxConcurrent)),
@@ -91,8 +99,8 @@ func (s *Source) query(ctx context.Context, query sources.Query, at time.Time) (
 	if !at.IsZero() {
 		form.Set("time", strconv.FormatFloat(float64(at.UnixMilli())/1000, 'f', -1, 64))
 	}
-	if s.config.MaxAge > 0 {
-		form.Set("lookback_delta", s.config.MaxAge.String())
+	if age := cmp.Or(query.MaxAge, s.config.MaxAge); age > 0 {
+		form.Set("lookback_delta", age.String())
 	}
 	err = s.ask(ctx, func(ctx context.Context) error {
 		response, err := s.post(ctx, form)

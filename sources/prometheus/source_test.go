@@ -495,6 +495,13 @@ func TestQueryRequest(t *testing.T) {
 		}
 	}
 
+	if _, err := source.Query(t.Context(), sources.Query{Text: "sum(up)", MaxAge: 20 * time.Second}, at); err != nil {
+		t.Fatal(err)
+	}
+	if age := got.PostForm.Get("lookback_delta"); age != "20s" {
+		t.Errorf("lookback_delta was %q for a query of its own max_age, want 20s", age)
+	}
+
 	source = newSource(t, server.URL, nil)
 	if _, err := source.Query(t.Context(), sources.Query{Text: "up"}, at); err != nil {
 		t.Fatal(err)

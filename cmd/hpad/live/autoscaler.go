@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/explain"
@@ -16,7 +17,10 @@ import (
 )
 
 // question is one query to one source.
-type question struct{ source, text string }
+type question struct {
+	source, text string
+	maxAge       time.Duration
+}
 
 // answer is what came back.
 type answer struct {
@@ -69,7 +73,7 @@ func (c *checker) checkTarget(key string, ref targets.Ref) (reading targets.Read
 // checkMetric says what came of a metric's query, and what a pass of the daemon makes
 // of it.
 func (c *checker) checkMetric(key string, metric *policy.MetricSpec, in config.Input, target *observe.Target, read bool) {
-	answered := c.answers[question{in.Source, in.Query}]
+	answered := c.answers[question{in.Source, in.Query, in.MaxAge}]
 	if answered.err == nil {
 		c.checkRanges(key, in)
 	}
@@ -159,7 +163,7 @@ func (c *checker) checkJoin(key, found string, metric *policy.MetricSpec, in con
 		return
 	}
 	input := observe.NewInput(&in)
-	reading, err := target.Queried(metric, &input, c.answers[question{in.Source, in.Query}].found, nil)
+	reading, err := target.Queried(metric, &input, c.answers[question{in.Source, in.Query, in.MaxAge}].found, nil)
 	if _, none := errors.AsType[*observe.UnjoinedError](err); none {
 		err = fmt.Errorf("no series is of an instance of the target: the label %q holds %q and the like, and the instances' %s are %q and the like",
 			in.InstanceLabel, slices.Min(slices.Collect(maps.Keys(bearers))), plural(in.Match), in.Match.Names(target.Reading, 0))

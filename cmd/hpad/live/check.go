@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -211,11 +212,18 @@ func (c *checker) checkSources(ctx context.Context) {
 		if err != nil {
 			c.problem(key, err.Error())
 			for _, query := range queries[name] {
-				c.answers[question{name, query.Text}] = answer{err: err}
+				c.answers[question{name, query.Text, query.MaxAge}] = answer{err: err}
 			}
 			continue
 		}
 		c.opened(source)
+		if ager, ok := source.(sources.Ager); ok {
+			for _, query := range queries[name] {
+				if query.MaxAge > 0 {
+					ager.Ages(query.MaxAge)
+				}
+			}
+		}
 		c.selfCheck(ctx, key, source)
 		c.ask(ctx, name, source, queries[name])
 	}
@@ -225,8 +233,7 @@ func (c *checker) checkSources(ctx context.Context) {
 // any of its readers looks at, and those that count the samples in their ranges.
 func (c *checker) queries() map[string][]sources.Query {
 	labels := map[question]map[string]bool{}
-	ask := func(source, text string) map[string]bool {
-		asked := question{source, text}
+	ask := func(asked question) map[string]bool {
 		if labels[asked] == nil {
 			labels[asked] = map[string]bool{}
 		}
@@ -237,7 +244,7 @@ func (c *checker) queries() map[string][]sources.Query {
 			if in.Source == "" {
 				continue
 			}
-			named := ask(in.Source, in.Query)
+			named := ask(question{in.Source, in.Query, in.MaxAge})
 			for label := range in.Select {
 				named[label] = true
 			}
@@ -248,16 +255,18 @@ func (c *checker) queries() map[string][]sources.Query {
 				continue // told by the configuration alone
 			}
 			for _, r := range rangesOf(in.Query) {
-				ask(in.Source, r.Count(countedRanges))
+				ask(question{source: in.Source, text: r.Count(countedRanges)})
 			}
 		}
 	}
 	queries := map[string][]sources.Query{}
 	for asked, named := range labels {
-		queries[asked.source] = append(queries[asked.source], sources.Query{Text: asked.text, Labels: slices.Sorted(maps.Keys(named))})
+		queries[asked.source] = append(queries[asked.source], sources.Query{Text: asked.text, Labels: slices.Sorted(maps.Keys(named)), MaxAge: asked.maxAge})
 	}
 	for _, of := range queries {
-		slices.SortFunc(of, func(a, b sources.Query) int { return strings.Compare(a.Text, b.Text) })
+		slices.SortFunc(of, func(a, b sources.Query) int {
+			return cmp.Or(strings.Compare(a.Text, b.Text), cmp.Compare(a.MaxAge, b.MaxAge))
+		})
 	}
 	return queries
 }
@@ -312,7 +321,7 @@ func (c *checker) ask(ctx context.Context, name string, source sources.Source, q
 			answers[i].untried = true
 			untried++
 		}
-		c.answers[question{name, query.Text}] = answers[i]
+		c.answers[question{name, query.Text, query.MaxAge}] = answers[i]
 	}
 	if untried > 0 {
 		c.note("sources."+name, explain.Plural(untried, "query")+" not asked: the samples are hpad's own, and only \"hpad run\" gathers them")

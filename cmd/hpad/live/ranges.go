@@ -24,7 +24,7 @@ func rangesOf(text string) []query.Range {
 // is no problem by itself: the series may be younger than what was counted.
 func (c *checker) checkRanges(key string, in config.Input) {
 	for _, r := range rangesOf(in.Query) {
-		counted := c.answers[question{in.Source, r.Count(countedRanges)}]
+		counted := c.answers[question{source: in.Source, text: r.Count(countedRanges)}]
 		if counted.untried || counted.err != nil || len(counted.found.Vector.Series) != 1 {
 			continue
 		}

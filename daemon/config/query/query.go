@@ -87,6 +87,23 @@ func (q Query) Ranges() []Range {
 	return ranges
 }
 
+// Latest reports whether the query looks at the newest sample of some series, and not at
+// ranges alone.
+func (q Query) Latest() bool {
+	latest := false
+	parser.Inspect(q.expr, func(node parser.Node, path []parser.Node) error {
+		if _, ok := node.(*parser.VectorSelector); ok {
+			ranged := false
+			if len(path) > 0 {
+				_, ranged = path[len(path)-1].(*parser.MatrixSelector)
+			}
+			latest = latest || !ranged
+		}
+		return nil
+	})
+	return latest
+}
+
 // bare returns an expression without parentheses and the like around it.
 func bare(expr parser.Expr) parser.Expr {
 	for {

@@ -131,3 +131,18 @@ func TestCount(t *testing.T) {
 		}
 	}
 }
+
+func TestLatest(t *testing.T) {
+	for text, want := range map[string]bool{
+		`x`: true, `sum(x)`: true, `sum(rate(x[1m]))`: false, `rate(x[1m]) / y`: true, `max_over_time(x[5m:1m])`: true,
+		`max_over_time(rate(x[1m])[5m:1m])`: false, `vector(1)`: false, `(x)`: true, `-max_over_time(x[1m])`: false,
+	} {
+		q, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := q.Latest(); got != want {
+			t.Errorf("%s: looks at the newest sample is %t, want %t", text, got, want)
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package observe_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/observe"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/sources"
+	"github.com/hpad/hpad/targets"
+	"github.com/hpad/hpad/targets/clock"
+)
+
+// TestMaxAge holds that a reading that is too old fails the metric and says so, and that
+// what is as old as allowed does not, nor a sample that is not used.
+func TestMaxAge(t *testing.T) {
+	c := clock.New(clock.System{Wall: time.Now})
+	now := c.Now()
+	target := observe.Target{
+		Ref: targets.Ref{Fleet: "f", Name: "t"}, Scale: c.Scale(), Observed: now,
+		Reading: &targets.Reading{Instances: []policy.Instance{{ID: "a"}, {ID: "b"}}},
+	}
+	cpu := policy.MetricSpec{Type: policy.ResourceMetric, Name: "cpu"}
+	sample := func(id string, age time.Duration, resource string) targets.InstanceSample {
+		return targets.InstanceSample{ID: id, At: now.Add(-age), Window: time.Second, Tasks: []policy.TaskUsage{{
+			Task: "app", Usage: []policy.Amount{{Resource: resource, Milli: 100}},
+		}}}
+	}
+	for name, test := range map[string]struct {
+		maxAge  time.Duration
+		samples []targets.InstanceSample
+		says    string
+	}{
+		"any age":                  {0, []targets.InstanceSample{sample("a", time.Hour, "cpu")}, ""},
+		"young":                    {time.Minute, []targets.InstanceSample{sample("a", time.Minute, "cpu"), sample("b", 0, "cpu")}, ""},
+		"one is old":               {time.Minute, []targets.InstanceSample{sample("a", 0, "cpu"), sample("b", 61*time.Second, "cpu")}, "the sample of instance b is 1m1s old, and max_age = 1m0s"},
+		"of another resource":      {time.Minute, []targets.InstanceSample{sample("a", 0, "cpu"), sample("b", time.Hour, "memory")}, ""},
+		"of an instance of before": {time.Minute, []targets.InstanceSample{sample("a", 0, "cpu"), sample("c", time.Hour, "cpu")}, ""},
+	} {
+		in := observe.NewInput(&config.Input{MaxAge: test.maxAge})
+		_, err := target.Sampled(&cpu, &in, targets.Samples{Instances: test.samples})
+		if (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%s: %v, want %q", name, err, test.says)
+		}
+	}
+
+	const says = "no value that is within max_age = 1m0s"
+	for _, metric := range []policy.MetricSpec{{Type: policy.ExternalMetric}, {Type: policy.ObjectMetric}, {Type: policy.InstancesMetric}} {
+		in := observe.NewInput(&config.Input{MaxAge: time.Minute, InstanceLabel: "id", Match: config.MatchID})
+		if metric.Type != policy.InstancesMetric {
+			in = observe.NewInput(&config.Input{MaxAge: time.Minute})
+		}
+		if _, err := target.Queried(&metric, &in, &observe.Answer{}, nil); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %q", metric.Type, err, says)
+		}
+		found := sources.Vector{Series: []sources.Series{{Value: 1, Labels: sources.LabelsOf(map[string]string{"id": "a"})}}}
+		if _, err := target.Queried(&metric, &in, &observe.Answer{Vector: found}, nil); err != nil {
+			t.Errorf("%s: %v", metric.Type, err)
+		}
+	}
+}
