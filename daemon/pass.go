@@ -11,6 +11,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/evidence"
 	"github.com/hpad/hpad/daemon/observe"
 	"github.com/hpad/hpad/daemon/reason"
 	"github.com/hpad/hpad/daemon/redact"
@@ -79,6 +80,10 @@ type pass struct {
 	definition *definition
 	// after is what it comes to.
 	after *result
+	// inputs are those of its decision, in the scratch of the worker, and packed the same
+	// where that is needed for longer.
+	inputs *policy.Inputs
+	packed []byte
 	// asked is what a person asked for, which it obeys and has yet to answer; nil when
 	// nothing.
 	asked *askedCommand
@@ -113,6 +118,7 @@ func (p *pass) evaluate(scratch *scratch) *recording {
 		p.panicked(err)
 		p.end()
 	case after.Decision.Write && !p.dryRun:
+		p.packed = evidence.Pack(nil, p.inputs)
 		own := *after // which the next pass does not use
 		own.record.Memory, own.Decision.Memory = cloned(own.record.Memory), cloned(own.Decision.Memory)
 		p.after = &own
@@ -145,6 +151,7 @@ type scratch struct {
 	reading targets.Reading
 	result  result
 	memory  policy.Memory
+	inputs  policy.Inputs
 	packed  []byte
 }
 
@@ -175,7 +182,11 @@ func (p *pass) decide(scratch *scratch) {
 	if use := def.cpuUse(&observation); use != nil {
 		a.cpuUse.Store(use)
 	}
-	after.Decision = policy.Decide(def.settings, def.Spec, record.Memory, record.Status, observation, p.now)
+	p.inputs = &scratch.inputs
+	*p.inputs = policy.Inputs{
+		Settings: def.settings, Spec: def.Spec, Memory: record.Memory, Status: record.Status, Observation: observation, Now: p.now,
+	}
+	after.Decision = p.inputs.Decide()
 	after.Victims, after.Unchosen = def.chooseVictims(p.actContext, &after.Decision, reading)
 	after.version = reading.Version
 }
@@ -413,6 +424,9 @@ func (p *pass) conclude(outcome policy.Outcome, scratch *[]byte) *recording {
 		after.following = &after.first
 	}
 	entries := historyOf(a.name, after.following, before, after, settled, p.dryRun, events, settlement.Error)
+	for i := range entries {
+		entries[i].Engine, entries[i].Inputs = policy.Engine, p.evidence()
+	}
 	if now := hindranceRecord(&after.following.hindrance); !sameHindrance(record.Hindrance, now) {
 		record.Hindrance = now
 	}
@@ -435,6 +449,14 @@ func (p *pass) conclude(outcome policy.Outcome, scratch *[]byte) *recording {
 	}
 	p.answer(outcome, kept)
 	return kept
+}
+
+// evidence returns the packed inputs of the decision.
+func (p *pass) evidence() []byte {
+	if p.packed == nil {
+		p.packed = evidence.Pack(nil, p.inputs)
+	}
+	return p.packed
 }
 
 // judge fills in how the pass ends: its outcome, its error, and its reason.

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/evidence"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/clock"
 )
@@ -362,12 +363,9 @@ func pausesShownBy(scale *clock.Scale, pauses []policy.Pause) []policy.Pause {
 // it was made, and reports whether there is one.
 func (p *pass) pausedMeanwhile(decision *policy.Decision) bool {
 	inForce, _ := p.pauses.of(p.autoscaler.name, p.definition.Target.Fleet, p.clock.Now(), p.clock.Scale())
-	for i := range inForce {
-		if inForce[i].Direction.Covers(decision.CurrentReplicas, decision.DesiredReplicas) {
-			decision.Write, decision.HeldBy, decision.Pauses = false, inForce[i].HeldBy(), inForce
-			decision.Message = fmt.Sprintf("no change: %d replicas are wanted, but %s", decision.DesiredReplicas, inForce[i].Message)
-			return true
-		}
+	if !decision.HoldBy(inForce) {
+		return false
 	}
-	return false
+	p.packed = evidence.HeldBy(p.packed, inForce)
+	return true
 }

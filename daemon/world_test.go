@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/evidence"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
@@ -97,7 +99,35 @@ func newWorld(t testing.TB) *world {
 // inWorld runs a test in a synctest bubble, with a world of its own.
 func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { test(t, newWorld(t)) })
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		test(t, w)
+		w.verifyHistory()
+	})
+}
+
+// verifyHistory makes all recorded decisions again, which must come out the same.
+func (w *world) verifyHistory() {
+	w.t.Helper()
+	entries, err := w.store.History(w.t.Context(), "", time.Time{}, time.Time{}, 0)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for i := range entries {
+		if entries[i].Decision.Time.IsZero() { // the test's own
+			continue
+		}
+		in, err := evidence.Unpack(entries[i].Inputs)
+		if err != nil {
+			w.t.Errorf("inputs of the decision %+v: %v", entries[i].Decision, err)
+			continue
+		}
+		recorded, err1 := json.Marshal(entries[i].Decision)
+		again, err2 := json.Marshal(in.Decide().Explained())
+		if err1 != nil || err2 != nil || string(recorded) != string(again) {
+			w.t.Errorf("a decision comes out otherwise than it was recorded (%v, %v):\n%s\n%s", err1, err2, recorded, again)
+		}
+	}
 }
 
 func (w *world) fleet() *targettest.Memory { return w.fleets["fleet"] }
@@ -502,6 +532,11 @@ func (s *memoryStore) LastCount(ctx context.Context, name string) (count int32, 
 		}
 	}
 	return count, told, err
+}
+
+// Verify needs the form on disk, which the tests of state have.
+func (s *memoryStore) Verify(context.Context, string, time.Time, time.Time) (state.Verification, error) {
+	return state.Verification{}, errors.ErrUnsupported
 }
 
 func (s *memoryStore) Losses() []state.Loss {

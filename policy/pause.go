@@ -159,3 +159,16 @@ func (p *pass) pauseOf(from, to int32) *Pause {
 	}
 	return nil
 }
+
+// HoldBy has a decision not be carried out that one of the pauses holds, which began after
+// it was made, and reports whether one does.
+func (d *Decision) HoldBy(pauses []Pause) bool {
+	for i := range pauses {
+		if pauses[i].Direction.Covers(d.CurrentReplicas, d.DesiredReplicas) {
+			d.Write, d.HeldBy, d.Pauses = false, pauses[i].HeldBy(), pauses
+			d.Message = "no change: " + itoa(d.DesiredReplicas) + " replicas are wanted, but " + pauses[i].Message
+			return true
+		}
+	}
+	return false
+}

@@ -346,6 +346,8 @@ type replay struct {
 	memory    policy.Memory
 	status    policy.Status
 	instances []policy.Instance
+	// decided gets each decision with its inputs; nil for nobody.
+	decided func(*policy.Inputs, policy.Decision)
 }
 
 func newReplay(scenario *vectorScenario) *replay {
@@ -398,7 +400,11 @@ func (r *replay) run(t *testing.T, step *vectorStep) vectorExpect {
 		r.memory = policy.Memory{}
 	}
 	now := step.At.instant()
-	decision := policy.Decide(r.settings, r.spec, r.memory, r.status, r.observe(t, step), now)
+	inputs := policy.Inputs{Settings: r.settings, Spec: r.spec, Memory: r.memory, Status: r.status, Observation: r.observe(t, step), Now: now}
+	decision := inputs.Decide()
+	if r.decided != nil {
+		r.decided(&inputs, decision)
+	}
 	outcome := policy.Outcome{}
 	switch {
 	case decision.Write && step.UpdateError:

@@ -172,7 +172,7 @@ func createDatabase(path string, buckets [][]byte, fill func(*bolt.Tx) error) er
 		if err != nil {
 			return err
 		}
-		if err := meta.Put(formatKey, []byte(strconv.Itoa(formatVersion))); err != nil || fill == nil {
+		if err := meta.Put(formatKey, []byte(strconv.Itoa(plainFormat))); err != nil || fill == nil {
 			return err
 		}
 		return fill(tx)

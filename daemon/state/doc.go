@@ -15,7 +15,8 @@
 // last completed round, each [Loss] and each pause, "autoscalers" a [Record] by name, and
 // "fleets" a bucket for each fleet. In history.db the bucket "entries" holds an
 // [Entry] by time and name, "names" finds them by name, and "counts" has what
-// removed ones had of counts.
+// removed ones had of counts. An entry has the inputs of its decision, so that
+// [Store.Verify] can make that again.
 //
 // Writes to files that were removed succeed, and are lost. So each write looks
 // first whether the files are still those at their paths, and where they are not

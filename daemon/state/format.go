@@ -9,9 +9,16 @@ import (
 	"hash/crc32"
 )
 
-// formatVersion is the version of the layout of both databases and of the values
-// in them. It is raised when an older hpad could misread what is written.
-const formatVersion = 1
+// The versions of the layout of both databases and of the values in them. Another one is
+// given to what an older hpad could misread.
+const (
+	// plainFormat is that of the databases, and of all values but those below.
+	plainFormat = 1
+	// entryFormat is that of entries of the history, which were plain before.
+	entryFormat = 2
+	// formatVersion is the newest that this hpad reads.
+	formatVersion = entryFormat
+)
 
 // A sealed value is a format byte, a CRC-32C, and the payload. The checksum
 // covers the format byte, the key that the value is found by, and the payload:
@@ -28,13 +35,13 @@ var (
 
 func seal(key string, payload []byte) []byte {
 	sealed := make([]byte, sealSize, sealSize+len(payload))
-	return sealInPlace(key, append(sealed, payload...))
+	return sealInPlace(plainFormat, key, append(sealed, payload...))
 }
 
 // sealInPlace fills in what stands before a payload.
-func sealInPlace(key string, sealed []byte) []byte {
-	sealed[0] = formatVersion
-	binary.BigEndian.PutUint32(sealed[1:], checksum(formatVersion, key, sealed[sealSize:]))
+func sealInPlace(format byte, key string, sealed []byte) []byte {
+	sealed[0] = format
+	binary.BigEndian.PutUint32(sealed[1:], checksum(format, key, sealed[sealSize:]))
 	return sealed
 }
 
@@ -65,7 +72,7 @@ func sealJSON(key string, value any) ([]byte, error) {
 	if err := json.NewEncoder(&sealed).Encode(value); err != nil {
 		return nil, err
 	}
-	return sealInPlace(key, sealed.Bytes()), nil
+	return sealInPlace(plainFormat, key, sealed.Bytes()), nil
 }
 
 func unsealJSON(key string, sealed []byte, value any) error {

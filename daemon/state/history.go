@@ -49,7 +49,7 @@ func sealEntries(entries []Entry) ([]sealedEntry, error) {
 		e := &entries[i]
 		at := timeKey(e.Time)
 		key := entryKey(at, e.Autoscaler)
-		value, err := sealJSON(string(key), e)
+		value, err := sealEntry(string(key), e)
 		if err == nil && e.Time.IsZero() {
 			err = errNoTime
 		}
@@ -74,6 +74,11 @@ func timeKey(t time.Time) []byte {
 		at = math.MaxInt64
 	}
 	return binary.BigEndian.AppendUint64(nil, uint64(at)^1<<63)
+}
+
+// keyTime returns the time that a key begins with.
+func keyTime(key []byte) time.Time {
+	return time.Unix(0, int64(binary.BigEndian.Uint64(key)^1<<63)).UTC()
 }
 
 func entryKey(at []byte, name string) []byte { return append(slices.Clone(at), name...) }
@@ -190,7 +195,7 @@ func (h *history) prune(cutoff time.Time, maxBytes int64, most int) (early int, 
 // keepCount keeps the count of an entry that is to be removed.
 func (h *history) keepCount(key, sealed []byte) error {
 	var entry Entry
-	if err := unsealJSON(string(key), sealed, &entry); err != nil {
+	if err := unsealEntry(string(key), sealed, &entry); err != nil {
 		return err
 	}
 	count, known := entry.count()
@@ -315,7 +320,7 @@ func eachEntry(ctx context.Context, tx *bolt.Tx, name string, from, to time.Time
 		if name != "" {
 			at = entryKey(key[len(key)-timeSize:], name)
 		}
-		if err := unsealJSON(string(at), entries.Get(at), &entry); err != nil {
+		if err := unsealEntry(string(at), entries.Get(at), &entry); err != nil {
 			return err
 		}
 		if !more(&entry) {

@@ -74,7 +74,7 @@ func openStore(dir string, options Options) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &store{claim: held, options: options}
+	s := &store{claim: held, options: options, verifying: make(chan struct{}, 1)}
 	if err := s.openFiles(); err != nil {
 		return nil, errors.Join(err, s.closeFiles())
 	}

@@ -26,6 +26,10 @@ type Store interface {
 	// from one time up to, and not with, another, oldest first; a zero time is no
 	// bound. A limit above 0 keeps the newest ones.
 	History(ctx context.Context, name string, from, to time.Time, limit int) ([]Entry, error)
+	// Verify makes the decisions of history again, of an autoscaler or with an empty
+	// name of all, from one time up to, and not with, another, and compares them with
+	// those recorded. One call is at work at a time; the others wait.
+	Verify(ctx context.Context, name string, from, to time.Time) (Verification, error)
 	// LastCount returns the last count of an autoscaler's history, however long
 	// ago; false when it has none.
 	LastCount(ctx context.Context, name string) (count int32, known bool, err error)
@@ -178,6 +182,11 @@ type Entry struct {
 	// Untold are changes of that which have no entry of their own, between the entry
 	// before and this one; nil when there were none.
 	Untold *Untold `json:"untold,omitempty"`
+	// Engine is the policy.Engine that decided; 0 in entries of earlier versions.
+	Engine int `json:"engine,omitempty"`
+	// Inputs are those of the decision, as evidence.Pack packs them; nil in entries of
+	// earlier versions.
+	Inputs []byte `json:"-"`
 }
 
 // Untold counts changes that have one entry together, because causes took turns.

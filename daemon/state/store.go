@@ -34,6 +34,8 @@ type store struct {
 	group          group
 	// renewal is guarded by the group's writing, as are all writes.
 	renewal renewal
+	// verifying has room for whoever verifies the history.
+	verifying chan struct{}
 }
 
 // Load is as [Store] has it.

@@ -1,0 +1,190 @@
+package policy_test
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/hpad/hpad/daemon/evidence"
+	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/test/soak"
+)
+
+// These tests record decisions in a store, as the daemon does, and have them verified.
+
+// recordedDecisions is a store with decisions in it.
+type recordedDecisions struct {
+	t       *testing.T
+	store   state.Store
+	entries []state.Entry
+	count   int
+}
+
+func newRecordedDecisions(t *testing.T) *recordedDecisions {
+	store, err := state.Open(t.TempDir(), state.Options{Retention: 100 * 365 * 24 * time.Hour, HistoryBytes: 1 << 40})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &recordedDecisions{t: t, store: store}
+}
+
+// recordedAtOnce is how many decisions are written in one transaction.
+const recordedAtOnce = 5000
+
+func (r *recordedDecisions) add(in *policy.Inputs, decision policy.Decision) {
+	r.count++
+	r.entries = append(r.entries, state.Entry{
+		Autoscaler: strconv.Itoa(r.count), Time: in.Now, Decision: decision.Explained(), Engine: policy.Engine, Inputs: evidence.Pack(nil, in),
+	})
+	if len(r.entries) == recordedAtOnce {
+		r.commit()
+	}
+}
+
+func (r *recordedDecisions) commit() {
+	r.t.Helper()
+	if err := r.store.Commit(r.t.Context(), state.Changes{Entries: r.entries}); err != nil {
+		r.t.Fatal(err)
+	}
+	r.entries = nil
+}
+
+// check verifies all that was recorded.
+func (r *recordedDecisions) check() {
+	r.t.Helper()
+	r.commit()
+	found, err := r.store.Verify(r.t.Context(), "", time.Time{}, time.Time{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if found.Checked != r.count || found.Identical != r.count || r.count == 0 {
+		r.t.Errorf("of %d decisions %d were checked, and %d are identical, %d different, %d not verifiable; the first: %+v",
+			r.count, found.Checked, found.Identical, found.Different, found.NotVerifiable, found.Differences[:min(3, len(found.Differences))])
+	}
+	r.t.Logf("%d decisions", r.count)
+}
+
+// answers is the sum of the decisions on all vectors by this Engine.
+const answers = "1 dec2a3bd87978cc9"
+
+// An engine that decides otherwise, or in other words, is another one.
+func TestEngine(t *testing.T) {
+	sum := sha256.New()
+	eachVectorDecision(t, func(_ *policy.Inputs, decision policy.Decision) {
+		if err := json.NewEncoder(sum).Encode(decision.Explained()); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if got := fmt.Sprintf("%d %x", policy.Engine, sum.Sum(nil)[:8]); got != answers {
+		t.Errorf("the answers are %q, and were %q: where they are meant to change, raise policy.Engine and then keep these", got, answers)
+	}
+}
+
+// eachVectorDecision calls do with each decision on the vectors.
+func eachVectorDecision(t *testing.T, do func(*policy.Inputs, policy.Decision)) {
+	for _, file := range vectorFiles(t, "HPAD_VECTORS", "testdata/hpa-v[0-9]*.jsonl.gz") {
+		readLines(t, file, func(line []byte) {
+			scenario := decodeStrictly[vectorScenario](t, line)
+			r := newReplay(&scenario)
+			r.decided = do
+			for i := range scenario.Steps {
+				r.run(t, &scenario.Steps[i])
+			}
+		})
+	}
+}
+
+func TestVerifyVectors(t *testing.T) {
+	recorded := newRecordedDecisions(t)
+	eachVectorDecision(t, recorded.add)
+	recorded.check()
+}
+
+func TestVerifyRandomDecisions(t *testing.T) {
+	recorded := newRecordedDecisions(t)
+	inputs := rapid.Custom(drawInputs)
+	for i := range soak.Rounds(10_000, 1_000_000) {
+		in := inputs.Example(i)
+		recorded.add(in, in.Decide())
+	}
+	recorded.check()
+}
+
+// drawInputs draws a world, and what people did in it.
+func drawInputs(t *rapid.T) *policy.Inputs {
+	w := drawWorld(t)
+	in := &policy.Inputs{Settings: w.Settings, Spec: w.Spec, Memory: w.Memory, Status: w.Status, Observation: w.Observation, Now: w.Now}
+	o := &in.Observation
+	in.Settings.Mode = rapid.SampledFrom([]policy.Mode{"", "", "", policy.ModeRecommend, policy.ModeUpOnly, policy.ModeDownOnly, policy.ModeOff}).Draw(t, "mode")
+	if chance(t, 6, "commanded") {
+		o.Command = &policy.Command{Replicas: rapid.Int32Range(0, 60).Draw(t, "command"), Force: true, Author: "alice"}
+	}
+	if chance(t, 6, "foreign") {
+		o.Foreign = &policy.ForeignChange{From: rapid.Int32Range(0, 60).Draw(t, "foreign")}
+	}
+	if chance(t, 4, "paused") {
+		o.Pauses = append(o.Pauses, drawPause(t, in.Now))
+	}
+	if chance(t, 6, "paused meanwhile") {
+		in.Meanwhile = append(in.Meanwhile, drawPause(t, in.Now))
+	}
+	if chance(t, 6, "requests of the whole") {
+		for i := range o.Instances {
+			o.Instances[i].Requests = []policy.Amount{{Resource: "cpu", Milli: rapid.Int64Range(0, 4000).Draw(t, "whole"), RoundedUpNano: rapid.Int32Range(0, 999_999).Draw(t, "rounded")}}
+		}
+	}
+	if chance(t, 4, "another zone") {
+		in.Now = in.Now.Add(time.Duration(rapid.IntRange(0, 999).Draw(t, "fraction"))).In(time.FixedZone("", 3600*rapid.IntRange(-11, 13).Draw(t, "zone")))
+	}
+	return in
+}
+
+func drawPause(t *rapid.T, now time.Time) policy.Pause {
+	return policy.Pause{
+		Direction: rapid.SampledFrom([]policy.Direction{policy.Up, policy.Down, policy.BothDirections}).Draw(t, "direction"),
+		Author:    "alice", Since: drawBefore(t, now, "paused since"), Until: now.Add(time.Hour), Message: "paused by alice",
+	}
+}
+
+// What is essential of inputs leads to the same decision, and is all that is essential.
+func TestEssential(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := drawInputs(t)
+		before := asText(t, in)
+		essential := in.Essential()
+		if decided(t, in) != decided(t, &essential) {
+			t.Fatalf("the essential inputs lead to\n%s, not to\n%s", decided(t, &essential), decided(t, in))
+		}
+		if asText(t, in) != before {
+			t.Fatal("the inputs were changed")
+		}
+		again := essential.Essential()
+		if asText(t, &again) != asText(t, &essential) {
+			t.Fatal("something of them is not essential")
+		}
+	})
+}
+
+func decided(t *rapid.T, in *policy.Inputs) string {
+	decision := in.Decide().Explained()
+	return asText(t, &decision)
+}
+
+func asText(t *rapid.T, value any) string {
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
