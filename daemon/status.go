@@ -288,6 +288,29 @@ func (s *status) History(ctx context.Context, name string, from, to time.Time, l
 	return recorded, nil
 }
 
+// VerifyHistory makes recorded decisions again, as the store does, for the API.
+func (s *status) VerifyHistory(ctx context.Context, name string, from, to time.Time) (api.Verification, error) {
+	scale := s.clock.Scale()
+	found, err := s.store.Verify(ctx, name, scale.Steady(from), scale.Steady(to))
+	if err != nil {
+		return api.Verification{}, err
+	}
+	shown := api.Verification{
+		Engine: policy.Engine, Checked: found.Checked, Identical: found.Identical,
+		Different: found.Different, NotVerifiable: found.NotVerifiable,
+	}
+	for _, difference := range found.Differences {
+		var fields []api.DifferentField
+		for _, field := range difference.Fields {
+			fields = append(fields, api.DifferentField(field))
+		}
+		shown.Differences = append(shown.Differences, api.Difference{
+			Autoscaler: difference.Autoscaler, Time: scale.Wall(difference.Time), Error: difference.Error, Fields: fields,
+		})
+	}
+	return shown, nil
+}
+
 // offProblems are what keeps autoscalers from being scaled although nothing fails.
 func (s *status) offProblems(g *generation) []api.Problem {
 	var problems []api.Problem

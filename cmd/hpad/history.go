@@ -14,9 +14,7 @@ import (
 )
 
 func newHistoryCommand(stream streams) *cobra.Command {
-	var since, until string
-	var changes, following bool
-	limit := 20
+	var asked historyFlags
 	cmd := &cobra.Command{
 		Use:   "history [NAME]",
 		Short: "List what was decided before",
@@ -30,37 +28,28 @@ or a pause that began or ended.
 
 With --follow what is recorded from then on follows, until it is interrupted.
 
+With --verify each decision is made again from what it was made of, and compared
+with the one that was recorded. The exit code is 1 where one comes out otherwise, or
+is damaged; those of other versions of hpad cannot be verified and are no failure.
+
 "hpad explain NAME --at TIME" shows every step of one of them.`,
-		Example: "  hpad history\n  hpad history checkout --since 2h -n 100\n  hpad history --since yesterday --until today --changes",
+		Example: "  hpad history\n  hpad history checkout --since 2h -n 100\n  hpad history --since yesterday --until today --changes\n  hpad history --verify",
 		Args:    cobra.MaximumNArgs(1),
 	}
 	format := addOutputFlag(cmd)
 	client := addConnectFlags(cmd)
-	cmd.Flags().StringVar(&since, "since", "", "only what came after this `time`: "+instantForms)
-	cmd.Flags().StringVar(&until, "until", "", "only what came before this `time`")
-	cmd.Flags().BoolVar(&changes, "changes", false, "only what changed the count, its bounds or a pause")
-	cmd.Flags().BoolVarP(&following, "follow", "f", false, "go on with what is recorded from now on")
-	cmd.Flags().IntVarP(&limit, "limit", "n", limit, fmt.Sprintf("the newest so many, at most %d", api.MaxHistoryLimit))
+	asked.add(cmd)
 	cmd.ValidArgsFunction = completeNames(client, 1)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
-		query := api.HistoryQuery{Changes: changes, Limit: limit}
-		for _, bound := range []struct {
-			flag, text string
-			at         *time.Time
-		}{{"since", since, &query.From}, {"until", until, &query.To}} {
-			if bound.text == "" {
-				continue
-			}
-			var err error
-			if *bound.at, err = parseInstant(bound.text, time.Now()); err != nil {
-				return wrongUse(fmt.Errorf("--%s %w", bound.flag, err), helpHint(cmd))
-			}
-		}
-		if limit < 1 || limit > api.MaxHistoryLimit {
-			return wrongUse(fmt.Errorf("--limit %d: must be from 1 to %d", limit, api.MaxHistoryLimit), helpHint(cmd))
+		query, err := asked.query(cmd)
+		if err != nil {
+			return err
 		}
 		name := strings.Join(names, "")
-		if following {
+		switch {
+		case asked.verify:
+			return verifyHistory(cmd, stream, client(), *format, name, query)
+		case asked.following:
 			return followHistory(cmd, stream, client(), *format, name, query)
 		}
 		entries, err := client().HistoryOf(cmd.Context(), name, query)
@@ -76,6 +65,52 @@ With --follow what is recorded from then on follows, until it is interrupted.
 		})
 	}
 	return cmd
+}
+
+// historyFlags are what "hpad history" is asked for.
+type historyFlags struct {
+	since, until               string
+	changes, following, verify bool
+	limit                      int
+}
+
+func (f *historyFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.since, "since", "", "only what came after this `time`: "+instantForms)
+	flags.StringVar(&f.until, "until", "", "only what came before this `time`")
+	flags.BoolVar(&f.changes, "changes", false, "only what changed the count, its bounds or a pause")
+	flags.BoolVarP(&f.following, "follow", "f", false, "go on with what is recorded from now on")
+	flags.BoolVar(&f.verify, "verify", false, "make every decision again, and compare")
+	flags.IntVarP(&f.limit, "limit", "n", 20, fmt.Sprintf("the newest so many, at most %d", api.MaxHistoryLimit))
+}
+
+// query returns what is asked of the daemon.
+func (f *historyFlags) query(cmd *cobra.Command) (api.HistoryQuery, error) {
+	query := api.HistoryQuery{Changes: f.changes, Limit: f.limit}
+	for _, bound := range []struct {
+		flag, text string
+		at         *time.Time
+	}{{"since", f.since, &query.From}, {"until", f.until, &query.To}} {
+		if bound.text == "" {
+			continue
+		}
+		var err error
+		if *bound.at, err = parseInstant(bound.text, time.Now()); err != nil {
+			return query, wrongUse(fmt.Errorf("--%s %w", bound.flag, err), helpHint(cmd))
+		}
+	}
+	if f.limit < 1 || f.limit > api.MaxHistoryLimit {
+		return query, wrongUse(fmt.Errorf("--limit %d: must be from 1 to %d", f.limit, api.MaxHistoryLimit), helpHint(cmd))
+	}
+	if !f.verify {
+		return query, nil
+	}
+	for _, flag := range []string{"changes", "follow", "limit"} {
+		if cmd.Flags().Changed(flag) {
+			return query, wrongUse(fmt.Errorf("--verify takes every decision, and --%s some of them", flag), helpHint(cmd))
+		}
+	}
+	return query, nil
 }
 
 // followHistory writes the entries that a query asks for, and then those that come.

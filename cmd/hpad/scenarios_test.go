@@ -200,6 +200,15 @@ func scenarios() *apitest.Daemon {
 		Alive:    api.Health{Healthy: true, LastTick: tick},
 		State:    api.Readiness{Ready: true},
 		Recorded: recorded(list),
+		Verified: api.Verification{
+			Engine: 1, Checked: 120, Identical: 15, Different: 103, NotVerifiable: 2,
+			Differences: []api.Difference{
+				{Autoscaler: "checkout", Time: tick, Fields: []api.DifferentField{
+					{Field: "limit.reason", Recorded: `"ScaleUpLimit"`}, {Field: "limit.replicas", Recorded: "5", Now: "6"},
+				}},
+				{Autoscaler: "checkout", Time: tick.Add(15 * time.Second), Error: "checksum does not match"},
+			},
+		},
 		Targets: []api.Discovered{
 			{Reference: "prod/batch", State: api.DiscoveredOverridden, Autoscaler: "batch"},
 			{Reference: "prod/batch/main", State: api.DiscoveredOverridden, Autoscaler: "nightly"},

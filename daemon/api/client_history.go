@@ -28,8 +28,8 @@ type HistoryQuery struct {
 	Limit int
 }
 
-// HistoryOf is as History, with all that can be asked for.
-func (c *Client) HistoryOf(ctx context.Context, name string, q HistoryQuery) ([]Recorded, error) {
+// values returns the query as parameters of a request.
+func (q HistoryQuery) values() url.Values {
 	query := url.Values{}
 	for key, at := range map[string]time.Time{"from": q.From, "to": q.To} {
 		if !at.IsZero() {
@@ -42,6 +42,12 @@ func (c *Client) HistoryOf(ctx context.Context, name string, q HistoryQuery) ([]
 	if q.Changes {
 		query.Set("changes", "true")
 	}
+	return query
+}
+
+// HistoryOf is as History, with all that can be asked for.
+func (c *Client) HistoryOf(ctx context.Context, name string, q HistoryQuery) ([]Recorded, error) {
+	query := q.values()
 	path := "/api/v1/history"
 	if name != "" {
 		path = "/api/v1/autoscalers/" + url.PathEscape(name) + "/history"

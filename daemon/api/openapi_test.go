@@ -116,12 +116,13 @@ func TestWholeAndEmptyAnswers(t *testing.T) {
 		List: []api.Autoscaler{whole}, Targets: []api.Discovered{discovered}, TOML: "[daemon]\n",
 		Recorded: []api.Recorded{recorded},
 	}
+	fill(reflect.ValueOf(&full.Verified).Elem())
 	fill(reflect.ValueOf(&full.Alive).Elem())
 	fill(reflect.ValueOf(&full.State).Elem())
 	empty := &apitest.Daemon{List: []api.Autoscaler{{Name: "whole", Spec: policy.Spec{Metrics: []policy.MetricSpec{}}}}}
 	for _, path := range []string{
 		"/-/healthy", "/-/ready", "/api/v1/autoscalers", "/api/v1/autoscalers/whole", "/api/v1/autoscalers/whole/explain", "/api/v1/autoscalers/whole/instances",
-		"/api/v1/autoscalers/whole/history", "/api/v1/history", "/api/v1/autoscalers/whole/explain?at=2026-11-21T12:00:00Z",
+		"/api/v1/autoscalers/whole/history", "/api/v1/history", "/api/v1/history/verify", "/api/v1/autoscalers/whole/explain?at=2026-11-21T12:00:00Z",
 		"/api/v1/discovery", "/api/v1/status/config",
 	} {
 		for _, d := range []*apitest.Daemon{full, empty} {
@@ -267,6 +268,7 @@ func TestDescriptionHasEveryField(t *testing.T) {
 		"Explanation":  reflect.TypeFor[api.Explanation](),
 		"Discovered":   reflect.TypeFor[api.Discovered](),
 		"Recorded":     reflect.TypeFor[api.Recorded](),
+		"Verification": reflect.TypeFor[api.Verification](),
 		"Health":       reflect.TypeFor[api.Health](),
 		"Readiness":    reflect.TypeFor[api.Readiness](),
 		"ConfigText":   reflect.TypeFor[api.ConfigText](),

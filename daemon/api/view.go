@@ -30,6 +30,9 @@ type Daemon interface {
 	// all, from one time up to, and not with, another, oldest first; a zero time is no
 	// bound. Of more than limit entries it is the newest ones.
 	History(ctx context.Context, name string, from, to time.Time, limit int) ([]Recorded, error)
+	// VerifyHistory makes the decisions again that were recorded of an autoscaler, or with
+	// an empty name of all, from one time up to, and not with, another.
+	VerifyHistory(ctx context.Context, name string, from, to time.Time) (Verification, error)
 	// Reload reads the configuration again and swaps it in; an error leaves the
 	// old one running.
 	Reload(ctx context.Context) error

@@ -28,6 +28,8 @@ type Daemon struct {
 	Recorded []api.Recorded
 	// HistoryErr is what a look at Recorded fails with; nil for none.
 	HistoryErr error
+	// Verified is what came of verifying it.
+	Verified api.Verification
 	// ReloadErr is what a reload fails with, and OnReload runs inside of it; either may
 	// be nil.
 	ReloadErr error
@@ -90,6 +92,15 @@ func (d *Daemon) History(_ context.Context, name string, from, to time.Time, lim
 		found = found[max(0, len(found)-limit):]
 	}
 	return found, d.HistoryErr
+}
+
+// VerifyHistory returns Verified, and nothing of an autoscaler of which nothing is
+// recorded.
+func (d *Daemon) VerifyHistory(_ context.Context, name string, _, _ time.Time) (api.Verification, error) {
+	if len(d.RecordedOf(name)) == 0 {
+		return api.Verification{Engine: d.Verified.Engine}, d.HistoryErr
+	}
+	return d.Verified, d.HistoryErr
 }
 
 // RecordedOf returns what is recorded of an autoscaler, or with an empty name of all,

@@ -1,0 +1,48 @@
+package api_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/hpad/hpad/daemon/api"
+)
+
+func TestVerifyHistory(t *testing.T) {
+	d := remembering()
+	d.Verified = api.Verification{
+		Engine: 1, Checked: 9, Identical: 5, Different: 2, NotVerifiable: 2,
+		Differences: []api.Difference{
+			{Autoscaler: "checkout", Time: noon, Fields: []api.DifferentField{{Field: "desired_replicas", Recorded: "5", Now: "6"}}},
+			{Autoscaler: "checkout", Time: noon.Add(time.Minute), Error: "checksum does not match"},
+		},
+	}
+	socket := socketPath(t)
+	serve(t, socket, api.NewHandler(d, prometheus.NewRegistry(), api.Full))
+	client := api.NewClient(socket)
+	for _, name := range []string{"", "checkout", "gone"} { // also of one that is not configured any more
+		got, err := client.VerifyHistory(t.Context(), name, noon, noon.Add(time.Hour))
+		if diff := cmp.Diff(d.Verified, got); err != nil || diff != "" {
+			t.Errorf("verification of %q: %v (-want +got):\n%s", name, err, diff)
+		}
+	}
+	got, err := client.VerifyHistory(t.Context(), "käse/1", time.Time{}, time.Time{})
+	if diff := cmp.Diff(api.Verification{Engine: 1, Differences: []api.Difference{}}, got); err != nil || diff != "" {
+		t.Errorf("verification of nothing: %v (-want +got):\n%s", err, diff)
+	}
+	if _, err := client.VerifyHistory(t.Context(), "none", time.Time{}, time.Time{}); !errors.Is(err, api.ErrNotFound) {
+		t.Errorf("verification of no autoscaler: %v", err)
+	}
+	for _, query := range []string{"history/verify", "history/verify?from=never", "autoscalers/checkout/history/verify?to=1"} {
+		ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/"+query, nil)) // and is as described
+	}
+	d.HistoryErr = errors.New("no")
+	if response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, "/api/v1/history/verify", nil)); response.Code != http.StatusInternalServerError {
+		t.Errorf("a store that cannot be read answers %d", response.Code)
+	}
+}
