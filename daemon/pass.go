@@ -423,10 +423,7 @@ func (p *pass) conclude(outcome policy.Outcome, scratch *[]byte) *recording {
 	if after.following = a.following; after.following == nil {
 		after.following = &after.first
 	}
-	entries := historyOf(a.name, after.following, before, after, settled, p.dryRun, events, settlement.Error)
-	for i := range entries {
-		entries[i].Engine, entries[i].Inputs = policy.Engine, p.evidence()
-	}
+	entries := p.withInputs(historyOf(a.name, after.following, before, after, settled, p.dryRun, events, settlement.Error))
 	if now := hindranceRecord(&after.following.hindrance); !sameHindrance(record.Hindrance, now) {
 		record.Hindrance = now
 	}
@@ -451,12 +448,15 @@ func (p *pass) conclude(outcome policy.Outcome, scratch *[]byte) *recording {
 	return kept
 }
 
-// evidence returns the packed inputs of the decision.
-func (p *pass) evidence() []byte {
-	if p.packed == nil {
+// withInputs returns entries of the pass with what its decision was made of.
+func (p *pass) withInputs(entries []state.Entry) []state.Entry {
+	if len(entries) > 0 && p.packed == nil {
 		p.packed = evidence.Pack(nil, p.inputs)
 	}
-	return p.packed
+	for i := range entries {
+		entries[i].Engine, entries[i].Inputs = policy.Engine, p.packed
+	}
+	return entries
 }
 
 // judge fills in how the pass ends: its outcome, its error, and its reason.

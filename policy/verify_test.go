@@ -124,6 +124,9 @@ func TestVerifyRandomDecisions(t *testing.T) {
 // drawInputs draws a world, and what people did in it.
 func drawInputs(t *rapid.T) *policy.Inputs {
 	w := drawWorld(t)
+	if chance(t, 3, "has fallbacks") {
+		drawMissing(t, w)
+	}
 	in := &policy.Inputs{Settings: w.Settings, Spec: w.Spec, Memory: w.Memory, Status: w.Status, Observation: w.Observation, Now: w.Now}
 	o := &in.Observation
 	in.Settings.Mode = rapid.SampledFrom([]policy.Mode{"", "", "", policy.ModeRecommend, policy.ModeUpOnly, policy.ModeDownOnly, policy.ModeOff}).Draw(t, "mode")
