@@ -27,6 +27,9 @@ type autoscaler struct {
 	// cpuUse is what each instance used at the last reading, in thousandths of a
 	// core by id, where victims are chosen by it; nil before the first.
 	cpuUse atomic.Pointer[map[string]int64]
+	// leaves is the count that the pass under way is about to leave, where that takes
+	// something away which a breaker counts; nil for any other.
+	leaves atomic.Pointer[int32]
 	// late counts ticks at which a pass was still running.
 	late atomic.Uint64
 	// removed is set, with mu held, when a reload takes the autoscaler away: from

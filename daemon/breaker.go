@@ -85,10 +85,13 @@ func (p *pass) vote(decision *policy.Decision) {
 	}
 	p.voted = true
 	b.mu.Lock()
-	if decision != nil && decision.Case != policy.CaseUnreadable {
+	if decision != nil && decision.Case != policy.CaseUnreadable && !p.after.doubted {
 		b.counts[p.autoscaler.name] = decision.CurrentReplicas
 		if decision.Write && !p.dryRun && decision.Command == nil { // what a person asks for passes
 			p.removes = max(0, int64(decision.CurrentReplicas)-int64(decision.DesiredReplicas))
+			if leaves := decision.DesiredReplicas; p.removes > 0 {
+				p.autoscaler.leaves.Store(&leaves)
+			}
 		}
 	}
 	b.removes += p.removes
@@ -131,8 +134,9 @@ func (r *round) judgeRemovals(b *ballot) {
 	})
 }
 
-// instances returns how many instances the fleet has, by the last good reading of each of
-// its autoscalers.
+// instances returns how many instances the fleet has, without those that are counted as
+// removed already: by what the passes read, and for the other autoscalers by what their
+// last good reading and what was written since have left.
 func (b *ballot) instances() int64 {
 	sum := int64(0)
 	for name, a := range b.in.autoscalers {
@@ -141,11 +145,20 @@ func (b *ballot) instances() int64 {
 		}
 		count, ok := b.counts[name]
 		if !ok {
-			count = a.published.Load().record.Status.CurrentReplicas
+			count = a.leftWith()
 		}
 		sum += int64(count)
 	}
 	return sum
+}
+
+// leftWith returns the lowest count that the target may be at by what is known.
+func (a *autoscaler) leftWith() int32 {
+	if leaves := a.leaves.Load(); leaves != nil {
+		return *leaves
+	}
+	record := &a.published.Load().record
+	return wanted(record, record.Status.CurrentReplicas)
 }
 
 // openBreaker holds all scale-downs of a fleet for the breaker's window.

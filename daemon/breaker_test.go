@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -91,6 +92,70 @@ func TestBreakerRound(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestBreakerBase holds that the share is of what the fleet has, however lately an
+// autoscaler looked.
+func TestBreakerBase(t *testing.T) {
+	t.Run("what was removed since the others looked", func(t *testing.T) {
+		inWorld(t, func(t *testing.T, w *world) {
+			names := w.guarded()
+			w.start()
+			w.values(7, names...)
+			w.advance(15*time.Second + time.Millisecond)
+			w.wantBreaker(false, 30)
+			w.values(6, names[0])
+			w.daemon.evaluate(names[0])
+			w.advance(time.Second)
+			w.wantCounts(7, names...)
+			w.wantBreaker(true, 30)
+			w.stop()
+		})
+	})
+	t.Run("what is being removed", func(t *testing.T) {
+		inWorld(t, func(t *testing.T, w *world) {
+			names := w.guarded()
+			w.start()
+			w.values(7, names[1:]...)
+			w.store.slowDown(5 * time.Second) // the intentions are being committed
+			w.advance(time.Until(nextTick(time.Now(), 15*time.Second).Add(time.Second)))
+			w.wantBreaker(false, 27)
+			w.values(6, names[0]) // 31 of 100
+			w.daemon.evaluate(names[0])
+			w.advance(13 * time.Second)
+			w.wantCount(names[0], 10)
+			w.wantBreaker(true, 0) // all are held, also those that had not been written
+			w.stop()
+		})
+	})
+	t.Run("what the guard does not believe", func(t *testing.T) {
+		inWorld(t, func(t *testing.T, w *world) {
+			names := w.guarded()
+			lie := &atomic.Pointer[func(*targets.Reading)]{}
+			w.fleetKind = func(memory *targettest.Memory) targets.Fleet { return lying{Memory: memory, lie: lie} }
+			for i, name := range names {
+				if a := w.config.Autoscalers[name]; i < 5 {
+					a.Guard = config.Guard{Drop: 50, Confirm: 3}
+					w.config.Autoscalers[name] = a
+					continue
+				}
+				w.fleet().Change(name, func(target *targettest.MemoryTarget) { target.Replicas = 12 })
+				w.source().value(name, 12)
+			}
+			w.start()
+			tell := func(reading *targets.Reading) {
+				if reading.SpecReplicas == 10 {
+					vanish(reading)
+				}
+			}
+			lie.Store(&tell)
+			w.values(6, names[5:]...) // 30 of 110; 75 are told of
+			w.advance(15 * time.Second)
+			w.wantCounts(6, names[5:]...)
+			w.wantBreaker(false, 30)
+			w.stop()
+		})
+	})
 }
 
 // TestBreakerWindow holds that rounds are counted together, that what was held is looked

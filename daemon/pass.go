@@ -613,6 +613,9 @@ const (
 // end gives the autoscaler back and counts the pass out.
 func (p *pass) end() {
 	p.vote(nil)
+	if p.removes > 0 {
+		p.autoscaler.leaves.Store(nil)
+	}
 	p.leave(p.index)
 	p.unanswered()
 	if p.autoscaler.release() {
