@@ -158,6 +158,35 @@ func TestBreakerBase(t *testing.T) {
 	})
 }
 
+// TestBreakerTakenAway holds that a fleet which has no breaker any more is not held by the
+// one it had.
+func TestBreakerTakenAway(t *testing.T) {
+	for _, how := range []string{"reload", "restart"} {
+		t.Run(how, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				names := w.guarded()
+				w.start()
+				w.values(5, names...)
+				w.advance(15 * time.Second)
+				w.wantBreaker(true, 0)
+				w.breaker = nil
+				if how == "restart" {
+					w.stop()
+					w.start()
+				} else if err := w.daemon.Reload(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				w.advance(15 * time.Second)
+				w.wantCounts(5, names...)
+				if pauses := w.daemon.Pauses(); len(pauses) > 0 {
+					t.Errorf("in force: %v", pauses)
+				}
+				w.stop()
+			})
+		})
+	}
+}
+
 // TestBreakerWindow holds that rounds are counted together, that what was held is looked
 // at again once the window is over, and that neither a restart nor a kill forgets it.
 func TestBreakerWindow(t *testing.T) {

@@ -33,6 +33,8 @@ type pauseTable struct {
 	ended map[policy.Scope]ending
 	// next is when the first of them ends by itself; zero when none does.
 	next time.Time
+	// breakers are the fleets whose breaker holds.
+	breakers []string
 }
 
 // ending is how a pause ended.
@@ -51,6 +53,9 @@ func newPauseTable(inForce map[policy.Scope]policy.Pause, ended map[policy.Scope
 	for _, pause := range inForce {
 		if !pause.Until.IsZero() && (t.next.IsZero() || pause.Until.Before(t.next)) {
 			t.next = pause.Until
+		}
+		if pause.Breaker {
+			t.breakers = append(t.breakers, pause.Fleet)
 		}
 	}
 	return t
@@ -315,19 +320,25 @@ func (d *Daemon) evaluateScope(scope policy.Scope) {
 	}
 }
 
-// endPauses ends the pauses whose time is over. The scheduler calls it each time it wakes.
-func (e *environment) endPauses(now time.Time) {
-	if next := e.pauses.table.Load().next; next.IsZero() || now.Before(next) {
+// endPauses ends the pauses whose time is over, and what the breakers hold of fleets that
+// have none any more. The scheduler calls it each time it wakes.
+func (f *inForce) endPauses(now time.Time) {
+	fleets, table := f.current.Load().config.Fleets, f.pauses.table.Load()
+	gone := func(fleet string) bool { return fleets[fleet].Breaker == nil }
+	if (table.next.IsZero() || now.Before(table.next)) && !slices.ContainsFunc(table.breakers, gone) {
 		return
 	}
-	ended, _ := e.pauses.end(now, e.recorder, func(pause policy.Pause) (string, bool) {
+	ended, _ := f.pauses.end(now, f.recorder, func(pause policy.Pause) (string, bool) {
+		if pause.Breaker && gone(pause.Fleet) {
+			return "the fleet has no breaker any more", true
+		}
 		if pause.Breaker {
 			return "the breaker's window is over", pause.Ended(now)
 		}
 		return "the pause is over", pause.Ended(now)
 	})
 	for _, pause := range ended {
-		e.log.Info("a pause is over", pauseFields(pause.Scope, pause.Author)...)
+		f.log.Info("a pause is over", pauseFields(pause.Scope, pause.Author)...)
 	}
 }
 
