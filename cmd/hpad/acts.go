@@ -63,8 +63,11 @@ func (f *scopeFlags) each(cmd *cobra.Command, client *api.Client, names []string
 	var failed []error
 	for _, scope := range scopes {
 		err := do(cmd.Context(), scope)
-		if scope.Autoscaler != "" {
+		switch {
+		case scope.Autoscaler != "":
 			err = suggestName(cmd.Context(), client, scope.Autoscaler, err)
+		case scope.Fleet != "":
+			err = suggestFleet(cmd.Context(), client, scope.Fleet, err)
 		}
 		if err != nil {
 			failed = append(failed, err)
@@ -76,6 +79,53 @@ func (f *scopeFlags) each(cmd *cobra.Command, client *api.Client, names []string
 	return errors.Join(failed...)
 }
 
+// pauseAnswer is what pause and resume write of one scope.
+type pauseAnswer struct {
+	policy.Pause
+	// Replaced is the earlier pause in whose place this one is; nil without one.
+	Replaced *policy.Pause `json:"replaced,omitempty"`
+	// text says it to a person.
+	text string
+}
+
+// write does something for each scope and writes what came of it: for a person at once,
+// else as a list of all that was done.
+func (f *scopeFlags) write(cmd *cobra.Command, stream streams, client *api.Client, names []string, format outputFormat, do func(context.Context, policy.Scope) (pauseAnswer, error)) error {
+	var done []pauseAnswer
+	forPerson := format == outputTable || format == outputWide
+	err := f.each(cmd, client, names, func(ctx context.Context, scope policy.Scope) error {
+		answer, err := do(ctx, scope)
+		if err != nil {
+			return err
+		}
+		done = append(done, answer)
+		if !forPerson {
+			return nil
+		}
+		return say(stream.out, fmt.Sprintf("%s: %s\n", scope, answer.text))
+	})
+	if len(done) == 0 || forPerson {
+		return err
+	}
+	if writeErr := write(stream.out, format, done, nil); writeErr != nil {
+		return writeErr
+	}
+	return err
+}
+
+// pauseOf returns the pause of a scope that is in force; nil where there is none, or it
+// cannot be read.
+func pauseOf(ctx context.Context, client *api.Client, scope policy.Scope) *policy.Pause {
+	inForce, err := client.Pauses(ctx)
+	if err != nil {
+		return nil // what is asked for next fails as well, and says why
+	}
+	if i := slices.IndexFunc(inForce, func(p policy.Pause) bool { return p.Scope == scope }); i >= 0 {
+		return &inForce[i]
+	}
+	return nil
+}
+
 func newPauseCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pause NAME... | --fleet FLEET | --all",
@@ -83,7 +133,7 @@ func newPauseCommand(stream streams) *cobra.Command {
 		Long: `Keep counts from being changed, until "hpad resume" or for a time. Passes go on and
 record what they would have done. A pause outlives restarts and changes of the
 configuration, and takes the place of an earlier one of the same autoscaler, fleet
-or all.`,
+or all, which is named.`,
 		Example: "  hpad pause checkout --for 2h --reason \"migration of the database\"\n  hpad pause --fleet prod --direction down",
 		Args:    cobra.ArbitraryArgs,
 	}
@@ -93,6 +143,7 @@ or all.`,
 	direction := string(policy.BothDirections)
 	scope.add(cmd)
 	cmd.Flags().StringVar(&direction, "direction", direction, "which changes to keep from: up, down or both")
+	format := addOutputFlag(cmd)
 	completeFlag(cmd, "direction", string(policy.Up), string(policy.Down), string(policy.BothDirections))
 	cmd.Flags().DurationVar(&lasts, "for", 0, "for how `long`, as 2h; left out, until \"hpad resume\"")
 	cmd.Flags().StringVar(&asked.Reason, "reason", "", "why, for all who look at it")
@@ -108,12 +159,14 @@ or all.`,
 		case lasts > 0:
 			asked.For = lasts.String()
 		}
-		return scope.each(cmd, client(), names, func(ctx context.Context, scope policy.Scope) error {
+		return scope.write(cmd, stream, client(), names, *format, func(ctx context.Context, scope policy.Scope) (pauseAnswer, error) {
+			replaced := pauseOf(ctx, client(), scope)
 			pause, err := client().Pause(ctx, scope, asked)
-			if err != nil {
-				return err
+			text := pauseText(pause)
+			if replaced != nil {
+				text += "; before: " + pauseText(*replaced)
 			}
-			return say(stream.out, fmt.Sprintf("%s: %s\n", scope, pauseText(pause)))
+			return pauseAnswer{pause, replaced, text}, err
 		})
 	}
 	return cmd
@@ -136,15 +189,13 @@ it has kept.`,
 	}
 	var scope scopeFlags
 	scope.add(cmd)
+	format := addOutputFlag(cmd)
 	client := addConnectFlags(cmd)
 	cmd.ValidArgsFunction = completeNames(client, 0)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
-		return scope.each(cmd, client(), names, func(ctx context.Context, scope policy.Scope) error {
+		return scope.write(cmd, stream, client(), names, *format, func(ctx context.Context, scope policy.Scope) (pauseAnswer, error) {
 			ended, err := client().Resume(ctx, scope)
-			if err != nil {
-				return err
-			}
-			return say(stream.out, fmt.Sprintf("%s: resumed; before: %s\n", scope, pauseText(ended)))
+			return pauseAnswer{Pause: ended, text: "resumed; before: " + pauseText(ended)}, err
 		})
 	}
 	return cmd

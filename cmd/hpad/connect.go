@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -113,6 +114,28 @@ func suggestName(ctx context.Context, client *api.Client, name string, err error
 		return hint.With(err, "did you mean \""+near+"\"?")
 	}
 	return hint.With(err, "\"hpad get\" lists the autoscalers")
+}
+
+// suggestFleet adds to the error of a fleet that there is not the name that was probably
+// meant, of the fleets that autoscalers have.
+func suggestFleet(ctx context.Context, client *api.Client, name string, err error) error {
+	if !errors.Is(err, api.ErrNotFound) {
+		return err
+	}
+	var names []string
+	for view, listErr := range client.EachAutoscaler(ctx) {
+		if listErr != nil {
+			// The name is wrong all the same; only the hint is lost.
+			return err
+		}
+		if fleet, _, _ := strings.Cut(view.Reference, "/"); !slices.Contains(names, fleet) {
+			names = append(names, fleet)
+		}
+	}
+	if near := config.Nearest(name, names); near != "" {
+		return hint.With(err, "did you mean \""+near+"\"?")
+	}
+	return hint.With(err, "\"hpad get\" lists the autoscalers, with fleets before the slash of their targets")
 }
 
 // labelsText says of a target with labels why no autoscaler has its name; empty

@@ -129,6 +129,9 @@ func (d *Daemon) Pause(_ context.Context, pause policy.Pause, lasts time.Duratio
 	if _, known := d.Autoscaler(pause.Autoscaler); pause.Autoscaler != "" && !known {
 		return fmt.Errorf("%s: %w", pause.Scope, api.ErrUnknown)
 	}
+	if pause.Fleet != "" && !slices.ContainsFunc(d.List, func(view api.Autoscaler) bool { return strings.HasPrefix(view.Reference, pause.Fleet+"/") }) {
+		return fmt.Errorf("%s: %w", pause.Scope, api.ErrUnknown)
+	}
 	if d.ActErr != nil {
 		return d.ActErr
 	}
