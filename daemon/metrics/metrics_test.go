@@ -264,7 +264,8 @@ func documented(t *testing.T) map[string]string {
 }
 
 func TestMetricsAreDocumented(t *testing.T) {
-	_, exposition := exercised(t)
+	m, exposition := exercised(t)
+	m.ShowBreakers(func() map[string]Breaker { return map[string]Breaker{"prod": {}} })
 	families, err := exposition.Gather()
 	if err != nil {
 		t.Fatal(err)

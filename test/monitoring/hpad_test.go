@@ -136,6 +136,7 @@ discover = true
 [fleets.compose]
 kind = "compose"
 host = "tcp://%[1]s"
+breaker = { max_removed = "50%%" }
 [fleets.swarm]
 kind = "swarm"
 host = "tcp://%[1]s"
