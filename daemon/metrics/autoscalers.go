@@ -106,6 +106,9 @@ var families = sortedFamilies(
 	newFamily("paused", "Whether a pause holds changes of the count, in one direction at least: 1 or 0.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		s.add(truth(a.paused))
 	}),
+	newFamily("paused_until_timestamp_seconds", "When the last pause that holds it ends by itself; absent when none holds it, or one has no end.", prometheus.GaugeValue, func(s *sink, a *shown) {
+		s.time(a.pausedUntil)
+	}),
 	newFamily("mode", "How much the autoscaler does by itself, by its configuration; always 1.", prometheus.GaugeValue, func(s *sink, a *shown) {
 		s.add(1, a.mode)
 	}, "mode"),
@@ -184,7 +187,7 @@ type shown struct {
 	current, desired, max                             int32
 	draining, overdue                                 int32
 	instances                                         api.Instances
-	scaled, evaluated                                 instant
+	scaled, evaluated, pausedUntil                    instant
 	duration, period                                  float64
 	failing, held, disabled, unevaluated, quarantined bool
 	paused                                            bool
@@ -228,6 +231,21 @@ func (m *Metrics) show() []shown {
 	return all
 }
 
+// endOf is when the last of the pauses ends by itself; not known where one never does.
+func endOf(pauses []policy.Pause) instant {
+	var last instant
+	for i := range pauses {
+		end := instantOf(pauses[i].Until)
+		if !end.known {
+			return end
+		}
+		if !last.known || end.milli > last.milli {
+			last = end
+		}
+	}
+	return last
+}
+
 func shownOf(view *api.Autoscaler, counts *Autoscaler, now time.Time) shown {
 	name := validText(view.Name)
 	a := shown{
@@ -238,7 +256,7 @@ func shownOf(view *api.Autoscaler, counts *Autoscaler, now time.Time) shown {
 		instances: view.Instances, scaled: instantOf(view.Status.LastScaleTime), evaluated: instantOf(view.Evaluation.Last),
 		reason: view.Evaluation.Reason, duration: view.Evaluation.DurationSeconds, period: view.SyncPeriodSeconds,
 		failing: view.Evaluation.Error != "", disabled: view.Status.Disabled(),
-		paused: len(view.Pauses) > 0, mode: view.Mode.String(),
+		paused: len(view.Pauses) > 0, pausedUntil: endOf(view.Pauses), mode: view.Mode.String(),
 		unevaluated: view.Evaluation.Unevaluated, quarantined: now.Before(view.Evaluation.QuarantinedUntil),
 	}
 	if decision := view.Decision; decision != nil {

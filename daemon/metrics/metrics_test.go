@@ -57,6 +57,7 @@ func checkout() api.Autoscaler {
 			{ID: "taken back", State: drain.Undoing, Deadline: time.Now().Add(-time.Minute)},
 			{ID: "over", State: drain.Ended, Deadline: time.Now().Add(-time.Minute), Outcome: drain.Terminated},
 		},
+		Pauses: []policy.Pause{{Until: now.Add(time.Hour)}, {Until: now.Add(3 * time.Hour)}, {Until: now.Add(2 * time.Hour)}},
 		Decision: &policy.Decision{
 			CurrentReplicas: 4, DesiredReplicas: 6, Recommendation: new(int32(9)), Hold: &policy.Hold{},
 			Metrics: []policy.MetricResult{
@@ -164,10 +165,12 @@ func TestMetrics(t *testing.T) {
 		"hpad_autoscaler_held{autoscaler=checkout}":                               1,
 		"hpad_autoscaler_disabled{autoscaler=checkout}":                           1,
 		"hpad_dry_run{}": 1,
-		"hpad_autoscaler_unevaluated{autoscaler=checkout}":       1,
-		"hpad_autoscaler_quarantined{autoscaler=checkout}":       1,
-		"hpad_autoscaler_late_passes_total{autoscaler=checkout}": 2,
-		"hpad_autoscaler_panics_total{autoscaler=checkout}":      1,
+		"hpad_autoscaler_unevaluated{autoscaler=checkout}":                    1,
+		"hpad_autoscaler_quarantined{autoscaler=checkout}":                    1,
+		"hpad_autoscaler_late_passes_total{autoscaler=checkout}":              2,
+		"hpad_autoscaler_paused{autoscaler=checkout}":                         1,
+		"hpad_autoscaler_paused_until_timestamp_seconds{autoscaler=checkout}": float64(now.Unix() + 3*3600),
+		"hpad_autoscaler_panics_total{autoscaler=checkout}":                   1,
 
 		"hpad_autoscaler_reversals_total{autoscaler=checkout}":    2,
 		"hpad_autoscaler_draining_instances{autoscaler=checkout}": 2,
@@ -230,6 +233,21 @@ func TestMetrics(t *testing.T) {
 		if strings.Contains(name, "metric=queue") && (strings.Contains(name, "_value{") || strings.Contains(name, "_proposed_")) {
 			t.Errorf("the failed metric has %s", name)
 		}
+	}
+}
+
+// A pause without an end is not over when those that have one are.
+func TestPauseWithoutAnEnd(t *testing.T) {
+	m, exposition := exercised(t)
+	view := checkout()
+	view.Pauses[1].Until = time.Time{}
+	m.Show(func() iter.Seq[api.Autoscaler] { return slices.Values([]api.Autoscaler{view}) })
+	got := series(t, exposition)
+	if got["hpad_autoscaler_paused{autoscaler=checkout}"] != 1 {
+		t.Error("the autoscaler is not paused")
+	}
+	if until, ok := got["hpad_autoscaler_paused_until_timestamp_seconds{autoscaler=checkout}"]; ok {
+		t.Errorf("the pause is said to end at %v", until)
 	}
 }
 

@@ -172,6 +172,8 @@ url  = "http://%[1]s"
 	} {
 		whole.WriteString(world.Queued(name, target, 1, 4))
 	}
+	off := world.Queued("off", `{ fleet = "compose", project = "shop", service = "off" }`, 1, 4)
+	whole.WriteString(strings.Replace(off, "[autoscalers.off]\n", "[autoscalers.off]\nmode = \"off\"\n", 1))
 	return whole.String() + strings.ReplaceAll(world.Queued("idler", `{ fleet = "local", service = "idler" }`, 1, 4)+ofInstances, `"prom"`, `"gone"`)
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/test/internal/wait"
 	"github.com/hpad/hpad/test/prometheus/promtest"
 )
@@ -30,6 +31,9 @@ func TestMonitoring(t *testing.T) {
 		"module":    promtest.StartBinary(t, promtest.ModuleBinary(t), h.scraped(t)),
 	}
 	h.upAndDown(t)
+	if err := h.Pause(t.Context(), policy.Pause{Scope: policy.Scope{Autoscaler: "idler"}}, time.Hour); err != nil {
+		t.Fatal(err)
+	}
 	h.exportsAll(t)
 	for name, server := range servers {
 		t.Run(name, func(t *testing.T) {
