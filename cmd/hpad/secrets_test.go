@@ -194,6 +194,7 @@ metrics      = [{ type = "External", name = "works", source = "basic", query = "
 		{"describe", "broken", "-o", "yaml"},
 		{"history", "worker"},
 		{"history", "worker", "-o", "json"},
+		{"history", "--verify", "-o", "json"},
 		{"explain", "worker", "-o", "json"},
 		{"explain", "broken"},
 	} {
