@@ -187,6 +187,26 @@ func TestBreakerTakenAway(t *testing.T) {
 	}
 }
 
+// TestBreakerTold holds that the passes which open the breaker tell of it themselves: it
+// may be over before the next ones.
+func TestBreakerTold(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		names := w.guarded()
+		w.breaker.Window = time.Minute
+		w.start()
+		w.values(5, names...)
+		w.advance(15 * time.Second)
+		if got := w.condition(names[0], policy.Paused); got != "True/BreakerOpen" || !contains(w.reasons(names[0]), "BreakerOpen x1") {
+			t.Errorf("Paused is %s, and the events are %v", got, w.reasons(names[0]))
+		}
+		w.advance(15 * time.Second)
+		if !contains(w.reasons(names[0]), "BreakerOpen x1") {
+			t.Errorf("told again: %v", w.reasons(names[0]))
+		}
+		w.stop()
+	})
+}
+
 // TestBreakerWindow holds that rounds are counted together, that what was held is looked
 // at again once the window is over, and that neither a restart nor a kill forgets it.
 func TestBreakerWindow(t *testing.T) {

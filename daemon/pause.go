@@ -374,7 +374,7 @@ func pausesShownBy(scale *clock.Scale, pauses []policy.Pause) []policy.Pause {
 // it was made, and reports whether there is one.
 func (p *pass) pausedMeanwhile(decision *policy.Decision) bool {
 	inForce, _ := p.pauses.of(p.autoscaler.name, p.definition.Target.Fleet, p.clock.Now(), p.clock.Scale())
-	if !decision.HoldBy(inForce) {
+	if !decision.HoldBy(inForce, p.now) {
 		return false
 	}
 	p.packed = evidence.HeldBy(p.packed, inForce)

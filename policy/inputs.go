@@ -27,7 +27,7 @@ type Inputs struct {
 // Decide returns the decision, as [Decide] and then [Decision.HoldBy] do.
 func (in *Inputs) Decide() Decision {
 	d := Decide(in.Settings, in.Spec, in.Memory, in.Status, in.Observation, in.Now)
-	d.HoldBy(in.Meanwhile)
+	d.HoldBy(in.Meanwhile, in.Now)
 	return d
 }
 

@@ -126,6 +126,12 @@ func (p *pass) noticePauses() {
 		}
 		return
 	}
+	d.tellOf(pauses, before, p.now)
+}
+
+// tellOf sets the condition of pauses that are in force, and adds an event where it was
+// another one before.
+func (d *Decision) tellOf(pauses []Pause, before *Condition, now time.Time) {
 	message, up, down, breaker := "", false, false, false
 	for i := range pauses {
 		if i > 0 {
@@ -144,10 +150,10 @@ func (p *pass) noticePauses() {
 	case !up:
 		reason = pausedDownReason
 	}
-	if !was || before.Message != message {
+	if before == nil || before.Status != ConditionTrue || before.Message != message {
 		d.Events = append(d.Events, Event{Kind: kind, Reason: reason, Message: message})
 	}
-	p.set(Paused, ConditionTrue, reason, message)
+	d.Status.Conditions = setCondition(d.Status.Conditions, now, Paused, ConditionTrue, reason, message)
 }
 
 // pauseOf returns the pause that holds a change of the count; nil when none does.
@@ -161,12 +167,13 @@ func (p *pass) pauseOf(from, to int32) *Pause {
 }
 
 // HoldBy has a decision not be carried out that one of the pauses holds, which began after
-// it was made, and reports whether one does.
-func (d *Decision) HoldBy(pauses []Pause) bool {
+// it was made at now, and reports whether one does.
+func (d *Decision) HoldBy(pauses []Pause, now time.Time) bool {
 	for i := range pauses {
 		if pauses[i].Direction.Covers(d.CurrentReplicas, d.DesiredReplicas) {
 			d.Write, d.HeldBy, d.Pauses = false, pauses[i].HeldBy(), pauses
 			d.Message = "no change: " + itoa(d.DesiredReplicas) + " replicas are wanted, but " + pauses[i].Message
+			d.tellOf(pauses, findCondition(d.Status.Conditions, Paused), now)
 			return true
 		}
 	}
