@@ -249,7 +249,13 @@ func TestBreakerResumed(t *testing.T) {
 		w.values(5, names...)
 		w.advance(15 * time.Second)
 		w.wantCounts(10, names...)
-		w.resume(policy.Scope{Fleet: "fleet"})
+		w.pause(policy.Scope{Fleet: "fleet"}, policy.Up, 0)
+		if pauses := w.daemon.Pauses(); len(pauses) != 2 || pauses[0].Breaker || !pauses[1].Breaker {
+			t.Errorf("in force: %v", pauses)
+		}
+		if ended, err := w.daemon.Resume(t.Context(), policy.Scope{Fleet: "fleet"}, "bob"); err != nil || ended.Breaker {
+			t.Errorf("resumed %v, %v", ended, err)
+		}
 		w.advance(15 * time.Second)
 		w.wantCounts(5, names...)
 		w.values(3, names...)

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -246,15 +247,17 @@ func (d *Daemon) Resume(ctx context.Context, scope policy.Scope, author string) 
 	if author != "" {
 		message += " by " + author
 	}
+	breaker := policy.Scope{Fleet: scope.Fleet, Breaker: true}
+	if held, open := d.pauses.table.Load().inForce[breaker]; open && scope.Autoscaler == "" && !held.Ended(d.clock.Now()) {
+		d.waiveBreaker(scope.Fleet) // first, so that no round opens it again
+	}
 	ended, commit := d.pauses.end(d.clock.Now(), d.recorder, func(pause policy.Pause) (string, bool) {
-		return message, pause.Scope == scope || scope.Fleet != "" && pause.Scope == policy.Scope{Fleet: scope.Fleet, Breaker: true}
+		return message, pause.Scope == scope || scope.Fleet != "" && pause.Scope == breaker
 	})
 	if len(ended) == 0 {
 		return policy.Pause{}, d.notPaused(scope)
 	}
-	if slices.ContainsFunc(ended, func(pause policy.Pause) bool { return pause.Breaker }) {
-		d.waiveBreaker(scope.Fleet)
-	}
+	slices.SortFunc(ended, comparePauses) // a person's own is the one that is returned
 	d.log.Info("resumed", pauseFields(scope, author)...)
 	err := awaitKept(ctx, scope, commit)
 	d.evaluateScope(scope)
@@ -288,13 +291,18 @@ func (s *status) Pauses() []policy.Pause {
 			all = append(all, pauseShownBy(scale, pause))
 		}
 	}
-	slices.SortFunc(all, func(a, b policy.Pause) int {
-		if a.Autoscaler != b.Autoscaler {
-			return strings.Compare(a.Autoscaler, b.Autoscaler)
-		}
-		return strings.Compare(a.Fleet, b.Fleet)
-	})
+	slices.SortFunc(all, comparePauses)
 	return all
+}
+
+// comparePauses orders pauses, the widest first, and what a fleet's breaker holds after
+// what a person paused of it.
+func comparePauses(a, b policy.Pause) int {
+	order := cmp.Or(strings.Compare(a.Autoscaler, b.Autoscaler), strings.Compare(a.Fleet, b.Fleet))
+	if order == 0 && a.Breaker != b.Breaker {
+		return map[bool]int{false: -1, true: 1}[a.Breaker]
+	}
+	return order
 }
 
 // awaitKept returns once what became of the pause of a scope is in the state.

@@ -37,6 +37,9 @@ func (r Removals) Within(window time.Duration, now time.Time) Removals {
 	}
 	if now.Before(r.Waived) {
 		within.Waived = r.Waived
+		if latest := now.Add(window); latest.Before(r.Waived) { // under a longer window, or another clock
+			within.Waived = latest
+		}
 	}
 	return within
 }
