@@ -375,3 +375,27 @@ func TestBreakerWaits(t *testing.T) {
 		w.stop()
 	})
 }
+
+// TestBreakerStop holds that a stop does not wait for what scale-downs wait for.
+func TestBreakerStop(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		names := w.guarded()
+		w.start()
+		w.values(8, names[:9]...)
+		w.source().hangs(names[9])
+		w.advance(time.Until(nextTick(time.Now(), 15*time.Second).Add(time.Second)))
+		w.wantCounts(10, names...)
+		stopped := time.Now()
+		w.stop()
+		if took := time.Since(stopped); took > time.Second {
+			t.Errorf("it took %s", took)
+		}
+		counts := map[int32]bool{}
+		for _, name := range names[:9] {
+			counts[w.fleet().Replicas(name)] = true
+		}
+		if len(counts) != 1 {
+			t.Errorf("some went, others not: %v", counts)
+		}
+	})
+}
