@@ -107,6 +107,7 @@ func New(options Options) *Daemon {
 	d.metrics.ShowDiscovered(d.Discovered)
 	d.metrics.ShowLost(d.lostParts)
 	d.metrics.ShowBreakers(d.shownBreakers)
+	d.metrics.ShowReceivers(d.shownReceivers)
 	d.metrics.DryRun(options.DryRun)
 	return d
 }
@@ -260,6 +261,7 @@ func (d *Daemon) stop(stopActing context.CancelCauseFunc, stopWorking, stopRecor
 	stopWorking()    // and no pass sets out to write
 	d.actors.Wait()
 	stopRecording()
+	d.receivers.Close()
 	stopActing(errStopping)
 	d.adapters.Wait()
 	var lost error

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/daemon/notify"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/clock"
@@ -35,6 +36,8 @@ type environment struct {
 	runContext, actContext context.Context
 	// pauses are what people paused.
 	pauses pauses
+	// receivers are told of what happens.
+	receivers notify.Receivers
 	// breakers are those of fleets.
 	breakers breakers
 	// conditions are lists that autoscalers share.

@@ -16,6 +16,7 @@ import (
 	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/discovery"
+	"github.com/hpad/hpad/daemon/notify"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/targets"
@@ -64,6 +65,8 @@ type change struct {
 	removed     []*autoscaler
 	// adapters is what becomes of the fleets and sources.
 	adapters *adapters.Change
+	// receivers are those of notifications.
+	receivers notify.Set
 }
 
 // swapRequest asks the scheduler to swap in a generation; swapped is closed once that
@@ -107,7 +110,10 @@ func (f *inForce) build(c *config.Config, previous *generation) (*change, error)
 		periods:     map[time.Duration][]*autoscaler{},
 		rosters:     map[string]*roster{},
 	}}
-	if err := f.buildAutoscalers(ch, previous); err != nil {
+	if ch.receivers, err = f.receivers.Make(c.Notifications, f.log); err == nil {
+		err = f.buildAutoscalers(ch, previous)
+	}
+	if err != nil {
 		return nil, errors.Join(err, made.Discard())
 	}
 	return ch, nil
@@ -196,6 +202,7 @@ func (f *inForce) swap(ch *change) (fresh []*autoscaler) {
 	f.metrics.Configured(slices.Collect(maps.Keys(ch.next.Fleets)), slices.Collect(maps.Keys(ch.next.Sources)))
 	f.metrics.ShowSeries(ch.next.config.Daemon.AutoscalerSeries)
 	f.adapters.Swap(ch.adapters)
+	f.receivers.Swap(ch.receivers)
 	for _, a := range ch.changed {
 		a.pardon()
 	}

@@ -440,6 +440,7 @@ func (p *pass) conclude(outcome policy.Outcome, scratch *[]byte) *recording {
 		return nil
 	}
 	p.report(before, after, news)
+	p.tellPass(a.name, def.Target, after, len(entries) > 0, news != nil)
 	var kept *recording
 	if commit != nil {
 		kept = &recording{autoscaler: a, now: p.now, before: before, settlement: settlement, commit: commit}

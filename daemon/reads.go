@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hpad/hpad/daemon/adapters"
+	"github.com/hpad/hpad/daemon/notify"
 	"github.com/hpad/hpad/daemon/observe"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/sources"
@@ -569,6 +570,7 @@ func (r *reads) reportFleet(h *adapters.Fleet, autoscalers int, err error) {
 	}
 	if news {
 		trouble.LogPanic(r.log, "fleet", h.Name, err)
+		r.tellOutage(notify.Event{Fleet: h.Name}, "the fleet can be read", err)
 	}
 }
 
@@ -585,6 +587,9 @@ func (r *reads) reportSamples(h *adapters.Fleet, autoscalers int, err error) {
 		r.log.Warn("samples of the fleet cannot be read", append(fields, zap.NamedError("err", err))...)
 	case news:
 		r.log.Info("samples of the fleet can be read again", fields...)
+	}
+	if news {
+		r.tellOutage(notify.Event{Fleet: h.Name}, "samples of the fleet can be read", err)
 	}
 }
 
@@ -604,6 +609,7 @@ func (r *reads) reportSource(h *adapters.Source, autoscalers int, err error) {
 	}
 	if news {
 		trouble.LogPanic(r.log, "source", h.Name, err)
+		r.tellOutage(notify.Event{Source: h.Name}, "the source answers", err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hpad/hpad/daemon/notify"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
@@ -18,6 +19,8 @@ type Config struct {
 	Fleets      map[string]Fleet
 	Sources     map[string]Source
 	Autoscalers map[string]Autoscaler
+	// Notifications are their receivers.
+	Notifications map[string]notify.Config
 	// Files are the files it was read from, in order.
 	Files []string
 	// warnings are those of the [daemon] table.

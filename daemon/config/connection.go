@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hpad/hpad/daemon/notify"
 	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
@@ -50,6 +51,19 @@ func (l *loader) readSources() map[string]Source {
 		c := l.kinds.sources[kind].Config()
 		if t.readOwn("", t.raw, sourceFields, c) {
 			read[name] = Source{Name: name, Kind: kind, Config: c}
+		}
+	}
+	return read
+}
+
+// readNotifications decodes and validates the receivers of notifications. One with
+// mistakes has no entry.
+func (l *loader) readNotifications() map[string]notify.Config {
+	read := make(map[string]notify.Config, len(l.tables[notifyKey]))
+	for _, name := range slices.Sorted(maps.Keys(l.tables[notifyKey])) {
+		t, c := l.tables[notifyKey][name], notify.Config{}
+		if t.readOwn("", t.raw, settings.Fields{}, &c) {
+			read[name] = c
 		}
 	}
 	return read

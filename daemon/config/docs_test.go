@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hpad/hpad/daemon/kinds"
+	"github.com/hpad/hpad/daemon/notify"
 	"github.com/hpad/hpad/settings"
 )
 
@@ -18,11 +19,12 @@ func TestDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys := map[string]bool{kindKey: true, daemonKey: true, fleetsKey: true, sourcesKey: true, autoscalersKey: true}
+	keys := map[string]bool{kindKey: true, daemonKey: true, fleetsKey: true, sourcesKey: true, autoscalersKey: true, notifyKey: true}
 	collectKeys(reflect.TypeFor[Daemon](), keys)
 	collectKeys(reflect.TypeFor[autoscalerTable](), keys)
 	collectKeys(reflect.TypeFor[targetTable](), keys)
 	collectKeys(reflect.TypeFor[Drain](), keys)
+	collectKeys(reflect.TypeFor[notify.Config](), keys)
 	for name, kind := range kinds.Drains {
 		keys[name] = true
 		collectKeys(reflect.TypeOf(kind.Config()), keys)

@@ -18,6 +18,7 @@ const (
 	daemonKey      = "daemon"
 	fleetsKey      = "fleets"
 	sourcesKey     = "sources"
+	notifyKey      = "notifications"
 	autoscalersKey = "autoscalers"
 )
 
@@ -61,7 +62,7 @@ func (l *loader) parse(name string, text []byte) {
 	for _, key := range slices.Sorted(maps.Keys(root)) {
 		section, named := l.tables[key], key != daemonKey
 		if named && section == nil {
-			top.unknown(join("", key), []string{daemonKey, fleetsKey, sourcesKey, autoscalersKey})
+			top.unknown(join("", key), []string{daemonKey, fleetsKey, sourcesKey, autoscalersKey, notifyKey})
 			continue
 		}
 		switch t := top.child(key, root[key]); {

@@ -25,6 +25,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/hpad/hpad/daemon/notify"
 	"github.com/hpad/hpad/settings/quantity"
 )
 
@@ -129,6 +130,9 @@ dots, ` + "`NAME`" + ` stands for any name and ` + "`[]`" + ` for each element o
 	for _, name := range slices.Sorted(maps.Keys(builtIn.sources)) {
 		k.kind(name, builtIn.sources[name].Config())
 	}
+	receiver := &notify.Config{}
+	receiver.SetDefaults()
+	k.section("## [notifications.NAME]", reflect.TypeFor[notify.Config](), tableOf(receiver), nil)
 	plain, drained := tableOf(k.example.Autoscalers["plain"].table()), tableOf(k.example.Autoscalers["drained"].Drain)
 	delete(plain, metricsKey) // the default one shows no defaults of others
 	needed := map[string]bool{"target": true, maxKey: true, "metrics[].type": true}

@@ -154,7 +154,7 @@ type loader struct {
 
 func newLoader(kinds kindSet) *loader {
 	return &loader{
-		kinds: kinds, tables: map[string]map[string]*table{fleetsKey: {}, sourcesKey: {}, autoscalersKey: {}},
+		kinds: kinds, tables: map[string]map[string]*table{fleetsKey: {}, sourcesKey: {}, autoscalersKey: {}, notifyKey: {}},
 		texts: texts{}, plain: map[asked]bool{},
 	}
 }
@@ -163,6 +163,7 @@ func newLoader(kinds kindSet) *loader {
 func (l *loader) finish() (*Config, error) {
 	c := &Config{Daemon: l.readDaemon(), warnings: slices.Clone(l.warnings)}
 	c.Fleets, c.Sources, c.Autoscalers = l.readFleets(c.Daemon.Strict()), l.readSources(), map[string]Autoscaler{}
+	c.Notifications = l.readNotifications()
 	c.Files = slices.Clone(l.files)
 	l.checkScrapes(c)
 	l.readAutoscalers(c)

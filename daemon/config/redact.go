@@ -20,7 +20,7 @@ import (
 // keys named like a password, token or secret (their files are named), and whatever
 // package redact hides in commands, queries and URLs.
 func (c *Config) Redacted() string {
-	daemon, fleets, sources, autoscalers := tableOf(c.Daemon), map[string]any{}, map[string]any{}, map[string]any{}
+	daemon, fleets, sources, autoscalers, notifications := tableOf(c.Daemon), map[string]any{}, map[string]any{}, map[string]any{}, map[string]any{}
 	put(daemon, "allowed_hosts", slices.Concat([]string{}, c.Daemon.AllowedHosts)) // which says something where it is empty
 	put(daemon, "writers", slices.Concat([]string{}, c.Daemon.Writers))
 	for name, fleet := range c.Fleets {
@@ -34,7 +34,10 @@ func (c *Config) Redacted() string {
 	for name, a := range c.Autoscalers {
 		autoscalers[name] = tableOf(a.table())
 	}
-	whole := map[string]any{daemonKey: daemon, fleetsKey: fleets, sourcesKey: sources, autoscalersKey: autoscalers}
+	for name, receiver := range c.Notifications {
+		notifications[name] = tableOf(receiver)
+	}
+	whole := map[string]any{daemonKey: daemon, fleetsKey: fleets, sourcesKey: sources, autoscalersKey: autoscalers, notifyKey: notifications}
 	var text bytes.Buffer
 	encoder := toml.NewEncoder(&text)
 	encoder.Indent = ""

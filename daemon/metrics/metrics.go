@@ -34,6 +34,7 @@ type Metrics struct {
 	discovered    scraped[[]api.Discovered]
 	lost          scraped[map[string]bool]
 	breakers      scraped[map[string]Breaker]
+	receivers     scraped[map[string]Receiver]
 	budgets       scraped[Budgets]
 	mu            sync.RWMutex
 	autoscalers   map[string]*Autoscaler
@@ -53,6 +54,7 @@ func New(reg prometheus.Registerer) *Metrics {
 		discovered: scraped[[]api.Discovered]{descs: []*prometheus.Desc{discoveredDesc}, send: sendDiscovered},
 		lost:       scraped[map[string]bool]{descs: []*prometheus.Desc{lostDesc}, send: sendLost},
 		breakers:   scraped[map[string]Breaker]{descs: []*prometheus.Desc{breakerOpenDesc, breakerRemovedDesc}, send: sendBreakers},
+		receivers:  scraped[map[string]Receiver]{descs: []*prometheus.Desc{sentDesc, failedDesc, droppedDesc, waitingDesc}, send: sendReceivers},
 		budgets: scraped[Budgets]{
 			descs: []*prometheus.Desc{budgetLimitDesc, budgetUsedDesc, budgetWaitsDesc, budgetRefusalsDesc}, send: sendBudgets,
 		},
@@ -71,7 +73,7 @@ func New(reg prometheus.Registerer) *Metrics {
 		},
 	}).Set(1)
 	if reg != nil {
-		reg.MustRegister(&m.discovered, &m.lost, &m.breakers, &m.budgets)
+		reg.MustRegister(&m.discovered, &m.lost, &m.breakers, &m.receivers, &m.budgets)
 	}
 	return m
 }

@@ -283,6 +283,7 @@ func documented(t *testing.T) map[string]string {
 
 func TestMetricsAreDocumented(t *testing.T) {
 	m, exposition := exercised(t)
+	m.ShowReceivers(func() map[string]Receiver { return map[string]Receiver{"chat": {}} })
 	m.ShowBreakers(func() map[string]Breaker { return map[string]Breaker{"prod": {}} })
 	families, err := exposition.Gather()
 	if err != nil {

@@ -127,6 +127,8 @@ func (h *hpad) configuration(t *testing.T) string {
 sync_period = "1s"
 state_dir   = "unused"
 
+[notifications.nobody]
+url = "http://127.0.0.1:1/"
 [fleets.local]
 kind     = "process"
 services = { worker = { command = ["sleep", "1000000"] }, idler = { command = ["sleep", "1000000"] } }

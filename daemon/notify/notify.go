@@ -1,0 +1,357 @@
+// Package notify tells receivers what became of autoscalers, by HTTP: each event is
+// posted once as a CloudEvent, or as what a template makes of it, in order, and again
+// until it arrives or is too old. Nobody who has an event waits for a receiver.
+package notify
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	mathrand "math/rand/v2"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"text/template"
+	"time"
+
+	"github.com/prometheus/common/config"
+	"go.uber.org/zap"
+
+	"github.com/hpad/hpad/daemon/redact"
+	"github.com/hpad/hpad/daemon/trouble"
+)
+
+// Kind is what became of an autoscaler, a fleet or a source.
+type Kind string
+
+// The kinds. Changed is that a count was written, Refused that one is wanted and not
+// written, Failed that passes or reads fail, for another cause than before, and
+// Recovered that they no longer do.
+const (
+	Changed   Kind = "changed"
+	Refused   Kind = "refused"
+	Failed    Kind = "failed"
+	Recovered Kind = "recovered"
+)
+
+var kinds = []Kind{Changed, Refused, Failed, Recovered}
+
+// Event is what a receiver is told. A template has its fields.
+type Event struct {
+	// ID is the event's alone, and the same each time that it is posted.
+	ID   string    `json:"-"`
+	Kind Kind      `json:"-"`
+	Time time.Time `json:"-"`
+	// Autoscaler is empty where it is of a whole fleet or source. Target is
+	// "fleet/target".
+	Autoscaler string `json:"autoscaler,omitempty"`
+	Fleet      string `json:"fleet,omitempty"`
+	Source     string `json:"source,omitempty"`
+	Target     string `json:"target,omitempty"`
+	// From and To are the count and the one that is wanted or was reached; 0 where there
+	// is no decision.
+	From int32 `json:"from"`
+	To   int32 `json:"to"`
+	// Reason is the word that the pass ended with, of docs/reasons.md; empty for a fleet
+	// or source.
+	Reason string `json:"reason,omitempty"`
+	// Message says it in words.
+	Message string `json:"message"`
+}
+
+// Subject names what the event is of, as "autoscaler/checkout".
+func (e *Event) Subject() string {
+	switch {
+	case e.Autoscaler != "":
+		return "autoscaler/" + e.Autoscaler
+	case e.Source != "":
+		return "source/" + e.Source
+	}
+	return "fleet/" + e.Fleet
+}
+
+// cloudEvent is an event in the structured form of CloudEvents 1.0.
+type cloudEvent struct {
+	SpecVersion     string    `json:"specversion"`
+	ID              string    `json:"id"`
+	Source          string    `json:"source"`
+	Type            string    `json:"type"`
+	Subject         string    `json:"subject"`
+	Time            time.Time `json:"time"`
+	DataContentType string    `json:"datacontenttype"`
+	Data            *Event    `json:"data"`
+}
+
+// Counts are what became of the events of one receiver.
+type Counts struct {
+	// Sent arrived, Failed did not within their time, Dropped found no room in the queue.
+	Sent, Failed, Dropped uint64
+	// Waiting are in the queue.
+	Waiting int
+}
+
+// Notifier is one receiver. It is safe for concurrent use.
+type Notifier struct {
+	name   string
+	config Config
+	body   *template.Template
+	http   *http.Client
+	log    *zap.Logger
+	queue  chan Event
+
+	sent, failed, dropped atomic.Uint64
+	// losing reports whether the last event found no room.
+	losing  atomic.Bool
+	problem trouble.Problem
+
+	start sync.Once
+	// stop ends what waits; ended is closed once nothing is posted any more.
+	stop  context.CancelCauseFunc
+	ended chan struct{}
+}
+
+// New returns a receiver of a valid configuration, which posts nothing before it is
+// started. The error names a file that cannot be used.
+func New(name string, c Config, log *zap.Logger) (*Notifier, error) {
+	client, err := config.NewClientFromConfig(c.httpConfig(), "notify")
+	if err != nil {
+		return nil, fmt.Errorf("notifications %q: %w", name, err)
+	}
+	body, err := c.body()
+	if err != nil {
+		return nil, fmt.Errorf("notifications %q: template: %w", name, err)
+	}
+	return &Notifier{
+		name: name, config: c, body: body, http: client, log: log.With(zap.String("receiver", name)),
+		queue: make(chan Event, c.Queue), ended: make(chan struct{}),
+	}, nil
+}
+
+// Start begins to post, once.
+func (n *Notifier) Start() {
+	n.start.Do(func() {
+		var ctx context.Context
+		ctx, n.stop = context.WithCancelCause(context.Background())
+		go n.run(ctx)
+	})
+}
+
+// Wants reports whether the receiver is told of such an event.
+func (n *Notifier) wants(event *Event) bool {
+	if len(n.config.Events) > 0 && !slices.Contains(n.config.Events, string(event.Kind)) {
+		return false
+	}
+	return len(n.config.Reasons) == 0 || event.Reason == "" || slices.Contains(n.config.Reasons, event.Reason)
+}
+
+// Tell has an event posted that the receiver wants. It never waits: where the queue is
+// full the event is lost, and counted.
+func (n *Notifier) Tell(event *Event) {
+	if !n.wants(event) {
+		return
+	}
+	told := *event
+	told.ID = rand.Text()
+	select {
+	case n.queue <- told:
+		n.losing.Store(false)
+	default:
+		n.dropped.Add(1)
+		if !n.losing.Swap(true) {
+			n.log.Error("notifications are lost: the receiver does not take them, and the queue is full", zap.Int("queue", cap(n.queue)))
+		}
+	}
+}
+
+// Counts returns what became of the events.
+func (n *Notifier) Counts() Counts {
+	return Counts{Sent: n.sent.Load(), Failed: n.failed.Load(), Dropped: n.dropped.Load(), Waiting: len(n.queue)}
+}
+
+// errClosed ends what is being posted.
+var errClosed = errors.New("hpad stops, or has another configuration")
+
+// Close posts what waits until ctx ends, and ends. What is left is lost, and counted as
+// dropped. Nothing may be told any more.
+func (n *Notifier) Close(ctx context.Context) {
+	close(n.queue)
+	n.Start()
+	select {
+	case <-n.ended:
+	case <-ctx.Done():
+		n.stop(errClosed)
+		<-n.ended
+	}
+	n.stop(errClosed)
+	n.http.CloseIdleConnections()
+}
+
+func (n *Notifier) run(ctx context.Context) {
+	defer close(n.ended)
+	for event := range n.queue {
+		if ctx.Err() != nil {
+			n.dropped.Add(1)
+			continue
+		}
+		err := n.deliver(ctx, &event)
+		switch {
+		case err == nil:
+			n.sent.Add(1)
+		case ctx.Err() != nil:
+			n.dropped.Add(1)
+			continue
+		default:
+			n.failed.Add(1)
+		}
+		n.report(err)
+	}
+}
+
+// report logs that events do not arrive, for another cause, or arrive again.
+func (n *Notifier) report(err error) {
+	news, fields := n.problem.Set(err)
+	switch {
+	case news && err != nil:
+		n.log.Warn("notifications do not arrive", append(fields, zap.NamedError("err", err))...)
+	case news:
+		n.log.Info("notifications arrive again", fields...)
+	}
+}
+
+// Posts that fail are made again after firstWait, and each time after twice as long up to
+// longestWait, or after what the receiver asks for, no longer than that.
+const (
+	firstWait   = time.Second
+	longestWait = time.Minute
+)
+
+// deliver posts an event until it arrives, is refused for good or is too old.
+func (n *Notifier) deliver(ctx context.Context, event *Event) error {
+	body, err := n.encode(event)
+	if err != nil {
+		return err
+	}
+	begun, wait := time.Now(), firstWait
+	for {
+		after, err := n.post(ctx, body)
+		var refused *refusedError
+		if err == nil || ctx.Err() != nil || errors.As(err, &refused) {
+			return err
+		}
+		pause := max(after, wait/2+mathrand.N(wait/2))
+		if time.Since(begun)+pause > n.config.GiveUpAfter {
+			return fmt.Errorf("given up after %s: %w", n.config.GiveUpAfter, err)
+		}
+		n.report(err)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		wait = min(2*wait, longestWait)
+	}
+}
+
+// maxBody bounds what a template makes of one event, in bytes.
+const maxBody = 256 << 10
+
+// encode returns the body of an event.
+func (n *Notifier) encode(event *Event) ([]byte, error) {
+	if n.body == nil {
+		return json.Marshal(cloudEvent{
+			SpecVersion: "1.0", ID: event.ID, Source: "/hpad", Type: "io.hpad." + string(event.Kind),
+			Subject: event.Subject(), Time: event.Time, DataContentType: "application/json", Data: event,
+		})
+	}
+	body := limited{left: maxBody}
+	if err := n.body.Execute(&body, event); err != nil {
+		return nil, fmt.Errorf("make the body: %w", err)
+	}
+	return body.Bytes(), nil
+}
+
+// limited is a buffer that takes so many bytes.
+type limited struct {
+	bytes.Buffer
+	left int
+}
+
+func (l *limited) Write(text []byte) (int, error) {
+	if l.left -= len(text); l.left < 0 {
+		return 0, fmt.Errorf("it is longer than %d bytes", maxBody)
+	}
+	return l.Buffer.Write(text)
+}
+
+// refusedError is an answer after which the same is not posted again.
+type refusedError struct{ status string }
+
+func (e *refusedError) Error() string { return "the receiver answers " + e.status }
+
+// post makes one attempt. After is for how long the receiver asks to be left alone.
+func (n *Notifier) post(ctx context.Context, body []byte) (after time.Duration, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, n.config.Timeout, fmt.Errorf("no answer within %s: %w", n.config.Timeout, context.DeadlineExceeded))
+	defer cancel()
+	address := n.config.URL
+	if n.config.URLFile != "" {
+		text, err := os.ReadFile(n.config.URLFile)
+		if err != nil {
+			return 0, fmt.Errorf("read url_file: %w", err)
+		}
+		address = strings.TrimSpace(string(text))
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+	if err != nil {
+		return 0, errors.New("the address is not valid") // which may be a secret
+	}
+	contentType := "application/cloudevents+json"
+	if n.body != nil {
+		contentType = n.config.ContentType
+	}
+	request.Header.Set("Content-Type", contentType)
+	response, err := n.http.Do(request)
+	if err != nil {
+		return 0, withoutAddress(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, _ := io.ReadAll(io.LimitReader(response.Body, 300))
+	status := response.Status
+	if said := strings.Join(strings.Fields(strings.ToValidUTF8(string(text), "")), " "); said != "" {
+		status += ": " + redact.Text(said)
+	}
+	switch code := response.StatusCode; {
+	case code < 300:
+		return 0, nil
+	case code == http.StatusTooManyRequests || code == http.StatusRequestTimeout || code >= 500:
+		return retryAfter(response.Header.Get("Retry-After")), fmt.Errorf("the receiver answers %s", status)
+	}
+	return 0, &refusedError{status}
+}
+
+// withoutAddress returns the error of a request without its address, which may be a
+// secret.
+func withoutAddress(err error) error {
+	if cause := errors.Unwrap(err); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// retryAfter is how long a receiver asks to be left alone; 0 where it does not say.
+func retryAfter(header string) time.Duration {
+	if seconds, err := strconv.Atoi(header); err == nil && seconds > 0 {
+		return min(time.Duration(seconds)*time.Second, longestWait)
+	}
+	if at, err := http.ParseTime(header); err == nil {
+		return min(max(0, time.Until(at)), longestWait)
+	}
+	return 0
+}

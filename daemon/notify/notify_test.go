@@ -1,0 +1,354 @@
+package notify
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fake answers posts in memory, by what it is told for each.
+type fake struct {
+	mu      sync.Mutex
+	bodies  []string
+	at      []time.Time
+	answers []func(*http.Request) (*http.Response, error)
+}
+
+func (f *fake) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	f.bodies, f.at = append(f.bodies, string(body)), append(f.at, time.Now())
+	answer := answers(http.StatusNoContent)
+	if len(f.answers) > 0 {
+		answer = f.answers[0]
+		if len(f.answers) > 1 {
+			f.answers = f.answers[1:]
+		}
+	}
+	f.mu.Unlock()
+	return answer(r)
+}
+
+func answers(status int, header ...string) func(*http.Request) (*http.Response, error) {
+	return func(*http.Request) (*http.Response, error) {
+		h := http.Header{}
+		for i := 0; i+1 < len(header); i += 2 {
+			h.Set(header[i], header[i+1])
+		}
+		return &http.Response{StatusCode: status, Status: fmt.Sprint(status), Header: h, Body: io.NopCloser(strings.NewReader("said"))}, nil
+	}
+}
+
+func hangs(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, context.Cause(r.Context())
+}
+
+func refuses(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") }
+
+func made(t *testing.T, f *fake, c Config) (*Notifier, *observer.ObservedLogs) {
+	t.Helper()
+	if c.URL == "" && c.URLFile == "" {
+		c.URL = "http://receiver.test/"
+	}
+	c.SetDefaults()
+	if mistakes := c.Validate(); len(mistakes) > 0 {
+		t.Fatal(mistakes)
+	}
+	core, logs := observer.New(zap.InfoLevel)
+	n, err := New("chat", c, zap.New(core))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.http = &http.Client{Transport: f}
+	n.Start()
+	return n, logs
+}
+
+func ended(n *Notifier) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	n.Close(ctx)
+}
+
+// TestCloudEvent holds the body and what of it is the same each time.
+func TestCloudEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{answers: []func(*http.Request) (*http.Response, error){refuses, answers(200)}}
+		n, logs := made(t, f, Config{})
+		n.Tell(&Event{
+			Kind: Refused, Time: time.Date(2026, 11, 21, 12, 0, 15, 0, time.UTC), Autoscaler: "web", Fleet: "prod", Target: "prod/web",
+			From: 8, To: 2, Reason: "BreakerOpen", Message: `held: "no"`,
+		})
+		time.Sleep(time.Minute)
+		ended(n)
+		if len(f.bodies) != 2 || f.bodies[0] != f.bodies[1] {
+			t.Fatalf("posted %q, want the same twice", f.bodies)
+		}
+		var got map[string]any
+		if err := json.Unmarshal([]byte(f.bodies[0]), &got); err != nil {
+			t.Fatal(err)
+		}
+		for key, want := range map[string]any{
+			"specversion": "1.0", "type": "io.hpad.refused", "source": "/hpad", "subject": "autoscaler/web", "time": "2026-11-21T12:00:15Z", "datacontenttype": "application/json",
+		} {
+			if got[key] != want {
+				t.Errorf("%s is %v, want %v", key, got[key], want)
+			}
+		}
+		data, _ := got["data"].(map[string]any)
+		if got["id"] == "" || data["from"] != 8.0 || data["to"] != 2.0 || data["reason"] != "BreakerOpen" || data["message"] != `held: "no"` || data["target"] != "prod/web" {
+			t.Errorf("it is %v", got)
+		}
+		if counts := n.Counts(); counts != (Counts{Sent: 1}) {
+			t.Errorf("counts %+v", counts)
+		}
+		if logs.FilterMessage("notifications do not arrive").Len() != 1 || logs.FilterMessage("notifications arrive again").Len() != 1 {
+			t.Errorf("logged %v", logs.All())
+		}
+	})
+}
+
+// TestRetries holds when one is posted again, and when it is given up.
+func TestRetries(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		answers []func(*http.Request) (*http.Response, error)
+		posts   [2]int // at least and at most
+		counts  Counts
+		// first is how long the second post waits at least.
+		first time.Duration
+	}{
+		{"refused for good", []func(*http.Request) (*http.Response, error){answers(400)}, [2]int{1, 1}, Counts{Failed: 1}, 0},
+		{"down", []func(*http.Request) (*http.Response, error){answers(503)}, [2]int{12, 30}, Counts{Failed: 1}, 500 * time.Millisecond},
+		{"hangs", []func(*http.Request) (*http.Response, error){hangs, answers(200)}, [2]int{2, 2}, Counts{Sent: 1}, 10 * time.Second},
+		{"asks to wait", []func(*http.Request) (*http.Response, error){answers(429, "Retry-After", "30"), answers(200)}, [2]int{2, 2}, Counts{Sent: 1}, 30 * time.Second},
+		{"asks for too much", []func(*http.Request) (*http.Response, error){answers(429, "Retry-After", "86400"), answers(200)}, [2]int{2, 2}, Counts{Sent: 1}, time.Minute},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &fake{answers: c.answers}
+				n, _ := made(t, f, Config{})
+				n.Tell(&Event{Kind: Changed})
+				time.Sleep(15 * time.Minute)
+				synctest.Wait()
+				if got := n.Counts(); got != c.counts || len(f.bodies) < c.posts[0] || len(f.bodies) > c.posts[1] {
+					t.Errorf("%d posts, %+v, want %v and %+v", len(f.bodies), got, c.posts, c.counts)
+				}
+				if len(f.at) > 1 && f.at[1].Sub(f.at[0]) < c.first {
+					t.Errorf("posted again after %v, want %v at least", f.at[1].Sub(f.at[0]), c.first)
+				}
+				if len(f.at) > 1 && f.at[len(f.at)-1].Sub(f.at[0]) > 10*time.Minute {
+					t.Errorf("posted for %v", f.at[len(f.at)-1].Sub(f.at[0]))
+				}
+				ended(n)
+			})
+		})
+	}
+}
+
+// TestQueue holds that a receiver which hangs is waited for by nobody, that what it has no
+// room for is lost and counted, and that the rest arrives in order.
+func TestQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{answers: []func(*http.Request) (*http.Response, error){hangs, answers(200)}}
+		n, logs := made(t, f, Config{Queue: 3, Template: `{{.From}}`, ContentType: "text/plain"})
+		begun := time.Now()
+		for i := range 10 {
+			n.Tell(&Event{Kind: Changed, From: int32(i)})
+			synctest.Wait()
+		}
+		if time.Since(begun) > 0 {
+			t.Errorf("it took %v to tell", time.Since(begun))
+		}
+		if got := n.Counts(); got != (Counts{Dropped: 6, Waiting: 3}) {
+			t.Errorf("counts %+v", got)
+		}
+		time.Sleep(time.Minute)
+		n.Tell(&Event{Kind: Changed, From: 10})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if want := []string{"0", "0", "1", "2", "3", "10"}; !slices.Equal(f.bodies, want) {
+			t.Errorf("posted %q, want %q", f.bodies, want)
+		}
+		if logs.FilterMessageSnippet("are lost").Len() != 1 {
+			t.Errorf("logged %v", logs.All())
+		}
+		ended(n)
+	})
+}
+
+// TestClose holds that what waits is posted at the end, for a while.
+func TestClose(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer func(*http.Request) (*http.Response, error)
+		want   Counts
+		takes  time.Duration
+	}{"fine": {answers(200), Counts{Sent: 5}, 0}, "hangs": {hangs, Counts{Dropped: 5}, 5 * time.Second}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n, _ := made(t, &fake{answers: []func(*http.Request) (*http.Response, error){c.answer}}, Config{})
+				for range 5 {
+					n.Tell(&Event{Kind: Changed})
+				}
+				begun := time.Now()
+				ended(n)
+				if got := n.Counts(); got != c.want || time.Since(begun) != c.takes {
+					t.Errorf("counts %+v after %v, want %+v after %v", got, time.Since(begun), c.want, c.takes)
+				}
+			})
+		})
+	}
+}
+
+// TestFilters holds who is told of what.
+func TestFilters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{}
+		n, _ := made(t, f, Config{Events: []string{"refused", "failed"}, Reasons: []string{"BreakerOpen"}, Template: "{{.Kind}} {{.Reason}}", ContentType: "text/plain"})
+		for _, kind := range kinds {
+			for _, reason := range []string{"BreakerOpen", "Paused", ""} {
+				n.Tell(&Event{Kind: kind, Reason: reason})
+			}
+		}
+		ended(n)
+		if want := []string{"refused BreakerOpen", "refused ", "failed BreakerOpen", "failed "}; !slices.Equal(f.bodies, want) {
+			t.Errorf("told %q, want %q", f.bodies, want)
+		}
+	})
+}
+
+// TestMistakes holds what a configuration is refused for.
+func TestMistakes(t *testing.T) {
+	const url = "http://receiver.test/"
+	for name, c := range map[string]struct {
+		config Config
+		field  string
+		want   string
+	}{
+		"no address":     {Config{}, "url", "either url or url_file"},
+		"two":            {Config{URL: url, URLFile: "f"}, "url", "either url or url_file"},
+		"no http":        {Config{URL: "ftp://a"}, "url", "must be an address to post to"},
+		"event":          {Config{URL: url, Events: []string{"change"}}, "events[0]", `must be "changed"`},
+		"reason":         {Config{URL: url, Reasons: []string{"Paused", "paused"}}, "reasons[1]", "docs/reasons.md"},
+		"syntax":         {Config{URL: url, Template: "{{"}, "template", "unclosed action"},
+		"field":          {Config{URL: url, Template: "{{.Nam}}"}, "template", "can't evaluate field Nam"},
+		"not quoted":     {Config{URL: url, Template: `{"text": "{{.Message}}"}`}, "template", "makes no valid JSON"},
+		"too much":       {Config{URL: url, Template: `{{define "x"}}{{template "x"}}{{end}}aaaaaaaa{{template "x"}}`, ContentType: "text/plain"}, "template", "exceeded maximum template depth"},
+		"empty timeouts": {Config{URL: url, Timeout: -1}, "timeout", "more than 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.config.SetDefaults()
+			mistakes := c.config.Validate()
+			if len(mistakes) != 1 || mistakes[0].Field != c.field || !strings.Contains(mistakes[0].Detail, c.want) {
+				t.Errorf("mistakes %+v, want %s: %s", mistakes, c.field, c.want)
+			}
+		})
+	}
+}
+
+// TestAddressIsASecret holds that an address of a file is read for each post, and told by
+// no error.
+func TestAddressIsASecret(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "url")
+	if err := os.WriteFile(file, []byte("http://127.0.0.1:1/hunter2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := Config{URLFile: file}
+	c.SetDefaults()
+	n, err := New("chat", c, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.post(t.Context(), nil); err == nil || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("it says %v", err)
+	}
+	var paths []string
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { paths = append(paths, r.URL.Path) }))
+	defer server.Close()
+	for _, path := range []string{"/one", "/two"} {
+		if err := os.WriteFile(file, []byte(server.URL+path), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := n.post(t.Context(), nil); err != nil {
+			t.Error(err)
+		}
+	}
+	if want := []string{"/one", "/two"}; !slices.Equal(paths, want) {
+		t.Errorf("posted to %q, want %q", paths, want)
+	}
+	if err := os.WriteFile(file, []byte("::hunter2"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.post(t.Context(), nil); err == nil || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("it says %v", err)
+	}
+	n.http.CloseIdleConnections()
+}
+
+// TestReceivers holds that a reload keeps the receivers that stay, with what they have to
+// post, and ends the others.
+func TestReceivers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r Receivers
+		config := func(url string) Config {
+			c := Config{URL: url}
+			c.SetDefaults()
+			return c
+		}
+		make := func(configs map[string]Config) Set {
+			t.Helper()
+			set, err := r.Make(configs, zap.NewNop())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return set
+		}
+		if r.Any() {
+			t.Error("there is somebody to tell at first")
+		}
+		r.Tell(&Event{Kind: Changed})
+		stays, goes := &fake{}, &fake{answers: []func(*http.Request) (*http.Response, error){hangs}}
+		first := make(map[string]Config{"stays": config("http://a.test"), "goes": config("http://b.test")})
+		first["stays"].http, first["goes"].http = &http.Client{Transport: stays}, &http.Client{Transport: goes}
+		r.Swap(first)
+		r.Tell(&Event{Kind: Changed})
+		second := make(map[string]Config{"stays": config("http://a.test"), "goes": config("http://c.test")})
+		if second["stays"] != first["stays"] || second["goes"] == first["goes"] {
+			t.Error("the wrong receivers stay")
+		}
+		second["goes"].http = &http.Client{Transport: stays}
+		r.Swap(second)
+		r.Tell(&Event{Kind: Changed})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if len(stays.bodies) != 3 || len(goes.bodies) != 1 || len(r.Counts()) != 2 {
+			t.Errorf("%d and %d posts, %v", len(stays.bodies), len(goes.bodies), r.Counts())
+		}
+		r.Close()
+		if r.Any() {
+			t.Error("there is somebody to tell at the end")
+		}
+	})
+}
