@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -47,6 +48,8 @@ func (s *benchSource) Query(_ context.Context, query sources.Query, at time.Time
 
 // nullStore writes nothing.
 type nullStore struct{ *memoryStore }
+
+func (nullStore) Export(context.Context, io.Writer, bool) error { return nil }
 
 func (nullStore) Commit(context.Context, state.Changes) error { return nil }
 

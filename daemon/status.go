@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"io"
 	"iter"
 	"maps"
 	"slices"
@@ -286,6 +287,11 @@ func (s *status) History(ctx context.Context, name string, from, to time.Time, l
 		}
 	}
 	return recorded, nil
+}
+
+// ExportState writes the state, as the store does, for the API.
+func (s *status) ExportState(ctx context.Context, to io.Writer, history bool) error {
+	return s.store.Export(ctx, to, history)
 }
 
 // VerifyHistory makes recorded decisions again, as the store does, for the API.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -418,6 +419,8 @@ func (s *memoryStore) Load(context.Context) (state.Snapshot, error) {
 	loaded.Pauses, loaded.Removals = slices.Clone(s.snapshot.Pauses), maps.Clone(s.snapshot.Removals)
 	return loaded, nil
 }
+
+func (s *memoryStore) Export(context.Context, io.Writer, bool) error { return errors.ErrUnsupported }
 
 func (s *memoryStore) Commit(_ context.Context, changes state.Changes) error {
 	s.mu.Lock()

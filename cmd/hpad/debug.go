@@ -1,11 +1,8 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -89,7 +86,7 @@ and goroutine at what there is. The daemon takes one at a time.`,
 		if seconds > 0 {
 			_, _ = fmt.Fprintf(stream.err, "taking a profile for %d s\n", seconds)
 		}
-		size, err := fetchProfile(cmd.Context(), client(), kind.Name, seconds, file)
+		size, err := writeWhole(file, "profile", func(to io.Writer) error { return client().Profile(cmd.Context(), kind.Name, seconds, to) })
 		if err != nil {
 			return err
 		}
@@ -107,29 +104,4 @@ func knownProfile(names []string) cobra.PositionalArgs {
 		}
 		return nil
 	}
-}
-
-// fetchProfile writes a profile into a file, whole or not at all, and returns its size
-// in bytes.
-func fetchProfile(ctx context.Context, client *api.Client, name string, seconds int, file string) (size int64, err error) {
-	part, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*")
-	if err != nil {
-		return 0, fmt.Errorf("write the profile: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(part.Name())
-		}
-	}()
-	if err := client.Profile(ctx, name, seconds, part); err != nil {
-		return 0, errors.Join(err, part.Close())
-	}
-	info, err := part.Stat()
-	if err = errors.Join(err, part.Close()); err == nil {
-		err = os.Rename(part.Name(), file)
-	}
-	if err != nil {
-		return 0, fmt.Errorf("write the profile: %w", err)
-	}
-	return info.Size(), nil
 }

@@ -64,8 +64,9 @@ func routes(d Daemon, gatherer prometheus.Gatherer, access Access) map[string]me
 		"/api/v1/discovery":                         {http.MethodGet: h.discovery},
 		"/api/v1/status/config":                     {http.MethodGet: h.config},
 		"/api/v1/status/buildinfo":                  {http.MethodGet: h.buildInfo},
+		"/api/v1/state":                             {http.MethodGet: identified(access, "the state", h.exportState)},
 		"/api/v1/openapi.yaml":                      {http.MethodGet: description},
-		"/debug/pprof/{name}":                       {http.MethodGet: identified(access, profile)},
+		"/debug/pprof/{name}":                       {http.MethodGet: identified(access, "a profile", profile)},
 	}
 }
 

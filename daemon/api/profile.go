@@ -170,19 +170,19 @@ func profileSeconds(kind ProfileKind, text string) (int, error) {
 	return seconds, nil
 }
 
-// identified refuses clients who may not write, and other sites: what it serves is
-// read, but neither for everybody nor for nothing.
-func identified(access Access, handler http.HandlerFunc) http.HandlerFunc {
+// identified refuses clients who may not write, and other sites: what it serves, a
+// profile or what else is said of it, is read, but neither for everybody nor for nothing.
+func identified(access Access, what string, handler http.HandlerFunc) http.HandlerFunc {
 	sameOrigin := http.NewCrossOriginProtection()
 	return func(w http.ResponseWriter, r *http.Request) {
 		asWrite := r.WithContext(r.Context())
 		asWrite.Method = http.MethodPost
 		if sameOrigin.Check(asWrite) != nil {
-			writeError(w, http.StatusForbidden, ErrorForbidden, "cross-origin profiles are refused")
+			writeError(w, http.StatusForbidden, ErrorForbidden, "cross-origin requests for "+what+" are refused")
 			return
 		}
 		if _, err := access(r); err != nil {
-			writeError(w, http.StatusForbidden, ErrorForbidden, r.URL.Path+" is a profile, "+err.Error())
+			writeError(w, http.StatusForbidden, ErrorForbidden, r.URL.Path+" is "+what+", "+err.Error())
 			return
 		}
 		handler(w, r)
@@ -196,7 +196,12 @@ func (c *Client) Profile(ctx context.Context, name string, seconds int, to io.Wr
 	if seconds > 0 {
 		path += "?seconds=" + strconv.Itoa(seconds)
 	}
-	return c.ask(ctx, http.MethodGet, path, nil, answerTimeout+time.Duration(seconds)*time.Second, func(response *http.Response) error {
+	return c.fetch(ctx, path, answerTimeout+time.Duration(seconds)*time.Second, to)
+}
+
+// fetch writes an answer that is no JSON, as it comes.
+func (c *Client) fetch(ctx context.Context, path string, timeout time.Duration, to io.Writer) error {
+	return c.ask(ctx, http.MethodGet, path, nil, timeout, func(response *http.Response) error {
 		if response.StatusCode == http.StatusOK {
 			_, err := io.Copy(to, response.Body)
 			return err

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"io"
 	"iter"
 	"time"
 
@@ -33,6 +34,9 @@ type Daemon interface {
 	// VerifyHistory makes the decisions again that were recorded of an autoscaler, or with
 	// an empty name of all, from one time up to, and not with, another.
 	VerifyHistory(ctx context.Context, name string, from, to time.Time) (Verification, error)
+	// ExportState writes the state as "hpad state import" reads it, with that of decisions
+	// if history says so.
+	ExportState(ctx context.Context, to io.Writer, history bool) error
 	// Reload reads the configuration again and swaps it in; an error leaves the
 	// old one running.
 	Reload(ctx context.Context) error

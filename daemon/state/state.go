@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"io"
 	"time"
 
 	"github.com/hpad/hpad/policy"
@@ -30,6 +31,9 @@ type Store interface {
 	// name of all, from one time up to, and not with, another, and compares them with
 	// those recorded. One call is at work at a time; the others wait.
 	Verify(ctx context.Context, name string, from, to time.Time) (Verification, error)
+	// Export writes everything as JSON Lines, and with history the history of decisions as
+	// well, for [Import]. What is committed meanwhile is not in it.
+	Export(ctx context.Context, to io.Writer, history bool) error
 	// LastCount returns the last count of an autoscaler's history, however long
 	// ago; false when it has none.
 	LastCount(ctx context.Context, name string) (count int32, known bool, err error)

@@ -4,6 +4,7 @@ package apitest
 import (
 	"context"
 	"fmt"
+	"io"
 	"iter"
 	"slices"
 	"strings"
@@ -18,6 +19,8 @@ type Daemon struct {
 	// List is by name.
 	List  []api.Autoscaler
 	Alive api.Health
+	// Exported is the export of the state.
+	Exported string
 	// Listed are the instances of each, and ListErr is what a look at them fails with.
 	Listed  api.InstanceList
 	ListErr error
@@ -68,6 +71,12 @@ func (d *Daemon) Autoscaler(name string) (api.Autoscaler, bool) {
 // InstancesOf returns Listed.
 func (d *Daemon) InstancesOf(context.Context, string) (api.InstanceList, error) {
 	return d.Listed, d.ListErr
+}
+
+// ExportState writes Exported.
+func (d *Daemon) ExportState(_ context.Context, to io.Writer, _ bool) error {
+	_, err := io.WriteString(to, d.Exported)
+	return err
 }
 
 // Health returns Alive.

@@ -1,0 +1,398 @@
+package state
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+)
+
+// An export is JSON Lines: a header, a line for each value, and an end, without which it
+// is not whole. Values are checked when they are read and sealed anew when they are
+// imported. The clock is among them, so that windows and rates go on where they are
+// imported.
+
+type exportHeader struct {
+	// Export is the version of this form, Format that of the state in it.
+	Export int       `json:"hpad_state"`
+	Format int       `json:"format"`
+	Time   time.Time `json:"time"`
+}
+
+// exportVersion is that of the form.
+const exportVersion = 1
+
+// exportLine is one value.
+type exportLine struct {
+	// File is the database, Bucket where in it the value is: a bucket, and one inside
+	// of it.
+	File   string   `json:"file,omitempty"`
+	Bucket []string `json:"bucket,omitempty"`
+	// Key is the value's, KeyBytes where that is no text.
+	Key      string `json:"key,omitempty"`
+	KeyBytes []byte `json:"key_bytes,omitempty"`
+	// Value is one of JSON; any other is in Packed, in that Format.
+	Value  json.RawMessage `json:"value,omitempty"`
+	Format byte            `json:"format,omitempty"`
+	Packed []byte          `json:"packed,omitempty"`
+	// End is in the last line, with the number of values.
+	End *int `json:"end,omitempty"`
+}
+
+func (l *exportLine) key() []byte {
+	if l.KeyBytes != nil {
+		return l.KeyBytes
+	}
+	return []byte(l.Key)
+}
+
+// sealKey is the key with which a value of a bucket is sealed.
+func sealKey(bucket []string, key []byte) string {
+	if len(bucket) > 1 {
+		return nestedKey(bucket[len(bucket)-1], string(key))
+	}
+	return string(key)
+}
+
+// exporter writes an export.
+type exporter struct {
+	ctx     context.Context
+	to      *bufio.Writer
+	written int
+}
+
+// Export writes everything, and with history the history of decisions as well, each file
+// as it is at one moment.
+func (s *store) Export(ctx context.Context, to io.Writer, withHistory bool) error {
+	databases := []*database{s.state}
+	if withHistory {
+		databases = append(databases, s.history)
+	}
+	return export(ctx, to, databases)
+}
+
+func export(ctx context.Context, to io.Writer, databases []*database) error {
+	e := &exporter{ctx: ctx, to: bufio.NewWriterSize(to, 64<<10)}
+	if err := e.line(exportHeader{Export: exportVersion, Format: formatVersion, Time: time.Now().UTC()}); err != nil {
+		return err
+	}
+	for _, d := range databases {
+		if err := d.view(func(tx *bolt.Tx) error { return e.database(filepath.Base(d.path), tx) }); err != nil {
+			return fmt.Errorf("export %q: %w", d.path, err)
+		}
+	}
+	if err := e.line(exportLine{End: &e.written}); err != nil {
+		return err
+	}
+	return e.to.Flush()
+}
+
+func (e *exporter) line(value any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	_, err = e.to.Write(append(text, '\n'))
+	return err
+}
+
+func (e *exporter) database(file string, tx *bolt.Tx) error {
+	return tx.ForEach(func(name []byte, bucket *bolt.Bucket) error {
+		return e.bucket(file, []string{string(name)}, bucket)
+	})
+}
+
+func (e *exporter) bucket(file string, path []string, bucket *bolt.Bucket) error {
+	return bucket.ForEach(func(key, value []byte) error {
+		if err := e.ctx.Err(); err != nil {
+			return err
+		}
+		if value == nil {
+			return e.bucket(file, append(path[:len(path):len(path)], string(key)), bucket.Bucket(key))
+		}
+		if len(path) == 1 && path[0] == string(metaBucket) && bytes.Equal(key, formatKey) {
+			return nil // of the file that is made
+		}
+		line := exportLine{File: file, Bucket: path}
+		if utf8.Valid(key) {
+			line.Key = string(key)
+		} else {
+			line.KeyBytes = key
+		}
+		payload, err := unseal(sealKey(path, key), value)
+		if err != nil {
+			return fmt.Errorf("bucket %q: %q: %w; \"hpad state check\" says what else is damaged", path, key, err)
+		}
+		if value[0] == plainFormat && json.Valid(payload) && bytes.HasSuffix(payload, []byte("\n")) {
+			line.Value = payload
+		} else {
+			line.Format, line.Packed = value[0], append([]byte{}, payload...)
+		}
+		e.written++
+		return e.line(&line)
+	})
+}
+
+// ExportDir is as [Store.Export] of a directory that no daemon holds. Nothing in it is
+// changed.
+func ExportDir(ctx context.Context, dir string, to io.Writer, withHistory bool) error {
+	var databases []*database
+	for _, name := range []string{stateName, historyName} {
+		if name == historyName && !withHistory {
+			continue
+		}
+		d, err := openReadOnly(filepath.Join(dir, name))
+		if err != nil {
+			return err
+		}
+		defer func() { _ = d.close() }()
+		databases = append(databases, d)
+	}
+	return export(ctx, to, databases)
+}
+
+// openReadOnly opens a database as it is: nothing of it is looked at.
+func openReadOnly(path string) (*database, error) {
+	d := &database{path: path}
+	err := guard(func() (err error) {
+		d.db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: lockWait, ReadOnly: true, NoStatistics: true, OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
+			if d.file, err = os.OpenFile(name, flag&^os.O_CREATE, mode); err != nil {
+				return nil, err
+			}
+			return d.file, nil
+		}})
+		return err
+	})
+	switch {
+	case err == nil:
+		return d, nil
+	case errors.Is(err, bolterrors.ErrTimeout):
+		return nil, heldBy(filepath.Dir(path))
+	}
+	d.db = nil
+	return nil, errors.Join(fmt.Errorf("open %q: %w", path, err), d.abandon())
+}
+
+// importBatch is how many values one transaction of an import has.
+const importBatch = 10_000
+
+// Import makes the state of a directory, which has none, of an export. It returns how
+// many values that had. On an error nothing is left.
+func Import(ctx context.Context, dir string, from io.Reader) (values int, err error) {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return 0, fmt.Errorf("make state directory %q: %w", dir, err)
+	}
+	held, err := take(dir, &claim{}, time.Now().Add(lockWait))
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, held.release(&claim{})) }()
+	for _, name := range []string{stateName, historyName} {
+		if path := filepath.Join(dir, name); exists(path) {
+			return 0, fmt.Errorf("%q is there already: an import goes into a state_dir without a state; move that away first", path)
+		}
+	}
+	i := &importer{dir: dir, drafts: map[string]*draft{}}
+	defer func() { err = errors.Join(err, i.discard()) }()
+	if err := i.read(ctx, from); err != nil {
+		return 0, fmt.Errorf("line %d: %w", i.line, err)
+	}
+	return i.values, i.finish(held)
+}
+
+type importer struct {
+	dir          string
+	line, values int
+	drafts       map[string]*draft
+}
+
+// draft is a database until it is complete.
+type draft struct {
+	path string
+	db   *bolt.DB
+	tx   *bolt.Tx
+	puts int
+}
+
+func (i *importer) read(ctx context.Context, from io.Reader) error {
+	lines := bufio.NewReaderSize(from, 1<<20)
+	i.line = 1
+	var header exportHeader
+	text, err := lines.ReadBytes('\n')
+	if err == nil {
+		err = json.Unmarshal(text, &header)
+	}
+	switch {
+	case err != nil || header.Export == 0:
+		return errors.New("this is no export of hpad's state")
+	case header.Export > exportVersion, header.Format > formatVersion:
+		return fmt.Errorf("it is of a newer hpad (form %d, format %d), and this one reads up to %d and %d: upgrades are one way; import it with that hpad",
+			header.Export, header.Format, exportVersion, formatVersion)
+	}
+	for {
+		i.line++
+		text, err := lines.ReadBytes('\n')
+		if err != nil {
+			return fmt.Errorf("the export is not whole: it has no end after %d values", i.values)
+		}
+		var line exportLine
+		if err := json.Unmarshal(text, &line); err != nil {
+			return fmt.Errorf("this is no line of an export: %w", err)
+		}
+		if line.End != nil {
+			if *line.End != i.values {
+				return fmt.Errorf("the export is not whole: it says that it has %d values, and there are %d", *line.End, i.values)
+			}
+			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := i.put(&line); err != nil {
+			return err
+		}
+	}
+}
+
+func (i *importer) put(line *exportLine) error {
+	if line.File != stateName && line.File != historyName || len(line.Bucket) == 0 || len(line.Bucket) > 2 || len(line.key()) == 0 {
+		return fmt.Errorf("there is no place for a value of file %q, bucket %q, key %q", line.File, line.Bucket, line.key())
+	}
+	d := i.drafts[line.File]
+	if d == nil {
+		d = &draft{path: filepath.Join(i.dir, line.File)}
+		i.drafts[line.File] = d
+	}
+	if err := d.begin(); err != nil {
+		return err
+	}
+	bucket, err := d.tx.CreateBucketIfNotExists([]byte(line.Bucket[0]))
+	if err == nil && len(line.Bucket) > 1 {
+		bucket, err = bucket.CreateBucketIfNotExists([]byte(line.Bucket[1]))
+	}
+	if err != nil {
+		return err
+	}
+	payload, format := line.Packed, line.Format
+	if line.Value != nil {
+		payload, format = append(line.Value, '\n'), plainFormat
+	}
+	if format < plainFormat || format > formatVersion {
+		return fmt.Errorf("the value of key %q has format %d, and this hpad knows 1 to %d", line.key(), format, formatVersion)
+	}
+	sealed := sealInPlace(format, sealKey(line.Bucket, line.key()), append(make([]byte, sealSize), payload...))
+	i.values++
+	return bucket.Put(line.key(), sealed)
+}
+
+// begin makes sure that there is a transaction with room.
+func (d *draft) begin() error {
+	if d.db == nil {
+		if err := os.Remove(d.path + draftSuffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		db, err := bolt.Open(d.path+draftSuffix, 0o600, &bolt.Options{Timeout: lockWait, NoStatistics: true, NoSync: true, FreelistType: bolt.FreelistMapType})
+		if err != nil {
+			return err
+		}
+		d.db = db
+	}
+	if d.puts++; d.puts%importBatch == 0 && d.tx != nil {
+		tx := d.tx
+		d.tx = nil
+		if err := tx.Commit(); err != nil {
+			return err
+		}
+	}
+	if d.tx != nil {
+		return nil
+	}
+	var err error
+	d.tx, err = d.db.Begin(true)
+	return err
+}
+
+// complete adds what each file has of its own, and closes it.
+func (d *draft) complete(buckets ...[]byte) error {
+	if err := d.begin(); err != nil {
+		return err
+	}
+	for _, name := range append(buckets, metaBucket) {
+		if _, err := d.tx.CreateBucketIfNotExists(name); err != nil {
+			return err
+		}
+	}
+	if err := d.tx.Bucket(metaBucket).Put(formatKey, []byte(strconv.Itoa(plainFormat))); err != nil {
+		return err
+	}
+	tx := d.tx
+	d.tx = nil
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	db := d.db
+	d.db = nil
+	return errors.Join(db.Sync(), db.Close())
+}
+
+// finish gives the files their names once all are complete and found sound.
+func (i *importer) finish(held *claim) error {
+	for _, name := range []string{stateName, historyName} {
+		d := i.drafts[name]
+		if d == nil {
+			d = &draft{path: filepath.Join(i.dir, name)}
+			i.drafts[name] = d
+		}
+		buckets := [][]byte{autoscalersBucket, fleetsBucket}
+		if name == historyName {
+			buckets = [][]byte{entriesBucket, namesBucket}
+		}
+		if err := d.complete(buckets...); err != nil {
+			return fmt.Errorf("write %q: %w", d.path, err)
+		}
+		opened, err := openReadOnly(d.path + draftSuffix)
+		if err != nil {
+			return err
+		}
+		opened.buckets = buckets
+		if err := errors.Join(opened.verify(), opened.close()); err != nil {
+			return fmt.Errorf("the export cannot be used: %w", err)
+		}
+	}
+	for _, name := range []string{historyName, stateName} { // a daemon begins anew without the last
+		path := filepath.Join(i.dir, name)
+		if err := os.Rename(path+draftSuffix, path); err != nil {
+			return err
+		}
+	}
+	held.opened = true
+	return errors.Join(held.sign(), syncDir(i.dir))
+}
+
+// discard removes what is not complete.
+func (i *importer) discard() error {
+	var errs []error
+	for _, d := range i.drafts {
+		if d.tx != nil {
+			errs = append(errs, d.tx.Rollback())
+		}
+		if d.db != nil {
+			errs = append(errs, d.db.Close())
+		}
+		if err := os.Remove(d.path + draftSuffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,215 @@
+package state
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// everyValue returns every value of a directory's databases, by where it is.
+func everyValue(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, name := range []string{stateName, historyName} {
+		d, err := openReadOnly(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var walk func(path string, bucket *bolt.Bucket)
+		walk = func(path string, bucket *bolt.Bucket) {
+			_ = bucket.ForEach(func(key, value []byte) error {
+				if value == nil {
+					walk(path+"/"+string(key), bucket.Bucket(key))
+				} else {
+					all[path+"/"+string(key)] = string(value)
+				}
+				return nil
+			})
+		}
+		if err := d.view(func(tx *bolt.Tx) error {
+			return tx.ForEach(func(bucket []byte, b *bolt.Bucket) error { walk(name+"/"+string(bucket), b); return nil })
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// exported is a directory with something of everything, and its export.
+func exported(t *testing.T) (dir string, text []byte) {
+	t.Helper()
+	dir = t.TempDir()
+	filled(t, dir)
+	s := open(t, dir)
+	entry := sampleEntry("with-inputs", 5)
+	entry.Inputs = []byte("\x01\xffinputs")
+	commit(t, s, Changes{
+		Entries: []Entry{entry}, Removals: map[string]Removals{"prod": {Rounds: []Removal{{Time: epoch, Instances: 3}}}},
+		Pauses: map[policy.Scope]*policy.Pause{{Fleet: "prod"}: {Scope: policy.Scope{Fleet: "prod"}, Direction: policy.Down, Since: epoch}},
+	})
+	if err := s.Fleet("prod").Save(t.Context(), "binary", []byte("\x00\xff\n")); err != nil {
+		t.Fatal(err)
+	}
+	var beside bytes.Buffer
+	if err := s.Export(t.Context(), &beside, true); err != nil { // beside the daemon
+		t.Fatal(err)
+	}
+	closeStore(t, s)
+	var alone bytes.Buffer
+	if err := ExportDir(t.Context(), dir, &alone, true); err != nil {
+		t.Fatal(err)
+	}
+	_, one, _ := bytes.Cut(beside.Bytes(), []byte("\n"))
+	if _, other, _ := bytes.Cut(alone.Bytes(), []byte("\n")); !bytes.Equal(one, other) {
+		t.Error("the export of a daemon is another one than that of its directory")
+	}
+	return dir, alone.Bytes()
+}
+
+// TestExport holds that an import is what was exported, to the bit, and is loaded.
+func TestExport(t *testing.T) {
+	from, text := exported(t)
+	to := filepath.Join(t.TempDir(), "new", "state")
+	values, err := Import(t.Context(), to, bytes.NewReader(text))
+	if err != nil || values != bytes.Count(text, []byte("\n"))-2 {
+		t.Fatalf("%d values of %d lines, %v", values, bytes.Count(text, []byte("\n")), err)
+	}
+	if diff := cmp.Diff(everyValue(t, from), everyValue(t, to)); diff != "" {
+		t.Errorf("imported (-want +got):\n%s", diff)
+	}
+	a, b := open(t, from), open(t, to)
+	if diff := cmp.Diff(load(t, a), load(t, b)); diff != "" {
+		t.Errorf("loaded (-want +got):\n%s", diff)
+	}
+	closeStore(t, a)
+	closeStore(t, b)
+
+	var short bytes.Buffer
+	if err := ExportDir(t.Context(), from, &short, false); err != nil {
+		t.Fatal(err)
+	}
+	without := t.TempDir()
+	if _, err := Import(t.Context(), without, &short); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, without)
+	if entries, err := s.History(t.Context(), "", time.Time{}, time.Time{}, 0); err != nil || len(entries) > 0 {
+		t.Errorf("without history there are %d entries, %v", len(entries), err)
+	}
+	if got, want := len(load(t, s).Autoscalers), 0; got == want {
+		t.Error("there are no autoscalers")
+	}
+	closeStore(t, s)
+}
+
+// TestImportRefuses holds what is not imported, and that nothing is left of it.
+func TestImportRefuses(t *testing.T) {
+	_, text := exported(t)
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	for name, c := range map[string]struct{ text, want string }{
+		"nothing":       {"", "line 1: this is no export"},
+		"something":     {"{}\n", "line 1: this is no export"},
+		"cut":           {string(bytes.Join(lines[:len(lines)/2], nil)), "the export is not whole"},
+		"cut in a line": {string(text[:len(text)-30]), "the export is not whole"},
+		"a line less":   {string(bytes.Join(append(append([][]byte{}, lines[:3]...), lines[4:]...), nil)), "the export is not whole: it says"},
+		"newer":         {strings.Replace(string(text), `{"hpad_state":1,"format":`, `{"hpad_state":1,"format":9`, 1), "upgrades are one way"},
+		"garbage":       {string(lines[0]) + "garbage\n", "line 2: this is no line of an export"},
+		"elsewhere":     {string(lines[0]) + `{"file":"../x","bucket":["meta"],"key":"k","value":1}` + "\n", "there is no place"},
+		"no record":     {string(lines[0]) + `{"file":"state.db","bucket":["autoscalers"],"key":"web","format":7,"packed":"AA=="}` + "\n" + `{"end":1}` + "\n", "format 7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			_, err := Import(t.Context(), dir, strings.NewReader(c.text))
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("it says %v, want %s", err, c.want)
+			}
+			left, err := os.ReadDir(dir)
+			if err != nil || len(left) != 1 || left[0].Name() != lockName {
+				t.Errorf("left are %v, %v", left, err)
+			}
+		})
+	}
+	dir := t.TempDir()
+	filled(t, dir)
+	before := everyValue(t, dir)
+	if _, err := Import(t.Context(), dir, bytes.NewReader(text)); err == nil || !strings.Contains(err.Error(), "is there already") {
+		t.Errorf("over a state it says %v", err)
+	}
+	if diff := cmp.Diff(before, everyValue(t, dir)); diff != "" {
+		t.Errorf("the state is another one (-want +got):\n%s", diff)
+	}
+	s := open(t, dir)
+	var held *HeldError
+	if _, err := Import(t.Context(), dir, bytes.NewReader(text)); !errors.As(err, &held) {
+		t.Errorf("under a daemon it says %v", err)
+	}
+	if _, err := Check(dir); !errors.As(err, &held) {
+		t.Errorf("under a daemon a check says %v", err)
+	}
+	if err := ExportDir(t.Context(), dir, &bytes.Buffer{}, true); !errors.As(err, &held) {
+		t.Errorf("under a daemon an export says %v", err)
+	}
+	closeStore(t, s)
+}
+
+// TestCheck holds that a check names what is damaged, and changes nothing.
+func TestCheck(t *testing.T) {
+	dir, _ := exported(t)
+	report, err := Check(dir)
+	if err != nil || report.Problems() > 0 || len(report.Files) != 2 || report.Files[0].Values["autoscalers"] == 0 || report.Files[1].Values["entries"] == 0 {
+		t.Fatalf("of a sound state it says %+v, %v", report, err)
+	}
+	for name, c := range map[string]struct {
+		file   string
+		damage func(*testing.T, string)
+		want   string
+	}{
+		"a record": {stateName, edit(func(tx *bolt.Tx) error {
+			return tx.Bucket(autoscalersBucket).Put([]byte("checkout"), []byte("\x01abcd{}"))
+		}), `autoscaler "checkout": checksum does not match`},
+		"a fleet's": {stateName, edit(func(tx *bolt.Tx) error {
+			return tx.Bucket(fleetsBucket).Bucket([]byte("prod")).Put([]byte("k"), []byte("x"))
+		}), `fleet "prod": "k": value is truncated`},
+		"an entry": {historyName, edit(func(tx *bolt.Tx) error {
+			return tx.Bucket(entriesBucket).Put(entryKey(timeKey(epoch), "web"), []byte("\x01abcd{}"))
+		}), `entry of autoscaler "web" at ` + epoch.Format(time.RFC3339) + ": checksum does not match"},
+		"cut":     {stateName, overwrite(func(text []byte) []byte { return text[:len(text)/2] }), "bytes of"},
+		"empty":   {historyName, overwrite(func([]byte) []byte { return nil }), "the file is empty"},
+		"garbage": {stateName, overwrite(func(text []byte) []byte { return bytes.Repeat([]byte("x"), len(text)) }), "invalid database"},
+		"gone":    {historyName, func(t *testing.T, path string) { t.Helper(); _ = os.Remove(path) }, "no such file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, _ := exported(t)
+			path := filepath.Join(dir, c.file)
+			c.damage(t, path)
+			before, _ := os.ReadFile(path)
+			report, err := Check(dir)
+			if err != nil || report.Problems() != 1 {
+				t.Fatalf("it says %+v, %v", report, err)
+			}
+			for _, file := range report.Files {
+				switch {
+				case file.Path != path && len(file.Problems) > 0:
+					t.Errorf("%s has %q", file.Path, file.Problems)
+				case file.Path == path && (!strings.Contains(strings.Join(file.Problems, "\n"), c.want) || file.Consequence == ""):
+					t.Errorf("it says %q, want %s", file.Problems, c.want)
+				}
+			}
+			if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {
+				t.Error("the file was changed")
+			}
+		})
+	}
+}
