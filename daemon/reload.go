@@ -84,6 +84,33 @@ func (r *reloader) reload() error {
 	return nil
 }
 
+// ReloadChanges returns what a reload would change, with the error that would refuse it.
+// It does all that a reload does but for putting it in force.
+func (r *reloader) ReloadChanges(ctx context.Context) ([]config.Change, error) {
+	select {
+	case <-r.running:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	r.reloads.Lock()
+	defer r.reloads.Unlock()
+	if r.runContext.Err() != nil {
+		return nil, errStopping
+	}
+	c, err := r.load()
+	if err != nil {
+		return nil, err
+	}
+	ch, err := r.build(r.labels.Merge(c).Config, r.current.Load())
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range ch.added {
+		r.metrics.Forget(a.name)
+	}
+	return r.labels.File().Changes(c), ch.adapters.Discard()
+}
+
 // warnFixed logs changed keys that only a restart puts in force.
 func (r *reloader) warnFixed(next config.Daemon) {
 	for _, key := range r.fixed.ChangedFixed(&next) {

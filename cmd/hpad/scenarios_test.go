@@ -6,6 +6,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/api/apitest"
+	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/reason"
 	"github.com/hpad/hpad/policy"
 )
@@ -195,7 +196,12 @@ func scenarios() *apitest.Daemon {
 		growing(), shrinking(), steady(), blind(), gone(), tooMany(), switchedOff(), rehearsing(), looping(), fresh(), crashing(), overruled(), labeled(),
 	}
 	return &apitest.Daemon{
-		Listed:   listed(),
+		Listed: listed(),
+		Changes: []config.Change{
+			{Key: "daemon.listen", Kind: config.Changed, Before: `"127.0.0.1:4720"`, After: `":4720"`, NextStart: true},
+			{Key: "autoscalers.fresh", Kind: config.Added},
+			{Key: "autoscalers.checkout.max_replicas", Kind: config.Changed, Before: "40", After: "50"},
+		},
 		List:     list,
 		Alive:    api.Health{Healthy: true, LastTick: tick},
 		State:    api.Readiness{Ready: true},

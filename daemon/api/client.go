@@ -101,6 +101,14 @@ func (c *Client) Reload(ctx context.Context) error {
 	return c.call(ctx, http.MethodPost, "/-/reload", nil)
 }
 
+// ReloadChanges returns what a reload would change, in the order of keys. An [Error] of
+// the type ErrorReload is what would refuse it.
+func (c *Client) ReloadChanges(ctx context.Context) (ReloadChanges, error) {
+	var changes ReloadChanges
+	err := c.call(ctx, http.MethodGet, "/api/v1/status/reload", &changes)
+	return changes, err
+}
+
 // How often a call is made again that was one too many, and how long it waits for
 // that at most.
 const (

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/hpad/hpad/daemon/config"
 )
 
 // healthy writes 200 while the scheduler ticks and 503 when it does not. With
@@ -37,6 +39,21 @@ func (h handlers) reload(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeData(w, nil)
+}
+
+// ReloadChanges is what a reload would change.
+type ReloadChanges struct {
+	Changes []config.Change `json:"changes"`
+}
+
+func (h handlers) reloadChanges(w http.ResponseWriter, r *http.Request) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // as of a reload
+	changes, err := h.daemon.ReloadChanges(r.Context())
+	if err != nil {
+		writeError(w, http.StatusInternalServerError, ErrorReload, err.Error())
+		return
+	}
+	writeData(w, ReloadChanges{append([]config.Change{}, changes...)})
 }
 
 func statusOf(ok bool) int {

@@ -123,7 +123,7 @@ func TestWholeAndEmptyAnswers(t *testing.T) {
 	for _, path := range []string{
 		"/-/healthy", "/-/ready", "/api/v1/autoscalers", "/api/v1/autoscalers/whole", "/api/v1/autoscalers/whole/explain", "/api/v1/autoscalers/whole/instances",
 		"/api/v1/autoscalers/whole/history", "/api/v1/history", "/api/v1/history/verify", "/api/v1/autoscalers/whole/explain?at=2026-11-21T12:00:00Z",
-		"/api/v1/discovery", "/api/v1/status/config",
+		"/api/v1/discovery", "/api/v1/status/config", "/api/v1/status/reload",
 	} {
 		for _, d := range []*apitest.Daemon{full, empty} {
 			if response := ask(t, d, api.ReadOnly, httptest.NewRequest(http.MethodGet, path, nil)); response.Code == http.StatusInternalServerError {
@@ -264,16 +264,17 @@ func TestDescriptionHasEveryField(t *testing.T) {
 	}
 	seen := map[string]bool{"Success": true, "Done": true, "Error": true}
 	for name, answered := range map[string]reflect.Type{
-		"Autoscaler":   reflect.TypeFor[api.Autoscaler](),
-		"Explanation":  reflect.TypeFor[api.Explanation](),
-		"Discovered":   reflect.TypeFor[api.Discovered](),
-		"Recorded":     reflect.TypeFor[api.Recorded](),
-		"Verification": reflect.TypeFor[api.Verification](),
-		"Health":       reflect.TypeFor[api.Health](),
-		"Readiness":    reflect.TypeFor[api.Readiness](),
-		"ConfigText":   reflect.TypeFor[api.ConfigText](),
-		"BuildInfo":    reflect.TypeFor[api.BuildInfo](),
-		"InstanceList": reflect.TypeFor[api.InstanceList](),
+		"Autoscaler":    reflect.TypeFor[api.Autoscaler](),
+		"Explanation":   reflect.TypeFor[api.Explanation](),
+		"Discovered":    reflect.TypeFor[api.Discovered](),
+		"Recorded":      reflect.TypeFor[api.Recorded](),
+		"Verification":  reflect.TypeFor[api.Verification](),
+		"Health":        reflect.TypeFor[api.Health](),
+		"Readiness":     reflect.TypeFor[api.Readiness](),
+		"ConfigText":    reflect.TypeFor[api.ConfigText](),
+		"BuildInfo":     reflect.TypeFor[api.BuildInfo](),
+		"ReloadChanges": reflect.TypeFor[api.ReloadChanges](),
+		"InstanceList":  reflect.TypeFor[api.InstanceList](),
 
 		"PauseRequest": reflect.TypeFor[api.PauseRequest](),
 		"ScaleRequest": reflect.TypeFor[api.ScaleRequest](),

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/drain"
 )
@@ -40,6 +41,9 @@ type Daemon interface {
 	// Reload reads the configuration again and swaps it in; an error leaves the
 	// old one running.
 	Reload(ctx context.Context) error
+	// ReloadChanges returns what a reload would change now, and changes nothing; an error
+	// is what would refuse it.
+	ReloadChanges(ctx context.Context) ([]config.Change, error)
 	// Config returns the configuration in force as TOML, without secrets.
 	Config() string
 	// Pauses returns the pauses in force, the widest first.

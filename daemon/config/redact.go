@@ -24,9 +24,7 @@ func (c *Config) Redacted() string {
 	put(daemon, "allowed_hosts", slices.Concat([]string{}, c.Daemon.AllowedHosts)) // which says something where it is empty
 	put(daemon, "writers", slices.Concat([]string{}, c.Daemon.Writers))
 	for name, fleet := range c.Fleets {
-		table := writtenKind(fleet.Kind, fleet.Config)
-		maps.Copy(table, tableOf(fleetTable{fleet.Breaker}))
-		fleets[name] = table
+		fleets[name] = fleet.table()
 	}
 	for name, source := range c.Sources {
 		sources[name] = writtenKind(source.Kind, source.Config)
@@ -45,6 +43,13 @@ func (c *Config) Redacted() string {
 		return fmt.Sprintf("# the configuration cannot be written as TOML: %v\n", err)
 	}
 	return text.String()
+}
+
+// table returns the fleet as [fleets.NAME] would say it.
+func (f Fleet) table() map[string]any {
+	table := writtenKind(f.Kind, f.Config)
+	maps.Copy(table, tableOf(fleetTable{f.Breaker}))
+	return table
 }
 
 // writtenKind returns a fleet's, source's or drain's table as it would be written.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/policy"
 )
 
@@ -37,6 +38,8 @@ type Daemon struct {
 	// be nil.
 	ReloadErr error
 	OnReload  func()
+	// Changes are what a reload would change.
+	Changes []config.Change
 	// Reloads counts the reloads, and ReloadCtx is the state of the context at the end
 	// of the last one.
 	Reloads   int
@@ -128,6 +131,11 @@ func (d *Daemon) Reload(ctx context.Context) error {
 	d.Reloads++
 	d.ReloadCtx = ctx.Err()
 	return d.ReloadErr
+}
+
+// ReloadChanges returns Changes, or ReloadErr.
+func (d *Daemon) ReloadChanges(context.Context) ([]config.Change, error) {
+	return d.Changes, d.ReloadErr
 }
 
 // Pauses returns Paused.

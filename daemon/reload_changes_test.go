@@ -1,0 +1,46 @@
+package daemon
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+// TestReloadChanges holds that a trial of a reload tells what would change, or what would
+// refuse it, and changes nothing.
+func TestReloadChanges(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("web", 3, 3)
+		w.start()
+		w.advance(time.Minute)
+		if changes, err := w.daemon.ReloadChanges(t.Context()); err != nil || len(changes) > 0 {
+			t.Errorf("without a change %v, %v", changes, err)
+		}
+		edited := w.config.Autoscalers["web"]
+		edited.Spec.MaxReplicas = 50
+		w.config.Autoscalers["web"] = edited
+		w.fed("other", 3, 3)
+		changes, err := w.daemon.ReloadChanges(t.Context())
+		if err != nil || len(changes) != 2 || changes[0].String() != "+ autoscalers.other" || changes[1].String() != "~ autoscalers.web.max_replicas: 100 -> 50" {
+			t.Errorf("%v, %v", changes, err)
+		}
+		w.advance(time.Minute)
+		if _, known := w.daemon.Autoscaler("other"); known || w.view("web").Spec.MaxReplicas != 100 {
+			t.Error("it is in force")
+		}
+		w.loadErr = errors.New("hpad.toml:3: no")
+		if changes, err := w.daemon.ReloadChanges(t.Context()); !errors.Is(err, w.loadErr) || changes != nil {
+			t.Errorf("%v, %v", changes, err)
+		}
+		w.loadErr = nil
+		edited.Target.Fleet = "nowhere"
+		w.config.Autoscalers["web"] = edited
+		if _, err := w.daemon.ReloadChanges(t.Context()); err == nil {
+			t.Error("what a reload would refuse is none of its errors")
+		}
+		if w.daemon.refused.Exists() {
+			t.Error("it counts as a refused reload")
+		}
+		w.stop()
+	})
+}
