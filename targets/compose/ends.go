@@ -112,9 +112,9 @@ const (
 	maxEndSlack = 10 * time.Second
 )
 
-// traces reports whether the engine's events have a signal by which somebody ended the
-// last run of a container, and, where they have none, whether they still have the end
-// itself. An engine that has no events has neither.
+// traces reports whether the engine's events, those that were followed or those it still
+// has, have a signal by which somebody ended the last run of a container, and, where they
+// have none, whether they have the end itself. An engine that has no events has neither.
 func (f *Fleet) traces(ctx context.Context, c *container.InspectResponse, finished time.Time) (asked, ended bool) {
 	grace := stopAge
 	if seconds := c.Config.StopTimeout; seconds != nil {
@@ -123,6 +123,9 @@ func (f *Fleet) traces(ctx context.Context, c *container.InspectResponse, finish
 	since := finished.Add(-grace)
 	if started := parseTime(c.State.StartedAt); started.After(since) && !started.After(finished) {
 		since = started
+	}
+	if asked, ended = f.follower.traces(c.ID, since, finished); ended {
+		return asked, ended
 	}
 	until := time.Now() // what the engine shows of the container, it has the event of
 	if earliest, latest := finished.Add(endSlack), finished.Add(maxEndSlack); until.Before(earliest) {

@@ -39,6 +39,7 @@ type Fleet struct {
 	removals  *removals
 	copies    *copies
 	revivals  *revivals
+	follower  follower
 	dryRun    bool
 
 	// ctx ends with Close, and with it all work in the background.
@@ -78,7 +79,8 @@ func New(name string, config *Config, options targets.Env) (*Fleet, error) {
 		details:  details{known: map[string]*detail{}},
 		memories: newMemories(options.Store), templates: newTemplates(options.Store), removals: newRemovals(options.Store),
 		copies: newCopies(options.Store), revivals: newRevivals(options.Store, options.Now), dryRun: options.DryRun,
-		starts: semaphore.NewWeighted(1), turns: map[key]*semaphore.Weighted{},
+		follower: follower{runs: map[string]run{}},
+		starts:   semaphore.NewWeighted(1), turns: map[key]*semaphore.Weighted{},
 	}
 	f.base.Name, f.base.Parse = name, parseName
 	f.ctx, f.cancel = context.WithCancel(context.Background())
@@ -115,6 +117,7 @@ func (f *Fleet) Close() error {
 		f.cancel()
 		f.sampler.Close()
 		f.background.Wait()
+		f.follower.work.Wait()
 		f.engine.Close()
 		f.waiting.Close()
 	}
@@ -160,6 +163,7 @@ func (f *Fleet) snapshot(ctx context.Context, keys map[targets.Ref]key) (map[tar
 	if err := f.load(ctx); err != nil {
 		return nil, err
 	}
+	f.followEnds()
 	l, err := f.list(ctx, "")
 	if err != nil {
 		return nil, err

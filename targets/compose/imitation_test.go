@@ -59,7 +59,11 @@ type imitation struct {
 	execs map[string]*imitatedExec
 	// happened are the events, and more is closed when there is another one.
 	happened []events.Message
-	more     chan struct{}
+	// forgetful has the engine keep no event that was sent to those who follow.
+	forgetful bool
+	// brokenOff is closed, and another one, when the connections of those who follow break.
+	brokenOff chan struct{}
+	more      chan struct{}
 }
 
 // imitated is one container.
@@ -102,7 +106,7 @@ func newImitation(t testing.TB) *imitation {
 	i := &imitation{
 		version: "1.51", networks: map[string]bool{}, volumes: map[string]bool{},
 		images: map[string]string{"bb:1": "sha256:" + strings.Repeat("b1", 32)},
-		calls:  map[string]int{}, slow: map[string]time.Duration{}, execs: map[string]*imitatedExec{}, more: make(chan struct{}),
+		calls:  map[string]int{}, slow: map[string]time.Duration{}, execs: map[string]*imitatedExec{}, more: make(chan struct{}), brokenOff: make(chan struct{}),
 	}
 	i.server = httptest.NewServer(i)
 	t.Cleanup(i.server.Close)
@@ -438,14 +442,20 @@ func (i *imitation) serveEvents(w http.ResponseWriter, r *http.Request) {
 	until, bounded := eventStamp(r.URL.Query().Get("until"))
 	since, _ := eventStamp(r.URL.Query().Get("since"))
 	_ = http.NewResponseController(w).Flush()
+	i.mu.Lock()
+	broken := i.brokenOff
+	i.mu.Unlock()
 	for told := 0; ; {
 		i.mu.Lock()
 		found, more := slices.Clone(i.happened[told:]), i.more
+		if bounded && i.forgetful {
+			found = nil
+		}
 		i.mu.Unlock()
 		for _, event := range found {
 			label := labelProject + "=" + event.Actor.Attributes[labelProject]
 			at := time.Unix(0, event.TimeNano)
-			if (filters.Label[label] || filters.Container[event.Actor.ID]) && filters.Event[string(event.Action)] && !at.Before(since) && (!bounded || !at.After(until)) {
+			if (filters.Label[label] || filters.Label[labelProject] || filters.Container[event.Actor.ID]) && filters.Event[string(event.Action)] && !at.Before(since) && (!bounded || !at.After(until)) {
 				_ = json.NewEncoder(w).Encode(event)
 			}
 		}
@@ -456,6 +466,8 @@ func (i *imitation) serveEvents(w http.ResponseWriter, r *http.Request) {
 		}
 		select {
 		case <-more:
+		case <-broken:
+			return
 		case <-r.Context().Done():
 			return
 		}

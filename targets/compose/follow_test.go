@@ -1,0 +1,74 @@
+package compose
+
+import (
+	"testing"
+
+	"github.com/docker/docker/api/types/events"
+
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// TestEndsAreFollowed holds that an end is known for what it was when the engine has
+// dropped its event before the service is read again, also over a broken connection.
+func TestEndsAreFollowed(t *testing.T) {
+	kill := func(i *imitation, c *imitated) { i.emit(c, events.ActionKill, "9") }
+	for name, test := range map[string]struct {
+		before func(i *imitation, c *imitated)
+		broken bool
+		code   int
+		want   end
+	}{
+		"nobody asked":               {code: 137, want: endFailed},
+		"killed":                     {code: 137, before: kill, want: endStopped},
+		"stopped with an error":      {code: 1, before: kill, want: endStopped},
+		"asked to read its file":     {code: 137, before: func(i *imitation, c *imitated) { i.emit(c, events.ActionKill, "1") }, want: endFailed},
+		"after the connection broke": {code: 137, broken: true, want: endFailed},
+		"killed in the run before": {code: 137, want: endFailed, before: func(i *imitation, c *imitated) {
+			kill(i, c)
+			i.emit(c, events.ActionDie, "")
+			i.emit(c, events.ActionStart, "")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i := newImitation(t)
+			i.up(service{project: "shop", name: "web"}, 2)
+			f := started(t, i, &targettest.Store{})
+			isHeld(t, f, false)
+			following := func() bool {
+				f.follower.mu.Lock()
+				defer f.follower.mu.Unlock()
+				return f.follower.following
+			}
+			if test.broken {
+				i.with(func() { close(i.brokenOff); i.brokenOff = make(chan struct{}) })
+				waitFor(t, "end of the connection", func() bool { return !following() })
+				read(t, f)
+			}
+			c := i.replicas("shop", "web")[0]
+			i.with(func() {
+				i.forgetful = true
+				if test.before != nil {
+					test.before(i, c)
+				}
+				c.end(test.code)
+				i.emit(c, events.ActionDie, "")
+			})
+			waitFor(t, "event of the end", func() bool {
+				f.follower.mu.Lock()
+				defer f.follower.mu.Unlock()
+				return !f.follower.runs[c.ID].ended.IsZero()
+			})
+			read(t, f)
+			if got := f.details.known[c.ID].end; got != test.want {
+				t.Errorf("it ended %v, want %v", got, test.want)
+			}
+			i.with(func() { i.emit(c, events.ActionDestroy, "") })
+			waitFor(t, "end to be forgotten with its container", func() bool {
+				f.follower.mu.Lock()
+				defer f.follower.mu.Unlock()
+				return len(f.follower.runs) == 0
+			})
+		})
+	}
+}
