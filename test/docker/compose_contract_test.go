@@ -197,7 +197,7 @@ type gate struct {
 	sampled          time.Time
 	// before is run before each call; nil is nothing.
 	before func(r *http.Request)
-	// signals are how many events of signals have passed.
+	// signals are how many events of signals have passed to those who follow one project.
 	signals int
 }
 
@@ -267,7 +267,7 @@ func (g *gate) pass(w http.ResponseWriter, r *http.Request, engine http.Handler)
 		return
 	}
 	if path.Base(r.URL.Path) == "events" {
-		w = &eventGate{ResponseWriter: w, gate: g}
+		w = &eventGate{ResponseWriter: w, gate: g, counts: strings.Contains(r.URL.Query().Get("filters"), "com.docker.compose.project=")}
 	}
 	engine.ServeHTTP(w, r)
 }
@@ -275,7 +275,8 @@ func (g *gate) pass(w http.ResponseWriter, r *http.Request, engine http.Handler)
 // eventGate counts the events of signals that pass.
 type eventGate struct {
 	http.ResponseWriter
-	gate *gate
+	gate   *gate
+	counts bool
 }
 
 func (e *eventGate) Write(text []byte) (int, error) {
@@ -283,7 +284,9 @@ func (e *eventGate) Write(text []byte) (int, error) {
 	if err == nil {
 		err = http.NewResponseController(e.ResponseWriter).Flush()
 	}
-	e.gate.set(func() { e.gate.signals += bytes.Count(text, []byte(`"Action":"kill"`)) })
+	if e.counts {
+		e.gate.set(func() { e.gate.signals += bytes.Count(text, []byte(`"Action":"kill"`)) })
+	}
 	return n, err
 }
 
