@@ -1,0 +1,260 @@
+package graph
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+	"go.uber.org/zap"
+
+	"github.com/hpad/hpad/daemon/trouble"
+)
+
+const (
+	// flushEvery is how often points are written.
+	flushEvery = time.Minute
+	// maxPending bounds the points in memory while the disk does not take them.
+	maxPending = 1 << 20
+	// pageSize has several blocks of an hour in one page.
+	pageSize    = 8 << 10
+	fillPercent = 0.95
+	lockWait    = time.Second
+)
+
+// Store keeps points in a file. It is safe for concurrent use.
+type Store struct {
+	path string
+	log  *zap.Logger
+	lost func(points int)
+
+	mu      sync.Mutex
+	pending []pending
+	// values are those of the pending points, one after the other.
+	values  []float64
+	dropped int
+
+	// file is held by whoever reads, and for writing while db changes. Db is nil while the
+	// file cannot be used.
+	file sync.RWMutex
+	db   *bolt.DB
+	// failing is why the last minute could not be written; empty when it was.
+	failing string
+	// damage is what a read found to be damaged; nil when nothing. A database that panicked
+	// in a read may hold its locks for ever.
+	damage atomic.Pointer[error]
+	// noSync has nothing wait for the disk, which tests of a week have no time for.
+	noSync bool
+}
+
+// pending is a point that waits to be written.
+type pending struct {
+	name    string
+	time    time.Time
+	counts  [counts]int32
+	metrics []string
+	values  int
+}
+
+// New returns a store of a file, which is made and opened when it is first used. Lost
+// is called with how many points could not be kept; nil is allowed.
+func New(path string, log *zap.Logger, lost func(points int)) *Store {
+	if lost == nil {
+		lost = func(int) {}
+	}
+	return &Store{path: path, log: log, lost: lost}
+}
+
+// Add adds a point of an autoscaler, which is later than those before it, to be written
+// within a minute. It keeps nothing of the point but its names.
+func (s *Store) Add(name string, p *Point) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.pending) >= maxPending {
+		s.dropped++
+		return
+	}
+	s.pending = append(s.pending, pending{
+		name: name, time: p.Time, counts: [counts]int32{p.Replicas, p.Desired, p.Min, p.Max}, metrics: p.Metrics, values: len(s.values),
+	})
+	s.values = append(s.values, p.Values...)
+}
+
+// Run writes what was added, each minute and when ctx ends, and closes the file. Now is
+// the time that points have.
+func (s *Store) Run(ctx context.Context, now func() time.Time) {
+	ticker := time.NewTicker(flushEvery)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+		}
+		s.Flush(now())
+	}
+	s.file.Lock()
+	defer s.file.Unlock()
+	if s.db != nil {
+		_ = s.db.Close() // everything is written
+		s.db = nil
+	}
+}
+
+// Flush writes what was added, joins the blocks of hours and half days that have passed,
+// and drops what is too old. What cannot be written is lost, counted and logged.
+func (s *Store) Flush(now time.Time) {
+	s.mu.Lock()
+	points, values, lost := s.pending, s.values, s.dropped
+	s.pending, s.values, s.dropped = make([]pending, 0, len(points)), make([]float64, 0, len(values)), 0
+	s.mu.Unlock()
+	s.file.Lock()
+	defer s.file.Unlock()
+	if damage := s.damage.Swap(nil); damage != nil {
+		s.replace(*damage)
+	}
+	written := false
+	err := s.guarded(func() error {
+		if err := s.open(); err != nil {
+			return err
+		}
+		if err := s.write(points, values); err != nil {
+			return err
+		}
+		written = true
+		return errors.Join(s.joinHours(now), s.joinHalves(now), s.drop(now))
+	})
+	if !written {
+		lost += len(points)
+	}
+	if lost > 0 {
+		s.lost(lost)
+	}
+	s.report(err, lost)
+}
+
+// report logs that the file cannot be written, and that it can be again. A file that is
+// damaged is replaced.
+func (s *Store) report(err error, lost int) {
+	if err == nil {
+		if s.failing != "" {
+			s.log.Info("points for drawings are kept again", zap.String("path", s.path))
+		}
+		s.failing = ""
+		return
+	}
+	if said := trouble.Cause(err.Error()); said != s.failing {
+		s.log.Warn("points for drawings are not kept; nothing else depends on them", zap.String("path", s.path), zap.Int("lost", lost), zap.NamedError("err", err))
+		s.failing = said
+	}
+	if isDamage(err) {
+		s.replace(err)
+	}
+}
+
+// isDamage reports whether an error says something about the file's content, and not that
+// the operating system could not do what it was asked for.
+func isDamage(err error) bool {
+	var errno syscall.Errno
+	return !errors.As(err, &errno) && !errors.Is(err, bolterrors.ErrTimeout)
+}
+
+// replace removes the file, for the next use to begin with an empty one. A database that
+// panicked may be unable to close, and is left to itself.
+func (s *Store) replace(err error) {
+	s.log.Warn("the points for drawings are damaged and begin anew", zap.String("path", s.path), zap.NamedError("err", err))
+	db := s.db
+	s.db = nil
+	if db != nil {
+		go func() { _ = s.guarded(db.Close) }()
+	}
+	if err := os.Remove(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.log.Warn("remove the damaged points for drawings", zap.NamedError("err", err))
+	}
+}
+
+// guarded calls f, and returns a panic of it, as of a damaged page or a file that was cut
+// off under its mapping, as its error.
+func (s *Store) guarded(f func() error) error {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	return trouble.Guard(f)
+}
+
+// open opens the file unless it is open; a file that was removed is made anew.
+func (s *Store) open() error {
+	if s.db != nil {
+		if _, err := os.Stat(s.path); err == nil {
+			return nil
+		}
+		_ = s.db.Close()
+		s.db = nil
+	}
+	db, err := bolt.Open(s.path, 0o600, &bolt.Options{Timeout: lockWait, FreelistType: bolt.FreelistMapType, NoStatistics: true, PageSize: pageSize, NoSync: s.noSync})
+	if err != nil {
+		return fmt.Errorf("open %q: %w", s.path, err)
+	}
+	s.db = db
+	return db.Update(func(tx *bolt.Tx) error {
+		for _, name := range [][]byte{recentBucket, hoursBucket, halvesBucket} {
+			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// write writes points as blocks of one minute each.
+func (s *Store) write(points []pending, values []float64) error {
+	if len(points) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(points, func(a, b pending) int {
+		return cmp.Or(cmp.Compare(spanOf(a.time, hour), spanOf(b.time, hour)), cmp.Compare(a.name, b.name))
+	})
+	numbers := map[uint32][]byte{}
+	return s.db.Update(func(tx *bolt.Tx) error {
+		var rows []row
+		var block []byte
+		for len(points) > 0 {
+			first := points[0]
+			span := spanOf(first.time, hour)
+			into, err := spanBucket(tx.Bucket(recentBucket), span)
+			if err != nil {
+				return err
+			}
+			if numbers[span] == nil {
+				number, err := into.NextSequence()
+				if err != nil {
+					return err
+				}
+				numbers[span] = spanKey(uint32(number))
+			}
+			n := 0
+			for rows = rows[:0]; n < len(points) && points[n].name == first.name && spanOf(points[n].time, hour) == span; n++ {
+				p := &points[n]
+				rows = append(rows, rowOf(&Point{
+					Time: p.time, Replicas: p.counts[0], Desired: p.counts[1], Min: p.counts[2], Max: p.counts[3],
+					Metrics: p.metrics, Values: values[p.values : p.values+2*len(p.metrics)],
+				}))
+			}
+			points = points[n:]
+			if block, err = appendBlock(nil, inOrder(rows)); err != nil {
+				return err
+			}
+			if err := into.Put(append(slices.Clone(numbers[span]), first.name...), block); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

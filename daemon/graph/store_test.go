@@ -1,0 +1,320 @@
+package graph
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+var begin = time.Date(2026, 3, 1, 7, 0, 0, 0, time.UTC)
+
+func newStore(t testing.TB) *Store {
+	t.Helper()
+	s := New(filepath.Join(t.TempDir(), "graph.db"), zaptest.NewLogger(t), func(n int) { t.Errorf("%d points were lost", n) })
+	s.noSync = true
+	t.Cleanup(func() {
+		if s.db != nil {
+			_ = s.db.Close()
+		}
+	})
+	return s
+}
+
+var names = []string{"cpu", "queue"}
+
+// pointAt is a point of a fleet that breathes, with noise in its metrics.
+func pointAt(at time.Time, random *rand.Rand) *Point {
+	count := int32(20 + 10*math.Sin(float64(at.Unix())/7000))
+	return &Point{
+		Time: at, Replicas: count, Desired: count + int32(random.IntN(2)), Min: 2, Max: 50, Metrics: names,
+		Values: []float64{float64(count), 70 + 10*random.NormFloat64(), float64(count + 1), 1e6 * random.Float64()},
+	}
+}
+
+// fill adds a point each period to each autoscaler, and flushes as Run does.
+func fill(s *Store, from, until time.Time, period time.Duration, autoscalers int) {
+	random := rand.New(rand.NewPCG(1, 2))
+	flushed := from
+	for at := from; at.Before(until); at = at.Add(period) {
+		for i := range autoscalers {
+			s.Add(fmt.Sprintf("autoscaler-%05d", i), pointAt(at, random))
+		}
+		if at.Sub(flushed) >= flushEvery {
+			s.Flush(at)
+			flushed = at
+		}
+	}
+	s.Flush(until)
+}
+
+// TestEightDays holds what is kept of eight days: a day at the pass's own step, a week thinned, and nothing
+// beyond, in order and within the bound.
+func TestEightDays(t *testing.T) {
+	for _, period := range []time.Duration{15 * time.Second, 20 * time.Second, time.Minute, 7 * time.Minute} {
+		t.Run(period.String(), func(t *testing.T) {
+			t.Parallel()
+			s := newStore(t)
+			const autoscalers = 40
+			end := begin.Add(8*24*time.Hour + 5*time.Hour)
+			fill(s, begin, end, period, autoscalers)
+			got, err := s.Read("autoscaler-00003", begin, end)
+			if err != nil {
+				t.Fatal(err)
+			}
+			day := end.Add(-Full)
+			for i := 1; i < len(got.Time); i++ {
+				gap, want := got.Time[i].Sub(got.Time[i-1]), max(period, Thin)
+				if got.Time[i-1].After(day) {
+					want = period
+				}
+				if gap <= 0 || gap > want+period {
+					t.Fatalf("%v after %v there is a point, want one in %v", gap, got.Time[i-1], want)
+				}
+			}
+			first, last := got.Time[0], got.Time[len(got.Time)-1]
+			if age := end.Sub(first); age < Retention-Thin || age > Retention+half+hour {
+				t.Errorf("the oldest point is of %v ago, want %v", age, Retention)
+			}
+			if age := end.Sub(last); age > period {
+				t.Errorf("the newest point is of %v ago", age)
+			}
+			used := 0
+			_ = s.db.View(func(tx *bolt.Tx) error {
+				return tx.ForEach(func(_ []byte, b *bolt.Bucket) error {
+					stats := b.Stats()
+					used += stats.BranchAlloc + stats.LeafAlloc
+					return nil
+				})
+			})
+			t.Logf("%d points, %d bytes an autoscaler", len(got.Time), used/autoscalers)
+			if used/autoscalers > 110_000 {
+				t.Errorf("an autoscaler takes %d bytes, want at most 110 kB", used/autoscalers)
+			}
+		})
+	}
+}
+
+// TestValues holds that what is read is what was added, counts whole and measurements
+// nearly, unknown ones too, across metrics that come and go, flushes and joined hours.
+func TestValues(t *testing.T) {
+	s := newStore(t)
+	random := rand.New(rand.NewPCG(3, 4))
+	sets := [][]string{nil, {"cpu"}, {"cpu", "queue"}, {"queue"}}
+	var added []Point
+	at := begin.Add(50 * time.Minute)
+	for i := range 300 {
+		at = at.Add(time.Duration(90+random.IntN(10)) * time.Second)
+		p := Point{Time: at, Replicas: random.Int32N(200000), Desired: random.Int32N(5), Min: 1, Max: random.Int32(), Metrics: sets[i/9%len(sets)]}
+		if random.IntN(5) == 0 {
+			p.Replicas, p.Desired = Unknown, Unknown
+		}
+		for range p.Metrics {
+			p.Values = append(p.Values, float64(random.Int32()), math.Exp(200*random.NormFloat64()))
+		}
+		if n := len(p.Values); n > 0 && random.IntN(4) == 0 {
+			p.Values[random.IntN(n)] = []float64{math.NaN(), 0, -1, math.MaxFloat64, math.SmallestNonzeroFloat64}[random.IntN(5)]
+		}
+		added = append(added, p)
+		s.Add("web", &p)
+		s.Add("web2", &Point{Time: at, Replicas: 7}) // whose name begins with the other's
+		if i%7 == 0 {
+			s.Flush(at)
+		}
+		if i%50 == 49 { // as after a restart
+			s.Flush(at)
+			_ = s.db.Close()
+			s.db = nil
+			s.Flush(at)
+		}
+	}
+	got, err := s.Read("web", added[10].Time, added[290].Time)
+	if err != nil || len(got.Time) != 281 {
+		t.Fatalf("%d points, %v, want 281", len(got.Time), err)
+	}
+	for i, p := range added[10:291] {
+		count := func(column []float64, want int32) {
+			t.Helper()
+			if want == Unknown && !math.IsNaN(column[i]) || want != Unknown && column[i] != float64(want) {
+				t.Fatalf("point %d has %v, want %d", i, column[i], want)
+			}
+		}
+		count(got.Replicas, p.Replicas)
+		count(got.Desired, p.Desired)
+		count(got.Min, p.Min)
+		count(got.Max, p.Max)
+		for _, m := range got.Metrics {
+			at := slices.Index(p.Metrics, m.Name)
+			if at < 0 {
+				if !math.IsNaN(m.Values[i]) || !math.IsNaN(m.Proposals[i]) {
+					t.Fatalf("point %d has %q, which it has not", i, m.Name)
+				}
+				continue
+			}
+			want := p.Values[2*at : 2*at+2]
+			same := func(got, want, slack float64) bool {
+				return math.IsNaN(got) && math.IsNaN(want) || math.Abs(got-want) <= math.Abs(want)*slack
+			}
+			if !same(m.Proposals[i], want[0], 0) || !same(m.Values[i], want[1], 1.0/8192) && math.Abs(want[1]) > 1e-300 {
+				t.Fatalf("point %d of %q has %v and %v, want %v", i, m.Name, m.Proposals[i], m.Values[i], want)
+			}
+		}
+	}
+	if nobody, err := s.Read("we", begin, at); err != nil || len(nobody.Time) > 0 {
+		t.Errorf("an unknown autoscaler has %d points, %v", len(nobody.Time), err)
+	}
+}
+
+// TestJoinCutOff holds that an hour which is joined again, since the first time was cut
+// off, has each point once.
+func TestJoinCutOff(t *testing.T) {
+	s := newStore(t)
+	fill(s, begin, begin.Add(time.Hour), 15*time.Second, 3)
+	if err := s.join(spanOf(begin, hour), recentBucket, []uint32{spanOf(begin, hour)}, hoursBucket, func(rows []row) ([]byte, error) { return fit(rows, hourLimit) }); err != nil {
+		t.Fatal(err)
+	}
+	fill(s, begin.Add(time.Hour), begin.Add(2*time.Hour), 15*time.Second, 3)
+	got, err := s.Read("autoscaler-00001", begin, begin.Add(2*time.Hour))
+	if err != nil || len(got.Time) != 480 {
+		t.Errorf("%d points, %v, want 480", len(got.Time), err)
+	}
+}
+
+// TestBound holds the bound of blocks where there are many metrics.
+func TestBound(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	var rows []row
+	var many []string
+	for i := range 30 {
+		many = append(many, fmt.Sprintf("metric-%d", i))
+	}
+	for i := range 240 {
+		p := Point{Time: begin.Add(time.Duration(i) * 15 * time.Second), Metrics: many}
+		for range many {
+			p.Values = append(p.Values, float64(random.IntN(9)), random.Float64())
+		}
+		rows = append(rows, rowOf(&p))
+	}
+	block, err := fit(rows, hourLimit)
+	if err != nil || len(block) > hourLimit {
+		t.Fatalf("%d bytes, %v, want at most %d", len(block), err, hourLimit)
+	}
+	kept, err := appendRows(nil, block)
+	if err != nil || len(kept) < 2 || kept[len(kept)-1].time != rows[239].time {
+		t.Errorf("%d rows are kept, %v, want some and the last", len(kept), err)
+	}
+	if block, err := fit(rows, 100); err != nil || block != nil {
+		t.Errorf("where none fits there are %d bytes, %v", len(block), err)
+	}
+}
+
+// TestDamage holds that a file which is damaged, cut off, removed or of somebody else is
+// no obstacle: it is told, and points are kept again.
+func TestDamage(t *testing.T) {
+	end := begin.Add(3 * time.Hour)
+	for name, damage := range map[string]func(path string, s *Store) error{
+		"removed": func(path string, _ *Store) error { return os.Remove(path) },
+		"garbage": func(path string, s *Store) error {
+			_ = s.db.Close()
+			s.db = nil
+			return os.WriteFile(path, bytes.Repeat([]byte("garbage"), 20000), 0o600)
+		},
+		"cut off": func(path string, s *Store) error {
+			return os.Truncate(path, pageSize)
+		},
+		"a block": func(_ string, s *Store) error {
+			return s.db.Update(func(tx *bolt.Tx) error {
+				return tx.Bucket(recentBucket).Bucket(spanKey(spanOf(end, hour) - 1)).ForEach(func(key, value []byte) error {
+					value = bytes.Clone(value)
+					value[len(value)/2] ^= 4
+					return tx.Bucket(recentBucket).Bucket(spanKey(spanOf(end, hour)-1)).Put(key, value)
+				})
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			core, logs := observer.New(zap.WarnLevel)
+			lost := 0
+			s := New(filepath.Join(t.TempDir(), "graph.db"), zap.New(core), func(n int) { lost += n })
+			defer func() {
+				if s.db != nil {
+					_ = s.db.Close()
+				}
+			}()
+			fill(s, begin, end.Add(-time.Minute), 15*time.Second, 5)
+			if err := damage(s.path, s); err != nil {
+				t.Fatal(err)
+			}
+			_, _ = s.Read("autoscaler-00001", begin, end) // is no panic
+			fill(s, end, end.Add(3*time.Hour), 15*time.Second, 5)
+			got, err := s.Read("autoscaler-00001", end.Add(time.Hour), end.Add(3*time.Hour))
+			if err != nil || len(got.Time) != 480 {
+				t.Errorf("%d points, %v, of what came later, want 480", len(got.Time), err)
+			}
+			if name != "removed" && logs.FilterMessageSnippet("damaged").Len() != 1 {
+				t.Errorf("damage is told %d times", logs.FilterMessageSnippet("damaged").Len())
+			}
+			if lost > 100 {
+				t.Errorf("%d points were lost", lost)
+			}
+		})
+	}
+}
+
+// TestNoDisk holds that a file which cannot be made costs its points, is told once, and
+// is made once it can be.
+func TestNoDisk(t *testing.T) {
+	core, logs := observer.New(zap.InfoLevel)
+	lost := 0
+	dir := filepath.Join(t.TempDir(), "not-there")
+	s := New(filepath.Join(dir, "graph.db"), zap.New(core), func(n int) { lost += n })
+	fill(s, begin, begin.Add(30*time.Minute), 15*time.Second, 2)
+	if lost != 240 || logs.Len() != 1 || logs.All()[0].Level != zap.WarnLevel {
+		t.Errorf("%d points are counted as lost, want 240, told %d times, want once", lost, logs.Len())
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	fill(s, begin.Add(30*time.Minute), begin.Add(time.Hour), 15*time.Second, 2)
+	defer func() { _ = s.db.Close() }()
+	if got, err := s.Read("autoscaler-00000", begin, begin.Add(time.Hour)); err != nil || len(got.Time) != 120 || lost != 240 {
+		t.Errorf("%d points, %v, and %d lost, want 120 and 240", len(got.Time), err, lost)
+	}
+	if logs.FilterMessageSnippet("kept again").Len() != 1 {
+		t.Error("that it is over is not told")
+	}
+}
+
+// BenchmarkStore is what one point costs with all that is done with it later.
+func BenchmarkStore(b *testing.B) {
+	s := newStore(b)
+	const autoscalers = 40
+	random := rand.New(rand.NewPCG(1, 2))
+	names := make([]string, autoscalers)
+	for i := range names {
+		names[i] = fmt.Sprintf("autoscaler-%05d", i)
+	}
+	p := pointAt(begin, random)
+	b.ReportAllocs()
+	at, n := begin, 0
+	for b.Loop() {
+		p.Time, p.Values[1] = at, random.NormFloat64()
+		s.Add(names[n], p)
+		if n++; n == autoscalers {
+			n, at = 0, at.Add(15*time.Second)
+			if at.Unix()%60 == 0 {
+				s.Flush(at)
+			}
+		}
+	}
+}
