@@ -76,6 +76,8 @@ type autoscaler struct {
 	stepsTold uint64
 	// following follows what is wrong; nil as long as nothing was.
 	following *following
+	// drawn is when a pass was drawn last, in seconds since 1970.
+	drawn int64
 }
 
 // pardon ends a quarantine: what led to it may have been changed.

@@ -18,6 +18,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/discovery"
+	"github.com/hpad/hpad/daemon/graph"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
@@ -32,6 +33,9 @@ type Options struct {
 	Load func() (*config.Config, error)
 	// Store keeps the state; the daemon does not close it.
 	Store state.Store
+	// Graph keeps what drawings show of each pass, as long as the daemon runs; nil keeps
+	// nothing of it.
+	Graph *graph.Store
 	// Log is where the daemon logs to; nil discards.
 	Log *zap.Logger
 	// Metrics are the daemon's own; nil means metrics that nobody sees.
@@ -86,6 +90,7 @@ func New(options Options) *Daemon {
 			metrics:     options.Metrics,
 			clock:       clock.New(options.Clock),
 			dryRun:      options.DryRun,
+			graph:       options.Graph,
 			decided:     options.Decided,
 			evaluations: make(chan string),
 		},
@@ -138,6 +143,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	defer stopRecording()
 	var recorder, workers sync.WaitGroup
 	recorder.Go(func() { d.recorder.run(recording) })
+	if d.graph != nil {
+		recorder.Go(func() { d.graph.Run(recording, d.clock.Now) })
+	}
 	for range first.next.config.Daemon.ConcurrentSyncs {
 		workers.Go(d.scheduler.work)
 	}

@@ -31,6 +31,8 @@ type definition struct {
 	drainsBy targets.Fleet
 	// inputs has one entry per metric of the spec, in order.
 	inputs []input
+	// drawn are the names that drawings have for the metrics.
+	drawn []string
 	// fingerprint is another one once the configuration changed, also across restarts.
 	fingerprint string
 }
@@ -55,6 +57,7 @@ func define(c config.Autoscaler, daemon config.Daemon, fleet *adapters.Fleet, so
 	for i := range c.Inputs {
 		d.inputs[i] = input{Input: observe.NewInput(&c.Inputs[i]), source: sources[c.Inputs[i].Source]}
 	}
+	d.drawn = drawnNames(c.Spec.Metrics)
 	text, err := json.Marshal(c)
 	if err == nil { // Config is plain data: it always marshals.
 		sum := sha256.Sum256(text)

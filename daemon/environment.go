@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/hpad/hpad/daemon/graph"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/notify"
 	"github.com/hpad/hpad/daemon/trouble"
@@ -38,6 +39,8 @@ type environment struct {
 	pauses pauses
 	// receivers are told of what happens.
 	receivers notify.Receivers
+	// graph keeps what drawings show; nil where nothing does.
+	graph *graph.Store
 	// breakers are those of fleets.
 	breakers breakers
 	// conditions are lists that autoscalers share.

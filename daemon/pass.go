@@ -439,6 +439,7 @@ func (p *pass) conclude(outcome policy.Outcome, scratch *[]byte) *recording {
 		p.metrics.Reason(reason.Abandoned)
 		return nil
 	}
+	p.draw(&after.Decision)
 	p.report(before, after, news)
 	p.tellPass(a.name, def.Target, after, len(entries) > 0, news != nil)
 	var kept *recording

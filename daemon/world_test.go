@@ -22,6 +22,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/evidence"
+	"github.com/hpad/hpad/daemon/graph"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/policy"
@@ -40,7 +41,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // world is a daemon with everything around it in memory. It is used inside of a
 // synctest bubble.
 type world struct {
-	t       testing.TB
+	t testing.TB
+	// graph keeps what drawings show; nil for nothing.
+	graph   *graph.Store
 	fleets  map[string]*targettest.Memory
 	sources map[string]*memorySource
 	store   *memoryStore
@@ -238,7 +241,7 @@ func (w *world) start() {
 		Load:   w.load,
 		Store:  w.store,
 		Log:    w.log,
-		DryRun: w.dryRun, Metrics: w.metrics,
+		DryRun: w.dryRun, Metrics: w.metrics, Graph: w.graph,
 		Clock: clock.System{Wall: w.wall, Boot: w.monotonic},
 		Notify: func(state string) {
 			w.telling.Lock()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	sd "github.com/coreos/go-systemd/v22/daemon"
@@ -18,6 +19,7 @@ import (
 	"github.com/hpad/hpad/cmd/hpad/hint"
 	"github.com/hpad/hpad/daemon"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/graph"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/state"
 )
@@ -81,9 +83,14 @@ func runDaemon(ctx context.Context, options runOptions) (err error) {
 		options.log.Warn("the service manager's watchdog is not fed", zap.NamedError("err", err))
 	}
 	measured := metrics.New(registry)
+	var graphs *graph.Store
+	if first.Daemon.Page {
+		graphs = graph.New(filepath.Join(first.Daemon.StateDir, "graph.db"), options.log, measured.LostPoints)
+	}
 	d := daemon.New(daemon.Options{
 		Load:             loadOnce(first, options.file),
 		Store:            store,
+		Graph:            graphs,
 		Log:              options.log,
 		Metrics:          measured,
 		DryRun:           options.dryRun,

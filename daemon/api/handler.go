@@ -50,6 +50,7 @@ func routes(d Daemon, gatherer prometheus.Gatherer, access Access) map[string]me
 		"/api/v1/autoscalers/{name}/history": {http.MethodGet: h.history},
 		"/api/v1/autoscalers/{name}/history/verify": {http.MethodGet: h.verify},
 		"/api/v1/autoscalers/{name}/instances":      {http.MethodGet: h.instances},
+		"/api/v1/autoscalers/{name}/graph":          {http.MethodGet: h.graph},
 		"/api/v1/autoscalers/{name}/pause":          {http.MethodPost: writing(access, h.pause)},
 		"/api/v1/autoscalers/{name}/resume":         {http.MethodPost: writing(access, h.resume)},
 		"/api/v1/autoscalers/{name}/scale":          {http.MethodPost: writing(access, h.scale)},

@@ -275,6 +275,7 @@ func TestDescriptionHasEveryField(t *testing.T) {
 		"BuildInfo":     reflect.TypeFor[api.BuildInfo](),
 		"ReloadChanges": reflect.TypeFor[api.ReloadChanges](),
 		"InstanceList":  reflect.TypeFor[api.InstanceList](),
+		"Graph":         reflect.TypeFor[api.Graph](),
 
 		"PauseRequest": reflect.TypeFor[api.PauseRequest](),
 		"ScaleRequest": reflect.TypeFor[api.ScaleRequest](),

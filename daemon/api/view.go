@@ -22,6 +22,9 @@ type Daemon interface {
 	// InstancesOf reads the instances of an autoscaler's target now, and what its metrics
 	// measure of each. It changes nothing.
 	InstancesOf(ctx context.Context, name string) (InstanceList, error)
+	// Graph returns what drawings show of an autoscaler, from one time up to another; an
+	// ErrUnknown where nothing is kept for them.
+	Graph(ctx context.Context, name string, from, to time.Time) (Graph, error)
 	// Health reports whether the daemon is alive and who is not being evaluated.
 	Health() Health
 	// Readiness reports whether the configuration is live and what is failing.

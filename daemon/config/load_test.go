@@ -177,11 +177,12 @@ func TestDaemonDefaults(t *testing.T) { // R7, R8
 		InitialReadinessDelay:   30 * time.Second,
 		ScaleToZero:             true,
 		AutoscalerSeries:        true,
+		Page:                    true,
 	}
 	if diff := cmp.Diff(want, c.Daemon); diff != "" {
 		t.Errorf("daemon (-want +got):\n%s", diff)
 	}
-	c, err = Parse("hpad.toml", []byte("[daemon]\nlisten = \"\"\nsocket = \"\"\ntolerance = 0\ndownscale_stabilization = \"0s\"\ninitial_readiness_delay = \"0s\"\ncpu_initialization_period = \"0s\"\nscale_to_zero = false\ncompat = \"strict\"\nconcurrent_syncs = 1\nanswer_memory = \"16Mi\"\nquery_samples = 100000\nautoscaler_series = false\n"))
+	c, err = Parse("hpad.toml", []byte("[daemon]\nlisten = \"\"\nsocket = \"\"\ntolerance = 0\ndownscale_stabilization = \"0s\"\ninitial_readiness_delay = \"0s\"\ncpu_initialization_period = \"0s\"\nscale_to_zero = false\ncompat = \"strict\"\nconcurrent_syncs = 1\nanswer_memory = \"16Mi\"\nquery_samples = 100000\nautoscaler_series = false\npage = false\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -164,6 +164,8 @@ type stateWrites struct {
 	duration prometheus.Histogram
 	records  prometheus.Counter
 	failures prometheus.Counter
+	// lostPoints are those of drawings.
+	lostPoints prometheus.Counter
 }
 
 func newStateWrites(factory promauto.Factory) stateWrites {
@@ -180,6 +182,10 @@ func newStateWrites(factory promauto.Factory) stateWrites {
 			Name: "hpad_state_write_failures_total",
 			Help: "Writes to the state directory that failed. What they held is tried again.",
 		}),
+		lostPoints: factory.NewCounter(prometheus.CounterOpts{
+			Name: "hpad_graph_lost_points_total",
+			Help: "Passes that drawings lack because their points could not be kept. Nothing else depends on them.",
+		}),
 	}
 }
 
@@ -192,6 +198,9 @@ func (m *Metrics) StateWrite(duration time.Duration, records int, err error) {
 	}
 	m.state.records.Add(float64(records))
 }
+
+// LostPoints counts points that drawings lack.
+func (m *Metrics) LostPoints(n int) { m.state.lostPoints.Add(float64(n)) }
 
 type reloads struct {
 	total      [2]prometheus.Counter // failures, successes

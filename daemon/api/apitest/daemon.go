@@ -32,6 +32,8 @@ type Daemon struct {
 	Recorded []api.Recorded
 	// HistoryErr is what a look at Recorded fails with; nil for none.
 	HistoryErr error
+	// Drawn is the graph of each autoscaler that has one.
+	Drawn map[string]api.Graph
 	// Verified is what came of verifying it.
 	Verified api.Verification
 	// ReloadErr is what a reload fails with, and OnReload runs inside of it; either may
@@ -104,6 +106,14 @@ func (d *Daemon) History(_ context.Context, name string, from, to time.Time, lim
 		found = found[max(0, len(found)-limit):]
 	}
 	return found, d.HistoryErr
+}
+
+// Graph returns what is drawn, and what is an ErrUnknown where nothing ever is.
+func (d *Daemon) Graph(_ context.Context, name string, _, _ time.Time) (api.Graph, error) {
+	if d.Drawn == nil {
+		return api.Graph{}, fmt.Errorf("no points are kept: %w", api.ErrUnknown)
+	}
+	return d.Drawn[name], nil
 }
 
 // VerifyHistory returns Verified, and nothing of an autoscaler of which nothing is

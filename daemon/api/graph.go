@@ -1,0 +1,98 @@
+package api
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Graph is what drawings show of an autoscaler: columns of the same length, oldest first.
+type Graph struct {
+	// Time is in seconds since 1970.
+	Time []int64 `json:"time"`
+	// Replicas is the count as read, Desired the one that the pass wanted.
+	Replicas Column `json:"replicas"`
+	Desired  Column `json:"desired_replicas"`
+	Min      Column `json:"min_replicas"`
+	Max      Column `json:"max_replicas"`
+	// Metrics are those that the autoscaler had at some time, in no order.
+	Metrics []GraphMetric `json:"metrics"`
+}
+
+// GraphMetric is the columns of one metric.
+type GraphMetric struct {
+	Name string `json:"name"`
+	// Proposals are the counts that it proposed, Values what it measured, rounded to one
+	// in 8192 parts: in percent for a utilization, else in its own unit.
+	Proposals Column `json:"proposals"`
+	Values    Column `json:"values"`
+}
+
+// Column is numbers; NaN is what is not known, in JSON null.
+type Column []float64
+
+// MarshalJSON writes the column as an array of numbers and nulls.
+func (c Column) MarshalJSON() ([]byte, error) {
+	text := append(make([]byte, 0, 2+4*len(c)), '[')
+	for i, v := range c {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			text = append(text, "null"...)
+			continue
+		}
+		text = strconv.AppendFloat(text, v, 'g', -1, 64)
+	}
+	return append(text, ']'), nil
+}
+
+// UnmarshalJSON reads an array of numbers and nulls.
+func (c *Column) UnmarshalJSON(text []byte) error {
+	var numbers []*float64
+	if err := json.NewDecoder(bytes.NewReader(text)).Decode(&numbers); err != nil {
+		return err
+	}
+	*c = make(Column, len(numbers))
+	for i, v := range numbers {
+		if (*c)[i] = math.NaN(); v != nil {
+			(*c)[i] = *v
+		}
+	}
+	return nil
+}
+
+// graphSpan is how far back a graph goes that names no beginning.
+const graphSpan = 24 * time.Hour
+
+func (h handlers) graph(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	from, err1 := instant("from", query.Get("from"))
+	to, err2 := instant("to", query.Get("to"))
+	if err := cmp.Or(err1, err2); err != nil {
+		writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
+		return
+	}
+	if to.IsZero() {
+		to = time.Now()
+	}
+	if from.IsZero() {
+		from = to.Add(-graphSpan)
+	}
+	shown, err := h.daemon.Graph(r.Context(), r.PathValue("name"), from, to)
+	if err != nil {
+		writeActError(w, err)
+		return
+	}
+	if len(shown.Time) == 0 {
+		if _, ok := h.named(w, r); !ok {
+			return
+		}
+	}
+	shown.Metrics = append([]GraphMetric{}, shown.Metrics...) // none is an empty list
+	writeData(w, shown)
+}

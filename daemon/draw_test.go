@@ -1,0 +1,104 @@
+package daemon
+
+import (
+	"errors"
+	"math"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/graph"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// TestGraph holds that each pass is drawn with what it decided of, once in 15 s, by the
+// wall clock and over a restart, and what was not known as such.
+func TestGraph(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		path := filepath.Join(t.TempDir(), "graph.db")
+		w.graph = graph.New(path, w.log, func(n int) { t.Errorf("%d points were lost", n) })
+		w.config.Daemon.SyncPeriod = 5 * time.Second
+		w.fed("web", 2, 20, func(a *config.Autoscaler) {
+			again := a.Spec.Metrics[0]
+			a.Spec.Metrics, a.Inputs = append(a.Spec.Metrics, again), append(a.Inputs, a.Inputs[0])
+		})
+		begin := time.Now()
+		w.start()
+		w.advance(3 * time.Minute)
+		w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Err = errors.New("the platform is gone") })
+		w.advance(3 * time.Minute)
+		w.stop()
+		w.graph = graph.New(path, w.log, nil)
+		w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Err = nil })
+		w.start()
+		w.stepClock(time.Hour)
+		w.advance(3 * time.Minute)
+		defer w.stop()
+		got, err := w.daemon.Graph(t.Context(), "web", begin.Add(time.Hour), time.Now().Add(time.Hour))
+		if err != nil || len(got.Metrics) != 2 || got.Metrics[0].Name != "queue" || got.Metrics[1].Name != "queue (2)" {
+			t.Fatalf("%+v, %v", got.Metrics, err)
+		}
+		near := 0
+		for i := 1; i < len(got.Time); i++ {
+			if gap := got.Time[i] - got.Time[i-1]; gap < 15 {
+				near++
+			} else if gap > 25 {
+				t.Errorf("there are %d s between two points, want 15", gap)
+			}
+		}
+		if near > 1 { // that of the restart
+			t.Errorf("%d points are too near", near)
+		}
+		if n := len(got.Time); n < 33 || n > 37 || got.Time[n-1] < w.wall().Add(-20*time.Second).Unix() {
+			t.Errorf("there are %d points of 9 minutes, the last at %v", n, time.Unix(got.Time[n-1], 0))
+		}
+		gone, known := 0, 0
+		for i := range got.Time {
+			if math.IsNaN(got.Replicas[i]) {
+				gone++
+				if !math.IsNaN(got.Desired[i]) || !math.IsNaN(got.Metrics[0].Values[i]) || !math.IsNaN(got.Metrics[1].Proposals[i]) {
+					t.Errorf("point %d knows something of a target that cannot be read", i)
+				}
+				continue
+			}
+			known++
+			if got.Min[i] != 1 || got.Max[i] < got.Desired[i] || math.Abs(got.Metrics[0].Values[i]-20/got.Replicas[i]) > 0.01 && got.Metrics[0].Values[i] != 20 {
+				t.Errorf("point %d: %v replicas in %v to %v, want %v, metric %v", i, got.Replicas[i], got.Min[i], got.Max[i], got.Desired[i], got.Metrics[0].Values[i])
+			}
+		}
+		if gone < 11 || gone > 13 || known < 22 {
+			t.Errorf("%d points of 3 minutes do not know the count, %d do", gone, known)
+		}
+		if !slices.ContainsFunc(got.Metrics[0].Proposals, func(v float64) bool { return v > got.Replicas[0] }) {
+			t.Errorf("no proposal is above %v", got.Replicas[0])
+		}
+	})
+}
+
+// TestNoGraph holds that without a place to keep them no points are kept, and that this
+// is what is said.
+func TestNoGraph(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("web", 2, 2)
+		w.start()
+		defer w.stop()
+		w.advance(time.Minute)
+		if _, err := w.daemon.Graph(t.Context(), "web", time.Time{}, time.Now()); !errors.Is(err, api.ErrUnknown) {
+			t.Errorf("Graph() = %v, want ErrUnknown", err)
+		}
+	})
+}
+
+func TestMeasured(t *testing.T) {
+	percent, average, value := int32(72), int64(16500), int64(250)
+	current := policy.MetricStatus{AverageUtilization: &percent, AverageValueMilli: &average, ValueMilli: &value}
+	for goal, want := range map[policy.TargetType]float64{policy.UtilizationTarget: 72, policy.AverageValueTarget: 16.5, policy.ValueTarget: 0.25, "": math.NaN()} {
+		if got := measured(&policy.MetricResult{Goal: goal, Current: current}); got != want && !math.IsNaN(want) || math.IsNaN(want) != math.IsNaN(got) {
+			t.Errorf("with a goal of %q it measures %v, want %v", goal, got, want)
+		}
+	}
+}
