@@ -35,6 +35,9 @@ func TestGraph(t *testing.T) {
 		w.graph = graph.New(path, w.log, nil)
 		w.fleet().Change("web", func(target *targettest.MemoryTarget) { target.Err = nil })
 		w.start()
+		if early, err := w.daemon.Graph(t.Context(), "web", begin, time.Now()); err != nil || len(early.Time) < 23 {
+			t.Errorf("after a restart there are %d points, %v, want those of before", len(early.Time), err)
+		}
 		w.stepClock(time.Hour)
 		w.advance(3 * time.Minute)
 		defer w.stop()

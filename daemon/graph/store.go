@@ -93,6 +93,7 @@ func (s *Store) Add(name string, p *Point) {
 // Run writes what was added, each minute and when ctx ends, and closes the file. Now is
 // the time that points have.
 func (s *Store) Run(ctx context.Context, now func() time.Time) {
+	s.Flush(now()) // opens the file, which those of before are read from
 	ticker := time.NewTicker(flushEvery)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
