@@ -30,7 +30,46 @@ var (
 
 const checksumSize = 4
 
-// appendBlock appends rows in the order of time as a block.
+// Runs of rows with the same metrics begin with what kind they are: those of a minute are
+// row after row, others in columns.
+const (
+	runOfRows byte = iota + 1
+	runOfColumns
+)
+
+// seal fills in the checksum of the block that begins somewhere.
+func seal(to []byte, begin int) []byte {
+	binary.BigEndian.PutUint32(to[begin:], crc32.Checksum(to[begin+checksumSize:], crcTable))
+	return to
+}
+
+// appendPoints appends points of one autoscaler as a block of rows.
+func appendPoints(to []byte, points []pending, values []float64) []byte {
+	begin := len(to)
+	to = append(to, make([]byte, checksumSize)...)
+	for len(points) > 0 {
+		metrics, n := points[0].metrics, 1
+		for n < len(points) && slices.Equal(points[n].metrics, metrics) {
+			n++
+		}
+		to = appendMetrics(append(to, runOfRows), metrics)
+		to = binary.AppendUvarint(to, uint64(n))
+		for i := range points[:n] {
+			p := &points[i]
+			to = binary.AppendVarint(to, p.time.Unix())
+			for _, count := range p.counts {
+				to = binary.AppendVarint(to, int64(count))
+			}
+			for _, v := range values[p.values : p.values+2*len(metrics)] {
+				to = binary.LittleEndian.AppendUint64(to, math.Float64bits(v))
+			}
+		}
+		points = points[n:]
+	}
+	return seal(to, begin)
+}
+
+// appendBlock appends rows in the order of time as a block of columns.
 func appendBlock(to []byte, rows []row) ([]byte, error) {
 	begin := len(to)
 	to = append(to, make([]byte, checksumSize)...)
@@ -45,17 +84,21 @@ func appendBlock(to []byte, rows []row) ([]byte, error) {
 		}
 		rows = rows[n:]
 	}
-	binary.BigEndian.PutUint32(to[begin:], crc32.Checksum(to[begin+checksumSize:], crcTable))
-	return to, nil
+	return seal(to, begin), nil
 }
 
-// appendRun appends rows with the same metrics.
-func appendRun(to []byte, rows []row) ([]byte, error) {
-	metrics := rows[0].metrics
-	to = binary.AppendUvarint(to, uint64(len(metrics)))
-	for _, name := range metrics {
+func appendMetrics(to []byte, names []string) []byte {
+	to = binary.AppendUvarint(to, uint64(len(names)))
+	for _, name := range names {
 		to = appendText(to, name)
 	}
+	return to
+}
+
+// appendRun appends rows with the same metrics in columns.
+func appendRun(to []byte, rows []row) ([]byte, error) {
+	metrics := rows[0].metrics
+	to = appendMetrics(append(to, runOfColumns), metrics)
 	for column := range counts + 2*len(metrics) {
 		chunk := chunkenc.NewXORChunk()
 		samples, err := chunk.Appender()
@@ -92,11 +135,12 @@ func appendRows(to []row, block []byte) ([]row, error) {
 }
 
 func readRun(to []row, block []byte) (rows []row, rest []byte, err error) {
-	n, size := binary.Uvarint(block)
+	kind := block[0]
+	n, size := binary.Uvarint(block[1:])
 	if size <= 0 || n > uint64(len(block)) {
 		return nil, nil, errCut
 	}
-	block = block[size:]
+	block = block[1+size:]
 	metrics := make([]string, n)
 	for i := range metrics {
 		var name []byte
@@ -105,6 +149,59 @@ func readRun(to []row, block []byte) (rows []row, rest []byte, err error) {
 		}
 		metrics[i] = string(name)
 	}
+	switch kind {
+	case runOfRows:
+		return readPoints(to, block, metrics)
+	case runOfColumns:
+		return readColumns(to, block, metrics)
+	}
+	return nil, nil, fmt.Errorf("it has a run of the unknown kind %d", kind)
+}
+
+// readPoints reads what appendPoints wrote of one run.
+func readPoints(to []row, block []byte, metrics []string) (rows []row, rest []byte, err error) {
+	n, size := binary.Uvarint(block)
+	columns := counts + 2*len(metrics)
+	if size <= 0 || n > uint64(len(block)) {
+		return nil, nil, errCut
+	}
+	block = block[size:]
+	values := make([]float64, int(n)*columns)
+	number := func() int64 {
+		v, size := binary.Varint(block)
+		if size <= 0 {
+			err = errCut
+			return 0
+		}
+		block = block[size:]
+		return v
+	}
+	for i := range int(n) {
+		r := row{time: number(), metrics: metrics, values: values[i*columns : (i+1)*columns : (i+1)*columns]}
+		for j := range counts {
+			r.values[j] = countOf(int32(number()))
+		}
+		if err != nil || len(block) < 8*(columns-counts) {
+			return nil, nil, errCut
+		}
+		for j := counts; j < columns; j++ {
+			r.values[j] = math.Float64frombits(binary.LittleEndian.Uint64(block))
+			block = block[8:]
+		}
+		to = append(to, r)
+	}
+	return to, block, nil
+}
+
+// countOf is a count as rows have it.
+func countOf(count int32) float64 {
+	if count == Unknown {
+		return math.NaN()
+	}
+	return float64(count)
+}
+
+func readColumns(to []row, block []byte, metrics []string) (rows []row, rest []byte, err error) {
 	columns := counts + 2*len(metrics)
 	begin := len(to)
 	for column := range columns {

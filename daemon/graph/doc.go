@@ -12,8 +12,8 @@
 //	hours/HOUR     NAME        -> the points of one hour
 //	halves/HALF    NAME        -> the thinned points of half a day
 //
-// A block is a checksum and runs of points with the same metrics, each a column for each
-// number, as Prometheus stores samples: the difference of the differences of times, and
-// values by the bits in which they differ from those before. Measured values are rounded
-// to one in 8,192 parts.
+// A block is a checksum and runs of points with the same metrics. Those of a minute are
+// one after the other; joined, each number is a column as Prometheus stores samples: the
+// difference of the differences of times, and values by the bits in which they differ
+// from those before. Measured values are rounded to one in 8,192 parts.
 package graph

@@ -75,21 +75,3 @@ func series(rows []row) Series {
 	}
 	return s
 }
-
-// rowOf returns a point as blocks have it.
-func rowOf(p *Point) row {
-	r := row{time: p.Time.Unix(), metrics: p.Metrics, values: make([]float64, counts, counts+2*len(p.Metrics))}
-	for i, count := range [counts]int32{p.Replicas, p.Desired, p.Min, p.Max} {
-		r.values[i] = float64(count)
-		if count == Unknown {
-			r.values[i] = math.NaN()
-		}
-	}
-	for i, v := range p.Values {
-		if i%2 == 1 {
-			v = round(v)
-		}
-		r.values = append(r.values, v)
-	}
-	return r
-}

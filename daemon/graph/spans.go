@@ -241,15 +241,22 @@ func (s *Store) Read(name string, from, until time.Time) (Series, error) {
 	s.mu.Lock()
 	for i := range s.pending {
 		if p := &s.pending[i]; p.name == name {
-			rows = append(rows, rowOf(&Point{
-				Time: p.time, Replicas: p.counts[0], Desired: p.counts[1], Min: p.counts[2], Max: p.counts[3],
-				Metrics: p.metrics, Values: s.values[p.values : p.values+2*len(p.metrics)],
-			}))
+			rows = append(rows, s.row(p))
 		}
 	}
 	s.mu.Unlock()
 	rows = slices.DeleteFunc(rows, func(r row) bool { return r.time < from.Unix() || r.time > until.Unix() })
 	return series(inOrder(rows)), nil
+}
+
+// row returns a point that waits to be written.
+func (s *Store) row(p *pending) row {
+	r := row{time: p.time.Unix(), metrics: p.metrics}
+	for _, count := range p.counts {
+		r.values = append(r.values, countOf(count))
+	}
+	r.values = append(r.values, s.values[p.values:p.values+2*len(p.metrics)]...)
+	return r
 }
 
 // stored returns the rows of blocks that touch a time span; where there are hours, they

@@ -87,7 +87,12 @@ func (s *Store) Add(name string, p *Point) {
 	s.pending = append(s.pending, pending{
 		name: name, time: p.Time, counts: [counts]int32{p.Replicas, p.Desired, p.Min, p.Max}, metrics: p.Metrics, values: len(s.values),
 	})
-	s.values = append(s.values, p.Values...)
+	for i, v := range p.Values {
+		if i%2 == 1 { // what is measured
+			v = round(v)
+		}
+		s.values = append(s.values, v)
+	}
 }
 
 // Run writes what was added, each minute and when ctx ends, and closes the file. Now is
@@ -224,7 +229,6 @@ func (s *Store) write(points []pending, values []float64) error {
 	})
 	numbers := map[uint32][]byte{}
 	return s.db.Update(func(tx *bolt.Tx) error {
-		var rows []row
 		var block []byte
 		for len(points) > 0 {
 			first := points[0]
@@ -240,21 +244,16 @@ func (s *Store) write(points []pending, values []float64) error {
 				}
 				numbers[span] = spanKey(uint32(number))
 			}
-			n := 0
-			for rows = rows[:0]; n < len(points) && points[n].name == first.name && spanOf(points[n].time, hour) == span; n++ {
-				p := &points[n]
-				rows = append(rows, rowOf(&Point{
-					Time: p.time, Replicas: p.counts[0], Desired: p.counts[1], Min: p.counts[2], Max: p.counts[3],
-					Metrics: p.metrics, Values: values[p.values : p.values+2*len(p.metrics)],
-				}))
+			n := 1
+			for n < len(points) && points[n].name == first.name && spanOf(points[n].time, hour) == span {
+				n++
+			}
+			begin := len(block)
+			block = appendPoints(block, points[:n], values)
+			if err := into.Put(append(slices.Clone(numbers[span]), first.name...), block[begin:]); err != nil {
+				return err
 			}
 			points = points[n:]
-			if block, err = appendBlock(nil, inOrder(rows)); err != nil {
-				return err
-			}
-			if err := into.Put(append(slices.Clone(numbers[span]), first.name...), block); err != nil {
-				return err
-			}
 		}
 		return nil
 	})

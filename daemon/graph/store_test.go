@@ -199,11 +199,11 @@ func TestBound(t *testing.T) {
 		many = append(many, fmt.Sprintf("metric-%d", i))
 	}
 	for i := range 240 {
-		p := Point{Time: begin.Add(time.Duration(i) * 15 * time.Second), Metrics: many}
+		r := row{time: begin.Add(time.Duration(i) * 15 * time.Second).Unix(), metrics: many, values: make([]float64, counts)}
 		for range many {
-			p.Values = append(p.Values, float64(random.IntN(9)), random.Float64())
+			r.values = append(r.values, float64(random.IntN(9)), random.Float64())
 		}
-		rows = append(rows, rowOf(&p))
+		rows = append(rows, r)
 	}
 	block, err := fit(rows, hourLimit)
 	if err != nil || len(block) > hourLimit {
