@@ -115,8 +115,8 @@ func (w *world) source(name string, f *front, more ...string) {
 }
 
 // autoscaler configures one of the next job that has several instances, and returns its
-// name. More are further keys of its table.
-func (w *world) autoscaler(fleet, source, more string) (name string, number int) {
+// name. More are further keys of its table, metric those of its metric's.
+func (w *world) autoscaler(fleet, source, more string, metric ...string) (name string, number int) {
 	for w.Truth(w.next).Count < 4 {
 		w.next++
 	}
@@ -134,10 +134,11 @@ name          = "load"
 source        = %[3]q
 query         = '%[4]s'
 average_value = "%[6]d"
+%[7]s
 [autoscalers.%[1]s.behavior.scale_down]
 stabilization_window = "0s"
 
-`, name, fleet, source, sim.Load(number), more, sim.PerInstance)
+`, name, fleet, source, sim.Load(number), more, sim.PerInstance, strings.Join(metric, "\n"))
 	return name, number
 }
 

@@ -1,0 +1,144 @@
+package faults
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/hpad/hpad/test/internal/wait"
+)
+
+// receiver is an honest receiver of notifications.
+type receiver struct {
+	mu  sync.Mutex
+	got []string
+}
+
+// ServeHTTP takes a notification.
+func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	text, err := io.ReadAll(request.Body)
+	if err != nil {
+		return
+	}
+	r.mu.Lock()
+	r.got = append(r.got, string(text))
+	r.mu.Unlock()
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// told counts the notifications of an autoscaler.
+func (r *receiver) told(name string) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, text := range r.got {
+		if strings.Contains(text, name) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestReceiver has receivers of notifications misbehave. Rounds do not notice, what is
+// lost is counted and told, and once a receiver is well it gets what happens again.
+func TestReceiver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 60, 2)
+	name, number := w.autoscaler("steady", "steady", "")
+	faults := map[string]misbehavior{
+		"hangs": hang, "resets": func(_ *front, w http.ResponseWriter, _ *http.Request) { cut(w) }, "answers 500": say(500, "text/plain", "boom"),
+		"answers 429": say(429, "text/plain", "slow down", "Retry-After", "1"),
+		"redirects":   say(302, "text/plain", "", "Location", "https://login.example.org/"),
+		"answers 404": say(404, "text/html", loginPage), "answers gigabytes": func(f *front, w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusInternalServerError)
+			endless(f, w, r)
+		},
+		"refuses": nil,
+	}
+	// Of these the status is all that counts: they have it.
+	taken := map[string]misbehavior{"trickles after its status": trickle, "answers a page with 200": say(200, "text/html", loginPage)}
+	maps.Copy(faults, taken)
+	type one struct {
+		table string
+		*front
+		*receiver
+	}
+	receivers := map[string]*one{}
+	for fault := range faults {
+		r := &one{table: fmt.Sprintf("r%d", len(receivers)), receiver: &receiver{}}
+		r.front = newFront(t, r.receiver)
+		fmt.Fprintf(&w.config, "[notifications.%s]\nurl = %q\nevents = [\"changed\"]\ntimeout = \"1s\"\ngive_up_after = \"3s\"\nqueue = 2\n", r.table, r.url())
+		receivers[fault] = r
+	}
+	p := w.start()
+	p.Passes(w.steady[0], 2)
+	use := uses(t, p)
+	end := w.watch(t, p)
+	for fault, r := range receivers {
+		if faults[fault] == nil {
+			r.front.close()
+		} else {
+			r.misbehave(faults[fault])
+		}
+	}
+	count := w.Truth(number).Count
+	change := func() {
+		t.Helper()
+		count ^= 1
+		w.Ask(number, count)
+		wait.For(t, patience, "count that follows", func() (string, bool) {
+			now := w.Truth(number).Count
+			return fmt.Sprintf("%d, want %d", now, count), now == count
+		})
+	}
+	for range 7 { // more than queues take
+		change()
+	}
+	for fault, r := range receivers {
+		t.Run(fault, func(t *testing.T) {
+			if taken[fault] != nil {
+				if sent := p.Metric("hpad_notifications_sent_total", r.table); sent == 0 || r.hit() == 0 {
+					t.Errorf("%v are said to have arrived, %d did", sent, r.hit())
+				}
+				return
+			}
+			wait.For(t, patience, "loss that is told", func() (string, bool) {
+				lost := p.Metric("hpad_notifications_failed_total", r.table) + p.Metric("hpad_notifications_dropped_total", r.table)
+				_, ready, err := p.Ask(http.MethodGet, "/-/ready")
+				return fmt.Sprintf("%v lost, log %v; %s, %v", lost, strings.Contains(p.Said(), r.table), ready, err), lost > 0 && strings.Contains(p.Said(), r.table)
+			})
+			if sent, got := p.Metric("hpad_notifications_sent_total", r.table), r.told(name); sent > 0 || got > 0 {
+				t.Errorf("%v are said to have arrived, %d did", sent, got)
+			}
+		})
+	}
+	if now := uses(t, p); now.Resident > use.Resident+256<<20 {
+		t.Errorf("hpad has %d MiB, and had %d", now.Resident>>20, use.Resident>>20)
+	}
+	for fault, r := range receivers {
+		if faults[fault] == nil {
+			r.listen()
+		}
+		r.heal()
+	}
+	wait.For(t, patience, "queues that are empty", func() (string, bool) {
+		var waiting float64
+		for _, r := range receivers {
+			waiting += p.Metric("hpad_notifications_waiting", r.table)
+		}
+		return fmt.Sprint(waiting), waiting == 0
+	})
+	change()
+	for fault, r := range receivers {
+		wait.For(t, patience, "news for one that "+fault+" no more", func() (string, bool) {
+			got, sent := r.told(name), p.Metric("hpad_notifications_sent_total", r.table)
+			return fmt.Sprintf("%d arrived, %v sent", got, sent), got > 0 && sent > 0
+		})
+	}
+	end()
+	comesBack(t, p, use)
+	p.Stop()
+}
