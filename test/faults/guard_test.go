@@ -33,7 +33,7 @@ func TestOnMissing(t *testing.T) {
 	w := newWorld(t, 60, 2)
 	victims := map[string]*victim{}
 	begin := map[string]func(v *victim){
-		"refuses":     func(v *victim) { v.front.close() },
+		"refuses":     func(v *victim) { v.close() },
 		"hangs":       func(v *victim) { v.misbehave(hang) },
 		"answers 503": func(v *victim) { v.misbehave(say(503, "text/plain", "starting")) },
 	}

@@ -79,7 +79,7 @@ func TestReceiver(t *testing.T) {
 	end := w.watch(t, p)
 	for fault, r := range receivers {
 		if faults[fault] == nil {
-			r.front.close()
+			r.close()
 		} else {
 			r.misbehave(faults[fault])
 		}
