@@ -224,8 +224,11 @@ func (s *Store) write(points []pending, values []float64) error {
 	if len(points) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(points, func(a, b pending) int {
-		return cmp.Or(cmp.Compare(spanOf(a.time, hour), spanOf(b.time, hour)), cmp.Compare(a.name, b.name))
+	slices.SortFunc(points, func(a, b pending) int {
+		if order := cmp.Compare(a.name, b.name); order != 0 {
+			return order
+		}
+		return a.time.Compare(b.time)
 	})
 	numbers := map[uint32][]byte{}
 	return s.db.Update(func(tx *bolt.Tx) error {
