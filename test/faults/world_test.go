@@ -83,10 +83,10 @@ func (w *world) recorded(next http.Handler) http.Handler {
 			http.Error(rw, "faults: not a request to scale", http.StatusBadRequest)
 			return
 		}
+		w.mu.Lock() // nobody sees the count without its write
+		defer w.mu.Unlock()
 		before := w.Truth(number).Count
 		next.ServeHTTP(rw, r)
-		w.mu.Lock()
-		defer w.mu.Unlock()
 		w.writes = append(w.writes, write{job: number, at: time.Now(), from: before, to: *body.Count, done: before != *body.Count && w.Truth(number).Count == *body.Count})
 	})
 }
