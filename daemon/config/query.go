@@ -49,11 +49,14 @@ func (t *table) judgeQuery(c *Config, path string, m metricTable) {
 		return // recorded already
 	}
 	evaluator, evaluated := source.Config.(sources.Evaluator)
-	q, err := query.Parse(m.Query)
-	if err != nil {
-		if evaluated { // hpad itself evaluates it; a server may know more than hpad
-			t.addWritten(under(path, "query"), "cannot be parsed: "+err.Error())
-		}
+	q, unfit := parseFor(m.Query, evaluated)
+	switch {
+	case unfit == "":
+	case evaluated:
+		t.addWritten(under(path, "query"), unfit)
+		return
+	default:
+		t.warn(under(path, "query"), unfit+"; the source is asked all the same, as servers have dialects")
 		return
 	}
 	for _, r := range q.Ranges() {
@@ -75,6 +78,20 @@ func (t *table) judgeQuery(c *Config, path string, m metricTable) {
 	if ofValue && m.targetType() == policy.ValueTarget && q.Total() {
 		t.warn(under(path, "value"), "the query is a total, which does not fall when instances are added: its ratio to value multiplies the count again at every evaluation; use average_value, what one instance can take of it")
 	}
+}
+
+// parseFor parses a query for hpad itself, or for a server, and returns what keeps every
+// answer to it from being a value for each series; "" for nothing.
+func parseFor(text string, evaluated bool) (q query.Query, unfit string) {
+	parse := query.ParseFlagged
+	if evaluated {
+		parse = query.Parse
+	}
+	q, err := parse(text)
+	if err != nil {
+		return q, "cannot be parsed: " + err.Error()
+	}
+	return q, q.Unfit()
 }
 
 // least returns how long a range has to be where samples come in an interval.

@@ -31,10 +31,15 @@ metrics = [
   { type = "External", name = "newer", source = "prom", query = "of a newer (server", value = 100 },
   { type = "External", name = "old", source = "prom", query = "sum(rate(x[10s]))", average_value = 100, max_age = "1m" },
   { type = "External", name = "young", source = "prom", query = "sum(rate(x[10s])) + sum(y)", average_value = 100, max_age = "1m" },
+  { type = "External", name = "range", source = "prom", query = "queue_depth[5m]", average_value = 100 },
+  { type = "External", name = "text", source = "prom", query = "'jobs'", average_value = 100 },
+  { type = "External", name = "flagged", source = "prom", query = "sum(limitk(3, queue_depth))", average_value = 100 },
 ]
 `
 
 const totalWarning = "the query is a total, which does not fall when instances are added: its ratio to value multiplies the count again at every evaluation; use average_value, what one instance can take of it"
+
+const askedWarning = "; the source is asked all the same, as servers have dialects"
 
 func TestWarnings(t *testing.T) {
 	c, err := Parse("hpad.toml", []byte(doubtful))
@@ -49,7 +54,10 @@ func TestWarnings(t *testing.T) {
 		"hpad.toml:13: autoscalers.worker.metrics[0].value = 100: " + totalWarning,
 		"hpad.toml:16: autoscalers.worker.metrics[3].value = 100: " + totalWarning,
 		`hpad.toml:17: autoscalers.worker.metrics[4].query = "sum(rate(x[2s]))": rate over 2s needs 2 samples in that time, and few servers scrape every 5s; use 10s or more, better four times the server's scrape_interval`,
+		`hpad.toml:19: autoscalers.worker.metrics[6].query = "of a newer (server": cannot be parsed: 1:4: parse error: unexpected identifier "a"` + askedWarning,
 		`hpad.toml:20: autoscalers.worker.metrics[7].max_age = "1m": has no effect on the query: all its samples are of ranges in square brackets, whose span is how old they may be`,
+		`hpad.toml:22: autoscalers.worker.metrics[9].query = "queue_depth[5m]": answers a range of samples for each series, where one value is needed: put a function around it, as avg_over_time(…) or rate(…)` + askedWarning,
+		`hpad.toml:23: autoscalers.worker.metrics[10].query = "'jobs'": answers a text, where a number is needed` + askedWarning,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)

@@ -18,6 +18,27 @@ func Parse(text string) (Query, error) {
 	return Query{expr}, err
 }
 
+// ParseFlagged parses a query as a Prometheus server does that was started with every
+// feature flag of its language.
+func ParseFlagged(text string) (Query, error) {
+	expr, err := parser.NewParser(parser.Options{
+		EnableExperimentalFunctions: true, ExperimentalDurationExpr: true, EnableExtendedRangeSelectors: true, EnableBinopFillModifiers: true,
+	}).ParseExpr(text)
+	return Query{expr}, err
+}
+
+// Unfit returns why no answer to the query has a value for each series; "" where it may
+// have.
+func (q Query) Unfit() string {
+	switch q.expr.Type() {
+	case parser.ValueTypeMatrix:
+		return "answers a range of samples for each series, where one value is needed: put a function around it, as avg_over_time(…) or rate(…)"
+	case parser.ValueTypeString:
+		return "answers a text, where a number is needed"
+	}
+	return ""
+}
+
 // Range is a span of samples that a function looks back at.
 type Range struct {
 	// Function is the function's name, as "rate".

@@ -146,3 +146,40 @@ func TestLatest(t *testing.T) {
 		}
 	}
 }
+
+func TestUnfit(t *testing.T) {
+	for text, want := range map[string]string{
+		`x[5m]`:                "answers a range of samples for each series, where one value is needed: put a function around it, as avg_over_time(…) or rate(…)",
+		`(sum(x)[5m:1m])`:      "answers a range of samples for each series, where one value is needed: put a function around it, as avg_over_time(…) or rate(…)",
+		`"jobs"`:               "answers a text, where a number is needed",
+		`5`:                    "",
+		`scalar(x)`:            "",
+		`x`:                    "",
+		`max_over_time(x[5m])`: "",
+	} {
+		q, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := q.Unfit(); got != want {
+			t.Errorf("%s: unfit %q, want %q", text, got, want)
+		}
+	}
+}
+
+// A server may know what its feature flags switch on.
+func TestParseFlagged(t *testing.T) {
+	for text, want := range map[string][2]bool{
+		`sum(x`:                 {false, false},
+		`sort_by_label(x)`:      {false, true},
+		`sort_by_label(x, "a")`: {false, true},
+		`limitk(2, x)`:          {false, true},
+		`rate(x[1m])`:           {true, true},
+	} {
+		_, plain := Parse(text)
+		_, flagged := ParseFlagged(text)
+		if got := [2]bool{plain == nil, flagged == nil}; got != want {
+			t.Errorf("%s: parsed without and with flags %t, want %t", text, got, want)
+		}
+	}
+}
