@@ -22,13 +22,13 @@ func (l *loader) readFleets(strict bool) map[string]Fleet {
 	fleets := make(map[string]Fleet, len(l.tables[fleetsKey]))
 	for _, name := range slices.Sorted(maps.Keys(l.tables[fleetsKey])) {
 		t := l.tables[fleetsKey][name]
-		kind, ok := readKind(t, "fleet", l.kinds.fleets, l.kinds.omitted)
-		if !ok {
+		kind, named := readKind(t, "fleet", l.kinds.fleets, l.kinds.omitted)
+		breaker := t.readBreaker(strict)
+		if kind == "" {
 			continue
 		}
 		c := l.kinds.fleets[kind].Config()
-		breaker := t.readBreaker(strict)
-		if t.readOwn("", t.raw, fleetFields, c) {
+		if t.readOwn("", t.raw, fleetFields, c) && named {
 			fleet := Fleet{Name: name, Kind: kind, Breaker: breaker, Config: c}
 			if able, ok := c.(targets.LabelReader); ok {
 				fleet.Discover, fleet.LabelLimits = able.Discovers(), able.LimitsLabels()
@@ -44,12 +44,12 @@ func (l *loader) readSources() map[string]Source {
 	read := make(map[string]Source, len(l.tables[sourcesKey]))
 	for _, name := range slices.Sorted(maps.Keys(l.tables[sourcesKey])) {
 		t := l.tables[sourcesKey][name]
-		kind, ok := readKind(t, "source", l.kinds.sources, nil)
-		if !ok {
+		kind, named := readKind(t, "source", l.kinds.sources, nil)
+		if kind == "" {
 			continue
 		}
 		c := l.kinds.sources[kind].Config()
-		if t.readOwn("", t.raw, sourceFields, c) {
+		if t.readOwn("", t.raw, sourceFields, c) && named {
 			read[name] = Source{Name: name, Kind: kind, Config: c}
 		}
 	}
@@ -69,9 +69,11 @@ func (l *loader) readNotifications() map[string]notify.Config {
 	return read
 }
 
-// readKind returns the kind that a table names. Omitted are the kinds that this
-// build leaves out, with the build tag that did.
-func readKind[K any](t *table, what string, known map[string]K, omitted map[string]string) (string, bool) {
+// readKind returns the kind that a table names. Where it names none, which is recorded,
+// named is false, and the kind is the one that was probably meant, so that the rest of
+// the table can be read; "" where nobody knows. Omitted are the kinds that this build
+// leaves out, with the build tag that did.
+func readKind[K any](t *table, what string, known map[string]K, omitted map[string]string) (kind string, named bool) {
 	names := slices.Sorted(maps.Keys(known))
 	names = slices.Sorted(slices.Values(slices.AppendSeq(names, maps.Keys(omitted))))
 	allowed := "the kinds of " + what + "s are " + strings.Join(names, ", ")
@@ -85,18 +87,22 @@ func readKind[K any](t *table, what string, known map[string]K, omitted map[stri
 		t.addWritten(kindKey, "must be a string, not "+settings.KindOf(given))
 		return "", false
 	}
+	if _, ok := known[kind]; ok {
+		return kind, true
+	}
 	if tag, ok := omitted[kind]; ok {
 		t.addWritten(kindKey, fmt.Sprintf("is not part of this hpad: it was built without (tag %s)", tag))
 		return "", false
 	}
-	if _, ok := known[kind]; !ok {
-		if best := Nearest(kind, names); best != "" {
-			allowed = fmt.Sprintf("did you mean %q? (%s)", best, allowed)
-		}
-		t.addWritten(kindKey, "is no kind of "+what+"; "+allowed)
-		return "", false
+	meant := Nearest(kind, names)
+	if meant != "" {
+		allowed = fmt.Sprintf("did you mean %q? (%s)", meant, allowed)
 	}
-	return kind, true
+	t.addWritten(kindKey, "is no kind of "+what+"; "+allowed)
+	if _, ok := known[meant]; !ok {
+		meant = ""
+	}
+	return meant, false
 }
 
 // sourceFields has the key of every source, which is not named among those that are
