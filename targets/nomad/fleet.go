@@ -27,12 +27,11 @@ type Fleet struct {
 	backoff        backoff
 	specifications specifications
 	books          books
-	// always is up to how many jobs of a namespace are read each time.
-	always  int
-	records *memory.Records[record]
-	names   names
-	speeds  *speeds
-	sampler *sampler
+	reach          reach
+	records        *memory.Records[record]
+	names          names
+	speeds         *speeds
+	sampler        *sampler
 }
 
 // New returns a fleet, which connects when it is first read. The configuration is
@@ -46,7 +45,7 @@ func New(name string, config *Config, options targets.Env) (*Fleet, error) {
 	f := &Fleet{
 		base:   targets.Base[Target]{Name: name, Place: " at " + config.Address, Parse: parseName},
 		config: config, connection: connection,
-		always: maxFiltered, records: newRecords(options.Store), speeds: newSpeeds(),
+		reach: usual, records: newRecords(options.Store), speeds: newSpeeds(),
 	}
 	f.specifications.records = storedSpecifications(options.Store)
 	f.sampler = newSampler(config, connection)
@@ -116,7 +115,7 @@ func (s *snapshot) survey(ctx context.Context) {
 	for _, t := range s.wanted {
 		at := t.scope()
 		if s.surveys[at] == nil {
-			s.surveys[at] = newSurvey(at, s.session, s.fleet.books.of(at), s.fleet.always)
+			s.surveys[at] = newSurvey(at, s.session, s.fleet.books.of(at), s.fleet.reach)
 		}
 		s.surveys[at].add(t)
 	}

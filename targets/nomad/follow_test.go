@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -51,7 +52,7 @@ func (p *pipe) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 }
 
 // newPiped serves a handler in memory, and returns what opens fleets of it.
-func newPiped(t *testing.T, handler http.Handler) func(always int, store targets.Store) *Fleet {
+func newPiped(t *testing.T, handler http.Handler) func(reach reach, store targets.Store) *Fleet {
 	p := &pipe{calls: make(chan net.Conn), closed: make(chan struct{})}
 	server := &http.Server{Handler: handler}
 	go func() { _ = server.Serve(p) }()
@@ -59,10 +60,10 @@ func newPiped(t *testing.T, handler http.Handler) func(always int, store targets
 		close(p.closed)
 		_ = server.Close()
 	})
-	return func(always int, store targets.Store) *Fleet {
+	return func(reach reach, store targets.Store) *Fleet {
 		f := openFleet(t, testConfig(t, "http://127.0.0.1:4646"), store)
 		f.connection.current.transport.DialContext = p.dial
-		f.always = always
+		f.reach = reach
 		return f
 	}
 }
@@ -112,7 +113,7 @@ func (c *cluster) place(job *imitatedJob, number int) *imitatedAlloc {
 	c.made++
 	job.made++
 	alloc := &imitatedAlloc{
-		id: fmt.Sprintf("%08x-%s-%d", uint32(c.made*2654435761), job.id, job.made), desired: "run", client: "pending",
+		id: fmt.Sprintf("%08x-0000-4000-8000-%012x", uint32(c.made*2654435761), c.made), desired: "run", client: "pending",
 		number: number, created: time.Now(), version: job.version, gone: far(),
 	}
 	job.allocs = append(job.allocs, alloc)
@@ -311,11 +312,14 @@ func follow(t *testing.T, between, sweeps bool) {
 		}
 		i.ServeHTTP(w, r)
 	}))
-	moving, whole := open(0, &targettest.Store{}), open(1<<30, &targettest.Store{})
-	moving.books.of(scope{namespace: "default"}).sweep.busy = !sweeps
+	whole := open(reach{always: 1 << 30}, &targettest.Store{})
+	moving := map[string]*Fleet{"in lists": open(reach{filtered: usual.filtered}, &targettest.Store{}), "job by job": open(reach{}, &targettest.Store{})}
+	for _, f := range moving {
+		f.books.of(scope{namespace: "default"}).sweep.busy = !sweeps
+	}
 	c.restarts = sweeps
 	var restore func()
-	named := 0
+	read := map[string]int{}
 	for tick := range ticks {
 		i.mu.Lock()
 		first := tick / 8 * 7 // here much happens for a while, then elsewhere
@@ -342,32 +346,39 @@ func follow(t *testing.T, between, sweeps bool) {
 		down = tick%20 == 11
 		disturbed = between && tick%6 == 4
 		i.mu.Unlock()
-		got, err := moving.Snapshot(t.Context(), refs)
-		if strings.Contains(i.filters["/v1/allocations"], "JobID") {
-			named++
-		}
-		if down {
-			if !errors.Is(err, targets.ErrTransient) {
-				t.Errorf("tick %d: %v, want ErrTransient of a server without a leader", tick, err)
+		got := map[string]map[targets.Ref]targets.Reading{}
+		for how, f := range moving {
+			i.filters["/v1/allocations"] = ""
+			clear(i.calls)
+			readings, err := f.Snapshot(t.Context(), refs)
+			if down != errors.Is(err, targets.ErrTransient) || !down && err != nil {
+				t.Fatalf("tick %d: %v, want ErrTransient of a server without a leader alone", tick, err)
 			}
-			continue
+			if strings.Contains(i.filters["/v1/allocations"], "JobID") {
+				read["in lists"]++
+			}
+			if slices.ContainsFunc(slices.Collect(maps.Keys(i.calls)), func(path string) bool { return strings.HasSuffix(path, "/allocations") && path != "/v1/allocations" }) {
+				read["job by job"]++
+			}
+			got[how] = readings
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if disturbed {
+		if down || disturbed {
 			continue
 		}
 		want, err := whole.Snapshot(t.Context(), refs)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(ordered(want, between), ordered(got, between), cmp.Comparer(func(a, b error) bool { return fmt.Sprint(a) == fmt.Sprint(b) })); diff != "" {
-			t.Fatalf("tick %d: by reading what moved (-everything +what moved):\n%s", tick, diff)
+		for how, readings := range got {
+			if diff := cmp.Diff(ordered(want, between), ordered(readings, between), cmp.Comparer(func(a, b error) bool { return fmt.Sprint(a) == fmt.Sprint(b) })); diff != "" {
+				t.Fatalf("tick %d: by reading what moved %s (-everything +what moved):\n%s", tick, how, diff)
+			}
 		}
 	}
-	if named < ticks/3 {
-		t.Errorf("allocations were read by name at %d of %d ticks, want it at more of them", named, ticks)
+	for how := range moving {
+		if read[how] < ticks/3 {
+			t.Errorf("allocations were read %s at %d of %d ticks, want it at more of them", how, read[how], ticks)
+		}
 	}
 }
 

@@ -5,12 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/hpad/hpad/targets"
 )
 
 // gathering is a reading of the allocations of many groups, which goes through all that
@@ -125,6 +128,36 @@ func (s *session) readAllocs(ctx context.Context, at scope, prefix, filter strin
 		read(alloc)
 		return nil
 	})
+}
+
+// readJobAllocs reads the allocations of one job, with all that is needed of them: each
+// list of a job's leaves out what they reserve, which never changes and is read by their
+// ids.
+func (s *session) readJobAllocs(ctx context.Context, at scope, job string, take func(*allocStub)) (reply, error) {
+	var allocs []*allocStub
+	headers, err := each(ctx, s, at, "/v1/job/"+url.PathEscape(job)+"/allocations", map[string]string{"all": "true"}, "", func(alloc *allocStub) {
+		if !alloc.terminal() || alloc.failed() {
+			allocs = append(allocs, alloc)
+		}
+	})
+	if err != nil {
+		return headers, err
+	}
+	for _, alloc := range allocs {
+		there := false
+		of, err := each(ctx, s, at, "/v1/allocations", map[string]string{"resources": "true", "prefix": alloc.ID}, "", func(whole *allocStub) {
+			alloc.AllocatedResources, there = whole.AllocatedResources, true
+		})
+		switch {
+		case err != nil:
+			return headers, err
+		case !there:
+			return headers, fmt.Errorf("%w: allocation %s of job %q is gone since it was listed", targets.ErrTransient, shortID(alloc.ID), job)
+		}
+		headers.contact = max(headers.contact, of.contact)
+		take(alloc)
+	}
+	return headers, nil
 }
 
 // groupReader reads which group allocations are of, one after the other into the same

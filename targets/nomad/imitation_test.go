@@ -242,6 +242,9 @@ func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	path := strings.Split(strings.TrimPrefix(r.URL.Path, "/v1/"), "/")
 	switch {
+	case path[0] == "job" && len(path) == 3 && path[2] == "allocations":
+		i.settle()
+		i.answerList(w, r, slices.DeleteFunc(i.listAllocs(), func(alloc map[string]any) bool { return alloc["JobID"] != path[1] }))
 	case r.URL.Path == "/v1/status/leader":
 		i.answer(w, "127.0.0.1:4647")
 	case r.URL.Path == "/v1/agent/self":
@@ -318,13 +321,13 @@ func (i *imitation) answerList(w http.ResponseWriter, r *http.Request, all []map
 	}
 	query := r.URL.Query()
 	prefix := query.Get("prefix")
-	if len(prefix)%2 != 0 {
+	if len(strings.ReplaceAll(prefix, "-", ""))%2 != 0 {
 		http.Error(w, "index error: Input (without hyphens) must be even length", http.StatusInternalServerError)
 		return
 	}
 	passed = slices.DeleteFunc(passed, func(element map[string]any) bool { return !strings.HasPrefix(fmt.Sprint(element["ID"]), prefix) })
 	for _, element := range passed {
-		if r.URL.Path == "/v1/allocations" && query.Get("resources") != "true" {
+		if query.Get("resources") != "true" || r.URL.Path != "/v1/allocations" {
 			delete(element, "AllocatedResources")
 		}
 		if query.Get("task_states") == "false" {

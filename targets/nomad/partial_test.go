@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
 )
@@ -184,6 +186,47 @@ func TestSettledServed(t *testing.T) {
 	g.set(nil, nil)
 	if read, said := within(t, f, refs); read != 100 {
 		t.Errorf("%d targets were read at last, want all: %s", read, said)
+	}
+}
+
+// TestJobByJob: jobs are read one by one, with what is reserved for their allocations;
+// one that cannot be read, or an allocation of it, leaves the others as they are.
+func TestJobByJob(t *testing.T) {
+	g, f, refs := newGate(t, 100)
+	f.reach.filtered = 0
+	before, err := f.Snapshot(t.Context(), refs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		kept func(r *http.Request) bool
+	}{
+		{"the list of a job", isList("/v1/job/job-000015/allocations")},
+		{"what its allocation reserves", func(r *http.Request) bool {
+			return r.URL.Query().Get("prefix") == g.prepared.jobs[15].allocs[0].id
+		}},
+	} {
+		g.prepared.fail(15)
+		g.prepared.fail(9)
+		g.set(c.kept, nil)
+		if read, said := within(t, f, refs); read != 99 || !strings.Contains(said, `list jobs of namespace "default": temporary failure`) {
+			t.Errorf("%s: %d targets were read, want 99; the other says: %s", c.name, read, said)
+		}
+	}
+	g.set(nil, nil)
+	readings, err := f.Snapshot(t.Context(), refs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{15, 9} {
+		was, is := before[refs[n]], readings[refs[n]]
+		if is.Err != nil || !cmp.Equal(was.Instances[2:], is.Instances) || !cmp.Equal(was.Locations[2:], is.Locations) {
+			t.Errorf("%s: %+v, want all but the first two of %+v", refs[n], is, was)
+		}
+	}
+	if g.passed["/v1/allocations"] > 0 || g.passed["/v1/job/job-000015/allocations"] != 1 {
+		t.Errorf("calls: %v, want none for all allocations", g.passed)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -153,6 +154,15 @@ func (p *prepared) list(job *preparedJob, summary uint64) {
 	job.text = replace(text, "ModifyIndex", strconv.FormatUint(summary, 10)) // the summary's comes first
 }
 
+// unreserved is the text of an allocation as the list of its job has it.
+func (a *preparedAlloc) unreserved() []byte {
+	var element map[string]any
+	_ = json.Unmarshal(a.text, &element)
+	delete(element, "AllocatedResources")
+	text, _ := json.Marshal(element)
+	return text
+}
+
 var namedJob = regexp.MustCompile(`(?:JobID|ID) == "([^"]*)"`)
 
 // serve serves as a Nomad agent.
@@ -175,6 +185,10 @@ func (p *prepared) serve(w http.ResponseWriter, r *http.Request) {
 		}
 	case path == "/v1/nodes":
 		list = append(list, []byte(`{"ID":"node-1"}`))
+	case strings.HasSuffix(path, "/allocations"):
+		for _, alloc := range p.byID[strings.Split(path, "/")[3]].allocs {
+			list = append(list, alloc.unreserved())
+		}
 	case strings.HasPrefix(path, "/v1/job/"):
 		_, _ = w.Write(p.byID[strings.TrimPrefix(path, "/v1/job/")].spec)
 		p.mu.Unlock()
@@ -209,7 +223,10 @@ func (p *prepared) named(query url.Values) []*preparedJob {
 
 // allocations returns the allocations of a prefix or a filter.
 func (p *prepared) allocations(query url.Values) []*preparedAlloc {
-	if prefix := query.Get("prefix"); prefix != "" {
+	switch prefix := query.Get("prefix"); {
+	case len(prefix) > 2:
+		return slices.DeleteFunc(slices.Clone(p.shards[prefix[:2]]), func(a *preparedAlloc) bool { return a.id != prefix })
+	case prefix != "":
 		return p.shards[prefix]
 	}
 	var allocs []*preparedAlloc

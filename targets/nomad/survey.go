@@ -3,6 +3,7 @@ package nomad
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -19,8 +20,7 @@ type survey struct {
 	session *session
 	at      scope
 	book    *book
-	// always is up to how many jobs are read each time, whether they moved or not.
-	always int
+	reach
 
 	began       time.Time
 	jobs        map[string]*jobState
@@ -36,6 +36,19 @@ type survey struct {
 	// why the speed of their nodes is not known.
 	err, unlisted, unread, unmeasured error
 }
+
+// reach is how many jobs are read in which way.
+type reach struct {
+	// always is up to how many jobs of a namespace are read each time, whether they moved
+	// or not.
+	always int
+	// filtered is up to how many are read in lists that are filtered by them: the server
+	// looks at all allocations for each such list.
+	filtered int
+}
+
+// usual is how many it is but in tests.
+var usual = reach{always: maxFiltered, filtered: 5 * maxFiltered}
 
 // jobState is a job in use.
 type jobState struct {
@@ -56,8 +69,8 @@ type groupState struct {
 }
 
 // newSurvey returns a survey of no group.
-func newSurvey(at scope, session *session, book *book, always int) *survey {
-	return &survey{at: at, session: session, book: book, always: always, jobs: map[string]*jobState{}, groups: map[groupKey]*groupState{}, deployments: map[string][]*deploymentStub{}}
+func newSurvey(at scope, session *session, book *book, reach reach) *survey {
+	return &survey{at: at, session: session, book: book, reach: reach, jobs: map[string]*jobState{}, groups: map[groupKey]*groupState{}, deployments: map[string][]*deploymentStub{}}
 }
 
 // add adds a group.
@@ -186,6 +199,8 @@ func (v *survey) read(ctx context.Context, due map[groupKey]*knownGroup) error {
 			}
 			v.take(due, begun.groups)
 			begun = nil
+		case len(jobs) > v.filtered:
+			err = v.readEach(ctx, due, jobs)
 		default:
 			err = v.readNamed(ctx, due, jobs)
 		}
@@ -196,17 +211,24 @@ func (v *survey) read(ctx context.Context, due map[groupKey]*knownGroup) error {
 	return nil
 }
 
-// mostFiltered is how many jobs are read in lists that are filtered by them: the server
-// looks at all allocations for each such list.
-const mostFiltered = 5 * maxFiltered
-
 // fewAllocs is how many allocations are all read rather than those of more than
-// maxFiltered jobs.
-const fewAllocs = 1000
+// maxFiltered jobs, perCall how many are read in a list of all rather than by one call
+// more.
+const (
+	fewAllocs = 1000
+	perCall   = 6
+)
 
 // worthAll reports whether all allocations are to be read for those of so many jobs.
 func (v *survey) worthAll(jobs int) bool {
-	return !v.few() && (jobs > mostFiltered || jobs > maxFiltered && (2*jobs > len(v.jobs) || v.present <= fewAllocs))
+	switch {
+	case v.few() || jobs <= maxFiltered:
+		return false
+	case 2*jobs > len(v.jobs) || v.present <= fewAllocs:
+		return true
+	}
+	calls := jobs + jobs*v.present/len(v.jobs)
+	return jobs > v.filtered && perCall*calls > v.present
 }
 
 // jobsOf returns the ids of the jobs of groups, in order.
@@ -237,20 +259,49 @@ func (v *survey) take(due, groups map[groupKey]*knownGroup) {
 
 // readNamed reads the allocations of groups that are due by filters of their jobs.
 func (v *survey) readNamed(ctx context.Context, due map[groupKey]*knownGroup, jobs []string) error {
+	return v.readChunks(ctx, due, jobs, maxFiltered, func(ctx context.Context, named []string, take func(*allocStub)) (reply, error) {
+		return v.session.readAllocs(ctx, v.at, "", both(presentAllocs, jobFilter("JobID", named)), nil, take)
+	})
+}
+
+// readEach reads the allocations of groups that are due job by job, which costs the
+// server no look at those of others. It ends with the first error: there are many calls.
+func (v *survey) readEach(ctx context.Context, due map[groupKey]*knownGroup, jobs []string) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	err := v.readChunks(ctx, due, jobs, 1, func(ctx context.Context, named []string, take func(*allocStub)) (reply, error) {
+		headers, err := v.session.readJobAllocs(ctx, v.at, named[0], take)
+		if err != nil && ctx.Err() == nil {
+			cancel(err)
+		}
+		return headers, err
+	})
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// readChunks reads the allocations of groups that are due by a function that reads
+// those of so many jobs, several at once. What was read before an error is kept.
+func (v *survey) readChunks(ctx context.Context, due map[groupKey]*knownGroup, jobs []string, size int, read func(ctx context.Context, named []string, take func(*allocStub)) (reply, error)) error {
+	byJob := map[string]map[groupKey]*knownGroup{}
+	for key, known := range due {
+		if byJob[key.job] == nil {
+			byJob[key.job] = map[groupKey]*knownGroup{}
+		}
+		byJob[key.job][key] = known
+	}
 	var mu sync.Mutex
 	var group errgroup.Group
 	group.SetLimit(v.session.config.fetching())
-	for named := range slices.Chunk(jobs, maxFiltered) {
+	for named := range slices.Chunk(jobs, size) {
 		group.Go(func() error {
 			found := map[groupKey]*knownGroup{}
-			mu.Lock()
-			for key, known := range due {
-				if slices.Contains(named, key.job) {
-					found[key] = known
-				}
+			for _, job := range named {
+				maps.Copy(found, byJob[job])
 			}
-			mu.Unlock()
-			headers, err := v.session.readAllocs(ctx, v.at, "", both(presentAllocs, jobFilter("JobID", named)), nil, func(alloc *allocStub) {
+			headers, err := read(ctx, named, func(alloc *allocStub) {
 				if known := found[alloc.key()]; known != nil {
 					known.add(alloc)
 				}

@@ -238,7 +238,7 @@ func TestNomadAnswers(t *testing.T) {
 func (p pair) testAnswers(t *testing.T) {
 	for path, most := range map[string]float64{
 		"/v1/jobs": 1.1, "/v1/jobs?meta=true": 1.1, "/v1/deployments": 1.1,
-		"/v1/allocations": 1.1, "/v1/allocations?resources=true": 1.1, "/v1/job/shop-000002/allocations": 1.1,
+		"/v1/allocations": 1.1, "/v1/allocations?resources=true": 1.1, "/v1/job/shop-000002/allocations": 1.1, "/v1/job/shop-000002/allocations?all=true": 1.1,
 		"/v1/allocations?task_states=false": 1.1, "/v1/allocations?resources=true&task_states=false": 1.1,
 		"/v1/job/shop-000001": 1.1, "/v1/job/shop-000001/scale": 1.1, "/v1/scaling/policies": 1.1,
 		"/v1/status/leader": 1.3, "/v1/regions": 1.3,
@@ -354,6 +354,7 @@ func (p pair) testRefusals(t *testing.T) {
 	for _, one := range []struct{ method, path, body string }{
 		{http.MethodGet, "/v1/job/nothing", ""},
 		{http.MethodGet, "/v1/job/nothing/scale", ""},
+		{http.MethodGet, "/v1/job/nothing/allocations?all=true", ""},
 		{http.MethodGet, "/v1/jobs?filter=" + url.QueryEscape(`ID = "x"`), ""},
 		{http.MethodGet, "/v1/allocations?prefix=abc", ""},
 		{http.MethodPut, "/v1/job/nothing/scale", `{"Count":2,"Target":{"Group":"app"}}`},

@@ -88,7 +88,7 @@ func (c call) get(name string) string {
 // check refuses what is not known.
 func (c call) check() error {
 	for name := range c.query {
-		if !slices.Contains([]string{"region", "namespace", "stale", "index", "wait", "filter", "prefix", "resources", "task_states", "meta", "type", "per_page"}, name) {
+		if !slices.Contains([]string{"region", "namespace", "stale", "index", "wait", "filter", "prefix", "resources", "task_states", "meta", "type", "per_page", "all"}, name) {
 			return fmt.Errorf("the simulator does not know the parameter %q", name)
 		}
 	}
