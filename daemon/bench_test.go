@@ -173,7 +173,7 @@ func benchWorld(b *testing.B, n int) *world {
 			Type: policy.ExternalMetric, Name: "queue",
 			Target: policy.MetricTarget{Type: policy.AverageValueTarget, AverageValueMilli: &goal},
 		}
-		w.config.Autoscalers[name] = config.Autoscaler{
+		w.config.Autoscalers[name] = &config.Autoscaler{
 			Name: name, Target: ref, SyncPeriod: 15 * time.Second,
 			Spec: policy.Default(policy.Spec{
 				MaxReplicas: 10, Metrics: []policy.MetricSpec{metric, metric}, Behavior: &policy.Behavior{},

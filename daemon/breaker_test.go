@@ -136,7 +136,6 @@ func TestBreakerBase(t *testing.T) {
 			for i, name := range names {
 				if a := w.config.Autoscalers[name]; i < 5 {
 					a.Guard = config.Guard{Drop: 50, Confirm: 3}
-					w.config.Autoscalers[name] = a
 					continue
 				}
 				w.fleet().Change(name, func(target *targettest.MemoryTarget) { target.Replicas = 12 })

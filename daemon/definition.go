@@ -19,7 +19,7 @@ import (
 // definition is the immutable part of an autoscaler: what its configuration
 // says, wired to the fleet and the sources it names. A reload makes a new one.
 type definition struct {
-	config.Autoscaler
+	*config.Autoscaler
 	settings policy.Settings
 	rules    policy.WindowRules
 	strict   bool
@@ -44,7 +44,7 @@ type input struct {
 	source *adapters.Source
 }
 
-func define(c config.Autoscaler, daemon config.Daemon, fleet *adapters.Fleet, sources map[string]*adapters.Source) *definition {
+func define(c *config.Autoscaler, daemon config.Daemon, fleet *adapters.Fleet, sources map[string]*adapters.Source) *definition {
 	d := &definition{
 		Autoscaler: c,
 		settings:   settingsOf(c, daemon),
@@ -69,7 +69,7 @@ func define(c config.Autoscaler, daemon config.Daemon, fleet *adapters.Fleet, so
 // redefine returns the definition of an autoscaler, with what drains its instances. The
 // earlier one stays where it says the same, so that where one of many autoscalers changed
 // the others are not made anew; nil where there is none.
-func redefine(earlier *definition, c config.Autoscaler, daemon config.Daemon, set adapters.Set) (*definition, error) {
+func redefine(earlier *definition, c *config.Autoscaler, daemon config.Daemon, set adapters.Set) (*definition, error) {
 	fleet, by := set.Fleets[c.Target.Fleet], drainsBy(c, set.Fleets)
 	if earlier != nil && earlier.fleet == fleet && earlier.drainsBy == by && earlier.strict == daemon.Strict() &&
 		earlier.settings == settingsOf(c, daemon) && earlier.rules == policy.RulesFor(daemon.Settings(), c.Spec) &&
@@ -87,7 +87,7 @@ func redefine(earlier *definition, c config.Autoscaler, daemon config.Daemon, se
 // newDrainer returns what takes the work of an autoscaler's instances away; nil where
 // nothing does. One that an earlier definition has goes on where nothing about it
 // changed.
-func newDrainer(c config.Autoscaler, by targets.Fleet, earlier *definition) (drain.Drainer, error) {
+func newDrainer(c *config.Autoscaler, by targets.Fleet, earlier *definition) (drain.Drainer, error) {
 	if c.Drain == nil {
 		return nil, nil
 	}
@@ -99,7 +99,7 @@ func newDrainer(c config.Autoscaler, by targets.Fleet, earlier *definition) (dra
 
 // drainsBy returns the fleet by whose means an autoscaler's drain works; nil where it
 // names none.
-func drainsBy(c config.Autoscaler, fleets map[string]*adapters.Fleet) targets.Fleet {
+func drainsBy(c *config.Autoscaler, fleets map[string]*adapters.Fleet) targets.Fleet {
 	if c.Drain == nil {
 		return nil
 	}
@@ -116,7 +116,7 @@ func drainsBy(c config.Autoscaler, fleets map[string]*adapters.Fleet) targets.Fl
 
 // settingsOf returns the daemon's settings with what the autoscaler has of its
 // own.
-func settingsOf(c config.Autoscaler, daemon config.Daemon) policy.Settings {
+func settingsOf(c *config.Autoscaler, daemon config.Daemon) policy.Settings {
 	settings := daemon.Settings()
 	settings.Mode = c.Mode
 	if c.Initialization != nil && !daemon.Strict() {

@@ -248,9 +248,7 @@ func TestGuardOff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, tell := newLyingWorld(t)
-				a := w.config.Autoscalers["web"]
-				off(w, &a)
-				w.config.Autoscalers["web"] = a
+				off(w, w.config.Autoscalers["web"])
 				w.start()
 				defer w.stop()
 				w.advance(time.Minute)
@@ -326,7 +324,7 @@ func TestLivingInstances(t *testing.T) {
 // TestGuardAfterOpenWrites believes, after a write whose outcome nobody knows, the
 // count of either: it may have been made or not.
 func TestGuardAfterOpenWrites(t *testing.T) {
-	def := &definition{Autoscaler: config.Autoscaler{Target: targets.Ref{Fleet: "f", Name: "a"}, Guard: config.Guard{Drop: 50, Confirm: 3}}}
+	def := &definition{Autoscaler: &config.Autoscaler{Target: targets.Ref{Fleet: "f", Name: "a"}, Guard: config.Guard{Drop: 50, Confirm: 3}}}
 	other := targets.Ref{Fleet: "f", Name: "b"}
 	for _, test := range []struct {
 		name          string

@@ -17,9 +17,7 @@ import (
 
 func (w *world) setMode(name string, mode policy.Mode) {
 	w.t.Helper()
-	a := w.config.Autoscalers[name]
-	a.Mode = mode
-	w.config.Autoscalers[name] = a
+	w.config.Autoscalers[name].Mode = mode
 	if err := w.daemon.Reload(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}

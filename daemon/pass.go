@@ -168,7 +168,7 @@ func (p *pass) decide(scratch *scratch) {
 	observation := p.observe(&scratch.Scratch, reading)
 	p.leave(p.index)
 	after.Instances = countInstances(observation.Instances)
-	record.Restore = restorationUnder(record.Restore, &def.Autoscaler)
+	record.Restore = restorationUnder(record.Restore, def.Autoscaler)
 	if p.after.doubted = p.doubt(&observation, reading); !p.after.doubted {
 		p.after.besides = append(p.after.besides, p.settleIntention(&observation)...)
 		p.findForeign(&observation)
@@ -311,7 +311,7 @@ func (p *pass) findForeign(observation *policy.Observation) {
 	observation.Foreign = &policy.ForeignChange{From: *record.Left}
 	p.metrics.Foreign(p.autoscaler.name)
 	if def.OnForeignChange == config.RestoreForeignChange && !record.Status.Disabled() {
-		record.Restore = restoreForeign(record.Restore, &def.Autoscaler, *record.Left, observation.SpecReplicas, p.now)
+		record.Restore = restoreForeign(record.Restore, def.Autoscaler, *record.Left, observation.SpecReplicas, p.now)
 	}
 }
 

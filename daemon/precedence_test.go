@@ -62,7 +62,6 @@ func TestPrecedence(t *testing.T) {
 					})
 					a := w.config.Autoscalers["web"]
 					a.SyncPeriod, a.Mode = 15*time.Second, c.mode
-					w.config.Autoscalers["web"] = a
 					w.fleet().Remove("web") // it comes at its count once all is in force
 					w.start()
 					if c.pause != "" {

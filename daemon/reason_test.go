@@ -247,7 +247,8 @@ var endings = map[reason.Code]func(*world, *told){
 		o.watch(2 * time.Minute)
 	},
 	reason.Late: func(w *world, o *told) {
-		w.fed("web", 3, 6, everySecond)
+		// The write is given up after 5 s, which is between two ticks.
+		w.fed("web", 3, 6, func(a *config.Autoscaler) { a.SyncPeriod = 2 * time.Second })
 		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Hang: true, Times: 1})
 		w.start()
 		o.watch(time.Minute)

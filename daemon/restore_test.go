@@ -51,9 +51,7 @@ func (w *world) scale(replicas int32) {
 // edit changes the autoscaler and has the daemon read its configuration again.
 func (w *world) edit(name string, change func(*config.Autoscaler)) {
 	w.t.Helper()
-	a := w.config.Autoscalers[name]
-	change(&a)
-	w.config.Autoscalers[name] = a
+	change(w.config.Autoscalers[name])
 	if err := w.daemon.Reload(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}
@@ -194,9 +192,7 @@ func TestRestoreEnds(t *testing.T) {
 		}, []string{"1m45s: 1>2", "2m0s: 2>4", "2m15s: 4>8", "2m30s: 8>16", "2m45s: 16>20"}},
 		{"with new bounds while hpad is away", func(w *world) {
 			w.stop()
-			a := w.config.Autoscalers["web"]
-			a.Spec.MaxReplicas = 10
-			w.config.Autoscalers["web"] = a
+			w.config.Autoscalers["web"].Spec.MaxReplicas = 10
 			w.start()
 		}, []string{"1m45s: 1>4", "2m0s: 4>8", "2m15s: 8>10"}},
 		{"when foreign changes are accepted", func(w *world) {

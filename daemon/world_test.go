@@ -95,7 +95,7 @@ func newWorld(t testing.TB) *world {
 		log:     zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel)),
 		config: &config.Config{
 			Daemon:      config.DefaultDaemon(),
-			Autoscalers: map[string]config.Autoscaler{},
+			Autoscalers: map[string]*config.Autoscaler{},
 		},
 	}
 }
@@ -144,7 +144,7 @@ func (w *world) queue(name string, replicas int32, edit ...func(*config.Autoscal
 	w.fleet().Add(name, targettest.MemoryTarget{Replicas: replicas, Age: time.Hour})
 	one := int64(1000)
 	low := int32(1)
-	a := config.Autoscaler{
+	a := &config.Autoscaler{
 		Name:       name,
 		Target:     w.fleet().Ref(name),
 		SyncPeriod: w.config.Daemon.SyncPeriod,
@@ -158,7 +158,7 @@ func (w *world) queue(name string, replicas int32, edit ...func(*config.Autoscal
 		Inputs: []config.Input{{Source: "source", Query: name}},
 	}
 	for _, f := range edit {
-		f(&a)
+		f(a)
 	}
 	a.Spec = policy.Default(a.Spec)
 	w.config.Autoscalers[name] = a
@@ -176,7 +176,10 @@ func (w *world) load() (*config.Config, error) {
 		return nil, w.loadErr
 	}
 	c := *w.config
-	c.Autoscalers = maps.Clone(w.config.Autoscalers)
+	c.Autoscalers = map[string]*config.Autoscaler{}
+	for name, a := range w.config.Autoscalers {
+		c.Autoscalers[name] = new(*a)
+	}
 	c.Fleets = map[string]config.Fleet{}
 	for name := range w.fleets {
 		next := config.Fleet{Name: name, Kind: "memory", Config: fleetTable{w, nil}, Discover: w.discover, LabelLimits: w.labelLimits, Breaker: w.breaker}

@@ -89,7 +89,7 @@ func (l *loader) readAutoscalers(c *Config) {
 			taken[name] = a.Target
 		}
 		if ok {
-			c.Autoscalers[name] = a
+			c.Autoscalers[name] = &a
 		}
 	}
 }

@@ -68,7 +68,7 @@ func (c *Config) Changes(next *Config) []Change {
 	changes = append(changes, diffSection(fleetsKey, c.Fleets, next.Fleets, Fleet.table)...)
 	changes = append(changes, diffSection(sourcesKey, c.Sources, next.Sources, func(s Source) map[string]any { return writtenKind(s.Kind, s.Config) })...)
 	changes = append(changes, diffSection(notifyKey, c.Notifications, next.Notifications, func(c notify.Config) map[string]any { return tableOf(c) })...)
-	return append(changes, diffSection(autoscalersKey, c.Autoscalers, next.Autoscalers, func(a Autoscaler) map[string]any { return tableOf(a.table()) })...)
+	return append(changes, diffSection(autoscalersKey, c.Autoscalers, next.Autoscalers, func(a *Autoscaler) map[string]any { return tableOf(a.table()) })...)
 }
 
 // diffSection compares the tables of a section by their names. Only those that are not

@@ -18,7 +18,7 @@ type Config struct {
 	Daemon      Daemon
 	Fleets      map[string]Fleet
 	Sources     map[string]Source
-	Autoscalers map[string]Autoscaler
+	Autoscalers map[string]*Autoscaler
 	// Notifications are their receivers.
 	Notifications map[string]notify.Config
 	// Files are the files it was read from, in order.

@@ -46,12 +46,12 @@ func LabelsName(ref targets.Ref) string { return ref.String() }
 // Labeled reads the autoscaler that a target asks for by its labels, those that
 // begin with [targets.LabelPrefix]: the keys of an autoscaler, joined by dots,
 // elements of arrays by their number from 0, and min, max, cpu and memory for
-// short. It is read as strictly as a file. Enabled is false where the labels ask
-// for none. The error is an [Errors] whose keys are the labels.
-func (c *Config) Labeled(ref targets.Ref, labels map[string]string) (a Autoscaler, enabled bool, err error) {
+// short; nil where there is none. It is read as strictly as a file. Enabled is false where
+// the labels ask for none. The error is an [Errors] whose keys are the labels.
+func (c *Config) Labeled(ref targets.Ref, labels map[string]string) (a *Autoscaler, enabled bool, err error) {
 	r := &labelReader{doc: &document{name: "labels of " + ref.String(), index: map[string]place{}}, origins: map[string]string{}}
 	if enabled = r.enabled(labels); !enabled {
-		return Autoscaler{}, false, r.failure()
+		return nil, false, r.failure()
 	}
 	for _, short := range []string{cpuResource, memResource} {
 		if value, ok := labels[targets.LabelPrefix+short]; ok && utf8.ValidString(value) {
@@ -69,15 +69,15 @@ func (c *Config) Labeled(ref targets.Ref, labels map[string]string) (a Autoscale
 		}
 	}
 	r.checkGaps()
-	a = Autoscaler{Name: LabelsName(ref), Target: ref, Labels: maps.Clone(labels)}
+	a = &Autoscaler{Name: LabelsName(ref), Target: ref, Labels: maps.Clone(labels)}
 	if len(r.errs) == 0 { // what is missing because of them is not worth telling
-		r.build(c, &a)
+		r.build(c, a)
 	}
 	if len(r.errs) == 0 {
-		r.limit(c.LabelLimits(ref.Fleet), &a)
+		r.limit(c.LabelLimits(ref.Fleet), a)
 	}
 	if err := r.failure(); err != nil {
-		return Autoscaler{}, true, err
+		return nil, true, err
 	}
 	return a, true, nil
 }

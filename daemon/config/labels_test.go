@@ -158,8 +158,11 @@ func TestEachLabelCounts(t *testing.T) {
 		labels := maps.Clone(wholeLabels)
 		delete(labels, label)
 		without, _, err := c.Labeled(ref, labels)
+		if err != nil {
+			continue
+		}
 		without.Labels = nil
-		if err == nil && cmp.Equal(whole, without, cmpopts.IgnoreUnexported(Autoscaler{})) {
+		if cmp.Equal(whole, without, cmpopts.IgnoreUnexported(Autoscaler{})) {
 			t.Errorf("%s says nothing: the autoscaler is the same without it", label)
 		}
 	}

@@ -162,7 +162,7 @@ func newLoader(kinds kindSet) *loader {
 // finish decodes and validates what the files hold.
 func (l *loader) finish() (*Config, error) {
 	c := &Config{Daemon: l.readDaemon(), warnings: slices.Clone(l.warnings)}
-	c.Fleets, c.Sources, c.Autoscalers = l.readFleets(c.Daemon.Strict()), l.readSources(), map[string]Autoscaler{}
+	c.Fleets, c.Sources, c.Autoscalers = l.readFleets(c.Daemon.Strict()), l.readSources(), map[string]*Autoscaler{}
 	c.Notifications = l.readNotifications()
 	c.Files = slices.Clone(l.files)
 	l.checkScrapes(c)

@@ -137,7 +137,7 @@ func TestExample(t *testing.T) {
 			{Source: "prom", Query: `avg(haproxy_backend_response_time_average_seconds{proxy="main"})`},
 		},
 	}
-	if diff := cmp.Diff(want, checkout, cmp.AllowUnexported(Autoscaler{})); diff != "" {
+	if diff := cmp.Diff(&want, checkout, cmp.AllowUnexported(Autoscaler{})); diff != "" {
 		t.Errorf("checkout (-want +got):\n%s", diff)
 	}
 	mailer := c.Autoscalers["mailer"]
@@ -393,7 +393,7 @@ func TestRedacted(t *testing.T) {
 			}},
 			"own": {Name: "own", Kind: "embedded", Config: &embedded.Config{Scrape: []embedded.Scrape{{Path: "/metrics?api_key=hunter2"}}}},
 		},
-		Autoscalers: map[string]Autoscaler{"bare": {Name: "bare", Target: targets.Ref{Fleet: "local", Name: "worker"}}},
+		Autoscalers: map[string]*Autoscaler{"bare": {Name: "bare", Target: targets.Ref{Fleet: "local", Name: "worker"}}},
 	}
 	got := c.Redacted()
 	if strings.Contains(got, "hunter2") {

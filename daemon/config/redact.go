@@ -126,7 +126,7 @@ func put(table map[string]any, key string, value any) {
 }
 
 // table returns the autoscaler as [autoscalers.NAME] would say it.
-func (a Autoscaler) table() autoscalerTable {
+func (a *Autoscaler) table() autoscalerTable {
 	target := map[string]any{"name": a.Target.Name}
 	if a.target != nil {
 		target = tableOf(a.target)

@@ -79,7 +79,7 @@ func TestNoKindShowsSecrets(t *testing.T) {
 		check("fleet of kind "+name, &Config{Fleets: map[string]Fleet{"x": {Name: "x", Kind: name, Config: filled}}})
 		target := kind.Target()
 		mark("autoscalers.x.target", reflect.ValueOf(target).Elem())
-		check("target of kind "+name, &Config{Autoscalers: map[string]Autoscaler{"x": {Name: "x", target: target}}})
+		check("target of kind "+name, &Config{Autoscalers: map[string]*Autoscaler{"x": {Name: "x", target: target}}})
 	}
 	for name, kind := range builtIn.sources {
 		filled := kind.Config()
@@ -93,10 +93,10 @@ func TestNoKindShowsSecrets(t *testing.T) {
 		if mark("autoscalers.x.drain", reflect.ValueOf(filled).Elem()) == 0 {
 			t.Errorf("a drain of kind %s has no text", name)
 		}
-		check("drain of kind "+name, &Config{Autoscalers: map[string]Autoscaler{"x": {Name: "x", Drain: &Drain{Kind: name, Config: filled}}}})
+		check("drain of kind "+name, &Config{Autoscalers: map[string]*Autoscaler{"x": {Name: "x", Drain: &Drain{Kind: name, Config: filled}}}})
 	}
 	const query = "https://user:" + marker + "@127.0.0.1:9/"
-	check("autoscaler", &Config{Autoscalers: map[string]Autoscaler{"x": {
+	check("autoscaler", &Config{Autoscalers: map[string]*Autoscaler{"x": {
 		Name: "x", Spec: policy.Spec{Metrics: []policy.MetricSpec{{Type: policy.ExternalMetric, Name: "q"}}}, Inputs: []Input{{Source: "s", Query: query}},
 	}}})
 	check("daemon", &Config{Daemon: Daemon{WebConfig: query}})

@@ -51,7 +51,7 @@ func TestShared(t *testing.T) {
 		}
 		return text.String()
 	}
-	read := func(names ...int) map[string]Autoscaler {
+	read := func(names ...int) map[string]*Autoscaler {
 		c, err := Parse("hpad.toml", []byte(file(names...)))
 		if err != nil {
 			t.Fatal(err)

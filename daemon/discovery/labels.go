@@ -67,7 +67,7 @@ type labeled struct {
 	// absences counts the discoveries in a row that did not find the target.
 	absences int
 	// read is what labels came to under the configuration readUnder.
-	read      config.Autoscaler
+	read      *config.Autoscaler
 	enabled   bool
 	mistake   error
 	readUnder *config.Config
@@ -190,7 +190,7 @@ func compareRefs(a, b targets.Ref) int {
 
 // autoscaler returns the autoscaler that the target asks for, or asked for
 // before it made a mistake; false when there is none.
-func (l *labeled) autoscaler(file *config.Config, ref targets.Ref) (config.Autoscaler, bool) {
+func (l *labeled) autoscaler(file *config.Config, ref targets.Ref) (*config.Autoscaler, bool) {
 	if l.readUnder != file {
 		l.readUnder = file
 		latest := l.labels

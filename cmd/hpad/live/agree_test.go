@@ -108,7 +108,6 @@ func TestCheckAgreesWithTheDaemon(t *testing.T) {
 			a := w.config.Autoscalers["a"]
 			a.SyncPeriod, a.Spec.MaxReplicas, a.Spec.Metrics[0].Target = time.Hour, 2, goal
 			a.Spec = policy.Default(a.Spec)
-			w.config.Autoscalers["a"] = a
 			w.source.answers["q"] = test.answer
 
 			findings := Check(t.Context(), w.config)

@@ -31,7 +31,7 @@ type answer struct {
 }
 
 // checkAutoscaler finds what an autoscaler would see.
-func (c *checker) checkAutoscaler(a config.Autoscaler) {
+func (c *checker) checkAutoscaler(a *config.Autoscaler) {
 	key := "autoscalers." + a.Name
 	reading, read := c.checkTarget(key, a.Target)
 	target := &observe.Target{

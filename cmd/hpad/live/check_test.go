@@ -94,7 +94,7 @@ func newWorld() *world {
 	w.config = &config.Config{
 		Fleets:      map[string]config.Fleet{"shop": {Name: "shop", Kind: "memory", Config: fleetTable{w}}},
 		Sources:     map[string]config.Source{"prom": {Name: "prom", Kind: "fake", Config: sourceTable{w}}},
-		Autoscalers: map[string]config.Autoscaler{},
+		Autoscalers: map[string]*config.Autoscaler{},
 	}
 	w.buildFleet = func(string) (targets.Fleet, error) { return w.fleet, nil }
 	w.buildSource = func(string) (sources.Source, error) { return w.source, nil }
@@ -104,7 +104,7 @@ func newWorld() *world {
 // metric adds an autoscaler of one metric.
 func (w *world) metric(name string, metricType policy.MetricType, in config.Input) {
 	in.Source = "prom"
-	w.config.Autoscalers[name] = config.Autoscaler{
+	w.config.Autoscalers[name] = &config.Autoscaler{
 		Name:   name,
 		Target: w.fleet.Ref("web"),
 		Spec:   policy.Spec{Metrics: []policy.MetricSpec{{Type: metricType, Name: "m"}}},
@@ -239,8 +239,8 @@ func (f *reachingFleet) Check(context.Context) ([]string, error) {
 // TestReach holds that a fleet knows the bounds of its autoscalers before it is checked.
 func TestReach(t *testing.T) {
 	w := newWorld()
-	w.config.Autoscalers["a"] = config.Autoscaler{Name: "a", Target: w.fleet.Ref("web"), Spec: policy.Spec{MaxReplicas: 20}}
-	w.config.Autoscalers["b"] = config.Autoscaler{Name: "b", Target: targets.Ref{Fleet: "elsewhere", Name: "web"}, Spec: policy.Spec{MaxReplicas: 30}}
+	w.config.Autoscalers["a"] = &config.Autoscaler{Name: "a", Target: w.fleet.Ref("web"), Spec: policy.Spec{MaxReplicas: 20}}
+	w.config.Autoscalers["b"] = &config.Autoscaler{Name: "b", Target: targets.Ref{Fleet: "elsewhere", Name: "web"}, Spec: policy.Spec{MaxReplicas: 30}}
 	fleet := &reachingFleet{Fleet: w.fleet, most: map[targets.Ref]int32{}}
 	w.buildFleet = func(string) (targets.Fleet, error) { return fleet, nil }
 	if got, want := w.check(), "fleets.shop: grows to map[shop/web:20]"; !slices.Contains(got, want) {
@@ -300,8 +300,8 @@ func TestTwins(t *testing.T) {
 		w.config.Fleets = map[string]config.Fleet{
 			"shop": {Name: "shop", Kind: kind, Config: fleetTable{w}}, "twin": {Name: "twin", Kind: kind, Config: fleetTable{w}},
 		}
-		w.config.Autoscalers["a"] = config.Autoscaler{Name: "a", Target: w.fleet.Ref("web")}
-		w.config.Autoscalers["b"] = config.Autoscaler{Name: "b", Target: twin.Ref("web")}
+		w.config.Autoscalers["a"] = &config.Autoscaler{Name: "a", Target: w.fleet.Ref("web")}
+		w.config.Autoscalers["b"] = &config.Autoscaler{Name: "b", Target: twin.Ref("web")}
 		want := []string{
 			"fleets.shop: reads 1 target",
 			"fleets.twin: reads 1 target",
