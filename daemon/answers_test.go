@@ -46,7 +46,7 @@ func TestAnswersAreGivenBack(t *testing.T) {
 			return vector, err
 		})
 		shared := func(a *config.Autoscaler) {
-			a.Inputs[0].Query, a.Inputs[0].Select = "shared", map[string]string{"id": "1"}
+			a.Inputs[0].Query, a.Inputs[0].Select = "shared", config.SelectionOf(map[string]string{"id": "1"})
 			a.Spec.Metrics, a.Inputs = append(a.Spec.Metrics, a.Spec.Metrics[0]), append(a.Inputs, a.Inputs[0])
 		}
 		w.queue("steady", 3, shared)
@@ -92,9 +92,9 @@ func TestAnswersAreGivenBack(t *testing.T) {
 func TestQueriesNameTheirLabels(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.queue("a", 1, func(a *config.Autoscaler) {
-			a.Inputs[0].Query, a.Inputs[0].Select = "shared", map[string]string{"queue": "a", "env": "x"}
+			a.Inputs[0].Query, a.Inputs[0].Select = "shared", config.SelectionOf(map[string]string{"queue": "a", "env": "x"})
 		})
-		w.queue("b", 1, instances(1, config.Input{InstanceLabel: "id", Match: config.MatchID, Select: map[string]string{"env": "x"}}), func(a *config.Autoscaler) {
+		w.queue("b", 1, instances(1, config.Input{InstanceLabel: "id", Match: config.MatchID, Select: config.SelectionOf(map[string]string{"env": "x"})}), func(a *config.Autoscaler) {
 			a.Inputs[0].Query = "shared"
 		})
 		w.queue("c", 1)
@@ -121,7 +121,7 @@ func TestLookupsAreOfTheBudget(t *testing.T) {
 		for i := range 40 {
 			w.queue(fmt.Sprintf("q%02d", i), 3, func(a *config.Autoscaler) {
 				a.Spec.MinReplicas = &low
-				a.Inputs[0].Query, a.Inputs[0].Select = "shared", map[string]string{"id": "1", fmt.Sprintf("l%d", i): ""}
+				a.Inputs[0].Query, a.Inputs[0].Select = "shared", config.SelectionOf(map[string]string{"id": "1", fmt.Sprintf("l%d", i): ""})
 			})
 		}
 		w.fed("other", 3, 4)

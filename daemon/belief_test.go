@@ -41,7 +41,7 @@ func TestReadingsNotBelieved(t *testing.T) {
 		"none":             {config.Input{MinSeries: 1}, nil, 6, "0 series are selected, and min_series = 1"},
 		"empty":            {config.Input{}, nil, 6, "the source answered with no value"},
 		"empty is zero":    {config.Input{EmptyZero: true}, nil, 1, ""},
-		"none of those":    {config.Input{EmptyZero: true, Select: map[string]string{"queue": "a"}}, []float64{6}, 1, ""},
+		"none of those":    {config.Input{EmptyZero: true, Select: config.SelectionOf(map[string]string{"queue": "a"})}, []float64{6}, 1, ""},
 		"not empty":        {config.Input{EmptyZero: true}, []float64{4}, 4, ""},
 		"enough":           {config.Input{MinSeries: 2}, []float64{1, 2}, 3, ""},
 	} {

@@ -179,7 +179,7 @@ func benchWorld(b *testing.B, n int) *world {
 				MaxReplicas: 10, Metrics: []policy.MetricSpec{metric, metric}, Behavior: &policy.Behavior{},
 			}),
 			Inputs: []config.Input{
-				{Source: "source", Query: "shared", Select: map[string]string{"queue": name}},
+				{Source: "source", Query: "shared", Select: config.SelectionOf(map[string]string{"queue": name})},
 				{Source: "source", Query: name},
 			},
 		}

@@ -104,7 +104,7 @@ func (s *status) viewWith(a *autoscaler, lost string, next *policy.Next) api.Aut
 	}
 	view.Inputs = slices.Grow(view.Inputs, len(def.inputs))
 	for _, in := range def.inputs {
-		view.Inputs = append(view.Inputs, api.Input{Source: in.Source, Query: in.Query, Select: in.Select})
+		view.Inputs = append(view.Inputs, api.Input{Source: in.Source, Query: in.Query, Select: in.Select.Values()})
 	}
 	return shownBy(scale, view)
 }

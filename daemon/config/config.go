@@ -115,7 +115,7 @@ type Input struct {
 	// Query is the text to ask it.
 	Query string
 	// Select picks the series whose labels have these values; empty picks all.
-	Select map[string]string
+	Select Selection
 	// InstanceLabel is the label by which a series finds its instance, for
 	// Instances and for Resource and ContainerResource metrics with a Source.
 	InstanceLabel string

@@ -132,7 +132,7 @@ func TestExample(t *testing.T) {
 		},
 		Inputs: []Input{
 			{},
-			{Source: "prom", Query: "sum by (queue) (rabbitmq_queue_messages_ready)", Select: map[string]string{"queue": "checkout"}},
+			{Source: "prom", Query: "sum by (queue) (rabbitmq_queue_messages_ready)", Select: SelectionOf(map[string]string{"queue": "checkout"})},
 			{Source: "prom", Query: `sum by (instance) (rate(http_requests_total{job="checkout"}[1m]))`, InstanceLabel: "instance", Match: MatchAddress},
 			{Source: "prom", Query: `avg(haproxy_backend_response_time_average_seconds{proxy="main"})`},
 		},

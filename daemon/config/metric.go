@@ -131,7 +131,7 @@ func metricTableOf(metric policy.MetricSpec, in Input) metricTable {
 	m := metricTable{
 		Type: string(metric.Type), Name: metric.Name, Task: metric.Task, Object: metric.Object, TargetType: string(metric.Target.Type),
 		Value: ofMilli(metric.Target.ValueMilli), AverageValue: ofMilli(metric.Target.AverageValueMilli), AverageUtilization: metric.Target.AverageUtilization,
-		Source: in.Source, Query: in.Query, Select: in.Select, InstanceLabel: in.InstanceLabel, Match: in.Match,
+		Source: in.Source, Query: in.Query, Select: in.Select.Values(), InstanceLabel: in.InstanceLabel, Match: in.Match,
 		OnMissing: onMissingTableOf(metric.OnMissing),
 	}
 	if m.ofResource() {
@@ -305,7 +305,7 @@ func (t *table) readInputs(c *Config, given []metricTable, a Autoscaler) []Input
 
 // input returns where the readings of a metric with a source come from.
 func (m metricTable) input() Input {
-	in := Input{Source: m.Source, Query: m.Query, Select: m.Select, InstanceLabel: m.InstanceLabel, Match: m.Match, MaxAge: m.maxAge()}
+	in := Input{Source: m.Source, Query: m.Query, Select: SelectionOf(m.Select), InstanceLabel: m.InstanceLabel, Match: m.Match, MaxAge: m.maxAge()}
 	if m.InstanceLabel != "" && m.Match == "" {
 		in.Match = MatchID
 	}

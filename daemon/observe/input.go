@@ -2,8 +2,6 @@ package observe
 
 import (
 	"iter"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/hpad/hpad/daemon/config"
@@ -22,10 +20,10 @@ type Input struct {
 
 // NewInput returns the input that a configuration describes, which it holds.
 func NewInput(c *config.Input) Input {
-	in := Input{Input: c, Labels: slices.Sorted(maps.Keys(c.Select))}
-	values := make([]string, len(in.Labels))
-	for i, label := range in.Labels {
-		values[i] = c.Select[label]
+	in := Input{Input: c}
+	var values []string
+	for _, picked := range c.Select {
+		in.Labels, values = append(in.Labels, picked.Label), append(values, picked.Value)
 	}
 	in.selected = strings.Join(values, keySeparator)
 	if c.InstanceLabel != "" {

@@ -245,8 +245,8 @@ func (c *checker) queries() map[string][]sources.Query {
 				continue
 			}
 			named := ask(question{in.Source, in.Query, in.MaxAge})
-			for label := range in.Select {
-				named[label] = true
+			for _, picked := range in.Select {
+				named[picked.Label] = true
 			}
 			if in.InstanceLabel != "" {
 				named[in.InstanceLabel] = true

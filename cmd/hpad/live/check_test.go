@@ -149,10 +149,10 @@ func TestMetrics(t *testing.T) {
 		want       string
 	}{
 		"sum":             {policy.ExternalMetric, config.Input{}, vector(labeled(1.5), labeled(2)), nil, "a.metrics[0]: External m: 2 series, which add up to 3500m"},
-		"select":          {policy.ExternalMetric, config.Input{Select: map[string]string{"q": "a"}}, vector(labeled(1, "q", "a"), labeled(2, "q", "b")), nil, "a.metrics[0]: External m: 1 series, which add up to 1"},
+		"select":          {policy.ExternalMetric, config.Input{Select: config.SelectionOf(map[string]string{"q": "a"})}, vector(labeled(1, "q", "a"), labeled(2, "q", "b")), nil, "a.metrics[0]: External m: 1 series, which add up to 1"},
 		"none":            {policy.ExternalMetric, config.Input{}, vector(), nil, "! a.metrics[0]: the query answers no series"},
 		"none is zero":    {policy.ExternalMetric, config.Input{EmptyZero: true}, vector(), nil, "a.metrics[0]: External m: the query answers no series, which counts as 0"},
-		"none selected":   {policy.ExternalMetric, config.Input{Select: map[string]string{"q": "c"}}, vector(labeled(1, "q", "a")), nil, "! a.metrics[0]: the query answers 1 series, none of which has the labels of select"},
+		"none selected":   {policy.ExternalMetric, config.Input{Select: config.SelectionOf(map[string]string{"q": "c"})}, vector(labeled(1, "q", "a")), nil, "! a.metrics[0]: the query answers 1 series, none of which has the labels of select"},
 		"not a number":    {policy.ExternalMetric, config.Input{}, vector(labeled(math.NaN(), "q", "a")), nil, "! a.metrics[0]: series {q=\"a\"}: value is not a number (NaN)"},
 		"refused":         {policy.ExternalMetric, config.Input{}, vector(), errors.New("query prometheus: refused"), "! a.metrics[0]: query prometheus: refused"},
 		"object":          {policy.ObjectMetric, config.Input{}, vector(labeled(7)), nil, "a.metrics[0]: Object m: 1 series of value 7"},
