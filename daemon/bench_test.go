@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -56,7 +57,7 @@ func (nullStore) Commit(context.Context, state.Changes) error { return nil }
 // BenchmarkRound measures whole rounds in a steady state: each autoscaler has two
 // metrics, behavior, and a full window. Reported are CPU time (user and system, all
 // threads) and allocations per autoscaler and round, and the memory that an idle
-// autoscaler holds.
+// autoscaler holds beside what its fleet and its source know.
 //
 // In the rounds called autoscalers=N everything around costs nothing: the first metric is
 // of a query that all share, the second of a query of its own. In those called
@@ -65,12 +66,12 @@ func (nullStore) Commit(context.Context, state.Changes) error { return nil }
 func BenchmarkRound(b *testing.B) {
 	for _, n := range []int{1000, 10_000, 100_000} {
 		b.Run(fmt.Sprintf("autoscalers=%d", n), func(b *testing.B) {
+			w := benchWorld(b, n)
 			before := heap()
-			d, rounds := benchDaemon(b, n)
-			benchmarkRound(b, d, rounds, n, before)
+			d := New(Options{Load: w.loadWhole, Store: nullStore{newMemoryStore()}})
+			benchmarkRound(b, d, d.roundsFor(b), n, before)
 		})
 		b.Run(fmt.Sprintf("whole/autoscalers=%d", n), func(b *testing.B) {
-			before := heap()
 			w := benchWorld(b, n)
 			for _, a := range w.config.Autoscalers {
 				a.Inputs[1].Query, a.Inputs[1].Select = "shared as well", a.Inputs[0].Select
@@ -82,10 +83,27 @@ func BenchmarkRound(b *testing.B) {
 					b.Error(err)
 				}
 			})
-			d := New(Options{Load: w.load, Store: store})
+			before := heap()
+			d := New(Options{Load: w.loadWhole, Store: store})
 			benchmarkRound(b, d, d.roundsFor(b), n, before)
 		})
 	}
+}
+
+// loadWhole returns a configuration as files are read to one, which shares nothing that
+// files could not share.
+func (w *world) loadWhole() (*config.Config, error) {
+	c, err := w.load()
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range c.Autoscalers {
+		a.Inputs = slices.Clone(a.Inputs)
+		for i := range a.Inputs {
+			a.Inputs[i].Select = slices.Clone(a.Inputs[i].Select)
+		}
+	}
+	return c, nil
 }
 
 // recordedSource returns what makes a source of Prometheus, whose server responds with
