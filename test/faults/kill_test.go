@@ -119,9 +119,19 @@ func knows(t testing.TB, p *program.Program, before map[string]remembered) {
 	}
 }
 
-// turn is after how many kills all have long got what they asked for, and ask for the
-// contrary.
-const turn = 150
+// turnKilled and turnEnded are after how many kills, and ends, all have long got what
+// they asked for, and ask for the contrary.
+const (
+	turnKilled = 150
+	turnEnded  = 20
+)
+
+// turn has all ask for the contrary of what they asked for, for the n-th time.
+func (w *world) turn(numbers []int, n int) {
+	for i, number := range numbers {
+		w.Ask(number, 1+19*((i+n+1)%2))
+	}
+}
 
 // TestKill kills hpad at random moments under load. Nothing that was told is lost,
 // nothing is done twice.
@@ -152,10 +162,8 @@ func TestKill(t *testing.T) {
 		if t.Failed() {
 			break
 		}
-		if n%turn == turn-1 {
-			for i, number := range numbers {
-				w.Ask(number, 1+19*((i+n/turn+1)%2))
-			}
+		if n%turnKilled == turnKilled-1 {
+			w.turn(numbers, n/turnKilled)
 		}
 	}
 	w.judge(t, numbers)
@@ -170,7 +178,10 @@ func TestTerm(t *testing.T) {
 	t.Parallel()
 	w, numbers := killed(t)
 	p := w.start()
-	for range soak.Rounds(4, 200) {
+	for n := range soak.Rounds(4, 200) {
+		if n%turnEnded == turnEnded-1 {
+			w.turn(numbers, n/turnEnded)
+		}
 		w.mu.Lock()
 		begun := len(w.writes)
 		w.mu.Unlock()
