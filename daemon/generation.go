@@ -249,11 +249,15 @@ func (f *inForce) closeDrainer(def *definition) {
 	}
 }
 
-// warnOf logs what new and changed autoscalers hardly mean.
+// warnOf logs what new and changed autoscalers hardly mean, and what they can never do.
 func (f *inForce) warnOf(ch *change) {
 	for _, a := range slices.Concat(ch.added, ch.changed) {
 		for _, warning := range a.definition.Load().Warnings {
-			f.log.Warn("a configuration is allowed and hardly meant", zap.String("autoscaler", a.name), zap.NamedError("err", warning))
+			message := "a configuration is allowed and hardly meant"
+			if warning.Unworkable {
+				message = "an autoscaler cannot work as it is configured"
+			}
+			f.log.Warn(message, zap.String("autoscaler", a.name), zap.NamedError("err", warning))
 		}
 	}
 }

@@ -421,6 +421,14 @@ func TestDoubtfulConfiguration(t *testing.T) {
 		if got := logs.FilterMessage("a configuration is allowed and hardly meant").Len(); got != 1 {
 			t.Errorf("a reload with a change logs %d warnings, want 1", got)
 		}
+		w.queue("a", 1, func(a *config.Autoscaler) {
+			a.Warnings = []config.Error{{File: "hpad.toml", Line: 3, Key: "autoscalers.a.max_replicas", Detail: "cannot be reached", Unworkable: true}}
+			a.Spec.MaxReplicas = 8
+		})
+		reload()
+		if got := logs.FilterMessage("an autoscaler cannot work as it is configured").Len(); got != 1 {
+			t.Errorf("a reload by which an autoscaler cannot work logs %d warnings of it, want 1", got)
+		}
 	})
 }
 

@@ -59,6 +59,19 @@ type TargetChecker interface {
 	CheckTarget(name string) string
 }
 
+// TargetBounder is a Config that knows how many instances a target can have. MostReplicas
+// returns how many at most, and of what there are as many; 0 where nothing bounds it.
+type TargetBounder interface {
+	MostReplicas(target string) (most int32, of string)
+}
+
+// Requester is a Config by which all is known of what instances request. Requests reports
+// whether those of a target state a request of a resource; at is the path, below the
+// fleet's table, of the one in which a person states it, "" where there is none.
+type Requester interface {
+	Requests(target, resource string) (stated bool, at string)
+}
+
 // TargetDefaulter is a Config by which a target, of the same kind, is completed.
 type TargetDefaulter interface {
 	DefaultTarget(target Target)

@@ -40,25 +40,24 @@ asks every query once, and tells what came back. Nothing is started, scaled or
 stored.
 
 What is allowed and hardly meant is a warning on standard error. The exit code is 3
-when something is wrong, and 0 with warnings alone.`,
+when something is wrong, and 0 with warnings alone. An autoscaler that cannot work as
+it is configured is wrong here, though "hpad run" runs the others.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, files []string) error {
 			c, err := loadFiles(files)
 			if err != nil {
 				return err
 			}
-			if err := say(stream.out, fmt.Sprintf("%s: fine: %s, %s, %s\n", strings.Join(c.Files, ", "),
-				explain.Plural(len(c.Autoscalers), "autoscaler"), explain.Plural(len(c.Fleets), "fleet"), explain.Plural(len(c.Sources), "source"))); err != nil {
-				return err
+			problems, err := writeOffline(stream, c)
+			if err == nil && tryLive {
+				var found []error
+				found, err = writeFindings(stream, live.Check(cmd.Context(), c))
+				problems = append(problems, found...)
 			}
-			for _, warning := range c.Warnings() {
-				// The exit code is what counts; nobody is left to read it where this fails.
-				_, _ = fmt.Fprintf(stream.err, "hpad: warning: %s\n", strings.Map(show.Printable, redact.Text(warning.Error())))
+			if err == nil && len(problems) > 0 {
+				return &checkError{mistakes: problems}
 			}
-			if !tryLive {
-				return nil
-			}
-			return writeFindings(stream, live.Check(cmd.Context(), c))
+			return err
 		},
 	}
 	cmd.Flags().BoolVar(&tryLive, "live", false, "also connect to fleets and sources and run every query once")
@@ -83,9 +82,26 @@ func loadFiles(files []string) (*config.Config, error) {
 	return c, err
 }
 
-// writeFindings writes what a live check found; problems are a checkError.
-func writeFindings(stream streams, findings []live.Finding) error {
-	var problems []error
+// writeOffline writes what a valid configuration says by itself, and returns what cannot
+// work in it.
+func writeOffline(stream streams, c *config.Config) (problems []error, err error) {
+	for _, warning := range c.Warnings() {
+		if warning.Unworkable {
+			problems = append(problems, warning)
+			continue
+		}
+		// The exit code is what counts; nobody is left to read it where this fails.
+		_, _ = fmt.Fprintf(stream.err, "hpad: warning: %s\n", strings.Map(show.Printable, redact.Text(warning.Error())))
+	}
+	if len(problems) > 0 {
+		return problems, nil
+	}
+	return nil, say(stream.out, fmt.Sprintf("%s: fine: %s, %s, %s\n", strings.Join(c.Files, ", "),
+		explain.Plural(len(c.Autoscalers), "autoscaler"), explain.Plural(len(c.Fleets), "fleet"), explain.Plural(len(c.Sources), "source")))
+}
+
+// writeFindings writes what a live check found, and returns the problems.
+func writeFindings(stream streams, findings []live.Finding) (problems []error, err error) {
 	var page strings.Builder
 	for _, finding := range findings {
 		if finding.Problem {
@@ -94,11 +110,5 @@ func writeFindings(stream streams, findings []live.Finding) error {
 		}
 		fmt.Fprintf(&page, "%s: %s\n", finding.Key, finding.Text)
 	}
-	if err := say(stream.out, strings.Map(show.Printable, page.String())); err != nil {
-		return err
-	}
-	if len(problems) > 0 {
-		return &checkError{mistakes: problems}
-	}
-	return nil
+	return problems, say(stream.out, strings.Map(show.Printable, page.String()))
 }

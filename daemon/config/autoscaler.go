@@ -147,7 +147,19 @@ func (t *table) readScaling(c *Config, given scalingTable, a *Autoscaler) {
 	a.Spec = policy.Default(spec)
 	t.addSpec(given, policy.Validate(a.Spec, c.Daemon.ScaleToZero))
 	a.Inputs = t.readInputs(c, given.Metrics, *a)
+	t.checkReach(c.Fleets[a.Target.Fleet], *a)
 	t.loader.shared.share(a)
+}
+
+// checkReach warns of an upper bound that the target cannot come up to.
+func (t *table) checkReach(fleet Fleet, a Autoscaler) {
+	bounder, ok := fleet.Config.(targets.TargetBounder)
+	if !ok {
+		return
+	}
+	if most, of := bounder.MostReplicas(a.Target.Name); most > 0 && a.Spec.MaxReplicas > most {
+		t.warnUnworkable("max_replicas", fmt.Sprintf("cannot be reached: must be at most %d, %s", most, of))
+	}
 }
 
 // readTarget decodes and validates the target table.

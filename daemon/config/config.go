@@ -37,7 +37,8 @@ func (c *Config) Adopt(earlier *Config) {
 	}
 }
 
-// Warnings returns what is no mistake and hardly meant, in the order of the files.
+// Warnings returns what is no mistake of the file and hardly meant, or cannot work, in
+// the order of the files.
 func (c *Config) Warnings() []Error {
 	warnings := Errors(slices.Clone(c.warnings))
 	for _, name := range slices.Sorted(maps.Keys(c.Autoscalers)) {
@@ -101,7 +102,7 @@ type Autoscaler struct {
 	// Labels are those by which the target itself asked for the autoscaler; nil for
 	// one of a file.
 	Labels map[string]string
-	// Warnings are of what is no mistake and hardly meant.
+	// Warnings are of what is no mistake of the file and hardly meant, or cannot work.
 	Warnings []Error `json:"-"`
 
 	// target is the kind's part of the target's table, for Redacted.

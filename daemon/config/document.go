@@ -135,13 +135,18 @@ func (t *table) record(key, value, detail string) {
 }
 
 // warn records what is allowed and hardly meant, unless the key has a mistake.
-func (t *table) warn(key, detail string) {
+func (t *table) warn(key, detail string) { t.addWarning(key, detail, false) }
+
+// warnUnworkable records what an autoscaler can never do.
+func (t *table) warnUnworkable(key, detail string) { t.addWarning(key, detail, true) }
+
+func (t *table) addWarning(key, detail string, unworkable bool) {
 	path := under(t.path, key)
 	if slices.ContainsFunc(t.misfits, func(misfit string) bool { return isWithin(key, misfit) }) {
 		return
 	}
 	t.loader.warnings = append(t.loader.warnings, Error{
-		File: t.doc.name, Line: t.doc.lineOf(path), Key: path, Value: t.doc.textOf(path), Detail: detail,
+		File: t.doc.name, Line: t.doc.lineOf(path), Key: path, Value: t.doc.textOf(path), Detail: detail, Unworkable: unworkable,
 	})
 }
 

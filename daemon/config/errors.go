@@ -22,6 +22,9 @@ type Error struct {
 	Value string
 	// Detail is what is wrong and what is allowed.
 	Detail string
+	// Unworkable is set of a warning by which an autoscaler can never do what it says. It
+	// keeps nobody else from working, so that a daemon runs all the same.
+	Unworkable bool
 }
 
 // Error returns "file:line: key = value: detail".

@@ -218,7 +218,7 @@ func TestTolerance(t *testing.T) { // R6
 }
 
 func TestDefaultsOfAutoscaler(t *testing.T) { // R9, R10, R11
-	c, err := Parse("hpad.toml", []byte(fleetText+"[autoscalers.a]\ntarget = { fleet = \"local\", service = \"worker\" }\nmax_replicas = 2\n[autoscalers.b]\ntarget = { fleet = \"local\", service = \"other\" }\nmax_replicas = 2\n[autoscalers.b.behavior]\n"))
+	c, err := Parse("hpad.toml", []byte(fleetText+"[autoscalers.a]\ntarget = { fleet = \"local\", service = \"worker\", requests = { cpu = 1 } }\nmax_replicas = 2\n[autoscalers.b]\ntarget = { fleet = \"local\", service = \"other\", requests = { cpu = 1 } }\nmax_replicas = 2\n[autoscalers.b.behavior]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/settings"
 	"github.com/hpad/hpad/settings/quantity"
+	"github.com/hpad/hpad/targets"
 )
 
 // metricTable is one [[autoscalers.NAME.metrics]] as it is written. The tag "of" names
@@ -289,6 +290,7 @@ func (t *table) readInputs(c *Config, given []metricTable, a Autoscaler) []Input
 			m = metricTable{Type: string(a.Spec.Metrics[i].Type), Resource: a.Spec.Metrics[i].Name}
 		}
 		t.checkMissing(path, m.OnMissing, a.SyncPeriod, c.Daemon.Strict())
+		t.checkRequest(c.Fleets[a.Target.Fleet], path, &a.Spec.Metrics[i], a)
 		if m.Source == "" {
 			t.checkSampled(m, path, a)
 			inputs[i].MaxAge = m.maxAge()
@@ -361,6 +363,39 @@ func (t *table) checkBelief(path string, m metricTable, strict bool) {
 	case len(m.Valid) == 2 && (*milliOf(&m.Valid[0]) > 0 || *milliOf(&m.Valid[1]) < 0):
 		t.addWritten(empty, "contradicts valid, by which zero fails the metric")
 	}
+}
+
+// checkRequest warns of a goal in percent of a request that nobody states.
+func (t *table) checkRequest(fleet Fleet, path string, metric *policy.MetricSpec, a Autoscaler) {
+	requester, ok := fleet.Config.(targets.Requester)
+	ofWhole := metric.Type == policy.ResourceMetric
+	if !ok || a.Target.Name == "" || metric.Target.Type != policy.UtilizationTarget || !ofWhole && metric.Type != policy.ContainerResourceMetric {
+		return
+	}
+	stated, at := requester.Requests(a.Target.Name, metric.Name)
+	if stated || ofWhole && slices.ContainsFunc(a.Requests, func(amount policy.Amount) bool { return amount.Resource == metric.Name }) {
+		return
+	}
+	var places []string
+	if at != "" {
+		places = append(places, "["+join(fleetsKey, fleet.Name)+"."+at+"]")
+	}
+	switch {
+	case !ofWhole: // a task's request is for the fleet to say
+	case t.path == "":
+		places = append(places, "the label "+targets.LabelPrefix+join("requests", metric.Name))
+	default:
+		places = append(places, "the autoscaler's target")
+	}
+	key, detail := under(path, "average_utilization"), ""
+	if path == metricsKey {
+		key, detail = path, fmt.Sprintf("left out, the goal is %s at %d%%, which ", metric.Name, *metric.Target.AverageUtilization)
+	}
+	detail += fmt.Sprintf("is a percentage of what an instance requests of %s, and no request is stated", metric.Name)
+	if len(places) > 0 {
+		detail += ": state it in " + strings.Join(places, " or in ")
+	}
+	t.warnUnworkable(key, detail)
 }
 
 // checkSampled records a metric without a source that its fleet cannot read.

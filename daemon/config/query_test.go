@@ -81,3 +81,83 @@ func TestLabelWarnings(t *testing.T) {
 		t.Errorf("warnings\n%s\nwant\n%s", got, want)
 	}
 }
+
+// vain has autoscalers of which some can never do what they say.
+const vain = `
+[fleets.local]
+kind = "process"
+[fleets.local.services]
+bare      = { command = ["sleep", "1"] }
+ported    = { command = ["sleep", "1"], ports = "9100-9104" }
+requested = { command = ["sleep", "1"], requests = { cpu = "500m" } }
+[fleets.vms]
+kind   = "awsasg"
+region = "eu-central-1"
+[fleets.prod]
+kind = "nomad"
+[sources.prom]
+kind = "prometheus"
+url  = "http://127.0.0.1:9090"
+[autoscalers.bare]
+target       = { fleet = "local", service = "bare" }
+max_replicas = 3
+[autoscalers.ported]
+target       = { fleet = "local", service = "ported", requests = { cpu = "1" } }
+max_replicas = 6
+metrics = [
+  { type = "Resource", resource = "cpu", average_utilization = 60 },
+  { type = "Resource", resource = "memory", average_value = "1Gi" },
+  { type = "Resource", resource = "memory", average_utilization = 60 },
+  { type = "ContainerResource", resource = "cpu", task = "ported", average_utilization = 60 },
+]
+[autoscalers.requested]
+target       = { fleet = "local", service = "requested" }
+max_replicas = 500
+metrics = [
+  { type = "Resource", resource = "cpu", average_utilization = 60 },
+  { type = "ContainerResource", resource = "cpu", task = "requested", average_utilization = 60 },
+]
+[autoscalers.vms]
+target       = { fleet = "vms", group = "web" }
+max_replicas = 500
+metrics = [{ type = "Resource", resource = "cpu", average_utilization = 60, source = "prom", query = "node_cpu", instance_label = "id", window = "1m" }]
+[autoscalers.job]
+target       = { fleet = "prod", job = "web", group = "app" }
+max_replicas = 500
+`
+
+// TestUnworkable holds that what cannot work is told of, and keeps nobody from running.
+func TestUnworkable(t *testing.T) {
+	c, err := Parse("hpad.toml", []byte(vain))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, warning := range c.Warnings() {
+		if !warning.Unworkable {
+			t.Errorf("%v: is not said to be unworkable", warning)
+		}
+		got = append(got, warning.Error())
+	}
+	const percentage = "is a percentage of what an instance requests of "
+	want := []string{
+		"hpad.toml:16: autoscalers.bare.metrics: left out, the goal is cpu at 80%, which " + percentage + "cpu, and no request is stated: state it in [fleets.local.services.bare] or in the autoscaler's target",
+		`hpad.toml:21: autoscalers.ported.max_replicas = 6: cannot be reached: must be at most 5, the number of ports of service "ported"`,
+		"hpad.toml:25: autoscalers.ported.metrics[2].average_utilization = 60: " + percentage + "memory, and no request is stated: state it in [fleets.local.services.ported] or in the autoscaler's target",
+		"hpad.toml:26: autoscalers.ported.metrics[3].average_utilization = 60: " + percentage + "cpu, and no request is stated: state it in [fleets.local.services.ported]",
+		"hpad.toml:38: autoscalers.vms.metrics[0].average_utilization = 60: " + percentage + "cpu, and no request is stated: state it in the autoscaler's target",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+	a, enabled, err := c.Labeled(targets.Ref{Fleet: "vms", Name: "api"}, map[string]string{
+		"hpad.enable": "true", "hpad.max": "5", "hpad.metrics.0.type": "Resource", "hpad.metrics.0.resource": "cpu", "hpad.metrics.0.average_utilization": "60",
+		"hpad.metrics.0.source": "prom", "hpad.metrics.0.query": "node_cpu", "hpad.metrics.0.instance_label": "id", "hpad.metrics.0.window": "1m",
+	})
+	if err != nil || !enabled {
+		t.Fatal(enabled, err)
+	}
+	if got, want := fmt.Sprint(a.Warnings), "[labels of vms/api: hpad.metrics.0.average_utilization = 60: "+percentage+"cpu, and no request is stated: state it in the label hpad.requests.cpu]"; got != want {
+		t.Errorf("warnings of labels\n%s\nwant\n%s", got, want)
+	}
+}

@@ -26,3 +26,6 @@ var Kind = targets.Kind{
 func (c *Config) Build(name string, env targets.Env) (targets.Fleet, error) {
 	return New(name, c, cloud.OptionsOf(env)), nil
 }
+
+// Requests returns false: what machines request is for the target of an autoscaler to say.
+func (c *Config) Requests(string, string) (stated bool, at string) { return false, "" }

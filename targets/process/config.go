@@ -218,6 +218,18 @@ func (c *Config) CheckTarget(name string) string {
 	return fmt.Sprintf("no service %q is configured; the fleet has %q", name, slices.Sorted(maps.Keys(c.Services)))
 }
 
+// MostReplicas returns how many ports a service has.
+func (c *Config) MostReplicas(target string) (most int32, of string) {
+	ports, _ := parsePorts(c.Services[target].Ports) // the configuration is valid
+	return ports.count(), fmt.Sprintf("the number of ports of service %q", target)
+}
+
+// Requests reports whether a service has a request of a resource.
+func (c *Config) Requests(target, resource string) (stated bool, at string) {
+	_, stated = c.Services[target].Requests[resource]
+	return stated, "services." + target
+}
+
 // Target is the part of an autoscaler's target table that a process fleet reads.
 type Target struct {
 	// Service is the service's key in the fleet's table.

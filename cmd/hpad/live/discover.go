@@ -49,6 +49,10 @@ func (c *checker) discoverTargets(ctx context.Context, key string, fleet config.
 		case judged.State == api.DiscoveredActive:
 			active++
 			for _, warning := range c.config.Autoscalers[judged.Autoscaler].Warnings {
+				if warning.Unworkable {
+					c.problem(key, fmt.Sprintf("the labels of %s cannot work: %s", ref, warning.Text()))
+					continue
+				}
 				c.note(key, fmt.Sprintf("the labels of %s may not mean what they say: %s", ref, warning.Text()))
 			}
 		}

@@ -118,3 +118,29 @@ func TestDiscoveredTwice(t *testing.T) {
 		"autoscalers.shop/web.metrics[0]: External queue: 1 series, which add up to 1",
 	)
 }
+
+// bounded is the configuration of a fleet whose targets have up to 4 instances.
+type bounded struct{ fleetTable }
+
+func (bounded) MostReplicas(string) (int32, string) { return 4, "the number of seats" }
+
+// TestDiscoveredUnworkable has labels that ask for what cannot be.
+func TestDiscoveredUnworkable(t *testing.T) {
+	w := newWorld()
+	w.source.answers["web"] = vector(labeled(1))
+	found := []targets.Discovered{{Name: "web", Labels: map[string]string{
+		"hpad.enable": "true", "hpad.max": "5", "hpad.metrics.0.type": "External", "hpad.metrics.0.name": "queue",
+		"hpad.metrics.0.source": "prom", "hpad.metrics.0.query": "web", "hpad.metrics.0.average_value": "1",
+	}}}
+	w.buildFleet = func(string) (targets.Fleet, error) {
+		return discovering{Memory: w.fleet, found: found}, nil
+	}
+	w.config.Fleets["shop"] = config.Fleet{Name: "shop", Kind: "memory", Discover: true, Config: bounded{fleetTable{w}}}
+	w.wantFindings(t,
+		"! fleets.shop: the labels of shop/web cannot work: hpad.max = 5: cannot be reached: must be at most 4, the number of seats",
+		"fleets.shop: discovers 1 target",
+		"fleets.shop: reads 1 target",
+		"autoscalers.shop/web.target: shop/web wants 2 replicas and has 2",
+		"autoscalers.shop/web.metrics[0]: External queue: 1 series, which add up to 1",
+	)
+}
