@@ -213,10 +213,11 @@ func (v *survey) read(ctx context.Context, due map[groupKey]*knownGroup) error {
 
 // fewAllocs is how many allocations are all read rather than those of more than
 // maxFiltered jobs, perCall how many are read in a list of all rather than by one call
-// more.
+// more, mostCalls how many calls a reading takes in the place of such a list.
 const (
 	fewAllocs = 1000
-	perCall   = 6
+	perCall   = 10
+	mostCalls = 2000
 )
 
 // worthAll reports whether all allocations are to be read for those of so many jobs.
@@ -228,7 +229,7 @@ func (v *survey) worthAll(jobs int) bool {
 		return true
 	}
 	calls := jobs + jobs*v.present/len(v.jobs)
-	return jobs > v.filtered && perCall*calls > v.present
+	return jobs > v.filtered && (calls > mostCalls || perCall*calls > v.present)
 }
 
 // jobsOf returns the ids of the jobs of groups, in order.

@@ -254,18 +254,16 @@ func listAllocs(c call) error {
 		return statusError{http.StatusInternalServerError, "alloc lookup failed: index error: Input (without hyphens) must be even length"}
 	}
 	index := c.blockTable(allocsTable)
-	all, jobs := c.world.allocs, c.jobs()
-	if prefix == "" {
-		all = slices.Clone(all)
-	} else { // few, and in the order of their ids
-		all = slices.Collect(func(yield func(*alloc) bool) {
-			for _, a := range c.world.allocs {
-				if strings.HasPrefix(a.id, prefix) && !yield(a) {
-					return
-				}
-			}
-		})
-		slices.SortFunc(all, func(a, b *alloc) int { return strings.Compare(a.id, b.id) })
+	all := c.world.allocs // in the order of their ids
+	first, _ := slices.BinarySearchFunc(all, prefix, func(a *alloc, id string) int { return strings.Compare(a.id, id) })
+	last := first
+	for last < len(all) && strings.HasPrefix(all[last].id, prefix) {
+		last++
+	}
+	all = slices.Clone(all[first:last])
+	jobs := make(map[int]*job, len(all))
+	for _, a := range all {
+		jobs[a.job] = c.world.jobs[a.job]
 	}
 	c.world.mu.RUnlock()
 	with := c.detail(c.get("resources") == "true")
