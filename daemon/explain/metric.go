@@ -82,15 +82,15 @@ func MetricName(result policy.MetricResult) string {
 }
 
 // CurrentText writes the current value of a metric in the terms of its goal:
-// "45%" for Utilization, a quantity otherwise, "<unknown>" when there is none.
+// "45%" for Utilization, a decimal otherwise, "<unknown>" when there is none.
 func CurrentText(status policy.MetricStatus, goal policy.TargetType) string {
 	switch {
 	case goal == policy.UtilizationTarget && status.AverageUtilization != nil:
 		return strconv.Itoa(int(*status.AverageUtilization)) + "%"
 	case goal == policy.AverageValueTarget && status.AverageValueMilli != nil:
-		return quantity.FormatMilli(*status.AverageValueMilli)
+		return quantity.FormatDecimal(*status.AverageValueMilli)
 	case goal == policy.ValueTarget && status.ValueMilli != nil:
-		return quantity.FormatMilli(*status.ValueMilli)
+		return quantity.FormatDecimal(*status.ValueMilli)
 	default:
 		return "<unknown>"
 	}
@@ -104,7 +104,7 @@ func goalText(metric policy.MetricType, name string, goal policy.TargetType, val
 	case name == "memory" && (metric == policy.ResourceMetric || metric == policy.ContainerResourceMetric):
 		return quantity.FormatBytes(value)
 	default:
-		return quantity.FormatMilli(value)
+		return quantity.FormatDecimal(value)
 	}
 }
 
@@ -124,7 +124,7 @@ func InputText(input api.Input) string {
 	return text + " where " + strings.Join(labels, ", ")
 }
 
-// GoalText writes one field of a metric's goal: "60%" or a quantity, "<auto>"
+// GoalText writes one field of a metric's goal: "60%" or a decimal, "<auto>"
 // when the field is absent.
 func GoalText(spec policy.MetricSpec, goal policy.TargetType) string {
 	target := &spec.Target

@@ -5,6 +5,7 @@ package quantity
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"gopkg.in/inf.v0"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -81,10 +82,19 @@ func FormatMilli(milli int64) string {
 	return resource.NewQuantity(milli/1000, resource.DecimalSI).String()
 }
 
+// FormatDecimal writes milli-units as people read them: as FormatMilli does, but
+// what is not whole as a decimal, as "16.5" or "0.833".
+func FormatDecimal(milli int64) string {
+	if milli%1000 == 0 {
+		return FormatMilli(milli)
+	}
+	return strings.TrimRight(inf.NewDec(milli, 3).String(), "0")
+}
+
 // FormatBytes writes thousandths of bytes as people write amounts of memory: the
 // binary quantity where it is shorter than the decimal one, as "512Mi" or "500M".
 func FormatBytes(milli int64) string {
-	decimal := FormatMilli(milli)
+	decimal := FormatDecimal(milli)
 	if milli%1000 != 0 {
 		return decimal
 	}

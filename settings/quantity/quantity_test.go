@@ -1,6 +1,7 @@
 package quantity
 
 import (
+	"math"
 	"testing"
 
 	"github.com/hpad/hpad/policy"
@@ -57,10 +58,21 @@ func TestFormatMilli(t *testing.T) {
 	}
 }
 
+func TestFormatDecimal(t *testing.T) {
+	for milli, want := range map[int64]string{
+		0: "0", 80_000: "80", 16_500: "16.5", 833: "0.833", 50: "0.05", 1: "0.001", 1_200_500: "1200.5", 2_000_000: "2k",
+		-500: "-0.5", math.MaxInt64: "9223372036854775.807",
+	} {
+		if got := FormatDecimal(milli); got != want {
+			t.Errorf("FormatDecimal(%d) = %q, want %q", milli, got, want)
+		}
+	}
+}
+
 func TestFormatBytes(t *testing.T) {
 	for milli, want := range map[int64]string{
 		0: "0", 400 << 20 * 1000: "400Mi", 1 << 30 * 1000: "1Gi", 1536 << 20 * 1000: "1536Mi",
-		500_000_000_000: "500M", 1_000_000_001_000: "1000000001", 1024_000: "1Ki", 1500: "1500m",
+		500_000_000_000: "500M", 1_000_000_001_000: "1000000001", 1024_000: "1Ki", 1500: "1.5",
 	} {
 		if got := FormatBytes(milli); got != want {
 			t.Errorf("FormatBytes(%d) = %q, want %q", milli, got, want)

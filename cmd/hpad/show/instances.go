@@ -114,7 +114,7 @@ func measuredText(m *policy.Measured) string {
 	if m.ValueMilli == nil {
 		return unknown + countsAs(m.Group, "missing")
 	}
-	text := quantity.FormatMilli(*m.ValueMilli)
+	text := quantity.FormatDecimal(*m.ValueMilli)
 	if m.Utilization != nil {
 		text += fmt.Sprintf(" (%d%%)", *m.Utilization)
 	}
