@@ -43,7 +43,10 @@ type display struct {
 	story  Story
 	panel  panel
 	gist   gist
+	steps  steps
 	before Stats
+	// settled is whether the demo is over because nothing more would happen.
+	settled bool
 	// sampled is when the queue was looked at, rowed when a line of the plain
 	// table was printed.
 	sampled, rowed time.Time
@@ -78,7 +81,9 @@ func (s *display) run(ctx context.Context) error {
 	s.begun = time.Now()
 	s.sampled = s.begun
 	defer func() { s.ended = time.Now() }()
-	if err := s.print(introduction(s.setup, s.screen == nil)...); err != nil {
+	if intro := introduction(s.setup, s.screen == nil); s.screen != nil {
+		s.screen.head = intro
+	} else if err := s.print(intro...); err != nil {
 		return err
 	}
 	ticker := time.NewTicker(frameInterval)
@@ -101,10 +106,20 @@ func (s *display) run(ctx context.Context) error {
 		case now := <-ticker.C:
 			err = s.frame(now)
 		}
-		if err != nil {
+		if s.settled = s.isSettled(time.Now()); err != nil || s.settled {
 			return err
 		}
 	}
+}
+
+// quiet is how long nothing may happen at the end until the demo is over.
+const quiet = 3 * time.Second
+
+// isSettled reports whether the load is over, its jobs are done, and the fleet is
+// back at what it was.
+func (s *display) isSettled(now time.Time) bool {
+	return s.story.Verdict() == nil && s.story.Now <= s.story.Start && s.panel.waiting == 0 &&
+		Load{Duration: s.setup.Duration}.Over(now.Sub(s.begun)) && now.Sub(s.story.Last.Time) >= quiet
 }
 
 // add adds a decision to the story, and prints it where it says something new.
@@ -118,10 +133,74 @@ func (s *display) add(view api.Autoscaler) error {
 	s.story.Tell(view)
 	s.panel.view = view
 	changed := Changed(view)
-	if !s.gist.news(decision, time.Since(s.begun)) && !changed {
+	if !changed && s.steps.open(decision) {
+		return nil // what is said between two steps of one way is no news
+	}
+	var lines []string
+	if changed && s.steps.add(decision) {
+		s.gist.news(decision, time.Since(s.begun))
 		return nil
 	}
-	return s.print(explain.Line(decision, view.Evaluation))
+	if line := s.steps.rest(); line != "" {
+		lines = append(lines, line)
+	}
+	if changed {
+		s.steps.last = &decision
+	}
+	if s.gist.news(decision, time.Since(s.begun)) || changed {
+		lines = append(lines, explain.Line(decision, view.Evaluation))
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return s.print(lines...)
+}
+
+// steps are changes in one direction that follow each other closely. The first is
+// printed as it happens, the others as one.
+type steps struct {
+	// first is the count before the second change, more how many there were after
+	// the first.
+	first int32
+	more  int
+	last  *policy.Decision
+}
+
+// stepPause is how long the steps of one way may be apart.
+const stepPause = 5 * time.Second
+
+// open reports whether a decision, which changes nothing and did not fail, may be
+// followed by the next step.
+func (s *steps) open(d policy.Decision) bool {
+	return s.last != nil && d.Error == "" && d.Time.Sub(s.last.Time) < stepPause
+}
+
+// add adds a change, and reports whether it goes on with the steps before it.
+func (s *steps) add(d policy.Decision) bool {
+	if !s.open(d) || (d.DesiredReplicas > d.CurrentReplicas) != (s.last.DesiredReplicas > s.last.CurrentReplicas) {
+		return false
+	}
+	if s.more == 0 {
+		s.first = d.CurrentReplicas
+	}
+	s.more++
+	s.last = &d
+	return true
+}
+
+// rest returns the line of all steps after the first, empty where there are none,
+// and begins anew.
+func (s *steps) rest() string {
+	text := ""
+	switch last := s.last; {
+	case s.more == 1:
+		text = explain.Line(*last, api.Evaluation{Written: &last.DesiredReplicas})
+	case s.more > 1:
+		text = fmt.Sprintf("%s %d → %d in %d steps, the last: %s", last.Time.Format(time.TimeOnly), s.first, last.DesiredReplicas, s.more,
+			explain.Sentence(*last, api.Evaluation{Written: &last.DesiredReplicas}))
+	}
+	*s = steps{}
+	return text
 }
 
 func (s *display) frame(now time.Time) error {
@@ -179,7 +258,15 @@ func (s *display) lastWarnings() {
 // shrink.
 func (s *display) conclude() error {
 	elapsed := s.ended.Sub(s.begun)
-	lines := summary(&s.story, s.queue.Stats(), elapsed, s.setup.Duration)
+	total := s.setup.Duration
+	if s.settled {
+		total = elapsed
+	}
+	var lines []string
+	if rest := s.steps.rest(); rest != "" {
+		lines = append(lines, rest)
+	}
+	lines = append(lines, summary(&s.story, s.queue.Stats(), elapsed, total)...)
 	verdict := s.story.Verdict()
 	if verdict == nil {
 		lines = append(lines, "", "The fleet grew and shrank with its load.")

@@ -89,3 +89,44 @@ func TestShowConcludes(t *testing.T) {
 		t.Errorf("error = %v with hint %q, want one without a hint: the demo was not ended early", err, hint.Of(err))
 	}
 }
+
+// TestShowCollapsesSteps: of a way down in many steps the first is printed, and one
+// line for all others.
+func TestShowCollapsesSteps(t *testing.T) {
+	shown, said := testDisplay(time.Minute)
+	for second, counts := range [][2]int32{{1, 1}, {1, 5}, {5, 5}, {5, 4}, {4, 3}, {3, 3}, {3, 2}} {
+		if err := shown.add(viewAt(second, counts[0], counts[1], 0, 700)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := strings.Count(said.String(), " → "); got != 2 || strings.Contains(said.String(), " in 2 steps") {
+		t.Errorf("%d changes are printed while the way down goes on, want 1 up and 1 down:\n%s", got, said)
+	}
+	if err := shown.add(viewAt(30, 2, 2, 0, 700)); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(said.String(), "12:00:26 4 → 2 in 2 steps, the last: The count goes down from 3 to 2") {
+		t.Errorf("the steps after the first are not printed as one:\n%s", said)
+	}
+}
+
+// TestShowSettles: the demo is over once the load has fallen for the last time and
+// the fleet is back.
+func TestShowSettles(t *testing.T) {
+	shown, _ := testDisplay(time.Minute)
+	shown.begun = start.Local()
+	for second, counts := range [][2]int32{{1, 1}, {1, 5}, {5, 1}} {
+		if err := shown.add(viewAt(second, counts[0], counts[1], 0, 700)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for second, want := range map[int]bool{4: false, 36: false, 38: true, 59: true} {
+		if got := shown.isSettled(start.Add(time.Duration(second) * time.Second)); got != want {
+			t.Errorf("settled after %d s: %v, want %v", second, got, want)
+		}
+	}
+	shown.panel.waiting = 1
+	if shown.isSettled(start.Add(50 * time.Second)) {
+		t.Error("settled while a job waits")
+	}
+}

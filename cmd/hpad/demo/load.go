@@ -51,6 +51,11 @@ func (l Load) Rate(elapsed time.Duration) float64 {
 	return lowRate + (highRate-lowRate)*height(at)
 }
 
+// Over reports whether the load has fallen for the last time.
+func (l Load) Over(elapsed time.Duration) bool {
+	return float64(elapsed)/float64(l.Duration)*float64(l.Waves()) >= float64(l.Waves()-1)+fallEnds
+}
+
 // height returns how high a wave is at a share of its time, from 0 to 1.
 func height(at float64) float64 {
 	switch {

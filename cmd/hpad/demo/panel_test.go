@@ -289,3 +289,34 @@ func TestScreenOfAnotherSize(t *testing.T) {
 		t.Errorf("error = %v, want that nothing can be drawn", err)
 	}
 }
+
+// TestScreenKeepsItsHead: the introduction stays while lines go by, where there is
+// room for it.
+func TestScreenKeepsItsHead(t *testing.T) {
+	for rows, stays := range map[int]bool{20: true, 4: false} {
+		screen, seen := newTestScreen(60, rows)
+		screen.head = []string{"what this is", "and who"}
+		for range 3 {
+			if err := screen.draw([]string{"a change"}, func(int) []string { return []string{"panel", "time"} }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := []string{"a change", "a change", "a change", "what this is", "and who", "panel", "time"}
+		if !stays {
+			want = []string{"what this is", "and who", "a change", "a change", "a change", "panel", "time"}
+		}
+		if !slices.Equal(seen.rows, want) {
+			t.Errorf("of %d rows the terminal shows %q, want %q", rows, seen.rows, want)
+		}
+	}
+}
+
+func TestColors(t *testing.T) {
+	line := "12:00:00 1 → 2: The count goes up from 1 to 2"
+	if got := (&screen{colored: true}).paint(line); got != green+line+plain {
+		t.Errorf("painted %q", got)
+	}
+	if got := (&screen{}).paint(line); got != line {
+		t.Errorf("without colours: %q", got)
+	}
+}

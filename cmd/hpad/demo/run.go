@@ -169,7 +169,10 @@ func (s *stage) run(ctx context.Context, shown *display, duration time.Duration)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return d.Serve(ctx, s.listeners, measured.Exposition(registry)) })
 	group.Go(func() error { return d.Run(ctx) })
-	group.Go(func() error { return shown.run(ctx) })
+	group.Go(func() error {
+		defer cancel() // the display also ends when nothing more would happen
+		return shown.run(ctx)
+	})
 	group.Go(func() error {
 		Load{Duration: duration}.Drive(ctx, s.queue)
 		return nil
