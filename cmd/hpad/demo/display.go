@@ -267,6 +267,7 @@ func (s *display) conclude() error {
 		lines = append(lines, rest)
 	}
 	lines = append(lines, summary(&s.story, s.queue.Stats(), elapsed, total)...)
+	lines = append(lines, worth(&s.story, s.queue.Stats(), elapsed, s.setup.Duration)...)
 	verdict := s.story.Verdict()
 	if verdict == nil {
 		lines = append(lines, "", "The fleet grew and shrank with its load.")

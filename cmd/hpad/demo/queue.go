@@ -34,6 +34,7 @@ type Job struct {
 // NewQueue.
 type Queue struct {
 	metrics queueMetrics
+	now     func() time.Time
 
 	mu      sync.Mutex
 	stats   Stats
@@ -63,6 +64,8 @@ type Stats struct {
 	Taken       int
 	Waited      time.Duration
 	LongestWait time.Duration
+	// Worked is the time that workers had the jobs in hand that are done.
+	Worked time.Duration
 }
 
 type queueMetrics struct {
@@ -81,6 +84,7 @@ func NewQueue(registry prometheus.Registerer) *Queue {
 				Buckets: []float64{.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 			}),
 		},
+		now:     time.Now,
 		running: map[uint64]runningJob{},
 		arrived: make(chan struct{}),
 	}
@@ -107,7 +111,7 @@ func (q *Queue) Stats() Stats {
 func (q *Queue) Put(n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	now := time.Now()
+	now := q.now()
 	var lost []waitingJob
 	for _, id := range slices.Sorted(maps.Keys(q.running)) {
 		if running := q.running[id]; now.After(running.until) {
@@ -153,7 +157,7 @@ func (q *Queue) first() (Job, bool, <-chan struct{}) {
 	if len(q.waiting) == 0 {
 		return Job{}, false, q.arrived
 	}
-	first, now := q.waiting[0], time.Now()
+	first, now := q.waiting[0], q.now()
 	q.waiting = q.waiting[1:]
 	q.running[first.job.ID] = runningJob{waitingJob: first, until: now.Add(lease)}
 	waited := now.Sub(first.since)
@@ -169,9 +173,11 @@ func (q *Queue) first() (Job, bool, <-chan struct{}) {
 func (q *Queue) Done(id uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if _, ok := q.running[id]; !ok {
+	running, ok := q.running[id]
+	if !ok {
 		return
 	}
+	q.stats.Worked += q.now().Sub(running.until.Add(-lease))
 	delete(q.running, id)
 	q.stats.Done++
 	q.metrics.done.Inc()

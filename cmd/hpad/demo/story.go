@@ -22,6 +22,8 @@ type Story struct {
 	// OverGoal is for how long a metric was over its goal by more than the
 	// tolerance, of Measured in all.
 	OverGoal, Measured time.Duration
+	// WorkerTime is the time of all workers together, while it was measured.
+	WorkerTime time.Duration
 
 	begun bool
 	// lowAfterPeak is the smallest count since the peak.
@@ -70,6 +72,7 @@ func (s *Story) count(replicas int32) {
 func (s *Story) measure(d *policy.Decision) {
 	if span := d.Time.Sub(s.since); !s.since.IsZero() && span > 0 {
 		s.Measured += span
+		s.WorkerTime += time.Duration(s.Now) * span
 		if s.over {
 			s.OverGoal += span
 		}
