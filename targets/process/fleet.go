@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -262,18 +263,21 @@ func (f *Fleet) Check(ctx context.Context) ([]string, error) {
 
 // check returns what of a service is not there; "" for nothing.
 func (s Service) check() string {
-	if s.Dir == "" { // with one, the program may be found from there
-		if _, err := exec.LookPath(s.Command[0]); err != nil {
-			return err.Error()
+	if s.Dir != "" {
+		info, err := os.Stat(s.Dir)
+		switch {
+		case err != nil:
+			return fmt.Sprintf("dir: %v", err)
+		case !info.IsDir():
+			return fmt.Sprintf("dir: %s is not a directory", s.Dir)
 		}
-		return ""
 	}
-	info, err := os.Stat(s.Dir)
-	switch {
-	case err != nil:
-		return fmt.Sprintf("dir: %v", err)
-	case !info.IsDir():
-		return fmt.Sprintf("dir: %s is not a directory", s.Dir)
+	program := s.Command[0]
+	if s.Dir != "" && filepath.Base(program) != program && !filepath.IsAbs(program) { // found from there
+		program = filepath.Join(s.Dir, program)
+	}
+	if _, err := exec.LookPath(program); err != nil {
+		return err.Error()
 	}
 	return ""
 }

@@ -251,8 +251,50 @@ func TestCrashLoop(t *testing.T) {
 	if err != nil || len(found) != 1 || !strings.Contains(found[0], "exit status 3") {
 		t.Errorf("Check() = %q, %v, want what happened to the instance", found, err)
 	}
+	// It stays so while one runs for a moment.
+	wantNotice(t, f, "c", ProcessRestarting, "times in a row: c-0: process ended: exit status 3")
+	scale(t, f, "c", 3)
+	wantNotice(t, f, "c", ProcessRestarting, "3 of 3 processes fail, up to ")
+	wantNotice(t, f, "c", ProcessRestarting, ": c-0, c-1, c-2: process ended: exit status 3")
+	scale(t, f, "c", 4)
+	wantNotice(t, f, "c", ProcessRestarting, ": c-0, c-1, c-2 and 1 more: process ended: exit status 3")
 	scale(t, f, "c", 0)
 	settled(t, f, "c", 0)
+	wantNotice(t, f, "c", "", "")
+}
+
+// wantNotice waits until a service fails for that reason and in words that contain those;
+// without a reason, until it does not fail.
+func wantNotice(t *testing.T, f *Fleet, service, reason, words string) {
+	t.Helper()
+	eventually(t, func() string {
+		got := read(t, f, service).Notices
+		switch {
+		case reason == "" && len(got) == 0:
+		case reason != "" && len(got) == 1 && got[0].Condition == ProcessesFailing && got[0].Reason == reason && strings.Contains(got[0].Message, words):
+		default:
+			return fmt.Sprintf("notices are %+v, want %q with %q", got, reason, words)
+		}
+		return ""
+	})
+}
+
+// Crashes are forgotten once a process has run for longer than any back-off.
+func TestCrashesAreForgotten(t *testing.T) {
+	w := newWorld(t)
+	w.config.Services["c"] = w.service("", "", 1)
+	w.config.SetDefaults()
+	mended := filepath.Join(w.dir, "mended")
+	w.alter("c", func(s *Service) {
+		s.Command = []string{"sh", "-c", "test -e " + mended + " && exec sleep 600; exit 4"}
+		s.RestartBackoffMin, s.RestartBackoffMax = 50*time.Millisecond, 2*time.Second
+	})
+	f := start(t, w.open(t))
+	wantNotice(t, f, "c", ProcessRestarting, "times in a row: c-0: process ended: exit status 4")
+	w.touch(t, "mended", true)
+	settled(t, f, "c", 1)
+	wantNotice(t, f, "c", ProcessRestarting, "exit status 4")
+	wantNotice(t, f, "c", "", "")
 }
 
 func TestMissingProgram(t *testing.T) {
@@ -263,16 +305,24 @@ func TestMissingProgram(t *testing.T) {
 	elsewhere := w.service("serve", "", 0)
 	elsewhere.Dir = "/nonexistent"
 	w.config.Services["n"] = elsewhere
+	below := w.service("", "", 0)
+	below.Dir, below.Command = w.dir, []string{"bin/worker"}
+	w.config.Services["o"] = below
 	w.config.SetDefaults()
 	f := w.open(t)
 	found, err := f.Check(t.Context())
 	want := []string{
 		`service "m": exec: "/nonexistent/worker": stat /nonexistent/worker: no such file or directory`,
 		`service "n": dir: stat /nonexistent: no such file or directory`,
+		`service "o": exec: "` + w.dir + `/bin/worker": stat ` + w.dir + `/bin/worker: no such file or directory`,
 	}
-	if err != nil || len(found) != 2 || !strings.Contains(found[0], "/nonexistent/worker") || found[1] != want[1] {
+	if err != nil || len(found) != 3 || !strings.Contains(found[0], "/nonexistent/worker") || found[1] != want[1] || found[2] != want[2] {
 		t.Errorf("Check() = %q, %v, want about %q", found, err, want)
 	}
+	// A start would not help.
+	wantNotice(t, f, "m", ProcessNotStarted, `service "m" cannot be started: exec: "/nonexistent/worker"`)
+	wantNotice(t, f, "n", ProcessNotStarted, `service "n" cannot be started: dir: stat /nonexistent`)
+	wantNotice(t, f, "a", "", "")
 	start(t, f)
 	settled(t, f, "a", 1) // the rest goes on
 	reading := read(t, f, "m")
@@ -285,6 +335,8 @@ func TestMissingProgram(t *testing.T) {
 		}
 		return ""
 	})
+	wantNotice(t, f, "m", ProcessNotStarted, ": m-0, m-1: process did not start: fork/exec /nonexistent/worker: no such file or directory")
+	wantNotice(t, f, "a", "", "")
 }
 
 func TestRestartFromSavedCount(t *testing.T) {

@@ -44,8 +44,10 @@ type instance struct {
 	ready    bool
 	// changed is when ready last changed.
 	changed time.Time
-	// trouble is why there is no process; empty when nothing went wrong.
+	// trouble is why there is no process; empty when nothing went wrong. last is what went
+	// wrong last, which stays for a while.
 	trouble string
+	last    fault
 }
 
 // idLetters are those of an id's suffix: no vowels, so that it makes no words.
@@ -103,10 +105,11 @@ func (i *instance) run() {
 		if i.ctx.Err() != nil {
 			return
 		}
-		if time.Since(begun) > i.config.RestartBackoffMax {
+		long := time.Since(begun) > i.config.RestartBackoffMax
+		if long {
 			wait = i.config.RestartBackoffMin
 		}
-		i.ended(describe(err))
+		i.ended(err, long)
 		i.out.say("%s: %s; the next start is in %v", i.name, describe(err), wait)
 		select {
 		case <-time.After(wait):
@@ -186,11 +189,18 @@ func (i *instance) setReady(ready bool) {
 	i.ready, i.changed = ready, time.Now()
 }
 
-// ended enters that there is no process, and why.
-func (i *instance) ended(trouble string) {
+// ended enters that there is no process, and why; long is whether the last one ran so long
+// that what was before does not count.
+func (i *instance) ended(err error, long bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.child, i.trouble = nil, trouble
+	words := describe(err)
+	times := 1
+	if !long {
+		times += i.last.times
+	}
+	i.last = fault{words: words, started: i.child != nil, times: times}
+	i.child, i.trouble = nil, words
 	if i.ready {
 		i.ready, i.changed = false, time.Now()
 	}

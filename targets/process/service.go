@@ -341,6 +341,9 @@ func (s *service) read(ctx context.Context) targets.Reading {
 		reading.Instances[i], reading.Locations[i] = each.read()
 		reading.Instances[i].Tasks = s.tasks
 	}
+	if notice := s.notice(reading.Observed); notice != nil {
+		reading.Notices = []policy.Notice{*notice}
+	}
 	return reading
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/hpad/hpad/targets/compose"
 	"github.com/hpad/hpad/targets/drain"
 	"github.com/hpad/hpad/targets/nomad"
+	"github.com/hpad/hpad/targets/process"
 	"github.com/hpad/hpad/targets/swarm"
 	"github.com/hpad/hpad/targets/systemd"
 )
@@ -22,7 +23,7 @@ import (
 // query may ask for.
 var rareConditions = []string{
 	string(cloud.InsufficientCapacity), string(drain.ConditionDrainFailed),
-	string(nomad.AllocationsFailing), string(compose.ContainersFailing), string(swarm.TasksFailing),
+	string(nomad.AllocationsFailing), string(compose.ContainersFailing), string(process.ProcessesFailing), string(swarm.TasksFailing),
 	string(systemd.UnitsFailing), string(systemd.UnitsMissing), string(systemd.UnitsRefused), string(systemd.UnitsStuck),
 }
 
