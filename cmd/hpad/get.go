@@ -9,6 +9,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,53 +19,90 @@ import (
 	"github.com/hpad/hpad/daemon/explain"
 )
 
+// listing is how autoscalers are listed.
+type listing struct {
+	format *outputFormat
+	table  show.Pieces
+	// order is one of show.Orders; empty is that of the answer.
+	order string
+}
+
 func newGetCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get [NAME]...",
 		Short: "List autoscalers",
-		Long: `List all autoscalers, or those named, as "kubectl get hpa" does. A last column
-PROBLEM appears when an autoscaler is failing or is not being evaluated; -o wide
-always has it, with the last evaluation and the conditions that bear on the count.
+		Long: `List all autoscalers, or those named, as "kubectl get hpa" does. What is no name is
+taken for a target, as REFERENCE shows it. A last column PROBLEM appears when an
+autoscaler is failing or is not being evaluated; -o wide always has it, with the last
+evaluation and the conditions that bear on the count.
 
 With --watch a line follows for each autoscaler whose line has changed, until it is
 interrupted.`,
-		Example: "  hpad get\n  hpad get checkout -o wide\n  hpad get -o json",
+		Example: "  hpad get\n  hpad get checkout -o wide\n  hpad get prod/checkout/api\n  hpad get --sort-by problem\n  hpad get -o json",
 		Args:    cobra.ArbitraryArgs,
 	}
+	var list listing
 	var watching bool
-	cmd.Flags().BoolVarP(&watching, "watch", "w", false, "go on with each autoscaler that changes")
-	format := addOutputFlag(cmd)
+	flags := cmd.Flags()
+	flags.BoolVarP(&watching, "watch", "w", false, "go on with each autoscaler that changes")
+	flags.BoolVar(&list.table.Headless, "no-headers", false, "leave out the line above the table")
+	flags.Var(choice{&list.order, show.Orders, "COLUMN"}, "sort-by", "the column to sort by: "+strings.Join(show.Orders, ", "))
+	completeFlag(cmd, "sort-by", show.Orders...)
+	list.format = addOutputFlag(cmd, outputName)
 	client := addConnectFlags(cmd)
 	cmd.ValidArgsFunction = completeNames(client, 0)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		if watching {
-			return watch(cmd, stream, client(), *format, names)
+			return list.watch(cmd, stream, client(), names)
 		}
 		if len(names) == 0 {
-			return getAll(cmd.Context(), client(), *format, stream)
+			return list.all(cmd.Context(), client(), stream)
 		}
 		views, missing := fetch(cmd.Context(), client(), names)
 		if len(views) == 0 && missing != nil {
 			return missing
 		}
-		var value any = views
-		if len(names) == 1 {
-			value = views[0]
-		}
-		written := write(stream.out, *format, value, func(w io.Writer) error {
-			return show.Autoscalers(w, slices.Values(views), *format == outputWide, time.Now())
-		})
-		return errors.Join(written, missing)
+		return errors.Join(list.named(stream, views, len(names) == 1), missing)
 	}
 	return cmd
 }
 
+// named writes autoscalers that were asked for by name.
+func (l *listing) named(stream streams, views []api.Autoscaler, one bool) error {
+	now := time.Now()
+	l.sort(views, now)
+	var value any = views
+	if one {
+		value = views[0]
+	}
+	return write(stream.out, *l.format, value, func(w io.Writer) error {
+		if *l.format == outputName {
+			return writeNames(w, slices.Values(views))
+		}
+		return l.table.Whole(w, slices.Values(views), *l.format == outputWide, now)
+	})
+}
+
+func (l *listing) sort(views []api.Autoscaler, now time.Time) {
+	if l.order != "" {
+		show.Sort(views, l.order, now)
+	}
+}
+
+func writeNames(w io.Writer, views iter.Seq[api.Autoscaler]) error {
+	for view := range views {
+		if _, err := io.WriteString(w, view.Name+"\n"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // watch writes autoscalers, and then each that looks otherwise than before.
-func watch(cmd *cobra.Command, stream streams, client *api.Client, format outputFormat, names []string) error {
-	if err := format.refuseWhole("--watch"); err != nil {
+func (l *listing) watch(cmd *cobra.Command, stream streams, client *api.Client, names []string) error {
+	if err := l.format.refuseWhole("--watch"); err != nil {
 		return wrongUse(err, helpHint(cmd))
 	}
-	var table show.Pieces
 	begun, looks := false, map[string]string{}
 	return follow(cmd.Context(), stream.err, func() error {
 		changed, now := []api.Autoscaler{}, time.Now()
@@ -84,8 +122,12 @@ func watch(cmd *cobra.Command, stream streams, client *api.Client, format output
 			return nil
 		}
 		begun = true
-		return write(stream.out, format, changed, func(w io.Writer) error {
-			return table.Autoscalers(w, slices.Values(changed), format == outputWide, now)
+		l.sort(changed, now)
+		return write(stream.out, *l.format, changed, func(w io.Writer) error {
+			if *l.format == outputName {
+				return writeNames(w, slices.Values(changed))
+			}
+			return l.table.Autoscalers(w, slices.Values(changed), *l.format == outputWide, now)
 		})
 	})
 }
@@ -97,7 +139,7 @@ func watched(ctx context.Context, client *api.Client, names []string) iter.Seq2[
 	}
 	return func(yield func(api.Autoscaler, error) bool) {
 		for _, name := range names {
-			view, err := client.Autoscaler(ctx, name)
+			view, err := find(ctx, client, name)
 			if !yield(view, suggestName(ctx, client, name, err)) {
 				return
 			}
@@ -105,11 +147,11 @@ func watched(ctx context.Context, client *api.Client, names []string) iter.Seq2[
 	}
 }
 
-// getAll writes all autoscalers as they come: a table once all are there, and nothing
+// all writes all autoscalers as they come: a table once all are there, and nothing
 // of it where some are not.
-func getAll(ctx context.Context, client *api.Client, format outputFormat, stream streams) error {
-	if format == outputJSON || format == outputYAML || format == outputJSONL {
-		return writeList(stream.out, format, client.EachAutoscalerJSON(ctx))
+func (l *listing) all(ctx context.Context, client *api.Client, stream streams) error {
+	if *l.format != outputTable && *l.format != outputWide {
+		return l.allRaw(ctx, client, stream)
 	}
 	count := 0
 	var failed error
@@ -121,10 +163,16 @@ func getAll(ctx context.Context, client *api.Client, format outputFormat, stream
 			count++
 		}
 	}
+	now := time.Now()
+	if l.order != "" {
+		sorted := slices.Collect(views)
+		l.sort(sorted, now)
+		views = slices.Values(sorted)
+	}
 	var warned error
-	written := write(stream.out, format, nil, func(w io.Writer) error {
+	written := write(stream.out, *l.format, nil, func(w io.Writer) error {
 		var table bytes.Buffer
-		err := show.Autoscalers(&table, views, format == outputWide, time.Now())
+		err := l.table.Whole(&table, views, *l.format == outputWide, now)
 		if failed != nil {
 			return failed
 		}
@@ -137,6 +185,20 @@ func getAll(ctx context.Context, client *api.Client, format outputFormat, stream
 		return err
 	})
 	return errors.Join(written, warned)
+}
+
+// allRaw writes all autoscalers for programs: as they come, or, where they are sorted or
+// their names alone are wanted, once all are there.
+func (l *listing) allRaw(ctx context.Context, client *api.Client, stream streams) error {
+	if l.order == "" && *l.format != outputName {
+		return writeList(stream.out, *l.format, client.EachAutoscalerJSON(ctx))
+	}
+	views, err := client.Autoscalers(ctx)
+	if err != nil {
+		return err
+	}
+	l.sort(views, time.Now())
+	return write(stream.out, *l.format, views, func(w io.Writer) error { return writeNames(w, slices.Values(views)) })
 }
 
 // warnOfLabels warns of targets that nothing scales because their labels have a
@@ -159,7 +221,7 @@ func fetch(ctx context.Context, client *api.Client, names []string) ([]api.Autos
 	var views []api.Autoscaler
 	var missing []error
 	for _, name := range names {
-		view, err := client.Autoscaler(ctx, name)
+		view, err := find(ctx, client, name)
 		switch {
 		case err == nil:
 			views = append(views, view)
@@ -170,4 +232,21 @@ func fetch(ctx context.Context, client *api.Client, names []string) ([]api.Autos
 		}
 	}
 	return views, errors.Join(missing...)
+}
+
+// find returns the autoscaler of a name, or else the one whose target that is.
+func find(ctx context.Context, client *api.Client, name string) (api.Autoscaler, error) {
+	view, err := client.Autoscaler(ctx, name)
+	if !errors.Is(err, api.ErrNotFound) || !strings.Contains(name, "/") {
+		return view, err
+	}
+	for listed, failed := range client.EachAutoscaler(ctx) {
+		if failed != nil {
+			return api.Autoscaler{}, failed
+		}
+		if listed.Reference == name {
+			return client.Autoscaler(ctx, listed.Name)
+		}
+	}
+	return view, err
 }

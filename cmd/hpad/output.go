@@ -29,28 +29,41 @@ const (
 	outputYAML  outputFormat = "yaml"
 	// outputJSONL is JSON Lines: a line for each item of a list, or one.
 	outputJSONL outputFormat = "jsonl"
+	// outputName is of the commands that list autoscalers: their names, one a line.
+	outputName outputFormat = "name"
 )
 
-// outputFormats are all of them, as help and errors list them.
+// outputFormats are those of every command, as help and errors list them.
 var outputFormats = []string{string(outputTable), string(outputWide), string(outputJSON), string(outputYAML), string(outputJSONL)}
 
-func (f *outputFormat) String() string { return string(*f) }
+// choice is the value of a flag that is one of a few words.
+type choice struct {
+	to    *string
+	words []string
+	kind  string
+}
 
-func (f *outputFormat) Set(text string) error {
-	if !slices.Contains(outputFormats, text) {
-		return fmt.Errorf("want one of %s", strings.Join(outputFormats, ", "))
+func (c choice) String() string { return *c.to }
+
+func (c choice) Set(text string) error {
+	if !slices.Contains(c.words, text) {
+		return fmt.Errorf("want one of %s", strings.Join(c.words, ", "))
 	}
-	*f = outputFormat(text)
+	*c.to = text
 	return nil
 }
 
-func (f *outputFormat) Type() string { return "FORMAT" }
+func (c choice) Type() string { return c.kind }
 
-// addOutputFlag gives a command the flag -o and returns its value.
-func addOutputFlag(cmd *cobra.Command) *outputFormat {
-	format := outputTable
-	cmd.Flags().VarP(&format, "output", "o", "how to write the answer: "+strings.Join(outputFormats, ", "))
-	completeFlag(cmd, "output", outputFormats...)
+// addOutputFlag gives a command the flag -o and returns its value, which may also be one
+// of those that the command alone has.
+func addOutputFlag(cmd *cobra.Command, own ...outputFormat) *outputFormat {
+	format, words := outputTable, slices.Clone(outputFormats)
+	for _, more := range own {
+		words = append(words, string(more))
+	}
+	cmd.Flags().VarP(choice{(*string)(&format), words, "FORMAT"}, "output", "o", "how to write the answer: "+strings.Join(words, ", "))
+	completeFlag(cmd, "output", words...)
 	return &format
 }
 

@@ -42,6 +42,7 @@ Exit codes: 0 fine, 1 failure, 2 wrong use, 3 "hpad check" found errors.`,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
+	addVersionFlag(root)
 	root.SetIn(io.in)
 	root.SetOut(io.out)
 	root.SetErr(io.err)

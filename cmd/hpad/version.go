@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -23,6 +24,15 @@ func newVersionCommand(stream streams) *cobra.Command {
 		})
 	}
 	return cmd
+}
+
+// addVersionFlag gives the root command --version, which writes what "hpad version" does.
+func addVersionFlag(root *cobra.Command) {
+	var text strings.Builder
+	_ = writeVersion(&text, api.Build()) // a Builder takes everything
+	root.Version = strings.TrimSpace(text.String())
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.Flags().Bool("version", false, "say which hpad this is")
 }
 
 func writeVersion(w io.Writer, build api.BuildInfo) error {

@@ -16,7 +16,12 @@ import (
 // Autoscalers writes a table of autoscalers as "kubectl get hpa" does. Wide adds columns; a
 // narrow table gets PROBLEM only when there is one. Of each it keeps the cells alone.
 func Autoscalers(w io.Writer, views iter.Seq[api.Autoscaler], wide bool, now time.Time) error {
-	return new(Pieces).autoscalers(w, views, wide, wide, now)
+	return new(Pieces).Whole(w, views, wide, now)
+}
+
+// Whole writes autoscalers as a table that nothing follows.
+func (p *Pieces) Whole(w io.Writer, views iter.Seq[api.Autoscaler], wide bool, now time.Time) error {
+	return p.autoscalers(w, views, wide, wide, now)
 }
 
 // Autoscalers writes autoscalers as a piece, which always has PROBLEM.

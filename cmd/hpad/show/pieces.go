@@ -10,8 +10,10 @@ import (
 // Pieces is a table that is written in pieces: the first has the head, and no column gets
 // narrower than it was. The zero value is one of which nothing was written.
 type Pieces struct {
-	begun  bool
-	widths []int
+	// Headless leaves the head out.
+	Headless bool
+	begun    bool
+	widths   []int
 }
 
 // The width of a column and what parts it from the next.
@@ -23,7 +25,9 @@ const (
 // write writes rows, under their head in the first piece.
 func (p *Pieces) write(w io.Writer, head []string, rows [][]string) error {
 	if !p.begun {
-		rows = append([][]string{head}, rows...)
+		if !p.Headless {
+			rows = append([][]string{head}, rows...)
+		}
 		p.begun, p.widths = true, make([]int, len(head))
 	}
 	for _, row := range rows {
