@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 	"maps"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -233,6 +234,20 @@ func adapterProblems(subject string, p *trouble.Problem, adapter any) []api.Prob
 
 // Config returns the configuration in force as TOML, without secrets.
 func (s *status) Config() string { return s.current.Load().config.Redacted() }
+
+// ConfigFile returns the absolute path of its main file; empty when it was read from
+// none.
+func (s *status) ConfigFile() string {
+	files := s.current.Load().config.Files
+	if len(files) == 0 {
+		return ""
+	}
+	path, err := filepath.Abs(files[0])
+	if err != nil {
+		return "" // nobody can say where hpad was started
+	}
+	return path
+}
 
 // statusLine is what "systemctl status" shows.
 func (s *status) statusLine() string {

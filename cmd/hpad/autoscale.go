@@ -54,10 +54,11 @@ instances request, as for "kubectl autoscale".`,
 	flags.StringVar(&options.wish.Name, "name", "", "the autoscaler's `name`; made of the target's when empty")
 	format := flags.StringP("output", "o", "", "\"toml\" prints the file and writes nothing, as --dry-run does")
 	completeFlag(cmd, "output", "toml")
-	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
+		options.locate(cmd)
 		return completeFleets(options.file)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -69,6 +70,7 @@ instances request, as for "kubectl autoscale".`,
 		if err := options.check(cmd); err != nil {
 			return err
 		}
+		options.locate(cmd)
 		return autoscale(cmd, stream, &options)
 	}
 	return cmd

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -27,13 +28,15 @@ func (e *checkError) Unwrap() []error { return e.mistakes }
 
 func newCheckCommand(stream streams) *cobra.Command {
 	var tryLive bool
+	var named string
 	cmd := &cobra.Command{
 		Use:   "check [FILE]...",
 		Short: "Validate a configuration without running it",
 		Long: `Validate a configuration without running it, and tell all its mistakes.
 
-One FILE, or ` + defaultConfig + ` without any, is read as "hpad run" reads it: together
-with conf.d/*.toml beside it. Several FILEs are read as one configuration.
+One FILE is read as "hpad run" reads it: together with conf.d/*.toml beside it. Several
+FILEs are read as one configuration. Without any it is that of HPAD_CONFIG, or of the
+daemon that runs on this machine, or ` + defaultConfig + `.
 
 With --live, hpad also connects to all fleets and sources, reads every target and
 asks every query once, and tells what came back. Nothing is started, scaled or
@@ -44,6 +47,12 @@ when something is wrong, and 0 with warnings alone. An autoscaler that cannot wo
 it is configured is wrong here, though "hpad run" runs the others.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, files []string) error {
+			switch {
+			case len(files) > 0 && cmd.Flags().Changed("config"):
+				return wrongUse(errors.New("--config and FILE both name the configuration"), helpHint(cmd))
+			case len(files) == 0:
+				files = []string{locateConfig(cmd, named, daemonHere())}
+			}
 			c, err := loadFiles(files)
 			if err != nil {
 				return err
@@ -60,6 +69,7 @@ it is configured is wrong here, though "hpad run" runs the others.`,
 			return err
 		},
 	}
+	addConfigFlag(cmd, &named, "the configuration `file`, as FILE")
 	cmd.Flags().BoolVar(&tryLive, "live", false, "also connect to fleets and sources and run every query once")
 	return cmd
 }
@@ -69,8 +79,6 @@ func loadFiles(files []string) (*config.Config, error) {
 	var c *config.Config
 	var err error
 	switch len(files) {
-	case 0:
-		c, err = config.Load(defaultConfig)
 	case 1:
 		c, err = config.Load(files[0])
 	default:

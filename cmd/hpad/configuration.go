@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -28,11 +31,41 @@ type configuration struct {
 
 func (c *configuration) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&c.file, "config", defaultConfig, "the configuration `file`; the others are in conf.d beside it")
+	addConfigFlag(cmd, &c.file, "the configuration `file`; the others are in conf.d beside it")
 	dry := flags.VarPF((*dryRun)(&c.dryRun), "dry-run", "", "say what would be done, and change nothing")
 	dry.NoOptDefVal = "true"
 	flags.BoolVar(&c.reload, "reload", true, "have the daemon read its configuration again, if there is one")
 	c.named = addConnectFlags(cmd)
+}
+
+// configVariable is the environment variable that names the configuration when the flag
+// does not.
+const configVariable = "HPAD_CONFIG"
+
+// addConfigFlag gives a command the flag --config, which is empty where nobody names a
+// configuration.
+func addConfigFlag(cmd *cobra.Command, file *string, usage string) {
+	cmd.Flags().StringVar(file, "config", os.Getenv(configVariable), usage+"; "+configVariable+" names it too (default: that of the running daemon, else "+defaultConfig+")")
+}
+
+// askingTimeout is how long a daemon may take to say where its configuration is.
+const askingTimeout = 2 * time.Second
+
+// locate finds the configuration that a command works on.
+func (c *configuration) locate(cmd *cobra.Command) { c.file = locateConfig(cmd, c.file, c.named()) }
+
+// locateConfig returns the path of the configuration: the one named, or that of the daemon
+// on this machine, or the default.
+func locateConfig(cmd *cobra.Command, named string, client *api.Client) string {
+	flags := cmd.Flags()
+	elsewhere := flags.Changed("server") || os.Getenv(serverVariable) != "" && !flags.Changed("socket")
+	if named != "" || elsewhere {
+		return cmp.Or(named, defaultConfig)
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), askingTimeout)
+	defer cancel()
+	file, _ := client.ConfigFile(ctx) // without a daemon it is the default
+	return cmp.Or(file, defaultConfig)
 }
 
 // dryRun is a truth value that also takes kubectl's words for it.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,6 +68,12 @@ func addConnectFlags(cmd *cobra.Command) func() *api.Client {
 		warn()
 		return api.NewServerClient(server)
 	}
+}
+
+// daemonHere returns a client of the daemon on this machine, for a command without the
+// flags that say where it is.
+func daemonHere() *api.Client {
+	return api.NewClient(cmp.Or(os.Getenv(socketVariable), defaultSocket))
 }
 
 // warnOfPassword warns that a password is about to be sent for everybody to read.

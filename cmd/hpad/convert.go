@@ -49,7 +49,7 @@ it, and the query of every metric that is not cpu or memory.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&options.config, "config", defaultConfig, "the configuration `file` that --fleet is looked up in")
+	addConfigFlag(cmd, &options.config, "the configuration `file` that --fleet is looked up in")
 	flags.StringVar(&options.choices.Fleet, "fleet", "", "the fleet of all targets, whose `name`s in it are guessed")
 	flags.StringVar(&options.choices.Kind, "kind", "", "the `kind` of --fleet, where there is no configuration yet")
 	flags.StringVar(&options.choices.Source, "source", "", "the `name` of the source that queries are asked of")
@@ -61,6 +61,7 @@ it, and the query of every metric that is not cpu or memory.`,
 		if options.output != "" && options.into != "" {
 			return wrongUse(errors.New("-o and --output-dir exclude each other"), helpHint(cmd))
 		}
+		options.config = locateConfig(cmd, options.config, daemonHere())
 		if err := options.check(); err != nil {
 			return err
 		}

@@ -33,13 +33,15 @@ changed.`,
 		Args:    oneName,
 	}
 	c.add(cmd)
-	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
+		c.locate(cmd)
 		return completeConfigured(c.file)
 	}
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		c.locate(cmd)
 		return deleteAutoscaler(cmd, stream, &c, names[0])
 	}
 	return cmd

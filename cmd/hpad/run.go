@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,12 +33,19 @@ func newRunCommand(stream streams) *cobra.Command {
 	var logs logFlags
 	var dryRun bool
 	cmd := &cobra.Command{
-		Use:   "run",
+		Use:   "run [FILE]",
 		Short: "Run the autoscalers of a configuration",
 		Long: `Run the autoscalers of a configuration until SIGTERM or SIGINT. SIGHUP reads the
 configuration again; a bad one is reported and changes nothing.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Example: "  hpad run hpad.toml\n  hpad run --config hpad.toml --dry-run",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, files []string) error {
+			if len(files) > 0 {
+				if cmd.Flags().Changed("config") {
+					return wrongUse(errors.New("--config and FILE both name the configuration"), helpHint(cmd))
+				}
+				file = files[0]
+			}
 			log, err := logs.logger(stream.err)
 			if err != nil {
 				return err
@@ -45,7 +53,7 @@ configuration again; a bad one is reported and changes nothing.`,
 			return runDaemon(cmd.Context(), runOptions{file: file, dryRun: dryRun, log: log})
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", defaultConfig, "the configuration `file`; conf.d/*.toml beside it is read too")
+	cmd.Flags().StringVar(&file, "config", cmp.Or(os.Getenv(configVariable), defaultConfig), "the configuration `file`, as FILE; conf.d/*.toml beside it is read too; "+configVariable+" names it too")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "do everything but act: decide, explain and remember, and never write a count")
 	logs.add(cmd)
 	return cmd

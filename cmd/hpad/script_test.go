@@ -46,6 +46,7 @@ func TestScript(t *testing.T) {
 // NAME" one autoscaler is not evaluated.
 func serve(ts *testscript.TestScript, neg bool, args []string) {
 	daemon := scenarios()
+	daemon.File = ts.MkAbs("hpad.toml")
 	switch {
 	case neg:
 		ts.Fatalf("serve cannot be negated")

@@ -1,17 +1,44 @@
 package api
 
-import "net/http"
+import (
+	"context"
+	"net/http"
+	"strconv"
+)
 
 // ConfigText is the configuration in force.
 type ConfigText struct {
 	// TOML is the configuration as text, without secrets.
 	TOML string `json:"toml"`
+	// File is the absolute path of the main file on the daemon's machine; empty when it
+	// was read from none.
+	File string `json:"file,omitempty"`
 }
 
 // config writes the configuration in force, which the daemon has taken the secrets
-// out of.
-func (h handlers) config(w http.ResponseWriter, _ *http.Request) {
-	writeDataAs(w, ConfigText{TOML: h.daemon.Config()}, func(encoded []byte) []byte { return encoded })
+// out of, or with toml=false only where it is.
+func (h handlers) config(w http.ResponseWriter, r *http.Request) {
+	answer := ConfigText{File: h.daemon.ConfigFile()}
+	whole := true
+	if text := r.URL.Query().Get("toml"); text != "" {
+		var err error
+		if whole, err = strconv.ParseBool(text); err != nil {
+			writeError(w, http.StatusBadRequest, ErrorBadData, "toml = "+strconv.Quote(text)+": must be true or false")
+			return
+		}
+	}
+	if whole {
+		answer.TOML = h.daemon.Config()
+	}
+	writeDataAs(w, answer, func(encoded []byte) []byte { return encoded })
+}
+
+// ConfigFile returns the absolute path of the daemon's main file, on its machine; empty
+// when the daemon does not tell.
+func (c *Client) ConfigFile(ctx context.Context) (string, error) {
+	var answer ConfigText
+	err := c.call(ctx, http.MethodGet, "/api/v1/status/config?toml=false", &answer)
+	return answer.File, err
 }
 
 func (h handlers) buildInfo(w http.ResponseWriter, _ *http.Request) {

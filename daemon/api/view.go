@@ -49,6 +49,8 @@ type Daemon interface {
 	ReloadChanges(ctx context.Context) ([]config.Change, error)
 	// Config returns the configuration in force as TOML, without secrets.
 	Config() string
+	// ConfigFile returns the absolute path of its main file.
+	ConfigFile() string
 	// Pauses returns the pauses in force, the widest first.
 	Pauses() []policy.Pause
 	// Pause puts a pause in force, in the place of an earlier one of its scope, for so

@@ -29,6 +29,7 @@ type Daemon struct {
 	State    api.Readiness
 	Targets  []api.Discovered
 	TOML     string
+	File     string
 	Recorded []api.Recorded
 	// HistoryErr is what a look at Recorded fails with; nil for none.
 	HistoryErr error
@@ -95,6 +96,9 @@ func (d *Daemon) Discovered() []api.Discovered { return d.Targets }
 
 // Config returns TOML.
 func (d *Daemon) Config() string { return d.TOML }
+
+// ConfigFile returns File.
+func (d *Daemon) ConfigFile() string { return d.File }
 
 // History returns what is recorded, by the rules of the real one.
 func (d *Daemon) History(_ context.Context, name string, from, to time.Time, limit int) ([]api.Recorded, error) {
