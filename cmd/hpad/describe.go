@@ -37,7 +37,7 @@ as they are now, with what its metrics measure of each.`,
 		if *whole {
 			described, most = list, len(list.Instances)
 		}
-		return write(stream.out, *format, described, func(w io.Writer) error {
+		return writePage(stream.out, *format, described, func(w io.Writer) error {
 			return show.Autoscaler(w, view, list, most, time.Now())
 		})
 	}

@@ -53,7 +53,11 @@ func report(w io.Writer, err error) {
 		}
 	} else {
 		// When even this cannot be written nobody is left to read it.
-		_, _ = fmt.Fprintf(w, "hpad: error: %s\n", strings.Map(show.Printable, redact.Text(err.Error())))
+		label := "hpad: error:"
+		if coloured(w) {
+			label = show.Problem(label)
+		}
+		_, _ = fmt.Fprintf(w, "%s %s\n", label, strings.Map(show.Printable, redact.Text(err.Error())))
 		advice = cmp.Or(advice, hintOf(err))
 	}
 	if advice != "" {

@@ -41,7 +41,7 @@ history" lists those that are.`,
 		if err != nil {
 			return suggestName(cmd.Context(), client(), names[0], err)
 		}
-		return write(stream.out, *format, explanation, func(w io.Writer) error {
+		return writePage(stream.out, *format, explanation, func(w io.Writer) error {
 			return show.Explanation(w, explanation)
 		})
 	}

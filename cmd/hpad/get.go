@@ -75,7 +75,7 @@ func (l *listing) named(stream streams, views []api.Autoscaler, one bool) error 
 	if one {
 		value = views[0]
 	}
-	return write(stream.out, *l.format, value, func(w io.Writer) error {
+	return l.write(stream.out, value, func(w io.Writer) error {
 		if *l.format == outputName {
 			return writeNames(w, slices.Values(views))
 		}
@@ -123,7 +123,7 @@ func (l *listing) watch(cmd *cobra.Command, stream streams, client *api.Client, 
 		}
 		begun = true
 		l.sort(changed, now)
-		return write(stream.out, *l.format, changed, func(w io.Writer) error {
+		return l.write(stream.out, changed, func(w io.Writer) error {
 			if *l.format == outputName {
 				return writeNames(w, slices.Values(changed))
 			}
@@ -170,7 +170,7 @@ func (l *listing) all(ctx context.Context, client *api.Client, stream streams) e
 		views = slices.Values(sorted)
 	}
 	var warned error
-	written := write(stream.out, *l.format, nil, func(w io.Writer) error {
+	written := l.write(stream.out, nil, func(w io.Writer) error {
 		var table bytes.Buffer
 		err := l.table.Whole(&table, views, *l.format == outputWide, now)
 		if failed != nil {

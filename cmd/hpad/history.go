@@ -56,7 +56,7 @@ is damaged; those of other versions of hpad cannot be verified and are no failur
 		if err != nil {
 			return suggestName(cmd.Context(), client(), name, err)
 		}
-		return write(stream.out, *format, entries, func(w io.Writer) error {
+		return writePage(stream.out, *format, entries, func(w io.Writer) error {
 			if len(entries) == 0 {
 				_, err := io.WriteString(stream.err, "Nothing is recorded.\n")
 				return err
@@ -135,7 +135,7 @@ func followHistory(cmd *cobra.Command, stream streams, client *api.Client, forma
 		}
 		entries = shown.unseen(entries)
 		if len(entries) > 0 || !begun {
-			err = write(stream.out, format, entries, func(w io.Writer) error {
+			err = writePage(stream.out, format, entries, func(w io.Writer) error {
 				return table.History(w, entries, name == "", time.Local)
 			})
 		}

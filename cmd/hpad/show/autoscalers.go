@@ -36,6 +36,7 @@ func (p *Pieces) autoscalers(w io.Writer, views iter.Seq[api.Autoscaler], wide, 
 	}
 	var rows [][]string
 	var problems []string
+	var changing []bool
 	for view := range views {
 		cells := []string{
 			view.Name, view.Reference, targetsText(view.Spec.Metrics, view.Status.Metrics), minText(view.Spec),
@@ -47,6 +48,7 @@ func (p *Pieces) autoscalers(w io.Writer, views iter.Seq[api.Autoscaler], wide, 
 		problem := problem(view, now)
 		withProblems = withProblems || problem != ""
 		rows, problems = append(rows, cells), append(problems, problem)
+		changing = append(changing, view.Status.CurrentReplicas != view.Status.DesiredReplicas)
 	}
 	if withProblems {
 		columns = append(columns, "PROBLEM")
@@ -56,7 +58,15 @@ func (p *Pieces) autoscalers(w io.Writer, views iter.Seq[api.Autoscaler], wide, 
 			rows[i] = append(rows[i], orNone(problems[i]))
 		}
 	}
-	return p.write(w, columns, rows)
+	return p.writeColoured(w, columns, rows, func(row, column int) colour {
+		switch name := columns[column]; {
+		case name == "PROBLEM" && problems[row] != "":
+			return trouble
+		case name == "REPLICAS" && changing[row]:
+			return change
+		}
+		return ""
+	})
 }
 
 // Look returns what a watcher sees of an autoscaler: it is another one when something but

@@ -1,7 +1,6 @@
 package show
 
 import (
-	"fmt"
 	"io"
 	"strings"
 	"unicode/utf8"
@@ -12,6 +11,8 @@ import (
 type Pieces struct {
 	// Headless leaves the head out.
 	Headless bool
+	// Coloured makes cells printable and gives some of them colours.
+	Coloured bool
 	begun    bool
 	widths   []int
 }
@@ -24,9 +25,15 @@ const (
 
 // write writes rows, under their head in the first piece.
 func (p *Pieces) write(w io.Writer, head []string, rows [][]string) error {
+	return p.writeColoured(w, head, rows, func(int, int) colour { return "" })
+}
+
+// writeColoured is write with the colours of cells, by row and column.
+func (p *Pieces) writeColoured(w io.Writer, head []string, rows [][]string, of func(row, column int) colour) error {
+	first := 0
 	if !p.begun {
 		if !p.Headless {
-			rows = append([][]string{head}, rows...)
+			rows, first = append([][]string{head}, rows...), 1
 		}
 		p.begun, p.widths = true, make([]int, len(head))
 	}
@@ -36,13 +43,20 @@ func (p *Pieces) write(w io.Writer, head []string, rows [][]string) error {
 		}
 	}
 	var text strings.Builder
-	for _, row := range rows {
+	for at, row := range rows {
 		for i, cell := range row {
-			if i == len(row)-1 {
-				text.WriteString(cell)
-				break
+			filler := ""
+			if i < len(row)-1 {
+				filler = strings.Repeat(" ", p.widths[i]-utf8.RuneCountInString(cell))
 			}
-			_, _ = fmt.Fprintf(&text, "%-*s", p.widths[i], cell)
+			if p.Coloured {
+				shade := heading
+				if at >= first {
+					shade = of(at-first, i)
+				}
+				cell = shade.paint(strings.Map(Printable, cell))
+			}
+			text.WriteString(cell + filler)
 		}
 		text.WriteByte('\n')
 	}
