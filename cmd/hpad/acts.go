@@ -148,6 +148,7 @@ or all, which is named.`,
 	cmd.Flags().DurationVar(&lasts, "for", 0, "for how `long`, as 2h; left out, until \"hpad resume\"")
 	cmd.Flags().StringVar(&asked.Reason, "reason", "", "why, for all who look at it")
 	client := addConnectFlags(cmd)
+	completeFlagFleets(cmd, client)
 	cmd.ValidArgsFunction = completeNames(client, 0)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		asked.Direction = policy.Direction(direction)
@@ -191,6 +192,7 @@ it has kept.`,
 	scope.add(cmd)
 	format := addOutputFlag(cmd)
 	client := addConnectFlags(cmd)
+	completeFlagFleets(cmd, client)
 	cmd.ValidArgsFunction = completeNames(client, 0)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		return scope.write(cmd, stream, client(), names, *format, func(ctx context.Context, scope policy.Scope) (pauseAnswer, error) {

@@ -54,12 +54,12 @@ instances request, as for "kubectl autoscale".`,
 	flags.StringVar(&options.wish.Name, "name", "", "the autoscaler's `name`; made of the target's when empty")
 	format := flags.StringP("output", "o", "", "\"toml\" prints the file and writes nothing, as --dry-run does")
 	completeFlag(cmd, "output", "toml")
-	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		options.locate(cmd)
-		return completeFleets(options.file)
+		return options.completeTargets(cmd, typed)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		options.reference = args[0]

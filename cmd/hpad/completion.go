@@ -8,6 +8,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/hpad/hpad/daemon/api"
 )
 
 // completions write the completion script of each shell.
@@ -46,4 +49,66 @@ func completeFlag(cmd *cobra.Command, name string, values ...string) {
 	if err := cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // there is no such flag, or it has one already
 	}
+}
+
+// plainUsages takes the backquotes out of what flags say of themselves: for help they name
+// the value, and shells would show them.
+func plainUsages(cmd *cobra.Command) {
+	cmd.LocalFlags().VisitAll(func(flag *pflag.Flag) { flag.Usage = strings.ReplaceAll(flag.Usage, "`", "") })
+	for _, child := range cmd.Commands() {
+		plainUsages(child)
+	}
+}
+
+// completeFlagFleets completes --fleet, which was just added, with the fleets that the
+// daemon's autoscalers have.
+func completeFlagFleets(cmd *cobra.Command, client func() *api.Client) {
+	if err := cmd.RegisterFlagCompletionFunc("fleet", func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		names, err := fleetsOf(cmd.Context(), client())
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}); err != nil {
+		panic(err) // there is no such flag, or it has one already
+	}
+}
+
+// completeListed completes names of autoscalers and, once there is a slash, their targets.
+func completeListed(client func() *api.Client) cobra.CompletionFunc {
+	names := completeNames(client, 0)
+	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		found, directive := names(cmd, args, typed)
+		if !strings.Contains(typed, "/") || directive == cobra.ShellCompDirectiveError {
+			return found, directive
+		}
+		for view, err := range client().EachAutoscaler(cmd.Context()) {
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveError
+			}
+			found = append(found, view.Reference)
+		}
+		slices.Sort(found)
+		return slices.Compact(found), directive
+	}
+}
+
+// completeTargets adds to the fleets of a configuration the targets that the daemon found
+// and that no autoscaler scales.
+func (c *configuration) completeTargets(cmd *cobra.Command, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	found, directive := completeFleets(c.file)
+	if !strings.Contains(typed, "/") || directive == cobra.ShellCompDirectiveError {
+		return found, directive
+	}
+	discovered, err := c.named().Discovered(cmd.Context())
+	if err != nil {
+		return found, directive // the fleets are known without a daemon
+	}
+	var free []cobra.Completion
+	for _, target := range discovered {
+		if target.Autoscaler == "" {
+			free = append(free, target.Reference)
+		}
+	}
+	return free, cobra.ShellCompDirectiveNoFileComp
 }

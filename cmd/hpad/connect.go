@@ -129,20 +129,29 @@ func suggestFleet(ctx context.Context, client *api.Client, name string, err erro
 	if !errors.Is(err, api.ErrNotFound) {
 		return err
 	}
-	var names []string
-	for view, listErr := range client.EachAutoscaler(ctx) {
-		if listErr != nil {
-			// The name is wrong all the same; only the hint is lost.
-			return err
-		}
-		if fleet, _, _ := strings.Cut(view.Reference, "/"); !slices.Contains(names, fleet) {
-			names = append(names, fleet)
-		}
+	names, listErr := fleetsOf(ctx, client)
+	if listErr != nil {
+		// The name is wrong all the same; only the hint is lost.
+		return err
 	}
 	if near := config.Nearest(name, names); near != "" {
 		return hint.With(err, "did you mean \""+near+"\"?")
 	}
 	return hint.With(err, "\"hpad get\" lists the autoscalers, with fleets before the slash of their targets")
+}
+
+// fleetsOf returns the fleets that autoscalers have.
+func fleetsOf(ctx context.Context, client *api.Client) ([]string, error) {
+	var names []string
+	for view, err := range client.EachAutoscaler(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if fleet, _, _ := strings.Cut(view.Reference, "/"); !slices.Contains(names, fleet) {
+			names = append(names, fleet)
+		}
+	}
+	return names, nil
 }
 
 // labelsText says of a target with labels why no autoscaler has its name; empty

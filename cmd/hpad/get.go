@@ -50,7 +50,7 @@ interrupted.`,
 	completeFlag(cmd, "sort-by", show.Orders...)
 	list.format = addOutputFlag(cmd, outputName)
 	client := addConnectFlags(cmd)
-	cmd.ValidArgsFunction = completeNames(client, 0)
+	cmd.ValidArgsFunction = completeListed(client)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		if watching {
 			return list.watch(cmd, stream, client(), names)

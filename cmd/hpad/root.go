@@ -19,6 +19,9 @@ type streams struct {
 func run(ctx context.Context, args []string, io streams) int {
 	root := newRootCommand(io)
 	root.SetArgs(args)
+	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
+		plainUsages(root)
+	}
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitFine
