@@ -181,14 +181,21 @@ func (p *pass) returnRemoval(outcome policy.Outcome) {
 	if outcome.Kind == policy.Written {
 		left = max(0, int64(outcome.Reached)-int64(p.after.Decision.DesiredReplicas))
 	}
-	if p.removes == 0 || left == 0 {
+	if p.removes > 0 {
+		p.returnRemoved(p.now, left)
+	}
+}
+
+// returnRemoved takes back so many instances of what a round counted that was at a time.
+func (p *pass) returnRemoved(round time.Time, instances int64) {
+	b := p.ballots[p.definition.Target.Fleet]
+	if b == nil || instances <= 0 {
 		return
 	}
-	b := p.ballots[p.definition.Target.Fleet]
 	p.breakers.change(b.fleet, b.breaker.Window, p.clock.Now(), p.recorder, func(removals *state.Removals) {
 		for i := range removals.Rounds {
-			if removal := &removals.Rounds[i]; removal.Time.Equal(p.now) {
-				removal.Instances -= min(left, removal.Instances)
+			if removal := &removals.Rounds[i]; removal.Time.Equal(round) {
+				removal.Instances -= min(instances, removal.Instances)
 			}
 		}
 	})

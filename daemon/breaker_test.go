@@ -241,6 +241,37 @@ func TestBreakerWindow(t *testing.T) {
 
 // TestBreakerResumed holds that what a person lets go goes, and all that follows within
 // the window.
+// TestBreakerUnanswered: writes without an answer that turn out not to have been made took
+// nothing away, also over a restart.
+func TestBreakerUnanswered(t *testing.T) {
+	for name, restart := range map[string]bool{"the same run": false, "a restart between": true} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				names := w.guarded()
+				w.start()
+				answer := w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Err: fmt.Errorf("%w: 500", targets.ErrUnknownOutcome)})
+				w.values(8, names...)
+				for range 6 {
+					w.advance(15 * time.Second)
+					if restart {
+						w.stop()
+						w.start()
+					}
+				}
+				if b := w.daemon.shownBreakers()["fleet"]; b.Open || b.Removed > 20 {
+					t.Errorf("the breaker is open: %t, and counts %d removed, want no more than what is under way", b.Open, b.Removed)
+				}
+				answer()
+				w.advance(30 * time.Second)
+				if got := w.fleet().Replicas(names[0]); got != 8 {
+					t.Errorf("%s has %d replicas once its fleet answers, want 8", names[0], got)
+				}
+				w.stop()
+			})
+		})
+	}
+}
+
 func TestBreakerResumed(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		names := w.guarded()

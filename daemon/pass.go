@@ -288,6 +288,9 @@ func (p *pass) settleIntention(observation *policy.Observation) []policy.Event {
 	}
 	record.Intention = nil
 	if observation.SpecReplicas == intention.From {
+		if intention.Reason != policy.Commanded { // whose removals no breaker counts
+			p.returnRemoved(intention.Time, int64(intention.From)-int64(intention.To))
+		}
 		return nil
 	}
 	record.Left = &intention.To

@@ -73,13 +73,43 @@ type exporter struct {
 }
 
 // Export writes everything, and with history the history of decisions as well, each file
-// as it is at one moment.
+// as it is at one moment. It writes from copies: while a transaction reads, another one may
+// have to wait for it, and nobody's scaling is to wait for whoever reads the export.
 func (s *store) Export(ctx context.Context, to io.Writer, withHistory bool) error {
-	databases := []*database{s.state}
+	from := []*database{s.state}
 	if withHistory {
-		databases = append(databases, s.history)
+		from = append(from, s.history)
 	}
-	return export(ctx, to, databases)
+	var copies []*database
+	for _, d := range from {
+		taken, err := d.copied()
+		if err != nil {
+			return fmt.Errorf("copy %q for an export: %w", d.path, unwritten(filepath.Dir(d.path), err))
+		}
+		defer func() { _ = taken.close() }()
+		copies = append(copies, taken)
+	}
+	return export(ctx, to, copies)
+}
+
+// copied returns a copy of the database as it is, to be read and closed, in a file beside
+// it that has no name.
+func (d *database) copied() (*database, error) {
+	file, err := os.CreateTemp(filepath.Dir(d.path), filepath.Base(d.path)+".export-*")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(file.Name()); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	err = d.view(func(tx *bolt.Tx) error {
+		_, err := tx.WriteTo(file)
+		return err
+	})
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return openReadOnlyBy(d.path, func(string, int, os.FileMode) (*os.File, error) { return file, nil })
 }
 
 func export(ctx context.Context, to io.Writer, databases []*database) error {
@@ -163,11 +193,14 @@ func ExportDir(ctx context.Context, dir string, to io.Writer, withHistory bool) 
 }
 
 // openReadOnly opens a database as it is: nothing of it is looked at.
-func openReadOnly(path string) (*database, error) {
+func openReadOnly(path string) (*database, error) { return openReadOnlyBy(path, os.OpenFile) }
+
+// openReadOnlyBy is openReadOnly with a function in the place of [os.OpenFile].
+func openReadOnlyBy(path string, open func(string, int, os.FileMode) (*os.File, error)) (*database, error) {
 	d := &database{path: path}
 	err := guard(func() (err error) {
 		d.db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: lockWait, ReadOnly: true, NoStatistics: true, OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
-			if d.file, err = os.OpenFile(name, flag&^os.O_CREATE, mode); err != nil {
+			if d.file, err = open(name, flag&^os.O_CREATE, mode); err != nil {
 				return nil, err
 			}
 			return d.file, nil

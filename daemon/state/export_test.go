@@ -2,7 +2,10 @@ package state
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -115,6 +118,48 @@ func TestExport(t *testing.T) {
 }
 
 // TestImportRefuses holds what is not imported, and that nothing is left of it.
+// TestExportHoldsNobodyUp: commits go on while nobody reads an export, also those that
+// make the file grow.
+func TestExportHoldsNobodyUp(t *testing.T) {
+	st := open(t, t.TempDir())
+	records := map[string]Record{}
+	for i := range 500 {
+		records[fmt.Sprintf("a-%d", i)] = sampleRecord(i)
+	}
+	commit(t, st, Changes{Records: records, LastRound: epoch})
+	reader, writer := io.Pipe()
+	exported := make(chan error, 1)
+	go func() { exported <- st.Export(t.Context(), writer, true) }()
+	if _, err := reader.Read(make([]byte, 4096)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	committed := make(chan error, 1)
+	go func() {
+		var err error
+		for round := range 20 {
+			err = errors.Join(err, st.Commit(ctx, Changes{Records: records, LastRound: epoch.Add(time.Duration(round) * 15 * time.Second)}))
+		}
+		committed <- err
+	}()
+	select {
+	case err := <-committed:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-ctx.Done():
+		t.Error("commits wait for whoever reads an export")
+	}
+	_ = reader.CloseWithError(io.ErrClosedPipe)
+	if err := <-exported; !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("the export ended with %v, want that of its reader", err)
+	}
+	if left, err := filepath.Glob(filepath.Join(st.(*store).claim.dir, "*export*")); len(left) > 0 || err != nil {
+		t.Errorf("an export leaves %v, %v", left, err)
+	}
+}
+
 func TestImportRefuses(t *testing.T) {
 	_, text := exported(t)
 	lines := bytes.SplitAfter(text, []byte("\n"))

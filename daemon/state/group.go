@@ -63,8 +63,8 @@ func (s *store) write(w *write) error {
 	return w.err
 }
 
-// writeAll writes a batch, the history first: what comes with entries that
-// cannot be written is not written either.
+// writeAll writes a batch, the history first. Entries that cannot be written are an error
+// of what they come with, which is written all the same.
 func (s *store) writeAll(batch []*write) {
 	if err := s.renew(); err != nil {
 		for _, w := range batch {
@@ -81,11 +81,13 @@ func (s *store) writeAll(batch []*write) {
 	if len(entries)+len(gone) > 0 {
 		err = s.history.update(func(tx *bolt.Tx) error { return s.addEntries(tx, entries, gone) })
 	}
+	s.tellDamage()
 	var changing []*write
 	for _, w := range batch {
 		if len(w.entries)+len(w.gone) > 0 && err != nil {
 			w.err = unwritten(s.history.path, err)
-		} else if w.state != nil {
+		}
+		if w.state != nil {
 			changing = append(changing, w)
 		}
 	}
@@ -102,7 +104,7 @@ func (s *store) writeAll(batch []*write) {
 	})
 	if err != nil {
 		for _, w := range changing {
-			w.err = unwritten(s.state.path, err)
+			w.err = errors.Join(w.err, unwritten(s.state.path, err))
 		}
 	}
 }

@@ -100,6 +100,7 @@ func (s *store) addEntries(tx *bolt.Tx, entries []sealedEntry, gone []string) er
 	if err != nil {
 		return err
 	}
+	h.damaged = s.noteDamage
 	if err := h.forget(gone); err != nil {
 		return err
 	}
@@ -128,6 +129,8 @@ type history struct {
 	meta, entries, names, counts *bolt.Bucket
 	// bytes is the sum of the entries' sizes.
 	bytes int64
+	// damaged is called with why an entry cannot be read.
+	damaged func(error)
 }
 
 func openHistory(tx *bolt.Tx) (*history, error) {
@@ -192,11 +195,13 @@ func (h *history) prune(cutoff time.Time, maxBytes int64, most int) (early int, 
 	return early, nil
 }
 
-// keepCount keeps the count of an entry that is to be removed.
+// keepCount keeps the count of an entry that is to be removed. Of one that is damaged
+// nothing is known.
 func (h *history) keepCount(key, sealed []byte) error {
 	var entry Entry
 	if err := unsealEntry(string(key), sealed, &entry); err != nil {
-		return err
+		h.damaged(err)
+		return nil
 	}
 	count, known := entry.count()
 	if !known {
@@ -231,18 +236,40 @@ func (h *history) forget(names []string) error {
 	return nil
 }
 
+// noteDamage has it told that an entry cannot be read.
+func (s *store) noteDamage(err error) { s.damaged.CompareAndSwap(nil, &err) }
+
+// tellDamage records that an entry of the history could not be read, once. Only who
+// writes may call it.
+func (s *store) tellDamage() {
+	damage := s.damaged.Load()
+	if damage == nil || s.damageTold {
+		return
+	}
+	s.damageTold = true
+	err := s.lose(HistoryPart, fmt.Sprintf("%q has damaged entries, which are left out (%v); \"hpad history --verify\" finds all", s.history.path, *damage))
+	if err != nil {
+		s.options.Log.Warn("that entries of the history are damaged cannot be written", zap.NamedError("err", err))
+	}
+}
+
 // LastCount is as [Store] has it.
 func (s *store) LastCount(ctx context.Context, name string) (count int32, known bool, err error) {
 	if err := checkKey(name); err != nil {
 		return 0, false, err
 	}
 	err = s.history.view(func(tx *bolt.Tx) error {
-		err := eachEntry(ctx, tx, name, time.Time{}, time.Time{}, func(entry *Entry) bool {
+		damaged := false
+		err := eachEntry(ctx, tx, name, time.Time{}, time.Time{}, func(entry *Entry, err error) bool {
+			if damaged = err != nil; damaged { // what it was since nobody knows
+				s.noteDamage(err)
+				return false
+			}
 			count, known = entry.count()
 			return !known
 		})
 		counts := tx.Bucket(countsBucket)
-		if err != nil || known || counts == nil {
+		if err != nil || known || damaged || counts == nil {
 			return err
 		}
 		if sealed := counts.Get([]byte(name)); sealed != nil {
@@ -270,7 +297,7 @@ func (s *store) History(ctx context.Context, name string, from, to time.Time, li
 	if err == nil {
 		err = s.history.view(func(tx *bolt.Tx) error {
 			var err error
-			found, err = readHistory(ctx, tx, name, from, to, limit)
+			found, err = s.readHistory(ctx, tx, name, from, to, limit)
 			return err
 		})
 	}
@@ -280,9 +307,14 @@ func (s *store) History(ctx context.Context, name string, from, to time.Time, li
 	return found, nil
 }
 
-func readHistory(ctx context.Context, tx *bolt.Tx, name string, from, to time.Time, limit int) ([]Entry, error) {
+// readHistory reads entries. Those that are damaged are left out.
+func (s *store) readHistory(ctx context.Context, tx *bolt.Tx, name string, from, to time.Time, limit int) ([]Entry, error) {
 	var found []Entry
-	err := eachEntry(ctx, tx, name, from, to, func(entry *Entry) bool {
+	err := eachEntry(ctx, tx, name, from, to, func(entry *Entry, err error) bool {
+		if err != nil {
+			s.noteDamage(err)
+			return true
+		}
 		found = append(found, *entry)
 		return len(found) != limit
 	})
@@ -290,8 +322,9 @@ func readHistory(ctx context.Context, tx *bolt.Tx, name string, from, to time.Ti
 	return found, err
 }
 
-// eachEntry goes from the newest entry to the oldest, for as long as more says so.
-func eachEntry(ctx context.Context, tx *bolt.Tx, name string, from, to time.Time, more func(*Entry) bool) error {
+// eachEntry goes from the newest entry to the oldest, for as long as more says so, which
+// gets an error for one that is damaged.
+func eachEntry(ctx context.Context, tx *bolt.Tx, name string, from, to time.Time, more func(*Entry, error) bool) error {
 	first := timeKey(from)
 	if from.IsZero() {
 		first = make([]byte, timeSize)
@@ -320,10 +353,7 @@ func eachEntry(ctx context.Context, tx *bolt.Tx, name string, from, to time.Time
 		if name != "" {
 			at = entryKey(key[len(key)-timeSize:], name)
 		}
-		if err := unsealEntry(string(at), entries.Get(at), &entry); err != nil {
-			return err
-		}
-		if !more(&entry) {
+		if err := unsealEntry(string(at), entries.Get(at), &entry); !more(&entry, err) {
 			break
 		}
 	}

@@ -1,12 +1,15 @@
 package state
 
 import (
+	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	bolt "go.etcd.io/bbolt"
 
 	"github.com/hpad/hpad/policy"
 )
@@ -131,6 +134,54 @@ func TestHistoryRetention(t *testing.T) {
 	}
 	if got, err := s.History(t.Context(), "b", time.Time{}, time.Time{}, 0); err != nil || len(got) != 20 {
 		t.Errorf("entries %v, %v; want 20", minutes(got), err)
+	}
+}
+
+// TestDamagedEntry: an entry that is damaged while hpad runs keeps neither others from
+// being read nor the state from being written, is told, and goes in its time.
+func TestDamagedEntry(t *testing.T) {
+	dir := t.TempDir()
+	st, err := Open(dir, Options{Retention: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = st.Close() }()
+	var entries []Entry
+	for minute := range 3 {
+		in := someInputs(2, epoch.Add(time.Duration(minute)*time.Minute))
+		entries = append(entries, decidedEntry("a", &in))
+	}
+	commit(t, st, Changes{Entries: entries})
+	damage := func(at func(*bolt.Cursor) ([]byte, []byte)) {
+		err := st.(*store).history.update(func(tx *bolt.Tx) error {
+			key, value := at(tx.Bucket(entriesBucket).Cursor())
+			value = bytes.Clone(value)
+			value[len(value)-1] ^= 1
+			return tx.Bucket(entriesBucket).Put(bytes.Clone(key), value)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	damage((*bolt.Cursor).First)
+	if found, err := st.History(t.Context(), "a", time.Time{}, time.Time{}, 0); err != nil || len(found) != 2 {
+		t.Errorf("read %d entries, %v, want the two that are whole", len(found), err)
+	}
+	if count, known, err := st.LastCount(t.Context(), "a"); err != nil || !known {
+		t.Errorf("the last count is %d, %t, %v, want that of the newest entry", count, known, err)
+	}
+	damage((*bolt.Cursor).Last)
+	if count, known, err := st.LastCount(t.Context(), "a"); err != nil || known {
+		t.Errorf("the last count is %d, %t, %v, want none: that of the newest entry is not known", count, known, err)
+	}
+	in := someInputs(2, epoch.Add(2*time.Hour))
+	commit(t, st, Changes{Records: map[string]Record{"a": sampleRecord(1)}, Entries: []Entry{decidedEntry("a", &in)}})
+	if found, err := st.History(t.Context(), "a", time.Time{}, time.Time{}, 0); err != nil || len(found) != 1 {
+		t.Errorf("read %d entries, %v, want the new one alone, as the others are too old", len(found), err)
+	}
+	losses := st.Losses()
+	if len(load(t, st).Autoscalers) != 1 || len(losses) != 1 || losses[0].Part != HistoryPart || !strings.Contains(losses[0].Message, "checksum does not match") {
+		t.Errorf("losses %+v, want that entries are damaged told once, and the record written", losses)
 	}
 }
 

@@ -34,6 +34,10 @@ type store struct {
 	group          group
 	// renewal is guarded by the group's writing, as are all writes.
 	renewal renewal
+	// damaged is why an entry of the history could not be read; nil while all could. It is
+	// told once, which the group's writing guards.
+	damaged    atomic.Pointer[error]
+	damageTold bool
 	// verifying has room for whoever verifies the history.
 	verifying chan struct{}
 }
