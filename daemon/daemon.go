@@ -99,7 +99,7 @@ func New(options Options) *Daemon {
 	}
 	f.steps.Store(&clockSteps{})
 	f.pauses.recall(nil)
-	f.recorder = newRecorder(options.Store, f.clock, f.reportState)
+	f.recorder = newRecorder(options.Store, f.clock, f.log, f.reportState)
 	f.current.Store(&generation{config: &config.Config{}})
 	d := &Daemon{inForce: f, options: options, status: status{f}}
 	d.notifier = newNotifier(options.Notify, options.WatchdogInterval, d.statusLine)

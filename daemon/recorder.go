@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/hpad/hpad/daemon/state"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
@@ -17,7 +19,10 @@ import (
 type recorder struct {
 	store   state.Store
 	clock   *clock.Clock
+	log     *zap.Logger
 	observe func(d time.Duration, records int, err error)
+	// dropped counts entries that waited in vain since the last commit that was written.
+	dropped int
 
 	mu      sync.Mutex
 	changes state.Changes
@@ -38,8 +43,8 @@ func (c *commit) wait() error {
 	return c.err
 }
 
-func newRecorder(store state.Store, clock *clock.Clock, observe func(time.Duration, int, error)) *recorder {
-	return &recorder{store: store, clock: clock, observe: observe, kick: make(chan struct{}, 1)}
+func newRecorder(store state.Store, clock *clock.Clock, log *zap.Logger, observe func(time.Duration, int, error)) *recorder {
+	return &recorder{store: store, clock: clock, log: log, observe: observe, kick: make(chan struct{}, 1)}
 }
 
 // record adds a record, nil for none, and entries of the history to the next
@@ -132,6 +137,9 @@ func (r *recorder) commit() {
 	r.observe(time.Since(started), len(changes.Records), now.err)
 	if now.err != nil {
 		r.keep(changes)
+	} else if r.dropped > 0 {
+		r.log.Warn("the history lacks entries that waited for too long to be written", zap.Int("entries", r.dropped))
+		r.dropped = 0
 	}
 	close(now.done)
 }
@@ -163,7 +171,10 @@ func (r *recorder) keep(old state.Changes) {
 		both.LastRound = r.changes.LastRound
 	}
 	both.Entries = append(old.Entries, r.changes.Entries...)
-	both.Entries = both.Entries[max(0, len(both.Entries)-keptEntries):]
+	if over := len(both.Entries) - keptEntries; over > 0 {
+		both.Entries = both.Entries[over:]
+		r.dropped += over
+	}
 	r.changes = both
 	if r.next == nil { // nobody asks for a commit, and the last one takes it along
 		r.next = &commit{done: make(chan struct{})}

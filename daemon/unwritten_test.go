@@ -8,6 +8,9 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/hpad/hpad/daemon/state"
+	"github.com/hpad/hpad/targets/clock"
 )
 
 // TestUnwrittenState cannot write its state for a while, and at the end.
@@ -87,4 +90,22 @@ func TestUnwrittenStateIsWrittenLater(t *testing.T) {
 		}
 		w.stop()
 	})
+}
+
+// Of the history so much waits as there is room for; what does not is told.
+func TestEntriesDropped(t *testing.T) {
+	core, logs := observer.New(zap.InfoLevel)
+	store := newMemoryStore()
+	r := newRecorder(store, clock.New(clock.System{Wall: time.Now}), zap.New(core), func(time.Duration, int, error) {})
+	store.fail(errors.New("no space left on device"))
+	r.record("a", nil, make([]state.Entry, keptEntries+500)...)
+	r.commit()
+	store.fail(nil)
+	r.commit()
+	r.record("a", nil, state.Entry{})
+	r.commit()
+	told := logs.FilterMessageSnippet("the history lacks entries").All()
+	if len(told) != 1 || told[0].ContextMap()["entries"] != int64(500) {
+		t.Errorf("told %+v, want once that 500 entries are lacking", told)
+	}
 }
