@@ -110,6 +110,7 @@ func autoscale(cmd *cobra.Command, stream streams, o *autoscaleOptions) error {
 	}
 	text := o.wish.Draft(reference).TOML()
 	addition := confd.Addition{Main: o.file, Name: o.wish.Name, Text: []byte(text)}
+	addition.Apart = confd.HoldsService(addition.Path(), reference.Ref.Fleet)
 	if err := addition.CheckFree(c, reference.Ref); err != nil {
 		return err
 	}

@@ -96,7 +96,8 @@ func (t *table) decodeKeys(key string, raw map[string]any, to reflect.Value, all
 		}
 		if field, known := fields.ByKey[name]; known {
 			if field.Tag.Get("secret") == "true" {
-				t.doc.secret = append(t.doc.secret, under(t.path, join(key, name)))
+				doc := t.docOf(join(key, name))
+				doc.secret = append(doc.secret, under(t.path, join(key, name)))
 			}
 			t.decode(join(key, name), to.FieldByIndex(field.Index), inner)
 		} else {

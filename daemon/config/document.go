@@ -40,6 +40,9 @@ type table struct {
 	// path is the table's, as "fleets.prod"; name its last part.
 	path, name string
 	raw        map[string]any
+	// parts are the keys of services that other documents have; nil for all but fleets
+	// whose services are spread over files.
+	parts map[string]*document
 	// misfits are the keys whose values are of another type than they should be: no
 	// other mistake in them is recorded.
 	misfits []string
@@ -95,6 +98,12 @@ func (t *table) collect(section map[string]*table) {
 		case !validName(name):
 			one.add("", "", fmt.Sprintf("%q is not a valid name: %s", name, nameRule))
 		case other != nil:
+			if t.path == fleetsKey {
+				if whole := spread(other, one); whole != nil {
+					whole.name, section[other.name] = other.name, whole
+					continue
+				}
+			}
 			one.add("", "", "is already defined in "+other.where("")+"; a name may occur once")
 		default:
 			one.name, _ = t.loader.texts.kept(name).(string) // not the text of the whole file with it
@@ -130,8 +139,8 @@ func (t *table) add(key, value, detail string) {
 
 // record records a mistake, whatever it follows from.
 func (t *table) record(key, value, detail string) {
-	path := under(t.path, key)
-	t.loader.errs = append(t.loader.errs, Error{File: t.doc.name, Line: t.doc.lineOf(path), Key: path, Value: value, Detail: detail})
+	path, doc := under(t.path, key), t.docOf(key)
+	t.loader.errs = append(t.loader.errs, Error{File: doc.name, Line: doc.lineOf(path), Key: path, Value: value, Detail: detail})
 }
 
 // warn records what is allowed and hardly meant, unless the key has a mistake.
@@ -141,18 +150,18 @@ func (t *table) warn(key, detail string) { t.addWarning(key, detail, false) }
 func (t *table) warnUnworkable(key, detail string) { t.addWarning(key, detail, true) }
 
 func (t *table) addWarning(key, detail string, unworkable bool) {
-	path := under(t.path, key)
+	path, doc := under(t.path, key), t.docOf(key)
 	if slices.ContainsFunc(t.misfits, func(misfit string) bool { return isWithin(key, misfit) }) {
 		return
 	}
 	t.loader.warnings = append(t.loader.warnings, Error{
-		File: t.doc.name, Line: t.doc.lineOf(path), Key: path, Value: t.doc.textOf(path), Detail: detail, Unworkable: unworkable,
+		File: doc.name, Line: doc.lineOf(path), Key: path, Value: doc.textOf(path), Detail: detail, Unworkable: unworkable,
 	})
 }
 
 // addWritten records a mistake with the value as it is written in the file.
 func (t *table) addWritten(key, detail string) {
-	t.add(key, t.doc.textOf(under(t.path, key)), detail)
+	t.add(key, t.docOf(key).textOf(under(t.path, key)), detail)
 }
 
 // unknown records an unknown key, with the one that was probably meant.
@@ -170,5 +179,6 @@ func (t *table) unknown(key string, allowed []string) {
 
 // where returns "file:line" of a key of the table.
 func (t *table) where(key string) string {
-	return t.doc.name + ":" + strconv.Itoa(t.doc.lineOf(under(t.path, key)))
+	doc := t.docOf(key)
+	return doc.name + ":" + strconv.Itoa(doc.lineOf(under(t.path, key)))
 }

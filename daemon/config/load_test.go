@@ -317,6 +317,33 @@ func TestLoadMistakes(t *testing.T) {
 				"conf.d/b.toml:7: sources.prom: is already defined in hpad.toml:9; a name may occur once",
 			},
 		},
+		"service of two files": {
+			files: map[string]string{
+				"hpad.toml":     fleetText + "[fleets.local.services.one]\ncommand = [\"true\"]\n",
+				"conf.d/a.toml": "[fleets.local.services.two]\ncommand = [\"true\"]\nreplicas = -1\n",
+				"conf.d/b.toml": "# B\n[fleets.local.services.one]\ncommand = [\"true\"]\n[fleets.local.services.two]\ncommand = [\"true\"]\n",
+			},
+			want: []string{
+				"conf.d/a.toml:3: fleets.local.services.two.replicas = -1: must be at least 0",
+				"conf.d/b.toml:2: fleets.local.services.one: is already defined in hpad.toml:8; a name may occur once",
+				"conf.d/b.toml:4: fleets.local.services.two: is already defined in conf.d/a.toml:1; a name may occur once",
+			},
+		},
+		"keys of a fleet in two files": {
+			files: map[string]string{
+				"hpad.toml":     fleetText,
+				"conf.d/a.toml": "[fleets.local]\nkind = \"process\"\n[fleets.local.services.two]\ncommand = [\"true\"]\n",
+			},
+			want: []string{"conf.d/a.toml:1: fleets.local: is already defined in hpad.toml:2; a name may occur once"},
+		},
+		"services without their fleet": {
+			files: map[string]string{
+				"hpad.toml":     "",
+				"conf.d/a.toml": "[fleets.local.services.one]\ncommand = [\"true\"]\n",
+				"conf.d/b.toml": "[fleets.local.services.two]\ncommand = [\"true\"]\n",
+			},
+			want: []string{"conf.d/a.toml:1: fleets.local.kind: is required: the kinds of fleets are awsasg, azurevmss, compose, gcemig, nomad, process, swarm, systemd"},
+		},
 		"target of two files": {
 			files: map[string]string{
 				"hpad.toml":     fleetText + worker,

@@ -19,10 +19,19 @@ type Addition struct {
 	// Name is the autoscaler's.
 	Name string
 	Text []byte
+	// Apart has the file named NAME-autoscaler.toml, because NAME.toml has the target's
+	// service.
+	Apart bool
 }
 
 // Path returns where the file is to be.
-func (a *Addition) Path() string { return filepath.Join(config.ExtraDir(a.Main), a.Name+".toml") }
+func (a *Addition) Path() string {
+	name := a.Name
+	if a.Apart {
+		name += "-autoscaler"
+	}
+	return filepath.Join(config.ExtraDir(a.Main), name+".toml")
+}
 
 // CheckFree returns why the file is not to be there: because the configuration has an
 // autoscaler of that name, or one of the target. Errors have hints.

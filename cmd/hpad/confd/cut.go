@@ -46,6 +46,18 @@ func Holds(text []byte, name string) (bool, error) {
 	return ok, nil
 }
 
+// HoldsService reports whether the file at a path has a service of a fleet, as a part of
+// it that is spread over files. A file that cannot be read has none.
+func HoldsService(path, fleet string) bool {
+	var file struct {
+		Fleets map[string]struct {
+			Services map[string]any `toml:"services"`
+		} `toml:"fleets"`
+	}
+	_, err := toml.DecodeFile(path, &file)
+	return err == nil && len(file.Fleets[fleet].Services) > 0
+}
+
 // Find returns the lines of an autoscaler's tables in a text, as far as they are
 // lines of their own.
 func Find(text []byte, name string) []Lines {
