@@ -41,10 +41,10 @@ func TestInstancesAreListed(t *testing.T) {
 	}
 	const want = `  memory of app:     no samples yet
   NAME    NODE     STATE                           AGE         CPU                  JOBS
-  web-1   n1       Running, ready                  60m         120m (60%)           120m
-  web-2   <none>   Running, not ready, protected   60s         120m unready         120m
+  web-1   n1       Running, ready                  60m         0.12 (60%)           0.12
+  web-2   <none>   Running, not ready, protected   60s         0.12 unready         0.12
   3       n1       Pending                         <unknown>   <unknown> unready    <unknown>
-  4       n1       Stopping                        <unknown>   120m (60%) ignored   120m
+  4       n1       Stopping                        <unknown>   0.12 (60%) ignored   0.12
   5       n2       Running, ready                  <unknown>   <unknown>            <unknown>
 Evaluation:
 `
