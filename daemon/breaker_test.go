@@ -172,7 +172,7 @@ func TestBreakerTakenAway(t *testing.T) {
 				if how == "restart" {
 					w.stop()
 					w.start()
-				} else if err := w.daemon.Reload(t.Context()); err != nil {
+				} else if _, err := w.daemon.Reload(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				w.advance(15 * time.Second)
@@ -389,13 +389,13 @@ func TestBreakerWaits(t *testing.T) {
 		w.advance(time.Until(nextTick(time.Now(), 15*time.Second).Add(time.Second)))
 		w.wantCounts(8, names[2:4]...)
 		delete(w.config.Autoscalers, names[9])
-		if err := w.daemon.Reload(t.Context()); err != nil {
+		if _, err := w.daemon.Reload(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		w.advance(14 * time.Second)
 		w.wantCounts(6, names[2:4]...)
 		w.fed(names[9], 10, 10)
-		if err := w.daemon.Reload(t.Context()); err != nil {
+		if _, err := w.daemon.Reload(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		w.source().set(names[9], func(context.Context, time.Time) (sources.Vector, error) { panic("slow") })

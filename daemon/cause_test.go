@@ -460,7 +460,7 @@ func TestForeignChangesAndBoundsAreTold(t *testing.T) {
 		two := int32(2)
 		changed.Spec.MinReplicas, changed.Spec.MaxReplicas = &two, 50
 		w.config.Autoscalers["q"] = changed
-		if err := w.daemon.Reload(t.Context()); err != nil {
+		if _, err := w.daemon.Reload(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		w.advance(time.Minute)

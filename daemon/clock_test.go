@@ -125,7 +125,7 @@ func TestStepIsTold(t *testing.T) {
 		w.advance(time.Minute)
 		w.queue("c", 3) // which is younger than both
 		w.source().value("c", 3)
-		if err := w.daemon.Reload(t.Context()); err != nil {
+		if _, err := w.daemon.Reload(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		w.stepClock(45 * time.Second)

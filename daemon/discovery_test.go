@@ -247,7 +247,7 @@ func TestDiscoveryTellsWhatGoes(t *testing.T) {
 		"undiscovered": {
 			func(t *testing.T, w *world, _ *labels) {
 				w.discover, w.fleetConfig = false, func() targets.Config { return fleetTable{w, "another"} }
-				if err := w.daemon.Reload(t.Context()); err != nil {
+				if _, err := w.daemon.Reload(t.Context()); err != nil {
 					t.Error(err)
 				}
 			},
@@ -365,7 +365,7 @@ func TestDiscoveryUnderTheConfiguration(t *testing.T) {
 		}
 		delete(w.config.Autoscalers, "file")
 		w.source().value("web", 5)
-		if err := w.daemon.Reload(t.Context()); err != nil {
+		if _, err := w.daemon.Reload(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		w.advance(15 * time.Second)
@@ -379,7 +379,7 @@ func TestDiscoveryUnderTheConfiguration(t *testing.T) {
 			t.Errorf("problems are %q", got)
 		}
 		w.sources["second"] = w.source()
-		if err := w.daemon.Reload(t.Context()); err != nil {
+		if _, err := w.daemon.Reload(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if got := w.problems(); len(got) != 0 {
@@ -387,7 +387,7 @@ func TestDiscoveryUnderTheConfiguration(t *testing.T) {
 		}
 		w.discover = false
 		w.fleetConfig = func() targets.Config { return fleetTable{w, "another"} }
-		if err := w.daemon.Reload(t.Context()); err != nil {
+		if _, err := w.daemon.Reload(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if got := w.names(); len(got) != 0 || len(w.daemon.Discovered()) != 0 {
@@ -473,7 +473,7 @@ func TestDiscoveryFollowsThePeriod(t *testing.T) {
 		w.advance(time.Minute)
 		l.set("web")
 		w.config.Daemon.SyncPeriod = 15 * time.Second
-		if err := w.daemon.Reload(t.Context()); err != nil {
+		if _, err := w.daemon.Reload(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		w.advance(16 * time.Second)
@@ -601,7 +601,7 @@ func TestDiscoveredByTwoFleets(t *testing.T) {
 		file := w.config.Autoscalers["file"]
 		file.Target = w.fleets["other"].Ref("web")
 		w.config.Autoscalers["file"] = file
-		if err := w.daemon.Reload(t.Context()); err != nil {
+		if _, err := w.daemon.Reload(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		w.advance(time.Minute)

@@ -63,7 +63,7 @@ func TestProblems(t *testing.T) {
 		w.sourceKind = func(string) sources.Source { return troubled }
 		w.start()
 		w.loadErr = errors.New("hpad.toml:3: no such key")
-		if err := w.daemon.Reload(t.Context()); err == nil {
+		if _, err := w.daemon.Reload(t.Context()); err == nil {
 			t.Error("a bad file was accepted")
 		}
 		troubled.problems = []string{"scrape 127.0.0.1:9100: 500"}
@@ -75,7 +75,7 @@ func TestProblems(t *testing.T) {
 			t.Errorf("problems = %v, want %v", got, want)
 		}
 		w.loadErr, troubled.problems = nil, nil
-		if err := w.daemon.Reload(t.Context()); err != nil {
+		if _, err := w.daemon.Reload(t.Context()); err != nil {
 			t.Error(err)
 		}
 		if got := w.daemon.Readiness().Problems; len(got) != 0 {
@@ -126,7 +126,7 @@ func TestQuarantine(t *testing.T) {
 		changed := w.config.Autoscalers["q"]
 		changed.Spec.MaxReplicas = 50
 		w.config.Autoscalers["q"] = changed
-		if err := w.daemon.Reload(t.Context()); err != nil {
+		if _, err := w.daemon.Reload(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		w.advance(time.Second)
@@ -188,7 +188,7 @@ func TestAutoscalerSeriesFollowTheConfiguration(t *testing.T) {
 		w.advance(time.Minute)
 		for _, on := range []bool{true, false, true} {
 			w.config.Daemon.AutoscalerSeries = on
-			if err := w.daemon.Reload(t.Context()); err != nil {
+			if _, err := w.daemon.Reload(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			var text strings.Builder

@@ -18,7 +18,7 @@ import (
 func (w *world) setMode(name string, mode policy.Mode) {
 	w.t.Helper()
 	w.config.Autoscalers[name].Mode = mode
-	if err := w.daemon.Reload(w.t.Context()); err != nil {
+	if _, err := w.daemon.Reload(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}
 	w.advance(time.Millisecond)

@@ -109,7 +109,7 @@ func TestPauseStays(t *testing.T) {
 				w.wantCount("web", 8)
 				reload := func(what string) {
 					t.Helper()
-					if err := w.daemon.Reload(t.Context()); err != nil {
+					if _, err := w.daemon.Reload(t.Context()); err != nil {
 						t.Fatal(err)
 					}
 					w.advance(time.Minute)

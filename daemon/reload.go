@@ -32,30 +32,30 @@ type reloader struct {
 }
 
 // Reload reads the configuration again, builds what it asks for, and swaps it
-// in. An error leaves everything as it was. It waits for a daemon that is only
-// starting, until ctx ends.
-func (r *reloader) Reload(ctx context.Context) error {
+// in. It returns what is different now, or will be from the next start. An error leaves
+// everything as it was. It waits for a daemon that is only starting, until ctx ends.
+func (r *reloader) Reload(ctx context.Context) ([]config.Change, error) {
 	select {
 	case <-r.running:
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
 	r.reloads.Lock()
 	defer r.reloads.Unlock()
 	if r.runContext.Err() != nil {
-		return errStopping
+		return nil, errStopping
 	}
 	r.notifier.reloading()
 	defer func() { r.notifier.ready() }()
-	err := r.reload()
+	changes, err := r.reload()
 	r.metrics.Reload(err)
 	r.refused.Set(err)
 	if err != nil {
 		r.log.Error("reload failed; the old configuration stays in force", author(ctx), zap.NamedError("err", err))
-		return err
+		return nil, err
 	}
-	r.log.Info("reloaded", author(ctx), zap.Int("autoscalers", len(r.current.Load().names)))
-	return nil
+	r.log.Info("reloaded", author(ctx), zap.Int("autoscalers", len(r.current.Load().names)), zap.Int("changes", len(changes)))
+	return changes, nil
 }
 
 // author is who asked for what is logged, where that is known.
@@ -67,21 +67,33 @@ func author(ctx context.Context) zap.Field {
 }
 
 // reload reads the configuration and puts it in force.
-func (r *reloader) reload() error {
+func (r *reloader) reload() ([]config.Change, error) {
 	c, err := r.load()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c.Adopt(r.labels.File())
+	changes := r.changesTo(c)
 	if err := r.putInForce(c); err != nil {
-		return err
+		return nil, err
 	}
 	select {
 	case r.reloaded <- struct{}{}:
 	default: // it will look anyway
 	}
-	r.warnFixed(c.Daemon)
-	return nil
+	for _, change := range changes {
+		if change.NextStart {
+			r.log.Warn("a changed key takes effect at the next start only", zap.String("key", change.Key))
+		}
+	}
+	return changes, nil
+}
+
+// changesTo returns what a configuration has otherwise than the one in force.
+func (r *reloader) changesTo(c *config.Config) []config.Change {
+	inForce := *r.labels.File()
+	inForce.Daemon = inForce.Daemon.InForce(&r.fixed)
+	return inForce.Changes(c)
 }
 
 // ReloadChanges returns what a reload would change, with the error that would refuse it.
@@ -108,14 +120,7 @@ func (r *reloader) ReloadChanges(ctx context.Context) ([]config.Change, error) {
 	for _, a := range ch.added {
 		r.metrics.Forget(a.name)
 	}
-	return r.labels.File().Changes(c), ch.adapters.Discard()
-}
-
-// warnFixed logs changed keys that only a restart puts in force.
-func (r *reloader) warnFixed(next config.Daemon) {
-	for _, key := range r.fixed.ChangedFixed(&next) {
-		r.log.Warn("a changed key takes effect at the next start only", zap.String("key", key))
-	}
+	return r.changesTo(c), ch.adapters.Discard()
 }
 
 // discoverLabels has the fleets discover, at once and at each tick of the

@@ -28,6 +28,16 @@ func TestReloadChanges(t *testing.T) {
 		if _, known := w.daemon.Autoscaler("other"); known || w.view("web").Spec.MaxReplicas != 100 {
 			t.Error("it is in force")
 		}
+		for range 2 { // what waits for the next start waits on
+			w.config.Daemon.Listen = "127.0.0.1:1"
+			changes, err := w.daemon.Reload(t.Context())
+			if err != nil || len(changes) == 0 || changes[0].Key != "daemon.listen" || !changes[0].NextStart {
+				t.Errorf("reloaded with %v, %v, want what waits for the next start", changes, err)
+			}
+		}
+		if w.view("web").Spec.MaxReplicas != 50 {
+			t.Error("it is not in force")
+		}
 		w.loadErr = errors.New("hpad.toml:3: no")
 		if changes, err := w.daemon.ReloadChanges(t.Context()); !errors.Is(err, w.loadErr) || changes != nil {
 			t.Errorf("%v, %v", changes, err)

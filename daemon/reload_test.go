@@ -36,7 +36,7 @@ func TestReload(t *testing.T) {
 		w.advance(64 * time.Second)
 
 		w.loadErr = errors.New("hpad.toml:3: no such key")
-		if err := w.daemon.Reload(t.Context()); !errors.Is(err, w.loadErr) {
+		if _, err := w.daemon.Reload(t.Context()); !errors.Is(err, w.loadErr) {
 			t.Errorf("Reload of a bad file answered %v", err)
 		}
 		if got := len(w.daemon.Autoscalers()); got != 3 {
@@ -53,7 +53,7 @@ func TestReload(t *testing.T) {
 		for _, name := range []string{"stays", "changes", "goes"} {
 			queries[name] = w.source().count(name)
 		}
-		if err := w.daemon.Reload(t.Context()); err != nil {
+		if _, err := w.daemon.Reload(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		w.advance(time.Second)
@@ -106,7 +106,7 @@ func TestReloadInTheMiddleOfARound(t *testing.T) {
 		changed := w.config.Autoscalers["q"]
 		changed.Spec.MaxReplicas = 5
 		w.config.Autoscalers["q"] = changed
-		if err := w.daemon.Reload(t.Context()); err != nil {
+		if _, err := w.daemon.Reload(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		w.advance(12 * time.Second)
@@ -174,11 +174,11 @@ func TestReloadReplacesAdapters(t *testing.T) {
 				w.start()
 				w.advance(time.Minute)
 				current = b
-				if err := w.daemon.Reload(t.Context()); err != nil {
+				if _, err := w.daemon.Reload(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				w.advance(time.Minute)
-				if err := w.daemon.Reload(t.Context()); err != nil { // nothing changed
+				if _, err := w.daemon.Reload(t.Context()); err != nil { // nothing changed
 					t.Fatal(err)
 				}
 				w.stop()
@@ -260,7 +260,7 @@ func TestReloadsInQuickSuccession(t *testing.T) {
 				w.advance(time.Minute)
 				for _, name := range []string{"b", "c"} {
 					current = lives[name]
-					if err := w.daemon.Reload(t.Context()); err != nil {
+					if _, err := w.daemon.Reload(t.Context()); err != nil {
 						t.Fatal(err)
 					}
 					w.advance(time.Second)
@@ -310,7 +310,7 @@ func TestReplacedFleetOutlivesItsPasses(t *testing.T) {
 		w.store.slowDown(3 * time.Second) // between the read and the write
 		w.advance(2 * time.Second)
 		generation = 2
-		if err := w.daemon.Reload(t.Context()); err != nil {
+		if _, err := w.daemon.Reload(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		w.advance(time.Minute)
@@ -335,7 +335,7 @@ func TestStopDoesNotWaitForAReplacedFleet(t *testing.T) {
 		w.source().value("q", 6)
 		w.advance(17 * time.Second) // the write is given up, and still there
 		generation = 2
-		if err := w.daemon.Reload(t.Context()); err != nil {
+		if _, err := w.daemon.Reload(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		w.advance(time.Second)
@@ -354,14 +354,19 @@ func TestReloadBeforeAndAfter(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fed("q", 3, 3)
 		early := make(chan error, 1)
-		w.starting = func() { go func() { early <- w.daemon.Reload(t.Context()) }() }
+		w.starting = func() {
+			go func() {
+				_, err := w.daemon.Reload(t.Context())
+				early <- err
+			}()
+		}
 		w.start()
 		w.advance(time.Second)
 		if err := <-early; err != nil {
 			t.Errorf("an early reload answered %v", err)
 		}
 		w.stop()
-		if err := w.daemon.Reload(t.Context()); err == nil {
+		if _, err := w.daemon.Reload(t.Context()); err == nil {
 			t.Error("a reload after the end answered no error")
 		}
 		if last := w.notified[len(w.notified)-1]; last != "STOPPING=1" {
@@ -407,7 +412,7 @@ func TestDoubtfulConfiguration(t *testing.T) {
 		logs.TakeAll()
 		reload := func() {
 			t.Helper()
-			if err := w.daemon.Reload(t.Context()); err != nil {
+			if _, err := w.daemon.Reload(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
@@ -450,7 +455,7 @@ func TestRemovedBeforeItsWrite(t *testing.T) {
 			t.Fatal("a pass is under way")
 		}
 		delete(w.config.Autoscalers, "goes")
-		if err := w.daemon.Reload(t.Context()); err != nil {
+		if _, err := w.daemon.Reload(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -482,7 +487,7 @@ func TestReloadKeepsDefinitions(t *testing.T) {
 			for _, a := range w.config.Autoscalers { // as from files that were read again
 				a.Inputs, a.Spec.Metrics = slices.Clone(a.Inputs), slices.Clone(a.Spec.Metrics)
 			}
-			if err := w.daemon.Reload(t.Context()); err != nil {
+			if _, err := w.daemon.Reload(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			g := w.daemon.current.Load()

@@ -141,7 +141,7 @@ func TestRemovedInTheMiddleOfAPass(t *testing.T) {
 		w.source().set("goes", slowly(6, 5*time.Second))
 		w.advance(time.Second)
 		delete(w.config.Autoscalers, "goes")
-		if err := w.daemon.Reload(t.Context()); err != nil {
+		if _, err := w.daemon.Reload(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		for range 10 {
@@ -202,7 +202,7 @@ func TestIntentionOfAnotherTarget(t *testing.T) {
 		changed.Target = w.fleet().Add("another", targettest.MemoryTarget{Replicas: 5})
 		w.config.Autoscalers["q"] = changed
 		w.source().value("q", 5)
-		if err := w.daemon.Reload(t.Context()); err != nil {
+		if _, err := w.daemon.Reload(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		w.advance(15 * time.Second)
@@ -310,7 +310,7 @@ func TestLeftOutByMistake(t *testing.T) {
 		}
 		w.source().value("q", 2)
 		w.config.Autoscalers["q"] = q
-		if err := w.daemon.Reload(t.Context()); err != nil {
+		if _, err := w.daemon.Reload(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		w.advance(time.Minute)

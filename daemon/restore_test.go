@@ -52,7 +52,7 @@ func (w *world) scale(replicas int32) {
 func (w *world) edit(name string, change func(*config.Autoscaler)) {
 	w.t.Helper()
 	change(w.config.Autoscalers[name])
-	if err := w.daemon.Reload(w.t.Context()); err != nil {
+	if _, err := w.daemon.Reload(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -201,11 +201,11 @@ func TestRestoreEnds(t *testing.T) {
 		{"with the autoscaler, which comes back as a new one", func(w *world) {
 			a := w.config.Autoscalers["web"]
 			delete(w.config.Autoscalers, "web")
-			if err := w.daemon.Reload(w.t.Context()); err != nil {
+			if _, err := w.daemon.Reload(w.t.Context()); err != nil {
 				w.t.Fatal(err)
 			}
 			w.config.Autoscalers["web"] = a
-			if err := w.daemon.Reload(w.t.Context()); err != nil {
+			if _, err := w.daemon.Reload(w.t.Context()); err != nil {
 				w.t.Fatal(err)
 			}
 		}, []string{"1m45s: 1>4", "2m0s: 4>8", "2m15s: 8>16", "2m30s: 16>20"}},

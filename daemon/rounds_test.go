@@ -777,7 +777,7 @@ func TestReloadOfThePeriodMissesNoTick(t *testing.T) {
 		changed.SyncPeriod = time.Second
 		w.config.Autoscalers["q"] = changed
 		before := w.source().count("q")
-		if err := w.daemon.Reload(t.Context()); err != nil {
+		if _, err := w.daemon.Reload(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		w.advance(time.Second)

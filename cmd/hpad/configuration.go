@@ -119,7 +119,7 @@ func (c *configuration) apply(cmd *cobra.Command, stream streams, loaded *config
 		return say(stream.out, later)
 	}
 	client := c.client(cmd, loaded)
-	err := client.Reload(cmd.Context())
+	_, err := client.Reload(cmd.Context())
 	var answered *api.Error
 	switch {
 	case errors.As(err, &answered) && answered.Type == api.ErrorReload:

@@ -17,8 +17,9 @@ func newReloadCommand(stream streams) *cobra.Command {
 		Use:   "reload",
 		Short: "Make the daemon read its configuration again",
 		Long: `Make the running daemon read its configuration again. A configuration with a
-mistake changes nothing. --dry-run says what would change, or be refused, and
-leaves everything as it is.`,
+mistake changes nothing. What is different is printed, and what waits for the next
+start. --dry-run says what would change, or be refused, and leaves everything as it
+is.`,
 		Example: "  hpad reload --dry-run\n  hpad reload",
 		Args:    cobra.NoArgs,
 	}
@@ -31,7 +32,7 @@ leaves everything as it is.`,
 		if *dry {
 			changes, err = client().ReloadChanges(cmd.Context())
 		} else {
-			err = client().Reload(cmd.Context())
+			changes, err = client().Reload(cmd.Context())
 		}
 		var answered *api.Error
 		switch {
@@ -39,10 +40,8 @@ leaves everything as it is.`,
 			return hint.With(fmt.Errorf("reload: %w", err), "the old configuration is still in force; \"hpad check\" tells all mistakes")
 		case err != nil:
 			return err
-		case *dry:
-			return write(stream.out, *format, changes, func(w io.Writer) error { return show.Changes(w, changes.Changes) })
 		}
-		return say(stream.out, "The configuration was reloaded.\n")
+		return write(stream.out, *format, changes, func(w io.Writer) error { return show.Changes(w, changes.Changes, !*dry) })
 	}
 	return cmd
 }

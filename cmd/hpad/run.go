@@ -153,7 +153,7 @@ func reloadOnHangup(ctx context.Context, d *daemon.Daemon, hangups <-chan os.Sig
 	for {
 		select {
 		case <-hangups:
-			_ = d.Reload(ctx) // logged there, and the old configuration stays in force
+			_, _ = d.Reload(ctx) // logged there, and the old configuration stays in force
 		case <-ctx.Done():
 			return nil
 		}

@@ -95,10 +95,12 @@ func (c *Client) Discovered(ctx context.Context) ([]Discovered, error) {
 	return list, err
 }
 
-// Reload makes the daemon read its configuration again. An error leaves the old
-// configuration in force.
-func (c *Client) Reload(ctx context.Context) error {
-	return c.call(ctx, http.MethodPost, "/-/reload", nil)
+// Reload makes the daemon read its configuration again, and returns what is different. An
+// error leaves the old configuration in force.
+func (c *Client) Reload(ctx context.Context) (ReloadChanges, error) {
+	var changes ReloadChanges
+	err := c.call(ctx, http.MethodPost, "/-/reload", &changes)
+	return changes, err
 }
 
 // ReloadChanges returns what a reload would change, in the order of keys. An [Error] of

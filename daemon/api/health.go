@@ -34,14 +34,11 @@ func (h handlers) reload(w http.ResponseWriter, r *http.Request) {
 	// Building fleets and sources may take longer than other responses; a writer
 	// without deadlines needs none lifted.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
-	if err := h.daemon.Reload(context.WithoutCancel(r.Context())); err != nil {
-		writeError(w, http.StatusInternalServerError, ErrorReload, err.Error())
-		return
-	}
-	writeData(w, nil)
+	changes, err := h.daemon.Reload(context.WithoutCancel(r.Context()))
+	writeChanges(w, changes, err)
 }
 
-// ReloadChanges is what a reload would change.
+// ReloadChanges is what a reload changed, or would change, in the order of keys.
 type ReloadChanges struct {
 	Changes []config.Change `json:"changes"`
 }
@@ -49,6 +46,10 @@ type ReloadChanges struct {
 func (h handlers) reloadChanges(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // as of a reload
 	changes, err := h.daemon.ReloadChanges(r.Context())
+	writeChanges(w, changes, err)
+}
+
+func writeChanges(w http.ResponseWriter, changes []config.Change, err error) {
 	if err != nil {
 		writeError(w, http.StatusInternalServerError, ErrorReload, err.Error())
 		return

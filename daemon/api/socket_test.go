@@ -191,12 +191,12 @@ func TestClient(t *testing.T) {
 	if !errors.Is(err, api.ErrNotFound) || err.Error() != `no autoscaler named "nobody"` {
 		t.Errorf("error %v, want an ErrNotFound that names nobody", err)
 	}
-	if err := client.Reload(ctx); err != nil || d.Reloads != 1 {
+	if _, err := client.Reload(ctx); err != nil || d.Reloads != 1 {
 		t.Errorf("reload: %v, %d reloads; want one", err, d.Reloads)
 	}
 	d.ReloadErr = errBadConfig
 	var answered *api.Error
-	if err := client.Reload(ctx); !errors.As(err, &answered) || answered.Type != api.ErrorReload || err.Error() != errBadConfig.Error() {
+	if _, err := client.Reload(ctx); !errors.As(err, &answered) || answered.Type != api.ErrorReload || err.Error() != errBadConfig.Error() {
 		t.Errorf("reload error %v, want the daemon's words", err)
 	}
 }

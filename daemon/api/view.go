@@ -41,9 +41,9 @@ type Daemon interface {
 	// ExportState writes the state as "hpad state import" reads it, with that of decisions
 	// if history says so.
 	ExportState(ctx context.Context, to io.Writer, history bool) error
-	// Reload reads the configuration again and swaps it in; an error leaves the
-	// old one running.
-	Reload(ctx context.Context) error
+	// Reload reads the configuration again and swaps it in, and returns what is different;
+	// an error leaves the old one running.
+	Reload(ctx context.Context) ([]config.Change, error)
 	// ReloadChanges returns what a reload would change now, and changes nothing; an error
 	// is what would refuse it.
 	ReloadChanges(ctx context.Context) ([]config.Change, error)

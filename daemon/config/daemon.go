@@ -105,18 +105,16 @@ func (d *Daemon) Settings() policy.Settings {
 	}
 }
 
-// ChangedFixed returns the keys whose values differ and that only a restart puts in
-// force.
-func (d *Daemon) ChangedFixed(next *Daemon) []string {
-	var keys []string
-	now, then := tableOf(d), tableOf(next)
-	fields := settings.FieldsOf(reflect.TypeFor[Daemon]())
-	for _, key := range fields.Keys {
-		if fields.ByKey[key].Tag.Get("next_start") == "true" && !reflect.DeepEqual(now[key], then[key]) {
-			keys = append(keys, join(daemonKey, key))
+// InForce returns what of the table is in force in a daemon that started with another
+// one: keys that only a start puts in force are those of then.
+func (d Daemon) InForce(started *Daemon) Daemon {
+	into, from := reflect.ValueOf(&d).Elem(), reflect.ValueOf(started).Elem()
+	for _, field := range settings.FieldsOf(reflect.TypeFor[Daemon]()).ByKey {
+		if field.Tag.Get("next_start") == "true" {
+			into.FieldByIndex(field.Index).Set(from.FieldByIndex(field.Index))
 		}
 	}
-	return keys
+	return d
 }
 
 // readDaemon decodes and validates [daemon].

@@ -8,13 +8,20 @@ import (
 	"github.com/hpad/hpad/daemon/explain"
 )
 
-// Changes writes what a reload would change, a line for each.
-func Changes(w io.Writer, changes []config.Change) error {
+// Changes writes what a reload changed, if made, or would change, a line for each.
+func Changes(w io.Writer, changes []config.Change, made bool) error {
 	var text strings.Builder
+	if made {
+		text.WriteString("The configuration was reloaded.\n")
+	}
 	for _, change := range changes {
 		text.WriteString(explain.OneLine(change.String()) + "\n")
 	}
-	if len(changes) == 0 {
+	switch {
+	case len(changes) > 0:
+	case made:
+		text.WriteString("Nothing in it changed.\n")
+	default:
 		text.WriteString("A reload would change nothing.\n")
 	}
 	_, err := io.WriteString(w, text.String())

@@ -41,7 +41,7 @@ type Daemon struct {
 	// be nil.
 	ReloadErr error
 	OnReload  func()
-	// Changes are what a reload would change.
+	// Changes are what a reload changes, or would change.
 	Changes []config.Change
 	// Reloads counts the reloads, and ReloadCtx is the state of the context at the end
 	// of the last one.
@@ -137,14 +137,17 @@ func (d *Daemon) RecordedOf(name string) []api.Recorded {
 	return found
 }
 
-// Reload counts itself.
-func (d *Daemon) Reload(ctx context.Context) error {
+// Reload counts itself, and returns Changes or ReloadErr.
+func (d *Daemon) Reload(ctx context.Context) ([]config.Change, error) {
 	if d.OnReload != nil {
 		d.OnReload()
 	}
 	d.Reloads++
 	d.ReloadCtx = ctx.Err()
-	return d.ReloadErr
+	if d.ReloadErr != nil {
+		return nil, d.ReloadErr
+	}
+	return d.Changes, nil
 }
 
 // ReloadChanges returns Changes, or ReloadErr.

@@ -85,7 +85,7 @@ func (w *World) Restart(text string) {
 func (w *World) Reload(text string) {
 	w.t.Helper()
 	w.configure(text)
-	if err := w.Daemon.Reload(w.t.Context()); err != nil {
+	if _, err := w.Daemon.Reload(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}
 }
