@@ -119,11 +119,11 @@ func knows(t testing.TB, p *program.Program, before map[string]remembered) {
 	}
 }
 
-// turnKilled and turnEnded are after how many kills, and ends, all have long got what
-// they asked for, and ask for the contrary.
+// turnKilled is after how many kills, and turnEnded after how many ends all ask for the
+// contrary: by 20 ends all have got what they asked for.
 const (
 	turnKilled = 150
-	turnEnded  = 20
+	turnEnded  = 10
 )
 
 // turn has all ask for the contrary of what they asked for, for the n-th time.
