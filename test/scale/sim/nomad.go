@@ -63,6 +63,9 @@ func (w *World) Nomad() http.Handler {
 
 const agentSelf = `{"config":{"Datacenter":"dc1","Region":"global","Version":{"Version":"1.11.2"}},"member":{"Addr":"10.0.0.1","DelegateCur":4,"DelegateMax":5,"DelegateMin":2,"Name":"server-1.global","Port":4648,"ProtocolCur":2,"ProtocolMax":5,"ProtocolMin":1,"Status":"alive","Tags":{"build":"1.11.2","dc":"dc1","region":"global","role":"nomad"}},"stats":{"nomad":{"leader":"true","server":"true"}}}`
 
+// errNoJob is of calls that need a job that is there.
+var errNoJob = statusError{http.StatusNotFound, "job not found"}
+
 type statusError struct {
 	status int
 	text   string
@@ -319,7 +322,7 @@ func (c call) blockJob(indexOf func(*job) uint64) (*job, error) {
 func (c call) jobNumber(id string) (int, error) {
 	number, err := strconv.Atoi(strings.TrimPrefix(id, "shop-"))
 	if err != nil || number < 0 || number >= c.world.options.Jobs || JobID(number) != id {
-		return 0, statusError{http.StatusNotFound, "job not found"}
+		return 0, errNoJob
 	}
 	return number, nil
 }
@@ -341,8 +344,14 @@ func (j *job) allIndex() uint64 {
 	return index
 }
 
+// listJobAllocs returns no allocations of a job that is not there, as Nomad does.
 func listJobAllocs(c call) error {
-	j, err := c.blockJob(func(j *job) uint64 { return j.allIndex() })
+	j, err := c.blockJob((*job).allIndex)
+	if errors.Is(err, errNoJob) {
+		index := c.blockTable(allocsTable)
+		defer c.world.mu.RUnlock()
+		return list(c, index, nil, allocFields, func(dst []byte, _ *alloc) []byte { return dst })
+	}
 	if err != nil {
 		return err
 	}
