@@ -54,8 +54,11 @@ func (b *batch) names() string {
 	return strings.Join(slices.Sorted(maps.Values(b.replicas)), ", ")
 }
 
+// keep enters a replica that was created. What an earlier hpad was about to create by
+// its name is refused from now on.
 func (f *Fleet) keep(made *batch, id, name string) {
 	made.replicas[id] = name
+	f.removals.found(f.ctx, made.key, name)
 	one := copied{As: made.as, Made: time.Now().UTC(), Unchecked: true, Alone: made.alone}
 	if made.instead != nil {
 		one.Instead, one.Number = made.instead.ID, made.instead.number

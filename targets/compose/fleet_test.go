@@ -1147,6 +1147,33 @@ func TestVictimGoneWhileListed(t *testing.T) {
 	}
 }
 
+// TestStartedWhileListed holds that a replica which a list shows before its start, and
+// which has started by the time of the list's end, is not taken for what an earlier hpad
+// was about to create by its name.
+func TestStartedWhileListed(t *testing.T) {
+	k, store := key{"shop", "web"}, &targettest.Store{}
+	newRemovals(store).begin(t.Context(), k, []string{"shop-web-2"}) // and was killed
+	i := newImitation(t)
+	i.up(service{project: "shop", name: "web"}, 1)
+	f := started(t, i, store)
+	mustScale(t, f, 2)
+	l, err := f.list(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range l.services[k] {
+		if m.name == "shop-web-2" {
+			m.State = container.StateCreated // when the list was begun
+		}
+	}
+	f.removals.mark(l, nil, true)
+	for _, m := range l.services[k] {
+		if m.doomed {
+			t.Errorf("%s is to go", m.name)
+		}
+	}
+}
+
 // TestRequestHint holds that the hint for a service without requests names a key that
 // there is.
 func TestRequestHint(t *testing.T) {

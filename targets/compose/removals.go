@@ -215,8 +215,8 @@ func (f *Fleet) clear(ctx context.Context, l *listing) {
 	}
 }
 
-// found forgets a start whose container is among the victims: the next one of that name
-// is somebody else's.
+// found forgets unfinished starts by a name whose container is known, a victim or one
+// that was just made: they leave nothing more.
 func (r *removals) found(ctx context.Context, k key, name string) {
 	without := func(names []string) []string {
 		return slices.DeleteFunc(slices.Clone(names), func(other string) bool { return other == name })

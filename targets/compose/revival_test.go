@@ -524,10 +524,20 @@ func TestKilledWhileReviving(t *testing.T) {
 				i, killed := failingService(t, replace, store)
 				c := i.count(map[int]func(){last + 1: i.die})
 				_, _ = killed.Snapshot(t.Context(), []targets.Ref{web})
-				waitFor(t, "call", func() bool {
+				over := make(chan struct{})
+				go func() {
+					killed.background.Wait()
+					close(over)
+				}()
+				waitFor(t, "call, or the last of fewer than usual", func() bool {
 					c.mu.Lock()
 					defer c.mu.Unlock()
-					return c.taken > last
+					select {
+					case <-over:
+						return true
+					default:
+						return c.taken > last
+					}
 				})
 				if err := killed.Close(); err != nil {
 					t.Fatal(err)
