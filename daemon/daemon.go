@@ -179,6 +179,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 	return err
 }
 
+// restartPeriods is how many of the daemon's periods a restart may take for metrics that
+// failed before to count as failing meanwhile.
+const restartPeriods = 4
+
 // start loads configuration and state and starts the first generation's
 // adapters.
 func (d *Daemon) start(ctx context.Context) (*change, error) {
@@ -203,7 +207,7 @@ func (d *Daemon) start(ctx context.Context) (*change, error) {
 	d.clock.Resume(d.restored.Clock)
 	d.lookAtClock()
 	d.metrics.ClockOffset(d.clock.Scale().Offset())
-	d.restored = d.restored.WithoutFuture(d.clock.Now())
+	d.restored = d.restored.WithoutFuture(d.clock.Now()).WithoutDowntime(d.clock.Now(), restartPeriods*c.Daemon.SyncPeriod)
 	d.pauses.recall(d.restored.Pauses)
 	d.breakers.recall(d.restored.Removals)
 	for name, record := range d.restored.Autoscalers {

@@ -67,6 +67,31 @@ func TestOnMissingOverRestarts(t *testing.T) {
 	}
 }
 
+// TestOnMissingAfterDowntime: what nobody saw fail has not failed.
+func TestOnMissingAfterDowntime(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("web", 6, 6, func(a *config.Autoscaler) {
+			a.Spec.Metrics[0].OnMissing = &policy.OnMissing{AfterSeconds: 180, Use: policy.UseMax}
+		})
+		w.start()
+		w.advance(time.Minute)
+		w.source().set("web", nil)
+		w.advance(30 * time.Second)
+		w.stop()
+		w.advance(10 * time.Minute)
+		w.start()
+		w.advance(time.Minute)
+		if got := w.fleet().Replicas("web"); got != 6 {
+			t.Errorf("%d replicas: it counts as failing while hpad was down", got)
+		}
+		w.advance(3 * time.Minute)
+		if got := w.fleet().Replicas("web"); got <= 6 {
+			t.Errorf("%d replicas once it was seen to fail for three minutes, want more", got)
+		}
+		w.stop()
+	})
+}
+
 // TestLastProposalIsKept holds that what a metric proposed last outlives a kill, although
 // another one decided.
 func TestLastProposalIsKept(t *testing.T) {

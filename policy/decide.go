@@ -67,8 +67,10 @@ func Decide(settings Settings, spec Spec, memory Memory, status Status, observat
 	case p.decision.Restore != nil:
 		p.restore()
 	case current > spec.MaxReplicas && current != 0:
+		p.forgetMissing()
 		p.force(CaseAboveMax, AboveMax, spec.MaxReplicas)
 	case current < p.decision.MinReplicas && current != 0:
+		p.forgetMissing()
 		p.force(CaseBelowMin, BelowMin, p.decision.MinReplicas)
 	default:
 		p.followMetrics()

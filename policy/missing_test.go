@@ -220,6 +220,30 @@ func TestMissingForgotten(t *testing.T) {
 	}
 }
 
+// TestMissingOutOfBounds: passes that only move the count within its bounds do not look at
+// metrics, so that nothing goes on for them.
+func TestMissingOutOfBounds(t *testing.T) {
+	for name, current := range map[string]int32{"above": 60, "below": 1} {
+		spec := queueSpec(2, 50)
+		spec.Metrics = []policy.MetricSpec{missingQueue("queue", onMissing(policy.UseMax, 0))}
+		p := &passes{spec: spec, now: start, current: 6}
+		for range 5 {
+			p.pass(failed)
+		}
+		if condition(t, p.status, policy.ExternalMetricFallbackActive).Status != policy.ConditionTrue {
+			t.Fatal("it does not fall back")
+		}
+		p.current = current
+		d := p.pass(items(6))
+		if d.Case == policy.CaseMetrics || len(d.Memory.Missing) != 0 || condition(t, d.Status, policy.ExternalMetricFallbackActive).Status != policy.ConditionFalse {
+			t.Errorf("%s the bounds: %s, %+v, %+v", name, d.Case, d.Memory.Missing, d.Status.Conditions)
+		}
+		if d := p.pass(failed); d.Metrics[0].FallsBack() {
+			t.Errorf("%s the bounds: it falls back at once with the next failure", name)
+		}
+	}
+}
+
 // drawMissing gives some metrics of a world an OnMissing, and has some of those fail since
 // any time.
 func drawMissing(t *rapid.T, w *world) {

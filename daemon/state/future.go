@@ -1,6 +1,7 @@
 package state
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -25,6 +26,27 @@ func (s Snapshot) WithoutFuture(now time.Time) Snapshot {
 		removals[fleet] = r.withoutFuture(now)
 	}
 	s.Removals = removals
+	return s
+}
+
+// WithoutDowntime returns the snapshot with the first failures of metrics moved forward by
+// how long ago the last round was, where that is longer than a break that may be: a
+// metric that fails for some time is one that was seen to fail for it.
+func (s Snapshot) WithoutDowntime(now time.Time, longest time.Duration) Snapshot {
+	down := now.Sub(s.LastRound)
+	if s.LastRound.IsZero() || down <= longest {
+		return s
+	}
+	s.Autoscalers = maps.Clone(s.Autoscalers)
+	for name, record := range s.Autoscalers {
+		record.Memory.Missing = slices.Clone(record.Memory.Missing)
+		for i := range record.Memory.Missing {
+			if first := &record.Memory.Missing[i].FirstFailureTime; !first.IsZero() {
+				*first = notAfter(first.Add(down), now)
+			}
+		}
+		s.Autoscalers[name] = record
+	}
 	return s
 }
 
