@@ -9,6 +9,9 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/clock"
 )
 
 // Report is what is found in a state directory that no daemon holds.
@@ -143,9 +146,33 @@ func checkValue(path []string, key, value []byte) error {
 	case path[0] == string(entriesBucket):
 		var entry Entry
 		return unsealEntry(string(key), value, &entry)
+	case path[0] == string(metaBucket):
+		return checkMeta(key, value)
 	}
 	_, err := unseal(sealKey(path, key), value)
 	return err
+}
+
+// checkMeta reports whether a value of metaBucket, but the format, can be used. One of a
+// key that is not known only has to be whole.
+func checkMeta(key, value []byte) error {
+	var into any
+	switch {
+	case bytes.Equal(key, lastRoundKey):
+		into = new(time.Time)
+	case bytes.Equal(key, clockKey):
+		into = new(clock.State)
+	case bytes.Equal(key, lossesKey):
+		into = new([]Loss)
+	case bytes.HasPrefix(key, []byte(pausePrefix)):
+		into = new(policy.Pause)
+	case bytes.HasPrefix(key, []byte(removalsPrefix)):
+		into = new(Removals)
+	default:
+		_, err := unseal(string(key), value)
+		return err
+	}
+	return unsealJSON(string(key), value, into)
 }
 
 // valueName says what a value is of.

@@ -288,7 +288,7 @@ func verifyFormat(tx *bolt.Tx) error {
 		if bytes.Equal(key, formatKey) {
 			return nil
 		}
-		if _, err := unseal(string(key), value); err != nil {
+		if err := checkMeta(key, value); err != nil {
 			return fmt.Errorf("%q: %w", key, err)
 		}
 		return nil

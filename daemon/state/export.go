@@ -325,6 +325,9 @@ func (i *importer) put(line *exportLine) error {
 		return fmt.Errorf("the value of key %q has format %d, and this hpad knows 1 to %d", line.key(), format, formatVersion)
 	}
 	sealed := sealInPlace(format, sealKey(line.Bucket, line.key()), append(make([]byte, sealSize), payload...))
+	if err := checkValue(line.Bucket, line.key(), sealed); err != nil {
+		return fmt.Errorf("%s: %w", valueName(line.Bucket, line.key()), err)
+	}
 	i.values++
 	return bucket.Put(line.key(), sealed)
 }

@@ -173,6 +173,9 @@ func TestImportRefuses(t *testing.T) {
 		"garbage":       {string(lines[0]) + "garbage\n", "line 2: this is no line of an export"},
 		"elsewhere":     {string(lines[0]) + `{"file":"../x","bucket":["meta"],"key":"k","value":1}` + "\n", "there is no place"},
 		"no record":     {string(lines[0]) + `{"file":"state.db","bucket":["autoscalers"],"key":"web","format":7,"packed":"AA=="}` + "\n" + `{"end":1}` + "\n", "format 7"},
+		"a clock":       {string(lines[0]) + `{"file":"state.db","bucket":["meta"],"key":"clock","value":"soon"}` + "\n" + `{"end":1}` + "\n", `line 2: bucket ["meta"]: "clock": `},
+		"a pause":       {string(lines[0]) + `{"file":"state.db","bucket":["meta"],"key":"pause/a/web","value":{"until":3}}` + "\n" + `{"end":1}` + "\n", `"pause/a/web": `},
+		"a memory":      {string(lines[0]) + `{"file":"state.db","bucket":["autoscalers"],"key":"web","value":{"memory":3}}` + "\n" + `{"end":1}` + "\n", `line 2: autoscaler "web": `},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -224,6 +227,10 @@ func TestCheck(t *testing.T) {
 		"a record": {stateName, edit(func(tx *bolt.Tx) error {
 			return tx.Bucket(autoscalersBucket).Put([]byte("checkout"), []byte("\x01abcd{}"))
 		}), `autoscaler "checkout": checksum does not match`},
+		"a pause": {stateName, edit(func(tx *bolt.Tx) error {
+			sealed, err := sealJSON("pause/a/web", "for a while")
+			return errors.Join(err, tx.Bucket(metaBucket).Put([]byte("pause/a/web"), sealed))
+		}), `"pause/a/web": json: cannot unmarshal`},
 		"a fleet's": {stateName, edit(func(tx *bolt.Tx) error {
 			return tx.Bucket(fleetsBucket).Bucket([]byte("prod")).Put([]byte("k"), []byte("x"))
 		}), `fleet "prod": "k": value is truncated`},

@@ -256,6 +256,39 @@ func TestDamagedTwice(t *testing.T) {
 	}
 }
 
+// TestUnusableValue holds that a value which is whole and says nothing is damage with a
+// remedy, and not an error that every start ends with.
+func TestUnusableValue(t *testing.T) {
+	put := func(t *testing.T, dir string, bucket []byte, key string) string {
+		t.Helper()
+		closeStore(t, open(t, dir))
+		path := filepath.Join(dir, "state.db")
+		edit(func(tx *bolt.Tx) error {
+			sealed, err := sealJSON(key, 3)
+			return errors.Join(err, tx.Bucket(bucket).Put([]byte(key), sealed))
+		})(t, path)
+		return path
+	}
+	for _, key := range []string{string(lastRoundKey), string(clockKey), string(lossesKey), "pause/f/shop", "removals/shop"} {
+		dir := t.TempDir()
+		path := put(t, dir, metaBucket, key)
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantSetAside(t, dir, path, content)
+	}
+	dir := t.TempDir()
+	path := put(t, dir, autoscalersBucket, "web")
+	s := open(t, dir)
+	defer closeStore(t, s)
+	_, err := s.Load(t.Context())
+	var damage *DamagedError
+	if !errors.As(err, &damage) || damage.Path != path || !strings.Contains(err.Error(), `autoscaler "web"`) || !strings.Contains(err.Error(), "move it away") {
+		t.Errorf("a record that says nothing: %v", err)
+	}
+}
+
 // TestRandomDamage flips bytes anywhere: the file opens with everything in it,
 // or is set aside, but nothing is lost in silence and nothing panics.
 func TestRandomDamage(t *testing.T) {

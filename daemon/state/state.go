@@ -16,7 +16,7 @@ import (
 // those of the daemon's own clock.
 type Store interface {
 	// Load returns everything that is known, with Memory brought up to the last
-	// completed round.
+	// completed round. A value that cannot be used is a *DamagedError.
 	Load(ctx context.Context) (Snapshot, error)
 	// Commit writes all changes or none; once it returns nil a crash loses none
 	// of them. Commits that are under way together share one transaction.

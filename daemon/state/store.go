@@ -70,8 +70,11 @@ func (s *store) Load(ctx context.Context) (Snapshot, error) {
 		}
 		return err
 	})
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
 		return Snapshot{}, fmt.Errorf("load %q: %w", s.state.path, err)
+	case err != nil:
+		return Snapshot{}, &DamagedError{Path: s.state.path, Err: err}
 	}
 	return snapshot, nil
 }
