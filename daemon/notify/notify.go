@@ -113,6 +113,10 @@ type Notifier struct {
 	problem trouble.Problem
 
 	start sync.Once
+	// before is whose place it takes, by the same name; nil for nobody's.
+	before *Notifier
+	// left are, once ended, the events that it had no time for.
+	left []Event
 	// stop ends what waits; ended is closed once nothing is posted any more.
 	stop  context.CancelCauseFunc
 	ended chan struct{}
@@ -179,40 +183,74 @@ func (n *Notifier) Counts() Counts {
 // errClosed ends what is being posted.
 var errClosed = errors.New("hpad stops, or has another configuration")
 
-// Close posts what waits until ctx ends, and ends. What is left is lost, and counted as
-// dropped. Nothing may be told any more.
+// Close posts what waits until ctx ends, and ends. What is left is lost, logged, and
+// counted as dropped. Nothing may be told any more.
 func (n *Notifier) Close(ctx context.Context) {
+	n.end(ctx)
+	if lost := len(n.left); lost > 0 {
+		n.dropped.Add(uint64(lost))
+		n.log.Error("notifications are lost: the receiver did not take them before hpad stopped, or was configured away", zap.Int("count", lost))
+	}
+}
+
+// end posts what waits until ctx ends, and then leaves it.
+func (n *Notifier) end(ctx context.Context) {
 	close(n.queue)
 	n.Start()
 	select {
 	case <-n.ended:
 	case <-ctx.Done():
-		n.stop(errClosed)
-		<-n.ended
 	}
 	n.stop(errClosed)
+	<-n.ended
 	n.http.CloseIdleConnections()
 }
 
 func (n *Notifier) run(ctx context.Context) {
 	defer close(n.ended)
-	for event := range n.queue {
-		if ctx.Err() != nil {
-			n.dropped.Add(1)
-			continue
-		}
-		err := n.deliver(ctx, &event)
-		switch {
-		case err == nil:
-			n.sent.Add(1)
-		case ctx.Err() != nil:
-			n.dropped.Add(1)
-			continue
-		default:
-			n.failed.Add(1)
-		}
-		n.report(err)
+	for _, event := range n.inherit() {
+		n.handle(ctx, &event)
 	}
+	for event := range n.queue {
+		n.handle(ctx, &event)
+	}
+}
+
+// inherit ends whose place the receiver takes, counts on from it, and returns the events
+// that it leaves.
+func (n *Notifier) inherit() []Event {
+	before := n.before
+	if before == nil {
+		return nil
+	}
+	n.before = nil
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	before.end(now)
+	counts := before.Counts()
+	n.sent.Add(counts.Sent)
+	n.failed.Add(counts.Failed)
+	n.dropped.Add(counts.Dropped)
+	return slices.DeleteFunc(before.left, func(event Event) bool { return !n.wants(&event) })
+}
+
+// handle posts an event, or leaves it once the receiver has to end.
+func (n *Notifier) handle(ctx context.Context, event *Event) {
+	if ctx.Err() != nil {
+		n.left = append(n.left, *event)
+		return
+	}
+	err := n.deliver(ctx, event)
+	switch {
+	case err == nil:
+		n.sent.Add(1)
+	case ctx.Err() != nil:
+		n.left = append(n.left, *event)
+		return
+	default:
+		n.failed.Add(1)
+	}
+	n.report(err)
 }
 
 // report logs that events do not arrive, for another cause, or arrive again.

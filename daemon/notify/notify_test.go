@@ -309,6 +309,63 @@ func TestAddressIsASecret(t *testing.T) {
 
 // TestReceivers holds that a reload keeps the receivers that stay, with what they have to
 // post, and ends the others.
+// TestQuickSuccessors holds that what waits outlives several changes of a receiver, in
+// order, also where they come one upon the other.
+func TestQuickSuccessors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r Receivers
+		core, logs := observer.New(zap.InfoLevel)
+		post := &fake{}
+		reload := func(urls ...string) {
+			configs := map[string]Config{}
+			for _, url := range urls {
+				c := Config{URL: url}
+				c.SetDefaults()
+				configs["chat"] = c
+			}
+			set, err := r.Make(configs, zap.New(core))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, n := range set {
+				n.http = &http.Client{Transport: post}
+			}
+			r.Swap(set)
+		}
+		answer := func(with ...func(*http.Request) (*http.Response, error)) {
+			post.mu.Lock()
+			defer post.mu.Unlock()
+			post.answers = with
+		}
+		answer(hangs, answers(http.StatusNoContent))
+		reload("http://a.test")
+		for i := range int32(3) {
+			r.Tell(&Event{Kind: Changed, To: i})
+		}
+		synctest.Wait()
+		reload("http://b.test")
+		reload("http://c.test")
+		r.Tell(&Event{Kind: Changed, To: 3})
+		time.Sleep(time.Second)
+		if got, want := r.Counts()["chat"], (Counts{Sent: 4}); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+		for i, body := range post.bodies[1:] {
+			if !strings.Contains(body, fmt.Sprintf(`"to":%d,`, i)) {
+				t.Errorf("post %d is %s", i, body)
+			}
+		}
+		answer(hangs)
+		r.Tell(&Event{Kind: Changed})
+		r.Tell(&Event{Kind: Changed})
+		reload()
+		r.Close()
+		if lost := logs.FilterMessageSnippet("notifications are lost").All(); len(lost) != 1 || lost[0].ContextMap()["count"] != int64(2) {
+			t.Errorf("the log has %v", logs.All())
+		}
+	})
+}
+
 func TestReceivers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r Receivers
@@ -334,6 +391,7 @@ func TestReceivers(t *testing.T) {
 		first["stays"].http, first["goes"].http = &http.Client{Transport: stays}, &http.Client{Transport: goes}
 		r.Swap(first)
 		r.Tell(&Event{Kind: Changed})
+		synctest.Wait()
 		second := make(map[string]Config{"stays": config("http://a.test"), "goes": config("http://c.test")})
 		if second["stays"] != first["stays"] || second["goes"] == first["goes"] {
 			t.Error("the wrong receivers stay")
@@ -343,8 +401,8 @@ func TestReceivers(t *testing.T) {
 		r.Tell(&Event{Kind: Changed})
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if len(stays.bodies) != 3 || len(goes.bodies) != 1 || len(r.Counts()) != 2 {
-			t.Errorf("%d and %d posts, %v", len(stays.bodies), len(goes.bodies), r.Counts())
+		if counts := r.Counts(); len(stays.bodies) != 4 || len(goes.bodies) != 1 || counts["goes"] != (Counts{Sent: 2}) {
+			t.Errorf("%d and %d posts, %v, want what waited posted by the successor", len(stays.bodies), len(goes.bodies), counts)
 		}
 		r.Close()
 		if r.Any() {

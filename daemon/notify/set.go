@@ -43,26 +43,29 @@ func (r *Receivers) Make(configs map[string]Config, log *zap.Logger) (Set, error
 // flushed is for how long a receiver that ends may still take what waits.
 const flushed = 5 * time.Second
 
-// Swap puts receivers in force, and ends those that are not among them in the background.
+// Swap puts receivers in force, and ends those that are not among them in the background:
+// one of the same name takes over what waits.
 func (r *Receivers) Swap(next Set) {
-	for _, n := range next {
-		n.Start()
-	}
 	r.telling.Lock()
 	before := r.inForce.Swap(&next)
 	r.telling.Unlock()
-	if before == nil {
-		return
-	}
-	for name, n := range *before {
-		if next[name] == n {
-			continue
+	if before != nil {
+		for name, n := range *before {
+			switch successor := next[name]; successor {
+			case n:
+			case nil:
+				r.closing.Go(func() {
+					ctx, cancel := context.WithTimeout(context.Background(), flushed)
+					defer cancel()
+					n.Close(ctx)
+				})
+			default:
+				successor.before = n
+			}
 		}
-		r.closing.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), flushed)
-			defer cancel()
-			n.Close(ctx)
-		})
+	}
+	for _, n := range next {
+		n.Start()
 	}
 }
 
