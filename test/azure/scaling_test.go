@@ -180,7 +180,7 @@ func throttled(t *testing.T, s *azuretest.Server, l *world.Load) {
 		},
 		Count: func(fleet, name string) int { return servers[fleet].Capacity("shop/" + name) },
 		Spend: s.Spend, Refused: s.Refused, Writes: func() int { return s.Calls("VirtualMachineScaleSets_Update") },
-		Words: "too many requests have been received", Most: 14,
+		Words: "too many requests have been received", Most: 18,
 	}
 	for n := range 22 { // of which twenty are changed at once
 		m.Spared = append(m.Spared, fmt.Sprintf("spared-%c", 'a'+n))
