@@ -26,6 +26,7 @@ var (
 	crcTable    = crc32.MakeTable(crc32.Castagnoli)
 	errChecksum = errors.New("its checksum is wrong")
 	errCut      = errors.New("it is cut off")
+	errUnknown  = errors.New("it has a run of an unknown kind")
 )
 
 const checksumSize = 4
@@ -155,7 +156,7 @@ func readRun(to []row, block []byte) (rows []row, rest []byte, err error) {
 	case runOfColumns:
 		return readColumns(to, block, metrics)
 	}
-	return nil, nil, fmt.Errorf("it has a run of the unknown kind %d", kind)
+	return nil, nil, fmt.Errorf("%w: %d", errUnknown, kind)
 }
 
 // readPoints reads what appendPoints wrote of one run.

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -168,10 +167,15 @@ func (s *Store) report(err error, lost int) {
 }
 
 // isDamage reports whether an error says something about the file's content, and not that
-// the operating system could not do what it was asked for.
+// the operating system could not do what it was asked for, which not every error of bbolt
+// tells apart.
 func isDamage(err error) bool {
-	var errno syscall.Errno
-	return !errors.As(err, &errno) && !errors.Is(err, bolterrors.ErrTimeout)
+	if _, panicked := errors.AsType[*trouble.Panic](err); panicked {
+		return true
+	}
+	return slices.ContainsFunc([]error{
+		errChecksum, errCut, errUnknown, bolterrors.ErrInvalid, bolterrors.ErrChecksum, bolterrors.ErrVersionMismatch,
+	}, func(damage error) bool { return errors.Is(err, damage) })
 }
 
 // replace removes the file, for the next use to begin with an empty one. A database that
@@ -203,6 +207,9 @@ func (s *Store) open() error {
 		}
 		_ = s.db.Close()
 		s.db = nil
+	}
+	if info, err := os.Stat(s.path); err == nil && info.Size() > 0 && info.Size() < 2*pageSize {
+		return fmt.Errorf("open %q: %w", s.path, errCut) // of bbolt it is an error like any other
 	}
 	db, err := bolt.Open(s.path, 0o600, &bolt.Options{Timeout: lockWait, FreelistType: bolt.FreelistMapType, NoStatistics: true, PageSize: pageSize, NoSync: s.noSync})
 	if err != nil {

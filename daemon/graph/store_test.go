@@ -2,16 +2,20 @@ package graph
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
 	"go.uber.org/zap/zaptest/observer"
@@ -232,6 +236,11 @@ func TestDamage(t *testing.T) {
 		"cut off": func(path string, s *Store) error {
 			return os.Truncate(path, pageSize)
 		},
+		"cut off while closed": func(path string, s *Store) error {
+			_ = s.db.Close()
+			s.db = nil
+			return os.Truncate(path, pageSize)
+		},
 		"a block": func(_ string, s *Store) error {
 			return s.db.Update(func(tx *bolt.Tx) error {
 				return tx.Bucket(recentBucket).Bucket(spanKey(spanOf(end, hour) - 1)).ForEach(func(key, value []byte) error {
@@ -268,6 +277,27 @@ func TestDamage(t *testing.T) {
 				t.Errorf("%d points were lost", lost)
 			}
 		})
+	}
+}
+
+// TestTroubleIsNoDamage holds that what the operating system refuses costs no points of
+// before, also where bbolt makes a text of its error.
+func TestTroubleIsNoDamage(t *testing.T) {
+	for _, trouble := range []error{
+		errors.New("file resize error: " + syscall.ENOSPC.Error()), errors.New("mmap allocate error: " + syscall.ENOMEM.Error()),
+		&fs.PathError{Op: "write", Path: "graph.db", Err: syscall.EIO}, bolterrors.ErrTimeout, bolterrors.ErrDatabaseNotOpen,
+	} {
+		core, logs := observer.New(zap.WarnLevel)
+		s := New(filepath.Join(t.TempDir(), "graph.db"), zap.New(core), func(int) {})
+		fill(s, begin, begin.Add(time.Hour), 15*time.Second, 1)
+		s.report(trouble, 3)
+		if got, err := s.Read("autoscaler-00000", begin, begin.Add(time.Hour)); err != nil || len(got.Time) != 240 {
+			t.Errorf("%d points, %v, of before %v, want 240", len(got.Time), err, trouble)
+		}
+		if logs.FilterMessageSnippet("not kept").Len() != 1 || logs.Len() != 1 {
+			t.Errorf("of %v the log has %v", trouble, logs.All())
+		}
+		_ = s.db.Close()
 	}
 }
 
