@@ -12,6 +12,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/evidence"
+	"github.com/hpad/hpad/daemon/notify"
 	"github.com/hpad/hpad/daemon/observe"
 	"github.com/hpad/hpad/daemon/reason"
 	"github.com/hpad/hpad/daemon/redact"
@@ -593,6 +594,7 @@ func (r *recording) wait() {
 func (p *pass) panicked(err error) {
 	a := p.autoscaler
 	a.panics++
+	news := !a.panicked
 	after := *a.published.Load()
 	after.unevaluated, after.err = err.Error(), err.Error()
 	after.quarantine = time.Time{} // one of earlier panics is over
@@ -601,11 +603,32 @@ func (p *pass) panicked(err error) {
 	if a.panics >= panicsAllowed {
 		a.panics = 0
 		after.quarantine = p.now.Add(quarantine)
-		after.unevaluated = "quarantined after " + err.Error()
+		after.unevaluated, news = "quarantined after "+err.Error(), true
 	}
 	a.publishPanic(p.recorder, &after)
+	if news {
+		p.tellPanic(&after)
+	}
 	p.metrics.Reason(reason.Panicked)
 	p.reportPanic(a.name, err, after.quarantine)
+}
+
+// tellPanic tells the history and the receivers of notifications of a panic, or of the
+// quarantine after several.
+func (p *pass) tellPanic(after *publication) {
+	a, current := p.autoscaler, after.record.Status.CurrentReplicas
+	p.recorder.record(a.name, nil, state.Entry{
+		Autoscaler: a.name, Time: p.now, Reason: reason.Panicked.String(), Error: after.unevaluated, DryRun: p.dryRun,
+		Decision: policy.Decision{
+			Time: p.now, CurrentReplicas: current, DesiredReplicas: current,
+			Message: "the pass panicked, which is a bug of hpad", Error: after.unevaluated,
+		},
+	})
+	target := p.definition.Target
+	p.receivers.Tell(&notify.Event{
+		Kind: notify.Failed, Time: p.clock.Scale().Wall(p.now), Autoscaler: a.name, Fleet: target.Fleet, Target: target.String(),
+		From: current, To: current, Reason: reason.Panicked.String(), Message: after.unevaluated,
+	})
 }
 
 // After panicsAllowed panics in a row an autoscaler is not evaluated for the

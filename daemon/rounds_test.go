@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,6 +18,9 @@ import (
 	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/explain"
+	"github.com/hpad/hpad/daemon/notify"
+	"github.com/hpad/hpad/daemon/reason"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/sources"
 	"github.com/hpad/hpad/targets"
@@ -285,6 +290,9 @@ func TestHungWrite(t *testing.T) {
 
 func TestPanics(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
+		receiver := notify.Config{URLFile: filepath.Join(t.TempDir(), "none"), Events: []string{"failed"}, Reasons: []string{"Panicked"}}
+		receiver.SetDefaults()
+		w.config.Notifications = map[string]notify.Config{"waits": receiver}
 		w.queue("q", 3)
 		w.queue("other", 3)
 		w.source().value("q", 6)
@@ -304,6 +312,21 @@ func TestPanics(t *testing.T) {
 		}
 		if problems := w.daemon.Health().Unevaluated; len(problems) != 1 || !contains([]string{problems[0].Message}, "boom") {
 			t.Errorf("unevaluated = %v, want q with its panic", problems)
+		}
+		if counts := w.daemon.receivers.Counts()["waits"]; counts.Waiting != 1 { // behind the one that cannot be posted
+			t.Errorf("the receiver has %+v, want that it was told of the first panic and of the quarantine", counts)
+		}
+		var told []string
+		for _, entry := range w.historyOf("q") {
+			if entry.Reason == reason.Panicked.String() {
+				told = append(told, entry.Error)
+				if said := explain.Sentence(entry.Decision, api.Evaluation{}); !strings.Contains(said, "panicked, which is a bug of hpad: ") {
+					t.Errorf("the history says %q", said)
+				}
+			}
+		}
+		if len(told) != 2 || !strings.HasSuffix(told[0], "panic: boom") || !strings.HasPrefix(told[1], "quarantined after ") {
+			t.Errorf("the history has %q, want the first of several panics and the quarantine", told)
 		}
 		w.advance(4 * time.Minute)
 		if got := w.fleet().Replicas("q"); got != 6 {

@@ -33,6 +33,8 @@ func Count(d policy.Decision, became api.Evaluation) string {
 // it.
 func Sentence(d policy.Decision, became api.Evaluation) string {
 	switch d.Case {
+	case "": // of a pass that panicked
+		return "Nothing is decided, because " + d.Message + ": " + clause(d.Error) + "."
 	case policy.CaseUnreadable:
 		return "Nothing is decided, because the target could not be read: " + clause(d.Error) + "."
 	case policy.CaseDisabled:

@@ -72,7 +72,10 @@ func (c *Config) Validate() []settings.FieldError {
 	}
 	known := reasons()
 	for i, code := range c.Reasons {
-		if !slices.Contains(known, code) {
+		switch {
+		case slices.ContainsFunc(untold, func(one reason.Code) bool { return one.String() == code }):
+			add(fmt.Sprintf("reasons[%d]", i), fmt.Sprintf("%q", code), "is no reason that notifications have; a pass that panics is \"Panicked\"")
+		case !slices.Contains(known, code):
 			add(fmt.Sprintf("reasons[%d]", i), fmt.Sprintf("%q", code), "is none of the reasons in docs/reasons.md, as \"BreakerOpen\"")
 		}
 	}
@@ -89,11 +92,16 @@ var receiver = httpclient.Address{
 	Credentials: "url_file, basic_auth or token_file",
 }
 
+// untold end passes, or stand for one, of which no receiver is told: what led to them is.
+var untold = []reason.Code{reason.Late, reason.Quarantined, reason.Abandoned}
+
 // reasons are the words by which autoscalers may be told of.
 func reasons() []string {
 	var words []string
 	for _, code := range reason.All() {
-		words = append(words, code.String())
+		if !slices.Contains(untold, code) {
+			words = append(words, code.String())
+		}
 	}
 	return words
 }

@@ -252,6 +252,7 @@ func TestMistakes(t *testing.T) {
 		"no http":        {Config{URL: "ftp://a"}, "url", "must be an address to post to"},
 		"event":          {Config{URL: url, Events: []string{"change"}}, "events[0]", `must be "changed"`},
 		"reason":         {Config{URL: url, Reasons: []string{"Paused", "paused"}}, "reasons[1]", "docs/reasons.md"},
+		"never told":     {Config{URL: url, Reasons: []string{"Quarantined"}}, "reasons[0]", `"Panicked"`},
 		"syntax":         {Config{URL: url, Template: "{{"}, "template", "unclosed action"},
 		"field":          {Config{URL: url, Template: "{{.Nam}}"}, "template", "can't evaluate field Nam"},
 		"not quoted":     {Config{URL: url, Template: `{"text": "{{.Message}}"}`}, "template", "makes no valid JSON"},
