@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -85,6 +86,9 @@ func (r *reloader) reload() ([]config.Change, error) {
 		if change.NextStart {
 			r.log.Warn("a changed key takes effect at the next start only", zap.String("key", change.Key))
 		}
+		if change.Note != "" {
+			r.log.Warn("what was paused is not configured any more", zap.String("key", change.Key), zap.String("pause", change.Note))
+		}
 	}
 	return changes, nil
 }
@@ -93,7 +97,16 @@ func (r *reloader) reload() ([]config.Change, error) {
 func (r *reloader) changesTo(c *config.Config) []config.Change {
 	inForce := *r.labels.File()
 	inForce.Daemon = inForce.Daemon.InForce(&r.fixed)
-	return inForce.Changes(c)
+	changes := inForce.Changes(c)
+	for scope, pause := range r.pauses.table.Load().inForce {
+		removed := func(change config.Change) bool {
+			return change.Kind == config.Removed && change.Key == config.TableKey(scope.Fleet, scope.Autoscaler)
+		}
+		if i := slices.IndexFunc(changes, removed); i >= 0 && !scope.Breaker && !pause.Ended(r.clock.Now()) {
+			changes[i].Note = "it is " + pauseText(&pause, r.clock.Scale()) + ", which holds nothing under another name"
+		}
+	}
+	return changes
 }
 
 // ReloadChanges returns what a reload would change, with the error that would refuse it.

@@ -24,6 +24,8 @@ type Change struct {
 	Kind ChangeKind `json:"kind"`
 	// NextStart reports whether it takes effect at the next start only.
 	NextStart bool `json:"next_start,omitempty"`
+	// Note is what else that means, as a clause; empty for nothing.
+	Note string `json:"note,omitempty"`
 }
 
 // ChangeKind is what became of a key.
@@ -52,7 +54,19 @@ func (c Change) String() string {
 	if c.NextStart {
 		text += " (at the next start)"
 	}
+	if c.Note != "" {
+		text += ": " + c.Note
+	}
 	return text
+}
+
+// TableKey returns the key of the table of a fleet, or of an autoscaler where that is not
+// empty.
+func TableKey(fleet, autoscaler string) string {
+	if autoscaler != "" {
+		return join(autoscalersKey, autoscaler)
+	}
+	return join(fleetsKey, fleet)
 }
 
 // Changes returns what another configuration has otherwise, in the order of keys: tables
