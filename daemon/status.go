@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/kinds"
 	"github.com/hpad/hpad/daemon/trouble"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets"
@@ -211,8 +212,22 @@ func (s *status) Readiness() api.Readiness {
 		if published.err != "" {
 			readiness.Problems = append(readiness.Problems, api.Problem{Subject: "autoscaler " + name, Message: published.err})
 		}
+		readiness.Problems = append(readiness.Problems, failingInstances(g.autoscalers[name], published)...)
 	}
 	return readiness
+}
+
+// failingInstances returns why instances of an autoscaler's target cannot start or end by
+// themselves, in the words of its platform.
+func failingInstances(a *autoscaler, published *publication) []api.Problem {
+	var problems []api.Problem
+	failing := kinds.Fleets[a.definition.Load().kind].Failing
+	for _, condition := range published.record.Status.Conditions {
+		if condition.Status == policy.ConditionTrue && slices.Contains(failing, condition.Type) {
+			problems = append(problems, api.Problem{Subject: "autoscaler " + a.name, Message: string(condition.Type) + ": " + condition.Message})
+		}
+	}
+	return problems
 }
 
 // Discovered returns the targets that fleets found by their labels, in order.

@@ -3,6 +3,7 @@ package targets
 import (
 	"time"
 
+	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/settings"
 )
 
@@ -30,6 +31,9 @@ type Kind struct {
 	// LabelPlace is where a person edits the labels of a target; empty where fleets
 	// are no Discoverers.
 	LabelPlace string
+	// Failing are the conditions of targets whose instances cannot start, or end by
+	// themselves. They are to be told wherever it is told what fails.
+	Failing []policy.ConditionType
 	// Without is why fleets cannot be in a situation of the contract, by the
 	// situation; all others are tested (see targettest.Table).
 	Without map[string]string

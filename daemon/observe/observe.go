@@ -57,6 +57,10 @@ func (t *Target) Sampled(metric *policy.MetricSpec, in *Input, found targets.Sam
 	if len(samples) == 0 && len(t.Reading.Instances) == 0 {
 		return policy.Reading{}, errors.New("the target has no instances")
 	}
+	running := func(instance policy.Instance) bool { return instance.Phase == policy.PhaseRunning }
+	if len(samples) == 0 && !slices.ContainsFunc(t.Reading.Instances, running) {
+		return policy.Reading{}, errors.New("no instance of the target runs, so that there is nothing to measure")
+	}
 	if len(samples) == 0 {
 		return policy.Reading{}, errors.New("the fleet has no samples of the target yet; it takes two readings of an instance to have one")
 	}
@@ -251,7 +255,7 @@ func (t *Target) value(in *Input, series *sources.Series) (int64, error) {
 	}
 	if v := in.Valid; v != nil && (milli < v.Min || milli > v.Max) {
 		return 0, fmt.Errorf("series %s reads %s, which is not within valid = [%s, %s]",
-			series.Labels, quantity.FormatMilli(milli), quantity.FormatMilli(v.Min), quantity.FormatMilli(v.Max))
+			series.Labels, quantity.FormatDecimal(milli), quantity.FormatDecimal(v.Min), quantity.FormatDecimal(v.Max))
 	}
 	return milli, nil
 }
@@ -279,5 +283,5 @@ func (in *Input) enough(found int, what string) error {
 // negative is the error of a reading below zero: a deviation from upstream,
 // which would scale by it (R43).
 func negative(milli int64, what string) error {
-	return fmt.Errorf("%s reads %s, and a metric below zero is not decided on", what, quantity.FormatMilli(milli))
+	return fmt.Errorf("%s reads %s, and a metric below zero is not decided on", what, quantity.FormatDecimal(milli))
 }

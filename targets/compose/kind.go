@@ -1,6 +1,9 @@
 package compose
 
-import "github.com/hpad/hpad/targets"
+import (
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
 
 // Kind is the kind of fleets of Docker Compose.
 var Kind = targets.Kind{
@@ -9,6 +12,7 @@ var Kind = targets.Kind{
 	Target:     func() targets.Target { return new(Target) },
 	Reference:  targets.Reference{Paths: []string{"{project}/{service}"}, Example: "shop/web", Workload: "{namespace}/{name}"},
 	Samples:    true,
+	Failing:    []policy.ConditionType{ContainersFailing},
 	Unique:     true,
 	LabelPlace: "the labels of the service, in the project's compose.yaml",
 }

@@ -1,6 +1,9 @@
 package nomad
 
-import "github.com/hpad/hpad/targets"
+import (
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
 
 // Kind is the kind of fleets of Nomad.
 var Kind = targets.Kind{
@@ -13,6 +16,7 @@ var Kind = targets.Kind{
 		Around: []string{"region", "namespace"},
 	},
 	Samples:       true,
+	Failing:       []policy.ConditionType{AllocationsFailing},
 	Unique:        true,
 	InstanceLabel: "alloc_id",
 	LabelPlace:    "the meta of the task group, in the job's file",

@@ -1,6 +1,9 @@
 package process
 
-import "github.com/hpad/hpad/targets"
+import (
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
 
 // Kind is the kind of fleets of local processes.
 var Kind = targets.Kind{
@@ -9,6 +12,7 @@ var Kind = targets.Kind{
 	Target:    func() targets.Target { return new(Target) },
 	Reference: targets.Reference{Paths: []string{"{service}"}, Whole: true, Example: "worker", Workload: "{name}"},
 	Samples:   true,
+	Failing:   []policy.ConditionType{ProcessesFailing},
 	Without: map[string]string{
 		"read, after somebody else's change":    "nobody else starts or stops its processes",
 		"a rival writes between read and write": "nobody else starts or stops its processes",

@@ -1,6 +1,9 @@
 package swarm
 
-import "github.com/hpad/hpad/targets"
+import (
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
 
 // Kind is the kind of fleets of Docker Swarm.
 var Kind = targets.Kind{
@@ -9,6 +12,7 @@ var Kind = targets.Kind{
 	Target:     func() targets.Target { return new(Target) },
 	Reference:  targets.Reference{Paths: []string{"{service}"}, Whole: true, Example: "shop_web", Workload: "{name}"},
 	Samples:    true,
+	Failing:    []policy.ConditionType{TasksFailing},
 	Unique:     true,
 	LabelPlace: "the labels of the service: docker service update --label-rm hpad.enable SERVICE",
 	Without: map[string]string{

@@ -1,6 +1,9 @@
 package systemd
 
-import "github.com/hpad/hpad/targets"
+import (
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
 
 // Kind is the kind of fleets of systemd.
 var Kind = targets.Kind{
@@ -9,6 +12,7 @@ var Kind = targets.Kind{
 	Target:    func() targets.Target { return new(Target) },
 	Reference: targets.Reference{Paths: []string{"{template}"}, Whole: true, Example: "worker@.service", Workload: "{name}@.service", Suffix: "@.service"},
 	Samples:   true,
+	Failing:   []policy.ConditionType{UnitsFailing, UnitsMissing, UnitsRefused, UnitsStuck},
 	Without: map[string]string{
 		"out of range": "a template may have any number of instances",
 	},

@@ -75,10 +75,10 @@ func TestCheckAgreesWithTheDaemon(t *testing.T) {
 		says  string
 		milli int64
 	}{
-		"a sum":                          {kind: policy.ExternalMetric, in: external, answer: vector(labeled(1.5), labeled(2)), says: "External m: 2 series, which add up to 3500m", milli: 1750},
+		"a sum":                          {kind: policy.ExternalMetric, in: external, answer: vector(labeled(1.5), labeled(2)), says: "External m: 2 series, which add up to 3.5", milli: 1750},
 		"a negative value":               {kind: policy.ExternalMetric, in: external, answer: vector(labeled(-3), labeled(5)), fails: true},
 		"a negative value, strict":       {kind: policy.ExternalMetric, in: external, strict: true, answer: vector(labeled(5), labeled(-3)), says: "External m: 2 series, which add up to 2", milli: 1000},
-		"a sum for a value too large":    {kind: policy.ExternalMetric, goal: policy.ValueTarget, in: external, answer: vector(labeled(huge), labeled(huge)), says: "External m: 2 series, which add up to 9223372036854775807m", milli: math.MaxInt64},
+		"a sum for a value too large":    {kind: policy.ExternalMetric, goal: policy.ValueTarget, in: external, answer: vector(labeled(huge), labeled(huge)), says: "External m: 2 series, which add up to 9223372036854775.807", milli: math.MaxInt64},
 		"not a number":                   {kind: policy.ExternalMetric, in: external, answer: vector(labeled(1), labeled(math.NaN())), fails: true},
 		"none":                           {kind: policy.ExternalMetric, in: external, answer: vector(), fails: true},
 		"a negative object":              {kind: policy.ObjectMetric, goal: policy.ValueTarget, in: external, answer: vector(labeled(-1)), fails: true},
@@ -89,7 +89,7 @@ func TestCheckAgreesWithTheDaemon(t *testing.T) {
 		"below zero, of an instance":     {kind: policy.InstancesMetric, in: byID, answer: vector(labeled(2, "id", first), labeled(-4, "id", second)), fails: true},
 		"an instance twice":              {kind: policy.InstancesMetric, in: byID, answer: vector(labeled(2, "id", first), labeled(4, "id", first, "cpu", "1")), fails: true},
 		"nobody's":                       {kind: policy.InstancesMetric, in: byID, answer: vector(labeled(2, "id", "other")), fails: true},
-		"values that are huge together":  {kind: policy.ExternalMetric, in: external, answer: vector(labeled(huge), labeled(huge)), says: "External m: 2 series, which add up to 9223372036854775807m", milli: math.MaxInt64},
+		"values that are huge together":  {kind: policy.ExternalMetric, in: external, answer: vector(labeled(huge), labeled(huge)), says: "External m: 2 series, which add up to 9223372036854775.807", milli: math.MaxInt64},
 		"without the label of instances": {kind: policy.InstancesMetric, in: byID, answer: vector(labeled(2)), fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {

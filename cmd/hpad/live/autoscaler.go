@@ -9,6 +9,7 @@ import (
 
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/explain"
+	"github.com/hpad/hpad/daemon/kinds"
 	"github.com/hpad/hpad/daemon/observe"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/settings/quantity"
@@ -66,8 +67,20 @@ func (c *checker) checkTarget(key string, ref targets.Ref) (reading targets.Read
 			text += "; it is held by the platform: " + reading.Hold.Reason + ": " + reading.Hold.Message
 		}
 		c.note(key+".target", text)
+		c.checkInstances(key+".target", ref, reading.Notices)
 	}
 	return reading, read
+}
+
+// checkInstances finds why instances of a target cannot start or end by themselves, in
+// the words of its platform.
+func (c *checker) checkInstances(key string, ref targets.Ref, notices []policy.Notice) {
+	failing := kinds.Fleets[c.config.Fleets[ref.Fleet].Kind].Failing
+	for _, notice := range notices {
+		if slices.Contains(failing, notice.Condition) {
+			c.problem(key, fmt.Sprintf("%s: %s, %s: %s", ref, notice.Condition, notice.Reason, notice.Message))
+		}
+	}
 }
 
 // checkMetric says what came of a metric's query, and what a pass of the daemon makes
@@ -140,9 +153,9 @@ func whole(metric *policy.MetricSpec, in config.Input, target *observe.Target, a
 	case err != nil:
 		return "", err
 	case metric.Type == policy.ObjectMetric:
-		return " of value " + quantity.FormatMilli(*reading.ValueMilli), nil
+		return " of value " + quantity.FormatDecimal(*reading.ValueMilli), nil
 	}
-	return ", which add up to " + quantity.FormatMilli(policy.ExternalTotal(metric, reading.ValuesMilli)), nil
+	return ", which add up to " + quantity.FormatDecimal(policy.ExternalTotal(metric, reading.ValuesMilli)), nil
 }
 
 // checkJoin says how many of the target's instances have a series of their own.

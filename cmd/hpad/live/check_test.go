@@ -148,7 +148,7 @@ func TestMetrics(t *testing.T) {
 		err        error
 		want       string
 	}{
-		"sum":             {policy.ExternalMetric, config.Input{}, vector(labeled(1.5), labeled(2)), nil, "a.metrics[0]: External m: 2 series, which add up to 3500m"},
+		"sum":             {policy.ExternalMetric, config.Input{}, vector(labeled(1.5), labeled(2)), nil, "a.metrics[0]: External m: 2 series, which add up to 3.5"},
 		"select":          {policy.ExternalMetric, config.Input{Select: config.SelectionOf(map[string]string{"q": "a"})}, vector(labeled(1, "q", "a"), labeled(2, "q", "b")), nil, "a.metrics[0]: External m: 1 series, which add up to 1"},
 		"none":            {policy.ExternalMetric, config.Input{}, vector(), nil, "! a.metrics[0]: the query answers no series"},
 		"none is zero":    {policy.ExternalMetric, config.Input{EmptyZero: true}, vector(), nil, "a.metrics[0]: External m: the query answers no series, which counts as 0"},

@@ -51,6 +51,10 @@ func troubleOf(view api.Autoscaler, now time.Time) string {
 	if view.Mode == policy.ModeOff {
 		return api.Off
 	}
+	told := platformText(view)
+	if told != "" && view.Instances.Ready == 0 && !unscalable(view) {
+		return told // which is why there is nothing to measure
+	}
 	for _, condition := range view.Status.Conditions {
 		failed := condition.Status == policy.ConditionFalse &&
 			(condition.Type == policy.AbleToScale || condition.Type == policy.ScalingActive && !view.Status.Disabled())
@@ -61,10 +65,8 @@ func troubleOf(view api.Autoscaler, now time.Time) string {
 	if view.Status.Disabled() {
 		return api.Disabled
 	}
-	for _, condition := range view.Status.Conditions {
-		if condition.Status == policy.ConditionTrue && !slices.Contains(ownConditions, condition.Type) {
-			return string(condition.Type) + Because(condition.Message)
-		}
+	if told != "" {
+		return told
 	}
 	switch instances := view.Instances; {
 	case instances.Ready == 0 && instances.Unready+instances.Pending+instances.Failed > 0:
@@ -77,6 +79,24 @@ func troubleOf(view api.Autoscaler, now time.Time) string {
 		return api.DryRun
 	case evaluation.StateLost != "":
 		return "state " + short(evaluation.StateLost)
+	}
+	return ""
+}
+
+// unscalable reports whether the target cannot be read or written.
+func unscalable(view api.Autoscaler) bool {
+	return slices.ContainsFunc(view.Status.Conditions, func(condition policy.Condition) bool {
+		return condition.Type == policy.AbleToScale && condition.Status == policy.ConditionFalse
+	})
+}
+
+// platformText returns the first of what the platform says of the target; empty when it
+// says nothing.
+func platformText(view api.Autoscaler) string {
+	for _, condition := range view.Status.Conditions {
+		if condition.Status == policy.ConditionTrue && !slices.Contains(ownConditions, condition.Type) {
+			return string(condition.Type) + Because(condition.Message)
+		}
 	}
 	return ""
 }
