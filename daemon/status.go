@@ -143,7 +143,7 @@ const schedulerSilence = 15 * time.Second
 // for three periods, and what people hold back.
 func (s *status) Health() api.Health {
 	now := time.Now()
-	health := api.Health{Unevaluated: s.unevaluated(now), HeldBack: s.heldBack(s.current.Load())}
+	health := api.Health{Unevaluated: s.unevaluated(now), HeldBack: s.heldBack(s.current.Load()), RefusedReload: s.refused.Text()}
 	if last := s.lastTick.Load(); last != nil {
 		health.LastTick = *last
 		health.Healthy = now.Sub(*last) < schedulerSilence

@@ -176,7 +176,7 @@ func (l *listing) all(ctx context.Context, client *api.Client, stream streams) e
 		if failed != nil {
 			return failed
 		}
-		warned = warnOfLabels(ctx, client, stream.err)
+		warned = errors.Join(warnOfReload(ctx, client, stream.err), warnOfLabels(ctx, client, stream.err))
 		if count == 0 {
 			_, err = io.WriteString(stream.err, "No autoscalers are configured.\n")
 			return err
@@ -199,6 +199,16 @@ func (l *listing) allRaw(ctx context.Context, client *api.Client, stream streams
 	}
 	l.sort(views, time.Now())
 	return write(stream.out, *l.format, views, func(w io.Writer) error { return writeNames(w, slices.Values(views)) })
+}
+
+// warnOfReload warns of a configuration that was refused, so that another one is in force
+// than in the files.
+func warnOfReload(ctx context.Context, client *api.Client, to io.Writer) error {
+	health, err := client.Health(ctx)
+	if err == nil && health.RefusedReload != "" {
+		_, err = fmt.Fprintf(to, "hpad: warning: the last reload was refused, and the configuration of before is in force: %s\n", explain.OneLine(health.RefusedReload))
+	}
+	return err
 }
 
 // warnOfLabels warns of targets that nothing scales because their labels have a

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hpad/hpad/cmd/hpad/hint"
 	"github.com/hpad/hpad/cmd/hpad/show"
+	"github.com/hpad/hpad/daemon/explain"
 )
 
 func newHealthCommand(stream streams) *cobra.Command {
@@ -23,12 +24,13 @@ func newHealthCommand(stream streams) *cobra.Command {
 exit code is 0 if so and 1 if not, for what watches over it.
 
 An autoscaler that is not evaluated does not make the daemon unhealthy, because
-starting it again would not help; with --strict it does.`,
+starting it again would not help, nor does a reload that was refused; with --strict
+they do.`,
 		Example: "  hpad health\n  hpad health --strict --timeout 2s",
 		Args:    cobra.NoArgs,
 	}
 	client := addConnectFlags(cmd)
-	cmd.Flags().BoolVar(&strict, "strict", false, "also fail while an autoscaler is not being evaluated")
+	cmd.Flags().BoolVar(&strict, "strict", false, "also fail while an autoscaler is not being evaluated, or the last reload was refused")
 	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Second, "how long the daemon may take to answer")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if timeout <= 0 {
@@ -49,15 +51,21 @@ starting it again would not help; with --strict it does.`,
 		for _, problem := range health.Unevaluated {
 			unevaluated = append(unevaluated, problem.Subject+show.Because(problem.Message))
 		}
-		if strict && len(unevaluated) > 0 {
+		switch {
+		case strict && len(unevaluated) > 0:
 			return hint.With(fmt.Errorf("autoscalers are not being evaluated: %s", strings.Join(unevaluated, "; ")),
 				"\"hpad describe NAME\" says more of one")
+		case strict && health.RefusedReload != "":
+			return hint.With(fmt.Errorf("the last reload was refused: %s", health.RefusedReload), refusedHint)
 		}
-		text := "healthy\n"
+		text := "healthy"
 		if len(unevaluated) > 0 {
-			text = "healthy; not being evaluated: " + strings.Join(unevaluated, "; ") + "\n"
+			text += "; not being evaluated: " + strings.Join(unevaluated, "; ")
 		}
-		return say(stream.out, text)
+		if health.RefusedReload != "" {
+			text += "; the last reload was refused: " + explain.OneLine(health.RefusedReload)
+		}
+		return say(stream.out, text+"\n")
 	}
 	return cmd
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 )
 
+const refusedHint = "the old configuration is still in force; \"hpad check\" tells all mistakes"
+
 func newReloadCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reload",
@@ -37,7 +39,7 @@ is.`,
 		var answered *api.Error
 		switch {
 		case errors.As(err, &answered) && answered.Type == api.ErrorReload:
-			return hint.With(fmt.Errorf("reload: %w", err), "the old configuration is still in force; \"hpad check\" tells all mistakes")
+			return hint.With(fmt.Errorf("reload: %w", err), refusedHint)
 		case err != nil:
 			return err
 		}

@@ -181,6 +181,8 @@ func TestHealth(t *testing.T) {
 		{"ticking, strict", "/-/healthy?strict", api.Health{Healthy: true}, 200},
 		{"one unevaluated", "/-/healthy", api.Health{Healthy: true, Unevaluated: unevaluated}, 200},
 		{"one unevaluated, strict", "/-/healthy?strict", api.Health{Healthy: true, Unevaluated: unevaluated}, 503},
+		{"a refused reload, strict", "/-/healthy?strict", api.Health{Healthy: true, RefusedReload: "no"}, 503},
+		{"a refused reload", "/-/healthy", api.Health{Healthy: true, RefusedReload: "no"}, 200},
 		{"one unevaluated, strict=1", "/-/healthy?strict=1", api.Health{Healthy: true, Unevaluated: unevaluated}, 503},
 		{"one unevaluated, strict=false", "/-/healthy?strict=false", api.Health{Healthy: true, Unevaluated: unevaluated}, 200},
 		{"stuck", "/-/healthy", api.Health{Unevaluated: unevaluated}, 503},

@@ -11,7 +11,8 @@ import (
 )
 
 // healthy writes 200 while the scheduler ticks and 503 when it does not. With
-// "strict" it also writes 503 while any autoscaler is not being evaluated.
+// "strict" it also writes 503 while any autoscaler is not being evaluated, or the last
+// reload was refused.
 func (h handlers) healthy(w http.ResponseWriter, r *http.Request) {
 	strict, err := boolParameter(r, "strict")
 	if err != nil {
@@ -19,7 +20,7 @@ func (h handlers) healthy(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	health := h.daemon.Health()
-	writeJSON(w, statusOf(health.Healthy && (!strict || len(health.Unevaluated) == 0)), health)
+	writeJSON(w, statusOf(health.Healthy && (!strict || health.Strictly())), health)
 }
 
 // ready writes 200 once the configuration is live and 503 before.

@@ -284,6 +284,14 @@ type Health struct {
 	// HeldBack are the pauses in force, and the autoscalers whose mode is not "on". They are
 	// evaluated all the same.
 	HeldBack []Problem `json:"held_back,omitempty"`
+	// RefusedReload is why the last reload was refused; empty when it was not.
+	RefusedReload string `json:"refused_reload,omitempty"`
+}
+
+// Strictly reports whether nothing needs a person: the scheduler ticks, all autoscalers
+// are evaluated, and the configuration in force is that of the files.
+func (h *Health) Strictly() bool {
+	return h.Healthy && len(h.Unevaluated) == 0 && h.RefusedReload == ""
 }
 
 // Readiness is the body of /-/ready.
