@@ -32,8 +32,8 @@ func TestReadingsNotBelieved(t *testing.T) {
 		message string
 	}{
 		"as upstream":      {config.Input{}, []float64{1}, 1, ""},
-		"below":            {config.Input{Valid: &config.Range{Min: 1001, Max: 100_000}}, []float64{1}, 6, `reads 1, which is not within valid = [1001m, 100]`},
-		"above":            {config.Input{Valid: &config.Range{Min: 0, Max: 7_999}}, []float64{8}, 6, `reads 8, which is not within valid = [0, 7999m]`},
+		"below":            {config.Input{Valid: &config.Range{Min: 1001, Max: 100_000}}, []float64{1}, 6, `reads 1, which is not within valid = [1.001, 100]`},
+		"above":            {config.Input{Valid: &config.Range{Min: 0, Max: 7_999}}, []float64{8}, 6, `reads 8, which is not within valid = [0, 7.999]`},
 		"the lowest":       {config.Input{Valid: &config.Range{Min: 1_000, Max: 100_000}}, []float64{1}, 1, ""},
 		"the highest":      {config.Input{Valid: &config.Range{Min: 0, Max: 8_000}}, []float64{8}, 8, ""},
 		"one of two wrong": {config.Input{Valid: &config.Range{Min: 0, Max: 5_000}}, []float64{1, 9}, 6, "reads 9"},

@@ -550,6 +550,10 @@ func (p *pass) failureNews(after *result) []zap.Field {
 		return nil
 	}
 	a := p.autoscaler
+	if !a.published.Load().decided() && early(&after.Decision) {
+		p.log.Info("not measured yet", zap.String("autoscaler", a.name), zap.Stringer("target", p.definition.Target), zap.String("err", after.failed))
+		return nil
+	}
 	cause := failureOf(&after.Decision, after.Outcome, after.failed)
 	news, flapped := after.following.failing.Follow(cause, after.record.Through, false)
 	if a.panicked && cause == "" { // which has its own line
@@ -560,6 +564,20 @@ func (p *pass) failureNews(after *result) []zap.Field {
 	}
 	return append([]zap.Field{zap.String("autoscaler", a.name), zap.Stringer("target", p.definition.Target)},
 		after.following.failing.Fields(flapped, p.clock.Scale().Wall)...)
+}
+
+// early reports whether a first pass failed for nothing but that a fleet has not sampled
+// its instances yet, which the second tells.
+func early(decision *policy.Decision) bool {
+	failed := false
+	for i := range decision.Metrics {
+		result := &decision.Metrics[i]
+		if result.Error != "" && !observe.Early(result) {
+			return false
+		}
+		failed = failed || result.Error != ""
+	}
+	return failed
 }
 
 // recording is a pass that is published and whose record is being committed.

@@ -40,6 +40,8 @@ func (e *environment) reportPass(name string, target targets.Ref, before *public
 	}
 	switch {
 	case news == nil:
+	case errors.Is(after.cause, targets.ErrWriteTime):
+		e.log.Info("rescaled in part, and the next pass goes on", append(news, zap.Stringer("code", after.reason), zap.String("err", after.failed))...)
 	case after.failed != "":
 		e.log.Warn("evaluation failed", append(news, zap.Stringer("code", after.reason), zap.String("err", after.failed))...)
 	default:

@@ -8,6 +8,9 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"os"
+	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -37,20 +40,40 @@ type Listeners struct {
 }
 
 // Listen opens the listeners that the configuration names.
+//
+// The error is a [config.Error] of the key that says where, without its place.
 func Listen(ctx context.Context, c config.Daemon) (Listeners, error) {
 	l := Listeners{WebConfig: c.WebConfig, AllowedHosts: c.AllowedHosts, Writers: c.Writers}
 	var err error
 	if c.Socket != "" {
 		if l.Socket, err = api.ListenSocket(c.Socket, c.SocketGroup); err != nil {
-			return Listeners{}, err
+			return Listeners{}, config.Error{Key: "daemon.socket", Value: strconv.Quote(c.Socket), Detail: errors.Unwrap(err).Error()}
 		}
 	}
 	if c.Listen != "" {
 		if l.TCP, err = new(net.ListenConfig).Listen(ctx, "tcp", c.Listen); err != nil {
-			return Listeners{}, errors.Join(fmt.Errorf("daemon.listen = %q: %w", c.Listen, err), l.Close())
+			return Listeners{}, errors.Join(config.Error{Key: "daemon.listen", Value: strconv.Quote(c.Listen), Detail: listenTrouble(c.Listen, err)}, l.Close())
 		}
 	}
 	return l, nil
+}
+
+// listenTrouble says why nothing can listen at an address, and what to do.
+func listenTrouble(address string, err error) string {
+	cause := err.Error()
+	if failed, ok := errors.AsType[*os.SyscallError](err); ok {
+		cause = failed.Err.Error()
+	}
+	_, port, _ := net.SplitHostPort(address)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		cause += ": another program listens there, perhaps another hpad; \"ss -ltnp sport = :" + port + "\" names it; stop it, or write another port"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		cause += ": this machine has no such address; write one of its own, or \":" + port + "\" for all"
+	case errors.Is(err, syscall.EACCES):
+		cause += ": write a port from 1024 on"
+	}
+	return cause
 }
 
 // Close closes the listeners that nobody serves.

@@ -14,6 +14,12 @@ import (
 // ownValue is a type that reads TOML values in its own way.
 type ownValue interface{ UnmarshalTOML(value any) error }
 
+// numbered is a type of text that people take for a number.
+type numbered interface {
+	// TextOf returns how a number of it is written.
+	TextOf(number float64) string
+}
+
 var (
 	ownType  = reflect.TypeFor[ownValue]()
 	textType = reflect.TypeFor[encoding.TextUnmarshaler]()
@@ -43,6 +49,10 @@ func SetValue(to reflect.Value, value any) error {
 	case encoding.TextUnmarshaler:
 		if isWhole {
 			return own.UnmarshalText([]byte(strconv.FormatInt(whole, 10)))
+		}
+		number, isNumber := value.(float64)
+		if like, ok := own.(numbered); ok && isNumber && math.Abs(number) < 1e12 {
+			return fmt.Errorf("must be a string: write %q", like.TextOf(number))
 		}
 		kind = reflect.String
 	case *time.Duration:

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 
@@ -48,7 +50,10 @@ changed.`,
 }
 
 func deleteAutoscaler(cmd *cobra.Command, stream streams, c *configuration, name string) error {
-	loaded, _ := config.Load(c.file) // one with mistakes may be what is to be deleted
+	loaded, mistakes := config.Load(c.file) // one with mistakes may be what is to be deleted
+	if _, err := os.Stat(c.file); errors.Is(err, fs.ErrNotExist) && mistakes != nil {
+		return hint.With(mistakes, "--config or "+configVariable+" names the configuration, where no daemon runs here that could say")
+	}
 	plan, err := confd.PlanDeletion(c.file, name, draft.WishNotes(name)...)
 	if errors.Is(err, confd.ErrNotConfigured) {
 		return c.notConfigured(cmd, loaded, name)

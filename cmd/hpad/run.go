@@ -82,7 +82,7 @@ func runDaemon(ctx context.Context, options runOptions) (err error) {
 	defer func() { err = errors.Join(err, store.Close()) }()
 	listeners, err := daemon.Listen(ctx, first.Daemon)
 	if err != nil {
-		return err
+		return config.Placed(options.file, err)
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -241,6 +242,9 @@ func (c *Client) open(status int, method, path string, body []byte, data any) er
 	if status == http.StatusBadRequest && bytes.Contains(body, []byte("HTTP request to an HTTPS server")) {
 		return &ReachError{Address: c.address, Err: errors.New("the server speaks TLS"), Hint: "write https:// instead of http://"}
 	}
+	if err := c.strange(status, body); err != nil {
+		return err
+	}
 	var answer envelope
 	if err := json.Unmarshal(body, &answer); err != nil {
 		return c.garbled(status, method, path, err)
@@ -265,6 +269,30 @@ func (c *Client) open(status int, method, path string, body []byte, data any) er
 }
 
 // garbled is the error of a response that this hpad cannot read.
+// maxShownStart bounds what is looked at of a body that is strange, in bytes.
+const maxShownStart = 320
+
+// strange returns an error where a body is none that an hpad of any version writes, which
+// are objects of JSON.
+func (c *Client) strange(status int, body []byte) error {
+	const shown = 80
+	text := strings.Join(strings.Fields(strings.ToValidUTF8(string(body[:min(len(body), maxShownStart)]), "")), " ")
+	switch {
+	case strings.HasPrefix(text, "{"):
+		return nil
+	case text == "":
+		text = "nothing"
+	case len(text) > shown:
+		text = strconv.Quote(strings.ToValidUTF8(text[:shown], "")) + "…"
+	default:
+		text = strconv.Quote(text)
+	}
+	return &ReachError{
+		Address: c.address, Err: fmt.Errorf("what listens there is no hpad: it answers %d %s with %s", status, http.StatusText(status), text),
+		Hint: "name the address of hpad itself, with the path where a proxy has it",
+	}
+}
+
 func (c *Client) garbled(status int, method, path string, err error) error {
 	return fmt.Errorf("the answer to %s %s at %q (HTTP %d) is not that of an hpad of this version: %w",
 		method, path, c.address, status, err)

@@ -31,6 +31,9 @@ func (c *Client) Health(ctx context.Context) (Health, error) {
 	if err != nil {
 		return health, fmt.Errorf("read hpad's answer to GET %s at %q: %w", path, c.address, err)
 	}
+	if err := c.strange(response.StatusCode, body); err != nil {
+		return health, err
+	}
 	if response.StatusCode != http.StatusOK && response.StatusCode != http.StatusServiceUnavailable {
 		return health, c.garbled(response.StatusCode, http.MethodGet, path, errors.New("its status is neither 200 nor 503"))
 	}

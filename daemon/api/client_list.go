@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -84,7 +85,12 @@ func askPage[T any](ctx context.Context, c *Client, after string) (got page[T], 
 			}
 			return c.open(response.StatusCode, http.MethodGet, path, body, nil)
 		}
-		if err := got.decode(response.Body); err != nil {
+		body := bufio.NewReader(response.Body)
+		start, _ := body.Peek(maxShownStart) // its error comes again
+		if err := c.strange(response.StatusCode, start); err != nil {
+			return err
+		}
+		if err := got.decode(body); err != nil {
 			return c.garbled(response.StatusCode, http.MethodGet, path, err)
 		}
 		return nil

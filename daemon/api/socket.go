@@ -140,7 +140,7 @@ func removeStaleSocket(path string) error {
 	case err != nil:
 		return err
 	case info.Mode().Type() != fs.ModeSocket:
-		return fmt.Errorf("there is something that is not a socket (%s); move it away or name another path", info.Mode().Type())
+		return fmt.Errorf("there is %s, which is not a socket; move it away or name another path", kindOf(info.Mode()))
 	}
 	conn, err := net.DialTimeout("unix", path, socketProbeTimeout)
 	switch {
@@ -154,6 +154,19 @@ func removeStaleSocket(path string) error {
 	default:
 		return fmt.Errorf("see whether another hpad answers on it: %w", err)
 	}
+}
+
+// kindOf says what a file is.
+func kindOf(mode fs.FileMode) string {
+	switch {
+	case mode.IsRegular():
+		return "a file"
+	case mode.IsDir():
+		return "a directory"
+	case mode&fs.ModeSymlink != 0:
+		return "a symbolic link"
+	}
+	return "something"
 }
 
 // socketListener removes its socket when it is closed, unless somebody put

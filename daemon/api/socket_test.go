@@ -223,7 +223,8 @@ func TestClientCannotReachTheDaemon(t *testing.T) {
 
 func TestClientReadsGarbage(t *testing.T) {
 	for _, test := range []struct{ name, body, want string }{
-		{"no JSON", "<html>", "invalid character"},
+		{"no JSON", "<html>\n<title>It works!</title>", `is no hpad: it answers 200 OK with "<html> <title>It works!</title>"`},
+		{"nothing", "", "is no hpad: it answers 200 OK with nothing"},
 		{"another envelope", `{"status":"fine"}`, `its status is "fine"`},
 		{"no data", `{"status":"success"}`, "it has no data"},
 		{"other data", `{"status":"success","data":7}`, "cannot unmarshal"},

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -58,7 +59,7 @@ func (l *loader) parse(name string, text []byte) {
 	root, err := parseTOML(text)
 	if err != nil {
 		l.incomplete = true
-		l.errs = append(l.errs, syntaxError(name, err))
+		l.errs = append(l.errs, syntaxError(name, text, err))
 		return
 	}
 	top := &table{loader: l, doc: doc, meant: map[string]bool{}}
@@ -80,15 +81,24 @@ func (l *loader) parse(name string, text []byte) {
 	}
 }
 
-// syntaxError turns the TOML parser's error into a mistake.
-func syntaxError(name string, err error) Error {
+// syntaxError turns the TOML parser's error of a text into a mistake.
+func syntaxError(name string, text []byte, err error) Error {
 	e := Error{File: name, Detail: strings.TrimPrefix(err.Error(), "toml: ")}
 	if failed, ok := errors.AsType[toml.ParseError](err); ok {
-		e.Line = failed.Position.Line
-		e.Detail = "not valid TOML: " + failed.Message
+		// Its own line is the next one where it met the end of one.
+		e.Line = 1 + bytes.Count(text[:min(failed.Position.Start, len(text))], []byte("\n"))
+		e.Detail = "not valid TOML: " + ends.Replace(failed.Message)
 	}
 	return e
 }
+
+// ends has the parser's words for the end of a line and of a file in plain ones.
+var ends = strings.NewReplacer(
+	`, but got '\n' instead`, ", but the line ends", ` but found '\n' instead`, ", but the line ends",
+	`, but got '\x00' instead`, ", but the file ends", ` but found '\x00' instead`, ", but the file ends",
+	"unexpected EOF; ", "the file ends here; ", "unexpected EOF", "the file ends here",
+	"strings cannot contain newlines", "the line ends before the string does; expected '\"'",
+)
 
 // collect adds the tables of a top-level one to those of its section.
 func (t *table) collect(section map[string]*table) {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"math"
 	"strconv"
 	"strings"
 
@@ -25,6 +26,9 @@ type Percent int32
 
 // String returns "50%".
 func (p Percent) String() string { return strconv.Itoa(int(p)) + "%" }
+
+// TextOf returns how a share is written: "30%" for 0.3.
+func (Percent) TextOf(share float64) string { return Percent(math.Round(share * 100)).String() }
 
 // UnmarshalText reads "50%".
 func (p *Percent) UnmarshalText(text []byte) error {

@@ -51,6 +51,22 @@ func LoadFiles(paths ...string) (*Config, error) {
 	return l.finish()
 }
 
+// Placed returns the error of a start with the file and line of each key that it is an
+// [Error] of, where the configuration at path still has them.
+func Placed(path string, err error) error {
+	found, ok := errors.AsType[Error](err)
+	if !ok {
+		return err
+	}
+	found.File = path
+	if l, failed := readAll(path, nil); failed == nil && l.daemon != nil {
+		if doc := l.daemon.docOf(strings.TrimPrefix(found.Key, daemonKey+".")); doc.has(found.Key) {
+			found.File, found.Line = doc.name, doc.lineOf(found.Key)
+		}
+	}
+	return found
+}
+
 // readAll reads the files of the main file at path, with changes as of LoadWith.
 func readAll(path string, changes map[string][]byte) (*loader, error) {
 	files, err := Files(path)

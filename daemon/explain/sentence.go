@@ -193,12 +193,27 @@ func restraints(d policy.Decision, became api.Evaluation) string {
 		said = append(said, text)
 	}
 	if text := failures(d); text != "" {
-		said = append(said, "a metric failed ("+text+")")
+		said = append(said, failedText(d)+" ("+text+")")
 	}
 	if len(said) == 0 {
 		return changedBefore(d)
 	}
 	return "; " + strings.Join(said, "; ") + changedBefore(d)
+}
+
+// failedText says how many metrics failed, of which a decision has at least one or an
+// error of its own.
+func failedText(d policy.Decision) string {
+	failed := 0
+	for i := range d.Metrics {
+		if d.Metrics[i].Error != "" {
+			failed++
+		}
+	}
+	if failed > 1 {
+		return fmt.Sprintf("%d metrics failed", failed)
+	}
+	return "a metric failed"
 }
 
 // HeldByText says what people decided that keeps a count from being written; empty where

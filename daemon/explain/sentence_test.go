@@ -93,6 +93,11 @@ func TestSentenceAndLine(t *testing.T) {
 		{"one metric failed", with(byMetrics(4, 6, 6), func(d *policy.Decision) {
 			d.Metrics = append(d.Metrics, queue)
 		}), "The count goes up from 4 to 6, because cpu (90% of a goal of 60%) asks for 6; a metric failed (queue: no answer from prom).", ""},
+		{"two metrics failed", with(byMetrics(4, 6, 6), func(d *policy.Decision) {
+			other := queue
+			other.Name = "jobs"
+			d.Metrics = append(d.Metrics, queue, other)
+		}), "The count goes up from 4 to 6, because cpu (90% of a goal of 60%) asks for 6; 2 metrics failed (queue: no answer from prom; jobs: no answer from prom).", ""},
 		{"a metric that failed proposes", with(byMetrics(4, 6, 6), func(d *policy.Decision) {
 			d.Metrics = append(d.Metrics, missing(policy.UseReplicas, 6, true))
 			d.Winner = new(1)

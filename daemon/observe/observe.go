@@ -47,6 +47,17 @@ type Target struct {
 // happened returns the steady time of what a platform or a source dates.
 func (t *Target) happened(wall time.Time) time.Time { return t.Scale.Happened(wall, t.Observed) }
 
+var (
+	errNoneRuns  = errors.New("no instance of the target runs, so that there is nothing to measure")
+	errNoSamples = errors.New("the fleet has no samples of the target yet; it takes two readings of an instance to have one")
+)
+
+// Early reports whether a metric failed as those do that a fleet samples until it has read
+// its instances twice.
+func Early(result *policy.MetricResult) bool {
+	return strings.HasSuffix(result.Error, errNoneRuns.Error()) || strings.HasSuffix(result.Error, errNoSamples.Error())
+}
+
 // Sampled returns the reading of a metric from samples that the target's own fleet
 // took.
 func (t *Target) Sampled(metric *policy.MetricSpec, in *Input, found targets.Samples) (policy.Reading, error) {
@@ -59,10 +70,10 @@ func (t *Target) Sampled(metric *policy.MetricSpec, in *Input, found targets.Sam
 	}
 	running := func(instance policy.Instance) bool { return instance.Phase == policy.PhaseRunning }
 	if len(samples) == 0 && !slices.ContainsFunc(t.Reading.Instances, running) {
-		return policy.Reading{}, errors.New("no instance of the target runs, so that there is nothing to measure")
+		return policy.Reading{}, errNoneRuns
 	}
 	if len(samples) == 0 {
-		return policy.Reading{}, errors.New("the fleet has no samples of the target yet; it takes two readings of an instance to have one")
+		return policy.Reading{}, errNoSamples
 	}
 	joined := make([]policy.Sample, len(t.Reading.Instances))
 	index := make(map[string]int, len(t.Reading.Instances))

@@ -62,6 +62,9 @@ func (q Quantity) String() string {
 	return q.text
 }
 
+// TextOf returns how a number is written as a quantity: "500m" for 0.5.
+func (Quantity) TextOf(number float64) string { return FormatMilli(int64(math.Round(number * 1000))) }
+
 // Milli returns the amount in milli-units, rounded away from zero (R2).
 func (q Quantity) Milli() int64 { return q.milli }
 

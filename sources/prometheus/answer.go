@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -92,8 +94,13 @@ func open(response *http.Response) (body io.Reader, start []byte, err error) {
 	case len(start) == 0:
 		return nil, nil, errors.New("server answered 200 OK with nothing in it; is there a Prometheus API at url?")
 	case start[0] != '{':
-		return nil, nil, fmt.Errorf("server answered 200 OK with %q instead of JSON; is there a Prometheus API at url? %s",
-			response.Header.Get("Content-Type"), errorText(start))
+		kind := response.Header.Get("Content-Type")
+		if said, _, err := mime.ParseMediaType(kind); err == nil && said == "application/json" {
+			kind = "what is called JSON and is not that of the API"
+		} else {
+			kind = strconv.Quote(kind) + " instead of JSON"
+		}
+		return nil, nil, fmt.Errorf("server answered 200 OK with %s; is there a Prometheus API at url? %s", kind, errorText(start))
 	}
 	return buffered, start, nil
 }

@@ -253,6 +253,11 @@ func TestQueryErrors(t *testing.T) {
 			answering(200, "text/html", html),
 			`server answered 200 OK with "text/html" instead of JSON; is there a Prometheus API at url? "<html> <head><title>Sign in</title></head> </html>"`,
 		},
+		{
+			"JSON of something else",
+			answering(200, "application/json; charset=utf-8", `["up"]`),
+			`server answered 200 OK with what is called JSON and is not that of the API; is there a Prometheus API at url? "[\"up\"]"`,
+		},
 		{"error page of a proxy", answering(502, "text/html", html), `server answered 502 Bad Gateway: "<html> <head><title>Sign in</title></head> </html>"`},
 		{"long error page", answering(500, "text/plain", long), `server answered 500 Internal Server Error: "` + long[:maxShownAnswer-1] + `…"`},
 		{"not found", answering(404, "text/plain", "404 page not found"), `server answered 404 Not Found: "404 page not found"`},
