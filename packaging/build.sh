@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # build.sh is "make packages" and "make image": it builds hpad for each architecture
 # and makes dist/hpad*.deb, .rpm and .tar.gz of it, or container images *.image.tar,
-# and their checksums. It needs Go, git and GNU tar. The same commit gives the same
+# *.modules.json, the modules and settings that it was built of, and their checksums. It needs Go, git and GNU tar. The same commit gives the same
 # bytes.
 #
 #   DIST               where to put them (dist)
@@ -22,7 +22,7 @@ umask 022
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$dist"
-for format in $FORMATS; do
+for format in $FORMATS modules.json; do
 	rm -f "$dist"/hpad[-_]*."$format"
 done
 
@@ -58,7 +58,7 @@ compressed "$tree/changelog"
 cat >"$tree/changelog.yaml" <<END
 - semver: "$VERSION"
   date: $(date --utc --date="@$SOURCE_DATE_EPOCH" +%FT%TZ)
-  packager: hpad maintainers <maintainers@hpad.invalid>
+  packager: The hpad authors <https://github.com/hpad/hpad/issues>
   deb: {urgency: medium, distributions: [stable]}
   changes:
     - note: See /usr/share/doc/hpad/changelog.gz.
@@ -86,6 +86,7 @@ archive() {
 for GOARCH in ${ARCHITECTURES:-amd64 arm64}; do
 	export GOARCH
 	[ -e "$work/$GOARCH/hpad" ] || hpad "$work/$GOARCH/hpad"
+	go version -m -json "$work/$GOARCH/hpad" >"$dist/hpad-$VERSION-linux-$GOARCH.modules.json"
 	sed -e "s|\${BINARY}|$work/$GOARCH/hpad|; s|\${TREE}|$tree|; s|\${VERSION}|$VERSION|; s|\${GOARCH}|$GOARCH|" \
 		packaging/nfpm.yaml >"$work/nfpm.yaml"
 	for format in $FORMATS; do

@@ -245,6 +245,13 @@ func TestSameBytes(t *testing.T) {
 		output(t, "cmp", filepath.Join(first, name), filepath.Join(second, name))
 	}
 	output(t, "sh", "-c", `cd "$1" && sha256sum --check --strict SHA256SUMS`, "sh", first)
+	sums := output(t, "cat", filepath.Join(first, "SHA256SUMS"))
+	for architecture := range architectures {
+		name := "hpad-" + oldVersion + "-linux-" + architecture + ".modules.json"
+		if built := output(t, "cat", filepath.Join(first, name)); !strings.Contains(sums, name) || !strings.Contains(built, `"go.etcd.io/bbolt"`) || !strings.Contains(built, `"Sum": "h1:`) {
+			t.Errorf("%s does not say what the program was built of:\n%.500s", name, built)
+		}
+	}
 }
 
 // TestLintian wants no error of Debian's checker.
