@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strconv"
@@ -27,6 +28,9 @@ import (
 	"github.com/hpad/hpad/daemon/state"
 )
 
+// errNoShell is why there is no demo in an image of hpad alone.
+var errNoShell = errors.New("the demo starts processes, and there is no shell (sh) to watch over them here, as in hpad's container image; run it on a machine that has one")
+
 // Run runs the demo for a time, or until ctx ends, shows it on out, and says at
 // the end what happened. Its error may be that the fleet did not grow and shrink.
 func Run(ctx context.Context, out io.Writer, duration time.Duration) (err error) {
@@ -38,6 +42,9 @@ func Run(ctx context.Context, out io.Writer, duration time.Duration) (err error)
 	signal.Notify(broken, syscall.SIGPIPE)
 	defer signal.Stop(broken)
 
+	if _, err := exec.LookPath("sh"); err != nil {
+		return errNoShell
+	}
 	dir, err := makeDir()
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"errors"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -68,5 +69,18 @@ func TestReservePorts(t *testing.T) {
 	}
 	if err := again.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestNoShell holds that the demo begins nothing where its processes could not be watched
+// over.
+func TestNoShell(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	t.Setenv("TMPDIR", t.TempDir())
+	if err := Run(t.Context(), io.Discard, MinDuration); !errors.Is(err, errNoShell) {
+		t.Errorf("Run() = %v, want %v", err, errNoShell)
+	}
+	if left, err := os.ReadDir(os.TempDir()); len(left) > 0 || err != nil {
+		t.Errorf("it left %v, %v", left, err)
 	}
 }
