@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hpad/hpad/test/azure/azuretest"
+	"github.com/hpad/hpad/test/internal/installed"
 )
 
 // az runs Azure's own command line against a server, and decodes what it prints.
@@ -33,12 +34,11 @@ func az(t *testing.T, s *azuretest.Server, dir string, into any, args ...string)
 }
 
 // TestAz has Azure's own command line read and scale the sets of this Azure, as that of
-// a private cloud, whose clients ask nobody else. It is skipped where it is not
-// installed, also where CI=true.
+// a private cloud, whose clients ask nobody else.
 func TestAz(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("az"); err != nil {
-		t.Skip("az, the second client of this Azure, is not installed (apt-get install azure-cli)")
+		installed.Absent(t, "az, the second client of this Azure (apt-get install azure-cli)")
 	}
 	s := azuretest.New(t)
 	s.Tolerate()

@@ -1,6 +1,6 @@
 // Command report reads the events of "go test -json" and prints what a person
-// wants of them: the output of what failed as it happens, then what failed and was
-// skipped, and why, and last go test's own line for each package.
+// wants of them: go test's own line for each package as it ends, the output of what failed
+// as it happens, and last what failed and was skipped, and why, and how many tests were.
 package main
 
 import (
@@ -44,17 +44,19 @@ type results struct {
 	// running has the output so far of every test under way, by package and test.
 	running map[[2]string][]string
 	// tails has each package's own output, which ends with its verdict.
-	tails    map[string][]string
-	reasons  []string
-	skipped  []string
-	verdicts []string
-	failed   bool
+	tails   map[string][]string
+	reasons []string
+	skipped []string
+	// counts are how many tests, with those inside others, passed, failed or were
+	// skipped, by the action.
+	counts map[string]int
+	failed bool
 }
 
 // report copies what matters of the events to out and says whether a test or a
 // package failed. Notes are listed with what was skipped.
 func report(events io.Reader, out io.Writer, notes []string) (failed bool, err error) {
-	r := results{out: out, running: map[[2]string][]string{}, tails: map[string][]string{}, skipped: notes}
+	r := results{out: out, running: map[[2]string][]string{}, tails: map[string][]string{}, skipped: notes, counts: map[string]int{}}
 	lines := bufio.NewReader(events)
 	for {
 		line, err := lines.ReadString('\n')
@@ -79,6 +81,9 @@ func report(events io.Reader, out io.Writer, notes []string) (failed bool, err e
 
 func (r *results) add(e event) {
 	key := [2]string{e.Package, e.Test}
+	if e.Test != "" {
+		r.counts[e.Action]++
+	}
 	switch {
 	case e.Action == "build-output":
 		fmt.Fprint(r.out, e.Output)
@@ -101,8 +106,8 @@ func (r *results) add(e event) {
 	}
 }
 
-// endPackage keeps the verdict of a package for the end. Of a package that
-// failed it prints all that is left: a panic, or tests that never ended.
+// endPackage prints the verdict of a package, and of one that failed all that is left: a
+// panic, or tests that never ended.
 func (r *results) endPackage(e event) {
 	switch e.Action {
 	case "pass", "fail", "skip":
@@ -118,14 +123,16 @@ func (r *results) endPackage(e event) {
 			delete(r.running, key)
 		}
 	}
+	verdict := ""
 	for _, line := range r.tails[e.Package] {
 		switch {
 		case strings.HasPrefix(line, "ok  \t"), strings.HasPrefix(line, "FAIL\t"), strings.HasPrefix(line, "?   \t"):
-			r.verdicts = append(r.verdicts, line)
+			verdict = line
 		case failed && line != "FAIL\n":
 			fmt.Fprint(r.out, line)
 		}
 	}
+	fmt.Fprint(r.out, verdict)
 	delete(r.tails, e.Package)
 	r.failed = r.failed || failed
 }
@@ -139,7 +146,7 @@ func (r *results) print(output []string) {
 	}
 }
 
-// finish prints why tests failed, what was skipped and then the verdicts.
+// finish prints why tests failed, what was skipped, and how many tests there were.
 func (r *results) finish() {
 	for i, reason := range r.reasons {
 		if i == 0 {
@@ -153,9 +160,7 @@ func (r *results) finish() {
 		}
 		fmt.Fprintln(r.out, "  "+skipped)
 	}
-	for _, verdict := range r.verdicts {
-		fmt.Fprint(r.out, verdict)
-	}
+	fmt.Fprintf(r.out, "%d tests passed, %d failed, %d were skipped\n", r.counts["pass"], r.counts["fail"], r.counts["skip"])
 	if r.failed {
 		fmt.Fprintln(r.out, "FAIL")
 	}

@@ -26,17 +26,15 @@ func TestReport(t *testing.T) {
 skipped:
   tests that need nomad: not there
   example.org/rec/good TestSkips/sub: a_test.go:7: no engine found
-FAIL	example.org/rec/broken [build failed]
-FAIL	example.org/rec/bad	0.004s
-ok  	example.org/rec/good	0.002s
-?   	example.org/rec/none	[no test files]
-FAIL	example.org/rec/panics	0.005s
+3 tests passed, 3 failed, 1 were skipped
 FAIL
 `
 	if !strings.HasSuffix(out.String(), end) {
 		t.Errorf("report printed\n%s\nwant it to end with\n%s", &out, end)
 	}
 	for _, want := range []string{
+		"\nFAIL	example.org/rec/broken [build failed]\n", "\nFAIL	example.org/rec/bad	0.004s\n", "\nok  	example.org/rec/good	0.002s\n",
+		"\n?   	example.org/rec/none	[no test files]\n", "\nFAIL	example.org/rec/panics	0.005s\n",
 		"broken/a_test.go:3:12: undefined: undefined",
 		"a_test.go:5: got 1, want 2",
 		"--- FAIL: TestFails/bad",
@@ -63,7 +61,7 @@ func TestReportOfSuccess(t *testing.T) {
 `
 	var out strings.Builder
 	failed, err := report(strings.NewReader(events), &out, nil)
-	if err != nil || failed || out.String() != "ok  \tp\t0.1s\n" {
-		t.Errorf("report = %v, %v, printed %q, want false, nil, only the verdict", failed, err, &out)
+	if err != nil || failed || out.String() != "ok  \tp\t0.1s\n1 tests passed, 0 failed, 0 were skipped\n" {
+		t.Errorf("report = %v, %v, printed %q, want false, nil, only the verdict and the counts", failed, err, &out)
 	}
 }

@@ -9,16 +9,18 @@ import (
 	"testing"
 )
 
-// moduleDir returns where a module is that hpad or its dependencies require. Without
-// it the test is skipped.
+// moduleDir returns where a module is that hpad or its dependencies require, once it is
+// downloaded.
 func moduleDir(t *testing.T, module string) string {
 	t.Helper()
-	output, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", module).CombinedOutput()
-	dir := strings.TrimSpace(string(output))
-	if err != nil || dir == "" {
-		t.Skipf("module %s is not here to compare with: %v %s", module, err, output)
+	if output, err := exec.CommandContext(t.Context(), "go", "mod", "download", module).CombinedOutput(); err != nil {
+		t.Fatalf("module %s cannot be had to compare with: %v %s", module, err, output)
 	}
-	return dir
+	output, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", module).CombinedOutput()
+	if err != nil {
+		t.Fatalf("module %s: %v %s", module, err, output)
+	}
+	return strings.TrimSpace(string(output))
 }
 
 // TestRoutes holds the paths, methods and versions of the compute API against the
