@@ -94,9 +94,12 @@ type cloudEvent struct {
 type Counts struct {
 	// Sent arrived, Failed did not within their time, Dropped found no room in the queue.
 	Sent, Failed, Dropped uint64
-	// Waiting are in the queue.
+	// Waiting are in the queue, or were in that of whose place the receiver took.
 	Waiting int
 }
+
+// tally counts what became of the events of one name.
+type tally struct{ sent, failed, dropped atomic.Uint64 }
 
 // Notifier is one receiver. It is safe for concurrent use.
 type Notifier struct {
@@ -107,7 +110,10 @@ type Notifier struct {
 	log    *zap.Logger
 	queue  chan Event
 
-	sent, failed, dropped atomic.Uint64
+	// tally counts on from whose place it takes.
+	tally *tally
+	// inherited are the events of whose place it takes that still wait.
+	inherited atomic.Int64
 	// losing reports whether the last event found no room.
 	losing  atomic.Bool
 	problem trouble.Problem
@@ -135,7 +141,7 @@ func New(name string, c Config, log *zap.Logger) (*Notifier, error) {
 	}
 	return &Notifier{
 		name: name, config: c, body: body, http: client, log: log.With(zap.String("receiver", name)),
-		queue: make(chan Event, c.Queue), ended: make(chan struct{}),
+		queue: make(chan Event, c.Queue), tally: &tally{}, ended: make(chan struct{}),
 	}, nil
 }
 
@@ -168,7 +174,7 @@ func (n *Notifier) Tell(event *Event) {
 	case n.queue <- told:
 		n.losing.Store(false)
 	default:
-		n.dropped.Add(1)
+		n.tally.dropped.Add(1)
 		if !n.losing.Swap(true) {
 			n.log.Error("notifications are lost: the receiver does not take them, and the queue is full", zap.Int("queue", cap(n.queue)))
 		}
@@ -177,7 +183,8 @@ func (n *Notifier) Tell(event *Event) {
 
 // Counts returns what became of the events.
 func (n *Notifier) Counts() Counts {
-	return Counts{Sent: n.sent.Load(), Failed: n.failed.Load(), Dropped: n.dropped.Load(), Waiting: len(n.queue)}
+	t := n.tally
+	return Counts{Sent: t.sent.Load(), Failed: t.failed.Load(), Dropped: t.dropped.Load(), Waiting: len(n.queue) + int(n.inherited.Load())}
 }
 
 // errClosed ends what is being posted.
@@ -188,7 +195,7 @@ var errClosed = errors.New("hpad stops, or has another configuration")
 func (n *Notifier) Close(ctx context.Context) {
 	n.end(ctx)
 	if lost := len(n.left); lost > 0 {
-		n.dropped.Add(uint64(lost))
+		n.tally.dropped.Add(uint64(lost))
 		n.log.Error("notifications are lost: the receiver did not take them before hpad stopped, or was configured away", zap.Int("count", lost))
 	}
 }
@@ -208,16 +215,18 @@ func (n *Notifier) end(ctx context.Context) {
 
 func (n *Notifier) run(ctx context.Context) {
 	defer close(n.ended)
-	for _, event := range n.inherit() {
-		n.handle(ctx, &event)
+	inherited := n.inherit()
+	for i := range inherited {
+		n.inherited.Store(int64(len(inherited) - i - 1))
+		n.handle(ctx, &inherited[i])
 	}
 	for event := range n.queue {
 		n.handle(ctx, &event)
 	}
 }
 
-// inherit ends whose place the receiver takes, counts on from it, and returns the events
-// that it leaves.
+// inherit ends whose place the receiver takes, and returns the events that it leaves, no
+// more than the queue has room for: the oldest.
 func (n *Notifier) inherit() []Event {
 	before := n.before
 	if before == nil {
@@ -227,11 +236,13 @@ func (n *Notifier) inherit() []Event {
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
 	before.end(now)
-	counts := before.Counts()
-	n.sent.Add(counts.Sent)
-	n.failed.Add(counts.Failed)
-	n.dropped.Add(counts.Dropped)
-	return slices.DeleteFunc(before.left, func(event Event) bool { return !n.wants(&event) })
+	left := slices.DeleteFunc(before.left, func(event Event) bool { return !n.wants(&event) })
+	if lost := len(left) - cap(n.queue); lost > 0 {
+		n.tally.dropped.Add(uint64(lost))
+		n.log.Error("notifications are lost: more wait than the queue has room for", zap.Int("queue", cap(n.queue)), zap.Int("count", lost))
+		left = slices.Clip(left[:cap(n.queue)])
+	}
+	return left
 }
 
 // handle posts an event, or leaves it once the receiver has to end.
@@ -243,12 +254,12 @@ func (n *Notifier) handle(ctx context.Context, event *Event) {
 	err := n.deliver(ctx, event)
 	switch {
 	case err == nil:
-		n.sent.Add(1)
+		n.tally.sent.Add(1)
 	case ctx.Err() != nil:
 		n.left = append(n.left, *event)
 		return
 	default:
-		n.failed.Add(1)
+		n.tally.failed.Add(1)
 	}
 	n.report(err)
 }

@@ -44,24 +44,27 @@ func (r *Receivers) Make(configs map[string]Config, log *zap.Logger) (Set, error
 const flushed = 5 * time.Second
 
 // Swap puts receivers in force, and ends those that are not among them in the background:
-// one of the same name takes over what waits.
+// one of the same name takes over what waits, and counts on.
 func (r *Receivers) Swap(next Set) {
+	var before Set
+	if inForce := r.inForce.Load(); inForce != nil {
+		before = *inForce
+	}
+	for name, n := range next {
+		if was := before[name]; was != nil && was != n {
+			n.before, n.tally = was, was.tally
+		}
+	}
 	r.telling.Lock()
-	before := r.inForce.Swap(&next)
+	r.inForce.Store(&next)
 	r.telling.Unlock()
-	if before != nil {
-		for name, n := range *before {
-			switch successor := next[name]; successor {
-			case n:
-			case nil:
-				r.closing.Go(func() {
-					ctx, cancel := context.WithTimeout(context.Background(), flushed)
-					defer cancel()
-					n.Close(ctx)
-				})
-			default:
-				successor.before = n
-			}
+	for name, n := range before {
+		if next[name] == nil {
+			r.closing.Go(func() {
+				ctx, cancel := context.WithTimeout(context.Background(), flushed)
+				defer cancel()
+				n.Close(ctx)
+			})
 		}
 	}
 	for _, n := range next {
