@@ -603,8 +603,8 @@ func TestSwarmManagerIsLost(t *testing.T) {
 		t.Errorf("%d replicas after the node was drained, want the 3 of before", got)
 	}
 
-	load.Queue("lost", 10)
 	c.Stop()
+	load.Queue("lost", 10) // of which hpad decides once it can read again
 	w.Await("lost", policy.AbleToScale, "FailedGetScale", "docker at "+c.Host())
 	c.StartAgain()
 	c.awaitRunning(t, "lost", 1)

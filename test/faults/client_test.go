@@ -43,6 +43,11 @@ var clientFaults = []struct {
 			_, _ = conn.Write(bytes.Repeat(request, 20))
 		}
 	}},
+	{"do not read an export", 20, func(conn net.Conn, ticks <-chan time.Time) {
+		_, _ = conn.Write([]byte("GET /api/v1/state HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+		for range ticks {
+		}
+	}},
 	{"send garbage", 100, func(conn net.Conn, ticks <-chan time.Time) {
 		garbage := make([]byte, 64<<10)
 		for n := range garbage {
