@@ -1,4 +1,4 @@
-.PHONY: build packages image test soak bench scale lint fmt
+.PHONY: build packages image test test-unit soak bench scale lint fmt
 
 # build puts hpad into bin/.
 build:
@@ -17,6 +17,10 @@ image:
 # test sets up the engines that the tests talk to and runs every test.
 test:
 	test/all.sh
+
+# test-unit runs the tests outside of test/, which need no engine.
+test-unit:
+	test/all.sh unit
 
 # soak runs the tests that have a long form in it, which takes hours.
 soak:

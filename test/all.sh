@@ -3,6 +3,7 @@
 # go vet and every test: unit tests under the race detector, the upstream vectors,
 # command-line scripts and integration tests. An engine that cannot be had is
 # skipped with a reason; with CI=true that is a failure.
+# "all.sh unit" is "make test-unit": only what needs no engine, under the race detector.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,9 +18,14 @@ skip() {
 	skipped+=(-note "$1")
 }
 
-for script in test/install/*.sh; do
-	"$script" || skip "tests that need the engine of $script, which failed, see above"
-done
+unit=
+[ "${1:-}" = unit ] && unit=1
+
+if [ ! "$unit" ]; then
+	for script in test/install/*.sh; do
+		"$script" || skip "tests that need the engine of $script, which failed, see above"
+	done
+fi
 
 race=(-race)
 if [ "$(go env CGO_ENABLED)" != 1 ] || ! command -v "$(go env CC)" >/dev/null; then
@@ -32,6 +38,9 @@ go vet ./...
 # Engines that run programs of others are heavy, and what is tested on them is
 # timed: those packages run one at a time, after all others.
 heavy='/test/(clouds|crash|docker|nomad|packages|scale|systemd)$'
+if [ "$unit" ]; then
+	heavy='/hpad/test/'
+fi
 mapfile -t light < <(go list ./... | grep -vE "$heavy")
 mapfile -t engines < <(go list ./... | grep -E "$heavy")
 run() {
@@ -40,6 +49,6 @@ run() {
 {
 	status=0
 	run "${light[@]}" || status=$?
-	run -p 1 "${engines[@]}" || status=$?
+	[ "$unit" ] || run -p 1 "${engines[@]}" || status=$?
 	exit "$status"
 } | go run ./test/report "${skipped[@]}"

@@ -51,6 +51,9 @@ type results struct {
 	// skipped, by the action.
 	counts map[string]int
 	failed bool
+	// full is whether something that failed wanted a process or a thread that the machine
+	// did not give.
+	full bool
 }
 
 // report copies what matters of the events to out and says whether a test or a
@@ -63,7 +66,7 @@ func report(events io.Reader, out io.Writer, notes []string) (failed bool, err e
 		if line != "" {
 			var e event
 			if json.Unmarshal([]byte(line), &e) != nil {
-				fmt.Fprint(out, line)
+				r.say(line)
 			} else {
 				r.add(e)
 			}
@@ -86,7 +89,7 @@ func (r *results) add(e event) {
 	}
 	switch {
 	case e.Action == "build-output":
-		fmt.Fprint(r.out, e.Output)
+		r.say(e.Output)
 	case e.Action == "output" && e.Test == "":
 		r.tails[e.Package] = append(r.tails[e.Package], e.Output)
 	case e.Action == "output":
@@ -129,7 +132,7 @@ func (r *results) endPackage(e event) {
 		case strings.HasPrefix(line, "ok  \t"), strings.HasPrefix(line, "FAIL\t"), strings.HasPrefix(line, "?   \t"):
 			verdict = line
 		case failed && line != "FAIL\n":
-			fmt.Fprint(r.out, line)
+			r.say(line)
 		}
 	}
 	fmt.Fprint(r.out, verdict)
@@ -141,9 +144,36 @@ func (r *results) endPackage(e event) {
 func (r *results) print(output []string) {
 	for _, line := range output {
 		if !strings.HasPrefix(line, "=== ") {
-			fmt.Fprint(r.out, line)
+			r.say(line)
 		}
 	}
+}
+
+// noRoom is what the kernel's refusal of a process or a thread looks like: Go's words,
+// those of its runtime, and a shell's.
+var noRoom = regexp.MustCompile(`fork/exec .*: resource temporarily unavailable|failed to create new OS thread|[Ff]ork: .*Resource temporarily unavailable`)
+
+// say prints what failed.
+func (r *results) say(text string) {
+	r.full = r.full || noRoom.MatchString(text)
+	fmt.Fprint(r.out, text)
+}
+
+// room is what the machine has and allows of processes and threads.
+func room() string {
+	read := func(file string) string {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return "unknown"
+		}
+		return strings.TrimSpace(string(content))
+	}
+	running := read("/proc/loadavg")
+	if fields := strings.Fields(running); len(fields) > 3 {
+		_, running, _ = strings.Cut(fields[3], "/")
+	}
+	return fmt.Sprintf("%s run now; kernel.threads-max is %s, kernel.pid_max %s", running,
+		read("/proc/sys/kernel/threads-max"), read("/proc/sys/kernel/pid_max"))
 }
 
 // finish prints why tests failed, what was skipped, and how many tests there were.
@@ -161,6 +191,10 @@ func (r *results) finish() {
 		fmt.Fprintln(r.out, "  "+skipped)
 	}
 	fmt.Fprintf(r.out, "%d tests passed, %d failed, %d were skipped\n", r.counts["pass"], r.counts["fail"], r.counts["skip"])
+	if r.full {
+		fmt.Fprintf(r.out, "This machine had no room for another process or thread (%s, and see ulimit -u and pids.max of cgroups): tests failed for that alone. "+
+			"End other programs, or raise the limit; tests of engines take some 3,000.\n", room())
+	}
 	if r.failed {
 		fmt.Fprintln(r.out, "FAIL")
 	}

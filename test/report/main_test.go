@@ -65,3 +65,30 @@ func TestReportOfSuccess(t *testing.T) {
 		t.Errorf("report = %v, %v, printed %q, want false, nil, only the verdict and the counts", failed, err, &out)
 	}
 }
+
+func TestReportOfFullMachine(t *testing.T) {
+	for _, line := range []string{
+		"    a_test.go:3: fork/exec /usr/bin/true: resource temporarily unavailable",
+		"runtime: failed to create new OS thread (have 2 already; errno=11)",
+		"test/install/nomad.sh: fork: retry: Resource temporarily unavailable",
+	} {
+		for name, events := range map[string]string{
+			"test":    `{"Action":"output","Package":"p","Test":"TestA","Output":"` + line + `\n"}` + "\n" + `{"Action":"fail","Package":"p","Test":"TestA"}`,
+			"package": `{"Action":"output","Package":"p","Output":"` + line + `\n"}` + "\n" + `{"Action":"fail","Package":"p"}`,
+			"build":   `{"Action":"build-output","Output":"` + line + `\n"}`,
+			"shell":   line,
+		} {
+			var out strings.Builder
+			if _, err := report(strings.NewReader(events+"\n"), &out, nil); err != nil || !strings.Contains(out.String(), "no room for another process") {
+				t.Errorf("%s, %q: report = %v, printed %q, want it to say that there is no room", name, line, err, &out)
+			}
+		}
+	}
+	const passed = `{"Action":"output","Package":"p","Test":"TestA","Output":"fork/exec x: resource temporarily unavailable\n"}
+{"Action":"pass","Package":"p","Test":"TestA"}
+`
+	var out strings.Builder
+	if _, err := report(strings.NewReader(passed), &out, nil); err != nil || strings.Contains(out.String(), "no room") {
+		t.Errorf("report = %v, printed %q, want nothing of what passed", err, &out)
+	}
+}
