@@ -95,6 +95,9 @@ func checkFile(path string) (FileReport, error) {
 		d.buckets = [][]byte{entriesBucket, namesBucket}
 	}
 	found := d.verify()
+	if cut := (*cutError)(nil); errors.As(found, &cut) {
+		return report, errors.Join(found, d.close()) // what is left of its values says nothing of them
+	}
 	err = d.view(func(tx *bolt.Tx) error {
 		if meta := tx.Bucket(metaBucket); meta != nil {
 			report.Format = string(meta.Get(formatKey))

@@ -236,13 +236,18 @@ func asideNames(path, word string) []string {
 	return names
 }
 
+// cutError is that a file is shorter than what was written to it.
+type cutError struct{ has, of int64 }
+
+func (e *cutError) Error() string { return fmt.Sprintf("the file has %d bytes of %d", e.has, e.of) }
+
 // verify looks at the format, at every value, and at the structure of the file.
 func (d *database) verify() error {
 	return d.view(func(tx *bolt.Tx) error {
 		if info, err := d.file.Stat(); err != nil {
 			return err
 		} else if info.Size() < tx.Size() {
-			return fmt.Errorf("the file has %d bytes of %d", info.Size(), tx.Size())
+			return &cutError{info.Size(), tx.Size()}
 		}
 		if err := verifyPages(tx, d.file); err != nil {
 			return err
