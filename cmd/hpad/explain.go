@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hpad/hpad/cmd/hpad/hint"
-	"github.com/hpad/hpad/cmd/hpad/show"
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/explain"
 )
 
 func newExplainCommand(stream streams) *cobra.Command {
@@ -42,7 +42,7 @@ history" lists those that are.`,
 			return suggestName(cmd.Context(), client(), names[0], err)
 		}
 		return writePage(stream.out, *format, explanation, func(w io.Writer) error {
-			return show.Explanation(w, explanation)
+			return explain.Write(w, explanation)
 		})
 	}
 	return cmd

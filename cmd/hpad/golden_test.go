@@ -12,6 +12,7 @@ import (
 
 	"github.com/hpad/hpad/cmd/hpad/show"
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/explain"
 )
 
 // TestGolden compares what people read with files that people reviewed.
@@ -25,7 +26,7 @@ func TestGolden(t *testing.T) {
 	for _, view := range list {
 		file := strings.ReplaceAll(view.Name, "/", "-") + ".txt"
 		pages["describe-"+file] = func(w io.Writer) error { return show.Autoscaler(w, view, api.InstanceList{}, show.MostInstances, now) }
-		pages["explain-"+file] = func(w io.Writer) error { return show.Explanation(w, view.Explanation()) }
+		pages["explain-"+file] = func(w io.Writer) error { return explain.Write(w, view.Explanation()) }
 	}
 	for name, page := range pages {
 		t.Run(name, func(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hpad/hpad/cmd/hpad/hint"
-	"github.com/hpad/hpad/cmd/hpad/show"
 	"github.com/hpad/hpad/daemon/explain"
 )
 
@@ -49,7 +48,7 @@ they do.`,
 		}
 		var unevaluated []string
 		for _, problem := range health.Unevaluated {
-			unevaluated = append(unevaluated, problem.Subject+show.Because(problem.Message))
+			unevaluated = append(unevaluated, problem.Subject+explain.Because(problem.Message))
 		}
 		switch {
 		case strict && len(unevaluated) > 0:

@@ -30,7 +30,7 @@ func Autoscaler(w io.Writer, view api.Autoscaler, list api.InstanceList, most in
 		d.line(0, "To be restored:\t%d replicas, which somebody else changed to %d; noticed %s", restore.Replicas, restore.Foreign, d.sinceOrNever(restore.Since))
 	}
 	if view.Instances != (api.Instances{}) {
-		d.line(0, "Instances:\t%s", instancesText(view.Instances))
+		d.line(0, "Instances:\t%s", explain.InstancesText(view.Instances))
 	}
 	if err := d.instances(list, most); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (d description) metrics(view api.Autoscaler) {
 		if i < len(view.Status.Metrics) {
 			status = view.Status.Metrics[i]
 		}
-		d.line(1, "%s:\t%s", metricTitle(spec), metricValues(spec, status))
+		d.line(1, "%s:\t%s", explain.MetricTitle(spec), explain.MetricValues(spec, status))
 		if i < len(view.Inputs) {
 			d.line(2, "from:\t%s", explain.InputText(view.Inputs[i]))
 		}
@@ -102,46 +102,6 @@ func (d description) missing(spec policy.MetricSpec, decision *policy.Decision, 
 	}
 	result := decision.Metrics[i]
 	d.line(2, "failed:\t%s, %s", explain.OneLine(result.Error), explain.FallbackText(result.Fallback, d.now))
-}
-
-func metricTitle(spec policy.MetricSpec) string {
-	goal := goalType(spec)
-	switch spec.Type {
-	case policy.ResourceMetric, policy.ContainerResourceMetric:
-		title := "resource " + spec.Name
-		if spec.Task != "" {
-			title += fmt.Sprintf(" of task %q", spec.Task)
-		}
-		title += " on instances"
-		if goal == policy.UtilizationTarget {
-			title += "  (as a percentage of request)"
-		}
-		return title
-	case policy.InstancesMetric:
-		return fmt.Sprintf("%q on instances", spec.Name)
-	case policy.ObjectMetric:
-		return fmt.Sprintf("%q on %s (%s)", spec.Name, spec.Object, goalTitle(goal))
-	default:
-		return fmt.Sprintf("%q (%s)", spec.Name, goalTitle(goal))
-	}
-}
-
-func goalTitle(goal policy.TargetType) string {
-	if goal == policy.AverageValueTarget {
-		return "target average value"
-	}
-	return "target value"
-}
-
-// metricValues writes current / target; a utilization has the average amount
-// beside it, as with kubectl.
-func metricValues(spec policy.MetricSpec, status policy.MetricStatus) string {
-	goal := goalType(spec)
-	current := explain.CurrentText(status, goal)
-	if goal == policy.UtilizationTarget && status.AverageUtilization != nil && status.AverageValueMilli != nil {
-		current += " (" + explain.CurrentText(status, policy.AverageValueTarget) + ")"
-	}
-	return current + " / " + explain.GoalText(spec, goal)
 }
 
 func (d description) bounds(view api.Autoscaler) {

@@ -1,7 +1,6 @@
 package show
 
 import (
-	"fmt"
 	"io"
 	"iter"
 	"strconv"
@@ -39,13 +38,13 @@ func (p *Pieces) autoscalers(w io.Writer, views iter.Seq[api.Autoscaler], wide, 
 	var changing []bool
 	for view := range views {
 		cells := []string{
-			view.Name, view.Reference, targetsText(view.Spec.Metrics, view.Status.Metrics), minText(view.Spec),
-			strconv.Itoa(int(view.Spec.MaxReplicas)), replicasText(view), age(view.Created, now),
+			view.Name, view.Reference, explain.TargetsText(view.Spec.Metrics, view.Status.Metrics), minText(view.Spec),
+			strconv.Itoa(int(view.Spec.MaxReplicas)), explain.ReplicasText(view), age(view.Created, now),
 		}
 		if wide {
 			cells = append(cells, ago(view.Evaluation.Last, now), conditionsText(view.Status.Conditions))
 		}
-		problem := problem(view, now)
+		problem := explain.Problem(view, now)
 		withProblems = withProblems || problem != ""
 		rows, problems = append(rows, cells), append(problems, problem)
 		changing = append(changing, view.Status.CurrentReplicas != view.Status.DesiredReplicas)
@@ -73,18 +72,9 @@ func (p *Pieces) autoscalers(w io.Writer, views iter.Seq[api.Autoscaler], wide, 
 // time has passed.
 func Look(view api.Autoscaler) string {
 	return strings.Join([]string{
-		view.Reference, targetsText(view.Spec.Metrics, view.Status.Metrics), minText(view.Spec),
-		strconv.Itoa(int(view.Spec.MaxReplicas)), replicasText(view), problem(view, view.Evaluation.Last),
+		view.Reference, explain.TargetsText(view.Spec.Metrics, view.Status.Metrics), minText(view.Spec),
+		strconv.Itoa(int(view.Spec.MaxReplicas)), explain.ReplicasText(view), explain.Problem(view, view.Evaluation.Last),
 	}, "\n")
-}
-
-// replicasText writes the count before the last pass's write. A 0 of a target that
-// cannot be read is no count.
-func replicasText(view api.Autoscaler) string {
-	if d := view.Decision; d != nil && d.Case == policy.CaseUnreadable && view.Status.CurrentReplicas == 0 {
-		return unknown
-	}
-	return strconv.Itoa(int(view.Status.CurrentReplicas))
 }
 
 func minText(spec policy.Spec) string {
@@ -92,59 +82,6 @@ func minText(spec policy.Spec) string {
 		return unset
 	}
 	return strconv.Itoa(int(*spec.MinReplicas))
-}
-
-// maxTargets is how many metrics the column TARGETS shows.
-const maxTargets = 2
-
-func targetsText(specs []policy.MetricSpec, statuses []policy.MetricStatus) string {
-	if len(specs) == 0 {
-		return none
-	}
-	var shown []string
-	for i, spec := range specs[:min(len(specs), maxTargets)] {
-		var status policy.MetricStatus
-		if i < len(statuses) {
-			status = statuses[i]
-		}
-		shown = append(shown, targetText(spec, status))
-	}
-	text := strings.Join(shown, ", ")
-	if more := len(specs) - maxTargets; more > 0 {
-		text += fmt.Sprintf(" + %d more...", more)
-	}
-	return text
-}
-
-// targetText writes one metric's current value and goal. Only resources are
-// named, and only the others mark an average.
-func targetText(spec policy.MetricSpec, status policy.MetricStatus) string {
-	goal := goalType(spec)
-	text := explain.CurrentText(status, goal) + "/" + explain.GoalText(spec, goal)
-	switch {
-	case spec.Type == policy.ResourceMetric || spec.Type == policy.ContainerResourceMetric:
-		return spec.Name + ": " + text
-	case spec.Type != policy.InstancesMetric && goal == policy.AverageValueTarget:
-		return text + " (avg)"
-	default:
-		return text
-	}
-}
-
-// goalType returns which field of a metric's target kubectl shows: the average
-// value where there is one, else the utilization of a resource, else the value.
-func goalType(spec policy.MetricSpec) policy.TargetType {
-	switch {
-	case spec.Type == policy.ObjectMetric && spec.Target.Type == policy.ValueTarget && spec.Target.ValueMilli != nil:
-		// With both fields given it is the word that decides (R40).
-		return policy.ValueTarget
-	case spec.Target.AverageValueMilli != nil || spec.Type == policy.InstancesMetric:
-		return policy.AverageValueTarget
-	case spec.Type == policy.ResourceMetric || spec.Type == policy.ContainerResourceMetric:
-		return policy.UtilizationTarget
-	default:
-		return policy.ValueTarget
-	}
 }
 
 // conditionsText writes the conditions that bear on the count now: what stops

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/policy"
 )
 
@@ -39,7 +40,7 @@ func TestTargetsText(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := targetsText(test.specs, test.statuses); got != test.want {
+			if got := explain.TargetsText(test.specs, test.statuses); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
@@ -59,7 +60,7 @@ func TestReplicasText(t *testing.T) {
 		{nil, 0, "0"},
 	} {
 		view := api.Autoscaler{Decision: test.decision, Status: policy.Status{CurrentReplicas: test.status}}
-		if got := replicasText(view); got != test.want {
+		if got := explain.ReplicasText(view); got != test.want {
 			t.Errorf("with %+v and a status of %d it is %q, want %q", test.decision, test.status, got, test.want)
 		}
 	}

@@ -1,13 +1,10 @@
 package show
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/explain"
-	"github.com/hpad/hpad/policy"
-	"github.com/hpad/hpad/settings/quantity"
 )
 
 // MostInstances is how many instances are listed where nobody asks for all.
@@ -84,46 +81,9 @@ func (d description) instance(one *api.Instance, node bool) []string {
 	if node {
 		columns = append(columns, orNone(explain.OneLine(one.Node)))
 	}
-	columns = append(columns, stateText(one), age(one.Started, d.now))
+	columns = append(columns, explain.StateText(one), age(one.Started, d.now))
 	for i := range one.Metrics {
-		columns = append(columns, measuredText(&one.Metrics[i].Measured))
+		columns = append(columns, explain.MeasuredText(&one.Metrics[i].Measured))
 	}
 	return columns
-}
-
-// stateText is what an instance is, as "Running, not ready".
-func stateText(one *api.Instance) string {
-	text := one.Phase
-	switch {
-	case one.Deleting:
-		text = "Stopping"
-	case one.Readiness == policy.ReadinessFalse.String():
-		text += ", not ready"
-	case one.Readiness == policy.ReadinessTrue.String():
-		text += ", ready"
-	}
-	if one.Protected {
-		text += ", protected"
-	}
-	return text
-}
-
-// measuredText is what was measured of an instance, and how it counts where that is not as
-// it would be otherwise.
-func measuredText(m *policy.Measured) string {
-	if m.ValueMilli == nil {
-		return unknown + countsAs(m.Group, "missing")
-	}
-	text := quantity.FormatDecimal(*m.ValueMilli)
-	if m.Utilization != nil {
-		text += fmt.Sprintf(" (%d%%)", *m.Utilization)
-	}
-	return text + countsAs(m.Group, "ready")
-}
-
-func countsAs(group, usual string) string {
-	if group == usual {
-		return ""
-	}
-	return " " + group
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hpad/hpad/cmd/hpad/show"
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/policy"
 )
 
@@ -28,7 +29,7 @@ func TestOnMissingIsShown(t *testing.T) {
 	if err := show.Autoscaler(&described, view, api.InstanceList{}, 0, now); err != nil {
 		t.Fatal(err)
 	}
-	if err := show.Explanation(&explained, view.Explanation()); err != nil {
+	if err := explain.Write(&explained, view.Explanation()); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ text, want string }{

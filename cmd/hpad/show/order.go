@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/explain"
 )
 
 // orders compare two autoscalers by what a column shows.
@@ -37,7 +38,7 @@ func leastOf(view api.Autoscaler) int32 {
 
 // untroubled is 0 for an autoscaler with a problem and 1 without, so that problems come first.
 func untroubled(view api.Autoscaler, now time.Time) int {
-	if problem(view, now) == "" {
+	if explain.Problem(view, now) == "" {
 		return 1
 	}
 	return 0

@@ -1,4 +1,4 @@
-package show
+package explain
 
 import (
 	"bytes"
@@ -8,19 +8,18 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
-	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/policy"
 	"github.com/hpad/hpad/targets/drain"
 )
 
-// Explanation writes the last decision of an autoscaler, every step with its numbers
+// Write writes the last decision of an autoscaler, every step with its numbers
 // in the order of the algorithm, and ends with one plain sentence. Times are in
 // the zone of the decision's own time. The error is that of w.
-func Explanation(w io.Writer, view api.Explanation) error {
-	p := &page{}
+func Write(w io.Writer, view api.Explanation) error {
+	p := &steps{}
 	p.field("Autoscaler", "%s", view.Name)
 	p.field("Target", "%s (%s)", view.Reference, view.Kind)
-	if text := explain.LabelsText(view.Discovery); text != "" {
+	if text := LabelsText(view.Discovery); text != "" {
 		p.field("Its labels", "%s", text)
 	}
 	if view.Decision == nil {
@@ -32,37 +31,37 @@ func Explanation(w io.Writer, view api.Explanation) error {
 	return err
 }
 
-// page is the text while it grows; steps are numbered.
-type page struct {
+// steps is the text while it grows; steps are numbered.
+type steps struct {
 	text  bytes.Buffer
 	steps int
 }
 
-func (p *page) field(name, format string, args ...any) {
+func (p *steps) field(name, format string, args ...any) {
 	fmt.Fprintf(&p.text, "%-13s%s\n", name+":", fmt.Sprintf(format, args...))
 }
 
-func (p *page) step(format string, args ...any) {
+func (p *steps) step(format string, args ...any) {
 	p.steps++
 	fmt.Fprintf(&p.text, "\n%d. %s\n", p.steps, fmt.Sprintf(format, args...))
 }
 
-func (p *page) line(depth int, format string, args ...any) {
+func (p *steps) line(depth int, format string, args ...any) {
 	text := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "\n"+strings.Repeat("  ", depth+2))
 	fmt.Fprintf(&p.text, "%s%s\n", strings.Repeat("  ", depth+1), text)
 }
 
-func (p *page) undecided(view api.Explanation) {
+func (p *steps) undecided(view api.Explanation) {
 	p.evaluation(view, time.UTC, false)
 	sentence := "There is no decision yet: the first pass has not ended."
 	if view.Evaluation.Error != "" {
-		sentence = "There is no decision yet: " + explain.OneLine(view.Evaluation.Error) + "."
+		sentence = "There is no decision yet: " + OneLine(view.Evaluation.Error) + "."
 	}
 	fmt.Fprintf(&p.text, "\n%s\n", sentence)
 }
 
-func (p *page) decided(view api.Explanation, d policy.Decision) {
-	p.field("Decided", "%s, evaluated every %s", explain.Stamp(d.Time), seconds(view.SyncPeriodSeconds))
+func (p *steps) decided(view api.Explanation, d policy.Decision) {
+	p.field("Decided", "%s, evaluated every %s", Stamp(d.Time), time.Duration(view.SyncPeriodSeconds*float64(time.Second)))
 	p.agreed(view, d)
 	p.evaluation(view, d.Time.Location(), view.Evaluation.Error == d.Error || d.Write)
 	p.read(d)
@@ -74,12 +73,12 @@ func (p *page) decided(view api.Explanation, d policy.Decision) {
 	p.result(view, d)
 	p.drains(view)
 	p.next(view, d)
-	fmt.Fprintf(&p.text, "\n%s\n", explain.Sentence(d, view.Evaluation))
+	fmt.Fprintf(&p.text, "\n%s\n", Sentence(d, view.Evaluation))
 }
 
 // next adds what would have to happen for the count to change.
-func (p *page) next(view api.Explanation, d policy.Decision) {
-	lines := explain.Next(view.Next, view, d.Time.Location())
+func (p *steps) next(view api.Explanation, d policy.Decision) {
+	lines := Next(view.Next, view, d.Time.Location())
 	if len(lines) == 0 {
 		return
 	}
@@ -89,38 +88,38 @@ func (p *page) next(view api.Explanation, d policy.Decision) {
 	}
 }
 
-func (p *page) agreed(view api.Explanation, d policy.Decision) {
+func (p *steps) agreed(view api.Explanation, d policy.Decision) {
 	until, next := view.AgreedUntil.In(d.Time.Location()), view.NextRecorded.In(d.Time.Location())
 	switch {
 	case view.AgreedUntil.IsZero():
 	case view.NextRecorded.IsZero():
-		p.field("Agreed", "later passes, up to the last one at %s", explain.Stamp(until))
+		p.field("Agreed", "later passes, up to the last one at %s", Stamp(until))
 	case until.Before(next):
-		p.field("Agreed", "later passes before %s; from then on causes took turns, and the next decision is recorded at %s", explain.Stamp(until), explain.Stamp(next))
+		p.field("Agreed", "later passes before %s; from then on causes took turns, and the next decision is recorded at %s", Stamp(until), Stamp(next))
 	default:
-		p.field("Agreed", "later passes before %s, when the next decision is recorded", explain.Stamp(until))
+		p.field("Agreed", "later passes before %s, when the next decision is recorded", Stamp(until))
 	}
 }
 
 // evaluation adds what is wrong with the passes themselves, if anything; an error
 // that the decision that follows has, and is not old, is shown there.
-func (p *page) evaluation(view api.Explanation, zone *time.Location, shown bool) {
+func (p *steps) evaluation(view api.Explanation, zone *time.Location, shown bool) {
 	evaluation := view.Evaluation
 	if evaluation.Unevaluated {
 		last := "never"
 		if !evaluation.Last.IsZero() {
-			last = "last at " + explain.Stamp(evaluation.Last.In(zone))
+			last = "last at " + Stamp(evaluation.Last.In(zone))
 		}
 		p.field("Warning", "not evaluated for three periods (%s); what follows is old", last)
 	}
 	if !evaluation.QuarantinedUntil.IsZero() {
-		p.field("Warning", "quarantined after repeated panics until %s", explain.Stamp(evaluation.QuarantinedUntil.In(zone)))
+		p.field("Warning", "quarantined after repeated panics until %s", Stamp(evaluation.QuarantinedUntil.In(zone)))
 	}
 	if !evaluation.Since.IsZero() {
-		p.field("Cause", "the same since %s%s", explain.Stamp(evaluation.Since.In(zone)), turns(evaluation.Untold, zone))
+		p.field("Cause", "the same since %s%s", Stamp(evaluation.Since.In(zone)), turns(evaluation.Untold, zone))
 	}
 	if evaluation.Error != "" && (!shown || evaluation.Unevaluated) {
-		p.field("Error", "%s", explain.OneLine(evaluation.Error))
+		p.field("Error", "%s", OneLine(evaluation.Error))
 	}
 }
 
@@ -128,21 +127,21 @@ func turns(untold *api.Untold, zone *time.Location) string {
 	if untold == nil {
 		return ""
 	}
-	return fmt.Sprintf("; others came and went since %s, in %d changes", explain.Stamp(untold.From.In(zone)), untold.Changes)
+	return fmt.Sprintf("; others came and went since %s, in %d changes", Stamp(untold.From.In(zone)), untold.Changes)
 }
 
-func (p *page) read(d policy.Decision) {
+func (p *steps) read(d policy.Decision) {
 	p.step("Read the target (R25)")
 	if d.Case == policy.CaseUnreadable {
 		p.line(1, "it could not be read: %s", d.Error)
 		return
 	}
-	p.line(1, "%s wanted, %d observed; min %d, max %d", explain.Replicas(d.CurrentReplicas), d.StatusReplicas, d.MinReplicas, d.MaxReplicas)
+	p.line(1, "%s wanted, %d observed; min %d, max %d", Replicas(d.CurrentReplicas), d.StatusReplicas, d.MinReplicas, d.MaxReplicas)
 	if d.Foreign != nil {
 		p.line(1, "somebody else changed the count from %d to %d", d.Foreign.From, d.CurrentReplicas)
 	}
 	if d.Restore != nil {
-		p.line(1, "%s to be put back, since somebody else's change of %s", explain.Replicas(d.Restore.Replicas), explain.Stamp(d.Restore.Since.In(d.Time.Location())))
+		p.line(1, "%s to be put back, since somebody else's change of %s", Replicas(d.Restore.Replicas), Stamp(d.Restore.Since.In(d.Time.Location())))
 	}
 	if d.Mode != policy.ModeOn {
 		p.line(1, "mode: %s", d.Mode)
@@ -179,13 +178,13 @@ func caseText(c policy.Case) string {
 	}
 }
 
-func (p *page) recommendation(d policy.Decision) {
+func (p *steps) recommendation(d policy.Decision) {
 	if d.Raw == nil {
 		return
 	}
 	p.step("Merge the proposals (R46)")
 	if d.Winner != nil && *d.Winner >= 0 && *d.Winner < len(d.Metrics) {
-		p.line(1, "[%d] %s has the highest: %d", *d.Winner+1, explain.MetricName(d.Metrics[*d.Winner]), *d.Raw)
+		p.line(1, "[%d] %s has the highest: %d", *d.Winner+1, MetricName(d.Metrics[*d.Winner]), *d.Raw)
 	} else {
 		p.line(1, "merged proposal: %d", *d.Raw)
 	}
@@ -199,16 +198,16 @@ func (p *page) recommendation(d policy.Decision) {
 	}
 }
 
-func (p *page) stabilization(d policy.Decision) {
+func (p *steps) stabilization(d policy.Decision) {
 	s := d.Stabilization
 	if s == nil {
 		return
 	}
 	p.step("Stabilize over the windows, up %s, down %s (R55, R62)", s.UpWindow, s.DownWindow)
 	if s.Binding != nil {
-		p.line(1, "held at %d by the recommendation of %d made at %s", s.Replicas, s.Binding.Replicas, explain.Stamp(s.Binding.Time.In(d.Time.Location())))
+		p.line(1, "held at %d by the recommendation of %d made at %s", s.Replicas, s.Binding.Replicas, Stamp(s.Binding.Time.In(d.Time.Location())))
 		if !s.BindingLeaves.IsZero() {
-			p.line(1, "which counts up to %s, %s after this decision", explain.Stamp(s.BindingLeaves.In(d.Time.Location())), s.BindingLeaves.Sub(d.Time).Round(time.Second))
+			p.line(1, "which counts up to %s, %s after this decision", Stamp(s.BindingLeaves.In(d.Time.Location())), s.BindingLeaves.Sub(d.Time).Round(time.Second))
 		}
 	} else {
 		p.line(1, "nothing that is remembered holds the count: %d", s.Replicas)
@@ -216,7 +215,7 @@ func (p *page) stabilization(d policy.Decision) {
 	p.line(1, "%s", s.Reason)
 }
 
-func (p *page) limit(d policy.Decision) {
+func (p *steps) limit(d policy.Decision) {
 	l := d.Limit
 	if l == nil {
 		return
@@ -224,7 +223,7 @@ func (p *page) limit(d policy.Decision) {
 	p.step("Limit the speed, and keep to min %d and max %d (R57, R69)", d.MinReplicas, d.MaxReplicas)
 	switch {
 	case l.Rate != nil && l.Policy != nil:
-		p.line(1, "rate: %d at this instant, by the policy %s from %d at the start of its period", *l.Rate, explain.PolicyText(*l.Policy), l.PeriodStart)
+		p.line(1, "rate: %d at this instant, by the policy %s from %d at the start of its period", *l.Rate, PolicyText(*l.Policy), l.PeriodStart)
 	case l.Rate != nil:
 		p.line(1, "rate: %d at this instant", *l.Rate)
 	}
@@ -236,7 +235,7 @@ func (p *page) limit(d policy.Decision) {
 	p.line(1, "%s", l.Reason)
 }
 
-func (p *page) afterLimit(d policy.Decision) {
+func (p *steps) afterLimit(d policy.Decision) {
 	if d.RaisedToMin {
 		p.step("Come back from zero (R53)")
 		p.line(1, "raised to min: %d", d.MinReplicas)
@@ -245,7 +244,7 @@ func (p *page) afterLimit(d policy.Decision) {
 		p.step("Keep to the platform's own bounds")
 		p.line(1, "%s: %d instead of %d", bound.Reason, bound.Replicas, bound.Wanted)
 	}
-	if text := explain.HeldByText(d); text != "" {
+	if text := HeldByText(d); text != "" {
 		p.step("Ask whether people let the count be written")
 		p.line(1, "held: %s", text)
 	}
@@ -253,12 +252,12 @@ func (p *page) afterLimit(d policy.Decision) {
 		p.step("Ask whether the platform may be written to")
 		p.line(1, "held: %s: %s", hold.Reason, hold.Message)
 		if !hold.Until.IsZero() {
-			p.line(1, "until %s", explain.Stamp(hold.Until.In(d.Time.Location())))
+			p.line(1, "until %s", Stamp(hold.Until.In(d.Time.Location())))
 		}
 	}
 }
 
-func (p *page) result(view api.Explanation, d policy.Decision) {
+func (p *steps) result(view api.Explanation, d policy.Decision) {
 	if d.Case == policy.CaseUnreadable {
 		return
 	}
@@ -266,11 +265,11 @@ func (p *page) result(view api.Explanation, d policy.Decision) {
 	switch {
 	case d.Write:
 		p.line(1, "%d → %d", d.CurrentReplicas, d.DesiredReplicas)
-		p.line(1, "%s", explain.Outcome(view, d))
+		p.line(1, "%s", Outcome(view, d))
 	case d.DesiredReplicas != d.CurrentReplicas:
 		p.line(1, "%d → %d is wanted, and not written", d.CurrentReplicas, d.DesiredReplicas)
 	default:
-		p.line(1, "%s, no change", explain.Replicas(d.CurrentReplicas))
+		p.line(1, "%s, no change", Replicas(d.CurrentReplicas))
 	}
 	p.victims(view)
 	if d.Reason != policy.NoReason {
@@ -295,18 +294,18 @@ func untold(d policy.Decision, text string) string {
 	return text
 }
 
-func (p *page) victims(view api.Explanation) {
+func (p *steps) victims(view api.Explanation) {
 	if view.VictimsError != "" {
-		p.line(1, "whom it takes is not known: %s", explain.OneLine(view.VictimsError))
+		p.line(1, "whom it takes is not known: %s", OneLine(view.VictimsError))
 	}
 	for _, victim := range view.Victims {
-		p.line(1, "takes %s: %s", explain.InstanceText(victim.ID, victim.Name), victim.Reason)
+		p.line(1, "takes %s: %s", InstanceText(victim.ID, victim.Name), victim.Reason)
 	}
 }
 
 // drains adds a step for what is under way with instances that earlier decisions
 // took.
-func (p *page) drains(view api.Explanation) {
+func (p *steps) drains(view api.Explanation) {
 	begun := false
 	for _, operation := range view.Drains {
 		if operation.State == drain.Ended {
@@ -316,6 +315,6 @@ func (p *page) drains(view api.Explanation) {
 			p.step("Under way")
 			begun = true
 		}
-		p.line(1, "%s", explain.DrainText(operation))
+		p.line(1, "%s", DrainText(operation))
 	}
 }

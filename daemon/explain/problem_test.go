@@ -1,4 +1,4 @@
-package show
+package explain
 
 import (
 	"strings"
@@ -27,13 +27,13 @@ func TestProblem(t *testing.T) {
 		{policy.Condition{Type: "InsufficientCapacity", Status: policy.ConditionFalse, Message: "all have room"}, ""},
 	} {
 		view := api.Autoscaler{Status: policy.Status{Conditions: []policy.Condition{test.condition}}}
-		if got := problem(view, now); got != test.want {
-			t.Errorf("problem() with %s %s = %q, want %q", test.condition.Type, test.condition.Status, got, test.want)
+		if got := Problem(view, now); got != test.want {
+			t.Errorf("Problem() with %s %s = %q, want %q", test.condition.Type, test.condition.Status, got, test.want)
 		}
 	}
 	view := api.Autoscaler{Evaluation: api.Evaluation{StateLost: "at noon: it was lost"}}
-	if got, want := problem(view, now), "state at noon: it was lost"; got != want {
-		t.Errorf("problem() with a state that was lost = %q, want %q", got, want)
+	if got, want := Problem(view, now), "state at noon: it was lost"; got != want {
+		t.Errorf("Problem() with a state that was lost = %q, want %q", got, want)
 	}
 }
 
@@ -60,7 +60,7 @@ func TestShort(t *testing.T) {
 		{"two links", long + ": " + long, strings.TrimSpace(long) + " : " + strings.TrimSpace(strings.Repeat("long words ", 2)) + " long…"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := short(test.text)
+			got := Short(test.text)
 			if got != test.want || utf8.RuneCountInString(got) > maxProblem {
 				t.Errorf("short:\n got %q\nwant %q", got, test.want)
 			}

@@ -1,4 +1,4 @@
-package show
+package explain
 
 import (
 	"cmp"
@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/hpad/hpad/daemon/api"
-	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/policy"
 )
 
@@ -22,12 +21,12 @@ var ownConditions = []policy.ConditionType{policy.AbleToScale, policy.ScalingAct
 // maxProblem is how many letters of a problem fit in a table.
 const maxProblem = 140
 
-// problem says in a few words what keeps an autoscaler from doing its work, what people
+// Problem says in a few words what keeps an autoscaler from doing its work, what people
 // decided first; empty when nothing does.
-func problem(view api.Autoscaler, now time.Time) string {
+func Problem(view api.Autoscaler, now time.Time) string {
 	var all []string
 	for _, pause := range view.Pauses {
-		all = append(all, short(pause.Message))
+		all = append(all, Short(pause.Message))
 	}
 	if trouble := troubleOf(view, now); trouble != "" {
 		all = append(all, trouble)
@@ -37,7 +36,7 @@ func problem(view api.Autoscaler, now time.Time) string {
 	return strings.Join(all, "; ")
 }
 
-// troubleOf is problem without what people decided of the autoscaler while it works.
+// troubleOf is Problem without what people decided of the autoscaler while it works.
 func troubleOf(view api.Autoscaler, now time.Time) string {
 	evaluation := view.Evaluation
 	switch {
@@ -70,15 +69,15 @@ func troubleOf(view api.Autoscaler, now time.Time) string {
 	}
 	switch instances := view.Instances; {
 	case instances.Ready == 0 && instances.Unready+instances.Pending+instances.Failed > 0:
-		return "no instance is ready: " + instancesText(instances) + Because(evaluation.Error)
+		return "no instance is ready: " + InstancesText(instances) + Because(evaluation.Error)
 	case evaluation.Error != "":
-		return short(evaluation.Error)
+		return Short(evaluation.Error)
 	case view.Discovery != nil && view.Discovery.State == api.DiscoveredMistaken:
-		return "labels: " + short(view.Discovery.Problem)
+		return "labels: " + Short(view.Discovery.Problem)
 	case evaluation.DryRun:
 		return api.DryRun
 	case evaluation.StateLost != "":
-		return "state " + short(evaluation.StateLost)
+		return "state " + Short(evaluation.StateLost)
 	}
 	return ""
 }
@@ -107,14 +106,14 @@ func Because(cause string) string {
 	if cause == "" {
 		return ""
 	}
-	return ": " + short(cause)
+	return ": " + Short(cause)
 }
 
-// short cuts a text to one line that fits in a table. An error begins with what
+// Short cuts a text to one line that fits in a table. An error begins with what
 // failed and ends with why, as links of a chain: what is left out is whole links in
 // between, and only of a last link that is too long by itself the end.
-func short(text string) string {
-	text = explain.OneLine(text)
+func Short(text string) string {
+	text = OneLine(text)
 	if fits(text) {
 		return text
 	}
@@ -158,9 +157,9 @@ func linksOf(text, joint string) []string {
 
 func fits(text string) bool { return utf8.RuneCountInString(text) <= maxProblem }
 
-// instancesText counts instances by their state; states that none is in are left
+// InstancesText counts instances by their state; states that none is in are left
 // out, but for ready.
-func instancesText(n api.Instances) string {
+func InstancesText(n api.Instances) string {
 	text := []string{fmt.Sprintf("%d ready", n.Ready)}
 	for _, state := range []struct {
 		count int

@@ -1,4 +1,4 @@
-package show
+package explain
 
 import (
 	"fmt"
@@ -6,25 +6,24 @@ import (
 	"time"
 
 	"github.com/hpad/hpad/daemon/api"
-	"github.com/hpad/hpad/daemon/explain"
 	"github.com/hpad/hpad/policy"
 )
 
-func (p *page) metrics(view api.Explanation, d policy.Decision) {
+func (p *steps) metrics(view api.Explanation, d policy.Decision) {
 	if len(d.Metrics) == 0 {
 		return
 	}
 	p.step("Compute the metrics")
 	for i, result := range d.Metrics {
-		p.line(1, "[%d] %s", i+1, explain.MetricText(result))
+		p.line(1, "[%d] %s", i+1, MetricText(result))
 		if i < len(view.Inputs) {
-			p.line(3, "read from %s", explain.InputText(view.Inputs[i]))
+			p.line(3, "read from %s", InputText(view.Inputs[i]))
 		}
 		p.metric(result, d.Time)
 	}
 }
 
-func (p *page) metric(result policy.MetricResult, now time.Time) {
+func (p *steps) metric(result policy.MetricResult, now time.Time) {
 	for _, warning := range result.Warnings {
 		p.line(3, "warning: %s", warning)
 	}
@@ -48,17 +47,17 @@ func (p *page) metric(result policy.MetricResult, now time.Time) {
 	p.line(3, "proposal: %d%s", result.Proposal, ruleText(result.Rule))
 }
 
-func (p *page) fallback(result policy.MetricResult, now time.Time) {
+func (p *steps) fallback(result policy.MetricResult, now time.Time) {
 	if result.Fallback == nil {
 		return
 	}
-	p.line(3, "%s", explain.FallbackText(result.Fallback, now))
+	p.line(3, "%s", FallbackText(result.Fallback, now))
 	if result.FallsBack() {
 		p.line(3, "proposal: %d (on_missing)", result.Proposal)
 	}
 }
 
-func (p *page) ratio(result policy.MetricResult) {
+func (p *steps) ratio(result policy.MetricResult) {
 	if result.Ratio == nil && result.CompletedRatio == nil {
 		return
 	}

@@ -1,0 +1,120 @@
+package explain
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/policy"
+)
+
+// unknown and none are kubectl's words for what is not there.
+const (
+	unknown = "<unknown>"
+	none    = "<none>"
+)
+
+// ReplicasText writes the count before the last pass's write. A 0 of a target that
+// cannot be read is no count.
+func ReplicasText(view api.Autoscaler) string {
+	if d := view.Decision; d != nil && d.Case == policy.CaseUnreadable && view.Status.CurrentReplicas == 0 {
+		return unknown
+	}
+	return strconv.Itoa(int(view.Status.CurrentReplicas))
+}
+
+// maxTargets is how many metrics the column TARGETS shows.
+const maxTargets = 2
+
+// TargetsText writes the current values of metrics and their goals, as kubectl does.
+func TargetsText(specs []policy.MetricSpec, statuses []policy.MetricStatus) string {
+	if len(specs) == 0 {
+		return none
+	}
+	var shown []string
+	for i, spec := range specs[:min(len(specs), maxTargets)] {
+		var status policy.MetricStatus
+		if i < len(statuses) {
+			status = statuses[i]
+		}
+		shown = append(shown, targetText(spec, status))
+	}
+	text := strings.Join(shown, ", ")
+	if more := len(specs) - maxTargets; more > 0 {
+		text += fmt.Sprintf(" + %d more...", more)
+	}
+	return text
+}
+
+// targetText writes one metric's current value and goal. Only resources are
+// named, and only the others mark an average.
+func targetText(spec policy.MetricSpec, status policy.MetricStatus) string {
+	goal := goalType(spec)
+	text := CurrentText(status, goal) + "/" + GoalText(spec, goal)
+	switch {
+	case spec.Type == policy.ResourceMetric || spec.Type == policy.ContainerResourceMetric:
+		return spec.Name + ": " + text
+	case spec.Type != policy.InstancesMetric && goal == policy.AverageValueTarget:
+		return text + " (avg)"
+	default:
+		return text
+	}
+}
+
+// goalType returns which field of a metric's target kubectl shows: the average
+// value where there is one, else the utilization of a resource, else the value.
+func goalType(spec policy.MetricSpec) policy.TargetType {
+	switch {
+	case spec.Type == policy.ObjectMetric && spec.Target.Type == policy.ValueTarget && spec.Target.ValueMilli != nil:
+		// With both fields given it is the word that decides (R40).
+		return policy.ValueTarget
+	case spec.Target.AverageValueMilli != nil || spec.Type == policy.InstancesMetric:
+		return policy.AverageValueTarget
+	case spec.Type == policy.ResourceMetric || spec.Type == policy.ContainerResourceMetric:
+		return policy.UtilizationTarget
+	default:
+		return policy.ValueTarget
+	}
+}
+
+// MetricTitle names a metric as "kubectl describe hpa" does.
+func MetricTitle(spec policy.MetricSpec) string {
+	goal := goalType(spec)
+	switch spec.Type {
+	case policy.ResourceMetric, policy.ContainerResourceMetric:
+		title := "resource " + spec.Name
+		if spec.Task != "" {
+			title += fmt.Sprintf(" of task %q", spec.Task)
+		}
+		title += " on instances"
+		if goal == policy.UtilizationTarget {
+			title += "  (as a percentage of request)"
+		}
+		return title
+	case policy.InstancesMetric:
+		return fmt.Sprintf("%q on instances", spec.Name)
+	case policy.ObjectMetric:
+		return fmt.Sprintf("%q on %s (%s)", spec.Name, spec.Object, goalTitle(goal))
+	default:
+		return fmt.Sprintf("%q (%s)", spec.Name, goalTitle(goal))
+	}
+}
+
+func goalTitle(goal policy.TargetType) string {
+	if goal == policy.AverageValueTarget {
+		return "target average value"
+	}
+	return "target value"
+}
+
+// MetricValues writes current / target; a utilization has the average amount
+// beside it, as with kubectl.
+func MetricValues(spec policy.MetricSpec, status policy.MetricStatus) string {
+	goal := goalType(spec)
+	current := CurrentText(status, goal)
+	if goal == policy.UtilizationTarget && status.AverageUtilization != nil && status.AverageValueMilli != nil {
+		current += " (" + CurrentText(status, policy.AverageValueTarget) + ")"
+	}
+	return current + " / " + GoalText(spec, goal)
+}
