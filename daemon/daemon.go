@@ -334,5 +334,5 @@ func (d *Daemon) Serve(ctx context.Context, l Listeners, gatherer prometheus.Gat
 			return l.Writers
 		}
 	}
-	return (&service{daemon: d, gatherer: gatherer, metrics: d.metrics, writers: writers, log: d.log}).serve(ctx, l)
+	return (&service{daemon: d, page: l.Page, gatherer: gatherer, metrics: d.metrics, writers: writers, log: d.log}).serve(ctx, l)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/daemon/page"
 	"github.com/hpad/hpad/daemon/web"
 )
 
@@ -37,13 +38,15 @@ type Listeners struct {
 	// Writers are who may write over TCP until a configuration is in force; empty is
 	// all whom WebConfig knows.
 	Writers []string
+	// Page has the page served over TCP.
+	Page bool
 }
 
 // Listen opens the listeners that the configuration names.
 //
 // The error is a [config.Error] of the key that says where, without its place.
 func Listen(ctx context.Context, c config.Daemon) (Listeners, error) {
-	l := Listeners{WebConfig: c.WebConfig, AllowedHosts: c.AllowedHosts, Writers: c.Writers}
+	l := Listeners{WebConfig: c.WebConfig, AllowedHosts: c.AllowedHosts, Writers: c.Writers, Page: c.Page}
 	var err error
 	if c.Socket != "" {
 		if l.Socket, err = api.ListenSocket(c.Socket, c.SocketGroup); err != nil {
@@ -92,9 +95,11 @@ const shutdownWait = 3 * time.Second
 
 // service is what is served.
 type service struct {
-	daemon   api.Daemon
+	daemon   page.Daemon
 	gatherer prometheus.Gatherer
 	metrics  *metrics.Metrics
+	// page reports whether the page is served over TCP.
+	page bool
 	// writers returns who may write over TCP; empty is all whom the web config knows.
 	writers func() []string
 	log     *zap.Logger
@@ -145,7 +150,9 @@ func (s *service) serverTCP(l Listeners) (*http.Server, func(net.Listener) error
 	}
 	if l.WebConfig == "" {
 		// Nobody asks for a password, so none is checked.
-		server := api.NewServer(outer(api.Checked(api.NewHandler(s.daemon, s.gatherer, api.ReadOnly))), s.serverLog(""))
+		handler, end := s.withPage(api.ReadOnly)
+		server := api.NewServer(outer(api.Checked(handler)), s.serverLog(""))
+		server.RegisterOnShutdown(end)
 		return server, func(listener net.Listener) error { return server.Serve(clients.Listener(listener)) }
 	}
 	if !isLoopback(l.TCP.Addr()) && web.IsExposed(l.WebConfig) {
@@ -158,10 +165,23 @@ func (s *service) serverTCP(l Listeners) (*http.Server, func(net.Listener) error
 		}
 		return author, nil
 	})
-	server := api.NewServer(api.Checked(api.NewHandler(s.daemon, s.gatherer, access)), s.serverLog(l.WebConfig))
+	handler, end := s.withPage(access)
+	server := api.NewServer(api.Checked(handler), s.serverLog(l.WebConfig))
+	server.RegisterOnShutdown(end)
 	return server, func(listener net.Listener) error {
 		return web.Serve(clients.Listener(listener), server, l.WebConfig, s.log.Named("http"), outer, api.Checked(api.BrokenWebConfig()))
 	}
+}
+
+// withPage returns the API with the page over it, unless the configuration has none, and
+// what ends the page's streams.
+func (s *service) withPage(access api.Access) (handler http.Handler, end func()) {
+	handler = api.NewHandler(s.daemon, s.gatherer, access)
+	if !s.page {
+		return handler, func() {}
+	}
+	over := page.New(s.daemon, access, handler)
+	return over, over.Close
 }
 
 // isLoopback reports whether an address can be reached from this machine alone.

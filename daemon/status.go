@@ -250,6 +250,16 @@ func adapterProblems(subject string, p *trouble.Problem, adapter any) []api.Prob
 // Config returns the configuration in force as TOML, without secrets.
 func (s *status) Config() string { return s.current.Load().config.Redacted() }
 
+// AutoscalerConfig returns the table of an autoscaler in force as TOML, without secrets;
+// empty when there is none of that name.
+func (s *status) AutoscalerConfig(name string) string {
+	a := s.current.Load().autoscalers[name]
+	if a == nil {
+		return ""
+	}
+	return a.definition.Load().Redacted(name)
+}
+
 // ConfigFile returns the absolute path of its main file; empty when it was read from
 // none.
 func (s *status) ConfigFile() string {

@@ -71,8 +71,8 @@ const graphSpan = 24 * time.Hour
 
 func (h handlers) graph(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
-	from, err1 := instant("from", query.Get("from"))
-	to, err2 := instant("to", query.Get("to"))
+	from, err1 := Instant("from", query.Get("from"))
+	to, err2 := Instant("to", query.Get("to"))
 	if err := cmp.Or(err1, err2); err != nil {
 		writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
 		return

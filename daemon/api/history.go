@@ -123,8 +123,8 @@ func (h handlers) wholeHistory(w http.ResponseWriter, r *http.Request) {
 // path names, or of all, or writes what is wrong with it.
 func (h handlers) recorded(w http.ResponseWriter, r *http.Request) ([]Recorded, bool) {
 	query := r.URL.Query()
-	from, err1 := instant("from", query.Get("from"))
-	to, err2 := instant("to", query.Get("to"))
+	from, err1 := Instant("from", query.Get("from"))
+	to, err2 := Instant("to", query.Get("to"))
 	limit, err3 := historyLimit(query.Get("limit"))
 	changes, err4 := onlyChanges(query.Get("changes"))
 	for _, err := range []error{err1, err2, err3, err4} {
@@ -204,31 +204,40 @@ func onlyChanges(text string) (bool, error) {
 // explainAt writes the newest decision of an autoscaler that was recorded up to
 // an instant.
 func (h handlers) explainAt(w http.ResponseWriter, r *http.Request, view Autoscaler, text string) {
-	at, err := instant("at", text)
+	at, err := Instant("at", text)
 	if err != nil {
 		writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())
 		return
 	}
-	entries, err := h.daemon.History(r.Context(), view.Name, time.Time{}, at.Add(time.Nanosecond), 1)
-	switch {
-	case err != nil:
-		writeError(w, http.StatusInternalServerError, ErrorInternal, err.Error())
-	case len(entries) == 0:
-		writeError(w, http.StatusNotFound, ErrorNotFound, fmt.Sprintf("no decision of %q is recorded up to %s", view.Name, at.Format(time.RFC3339)))
-	default:
-		next, err := h.recordedAfter(r.Context(), view.Name, entries[0].Time)
-		if err != nil {
-			writeError(w, http.StatusInternalServerError, ErrorInternal, err.Error())
-			return
-		}
-		writeData(w, view.Explanation().At(entries[0], next))
+	explanation, err := ExplainAt(r.Context(), h.daemon, view, at)
+	if err != nil {
+		writeActError(w, err)
+		return
 	}
+	writeData(w, explanation)
+}
+
+// ExplainAt returns the explanation of the newest decision of an autoscaler that was
+// recorded up to an instant; an ErrUnknown where none was.
+func ExplainAt(ctx context.Context, d Daemon, view Autoscaler, at time.Time) (Explanation, error) {
+	entries, err := d.History(ctx, view.Name, time.Time{}, at.Add(time.Nanosecond), 1)
+	if err != nil {
+		return Explanation{}, err
+	}
+	if len(entries) == 0 {
+		return Explanation{}, fmt.Errorf("no decision of %q is recorded up to %s: %w", view.Name, at.Format(time.RFC3339), ErrUnknown)
+	}
+	next, err := recordedAfter(ctx, d, view.Name, entries[0].Time)
+	if err != nil {
+		return Explanation{}, err
+	}
+	return view.Explanation().At(entries[0], next), nil
 }
 
 // recordedAfter returns the first entry of an autoscaler's history after an instant;
 // nil when there is none. It looks ever further, so that it reads few of those that
 // come later.
-func (h handlers) recordedAfter(ctx context.Context, name string, after time.Time) (*Recorded, error) {
+func recordedAfter(ctx context.Context, d Daemon, name string, after time.Time) (*Recorded, error) {
 	from := after.Add(time.Nanosecond)
 	for span := time.Minute; ; span *= 8 {
 		to := from.Add(span)
@@ -236,7 +245,7 @@ func (h handlers) recordedAfter(ctx context.Context, name string, after time.Tim
 		if whole {
 			to = time.Time{}
 		}
-		entries, err := h.daemon.History(ctx, name, from, to, 0)
+		entries, err := d.History(ctx, name, from, to, 0)
 		if err != nil || len(entries) == 0 && whole {
 			return nil, err
 		}
@@ -249,9 +258,9 @@ func (h handlers) recordedAfter(ctx context.Context, name string, after time.Tim
 // maxSeconds is the last second of the year 9999.
 const maxSeconds = 253402300799
 
-// instant reads a time as RFC 3339 or as seconds since the epoch; the zero time is
+// Instant reads a time as RFC 3339 or as seconds since the epoch; the zero time is
 // that of an empty text.
-func instant(name, text string) (time.Time, error) {
+func Instant(name, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}

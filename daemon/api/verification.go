@@ -49,8 +49,8 @@ type DifferentField struct {
 // names, or of all.
 func (h handlers) verify(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
-	from, err1 := instant("from", query.Get("from"))
-	to, err2 := instant("to", query.Get("to"))
+	from, err1 := Instant("from", query.Get("from"))
+	to, err2 := Instant("to", query.Get("to"))
 	for _, err := range []error{err1, err2} {
 		if err != nil {
 			writeError(w, http.StatusBadRequest, ErrorBadData, err.Error())

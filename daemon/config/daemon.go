@@ -75,9 +75,9 @@ type Daemon struct {
 	// AutoscalerSeries has /metrics show the series of each autoscaler, some 40 of them;
 	// without, they are there only where they are asked for by name[].
 	AutoscalerSeries bool `toml:"autoscaler_series" default:"true"`
-	// Page keeps what drawings show: of each pass the count, the bounds, and what each
-	// metric measures and proposes, for 7 days in StateDir, at most some 110 kB an
-	// autoscaler.
+	// Page serves the page at Listen, and keeps what its drawings show: of each pass the
+	// count, the bounds, and what each metric measures and proposes, for 7 days in
+	// StateDir, at most some 110 kB an autoscaler.
 	Page bool `toml:"page" default:"true" next_start:"true"`
 	// Compat turns off every deviation from the HPA that concerns decisions when it is
 	// "strict"; empty leaves them on.

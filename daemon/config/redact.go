@@ -35,7 +35,16 @@ func (c *Config) Redacted() string {
 	for name, receiver := range c.Notifications {
 		notifications[name] = tableOf(receiver)
 	}
-	whole := map[string]any{daemonKey: daemon, fleetsKey: fleets, sourcesKey: sources, autoscalersKey: autoscalers, notifyKey: notifications}
+	return encoded(map[string]any{daemonKey: daemon, fleetsKey: fleets, sourcesKey: sources, autoscalersKey: autoscalers, notifyKey: notifications})
+}
+
+// Redacted returns the table of the autoscaler as Config.Redacted does.
+func (a *Autoscaler) Redacted(name string) string {
+	return encoded(map[string]any{autoscalersKey: map[string]any{name: tableOf(a.table())}})
+}
+
+// encoded writes tables as TOML, without what may be secret.
+func encoded(whole map[string]any) string {
 	var text bytes.Buffer
 	encoder := toml.NewEncoder(&text)
 	encoder.Indent = ""

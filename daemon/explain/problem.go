@@ -36,6 +36,16 @@ func Problem(view api.Autoscaler, now time.Time) string {
 	return strings.Join(all, "; ")
 }
 
+// Fails reports whether an autoscaler cannot do all of its work, or something of its target
+// fails; what people decided is no failure.
+func Fails(view api.Autoscaler, now time.Time) bool {
+	switch troubleOf(view, now) {
+	case "", api.Off, api.Disabled, api.DryRun:
+		return false
+	}
+	return true
+}
+
 // troubleOf is Problem without what people decided of the autoscaler while it works.
 func troubleOf(view api.Autoscaler, now time.Time) string {
 	evaluation := view.Evaluation

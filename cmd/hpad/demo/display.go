@@ -329,7 +329,8 @@ func introduction(setup Setup, plain bool) []string {
 		"",
 		fmt.Sprintf("  %s get --socket %s", program, setup.Socket),
 		fmt.Sprintf("  %s explain --socket %s %s", program, setup.Socket, Autoscaler),
-		fmt.Sprintf("  curl http://%s/api/v1/autoscalers", setup.Listen),
+		"",
+		fmt.Sprintf("In a browser: http://%s/", setup.Listen),
 		"",
 	}
 	if plain {

@@ -24,6 +24,7 @@ import (
 	"github.com/hpad/hpad/cmd/hpad/hint"
 	"github.com/hpad/hpad/daemon"
 	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/graph"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/state"
 )
@@ -161,6 +162,7 @@ func (s *stage) run(ctx context.Context, shown *display, duration time.Duration)
 	d = daemon.New(daemon.Options{
 		Load:    func() (*config.Config, error) { return s.config, nil },
 		Store:   s.store,
+		Graph:   graph.New(filepath.Join(s.setup.StateDir, "graph.db"), log, measured.LostPoints),
 		Log:     log,
 		Metrics: measured,
 		// Workers say nothing unless something goes wrong.

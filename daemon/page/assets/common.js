@@ -1,0 +1,130 @@
+// What both views have in common: the zone of the browser, following what changes, and
+// putting what the server writes in the place of what is there.
+
+/** base is the URL of the list, with a slash at its end. */
+export const base = new URL(document.querySelector(".mark").getAttribute("href"), location.href).href;
+
+document.body.classList.add("js");
+for (const one of document.querySelectorAll(".js-only")) one.hidden = false;
+
+const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+const before = document.cookie.match(/(?:^|; )zone=([^;]*)/)?.[1];
+document.cookie = `zone=${encodeURIComponent(zone)}; path=${new URL(base).pathname}; max-age=31536000; samesite=strict`;
+
+/** zoneIsNew is whether the view was made in another zone than the browser's. */
+export const zoneIsNew = before !== encodeURIComponent(zone);
+
+const status = document.getElementById("live");
+
+/** say tells how the page is connected; lost ones are told aloud. */
+export function say(text, lost = false) {
+	if (status.textContent !== text) status.textContent = text;
+	status.classList.toggle("lost", lost);
+}
+
+/** data asks the API and returns its data, or throws what it says is wrong. */
+export async function data(path, body) {
+	const request = body === undefined ? {} : { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+	const response = await fetch(base + path, { ...request, cache: "no-store" });
+	const text = await response.text();
+	let answer;
+	try {
+		answer = JSON.parse(text);
+	} catch {
+		throw new Error(`${response.status}: ${text.slice(0, 200)}`);
+	}
+	if (!response.ok || answer.status === "error") throw new Error(answer.error ?? `${response.status}`);
+	return answer.data;
+}
+
+const pollEvery = 5000, retryEvery = 2000, firstWithin = 8000;
+
+/**
+ * follow calls take with each look at what changed since a version, of all autoscalers or of
+ * the one of a name. Where a stream does not get through, it asks instead.
+ */
+export function follow(version, name, take) {
+	const query = () => `?since=${encodeURIComponent(version)}${name ? `&name=${encodeURIComponent(name)}` : ""}`;
+	const taken = (look) => {
+		version = look.version;
+		say("live");
+		take(look);
+	};
+	let failures = 0;
+	const open = () => {
+		const stream = new EventSource(base + "changes" + query());
+		const silent = setTimeout(() => {
+			stream.close();
+			poll();
+		}, firstWithin);
+		stream.onmessage = (event) => {
+			clearTimeout(silent);
+			failures = 0;
+			taken(JSON.parse(event.data));
+		};
+		stream.onerror = () => {
+			clearTimeout(silent);
+			stream.close();
+			failures++;
+			setTimeout(failures > 1 ? poll : open, retryEvery);
+		};
+	};
+	const poll = async () => {
+		try {
+			const response = await fetch(base + "rows" + query(), { cache: "no-store" });
+			if (!response.ok) throw new Error(response.status);
+			const look = await response.json();
+			if (failures > 0) {
+				failures = 0;
+				setTimeout(open, pollEvery);
+			} else {
+				setTimeout(poll, pollEvery);
+			}
+			taken(look);
+		} catch {
+			failures++;
+			say("no connection to hpad: what is shown is old", true);
+			setTimeout(poll, retryEvery);
+		}
+	};
+	addEventListener("offline", () => say("no network: what is shown is old", true));
+	open();
+}
+
+/** fetched returns what the server shows at a URL, as a document. */
+export async function fetched(url, options) {
+	const response = await fetch(url, { cache: "no-store", ...options });
+	if (!response.ok && response.status !== 404) throw new Error(response.status);
+	return new DOMParser().parseFromString(await response.text(), "text/html");
+}
+
+/**
+ * morph makes a node like another one, and touches only what differs: what has the focus, is
+ * selected or was opened stays so.
+ */
+export function morph(from, to) {
+	if (from.nodeType !== to.nodeType || from.nodeName !== to.nodeName) {
+		from.replaceWith(document.importNode(to, true));
+		return;
+	}
+	if (from.nodeType !== Node.ELEMENT_NODE) {
+		if (from.nodeValue !== to.nodeValue) from.nodeValue = to.nodeValue;
+		return;
+	}
+	for (const { name } of [...from.attributes]) {
+		if (!to.hasAttribute(name) && !(name === "open" && from.nodeName === "DETAILS")) from.removeAttribute(name);
+	}
+	for (const { name, value } of to.attributes) {
+		if (from.getAttribute(name) !== value) from.setAttribute(name, value);
+	}
+	const old = [...from.childNodes], fresh = [...to.childNodes];
+	fresh.forEach((node, i) => (i < old.length ? morph(old[i], node) : from.append(document.importNode(node, true))));
+	for (const node of old.slice(fresh.length)) node.remove();
+}
+
+/** element makes an element with properties and children; texts are texts. */
+export function element(name, properties = {}, ...children) {
+	const made = Object.assign(document.createElement(name), properties);
+	made.append(...children);
+	return made;
+}

@@ -1,0 +1,267 @@
+// The list: all rows are held, chosen and sorted here, and those in view are in the document.
+// With very many autoscalers the server chooses, and a page of it is shown.
+import { base, fetched, follow, morph, zoneIsNew } from "./common.js";
+import { offer } from "./acts.js";
+
+const body = document.getElementById("rows"), table = document.getElementById("list"), form = document.getElementById("filter");
+const shown = document.getElementById("shown"), total = document.getElementById("total"), notices = document.getElementById("notices");
+const whole = document.body.dataset.whole === "true";
+const states = ["attention", "held", "scaling", "steady"];
+
+/** url is the list with what the form says. */
+function url() {
+	const query = new URLSearchParams();
+	for (const [name, value] of new FormData(form)) {
+		if (value && !(name === "sort" && value === "name")) query.set(name, value);
+	}
+	return base + (query.size ? `?${query}` : "");
+}
+
+form.addEventListener("submit", (event) => {
+	event.preventDefault();
+	choose();
+});
+form.addEventListener("input", () => choose());
+
+// The small lines, by name, as the server said last.
+const lines = new Map();
+const lineLasts = 60_000;
+let asking;
+
+function drawLines() {
+	clearTimeout(asking);
+	asking = setTimeout(async () => {
+		const old = Date.now() - lineLasts;
+		const wanted = [...body.querySelectorAll("tr[data-name]")].filter((tr) => {
+			const { top, bottom } = tr.getBoundingClientRect();
+			return bottom > 0 && top < innerHeight && !(lines.get(tr.dataset.name)?.at > old);
+		}).map((tr) => tr.dataset.name).slice(0, 100);
+		if (!wanted.length) return;
+		const query = new URLSearchParams(wanted.map((name) => ["name", name]));
+		try {
+			const got = await (await fetch(`${base}lines?${query}`, { cache: "no-store" })).json();
+			for (const name of wanted) lines.set(name, { at: Date.now(), counts: got[name] ?? [] });
+		} catch {
+			return; // the stream says that there is no connection
+		}
+		for (const tr of body.querySelectorAll("tr[data-name]")) drawLine(tr);
+	}, 120);
+}
+
+function drawLine(tr) {
+	const svg = tr.querySelector(".spark"), counts = lines.get(tr.dataset.name)?.counts ?? [];
+	const known = counts.filter((n) => n >= 0);
+	if (!known.length) {
+		svg.replaceChildren();
+		svg.setAttribute("aria-label", "nothing known of the last hour");
+		return;
+	}
+	const most = Math.max(...known), least = Math.min(...known), high = Math.max(most, 1);
+	let way = "", pen = false;
+	counts.forEach((n, i) => {
+		if (n < 0) {
+			pen = false;
+			return;
+		}
+		const x = (i * 120) / (counts.length - 1), y = 26 - (24 * n) / high;
+		way += pen ? `H${x.toFixed(1)}V${y.toFixed(1)}` : `M${x.toFixed(1)} ${y.toFixed(1)}h.1`;
+		pen = true;
+	});
+	const path = svg.firstChild ?? svg.appendChild(document.createElementNS("http://www.w3.org/2000/svg", "path"));
+	path.setAttribute("d", way);
+	svg.setAttribute("aria-label", least === most ? `${least} in the last hour` : `${least} to ${most} in the last hour`);
+}
+
+// Rows in the document.
+const blank = document.getElementById("row").content.querySelector("tr");
+
+function put(node, text) {
+	if (node.textContent !== text) node.textContent = text;
+	node.hidden = text === "";
+}
+
+function fill(tr, row) {
+	const changed = tr.dataset.name === row.name && tr.row && tr.row.count !== row.count;
+	if (tr.row === row) return;
+	tr.row = row;
+	tr.dataset.name = row.name;
+	tr.className = row.state + (changed ? " fresh" : "");
+	const [head, , count, targets, why] = tr.children;
+	head.children[0].href = `autoscalers/${encodeURIComponent(row.name)}`;
+	put(head.children[0], row.name);
+	put(head.children[1], row.reference);
+	put(count.children[0], row.replicas);
+	put(count.children[1], row.count === row.desired ? "" : `→ ${row.desired}`);
+	put(count.children[2], `${row.min} – ${row.max}`);
+	put(targets, row.targets);
+	targets.hidden = false;
+	put(why.children[0], row.state);
+	put(why.children[1], row.problem ?? "");
+	put(why.children[2], row.why);
+	put(why.children[3], row.late ? `late ${row.late}×` : "");
+	drawLine(tr);
+}
+
+// All rows, and those that are chosen.
+const rows = new Map();
+let chosen = [], all = [];
+
+const orders = {
+	name: () => 0,
+	replicas: (a, b) => b.count - a.count,
+	state: (a, b) => states.indexOf(a.state) - states.indexOf(b.state),
+	late: (a, b) => (b.late ?? 0) - (a.late ?? 0),
+};
+
+function choose() {
+	history.replaceState(null, "", url());
+	if (!whole) {
+		load();
+		return;
+	}
+	performance.mark("choose");
+	const text = form.q.value.toLowerCase(), fleet = form.fleet.value, state = form.state.value;
+	chosen = all.filter((row) => (!state || row.state === state) && (!fleet || row.fleet === fleet) && (!text || row.text.includes(text)));
+	const order = orders[form.sort.value] ?? orders.name;
+	if (order !== orders.name) chosen.sort(order); // which is stable
+	render();
+	performance.measure("choose", "choose");
+}
+
+// Up to so many rows all are in the document; with more it is those around the view.
+const mostRows = 200, around = 12;
+let rowHeight = 0;
+
+function spacer(height) {
+	const tr = document.createElement("tr");
+	tr.className = "space";
+	tr.setAttribute("aria-hidden", "true");
+	tr.append(document.createElement("td"));
+	tr.firstChild.colSpan = 5;
+	tr.style.height = `${height}px`;
+	return tr;
+}
+
+function render() {
+	shown.textContent = chosen.length === all.length ? `${all.length} shown` : `${chosen.length} of ${all.length} shown`;
+	let first = 0, last = chosen.length;
+	if (chosen.length > mostRows) {
+		rowHeight = body.querySelector("tr[data-name]")?.offsetHeight || rowHeight || 76;
+		const top = body.getBoundingClientRect().top;
+		first = Math.max(0, Math.min(chosen.length - 1, Math.floor(-top / rowHeight) - around));
+		last = Math.min(chosen.length, first + Math.ceil(innerHeight / rowHeight) + 2 * around);
+		table.setAttribute("aria-rowcount", chosen.length + 1);
+	} else {
+		table.removeAttribute("aria-rowcount");
+	}
+	const want = new Set(chosen.slice(first, last).map((row) => row.name));
+	const kept = new Map(), free = [];
+	for (const tr of body.querySelectorAll("tr[data-name]")) {
+		if (want.has(tr.dataset.name)) kept.set(tr.dataset.name, tr);
+		else free.push(tr);
+	}
+	const nodes = [];
+	for (let i = first; i < last; i++) {
+		const tr = kept.get(chosen[i].name) ?? free.pop() ?? blank.cloneNode(true);
+		fill(tr, chosen[i]);
+		if (chosen.length > mostRows) tr.setAttribute("aria-rowindex", i + 2);
+		else tr.removeAttribute("aria-rowindex");
+		nodes.push(tr);
+	}
+	if (!nodes.length) {
+		const none = document.createElement("tr"), cell = document.createElement("td");
+		none.className = "none";
+		cell.colSpan = 5;
+		cell.textContent = all.length ? "No autoscaler is like that." : "There are no autoscalers yet.";
+		none.append(cell);
+		nodes.push(none);
+	}
+	if (first > 0) nodes.unshift(spacer(first * rowHeight));
+	if (last < chosen.length) nodes.push(spacer((chosen.length - last) * rowHeight));
+	// What stands in its place already is left alone, so that the focus stays.
+	nodes.forEach((node, i) => {
+		if (body.children[i] !== node) body.insertBefore(node, body.children[i] ?? null);
+	});
+	while (body.children.length > nodes.length) body.lastElementChild.remove();
+	drawLines();
+}
+
+function tell(list) {
+	const fresh = document.createElement("ul");
+	for (const one of list) {
+		const line = document.createElement("li"), subject = document.createElement(one.query ? "a" : "b");
+		line.className = one.state;
+		subject.textContent = one.subject;
+		if (one.query) subject.href = one.query;
+		line.append(subject);
+		if (one.message) {
+			const message = document.createElement("span");
+			message.textContent = one.message;
+			line.append(message);
+		}
+		fresh.append(line);
+	}
+	if (fresh.innerHTML !== notices.innerHTML.replaceAll("\n", "")) notices.replaceChildren(...fresh.children);
+}
+
+function take(look) {
+	if (look.all) rows.clear();
+	for (const row of look.rows) {
+		row.text = `${row.name} ${row.reference} ${row.problem ?? ""}`.toLowerCase();
+		rows.set(row.name, row);
+	}
+	for (const name of look.gone ?? []) rows.delete(name);
+	if (look.all || look.gone?.length || rows.size !== all.length) {
+		all = [...rows.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+	} else {
+		all = all.map((row) => rows.get(row.name));
+	}
+	total.textContent = look.total;
+	if (look.notices) tell(look.notices);
+	for (const fleet of look.fleets ?? []) {
+		if (![...form.fleet.options].some((option) => option.value === fleet)) form.fleet.add(new Option(fleet, fleet));
+	}
+	choose();
+}
+
+// Where the server chooses.
+let loading;
+
+function load() {
+	clearTimeout(loading);
+	loading = setTimeout(async () => {
+		try {
+			const page = await fetched(location.href);
+			for (const id of ["rows", "pages", "notices", "total"]) morph(document.getElementById(id), page.getElementById(id));
+			drawLines();
+		} finally {
+			load.next = setTimeout(load, 10_000);
+		}
+	}, 250);
+	clearTimeout(load.next);
+}
+
+let drawing = false;
+addEventListener("scroll", () => {
+	if (drawing) return;
+	drawing = true;
+	requestAnimationFrame(() => {
+		drawing = false;
+		if (whole && chosen.length > mostRows) render();
+		else drawLines();
+	});
+}, { passive: true });
+addEventListener("resize", () => (whole && all.length ? render() : drawLines()));
+
+if (whole) {
+	for (const link of document.querySelectorAll("#pages a")) link.remove();
+	follow("", "", take);
+} else {
+	follow(document.body.dataset.version, "\u0000", () => {}); // says only that hpad runs
+	drawLines();
+	load();
+	if (zoneIsNew) load();
+}
+setInterval(drawLines, lineLasts / 2);
+const acts = document.getElementById("acts");
+if (acts) offer(acts, {}, () => {});

@@ -1,0 +1,277 @@
+package page
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/explain"
+	"github.com/hpad/hpad/daemon/redact"
+	hpa "github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/drain"
+)
+
+// historyRows is how many entries of the history are shown, the newest.
+const historyRows = 50
+
+// details is what is shown of one autoscaler.
+type details struct {
+	frame
+	row
+	View    api.Autoscaler
+	Reading why
+	Next    []string
+	Metrics []metricView
+	// Instances is nil where nobody asked for a look at the fleet.
+	Instances *api.InstanceList
+	Drains    []string
+	History   []entry
+	// HistoryError is why there is no history.
+	HistoryError string
+	Config       string
+	Graph        []point
+	// Labels say by which labels the target asked for the autoscaler, and what is wrong
+	// with them.
+	Labels string
+}
+
+// why is an explanation in words.
+type why struct {
+	// Error is why there is none.
+	Error    string
+	Time     time.Time
+	Count    string
+	Sentence string
+	// Steps is the whole text.
+	Steps string
+	// Past is whether it is that of another time; Binding is when the recommendation was
+	// made that holds the count, in seconds since 1970.
+	Past          bool
+	Window        float64
+	Binding       int64
+	BindingCount  int32
+	Reason        string
+	CauseSince    time.Time
+	Written, Held bool
+}
+
+type metricView struct {
+	Title, Values, Input, Error, Proposal, Missing string
+	Wins                                           bool
+}
+
+type entry struct {
+	Time               time.Time
+	Count, Why, Reason string
+	Changed            bool
+}
+
+// point is one line of the table behind the drawing.
+type point struct {
+	Time           time.Time
+	Count, Desired string
+	Min, Max       float64
+	Proposals      string
+}
+
+// autoscaler shows one autoscaler. With "at" its explanation is that of another time, with
+// "instances" the fleet is read for them, and with "part" it is only a part of the page.
+func (p *Page) autoscaler(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	view, ok := p.daemon.Autoscaler(name)
+	if !ok {
+		write(w, http.StatusNotFound, "none.html", struct {
+			frame
+			Name string
+		}{p.frame(r, "../", "Not found"), name})
+		return
+	}
+	query := r.URL.Query()
+	v := details{frame: p.frame(r, "../", name), View: view}
+	v.row = rowOf(&view, v.Now)
+	v.Reading = p.why(r, &view, query.Get("at"), v.Zone)
+	switch query.Get("part") {
+	case "why":
+		write(w, http.StatusOK, "why", &v)
+		return
+	case "instances":
+		v.Instances = p.instances(r, name)
+		write(w, http.StatusOK, "instances", &v)
+		return
+	}
+	if query.Has("instances") {
+		v.Instances = p.instances(r, name)
+	}
+	p.fill(r, &v)
+	write(w, http.StatusOK, "details.html", &v)
+}
+
+func (p *Page) fill(r *http.Request, v *details) {
+	view := &v.View
+	for _, line := range explain.Next(view.Next, view.Explanation(), v.Zone) {
+		v.Next = append(v.Next, redact.Text(line))
+	}
+	v.Metrics = metricsOf(view, v.Now)
+	for _, operation := range view.Drains {
+		v.Drains = append(v.Drains, explain.DrainText(localDrain(operation, v.Zone)))
+	}
+	v.History, v.HistoryError = p.history(r, v.Name, v.Zone)
+	v.Config = p.daemon.AutoscalerConfig(v.Name)
+	v.Labels = explain.LabelsText(view.Discovery)
+	graph, err := p.daemon.Graph(r.Context(), v.Name, v.Now.Add(-time.Hour), v.Now)
+	if err == nil {
+		v.Graph = tableOf(&graph)
+	}
+}
+
+// instances reads the instances now.
+func (p *Page) instances(r *http.Request, name string) *api.InstanceList {
+	list, err := p.daemon.InstancesOf(r.Context(), name)
+	if err != nil {
+		list.Error = err.Error()
+	}
+	list.Error = redact.Text(list.Error)
+	return &list
+}
+
+// why explains the last decision, or with at that of another time.
+func (p *Page) why(r *http.Request, view *api.Autoscaler, at string, zone *time.Location) why {
+	explanation := view.Explanation()
+	if at != "" {
+		when, err := api.Instant("at", at)
+		if err == nil {
+			explanation, err = api.ExplainAt(r.Context(), p.daemon, *view, when)
+		}
+		if err != nil {
+			if errors.Is(err, api.ErrUnknown) {
+				err = errors.New("no decision is recorded up to then")
+			}
+			return why{Error: err.Error(), Past: true}
+		}
+	}
+	y := why{Past: at != "", Reason: explanation.Evaluation.Reason, CauseSince: explanation.Evaluation.Since}
+	if d := explanation.Decision; d != nil {
+		local := *d
+		local.Time = d.Time.In(zone)
+		explanation.Decision = &local
+		y.Time, y.Sentence, y.Count = local.Time, redact.Text(explain.Sentence(local, explanation.Evaluation)), explain.Count(local, explanation.Evaluation)
+		y.Written, y.Held = explanation.Evaluation.Written != nil, explain.HeldByText(local) != ""
+		if s := d.Stabilization; s != nil {
+			y.Window = max(s.UpWindow, s.DownWindow).Seconds()
+			if s.Binding != nil {
+				y.Binding, y.BindingCount = s.Binding.Time.Unix(), s.Binding.Replicas
+			}
+		}
+	}
+	var steps bytes.Buffer
+	if err := explain.Write(&steps, explanation); err != nil {
+		y.Error = err.Error()
+	}
+	y.Steps = redact.Text(steps.String())
+	return y
+}
+
+func metricsOf(view *api.Autoscaler, now time.Time) []metricView {
+	var metrics []metricView
+	for i, spec := range view.Spec.Metrics {
+		var status hpa.MetricStatus
+		if i < len(view.Status.Metrics) {
+			status = view.Status.Metrics[i]
+		}
+		m := metricView{Title: explain.MetricTitle(spec), Values: explain.MetricValues(spec, status)}
+		if i < len(view.Inputs) {
+			m.Input = redact.Text(explain.InputText(view.Inputs[i]))
+		}
+		if spec.OnMissing != nil {
+			m.Missing = explain.OnMissingText(*spec.OnMissing)
+		}
+		if d := view.Decision; d != nil && i < len(d.Metrics) {
+			result := &d.Metrics[i]
+			if m.Error = redact.Text(explain.OneLine(result.Error)); result.Fallback != nil {
+				m.Missing = explain.FallbackText(result.Fallback, now)
+			}
+			if result.Proposes() {
+				m.Proposal = fmt.Sprint(result.Proposal)
+			}
+			m.Wins = d.Winner != nil && *d.Winner == i
+		}
+		metrics = append(metrics, m)
+	}
+	return metrics
+}
+
+// localDrain returns an operation with its times in a zone.
+func localDrain(operation drain.Operation, zone *time.Location) drain.Operation {
+	operation.Ended, operation.Changed, operation.Deadline = operation.Ended.In(zone), operation.Changed.In(zone), operation.Deadline.In(zone)
+	return operation
+}
+
+// history returns the newest entries, the newest first.
+func (p *Page) history(r *http.Request, name string, zone *time.Location) ([]entry, string) {
+	recorded, err := p.daemon.History(r.Context(), name, time.Time{}, time.Time{}, historyRows)
+	if err != nil {
+		return nil, err.Error()
+	}
+	var entries []entry
+	for _, one := range slices.Backward(recorded) {
+		one.Decision.Time = one.Decision.Time.In(zone)
+		entries = append(entries, entry{
+			Time: one.Time, Count: explain.Count(one.Decision, one.Evaluation()), Why: redact.Text(explain.Why(one, zone)),
+			Reason: one.Reason, Changed: one.Changed(),
+		})
+	}
+	return entries, ""
+}
+
+// tableRows is about how many rows the table behind the drawing has.
+const tableRows = 24
+
+// tableOf returns points at about even distances, the newest first.
+func tableOf(graph *api.Graph) []point {
+	var points []point
+	every := max(1, len(graph.Time)/tableRows)
+	for i := len(graph.Time) - 1; i >= 0; i -= every {
+		at := point{
+			Time: time.Unix(graph.Time[i], 0), Count: count(graph.Replicas[i]), Desired: count(graph.Desired[i]), Min: graph.Min[i], Max: graph.Max[i],
+		}
+		var proposals []string
+		for _, metric := range graph.Metrics {
+			proposals = append(proposals, metric.Name+": "+count(metric.Proposals[i]))
+		}
+		at.Proposals = strings.Join(proposals, ", ")
+		points = append(points, at)
+	}
+	return points
+}
+
+// count writes a count that may not be known.
+func count(n float64) string {
+	if !(n >= 0) {
+		return "–"
+	}
+	return fmt.Sprintf("%.0f", n)
+}
+
+// Nodes reports whether instances have a machine to name.
+func (v *details) Nodes() bool {
+	return v.Instances != nil && slices.ContainsFunc(v.Instances.Instances, func(i api.Instance) bool { return i.Node != "" })
+}
+
+// State and Measured say what an instance is.
+func (v *details) InstanceState(one api.Instance) string { return explain.StateText(&one) }
+
+// Measured is what a metric measured of an instance.
+func (v *details) Measured(one api.InstanceMetric) string { return explain.MeasuredText(&one.Measured) }
+
+// Victim is whom the last decision takes, and why.
+func (v *details) Victim(one drain.Victim) string {
+	return explain.InstanceText(one.ID, one.Name) + ": " + one.Reason
+}
+
+// OneLine is a text in one line, without what may be secret.
+func (v *details) OneLine(text string) string { return redact.Text(explain.OneLine(text)) }

@@ -1,0 +1,366 @@
+package page_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/api/apitest"
+	"github.com/hpad/hpad/daemon/page"
+	"github.com/hpad/hpad/policy"
+)
+
+// world is a daemon in memory with its page.
+type world struct {
+	*apitest.Daemon
+}
+
+func (w *world) AutoscalerConfig(name string) string { return "[autoscalers." + name + "]\n" }
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// named is an autoscaler that stays where it is.
+func named(name string) api.Autoscaler {
+	goal := int64(10_000)
+	spec := policy.Default(policy.Spec{MaxReplicas: 10, Metrics: []policy.MetricSpec{{
+		Type: policy.ExternalMetric, Name: "load", Target: policy.MetricTarget{Type: policy.AverageValueTarget, AverageValueMilli: &goal},
+	}}})
+	observation := policy.Observation{SpecReplicas: 3, StatusReplicas: 3, Metrics: []policy.Reading{{ValuesMilli: []int64{27_000}}}}
+	d := policy.Decide(policy.Settings{Tolerance: 0.1}, spec, policy.Memory{}, policy.Status{}, observation, noon)
+	return api.Autoscaler{
+		Name: name, Reference: "prod/" + name, Kind: "nomad", Created: noon, Spec: spec, Status: d.Status, Decision: &d,
+		SyncPeriodSeconds: 15, Evaluation: api.Evaluation{Last: noon, Reason: "MetricsAtTarget"},
+		Inputs: []api.Input{{Source: "prom", Query: "sum(load)"}},
+	}
+}
+
+func serve(t *testing.T, d *world, access api.Access) *httptest.Server {
+	t.Helper()
+	p := page.New(d, access, api.NewHandler(d, prometheus.NewRegistry(), access))
+	server := httptest.NewServer(p)
+	t.Cleanup(server.Close)
+	t.Cleanup(p.Close)
+	return server
+}
+
+func get(t *testing.T, url string) (int, http.Header, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, response.Header, string(body)
+}
+
+const hostile = `<img src=x onerror="alert(1)">/../"'`
+
+// TestStrangersWordsAreText holds that names and messages get into no markup.
+func TestStrangersWordsAreText(t *testing.T) {
+	view := named(hostile)
+	view.Reference, view.Labels = "prod/"+hostile, map[string]string{"hpad.enable": hostile}
+	view.Status.Conditions = append(view.Status.Conditions, policy.Condition{Type: hostile, Status: policy.ConditionTrue, Message: hostile})
+	view.Evaluation.Error, view.Inputs = hostile, []api.Input{{Source: hostile, Query: hostile}}
+	d := &world{&apitest.Daemon{List: []api.Autoscaler{view}, Alive: api.Health{Healthy: true}, State: api.Readiness{
+		Ready: true, Problems: []api.Problem{{Subject: hostile, Message: hostile}},
+	}, Listed: api.InstanceList{Instances: []api.Instance{{ID: hostile, Name: hostile, Node: hostile, Phase: hostile}}}}}
+	server := serve(t, d, api.ReadOnly)
+	_, _, list := get(t, server.URL+"/?q=%3Cimg&sort=%3Cscript%3E")
+	_, link, found := strings.Cut(list, `<a href="autoscalers/`)
+	if !found {
+		t.Fatalf("the list has no link:\n%s", list)
+	}
+	link, _, _ = strings.Cut(link, `"`)
+	status, header, details := get(t, server.URL+"/autoscalers/"+link+"?instances")
+	if status != http.StatusOK {
+		t.Fatalf("the link %q leads to %d %s", link, status, details)
+	}
+	for name, text := range map[string]string{"list": list, "details": details} {
+		if strings.Contains(text, "<img") || strings.Contains(text, "<script>") || !strings.Contains(text, "&lt;img src=x") {
+			t.Errorf("the %s has markup of strangers:\n%s", name, text)
+		}
+	}
+	if got := header.Get("Content-Security-Policy"); !strings.HasPrefix(got, "default-src 'none'; script-src 'self';") || strings.Contains(got, "unsafe") || !strings.Contains(got, "frame-ancestors 'none'") {
+		t.Errorf("Content-Security-Policy is %q", got)
+	}
+}
+
+// TestList holds what the list chooses without a script.
+func TestList(t *testing.T) {
+	d := &world{&apitest.Daemon{Alive: api.Health{Healthy: true, RefusedReload: "hpad.toml:3: no such key"}, State: api.Readiness{Ready: true}}}
+	for i := range 250 {
+		view := named(fmt.Sprintf("web-%03d", i))
+		switch i {
+		case 7:
+			view.Evaluation.Error = "connection refused"
+			view.Status.Conditions = []policy.Condition{{Type: policy.ScalingActive, Status: policy.ConditionFalse, Reason: "FailedGetExternalMetric", Message: "connection refused"}}
+		case 8:
+			view.Pauses = []policy.Pause{{Message: "paused by alice: deploy"}}
+		case 9:
+			view.Reference, view.Status.DesiredReplicas = "other/web", 5
+		}
+		d.List = append(d.List, view)
+	}
+	server := serve(t, d, api.ReadOnly)
+	rows := func(text string) (names []string) {
+		text, _, _ = strings.Cut(text, "<template")
+		for _, part := range strings.Split(text, `<tr data-name="`)[1:] {
+			name, _, _ := strings.Cut(part, `"`)
+			names = append(names, name)
+		}
+		return names
+	}
+	for query, want := range map[string]struct {
+		count       int
+		first, text string
+	}{
+		"":                             {100, "web-000", "1 to 100 of 250"},
+		"?page=3":                      {50, "web-200", "201 to 250 of 250"},
+		"?page=99":                     {50, "web-200", "201 to 250 of 250"},
+		"?page=-1":                     {100, "web-000", "1 to 100 of 250"},
+		"?q=WEB-00":                    {10, "web-000", "1 to 10 of 10"},
+		"?q=refused":                   {1, "web-007", "FailedGetExternalMetric: connection refused"},
+		"?state=attention":             {1, "web-007", "1 to 1 of 1"},
+		"?state=held":                  {1, "web-008", "paused by alice: deploy"},
+		"?state=scaling":               {1, "web-009", "→ 5"},
+		"?fleet=other":                 {1, "web-009", "other/web"},
+		"?sort=state":                  {100, "web-007", "1 autoscaler needs attention"},
+		"?sort=nonsense&fleet=nowhere": {0, "", "No autoscaler is like that."},
+	} {
+		status, _, text := get(t, server.URL+"/"+query)
+		names := rows(text)
+		if status != http.StatusOK || len(names) != want.count || len(names) > 0 && names[0] != want.first || !strings.Contains(text, want.text) {
+			t.Errorf("%q has %d rows, %.1q first, and %q: %v; want %d, %q", query, len(names), names, want.text, strings.Contains(text, want.text), want.count, want.first)
+		}
+		for _, line := range []string{"the last reload was refused", "hpad.toml:3: no such key", "1 autoscaler is held"} {
+			if !strings.Contains(text, line) {
+				t.Errorf("%q does not say %q", query, line)
+			}
+		}
+	}
+}
+
+// TestDetails holds what is told of one autoscaler without a script.
+func TestDetails(t *testing.T) {
+	view := named("web")
+	past := *view.Decision
+	past.Time, past.CurrentReplicas, past.DesiredReplicas = noon.Add(-time.Hour), 2, 3
+	written := int32(3)
+	d := &world{&apitest.Daemon{
+		List: []api.Autoscaler{view}, Alive: api.Health{Healthy: true},
+		Recorded: []api.Recorded{{Autoscaler: "web", Time: past.Time, Written: &written, Reason: "MetricsAboveTarget", Decision: past}},
+		Listed:   api.InstanceList{Time: noon, Instances: []api.Instance{{ID: "i-1", Name: "web-1", Node: "node-7", Phase: "Running", Readiness: "True"}}},
+		Drawn:    map[string]api.Graph{"web": {Time: []int64{noon.Unix()}, Replicas: api.Column{3}, Desired: api.Column{3}, Min: api.Column{1}, Max: api.Column{10}}},
+	}}
+	server := serve(t, d, api.ReadOnly)
+	for query, want := range map[string][]string{
+		"": {
+			"Why 3?", "The count stays at 3, because load", "sum(load)", "decides", "[autoscalers.web]", "MetricsAtTarget", "2 → 3", "read-only",
+			"times are in <span id=\"zone\">UTC</span>", "1. Read the target (R25)",
+		},
+		"?instances":                      {"web-1", "node-7", "Running, ready"},
+		"?at=2026-11-21T11:30:00Z":        {"2 to 3", "back to now"},
+		"?at=2026-11-20T11:30:00Z":        {"no decision is recorded up to then"},
+		"?at=soon":                        {"must be a time"},
+		"?part=why&at=1763722800":         {"no decision is recorded up to then"},
+		"?part=why&at=1795259400":         {"2 to 3"},
+		"?part=instances":                 {"web-1"},
+		"?part=why":                       {"The count stays at 3"},
+		"?part=nonsense&instances&at=now": {"must be a time"},
+	} {
+		status, _, text := get(t, server.URL+"/autoscalers/web"+query)
+		for _, one := range want {
+			if status != http.StatusOK || !strings.Contains(text, one) {
+				t.Errorf("%q: %d, does not say %q:\n%s", query, status, one, text)
+			}
+		}
+	}
+	if status, _, text := get(t, server.URL+"/autoscalers/nobody"); status != http.StatusNotFound || !strings.Contains(text, "There is no autoscaler named “nobody”") {
+		t.Errorf("nobody: %d %s", status, text)
+	}
+	d.ListErr = errors.New("the agent does not answer")
+	if _, _, text := get(t, server.URL+"/autoscalers/web?instances"); !strings.Contains(text, "They cannot be listed: the agent does not answer") {
+		t.Errorf("it does not say that instances cannot be listed:\n%s", text)
+	}
+}
+
+// TestZone holds that times are in the zone of the browser's cookie.
+func TestZone(t *testing.T) {
+	server := serve(t, &world{&apitest.Daemon{List: []api.Autoscaler{named("web")}}}, api.ReadOnly)
+	for cookie, want := range map[string]string{
+		"Europe%2FBerlin": "2026-11-21 13:00:00", "": "2026-11-21 12:00:00", "No%2FWhere": "2026-11-21 12:00:00", "..%2F..%2Fetc": "2026-11-21 12:00:00", "Local": "2026-11-21 12:00:00",
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/autoscalers/web", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.AddCookie(&http.Cookie{Name: "zone", Value: cookie})
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if !strings.Contains(string(text), "decided <time datetime=\"2026-11-21T12:00:00Z\" title=\"2026-11-21 12:00:00 UTC\">"+want) {
+			t.Errorf("with %q it has no %s:\n%s", cookie, want, text)
+		}
+	}
+}
+
+// TestAssets holds that browsers keep files and ask by what they have.
+func TestAssets(t *testing.T) {
+	server := serve(t, &world{&apitest.Daemon{}}, api.ReadOnly)
+	for file, kind := range map[string]string{
+		"page.css": "text/css", "list.js": "text/javascript", "uplot.js": "text/javascript", "icon.svg": "image/svg+xml",
+	} {
+		status, header, text := get(t, server.URL+"/assets/"+file)
+		if status != http.StatusOK || !strings.HasPrefix(header.Get("Content-Type"), kind) || text == "" || header.Get("ETag") == "" {
+			t.Errorf("%s: %d %v", file, status, header)
+		}
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/assets/"+file, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("If-None-Match", header.Get("ETag"))
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != http.StatusNotModified {
+			t.Errorf("%s with its tag: %s, want 304", file, response.Status)
+		}
+	}
+	for _, file := range []string{"nothing.js", "..%2fpage.go", "%2e%2e"} {
+		if status, _, _ := get(t, server.URL+"/assets/"+file); status != http.StatusNotFound {
+			t.Errorf("%s: %d, want 404", file, status)
+		}
+	}
+}
+
+// TestSize holds that the first view of either kind takes few bytes.
+func TestSize(t *testing.T) {
+	d := &world{&apitest.Daemon{Alive: api.Health{Healthy: true}}}
+	for i := range 100 {
+		d.List = append(d.List, named(fmt.Sprintf("a-service-with-a-long-name-%03d", i)))
+	}
+	server := serve(t, d, api.ReadOnly)
+	total := 0
+	for _, path := range []string{
+		"/", "/autoscalers/a-service-with-a-long-name-001", "/assets/page.css", "/assets/icon.svg", "/assets/uplot.css", "/assets/uplot.js",
+		"/assets/common.js", "/assets/list.js", "/assets/details.js", "/assets/graph.js", "/assets/acts.js",
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Accept-Encoding", "gzip") // the transport leaves it as it is then
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if response.StatusCode != http.StatusOK || len(body) > 1500 && response.Header.Get("Content-Encoding") != "gzip" {
+			t.Errorf("%s: %s, %q, %d bytes", path, response.Status, response.Header.Get("Content-Encoding"), len(body))
+		}
+		total += len(body)
+	}
+	if t.Logf("both views with all assets take %d bytes", total); total > 150_000 {
+		t.Errorf("both views with all assets take %d bytes, want at most 150,000", total)
+	}
+}
+
+type look struct {
+	Version string `json:"version"`
+	All     bool   `json:"all"`
+	Total   int    `json:"total"`
+	Rows    []struct {
+		Name  string `json:"name"`
+		Count int32  `json:"count"`
+	} `json:"rows"`
+	Gone []string `json:"gone"`
+}
+
+// TestChanges holds that a stream tells what changed, once, and that asking tells the same.
+func TestChanges(t *testing.T) {
+	d := &locked{world: &world{&apitest.Daemon{Alive: api.Health{Healthy: true}, List: []api.Autoscaler{named("api"), named("web")}}}}
+	p := page.New(d, api.ReadOnly, http.NotFoundHandler())
+	server := httptest.NewServer(p)
+	defer server.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/changes", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	lines := bufio.NewScanner(response.Body)
+	next := func() (l look) {
+		t.Helper()
+		for lines.Scan() {
+			if text, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				if err := json.Unmarshal([]byte(text), &l); err != nil {
+					t.Fatal(err)
+				}
+				return l
+			}
+		}
+		t.Fatalf("the stream ended: %v", lines.Err())
+		return l
+	}
+	first := next()
+	if !first.All || len(first.Rows) != 2 || first.Total != 2 {
+		t.Fatalf("first it tells %+v", first)
+	}
+	d.change(func(all *apitest.Daemon) { all.List[1].Status.CurrentReplicas = 7 })
+	if second := next(); second.All || len(second.Rows) != 1 || second.Rows[0].Name != "web" || second.Rows[0].Count != 7 {
+		t.Errorf("then it tells %+v", second)
+	}
+	d.change(func(all *apitest.Daemon) { all.List = all.List[1:] })
+	third := next()
+	if len(third.Rows) != 0 || len(third.Gone) != 1 || third.Gone[0] != "api" || third.Total != 1 {
+		t.Errorf("at last it tells %+v", third)
+	}
+	for since, want := range map[string]string{first.Version: "false 1 [api]", third.Version: "false 0 []", "elsewhere-1": "true 1 []", "": "true 1 []"} {
+		var l look
+		_, _, text := get(t, server.URL+"/rows?since="+since)
+		if err := json.Unmarshal([]byte(text), &l); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(l.All, " ", len(l.Rows), " ", l.Gone); got != want {
+			t.Errorf("since %q it tells %s, want %s", since, got, want)
+		}
+	}
+	p.Close()
+	if lines.Scan() {
+		for lines.Scan() { // an event may be under way
+		}
+	}
+	if err := lines.Err(); err != nil {
+		t.Errorf("the stream ends with %v", err)
+	}
+}
