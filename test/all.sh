@@ -37,7 +37,7 @@ go vet ./...
 
 # Engines that run programs of others are heavy, and what is tested on them is
 # timed: those packages run one at a time, after all others.
-heavy='/test/(clouds|crash|docker|nomad|packages|scale|systemd)$'
+heavy='/test/(clouds|crash|docker|nomad|packages|page|scale|systemd)$'
 if [ "$unit" ]; then
 	heavy='/hpad/test/'
 fi

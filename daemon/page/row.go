@@ -60,10 +60,13 @@ func rowOf(view *api.Autoscaler, now time.Time) row {
 		Targets: explain.TargetsText(view.Spec.Metrics, view.Status.Metrics),
 		Problem: redact.Text(explain.Problem(*view, now)), Why: "There is no decision yet: the first pass has not ended.", Late: view.Evaluation.Late,
 	}
+	if d := view.Decision; d == nil || d.Case == hpa.CaseUnreadable || d.Case == hpa.CaseMetricsFailed {
+		r.Desired = r.Count // nothing else is known to be wanted
+	}
 	if view.Decision != nil {
 		r.Why = sentence(view.Decision, view.Evaluation, now.Location())
 	}
-	r.State = stateOf(view, now)
+	r.State = stateOf(view, &r, now)
 	return r
 }
 
@@ -74,13 +77,13 @@ func sentence(d *hpa.Decision, became api.Evaluation, zone *time.Location) strin
 	return redact.Text(explain.Sentence(local, became))
 }
 
-func stateOf(view *api.Autoscaler, now time.Time) state {
+func stateOf(view *api.Autoscaler, r *row, now time.Time) state {
 	switch {
 	case explain.Fails(*view, now):
 		return attention
 	case len(view.Pauses) > 0, view.Mode != hpa.ModeOn, view.Evaluation.DryRun, view.Evaluation.Hold != nil, view.Status.Disabled():
 		return held
-	case view.Status.CurrentReplicas != view.Status.DesiredReplicas:
+	case r.Count != r.Desired:
 		return scaling
 	}
 	return steady

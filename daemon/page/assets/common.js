@@ -37,7 +37,7 @@ export async function data(path, body) {
 	return answer.data;
 }
 
-const pollEvery = 5000, retryEvery = 2000, firstWithin = 8000;
+const pollEvery = 5000, retryEvery = 2000, firstWithin = 4000;
 
 /**
  * follow calls take with each look at what changed since a version, of all autoscalers or of

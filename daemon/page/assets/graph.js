@@ -10,7 +10,7 @@ const colours = () => {
 	const of = (name) => style.getPropertyValue(name).trim();
 	return {
 		text: of("--muted"), edge: of("--edge"), count: of("--accent"), bad: of("--bad"), held: of("--held"), back: of("--card"),
-		proposals: dark ? ["#5fd0a5", "#e39ad1", "#d8c15a", "#8fc7e8", "#e8a17a"] : ["#0b8a5c", "#a83a8f", "#8a7400", "#1679a8", "#b0561b"],
+		proposals: dark ? ["#5fd0a5", "#e39ad1", "#d8c15a", "#8fc7e8", "#e8a17a"] : ["#08744d", "#a83a8f", "#756200", "#12698f", "#a34c14"],
 	};
 };
 

@@ -1,0 +1,133 @@
+package page
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/api/apitest"
+	"github.com/hpad/hpad/daemon/page"
+	"github.com/hpad/hpad/policy"
+)
+
+// hostile is what a stranger may write into a label.
+const hostile = `<img src=x onerror="window.broken=1">`
+
+// faked is a daemon in memory with autoscalers in every state.
+type faked struct{ *apitest.Daemon }
+
+func (f *faked) AutoscalerConfig(name string) string {
+	return fmt.Sprintf("[autoscalers.%q]\nmax_replicas = 20\n", name)
+}
+
+// newFaked serves the page of so many autoscalers, "shop-00" and on and the last one
+// hostile, to somebody who may write.
+func newFaked(t *testing.T, count int) string {
+	t.Helper()
+	now := time.Now()
+	d := &faked{&apitest.Daemon{
+		Alive: api.Health{Healthy: true, RefusedReload: "hpad.toml:3: no such key"},
+		State: api.Readiness{Ready: true, Problems: []api.Problem{{Subject: "source prom", Message: "connection refused"}, {Subject: "fleet " + hostile, Message: "no answer"}}},
+		Drawn: map[string]api.Graph{},
+		Listed: api.InstanceList{Time: now, Instances: []api.Instance{
+			{ID: "i-1", Name: "instance-1", Node: "node-1", Phase: "Running", Readiness: "True", Started: now.Add(-time.Hour)},
+			{ID: "i-2", Name: hostile, Node: "node-2", Phase: "Running", Readiness: "False", Started: now.Add(-time.Minute)},
+		}},
+	}}
+	digits := len(fmt.Sprint(count))
+	for n := range count {
+		name := fmt.Sprintf("shop-%0*d", digits, n)
+		if n == count-1 && count < 10_000 {
+			name = hostile
+		}
+		d.add(name, n, now)
+	}
+	return d.serve(t)
+}
+
+// newShop serves the page of a few autoscalers with names as people give them.
+func newShop(t *testing.T) string {
+	t.Helper()
+	now := time.Now()
+	d := &faked{&apitest.Daemon{
+		Alive: api.Health{Healthy: true}, Drawn: map[string]api.Graph{},
+		State: api.Readiness{Ready: true, Problems: []api.Problem{{Subject: "source prom", Message: "server answered 503 Service Unavailable"}}},
+		Listed: api.InstanceList{Time: now, Instances: []api.Instance{
+			{ID: "i-1", Name: "checkout.app[0]", Node: "client-03", Phase: "Running", Readiness: "True", Started: now.Add(-time.Hour)},
+			{ID: "i-2", Name: "checkout.app[1]", Node: "client-07", Phase: "Running", Readiness: "True", Started: now.Add(-time.Minute)},
+		}},
+	}}
+	for n, name := range []string{"checkout", "images", "mail", "search", "thumbnails", "webhooks"} {
+		d.add(name, []int{4, 0, 1, 3, 6, 8}[n], now)
+	}
+	return d.serve(t)
+}
+
+// add adds an autoscaler, the first ones with a drawing and a history.
+func (f *faked) add(name string, n int, now time.Time) {
+	view := autoscaler(name, n, now)
+	f.List = append(f.List, view)
+	if len(f.List) <= 50 {
+		f.Drawn[name] = drawn(n, now)
+		f.Recorded = append(f.Recorded, api.Recorded{Autoscaler: name, Time: view.Decision.Time, Reason: "MetricsAtTarget", Decision: *view.Decision})
+	}
+}
+
+// serve serves the page to somebody who may write.
+func (f *faked) serve(t *testing.T) string {
+	t.Helper()
+	handler := page.New(f, api.Full, api.NewHandler(f, prometheus.NewRegistry(), api.Full))
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	t.Cleanup(handler.Close)
+	return server.URL
+}
+
+func autoscaler(name string, n int, now time.Time) api.Autoscaler {
+	goal := int64(10_000)
+	spec := policy.Default(policy.Spec{MaxReplicas: 20, Metrics: []policy.MetricSpec{{
+		Type: policy.ExternalMetric, Name: "load", Target: policy.MetricTarget{Type: policy.AverageValueTarget, AverageValueMilli: &goal},
+	}}})
+	replicas := int32(3 + n%7)
+	reading := policy.Reading{ValuesMilli: []int64{int64(replicas) * 9_000}}
+	if n%4 == 1 {
+		reading = policy.Reading{Error: "server answered 503 Service Unavailable"}
+	}
+	observation := policy.Observation{SpecReplicas: replicas, StatusReplicas: replicas, Metrics: []policy.Reading{reading}}
+	d := policy.Decide(policy.Settings{Tolerance: 0.1}, spec, policy.Memory{}, policy.Status{}, observation, now)
+	view := api.Autoscaler{
+		Name: name, Reference: "prod/" + name, Kind: "nomad", Created: now.Add(-time.Hour), Spec: spec, Status: d.Status, Decision: &d,
+		SyncPeriodSeconds: 15, Evaluation: api.Evaluation{Last: now, Reason: "MetricsAtTarget", Error: d.Error},
+		Inputs: []api.Input{{Source: "prom", Query: "sum(rate(http_requests_total[1m]))"}}, Instances: api.Instances{Ready: int(replicas)},
+	}
+	switch n % 4 {
+	case 2:
+		view.Pauses = []policy.Pause{{Message: "paused by alice until tomorrow: the sale"}}
+	case 3:
+		view.Status.DesiredReplicas, view.Evaluation.Late = replicas+2, uint64(n)
+	}
+	if name == hostile {
+		view.Labels = map[string]string{"hpad.enable": hostile}
+		view.Discovery = &api.Discovered{Reference: view.Reference, State: api.DiscoveredMistaken, Problem: "label hpad.max: " + hostile}
+	}
+	return view
+}
+
+// drawn is an hour of a count that rises and falls.
+func drawn(n int, now time.Time) api.Graph {
+	var g api.Graph
+	metric := api.GraphMetric{Name: "load"}
+	for i := range 240 {
+		g.Time = append(g.Time, now.Add(time.Duration(i-240)*15*time.Second).Unix())
+		count := float64(3 + (i/20+n)%7)
+		g.Replicas, g.Desired = append(g.Replicas, count), append(g.Desired, count)
+		g.Min, g.Max = append(g.Min, 1), append(g.Max, 20)
+		metric.Proposals, metric.Values = append(metric.Proposals, float64(3+((i+4)/20+n)%7)), append(metric.Values, 9)
+	}
+	g.Metrics = []api.GraphMetric{metric}
+	return g
+}

@@ -1,0 +1,481 @@
+package page
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/hpad/hpad/test/internal/program"
+	"github.com/hpad/hpad/test/internal/wait"
+	"github.com/hpad/hpad/test/scale/sim"
+)
+
+var update = flag.Bool("update", false, "make the pictures of the docs anew")
+
+// cluster is a simulated Nomad with its Prometheus, and an hpad over both.
+type cluster struct {
+	*program.Program
+	*sim.World
+	url string
+}
+
+const password = "a long password" //nolint:gosec // of a user of this test alone
+
+// freeAddress is one that nobody listens at.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String()
+}
+
+// newCluster starts an hpad over jobs, which evaluates each every period; more is further
+// configuration.
+func newCluster(t *testing.T, jobs int, period, more string) *cluster {
+	t.Helper()
+	c := &cluster{World: sim.New(sim.Options{Jobs: jobs, Single: jobs > 1000}), url: ""}
+	go c.Run(t.Context())
+	serve := func(handler http.Handler) string {
+		server := httptest.NewServer(handler)
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "[fleets.prod]\nkind = \"nomad\"\naddress = %q\n[sources.prom]\nkind = \"prometheus\"\nurl = %q\n", serve(c.Nomad()), serve(c.Prometheus()))
+	for n := range jobs {
+		id := sim.JobID(n)
+		fmt.Fprintf(&text, `[autoscalers.%[1]s]
+target = { fleet = "prod", job = %[1]q, group = "app" }
+max_replicas = 20
+[[autoscalers.%[1]s.metrics]]
+type = "External"
+name = "load"
+source = "prom"
+query = 'sum by (service) (shop_load)'
+select = { service = %[1]q }
+average_value = "10"
+[autoscalers.%[1]s.behavior.scale_down]
+stabilization_window = "5s"
+`, id)
+	}
+	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := filepath.Join(t.TempDir(), "web.yml")
+	if err := os.WriteFile(web, fmt.Appendf(nil, "basic_auth_users:\n  alice: %s\n  guest: %s\n", hash, hash), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	address := freeAddress(t)
+	c.url = "http://" + address + "/"
+	c.Program = program.Prepare(t, program.Options{
+		Config: text.String() + more, Daemon: fmt.Sprintf("listen = %q\nsync_period = %q\nweb_config = %q\nwriters = [\"alice\"]\n", address, period, web),
+	})
+	c.Start()
+	return c
+}
+
+// as has the tab ask as a user.
+func (b *tab) as(user string) {
+	b.t.Helper()
+	b.do(network.Enable(), network.SetExtraHTTPHeaders(network.Headers{"Authorization": "Basic " + basic(user, password)}))
+}
+
+func basic(user, password string) string {
+	request := http.Request{Header: http.Header{}}
+	request.SetBasicAuth(user, password)
+	return strings.TrimPrefix(request.Header.Get("Authorization"), "Basic ")
+}
+
+// TestViews looks at every view at three widths and in both colour schemes.
+func TestViews(t *testing.T) {
+	server := newFaked(t, 40)
+	b := newTab(t)
+	for _, width := range []int64{390, 820, 1400} {
+		for _, scheme := range []string{"light", "dark"} {
+			b.look(width, scheme)
+			at := fmt.Sprintf(", %d wide, %s", width, scheme)
+			b.open(server + "/")
+			b.await("a live list", "document.querySelector('#live').innerText === 'live' && document.querySelector('.spark path')")
+			b.accessible("the list" + at)
+			b.open(server + "/?state=attention&sort=late")
+			b.await("a live list", "document.querySelector('#live').innerText === 'live' && document.querySelectorAll('#rows tr[data-name]').length === 11")
+			b.accessible("what needs attention" + at)
+			b.open(server + "/autoscalers/shop-03")
+			b.await("a drawing and instances", "document.querySelector('#drawing canvas') && document.querySelector('#instances table')")
+			b.js("document.querySelectorAll('details').forEach((d) => d.open = true)")
+			b.accessible("details" + at)
+			b.click("Pause…")
+			b.await("a dialog", "document.querySelector('dialog[open]')")
+			b.accessible("the dialog" + at)
+			b.expect("404")
+			b.open(server + "/autoscalers/nobody")
+			b.accessible("nobody" + at)
+		}
+	}
+}
+
+// TestStrangers holds that a label with markup shows as text.
+func TestStrangers(t *testing.T) {
+	server := newFaked(t, 5)
+	b := newTab(t)
+	b.open(server + "/?q=onerror")
+	b.await("the row", "document.querySelector('#live').innerText === 'live' && document.querySelectorAll('#rows tr[data-name]').length === 1")
+	if text := b.text("#rows"); !strings.Contains(text, hostile) {
+		t.Errorf("the list shows %q, want %q in it", text, hostile)
+	}
+	b.do(chromedp.Click("#rows a", chromedp.ByQuery))
+	b.await("the details", "document.body.dataset.page === 'details' && document.querySelector('#instances table') && document.querySelector('#drawing canvas')")
+	b.js("document.querySelectorAll('details').forEach((d) => d.open = true)")
+	if text := b.text("main"); strings.Count(text, hostile) < 3 {
+		t.Errorf("the details show %q less than three times:\n%s", hostile, text)
+	}
+	if got := b.js("document.querySelectorAll('img').length + (window.broken ?? 0)"); got != 0.0 {
+		t.Errorf("the document has %v images or ran what strangers wrote", got)
+	}
+}
+
+// TestMany holds 10,000 rows: they are filtered at once, and few of them are in the document.
+func TestMany(t *testing.T) {
+	server := newFaked(t, 10_000)
+	b := newTab(t)
+	b.look(1400, "light")
+	b.open(server + "/")
+	b.await("all rows", "document.querySelector('#shown').innerText.includes('10000 shown')")
+	b.fill("#filter input", "shop-077")
+	b.await("the chosen rows", "document.querySelector('#shown').innerText === '100 of 10000 shown'")
+	b.await("the address of the choice", "location.search === '?q=shop-077'")
+	slowest, _ := b.js("Math.max(...performance.getEntriesByName('choose').map((e) => e.duration))").(float64)
+	t.Logf("10,000 rows are filtered in %.1f ms at most", slowest)
+	if slowest > 1500 {
+		t.Errorf("10,000 rows take %.0f ms to be filtered", slowest)
+	}
+	b.fill("#filter input", "")
+	b.await("all rows", "document.querySelector('#shown').innerText.includes('10000 shown')")
+	frames, _ := b.js(`new Promise((done) => {
+		const times = []; let last = performance.now(), at = 0;
+		const step = () => { const now = performance.now(); times.push(now - last); last = now;
+			at += 900; scrollTo(0, at); at < 90000 ? requestAnimationFrame(step) : done(times.sort((a, b) => a - b)[Math.floor(times.length * 0.95)]); };
+		requestAnimationFrame(step);
+	})`).(float64)
+	t.Logf("scrolling through 10,000 rows, 95%% of the frames take %.1f ms at most", frames)
+	rows, _ := b.js("document.querySelectorAll('#rows tr[data-name]').length").(float64)
+	if rows < 10 || rows > 200 {
+		t.Errorf("%v rows are in the document", rows)
+	}
+	b.js("scrollTo(0, document.body.scrollHeight)")
+	b.await("the last row", "document.querySelector('#rows tr[data-name]:last-of-type')?.dataset.name === 'shop-09999' || [...document.querySelectorAll('#rows tr[data-name]')].at(-1).dataset.name === 'shop-09999'")
+	b.accessible("10,000 rows")
+}
+
+// TestLive holds that a page follows a real scaling, tells that hpad is gone, and follows
+// again once it is back.
+func TestLive(t *testing.T) {
+	c := newCluster(t, 3, "1s", "")
+	name := sim.JobID(1)
+	list, details := newTab(t), newTab(t)
+	for _, b := range []*tab{list, details} {
+		b.as("guest")
+		b.expect("ERR_CONNECTION_REFUSED")
+		b.expect("ERR_INCOMPLETE_CHUNKED_ENCODING")
+		b.expect("ERR_EMPTY_RESPONSE")
+		b.expect("ERR_CONNECTION_RESET")
+	}
+	list.open(c.url)
+	details.open(c.url + "autoscalers/" + name)
+	row := fmt.Sprintf("document.querySelector('tr[data-name=%q] .count b')", name)
+	count := func() int { return int(c.View(name).Status.CurrentReplicas) }
+	list.await("the row", row)
+	for _, want := range []int{12, 3} {
+		c.World.Ask(1, want)
+		list.await(fmt.Sprintf("%d in the list", want), fmt.Sprintf("%s.innerText === '%d'", row, want))
+		details.await(fmt.Sprintf("%d in the details", want), fmt.Sprintf("document.querySelector('#count b').innerText === '%d' && document.querySelector('#h-why').innerText === 'Why %d?'", want, want))
+		if got := count(); got != want {
+			t.Errorf("hpad has %d, want %d", got, want)
+		}
+	}
+	details.await("the scaling in the history", "document.querySelector('#history tr.changed .values').innerText.includes('→ 3')")
+	if text := details.text("footer"); !strings.Contains(text, `"guest" is not in daemon.writers`) {
+		t.Errorf("the page of a guest does not say why it has no buttons: %s", text)
+	}
+	if got := details.js("document.querySelectorAll('#acts').length"); got != 0.0 {
+		t.Error("a guest has buttons")
+	}
+
+	c.Stop()
+	for _, b := range []*tab{list, details} {
+		b.await("word that hpad is gone", "document.querySelector('#live').innerText.includes('no connection')")
+	}
+	c.Start()
+	for _, b := range []*tab{list, details} {
+		b.await("a live page again", "document.querySelector('#live').innerText === 'live'")
+	}
+	c.World.Ask(1, 9)
+	list.await("9 in the list", row+".innerText === '9'")
+	details.await("9 in the details", "document.querySelector('#count b').innerText === '9'")
+}
+
+// TestActs pauses and resumes, scales and reloads, as somebody who may.
+func TestActs(t *testing.T) {
+	c := newCluster(t, 2, "1s", "")
+	name := sim.JobID(0)
+	b := newTab(t)
+	b.as("alice")
+	b.look(1400, "light")
+	b.open(c.url + "autoscalers/" + name)
+	b.await("a live page", "document.querySelector('#live').innerText === 'live'")
+
+	b.click("Pause…")
+	b.await("a dialog", "document.querySelector('dialog[open]')")
+	b.fill("dialog input[name=reason]", "the sale")
+	b.click("Pause")
+	b.await("what was done", "document.querySelector('dialog h2').innerText === 'Done'")
+	if text := b.text("dialog"); !strings.Contains(text, "alice") || !strings.Contains(text, "the sale") {
+		t.Errorf("it does not say who paused and why: %s", text)
+	}
+	b.click("Close")
+	b.await("the pause", "document.querySelector('#state').innerText.includes('the sale')")
+	if pauses := c.View(name).Pauses; len(pauses) != 1 || pauses[0].Author != "alice" || pauses[0].Until.IsZero() {
+		t.Errorf("hpad has the pauses %+v", pauses)
+	}
+
+	b.click("Resume…")
+	b.await("what would be resumed", "document.querySelector('dialog[open]')?.innerText.includes('the sale')")
+	b.click("Resume")
+	b.await("what was done", "document.querySelector('dialog h2').innerText === 'Done'")
+	b.click("Close")
+	b.await("the end of the pause", "!document.querySelector('#state').innerText.includes('the sale')")
+	if pauses := c.View(name).Pauses; len(pauses) != 0 {
+		t.Errorf("hpad still has the pauses %+v", pauses)
+	}
+
+	b.click("Scale once…")
+	b.await("a dialog", "document.querySelector('dialog[open]')")
+	b.fill("dialog input[name=replicas]", "99")
+	b.click("Scale")
+	b.expect("409")
+	b.await("a refusal", "document.querySelector('dialog [role=alert]').innerText.includes('20')")
+	b.fill("dialog input[name=replicas]", "17")
+	b.click("Scale")
+	b.await("what was done", "document.querySelector('dialog h2').innerText === 'Done'")
+	b.click("Close")
+	b.await("the scaling in the history", "[...document.querySelectorAll('#history tr')].some((tr) => tr.innerText.includes('alice set it') && tr.innerText.includes('17'))")
+
+	b.click("Evaluate now…")
+	b.await("a dialog", "document.querySelector('dialog[open]')")
+	b.click("Evaluate")
+	b.await("what was done", "document.querySelector('dialog h2').innerText === 'Done'")
+	b.click("Close")
+
+	b.open(c.url)
+	b.await("a live page", "document.querySelector('#live').innerText === 'live'")
+	b.click("Reload…")
+	b.await("what it would change", "document.querySelector('dialog pre').innerText === 'nothing'")
+	b.click("Reload")
+	b.await("what was done", "document.querySelector('dialog').innerText.includes('0 changes')")
+	b.click("Close")
+	b.click("Pause all…")
+	b.await("a dialog", "document.querySelector('dialog[open]')")
+	b.click("Pause")
+	b.await("what was done", "document.querySelector('dialog h2').innerText === 'Done'")
+	b.click("Close")
+	b.await("what is held", "document.querySelector('#notices').innerText.includes('2 autoscalers are held')")
+}
+
+// TestWithoutScripts reads both views without JavaScript.
+func TestWithoutScripts(t *testing.T) {
+	server := newFaked(t, 250)
+	b := newTab(t)
+	b.do(emulation.SetScriptExecutionDisabled(true))
+	b.open(server + "/?page=2")
+	var text string
+	b.do(chromedp.Text("main", &text, chromedp.ByQuery))
+	if !strings.Contains(text, "shop-150") || !strings.Contains(text, "101 to 200 of 250") || !strings.Contains(text, "Show") {
+		t.Errorf("the list shows\n%s", text)
+	}
+	b.do(chromedp.Click("a[rel=next]", chromedp.ByQuery), chromedp.WaitVisible(`tr[data-name="shop-248"]`, chromedp.ByQuery))
+	b.do(chromedp.Click(`tr[data-name="shop-203"] a`, chromedp.ByQuery), chromedp.WaitVisible("#h-why", chromedp.ByQuery))
+	b.do(chromedp.Click("[data-read]", chromedp.ByQuery), chromedp.WaitVisible("#instances table", chromedp.ByQuery))
+	b.do(chromedp.Text("main", &text, chromedp.ByQuery))
+	for _, want := range []string{"Why ", "Metrics", "instance-1", "Conditions", "History", "Configuration in force"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the details do not show %q:\n%s", want, text)
+		}
+	}
+}
+
+// TestKeyboard goes from the list to an autoscaler, and pauses, by keys alone.
+func TestKeyboard(t *testing.T) {
+	server := newFaked(t, 12)
+	b := newTab(t)
+	b.look(1400, "light")
+	b.open(server + "/")
+	b.await("a live list", "document.querySelector('#live').innerText === 'live'")
+	tab := func(what, expression string) {
+		t.Helper()
+		for range 40 {
+			if b.js(expression) == true {
+				return
+			}
+			b.do(chromedp.KeyEvent(kb.Tab))
+		}
+		t.Fatalf("no number of tabs leads to %s", what)
+	}
+	tab("the search", "document.activeElement.name === 'q'")
+	b.do(chromedp.KeyEvent("shop-03"))
+	b.await("the row", "document.querySelectorAll('#rows tr[data-name]').length === 1")
+	tab("the row", "document.activeElement.closest('#rows') !== null")
+	if outline := b.js("getComputedStyle(document.activeElement).outlineStyle"); outline == "none" {
+		t.Error("it is not to be seen what has the focus")
+	}
+	b.do(chromedp.KeyEvent(kb.Enter))
+	b.await("the details", "document.body.dataset.page === 'details' && document.querySelector('#acts button')")
+	tab("the pause", "document.activeElement.innerText === 'Pause…'")
+	b.do(chromedp.KeyEvent(kb.Enter))
+	b.await("a dialog with the focus", "document.querySelector('dialog[open]')?.contains(document.activeElement)")
+	b.do(chromedp.KeyEvent(kb.Escape))
+	b.await("no dialog", "!document.querySelector('dialog')")
+}
+
+// TestBehindProxy looks at the page below a path, through a proxy that holds events back.
+func TestBehindProxy(t *testing.T) {
+	c := newCluster(t, 2, "1s", "")
+	target, err := url.Parse(c.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(target)
+		r.Out.SetBasicAuth("alice", password)
+	}}
+	outer := httptest.NewServer(http.StripPrefix("/ops/hpad", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/changes") {
+			w.Header().Set("Content-Type", "text/event-stream") // and not a byte of it
+			w.WriteHeader(http.StatusOK)
+			_ = http.NewResponseController(w).Flush()
+			select {
+			case <-r.Context().Done():
+			case <-time.After(patience):
+			}
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	})))
+	t.Cleanup(outer.Close)
+	t.Cleanup(outer.CloseClientConnections)
+	name := sim.JobID(0)
+	b := newTab(t)
+	b.open(outer.URL + "/ops/hpad/")
+	b.await("a live list", "document.querySelector('#live').innerText === 'live'")
+	c.World.Ask(0, 17)
+	b.await("17", fmt.Sprintf("document.querySelector('tr[data-name=%q] .count b').innerText === '17'", name))
+	b.do(chromedp.Click(fmt.Sprintf("tr[data-name=%q] a", name), chromedp.ByQuery))
+	b.await("a drawing", "document.querySelector('#drawing canvas') && location.pathname.startsWith('/ops/hpad/autoscalers/')")
+	b.click("Evaluate now…")
+	b.await("a dialog", "document.querySelector('dialog[open]')")
+	b.click("Evaluate")
+	b.await("what was done", "document.querySelector('dialog h2').innerText === 'Done'")
+}
+
+// TestFirstPaint logs how long the first view takes; it fails only for what no machine
+// excuses.
+func TestFirstPaint(t *testing.T) {
+	server := newFaked(t, 1000)
+	b := newTab(t)
+	for _, path := range []string{"/", "/autoscalers/shop-0003"} {
+		b.open(server + path)
+		b.await("a live page", "document.querySelector('#live').innerText === 'live'")
+		paint, _ := b.js("performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0").(float64)
+		t.Logf("%s: first paint after %.0f ms", path, paint)
+		if paint > 3000 {
+			t.Errorf("%s: first paint after %.0f ms", path, paint)
+		}
+	}
+}
+
+// TestPictures makes the pictures of the docs with -update, and holds that they are there
+// and small.
+func TestPictures(t *testing.T) {
+	const most = 100_000
+	if *update {
+		server := newShop(t)
+		b := newTab(t)
+		b.do(emulation.SetDeviceMetricsOverride(1040, 640, 1, false))
+		b.open(server)
+		b.await("small lines", "document.querySelectorAll('.spark path').length > 3")
+		b.picture(t, "page-list.png")
+		b.do(emulation.SetDeviceMetricsOverride(1040, 760, 1, false))
+		b.open(server + "/autoscalers/checkout")
+		b.await("a drawing", "document.querySelector('#drawing canvas')")
+		b.picture(t, "page-details.png")
+	}
+	for _, name := range []string{"page-list.png", "page-details.png"} {
+		info, err := os.Stat(filepath.Join("../../docs/img", name))
+		if err != nil || info.Size() > most {
+			t.Errorf("%s: %v, %v; go test ./test/page -run TestPictures -update makes it", name, info, err)
+		}
+	}
+}
+
+func (b *tab) picture(t *testing.T, name string) {
+	t.Helper()
+	var png []byte
+	b.do(chromedp.Sleep(time.Second), chromedp.CaptureScreenshot(&png))
+	if err := os.MkdirAll("../../docs/img", 0o755); err != nil { //nolint:gosec // for everybody
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join("../../docs/img", name), png, 0o644); err != nil { //nolint:gosec // for everybody
+		t.Fatal(err)
+	}
+}
+
+// TestOff holds that page = false serves the plain index.
+func TestOff(t *testing.T) {
+	address := freeAddress(t)
+	p := program.Prepare(t, program.Options{Daemon: fmt.Sprintf("listen = %q\nsync_period = \"1s\"\npage = false\n", address)})
+	p.Launch()
+	var text string
+	wait.For(t, patience, "an answer", func() (string, bool) {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/", nil)
+		if err != nil {
+			return err.Error(), false
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return err.Error(), false
+		}
+		defer func() { _ = response.Body.Close() }()
+		body, err := io.ReadAll(response.Body)
+		text = strconv.Itoa(response.StatusCode) + string(body)
+		return text, err == nil
+	})
+	if !strings.HasPrefix(text, "200") || strings.Contains(text, "data-page") {
+		t.Errorf("it serves %s", text)
+	}
+	if _, err := os.Stat(filepath.Join(p.State(), "graph.db")); err == nil {
+		t.Error("it keeps points for drawings")
+	}
+}
