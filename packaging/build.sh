@@ -44,7 +44,7 @@ mkdir -p "$tree/man1" "$tree/man5"
 here=$work/$(go env GOARCH)/hpad
 hpad "$here"
 "$here" man --date "$(date --utc --date="@$SOURCE_DATE_EPOCH" +%F)" "$tree/man1"
-go run ./packaging/manual "$VERSION" "$SOURCE_DATE_EPOCH" <docs/config.md >"$tree/man5/hpad.toml.5"
+cat docs/config.md docs/config-keys.md | go run ./packaging/manual "$VERSION" "$SOURCE_DATE_EPOCH" >"$tree/man5/hpad.toml.5"
 for page in "$tree"/man?/*; do
 	compressed "$page" && rm "$page"
 done

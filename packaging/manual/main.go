@@ -1,6 +1,6 @@
 // Command manual makes the manual page hpad.toml(5) of the configuration's
-// reference: manual VERSION SECONDS <docs/config.md >hpad.toml.5, where SECONDS
-// is the time that the page bears, since 1970.
+// pages: manual VERSION SECONDS <both >hpad.toml.5, where SECONDS is the time that the
+// page bears, since 1970, and both are docs/config.md and docs/config-keys.md.
 package main
 
 import (
@@ -38,25 +38,55 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	return err
 }
 
-// link is one of Markdown, of which a page keeps the text.
-var link = regexp.MustCompile(`\[([^\]\n]+)\]\([^)\s]+\)`)
+// installed is where packages put the pages that links between them lead to.
+const installed = "/usr/share/doc/hpad/docs/"
+
+// link is one of Markdown, of which a page keeps the text, and where it leads.
+var link = regexp.MustCompile(`\[([^\]]+)\]\(([^)\s]+)\)`)
+
+// anchor is a place that only links lead to.
+var anchor = regexp.MustCompile(`(?m)^<a id=.*\n`)
 
 // row is one of a table, whose first cell is a key.
 var row = regexp.MustCompile("(?m)^\\| (`[^|]*`) \\| (.*) \\|$")
 
-// rest are what is left of a table whose rows are gone.
-var rest = regexp.MustCompile(`(?m)^\|( key \|.*|[-|]*\|)$\n?`)
+// head is that of a table.
+var head = regexp.MustCompile(`(?m)^\|.*\|\n\|[-|]+\|\n`)
+
+// followed returns the text of a link, with the installed file that it leads to unless
+// that is this page itself.
+func followed(found string) string {
+	parts := link.FindStringSubmatch(found)
+	text, to := parts[1], parts[2]
+	file, _, _ := strings.Cut(to, "#")
+	switch {
+	case strings.Contains(to, "://"):
+		return text + " (" + to + ")"
+	case file == "config-keys.md" && text == "Keys":
+		return "KEYS below has all"
+	case text == "config-keys.md":
+		return "KEYS"
+	case text == "config.md":
+		return "DESCRIPTION"
+	case file == "" || file == "config.md" || file == "config-keys.md":
+		return text
+	case text == file:
+		return installed + file
+	}
+	return text + " (" + installed + file + ")"
+}
 
 func page(reference, version string, day time.Time) []byte {
 	_, body, _ := strings.Cut(reference, "\n") // its title
-	body = link.ReplaceAllString(body, "$1")
+	body = strings.Replace(body, "\n# All keys\n", "\n# KEYS\n", 1)
+	body = anchor.ReplaceAllString(link.ReplaceAllStringFunc(body, followed), "")
 	// Tables are wider than a terminal: a paragraph for each key instead.
-	body = rest.ReplaceAllString(body, "")
+	body = head.ReplaceAllString(body, "")
 	body = row.ReplaceAllStringFunc(body, func(line string) string {
 		cells := row.FindStringSubmatch(line)
 		return cells[1] + "\n: " + strings.ReplaceAll(cells[2], " | ", ". ") + "\n"
 	})
-	head := fmt.Sprintf("%% \"HPAD.TOML\" \"5\" %q %q \"hpad\"\n", day.Format("Jan 2006"), "hpad "+version)
-	return md2man.Render([]byte(head + "\n# NAME\n\nhpad.toml - configuration of hpad\n\n# DESCRIPTION\n" + body +
+	title := fmt.Sprintf("%% \"HPAD.TOML\" \"5\" %q %q \"hpad\"\n", day.Format("Jan 2006"), "hpad "+version)
+	return md2man.Render([]byte(title + "\n# NAME\n\nhpad.toml - configuration of hpad\n\n# DESCRIPTION\n" + body +
 		"\n# SEE ALSO\n\nhpad(1), hpad-check(1), hpad-run(1)\n"))
 }
