@@ -21,6 +21,9 @@ func TestGolden(t *testing.T) {
 	pages := map[string]func(io.Writer) error{
 		"get.txt":      func(w io.Writer) error { return show.Autoscalers(w, slices.Values(list), false, now) },
 		"get-wide.txt": func(w io.Writer) error { return show.Autoscalers(w, slices.Values(list), true, now) },
+		"get-page.txt": func(w io.Writer) error {
+			return show.Autoscalers(w, slices.Values([]api.Autoscaler{list[0], list[1], list[3]}), false, now)
+		},
 		"get-fine.txt": func(w io.Writer) error { return show.Autoscalers(w, slices.Values(list[2:3]), false, now) },
 	}
 	for _, view := range list {

@@ -18,9 +18,9 @@ func newHistoryCommand(stream streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "history [NAME]",
 		Short: "List what was decided before",
-		Long: `List the decisions of an autoscaler, or of all, that changed something or gave a
-new reason, oldest first, each with the count before and after and why. They are
-kept for 7 days, also across restarts and once the autoscaler is deleted.
+		Long: `List the decisions of an autoscaler, or of all, that changed something or the
+reason of a condition, oldest first, each with the count before and after and why.
+They are kept for 7 days, also across restarts and once the autoscaler is deleted.
 
 Times are local, as TZ says. With --changes only those decisions are listed that
 wrote a count, or follow a change by somebody else: of the count, of the bounds,

@@ -20,7 +20,7 @@ const (
 )
 
 // Recorded is one entry of an autoscaler's history: a decision that changed
-// something or gave a new reason, and what became of it.
+// something or the reason of a condition, and what became of it.
 type Recorded struct {
 	Autoscaler string    `json:"autoscaler"`
 	Time       time.Time `json:"time"`
