@@ -1,9 +1,6 @@
 package process
 
 import (
-	"os"
-	"reflect"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -123,22 +120,6 @@ func TestConfigMistakes(t *testing.T) {
 	want := []string{"resource_interval", "services.a.command", "services.a.ports", "services.b.command"}
 	if diff := cmp.Diff(want, fields); diff != "" {
 		t.Errorf("fields of all mistakes together (-want +got):\n%s", diff)
-	}
-}
-
-// TestDocs sees that the reference names every key.
-func TestDocs(t *testing.T) {
-	text, err := os.ReadFile("../../docs/process.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, table := range []reflect.Type{reflect.TypeFor[Config](), reflect.TypeFor[Service](), reflect.TypeFor[Readiness](), reflect.TypeFor[Target]()} {
-		for field := range table.Fields() {
-			key := field.Tag.Get("toml")
-			if !regexp.MustCompile("\\b" + key + "\\b").Match(text) {
-				t.Errorf("docs/process.md does not name %q of %v", key, table)
-			}
-		}
 	}
 }
 

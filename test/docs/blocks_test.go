@@ -1,0 +1,448 @@
+package docs
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/prometheus/prometheus/promql/parser"
+	"sigs.k8s.io/yaml"
+
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets"
+)
+
+// block is an example of a page.
+type block struct {
+	page, language, text string
+	line                 int
+	// heading is the one that it is below.
+	heading string
+	// before are the earlier examples of the page in the same language.
+	before string
+}
+
+// first is the first line of a block, by which the tables below name it.
+func (b *block) first() string {
+	line, _, _ := strings.Cut(b.text, "\n")
+	return strings.TrimSpace(line)
+}
+
+// claims are how examples are held to what hpad does, by their language.
+var claims = map[string]func(*testing.T, *block) error{
+	"console": claimConsole,
+	"hcl":     claimWords,
+	"ini":     claimListed,
+	"json":    claimJSON,
+	"promql":  claimPromQL,
+	"sh":      claimShell,
+	"text":    claimListed,
+	"toml":    claimConfig,
+	"yaml":    claimCompose,
+}
+
+// listed are the examples that are not run here, by their first line, and what holds them.
+var listed = map[string]string{
+	"apt install ./dist/hpad_1.2.3-1_amd64.deb      # starts hpad, with a configuration that scales nothing":                    "test/packages installs packages",
+	"install -m 0755 hpad /usr/bin/ && install -D -m 0644 hpad.toml /etc/hpad/hpad.toml && install -d -m 0755 /etc/hpad/conf.d": "test/packages, from the archive",
+	"docker load --input dist/hpad-1.2.3-linux-amd64.image.tar":                                                                 "test/packages runs the image",
+	"DOCKER_GID=$(stat -c %g /var/run/docker.sock) docker compose up -d":                                                        "takes Docker Compose and an image",
+	"install -d -m 700 /var/lib/hpad":                                                                                                 "TestStateRemoved of test/e2e has what the files hold",
+	"hpad state export --no-history --file /backup/hpad.jsonl":                                                                        "TestPage of cmd/hpad exports",
+	"runuser -u hpad -- hpad check --live":                                                                                            "takes the user of a package",
+	"hpad completion bash > /etc/bash_completion.d/hpad":                                                                              "test/packages has each shell read its script",
+	"gcloud iam roles create hpad --project=shop-prod-123 --title=hpad --permissions=\\":                                              "takes a project; its permissions are compared",
+	"kubectl get hpa -A -o yaml | hpad convert - > hpa.toml   # decide what is marked DECIDE, put it into conf.d":                     "takes a cluster; convert.txtar of cmd/hpad",
+	"make scale                                                   # all rows, three quarters of an hour":                              "takes three quarters of an hour",
+	"make test                                                                             # fetches the engines":                     "takes half an hour",
+	"# /etc/systemd/system/worker@.service":                                                                                           "test/systemd has units of its own",
+	`state directory "/var/lib/hpad" is held by another hpad (process 812 on vm1): stop that one, or give this one another state_dir`: "TestSecond of test/e2e",
+	"$ hpad demo": "of one run; TestIntroduction of cmd/hpad/demo has its first lines",
+	"Instances:              3 ready, 1 pending":                                        "describe.txtar of cmd/hpad",
+	"2026-03-01T12:00:00.584Z\tINFO\tstarted\t{\"autoscalers\": 1, \"dry_run\": false}": "of one run; test/e2e reads the same lines",
+}
+
+// TestBlocks wants every example of the pages to be held to what hpad does: run,
+// compared, read as what it is, or listed with what holds it.
+func TestBlocks(t *testing.T) {
+	used := map[string]bool{}
+	for _, page := range handwritten(t) {
+		for _, b := range blocksOf(t, page) {
+			claim := claims[b.language]
+			if claim == nil {
+				t.Errorf("%s:%d: nothing holds an example in %q", page, b.line, b.language)
+				continue
+			}
+			used[b.first()] = true
+			if err := claim(t, b); err != nil {
+				t.Errorf("%s:%d: %v", page, b.line, err)
+			}
+		}
+	}
+	for first := range listed {
+		if !used[first] {
+			t.Errorf("no page has the listed example that begins with %q", first)
+		}
+	}
+}
+
+// handwritten are the pages that people write, but for those that are run from beginning
+// to end elsewhere.
+func handwritten(t *testing.T) (pages []string) {
+	t.Helper()
+	all, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range all {
+		if name := filepath.Base(page); name != "config-keys.md" && !strings.HasPrefix(name, "start-") {
+			pages = append(pages, page)
+		}
+	}
+	return pages
+}
+
+// blocksOf returns the examples of a page.
+func blocksOf(t *testing.T, page string) (found []*block) {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var open *block
+	indent, head, before := "", "", map[string]string{}
+	for n, line := range strings.Split(string(text), "\n") {
+		trimmed := strings.TrimLeft(line, " ")
+		language, fence := strings.CutPrefix(trimmed, "```")
+		switch {
+		case fence && open == nil:
+			indent = line[:len(line)-len(trimmed)]
+			open = &block{page: filepath.Base(page), language: language, line: n + 1, heading: head, before: before[language]}
+		case fence:
+			found = append(found, open)
+			before[open.language] += open.text
+			open = nil
+		case open != nil:
+			open.text += strings.TrimPrefix(line, indent) + "\n"
+		case strings.HasPrefix(line, "#"):
+			head = strings.TrimLeft(line, "# ")
+		}
+	}
+	if open != nil {
+		t.Errorf("%s:%d: an example has no end", page, open.line)
+	}
+	return found
+}
+
+// claimListed wants an example to be in the list.
+func claimListed(_ *testing.T, b *block) error {
+	if listed[b.first()] != "" {
+		return nil
+	}
+	for _, messages := range []string{"../../daemon/state/*.go"} {
+		if printed(b.text, messages) {
+			return nil
+		}
+	}
+	return fmt.Errorf("nothing holds the example that begins with %q", b.first())
+}
+
+// printed reports whether a message is made by a format of sources: each of the words
+// between what a format fills in.
+func printed(message, sources string) bool {
+	files, _ := filepath.Glob(sources)
+	var code strings.Builder
+	for _, file := range files {
+		text, _ := os.ReadFile(file)
+		code.Write(text)
+	}
+	parts := regexp.MustCompile(`"[^"]*"|\d+|/\S+`).Split(strings.TrimSpace(message), -1)
+	for _, part := range parts {
+		for words := range strings.SplitSeq(part, ": ") {
+			if words = strings.Trim(words, " :"); len(words) > 12 && !strings.Contains(code.String(), words) && !strings.Contains(words, "no space left") {
+				return false
+			}
+		}
+	}
+	return len(parts) > 1
+}
+
+// claimConsole leaves examples of commands to TestPage of cmd/hpad, which runs them.
+func claimConsole(_ *testing.T, b *block) error {
+	if b.page != "cli.md" || !strings.HasPrefix(b.text, "$ ") {
+		return errors.New("commands with what they print are for cli.md, whose are run")
+	}
+	return nil
+}
+
+// prelude is what examples refer to and do not show.
+const prelude = `[sources.prom]
+kind = "prometheus"
+url  = "http://127.0.0.1:9090"
+`
+
+// claimConfig wants an example to be a configuration, by itself or after those before it.
+func claimConfig(t *testing.T, b *block) error {
+	t.Helper()
+	web := filepath.Join(t.TempDir(), "web.yml")
+	if err := os.WriteFile(web, nil, 0o600); err != nil {
+		return err
+	}
+	texts := []string{b.text, b.before + b.text}
+	for _, text := range texts {
+		texts = append(texts, prelude+text)
+	}
+	var first error
+	for _, text := range texts {
+		_, err := config.Parse(b.page, []byte(strings.ReplaceAll(text, "/etc/hpad/web.yml", web)))
+		if err == nil {
+			return nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// claimCompose wants services with labels to ask for autoscalers that hpad makes.
+func claimCompose(t *testing.T, b *block) error {
+	t.Helper()
+	var file struct {
+		Services map[string]struct {
+			Labels map[string]string
+			Deploy struct{ Labels map[string]string }
+		}
+	}
+	if err := yaml.Unmarshal([]byte(b.text), &file); err != nil {
+		return err
+	}
+	for name, service := range file.Services {
+		for _, labels := range []map[string]string{service.Labels, service.Deploy.Labels} {
+			if err := asks(t, name, labels); err != nil {
+				return err
+			}
+		}
+	}
+	if len(file.Services) == 0 {
+		return errors.New("there is no service")
+	}
+	return nil
+}
+
+// asks wants labels, if there are any, to make an autoscaler.
+func asks(t *testing.T, name string, labels map[string]string) error {
+	t.Helper()
+	if len(labels) == 0 {
+		return nil
+	}
+	c, err := config.Parse("labels", []byte(prelude+"[fleets.prod]\nkind = \"compose\"\ndiscover = true\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, enabled, err := c.Labeled(targets.Ref{Fleet: "prod", Name: "shop/" + name}, labels); err != nil || !enabled {
+		return fmt.Errorf("the labels of %s: enabled %t, %w", name, enabled, err)
+	}
+	return nil
+}
+
+// rights are the words of an example that the sources of a kind have to know.
+var rights = map[string]struct{ words, sources string }{
+	"aws.md":   {`(?:autoscaling|ec2):[A-Z]\w+`, "../../targets/awsasg/*.go"},
+	"azure.md": {`Microsoft\.[\w./]+`, "../../targets/azurevmss/*.go"},
+	"gce.md":   {`compute\.[\w.]+\w`, "../../targets/gcemig/*.go"},
+	"nomad.md": {`(?:list|read|scale)-jobs?`, "../../targets/nomad/*.go"},
+}
+
+// unchecked are words of the rights that hpad never names: what the platform itself looks
+// at, and rights without which only less is told of changes that fail.
+var unchecked = []string{
+	"Microsoft.Compute/locations/operations/read", "compute.zoneOperations.get", "compute.regionOperations.get",
+	"Microsoft.Network/virtualNetworks/subnets/join/action", "autoscaling:ResourceTag",
+}
+
+// claimWords wants the sources of a kind to know the rights of an example, and its meta
+// to ask for an autoscaler.
+func claimWords(t *testing.T, b *block) error {
+	t.Helper()
+	labels := map[string]string{}
+	for _, pair := range regexp.MustCompile(`"(hpad\.[\w.]+)"\s*=\s*"((?:\\"|[^"])*)"`).FindAllStringSubmatch(b.text, -1) {
+		labels[pair[1]] = strings.ReplaceAll(pair[2], `\"`, `"`)
+	}
+	if err := asks(t, "meta", labels); err != nil {
+		return err
+	}
+	right := rights[b.page]
+	files, err := filepath.Glob(right.sources)
+	if err != nil || len(files) == 0 {
+		return fmt.Errorf("sources of %s: %d, %w", b.page, len(files), err)
+	}
+	var code bytes.Buffer
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		code.Write(text)
+	}
+	for _, word := range regexp.MustCompile(right.words).FindAllString(b.text, -1) {
+		if !bytes.Contains(code.Bytes(), []byte(word)) && !slices.Contains(unchecked, word) {
+			return fmt.Errorf("nothing in %s knows %s", right.sources, word)
+		}
+	}
+	return nil
+}
+
+// answers are what routes answer, by the heading of docs/api.md.
+var answers = map[string]any{
+	"The envelope": &struct {
+		Status, ErrorType, Error string
+		Data                     struct{}
+	}{},
+	"`GET /api/v1/autoscalers`":                     &data[[]api.Autoscaler]{},
+	"`GET /api/v1/autoscalers/NAME`":                &api.Event{},
+	"`GET /api/v1/autoscalers/NAME/instances`":      &api.InstanceList{},
+	"`GET /api/v1/autoscalers/NAME/graph`":          &api.Graph{},
+	"`GET /api/v1/autoscalers/NAME/explain`":        &policy.Decision{},
+	"`GET /api/v1/autoscalers/NAME/history/verify`": &data[api.Verification]{},
+	"`GET /api/v1/discovery`":                       &data[[]api.Discovered]{},
+	"`POST /api/v1/autoscalers/NAME/pause`":         &policy.Pause{},
+	"`GET /api/v1/status/config`":                   &data[struct{ TOML, File string }]{},
+	"`GET /api/v1/status/buildinfo`":                &data[api.BuildInfo]{},
+	"`GET /-/healthy`":                              &api.Health{},
+	"`GET /-/ready`":                                &api.Readiness{},
+}
+
+type data[T any] struct {
+	Status string
+	Data   T
+}
+
+// claimJSON wants an example to be what a route answers, without any other field, or the
+// rights of a cloud.
+func claimJSON(t *testing.T, b *block) error {
+	t.Helper()
+	if rights[b.page].words != "" {
+		if !json.Valid([]byte(b.text)) {
+			return errors.New("the example is no JSON")
+		}
+		return claimWords(t, b)
+	}
+	if b.page == "notifications.md" {
+		if !json.Valid([]byte(b.text)) { // its fields are those that test/notify has arrive
+			return errors.New("the example is no JSON")
+		}
+		return nil
+	}
+	into := answers[b.heading]
+	if b.page != "api.md" || into == nil {
+		return fmt.Errorf("nothing says what JSON below %q is", b.heading)
+	}
+	decoder := json.NewDecoder(strings.NewReader(b.text))
+	decoder.DisallowUnknownFields()
+	for {
+		if err := decoder.Decode(into); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// claimPromQL wants queries that parse, separated by empty lines, of metrics that
+// docs/metrics.md has.
+func claimPromQL(t *testing.T, b *block) error {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for query := range strings.SplitSeq(strings.TrimSpace(b.text), "\n\n") {
+		expr, err := parser.NewParser(parser.Options{}).ParseExpr(query)
+		if err != nil {
+			return fmt.Errorf("%s: %w", query, err)
+		}
+		parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
+			if selector, ok := node.(*parser.VectorSelector); ok && !bytes.Contains(page, []byte("\n| `"+selector.Name+"` |")) {
+				t.Errorf("there is no metric %s", selector.Name)
+			}
+			return nil
+		})
+	}
+	return nil
+}
+
+// claimShell runs what needs nothing, and wants all else to be listed. The rights of
+// clouds are compared too.
+func claimShell(t *testing.T, b *block) error {
+	t.Helper()
+	switch {
+	case strings.HasPrefix(b.text, "openssl "):
+		return runOpenSSL(t, b)
+	case strings.HasPrefix(b.text, "curl "):
+		return claimCurl(b)
+	case rights[b.page].words != "":
+		if err := claimWords(t, b); err != nil {
+			return err
+		}
+	}
+	return claimListed(t, b)
+}
+
+// runOpenSSL makes the certificates, and wants them to be of the authority.
+func runOpenSSL(t *testing.T, b *block) error {
+	t.Helper()
+	run := exec.Command("sh", "-euc", b.text+"openssl verify -CAfile ca.crt -purpose sslserver web.crt\nopenssl verify -CAfile ca.crt -purpose sslclient alice.crt")
+	run.Dir = t.TempDir()
+	if out, err := run.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
+}
+
+// claimCurl wants each path that is asked for to be one of the API.
+func claimCurl(b *block) error {
+	description, err := os.ReadFile("../../daemon/api/openapi.yaml")
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(b.text) {
+		path := regexp.MustCompile(`http://[^/]+(/\S*)`).FindStringSubmatch(line)
+		if path == nil || !bytes.Contains(description, []byte("\n  "+path[1]+":\n")) {
+			return fmt.Errorf("no route answers %s", line)
+		}
+	}
+	return nil
+}
+
+// TestLines wants lines of at most 120 characters, but for tables, examples and headings;
+// where links lead does not count.
+func TestLines(t *testing.T) {
+	all, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(all) == 0 {
+		t.Fatalf("glob: %q, %v", all, err)
+	}
+	for _, page := range all {
+		if filepath.Base(page) == "config-keys.md" {
+			continue
+		}
+		for line := range strings.Lines(read(t, page)) {
+			line = link.ReplaceAllString(strings.TrimRight(line, "\n"), "]")
+			if n := utf8.RuneCountInString(line); n > 120 && !strings.HasPrefix(strings.TrimLeft(line, " "), "|") {
+				t.Errorf("%s has a line of %d characters: %s", page, n, line)
+			}
+		}
+	}
+}
