@@ -156,6 +156,9 @@ type MetricResult struct {
 	// Total is the value of the metric as a whole where its goal is per instance and its
 	// type External or Object, in milli-units.
 	Total int64 `json:"total,omitempty"`
+	// Series is how many values an External metric is the sum of (R42, R43); 0 where it
+	// is one.
+	Series int32 `json:"series,omitempty"`
 	// Ready is how many instances run and are ready, for a goal of the metric as a whole
 	// (R41); -1 where there are no instances at all. With 0 wanted replicas it is 0.
 	Ready int32 `json:"ready,omitempty"`

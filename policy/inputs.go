@@ -7,7 +7,7 @@ import (
 
 // Engine is the version of the rules. Another one may decide otherwise on the same
 // inputs, or record its decisions in other words: a change that does either raises it.
-const Engine = 1
+const Engine = 2
 
 // Inputs are everything that one decision depends on: [Inputs.Decide] makes the same
 // of the same inputs for as long as [Engine] is the same.

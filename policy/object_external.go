@@ -19,6 +19,9 @@ func (p *pass) evaluateWhole(metric *MetricSpec, reading *Reading, result *Metri
 	if failure != "" {
 		return failure
 	}
+	if metric.Type == ExternalMetric && len(reading.ValuesMilli) > 1 {
+		result.Series = int32(min(len(reading.ValuesMilli), math.MaxInt32))
+	}
 	if result.Goal == ValueTarget {
 		numbers.value = usage
 		result.Current.ValueMilli = &numbers.value

@@ -352,7 +352,7 @@ func overruled() api.Autoscaler {
 		policy.Memory{}, policy.Status{},
 		policy.Observation{
 			SpecReplicas: 1, StatusReplicas: 1, Hold: hold, Restore: restore,
-			Metrics: []policy.Reading{{ValuesMilli: []int64{540_000}}},
+			Metrics: []policy.Reading{{ValuesMilli: []int64{200_000, 340_000}}},
 		},
 		policy.Outcome{}, queueInput)
 	view.Restore = restore

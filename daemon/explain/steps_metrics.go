@@ -27,6 +27,9 @@ func (p *steps) metric(result policy.MetricResult, now time.Time) {
 	for _, warning := range result.Warnings {
 		p.line(3, "warning: %s", warning)
 	}
+	if result.Series > 1 {
+		p.line(3, "the sum of %d series", result.Series)
+	}
 	if groups := result.Groups; groups != nil {
 		extraneous := ""
 		if groups.Extraneous > 0 {
