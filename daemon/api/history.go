@@ -217,6 +217,19 @@ func (h handlers) explainAt(w http.ResponseWriter, r *http.Request, view Autosca
 	writeData(w, explanation)
 }
 
+// unrecordedError is that nothing is recorded of an autoscaler up to an instant. It is an
+// ErrUnknown.
+type unrecordedError struct {
+	name string
+	at   time.Time
+}
+
+func (e *unrecordedError) Error() string {
+	return fmt.Sprintf("no decision of %q is recorded up to %s", e.name, e.at.Format(time.RFC3339))
+}
+
+func (e *unrecordedError) Unwrap() error { return ErrUnknown }
+
 // ExplainAt returns the explanation of the newest decision of an autoscaler that was
 // recorded up to an instant; an ErrUnknown where none was.
 func ExplainAt(ctx context.Context, d Daemon, view Autoscaler, at time.Time) (Explanation, error) {
@@ -225,7 +238,7 @@ func ExplainAt(ctx context.Context, d Daemon, view Autoscaler, at time.Time) (Ex
 		return Explanation{}, err
 	}
 	if len(entries) == 0 {
-		return Explanation{}, fmt.Errorf("no decision of %q is recorded up to %s: %w", view.Name, at.Format(time.RFC3339), ErrUnknown)
+		return Explanation{}, &unrecordedError{view.Name, at}
 	}
 	next, err := recordedAfter(ctx, d, view.Name, entries[0].Time)
 	if err != nil {
