@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/hpad/hpad/test/internal/program"
 )
 
 // The environment of a worker: the directory of the files that control it, and the
@@ -24,7 +26,9 @@ func TestMain(m *testing.M) {
 	if control := os.Getenv(controlVariable); control != "" {
 		work(control, os.Getenv(indexVariable))
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	program.Clean()
+	os.Exit(code)
 }
 
 // workerUnit is the unit file of workers that this test's own binary is.

@@ -25,7 +25,7 @@ func (e *Engine) Run(t testing.TB, dir string, args ...string) (Printed, error) 
 	// Without the test's context, which has ended when the test cleans up.
 	command := exec.Command(filepath.Join(e.programs, "bin", "docker"), args...)
 	command.Dir = dir
-	command.Env = e.environment("DOCKER_HOST="+e.Host(), "DOCKER_CONFIG="+e.path("config"), "COMPOSE_ANSI=never", "COMPOSE_PROGRESS=plain")
+	command.Env = e.Environment()
 	var out, errs strings.Builder
 	command.Stdout, command.Stderr = &out, &errs
 	err := command.Run()
@@ -34,6 +34,11 @@ func (e *Engine) Run(t testing.TB, dir string, args ...string) (Printed, error) 
 		return printed, fmt.Errorf("docker %s: %w\n%s%s", strings.Join(args, " "), err, printed.Out, printed.Err)
 	}
 	return printed, nil
+}
+
+// Environment is that of docker commands on the engine.
+func (e *Engine) Environment() []string {
+	return e.environment("DOCKER_HOST="+e.Host(), "DOCKER_CONFIG="+e.path("config"), "COMPOSE_ANSI=never", "COMPOSE_PROGRESS=plain")
 }
 
 // CLI runs a docker command, which is to succeed, and returns what it printed on
@@ -57,15 +62,22 @@ type Project struct {
 	t testing.TB
 }
 
-// Project makes a Compose project with a compose.yaml of that text. It is taken
-// down with its volumes when the test ends. The test is skipped without the
-// Compose plugin, and fails where CI=true.
-func (e *Engine) Project(t testing.TB, name, yaml string) *Project {
+// AddCompose has docker commands find the Compose plugin. The test is skipped without
+// it, and fails where CI=true.
+func (e *Engine) AddCompose(t testing.TB) {
 	t.Helper()
 	plugin := installed.Path(t, filepath.Join("compose-v*", "docker-compose"), "test/install/compose.sh")
 	if err := os.Symlink(plugin, e.path("config/cli-plugins/docker-compose")); err != nil && !errors.Is(err, os.ErrExist) {
 		t.Fatal(err)
 	}
+}
+
+// Project makes a Compose project with a compose.yaml of that text. It is taken
+// down with its volumes when the test ends. The test is skipped without the
+// Compose plugin, and fails where CI=true.
+func (e *Engine) Project(t testing.TB, name, yaml string) *Project {
+	t.Helper()
+	e.AddCompose(t)
 	p := &Project{Name: name, Dir: t.TempDir(), e: e, t: t}
 	p.Write("compose.yaml", yaml)
 	t.Cleanup(func() {

@@ -49,6 +49,16 @@ var build = sync.OnceValues(func() (string, error) {
 	return binary, nil
 })
 
+// Binary is the hpad that programs run, in a directory of its own.
+func Binary(t testing.TB) string {
+	t.Helper()
+	binary, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return binary
+}
+
 // built is the directory of that, once there is one.
 var built string
 
@@ -84,11 +94,7 @@ func New(t testing.TB, text string, environment ...string) *Program {
 // Prepare is New without a start.
 func Prepare(t testing.TB, o Options) *Program {
 	t.Helper()
-	binary, err := build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &Program{t: t, dir: t.TempDir(), binary: binary, environment: o.Environment, daemon: cmp.Or(o.Daemon, "listen = \"\"\nsync_period = \"1s\"\n")}
+	p := &Program{t: t, dir: t.TempDir(), binary: Binary(t), environment: o.Environment, daemon: cmp.Or(o.Daemon, "listen = \"\"\nsync_period = \"1s\"\n")}
 	p.state = cmp.Or(o.State, p.path("state"))
 	p.Configure(o.Config)
 	p.Client = api.NewClient(p.path("sock"))

@@ -128,7 +128,7 @@ func (m *Manager) run() {
 	}
 	defer func() { _ = log.Close() }()
 	command := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-c", beginning, "sh", m.name, m.systemd, "--user")
-	command.Env = m.env()
+	command.Env = m.Environment()
 	command.Stdout, command.Stderr = log, log
 	if m.process, err = child.Start(command); err != nil {
 		m.t.Fatalf("start a manager: %v", err)
@@ -142,7 +142,8 @@ func (m *Manager) run() {
 	})
 }
 
-func (m *Manager) env() []string {
+// Environment is what programs that are to find the manager need.
+func (m *Manager) Environment() []string {
 	return []string{
 		"HOME=" + filepath.Join(m.dir, "home"), "XDG_RUNTIME_DIR=" + filepath.Join(m.dir, "run"),
 		"PATH=" + os.Getenv("PATH"), "SYSTEMD_LOG_TARGET=console",
@@ -217,7 +218,7 @@ func (m *Manager) Control(t testing.TB, arguments ...string) string {
 // Try runs systemctl and returns what it says.
 func (m *Manager) Try(arguments ...string) (string, error) {
 	command := exec.Command(m.systemctl, append([]string{"--user", "--no-pager"}, arguments...)...)
-	command.Env = m.env()
+	command.Env = m.Environment()
 	said, err := command.CombinedOutput()
 	return strings.TrimSpace(string(said)), err
 }

@@ -1,0 +1,217 @@
+// Package guide runs the examples of a page as its reader does, from the first to the
+// last, and compares what they print with what the page shows.
+package guide
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Page is what is run.
+type Page struct {
+	// Path is its file, Dir where its commands run; empty is a directory of the test's.
+	Path, Dir string
+	// Environment is added to the test's.
+	Environment []string
+	// Replace are texts of the page and what a test has in their place: each is there.
+	Replace map[string]string
+	// Skip are the first lines of examples that are not run, and why.
+	Skip map[string]string
+}
+
+// limit is how long a page may take.
+const limit = 8 * time.Minute
+
+// mark begins a line of the output that tells which command is next.
+const mark = "--- guide "
+
+// step is a command of the page, and the lines that it shows below it.
+type step struct {
+	command string
+	shown   []string
+}
+
+// Run runs the page, fails the test where a command fails or does not print what is
+// shown, and returns what each command printed.
+func Run(t *testing.T, p *Page) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(p.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, steps := read(t, p, string(text))
+	if p.Dir == "" {
+		p.Dir = t.TempDir()
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(p.Dir, name), []byte(p.replaced(content)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var script strings.Builder
+	script.WriteString("set -e -o pipefail\n")
+	for n, s := range steps {
+		fmt.Fprintf(&script, "printf '\\n%s%d\\n'\n%s\n", mark, n, p.replaced(s.command))
+	}
+	parts := strings.Split(bash(t, p, script.String()), "\n"+mark)
+	said := map[string]string{}
+	for n, part := range parts[1:] {
+		_, printed, _ := strings.Cut(part, "\n")
+		said[strings.TrimSpace(steps[n].command)] = printed
+		if missing := Missing(steps[n].shown, printed); len(missing) > 0 {
+			t.Errorf("%s: %s does not print\n%s\nbut\n%s", p.Path, steps[n].command, strings.Join(missing, "\n"), printed)
+		}
+	}
+	return said
+}
+
+// replaced is a text of the page as the test has it.
+func (p *Page) replaced(text string) string {
+	pairs := make([]string, 0, 2*len(p.Replace))
+	for old, with := range p.Replace {
+		pairs = append(pairs, old, with)
+	}
+	return strings.NewReplacer(pairs...).Replace(text)
+}
+
+// bash runs a script and returns what it printed.
+func bash(t *testing.T, p *Page, script string) string {
+	t.Helper()
+	log, err := os.Create(filepath.Join(t.TempDir(), "output"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	command := exec.CommandContext(t.Context(), "bash", "-c", script)
+	command.Dir, command.Env = p.Dir, append(os.Environ(), p.Environment...)
+	command.Stdout, command.Stderr = log, log
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
+	timer := time.AfterFunc(limit, func() { _ = command.Cancel() })
+	defer timer.Stop()
+	err = command.Run()
+	// What it left in the background.
+	_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL)
+	said, readErr := os.ReadFile(log.Name())
+	if err != nil || readErr != nil {
+		daemon, _ := os.ReadFile(filepath.Join(p.Dir, "hpad.log"))
+		t.Fatalf("%s: %v, %v\n%s\nhpad.log:\n%s", p.Path, err, readErr, said, daemon)
+	}
+	return string(said)
+}
+
+var (
+	example = regexp.MustCompile("(?ms)(?:^([^\n]*)\n\n)?^```(\\w+)\n(.*?)^```$")
+	saved   = regexp.MustCompile("as `([^`]+)`:$")
+)
+
+// read returns the files that a page has its reader save, and its commands.
+func read(t *testing.T, p *Page, text string) (files map[string]string, steps []step) {
+	t.Helper()
+	for old := range p.Replace {
+		if !strings.Contains(text, old) {
+			t.Errorf("%s does not have %q, which is to be replaced", p.Path, old)
+		}
+	}
+	files = map[string]string{}
+	skipped := 0
+	for _, match := range example.FindAllStringSubmatch(text, -1) {
+		before, language, content := match[1], match[2], match[3]
+		first, _, _ := strings.Cut(content, "\n")
+		name := saved.FindStringSubmatch(before)
+		switch {
+		case p.Skip[first] != "":
+			skipped++
+		case name != nil:
+			files[name[1]] = content
+		case language == "sh":
+			steps = append(steps, step{command: content})
+		case language == "console":
+			steps = append(steps, console(content)...)
+		default:
+			t.Errorf("%s: nothing says what the example that begins with %q is for", p.Path, first)
+		}
+	}
+	if len(steps) == 0 || skipped != len(p.Skip) {
+		t.Errorf("%s: %d commands, and %d of %d that are to be skipped", p.Path, len(steps), skipped, len(p.Skip))
+	}
+	return files, steps
+}
+
+// console reads commands, which begin with "$ ", and the lines that each prints.
+func console(text string) (steps []step) {
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		if command, is := strings.CutPrefix(line, "$ "); is {
+			steps = append(steps, step{command: command})
+			continue
+		}
+		last := &steps[len(steps)-1]
+		last.shown = append(last.shown, line)
+	}
+	return steps
+}
+
+// Missing returns the lines of a sample that what was printed does not have. Numbers,
+// times, the width of columns and what a line of the history says of passes before it are
+// of one run, and not compared; a sample leaves lines out by "...".
+func Missing(sample []string, printed string) (missing []string) {
+	var have []string
+	for line := range strings.Lines(printed) {
+		have = append(have, shape(line))
+	}
+	for _, line := range sample {
+		if line != "..." && !slices.Contains(have, shape(line)) {
+			missing = append(missing, line)
+		}
+	}
+	return missing
+}
+
+var (
+	instant = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|\d\d:\d\d:\d\d`)
+	number  = regexp.MustCompile(`\d+(\.\d+)?`)
+	earlier = regexp.MustCompile(` (Before that causes|The cause began) .*`)
+	elapsed = regexp.MustCompile(`(N[smhd])+`)
+)
+
+func shape(line string) string {
+	line = earlier.ReplaceAllString(line, "")
+	line = number.ReplaceAllString(instant.ReplaceAllString(line, "T"), "N")
+	return strings.Join(strings.Fields(elapsed.ReplaceAllString(line, "D")), " ")
+}
+
+// Breathes fails the test unless a history tells of growing and of shrinking.
+func Breathes(t *testing.T, history string) {
+	t.Helper()
+	if !strings.Contains(history, "The count goes up from") || !strings.Contains(history, "The count goes down from") {
+		t.Errorf("it did not grow and shrink:\n%s", history)
+	}
+}
+
+// Own is what a page's reader has for themselves and tests share a machine for: the
+// directory of hpad's files and the address of its page.
+func Own(t *testing.T) map[string]string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	// The paths of sockets have to be short.
+	dir, err := os.MkdirTemp("", "hpad-try")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return map[string]string{"/tmp/hpad-try": dir, "127.0.0.1:4720": listener.Addr().String()}
+}

@@ -1,0 +1,23 @@
+package systemd
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/hpad/hpad/test/internal/guide"
+	"github.com/hpad/hpad/test/internal/program"
+	"github.com/hpad/hpad/test/systemd/systemdtest"
+)
+
+// TestStart runs docs/start-systemd.md.
+func TestStart(t *testing.T) {
+	t.Parallel()
+	m := systemdtest.Start(t)
+	said := guide.Run(t, &guide.Page{
+		Path: "../../docs/start-systemd.md", Replace: guide.Own(t),
+		Environment: slices.Concat(m.Environment(), []string{"PATH=" + filepath.Dir(program.Binary(t)) + ":" + os.Getenv("PATH")}),
+	})
+	guide.Breathes(t, said["hpad history worker"])
+}
