@@ -1,0 +1,95 @@
+package e2e
+
+import (
+	"flag"
+	"fmt"
+	"html"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/hpad/hpad/test/internal/guide"
+)
+
+var update = flag.Bool("update", false, "draw the picture of README.md anew")
+
+// TestStart runs docs/start-process.md.
+func TestStart(t *testing.T) {
+	t.Parallel()
+	said := guide.Run(t, &guide.Page{
+		Path: "../../docs/start-process.md", Replace: guide.Own(t),
+		Environment: []string{"PATH=" + filepath.Dir(binary) + ":" + os.Getenv("PATH")},
+	})
+	guide.Breathes(t, said["hpad history worker"])
+}
+
+// TestReadme runs README.md in a copy of the sources, and holds its picture to what
+// "hpad explain" prints there; with -update it draws it.
+func TestReadme(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	copied, err := exec.Command("cp", "-r", "../../Makefile", "../../go.mod", "../../go.sum", "../../cmd", "../../daemon",
+		"../../policy", "../../settings", "../../sources", "../../targets", "../../configs", "../../docs", dir).CombinedOutput()
+	if err != nil {
+		t.Fatalf("copy the sources: %v: %s", err, copied)
+	}
+	said := guide.Run(t, &guide.Page{
+		Path: "../../README.md", Dir: dir, Replace: guide.Own(t),
+		Skip: map[string]string{
+			"go run ./cmd/hpad demo   # a real worker pool grows and shrinks under a load, for two minutes, and says why": "cmd/hpad runs the demo; make test runs this",
+			"make packages            # .deb, .rpm and .tar.gz for amd64 and arm64 in dist/; make image for containers":   "test/packages builds and installs them",
+			"[sources.prom]": "TestBlocks of test/docs and TestConfigs read such tables",
+		},
+	})
+	guide.Breathes(t, said["bin/hpad history worker"])
+	explained := said["bin/hpad explain worker"]
+	const picture = "../../docs/img/explain.svg"
+	if *update {
+		if err := os.WriteFile(picture, []byte(draw("hpad explain worker", explained)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	drawn, err := os.ReadFile(picture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What the numbers lead to differs from run to run; what always is there has to be drawn.
+	var shown []string
+	for _, match := range regexp.MustCompile(`<tspan[^>]*>(.*)</tspan>`).FindAllStringSubmatch(string(drawn), -1) {
+		if line := html.UnescapeString(match[1]); heading.MatchString(line) || strings.Contains(line, "External queue") {
+			shown = append(shown, line)
+		}
+	}
+	if missing := guide.Missing(shown, explained); len(missing) > 0 || len(shown) < 8 {
+		t.Errorf("the picture has %d lines that explain prints, and these that it does not: %q; draw it with -update", len(shown), missing)
+	}
+}
+
+// heading is a line that explain writes in bold.
+var heading = regexp.MustCompile(`^(\d\. .*|Autoscaler: .*|Target: .*)$`)
+
+// draw makes a picture of a terminal.
+func draw(command, printed string) string {
+	lines := append([]string{"$ " + command}, strings.Split(strings.TrimSpace(printed), "\n")...)
+	width := 0
+	var text strings.Builder
+	for n, line := range lines {
+		width = max(width, utf8.RuneCountInString(line))
+		class := ""
+		if n == 0 || heading.MatchString(line) {
+			class = ` class="b"`
+		}
+		fmt.Fprintf(&text, "<tspan x=\"12\" y=\"%d\"%s>%s</tspan>\n", 22+n*16, class, html.EscapeString(line))
+	}
+	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="monospace" font-size="13">
+<style>.b { fill: #7ee787; font-weight: bold }</style>
+<rect width="100%%" height="100%%" rx="8" fill="#0d1117"/>
+<text fill="#e6edf3" xml:space="preserve">
+%s</text>
+</svg>
+`, width*8+24, len(lines)*16+20, text.String())
+}
