@@ -42,7 +42,7 @@ func TestReadme(t *testing.T) {
 		Skip: map[string]string{
 			"go run ./cmd/hpad demo   # a real worker pool grows and shrinks under a load, for two minutes, and says why": "cmd/hpad runs the demo; make test runs this",
 			"make packages            # .deb, .rpm and .tar.gz for amd64 and arm64 in dist/; make image for containers":   "test/packages builds and installs them",
-			"[sources.prom]": "TestBlocks of test/docs and TestConfigs read such tables",
+			"[sources.prom]": "it goes on from the example, and needs a Prometheus of the reader",
 		},
 	})
 	guide.Breathes(t, said["bin/hpad history worker"])
