@@ -5,8 +5,11 @@ import (
 	"testing"
 
 	"github.com/hpad/hpad/test/internal/parallel"
+	"github.com/hpad/hpad/test/internal/program"
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(parallel.Run(m, 12))
+	code := parallel.Run(m, 12)
+	program.Clean()
+	os.Exit(code)
 }
