@@ -12,9 +12,11 @@ import (
 )
 
 // historyOf follows what hinders an autoscaler and the reasons of its conditions, and
-// returns the entry of a pass that is worth one: it settled something, its reasons are
-// news, or what is wrong is.
+// returns the entry of a pass that is worth one: it settled something, a pause began or
+// ended, its reasons are news, or what is wrong is.
 func historyOf(name string, following *following, before *publication, after *result, settled, dryRun bool, events []policy.Event, err string) []state.Entry {
+	// What people did is told each time, however often.
+	settled = settled || slices.ContainsFunc(events, policy.Event.TellsOfPause)
 	decision, hindered := &after.Decision, &following.hindrance
 	known := hindered.Cause
 	hindrance := hindranceOf(decision, after.Outcome, failureOf(decision, after.Outcome, after.failed))

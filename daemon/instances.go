@@ -29,6 +29,7 @@ func (d *Daemon) InstancesOf(ctx context.Context, name string) (api.InstanceList
 	other.definition.Store(known.definition.Load())
 	ready, completed := make(chan chunk, 1), make(chan *round, 1)
 	r := newRound(&d.environment, newRoster([]*autoscaler{other}), d.clock.Now(), false, ready, completed)
+	r.look = true
 	r.unfinished.Store(1)
 	list := make(chan api.InstanceList, 1)
 	r.start(func(int) time.Time { return time.Time{} }) // nothing of before will do

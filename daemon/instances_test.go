@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
 	"github.com/hpad/hpad/daemon/api"
 	"github.com/hpad/hpad/daemon/config"
 	"github.com/hpad/hpad/policy"
@@ -14,6 +17,31 @@ import (
 	"github.com/hpad/hpad/targets"
 	"github.com/hpad/hpad/targets/targettest"
 )
+
+// TestLooksAreNoNews holds that a look at instances says nothing of what fails, which the
+// rounds do.
+func TestLooksAreNoNews(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		core, logs := observer.New(zap.InfoLevel)
+		w.log = zap.New(core)
+		w.fed("web", 3, 3)
+		w.start()
+		w.advance(20 * time.Second)
+		logged := logs.Len()
+		remove := w.fleet().Inject(targettest.Fault{Call: targettest.SnapshotCall, Err: targets.ErrForbidden})
+		w.source().set("web", func(context.Context, time.Time) (sources.Vector, error) { return sources.Vector{}, errors.New("gone") })
+		if list, err := w.daemon.InstancesOf(t.Context(), "web"); err != nil || list.Error == "" {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		if said := logs.All()[logged:]; len(said) > 0 {
+			t.Errorf("a look logged %v", said)
+		}
+		for _, problem := range w.daemon.Readiness().Problems {
+			t.Errorf("a look made a problem: %+v", problem)
+		}
+		remove()
+	})
+}
 
 // TestInstancesOf reads instances beside the passes, which go on, and changes nothing.
 func TestInstancesOf(t *testing.T) {

@@ -36,6 +36,37 @@ func (w *world) wantCount(name string, want int32) {
 	}
 }
 
+// TestEachPauseIsInTheHistory holds that pauses and their ends have entries of their own
+// however often they take turns.
+func TestEachPauseIsInTheHistory(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fed("web", 5, 5)
+		w.start()
+		const times = 10
+		for range times {
+			w.pause(policy.Scope{Autoscaler: "web"}, policy.BothDirections, 0)
+			w.advance(5 * time.Second)
+			w.resume(policy.Scope{Autoscaler: "web"})
+			w.advance(5 * time.Second)
+		}
+		entries, err := w.daemon.History(t.Context(), "web", time.Time{}, time.Time{}, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := map[string]int{}
+		for _, entry := range entries {
+			for _, event := range entry.Events {
+				if event.TellsOfPause() {
+					told[event.Reason]++
+				}
+			}
+		}
+		if told["Paused"] != times || told["Resumed"] != times {
+			t.Errorf("the history tells of %v, want %d of each", told, times)
+		}
+	})
+}
+
 // TestPauseHolds pauses one autoscaler: what it would have done stays recorded, and is
 // done once it is resumed.
 func TestPauseHolds(t *testing.T) {

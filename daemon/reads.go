@@ -42,6 +42,9 @@ type reads struct {
 	batches   []batchRound
 	// over is closed once every pass has ended.
 	over chan struct{}
+	// look is whether a person looks and nothing is decided: what fails is in what is
+	// returned, and is no news of a fleet or a source.
+	look bool
 }
 
 // wait is how far the reads of one pass are.
@@ -557,8 +560,8 @@ func (r *reads) isOut(pass, metric int) (out, sure bool) {
 // reportFleet keeps whether a fleet can be read, and logs when that changes or has
 // another cause: one line for all the autoscalers that the read was for.
 func (r *reads) reportFleet(h *adapters.Fleet, autoscalers int, err error) {
-	if r.runContext.Err() != nil {
-		return // the stop cut the read off
+	if r.look || r.runContext.Err() != nil {
+		return // or the stop cut the read off
 	}
 	news, fields := h.Problem.Set(err)
 	fields = append([]zap.Field{zap.String("fleet", h.Name), zap.Int("autoscalers", autoscalers)}, fields...)
@@ -577,8 +580,8 @@ func (r *reads) reportFleet(h *adapters.Fleet, autoscalers int, err error) {
 // reportSamples logs that the samples of a fleet cannot be read, for another cause,
 // or again.
 func (r *reads) reportSamples(h *adapters.Fleet, autoscalers int, err error) {
-	if r.runContext.Err() != nil {
-		return // the stop cut the read off
+	if r.look || r.runContext.Err() != nil {
+		return // or the stop cut the read off
 	}
 	news, fields := h.Unsampled.Set(err)
 	fields = append([]zap.Field{zap.String("fleet", h.Name), zap.Int("autoscalers", autoscalers)}, fields...)
@@ -596,8 +599,8 @@ func (r *reads) reportSamples(h *adapters.Fleet, autoscalers int, err error) {
 // reportSource keeps whether a source answers, and logs when that changes or has
 // another cause: one line for all the autoscalers that ask it.
 func (r *reads) reportSource(h *adapters.Source, autoscalers int, err error) {
-	if r.runContext.Err() != nil {
-		return // the stop cut the queries off
+	if r.look || r.runContext.Err() != nil {
+		return // or the stop cut the queries off
 	}
 	news, fields := h.Problem.Set(err)
 	fields = append([]zap.Field{zap.String("source", h.Name), zap.Int("autoscalers", autoscalers)}, fields...)

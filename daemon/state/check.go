@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -50,15 +51,19 @@ func (r *Report) Problems() int {
 }
 
 // Check looks at every page and value of a state directory, and changes nothing. The
-// error is a [HeldError] while a daemon holds it, which has looked when it started.
+// error is a [HeldError] while a daemon holds it, which has looked when it started, and a
+// [fs.ErrPermission] for who may not read it.
 func Check(dir string) (Report, error) {
 	report := Report{Dir: dir}
 	for _, name := range []string{stateName, historyName} {
 		path := filepath.Join(dir, name)
 		file, err := checkFile(path)
 		var held *HeldError
-		if errors.As(err, &held) {
+		switch {
+		case errors.As(err, &held):
 			return report, err
+		case errors.Is(err, fs.ErrPermission):
+			return report, fmt.Errorf("%w: nothing is known of it; ask as root or as the user that hpad runs as, as by \"runuser -u hpad -- hpad state check\"", err)
 		}
 		if err != nil {
 			file.Problems = append(file.Problems, err.Error())

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -263,5 +266,25 @@ func TestCheck(t *testing.T) {
 				t.Error("the file was changed")
 			}
 		})
+	}
+}
+
+// TestCheckOfAnother holds that a state that may not be read is not said to be damaged.
+func TestCheckOfAnother(t *testing.T) {
+	dir, _ := exported(t)
+	path := filepath.Join(dir, stateName)
+	if os.Geteuid() == 0 {
+		const nobody = 65534
+		runtime.LockOSThread() // and never unlocked: the thread ends with the test
+		if err := syscall.Setfsuid(nobody); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = syscall.Setfsuid(0) }()
+	} else if err := os.Chmod(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	report, err := Check(dir)
+	if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "permission denied: nothing is known of it; ask as root") {
+		t.Errorf("it says %+v, %v", report, err)
 	}
 }
