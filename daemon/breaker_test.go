@@ -239,8 +239,6 @@ func TestBreakerWindow(t *testing.T) {
 	})
 }
 
-// TestBreakerResumed holds that what a person lets go goes, and all that follows within
-// the window.
 // TestBreakerUnanswered: writes without an answer that turn out not to have been made took
 // nothing away, also over a restart.
 func TestBreakerUnanswered(t *testing.T) {
@@ -272,6 +270,8 @@ func TestBreakerUnanswered(t *testing.T) {
 	}
 }
 
+// TestBreakerResumed holds that what a person lets go goes, and all that follows within
+// the window, and that the end of a person's own pause lets nothing go.
 func TestBreakerResumed(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		names := w.guarded()
@@ -283,8 +283,14 @@ func TestBreakerResumed(t *testing.T) {
 		if pauses := w.daemon.Pauses(); len(pauses) != 2 || pauses[0].Breaker || !pauses[1].Breaker {
 			t.Errorf("in force: %v", pauses)
 		}
-		if ended, err := w.daemon.Resume(t.Context(), policy.Scope{Fleet: "fleet"}, "bob"); err != nil || ended.Breaker {
-			t.Errorf("resumed %v, %v", ended, err)
+		fleet := policy.Scope{Fleet: "fleet"}
+		if ended, err := w.daemon.Resume(t.Context(), fleet, "bob"); err != nil || ended.Breaker || !strings.Contains(ended.Message, "still in force") {
+			t.Errorf("resumed %v, %v, want the person's pause, with a word of the breaker", ended, err)
+		}
+		w.advance(15 * time.Second)
+		w.wantCounts(10, names...)
+		if ended, err := w.daemon.Resume(t.Context(), fleet, "bob"); err != nil || !ended.Breaker {
+			t.Errorf("resumed %v, %v, want what the breaker holds", ended, err)
 		}
 		w.advance(15 * time.Second)
 		w.wantCounts(5, names...)

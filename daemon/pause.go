@@ -234,8 +234,9 @@ func (d *Daemon) checkPause(pause *policy.Pause, lasts time.Duration) error {
 	return nil
 }
 
-// Resume ends the pause of a scope, and returns it; of a fleet also what its breaker
-// holds, which then holds nothing for its window. Pauses of other scopes stay in force,
+// Resume ends the pause of a scope, and returns it. Of a fleet that nobody paused it ends
+// what its breaker holds, which then holds nothing for its window; of one that somebody
+// paused the breaker goes on, and the message of the pause says so. Pauses of other scopes stay in force,
 // also those that bear on the same autoscalers. The error is an api.ErrNotPaused where
 // there is none; with another one the pause is over and that could not be kept in the
 // state yet.
@@ -247,22 +248,29 @@ func (d *Daemon) Resume(ctx context.Context, scope policy.Scope, author string) 
 	if author != "" {
 		message += " by " + author
 	}
-	breaker := policy.Scope{Fleet: scope.Fleet, Breaker: true}
-	if held, open := d.pauses.table.Load().inForce[breaker]; open && scope.Autoscaler == "" && !held.Ended(d.clock.Now()) {
+	inForce, now := d.pauses.table.Load().inForce, d.clock.Now()
+	ends, breaker := scope, policy.Scope{Fleet: scope.Fleet, Breaker: true}
+	own, paused := inForce[scope]
+	held, open := inForce[breaker]
+	paused, open = paused && !own.Ended(now), open && scope.Fleet != "" && !held.Ended(now)
+	if open && !paused {
+		ends = breaker
 		d.waiveBreaker(scope.Fleet) // first, so that no round opens it again
 	}
-	ended, commit := d.pauses.end(d.clock.Now(), d.recorder, func(pause policy.Pause) (string, bool) {
-		return message, pause.Scope == scope || scope.Fleet != "" && pause.Scope == breaker
+	ended, commit := d.pauses.end(now, d.recorder, func(pause policy.Pause) (string, bool) {
+		return message, pause.Scope == ends
 	})
 	if len(ended) == 0 {
 		return policy.Pause{}, d.notPaused(scope)
 	}
-	slices.SortFunc(ended, comparePauses) // a person's own is the one that is returned
 	d.log.Info("resumed", pauseFields(scope, author)...)
 	err := awaitKept(ctx, scope, commit)
 	d.evaluateScope(scope)
 	scale := d.clock.Scale()
 	ended[0].Message = pauseText(&ended[0], scale)
+	if open && paused {
+		ended[0].Message += "; still in force, until it is resumed as well: " + pauseText(&held, scale)
+	}
 	return pauseShownBy(scale, ended[0]), err
 }
 
