@@ -618,6 +618,9 @@ func (r *reads) reportSource(h *adapters.Source, autoscalers int, err error) {
 
 // reportWarnings logs what a source says beside an answer, once for each query.
 func (r *reads) reportWarnings(h *adapters.Source, query string, warnings []string) {
+	if r.look {
+		return
+	}
 	for _, warning := range h.NewWarnings(query, warnings) {
 		r.log.Warn("source warns", zap.String("source", h.Name), zap.String("query", query), zap.String("warning", warning))
 	}
