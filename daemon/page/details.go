@@ -49,15 +49,14 @@ type why struct {
 	Sentence string
 	// Steps is the whole text.
 	Steps string
-	// Past is whether it is that of another time; Binding is when the recommendation was
-	// made that holds the count, in seconds since 1970.
-	Past          bool
-	Window        float64
-	Binding       int64
-	BindingCount  int32
-	Reason        string
-	CauseSince    time.Time
-	Written, Held bool
+	// Past is whether it is that of another time, which is At in seconds since 1970.
+	Past bool
+	At   float64
+	// Window is the stabilization window in seconds, Binding when the recommendation was
+	// made that holds the count.
+	Window       float64
+	Binding      int64
+	BindingCount int32
 }
 
 type metricView struct {
@@ -142,28 +141,29 @@ func (p *Page) instances(r *http.Request, name string) *api.InstanceList {
 // why explains the last decision, or with at that of another time.
 func (p *Page) why(r *http.Request, view *api.Autoscaler, at string, zone *time.Location) why {
 	explanation := view.Explanation()
+	var when time.Time
 	if at != "" {
-		when, err := api.Instant("at", at)
-		if err == nil {
+		var err error
+		if when, err = api.Instant("at", at); err == nil {
 			explanation, err = api.ExplainAt(r.Context(), p.daemon, *view, when)
 		}
 		if err != nil {
 			if errors.Is(err, api.ErrUnknown) {
 				err = errors.New("no decision is recorded up to then")
 			}
-			return why{Error: err.Error(), Past: true}
+			return why{Error: err.Error(), Past: true, At: seconds(when)}
 		}
 	}
-	y := why{Past: at != "", Reason: explanation.Evaluation.Reason, CauseSince: explanation.Evaluation.Since}
+	y := why{Past: at != "", At: seconds(when)}
 	if d := explanation.Decision; d != nil {
 		local := *d
 		local.Time = d.Time.In(zone)
 		explanation.Decision = &local
 		y.Time, y.Sentence, y.Count = local.Time, redact.Text(explain.Sentence(local, explanation.Evaluation)), explain.Count(local, explanation.Evaluation)
-		y.Written, y.Held = explanation.Evaluation.Written != nil, explain.HeldByText(local) != ""
 		if s := d.Stabilization; s != nil {
 			y.Window = max(s.UpWindow, s.DownWindow).Seconds()
 			if s.Binding != nil {
+				y.Window = s.BindingLeaves.Sub(s.Binding.Time).Seconds()
 				y.Binding, y.BindingCount = s.Binding.Time.Unix(), s.Binding.Replicas
 			}
 		}
@@ -174,6 +174,14 @@ func (p *Page) why(r *http.Request, view *api.Autoscaler, at string, zone *time.
 	}
 	y.Steps = redact.Text(steps.String())
 	return y
+}
+
+// seconds returns a time in seconds since 1970; 0 for none.
+func seconds(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixMilli()) / 1000
 }
 
 func metricsOf(view *api.Autoscaler, now time.Time) []metricView {

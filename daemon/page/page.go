@@ -52,7 +52,7 @@ func New(d Daemon, access api.Access, next http.Handler) *Page {
 	mux := http.NewServeMux()
 	mux.Handle("/", next)
 	for path, handler := range map[string]http.HandlerFunc{
-		"/{$}": p.list, "/rows": p.rows, "/lines": p.lines, "/changes": p.changes,
+		"/{$}": p.list, "/rows": p.rows, "/lines": p.lines, "/marks": p.marks, "/changes": p.changes,
 		"/autoscalers/{name}": p.autoscaler, "/assets/{file}": asset,
 	} {
 		mux.Handle("GET "+path, withPolicy(compress(handler)))

@@ -14,6 +14,21 @@ document.cookie = `zone=${encodeURIComponent(zone)}; path=${new URL(base).pathna
 /** zoneIsNew is whether the view was made in another zone than the browser's. */
 export const zoneIsNew = before !== encodeURIComponent(zone);
 
+// How far the clock of the browser is off, where that is more than a message takes.
+const answered = performance.timeOrigin + (performance.getEntriesByType("navigation")[0]?.responseStart ?? 0);
+const off = Number(document.body.dataset.now) - answered, skew = Math.abs(off) > 3000 ? off : 0;
+
+/** now is the server's time in seconds since 1970. */
+export const now = () => (Date.now() + skew) / 1000;
+
+const clocks = new Map();
+
+/** clock writes seconds since 1970 as the server does, in the zone of the page or another one. */
+export function clock(seconds, zone = document.body.dataset.zone) {
+	if (!clocks.has(zone)) clocks.set(zone, new Intl.DateTimeFormat("sv-SE", { timeZone: zone, dateStyle: "short", timeStyle: "medium" }));
+	return clocks.get(zone).format(new Date(seconds * 1000));
+}
+
 const status = document.getElementById("live");
 
 /** say tells how the page is connected; lost ones are told aloud. */

@@ -1,9 +1,14 @@
 // The drawing of one autoscaler: its count between min and max, what each metric proposes,
-// the window that holds it, and marks for what people and others did.
-import { base, data, element, fetched } from "./common.js";
+// the window that holds the count, and marks for what happened.
+import { base, clock, data, element, fetched, now } from "./common.js";
 
-const box = document.getElementById("drawing"), spans = document.getElementById("spans"), rows = document.querySelector("#drawing-table tbody");
-const hour = 3600, refreshEvery = 15_000, explainAfter = 180;
+const box = document.getElementById("drawing"), spans = document.getElementById("spans"), unzoom = document.getElementById("unzoom");
+const key = document.getElementById("key"), reading = document.getElementById("reading");
+const table = document.querySelector("#drawing-table tbody"), tableShown = document.getElementById("drawing-table").closest("details");
+const hour = 3600, day = 24 * hour, height = 300;
+
+// Points are thinned to one in 5 minutes when they are older than a day.
+const period = Math.max(15, Number(document.body.dataset.period) || 0), thin = 300;
 
 const colours = () => {
 	const style = getComputedStyle(document.documentElement), dark = matchMedia("(prefers-color-scheme: dark)").matches;
@@ -14,209 +19,415 @@ const colours = () => {
 	};
 };
 
-/** marksOf makes marks of entries of the history: their time, a sign and what happened. */
-function marksOf(entries) {
-	const marks = [];
-	for (const entry of entries) {
-		const time = Date.parse(entry.time) / 1000, decision = entry.decision ?? {};
-		if (decision.foreign) marks.push({ time, kind: "foreign", sign: "◆", text: `somebody else changed the count from ${decision.foreign.from}` });
-		if (decision.command) marks.push({ time, kind: "person", sign: "●", text: `${decision.command.author || "a person"} set ${decision.command.replicas}` });
-		for (const event of entry.events ?? []) {
-			if (event.reason === "BoundsChanged") marks.push({ time, kind: "bounds", sign: "■", text: event.message });
-			else if (/^(Paused|Resumed|PauseEnded|Breaker)/.test(event.reason)) marks.push({ time, kind: "pause", sign: "❙❙", text: event.message });
-		}
-		if (entry.written !== undefined && !decision.command) marks.push({ time, kind: "scaled", sign: decision.current_replicas < entry.written ? "▲" : "▼", text: `${decision.current_replicas} → ${entry.written}` });
-	}
-	return marks;
+// The marks: their shapes, 12 wide around 0 0, and what they are.
+const shapes = {
+	up: "M-5 4.5H5L0-5Z", down: "M-5-4.5H5L0 5Z", person: "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0Z", foreign: "M0-6L6 0L0 6L-6 0Z",
+	bounds: "M-4-4H4V4H-4Z", pause: "M-4.5-5h3V5h-3ZM1.5-5h3V5h-3Z", failed: "M-5-3L-3-5L0-2L3-5L5-3L2 0L5 3L3 5L0 2L-3 5L-5 3L-2 0Z",
+};
+const meanings = {
+	up: "scaled up", down: "scaled down", person: "set by a person", foreign: "changed by somebody else", bounds: "min or max changed", pause: "pause",
+	failed: "failed",
+};
+const colourOf = (kind, c) => ({ up: c.count, down: c.count, person: c.held, pause: c.held, bounds: c.text })[kind] ?? c.bad;
+
+const columnsOf = (graph) => [graph.replicas, graph.desired_replicas, graph.min_replicas, graph.max_replicas];
+
+/** joined is a graph with what came after it, and without what is older than from. */
+function joined(graph, after, from) {
+	const names = [...new Set([...graph.metrics, ...after.metrics].map((metric) => metric.name))];
+	const first = graph.time.findIndex((time) => time >= from), cut = first < 0 ? graph.time.length : first;
+	const both = (a, b) => [...(a?.slice(cut) ?? Array(graph.time.length - cut).fill(null)), ...(b ?? Array(after.time.length).fill(null))];
+	const one = { time: both(graph.time, after.time) };
+	for (const name of ["replicas", "desired_replicas", "min_replicas", "max_replicas"]) one[name] = both(graph[name], after[name]);
+	one.metrics = names.map((name) => {
+		const [a, b] = [graph, after].map((of) => of.metrics.find((metric) => metric.name === name));
+		return { name, proposals: both(a?.proposals, b?.proposals), values: both(a?.values, b?.values) };
+	});
+	return one;
 }
 
-const clock = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+/**
+ * lines makes the columns of a drawing of a graph: between its points stand the counts of
+ * marks, where nothing is known there is nothing, and the last point is how it is now.
+ */
+function lines(graph, marks, live) {
+	const width = 4 + 2 * graph.metrics.length, sources = [...columnsOf(graph), ...graph.metrics.flatMap((metric) => [metric.proposals, metric.values])];
+	const out = [[], ...Array.from({ length: width }, () => [])];
+	const put = (time, values) => {
+		out[0].push(time);
+		values.forEach((value, i) => out[i + 1].push(value));
+	};
+	const counted = marks.filter((mark) => mark.count !== undefined);
+	let next = 0, last = 0, held = null;
+	const changes = (before) => {
+		for (; next < counted.length && counted[next].time < before; next++) {
+			if (held && counted[next].time > last) {
+				held = [counted[next].count, ...held.slice(1)];
+				put(last = counted[next].time, held);
+			}
+		}
+	};
+	const end = now();
+	graph.time.forEach((time, i) => {
+		changes(time);
+		const step = end - time > day ? Math.max(thin, period) : period;
+		if (held && time - last > 3 * step + 30) put(last + step, Array(width).fill(null));
+		held = sources.map((source) => source[i]);
+		put(last = time, held);
+	});
+	changes(Infinity);
+	if (held && end - last < 3 * period + 30 && end > last) put(end, [live.count, held[1], live.min, live.max, ...held.slice(4)]);
+	return out;
+}
 
 /** draw draws, and explains what is pointed at; pick is called with the time of a click. */
 export function draw(name, here, pick) {
-	const legend = element("p", { className: "legend" }), aside = element("p", { className: "legend", ariaLive: "off" });
-	box.after(legend, aside);
-	box.hidden = false;
-	let hours = Number(sessionStorage.getItem("hours")) || 1, plot, graph, marks = [], window_ = {}, zoomed = false, explaining;
+	for (const one of [box, key, reading]) one.hidden = false;
+	const one = encodeURIComponent(name), live = document.getElementById("count").dataset;
+	let hours = Number(sessionStorage.getItem("hours")) || 1, zoom = null;
+	let graph, marks = [], shown = [[]], plot, drawnAs = "", problem = "";
+	let pinned = {}, pointed = null;
 
-	for (const button of spans.children) {
-		button.addEventListener("click", () => {
-			hours = Number(button.dataset.hours);
-			sessionStorage.setItem("hours", hours);
-			zoomed = false;
-			load();
-		});
+	// The time that is in view.
+	function span() {
+		if (zoom) return zoom;
+		const to = now(), from = to - hours * hour, first = graph?.time[0] ?? from;
+		// What was never known takes no room.
+		if (first > from + (to - from) / 10) return [Math.min(first - (to - first) / 50, to - 120), to];
+		return [from, to];
 	}
 
-	async function load() {
-		for (const button of spans.children) button.setAttribute("aria-pressed", Number(button.dataset.hours) === hours);
-		const to = Date.now() / 1000, from = to - hours * hour, one = `api/v1/autoscalers/${encodeURIComponent(name)}`;
+	function high() {
+		const [from, to] = span();
+		let count = 1, proposed = 0, limit = 0;
+		shown[0].forEach((time, i) => {
+			if (time < from || time > to) return;
+			count = Math.max(count, shown[1][i] ?? 0, shown[2][i] ?? 0, shown[3][i] ?? 0);
+			limit = Math.max(limit, shown[4][i] ?? 0);
+			for (let m = 5; m < shown.length; m += 2) proposed = Math.max(proposed, shown[m][i] ?? 0);
+		});
+		// A max or a proposal that is far away would leave nothing to see of the count.
+		const most = limit <= 4 * count ? Math.max(count, limit) : count;
+		return 1.12 * Math.max(most, Math.min(proposed, 1.6 * most));
+	}
+
+	let loading = false, again = false;
+	async function load(whole) {
+		if (loading) {
+			again ||= whole;
+			return;
+		}
+		loading = true;
+		const to = now(), from = to - hours * hour, since = whole || !graph?.time.length ? from : Math.max(from, graph.time.at(-1) + 1);
 		try {
-			const [points, entries] = await Promise.all([
-				data(`${one}/graph?from=${from}&to=${to}`), data(`${one}/history?changes=true&limit=500&from=${from}&to=${to}`),
+			const [points, happened] = await Promise.all([
+				data(`api/v1/autoscalers/${one}/graph?from=${since}&to=${to + 60}`),
+				fetch(`${base}marks?name=${one}&from=${since}`, { cache: "no-store" }).then((response) => (response.ok ? response.json() : [])),
 			]);
-			graph = points;
-			marks = marksOf(entries);
-			show(from, to);
-		} catch (problem) {
-			legend.textContent = `Nothing can be drawn: ${problem.message}`;
+			graph = since === from ? points : joined(graph, points, from);
+			marks = [...marks.filter((mark) => since !== from && mark.time < since && mark.time >= from), ...happened];
+			problem = "";
+			if (plot?.cursor.left >= 0 && !whole) return; // somebody points at something: nothing moves
+			show();
+		} catch (failure) {
+			problem = `Nothing can be drawn: ${failure.message}`;
+			if (!graph) read();
+		} finally {
+			loading = false;
+			if (again) {
+				again = false;
+				load(true);
+			}
 		}
 	}
 
-	// The window and the recommendation that holds the count, as far as they are in view.
+	// Under the lines is the window, as of what is pointed at or else of what is explained
+	// above, and the recommendation that holds the count.
 	function shade(u) {
 		const c = colours(), ctx = u.ctx, { left, top, width, height } = u.bbox;
 		const x = (time) => Math.min(Math.max(u.valToPos(time, "x", true), left), left + width);
-		const now = Date.now() / 1000, length = Number(window_.window) || 0;
+		const of = pointed?.why ?? pinned, end = pointed?.why ? pointed.time : of.past === "true" ? Number(of.at) : now();
+		const begin = end - (Number(of.window) || 0), binding = Number(of.binding) || 0;
 		ctx.save();
-		if (length > 0) {
-			ctx.globalAlpha = 0.13;
-			ctx.fillStyle = c.held;
-			ctx.fillRect(x(now - length), top, x(now) - x(now - length), height);
-			ctx.globalAlpha = 1;
+		ctx.fillStyle = ctx.strokeStyle = c.held;
+		ctx.globalAlpha = 0.14;
+		ctx.fillRect(x(begin), top, x(end) - x(begin), height);
+		ctx.globalAlpha = 1;
+		ctx.lineWidth = 1.5 * devicePixelRatio;
+		if (of.past === "true" && !pointed?.why && end > u.scales.x.min) {
+			ctx.beginPath();
+			ctx.moveTo(x(end), top);
+			ctx.lineTo(x(end), top + height);
+			ctx.stroke();
 		}
-		const binding = Number(window_.binding) || 0;
-		if (binding > 0 && binding >= u.scales.x.min && binding <= u.scales.x.max) {
-			const y = u.valToPos(Number(window_.bindingCount), "y", true);
-			ctx.strokeStyle = ctx.fillStyle = c.held;
-			ctx.lineWidth = 1.5 * devicePixelRatio;
-			ctx.setLineDash([4, 4]);
+		if (binding >= begin - 1 && binding > u.scales.x.min && binding < u.scales.x.max) {
+			const y = u.valToPos(Number(of.bindingCount), "y", true);
+			ctx.setLineDash([4 * devicePixelRatio, 3 * devicePixelRatio]);
 			ctx.beginPath();
 			ctx.moveTo(x(binding), y);
-			ctx.lineTo(x(now), y);
+			ctx.lineTo(x(end), y);
 			ctx.stroke();
 			ctx.beginPath();
-			ctx.arc(x(binding), y, 4 * devicePixelRatio, 0, 2 * Math.PI);
+			ctx.arc(x(binding), y, 4.5 * devicePixelRatio, 0, 2 * Math.PI);
 			ctx.fill();
 		}
 		ctx.restore();
 	}
 
+	// Over the lines, in a row of their own, are the marks.
 	function mark(u) {
-		const c = colours(), ctx = u.ctx, { left, top, width, height } = u.bbox;
-		const colour = { foreign: c.bad, person: c.bad, pause: c.held, bounds: c.text, scaled: c.count };
-		ctx.save();
-		ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
-		ctx.textAlign = "center";
-		for (const one of marks) {
-			const x = u.valToPos(one.time, "x", true);
-			if (x < left || x > left + width) continue;
-			ctx.fillStyle = ctx.strokeStyle = colour[one.kind];
-			if (one.kind !== "scaled") {
-				ctx.globalAlpha = 0.5;
+		const c = colours(), ctx = u.ctx, { left, top, width, height } = u.bbox, last = {};
+		for (const mark of marks) {
+			const x = u.valToPos(mark.time, "x", true);
+			if (x < left || x > left + width || x - last[mark.kind] < 3 * devicePixelRatio) continue;
+			last[mark.kind] = x;
+			ctx.save();
+			ctx.fillStyle = ctx.strokeStyle = colourOf(mark.kind, c);
+			if (mark.kind !== "up" && mark.kind !== "down") {
+				ctx.globalAlpha = 0.45;
 				ctx.beginPath();
-				ctx.moveTo(x, top + 14 * devicePixelRatio);
+				ctx.moveTo(x, top);
 				ctx.lineTo(x, top + height);
 				ctx.stroke();
 				ctx.globalAlpha = 1;
 			}
-			ctx.fillText(one.sign, x, top + 11 * devicePixelRatio);
+			ctx.translate(x, top - 9 * devicePixelRatio);
+			ctx.scale(devicePixelRatio, devicePixelRatio);
+			ctx.fill(new Path2D(shapes[mark.kind]));
+			ctx.restore();
 		}
-		ctx.restore();
 	}
 
-	function show(from, to) {
-		if (zoomed) return;
-		const c = colours(), stepped = uPlot.paths.stepped({ align: 1 });
-		const line = (label, stroke, width, more = {}) => ({ label, stroke, width, paths: stepped, points: { show: false }, ...more });
-		const series = [{}, line("max", c.text, 1, { dash: [2, 4] }), line("min", c.text, 1, { dash: [2, 4] })];
-		const columns = [graph.time, graph.max_replicas, graph.min_replicas];
-		graph.metrics.forEach((metric, i) => {
-			series.push(line(`${metric.name} proposes`, c.proposals[i % c.proposals.length], 1));
-			columns.push(metric.proposals);
+	// What times are written below the drawing: days, minutes or seconds, as it needs.
+	function times(u, splits, axis, space, step) {
+		let before = "";
+		return splits.map((time) => {
+			const [date, text] = clock(time).split(" ");
+			const first = date !== before;
+			before = date;
+			if (step >= day) return date.slice(5);
+			return text.slice(0, step < 60 ? 8 : 5) + (first ? `\n${date}` : "");
 		});
-		series.push(line("count", c.count, 2.5));
-		columns.push(graph.replicas);
+	}
+
+	function begin(c) {
+		const stepped = uPlot.paths.stepped({ align: 1 });
+		const line = (stroke, width, more = {}) => ({ stroke, width, paths: stepped, points: { show: false }, spanGaps: false, ...more });
+		const none = { show: false }, bound = line(c.text, 1, { dash: [2, 4] });
+		const series = [{}, line(c.count, 2.5, { fill: `${c.count}14` }), none, bound, { ...bound }];
+		graph.metrics.forEach((_, i) => series.push(line(c.proposals[i % c.proposals.length], 1.25), { show: false, scale: "value" }));
+		const axis = { stroke: c.text, grid: { stroke: c.edge, width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
 		plot?.destroy();
-		const known = [...graph.replicas, ...graph.metrics.flatMap((metric) => metric.proposals)].filter((n) => n !== null);
-		const most = known.reduce((a, b) => Math.max(a, b), 1), limit = graph.max_replicas.findLast((n) => n !== null) ?? most;
-		// A max that is far away would leave nothing to see of the count.
-		const high = (limit <= 4 * most ? Math.max(most, limit) : most) * 1.12;
-		const axis = { stroke: c.text, grid: { stroke: c.edge, width: 1 }, ticks: { stroke: c.edge, width: 1 }, font: "12px system-ui, sans-serif" };
 		plot = new uPlot({
-			width: box.clientWidth, height: 280, legend: { show: false }, series,
-			scales: { x: { time: true, range: (u, least, most) => (zoomed ? [least, most] : [from, to]) }, y: { range: [0, high] } },
-			axes: [axis, { ...axis, size: 44, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 50000, 100000] }],
-			cursor: { y: false, drag: { x: true, y: false, setScale: true } },
-			hooks: {
-				drawClear: [shade], draw: [mark], setCursor: [point],
-				setSelect: [(u) => { zoomed = u.select.width > 0; }],
-			},
-		}, columns, box);
-		plot.over.addEventListener("dblclick", () => {
-			zoomed = false;
-			load();
+			width: box.clientWidth, height, padding: [20, 8, 0, 0], legend: { show: false }, series,
+			tzDate: (time) => uPlot.tzDate(new Date(time * 1000), document.body.dataset.zone),
+			scales: { x: { time: true, range: () => span() }, y: { range: () => [0, high()] }, value: { auto: false, range: () => [0, 1] } },
+			axes: [{ ...axis, values: times, size: 46 }, { ...axis, size: 40, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000] }],
+			cursor: { y: false, dataIdx: before, points: { size: (_, i) => (i === 1 ? 8 : i > 4 ? 6 : 0) }, drag: { x: true, y: false, setScale: false, dist: 6 }, bind: { dblclick: () => null } },
+			hooks: { drawClear: [shade], draw: [mark], setCursor: [() => read()], setSelect: [select] },
+		}, shown, box);
+		let down = 0;
+		plot.over.addEventListener("mousedown", (event) => { down = event.clientX; });
+		plot.over.addEventListener("click", (event) => {
+			if (Math.abs(event.clientX - down) < 6 && plot.cursor.left >= 0) choose();
 		});
-		plot.over.addEventListener("click", () => {
-			const at = plot.cursor.left >= 0 ? plot.posToVal(plot.cursor.left, "x") : 0;
-			if (at > 0 && !zoomed) pick(new Date(at * 1000).toISOString());
-		});
-		point(plot);
-		tell();
+		plot.over.addEventListener("dblclick", () => zoomTo(null));
+	}
+
+	// The point that holds at a time is the one before, not the nearest.
+	const before = (u, series, nearest, time) => (shown[0][nearest] > time && nearest > 0 ? nearest - 1 : nearest);
+
+	function show() {
+		shown = lines(graph, marks, { count: Number(live.count), min: Number(live.min), max: Number(live.max) });
+		const c = colours(), as = JSON.stringify([c, graph.metrics.map((metric) => metric.name)]);
+		if (as === drawnAs) {
+			plot.setData(shown);
+		} else {
+			drawnAs = as;
+			begin(c);
+		}
+		for (const button of spans.querySelectorAll("[data-hours]")) button.setAttribute("aria-pressed", Number(button.dataset.hours) === hours);
+		unzoom.disabled = !zoom;
+		tell(c);
+		read();
+	}
+
+	function select(u) {
+		if (u.select.width < 6) return;
+		const ends = [u.select.left, u.select.left + u.select.width].map((x) => u.posToVal(x, "x"));
+		u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+		zoomTo(ends);
+	}
+
+	function zoomTo(ends) {
+		const shortest = 30;
+		if (ends && ends[1] - ends[0] < shortest) ends = [(ends[0] + ends[1] - shortest) / 2, (ends[0] + ends[1] + shortest) / 2];
+		zoom = ends;
+		unzoom.disabled = !zoom;
+		if (!plot) return;
+		const [min, max] = span();
+		plot.setScale("x", { min, max });
+	}
+
+	function choose() {
+		const time = plot.posToVal(plot.cursor.left, "x");
+		pick(time >= now() - 1 ? "" : String(Math.round(time)));
+	}
+
+	// The key names the lines, with the values of what is pointed at or else the last ones.
+	let values = [];
+	function tell(c) {
+		const sample = (d, attributes) => {
+			const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg"), path = document.createElementNS(svg.namespaceURI, "path");
+			for (const [name, value] of Object.entries({ viewBox: "-9 -7 18 14", width: 18, height: 14, "aria-hidden": "true" })) svg.setAttribute(name, value);
+			for (const [name, value] of Object.entries({ d, fill: "none", ...attributes })) path.setAttribute(name, value);
+			svg.append(path);
+			return svg;
+		};
+		const line = (text, stroke, more) => {
+			const value = element("b");
+			values.push(value);
+			return element("li", {}, sample("M-9 0H9", { stroke, "stroke-width": 1.5, ...more }), `${text} `, value);
+		};
+		values = [];
+		const items = [line("count", c.count, { "stroke-width": 3 }), line("min and max", c.text, { "stroke-dasharray": "2 4" })];
+		graph.metrics.forEach((metric, i) => items.push(line(`${metric.name} proposes`, c.proposals[i % c.proposals.length])));
+		const [from, to] = span(), kinds = new Set(marks.filter((mark) => mark.time >= from && mark.time <= to).map((mark) => mark.kind));
+		if (Number(pinned.window) > 0) items.push(element("li", {}, sample("M-9-6H9V6H-9Z", { fill: c.held, opacity: 0.3 }), `stabilization window, ${length(pinned.window)}`));
+		for (const kind of Object.keys(shapes)) if (kinds.has(kind)) items.push(element("li", {}, sample(shapes[kind], { fill: colourOf(kind, c) }), meanings[kind]));
+		key.replaceChildren(...items);
+		if (tableShown.open) tabulate();
 	}
 
 	// What is under the pointer, and that decision.
-	function point(u) {
-		const i = u.cursor.idx;
-		const parts = [];
-		if (i !== null && i !== undefined && u.cursor.left >= 0) {
-			const at = graph.time[i];
-			parts.push(clock.format(new Date(at * 1000)), element("span", {}, "count ", element("b", { textContent: graph.replicas[i] ?? "unknown" })));
-			for (const metric of graph.metrics) {
-				parts.push(element("span", {}, `${metric.name} proposes `, element("b", { textContent: metric.proposals[i] ?? "nothing" }), metric.values[i] === null ? "" : ` at ${Number(metric.values[i].toPrecision(4))}`));
-			}
-			const pixels = u.posToVal(8, "x") - u.posToVal(0, "x");
-			for (const one of marks) if (Math.abs(one.time - at) < Math.max(pixels, 1)) parts.push(`${one.sign} ${one.text}`);
-			explain(at);
-		} else {
-			clearTimeout(explaining);
-			aside.textContent = "Point at an instant to see why; a click keeps it, dragging zooms, a double click shows all again.";
-			const c = colours();
-			const key = (text, colour) => {
-				const sample = element("span", { textContent: text });
-				sample.style.color = colour;
-				return sample;
-			};
-			parts.push(key("━ count", c.count), ...(graph?.metrics ?? []).map((metric, n) => key(`─ ${metric.name} proposes`, c.proposals[n % c.proposals.length])), key("┄ min and max", c.text));
-			if (Number(window_.window) > 0) parts.push(key("▒ stabilization window", c.held));
+	function read() {
+		if (!graph) {
+			reading.textContent = problem;
+			return;
 		}
-		legend.replaceChildren(...parts);
+		const at = plot.cursor.left >= 0 ? plot.cursor.idx : null, i = at ?? shown[0].length - 1;
+		const beforeAll = at !== null && shown[0][i] > plot.posToVal(plot.cursor.left, "x");
+		const text = (column) => (beforeAll ? null : column?.[i]) ?? "–";
+		[text(shown[1]), `${text(shown[3])} – ${text(shown[4])}`].forEach((value, n) => { values[n].textContent = value; });
+		graph.metrics.forEach((_, m) => {
+			const value = beforeAll ? null : shown[6 + 2 * m][i];
+			values[2 + m].textContent = text(shown[5 + 2 * m]) + (typeof value === "number" ? ` at ${Number(value.toPrecision(4))}` : "");
+		});
+		if (at === null) {
+			pointed = null;
+			asked++;
+			const known = graph.time.length ? graph.time[0] > now() - hours * hour * 0.9 ? ` Nothing is known from before ${clock(graph.time[0])}.` : "" : "Nothing is known of this time.";
+			reading.replaceChildren(element("span", { className: "muted" }, `Point at an instant, or go there with the arrow keys, to see why. A click keeps it; dragging zooms.${known}`));
+			return;
+		}
+		explain(plot.posToVal(plot.cursor.left, "x"));
 	}
 
-	function explain(at) {
-		clearTimeout(explaining);
-		explaining = setTimeout(async () => {
+	const explained = new Map();
+	let asked = 0;
+	async function explain(time) {
+		const at = Math.min(Math.round(time), Math.floor(now())), mine = ++asked, pixel = plot.posToVal(6, "x") - plot.posToVal(0, "x");
+		const near = marks.filter((mark) => Math.abs(mark.time - time) <= pixel).slice(0, 4).map((mark) => `${meanings[mark.kind]}: ${mark.text}`);
+		const say = (text) => {
+			reading.replaceChildren(element("b", { textContent: clock(at) }), near.length ? ` · ${near.join(" · ")}` : "", element("br"), text);
+			box.setAttribute("aria-valuemin", Math.round(plot.scales.x.min));
+			box.setAttribute("aria-valuemax", Math.round(plot.scales.x.max));
+			box.setAttribute("aria-valuenow", at);
+			box.setAttribute("aria-valuetext", `${clock(at)}, count ${values[0].textContent}. ${near.join(". ")} ${text}`);
+		};
+		if (!explained.has(at)) {
+			say("…");
+			await new Promise((wake) => setTimeout(wake, 120));
+			if (mine !== asked) return;
 			try {
-				const part = await fetched(`${here}?part=why&at=${at}`);
-				aside.textContent = part.querySelector(".sentence")?.textContent ?? part.querySelector(".problem")?.textContent ?? "";
+				const part = await fetched(`${here}?part=why&at=${at}`), why = part.getElementById("why");
+				explained.set(at, { ...why.dataset, text: (why.querySelector(".sentence") ?? why.querySelector(".problem > span")).textContent });
+				if (explained.size > 500) explained.delete(explained.keys().next().value);
 			} catch {
-				aside.textContent = "";
+				if (mine === asked) say("hpad does not answer.");
+				return;
 			}
-		}, explainAfter);
+			if (mine !== asked) return;
+		}
+		const why = explained.get(at);
+		say(why.text);
+		pointed = { time: at, why };
+		plot.redraw(false);
 	}
 
 	// The same as a table, for those who cannot see the drawing.
-	function tell() {
-		const most = 24, every = Math.max(1, Math.floor(graph.time.length / most)), lines = [];
-		const text = (n) => (n === null || n === undefined ? "–" : String(n));
-		for (let i = graph.time.length - 1; i >= 0; i -= every) {
-			const when = new Date(graph.time[i] * 1000), time = element("time", { dateTime: when.toISOString(), title: when.toISOString() }, clock.format(when));
-			const proposals = graph.metrics.map((metric) => `${metric.name}: ${text(metric.proposals[i])}`).join(", ");
-			const cells = [time, text(graph.replicas[i]), text(graph.desired_replicas[i]), text(graph.min_replicas[i]), text(graph.max_replicas[i]), proposals];
-			lines.push(element("tr", {}, ...cells.map((cell) => element("td", {}, cell))));
-		}
-		if (lines.length) rows.replaceChildren(...lines);
+	function tabulate() {
+		const [from, to] = span(), inView = [];
+		shown[0].forEach((time, i) => {
+			if (time >= from && time <= to && shown[1][i] !== null) inView.push(i);
+		});
+		const most = 24, every = Math.max(1, Math.ceil(inView.length / most));
+		const lines = inView.reverse().filter((_, n) => n % every === 0).map((i) => {
+			const when = new Date(shown[0][i] * 1000), cells = [["", element("time", { dateTime: when.toISOString(), title: `${clock(shown[0][i], "UTC")} UTC` }, clock(shown[0][i]))]];
+			["count", "wanted", "min", "max"].forEach((label, n) => cells.push([label, String(shown[n + 1][i] ?? "–")]));
+			cells.push(["", graph.metrics.map((metric, m) => `${metric.name}: ${shown[5 + 2 * m][i] ?? "–"}`).join(", ")]);
+			return element("tr", {}, ...cells.map(([label, cell]) => {
+				const td = element("td", {}, cell);
+				if (label) td.dataset.label = label;
+				return td;
+			}));
+		});
+		if (lines.length) table.replaceChildren(...lines);
 	}
+	tableShown.addEventListener("toggle", () => tableShown.open && graph && tabulate());
 
-	new ResizeObserver(() => plot?.setSize({ width: box.clientWidth, height: 280 })).observe(box);
-	matchMedia("(prefers-color-scheme: dark)").addEventListener("change", load);
-	setInterval(() => !document.hidden && !zoomed && load(), refreshEvery);
-	load();
+	// A person without a pointer moves along the time as along a slider.
+	for (const [name, value] of Object.entries({ tabindex: "0", role: "slider", "aria-label": "Drawing of the count, by time", "aria-valuenow": "0", "aria-valuetext": "now" })) box.setAttribute(name, value);
+	box.addEventListener("keydown", (event) => {
+		if (!plot || event.ctrlKey || event.metaKey || event.altKey) return;
+		const [from, to] = span(), width = plot.over.clientWidth, at = plot.cursor.left >= 0 ? plot.cursor.left : width - 1;
+		const move = (left) => plot.setCursor({ left: Math.min(Math.max(left, 0), width - 1), top: 0 });
+		const step = event.shiftKey ? width / 10 : Math.max(1, width / 200), time = plot.posToVal(at, "x");
+		const acts = {
+			ArrowLeft: () => move(at - step), ArrowRight: () => move(at + step), Home: () => move(0), End: () => move(width - 1), Enter: choose,
+			"+": () => zoomTo([time - (time - from) / 2, time + (to - time) / 2]), "-": () => zoomTo(null),
+			Escape: () => (zoom ? zoomTo(null) : leave()),
+		};
+		if (!acts[event.key]) return;
+		event.preventDefault();
+		acts[event.key]();
+	});
+	const leave = () => plot?.setCursor({ left: -10, top: -10 });
+	box.addEventListener("blur", leave);
+
+	for (const button of spans.querySelectorAll("[data-hours]")) {
+		button.addEventListener("click", () => {
+			hours = Number(button.dataset.hours);
+			sessionStorage.setItem("hours", hours);
+			zoom = null;
+			load(true);
+		});
+	}
+	unzoom.addEventListener("click", () => zoomTo(null));
+	new ResizeObserver(() => plot?.setSize({ width: box.clientWidth, height })).observe(box);
+	matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => graph && show());
+
+	// A short time in view moves fast.
+	let refreshed = 0;
+	const refresh = () => {
+		const [from, to] = span(), every = Math.min(Math.max((to - from) / 100, 2), 15);
+		if (document.hidden || Date.now() / 1000 - refreshed < every) return;
+		refreshed = Date.now() / 1000;
+		load(false);
+	};
+	setInterval(refresh, 1000);
+	load(true);
 	return {
 		/** windowIs says which window holds the count, as data of the explanation. */
 		windowIs(dataset) {
-			window_ = { ...dataset };
+			pinned = { ...dataset };
 			plot?.redraw(false);
 		},
 	};
+}
+
+/** length writes seconds as people say them. */
+function length(seconds) {
+	const s = Math.round(Number(seconds));
+	return s < 120 ? `${s} s` : s < 7200 ? `${Math.round(s / 60)} min` : `${Math.round(s / 3600)} h`;
 }
