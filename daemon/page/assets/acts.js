@@ -1,32 +1,52 @@
-// What people may do: each act is asked about first, and says what was done.
-import { data, element } from "./common.js";
+// What people may do: each act is asked about first, and says what was done, by whom and when.
+import { clock, data, element, now } from "./common.js";
 
-/** ask shows a dialog that does something when it is confirmed, and tells what came of it. */
-function ask(title, fields, confirm, act, done) {
+const who = document.body.dataset.author || "you";
+const stamp = () => `at ${clock(now())} by ${who}`;
+
+/**
+ * ask shows a dialog that does something when it is confirmed, and tells what came of it.
+ * ready, where there is one, fills in what has to be known first, and may refuse.
+ */
+function ask({ title, fields, confirm, act, ready, done }) {
 	const told = element("p", { className: "problem attention", hidden: true });
 	told.setAttribute("role", "alert");
+	const heading = element("h2", { id: "asked", textContent: title });
 	const yes = element("button", { className: "main", textContent: confirm }), no = element("button", { type: "button", textContent: "Cancel" });
-	const form = element("form", { method: "dialog" }, element("h2", { textContent: title }), ...fields, told, element("div", { className: "buttons" }, no, yes));
-	const dialog = element("dialog", { ariaLabel: title }, form);
+	const form = element("form", { method: "dialog" }, heading, ...fields, told, element("div", { className: "buttons" }, no, yes));
+	const dialog = element("dialog", {}, form);
+	dialog.setAttribute("aria-labelledby", heading.id);
+	const refuse = (problem) => {
+		told.textContent = problem.message;
+		told.hidden = false;
+	};
 	no.addEventListener("click", () => dialog.close());
 	dialog.addEventListener("close", () => dialog.remove());
 	form.addEventListener("submit", async (event) => {
 		event.preventDefault();
 		yes.disabled = true;
+		told.hidden = true;
 		try {
 			const text = await act(Object.fromEntries(new FormData(form)));
-			form.replaceChildren(element("h2", { textContent: "Done" }), element("p", { textContent: text }), element("div", { className: "buttons" }, no));
+			const outcome = element("p");
+			outcome.setAttribute("role", "status");
+			heading.textContent = "Done";
+			form.replaceChildren(heading, outcome, element("div", { className: "buttons" }, no));
+			outcome.textContent = text;
 			no.textContent = "Close";
 			no.focus();
 			done();
 		} catch (problem) {
-			told.textContent = problem.message;
-			told.hidden = false;
+			refuse(problem);
 			yes.disabled = false;
 		}
 	});
 	document.body.append(dialog);
 	dialog.showModal();
+	if (ready) {
+		yes.disabled = true;
+		ready().then(() => { yes.disabled = false; }, refuse);
+	}
 }
 
 function choice(label, name, options) {
@@ -36,73 +56,109 @@ function choice(label, name, options) {
 }
 
 const input = (label, properties) => element("label", {}, label, element("input", properties));
-const stamp = () => new Date().toLocaleTimeString();
 const directions = [["both", "up and down"], ["down", "down alone"], ["up", "up alone"]];
-const lengths = [["30m", "30 minutes"], ["2h", "2 hours"], ["8h", "8 hours"], ["24h", "a day"], ["", "until somebody resumes"]];
+const other = "other";
+const lengths = [["30m", "for 30 minutes"], ["2h", "for 2 hours"], ["8h", "for 8 hours"], ["24h", "for a day"], [other, "until a time…"], ["", "until somebody resumes"]];
+
+/** end returns fields for how long a pause is. */
+function end() {
+	const until = input("Until, in the time of this browser", { type: "datetime-local", name: "until", hidden: true }), field = until.lastChild;
+	const select = choice("For how long", "for", lengths);
+	until.hidden = true;
+	field.hidden = false;
+	select.addEventListener("change", () => {
+		until.hidden = select.lastChild.value !== other;
+		field.required = !until.hidden;
+		if (!until.hidden) field.focus();
+	});
+	return [select, until];
+}
+
+/** duration is how long a pause of these fields is. */
+function duration({ for: length, until }) {
+	if (length !== other) return length;
+	const seconds = Math.round((new Date(until).getTime() - Date.now()) / 1000);
+	if (!(seconds > 0)) throw new Error("The end has to be in the future.");
+	return `${seconds}s`;
+}
 
 /** offer puts buttons into a place: for the autoscaler of a name, or for all. */
 export function offer(place, { name }, done) {
 	const path = name ? `api/v1/autoscalers/${encodeURIComponent(name)}` : "api/v1", what = name ? `“${name}”` : "all autoscalers";
-	const add = (text, click) => {
-		const button = element("button", { type: "button", textContent: text });
-		button.addEventListener("click", click);
+	const add = (text, about) => {
+		const button = element("button", { type: "button", textContent: `${text}…` });
+		button.addEventListener("click", () => ask({ done, confirm: text, ...about() }));
 		place.append(button);
 	};
 
-	add(name ? "Pause…" : "Pause all…", () => ask(`Pause ${what}`, [
-		choice("Which changes are held", "direction", directions), choice("For how long", "for", lengths),
-		input("Why (everybody will see it)", { name: "reason", autocomplete: "off", maxLength: 200 }),
-	], "Pause", async (given) => {
-		const pause = await data(`${path}/pause`, given);
-		return `${pause?.message ?? "It has ended by now."} (${stamp()})`;
-	}, done));
+	add(name ? "Pause" : "Pause all", () => ({
+		title: `Pause ${what}`, confirm: "Pause",
+		fields: [choice("Which changes are held", "direction", directions), ...end(), input("Why (everybody will see it)", { name: "reason", autocomplete: "off", maxLength: 200 })],
+		act: async (given) => {
+			const pause = await data(`${path}/pause`, { direction: given.direction, for: duration(given), reason: given.reason });
+			return pause ? `It is ${pause.message}. It was paused ${stamp()}.` : "The pause has ended by now.";
+		},
+	}));
 
-	add(name ? "Resume…" : "Resume all…", async () => {
-		const scopes = { ended: [] };
-		try {
-			const inForce = await data("api/v1/pauses");
-			scopes.ended = inForce.filter((pause) => (name ? pause.autoscaler === name : !pause.autoscaler && !pause.fleet));
-			scopes.wider = name ? inForce.filter((pause) => !pause.autoscaler) : [];
-		} catch {
-			scopes.wider = [];
-		}
-		const said = [...scopes.ended.map((pause) => pause.message), ...scopes.wider.map((pause) => `${pause.message} (this is ended for its fleet, or for all)`)];
-		ask(`Resume ${what}`, [element("p", { textContent: said.join(" ") || "No pause of it is in force." })], "Resume", async () => {
-			const ended = await data(`${path}/resume`, {});
-			return `Resumed at ${stamp()}. It was: ${ended.message}`;
-		}, done);
+	add(name ? "Resume" : "Resume all", () => {
+		const said = element("p", { textContent: "…" });
+		return {
+			title: `Resume ${what}`, confirm: "Resume", fields: [said],
+			ready: async () => {
+				const inForce = await data("api/v1/pauses"), own = inForce.filter((pause) => (name ? pause.autoscaler === name : !pause.autoscaler && !pause.fleet));
+				said.textContent = own.map((pause) => `This ends: ${pause.message}.`).join(" ");
+				if (!own.length) throw new Error(name ? "It has no pause of its own; one of its fleet, or of all, is ended there." : "There is no pause of all autoscalers; one of a fleet, or of one autoscaler, is ended there.");
+			},
+			act: async () => `Resumed ${stamp()}. It was ${(await data(`${path}/resume`, {})).message}.`,
+		};
 	});
 
 	if (!name) {
-		add("Reload…", async () => {
+		add("Reload", () => {
 			const list = element("pre", { textContent: "reading the configuration…", tabIndex: 0 });
-			ask("Reload the configuration", [element("p", { textContent: "This would change:" }), list], "Reload", async () => {
-				const { changes } = await data("-/reload", {});
-				return `Reloaded at ${stamp()}, ${changes.length === 1 ? "1 change" : `${changes.length} changes`}.`;
-			}, done);
-			try {
-				const { changes } = await data("api/v1/status/reload");
-				list.textContent = changes.map(line).join("\n") || "nothing";
-			} catch (problem) {
-				list.textContent = `It would be refused: ${problem.message}`;
-			}
+			return {
+				title: "Reload the configuration", fields: [element("p", { textContent: "This would change:" }), list],
+				ready: async () => {
+					try {
+						const { changes } = await data("api/v1/status/reload");
+						list.textContent = changes.map(line).join("\n") || "nothing";
+					} catch (problem) {
+						list.textContent = problem.message;
+						throw new Error("It would be refused: the configuration before stays in force.");
+					}
+				},
+				act: async () => {
+					const { changes } = await data("-/reload", {});
+					return `Reloaded ${stamp()}, with ${changes.length === 1 ? "1 change" : `${changes.length} changes`}.`;
+				},
+			};
 		});
 		return;
 	}
 
-	add("Scale once…", () => ask(`Set the count of ${what} once`, [
-		element("p", { textContent: "The metrics decide again from the next pass on." }),
-		input("Replicas", { name: "replicas", type: "number", min: 0, required: true }),
-		element("label", { className: "check" }, element("input", { type: "checkbox", name: "force" }), "also outside of its bounds"),
-	], "Scale", async (given) => {
-		const view = await data(`${path}/scale`, { replicas: Number(given.replicas), force: given.force === "on" });
-		return `Asked for ${given.replicas} at ${stamp()}; the count is ${view.status.current_replicas}, ${view.status.desired_replicas} is wanted.`;
-	}, done));
+	add("Scale once", () => {
+		const { count, min, max } = document.getElementById("count").dataset;
+		return {
+			title: `Set the count of ${what} once`, confirm: "Scale",
+			fields: [
+				element("p", { textContent: `It is ${count} now. The metrics decide again from the next pass on, so pause it if it is to stay.` }),
+				input(`Replicas, from ${min} to ${max}`, { name: "replicas", type: "number", min: 0, step: 1, value: count, required: true }),
+				element("label", { className: "check" }, element("input", { type: "checkbox", name: "force" }), "also outside of its bounds"),
+			],
+			act: async (given) => {
+				await data(`${path}/scale`, { replicas: Number(given.replicas), force: given.force === "on" });
+				return `The count was set to ${given.replicas} ${stamp()}.`;
+			},
+		};
+	});
 
-	add("Evaluate now…", () => ask(`Evaluate ${what} now`, [element("p", { textContent: "It is evaluated once more, besides its period." })], "Evaluate", async () => {
-		const view = await data(`${path}/evaluate`, {});
-		return `Evaluated at ${stamp()}: ${view.decision?.message ?? view.evaluation.reason}`;
-	}, done));
+	add("Evaluate now", () => ({
+		title: `Evaluate ${what} now`, confirm: "Evaluate", fields: [element("p", { textContent: "It is evaluated once more, besides its period. That may change the count." })],
+		act: async () => {
+			const view = await data(`${path}/evaluate`, {});
+			return `Evaluated ${stamp()}; it ended with ${view.evaluation.reason || "nothing"}, and the count is ${view.status.current_replicas}.`;
+		},
+	}));
 }
 
 /** line writes a change of the configuration as the command line does. */
