@@ -9,10 +9,12 @@ import (
 	"time"
 )
 
-// The bounds of streams. A page holds one; browsers that get none ask again and again for
-// what changed, which is what the stream would have told.
+// The bounds of streams. A page holds one while it is seen; browsers that get none ask again
+// and again for what changed, which is what the stream would have told.
 const (
-	maxStreams = 64
+	// maxStreams is half of the requests that one client may have under way, which all are
+	// behind a proxy.
+	maxStreams = 16
 	// streamEvery is how often a stream tells what changed; streamBeats how often it tells
 	// that nothing did, so that proxies keep it and the page knows that hpad runs.
 	streamEvery = time.Second
@@ -101,7 +103,7 @@ func (t *telling) look(l *look) error {
 		if t.silent < streamBeats {
 			return nil
 		}
-		return t.write(": nothing changed\n\n")
+		return t.write("event: beat\ndata:\n\n")
 	}
 	t.notices, t.begun = string(notices), true
 	data, err := json.Marshal(l)

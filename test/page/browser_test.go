@@ -110,7 +110,7 @@ func newTab(t *testing.T) *tab {
 			t.Errorf("the browser says: %s", text)
 		}
 	})
-	b.do(log.Enable())
+	b.do(log.Enable(), emulation.SetFocusEmulationEnabled(true)) // tabs behind others are hidden otherwise
 	return b
 }
 

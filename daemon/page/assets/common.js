@@ -4,6 +4,8 @@
 /** base is the URL of the list, with a slash at its end. */
 export const base = new URL(document.querySelector(".mark").getAttribute("href"), location.href).href;
 
+const pollEvery = 5000, retryEvery = 2000, firstWithin = 4000, silentFor = 30_000, answerWithin = 10_000;
+
 document.body.classList.add("js");
 for (const one of document.querySelectorAll(".js-only")) one.hidden = false;
 
@@ -13,6 +15,12 @@ document.cookie = `zone=${encodeURIComponent(zone)}; path=${new URL(base).pathna
 
 /** zoneIsNew is whether the view was made in another zone than the browser's. */
 export const zoneIsNew = before !== encodeURIComponent(zone);
+if (zoneIsNew) {
+	fetched(location.href).then((page) => {
+		document.body.dataset.zone = page.body.dataset.zone;
+		morph(document.querySelector("footer"), page.querySelector("footer"));
+	}, () => {}); // who reads that hpad does not answer
+}
 
 // How far the clock of the browser is off, where that is more than a message takes.
 const answered = performance.timeOrigin + (performance.getEntriesByType("navigation")[0]?.responseStart ?? 0);
@@ -37,6 +45,15 @@ export function say(text, lost = false) {
 	status.classList.toggle("lost", lost);
 }
 
+/** address shows a URL as that of the page; where it was opened with a password in it, none can be. */
+export function address(url) {
+	try {
+		history.replaceState(null, "", url);
+	} catch (problem) {
+		if (problem.name !== "SecurityError") throw problem;
+	}
+}
+
 /** data asks the API and returns its data, or throws what it says is wrong. */
 export async function data(path, body) {
 	const request = body === undefined ? {} : { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
@@ -52,63 +69,74 @@ export async function data(path, body) {
 	return answer.data;
 }
 
-const pollEvery = 5000, retryEvery = 2000, firstWithin = 4000;
-
 /**
  * follow calls take with each look at what changed since a version, of all autoscalers or of
- * the one of a name. Where a stream does not get through, it asks instead.
+ * the one of a name. Where a stream does not get through, it asks instead. A page that
+ * nobody sees does neither: a browser has few connections for all its pages.
  */
 export function follow(version, name, take) {
 	const query = () => `?since=${encodeURIComponent(version)}${name ? `&name=${encodeURIComponent(name)}` : ""}`;
+	let failures = 0, stream, timer;
 	const taken = (look) => {
 		version = look.version;
 		say("live");
 		take(look);
 	};
-	let failures = 0;
+	const later = (what, wait) => {
+		clearTimeout(timer);
+		timer = setTimeout(what, wait);
+	};
+	const close = () => {
+		clearTimeout(timer);
+		stream?.close();
+		stream = undefined;
+	};
+	// The server says something every 10 seconds at least.
 	const open = () => {
-		const stream = new EventSource(base + "changes" + query());
-		const silent = setTimeout(() => {
-			stream.close();
+		close();
+		const mine = stream = new EventSource(base + "changes" + query());
+		const silent = () => {
+			close();
 			poll();
-		}, firstWithin);
+		};
+		later(silent, firstWithin);
+		stream.addEventListener("beat", () => later(silent, silentFor));
 		stream.onmessage = (event) => {
-			clearTimeout(silent);
 			failures = 0;
+			later(silent, silentFor);
 			taken(JSON.parse(event.data));
 		};
 		stream.onerror = () => {
-			clearTimeout(silent);
-			stream.close();
+			if (mine !== stream) return;
+			close();
 			failures++;
-			setTimeout(failures > 1 ? poll : open, retryEvery);
+			later(failures > 1 ? poll : open, retryEvery);
 		};
 	};
 	const poll = async () => {
 		try {
-			const response = await fetch(base + "rows" + query(), { cache: "no-store" });
+			const response = await fetch(base + "rows" + query(), { cache: "no-store", signal: AbortSignal.timeout(answerWithin) });
 			if (!response.ok) throw new Error(response.status);
 			const look = await response.json();
-			if (failures > 0) {
-				failures = 0;
-				setTimeout(open, pollEvery);
-			} else {
-				setTimeout(poll, pollEvery);
-			}
+			if (document.hidden) return;
+			later(failures > 0 ? open : poll, pollEvery);
+			failures = 0;
 			taken(look);
 		} catch {
+			if (document.hidden) return;
 			failures++;
 			say("no connection to hpad: what is shown is old", true);
-			setTimeout(poll, retryEvery);
+			later(poll, retryEvery);
 		}
 	};
+	document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
 	addEventListener("offline", () => say("no network: what is shown is old", true));
-	open();
+	if (!document.hidden) open();
 }
 
 /** fetched returns what the server shows at a URL, as a document. */
 export async function fetched(url, options) {
-	const response = await fetch(url, { cache: "no-store", ...options });
+	const response = await fetch(url, { cache: "no-store", signal: AbortSignal.timeout(answerWithin), ...options });
 	if (!response.ok && response.status !== 404) throw new Error(response.status);
 	return new DOMParser().parseFromString(await response.text(), "text/html");
 }

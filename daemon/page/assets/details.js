@@ -1,42 +1,62 @@
 // One autoscaler: the server writes all of it; this puts what changed in its place, draws,
 // and acts.
-import { fetched, follow, morph, zoneIsNew } from "./common.js";
+import { address, fetched, follow, morph, zoneIsNew } from "./common.js";
 import { offer } from "./acts.js";
 import { draw } from "./graph.js";
 
 const name = document.body.dataset.name;
 const here = location.pathname;
 
-/** refresh puts all live parts in their place as they are now. */
-let pending, instancesCount;
-function refresh(wait = 200) {
-	clearTimeout(pending);
-	pending = setTimeout(async () => {
-		try {
-			const page = await fetched(location.href.replace(/[?&]instances\b/, ""));
-			if (!page.getElementById("count")) {
-				document.querySelector("main").replaceChildren(...page.querySelector("main").childNodes); // it is gone
-				return;
-			}
-			for (const part of document.querySelectorAll("[data-live]")) {
-				const fresh = page.getElementById(part.id);
-				if (fresh) morph(part, fresh);
-			}
-			drawing.windowIs(document.getElementById("why").dataset);
-			const count = document.getElementById("count").textContent;
-			if (instancesCount !== undefined && count !== instancesCount) readInstances();
-			instancesCount = count;
-		} catch {
-			// the stream says that there is no connection
+// Once a quarter of a minute, or when something changed, all live parts are put in their
+// place as they are now.
+const soon = 200, sometimes = 15_000;
+let timer, busy = false, changed = false, instancesCount, where = location.href;
+
+function refresh(wait = soon) {
+	changed ||= wait < sometimes;
+	if (busy) return;
+	clearTimeout(timer);
+	timer = setTimeout(renew, wait);
+}
+
+async function renew() {
+	if (document.hidden) return refresh(sometimes);
+	busy = true;
+	changed = false;
+	const asked = where;
+	try {
+		const page = await fetched(asked.replace(/[?&]instances\b/, ""));
+		const parts = [...document.querySelectorAll("[data-live]")];
+		if (!page.getElementById("count")) {
+			document.querySelector("main").replaceChildren(...page.querySelector("main").childNodes); // it is gone
+		} else if (!parts.length) {
+			location.reload(); // it is there again
 		}
-		pending = setTimeout(refresh, 15_000);
-	}, wait);
+		for (const part of parts) {
+			const fresh = page.getElementById(part.id);
+			if (fresh && (part.id !== "why" || asked === where)) morph(part, fresh);
+		}
+		const count = document.getElementById("count")?.textContent;
+		if (instancesCount !== undefined && count !== instancesCount) readInstances();
+		instancesCount = count;
+		drawing.windowIs(document.getElementById("why").dataset);
+	} catch {
+		// the stream says that there is no connection
+	} finally {
+		busy = false;
+		refresh(changed ? soon : sometimes);
+	}
 }
 
 /** explainAt shows why at another time, or with "" now. */
 async function explainAt(at) {
-	history.replaceState(null, "", at ? `${here}?at=${encodeURIComponent(at)}` : here);
-	const part = await fetched(`${here}?part=why${at ? `&at=${encodeURIComponent(at)}` : ""}`);
+	let part;
+	try {
+		part = await fetched(`${here}?part=why${at ? `&at=${encodeURIComponent(at)}` : ""}`);
+	} catch {
+		return; // the stream says that there is no connection
+	}
+	address(where = at ? `${here}?at=${encodeURIComponent(at)}` : here);
 	morph(document.getElementById("why"), part.getElementById("why"));
 	drawing.windowIs(document.getElementById("why").dataset);
 }
@@ -47,6 +67,8 @@ async function readInstances() {
 	try {
 		const part = await fetched(`${here}?part=instances`);
 		morph(section, part.getElementById("instances"));
+	} catch {
+		// as above
 	} finally {
 		section.removeAttribute("aria-busy");
 	}

@@ -1,6 +1,6 @@
 // The list: all rows are held, chosen and sorted here, and those in view are in the document.
 // With very many autoscalers the server chooses, and a page of it is shown.
-import { base, fetched, follow, morph, zoneIsNew } from "./common.js";
+import { address, base, fetched, follow, morph, zoneIsNew } from "./common.js";
 import { offer } from "./acts.js";
 
 const body = document.getElementById("rows"), table = document.getElementById("list"), form = document.getElementById("filter");
@@ -114,7 +114,7 @@ const orders = {
 };
 
 function choose() {
-	history.replaceState(null, "", url());
+	address(where = url());
 	if (!whole) {
 		load();
 		return;
@@ -225,13 +225,13 @@ function take(look) {
 }
 
 // Where the server chooses.
-let loading;
+let loading, where = location.href;
 
 function load() {
 	clearTimeout(loading);
 	loading = setTimeout(async () => {
 		try {
-			const page = await fetched(location.href);
+			const page = await fetched(where);
 			for (const id of ["rows", "pages", "notices", "total"]) morph(document.getElementById(id), page.getElementById(id));
 			drawLines();
 		} finally {
