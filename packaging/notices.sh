@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# notices.sh prints the licenses of all modules that hpad is built of, and of Go.
+# notices.sh prints the licenses of all modules that hpad is built of, of Go, and of what the
+# page has of others.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-echo "hpad contains the modules below and Go's standard library, under these licenses."
+echo "hpad contains the modules below, Go's standard library and uPlot, under these licenses."
 {
 	printf 'Go\t%s\t%s\n' "$(go env GOVERSION)" "$(go env GOROOT)"
 	CGO_ENABLED=0 go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}}{{"\t"}}{{.Version}}{{"\t"}}{{.Dir}}{{end}}{{end}}' ./cmd/hpad | sort -u
@@ -19,3 +20,5 @@ echo "hpad contains the modules below and Go's standard library, under these lic
 		cat "$file"
 	done
 done
+printf '\n==== uPlot %s: LICENSE\n\n' "$(sed -n 's/^version=//p' daemon/page/uplot.sh)"
+cat daemon/page/assets/uplot.LICENSE

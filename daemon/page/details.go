@@ -276,6 +276,16 @@ func (v *details) InstanceState(one api.Instance) string { return explain.StateT
 // Measured is what a metric measured of an instance.
 func (v *details) Measured(one api.InstanceMetric) string { return explain.MeasuredText(&one.Measured) }
 
+// Taken is why the last decision takes an instance; empty where it does not.
+func (v *details) Taken(one api.Instance) string {
+	for _, victim := range v.View.Victims {
+		if victim.ID == one.ID {
+			return redact.Text(victim.Reason)
+		}
+	}
+	return ""
+}
+
 // Victim is whom the last decision takes, and why.
 func (v *details) Victim(one drain.Victim) string {
 	return explain.InstanceText(one.ID, one.Name) + ": " + one.Reason

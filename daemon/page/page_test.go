@@ -19,6 +19,7 @@ import (
 	"github.com/hpad/hpad/daemon/api/apitest"
 	"github.com/hpad/hpad/daemon/page"
 	"github.com/hpad/hpad/policy"
+	"github.com/hpad/hpad/targets/drain"
 )
 
 // world is a daemon in memory with its page.
@@ -162,6 +163,7 @@ func TestList(t *testing.T) {
 // TestDetails holds what is told of one autoscaler without a script.
 func TestDetails(t *testing.T) {
 	view := named("web")
+	view.Evaluation.Late, view.Victims = 3, []drain.Victim{{ID: "i-1", Reason: "the newest"}}
 	past := *view.Decision
 	past.Time, past.CurrentReplicas, past.DesiredReplicas = noon.Add(-time.Hour), 2, 3
 	written := int32(3)
@@ -177,7 +179,7 @@ func TestDetails(t *testing.T) {
 			"Why 3?", "The count stays at 3, because load", "sum(load)", "decides", "[autoscalers.web]", "MetricsAtTarget", "2 → 3", "read-only",
 			"times are in <span id=\"zone\">UTC</span>", "1. Read the target (R25)",
 		},
-		"?instances":                      {"web-1", "node-7", "Running, ready"},
+		"?instances":                      {"web-1", "node-7", `Running, ready <span class="state" title="the newest">goes next</span>`, "late 3×"},
 		"?at=2026-11-21T11:30:00Z":        {"2 to 3", "back to now"},
 		"?at=2026-11-20T11:30:00Z":        {"no decision is recorded up to then"},
 		"?at=soon":                        {"must be a time"},

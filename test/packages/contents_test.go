@@ -41,6 +41,7 @@ func fromCheckout(t testing.TB) []string {
 	var paths []string
 	for pattern, to := range map[string]string{
 		"docs/*.md":                "/usr/share/doc/hpad/docs",
+		"docs/img/*":               "/usr/share/doc/hpad/docs/img",
 		"configs/*.toml":           "/usr/share/doc/hpad/examples",
 		"configs/*.yml":            "/usr/share/doc/hpad/examples",
 		"systemd/drop-ins/*.conf":  "/usr/share/doc/hpad/examples/systemd",

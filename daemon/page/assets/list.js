@@ -93,12 +93,12 @@ function fill(tr, row) {
 	put(count.children[0], row.replicas);
 	put(count.children[1], row.count === row.desired ? "" : `→ ${row.desired}`);
 	put(count.children[2], `${row.min} – ${row.max}`);
+	put(count.children[3], row.late ? `late ${row.late}×` : "");
 	put(targets, row.targets);
 	targets.hidden = false;
 	put(why.children[0], row.state);
 	put(why.children[1], row.problem ?? "");
 	put(why.children[2], row.why);
-	put(why.children[3], row.late ? `late ${row.late}×` : "");
 	drawLine(tr);
 }
 
