@@ -24,7 +24,7 @@ if (zoneIsNew) {
 
 // How far the clock of the browser is off, where that is more than a message takes.
 const answered = performance.timeOrigin + (performance.getEntriesByType("navigation")[0]?.responseStart ?? 0);
-const off = Number(document.body.dataset.now) - answered, skew = Math.abs(off) > 3000 ? off : 0;
+const off = Number(document.body.dataset.made) - answered, skew = Math.abs(off) > 3000 ? off : 0;
 
 /** now is the server's time in seconds since 1970. */
 export const now = () => (Date.now() + skew) / 1000;

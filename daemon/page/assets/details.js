@@ -5,7 +5,7 @@ import { offer } from "./acts.js";
 import { draw } from "./graph.js";
 
 const name = document.body.dataset.name;
-const here = location.pathname;
+const here = location.origin + location.pathname; // without a password that is in the address
 
 // Once a quarter of a minute, or when something changed, all live parts are put in their
 // place as they are now.

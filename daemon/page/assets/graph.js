@@ -36,7 +36,8 @@ const columnsOf = (graph) => [graph.replicas, graph.desired_replicas, graph.min_
 function joined(graph, after, from) {
 	const names = [...new Set([...graph.metrics, ...after.metrics].map((metric) => metric.name))];
 	const first = graph.time.findIndex((time) => time >= from), cut = first < 0 ? graph.time.length : first;
-	const both = (a, b) => [...(a?.slice(cut) ?? Array(graph.time.length - cut).fill(null)), ...(b ?? Array(after.time.length).fill(null))];
+	const last = graph.time.at(-1) ?? 0, next = after.time.findIndex((time) => time > last), begin = next < 0 ? after.time.length : next;
+	const both = (a, b) => [...(a?.slice(cut) ?? Array(graph.time.length - cut).fill(null)), ...(b?.slice(begin) ?? Array(after.time.length - begin).fill(null))];
 	const one = { time: both(graph.time, after.time) };
 	for (const name of ["replicas", "desired_replicas", "min_replicas", "max_replicas"]) one[name] = both(graph[name], after[name]);
 	one.metrics = names.map((name) => {
@@ -235,7 +236,10 @@ export function draw(name, here, pick) {
 	}
 
 	// The point that holds at a time is the one before, not the nearest.
-	const before = (u, series, nearest, time) => (shown[0][nearest] > time && nearest > 0 ? nearest - 1 : nearest);
+	const before = (u, series, nearest, time) => {
+		while (nearest > 0 && shown[0][nearest] > time) nearest--;
+		return nearest;
+	};
 
 	function show() {
 		shown = lines(graph, marks, { count: Number(live.count), min: Number(live.min), max: Number(live.max) });
@@ -271,8 +275,11 @@ export function draw(name, here, pick) {
 
 	function choose() {
 		const time = plot.posToVal(plot.cursor.left, "x");
-		pick(time >= now() - 1 ? "" : String(Math.round(time)));
+		pick(isLatest(time) ? "" : String(Math.round(time * 10) / 10));
 	}
+
+	// The right end is the present, unless somebody zoomed.
+	const isLatest = (time) => !zoom && plot.valToPos(time, "x") >= plot.over.clientWidth - 2;
 
 	// The key names the lines, with the values of what is pointed at or else the last ones.
 	let values = [];
@@ -305,7 +312,7 @@ export function draw(name, here, pick) {
 			reading.textContent = problem;
 			return;
 		}
-		const at = plot.cursor.left >= 0 ? plot.cursor.idx : null, i = at ?? shown[0].length - 1;
+		const at = plot.cursor.left >= 0 ? plot.cursor.idxs[1] : null, i = at ?? shown[0].length - 1;
 		const beforeAll = at !== null && shown[0][i] > plot.posToVal(plot.cursor.left, "x");
 		const text = (column) => (beforeAll ? null : column?.[i]) ?? "–";
 		[text(shown[1]), `${text(shown[3])} – ${text(shown[4])}`].forEach((value, n) => { values[n].textContent = value; });
@@ -326,13 +333,14 @@ export function draw(name, here, pick) {
 	const explained = new Map();
 	let asked = 0;
 	async function explain(time) {
-		const at = Math.min(Math.round(time), Math.floor(now())), mine = ++asked, pixel = plot.posToVal(6, "x") - plot.posToVal(0, "x");
+		const mine = ++asked, pixel = plot.posToVal(6, "x") - plot.posToVal(0, "x"), latest = isLatest(time);
+		const at = latest ? now() : Math.round(time * 10) / 10;
 		const near = marks.filter((mark) => Math.abs(mark.time - time) <= pixel).slice(0, 4).map((mark) => `${meanings[mark.kind]}: ${mark.text}`);
 		const say = (text) => {
 			reading.replaceChildren(element("b", { textContent: clock(at) }), near.length ? ` · ${near.join(" · ")}` : "", element("br"), text);
 			box.setAttribute("aria-valuemin", Math.round(plot.scales.x.min));
 			box.setAttribute("aria-valuemax", Math.round(plot.scales.x.max));
-			box.setAttribute("aria-valuenow", at);
+			box.setAttribute("aria-valuenow", Math.round(at));
 			box.setAttribute("aria-valuetext", `${clock(at)}, count ${values[0].textContent}. ${near.join(". ")} ${text}`);
 		};
 		if (!explained.has(at)) {
@@ -340,7 +348,7 @@ export function draw(name, here, pick) {
 			await new Promise((wake) => setTimeout(wake, 120));
 			if (mine !== asked) return;
 			try {
-				const part = await fetched(`${here}?part=why&at=${at}`), why = part.getElementById("why");
+				const part = await fetched(`${here}?part=why${latest ? "" : `&at=${at}`}`), why = part.getElementById("why");
 				explained.set(at, { ...why.dataset, text: (why.querySelector(".sentence") ?? why.querySelector(".problem > span")).textContent });
 				if (explained.size > 500) explained.delete(explained.keys().next().value);
 			} catch {
@@ -408,7 +416,7 @@ export function draw(name, here, pick) {
 	matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => graph && show());
 
 	// A short time in view moves fast.
-	let refreshed = 0;
+	let refreshed = Date.now() / 1000;
 	const refresh = () => {
 		const [from, to] = span(), every = Math.min(Math.max((to - from) / 100, 2), 15);
 		if (document.hidden || Date.now() / 1000 - refreshed < every) return;
