@@ -18,6 +18,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/hpad/hpad/test/internal/installed"
+	"github.com/hpad/hpad/test/internal/parallel"
 	"github.com/hpad/hpad/test/internal/program"
 	"github.com/hpad/hpad/test/internal/wait"
 )
@@ -34,7 +35,7 @@ var browser struct {
 }
 
 func TestMain(m *testing.M) {
-	code := m.Run()
+	code := parallel.Run(m, 7)
 	if browser.end != nil {
 		browser.end()
 	}

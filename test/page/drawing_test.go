@@ -15,6 +15,7 @@ import (
 
 // TestDrawing points at instants of the drawing and zooms, by keys and by a mouse.
 func TestDrawing(t *testing.T) {
+	t.Parallel()
 	server := newShop(t)
 	b := newTab(t)
 	b.look(1400, "light")
@@ -65,6 +66,7 @@ func TestDrawing(t *testing.T) {
 
 // TestHang stops hpad without ending it.
 func TestHang(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1, "1s", "")
 	b := newTab(t)
 	b.as("alice")
@@ -79,6 +81,7 @@ func TestHang(t *testing.T) {
 
 // TestPasswordInAddress opens the page by an address that no script may write again.
 func TestPasswordInAddress(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, "1s", "")
 	b := newTab(t)
 	address, err := url.Parse(c.url)

@@ -110,6 +110,7 @@ func basic(user, password string) string {
 
 // TestViews looks at every view at three widths and in both colour schemes.
 func TestViews(t *testing.T) {
+	t.Parallel()
 	server := newFaked(t, 40)
 	b := newTab(t)
 	for _, width := range []int64{390, 820, 1400} {
@@ -192,6 +193,7 @@ func TestMany(t *testing.T) {
 // TestLive holds that a page follows a real scaling, tells that hpad is gone, and follows
 // again once it is back.
 func TestLive(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, "1s", "")
 	name := sim.JobID(1)
 	list, details := newTab(t), newTab(t)
@@ -207,7 +209,7 @@ func TestLive(t *testing.T) {
 	row := fmt.Sprintf("document.querySelector('tr[data-name=%q] .count b')", name)
 	count := func() int { return int(c.View(name).Status.CurrentReplicas) }
 	list.await("the row", row)
-	for _, want := range []int{12, 3} {
+	for _, want := range []int{6, 2} {
 		c.World.Ask(1, want)
 		list.await(fmt.Sprintf("%d in the list", want), fmt.Sprintf("%s.innerText === '%d'", row, want))
 		details.await(fmt.Sprintf("%d in the details", want), fmt.Sprintf("document.querySelector('#count b').innerText === '%d' && document.querySelector('#h-why').innerText === 'Why %d?'", want, want))
@@ -215,7 +217,7 @@ func TestLive(t *testing.T) {
 			t.Errorf("hpad has %d, want %d", got, want)
 		}
 	}
-	details.await("the scaling in the history", "document.querySelector('#history tr.changed .values').innerText.includes('→ 3')")
+	details.await("the scaling in the history", "document.querySelector('#history tr.changed .values').innerText.includes('→ 2')")
 	if text := details.text("footer"); !strings.Contains(text, `"guest" is not in daemon.writers`) {
 		t.Errorf("the page of a guest does not say why it has no buttons: %s", text)
 	}
@@ -231,13 +233,14 @@ func TestLive(t *testing.T) {
 	for _, b := range []*tab{list, details} {
 		b.await("a live page again", "document.querySelector('#live').innerText === 'live'")
 	}
-	c.World.Ask(1, 9)
-	list.await("9 in the list", row+".innerText === '9'")
-	details.await("9 in the details", "document.querySelector('#count b').innerText === '9'")
+	c.World.Ask(1, 5)
+	list.await("5 in the list", row+".innerText === '5'")
+	details.await("5 in the details", "document.querySelector('#count b').innerText === '5'")
 }
 
 // TestActs pauses and resumes, scales and reloads, as somebody who may.
 func TestActs(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 2, "1s", "")
 	name := sim.JobID(0)
 	b := newTab(t)
@@ -360,6 +363,7 @@ func TestKeyboard(t *testing.T) {
 
 // TestBehindProxy looks at the page below a path, through a proxy that holds events back.
 func TestBehindProxy(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 2, "1s", "")
 	target, err := url.Parse(c.url)
 	if err != nil {
@@ -388,8 +392,8 @@ func TestBehindProxy(t *testing.T) {
 	b := newTab(t)
 	b.open(outer.URL + "/ops/hpad/")
 	b.await("a live list", "document.querySelector('#live').innerText === 'live'")
-	c.World.Ask(0, 17)
-	b.await("17", fmt.Sprintf("document.querySelector('tr[data-name=%q] .count b').innerText === '17'", name))
+	c.World.Ask(0, 5)
+	b.await("5", fmt.Sprintf("document.querySelector('tr[data-name=%q] .count b').innerText === '5'", name))
 	b.do(chromedp.Click(fmt.Sprintf("tr[data-name=%q] a", name), chromedp.ByQuery))
 	b.await("a drawing", "document.querySelector('#drawing canvas') && location.pathname.startsWith('/ops/hpad/autoscalers/')")
 	b.click("Evaluate now…")
