@@ -94,6 +94,9 @@ func autoscaler(name string, n int, now time.Time) api.Autoscaler {
 	}}})
 	replicas := int32(3 + n%7)
 	reading := policy.Reading{ValuesMilli: []int64{int64(replicas) * 9_000}}
+	if n%4 == 3 {
+		reading = policy.Reading{ValuesMilli: []int64{int64(replicas) * 13_000}}
+	}
 	if n%4 == 1 {
 		reading = policy.Reading{Error: "server answered 503 Service Unavailable"}
 	}
@@ -108,7 +111,7 @@ func autoscaler(name string, n int, now time.Time) api.Autoscaler {
 	case 2:
 		view.Pauses = []policy.Pause{{Message: "paused by alice until tomorrow: the sale"}}
 	case 3:
-		view.Status.DesiredReplicas, view.Evaluation.Late = replicas+2, uint64(n)
+		view.Status.DesiredReplicas, view.Evaluation.Late = d.DesiredReplicas, uint64(n)
 	}
 	if name == hostile {
 		view.Labels = map[string]string{"hpad.enable": hostile}
@@ -123,10 +126,10 @@ func drawn(n int, now time.Time) api.Graph {
 	metric := api.GraphMetric{Name: "load"}
 	for i := range 240 {
 		g.Time = append(g.Time, now.Add(time.Duration(i-240)*15*time.Second).Unix())
-		count := float64(3 + (i/20+n)%7)
+		count := float64(3 + (i/20+n+3)%7) // which ends at that of autoscaler
 		g.Replicas, g.Desired = append(g.Replicas, count), append(g.Desired, count)
 		g.Min, g.Max = append(g.Min, 1), append(g.Max, 20)
-		metric.Proposals, metric.Values = append(metric.Proposals, float64(3+((i+4)/20+n)%7)), append(metric.Values, 9)
+		metric.Proposals, metric.Values = append(metric.Proposals, float64(3+(min(i+4, 239)/20+n+3)%7)), append(metric.Values, 9)
 	}
 	g.Metrics = []api.GraphMetric{metric}
 	return g
