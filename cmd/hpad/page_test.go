@@ -34,7 +34,6 @@ var shownBelow = map[string]struct {
 var shownElsewhere = map[string]string{
 	"hpad describe checkout":          "TestGolden, with ages",
 	"hpad get checkout search mailer": "TestGolden, with ages",
-	"hpad version":                    "of a release; testdata/script/version.txtar has its form",
 	"export HPAD_SERVER=https://vm1:4720 HPAD_CA_FILE=~/hpad-ca.crt HPAD_USERNAME=alice HPAD_PASSWORD_FILE=~/.hpad-password": "TestAccess, over TLS",
 }
 
