@@ -25,7 +25,7 @@ func readDoc(t *testing.T, name string) string {
 // commands and flags there are.
 func TestCommandLinePage(t *testing.T) {
 	doc := readDoc(t, "cli.md")
-	for _, golden := range []string{"get-page.txt", "describe-checkout.txt", "explain-checkout.txt"} {
+	for _, golden := range []string{"get-page.txt", "explain-checkout.txt"} {
 		want, err := os.ReadFile("testdata/golden/" + golden)
 		if err != nil {
 			t.Fatal(err)
