@@ -311,18 +311,15 @@ var answers = map[string]any{
 		Status, ErrorType, Error string
 		Data                     struct{}
 	}{},
-	"`GET /api/v1/autoscalers`":                     &data[[]api.Autoscaler]{},
-	"`GET /api/v1/autoscalers/NAME`":                &api.Event{},
-	"`GET /api/v1/autoscalers/NAME/instances`":      &api.InstanceList{},
-	"`GET /api/v1/autoscalers/NAME/graph`":          &api.Graph{},
-	"`GET /api/v1/autoscalers/NAME/explain`":        &policy.Decision{},
-	"`GET /api/v1/autoscalers/NAME/history/verify`": &data[api.Verification]{},
-	"`GET /api/v1/discovery`":                       &data[[]api.Discovered]{},
-	"`POST /api/v1/autoscalers/NAME/pause`":         &policy.Pause{},
-	"`GET /api/v1/status/config`":                   &data[struct{ TOML, File string }]{},
-	"`GET /api/v1/status/buildinfo`":                &data[api.BuildInfo]{},
-	"`GET /-/healthy`":                              &api.Health{},
-	"`GET /-/ready`":                                &api.Readiness{},
+	"`GET /api/v1/autoscalers`":                &data[[]api.Autoscaler]{},
+	"`GET /api/v1/autoscalers/NAME`":           &api.Event{},
+	"`GET /api/v1/autoscalers/NAME/instances`": &api.InstanceList{},
+	"`GET /api/v1/autoscalers/NAME/graph`":     &api.Graph{},
+	"`GET /api/v1/autoscalers/NAME/explain`":   &policy.Decision{},
+	"`GET /api/v1/discovery`":                  &data[[]api.Discovered]{},
+	"`POST /api/v1/autoscalers/NAME/pause`":    &policy.Pause{},
+	"`GET /-/healthy`":                         &api.Health{},
+	"`GET /-/ready`":                           &api.Readiness{},
 }
 
 type data[T any] struct {
