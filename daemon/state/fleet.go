@@ -38,12 +38,12 @@ func (f *fleetStore) Load(ctx context.Context, key string) ([]byte, error) {
 // Save sets the value of a key; once it returns nil a crash does not lose it.
 func (f *fleetStore) Save(ctx context.Context, key string, value []byte) error {
 	sealed := seal(nestedKey(f.name, key), value)
-	return f.update(ctx, "save", key, func(bucket *bolt.Bucket) error { return bucket.Put([]byte(key), sealed) })
+	return f.update(ctx, "save", key, sealed)
 }
 
 // Delete removes a key; a missing one is no error.
 func (f *fleetStore) Delete(ctx context.Context, key string) error {
-	return f.update(ctx, "delete", key, func(bucket *bolt.Bucket) error { return bucket.Delete([]byte(key)) })
+	return f.update(ctx, "delete", key, nil)
 }
 
 // List returns all entries whose key starts with prefix: all with "".
@@ -84,7 +84,7 @@ func (f *fleetStore) view(ctx context.Context, read func(*bolt.Bucket) error) er
 	})
 }
 
-func (f *fleetStore) update(ctx context.Context, verb, key string, change func(*bolt.Bucket) error) error {
+func (f *fleetStore) update(ctx context.Context, verb, key string, sealed []byte) error {
 	err := ctx.Err()
 	if err == nil {
 		err = checkKey(f.name)
@@ -93,13 +93,7 @@ func (f *fleetStore) update(ctx context.Context, verb, key string, change func(*
 		err = checkKey(key)
 	}
 	if err == nil {
-		err = f.store.write(&write{state: func(tx *bolt.Tx) error {
-			bucket, err := tx.Bucket(fleetsBucket).CreateBucketIfNotExists([]byte(f.name))
-			if err != nil {
-				return err
-			}
-			return change(bucket)
-		}})
+		err = f.store.write(&write{values: map[slot][]byte{{bucket: string(fleetsBucket), fleet: f.name, key: key}: sealed}})
 	}
 	if err != nil {
 		return fmt.Errorf("%s %q of fleet %q: %w", verb, key, f.name, err)

@@ -190,7 +190,8 @@ func testNoRoom(t *testing.T, dir string) {
 	t.Helper()
 	s := open(t, dir).(*store)
 	defer closeStore(t, s)
-	err := s.write(&write{state: func(*bolt.Tx) error { return &os.PathError{Op: "write", Path: "state.db", Err: unix.ENOSPC} }})
+	err := s.state.update(func(*bolt.Tx) error { return &os.PathError{Op: "write", Path: "state.db", Err: unix.ENOSPC} })
+	err = unwritten(s.state.path, err)
 	if !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), "make room") {
 		t.Errorf("the commit answers %v", err)
 	}

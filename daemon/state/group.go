@@ -3,6 +3,7 @@ package state
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 
 	bolt "go.etcd.io/bbolt"
@@ -12,8 +13,8 @@ var errClosed = errors.New("the state store is closed")
 
 // write is what one caller wants written.
 type write struct {
-	// state is what to do in state.db, nil for nothing.
-	state func(*bolt.Tx) error
+	// values are what state.db has from now on, by where; nil ones are removed.
+	values map[slot][]byte
 	// entries are for history.db, gone are the autoscalers that it keeps no count of.
 	entries []sealedEntry
 	gone    []string
@@ -87,26 +88,66 @@ func (s *store) writeAll(batch []*write) {
 		if len(w.entries)+len(w.gone) > 0 && err != nil {
 			w.err = unwritten(s.history.path, err)
 		}
-		if w.state != nil {
+		if len(w.values) > 0 {
 			changing = append(changing, w)
 		}
 	}
 	if len(changing) == 0 {
 		return
 	}
-	err = s.state.update(func(tx *bolt.Tx) error {
+	if err = s.writeValues(changing); err != nil {
 		for _, w := range changing {
-			if err := w.state(tx); err != nil {
+			w.err = errors.Join(w.err, err)
+		}
+	}
+}
+
+// writeValues writes the values of a batch, where the state is shared to the records of
+// all members first: what they refuse is not in state.db either.
+func (s *store) writeValues(batch []*write) error {
+	values := batch[0].values
+	if len(batch) > 1 {
+		values = map[slot][]byte{}
+		for _, w := range batch {
+			maps.Copy(values, w.values)
+		}
+	}
+	if s.shared != nil {
+		if err := s.shared.write(values); err != nil {
+			return err
+		}
+	}
+	err := s.state.update(func(tx *bolt.Tx) error {
+		for at, value := range values {
+			if err := at.put(tx, value); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		for _, w := range changing {
-			w.err = errors.Join(w.err, unwritten(s.state.path, err))
+		return unwritten(s.state.path, err)
+	}
+	return nil
+}
+
+// slot is where state.db has a value: the key in a bucket, or in fleetsBucket in the
+// bucket of a fleet.
+type slot struct{ bucket, fleet, key string }
+
+// put writes a value; nil removes it.
+func (at slot) put(tx *bolt.Tx, value []byte) error {
+	bucket := tx.Bucket([]byte(at.bucket))
+	if at.fleet != "" {
+		var err error
+		if bucket, err = bucket.CreateBucketIfNotExists([]byte(at.fleet)); err != nil {
+			return err
 		}
 	}
+	if value == nil {
+		return bucket.Delete([]byte(at.key))
+	}
+	return bucket.Put([]byte(at.key), value)
 }
 
 // unwritten names the file, and the remedy where it is known.

@@ -10,8 +10,8 @@ import (
 
 // TestGroupOfWrites writes together what comes with entries and what does not.
 func TestGroupOfWrites(t *testing.T) {
-	put := func(key string) func(*bolt.Tx) error {
-		return func(tx *bolt.Tx) error { return tx.Bucket(metaBucket).Put([]byte(key), seal(key, nil)) }
+	put := func(key string) map[slot][]byte {
+		return map[slot][]byte{{bucket: string(metaBucket), key: key}: seal(key, nil)}
 	}
 	for _, test := range []struct {
 		name    string
@@ -27,8 +27,8 @@ func TestGroupOfWrites(t *testing.T) {
 			if test.history != nil {
 				s.history.broken.Store(&panicError{test.history})
 			}
-			with := &write{state: put("with"), entries: entries}
-			without := &write{state: put("without")}
+			with := &write{values: put("with"), entries: entries}
+			without := &write{values: put("without")}
 			s.writeAll([]*write{with, without})
 			if without.err != nil {
 				t.Errorf("what comes without entries is not written: %v", without.err)

@@ -30,6 +30,9 @@ type Options struct {
 	HistoryBytes int64
 	// Log gets what is lost, and when entries go before their retention is over; nil discards.
 	Log *zap.Logger
+
+	// refilled has an earlier state.db removed: what is in it is known from elsewhere.
+	refilled bool
 }
 
 // The files of the databases.
@@ -96,7 +99,11 @@ func (s *store) openFiles() error {
 // which a new one is made, so that it cannot be missed.
 func (s *store) openState() (err error) {
 	var fill func(*bolt.Tx) error
-	if lost := s.earlierState(); lost != "" {
+	if s.options.refilled {
+		if err := os.Remove(filepath.Join(s.claim.dir, stateName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove what an earlier term left: %w", err)
+		}
+	} else if lost := s.earlierState(); lost != "" {
 		fill = putLosses([]Loss{{
 			At: time.Now().UTC(), Part: MemoryPart,
 			Message: lost + "; windows, rate limits and what else hpad remembered are known from then on, and counts that no platform keeps by the history",

@@ -399,7 +399,7 @@ func TestPanicInACommit(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir).(*store)
 	commit(t, s, Changes{Records: map[string]Record{"a": sampleRecord(1)}})
-	err := s.write(&write{state: func(*bolt.Tx) error { panic("page 7: broken") }})
+	err := s.state.update(func(*bolt.Tx) error { panic("page 7: broken") })
 	if err == nil || !strings.Contains(err.Error(), "page 7: broken") {
 		t.Errorf("the commit answers %v", err)
 	}

@@ -32,6 +32,9 @@ type store struct {
 	state, history *database
 	losses         atomic.Pointer[[]Loss]
 	group          group
+	// shared is where the state is kept that other members may go on with; nil where
+	// this directory has it all.
+	shared *shared
 	// renewal is guarded by the group's writing, as are all writes.
 	renewal renewal
 	// damaged is why an entry of the history could not be read; nil while all could. It is
@@ -149,26 +152,15 @@ func sealChanges(changes Changes) (*write, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(changes.Deleted) > 0 || len(names) > 0 || len(meta) > 0 {
-		w.state = func(tx *bolt.Tx) error {
-			bucket := tx.Bucket(autoscalersBucket)
-			for _, name := range changes.Deleted {
-				if err := bucket.Delete([]byte(name)); err != nil {
-					return err
-				}
-			}
-			for i, name := range names {
-				if err := bucket.Put([]byte(name), records[i]); err != nil {
-					return err
-				}
-			}
-			for key, sealed := range meta {
-				if err := putMeta(tx.Bucket(metaBucket), key, sealed); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
+	w.values = make(map[slot][]byte, len(changes.Deleted)+len(names)+len(meta))
+	for _, name := range changes.Deleted {
+		w.values[slot{bucket: string(autoscalersBucket), key: name}] = nil
+	}
+	for i, name := range names {
+		w.values[slot{bucket: string(autoscalersBucket), key: name}] = records[i]
+	}
+	for key, sealed := range meta {
+		w.values[slot{bucket: string(metaBucket), key: key}] = sealed
 	}
 	w.entries, err = sealEntries(changes.Entries)
 	return w, err
@@ -196,14 +188,6 @@ func sealMeta(changes Changes) (map[string][]byte, error) {
 		return nil, err
 	}
 	return meta, sealPauses(changes.Pauses, meta)
-}
-
-// putMeta writes a value of metaBucket; nil removes it.
-func putMeta(meta *bolt.Bucket, key string, sealed []byte) error {
-	if sealed == nil {
-		return meta.Delete([]byte(key))
-	}
-	return meta.Put([]byte(key), sealed)
 }
 
 var errNoKey = errors.New("name is empty")

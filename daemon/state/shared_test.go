@@ -1,0 +1,165 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hpad/hpad/policy"
+)
+
+// memoryRecords are records in memory.
+type memoryRecords struct {
+	mu     sync.Mutex
+	values map[string][]byte
+	// err is what Write fails with.
+	err error
+}
+
+func (r *memoryRecords) Load(_ context.Context, keep func(string, []byte) error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, value := range r.values {
+		if err := keep(key, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *memoryRecords) Write(_ context.Context, values map[string][]byte) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err != nil {
+		return r.err
+	}
+	for key, value := range values {
+		if value == nil {
+			delete(r.values, key)
+		} else {
+			r.values[key] = slices.Clone(value)
+		}
+	}
+	return nil
+}
+
+func openShared(t *testing.T, dir string, records Records) Shared {
+	t.Helper()
+	s, err := OpenShared(t.Context(), dir, records, time.Second, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestShared has one member write, and another one on another machine go on.
+func TestShared(t *testing.T) {
+	records := &memoryRecords{values: map[string][]byte{}}
+	first := openShared(t, t.TempDir(), records)
+	pause := policy.Pause{Scope: policy.Scope{Fleet: "shop"}, Direction: policy.Down, Since: epoch}
+	commit(t, first, Changes{
+		Records:   map[string]Record{"a": sampleRecord(1), "b": sampleRecord(2), "gone": sampleRecord(3)},
+		Pauses:    map[policy.Scope]*policy.Pause{pause.Scope: &pause},
+		Removals:  map[string]Removals{"shop": {Rounds: []Removal{{Time: epoch, Instances: 2}}}},
+		LastRound: epoch,
+		Entries:   []Entry{sampleEntry("a", 1)},
+	})
+	commit(t, first, Changes{Deleted: []string{"gone"}})
+	fleet := first.Fleet("shop")
+	for _, key := range []string{"seen/a/b", "gone"} {
+		if err := fleet.Save(t.Context(), key, []byte("value")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := fleet.Delete(t.Context(), "gone"); err != nil {
+		t.Fatal(err)
+	}
+	want := load(t, first)
+	closeStore(t, first)
+
+	second := openShared(t, t.TempDir(), records)
+	defer closeStore(t, second)
+	if diff := cmp.Diff(want, load(t, second)); diff != "" {
+		t.Errorf("the next member knows otherwise:\n%s", diff)
+	}
+	if got, err := second.Fleet("shop").List(t.Context(), ""); err != nil || len(got) != 1 || string(got["seen/a/b"]) != "value" {
+		t.Errorf("the fleet's store has %q, %v", got, err)
+	}
+	if losses := second.Losses(); len(losses) > 0 {
+		t.Errorf("losses %v", losses)
+	}
+}
+
+// TestSharedForgets opens a directory that has an older state than the records.
+func TestSharedForgets(t *testing.T) {
+	dir := t.TempDir()
+	records := &memoryRecords{values: map[string][]byte{}}
+	first := openShared(t, dir, records)
+	commit(t, first, Changes{Records: map[string]Record{"a": sampleRecord(1), "b": sampleRecord(2)}, Entries: []Entry{sampleEntry("a", 1)}})
+	closeStore(t, first)
+	elsewhere := openShared(t, t.TempDir(), records)
+	commit(t, elsewhere, Changes{Records: map[string]Record{"a": sampleRecord(7)}, Deleted: []string{"b"}})
+	want := load(t, elsewhere)
+	closeStore(t, elsewhere)
+
+	again := openShared(t, dir, records)
+	defer closeStore(t, again)
+	if diff := cmp.Diff(want, load(t, again)); diff != "" {
+		t.Errorf("the directory's own state is taken for that of the records:\n%s", diff)
+	}
+	if losses := again.Losses(); len(losses) > 0 {
+		t.Errorf("losses %v", losses)
+	}
+	if entries, err := again.History(t.Context(), "", time.Time{}, time.Time{}, 0); err != nil || len(entries) != 1 {
+		t.Errorf("the history has %d entries, %v; want that of this directory", len(entries), err)
+	}
+}
+
+// TestSharedFenced keeps what the records refuse out of the directory, too.
+func TestSharedFenced(t *testing.T) {
+	records := &memoryRecords{values: map[string][]byte{}}
+	s := openShared(t, t.TempDir(), records)
+	defer closeStore(t, s)
+	commit(t, s, Changes{Records: map[string]Record{"a": sampleRecord(1)}})
+	want := load(t, s)
+	records.err = fmt.Errorf("term 3: %w", ErrFenced)
+	if err := s.Commit(t.Context(), Changes{Records: map[string]Record{"a": sampleRecord(2)}}); !errors.Is(err, ErrFenced) {
+		t.Errorf("the commit answers %v", err)
+	}
+	if err := s.Fleet("shop").Save(t.Context(), "key", nil); !errors.Is(err, ErrFenced) {
+		t.Errorf("a fleet's save answers %v", err)
+	}
+	if diff := cmp.Diff(want, load(t, s)); diff != "" {
+		t.Errorf("what was refused is there:\n%s", diff)
+	}
+	later := &memoryRecords{values: maps.Clone(records.values)}
+	s.Continue(later)
+	commit(t, s, Changes{Records: map[string]Record{"a": sampleRecord(2)}})
+	if len(later.values) != len(records.values) || cmp.Equal(later.values, records.values) {
+		t.Error("what was written after Continue is not in the later records")
+	}
+}
+
+// TestSharedDamaged refuses values that cannot be trusted, and those of a newer hpad.
+func TestSharedDamaged(t *testing.T) {
+	for _, key := range []string{"autoscalers/a", "meta/last_round", "elsewhere/a", "autoscalers/", "fleets/shop"} {
+		records := &memoryRecords{values: map[string][]byte{key: []byte("\x01\x00\x00\x00\x00{}")}}
+		dir := filepath.Join(t.TempDir(), "shard")
+		s, err := OpenShared(t.Context(), dir, records, time.Second, Options{})
+		if err == nil {
+			_, err = s.Load(t.Context())
+			closeStore(t, s)
+		}
+		if err == nil {
+			t.Errorf("%q is believed", key)
+		}
+	}
+}
