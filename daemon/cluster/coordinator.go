@@ -1,0 +1,97 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/hpad/hpad/daemon/state"
+)
+
+// Coordinator is what the members of a cluster share: who is a member, who owns which
+// shard, and the state of each shard. It is linearizable: what a call returned nil for is
+// seen by every later call of any member. It is safe for concurrent use. A new one is a
+// directory below this one.
+//
+// Time is the coordinator's own to measure a lease by; members go by [Session.Expires].
+type Coordinator interface {
+	// Join makes a member known until its session ends, which happens by itself when it
+	// could not be kept alive for ttl. The error is an ErrTaken while there is another
+	// member of that name.
+	Join(ctx context.Context, member Member, ttl time.Duration) (Session, error)
+	// View returns all members, and all shards that ever had an owner.
+	View(ctx context.Context) (View, error)
+	// Configure sets the configuration that a shard is owned under, and nothing else of
+	// it, for "hpad cluster adopt": members that have another one do not take it over.
+	Configure(ctx context.Context, shard, configuration string) error
+	// Close lets go of connections. Sessions are ended before.
+	Close() error
+}
+
+// Session is the time for which a member is one. It keeps itself alive.
+type Session interface {
+	// Expires is when it ends at the earliest: at its ttl after the last renewal that
+	// succeeded was sent, by Go's monotonic clock. It moves on with each renewal.
+	Expires() time.Time
+	// Ended is closed once the session is known to have ended.
+	Ended() <-chan struct{}
+	// Update replaces what others see of the member.
+	Update(ctx context.Context, member Member) error
+	// Acquire makes the member the owner of a shard that nobody owns, under a
+	// configuration. The error is an ErrTaken where somebody does, and an ErrOtherwise
+	// where the shard's configuration is another one: an empty one is anybody's.
+	Acquire(ctx context.Context, shard, configuration string) (Term, error)
+	// Leave ends the session: all that the member owned is free at once.
+	Leave(ctx context.Context) error
+}
+
+// Term is the time for which a member owns a shard, and the shard's state meanwhile.
+// Writes fail with state.ErrFenced once it is over, also where nobody else owns the shard.
+type Term interface {
+	state.Records
+	// Number counts the terms of a shard, from 1.
+	Number() uint64
+	// Configure changes the configuration that the shard is owned under, as after a
+	// reload. The error is a state.ErrFenced once the term is over.
+	Configure(ctx context.Context, configuration string) error
+	// Release ends the term. It is no error if that is over.
+	Release(ctx context.Context) error
+}
+
+// Errors of a Coordinator.
+var (
+	// ErrTaken is that somebody else has it.
+	ErrTaken = errors.New("somebody else has it")
+	// ErrOtherwise is that a shard is owned under another configuration.
+	ErrOtherwise = errors.New("it is owned under another configuration")
+)
+
+// Member is what others see of a member.
+type Member struct {
+	Name string `json:"name"`
+	// Address is the URL at which others reach its API, as "https://10.0.0.1:4720".
+	Address string `json:"address"`
+	Version string `json:"version"`
+	// Shards are the configurations that it has of shards, by their names.
+	Shards map[string]string `json:"shards,omitempty"`
+}
+
+// View is what a Coordinator knows at one moment.
+type View struct {
+	// Members are by their names.
+	Members map[string]Member
+	// Shards are by their names.
+	Shards map[string]Ownership
+}
+
+// Ownership is who owns a shard.
+type Ownership struct {
+	// Owner is a member's name; empty while nobody owns the shard.
+	Owner string
+	// Last is who owned it last, Owner where that is not empty.
+	Last string
+	// Term is the number of the owner's term, or of the last one.
+	Term uint64
+	// Configuration is the one that it is owned under; empty is any.
+	Configuration string
+}
