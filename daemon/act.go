@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/hpad/hpad/daemon/adapters"
 	"github.com/hpad/hpad/daemon/metrics"
 	"github.com/hpad/hpad/daemon/trouble"
@@ -40,6 +42,34 @@ type order struct {
 	strict  bool
 	period  time.Duration
 	metrics *metrics.Metrics
+	// until is until when a fleet may be asked; zero is always.
+	until time.Time
+}
+
+// errNotOwner is why a count is not written that another member of the cluster may be
+// about to write.
+var errNotOwner = errors.New("this member may not own the fleet any more")
+
+// mayAct returns until when a pass may ask its fleet, zero without a bound, or why it may
+// not, once its intention was written with an error or nil. Without a cluster a store
+// that cannot be written does not keep a fleet from being scaled.
+func (p *pass) mayAct(intended error) (until time.Time, err error) {
+	switch {
+	case p.autoscaler.removed.Load():
+		return time.Time{}, errRemoved
+	case p.until == nil && intended != nil:
+		p.log.Error("intention to scale could not be written; scaling all the same",
+			zap.String("autoscaler", p.autoscaler.name), zap.NamedError("err", intended))
+		return time.Time{}, nil
+	case p.until == nil:
+		return time.Time{}, nil
+	case intended != nil:
+		return time.Time{}, fmt.Errorf("%w: the intention to scale could not be written: %w", errNotOwner, intended)
+	}
+	if until = p.until(); !time.Now().Before(until) {
+		return until, fmt.Errorf("%w: its lease has not been renewed", errNotOwner)
+	}
+	return until, nil
 }
 
 // write sets the count, within the time that a write gets.
@@ -47,6 +77,10 @@ func (o order) write(ctx context.Context) error {
 	timeout, limit := writeTimeout(o.period)
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, limit)
 	defer cancel()
+	if !o.until.IsZero() {
+		ctx, cancel = context.WithDeadlineCause(ctx, o.until, &limitError{time.Until(o.until).Round(time.Millisecond), "until the lease of this member ends"})
+		defer cancel()
+	}
 	err := o.call(ctx)
 	if errors.Is(err, targets.ErrWriteTime) {
 		err = fmt.Errorf("%w (%s, %s)", err, limit.limit, limit.why)

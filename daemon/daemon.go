@@ -42,6 +42,10 @@ type Options struct {
 	Metrics *metrics.Metrics
 	// DryRun does everything but act: no count is ever written.
 	DryRun bool
+	// Until returns until when, by Go's monotonic clock, a platform may be asked for a
+	// count, and then only once the intention to do so is in the Store; the daemon goes on
+	// observing past it. Nil is that of a daemon which shares its fleets with nobody.
+	Until func() time.Time
 	// Output returns where the output of an instance that a fleet itself runs
 	// goes; nil sends it to Log.
 	Output func(service, instance string) io.Writer
@@ -90,6 +94,7 @@ func New(options Options) *Daemon {
 			metrics:     options.Metrics,
 			clock:       clock.New(options.Clock),
 			dryRun:      options.DryRun,
+			until:       options.Until,
 			graph:       options.Graph,
 			decided:     options.Decided,
 			evaluations: make(chan string),

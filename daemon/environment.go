@@ -26,6 +26,8 @@ type environment struct {
 	clock    *clock.Clock
 	recorder *recorder
 	dryRun   bool
+	// until is as in Options.
+	until func() time.Time
 	// decided, if not nil, is called with the autoscaler of every decision as it is published.
 	decided func(name string)
 	// steps counts the steps of the wall clock that this run has seen, and has the event

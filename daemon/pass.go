@@ -332,11 +332,7 @@ func (p *pass) scale() {
 	if intended == nil { // the autoscaler was removed
 		return
 	}
-	// A store that cannot be written does not keep a fleet from being scaled.
-	if err := intended.wait(); err != nil {
-		p.log.Error("intention to scale could not be written; scaling all the same",
-			zap.String("autoscaler", a.name), zap.NamedError("err", err))
-	}
+	unwritten := intended.wait()
 	if decision.Command == nil && p.pausedMeanwhile(decision) {
 		p.after.record.Intention = nil
 		p.returnRemoval(policy.Outcome{})
@@ -345,11 +341,12 @@ func (p *pass) scale() {
 		}
 		return
 	}
-	err := errRemoved
-	if !a.removed.Load() {
+	until, err := p.mayAct(unwritten)
+	if err == nil {
 		err = order{
 			fleet: def.fleet, target: def.Target, from: decision.CurrentReplicas, to: decision.DesiredReplicas,
 			version: p.after.version, reason: decision.Message, strict: def.strict || decision.Command != nil, period: def.SyncPeriod, metrics: p.metrics,
+			until: until,
 		}.write(p.actContext)
 		a.known = time.Now()
 	}
@@ -475,7 +472,7 @@ func (p *pass) judge(outcome policy.Outcome, settlement policy.Settlement) {
 	_, lost := errors.AsType[*foreignError](after.cause)
 	after.reason = reason.Of(reason.Pass{
 		Decision: &after.Decision, Outcome: outcome, Err: after.cause,
-		Doubted: after.doubted, Lost: lost, Failed: after.err != "",
+		Doubted: after.doubted, Lost: lost, Fenced: errors.Is(after.cause, errNotOwner), Failed: after.err != "",
 	})
 }
 

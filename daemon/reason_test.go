@@ -232,6 +232,12 @@ var endings = map[reason.Code]func(*world, *told){
 		w.start()
 		o.watch(time.Second)
 	},
+	reason.NotOwner: func(w *world, o *told) {
+		w.until = time.Now // the lease is over
+		w.fed("web", 3, 6)
+		w.start()
+		o.watch(time.Second)
+	},
 	reason.Panicked: func(w *world, o *told) {
 		w.fed("web", 3, 6)
 		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Panic: "boom", Times: 1})

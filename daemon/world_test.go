@@ -51,6 +51,8 @@ type world struct {
 	config  *config.Config
 	loadErr error
 	dryRun  bool
+	// until is as in Options.
+	until func() time.Time
 	// blind takes the fleets' samples away.
 	blind bool
 	log   *zap.Logger
@@ -245,7 +247,7 @@ func (w *world) start() {
 		Load:   w.load,
 		Store:  w.store,
 		Log:    w.log,
-		DryRun: w.dryRun, Metrics: w.metrics, Graph: w.graph,
+		DryRun: w.dryRun, Until: w.until, Metrics: w.metrics, Graph: w.graph,
 		Clock: clock.System{Wall: w.wall, Boot: w.monotonic},
 		Notify: func(state string) {
 			w.telling.Lock()

@@ -36,8 +36,13 @@ type Metrics struct {
 	breakers      scraped[map[string]Breaker]
 	receivers     scraped[map[string]Receiver]
 	budgets       scraped[Budgets]
-	mu            sync.RWMutex
-	autoscalers   map[string]*Autoscaler
+	*handles
+}
+
+// handles are those of autoscalers, by name.
+type handles struct {
+	mu          sync.RWMutex
+	autoscalers map[string]*Autoscaler
 }
 
 // New makes the metrics of a daemon and registers them; nil registers nowhere.
@@ -58,7 +63,7 @@ func New(reg prometheus.Registerer) *Metrics {
 		budgets: scraped[Budgets]{
 			descs: []*prometheus.Desc{budgetLimitDesc, budgetUsedDesc, budgetWaitsDesc, budgetRefusalsDesc}, send: sendBudgets,
 		},
-		autoscalers: map[string]*Autoscaler{},
+		handles: &handles{autoscalers: map[string]*Autoscaler{}},
 		dryRun: factory.NewGauge(prometheus.GaugeOpts{
 			Name: "hpad_dry_run",
 			Help: "Whether hpad is in a dry run, and writes no counts: 1 or 0.",
@@ -76,6 +81,15 @@ func New(reg prometheus.Registerer) *Metrics {
 		reg.MustRegister(&m.discovered, &m.lost, &m.breakers, &m.receivers, &m.budgets)
 	}
 	return m
+}
+
+// Shard returns the metrics of one shard of a cluster, and what gathers them: each has the
+// label shard, but for those of autoscalers, which are among m's own.
+func (m *Metrics) Shard(name string) (*Metrics, prometheus.Gatherer) {
+	registry := prometheus.NewRegistry()
+	shard := New(prometheus.WrapRegistererWith(prometheus.Labels{"shard": name}, registry))
+	shard.handles = m.handles
+	return shard, registry
 }
 
 // Show sets where the views of the autoscalers come from, once per scrape.
@@ -109,7 +123,7 @@ func (m *Metrics) Autoscaler(name string) *Autoscaler {
 
 // Forget drops what was counted for an autoscaler that is gone. Its handle may
 // still be used by a pass that is ending.
-func (m *Metrics) Forget(name string) {
+func (m *handles) Forget(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.autoscalers, name)
@@ -144,14 +158,14 @@ func (m *Metrics) Doubted(name string) {
 }
 
 // find returns nil for an autoscaler that is not there, as one that is gone.
-func (m *Metrics) find(name string) *Autoscaler {
+func (m *handles) find(name string) *Autoscaler {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.autoscalers[name]
 }
 
 // count returns how many autoscalers there are handles of.
-func (m *Metrics) count() int {
+func (m *handles) count() int {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return len(m.autoscalers)

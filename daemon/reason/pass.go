@@ -16,8 +16,9 @@ type Pass struct {
 	// without a write.
 	Err error
 	// Doubted reports whether the guard does not believe the reading, Lost whether the
-	// write was lost to somebody else.
-	Doubted, Lost bool
+	// write was lost to somebody else, Fenced whether it was not made because another
+	// member of the cluster may own the fleet.
+	Doubted, Lost, Fenced bool
 	// Failed reports whether the pass ended with an error.
 	Failed bool
 }
@@ -72,6 +73,8 @@ func ofRead(err error) Code {
 
 func ofWrite(p Pass) Code {
 	switch {
+	case p.Fenced:
+		return NotOwner
 	case p.Lost:
 		return ForeignWriter
 	case errors.Is(p.Err, targets.ErrUnknownOutcome):

@@ -82,6 +82,9 @@ const (
 	UnknownOutcome
 	// ForeignWriter: somebody else wrote the count meanwhile.
 	ForeignWriter
+	// NotOwner: another member of the cluster may own the fleet, and the count was left to
+	// it.
+	NotOwner
 
 	// Panicked: the pass did. Quarantined: it did again and again, and there are none
 	// for a while.
@@ -100,7 +103,7 @@ var names = [codes]string{
 	"MetricsAtTarget", "SomeMetricsFailed", "ScaleDownStabilized", "ScaleUpStabilized", "TooFewReplicas", "TooManyReplicas",
 	"ScaleUpLimit", "ScaleDownLimit", "DirectionDisabled", "PlatformMin", "PlatformMax", "ScalingDisabled", "ModeOff",
 	"DryRun", "Paused", "BreakerOpen", "ModeRecommend", "Held", "ImplausibleReading",
-	"FailedGetScale", "TargetNotFound", "TargetUnscalable", "Forbidden", "FailedComputeMetricsReplicas", "FailedUpdateScale", "UnknownOutcome", "ForeignWriter",
+	"FailedGetScale", "TargetNotFound", "TargetUnscalable", "Forbidden", "FailedComputeMetricsReplicas", "FailedUpdateScale", "UnknownOutcome", "ForeignWriter", "NotOwner",
 	"Panicked", "Quarantined", "Late", "Abandoned",
 }
 

@@ -1,0 +1,85 @@
+package daemon
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hpad/hpad/daemon/reason"
+	"github.com/hpad/hpad/targets/targettest"
+)
+
+// A member of a cluster asks no platform past its lease, observes meanwhile, and goes on
+// once the lease is renewed.
+func TestActsUntil(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		until := time.Now().Add(time.Hour)
+		w.until = func() time.Time { return until }
+		w.fed("web", 3, 3)
+		w.start()
+		w.advance(time.Minute)
+		until = time.Now()
+		w.source().value("web", 6)
+		w.advance(time.Minute)
+		if got := w.fleet().Replicas("web"); got != 3 {
+			t.Errorf("the count is %d past the lease, want 3", got)
+		}
+		view := w.view("web")
+		if view.Evaluation.Reason != reason.NotOwner.String() || !strings.Contains(view.Evaluation.Error, "lease") {
+			t.Errorf("the reason is %q, the error %q", view.Evaluation.Reason, view.Evaluation.Error)
+		}
+		if view.Decision.DesiredReplicas != 6 {
+			t.Errorf("%d replicas are wanted, want 6: it goes on observing", view.Decision.DesiredReplicas)
+		}
+		if record, _ := w.store.record("web"); record.Intention != nil {
+			t.Errorf("an intention %+v is left, and the platform was not asked", record.Intention)
+		}
+		until = time.Now().Add(time.Hour)
+		w.advance(15 * time.Second)
+		if got := w.fleet().Replicas("web"); got != 6 {
+			t.Errorf("the count is %d with a lease again, want 6", got)
+		}
+		w.stop()
+	})
+}
+
+// A member whose intention cannot be written does not act: another member would not know.
+func TestIntentionBeforeAction(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.until = func() time.Time { return time.Now().Add(time.Hour) }
+		w.fed("web", 3, 3)
+		w.start()
+		w.advance(time.Minute)
+		w.store.fail(errors.New("the store cannot be reached"))
+		w.source().value("web", 6)
+		w.advance(time.Minute)
+		if got := w.fleet().Replicas("web"); got != 3 {
+			t.Errorf("the count is %d without an intention, want 3", got)
+		}
+		if got := w.view("web").Evaluation.Error; !strings.Contains(got, "the store cannot be reached") {
+			t.Errorf("the error is %q", got)
+		}
+		w.store.fail(nil)
+		w.advance(15 * time.Second)
+		if got := w.fleet().Replicas("web"); got != 6 {
+			t.Errorf("the count is %d once it could be written, want 6", got)
+		}
+		w.stop()
+	})
+}
+
+// A write does not outlast the lease under which it began.
+func TestWriteEndsWithLease(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.until = func() time.Time { return time.Now().Add(3 * time.Second) }
+		w.fed("web", 3, 6)
+		w.fleet().Inject(targettest.Fault{Call: targettest.WriteCall, Hang: true, Times: 1})
+		w.start()
+		w.advance(4 * time.Second)
+		if got := w.view("web").Evaluation.Error; !strings.Contains(got, "until the lease of this member ends") {
+			t.Errorf("the error is %q", got)
+		}
+		w.stop()
+	})
+}
