@@ -57,6 +57,16 @@ type Target interface {
 	Name() string
 }
 
+// Localer is a Config of a kind whose fleets may be those of the machine that hpad runs
+// on, which no other machine can read: Local reports whether this one is.
+type Localer interface{ Local() bool }
+
+// Local reports whether the fleet of a configuration is the machine's own.
+func Local(c Config) bool {
+	local, may := c.(Localer)
+	return may && local.Local()
+}
+
 // TargetChecker is a Config that knows the targets there are. CheckTarget returns why
 // there is none of that name; "" when there is.
 type TargetChecker interface {

@@ -38,7 +38,8 @@ type Session interface {
 	// Update replaces what others see of the member.
 	Update(ctx context.Context, member Member) error
 	// Acquire makes the member the owner of a shard that nobody owns, under a
-	// configuration. The error is an ErrTaken where somebody does, and an ErrOtherwise
+	// configuration. Where this session owns it already, as after an answer that was lost,
+	// it returns that term. The error is an ErrTaken where somebody does, and an ErrOtherwise
 	// where the shard's configuration is another one: an empty one is anybody's.
 	Acquire(ctx context.Context, shard, configuration string) (Term, error)
 	// Leave ends the session: all that the member owned is free at once.

@@ -86,6 +86,9 @@ func environmentTLS() *httpclient.TLS {
 	}
 }
 
+// Local reports whether the engine is the machine's own.
+func (c *Config) Local() bool { return strings.HasPrefix(c.Host, "unix://") }
+
 // CallTimeout returns how long a call may take.
 func (c *Config) CallTimeout() time.Duration { return c.Timeout }
 

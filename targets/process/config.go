@@ -24,6 +24,9 @@ type Config struct {
 	Services map[string]Service `toml:"services"`
 }
 
+// Local reports true: hpad itself starts the processes.
+func (c *Config) Local() bool { return true }
+
 // Service is one [fleets.NAME.services.SERVICE] table.
 type Service struct {
 	// Command is the program and its first arguments, Args are those that follow.

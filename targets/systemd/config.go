@@ -78,6 +78,9 @@ const (
 	userManager   = "user"
 )
 
+// Local reports true: a manager is reached by a socket of its machine.
+func (c *Config) Local() bool { return true }
+
 // SetDefaults fills in what was left out. It changes nothing that was given, and
 // nothing when called again.
 func (c *Config) SetDefaults() {

@@ -1,0 +1,556 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"go.uber.org/zap"
+
+	"github.com/hpad/hpad/daemon"
+	"github.com/hpad/hpad/daemon/api"
+	"github.com/hpad/hpad/daemon/config"
+	"github.com/hpad/hpad/daemon/metrics"
+	"github.com/hpad/hpad/daemon/trouble"
+)
+
+const (
+	// lookEvery is how often a member looks at who owns what.
+	lookEvery = time.Second
+	// marginShare is the part of a lease that is left when a member stops acting, and
+	// callShare the part that a call to the coordinator may take.
+	marginShare, callShare = 5, 3
+	// unfitFor is how long a member leaves a shard to others that it could not run.
+	unfitFor = time.Minute
+	// loadWait bounds how long it takes to read the state of a shard.
+	loadWait = time.Minute
+	// leaveWait bounds how long handing over takes at a stop.
+	leaveWait = 30 * time.Second
+)
+
+// Options are what a Cluster is made of.
+type Options struct {
+	// Load reads the whole configuration, at start and at each reload.
+	Load func() (*config.Config, error)
+	// Coordinator is what all members share; the cluster does not close it.
+	Coordinator Coordinator
+	// Member is who this one is. Its Shards are filled in.
+	Member Member
+	// TTL is the lease's: some seconds at least.
+	TTL time.Duration
+	// Daemon is what each daemon is made of. Its Store is that of the machine's own
+	// fleets, and so are its Graph, Notify and WatchdogInterval; Load and Until are filled
+	// in. Its Metrics are those that Gather adds to.
+	Daemon daemon.Options
+	// Dir is a directory in which each shard gets one of its own.
+	Dir string
+}
+
+// Cluster is one member: it runs a daemon for the machine's own fleets, and one for each
+// shard that it owns. Make one with New. It is safe for concurrent use.
+type Cluster struct {
+	options Options
+	log     *zap.Logger
+	own     *daemon.Daemon
+	parts   atomic.Pointer[parts]
+	// kick asks for a look at once.
+	kick chan struct{}
+	// unreached is why the coordinator cannot be reached, unjoined why this is no member.
+	unreached, unjoined trouble.Problem
+	// orphaned is which shards nobody may take over.
+	orphaned trouble.Problem
+	reloads  sync.Mutex
+
+	mu      sync.RWMutex
+	session Session
+	// published is what others see of the member.
+	published Member
+	runs      map[string]*run
+	// unfit are shards that this member could not run, and until when it leaves them to
+	// others.
+	unfit  map[string]time.Time
+	view   View
+	viewed time.Time
+}
+
+// New makes a member; nothing runs yet.
+func New(options Options) *Cluster {
+	if options.Daemon.Log == nil {
+		options.Daemon.Log = zap.NewNop()
+	}
+	if options.Daemon.Metrics == nil {
+		options.Daemon.Metrics = metrics.New(nil)
+	}
+	c := &Cluster{
+		options: options, log: options.Daemon.Log.Named("cluster"), kick: make(chan struct{}, 1),
+		runs: map[string]*run{}, unfit: map[string]time.Time{},
+	}
+	own := options.Daemon
+	own.Load = func() (*config.Config, error) {
+		if p := c.parts.Load(); p != nil {
+			return p.own, nil
+		}
+		whole, err := options.Load()
+		if err != nil {
+			return nil, err
+		}
+		p := divide(whole)
+		c.parts.Store(&p)
+		return p.own, nil
+	}
+	c.own = daemon.New(own)
+	own.Metrics.Show(func() iter.Seq[api.Autoscaler] { return c.autoscalers() })
+	return c
+}
+
+// Run runs until ctx ends, and then hands over what it owns. The error is that of the
+// daemon of the machine's own fleets, without which nothing runs.
+func (c *Cluster) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- c.own.Run(ctx) }()
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for {
+		if c.parts.Load() != nil {
+			c.look(ctx)
+		}
+		select {
+		case <-look.C:
+		case <-c.kick:
+		case <-ctx.Done():
+			c.leave()
+			return <-ended
+		case err := <-ended:
+			cancel()
+			c.leave()
+			return err
+		}
+	}
+}
+
+// soon has the loop look at once.
+func (c *Cluster) soon() {
+	select {
+	case c.kick <- struct{}{}:
+	default:
+	}
+}
+
+// look takes part: it joins, looks at who owns what, and takes and gives what that asks
+// for. What cannot be done now is at the next look.
+func (c *Cluster) look(ctx context.Context) {
+	c.join(ctx)
+	call, cancel := c.call(ctx)
+	view, err := c.options.Coordinator.View(call)
+	cancel()
+	if ctx.Err() != nil {
+		return
+	}
+	if news, fields := c.unreached.Set(err); news && err != nil {
+		c.log.Error("the cluster's store cannot be reached; fleets are observed, and left as they are once the lease is over",
+			append(fields, zap.NamedError("err", err))...)
+	} else if news {
+		c.log.Info("the cluster's store can be reached again", fields...)
+	}
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	c.view, c.viewed = view, time.Now()
+	session := c.session
+	c.mu.Unlock()
+	if session != nil {
+		c.settle(ctx, session, view)
+	}
+}
+
+// call returns a context for one call to the coordinator.
+func (c *Cluster) call(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, c.options.TTL/callShare)
+}
+
+// join makes this a member, again where its session ended, and tells the others what
+// changed of it.
+func (c *Cluster) join(ctx context.Context) {
+	member := c.options.Member
+	member.Shards = maps.Clone(c.parts.Load().identities)
+	c.mu.Lock()
+	for shard, until := range c.unfit {
+		if time.Now().Before(until) {
+			delete(member.Shards, shard)
+		} else {
+			delete(c.unfit, shard)
+		}
+	}
+	session := c.session
+	c.mu.Unlock()
+	if session != nil && isClosed(session.Ended()) {
+		c.log.Warn("the lease is over; what this member owned is others' to take")
+		session = nil
+	}
+	call, cancel := c.call(ctx)
+	defer cancel()
+	var err error
+	switch {
+	case session == nil:
+		session, err = c.options.Coordinator.Join(call, member, c.options.TTL)
+		if errors.Is(err, ErrTaken) {
+			err = fmt.Errorf("there is a member named %q already, another hpad or this one before its restart, whose lease of %s is not over yet: %w",
+				member.Name, c.options.TTL, err)
+		}
+	case !maps.Equal(member.Shards, c.published.Shards):
+		err = session.Update(call, member)
+	}
+	if ctx.Err() != nil && err != nil {
+		return
+	}
+	if news, fields := c.unjoined.Set(err); news && err != nil {
+		c.log.Warn("this is no member of the cluster yet", append(fields, zap.NamedError("err", err))...)
+	} else if news {
+		c.log.Info("a member of the cluster", append(fields, zap.String("member", member.Name))...)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.session = session; err != nil {
+		if session == nil || isClosed(session.Ended()) {
+			c.session = nil
+		}
+		return
+	}
+	c.published = member
+}
+
+func isClosed(ended <-chan struct{}) bool {
+	select {
+	case <-ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// settle takes and gives shards as a view asks for.
+func (c *Cluster) settle(ctx context.Context, session Session, view View) {
+	owners, me, p := assign(view), c.options.Member.Name, c.parts.Load()
+	c.mu.RLock()
+	runs := maps.Clone(c.runs)
+	c.mu.RUnlock()
+	var orphans []string
+	for _, shard := range slices.Sorted(maps.Keys(p.shards)) {
+		r, now := runs[shard], view.Shards[shard]
+		owner, able := owners[shard]
+		if !able && now.Owner == "" {
+			orphans = append(orphans, shard)
+		}
+		switch {
+		case r == nil && (now.Owner == "" && owner == me || now.Owner == me): // the latter where an answer was lost
+			c.begin(ctx, session, shard)
+		case r == nil || !r.isRunning():
+		case now.Term > r.number():
+			r.end("another member owned it since")
+		case now.Term < r.number(): // the view is older than the term
+		case now.Owner == "" && owner == me:
+			c.regain(ctx, session, r)
+		case now.Owner == "":
+			r.end("its lease ended, and it is another member's to take")
+		case now.Owner == me && able && owner != me:
+			r.end("handed over to " + owner)
+		}
+	}
+	for shard, r := range runs {
+		if p.shards[shard] == nil {
+			r.end("it is not configured any more")
+		}
+	}
+	var err error
+	if len(orphans) > 0 {
+		err = fmt.Errorf("no member has the configuration under which these fleets were owned: %s; reload that one on some member, or let one go on with its own by \"hpad cluster adopt FLEET\"",
+			strings.Join(orphans, ", "))
+	}
+	if news, fields := c.orphaned.Set(err); news && err != nil {
+		c.log.Error("fleets have no owner", append(fields, zap.NamedError("err", err))...)
+	}
+}
+
+// begin sets out to own a shard, and to run it.
+func (c *Cluster) begin(ctx context.Context, session Session, shard string) {
+	r := newRun(c, ctx, session, shard)
+	c.mu.Lock()
+	c.runs[shard] = r
+	c.mu.Unlock()
+	go func() {
+		err := r.run()
+		c.mu.Lock()
+		delete(c.runs, shard)
+		if err != nil {
+			c.unfit[shard] = time.Now().Add(unfitFor)
+		}
+		c.mu.Unlock()
+		close(r.done)
+		c.soon()
+	}()
+}
+
+// regain goes on with a shard whose lease ended and that nobody owned since.
+func (c *Cluster) regain(ctx context.Context, session Session, r *run) {
+	call, cancel := c.call(ctx)
+	defer cancel()
+	term, err := session.Acquire(call, r.shard, c.parts.Load().identities[r.shard])
+	switch {
+	case err != nil: // at the next look
+	case term.Number() != r.number()+1:
+		_ = term.Release(call) // or its lease ends it
+		r.end("another member owned it since")
+	default:
+		r.goOn(session, term)
+		c.log.Info("the fleet is owned again, and nobody else owned it meanwhile", zap.String("fleet", r.shard))
+	}
+}
+
+// leave hands over everything and ends the membership.
+func (c *Cluster) leave() {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveWait)
+	defer cancel()
+	c.mu.RLock()
+	runs, session := slices.Collect(maps.Values(c.runs)), c.session
+	c.mu.RUnlock()
+	for _, r := range runs {
+		r.end("hpad stops")
+	}
+	for _, r := range runs {
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+		}
+	}
+	if session == nil {
+		return
+	}
+	if err := session.Leave(ctx); err != nil {
+		c.log.Warn("leave the cluster; others take over once the lease is over", zap.NamedError("err", err))
+	}
+}
+
+// dir returns the directory of a shard.
+func (c *Cluster) dir(shard string) string { return filepath.Join(c.options.Dir, shard) }
+
+// Reload reads the configuration again and puts it in force, in all daemons or none, and
+// returns what is different.
+func (c *Cluster) Reload(ctx context.Context) ([]config.Change, error) {
+	c.reloads.Lock()
+	defer c.reloads.Unlock()
+	whole, err := c.options.Load()
+	if err != nil {
+		return nil, err
+	}
+	next, before := divide(whole), c.parts.Load()
+	if before == nil {
+		return nil, errors.New("hpad is starting")
+	}
+	daemons := []*daemon.Daemon{c.own}
+	for shard := range next.shards { // the loop ends those that are not configured any more
+		if d := c.Daemon(shard); d != nil {
+			daemons = append(daemons, d)
+		}
+	}
+	c.parts.Store(&next)
+	for _, d := range daemons { // what one would refuse is in force in none
+		if _, err := d.ReloadChanges(ctx); err != nil {
+			c.parts.Store(before)
+			return nil, err
+		}
+	}
+	var changes []config.Change
+	for _, d := range daemons {
+		some, err := d.Reload(ctx)
+		if err != nil {
+			return changes, err
+		}
+		changes = append(changes, some...)
+	}
+	c.mu.RLock()
+	runs := slices.Collect(maps.Values(c.runs))
+	c.mu.RUnlock()
+	for _, r := range runs {
+		if err := r.configure(ctx, next.identities[r.shard]); err != nil {
+			c.log.Warn("the cluster does not know of a new configuration yet", zap.String("fleet", r.shard), zap.NamedError("err", err))
+		}
+	}
+	c.soon()
+	return unique(changes), nil
+}
+
+// unique returns changes without those that several daemons have.
+func unique(changes []config.Change) []config.Change {
+	var once []config.Change
+	for _, change := range changes {
+		if !slices.Contains(once, change) {
+			once = append(once, change)
+		}
+	}
+	return once
+}
+
+// daemons returns the machine's own daemon and those of the shards that are owned.
+func (c *Cluster) daemons() []*daemon.Daemon {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	all := []*daemon.Daemon{c.own}
+	for _, shard := range slices.Sorted(maps.Keys(c.runs)) {
+		if d := c.runs[shard].daemon.Load(); d != nil {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// Daemon returns the daemon of a shard, of the machine's own fleets for Own; nil where
+// this member does not own it, or has yet to begin.
+func (c *Cluster) Daemon(shard string) *daemon.Daemon {
+	if shard == Own {
+		return c.own
+	}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if r := c.runs[shard]; r != nil {
+		return r.daemon.Load()
+	}
+	return nil
+}
+
+// Shards returns the names of all shards of the configuration in force, in order; nil
+// before there is one.
+func (c *Cluster) Shards() []string {
+	p := c.parts.Load()
+	if p == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(p.shards))
+}
+
+// ShardOf returns the shard of a fleet: Own for one of the machine itself, and for one
+// that is not known.
+func (c *Cluster) ShardOf(fleet string) string {
+	if p := c.parts.Load(); p != nil && p.shards[fleet] != nil {
+		return fleet
+	}
+	return Own
+}
+
+// FleetOf returns the fleet of an autoscaler, by the configuration in force or, for one
+// that its target asks for by labels, by its name; empty where neither tells.
+func (c *Cluster) FleetOf(autoscaler string) string {
+	p := c.parts.Load()
+	if p == nil {
+		return ""
+	}
+	if a := p.whole.Autoscalers[autoscaler]; a != nil {
+		return a.Target.Fleet
+	}
+	fleet, _, _ := strings.Cut(autoscaler, "/")
+	if _, known := p.whole.Fleets[fleet]; known {
+		return fleet
+	}
+	return ""
+}
+
+// Member returns this member as others see it.
+func (c *Cluster) Member() Member {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	member := c.options.Member
+	member.Shards = c.published.Shards
+	return member
+}
+
+// View returns what the coordinator last said, and when, by Go's monotonic clock; the
+// error says why it cannot be asked now, or why this is no member.
+func (c *Cluster) View() (View, time.Time, error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, problem := range []*trouble.Problem{&c.unreached, &c.unjoined, &c.orphaned} {
+		if text := problem.Text(); text != "" {
+			return c.view, c.viewed, errors.New(text)
+		}
+	}
+	return c.view, c.viewed, nil
+}
+
+// Adopt has a shard owned under this member's configuration from now on: who has another
+// one hands it over.
+func (c *Cluster) Adopt(ctx context.Context, shard string) error {
+	p := c.parts.Load()
+	if p == nil || p.shards[shard] == nil {
+		return fmt.Errorf("fleet %q: %w", shard, api.ErrUnknown)
+	}
+	call, cancel := c.call(ctx)
+	defer cancel()
+	if err := c.options.Coordinator.Configure(call, shard, p.identities[shard]); err != nil {
+		return fmt.Errorf("adopt fleet %q: %w", shard, err)
+	}
+	c.soon()
+	return nil
+}
+
+// Gather gathers the metrics of the shards that this member owns.
+func (c *Cluster) Gather() ([]*dto.MetricFamily, error) {
+	c.mu.RLock()
+	var all prometheus.Gatherers
+	for _, r := range c.runs {
+		all = append(all, r.gatherer)
+	}
+	c.mu.RUnlock()
+	return all.Gather()
+}
+
+// autoscalers returns those of this member's daemons, by name.
+func (c *Cluster) autoscalers() iter.Seq[api.Autoscaler] {
+	var sequences []iter.Seq[api.Autoscaler]
+	for _, d := range c.daemons() {
+		sequences = append(sequences, d.AutoscalersAfter(""))
+	}
+	return merge(sequences)
+}
+
+// merge merges sequences of autoscalers by name.
+func merge(sequences []iter.Seq[api.Autoscaler]) iter.Seq[api.Autoscaler] {
+	if len(sequences) == 1 {
+		return sequences[0]
+	}
+	return func(yield func(api.Autoscaler) bool) {
+		type head struct {
+			a    api.Autoscaler
+			next func() (api.Autoscaler, bool)
+		}
+		var heads []*head
+		for _, sequence := range sequences {
+			next, stop := iter.Pull(sequence)
+			defer stop()
+			if a, ok := next(); ok {
+				heads = append(heads, &head{a, next})
+			}
+		}
+		for len(heads) > 0 {
+			first := slices.MinFunc(heads, func(x, y *head) int { return strings.Compare(x.a.Name, y.a.Name) })
+			if !yield(first.a) {
+				return
+			}
+			var more bool
+			if first.a, more = first.next(); !more {
+				heads = slices.DeleteFunc(heads, func(h *head) bool { return h == first })
+			}
+		}
+	}
+}
