@@ -79,6 +79,10 @@ func (c *Config) Changes(next *Config) []Change {
 		key, _, _ := strings.Cut(strings.TrimPrefix(changes[i].Key, daemonKey+"."), ".")
 		changes[i].NextStart = fields.ByKey[key].Tag.Get("next_start") == "true"
 	}
+	for _, change := range diffTables(haKey, haTable(c.HA), haTable(next.HA)) {
+		change.NextStart = true
+		changes = append(changes, change)
+	}
 	changes = append(changes, diffSection(fleetsKey, c.Fleets, next.Fleets, Fleet.table)...)
 	changes = append(changes, diffSection(sourcesKey, c.Sources, next.Sources, func(s Source) map[string]any { return writtenKind(s.Kind, s.Config) })...)
 	changes = append(changes, diffSection(notifyKey, c.Notifications, next.Notifications, func(c notify.Config) map[string]any { return tableOf(c) })...)

@@ -15,7 +15,9 @@ import (
 
 // Config is a whole configuration, defaulted and valid.
 type Config struct {
-	Daemon      Daemon
+	Daemon Daemon
+	// HA is nil where this hpad shares its fleets with nobody.
+	HA          *HA
 	Fleets      map[string]Fleet
 	Sources     map[string]Source
 	Autoscalers map[string]*Autoscaler

@@ -17,6 +17,7 @@ import (
 // The top-level tables of a configuration.
 const (
 	daemonKey      = "daemon"
+	haKey          = "ha"
 	fleetsKey      = "fleets"
 	sourcesKey     = "sources"
 	notifyKey      = "notifications"
@@ -64,19 +65,19 @@ func (l *loader) parse(name string, text []byte) {
 	}
 	top := &table{loader: l, doc: doc, meant: map[string]bool{}}
 	for _, key := range slices.Sorted(maps.Keys(root)) {
-		section, named := l.tables[key], key != daemonKey
-		if named && section == nil {
-			top.unknown(join("", key), []string{daemonKey, fleetsKey, sourcesKey, autoscalersKey, notifyKey})
+		section, single := l.tables[key], map[string]**table{daemonKey: &l.daemon, haKey: &l.ha}[key]
+		if section == nil && single == nil {
+			top.unknown(join("", key), []string{daemonKey, haKey, fleetsKey, sourcesKey, autoscalersKey, notifyKey})
 			continue
 		}
 		switch t := top.child(key, root[key]); {
 		case t == nil:
-		case named:
+		case section != nil:
 			t.collect(section)
-		case l.daemon != nil:
-			t.add("", "", "is already defined in "+l.daemon.where("")+"; keep one [daemon] table")
+		case *single != nil:
+			t.add("", "", "is already defined in "+(*single).where("")+"; keep one ["+key+"] table")
 		default:
-			l.daemon = t
+			*single = t
 		}
 	}
 }

@@ -99,6 +99,10 @@ metrics = [{ type = "External", name = "queue", source = "prom", query = "queue"
 [sources.prom]
 kind = "prometheus"
 url = "http://127.0.0.1:9090"
+[ha]
+store = "etcd"
+address = "https://127.0.0.1:4720"
+etcd = { endpoints = ["https://127.0.0.1:2379"] }
 `
 
 func newKeys(t *testing.T) *keys {
@@ -119,6 +123,7 @@ to read; this one is to look things up. A default is what hpad fills in; – sta
 dots, ` + "`NAME`" + ` stands for any name and ` + "`[]`" + ` for each element of an array.
 `)
 	k.section("## [daemon]", reflect.TypeFor[Daemon](), tableOf(k.example.Daemon), nil)
+	k.section("## [ha]", reflect.TypeFor[HA](), tableOf(k.example.HA), map[string]bool{"address": true, "etcd.endpoints": true})
 	k.kinds("fleets", slices.Sorted(maps.Keys(builtIn.fleets)))
 	for _, row := range k.rows(reflect.TypeFor[fleetTable](), "", tableOf(fleetTable{k.example.Fleets["local"].Breaker}), map[string]bool{"breaker.max_removed": true}) {
 		k.row(row)

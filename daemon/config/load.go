@@ -159,7 +159,7 @@ type loader struct {
 	// be missing then.
 	incomplete bool
 
-	daemon *table
+	daemon, ha *table
 	// tables are the named ones, by their top-level table and name.
 	tables map[string]map[string]*table
 	texts  texts
@@ -177,12 +177,15 @@ func newLoader(kinds kindSet) *loader {
 
 // finish decodes and validates what the files hold.
 func (l *loader) finish() (*Config, error) {
-	c := &Config{Daemon: l.readDaemon(), warnings: slices.Clone(l.warnings)}
+	c := &Config{Daemon: l.readDaemon()}
+	c.HA = l.readHA(&c.Daemon)
+	c.warnings = slices.Clone(l.warnings)
 	c.Fleets, c.Sources, c.Autoscalers = l.readFleets(c.Daemon.Strict()), l.readSources(), map[string]*Autoscaler{}
 	c.Notifications = l.readNotifications()
 	c.Files = slices.Clone(l.files)
 	l.checkScrapes(c)
 	l.readAutoscalers(c)
+	l.checkShared(c)
 	if len(l.errs) > 0 {
 		return nil, l.errs.sorted(l.files)
 	}

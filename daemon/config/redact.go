@@ -35,7 +35,17 @@ func (c *Config) Redacted() string {
 	for name, receiver := range c.Notifications {
 		notifications[name] = tableOf(receiver)
 	}
-	return encoded(map[string]any{daemonKey: daemon, fleetsKey: fleets, sourcesKey: sources, autoscalersKey: autoscalers, notifyKey: notifications})
+	whole := map[string]any{daemonKey: daemon, fleetsKey: fleets, sourcesKey: sources, autoscalersKey: autoscalers, notifyKey: notifications}
+	put(whole, haKey, written(reflect.ValueOf(c.HA)))
+	return encoded(whole)
+}
+
+// haTable returns [ha] as it would be written; empty where there is none.
+func haTable(ha *HA) map[string]any {
+	if ha == nil {
+		return map[string]any{}
+	}
+	return tableOf(ha)
 }
 
 // Redacted returns the table of the autoscaler as Config.Redacted does.

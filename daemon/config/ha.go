@@ -1,0 +1,159 @@
+package config
+
+import (
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/hpad/hpad/settings"
+	"github.com/hpad/hpad/settings/httpclient"
+	"github.com/hpad/hpad/sources"
+	"github.com/hpad/hpad/targets"
+)
+
+// HA is the [ha] table: how several hpads share the fleets that are not the machine's
+// own. All of it takes effect at the next start.
+type HA struct {
+	// Store is where the members keep their common state: "etcd".
+	Store string `toml:"store" values:"etcd" must:"\"etcd\""`
+	// Cluster is the name that all members have in common: several clusters may have one
+	// store.
+	Cluster string `toml:"cluster" default:"hpad"`
+	// Member is this member's name, which no other one has; empty means the host's name.
+	Member string `toml:"member"`
+	// Address is the URL at which the other members reach this one's daemon.listen, as
+	// "https://10.0.0.1:4720".
+	Address string `toml:"address"`
+	// TTL is how long after its last word a member counts as gone, and others take over
+	// what it owned: 5s to 5m.
+	TTL time.Duration `toml:"ttl" default:"15s" min:"5s" max:"5m" must:"from \"5s\" to \"5m\""`
+	// Etcd is how etcd is reached.
+	Etcd *Etcd `toml:"etcd"`
+	// Members says who this member is towards the others' API, and whom it trusts.
+	Members httpclient.Access `toml:"members"`
+}
+
+// Name returns the member's name.
+func (h *HA) Name() string {
+	if h.Member != "" {
+		return h.Member
+	}
+	host, _ := os.Hostname() // without one the name is refused
+	return AdaptName(host)
+}
+
+// Etcd is [ha.etcd].
+type Etcd struct {
+	// Endpoints are the addresses of the servers, as "https://10.0.0.1:2379"; at least
+	// one.
+	Endpoints []string `toml:"endpoints"`
+	// Username and the password in PasswordFile are who hpad is; empty means that the
+	// certificate says, or that nobody asks.
+	Username     string `toml:"username"`
+	PasswordFile string `toml:"password_file"`
+	// TLS applies to https. Its files are read again when they change.
+	TLS httpclient.TLS `toml:"tls"`
+}
+
+// readHA decodes and validates [ha]; nil where there is none.
+func (l *loader) readHA(d *Daemon) *HA {
+	t := l.ha
+	if t == nil {
+		return nil
+	}
+	var ha HA
+	settings.SetDefaults(&ha)
+	if !t.decode("", reflect.ValueOf(&ha).Elem(), t.raw) {
+		return nil
+	}
+	t.checkTags("", &ha)
+	for key, name := range map[string]string{"cluster": ha.Cluster, "member": ha.Name()} {
+		if !validName(name) {
+			t.add(key, strconv.Quote(name), nameRule)
+		}
+	}
+	if d.Listen == "" {
+		t.add("address", strconv.Quote(ha.Address), "is of no use while daemon.listen is empty: the other members ask this one there")
+	}
+	if d.WebConfig == "" {
+		t.warn("members", "without daemon.web_config what a person asks of one member cannot be sent to another: set it, and who this member is in [ha.members]")
+	}
+	t.checkServer("address", ha.Address, `must be the URL at which other members reach this one, as "https://10.0.0.1:4720"`)
+	for _, mistake := range ha.Members.Validate() {
+		t.add(under("members", mistake.Field), mistake.Value, mistake.Detail)
+	}
+	switch {
+	case ha.Etcd == nil || len(ha.Etcd.Endpoints) == 0:
+		t.addWritten("etcd.endpoints", `must have at least one server, as ["https://10.0.0.1:2379"]`)
+	default:
+		for i, endpoint := range ha.Etcd.Endpoints {
+			t.checkServer(element("etcd.endpoints", i), endpoint, `must be the address of a server of etcd, as "https://10.0.0.1:2379"`)
+		}
+		for _, mistake := range ha.Etcd.TLS.Validate() {
+			t.add(under("etcd", mistake.Field), mistake.Value, mistake.Detail)
+		}
+	}
+	return &ha
+}
+
+// checkServer records a text that is not the address of a server.
+func (t *table) checkServer(key, text, form string) {
+	server := httpclient.Address{Form: form, End: "must end with the port"}
+	detail := server.Check(text)
+	switch {
+	case text == "":
+		t.addWritten(key, form)
+	case detail != "":
+		t.add(key, httpclient.QuoteAddress(text), detail)
+	}
+}
+
+// checkShared records what the members of a cluster cannot share: samples that one of
+// them gathers.
+func (l *loader) checkShared(c *Config) {
+	if c.HA == nil {
+		return
+	}
+	gathers := func(source string) bool {
+		_, is := c.Sources[source].Config.(sources.Evaluator)
+		return is
+	}
+	const remedy = "its samples are this machine's own, and no other member has them: use a server that all members can ask"
+	for _, name := range slices.Sorted(maps.Keys(c.Autoscalers)) {
+		a := c.Autoscalers[name]
+		if targets.Local(c.Fleets[a.Target.Fleet].Config) {
+			continue
+		}
+		for i, input := range a.Inputs {
+			if input.Source != "" && gathers(input.Source) {
+				l.tables[autoscalersKey][name].add(element(metricsKey, i)+".source", strconv.Quote(input.Source), "cannot be used for a fleet that members share: "+remedy)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Sources)) {
+		evaluator, ok := c.Sources[name].Config.(sources.Evaluator)
+		if !ok {
+			continue
+		}
+		for _, s := range evaluator.Scrapes() {
+			if fleet, known := c.Fleets[s.Fleet]; known && !targets.Local(fleet.Config) {
+				l.tables[sourcesKey][name].add(under(s.Field, "fleet"), strconv.Quote(s.Fleet), "is a fleet that members share: "+remedy)
+			}
+		}
+	}
+}
+
+// Movable returns which fleets members share and which stay with their machine, in order.
+func (c *Config) Movable() (shared, own []string) {
+	for _, name := range slices.Sorted(maps.Keys(c.Fleets)) {
+		if targets.Local(c.Fleets[name].Config) {
+			own = append(own, name)
+		} else {
+			shared = append(shared, name)
+		}
+	}
+	return shared, own
+}
