@@ -18,7 +18,7 @@ import (
 // own. All of it takes effect at the next start.
 type HA struct {
 	// Store is where the members keep their common state: "etcd".
-	Store string `toml:"store" values:"etcd" must:"\"etcd\""`
+	Store string `toml:"store" default:"etcd" values:"etcd" must:"\"etcd\""`
 	// Cluster is the name that all members have in common: several clusters may have one
 	// store.
 	Cluster string `toml:"cluster" default:"hpad"`
